@@ -5,7 +5,6 @@ package worker
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"time"
 
@@ -15,82 +14,50 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// lane carries one run at a time between the server and a process: a page of shared memory, and an eventfd by which
-// each signals the other that it has written there. The thread that runs a batch sleeps in read(2), as it would sleep
-// in the engine.
+// lane carries one run at a time between the server and a process: a page of shared memory with a bell by which each
+// tells the other that it has written there. The thread that runs a batch waits for its bell, as it would wait for the
+// engine.
 type lane struct {
-	id          uint32
-	process     *process
-	page        []byte
-	pageFile    int
-	ask, answer int // eventfds: to the worker, and to the server
+	id      uint32
+	process *process
+	page    *page
 
 	copied []byte // the answer, where the worker cannot change it any more
 	run    uint64 // number of the run, by which it is stopped
 }
 
 func newLane(p *process, id uint32) (_ *lane, err error) {
-	l := &lane{id: id, process: p, pageFile: -1, ask: -1, answer: -1}
-	defer func() {
-		if err != nil {
-			l.close()
-		}
-	}()
-	if l.pageFile, l.page, err = share("weft lane", pageBytes); err != nil {
+	file, memory, err := share("weft lane", pageBytes)
+	if err != nil {
 		return nil, err
 	}
-	for _, file := range []*int{&l.ask, &l.answer} {
-		if *file, err = unix.Eventfd(0, unix.EFD_CLOEXEC); err != nil {
-			return nil, fmt.Errorf("eventfd: %w", err)
-		}
+	defer unix.Close(file)
+	l := &lane{id: id, process: p, page: newPage(memory)}
+	if err := p.send(&message{Kind: laneMessage, ID: id}, file); err != nil {
+		l.close()
+		return nil, err
 	}
-	err = p.send(&message{Kind: laneMessage, ID: id}, l.pageFile, l.ask, l.answer)
-	return l, err
+	return l, nil
 }
 
-// close gives the lane's memory and files back. Nobody uses it.
-func (l *lane) close() {
-	if l.page != nil {
-		_ = unix.Munmap(l.page)
-	}
-	for _, file := range []int{l.pageFile, l.ask, l.answer} {
-		if file >= 0 {
-			_ = unix.Close(file)
-		}
-	}
-}
+// close gives the lane's memory back. Nobody uses it.
+func (l *lane) close() { _ = unix.Munmap(l.page.memory) }
 
 // wake ends the wait for an answer that does not come. The process is dead.
-func (l *lane) wake() { signal(l.answer) }
+func (l *lane) wake() { l.page.answered.end() }
 
-func signal(eventfd int) {
-	var one [8]byte
-	binary.NativeEndian.PutUint64(one[:], 1)
-	_, _ = unix.Write(eventfd, one[:]) // fails only if the other side has not read 2^64 of them
-}
-
-// await sleeps until the eventfd is signalled.
-func await(eventfd int) error {
-	var count [8]byte
-	for {
-		if _, err := unix.Read(eventfd, count[:]); !errors.Is(err, unix.EINTR) {
-			return err
-		}
-	}
-}
-
-// exchange signals the worker that a request was written and returns its answer.
+// exchange tells the worker that a request was written and returns its answer.
 func (l *lane) exchange() (*cursor, error) {
-	signal(l.ask)
-	if err := await(l.answer); err != nil {
+	l.page.asked.ring()
+	if err := l.page.answered.wait(); err != nil {
 		return nil, err
 	}
 	if cause := l.process.death(); cause != nil {
 		return nil, crashed(cause)
 	}
-	answer := l.page[halfBytes:]
+	answer := l.page.answer
 	size := binary.LittleEndian.Uint64(answer)
-	if size > halfBytes-8 {
+	if size > uint64(len(answer)-8) {
 		return nil, l.damaged()
 	}
 	l.copied = append(l.copied[:0], answer[8:8+size]...)
@@ -105,7 +72,7 @@ func (l *lane) damaged() error {
 }
 
 func (l *lane) request(kind int64, values ...int64) *cursor {
-	c := &cursor{half: l.page[:halfBytes]}
+	c := &cursor{half: l.page.request}
 	c.put(kind)
 	c.put(values...)
 	return c

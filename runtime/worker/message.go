@@ -31,7 +31,7 @@ const (
 	openedMessage kind = "opened" // to the server: the answer, Opened or Fault
 	closeMessage  kind = "close"  // to the worker: the session's runs have ended
 	closedMessage kind = "closed" // to the server: the answer, perhaps with a Fault
-	laneMessage   kind = "lane"   // to the worker: files are the page, and the eventfds ask and answer
+	laneMessage   kind = "lane"   // to the worker: its file is the page
 	mapMessage    kind = "map"    // to the worker: the file is slab ID, of Size bytes
 	unmapMessage  kind = "unmap"  // to the worker: slab ID is not used any more
 	stopMessage   kind = "stop"   // to the worker: stop the run of lane ID whose number is Size

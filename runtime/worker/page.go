@@ -12,12 +12,26 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// A lane's page has two halves: the server writes requests into the first, the worker answers into the second. Whoever
-// has written signals the other's eventfd and does not touch the page until it is signalled in turn.
+// page is the memory of a lane. The server writes requests into one half, the worker answers into the other. Whoever
+// has written rings the other's bell, and does not touch the page until its own is rung in turn.
+type page struct {
+	memory          []byte
+	asked, answered *bell
+	request, answer []byte
+}
+
 const (
 	halfBytes = 256 << 10
-	pageBytes = 2 * halfBytes
+	pageBytes = 2*bellBytes + 2*halfBytes
 )
+
+func newPage(memory []byte) *page {
+	bells, halves := memory[:2*bellBytes], memory[2*bellBytes:]
+	return &page{
+		memory: memory, asked: newBell(bells), answered: newBell(bells[bellBytes:]),
+		request: halves[:halfBytes], answer: halves[halfBytes:],
+	}
+}
 
 // The requests, and the answers to them.
 const (

@@ -95,11 +95,11 @@ func (c *child) handle(m *message, files []int) error {
 	case closeMessage:
 		go c.close(m)
 	case laneMessage:
-		if len(files) != 3 {
+		if len(files) != 1 {
 			closeAll(files)
-			return errors.New("a lane needs three files")
+			return errors.New("a lane needs a file")
 		}
-		return c.addLane(m.ID, files)
+		return c.addLane(m.ID, files[0])
 	case mapMessage:
 		if len(files) != 1 {
 			closeAll(files)

@@ -19,12 +19,11 @@ import (
 
 // servedLane is the worker's side of a lane: a thread that sleeps until it is asked for a run.
 type servedLane struct {
-	child       *child
-	page        []byte
-	ask, answer int
-	batch       *tensor.Batch // of the session that ran last, with so many inputs and outputs
-	rooms       []*room       // of its outputs
-	of          *held
+	child *child
+	page  *page
+	batch *tensor.Batch // of the session that ran last, with so many inputs and outputs
+	rooms []*room       // of its outputs
+	of    *held
 
 	mu     sync.Mutex
 	number uint64             // guarded by mu; of the run that goes on
@@ -38,14 +37,13 @@ type room struct {
 	slab   uint32
 }
 
-func (c *child) addLane(id uint32, files []int) error {
-	page, err := mapShared(files[0], pageBytes)
-	_ = unix.Close(files[0])
+func (c *child) addLane(id uint32, file int) error {
+	memory, err := mapShared(file, pageBytes)
+	_ = unix.Close(file)
 	if err != nil {
-		closeAll(files[1:])
 		return fmt.Errorf("cannot map a lane: %w", err)
 	}
-	l := &servedLane{child: c, page: page, ask: files[1], answer: files[2]}
+	l := &servedLane{child: c, page: newPage(memory)}
 	c.mu.Lock()
 	c.lanes[id] = l
 	c.mu.Unlock()
@@ -55,24 +53,24 @@ func (c *child) addLane(id uint32, files []int) error {
 
 // serve answers one run after the other, for as long as the process lives.
 func (l *servedLane) serve() {
-	runtime.LockOSThread() // a thread that sleeps in read(2) is woken faster than a goroutine is scheduled
+	runtime.LockOSThread() // a thread that sleeps in futex(2) is woken faster than a goroutine is scheduled
 	for {
-		if err := await(l.ask); err != nil {
+		if err := l.page.asked.wait(); err != nil {
 			l.child.log.Error("engine process lane failed", "event", "worker_lane_failed", "cause", err)
 			return
 		}
-		l.reply(l.run(&cursor{half: l.page[:halfBytes]}))
+		l.reply(l.run(&cursor{half: l.page.request}))
 	}
 }
 
-// reply signals the server that an answer was written.
+// reply tells the server that an answer was written.
 func (l *servedLane) reply(c *cursor) {
-	binary.LittleEndian.PutUint64(l.page[halfBytes:], uint64(c.at))
-	signal(l.answer)
+	binary.LittleEndian.PutUint64(l.page.answer, uint64(c.at))
+	l.page.answered.ring()
 }
 
 func (l *servedLane) respond(kind int64) *cursor {
-	c := &cursor{half: l.page[halfBytes+8:]}
+	c := &cursor{half: l.page.answer[8:]}
 	c.put(kind)
 	return c
 }
@@ -189,10 +187,10 @@ func (r *room) Allocate(size int) ([]byte, error) {
 	answer := l.respond(moreAnswer)
 	answer.put(int64(r.output), int64(size))
 	l.reply(answer)
-	if err := await(l.ask); err != nil {
+	if err := l.page.asked.wait(); err != nil {
 		return nil, err
 	}
-	c := &cursor{half: l.page[:halfBytes]}
+	c := &cursor{half: l.page.request}
 	kind, id, given := c.get(), uint32(c.get()), c.get()
 	switch {
 	case kind != moreRequest || c.bad:

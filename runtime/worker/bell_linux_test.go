@@ -1,0 +1,64 @@
+package worker
+
+import (
+	"runtime"
+	"sync"
+	"testing"
+)
+
+// TestBell: no ring is missed, whether the other side looks, is about to sleep, or sleeps.
+func TestBell(t *testing.T) {
+	memory := make([]byte, 2*bellBytes)
+	// Each side has its own view of the memory, as two processes have.
+	ask, asked := newBell(memory), newBell(memory)
+	answer, answered := newBell(memory[bellBytes:]), newBell(memory[bellBytes:])
+	const rounds = 2000
+	turns := 0 // whose access the bells order
+	var other sync.WaitGroup
+	other.Go(func() {
+		for i := range rounds {
+			if i%3 == 0 {
+				asked.pause = 2 // sleep, and do not look
+			}
+			if err := asked.wait(); err != nil {
+				t.Error(err)
+				return
+			}
+			turns++
+			answer.ring()
+		}
+	})
+	for i := range rounds {
+		ask.ring()
+		if i%5 == 0 {
+			answered.pause = 2
+		}
+		if err := answered.wait(); err != nil {
+			t.Fatal(err)
+		}
+		if turns++; turns != 2*(i+1) {
+			t.Fatalf("round %d: %d turns", i, turns)
+		}
+	}
+	other.Wait()
+}
+
+// TestEndOfABell: a process that dies cannot have written anything that leaves the other side asleep.
+func TestEndOfABell(t *testing.T) {
+	memory := make([]byte, bellBytes)
+	b, other := newBell(memory), newBell(memory)
+	b.pause = 1
+	var waits sync.WaitGroup
+	waits.Go(func() {
+		if err := b.wait(); err != nil {
+			t.Error(err)
+		}
+	})
+	for other.asleep.Load() == 0 {
+		runtime.Gosched()
+	}
+	other.asleep.Store(0)
+	other.rung.Add(^uint32(0)) // so that one more is what it was
+	b.end()
+	waits.Wait()
+}
