@@ -42,6 +42,17 @@ func Overrun(patience time.Duration, err error) error {
 	return &Error{Crashed, fmt.Errorf("the run did not end within %v and was stopped (%w)", patience, err)}
 }
 
+// ReopeningError is the error of a run that did not begin, because the engine's process was started again and the model
+// is not open there yet. Its kind is Terminated.
+type ReopeningError struct {
+	// Done is closed once another try is worth while.
+	Done <-chan struct{}
+}
+
+func (*ReopeningError) Error() string {
+	return "the model is still being opened again in the engine's process"
+}
+
 // ErrClosed is returned by a run that Close stopped before it began.
 var ErrClosed error = &Error{Terminated, errors.New("the session is closed")}
 

@@ -36,6 +36,9 @@ func (j *Job) answer(p piece) {
 	j.pieces = append(j.pieces, p)
 }
 
+// Forget makes the job new, to be handed to the scheduler once more. The task must have ended.
+func (j *Job) Forget() { j.pieces = nil }
+
 // complete reports whether all rows were answered at once.
 func (j *Job) complete() bool {
 	j.mu.Lock()

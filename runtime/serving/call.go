@@ -8,6 +8,7 @@ import (
 
 	"github.com/weftserve/weft/runtime/audit"
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/execution"
 	"github.com/weftserve/weft/sharedsched"
 )
@@ -140,9 +141,37 @@ func (r *Replica) submit(ctx context.Context, j *execution.Job) (sharedsched.Out
 		r.await(expected)
 		defer r.await(-expected)
 	}
-	outcome, err := r.shared.sched.Do(ctx, r.id, t)
-	r.account(t, expected, typical, &outcome, err)
-	return outcome, err
+	for {
+		outcome, err := r.shared.sched.Do(ctx, r.id, t)
+		r.account(t, expected, typical, &outcome, err)
+		reopening, is := errors.AsType[*engine.ReopeningError](err)
+		if !is {
+			return outcome, err
+		}
+		began := time.Now()
+		if err := await(ctx, reopening.Done, t.Limit); err != nil {
+			return outcome, err
+		}
+		if t.Target > 0 {
+			t.Target = max(1, t.Target-time.Since(began))
+		}
+		j.Forget()
+	}
+}
+
+// await waits for done. The error is ctx's cause, or that the limit has come; a zero limit is none.
+func await(ctx context.Context, done <-chan struct{}, limit time.Time) error {
+	if !limit.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadlineCause(ctx, limit, sharedsched.ErrExpired)
+		defer cancel()
+	}
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // aloneKey begins the name of the queues, one per shape, of requests that are to run by themselves. A request's key may

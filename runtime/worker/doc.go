@@ -7,6 +7,6 @@
 //
 // Control messages (message.go) travel on a socket pair. Batches lie in shared memory (slab.go), which the server
 // assembles into and scatters from without a further copy. One run at a time uses a lane (lane.go): a page of shared
-// memory that says which tensors lie where, and a bell (bell.go) for each direction. Either process may die at any byte: the
-// server checks every answer, and a dead process wakes every lane.
+// memory that says which tensors lie where, and a bell (bell.go) for each direction. Either process may die at any
+// byte: the server checks every answer, and a dead process wakes every lane.
 package worker

@@ -80,14 +80,25 @@ func (engines) Open(_ context.Context, encoded json.RawMessage, file *os.File,
 	s := &session{factor: 2}
 	if file != nil {
 		defer file.Close()
-		var b [4]byte
-		if _, err := file.ReadAt(b[:], 0); err != nil {
+		var b [5]byte
+		if n, err := file.ReadAt(b[:], 0); n < 4 {
 			return engine.Opened{}, err
 		}
-		s.factor = floatsOf(b[:])[0]
+		s.factor = floatsOf(b[:4])[0]
+		for _, how := range []int{unix.LOCK_SH, unix.LOCK_UN} { // waits while a test has it locked
+			if err := unix.Flock(int(file.Fd()), how); err != nil {
+				return engine.Opened{}, err
+			}
+		}
+		if b[4] == deadly {
+			die(unix.SIGSEGV)
+		}
 	}
 	return engine.Opened{Session: s, Device: "cpu", Provider: "test", Notes: notes}, nil
 }
+
+// deadly is a byte after the factor in a model's file. It has opening the model end the process.
+const deadly = 1
 
 func die(s unix.Signal) {
 	_ = unix.Kill(os.Getpid(), s)

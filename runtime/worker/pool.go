@@ -178,11 +178,7 @@ func (p *Pool) worker(ctx context.Context, device, owner string) (*Worker, error
 			sessions: map[uint32]*Session{},
 		}
 		p.workers[name] = w
-		p.alive.Go(func() {
-			if first := w.restart(); first != nil {
-				w.supervise(first)
-			}
-		})
+		p.alive.Go(w.supervise)
 	}
 	p.mu.Unlock()
 	if w == nil {

@@ -19,7 +19,8 @@ type Session struct {
 	memory *memory
 	first  *opened // when it was opened first
 	stats  atomic.Pointer[engine.Stats]
-	broken atomic.Pointer[error] // why it could not be opened in the present process; nil: it could
+	life   atomic.Pointer[life]  // in the latest process
+	fatal  atomic.Pointer[error] // it ended a process in which nothing but it was being opened; nil: it did not
 }
 
 var _ engine.Session = (*Session)(nil)
@@ -27,8 +28,10 @@ var _ engine.Session = (*Session)(nil)
 // Signature returns the model's inputs and outputs, as the worker reported them.
 func (s *Session) Signature() *tensor.Signature { return s.first.Signature }
 
-// Run executes the model in the worker's process. When that dies the error is of the kind engine.Crashed. A run that is
-// to stop is told to; a process that does not obey within half a second is ended.
+// Run executes the model in the worker's process. When that dies the error is of the kind engine.Crashed. While the
+// next one is being started the run waits; if the session is not open there yet, the error is an
+// *engine.ReopeningError, so that other sessions can run. A run that is to stop is told to; a process that does not
+// obey within half a second is ended.
 func (s *Session) Run(ctx context.Context, b *tensor.Batch) error {
 	var l *lane
 	for l == nil {
@@ -36,8 +39,15 @@ func (s *Session) Run(ctx context.Context, b *tensor.Batch) error {
 		if err != nil {
 			return err
 		}
-		if broken := s.broken.Load(); broken != nil {
-			return *broken
+		now := s.life.Load()
+		if now.process != p {
+			continue // it has a successor
+		}
+		if !isDead(now.opened) {
+			return &engine.Error{Kind: engine.Terminated, Err: &engine.ReopeningError{Done: now.opened}}
+		}
+		if now.broken != nil {
+			return now.broken
 		}
 		if l, err = p.take(); err != nil && p.death() == nil {
 			return err

@@ -93,6 +93,7 @@ func (w *Worker) add(ctx context.Context, of source, first *opened) (*Session, e
 		w.mu.Lock()
 		same := w.process == p && w.gone == nil
 		if same {
+			s.life.Store(openLife(p, nil))
 			w.sessions[s.id] = s
 		}
 		w.mu.Unlock()
@@ -100,15 +101,6 @@ func (w *Worker) add(ctx context.Context, of source, first *opened) (*Session, e
 			return s, nil
 		}
 	}
-}
-
-// openIn opens the session in a process.
-func (s *Session) openIn(ctx context.Context, p *process) error {
-	m, err := p.open(ctx, s.id, s.source)
-	if err == nil && m.Opened == nil {
-		err = errors.New("the engine's process did not say what it opened")
-	}
-	return err
 }
 
 func (w *Worker) closeSession(s *Session) error {
@@ -127,10 +119,23 @@ func (w *Worker) closeSession(s *Session) error {
 	return err
 }
 
-// supervise starts the next process when one dies, until the worker is gone.
-func (w *Worker) supervise(p *process) {
-	for {
+// supervise starts a process, and another one when it dies, until the worker is gone.
+func (w *Worker) supervise() {
+	early := 0 // how many in a row died before all sessions were open in them
+	for again := false; ; again = true {
+		began := time.Now()
+		p, all := w.start(early >= maxEarly)
+		if p == nil {
+			return
+		}
+		if again {
+			w.pool.log.Info("engine process started again", "event", "worker_restarted", "worker", w.name, "took",
+				time.Since(began).Round(time.Microsecond))
+		}
 		<-p.ended
+		if early++; isDead(all) {
+			early = 0
+		}
 		w.mu.Lock()
 		gone := w.gone != nil
 		if !gone {
@@ -141,16 +146,8 @@ func (w *Worker) supervise(p *process) {
 			return
 		}
 		w.pool.died(Death{w.name, p.cause.Signal})
-		began := time.Now()
 		w.pool.log.Error("engine process died", "event", "worker_died", "worker", w.name, "cause", p.cause.Text,
 			"signal", p.cause.Signal)
-		next := w.restart()
-		if next == nil {
-			return
-		}
-		p = next
-		w.pool.log.Info("engine process started again", "event", "worker_restarted", "worker", w.name, "took",
-			time.Since(began).Round(time.Microsecond))
 	}
 }
 
@@ -160,25 +157,31 @@ const (
 	maxPause   = 10 * time.Second
 )
 
-// restart starts a process with all sessions and publishes it, however often that fails. It returns nil when the worker
-// is gone.
-func (w *Worker) restart() *process {
-	alone := false // open one session after the other, so that one that ends the process is known
+// maxEarly is how many processes in a row may die while sessions are being opened in them. In the next one they are
+// opened one after the other before anything runs, so that one that ends the process is found.
+const maxEarly = 2
+
+// start starts a process, however often that fails, and makes it the present one. All is closed once all sessions are
+// open there, unless it is dead then. The process is nil when the worker is gone.
+func (w *Worker) start(alone bool) (p *process, all chan struct{}) {
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		p, err := w.pool.process(context.Background())
+		if err == nil && alone {
+			err = w.reopenAlone(p)
+		}
 		if err == nil {
-			all := w.list()
-			if err = reopen(p, all, alone); err == nil && w.publish(p, all) {
-				return p
+			if all := w.publish(p); all != nil {
+				return p, all
 			}
+		}
+		if p != nil {
 			p.kill("it was started in vain")
-			alone = true
 		}
 		w.mu.Lock()
 		gone := w.gone != nil
 		w.mu.Unlock()
 		if gone {
-			return nil
+			return nil, nil
 		}
 		w.pool.log.Error("engine process not started again", "event", "worker_restart_failed", "worker", w.name,
 			"cause", err, "retry_in", pause)
@@ -186,73 +189,32 @@ func (w *Worker) restart() *process {
 	}
 }
 
-// list returns the sessions that are open.
-func (w *Worker) list() (all []*Session) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, s := range w.sessions {
-		all = append(all, s)
-	}
-	return all
-}
-
-// reopen opens sessions in a new process, in parallel unless each is to be alone. The error says that the process died.
-// A session that cannot be opened, and one that ends the process alone, fails its runs from then on.
-func reopen(p *process, all []*Session, alone bool) error {
-	if alone {
-		for _, s := range all {
-			if s.broken.Load() != nil {
-				continue
-			}
-			if err := s.reopen(p, true); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	errs := make([]error, len(all))
-	var opening sync.WaitGroup
-	for i, s := range all {
-		opening.Go(func() { errs[i] = s.reopen(p, false) })
-	}
-	opening.Wait()
-	return errors.Join(errs...)
-}
-
-// reopen opens the session in a new process. The error says that this died.
-func (s *Session) reopen(p *process, alone bool) error {
-	err := s.openIn(context.Background(), p)
-	if err == nil {
-		s.broken.Store(nil)
-		return nil
-	}
-	_, died := errors.AsType[*DeathError](err)
-	if died && !alone {
-		return err
-	}
-	broken := fmt.Errorf("the model cannot be opened again: %w", asCrash(err))
-	s.broken.Store(&broken)
-	if died {
-		return err
-	}
-	return nil
-}
-
-// publish makes a process the present one, unless it is dead or the worker gone. Sessions that were closed while they
-// were opened in it are closed there.
-func (w *Worker) publish(p *process, opened []*Session) bool {
+// publish makes a process the present one and has all sessions opened there, unless it is dead or the worker gone; then
+// the channel is nil. A model that takes long to be opened holds up nobody but those who wait for it.
+func (w *Worker) publish(p *process) (all chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.gone != nil || isDead(p.ended) {
-		return false
+		return nil
+	}
+	var opening sync.WaitGroup
+	for _, s := range w.sessions {
+		if s.life.Load().process == p {
+			continue // it was opened before
+		}
+		l := &life{process: p, opened: make(chan struct{})}
+		s.life.Store(l)
+		opening.Go(func() { w.reopen(s, l) })
 	}
 	w.setLocked(p)
-	for _, s := range opened {
-		if w.sessions[s.id] == nil {
-			go func() { _, _ = p.ask(context.Background(), &message{Kind: closeMessage, ID: s.id}) }()
+	all = make(chan struct{})
+	go func() {
+		opening.Wait()
+		if !isDead(p.ended) {
+			close(all)
 		}
-	}
-	return true
+	}()
+	return all
 }
 
 // lose ends the worker: its device is lost to the present process, so that nothing can be run there any more.

@@ -51,13 +51,25 @@ func runIn(ctx context.Context, b *tensor.Batch, o engine.Opened, values ...floa
 	for i, v := range values {
 		binary.LittleEndian.PutUint32(in[4*i:], math.Float32bits(v))
 	}
-	if err := o.Session.Run(ctx, b); err != nil {
+	if err := runOpen(ctx, b, o); err != nil {
 		return nil, err
 	}
 	if b.DeviceTime != time.Duration(len(values)) {
 		return nil, errors.New("another device time than the engine's")
 	}
 	return floatsOf(b.Outputs[0].Data), nil
+}
+
+// runOpen runs a session once it is open.
+func runOpen(ctx context.Context, b *tensor.Batch, o engine.Opened) error {
+	for {
+		err := o.Session.Run(ctx, b)
+		reopening, is := errors.AsType[*engine.ReopeningError](err)
+		if !is {
+			return err
+		}
+		<-reopening.Done
+	}
 }
 
 func TestRunsInAnotherProcess(t *testing.T) {

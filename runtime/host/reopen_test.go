@@ -1,0 +1,65 @@
+package host_test
+
+import (
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/engine"
+	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// TestAModelThatIsOpenedAgain: its requests wait for it, within their limits, those too of which some rows were
+// answered before; other models of the device are answered meanwhile.
+func TestAModelThatIsOpenedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		f := perRow(1, double)
+		run, opened := f.Answer, make(chan struct{})
+		var good atomic.Int32 // runs that go well yet
+		f.Answer = func(b *tensor.Batch) error {
+			select {
+			case <-opened:
+			default:
+				if good.Add(-1) < 0 {
+					return &engine.Error{Kind: engine.Terminated, Err: &engine.ReopeningError{Done: opened}}
+				}
+			}
+			return run(b)
+		}
+		good.Store(1000)
+		w.add("m", 1, f, func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize, m.Batching.MaxRequestRows = 4, 8 })
+		v := w.load("m")
+		w.add("other", 1, perRow(1, double), nil)
+		other := w.load("other")
+
+		good.Store(1)
+		calls := []*catalog.Call{ask(v, 7, 1, 2, 3, 4, 5, 6, 7), ask(v, 1, 8), ask(v, 1, 9), ask(v, 1, 10)}
+		calls[3].Limit = time.Now().Add(time.Second)
+		wait := asked(t, w, calls)
+		answered(t, w, other, 8)
+		time.Sleep(2 * time.Second)
+		close(opened)
+		for i, err := range wait() {
+			if i == 3 {
+				if !errors.Is(err, sharedsched.ErrExpired) {
+					t.Errorf("a request with a limit: %v", err)
+				}
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for k, x := range values(calls[i].Inputs[0]) {
+				if y := values(calls[i].Results[0]); len(y) != calls[i].Rows || y[k] != 2*x {
+					t.Errorf("request %d row %d: %v for %v", i, k, y, x)
+				}
+			}
+		}
+	})
+}
