@@ -40,7 +40,7 @@ type engines struct{}
 
 // model is what tests open. Its one input and its one output are floats.
 type model struct {
-	Opens string // "dies", "fails", "looks": what opening it does
+	Opens string // "dies", "fails", "hangs", "looks": what opening it does
 	Path  string // of an ONNX model
 }
 
@@ -73,6 +73,8 @@ func (engines) Open(_ context.Context, encoded json.RawMessage, file *os.File,
 		notes = sight()
 	case "dies":
 		die(unix.SIGSEGV)
+	case "hangs":
+		select {}
 	case "fails":
 		return engine.Opened{}, &engine.Error{Kind: engine.OutOfMemory, Err: errors.New("no memory for weights")}
 	}
