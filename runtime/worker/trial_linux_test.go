@@ -3,11 +3,14 @@ package worker_test
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/runtime/worker"
@@ -94,4 +97,39 @@ func TestOpeningThatDoesNotEnd(t *testing.T) {
 	if got, err := run(t.Context(), o, 4); err != nil || got[0] != 8 || len(log.Event("worker_died")) != 0 {
 		t.Errorf("another model: %v, %v; %v", got, err, log.Lines(""))
 	}
+}
+
+// TestGivenUpWhileItIsOpened: a load that is given up while the model is opened in the worker leaves no session there.
+func TestGivenUpWhileItIsOpened(t *testing.T) {
+	p, log := newPool(t)
+	file, err := os.Create(filepath.Join(t.TempDir(), "model"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	write := func(first byte) {
+		if _, err := file.WriteAt([]byte{first, 0, 0, 0}, 0); err != nil {
+			t.Error(err)
+		}
+	}
+	write(1)
+	ctx, cancel := context.WithCancel(t.Context())
+	failed := make(chan error, 1)
+	go func() {
+		_, err := p.Open(ctx, "cpu", "", model{Opens: "waits"}, file, func(context.Context, engine.Opened) error {
+			write(0)
+			return nil
+		})
+		failed <- err
+	}()
+	weftest.Until(t, "the second opening", func() bool { return len(log.Event("test_opening")) == 2 })
+	cancel()
+	if err := <-failed; !errors.Is(err, context.Canceled) {
+		t.Errorf("given up: %v", err)
+	}
+	if closed := log.Event("test_closed"); len(closed) != 0 {
+		t.Errorf("closed before it was open: %v", closed)
+	}
+	write(1)
+	weftest.Until(t, "a session that is closed again", func() bool { return len(log.Event("test_closed")) == 1 })
 }
