@@ -99,8 +99,8 @@ func (h *Host) awaitLoad(ctx context.Context, name string, number int64) error {
 
 // UnloadVersion gives a version up that neither the traffic nor a label names, when it has answered its accepted
 // requests. It stays away until LoadVersion, or until versions.policy changes. It ends openings of the version, and
-// waits for other steps that the model is busy with already. The error is an *catalog.InUseError, catalog.ErrUnknown or catalog.ErrBusy, wrapped, the cause of
-// ctx (the version keeps draining then), or the engine's error.
+// waits for other steps that the model is busy with already. The error is an *catalog.InUseError, catalog.ErrUnknown or
+// catalog.ErrBusy, wrapped, the cause of ctx (the version keeps draining then), or the engine's error.
 func (h *Host) UnloadVersion(ctx context.Context, name string, number int64, by string) error {
 	ctx, done, err := h.enter(ctx)
 	if err != nil {

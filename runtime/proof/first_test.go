@@ -49,6 +49,7 @@ func TestFirst(t *testing.T) {
 // TestFirstOfMany: rows are made up until the model takes one, or crashes.
 func TestFirstOfMany(t *testing.T) {
 	failed := errors.New("it is no zero")
+	lost := &engine.Error{Kind: engine.DeviceLost, Err: errors.New("CUDA failure 700")}
 	crashed := &engine.Error{Kind: engine.Crashed, Err: errors.New("SIGFPE")}
 	for name, c := range map[string]struct {
 		answer func(rows [][]float32) error
@@ -64,12 +65,13 @@ func TestFirstOfMany(t *testing.T) {
 		}, time.Microsecond, 4, nil},
 		"takes none":       {func([][]float32) error { return failed }, 0, 4, nil},
 		"crashes":          {func([][]float32) error { return crashed }, 0, 1, crashed},
-		"loses its device": {func([][]float32) error { return &engine.Error{Kind: engine.DeviceLost, Err: failed} }, 0, 1, failed},
+		"loses its device": {func([][]float32) error { return lost }, 0, 1, lost},
 	} {
 		e := weftest.OverRows(1, c.answer)
 		took, err := first(t, e, batching())
 		_, is := errors.AsType[*catalog.ModelError](err)
-		if runs := e.Forget(); took != c.took || len(runs) != c.runs || !errors.Is(err, c.wrong) || is != (c.wrong != nil) {
+		if runs := e.Forget(); took != c.took || len(runs) != c.runs || !errors.Is(err, c.wrong) ||
+			is != (c.wrong != nil) {
 			t.Errorf("%s: took %v in runs %v, %v", name, took, runs, err)
 		}
 	}

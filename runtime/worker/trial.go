@@ -33,8 +33,8 @@ func (trial) Close() error { return nil }
 const openPatience = 15 * time.Minute
 
 func errOpening(patience time.Duration) error {
-	return fmt.Errorf("the engine did not open the model within %v: perhaps it computes nodes that depend on no input, "+
-		"which can be exported as their results", patience)
+	return fmt.Errorf("the engine did not open the model within %v: perhaps it computes nodes that depend on no "+
+		"input, which can be exported as their results", patience)
 }
 
 // try opens a model where nothing else is open, and has it tried there. Its memory is free when try returns.

@@ -149,7 +149,8 @@ func TestStops(t *testing.T) {
 func TestOpening(t *testing.T) {
 	p, log := newPool(t)
 	o := open(t, p)
-	if _, err := p.Open(t.Context(), "cpu", "", model{Opens: "fails"}, nil, nil); engine.KindOf(err) != engine.OutOfMemory {
+	_, err := p.Open(t.Context(), "cpu", "", model{Opens: "fails"}, nil, nil)
+	if engine.KindOf(err) != engine.OutOfMemory {
 		t.Errorf("a model that cannot be opened: %v", err)
 	}
 	if _, err := p.Open(t.Context(), "cpu", "", model{Opens: "dies"}, nil, nil); engine.KindOf(err) != engine.Crashed ||
