@@ -75,9 +75,13 @@ func (engines) Open(_ context.Context, encoded json.RawMessage, file *os.File,
 		die(unix.SIGSEGV)
 	case "waits": // until its file begins with another byte than 0
 		log.Info("model is being opened", "event", "test_opening")
-		for b := [1]byte{}; b[0] == 0; time.Sleep(time.Millisecond) {
+		b := [1]byte{}
+		for range time.Tick(time.Millisecond) { // a file notifies nobody
 			if _, err := file.ReadAt(b[:], 0); err != nil {
 				return engine.Opened{}, err
+			}
+			if b[0] != 0 {
+				break
 			}
 		}
 	case "hangs":
