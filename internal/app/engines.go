@@ -121,16 +121,16 @@ func (e *engines) sites(v modelrepo.Version, m *modelrepo.Manifest) (all []host.
 
 // open is a host.Opener.
 func (e *engines) open(ctx context.Context, v modelrepo.Version, f *modelfile.Files, m *modelrepo.Manifest,
-	device string,
+	device string, try engine.Try,
 ) (engine.Opened, error) {
 	if m.Synth != nil {
 		return e.openSynth(m.Synth, device)
 	}
-	return e.openONNX(ctx, v, f, &m.ONNX, device)
+	return e.openONNX(ctx, v, f, &m.ONNX, device, try)
 }
 
 func (e *engines) openONNX(ctx context.Context, v modelrepo.Version, f *modelfile.Files, o *modelrepo.ONNX,
-	device string,
+	device string, try engine.Try,
 ) (engine.Opened, error) {
 	providers, without := e.usable(o.Providers)
 	var notes []string
@@ -148,7 +148,7 @@ func (e *engines) openONNX(ctx context.Context, v modelrepo.Version, f *modelfil
 		DeviceMemory: int64(o.DeviceMemoryLimit), ArenaExtend: string(o.ArenaExtendStrategy), TF32: o.TF32,
 		ConvSearch: string(o.ConvAlgoSearch),
 		PinBuffers: o.PinBuffers, CUDAGraphs: o.CUDAGraphs,
-	}})
+	}}, try)
 	if err != nil {
 		if len(without) > 0 {
 			err = fmt.Errorf("%w; nor can it have another provider: %s", err, strings.Join(without, "; "))
@@ -175,9 +175,9 @@ func (e *engines) openONNX(ctx context.Context, v modelrepo.Version, f *modelfil
 	return opened, nil
 }
 
-// openWhere opens a model in this process, or in the worker whose part it is.
+// openWhere opens a model in this process, or tries it in one of its own and opens it in the worker whose part it is.
 func (e *engines) openWhere(ctx context.Context, v modelrepo.Version, f *modelfile.Files, device string,
-	m onnxModel,
+	m onnxModel, try engine.Try,
 ) (engine.Opened, error) {
 	if e.workers == nil {
 		if err := e.library.load(); err != nil {
@@ -193,7 +193,7 @@ func (e *engines) openWhere(ctx context.Context, v modelrepo.Version, f *modelfi
 	if e.each {
 		owner = fmt.Sprintf("%s/%d", filepath.Base(filepath.Dir(v.Dir)), v.Number)
 	}
-	return e.workers.Open(ctx, device, owner, m, f.Copy())
+	return e.workers.Open(ctx, device, owner, m, f.Copy(), try)
 }
 
 func onCUDA(provider string) bool { return modelrepo.Provider(provider).OnCUDA() }

@@ -85,7 +85,7 @@ func cartpole(t *testing.T, devices string,
 	if err != nil {
 		return "", nil, false, err
 	}
-	opened, err := e.open(t.Context(), v, copyOf(t, v), &m, sites[0].Device)
+	opened, err := e.open(t.Context(), v, copyOf(t, v), &m, sites[0].Device, nil)
 	if err != nil {
 		return "", nil, false, err
 	}
@@ -202,7 +202,7 @@ func TestONNXOnTheProcessorBesideAGPU(t *testing.T) {
 		m := modelrepo.Defaults()
 		m.ONNX.Providers = c.providers
 		v := modelrepo.Version{Path: path, Dir: filepath.Dir(path)}
-		opened, err := e.open(t.Context(), v, copyOf(t, v), &m, "cpu")
+		opened, err := e.open(t.Context(), v, copyOf(t, v), &m, "cpu", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -144,7 +144,7 @@ func readONNX(ctx context.Context, v modelrepo.Version) (*modelfile.Files, error
 }
 
 func openONNX(_ context.Context, v modelrepo.Version, _ *modelfile.Files, m *modelrepo.Manifest,
-	_ string,
+	_ string, _ engine.Try,
 ) (engine.Opened, error) {
 	s, err := ort.Open(v.Path, ort.Options{IntraOpThreads: m.ONNX.IntraOpThreads})
 	if err != nil {

@@ -84,7 +84,7 @@ func besideShadow(t *testing.T, course []stretch, shadowed bool) (c calls, s sha
 		device := synth.NewDevice()
 		h := assemble(t, repo, "synth",
 			func(_ context.Context, _ modelrepo.Version, _ *modelfile.Files, m *modelrepo.Manifest,
-				_ string,
+				_ string, _ engine.Try,
 			) (engine.Opened, error) {
 				session, err := synth.Open(
 					synth.Options{

@@ -86,7 +86,7 @@ func swapping(t *testing.T, rate float64, swaps int) (c calls, grown int64) {
 		var open atomic.Int64
 		h := assemble(t, repo, "synth",
 			func(_ context.Context, _ modelrepo.Version, _ *modelfile.Files, m *modelrepo.Manifest,
-				_ string,
+				_ string, _ engine.Try,
 			) (engine.Opened, error) {
 				session, err := synth.Open(
 					synth.Options{

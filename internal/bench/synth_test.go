@@ -42,7 +42,7 @@ func synthHouseOf(tb testing.TB, repo string) *synthHouse {
 	device := synth.NewDevice()
 	return &synthHouse{house: assemble(tb, repo,
 		"synth", func(_ context.Context, _ modelrepo.Version, _ *modelfile.Files, m *modelrepo.Manifest,
-			_ string,
+			_ string, _ engine.Try,
 		) (engine.Opened, error) {
 			session, err := synth.Open(synth.Options{
 				Base: time.Duration(m.Synth.Base), PerRow: time.Duration(m.Synth.PerRow), Jitter: m.Synth.Jitter,

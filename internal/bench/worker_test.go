@@ -53,9 +53,9 @@ func BenchmarkIsolation(b *testing.B) {
 	pool := worker.NewPool(worker.Config{Command: serves, Library: ortlib.Find, Log: slog.New(slog.DiscardHandler)})
 	b.Cleanup(pool.Close)
 	inWorker := func(ctx context.Context, v modelrepo.Version, _ *modelfile.Files, _ *modelrepo.Manifest,
-		_ string,
+		_ string, _ engine.Try,
 	) (engine.Opened, error) {
-		return pool.Open(ctx, "cpu", "", v.Path, nil)
+		return pool.Open(ctx, "cpu", "", v.Path, nil, nil)
 	}
 	clients := map[string]weftv1.PredictionServiceClient{}
 	houses := map[string]*house{}

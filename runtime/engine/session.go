@@ -25,6 +25,11 @@ type Session interface {
 	Close() error
 }
 
+// Try is called with a model that was opened in a process where nothing else runs, before it is opened where others do:
+// whatever its runs do there harms nobody. Session and Memory of the Opened are set, and may be used until Try returns.
+// An error ends the opening.
+type Try func(context.Context, Opened) error
+
 // Opened is a session and the known facts about it beyond the signature.
 type Opened struct {
 	Session Session

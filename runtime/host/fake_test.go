@@ -136,7 +136,7 @@ func (w *world) read(ctx context.Context, v modelrepo.Version) (*modelfile.Files
 }
 
 func (w *world) open(ctx context.Context, v modelrepo.Version, _ *modelfile.Files, _ *modelrepo.Manifest,
-	device string,
+	device string, try engine.Try,
 ) (engine.Opened, error) {
 	w.opening.Lock()
 	found := w.engines[v.Path]
@@ -146,6 +146,8 @@ func (w *world) open(ctx context.Context, v modelrepo.Version, _ *modelfile.File
 		return engine.Opened{}, e
 	case func(context.Context) (engine.Opened, error):
 		return e(ctx)
+	case func(context.Context, engine.Try) (engine.Opened, error):
+		return e(ctx, try)
 	case func(device string) (engine.Opened, error):
 		return e(device)
 	case *fake:

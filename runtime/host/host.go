@@ -116,6 +116,7 @@ type Host struct {
 	settling  map[string]chan struct{} // guarded by mu: the same; closed when nothing is running for it
 	telling   int                      // guarded by mu: steps of which not all is reported and logged yet
 	listeners map[*listener]struct{}   // guarded by mu
+	openings  map[*opening]struct{}    // guarded by mu; those that are under way
 	watching  bool                     // guarded by mu: the load of the devices is looked at
 	closed    bool                     // guarded by mu: nothing is loaded any more
 	loads     sync.WaitGroup           // counts goroutines that may load, or wait for that; Add is guarded by mu
@@ -138,7 +139,8 @@ func New(cfg Config) *Host {
 		versions: map[int64]*serving.Version{}, replicas: map[residency.ReplicaID]*serving.Replica{},
 		faces:   map[string]map[int64]face{},
 		changed: map[string]chan struct{}{}, settling: map[string]chan struct{}{}, listeners: map[*listener]struct{}{},
-		memory: fleet.NewBudget(cfg.MemoryBudget), fleet: fleet.New(cfg.Lanes, cfg.FreeMemory),
+		openings: map[*opening]struct{}{},
+		memory:   fleet.NewBudget(cfg.MemoryBudget), fleet: fleet.New(cfg.Lanes, cfg.FreeMemory),
 		residency: residency.New(
 			residency.Config{AsksBusy: cfg.Busy != nil, TryOnce: cfg.TryOnce, Seed: rand.Uint64()}),
 	}

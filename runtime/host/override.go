@@ -55,6 +55,9 @@ func (h *Host) override(name string, number int64, load bool, by string) error {
 		return err
 	}
 	rest := h.stepLocked(e)
+	if !load {
+		h.interruptLocked(name, number)
+	}
 	h.mu.Unlock()
 	rest()
 	return nil
@@ -95,9 +98,9 @@ func (h *Host) awaitLoad(ctx context.Context, name string, number int64) error {
 }
 
 // UnloadVersion gives a version up that neither the traffic nor a label names, when it has answered its accepted
-// requests. It stays away until LoadVersion, or until versions.policy changes. It waits for the steps that the model is
-// busy with already. The error is an *catalog.InUseError, catalog.ErrUnknown or catalog.ErrBusy, wrapped, the cause of
-// ctx (the version keeps draining then), or the engine's error.
+// requests. It stays away until LoadVersion, or until versions.policy changes. It ends openings of the version, and
+// waits for other steps that the model is busy with already. The error is an *catalog.InUseError, catalog.ErrUnknown or
+// catalog.ErrBusy, wrapped, the cause of ctx (the version keeps draining then), or the engine's error.
 func (h *Host) UnloadVersion(ctx context.Context, name string, number int64, by string) error {
 	ctx, done, err := h.enter(ctx)
 	if err != nil {

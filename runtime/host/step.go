@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"time"
 
 	"github.com/weftserve/weft/runtime/residency"
@@ -59,16 +60,16 @@ func (h *Host) begin(effect residency.Effect) {
 	switch e := effect.(type) {
 	case residency.Load:
 		before := h.versions[e.Replaces]
-		h.spawn(func() { h.load(h.stop, e, before) })
+		h.spawnOpening(e.Of.Model, e.Of.Version.Number, func(ctx context.Context) { h.load(ctx, e, before) })
 	case residency.Reconfigure:
 		v := h.versions[e.Resident]
 		h.spawn(func() { h.reconfigure(h.stop, e, v) })
 	case residency.Upgrade:
 		v, from := h.versions[e.Resident], h.replicas[e.From]
-		h.spawn(func() { h.upgrade(h.stop, e, v, from) })
+		h.spawnOpening(e.Of.Model, e.Of.Version.Number, func(ctx context.Context) { h.upgrade(ctx, e, v, from) })
 	case residency.Grow:
 		v := h.versions[e.Resident]
-		h.spawn(func() { h.grow(h.stop, e, v) })
+		h.spawnOpening(e.Of.Model, e.Of.Version.Number, func(ctx context.Context) { h.grow(ctx, e, v) })
 	case residency.Shrink:
 		all := h.replicasOf(e.Replicas)
 		h.spawn(func() { h.shrink(e, all) })

@@ -1,11 +1,13 @@
 package host_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/engine"
 )
 
@@ -44,4 +46,46 @@ func TestAnUnloadThatIsFollowedByALoad(t *testing.T) {
 		}
 		t.Log(<-loaded)
 	})
+}
+
+// TestUnloadingInterruptsTheLoad: a version that is being opened for ever is gone at once when somebody unloads it, and
+// one that is loaded again meanwhile is opened again.
+func TestUnloadingInterruptsTheLoad(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, 1)
+			ended := make(chan struct{})
+			w.add("m", 1, func(ctx context.Context) (engine.Opened, error) {
+				<-ctx.Done()
+				<-ended
+				return engine.Opened{}, context.Cause(ctx)
+			}, nil)
+			go func() { _ = w.Reconcile(t.Context(), w.listing) }()
+			synctest.Wait()
+			w.states("m/1 loading")
+			unloaded, loaded := make(chan error, 1), make(chan error, 1)
+			go func() { unloaded <- w.UnloadVersion(t.Context(), "m", 1) }()
+			synctest.Wait()
+			w.engine("/models/m/1/model.onnx", times(2))
+			if again {
+				go func() { loaded <- w.LoadVersion(t.Context(), "m", 1) }()
+				synctest.Wait()
+			}
+			close(ended)
+			err := <-unloaded
+			if !again {
+				if w.states("m "); err != nil {
+					t.Errorf("unloaded: %v", err)
+				}
+				return
+			}
+			if !errors.Is(err, catalog.ErrBusy) {
+				t.Errorf("unloaded while it is loaded again: %v", err)
+			}
+			if err := <-loaded; err != nil {
+				t.Errorf("loaded: %v", err)
+			}
+			w.answers(w.version("m", 1), 6)
+		})
+	}
 }

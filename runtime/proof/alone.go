@@ -13,7 +13,7 @@ import (
 )
 
 // alone runs rows alone until it finds made-up data that the model takes. It returns nil and the model's last error
-// when the model takes none, and any other error as it is.
+// when the model takes none, nil and no error when every row would be too large, and any other error as it is.
 func (t *trial) alone(ctx context.Context) (found *baseline, refused *catalog.ModelError, err error) {
 	rows := sampleRows
 	if t.decision.Against != "" {

@@ -10,7 +10,7 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
-// judge runs the trial and decides. base is nil when the model takes no made-up input.
+// judge runs the trial and decides. base is nil when the model takes no made-up input, or there is none small enough.
 func (t *trial) judge(ctx context.Context) (v Verdict, base *baseline, err error) {
 	base, refused, err := t.alone(ctx)
 	if err != nil {
@@ -18,8 +18,11 @@ func (t *trial) judge(ctx context.Context) (v Verdict, base *baseline, err error
 	}
 	budget := time.Duration(t.batching.MaxBatchCost)
 	dear := base != nil && budget > 0 && base.cost > budget
+	crashed := base == nil && refused != nil && crashes(refused)
 	shows := ""
 	switch {
+	case base == nil && refused == nil:
+		shows = "one made-up row exceeds the memory that a proof may take"
 	case base == nil:
 		shows = fmt.Sprintf("the model fails on made-up inputs even for one row: %v", refused.Err)
 	case base.against != "":
@@ -33,7 +36,7 @@ func (t *trial) judge(ctx context.Context) (v Verdict, base *baseline, err error
 	case t.batching.Mode == modelrepo.BatchOn:
 		v, err = t.trusted(ctx, base)
 		return v, base, err
-	case shows != "" && !t.graph.Proven:
+	case shows != "" && (!t.graph.Proven || crashed): // a batch of requests that crash takes innocent ones along
 		return t.undecided("%s", shows), base, nil
 	case dear:
 		v, err = t.rowByRow(ctx, base)

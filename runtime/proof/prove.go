@@ -41,10 +41,7 @@ type Found struct {
 // error is the Runner's, or names the setting of the manifest that the model cannot be run with.
 func Prove(ctx context.Context, r Runner, s *Subject, d *Decision) (*Found, error) {
 	graph := proveByStructure(s, d)
-	t := newTrial(r, s, d, 1)
-	if d.Against == "" && len(s.Batching.AllowedBatchSizes) > 0 {
-		t.unit = s.Batching.AllowedBatchSizes[0]
-	}
+	t := newLoadTrial(r, s, d)
 	t.graph = graph
 	judged, base, err := t.judge(ctx)
 	if err == nil && d.HasLengths() {

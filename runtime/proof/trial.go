@@ -50,6 +50,15 @@ func newTrial(r Runner, s *Subject, d *Decision, seed uint64) *trial {
 	}
 }
 
+// newLoadTrial returns the trial of a version that is being loaded.
+func newLoadTrial(r Runner, s *Subject, d *Decision) *trial {
+	t := newTrial(r, s, d, 1)
+	if d.Against == "" && len(s.Batching.AllowedBatchSizes) > 0 {
+		t.unit = s.Batching.AllowedBatchSizes[0]
+	}
+	return t
+}
+
 // single runs one row, or the rows that take the place of one, in the smallest execution that there may be. The outputs
 // have as many rows.
 func (t *trial) single(ctx context.Context, set []tensor.Tensor,

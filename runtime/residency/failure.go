@@ -43,6 +43,7 @@ func (m *Machine) failed(model *Model, v *Version, e Loaded) {
 	if v.failure != nil && v.failure.of.alike(&e.Of) {
 		f.attempts = v.failure.attempts + 1
 	}
+	f.due = e.Interrupted && !m.closing // it may be wanted again by now
 	v.failure = f
 	hidden := e.Of.Hide(e.Err)
 	text := hidden.Text

@@ -176,7 +176,7 @@ func (s *shell) end(i int, rng *rand.Rand, good bool) error {
 		done := residency.Loaded{Load: e, Sites: sites}
 		switch {
 		case fails(3):
-			done.Err = someError(rng, e)
+			done.Err, done.Interrupted = someError(rng, e), fails(3)
 		default:
 			done.Replicas = s.somewhere(rng, 1+rng.IntN(e.Replicas))
 			if rng.IntN(3) == 0 {

@@ -17,7 +17,7 @@ import (
 func (r *Replica) admit(ctx context.Context, c residency.Candidate, near func(*fleet.Device) *Replica) (err error) {
 	start := time.Now()
 	r.said = r.Opened.Session.Signature().Clone()
-	r.said.Notes = append(r.said.Notes, r.Opened.Notes...)
+	r.said.Notes = append(append(r.said.Notes, r.Opened.Notes...), r.first.notes()...)
 	d, err := r.decide(c)
 	if err != nil {
 		return err

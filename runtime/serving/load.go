@@ -41,7 +41,7 @@ const (
 
 // Patience returns how long a run of so many rows may take.
 func (r *Replica) Patience(rows int) time.Duration {
-	row, longest := r.perRow.Load(), r.shared.RunTimeout
+	row, longest := cmp.Or(r.perRow.Load(), int64(r.first.took)), r.shared.RunTimeout
 	if row == 0 {
 		return longest
 	}

@@ -17,9 +17,10 @@ import (
 
 // Opener loads a version into an engine, on the named device; on another one, which engine.Opened names, if it cannot
 // be there. It keeps nothing of the version's files but what it duplicates; they are nil where Config.Read gives none.
-// The error says what was wrong, where, and what to do. It may be called from several goroutines at once.
+// It calls try, once, if the engine has processes of its own; an error of try is part of its own. The error says what
+// was wrong, where, and what to do. It may be called from several goroutines at once.
 type Opener func(ctx context.Context, v modelrepo.Version, f *modelfile.Files, m *modelrepo.Manifest,
-	device string) (engine.Opened, error)
+	device string, try engine.Try) (engine.Opened, error)
 
 // Open opens the version on a device, where so many bytes were reserved for it, proves it and warms it up. It serves
 // from there once Change says so. near returns the replica whose costs are the best guess of the cost of executions
@@ -105,14 +106,13 @@ func (v *Version) open(ctx context.Context, c residency.Candidate, on *fleet.Dev
 			v.copied.give()
 		}
 	}()
-	var opened engine.Opened // this and loaded are not to be looked at here once the engine is left behind
-	var loaded *execution.Loaded
+	var e *engaged // not to be looked at here once the engine is left behind
 	err = on.During(ctx, func(ctx context.Context) (err error) {
-		opened, loaded, err = v.shared.engage(ctx, c, files, on)
+		e, err = v.shared.engage(ctx, c, files, on)
 		return err
 	}, func(err error) {
 		if err == nil { // nobody waits for it any more
-			v.tellUnclean(on, loaded.Close())
+			v.tellUnclean(on, e.loaded.Close())
 		}
 	})
 	if errors.Is(err, fleet.ErrLeftBehind) {
@@ -124,26 +124,38 @@ func (v *Version) open(ctx context.Context, c residency.Candidate, on *fleet.Dev
 		}
 		return nil, err
 	}
-	d := v.shared.Fleet.Get(opened.Device)
+	d := v.shared.Fleet.Get(e.opened.Device)
 	v.shared.Fleet.Count(d, 1)
-	loaded.Keep(d.Lanes)
+	e.loaded.Keep(d.Lanes)
 	return v.newReplica(&Replica{
-		Device: d, Opened: opened, proof: v.proofs.Load(), memory: memory, seats: new(atomic.Int32),
-	}, loaded), nil
+		Device: d, Opened: e.opened, first: e.first, proof: v.proofs.Load(), memory: memory, seats: new(atomic.Int32),
+	}, e.loaded), nil
+}
+
+// engaged is a model that was opened.
+type engaged struct {
+	opened engine.Opened
+	loaded *execution.Loaded
+	first  firstRow
 }
 
 // engage calls the engine to open the model. A panic there becomes an error.
 func (s *Shared) engage(ctx context.Context, c residency.Candidate, files *modelfile.Files,
 	on *fleet.Device,
-) (opened engine.Opened, loaded *execution.Loaded, err error) {
+) (e *engaged, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%s: the engine panicked: %v", c.Path(), p)
 		}
 	}()
-	opened, err = s.Open(ctx, c.Version, files, c.Manifest, on.Name)
+	e = &engaged{}
+	e.opened, err = s.Open(ctx, c.Version, files, c.Manifest, on.Name,
+		func(ctx context.Context, o engine.Opened) (err error) {
+			e.first, err = s.tryFirst(ctx, c, on.Name, o)
+			return err
+		})
 	if err == nil {
-		loaded = execution.Load(opened)
+		e.loaded = execution.Load(e.opened)
 	}
-	return opened, loaded, err
+	return e, err
 }

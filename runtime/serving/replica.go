@@ -23,6 +23,7 @@ type Replica struct {
 	Key    residency.ReplicaID // its name in residency
 	Device *fleet.Device
 	Opened engine.Opened
+	first  firstRow
 
 	unit   *execution.Unit // its plan keeps its signature once the replica is admitted
 	id     sharedsched.VersionID

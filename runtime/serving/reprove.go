@@ -112,7 +112,7 @@ func (r *Replica) reprove(ctx context.Context, c residency.Candidate) (moved *Re
 // moved returns a replica that uses r's session, and is to take r's place. The caller has taken a seat for it.
 func (r *Replica) moved() *Replica {
 	next := r.newReplica(&Replica{
-		Device: r.Device, Opened: r.Opened, memory: r.memory, said: r.said,
+		Device: r.Device, Opened: r.Opened, first: r.first, memory: r.memory, said: r.said,
 		signature: r.signature, bare: r.bare, verdict: r.verdict, proof: r.proof, seats: r.seats,
 	}, r.unit.Loaded)
 	next.perRow.Store(r.perRow.Load())

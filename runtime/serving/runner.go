@@ -23,7 +23,9 @@ type runner struct {
 	crashed error
 }
 
-func newRunner(r *Replica) *runner { return &runner{replica: r, unjoined: r.unjoined()} }
+func newRunner(r *Replica) *runner {
+	return &runner{replica: r, unjoined: r.unjoined(), crashed: r.first.crashed}
+}
 
 // trialPatience is how long a made-up request waits for the device, however busy that is.
 const trialPatience = 24 * time.Hour

@@ -12,7 +12,7 @@ import (
 // opened there later is in another one. Other devices do not notice.
 func TestALostDevice(t *testing.T) {
 	p, _ := newPool(t)
-	other, err := p.Open(t.Context(), "cuda:1", "", model{}, nil)
+	other, err := p.Open(t.Context(), "cuda:1", "", model{}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,7 @@ type engines struct{}
 
 // model is what tests open. Its one input and its one output are floats.
 type model struct {
-	Opens string // "dies", "fails", "looks": what opening it does
+	Opens string // "dies", "fails", "hangs", "looks", "waits": what opening it does
 	Path  string // of an ONNX model
 }
 
@@ -73,11 +73,24 @@ func (engines) Open(_ context.Context, encoded json.RawMessage, file *os.File,
 		notes = sight()
 	case "dies":
 		die(unix.SIGSEGV)
+	case "waits": // until its file begins with another byte than 0
+		log.Info("model is being opened", "event", "test_opening")
+		b := [1]byte{}
+		for range time.Tick(time.Millisecond) { // a file notifies nobody
+			if _, err := file.ReadAt(b[:], 0); err != nil {
+				return engine.Opened{}, err
+			}
+			if b[0] != 0 {
+				break
+			}
+		}
+	case "hangs":
+		select {}
 	case "fails":
 		return engine.Opened{}, &engine.Error{Kind: engine.OutOfMemory, Err: errors.New("no memory for weights")}
 	}
 	log.Info("model opened", "event", "test_opened")
-	s := &session{factor: 2}
+	s := &session{factor: 2, closed: func() { log.Info("model closed", "event", "test_closed") }}
 	if file != nil {
 		defer file.Close()
 		var b [5]byte
@@ -109,6 +122,7 @@ func die(s unix.Signal) {
 type session struct {
 	runs   uint64
 	factor float32
+	closed func()
 }
 
 // The first value of an input that has a session do something else.
@@ -168,7 +182,10 @@ func (s *session) Stats() engine.Stats {
 	return engine.Stats{Graphs: engine.Graphs{Known: true, Eager: s.runs}}
 }
 
-func (s *session) Close() error { return nil }
+func (s *session) Close() error {
+	s.closed()
+	return nil
+}
 
 func floatsOf(data []byte) []float32 {
 	values := make([]float32, len(data)/4)

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"os"
@@ -19,8 +18,9 @@ import (
 // Pool is all workers of a server. It keeps one process more than there are workers, with the engine's library loaded,
 // for the one that dies next. Safe for concurrent use.
 type Pool struct {
-	cfg Config
-	log *slog.Logger
+	cfg      Config
+	log      *slog.Logger
+	patience time.Duration // of first openings; set before the first one
 
 	mu      sync.Mutex
 	closed  bool               // guarded by mu, as is the rest
@@ -42,7 +42,9 @@ var errPoolClosed error = &engine.Error{Kind: engine.Terminated, Err: errors.New
 
 // NewPool returns a pool without workers.
 func NewPool(cfg Config) *Pool {
-	return &Pool{cfg: cfg, log: cfg.Log, workers: map[string]*Worker{}, deaths: map[Death]uint64{}}
+	return &Pool{
+		cfg: cfg, log: cfg.Log, patience: openPatience, workers: map[string]*Worker{}, deaths: map[Death]uint64{},
+	}
 }
 
 // process returns a process in which nothing is open.
@@ -106,16 +108,14 @@ func (s *spare) discard() {
 	}
 }
 
-// openPatience is how long a model may take to be opened. Some providers compile it, which takes minutes.
-const openPatience = 15 * time.Minute
-
-var errOpening = fmt.Errorf("the model was not opened within %v", openPatience)
-
 // Open opens a model in the worker of a device, or in that of one owner on it, such as a version; it is started if
 // there is none. The model is a value that Serve's engine understands. It is opened first in a process where nothing
-// else is open: if that dies of it, the error is of the kind engine.Crashed, and nobody else is harmed. The engine gets
-// the file too, which may be nil; each process in which the session is opened later gets it again.
-func (p *Pool) Open(ctx context.Context, device, owner string, model any, file *os.File) (_ engine.Opened, err error) {
+// else is open: if that dies of it, the error is of the kind engine.Crashed, and nobody else is harmed. try is called
+// there, unless it is nil. The engine gets the file too, which may be nil; each process in which the session is opened
+// later gets it again.
+func (p *Pool) Open(ctx context.Context, device, owner string, model any, file *os.File,
+	try engine.Try,
+) (_ engine.Opened, err error) {
 	encoded, err := json.Marshal(model)
 	if err != nil {
 		return engine.Opened{}, err
@@ -131,35 +131,20 @@ func (p *Pool) Open(ctx context.Context, device, owner string, model any, file *
 			from.close()
 		}
 	}()
-	trial, err := p.process(ctx)
+	first, err := p.try(ctx, from, try)
 	if err != nil {
 		return engine.Opened{}, err
 	}
-	const only = 1
-	opening, cancel := context.WithTimeoutCause(ctx, openPatience, errOpening)
-	defer cancel()
-	m, err := trial.open(opening, only, from)
-	if err == nil && (m.Opened == nil || m.Opened.Signature == nil) {
-		err = errors.New("the engine's process did not say what it opened")
-	}
-	trial.kill("the model was opened")
-	if err != nil {
-		if cause, died := errors.AsType[*DeathError](err); died {
-			err = fmt.Errorf("opening the model ended the engine's process: %w", crashed(cause))
-		}
-		return engine.Opened{}, err
-	}
-	<-trial.ended // its memory is free
 	w, err := p.worker(ctx, device, owner)
 	if err != nil {
 		return engine.Opened{}, err
 	}
-	s, err := w.add(ctx, from, m.Opened)
+	s, err := w.add(ctx, from, first)
 	if err != nil {
 		return engine.Opened{}, err
 	}
 	return engine.Opened{
-		Session: s, Device: m.Opened.Device, Provider: m.Opened.Provider, Notes: m.Opened.Notes, Memory: s.memory,
+		Session: s, Device: first.Device, Provider: first.Provider, Notes: first.Notes, Memory: s.memory,
 		Quarantine: Quarantined{s},
 	}, nil
 }

@@ -114,12 +114,7 @@ func (s Quarantined) try(ctx context.Context, b *tensor.Batch) error {
 		return err
 	}
 	defer q.give()
-	l, err := p.take()
-	if err != nil {
-		return asCrash(err)
-	}
-	defer p.give(l)
-	return l.execute(ctx, s.Session, b)
+	return p.run(ctx, s.Session, b)
 }
 
 // Close does nothing: the session is closed by itself.

@@ -42,7 +42,7 @@ func Serve(e Engine) error {
 	}
 	child := &child{
 		conn: c, engine: e, log: newLogger(os.Stderr), sessions: map[uint32]*held{}, lanes: map[uint32]*servedLane{},
-		slabs: newSlabTable(),
+		opening: map[uint32]chan struct{}{}, slabs: newSlabTable(),
 	}
 	hello := &message{Kind: helloMessage, ID: protocol, Fault: faultOf(e.Load())}
 	if begin.Sandbox != nil {
@@ -73,8 +73,9 @@ type child struct {
 	slabs  *slabTable
 
 	mu       sync.Mutex
-	sessions map[uint32]*held       // guarded by mu
-	lanes    map[uint32]*servedLane // guarded by mu
+	sessions map[uint32]*held         // guarded by mu
+	opening  map[uint32]chan struct{} // guarded by mu; closed when the opening of a session is over
+	lanes    map[uint32]*servedLane   // guarded by mu
 }
 
 // held is a session that is open.
@@ -91,7 +92,17 @@ func (c *child) handle(m *message, files []int) error {
 			closeAll(files)
 			return errors.New("a model has one file")
 		}
-		go c.open(m, files)
+		c.mu.Lock()
+		over := make(chan struct{})
+		c.opening[m.ID] = over
+		c.mu.Unlock()
+		go func() {
+			c.open(m, files)
+			c.mu.Lock()
+			delete(c.opening, m.ID)
+			c.mu.Unlock()
+			close(over)
+		}()
 	case closeMessage:
 		go c.close(m)
 	case laneMessage:
@@ -143,6 +154,12 @@ func (c *child) open(m *message, files []int) {
 }
 
 func (c *child) close(m *message) {
+	c.mu.Lock()
+	over := c.opening[m.ID]
+	c.mu.Unlock()
+	if over != nil {
+		<-over // the server may have given it up before it was open
+	}
 	c.mu.Lock()
 	s := c.sessions[m.ID]
 	delete(c.sessions, m.ID)

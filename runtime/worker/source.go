@@ -23,8 +23,13 @@ func (s *source) close() {
 	}
 }
 
-// open opens a session in the process.
-func (p *process) open(ctx context.Context, id uint32, from source) (*message, error) {
+// open opens a session in the process. One that is open only after ctx has ended is closed again.
+func (p *process) open(ctx context.Context, id uint32, from source) (_ *message, err error) {
+	defer func() {
+		if err != nil && ctx.Err() != nil {
+			go func() { _, _ = p.ask(context.Background(), &message{Kind: closeMessage, ID: id}) }()
+		}
+	}()
 	m := &message{Kind: openMessage, ID: id, Model: from.model}
 	if from.file == nil {
 		return p.ask(ctx, m)

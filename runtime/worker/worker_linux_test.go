@@ -32,7 +32,7 @@ func newPoolWith(t testing.TB, box *sandbox.Policy) (*worker.Pool, *weftest.Log)
 
 func open(t testing.TB, p *worker.Pool) engine.Opened {
 	t.Helper()
-	o, err := p.Open(t.Context(), "cpu", "", model{}, nil)
+	o, err := p.Open(t.Context(), "cpu", "", model{}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,10 +161,11 @@ func TestStops(t *testing.T) {
 func TestOpening(t *testing.T) {
 	p, log := newPool(t)
 	o := open(t, p)
-	if _, err := p.Open(t.Context(), "cpu", "", model{Opens: "fails"}, nil); engine.KindOf(err) != engine.OutOfMemory {
+	_, err := p.Open(t.Context(), "cpu", "", model{Opens: "fails"}, nil, nil)
+	if engine.KindOf(err) != engine.OutOfMemory {
 		t.Errorf("a model that cannot be opened: %v", err)
 	}
-	if _, err := p.Open(t.Context(), "cpu", "", model{Opens: "dies"}, nil); engine.KindOf(err) != engine.Crashed ||
+	if _, err := p.Open(t.Context(), "cpu", "", model{Opens: "dies"}, nil, nil); engine.KindOf(err) != engine.Crashed ||
 		!strings.Contains(err.Error(), "SIGSEGV") {
 		t.Errorf("a model that crashes when it is opened: %v", err)
 	}

@@ -1,0 +1,85 @@
+//go:build linux
+
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/weftserve/weft/runtime/engine"
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+// trial is a session in a process where a model is opened for the first time, and nothing else is.
+type trial struct {
+	*Session
+	process *process
+}
+
+var _ engine.Session = trial{}
+
+// Run executes the model. When the process dies the error is of the kind engine.Crashed, and so is that of later runs.
+func (t trial) Run(ctx context.Context, b *tensor.Batch) error {
+	return t.process.run(ctx, t.Session, b)
+}
+
+// Close does nothing: the process is ended soon.
+func (trial) Close() error { return nil }
+
+// openPatience is how long a model may take to be opened for the first time. Some providers compile it, which takes
+// minutes.
+const openPatience = 15 * time.Minute
+
+func errOpening(patience time.Duration) error {
+	return fmt.Errorf("the engine did not open the model within %v: perhaps it computes nodes that depend on no "+
+		"input, which can be exported as their results", patience)
+}
+
+// try opens a model where nothing else is open, and has it tried there. Its memory is free when try returns.
+func (p *Pool) try(ctx context.Context, from source, try engine.Try) (*opened, error) {
+	process, err := p.process(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		process.kill("the model was opened")
+		<-process.ended
+	}()
+	const only = 1
+	first, err := process.openFirst(ctx, only, from, p.patience)
+	if err != nil || try == nil {
+		return first, err
+	}
+	s := &Session{id: only, source: from, first: first, memory: &memory{slabs: map[*byte]*slab{}}}
+	s.stats.Store(&first.Stats)
+	return first, try(ctx, engine.Opened{Session: trial{s, process}, Memory: s.memory})
+}
+
+// openFirst opens a session within some time. If the process dies of it, the error is of the kind engine.Crashed.
+func (p *process) openFirst(ctx context.Context, id uint32, from source, patience time.Duration) (*opened, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, errOpening(patience))
+	defer cancel()
+	m, err := p.open(ctx, id, from)
+	if cause, died := errors.AsType[*DeathError](err); died {
+		return nil, fmt.Errorf("opening the model ended the engine's process: %w", crashed(cause))
+	}
+	if err == nil && (m.Opened == nil || m.Opened.Signature == nil) {
+		err = errors.New("the engine's process did not say what it opened")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return m.Opened, nil
+}
+
+// run executes a session's model in the process.
+func (p *process) run(ctx context.Context, s *Session, b *tensor.Batch) error {
+	l, err := p.take()
+	if err != nil {
+		return asCrash(err)
+	}
+	defer p.give(l)
+	return l.execute(ctx, s, b)
+}

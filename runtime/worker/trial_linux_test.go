@@ -1,0 +1,135 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weftserve/weft/internal/weftest"
+	"github.com/weftserve/weft/runtime/engine"
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/runtime/worker"
+)
+
+// openTrying opens a model that is tried with values.
+func openTrying(t *testing.T, p *worker.Pool, patience time.Duration,
+	values ...float32,
+) (o engine.Opened, got []float32, failed error) {
+	t.Helper()
+	o, err := p.Open(t.Context(), "cpu", "", model{}, nil, func(ctx context.Context, o engine.Opened) error {
+		b := tensor.NewBatch(1, 1, o.Memory)
+		defer b.Free()
+		b.Patience = patience
+		got, failed = runIn(ctx, b, o, values...)
+		got = slices.Clone(got)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o, got, failed
+}
+
+// TestTrial: a model is tried in a process of its own. The death of that is an error there, and nobody else feels it.
+func TestTrial(t *testing.T) {
+	p, log := newPool(t)
+	other := open(t, p)
+	_, got, err := openTrying(t, p, time.Hour, 4, 5)
+	if err != nil || !slices.Equal(got, []float32{8, 10}) {
+		t.Errorf("a run that goes well: %v, %v", got, err)
+	}
+	for value, want := range map[float32]string{
+		segfaulting: "SIGSEGV", exiting: "exit status 3", hanging: "did not end within 10ms",
+	} {
+		patience := time.Hour
+		if value == hanging {
+			patience = 10 * time.Millisecond
+		}
+		o, _, err := openTrying(t, p, patience, value)
+		if engine.KindOf(err) != engine.Crashed || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+		if got, err := run(t.Context(), o, 4); err != nil || !slices.Equal(got, []float32{8}) {
+			t.Errorf("after %s: %v, %v", want, got, err)
+		}
+	}
+	if got, err := run(t.Context(), other, 4); err != nil || !slices.Equal(got, []float32{8}) {
+		t.Errorf("another model: %v, %v", got, err)
+	}
+	if died := log.Event("worker_died"); len(died) != 0 {
+		t.Errorf("the worker died: %v", died)
+	}
+}
+
+// TestTrialRefuses: an error of the trial ends the opening before the model is opened in the worker.
+func TestTrialRefuses(t *testing.T) {
+	p, log := newPool(t)
+	wrong := errors.New("not wanted")
+	_, err := p.Open(t.Context(), "cpu", "", model{}, nil, func(context.Context, engine.Opened) error { return wrong })
+	if !errors.Is(err, wrong) {
+		t.Errorf("got %v", err)
+	}
+	if n := len(log.Event("test_opened")); n != 1 {
+		t.Errorf("it was opened %d times", n)
+	}
+}
+
+// TestOpeningThatDoesNotEnd: a model that is opened for too long is given up, and so is one whose load is.
+func TestOpeningThatDoesNotEnd(t *testing.T) {
+	p, log := newPool(t)
+	o := open(t, p)
+	p.SetOpenPatience(10 * time.Millisecond)
+	if _, err := p.Open(t.Context(), "cpu", "", model{Opens: "hangs"}, nil, nil); err == nil ||
+		!strings.Contains(err.Error(), "did not open the model within 10ms") {
+		t.Errorf("without end: %v", err)
+	}
+	p.SetOpenPatience(time.Hour)
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(10*time.Millisecond, cancel)
+	if _, err := p.Open(ctx, "cpu", "", model{Opens: "hangs"}, nil, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("given up: %v", err)
+	}
+	if got, err := run(t.Context(), o, 4); err != nil || got[0] != 8 || len(log.Event("worker_died")) != 0 {
+		t.Errorf("another model: %v, %v; %v", got, err, log.Lines(""))
+	}
+}
+
+// TestGivenUpWhileItIsOpened: a load that is given up while the model is opened in the worker leaves no session there.
+func TestGivenUpWhileItIsOpened(t *testing.T) {
+	p, log := newPool(t)
+	file, err := os.Create(filepath.Join(t.TempDir(), "model"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	write := func(first byte) {
+		if _, err := file.WriteAt([]byte{first, 0, 0, 0}, 0); err != nil {
+			t.Error(err)
+		}
+	}
+	write(1)
+	ctx, cancel := context.WithCancel(t.Context())
+	failed := make(chan error, 1)
+	go func() {
+		_, err := p.Open(ctx, "cpu", "", model{Opens: "waits"}, file, func(context.Context, engine.Opened) error {
+			write(0)
+			return nil
+		})
+		failed <- err
+	}()
+	weftest.Until(t, "the second opening", func() bool { return len(log.Event("test_opening")) == 2 })
+	cancel()
+	if err := <-failed; !errors.Is(err, context.Canceled) {
+		t.Errorf("given up: %v", err)
+	}
+	if closed := log.Event("test_closed"); len(closed) != 0 {
+		t.Errorf("closed before it was open: %v", closed)
+	}
+	write(1)
+	weftest.Until(t, "a session that is closed again", func() bool { return len(log.Event("test_closed")) == 1 })
+}
