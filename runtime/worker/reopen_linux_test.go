@@ -36,7 +36,7 @@ func openFiled(t *testing.T, p *worker.Pool) *filed {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	if f.Opened, err = p.Open(t.Context(), "cpu", "", model{}, file); err != nil {
+	if f.Opened, err = p.Open(t.Context(), "cpu", "", model{}, file, nil); err != nil {
 		t.Fatal(err)
 	}
 	return f
