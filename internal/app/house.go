@@ -36,6 +36,7 @@ func newHouse(s *config.Server, log *slog.Logger, models host.Config, options sh
 	models.Open, models.Sites, models.Revive = h.engines.open, h.engines.sites, h.engines.revive
 	models.Read = reads(s.RequireDigests)
 	models.Logger, models.MemoryBudget, models.RunTimeout = log, int64(s.ModelMemory), time.Duration(s.RunTimeout)
+	models.MaxAnswer = int(s.MaxMessageBytes)
 	h.models = host.New(models)
 	var err error
 	h.scheduler, err = shell.New(sharedsched.Config{

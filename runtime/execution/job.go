@@ -17,6 +17,7 @@ type Job struct {
 	Wanted []int // outputs, by place in the signature; nil: all
 	Plan   *Plan // of a job that is to run by itself; nil: the unit's
 	Task   sharedsched.Task
+	PerRow bool // each of its rows stands for a request, whose outputs may take Unit.MaxAnswer
 
 	mu     sync.Mutex // several executions may answer one job at a time
 	pieces []piece    // guarded by mu until the task has ended

@@ -136,12 +136,14 @@ func (p *Pool) Open(ctx context.Context, device, owner string, model any, file *
 		return engine.Opened{}, err
 	}
 	const only = 1
+	empty := trial.usage.read()
 	opening, cancel := context.WithTimeoutCause(ctx, openPatience, errOpening)
 	defer cancel()
 	m, err := trial.open(opening, only, from)
 	if err == nil && (m.Opened == nil || m.Opened.Signature == nil) {
 		err = errors.New("the engine's process did not say what it opened")
 	}
+	took := taken{peak: trial.peak() - empty, held: trial.usage.read() - empty}
 	trial.kill("the model was opened")
 	if err != nil {
 		if cause, died := errors.AsType[*DeathError](err); died {
@@ -154,7 +156,7 @@ func (p *Pool) Open(ctx context.Context, device, owner string, model any, file *
 	if err != nil {
 		return engine.Opened{}, err
 	}
-	s, err := w.add(ctx, from, m.Opened)
+	s, err := w.add(ctx, from, m.Opened, took)
 	if err != nil {
 		return engine.Opened{}, err
 	}

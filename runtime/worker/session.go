@@ -18,6 +18,7 @@ type Session struct {
 	source source
 	memory *memory
 	first  *opened // when it was opened first
+	held   int64   // bytes of memory that it took then
 	stats  atomic.Pointer[engine.Stats]
 	broken atomic.Pointer[error] // why it could not be opened in the present process; nil: it could
 }
