@@ -1,27 +1,43 @@
 package execution
 
-// most returns how many bytes the outputs of an execution may take: as many as an answer for each request, and for the
-// rows that fill it up in proportion; 0: any number.
+import (
+	"errors"
+
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+// most returns how many bytes the outputs of an execution may take: as many as each of its requests has left, and for
+// the rows that fill it up in proportion; 0: any number.
 func (x *execution) most(parts []part, size int) int {
-	answers, rows := 0, 0
+	if x.unit.MaxAnswer == 0 {
+		return 0
+	}
+	most, rows := 0, 0
 	for i := range parts {
 		p := &parts[i]
 		rows += p.rows
 		if p.job.PerRow {
-			answers += p.rows
+			most += x.unit.MaxAnswer * p.rows
 		} else {
-			answers++
+			most += max(0, x.unit.MaxAnswer-p.job.bytes())
 		}
 	}
-	most := x.unit.MaxAnswer * answers
 	if size > rows {
 		most = int(float64(most) * float64(size) / float64(rows))
 	}
-	return most
+	return max(most, 1)
 }
 
-// shares reports whether outputs that are too large may be so because of other requests, or of padding. Those of some
-// rows of a request by themselves are not.
-func (x *execution) shares(parts []part) bool {
-	return len(parts) > 1 || x.plan.Batched && parts[0].rows == parts[0].job.Rows
+// tooLarge ends the parts of an execution whose outputs were too large. It is known that a request's are if it ran by
+// itself, and not filled up, or if only some of its rows did.
+func (x *execution) tooLarge(err error, parts []part) {
+	p := &parts[0]
+	if len(parts) > 1 || x.plan.Batched && p.rows == p.job.Rows {
+		x.fail(err, parts, true)
+		return
+	}
+	if e, is := errors.AsType[*tensor.TooLargeError](err); is && p.rows < p.job.Rows {
+		err = &tensor.TooLargeError{Bytes: e.Bytes + p.job.bytes(), Most: x.unit.MaxAnswer}
+	}
+	p.span.Err = err
 }

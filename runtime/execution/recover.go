@@ -22,7 +22,7 @@ func (x *execution) recoverFrom(err error, parts []part) {
 	case engine.KindOf(err) == engine.OutOfMemory:
 		x.halve(err, parts)
 	case engine.KindOf(err) == engine.AnswerTooLarge:
-		x.fail(err, parts, x.shares(parts))
+		x.tooLarge(err, parts)
 	case isRowless(err):
 		x.separate(err, parts)
 	default:
@@ -45,7 +45,6 @@ func (x *execution) fail(err error, parts []part, together bool) {
 			x.answered = new(atomic.Int32)
 		}
 		err = &UndecidedError{failed, x.answered}
-	case engine.KindOf(err) == engine.AnswerTooLarge: // the model did not fail
 	default:
 		err = failed
 	}
@@ -66,7 +65,9 @@ func (e *UndecidedError) Unwrap() error { return e.ModelError }
 
 // AsItCame reports whether each is to run as it came: the outputs could not be divided among the requests, or were too
 // large with those of the padding.
-func (e *UndecidedError) AsItCame() bool { return isRowless(e) || engine.KindOf(e) == engine.AnswerTooLarge }
+func (e *UndecidedError) AsItCame() bool {
+	return isRowless(e) || engine.KindOf(e) == engine.AnswerTooLarge
+}
 
 // Crashed reports whether the run ended its engine's process, or hung.
 func (e *UndecidedError) Crashed() bool { return engine.KindOf(e.Err) == engine.Crashed }
