@@ -8,6 +8,8 @@ import (
 	"os"
 	"strconv"
 	"time"
+
+	"github.com/weftserve/weft/runtime/engine"
 )
 
 // A process is looked at again after the time in which the processors could fill what is left of its bound, so that one
@@ -92,13 +94,13 @@ func (p *process) peak() int64 { return max(p.most.Load(), p.usage.read()) }
 // taken is the memory in bytes that opening a model took by itself: the most, and what it held in the end.
 type taken struct{ peak, held int64 }
 
-// admit returns an error if opening a model in a process of the worker would exceed the bound.
+// admit returns an error if opening a model in a process of the worker would exceed the bound. It may fit elsewhere.
 func (w *Worker) admit(p *process, took taken) error {
 	bound := w.pool.cfg.Memory
 	if used := p.usage.read(); bound > 0 && used+took.peak > bound {
-		return fmt.Errorf("opening the model takes %d MiB of memory, and the engine's process %s has %d of %d MiB left; "+
-			"raise --worker-memory, unload other models, or run each model in a process of its own (--isolation model)",
-			took.peak>>20, w.name, max(0, bound-used)>>20, bound>>20)
+		return &engine.Error{Kind: engine.OutOfMemory, Err: fmt.Errorf("opening the model takes %d MiB of memory, and the "+
+			"engine's process %s has %d of %d MiB left; raise --worker-memory, unload other models, or run each model in a "+
+			"process of its own (--isolation model)", took.peak>>20, w.name, max(0, bound-used)>>20, bound>>20)}
 	}
 	return nil
 }
