@@ -4,7 +4,6 @@ package poison
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -40,7 +39,7 @@ func TestPoisons(t *testing.T) {
 				t.Skip("it differs in the process that dies only; " + longVariable + "=1000 has it run")
 			}
 			s := serve(t, addInnocents(t, innocents), "--isolation="+isolation, "--run-timeout=1s",
-				fmt.Sprintf("--worker-memory=%d", trialMemory))
+				"--worker-memory=512MiB")
 			l := callInnocents(s, 2)
 			l.more(20)
 			all := served(t)
@@ -140,10 +139,13 @@ func (p *poison) judge(t *testing.T, state weftv1.VersionState, answer *weftv1.P
 			names = append(names, d.GetResourceName())
 		}
 	}
-	// One that takes much memory takes much time, too, and an answer may be too large before it takes that.
+	// One that takes much memory may take much time before; and an answer may be known to be too large before either.
 	reasons := []string{crashed}
-	if p.takesMuch() {
+	switch {
+	case p.takesMuch():
 		reasons = []string{exhausted, tooLarge, crashed}
+	case p.kind == hung:
+		reasons = []string{tooLarge, crashed}
 	}
 	ended := !(p.kind == hung && p.where == "open") // which ends after a while
 	switch {

@@ -76,3 +76,21 @@ func TestLargeAnswers(t *testing.T) {
 		}
 	}
 }
+
+// TestLargeAnswerInParts: the outputs of a request that is executed in parts may not take more than those of others.
+func TestLargeAnswerInParts(t *testing.T) {
+	u, _ := batched(flood)
+	u.MaxAnswer = 10
+	x := tensor.Tensor{DType: tensor.Uint8, Shape: tensor.Shape{12}, Data: []byte("abcdefghijkl")}
+	j := &Job{Unit: u, Rows: 12, Inputs: []tensor.Tensor{x}}
+	for first := 0; first < j.Rows; first += 4 {
+		b := &sharedsched.Batch{Rows: 4, Padded: 4, Spans: []sharedsched.Span{{Payload: j, First: first, Rows: 4}}}
+		Execute(b)
+		err := b.Spans[0].Err
+		_, isUndecided := errors.AsType[*UndecidedError](err)
+		e, is := errors.AsType[*tensor.TooLargeError](err)
+		if is != (first == 8) || is && *e != (tensor.TooLargeError{Bytes: 12, Most: 10}) || isUndecided {
+			t.Errorf("rows from %d on: %v", first, err)
+		}
+	}
+}

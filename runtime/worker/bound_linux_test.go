@@ -1,6 +1,7 @@
 package worker_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/tensor"
 )
@@ -22,6 +24,14 @@ func isExceeded(err error) bool {
 	return is && e.Bound > 0 && engine.KindOf(err) == engine.Crashed && strings.Contains(err.Error(), "--worker-memory")
 }
 
+// hoard has a session take so many MiB of memory, for good, and returns the error of the run.
+func hoard(t *testing.T, o engine.Opened, mib float32) error {
+	ctx, cancel := context.WithTimeout(t.Context(), weftest.Patience)
+	defer cancel()
+	_, err := run(ctx, o, hoarding, mib)
+	return err
+}
+
 // TestMemoryBound: a run that takes more memory than its process may ends with that, and the memory is back; in
 // quarantine that is its own fault.
 func TestMemoryBound(t *testing.T) {
@@ -31,7 +41,7 @@ func TestMemoryBound(t *testing.T) {
 		t.Errorf("the memory at rest is %v of %d", used, most)
 	}
 	start := time.Now()
-	if _, err := run(t.Context(), o, hoarding, 2*bound); !isExceeded(err) {
+	if err := hoard(t, o, 2*bound); !isExceeded(err) {
 		t.Errorf("a run that takes twice the bound: %v", err)
 	}
 	var ended unix.Rusage
@@ -47,7 +57,7 @@ func TestMemoryBound(t *testing.T) {
 	}
 	o.Session = o.Quarantine
 	for range 2 {
-		if _, err := run(t.Context(), o, hoarding, 2*bound); !isExceeded(err) {
+		if err := hoard(t, o, 2*bound); !isExceeded(err) {
 			t.Errorf("in quarantine, a run that takes twice the bound: %v", err)
 		}
 		if got, err := run(t.Context(), o, taking, 10); err != nil || got[1] != 20 {
@@ -64,7 +74,7 @@ func TestQuarantineMemory(t *testing.T) {
 	}
 	o := open(t, p)
 	o.Session = o.Quarantine
-	if _, err := run(t.Context(), o, hoarding, bound*6/10); !isExceeded(err) {
+	if err := hoard(t, o, bound*6/10); !isExceeded(err) {
 		t.Errorf("a run that takes more than the other model leaves: %v", err)
 	}
 	if got, err := run(t.Context(), o, taking, 10); err != nil || got[1] != 20 {
