@@ -7,7 +7,9 @@ import (
 )
 
 func TestBound(t *testing.T) {
-	for text, want := range map[string]config.Bound{"auto": config.AutoBound, "0B": 0, "2GiB": config.Bound(2 * config.GiB)} {
+	for text, want := range map[string]config.Bound{
+		"auto": config.AutoBound, "0B": 0, "2GiB": config.Bound(2 * config.GiB),
+	} {
 		var b config.Bound
 		if err := b.UnmarshalText([]byte(text)); err != nil || b != want || b.String() != text {
 			t.Errorf("%s is %d, printed %s; %v", text, int64(b), b, err)

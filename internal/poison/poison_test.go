@@ -139,13 +139,10 @@ func (p *poison) judge(t *testing.T, state weftv1.VersionState, answer *weftv1.P
 			names = append(names, d.GetResourceName())
 		}
 	}
-	// One that takes much memory may take much time before; and an answer may be known to be too large before either.
+	// Much memory takes much time, and the other way round; an answer may be known to be too large before either.
 	reasons := []string{crashed}
-	switch {
-	case p.takesMuch():
+	if p.takesMuch() || p.kind == hung {
 		reasons = []string{exhausted, tooLarge, crashed}
-	case p.kind == hung:
-		reasons = []string{tooLarge, crashed}
 	}
 	ended := !(p.kind == hung && p.where == "open") // which ends after a while
 	switch {
