@@ -166,6 +166,7 @@ func (s *assembly) buildEdge(context.Context) error {
 		Resident:        func() telemetry.Resident { return telemetry.Resident(h.models.Counts()) },
 		ShadowLinesLost: mirror.LinesLost,
 		Workers:         h.engines.stats,
+		WorkerMemory:    h.engines.memory,
 	}
 	if s.gpus != nil {
 		sources.GPUs = s.gpus.list

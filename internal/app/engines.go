@@ -21,7 +21,6 @@ import (
 	"github.com/weftserve/weft/runtime/synth"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/runtime/worker"
-	"github.com/weftserve/weft/runtime/worker/sandbox"
 )
 
 // engines open models in the engines that execute them.
@@ -35,15 +34,21 @@ type engines struct {
 	synths map[string]*synth.Device // which all synthetic models share
 }
 
-func newEngines(d devices, i config.Isolation, box *sandbox.Policy, l *library, log *slog.Logger) *engines {
+func newEngines(d devices, s *config.Server, l *library, log *slog.Logger) *engines {
 	e := &engines{devices: d, library: l, log: log, synths: map[string]*synth.Device{}}
-	if i != config.IsolateNone {
+	if s.Isolation != config.IsolateNone {
 		if err := worker.Supported(); err != nil {
 			log.Warn("models run in the server's process", "event", "isolation_unavailable",
 				"effect", "one that crashes or hangs takes the server along", "cause", err)
 		} else {
-			e.workers = worker.NewPool(worker.Config{Command: workerCommand, Library: l.find, Sandbox: box, Log: log})
-			e.each = i == config.IsolateModel
+			memory := int64(s.WorkerMemory)
+			if s.WorkerMemory == config.AutoBound {
+				memory = worker.DefaultMemory()
+			}
+			e.workers = worker.NewPool(worker.Config{
+				Command: workerCommand, Library: l.find, Sandbox: sandboxOf(s, d), Memory: memory, Log: log,
+			})
+			e.each = s.Isolation == config.IsolateModel
 		}
 	}
 	for _, name := range d.synths {
@@ -70,6 +75,14 @@ func (e *engines) stats() (up map[string]bool, deaths map[telemetry.WorkerDeath]
 		deaths[telemetry.WorkerDeath(d)] = n
 	}
 	return up, deaths
+}
+
+// memory is telemetry.Sources.WorkerMemory.
+func (e *engines) memory() (used map[string]int64, bound int64) {
+	if e.workers == nil {
+		return nil, 0
+	}
+	return e.workers.Memory()
 }
 
 // lose notes that the driver has said that a GPU is lost.

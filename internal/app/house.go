@@ -32,10 +32,11 @@ func newHouse(s *config.Server, log *slog.Logger, models host.Config, options sh
 	for _, d := range scheduled {
 		models.Lanes[d.Name] = d.Lanes
 	}
-	h.engines = newEngines(available, s.Isolation, sandboxOf(s, available), h.library, log)
+	h.engines = newEngines(available, s, h.library, log)
 	models.Open, models.Sites, models.Revive = h.engines.open, h.engines.sites, h.engines.revive
 	models.Read = reads(s.RequireDigests)
 	models.Logger, models.MemoryBudget, models.RunTimeout = log, int64(s.ModelMemory), time.Duration(s.RunTimeout)
+	models.MaxAnswer = int(s.MaxMessageBytes)
 	h.models = host.New(models)
 	var err error
 	h.scheduler, err = shell.New(sharedsched.Config{

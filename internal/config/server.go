@@ -32,6 +32,12 @@ type Server struct {
 	// Sandbox says whether the processes of models are confined: to libraries, without a network, and without a way to
 	// programs and other processes: auto as far as the kernel can, off not at all.
 	Sandbox Sandbox `yaml:"sandbox" name:"sandbox" default:"auto" enum:"auto,off" help:"Keep the processes of models from files, networks, programs and other processes: auto (as far as the kernel can) or off."`
+	// WorkerMemory bounds the memory of each process that runs models, besides the memory of batches and of the files
+	// that it shares; auto: three quarters of the memory that the server may use, of the machine or of its control
+	// group. A run that takes more ends with that process, and its requests are run once more, each by itself. 0
+	// disables the limit. Too low refuses models and requests that there is memory for; too high risks that the system
+	// kills a process of its own choice for memory.
+	WorkerMemory Bound `yaml:"worker-memory" name:"worker-memory" default:"auto" help:"Memory that each process that runs models may take; auto: three quarters of the machine's or control group's; 0 disables the limit."`
 	// RunTimeout is the longest that one run of a model may take; one whose cost is known may take less: 20 times what is
 	// expected, at least 2 s. A run that takes longer is stopped, if need be by ending its process, and its requests
 	// are run once more, each by itself. 0: any time. Too low stops the first runs of large models; too high lets a run
@@ -176,7 +182,7 @@ func (LogFormat) Choices() (now, later []string) { return []string{"text", "json
 func DefaultServer() Server {
 	return Server{
 		Listen: "127.0.0.1:9000", HTTP: "127.0.0.1:9001", AdminListen: "127.0.0.1:9002", Devices: []string{"cpu"},
-		Isolation: IsolateDevice, Sandbox: SandboxAuto, RunTimeout: Duration(30 * time.Second),
+		Isolation: IsolateDevice, Sandbox: SandboxAuto, WorkerMemory: AutoBound, RunTimeout: Duration(30 * time.Second),
 		GPUTelemetry: GPUTelemetryAuto, GPUTelemetryInterval: Duration(150 * time.Millisecond),
 		FairnessWindow: Duration(50 * time.Millisecond),
 		DrainTimeout:   Duration(30 * time.Second),
@@ -266,6 +272,9 @@ func (s *Server) checkEach() Faults {
 	Between(&faults, "max-concurrent-requests", s.MaxConcurrentRequests, 0, math.MaxInt32)
 	if s.WatchInterval != 0 {
 		Between(&faults, "watch-interval", s.WatchInterval, Duration(100*time.Millisecond), Duration(24*time.Hour))
+	}
+	if s.WorkerMemory != AutoBound && s.WorkerMemory != 0 {
+		Between(&faults, "worker-memory", Size(s.WorkerMemory), 64*MiB, 1<<50)
 	}
 	Between(&faults, "model-memory", s.ModelMemory, 0, 1<<50)
 	Between(&faults, "max-episodes", s.MaxEpisodes, 1, 100_000_000)

@@ -21,7 +21,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 
 	"github.com/weftserve/weft/internal/onnxgraph/sketch"
@@ -219,30 +218,6 @@ func (s *server) holdings() (h holdings) {
 	}
 	h.Workers = len(s.workers())
 	return h
-}
-
-// killLarge kills the workers that occupy more than trialMemory until the test ends, as the system would, so that
-// the machine of the test is spared.
-func (s *server) killLarge() {
-	over := make(chan struct{})
-	var done sync.WaitGroup
-	done.Go(func() {
-		again := time.NewTicker(20 * time.Millisecond) // memory notifies nobody
-		defer again.Stop()
-		for {
-			select {
-			case <-over:
-				return
-			case <-again.C:
-			}
-			for _, pid := range s.workers() {
-				if resident(pid) > trialMemory {
-					_ = unix.Kill(pid, unix.SIGKILL)
-				}
-			}
-		}
-	})
-	s.t.Cleanup(func() { close(over); done.Wait() })
 }
 
 // addModel adds a model to a repository. It is moved there whole, so that no server sees a part of it.

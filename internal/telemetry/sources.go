@@ -30,6 +30,8 @@ type Sources struct {
 	GPUs            func() []GPU
 	// Workers returns which workers have a process now, and how often their processes died.
 	Workers func() (up map[string]bool, deaths map[WorkerDeath]uint64)
+	// WorkerMemory returns how many bytes each worker's process takes, and how many it may; 0: any number.
+	WorkerMemory func() (used map[string]int64, bound int64)
 }
 
 // WorkerDeath is how a worker's process ended. It has the fields of worker.Death.
@@ -57,6 +59,10 @@ func (t *Telemetry) WatchSources(s Sources) error {
 		"Whether a worker has a process that runs models now: 1, or 0 while the next one is started.")
 	deaths := i.counter("weft_worker_deaths_total",
 		"Processes of a worker that died, by signal; an empty one: the process ended by itself.")
+	workerMemory := i.gauge("weft_worker_memory_bytes",
+		"Resident memory of a worker's process that it does not share with others.")
+	workerBound := i.gauge("weft_worker_memory_bound_bytes",
+		"How much of such memory each may take; 0: no limit.")
 	if s.GPUs != nil {
 		if err := observeGPUs(i.meter, s.GPUs); err != nil {
 			return err
@@ -104,6 +110,13 @@ func (t *Telemetry) WatchSources(s Sources) error {
 				o.ObserveInt64(deaths, int64(n),
 					metric.WithAttributes(attribute.String("worker", d.Worker), attribute.String("signal", d.Signal)))
 			}
+		}
+		if s.WorkerMemory != nil {
+			used, bound := s.WorkerMemory()
+			for name, n := range used {
+				o.ObserveInt64(workerMemory, n, metric.WithAttributes(attribute.String("worker", name)))
+			}
+			o.ObserveInt64(workerBound, bound)
 		}
 		if s.ShadowLinesLost != nil {
 			o.ObserveInt64(linesLost, s.ShadowLinesLost())

@@ -207,6 +207,7 @@ func exercise(t *testing.T, tel *telemetry.Telemetry, models telemetry.Models, h
 			return telemetry.Resident{Loads: 4, LoadFailures: 2, Unloads: 1, MemoryInUse: 3000, MemoryBudget: 9000}
 		},
 		ShadowLinesLost: func() int64 { return 6 },
+		WorkerMemory:    func() (map[string]int64, int64) { return map[string]int64{"cpu": 5000}, 7000 },
 		Workers: func() (map[string]bool, map[telemetry.WorkerDeath]uint64) {
 			return map[string]bool{"cpu": true, "cuda:0": false},
 				map[telemetry.WorkerDeath]uint64{{Worker: "cpu", Signal: "SIGFPE"}: 3}
@@ -370,6 +371,8 @@ func TestValues(t *testing.T) {
 		"weft_models{state=ready}":                  "1", "weft_models{state=loading}": "1",
 		"weft_worker_up{worker=cpu}":                         "1",
 		"weft_worker_up{worker=cuda:0}":                      "0",
+		"weft_worker_memory_bytes{worker=cpu}":               "5000",
+		"weft_worker_memory_bound_bytes{}":                   "7000",
 		"weft_worker_deaths_total{signal=SIGFPE,worker=cpu}": "3",
 		"weft_models{state=failed}":                          "1", "weft_models{state=unloading}": "0",
 	}

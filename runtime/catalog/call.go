@@ -45,10 +45,16 @@ type ModelError struct {
 	Mates int
 	// Crashed: the run ended the engine's process, or did not end in time. It was this input, by itself.
 	Crashed bool
-	Err     error
+	// Exceeded is how many bytes of memory the process may have, if the run ended because it took more; 0: it did not.
+	Exceeded int64
+	Err      error
 }
 
 func (e *ModelError) Error() string {
+	if e.Exceeded > 0 {
+		return fmt.Sprintf("model %q version %d: this input takes more memory than there is for it, also when it runs by "+
+			"itself: %v; send fewer rows or smaller inputs, or raise that", e.Model, e.Version, e.Err)
+	}
 	if e.Crashed {
 		return fmt.Sprintf("model %q version %d: this input crashes the model, or keeps it from ending, also when it runs "+
 			"by itself: %v; do not send it again", e.Model, e.Version, e.Err)

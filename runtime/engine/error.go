@@ -24,6 +24,8 @@ const (
 	// Crashed says that the run ended the process that it ran in, or that this had to be ended because it took too long.
 	// Any request of the batch may be the cause, or none.
 	Crashed
+	// AnswerTooLarge says that the outputs exceed the batch's Most. The run of each request by itself shows whose are.
+	AnswerTooLarge
 )
 
 // Error is an error of a kind. Its text is that of Err.
@@ -53,17 +55,33 @@ func (*ReopeningError) Error() string {
 	return "the model is still being opened again in the engine's process"
 }
 
+// BoundError is the error, of the kind Crashed, of a run that ended because its process took more memory than it may.
+type BoundError struct {
+	// Bound is how many bytes the process may take of its own.
+	Bound int64
+	Err   error
+}
+
+func (e *BoundError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error without the bound.
+func (e *BoundError) Unwrap() error { return e.Err }
+
 // ErrClosed is returned by a run that Close stopped before it began.
 var ErrClosed error = &Error{Terminated, errors.New("the session is closed")}
 
 // KindOf returns the kind of an error, as the outermost Error among it and those that it wraps says. A
-// *tensor.OutOfMemoryError, which batch memory panics with, is of the kind OutOfMemory.
+// *tensor.OutOfMemoryError, which batch memory panics with, is of the kind OutOfMemory, a *tensor.TooLargeError of the
+// kind AnswerTooLarge.
 func KindOf(err error) Kind {
 	if e, is := errors.AsType[*Error](err); is {
 		return e.Kind
 	}
 	if _, is := errors.AsType[*tensor.OutOfMemoryError](err); is {
 		return OutOfMemory
+	}
+	if _, is := errors.AsType[*tensor.TooLargeError](err); is {
+		return AnswerTooLarge
 	}
 	return ModelFailed
 }

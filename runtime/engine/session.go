@@ -16,7 +16,8 @@ type Session interface {
 	// called from several goroutines at once, each with a batch of its own, and must end in bounded time. When ctx
 	// ends, an engine that can stop a run does so soon, and the error is of the kind Terminated; one that cannot
 	// finishes the run. A run that takes longer than b.Patience is stopped in the same way, and the error is of the kind
-	// Crashed. KindOf classifies an error.
+	// Crashed. Outputs that exceed b.Most are not copied: b.Output panics, or Run returns an error of the kind
+	// AnswerTooLarge. KindOf classifies an error.
 	Run(ctx context.Context, b *tensor.Batch) error
 	// Stats returns the session's counters. It never waits, neither for a run nor for a device. It is called with none
 	// of the caller's locks held, and never after Close has begun. A Meter sees to both.

@@ -84,12 +84,16 @@ func (x *execution) failure(err error) sharedsched.Failure {
 func (x *execution) run(parts []part, size int) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			if e, is := p.(error); is {
+			e, is := p.(error)
+			switch {
+			case is && engine.KindOf(e) == engine.AnswerTooLarge:
+				err = e
+			case is:
 				err = fmt.Errorf("the run panicked: %w", e)
-			} else {
+			default:
 				err = fmt.Errorf("the run panicked: %v", p)
 			}
-			if engine.KindOf(err) != engine.OutOfMemory {
+			if kind := engine.KindOf(err); kind != engine.OutOfMemory && kind != engine.AnswerTooLarge {
 				// The stack helps nobody but the operator, so it does not travel with the error.
 				x.unit.Log.Error("run panicked", "event", "run_panicked", "model", x.unit.Model,
 					"version", x.unit.Version, "panic", p, "stack", string(debug.Stack()))
@@ -105,6 +109,7 @@ func (x *execution) run(parts []part, size int) (err error) {
 	for i := range x.buf.batch.Outputs {
 		x.buf.batch.Outputs[i].DType = tensor.Invalid
 	}
+	x.buf.batch.Most = x.most(parts, size)
 	if err := x.compute(size); err != nil {
 		return err
 	}

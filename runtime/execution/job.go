@@ -17,9 +17,11 @@ type Job struct {
 	Wanted []int // outputs, by place in the signature; nil: all
 	Plan   *Plan // of a job that is to run by itself; nil: the unit's
 	Task   sharedsched.Task
+	PerRow bool // each of its rows stands for a request, whose outputs may take Unit.MaxAnswer
 
 	mu     sync.Mutex // several executions may answer one job at a time
 	pieces []piece    // guarded by mu until the task has ended
+	sent   int        // guarded by mu; bytes of the pieces' outputs that have rows
 }
 
 // piece is the answer to some rows of a job: the wanted outputs, in fresh memory.
@@ -29,11 +31,19 @@ type piece struct {
 	outputs     []tensor.Tensor
 }
 
-// answer records the outputs for some of the job's rows.
-func (j *Job) answer(p piece) {
+// answer records the outputs for some of the job's rows, of which those that have rows take so many bytes.
+func (j *Job) answer(p piece, bytes int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.pieces = append(j.pieces, p)
+	j.sent += bytes
+}
+
+// bytes returns how many bytes were answered so far.
+func (j *Job) bytes() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.sent
 }
 
 // Forget makes the job new, to be handed to the scheduler once more. The task must have ended.

@@ -21,6 +21,8 @@ func (x *execution) recoverFrom(err error, parts []part) {
 		x.fail(err, parts, len(parts) > 1 || x.unit.quarantine != nil)
 	case engine.KindOf(err) == engine.OutOfMemory:
 		x.halve(err, parts)
+	case engine.KindOf(err) == engine.AnswerTooLarge:
+		x.tooLarge(err, parts)
 	case isRowless(err):
 		x.separate(err, parts)
 	default:
@@ -61,9 +63,11 @@ type UndecidedError struct {
 // Unwrap returns the model's error.
 func (e *UndecidedError) Unwrap() error { return e.ModelError }
 
-// Rowless reports whether the run went well but for outputs that cannot be divided among its requests, so that each
-// is to run as it came.
-func (e *UndecidedError) Rowless() bool { return isRowless(e) }
+// AsItCame reports whether each is to run as it came: the outputs could not be divided among the requests, or were too
+// large with those of the padding.
+func (e *UndecidedError) AsItCame() bool {
+	return isRowless(e) || engine.KindOf(e) == engine.AnswerTooLarge
+}
 
 // Crashed reports whether the run ended its engine's process, or hung.
 func (e *UndecidedError) Crashed() bool { return engine.KindOf(e.Err) == engine.Crashed }

@@ -25,7 +25,13 @@ func (x *execution) scatter(parts []part, size int) error {
 	at := 0
 	for i := range parts {
 		p := &parts[i]
-		p.job.answer(piece{first: p.first, rows: p.rows, size: size, outputs: x.take(p, at, whole)})
+		outputs, bytes := x.take(p, at, whole), 0
+		for o := range outputs {
+			if x.plan.Signature.Outputs[p.job.Output(o)].BatchDim != tensor.NoBatch {
+				bytes += len(outputs[o].Data)
+			}
+		}
+		p.job.answer(piece{first: p.first, rows: p.rows, size: size, outputs: outputs}, bytes)
 		at += p.rows
 	}
 	return nil

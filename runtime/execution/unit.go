@@ -17,6 +17,8 @@ type Unit struct {
 	*Loaded
 	Owner Owner
 	Log   *slog.Logger
+	// MaxAnswer is how many bytes the outputs of one request may take; 0: any number.
+	MaxAnswer int
 
 	plan atomic.Pointer[Plan]
 }

@@ -126,7 +126,7 @@ func TestOwnerHears(t *testing.T) {
 		t.Errorf("found %v, want that an output has no rows", o.found)
 	}
 	for _, s := range b.Spans {
-		if e, is := errors.AsType[*UndecidedError](s.Err); !is || !e.Rowless() {
+		if e, is := errors.AsType[*UndecidedError](s.Err); !is || !e.AsItCame() {
 			t.Errorf("a request of that batch ended with %v", s.Err)
 		}
 		if _, is := errors.AsType[*catalog.ModelError](s.Err); !is {

@@ -12,9 +12,9 @@ import (
 )
 
 // Predict runs the call and fills in Results and Outcome, on the replica that is expected to answer first. It returns
-// only when nothing reads call.Inputs any more. The error is a *catalog.ModelError, catalog.ErrNotReady or
-// catalog.ErrDeviceLost, wrapped, the error that the scheduler ends a task with, or the cause of ctx. ErrNotReady comes
-// before anything was answered: the caller may choose another version from a newer snapshot.
+// only when nothing reads call.Inputs any more. The error is a *catalog.ModelError, a *tensor.TooLargeError,
+// catalog.ErrNotReady or catalog.ErrDeviceLost, wrapped, the error that the scheduler ends a task with, or the cause of
+// ctx. ErrNotReady comes before anything was answered: the caller may choose another version from a newer snapshot.
 func (h *Host) Predict(ctx context.Context, call *catalog.Call) error {
 	arrival := time.Now()
 	waited := time.Duration(0) // in queues that it was taken out of

@@ -68,6 +68,8 @@ type Config struct {
 	MemoryBudget int64
 	// RunTimeout is the longest that one run of an engine may take; a run whose cost is known may take less. 0: any time.
 	RunTimeout time.Duration
+	// MaxAnswer is how many bytes the outputs of one request may take; 0: any number.
+	MaxAnswer int
 	// Revive returns once a device that was lost can be used again, in another process; an error: never, or ctx ended.
 	// It is called in a goroutine of its own after each loss. Nil: devices do not come back.
 	Revive func(ctx context.Context, device string) error
@@ -148,7 +150,8 @@ func New(cfg Config) *Host {
 	h.drains, h.start = h.stop, h.loads.Go
 	h.serving = serving.NewShared(serving.Config{
 		Owner: owner{h}, Read: cfg.Read, Open: cfg.Open, Fleet: h.fleet, Memory: h.memory, RunTimeout: cfg.RunTimeout,
-		Audited: cfg.Audited, Log: h.log,
+		MaxAnswer: cfg.MaxAnswer,
+		Audited:   cfg.Audited, Log: h.log,
 	})
 	h.published.Store(&published{snapshot: &catalog.Snapshot{}})
 	return h

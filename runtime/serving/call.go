@@ -78,7 +78,7 @@ func (r *Replica) predictUndecided(ctx context.Context, call *catalog.Call, arri
 	if undecided.Crashed() && r.unit.HasQuarantine() {
 		err = r.predictQuarantined(ctx, call, arrival)
 	} else {
-		err = r.predictAgain(ctx, call, arrival, undecided.Rowless())
+		err = r.predictAgain(ctx, call, arrival, undecided.AsItCame())
 	}
 	if twice, is := errors.AsType[*execution.UndecidedError](err); is {
 		err = twice.ModelError // it has so many rows that it was split again

@@ -2,6 +2,7 @@ package serving
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -44,6 +45,9 @@ func (r *Replica) predictQuarantined(ctx context.Context, call *catalog.Call, ar
 	case kind == engine.Terminated, kind == engine.DeviceLost:
 		return sharedsched.ErrRemoved // it says nothing about the call, which may run elsewhere
 	}
+	if kind == engine.AnswerTooLarge {
+		return err
+	}
 	if kind != engine.Crashed {
 		return &catalog.ModelError{Model: r.Model, Version: r.Number, Err: err}
 	}
@@ -59,5 +63,9 @@ func (r *Replica) predictQuarantined(ctx context.Context, call *catalog.Call, ar
 
 // crash returns the error of a request that ended the engine's process.
 func (v *Version) crash(cause error) error {
-	return &catalog.ModelError{Model: v.Model, Version: v.Number, Crashed: true, Err: cause}
+	failed := &catalog.ModelError{Model: v.Model, Version: v.Number, Crashed: true, Err: cause}
+	if e, is := errors.AsType[*engine.BoundError](cause); is {
+		failed.Exceeded = e.Bound
+	}
+	return failed
 }

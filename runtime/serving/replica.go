@@ -51,7 +51,9 @@ type Replica struct {
 // newReplica returns a replica of an opened session, by a plan that is still to be given to it.
 func (v *Version) newReplica(r *Replica, l *execution.Loaded) *Replica {
 	r.Version, r.Key = v, residency.ReplicaID(v.shared.replicas.Add(1))
-	r.unit = &execution.Unit{Model: v.Model, Version: v.Number, Loaded: l, Owner: r, Log: v.shared.Log}
+	r.unit = &execution.Unit{
+		Model: v.Model, Version: v.Number, Loaded: l, Owner: r, Log: v.shared.Log, MaxAnswer: v.shared.MaxAnswer,
+	}
 	return r
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/execution"
 	"github.com/weftserve/weft/runtime/proof"
+	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/sharedsched"
 )
 
@@ -35,7 +36,7 @@ func (t *runner) Run(ctx context.Context, r proof.Request) (a proof.Answer, err 
 	if t.crashed != nil {
 		return a, t.crashed
 	}
-	j := &execution.Job{Unit: t.replica.unit, Inputs: r.Inputs, Rows: r.Rows}
+	j := &execution.Job{Unit: t.replica.unit, Inputs: r.Inputs, Rows: r.Rows, PerRow: true}
 	if r.AsItCame {
 		j.Plan = t.unjoined
 	}
@@ -60,6 +61,9 @@ func (t *runner) Run(ctx context.Context, r proof.Request) (a proof.Answer, err 
 		if err != nil {
 			if undecided, is := errors.AsType[*execution.UndecidedError](err); is && undecided.Crashed() {
 				t.crashed = err
+			}
+			if _, is := errors.AsType[*tensor.TooLargeError](err); is { // which for a proof is the model's failure
+				err = &catalog.ModelError{Model: t.replica.Model, Version: t.replica.Number, Err: err}
 			}
 			return a, err
 		}

@@ -57,6 +57,8 @@ type Config struct {
 	Memory *fleet.Budget
 	// RunTimeout is the longest that a run may take; 0: any time.
 	RunTimeout time.Duration
+	// MaxAnswer is how many bytes the outputs of one request may take; 0: any number.
+	MaxAnswer int
 	// Audited is called with the results of audits of batches, from any goroutine. It must not block. May be nil.
 	Audited func(audit.Event)
 	Log     *slog.Logger

@@ -16,6 +16,8 @@ type Batch struct {
 	DeviceTime time.Duration
 	// Patience is how long the run may take once it has begun; 0: any time.
 	Patience time.Duration
+	// Most is how many bytes the outputs may take together; 0: any number. Output keeps to it.
+	Most int
 
 	in, out []Slab
 }
@@ -43,7 +45,10 @@ func (b *Batch) Input(i int, dtype DType, shape Shape, size int) []byte {
 
 // Output declares output i and returns its memory, size bytes that the engine fills. An engine that knows the shape
 // before the run has the model write there directly; one that learns it from the run copies into it. Shape is copied.
+// It panics with a *TooLargeError, and makes no room, if the outputs of this run then exceed Most; the caller of Run
+// makes that the error of the run. Before a run the DType of every output is Invalid.
 func (b *Batch) Output(i int, dtype DType, shape Shape, size int) []byte {
+	b.measure(i, size)
 	return place(&b.Outputs[i], &b.out[i], dtype, shape, size)
 }
 

@@ -18,7 +18,9 @@ type Config struct {
 	Library func() (path string, err error)
 	// Sandbox says what processes may do, besides reading the library's folder; nil: whatever the server may.
 	Sandbox *sandbox.Policy
-	Log     *slog.Logger
+	// Memory is how many bytes of its own a process may take; one that takes more is ended. 0: any number.
+	Memory int64
+	Log    *slog.Logger
 }
 
 // Engine opens the models that a worker is asked for.

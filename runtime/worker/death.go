@@ -18,6 +18,8 @@ type DeathError struct {
 	Signal string
 	// Outside: something other than the engine ended it, such as kill -9 or the system's lack of memory.
 	Outside bool
+	// Exceeded is the bound in bytes that its memory exceeded, so that the server ended it; 0: it did not.
+	Exceeded int64
 	// Text says it to people.
 	Text string
 }
@@ -27,9 +29,9 @@ func (e *DeathError) Error() string { return "the engine's process ended: " + e.
 // signalName finds the signal in the words of Go's runtime, which catches those of the engine and then exits.
 var signalName = regexp.MustCompile(`\bSIG[A-Z]{2,5}\b`)
 
-// deathOf describes the end of a process. killed says why this server ended it, if it did, and blamed whether a run was
-// the reason; last is the end of what it wrote.
-func deathOf(state *os.ProcessState, err error, killed string, blamed bool, last []string) *DeathError {
+// deathOf describes the end of a process. killed says why this server ended it, if it did; last is the end of what it
+// wrote.
+func deathOf(state *os.ProcessState, err error, killed verdict, last []string) *DeathError {
 	d := &DeathError{Text: fmt.Sprint(err)}
 	if state == nil {
 		return d
@@ -46,8 +48,8 @@ func deathOf(state *os.ProcessState, err error, killed string, blamed bool, last
 	if d.Signal != "" {
 		d.Text = d.Signal
 	}
-	if killed != "" && status.Signaled() && status.Signal() == syscall.SIGKILL {
-		d.Text, d.Outside = killed, !blamed
+	if killed.why != "" && status.Signaled() && status.Signal() == syscall.SIGKILL {
+		d.Text, d.Outside, d.Exceeded = killed.why, !killed.blamed, killed.exceeded
 		return d
 	}
 	for _, line := range last {

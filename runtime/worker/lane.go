@@ -125,7 +125,7 @@ func (l *lane) execute(ctx context.Context, s *Session, b *tensor.Batch) error {
 
 // exchangeAll asks for the run of a batch, gives its outputs the room that they need, and declares them.
 func (l *lane) exchangeAll(s *Session, b *tensor.Batch) error {
-	c := l.request(runRequest, int64(s.id), int64(l.run), int64(len(b.Inputs)))
+	c := l.request(runRequest, int64(s.id), int64(l.run), int64(b.Most), int64(len(b.Inputs)))
 	for i := range b.Inputs {
 		id, err := s.lend(l.process, b.Inputs[i].Data)
 		if err != nil {
@@ -159,9 +159,12 @@ func (l *lane) exchangeAll(s *Session, b *tensor.Batch) error {
 			return l.done(s, c, b)
 		case failedAnswer:
 			b.DeviceTime = s.report(c)
-			kind, text := engine.Kind(c.get()), c.getText()
-			if c.bad {
+			kind, bytes, text := engine.Kind(c.get()), int(c.get()), c.getText()
+			switch {
+			case c.bad:
 				return l.damaged()
+			case kind == engine.AnswerTooLarge:
+				return &tensor.TooLargeError{Bytes: bytes, Most: b.Most}
 			}
 			return (&fault{kind, text}).err()
 		default:
@@ -177,7 +180,10 @@ func (l *lane) more(s *Session, c *cursor, b *tensor.Batch) error {
 		return l.damaged()
 	}
 	room, err := grow(b, i, size)
-	if err != nil {
+	switch {
+	case room == nil && err == nil:
+		return l.damaged() // it has measured the output, and knows the limit
+	case err != nil:
 		l.request(moreRequest, 0, 0).putText(err.Error())
 		return nil
 	}
@@ -189,13 +195,16 @@ func (l *lane) more(s *Session, c *cursor, b *tensor.Batch) error {
 	return nil
 }
 
+// grow returns the room of an output, made so large; nil if no output may need as much.
 func grow(b *tensor.Batch, i, size int) (room []byte, err error) {
 	defer func() {
 		if full, is := recover().(*tensor.OutOfMemoryError); is {
 			err = full
 		}
 	}()
-	b.Output(i, tensor.Invalid, nil, size)
+	if !b.Reserve(i, size) {
+		return nil, nil
+	}
 	return b.Room(i), nil
 }
 

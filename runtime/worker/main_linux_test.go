@@ -41,6 +41,7 @@ type engines struct{}
 // model is what tests open. Its one input and its one output are floats.
 type model struct {
 	Opens string // "dies", "fails", "hangs", "looks", "waits": what opening it does
+	Takes int    // MiB of memory that opening it takes, for good
 	Path  string // of an ONNX model
 }
 
@@ -67,6 +68,7 @@ func (engines) Open(_ context.Context, encoded json.RawMessage, file *os.File,
 		}
 		return engine.Opened{Session: s, Device: "cpu", Provider: s.Provider()}, nil
 	}
+	take(m.Takes)
 	notes := []string{"a note"}
 	switch m.Opens {
 	case "looks":
@@ -113,6 +115,21 @@ func (engines) Open(_ context.Context, encoded json.RawMessage, file *os.File,
 // deadly is a byte after the factor in a model's file. It has opening the model end the process.
 const deadly = 1
 
+// take occupies so many MiB of memory.
+func take(mib int) []byte {
+	if mib == 0 {
+		return nil
+	}
+	memory, err := unix.Mmap(-1, 0, mib<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		panic(err)
+	}
+	for i := 0; i < len(memory); i += 4096 {
+		memory[i] = 1
+	}
+	return memory
+}
+
 func die(s unix.Signal) {
 	_ = unix.Kill(os.Getpid(), s)
 	select {}
@@ -135,6 +152,9 @@ const (
 	losing
 	large // answers a hundred times its input
 	panicking
+	taking   // takes as many MiB of memory as the second value says, and gives them back
+	hoarding // takes them, and goes on
+	greedy   // answers as large does, whatever the limit
 )
 
 func (s *session) Signature() *tensor.Signature {
@@ -165,8 +185,16 @@ func (s *session) Run(ctx context.Context, b *tensor.Batch) error {
 			return &engine.Error{Kind: engine.Terminated, Err: ctx.Err()}
 		case losing:
 			return &engine.Error{Kind: engine.DeviceLost, Err: errors.New("CUDA failure 700")}
+		case greedy:
+			b.Most = 0
+			times = 100
 		case large:
 			times = 100
+		case taking:
+			_ = unix.Munmap(take(int(values[1])))
+		case hoarding:
+			take(int(values[1]))
+			select {}
 		case panicking:
 			panic("of the engine")
 		}

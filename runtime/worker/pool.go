@@ -131,7 +131,7 @@ func (p *Pool) Open(ctx context.Context, device, owner string, model any, file *
 			from.close()
 		}
 	}()
-	first, err := p.try(ctx, from, try)
+	first, took, err := p.try(ctx, from, try)
 	if err != nil {
 		return engine.Opened{}, err
 	}
@@ -139,7 +139,7 @@ func (p *Pool) Open(ctx context.Context, device, owner string, model any, file *
 	if err != nil {
 		return engine.Opened{}, err
 	}
-	s, err := w.add(ctx, from, first)
+	s, err := w.add(ctx, from, first, took)
 	if err != nil {
 		return engine.Opened{}, err
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -27,14 +28,23 @@ type process struct {
 	confined *sandbox.Report // nil: it is not
 	ended    chan struct{}   // closed with mu held once it is dead, after cause is set; then no lane is taken
 	cause    *DeathError
+	usage    usage
+	bound    atomic.Int64 // on its memory in bytes; 0: none
+	most     atomic.Int64 // memory that it was seen to take
 
 	mu      sync.Mutex
-	killed  string                   // guarded by mu, as is the rest; why this server ended it; "": it did not
-	blamed  bool                     // the server ended it because of what a run did
+	verdict verdict                  // guarded by mu, as is the rest; why this server ended it
 	replies map[uint32]chan *message // who waits for an answer about a session
 	free    []*lane
 	lanes   map[uint32]*lane
 	made    uint32 // how many lanes were made
+}
+
+// verdict says why the server ended a process.
+type verdict struct {
+	why      string // for people; "": it did not
+	blamed   bool   // because of what a run did
+	exceeded int64  // the bound on its memory that it exceeded; 0: none
 }
 
 // self is the kernel's name of this program's file, which may have been replaced since.
@@ -74,6 +84,11 @@ func startProcess(ctx context.Context, cfg Config) (_ *process, err error) {
 		_ = p.conn.socket.Close()
 		return nil, fmt.Errorf("cannot start a worker: %w", err)
 	}
+	p.usage = newUsage(p.command.Process.Pid)
+	p.bound.Store(cfg.Memory)
+	if cfg.Memory > 0 && p.usage.statm != nil {
+		go p.watch()
+	}
 	go p.await()
 	hello := p.expect(0)
 	_ = p.conn.send(&message{Kind: beginMessage, Sandbox: cfg.policy(library)}) // the answer says more
@@ -99,7 +114,7 @@ func startProcess(ctx context.Context, cfg Config) (_ *process, err error) {
 func (p *process) await() {
 	err := p.command.Wait()
 	p.mu.Lock()
-	p.cause = deathOf(p.command.ProcessState, err, p.killed, p.blamed, p.output.last())
+	p.cause = deathOf(p.command.ProcessState, err, p.verdict, p.output.last())
 	close(p.ended)
 	free, busy := p.free, p.lanes
 	p.free = nil
@@ -112,18 +127,19 @@ func (p *process) await() {
 	}
 	p.mu.Unlock()
 	_ = p.conn.socket.Close()
+	p.usage.close()
 }
 
 // kill ends the process, which says nothing about a run in it. Why is for people.
-func (p *process) kill(why string) { p.end(why, false) }
+func (p *process) kill(why string) { p.finish(verdict{why: why}) }
 
 // convict ends the process because of what a run in it does.
-func (p *process) convict(why string) { p.end(why, true) }
+func (p *process) convict(why string) { p.finish(verdict{why: why, blamed: true}) }
 
-func (p *process) end(why string, blamed bool) {
+func (p *process) finish(v verdict) {
 	p.mu.Lock()
-	if p.killed == "" {
-		p.killed, p.blamed = why, blamed
+	if p.verdict.why == "" {
+		p.verdict = v
 	}
 	p.mu.Unlock()
 	_ = p.command.Process.Kill() // it may be dead already
@@ -262,7 +278,12 @@ func (p *process) death() *DeathError {
 }
 
 // crashed is the error of a run that its process did not survive.
-func crashed(cause *DeathError) error { return &engine.Error{Kind: engine.Crashed, Err: cause} }
+func crashed(cause *DeathError) error {
+	if cause.Exceeded > 0 {
+		return &engine.Error{Kind: engine.Crashed, Err: &engine.BoundError{Bound: cause.Exceeded, Err: cause}}
+	}
+	return &engine.Error{Kind: engine.Crashed, Err: cause}
+}
 
 // asCrash gives an error that says that the process died the kind of one.
 func asCrash(err error) error {

@@ -69,6 +69,7 @@ func (q *quarantine) take(ctx context.Context, s *Session) (*process, error) {
 		<-q.turn
 		return nil, err
 	}
+	s.worker.confine(p, s)
 	q.of = s
 	q.process.Store(p)
 	return p, nil

@@ -54,13 +54,7 @@ func (w *Worker) reopen(s *Session, l *life) {
 // reopenAlone opens the sessions in a new process one after the other, where nothing runs. One that ends the process is
 // not opened again. The error says that it died.
 func (w *Worker) reopenAlone(p *process) error {
-	w.mu.Lock()
-	var all []*Session
-	for _, s := range w.sessions {
-		all = append(all, s)
-	}
-	w.mu.Unlock()
-	for _, s := range all {
+	for _, s := range w.list() {
 		if s.fatal.Load() != nil {
 			continue
 		}

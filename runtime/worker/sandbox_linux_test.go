@@ -73,7 +73,7 @@ func TestConfined(t *testing.T) {
 
 // TestUnconfined: without a policy a process may do what the server may.
 func TestUnconfined(t *testing.T) {
-	p, log := newPoolWith(t, nil)
+	p, log := newPoolWith(t, nil, 0)
 	o, err := p.Open(t.Context(), "cpu", "", model{Opens: "looks"}, nil, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -96,7 +96,11 @@ func (l *servedLane) run(c *cursor) *cursor {
 	}
 	answer := l.respond(failedAnswer)
 	answer.putStats(took, stats)
-	answer.put(int64(engine.KindOf(err)))
+	bytes := 0
+	if large, is := errors.AsType[*tensor.TooLargeError](err); is {
+		bytes = large.Bytes
+	}
+	answer.put(int64(engine.KindOf(err)), int64(bytes))
 	answer.putText(err.Error())
 	return answer
 }
@@ -115,7 +119,7 @@ func (l *servedLane) execute(c *cursor) (err error) {
 	if c.get() != runRequest {
 		return errors.New("a run was expected")
 	}
-	s, number := l.child.session(uint32(c.get())), uint64(c.get())
+	s, number, most := l.child.session(uint32(c.get())), uint64(c.get()), int(c.get())
 	if s == nil {
 		return engine.ErrClosed
 	}
@@ -156,7 +160,7 @@ func (l *servedLane) execute(c *cursor) (err error) {
 		l.batch.Outputs[i].DType = tensor.Invalid
 		l.batch.Outputs[i].Data = nil
 	}
-	l.batch.DeviceTime = 0
+	l.batch.DeviceTime, l.batch.Most = 0, most
 	return s.Run(l.begin(number), l.batch)
 }
 

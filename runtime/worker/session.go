@@ -18,6 +18,7 @@ type Session struct {
 	source source
 	memory *memory
 	first  *opened // when it was opened first
+	held   int64   // bytes of memory that it took then
 	stats  atomic.Pointer[engine.Stats]
 	life   atomic.Pointer[life]  // in the latest process
 	fatal  atomic.Pointer[error] // it ended a process in which nothing but it was being opened; nil: it did not

@@ -37,24 +37,27 @@ func errOpening(patience time.Duration) error {
 		"input, which can be exported as their results", patience)
 }
 
-// try opens a model where nothing else is open, and has it tried there. Its memory is free when try returns.
-func (p *Pool) try(ctx context.Context, from source, try engine.Try) (*opened, error) {
+// try opens a model where nothing else is open, and has it tried there. It returns the memory that opening it took, which
+// is free then.
+func (p *Pool) try(ctx context.Context, from source, try engine.Try) (_ *opened, took taken, err error) {
 	process, err := p.process(ctx)
 	if err != nil {
-		return nil, err
+		return nil, taken{}, err
 	}
+	empty := process.usage.read()
 	defer func() {
 		process.kill("the model was opened")
 		<-process.ended
 	}()
 	const only = 1
 	first, err := process.openFirst(ctx, only, from, p.patience)
+	took = taken{peak: process.peak() - empty, held: process.usage.read() - empty}
 	if err != nil || try == nil {
-		return first, err
+		return first, took, err
 	}
 	s := &Session{id: only, source: from, first: first, memory: &memory{slabs: map[*byte]*slab{}}}
 	s.stats.Store(&first.Stats)
-	return first, try(ctx, engine.Opened{Session: trial{s, process}, Memory: s.memory})
+	return first, took, try(ctx, engine.Opened{Session: trial{s, process}, Memory: s.memory})
 }
 
 // openFirst opens a session within some time. If the process dies of it, the error is of the kind engine.Crashed.

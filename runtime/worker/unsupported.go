@@ -32,6 +32,9 @@ func (*Pool) Open(context.Context, string, string, any, *os.File, engine.Try) (e
 // Stats returns nothing.
 func (*Pool) Stats() (map[string]bool, map[Death]uint64) { return nil, nil }
 
+// Memory returns nothing.
+func (*Pool) Memory() (map[string]int64, int64) { return nil, 0 }
+
 // Lose does nothing.
 func (*Pool) Lose(string, error) {}
 

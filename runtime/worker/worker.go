@@ -71,11 +71,11 @@ func (w *Worker) setLocked(p *process) {
 	w.changed = make(chan struct{})
 }
 
-// add opens a model, which opened elsewhere as first, in the worker's process.
-func (w *Worker) add(ctx context.Context, of source, first *opened) (*Session, error) {
+// add opens a model, which opened elsewhere as first and took memory there, in the worker's process.
+func (w *Worker) add(ctx context.Context, of source, first *opened, took taken) (*Session, error) {
 	w.mu.Lock()
 	w.last++
-	s := &Session{id: w.last, worker: w, source: of, first: first}
+	s := &Session{id: w.last, worker: w, source: of, first: first, held: took.held}
 	w.mu.Unlock()
 	s.memory = &memory{worker: w, slabs: map[*byte]*slab{}}
 	s.stats.Store(&first.Stats)
@@ -84,8 +84,11 @@ func (w *Worker) add(ctx context.Context, of source, first *opened) (*Session, e
 		if err != nil {
 			return nil, err
 		}
+		if err := w.admit(p, took); err != nil {
+			return nil, err
+		}
 		if err := s.openIn(ctx, p); err != nil {
-			if _, died := errors.AsType[*DeathError](err); died {
+			if death, died := errors.AsType[*DeathError](err); died && death.Exceeded == 0 {
 				continue // what runs there may be the cause; opened by itself, it did not end the process
 			}
 			return nil, err
@@ -101,6 +104,16 @@ func (w *Worker) add(ctx context.Context, of source, first *opened) (*Session, e
 			return s, nil
 		}
 	}
+}
+
+// list returns the sessions that are open.
+func (w *Worker) list() (all []*Session) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range w.sessions {
+		all = append(all, s)
+	}
+	return all
 }
 
 func (w *Worker) closeSession(s *Session) error {

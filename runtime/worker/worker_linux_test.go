@@ -19,13 +19,16 @@ import (
 	"github.com/weftserve/weft/runtime/worker/sandbox"
 )
 
-func newPool(t testing.TB) (*worker.Pool, *weftest.Log) { return newPoolWith(t, testPolicy(t)) }
+func newPool(t testing.TB) (*worker.Pool, *weftest.Log) { return newPoolWith(t, testPolicy(t), 0) }
 
-func newPoolWith(t testing.TB, box *sandbox.Policy) (*worker.Pool, *weftest.Log) {
+// newPoolWith returns a pool whose processes may take so many MiB of memory.
+func newPoolWith(t testing.TB, box *sandbox.Policy, bound int64) (*worker.Pool, *weftest.Log) {
 	t.Helper()
 	log := &weftest.Log{}
 	library := func() (string, error) { return "", nil }
-	p := worker.NewPool(worker.Config{Command: serves, Library: library, Sandbox: box, Log: slog.New(log)})
+	p := worker.NewPool(worker.Config{
+		Command: serves, Library: library, Sandbox: box, Log: slog.New(log), Memory: bound << 20,
+	})
 	t.Cleanup(p.Close)
 	return p, log
 }

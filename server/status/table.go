@@ -71,6 +71,12 @@ var table = []entry{
 			numbers: []string{"bytes", strconv.Itoa(e.Bytes), "max_message_bytes", strconv.Itoa(e.Limit)},
 		}
 	}),
+	of(func(e *tensor.TooLargeError) fault { // the same, found before the outputs were copied
+		return fault{
+			code: codes.ResourceExhausted, reason: "ANSWER_TOO_LARGE", retry: -1, pushback: true,
+			numbers: []string{"bytes", strconv.Itoa(e.Bytes), "max_message_bytes", strconv.Itoa(e.Most)},
+		}
+	}),
 	all[*BrokenMessageError](fault{code: codes.InvalidArgument}),
 	of(func(e *MessageTooLargeError) fault {
 		f := fault{code: codes.ResourceExhausted, reason: "MESSAGE_TOO_LARGE", retry: -1, pushback: true}
@@ -116,6 +122,12 @@ var table = []entry{
 	some(unavailable, catalog.ErrDeviceLost, catalog.ErrNotReady, sharedsched.ErrRemoved, sharedsched.ErrDraining,
 		sharedsched.ErrClosed),
 	of(func(e *catalog.ModelError) fault {
+		if e.Exceeded > 0 {
+			return fault{
+				code: codes.ResourceExhausted, reason: "OUT_OF_MEMORY", retry: -1, pushback: true,
+				numbers: []string{"memory_bytes", strconv.FormatInt(e.Exceeded, 10)},
+			}
+		}
 		if e.Crashed {
 			return fault{code: codes.Internal, reason: "ENGINE_CRASHED"}
 		}

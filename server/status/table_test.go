@@ -347,6 +347,24 @@ func TestErrorTable(t *testing.T) {
 			pushback: "-1",
 		},
 		{
+			name: "outputs too large",
+			err:  &tensor.TooLargeError{Bytes: 2000, Most: 1024},
+			code: codes.ResourceExhausted, message: "the outputs take 2000 bytes, of at most 1024; ask for fewer rows, or " +
+				"raise --max-message-bytes",
+			details:  []proto.Message{info("ANSWER_TOO_LARGE", "bytes", "2000", "max_message_bytes", "1024")},
+			pushback: "-1",
+		},
+		{
+			name: "out of memory",
+			err: &catalog.ModelError{
+				Model: "policy", Version: 3, Crashed: true, Exceeded: 4096, Err: errors.New("it took more"),
+			},
+			code: codes.ResourceExhausted, message: `model "policy" version 3: this input takes more memory than there is ` +
+				`for it, also when it runs by itself: it took more; send fewer rows or smaller inputs, or raise that`,
+			details:  []proto.Message{info("OUT_OF_MEMORY", "memory_bytes", "4096")},
+			pushback: "-1",
+		},
+		{
 			name: "poisoned", err: &catalog.ModelError{Model: "policy", Version: 3, Err: errors.New("NaN")},
 			code: codes.Internal, message: `model "policy" version 3 failed on this input: NaN`,
 			details: []proto.Message{info("MODEL_FAILED")},

@@ -1,0 +1,43 @@
+package execution
+
+import (
+	"errors"
+
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+// most returns how many bytes the outputs of an execution may take: as many as each of its requests has left, and for
+// the rows that fill it up in proportion; 0: any number.
+func (x *execution) most(parts []part, size int) int {
+	if x.unit.MaxAnswer == 0 {
+		return 0
+	}
+	most, rows := 0, 0
+	for i := range parts {
+		p := &parts[i]
+		rows += p.rows
+		if p.job.PerRow {
+			most += x.unit.MaxAnswer * p.rows
+		} else {
+			most += max(0, x.unit.MaxAnswer-p.job.bytes())
+		}
+	}
+	if size > rows {
+		most = int(float64(most) * float64(size) / float64(rows))
+	}
+	return max(most, 1)
+}
+
+// tooLarge ends the parts of an execution whose outputs were too large. It is known that a request's are if it ran by
+// itself, and not filled up, or if only some of its rows did.
+func (x *execution) tooLarge(err error, parts []part) {
+	p := &parts[0]
+	if len(parts) > 1 || x.plan.Batched && p.rows == p.job.Rows {
+		x.fail(err, parts, true)
+		return
+	}
+	if e, is := errors.AsType[*tensor.TooLargeError](err); is && p.rows < p.job.Rows {
+		err = &tensor.TooLargeError{Bytes: e.Bytes + p.job.bytes(), Most: x.unit.MaxAnswer}
+	}
+	p.span.Err = err
+}
