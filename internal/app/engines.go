@@ -30,6 +30,7 @@ type engines struct {
 	library *library
 	workers *worker.Pool // nil: models run in this process
 	each    bool         // version has a worker for itself, else each device
+	changed func()       // called when the process of a worker has died or the next one is there; may be nil
 	log     *slog.Logger
 
 	synths map[string]*synth.Device // which all synthetic models share
@@ -42,7 +43,9 @@ func newEngines(d devices, i config.Isolation, box *sandbox.Policy, l *library, 
 			log.Warn("models run in the server's process", "event", "isolation_unavailable",
 				"effect", "one that crashes or hangs takes the server along", "cause", err)
 		} else {
-			e.workers = worker.NewPool(worker.Config{Command: workerCommand, Library: l.find, Sandbox: box, Log: log})
+			e.workers = worker.NewPool(worker.Config{
+				Command: workerCommand, Library: l.find, Sandbox: box, Changed: e.tellChanged, Log: log,
+			})
 			e.each = i == config.IsolateModel
 		}
 	}
@@ -50,6 +53,12 @@ func newEngines(d devices, i config.Isolation, box *sandbox.Policy, l *library, 
 		e.synths[name] = synth.NewDevice()
 	}
 	return e
+}
+
+func (e *engines) tellChanged() {
+	if e.changed != nil {
+		e.changed()
+	}
 }
 
 // close ends the workers, which have no session any more, or have one that hangs.

@@ -57,6 +57,10 @@ func TestACrashIsProven(t *testing.T) {
 		len(quarantine.Forget()) > 0 {
 		t.Errorf("the poison once more: %v, want it not to be run", err)
 	}
+	if c := b.version("m", 1).Live().Crashes; c.Proven != 1 || c.Remembered != 1 || c.ProvenAt.IsZero() ||
+		c.Proof != "SIGFPE" {
+		t.Errorf("after a proven crash: %+v", c)
+	}
 	if errs, _ = b.together(0, []*catalog.Call{ask(nil, 1, suspect)}); errs[0] != nil {
 		t.Errorf("a request that crashed by chance: %v", errs[0])
 	}

@@ -18,6 +18,9 @@ type Config struct {
 	Library func() (path string, err error)
 	// Sandbox says what processes may do, besides reading the library's folder; nil: whatever the server may.
 	Sandbox *sandbox.Policy
+	// Changed is called in a goroutine of its own when the process of a worker has died, and when the next one has
+	// taken its place. Nil: nobody wants to know.
+	Changed func()
 	Log     *slog.Logger
 }
 

@@ -25,6 +25,7 @@ type Worker struct {
 	gone     error               // why there is no next process
 	sessions map[uint32]*Session // those that are open
 	last     uint32              // number of the latest session
+	history  history             // of its processes
 }
 
 // restartPatience is how long a run waits for its worker to be started again.
@@ -66,6 +67,7 @@ func (w *Worker) up() bool {
 }
 
 func (w *Worker) setLocked(p *process) {
+	w.noteLocked(p)
 	w.process = p
 	close(w.changed)
 	w.changed = make(chan struct{})
@@ -75,7 +77,7 @@ func (w *Worker) setLocked(p *process) {
 func (w *Worker) add(ctx context.Context, of source, first *opened) (*Session, error) {
 	w.mu.Lock()
 	w.last++
-	s := &Session{id: w.last, worker: w, source: of, first: first}
+	s := &Session{id: w.last, worker: w, source: of, first: first, before: w.history.deaths}
 	w.mu.Unlock()
 	s.memory = &memory{worker: w, slabs: map[*byte]*slab{}}
 	s.stats.Store(&first.Stats)
