@@ -135,14 +135,19 @@ func (e *engines) open(ctx context.Context, v modelrepo.Version, f *modelfile.Fi
 	if m.Synth != nil {
 		return e.openSynth(m.Synth, device)
 	}
-	return e.openONNX(ctx, v, f, &m.ONNX, device)
+	return e.openONNX(ctx, v, f, m, device)
 }
 
-func (e *engines) openONNX(ctx context.Context, v modelrepo.Version, f *modelfile.Files, o *modelrepo.ONNX,
+func (e *engines) openONNX(ctx context.Context, v modelrepo.Version, f *modelfile.Files, manifest *modelrepo.Manifest,
 	device string,
 ) (engine.Opened, error) {
+	o, alone := &manifest.ONNX, manifest.Isolation == modelrepo.IsolateModel
 	providers, without := e.usable(o.Providers)
 	var notes []string
+	if alone && e.workers == nil {
+		notes = append(notes, "it asks for a process of its own (isolation: model), but models run in the server's "+
+			"process, because of --isolation none or because this system has no other; a crash of it ends the server")
+	}
 	var on cudaDevice
 	if at := slices.IndexFunc(e.devices.gpus, func(g cudaDevice) bool { return g.name == device }); at >= 0 {
 		on = e.devices.gpus[at]
@@ -152,7 +157,7 @@ func (e *engines) openONNX(ctx context.Context, v modelrepo.Version, f *modelfil
 		}
 		providers = slices.DeleteFunc(providers, onCUDA)
 	}
-	opened, err := e.openWhere(ctx, v, f, device, onnxModel{sourceOf(v, f), ort.Options{
+	opened, err := e.openWhere(ctx, v, f, device, alone, onnxModel{sourceOf(v, f), ort.Options{
 		Providers: providers, IntraOpThreads: o.IntraOpThreads, DeviceID: on.id,
 		DeviceMemory: int64(o.DeviceMemoryLimit), ArenaExtend: string(o.ArenaExtendStrategy), TF32: o.TF32,
 		ConvSearch: string(o.ConvAlgoSearch),
@@ -184,8 +189,8 @@ func (e *engines) openONNX(ctx context.Context, v modelrepo.Version, f *modelfil
 	return opened, nil
 }
 
-// openWhere opens a model in this process, or in the worker whose part it is.
-func (e *engines) openWhere(ctx context.Context, v modelrepo.Version, f *modelfile.Files, device string,
+// openWhere opens a model in this process, or in the worker whose part it is: alone there, or as all are.
+func (e *engines) openWhere(ctx context.Context, v modelrepo.Version, f *modelfile.Files, device string, alone bool,
 	m onnxModel,
 ) (engine.Opened, error) {
 	if e.workers == nil {
@@ -199,7 +204,7 @@ func (e *engines) openWhere(ctx context.Context, v modelrepo.Version, f *modelfi
 		return m.open(copied, e.log)
 	}
 	owner := ""
-	if e.each {
+	if e.each || alone {
 		owner = fmt.Sprintf("%s/%d", filepath.Base(filepath.Dir(v.Dir)), v.Number)
 	}
 	return e.workers.Open(ctx, device, owner, m, f.Copy())
