@@ -45,7 +45,9 @@ type ModelError struct {
 	Mates int
 	// Crashed: the run ended the engine's process, or did not end in time. It was this input, by itself.
 	Crashed bool
-	Err     error
+	// Signal is the one that the engine's process died of, such as SIGFPE; "": it is not known, or there was none.
+	Signal string
+	Err    error
 }
 
 func (e *ModelError) Error() string {

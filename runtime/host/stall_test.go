@@ -134,6 +134,10 @@ func TestRestartsStall(t *testing.T) {
 		w.stalls("m", "its process on a died and is being started again")
 		process(again(third))
 		w.stalls("m", "")
+		if stalled, resumed := w.logs.Event("version_stalled"), w.logs.Event("version_resumed"); len(stalled) != 3 ||
+			len(resumed) != 2 { // the second time for two reasons
+			t.Errorf("logged %d times that it is stalled, %d times that it answers again", len(stalled), len(resumed))
+		}
 		f.callers.Wait()
 	})
 }

@@ -59,5 +59,7 @@ func (r *Replica) predictQuarantined(ctx context.Context, call *catalog.Call, ar
 
 // crash returns the error of a request that ended the engine's process.
 func (v *Version) crash(cause error) error {
-	return &catalog.ModelError{Model: v.Model, Version: v.Number, Crashed: true, Err: cause}
+	return &catalog.ModelError{
+		Model: v.Model, Version: v.Number, Crashed: true, Signal: engine.SignalOf(cause), Err: cause,
+	}
 }

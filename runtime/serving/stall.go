@@ -32,7 +32,17 @@ func (v *Version) Review() {
 	for _, r := range v.Replicas() {
 		now := r.stall()
 		before := r.stalled.Swap(now)
-		changed = changed || (now == nil) != (before == nil) || now != nil && *now != *before
+		switch {
+		case now == nil && before == nil, now != nil && before != nil && *now == *before:
+			continue
+		case now == nil:
+			v.shared.Log.Info("version answers again", "event", "version_resumed", "model", v.Model,
+				"version", v.Number, "device", r.Device.Name)
+		default:
+			v.shared.Log.Warn("version answers nothing", "event", "version_stalled", "model", v.Model,
+				"version", v.Number, "device", r.Device.Name, "cause", *now)
+		}
+		changed = true
 	}
 	if changed {
 		v.shared.Owner.Judged(v)
