@@ -115,8 +115,8 @@ func (x *execution) run(parts []part, size int) (err error) {
 func (x *execution) compute(rows int) (err error) {
 	b := x.buf.batch
 	if x.session == x.unit.session {
-		ended := x.unit.watch()
-		defer func() { ended(err) }()
+		x.buf.watch.run(x.unit)
+		defer func() { x.buf.watch.ended(err) }()
 	}
 	b.DeviceTime, b.Patience = 0, x.unit.Owner.Patience(rows)
 	defer func() { x.deviceTime += b.DeviceTime }()

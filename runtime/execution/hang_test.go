@@ -40,7 +40,7 @@ func TestHanging(t *testing.T) {
 				if u.Hanging() != 0 {
 					t.Errorf("a run of %v hangs before %v", c.takes, c.hangs)
 				}
-				time.Sleep(1)
+				time.Sleep(time.Nanosecond)
 				synctest.Wait()
 				if u.Hanging() != 1 || o.hangs.Load() != 1 {
 					t.Errorf("a run of %v does not hang after %v", c.takes, c.hangs)
