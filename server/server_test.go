@@ -95,8 +95,8 @@ func TestHealthFollowsModels(t *testing.T) {
 	}
 }
 
-// TestHealthOfStalledModels: a model whose answering version is stalled is not SERVING, and the server is not while that
-// is so of every model that is ready.
+// TestHealthOfStalledModels: a model whose answering version is stalled is not SERVING, and the server is not while
+// that is so of every model that is ready.
 func TestHealthOfStalledModels(t *testing.T) {
 	h := servertest.New(t, server.Config{})
 	model := func(name string, stalled ...string) *catalog.Model {

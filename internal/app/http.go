@@ -12,8 +12,8 @@ import (
 	"github.com/weftserve/weft/internal/lifecycle"
 )
 
-// readiness is the answer of /readyz: "loading", "ready", "draining" or, of a server that is ready, "stalled" while none
-// of its models answers.
+// readiness is the answer of /readyz: "loading", "ready", "draining" or, of a server that is ready, "stalled" while
+// none of its models answers.
 type readiness struct {
 	now     atomic.Value
 	stalled atomic.Bool

@@ -42,7 +42,8 @@ func TestIsolationOfOneModel(t *testing.T) {
 			own, shared := strings.Contains(metrics, `worker="cpu own/1"`), strings.Contains(metrics, `worker="cpu"`)
 			noted := strings.Contains(strings.Join(version("own").GetSignature().GetNotes(), " "), "isolation: model")
 			inServer := isolation == config.IsolateNone
-			if own == inServer || shared == inServer || noted != inServer || len(version("shared").GetSignature().GetNotes()) > 0 {
+			if own == inServer || shared == inServer || noted != inServer ||
+				len(version("shared").GetSignature().GetNotes()) > 0 {
 				t.Errorf("a process of its own %t, one of the others %t, noted %t: %v", own, shared, noted, version("own"))
 			}
 			before := version("own").GetLoadedAt().AsTime()

@@ -93,7 +93,9 @@ func hungWorker(t *testing.T, others bool) {
 		want = "503 stalled\nNOT_SERVING"
 	}
 	weftest.Until(t, "the health of the server", func() bool { return health() == want })
-	weftest.Until(t, "the end of the process that hangs", func() bool { return version().GetReplicas()[0].GetRestarting() })
+	weftest.Until(t, "the end of the process that hangs", func() bool {
+		return version().GetReplicas()[0].GetRestarting()
+	})
 	if v := version(); v.GetStalled() == "" {
 		t.Errorf("a model whose process is started again after it hung: %v", v)
 	}
