@@ -10,22 +10,27 @@ import (
 )
 
 // modelHealth keeps grpc.health.v1 in step with the models. A service named like a model is SERVING while a version is
-// ready that answers requests that name none. The server as a whole (service "") becomes SERVING once some model is
-// ready and none still waits for its first version, and stays so until it drains: a model that is added or fails later
-// is that model's affair.
+// ready, and not stalled, that answers requests that name none. The server as a whole (service "") becomes SERVING once
+// some model is ready and none still waits for its first version. From then on it is NOT_SERVING only while every model
+// that is ready is stalled, and when it drains: a model that is added or fails later is that model's affair.
 type modelHealth struct {
 	server *health.Server
 
 	mu       sync.Mutex
 	followed *catalog.Snapshot      // guarded by mu; the one followed last
 	models   map[string]modelStatus // guarded by mu; of each model that is there
-	// answering and coming are how many models answer, and how many wait for their first version. Guarded by mu.
-	answering, coming int
-	serving           bool // guarded by mu; the whole server was reported so
+	// How many models have a version that answers, and how many of them are stalled, and how many models wait for their
+	// first version. Guarded by mu.
+	answering, stalled, coming int
+	begun                      bool // guarded by mu; the whole server was reported as SERVING
+	serving                    bool // guarded by mu; it was so the latest time
 }
 
 // modelStatus is the part of a model's state that decides the health of the server.
-type modelStatus struct{ answers, coming bool }
+type modelStatus struct{ answers, stalled, coming bool }
+
+// serves reports whether the model is SERVING.
+func (s modelStatus) serves() bool { return s.answers && !s.stalled }
 
 // wholeServer is the service name by which callers ask for the server as a whole.
 const wholeServer = ""
@@ -54,27 +59,39 @@ func (h *modelHealth) follow(s *catalog.Snapshot) {
 			continue
 		}
 		now := modelStatus{answers: m.Answers()}
+		now.stalled = now.answers && !m.Responds()
 		now.coming = !now.answers && isComing(m)
 		h.models[name] = now
 		h.count(now, 1)
-		if known && now.answers == before.answers {
-			continue
+		if !known || now.serves() != before.serves() {
+			h.set(name, now.serves())
 		}
-		status := healthgrpc.HealthCheckResponse_NOT_SERVING
-		if now.answers {
-			status = healthgrpc.HealthCheckResponse_SERVING
-		}
-		h.server.SetServingStatus(name, status)
 	}
-	if !h.serving && h.answering > 0 && h.coming == 0 {
-		h.serving = true
-		h.server.SetServingStatus(wholeServer, healthgrpc.HealthCheckResponse_SERVING)
+	h.begun = h.begun || h.answering > h.stalled && h.coming == 0
+	if serving := h.begun && !h.allStalled(); serving != h.serving {
+		h.serving = serving
+		h.set(wholeServer, serving)
 	}
+}
+
+// allStalled reports whether there are models that answer, and each of them is stalled. The caller holds mu.
+func (h *modelHealth) allStalled() bool { return h.answering > 0 && h.stalled == h.answering }
+
+// set tells the health of a service.
+func (h *modelHealth) set(service string, serving bool) {
+	status := healthgrpc.HealthCheckResponse_NOT_SERVING
+	if serving {
+		status = healthgrpc.HealthCheckResponse_SERVING
+	}
+	h.server.SetServingStatus(service, status)
 }
 
 func (h *modelHealth) count(s modelStatus, by int) {
 	if s.answers {
 		h.answering += by
+	}
+	if s.stalled {
+		h.stalled += by
 	}
 	if s.coming {
 		h.coming += by

@@ -144,6 +144,14 @@ func (s *Server) SetMaxConcurrentRequests(n int) { s.pipeline.Gate().SetLimit(n)
 // change without it.
 func (s *Server) ModelsChanged() { s.health.follow(s.pipeline.Snapshot()) }
 
+// Stalled reports whether no model answers at present although some are ready: see catalog.Version.Stalled. It is as of
+// the latest ModelsChanged.
+func (s *Server) Stalled() bool {
+	s.health.mu.Lock()
+	defer s.health.mu.Unlock()
+	return s.health.allStalled()
+}
+
 // Drain refuses new requests as UNAVAILABLE, turns health to NOT_SERVING and soon ends the calls that watch it, ends
 // the reading of streams, and waits until every accepted request was answered and every stream has ended, or ctx has.
 // The error is then ctx's. Stop the grpc.Server gracefully afterwards, which sends the last answers; until then callers

@@ -95,6 +95,48 @@ func TestHealthFollowsModels(t *testing.T) {
 	}
 }
 
+// TestHealthOfStalledModels: a model whose answering version is stalled is not SERVING, and the server is not while
+// that is so of every model that is ready.
+func TestHealthOfStalledModels(t *testing.T) {
+	h := servertest.New(t, server.Config{})
+	model := func(name string, stalled ...string) *catalog.Model {
+		m := &catalog.Model{Name: name}
+		for i, why := range stalled {
+			v := &catalog.Version{Model: name, Number: int64(i + 1), State: catalog.Ready, Stalled: why}
+			m.Versions = append(m.Versions, v)
+		}
+		return m
+	}
+	divided := model("a", "hangs", "")
+	divided.Traffic = &catalog.Traffic{Split: []catalog.Slot{{Version: 1}, {Version: 2}}}
+	allHang := model("a", "hangs", "hangs")
+	allHang.Traffic = divided.Traffic
+	failed := model("c")
+	failed.Versions = append(failed.Versions, &catalog.Version{Model: "c", Number: 1, State: catalog.Failed})
+	const serving, not = "SERVING", "NOT_SERVING"
+	for i, step := range []struct {
+		models  []*catalog.Model
+		want    [3]string // of the server, a and b
+		stalled bool
+	}{
+		{[]*catalog.Model{model("a", "hangs"), model("b", "hangs"), failed}, [3]string{not, not, not}, true},
+		{[]*catalog.Model{model("a", ""), model("b", ""), failed}, [3]string{serving, serving, serving}, false},
+		{[]*catalog.Model{model("a", "hangs"), model("b", ""), failed}, [3]string{serving, not, serving}, false},
+		{[]*catalog.Model{model("a", "hangs"), model("b", "hangs"), failed}, [3]string{not, not, not}, true},
+		{[]*catalog.Model{model("a", "hangs", ""), model("b", "hangs")}, [3]string{serving, serving, not}, false},
+		{[]*catalog.Model{model("a", "", "hangs"), model("b", "hangs")}, [3]string{not, not, not}, true},
+		{[]*catalog.Model{divided, model("b", "hangs")}, [3]string{serving, serving, not}, false},
+		{[]*catalog.Model{allHang, model("b", "hangs")}, [3]string{not, not, not}, true},
+	} {
+		h.Current.Store(servertest.SnapshotOf(uint64(i+1), step.models...))
+		h.ModelsChanged()
+		got := statuses(t, h, "a", "b")
+		if [3]string{got[""], got["a"], got["b"]} != step.want || h.Stalled() != step.stalled {
+			t.Errorf("step %d: %v, stalled %t; want %v, %t", i, got, h.Stalled(), step.want, step.stalled)
+		}
+	}
+}
+
 func TestDrainWaitsForRequests(t *testing.T) {
 	h := servertest.New(t, server.Config{})
 	gate := servertest.NewGated()

@@ -116,6 +116,7 @@ func (s *assembly) buildHouse(context.Context) (err error) {
 		OnChange: func(now *catalog.Snapshot) { // like Busy, not before something was loaded: by then there is an edge
 			over.follow(now)
 			s.edge.ModelsChanged()
+			s.ready.stalled.Store(s.edge.Stalled())
 		},
 		Busy:    func(model string, version int64) bool { return s.edge.Router().Busy(model, version) },
 		Audited: func(e audit.Event) { s.measured.Audited(e.Model, e.Version, string(e.Result), e.Count) },

@@ -29,6 +29,7 @@ type engines struct {
 	library *library
 	workers *worker.Pool // nil: models run in this process
 	each    bool         // version has a worker for itself, else each device
+	changed func()       // called when the process of a worker has died or the next one is there; may be nil
 	log     *slog.Logger
 
 	synths map[string]*synth.Device // which all synthetic models share
@@ -46,7 +47,8 @@ func newEngines(d devices, s *config.Server, l *library, log *slog.Logger) *engi
 				memory = worker.DefaultMemory()
 			}
 			e.workers = worker.NewPool(worker.Config{
-				Command: workerCommand, Library: l.find, Sandbox: sandboxOf(s, d), Memory: memory, Log: log,
+				Command: workerCommand, Library: l.find, Sandbox: sandboxOf(s, d), Memory: memory,
+				Changed: e.tellChanged, Log: log,
 			})
 			e.each = s.Isolation == config.IsolateModel
 		}
@@ -55,6 +57,12 @@ func newEngines(d devices, s *config.Server, l *library, log *slog.Logger) *engi
 		e.synths[name] = synth.NewDevice()
 	}
 	return e
+}
+
+func (e *engines) tellChanged() {
+	if e.changed != nil {
+		e.changed()
+	}
 }
 
 // close ends the workers, which have no session any more, or have one that hangs.
@@ -139,14 +147,19 @@ func (e *engines) open(ctx context.Context, v modelrepo.Version, f *modelfile.Fi
 	if m.Synth != nil {
 		return e.openSynth(m.Synth, device)
 	}
-	return e.openONNX(ctx, v, f, &m.ONNX, device, try)
+	return e.openONNX(ctx, v, f, m, device, try)
 }
 
-func (e *engines) openONNX(ctx context.Context, v modelrepo.Version, f *modelfile.Files, o *modelrepo.ONNX,
+func (e *engines) openONNX(ctx context.Context, v modelrepo.Version, f *modelfile.Files, manifest *modelrepo.Manifest,
 	device string, try engine.Try,
 ) (engine.Opened, error) {
+	o, alone := &manifest.ONNX, manifest.Isolation == modelrepo.IsolateModel
 	providers, without := e.usable(o.Providers)
 	var notes []string
+	if alone && e.workers == nil {
+		notes = append(notes, "it asks for a process of its own (isolation: model), but models run in the server's "+
+			"process, because of --isolation none or because this system has no other; a crash of it ends the server")
+	}
 	var on cudaDevice
 	if at := slices.IndexFunc(e.devices.gpus, func(g cudaDevice) bool { return g.name == device }); at >= 0 {
 		on = e.devices.gpus[at]
@@ -156,7 +169,7 @@ func (e *engines) openONNX(ctx context.Context, v modelrepo.Version, f *modelfil
 		}
 		providers = slices.DeleteFunc(providers, onCUDA)
 	}
-	opened, err := e.openWhere(ctx, v, f, device, onnxModel{sourceOf(v, f), ort.Options{
+	opened, err := e.openWhere(ctx, v, f, device, alone, onnxModel{sourceOf(v, f), ort.Options{
 		Providers: providers, IntraOpThreads: o.IntraOpThreads, DeviceID: on.id,
 		DeviceMemory: int64(o.DeviceMemoryLimit), ArenaExtend: string(o.ArenaExtendStrategy), TF32: o.TF32,
 		ConvSearch: string(o.ConvAlgoSearch),
@@ -188,8 +201,9 @@ func (e *engines) openONNX(ctx context.Context, v modelrepo.Version, f *modelfil
 	return opened, nil
 }
 
-// openWhere opens a model in this process, or tries it in one of its own and opens it in the worker whose part it is.
-func (e *engines) openWhere(ctx context.Context, v modelrepo.Version, f *modelfile.Files, device string,
+// openWhere opens a model in this process; or it tries it in one of its own, and opens it in the worker whose part it
+// is: alone there, or as all are.
+func (e *engines) openWhere(ctx context.Context, v modelrepo.Version, f *modelfile.Files, device string, alone bool,
 	m onnxModel, try engine.Try,
 ) (engine.Opened, error) {
 	if e.workers == nil {
@@ -203,7 +217,7 @@ func (e *engines) openWhere(ctx context.Context, v modelrepo.Version, f *modelfi
 		return m.open(copied, e.log)
 	}
 	owner := ""
-	if e.each {
+	if e.each || alone {
 		owner = fmt.Sprintf("%s/%d", filepath.Base(filepath.Dir(v.Dir)), v.Number)
 	}
 	return e.workers.Open(ctx, device, owner, m, f.Copy(), try)

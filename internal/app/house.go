@@ -38,6 +38,7 @@ func newHouse(s *config.Server, log *slog.Logger, models host.Config, options sh
 	models.Logger, models.MemoryBudget, models.RunTimeout = log, int64(s.ModelMemory), time.Duration(s.RunTimeout)
 	models.MaxAnswer = int(s.MaxMessageBytes)
 	h.models = host.New(models)
+	h.engines.changed = h.models.Review // before the first worker is started
 	var err error
 	h.scheduler, err = shell.New(sharedsched.Config{
 		Devices: scheduled, FairnessWindow: time.Duration(s.FairnessWindow), MaxQueuedBytes: int64(s.MaxQueuedBytes),

@@ -12,8 +12,12 @@ import (
 	"github.com/weftserve/weft/internal/lifecycle"
 )
 
-// readiness is the answer of /readyz: "loading", "ready" or "draining".
-type readiness struct{ now atomic.Value }
+// readiness is the answer of /readyz: "loading", "ready", "draining" or, of a server that is ready, "stalled" while
+// none of its models answers.
+type readiness struct {
+	now     atomic.Value
+	stalled atomic.Bool
+}
 
 func newReadiness() *readiness {
 	r := &readiness{}
@@ -26,6 +30,9 @@ func (r *readiness) set(state string) { r.now.Store(state) }
 // ServeHTTP answers 200 exactly while requests can be answered.
 func (r *readiness) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	state := r.now.Load()
+	if state == "ready" && r.stalled.Load() {
+		state = "stalled"
+	}
 	if state != "ready" {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}

@@ -27,6 +27,7 @@ func (a *alone) Lost() bool              { return false }
 func (a *alone) Found(execution.Finding) {}
 
 func (a *alone) Patience(int) time.Duration { return 0 }
+func (a *alone) Hangs(int)                  {}
 func (a *alone) Plan() *execution.Plan      { return a.unit.Plan() }
 func (a *alone) Another() Replica           { return nil }
 func (a *alone) Demote(why string)          { a.demoted = append(a.demoted, why) }

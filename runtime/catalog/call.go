@@ -47,7 +47,9 @@ type ModelError struct {
 	Crashed bool
 	// Exceeded is how many bytes of memory the process may have, if the run ended because it took more; 0: it did not.
 	Exceeded int64
-	Err      error
+	// Signal is the one that the engine's process died of, such as SIGFPE; "": it is not known, or there was none.
+	Signal string
+	Err    error
 }
 
 func (e *ModelError) Error() string {

@@ -63,6 +63,9 @@ type Version struct {
 	// Scarce says why there are fewer replicas than were asked for, or why it is on another device than its manifest
 	// prefers although it is to move there; "" if neither is so.
 	Scarce string
+	// Stalled says why it answers nothing at present, although it is Ready and takes requests, which wait: its runs
+	// hang, or its process is being started again. "" if some replica answers.
+	Stalled string
 }
 
 // Replica is a version on one of its devices.
@@ -83,6 +86,26 @@ type Live struct {
 	// Memory is how much of its device's memory each of the Replicas holds, in bytes, as of its latest runs; -1 if its
 	// engine does not say.
 	Memory []int64
+	// Restarting says of each of the Replicas whether its process died and the next one is still being started.
+	Restarting []bool
+	Crashes    Crashes
+}
+
+// Crashes are the deaths of engines' processes that concern a version, since it was loaded. Where models run in the
+// server's process there are none.
+type Crashes struct {
+	// Deaths counts the processes that it ran in and that died, whatever the reason. DeathAt is when the latest did,
+	// and Death is how; zero and "" if none did.
+	Deaths  uint64
+	DeathAt time.Time
+	Death   string
+	// Proven counts the times that one of its requests ended a process in which nothing else ran. ProvenAt is the
+	// latest of them, and Proof is how it ended.
+	Proven   uint64
+	ProvenAt time.Time
+	Proof    string
+	// Remembered is how many such requests are refused from now on, without being run.
+	Remembered int
 }
 
 // Batching says how a version is served and why.
@@ -176,6 +199,21 @@ func (m *Model) Answers() bool {
 	}
 	for _, s := range m.Traffic.Split {
 		if v := m.Version(s.Version); v != nil && v.State == Ready {
+			return true
+		}
+	}
+	return false
+}
+
+// Responds reports whether a request that names neither a version nor a label can be expected to be answered now: some
+// version that may get it is ready and not stalled.
+func (m *Model) Responds() bool {
+	if m.Traffic == nil || len(m.Traffic.Split) == 0 {
+		v := m.Newest()
+		return v != nil && v.Stalled == ""
+	}
+	for _, s := range m.Traffic.Split {
+		if v := m.Version(s.Version); v != nil && v.State == Ready && v.Stalled == "" {
 			return true
 		}
 	}

@@ -1,10 +1,13 @@
 package engine
 
+import "time"
+
 // Stats are the counters and facts that a session reports about itself. A known fact stays known while the session is
 // open, and counts do not fall.
 type Stats struct {
-	Graphs Graphs
-	Memory Memory
+	Graphs  Graphs
+	Memory  Memory
+	Process Process
 }
 
 // Graphs counts a session's runs by how they were executed, since it was opened.
@@ -38,4 +41,24 @@ type Memory struct {
 	Peak int64
 	// Held is how many bytes the session holds on to.
 	Held int64
+}
+
+// Process is the state of the process in which a session's runs are made. It is zero where that is the caller's own.
+type Process struct {
+	// Deaths is how often it ended while the session was open, whatever the reason. Each time another one is started.
+	Deaths uint64
+	// Last is when it ended the latest time, and Cause is how; zero and "" if it never did.
+	Last  time.Time
+	Cause string
+	// Down is since when no run can begin, because the next process is still being started; zero: runs can begin.
+	Down time.Time
+}
+
+// Plus returns the deaths of two processes. Down is not among them.
+func (p Process) Plus(other Process) Process {
+	sum := Process{Deaths: p.Deaths + other.Deaths, Last: p.Last, Cause: p.Cause}
+	if other.Last.After(p.Last) {
+		sum.Last, sum.Cause = other.Last, other.Cause
+	}
+	return sum
 }

@@ -13,6 +13,7 @@ type buffers struct {
 	parts  []part
 	ranges []tensor.RowRange
 	shape  tensor.Shape
+	watch  watch
 }
 
 // pool keeps a session's buffers between executions, as many as there are lanes. Safe for concurrent use.

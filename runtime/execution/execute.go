@@ -117,8 +117,12 @@ func (x *execution) run(parts []part, size int) (err error) {
 }
 
 // compute calls the engine for so many rows.
-func (x *execution) compute(rows int) error {
+func (x *execution) compute(rows int) (err error) {
 	b := x.buf.batch
+	if x.session == x.unit.session {
+		x.buf.watch.run(x.unit)
+		defer func() { x.buf.watch.ended(err) }()
+	}
 	b.DeviceTime, b.Patience = 0, x.unit.Owner.Patience(rows)
 	defer func() { x.deviceTime += b.DeviceTime }()
 	return x.session.Run(x.ctx, b)

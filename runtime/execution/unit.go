@@ -32,6 +32,9 @@ type Owner interface {
 	Found(Finding)
 	// Patience returns how long a run of so many rows may take, which is more than it is expected to; 0: any time.
 	Patience(rows int) time.Duration
+	// Hangs is called with 1 when a run begins to hang, and with -1 when such a run has ended. The second call may come
+	// first. It must not wait for an execution.
+	Hangs(by int)
 }
 
 // Finding is a fact about its unit that an execution brought to light.
@@ -55,6 +58,7 @@ type Loaded struct {
 
 	session    engine.Session
 	buffers    pool
+	pace       pace
 	quarantine *quarantine // nil: the engine has none
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,11 +26,13 @@ type owner struct {
 	lost     bool
 	patience time.Duration
 	found    []Finding
+	hangs    atomic.Int32
 }
 
 func (o *owner) Lost() bool                 { return o.lost }
 func (o *owner) Found(f Finding)            { o.found = append(o.found, f) }
 func (o *owner) Patience(int) time.Duration { return o.patience }
+func (o *owner) Hangs(by int)               { o.hangs.Add(int32(by)) }
 
 // batched returns a unit whose plan joins up to eight rows.
 func batched(run func(b *tensor.Batch) error) (*Unit, *owner) {

@@ -20,6 +20,8 @@ type Device struct {
 	// for since the latest tick: served or refused. Both are nanoseconds. However many lanes a device has, it gives a
 	// second of its time in a second: batches that run next to each other have parts of it.
 	Pending, Asked atomic.Int64
+	// Hanging is how many runs on it hang.
+	Hanging atomic.Int32
 
 	lost  atomic.Pointer[error] // nil while it works
 	left  chan struct{}         // closed once lost is set
@@ -42,6 +44,9 @@ func (d *Device) Lost() error {
 	}
 	return nil
 }
+
+// Stuck reports whether each of its lanes is held by a run that hangs, so that no other run can begin.
+func (d *Device) Stuck() bool { return int(d.Hanging.Load()) >= d.Lanes }
 
 // Lose notes that the device failed. It reports whether that is news.
 func (d *Device) Lose(cause error) bool {

@@ -16,12 +16,17 @@ const (
 	poison  = 200
 )
 
+// killed says that a process died of SIGFPE.
+type killed struct{ error }
+
+func (killed) EndedBy() string { return "SIGFPE" }
+
 // crashing doubles rows, as perRow does, in an engine with a quarantine.
 func crashing() (f, quarantine *fake) {
 	crash := func(least float32) func(row []float32) error {
 		return func(row []float32) error {
 			if row[0] >= least {
-				return &engine.Error{Kind: engine.Crashed, Err: errors.New("SIGFPE")}
+				return &engine.Error{Kind: engine.Crashed, Err: killed{errors.New("SIGFPE")}}
 			}
 			return doubleUnlessNaN(row)
 		}
@@ -44,7 +49,8 @@ func TestACrashIsProven(t *testing.T) {
 	errs, _ := b.together(0, calls)
 	for i, err := range errs {
 		e, is := errors.AsType[*catalog.ModelError](err)
-		if i == 2 && (!is || !e.Crashed) || i != 2 && (err != nil || values(calls[i].Results[0])[0] != 2*float32(i+1)) {
+		if i == 2 && (!is || !e.Crashed || e.Signal != "SIGFPE") ||
+			i != 2 && (err != nil || values(calls[i].Results[0])[0] != 2*float32(i+1)) {
 			t.Errorf("request %d of 4: %v (%+v)", i, err, e)
 		}
 	}
@@ -53,9 +59,13 @@ func TestACrashIsProven(t *testing.T) {
 	}
 	f.Forget()
 	err := b.Predict(t.Context(), ask(b.v, 1, poison))
-	if e, is := errors.AsType[*catalog.ModelError](err); !is || !e.Crashed || len(f.Forget()) > 0 ||
-		len(quarantine.Forget()) > 0 {
+	if e, is := errors.AsType[*catalog.ModelError](err); !is || !e.Crashed || e.Signal != "SIGFPE" ||
+		len(f.Forget()) > 0 || len(quarantine.Forget()) > 0 {
 		t.Errorf("the poison once more: %v, want it not to be run", err)
+	}
+	if c := b.version("m", 1).Live().Crashes; c.Proven != 1 || c.Remembered != 1 || c.ProvenAt.IsZero() ||
+		c.Proof != "SIGFPE" {
+		t.Errorf("after a proven crash: %+v", c)
 	}
 	if errs, _ = b.together(0, []*catalog.Call{ask(nil, 1, suspect)}); errs[0] != nil {
 		t.Errorf("a request that crashed by chance: %v", errs[0])

@@ -99,7 +99,8 @@ type Host struct {
 	sched Scheduler
 
 	published atomic.Pointer[published]
-	notifyMu  sync.Mutex // orders calls of OnChange
+	notifyMu  sync.Mutex   // orders calls of OnChange
+	reviews   atomic.Int32 // calls of Review that nobody has done the work of
 
 	// held while something is decided, or learned from a manifest, until that is kept and published
 	deciding sync.Mutex

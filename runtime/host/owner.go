@@ -26,6 +26,8 @@ func (o owner) Crashed(v *serving.Version, cause error) {
 	})
 }
 
+func (o owner) Stirred() { o.inBackground(o.Review) }
+
 func (o owner) Freed(last bool) {
 	if last {
 		o.counts.unloads.Add(1)

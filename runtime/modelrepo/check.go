@@ -51,6 +51,9 @@ func (m *Manifest) checkEngine(faults *config.Faults) {
 	if !reflect.DeepEqual(m.ONNX, defaultONNX()) {
 		faults.Addf("onnx", "a synthetic model does not run on ONNX Runtime; remove onnx or synth")
 	}
+	if m.Isolation == IsolateModel {
+		faults.Addf("isolation", "a synthetic model runs in the server's process; remove isolation or synth")
+	}
 	m.Synth.check(faults, m.Batching.BatchDim.Outputs)
 }
 

@@ -15,6 +15,10 @@ type Manifest struct {
 	Synth *Synth `yaml:"synth,omitempty"`
 	// ONNX says how ONNX Runtime runs the model. It is ignored when Synth is set.
 	ONNX ONNX `yaml:"onnx"`
+	// Isolation is which process the model runs in: that which the server's --isolation says, or one of its own for each
+	// version on each device. The second takes some 30 MB for each, and on a GPU a CUDA context; in return no other
+	// model waits when the process dies. It is ignored where models run in the server's process, with a note.
+	Isolation Isolation `yaml:"isolation"`
 	// Replicas is the number of devices on which each version is resident, so that they share its requests: 1 or more,
 	// default 1, or auto, which follows the load. There are never more replicas than devices that can run the version.
 	// Each takes the version's memory on its device.
@@ -43,6 +47,18 @@ type Manifest struct {
 	Warmup config.NotYet `yaml:"warmup,omitempty"`
 }
 
+// Isolation is which process a model runs in: server or model.
+type Isolation string
+
+// The processes.
+const (
+	IsolateAsServer Isolation = "server"
+	IsolateModel    Isolation = "model"
+)
+
+// Choices lists the processes.
+func (Isolation) Choices() (now, later []string) { return []string{"server", "model"}, nil }
+
 // Fairness is the owner of a share of the device: version or model.
 type Fairness string
 
@@ -59,6 +75,7 @@ func (Fairness) Choices() (now, later []string) { return []string{"version", "mo
 func Defaults() Manifest {
 	return Manifest{
 		ONNX:       defaultONNX(),
+		Isolation:  IsolateAsServer,
 		Replicas:   1,
 		Weight:     1,
 		Fairness:   FairVersion,

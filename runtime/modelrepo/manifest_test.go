@@ -54,6 +54,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 			Device: "cuda:1", DeviceMemoryLimit: 2 * config.GiB, ArenaExtendStrategy: "same_as_requested", TF32: true,
 			ConvAlgoSearch: "exhaustive", PinBuffers: true, CUDAGraphs: true,
 		},
+		Isolation:     modelrepo.IsolateModel,
 		Replicas:      modelrepo.AutoReplicas,
 		Weight:        2.5,
 		Fairness:      modelrepo.FairModel,

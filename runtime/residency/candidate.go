@@ -57,7 +57,7 @@ func sameSettings(a, b *modelrepo.Manifest) bool {
 
 // sameOpening reports whether an engine opens a model alike under two manifests.
 func sameOpening(a, b *modelrepo.Manifest) bool {
-	return reflect.DeepEqual(a.Synth, b.Synth) && reflect.DeepEqual(a.ONNX, b.ONNX)
+	return reflect.DeepEqual(a.Synth, b.Synth) && reflect.DeepEqual(a.ONNX, b.ONNX) && a.Isolation == b.Isolation
 }
 
 // SameGrouping reports whether two manifests ask for the same batches.

@@ -93,5 +93,8 @@ func (*firstRunner) Lost() bool { return false }
 // Found does nothing.
 func (*firstRunner) Found(execution.Finding) {}
 
+// Hangs does nothing: nobody waits for the model yet.
+func (*firstRunner) Hangs(int) {}
+
 // Patience returns the longest that any run may take: nothing is known of the model yet.
 func (t *firstRunner) Patience(int) time.Duration { return t.longest }

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
@@ -20,6 +21,10 @@ type killers struct {
 	known map[[sha256.Size]byte]error // guarded by mu, as is the rest: by digest, how the process ended
 	order [][sha256.Size]byte         // the oldest first
 	times []time.Time                 // of the latest kills
+
+	proven uint64    // kills
+	last   time.Time // of the latest kill
+	how    string    // the process ended then
 }
 
 const (
@@ -53,6 +58,8 @@ func (k *killers) add(inputs []tensor.Tensor, cause error) (enough bool) {
 		k.order = append(k.order, d)
 	}
 	k.known[d] = cause
+	k.proven++
+	k.last, k.how = now, cause.Error()
 	if len(k.order) > maxKillers {
 		delete(k.known, k.order[0])
 		k.order = k.order[1:]
@@ -64,6 +71,13 @@ func (k *killers) add(inputs []tensor.Tensor, cause error) (enough bool) {
 	}
 	k.times = nil
 	return true
+}
+
+// counts returns the crashes that were proven.
+func (k *killers) counts() catalog.Crashes {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return catalog.Crashes{Proven: k.proven, ProvenAt: k.last, Proof: k.how, Remembered: len(k.known)}
 }
 
 func digest(inputs []tensor.Tensor) (d [sha256.Size]byte) {

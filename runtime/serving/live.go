@@ -7,40 +7,44 @@ import (
 	"github.com/weftserve/weft/runtime/engine"
 )
 
-// graphCounts is how often CUDA graphs were run on replicas that left a version, so that its counters never fall.
-type graphCounts struct {
-	left  []*engine.Meter // some of them still run accepted requests
-	ended engine.Graphs   // of sessions that are closed
+// leftCounts are the counters of replicas that left a version, so that its own never fall.
+type leftCounts struct {
+	meters []*engine.Meter // some of them still run accepted requests
+	graphs engine.Graphs   // of sessions that are closed
+	deaths engine.Process  // of sessions that are closed
 }
 
 // live returns the reader of the version's counters. No session is called before somebody reads them. The caller holds
 // the owner's lock.
 func (v *Version) live() func() catalog.Live {
-	c := &v.graphs
-	c.left = slices.DeleteFunc(c.left, func(m *engine.Meter) bool {
+	c := &v.left
+	c.meters = slices.DeleteFunc(c.meters, func(m *engine.Meter) bool {
 		last, final := m.Last()
 		if final {
-			c.ended = c.ended.Plus(last.Graphs)
+			c.graphs, c.deaths = c.graphs.Plus(last.Graphs), c.deaths.Plus(last.Process)
 		}
 		return final
 	})
-	all, left, ended := v.Replicas(), slices.Clone(c.left), c.ended
+	all, left, graphsEnded, deathsEnded := v.Replicas(), slices.Clone(c.meters), c.graphs, c.deaths
 	return func() catalog.Live {
 		compared, different := v.audit.Counts()
-		l := catalog.Live{Audited: compared, Different: different}
-		graphs := ended
+		l := catalog.Live{Audited: compared, Different: different, Crashes: v.killers.counts()}
+		graphs, deaths := graphsEnded, deathsEnded
 		for _, r := range all {
 			stats := r.unit.Meter.Read()
-			graphs = graphs.Plus(stats.Graphs)
+			graphs, deaths = graphs.Plus(stats.Graphs), deaths.Plus(stats.Process)
 			held := int64(-1)
 			if stats.Memory.Known {
 				held = stats.Memory.Held
 			}
 			l.Memory = append(l.Memory, held)
+			l.Restarting = append(l.Restarting, !stats.Process.Down.IsZero())
 		}
 		for _, m := range left {
-			graphs = graphs.Plus(m.Read().Graphs)
+			stats := m.Read()
+			graphs, deaths = graphs.Plus(stats.Graphs), deaths.Plus(stats.Process)
 		}
+		l.Crashes.Deaths, l.Crashes.DeathAt, l.Crashes.Death = deaths.Deaths, deaths.Last, deaths.Cause
 		l.Replayed, l.Eager, l.GraphFailures = graphs.Replayed, graphs.Eager, graphs.Failures
 		return l
 	}

@@ -10,16 +10,17 @@ import (
 )
 
 // Pick returns the replica that is expected to answer a request of so many rows first, or nil if no device is left. It
-// is a guess: each device is taken to answer in the order of arrival.
+// is a guess: each device is taken to answer in the order of arrival. A replica that is stalled comes last.
 func (v *Version) Pick(rows int) (best *Replica) {
-	least := int64(0)
+	least, stalled := int64(0), false
 	for _, r := range v.Replicas() {
 		if r.Device.Lost() != nil {
 			continue
 		}
 		answered := r.Device.Pending.Load() + r.expects(rows)
-		if best == nil || answered < least {
-			best, least = r, answered
+		stalls := r.stalled.Load() != nil
+		if best == nil || stalled && !stalls || stalled == stalls && answered < least {
+			best, least, stalled = r, answered, stalls
 		}
 	}
 	return best

@@ -19,7 +19,7 @@ func (v *Version) Describe(public *catalog.Version, m *modelrepo.Manifest) {
 	if digest := v.copied.digest.Load(); digest != nil {
 		public.Digest = *digest
 	}
-	public.Signature, public.Live = r.shown(), v.live()
+	public.Signature, public.Live, public.Stalled = r.shown(), v.live(), v.Stalled()
 	judged := r.judged(m)
 	public.Batching = catalog.Batching{
 		Batched: judged.Batched && judged.Most > 1, Reason: judged.Reason, Proof: judged.Proof,

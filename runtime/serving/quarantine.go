@@ -63,7 +63,9 @@ func (r *Replica) predictQuarantined(ctx context.Context, call *catalog.Call, ar
 
 // crash returns the error of a request that ended the engine's process.
 func (v *Version) crash(cause error) error {
-	failed := &catalog.ModelError{Model: v.Model, Version: v.Number, Crashed: true, Err: cause}
+	failed := &catalog.ModelError{
+		Model: v.Model, Version: v.Number, Crashed: true, Signal: engine.SignalOf(cause), Err: cause,
+	}
 	if e, is := errors.AsType[*engine.BoundError](cause); is {
 		failed.Exceeded = e.Bound
 	}

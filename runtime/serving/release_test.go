@@ -49,6 +49,7 @@ func newKeeper() *keeper {
 
 func (k *keeper) Judged(*Version)                     {}
 func (k *keeper) Lost(*fleet.Device, error, *Version) {}
+func (k *keeper) Stirred()                            {}
 func (k *keeper) Freed(bool)                          {}
 func (k *keeper) Discard(*Replica)                    {}
 func (k *keeper) Crashed(*Version, error)             {}

@@ -39,8 +39,9 @@ type Replica struct {
 	proof int64
 	// seats counts the replicas in the scheduler that use the session, the buffers and the memory: two while one is
 	// moved.
-	seats *atomic.Int32
-	gone  atomic.Bool // its resources were given back
+	seats   *atomic.Int32
+	gone    atomic.Bool            // its resources were given back
+	stalled atomic.Pointer[string] // why it is stalled, nil if it is not; written by Version.Review
 
 	// pending is the device time that its unanswered requests are expected to take, and perRow the time that a row took
 	// lately; used is the time that its requests took, and refused how many were refused, since the latest tick. Times

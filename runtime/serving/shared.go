@@ -32,6 +32,8 @@ type Owner interface {
 	Lost(d *fleet.Device, cause error, by *Version)
 	// Crashed says that requests of the version end the engine's process again and again.
 	Crashed(v *Version, cause error)
+	// Stirred says that replicas may be stalled from now on, or not any more: every version is to be reviewed.
+	Stirred()
 	// Freed says that a session was closed; last, that it was the only one of its version.
 	Freed(last bool)
 	// Discard gives up a replica that was made ready in vain: it is to be drained and released.

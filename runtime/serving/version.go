@@ -38,7 +38,7 @@ type Version struct {
 	replicas atomic.Pointer[[]*Replica] // replaced, never changed, with the owner's lock held
 	sessions atomic.Int32               // that are open
 
-	graphs graphCounts // guarded by the owner's lock once the version is published
+	left leftCounts // guarded by the owner's lock once the version is published
 }
 
 // NewVersion returns a version that is to be loaded, under the number that residency gave it. demoted is why it is out
@@ -76,7 +76,7 @@ func (v *Version) Change(to []*Replica) {
 	for _, r := range v.Replicas() {
 		// A replica that was only moved shares its seats with the one in its place.
 		if !slices.ContainsFunc(to, func(other *Replica) bool { return other.seats == r.seats }) {
-			v.graphs.left = append(v.graphs.left, r.unit.Meter)
+			v.left.meters = append(v.left.meters, r.unit.Meter)
 		}
 	}
 	v.replicas.Store(&to)

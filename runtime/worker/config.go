@@ -20,7 +20,10 @@ type Config struct {
 	Sandbox *sandbox.Policy
 	// Memory is how many bytes of its own a process may take; one that takes more is ended. 0: any number.
 	Memory int64
-	Log    *slog.Logger
+	// Changed is called in a goroutine of its own when the process of a worker has died, when the next one has taken its
+	// place, and when a session is open there. Nil: nobody wants to know.
+	Changed func()
+	Log     *slog.Logger
 }
 
 // Engine opens the models that a worker is asked for.

@@ -22,9 +22,19 @@ type DeathError struct {
 	Exceeded int64
 	// Text says it to people.
 	Text string
+
+	ended bool // by this server
 }
 
 func (e *DeathError) Error() string { return "the engine's process ended: " + e.Text }
+
+// EndedBy returns the signal that the process died of; "" if it ended by itself, or by the will of this server.
+func (e *DeathError) EndedBy() string {
+	if e.ended {
+		return ""
+	}
+	return e.Signal
+}
 
 // signalName finds the signal in the words of Go's runtime, which catches those of the engine and then exits.
 var signalName = regexp.MustCompile(`\bSIG[A-Z]{2,5}\b`)
@@ -49,7 +59,7 @@ func deathOf(state *os.ProcessState, err error, killed verdict, last []string) *
 		d.Text = d.Signal
 	}
 	if killed.why != "" && status.Signaled() && status.Signal() == syscall.SIGKILL {
-		d.Text, d.Outside, d.Exceeded = killed.why, !killed.blamed, killed.exceeded
+		d.Text, d.Outside, d.Exceeded, d.ended = killed.why, !killed.blamed, killed.exceeded, true
 		return d
 	}
 	for _, line := range last {

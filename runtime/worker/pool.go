@@ -135,13 +135,18 @@ func (p *Pool) Open(ctx context.Context, device, owner string, model any, file *
 	if err != nil {
 		return engine.Opened{}, err
 	}
-	w, err := p.worker(ctx, device, owner)
-	if err != nil {
-		return engine.Opened{}, err
-	}
-	s, err := w.add(ctx, from, first, took)
-	if err != nil {
-		return engine.Opened{}, err
+	var s *Session
+	for {
+		w, err := p.worker(ctx, device, owner)
+		if err != nil {
+			return engine.Opened{}, err
+		}
+		if s, err = w.add(ctx, from, first, took); err == nil {
+			break
+		}
+		if !errors.Is(err, errRetired) { // else it is another one's turn
+			return engine.Opened{}, err
+		}
 	}
 	return engine.Opened{
 		Session: s, Device: first.Device, Provider: first.Provider, Notes: first.Notes, Memory: s.memory,
@@ -159,7 +164,7 @@ func (p *Pool) worker(ctx context.Context, device, owner string) (*Worker, error
 	w := p.workers[name]
 	if w == nil && !p.closed {
 		w = &Worker{
-			name: name, device: device, pool: p, quarantine: newQuarantine(p), changed: make(chan struct{}),
+			name: name, device: device, owned: owner != "", pool: p, quarantine: newQuarantine(p), changed: make(chan struct{}),
 			sessions: map[uint32]*Session{},
 		}
 		p.workers[name] = w
@@ -169,8 +174,10 @@ func (p *Pool) worker(ctx context.Context, device, owner string) (*Worker, error
 	if w == nil {
 		return nil, errPoolClosed
 	}
-	_, err := w.present(ctx)
-	return w, err
+	if _, err := w.present(ctx); err != nil && !errors.Is(err, errRetired) {
+		return nil, err
+	}
+	return w, nil
 }
 
 func (p *Pool) died(d Death) {

@@ -28,12 +28,14 @@ func TestQuarantine(t *testing.T) {
 				t.Errorf("%v, %v", got, err)
 			}
 		}
-		if _, err := run(t.Context(), alone, segfaulting); engine.KindOf(err) != engine.Crashed {
+		if _, err := run(t.Context(), alone, segfaulting); engine.KindOf(err) != engine.Crashed ||
+			engine.SignalOf(err) != "SIGSEGV" {
 			t.Errorf("a crash: %v", err)
 		}
 		b := tensor.NewBatch(1, 1, o.Memory)
 		b.Patience = 10 * time.Millisecond
-		if _, err := runIn(t.Context(), b, alone, hanging); engine.KindOf(err) != engine.Crashed {
+		if _, err := runIn(t.Context(), b, alone, hanging); engine.KindOf(err) != engine.Crashed ||
+			engine.SignalOf(err) != "" {
 			t.Errorf("a run that hangs: %v", err)
 		}
 		b.Free()

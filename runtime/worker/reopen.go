@@ -22,6 +22,9 @@ func openLife(p *process, broken error) *life {
 	return l
 }
 
+// isOpen reports whether runs can begin.
+func (l *life) isOpen() bool { return isDead(l.opened) && l.broken == nil }
+
 // openIn opens the session in a process.
 func (s *Session) openIn(ctx context.Context, p *process) error {
 	m, err := p.open(ctx, s.id, s.source)
@@ -43,6 +46,7 @@ func (w *Worker) reopen(s *Session, l *life) {
 		l.broken = *err
 	}
 	close(l.opened)
+	w.tellChanged()
 	w.mu.Lock()
 	closed := w.sessions[s.id] == nil
 	w.mu.Unlock()

@@ -22,6 +22,7 @@ type Session struct {
 	stats  atomic.Pointer[engine.Stats]
 	life   atomic.Pointer[life]  // in the latest process
 	fatal  atomic.Pointer[error] // it ended a process in which nothing but it was being opened; nil: it did not
+	before uint64                // how often the worker's process had died when it was opened
 }
 
 var _ engine.Session = (*Session)(nil)
@@ -62,8 +63,12 @@ func (s *Session) Run(ctx context.Context, b *tensor.Batch) error {
 	return err
 }
 
-// Stats returns what the worker reported with its latest answer.
-func (s *Session) Stats() engine.Stats { return *s.stats.Load() }
+// Stats returns what the worker reported with its latest answer, and the state of its process.
+func (s *Session) Stats() engine.Stats {
+	stats := *s.stats.Load()
+	stats.Process = s.standing()
+	return stats
+}
 
 // Close closes the session in its process. A process without sessions goes on, for the next one.
 func (s *Session) Close() error { return s.worker.closeSession(s) }

@@ -25,6 +25,9 @@ func (t trial) Run(ctx context.Context, b *tensor.Batch) error {
 	return t.process.run(ctx, t.Session, b)
 }
 
+// Stats returns what the process reported with its latest answer.
+func (t trial) Stats() engine.Stats { return *t.stats.Load() }
+
 // Close does nothing: the process is ended soon.
 func (trial) Close() error { return nil }
 

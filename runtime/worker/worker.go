@@ -16,6 +16,7 @@ import (
 type Worker struct {
 	name       string
 	device     string
+	owned      bool // it goes with its last session
 	pool       *Pool
 	quarantine *quarantine
 
@@ -25,6 +26,7 @@ type Worker struct {
 	gone     error               // why there is no next process
 	sessions map[uint32]*Session // those that are open
 	last     uint32              // number of the latest session
+	history  history             // of its processes
 }
 
 // restartPatience is how long a run waits for its worker to be started again.
@@ -66,6 +68,7 @@ func (w *Worker) up() bool {
 }
 
 func (w *Worker) setLocked(p *process) {
+	w.noteLocked(p)
 	w.process = p
 	close(w.changed)
 	w.changed = make(chan struct{})
@@ -75,7 +78,7 @@ func (w *Worker) setLocked(p *process) {
 func (w *Worker) add(ctx context.Context, of source, first *opened, took taken) (*Session, error) {
 	w.mu.Lock()
 	w.last++
-	s := &Session{id: w.last, worker: w, source: of, first: first, held: took.held}
+	s := &Session{id: w.last, worker: w, source: of, first: first, held: took.held, before: w.history.deaths}
 	w.mu.Unlock()
 	s.memory = &memory{worker: w, slabs: map[*byte]*slab{}}
 	s.stats.Store(&first.Stats)
@@ -116,12 +119,21 @@ func (w *Worker) list() (all []*Session) {
 	return all
 }
 
+// errRetired says that the worker of an owner went with the last session.
+var errRetired error = &engine.Error{
+	Kind: engine.Terminated, Err: errors.New("the engine's process was not needed any more"),
+}
+
 func (w *Worker) closeSession(s *Session) error {
 	defer s.source.close()
 	w.mu.Lock()
 	delete(w.sessions, s.id)
-	p := w.process
+	p, last := w.process, len(w.sessions) == 0
 	w.mu.Unlock()
+	if w.owned && last {
+		w.end(errRetired, "its last session was closed")
+		return nil
+	}
 	if p == nil {
 		return nil // it is not opened again
 	}

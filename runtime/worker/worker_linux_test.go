@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -133,6 +134,71 @@ func TestDeaths(t *testing.T) {
 	}
 	if len(log.Event("worker_died")) != 2 || len(log.Event("worker_restarted")) != 2 {
 		t.Errorf("log: %v", log.Lines(""))
+	}
+}
+
+// TestStanding: a session counts the deaths of its process since it was opened, and says how the latest was. While the
+// next process is started it is down, and somebody is told of both.
+func TestStanding(t *testing.T) {
+	var changes atomic.Int32
+	log := &weftest.Log{}
+	library := func() (string, error) { return "", nil }
+	p := worker.NewPool(worker.Config{
+		Command: serves, Library: library, Log: slog.New(log), Changed: func() { changes.Add(1) },
+	})
+	t.Cleanup(p.Close)
+	o := open(t, p)
+	if s := o.Session.Stats().Process; s != (engine.Process{}) {
+		t.Errorf("a process that never died: %+v", s)
+	}
+	weftest.Until(t, "the first process", func() bool { return changes.Load() == 1 })
+	begin := time.Now()
+	if _, err := run(t.Context(), o, segfaulting); engine.KindOf(err) != engine.Crashed {
+		t.Errorf("a crash: %v", err)
+	}
+	if s := o.Session.Stats().Process; s.Down.IsZero() && s.Deaths == 0 {
+		t.Errorf("its process died, and it neither is down nor counts that: %+v", s)
+	}
+	if _, err := run(t.Context(), o, 4); err != nil {
+		t.Error(err)
+	}
+	s := o.Session.Stats().Process
+	if s.Deaths != 1 || s.Last.Before(begin) || !strings.Contains(s.Cause, "SIGSEGV") || !s.Down.IsZero() {
+		t.Errorf("a process that died and was started again: %+v", s)
+	}
+	weftest.Until(t, "the death, the next process, and the session there", func() bool { return changes.Load() == 4 })
+	later := open(t, p)
+	if s := later.Session.Stats().Process; s != (engine.Process{}) {
+		t.Errorf("a session that was opened after the death: %+v", s)
+	}
+}
+
+// TestTheWorkerOfAnOwner goes with the owner's last session, and another one is there for the next.
+func TestTheWorkerOfAnOwner(t *testing.T) {
+	p, _ := newPool(t)
+	for range 3 {
+		var all []engine.Opened
+		for range 2 {
+			o, err := p.Open(t.Context(), "cpu", "m/1", model{}, nil, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, o)
+		}
+		for i, o := range all {
+			if got, err := run(t.Context(), o, 4); err != nil || !slices.Equal(got, []float32{8}) {
+				t.Errorf("%v, %v", got, err)
+			}
+			if up, _ := p.Stats(); !up["cpu m/1"] || len(up) != 1 {
+				t.Errorf("workers with %d of 2 sessions closed: %v", i, up)
+			}
+			if err := o.Session.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		if up, deaths := p.Stats(); len(up) != 0 || len(deaths) != 0 {
+			t.Errorf("workers without a session: %v; deaths %v", up, deaths)
+		}
 	}
 }
 

@@ -129,7 +129,11 @@ var table = []entry{
 			}
 		}
 		if e.Crashed {
-			return fault{code: codes.Internal, reason: "ENGINE_CRASHED"}
+			f := fault{code: codes.Internal, reason: "ENGINE_CRASHED"}
+			if e.Signal != "" {
+				f.numbers = []string{"signal", e.Signal}
+			}
+			return f
 		}
 		return fault{code: codes.Internal, reason: "MODEL_FAILED"}
 	}),

@@ -369,6 +369,22 @@ func TestErrorTable(t *testing.T) {
 			code: codes.Internal, message: `model "policy" version 3 failed on this input: NaN`,
 			details: []proto.Message{info("MODEL_FAILED")},
 		},
+		{
+			name: "crash", err: &catalog.ModelError{
+				Model: "policy", Version: 3, Crashed: true, Signal: "SIGFPE", Err: errors.New("SIGFPE: a division"),
+			},
+			code: codes.Internal, message: `model "policy" version 3: this input crashes the model, or keeps it from ` +
+				`ending, also when it runs by itself: SIGFPE: a division; do not send it again`,
+			details: []proto.Message{info("ENGINE_CRASHED", "signal", "SIGFPE")},
+		},
+		{
+			name: "hang", err: &catalog.ModelError{
+				Model: "policy", Version: 3, Crashed: true, Err: errors.New("the run did not end"),
+			},
+			code: codes.Internal, message: `model "policy" version 3: this input crashes the model, or keeps it from ` +
+				`ending, also when it runs by itself: the run did not end; do not send it again`,
+			details: []proto.Message{info("ENGINE_CRASHED")},
+		},
 		{name: "panic", err: predict.ErrPanic, code: codes.Internal, message: predict.ErrPanic.Error()},
 		{name: "anything else", err: errors.New("surprise"), code: codes.Internal, message: "surprise"},
 	} {

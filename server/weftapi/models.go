@@ -97,23 +97,35 @@ func versionMessage(v *catalog.Version) *weftv1.ModelVersion {
 		TargetLatency: durationMessage(v.TargetLatency),
 		Scarcity:      catalog.PublicText(v.Scarce),
 		Digest:        v.Digest,
+		Stalled:       catalog.PublicText(v.Stalled),
 	}
 	live := read(v)
+	out.Crashes = crashesMessage(&live.Crashes)
 	for i, r := range v.Replicas {
 		replica := &weftv1.ModelReplica{Device: r.Device, Provider: r.Provider}
 		if i < len(live.Memory) {
 			replica.DeviceMemoryBytes = max(0, live.Memory[i])
 		}
+		replica.Restarting = i < len(live.Restarting) && live.Restarting[i]
 		out.Replicas = append(out.Replicas, replica)
 	}
 	if v.Signature != nil {
 		out.Signature = signatureMessage(v.Signature)
 		out.Batching = batchingMessage(&v.Batching, live)
 	}
-	if !v.LoadedAt.IsZero() {
-		out.LoadedAt = timestamppb.New(v.LoadedAt)
-	}
+	out.LoadedAt = timeMessage(v.LoadedAt)
 	return out
+}
+
+func crashesMessage(c *catalog.Crashes) *weftv1.ModelCrashes {
+	if c.Deaths == 0 && c.Proven == 0 {
+		return nil
+	}
+	return &weftv1.ModelCrashes{
+		Deaths: int64(c.Deaths), LatestDeathAt: timeMessage(c.DeathAt), LatestDeath: catalog.PublicText(c.Death),
+		Proven: int64(c.Proven), LatestProvenAt: timeMessage(c.ProvenAt), LatestProven: catalog.PublicText(c.Proof),
+		RememberedRequests: int32(c.Remembered),
+	}
 }
 
 func signatureMessage(s *tensor.Signature) *weftv1.Signature {
@@ -168,6 +180,14 @@ func durationMessage(d time.Duration) *durationpb.Duration {
 		return nil
 	}
 	return durationpb.New(d)
+}
+
+// timeMessage leaves out a zero, which means that it never was.
+func timeMessage(t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	return timestamppb.New(t)
 }
 
 // resolvedSpec names a version.

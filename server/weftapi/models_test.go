@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/catalog"
@@ -67,7 +68,14 @@ func TestModelsAreShown(t *testing.T) {
 		{Device: "cpu", Provider: "cpu", Scheduler: 1},
 		{Device: "cuda:0", Provider: "cuda", Scheduler: 9},
 	}
-	first.Live = func() catalog.Live { return catalog.Live{Memory: []int64{-1, 1 << 30}} }
+	died := time.Unix(1700000001, 0)
+	first.Live = func() catalog.Live {
+		return catalog.Live{Memory: []int64{-1, 1 << 30}, Restarting: []bool{false, true}, Crashes: catalog.Crashes{
+			Deaths: 3, DeathAt: died, Death: "SIGFPE: at /usr/lib/libonnxruntime.so",
+			Proven: 2, ProvenAt: died, Proof: "SIGFPE", Remembered: 1,
+		}}
+	}
+	first.Stalled = "its process on cuda:0 died \xff"
 	first.Scarce = "2 of 3 replicas \xff"
 	h.Current.Store(s)
 	list, err := h.Catalog.ListModels(t.Context(), &weftv1.ListModelsRequest{})
@@ -83,7 +91,12 @@ func TestModelsAreShown(t *testing.T) {
 					Version: 1, State: weftv1.VersionState_VERSION_STATE_READY, Scarcity: "2 of 3 replicas �",
 					Replicas: []*weftv1.ModelReplica{
 						{Device: "cpu", Provider: "cpu"},
-						{Device: "cuda:0", Provider: "cuda", DeviceMemoryBytes: 1 << 30},
+						{Device: "cuda:0", Provider: "cuda", DeviceMemoryBytes: 1 << 30, Restarting: true},
+					},
+					Stalled: "its process on cuda:0 died �",
+					Crashes: &weftv1.ModelCrashes{
+						Deaths: 3, LatestDeathAt: timestamppb.New(died), LatestDeath: "SIGFPE: at .../libonnxruntime.so",
+						Proven: 2, LatestProvenAt: timestamppb.New(died), LatestProven: "SIGFPE", RememberedRequests: 1,
 					},
 				},
 				{Version: 2, State: weftv1.VersionState_VERSION_STATE_READY},

@@ -580,7 +580,13 @@ type ModelVersion struct {
 	// The SHA-256 of the list of its files' SHA-256, in hexadecimal digits: that of the
 	// SHA256SUMS that `weft seal` writes. It is of the files as they were loaded. Empty
 	// while it is not loaded, and of a synthetic model.
-	Digest        string `protobuf:"bytes,14,opt,name=digest,proto3" json:"digest,omitempty"`
+	Digest string `protobuf:"bytes,14,opt,name=digest,proto3" json:"digest,omitempty"`
+	// Why it answers nothing at present although it is VERSION_STATE_READY: its
+	// executions hang, or the process that it runs in died and the next one is not there
+	// after a second. Requests to it wait. Empty if some replica answers.
+	Stalled string `protobuf:"bytes,15,opt,name=stalled,proto3" json:"stalled,omitempty"`
+	// The processes that it ran in and that died; absent if none did.
+	Crashes       *ModelCrashes `protobuf:"bytes,16,opt,name=crashes,proto3" json:"crashes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -713,6 +719,123 @@ func (x *ModelVersion) GetDigest() string {
 	return ""
 }
 
+func (x *ModelVersion) GetStalled() string {
+	if x != nil {
+		return x.Stalled
+	}
+	return ""
+}
+
+func (x *ModelVersion) GetCrashes() *ModelCrashes {
+	if x != nil {
+		return x.Crashes
+	}
+	return nil
+}
+
+// ModelCrashes are the deaths of processes that concern one version, since it was
+// loaded.
+type ModelCrashes struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many of the processes that it ran in died, whatever the reason. Models that
+	// share a process share its deaths.
+	Deaths int64 `protobuf:"varint,1,opt,name=deaths,proto3" json:"deaths,omitempty"`
+	// When the latest of them died.
+	LatestDeathAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=latest_death_at,json=latestDeathAt,proto3" json:"latest_death_at,omitempty"`
+	// How the latest of them died: the signal, and the first line that it wrote.
+	LatestDeath string `protobuf:"bytes,3,opt,name=latest_death,json=latestDeath,proto3" json:"latest_death,omitempty"`
+	// How often a request to this version ended a process in which nothing else ran:
+	// INTERNAL with the reason ENGINE_CRASHED.
+	Proven int64 `protobuf:"varint,4,opt,name=proven,proto3" json:"proven,omitempty"`
+	// When that was the latest time; absent if it never was.
+	LatestProvenAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=latest_proven_at,json=latestProvenAt,proto3" json:"latest_proven_at,omitempty"`
+	// How that process ended, or that the execution had to be stopped.
+	LatestProven string `protobuf:"bytes,6,opt,name=latest_proven,json=latestProven,proto3" json:"latest_proven,omitempty"`
+	// How many such requests are remembered: they are refused without being run again.
+	RememberedRequests int32 `protobuf:"varint,7,opt,name=remembered_requests,json=rememberedRequests,proto3" json:"remembered_requests,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
+}
+
+func (x *ModelCrashes) Reset() {
+	*x = ModelCrashes{}
+	mi := &file_weft_v1_model_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelCrashes) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelCrashes) ProtoMessage() {}
+
+func (x *ModelCrashes) ProtoReflect() protoreflect.Message {
+	mi := &file_weft_v1_model_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelCrashes.ProtoReflect.Descriptor instead.
+func (*ModelCrashes) Descriptor() ([]byte, []int) {
+	return file_weft_v1_model_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ModelCrashes) GetDeaths() int64 {
+	if x != nil {
+		return x.Deaths
+	}
+	return 0
+}
+
+func (x *ModelCrashes) GetLatestDeathAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LatestDeathAt
+	}
+	return nil
+}
+
+func (x *ModelCrashes) GetLatestDeath() string {
+	if x != nil {
+		return x.LatestDeath
+	}
+	return ""
+}
+
+func (x *ModelCrashes) GetProven() int64 {
+	if x != nil {
+		return x.Proven
+	}
+	return 0
+}
+
+func (x *ModelCrashes) GetLatestProvenAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LatestProvenAt
+	}
+	return nil
+}
+
+func (x *ModelCrashes) GetLatestProven() string {
+	if x != nil {
+		return x.LatestProven
+	}
+	return ""
+}
+
+func (x *ModelCrashes) GetRememberedRequests() int32 {
+	if x != nil {
+		return x.RememberedRequests
+	}
+	return 0
+}
+
 // ModelReplica is a version on one device.
 type ModelReplica struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -724,13 +847,16 @@ type ModelReplica struct {
 	// weights, the work space of its largest batch, and the inputs and outputs of
 	// captured CUDA graphs. 0 if the engine does not know.
 	DeviceMemoryBytes int64 `protobuf:"varint,3,opt,name=device_memory_bytes,json=deviceMemoryBytes,proto3" json:"device_memory_bytes,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// Whether the process that it runs in died and the next one is still being started.
+	// Requests to it wait meanwhile.
+	Restarting    bool `protobuf:"varint,4,opt,name=restarting,proto3" json:"restarting,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ModelReplica) Reset() {
 	*x = ModelReplica{}
-	mi := &file_weft_v1_model_proto_msgTypes[5]
+	mi := &file_weft_v1_model_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -742,7 +868,7 @@ func (x *ModelReplica) String() string {
 func (*ModelReplica) ProtoMessage() {}
 
 func (x *ModelReplica) ProtoReflect() protoreflect.Message {
-	mi := &file_weft_v1_model_proto_msgTypes[5]
+	mi := &file_weft_v1_model_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -755,7 +881,7 @@ func (x *ModelReplica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelReplica.ProtoReflect.Descriptor instead.
 func (*ModelReplica) Descriptor() ([]byte, []int) {
-	return file_weft_v1_model_proto_rawDescGZIP(), []int{5}
+	return file_weft_v1_model_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ModelReplica) GetDevice() string {
@@ -779,6 +905,13 @@ func (x *ModelReplica) GetDeviceMemoryBytes() int64 {
 	return 0
 }
 
+func (x *ModelReplica) GetRestarting() bool {
+	if x != nil {
+		return x.Restarting
+	}
+	return false
+}
+
 // Model is one model and all its known versions.
 type Model struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -796,7 +929,7 @@ type Model struct {
 
 func (x *Model) Reset() {
 	*x = Model{}
-	mi := &file_weft_v1_model_proto_msgTypes[6]
+	mi := &file_weft_v1_model_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -808,7 +941,7 @@ func (x *Model) String() string {
 func (*Model) ProtoMessage() {}
 
 func (x *Model) ProtoReflect() protoreflect.Message {
-	mi := &file_weft_v1_model_proto_msgTypes[6]
+	mi := &file_weft_v1_model_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -821,7 +954,7 @@ func (x *Model) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Model.ProtoReflect.Descriptor instead.
 func (*Model) Descriptor() ([]byte, []int) {
-	return file_weft_v1_model_proto_rawDescGZIP(), []int{6}
+	return file_weft_v1_model_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Model) GetName() string {
@@ -888,7 +1021,7 @@ const file_weft_v1_model_proto_rawDesc = "" +
 	"\vaudit_share\x18\v \x01(\x01R\n" +
 	"auditShare\x12!\n" +
 	"\faudited_rows\x18\f \x01(\x03R\vauditedRows\x12+\n" +
-	"\x11audit_differences\x18\r \x01(\x03R\x10auditDifferences\"\xbf\x04\n" +
+	"\x11audit_differences\x18\r \x01(\x03R\x10auditDifferences\"\x8a\x05\n" +
 	"\fModelVersion\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x03R\aversion\x12+\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x15.weft.v1.VersionStateR\x05state\x12\x18\n" +
@@ -905,11 +1038,24 @@ const file_weft_v1_model_proto_rawDesc = "" +
 	"\tloaded_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\bloadedAt\x121\n" +
 	"\breplicas\x18\f \x03(\v2\x15.weft.v1.ModelReplicaR\breplicas\x12\x1a\n" +
 	"\bscarcity\x18\r \x01(\tR\bscarcity\x12\x16\n" +
-	"\x06digest\x18\x0e \x01(\tR\x06digest\"r\n" +
+	"\x06digest\x18\x0e \x01(\tR\x06digest\x12\x18\n" +
+	"\astalled\x18\x0f \x01(\tR\astalled\x12/\n" +
+	"\acrashes\x18\x10 \x01(\v2\x15.weft.v1.ModelCrashesR\acrashes\"\xc1\x02\n" +
+	"\fModelCrashes\x12\x16\n" +
+	"\x06deaths\x18\x01 \x01(\x03R\x06deaths\x12B\n" +
+	"\x0flatest_death_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\rlatestDeathAt\x12!\n" +
+	"\flatest_death\x18\x03 \x01(\tR\vlatestDeath\x12\x16\n" +
+	"\x06proven\x18\x04 \x01(\x03R\x06proven\x12D\n" +
+	"\x10latest_proven_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x0elatestProvenAt\x12#\n" +
+	"\rlatest_proven\x18\x06 \x01(\tR\flatestProven\x12/\n" +
+	"\x13remembered_requests\x18\a \x01(\x05R\x12rememberedRequests\"\x92\x01\n" +
 	"\fModelReplica\x12\x16\n" +
 	"\x06device\x18\x01 \x01(\tR\x06device\x12\x1a\n" +
 	"\bprovider\x18\x02 \x01(\tR\bprovider\x12.\n" +
-	"\x13device_memory_bytes\x18\x03 \x01(\x03R\x11deviceMemoryBytes\"\xd7\x01\n" +
+	"\x13device_memory_bytes\x18\x03 \x01(\x03R\x11deviceMemoryBytes\x12\x1e\n" +
+	"\n" +
+	"restarting\x18\x04 \x01(\bR\n" +
+	"restarting\"\xd7\x01\n" +
 	"\x05Model\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x121\n" +
 	"\bversions\x18\x02 \x03(\v2\x15.weft.v1.ModelVersionR\bversions\x122\n" +
@@ -946,7 +1092,7 @@ func file_weft_v1_model_proto_rawDescGZIP() []byte {
 }
 
 var file_weft_v1_model_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_weft_v1_model_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_weft_v1_model_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_weft_v1_model_proto_goTypes = []any{
 	(BatchingProof)(0),            // 0: weft.v1.BatchingProof
 	(VersionState)(0),             // 1: weft.v1.VersionState
@@ -955,32 +1101,36 @@ var file_weft_v1_model_proto_goTypes = []any{
 	(*Signature)(nil),             // 4: weft.v1.Signature
 	(*BatchingFacts)(nil),         // 5: weft.v1.BatchingFacts
 	(*ModelVersion)(nil),          // 6: weft.v1.ModelVersion
-	(*ModelReplica)(nil),          // 7: weft.v1.ModelReplica
-	(*Model)(nil),                 // 8: weft.v1.Model
-	nil,                           // 9: weft.v1.Model.LabelsEntry
-	(DataType)(0),                 // 10: weft.v1.DataType
-	(*durationpb.Duration)(nil),   // 11: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
+	(*ModelCrashes)(nil),          // 7: weft.v1.ModelCrashes
+	(*ModelReplica)(nil),          // 8: weft.v1.ModelReplica
+	(*Model)(nil),                 // 9: weft.v1.Model
+	nil,                           // 10: weft.v1.Model.LabelsEntry
+	(DataType)(0),                 // 11: weft.v1.DataType
+	(*durationpb.Duration)(nil),   // 12: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 13: google.protobuf.Timestamp
 }
 var file_weft_v1_model_proto_depIdxs = []int32{
-	10, // 0: weft.v1.TensorSpec.dtype:type_name -> weft.v1.DataType
+	11, // 0: weft.v1.TensorSpec.dtype:type_name -> weft.v1.DataType
 	3,  // 1: weft.v1.Signature.inputs:type_name -> weft.v1.TensorSpec
 	3,  // 2: weft.v1.Signature.outputs:type_name -> weft.v1.TensorSpec
 	0,  // 3: weft.v1.BatchingFacts.proof:type_name -> weft.v1.BatchingProof
 	1,  // 4: weft.v1.ModelVersion.state:type_name -> weft.v1.VersionState
 	4,  // 5: weft.v1.ModelVersion.signature:type_name -> weft.v1.Signature
 	5,  // 6: weft.v1.ModelVersion.batching:type_name -> weft.v1.BatchingFacts
-	11, // 7: weft.v1.ModelVersion.max_latency:type_name -> google.protobuf.Duration
-	11, // 8: weft.v1.ModelVersion.target_latency:type_name -> google.protobuf.Duration
-	12, // 9: weft.v1.ModelVersion.loaded_at:type_name -> google.protobuf.Timestamp
-	7,  // 10: weft.v1.ModelVersion.replicas:type_name -> weft.v1.ModelReplica
-	6,  // 11: weft.v1.Model.versions:type_name -> weft.v1.ModelVersion
-	9,  // 12: weft.v1.Model.labels:type_name -> weft.v1.Model.LabelsEntry
-	13, // [13:13] is the sub-list for method output_type
-	13, // [13:13] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	12, // 7: weft.v1.ModelVersion.max_latency:type_name -> google.protobuf.Duration
+	12, // 8: weft.v1.ModelVersion.target_latency:type_name -> google.protobuf.Duration
+	13, // 9: weft.v1.ModelVersion.loaded_at:type_name -> google.protobuf.Timestamp
+	8,  // 10: weft.v1.ModelVersion.replicas:type_name -> weft.v1.ModelReplica
+	7,  // 11: weft.v1.ModelVersion.crashes:type_name -> weft.v1.ModelCrashes
+	13, // 12: weft.v1.ModelCrashes.latest_death_at:type_name -> google.protobuf.Timestamp
+	13, // 13: weft.v1.ModelCrashes.latest_proven_at:type_name -> google.protobuf.Timestamp
+	6,  // 14: weft.v1.Model.versions:type_name -> weft.v1.ModelVersion
+	10, // 15: weft.v1.Model.labels:type_name -> weft.v1.Model.LabelsEntry
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_weft_v1_model_proto_init() }
@@ -1000,7 +1150,7 @@ func file_weft_v1_model_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_weft_v1_model_proto_rawDesc), len(file_weft_v1_model_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   8,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,75 @@
+package serving
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// A replica is stalled while nothing can be expected of it: a run of it hangs, runs that hang hold every lane of its
+// device, or its process died and the next one is still not there after stallTime. Most processes are replaced long
+// before that, and requests wait for it: whoever took the server for unfit because of it would turn a delay into
+// errors. A replica that is stalled remains so until runs can begin again.
+const stallTime = time.Second
+
+// Stalled returns why the version answers nothing at present, although it takes requests; "" if some replica does.
+func (v *Version) Stalled() string {
+	var all []string
+	for _, r := range v.Replicas() {
+		why := r.stalled.Load()
+		if why == nil {
+			return ""
+		}
+		all = append(all, *why)
+	}
+	return strings.Join(all, "; ")
+}
+
+// Review finds out which replicas are stalled, and notifies the owner if that has changed. It is not called twice at
+// once.
+func (v *Version) Review() {
+	changed := false
+	for _, r := range v.Replicas() {
+		now := r.stall()
+		before := r.stalled.Swap(now)
+		switch {
+		case now == nil && before == nil, now != nil && before != nil && *now == *before:
+			continue
+		case now == nil:
+			v.shared.Log.Info("version answers again", "event", "version_resumed", "model", v.Model,
+				"version", v.Number, "device", r.Device.Name)
+		default:
+			v.shared.Log.Warn("version answers nothing", "event", "version_stalled", "model", v.Model,
+				"version", v.Number, "device", r.Device.Name, "cause", *now)
+		}
+		changed = true
+	}
+	if changed {
+		v.shared.Owner.Judged(v)
+	}
+}
+
+// stall returns why the replica is stalled, or nil. Where time alone may change that, the owner is asked to review it
+// then.
+func (r *Replica) stall() *string {
+	down := r.unit.Meter.Read().Process.Down
+	switch {
+	case r.unit.Hanging() > 0:
+		return new(fmt.Sprintf("a run on %s hangs", r.Device.Name))
+	case r.Device.Stuck():
+		return new(fmt.Sprintf("runs of other models hang on %s", r.Device.Name))
+	case down.IsZero():
+		return nil
+	}
+	if left := stallTime - time.Since(down); left > 0 && r.stalled.Load() == nil {
+		time.AfterFunc(left, r.shared.Owner.Stirred)
+		return nil
+	}
+	return new(fmt.Sprintf("its process on %s died and is being started again", r.Device.Name))
+}
+
+// Hangs notes that a run begins or ceases to hang.
+func (r *Replica) Hangs(by int) {
+	r.Device.Hanging.Add(int32(by))
+	r.shared.Owner.Stirred()
+}
