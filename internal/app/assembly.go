@@ -214,8 +214,11 @@ func (s *assembly) openDoors(context.Context) error {
 			grpcOptions(&s.Server, s.log, s.measured), s.log))
 		s.log.Info("admin API listening", "event", "admin_listening", "admin", s.admin.Addr().String())
 	}
-	s.group.Start(grpcPart(s.grpc, s.edge, s.transport, s.ready, s.house.scheduler.Hurry, s.house.scheduler.Abandon,
-		s.log))
+	hurry := func() {
+		s.house.scheduler.Hurry()
+		s.house.models.Hurry()
+	}
+	s.group.Start(grpcPart(s.grpc, s.edge, s.transport, s.ready, hurry, s.house.scheduler.Abandon, s.log))
 	s.log.Info("gRPC listening, models loading", "event", "grpc_listening", "grpc", s.grpc.Addr().String(),
 		"models", len(s.listing.Models))
 	return nil

@@ -44,6 +44,8 @@ type Opened struct {
 	// is then that batch's fault. It has the signature of Session, its own runs and statistics, and is not closed. Nil:
 	// the engine has no process of its own.
 	Quarantine Session
+	// Interrupt has the session's runs stopped as if their patience were over. Nil: they cannot be.
+	Interrupt func()
 	// Memory gives the memory of the batches that Run gets. Nil: any outside the Go heap will do.
 	Memory tensor.Allocator
 }

@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/host"
+	"github.com/weftserve/weft/runtime/tensor"
 )
 
 // hang has further runs, on any device, take three hours, until the returned function is called.
@@ -266,4 +268,33 @@ func TestTheEndWithARunThatHangs(t *testing.T) {
 			f.callers.Wait()
 		})
 	}
+}
+
+// TestAHurriedHang: once the host hurries, a run that hangs is stopped as soon as that is known, and no other is.
+func TestAHurriedHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		f := perRow(1, double)
+		var hangs atomic.Bool
+		run, stopped := f.Answer, make(chan struct{})
+		f.Answer = func(b *tensor.Batch) error {
+			if !hangs.Load() {
+				return run(b)
+			}
+			<-stopped
+			return &engine.Error{Kind: engine.Crashed, Err: errors.New("it was stopped")}
+		}
+		f.Opened.Interrupt = func() { close(stopped) }
+		w.add("m", 1, f, nil)
+		v := w.load("m")
+		answered(t, w, v, 1)
+		begin := time.Now()
+		w.Hurry()
+		hangs.Store(true)
+		wait := asked(t, w, []*catalog.Call{ask(v, 1, 5)})
+		err := wait()[0]
+		if e, is := errors.AsType[*catalog.ModelError](err); !is || !e.Crashed || time.Since(begin) != time.Second {
+			t.Errorf("after %v: %v", time.Since(begin), err)
+		}
+	})
 }

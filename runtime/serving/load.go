@@ -44,6 +44,9 @@ const (
 func (r *Replica) Patience(rows int) time.Duration {
 	row, longest := cmp.Or(r.perRow.Load(), int64(r.first.took)), r.shared.RunTimeout
 	if row == 0 {
+		if r.shared.hurried.Load() && longest > leastPatience {
+			return leastPatience
+		}
 		return longest
 	}
 	patience := max(leastPatience, patienceFactor*time.Duration(row*int64(max(rows, r.unit.Plan().Most))))

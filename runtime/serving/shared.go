@@ -73,6 +73,7 @@ type Shared struct {
 	sched    Scheduler
 	flows    flows
 	audits   audit.Config
+	hurried  atomic.Bool   // a run that hangs is not waited for
 	replicas atomic.Int64  // counts replicas
 	opening  chan struct{} // one element for each version that is being opened
 	proving  chan struct{} // one element for each version that is being proven and warmed up
@@ -93,6 +94,10 @@ func (s *Shared) Attach(sched Scheduler) {
 	s.sched = sched
 	s.flows.sched = sched
 }
+
+// Hurry has runs that hang stopped from now on, once their versions are reviewed, whatever their patience: those who
+// wait behind them are to be answered before a server stops.
+func (s *Shared) Hurry() { s.hurried.Store(true) }
 
 // AuditMemory returns the memory that the audits of all versions share.
 func (s *Shared) AuditMemory() *audit.Memory { return s.audits.Memory }

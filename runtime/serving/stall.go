@@ -26,11 +26,14 @@ func (v *Version) Stalled() string {
 }
 
 // Review finds out which replicas are stalled, and notifies the owner if that has changed. It is not called twice at
-// once.
+// once. While the owner hurries, runs that hang are stopped.
 func (v *Version) Review() {
 	changed := false
 	for _, r := range v.Replicas() {
 		now := r.stall()
+		if r.unit.Hanging() > 0 && v.shared.hurried.Load() && r.Opened.Interrupt != nil {
+			r.Opened.Interrupt()
+		}
 		before := r.stalled.Swap(now)
 		switch {
 		case now == nil && before == nil, now != nil && before != nil && *now == *before:

@@ -84,7 +84,7 @@ const stopPatience = 500 * time.Millisecond
 
 // limit has the run that follows stopped when ctx ends or it has taken too long, if need be by ending the process.
 // release must follow the run; it reports whether the run was stopped because it took too long.
-func (l *lane) limit(ctx context.Context, patience time.Duration) (release func() (late bool)) {
+func (l *lane) limit(ctx context.Context, s *Session, patience time.Duration) (release func() (late bool)) {
 	l.run++
 	if ctx.Done() == nil && patience == 0 {
 		return func() bool { return false }
@@ -104,21 +104,31 @@ func (l *lane) limit(ctx context.Context, patience time.Duration) (release func(
 	var timer *time.Timer
 	if patience > 0 {
 		timer = time.AfterFunc(patience, stop)
+		s.running.Lock()
+		s.patience[timer] = struct{}{}
+		s.running.Unlock()
 	}
 	return func() (late bool) {
 		unwatch()
 		close(over)
-		return timer != nil && !timer.Stop() && ctx.Err() == nil
+		if timer == nil {
+			return false
+		}
+		s.running.Lock()
+		delete(s.patience, timer)
+		s.running.Unlock()
+		return !timer.Stop() && ctx.Err() == nil
 	}
 }
 
 // execute has a session of the process run a batch. It sets the session's statistics.
 func (l *lane) execute(ctx context.Context, s *Session, b *tensor.Batch) error {
-	release := l.limit(ctx, b.Patience)
+	began := time.Now()
+	release := l.limit(ctx, s, b.Patience)
 	err := l.exchangeAll(s, b)
 	late := release()
 	if kind := engine.KindOf(err); err != nil && late && (kind == engine.Terminated || kind == engine.Crashed) {
-		return engine.Overrun(b.Patience, err)
+		return engine.Overrun(min(b.Patience, time.Since(began)), err) // it may have been interrupted
 	}
 	return err
 }

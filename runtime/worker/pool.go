@@ -150,7 +150,7 @@ func (p *Pool) Open(ctx context.Context, device, owner string, model any, file *
 	}
 	return engine.Opened{
 		Session: s, Device: first.Device, Provider: first.Provider, Notes: first.Notes, Memory: s.memory,
-		Quarantine: Quarantined{s},
+		Quarantine: Quarantined{s}, Interrupt: s.Interrupt,
 	}, nil
 }
 

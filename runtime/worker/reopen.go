@@ -15,9 +15,9 @@ type life struct {
 	broken  error         // why it is not open; set before opened is closed
 }
 
-// openLife returns the life of a session that was opened, or could not be.
-func openLife(p *process, broken error) *life {
-	l := &life{p, make(chan struct{}), broken}
+// openLife returns the life of a session that was opened.
+func openLife(p *process) *life {
+	l := &life{process: p, opened: make(chan struct{})}
 	close(l.opened)
 	return l
 }
@@ -36,14 +36,16 @@ func (s *Session) openIn(ctx context.Context, p *process) error {
 
 // reopen begins a life of a session. One that was closed meanwhile is closed there, too.
 func (w *Worker) reopen(s *Session, l *life) {
-	err := s.fatal.Load()
+	err := s.acquit()
 	if err == nil {
-		failed := s.openIn(context.Background(), l.process)
-		if _, died := errors.AsType[*DeathError](failed); failed != nil && !died {
-			l.broken = cannotReopen(failed)
+		err = s.openIn(context.Background(), l.process)
+		if _, died := errors.AsType[*DeathError](err); died {
+			s.suspect.Store(true)
+			err = nil // the next life will show
 		}
-	} else {
-		l.broken = *err
+	}
+	if err != nil {
+		l.broken = fmt.Errorf("the model cannot be opened again: %w", err)
 	}
 	close(l.opened)
 	w.tellChanged()
@@ -55,27 +57,31 @@ func (w *Worker) reopen(s *Session, l *life) {
 	}
 }
 
-// reopenAlone opens the sessions in a new process one after the other, where nothing runs. One that ends the process is
-// not opened again. The error says that it died.
-func (w *Worker) reopenAlone(p *process) error {
-	for _, s := range w.list() {
-		if s.fatal.Load() != nil {
-			continue
-		}
-		err := s.openIn(context.Background(), p)
-		if cause, died := errors.AsType[*DeathError](err); died {
-			if !cause.Outside {
-				fatal := cannotReopen(crashed(cause))
-				s.fatal.Store(&fatal)
-			}
-			return err
-		}
-		if err != nil {
-			err = cannotReopen(err)
-		}
-		s.life.Store(openLife(p, err))
+// acquit opens a suspect, which was being opened when the worker's process died, in a process where nothing else is.
+// One that ends that process is guilty for good: the error is of the kind engine.Crashed.
+func (s *Session) acquit() error {
+	if guilty := s.guilty.Load(); guilty != nil {
+		return *guilty
 	}
-	return nil
+	if !s.suspect.Load() {
+		return nil
+	}
+	p, err := s.worker.pool.process(context.Background())
+	if err != nil {
+		return err
+	}
+	err = s.openIn(context.Background(), p)
+	p.kill("the model was opened")
+	<-p.ended
+	cause, died := errors.AsType[*DeathError](err)
+	switch {
+	case died && cause.Outside:
+		return nil // it remains a suspect
+	case died:
+		err = crashed(cause)
+		s.guilty.Store(&err)
+		return err
+	}
+	s.suspect.Store(false)
+	return nil // whatever keeps it from being opened does so in the worker, too
 }
-
-func cannotReopen(err error) error { return fmt.Errorf("the model cannot be opened again: %w", err) }

@@ -4,6 +4,7 @@ package worker
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -13,19 +14,31 @@ import (
 
 // Session is a session in a worker. It outlives the worker's processes: a run waits while the next one is started.
 type Session struct {
-	id     uint32
-	worker *Worker
-	source source
-	memory *memory
-	first  *opened // when it was opened first
-	held   int64   // bytes of memory that it took then
-	stats  atomic.Pointer[engine.Stats]
-	life   atomic.Pointer[life]  // in the latest process
-	fatal  atomic.Pointer[error] // it ended a process in which nothing but it was being opened; nil: it did not
-	before uint64                // how often the worker's process had died when it was opened
+	id      uint32
+	worker  *Worker
+	source  source
+	memory  *memory
+	first   *opened // when it was opened first
+	held    int64   // bytes of memory that it took then
+	stats   atomic.Pointer[engine.Stats]
+	life    atomic.Pointer[life]  // in the latest process
+	suspect atomic.Bool           // it was being opened when the worker's process died
+	guilty  atomic.Pointer[error] // it ended a process where nothing else was; nil: it did not
+	before  uint64                // how often the worker's process had died when it was opened
+
+	running  sync.Mutex
+	patience map[*time.Timer]struct{} // guarded by running; of the runs that go on
 }
 
 var _ engine.Session = (*Session)(nil)
+
+func newSession(id uint32, of source, first *opened) *Session {
+	s := &Session{
+		id: id, source: of, first: first, memory: &memory{slabs: map[*byte]*slab{}}, patience: map[*time.Timer]struct{}{},
+	}
+	s.stats.Store(&first.Stats)
+	return s
+}
 
 // Signature returns the model's inputs and outputs, as the worker reported them.
 func (s *Session) Signature() *tensor.Signature { return s.first.Signature }
@@ -61,6 +74,15 @@ func (s *Session) Run(ctx context.Context, b *tensor.Batch) error {
 		s.worker.lose(err)
 	}
 	return err
+}
+
+// Interrupt has the runs that go on stopped as if their patience were over.
+func (s *Session) Interrupt() {
+	s.running.Lock()
+	defer s.running.Unlock()
+	for t := range s.patience {
+		t.Reset(0)
+	}
 }
 
 // Stats returns what the worker reported with its latest answer, and the state of its process.

@@ -58,8 +58,7 @@ func (p *Pool) try(ctx context.Context, from source, try engine.Try) (_ *opened,
 	if err != nil || try == nil {
 		return first, took, err
 	}
-	s := &Session{id: only, source: from, first: first, memory: &memory{slabs: map[*byte]*slab{}}}
-	s.stats.Store(&first.Stats)
+	s := newSession(only, from, first)
 	return first, took, try(ctx, engine.Opened{Session: trial{s, process}, Memory: s.memory})
 }
 

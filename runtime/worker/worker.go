@@ -78,10 +78,9 @@ func (w *Worker) setLocked(p *process) {
 func (w *Worker) add(ctx context.Context, of source, first *opened, took taken) (*Session, error) {
 	w.mu.Lock()
 	w.last++
-	s := &Session{id: w.last, worker: w, source: of, first: first, held: took.held, before: w.history.deaths}
+	s := newSession(w.last, of, first)
+	s.worker, s.memory.worker, s.held, s.before = w, w, took.held, w.history.deaths
 	w.mu.Unlock()
-	s.memory = &memory{worker: w, slabs: map[*byte]*slab{}}
-	s.stats.Store(&first.Stats)
 	for {
 		p, err := w.present(ctx)
 		if err != nil {
@@ -99,7 +98,7 @@ func (w *Worker) add(ctx context.Context, of source, first *opened, took taken) 
 		w.mu.Lock()
 		same := w.process == p && w.gone == nil
 		if same {
-			s.life.Store(openLife(p, nil))
+			s.life.Store(openLife(p))
 			w.sessions[s.id] = s
 		}
 		w.mu.Unlock()
@@ -134,8 +133,8 @@ func (w *Worker) closeSession(s *Session) error {
 		w.end(errRetired, "its last session was closed")
 		return nil
 	}
-	if p == nil {
-		return nil // it is not opened again
+	if p == nil || !isDead(s.life.Load().opened) {
+		return nil // it is not opened again, or is closed as soon as it is
 	}
 	_, err := p.ask(context.Background(), &message{Kind: closeMessage, ID: s.id})
 	if _, died := errors.AsType[*DeathError](err); died {
@@ -146,10 +145,9 @@ func (w *Worker) closeSession(s *Session) error {
 
 // supervise starts a process, and another one when it dies, until the worker is gone.
 func (w *Worker) supervise() {
-	early := 0 // how many in a row died before all sessions were open in them
 	for again := false; ; again = true {
 		began := time.Now()
-		p, all := w.start(early >= maxEarly)
+		p := w.start()
 		if p == nil {
 			return
 		}
@@ -158,9 +156,6 @@ func (w *Worker) supervise() {
 				time.Since(began).Round(time.Microsecond))
 		}
 		<-p.ended
-		if early++; isDead(all) {
-			early = 0
-		}
 		w.mu.Lock()
 		gone := w.gone != nil
 		if !gone {
@@ -182,31 +177,22 @@ const (
 	maxPause   = 10 * time.Second
 )
 
-// maxEarly is how many processes in a row may die while sessions are being opened in them. In the next one they are
-// opened one after the other before anything runs, so that one that ends the process is found.
-const maxEarly = 2
-
-// start starts a process, however often that fails, and makes it the present one. All is closed once all sessions are
-// open there, unless it is dead then. The process is nil when the worker is gone.
-func (w *Worker) start(alone bool) (p *process, all chan struct{}) {
+// start starts a process, however often that fails, and makes it the present one. It returns nil when the worker is
+// gone.
+func (w *Worker) start() *process {
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		p, err := w.pool.process(context.Background())
-		if err == nil && alone {
-			err = w.reopenAlone(p)
-		}
 		if err == nil {
-			if all := w.publish(p); all != nil {
-				return p, all
+			if w.publish(p) {
+				return p
 			}
-		}
-		if p != nil {
 			p.kill("it was started in vain")
 		}
 		w.mu.Lock()
 		gone := w.gone != nil
 		w.mu.Unlock()
 		if gone {
-			return nil, nil
+			return nil
 		}
 		w.pool.log.Error("engine process not started again", "event", "worker_restart_failed", "worker", w.name,
 			"cause", err, "retry_in", pause)
@@ -214,32 +200,21 @@ func (w *Worker) start(alone bool) (p *process, all chan struct{}) {
 	}
 }
 
-// publish makes a process the present one and has all sessions opened there, unless it is dead or the worker gone; then
-// the channel is nil. A model that takes long to be opened holds up nobody but those who wait for it.
-func (w *Worker) publish(p *process) (all chan struct{}) {
+// publish makes a process the present one and has all sessions opened there, unless it is dead or the worker gone. A
+// model that takes long to be opened holds up nobody but those who wait for it.
+func (w *Worker) publish(p *process) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.gone != nil || isDead(p.ended) {
-		return nil
+		return false
 	}
-	var opening sync.WaitGroup
 	for _, s := range w.sessions {
-		if s.life.Load().process == p {
-			continue // it was opened before
-		}
 		l := &life{process: p, opened: make(chan struct{})}
 		s.life.Store(l)
-		opening.Go(func() { w.reopen(s, l) })
+		go w.reopen(s, l)
 	}
 	w.setLocked(p)
-	all = make(chan struct{})
-	go func() {
-		opening.Wait()
-		if !isDead(p.ended) {
-			close(all)
-		}
-	}()
-	return all
+	return true
 }
 
 // lose ends the worker: its device is lost to the present process, so that nothing can be run there any more.

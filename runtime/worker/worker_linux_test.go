@@ -226,6 +226,43 @@ func TestStops(t *testing.T) {
 	}
 }
 
+// TestInterrupt: runs are stopped before their patience is over, if somebody says so.
+func TestInterrupt(t *testing.T) {
+	p, _ := newPool(t)
+	o := open(t, p)
+	quarantined := o
+	quarantined.Session = o.Quarantine
+	for _, where := range []engine.Opened{o, quarantined} {
+		for _, value := range []float32{obedient, hanging} {
+			ended := make(chan error, 1)
+			go func() {
+				b := tensor.NewBatch(1, 1, o.Memory)
+				defer b.Free()
+				b.Patience = time.Hour
+				_, err := runIn(context.Background(), b, where, value)
+				ended <- err
+			}()
+			var err error
+			weftest.Until(t, "the end of the run", func() bool {
+				o.Interrupt() // it may not have begun
+				select {
+				case err = <-ended:
+					return true
+				default:
+					return false
+				}
+			})
+			if engine.KindOf(err) != engine.Crashed || !strings.Contains(err.Error(), "did not end within") ||
+				strings.Contains(err.Error(), "1h0m0s") {
+				t.Errorf("value %v: %v", value, err)
+			}
+		}
+	}
+	if got, err := run(t.Context(), o, 4); err != nil || !slices.Equal(got, []float32{8}) {
+		t.Errorf("afterwards: %v, %v", got, err)
+	}
+}
+
 // TestOpening: a model that cannot be opened, or ends the process while it is opened, harms no other.
 func TestOpening(t *testing.T) {
 	p, log := newPool(t)
