@@ -24,6 +24,15 @@ const char *weft_cuda_open(weft_cuda *cuda, const char *name, bool present) {
     return NULL;
 }
 
+int weft_cuda_state(const weft_cuda *cuda, int device) {
+    size_t available, total;
+    int code = cuda->cudaSetDevice(device);
+    // It neither waits for the device nor disturbs a capture, and reports faults of work that was queued before.
+    if (code == 0) code = cuda->cudaMemGetInfo(&available, &total);
+    if (code != 0) (void)cuda->cudaGetLastError();
+    return code;
+}
+
 int weft_cuda_pin(const weft_cuda *cuda, int device, void *memory, size_t size) {
     int code = cuda->cudaSetDevice(device);
     if (code == 0) code = cuda->cudaHostRegister(memory, size, PORTABLE);

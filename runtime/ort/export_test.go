@@ -82,6 +82,9 @@ func NoteLost(t *testing.T, device int, err error) {
 	noteLost(device, err)
 }
 
+// AskDevice gives an error of a device the CUDA runtime's word if the device is lost.
+var AskDevice = askDevice
+
 func LostBy(device int) error { return lostBy(device) }
 
 func forgetLost(t *testing.T) {
@@ -142,6 +145,9 @@ func (s *Session) DeviceMemory() (peak, reserved int64, err error) {
 
 // KindOf returns the kind of an error of ONNX Runtime.
 func KindOf(e *Error) engine.Kind { return e.kind() }
+
+// Typed returns an error of ONNX Runtime with its kind.
+func Typed(e *Error) error { return e.typed() }
 
 // NewPinner returns an allocator that page-locks memory for a device.
 var NewPinner = newPinner

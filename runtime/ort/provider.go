@@ -161,9 +161,10 @@ func create(src *Source, o Options, provider string) (*onnxruntime.DynamicAdvanc
 		device.opening.enter()
 		defer device.opening.leave()
 		if err := appendProvider(options, &o, provider); err != nil {
-			return nil, explain(err)
+			return nil, askDevice(on, explain(err))
 		}
-		return open()
+		session, err := open()
+		return session, askDevice(on, err)
 	})
 	if d := blameDevice(provider, err); d != nil && d.Kind == engine.DeviceLost {
 		LoseDevice(o.DeviceID, err)

@@ -202,6 +202,9 @@ func (s *Session) call(f *frame) error {
 // take turns a status into an error and releases it, and notes if it says that the session's device is lost.
 func (s *Session) take(status *C.OrtStatus) error {
 	err := take(s.api, status)
+	if onCUDA(s.provider) {
+		err = askDevice(s.options.DeviceID, err)
+	}
 	noteLost(s.options.DeviceID, err)
 	return err
 }
