@@ -58,7 +58,7 @@ var (
 )
 
 // cuda returns the provider options for CUDA. Copies stay in the stream of their run, which has one of its own for as
-// long as it lasts: two runs overlap, and no other way is free of races.
+// long as it lasts: runs of two sessions overlap, and no other way is free of races.
 func (o *Options) cuda() map[string]string {
 	options := map[string]string{
 		"device_id":                 strconv.Itoa(o.DeviceID),
