@@ -87,9 +87,9 @@ func TestInputOnTheHost(t *testing.T) {
 	if len(notes) != 1 || !strings.Contains(notes[0], `input "shape" is in the host's memory; running without`) {
 		t.Errorf("notes %q", notes)
 	}
+	b := tensor.NewBatch(2, 1, nil)
+	defer b.Free()
 	for n := range byte(6) {
-		b := tensor.NewBatch(2, 1, nil)
-		defer b.Free()
 		copy(b.Input(0, tensor.Float32, tensor.Shape{1, 6}, 24), weftest.Floats(nil, 1, 2, 3, 4, 5, 6).Data)
 		copy(b.Input(1, tensor.Int64, tensor.Shape{2}, 16), []byte{n + 1, 0, 0, 0, 0, 0, 0, 0, 6})
 		err := s.Run(t.Context(), b)
