@@ -235,6 +235,11 @@ var layers = []layer{
 			"another process",
 	},
 	{
+		"runtime/ort/simgpu",
+		[]string{"internal/ortlib"},
+		"what tests stand on must not stand on what they test",
+	},
+	{
 		"runtime/synth",
 		[]string{"runtime/engine", "runtime/tensor"},
 		"an engine gets batches in buffers and knows neither requests nor the host",
@@ -341,6 +346,7 @@ var exclusive = []struct{ pkg, importers, why string }{
 	{"sharedsched/schedtest", "a test", "stand-ins are for test files, which are not asked"},
 	{"internal/race", "a test", "nothing works otherwise under the race detector"},
 	{"gpu/gputest", "a test", "stand-ins are for test files, which are not asked"},
+	{"runtime/ort/simgpu", "a test", "stand-ins are for test files, which are not asked"},
 }
 
 func layering(t *tree) []string {
