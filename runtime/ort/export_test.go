@@ -146,6 +146,41 @@ func (s *Session) DeviceMemory() (peak, reserved int64, err error) {
 // KindOf returns the kind of an error of ONNX Runtime.
 func KindOf(e *Error) engine.Kind { return e.kind() }
 
+// UseCuDNN makes the package look for cuDNN under other names until the test ends.
+func UseCuDNN(t *testing.T, names ...string) {
+	before := cudnnNames
+	cudnnNames = names
+	t.Cleanup(func() { cudnnNames = before })
+}
+
+// NeedCuDNN makes CUDA compute other operators by cuDNN alone until the test ends.
+func NeedCuDNN(t *testing.T, operators ...string) {
+	before := cudnnOperators
+	cudnnOperators = operators
+	t.Cleanup(func() { cudnnOperators = before })
+}
+
+// CheckCuDNN looks for cuDNN if operators that CUDA computes, and not those left to the processor, need it.
+func CheckCuDNN(onCUDA, onCPU []string) error {
+	p := placement{cuda: map[string]int{}, left: map[string]int{}}
+	for _, op := range onCUDA {
+		p.cuda[op]++
+	}
+	for _, op := range onCPU {
+		p.left[op]++
+	}
+	return checkCuDNN(p)
+}
+
+// GPUCode describes the code for GPUs in a library, and says whether a GPU of a compute capability runs it.
+func GPUCode(library string, gpu int) (text string, runs bool, err error) {
+	code, err := readGPUCode(library)
+	return words(code), code.runsOn(capability(gpu)), err
+}
+
+// CheckGPUCode looks for code for a device in a library, as if that were the CUDA provider's.
+func CheckGPUCode(library string, device int) error { return checkCode(library, device) }
+
 // Typed returns an error of ONNX Runtime with its kind.
 func Typed(e *Error) error { return e.typed() }
 
