@@ -17,7 +17,7 @@ type Options struct {
 	// DeviceMemory limits the bytes that the model's arena takes of its CUDA device: weights, activations and work
 	// space, but not the memory that CUDA and its libraries take for themselves. 0: no limit.
 	DeviceMemory int64
-	// ArenaExtend is how the arena grows; empty: ArenaDoubling.
+	// ArenaExtend is how the arena grows; empty: ArenaExact.
 	ArenaExtend string
 	// TF32 lets CUDA round the factors of fp32 products to 10 bits.
 	TF32 bool
@@ -48,8 +48,8 @@ const (
 // ONNX Runtime's names for them.
 var (
 	arenaStrategies = map[string]string{
-		"": "kNextPowerOfTwo", ArenaDoubling: "kNextPowerOfTwo",
-		ArenaExact: "kSameAsRequested",
+		"": "kSameAsRequested", ArenaExact: "kSameAsRequested",
+		ArenaDoubling: "kNextPowerOfTwo",
 	}
 	convSearches = map[string]string{
 		"": "HEURISTIC", SearchHeuristic: "HEURISTIC", SearchExhaustive: "EXHAUSTIVE",
