@@ -302,6 +302,9 @@ func TestCUDAPinnedBuffers(t *testing.T) {
 	if (s.Memory() != nil) != g.real || len(s.Notes()) != 0 {
 		t.Fatalf("memory %v, notes %q", s.Memory(), s.Notes())
 	}
+	if (s.Pin() != nil) != g.real {
+		t.Error("memory of others is not page-locked")
+	}
 	b := tensor.NewBatch(1, 1, s.Memory())
 	defer b.Free()
 	for _, rows := range []int64{1, 1 << 16, 3} {

@@ -184,5 +184,8 @@ func CheckGPUCode(library string, device int) error { return checkCode(library, 
 // Typed returns an error of ONNX Runtime with its kind.
 func Typed(e *Error) error { return e.typed() }
 
+// Pin page-locks memory that the allocator did not give.
+var Pin = (*pinner).pin
+
 // NewPinner returns an allocator that page-locks memory for a device.
 var NewPinner = newPinner

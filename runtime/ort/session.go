@@ -268,6 +268,14 @@ func (s *Session) Memory() tensor.Allocator {
 	return s.buffers
 }
 
+// Pin page-locks memory for batches that Memory did not give, until unpin is called; nil without Options.PinBuffers.
+func (s *Session) Pin() func(memory []byte) (unpin func()) {
+	if s.buffers == nil {
+		return nil
+	}
+	return s.buffers.pin
+}
+
 // Close unloads the model. Runs in flight are stopped before their next operator and waited for; they fail with an
 // error of the kind engine.Terminated. Later runs fail with engine.ErrClosed. Closing again does nothing.
 func (s *Session) Close() error {
