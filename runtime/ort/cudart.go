@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"unsafe"
 )
 
@@ -23,7 +22,6 @@ var device struct {
 	opening gate
 	// running is entered by runs, and shut by a capture after opening.
 	running gate
-	seized  atomic.Pointer[seizure] // not nil while a capture has shut both
 }
 
 // cudaRuntime is the CUDA runtime library, once it was found under one of the names.

@@ -57,14 +57,13 @@ func Barred() bool {
 	return false
 }
 
-// Seize holds the CUDA devices like a capture on one of them, until end is called. It waits for nobody.
-func Seize(t *testing.T, on int) (end func()) {
+// Seize holds the CUDA devices like a capture, until end is called. It waits for nobody.
+func Seize(t *testing.T) (end func()) {
 	t.Helper()
-	s := seize(on, time.Now())
-	if s == nil {
+	if end = seize(time.Now()); end == nil {
 		t.Fatal("the CUDA devices are another's")
 	}
-	return s.end
+	return end
 }
 
 // FirstOf opens with the first of providers that can be had. Each ends as ends says; without an error it makes a

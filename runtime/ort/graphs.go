@@ -189,32 +189,32 @@ func (g *graphs) replay(e *graph) error {
 	return g.s.take(C.weft_graph_run(e.c, &g.frame.values[0]))
 }
 
-// seize shuts everybody else out of the CUDA devices, or gives up until later and returns nil.
-func (g *graphs) seize() *seizure {
+// seize shuts everybody else out of the CUDA devices until end is called, or gives up until later and returns nil.
+func (g *graphs) seize() (end func()) {
 	start := time.Now()
 	if start.Before(g.after) {
 		return nil
 	}
-	held := seize(g.s.options.DeviceID, start.Add(g.patience))
+	end = seize(start.Add(g.patience))
 	// A shorter wait was in vain only if another session captures just now.
 	if waited := time.Since(start); waited >= firstPatience {
 		g.after = time.Now().Add(restAfter * waited)
-		if held == nil {
+		if end == nil {
 			g.patience = min(2*g.patience, lastPatience)
 		}
 	}
-	return held
+	return end
 }
 
 // capture captures the shape of a batch that was answered eagerly, and compares. The batch's answer waits for that:
 // sent before, it would have the next batch wait in its place, which the scheduler hands over meanwhile to a device
 // that it takes for idle.
 func (g *graphs) capture(e *graph, b *tensor.Batch) {
-	held := g.seize()
-	if held == nil {
+	end := g.seize()
+	if end == nil {
 		return // another time
 	}
-	defer held.end()
+	defer end()
 	e.learn(b)
 	e.declare(g.scratch.Output)
 	g.describe(b.Inputs, g.scratch.Outputs)

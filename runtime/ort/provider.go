@@ -183,7 +183,7 @@ func create(src *Source, o Options, provider string) (*onnxruntime.DynamicAdvanc
 	if onCUDA(provider) {
 		on = o.DeviceID
 	}
-	session, err := keepSignals(on, func() (*onnxruntime.DynamicAdvancedSession, error) {
+	session, err := keepSignals(func() (*onnxruntime.DynamicAdvancedSession, error) {
 		// Here, because a caller that only waits for others to be opened need not keep a capture waiting.
 		device.opening.enter()
 		defer device.opening.leave()

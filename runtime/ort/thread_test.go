@@ -32,7 +32,7 @@ func TestOneRunAtATime(t *testing.T) {
 			return b, func() error { return <-result }
 		}
 		const ms = time.Millisecond
-		held := ort.Seize(t, 0)
+		held := ort.Seize(t)
 		first, firstErr := begin(t.Context(), 0)
 		second, secondErr := begin(t.Context(), 5*ms)
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -62,7 +62,7 @@ func TestCloseWhileRunsWait(t *testing.T) {
 		for i := range 4 {
 			negate(t, s, float32(i), 1)
 		}
-		held := ort.Seize(t, 0)
+		held := ort.Seize(t)
 		var runs sync.WaitGroup
 		for range 3 {
 			b := batchOf(t, s, floats(tensor.Shape{1, 2}, 5, 6))
