@@ -51,9 +51,20 @@ func TestGPUCode(t *testing.T) {
 		gpu     int
 		runs    bool
 	}{
-		{wheel, 70, false}, {wheel, 75, true}, {wheel, 80, true}, {wheel, 87, true}, {wheel, 90, true},
-		{wheel, 100, false}, {wheel, 103, false}, {wheel, 110, false}, {wheel, 120, true}, {wheel, 121, true},
-		{portable, 75, false}, {portable, 86, true}, {portable, 90, true}, {portable, 100, true},
+		{wheel, 70, false},
+		{wheel, 75, true},
+		{wheel, 80, true},
+		{wheel, 87, true},
+		{wheel, 90, true},
+		{wheel, 100, false},
+		{wheel, 103, false},
+		{wheel, 110, false},
+		{wheel, 120, true},
+		{wheel, 121, true},
+		{portable, 75, false},
+		{portable, 86, true},
+		{portable, 90, true},
+		{portable, 100, true},
 	} {
 		text, runs, err := ort.GPUCode(test.library, test.gpu)
 		if err != nil || runs != test.runs {

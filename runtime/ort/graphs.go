@@ -42,8 +42,8 @@ const (
 // memoryPause is how long a shape is left alone for whose inputs and outputs the device had no memory.
 var memoryPause = time.Minute
 
-// graphs runs a session that captures CUDA graphs, on the session's thread: ONNX Runtime keeps a captured graph with the
-// thread that captured it, and runs such a session on one stream, which a capture must have for itself.
+// graphs runs a session that captures CUDA graphs, on the session's thread: ONNX Runtime keeps a captured graph with
+// the thread that captured it, and runs such a session on one stream, which a capture must have for itself.
 type graphs struct {
 	s        *Session
 	cuda     *C.weft_cuda

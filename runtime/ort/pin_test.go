@@ -49,7 +49,7 @@ func TestPinForeignMemory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer tensor.SystemMemory{}.Free(memory)
+		t.Cleanup(func() { tensor.SystemMemory{}.Free(memory) })
 		unpin = append(unpin, ort.Pin(p, memory))
 	}
 	if n := calls.count(t, "cudaHostRegister"); n != 2 {

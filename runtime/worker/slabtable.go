@@ -71,8 +71,8 @@ func (t *slabTable) remove(id uint32) {
 // slabPatience is how long a run waits for the message that maps its slab, which was sent before.
 const slabPatience = 10 * time.Second
 
-// get returns a slab for a run, and page-locks it at its first one where pin is not nil; no slab for 0. The message that
-// maps it may still be on its way.
+// get returns a slab for a run, and page-locks it at its first one where pin is not nil; no slab for 0. The message
+// that maps it may still be on its way.
 func (t *slabTable) get(id uint32, pin func(memory []byte) (unpin func())) ([]byte, error) {
 	if id == 0 {
 		return nil, nil
