@@ -223,12 +223,15 @@ func TestCUDACaptureBesideOthers(t *testing.T) {
 	}
 }
 
-// Two batches in flight on one session do not get at each other.
+// Two batches in flight on one session do not get at each other: they run one after the other.
 func TestCUDATwoInFlight(t *testing.T) {
 	g := useGPU(t)
 	for name, set := range map[string]func(*ort.Options){"eager": nil, "graphs": withGraphs} {
 		t.Run(name, func(t *testing.T) {
 			s := g.openGraph(t, neg(), set)
+			if g.real && !s.OneAtATime() {
+				t.Error("they run side by side")
+			}
 			var callers sync.WaitGroup
 			for c := range 2 {
 				callers.Go(func() {

@@ -16,6 +16,9 @@ func (s *Session) Running() bool {
 	return true
 }
 
+// OneAtATime reports whether the session runs one batch at a time, on one thread.
+func (s *Session) OneAtATime() bool { return s.thread != nil }
+
 // Stoppable returns how many runs a context may stop.
 func (s *Session) Stoppable() int {
 	s.stopping.Lock()
