@@ -71,7 +71,7 @@ func ask(ctx context.Context, v *server, model string, width int) (*asked, error
 // those that the models gave alone.
 func (s *suite) soak(ctx context.Context, v *server, all []*asked, span time.Duration,
 ) (n int, far difference, err error) {
-	const callers = 4 // of each model: more than both lanes hold
+	const callers = 4                      // of each model: more than both lanes hold
 	ctx, cancel := context.WithCancel(ctx) // not with a deadline, which the server would refuse late requests for
 	defer cancel()
 	defer time.AfterFunc(span, cancel).Stop()
