@@ -48,7 +48,9 @@ func (m onnxModel) open(copied *os.File, log *slog.Logger) (engine.Opened, error
 	if err != nil {
 		return engine.Opened{}, err
 	}
-	return engine.Opened{Session: s, Provider: s.Provider(), Notes: s.Notes(), Memory: s.Memory()}, nil
+	return engine.Opened{
+		Session: s, Provider: s.Provider(), Notes: s.Notes(), Memory: s.Memory(), Pin: s.Pin(),
+	}, nil
 }
 
 // onnxEngine is ONNX Runtime in a worker.

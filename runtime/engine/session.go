@@ -48,4 +48,7 @@ type Opened struct {
 	Interrupt func()
 	// Memory gives the memory of the batches that Run gets. Nil: any outside the Go heap will do.
 	Memory tensor.Allocator
+	// Pin prepares memory of batches that the engine did not give, so that its device reads and writes it faster, until
+	// unpin is called, after the last run with it. Nil: nothing is to be prepared.
+	Pin func(memory []byte) (unpin func())
 }

@@ -24,8 +24,8 @@ type ONNX struct {
 	// space; 0, the default, disables the limit; at least 1MiB. Too low fails batches that would have fitted; too high
 	// lets the model take memory that others need. The memory of CUDA and its libraries comes on top.
 	DeviceMemoryLimit config.Size `yaml:"device_memory_limit"`
-	// ArenaExtendStrategy is how the model's memory on a CUDA device grows: next_power_of_two, the default, by steps
-	// each twice the last, or same_as_requested, by the needed amount, which wastes less and calls the driver more often.
+	// ArenaExtendStrategy is how the model's memory on a CUDA device grows: same_as_requested, the default, by the needed
+	// amount, or next_power_of_two, by steps each twice the last, which calls the driver less often and wastes more.
 	ArenaExtendStrategy ArenaStrategy `yaml:"arena_extend_strategy"`
 	// TF32 lets a CUDA device round the factors of fp32 products to 10 bits; default false. Faster, with answers that
 	// differ in the fourth digit.
@@ -65,7 +65,7 @@ type ArenaStrategy string
 
 // Choices lists the strategies.
 func (ArenaStrategy) Choices() (now, later []string) {
-	return []string{"next_power_of_two", "same_as_requested"}, nil
+	return []string{"same_as_requested", "next_power_of_two"}, nil
 }
 
 // ConvSearch is how algorithms for convolutions are chosen.
@@ -79,7 +79,7 @@ func (ConvSearch) Choices() (now, later []string) {
 func defaultONNX() ONNX {
 	return ONNX{
 		Providers: []Provider{CPU}, IntraOpThreads: 1,
-		ArenaExtendStrategy: "next_power_of_two", ConvAlgoSearch: "heuristic",
+		ArenaExtendStrategy: "same_as_requested", ConvAlgoSearch: "heuristic",
 	}
 }
 

@@ -58,6 +58,12 @@ CALL(225, MemoryInfoGetDeviceType, void, (const OrtMemoryInfo *, OrtMemoryInfoDe
 CALL(321, MemoryInfoGetDeviceMemType, OrtDeviceMemoryType, (const OrtMemoryInfo *))
 CALL(380, SessionGetMemoryInfoForInputs, OrtStatus *, (const OrtSession *, const OrtMemoryInfo **, size_t))
 CALL(381, SessionGetMemoryInfoForOutputs, OrtStatus *, (const OrtSession *, const OrtMemoryInfo **, size_t))
+CALL(407, Session_GetEpGraphAssignmentInfo, OrtStatus *, (const OrtSession *, const OrtEpAssignedSubgraph *const **,
+    size_t *))
+CALL(408, EpAssignedSubgraph_GetEpName, OrtStatus *, (const OrtEpAssignedSubgraph *, const char **))
+CALL(409, EpAssignedSubgraph_GetNodes, OrtStatus *, (const OrtEpAssignedSubgraph *, const OrtEpAssignedNode *const **,
+    size_t *))
+CALL(412, EpAssignedNode_GetOperatorType, OrtStatus *, (const OrtEpAssignedNode *, const char **))
 CALL(76, AllocatorFree, OrtStatus *, (OrtAllocator *, void *))
 CALL(78, GetAllocatorWithDefaultOptions, OrtStatus *, (OrtAllocator **))
 CALL(131, CreateAllocator, OrtStatus *, (const OrtSession *, const OrtMemoryInfo *, OrtAllocator **))

@@ -137,6 +137,33 @@ void weft_spec_free(const weft_api *api, weft_spec *spec) {
     memset(spec, 0, sizeof *spec);
 }
 
+OrtStatus *weft_placements(const weft_api *api, const OrtSession *session, weft_placement **list, size_t *count) {
+    const OrtEpAssignedSubgraph *const *graphs = NULL;
+    size_t graph_count = 0, room = 0;
+    OrtStatus *status = api->Session_GetEpGraphAssignmentInfo(session, &graphs, &graph_count);
+    *list = NULL;
+    *count = 0;
+    for (size_t g = 0; g < graph_count && status == NULL; g++) {
+        const char *provider = NULL;
+        const OrtEpAssignedNode *const *nodes = NULL;
+        size_t node_count = 0;
+        status = api->EpAssignedSubgraph_GetEpName(graphs[g], &provider);
+        if (status == NULL) status = api->EpAssignedSubgraph_GetNodes(graphs[g], &nodes, &node_count);
+        for (size_t n = 0; n < node_count && status == NULL; n++) {
+            if (*count == room) {
+                room = 2 * room + 64;
+                weft_placement *more = realloc(*list, room * sizeof **list);
+                if (more == NULL) return out_of_memory(api);
+                *list = more;
+            }
+            (*list)[*count].provider = provider;
+            status = api->EpAssignedNode_GetOperatorType(nodes[n], &(*list)[*count].op);
+            ++*count;
+        }
+    }
+    return status;
+}
+
 weft_session *weft_session_new(const weft_api *api, OrtSession *session, size_t inputs, size_t outputs) {
     weft_session *s = calloc(1, sizeof *s + (inputs + outputs) * sizeof *s->names);
     if (s == NULL) return NULL;

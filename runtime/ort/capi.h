@@ -8,6 +8,8 @@
 #include <stdint.h>
 
 typedef struct OrtAllocator OrtAllocator;
+typedef struct OrtEpAssignedNode OrtEpAssignedNode;
+typedef struct OrtEpAssignedSubgraph OrtEpAssignedSubgraph;
 typedef struct OrtKeyValuePairs OrtKeyValuePairs;
 typedef struct OrtMemoryInfo OrtMemoryInfo;
 typedef struct OrtRunOptions OrtRunOptions;
@@ -82,6 +84,15 @@ typedef struct {
 OrtStatus *weft_count(const weft_api *api, const OrtSession *session, size_t *inputs, size_t *outputs);
 OrtStatus *weft_describe(const weft_api *api, const OrtSession *session, bool output, size_t index, weft_spec *spec);
 void weft_spec_free(const weft_api *api, weft_spec *spec);
+
+// weft_placement is the execution provider of a node, and the node's operator. Both strings are the session's.
+typedef struct {
+    const char *provider, *op;
+} weft_placement;
+
+// weft_placements gives where the nodes of a session run, and how many there are. The session must have been made to record that. The
+// caller frees the list.
+OrtStatus *weft_placements(const weft_api *api, const OrtSession *session, weft_placement **list, size_t *count);
 
 // weft_session is the part of a session that a run needs.
 typedef struct {

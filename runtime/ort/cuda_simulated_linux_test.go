@@ -17,7 +17,10 @@ func TestOnASimulatedGPU(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tests := []string{"TestCUDAGraphs", "TestCUDATwoInFlight", "TestCUDAPinnedBuffers"}
+	tests := []string{
+		"TestCUDAGraphs", "TestCUDATwoInFlight", "TestCUDAPinnedBuffers", "TestCUDANodesOnCPU",
+		"TestCUDAWithoutCuDNN",
+	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.run=^("+strings.Join(tests, "|")+")$")
 	cmd.Env = append(os.Environ(), ortlib.EnvVar+"="+gpu.Library, "WEFT_TEST_CUDA=1", "WEFT_TEST_CUDA_DEVICE=0")
 	out, err := cmd.CombinedOutput()

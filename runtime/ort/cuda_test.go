@@ -223,12 +223,15 @@ func TestCUDACaptureBesideOthers(t *testing.T) {
 	}
 }
 
-// Two batches in flight on one session do not get at each other.
+// Two batches in flight on one session do not get at each other: they run one after the other.
 func TestCUDATwoInFlight(t *testing.T) {
 	g := useGPU(t)
 	for name, set := range map[string]func(*ort.Options){"eager": nil, "graphs": withGraphs} {
 		t.Run(name, func(t *testing.T) {
 			s := g.openGraph(t, neg(), set)
+			if g.real && !s.OneAtATime() {
+				t.Error("they run side by side")
+			}
 			var callers sync.WaitGroup
 			for c := range 2 {
 				callers.Go(func() {
@@ -302,6 +305,9 @@ func TestCUDAPinnedBuffers(t *testing.T) {
 	if (s.Memory() != nil) != g.real || len(s.Notes()) != 0 {
 		t.Fatalf("memory %v, notes %q", s.Memory(), s.Notes())
 	}
+	if (s.Pin() != nil) != g.real {
+		t.Error("memory of others is not page-locked")
+	}
 	b := tensor.NewBatch(1, 1, s.Memory())
 	defer b.Free()
 	for _, rows := range []int64{1, 1 << 16, 3} {
@@ -316,5 +322,48 @@ func TestCUDAPinnedBuffers(t *testing.T) {
 		if got := float32s(b.Outputs[0].Data); got[2*rows-1] != -float32(2*rows-1) {
 			t.Errorf("%d rows: the last number is %g", rows, got[2*rows-1])
 		}
+	}
+}
+
+// Operators that CUDA lacks run on the CPU, and a note says so.
+func TestCUDANodesOnCPU(t *testing.T) {
+	g := useGPU(t)
+	if !g.real {
+		t.Skip("all of the CPU's nodes are on the CPU")
+	}
+	graph := onnxgraph.New("part").Input("x", onnxgraph.Float, 2, 2).Output("y", onnxgraph.Float, 2, 2)
+	graph.Node("Neg", []string{"x"}, []string{"n"}).Node("Det", []string{"n"}, []string{"d"})
+	s := g.openGraph(t, graph.Node("Add", []string{"n", "d"}, []string{"y"}).Marshal(), nil)
+	if notes := s.Notes(); len(notes) != 1 || notes[0] != "1 of 3 nodes run on the CPU: Det" {
+		t.Errorf("notes %q", notes)
+	}
+	out := runOnce(t, s, floats(tensor.Shape{2, 2}, 2, 0, 0, 4))
+	if got := float32s(out[0].Data); got[0] != 6 || got[1] != 8 || got[3] != 4 {
+		t.Errorf("answer %v", got)
+	}
+}
+
+// A model that needs cuDNN where that is missing goes to the next provider, and a note says why.
+func TestCUDAWithoutCuDNN(t *testing.T) {
+	g := useGPU(t)
+	if !g.real {
+		t.Skip("the CPU needs no cuDNN")
+	}
+	ort.UseCuDNN(t, "/nowhere/libcudnn.so.9")
+	ort.NeedCuDNN(t, "Neg")
+	s := g.openGraph(t, neg(), func(o *ort.Options) { o.Providers = []string{ort.CUDA, ort.CPU} })
+	notes := strings.Join(s.Notes(), "\n")
+	if s.Provider() != ort.CPU || !strings.Contains(notes, "/nowhere/libcudnn.so.9") ||
+		!strings.HasSuffix(notes, "; using cpu") {
+		t.Errorf("on %s, notes %q", s.Provider(), notes)
+	}
+	path := filepath.Join(t.TempDir(), "model.onnx")
+	if err := os.WriteFile(path, neg(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := ort.Open(path, g.options)
+	contains(t, err, "the model needs NVIDIA's cuDNN for Neg")
+	if engine.KindOf(err) != engine.ModelFailed {
+		t.Errorf("kind %d", engine.KindOf(err))
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"unsafe"
 )
 
@@ -23,7 +22,6 @@ var device struct {
 	opening gate
 	// running is entered by runs, and shut by a capture after opening.
 	running gate
-	seized  atomic.Pointer[seizure] // not nil while a capture has shut both
 }
 
 // cudaRuntime is the CUDA runtime library, once it was found under one of the names.
@@ -35,6 +33,19 @@ var cudaRuntime = struct {
 
 // loadCUDA returns the CUDA runtime: the one that ONNX Runtime's provider has loaded, else one that the system has.
 func loadCUDA() (*C.weft_cuda, error) {
+	if c := presentCUDA(); c != nil {
+		return c, nil
+	}
+	return findCUDA(false)
+}
+
+// presentCUDA returns the CUDA runtime that this process has loaded; nil: none.
+func presentCUDA() *C.weft_cuda {
+	c, _ := findCUDA(true)
+	return c
+}
+
+func findCUDA(present bool) (*C.weft_cuda, error) {
 	cudaRuntime.mu.Lock()
 	defer cudaRuntime.mu.Unlock()
 	if cudaRuntime.c != nil {
@@ -44,19 +55,15 @@ func loadCUDA() (*C.weft_cuda, error) {
 	defer runtime.UnlockOSThread()
 	c := (*C.weft_cuda)(C.calloc(1, C.size_t(unsafe.Sizeof(C.weft_cuda{}))))
 	var faults []string
-	for _, present := range []bool{true, false} {
-		for _, name := range cudaRuntime.names {
-			cName := C.CString(name)
-			fault := C.weft_cuda_open(c, cName, C.bool(present))
-			C.free(unsafe.Pointer(cName))
-			if fault == nil {
-				cudaRuntime.c = c
-				return c, nil
-			}
-			if !present {
-				faults = append(faults, name+": "+C.GoString(fault))
-			}
+	for _, name := range cudaRuntime.names {
+		cName := C.CString(name)
+		fault := C.weft_cuda_open(c, cName, C.bool(present))
+		C.free(unsafe.Pointer(cName))
+		if fault == nil {
+			cudaRuntime.c = c
+			return c, nil
 		}
+		faults = append(faults, name+": "+C.GoString(fault))
 	}
 	C.free(unsafe.Pointer(c))
 	return nil, fmt.Errorf("the CUDA runtime library cannot be used: %s", strings.Join(faults, "; "))

@@ -2,17 +2,12 @@ package ort
 
 /*
 #include "capi.h"
-#include "cudart.h"
-
-static const char *weft_cuda_text(const weft_cuda *cuda, int code) { return cuda->cudaGetErrorString(code); }
 */
 import "C"
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/weftserve/weft/runtime/engine"
@@ -30,12 +25,12 @@ func (e *Error) Error() string { return fmt.Sprintf("ONNX Runtime: %s (code %d)"
 
 // kind returns the kind of the error. ONNX Runtime has no code of its own for any kind, so the text decides.
 func (e *Error) kind() engine.Kind {
-	code, isCUDA := e.cudaCode()
+	code := e.cudaCode()
 	says := func(words string) bool { return strings.Contains(e.Message, words) }
 	switch {
-	case isCUDA && deviceLost[code]:
+	case deviceLost[code]:
 		return engine.DeviceLost
-	case isCUDA && code == cudaOutOfMemory, !isCUDA && slices.ContainsFunc(outOfMemory, says):
+	case code == cudaOutOfMemory, code == 0 && slices.ContainsFunc(outOfMemory, says):
 		return engine.OutOfMemory
 	case says("terminate flag"):
 		return engine.Terminated
@@ -71,45 +66,6 @@ func (e *Error) shapeMismatch() bool {
 
 const invalidArgument = 2
 
-// "failure" is ONNX Runtime's word, "error" this package's.
-var cudaFailure = regexp.MustCompile(`CUDA (?:failure|error) (\d+)`)
-
-func (e *Error) cudaCode() (int, bool) {
-	m := cudaFailure.FindStringSubmatch(e.Message)
-	if m == nil {
-		return 0, false
-	}
-	code, err := strconv.Atoi(m[1])
-	return code, err == nil
-}
-
-const cudaOutOfMemory = 2
-
-// deviceLost are the values of cudaError_t (driver_types.h of the CUDA toolkit) after which the process can use the
-// device no more.
-var deviceLost = map[int]bool{
-	46:  true, // devices unavailable
-	100: true, // no device
-	101: true, // invalid device
-	214: true, // uncorrectable ECC error
-	220: true, // uncorrectable NVLink error
-	700: true, // illegal address
-	702: true, // launch timeout
-	709: true, // context is destroyed
-	710: true, // assertion in a kernel
-	714: true, // hardware stack error
-	715: true, // illegal instruction
-	716: true, // misaligned address
-	717: true, // invalid address space
-	718: true, // invalid program counter
-	719: true, // launch failure
-	999: true, // unknown
-}
-
-// notThere are those of deviceLost that are no loss when a model is opened: there is no GPU for this process, or
-// another one has it.
-var notThere = map[int]bool{46: true, 100: true, 101: true}
-
 // blameDevice returns an error that came of opening a model with the kind that blames its device as that is now: it
 // is lost, or has no memory, and on another one the model may be opened. It returns nil if there is nothing to blame.
 // Errors of the Go binding are text, so the text decides. A limit that is too low is the same on each device.
@@ -118,9 +74,8 @@ func blameDevice(provider string, err error) *engine.Error {
 		return nil
 	}
 	e := &Error{Message: err.Error()}
-	code, isCUDA := e.cudaCode()
 	switch kind := e.kind(); {
-	case isCUDA && notThere[code]:
+	case notThere[e.cudaCode()]:
 	case kind == engine.DeviceLost, kind == engine.OutOfMemory && !strings.Contains(e.Message, overLimit):
 		return &engine.Error{Kind: kind, Err: err}
 	}
@@ -135,9 +90,4 @@ func take(api *C.weft_api, status *C.OrtStatus) error {
 	var message [4096]C.char
 	code := C.weft_status(api, status, &message[0], C.size_t(len(message)))
 	return (&Error{Code: int(code), Message: strings.TrimSpace(C.GoString(&message[0]))}).typed()
-}
-
-// cudaText returns the CUDA runtime's text for an error.
-func cudaText(cuda *C.weft_cuda, code C.int) string {
-	return fmt.Sprintf("CUDA error %d: %s", code, C.GoString(C.weft_cuda_text(cuda, code)))
 }

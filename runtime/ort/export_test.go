@@ -16,6 +16,9 @@ func (s *Session) Running() bool {
 	return true
 }
 
+// OneAtATime reports whether the session runs one batch at a time, on one thread.
+func (s *Session) OneAtATime() bool { return s.thread != nil }
+
 // Stoppable returns how many runs a context may stop.
 func (s *Session) Stoppable() int {
 	s.stopping.Lock()
@@ -57,14 +60,13 @@ func Barred() bool {
 	return false
 }
 
-// Seize holds the CUDA devices like a capture on one of them, until end is called. It waits for nobody.
-func Seize(t *testing.T, on int) (end func()) {
+// Seize holds the CUDA devices like a capture, until end is called. It waits for nobody.
+func Seize(t *testing.T) (end func()) {
 	t.Helper()
-	s := seize(on, time.Now())
-	if s == nil {
+	if end = seize(time.Now()); end == nil {
 		t.Fatal("the CUDA devices are another's")
 	}
-	return s.end
+	return end
 }
 
 // FirstOf opens with the first of providers that can be had. Each ends as ends says; without an error it makes a
@@ -81,6 +83,9 @@ func NoteLost(t *testing.T, device int, err error) {
 	forgetLost(t)
 	noteLost(device, err)
 }
+
+// AskDevice gives an error of a device the CUDA runtime's word if the device is lost.
+var AskDevice = askDevice
 
 func LostBy(device int) error { return lostBy(device) }
 
@@ -142,6 +147,47 @@ func (s *Session) DeviceMemory() (peak, reserved int64, err error) {
 
 // KindOf returns the kind of an error of ONNX Runtime.
 func KindOf(e *Error) engine.Kind { return e.kind() }
+
+// UseCuDNN makes the package look for cuDNN under other names until the test ends.
+func UseCuDNN(t *testing.T, names ...string) {
+	before := cudnnNames
+	cudnnNames = names
+	t.Cleanup(func() { cudnnNames = before })
+}
+
+// NeedCuDNN makes CUDA compute other operators by cuDNN alone until the test ends.
+func NeedCuDNN(t *testing.T, operators ...string) {
+	before := cudnnOperators
+	cudnnOperators = operators
+	t.Cleanup(func() { cudnnOperators = before })
+}
+
+// CheckCuDNN looks for cuDNN if operators that CUDA computes, and not those left to the processor, need it.
+func CheckCuDNN(onCUDA, onCPU []string) error {
+	p := placement{cuda: map[string]int{}, left: map[string]int{}}
+	for _, op := range onCUDA {
+		p.cuda[op]++
+	}
+	for _, op := range onCPU {
+		p.left[op]++
+	}
+	return checkCuDNN(p)
+}
+
+// GPUCode describes the code for GPUs in a library, and says whether a GPU of a compute capability runs it.
+func GPUCode(library string, gpu int) (text string, runs bool, err error) {
+	code, err := readGPUCode(library)
+	return words(code), code.runsOn(capability(gpu)), err
+}
+
+// CheckGPUCode looks for code for a device in a library, as if that were the CUDA provider's.
+func CheckGPUCode(library string, device int) error { return checkCode(library, device) }
+
+// Typed returns an error of ONNX Runtime with its kind.
+func Typed(e *Error) error { return e.typed() }
+
+// Pin page-locks memory that the allocator did not give.
+var Pin = (*pinner).pin
 
 // NewPinner returns an allocator that page-locks memory for a device.
 var NewPinner = newPinner

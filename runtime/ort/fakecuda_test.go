@@ -50,6 +50,13 @@ int cudaSetDevice(int device) {
 	note(t);
 	return fails("cudaSetDevice");
 }
+int cudaMemGetInfo(size_t *available, size_t *total) { CALL("cudaMemGetInfo") *available = *total = 1 << 30; return 0; }
+int cudaDeviceGetAttribute(int *value, int attribute, int device) {
+    CALL("cudaDeviceGetAttribute")
+    int capability = atoi(env("FAKE_CUDA_CAPABILITY"));
+    *value = attribute == 75 ? capability / 10 : attribute == 76 ? capability % 10 : -1;
+    return 0;
+}
 int cudaHostRegister(void *p, size_t n, unsigned flags) {
     char t[80]; snprintf(t, sizeof t, "cudaHostRegister %zu %u", n, flags); note(t);
     return last = fails("cudaHostRegister");

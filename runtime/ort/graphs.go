@@ -8,7 +8,6 @@ import "C"
 
 import (
 	"fmt"
-	"runtime"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -43,15 +42,11 @@ const (
 // memoryPause is how long a shape is left alone for whose inputs and outputs the device had no memory.
 var memoryPause = time.Minute
 
-// graphs runs a session that captures CUDA graphs. All its runs are on one thread, since ONNX Runtime keeps a captured
-// graph with the thread that captured it, and one stream, which a capture must have for itself.
+// graphs runs a session that captures CUDA graphs, on the session's thread: ONNX Runtime keeps a captured graph with
+// the thread that captured it, and runs such a session on one stream, which a capture must have for itself.
 type graphs struct {
-	s    *Session
-	cuda *C.weft_cuda
-	jobs chan graphJob
-	done chan struct{} // closed when the thread has ended
-
-	// Of the thread.
+	s        *Session
+	cuda     *C.weft_cuda
 	shapes   map[string]*graph
 	scratch  *tensor.Batch // for answers that are compared
 	frame    *frame        // for graphs
@@ -59,19 +54,6 @@ type graphs struct {
 	after    time.Time     // when there may be one; not before
 
 	broken atomic.Pointer[error] // why the session is not fit for graphs
-}
-
-type graphJob struct {
-	batch  *tensor.Batch
-	frame  *frame
-	result chan<- graphResult
-}
-
-type graphResult struct {
-	err error
-	// again: the session must run it once more, without graphs.
-	again    bool
-	panicked any
 }
 
 func startGraphs(s *Session) (*graphs, error) {
@@ -86,11 +68,9 @@ func startGraphs(s *Session) (*graphs, error) {
 		return nil, err
 	}
 	g := &graphs{
-		s: s, cuda: cuda, jobs: make(chan graphJob), done: make(chan struct{}), shapes: map[string]*graph{},
-		scratch: tensor.NewBatch(0, len(s.signature.Outputs), nil), frame: s.frames.New().(*frame),
-		patience: firstPatience,
+		s: s, cuda: cuda, shapes: map[string]*graph{}, scratch: tensor.NewBatch(0, len(s.signature.Outputs), nil),
+		frame: s.frames.New().(*frame), patience: firstPatience,
 	}
-	go g.serve()
 	return g, nil
 }
 
@@ -120,41 +100,14 @@ func onDevice(s *Session) error {
 	return nil
 }
 
-// run executes a batch on the thread and waits. A panic there is one here.
-func (g *graphs) run(b *tensor.Batch, f *frame) (again bool, err error) {
-	result := make(chan graphResult, 1)
-	g.jobs <- graphJob{b, f, result}
-	r := <-result
-	if r.panicked != nil {
-		panic(r.panicked)
-	}
-	return r.again, r.err
-}
-
-// stop ends the thread and frees the graphs. No run may be under way or follow.
-func (g *graphs) stop() {
-	close(g.jobs)
-	<-g.done
-}
-
-func (g *graphs) serve() {
-	defer close(g.done)
-	runtime.LockOSThread() // for good: the thread ends with the goroutine, and ONNX Runtime's state for it
-	for job := range g.jobs {
-		job.result <- g.execute(job)
-	}
+// close frees the graphs.
+func (g *graphs) close() {
 	device.opening.enter()
 	defer device.opening.leave()
 	for _, e := range g.shapes {
 		g.free(e)
 	}
 	g.scratch.Free()
-}
-
-func (g *graphs) execute(job graphJob) (r graphResult) {
-	defer func() { r.panicked = recover() }()
-	r.again, r.err = g.choose(job.batch, job.frame)
-	return r
 }
 
 // choose replays the graph of the batch's shape if there is a proven one, and brings it nearer to having one if not:
@@ -219,7 +172,7 @@ func size(all []tensor.Tensor) (n int64) {
 	return n
 }
 
-// describe points the thread's frame at tensors.
+// describe points the frame at tensors.
 func (g *graphs) describe(inputs, outputs []tensor.Tensor) {
 	g.frame.dims = g.frame.dims[:0]
 	for i, t := range inputs {
@@ -236,32 +189,32 @@ func (g *graphs) replay(e *graph) error {
 	return g.s.take(C.weft_graph_run(e.c, &g.frame.values[0]))
 }
 
-// seize shuts everybody else out of the CUDA devices, or gives up until later and returns nil.
-func (g *graphs) seize() *seizure {
+// seize shuts everybody else out of the CUDA devices until end is called, or gives up until later and returns nil.
+func (g *graphs) seize() (end func()) {
 	start := time.Now()
 	if start.Before(g.after) {
 		return nil
 	}
-	held := seize(g.s.options.DeviceID, start.Add(g.patience))
+	end = seize(start.Add(g.patience))
 	// A shorter wait was in vain only if another session captures just now.
 	if waited := time.Since(start); waited >= firstPatience {
 		g.after = time.Now().Add(restAfter * waited)
-		if held == nil {
+		if end == nil {
 			g.patience = min(2*g.patience, lastPatience)
 		}
 	}
-	return held
+	return end
 }
 
 // capture captures the shape of a batch that was answered eagerly, and compares. The batch's answer waits for that:
 // sent before, it would have the next batch wait in its place, which the scheduler hands over meanwhile to a device
 // that it takes for idle.
 func (g *graphs) capture(e *graph, b *tensor.Batch) {
-	held := g.seize()
-	if held == nil {
+	end := g.seize()
+	if end == nil {
 		return // another time
 	}
-	defer held.end()
+	defer end()
 	e.learn(b)
 	e.declare(g.scratch.Output)
 	g.describe(b.Inputs, g.scratch.Outputs)

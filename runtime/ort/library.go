@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"sync"
@@ -133,7 +132,7 @@ func Providers() ([]string, error) {
 	for _, p := range providerNames {
 		has := slices.ContainsFunc(built, func(name *C.char) bool { return C.GoString(name) == p.theirs })
 		if p.file != "" {
-			_, err := os.Stat(filepath.Join(filepath.Dir(library.path), sharedLibrary("onnxruntime_providers_"+p.file)))
+			_, err := os.Stat(providerLibrary(p.file))
 			has = err == nil
 		}
 		if has {

@@ -15,11 +15,8 @@ var lost = struct {
 }{causes: map[int]error{}}
 
 // LoseDevice notes that a CUDA device is lost, by ONNX Runtime's number. Sessions that run there say so themselves;
-// this is for a caller that learns of it in another way. A capture or an opening that is under way there holds up
-// nobody any more.
+// this is for a caller that learns of it in another way.
 func LoseDevice(device int, cause error) {
-	defer endSeizure(device) // after it was noted, which seize relies on, as does keepSignals
-	defer endKeeping(device)
 	lost.mu.Lock()
 	defer lost.mu.Unlock()
 	if lost.causes[device] == nil {

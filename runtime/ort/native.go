@@ -22,7 +22,7 @@ type native struct {
 	binding  *onnxruntime.DynamicAdvancedSession
 	provider string
 	c        *C.weft_session
-	// Of the thread of graphs, until that has ended:
+	// Of the session's thread:
 	captures int   // CUDA graphs that it has captured, or begun to
 	stuck    error // CUDA would not give memory of a graph back
 }

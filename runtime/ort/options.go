@@ -17,7 +17,7 @@ type Options struct {
 	// DeviceMemory limits the bytes that the model's arena takes of its CUDA device: weights, activations and work
 	// space, but not the memory that CUDA and its libraries take for themselves. 0: no limit.
 	DeviceMemory int64
-	// ArenaExtend is how the arena grows; empty: ArenaDoubling.
+	// ArenaExtend is how the arena grows; empty: ArenaExact.
 	ArenaExtend string
 	// TF32 lets CUDA round the factors of fp32 products to 10 bits.
 	TF32 bool
@@ -48,8 +48,8 @@ const (
 // ONNX Runtime's names for them.
 var (
 	arenaStrategies = map[string]string{
-		"": "kNextPowerOfTwo", ArenaDoubling: "kNextPowerOfTwo",
-		ArenaExact: "kSameAsRequested",
+		"": "kSameAsRequested", ArenaExact: "kSameAsRequested",
+		ArenaDoubling: "kNextPowerOfTwo",
 	}
 	convSearches = map[string]string{
 		"": "HEURISTIC", SearchHeuristic: "HEURISTIC", SearchExhaustive: "EXHAUSTIVE",
@@ -58,7 +58,7 @@ var (
 )
 
 // cuda returns the provider options for CUDA. Copies stay in the stream of their run, which has one of its own for as
-// long as it lasts: two runs overlap, and no other way is free of races.
+// long as it lasts: runs of two sessions overlap, and no other way is free of races.
 func (o *Options) cuda() map[string]string {
 	options := map[string]string{
 		"device_id":                 strconv.Itoa(o.DeviceID),

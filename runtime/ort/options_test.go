@@ -12,18 +12,18 @@ import (
 
 func TestCUDAOptions(t *testing.T) {
 	plain := map[string]string{
-		"device_id": "0", "arena_extend_strategy": "kNextPowerOfTwo", "cudnn_conv_algo_search": "HEURISTIC",
+		"device_id": "0", "arena_extend_strategy": "kSameAsRequested", "cudnn_conv_algo_search": "HEURISTIC",
 		"do_copy_in_default_stream": "1", "use_tf32": "0", "enable_cuda_graph": "0",
 	}
 	if diff := cmp.Diff(plain, (&ort.Options{}).CUDAOptions()); diff != "" {
 		t.Errorf("defaults (-want +got)\n%s", diff)
 	}
 	o := ort.Options{
-		DeviceID: 3, DeviceMemory: 2 << 30, ArenaExtend: ort.ArenaExact, TF32: true, ConvSearch: ort.SearchExhaustive,
+		DeviceID: 3, DeviceMemory: 2 << 30, ArenaExtend: ort.ArenaDoubling, TF32: true, ConvSearch: ort.SearchExhaustive,
 		CUDAGraphs: true,
 	}
 	all := map[string]string{
-		"device_id": "3", "arena_extend_strategy": "kSameAsRequested", "cudnn_conv_algo_search": "EXHAUSTIVE",
+		"device_id": "3", "arena_extend_strategy": "kNextPowerOfTwo", "cudnn_conv_algo_search": "EXHAUSTIVE",
 		"do_copy_in_default_stream": "1", "use_tf32": "1", "enable_cuda_graph": "1", "gpu_mem_limit": "2147483648",
 	}
 	if diff := cmp.Diff(all, o.CUDAOptions()); diff != "" {

@@ -44,6 +44,12 @@ func (p *pinner) Allocate(size int) ([]byte, error) {
 	return memory, err
 }
 
+// pin locks memory that another has mapped, until unpin.
+func (p *pinner) pin(memory []byte) (unpin func()) {
+	p.lock(memory)
+	return func() { p.unlock(memory) }
+}
+
 func (p *pinner) lock(memory []byte) {
 	device.opening.enter()
 	err := p.check(C.weft_cuda_pin(p.cuda, p.device, unsafe.Pointer(unsafe.SliceData(memory)), C.size_t(len(memory))))

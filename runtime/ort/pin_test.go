@@ -36,6 +36,35 @@ func TestPinner(t *testing.T) {
 	}
 }
 
+// Memory that another has mapped, as a worker does, is locked until unpin.
+func TestPinForeignMemory(t *testing.T) {
+	calls := useFakeCUDA(t)
+	p, err := ort.NewPinner(3, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var unpin []func()
+	for _, size := range []int{4096, 100} {
+		memory, err := tensor.SystemMemory{}.Allocate(size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { tensor.SystemMemory{}.Free(memory) })
+		unpin = append(unpin, ort.Pin(p, memory))
+	}
+	if n := calls.count(t, "cudaHostRegister"); n != 2 {
+		t.Errorf("%d pieces of memory locked, want 2", n)
+	}
+	unpin[1]()
+	if n := calls.count(t, "cudaHostUnregister"); n != 1 {
+		t.Errorf("%d unlocked, want 1", n)
+	}
+	unpin[0]()
+	if n := calls.count(t, "cudaHostUnregister"); n != 2 {
+		t.Errorf("%d unlocked, want 2", n)
+	}
+}
+
 func TestPinnerThatFails(t *testing.T) {
 	calls := useFakeCUDA(t)
 	t.Setenv("FAKE_CUDA_FAIL", "cudaHostRegister=2")

@@ -32,6 +32,12 @@ var providerNames = []providerName{
 	{CoreML, "CoreMLExecutionProvider", ""},
 }
 
+// theirName is ONNX Runtime's name for a provider.
+func theirName(provider string) string {
+	at := slices.IndexFunc(providerNames, func(n providerName) bool { return n.ours == provider })
+	return providerNames[at].theirs
+}
+
 // onCUDA reports whether a provider computes on a CUDA device.
 func onCUDA(provider string) bool { return provider == CUDA || provider == TensorRT }
 
@@ -115,13 +121,34 @@ func ofProvider(src *Source, o Options, provider string) (made, error) {
 	}
 	o.CUDAGraphs = m.graphs
 	var err error
-	if m.session, err = create(src, o, provider); err == nil || !m.graphs || blameDevice(provider, err) != nil {
+	m.session, err = create(src, o, provider)
+	if err != nil && m.graphs && blameDevice(provider, err) == nil {
+		m.graphs, m.notes = false, []string{noGraphs(err)}
+		o.CUDAGraphs = false
+		m.session, err = create(src, o, provider)
+	}
+	if err != nil || !onCUDA(provider) {
 		return m, err
 	}
-	m.graphs, m.notes = false, []string{noGraphs(err)}
-	o.CUDAGraphs = false
-	m.session, err = create(src, o, provider)
-	return m, err
+	notes, err := inspect(m.session, o.DeviceID)
+	if err != nil {
+		return made{}, errors.Join(err, destroy(m.session, provider))
+	}
+	m.notes = append(m.notes, notes...)
+	return m, nil
+}
+
+// inspect finds what would show only when a session on a GPU is run: an error says that it cannot be, the notes which
+// part of it runs elsewhere.
+func inspect(session *onnxruntime.DynamicAdvancedSession, device int) (notes []string, err error) {
+	if err := checkGPUCode(device); err != nil {
+		return nil, err
+	}
+	p, err := placementOf(session)
+	if err != nil {
+		return nil, err
+	}
+	return p.notes(), checkCuDNN(p)
 }
 
 // noGraphs is the note of a session that has no CUDA graphs although it was asked to.
@@ -156,14 +183,18 @@ func create(src *Source, o Options, provider string) (*onnxruntime.DynamicAdvanc
 	if onCUDA(provider) {
 		on = o.DeviceID
 	}
-	session, err := keepSignals(on, func() (*onnxruntime.DynamicAdvancedSession, error) {
+	session, err := keepSignals(func() (*onnxruntime.DynamicAdvancedSession, error) {
 		// Here, because a caller that only waits for others to be opened need not keep a capture waiting.
 		device.opening.enter()
 		defer device.opening.leave()
-		if err := appendProvider(options, &o, provider); err != nil {
-			return nil, explain(err)
+		if err := options.AddSessionConfigEntry(recordPlacement, digit(on >= 0)); err != nil {
+			return nil, err
 		}
-		return open()
+		if err := appendProvider(options, &o, provider); err != nil {
+			return nil, askDevice(on, explain(err))
+		}
+		session, err := open()
+		return session, askDevice(on, err)
 	})
 	if d := blameDevice(provider, err); d != nil && d.Kind == engine.DeviceLost {
 		LoseDevice(o.DeviceID, err)

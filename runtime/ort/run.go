@@ -6,6 +6,7 @@ package ort
 import "C"
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,7 +33,8 @@ type frame struct {
 // memory (tensor.Batch.Input). Where the model's declaration determines an output's shape the model writes into the
 // batch directly; other outputs are copied once. An error of ONNX Runtime is an *Error; no output is then valid. The
 // end of ctx stops the run before its next operator, unless the session captures CUDA graphs: then it only keeps the
-// run from being started. On the CPU with one thread, b.DeviceTime is the thread's processor time.
+// run from being started. On a CUDA device a session runs one batch at a time; b.DeviceTime does not count the wait for
+// another, and b.Patience begins after it. On the CPU with one thread, b.DeviceTime is the thread's processor time.
 func (s *Session) Run(ctx context.Context, b *tensor.Batch) (err error) {
 	if err := s.check(b.Inputs); err != nil {
 		return err
@@ -40,6 +42,19 @@ func (s *Session) Run(ctx context.Context, b *tensor.Batch) (err error) {
 	if ctx.Err() != nil {
 		return &engine.Error{Kind: engine.Terminated, Err: context.Cause(ctx)}
 	}
+	if s.thread == nil {
+		return s.runHere(ctx, b)
+	}
+	notRun := s.thread.do(ctx, func() {
+		start := time.Now()
+		err = s.runHere(ctx, b)
+		b.DeviceTime = time.Since(start)
+	})
+	return cmp.Or(notRun, err)
+}
+
+// runHere is Run on the thread that the session runs on.
+func (s *Session) runHere(ctx context.Context, b *tensor.Batch) (err error) {
 	if b.Patience > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, b.Patience, errPatience)
@@ -111,7 +126,7 @@ func (s *Session) attempt(ctx context.Context, b *tensor.Batch) (*graphs, error)
 		}
 	}
 	if s.graphs != nil {
-		again, err := s.graphs.run(b, f)
+		again, err := s.graphs.choose(b, f)
 		switch {
 		case again:
 			err = errAgain
@@ -202,6 +217,9 @@ func (s *Session) call(f *frame) error {
 // take turns a status into an error and releases it, and notes if it says that the session's device is lost.
 func (s *Session) take(status *C.OrtStatus) error {
 	err := take(s.api, status)
+	if onCUDA(s.provider) {
+		err = askDevice(s.options.DeviceID, err)
+	}
 	noteLost(s.options.DeviceID, err)
 	return err
 }

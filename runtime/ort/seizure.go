@@ -1,18 +1,10 @@
 package ort
 
-import (
-	"sync"
-	"time"
-)
+import "time"
 
-// seizure is a capture's hold on the CUDA devices while it has shut out everybody else.
-type seizure struct {
-	on  int // the device that it captures on
-	end func()
-}
-
-// seize shuts the gates for a capture on a device, or returns nil if it cannot until a time, or the device is lost.
-func seize(on int, until time.Time) *seizure {
+// seize shuts everybody else out of the CUDA devices for a capture, until end is called. It returns nil if it cannot
+// until a time.
+func seize(until time.Time) (end func()) {
 	if !device.opening.shut(time.Until(until)) {
 		return nil
 	}
@@ -20,23 +12,8 @@ func seize(on int, until time.Time) *seizure {
 		device.opening.open()
 		return nil
 	}
-	// Once: a capture that hung may end after its device was lost, when the gates may be another's.
-	s := &seizure{on, sync.OnceFunc(func() {
-		device.seized.Store(nil)
+	return func() {
 		device.running.open()
 		device.opening.open()
-	})}
-	device.seized.Store(s)
-	if lostBy(on) != nil { // it may have been lost before there was a seizure to end
-		s.end()
-		return nil
-	}
-	return s
-}
-
-// endSeizure lets everybody in again whom a capture on a device that is lost keeps out: it may hang there for ever.
-func endSeizure(lost int) {
-	if s := device.seized.Load(); s != nil && s.on == lost {
-		s.end()
 	}
 }

@@ -6,6 +6,7 @@ package ort
 import "C"
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -35,6 +36,12 @@ type Session struct {
 	buffers       *pinner   // nil: buffers are not page-locked
 	counts        struct{ replayed, eager, failed atomic.Uint64 }
 	memory        memory
+	// thread runs the session on a CUDA device, where ONNX Runtime must be given one run of a session at a time: it gives
+	// memory that kernels of one run still use to another that goes on at the same time
+	// (https://github.com/microsoft/onnxruntime/issues/32342). It is always the same, since ONNX Runtime keeps a context,
+	// with handles and work space of cuBLAS and cuDNN, for each thread that ever ran the session. nil: runs are on their
+	// callers' threads, side by side.
+	thread *thread
 
 	closed atomic.Bool
 	api    *C.weft_api
@@ -95,6 +102,9 @@ func open(api *C.weft_api, src *Source, o Options) (_ *Session, err error) {
 	// More threads than the calling one would work unseen by its clock; OpenVINO and CoreML have threads of their own.
 	s.threadTime = m.provider == CPU && o.IntraOpThreads <= 1
 	s.options.Providers, s.options.CUDAGraphs = []string{m.provider}, false
+	if onCUDA(m.provider) || m.graphs {
+		s.thread = newThread()
+	}
 	if o.PinBuffers && onCUDA(m.provider) {
 		if s.buffers, err = newPinner(o.DeviceID, o.Log); err != nil {
 			s.notes = append(s.notes, fmt.Sprintf("pin_buffers asked for but not possible: %v", err))
@@ -104,7 +114,11 @@ func open(api *C.weft_api, src *Source, o Options) (_ *Session, err error) {
 		if s.graphs, err = startGraphs(s); err != nil {
 			s.notes = append(s.notes, noGraphs(err))
 			s.counts.failed.Add(1)
-			return s, s.reload()
+			if err := s.reload(); err != nil {
+				s.thread.stop()
+				return nil, err
+			}
+			return s, nil
 		}
 	} else if o.CUDAGraphs && onCUDA(m.provider) {
 		s.counts.failed.Add(1)
@@ -232,7 +246,7 @@ func (s *Session) dropGraphs(failed *graphs) error {
 	if s.graphs != failed || s.closed.Load() {
 		return nil
 	}
-	failed.stop()
+	failed.close()
 	s.graphs = nil
 	return s.reload()
 }
@@ -254,6 +268,14 @@ func (s *Session) Memory() tensor.Allocator {
 	return s.buffers
 }
 
+// Pin page-locks memory for batches that Memory did not give, until unpin is called; nil without Options.PinBuffers.
+func (s *Session) Pin() func(memory []byte) (unpin func()) {
+	if s.buffers == nil {
+		return nil
+	}
+	return s.buffers.pin
+}
+
 // Close unloads the model. Runs in flight are stopped before their next operator and waited for; they fail with an
 // error of the kind engine.Terminated. Later runs fail with engine.ErrClosed. Closing again does nothing.
 func (s *Session) Close() error {
@@ -268,14 +290,25 @@ func (s *Session) Close() error {
 		C.weft_options_terminate(s.api, options)
 	}
 	s.stopping.Unlock()
+	defer release()
+	defer s.source.close()
+	if s.thread == nil {
+		return s.close()
+	}
+	var err error
+	_ = s.thread.do(context.Background(), func() { err = s.close() }) // it was not stopped before
+	s.thread.stop()
+	return err
+}
+
+// close unloads the model on the thread that the session runs on.
+func (s *Session) close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	defer s.source.close()
 	if s.graphs != nil {
-		s.graphs.stop()
+		s.graphs.close()
 		s.graphs = nil
 	}
-	defer release()
 	if s.native == nil {
 		return nil
 	}

@@ -35,7 +35,7 @@ func TestKeepSignals(t *testing.T) {
 	sigaction(t, nil, &before)
 
 	fault := errors.New("no CUDA here")
-	got, err := keepSignals(-1, func() (int, error) {
+	got, err := keepSignals(func() (int, error) {
 		sigaction(t, &kernelAction{handler: 1}, nil) // SIG_IGN
 		return 7, fault
 	})
@@ -49,36 +49,4 @@ func TestKeepSignals(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-caught
-}
-
-// TestOpenThatHangs: a call that hangs on a device that is lost keeps nobody from opening something elsewhere, and its
-// handlers are put back. Nothing more is opened there.
-func TestOpenThatHangs(t *testing.T) {
-	forgetLost(t)
-	var before, after kernelAction
-	sigaction(t, nil, &before)
-	hangs, goOn, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		_, _ = keepSignals(7, func() (int, error) {
-			close(hangs)
-			<-goOn
-			sigaction(t, &kernelAction{handler: 1}, nil) // SIG_IGN
-			return 0, nil
-		})
-	}()
-	<-hangs
-	cause := errors.New("it burns")
-	LoseDevice(7, cause)
-	if got, err := keepSignals(8, func() (int, error) { return 8, nil }); got != 8 || err != nil {
-		t.Errorf("elsewhere: got %v, %v", got, err)
-	}
-	if got, err := keepSignals(7, func() (int, error) { return 7, nil }); got != 0 || !errors.Is(err, cause) {
-		t.Errorf("on the lost device: got %v, %v", got, err)
-	}
-	close(goOn)
-	<-ended
-	if sigaction(t, nil, &after); before != after {
-		t.Fatalf("handler: got %+v, want %+v", after, before)
-	}
 }

@@ -2,7 +2,10 @@
 
 package worker
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // passed are the variables, or their beginnings, that a worker inherits: those that engines, GPU libraries and the
 // dynamic linker read. All others stay here, because some are secrets.
@@ -11,9 +14,16 @@ var passed = []string{
 	"GODEBUG=", "GORACE=", "GOCOVERDIR=", "LANG=", "LC_", "LOCPATH=", "TZ=",
 }
 
-// environment returns the part of the variables that a worker inherits.
+// defaults are the variables of a worker that the server does not have. The last of a name holds.
+var defaults = []string{
+	"GOTRACEBACK=single", // the reason, and the place, are enough
+	// One piece of 4 MiB for each session's cuBLAS, which takes 32 MiB on some GPUs; docs/CUDA.md has the reason.
+	"CUBLAS_WORKSPACE_CONFIG=:4096:1",
+}
+
+// environment returns the variables of a worker: the defaults and what it inherits.
 func environment(all []string) []string {
-	kept := []string{"GOTRACEBACK=single"} // the reason, and the place, are enough
+	kept := slices.Clone(defaults)
 	for _, v := range all {
 		for _, p := range passed {
 			if strings.HasPrefix(v, p) {

@@ -82,6 +82,7 @@ type child struct {
 type held struct {
 	engine.Session
 	inputs, outputs int
+	pin             func(memory []byte) (unpin func())
 }
 
 // handle carries out a message. Openings and closings take their time, in goroutines of their own. It owns the files.
@@ -143,7 +144,7 @@ func (c *child) open(m *message, files []int) {
 	if err == nil {
 		sig := o.Session.Signature()
 		c.mu.Lock()
-		c.sessions[m.ID] = &held{o.Session, len(sig.Inputs), len(sig.Outputs)}
+		c.sessions[m.ID] = &held{o.Session, len(sig.Inputs), len(sig.Outputs), o.Pin}
 		c.mu.Unlock()
 		answer.Opened = &opened{
 			Signature: sig, Device: o.Device, Provider: o.Provider, Notes: o.Notes, Stats: o.Session.Stats(),

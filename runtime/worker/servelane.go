@@ -136,7 +136,7 @@ func (l *servedLane) execute(c *cursor) (err error) {
 	for i := range l.batch.Inputs {
 		in := &l.batch.Inputs[i]
 		id, t, size := c.getTensor(in.Shape)
-		memory, err := l.child.slabs.get(id)
+		memory, err := l.child.slabs.get(id, s.pin)
 		if err != nil {
 			return err
 		}
@@ -151,7 +151,7 @@ func (l *servedLane) execute(c *cursor) (err error) {
 	}
 	for i, r := range l.rooms {
 		id, _ := uint32(c.get()), c.get()
-		memory, err := l.child.slabs.get(id)
+		memory, err := l.child.slabs.get(id, s.pin)
 		if err != nil {
 			return err
 		}
@@ -202,7 +202,7 @@ func (r *room) Allocate(size int) ([]byte, error) {
 	case id == 0 || given < int64(size):
 		return nil, errors.New(c.getText())
 	}
-	memory, err := l.child.slabs.get(id)
+	memory, err := l.child.slabs.get(id, l.of.pin)
 	if err != nil {
 		return nil, err
 	}

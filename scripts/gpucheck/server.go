@@ -36,6 +36,7 @@ type server struct {
 	dir   string // with its log
 	conns []*grpc.ClientConn
 	http  string // HOST:PORT
+	admin string // the same, of AdminService
 	lost  bool   // a row says already that it failed
 }
 
@@ -57,8 +58,8 @@ func (s *suite) serve(ctx context.Context, folder, repository string, do func(*s
 		devices = s.Device + "," + cpu // whose answers the device's are compared with
 	}
 	cmd := exec.CommandContext(ctx, s.Weft, append([]string{
-		"serve", repository, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--admin-listen", "", "--state-dir",
-		"none", "--watch-interval", "0s",
+		"serve", repository, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0",
+		"--state-dir", "none", "--watch-interval", "0s",
 		"--devices", devices, "--onnxruntime-lib", s.ONNXRuntimeLib, "--log-format", "json",
 		"--max-message-bytes", strconv.Itoa(maxMessage),
 	}, flags...)...)
@@ -94,7 +95,7 @@ func (s *suite) serve(ctx context.Context, folder, repository string, do func(*s
 		if !is {
 			return fmt.Errorf("the server ended before it was ready: see %s", log.Name())
 		}
-		v.http = said.HTTP
+		v.http, v.admin = said.HTTP, said.Admin
 		for range connections {
 			conn, err := grpc.NewClient(said.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials()),
 				grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)))
@@ -110,7 +111,7 @@ func (s *suite) serve(ctx context.Context, folder, repository string, do func(*s
 }
 
 // announcement holds what lines of the server's log say of it.
-type announcement struct{ Event, GRPC, HTTP string }
+type announcement struct{ Event, GRPC, HTTP, Admin string }
 
 // follow copies the server's log until its end, and sends the addresses when it is ready. It closes ready.
 func follow(output io.Reader, log io.Writer, ready chan<- announcement) {

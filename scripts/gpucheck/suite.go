@@ -54,6 +54,8 @@ var checks = []check{
 	{"saturation", (*suite).saturation},
 	{"weights", (*suite).weights},
 	{"policy", (*suite).policy},
+	{"lanes", (*suite).lanes},
+	{"loading", (*suite).loading},
 	{"memory", (*suite).memory},
 	{"telemetry", (*suite).telemetry},
 }
