@@ -40,8 +40,8 @@ func errOpening(patience time.Duration) error {
 		"input, which can be exported as their results", patience)
 }
 
-// try opens a model where nothing else is open, and has it tried there. It returns the memory that opening it took, which
-// is free then.
+// try opens a model where nothing else is open, and has it tried there. It returns the memory that opening it took,
+// which is free then.
 func (p *Pool) try(ctx context.Context, from source, try engine.Try) (_ *opened, took taken, err error) {
 	process, err := p.process(ctx)
 	if err != nil {
