@@ -40,9 +40,25 @@ type world struct {
 	listing modelrepo.Listing
 	opening sync.Mutex     // guards engines against loads that are tried again
 	engines map[string]any // by path: *fake, or an error or a func that Open shall return or call
-	changes []*catalog.Snapshot
+	hearing sync.Mutex
+	changes []*catalog.Snapshot // guarded by hearing; that the host published
 	logs    *weftest.Log
 	batches *batches
+}
+
+func (w *world) hear(s *catalog.Snapshot) {
+	w.hearing.Lock()
+	defer w.hearing.Unlock()
+	w.changes = append(w.changes, s)
+}
+
+// published returns what the host published since the last call.
+func (w *world) published() []*catalog.Snapshot {
+	w.hearing.Lock()
+	defer w.hearing.Unlock()
+	all := w.changes
+	w.changes = nil
+	return all
 }
 
 // batches keeps the scheduler's events about executions.
@@ -96,7 +112,7 @@ func newWorldOn(t *testing.T, lanes int, devices []string, change func(*host.Con
 		Open:     w.open,
 		Logger:   slog.New(w.logs),
 		Lanes:    all,
-		OnChange: func(s *catalog.Snapshot) { w.changes = append(w.changes, s) },
+		OnChange: w.hear,
 	}
 	change(&cfg)
 	w.Host = host.New(cfg)

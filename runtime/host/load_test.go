@@ -118,12 +118,13 @@ func TestPublishedWhileLoading(t *testing.T) {
 	if diff := cmp.Diff(map[string]int64{"stable": 1}, w.Snapshot().Model("m").Labels); diff != "" {
 		t.Errorf("labels (-want +got):\n%s", diff)
 	}
-	for i, s := range w.changes {
-		if i > 0 && s.Revision <= w.changes[i-1].Revision {
-			t.Errorf("OnChange heard of revision %d after %d", s.Revision, w.changes[i-1].Revision)
+	all := w.published()
+	for i, s := range all {
+		if i > 0 && s.Revision <= all[i-1].Revision {
+			t.Errorf("OnChange heard of revision %d after %d", s.Revision, all[i-1].Revision)
 		}
 	}
-	if last := w.changes[len(w.changes)-1]; last != w.Snapshot() {
+	if last := all[len(all)-1]; last != w.Snapshot() {
 		t.Error("OnChange did not hear of the newest snapshot")
 	}
 }

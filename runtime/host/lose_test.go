@@ -286,7 +286,7 @@ func TestALostDeviceWithoutAnotherReplica(t *testing.T) {
 			t.Errorf("counted %+v", n)
 		}
 		synctest.Wait()
-		for _, s := range w.changes {
+		for _, s := range w.published() {
 			if v := s.Model("m").Version(1); v.State == catalog.Failed {
 				t.Errorf("it was published as failed: %s", v.Cause)
 			}

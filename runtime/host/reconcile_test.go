@@ -123,14 +123,14 @@ func TestANewVersionIsReadyBeforeTheOldOneGoes(t *testing.T) {
 		w.answers(w.version("m", 1), 3)
 	}), nil)
 	w.choose("m", 2)
-	w.changes = nil
+	w.published()
 	w.reconcile()
 	w.states("m/2 ready")
 	w.answers(w.version("m", 2), 6)
 	if old.Closed() != 1 {
 		t.Errorf("the old version was closed %d times", old.Closed())
 	}
-	for _, s := range w.changes {
+	for _, s := range w.published() {
 		if s.Model("m").Newest() == nil {
 			t.Errorf("a snapshot without a ready version: %v", states(s))
 		}

@@ -157,11 +157,11 @@ func TestAReplacementHasAsManyReplicas(t *testing.T) {
 		w.add("m", 1, m.open, replicated(2))
 		w.load("m")
 		first := w.version("m", 1)
-		w.changes = nil
+		w.published()
 		w.put("m", 1, m.open, "second")
 		w.load("m")
 		synctest.Wait()
-		for _, s := range w.changes {
+		for _, s := range w.published() {
 			if v := s.Model("m").Version(1); v.State != catalog.Ready || len(v.Replicas) != 2 {
 				t.Errorf("it was published as %v with %d replicas", v.State, len(v.Replicas))
 			}
@@ -308,6 +308,7 @@ func TestAutomaticReplicasWithoutRoom(t *testing.T) {
 		v := w.load("m")
 		stop := w.keepAsking(v, 20)
 		time.Sleep(100 * time.Second)
+		synctest.Wait() // the host looks at its load at this moment, too
 		if opened != 2 || w.version("m", 1).Scarce == "" {
 			t.Errorf("opened %d times in 100 s, want 2; scarce %q", opened, w.version("m", 1).Scarce)
 		}
@@ -315,7 +316,7 @@ func TestAutomaticReplicasWithoutRoom(t *testing.T) {
 			t.Errorf("that it cannot be had is logged %d times", n)
 		}
 		shown := false
-		for _, s := range w.changes {
+		for _, s := range w.published() {
 			now := s.Model("m").Version(1).Scarce != ""
 			if shown && !now {
 				t.Error("it is not shown between two attempts, although it is wanted all the time")
