@@ -69,7 +69,9 @@ func hungWorker(t *testing.T, others bool) {
 			_ = syscall.Kill(pid, s) // it may have ended already
 		}
 	}
-	signal(syscall.SIGSTOP) // the process that would be the next one, too
+	// The list may miss a process while another one is started.
+	weftest.Until(t, "the model's process and the next one", func() bool { return len(children(t)) == 2 })
+	signal(syscall.SIGSTOP)
 	answered := make(chan error, 1)
 	go func() {
 		_, err := weftv1.NewPredictionServiceClient(r.conn).Predict(ctx, weftest.Request("m", 1))
