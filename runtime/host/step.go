@@ -35,6 +35,7 @@ func (h *Host) stepLocked(e residency.Event) (rest func()) {
 			later = append(later, func() { _ = h.keepDecision(e.Model, e.After) }) // it is logged
 		case residency.Abandon:
 			r := h.replicas[e.Replica]
+			r.GiveMemory() // at once: the next effect may be a load that needs it
 			later = append(later, r.Abandon, h.memoryFreed)
 		default:
 			h.begin(effect)

@@ -67,12 +67,12 @@ func (r *Replica) Finish(ctx context.Context) (finished bool) {
 	return true
 }
 
-// Abandon gives up the queued requests of a replica on a lost device, and its share of the budget of memory: that does
-// not wait for its session, which may take long to close or never do.
-func (r *Replica) Abandon() {
-	r.shared.Memory.Give(r.memory)
-	r.shared.sched.Expel(r.id)
-}
+// GiveMemory gives up the share of the budget of memory that a replica on a lost device has: that does not wait for its
+// session, which may take long to close or never do.
+func (r *Replica) GiveMemory() { r.shared.Memory.Give(r.memory) }
+
+// Abandon gives up the queued requests of a replica on a lost device.
+func (r *Replica) Abandon() { r.shared.sched.Expel(r.id) }
 
 // tellUnclean logs that something of a version was not closed cleanly, if err says so.
 func (v *Version) tellUnclean(on *fleet.Device, err error) {
