@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -65,12 +66,11 @@ func hungWorker(t *testing.T, others bool) {
 		t.Errorf("a model whose process works: %v", v)
 	}
 	signal := func(s syscall.Signal) {
-		for _, pid := range children(t) {
+		for _, pid := range weftest.Children(os.Getpid()) {
 			_ = syscall.Kill(pid, s) // it may have ended already
 		}
 	}
-	// The list may miss a process while another one is started.
-	weftest.Until(t, "the model's process and the next one", func() bool { return len(children(t)) == 2 })
+	weftest.Until(t, "the model's process and the next one", func() bool { return len(weftest.Children(os.Getpid())) == 2 })
 	signal(syscall.SIGSTOP)
 	answered := make(chan error, 1)
 	go func() {

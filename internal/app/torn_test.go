@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -128,7 +127,7 @@ func TestFilesChangeUnderServedModel(t *testing.T) {
 				}
 				ask(fmt.Sprintf("round %d, %s", round, name), float32(round))
 				if isolation != config.IsolateNone && round%(rounds/5) == 0 {
-					for _, pid := range children(t) {
+					for _, pid := range weftest.Children(os.Getpid()) {
 						_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended already
 					}
 					killed = true
@@ -153,22 +152,4 @@ func TestFilesChangeUnderServedModel(t *testing.T) {
 			}
 		})
 	}
-}
-
-// children lists the processes that this one has started.
-func children(t *testing.T) (pids []int) {
-	t.Helper()
-	all, err := filepath.Glob("/proc/self/task/*/children")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range all {
-		text, _ := os.ReadFile(path) // the thread may have ended
-		for word := range strings.FieldsSeq(string(text)) {
-			if pid, err := strconv.Atoi(word); err == nil {
-				pids = append(pids, pid)
-			}
-		}
-	}
-	return pids
 }

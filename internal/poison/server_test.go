@@ -172,20 +172,8 @@ func (s *server) event(name string) int {
 }
 
 // workers returns the processes that the server has started.
-func (s *server) workers() (pids []int) {
-	names, _ := filepath.Glob("/proc/[0-9]*/stat")
-	for _, name := range names {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			continue // it has ended
-		}
-		_, rest, _ := strings.Cut(string(text), ") ")
-		fields := strings.Fields(rest)
-		if len(fields) > 2 && fields[1] == strconv.Itoa(s.command.Process.Pid) && fields[0] != "Z" {
-			pid, _ := strconv.Atoi(strings.Split(name, "/")[2])
-			pids = append(pids, pid)
-		}
-	}
+func (s *server) workers() []int {
+	pids := weftest.Children(s.command.Process.Pid)
 	slices.Sort(pids)
 	return pids
 }

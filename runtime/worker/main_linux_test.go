@@ -21,8 +21,11 @@ import (
 	"github.com/weftserve/weft/runtime/worker"
 )
 
-// The test binary is its own worker: TestMain serves when it is started as one.
-const serves = "serve-as-a-worker"
+// The test binary is its own worker: TestMain serves when it is started as one, or says nothing.
+const (
+	serves = "serve-as-a-worker"
+	silent = "be-a-silent-worker"
+)
 
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == serves {
@@ -31,6 +34,9 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		return
+	}
+	if len(os.Args) > 1 && os.Args[1] == silent {
+		time.Sleep(time.Hour)
 	}
 	os.Exit(m.Run())
 }

@@ -21,6 +21,8 @@ type Pool struct {
 	cfg      Config
 	log      *slog.Logger
 	patience time.Duration // of first openings; set before the first one
+	stop     context.Context
+	end      context.CancelCauseFunc // of stop
 
 	mu      sync.Mutex
 	closed  bool               // guarded by mu, as is the rest
@@ -42,9 +44,11 @@ var errPoolClosed error = &engine.Error{Kind: engine.Terminated, Err: errors.New
 
 // NewPool returns a pool without workers.
 func NewPool(cfg Config) *Pool {
-	return &Pool{
+	p := &Pool{
 		cfg: cfg, log: cfg.Log, patience: openPatience, workers: map[string]*Worker{}, deaths: map[Death]uint64{},
 	}
+	p.stop, p.end = context.WithCancelCause(context.Background())
+	return p
 }
 
 // process returns a process in which nothing is open.
@@ -83,7 +87,7 @@ func (p *Pool) prepareLocked() *spare {
 		return s
 	}
 	go func() {
-		s.process, s.err = startProcess(context.Background(), p.cfg)
+		s.process, s.err = startProcess(p.stop, p.cfg)
 		close(s.ready)
 		if s.err != nil {
 			return // the next one who wants a process learns it
@@ -232,6 +236,7 @@ func (p *Pool) Close() {
 	s := p.spare
 	p.spare = nil
 	p.mu.Unlock()
+	p.end(errPoolClosed) // a process that is being started is not waited for
 	for _, w := range p.list() {
 		w.end(errPoolClosed, "the server is stopping")
 	}

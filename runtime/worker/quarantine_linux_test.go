@@ -2,16 +2,14 @@ package worker_test
 
 import (
 	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/tensor"
 )
@@ -58,7 +56,7 @@ func TestAKillIsNobodysFault(t *testing.T) {
 			case <-end:
 				return
 			case <-time.After(5 * time.Millisecond):
-				for _, pid := range children(t) {
+				for _, pid := range weftest.Children(os.Getpid()) {
 					_ = unix.Kill(pid, unix.SIGKILL) // it may be gone
 				}
 			}
@@ -72,24 +70,4 @@ func TestAKillIsNobodysFault(t *testing.T) {
 	}
 	close(end)
 	killers.Wait()
-}
-
-// children returns the processes that this one has started.
-func children(t *testing.T) (pids []int) {
-	tasks, err := filepath.Glob("/proc/self/task/*/children")
-	if err != nil {
-		t.Error(err)
-	}
-	for _, task := range tasks {
-		text, err := os.ReadFile(task)
-		if err != nil {
-			continue // the thread has ended
-		}
-		for word := range strings.FieldsSeq(string(text)) {
-			if pid, err := strconv.Atoi(word); err == nil {
-				pids = append(pids, pid)
-			}
-		}
-	}
-	return pids
 }

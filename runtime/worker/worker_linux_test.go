@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -314,4 +315,33 @@ func TestManyDeaths(t *testing.T) {
 	}
 	close(end)
 	callers.Wait()
+}
+
+// TestClosingBesideAStartThatHangs: a process that says nothing does not hold up the end, nor an opening.
+func TestClosingBesideAStartThatHangs(t *testing.T) {
+	p := worker.NewPool(worker.Config{
+		Command: silent, Library: func() (string, error) { return "", nil }, Log: slog.New(slog.DiscardHandler),
+	})
+	opened, closed := make(chan error, 1), make(chan struct{})
+	go func() {
+		_, err := p.Open(t.Context(), "cpu", "", model{}, nil, nil)
+		opened <- err
+	}()
+	weftest.Until(t, "processes that are started", func() bool { return len(weftest.Children(os.Getpid())) == 2 })
+	go func() {
+		p.Close()
+		close(closed)
+	}()
+	for range 2 {
+		select {
+		case err := <-opened:
+			if engine.KindOf(err) != engine.Terminated {
+				t.Errorf("the opening ended with %v", err)
+			}
+		case <-closed:
+			closed = nil
+		case <-time.After(weftest.Patience):
+			t.Fatal("it waits for processes that say nothing")
+		}
+	}
 }
