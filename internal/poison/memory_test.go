@@ -22,7 +22,6 @@ func TestMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes much memory")
 	}
-	together(t)
 	repository := t.TempDir()
 	addModel(t, repository, "rows", "x[N,1]; MatMul(x, ConstantOfShape([1,500000]))", "batching: {max_batch_size: 2}")
 	addModel(t, repository, "whole", "n:i64[a]; ConstantOfShape(n)", "")
@@ -38,7 +37,7 @@ func TestMemory(t *testing.T) {
 		}}
 	}
 	for _, isolation := range []string{"device", "none"} {
-		s := serve(t, repository, "--isolation="+isolation, "--worker-memory=700MiB")
+		s := serve(t, repository, "--isolation="+isolation, "--worker-memory=400MiB")
 		for _, c := range []struct {
 			name   string
 			r      *weftv1.PredictRequest
@@ -46,7 +45,7 @@ func TestMemory(t *testing.T) {
 			reason string
 		}{
 			{"an answer in parts that is too large", rows(10), codes.ResourceExhausted, tooLarge},
-			{"an answer of 400 MB", values("whole", 100_000_000), codes.ResourceExhausted, tooLarge},
+			{"an answer of 100 MB", values("whole", 25_000_000), codes.ResourceExhausted, tooLarge},
 			{"an answer of 40 kB", values("whole", 10_000), codes.OK, ""},
 			{"a run that takes too much", values("sum", 4_000_000_000), codes.ResourceExhausted, exhausted},
 		} {
