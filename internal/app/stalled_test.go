@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -72,6 +73,7 @@ func hungWorker(t *testing.T, others bool) {
 	}
 	weftest.Until(t, "the model's process and the next one", func() bool { return len(weftest.Children(os.Getpid())) == 2 })
 	signal(syscall.SIGSTOP)
+	weftest.Until(t, "the end of what they do", func() bool { return stopped(t, weftest.Children(os.Getpid())) })
 	answered := make(chan error, 1)
 	go func() {
 		_, err := weftv1.NewPredictionServiceClient(r.conn).Predict(ctx, weftest.Request("m", 1))
@@ -122,4 +124,23 @@ func hungWorker(t *testing.T, others bool) {
 		t.Errorf("a model whose process was started again: %v", v)
 	}
 	weftest.Until(t, "the server's health again", func() bool { return health() == "200 ready\nSERVING" })
+}
+
+// stopped reports whether all threads of processes are stopped: on a busy machine some go on for a while after the
+// signal.
+func stopped(t *testing.T, pids []int) bool {
+	t.Helper()
+	for _, pid := range pids {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		if err != nil || len(threads) == 0 {
+			t.Fatalf("the threads of process %d: %v", pid, err)
+		}
+		for _, name := range threads {
+			text, _ := os.ReadFile(name)
+			if _, state, _ := strings.Cut(string(text), ") "); !strings.HasPrefix(state, "T") {
+				return false
+			}
+		}
+	}
+	return true
 }

@@ -46,7 +46,7 @@ type engines struct{}
 
 // model is what tests open. Its one input and its one output are floats.
 type model struct {
-	Opens string // "dies", "fails", "hangs", "looks", "waits": what opening it does
+	Opens string // "dies", "fails", "hangs", "looks", "waits": what opening it does; "stays": closing it hangs
 	Takes int    // MiB of memory that opening it takes, for good
 	Path  string // of an ONNX model
 }
@@ -99,6 +99,9 @@ func (engines) Open(_ context.Context, encoded json.RawMessage, file *os.File,
 	}
 	log.Info("model opened", "event", "test_opened")
 	s := &session{factor: 2, closed: func() { log.Info("model closed", "event", "test_closed") }}
+	if m.Opens == "stays" {
+		s.closed = func() { time.Sleep(time.Hour) }
+	}
 	if file != nil {
 		defer file.Close()
 		var b [5]byte

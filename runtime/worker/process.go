@@ -212,6 +212,23 @@ func (p *process) ask(ctx context.Context, m *message, files ...int) (*message, 
 	return answer, answer.Fault.err()
 }
 
+// closePatience is how long closing a session may take.
+const closePatience = 10 * time.Second
+
+// closeSession closes a session that is open. A process that takes too long for that is ended, so that nobody waits for
+// it for ever.
+func (p *process) closeSession(id uint32) error {
+	late := time.AfterFunc(closePatience, func() {
+		p.kill(fmt.Sprintf("it did not close a session within %v", closePatience))
+	})
+	defer late.Stop()
+	_, err := p.ask(context.Background(), &message{Kind: closeMessage, ID: id})
+	if _, died := errors.AsType[*DeathError](err); died {
+		return nil
+	}
+	return err
+}
+
 // send sends a message, with files. A process that cannot be written to is ended; the error says how it ended.
 func (p *process) send(m *message, files ...int) error {
 	err := p.conn.send(m, files...)

@@ -25,8 +25,11 @@ func openLife(p *process) *life {
 // isOpen reports whether runs can begin.
 func (l *life) isOpen() bool { return isDead(l.opened) && l.broken == nil }
 
-// openIn opens the session in a process.
+// openIn opens the session in a process, within the time that the first opening had.
 func (s *Session) openIn(ctx context.Context, p *process) error {
+	patience := s.worker.pool.patience
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, errOpening(patience))
+	defer cancel()
 	m, err := p.open(ctx, s.id, s.source)
 	if err == nil && m.Opened == nil {
 		err = errors.New("the engine's process did not say what it opened")
@@ -53,7 +56,7 @@ func (w *Worker) reopen(s *Session, l *life) {
 	closed := w.sessions[s.id] == nil
 	w.mu.Unlock()
 	if closed {
-		_, _ = l.process.ask(context.Background(), &message{Kind: closeMessage, ID: s.id})
+		_ = l.process.closeSession(s.id)
 	}
 }
 

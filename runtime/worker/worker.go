@@ -136,11 +136,7 @@ func (w *Worker) closeSession(s *Session) error {
 	if p == nil || !isDead(s.life.Load().opened) {
 		return nil // it is not opened again, or is closed as soon as it is
 	}
-	_, err := p.ask(context.Background(), &message{Kind: closeMessage, ID: s.id})
-	if _, died := errors.AsType[*DeathError](err); died {
-		return nil
-	}
-	return err
+	return p.closeSession(s.id)
 }
 
 // supervise starts a process, and another one when it dies, until the worker is gone.

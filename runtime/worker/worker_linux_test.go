@@ -345,3 +345,35 @@ func TestClosingBesideAStartThatHangs(t *testing.T) {
 		}
 	}
 }
+
+// TestClosingThatHangs: a process that does not close a session is replaced, and the others go on.
+func TestClosingThatHangs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes ten seconds")
+	}
+	p, log := newPool(t)
+	other := open(t, p)
+	stays, err := p.Open(t.Context(), "cpu", "", model{Opens: "stays"}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- stays.Session.Close() }()
+	select {
+	case err := <-closed:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(weftest.Patience):
+		t.Fatal("closing the session does not end")
+	}
+	weftest.Until(t, "the next process", func() bool {
+		got, err := run(t.Context(), other, 3)
+		return err == nil && got[0] == 6
+	})
+	if !slices.ContainsFunc(log.Event("worker_died"), func(r slog.Record) bool {
+		return strings.Contains(weftest.Attr(r, "cause").String(), "did not close a session")
+	}) {
+		t.Error("the log does not say why the process died")
+	}
+}
