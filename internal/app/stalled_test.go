@@ -71,7 +71,9 @@ func hungWorker(t *testing.T, others bool) {
 			_ = syscall.Kill(pid, s) // it may have ended already
 		}
 	}
-	weftest.Until(t, "the model's process and the next one", func() bool { return len(weftest.Children(os.Getpid())) == 2 })
+	weftest.Until(t, "the model's process and the next one", func() bool {
+		return len(weftest.Children(os.Getpid())) == 2
+	})
 	signal(syscall.SIGSTOP)
 	weftest.Until(t, "the end of what they do", func() bool { return stopped(t, weftest.Children(os.Getpid())) })
 	answered := make(chan error, 1)
