@@ -20,8 +20,8 @@ import (
 type Pool struct {
 	cfg      Config
 	log      *slog.Logger
-	patience time.Duration // of first openings; set before the first one
-	stop     context.Context          //nolint:containedctx // the pool's own life: ends when Close begins
+	patience time.Duration           // of first openings; set before the first one
+	stop     context.Context         //nolint:containedctx // the pool's own life: ends when Close begins
 	end      context.CancelCauseFunc // of stop
 
 	mu      sync.Mutex
