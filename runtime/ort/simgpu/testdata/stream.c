@@ -130,7 +130,7 @@ void stream_wait_until(struct stream *s, long count) {
 
 int stream_wait(struct stream *s) {
     int code = begin_exclusive(WAIT);
-    if (code == 0) stream_wait_until(s, stream_count(s));
+    stream_wait_until(s, stream_count(s)); // a lost device, too, has stopped touching the host's memory
     return code ? code : lost();
 }
 
