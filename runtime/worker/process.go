@@ -104,6 +104,7 @@ func startProcess(ctx context.Context, cfg Config) (_ *process, err error) {
 	}
 	if err != nil {
 		p.kill("it did not start")
+		<-p.ended // whoever closes the pool finds no process left
 		return nil, fmt.Errorf("cannot start a worker: %w", err)
 	}
 	p.confined = m.Confined
