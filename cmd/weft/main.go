@@ -19,6 +19,7 @@ type commandLine struct {
 	Check   checkCommand   `cmd:"" help:"Print the settings, how each version is served, and every fault."`
 	Seal    sealCommand    `cmd:"" help:"Write the SHA-256 of each version's files into the repositories."`
 	Sim     simCommand     `cmd:"" help:"Have the scheduler decide a recorded trace again, and report the first difference."`
+	Bench   benchCommand   `cmd:"" help:"Put load on a running server, and measure how it answers."`
 	Replay  replayCommand  `cmd:"" help:"Send recorded requests to another version, and compare the answers."`
 	Rollout rolloutCommand `cmd:"" help:"Show and drive the rollout of a version on a running server."`
 	Worker  workerCommand  `cmd:"" hidden:""`

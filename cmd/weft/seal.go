@@ -11,12 +11,13 @@ import (
 
 // sealCommand is `weft seal`.
 type sealCommand struct {
-	Repositories []string `arg:"" name:"repository" help:"Directories of <model>/<version>/model.onnx."`
+	Paths   []string `arg:"" name:"path" help:"Repositories, or directories of models or versions in one."`
+	Replace bool     `help:"Replace a SHA256SUMS that differs from the files, too."`
 }
 
 // Run writes the digests.
 func (c *sealCommand) Run(s streams) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	return app.Seal(ctx, c.Repositories, s.out)
+	return app.Seal(ctx, c.Paths, c.Replace, s.out)
 }

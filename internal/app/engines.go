@@ -169,7 +169,7 @@ func (e *engines) openONNX(ctx context.Context, v modelrepo.Version, f *modelfil
 		}
 		providers = slices.DeleteFunc(providers, onCUDA)
 	}
-	opened, err := e.openWhere(ctx, v, f, device, alone, onnxModel{sourceOf(v, f), ort.Options{
+	opened, err := e.openWhere(ctx, v, f, device, alone, onnxModel{sourceOf(v, f), on.name, ort.Options{
 		Providers: providers, IntraOpThreads: o.IntraOpThreads, DeviceID: on.id,
 		DeviceMemory: int64(o.DeviceMemoryLimit), ArenaExtend: string(o.ArenaExtendStrategy), TF32: o.TF32,
 		ConvSearch: string(o.ConvAlgoSearch),
@@ -194,10 +194,7 @@ func (e *engines) openONNX(ctx context.Context, v modelrepo.Version, f *modelfil
 		e.log.Warn("model does not run as asked", "event", "model_option_refused",
 			"model", filepath.Base(filepath.Dir(v.Dir)), "version", v.Number, "path", v.Path, "cause", note)
 	}
-	opened.Device, opened.Notes = on.name, notes
-	if !onCUDA(opened.Provider) {
-		opened.Device = cpuDevice
-	}
+	opened.Notes = notes
 	return opened, nil
 }
 

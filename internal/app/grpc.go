@@ -30,8 +30,9 @@ const farewell = time.Second
 
 // grpcPart serves predictions. Its stop refuses new requests, answers those that were accepted, and has all the time
 // there is for the answers to arrive: hurry must see to it that nothing waits for a batch to fill. If it is cut short,
-// abandon must end the queued requests, so that their callers get an answer; running requests have the farewell to end.
-func grpcPart(l net.Listener, s *server.Server, g *grpc.Server, ready *readiness, hurry, abandon func(),
+// abandon must end the queued requests, so that their callers get an answer; running requests have the farewell to end,
+// and then end must end them.
+func grpcPart(l net.Listener, s *server.Server, g *grpc.Server, ready *readiness, hurry, abandon, end func(),
 	log *slog.Logger,
 ) lifecycle.Part {
 	return lifecycle.Part{
@@ -53,7 +54,10 @@ func grpcPart(l net.Listener, s *server.Server, g *grpc.Server, ready *readiness
 				defer cancel()
 				sending = hurry
 			}
-			finished := context.AfterFunc(sending, g.Stop)
+			finished := context.AfterFunc(sending, func() {
+				end()
+				g.Stop()
+			})
 			g.GracefulStop()
 			if !finished() {
 				log.Warn("connections closed with calls open", "event", "connections_cut")

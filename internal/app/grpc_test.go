@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,7 +45,7 @@ func TestStopWithAnIdleStream(t *testing.T) {
 		log := slog.New(slog.NewTextHandler(&text, nil))
 		edge, g, listener := server.New(server.Config{Logger: log}, nil, nil), grpc.NewServer(), bufconn.Listen(1<<16)
 		edge.Register(g)
-		part := grpcPart(listener, edge, g, newReadiness(), func() {}, func() {}, log)
+		part := grpcPart(listener, edge, g, newReadiness(), func() {}, func() {}, func() {}, log)
 		served := make(chan error, 1)
 		go func() { served <- part.Run() }()
 		conn := dialPart(t, listener)
@@ -86,7 +87,7 @@ func TestStopWaitsForAnswersOnTheWay(t *testing.T) {
 		listener := bufconn.Listen(1 << 16)
 		log := slog.New(slog.DiscardHandler)
 		part := grpcPart(listener, server.New(server.Config{Logger: log}, nil, nil), g, newReadiness(), func() {},
-			func() { t.Error("abandoned") }, log)
+			func() { t.Error("abandoned") }, func() { t.Error("ended") }, log)
 		served := make(chan error, 1)
 		go func() { served <- part.Run() }()
 		conn := dialPart(t, listener)
@@ -101,6 +102,41 @@ func TestStopWaitsForAnswersOnTheWay(t *testing.T) {
 		if err := <-answered; err != nil {
 			t.Errorf("the answer on the way: %v", err)
 		}
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+		if err := conn.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestStopEndsRunsThatHang once it was cut short and they had the farewell.
+func TestStopEndsRunsThatHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began, end := make(chan struct{}), make(chan struct{})
+		g := grpc.NewServer(grpc.WaitForHandlers(true),
+			grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error {
+				close(began)
+				<-end
+				return nil
+			}))
+		listener := bufconn.Listen(1 << 16)
+		log := slog.New(slog.DiscardHandler)
+		part := grpcPart(listener, server.New(server.Config{Logger: log}, nil, nil), g, newReadiness(), func() {},
+			func() {}, sync.OnceFunc(func() { close(end) }), log)
+		served := make(chan error, 1)
+		go func() { served <- part.Run() }()
+		conn := dialPart(t, listener)
+		answered := make(chan error, 1)
+		go func() { answered <- conn.Invoke(t.Context(), "/some/Method", &emptypb.Empty{}, &emptypb.Empty{}) }()
+		<-began
+		ctx, cancel := context.WithTimeout(t.Context(), farewell)
+		defer cancel()
+		if err := part.Stop(ctx); err != nil {
+			t.Error(err)
+		}
+		<-answered // it depends on who was faster
 		if err := <-served; err != nil {
 			t.Error(err)
 		}

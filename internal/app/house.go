@@ -66,8 +66,10 @@ func (h *house) drain(ctx context.Context) error {
 	return err
 }
 
-// close ends everything.
+// close ends everything. Once ctx ends, so do the runs that go on in workers.
 func (h *house) close(ctx context.Context) error {
 	defer h.engines.close()
+	unwatch := context.AfterFunc(ctx, h.engines.close)
+	defer unwatch()
 	return errors.Join(h.drain(ctx), h.models.Close(ctx))
 }

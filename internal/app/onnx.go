@@ -18,6 +18,7 @@ import (
 // worker.
 type onnxModel struct {
 	Source  ort.Source
+	Device  string // the GPU's name; "": it is to have none
 	Options ort.Options
 }
 
@@ -48,8 +49,12 @@ func (m onnxModel) open(copied *os.File, log *slog.Logger) (engine.Opened, error
 	if err != nil {
 		return engine.Opened{}, err
 	}
+	device := m.Device
+	if !onCUDA(s.Provider()) {
+		device = cpuDevice
+	}
 	return engine.Opened{
-		Session: s, Provider: s.Provider(), Notes: s.Notes(), Memory: s.Memory(), Pin: s.Pin(),
+		Session: s, Device: device, Provider: s.Provider(), Notes: s.Notes(), Memory: s.Memory(), Pin: s.Pin(),
 	}, nil
 }
 

@@ -116,6 +116,11 @@ func (r *report) versions(l modelrepo.Listing, s *catalog.Snapshot, measured sha
 				r.fault(fmt.Errorf("model %s version %d: %w", v.Model, v.Number, faultOf(v)))
 				continue
 			}
+			if v.RowCrashed != "" {
+				r.fault(fmt.Errorf("model %s version %d: the first made-up row ended its process: %s; a server would serve it "+
+					"request by request, and each request like that row would end the process, too: mend the model, or make "+
+					"sure that no request is like that", v.Model, v.Number, v.RowCrashed))
+			}
 			if len(alike) > 0 && describeVersion(alike[0]) != describeVersion(v) {
 				r.alike(alike, measured)
 				alike = nil

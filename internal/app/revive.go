@@ -63,7 +63,7 @@ func (e *engines) probe(ctx context.Context, on cudaDevice) (err error) {
 	}
 	source := ort.Source{Path: "probe", Model: ort.Extent{Size: int64(len(model))}}
 	opened, err := e.workers.Open(ctx, on.name, "", onnxModel{
-		source, ort.Options{Providers: []string{ort.CUDA}, DeviceID: on.id},
+		source, on.name, ort.Options{Providers: []string{ort.CUDA}, DeviceID: on.id},
 	}, file, nil)
 	if err != nil {
 		return err

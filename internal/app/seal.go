@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/weftserve/weft/runtime/modelfile"
@@ -18,21 +20,38 @@ import (
 // has it for a server.
 const sealQuiet = time.Second
 
-// Seal writes the SHA256SUMS of every version of the repositories that has files, and to out which ones it wrote. It
-// refuses a version whose files change meanwhile. What is wrong with one version keeps no other from being sealed.
-func Seal(ctx context.Context, repositories []string, out io.Writer) error {
+// Seal writes the SHA256SUMS of every version that has files in the paths, which are repositories or directories of
+// models or versions in one, and to out which ones it wrote. It refuses a version whose files change meanwhile, and a
+// list that differs from the files, since these may be damaged; the latter unless it is to replace lists. What is wrong
+// with one version keeps no other from being sealed.
+func Seal(ctx context.Context, paths []string, replace bool, out io.Writer) error {
+	s := sealer{replace: replace, out: out}
+	repositories, err := s.choose(paths)
+	if err != nil {
+		return err
+	}
 	repository, err := modelrepo.Open(repositories...)
 	if err != nil {
 		return err
 	}
 	began := time.Now()
 	before := repository.Scan()
-	faults := append([]error(nil), before.Faults...)
-	sums := map[string][]byte{}
-	for _, v := range filed(&before) {
+	var faults []error
+	if slices.ContainsFunc(repositories, func(path string) bool { return slices.Contains(s.paths, path) }) {
+		faults = append(faults, before.Faults...)
+	}
+	found := s.filed(&before)
+	for _, path := range s.paths {
+		if !slices.ContainsFunc(found, func(v modelrepo.Version) bool { return overlap(v.Dir, path) }) {
+			faults = append(faults, fmt.Errorf("%s has no version to seal; name a repository of <model>/<version>/%s, or a "+
+				"model's or a version's directory in one", path, modelrepo.ModelFile))
+		}
+	}
+	lists := map[string]digestList{}
+	for _, v := range found {
 		err := v.Err
 		if err == nil {
-			sums[v.Dir], err = sumsOf(ctx, v)
+			lists[v.Dir], err = sumsOf(ctx, v)
 		}
 		faults = append(faults, err)
 	}
@@ -42,31 +61,91 @@ func Seal(ctx context.Context, repositories []string, out io.Writer) error {
 		return context.Cause(ctx)
 	}
 	after := repository.Scan()
-	for _, v := range filed(&after) {
-		text := sums[v.Dir]
-		if text == nil {
-			continue // it was refused above, or has come since
-		}
-		path := filepath.Join(v.Dir, modelfile.SumsName)
-		switch now, _ := os.ReadFile(path); {
-		case v.Fingerprint != fingerprintOf(&before, v.Dir):
+	for _, v := range s.filed(&after) {
+		switch list, known := lists[v.Dir]; {
+		case !known || list.text == nil: // it was refused above, or has come since
+		case v.Fingerprint != s.fingerprintOf(&before, v.Dir):
 			faults = append(faults, fmt.Errorf("%s %w; seal it when it is complete", v.Dir, modelfile.ErrChanged))
-		case bytes.Equal(now, text):
-			fmt.Fprintf(out, "%s is up to date\n", path)
 		default:
-			if err := modelfile.WriteSums(v.Dir, text); err != nil {
-				faults = append(faults, err)
-				continue
-			}
-			fmt.Fprintf(out, "%s written, %d files\n", path, bytes.Count(text, []byte("\n")))
+			faults = append(faults, s.write(v.Dir, list))
 		}
 	}
 	return errors.Join(faults...)
 }
 
-// filed returns the versions of a listing that have files. Of a model that cannot be read there is one, with the
-// reason.
-func filed(l *modelrepo.Listing) (all []modelrepo.Version) {
+// sealer is what is to be sealed, and how.
+type sealer struct {
+	paths   []string // absolute
+	replace bool
+	out     io.Writer
+}
+
+// digestList is the SHA256SUMS that a version's files ask for, and in what the one that is there differs from them.
+type digestList struct {
+	text        []byte
+	differences []string
+}
+
+// choose notes the paths, and returns the repositories that they lie in, or are.
+func (s *sealer) choose(paths []string) (repositories []string, err error) {
+	for _, path := range paths {
+		path, err := filepath.Abs(path)
+		if err != nil {
+			return nil, err
+		}
+		repository := path
+		if versions, _ := filepath.Glob(filepath.Join(globbed(path), "[1-9]*", modelrepo.ModelFile)); len(versions) > 0 {
+			repository = filepath.Dir(path)
+		}
+		if _, err := os.Stat(filepath.Join(path, modelrepo.ModelFile)); err == nil {
+			repository = filepath.Dir(filepath.Dir(path))
+		}
+		s.paths = append(s.paths, path)
+		if !slices.Contains(repositories, repository) {
+			repositories = append(repositories, repository)
+		}
+	}
+	return repositories, nil
+}
+
+// globbed returns a path as a pattern that matches nothing else.
+func globbed(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+}
+
+// overlap reports whether one path is the other, or lies in it.
+func overlap(a, b string) bool {
+	return strings.HasPrefix(a+"/", b+"/") || strings.HasPrefix(b+"/", a+"/")
+}
+
+// write writes a version's SHA256SUMS.
+func (s *sealer) write(dir string, list digestList) error {
+	path := filepath.Join(dir, modelfile.SumsName)
+	if now, _ := os.ReadFile(path); bytes.Equal(now, list.text) {
+		fmt.Fprintf(s.out, "%s is up to date\n", path)
+		return nil
+	}
+	if len(list.differences) > 0 && !s.replace {
+		return fmt.Errorf("%s differs from the files, and is left as it is: %s; put the right files there or, if these are "+
+			"the right ones, run `weft seal --replace %s`", path, strings.Join(list.differences, "; "), dir)
+	}
+	if err := modelfile.WriteSums(dir, list.text); err != nil {
+		return err
+	}
+	what := "written"
+	if len(list.differences) > 0 {
+		what = "replaced"
+	}
+	fmt.Fprintf(s.out, "%s %s, %d files\n", path, what, bytes.Count(list.text, []byte("\n")))
+	for _, difference := range list.differences {
+		fmt.Fprintf(s.out, "  before: %s\n", difference)
+	}
+	return nil
+}
+
+// filed returns the versions of a listing that have files and are to be sealed. Of a model that cannot be read there is
+// one, with the reason.
+func (s *sealer) filed(l *modelrepo.Listing) (all []modelrepo.Version) {
 	for _, m := range l.Models {
 		if m.Err != nil {
 			all = append(all, modelrepo.Version{Dir: m.Dir, Err: m.Err})
@@ -77,11 +156,13 @@ func filed(l *modelrepo.Listing) (all []modelrepo.Version) {
 			}
 		}
 	}
-	return all
+	return slices.DeleteFunc(all, func(v modelrepo.Version) bool {
+		return !slices.ContainsFunc(s.paths, func(path string) bool { return overlap(v.Dir, path) })
+	})
 }
 
-func fingerprintOf(l *modelrepo.Listing, dir string) string {
-	for _, v := range filed(l) {
+func (s *sealer) fingerprintOf(l *modelrepo.Listing, dir string) string {
+	for _, v := range s.filed(l) {
 		if v.Dir == dir {
 			return v.Fingerprint
 		}
@@ -89,10 +170,10 @@ func fingerprintOf(l *modelrepo.Listing, dir string) string {
 	return ""
 }
 
-func sumsOf(ctx context.Context, v modelrepo.Version) ([]byte, error) {
+func sumsOf(ctx context.Context, v modelrepo.Version) (digestList, error) {
 	f, err := modelfile.Read(ctx, v.Repository(), v.Dir)
 	if err != nil {
-		return nil, err
+		return digestList{}, err
 	}
-	return f.Sums(), f.Close()
+	return digestList{text: f.Sums(), differences: f.Differences(v.Repository(), v.Dir)}, f.Close()
 }

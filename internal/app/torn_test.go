@@ -77,7 +77,7 @@ func TestFilesChangeUnderServedModel(t *testing.T) {
 				t.Errorf("the digest is %q", digest)
 			}
 			if v := version("unsealed"); v.GetState() != weftv1.VersionState_VERSION_STATE_FAILED ||
-				!strings.Contains(v.GetFailure(), "SHA256SUMS") || v.GetDigest() != "" {
+				!strings.Contains(v.GetFailure(), "SHA256SUMS; write it with `weft seal unsealed/1`") || v.GetDigest() != "" {
 				t.Errorf("a version without digests: %v", v)
 			}
 			killed := false // a process, and nothing was asked since

@@ -30,10 +30,18 @@ var layers = []layer{
 	{
 		"internal/replay",
 		[]string{
-			"proto/gen/...", "internal/config", "internal/record", "runtime/tensor", "server/rollout",
-			"server/shadow", "server/wire",
+			"proto/gen/...", "internal/config", "internal/progress", "internal/record", "runtime/tensor",
+			"server/rollout", "server/shadow", "server/wire",
 		},
 		"it asks a server as any client does, and judges by the rules that the server has",
+	},
+	{
+		"internal/loadgen",
+		[]string{
+			"proto/gen/weft/...", "internal/config", "internal/progress", "runtime/tensor", "server/wire",
+			"sharedsched/arrivals",
+		},
+		"it asks a server as any client does; what it measures it must not be part of",
 	},
 	{
 		"internal/weftest",
@@ -290,6 +298,11 @@ var layers = []layer{
 		"starting and stopping things in order is a leaf",
 	},
 	{
+		"internal/progress",
+		[]string{},
+		"what is shown of a command's progress is text",
+	},
+	{
 		"internal/race",
 		[]string{},
 		"how a test was built is a leaf",
@@ -416,6 +429,7 @@ func TestLayeringComplains(t *testing.T) {
 	tests := []struct{ file, imports, want string }{
 		{"cmd/weft/serve.go", "runtime/host", "is a package"},
 		{"internal/replay/replay.go", "runtime/host", "as any client does"},
+		{"internal/loadgen/runner.go", "sharedsched", "must not be part of"},
 		{"server/server.go", "runtime/host", "behind the interfaces"},
 		{"server/routing/table.go", "sharedsched", "pure arithmetic"},
 		{"sharedsched/core.go", "runtime/tensor", "stands alone"},

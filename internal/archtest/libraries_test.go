@@ -37,7 +37,7 @@ var libraries = []struct {
 		"google.golang.org/grpc",
 		[]string{
 			"server", "server/status", "server/transport", "server/weftapi", "server/servertest", "cmd/...",
-			"internal/app", "internal/replay",
+			"internal/app", "internal/loadgen", "internal/replay",
 			"internal/weftest", "proto/gen/...", "examples/...", "internal/telemetry/...", "scripts/gpucheck",
 		},
 		"everything behind the edge works without an RPC library",

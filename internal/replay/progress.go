@@ -4,71 +4,33 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"os"
 	"sync"
 	"time"
 
+	shown "github.com/weftserve/weft/internal/progress"
 	"github.com/weftserve/weft/internal/record"
 )
 
-// How often progress is shown.
-const (
-	progressOnTerminal = 200 * time.Millisecond
-	progressInLog      = 10 * time.Second
-)
-
-// progress shows how far a replay is: on a terminal in one line that is rewritten, else in a line now and then.
+// progress shows how far a replay is.
 type progress struct {
-	out      io.Writer
-	terminal bool
+	*shown.Line
 
-	mu           sync.Mutex // held while out is written
-	start        time.Time
-	sent         int64   // guarded by mu
-	ended        int64   // guarded by mu
-	failed       int64   // guarded by mu
-	read         int64   // guarded by mu; entries
-	part         float64 // guarded by mu; of the files' bytes that was read
-	before       int64   // guarded by mu; ended when it was shown last
-	beforeAt     time.Time
-	lineIsThere  bool // guarded by mu; on the terminal
-	stop, closed chan struct{}
+	mu       sync.Mutex
+	start    time.Time
+	sent     int64   // guarded by mu
+	ended    int64   // guarded by mu
+	failed   int64   // guarded by mu
+	read     int64   // guarded by mu; entries
+	part     float64 // guarded by mu; of the files' bytes that was read
+	before   int64   // guarded by mu; ended when it was shown last
+	beforeAt time.Time
 }
 
 func newProgress(out io.Writer) *progress {
 	now := time.Now()
-	p := &progress{out: out, start: now, beforeAt: now, stop: make(chan struct{}), closed: make(chan struct{})}
-	every := progressInLog
-	if f, ok := out.(*os.File); ok {
-		if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
-			p.terminal, every = true, progressOnTerminal
-		}
-	}
-	go p.run(every)
+	p := &progress{start: now, beforeAt: now}
+	p.Line = shown.Start(out, "replaying", p.text)
 	return p
-}
-
-func (p *progress) run(every time.Duration) {
-	defer close(p.closed)
-	again := time.NewTicker(every)
-	defer again.Stop()
-	for {
-		select {
-		case <-again.C:
-			p.tell()
-		case <-p.stop:
-			return
-		}
-	}
-}
-
-// close ends it and removes its line from the terminal.
-func (p *progress) close() {
-	close(p.stop)
-	<-p.closed
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.clearLocked()
 }
 
 // reading passes entries on and takes in how far the files were read.
@@ -107,22 +69,8 @@ func (p *progress) done(failed bool) {
 	}
 }
 
-// Write writes something else than progress.
-func (p *progress) Write(text []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.clearLocked()
-	return p.out.Write(text)
-}
-
-func (p *progress) clearLocked() {
-	if p.lineIsThere {
-		fmt.Fprint(p.out, "\r\x1b[K")
-		p.lineIsThere = false
-	}
-}
-
-func (p *progress) tell() {
+// text returns how far it is, with the rate since it was asked last.
+func (p *progress) text() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
@@ -134,10 +82,5 @@ func (p *progress) tell() {
 		left := time.Duration(float64(now.Sub(p.start)) * (1 - whole) / whole)
 		line += fmt.Sprintf(", %.0f %%, about %v left", 100*whole, left.Round(time.Second))
 	}
-	if p.terminal {
-		fmt.Fprintf(p.out, "\r%s\x1b[K", line)
-		p.lineIsThere = true
-	} else {
-		fmt.Fprintln(p.out, "replaying: "+line)
-	}
+	return line
 }

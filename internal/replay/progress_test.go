@@ -37,34 +37,10 @@ func TestReplayProgress(t *testing.T) {
 		if _, err := p.Write([]byte("something else\n")); err != nil {
 			t.Fatal(err)
 		}
-		p.close()
+		p.Close()
 		const want = "replaying: sent 300, failed 30, 30/s, 75 %, about 3s left\n" +
 			"replaying: sent 399, failed 40, 10/s, 100 %, about 0s left\nsomething else\n"
 		if out.String() != want {
-			t.Errorf("%q\nwant %q", out.String(), want)
-		}
-	})
-}
-
-// TestReplayProgressOnATerminal is one line, which makes room for others.
-func TestReplayProgressOnATerminal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
-		p := newProgress(&out)
-		p.terminal = true
-		time.Sleep(time.Second)
-		p.sending()
-		for range 2 {
-			p.tell()
-			time.Sleep(time.Second)
-		}
-		if _, err := p.Write([]byte("something else\n")); err != nil {
-			t.Fatal(err)
-		}
-		p.tell()
-		p.close()
-		const line, clean = "\rsent 1, failed 0, 0/s\x1b[K", "\r\x1b[K"
-		if want := line + line + clean + "something else\n" + line + clean; out.String() != want {
 			t.Errorf("%q\nwant %q", out.String(), want)
 		}
 	})

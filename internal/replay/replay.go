@@ -77,7 +77,7 @@ func (c *Options) replay(ctx context.Context, out, errs io.Writer, to weftv1.Pre
 	}
 	start := time.Now()
 	err = send.run(ctx, inOrder(told.reading(reader, r.entries()), lookAhead, lookAheadBytes))
-	told.close()
+	told.Close()
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,8 @@ func newAccounts(i *observed) *accounts {
 		executed: i.counter("weft_executions_ended_total", "Executions that ended: done, or why they failed."),
 		running:  i.gauge("weft_executions_in_flight", "Executions that run."),
 		reruns: i.counter("weft_execution_reruns_total",
-			"Runs of parts of executions that failed, to answer the requests that can be answered."),
+			"Runs of parts of executions that failed, to answer the requests that can be answered; without those in "+
+				"quarantine."),
 		waits:   i.counter("weft_room_waits_total", "Requests that found the queue full and waited for room."),
 		waited:  i.counter("weft_room_waits_ended_total", "Waits for room in a full queue, by how they ended."),
 		waiting: i.gauge("weft_waiting_for_room", "Requests that wait for room in a full queue, and are not in it."),

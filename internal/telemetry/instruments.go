@@ -19,6 +19,7 @@ type instruments struct {
 	rejected      metric.Int64Counter
 	duration      metric.Float64Histogram
 	audited       metric.Int64Counter
+	crashed       metric.Int64Counter
 }
 
 // Buckets. Policies answer within milliseconds, so that latencies are told apart from a quarter of one on, and take
@@ -35,7 +36,7 @@ var (
 func newInstruments(m metric.Meter) (instruments, error) {
 	var (
 		i    instruments
-		errs [10]error
+		errs [11]error
 	)
 	i.batchCost, errs[0] = m.Float64Histogram("weft_batch_cost_per_flush_ms", milliseconds,
 		metric.WithDescription("Device time of one execution in milliseconds, as measured."))
@@ -60,6 +61,9 @@ func newInstruments(m metric.Meter) (instruments, error) {
 	i.audited, errs[9] = m.Int64Counter("weft_batching_audit_total",
 		metric.WithDescription("Requests that were answered from a batch or in parts, by what became of comparing "+
 			"that with what they give alone."))
+	i.crashed, errs[10] = m.Int64Counter("weft_requests_crashed_total",
+		metric.WithDescription("Requests that failed because they end the engine's process by themselves, those that "+
+			"were not run once more for that included, by how: crash, hang or memory."))
 	return i, errors.Join(errs[:]...)
 }
 

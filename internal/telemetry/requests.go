@@ -2,9 +2,11 @@ package telemetry
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/weftserve/weft/runtime/catalog"
@@ -53,11 +55,34 @@ func (w *watched) Predict(ctx context.Context, call *catalog.Call) error {
 		w.telemetry.queueWait.Record(ctx, call.Outcome.Queue.Seconds(), s.plain.record...)
 	} else if reason := rejection(ctx, err); reason != "" && s.serving {
 		w.telemetry.rejected.Add(ctx, 1, s.reject[reason].add...)
+	} else if how := crash(err); how != "" && !call.Shadow {
+		w.telemetry.crashed.Add(ctx, 1, versionOf(call.Version.Model, call.Version.Number),
+			metric.WithAttributes(attribute.String("cause", how)))
 	}
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {
 		describe(span, call)
 	}
 	return err
+}
+
+// crash returns how a request that failed ends the engine's process: by a crash, hang, or for its memory; "" if it does
+// not.
+func crash(err error) string {
+	failed, is := errors.AsType[*catalog.ModelError](err)
+	if !is || !failed.Crashed {
+		return ""
+	}
+	_, overran := errors.AsType[interface {
+		error
+		Overran()
+	}](failed.Err)
+	switch {
+	case failed.Exceeded > 0:
+		return "memory"
+	case overran:
+		return "hang"
+	}
+	return "crash"
 }
 
 // describe adds an event to the span of the call, which on a stream is that of many requests.

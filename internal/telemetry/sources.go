@@ -12,11 +12,11 @@ import (
 // Recording counts how the requests ended that were to be recorded. It has the fields of record.Stats.
 type Recording struct{ Written, Dropped, Lost, Pending, Bytes, Deleted int64 }
 
-// Resident counts loads, failed loads and unloads of versions, and says how much memory the versions take. It has the
-// fields of host.Counts.
+// Resident counts loads, failed loads and unloads of versions, and how often versions were taken out because they
+// crash, and says how much memory the versions take. It has the fields of host.Counts.
 type Resident struct {
-	Loads, LoadFailures, Unloads uint64
-	MemoryInUse, MemoryBudget    int64 // bytes; a budget of 0 is none
+	Loads, LoadFailures, Unloads, TakenOut uint64
+	MemoryInUse, MemoryBudget              int64 // bytes; a budget of 0 is none
 }
 
 // Sources are the functions that are called when the metrics are read. Each of them may be nil.
@@ -51,6 +51,8 @@ func (t *Telemetry) WatchSources(s Sources) error {
 	loads := i.counter("weft_model_loads_total", "Attempts to load a version of a model, by outcome: ready or failed.")
 	unloads := i.counter("weft_model_unloads_total",
 		"Versions that were unloaded, those that were replaced among them.")
+	takenOut := i.counter("weft_versions_taken_out_total",
+		"Times that a version was taken out because requests end the engine's process again and again.")
 	memory := i.gauge("weft_model_memory_bytes", "Memory that loaded versions take, as estimated.")
 	budget := i.gauge("weft_model_memory_budget_bytes", "Memory that they may take together; 0: no limit.")
 	linesLost := i.counter("weft_shadow_log_lines_lost_total",
@@ -94,6 +96,7 @@ func (t *Telemetry) WatchSources(s Sources) error {
 			o.ObserveInt64(loads, int64(r.Loads), metric.WithAttributes(attribute.String("outcome", "ready")))
 			o.ObserveInt64(loads, int64(r.LoadFailures), metric.WithAttributes(attribute.String("outcome", "failed")))
 			o.ObserveInt64(unloads, int64(r.Unloads))
+			o.ObserveInt64(takenOut, int64(r.TakenOut))
 			o.ObserveInt64(memory, r.MemoryInUse)
 			o.ObserveInt64(budget, r.MemoryBudget)
 		}

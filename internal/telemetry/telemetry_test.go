@@ -22,6 +22,7 @@ import (
 	"github.com/weftserve/weft/gpu"
 	"github.com/weftserve/weft/internal/telemetry"
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/sharedsched"
 )
 
@@ -204,7 +205,7 @@ func exercise(t *testing.T, tel *telemetry.Telemetry, models telemetry.Models, h
 			return telemetry.Recording{Written: 5, Dropped: 1, Lost: 2, Bytes: 1000, Deleted: 3}
 		},
 		Resident: func() telemetry.Resident {
-			return telemetry.Resident{Loads: 4, LoadFailures: 2, Unloads: 1, MemoryInUse: 3000, MemoryBudget: 9000}
+			return telemetry.Resident{Loads: 4, LoadFailures: 2, Unloads: 1, TakenOut: 3, MemoryInUse: 3000, MemoryBudget: 9000}
 		},
 		ShadowLinesLost: func() int64 { return 6 },
 		WorkerMemory:    func() (map[string]int64, int64) { return map[string]int64{"cpu": 5000}, 7000 },
@@ -230,8 +231,20 @@ func exercise(t *testing.T, tel *telemetry.Telemetry, models telemetry.Models, h
 	if err := models.Predict(t.Context(), call); err != nil {
 		t.Fatal(err)
 	}
-	h.err = &sharedsched.Refusal{Reason: sharedsched.RefusedQueueFull}
-	if err := models.Predict(t.Context(), call); !errors.Is(err, h.err) {
+	for _, h.err = range []error{
+		&sharedsched.Refusal{Reason: sharedsched.RefusedQueueFull},
+		&catalog.ModelError{Crashed: true, Signal: "SIGFPE", Err: errors.New("SIGFPE")},
+		&catalog.ModelError{Crashed: true, Exceeded: 1 << 30, Err: errors.New("too much")},
+		&catalog.ModelError{Crashed: true, Err: engine.Overrun(time.Second, errors.New("stopped"))},
+		&catalog.ModelError{Err: errors.New("it only failed")},
+	} {
+		if err := models.Predict(t.Context(), call); !errors.Is(err, h.err) {
+			t.Fatal(err)
+		}
+	}
+	shadow := *call
+	shadow.Shadow, h.err = true, &catalog.ModelError{Crashed: true, Err: errors.New("SIGFPE")}
+	if err := models.Predict(t.Context(), &shadow); !errors.Is(err, h.err) {
 		t.Fatal(err)
 	}
 }
@@ -348,6 +361,9 @@ func TestValues(t *testing.T) {
 		"weft_shadow_agreed_total{model=walker,version=4}":                                       "1",
 		"weft_shadow_difference_ratio{model=walker,version=4}":                                   "1, sum 0.25",
 		"weft_shadow_compute_ratio{model=walker,version=4}":                                      "1, sum 2",
+		"weft_requests_crashed_total{cause=crash,model=walker,version=3}":                        "1",
+		"weft_requests_crashed_total{cause=hang,model=walker,version=3}":                         "1",
+		"weft_requests_crashed_total{cause=memory,model=walker,version=3}":                       "1",
 		"weft_outcomes_total{model=walker,version=3}":                                            "1",
 		"weft_outcomes_not_kept_total{model=walker,reason=too_many_names,version=3}":             "1",
 		"weft_batching_audit_total{model=walker,result=equal,version=3}":                         "1",
@@ -356,6 +372,7 @@ func TestValues(t *testing.T) {
 		"weft_model_loads_total{outcome=ready}":     "4",
 		"weft_model_loads_total{outcome=failed}":    "2",
 		"weft_model_unloads_total{}":                "1",
+		"weft_versions_taken_out_total{}":           "3",
 		"weft_model_memory_bytes{}":                 "3000",
 		"weft_model_memory_budget_bytes{}":          "9000",
 		"weft_shadow_log_lines_lost_total{}":        "6",

@@ -26,12 +26,12 @@ type alone struct {
 func (a *alone) Lost() bool              { return false }
 func (a *alone) Found(execution.Finding) {}
 
-func (a *alone) Patience(int) time.Duration { return 0 }
-func (a *alone) Hangs(int)                  {}
-func (a *alone) Plan() *execution.Plan      { return a.unit.Plan() }
-func (a *alone) Another() Replica           { return nil }
-func (a *alone) Demote(why string)          { a.demoted = append(a.demoted, why) }
-func (a *alone) bare() *tensor.Signature    { return a.unit.Plan().Signature }
+func (a *alone) Patience(int) (usual, most time.Duration) { return 0, 0 }
+func (a *alone) Hangs(int)                                {}
+func (a *alone) Plan() *execution.Plan                    { return a.unit.Plan() }
+func (a *alone) Another() Replica                         { return nil }
+func (a *alone) Demote(why string)                        { a.demoted = append(a.demoted, why) }
+func (a *alone) bare() *tensor.Signature                  { return a.unit.Plan().Signature }
 func (a *alone) job(value float32) *execution.Job {
 	x := weftest.Floats(tensor.Shape{1, 1}, value)
 	return &execution.Job{Unit: a.unit, Rows: 1, Inputs: []tensor.Tensor{x}}

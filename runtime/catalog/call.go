@@ -37,6 +37,13 @@ var ErrNotReady = errors.New("the model version is not ready")
 // ErrDeviceLost says that the device that holds the version failed; nothing is run on it until it is back.
 var ErrDeviceLost = errors.New("the device that holds the model is lost")
 
+// ErrUntried says that nobody knows whether a request crashes the model. The error that wraps it has the cause.
+var ErrUntried = errors.New("the run of this request, and of any others in its batch, ended the engine's process or " +
+	"hung, and there is no other process in which the request can be run by itself")
+
+// ErrNotOpen says that the version could not be opened again in the next process of its engine. That is tried again.
+var ErrNotOpen = errors.New("the model is not open at present, try again later")
+
 // ModelError is a failure of the model itself on this request's input.
 type ModelError struct {
 	Model   string
@@ -53,15 +60,29 @@ type ModelError struct {
 }
 
 func (e *ModelError) Error() string {
+	const less = "send an input for which the model needs less: fewer or smaller rows, or other values"
 	if e.Exceeded > 0 {
 		return fmt.Sprintf("model %q version %d: this input takes more memory than there is for it, also when it runs by "+
-			"itself: %v; send fewer rows or smaller inputs, or raise that", e.Model, e.Version, e.Err)
+			"itself: %v; "+less+", or raise that", e.Model, e.Version, e.Err)
+	}
+	if e.OutOfMemory() {
+		return fmt.Sprintf("model %q version %d: there is not enough memory for this input: %v; "+less, e.Model, e.Version,
+			e.Err)
 	}
 	if e.Crashed {
 		return fmt.Sprintf("model %q version %d: this input crashes the model, or keeps it from ending, also when it runs "+
 			"by itself: %v; do not send it again", e.Model, e.Version, e.Err)
 	}
 	return fmt.Sprintf("model %q version %d failed on this input: %v", e.Model, e.Version, e.Err)
+}
+
+// OutOfMemory reports whether this input takes more memory than there is for it.
+func (e *ModelError) OutOfMemory() bool {
+	full, is := errors.AsType[interface {
+		error
+		RanOutOfMemory() bool
+	}](e.Err)
+	return e.Exceeded > 0 || is && full.RanOutOfMemory()
 }
 
 func (e *ModelError) Unwrap() error { return e.Err }

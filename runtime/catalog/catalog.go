@@ -34,6 +34,10 @@ type Version struct {
 	// Cause says why State is Failed: what was wrong, where, and what to do. Of a version that is Ready it says why its
 	// newer files do not take over. It is for callers, see Public.
 	Cause string
+	// TakenOut: State is Failed although the version could be loaded, because its requests ended the engine's process
+	// again and again. It is loaded again by itself at Again; zero: never.
+	TakenOut bool
+	Again    time.Time
 	// Fault is the whole of Cause, for the keeper of the repository.
 	Fault error
 	// Path is the model file or, for a synthetic model, its version directory.
@@ -48,8 +52,8 @@ type Version struct {
 	Device string
 	// Provider is the execution provider, such as cpu, cuda or synth.
 	Provider string
-	// Live reads the version's counters as they are now; nil unless it is resident. It waits for nothing, and may be
-	// called after the version is gone: then its counters stay as they were.
+	// Live reads the version's counters as they are now; nil unless it is resident or TakenOut. It waits for nothing, and
+	// may be called after the version is gone: then its counters stay as they were.
 	Live func() Live
 	// Weight is its flow's share of the device when that is contended.
 	Weight        float64
@@ -63,6 +67,8 @@ type Version struct {
 	// Scarce says why there are fewer replicas than were asked for, or why it is on another device than its manifest
 	// prefers although it is to move there; "" if neither is so.
 	Scarce string
+	// RowCrashed is how the first made-up row ended the process in which the version was tried; "" if it did not.
+	RowCrashed string
 	// Stalled says why it answers nothing at present, although it is Ready and takes requests, which wait: its runs
 	// hang, or its process is being started again. "" if some replica answers.
 	Stalled string
@@ -104,7 +110,8 @@ type Crashes struct {
 	Proven   uint64
 	ProvenAt time.Time
 	Proof    string
-	// Remembered is how many such requests are refused from now on, without being run.
+	// Remembered is how many such requests are refused from now on, without being run: those from before it was loaded
+	// again from the same files, too.
 	Remembered int
 }
 

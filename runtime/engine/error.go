@@ -26,6 +26,9 @@ const (
 	Crashed
 	// AnswerTooLarge says that the outputs exceed the batch's Most. The run of each request by itself shows whose are.
 	AnswerTooLarge
+	// NotOpen says that the run did not begin, because the model could not be opened again in the engine's process. A
+	// later run may find it open.
+	NotOpen
 )
 
 // Error is an error of a kind. Its text is that of Err.
@@ -39,10 +42,27 @@ func (e *Error) Error() string { return e.Err.Error() }
 // Unwrap returns the error without its kind.
 func (e *Error) Unwrap() error { return e.Err }
 
+// RanOutOfMemory tells those who do not know engines that there was not enough memory.
+func (e *Error) RanOutOfMemory() bool { return e.Kind == OutOfMemory }
+
 // Overrun returns the error of a run that was stopped because it took longer than the batch's patience.
 func Overrun(patience time.Duration, err error) error {
-	return &Error{Crashed, fmt.Errorf("the run did not end within %v and was stopped (%w)", patience, err)}
+	return &Error{Crashed, &overrunError{patience, err}}
 }
+
+type overrunError struct {
+	patience time.Duration
+	err      error
+}
+
+func (e *overrunError) Error() string {
+	return fmt.Sprintf("the run did not end within %v and was stopped (%v)", e.patience, e.err)
+}
+
+func (e *overrunError) Unwrap() error { return e.err }
+
+// Overran tells those who do not know engines that the run took too long.
+func (e *overrunError) Overran() {}
 
 // ReopeningError is the error of a run that did not begin, because the engine's process was started again and the model
 // is not open there yet. Its kind is Terminated.

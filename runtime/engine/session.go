@@ -40,11 +40,12 @@ type Opened struct {
 	Provider string
 	// Notes are remarks for readers of the metadata, such as on a provider that was asked for in vain.
 	Notes []string
-	// Quarantine runs the model in a process where nothing else runs, one batch at a time: an error of the kind Crashed
-	// is then that batch's fault. It has the signature of Session, its own runs and statistics, and is not closed. Nil:
-	// the engine has no process of its own.
+	// Quarantine runs each batch in a process where nothing else runs at that time: an error of the kind Crashed is then
+	// that batch's fault. A run may wait for others, as Waited of its batch says. It has the signature of Session, its
+	// own runs and statistics, and is not closed. Nil: the engine has no process of its own.
 	Quarantine Session
-	// Interrupt has the session's runs stopped as if their patience were over. Nil: they cannot be.
+	// Interrupt has the session's runs stopped as if their patience were over, but for those in Quarantine. Nil: they
+	// cannot be.
 	Interrupt func()
 	// Memory gives the memory of the batches that Run gets. Nil: any outside the Go heap will do.
 	Memory tensor.Allocator

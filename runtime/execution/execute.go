@@ -119,11 +119,16 @@ func (x *execution) run(parts []part, size int) (err error) {
 // compute calls the engine for so many rows.
 func (x *execution) compute(rows int) (err error) {
 	b := x.buf.batch
+	usual, most := x.unit.Owner.Patience(rows)
+	b.DeviceTime, b.Patience, b.Turn, b.Waited = 0, usual, 0, 0
 	if x.session == x.unit.session {
 		x.buf.watch.run(x.unit)
 		defer func() { x.buf.watch.ended(err) }()
+	} else { // in quarantine, where a rare large request is told from one that hangs
+		b.Patience, b.Turn = most, usual
+		began := time.Now()
+		defer func() { x.unit.pace.note(time.Since(began)-b.Waited, err) }()
 	}
-	b.DeviceTime, b.Patience = 0, x.unit.Owner.Patience(rows)
 	defer func() { x.deviceTime += b.DeviceTime }()
 	return x.session.Run(x.ctx, b)
 }

@@ -16,9 +16,19 @@ const (
 
 // pace is how long the runs of a session take, and how many hang. Safe for concurrent use.
 type pace struct {
-	longest atomic.Int64 // nanoseconds, of those that went well
+	longest atomic.Int64 // nanoseconds, of those that went well, in quarantine too
 	hanging atomic.Int32
 }
+
+// note notes how long a run took, and its error.
+func (p *pace) note(took time.Duration, err error) {
+	for longest := p.longest.Load(); err == nil && int64(took) > longest; longest = p.longest.Load() {
+		p.longest.CompareAndSwap(longest, int64(took))
+	}
+}
+
+// Longest returns how long the longest run of the session took that went well; 0: none did.
+func (l *Loaded) Longest() time.Duration { return time.Duration(l.pace.longest.Load()) }
 
 // Hanging returns how many runs of the session hang, those in quarantine aside.
 func (l *Loaded) Hanging() int { return int(l.pace.hanging.Load()) }
@@ -36,7 +46,7 @@ func (w *watch) run(u *Unit) {
 	w.unit.Store(u)
 	w.begin = time.Now()
 	after := firstTime
-	if longest := time.Duration(u.pace.longest.Load()); longest > 0 {
+	if longest := u.Longest(); longest > 0 {
 		after = max(hangTime, hangFactor*longest)
 	}
 	if w.timer == nil {
@@ -48,10 +58,7 @@ func (w *watch) run(u *Unit) {
 
 // ended says how the run ended.
 func (w *watch) ended(err error) {
-	p, took := &w.unit.Load().pace, max(1, int64(time.Since(w.begin)))
-	for longest := p.longest.Load(); err == nil && took > longest; longest = p.longest.Load() {
-		p.longest.CompareAndSwap(longest, took)
-	}
+	w.unit.Load().pace.note(max(1, time.Since(w.begin)), err)
 	if !w.timer.Stop() {
 		w.count(-1) // it may come before the other
 	}

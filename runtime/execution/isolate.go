@@ -23,7 +23,8 @@ type group struct {
 func (x *execution) isolate(err error, parts []part) {
 	runs := 2 * bits.Len(uint(len(parts)-1))
 	end := time.Now().Add(cmp.Or(x.plan.Budget, defaultIsolation))
-	spent := func() bool { return runs == 0 || x.found.Lost != nil || !time.Now().Before(end) }
+	var latest error // of the runs
+	spent := func() bool { return runs == 0 || x.ended(latest) || !time.Now().Before(end) }
 
 	// A group of one in the list has failed alone; a larger one holds a cause.
 	for todo := []group{{parts, err}}; len(todo) > 0; todo = todo[1:] {
@@ -35,7 +36,8 @@ func (x *execution) isolate(err error, parts []part) {
 		middle := (len(g.parts) + 1) / 2
 		left, right := group{g.parts[:middle], g.err}, group{g.parts[middle:], g.err}
 		runs--
-		if left.err = x.again(left.parts); isRowless(left.err) {
+		left.err = x.again(left.parts)
+		if latest = left.err; isRowless(left.err) {
 			x.separate(left.err, left.parts)
 			left.err = nil // none of them is the cause
 		}
@@ -51,7 +53,8 @@ func (x *execution) isolate(err error, parts []part) {
 			continue
 		}
 		runs--
-		if right.err = x.again(right.parts); isRowless(right.err) {
+		right.err = x.again(right.parts)
+		if latest = right.err; isRowless(right.err) {
 			x.separate(right.err, right.parts)
 		} else if right.err != nil {
 			todo = append(todo, right)

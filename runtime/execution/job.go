@@ -47,7 +47,7 @@ func (j *Job) bytes() int {
 }
 
 // Forget makes the job new, to be handed to the scheduler once more. The task must have ended.
-func (j *Job) Forget() { j.pieces = nil }
+func (j *Job) Forget() { j.pieces, j.sent = nil, 0 }
 
 // complete reports whether all rows were answered at once.
 func (j *Job) complete() bool {

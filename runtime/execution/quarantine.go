@@ -1,7 +1,9 @@
 package execution
 
 import (
+	"cmp"
 	"context"
+	"time"
 
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/sharedsched"
@@ -17,9 +19,9 @@ type quarantine struct {
 func (u *Unit) HasQuarantine() bool { return u.quarantine != nil }
 
 // Quarantine executes a job in the engine's quarantine, in executions of at most so many rows, outside of the
-// scheduler: their device has no engine at that moment. An error of the kind engine.Crashed is the job's own fault. The
-// unit must not be closed meanwhile.
-func (u *Unit) Quarantine(ctx context.Context, j *Job, most int) error {
+// scheduler: their device has no engine at that moment. It returns how long the runs took, without the wait for them.
+// An error of the kind engine.Crashed is the job's own fault. The unit must not be closed meanwhile.
+func (u *Unit) Quarantine(ctx context.Context, j *Job, most int) (took time.Duration, err error) {
 	q := u.quarantine
 	buf := q.buffers.take()
 	defer q.buffers.give(buf)
@@ -30,9 +32,11 @@ func (u *Unit) Quarantine(ctx context.Context, j *Job, most int) error {
 		if j.Plan != nil {
 			x.plan = j.Plan
 		}
-		if err := x.run([]part{{&span, j, first, rows}}, x.plan.Padded(rows)); err != nil {
-			return err
+		began := time.Now()
+		if err = x.run([]part{{&span, j, first, rows}}, x.plan.Padded(rows)); err != nil {
+			return took, err
 		}
+		took += cmp.Or(x.deviceTime, time.Since(began)-buf.batch.Waited)
 	}
-	return nil
+	return took, nil
 }

@@ -14,11 +14,8 @@ import (
 // recoverFrom gives every part of a failed run an answer if it can have one, else an error.
 func (x *execution) recoverFrom(err error, parts []part) {
 	switch {
-	case x.found.Lost != nil, engine.KindOf(err) == engine.Terminated:
+	case x.ended(err):
 		x.fail(err, parts, len(parts) > 1)
-	case engine.KindOf(err) == engine.Crashed:
-		// Not even a part that was alone is known to be the cause: something else may have ended the process.
-		x.fail(err, parts, len(parts) > 1 || x.unit.quarantine != nil)
 	case engine.KindOf(err) == engine.OutOfMemory:
 		x.halve(err, parts)
 	case engine.KindOf(err) == engine.AnswerTooLarge:
@@ -30,16 +27,27 @@ func (x *execution) recoverFrom(err error, parts []part) {
 	}
 }
 
+// ended reports whether a run failed so that runs of its parts would show nothing: there is no engine to make them.
+func (x *execution) ended(err error) bool {
+	kind := engine.KindOf(err)
+	return x.found.Lost != nil || kind == engine.Terminated || kind == engine.Crashed || kind == engine.NotOpen
+}
+
 // fail ends parts that get no answer. Together says that they failed in one batch with others, so that none of them is
-// known to be the cause.
+// known to be the cause. Where the engine has a quarantine, only that proves the cause of a crash: something else may
+// have ended the process of a part that ran alone.
 func (x *execution) fail(err error, parts []part, together bool) {
+	crashed := engine.KindOf(err) == engine.Crashed
+	together = together || crashed && x.unit.quarantine != nil
 	failed := &catalog.ModelError{
-		Model: x.unit.Model, Version: x.unit.Version, Crashed: !together && engine.KindOf(err) == engine.Crashed, Err: err,
+		Model: x.unit.Model, Version: x.unit.Version, Crashed: !together && crashed, Err: err,
 	}
 	switch {
 	case x.found.Lost != nil:
 		err = fmt.Errorf("model %q version %d: %w: %w", x.unit.Model, x.unit.Version, catalog.ErrDeviceLost,
 			x.found.Lost)
+	case engine.KindOf(err) == engine.NotOpen:
+		err = fmt.Errorf("model %q version %d: %w: %w", x.unit.Model, x.unit.Version, catalog.ErrNotOpen, err)
 	case together:
 		if x.answered == nil {
 			x.answered = new(atomic.Int32)
@@ -53,8 +61,8 @@ func (x *execution) fail(err error, parts []part, together bool) {
 	}
 }
 
-// UndecidedError ends requests that failed in one batch with others, where it was not found in time which of them is
-// the cause. No caller hears of it: each of them is to be run once more, by itself.
+// UndecidedError ends requests that are not known to be the cause of their failure: it was not found in time which of a
+// batch is, or only the quarantine can prove it. No caller hears of it: each is to be run once more, by itself.
 type UndecidedError struct {
 	*catalog.ModelError
 	answered *atomic.Int32 // requests of the same batch, those included that were run once more

@@ -30,8 +30,9 @@ type Owner interface {
 	// Found is called with the finding of an execution, on the goroutine that executes it and before its jobs end. It
 	// must not wait for an execution.
 	Found(Finding)
-	// Patience returns how long a run of so many rows may take, which is more than it is expected to; 0: any time.
-	Patience(rows int) time.Duration
+	// Patience returns how long a run of so many rows may take while others wait for it, which is more than it is
+	// expected to, and how long one may for which nobody waits; 0: any time.
+	Patience(rows int) (usual, most time.Duration)
 	// Hangs is called with 1 when a run begins to hang, and with -1 when such a run has ended. The second call may come
 	// first. It must not wait for an execution.
 	Hangs(by int)

@@ -23,16 +23,16 @@ var anyBytes = tensor.Signature{
 
 // owner keeps the findings that it hears.
 type owner struct {
-	lost     bool
-	patience time.Duration
-	found    []Finding
-	hangs    atomic.Int32
+	lost        bool
+	usual, most time.Duration // that a run may take
+	found       []Finding
+	hangs       atomic.Int32
 }
 
-func (o *owner) Lost() bool                 { return o.lost }
-func (o *owner) Found(f Finding)            { o.found = append(o.found, f) }
-func (o *owner) Patience(int) time.Duration { return o.patience }
-func (o *owner) Hangs(by int)               { o.hangs.Add(int32(by)) }
+func (o *owner) Lost() bool                               { return o.lost }
+func (o *owner) Found(f Finding)                          { o.found = append(o.found, f) }
+func (o *owner) Patience(int) (usual, most time.Duration) { return o.usual, o.most }
+func (o *owner) Hangs(by int)                             { o.hangs.Add(int32(by)) }
 
 // batched returns a unit whose plan joins up to eight rows.
 func batched(run func(b *tensor.Batch) error) (*Unit, *owner) {

@@ -80,6 +80,10 @@ var ErrLeftBehind = errors.New("is left behind")
 // During runs f, in a goroutine of its own, and returns its error. On a device that is lost, or gets lost meanwhile, f
 // has 5 s left: then its context ends, the error is ErrLeftBehind, wrapped, and late, which may be nil, is called with
 // the error of f if f ever ends.
+//
+// Where models run in processes of their own, f ends soon after that: an opening with its context, a run or a close
+// with the device's process. Where they run in the server's (--isolation none), nothing ends a call that the driver
+// does not return from: without being left behind, it would hold its version, and the memory of that, for ever.
 func (d *Device) During(ctx context.Context, f func(context.Context) error, late func(error)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

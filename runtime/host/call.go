@@ -13,8 +13,9 @@ import (
 
 // Predict runs the call and fills in Results and Outcome, on the replica that is expected to answer first. It returns
 // only when nothing reads call.Inputs any more. The error is a *catalog.ModelError, a *tensor.TooLargeError,
-// catalog.ErrNotReady or catalog.ErrDeviceLost, wrapped, the error that the scheduler ends a task with, or the cause of
-// ctx. ErrNotReady comes before anything was answered: the caller may choose another version from a newer snapshot.
+// catalog.ErrNotReady, catalog.ErrUntried, catalog.ErrNotOpen or catalog.ErrDeviceLost, wrapped, the error that the
+// scheduler ends a task with, or the cause of ctx. ErrNotReady comes before anything was answered: the caller may
+// choose another version from a newer snapshot.
 func (h *Host) Predict(ctx context.Context, call *catalog.Call) error {
 	arrival := time.Now()
 	waited := time.Duration(0) // in queues that it was taken out of
@@ -67,11 +68,6 @@ func (h *Host) resident(v *catalog.Version) *serving.Version {
 // awaitReplica returns nil when there is a replica for a request that was taken out of the queue of a lost device, or
 // why there will be none. It waits while the version is loaded elsewhere, until the limit if there is one.
 func (h *Host) awaitReplica(ctx context.Context, call *catalog.Call, limit time.Time) error {
-	if !limit.IsZero() {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadlineCause(ctx, limit, sharedsched.ErrExpired)
-		defer cancel()
-	}
 	for {
 		h.mu.Lock()
 		changed := h.changesLocked(call.Version.Model)
@@ -87,10 +83,8 @@ func (h *Host) awaitReplica(ctx context.Context, call *catalog.Call, limit time.
 		if v == nil && state != catalog.Loading {
 			return fmt.Errorf("model %q version %d: %w", call.Version.Model, call.Version.Number, catalog.ErrNotReady)
 		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err := h.serving.Await(ctx, changed, limit); err != nil {
+			return err
 		}
 	}
 }

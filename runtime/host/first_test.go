@@ -45,6 +45,9 @@ func TestFirstRowCrashes(t *testing.T) {
 				if v.State != catalog.Ready || v.Batching.Batched != (mode == modelrepo.BatchOn) {
 					t.Errorf("state %v, batched %v: %s", v.State, v.Batching.Batched, v.Batching.Reason)
 				}
+				if v.RowCrashed != "SIGFPE" || strings.Contains(v.Batching.Reason, "batching.mode: on joins them") {
+					t.Errorf("it is said to have crashed by %q: %s", v.RowCrashed, v.Batching.Reason)
+				}
 				if n := v.Signature.Notes; len(n) == 0 || !strings.HasSuffix(n[len(n)-1], "the first one crashed: SIGFPE") {
 					t.Errorf("notes %q", n)
 				}

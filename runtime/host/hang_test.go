@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,6 +16,8 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/host"
+	"github.com/weftserve/weft/runtime/modelfile"
+	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
@@ -104,7 +109,7 @@ func TestOpeningOnADeviceThatHangs(t *testing.T) {
 			w.add("a", 1, m.open, tiny)
 			w.add("b", 1, m.open, tiny)
 			w.Follow(w.listing)
-			time.Sleep(time.Minute)
+			time.Sleep(time.Second) // in a while they would give their places away
 			w.states("a/1 loading", "b/1 loading")
 			w.LoseDevice("gpu", errors.New("the driver says so"))
 			w.add("c", 1, m.open, tiny)
@@ -141,7 +146,7 @@ func TestOpeningBehindOthersThatHang(t *testing.T) {
 			w.add(name, 1, m.open, tiny)
 		}
 		w.Follow(w.listing)
-		time.Sleep(time.Minute)
+		time.Sleep(time.Second)
 		w.LoseDevice("gpu", errors.New("the driver says so"))
 		time.Sleep(6 * time.Second)
 		for _, name := range names {
@@ -238,6 +243,51 @@ func TestATrialOnADeviceThatHangs(t *testing.T) {
 	}
 }
 
+// TestTheCopyBehindATrialThatHangs: a trial that is left behind on a lost device gives up its use of the version's
+// private copy, but not that of the replica elsewhere when it ends after all.
+func TestTheCopyBehindATrialThatHangs(t *testing.T) {
+	dir, err := filepath.Abs("../../examples/models/cartpole")
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var copies []*os.File
+		w, m := newFleetOf(t, time.Millisecond, []string{"gpu", "cpu"}, func(c *host.Config) {
+			c.Read = func(ctx context.Context, _ modelrepo.Version) (*modelfile.Files, error) {
+				files, err := modelfile.Read(ctx, filepath.Dir(dir), filepath.Join(dir, "3"))
+				if err == nil {
+					copies = append(copies, files.Copy())
+				}
+				return files, err
+			}
+		})
+		var runs atomic.Int64
+		w.add("m", 1, m.engine(func(row []float32) error {
+			if runs.Add(1) == 1 {
+				time.Sleep(3 * time.Hour)
+			}
+			return double(row)
+		}), tiny)
+		w.Follow(w.listing)
+		time.Sleep(time.Minute)
+		w.LoseDevice("gpu", errors.New("the driver says so"))
+		time.Sleep(6 * time.Second)
+		w.on("m", 1, "cpu")
+		time.Sleep(4 * time.Hour)
+		if got := m.sessions(); !maps.Equal(got, map[string]int{"cpu": 1}) {
+			t.Errorf("sessions %v, want that of the trial closed", got)
+		}
+		var open []bool
+		for _, file := range copies {
+			_, err := file.Stat()
+			open = append(open, err == nil)
+		}
+		if !slices.Equal(open, []bool{false, true}) {
+			t.Errorf("copies that are open: %v, want the second of two", open)
+		}
+	})
+}
+
 // TestTheEndWithARunThatHangs: Close says that it leaves one behind on a lost device, and does not wait for it.
 func TestTheEndWithARunThatHangs(t *testing.T) {
 	for _, before := range []time.Duration{0, time.Minute} { // the loss is known
@@ -295,6 +345,33 @@ func TestAHurriedHang(t *testing.T) {
 		err := wait()[0]
 		if e, is := errors.AsType[*catalog.ModelError](err); !is || !e.Crashed || time.Since(begin) != time.Second {
 			t.Errorf("after %v: %v", time.Since(begin), err)
+		}
+	})
+}
+
+// TestAHurriedQuarantine: a run there may take as long as ever, since its early end would prove nothing.
+func TestAHurriedQuarantine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, quarantine := crashing()
+		run, runQuarantined, tries := f.Answer, quarantine.Answer, 0
+		f.Answer = func(b *tensor.Batch) error {
+			time.Sleep(time.Millisecond)
+			return run(b)
+		}
+		quarantine.Answer = func(b *tensor.Batch) error {
+			tries++
+			if b.Patience != time.Minute {
+				t.Errorf("it may take %v", b.Patience)
+			}
+			return runQuarantined(b)
+		}
+		w := newWorldOf(t, 1, func(c *host.Config) { c.RunTimeout = time.Minute })
+		w.add("m", 1, f, trusted)
+		v := w.load("m")
+		answered(t, w, v, 1)
+		w.Hurry()
+		if err := w.Predict(t.Context(), ask(v, 1, suspect)); err != nil || tries != 1 {
+			t.Errorf("%v after %d runs in quarantine", err, tries)
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -412,4 +413,52 @@ func TestSlowProofsHoldUpNoOther(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestOpeningsAndProofsThatHangHoldUpNoOther: they go on, and others are opened and proven next to them.
+func TestOpeningsAndProofsThatHangHoldUpNoOther(t *testing.T) {
+	for hanging, change := range map[string]func(f *fake, goOn chan struct{}) any{
+		"openings": func(f *fake, goOn chan struct{}) any {
+			return func(context.Context) (engine.Opened, error) {
+				<-goOn
+				o := f.Open()
+				o.Device = "dev"
+				return o, nil
+			}
+		},
+		"proofs": func(f *fake, goOn chan struct{}) any {
+			run := f.Answer
+			f.Answer = func(b *tensor.Batch) error {
+				<-goOn
+				return run(b)
+			}
+			return f
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			const many = 8 // as many as are opened or proven at once
+			w := newWorld(t, many+1)
+			goOn := make(chan struct{})
+			for i := range many {
+				w.add(fmt.Sprint("hangs", i), 1, change(times(1), goOn), nil)
+			}
+			w.Follow(w.listing)
+			synctest.Wait()
+			w.add("quick", 1, times(1), nil)
+			w.Follow(w.listing)
+			time.Sleep(2 * time.Minute)
+			if s := w.version("quick", 1).State; s != catalog.Ready {
+				t.Errorf("while %d %s hang another version is %v", many, hanging, s)
+			}
+			close(goOn)
+			if err := w.Settled(t.Context()); err != nil {
+				t.Error(err)
+			}
+			for i := range many {
+				if s := w.version(fmt.Sprint("hangs", i), 1).State; s != catalog.Ready {
+					t.Errorf("one of the %s that hung ended, and its version is %v", hanging, s)
+				}
+			}
+		})
+	}
 }

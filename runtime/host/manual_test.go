@@ -48,6 +48,7 @@ func (m *manual) Expel(sharedsched.VersionID)                                {}
 func (m *manual) Inherit(_, _ sharedsched.VersionID, moved bool)             { m.moved = append(m.moved, moved) }
 func (m *manual) RemoveVersion(context.Context, sharedsched.VersionID) error { return nil }
 func (m *manual) RenewDevice(string) error                                   { return nil }
+func (m *manual) Abandoned() <-chan struct{}                                 { return nil }
 
 func (m *manual) Do(_ context.Context, v sharedsched.VersionID, t *sharedsched.Task) (sharedsched.Outcome, error) {
 	if t.Alone {

@@ -114,10 +114,13 @@ func (h *Host) show(next *published, m *residency.Model, v *residency.Version, b
 	r := v.Resident
 	if r == nil {
 		if last := before.public; before.of == v && v.State == residency.Failed && last.Signature != nil {
-			lost := *last // it is shown as it was before its devices were lost
-			lost.State, lost.Cause, lost.Fault, lost.Replicas, lost.Live = public.State, public.Cause, public.Fault,
-				nil, nil
-			f.public = &lost
+			out := *last // it is shown as it was before its devices were lost, or before it was taken out
+			out.State, out.Cause, out.Fault, out.Replicas, out.Live = public.State, public.Cause, public.Fault, nil, nil
+			if out.Again, out.TakenOut = v.TakenOut(); out.TakenOut && last.Live != nil {
+				final := last.Live() // its sessions and buffers are not kept for that
+				out.Live = func() catalog.Live { return final }
+			}
+			f.public = &out
 			return f
 		}
 		if v.Of.Manifest != nil {

@@ -233,6 +233,30 @@ func TestFilesReplacedUnderTheSameNumber(t *testing.T) {
 	}
 }
 
+// TestFilesRemovedUnderAServingVersion: it goes on, and its fault is shown until the files are back.
+func TestFilesRemovedUnderAServingVersion(t *testing.T) {
+	w := newWorld(t, 1)
+	w.add("m", 1, times(1), nil)
+	w.add("m", 2, times(2), nil)
+	w.reconcile()
+	whole := slices.Clone(w.listing.Models[0].Versions)
+	w.change("m", func(m *modelrepo.Model) {
+		m.Versions[1].Err = errors.New("/models/m/2/model.onnx does not exist")
+		m.Selected = m.Versions[:1]
+	})
+	w.reconcile()
+	if v := w.version("m", 2); v.State != catalog.Ready || !strings.Contains(v.Cause, "goes on as it was: ") ||
+		!strings.HasSuffix(v.Cause, "m/2/model.onnx does not exist") {
+		t.Errorf("%v, cause %q", v.State, v.Cause)
+	}
+	w.answers(w.version("m", 2), 6)
+	w.change("m", func(m *modelrepo.Model) { m.Versions, m.Selected = whole, whole })
+	w.reconcile()
+	if v := w.version("m", 2); v.State != catalog.Ready || v.Cause != "" {
+		t.Errorf("with the files back: %v, cause %q", v.State, v.Cause)
+	}
+}
+
 // TestFilesBeingCopiedChangeNothing: the serving version goes on, and nothing is loaded in its stead.
 func TestFilesBeingCopiedChangeNothing(t *testing.T) {
 	w := newWorld(t, 1)

@@ -14,6 +14,41 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
+// TestManyWaitForAModel that is opened again, more than its queue has room for: none of them is refused.
+func TestManyWaitForAModel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		f := perRow(1, double)
+		run, opened := f.Answer, make(chan struct{})
+		var down atomic.Bool
+		f.Answer = func(b *tensor.Batch) error {
+			select {
+			case <-opened:
+			default:
+				if down.Load() {
+					return &engine.Error{Kind: engine.Terminated, Err: &engine.ReopeningError{Done: opened}}
+				}
+			}
+			time.Sleep(time.Millisecond)
+			return run(b)
+		}
+		w.add("m", 1, f, func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize, m.Batching.MaxQueue = 2, 2 })
+		v := w.load("m")
+		down.Store(true)
+		calls := oneRowCalls(12)
+		for _, c := range calls {
+			c.Version = v
+		}
+		wait := asked(t, w, calls)
+		close(opened)
+		for i, err := range wait() {
+			if err != nil {
+				t.Errorf("request %d: %v", i, err)
+			}
+		}
+	})
+}
+
 // TestAModelThatIsOpenedAgain: its requests wait for it, within their limits, those too of which some rows were
 // answered before; other models of the device are answered meanwhile.
 func TestAModelThatIsOpenedAgain(t *testing.T) {

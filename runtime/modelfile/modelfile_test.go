@@ -219,7 +219,7 @@ func TestSums(t *testing.T) {
 		"m/1/model.onnx": graph("w.bin", `a\b`, " c"), "m/1/w.bin": weights, `m/1/a\b`: weights, "m/1/ c": weights,
 	})
 	if _, err := modelfile.Load(ctx, repository, dir, true); !errors.Is(err, modelfile.ErrDigest) ||
-		!strings.Contains(err.Error(), "weft seal "+repository) {
+		!strings.Contains(err.Error(), "`weft seal "+dir+"`") {
 		t.Errorf("without %s: %v", modelfile.SumsName, err)
 	}
 	load := func() error {

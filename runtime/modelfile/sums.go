@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -44,23 +46,48 @@ func (f *Files) verify(repository, dir string, required bool) error {
 		return nil
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%s: %w: --require-digests is set, and there is no %s; write it with `weft seal %s`", dir,
-			ErrDigest, SumsName, repository)
+			ErrDigest, SumsName, dir)
 	case err != nil:
-		return fmt.Errorf("%s: %w", path, err)
+		return fmt.Errorf("%s: %w; put the right list there, or write one of these files with `weft seal --replace %s`", path,
+			err, dir)
 	}
 	for _, file := range f.List {
 		want, is := listed[file.Name]
 		switch {
 		case !is:
-			return fmt.Errorf("%s: %w: %s does not list it; if it belongs to the model, run `weft seal %s`",
-				filepath.Join(dir, file.Name), ErrDigest, path, repository)
+			return fmt.Errorf("%s: %w: %s does not list it; if it belongs to the model, run `weft seal --replace %s`",
+				filepath.Join(dir, file.Name), ErrDigest, path, dir)
 		case want != file.SHA256:
 			return fmt.Errorf("%s: %w: it has the SHA-256 %x, and %s lists %x; put the right file there, or, if this is "+
-				"the right one, run `weft seal %s`", filepath.Join(dir, file.Name), ErrDigest, file.SHA256, path, want,
-				repository)
+				"the right one, run `weft seal --replace %s`", filepath.Join(dir, file.Name), ErrDigest, file.SHA256, path,
+				want, dir)
 		}
 	}
 	return nil
+}
+
+// Differences says in what a version's SHA256SUMS differs from its files: nothing if there is none.
+func (f *Files) Differences(repository, dir string) (all []string) {
+	listed, err := readSums(repository, dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, file := range f.List {
+		switch want, is := listed[file.Name]; {
+		case !is:
+			all = append(all, file.Name+" is not listed")
+		case want != file.SHA256:
+			all = append(all, fmt.Sprintf("%s has the SHA-256 %x, and %x is listed", file.Name, file.SHA256, want))
+		}
+		delete(listed, file.Name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(listed)) {
+		all = append(all, name+" is listed, and is no file of the model")
+	}
+	return all
 }
 
 // readSums reads a version's SHA256SUMS, by name. The error is fs.ErrNotExist, wrapped, if there is none.

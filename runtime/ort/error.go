@@ -54,7 +54,7 @@ const overLimit = "smaller than requested bytes"
 
 // outOfMemory is how an arena, the system, and NVIDIA's libraries say it.
 var outOfMemory = []string{
-	"Failed to allocate memory", overLimit, "out of memory", "std::bad_alloc",
+	"Failed to allocate memory", "Tensor storage size overflowed", overLimit, "out of memory", "std::bad_alloc",
 	"CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED", "DEVICE_ALLOCATION_FAILED", "CUFFT_ALLOC_FAILED",
 }
 

@@ -18,6 +18,8 @@ func TestErrorKinds(t *testing.T) {
 		"CUDA failure 2: out of memory ; GPU=0":                                                    memory,
 		"CUDA failure 1: invalid argument ; GPU=0":                                                 none,
 		"Failed to allocate memory for requested buffer of size 4503599627370496":                  memory,
+		"OutputMLValue(int, const TensorShape&) [ONNXRuntimeError] : 1 : FAIL : Calculation for Tensor storage size " +
+			"overflowed": memory,
 		"Non-zero status code returned while running Conv node. BFCArena::AllocateRawInternal Available memory of " +
 			"19968 is smaller than requested bytes of 1572864": memory,
 		"CUBLAS failure 3: CUBLAS_STATUS_ALLOC_FAILED ; GPU=0 ; hostname=h":                  memory,

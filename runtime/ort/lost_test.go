@@ -1,12 +1,14 @@
 package ort_test
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/weftserve/weft/internal/onnxgraph"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/ort"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -32,6 +34,18 @@ func TestNoteLost(t *testing.T) {
 	ort.LoseDevice(0, errors.New("and again"))
 	if cause := ort.LostBy(0); cause == nil || cause.Error() != "the driver says so" || ort.LostBy(1) != nil {
 		t.Errorf("device 0 is lost by %v, device 1 by %v", cause, ort.LostBy(1))
+	}
+}
+
+// A model on the processor has no device to lose, whatever it calls its nodes.
+func TestTextsOnTheProcessor(t *testing.T) {
+	const text = "CUDA failure 700"
+	g := onnxgraph.New("named").Input("i", onnxgraph.Int64, "n").Output("y", onnxgraph.Float, "n")
+	g.InitFloats("table", []int64{3}, 10, 20, 30).Node("GatherElements", []string{"table", "i"}, []string{"y"})
+	s := openGraph(t, bytes.Replace(g.Marshal(), []byte("GatherElements_0"), []byte(text), 1))
+	err := s.Run(t.Context(), batchOf(t, s, int64s(tensor.Shape{1}, 9)))
+	if engine.KindOf(err) != engine.ModelFailed || !strings.Contains(err.Error(), text) || ort.LostBy(0) != nil {
+		t.Errorf("%v, of kind %d; lost by %v", err, engine.KindOf(err), ort.LostBy(0))
 	}
 }
 

@@ -214,11 +214,14 @@ func (s *Session) call(f *frame) error {
 	return s.take(C.weft_run(s.native.c, f.options, &f.values[0], f.firstDim()))
 }
 
-// take turns a status into an error and releases it, and notes if it says that the session's device is lost.
+// take turns a status into an error and releases it, and notes if it says that the session's device is lost. Without a
+// GPU nothing can be lost, whatever the text says: it has names that the model chose.
 func (s *Session) take(status *C.OrtStatus) error {
 	err := take(s.api, status)
 	if onCUDA(s.provider) {
 		err = askDevice(s.options.DeviceID, err)
+	} else if s.provider != graphDevice.provider && engine.KindOf(err) == engine.DeviceLost {
+		return &engine.Error{Kind: engine.ModelFailed, Err: err}
 	}
 	noteLost(s.options.DeviceID, err)
 	return err

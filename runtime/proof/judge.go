@@ -36,7 +36,9 @@ func (t *trial) judge(ctx context.Context) (v Verdict, base *baseline, err error
 	case t.batching.Mode == modelrepo.BatchOn:
 		v, err = t.trusted(ctx, base)
 		return v, base, err
-	case shows != "" && (!t.graph.Proven || crashed): // a batch of requests that crash takes innocent ones along
+	case crashed: // a batch of requests that crash takes innocent ones along
+		return t.unproven("%s", shows), base, nil
+	case shows != "" && !t.graph.Proven:
 		return t.undecided("%s", shows), base, nil
 	case dear:
 		v, err = t.rowByRow(ctx, base)

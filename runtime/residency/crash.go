@@ -1,6 +1,7 @@
 package residency
 
 import (
+	"errors"
 	"slices"
 	"time"
 )
@@ -40,5 +41,31 @@ func (m *Machine) crashed(e Crashed) {
 	v.crashes.times++
 	v.crashes.at = m.now
 	v.failure = &failure{of: r.Of, attempts: v.crashes.times - 1}
-	m.failed(model, v, Loaded{Load: Load{Of: r.Of}, Err: e.Cause})
+	m.takenOut++
+	m.failed(model, v, Loaded{Load: Load{Of: r.Of}, Err: &takenOutError{e.Cause}})
+}
+
+// TakenOut returns how often a version was taken out because it crashes.
+func (m *Machine) TakenOut() uint64 { return m.takenOut }
+
+// takenOutError is why a version that was loaded is out.
+type takenOutError struct{ cause error }
+
+func (e *takenOutError) Error() string { return "it was taken out: " + e.cause.Error() }
+
+func (e *takenOutError) Unwrap() error { return e.cause }
+
+// takenOut reports whether the failure is that of a version that was taken out.
+func (f *failure) takenOut() bool {
+	_, is := errors.AsType[*takenOutError](f.cause)
+	return is
+}
+
+// TakenOut reports whether the version was taken out because it crashes, and when it is loaded again by itself; zero:
+// never.
+func (v *Version) TakenOut() (again time.Time, is bool) {
+	if v.State != Failed || v.failure == nil || !v.failure.takenOut() {
+		return time.Time{}, false
+	}
+	return v.failure.again, true
 }

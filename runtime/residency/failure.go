@@ -20,6 +20,9 @@ type failure struct {
 	again    time.Time // when that is by itself; zero: never
 }
 
+// goesOn begins the cause of a version that serves.
+const goesOn = "what lies under its number now cannot be loaded, so that it goes on as it was: "
+
 const (
 	firstRetry = time.Second
 	lastRetry  = 5 * time.Minute
@@ -47,14 +50,14 @@ func (m *Machine) failed(model *Model, v *Version, e Loaded) {
 	v.failure = f
 	hidden := e.Of.Hide(e.Err)
 	text := hidden.Text
-	attrs := []any{
-		"event", "version_failed", "model", model.Name, "version", v.Number, "path", e.Of.Path(), "cause", e.Err,
-	}
+	attrs := []any{"model", model.Name, "version", v.Number, "path", e.Of.Path(), "cause", e.Err}
 	if !m.config.TryOnce && !m.closing {
 		wait := m.backoff(f.attempts)
 		f.again = m.now.Add(wait)
 		m.emit(WakeAt{model.Name, f.again})
-		if f.attempts > 1 {
+		if f.takenOut() {
+			text = fmt.Sprintf("%s; it is loaded again after %v", text, wait.Round(100*time.Millisecond))
+		} else if f.attempts > 1 {
 			text = fmt.Sprintf("%s (attempt %d, next in %v)", text, f.attempts, wait.Round(100*time.Millisecond))
 		}
 		attrs = append(attrs, "attempt", f.attempts, "next_in", wait.Round(time.Millisecond))
@@ -62,14 +65,17 @@ func (m *Machine) failed(model *Model, v *Version, e Loaded) {
 	v.State = Failed
 	if v.Resident != nil {
 		v.State = Ready
-		text = "what lies under its number now cannot be loaded, so that it goes on as it was: " + text
+		text = goesOn + text
 	}
 	v.Cause = &catalog.Hidden{Err: hidden, Text: text}
-	level := slog.LevelError
-	if e.Interrupted {
-		level = slog.LevelInfo
+	switch {
+	case f.takenOut():
+		m.log(Log{slog.LevelError, "version taken out", append([]any{"event", "version_taken_out"}, attrs...)})
+	case e.Interrupted:
+		m.log(Log{slog.LevelInfo, "version cannot be loaded", append([]any{"event", "version_failed"}, attrs...)})
+	default:
+		m.log(Log{slog.LevelError, "version cannot be loaded", append([]any{"event", "version_failed"}, attrs...)})
 	}
-	m.log(Log{level, "version cannot be loaded", attrs})
 	m.touch(model, v)
 	if f.short() {
 		m.short[model.Name] = true

@@ -61,8 +61,11 @@ func (m *Machine) adopt(model *Model, l *ListedModel) {
 	model.Decided, overruled = model.Decided.Follow(said, m.now.UTC())
 	model.Kept = model.Kept || overruled && known
 	for _, found := range model.listed.Versions {
-		if v := model.Versions[found.Number]; found.Err != nil && (v == nil || v.State == Failed) {
+		switch v := model.Versions[found.Number]; {
+		case found.Err != nil && (v == nil || v.State == Failed):
 			model.showFault(found.Number)
+		case v != nil && v.State == Ready:
+			v.noteFault(&found, l)
 		}
 	}
 	for _, c := range model.wanted() {
@@ -72,6 +75,22 @@ func (m *Machine) adopt(model *Model, l *ListedModel) {
 	}
 	if overruled && known {
 		m.emit(Keep{model.Name, model.Decided})
+	}
+}
+
+// noteFault notes that a version which serves cannot be loaded as it lies in the repository now, or can be again.
+func (v *Version) noteFault(found *modelrepo.Version, l *ListedModel) {
+	known := v.failure != nil && v.failure.of.Version.Err != nil
+	switch {
+	case errors.Is(found.Err, modelrepo.ErrCopying): // that passes
+	case found.Err != nil && !(known && v.failure.cause.Error() == found.Err.Error()):
+		v.failure = &failure{of: Candidate{Model: l.Name, Version: *found, Manifest: &l.Manifest}, cause: found.Err}
+		v.Cause = Hide(found.Err, l.Dir)
+		v.Cause.Text = goesOn + v.Cause.Text
+		v.touch()
+	case found.Err == nil && known:
+		v.failure, v.Cause = nil, nil
+		v.touch()
 	}
 }
 

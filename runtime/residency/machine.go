@@ -21,6 +21,7 @@ type Machine struct {
 	reported map[string]string // the faults in the latest listing, by path
 	short    map[string]bool   // models of which a version may have failed for want of memory
 	loads    int64             // counts residents
+	takenOut uint64            // counts versions that were taken out because they crash
 	closing  bool
 
 	// The results of the present step.

@@ -38,8 +38,8 @@ func LimitOf(call *catalog.Call, arrival time.Time) time.Time {
 
 // Predict makes the replica answer the call, which may have waited since its arrival.
 func (r *Replica) Predict(ctx context.Context, call *catalog.Call, arrival time.Time) (err error) {
-	if cause := r.killers.find(call.Inputs); cause != nil {
-		return r.crash(cause)
+	if err := r.awaitVerdict(ctx, call, arrival); err != nil {
+		return err
 	}
 	j := &execution.Job{
 		Unit: r.unit, Inputs: call.Inputs, Rows: max(1, call.Rows), Wanted: call.Wanted,
@@ -49,10 +49,7 @@ func (r *Replica) Predict(ctx context.Context, call *catalog.Call, arrival time.
 		j.Plan = r.unjoined() // there is no row to pad or to fill up with
 	}
 	if call.Outcome, err = r.submit(ctx, j); err != nil {
-		if undecided, is := errors.AsType[*execution.UndecidedError](err); is {
-			return r.predictUndecided(ctx, call, arrival, undecided)
-		}
-		return err
+		return r.settle(ctx, call, arrival, err)
 	}
 	if call.Results, err = j.Join(); err != nil {
 		if r.unit.Plan().Batched {
@@ -61,7 +58,7 @@ func (r *Replica) Predict(ctx context.Context, call *catalog.Call, arrival time.
 			}
 			r.Demote(err.Error())
 		}
-		return r.predictAgain(ctx, call, arrival, true)
+		return r.settle(ctx, call, arrival, r.predictAgain(ctx, call, arrival, true))
 	}
 	if v := r.unit.Plan().Values; v != nil {
 		v.Earn(cmp.Or(call.Outcome.DeviceTime, call.Outcome.Compute))
@@ -70,22 +67,26 @@ func (r *Replica) Predict(ctx context.Context, call *catalog.Call, arrival time.
 	return nil
 }
 
-// predictUndecided makes a replica answer a call that failed in one batch with others.
-func (r *Replica) predictUndecided(ctx context.Context, call *catalog.Call, arrival time.Time,
-	undecided *execution.UndecidedError,
-) error {
-	var err error
-	if undecided.Crashed() && r.unit.HasQuarantine() {
-		err = r.predictQuarantined(ctx, call, arrival)
-	} else {
-		err = r.predictAgain(ctx, call, arrival, undecided.AsItCame())
+// settle makes a replica answer a call that ended with an error, if it is undecided whether that is the call's fault.
+// It returns other errors as they are.
+func (r *Replica) settle(ctx context.Context, call *catalog.Call, arrival time.Time, err error) error {
+	undecided, is := errors.AsType[*execution.UndecidedError](err)
+	if !is {
+		return err
 	}
-	if twice, is := errors.AsType[*execution.UndecidedError](err); is {
-		err = twice.ModelError // it has so many rows that it was split again
+	if !r.suspects(err) {
+		err = r.predictAgain(ctx, call, arrival, undecided.AsItCame())
+		_, is = errors.AsType[*execution.UndecidedError](err) // it has so many rows that it was split, or it crashes
+	}
+	if is && r.unit.HasQuarantine() {
+		err = r.predictQuarantined(ctx, call, arrival)
 	}
 	if failed, is := errors.AsType[*catalog.ModelError](err); is {
-		failed.Mates = undecided.Mates()
-	} else if err == nil {
+		own := *failed // others that it was in a batch with have the same
+		own.Mates = undecided.Mates()
+		return &own
+	}
+	if err == nil {
 		undecided.Answer()
 	}
 	return err
@@ -141,15 +142,15 @@ func (r *Replica) submit(ctx context.Context, j *execution.Job) (sharedsched.Out
 		r.await(expected)
 		defer r.await(-expected)
 	}
-	for {
+	for accepted := false; ; accepted = true {
+		began := time.Now()
 		outcome, err := r.shared.sched.Do(ctx, r.id, t)
-		r.account(t, expected, typical, &outcome, err)
-		reopening, is := errors.AsType[*engine.ReopeningError](err)
-		if !is {
+		again := worthAgain(err, accepted)
+		if again == nil {
+			r.account(t, expected, typical, &outcome, err)
 			return outcome, err
 		}
-		began := time.Now()
-		if err := await(ctx, reopening.Done, t.Limit); err != nil {
+		if err := r.shared.Await(ctx, again, t.Limit); err != nil {
 			return outcome, err
 		}
 		if t.Target > 0 {
@@ -159,19 +160,20 @@ func (r *Replica) submit(ctx context.Context, j *execution.Job) (sharedsched.Out
 	}
 }
 
-// await waits for done. The error is ctx's cause, or that the limit has come; a zero limit is none.
-func await(ctx context.Context, done <-chan struct{}, limit time.Time) error {
-	if !limit.IsZero() {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadlineCause(ctx, limit, sharedsched.ErrExpired)
-		defer cancel()
+// worthAgain returns a channel that is closed when a task that ended with err is to be handed to the scheduler once
+// more: one that was accepted before is not refused because many come at once when their model is open again. Nil: it
+// has ended.
+func worthAgain(err error, accepted bool) <-chan struct{} {
+	if reopening, is := errors.AsType[*engine.ReopeningError](err); is {
+		return reopening.Done
 	}
-	select {
-	case <-done:
+	refusal, is := errors.AsType[*sharedsched.Refusal](err)
+	if !is || !accepted || refusal.Reason != sharedsched.RefusedQueueFull || refusal.RetryAfter < 0 {
 		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
+	room := make(chan struct{})
+	time.AfterFunc(refusal.RetryAfter, func() { close(room) })
+	return room
 }
 
 // aloneKey begins the name of the queues, one per shape, of requests that are to run by themselves. A request's key may

@@ -23,14 +23,17 @@ type copied struct {
 	users int
 }
 
-// take returns the copy. give must follow, unless there is an error.
-func (c *copied) take(ctx context.Context, read Reader, v modelrepo.Version) (*modelfile.Files, error) {
+// take returns the copy, and how to give it up, which may be done more than once: somebody that was left behind on a
+// lost device, and had its copy given up, may end after all.
+func (c *copied) take(ctx context.Context, read Reader,
+	v modelrepo.Version,
+) (files *modelfile.Files, give func(), err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.users == 0 && read != nil {
 		files, err := read(ctx, v)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if c.files = files; files != nil {
 			digest := files.Digest()
@@ -38,10 +41,9 @@ func (c *copied) take(ctx context.Context, read Reader, v modelrepo.Version) (*m
 		}
 	}
 	c.users++
-	return c.files, nil
+	return c.files, sync.OnceFunc(c.give), nil
 }
 
-// give gives up what take returned.
 func (c *copied) give() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

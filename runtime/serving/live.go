@@ -28,7 +28,7 @@ func (v *Version) live() func() catalog.Live {
 	all, left, graphsEnded, deathsEnded := v.Replicas(), slices.Clone(c.meters), c.graphs, c.deaths
 	return func() catalog.Live {
 		compared, different := v.audit.Counts()
-		l := catalog.Live{Audited: compared, Different: different, Crashes: v.killers.counts()}
+		l := catalog.Live{Audited: compared, Different: different, Crashes: v.provenCrashes()}
 		graphs, deaths := graphsEnded, deathsEnded
 		for _, r := range all {
 			stats := r.unit.Meter.Read()

@@ -33,27 +33,27 @@ func (r *Replica) expects(rows int) int64 { return max(1, r.perRow.Load()*int64(
 // RowCost returns the device time that a row took lately; 0: nothing is known.
 func (r *Replica) RowCost() time.Duration { return time.Duration(r.perRow.Load()) }
 
-// A run may take patienceFactor times as long as a full batch is expected to, but at least leastPatience: estimates are
-// of ordinary runs, on a machine that is not busy with others.
+// A run may take patienceFactor times as long as a full batch is expected to, longestFactor times as long as any that
+// went well, but at least leastPatience: estimates are of ordinary runs, on a machine that is not busy with others.
 const (
 	patienceFactor = 20
+	longestFactor  = 2
 	leastPatience  = 2 * time.Second
 )
 
-// Patience returns how long a run of so many rows may take.
-func (r *Replica) Patience(rows int) time.Duration {
-	row, longest := cmp.Or(r.perRow.Load(), int64(r.first.took)), r.shared.RunTimeout
-	if row == 0 {
-		if r.shared.hurried.Load() && longest > leastPatience {
-			return leastPatience
-		}
-		return longest
+// Patience returns how long a run of so many rows may take, and how long any run may.
+func (r *Replica) Patience(rows int) (usual, most time.Duration) {
+	row := cmp.Or(r.perRow.Load(), int64(r.first.took))
+	most = r.shared.RunTimeout
+	if row == 0 && (most == 0 || !r.shared.hurried.Load()) {
+		return most, most
 	}
-	patience := max(leastPatience, patienceFactor*time.Duration(row*int64(max(rows, r.unit.Plan().Most))))
-	if longest == 0 {
-		return patience
+	usual = max(leastPatience, patienceFactor*time.Duration(row*int64(max(rows, r.unit.Plan().Most))),
+		longestFactor*r.unit.Longest())
+	if most > 0 {
+		usual = min(usual, most)
 	}
-	return min(patience, longest)
+	return usual, most
 }
 
 // await adds to the expected device time of unanswered requests, or subtracts from it.

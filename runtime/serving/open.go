@@ -28,7 +28,7 @@ type Opener func(ctx context.Context, v modelrepo.Version, f *modelfile.Files, m
 func (v *Version) Open(ctx context.Context, c residency.Candidate, d *fleet.Device, reserved int64,
 	near func(*fleet.Device) *Replica,
 ) (*Replica, error) {
-	release := hold(ctx, v.shared.opening)
+	release := v.shared.opening.hold(ctx)
 	var r *Replica
 	err := cannotBeOn(c, d) // it may have been lost while others were opened there
 	if err == nil {
@@ -39,7 +39,7 @@ func (v *Version) Open(ctx context.Context, c residency.Candidate, d *fleet.Devi
 	if err != nil {
 		return nil, err
 	}
-	release = hold(ctx, v.shared.proving)
+	release = v.shared.proving.hold(ctx)
 	defer release()
 	err = cannotBeOn(c, r.Device)
 	switch {
@@ -59,7 +59,7 @@ func (v *Version) Open(ctx context.Context, c residency.Candidate, d *fleet.Devi
 	switch {
 	case errors.Is(err, fleet.ErrLeftBehind): // something may run there still, so that its session cannot be closed
 		v.shared.Memory.Give(r.memory)
-		v.copied.give()
+		r.giveCopy()
 		return nil, lostMeanwhile(c, r.Device, "warmed up", err)
 	case err != nil:
 		return nil, errors.Join(err, r.closeSession())
@@ -97,13 +97,13 @@ func (v *Version) open(ctx context.Context, c residency.Candidate, on *fleet.Dev
 			v.shared.Memory.Give(memory)
 		}
 	}()
-	files, err := v.copied.take(ctx, v.shared.Read, c.Version)
+	files, giveCopy, err := v.copied.take(ctx, v.shared.Read, c.Version)
 	if err != nil {
 		return nil, err
 	}
 	defer func() {
 		if r == nil {
-			v.copied.give()
+			giveCopy()
 		}
 	}()
 	var e *engaged // not to be looked at here once the engine is left behind
@@ -127,8 +127,11 @@ func (v *Version) open(ctx context.Context, c residency.Candidate, on *fleet.Dev
 	d := v.shared.Fleet.Get(e.opened.Device)
 	v.shared.Fleet.Count(d, 1)
 	e.loaded.Keep(d.Lanes)
+	seats := new(atomic.Int32)
+	seats.Store(1)
 	return v.newReplica(&Replica{
-		Device: d, Opened: e.opened, first: e.first, proof: v.proofs.Load(), memory: memory, seats: new(atomic.Int32),
+		Device: d, Opened: e.opened, first: e.first, proof: v.proofs.Load(), memory: memory, giveCopy: giveCopy,
+		seats: seats,
 	}, e.loaded), nil
 }
 

@@ -1,6 +1,8 @@
 package serving
 
 import (
+	"errors"
+
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
@@ -20,6 +22,9 @@ func (v *Version) Describe(public *catalog.Version, m *modelrepo.Manifest) {
 		public.Digest = *digest
 	}
 	public.Signature, public.Live, public.Stalled = r.shown(), v.live(), v.Stalled()
+	if cause := r.first.crashed; cause != nil {
+		public.RowCrashed = errors.Unwrap(cause).Error()
+	}
 	judged := r.judged(m)
 	public.Batching = catalog.Batching{
 		Batched: judged.Batched && judged.Most > 1, Reason: judged.Reason, Proof: judged.Proof,

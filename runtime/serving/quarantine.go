@@ -15,50 +15,58 @@ import (
 // predictQuarantined answers a call whose batch ended the engine's process, or hung. It runs where nothing else does,
 // outside of the scheduler. The call that ends that process too is the cause, and is not run a third time.
 func (r *Replica) predictQuarantined(ctx context.Context, call *catalog.Call, arrival time.Time) error {
+	start := time.Now()
+	defer func() { call.Outcome.Compute += time.Since(start) }()
+	for {
+		t, begun, cause := r.try(call)
+		if cause != nil {
+			return r.crash(cause)
+		}
+		err := t.await(ctx, LimitOf(call, arrival))
+		if err != nil {
+			return err
+		}
+		if !begun {
+			continue // it was another call's
+		}
+		call.Outcome.Executions++
+		if err = t.err; err == nil {
+			call.Results, err = t.job.Join()
+		}
+		return err
+	}
+}
+
+// suspects reports whether an error is that of a job which may be the cause of a crash, as a quarantine can show.
+func (r *Replica) suspects(err error) bool {
+	undecided, is := errors.AsType[*execution.UndecidedError](err)
+	return is && undecided.Crashed() && r.unit.HasQuarantine()
+}
+
+// quarantine runs a job in the engine's quarantine, in executions of at most so many rows, and returns how long they
+// took. A *catalog.ModelError is the job's own fault; a crash is proven by it, and counts for more than the cause of
+// ctx, which counts for more than any other error. catalog.ErrUntried: it could not be run there.
+func (r *Replica) quarantine(ctx context.Context, j *execution.Job, most int) (took time.Duration, err error) {
 	if !r.sit() { // its session must not be closed meanwhile
-		return sharedsched.ErrRemoved
+		return 0, sharedsched.ErrRemoved
 	}
 	defer func() { r.tellUnclean(r.Device, r.vacate()) }()
-	if limit := LimitOf(call, arrival); !limit.IsZero() {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadlineCause(ctx, limit, sharedsched.ErrExpired)
-		defer cancel()
-	}
-	j := &execution.Job{Unit: r.unit, Inputs: call.Inputs, Rows: max(1, call.Rows), Wanted: call.Wanted}
-	most := j.Rows
-	if p := r.unit.Plan(); p.Batched && p.Most > 0 && p.Most < j.Rows {
-		most = p.Most
-	} else {
-		j.Plan = r.unjoined()
-	}
-	start := time.Now()
-	err := r.unit.Quarantine(ctx, j, most)
-	call.Outcome.Compute += time.Since(start)
-	call.Outcome.Executions++
-	kind := engine.KindOf(err)
-	switch {
+	took, err = r.unit.Quarantine(ctx, j, most)
+	switch kind := engine.KindOf(err); {
 	case err == nil:
-		call.Results, err = j.Join()
-		return err
-	case kind == engine.Terminated && ctx.Err() != nil:
-		return context.Cause(ctx)
-	case kind == engine.Terminated, kind == engine.DeviceLost:
-		return sharedsched.ErrRemoved // it says nothing about the call, which may run elsewhere
+		return took, nil
+	case kind == engine.Crashed:
+		return took, r.crash(err)
+	case ctx.Err() != nil:
+		return took, context.Cause(ctx)
+	case kind == engine.DeviceLost:
+		return took, sharedsched.ErrRemoved // it says nothing about the job, which may run elsewhere
+	case kind == engine.Terminated: // nor does this, but it may crash the model, and is not to do so elsewhere
+		return took, fmt.Errorf("model %q version %d: %w: %w; try again", r.Model, r.Number, catalog.ErrUntried, err)
+	case kind == engine.AnswerTooLarge:
+		return took, err
 	}
-	if kind == engine.AnswerTooLarge {
-		return err
-	}
-	if kind != engine.Crashed {
-		return &catalog.ModelError{Model: r.Model, Version: r.Number, Err: err}
-	}
-	r.shared.Log.Error("request crashes the model", "event", "request_crashed", "model", r.Model, "version", r.Number,
-		"device", r.Device.Name, "cause", err)
-	failed := r.crash(err)
-	if r.killers.add(call.Inputs, err) {
-		r.shared.Owner.Crashed(r.Version, fmt.Errorf("requests ended the engine's process %d times within %v, each by "+
-			"itself; the latest: %w", maxKills, killTime, err))
-	}
-	return failed
+	return took, &catalog.ModelError{Model: r.Model, Version: r.Number, Err: err}
 }
 
 // crash returns the error of a request that ended the engine's process.

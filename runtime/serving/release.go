@@ -24,6 +24,7 @@ func (r *Replica) Release() error {
 	if !r.gone.CompareAndSwap(false, true) {
 		return nil
 	}
+	r.endTrials()
 	r.untune()
 	r.shared.flows.release(r.flow)
 	return r.vacate()
@@ -85,7 +86,7 @@ func (v *Version) tellUnclean(on *fleet.Device, err error) {
 // closeSession gives back a replica's resources. No run may be in flight.
 func (r *Replica) closeSession() error {
 	defer r.shared.Memory.Give(r.memory)
-	defer r.copied.give()
+	defer r.giveCopy()
 	defer r.shared.Fleet.Count(r.Device, -1)
 	err := r.Device.During(context.Background(), func(context.Context) error {
 		return r.unit.Close()

@@ -94,7 +94,7 @@ func (c *closing) replica(t *testing.T, k *keeper, held *fleet.Holding) *Replica
 	v := k.NewVersion(residency.Candidate{Model: "m"}, 1, nil)
 	loaded := execution.Load(engine.Opened{Session: c, Memory: c})
 	loaded.Keep(1)
-	r := v.newReplica(&Replica{Device: k.Fleet.Get("dev"), memory: held}, loaded)
+	r := v.newReplica(&Replica{Device: k.Fleet.Get("dev"), memory: held, giveCopy: func() {}}, loaded)
 	r.unit.Follow(execution.NewPlan(c.Signature(), 0))
 	x := tensor.Tensor{DType: tensor.Uint8, Shape: tensor.Shape{10000}, Data: make([]byte, 10000)}
 	job := &execution.Job{Unit: r.unit, Rows: 1, Inputs: []tensor.Tensor{x}}

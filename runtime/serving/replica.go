@@ -29,6 +29,8 @@ type Replica struct {
 	id     sharedsched.VersionID
 	flow   flowKey
 	memory *fleet.Holding
+	// giveCopy gives up its use of the version's private copy; it may be called again.
+	giveCopy func()
 
 	said *tensor.Signature // by its engine
 	// signature is the one that it is to be published with, bare the same where no lengths are padded, and verdict that

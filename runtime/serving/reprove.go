@@ -42,7 +42,7 @@ func sameRows(a, b *tensor.Signature) bool {
 // place; they are not in batching yet. After an error there are none.
 func (v *Version) reprove(ctx context.Context, c residency.Candidate) (map[*Replica]*Replica, error) {
 	moved := map[*Replica]*Replica{}
-	release := hold(ctx, v.shared.proving)
+	release := v.shared.proving.hold(ctx)
 	defer release()
 	for _, r := range v.Replicas() {
 		var next *Replica // not to be looked at here once it is left behind
@@ -112,8 +112,8 @@ func (r *Replica) reprove(ctx context.Context, c residency.Candidate) (moved *Re
 // moved returns a replica that uses r's session, and is to take r's place. The caller has taken a seat for it.
 func (r *Replica) moved() *Replica {
 	next := r.newReplica(&Replica{
-		Device: r.Device, Opened: r.Opened, first: r.first, memory: r.memory, said: r.said,
-		signature: r.signature, bare: r.bare, verdict: r.verdict, proof: r.proof, seats: r.seats,
+		Device: r.Device, Opened: r.Opened, first: r.first, memory: r.memory, giveCopy: r.giveCopy,
+		said: r.said, signature: r.signature, bare: r.bare, verdict: r.verdict, proof: r.proof, seats: r.seats,
 	}, r.unit.Loaded)
 	next.perRow.Store(r.perRow.Load())
 	return next

@@ -20,7 +20,7 @@ import (
 type runner struct {
 	replica  *Replica
 	unjoined *execution.Plan // of requests as they came
-	// crashed is how a made-up row ended the engine's process: no other is run, because it could do so, too.
+	// crashed is how a made-up row was proven to end the engine's process: no other is run, because it could do so, too.
 	crashed error
 }
 
@@ -58,10 +58,14 @@ func (t *runner) Run(ctx context.Context, r proof.Request) (a proof.Answer, err 
 			continue
 		}
 		a.Cost = cmp.Or(outcome.DeviceTime, outcome.Compute)
-		if err != nil {
-			if undecided, is := errors.AsType[*execution.UndecidedError](err); is && undecided.Crashed() {
+		if t.replica.suspects(err) {
+			j.Forget()
+			a.Cost, err = t.replica.quarantine(ctx, j, j.Rows)
+			if failed, is := errors.AsType[*catalog.ModelError](err); is && failed.Crashed {
 				t.crashed = err
 			}
+		}
+		if err != nil {
 			if _, is := errors.AsType[*tensor.TooLargeError](err); is { // which for a proof is the model's failure
 				err = &catalog.ModelError{Model: t.replica.Model, Version: t.replica.Number, Err: err}
 			}

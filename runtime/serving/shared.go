@@ -3,6 +3,7 @@ package serving
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,6 +22,7 @@ type Scheduler interface {
 	Configure(sharedsched.VersionID, sharedsched.Settings) error
 	RemoveVersion(context.Context, sharedsched.VersionID) error
 	Do(context.Context, sharedsched.VersionID, *sharedsched.Task) (sharedsched.Outcome, error)
+	Abandoned() <-chan struct{}
 }
 
 // Owner decides which versions there are, and is notified of changes to them: from any goroutine, such as a batch
@@ -44,10 +46,13 @@ type Owner interface {
 }
 
 // parallelOpens is how many versions are opened at once, and parallelProofs how many are proven and warmed up: opening
-// takes disk and all cores, a proof only waits for its turns on the device, which may take long while others run.
+// takes disk and all cores, a proof only waits for its turns on the device, which may take long while others run. One
+// that takes longer than openTime or proofTime does not count any more: it may hang, and others are not to wait for it.
 const (
 	parallelOpens  = 2
+	openTime       = 10 * time.Second
 	parallelProofs = 8
+	proofTime      = time.Minute
 )
 
 // Config holds the settings of a Shared. All of it but Read and Audited is required.
@@ -73,10 +78,11 @@ type Shared struct {
 	sched    Scheduler
 	flows    flows
 	audits   audit.Config
-	hurried  atomic.Bool   // a run that hangs is not waited for
-	replicas atomic.Int64  // counts replicas
-	opening  chan struct{} // one element for each version that is being opened
-	proving  chan struct{} // one element for each version that is being proven and warmed up
+	hurried  atomic.Bool  // a run that hangs is not waited for
+	replicas atomic.Int64 // counts replicas
+	killers  killers
+	opening  slots // of versions that are opened
+	proving  slots // of versions that are proven and warmed up
 }
 
 // NewShared returns the parts that versions have in common. Attach comes next.
@@ -84,8 +90,8 @@ func NewShared(cfg Config) *Shared {
 	return &Shared{
 		Config:  cfg,
 		audits:  audit.Config{Memory: &audit.Memory{}, Go: cfg.Owner.Go, Audited: cfg.Audited, Log: cfg.Log},
-		opening: make(chan struct{}, parallelOpens),
-		proving: make(chan struct{}, parallelProofs),
+		opening: slots{make(chan struct{}, parallelOpens), openTime},
+		proving: slots{make(chan struct{}, parallelProofs), proofTime},
 	}
 }
 
@@ -93,6 +99,24 @@ func NewShared(cfg Config) *Shared {
 func (s *Shared) Attach(sched Scheduler) {
 	s.sched = sched
 	s.flows.sched = sched
+}
+
+// Await waits for done, outside of the scheduler. The error is the cause of ctx, that the limit has come, or that the
+// scheduler has abandoned its tasks; a zero limit is none.
+func (s *Shared) Await(ctx context.Context, done <-chan struct{}, limit time.Time) error {
+	if !limit.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadlineCause(ctx, limit, sharedsched.ErrExpired)
+		defer cancel()
+	}
+	select {
+	case <-done:
+		return nil
+	case <-s.sched.Abandoned():
+		return sharedsched.ErrClosed
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // Hurry has runs that hang stopped from now on, once their versions are reviewed, whatever their patience: those who
@@ -105,13 +129,24 @@ func (s *Shared) AuditMemory() *audit.Memory { return s.audits.Memory }
 // Locked reports whether a flow is being used or released at this moment. Tests ask it.
 func (s *Shared) Locked() bool { return locked(&s.flows.mu) }
 
-// hold waits for one of the slots, until release gives it back. Where ctx ends first there is none, and the caller's
-// next step fails.
-func hold(ctx context.Context, slots chan struct{}) (release func()) {
+// slots bound how many do something at once. Each has its slot for some time at most.
+type slots struct {
+	taken chan struct{} // one element for each that is taken
+	most  time.Duration
+}
+
+// hold waits for one of the slots, which is free again when release is called, or after the most that it may be held.
+// Where ctx ends first there is none, and the caller's next step fails.
+func (s slots) hold(ctx context.Context) (release func()) {
 	select {
-	case slots <- struct{}{}:
-		return func() { <-slots }
+	case s.taken <- struct{}{}:
 	case <-ctx.Done():
 		return func() {}
+	}
+	free := sync.OnceFunc(func() { <-s.taken })
+	timer := time.AfterFunc(s.most, free)
+	return func() {
+		timer.Stop()
+		free()
 	}
 }

@@ -31,7 +31,7 @@ func (r *Replica) proveFirst(p *execution.Plan, j *execution.Job) (proven bool) 
 func (r *Replica) startValueProof(p *execution.Plan, key string, j *execution.Job) {
 	sets := proof.CopyRows(p.Signature, j.Inputs, min(j.Rows, valueRows))
 	if proof.BytesOf(sets[0]) > valueProofBytes || !r.shared.Owner.Go(func(ctx context.Context) {
-		defer hold(ctx, r.shared.proving)()
+		defer r.shared.proving.hold(ctx)()
 		c := proof.Value{
 			Signature: p.Signature, Trims: p.Trims, Allowed: p.Allowed, Most: p.Most, Budget: p.Budget,
 			Tolerance: r.verdict.Tolerance, Brought: p.Brought(),

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/weftserve/weft/runtime/audit"
+	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/fleet"
 	"github.com/weftserve/weft/runtime/residency"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -23,7 +24,7 @@ type Version struct {
 	Ready  atomic.Bool         // takes requests
 
 	shared  *Shared
-	killers killers
+	crashes catalog.Crashes // guarded by killers.mu; those that were proven
 	// demoted is why it is out of batching although it was found fit for it; nil while it is not. It is written with
 	// tuning held.
 	demoted atomic.Pointer[string]

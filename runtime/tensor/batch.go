@@ -16,6 +16,10 @@ type Batch struct {
 	DeviceTime time.Duration
 	// Patience is how long the run may take once it has begun; 0: any time.
 	Patience time.Duration
+	// Turn is how long a run in quarantine may keep others waiting for theirs; 0: until it has ended.
+	Turn time.Duration
+	// Waited is how long the run waited for its turn in quarantine, and for its process.
+	Waited time.Duration
 	// Most is how many bytes the outputs may take together; 0: any number. Output keeps to it.
 	Most int
 

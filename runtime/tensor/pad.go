@@ -20,7 +20,7 @@ func (s *Spec) Padding(value Shape) (p Padding, pads bool) {
 // JoinPadded is JoinRows for ranges whose tensors may also differ in dimension p.Dim, which is not dim: each is padded
 // on the way. None is larger there than p.Size. dst must have PaddedSize bytes.
 func JoinPadded(dst []byte, dim int, ranges []RowRange, p Padding) {
-	if len(ranges) == 0 {
+	if len(dst) == 0 { // however large some dimensions are
 		return
 	}
 	sources := make([]elements, len(ranges))

@@ -15,7 +15,7 @@ type RowRange struct {
 // JoinedSize bytes and not overlap the ranges' data. The tensors agree in element type and in every dimension but dim,
 // and have the rows that the ranges name; the caller has checked that.
 func JoinRows(dst []byte, dim int, ranges []RowRange) {
-	if len(ranges) == 0 {
+	if len(dst) == 0 { // however large some dimensions are
 		return
 	}
 	first := &ranges[0]
@@ -47,8 +47,7 @@ func JoinedSize(dim int, ranges []RowRange) int {
 		r := &ranges[i]
 		outer, inner := around(r.Shape, dim)
 		if r.DType == String {
-			rest := r.Data
-			for range outer {
+			for rest := r.Data; len(rest) > 0; {
 				var chunk []byte
 				chunk, rest = r.nextStrings(rest, dim, inner)
 				size += len(chunk)
@@ -76,12 +75,12 @@ func (t Tensor) Clone() Tensor {
 // joinStrings does the work of JoinRows for elements of varying length, which can only be found from the front: it
 // advances through all ranges side by side.
 func joinStrings(dst []byte, dim int, ranges []RowRange) {
-	outer, inner := around(ranges[0].Shape, dim)
+	_, inner := around(ranges[0].Shape, dim)
 	rest := make([][]byte, len(ranges))
 	for i := range ranges {
 		rest[i] = ranges[i].Data
 	}
-	for range outer {
+	for len(dst) > 0 {
 		for i := range ranges {
 			var chunk []byte
 			chunk, rest[i] = ranges[i].nextStrings(rest[i], dim, inner)

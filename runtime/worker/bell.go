@@ -19,12 +19,14 @@ import (
 // for a while before it sleeps, and whoever rings makes a system call only for one that sleeps. It looks for about as
 // long as wakes take: then looking and sleeping cost at most twice what they would if the length of the wait were
 // known (Karlin, Li, Manasse and Owicki, "Empirical Studies of Competitive Spinning for a Shared-Memory
-// Multiprocessor", SOSP 1991). Where it was in vain, it is not tried again for 1, 3, 7, then 15 waits.
+// Multiprocessor", SOSP 1991). Where it was in vain, it is not tried again for 1, 3, 7, then 15 waits. Between two
+// looks it lets others have the processor, who may be those that it waits for.
 type bell struct {
 	rung   *atomic.Uint32 // how often it was rung
 	asleep *atomic.Uint32 // 1: the one who waits has to be woken
 
 	// Of the one who waits:
+	yield func()        // lets others have the processor
 	heard atomic.Uint32 // rung, as of the latest wait
 	pause int           // for so many waits it does not look
 	vain  int           // how often in a row looking was in vain
@@ -33,12 +35,19 @@ type bell struct {
 const (
 	bellBytes = 64                     // two bells are not in one cache line
 	lookFor   = 200 * time.Microsecond // two wakes: the other side may have been asleep, too
+	longLook  = 20 * time.Microsecond  // a longer one says that others had the processor
 	maxVain   = 4
 )
 
-func newBell(memory []byte) *bell {
+func newBell(memory []byte, yield func()) *bell {
 	word := func(at int) *atomic.Uint32 { return (*atomic.Uint32)(unsafe.Pointer(&memory[at])) }
-	return &bell{rung: word(0), asleep: word(4)}
+	return &bell{rung: word(0), asleep: word(4), yield: yield}
+}
+
+// yieldThread lets other threads have the processor: where a goroutine is tied to a thread, runtime.Gosched would wake
+// another thread to find out that there is nothing else to do.
+func yieldThread() {
+	_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) // it always succeeds
 }
 
 // The operations of futex(2), between processes.
@@ -91,12 +100,16 @@ func (b *bell) wait() error {
 	return nil
 }
 
-// look reports whether the bell is rung soon.
+// look reports whether the bell is rung soon. It gives up when others want the processor.
 func (b *bell) look(heard uint32) bool {
-	for began := time.Now(); b.rung.Load() == heard; {
-		if time.Since(began) > lookFor {
-			return false
+	began := time.Now()
+	for last := began; b.rung.Load() == heard; {
+		b.yield()
+		now := time.Now()
+		if now.Sub(last) > longLook || now.Sub(began) > lookFor {
+			return b.rung.Load() != heard
 		}
+		last = now
 	}
 	return true
 }

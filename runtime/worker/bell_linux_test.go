@@ -10,8 +10,8 @@ import (
 func TestBell(t *testing.T) {
 	memory := make([]byte, 2*bellBytes)
 	// Each side has its own view of the memory, as two processes have.
-	ask, asked := newBell(memory), newBell(memory)
-	answer, answered := newBell(memory[bellBytes:]), newBell(memory[bellBytes:])
+	ask, asked := newBell(memory, yieldThread), newBell(memory, yieldThread)
+	answer, answered := newBell(memory[bellBytes:], runtime.Gosched), newBell(memory[bellBytes:], runtime.Gosched)
 	const rounds = 2000
 	turns := 0 // whose access the bells order
 	var other sync.WaitGroup
@@ -46,7 +46,7 @@ func TestBell(t *testing.T) {
 // TestEndOfABell: a process that dies cannot have written anything that leaves the other side asleep.
 func TestEndOfABell(t *testing.T) {
 	memory := make([]byte, bellBytes)
-	b, other := newBell(memory), newBell(memory)
+	b, other := newBell(memory, yieldThread), newBell(memory, yieldThread)
 	b.pause = 1
 	var waits sync.WaitGroup
 	waits.Go(func() {

@@ -8,8 +8,6 @@ import (
 	"os"
 	"strconv"
 	"time"
-
-	"github.com/weftserve/weft/runtime/engine"
 )
 
 // A process is looked at again after the time in which the processors could fill what is left of its bound, so that one
@@ -91,33 +89,26 @@ func (p *process) exceed(bound int64) {
 // peak returns the most memory that the process was seen to take.
 func (p *process) peak() int64 { return max(p.most.Load(), p.usage.read()) }
 
-// taken is the memory in bytes that opening a model took by itself: the most, and what it held in the end.
-type taken struct{ peak, held int64 }
-
-// admit returns an error if opening a model in a process of the worker would exceed the bound. It may fit elsewhere.
-func (w *Worker) admit(p *process, took taken) error {
-	bound := w.pool.cfg.Memory
-	if used := p.usage.read(); bound > 0 && used+took.peak > bound {
-		return &engine.Error{Kind: engine.OutOfMemory, Err: fmt.Errorf("opening the model takes %d MiB of memory, and the "+
-			"engine's process %s has %d of %d MiB left; raise --worker-memory, unload other models, or run each model in a "+
-			"process of its own (--isolation model)", took.peak>>20, w.name, max(0, bound-used)>>20, bound>>20)}
-	}
-	return nil
-}
-
-// confine leaves a session in a quarantine process as much memory as it has in the worker, where the others are open,
-// too: else a run that the worker cannot have would be answered in quarantine, and end the worker again and again.
+// confine leaves a run in a quarantine process, where its session is open, as much memory as it has in the worker,
+// where the others are open, too: else a run that the worker cannot have would be answered in quarantine, and end the
+// worker again and again.
+//
+// The others take at most the sum of what each took when it was opened by itself. Together they may take less, because
+// they share what the engine holds once for all: so a run also has at least what the bound leaves to it in the worker,
+// beyond what the quarantine process takes without it. Else it could be convicted of what it does not take.
 func (w *Worker) confine(p *process, of *Session) {
 	bound := w.pool.cfg.Memory
 	if bound == 0 {
 		return
 	}
+	apart := bound
 	for _, s := range w.list() {
 		if s != of {
-			bound -= s.held
+			apart -= s.took.held
 		}
 	}
-	p.bound.Store(bound)
+	together := p.usage.read() + max(0, bound-w.rest.Load())
+	p.bound.Store(min(bound, max(apart, together)))
 }
 
 // Memory returns how much memory of its own the process of each worker takes, and how much it may; 0: any.

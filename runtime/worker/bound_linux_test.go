@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -82,6 +83,25 @@ func TestQuarantineMemory(t *testing.T) {
 	}
 }
 
+// TestQuarantineMemoryThatIsShared: in quarantine a run is not charged for what other models take by themselves, but
+// not together.
+func TestQuarantineMemoryThatIsShared(t *testing.T) {
+	p, _ := newPoolWith(t, testPolicy(t), bound)
+	for range 3 {
+		if _, err := p.Open(t.Context(), "cpu", "", model{Once: bound * 3 / 10}, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o := open(t, p)
+	o.Session = o.Quarantine
+	if got, err := run(t.Context(), o, taking, bound/4); err != nil || got[1] != bound/2 {
+		t.Errorf("a run that takes less than there is: %v, %v", got, err)
+	}
+	if err := hoard(t, o, bound*3/4); !isExceeded(err) {
+		t.Errorf("a run that takes more: %v", err)
+	}
+}
+
 // TestMemoryToOpen: a model that needs more memory than there is, by itself or with the others, is not opened, which
 // harms no other.
 func TestMemoryToOpen(t *testing.T) {
@@ -100,6 +120,60 @@ func TestMemoryToOpen(t *testing.T) {
 	}
 	if got, err := run(t.Context(), o, 4); err != nil || got[0] != 8 || len(log.Event("worker_died")) != 0 {
 		t.Errorf("%v, %v; %v", got, err, log.Lines("worker"))
+	}
+}
+
+// TestMemoryToOpenTogether: models that do not fit together while they are opened are opened one after the other, for
+// the first time and in the next process.
+func TestMemoryToOpenTogether(t *testing.T) {
+	p, log := newPoolWith(t, testPolicy(t), bound)
+	o := open(t, p)
+	var large [3]engine.Opened
+	var failed [3]error
+	var all sync.WaitGroup
+	for i := range large {
+		all.Go(func() {
+			large[i], failed[i] = p.Open(t.Context(), "cpu", "", model{Needs: bound * 3 / 4}, nil, nil)
+		})
+	}
+	all.Wait()
+	if err := errors.Join(failed[:]...); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := run(t.Context(), o, segfaulting); engine.KindOf(err) != engine.Crashed {
+		t.Errorf("a crash: %v", err)
+	}
+	for _, o := range append(large[:], o) {
+		if got, err := run(t.Context(), o, 4); err != nil || got[0] != 8 {
+			t.Errorf("%v, %v", got, err)
+		}
+	}
+	if n := len(log.Event("worker_died")); n != 1 {
+		t.Errorf("%d deaths: %v", n, log.Lines("worker"))
+	}
+}
+
+// TestOrderOfReopening: models that fit in one order only are opened in that.
+func TestOrderOfReopening(t *testing.T) {
+	p, _ := newPoolWith(t, testPolicy(t), bound)
+	killer := open(t, p)
+	var all []engine.Opened
+	for _, m := range []model{{Takes: bound / 5, Needs: bound / 2}, {Takes: bound / 2}} {
+		o, err := p.Open(t.Context(), "cpu", "", m, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, o)
+	}
+	for range 3 {
+		if _, err := run(t.Context(), killer, segfaulting); engine.KindOf(err) != engine.Crashed {
+			t.Errorf("a crash: %v", err)
+		}
+		for i, o := range all {
+			if got, err := run(t.Context(), o, 4); err != nil || got[0] != 8 {
+				t.Errorf("model %d: %v, %v", i, got, err)
+			}
+		}
 	}
 }
 
@@ -123,12 +197,22 @@ func TestLargeAnswers(t *testing.T) {
 			t.Errorf("value %v: the server made room for %d bytes", value, len(b.Room(0)))
 		}
 	}
+	b.Most = 0
+	values[0] = large
+	if _, err := runIn(t.Context(), b, o, values...); err != nil {
+		t.Errorf("without a limit: %v", err)
+	}
+	b.Most = 100_000
+	values[0] = greedy // for which there is room now
+	if _, err := runIn(t.Context(), b, o, values...); engine.KindOf(err) != engine.Crashed {
+		t.Errorf("above the limit, in memory that it had: %v", err)
+	}
 	values[0] = 1
 	b.Most = 4000
 	if got, err := runIn(t.Context(), b, o, values...); err != nil || got[0] != 2 {
 		t.Errorf("as much as there may be: %v", err)
 	}
-	if len(log.Event("worker_died")) != 1 {
+	if len(log.Event("worker_died")) != 2 {
 		t.Errorf("log: %v", log.Lines("worker"))
 	}
 }

@@ -64,7 +64,7 @@ func deathOf(state *os.ProcessState, err error, killed verdict, last []string) *
 	}
 	for _, line := range last {
 		if line = strings.TrimSpace(line); line != "" {
-			d.Text += ": " + line
+			d.Text += ": " + strings.TrimPrefix(line, d.Text+": ")
 			break
 		}
 	}

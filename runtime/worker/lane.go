@@ -3,9 +3,13 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
+	"math"
+	"runtime"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -32,7 +36,7 @@ func newLane(p *process, id uint32) (_ *lane, err error) {
 		return nil, err
 	}
 	defer unix.Close(file)
-	l := &lane{id: id, process: p, page: newPage(memory)}
+	l := &lane{id: id, process: p, page: newPage(memory, runtime.Gosched)}
 	if err := p.send(&message{Kind: laneMessage, ID: id}, file); err != nil {
 		l.close()
 		return nil, err
@@ -82,8 +86,9 @@ func (l *lane) request(kind int64, values ...int64) *cursor {
 // operators has as long for an operator.
 const stopPatience = 500 * time.Millisecond
 
-// limit has the run that follows stopped when ctx ends or it has taken too long, if need be by ending the process.
-// release must follow the run; it reports whether the run was stopped because it took too long.
+// limit has the run that follows stopped when ctx ends or it has taken too long, if need be by ending the process. A
+// run that is stopped because nobody waits for it any more is not to blame for that. release must follow the run; it
+// reports whether the run was stopped because it took too long.
 func (l *lane) limit(ctx context.Context, s *Session, patience time.Duration) (release func() (late bool)) {
 	l.run++
 	if ctx.Done() == nil && patience == 0 {
@@ -91,19 +96,19 @@ func (l *lane) limit(ctx context.Context, s *Session, patience time.Duration) (r
 	}
 	p, id, run := l.process, l.id, l.run
 	over := make(chan struct{})
-	stop := func() {
+	stop := func(end func(why string)) {
 		_ = p.send(&message{Kind: stopMessage, ID: id, Size: run})
 		select {
 		case <-over:
 		case <-p.ended:
 		case <-time.After(stopPatience):
-			p.convict("a run did not stop when it was told to")
+			end("a run did not stop when it was told to")
 		}
 	}
-	unwatch := context.AfterFunc(ctx, stop)
+	unwatch := context.AfterFunc(ctx, func() { stop(p.kill) })
 	var timer *time.Timer
 	if patience > 0 {
-		timer = time.AfterFunc(patience, stop)
+		timer = time.AfterFunc(patience, func() { stop(p.convict) })
 		s.running.Lock()
 		s.patience[timer] = struct{}{}
 		s.running.Unlock()
@@ -121,14 +126,22 @@ func (l *lane) limit(ctx context.Context, s *Session, patience time.Duration) (r
 	}
 }
 
-// execute has a session of the process run a batch. It sets the session's statistics.
+// execute has a session of the process run a batch. It sets the session's statistics. The worker's word on the device
+// time is taken within bounds, because devices are shared by it.
 func (l *lane) execute(ctx context.Context, s *Session, b *tensor.Batch) error {
 	began := time.Now()
 	release := l.limit(ctx, s, b.Patience)
 	err := l.exchangeAll(s, b)
+	took := time.Since(began)
+	b.DeviceTime = min(max(b.DeviceTime, 0), took)
 	late := release()
 	if kind := engine.KindOf(err); err != nil && late && (kind == engine.Terminated || kind == engine.Crashed) {
-		return engine.Overrun(min(b.Patience, time.Since(began)), err) // it may have been interrupted
+		return engine.Overrun(min(b.Patience, took), err) // it may have been interrupted
+	}
+	if death := l.process.death(); err != nil && ctx.Err() != nil && death != nil && death.Outside {
+		return &engine.Error{
+			Kind: engine.Terminated, Err: fmt.Errorf("%w; the engine's process ended: %s", context.Cause(ctx), death.Text),
+		}
 	}
 	return err
 }
@@ -176,7 +189,7 @@ func (l *lane) exchangeAll(s *Session, b *tensor.Batch) error {
 			case kind == engine.AnswerTooLarge:
 				return &tensor.TooLargeError{Bytes: bytes, Most: b.Most}
 			}
-			return (&fault{kind, text}).err()
+			return s.source.judge((&fault{kind, text}).err())
 		default:
 			return l.damaged()
 		}
@@ -218,17 +231,22 @@ func grow(b *tensor.Batch, i, size int) (room []byte, err error) {
 	return b.Room(i), nil
 }
 
-// done declares the outputs that a worker has written.
+// done declares the outputs that a worker has written. It was told how large they may be, as it was told their room.
 func (l *lane) done(s *Session, c *cursor, b *tensor.Batch) error {
 	b.DeviceTime = s.report(c)
+	left := cmp.Or(b.Most, math.MaxInt)
 	for i := range b.Outputs {
 		_, t, size := c.getTensor(b.Outputs[i].Shape)
-		if c.bad || size < 0 || size > len(b.Room(i)) {
+		if c.bad || size < 0 || size > min(left, len(b.Room(i))) {
 			return l.damaged()
 		}
+		left -= size
 		b.Output(i, t.DType, t.Shape, size)
 		if t.DType == tensor.Invalid {
 			continue // the caller says which output is missing
+		}
+		if t.DType == tensor.String { // whose lengths must not change once they are checked
+			b.Outputs[i].Data = slices.Clone(b.Outputs[i].Data)
 		}
 		if err := b.Outputs[i].Check(); err != nil {
 			return fmt.Errorf("output %d of the engine's process: %w", i, err)

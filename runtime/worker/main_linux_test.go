@@ -1,6 +1,7 @@
 package worker_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -10,6 +11,9 @@ import (
 	"math"
 	"os"
 	"os/signal"
+	"runtime"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -48,9 +52,13 @@ type engines struct{}
 
 // model is what tests open. Its one input and its one output are floats.
 type model struct {
-	Opens string // "dies", "fails", "hangs", "looks", "waits": what opening it does; "stays": closing it hangs
+	Opens string // what opening it does, see Open; "stays": closing it hangs
 	Takes int    // MiB of memory that opening it takes, for good
+	Once  int    // MiB of memory that opening the first such model takes, for good
+	Needs int    // MiB of memory that it takes beyond these, until the model is open
 	Path  string // of an ONNX model
+	On    string // the device that the engine names; "": the processor
+	Load  string // whatever makes the message that asks for it long
 }
 
 func (engines) Load() error { return nil }
@@ -77,7 +85,16 @@ func (engines) Open(_ context.Context, encoded json.RawMessage, file *os.File,
 		return engine.Opened{Session: s, Device: "cpu", Provider: s.Provider()}, nil
 	}
 	take(m.Takes)
+	if m.Once > 0 {
+		once.Do(func() { take(m.Once) })
+	}
+	if m.Needs > 0 {
+		needed := take(m.Needs)
+		<-time.After(100 * time.Millisecond) // the server looks every 50 ms, or later
+		defer func() { _ = unix.Munmap(needed) }()
+	}
 	notes := []string{"a note"}
+	name := "x"
 	switch m.Opens {
 	case "looks":
 		notes = sight()
@@ -96,11 +113,17 @@ func (engines) Open(_ context.Context, encoded json.RawMessage, file *os.File,
 		}
 	case "hangs":
 		select {}
+	case "misleads":
+		name = misleading
+	case "rambles":
+		name = strings.Repeat("x", 3<<20)
+	case "loses":
+		return engine.Opened{}, errLost
 	case "fails":
 		return engine.Opened{}, &engine.Error{Kind: engine.OutOfMemory, Err: errors.New("no memory for weights")}
 	}
 	log.Info("model opened", "event", "test_opened")
-	s := &session{factor: 2, closed: func() { log.Info("model closed", "event", "test_closed") }}
+	s := &session{name: name, factor: 2, closed: func() { log.Info("model closed", "event", "test_closed") }}
 	if m.Opens == "stays" {
 		s.closed = func() { select {} }
 	}
@@ -116,15 +139,28 @@ func (engines) Open(_ context.Context, encoded json.RawMessage, file *os.File,
 				return engine.Opened{}, err
 			}
 		}
-		if b[4] == deadly {
+		switch b[4] {
+		case deadly:
 			die(unix.SIGSEGV)
+		case lost:
+			return engine.Opened{}, errLost
+		case unlucky:
+			return engine.Opened{}, &engine.Error{Kind: engine.OutOfMemory, Err: errors.New("no memory for weights")}
 		}
 	}
-	return engine.Opened{Session: s, Device: "cpu", Provider: "test", Notes: notes}, nil
+	return engine.Opened{Session: s, Device: cmp.Or(m.On, "cpu"), Provider: "test", Notes: notes}, nil
 }
 
-// deadly is a byte after the factor in a model's file. It has opening the model end the process.
-const deadly = 1
+var once sync.Once
+
+var errLost error = &engine.Error{Kind: engine.DeviceLost, Err: errors.New("CUDA failure 700")}
+
+// The byte after the factor in a model's file that has opening the model end the process, or fail.
+const (
+	deadly  = 1
+	unlucky = 2
+	lost    = 3
+)
 
 // take occupies so many MiB of memory.
 func take(mib int) []byte {
@@ -150,8 +186,12 @@ func die(s unix.Signal) {
 type session struct {
 	runs   uint64
 	factor float32
+	name   string // of its input
 	closed func()
 }
+
+// misleading is the name of an input that has more names for dimensions than dimensions.
+const misleading = "misleading"
 
 // The first value of an input that has a session do something else.
 const (
@@ -166,13 +206,20 @@ const (
 	taking   // takes as many MiB of memory as the second value says, and gives them back
 	hoarding // takes them, and goes on
 	greedy   // answers as large does, whatever the limit
+	telling  // answers the number of its process
+	flipping // answers a string whose length it changes once its input does
+	boasting // took as many hours of its device as the second value says
 )
 
 func (s *session) Signature() *tensor.Signature {
 	spec := func(name string) tensor.Spec {
 		return tensor.Spec{Name: name, DType: tensor.Float32, Shape: tensor.Shape{tensor.Unknown}, BatchDim: tensor.NoBatch}
 	}
-	return &tensor.Signature{Inputs: []tensor.Spec{spec("x")}, Outputs: []tensor.Spec{spec("y")}}
+	in := spec(s.name)
+	if s.name == misleading {
+		in.DimNames = []string{"a", "b"}
+	}
+	return &tensor.Signature{Inputs: []tensor.Spec{in}, Outputs: []tensor.Spec{spec("y")}}
 }
 
 func (s *session) Run(ctx context.Context, b *tensor.Batch) error {
@@ -195,7 +242,7 @@ func (s *session) Run(ctx context.Context, b *tensor.Batch) error {
 			<-ctx.Done()
 			return &engine.Error{Kind: engine.Terminated, Err: ctx.Err()}
 		case losing:
-			return &engine.Error{Kind: engine.DeviceLost, Err: errors.New("CUDA failure 700")}
+			return errLost
 		case greedy:
 			b.Most = 0
 			times = 100
@@ -208,6 +255,20 @@ func (s *session) Run(ctx context.Context, b *tensor.Batch) error {
 			select {}
 		case panicking:
 			panic("of the engine")
+		case flipping:
+			text := b.Output(0, tensor.String, tensor.Shape{1}, 8)
+			binary.LittleEndian.PutUint32(text, 4)
+			go func() {
+				for floatsOf(in.Data)[0] == flipping {
+					runtime.Gosched()
+				}
+				binary.LittleEndian.PutUint32(text, math.MaxUint32)
+			}()
+			return nil
+		case boasting:
+			b.DeviceTime = time.Duration(values[1]) * time.Hour
+		case telling:
+			values[0] = float32(os.Getpid()) / s.factor
 		}
 	}
 	out := b.Output(0, tensor.Float32, tensor.Shape{int64(times * len(values))}, times*len(in.Data))

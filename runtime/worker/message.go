@@ -9,12 +9,13 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/weftserve/weft/runtime/engine"
-	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/runtime/worker/sandbox"
 )
 
@@ -35,6 +36,8 @@ const (
 	mapMessage    kind = "map"    // to the worker: the file is slab ID, of Size bytes
 	unmapMessage  kind = "unmap"  // to the worker: slab ID is not used any more
 	stopMessage   kind = "stop"   // to the worker: stop the run of lane ID whose number is Size
+	pingMessage   kind = "ping"   // to the worker: does it live?
+	pongMessage   kind = "pong"   // to the server: the answer
 )
 
 // message is one control message.
@@ -47,15 +50,6 @@ type message struct {
 	Fault    *fault          `json:"fault,omitempty"`
 	Sandbox  *sandbox.Policy `json:"sandbox,omitempty"`
 	Confined *sandbox.Report `json:"confined,omitempty"`
-}
-
-// opened describes a session that was opened, as engine.Opened does.
-type opened struct {
-	Signature *tensor.Signature `json:"signature"`
-	Device    string            `json:"device"`
-	Provider  string            `json:"provider"`
-	Notes     []string          `json:"notes,omitempty"`
-	Stats     engine.Stats      `json:"stats"`
 }
 
 // fault is an error with its kind.
@@ -75,7 +69,8 @@ func (f *fault) err() error {
 	if f == nil {
 		return nil
 	}
-	return &engine.Error{Kind: f.Kind, Err: &remoteError{f.Text}}
+	text := strings.ToValidUTF8(f.Text[:min(len(f.Text), maxText)], "?")
+	return &engine.Error{Kind: f.Kind, Err: &remoteError{text}}
 }
 
 // remoteError is an error of the worker, of which the text is left.
@@ -83,19 +78,37 @@ type remoteError struct{ text string }
 
 func (e *remoteError) Error() string { return e.text }
 
-// maxMessage bounds the bytes of a message; the largest is the signature of a model.
-const maxMessage = 64 << 20
+// The bytes that a message may have. The largest to a worker names the files of a model. The largest from one, whose
+// word is not trusted, describes a model: that leaves 128 bytes for each of the inputs and outputs that a lane's page
+// has room for. Files set no lower limit to their number or their names.
+const (
+	maxRequest = 64 << 20
+	maxAnswer  = 2 << 20
+)
+
+// tooLongError says that a message has more bytes than the other side takes.
+type tooLongError struct{ bytes, most int }
+
+func (e *tooLongError) Error() string {
+	return fmt.Sprintf("a message of %d bytes, at most %d are taken", e.bytes, e.most)
+}
+
+// maxText bounds the bytes that are kept of an error's text: some messages of ONNX Runtime, of 4 KiB each.
+const maxText = 16 << 10
 
 // conn sends and receives messages over a stream socket. Files travel with the header of their message. Sending is
 // safe for concurrent use.
 type conn struct {
-	socket *net.UnixConn
+	socket   *net.UnixConn
+	takes    int           // bytes of a message that comes, at most
+	gives    int           // bytes of a message that goes
+	patience time.Duration // how long the other side may take to read a message; 0: any time
 
 	sending sync.Mutex
 }
 
-// newConn takes over a connected socket.
-func newConn(f *os.File) (*conn, error) {
+// newConn takes over a connected socket, for messages of at most so many bytes.
+func newConn(f *os.File, takes, gives int) (*conn, error) {
 	defer f.Close()
 	c, err := net.FileConn(f)
 	if err != nil {
@@ -105,7 +118,7 @@ func newConn(f *os.File) (*conn, error) {
 	if !is {
 		return nil, fmt.Errorf("%s is no Unix socket", f.Name())
 	}
-	return &conn{socket: socket}, nil
+	return &conn{socket: socket, takes: takes, gives: gives}, nil
 }
 
 const headerBytes = 8 // length of the body, number of files
@@ -118,6 +131,9 @@ func (c *conn) send(m *message, files ...int) error {
 	if err != nil {
 		return err
 	}
+	if len(body) > c.gives {
+		return &tooLongError{len(body), c.gives}
+	}
 	var header [headerBytes]byte
 	binary.LittleEndian.PutUint32(header[:], uint32(len(body)))
 	binary.LittleEndian.PutUint32(header[4:], uint32(len(files)))
@@ -127,6 +143,11 @@ func (c *conn) send(m *message, files ...int) error {
 	}
 	c.sending.Lock()
 	defer c.sending.Unlock()
+	if c.patience > 0 {
+		if err := c.socket.SetWriteDeadline(time.Now().Add(c.patience)); err != nil {
+			return err
+		}
+	}
 	if _, _, err := c.socket.WriteMsgUnix(header[:], rights, nil); err != nil {
 		return err
 	}
@@ -157,8 +178,11 @@ func (c *conn) receive() (m *message, files []int, err error) {
 		return nil, files, err
 	}
 	length, count := binary.LittleEndian.Uint32(header[:]), binary.LittleEndian.Uint32(header[4:])
-	if length > maxMessage || int(count) != len(files) {
-		return nil, files, fmt.Errorf("a message of %d bytes with %d of %d files", length, len(files), count)
+	if int(length) > c.takes {
+		return nil, files, &tooLongError{int(length), c.takes}
+	}
+	if int(count) != len(files) {
+		return nil, files, fmt.Errorf("a message with %d of %d files", len(files), count)
 	}
 	body := make([]byte, length)
 	if _, err := io.ReadFull(c.socket, body); err != nil {

@@ -14,9 +14,12 @@ import (
 type output struct {
 	log *slog.Logger
 
-	mu   sync.Mutex
-	rest []byte   // guarded by mu; a line that has not ended
-	said []string // guarded by mu; lines that are no records
+	mu     sync.Mutex
+	worker string   // guarded by mu, as is the rest; whose process it is; "": no worker's, or not yet
+	pid    int      // of it
+	rest   []byte   // a line that has not ended
+	said   []string // lines that are no records
+	dying  bool     // Go's runtime says which signal ends the process, and then its state
 }
 
 // keptLines and keptBytes bound what is kept of a process's words.
@@ -26,6 +29,13 @@ const (
 )
 
 func newOutput(log *slog.Logger) *output { return &output{log: log} }
+
+// of says whose process it is.
+func (o *output) of(worker string, pid int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.worker, o.pid = worker, pid
+}
 
 // Write takes the next bytes. It never fails.
 func (o *output) Write(b []byte) (int, error) {
@@ -52,8 +62,10 @@ func (o *output) take(line []byte) {
 	}
 	if len(o.said) < keptLines && len(line) > 0 {
 		o.said = append(o.said, string(line[:min(len(line), keptBytes)]))
-		if len(o.said) <= 3 { // a stack of hundreds of lines follows the reason
-			o.log.Warn("engine process output", "event", "worker_output", "text", o.said[len(o.said)-1])
+		o.dying = o.dying || signalName.Match(line)
+		if len(o.said) <= 3 && !o.dying { // the death is told with the signal
+			o.log.Warn("engine process output", "event", "worker_output", "worker", o.worker, "pid", o.pid, "text",
+				o.said[len(o.said)-1])
 		}
 	}
 }

@@ -25,10 +25,11 @@ const (
 	pageBytes = 2*bellBytes + 2*halfBytes
 )
 
-func newPage(memory []byte) *page {
+// newPage returns a side's view of a page. Whoever waits there for a bell lets others have the processor by yield.
+func newPage(memory []byte, yield func()) *page {
 	bells, halves := memory[:2*bellBytes], memory[2*bellBytes:]
 	return &page{
-		memory: memory, asked: newBell(bells), answered: newBell(bells[bellBytes:]),
+		memory: memory, asked: newBell(bells, yield), answered: newBell(bells[bellBytes:], yield),
 		request: halves[:halfBytes], answer: halves[halfBytes:],
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,13 +25,14 @@ type Pool struct {
 	stop     context.Context         //nolint:containedctx // the pool's own life: ends when Close begins
 	end      context.CancelCauseFunc // of stop
 
-	mu      sync.Mutex
-	closed  bool               // guarded by mu, as is the rest
-	workers map[string]*Worker // those that are not gone
-	spare   *spare             // nil: none was asked for yet
-	deaths  map[Death]uint64   // how often workers died, those that are gone too
-	alive   sync.WaitGroup     // supervisors
-	told    sync.Once          // whether processes are confined
+	mu        sync.Mutex
+	closed    bool                  // guarded by mu, as is the rest
+	workers   map[string]*Worker    // those that are not gone
+	spare     *spare                // nil: none was asked for yet
+	processes map[*process]struct{} // those that have started and are not dead
+	deaths    map[Death]uint64      // how often workers died, those that are gone too
+	alive     sync.WaitGroup        // supervisors, and processes
+	told      sync.Once             // whether processes are confined
 }
 
 // spare is a process that is being started, or was.
@@ -40,12 +42,13 @@ type spare struct {
 	err     error
 }
 
-var errPoolClosed error = &engine.Error{Kind: engine.Terminated, Err: errors.New("the server is stopping")}
+var errPoolClosed error = &engine.Error{Kind: engine.Terminated, Err: errors.New(stopping)}
 
 // NewPool returns a pool without workers.
 func NewPool(cfg Config) *Pool {
 	p := &Pool{
-		cfg: cfg, log: cfg.Log, patience: openPatience, workers: map[string]*Worker{}, deaths: map[Death]uint64{},
+		cfg: cfg, log: cfg.Log, patience: openPatience, workers: map[string]*Worker{},
+		processes: map[*process]struct{}{}, deaths: map[Death]uint64{},
 	}
 	p.stop, p.end = context.WithCancelCause(context.Background())
 	return p
@@ -86,8 +89,11 @@ func (p *Pool) prepareLocked() *spare {
 		close(s.ready)
 		return s
 	}
-	go func() {
+	p.alive.Go(func() {
 		s.process, s.err = startProcess(p.stop, p.cfg)
+		if s.err == nil {
+			p.register(s.process)
+		}
 		close(s.ready)
 		if s.err != nil {
 			return // the next one who wants a process learns it
@@ -96,11 +102,26 @@ func (p *Pool) prepareLocked() *spare {
 		<-s.process.ended
 		p.mu.Lock()
 		defer p.mu.Unlock()
+		delete(p.processes, s.process)
 		if p.spare == s && !p.closed { // it died before it was needed
 			p.spare = p.prepareLocked()
 		}
-	}()
+	})
 	return s
+}
+
+// stopping is why Close ends processes.
+const stopping = "the server is stopping"
+
+// register has Close end a process. It may have looked for processes before.
+func (p *Pool) register(one *process) {
+	p.mu.Lock()
+	p.processes[one] = struct{}{}
+	closed := p.closed
+	p.mu.Unlock()
+	if closed {
+		one.kill(stopping)
+	}
 }
 
 // discard ends a process that nobody wants.
@@ -124,7 +145,7 @@ func (p *Pool) Open(ctx context.Context, device, owner string, model any, file *
 	if err != nil {
 		return engine.Opened{}, err
 	}
-	from := source{model: encoded}
+	from := source{model: encoded, device: device}
 	if file != nil {
 		if from.file, err = duplicate(file); err != nil {
 			return engine.Opened{}, err
@@ -178,7 +199,7 @@ func (p *Pool) worker(ctx context.Context, device, owner string) (*Worker, error
 	if w == nil {
 		return nil, errPoolClosed
 	}
-	if _, err := w.present(ctx); err != nil && !errors.Is(err, errRetired) {
+	if _, err := w.await(ctx); err != nil && !errors.Is(err, errRetired) {
 		return nil, err
 	}
 	return w, nil
@@ -229,19 +250,19 @@ func (p *Pool) list() (all []*Worker) {
 	return all
 }
 
-// Close ends all processes and waits for that. Sessions fail from then on.
+// Close ends all processes, those in which a model is being opened included, and then waits for that. Sessions fail
+// from then on.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	p.closed = true
-	s := p.spare
-	p.spare = nil
+	all := slices.Collect(maps.Keys(p.processes))
 	p.mu.Unlock()
 	p.end(errPoolClosed) // a process that is being started is not waited for
-	for _, w := range p.list() {
-		w.end(errPoolClosed, "the server is stopping")
+	for _, one := range all {
+		one.kill(stopping)
 	}
-	if s != nil {
-		s.discard()
+	for _, w := range p.list() {
+		w.end(errPoolClosed, stopping)
 	}
 	p.alive.Wait()
 }

@@ -31,13 +31,21 @@ type process struct {
 	usage    usage
 	bound    atomic.Int64 // on its memory in bytes; 0: none
 	most     atomic.Int64 // memory that it was seen to take
+	openings openings
 
 	mu      sync.Mutex
 	verdict verdict                  // guarded by mu, as is the rest; why this server ended it
-	replies map[uint32]chan *message // who waits for an answer about a session
+	replies map[answer]chan *message // who waits for one
+	givenUp map[uint32]chan struct{} // sessions whose opening was given up; closed once they are closed
 	free    []*lane
 	lanes   map[uint32]*lane
 	made    uint32 // how many lanes were made
+}
+
+// answer is a message for which somebody may wait: of some kind, about a session. The first message is about none.
+type answer struct {
+	kind kind
+	id   uint32
 }
 
 // verdict says why the server ended a process.
@@ -67,12 +75,13 @@ func startProcess(ctx context.Context, cfg Config) (_ *process, err error) {
 	ours, theirs := os.NewFile(uintptr(pair[0]), "worker"), os.NewFile(uintptr(pair[1]), "server")
 	defer theirs.Close()
 	p := &process{
-		output: newOutput(cfg.Log), ended: make(chan struct{}), replies: map[uint32]chan *message{},
-		lanes: map[uint32]*lane{},
+		output: newOutput(cfg.Log), ended: make(chan struct{}), replies: map[answer]chan *message{},
+		givenUp: map[uint32]chan struct{}{}, lanes: map[uint32]*lane{}, openings: newOpenings(),
 	}
-	if p.conn, err = newConn(ours); err != nil {
+	if p.conn, err = newConn(ours, maxAnswer, maxRequest); err != nil {
 		return nil, err
 	}
+	p.conn.patience = deafPatience
 	p.command = &exec.Cmd{Path: self, Args: []string{os.Args[0], cfg.Command, library}}
 	p.command.Env = environment(os.Environ())
 	p.command.ExtraFiles = []*os.File{theirs}
@@ -90,12 +99,13 @@ func startProcess(ctx context.Context, cfg Config) (_ *process, err error) {
 		go p.watch()
 	}
 	go p.await()
-	hello := p.expect(0)
+	first := answer{kind: helloMessage}
+	hello := p.expect(first)
 	_ = p.conn.send(&message{Kind: beginMessage, Sandbox: cfg.policy(library)}) // the answer says more
 	go p.listen()
 	ctx, cancel := context.WithTimeout(ctx, helloPatience)
 	defer cancel()
-	m, err := p.reply(ctx, 0, hello)
+	m, err := p.reply(ctx, first, hello)
 	if err == nil {
 		err = m.Fault.err()
 	}
@@ -108,6 +118,7 @@ func startProcess(ctx context.Context, cfg Config) (_ *process, err error) {
 		return nil, fmt.Errorf("cannot start a worker: %w", err)
 	}
 	p.confined = m.Confined
+	go p.watchPulse() //nolint:gosec // it lives as long as the process, not as its start
 	return p, nil
 }
 
@@ -157,11 +168,12 @@ func (p *process) listen() {
 			}
 			return
 		}
-		p.mu.Lock()
-		waiter := p.replies[m.ID]
+		to := answer{m.Kind, m.ID}
 		if m.Kind == helloMessage {
-			waiter = p.replies[0]
+			to.id = 0
 		}
+		p.mu.Lock()
+		waiter := p.replies[to]
 		p.mu.Unlock()
 		if waiter != nil {
 			select {
@@ -172,20 +184,20 @@ func (p *process) listen() {
 	}
 }
 
-// expect prepares for an answer about a session, before it is asked for; reply waits for it.
-func (p *process) expect(id uint32) chan *message {
+// expect prepares for an answer, before it is asked for; reply waits for it.
+func (p *process) expect(a answer) chan *message {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	waiter := make(chan *message, 1)
-	p.replies[id] = waiter
+	p.replies[a] = waiter
 	return waiter
 }
 
-func (p *process) reply(ctx context.Context, id uint32, waiter chan *message) (*message, error) {
+func (p *process) reply(ctx context.Context, a answer, waiter chan *message) (*message, error) {
 	defer func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		delete(p.replies, id)
+		delete(p.replies, a)
 	}()
 	select {
 	case m := <-waiter:
@@ -198,19 +210,25 @@ func (p *process) reply(ctx context.Context, id uint32, waiter chan *message) (*
 			return nil, p.cause
 		}
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		select {
+		case m := <-waiter: // this process may have been stopped meanwhile, too
+			return m, nil
+		default:
+			return nil, context.Cause(ctx)
+		}
 	}
 }
 
-// ask sends a message about a session, with files, and waits for the answer to it.
-func (p *process) ask(ctx context.Context, m *message, files ...int) (*message, error) {
-	waiter := p.expect(m.ID)
+// ask sends a message about a session, with files, and waits for the answer to it, which is of another kind.
+func (p *process) ask(ctx context.Context, m *message, to kind, files ...int) (*message, error) {
+	expected := answer{to, m.ID}
+	waiter := p.expect(expected)
 	_ = p.send(m, files...) // the answer, or the end of the process, says more
-	answer, err := p.reply(ctx, m.ID, waiter)
+	got, err := p.reply(ctx, expected, waiter)
 	if err != nil {
 		return nil, err
 	}
-	return answer, answer.Fault.err()
+	return got, got.Fault.err()
 }
 
 // closePatience is how long closing a session may take.
@@ -223,7 +241,7 @@ func (p *process) closeSession(id uint32) error {
 		p.kill(fmt.Sprintf("it did not close a session within %v", closePatience))
 	})
 	defer late.Stop()
-	_, err := p.ask(context.Background(), &message{Kind: closeMessage, ID: id})
+	_, err := p.ask(context.Background(), &message{Kind: closeMessage, ID: id}, closedMessage)
 	if _, died := errors.AsType[*DeathError](err); died {
 		return nil
 	}
@@ -233,10 +251,14 @@ func (p *process) closeSession(id uint32) error {
 // send sends a message, with files. A process that cannot be written to is ended; the error says how it ended.
 func (p *process) send(m *message, files ...int) error {
 	err := p.conn.send(m, files...)
-	if err == nil {
+	switch {
+	case err == nil:
 		return nil
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		p.kill(fmt.Sprintf("it did not take a message within %v", deafPatience))
+	default:
+		p.kill(fmt.Sprintf("it cannot be written to: %v", err))
 	}
-	p.kill(fmt.Sprintf("it cannot be written to: %v", err))
 	<-p.ended
 	return p.cause
 }

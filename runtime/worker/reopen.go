@@ -3,9 +3,15 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/weftserve/weft/runtime/engine"
 )
 
 // life is a session's state in one process.
@@ -13,11 +19,27 @@ type life struct {
 	process *process
 	opened  chan struct{} // closed once it is open there, is known not to be, or the process is dead
 	broken  error         // why it is not open; set before opened is closed
+	pause   time.Duration // before the next attempt if it is not
+}
+
+// The pauses before a model is opened again that could not be, although the process goes on.
+const (
+	firstReopening = time.Second
+	maxReopening   = 5 * time.Minute
+)
+
+// newLife returns the life of a session that is to be opened, by an attempt that is not the first if that was failed.
+func newLife(p *process, failed *life) *life {
+	l := &life{process: p, opened: make(chan struct{}), pause: firstReopening}
+	if failed != nil {
+		l.pause = min(2*failed.pause, maxReopening)
+	}
+	return l
 }
 
 // openLife returns the life of a session that was opened.
 func openLife(p *process) *life {
-	l := &life{process: p, opened: make(chan struct{})}
+	l := newLife(p, nil)
 	close(l.opened)
 	return l
 }
@@ -37,34 +59,93 @@ func (s *Session) openIn(ctx context.Context, p *process) error {
 	return err
 }
 
-// reopen begins a life of a session. One that was closed meanwhile is closed there, too.
-func (w *Worker) reopen(s *Session, l *life) {
-	err := s.acquit()
-	if err == nil {
-		err = s.openIn(context.Background(), l.process)
-		if _, died := errors.AsType[*DeathError](err); died {
-			s.suspect.Store(true)
-			err = nil // the next life will show
-		}
-	}
+// openBeside opens the session in a process where others are, once its memory fits there.
+func (s *Session) openBeside(ctx context.Context, p *process) error {
+	p.openings.enter(s)
+	opened, err := s.worker.admit(ctx, p, s)
 	if err != nil {
-		l.broken = fmt.Errorf("the model cannot be opened again: %w", err)
+		return err
 	}
-	close(l.opened)
-	w.tellChanged()
+	defer opened()
+	return s.openIn(ctx, p)
+}
+
+// reopen begins lives of sessions in a process, and does not wait for that. Those come first that take the most for a
+// while: in that order they fit if they do in any.
+func (w *Worker) reopen(p *process, lives map[*Session]*life) {
+	all := slices.SortedFunc(maps.Keys(lives), func(a, b *Session) int {
+		return cmp.Compare(b.took.peak-b.took.held, a.took.peak-a.took.held)
+	})
+	p.openings.enter(all...)
+	for _, s := range all {
+		go func() {
+			opened, err := w.admit(context.Background(), p, s)
+			if err == nil {
+				err = s.openAgain(p)
+				opened()
+			}
+			w.settle(s, lives[s], err)
+		}()
+	}
+}
+
+// openAgain opens the session in a process. If that dies there is no error, and the next life will show.
+func (s *Session) openAgain(p *process) error {
+	if err := s.acquit(); err != nil {
+		return err
+	}
+	err := s.openIn(context.Background(), p)
+	if _, died := errors.AsType[*DeathError](err); died {
+		s.suspect.Store(true)
+		return nil
+	}
+	return err
+}
+
+// settle notes how the opening of a session ended. One that was closed meanwhile is closed there, too. One that could
+// not be opened is tried again, unless it was found to end processes.
+func (w *Worker) settle(s *Session, l *life, err error) {
+	if err != nil && !isDead(l.process.ended) {
+		l.broken = notOpen(err)
+	}
 	w.mu.Lock()
 	closed := w.sessions[s.id] == nil
+	close(l.opened) // from here on, whoever closes the session closes it in the process
 	w.mu.Unlock()
-	if closed {
+	w.tellChanged()
+	switch {
+	case closed && err == nil:
 		_ = l.process.closeSession(s.id)
+	case l.broken != nil && s.guilty.Load() == nil:
+		time.AfterFunc(l.pause, func() { w.retry(s, l) })
+	}
+}
+
+// notOpen is the error of a run of a session that could not be opened again.
+func notOpen(err error) error {
+	kind := engine.NotOpen
+	if engine.KindOf(err) == engine.DeviceLost {
+		kind = engine.DeviceLost // which is for all models there to learn
+	}
+	return &engine.Error{Kind: kind, Err: fmt.Errorf("the model cannot be opened again: %w", err)}
+}
+
+// retry begins another life of a session that could not be opened in a process.
+func (w *Worker) retry(s *Session, failed *life) {
+	next := newLife(failed.process, failed)
+	w.mu.Lock()
+	wanted := w.sessions[s.id] != nil && s.life.CompareAndSwap(failed, next)
+	w.mu.Unlock()
+	if wanted {
+		w.reopen(next.process, map[*Session]*life{s: next})
 	}
 }
 
 // acquit opens a suspect, which was being opened when the worker's process died, in a process where nothing else is.
-// One that ends that process is guilty for good: the error is of the kind engine.Crashed.
+// One that ends that process is guilty for good.
 func (s *Session) acquit() error {
 	if guilty := s.guilty.Load(); guilty != nil {
-		return *guilty
+		return guilty
 	}
 	if !s.suspect.Load() {
 		return nil
@@ -79,11 +160,10 @@ func (s *Session) acquit() error {
 	cause, died := errors.AsType[*DeathError](err)
 	switch {
 	case died && cause.Outside:
-		return nil // it remains a suspect
+		return cause // it remains a suspect, and is tried again after a pause
 	case died:
-		err = crashed(cause)
-		s.guilty.Store(&err)
-		return err
+		s.guilty.Store(cause)
+		return cause
 	}
 	s.suspect.Store(false)
 	return nil // whatever keeps it from being opened does so in the worker, too

@@ -1,17 +1,22 @@
 package worker_test
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
+	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/runtime/worker"
@@ -23,7 +28,7 @@ type filed struct {
 	file *os.File // to write to it, and to lock it
 }
 
-func openFiled(t *testing.T, p *worker.Pool) *filed {
+func openFiled(t *testing.T, p *worker.Pool, device string, m model) *filed {
 	path := filepath.Join(t.TempDir(), "model")
 	f := &filed{}
 	var err error
@@ -37,7 +42,7 @@ func openFiled(t *testing.T, p *worker.Pool) *filed {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	if f.Opened, err = p.Open(t.Context(), "cpu", "", model{}, file, nil); err != nil {
+	if f.Opened, err = p.Open(t.Context(), device, "", m, file, nil); err != nil {
 		t.Fatal(err)
 	}
 	return f
@@ -63,7 +68,7 @@ func (f *filed) flock(t *testing.T, how int) {
 // TestReopening: a model that takes long to be opened again holds up nobody else's runs.
 func TestReopening(t *testing.T) {
 	p, _ := newPool(t)
-	slow, o := openFiled(t, p), open(t, p)
+	slow, o := openFiled(t, p, "cpu", model{}), open(t, p)
 	slow.lock(t)
 	for range 2 {
 		if _, err := run(t.Context(), o, segfaulting); engine.KindOf(err) != engine.Crashed {
@@ -97,10 +102,150 @@ func TestReopening(t *testing.T) {
 	slow.unlock(t)
 }
 
+// TestOpeningsThatFail: a model that cannot be opened in the next process, or not in time, is tried again there. It is
+// said to be down meanwhile, and can be closed.
+func TestOpeningsThatFail(t *testing.T) {
+	p, log := newPool(t)
+	f, killer := openFiled(t, p, "cpu", model{}), open(t, p)
+	p.SetOpenPatience(500 * time.Millisecond)
+	fails := func(why string) {
+		t.Helper()
+		if _, err := run(t.Context(), killer, segfaulting); engine.KindOf(err) != engine.Crashed {
+			t.Errorf("a crash: %v", err)
+		}
+		if _, err := run(t.Context(), f.Opened, 4); engine.KindOf(err) != engine.NotOpen ||
+			!strings.Contains(err.Error(), why) {
+			t.Errorf("got %v, want that %s", err, why)
+		}
+		if f.Session.Stats().Process.Down.IsZero() {
+			t.Error("it is not said to be down")
+		}
+	}
+	resumes := func() {
+		t.Helper()
+		weftest.Until(t, "another attempt", func() bool {
+			got, err := run(t.Context(), f.Opened, 4)
+			return err == nil && got[0] == 12
+		})
+		if down := f.Session.Stats().Process.Down; !down.IsZero() {
+			t.Errorf("it is said to be down since %v", down)
+		}
+	}
+	f.write(t, unlucky)
+	fails("cannot be opened again: no memory for weights")
+	f.write(t, 0)
+	resumes()
+	f.lock(t)
+	fails("did not open the model within 500ms")
+	b := tensor.NewBatch(1, 1, f.Memory)
+	defer b.Free()
+	b.Input(0, tensor.Float32, tensor.Shape{0}, 0)
+	weftest.Until(t, "another attempt, beside the one that goes on", func() bool {
+		_, is := errors.AsType[*engine.ReopeningError](f.Session.Run(t.Context(), b))
+		return is
+	})
+	f.unlock(t)
+	resumes()
+	for range 20 {
+		if _, err := run(t.Context(), f.Opened, 4); err != nil {
+			t.Errorf("afterwards: %v", err)
+		}
+	}
+	f.write(t, unlucky)
+	fails("no memory for weights")
+	if err := f.Session.Close(); err != nil {
+		t.Error(err)
+	}
+	if got, err := run(t.Context(), killer, 4); err != nil || got[0] != 8 || len(log.Event("worker_died")) != 3 {
+		t.Errorf("another model: %v, %v; %v", got, err, log.Lines("worker"))
+	}
+}
+
+// TestARestartThatTakesLong: a run does not wait for it with what it holds, and says when another try is worth while.
+func TestARestartThatTakesLong(t *testing.T) {
+	var starts sync.Mutex // held: none begins
+	log := &weftest.Log{}
+	p := worker.NewPool(worker.Config{Command: serves, Log: slog.New(log), Library: func() (string, error) {
+		starts.Lock()
+		defer starts.Unlock()
+		return "", nil
+	}})
+	t.Cleanup(p.Close)
+	o := open(t, p)
+	weftest.Until(t, "a spare process", func() bool { return len(weftest.Children(os.Getpid())) == 2 })
+	starts.Lock()
+	weftest.Until(t, "no process", func() bool {
+		all := weftest.Children(os.Getpid())
+		for _, pid := range all {
+			_ = unix.Kill(pid, unix.SIGKILL) // it may be gone
+		}
+		return len(all) == 0
+	})
+	b := tensor.NewBatch(1, 1, o.Memory)
+	defer b.Free()
+	b.Input(0, tensor.Float32, tensor.Shape{0}, 0)
+	err := o.Session.Run(t.Context(), b)
+	again, is := errors.AsType[*engine.ReopeningError](err)
+	if !is || engine.KindOf(err) != engine.Terminated {
+		starts.Unlock()
+		t.Fatalf("a run without a process: %v", err)
+	}
+	select {
+	case <-again.Done:
+		t.Error("another try is said to be worth while")
+	default:
+	}
+	starts.Unlock()
+	<-again.Done
+	if got, err := run(t.Context(), o, 4); err != nil || !slices.Equal(got, []float32{8}) {
+		t.Errorf("once there is a process: %v, %v", got, err)
+	}
+}
+
+// TestOpeningBesideAKiller: a model is not opened for ever where another one ends each process.
+func TestOpeningBesideAKiller(t *testing.T) {
+	p, log := newPool(t)
+	killer := open(t, p)
+	slow := openFiled(t, p, "cpu", model{})
+	file, err := os.Open(slow.file.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	opened := make(chan error, 1)
+	go func() {
+		_, err := p.Open(t.Context(), "cpu", "", model{}, file, func(context.Context, engine.Opened) error {
+			slow.lock(t)
+			return nil
+		})
+		opened <- err
+	}()
+	weftest.Until(t, "the end of the opening", func() bool {
+		if deaths := len(log.Event("worker_died")); deaths > 50 {
+			t.Fatalf("it goes on after %d deaths", deaths)
+		}
+		_, _ = run(t.Context(), killer, segfaulting)
+		select {
+		case err = <-opened:
+			return true
+		default:
+			return false
+		}
+	})
+	if err == nil || engine.KindOf(err) != engine.Terminated || !strings.Contains(err.Error(), "cpu ended 5 times") ||
+		!strings.Contains(err.Error(), "SIGSEGV") {
+		t.Errorf("got %v", err)
+	}
+	slow.unlock(t)
+	if got, err := run(t.Context(), slow.Opened, 4); err != nil || !slices.Equal(got, []float32{12}) {
+		t.Errorf("another model: %v, %v", got, err)
+	}
+}
+
 // TestAnOpeningThatKills: a model that ends the process in which it is opened again is found by itself, and left out.
 func TestAnOpeningThatKills(t *testing.T) {
 	p, log := newPool(t)
-	killer, o := openFiled(t, p), open(t, p)
+	killer, o := openFiled(t, p, "cpu", model{}), open(t, p)
 	killer.write(t, deadly)
 	if _, err := run(t.Context(), o, segfaulting); engine.KindOf(err) != engine.Crashed {
 		t.Errorf("a crash: %v", err)
@@ -114,11 +259,11 @@ func TestAnOpeningThatKills(t *testing.T) {
 			t.Errorf("beside a model that cannot be opened: %v, %v", got, err)
 		}
 		_, err = run(t.Context(), killer.Opened, 4)
-		if err == nil || engine.KindOf(err) != engine.Crashed {
-			t.Fatalf("a run of the model that cannot be opened: %v", err)
+		if engine.KindOf(err) == engine.NotOpen && strings.Contains(err.Error(), "cannot be opened again") {
+			break
 		}
-		if strings.Contains(err.Error(), "cannot be opened again") {
-			break // else the process died while it waited for it
+		if engine.KindOf(err) != engine.Crashed { // as where the process died while the run waited for it
+			t.Fatalf("a run of the model that cannot be opened: %v", err)
 		}
 	}
 	deaths := len(log.Event("worker_died"))
@@ -129,5 +274,57 @@ func TestAnOpeningThatKills(t *testing.T) {
 	}
 	if now := len(log.Event("worker_died")); now != deaths || now > 2 {
 		t.Errorf("%d deaths, %d afterwards: %v", deaths, now, log.Lines(""))
+	}
+}
+
+// TestAnOpeningThatHangs: while a model hangs when it is opened again, others are opened next to it that fit, and those
+// that would not fit any more later are not.
+func TestAnOpeningThatHangs(t *testing.T) {
+	p, _ := newPoolWith(t, testPolicy(t), bound)
+	hangs := openFiled(t, p, "cpu", model{Needs: bound * 72 / 100})
+	var large []engine.Opened // the second one fits next to the one that hangs, but not before the first one
+	for _, m := range []model{{Takes: bound * 30 / 100, Needs: bound * 56 / 100}, {Takes: bound * 15 / 100}} {
+		o, err := p.Open(t.Context(), "cpu", "", m, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		large = append(large, o)
+	}
+	small := open(t, p)
+	hangs.lock(t)
+	if _, err := run(t.Context(), small, segfaulting); engine.KindOf(err) != engine.Crashed {
+		t.Errorf("a crash: %v", err)
+	}
+	b := tensor.NewBatch(1, 1, small.Memory)
+	defer b.Free()
+	b.Input(0, tensor.Float32, tensor.Shape{0}, 0)
+	weftest.Until(t, "a run of the small model", func() bool {
+		err := small.Session.Run(t.Context(), b)
+		if _, is := errors.AsType[*engine.ReopeningError](err); err != nil && !is {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
+	weftest.Until(t, "the memory of the one that hangs", func() bool {
+		used, _ := p.Memory()
+		return used["cpu"] > bound*70/100<<20
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), weftest.Patience)
+	defer cancel()
+	o, err := p.Open(ctx, "cpu", "", model{}, nil, nil)
+	if err != nil {
+		t.Fatalf("another small model: %v", err)
+	}
+	for _, o := range append(large, hangs.Opened) {
+		err := o.Session.Run(t.Context(), b)
+		if _, is := errors.AsType[*engine.ReopeningError](err); !is {
+			t.Errorf("a run of a large model: %v", err)
+		}
+	}
+	hangs.unlock(t)
+	for i, o := range append(large, o, hangs.Opened) {
+		if _, err := run(t.Context(), o, 4); err != nil {
+			t.Errorf("model %d, in the end: %v", i, err)
+		}
 	}
 }

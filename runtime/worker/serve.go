@@ -29,7 +29,7 @@ func Serve(e Engine) error {
 	if socket == nil {
 		return errors.New("a worker is started by a server, not by hand")
 	}
-	c, err := newConn(socket)
+	c, err := newConn(socket, maxRequest, maxAnswer)
 	if err != nil {
 		return fmt.Errorf("a worker is started by a server, not by hand: %w", err)
 	}
@@ -119,7 +119,7 @@ func (c *child) handle(m *message, files []int) error {
 		}
 		return c.slabs.add(m.ID, files[0], m.Size)
 	case unmapMessage:
-		c.slabs.remove(m.ID)
+		go c.slabs.remove(m.ID) // to give back page-locked memory may wait for the device
 	case stopMessage:
 		c.mu.Lock()
 		l := c.lanes[m.ID]
@@ -127,6 +127,8 @@ func (c *child) handle(m *message, files []int) error {
 		if l != nil {
 			l.stop(m.Size)
 		}
+	case pingMessage:
+		return c.conn.send(&message{Kind: pongMessage})
 	default:
 		closeAll(files)
 		return fmt.Errorf("a message of the unknown kind %q", m.Kind)
@@ -151,7 +153,12 @@ func (c *child) open(m *message, files []int) {
 		}
 	}
 	answer.Fault = faultOf(err)
-	_ = c.conn.send(answer) // a server that cannot be written to is dead, which receive says too
+	// A server that cannot be written to is dead, which receive says too.
+	if long, is := errors.AsType[*tooLongError](c.conn.send(answer)); is {
+		err = fmt.Errorf("its inputs and outputs take %d bytes to describe, at most %d can be served: give them shorter "+
+			"names, or join some of them", long.bytes, long.most)
+		_ = c.conn.send(&message{Kind: openedMessage, ID: m.ID, Fault: faultOf(err)})
+	}
 }
 
 func (c *child) close(m *message) {

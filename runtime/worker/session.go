@@ -19,12 +19,12 @@ type Session struct {
 	source  source
 	memory  *memory
 	first   *opened // when it was opened first
-	held    int64   // bytes of memory that it took then
+	took    taken   // memory, then
 	stats   atomic.Pointer[engine.Stats]
-	life    atomic.Pointer[life]  // in the latest process
-	suspect atomic.Bool           // it was being opened when the worker's process died
-	guilty  atomic.Pointer[error] // it ended a process where nothing else was; nil: it did not
-	before  uint64                // how often the worker's process had died when it was opened
+	life    atomic.Pointer[life]       // in the latest process
+	suspect atomic.Bool                // it was being opened when the worker's process died
+	guilty  atomic.Pointer[DeathError] // how it ended a process where nothing else was; nil: it did not
+	before  uint64                     // how often the worker's process had died when it was opened
 
 	running  sync.Mutex
 	patience map[*time.Timer]struct{} // guarded by running; of the runs that go on
@@ -33,6 +33,7 @@ type Session struct {
 var _ engine.Session = (*Session)(nil)
 
 func newSession(id uint32, of source, first *opened) *Session {
+	of.device = first.Device // which may be another one than was asked for
 	s := &Session{
 		id: id, source: of, first: first, memory: &memory{slabs: map[*byte]*slab{}}, patience: map[*time.Timer]struct{}{},
 	}
@@ -43,23 +44,27 @@ func newSession(id uint32, of source, first *opened) *Session {
 // Signature returns the model's inputs and outputs, as the worker reported them.
 func (s *Session) Signature() *tensor.Signature { return s.first.Signature }
 
-// Run executes the model in the worker's process. When that dies the error is of the kind engine.Crashed. While the
-// next one is being started the run waits; if the session is not open there yet, the error is an
-// *engine.ReopeningError, so that other sessions can run. A run that is to stop is told to; a process that does not
-// obey within half a second is ended.
+// Run executes the model in the worker's process. When that dies the error is of the kind engine.Crashed. For a moment
+// after the death the run waits for the next process; if it is not there then, or the session is not open there yet,
+// the error is an *engine.ReopeningError, so that whoever calls Run can do other work. It is of the kind engine.NotOpen
+// if the session could not be opened there. A run that is to stop is told to; a process that does not obey within half
+// a second is ended.
 func (s *Session) Run(ctx context.Context, b *tensor.Batch) error {
 	var l *lane
 	for l == nil {
-		p, err := s.worker.present(ctx)
-		if err != nil {
+		p, changed, err := s.worker.present(ctx, s.worker.runPatience())
+		switch {
+		case err != nil:
 			return err
+		case p == nil:
+			return reopening(changed)
 		}
 		now := s.life.Load()
 		if now.process != p {
 			continue // it has a successor
 		}
 		if !isDead(now.opened) {
-			return &engine.Error{Kind: engine.Terminated, Err: &engine.ReopeningError{Done: now.opened}}
+			return reopening(now.opened)
 		}
 		if now.broken != nil {
 			return now.broken
@@ -74,6 +79,11 @@ func (s *Session) Run(ctx context.Context, b *tensor.Batch) error {
 		s.worker.lose(err)
 	}
 	return err
+}
+
+// reopening is the error of a run that can begin once done is closed.
+func reopening(done <-chan struct{}) error {
+	return &engine.Error{Kind: engine.Terminated, Err: &engine.ReopeningError{Done: done}}
 }
 
 // Interrupt has the runs that go on stopped as if their patience were over.

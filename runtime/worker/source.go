@@ -8,12 +8,27 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/weftserve/weft/runtime/engine"
 )
 
-// source is what a session is opened from, in each process that it outlives.
+// source is what a session is opened from, and on which device, in each process that it outlives.
 type source struct {
-	model json.RawMessage
-	file  *os.File // nil: it needs none
+	model  json.RawMessage
+	file   *os.File // nil: it needs none
+	device string
+}
+
+// processor is the device that cannot be lost.
+const processor = "cpu"
+
+// judge takes an error that a worker reports by its word, except that the processor is lost: only a worker that was
+// taken over, or a text that reads like that, says so, and all models would leave the device.
+func (s *source) judge(err error) error {
+	if s.device == processor && engine.KindOf(err) == engine.DeviceLost {
+		return &engine.Error{Kind: engine.ModelFailed, Err: err}
+	}
+	return err
 }
 
 // close gives the file up. A process in which the session is open keeps its own.
@@ -23,23 +38,50 @@ func (s *source) close() {
 	}
 }
 
-// open opens a session in the process. One that is open only after ctx has ended is closed again.
+// open opens a session in the process. One that is open only after ctx has ended is closed again, before it can be
+// opened another time.
 func (p *process) open(ctx context.Context, id uint32, from source) (_ *message, err error) {
+	p.mu.Lock()
+	closed := p.givenUp[id]
+	p.mu.Unlock()
+	if closed != nil {
+		select {
+		case <-closed:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
 	defer func() {
 		if err != nil && ctx.Err() != nil {
-			go func() { _, _ = p.ask(context.Background(), &message{Kind: closeMessage, ID: id}) }()
+			p.giveUp(id)
 		}
 	}()
-	m := &message{Kind: openMessage, ID: id, Model: from.model}
-	if from.file == nil {
-		return p.ask(ctx, m)
+	var files []int
+	if from.file != nil {
+		file, err := duplicate(from.file) // the session may be closed meanwhile
+		if err != nil {
+			return nil, err
+		}
+		defer file.Close()
+		files = append(files, int(file.Fd()))
 	}
-	file, err := duplicate(from.file) // the session may be closed meanwhile
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	return p.ask(ctx, m, int(file.Fd()))
+	answer, err := p.ask(ctx, &message{Kind: openMessage, ID: id, Model: from.model}, openedMessage, files...)
+	return answer, from.judge(err)
+}
+
+// giveUp has a session closed once it is open.
+func (p *process) giveUp(id uint32) {
+	closed := make(chan struct{})
+	p.mu.Lock()
+	p.givenUp[id] = closed
+	p.mu.Unlock()
+	go func() {
+		_, _ = p.ask(context.Background(), &message{Kind: closeMessage, ID: id}, closedMessage) // or the process ends
+		p.mu.Lock()
+		delete(p.givenUp, id)
+		p.mu.Unlock()
+		close(closed)
+	}()
 }
 
 // duplicate returns another descriptor of an open file.

@@ -20,9 +20,14 @@ type trial struct {
 
 var _ engine.Session = trial{}
 
-// Run executes the model. When the process dies the error is of the kind engine.Crashed, and so is that of later runs.
+// Run executes the model. When the process dies the error is of the kind engine.Crashed, and so is that of later runs;
+// if it was ended from outside, they are of the kind engine.Terminated.
 func (t trial) Run(ctx context.Context, b *tensor.Batch) error {
-	return t.process.run(ctx, t.Session, b)
+	err := t.process.run(ctx, t.Session, b)
+	if death, died := errors.AsType[*DeathError](err); died && death.Outside {
+		return &engine.Error{Kind: engine.Terminated, Err: err}
+	}
+	return err
 }
 
 // Stats returns what the process reported with its latest answer.
@@ -59,7 +64,12 @@ func (p *Pool) try(ctx context.Context, from source, try engine.Try) (_ *opened,
 		return first, took, err
 	}
 	s := newSession(only, from, first)
-	return first, took, try(ctx, engine.Opened{Session: trial{s, process}, Memory: s.memory})
+	err = try(ctx, engine.Opened{Session: trial{s, process}, Memory: s.memory})
+	if death := process.death(); err == nil && death != nil && death.Outside {
+		err = &engine.Error{Kind: engine.Terminated, Err: fmt.Errorf("the process in which the model was tried was not "+
+			"ended by a run; the load is tried again: %w", death)}
+	}
+	return first, took, err
 }
 
 // openFirst opens a session within some time. If the process dies of it, the error is of the kind engine.Crashed.
@@ -68,13 +78,13 @@ func (p *process) openFirst(ctx context.Context, id uint32, from source, patienc
 	defer cancel()
 	m, err := p.open(ctx, id, from)
 	if cause, died := errors.AsType[*DeathError](err); died {
-		return nil, fmt.Errorf("opening the model ended the engine's process: %w", crashed(cause))
-	}
-	if err == nil && (m.Opened == nil || m.Opened.Signature == nil) {
-		err = errors.New("the engine's process did not say what it opened")
+		return nil, fmt.Errorf("while the model was opened, %w", crashed(cause))
 	}
 	if err != nil {
 		return nil, err
+	}
+	if err := m.Opened.check(from.device); err != nil {
+		return nil, fmt.Errorf("the engine's process does not say what it opened: %w", err)
 	}
 	return m.Opened, nil
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -58,11 +60,41 @@ func TestTrial(t *testing.T) {
 			t.Errorf("after %s: %v, %v", want, got, err)
 		}
 	}
+	if _, err := p.Open(t.Context(), "cpu", "", model{Opens: "dies"}, nil, nil); engine.KindOf(err) != engine.Crashed ||
+		strings.Count(err.Error(), "the engine's process") != 1 {
+		t.Errorf("a model that ends the process when it is opened: %v", err)
+	}
 	if got, err := run(t.Context(), other, 4); err != nil || !slices.Equal(got, []float32{8}) {
 		t.Errorf("another model: %v, %v", got, err)
 	}
 	if died := log.Event("worker_died"); len(died) != 0 {
 		t.Errorf("the worker died: %v", died)
+	}
+}
+
+// TestATrialThatIsEndedFromOutside says nothing about the model, and the opening fails.
+func TestATrialThatIsEndedFromOutside(t *testing.T) {
+	p, log := newPool(t)
+	var tried error
+	_, err := p.Open(t.Context(), "cpu", "", model{}, nil, func(ctx context.Context, o engine.Opened) error {
+		pid, err := run(ctx, o, telling)
+		if err == nil {
+			err = unix.Kill(int(pid[0]), unix.SIGKILL)
+		}
+		if err != nil {
+			return err
+		}
+		_, tried = run(ctx, o, hanging)
+		return nil
+	})
+	if tried == nil || engine.KindOf(tried) != engine.Terminated {
+		t.Errorf("the run: %v", tried)
+	}
+	if engine.KindOf(err) != engine.Terminated || err == nil || !strings.Contains(err.Error(), "was not ended by a run") {
+		t.Errorf("the opening: %v", err)
+	}
+	if n := len(log.Event("test_opened")); n != 1 {
+		t.Errorf("it was opened %d times", n)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weftserve/weft/runtime/engine"
@@ -19,6 +20,7 @@ type Worker struct {
 	owned      bool // it goes with its last session
 	pool       *Pool
 	quarantine *quarantine
+	rest       atomic.Int64 // bytes that its process took when all sessions were open
 
 	mu       sync.Mutex
 	process  *process            // guarded by mu, as is the rest; nil while the next one is being started
@@ -29,11 +31,27 @@ type Worker struct {
 	history  history             // of its processes
 }
 
-// restartPatience is how long a run waits for its worker to be started again.
-const restartPatience = 10 * time.Second
+// Most restarts are done within quickRestart, for which a run waits with the scheduler's lane; restartPatience is for
+// those who hold nothing up.
+const (
+	quickRestart    = 100 * time.Millisecond
+	restartPatience = 10 * time.Second
+)
 
-// present returns the process, and waits for a while if there is none.
-func (w *Worker) present(ctx context.Context) (*process, error) {
+// runPatience returns how long a run may wait now for the next process. Where that is not started quickly, later runs
+// leave the lane to other models at once.
+func (w *Worker) runPatience() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.history.down.IsZero() {
+		return quickRestart
+	}
+	return time.Until(w.history.down.Add(quickRestart))
+}
+
+// present returns the process. If there is none, and none for so long, that is no error: changed is closed once there
+// is one, or will never be one.
+func (w *Worker) present(ctx context.Context, patience time.Duration) (p *process, changed <-chan struct{}, err error) {
 	var late <-chan time.Time
 	for {
 		w.mu.Lock()
@@ -41,23 +59,32 @@ func (w *Worker) present(ctx context.Context) (*process, error) {
 		w.mu.Unlock()
 		switch {
 		case gone != nil:
-			return nil, gone
+			return nil, nil, gone
 		case p != nil && !isDead(p.ended):
-			return p, nil
+			return p, nil, nil
 		}
 		if late == nil {
-			late = time.After(restartPatience)
+			late = time.After(patience)
 		}
 		select {
 		case <-changed:
 		case <-late:
-			return nil, &engine.Error{
-				Kind: engine.Terminated, Err: fmt.Errorf("the engine's process %s is still being started again", w.name),
-			}
+			return nil, changed, nil
 		case <-ctx.Done():
-			return nil, &engine.Error{Kind: engine.Terminated, Err: context.Cause(ctx)}
+			return nil, nil, &engine.Error{Kind: engine.Terminated, Err: context.Cause(ctx)}
 		}
 	}
+}
+
+// await returns the process, and an error if there is none for long.
+func (w *Worker) await(ctx context.Context) (*process, error) {
+	p, _, err := w.present(ctx, restartPatience)
+	if p == nil && err == nil {
+		err = &engine.Error{
+			Kind: engine.Terminated, Err: fmt.Errorf("the engine's process %s is still being started again", w.name),
+		}
+	}
+	return p, err
 }
 
 // up reports whether runs can begin now.
@@ -74,24 +101,26 @@ func (w *Worker) setLocked(p *process) {
 	w.changed = make(chan struct{})
 }
 
+// openTries is how often a model is opened in a worker whose processes end meanwhile, because of other models.
+const openTries = 5
+
 // add opens a model, which opened elsewhere as first and took memory there, in the worker's process.
 func (w *Worker) add(ctx context.Context, of source, first *opened, took taken) (*Session, error) {
 	w.mu.Lock()
 	w.last++
 	s := newSession(w.last, of, first)
-	s.worker, s.memory.worker, s.held, s.before = w, w, took.held, w.history.deaths
+	s.worker, s.memory.worker, s.took, s.before = w, w, took, w.history.deaths
 	w.mu.Unlock()
-	for {
-		p, err := w.present(ctx)
+	var died *DeathError // what runs there may be the cause; opened by itself, the model did not end the process
+	for range openTries {
+		p, err := w.await(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if err := w.admit(p, took); err != nil {
-			return nil, err
-		}
-		if err := s.openIn(ctx, p); err != nil {
-			if death, died := errors.AsType[*DeathError](err); died && death.Exceeded == 0 {
-				continue // what runs there may be the cause; opened by itself, it did not end the process
+		if err := s.openBeside(ctx, p); err != nil {
+			var is bool
+			if died, is = errors.AsType[*DeathError](err); is && died.Exceeded == 0 {
+				continue
 			}
 			return nil, err
 		}
@@ -105,7 +134,13 @@ func (w *Worker) add(ctx context.Context, of source, first *opened, took taken) 
 		if same {
 			return s, nil
 		}
+		<-p.ended // or the worker is gone, which ends it, too
+		died = p.cause
 	}
+	return nil, &engine.Error{Kind: engine.Terminated, Err: fmt.Errorf("the engine's process %s ended %d times while the "+
+		"model was being opened there, because of what else runs in it; the load is tried again. Find the model whose "+
+		"requests end it in the log (request_crashed), or run each model in a process of its own (--isolation model): %w",
+		w.name, openTries, died)}
 }
 
 // list returns the sessions that are open.
@@ -128,32 +163,35 @@ func (w *Worker) closeSession(s *Session) error {
 	w.mu.Lock()
 	delete(w.sessions, s.id)
 	p, last := w.process, len(w.sessions) == 0
+	open := s.life.Load().isOpen()
 	w.mu.Unlock()
 	if w.owned && last {
 		w.end(errRetired, "its last session was closed")
 		return nil
 	}
-	if p == nil || !isDead(s.life.Load().opened) {
-		return nil // it is not opened again, or is closed as soon as it is
+	if p == nil || !open {
+		return nil // it could not be opened again, or is closed as soon as it is
 	}
 	return p.closeSession(s.id)
 }
 
 // supervise starts a process, and another one when it dies, until the worker is gone.
 func (w *Worker) supervise() {
-	for again := false; ; again = true {
-		began := time.Now()
+	for died := (time.Time{}); ; died = time.Now() {
 		p := w.start()
 		if p == nil {
 			return
 		}
-		if again {
-			w.pool.log.Info("engine process started again", "event", "worker_restarted", "worker", w.name, "took",
-				time.Since(began).Round(time.Microsecond))
+		p.output.of(w.name, p.command.Process.Pid)
+		if !died.IsZero() {
+			w.pool.alive.Go(func() { w.tellRestart(p, died) })
 		}
 		<-p.ended
+		w.pool.mu.Lock()
+		closed := w.pool.closed // then the worker is about to be gone
+		w.pool.mu.Unlock()
 		w.mu.Lock()
-		gone := w.gone != nil
+		gone := closed || w.gone != nil
 		if !gone {
 			w.setLocked(nil)
 		}
@@ -163,7 +201,28 @@ func (w *Worker) supervise() {
 		}
 		w.pool.died(Death{w.name, p.cause.Signal})
 		w.pool.log.Error("engine process died", "event", "worker_died", "worker", w.name, "cause", p.cause.Text,
-			"signal", p.cause.Signal)
+			"signal", p.cause.Signal, "pid", p.command.Process.Pid)
+	}
+}
+
+// tellRestart logs that a process which took the place of one that died has its models open, unless it ends before.
+func (w *Worker) tellRestart(p *process, died time.Time) {
+	failed, all := 0, w.list()
+	for _, s := range all {
+		l := s.life.Load()
+		select {
+		case <-l.opened:
+		case <-p.ended:
+			return
+		}
+		if !l.isOpen() {
+			failed++
+		}
+	}
+	if !isDead(p.ended) {
+		w.pool.log.Info("engine process started again", "event", "worker_restarted", "worker", w.name, "pid",
+			p.command.Process.Pid, "models", len(all)-failed, "failed", failed, "took",
+			time.Since(died).Round(time.Millisecond))
 	}
 }
 
@@ -185,14 +244,17 @@ func (w *Worker) start() *process {
 			p.kill("it was started in vain")
 		}
 		w.mu.Lock()
-		gone := w.gone != nil
+		gone, changed := w.gone != nil, w.changed
 		w.mu.Unlock()
 		if gone {
 			return nil
 		}
 		w.pool.log.Error("engine process not started again", "event", "worker_restart_failed", "worker", w.name,
 			"cause", err, "retry_in", pause)
-		time.Sleep(pause)
+		select {
+		case <-time.After(pause):
+		case <-changed: // it is gone
+		}
 	}
 }
 
@@ -204,11 +266,12 @@ func (w *Worker) publish(p *process) bool {
 	if w.gone != nil || isDead(p.ended) {
 		return false
 	}
+	lives := map[*Session]*life{}
 	for _, s := range w.sessions {
-		l := &life{process: p, opened: make(chan struct{})}
-		s.life.Store(l)
-		go w.reopen(s, l)
+		lives[s] = newLife(p, nil)
+		s.life.Store(lives[s])
 	}
+	w.reopen(p, lives) // first: what is new in the process comes after what was there
 	w.setLocked(p)
 	return true
 }

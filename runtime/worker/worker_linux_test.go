@@ -119,6 +119,43 @@ func TestRunsInAnotherProcess(t *testing.T) {
 	}
 }
 
+// TestDeviceTime: a worker cannot claim that a run took more of its device than the time that has passed, or less than
+// none.
+func TestDeviceTime(t *testing.T) {
+	p, _ := newPool(t)
+	o := open(t, p)
+	b := tensor.NewBatch(1, 1, o.Memory)
+	defer b.Free()
+	for _, hours := range []float32{-1, 1} {
+		in := b.Input(0, tensor.Float32, tensor.Shape{2}, 8)
+		binary.LittleEndian.PutUint32(in, math.Float32bits(boasting))
+		binary.LittleEndian.PutUint32(in[4:], math.Float32bits(hours))
+		began := time.Now()
+		if err := runOpen(t.Context(), b, o); err != nil || b.DeviceTime < 0 || b.DeviceTime > time.Since(began) {
+			t.Errorf("%v hours were claimed, and %v believed; %v", hours, b.DeviceTime, err)
+		}
+	}
+}
+
+// TestStringsThatChange: a worker that changes the lengths of its strings after the answer, in memory that it shares
+// with the server, changes nothing there.
+func TestStringsThatChange(t *testing.T) {
+	p, _ := newPool(t)
+	o := open(t, p)
+	b := tensor.NewBatch(1, 1, o.Memory)
+	defer b.Free()
+	in := b.Input(0, tensor.Float32, tensor.Shape{1}, 4)
+	binary.LittleEndian.PutUint32(in, math.Float32bits(flipping))
+	if err := runOpen(t.Context(), b, o); err != nil {
+		t.Fatal(err)
+	}
+	binary.LittleEndian.PutUint32(in, 0)
+	weftest.Until(t, "another length", func() bool { return binary.LittleEndian.Uint32(b.Room(0)) == math.MaxUint32 })
+	if err := b.Outputs[0].Check(); err != nil {
+		t.Errorf("after the answer was checked: %v", err)
+	}
+}
+
 // TestDeaths: each kind of death fails the run that caused it, and is told; the next run is answered by another
 // process.
 func TestDeaths(t *testing.T) {
@@ -133,8 +170,27 @@ func TestDeaths(t *testing.T) {
 			t.Errorf("after %s: %v, %v", want, got, err)
 		}
 	}
-	if len(log.Event("worker_died")) != 2 || len(log.Event("worker_restarted")) != 2 {
+	died := log.Event("worker_died")
+	if len(died) != 2 || weftest.Attr(died[0], "worker").String() != "cpu" {
 		t.Errorf("log: %v", log.Lines(""))
+	}
+	for _, r := range died {
+		if cause := weftest.Attr(r, "cause").String(); strings.Count(cause, "SIGSEGV") > 1 {
+			t.Errorf("the cause is %q", cause)
+		}
+	}
+	weftest.Until(t, "a process again", func() bool { return len(log.Event("worker_restarted")) > 0 })
+	for _, r := range log.Event("worker_restarted") {
+		if weftest.Attr(r, "models").Int64() != 1 || weftest.Attr(r, "failed").Int64() != 0 {
+			t.Errorf("restarted: %v", r)
+		}
+	}
+	p.Close()
+	for _, r := range log.Event("worker_output") {
+		t.Errorf("what is in the cause of the death is told again: %v", r)
+	}
+	if restarted := len(log.Event("worker_restarted")); restarted > 2 {
+		t.Errorf("restarted %d times for 2 deaths", restarted)
 	}
 }
 
@@ -204,16 +260,24 @@ func TestTheWorkerOfAnOwner(t *testing.T) {
 }
 
 // TestStops: a run that is told to stop does so; the process of one that does not is ended, and the next run goes well.
-// It is told to by its context or, once it takes too long, by its patience.
+// It is told to by its context, which blames nobody, or, once it takes too long, by its patience.
 func TestStops(t *testing.T) {
 	p, _ := newPool(t)
 	o := open(t, p)
-	for value, want := range map[float32]engine.Kind{obedient: engine.Terminated, hanging: engine.Crashed} {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-		if _, err := run(ctx, o, value); engine.KindOf(err) != want {
-			t.Errorf("value %v: %v, want kind %d", value, err, want)
+	quarantined := o
+	quarantined.Session = o.Quarantine
+	for _, value := range []float32{obedient, hanging} {
+		for _, where := range []engine.Opened{o, quarantined} {
+			if _, err := run(t.Context(), where, 4); err != nil { // the process is there
+				t.Error(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+			if _, err := run(ctx, where, value); engine.KindOf(err) != engine.Terminated ||
+				!errors.Is(err, context.DeadlineExceeded) && value == hanging {
+				t.Errorf("value %v: %v", value, err)
+			}
+			cancel()
 		}
-		cancel()
 		b := tensor.NewBatch(1, 1, o.Memory)
 		b.Patience = 10 * time.Millisecond
 		if _, err := runIn(t.Context(), b, o, value); engine.KindOf(err) != engine.Crashed ||
@@ -227,20 +291,22 @@ func TestStops(t *testing.T) {
 	}
 }
 
-// TestInterrupt: runs are stopped before their patience is over, if somebody says so.
+// TestInterrupt: runs are stopped before their patience is over, if somebody says so; those in quarantine are not,
+// because only a run that has had all of it is proven to hang.
 func TestInterrupt(t *testing.T) {
 	p, _ := newPool(t)
 	o := open(t, p)
 	quarantined := o
 	quarantined.Session = o.Quarantine
-	for _, where := range []engine.Opened{o, quarantined} {
+	const whole = 300 * time.Millisecond
+	for where, patience := range map[*engine.Opened]time.Duration{&o: time.Hour, &quarantined: whole} {
 		for _, value := range []float32{obedient, hanging} {
 			ended := make(chan error, 1)
 			go func() {
 				b := tensor.NewBatch(1, 1, o.Memory)
 				defer b.Free()
-				b.Patience = time.Hour
-				_, err := runIn(context.Background(), b, where, value)
+				b.Patience = patience
+				_, err := runIn(context.Background(), b, *where, value)
 				ended <- err
 			}()
 			var err error
@@ -254,8 +320,8 @@ func TestInterrupt(t *testing.T) {
 				}
 			})
 			if engine.KindOf(err) != engine.Crashed || !strings.Contains(err.Error(), "did not end within") ||
-				strings.Contains(err.Error(), "1h0m0s") {
-				t.Errorf("value %v: %v", value, err)
+				strings.Contains(err.Error(), patience.String()) != (patience == whole) {
+				t.Errorf("value %v with a patience of %v: %v", value, patience, err)
 			}
 		}
 	}
@@ -275,6 +341,14 @@ func TestOpening(t *testing.T) {
 	if _, err := p.Open(t.Context(), "cpu", "", model{Opens: "dies"}, nil, nil); engine.KindOf(err) != engine.Crashed ||
 		!strings.Contains(err.Error(), "SIGSEGV") {
 		t.Errorf("a model that crashes when it is opened: %v", err)
+	}
+	for opens, want := range map[string]string{
+		"misleads": `input "misleading" has 1 dimensions with 2 names`, "rambles": "shorter names",
+	} {
+		if _, err := p.Open(t.Context(), "cpu", "", model{Opens: opens}, nil, nil); err == nil ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("a model that %s: %.300v", opens, err)
+		}
 	}
 	if got, err := run(t.Context(), o, 4); err != nil || got[0] != 8 || len(log.Event("worker_died")) != 0 {
 		t.Errorf("%v, %v; %v", got, err, log.Lines(""))
@@ -342,6 +416,50 @@ func TestClosingBesideAStartThatHangs(t *testing.T) {
 			closed = nil
 		case <-time.After(weftest.Patience):
 			t.Fatal("it waits for processes that say nothing")
+		}
+	}
+}
+
+// TestClosingBesideOpenings: models that are being opened, for the first time and in quarantine, do not hold up the
+// end, after which no process is left.
+func TestClosingBesideOpenings(t *testing.T) {
+	p, _ := newPool(t)
+	slow := openFiled(t, p, "cpu", model{})
+	again, err := os.Open(slow.file.Name()) // that of the test has the lock
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	slow.lock(t)
+	ended, closed := make(chan error, 2), make(chan struct{})
+	go func() {
+		_, err := p.Open(context.Background(), "cpu", "", model{}, again, nil)
+		ended <- err
+	}()
+	go func() {
+		slow.Session = slow.Quarantine
+		_, err := run(context.Background(), slow.Opened, 4)
+		ended <- err
+	}()
+	weftest.Until(t, "two processes beside the worker, and a spare one", func() bool {
+		return len(weftest.Children(os.Getpid())) == 4
+	})
+	go func() {
+		p.Close()
+		close(closed)
+	}()
+	select {
+	case <-closed:
+	case <-time.After(weftest.Patience):
+		slow.unlock(t)
+		t.Fatal("the end waits for models that are being opened")
+	}
+	if left := weftest.Children(os.Getpid()); len(left) > 0 {
+		t.Errorf("processes that are left: %v", left)
+	}
+	for range 2 {
+		if err := <-ended; err == nil {
+			t.Error("a model was opened that could not be")
 		}
 	}
 }

@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
-	"google.golang.org/grpc/codes"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/status"
 
 	"github.com/weftserve/weft/internal/onnxgraph"
@@ -111,7 +112,8 @@ func (s *suite) runOut(ctx context.Context, c shortage) error {
 
 // ranOut reports whether a request failed because there was not enough memory for it.
 func ranOut(err error) bool {
-	text := strings.ToLower(status.Convert(err).Message())
-	return status.Code(err) == codes.Internal &&
-		(strings.Contains(text, "memory") || strings.Contains(text, "bad_alloc"))
+	return slices.ContainsFunc(status.Convert(err).Details(), func(detail any) bool {
+		info, is := detail.(*errdetails.ErrorInfo)
+		return is && info.GetReason() == "OUT_OF_MEMORY"
+	})
 }

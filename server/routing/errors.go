@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
 )
@@ -86,6 +87,19 @@ func (e *FailedError) Error() string {
 		return fmt.Sprintf("model %s could not be read: %s", Quote(e.Model), e.Cause)
 	}
 	return fmt.Sprintf("model %s version %d failed to load: %s", Quote(e.Model), e.Version, e.Cause)
+}
+
+// TakenOutError says that the version was taken out because its requests ended the engine's process again and again.
+type TakenOutError struct {
+	Model   string
+	Version int64
+	Cause   string
+	// Again is when it is loaded again by itself; zero: never.
+	Again time.Time
+}
+
+func (e *TakenOutError) Error() string {
+	return fmt.Sprintf("model %s version %d: %s", Quote(e.Model), e.Version, e.Cause)
 }
 
 // RolledBackError says that every version that is ready was rolled back, and that none of them was named since.

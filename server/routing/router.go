@@ -103,7 +103,8 @@ func (r *Router) Table(s *catalog.Snapshot) *Table {
 	}
 }
 
-// Route returns the version that answers a request. The error is a *NotFoundError, a *NotReadyError or a *FailedError.
+// Route returns the version that answers a request. The error is a *NotFoundError, a *NotReadyError, a
+// *TakenOutError or a *FailedError.
 //
 // A request that names a version or a label gets it. Else a running episode stays with its version as long as that is
 // ready; everything else goes where the weights and its hash lead, or to the next best that is ready and fit, or if

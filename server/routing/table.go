@@ -80,7 +80,7 @@ func (t *Table) exists() string {
 }
 
 // Resolve returns the version that the request chose, or if it chose none the one to which most of the traffic goes, of
-// those that are ready. The error is a *NotFoundError, a *NotReadyError or a *FailedError.
+// those that are ready. The error is a *NotFoundError, a *NotReadyError, a *TakenOutError or a *FailedError.
 func (t *Table) Resolve(name string, choice Choice) (Route, error) {
 	e, err := t.entry(name)
 	if err != nil {
@@ -193,9 +193,13 @@ func noneReady(m *catalog.Model) error {
 			return &RolledBackError{Model: m.Name, Version: v.Number}
 		}
 	}
-	for _, state := range []catalog.State{catalog.Loading, catalog.Unloading} {
+	for _, comes := range []func(*catalog.Version) bool{
+		func(v *catalog.Version) bool { return v.State == catalog.Loading },
+		func(v *catalog.Version) bool { return v.State == catalog.Unloading },
+		func(v *catalog.Version) bool { return v.TakenOut },
+	} {
 		for _, v := range slices.Backward(m.Versions) {
-			if v.State == state {
+			if comes(v) {
 				return notReady(v)
 			}
 		}
@@ -204,6 +208,9 @@ func noneReady(m *catalog.Model) error {
 }
 
 func notReady(v *catalog.Version) error {
+	if v.TakenOut {
+		return &TakenOutError{Model: v.Model, Version: v.Number, Cause: v.Cause, Again: v.Again}
+	}
 	if v.State == catalog.Failed {
 		return &FailedError{Model: v.Model, Version: v.Number, Cause: v.Cause}
 	}

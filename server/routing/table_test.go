@@ -33,9 +33,12 @@ func house() *catalog.Snapshot {
 	)
 	broken := model("broken", nil)
 	broken.Cause = "model.yaml line 3"
+	crashing := model("crashing", nil, failed, failed)
+	crashing.Versions[0].TakenOut = true
 	return &catalog.Snapshot{Models: catalog.ByName(
 		broken,
 		model("coming", nil, failed, loading),
+		crashing,
 		model("empty", nil),
 		model("failed", nil, failed, failed),
 		model("leaving", nil, failed, unloading, failed),
@@ -100,10 +103,11 @@ func TestResolve(t *testing.T) {
 		},
 		{
 			name: "unknown model", model: "polcy",
-			err: `no model is named "polcy"; there is "broken", "coming", "empty", "failed", "leaving", "policy"`,
+			err: `no model is named "polcy"; there is "broken", "coming", "crashing", "empty", "failed", "leaving", "policy"`,
 		},
 		{name: "one is loading", model: "coming", err: `model "coming" version 2 is loading; try again`},
 		{name: "one is unloading", model: "leaving", err: `model "leaving" version 2 is unloading; try again`},
+		{name: "one was taken out", model: "crashing", err: `model "crashing" version 1: cause 1`},
 		{name: "all failed", model: "failed", err: `model "failed" version 2 failed to load: cause 2`},
 		{name: "unreadable", model: "broken", err: `model "broken" could not be read: model.yaml line 3`},
 		{

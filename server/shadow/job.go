@@ -101,7 +101,7 @@ func unanswered(err error) verdict {
 	}
 	for _, dropped := range []error{
 		sharedsched.ErrExpired, sharedsched.ErrRemoved, sharedsched.ErrDraining, sharedsched.ErrClosed,
-		catalog.ErrNotReady,
+		catalog.ErrNotReady, catalog.ErrUntried, catalog.ErrNotOpen,
 		context.DeadlineExceeded, context.Canceled,
 	} {
 		if errors.Is(err, dropped) {

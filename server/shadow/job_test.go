@@ -31,6 +31,8 @@ func TestEndsWithoutAnAnswer(t *testing.T) {
 		{sharedsched.ErrDraining, dropped},
 		{sharedsched.ErrClosed, dropped},
 		{fmt.Errorf("wrapped: %w", catalog.ErrNotReady), dropped},
+		{fmt.Errorf("wrapped: %w", catalog.ErrUntried), dropped},
+		{fmt.Errorf("wrapped: %w", catalog.ErrNotOpen), dropped},
 		{context.DeadlineExceeded, dropped},
 		{context.Canceled, dropped},
 		{errModel, failed},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
@@ -87,6 +88,11 @@ var table = []entry{
 		return f
 	}),
 	all[*routing.FailedError](failed),
+	of(func(e *routing.TakenOutError) fault {
+		return fault{
+			code: codes.Unavailable, reason: "TAKEN_OUT", retry: max(time.Until(e.Again), retryUnavailable),
+		}
+	}),
 	all[*routing.RolledBackError](failed),
 
 	// calls that change something
@@ -119,14 +125,15 @@ var table = []entry{
 
 	all[*routing.NotReadyError](unavailable),
 	// A lost device is asked for before ModelError, which may wrap it.
-	some(unavailable, catalog.ErrDeviceLost, catalog.ErrNotReady, sharedsched.ErrRemoved, sharedsched.ErrDraining,
-		sharedsched.ErrClosed),
+	some(unavailable, catalog.ErrDeviceLost, catalog.ErrNotReady, catalog.ErrUntried, catalog.ErrNotOpen,
+		sharedsched.ErrRemoved, sharedsched.ErrDraining, sharedsched.ErrClosed),
 	of(func(e *catalog.ModelError) fault {
-		if e.Exceeded > 0 {
-			return fault{
-				code: codes.ResourceExhausted, reason: "OUT_OF_MEMORY", retry: -1, pushback: true,
-				numbers: []string{"memory_bytes", strconv.FormatInt(e.Exceeded, 10)},
+		if e.OutOfMemory() {
+			f := fault{code: codes.ResourceExhausted, reason: "OUT_OF_MEMORY", retry: -1, pushback: true}
+			if e.Exceeded > 0 {
+				f.numbers = []string{"memory_bytes", strconv.FormatInt(e.Exceeded, 10)}
 			}
+			return f
 		}
 		if e.Crashed {
 			f := fault{code: codes.Internal, reason: "ENGINE_CRASHED"}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,6 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/routing"
@@ -33,6 +35,16 @@ type trailers struct {
 func (tr *trailers) SetTrailer(md metadata.MD) error {
 	tr.md = metadata.Join(tr.md, md)
 	return nil
+}
+
+// TestTakenOutRetry: the caller is told when the version is loaded again.
+func TestTakenOutRetry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := faultOf(&routing.TakenOutError{Model: "m", Version: 1, Again: time.Now().Add(90 * time.Second)})
+		if f.retry != 90*time.Second {
+			t.Errorf("after %v", f.retry)
+		}
+	})
 }
 
 // TestErrorTable holds every row of the error table.
@@ -258,6 +270,16 @@ func TestErrorTable(t *testing.T) {
 			details: []proto.Message{retry(time.Second)},
 		},
 		{
+			name: "untried", err: fmt.Errorf("model: %w: no process", catalog.ErrUntried),
+			code: codes.Unavailable, message: "model: " + catalog.ErrUntried.Error() + ": no process",
+			details: []proto.Message{retry(time.Second)},
+		},
+		{
+			name: "not open", err: fmt.Errorf("model: %w: no memory", catalog.ErrNotOpen),
+			code: codes.Unavailable, message: "model: " + catalog.ErrNotOpen.Error() + ": no memory",
+			details: []proto.Message{retry(time.Second)},
+		},
+		{
 			name: "unloading", err: sharedsched.ErrRemoved, code: codes.Unavailable,
 			message: sharedsched.ErrRemoved.Error(), details: []proto.Message{retry(time.Second)},
 		},
@@ -278,6 +300,13 @@ func TestErrorTable(t *testing.T) {
 		{
 			name: "failed to load", err: resolve("policy", routing.Choice{Version: new(int64(2))}),
 			code: codes.FailedPrecondition, message: `model "policy" version 2 failed to load: no such operator`,
+		},
+		{
+			name: "taken out, and about to be loaded", err: &routing.TakenOutError{
+				Model: "policy", Version: 4, Cause: "it was taken out: SIGFPE", Again: time.Now(),
+			},
+			code: codes.Unavailable, message: `model "policy" version 4: it was taken out: SIGFPE`,
+			details: []proto.Message{info("TAKEN_OUT"), retry(time.Second)},
 		},
 		{
 			name: "server full", err: &predict.ServerFullError{Limit: 5},
@@ -355,12 +384,23 @@ func TestErrorTable(t *testing.T) {
 			pushback: "-1",
 		},
 		{
+			name: "out of memory of the engine", err: &catalog.ModelError{
+				Model: "policy", Version: 3,
+				Err: fmt.Errorf("run: %w", &engine.Error{Kind: engine.OutOfMemory, Err: errors.New("size 1000000000000")}),
+			},
+			code: codes.ResourceExhausted, message: `model "policy" version 3: there is not enough memory for this input: ` +
+				`run: size 1000000000000; send an input for which the model needs less: fewer or smaller rows, or other values`,
+			details:  []proto.Message{info("OUT_OF_MEMORY")},
+			pushback: "-1",
+		},
+		{
 			name: "out of memory",
 			err: &catalog.ModelError{
 				Model: "policy", Version: 3, Crashed: true, Exceeded: 4096, Err: errors.New("it took more"),
 			},
 			code: codes.ResourceExhausted, message: `model "policy" version 3: this input takes more memory than there is ` +
-				`for it, also when it runs by itself: it took more; send fewer rows or smaller inputs, or raise that`,
+				`for it, also when it runs by itself: it took more; send an input for which the model needs less: fewer or smaller rows, or other ` +
+				`values, or raise that`,
 			details:  []proto.Message{info("OUT_OF_MEMORY", "memory_bytes", "4096")},
 			pushback: "-1",
 		},

@@ -118,7 +118,7 @@ func versionMessage(v *catalog.Version) *weftv1.ModelVersion {
 }
 
 func crashesMessage(c *catalog.Crashes) *weftv1.ModelCrashes {
-	if c.Deaths == 0 && c.Proven == 0 {
+	if c.Deaths == 0 && c.Proven == 0 && c.Remembered == 0 {
 		return nil
 	}
 	return &weftv1.ModelCrashes{

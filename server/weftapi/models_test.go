@@ -75,6 +75,9 @@ func TestModelsAreShown(t *testing.T) {
 			Proven: 2, ProvenAt: died, Proof: "SIGFPE", Remembered: 1,
 		}}
 	}
+	s.Model("policy").Versions[1].Live = func() catalog.Live {
+		return catalog.Live{Crashes: catalog.Crashes{Remembered: 4}} // from before it was loaded again
+	}
 	first.Stalled = "its process on cuda:0 died \xff"
 	first.Scarce = "2 of 3 replicas \xff"
 	h.Current.Store(s)
@@ -99,7 +102,10 @@ func TestModelsAreShown(t *testing.T) {
 						Proven: 2, LatestProvenAt: timestamppb.New(died), LatestProven: "SIGFPE", RememberedRequests: 1,
 					},
 				},
-				{Version: 2, State: weftv1.VersionState_VERSION_STATE_READY},
+				{
+					Version: 2, State: weftv1.VersionState_VERSION_STATE_READY,
+					Crashes: &weftv1.ModelCrashes{RememberedRequests: 4},
+				},
 				{Version: 3, State: weftv1.VersionState_VERSION_STATE_LOADING},
 				{
 					Version: 4, State: weftv1.VersionState_VERSION_STATE_FAILED,

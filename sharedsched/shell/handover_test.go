@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -55,4 +56,41 @@ func TestNextBatchIsHandedOverBeforeTheLastEnds(t *testing.T) {
 			}
 		}
 	})
+}
+
+// sizes is an Executor that remembers the rows of batches.
+type sizes []int
+
+func (s *sizes) Execute(b *sharedsched.Batch) sharedsched.Report {
+	*s = append(*s, b.Rows)
+	return sharedsched.Report{DeviceTime: time.Microsecond}
+}
+
+// TestCallersThatAreReadyShareABatch: with one processor, the caller that wakes the batch thread does not have a batch
+// of its own while others are ready to run.
+func TestCallersThatAreReadyShareABatch(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	exec := &sizes{}
+	s, err := New(sharedsched.Config{Devices: []sharedsched.Device{{Name: "d", Lanes: 1}}}, exec, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, _ := s.AddFlow("m/1", "d", 1)
+	v, err := s.AddVersion("m/1", f, sharedsched.Settings{Batched: true, MaxBatchSize: 64, MaxQueue: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const rounds, callers = 20, 32
+	for range rounds {
+		var calls sync.WaitGroup
+		for range callers {
+			calls.Go(func() { do(t.Context(), s, v, 1, nil) })
+		}
+		calls.Wait()
+	}
+	s.Close()
+	// Without that each call has a batch of its own. On a busy machine some callers come late, and never most of them.
+	if n := len(*exec); n > rounds*callers/2 {
+		t.Errorf("%d batches for %d times %d callers that were ready at once", n, rounds, callers)
+	}
 }

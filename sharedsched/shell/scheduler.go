@@ -17,6 +17,8 @@ type Scheduler struct {
 	epoch    time.Time
 	ops      sync.Pool // of *op
 	recorder *recorder // nil: no trace
+	// closed by Abandon
+	abandoned chan struct{}
 
 	mu      sync.Mutex
 	core    *sharedsched.Core                       // guarded by mu
@@ -44,6 +46,7 @@ func New(cfg sharedsched.Config, exec Executor, given Options) (*Scheduler, erro
 		exec: exec, obs: given.Observer, tele: given.Telemetry, epoch: time.Now(), core: core,
 		gone: map[sharedsched.VersionID]chan struct{}{}, rooms: map[sharedsched.VersionID]*room{},
 		waits: map[named]*waits{}, armed: sharedsched.Never,
+		abandoned: make(chan struct{}),
 	}
 	if s.recorder = newRecorder(&cfg, &given); s.recorder != nil {
 		go s.record(given.Trace)

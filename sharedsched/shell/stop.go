@@ -52,6 +52,7 @@ func (s *Scheduler) Abandon() {
 	var sc scratch
 	if !s.closed {
 		s.closed = true
+		close(s.abandoned)
 		now := s.nowLocked(s.now())
 		_ = s.stepLocked(now, &sharedsched.Event{Kind: sharedsched.EventClose}, &sc.Answer) // it has no error
 		s.afterEventLocked(now, &sc)
@@ -63,3 +64,6 @@ func (s *Scheduler) Abandon() {
 	s.mu.Unlock()
 	sc.answer()
 }
+
+// Abandoned returns a channel that Abandon closes, for those who wait outside of the scheduler to hand it a task.
+func (s *Scheduler) Abandoned() <-chan struct{} { return s.abandoned }

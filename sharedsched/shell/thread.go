@@ -1,6 +1,10 @@
 package shell
 
-import "github.com/weftserve/weft/sharedsched"
+import (
+	"runtime"
+
+	"github.com/weftserve/weft/sharedsched"
+)
 
 // batchThread runs the batches of one lane, one after the other.
 type batchThread struct {
@@ -61,6 +65,9 @@ func (s *Scheduler) run(t *batchThread) {
 			return
 		case !running:
 			<-t.wake
+			// The caller that woke it would have a batch of its own, as Go runs the goroutine that was woken last before
+			// those that were ready earlier: let these hand in their tasks, too.
+			runtime.Gosched()
 		}
 	}
 }

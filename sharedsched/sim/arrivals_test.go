@@ -4,45 +4,15 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"github.com/weftserve/weft/sharedsched/arrivals"
 )
 
-// gaps returns the mean rate per second and the coefficient of variation of the gaps between arrivals.
-func gaps(times []Time) (rate, cv float64) {
-	var sum, squares float64
-	for i := 1; i < len(times); i++ {
-		g := float64(times[i]-times[i-1]) / 1e9
-		sum += g
-		squares += g * g
-	}
-	n := float64(len(times) - 1)
-	mean := sum / n
-	return 1 / mean, math.Sqrt(squares/n-mean*mean) / mean
-}
-
-func TestRateAndVariation(t *testing.T) {
-	const span = 2000 * time.Second
-	for _, want := range []float64{0.2, 0.5, 1, 2, 3, 4} {
-		p := Process{CV: want}
-		times := p.times(50, span, stream(1, 1), nil, nil)
-		if rate, cv := gaps(times); math.Abs(rate/50-1) > 0.02*max(want, 1) || math.Abs(cv/want-1) > 0.03 {
-			t.Errorf("CV %g at 50/s: got %.2f at %.2f/s", want, cv, rate)
-		}
-		// A process that began at time zero would have more arrivals there than later.
-		early := 0
-		for seed := range uint64(2000) {
-			early += len(p.times(50, 200*time.Millisecond, stream(seed, 1), nil, nil))
-		}
-		if mean := float64(early) / 2000; math.Abs(mean/10-1) > 0.1 {
-			t.Errorf("CV %g: %.2f arrivals in the first 0.2 s on average, want 10", want, mean)
-		}
-	}
-}
-
 // windows counts the arrivals in each stretch of the given length.
-func windows(times []Time, length, span time.Duration) []float64 {
+func windows(times []time.Duration, length, span time.Duration) []float64 {
 	counts := make([]float64, span/length)
 	for _, at := range times {
-		counts[time.Duration(at)/length]++
+		counts[at/length]++
 	}
 	return counts
 }
@@ -60,8 +30,8 @@ func dispersion(counts []float64) float64 {
 
 func TestCourses(t *testing.T) {
 	const span = 400 * time.Second
-	times := func(p Process) []Time {
-		return p.times(100, span, stream(3, 1), p.Course(stream(3, 2), span), nil)
+	times := func(p Process) []time.Duration {
+		return arrivals.Gamma{Rate: 100, Course: p.Course(stream(3, 2), span)}.Times(span, stream(3, 1), nil)
 	}
 	onOff := times(Process{Course: OnOff(200*time.Millisecond, 800*time.Millisecond)})
 	if rate := float64(len(onOff)) / span.Seconds(); math.Abs(rate/100-1) > 0.15 {
@@ -101,11 +71,11 @@ func TestTogether(t *testing.T) {
 	// agree is the share of seconds in which both models have requests or both have none.
 	agree := func() float64 {
 		const span = 300 * time.Second
-		var times [2][]Time
+		var times [2][]time.Duration
 		requests := w.Requests(1, span, 1)
 		for i := range requests {
 			m := requests[i].Model
-			times[m] = append(times[m], requests[i].Arrival)
+			times[m] = append(times[m], time.Duration(requests[i].Arrival))
 		}
 		a, b := windows(times[0], time.Second, span), windows(times[1], time.Second, span)
 		same := 0.0

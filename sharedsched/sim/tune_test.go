@@ -14,7 +14,7 @@ func seedsOf() (*Workload, *Family, map[string][]uint64) {
 	w := suiteWorkload("noting", "", 1, []Model{linear("only", 4, 0.4, 100, 1)})
 	w.Arrivals[0].Course = func(rng *rand.Rand, span time.Duration) []Stretch {
 		first = rng.Uint64()
-		return []Stretch{{span, 1}}
+		return []Stretch{{Until: span, Factor: 1}}
 	}
 	member := func(name string, rows int) Maker {
 		return Maker{Name: name, New: func(e *Env) Policy {

@@ -5,6 +5,8 @@ import (
 	"math/bits"
 	"slices"
 	"time"
+
+	"github.com/weftserve/weft/sharedsched/arrivals"
 )
 
 // Workload is models, how their requests arrive, and the device they share.
@@ -39,7 +41,7 @@ func (w *Workload) Requests(load float64, span time.Duration, seed uint64) []Req
 	// An arrival is its time and, in the lowest bits, its model: one number, since to sort is much of the work.
 	width := bits.Len(uint(len(w.Models)))
 	var all []uint64
-	var times []Time
+	var times []time.Duration
 	keys := make([][]int, len(w.Models)) // of the models that have several, in order of arrival
 	for i := range w.Models {
 		m := &w.Models[i]
@@ -53,7 +55,8 @@ func (w *Workload) Requests(load float64, span time.Duration, seed uint64) []Req
 			}
 			course = p.Course(stream(seed, group), span)
 		}
-		times = p.times(m.Rate*load, span, stream(seed, purpose+1), course, times[:0])
+		times = arrivals.Gamma{Rate: m.Rate * load, CV: p.CV, Course: course}.Times(span, stream(seed, purpose+1),
+			times[:0])
 		for _, at := range times {
 			all = append(all, uint64(at)<<width|uint64(i))
 		}

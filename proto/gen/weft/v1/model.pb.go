@@ -585,7 +585,8 @@ type ModelVersion struct {
 	// executions hang, or the process that it runs in died and the next one is not there
 	// after a second. Requests to it wait. Empty if some replica answers.
 	Stalled string `protobuf:"bytes,15,opt,name=stalled,proto3" json:"stalled,omitempty"`
-	// The processes that it ran in and that died; absent if none did.
+	// The processes that it ran in and that died; absent if none did and no request is
+	// remembered that would end one.
 	Crashes       *ModelCrashes `protobuf:"bytes,16,opt,name=crashes,proto3" json:"crashes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -752,6 +753,7 @@ type ModelCrashes struct {
 	// How that process ended, or that the execution had to be stopped.
 	LatestProven string `protobuf:"bytes,6,opt,name=latest_proven,json=latestProven,proto3" json:"latest_proven,omitempty"`
 	// How many such requests are remembered: they are refused without being run again.
+	// A version that is loaded again from the same files knows those from before.
 	RememberedRequests int32 `protobuf:"varint,7,opt,name=remembered_requests,json=rememberedRequests,proto3" json:"remembered_requests,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache

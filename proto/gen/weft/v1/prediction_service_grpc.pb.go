@@ -38,12 +38,15 @@ const (
 //	RESOURCE_EXHAUSTED   ErrorInfo QUEUE_FULL, SERVER_FULL or DROPPED_FOR_GOODPUT with
 //	                     RetryInfo: try later. DEADLINE_UNATTAINABLE: the limit
 //	                     certainly cannot be met; do not retry. ANSWER_TOO_LARGE:
-//	                     ask for fewer outputs or rows; do not retry
+//	                     ask for fewer outputs or rows; do not retry. OUT_OF_MEMORY:
+//	                     the model takes more memory for this input than it may;
+//	                     send fewer rows or smaller inputs, do not retry
 //	DEADLINE_EXCEEDED    the limit passed while the request waited; it, or the rest
 //	                     of its rows if it was split, was not executed
 //	CANCELLED            the caller went away
 //	ABORTED              ErrorInfo SUPERSEDED: a newer request of the stream took over
-//	UNAVAILABLE          RetryInfo: loading, draining, or the device was lost
+//	UNAVAILABLE          RetryInfo: loading, draining, the device was lost, or the
+//	                     execution ended its process and could not be repeated
 //	FAILED_PRECONDITION  the version failed to load; the message has the cause
 //	INTERNAL             the model failed on this input
 type PredictionServiceClient interface {
@@ -132,12 +135,15 @@ func (c *predictionServiceClient) ReportOutcome(ctx context.Context, in *ReportO
 //	RESOURCE_EXHAUSTED   ErrorInfo QUEUE_FULL, SERVER_FULL or DROPPED_FOR_GOODPUT with
 //	                     RetryInfo: try later. DEADLINE_UNATTAINABLE: the limit
 //	                     certainly cannot be met; do not retry. ANSWER_TOO_LARGE:
-//	                     ask for fewer outputs or rows; do not retry
+//	                     ask for fewer outputs or rows; do not retry. OUT_OF_MEMORY:
+//	                     the model takes more memory for this input than it may;
+//	                     send fewer rows or smaller inputs, do not retry
 //	DEADLINE_EXCEEDED    the limit passed while the request waited; it, or the rest
 //	                     of its rows if it was split, was not executed
 //	CANCELLED            the caller went away
 //	ABORTED              ErrorInfo SUPERSEDED: a newer request of the stream took over
-//	UNAVAILABLE          RetryInfo: loading, draining, or the device was lost
+//	UNAVAILABLE          RetryInfo: loading, draining, the device was lost, or the
+//	                     execution ended its process and could not be repeated
 //	FAILED_PRECONDITION  the version failed to load; the message has the cause
 //	INTERNAL             the model failed on this input
 type PredictionServiceServer interface {

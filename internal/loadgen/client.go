@@ -1,0 +1,105 @@
+package loadgen
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+)
+
+// answerWithin is how long a server may take to answer the questions before a run.
+const answerWithin = 10 * time.Second
+
+// client is connections to a server, which requests take in turn.
+type client struct {
+	target string
+	conns  []*grpc.ClientConn
+	next   atomic.Uint64
+}
+
+// dial returns a client with that many connections.
+func dial(target string, connections int) (*client, error) {
+	c := &client{target: target}
+	for range connections {
+		conn, err := grpc.NewClient(target, grpc.WithTransportCredentials(insecure.NewCredentials()),
+			grpc.WithDisableRetry(), grpc.WithDisableServiceConfig(),
+			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)))
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("--target %s: %w", target, err), c.close())
+		}
+		c.conns = append(c.conns, conn)
+	}
+	return c, nil
+}
+
+func (c *client) close() error {
+	var errs []error
+	for _, conn := range c.conns {
+		errs = append(errs, conn.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// predict is a predictor.
+func (c *client) predict(ctx context.Context, q *payload, into *reply) error {
+	conn := c.conns[c.next.Add(1)%uint64(len(c.conns))]
+	return conn.Invoke(ctx, weftv1.PredictionService_Predict_FullMethodName, q, into, grpc.ForceCodecV2(codec{}))
+}
+
+// load asks the server for the stream's model, makes its requests, and sends the first of them: a mistake in them
+// should be told before anything is measured.
+func (c *client) load(ctx context.Context, s *Stream) (*load, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	var about *weftv1.GetModelMetadataResponse
+	for _, conn := range c.conns { // each connects
+		var err error
+		about, err = weftv1.NewPredictionServiceClient(conn).GetModelMetadata(ctx,
+			&weftv1.GetModelMetadataRequest{Model: s.spec()}, grpc.WaitForReady(true))
+		if err != nil {
+			return nil, c.explain(s, err)
+		}
+	}
+	l := &load{
+		Stream: *s, version: strconv.FormatInt(about.GetModel().GetVersion(), 10), inFlight: maxInFlight,
+	}
+	var err error
+	if l.payloads, err = s.payloads(about); err != nil {
+		return nil, err
+	}
+	err = c.predict(ctx, &l.payloads[0], &reply{})
+	// Of other codes a run shows how often they come.
+	if slices.Contains([]codes.Code{
+		codes.InvalidArgument, codes.NotFound, codes.FailedPrecondition, codes.Unimplemented, codes.OutOfRange,
+	}, status.Code(err)) {
+		return nil, fmt.Errorf("stream %s: the server refuses its first request: %s", s.Name, status.Convert(err).Message())
+	}
+	return l, nil
+}
+
+// explain says what the user can do about an error of the question for a model.
+func (c *client) explain(s *Stream, err error) error {
+	st := status.Convert(err)
+	switch st.Code() {
+	case codes.DeadlineExceeded, codes.Unavailable:
+		return fmt.Errorf("--target %s: no server answers (%s); name the --listen address of one that runs", c.target,
+			strings.TrimSpace(st.Message()))
+	case codes.Unimplemented:
+		return fmt.Errorf("--target %s: this server does not speak weft.v1 (%s); name the --listen address of a Weft server",
+			c.target, st.Message())
+	default:
+		return fmt.Errorf("stream %s: the server at %s: %s", s.Name, c.target, st.Message())
+	}
+}

@@ -1,0 +1,190 @@
+package loadgen
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/weftserve/weft/internal/config"
+)
+
+// Objective is what a search asks of each open loop.
+type Objective struct {
+	Find      bool            `help:"Search the highest rate that meets --p99 and --in-time, beginning with --rate (100 a second). The rates of several open loops grow alike; callers stay as they are."`
+	P99       config.Duration `name:"p99" help:"The 99th percentile of the latency may be this at most." placeholder:"DURATION"`
+	InTime    float64         `default:"0.99" help:"Least part of the requests that must be answered within their deadline."`
+	Precision float64         `default:"0.05" help:"How far the rate that is found may be from one that fails, relatively."`
+}
+
+const (
+	// firstRate is where a search begins that is told no rate.
+	firstRate = 100
+	// least and most bound the factor between the rate that is found and the first one.
+	least, most = 1.0 / 64, 1 << 12
+)
+
+func (b *Objective) check() config.Faults {
+	var faults config.Faults
+	if b.P99 > 0 && !b.Find {
+		faults.Addf("--p99", "without --find; expected both, to search a rate, or neither")
+	}
+	if b.Find {
+		config.Between(&faults, "--in-time", b.InTime, 0, 1)
+		config.Between(&faults, "--precision", b.Precision, 0.001, 1)
+	}
+	return faults
+}
+
+// FindReport is a search, step by step.
+type FindReport struct {
+	P99Ms  float64 `json:"p99_ms,omitempty"` // the objective
+	InTime float64 `json:"in_time"`          // the objective
+	Rate   float64 `json:"rate"`             // the highest that met it, of all open loops together; 0: none did
+	Steps  []Step  `json:"steps"`
+	// ClientLate: where the objective was missed first, this program itself was late: the server may do more.
+	ClientLate bool `json:"client_late"`
+}
+
+// Step is one run of a search, with the worst figures of the open loops.
+type Step struct {
+	Rate   float64 `json:"rate"`
+	P99Ms  float64 `json:"p99_ms"`
+	InTime float64 `json:"in_time"`
+	Met    bool    `json:"met"`
+	Late   bool    `json:"client_late"`
+}
+
+func (s *Step) String() string {
+	met := "met"
+	if !s.Met {
+		met = "MISSED"
+		if s.Late {
+			met += ", but this program itself was late"
+		}
+	}
+	return fmt.Sprintf("%.1f requests a second: p99 %.3f ms, %.3f %% in time: %s", s.Rate, s.P99Ms, 100*s.InTime, met)
+}
+
+// find searches, and returns the report of the best step; of the last one, with an error, if none met the objective.
+func (b *bench) find(ctx context.Context) (*Report, error) {
+	var open []*load
+	var rates []float64
+	for _, l := range b.loads {
+		switch {
+		case l.closed():
+		case l.Trace != "":
+			return nil, fmt.Errorf("stream %s: a trace has its own rate; --find expects open loops with a rate", l.Name)
+		default:
+			open, rates = append(open, l), append(rates, l.Rate)
+		}
+	}
+	if len(open) == 0 {
+		return nil, errors.New("--find: there is no open loop; expected a rate instead of callers")
+	}
+	found := &FindReport{P99Ms: milliseconds(time.Duration(b.o.P99)), InTime: b.o.InTime}
+	var best, last *Report
+	highest, err := search(b.o.Precision, func(factor float64) (bool, error) {
+		for i, l := range open {
+			l.Rate = rates[i] * factor
+		}
+		r, err := b.measure(ctx)
+		if err != nil {
+			return false, err
+		}
+		last = r
+		if r.Interrupted {
+			return false, errInterrupted
+		}
+		step := b.o.judge(r)
+		found.Steps = append(found.Steps, step)
+		fmt.Fprintln(b.errs, step.String())
+		if step.Met {
+			best, found.Rate = r, step.Rate
+		}
+		return step.Met, nil
+	})
+	interrupted := errors.Is(err, errInterrupted)
+	if err != nil && !interrupted {
+		return nil, err
+	}
+	if best == nil {
+		best = last
+	}
+	best.Interrupted = interrupted
+	missed := math.Inf(1)
+	for _, s := range found.Steps {
+		if !s.Met && s.Rate < missed {
+			missed, found.ClientLate = s.Rate, s.Late
+		}
+	}
+	best.Find = found
+	if highest == 0 && !interrupted {
+		return best, fmt.Errorf("no rate from %.3g requests a second on meets the objective; expect less of it (--p99, "+
+			"--in-time, the deadlines), or begin with a lower --rate", missed)
+	}
+	return best, nil
+}
+
+var errInterrupted = errors.New("interrupted")
+
+// judge compares a run with the objective.
+func (b *Objective) judge(r *Report) Step {
+	step := Step{InTime: 1, Met: true}
+	for i := range r.Streams {
+		s := &r.Streams[i]
+		if s.Loop != "open" {
+			continue
+		}
+		step.Rate += s.Rate
+		step.P99Ms, step.InTime = max(step.P99Ms, s.LatencyMs.P99), min(step.InTime, s.InTime)
+		step.Late = step.Late || s.Doubtful != ""
+		tooSlow := b.P99 > 0 && s.LatencyMs.P99 > milliseconds(time.Duration(b.P99))
+		if s.Codes[codes.OK.String()] == 0 || s.Unanswered > 0 || s.InTime < b.InTime || tooSlow {
+			step.Met = false
+		}
+	}
+	return step
+}
+
+// search returns the highest factor for which ok holds, to a precision: it doubles or halves until ok changes, and then
+// bisects; 0 if there is none down to least.
+func search(precision float64, ok func(float64) (bool, error)) (float64, error) {
+	low, high := 0.0, 0.0 // ok, and not ok; 0: none is known
+	for at := 1.0; ; {
+		met, err := ok(at)
+		if err != nil {
+			return low, err
+		}
+		if met {
+			low = at
+		} else {
+			high = at
+		}
+		switch {
+		case high == 0 && low >= most, low == 0 && high <= least, low > 0 && high > 0 && high/low <= 1+precision:
+			return low, nil
+		case high == 0:
+			at = 2 * low
+		case low == 0:
+			at = high / 2
+		default:
+			at = math.Sqrt(low * high)
+		}
+	}
+}
+
+// curve returns the steps by their rates, for a chart.
+func (f *FindReport) curve() curve {
+	c := curve{label: "p99"}
+	byRate := func(a, b Step) int { return cmp.Compare(a.Rate, b.Rate) }
+	for _, s := range slices.SortedFunc(slices.Values(f.Steps), byRate) {
+		c.x, c.y = append(c.x, s.Rate), append(c.y, s.P99Ms)
+	}
+	return c
+}

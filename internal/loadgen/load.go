@@ -1,0 +1,106 @@
+package loadgen
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// maxInFlight bounds the requests of one stream that are not answered yet. At the bound an open loop sends late; its
+// latencies count that, and the report says so.
+const maxInFlight = 16384
+
+// load is one stream on its way.
+type load struct {
+	Stream
+	version  string // that answers, by number
+	payloads []payload
+	schedule []time.Duration // of an open loop, since the beginning of the warm-up
+	inFlight int             // bound of an open loop
+	tally    *tally
+}
+
+// clock is when the parts of a run are.
+type clock struct{ start, begin, end time.Time } // the warm-up begins, the counting begins, nothing is due any more
+
+// predictor sends a request and fills in the reply, until ctx ends.
+type predictor func(ctx context.Context, q *payload, into *reply) error
+
+// callers runs the stream's closed loop: it returns when all callers have ended.
+func (l *load) callers(ctx context.Context, at clock, predict predictor, done func(failed bool)) {
+	var wg sync.WaitGroup
+	var next atomic.Uint64
+	for range l.Callers {
+		wg.Go(func() {
+			var o outcome
+			for now := time.Now(); now.Before(at.end) && ctx.Err() == nil; now = time.Now() {
+				q := &l.payloads[(next.Add(1)-1)%uint64(len(l.payloads))]
+				done(l.send(ctx, at, now, q, &o, predict) != nil)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// open runs the stream's open loop, and returns when all its requests have ended. A goroutine that has its answer takes
+// the next request, so that few are started anew.
+func (l *load) open(ctx context.Context, at clock, wait sleeper, predict predictor,
+	done func(failed bool),
+) {
+	type due struct {
+		at time.Time
+		q  *payload
+	}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	idle := make(chan due)
+	defer close(idle)
+	started := 0
+	for i, after := range l.schedule {
+		next := due{at.start.Add(after), &l.payloads[i%len(l.payloads)]}
+		if !wait.until(ctx, next.at) {
+			return
+		}
+		select {
+		case idle <- next:
+			continue
+		default:
+		}
+		if started == l.inFlight {
+			select {
+			case idle <- next:
+				continue
+			case <-ctx.Done():
+				return
+			}
+		}
+		started++
+		wg.Go(func() {
+			var o outcome
+			for more := true; more; next, more = <-idle {
+				done(l.send(ctx, at, next.at, next.q, &o, predict) != nil)
+			}
+		})
+	}
+}
+
+// send sends a request that is due, counts its end, and returns its error.
+func (l *load) send(ctx context.Context, at clock, due time.Time, q *payload, o *outcome, predict predictor) error {
+	call := ctx
+	if l.Deadline > 0 {
+		var cancel context.CancelFunc
+		call, cancel = context.WithDeadline(ctx, due.Add(time.Duration(l.Deadline)))
+		defer cancel()
+	}
+	o.lag = time.Since(due)
+	err := predict(call, q, &o.reply)
+	o.took, o.due = time.Since(due), due.Sub(at.begin)
+	if err != nil && ctx.Err() != nil {
+		l.tally.abandon(o.due)
+		return err
+	}
+	o.err, o.rows = err, q.rows
+	l.tally.add(o)
+	return err
+}

@@ -1,0 +1,147 @@
+package loadgen
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/weftserve/weft/internal/progress"
+)
+
+// Run puts the load on the server until ctx ends, and prints the report to out, and progress to errs.
+func Run(ctx context.Context, o *Options, out, errs io.Writer) (err error) {
+	streams, err := o.streams()
+	if err != nil {
+		return err
+	}
+	if o.ServerPID != 0 {
+		if _, err := usedBy(o.ServerPID); err != nil {
+			return err
+		}
+	}
+	to, err := dial(o.Target, o.Connections)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, to.close()) }()
+	b := &bench{o: o, predict: to.predict, newSleeper: newSleeper, errs: errs}
+	for i := range streams {
+		l, err := to.load(ctx, &streams[i])
+		if err != nil {
+			return err
+		}
+		b.loads = append(b.loads, l)
+	}
+	forms := []form{{"", out, (*Report).text}}
+	if o.JSON == "-" {
+		forms = []form{{"", out, (*Report).json}}
+	} else if o.JSON != "" {
+		forms = append(forms, form{o.JSON, nil, (*Report).json})
+	}
+	if o.HTML != "" {
+		forms = append(forms, form{o.HTML, nil, (*Report).html})
+	}
+	for i := range forms { // before the run, whose figures would be lost
+		if err := forms[i].open(); err != nil {
+			return err
+		}
+	}
+	measure := b.measure
+	if o.Find {
+		measure = b.find
+	}
+	r, err := measure(ctx)
+	for i := range forms {
+		err = errors.Join(err, forms[i].write(r))
+	}
+	return err
+}
+
+// form is one of the forms of a report, and where it goes.
+type form struct {
+	path string // "": into, which is given
+	into io.Writer
+	as   func(*Report, io.Writer) error
+}
+
+func (f *form) open() error {
+	if f.path == "" {
+		return nil
+	}
+	file, err := os.Create(f.path)
+	if err != nil {
+		return fmt.Errorf("the report: %w", err)
+	}
+	f.into = file
+	return nil
+}
+
+// write writes the report, if there is one, and closes the file.
+func (f *form) write(r *Report) (err error) {
+	if file, opened := f.into.(*os.File); opened && f.path != "" {
+		defer func() { err = errors.Join(err, file.Close()) }()
+	}
+	if r == nil {
+		return nil
+	}
+	return f.as(r, f.into)
+}
+
+func (r *Report) json(to io.Writer) error {
+	encoder := json.NewEncoder(to)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(r)
+}
+
+// bench measures the same loads, once or several times.
+type bench struct {
+	o          *Options
+	loads      []*load
+	predict    predictor
+	newSleeper func() sleeper
+	errs       io.Writer
+}
+
+// measure runs the loads once.
+func (b *bench) measure(ctx context.Context) (*Report, error) {
+	o := b.o
+	warmup, duration := time.Duration(o.Warmup), time.Duration(o.Duration)
+	for _, l := range b.loads {
+		l.tally = newTally(time.Duration(l.Deadline), duration)
+		if l.closed() {
+			continue
+		}
+		var err error
+		if l.schedule, err = l.Stream.schedule(warmup + duration); err != nil {
+			return nil, err
+		}
+	}
+	var times stopwatch
+	r := &runner{
+		loads: b.loads, warmup: warmup, duration: duration, predict: b.predict, newSleeper: b.newSleeper,
+	}
+	r.begun = func() { times.read(o.ServerPID, &times.before, r.ended.Load()) }
+	r.over = func() { times.read(o.ServerPID, &times.after, r.ended.Load()) }
+	started := time.Now()
+	shown := progress.Start(b.errs, "weft bench", r.progress())
+	counted := r.run(ctx)
+	shown.Close()
+	report := &Report{
+		Schema: schema, Target: o.Target, StartedAt: started.UTC(), WarmupS: warmup.Seconds(),
+		DurationS: counted.Seconds(), Interrupted: ctx.Err() != nil, Connections: o.Connections,
+	}
+	for _, l := range b.loads {
+		report.Streams = append(report.Streams, l.report(counted))
+	}
+	if o.ServerPID != 0 {
+		if times.err != nil {
+			return nil, times.err
+		}
+		report.CPU = times.report()
+	}
+	return report, nil
+}

@@ -1,0 +1,91 @@
+package loadgen
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/weftserve/weft/internal/config"
+)
+
+// Options are the flags of a run.
+type Options struct {
+	Target  string `default:"127.0.0.1:9000" help:"The server." placeholder:"HOST:PORT"`
+	Streams string `help:"A YAML file of several streams, instead of the flags of one." type:"path" placeholder:"FILE"`
+	Stream  `embed:"" group:"One stream"`
+
+	Objective `embed:"" group:"Search"`
+
+	Duration    config.Duration `default:"10s" help:"How long requests are sent and counted."`
+	Warmup      config.Duration `default:"2s" help:"How long requests are sent before that, and not counted."`
+	Connections int             `default:"4" help:"Connections that the requests take in turn."`
+	JSON        string          `name:"json" help:"Write the report as JSON into this file; - writes it to the standard output, in place of the text." type:"path" placeholder:"FILE"`
+	HTML        string          `name:"html" help:"Write the report with its plots into this file, a page that needs no other." type:"path" placeholder:"FILE"`
+	ServerPID   int             `name:"server-pid" help:"Print the processor time per request of this process and its children, such as the server and its workers (Linux)." placeholder:"PID"`
+}
+
+// streams returns the checked streams of the file, or of the flags.
+func (o *Options) streams() ([]Stream, error) {
+	var faults config.Faults
+	if o.Duration <= 0 {
+		faults.Addf("--duration", "expected a duration above 0, found %v", o.Duration)
+	}
+	config.Between(&faults, "--connections", o.Connections, 1, 1024)
+	faults = append(faults, o.Objective.check()...)
+	if o.Streams == "" {
+		s := o.Stream
+		if o.Find && s.Callers == 0 && s.Rate == 0 {
+			s.Rate = firstRate
+		}
+		s.Name = s.Model
+		flag := func(name string) string { return "--" + strings.ReplaceAll(name, "_", "-") }
+		faults = append(faults, s.check(flag)...)
+		return []Stream{s}, faults.Err()
+	}
+	var defaults Stream
+	if defaults.SetDefaults(); o.Stream != defaults {
+		faults.Addf("--streams", "beside flags of one stream, such as --model or --rate; expected all streams in the file")
+	}
+	if err := faults.Err(); err != nil {
+		return nil, err
+	}
+	return readStreams(o.Streams)
+}
+
+// readStreams reads a file of streams. Files that it names are relative to it.
+func readStreams(path string) ([]Stream, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("--streams: %w", err)
+	}
+	var file struct {
+		Streams []Stream `yaml:"streams"`
+	}
+	err = config.Decode(path, text, &file, func() config.Faults {
+		var faults config.Faults
+		if len(file.Streams) == 0 {
+			faults.Addf("streams", "there are none; expected a list of at least one, such as [{model: policy, rate: 100}]")
+		}
+		names := map[string]bool{}
+		for i := range file.Streams {
+			s := &file.Streams[i]
+			at := fmt.Sprintf("streams[%d]", i)
+			faults = append(faults, s.check(func(name string) string { return at + "." + name })...)
+			if s.Name == "" {
+				s.Name = s.Model
+			}
+			if names[s.Name] {
+				faults.Addf(at, "a stream before it is named %q, too; expected another name", s.Name)
+			}
+			names[s.Name] = true
+			for _, named := range []*string{&s.Trace, &s.Request} {
+				if *named != "" && !filepath.IsAbs(*named) {
+					*named = filepath.Join(filepath.Dir(path), *named)
+				}
+			}
+		}
+		return faults
+	})
+	return file.Streams, err
+}

@@ -1,0 +1,183 @@
+package loadgen
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server/wire"
+)
+
+const (
+	// variants is how many requests a stream makes up. They are sent in turn.
+	variants = 16
+	// variantBytes bounds their size together; there is always one.
+	variantBytes = 16 << 20
+	// maxElements bounds one made-up tensor.
+	maxElements = 1 << 26
+)
+
+// payloads returns the stream's requests to a model.
+func (s *Stream) payloads(to *weftv1.GetModelMetadataResponse) ([]payload, error) {
+	if s.Request != "" {
+		return s.readRequests(to.GetSignature())
+	}
+	var all []payload
+	size := 0
+	for i := 0; i < variants && (i == 0 || size+size/i <= variantBytes); i++ {
+		q, err := s.makeUp(to.GetSignature(), uint64(i))
+		if err != nil {
+			return nil, fmt.Errorf("stream %s, made-up requests: %w; write the requests into a file and name it (request)",
+				s.Name, err)
+		}
+		p, err := s.encode(q, s.Rows)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+		size += len(p.encoded)
+	}
+	return all, nil
+}
+
+// encode gives a request the stream's model and priority.
+func (s *Stream) encode(q *weftv1.PredictRequest, rows int64) (payload, error) {
+	q.Model, q.Priority = s.spec(), s.Priority.proto()
+	encoded, err := proto.Marshal(q)
+	if err != nil {
+		return payload{}, fmt.Errorf("stream %s: encode a request: %w", s.Name, err)
+	}
+	return payload{encoded, rows}, nil
+}
+
+func (s *Stream) makeUp(signature *weftv1.Signature, variant uint64) (*weftv1.PredictRequest, error) {
+	q := &weftv1.PredictRequest{
+		Inputs: map[string]*weftv1.Tensor{}, OutputEncoding: weftv1.OutputEncoding_OUTPUT_ENCODING_RAW,
+	}
+	counted := false
+	for i, input := range signature.GetInputs() {
+		// Requests share an execution only if they agree in the inputs that have no rows: those are the same in each.
+		of := variant
+		if input.BatchDim == nil {
+			of = 0
+		}
+		t, err := s.makeUpTensor(input, rand.New(rand.NewPCG(s.Seed, of<<16+uint64(i)+2)))
+		if err != nil {
+			return nil, fmt.Errorf("input %q: %w", input.GetName(), err)
+		}
+		q.Inputs[input.GetName()] = t
+		counted = counted || input.BatchDim != nil
+	}
+	if !counted && s.Rows > 1 {
+		return nil, fmt.Errorf("no input has a dimension that counts rows; expected rows: 1, found %d", s.Rows)
+	}
+	return q, nil
+}
+
+func (s *Stream) makeUpTensor(spec *weftv1.TensorSpec, values *rand.Rand) (*weftv1.Tensor, error) {
+	t := &weftv1.Tensor{Dtype: spec.GetDtype()}
+	elements := int64(1)
+	for d, extent := range spec.GetShape() {
+		switch rows := spec.BatchDim != nil && int(spec.GetBatchDim()) == d; {
+		case rows && extent >= 0 && extent != s.Rows:
+			return nil, fmt.Errorf("the model takes exactly %d rows in a request, found rows: %d", extent, s.Rows)
+		case rows:
+			extent = s.Rows
+		case extent < 0:
+			extent = s.OpenDims
+		}
+		t.Shape = append(t.Shape, extent)
+		if elements *= extent; elements > maxElements {
+			return nil, fmt.Errorf("shape %v has too many elements; expected at most %d: lower rows or open_dims",
+				t.GetShape(), maxElements)
+		}
+	}
+	dtype := wire.DType(spec.GetDtype())
+	switch dtype {
+	case tensor.Invalid:
+		return nil, fmt.Errorf("this release knows no data type %v", spec.GetDtype())
+	case tensor.String:
+		for range elements {
+			t.StringValues = append(t.StringValues, fmt.Appendf(nil, "w%d", values.IntN(10)))
+		}
+		return t, nil
+	default:
+	}
+	raw := make([]byte, 0, elements*int64(dtype.Size()))
+	for range elements {
+		raw = appendValue(raw, dtype, values)
+	}
+	t.Raw = raw
+	return t, nil
+}
+
+// appendValue draws a number: a floating point number from a standard normal distribution, of any other type 0 or 1,
+// which are likely to be legal where the numbers are indices.
+func appendValue(out []byte, dtype tensor.DType, values *rand.Rand) []byte {
+	switch dtype {
+	case tensor.Float64:
+		return binary.LittleEndian.AppendUint64(out, math.Float64bits(values.NormFloat64()))
+	case tensor.Float32:
+		return binary.LittleEndian.AppendUint32(out, math.Float32bits(float32(values.NormFloat64())))
+	case tensor.BFloat16:
+		return binary.LittleEndian.AppendUint16(out, uint16(math.Float32bits(float32(values.NormFloat64()))>>16))
+	case tensor.Float16: // of either sign, from 1/8 on and below 2
+		return binary.LittleEndian.AppendUint16(out, uint16(values.IntN(2))<<15|uint16(12+values.IntN(4))<<10|
+			uint16(values.IntN(1<<10)))
+	default:
+		out = append(out, make([]byte, dtype.Size())...)
+		out[len(out)-dtype.Size()] = byte(values.IntN(2))
+		return out
+	}
+}
+
+// readRequests reads the stream's file of requests.
+func (s *Stream) readRequests(signature *weftv1.Signature) ([]payload, error) {
+	file, err := os.Open(s.Request)
+	if err != nil {
+		return nil, fmt.Errorf("stream %s, request: %w", s.Name, err)
+	}
+	defer file.Close()
+	var all []payload
+	for values := json.NewDecoder(file); ; {
+		var text json.RawMessage
+		err := values.Decode(&text)
+		if errors.Is(err, io.EOF) && len(all) > 0 {
+			return all, nil
+		}
+		q := &weftv1.PredictRequest{}
+		if err == nil {
+			err = protojson.Unmarshal(text, q)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: request %d, which ends at byte %d: expected a weft.v1.PredictRequest in JSON: %w",
+				s.Request, len(all)+1, values.InputOffset(), err)
+		}
+		p, err := s.encode(q, rowsOf(q, signature))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+}
+
+// rowsOf returns how many rows a request has, 1 where the server will refuse it.
+func rowsOf(q *weftv1.PredictRequest, signature *weftv1.Signature) int64 {
+	for _, input := range signature.GetInputs() {
+		shape := q.GetInputs()[input.GetName()].GetShape()
+		if at := int(input.GetBatchDim()); input.BatchDim != nil && at < len(shape) {
+			return shape[at]
+		}
+	}
+	return 1
+}

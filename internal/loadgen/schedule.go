@@ -1,0 +1,73 @@
+package loadgen
+
+import (
+	"bufio"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weftserve/weft/sharedsched/arrivals"
+)
+
+// maxScheduled bounds the memory of a schedule.
+const maxScheduled = 100_000_000
+
+// schedule returns when the requests of an open loop are due, since its beginning.
+func (s *Stream) schedule(span time.Duration) ([]time.Duration, error) {
+	if s.Trace != "" {
+		return readTrace(s.Trace, span)
+	}
+	if n := s.Rate * span.Seconds(); n > maxScheduled {
+		return nil, fmt.Errorf("stream %s: %.0f requests in %v; expected at most %d: lower the rate or the duration",
+			s.Name, n, span, maxScheduled)
+	}
+	if s.Arrivals == constant {
+		var due []time.Duration
+		for i := 0; ; i++ {
+			at := time.Duration(float64(i) / s.Rate * float64(time.Second))
+			if at >= span {
+				return due, nil
+			}
+			due = append(due, at)
+		}
+	}
+	return arrivals.Gamma{Rate: s.Rate, CV: s.CV}.Times(span, rand.New(rand.NewPCG(s.Seed, 1)), nil), nil
+}
+
+// readTrace reads times in seconds, one a line; empty lines and those that begin with # are passed over.
+func readTrace(path string, span time.Duration) ([]time.Duration, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("trace: %w", err)
+	}
+	defer file.Close()
+	var due []time.Duration
+	last := 0.0
+	lines := bufio.NewScanner(file)
+	for n := 1; lines.Scan(); n++ {
+		text := strings.TrimSpace(lines.Text())
+		if text == "" || strings.HasPrefix(text, "#") {
+			continue
+		}
+		at, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(at >= last && at < 1e9) {
+			return nil, fmt.Errorf("%s:%d: expected seconds since the beginning, not less than %v of the line before, found %q",
+				path, n, last, text)
+		}
+		last = at
+		if d := time.Duration(at * float64(time.Second)); d < span {
+			due = append(due, d)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if len(due) == 0 {
+		return nil, fmt.Errorf("%s: there is no time within %v, the warm-up and the duration; expected one a line", path,
+			span)
+	}
+	return due, nil
+}

@@ -1,0 +1,120 @@
+package loadgen
+
+import (
+	"math"
+	"strings"
+	"time"
+
+	"github.com/weftserve/weft/internal/config"
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+)
+
+// Stream is requests of one kind, and how they come: the flags of one, or an element of a file of several.
+type Stream struct {
+	Name    string `kong:"-" yaml:"name"` // "": the model's
+	Model   string `yaml:"model" help:"The model to ask." placeholder:"NAME"`
+	Version int64  `yaml:"version" help:"Ask this version." placeholder:"N"`
+	Label   string `yaml:"label" help:"Ask the version with this label." placeholder:"NAME"`
+
+	Callers  int      `yaml:"callers" help:"Closed loop: so many callers, each of which asks again once it has its answer." placeholder:"N"`
+	Rate     float64  `yaml:"rate" help:"Open loop: so many requests a second, however long the answers take." placeholder:"N"`
+	Arrivals Arrivals `yaml:"arrivals" default:"poisson" enum:"poisson,gamma,constant" help:"How the requests of an open loop come: poisson, gamma (with --cv) or constant."`
+	CV       float64  `yaml:"cv" help:"Coefficient of variation of the gaps between requests, for --arrivals gamma: above 1 they come in bursts." placeholder:"N"`
+	Trace    string   `yaml:"trace" help:"Open loop: send at the times in this file, one number of seconds a line, ascending." type:"path" placeholder:"FILE"`
+
+	Deadline config.Duration `yaml:"deadline" default:"1s" help:"Deadline of each request, counted from when it is due; 0 for none."`
+	Priority Priority        `yaml:"priority" default:"critical" enum:"critical,critical_plus,sheddable,sheddable_plus" help:"critical, critical_plus, sheddable or sheddable_plus."`
+	Rows     int64           `yaml:"rows" default:"1" help:"Rows of each made-up request."`
+	OpenDims int64           `yaml:"open_dims" default:"1" help:"Extent of each open dimension of a made-up request that does not count rows."`
+	Request  string          `yaml:"request" help:"Send the requests in this file instead of made-up ones: weft.v1.PredictRequest in JSON, one after another; they are sent in turn." type:"path" placeholder:"FILE"`
+	Seed     uint64          `yaml:"seed" default:"1" help:"Seed of the arrivals and of made-up values."`
+}
+
+// SetDefaults gives the stream the defaults of the flags.
+func (s *Stream) SetDefaults() {
+	*s = Stream{
+		Arrivals: poisson, Deadline: config.Duration(time.Second), Priority: "critical", Rows: 1, OpenDims: 1, Seed: 1,
+	}
+}
+
+// Arrivals is how the requests of an open loop come.
+type Arrivals string
+
+const (
+	poisson  Arrivals = "poisson"
+	gamma    Arrivals = "gamma"
+	constant Arrivals = "constant"
+)
+
+// Choices returns the values of Arrivals.
+func (Arrivals) Choices() (now, later []string) {
+	return []string{string(poisson), string(gamma), string(constant)}, nil
+}
+
+// Priority is a priority of the API, in lower case.
+type Priority string
+
+// Choices returns the values of Priority.
+func (Priority) Choices() (now, later []string) {
+	return []string{"critical", "critical_plus", "sheddable", "sheddable_plus"}, nil
+}
+
+func (p Priority) proto() weftv1.Priority {
+	return weftv1.Priority(weftv1.Priority_value["PRIORITY_"+strings.ToUpper(string(p))])
+}
+
+// closed reports whether callers wait for answers before they ask again.
+func (s *Stream) closed() bool { return s.Callers > 0 }
+
+// check returns the faults of the stream; key makes the name of a setting the user's.
+func (s *Stream) check(key func(string) string) config.Faults {
+	var faults config.Faults
+	add := func(name, format string, args ...any) { faults.Addf(key(name), format, args...) }
+	if s.Model == "" {
+		add("model", "not set; expected the name of the model to ask")
+	}
+	if s.Version < 0 {
+		add("version", "expected a positive number, found %d", s.Version)
+	}
+	if s.Version > 0 && s.Label != "" {
+		add("label", "%q beside version %d; expected one of the two", s.Label, s.Version)
+	}
+	ways := 0
+	for _, given := range []bool{s.Callers != 0, s.Rate != 0, s.Trace != ""} {
+		if given {
+			ways++
+		}
+	}
+	switch {
+	case ways == 0:
+		add("rate", "not set, nor callers, nor trace; expected one: rate or trace for an open loop, callers for a closed one")
+	case ways > 1:
+		add("rate", "set beside another of callers, rate and trace; expected one: rate or trace for an open loop, callers "+
+			"for a closed one")
+	case s.Callers < 0 || s.Callers > maxInFlight:
+		add("callers", "%d is out of range; expected 1 to %d", s.Callers, maxInFlight)
+	case s.Rate != 0 && !(s.Rate > 0 && s.Rate <= 1e7):
+		add("rate", "%v is out of range; expected requests per second, above 0 and at most 1e7", s.Rate)
+	}
+	switch {
+	case s.Arrivals == gamma && !(s.CV > 0 && s.CV <= 100):
+		add("cv", "%v is out of range for arrivals gamma; expected a number above 0 and at most 100, such as 2", s.CV)
+	case s.Arrivals != gamma && s.CV != 0:
+		add("cv", "arrivals are %s; expected gamma, the only ones with a coefficient of variation", s.Arrivals)
+	}
+	config.Between(&faults, key("rows"), s.Rows, 1, math.MaxInt32)
+	config.Between(&faults, key("open_dims"), s.OpenDims, 1, math.MaxInt32)
+	return faults
+}
+
+// spec returns the model, and the version if one is chosen.
+func (s *Stream) spec() *weftv1.ModelSpec {
+	spec := &weftv1.ModelSpec{Name: s.Model}
+	switch {
+	case s.Version > 0:
+		spec.VersionChoice = &weftv1.ModelSpec_Version{Version: s.Version}
+	case s.Label != "":
+		spec.VersionChoice = &weftv1.ModelSpec_Label{Label: s.Label}
+	}
+	return spec
+}

@@ -1,0 +1,133 @@
+package loadgen
+
+import (
+	"sync"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+const (
+	// shortest and longest bound what histograms tell apart.
+	shortest, longest = 100 * time.Nanosecond, time.Hour
+	// partCount is how many parts of a run are looked at for themselves.
+	partCount = 60
+)
+
+// outcome is how a request ended.
+type outcome struct {
+	due  time.Duration // since the end of the warm-up; negative within it
+	lag  time.Duration // by how much later than due it was sent; of open loops
+	took time.Duration // since it was due
+	err  error
+	rows int64
+	reply
+}
+
+// tally counts the outcomes of one load: requests by when they were due, those of the warm-up left out, and what came
+// back by when it came.
+type tally struct {
+	deadline time.Duration // 0: none
+	slice    time.Duration // length of each part
+
+	mu         sync.Mutex
+	sent       int64                // guarded by mu
+	unanswered int64                // guarded by mu; when the run was over
+	inTime     int64                // guarded by mu
+	codes      map[codes.Code]int64 // guarded by mu
+	first      map[codes.Code]error // guarded by mu; of each code but OK
+	latency    histogram            // guarded by mu; of the answers
+	lag        histogram            // guarded by mu
+	queue      histogram            // guarded by mu; the server's, of the answers, like all below
+	compute    histogram            // guarded by mu
+	device     time.Duration        // guarded by mu
+	batchRows  int64                // guarded by mu
+	parts      [partCount]part      // guarded by mu
+}
+
+// part is a part of the run.
+type part struct {
+	latency histogram // of the answers to what was due in it
+	came
+}
+
+// came is what came back in some time.
+type came struct{ answers, inTime, rows, failures int64 }
+
+func (c *came) add(o came) {
+	c.answers += o.answers
+	c.inTime += o.inTime
+	c.rows += o.rows
+	c.failures += o.failures
+}
+
+func newTally(deadline, duration time.Duration) *tally {
+	t := &tally{
+		deadline: deadline, slice: max(duration/partCount, 1), codes: map[codes.Code]int64{}, first: map[codes.Code]error{},
+		latency: newHistogram(3), lag: newHistogram(3), queue: newHistogram(3), compute: newHistogram(3),
+	}
+	for i := range t.parts {
+		t.parts[i].latency = newHistogram(2)
+	}
+	return t
+}
+
+// add counts a request that ended.
+func (t *tally) add(o *outcome) {
+	code := status.Code(o.err)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	is := came{failures: 1}
+	if code == codes.OK {
+		is = came{answers: 1, rows: o.rows}
+		if t.deadline == 0 || o.took <= t.deadline {
+			is.inTime = 1
+		}
+	}
+	if end := o.due + o.took; end >= 0 && end < partCount*t.slice {
+		t.parts[end/t.slice].add(is)
+	}
+	if o.due < 0 {
+		return
+	}
+	t.sent++
+	t.codes[code]++
+	t.lag.add(o.lag)
+	if code != codes.OK {
+		if t.first[code] == nil {
+			t.first[code] = o.err
+		}
+		return
+	}
+	t.inTime += is.inTime
+	t.latency.add(o.took)
+	t.parts[min(int(o.due/t.slice), partCount-1)].latency.add(o.took)
+	t.queue.add(time.Duration(o.execution.GetQueueUs()) * time.Microsecond)
+	t.compute.add(time.Duration(o.execution.GetComputeUs()) * time.Microsecond)
+	t.device += time.Duration(o.execution.GetDeviceUs()) * time.Microsecond
+	t.batchRows += int64(o.execution.GetBatchRows())
+}
+
+// abandon counts a request that was not answered when the run was over.
+func (t *tally) abandon(due time.Duration) {
+	if due < 0 {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sent++
+	t.unanswered++
+}
+
+// histogram is durations, to so many significant digits.
+type histogram struct{ *hdrhistogram.Histogram }
+
+func newHistogram(digits int) histogram {
+	return histogram{hdrhistogram.New(int64(shortest), int64(longest), digits)}
+}
+
+func (h histogram) add(d time.Duration) {
+	_ = h.RecordValue(int64(min(max(d, 0), longest))) // it fails beyond the longest only
+}

@@ -1,0 +1,30 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestClosingBesideAPause: the end does not wait for a pause between attempts to start a process.
+func TestClosingBesideAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := NewPool(Config{
+			Library: func() (string, error) { return "", errors.New("there is none") }, Log: slog.New(slog.DiscardHandler),
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := p.worker(ctx, "cpu", ""); err == nil {
+			t.Error("a worker without a library")
+		}
+		time.Sleep(time.Minute) // the pauses have grown
+		begin := time.Now()
+		p.Close()
+		if took := time.Since(begin); took > 0 {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
