@@ -15,6 +15,8 @@ import (
 // that is ready is stalled, and when it drains: a model that is added or fails later is that model's affair.
 type modelHealth struct {
 	server *health.Server
+	told   chan struct{} // closed by over
+	over   func()        // the server drains, and the statuses say so
 
 	mu       sync.Mutex
 	followed *catalog.Snapshot      // guarded by mu; the one followed last
@@ -37,7 +39,11 @@ const wholeServer = ""
 
 func newModelHealth(server *health.Server) *modelHealth {
 	server.SetServingStatus(wholeServer, healthgrpc.HealthCheckResponse_NOT_SERVING)
-	return &modelHealth{server: server, followed: &catalog.Snapshot{}, models: map[string]modelStatus{}}
+	told := make(chan struct{})
+	return &modelHealth{
+		server: server, told: told, over: sync.OnceFunc(func() { close(told) }),
+		followed: &catalog.Snapshot{}, models: map[string]modelStatus{},
+	}
 }
 
 // follow brings the statuses in step with s: of the models that changed, however many there are. A snapshot older than

@@ -108,7 +108,7 @@ func (s *Server) Register(g *grpc.Server) {
 	weftv1.RegisterPredictionServiceServer(services, weftapi.Predictions{API: s.api})
 	weftv1.RegisterModelServiceServer(services, weftapi.Catalog{API: s.api})
 	healthgrpc.RegisterHealthServer(services, &drainingHealth{
-		Server: s.health.server, draining: s.pipeline.Gate().Closed(),
+		Server: s.health.server, draining: s.health.told,
 	})
 	reflection.Register(services)
 }
@@ -157,7 +157,9 @@ func (s *Server) Stalled() bool {
 // The error is then ctx's. Stop the grpc.Server gracefully afterwards, which sends the last answers; until then callers
 // learn that the server is draining. Drain may be called again.
 func (s *Server) Drain(ctx context.Context) error {
+	s.pipeline.Gate().Close() // first: who reads NOT_SERVING may rely on it that nothing is accepted any more
 	s.health.server.Shutdown()
+	s.health.over()
 	return s.pipeline.Gate().Drain(ctx)
 }
 

@@ -271,15 +271,20 @@ func TestWatchersDoNotHoldUpTheStop(t *testing.T) {
 	if resp, err := watch.Recv(); err != nil || resp.GetStatus() != healthgrpc.HealthCheckResponse_SERVING {
 		t.Fatalf("status %v, %v", resp, err)
 	}
-	stopped := make(chan error, 1)
+	stopped, asked := make(chan error, 1), make(chan struct{})
 	go func() {
 		err := h.Drain(t.Context())
+		<-asked
 		h.GRPC.GracefulStop()
 		stopped <- err
 	}()
 	if resp, err := watch.Recv(); err != nil || resp.GetStatus() != healthgrpc.HealthCheckResponse_NOT_SERVING {
 		t.Errorf("status %v, %v while draining", resp, err)
 	}
+	// Who is told that the server does not serve may rely on it.
+	_, err = h.Predictions.Predict(t.Context(), servertest.Observation(""))
+	servertest.WantCode(t, err, codes.Unavailable, "draining")
+	close(asked)
 	select {
 	case err := <-stopped:
 		if err != nil {

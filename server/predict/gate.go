@@ -96,15 +96,19 @@ func (g *Gate) Inside() int {
 	return g.requests
 }
 
-// Drain closes the gate and waits until nothing is inside, or ctx ends.
-func (g *Gate) Drain(ctx context.Context) error {
+// Close lets nothing in any more.
+func (g *Gate) Close() {
 	g.mu.Lock()
+	defer g.mu.Unlock()
 	if !g.draining {
 		g.draining = true
 		close(g.closed)
 		g.checkEmptyLocked()
 	}
-	g.mu.Unlock()
+}
+
+// Drain waits until nothing is inside, or ctx ends. The gate must be closed.
+func (g *Gate) Drain(ctx context.Context) error {
 	select {
 	case <-g.empty:
 		return nil
