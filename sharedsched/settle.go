@@ -41,6 +41,9 @@ func (c *Core) settle(now Time, ev *Event, out *Answer) {
 		q.shape.Abandon(l.est)
 	} else {
 		q.shape.Settle(l.est, used)
+		if r.DeviceTime > 0 && !d.shared() {
+			d.state.Ran(used, now.Sub(l.started))
+		}
 		q.shape.refusing = Never
 	}
 	// Failed executions took the device as well, and are charged: else a flow of failing requests would be served for

@@ -104,7 +104,7 @@ func TestShapesOfAVersionAreNotTheDevice(t *testing.T) {
 			s := shapes[i%2]
 			s.Settle(s.Begin(1), took)
 		}
-		if _, _, residual := c.devices[0].state.Factors(); (residual > 1) != (versions > 1) {
+		if _, _, residual, _ := c.devices[0].state.Factors(); (residual > 1) != (versions > 1) {
 			t.Errorf("a residual of %v after what two shapes of %d versions have shown", residual, versions)
 		}
 	}

@@ -33,9 +33,9 @@ type DeviceState struct {
 	Work        time.Duration // device time that the waiting foreground tasks are expected to take
 	Cap         time.Duration // most device time of one batch for the sake of waiting tasks; 0: none
 	// The factors by which executions take longer than in the device's reference state: for its clock, for other
-	// processes that use it, and the residual, which neither explains.
-	Clock, CoTenant, Residual float64
-	Throttled                 bool // the hardware holds the clock down
+	// processes that use it, the residual, which neither explains, and for waiting.
+	Clock, CoTenant, Residual, Waits float64
+	Throttled                        bool // the hardware holds the clock down
 	// The device's memory as telemetry reported it, less that taken by executions since, in bytes; both 0: unknown.
 	MemoryFree, MemoryTotal int64
 }
@@ -108,7 +108,7 @@ func (c *Core) State(now Time) State {
 			Device: d.Device, InFlight: d.inFlight, Busy: busy, VirtualTime: fair.Now(), Demanding: fair.Len(),
 			Window: fair.Window, Work: d.work, Cap: d.cap.most,
 		}
-		ds.Clock, ds.CoTenant, ds.Residual = d.state.Factors()
+		ds.Clock, ds.CoTenant, ds.Residual, ds.Waits = d.state.Factors()
 		ds.Throttled, ds.MemoryFree, ds.MemoryTotal = d.state.Throttled(), d.memory.free, d.memory.total
 		s.Devices = append(s.Devices, ds)
 	}

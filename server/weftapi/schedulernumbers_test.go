@@ -46,7 +46,7 @@ func TestEveryNumberHasItsPlace(t *testing.T) {
 			Device:   sharedsched.Device{Name: "cuda:0", Class: "cuda", Lanes: 2},
 			InFlight: 3, Busy: 4 * ms, VirtualTime: fairq.Tag(5 * ms), Demanding: 6, Lag: fairq.Tag(7 * ms),
 			Window: fairq.Tag(8 * ms),
-			Work:   9 * ms, Cap: 10 * ms, Clock: 1.1, CoTenant: 1.2, Residual: 1.3,
+			Work:   9 * ms, Cap: 10 * ms, Clock: 1.1, CoTenant: 1.2, Residual: 1.3, Waits: 1.4,
 			Throttled: true, MemoryFree: 101, MemoryTotal: 102,
 		}},
 		Flows: []sharedsched.FlowState{{
@@ -82,7 +82,8 @@ func TestEveryNumberHasItsPlace(t *testing.T) {
 			Name: "cuda:0", DeviceClass: "cuda", Lanes: 2, InFlight: 3, BusyMs: 4, VirtualTimeMs: 5, DemandingFlows: 6,
 			LagMs:            7,
 			FairnessWindowMs: 8, WorkMs: 9, CapMs: 10, ClockFactor: 1.1, CoTenantFactor: 1.2, ResidualFactor: 1.3,
-			Throttled: true, MemoryFreeBytes: 101, MemoryTotalBytes: 102,
+			WaitFactor: 1.4,
+			Throttled:  true, MemoryFreeBytes: 101, MemoryTotalBytes: 102,
 			Lost: "fell off the bus �",
 		}},
 		Flows: []*weftv1.SchedulerFlow{{

@@ -79,7 +79,8 @@ func deviceMessage(d *sharedsched.DeviceState) *weftv1.SchedulerDevice {
 		DemandingFlows: int32(d.Demanding), LagMs: inMilliseconds(d.Lag), FairnessWindowMs: inMilliseconds(d.Window),
 		WorkMs: inMilliseconds(d.Work), CapMs: inMilliseconds(d.Cap),
 		ClockFactor: d.Clock, CoTenantFactor: d.CoTenant, ResidualFactor: d.Residual,
-		Throttled: d.Throttled, MemoryFreeBytes: d.MemoryFree, MemoryTotalBytes: d.MemoryTotal,
+		WaitFactor: d.Waits,
+		Throttled:  d.Throttled, MemoryFreeBytes: d.MemoryFree, MemoryTotalBytes: d.MemoryTotal,
 	}
 }
 

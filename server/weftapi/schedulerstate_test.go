@@ -109,7 +109,7 @@ func TestSchedulerStateIsShown(t *testing.T) {
 		// Nothing was measured yet: a batch of up to 4 rows is taken to cost 50 ms.
 		Devices: []*weftv1.SchedulerDevice{{
 			Name: "cpu", DeviceClass: "cpu", Lanes: 1, InFlight: 1, BusyMs: 1, FairnessWindowMs: 30,
-			ClockFactor: 1, CoTenantFactor: 1, ResidualFactor: 1,
+			ClockFactor: 1, CoTenantFactor: 1, ResidualFactor: 1, WaitFactor: 1,
 		}},
 		Flows: []*weftv1.SchedulerFlow{
 			{Name: "policy/2", Device: "cpu", Weight: 1, QueuedRequests: 1},

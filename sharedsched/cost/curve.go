@@ -3,7 +3,7 @@
 // Measurements are kept per size as if the device had been in its reference state, and a prediction scales them to the
 // present state of the device:
 //
-//	estimate = reference(rows) × clock × cotenant × residual of the device × residual of the curve
+//	estimate = reference(rows) × clock × cotenant × residual of the device × residual of the curve × waits
 //
 // reference is the median of a size that was measured, a line between or beyond such sizes where this one was not,
 // another curve's estimate where nothing was, and Cold where there is nothing at all. See Device for the other factors.

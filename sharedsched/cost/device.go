@@ -3,6 +3,7 @@ package cost
 import (
 	"cmp"
 	"slices"
+	"time"
 )
 
 // Device is the state of one device as far as it makes executions faster or slower than in the reference state, which
@@ -57,6 +58,9 @@ const (
 	keep         = 127. / 128 // of a residual, per execution
 	maxResidual  = 1.4        // a factor of 4
 	maxCoTenancy = 0.05       // below, the device counts as ours alone
+
+	waitWindow  = 100 * time.Millisecond // of device time, over which waits are averaged
+	longestWait = 8                      // elapsed over device time; beyond, it was a stall, which passes
 )
 
 // surprise is the ratio of an execution's time to its estimate, as a logarithm.
@@ -70,6 +74,7 @@ type state struct {
 	slow      float64 // 1/clock - 1, the clock as a share of the reference
 	coTenant  float64 // the share of the device that others use
 	residual  float64 // the part that clock and co-tenants do not explain, as a logarithm
+	waits     float64 // elapsed time of executions over their device time, less 1; not part of factor
 	throttled bool
 	cooling   bool
 }
@@ -99,12 +104,24 @@ func (s *state) factor(share, gain, residual float64) float64 {
 	return float64(s.clockFactor(share) * s.coTenantFactor(gain) * exp(s.residual+residual))
 }
 
+// Ran notes how long an execution that used the device for so long took from its start to its end. The rest it waited:
+// for a processor that others were on, or for a thread to be woken. Costs are learnt without the waits, which say
+// nothing of the model, and predicted with them.
+func (d *Device) Ran(used, elapsed time.Duration) {
+	ratio := min(max(float64(elapsed)/float64(used), 1), longestWait)
+	weight := min(float64(used)/float64(waitWindow), 1)
+	d.now.waits += float64(weight * (ratio - 1 - d.now.waits))
+	if stepped(1+d.now.waits, 1+d.shown.waits) {
+		d.publish()
+	}
+}
+
 // Observe takes a telemetry sample.
 func (d *Device) Observe(s Sample) {
 	before := d.now
 	if s.Expired {
 		d.clock = 0
-		d.now = state{residual: d.now.residual}
+		d.now = state{residual: d.now.residual, waits: d.now.waits}
 	} else {
 		d.take(s)
 	}
@@ -207,7 +224,8 @@ func (d *Device) Revision() uint64 { return d.revision }
 func (d *Device) Throttled() bool { return d.shown.throttled }
 
 // Factors returns by how much a model that is not known better takes longer than in the reference state: for the clock,
-// for other processes on the device, and the residual, which neither explains.
-func (d *Device) Factors() (clock, coTenant, residual float64) {
-	return d.shown.clockFactor(clockShare), d.shown.coTenantFactor(coTenantGain), exp(d.shown.residual)
+// for other processes on the device, the residual, which neither explains, and for the time that executions wait.
+func (d *Device) Factors() (clock, coTenant, residual, waits float64) {
+	s := &d.shown
+	return s.clockFactor(clockShare), s.coTenantFactor(coTenantGain), exp(s.residual), 1 + s.waits
 }

@@ -57,12 +57,12 @@ func TestWhatIsNotKnownIsTakenToBeTheReference(t *testing.T) {
 		var d Device
 		d.Observe(Sample{Clock: 500, MaxClock: 1000, CoTenant: 500, Throttled: true, Cooling: true})
 		d.Observe(none)
-		if clock, coTenant, residual := d.Factors(); clock != 1 || coTenant != 1 || residual != 1 || d.Throttled() ||
+		if clock, coTenant, residual, _ := d.Factors(); clock != 1 || coTenant != 1 || residual != 1 || d.Throttled() ||
 			!d.now.isClean() {
 			t.Errorf("%s: factors %v, %v, %v, throttled: %v", name, clock, coTenant, residual, d.Throttled())
 		}
 		d.Observe(Sample{Clock: 520, MaxClock: 1000}) // near enough to the last one to be smoothed, were it still known
-		if clock, _, _ := d.Factors(); clock != 1+clockShare*(1/0.52-1) {
+		if clock, _, _, _ := d.Factors(); clock != 1+clockShare*(1/0.52-1) {
 			t.Errorf("%s: clock factor %v when telemetry is back", name, clock)
 		}
 	}
@@ -152,6 +152,31 @@ func TestLateSamplesAreNotCountedTwice(t *testing.T) {
 		}
 		if got := a.Estimate(1).Cost; got < tc.want*97/100 || got > tc.want*103/100 {
 			t.Errorf("%s: %v, want about %v", tc.name, got, tc.want)
+		}
+	}
+}
+
+// TestEstimatesCountWaits: an execution that shares its processor ends later than its device time says, which teaches
+// nothing about the model.
+func TestEstimatesCountWaits(t *testing.T) {
+	var d Device
+	c := on(&d)
+	for _, tc := range []struct{ used, elapsed, want time.Duration }{
+		{waitWindow, 2 * waitWindow, 200 * ms},
+		{waitWindow / 2, waitWindow / 2, 150 * ms},
+		{waitWindow, time.Hour, longestWait * 100 * ms}, // it stalled
+		{time.Hour, time.Hour, 100 * ms},
+		{time.Hour, time.Millisecond, 100 * ms}, // clocks differ
+	} {
+		before := c.Revision()
+		d.Ran(tc.used, tc.elapsed)
+		c.Settle(c.Begin(1), 100*ms)
+		got := c.Estimate(1)
+		if got.Cost.Round(time.Microsecond) != tc.want || c.Revision() == before && tc.elapsed >= tc.used {
+			t.Errorf("after %v that took %v: %v, want %v", tc.used, tc.elapsed, got.Cost, tc.want)
+		}
+		if least, _ := c.AtLeast(1); least != got.Cost {
+			t.Errorf("AtLeast is %v and the estimate %v", least, got.Cost)
 		}
 	}
 }

@@ -19,7 +19,7 @@ func TestAModelThatRestedKnowsTheDevice(t *testing.T) {
 	w.models[0].Curve = new(Curve) // a new one learns in reference time although the device is slow
 	w.models[0].On(&w.Device)
 	w.run(30)
-	_, _, residual := w.Factors()
+	_, _, residual, _ := w.Factors()
 	if got, truth := float64(w.models[0].Entries()[0].Median)*residual,
 		w.truth(w.models[0], 4); math.Abs(got-truth) > 0.1*truth {
 		t.Errorf("median × residual is %v, want about %v", got, truth)
@@ -174,7 +174,7 @@ func TestOneModelIsNotTheDevice(t *testing.T) {
 		w.models[0].base *= 1.5
 		w.models[0].row *= 1.5
 		w.run(100)
-		if _, _, residual := w.Factors(); math.Abs(residual-1) > 0.02 {
+		if _, _, residual, _ := w.Factors(); math.Abs(residual-1) > 0.02 {
 			t.Errorf("%d models: residual of the device %v after one of them changed", models, residual)
 		}
 		if worst := w.worst(); worst > 0.05 {
@@ -194,7 +194,7 @@ func TestShapesOfOneModelAreNotTheDevice(t *testing.T) {
 		w.run(100)
 		w.rest = 1.3
 		w.run(20)
-		if _, _, residual := w.Factors(); (residual > 1) != (models > 1) {
+		if _, _, residual, _ := w.Factors(); (residual > 1) != (models > 1) {
 			t.Errorf("residual of the device %v after what two shapes of %d models have shown", residual, models)
 		}
 		w.run(80)

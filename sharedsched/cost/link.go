@@ -59,7 +59,10 @@ func (l *link) published() (scale, high float64) {
 	return l.scale, 1
 }
 
-func (l *link) show() { l.scale, l.seen = l.factor(&l.device.shown), l.device.revision }
+func (l *link) show() { l.scale, l.seen = l.predicted(), l.device.revision }
+
+// predicted returns the factor of the published state, for the time from the start of an execution to its end.
+func (l *link) predicted() float64 { return l.factor(&l.device.shown) * (1 + l.device.shown.waits) }
 
 // settle learns from an execution of a measured size that took ratio times its reference cost, where exact was
 // expected. It reports whether the published factor changed but for the device's revision.
@@ -78,7 +81,7 @@ func (l *link) settle(ratio, exact float64) bool {
 	common := l.device.settle(l.model, e)
 	l.residual = follow(l.residual, curveGain, e-common)
 	before, _ := l.published()
-	after := l.factor(&l.device.shown)
+	after := l.predicted()
 	if !stepped(after, before) {
 		return false
 	}

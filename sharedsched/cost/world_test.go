@@ -68,7 +68,7 @@ func TestNothingDriftsOnAConstantDevice(t *testing.T) {
 		for range 20000 {
 			w.run(1)
 			worst = max(worst, w.worst())
-			_, _, residual := w.Factors()
+			_, _, residual, _ := w.Factors()
 			if now := w.models[0].Explain().Factor; now != factor {
 				factor = now
 				published++

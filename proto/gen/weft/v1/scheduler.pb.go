@@ -275,7 +275,9 @@ type SchedulerDevice struct {
 	CapMs float64 `protobuf:"fixed64,11,opt,name=cap_ms,json=capMs,proto3" json:"cap_ms,omitempty"`
 	// Factors by which executions take longer now than on the device in its reference
 	// state, that is at its reference clock without other processes: for its clock, for
-	// other processes that use it, and for the unexplained rest. They multiply. A model
+	// other processes that use it, for the unexplained rest (residual_factor), and for
+	// the time in which they wait instead of using the device (wait_factor), such as for
+	// a processor on which something else runs. They multiply. A model
 	// with measurements of its own has its own factor; see SchedulerCurve.factor.
 	ClockFactor    float64 `protobuf:"fixed64,12,opt,name=clock_factor,json=clockFactor,proto3" json:"clock_factor,omitempty"`
 	CoTenantFactor float64 `protobuf:"fixed64,13,opt,name=co_tenant_factor,json=coTenantFactor,proto3" json:"co_tenant_factor,omitempty"`
@@ -288,7 +290,9 @@ type SchedulerDevice struct {
 	MemoryTotalBytes int64 `protobuf:"varint,17,opt,name=memory_total_bytes,json=memoryTotalBytes,proto3" json:"memory_total_bytes,omitempty"`
 	// The error when it failed; empty while it works. It is not used again until the
 	// server is restarted.
-	Lost          string `protobuf:"bytes,18,opt,name=lost,proto3" json:"lost,omitempty"`
+	Lost string `protobuf:"bytes,18,opt,name=lost,proto3" json:"lost,omitempty"`
+	// See clock_factor.
+	WaitFactor    float64 `protobuf:"fixed64,19,opt,name=wait_factor,json=waitFactor,proto3" json:"wait_factor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -447,6 +451,13 @@ func (x *SchedulerDevice) GetLost() string {
 		return x.Lost
 	}
 	return ""
+}
+
+func (x *SchedulerDevice) GetWaitFactor() float64 {
+	if x != nil {
+		return x.WaitFactor
+	}
+	return 0
 }
 
 // SchedulerFlow is one owner of a fair share: a version, or a model.
@@ -1177,7 +1188,7 @@ const file_weft_v1_scheduler_proto_rawDesc = "" +
 	"\x06queues\x18\x05 \x03(\v2\x17.weft.v1.SchedulerQueueR\x06queues\x12,\n" +
 	"\x05costs\x18\x06 \x03(\v2\x16.weft.v1.SchedulerCostR\x05costs\x128\n" +
 	"\tdecisions\x18\a \x03(\v2\x1a.weft.v1.SchedulerDecisionR\tdecisions\x12/\n" +
-	"\x06curves\x18\b \x03(\v2\x17.weft.v1.SchedulerCurveR\x06curves\"\xdc\x04\n" +
+	"\x06curves\x18\b \x03(\v2\x17.weft.v1.SchedulerCurveR\x06curves\"\xfd\x04\n" +
 	"\x0fSchedulerDevice\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
 	"\fdevice_class\x18\x02 \x01(\tR\vdeviceClass\x12\x14\n" +
@@ -1197,7 +1208,9 @@ const file_weft_v1_scheduler_proto_rawDesc = "" +
 	"\tthrottled\x18\x0f \x01(\bR\tthrottled\x12*\n" +
 	"\x11memory_free_bytes\x18\x10 \x01(\x03R\x0fmemoryFreeBytes\x12,\n" +
 	"\x12memory_total_bytes\x18\x11 \x01(\x03R\x10memoryTotalBytes\x12\x12\n" +
-	"\x04lost\x18\x12 \x01(\tR\x04lost\"\x93\x02\n" +
+	"\x04lost\x18\x12 \x01(\tR\x04lost\x12\x1f\n" +
+	"\vwait_factor\x18\x13 \x01(\x01R\n" +
+	"waitFactor\"\x93\x02\n" +
 	"\rSchedulerFlow\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06device\x18\x02 \x01(\tR\x06device\x12\x16\n" +
