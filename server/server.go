@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health"
 	healthgrpc "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
@@ -18,6 +19,7 @@ import (
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/routing"
 	"github.com/weftserve/weft/server/status"
+	"github.com/weftserve/weft/server/throttle"
 	"github.com/weftserve/weft/server/transport"
 	"github.com/weftserve/weft/server/weftapi"
 )
@@ -111,6 +113,19 @@ func (s *Server) Register(g *grpc.Server) {
 		Server: s.health.server, draining: s.health.told,
 	})
 	reflection.Register(services)
+}
+
+// Options returns the options of a grpc.Server that listens to the callers of predictions, with these credentials.
+// waits returns by how much executions take longer at present because they wait for a processor.
+func (s *Server) Options(c credentials.TransportCredentials, waits func() float64) []grpc.ServerOption {
+	code := status.Explain(&throttle.Error{}).Code
+	refuse := throttle.Throttle{
+		Waits:   waits,
+		Method:  weftv1.PredictionService_Predict_FullMethodName,
+		Status:  func(e *throttle.Error) error { return status.Of(e, predict.Place{Model: e.Model}).Err() },
+		Refused: func(k throttle.Kind) { s.pipeline.Throttled(k.Model, code) },
+	}
+	return []grpc.ServerOption{grpc.Creds(throttle.Credentials(c)), grpc.InTapHandle(refuse.Tap)}
 }
 
 // messages returns the registrar that services are registered with in the place of g.

@@ -128,6 +128,16 @@ func (c *Core) observe(now Time, name string, s cost.Sample) {
 	c.refreshTouched(now)
 }
 
+// Waits returns by how much executions take longer because they wait, on the device where that is most; see
+// [cost.Device].
+func (c *Core) Waits() float64 {
+	most := 1.
+	for _, d := range c.devices {
+		most = max(most, d.state.Waits())
+	}
+	return most
+}
+
 // hasWork reports whether a pick would find a queue, or a task to give up.
 func (d *device) hasWork() bool {
 	return d.fair[foreground].Len() > 0 || d.pending.Len() > 0 || d.foreground == 0 && d.fair[background].Len() > 0

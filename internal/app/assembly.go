@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/weftserve/weft/gpu"
 	"github.com/weftserve/weft/internal/lifecycle"
@@ -185,7 +186,8 @@ func (s *assembly) buildEdge(context.Context) error {
 		sources.Recording = func() telemetry.Recording { return telemetry.Recording(recording.Stats()) }
 	}
 	s.edge = server.New(settings, models, h.scheduler)
-	s.transport = grpc.NewServer(grpcOptions(&s.Server, s.log, s.measured)...)
+	s.transport = grpc.NewServer(append(grpcOptions(&s.Server, s.log, s.measured),
+		s.edge.Options(insecure.NewCredentials(), h.scheduler.Waits)...)...)
 	s.edge.Register(s.transport)
 	return s.measured.WatchSources(sources)
 }

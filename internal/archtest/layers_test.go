@@ -57,7 +57,7 @@ var layers = []layer{
 		"server",
 		[]string{
 			"proto/gen/weft/...", "server/predict", "server/weftapi", "server/status", "server/transport",
-			"server/breaker", "server/routing",
+			"server/breaker", "server/routing", "server/throttle",
 			"sharedsched", "runtime/catalog",
 		},
 		"the edge puts its parts together; engines, devices and files stay behind the interfaces that app hands in",
@@ -78,8 +78,8 @@ var layers = []layer{
 	{
 		"server/status",
 		[]string{
-			"server/predict", "server/routing", "server/rollout", "sharedsched", "runtime/catalog",
-			"runtime/tensor",
+			"server/predict", "server/routing", "server/rollout", "server/throttle", "sharedsched",
+			"runtime/catalog", "runtime/tensor",
 		},
 		"what an error means to a caller is the same for every service",
 	},
@@ -92,7 +92,7 @@ var layers = []layer{
 		"server/weftapi",
 		[]string{
 			"proto/gen/weft/...", "server/predict", "server/wire", "server/status", "server/routing", "server/shadow",
-			"server/rollout",
+			"server/rollout", "server/throttle",
 			"sharedsched", "runtime/catalog", "runtime/tensor",
 		},
 		"a protocol is one codec before the pipeline, and knows no other protocol",
@@ -109,6 +109,11 @@ var layers = []layer{
 		"server/routing",
 		[]string{"runtime/catalog"},
 		"which version answers is pure arithmetic on an immutable snapshot of the catalog",
+	},
+	{
+		"server/throttle",
+		[]string{"sharedsched"},
+		"whether a call is read follows from how those before it ended, and from nothing in the server",
 	},
 	{
 		"server/breaker",

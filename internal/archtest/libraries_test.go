@@ -36,7 +36,7 @@ var libraries = []struct {
 	{
 		"google.golang.org/grpc",
 		[]string{
-			"server", "server/status", "server/transport", "server/weftapi", "server/servertest", "cmd/...",
+			"server", "server/status", "server/throttle", "server/transport", "server/weftapi", "server/servertest", "cmd/...",
 			"internal/app", "internal/loadgen", "internal/replay",
 			"internal/weftest", "proto/gen/...", "examples/...", "internal/telemetry/...", "scripts/gpucheck",
 		},

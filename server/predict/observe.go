@@ -111,6 +111,12 @@ func (p *Pipeline) done(o *observed, at *Place, code string) {
 	p.config.Observer.RequestDone(e)
 }
 
+// Throttled counts a request that was refused, with a code, before it was read: there is no time to explain each error.
+func (p *Pipeline) Throttled(model, code string) {
+	o := p.offered(model, false)
+	p.done(&o, &Place{}, code)
+}
+
 // Refuse counts a request that its handler refused before there was anything to predict, such as a message that could
 // not be read: then the model is "".
 func (p *Pipeline) Refuse(model string, stream bool, err error) {

@@ -53,7 +53,9 @@ func New(t *testing.T, config server.Config) *House {
 	config.Logger = slog.New(slog.DiscardHandler)
 	h.Server = server.New(config, h, h)
 	limit := cmp.Or(config.MaxMessageBytes, transport.DefaultMaxMessageBytes)
-	h.GRPC = grpc.NewServer(transport.Options(limit, config.Logger)...)
+	scarce := func() float64 { return 2 } // executions wait for a processor
+	h.GRPC = grpc.NewServer(append(transport.Options(limit, config.Logger),
+		h.Options(insecure.NewCredentials(), scarce)...)...)
 	h.Register(h.GRPC)
 	t.Cleanup(func() {
 		for of, n := range h.offered { // the handlers have ended

@@ -15,6 +15,7 @@ import (
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/rollout"
 	"github.com/weftserve/weft/server/routing"
+	"github.com/weftserve/weft/server/throttle"
 	"github.com/weftserve/weft/sharedsched"
 )
 
@@ -64,6 +65,7 @@ var table = []entry{
 			numbers: []string{"max_concurrent_requests", strconv.Itoa(e.Limit)},
 		}
 	}),
+	all[*throttle.Error](fault{code: codes.ResourceExhausted, reason: "THROTTLED", retry: retryWhenFull}),
 
 	// messages that cannot be read or sent
 	of(func(e *AnswerTooLargeError) fault {

@@ -23,6 +23,7 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/routing"
+	"github.com/weftserve/weft/server/throttle"
 	"github.com/weftserve/weft/sharedsched"
 )
 
@@ -317,6 +318,17 @@ func TestErrorTable(t *testing.T) {
 				retry(100 * time.Millisecond),
 			},
 			pushback: "100",
+		},
+		{
+			name: "refused unread", err: &throttle.Error{
+				Kind: throttle.Kind{Model: "policy"}, Cause: &sharedsched.Refusal{
+					Reason: sharedsched.RefusedDeadline, Predicted: 5 * time.Millisecond, Limit: 2 * time.Millisecond,
+				},
+			},
+			code: codes.ResourceExhausted, message: "most of this connection's latest requests for the model could not " +
+				"be answered, and this one was refused unread (of the latest: the deadline cannot be met: an answer takes " +
+				"about 5ms, 2ms are left)",
+			details: []proto.Message{info("THROTTLED"), retry(100 * time.Millisecond)},
 		},
 		{
 			name: "message too large", err: &MessageTooLargeError{Bytes: 2000, Limit: 1024},

@@ -2,11 +2,14 @@ package weftapi
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/status"
+	"github.com/weftserve/weft/server/throttle"
+	"github.com/weftserve/weft/sharedsched"
 )
 
 // Predictions implements PredictionService.
@@ -17,17 +20,40 @@ type Predictions struct {
 
 // Predict implements weftv1.PredictionServiceServer.
 func (s Predictions) Predict(ctx context.Context, m *weftv1.PredictRequest) (*weftv1.PredictResponse, error) {
+	began := time.Now()
 	c := newCodec(m, s.MaxMessageBytes)
 	if deadline, ok := ctx.Deadline(); ok {
-		c.Limit = predict.AnswerBy(time.Now(), deadline)
+		c.Limit = predict.AnswerBy(began, deadline)
 	}
 	defer s.Pipeline.Leave(&c.Request)
 	at, err := s.Pipeline.Predict(ctx, &c.Request)
+	if known, cause := lacked(ctx, err); known {
+		throttle.Answered(ctx, began, throttle.Kind{Model: c.Model, Priority: c.Priority}, cause)
+	}
 	if err != nil {
 		return nil, status.Fail(ctx, err, at)
 	}
 	return c.response, nil
 }
+
+// lacked returns the error of a request for which there was no capacity, nil for one that was answered, or could not be
+// for reasons of its own. It reports false where nobody knows: the caller left before the time was over.
+func lacked(ctx context.Context, err error) (known bool, cause error) {
+	_, refused := errors.AsType[*sharedsched.Refusal](err)
+	_, full := errors.AsType[*predict.ServerFullError](err)
+	switch {
+	case refused, full, errors.Is(err, sharedsched.ErrExpired), errors.Is(err, context.DeadlineExceeded):
+		return true, err
+	case ctx.Err() == nil:
+		return true, nil
+	}
+	// A caller whose time is over may be gone before a timer here has noticed.
+	deadline, has := ctx.Deadline()
+	return has && time.Until(deadline) < aboutNow, context.DeadlineExceeded
+}
+
+// aboutNow is how long before its deadline a caller may give a call up because of it: its clock began before ours.
+const aboutNow = 5 * time.Millisecond
 
 // Refused counts a prediction whose message could not be read. The method is that of gRPC.
 func (a *API) Refused(method string, err error) {

@@ -223,9 +223,12 @@ func (d *Device) Revision() uint64 { return d.revision }
 // Throttled reports whether the hardware holds the clock down.
 func (d *Device) Throttled() bool { return d.shown.throttled }
 
+// Waits returns by how much executions take longer because they wait.
+func (d *Device) Waits() float64 { return 1 + d.shown.waits }
+
 // Factors returns by how much a model that is not known better takes longer than in the reference state: for the clock,
 // for other processes on the device, the residual, which neither explains, and for the time that executions wait.
 func (d *Device) Factors() (clock, coTenant, residual, waits float64) {
 	s := &d.shown
-	return s.clockFactor(clockShare), s.coTenantFactor(coTenantGain), exp(s.residual), 1 + s.waits
+	return s.clockFactor(clockShare), s.coTenantFactor(coTenantGain), exp(s.residual), d.Waits()
 }

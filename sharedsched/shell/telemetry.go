@@ -1,9 +1,15 @@
 package shell
 
 import (
+	"math"
+
 	"github.com/weftserve/weft/sharedsched"
 	"github.com/weftserve/weft/sharedsched/cost"
 )
+
+// Waits returns by how much executions take longer because they wait, such as for a processor that others use, on the
+// device where that is most: 1 if they do not.
+func (s *Scheduler) Waits() float64 { return math.Float64frombits(s.factor.Load()) }
 
 // sample is telemetry's latest sample of a device, with its number; 0: none.
 type sample struct {

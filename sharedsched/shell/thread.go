@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"math"
 	"runtime"
 
 	"github.com/weftserve/weft/sharedsched"
@@ -37,7 +38,8 @@ func (s *Scheduler) run(t *batchThread) {
 		if running {
 			s.keepErrorsLocked(&batch)
 			_ = s.stepLocked(now, &settle, &sc.Answer) // it has no error
-			clear(batch.Spans)                         // the payloads are their callers' again
+			s.factor.Store(math.Float64bits(s.core.Waits()))
+			clear(batch.Spans) // the payloads are their callers' again
 		}
 		over := s.closed || t.crew.removed
 		if over {

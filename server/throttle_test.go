@@ -1,0 +1,65 @@
+package server_test
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/server"
+	"github.com/weftserve/weft/server/servertest"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// TestOverloadIsRefusedUnread on the connection that brings it, and nowhere else; every call is counted.
+func TestOverloadIsRefusedUnread(t *testing.T) {
+	h := servertest.New(t, server.Config{})
+	var ran, capacity atomic.Int64
+	h.Run = func(ctx context.Context, call *catalog.Call) error {
+		ran.Add(1)
+		if capacity.Add(-1) >= 0 {
+			return servertest.RunPolicy(ctx, call)
+		}
+		return &sharedsched.Refusal{Reason: sharedsched.RefusedQueueFull, MaxQueue: 7, RetryAfter: time.Millisecond}
+	}
+	send := func(to weftv1.PredictionServiceClient) (throttled bool) {
+		_, err := to.Predict(t.Context(), servertest.Observation(""))
+		if err == nil {
+			return false
+		}
+		servertest.WantCode(t, err, codes.ResourceExhausted, "the queue is full: 0 of 7 requests wait")
+		return strings.Contains(err.Error(), "refused unread") && len(status.Convert(err).Details()) == 2
+	}
+	throttled := 0
+	for range 200 {
+		if send(h.Predictions) {
+			throttled++
+		}
+	}
+	if read := int(ran.Load()); throttled < 100 || throttled+read != 200 {
+		t.Errorf("of 200 calls %d were refused unread and %d were read", throttled, read)
+	}
+	if send(weftv1.NewPredictionServiceClient(servertest.Dial(t, h.GRPC))) {
+		t.Error("a call was refused for another connection's sake")
+	}
+
+	capacity.Store(1 << 30)
+	recovered := time.Now().Add(10 * time.Second) // of some half a second
+	for in := 0; in < 100; in++ {
+		if send(h.Predictions) {
+			in = 0
+		}
+		if time.Now().After(recovered) {
+			t.Fatal("calls are refused although there is capacity")
+		}
+	}
+	if n := len(h.Events()); n < 301 {
+		t.Errorf("%d calls were counted", n)
+	}
+}

@@ -1,0 +1,46 @@
+package shell_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weftserve/weft/sharedsched"
+	"github.com/weftserve/weft/sharedsched/shell"
+)
+
+// halfIdle runs batches that use the device for half of their time.
+type halfIdle struct{}
+
+func (halfIdle) Execute(*sharedsched.Batch) sharedsched.Report {
+	time.Sleep(2 * time.Second)
+	return sharedsched.Report{DeviceTime: time.Second}
+}
+
+func TestWaitsOfExecutions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := shell.New(sharedsched.Config{Devices: []sharedsched.Device{{Name: "cpu", Lanes: 1}}}, halfIdle{},
+			shell.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		f, err := s.AddFlow("a", "cpu", 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := s.AddVersion("a/1", f, sharedsched.Settings{MaxBatchSize: 1, MaxQueue: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Waits(); got != 1 {
+			t.Errorf("before any execution: %v, want 1", got)
+		}
+		if _, err := s.Do(t.Context(), v, &sharedsched.Task{Rows: 1}); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Waits(); got != 2 {
+			t.Errorf("after one that waited for half of its time: %v, want 2", got)
+		}
+	})
+}
