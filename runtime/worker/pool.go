@@ -162,7 +162,7 @@ func (p *Pool) Open(ctx context.Context, device, owner string, model any, file *
 	}
 	var s *Session
 	for {
-		w, err := p.worker(ctx, device, owner)
+		w, err := p.worker(device, owner)
 		if err != nil {
 			return engine.Opened{}, err
 		}
@@ -170,6 +170,7 @@ func (p *Pool) Open(ctx context.Context, device, owner string, model any, file *
 			break
 		}
 		if !errors.Is(err, errRetired) { // else it is another one's turn
+			w.retire("its first session was not opened")
 			return engine.Opened{}, err
 		}
 	}
@@ -179,8 +180,8 @@ func (p *Pool) Open(ctx context.Context, device, owner string, model any, file *
 	}, nil
 }
 
-// worker returns the worker of an owner on a device, once it has a process.
-func (p *Pool) worker(ctx context.Context, device, owner string) (*Worker, error) {
+// worker returns the worker of an owner on a device, whose first process may still be being started.
+func (p *Pool) worker(device, owner string) (*Worker, error) {
 	name := device
 	if owner != "" {
 		name += " " + owner
@@ -198,9 +199,6 @@ func (p *Pool) worker(ctx context.Context, device, owner string) (*Worker, error
 	p.mu.Unlock()
 	if w == nil {
 		return nil, errPoolClosed
-	}
-	if _, err := w.await(ctx); err != nil && !errors.Is(err, errRetired) {
-		return nil, err
 	}
 	return w, nil
 }

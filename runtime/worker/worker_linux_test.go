@@ -230,35 +230,6 @@ func TestStanding(t *testing.T) {
 	}
 }
 
-// TestTheWorkerOfAnOwner goes with the owner's last session, and another one is there for the next.
-func TestTheWorkerOfAnOwner(t *testing.T) {
-	p, _ := newPool(t)
-	for range 3 {
-		var all []engine.Opened
-		for range 2 {
-			o, err := p.Open(t.Context(), "cpu", "m/1", model{}, nil, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			all = append(all, o)
-		}
-		for i, o := range all {
-			if got, err := run(t.Context(), o, 4); err != nil || !slices.Equal(got, []float32{8}) {
-				t.Errorf("%v, %v", got, err)
-			}
-			if up, _ := p.Stats(); !up["cpu m/1"] || len(up) != 1 {
-				t.Errorf("workers with %d of 2 sessions closed: %v", i, up)
-			}
-			if err := o.Session.Close(); err != nil {
-				t.Error(err)
-			}
-		}
-		if up, deaths := p.Stats(); len(up) != 0 || len(deaths) != 0 {
-			t.Errorf("workers without a session: %v; deaths %v", up, deaths)
-		}
-	}
-}
-
 // TestStops: a run that is told to stop does so; the process of one that does not is ended, and the next run goes well.
 // It is told to by its context, which blames nobody, or, once it takes too long, by its patience.
 func TestStops(t *testing.T) {
