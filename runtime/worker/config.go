@@ -21,7 +21,8 @@ type Config struct {
 	// Memory is how many bytes of its own a process may take; one that takes more is ended. 0: any number.
 	Memory int64
 	// Changed is called in a goroutine of its own when the process of a worker has died, when the next one has taken its
-	// place, and when a session is open there. Nil: nobody wants to know.
+	// place, when a session is open there, and when that process works where others died again and again. Nil: nobody
+	// wants to know.
 	Changed func()
 	Log     *slog.Logger
 }
