@@ -27,6 +27,15 @@ type Config struct {
 	Log     *slog.Logger
 }
 
+// Place says in which worker a model is opened, and for whom.
+type Place struct {
+	Device string
+	// Version is the name of the version, such as walker/3, for people.
+	Version string
+	// Alone: the worker is the version's own on the device, and goes with its last session; else it is the device's.
+	Alone bool
+}
+
 // Engine opens the models that a worker is asked for.
 type Engine interface {
 	// Load loads the engine's library. It is called once, before anything else.

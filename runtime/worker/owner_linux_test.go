@@ -9,7 +9,11 @@ import (
 
 	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/engine"
+	"github.com/weftserve/weft/runtime/worker"
 )
+
+// ofOwner is a version's own worker.
+var ofOwner = worker.Place{Device: "cpu", Version: "m/1", Alone: true}
 
 // TestTheWorkerOfAnOwner goes with the owner's last session, and another one is there for the next.
 func TestTheWorkerOfAnOwner(t *testing.T) {
@@ -17,7 +21,7 @@ func TestTheWorkerOfAnOwner(t *testing.T) {
 	for range 3 {
 		var all []engine.Opened
 		for range 2 {
-			o, err := p.Open(t.Context(), "cpu", "m/1", model{}, nil, nil)
+			o, err := p.Open(t.Context(), ofOwner, model{}, nil, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -49,7 +53,7 @@ func TestAnOwnerWithoutASession(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	_, err = p.Open(t.Context(), "cpu", "m/1", model{}, file, func(context.Context, engine.Opened) error {
+	_, err = p.Open(t.Context(), ofOwner, model{}, file, func(context.Context, engine.Opened) error {
 		f.write(t, unlucky)
 		return nil
 	})
@@ -60,4 +64,42 @@ func TestAnOwnerWithoutASession(t *testing.T) {
 		t.Errorf("workers: %v; deaths %v", up, deaths)
 	}
 	weftest.Until(t, "the end of its process", func() bool { return len(weftest.Children(os.Getpid())) == 2 })
+}
+
+// TestADeathNamesWhatRan: the log names the versions whose runs were under way, and no others.
+func TestADeathNamesWhatRan(t *testing.T) {
+	p, log := newPool(t)
+	all := map[string]engine.Opened{}
+	for _, version := range []string{"hangs/1", "kills/2", "idle/3"} {
+		o, err := p.Open(t.Context(), worker.Place{Device: "cpu", Version: version}, model{}, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[version] = o
+		if _, err := run(t.Context(), o, 4); err != nil {
+			t.Error(err)
+		}
+	}
+	ended := make(chan error)
+	go func() {
+		_, err := run(t.Context(), all["hangs/1"], hanging)
+		ended <- err
+	}()
+	weftest.Until(t, "a run that hangs", func() bool { return len(worker.Running(all["hangs/1"].Session)) == 1 })
+	if _, err := run(t.Context(), all["kills/2"], segfaulting); engine.KindOf(err) != engine.Crashed {
+		t.Errorf("a crash: %v", err)
+	}
+	if err := <-ended; engine.KindOf(err) != engine.Crashed {
+		t.Errorf("a run beside a crash: %v", err)
+	}
+	if _, err := run(t.Context(), all["idle/3"], 4); err != nil { // by then it is logged
+		t.Error(err)
+	}
+	died := log.Event("worker_died")
+	if len(died) != 1 {
+		t.Fatalf("it died %d times", len(died))
+	}
+	if ran, _ := weftest.Attr(died[0], "running").Any().([]string); !slices.Equal(ran, []string{"hangs/1", "kills/2"}) {
+		t.Errorf("the log says that these ran: %v", ran)
+	}
 }

@@ -17,7 +17,7 @@ func TestClosingBesideAPause(t *testing.T) {
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		w, err := p.worker("cpu", "")
+		w, err := p.worker(Place{Device: "cpu"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -53,7 +53,7 @@ func TestACrashLoopIsDown(t *testing.T) {
 			if s.standing().Down.IsZero() {
 				t.Error("it is up before a process has been there for a second")
 			}
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 			synctest.Wait()
 			if at := s.standing().Down; !at.IsZero() || down.Load() {
 				t.Errorf("down since %v while the process works, and said to be: %t", at, down.Load())

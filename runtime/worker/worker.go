@@ -196,7 +196,7 @@ func (w *Worker) supervise() {
 		}
 		w.pool.died(Death{w.name, p.cause.Signal})
 		w.pool.log.Error("engine process died", "event", "worker_died", "worker", w.name, "cause", p.cause.Text,
-			"signal", p.cause.Signal, "pid", p.command.Process.Pid)
+			"signal", p.cause.Signal, "pid", p.command.Process.Pid, "running", p.running)
 	}
 }
 

@@ -37,7 +37,7 @@ func newPoolWith(t testing.TB, box *sandbox.Policy, bound int64) (*worker.Pool, 
 
 func open(t testing.TB, p *worker.Pool) engine.Opened {
 	t.Helper()
-	o, err := p.Open(t.Context(), "cpu", "", model{}, nil, nil)
+	o, err := p.Open(t.Context(), onCPU, model{}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -305,18 +305,18 @@ func TestInterrupt(t *testing.T) {
 func TestOpening(t *testing.T) {
 	p, log := newPool(t)
 	o := open(t, p)
-	_, err := p.Open(t.Context(), "cpu", "", model{Opens: "fails"}, nil, nil)
+	_, err := p.Open(t.Context(), onCPU, model{Opens: "fails"}, nil, nil)
 	if engine.KindOf(err) != engine.OutOfMemory {
 		t.Errorf("a model that cannot be opened: %v", err)
 	}
-	if _, err := p.Open(t.Context(), "cpu", "", model{Opens: "dies"}, nil, nil); engine.KindOf(err) != engine.Crashed ||
+	if _, err := p.Open(t.Context(), onCPU, model{Opens: "dies"}, nil, nil); engine.KindOf(err) != engine.Crashed ||
 		!strings.Contains(err.Error(), "SIGSEGV") {
 		t.Errorf("a model that crashes when it is opened: %v", err)
 	}
 	for opens, want := range map[string]string{
 		"misleads": `input "misleading" has 1 dimensions with 2 names`, "rambles": "shorter names",
 	} {
-		if _, err := p.Open(t.Context(), "cpu", "", model{Opens: opens}, nil, nil); err == nil ||
+		if _, err := p.Open(t.Context(), onCPU, model{Opens: opens}, nil, nil); err == nil ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("a model that %s: %.300v", opens, err)
 		}
@@ -369,7 +369,7 @@ func TestClosingBesideAStartThatHangs(t *testing.T) {
 	})
 	opened, closed := make(chan error, 1), make(chan struct{})
 	go func() {
-		_, err := p.Open(t.Context(), "cpu", "", model{}, nil, nil)
+		_, err := p.Open(t.Context(), onCPU, model{}, nil, nil)
 		opened <- err
 	}()
 	weftest.Until(t, "processes that are started", func() bool { return len(weftest.Children(os.Getpid())) == 2 })
@@ -404,7 +404,7 @@ func TestClosingBesideOpenings(t *testing.T) {
 	slow.lock(t)
 	ended, closed := make(chan error, 2), make(chan struct{})
 	go func() {
-		_, err := p.Open(context.Background(), "cpu", "", model{}, again, nil)
+		_, err := p.Open(context.Background(), onCPU, model{}, again, nil)
 		ended <- err
 	}()
 	go func() {
@@ -442,7 +442,7 @@ func TestClosingThatHangs(t *testing.T) {
 	}
 	p, log := newPool(t)
 	other := open(t, p)
-	stays, err := p.Open(t.Context(), "cpu", "", model{Opens: "stays"}, nil, nil)
+	stays, err := p.Open(t.Context(), onCPU, model{Opens: "stays"}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
