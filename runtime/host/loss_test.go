@@ -7,7 +7,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
 )
 
 // TestLostInATrialThatEndsWell: a replica whose device was lost in its trial, which ended well.
