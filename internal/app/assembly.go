@@ -221,7 +221,7 @@ func (s *assembly) openDoors(context.Context) error {
 		s.house.models.Hurry()
 	}
 	s.group.Start(grpcPart(s.grpc, s.edge, s.transport, s.ready, hurry, s.house.scheduler.Abandon,
-		s.house.engines.close, s.log))
+		s.house.end, s.log))
 	s.log.Info("gRPC listening, models loading", "event", "grpc_listening", "grpc", s.grpc.Addr().String(),
 		"models", len(s.listing.Models))
 	return nil

@@ -213,11 +213,9 @@ func (e *engines) openWhere(ctx context.Context, v modelrepo.Version, f *modelfi
 		}
 		return m.open(copied, e.log)
 	}
-	owner := ""
-	if e.each || alone {
-		owner = fmt.Sprintf("%s/%d", filepath.Base(filepath.Dir(v.Dir)), v.Number)
-	}
-	return e.workers.Open(ctx, device, owner, m, f.Copy(), try)
+	return e.workers.Open(ctx, worker.Place{
+		Device: device, Version: fmt.Sprintf("%s/%d", filepath.Base(filepath.Dir(v.Dir)), v.Number), Alone: e.each || alone,
+	}, m, f.Copy(), try)
 }
 
 func onCUDA(provider string) bool { return modelrepo.Provider(provider).OnCUDA() }

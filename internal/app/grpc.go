@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -31,9 +32,9 @@ const farewell = time.Second
 // grpcPart serves predictions. Its stop refuses new requests, answers those that were accepted, and has all the time
 // there is for the answers to arrive: hurry must see to it that nothing waits for a batch to fill. If it is cut short,
 // abandon must end the queued requests, so that their callers get an answer; running requests have the farewell to end,
-// and then end must end them.
-func grpcPart(l net.Listener, s *server.Server, g *grpc.Server, ready *readiness, hurry, abandon, end func(),
-	log *slog.Logger,
+// and then end must end them. Those that it cannot end are left behind, which is its error.
+func grpcPart(l net.Listener, s *server.Server, g *grpc.Server, ready *readiness, hurry, abandon func(),
+	end func() error, log *slog.Logger,
 ) lifecycle.Part {
 	return lifecycle.Part{
 		Name: "gRPC server",
@@ -54,15 +55,23 @@ func grpcPart(l net.Listener, s *server.Server, g *grpc.Server, ready *readiness
 				defer cancel()
 				sending = hurry
 			}
-			finished := context.AfterFunc(sending, func() {
-				end()
-				g.Stop()
-			})
-			g.GracefulStop()
-			if !finished() {
-				log.Warn("connections closed with calls open", "event", "connections_cut")
-				g.Stop() // is on its way; it waits for the handlers
+			finished := make(chan struct{})
+			go func() {
+				g.GracefulStop()
+				close(finished)
+			}()
+			select {
+			case <-finished:
+				return err
+			case <-sending.Done():
 			}
+			log.Warn("connections closed with calls open", "event", "connections_cut")
+			if left := end(); left != nil {
+				go g.Stop() // it waits for the handlers
+				return errors.Join(err, left)
+			}
+			g.Stop()
+			<-finished
 			return err
 		},
 	}

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/types/known/emptypb"
 
+	"github.com/weftserve/weft/internal/lifecycle"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/server"
 )
@@ -45,7 +46,7 @@ func TestStopWithAnIdleStream(t *testing.T) {
 		log := slog.New(slog.NewTextHandler(&text, nil))
 		edge, g, listener := server.New(server.Config{Logger: log}, nil, nil), grpc.NewServer(), bufconn.Listen(1<<16)
 		edge.Register(g)
-		part := grpcPart(listener, edge, g, newReadiness(), func() {}, func() {}, func() {}, log)
+		part := grpcPart(listener, edge, g, newReadiness(), func() {}, func() {}, func() error { return nil }, log)
 		served := make(chan error, 1)
 		go func() { served <- part.Run() }()
 		conn := dialPart(t, listener)
@@ -87,7 +88,7 @@ func TestStopWaitsForAnswersOnTheWay(t *testing.T) {
 		listener := bufconn.Listen(1 << 16)
 		log := slog.New(slog.DiscardHandler)
 		part := grpcPart(listener, server.New(server.Config{Logger: log}, nil, nil), g, newReadiness(), func() {},
-			func() { t.Error("abandoned") }, func() { t.Error("ended") }, log)
+			func() { t.Error("abandoned") }, func() error { t.Error("ended"); return nil }, log)
 		served := make(chan error, 1)
 		go func() { served <- part.Run() }()
 		conn := dialPart(t, listener)
@@ -111,37 +112,46 @@ func TestStopWaitsForAnswersOnTheWay(t *testing.T) {
 	})
 }
 
-// TestStopEndsRunsThatHang once it was cut short and they had the farewell.
+// TestStopEndsRunsThatHang once it was cut short and they had the farewell. One that cannot be ended is left behind.
 func TestStopEndsRunsThatHang(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		began, end := make(chan struct{}), make(chan struct{})
-		g := grpc.NewServer(grpc.WaitForHandlers(true),
-			grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error {
-				close(began)
-				<-end
-				return nil
-			}))
-		listener := bufconn.Listen(1 << 16)
-		log := slog.New(slog.DiscardHandler)
-		part := grpcPart(listener, server.New(server.Config{Logger: log}, nil, nil), g, newReadiness(), func() {},
-			func() {}, sync.OnceFunc(func() { close(end) }), log)
-		served := make(chan error, 1)
-		go func() { served <- part.Run() }()
-		conn := dialPart(t, listener)
-		answered := make(chan error, 1)
-		go func() { answered <- conn.Invoke(t.Context(), "/some/Method", &emptypb.Empty{}, &emptypb.Empty{}) }()
-		<-began
-		ctx, cancel := context.WithTimeout(t.Context(), farewell)
-		defer cancel()
-		if err := part.Stop(ctx); err != nil {
-			t.Error(err)
-		}
-		<-answered // it depends on who was faster
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-		if err := conn.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	for _, left := range []error{nil, lifecycle.ErrLeftBehind} {
+		synctest.Test(t, func(t *testing.T) {
+			began, hangs := make(chan struct{}), make(chan struct{})
+			g := grpc.NewServer(grpc.WaitForHandlers(true),
+				grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error {
+					close(began)
+					<-hangs
+					return nil
+				}))
+			listener := bufconn.Listen(1 << 16)
+			log := slog.New(slog.DiscardHandler)
+			end := sync.OnceFunc(func() { close(hangs) })
+			part := grpcPart(listener, server.New(server.Config{Logger: log}, nil, nil), g, newReadiness(), func() {},
+				func() {}, func() error {
+					if left == nil {
+						end()
+					}
+					return left
+				}, log)
+			served := make(chan error, 1)
+			go func() { served <- part.Run() }()
+			conn := dialPart(t, listener)
+			answered := make(chan error, 1)
+			go func() { answered <- conn.Invoke(t.Context(), "/some/Method", &emptypb.Empty{}, &emptypb.Empty{}) }()
+			<-began
+			ctx, cancel := context.WithTimeout(t.Context(), farewell)
+			defer cancel()
+			if err := part.Stop(ctx); !errors.Is(err, left) {
+				t.Errorf("the stop ended with %v, want %v", err, left)
+			}
+			<-answered // it depends on who was faster
+			end()
+			if err := <-served; err != nil {
+				t.Error(err)
+			}
+			if err := conn.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 }

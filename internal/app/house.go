@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/weftserve/weft/internal/config"
+	"github.com/weftserve/weft/internal/lifecycle"
 	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/runtime/worker/sandbox"
 	"github.com/weftserve/weft/sharedsched"
@@ -19,12 +21,14 @@ type house struct {
 	scheduler *shell.Scheduler
 	library   *library
 	engines   *engines
+	log       *slog.Logger
+	left      error // runs are left behind; used by one part that is stopped after the other
 }
 
 // newHouse returns a house without models, whose parts are connected as models and options say: what follows from the
 // settings is filled in. It must be closed.
 func newHouse(s *config.Server, log *slog.Logger, models host.Config, options shell.Options) (*house, error) {
-	h := &house{library: &library{named: s.ONNXRuntimeLib}}
+	h := &house{library: &library{named: s.ONNXRuntimeLib}, log: log}
 	available := parseDevices(s.Devices)
 	available.countByBus(log)
 	scheduled := available.forScheduler()
@@ -59,17 +63,53 @@ func sandboxOf(s *config.Server, d devices) *sandbox.Policy {
 	return &sandbox.Policy{GPU: len(d.gpus) > 0}
 }
 
-// drain ends the scheduler: admitted tasks are executed, as far as ctx leaves time for them.
-func (h *house) drain(ctx context.Context) error {
-	err := h.scheduler.Drain(ctx)
-	h.scheduler.Close()
-	return err
-}
-
-// close ends everything. Once ctx ends, so do the runs that go on in workers.
+// close ends everything. Admitted tasks are executed, as far as ctx leaves time for them. Once it ends, so do the runs
+// that go on in workers; others have the farewell, and then they and the models are left behind.
 func (h *house) close(ctx context.Context) error {
 	defer h.engines.close()
 	unwatch := context.AfterFunc(ctx, h.engines.close)
 	defer unwatch()
-	return errors.Join(h.drain(ctx), h.models.Close(ctx))
+	if h.left != nil { // they have had the farewell
+		return h.left
+	}
+	err := h.scheduler.Drain(ctx)
+	closed := make(chan struct{})
+	go func() {
+		h.scheduler.Close()
+		close(closed)
+	}()
+	if err != nil {
+		select {
+		case <-closed:
+		case <-time.After(farewell):
+			if left := h.end(); left != nil {
+				return left
+			}
+		}
+	}
+	<-closed
+	return errors.Join(err, h.models.Close(ctx))
+}
+
+// end ends the runs that go on in workers. Where models run in this process, nothing ends their runs: the log says
+// which go on, and the error that some do.
+func (h *house) end() error {
+	h.engines.close()
+	if h.engines.workers != nil {
+		return nil
+	}
+	for _, v := range h.scheduler.State().Versions {
+		runs := 0
+		for _, q := range v.Queues {
+			runs += q.Running
+		}
+		if runs == 0 {
+			continue
+		}
+		h.left = lifecycle.ErrLeftBehind
+		model, version, _ := strings.Cut(v.Name, "/")
+		h.log.Error("run left behind", "event", "run_left_behind", "model", model, "version", version, "runs", runs,
+			"cause", "it goes on in the server's process, and only ends with that")
+	}
+	return h.left
 }

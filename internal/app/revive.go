@@ -11,6 +11,7 @@ import (
 	"github.com/weftserve/weft/internal/onnxgraph"
 	"github.com/weftserve/weft/runtime/ort"
 	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/runtime/worker"
 )
 
 // The pauses between attempts to use a lost GPU again.
@@ -62,7 +63,7 @@ func (e *engines) probe(ctx context.Context, on cudaDevice) (err error) {
 		return fmt.Errorf("cannot write the probe: %w", err)
 	}
 	source := ort.Source{Path: "probe", Model: ort.Extent{Size: int64(len(model))}}
-	opened, err := e.workers.Open(ctx, on.name, "", onnxModel{
+	opened, err := e.workers.Open(ctx, worker.Place{Device: on.name, Version: "probe"}, onnxModel{
 		source, on.name, ort.Options{Providers: []string{ort.CUDA}, DeviceID: on.id},
 	}, file, nil)
 	if err != nil {

@@ -17,9 +17,13 @@ type Part struct {
 	// part's work is done elsewhere.
 	Run func() error
 	// Stop makes the part finish the work that it has begun and returns when the part has ended. When ctx ends, it must
-	// give up unfinished work and return soon. Nil: nothing needs to be done.
+	// give up unfinished work and return soon; an ErrLeftBehind says that Run does not return. Nil: nothing needs to be
+	// done.
 	Stop func(ctx context.Context) error
 }
+
+// ErrLeftBehind marks the end of a stop that leaves something behind which cannot be ended but with the program.
+var ErrLeftBehind = errors.New("it is left behind")
 
 // Group is the parts that were started. Only the start function of Run uses it, from one goroutine.
 type Group struct {
@@ -98,6 +102,10 @@ func (r *running) stop(ctx context.Context) error {
 		byItself := r.hasEnded() // and has been reported
 		if r.Stop != nil {
 			err = r.Stop(ctx)
+		}
+		if errors.Is(err, ErrLeftBehind) {
+			done <- err
+			return
 		}
 		<-r.ended
 		if !byItself {

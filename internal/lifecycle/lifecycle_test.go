@@ -237,6 +237,33 @@ func TestPartThatHangsIsLeftBehind(t *testing.T) {
 	})
 }
 
+// TestPartThatLeavesSomethingBehind is not waited for.
+func TestPartThatLeavesSomethingBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		p := run(time.Second, nil, drains("store", time.Minute), func(*program) lifecycle.Part {
+			return lifecycle.Part{
+				Name: "device",
+				Run:  func() error { <-release; return nil },
+				Stop: func(ctx context.Context) error {
+					<-ctx.Done()
+					return errors.Join(context.Cause(ctx), lifecycle.ErrLeftBehind)
+				},
+			}
+		})
+		begin := time.Now()
+		p.signals <- syscall.SIGTERM
+		if err := <-p.result; !errors.Is(err, lifecycle.ErrCutShort) {
+			t.Errorf("error %v", err)
+		}
+		if took := time.Since(begin); took != time.Second {
+			t.Errorf("the stop took %v, want the drain timeout of 1s", took)
+		}
+		p.expect(t, "store gave up")
+		close(release)
+	})
+}
+
 func TestStopWaitsForRunAndReportsItsError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stop, late := make(chan struct{}), errors.New("late trouble")

@@ -77,6 +77,32 @@ func TestStops(t *testing.T) {
 	t.Logf("the stop took %s; with a run that hung %s", spread(took[0]), spread(took[1]))
 }
 
+// TestARunThatNothingEnds: a server whose models run in its own process leaves a run that hangs behind, says which, and
+// waits for no other part because of it.
+func TestARunThatNothingEnds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts a server")
+	}
+	repository := t.TempDir()
+	all := poisons(t)
+	hanging := &all[slices.IndexFunc(all, func(p poison) bool { return p.name == "conv-no-kernel" })]
+	addModel(t, repository, hanging.name, hanging.Sketch, hanging.manifest())
+	s := serve(t, repository, "--isolation=none", "--drain-timeout=100ms", "--log-level=debug")
+	var caller sync.WaitGroup
+	caller.Go(func() { _, _ = weftv1.NewPredictionServiceClient(s.conn).Predict(t.Context(), hanging.request(t)) })
+	awaitRun(t, s, hanging.name)
+	t.Logf("the stop took %v", s.terminate())
+	caller.Wait()
+	if said := s.event("run_left_behind"); s.status != 1 || said != 1 {
+		t.Errorf("it ended with status %d, and said %d times that it leaves a run behind", s.status, said)
+	}
+	for _, line := range s.said {
+		if strings.Contains(line, "did not end within") {
+			t.Errorf("a part was waited for: %s", line)
+		}
+	}
+}
+
 // ends counts how requests ended.
 type ends struct {
 	answered, refused, lost, cut atomic.Int64

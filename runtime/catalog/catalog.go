@@ -92,7 +92,8 @@ type Live struct {
 	// Memory is how much of its device's memory each of the Replicas holds, in bytes, as of its latest runs; -1 if its
 	// engine does not say.
 	Memory []int64
-	// Restarting says of each of the Replicas whether its process died and the next one is still being started.
+	// Restarting says of each of the Replicas whether its process died and the next one is still being started, or dies
+	// soon each time.
 	Restarting []bool
 	Crashes    Crashes
 }

@@ -50,7 +50,8 @@ type Process struct {
 	// Last is when it ended the latest time, and Cause is how; zero and "" if it never did.
 	Last  time.Time
 	Cause string
-	// Down is since when no run can begin, because the next process is still being started; zero: runs can begin.
+	// Down is since when no run can begin, because the next process is still being started, or because those that are
+	// started die soon, so that runs begin in vain; zero: runs can begin.
 	Down time.Time
 }
 

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
@@ -435,4 +438,39 @@ func TestManyWaitForABadVersion(t *testing.T) {
 		}
 		w.states("m/2 ready")
 	})
+}
+
+// TestARewriteIsLoadedOnce: somebody loads a version as it lies there now. A listing that shows it as it was, until it
+// has settled, loads nothing, and neither does the one that shows the change.
+func TestARewriteIsLoadedOnce(t *testing.T) {
+	var disk modelrepo.Listing
+	w := newWorldOf(t, 1, func(c *host.Config) { c.Scan = func() modelrepo.Listing { return disk } })
+	loads := 0
+	open := func(ctx context.Context) (engine.Opened, error) {
+		loads++
+		return opening(times(1), func() {})(ctx)
+	}
+	w.add("m", 1, open, nil)
+	w.onDisk("m", 1)
+	w.reconcile()
+	rng := rand.New(rand.NewPCG(1, 2))
+	for i := range 20 {
+		held := w.listing
+		w.listing = modelrepo.Listing{Models: slices.Clone(held.Models)}
+		w.put("m", 1, open, fmt.Sprint("rewrite ", i))
+		disk = w.listing
+		if err := w.LoadVersion(t.Context(), "m", 1); err != nil {
+			t.Fatal(err)
+		}
+		if rng.IntN(2) == 0 { // something else has changed
+			w.listing = held
+			w.change("m", func(m *modelrepo.Model) { m.Versions[0].Held, m.Selected[0].Held = true, true })
+			w.reconcile()
+			w.listing = disk
+		}
+		w.reconcile()
+		if want := i + 2; loads != want {
+			t.Fatalf("it was loaded %d times in all after rewrite %d, want %d", loads, i, want)
+		}
+	}
 }

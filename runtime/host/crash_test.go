@@ -216,30 +216,38 @@ func TestASlowRequestStopsOneRun(t *testing.T) {
 	})
 }
 
-// TestNothingHangsWithoutARunTimeout: a run in quarantine may take any time then, and still gives way to others.
-func TestNothingHangsWithoutARunTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, quarantine := crashing()
-		run, runQuarantined, tries := f.Answer, quarantine.Answer, 0
-		f.Answer = func(b *tensor.Batch) error {
-			time.Sleep(time.Millisecond)
-			return run(b)
+// TestPatienceInQuarantine: a run there may take any time without a run timeout, and gives way to others. It may take
+// as long while the host hurries, since its early end would prove nothing.
+func TestPatienceInQuarantine(t *testing.T) {
+	for _, timeout := range []time.Duration{0, time.Minute} {
+		for _, hurries := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				f, quarantine := crashing()
+				run, runQuarantined, tries := f.Answer, quarantine.Answer, 0
+				f.Answer = func(b *tensor.Batch) error {
+					time.Sleep(time.Millisecond)
+					return run(b)
+				}
+				quarantine.Answer = func(b *tensor.Batch) error {
+					tries++
+					if b.Patience != timeout || b.Turn != 2*time.Second {
+						t.Errorf("in quarantine a run has a turn of %v and may take %v", b.Turn, b.Patience)
+					}
+					return runQuarantined(b)
+				}
+				w := newWorldOf(t, 1, func(c *host.Config) { c.RunTimeout = timeout })
+				w.add("m", 1, f, trusted)
+				v := w.load("m")
+				answered(t, w, v, 1)
+				if hurries {
+					w.Hurry()
+				}
+				if err := w.Predict(t.Context(), ask(v, 1, suspect)); err != nil || tries != 1 {
+					t.Errorf("%v after %d runs in quarantine", err, tries)
+				}
+			})
 		}
-		quarantine.Answer = func(b *tensor.Batch) error {
-			tries++
-			if b.Patience != 0 || b.Turn != 2*time.Second {
-				t.Errorf("in quarantine a run has a turn of %v and may take %v", b.Turn, b.Patience)
-			}
-			return runQuarantined(b)
-		}
-		w := newWorld(t, 1)
-		w.add("m", 1, f, trusted)
-		v := w.load("m")
-		answered(t, w, v, 1)
-		if err := w.Predict(t.Context(), ask(v, 1, suspect)); err != nil || tries != 1 {
-			t.Errorf("%v after %d runs in quarantine", err, tries)
-		}
-	})
+	}
 }
 
 // TestACrashingVersionIsTakenOut once three different requests have ended the engine's process.

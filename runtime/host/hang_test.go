@@ -34,6 +34,13 @@ func (m *machines) hang() (end func()) {
 	}
 }
 
+// hang sends v a request whose run hangs.
+func (f *fates) hang(m *machines, v *catalog.Version) {
+	end := m.hang()
+	f.send(v, func(c *catalog.Call) { c.Limit = time.Now().Add(4 * time.Hour) })
+	end()
+}
+
 // TestUnloadingOnADeviceThatHangs: a version that is being unloaded when its device is lost holds up neither itself nor
 // the others of its model, whether a run on it or its session does not end.
 func TestUnloadingOnADeviceThatHangs(t *testing.T) {
@@ -55,9 +62,7 @@ func TestUnloadingOnADeviceThatHangs(t *testing.T) {
 			w.on("m", 2, "gpu")
 			f := w.fates()
 			if c.run {
-				end := m.hang()
-				f.send(v, func(c *catalog.Call) { c.Limit = time.Now().Add(4 * time.Hour) })
-				end()
+				f.hang(m, v)
 			} else {
 				m.mu.Lock()
 				m.closes["gpu"] = func() { time.Sleep(3 * time.Hour) }
@@ -205,9 +210,7 @@ func TestATrialOnADeviceThatHangs(t *testing.T) {
 			if c.behind {
 				w.add("other", 1, m.open, tiny)
 				other := w.load("other")
-				end := m.hang()
-				f.send(other, func(c *catalog.Call) { c.Limit = time.Now().Add(4 * time.Hour) })
-				end()
+				f.hang(m, other)
 			}
 			var runs atomic.Int64
 			w.add("m", 1, m.engine(func(row []float32) error {
@@ -295,10 +298,8 @@ func TestTheEndWithARunThatHangs(t *testing.T) {
 			w, m := newFleet(t, time.Millisecond, "gpu", "cpu")
 			w.add("m", 1, m.open, tiny)
 			v := w.load("m")
-			end := m.hang()
 			f := w.fates()
-			f.send(v, func(c *catalog.Call) { c.Limit = time.Now().Add(4 * time.Hour) })
-			end()
+			f.hang(m, v)
 			closed := make(chan error)
 			if before == 0 {
 				go func() { closed <- w.Close(context.Background()) }()
@@ -345,33 +346,6 @@ func TestAHurriedHang(t *testing.T) {
 		err := wait()[0]
 		if e, is := errors.AsType[*catalog.ModelError](err); !is || !e.Crashed || time.Since(begin) != time.Second {
 			t.Errorf("after %v: %v", time.Since(begin), err)
-		}
-	})
-}
-
-// TestAHurriedQuarantine: a run there may take as long as ever, since its early end would prove nothing.
-func TestAHurriedQuarantine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, quarantine := crashing()
-		run, runQuarantined, tries := f.Answer, quarantine.Answer, 0
-		f.Answer = func(b *tensor.Batch) error {
-			time.Sleep(time.Millisecond)
-			return run(b)
-		}
-		quarantine.Answer = func(b *tensor.Batch) error {
-			tries++
-			if b.Patience != time.Minute {
-				t.Errorf("it may take %v", b.Patience)
-			}
-			return runQuarantined(b)
-		}
-		w := newWorldOf(t, 1, func(c *host.Config) { c.RunTimeout = time.Minute })
-		w.add("m", 1, f, trusted)
-		v := w.load("m")
-		answered(t, w, v, 1)
-		w.Hurry()
-		if err := w.Predict(t.Context(), ask(v, 1, suspect)); err != nil || tries != 1 {
-			t.Errorf("%v after %d runs in quarantine", err, tries)
 		}
 	})
 }

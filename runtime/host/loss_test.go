@@ -7,8 +7,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/weftserve/weft/runtime/catalog"
 )
 
 // TestLostInATrialThatEndsWell: a replica whose device was lost in its trial, which ended well.
@@ -35,10 +33,8 @@ func TestALossWhileClosingIsSaidOnce(t *testing.T) {
 		w, m := newFleet(t, time.Millisecond, "gpu", "cpu")
 		w.add("m", 1, m.open, tiny)
 		v := w.load("m")
-		end := m.hang()
 		f := w.fates()
-		f.send(v, func(c *catalog.Call) { c.Limit = time.Now().Add(4 * time.Hour) })
-		end()
+		f.hang(m, v)
 		closed := make(chan error)
 		go func() { closed <- w.Close(context.Background()) }()
 		time.Sleep(time.Minute)

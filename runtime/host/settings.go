@@ -29,7 +29,10 @@ func (h *Host) reconfigure(ctx context.Context, e residency.Reconfigure, v *serv
 	for old, next := range f.Moved {
 		done.Moved[old.Key] = h.enlist(next)
 	}
-	h.step(done)
+	h.mu.Lock()
+	rest := h.stepLocked(done)
+	h.mu.Unlock()
+	defer rest() // whoever waits for this finds it in the log
 	switch {
 	case err != nil, f.Reload:
 	case f.Proven:

@@ -1,8 +1,10 @@
 package host_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -14,6 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weftserve/weft/internal/config"
+	"github.com/weftserve/weft/internal/weftest"
+	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/sharedsched"
@@ -104,6 +108,37 @@ func TestSettingsChangeWithoutAReload(t *testing.T) {
 }
 
 const provenAnew = "version_reproven"
+
+// slowLog takes a second for each record of some events.
+type slowLog struct {
+	*weftest.Log
+
+	events []string
+}
+
+func (l slowLog) Handle(ctx context.Context, r slog.Record) error {
+	if slices.Contains(l.events, weftest.Attr(r, "event").String()) {
+		time.Sleep(time.Second)
+	}
+	return l.Log.Handle(ctx, r)
+}
+
+// TestAChangeIsLoggedFirst: whoever waits until a changed manifest is followed finds in the log how that went.
+func TestAChangeIsLoggedFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		logs, events := &weftest.Log{}, []string{provenAnew, "version_reconfigured"}
+		w := newWorldOf(t, 1, func(c *host.Config) { c.Logger = slog.New(slowLog{logs, events}) })
+		w.add("m", 1, times(1), fourRows)
+		w.reconcile()
+		for i, most := range []int{32, 16} {
+			w.edit("m", func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = most })
+			w.reconcile()
+			if n := len(logs.Event(events[i])); n != 1 {
+				t.Errorf("%s was logged %d times", events[i], n)
+			}
+		}
+	})
+}
 
 // TestNewSizesAreProvenWhileItServes: callers are answered throughout, the log says what happened, and the proof's
 // verdict holds.

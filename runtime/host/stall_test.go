@@ -33,12 +33,7 @@ func TestHangsStall(t *testing.T) {
 		w.load("n")
 		w.on("n", 1, "a")
 		f := w.fates()
-		hang := func() {
-			end := m.hang()
-			f.send(w.version("m", 1), func(c *catalog.Call) { c.Limit = time.Now().Add(4 * time.Hour) })
-			end()
-		}
-		hang()
+		f.hang(m, w.version("m", 1))
 		time.Sleep(time.Second - 1)
 		w.stalls("n", "")
 		time.Sleep(time.Nanosecond)
@@ -49,7 +44,7 @@ func TestHangsStall(t *testing.T) {
 		if ran := m.runs(); ran["b"] != 3 || ran["a"] != 0 {
 			t.Errorf("requests ran on %v, want all on b", ran)
 		}
-		hang()
+		f.hang(m, w.version("m", 1))
 		time.Sleep(2 * time.Second)
 		w.stalls("m", "a run on a hangs; a run on b hangs")
 		time.Sleep(4 * time.Hour)
@@ -122,9 +117,7 @@ func TestRestartsStall(t *testing.T) {
 
 		// A process that is ended because a run in it hangs: nothing can begin in between.
 		f := w.fates()
-		end := m.hang()
-		f.send(w.version("m", 1), func(c *catalog.Call) { c.Limit = time.Now().Add(4 * time.Hour) })
-		end()
+		f.hang(m, w.version("m", 1))
 		time.Sleep(time.Second)
 		w.stalls("m", "a run on a hangs")
 		time.Sleep(3*time.Hour - time.Second - 1)

@@ -63,6 +63,8 @@ type Version struct {
 	// nothing of the content of the files, and is to be compared with those of the same Dir only. Dot files do not
 	// count. "": the version is held back, see [ErrCopying].
 	Fingerprint string
+	// Held says that the files have changed since, and the version is shown as it was until they are complete.
+	Held bool
 	// Err is why this version cannot be served, such as a model file that is missing. The model's other versions
 	// are not harmed: a version that is still being copied does not take its elders down.
 	Err error
@@ -87,6 +89,7 @@ func sameModel(a, b Model) bool {
 func sameVersion(a, b Version) bool {
 	aErr, bErr := a.Err, b.Err
 	a.Err, b.Err = nil, nil
+	a.Held, b.Held = false, false // the change is news once it is complete
 	return a == b && sameError(aErr, bErr)
 }
 

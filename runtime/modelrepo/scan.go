@@ -151,7 +151,7 @@ func (s *modelScan) findVersions() []Version {
 		case l.settled:
 			s.before.versions[l.number] = v
 		case known && before.Path == v.Path:
-			v = before
+			v, v.Held = before, l.fingerprint != before.Fingerprint
 		default:
 			v.Fingerprint, v.Err = "", s.settling.copying(v.Dir)
 		}

@@ -51,6 +51,9 @@ func (d *diary) write(l modelrepo.Listing) {
 		fmt.Fprintf(&b, " %s%s", m.Name, numbers(m.Selected))
 		for _, v := range m.Versions {
 			fmt.Fprintf(&b, " %d%s", v.Number, d.print(v))
+			if v.Held {
+				b.WriteString("~")
+			}
 			if v.Err != nil {
 				fmt.Fprintf(&b, "(%v)", v.Err)
 			}
@@ -143,6 +146,15 @@ func TestWatch(t *testing.T) {
 				{7.5, put("m/1/model.onnx", "new")},
 			},
 			want: []string{"1.00: m[1] 1A", "9.00: m[1] 1B"},
+		},
+		"a version is replaced while another one is added": {
+			files: map[string]string{"m/1/model.onnx": "m"},
+			steps: []step{{5.5, put("m/1/model.onnx", "new")}, {5.6, put("m/2/model.onnx", "m")}},
+			want: []string{
+				"1.00: m[1] 1A",
+				"6.00: m[1] 1A~ 2-(TMP/repo/m/2 " + copying + ")", // 1 is held
+				"7.00: m[2] 1B 2C",
+			},
 		},
 		"a link to a version is swapped": {
 			files: map[string]string{

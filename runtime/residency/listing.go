@@ -122,14 +122,15 @@ func says(m *modelrepo.Manifest) decisions.Manifest {
 }
 
 // Unlisted returns those versions that somebody loaded by override and for which a listing comes too early: it is older
-// than they are, or takes them for half a copy still. They stay if their directories are there.
+// than they are, or takes them, or their latest change, for half a copy still. They stay as they are if their
+// directories are there.
 func (m *Model) Unlisted(listed *modelrepo.Model) (all []modelrepo.Version) {
 	if m.listed == nil {
 		return nil
 	}
 	for _, before := range m.listed.Versions {
 		now := numbered(listed, before.Number)
-		if m.overrides[before.Number].Loaded && (now == nil || errors.Is(now.Err, modelrepo.ErrCopying)) {
+		if m.overrides[before.Number].Loaded && (now == nil || now.Held || errors.Is(now.Err, modelrepo.ErrCopying)) {
 			all = append(all, before)
 		}
 	}

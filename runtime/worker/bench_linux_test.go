@@ -36,7 +36,7 @@ func BenchmarkRun(b *testing.B) {
 		b.Fatal(err)
 	}
 	p, _ := newPool(b)
-	remote, err := p.Open(b.Context(), "cpu", "", model{Path: path}, nil, nil)
+	remote, err := p.Open(b.Context(), onCPU, model{Path: path}, nil, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -70,7 +70,7 @@ func TestMemoryBound(t *testing.T) {
 // TestQuarantineMemory: a run has as much memory in quarantine as in the worker, where other models are open.
 func TestQuarantineMemory(t *testing.T) {
 	p, _ := newPoolWith(t, testPolicy(t), bound)
-	if _, err := p.Open(t.Context(), "cpu", "", model{Takes: bound / 2}, nil, nil); err != nil {
+	if _, err := p.Open(t.Context(), onCPU, model{Takes: bound / 2}, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	o := open(t, p)
@@ -88,7 +88,7 @@ func TestQuarantineMemory(t *testing.T) {
 func TestQuarantineMemoryThatIsShared(t *testing.T) {
 	p, _ := newPoolWith(t, testPolicy(t), bound)
 	for range 3 {
-		if _, err := p.Open(t.Context(), "cpu", "", model{Once: bound * 3 / 10}, nil, nil); err != nil {
+		if _, err := p.Open(t.Context(), onCPU, model{Once: bound * 3 / 10}, nil, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -107,14 +107,14 @@ func TestQuarantineMemoryThatIsShared(t *testing.T) {
 func TestMemoryToOpen(t *testing.T) {
 	p, log := newPoolWith(t, testPolicy(t), bound)
 	o := open(t, p)
-	if _, err := p.Open(t.Context(), "cpu", "", model{Takes: 2 * bound}, nil, nil); !isExceeded(err) {
+	if _, err := p.Open(t.Context(), onCPU, model{Takes: 2 * bound}, nil, nil); !isExceeded(err) {
 		t.Errorf("a model that takes twice the bound: %v", err)
 	}
 	half := model{Takes: bound * 6 / 10}
-	if _, err := p.Open(t.Context(), "cpu", "", half, nil, nil); err != nil {
+	if _, err := p.Open(t.Context(), onCPU, half, nil, nil); err != nil {
 		t.Errorf("a model that takes more than half of it: %v", err)
 	}
-	if _, err := p.Open(t.Context(), "cpu", "", half, nil, nil); engine.KindOf(err) != engine.OutOfMemory ||
+	if _, err := p.Open(t.Context(), onCPU, half, nil, nil); engine.KindOf(err) != engine.OutOfMemory ||
 		!strings.Contains(err.Error(), "MiB left; raise") {
 		t.Errorf("another: %v", err)
 	}
@@ -133,7 +133,7 @@ func TestMemoryToOpenTogether(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range large {
 		all.Go(func() {
-			large[i], failed[i] = p.Open(t.Context(), "cpu", "", model{Needs: bound * 3 / 4}, nil, nil)
+			large[i], failed[i] = p.Open(t.Context(), onCPU, model{Needs: bound * 3 / 4}, nil, nil)
 		})
 	}
 	all.Wait()
@@ -159,7 +159,7 @@ func TestOrderOfReopening(t *testing.T) {
 	killer := open(t, p)
 	var all []engine.Opened
 	for _, m := range []model{{Takes: bound / 5, Needs: bound / 2}, {Takes: bound / 2}} {
-		o, err := p.Open(t.Context(), "cpu", "", m, nil, nil)
+		o, err := p.Open(t.Context(), onCPU, m, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,9 +21,19 @@ type Config struct {
 	// Memory is how many bytes of its own a process may take; one that takes more is ended. 0: any number.
 	Memory int64
 	// Changed is called in a goroutine of its own when the process of a worker has died, when the next one has taken its
-	// place, and when a session is open there. Nil: nobody wants to know.
+	// place, when a session is open there, and when that process works where others died again and again. Nil: nobody
+	// wants to know.
 	Changed func()
 	Log     *slog.Logger
+}
+
+// Place says in which worker a model is opened, and for whom.
+type Place struct {
+	Device string
+	// Version is the name of the version, such as walker/3, for people.
+	Version string
+	// Alone: the worker is the version's own on the device, and goes with its last session; else it is the device's.
+	Alone bool
 }
 
 // Engine opens the models that a worker is asked for.

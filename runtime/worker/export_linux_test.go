@@ -1,6 +1,10 @@
 package worker
 
-import "time"
+import (
+	"time"
+
+	"github.com/weftserve/weft/runtime/engine"
+)
 
 // SetOpenPatience limits first openings to another time.
 func (p *Pool) SetOpenPatience(d time.Duration) { p.patience = d }
@@ -10,4 +14,12 @@ func (p *Pool) HasSpare() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.spare != nil && isDead(p.spare.ready) && p.spare.err == nil
+}
+
+// Running returns the versions whose runs are under way in the process of a session.
+func Running(s engine.Session) []string {
+	p := s.(*Session).life.Load().process
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.runningLocked()
 }

@@ -25,6 +25,7 @@ type lane struct {
 	id      uint32
 	process *process
 	page    *page
+	session *Session // whose run it carries; nil: it is free; guarded by process.mu
 
 	copied []byte // the answer, where the worker cannot change it any more
 	run    uint64 // number of the run, by which it is stopped

@@ -15,13 +15,13 @@ import (
 func TestALostDevice(t *testing.T) {
 	p, _ := newPool(t)
 	onGPU := func() engine.Opened {
-		o, err := p.Open(t.Context(), "cuda:0", "", model{On: "cuda:0"}, nil, nil)
+		o, err := p.Open(t.Context(), on("cuda:0"), model{On: "cuda:0"}, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return o
 	}
-	other, err := p.Open(t.Context(), "cuda:1", "", model{}, nil, nil)
+	other, err := p.Open(t.Context(), on("cuda:1"), model{}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestTheProcessorIsNotLost(t *testing.T) {
 		}
 	}
 	for _, m := range []model{{Opens: "loses"}, {}} {
-		_, err := p.Open(t.Context(), "cpu", "", m, nil, func(ctx context.Context, o engine.Opened) error {
+		_, err := p.Open(t.Context(), onCPU, m, nil, func(ctx context.Context, o engine.Opened) error {
 			_, err := run(ctx, o, losing)
 			return err
 		})
@@ -83,11 +83,11 @@ func TestTheProcessorIsNotLost(t *testing.T) {
 		len(log.Event("worker_died")) > 0 {
 		t.Errorf("afterwards: %v, %v; %v", got, err, log.Lines("worker"))
 	}
-	_, err := p.Open(t.Context(), "cuda:0", "", model{Opens: "loses"}, nil, nil)
+	_, err := p.Open(t.Context(), on("cuda:0"), model{Opens: "loses"}, nil, nil)
 	if engine.KindOf(err) != engine.DeviceLost {
 		t.Errorf("an opening on a GPU: %v", err)
 	}
-	if o, err = p.Open(t.Context(), "cuda:0", "", model{On: "cpu"}, nil, nil); err != nil || o.Device != "cpu" {
+	if o, err = p.Open(t.Context(), on("cuda:0"), model{On: "cpu"}, nil, nil); err != nil || o.Device != "cpu" {
 		t.Fatalf("an opening that falls back: on %q, %v", o.Device, err)
 	}
 	if _, err := run(t.Context(), o, losing); err == nil || engine.KindOf(err) != engine.ModelFailed {
@@ -98,7 +98,7 @@ func TestTheProcessorIsNotLost(t *testing.T) {
 // TestADeviceThatWasNotAskedFor: a worker cannot say that a model is on another device, for others to lose.
 func TestADeviceThatWasNotAskedFor(t *testing.T) {
 	p, _ := newPool(t)
-	_, err := p.Open(t.Context(), "cuda:0", "", model{On: "cuda:1"}, nil, nil)
+	_, err := p.Open(t.Context(), on("cuda:0"), model{On: "cuda:1"}, nil, nil)
 	if err == nil || !strings.Contains(err.Error(), `on the device "cuda:1", expected "cuda:0" or "cpu"`) {
 		t.Errorf("got %v", err)
 	}

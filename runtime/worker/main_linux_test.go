@@ -32,6 +32,12 @@ const (
 	silent = "be-a-silent-worker"
 )
 
+// onCPU is the worker of the processor.
+var onCPU = on("cpu")
+
+// on returns the worker of a device.
+func on(device string) worker.Place { return worker.Place{Device: device} }
+
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == serves {
 		if err := worker.Serve(engines{}); err != nil {

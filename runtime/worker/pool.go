@@ -133,19 +133,18 @@ func (s *spare) discard() {
 	}
 }
 
-// Open opens a model in the worker of a device, or in that of one owner on it, such as a version; it is started if
-// there is none. The model is a value that Serve's engine understands. It is opened first in a process where nothing
-// else is open: if that dies of it, the error is of the kind engine.Crashed, and nobody else is harmed. try is called
-// there, unless it is nil. The engine gets the file too, which may be nil; each process in which the session is opened
-// later gets it again.
-func (p *Pool) Open(ctx context.Context, device, owner string, model any, file *os.File,
+// Open opens a model in the worker of a place, which is started if there is none. The model is a value that Serve's
+// engine understands. It is opened first in a process where nothing else is open: if that dies of it, the error is of
+// the kind engine.Crashed, and nobody else is harmed. try is called there, unless it is nil. The engine gets the file
+// too, which may be nil; each process in which the session is opened later gets it again.
+func (p *Pool) Open(ctx context.Context, at Place, model any, file *os.File,
 	try engine.Try,
 ) (_ engine.Opened, err error) {
 	encoded, err := json.Marshal(model)
 	if err != nil {
 		return engine.Opened{}, err
 	}
-	from := source{model: encoded, device: device}
+	from := source{model: encoded, device: at.Device, version: at.Version}
 	if file != nil {
 		if from.file, err = duplicate(file); err != nil {
 			return engine.Opened{}, err
@@ -162,7 +161,7 @@ func (p *Pool) Open(ctx context.Context, device, owner string, model any, file *
 	}
 	var s *Session
 	for {
-		w, err := p.worker(ctx, device, owner)
+		w, err := p.worker(at)
 		if err != nil {
 			return engine.Opened{}, err
 		}
@@ -170,6 +169,7 @@ func (p *Pool) Open(ctx context.Context, device, owner string, model any, file *
 			break
 		}
 		if !errors.Is(err, errRetired) { // else it is another one's turn
+			w.retire("its first session was not opened")
 			return engine.Opened{}, err
 		}
 	}
@@ -179,17 +179,17 @@ func (p *Pool) Open(ctx context.Context, device, owner string, model any, file *
 	}, nil
 }
 
-// worker returns the worker of an owner on a device, once it has a process.
-func (p *Pool) worker(ctx context.Context, device, owner string) (*Worker, error) {
-	name := device
-	if owner != "" {
-		name += " " + owner
+// worker returns the worker of a place, whose first process may still be being started.
+func (p *Pool) worker(at Place) (*Worker, error) {
+	name := at.Device
+	if at.Alone {
+		name += " " + at.Version
 	}
 	p.mu.Lock()
 	w := p.workers[name]
 	if w == nil && !p.closed {
 		w = &Worker{
-			name: name, device: device, owned: owner != "", pool: p, quarantine: newQuarantine(p), changed: make(chan struct{}),
+			name: name, device: at.Device, owned: at.Alone, pool: p, quarantine: newQuarantine(p), changed: make(chan struct{}),
 			sessions: map[uint32]*Session{},
 		}
 		p.workers[name] = w
@@ -198,9 +198,6 @@ func (p *Pool) worker(ctx context.Context, device, owner string) (*Worker, error
 	p.mu.Unlock()
 	if w == nil {
 		return nil, errPoolClosed
-	}
-	if _, err := w.await(ctx); err != nil && !errors.Is(err, errRetired) {
-		return nil, err
 	}
 	return w, nil
 }

@@ -17,8 +17,12 @@ func TestClosingBesideAPause(t *testing.T) {
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if _, err := p.worker(ctx, "cpu", ""); err == nil {
-			t.Error("a worker without a library")
+		w, err := p.worker(Place{Device: "cpu"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.await(ctx); err == nil {
+			t.Error("a process without a library")
 		}
 		time.Sleep(time.Minute) // the pauses have grown
 		begin := time.Now()

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -28,6 +29,7 @@ type process struct {
 	confined *sandbox.Report // nil: it is not
 	ended    chan struct{}   // closed with mu held once it is dead, after cause is set; then no lane is taken
 	cause    *DeathError
+	running  []string // the names of versions whose runs were under way when it died; set with cause
 	usage    usage
 	bound    atomic.Int64 // on its memory in bytes; 0: none
 	most     atomic.Int64 // memory that it was seen to take
@@ -127,6 +129,7 @@ func (p *process) await() {
 	err := p.command.Wait()
 	p.mu.Lock()
 	p.cause = deathOf(p.command.ProcessState, err, p.verdict, p.output.last())
+	p.running = p.runningLocked()
 	close(p.ended)
 	free, busy := p.free, p.lanes
 	p.free = nil
@@ -272,13 +275,25 @@ func isDead(ended chan struct{}) bool {
 	}
 }
 
-// take returns a lane that nobody uses. give must follow.
-func (p *process) take() (*lane, error) {
+// runningLocked returns the names of the versions whose runs are under way, each once.
+func (p *process) runningLocked() (names []string) {
+	for _, l := range p.lanes {
+		if l.session != nil {
+			names = append(names, l.session.source.version)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// take returns a lane that nobody uses, for a run of a session. give must follow.
+func (p *process) take(s *Session) (*lane, error) {
 	p.mu.Lock()
 	if n := len(p.free); n > 0 && !isDead(p.ended) {
 		defer p.mu.Unlock()
 		l := p.free[n-1]
 		p.free = p.free[:n-1]
+		l.session = s
 		return l, nil
 	}
 	p.made++
@@ -294,7 +309,7 @@ func (p *process) take() (*lane, error) {
 		l.close()
 		return nil, p.cause
 	}
-	p.lanes[id] = l
+	p.lanes[id], l.session = l, s
 	return l, nil
 }
 
@@ -306,7 +321,7 @@ func (p *process) give(l *lane) {
 		l.close()
 		return
 	}
-	p.free = append(p.free, l)
+	p.free, l.session = append(p.free, l), nil
 }
 
 // death returns why the process is dead, or nil.

@@ -36,7 +36,7 @@ func TestAProcessThatDoesNotRead(t *testing.T) {
 	long := model{Load: strings.Repeat("more than a socket holds ", 1<<16)}
 	opened := make(chan error, 1)
 	go func() {
-		_, err := p.Open(t.Context(), "cpu", "", long, nil, func(context.Context, engine.Opened) error {
+		_, err := p.Open(t.Context(), onCPU, long, nil, func(context.Context, engine.Opened) error {
 			return unix.Kill(pid, unix.SIGSTOP)
 		})
 		opened <- err

@@ -42,7 +42,7 @@ func openFiled(t *testing.T, p *worker.Pool, device string, m model) *filed {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	if f.Opened, err = p.Open(t.Context(), device, "", m, file, nil); err != nil {
+	if f.Opened, err = p.Open(t.Context(), on(device), m, file, nil); err != nil {
 		t.Fatal(err)
 	}
 	return f
@@ -214,7 +214,7 @@ func TestOpeningBesideAKiller(t *testing.T) {
 	defer file.Close()
 	opened := make(chan error, 1)
 	go func() {
-		_, err := p.Open(t.Context(), "cpu", "", model{}, file, func(context.Context, engine.Opened) error {
+		_, err := p.Open(t.Context(), onCPU, model{}, file, func(context.Context, engine.Opened) error {
 			slow.lock(t)
 			return nil
 		})
@@ -284,7 +284,7 @@ func TestAnOpeningThatHangs(t *testing.T) {
 	hangs := openFiled(t, p, "cpu", model{Needs: bound * 72 / 100})
 	var large []engine.Opened // the second one fits next to the one that hangs, but not before the first one
 	for _, m := range []model{{Takes: bound * 30 / 100, Needs: bound * 56 / 100}, {Takes: bound * 15 / 100}} {
-		o, err := p.Open(t.Context(), "cpu", "", m, nil, nil)
+		o, err := p.Open(t.Context(), onCPU, m, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -311,7 +311,7 @@ func TestAnOpeningThatHangs(t *testing.T) {
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), weftest.Patience)
 	defer cancel()
-	o, err := p.Open(ctx, "cpu", "", model{}, nil, nil)
+	o, err := p.Open(ctx, onCPU, model{}, nil, nil)
 	if err != nil {
 		t.Fatalf("another small model: %v", err)
 	}

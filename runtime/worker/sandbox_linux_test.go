@@ -46,7 +46,7 @@ func TestConfined(t *testing.T) {
 	}
 	p, log := newPool(t)
 	for range 2 {
-		o, err := p.Open(t.Context(), "cpu", "", model{Opens: "looks"}, nil, nil)
+		o, err := p.Open(t.Context(), onCPU, model{Opens: "looks"}, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,7 +74,7 @@ func TestConfined(t *testing.T) {
 // TestUnconfined: without a policy a process may do what the server may.
 func TestUnconfined(t *testing.T) {
 	p, log := newPoolWith(t, nil, 0)
-	o, err := p.Open(t.Context(), "cpu", "", model{Opens: "looks"}, nil, nil)
+	o, err := p.Open(t.Context(), onCPU, model{Opens: "looks"}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

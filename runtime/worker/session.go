@@ -69,7 +69,7 @@ func (s *Session) Run(ctx context.Context, b *tensor.Batch) error {
 		if now.broken != nil {
 			return now.broken
 		}
-		if l, err = p.take(); err != nil && p.death() == nil {
+		if l, err = p.take(s); err != nil && p.death() == nil {
 			return err
 		}
 	}

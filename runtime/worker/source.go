@@ -14,9 +14,10 @@ import (
 
 // source is what a session is opened from, and on which device, in each process that it outlives.
 type source struct {
-	model  json.RawMessage
-	file   *os.File // nil: it needs none
-	device string
+	model   json.RawMessage
+	file    *os.File // nil: it needs none
+	device  string
+	version string // its name, for people
 }
 
 // processor is the device that cannot be lost.

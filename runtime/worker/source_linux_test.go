@@ -26,7 +26,7 @@ func TestFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, err := p.Open(t.Context(), "cpu", "", model{}, file, nil)
+	o, err := p.Open(t.Context(), onCPU, model{}, file, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func TestFile(t *testing.T) {
 		t.Error(err)
 	}
 	weftest.Until(t, "no descriptor of a closed session's file", func() bool { return held(t, path) == 0 })
-	if _, err := p.Open(t.Context(), "cpu", "", model{}, file, nil); err == nil {
+	if _, err := p.Open(t.Context(), onCPU, model{}, file, nil); err == nil {
 		t.Errorf("a closed file: %v", err)
 	}
 }

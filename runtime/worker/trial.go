@@ -91,7 +91,7 @@ func (p *process) openFirst(ctx context.Context, id uint32, from source, patienc
 
 // run executes a session's model in the process.
 func (p *process) run(ctx context.Context, s *Session, b *tensor.Batch) error {
-	l, err := p.take()
+	l, err := p.take(s)
 	if err != nil {
 		return asCrash(err)
 	}

@@ -23,7 +23,7 @@ func openTrying(t *testing.T, p *worker.Pool, patience time.Duration,
 	values ...float32,
 ) (o engine.Opened, got []float32, failed error) {
 	t.Helper()
-	o, err := p.Open(t.Context(), "cpu", "", model{}, nil, func(ctx context.Context, o engine.Opened) error {
+	o, err := p.Open(t.Context(), onCPU, model{}, nil, func(ctx context.Context, o engine.Opened) error {
 		b := tensor.NewBatch(1, 1, o.Memory)
 		defer b.Free()
 		b.Patience = patience
@@ -60,7 +60,7 @@ func TestTrial(t *testing.T) {
 			t.Errorf("after %s: %v, %v", want, got, err)
 		}
 	}
-	if _, err := p.Open(t.Context(), "cpu", "", model{Opens: "dies"}, nil, nil); engine.KindOf(err) != engine.Crashed ||
+	if _, err := p.Open(t.Context(), onCPU, model{Opens: "dies"}, nil, nil); engine.KindOf(err) != engine.Crashed ||
 		strings.Count(err.Error(), "the engine's process") != 1 {
 		t.Errorf("a model that ends the process when it is opened: %v", err)
 	}
@@ -76,7 +76,7 @@ func TestTrial(t *testing.T) {
 func TestATrialThatIsEndedFromOutside(t *testing.T) {
 	p, log := newPool(t)
 	var tried error
-	_, err := p.Open(t.Context(), "cpu", "", model{}, nil, func(ctx context.Context, o engine.Opened) error {
+	_, err := p.Open(t.Context(), onCPU, model{}, nil, func(ctx context.Context, o engine.Opened) error {
 		pid, err := run(ctx, o, telling)
 		if err == nil {
 			err = unix.Kill(int(pid[0]), unix.SIGKILL)
@@ -102,7 +102,7 @@ func TestATrialThatIsEndedFromOutside(t *testing.T) {
 func TestTrialRefuses(t *testing.T) {
 	p, log := newPool(t)
 	wrong := errors.New("not wanted")
-	_, err := p.Open(t.Context(), "cpu", "", model{}, nil, func(context.Context, engine.Opened) error { return wrong })
+	_, err := p.Open(t.Context(), onCPU, model{}, nil, func(context.Context, engine.Opened) error { return wrong })
 	if !errors.Is(err, wrong) {
 		t.Errorf("got %v", err)
 	}
@@ -116,14 +116,14 @@ func TestOpeningThatDoesNotEnd(t *testing.T) {
 	p, log := newPool(t)
 	o := open(t, p)
 	p.SetOpenPatience(10 * time.Millisecond)
-	if _, err := p.Open(t.Context(), "cpu", "", model{Opens: "hangs"}, nil, nil); err == nil ||
+	if _, err := p.Open(t.Context(), onCPU, model{Opens: "hangs"}, nil, nil); err == nil ||
 		!strings.Contains(err.Error(), "did not open the model within 10ms") {
 		t.Errorf("without end: %v", err)
 	}
 	p.SetOpenPatience(time.Hour)
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(10*time.Millisecond, cancel)
-	if _, err := p.Open(ctx, "cpu", "", model{Opens: "hangs"}, nil, nil); !errors.Is(err, context.Canceled) {
+	if _, err := p.Open(ctx, onCPU, model{Opens: "hangs"}, nil, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("given up: %v", err)
 	}
 	if got, err := run(t.Context(), o, 4); err != nil || got[0] != 8 || len(log.Event("worker_died")) != 0 {
@@ -148,7 +148,7 @@ func TestGivenUpWhileItIsOpened(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	failed := make(chan error, 1)
 	go func() {
-		_, err := p.Open(ctx, "cpu", "", model{Opens: "waits"}, file, func(context.Context, engine.Opened) error {
+		_, err := p.Open(ctx, onCPU, model{Opens: "waits"}, file, func(context.Context, engine.Opened) error {
 			write(0)
 			return nil
 		})

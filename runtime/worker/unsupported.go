@@ -25,7 +25,7 @@ type Pool struct{}
 func NewPool(Config) *Pool { return &Pool{} }
 
 // Open fails.
-func (*Pool) Open(context.Context, string, string, any, *os.File, engine.Try) (engine.Opened, error) {
+func (*Pool) Open(context.Context, Place, any, *os.File, engine.Try) (engine.Opened, error) {
 	return engine.Opened{}, errSystem
 }
 

@@ -162,15 +162,10 @@ func (w *Worker) closeSession(s *Session) error {
 	defer s.source.close()
 	w.mu.Lock()
 	delete(w.sessions, s.id)
-	p, last := w.process, len(w.sessions) == 0
-	open := s.life.Load().isOpen()
+	p, open := w.process, s.life.Load().isOpen()
 	w.mu.Unlock()
-	if w.owned && last {
-		w.end(errRetired, "its last session was closed")
-		return nil
-	}
-	if p == nil || !open {
-		return nil // it could not be opened again, or is closed as soon as it is
+	if w.retire("its last session was closed") || p == nil || !open {
+		return nil // in the latter cases it could not be opened again, or is closed as soon as it is
 	}
 	return p.closeSession(s.id)
 }
@@ -201,7 +196,7 @@ func (w *Worker) supervise() {
 		}
 		w.pool.died(Death{w.name, p.cause.Signal})
 		w.pool.log.Error("engine process died", "event", "worker_died", "worker", w.name, "cause", p.cause.Text,
-			"signal", p.cause.Signal, "pid", p.command.Process.Pid)
+			"signal", p.cause.Signal, "pid", p.command.Process.Pid, "running", p.running)
 	}
 }
 
@@ -279,17 +274,38 @@ func (w *Worker) publish(p *process) bool {
 // lose ends the worker: its device is lost to the present process, so that nothing can be run there any more.
 func (w *Worker) lose(cause error) { w.end(cause, "its device was lost") }
 
+// retire ends the worker of an owner if no session is open there, and reports whether it did.
+func (w *Worker) retire(why string) bool {
+	w.mu.Lock()
+	if !w.owned || len(w.sessions) > 0 {
+		w.mu.Unlock()
+		return false
+	}
+	rest := w.endLocked(errRetired, why)
+	w.mu.Unlock()
+	rest()
+	return true
+}
+
 func (w *Worker) end(cause error, why string) {
 	w.mu.Lock()
+	rest := w.endLocked(cause, why)
+	w.mu.Unlock()
+	rest()
+}
+
+// endLocked has no session opened in the worker any more. It calls rest when it has given the lock up.
+func (w *Worker) endLocked(cause error, why string) (rest func()) {
 	p := w.process
 	if w.gone == nil {
 		w.gone = cause
 		w.setLocked(nil)
 	}
-	w.mu.Unlock()
-	w.pool.forget(w)
-	if p != nil {
-		p.kill(why)
+	return func() {
+		w.pool.forget(w)
+		if p != nil {
+			p.kill(why)
+		}
+		w.quarantine.close()
 	}
-	w.quarantine.close()
 }

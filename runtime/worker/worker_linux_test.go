@@ -37,7 +37,7 @@ func newPoolWith(t testing.TB, box *sandbox.Policy, bound int64) (*worker.Pool, 
 
 func open(t testing.TB, p *worker.Pool) engine.Opened {
 	t.Helper()
-	o, err := p.Open(t.Context(), "cpu", "", model{}, nil, nil)
+	o, err := p.Open(t.Context(), onCPU, model{}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,35 +230,6 @@ func TestStanding(t *testing.T) {
 	}
 }
 
-// TestTheWorkerOfAnOwner goes with the owner's last session, and another one is there for the next.
-func TestTheWorkerOfAnOwner(t *testing.T) {
-	p, _ := newPool(t)
-	for range 3 {
-		var all []engine.Opened
-		for range 2 {
-			o, err := p.Open(t.Context(), "cpu", "m/1", model{}, nil, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			all = append(all, o)
-		}
-		for i, o := range all {
-			if got, err := run(t.Context(), o, 4); err != nil || !slices.Equal(got, []float32{8}) {
-				t.Errorf("%v, %v", got, err)
-			}
-			if up, _ := p.Stats(); !up["cpu m/1"] || len(up) != 1 {
-				t.Errorf("workers with %d of 2 sessions closed: %v", i, up)
-			}
-			if err := o.Session.Close(); err != nil {
-				t.Error(err)
-			}
-		}
-		if up, deaths := p.Stats(); len(up) != 0 || len(deaths) != 0 {
-			t.Errorf("workers without a session: %v; deaths %v", up, deaths)
-		}
-	}
-}
-
 // TestStops: a run that is told to stop does so; the process of one that does not is ended, and the next run goes well.
 // It is told to by its context, which blames nobody, or, once it takes too long, by its patience.
 func TestStops(t *testing.T) {
@@ -334,18 +305,18 @@ func TestInterrupt(t *testing.T) {
 func TestOpening(t *testing.T) {
 	p, log := newPool(t)
 	o := open(t, p)
-	_, err := p.Open(t.Context(), "cpu", "", model{Opens: "fails"}, nil, nil)
+	_, err := p.Open(t.Context(), onCPU, model{Opens: "fails"}, nil, nil)
 	if engine.KindOf(err) != engine.OutOfMemory {
 		t.Errorf("a model that cannot be opened: %v", err)
 	}
-	if _, err := p.Open(t.Context(), "cpu", "", model{Opens: "dies"}, nil, nil); engine.KindOf(err) != engine.Crashed ||
+	if _, err := p.Open(t.Context(), onCPU, model{Opens: "dies"}, nil, nil); engine.KindOf(err) != engine.Crashed ||
 		!strings.Contains(err.Error(), "SIGSEGV") {
 		t.Errorf("a model that crashes when it is opened: %v", err)
 	}
 	for opens, want := range map[string]string{
 		"misleads": `input "misleading" has 1 dimensions with 2 names`, "rambles": "shorter names",
 	} {
-		if _, err := p.Open(t.Context(), "cpu", "", model{Opens: opens}, nil, nil); err == nil ||
+		if _, err := p.Open(t.Context(), onCPU, model{Opens: opens}, nil, nil); err == nil ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("a model that %s: %.300v", opens, err)
 		}
@@ -398,7 +369,7 @@ func TestClosingBesideAStartThatHangs(t *testing.T) {
 	})
 	opened, closed := make(chan error, 1), make(chan struct{})
 	go func() {
-		_, err := p.Open(t.Context(), "cpu", "", model{}, nil, nil)
+		_, err := p.Open(t.Context(), onCPU, model{}, nil, nil)
 		opened <- err
 	}()
 	weftest.Until(t, "processes that are started", func() bool { return len(weftest.Children(os.Getpid())) == 2 })
@@ -433,7 +404,7 @@ func TestClosingBesideOpenings(t *testing.T) {
 	slow.lock(t)
 	ended, closed := make(chan error, 2), make(chan struct{})
 	go func() {
-		_, err := p.Open(context.Background(), "cpu", "", model{}, again, nil)
+		_, err := p.Open(context.Background(), onCPU, model{}, again, nil)
 		ended <- err
 	}()
 	go func() {
@@ -471,7 +442,7 @@ func TestClosingThatHangs(t *testing.T) {
 	}
 	p, log := newPool(t)
 	other := open(t, p)
-	stays, err := p.Open(t.Context(), "cpu", "", model{Opens: "stays"}, nil, nil)
+	stays, err := p.Open(t.Context(), onCPU, model{Opens: "stays"}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
