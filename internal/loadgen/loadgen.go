@@ -111,7 +111,7 @@ func (b *bench) measure(ctx context.Context) (*Report, error) {
 	o := b.o
 	warmup, duration := time.Duration(o.Warmup), time.Duration(o.Duration)
 	for _, l := range b.loads {
-		l.tally = newTally(time.Duration(l.Deadline), duration)
+		l.tally = newTally(l.limit(), duration)
 		if l.closed() {
 			continue
 		}
