@@ -19,6 +19,7 @@ type Report struct {
 	DurationS   float64        `json:"duration_s"`
 	Interrupted bool           `json:"interrupted"`
 	Connections int            `json:"connections"`
+	OverStreams bool           `json:"stream,omitempty"`
 	Streams     []StreamReport `json:"streams"`
 	CPU         *CPUReport     `json:"cpu,omitempty"`
 	Find        *FindReport    `json:"find,omitempty"`
