@@ -70,6 +70,9 @@ func (j *judge) all(multiples []float64) []promise {
 	return j.promises
 }
 
+// byTime is said of ratios of processor times, where both have nothing but their processor to wait for.
+const byTime = ", by processor time"
+
 func (j *judge) wire() {
 	for i, p := range payloads {
 		answers := func(target string) series { return j.of(wireScene(p.name), target, answersFigure) }
@@ -82,8 +85,15 @@ func (j *judge) wire() {
 			j.atMost(1.3, j.of(wireScene(p.name), j.server, memoryFigure).over(
 				j.of(wireScene(p.name), echoDefault, memoryFigure)), "memory over echo, "+p.name, "%.2f")
 		}
-		j.atLeast(aim, answers(j.server).over(answers(echoDefault)), "answers over echo, "+p.name)
-		j.atLeast(0.85, answers(j.server).over(answers(zeroCopy)), "answers over "+zeroCopy+", "+p.name)
+		used := func(target string) series { return j.of(wireScene(p.name), target, cpuFigure) }
+		for _, of := range []struct {
+			echo string
+			aim  float64
+		}{{echoDefault, aim}, {zeroCopy, 0.85}} {
+			what := "answers over " + of.echo + ", " + p.name
+			j.atLeast(of.aim, answers(j.server).over(answers(of.echo)), what)
+			j.atLeast(of.aim, used(of.echo).over(used(j.server)), what+byTime)
+		}
 	}
 }
 
@@ -96,7 +106,10 @@ func (j *judge) models() {
 	for i, aim := range []float64{0.9, 0.95} {
 		scene := networkScene(networkCallers[i])
 		alone := j.of(engineScene(networkName), engineTarget, bestFigure+rowsFigure)
-		j.atLeast(aim, j.of(scene, j.server, answersFigure).over(alone), scene+": answers over ONNX Runtime alone")
+		what := scene + ": answers over ONNX Runtime alone"
+		j.atLeast(aim, j.of(scene, j.server, answersFigure).over(alone), what)
+		j.atLeast(aim, j.of(engineScene(networkName), engineTarget, bestFigure+cpuFigure).over(
+			j.of(scene, j.server, cpuFigure)), what+byTime)
 	}
 	for _, model := range lonely {
 		for figure, aim := range map[string]float64{p50Figure: 60, p99Figure: 200} {

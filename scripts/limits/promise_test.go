@@ -29,6 +29,9 @@ func TestPromises(t *testing.T) {
 		at(small, echoZeroCopy, answersFigure): 1250,
 		at(small, weftDevice, answersFigure):   1000,
 
+		at(small, echoDefault, cpuFigure): 30,
+		at(small, weftDevice, cpuFigure):  60,
+
 		at(large, echoCopies, answersFigure):   100,
 		at(large, echoZeroCopy, answersFigure): 200, // it copies nothing: no server of batches can
 		at(large, weftDevice, answersFigure):   90,
@@ -53,6 +56,7 @@ func TestPromises(t *testing.T) {
 	want := map[string][]string{
 		"answers over echo, 4 KB":                              {"1.00", "≥ 0.90", "yes"},
 		"answers over zero-copy echo, 4 KB":                    {"0.80", "≥ 0.85", "NO"},
+		"answers over echo, 4 KB" + byTime:                     {"0.50", "≥ 0.90", "NO"},
 		"answers over copying echo, 600 KB":                    {"0.90", "≥ 0.85", "yes"},
 		"memory over echo, 600 KB":                             {"1.40", "≤ 1.30", "NO"},
 		"policy: processor time over echo and model":           {"1.20", "≤ 1.25", "yes"},
