@@ -16,12 +16,13 @@ type series map[int]float64
 // book is all figures of a run.
 type book struct {
 	figures map[key]series
-	runs    map[string]int // of open loops, by placement
-	thrown  map[string]int // of them, those in which the client was late
+	runs    map[string]int    // of open loops, by placement
+	thrown  map[string]int    // of them, those in which the client was late
+	others  map[string]series // by placement and run: the part of the machine that other programs used
 }
 
 func newBook() *book {
-	return &book{figures: map[key]series{}, runs: map[string]int{}, thrown: map[string]int{}}
+	return &book{figures: map[key]series{}, runs: map[string]int{}, thrown: map[string]int{}, others: map[string]series{}}
 }
 
 func (b *book) note(k key, round int, value float64) {
@@ -37,6 +38,14 @@ func (b *book) count(place string, late bool) {
 	if late {
 		b.thrown[place]++
 	}
+}
+
+// disturb notes which part of the machine other programs used during a run.
+func (b *book) disturb(place string, part float64) {
+	if b.others[place] == nil {
+		b.others[place] = series{}
+	}
+	b.others[place][len(b.others[place])] = 100 * part
 }
 
 // combine computes something of several figures, for each round that has them all.

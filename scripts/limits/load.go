@@ -52,6 +52,7 @@ type measured struct {
 	span   float64 // seconds
 	cpuUs  float64 // processor time of the server for each request that ended
 	memory float64 // of the server, at most, in MB
+	others float64 // part of the machine that other programs used
 }
 
 // bench puts a load on a server.
@@ -70,9 +71,10 @@ func (r *round) bench(s *server, l load) (m measured, err error) {
 	if err := onCPUs(r.place.client, cmd.Start); err != nil {
 		return m, err
 	}
+	before := usageNow()
 	most := watchMemory(r.ctx, s.pid())
 	err = cmd.Wait()
-	m.memory = most()
+	m.memory, m.others = most(), others(before, usageNow())
 	if err != nil {
 		return m, fmt.Errorf("%s: weft %v: %w: %s", s.name, args, err, errs.String())
 	}
@@ -85,6 +87,7 @@ func (r *round) bench(s *server, l load) (m measured, err error) {
 	for _, used := range []loadgen.CPUTime{report.CPU.Server, report.CPU.Children} {
 		m.cpuUs += used.UserUs + used.SystemUs
 	}
+	r.book.disturb(r.place.name, m.others)
 	fmt.Fprintf(r.progress, "round %d, %s, %s, %s: %s\n", r.number+1, r.place.name, r.scene, s.name, m)
 	return m, nil
 }
@@ -114,8 +117,9 @@ func watchMemory(ctx context.Context, pid int) func() float64 {
 
 // String says the most important of it.
 func (m measured) String() string {
-	text := fmt.Sprintf("%.0f answers/s, %.1f us of processor time, p50 %.3f ms, p99 %.3f ms, batch %.1f, %.0f MB",
-		m.AnswersPS, m.cpuUs, m.LatencyMs.P50, m.LatencyMs.P99, m.Server.BatchRows, m.memory)
+	text := fmt.Sprintf("%.0f answers/s, %.1f us of processor time, p50 %.3f ms, p99 %.3f ms, batch %.1f, %.0f MB, "+
+		"others %.0f %%",
+		m.AnswersPS, m.cpuUs, m.LatencyMs.P50, m.LatencyMs.P99, m.Server.BatchRows, m.memory, 100*m.others)
 	if m.LagMs != nil {
 		text += fmt.Sprintf(", %.0f in time/s, sent late p99 %.1f ms", m.GoodputPS, m.LagMs.P99)
 	}

@@ -15,7 +15,7 @@ func (c *runCommand) publish(b *book, places []place, e effort, o output) error 
 		}
 	}
 	for _, p := range places {
-		fmt.Fprintf(o.out, "\n%s\n", thrownAway(b, p))
+		fmt.Fprintf(o.out, "\n%s\n", doubts(b, p))
 	}
 	if c.Out == "" || c.Quick {
 		return nil
@@ -29,7 +29,7 @@ Medians of %d rounds, with the least and the greatest in parentheses; ratios are
 %s
 `, e.rounds, c.machine())
 	for _, p := range places {
-		fmt.Fprintf(&page, "\n%s\n", thrownAway(b, p))
+		fmt.Fprintf(&page, "\n%s\n", doubts(b, p))
 	}
 	for _, t := range tables {
 		t.markdown(&page)
@@ -37,9 +37,11 @@ Medians of %d rounds, with the least and the greatest in parentheses; ratios are
 	return os.WriteFile(c.Out, page.Bytes(), 0o644)
 }
 
-func thrownAway(b *book, p place) string {
+// doubts says what speaks against the figures of a placement.
+func doubts(b *book, p place) string {
 	return fmt.Sprintf("%s: %d of %d runs of open loops were thrown away, because the client was late itself (p99 above "+
-		"%d ms).", p.name, b.thrown[p.name], b.runs[p.name], mostLagMs)
+		"%d ms). Other programs used %s %% of the machine's processor time.", p.name, b.thrown[p.name], b.runs[p.name],
+		mostLagMs, b.others[p.name].cell("%.0f"))
 }
 
 // names returns the names of the Weft servers that were measured.
