@@ -59,6 +59,11 @@ fuzz: setup ## Run each fuzz target for FUZZTIME (10s)
 bench: setup $(TOOLS)/benchstat ## Run benchmarks matching FILTER, COUNT (6) times each; compares with the run before
 	scripts/bench.sh '$(FILTER)' '$(COUNT)' $(TOOLS)/benchstat
 
+.PHONY: bench-limits
+bench-limits: setup build ## Compare the server with an echo, with ONNX Runtime alone and with itself overloaded; writes docs/bench/limits.md (ARGS=--quick: two minutes)
+	go build -o bin/limits ./scripts/limits
+	bin/limits --weft bin/weft --out docs/bench/limits.md $(ARGS)
+
 .PHONY: sim
 sim: ## Compare the scheduler with others in simulation; writes docs/sim (four minutes; `go run ./scripts/sim --quick` takes half of one)
 	go run ./scripts/sim --out docs/sim >/dev/null

@@ -57,7 +57,7 @@ func (s *assembly) listen(ctx context.Context) (err error) {
 		return err
 	}
 	if s.measured, err = telemetry.New(ctx,
-		telemetry.Config{Version: Version(), Slot: slotOf, Logger: s.log}); err != nil {
+		telemetry.Config{Version: Version(), Slot: slotOf, Runtime: s.Pprof, Logger: s.log}); err != nil {
 		return err
 	}
 	s.group.Start(telemetryPart(s.measured, s.log))
@@ -74,7 +74,7 @@ func (s *assembly) listen(ctx context.Context) (err error) {
 		return err
 	}
 	s.log.Info("metrics and health listening", "event", "http_listening", "http", http.Addr().String())
-	s.group.Start(httpPart(http, s.measured.MetricsHandler(), s.ready))
+	s.group.Start(httpPart(http, s.pages(http.Addr(), s.measured.MetricsHandler())))
 	return nil
 }
 

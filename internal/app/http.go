@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/pprof" // it adds its pages to the default mux, too, which nobody serves
 	"sync/atomic"
 	"time"
 
@@ -42,13 +43,35 @@ func (r *readiness) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 // A caller gets this long to send its request and to take the answer.
 const httpTimeout = 30 * time.Second
 
-// httpPart serves metrics and health.
-func httpPart(l net.Listener, metrics, ready http.Handler) lifecycle.Part {
+// pages are metrics, health and, if they are asked for, profiles.
+func (s *assembly) pages(at net.Addr, metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", metrics)
-	mux.Handle("GET /readyz", ready)
+	mux.Handle("GET /readyz", s.ready)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "alive") })
-	s := &http.Server{Handler: mux, ReadTimeout: httpTimeout, WriteTimeout: httpTimeout}
+	if s.Pprof {
+		addProfiles(mux)
+		if !isLoopback(at) {
+			s.log.Warn("PROFILES OPEN TO THE NETWORK, WITHOUT AUTHENTICATION", "event", "pprof_exposed",
+				"http", at.String(), "effect", "whoever reaches the address can slow the server down, and see what it runs",
+				"remedy", "serve --http on loopback, or leave --pprof out when you have the profile")
+		}
+	}
+	return mux
+}
+
+// addProfiles serves profiles where tools look for them.
+func addProfiles(mux *http.ServeMux) {
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+}
+
+// httpPart serves pages.
+func httpPart(l net.Listener, pages http.Handler) lifecycle.Part {
+	s := &http.Server{Handler: pages, ReadTimeout: httpTimeout, WriteTimeout: httpTimeout}
 	return lifecycle.Part{
 		Name: "HTTP server",
 		Run: func() error {

@@ -342,6 +342,13 @@ var layers = []layer{
 			"part of, though it may use its words",
 	},
 	{
+		"scripts/limits",
+		[]string{
+			"proto/gen/...", "internal/loadgen", "internal/onnxgraph", "internal/ortlib", "runtime/ort", "runtime/tensor",
+		},
+		"it measures programs from outside, and the engine alone",
+	},
+	{
 		"scripts/sim",
 		[]string{"sharedsched/sim/..."},
 		"it plays schedulers, and no server",

@@ -39,6 +39,7 @@ var libraries = []struct {
 			"server", "server/status", "server/throttle", "server/transport", "server/weftapi", "server/servertest", "cmd/...",
 			"internal/app", "internal/loadgen", "internal/replay",
 			"internal/weftest", "proto/gen/...", "examples/...", "internal/telemetry/...", "scripts/gpucheck",
+			"scripts/limits",
 		},
 		"everything behind the edge works without an RPC library",
 	},

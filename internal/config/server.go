@@ -21,6 +21,9 @@ type Server struct {
 	Listen string `yaml:"listen" name:"listen" default:"127.0.0.1:9000" help:"Serve gRPC on this address."`
 	// HTTP is the address of metrics and health, as HOST:PORT; empty disables it.
 	HTTP string `yaml:"http" name:"http" default:"127.0.0.1:9001" help:"Serve metrics and health over HTTP on this address; empty disables it."`
+	// Pprof serves profiles and all metrics of the Go runtime on the HTTP address, too. Everybody who reaches it can have
+	// the server take profiles, which slows it down, and see what it runs.
+	Pprof bool `yaml:"pprof" name:"pprof" help:"Serve profiles (/debug/pprof/) and all metrics of the Go runtime on the address of --http, too."`
 	// AdminListen is the address of AdminService, as HOST:PORT; empty disables it. Everybody who reaches it can unload
 	// models: keep it on loopback.
 	AdminListen string `yaml:"admin-listen" name:"admin-listen" default:"127.0.0.1:9002" help:"Serve AdminService, which changes what is served, on this address; empty disables it."`
@@ -237,6 +240,9 @@ func (s *Server) Check() Faults {
 		faults.Addf("max-queued-bytes", "%v is less than max-message-bytes (%v): the largest message could never "+
 			"wait; raise one or lower the other",
 			s.MaxQueuedBytes, s.MaxMessageBytes)
+	}
+	if s.Pprof && s.HTTP == "" {
+		faults.Addf("pprof", "set while http is empty, whose address serves the profiles; set http, or leave pprof out")
 	}
 	type listener struct{ key, address string }
 	seen := map[string]string{}

@@ -58,6 +58,7 @@ func TestServerCheckTogether(t *testing.T) {
 	s := config.DefaultServer()
 	s.MaxQueuedBytes = config.MiB
 	s.AdminListen = s.Listen
+	s.HTTP, s.Pprof = "", true
 	s.Devices = nil
 	s.DrainTimeout = config.Duration(48 * time.Hour)
 	s.FairnessWindow = config.Duration(-time.Millisecond)

@@ -52,10 +52,12 @@ func (c *client) close() error {
 	return errors.Join(errs...)
 }
 
+// conn returns the connection whose turn it is.
+func (c *client) conn() *grpc.ClientConn { return c.conns[c.next.Add(1)%uint64(len(c.conns))] }
+
 // predict is a predictor.
 func (c *client) predict(ctx context.Context, q *payload, into *reply) error {
-	conn := c.conns[c.next.Add(1)%uint64(len(c.conns))]
-	return conn.Invoke(ctx, weftv1.PredictionService_Predict_FullMethodName, q, into, grpc.ForceCodecV2(codec{}))
+	return c.conn().Invoke(ctx, weftv1.PredictionService_Predict_FullMethodName, q, into, grpc.ForceCodecV2(codec{}))
 }
 
 // load asks the server for the stream's model, makes its requests, and sends the first of them: a mistake in them

@@ -17,7 +17,10 @@ type payload struct {
 }
 
 // reply is the part of an answer that is of interest here: its tensors are not decoded.
-type reply struct{ execution weftv1.ExecutionInfo }
+type reply struct {
+	execution weftv1.ExecutionInfo
+	failure   error // of a request on a line
+}
 
 // executionField is the number of PredictResponse.execution.
 const executionField = 4
@@ -30,6 +33,9 @@ func (codec) Name() string { return "proto" }
 
 // Marshal gives the bytes of a payload, which are not copied.
 func (codec) Marshal(v any) (mem.BufferSlice, error) {
+	if m, is := v.(*lineMessage); is {
+		return m.encode()
+	}
 	return mem.BufferSlice{mem.SliceBuffer(v.(*payload).encoded)}, nil
 }
 
@@ -37,25 +43,38 @@ func (codec) Marshal(v any) (mem.BufferSlice, error) {
 func (codec) Unmarshal(data mem.BufferSlice, v any) error {
 	whole := data.MaterializeToBuffer(mem.DefaultBufferPool())
 	defer whole.Free()
-	return v.(*reply).decode(whole.ReadOnlyData())
+	if err := v.(interface{ decode([]byte) error }).decode(whole.ReadOnlyData()); err != nil {
+		return fmt.Errorf("the answer: %w", err)
+	}
+	return nil
 }
 
 func (r *reply) decode(message []byte) error {
 	r.execution.Reset()
+	return fieldsOf(message, func(number protowire.Number, value []byte) error {
+		if number == executionField {
+			return proto.Unmarshal(value, &r.execution)
+		}
+		return nil
+	})
+}
+
+// fieldsOf gives the fields of a message that have bytes for their value.
+func fieldsOf(message []byte, give func(protowire.Number, []byte) error) error {
 	for len(message) > 0 {
 		number, kind, n := protowire.ConsumeTag(message)
 		if n < 0 {
-			return fmt.Errorf("the answer: %w", protowire.ParseError(n))
+			return protowire.ParseError(n)
 		}
 		field := message[n:]
 		n = protowire.ConsumeFieldValue(number, kind, field)
 		if n < 0 {
-			return fmt.Errorf("the answer: %w", protowire.ParseError(n))
+			return protowire.ParseError(n)
 		}
-		if number == executionField && kind == protowire.BytesType {
+		if kind == protowire.BytesType {
 			value, _ := protowire.ConsumeBytes(field)
-			if err := proto.Unmarshal(value, &r.execution); err != nil {
-				return fmt.Errorf("the answer: %w", err)
+			if err := give(number, value); err != nil {
+				return err
 			}
 		}
 		message = field[n:]

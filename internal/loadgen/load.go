@@ -19,6 +19,7 @@ type load struct {
 	schedule []time.Duration // of an open loop, since the beginning of the warm-up
 	inFlight int             // bound of an open loop
 	tally    *tally
+	givenUp  sync.WaitGroup // calls that nobody waits for, and that stay open
 }
 
 // clock is when the parts of a run are.
@@ -33,7 +34,7 @@ func (l *load) callers(ctx context.Context, at clock, predict predictor, done fu
 	var next atomic.Uint64
 	for range l.Callers {
 		wg.Go(func() {
-			var o outcome
+			o := outcome{reply: &reply{}}
 			for now := time.Now(); now.Before(at.end) && ctx.Err() == nil; now = time.Now() {
 				q := &l.payloads[(next.Add(1)-1)%uint64(len(l.payloads))]
 				done(l.send(ctx, at, now, q, &o, predict) != nil)
@@ -77,30 +78,10 @@ func (l *load) open(ctx context.Context, at clock, wait sleeper, predict predict
 		}
 		started++
 		wg.Go(func() {
-			var o outcome
+			o := outcome{reply: &reply{}}
 			for more := true; more; next, more = <-idle {
 				done(l.send(ctx, at, next.at, next.q, &o, predict) != nil)
 			}
 		})
 	}
-}
-
-// send sends a request that is due, counts its end, and returns its error.
-func (l *load) send(ctx context.Context, at clock, due time.Time, q *payload, o *outcome, predict predictor) error {
-	call := ctx
-	if l.Deadline > 0 {
-		var cancel context.CancelFunc
-		call, cancel = context.WithDeadline(ctx, due.Add(time.Duration(l.Deadline)))
-		defer cancel()
-	}
-	o.lag = time.Since(due)
-	err := predict(call, q, &o.reply)
-	o.took, o.due = time.Since(due), due.Sub(at.begin)
-	if err != nil && ctx.Err() != nil {
-		l.tally.abandon(o.due)
-		return err
-	}
-	o.err, o.rows = err, q.rows
-	l.tally.add(o)
-	return err
 }

@@ -29,6 +29,9 @@ func Run(ctx context.Context, o *Options, out, errs io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, to.close()) }()
 	b := &bench{o: o, predict: to.predict, newSleeper: newSleeper, errs: errs}
+	if o.OverStreams {
+		b.predict = (&lines{client: to}).predict
+	}
 	for i := range streams {
 		l, err := to.load(ctx, &streams[i])
 		if err != nil {
@@ -111,7 +114,7 @@ func (b *bench) measure(ctx context.Context) (*Report, error) {
 	o := b.o
 	warmup, duration := time.Duration(o.Warmup), time.Duration(o.Duration)
 	for _, l := range b.loads {
-		l.tally = newTally(time.Duration(l.Deadline), duration)
+		l.tally = newTally(l.limit(), duration)
 		if l.closed() {
 			continue
 		}
@@ -133,6 +136,7 @@ func (b *bench) measure(ctx context.Context) (*Report, error) {
 	report := &Report{
 		Schema: schema, Target: o.Target, StartedAt: started.UTC(), WarmupS: warmup.Seconds(),
 		DurationS: counted.Seconds(), Interrupted: ctx.Err() != nil, Connections: o.Connections,
+		OverStreams: o.OverStreams,
 	}
 	for _, l := range b.loads {
 		report.Streams = append(report.Streams, l.report(counted))

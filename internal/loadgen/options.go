@@ -19,6 +19,7 @@ type Options struct {
 
 	Duration    config.Duration `default:"10s" help:"How long requests are sent and counted."`
 	Warmup      config.Duration `default:"2s" help:"How long requests are sent before that, and not counted."`
+	OverStreams bool            `name:"stream" help:"Send requests over PredictStream calls, one at a time on each, instead of as calls of their own."`
 	Connections int             `default:"4" help:"Connections that the requests take in turn."`
 	JSON        string          `name:"json" help:"Write the report as JSON into this file; - writes it to the standard output, in place of the text." type:"path" placeholder:"FILE"`
 	HTML        string          `name:"html" help:"Write the report with its plots into this file, a page that needs no other." type:"path" placeholder:"FILE"`

@@ -19,6 +19,7 @@ type Report struct {
 	DurationS   float64        `json:"duration_s"`
 	Interrupted bool           `json:"interrupted"`
 	Connections int            `json:"connections"`
+	OverStreams bool           `json:"stream,omitempty"`
 	Streams     []StreamReport `json:"streams"`
 	CPU         *CPUReport     `json:"cpu,omitempty"`
 	Find        *FindReport    `json:"find,omitempty"`
@@ -36,8 +37,11 @@ type StreamReport struct {
 	CV         float64 `json:"cv,omitempty"`
 	Priority   string  `json:"priority"`
 	DeadlineMs float64 `json:"deadline_ms"`
+	PatienceMs float64 `json:"patience_ms,omitempty"`
+	Retries    int     `json:"retries,omitempty"`
 
 	Sent        int64             `json:"sent"`
+	Attempts    int64             `json:"attempts"` // of those that ended
 	Codes       map[string]int64  `json:"codes"`
 	FirstErrors map[string]string `json:"first_errors,omitempty"` // by code
 	Unanswered  int64             `json:"unanswered"`
@@ -48,8 +52,9 @@ type StreamReport struct {
 	LatencyMs   Quantiles         `json:"latency_ms"`
 	Server      ServerReport      `json:"server"`
 
-	LagMs    *Quantiles `json:"lag_ms,omitempty"` // of open loops
-	Doubtful string     `json:"doubtful,omitempty"`
+	RefusedMs *Quantiles `json:"refused_ms,omitempty"` // of attempts that the server refused (ResourceExhausted)
+	LagMs     *Quantiles `json:"lag_ms,omitempty"`     // of open loops
+	Doubtful  string     `json:"doubtful,omitempty"`
 
 	Thirds   []Third `json:"thirds,omitempty"`
 	Unsteady string  `json:"unsteady,omitempty"`
@@ -120,8 +125,10 @@ func (l *load) report(counted time.Duration) StreamReport {
 	s := StreamReport{
 		Name: l.Name, Model: l.Model, Version: l.version, Loop: "open", Callers: l.Callers, Rate: l.Rate,
 		Arrivals: string(l.Arrivals), CV: l.CV, Priority: string(l.Priority),
-		DeadlineMs: milliseconds(time.Duration(l.Deadline)),
-		Sent:       t.sent, Unanswered: t.unanswered, Codes: map[string]int64{}, FirstErrors: map[string]string{},
+		DeadlineMs: milliseconds(time.Duration(l.Deadline)), PatienceMs: milliseconds(time.Duration(l.Patience)),
+		Retries: l.Retries,
+		Sent:    t.sent, Attempts: t.attempts, Unanswered: t.unanswered,
+		Codes: map[string]int64{}, FirstErrors: map[string]string{},
 		LatencyMs: t.latency.quantiles(),
 		Server:    ServerReport{QueueMs: t.queue.quantiles(), ComputeMs: t.compute.quantiles()},
 	}
@@ -153,6 +160,10 @@ func (l *load) report(counted time.Duration) StreamReport {
 	if !l.closed() {
 		lag := t.lag.quantiles()
 		s.LagMs, s.Doubtful = &lag, doubt(lag, s.LatencyMs)
+	}
+	if t.refused.TotalCount() > 0 {
+		refused := t.refused.quantiles()
+		s.RefusedMs = &refused
 	}
 	whole := min(int(counted/t.slice), partCount)
 	s.Series = t.seriesLocked(whole)

@@ -41,7 +41,7 @@ func (r *runner) run(ctx context.Context) time.Duration {
 	var loops sync.WaitGroup
 	answering := patience
 	for _, l := range r.loads {
-		answering = max(answering, time.Duration(l.Deadline))
+		answering = max(answering, time.Duration(1+l.Retries)*l.limit())
 		loops.Go(func() {
 			if l.closed() {
 				l.callers(sending, at, r.predict, done)
@@ -62,6 +62,10 @@ func (r *runner) run(ctx context.Context) time.Duration {
 	}
 	defer time.AfterFunc(answering, stop).Stop()
 	loops.Wait()
+	stop()
+	for _, l := range r.loads {
+		l.givenUp.Wait()
+	}
 	return counted
 }
 

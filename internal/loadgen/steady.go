@@ -9,6 +9,7 @@ import (
 type Point struct {
 	AtS       float64 `json:"at_s"` // its end
 	AnswersPS float64 `json:"answers_per_s"`
+	GoodputPS float64 `json:"goodput_per_s"`
 	FailedPS  float64 `json:"failed_per_s"`
 	P50Ms     float64 `json:"p50_ms"`
 	P99Ms     float64 `json:"p99_ms"`
@@ -39,6 +40,7 @@ func (t *tally) seriesLocked(whole int) []Point {
 		series = append(series, Point{
 			AtS:       float64(i+1) * seconds,
 			AnswersPS: float64(t.parts[i].answers) / seconds,
+			GoodputPS: float64(t.parts[i].inTime) / seconds,
 			FailedPS:  float64(t.parts[i].failures) / seconds,
 			P50Ms:     at[0], P99Ms: at[1],
 		})

@@ -23,6 +23,8 @@ type Stream struct {
 	Trace    string   `yaml:"trace" help:"Open loop: send at the times in this file, one number of seconds a line, ascending." type:"path" placeholder:"FILE"`
 
 	Deadline config.Duration `yaml:"deadline" default:"1s" help:"Deadline of each request, counted from when it is due; 0 for none."`
+	Patience config.Duration `yaml:"patience" help:"Give a call up after this, and leave it open, as a client without a deadline does; an answer within it is in time. 0: wait for it." placeholder:"DURATION"`
+	Retries  int             `yaml:"retries" help:"Send a request again so many times that was refused, unavailable, late or given up: each time with the deadline anew, after a pause of about 10 ms that doubles." placeholder:"N"`
 	Priority Priority        `yaml:"priority" default:"critical" enum:"critical,critical_plus,sheddable,sheddable_plus" help:"critical, critical_plus, sheddable or sheddable_plus."`
 	Rows     int64           `yaml:"rows" default:"1" help:"Rows of each made-up request."`
 	OpenDims int64           `yaml:"open_dims" default:"1" help:"Extent of each open dimension of a made-up request that does not count rows."`
@@ -66,6 +68,14 @@ func (p Priority) proto() weftv1.Priority {
 // closed reports whether callers wait for answers before they ask again.
 func (s *Stream) closed() bool { return s.Callers > 0 }
 
+// limit is how long an answer is of use; 0: however late it comes.
+func (s *Stream) limit() time.Duration {
+	if s.Patience > 0 && (s.Deadline == 0 || s.Patience < s.Deadline) {
+		return time.Duration(s.Patience)
+	}
+	return time.Duration(s.Deadline)
+}
+
 // check returns the faults of the stream; key makes the name of a setting the user's.
 func (s *Stream) check(key func(string) string) config.Faults {
 	var faults config.Faults
@@ -102,6 +112,10 @@ func (s *Stream) check(key func(string) string) config.Faults {
 	case s.Arrivals != gamma && s.CV != 0:
 		add("cv", "arrivals are %s; expected gamma, the only ones with a coefficient of variation", s.Arrivals)
 	}
+	if s.Patience < 0 {
+		add("patience", "%v is negative; expected a duration such as 1s, or 0 for none", s.Patience)
+	}
+	config.Between(&faults, key("retries"), s.Retries, 0, 100)
 	config.Between(&faults, key("rows"), s.Rows, 1, math.MaxInt32)
 	config.Between(&faults, key("open_dims"), s.OpenDims, 1, math.MaxInt32)
 	return faults

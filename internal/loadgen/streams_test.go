@@ -60,6 +60,8 @@ func TestStreamFaults(t *testing.T) {
 		"streams: [{model: a, rate: 1, arrivals: gamma}]":           "streams[0].cv: 0 is out of range",
 		"streams: [{model: a, rate: 1, cv: 2}]":                     "streams[0].cv: arrivals are poisson",
 		"streams: [{model: a, rate: 1, rows: 0}]":                   "streams[0].rows: 0 is out of range",
+		"streams: [{model: a, rate: 1, retries: -1}]":               "streams[0].retries: -1 is out of range",
+		"streams: [{model: a, rate: 1, patience: -1s}]":             "streams[0].patience: ",
 		"streams: [{model: a, rate: 1, priority: high}]":            "streams[0].priority: ",
 		"streams: [{model: a, rate: 1, version: 3, label: stable}]": `streams[0].label: "stable" beside version 3`,
 		"streams: [{model: a, callers: 1000000}]":                   "streams[0].callers: 1000000 is out of range",

@@ -21,25 +21,30 @@ type outcome struct {
 	due  time.Duration // since the end of the warm-up; negative within it
 	lag  time.Duration // by how much later than due it was sent; of open loops
 	took time.Duration // since it was due
+	last time.Duration // of it, what the last attempt took
 	err  error
 	rows int64
-	reply
+	// attempts is how often it was sent.
+	attempts int
+	*reply
 }
 
 // tally counts the outcomes of one load: requests by when they were due, those of the warm-up left out, and what came
 // back by when it came.
 type tally struct {
-	deadline time.Duration // 0: none
-	slice    time.Duration // length of each part
+	limit time.Duration // within which an answer is in time; 0: always
+	slice time.Duration // length of each part
 
 	mu         sync.Mutex
 	sent       int64                // guarded by mu
+	attempts   int64                // guarded by mu; of those that ended
 	unanswered int64                // guarded by mu; when the run was over
 	inTime     int64                // guarded by mu
 	codes      map[codes.Code]int64 // guarded by mu
 	first      map[codes.Code]error // guarded by mu; of each code but OK
 	latency    histogram            // guarded by mu; of the answers
 	lag        histogram            // guarded by mu
+	refused    histogram            // guarded by mu; of attempts
 	queue      histogram            // guarded by mu; the server's, of the answers, like all below
 	compute    histogram            // guarded by mu
 	device     time.Duration        // guarded by mu
@@ -63,10 +68,11 @@ func (c *came) add(o came) {
 	c.failures += o.failures
 }
 
-func newTally(deadline, duration time.Duration) *tally {
+func newTally(limit, duration time.Duration) *tally {
 	t := &tally{
-		deadline: deadline, slice: max(duration/partCount, 1), codes: map[codes.Code]int64{}, first: map[codes.Code]error{},
-		latency: newHistogram(3), lag: newHistogram(3), queue: newHistogram(3), compute: newHistogram(3),
+		limit: limit, slice: max(duration/partCount, 1), codes: map[codes.Code]int64{}, first: map[codes.Code]error{},
+		latency: newHistogram(3), lag: newHistogram(3), refused: newHistogram(3), queue: newHistogram(3),
+		compute: newHistogram(3),
 	}
 	for i := range t.parts {
 		t.parts[i].latency = newHistogram(2)
@@ -82,7 +88,7 @@ func (t *tally) add(o *outcome) {
 	is := came{failures: 1}
 	if code == codes.OK {
 		is = came{answers: 1, rows: o.rows}
-		if t.deadline == 0 || o.took <= t.deadline {
+		if t.limit == 0 || o.last <= t.limit {
 			is.inTime = 1
 		}
 	}
@@ -93,6 +99,7 @@ func (t *tally) add(o *outcome) {
 		return
 	}
 	t.sent++
+	t.attempts += int64(o.attempts)
 	t.codes[code]++
 	t.lag.add(o.lag)
 	if code != codes.OK {
@@ -108,6 +115,16 @@ func (t *tally) add(o *outcome) {
 	t.compute.add(time.Duration(o.execution.GetComputeUs()) * time.Microsecond)
 	t.device += time.Duration(o.execution.GetDeviceUs()) * time.Microsecond
 	t.batchRows += int64(o.execution.GetBatchRows())
+}
+
+// refuse counts an attempt that was refused.
+func (t *tally) refuse(o *outcome) {
+	if o.due < 0 {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.refused.add(o.last)
 }
 
 // abandon counts a request that was not answered when the run was over.

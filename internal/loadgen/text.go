@@ -71,6 +71,12 @@ func (s *StreamReport) about() string {
 	if s.DeadlineMs > 0 {
 		deadline = fmt.Sprintf("deadline %.6g ms", s.DeadlineMs)
 	}
+	if s.PatienceMs > 0 {
+		deadline += fmt.Sprintf(", given up after %.6g ms", s.PatienceMs)
+	}
+	if s.Retries > 0 {
+		deadline += fmt.Sprintf(", sent again up to %d times", s.Retries)
+	}
 	return fmt.Sprintf("%s: %s version %s, %s, %s, priority %s", s.Name, s.Model, s.Version, how, deadline, s.Priority)
 }
 
@@ -83,6 +89,12 @@ func (s *StreamReport) remarks(out io.Writer) {
 	fmt.Fprintf(out, "%s: %d sent: %s\n", s.Name, s.Sent, strings.Join(counts, ", "))
 	for _, code := range slices.Sorted(maps.Keys(s.FirstErrors)) {
 		fmt.Fprintf(out, "%s: the first %s: %s\n", s.Name, code, s.FirstErrors[code])
+	}
+	if s.Attempts > s.Sent-s.Unanswered {
+		fmt.Fprintf(out, "%s: they took %d attempts\n", s.Name, s.Attempts)
+	}
+	if s.RefusedMs != nil {
+		fmt.Fprintf(out, "%s: refused within %.3f ms at p50, %.3f ms at p99\n", s.Name, s.RefusedMs.P50, s.RefusedMs.P99)
 	}
 	if s.Unanswered > 0 {
 		fmt.Fprintf(out, "%s: %d had no answer when the run was over; no other figure counts them\n", s.Name, s.Unanswered)

@@ -51,6 +51,8 @@ type Config struct {
 	Version string
 	// Slot returns the name of the traffic entry that leads to a version of m, "" for none. Required.
 	Slot func(m *catalog.Model, v *catalog.Version) string
+	// Runtime has the page show all metrics of the Go runtime, such as how long goroutines wait for a processor.
+	Runtime bool
 	// Logger gets exports that fail. Nil: slog.Default().
 	Logger *slog.Logger
 }
@@ -77,7 +79,11 @@ const maxSeries = 20_000
 // asks for something that cannot be done.
 func New(ctx context.Context, cfg Config) (_ *Telemetry, err error) {
 	t := &Telemetry{registry: prometheus.NewRegistry(), versions: versions{slot: cfg.Slot}}
-	t.registry.MustRegister(collectors.NewGoCollector(),
+	runtime := collectors.NewGoCollector()
+	if cfg.Runtime {
+		runtime = collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectors.MetricsAll))
+	}
+	t.registry.MustRegister(runtime,
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	page, err := prometheusexporter.New(
 		prometheusexporter.WithRegisterer(t.registry),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"runtime/pprof"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -39,7 +40,9 @@ type part struct {
 func (u *Unit) execute(b *sharedsched.Batch) sharedsched.Report {
 	buf := u.buffers.take()
 	defer u.buffers.give(buf)
-	x := execution{ctx: context.Background(), unit: u, session: u.session, plan: u.Plan().during(b.Spans), buf: buf}
+	ctx := u.context()
+	pprof.SetGoroutineLabels(ctx) // they stay until the batch thread executes for another unit
+	x := execution{ctx: ctx, unit: u, session: u.session, plan: u.Plan().during(b.Spans), buf: buf}
 	for i := range b.Spans {
 		s := &b.Spans[i]
 		if j := s.Payload.(*Job); s.Rows == j.Rows || !j.complete() {

@@ -1,7 +1,11 @@
 package execution
 
 import (
+	"context"
 	"log/slog"
+	"runtime/pprof"
+	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,7 +24,18 @@ type Unit struct {
 	// MaxAnswer is how many bytes the outputs of one request may take; 0: any number.
 	MaxAnswer int
 
-	plan atomic.Pointer[Plan]
+	plan     atomic.Pointer[Plan]
+	labelled sync.Once
+	labels   context.Context //nolint:containedctx // it holds nothing but the labels of profiles
+}
+
+// context returns the context of the unit's executions. Profiles tell by its labels whose they are.
+func (u *Unit) context() context.Context {
+	u.labelled.Do(func() {
+		u.labels = pprof.WithLabels(context.Background(), pprof.Labels("part", "batch", "model", u.Model,
+			"version", strconv.FormatInt(u.Version, 10)))
+	})
+	return u.labels
 }
 
 // Owner receives the findings about a unit.

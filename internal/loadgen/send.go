@@ -1,0 +1,76 @@
+package loadgen
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// firstPause is how long a request waits on average before it is sent again; each later pause is twice the one before.
+const firstPause = 10 * time.Millisecond
+
+// send sends a request that is due, again as often as the stream says, counts its end, and returns its error.
+func (l *load) send(ctx context.Context, at clock, due time.Time, q *payload, o *outcome, predict predictor) error {
+	o.lag, o.due, o.rows, o.attempts = time.Since(due), due.Sub(at.begin), q.rows, 0
+	for began := due; ; began = time.Now() {
+		o.attempts++
+		o.err = l.attempt(ctx, began, q, o, predict)
+		o.took, o.last = time.Since(due), time.Since(began)
+		if o.err != nil && ctx.Err() != nil {
+			l.tally.abandon(o.due)
+			return o.err
+		}
+		if status.Code(o.err) == codes.ResourceExhausted {
+			l.tally.refuse(o)
+		}
+		if o.attempts > l.Retries || !mayRetry(o.err) || !l.pause(ctx, o.attempts) {
+			l.tally.add(o)
+			return o.err
+		}
+	}
+}
+
+func mayRetry(err error) bool {
+	switch status.Code(err) {
+	case codes.ResourceExhausted, codes.Unavailable, codes.DeadlineExceeded:
+		return true
+	default:
+		return false
+	}
+}
+
+// pause waits before a request is sent again, at random so that those refused together do not come together. It reports
+// whether the run goes on.
+func (l *load) pause(ctx context.Context, attempts int) bool {
+	mean := firstPause << (attempts - 1)
+	return timerSleeper{}.until(ctx, time.Now().Add(time.Duration((0.5+rand.Float64())*float64(mean))))
+}
+
+// attempt sends a request once, and fills in the reply.
+func (l *load) attempt(ctx context.Context, began time.Time, q *payload, o *outcome, predict predictor) error {
+	cancel := func() {}
+	if l.Deadline > 0 {
+		ctx, cancel = context.WithDeadline(ctx, began.Add(time.Duration(l.Deadline)))
+	}
+	if l.Patience == 0 {
+		defer cancel()
+		return predict(ctx, q, o.reply)
+	}
+	answer, ended := &reply{}, make(chan error, 1)
+	l.givenUp.Go(func() {
+		defer cancel()
+		ended <- predict(ctx, q, answer)
+	})
+	patience := time.NewTimer(time.Until(began.Add(time.Duration(l.Patience))))
+	defer patience.Stop()
+	select {
+	case err := <-ended:
+		o.reply = answer
+		return err
+	case <-patience.C:
+		return status.Errorf(codes.DeadlineExceeded, "given up after %v; the call stays open", l.Patience)
+	}
+}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
+
+	"github.com/weftserve/weft/internal/onnxgraph"
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+)
+
+// The kinds of echo.
+const (
+	echoDefault  = "echo"           // with the generated code
+	echoZeroCopy = "zero-copy echo" // bytes go back as they came
+	echoCopies   = "copying echo"   // likewise, by way of two copies: into a batch, and out of one
+	echoRefusal  = "refusal"        // every call is refused, before its message is read
+)
+
+// echoCommand is a gRPC server that does nothing else: the least that a model server could be.
+type echoCommand struct {
+	Kind string `arg:""`
+}
+
+// Run serves until ctx ends.
+func (c *echoCommand) Run(ctx context.Context, o output) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	g := newEcho(c.Kind)
+	context.AfterFunc(ctx, g.Stop)
+	if err := json.NewEncoder(o.err).Encode(announcement{"ready", listener.Addr().String()}); err != nil {
+		return err
+	}
+	if err := g.Serve(listener); !errors.Is(err, grpc.ErrServerStopped) {
+		return err
+	}
+	return nil
+}
+
+func newEcho(kind string) *grpc.Server {
+	service := weftv1.PredictionService_ServiceDesc
+	var options []grpc.ServerOption
+	switch kind {
+	case echoZeroCopy, echoCopies:
+		options = append(options, grpc.ForceServerCodecV2(frameCodec{encoding.GetCodecV2("proto"), kind == echoCopies}))
+		service.Methods = []grpc.MethodDesc{{MethodName: "Predict", Handler: echoFrame}, service.Methods[1]}
+	case echoRefusal:
+		options = append(options, grpc.InTapHandle(refuse))
+	default:
+	}
+	g := grpc.NewServer(options...)
+	g.RegisterService(&service, echo{})
+	return g
+}
+
+// echo is the service of the echoes.
+type echo struct {
+	weftv1.UnimplementedPredictionServiceServer
+}
+
+// GetModelMetadata tells the client what to send.
+func (echo) GetModelMetadata(_ context.Context, q *weftv1.GetModelMetadataRequest,
+) (*weftv1.GetModelMetadataResponse, error) {
+	for _, m := range models() {
+		if m.name == q.GetModel().GetName() {
+			return &weftv1.GetModelMetadataResponse{
+				Model: q.GetModel(),
+				Signature: &weftv1.Signature{Inputs: []*weftv1.TensorSpec{{
+					Name: onnxgraph.MLPInput, Dtype: weftv1.DataType_DATA_TYPE_FP32, Shape: []int64{-1, int64(m.width)},
+					BatchDim: new(int32),
+				}}},
+			}, nil
+		}
+	}
+	return nil, status.Errorf(codes.NotFound, "there is no model %q", q.GetModel().GetName())
+}
+
+// Predict answers what it was asked.
+//
+//nolint:unparam // gRPC has methods return an error
+func (echo) Predict(_ context.Context, q *weftv1.PredictRequest) (*weftv1.PredictResponse, error) {
+	return &weftv1.PredictResponse{Model: q.GetModel(), Outputs: q.GetInputs()}, nil
+}
+
+func refuse(ctx context.Context, call *tap.Info) (context.Context, error) {
+	if strings.HasSuffix(call.FullMethodName, "/Predict") {
+		return nil, status.Error(codes.ResourceExhausted, "refused")
+	}
+	return ctx, nil
+}
+
+// frame is a message whose bytes stay as they came.
+type frame struct{ data mem.BufferSlice }
+
+// echoFrame is the method Predict of messages that stay bytes.
+//
+//nolint:revive // gRPC says where the context stands
+func echoFrame(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+	f := &frame{}
+	return f, decode(f)
+}
+
+// frameCodec leaves frames as they are, and has another codec do other messages.
+type frameCodec struct {
+	encoding.CodecV2
+
+	copies bool
+}
+
+// Marshal gives the bytes away.
+func (c frameCodec) Marshal(v any) (mem.BufferSlice, error) {
+	if f, is := v.(*frame); is {
+		return f.data, nil
+	}
+	return c.CodecV2.Marshal(v)
+}
+
+// Unmarshal keeps the bytes.
+func (c frameCodec) Unmarshal(data mem.BufferSlice, v any) error {
+	f, is := v.(*frame)
+	switch {
+	case !is:
+		return c.CodecV2.Unmarshal(data, v)
+	case c.copies:
+		f.data = copyTwice(data)
+	default:
+		data.Ref()
+		f.data = data
+	}
+	return nil
+}
+
+// batches are reused like the memory of batches.
+var batches = sync.Pool{New: func() any { return new([]byte) }}
+
+// copyTwice copies a message into a batch, and out of it.
+func copyTwice(data mem.BufferSlice) mem.BufferSlice {
+	batch := batches.Get().(*[]byte)
+	defer batches.Put(batch)
+	if cap(*batch) < data.Len() {
+		*batch = make([]byte, data.Len())
+	}
+	rows := (*batch)[:data.Len()]
+	data.CopyTo(rows)
+	return mem.BufferSlice{mem.Copy(rows, mem.DefaultBufferPool())}
+}

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/weftserve/weft/internal/onnxgraph"
+	"github.com/weftserve/weft/internal/ortlib"
+	"github.com/weftserve/weft/runtime/ort"
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+// batchSizes are those at which the engine is measured.
+var batchSizes = []int{1, 2, 4, 8, 16, 32, 64}
+
+// pace is the speed of the engine at a batch size.
+type pace struct {
+	Batch   int     `json:"batch"`
+	RowsPS  float64 `json:"rows_per_s"`
+	CPUUs   float64 `json:"cpu_us"`   // processor time of a row
+	BatchUs float64 `json:"batch_us"` // from the begin of a batch to its end
+}
+
+// engineCommand runs a model without a server: one batch after another on each of its processors.
+type engineCommand struct {
+	Path string        `arg:""`
+	Span time.Duration `arg:""`
+}
+
+// Run measures each batch size for a time.
+func (c *engineCommand) Run(o output) error {
+	library, err := ortlib.Find()
+	if err != nil {
+		return err
+	}
+	if err := ort.Init(library); err != nil {
+		return err
+	}
+	session, err := ort.Open(c.Path, ort.Options{IntraOpThreads: 1})
+	if err != nil {
+		return err
+	}
+	var paces []pace
+	for _, rows := range batchSizes {
+		p, err := measureEngine(session, rows, c.Span)
+		if err != nil {
+			return errors.Join(err, session.Close())
+		}
+		paces = append(paces, p)
+	}
+	return errors.Join(json.NewEncoder(o.out).Encode(paces), session.Close())
+}
+
+func measureEngine(session *ort.Session, rows int, span time.Duration) (pace, error) {
+	if err := repeat(session, rows, 0, new(atomic.Int64)); err != nil { // the first run pays for one-time set-up
+		return pace{}, err
+	}
+	lanes := runtime.GOMAXPROCS(0)
+	failed := make([]error, lanes)
+	var batches atomic.Int64
+	var running sync.WaitGroup
+	began, used := time.Now(), processorTime()
+	for i := range lanes {
+		running.Go(func() { failed[i] = repeat(session, rows, span, &batches) })
+	}
+	running.Wait()
+	took, n := time.Since(began), float64(batches.Load())
+	return pace{
+		Batch: rows, RowsPS: n * float64(rows) / took.Seconds(),
+		CPUUs:   (processorTime() - used).Seconds() * 1e6 / n / float64(rows),
+		BatchUs: took.Seconds() * 1e6 * float64(lanes) / n,
+	}, errors.Join(failed...)
+}
+
+// repeat runs batches of random rows for a time, and counts them; one at least.
+func repeat(session *ort.Session, rows int, span time.Duration, batches *atomic.Int64) error {
+	s := session.Signature()
+	b := tensor.NewBatch(len(s.Inputs), len(s.Outputs), nil)
+	defer b.Free()
+	for i, in := range s.Inputs {
+		shape := in.Shape.With(0, int64(rows))
+		n, _ := shape.Elements()
+		numbers := make([]float32, n)
+		for i := range numbers {
+			numbers[i] = float32(rand.NormFloat64())
+		}
+		copy(b.Input(i, in.DType, shape, int(n)*in.DType.Size()), onnxgraph.FloatBytes(numbers))
+	}
+	for end := time.Now().Add(span); ; {
+		if err := session.Run(context.Background(), b); err != nil {
+			return err
+		}
+		batches.Add(1)
+		if !time.Now().Before(end) {
+			return nil
+		}
+	}
+}
+
+// processorTime is what this process has used.
+func processorTime() time.Duration {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // it has no way to fail
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// engine measures a model without a server on some processors.
+func engine(ctx context.Context, cpus []int, path string, span time.Duration) ([]pace, error) {
+	self, err := program()
+	if err != nil {
+		return nil, err
+	}
+	var text []byte
+	err = onCPUs(cpus, func() (err error) {
+		text, err = exec.CommandContext(ctx, self, "engine", path, span.String()).Output()
+		return err
+	})
+	if failed, is := errors.AsType[*exec.ExitError](err); is {
+		return nil, fmt.Errorf("ONNX Runtime alone: %w: %s", err, failed.Stderr)
+	}
+	var paces []pace
+	if err == nil {
+		err = json.Unmarshal(text, &paces)
+	}
+	return paces, err
+}
+
+// best returns the most rows a second, and the least processor time of a row, of all batch sizes.
+func best(paces []pace) (rowsPS, cpuUs float64) {
+	rowsPS, cpuUs = paces[0].RowsPS, paces[0].CPUUs
+	for _, p := range paces {
+		rowsPS, cpuUs = max(rowsPS, p.RowsPS), min(cpuUs, p.CPUUs)
+	}
+	return rowsPS, cpuUs
+}
+
+func batchFigure(rows int, figure string) string { return "batch " + strconv.Itoa(rows) + " " + figure }

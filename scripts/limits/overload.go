@@ -1,0 +1,106 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// manner is how the clients of an overloaded server behave.
+type manner struct {
+	name               string
+	deadline, patience time.Duration
+	retries            int
+}
+
+// manners of the ladder, and of those the ones that a slowdown is tried with.
+var (
+	hurried   = manner{name: "deadline 50 ms", deadline: 50 * time.Millisecond}
+	unhurried = manner{name: "no deadline, given up after 1 s", patience: time.Second}
+	insistent = manner{name: "deadline 50 ms, 3 retries", deadline: 50 * time.Millisecond, retries: 3}
+	leaving   = manner{name: "no deadline, given up after 1 s, 3 retries", patience: time.Second, retries: 3}
+
+	ladder     = []manner{hurried, unhurried, insistent}
+	afterwards = []manner{insistent, leaving}
+)
+
+const (
+	capacityScene = "capacity, before "
+	slowScene     = "slow for a while, "
+)
+
+func ladderScene(m manner, multiple float64) string {
+	return fmt.Sprintf("%.3g x, %s", multiple, m.name)
+}
+
+// overloaded are the servers that are overloaded: those with the default isolation.
+func (r *round) overloaded() []string {
+	return slices.DeleteFunc(r.wefts(), func(name string) bool { return name == weftNone })
+}
+
+// capacity has many callers ask the network, and returns the answers a second of a server.
+func (r *round) capacity(before, name string) (float64, error) {
+	scene := capacityScene + before
+	if err := r.closed(scene, networkName, manyCallers, name); err != nil {
+		return 0, err
+	}
+	return r.book.figures[key{r.place.name, scene, name, answersFigure}][r.number], nil
+}
+
+// Figures of open loops.
+const (
+	goodputFigure  = "in time/s"
+	refusalsFigure = "refused or late/s"
+	refusedFigure  = "refused p99 ms"
+	offeredFigure  = "offered/s"
+)
+
+// overload offers a server more than it can do. The bound is: what it can do, less the time that refusals take of gRPC
+// alone.
+func (r *round) overload() error {
+	for _, name := range r.overloaded() {
+		capacity, err := r.capacity(overloadPart, name)
+		if err != nil {
+			return err
+		}
+		for _, how := range ladder {
+			for _, multiple := range r.effort.multiples {
+				r.scene = ladderScene(how, multiple)
+				m, err := r.open(name, load{
+					model: networkName, rate: multiple * capacity, deadline: how.deadline, patience: how.patience,
+					retries: how.retries,
+				})
+				if err != nil {
+					return err
+				}
+				if m.late() {
+					continue
+				}
+				r.note(name, offeredFigure, float64(m.Sent)/m.span)
+				r.note(name, goodputFigure, m.GoodputPS)
+				r.note(name, refusalsFigure, max(0, float64(m.Attempts)/m.span-m.GoodputPS))
+				r.note(name, memoryFigure, m.memory)
+				if m.RefusedMs != nil {
+					r.note(name, refusedFigure, m.RefusedMs.P99)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// open runs an open loop, and counts whether the client kept up.
+func (r *round) open(name string, l load) (measured, error) {
+	m, err := r.bench(r.servers[name], l)
+	if err != nil {
+		return m, err
+	}
+	r.book.count(r.place.name, m.late())
+	return m, nil
+}
+
+// boundOf is what a server that can do so much a second can do while it refuses so many, each of which takes so much
+// processor time, in microseconds.
+func boundOf(capacity, refusals, costUs float64) float64 {
+	return capacity * max(0, 1-refusals*costUs/1e6)
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+)
+
+// publish prints the tables, and writes the page of a full run.
+func (c *runCommand) publish(b *book, places []place, e effort, o output) error {
+	tables := c.tables(b, places, e)
+	for _, t := range tables {
+		if err := t.text(o.out); err != nil {
+			return err
+		}
+	}
+	for _, p := range places {
+		fmt.Fprintf(o.out, "\n%s\n", doubts(b, p))
+	}
+	if c.Out == "" || c.Quick {
+		return nil
+	}
+	var page bytes.Buffer
+	fmt.Fprintf(&page, `# How near to the limits
+
+`+"`make bench-limits`"+` wrote this page; [BENCHMARKING.md](../BENCHMARKING.md#the-limit-suite) says how it measures.
+Medians of %d rounds, with the least and the greatest in parentheses; ratios are taken within each round.
+
+%s
+`, e.rounds, c.machine())
+	for _, p := range places {
+		fmt.Fprintf(&page, "\n%s\n", doubts(b, p))
+	}
+	for _, t := range tables {
+		t.markdown(&page)
+	}
+	return os.WriteFile(c.Out, page.Bytes(), 0o644)
+}
+
+// doubts says what speaks against the figures of a placement.
+func doubts(b *book, p place) string {
+	return fmt.Sprintf("%s: %d of %d runs of open loops were thrown away, because the client was late itself (p99 above "+
+		"%d ms). Other programs used %s %% of the machine's processor time.", p.name, b.thrown[p.name], b.runs[p.name],
+		mostLagMs, b.others[p.name].cell("%.0f"))
+}
+
+// names returns the names of the Weft servers that were measured.
+func (c *runCommand) names() []string { return (&round{runCommand: c}).wefts() }
+
+// tables returns all, the most important first.
+func (c *runCommand) tables(b *book, places []place, e effort) []*table {
+	head := &table{
+		title: "Promises", about: "What a server ought to reach, and what it did.",
+		columns: []string{"what", "processors", "server", "measured", "aim", "met"},
+	}
+	all := []*table{head}
+	for _, p := range places {
+		for _, server := range c.names() {
+			j := &judge{book: b, place: p.name, server: server}
+			for _, promised := range j.all(e.multiples) {
+				head.add(promised.row()...)
+			}
+		}
+	}
+	for _, t := range []*table{
+		c.closedLoops(b, places), c.alone(b, places), c.refusals(b, places),
+		c.ladder(b, places, e), c.slowdowns(b, places),
+	} {
+		if len(t.rows) > 0 {
+			all = append(all, t)
+		}
+	}
+	return all
+}

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// round is one turn of all that is compared, in one placement.
+type round struct {
+	*runCommand
+	ctx      context.Context //nolint:containedctx // a round is as short as a call
+	progress io.Writer
+	effort   effort
+	place    place
+	number   int
+	folder   string
+	book     *book
+
+	servers map[string]*server
+	scene   string
+}
+
+// Names of the servers that are compared.
+const (
+	weftDevice   = "weft"
+	weftNone     = "weft, no isolation"
+	weftBaseline = "baseline"
+)
+
+// wefts returns the names of the Weft servers.
+func (r *round) wefts() []string {
+	names := []string{weftDevice, weftNone}
+	if r.Baseline != "" {
+		names = append(names, weftBaseline)
+	}
+	return names
+}
+
+// start starts every server that is compared.
+func (r *round) start() error {
+	self, err := program()
+	if err != nil {
+		return err
+	}
+	repository := filepath.Join(r.folder, "models")
+	if err := writeModels(repository, models()); err != nil {
+		return err
+	}
+	for _, kind := range []string{echoDefault, echoZeroCopy, echoCopies, echoRefusal} {
+		if err := r.add(kind, self, "echo", kind); err != nil {
+			return err
+		}
+	}
+	for _, name := range r.wefts() {
+		if err := r.addWeft(name, repository); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *round) addWeft(name, repository string, flags ...string) error {
+	path := r.Weft
+	switch name {
+	case weftBaseline:
+		path = r.Baseline
+	case weftNone:
+		flags = append(flags, "--isolation", "none")
+	default:
+	}
+	return r.add(name, path, slices.Concat([]string{
+		"serve", repository, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--admin-listen", "",
+		"--state-dir", "none", "--watch-interval", "0s", "--log-format", "json",
+	}, flags, r.Flags)...)
+}
+
+func (r *round) add(name, program string, args ...string) error {
+	s, err := serve(r.ctx, name, r.folder, r.place.server, program, args...)
+	if err == nil {
+		r.servers[name] = s
+	}
+	return err
+}
+
+func (r *round) stop() error {
+	var errs []error
+	for _, s := range r.servers {
+		errs = append(errs, s.stop())
+	}
+	return errors.Join(errs...)
+}
+
+// play measures all parts.
+func (r *round) play() (err error) {
+	defer func() { err = errors.Join(err, r.stop()) }()
+	if err := r.start(); err != nil {
+		return err
+	}
+	for _, p := range parts {
+		if !r.wants(p.name) {
+			continue
+		}
+		if err := p.scene(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// note keeps a figure of the present scene.
+func (r *round) note(target, figure string, value float64) {
+	r.book.note(key{r.place.name, r.scene, target, figure}, r.number, value)
+}
+
+// Figures of closed loops.
+const (
+	answersFigure = "answers/s"
+	cpuFigure     = "cpu us"
+	p50Figure     = "p50 ms"
+	p99Figure     = "p99 ms"
+	memoryFigure  = "memory MB"
+	batchRows     = "rows in a batch"
+)
+
+// closed has callers ask some servers, one after the other, in another order every other round.
+func (r *round) closed(scene, model string, callers int, targets ...string) error {
+	r.scene = scene
+	targets = slices.Clone(targets)
+	if r.number%2 == 1 {
+		slices.Reverse(targets)
+	}
+	for _, name := range targets {
+		m, err := r.bench(r.servers[name], load{model: model, callers: callers, deadline: safety})
+		if err != nil {
+			return err
+		}
+		if ok := m.Codes["OK"]; ok == 0 || ok < m.Sent*99/100 {
+			return fmt.Errorf("%s, %s: %d of %d requests were answered: %v", scene, name, ok, m.Sent, m.FirstErrors)
+		}
+		r.note(name, answersFigure, m.AnswersPS)
+		r.note(name, cpuFigure, m.cpuUs)
+		r.note(name, p50Figure, m.LatencyMs.P50)
+		r.note(name, p99Figure, m.LatencyMs.P99)
+		r.note(name, memoryFigure, m.memory)
+		r.note(name, batchRows, m.Server.BatchRows)
+	}
+	return nil
+}
+
+// Run measures everything, and prints the tables.
+func (c *runCommand) Run(ctx context.Context, o output) (err error) {
+	e := c.effort()
+	places, err := c.places(e)
+	if err != nil {
+		return err
+	}
+	folder, err := os.MkdirTemp("", "weft-limits")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err == nil { // else the logs are of use
+			err = os.RemoveAll(folder)
+		}
+	}()
+	b := newBook()
+	for n := range e.rounds {
+		for _, p := range places {
+			r := &round{
+				runCommand: c, ctx: ctx, progress: o.err, effort: e, place: p, number: n, folder: folder, book: b,
+				servers: map[string]*server{},
+			}
+			if err := r.play(); err != nil {
+				return errors.Join(err, ctx.Err())
+			}
+		}
+	}
+	return c.publish(b, places, e, o)
+}
