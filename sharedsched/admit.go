@@ -124,10 +124,11 @@ func (c *Core) unattainable(now Time, q *queue, t *Task, limit Time, place ring.
 	}
 	reason := RefusedDeadline
 	predicted := wait + before + own
-	if predicted <= left && !first && d.work > left {
+	if predicted <= left && !first && d.work/d.parallel() > left {
 		// The device cannot serve all waiting work by then, so that the flow may count on its share only.
 		fair := &d.fair[foreground]
 		asked := time.Duration(float64(f.work+own) / fair.ShareWith(fairq.Flow(f.id)) / shareSlack)
+		asked /= d.parallel()
 		if wait+asked > left {
 			reason, predicted = RefusedForGoodput, wait+asked
 		}

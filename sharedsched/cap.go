@@ -51,8 +51,9 @@ func (c *Core) sweep(now Time, d *device) {
 		b.round.asked += asked
 		b.round.row = max(b.round.row, r.row)
 		target := r.targets.low()
-		contended := b.last.asked > recently*contendedNum/contendedDen
-		r.beyond = contended && float64(asked)*b.last.weights > f.weight*float64(recently)
+		each := d.parallel()
+		contended := b.last.asked/each > recently*contendedNum/contendedDen
+		r.beyond = contended && float64(asked/each)*b.last.weights > f.weight*float64(recently)
 		if r.targets.n == 0 || target < r.row+b.last.row || r.beyond {
 			continue
 		}

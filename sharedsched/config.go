@@ -25,8 +25,8 @@ type Device struct {
 	// Handover is for lanes that share the device's time, so that batches side by side slow each other: the next one is
 	// started when no more device time than this, or a tenth of a batch, is left of those in flight (handover.go). Too
 	// low leaves the device idle while a batch is assembled and copied, too high holds it for longer than one batch.
-	// Zero: lanes do not slow each other, and each takes its next batch as soon as it is free. It means nothing where
-	// there is one lane.
+	// Zero: each lane has a processor of its own, and takes its next batch as soon as it is free. It means nothing
+	// where there is one lane.
 	Handover time.Duration `json:",omitempty"`
 }
 

@@ -30,7 +30,7 @@ type device struct {
 	since      Time          // when the in-flight set last changed
 	turn       Time          // before it no batch is started while others are in flight; see setTurn
 	free       Time          // as of the last pick: when a batch started then has the device to itself
-	busy       time.Duration // time with at least one batch in flight
+	busy       time.Duration // time of its lanes with a batch in flight; that of lanes that share its time counts once
 	looked     uint64        // revision of cap and state as of which held queues were last looked at
 }
 
@@ -150,13 +150,17 @@ func (d *device) block() time.Duration {
 	return -time.Duration(key)
 }
 
-// accrue divides the time since the last change equally among the batches in flight on the device, so that the shares
-// sum to its busy time. A remainder of nanoseconds goes to the first.
+// accrue charges the batches in flight on the device for the time since the last change: each for all of it, or, where
+// lanes share the device's time, for an equal part. The shares sum to the busy time: a remainder of nanoseconds goes to
+// the first.
 func (d *device) accrue(now Time) {
 	passed := now.Sub(d.since)
 	d.since = now
 	if d.inFlight == 0 {
 		return
+	}
+	if !d.shared() {
+		passed *= time.Duration(d.inFlight)
 	}
 	d.busy += passed
 	each := passed / time.Duration(d.inFlight)

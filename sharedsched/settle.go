@@ -24,7 +24,8 @@ func (c *Core) settle(now Time, ev *Event, out *Answer) {
 	}
 	d.setTurn(now)
 
-	// The measured device time counts; where only the elapsed time is known, batches that ran side by side share it.
+	// The measured device time counts; where only the elapsed time is known, batches on lanes that share the device's
+	// time share that, too.
 	used := l.share
 	if r.DeviceTime > 0 {
 		used = r.DeviceTime

@@ -25,7 +25,7 @@ type State struct {
 type DeviceState struct {
 	Device
 	InFlight    int
-	Busy        time.Duration // time with a batch in flight, ever
+	Busy        time.Duration // time of its lanes with a batch in flight, ever; see device.busy
 	VirtualTime fairq.Tag     // of foreground work
 	Demanding   int           // flows that demand service
 	Lag         fairq.Tag     // of the flow furthest behind after the one furthest ahead, among those

@@ -11,6 +11,7 @@ type serveCommand struct{ app.Settings }
 
 // Run serves until a signal or a failed part ends it.
 func (c *serveCommand) Run(s streams) error {
+	app.TuneCollector()
 	server := app.App{Settings: c.Settings, Reread: func() (*app.Settings, error) { return readSettings(s.args) }}
 	return server.Run(s.err)
 }

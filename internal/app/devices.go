@@ -1,10 +1,13 @@
 package app
 
 import (
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/weftserve/weft/runtime/modelfile"
+	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/sharedsched"
 )
 
@@ -26,7 +29,7 @@ type cudaDevice struct {
 
 // devices are the devices that batches run on.
 type devices struct {
-	cpu    bool
+	cpu    int // batches that the processor runs at a time; 0: it runs none
 	gpus   []cudaDevice
 	synths []string // for synthetic models; never none
 }
@@ -35,15 +38,18 @@ type devices struct {
 func parseDevices(names []string) devices {
 	var d devices
 	for _, name := range names {
-		if name == cpuDevice {
-			d.cpu = true
+		kind, number, numbered := strings.Cut(name, ":")
+		if kind == cpuDevice {
+			// None is set aside for gRPC: its threads sleep most of the time, and the system lets those go first.
+			if d.cpu = runtime.GOMAXPROCS(0); numbered {
+				d.cpu, _ = strconv.Atoi(number)
+			}
 			continue
 		}
 		if strings.HasPrefix(name, synthDevice) { // a test that wants several
 			d.synths = append(d.synths, name)
 			continue
 		}
-		_, number, _ := strings.Cut(name, ":")
 		id, err := strconv.Atoi(number)
 		if err != nil {
 			id = 0 // plain cuda is the first one
@@ -57,18 +63,35 @@ func parseDevices(names []string) devices {
 }
 
 // forScheduler lists the devices with their lanes. A GPU has two, so that copies overlap with computing; they share its
-// time, so that the second is for the next batch and not for one more. Synthetic models have a device of their own, so
-// that demonstrations and tests disturb nothing. GPUs may differ, so that each is a class by itself.
+// time, so that the second is for the next batch and not for one more. The CPU has one for each processor that it
+// may keep busy. Synthetic models have a device of their own, so that demonstrations and tests disturb nothing. GPUs
+// may differ, so that each is a class by itself.
 func (d devices) forScheduler() []sharedsched.Device {
 	var all []sharedsched.Device
 	for _, name := range d.synths {
 		all = append(all, sharedsched.Device{Name: name, Class: synthDevice, Lanes: 1})
 	}
-	if d.cpu {
-		all = append(all, sharedsched.Device{Name: cpuDevice, Class: cpuDevice, Lanes: 1})
+	if d.cpu > 0 {
+		all = append(all, sharedsched.Device{Name: cpuDevice, Class: cpuDevice, Lanes: d.cpu})
 	}
 	for _, g := range d.gpus {
 		all = append(all, sharedsched.Device{Name: g.name, Class: g.name, Lanes: 2, Handover: gpuHandover})
 	}
 	return all
+}
+
+// weightsOfThread is how many bytes of weights are worth a further thread. With less, to wake it takes as long as it
+// saves; docs/CONFIGURATION.md has the figures.
+const weightsOfThread = 32 << 20
+
+// threads returns how many threads an execution of a model has on the processor.
+func (d devices) threads(asked modelrepo.Threads, f *modelfile.Files) int {
+	if asked != modelrepo.AutoThreads {
+		return int(asked)
+	}
+	weights := f.Opened.Size
+	for _, e := range f.External() {
+		weights += e.Size
+	}
+	return max(1, min(d.cpu, int(weights/weightsOfThread)))
 }

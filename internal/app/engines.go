@@ -170,7 +170,7 @@ func (e *engines) openONNX(ctx context.Context, v modelrepo.Version, f *modelfil
 		providers = slices.DeleteFunc(providers, onCUDA)
 	}
 	opened, err := e.openWhere(ctx, v, f, device, alone, onnxModel{sourceOf(v, f), on.name, ort.Options{
-		Providers: providers, IntraOpThreads: o.IntraOpThreads, DeviceID: on.id,
+		Providers: providers, IntraOpThreads: e.devices.threads(o.IntraOpThreads, f), DeviceID: on.id,
 		DeviceMemory: int64(o.DeviceMemoryLimit), ArenaExtend: string(o.ArenaExtendStrategy), TF32: o.TF32,
 		ConvSearch: string(o.ConvAlgoSearch),
 		PinBuffers: o.PinBuffers, CUDAGraphs: o.CUDAGraphs,
@@ -237,7 +237,7 @@ func (e *engines) deviceless(p modelrepo.Provider) string {
 	switch {
 	case p.OnCUDA() && len(e.devices.gpus) == 0:
 		return fmt.Sprintf("it asks for %s, but --devices names no GPU, such as cuda:0", p)
-	case !p.OnCUDA() && !e.devices.cpu:
+	case !p.OnCUDA() && e.devices.cpu == 0:
 		return fmt.Sprintf("it asks for %s, but --devices does not name cpu", p)
 	}
 	return ""

@@ -3,6 +3,7 @@ package app
 import (
 	"log/slog"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -19,15 +20,49 @@ import (
 )
 
 func TestDevicesAndLanes(t *testing.T) {
-	got := parseDevices([]string{"cuda", "cpu", "cuda:3"}).forScheduler()
+	got := parseDevices([]string{"cuda", "cpu:5", "cuda:3"}).forScheduler()
 	want := []sharedsched.Device{
 		{Name: "synth", Class: "synth", Lanes: 1},
-		{Name: "cpu", Class: "cpu", Lanes: 1},
+		{Name: "cpu", Class: "cpu", Lanes: 5},
 		{Name: "cuda:0", Class: "cuda:0", Lanes: 2, Handover: 2 * time.Millisecond},
 		{Name: "cuda:3", Class: "cuda:3", Lanes: 2, Handover: 2 * time.Millisecond},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("devices (-want +got):\n%s", diff)
+	}
+}
+
+// Models keep as many processors busy as the process may use, whatever the machine has.
+func TestLanesOfTheProcessor(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(7))
+	if got := parseDevices([]string{"cpu"}).forScheduler()[1]; got.Lanes != 7 || got.Handover != 0 {
+		t.Errorf("with 7 processors the device is %+v", got)
+	}
+}
+
+func TestThreadsOfAnExecution(t *testing.T) {
+	const mib = 1 << 20
+	for _, c := range []struct {
+		asked           modelrepo.Threads
+		model, external int64 // bytes
+		want            int
+	}{
+		{3, mib, 0, 3},
+		{1, 1000 * mib, 0, 1},
+		{modelrepo.AutoThreads, mib, 0, 1},
+		{modelrepo.AutoThreads, 63 * mib, 0, 1},
+		{modelrepo.AutoThreads, 64 * mib, 0, 2},
+		{modelrepo.AutoThreads, 32 * mib, 64 * mib, 3},
+		{modelrepo.AutoThreads, 1000 * mib, 0, 5},
+	} {
+		f := &modelfile.Files{Opened: modelfile.File{Size: c.model}, List: []modelfile.File{{}, {Size: c.external}}}
+		if got := parseDevices([]string{"cpu:5"}).threads(c.asked, f); got != c.want {
+			t.Errorf("asked for %d, with %d and %d bytes: %d threads, want %d", c.asked, c.model, c.external, got, c.want)
+		}
+	}
+	if got := parseDevices([]string{"cuda"}).threads(modelrepo.AutoThreads,
+		&modelfile.Files{Opened: modelfile.File{Size: 1 << 30}, List: []modelfile.File{{}}}); got != 1 {
+		t.Errorf("without the processor: %d threads", got)
 	}
 }
 
@@ -102,7 +137,7 @@ func cartpole(t *testing.T, devices string,
 }
 
 func TestONNXOnTheCPU(t *testing.T) {
-	for threads, measurable := range map[int]bool{1: true, 2: false} {
+	for threads, measurable := range map[modelrepo.Threads]bool{1: true, 2: false} {
 		device, notes, measured,
 			err := cartpole(t, "cpu",
 			modelrepo.ONNX{Providers: []modelrepo.Provider{modelrepo.CPU}, IntraOpThreads: threads})

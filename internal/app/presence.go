@@ -89,7 +89,7 @@ func (p *presence) loseAbsent(h *host.Host) {
 // unusedGPUs says that no model asks for a GPU although --devices names some besides the processor; "" if one does.
 func unusedGPUs(s *config.Server, l modelrepo.Listing) string {
 	d := parseDevices(s.Devices)
-	if !d.cpu || len(d.gpus) == 0 {
+	if d.cpu == 0 || len(d.gpus) == 0 {
 		return "" // without the processor, models that do not ask for a GPU fail to load, and say why
 	}
 	onnx := false

@@ -146,7 +146,7 @@ func readONNX(ctx context.Context, v modelrepo.Version) (*modelfile.Files, error
 func openONNX(_ context.Context, v modelrepo.Version, _ *modelfile.Files, m *modelrepo.Manifest,
 	_ string, _ engine.Try,
 ) (engine.Opened, error) {
-	s, err := ort.Open(v.Path, ort.Options{IntraOpThreads: m.ONNX.IntraOpThreads})
+	s, err := ort.Open(v.Path, ort.Options{IntraOpThreads: int(m.ONNX.IntraOpThreads)})
 	if err != nil {
 		return engine.Opened{}, err
 	}

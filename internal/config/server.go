@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -27,8 +28,10 @@ type Server struct {
 	// AdminListen is the address of AdminService, as HOST:PORT; empty disables it. Everybody who reaches it can unload
 	// models: keep it on loopback.
 	AdminListen string `yaml:"admin-listen" name:"admin-listen" default:"127.0.0.1:9002" help:"Serve AdminService, which changes what is served, on this address; empty disables it."`
-	// Devices are the devices that models may run on: cpu, cuda (the first GPU) or cuda:N.
-	Devices []string `yaml:"devices,flow" name:"devices" default:"cpu" help:"Devices that models may run on: cpu, cuda, cuda:N."`
+	// Devices are the devices that models may run on: cpu, cuda (the first GPU) or cuda:N. cpu:N runs N batches at a
+	// time on the processor, 1 to 999; without N as many as there are processors. Too few leave processors
+	// idle; more than there are make each batch slower, and keep gRPC waiting.
+	Devices []string `yaml:"devices,flow" name:"devices" default:"cpu" help:"Devices that models may run on: cpu, cpu:N (N batches at a time), cuda, cuda:N (GPU number N)."`
 	// Isolation says where models run: device, in a process for each device, so that a model that crashes or hangs ends
 	// that process and not the server; model, in a process for each version on each device; none, in the server.
 	Isolation Isolation `yaml:"isolation" name:"isolation" default:"device" enum:"device,model,none" help:"Run models in a process for each device, in one for each version (model), or in the server (none)."`
@@ -304,18 +307,21 @@ func checkAddress(faults *Faults, key, address string) {
 	}
 }
 
-var device = regexp.MustCompile(`^(cpu|cuda(:(0|[1-9][0-9]{0,2}))?)$`)
+var device = regexp.MustCompile(`^(cpu(:[1-9][0-9]{0,2})?|cuda(:(0|[1-9][0-9]{0,2}))?)$`)
 
 func checkDevices(faults *Faults, devices []string) {
 	if len(devices) == 0 {
-		faults.Addf("devices", "the list is empty; expected at least one of cpu, cuda, cuda:N")
+		faults.Addf("devices", "the list is empty; expected at least one of cpu, cpu:N, cuda, cuda:N")
 	}
 	seen := map[string]bool{}
 	for i, name := range devices {
 		key := fmt.Sprintf("devices[%d]", i)
 		if !device.MatchString(name) {
-			faults.Addf(key, "expected cpu, cuda or cuda:N, found %q", name)
+			faults.Addf(key, "expected cpu, cpu:N (N batches at a time), cuda or cuda:N (GPU number N), found %q", name)
 			continue
+		}
+		if strings.HasPrefix(name, "cpu:") {
+			name = "cpu"
 		}
 		if name == "cuda" {
 			name = "cuda:0"

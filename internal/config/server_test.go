@@ -73,7 +73,7 @@ func TestServerCheckTogether(t *testing.T) {
 
 func TestServerPrintReadsBack(t *testing.T) {
 	want := config.DefaultServer()
-	want.ONNXRuntimeLib, want.Devices = "/opt/lib.so", []string{"cuda:1", "cpu"}
+	want.ONNXRuntimeLib, want.Devices = "/opt/lib.so", []string{"cuda:1", "cpu:4"}
 	text, err := config.Print(want)
 	if err != nil {
 		t.Fatal(err)

@@ -74,6 +74,12 @@ func (d *decoder) scalar(path string, node ast.Node, into reflect.Value) {
 		default:
 			d.mismatch(path, node, "a whole number")
 		}
+	case reflect.Uint64:
+		if n, ok := integer(node); ok && n >= 0 {
+			into.SetUint(uint64(n))
+			return
+		}
+		d.mismatch(path, node, "a whole number from 0 to 9223372036854775807")
 	case reflect.Float64:
 		if n, ok := number(node); ok {
 			into.SetFloat(n)

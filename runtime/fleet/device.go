@@ -17,8 +17,9 @@ type Device struct {
 	Lanes       int // batches that may be in flight on it
 
 	// Pending is the device time that unanswered requests on it are expected to take, and Asked the time that was asked
-	// for since the latest tick: served or refused. Both are nanoseconds. However many lanes a device has, it gives a
-	// second of its time in a second: batches that run next to each other have parts of it.
+	// for since the latest tick: served or refused. Both are nanoseconds. However many lanes a GPU has, it gives a
+	// second of its time in a second: batches that run next to each other have parts of it. The processor gives a second
+	// for each lane, but there is only one of it, which is compared with no other device.
 	Pending, Asked atomic.Int64
 	// Hanging is how many runs on it hang.
 	Hanging atomic.Int32

@@ -50,8 +50,9 @@ func read(t *testing.T, file string) modelrepo.Manifest {
 func TestEveryKeyIsRead(t *testing.T) {
 	want := modelrepo.Manifest{
 		ONNX: modelrepo.ONNX{
-			Providers: []modelrepo.Provider{modelrepo.TensorRT, modelrepo.CUDA, modelrepo.CPU}, IntraOpThreads: 2,
-			Device: "cuda:1", DeviceMemoryLimit: 2 * config.GiB, ArenaExtendStrategy: "next_power_of_two", TF32: true,
+			Providers:      []modelrepo.Provider{modelrepo.TensorRT, modelrepo.CUDA, modelrepo.CPU},
+			IntraOpThreads: modelrepo.AutoThreads,
+			Device:         "cuda:1", DeviceMemoryLimit: 2 * config.GiB, ArenaExtendStrategy: "next_power_of_two", TF32: true,
 			ConvAlgoSearch: "exhaustive", PinBuffers: true, CUDAGraphs: true,
 		},
 		Isolation:     modelrepo.IsolateModel,

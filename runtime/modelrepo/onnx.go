@@ -15,8 +15,9 @@ type ONNX struct {
 	// unsupported nodes to CUDA. openvino and coreml choose their device, and are scheduled as the CPU.
 	Providers []Provider `yaml:"providers,flow"`
 	// IntraOpThreads is the threads that one execution may use on the CPU, 1 to 256, default 1. More shortens a
-	// large model's execution; it takes cores from the other models, and their costs become harder to predict.
-	IntraOpThreads int `yaml:"intra_op_threads"`
+	// large model's execution; it takes cores from the other models, and their costs become harder to predict. auto:
+	// one for each 32 MiB of weights, as far as there are processors.
+	IntraOpThreads Threads `yaml:"intra_op_threads"`
 	// Device is the CUDA device that the model runs on, such as cuda:1, which --devices must name. With "", the default,
 	// the server chooses.
 	Device string `yaml:"device,omitempty"`
@@ -84,7 +85,6 @@ func defaultONNX() ONNX {
 }
 
 func (o *ONNX) check(faults *config.Faults, b *Batching) {
-	config.Between(faults, "onnx.intra_op_threads", o.IntraOpThreads, 1, 256)
 	if o.DeviceMemoryLimit != 0 {
 		// Below, no model could be loaded; above, no device has so much, and it is a mistake.
 		config.Between(faults, "onnx.device_memory_limit", o.DeviceMemoryLimit, config.MiB, 1<<40)

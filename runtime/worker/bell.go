@@ -27,6 +27,7 @@ type bell struct {
 
 	// Of the one who waits:
 	yield func()        // lets others have the processor
+	alone bool          // there is one processor: looking keeps the other side from running
 	heard atomic.Uint32 // rung, as of the latest wait
 	pause int           // for so many waits it does not look
 	vain  int           // how often in a row looking was in vain
@@ -41,7 +42,7 @@ const (
 
 func newBell(memory []byte, yield func()) *bell {
 	word := func(at int) *atomic.Uint32 { return (*atomic.Uint32)(unsafe.Pointer(&memory[at])) }
-	return &bell{rung: word(0), asleep: word(4), yield: yield}
+	return &bell{rung: word(0), asleep: word(4), yield: yield, alone: runtime.GOMAXPROCS(0) == 1}
 }
 
 // yieldThread lets other threads have the processor: where a goroutine is tied to a thread, runtime.Gosched would wake
@@ -79,7 +80,7 @@ func (b *bell) wait() error {
 	heard := b.heard.Load()
 	defer func() { b.heard.Store(b.rung.Load()) }()
 	switch {
-	case runtime.NumCPU() == 1: // looking keeps the other side from running
+	case b.alone:
 	case b.pause > 0:
 		b.pause--
 	case b.look(heard):

@@ -62,3 +62,16 @@ func TestEndOfABell(t *testing.T) {
 	b.end()
 	waits.Wait()
 }
+
+// TestBellAlone: with one processor to use, of however many, a wait sleeps at once.
+func TestBellAlone(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	memory := make([]byte, bellBytes)
+	b := newBell(memory, func() { t.Error("it looks whether the bell rings") })
+	var other sync.WaitGroup
+	other.Go(newBell(memory, nil).ring)
+	if err := b.wait(); err != nil {
+		t.Error(err)
+	}
+	other.Wait()
+}

@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -129,7 +130,8 @@ func (engines) Open(_ context.Context, encoded json.RawMessage, file *os.File,
 		return engine.Opened{}, &engine.Error{Kind: engine.OutOfMemory, Err: errors.New("no memory for weights")}
 	}
 	log.Info("model opened", "event", "test_opened")
-	s := &session{name: name, factor: 2, closed: func() { log.Info("model closed", "event", "test_closed") }}
+	s := &session{name: name, factor: 2, meet: make(chan struct{})}
+	s.closed = func() { log.Info("model closed", "event", "test_closed") }
 	if m.Opens == "stays" {
 		s.closed = func() { select {} }
 	}
@@ -190,7 +192,8 @@ func die(s unix.Signal) {
 
 // session multiplies its rows, by 2 unless a file says otherwise. Some values have it do something else.
 type session struct {
-	runs   uint64
+	runs   atomic.Uint64
+	meet   chan struct{}
 	factor float32
 	name   string // of its input
 	closed func()
@@ -215,6 +218,7 @@ const (
 	telling  // answers the number of its process
 	flipping // answers a string whose length it changes once its input does
 	boasting // took as many hours of its device as the second value says
+	meeting  // waits for another such run
 )
 
 func (s *session) Signature() *tensor.Signature {
@@ -229,7 +233,7 @@ func (s *session) Signature() *tensor.Signature {
 }
 
 func (s *session) Run(ctx context.Context, b *tensor.Batch) error {
-	s.runs++
+	s.runs.Add(1)
 	in := b.Inputs[0]
 	values := floatsOf(in.Data)
 	b.DeviceTime = time.Duration(len(values))
@@ -273,6 +277,13 @@ func (s *session) Run(ctx context.Context, b *tensor.Batch) error {
 			return nil
 		case boasting:
 			b.DeviceTime = time.Duration(values[1]) * time.Hour
+		case meeting:
+			select {
+			case s.meet <- struct{}{}:
+			case <-s.meet:
+			case <-ctx.Done():
+				return &engine.Error{Kind: engine.Terminated, Err: ctx.Err()}
+			}
 		case telling:
 			values[0] = float32(os.Getpid()) / s.factor
 		}
@@ -285,7 +296,7 @@ func (s *session) Run(ctx context.Context, b *tensor.Batch) error {
 }
 
 func (s *session) Stats() engine.Stats {
-	return engine.Stats{Graphs: engine.Graphs{Known: true, Eager: s.runs}}
+	return engine.Stats{Graphs: engine.Graphs{Known: true, Eager: s.runs.Load()}}
 }
 
 func (s *session) Close() error {

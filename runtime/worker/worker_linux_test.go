@@ -119,6 +119,27 @@ func TestRunsInAnotherProcess(t *testing.T) {
 	}
 }
 
+// TestRunsSideBySide: runs of a session go on at the same time where the engine lets them, each with memory of its own.
+func TestRunsSideBySide(t *testing.T) {
+	p, _ := newPool(t)
+	o := open(t, p)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	var both sync.WaitGroup
+	for i := range 2 {
+		both.Go(func() {
+			value := float32(i)
+			if got, err := run(ctx, o, meeting, value); err != nil || !slices.Equal(got, []float32{2 * meeting, 2 * value}) {
+				t.Errorf("run %d: %v, %v", i, got, err)
+			}
+		})
+	}
+	both.Wait()
+	if err := o.Session.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestDeviceTime: a worker cannot claim that a run took more of its device than the time that has passed, or less than
 // none.
 func TestDeviceTime(t *testing.T) {

@@ -386,8 +386,8 @@ func TestLanesOverlap(t *testing.T) {
 			t.Errorf("4 runs of 10ms on 2 lanes took %v with %d in flight", took, exec.most)
 		}
 		st := s.State()
-		if st.Devices[0].Busy != 50*time.Millisecond || st.Flows[0].Served != 50*time.Millisecond {
-			t.Errorf("busy %v, served %v; want 50ms both: overlapping runs share their time", st.Devices[0].Busy,
+		if st.Devices[0].Busy != 70*time.Millisecond || st.Flows[0].Served != 70*time.Millisecond {
+			t.Errorf("busy %v, served %v; want 70ms both: each lane has a processor", st.Devices[0].Busy,
 				st.Flows[0].Served)
 		}
 		s.Close()

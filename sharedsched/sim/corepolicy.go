@@ -138,14 +138,16 @@ func (p *corePolicy) Next(now Time, lane int) *Batch {
 	return &b.sim
 }
 
-func (p *corePolicy) Done(now Time, b *Batch, _ time.Duration) {
+func (p *corePolicy) Done(now Time, b *Batch, took time.Duration) {
 	batch := &p.lanes[b.Lane].core
 	for i, r := range b.Requests {
 		if r.failed {
 			batch.Spans[i].Err = errOutOfMemory
 		}
 	}
-	report := sharedsched.Report{Unusable: b.OutOfMemory, OutOfMemory: b.OutOfMemory && !p.options.Forgetful}
+	report := sharedsched.Report{
+		DeviceTime: took, Unusable: b.OutOfMemory, OutOfMemory: b.OutOfMemory && !p.options.Forgetful,
+	}
 	must(p.decide(now, &sharedsched.Event{
 		Kind: sharedsched.EventSettle, Lane: sharedsched.LaneID(b.Lane), Batch: batch, Report: &report,
 	}))

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// lanes are the batches in flight. They share the device's speed equally.
+// lanes are the batches in flight. They share the device's speed equally, or, with an overlap of as many as there are
+// lanes, have a processor each.
 type lanes struct {
 	slots    []slot
 	inFlight int
@@ -51,7 +52,10 @@ func (l *lanes) advance(now Time) {
 			l.done += passed * l.rate()
 			l.computed += now.Sub(l.at)
 		}
-		l.share += passed / float64(l.inFlight)
+		if l.overlap < float64(len(l.slots)) {
+			passed /= float64(l.inFlight)
+		}
+		l.share += passed
 	}
 	l.at = now
 }

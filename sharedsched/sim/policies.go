@@ -14,7 +14,8 @@ type Maker struct {
 	New    func(*Env) Policy
 	// Lanes is how many batches may be in flight for a number of models. Nil: one.
 	Lanes func(models int) int
-	// Overlap is the work done per unit of time while several are in flight. 0 counts as 1.
+	// Overlap is the work done per unit of time while several are in flight. 0 counts as 1; as many as there are lanes:
+	// each has a processor of its own.
 	Overlap float64
 	// Copying is the part of each execution in which it copies, while another may compute.
 	Copying float64

@@ -79,7 +79,7 @@ type Batch struct {
 // Env is a policy's view of the world: the models with their profiled costs, and a way to give requests up.
 type Env struct {
 	Models []Model
-	// Lanes is how many batches may be in flight. With more than one they share the device's speed.
+	// Lanes is how many batches may be in flight. With more than one they share the device's speed, see Maker.Overlap.
 	Lanes int
 	// Error holds, per model, the factor by which profiles are wrong, for experiments with wrong cost models. Nil: all
 	// 1.

@@ -255,7 +255,8 @@ type SchedulerDevice struct {
 	Lanes int32 `protobuf:"varint,3,opt,name=lanes,proto3" json:"lanes,omitempty"`
 	// Executions it runs now.
 	InFlight int32 `protobuf:"varint,4,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`
-	// Milliseconds in which it ran at least one execution, since the server started.
+	// Milliseconds in which it ran an execution, since the server started. Lanes of the CPU, which have a processor
+	// each, count each for itself.
 	BusyMs float64 `protobuf:"fixed64,5,opt,name=busy_ms,json=busyMs,proto3" json:"busy_ms,omitempty"`
 	// Present virtual time of its foreground work; see SchedulerFlow.virtual_time_ms.
 	VirtualTimeMs float64 `protobuf:"fixed64,6,opt,name=virtual_time_ms,json=virtualTimeMs,proto3" json:"virtual_time_ms,omitempty"`
