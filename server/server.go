@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health"
 	healthgrpc "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/reflection"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
@@ -56,6 +57,8 @@ type Config struct {
 	// must not be above what the grpc.Server sends. Too low refuses big tensors; too high lets one caller claim that
 	// much memory per stream.
 	MaxMessageBytes int
+	// Memory is where requests and answers lie; it need not clear what it hands out. Nil: that of gRPC, which does.
+	Memory mem.BufferPool
 	// Logger gets panics. Nil: slog.Default().
 	Logger *slog.Logger
 	// Observer may be nil.
@@ -85,10 +88,13 @@ type Server struct {
 func New(config Config, models predict.Models, scheduler weftapi.SchedulerState) *Server {
 	config.MaxMessageBytes = cmp.Or(config.MaxMessageBytes, transport.DefaultMaxMessageBytes)
 	config.Logger = cmp.Or(config.Logger, slog.Default())
+	if config.Memory == nil {
+		config.Memory = mem.DefaultBufferPool()
+	}
 	pipeline := predict.New(predict.Config{
 		MaxConcurrentRequests: config.MaxConcurrentRequests, MaxEpisodes: config.MaxEpisodes,
-		EpisodeTTL: config.EpisodeTTL,
-		Explain:    status.Explain, Logger: config.Logger,
+		EpisodeTTL: config.EpisodeTTL, Memory: config.Memory,
+		Explain: status.Explain, Logger: config.Logger,
 		Observer: config.Observer, Shadows: config.Shadows, Rollouts: config.Rollouts, Recorder: config.Recorder,
 	}, models)
 	return &Server{
@@ -96,6 +102,7 @@ func New(config Config, models predict.Models, scheduler weftapi.SchedulerState)
 		api: &weftapi.API{
 			Pipeline: pipeline, Scheduler: scheduler,
 			MaxInFlightPerStream: cmp.Or(config.MaxInFlightPerStream, 64), MaxMessageBytes: config.MaxMessageBytes,
+			Memory: config.Memory,
 			Logger: config.Logger, NotPersistedBecause: config.NotPersistedBecause,
 			Outcomes: config.Observer, Shadows: config.Shadows, Rollouts: config.Rollouts,
 		},
@@ -107,7 +114,7 @@ func New(config Config, models predict.Models, scheduler weftapi.SchedulerState)
 // transport.
 func (s *Server) Register(g *grpc.Server) {
 	services := s.messages(g)
-	weftv1.RegisterPredictionServiceServer(services, weftapi.Predictions{API: s.api})
+	weftapi.Predictions{API: s.api}.Register(services)
 	weftv1.RegisterModelServiceServer(services, weftapi.Catalog{API: s.api})
 	healthgrpc.RegisterHealthServer(services, &drainingHealth{
 		Server: s.health.server, draining: s.health.told,
@@ -130,7 +137,9 @@ func (s *Server) Options(c credentials.TransportCredentials, waits func() float6
 
 // messages returns the registrar that services are registered with in the place of g.
 func (s *Server) messages(g *grpc.Server) transport.Messages {
-	return transport.Messages{Server: g, Limit: s.api.MaxMessageBytes, Refused: s.api.Refused, Checked: weftapi.Checked}
+	return transport.Messages{
+		Server: g, Limit: s.api.MaxMessageBytes, Memory: s.api.Memory, Refused: s.api.Refused, Checked: weftapi.Checked,
+	}
 }
 
 // Admin is the service that changes the models and the traffic of a server.

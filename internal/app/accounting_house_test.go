@@ -24,6 +24,7 @@ import (
 	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/host"
+	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server"
 	"github.com/weftserve/weft/sharedsched/shell"
 )
@@ -95,11 +96,13 @@ func serveAccounted(t *testing.T) *accounted {
 	check(err)
 	mirror, mirrored, err := newMirror(h.models, "", measured, log)
 	check(err)
+	memory := &tensor.Recycler{}
 	edge = server.New(server.Config{
 		MaxConcurrentRequests: settings.MaxConcurrentRequests, MaxMessageBytes: int(settings.MaxMessageBytes),
+		Memory: memory,
 		Logger: log, Observer: requestObserver{measured, log}, Shadows: mirror,
 	}, models, h.scheduler)
-	transport := grpc.NewServer(grpcOptions(&settings, log, measured)...)
+	transport := grpc.NewServer(grpcOptions(&settings, memory, log, measured)...)
 	edge.Register(transport)
 	grpcListener, err := listen(t.Context(), "listen", "127.0.0.1:0")
 	check(err)
@@ -120,7 +123,7 @@ func serveAccounted(t *testing.T) *accounted {
 	// In the order in which serve stops them.
 	parts := []lifecycle.Part{
 		grpcPart(grpcListener, edge, transport, newReadiness(), h.scheduler.Hurry, h.scheduler.Abandon, h.end, log),
-		adminPart(adminListener, server.NewAdmin(edge, h.models), grpcOptions(&settings, log, measured), log),
+		adminPart(adminListener, server.NewAdmin(edge, h.models), grpcOptions(&settings, memory, log, measured), log),
 		mirrored,
 		{Name: "scheduler and models", Stop: h.close},
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/weftserve/weft/runtime/decisions"
 	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server"
 	"github.com/weftserve/weft/server/rollout"
 	"github.com/weftserve/weft/sharedsched/shell"
@@ -42,6 +43,7 @@ type assembly struct {
 	gpus        *gpuWatch  // nil: there are none to follow
 	present     presence
 	house       *house
+	memory      tensor.Recycler // of messages
 	edge        *server.Server
 	transport   *grpc.Server
 	rollouts    *rollout.Manager
@@ -157,7 +159,7 @@ func (s *assembly) buildEdge(context.Context) error {
 		},
 	})
 	settings := server.Config{
-		MaxConcurrentRequests: s.MaxConcurrentRequests, MaxMessageBytes: int(s.MaxMessageBytes),
+		MaxConcurrentRequests: s.MaxConcurrentRequests, MaxMessageBytes: int(s.MaxMessageBytes), Memory: &s.memory,
 		Logger: s.log, Observer: requestObserver{s.measured, s.log},
 		MaxEpisodes: s.MaxEpisodes, EpisodeTTL: time.Duration(s.EpisodeTTL),
 		Shadows: mirror, Rollouts: s.rollouts, NotPersistedBecause: s.state.NotLasting(),
@@ -186,7 +188,7 @@ func (s *assembly) buildEdge(context.Context) error {
 		sources.Recording = func() telemetry.Recording { return telemetry.Recording(recording.Stats()) }
 	}
 	s.edge = server.New(settings, models, h.scheduler)
-	s.transport = grpc.NewServer(append(grpcOptions(&s.Server, s.log, s.measured),
+	s.transport = grpc.NewServer(append(grpcOptions(&s.Server, &s.memory, s.log, s.measured),
 		s.edge.Options(insecure.NewCredentials(), h.scheduler.Waits)...)...)
 	s.edge.Register(s.transport)
 	return s.measured.WatchSources(sources)
@@ -213,7 +215,7 @@ func (s *assembly) load(context.Context) error {
 func (s *assembly) openDoors(context.Context) error {
 	if s.admin != nil {
 		s.group.Start(adminPart(s.admin, server.NewAdmin(s.edge, s.house.models),
-			grpcOptions(&s.Server, s.log, s.measured), s.log))
+			grpcOptions(&s.Server, &s.memory, s.log, s.measured), s.log))
 		s.log.Info("admin API listening", "event", "admin_listening", "admin", s.admin.Addr().String())
 	}
 	hurry := func() {

@@ -13,14 +13,16 @@ import (
 	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/internal/lifecycle"
 	"github.com/weftserve/weft/internal/telemetry"
+	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/transport"
 )
 
-// grpcOptions returns the options of the gRPC server.
-func grpcOptions(s *config.Server, log *slog.Logger, measured *telemetry.Telemetry) []grpc.ServerOption {
-	options := append(transport.Options(int(s.MaxMessageBytes), log), grpc.MaxSendMsgSize(int(s.MaxMessageBytes)))
+// grpcOptions returns the options of a gRPC server whose messages lie in memory.
+func grpcOptions(s *config.Server, memory tensor.Memory, log *slog.Logger, measured *telemetry.Telemetry,
+) []grpc.ServerOption {
+	options := append(transport.Options(int(s.MaxMessageBytes), memory, log), grpc.MaxSendMsgSize(int(s.MaxMessageBytes)))
 	return append(options, measured.ServerOptions()...)
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/weftserve/weft/runtime/modelfile"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/ort"
+	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server"
 	"github.com/weftserve/weft/server/transport"
 	"github.com/weftserve/weft/sharedsched"
@@ -158,7 +159,7 @@ func (h *house) serve(tb testing.TB) *grpc.ClientConn {
 	tb.Helper()
 	edge := server.New(server.Config{}, h.host, h.sched)
 	return listen(tb, edge.Register,
-		transport.Options(transport.DefaultMaxMessageBytes, slog.Default())...)
+		transport.Options(transport.DefaultMaxMessageBytes, &tensor.Recycler{}, slog.Default())...)
 }
 
 // listen serves on a loopback port and returns a connection to it.

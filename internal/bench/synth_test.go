@@ -15,6 +15,7 @@ import (
 	"github.com/weftserve/weft/runtime/modelfile"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/synth"
+	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server"
 	"github.com/weftserve/weft/server/transport"
 )
@@ -94,5 +95,5 @@ func (h *synthHouse) serveAs(tb testing.TB, c server.Config) weftv1.PredictionSe
 	tb.Helper()
 	edge := server.New(c, h, h.sched)
 	return weftv1.NewPredictionServiceClient(listen(tb, edge.Register,
-		transport.Options(transport.DefaultMaxMessageBytes, slog.Default())...))
+		transport.Options(transport.DefaultMaxMessageBytes, &tensor.Recycler{}, slog.Default())...))
 }

@@ -3,6 +3,7 @@ package catalog
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/weftserve/weft/runtime/tensor"
@@ -25,10 +26,27 @@ type Call struct {
 	Priority sharedsched.Priority
 	// Shadow: nobody waits for the answer. It is background work and counted apart from requests.
 	Shadow bool
+	// Memory is where the data of Results may lie; nil: the garbage collector's.
+	Memory tensor.Memory
 
-	// Results answers Wanted, in its order. Set when Predict returned nil; the caller owns the data.
+	// Results answers Wanted, in its order. Set when Predict returned nil. The caller owns the data, to which nothing
+	// else refers, so that it may put it into Memory.
 	Results []tensor.Tensor
 	Outcome sharedsched.Outcome
+}
+
+// Clone returns a copy of the call, with all that its tensors hold.
+func (c *Call) Clone() *Call {
+	own := *c
+	own.Memory = nil
+	own.Wanted = slices.Clone(c.Wanted)
+	own.Inputs, own.Results = slices.Clone(c.Inputs), slices.Clone(c.Results)
+	for _, tensors := range [][]tensor.Tensor{own.Inputs, own.Results} {
+		for i := range tensors {
+			tensors[i] = tensors[i].Clone()
+		}
+	}
+	return &own
 }
 
 // ErrNotReady says that the version stopped being Ready between routing and submission.

@@ -17,14 +17,15 @@ type Job struct {
 	Wanted []int // outputs, by place in the signature; nil: all
 	Plan   *Plan // of a job that is to run by itself; nil: the unit's
 	Task   sharedsched.Task
-	PerRow bool // each of its rows stands for a request, whose outputs may take Unit.MaxAnswer
+	Memory tensor.Memory // of the answer; nil: the garbage collector's
+	PerRow bool          // each of its rows stands for a request, whose outputs may take Unit.MaxAnswer
 
 	mu     sync.Mutex // several executions may answer one job at a time
 	pieces []piece    // guarded by mu until the task has ended
 	sent   int        // guarded by mu; bytes of the pieces' outputs that have rows
 }
 
-// piece is the answer to some rows of a job: the wanted outputs, in fresh memory.
+// piece is the answer to some rows of a job: the wanted outputs, in memory of their own.
 type piece struct {
 	first, rows int
 	size        int // of the execution, with padding

@@ -7,8 +7,8 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// scatter hands each part its rows of the batch's outputs, in fresh memory. It answers all parts or, with an error,
-// none.
+// scatter hands each part its rows of the batch's outputs, in memory of its own. It answers all parts or, with an
+// error, none.
 func (x *execution) scatter(parts []part, size int) error {
 	// The result of a request that ran alone goes back as it is, whatever the model made of its rows.
 	whole := len(parts) == 1 && parts[0].rows == parts[0].job.Rows && size == parts[0].rows
@@ -64,7 +64,7 @@ func (x *execution) take(p *part, at int, whole bool) []tensor.Tensor {
 			dim = tensor.NoBatch
 		}
 		outputs[i] = x.plan.Signature.Share(x.plan.Trims, o, dim,
-			tensor.RowRange{Tensor: x.buf.batch.Outputs[o], First: at, Rows: p.rows}, p.job.Inputs)
+			tensor.RowRange{Tensor: x.buf.batch.Outputs[o], First: at, Rows: p.rows}, p.job.Inputs, p.job.Memory)
 	}
 	return outputs
 }

@@ -46,7 +46,7 @@ func (t *trial) compareUnless(base *baseline, rows []int, outputs []tensor.Tenso
 				out.Shape, len(rows), dim)
 		}
 		for at, row := range rows {
-			got := s.Share(t.decision.trims, o, dim, tensor.RowRange{Tensor: out, First: at, Rows: 1}, base.sets[row])
+			got := s.Share(t.decision.trims, o, dim, tensor.RowRange{Tensor: out, First: at, Rows: 1}, base.sets[row], nil)
 			far, err := deviation(got, base.answer(s, row, o), base.scaleOf(s, row, o), floor)
 			if most := t.tolerance(spec.DType); err != nil || far > most {
 				if wrong := inWords(spec, far, err, most, base.beside(len(rows))); !excused(spec.DType, far, wrong) {

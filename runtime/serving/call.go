@@ -43,7 +43,7 @@ func (r *Replica) Predict(ctx context.Context, call *catalog.Call, arrival time.
 	}
 	j := &execution.Job{
 		Unit: r.unit, Inputs: call.Inputs, Rows: max(1, call.Rows), Wanted: call.Wanted,
-		Task: taskOf(call, arrival),
+		Task: taskOf(call, arrival), Memory: call.Memory,
 	}
 	if call.Rows == 0 {
 		j.Plan = r.unjoined() // there is no row to pad or to fill up with
@@ -99,7 +99,7 @@ func (r *Replica) predictAgain(ctx context.Context, call *catalog.Call, arrival 
 ) error {
 	j := &execution.Job{
 		Unit: r.unit, Inputs: call.Inputs, Rows: call.Rows, Wanted: call.Wanted,
-		Task: taskOf(call, arrival),
+		Task: taskOf(call, arrival), Memory: call.Memory,
 	}
 	if asItCame {
 		j.Plan = r.unjoined()

@@ -60,16 +60,22 @@ func JoinedSize(dim int, ranges []RowRange) int {
 }
 
 // Copy returns the rows as a tensor of their own, in fresh memory.
-func (r RowRange) Copy(dim int) Tensor {
+func (r RowRange) Copy(dim int) Tensor { return r.copy(dim, nil) }
+
+func (r RowRange) copy(dim int, in Memory) Tensor {
 	ranges := [1]RowRange{r}
-	data := make([]byte, JoinedSize(dim, ranges[:]))
+	data := room(in, JoinedSize(dim, ranges[:]))
 	JoinRows(data, dim, ranges[:])
 	return Tensor{DType: r.DType, Shape: r.Shape.With(dim, int64(r.Rows)), Data: data}
 }
 
 // Clone returns a copy in fresh memory.
-func (t Tensor) Clone() Tensor {
-	return Tensor{DType: t.DType, Shape: slices.Clone(t.Shape), Data: slices.Clone(t.Data)}
+func (t Tensor) Clone() Tensor { return t.clone(nil) }
+
+func (t Tensor) clone(in Memory) Tensor {
+	data := room(in, len(t.Data))
+	copy(data, t.Data)
+	return Tensor{DType: t.DType, Shape: slices.Clone(t.Shape), Data: data}
 }
 
 // joinStrings does the work of JoinRows for elements of varying length, which can only be found from the front: it

@@ -4,8 +4,9 @@ package tensor
 type Trim struct{ Output, Dim, Input int }
 
 // Share returns the part of output o that a request with these inputs gets: the rows along dim, all of it where the
-// output has no rows (NoBatch), cut back to the lengths that the request's inputs have. It is a copy.
-func (s *Signature) Share(trims []Trim, o, dim int, out RowRange, inputs []Tensor) Tensor {
+// output has no rows (NoBatch), cut back to the lengths that the request's inputs have. It is a copy, in the given
+// memory or the garbage collector's.
+func (s *Signature) Share(trims []Trim, o, dim int, out RowRange, inputs []Tensor, in Memory) Tensor {
 	box := Box{Tensor: out.Tensor}
 	for _, c := range trims {
 		v := s.Inputs[c.Input].Variable
@@ -26,8 +27,8 @@ func (s *Signature) Share(trims []Trim, o, dim int, out RowRange, inputs []Tenso
 	case box.Extent != nil:
 		return box.Copy()
 	case dim != NoBatch:
-		return out.Copy(dim)
+		return out.copy(dim, in)
 	default:
-		return out.Clone()
+		return out.clone(in)
 	}
 }

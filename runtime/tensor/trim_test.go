@@ -36,7 +36,7 @@ func TestShare(t *testing.T) {
 		"of another length":  {[]tensor.Trim{{Output: 0, Dim: 0}}, 0, "def_"},
 		"of no such a place": {[]tensor.Trim{{Output: 0, Dim: 2}}, 0, "def_"},
 	} {
-		got := s.Share(test.trims, 0, test.dim, tensor.RowRange{Tensor: out, First: 1, Rows: 1}, inputs)
+		got := s.Share(test.trims, 0, test.dim, tensor.RowRange{Tensor: out, First: 1, Rows: 1}, inputs, nil)
 		if diff := cmp.Diff(test.want, string(got.Data)); diff != "" {
 			t.Errorf("%s (-want +got)\n%s", name, diff)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/breaker"
 	"github.com/weftserve/weft/server/routing"
 	"github.com/weftserve/weft/sharedsched"
@@ -34,6 +35,9 @@ type Config struct {
 	// MaxEpisodes and EpisodeTTL bound the memory of running episodes, see routing.Config. Zero: its defaults.
 	MaxEpisodes int
 	EpisodeTTL  time.Duration
+	// Memory is where results may lie. A codec that is the last to use them may put them back. Nil: the garbage
+	// collector's.
+	Memory tensor.Memory
 	// Explain is the error table of the API, in whose terms metrics, recordings and rollouts speak of every protocol's
 	// requests.
 	Explain func(error) Explanation
@@ -154,6 +158,7 @@ func (p *Pipeline) try(ctx context.Context, f *flight, serial uint64) error {
 	if err := decode(f.req, route.Version, &f.call); err != nil {
 		return err
 	}
+	f.call.Memory = p.config.Memory
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}

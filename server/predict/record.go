@@ -10,7 +10,8 @@ import (
 
 // Recorder keeps requests and answers.
 type Recorder interface {
-	// Keep never blocks: a request for which there is no room is dropped and counted. It must not change its argument.
+	// Keep never blocks: a request for which there is no room is dropped and counted. It must not change its argument,
+	// and copies what it keeps of it: all of it is used again for other requests.
 	Keep(*Recorded)
 }
 

@@ -45,7 +45,7 @@ type Request struct {
 }
 
 // Codec reads the inputs of one request and writes its answer. It is called by one goroutine at a time. Its results may
-// alias the message, which must not change while the request, a shadow or a recorder uses it.
+// alias the message, which must not change until Predict of the pipeline has returned.
 type Codec interface {
 	// Names returns the names of the inputs that came, each once. It is asked where something is wrong with them.
 	Names() iter.Seq[string]

@@ -29,6 +29,7 @@ type House struct {
 	GRPC        *grpc.Server
 	Predictions weftv1.PredictionServiceClient
 	Catalog     weftv1.ModelServiceClient
+	Memory      *Memory
 	// Current is the snapshot of the models.
 	Current atomic.Pointer[catalog.Snapshot]
 	// Run is Models.Predict. Set it before the first request.
@@ -51,10 +52,12 @@ func New(t *testing.T, config server.Config) *House {
 	h.Current.Store(PolicySnapshot())
 	config.Observer = h
 	config.Logger = slog.New(slog.DiscardHandler)
+	h.Memory = NewMemory(t)
+	config.Memory = h.Memory
 	h.Server = server.New(config, h, h)
 	limit := cmp.Or(config.MaxMessageBytes, transport.DefaultMaxMessageBytes)
 	scarce := func() float64 { return 2 } // executions wait for a processor
-	h.GRPC = grpc.NewServer(append(transport.Options(limit, config.Logger),
+	h.GRPC = grpc.NewServer(append(transport.Options(limit, h.Memory, config.Logger),
 		h.Options(insecure.NewCredentials(), scarce)...)...)
 	h.Register(h.GRPC)
 	t.Cleanup(func() {

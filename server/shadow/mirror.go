@@ -74,8 +74,7 @@ type Config struct {
 
 // Offer is an answered request and the shadows to show it to.
 type Offer struct {
-	// Primary was answered. Its version's signature is that of its inputs; Inputs, Results and Outcome are read later
-	// on and must not change any more.
+	// Primary was answered. Its version's signature is that of its inputs. What is read of it later on is copied.
 	Primary                  *catalog.Call
 	Slot, RequestID, Episode string
 	Shadows                  []Target
@@ -124,15 +123,18 @@ func New(c Config) *Mirror {
 }
 
 // Offer shows a request to its shadows. It neither waits nor fails: a request for which there is no room is dropped, as
-// is every one after Close. It copies no tensor.
+// is every one after Close. It copies the tensors of one for which there is room.
 func (m *Mirror) Offer(o Offer) {
 	if len(o.Shadows) == 0 {
 		return
 	}
-	size := o.size()
+	size, kept := o.size(), false
 	for _, target := range o.Shadows {
 		j := &job{offer: &o, target: target, bytes: size}
 		if m.enter(j) {
+			if !kept {
+				o.Primary, kept = o.Primary.Clone(), true
+			}
 			go m.run(j)
 		} else {
 			m.tell(j, &verdict{outcome: Dropped})

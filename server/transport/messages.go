@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/weftserve/weft/server/predict"
@@ -20,6 +21,8 @@ type Messages struct {
 	*grpc.Server
 	// Limit is the largest message in bytes, whether it came in a stream, was decompressed, or is an answer.
 	Limit int
+	// Memory is where messages lie until they were read.
+	Memory mem.BufferPool
 	// Refused is called for each message that never came to the service. method is that of gRPC, such as
 	// /weft.v1.PredictionService/Predict.
 	Refused func(method string, err error)
@@ -70,15 +73,12 @@ func (s *messageStream) RecvMsg(into any) error {
 func (m Messages) receive(ctx context.Context, into any, must bool, decode func(any) error) error {
 	call := grpc.ServerTransportStreamFromContext(ctx)
 	from, ok := call.(inbound)
-	message, is := into.(proto.Message)
-	if !ok || !is {
+	if !ok || typeOf(into) == "" {
 		return decode(into)
 	}
-	err := receive(from, message, m.Limit)
+	err := receive(from, newCodec(m.Memory), into, m.Limit)
 	if must && errors.Is(err, io.EOF) {
-		err = &status.BrokenMessageError{
-			Want: string(message.ProtoReflect().Descriptor().FullName()), Why: "no message came",
-		}
+		err = &status.BrokenMessageError{Want: typeOf(into), Why: "no message came"}
 	}
 	_, broken := errors.AsType[*status.BrokenMessageError](err)
 	_, large := errors.AsType[*status.MessageTooLargeError](err)

@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/experimental"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/mem"
 )
 
 // DefaultMaxMessageBytes is the largest message, in bytes, unless the server's configuration says otherwise.
@@ -24,10 +26,13 @@ const (
 )
 
 // Options returns the options that the grpc.Server of Messages must be made with: message limits, keepalive, recovery
-// from panics, which it logs, and a Stop that waits for handlers, so that no handler outlives the models it uses.
-func Options(maxMessageBytes int, log *slog.Logger) []grpc.ServerOption {
+// from panics, which it logs, a Stop that waits for handlers, so that no handler outlives the models it uses, and
+// messages that read and encode themselves. They lie in memory until they were read or sent.
+func Options(maxMessageBytes int, memory mem.BufferPool, log *slog.Logger) []grpc.ServerOption {
 	recovery := recovery{log: log}
 	return []grpc.ServerOption{
+		experimental.BufferPool(memory),
+		grpc.ForceServerCodecV2(newCodec(memory)),
 		grpc.MaxRecvMsgSize(maxMessageBytes),
 		grpc.MaxConcurrentStreams(maxConcurrentStreams),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{

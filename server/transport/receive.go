@@ -8,9 +8,7 @@ import (
 	"strings"
 
 	"google.golang.org/grpc/encoding"
-	protocodec "google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/weftserve/weft/server/status"
 )
@@ -24,15 +22,12 @@ type inbound interface {
 	Read(n int) (mem.BufferSlice, error)
 	// RecvCompress names how messages are compressed, "" or identity if they are not.
 	RecvCompress() string
-	ContentSubtype() string
 }
 
 // receive reads the next message of a call into a message. The error is a *status.BrokenMessageError, a
 // *status.MessageTooLargeError, io.EOF where there is none, or that of the connection.
-func receive(from inbound, into proto.Message, limit int) error {
-	broken := func(why string) error {
-		return &status.BrokenMessageError{Want: string(into.ProtoReflect().Descriptor().FullName()), Why: why}
-	}
+func receive(from inbound, c codec, into any, limit int) error {
+	broken := func(why string) error { return &status.BrokenMessageError{Want: typeOf(into), Why: why} }
 	var header [5]byte // whether it is compressed, and its length
 	switch err := from.ReadMessageHeader(header[:]); {
 	case errors.Is(err, io.ErrUnexpectedEOF):
@@ -55,7 +50,7 @@ func receive(from inbound, into proto.Message, limit int) error {
 	switch header[0] {
 	case 0:
 	case 1:
-		inflated, err := inflate(data, from.RecvCompress(), limit)
+		inflated, err := inflate(data, from.RecvCompress(), limit, c.memory)
 		if err != nil {
 			return broken(err.Error())
 		}
@@ -66,11 +61,7 @@ func receive(from inbound, into proto.Message, limit int) error {
 	default:
 		return broken(fmt.Sprintf("its header begins with %d, not 0 or 1", header[0]))
 	}
-	codec := encoding.GetCodecV2(from.ContentSubtype())
-	if codec == nil {
-		codec = encoding.GetCodecV2(protocodec.Name)
-	}
-	if err := codec.Unmarshal(data, into); err != nil {
+	if err := c.Unmarshal(data, into); err != nil {
 		// The library puts spaces that do not break into its errors at random, so that nobody relies on their text.
 		return broken(strings.ReplaceAll(err.Error(), "\u00a0", " "))
 	}
@@ -78,7 +69,7 @@ func receive(from inbound, into proto.Message, limit int) error {
 }
 
 // inflate decompresses a message up to one byte more than the limit.
-func inflate(data mem.BufferSlice, how string, limit int) (mem.BufferSlice, error) {
+func inflate(data mem.BufferSlice, how string, limit int, memory mem.BufferPool) (mem.BufferSlice, error) {
 	compressor := encoding.GetCompressor(how)
 	if compressor == nil {
 		return nil, fmt.Errorf("it is compressed, but grpc-encoding is %q", how)
@@ -89,7 +80,7 @@ func inflate(data mem.BufferSlice, how string, limit int) (mem.BufferSlice, erro
 	if err != nil {
 		return nil, fmt.Errorf("it cannot be decompressed by %s: %w", how, err)
 	}
-	inflated, err := mem.ReadAll(io.LimitReader(reader, int64(limit)+1), mem.DefaultBufferPool())
+	inflated, err := mem.ReadAll(io.LimitReader(reader, int64(limit)+1), memory)
 	if err != nil {
 		inflated.Free()
 		return nil, fmt.Errorf("it cannot be decompressed by %s: %w", how, err)

@@ -16,6 +16,9 @@ import (
 	"github.com/weftserve/weft/server/status"
 )
 
+// plain is a codec with memory of its own.
+var plain = newCodec(mem.NopBufferPool{})
+
 // sent is a call whose caller sent these bytes and no more.
 type sent struct {
 	bytes      []byte
@@ -117,7 +120,7 @@ func TestReceive(t *testing.T) {
 		"no message": {framed(0, []byte{0xff}), "", want + "proto: cannot parse invalid wire-format data" + advice},
 	} {
 		got := ""
-		if err := receive(&sent{bytes: c.bytes, compressed: c.compressed}, &weftv1.ModelSpec{}, 100); err != nil {
+		if err := receive(&sent{bytes: c.bytes, compressed: c.compressed}, plain, &weftv1.ModelSpec{}, 100); err != nil {
 			got = err.Error()
 		}
 		if got != c.want {
@@ -153,7 +156,7 @@ func FuzzReceive(f *testing.F) {
 		if compressed {
 			from.compressed = gzip.Name
 		}
-		err := receive(from, got, limit)
+		err := receive(from, plain, got, limit)
 		want, what := understood(bytes, compressed, limit)
 		is := ""
 		if _, broken := errors.AsType[*status.BrokenMessageError](err); broken {

@@ -20,6 +20,8 @@ type API struct {
 	MaxInFlightPerStream int
 	// MaxMessageBytes is the largest answer in bytes, with its framing on a stream.
 	MaxMessageBytes int
+	// Memory is where answers lie until they were sent.
+	Memory tensor.Memory
 	// Logger gets changes.
 	Logger *slog.Logger
 	// NotPersistedBecause tells callers why changes at run time end with the server; "": they outlive it.

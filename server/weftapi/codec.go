@@ -3,7 +3,9 @@ package weftapi
 import (
 	"iter"
 	"maps"
+	"sync"
 
+	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
@@ -13,29 +15,79 @@ import (
 	"github.com/weftserve/weft/server/wire"
 )
 
-// codec is one request of weft.v1 on its way.
+// codec is one request of weft.v1 on its way. It implements transport.Message, and is used again for another request
+// once it was released.
 type codec struct {
 	predict.Request
 
-	message  *weftv1.PredictRequest
-	limit    int                     // of the answer in bytes
-	came     [wire.Typed + 1]int     // how many inputs came in each form
-	response *weftv1.PredictResponse // the answer, once there is one
+	api    *API
+	stream bool // the message is that of a stream
+	in     wire.Inbound
+	data   mem.Buffer          // that the message refers to; nil: none
+	came   [wire.Typed + 1]int // how many inputs came in each form
+	out    wire.Answer
+	given  bool // the elements of out belong to the answer
+	answer any  // nil until there is one
 }
 
-// newCodec returns the request of a message whose answer has at most so many bytes.
-func newCodec(m *weftv1.PredictRequest, limit int) *codec {
-	c := &codec{Request: wire.Request(m), message: m, limit: limit}
-	c.Codec = c
+var codecs = sync.Pool{New: func() any { return new(codec) }}
+
+// request returns an empty request. It must be released, unless a panic has shown that nobody knows who still uses it.
+func (a *API) request(stream bool) *codec {
+	c := codecs.Get().(*codec)
+	c.api, c.stream = a, stream
 	return c
 }
 
+// Type implements transport.Message.
+func (c *codec) Type() string {
+	if c.stream {
+		return "weft.v1.PredictStreamRequest"
+	}
+	return "weft.v1.PredictRequest"
+}
+
+// Take implements transport.Message.
+func (c *codec) Take(data mem.Buffer) error {
+	read := c.in.Read
+	if c.stream {
+		read = c.in.ReadStreamed
+	}
+	err := read(data.ReadOnlyData())
+	if err == nil && c.in.Aliased {
+		c.data = data
+	} else {
+		data.Free()
+	}
+	c.Request = wire.Request(c.in.Request)
+	c.Codec, c.Stream = c, c.stream
+	return err
+}
+
+// release gives back all that the request holds. The answer stays with whoever sends it.
+func (c *codec) release() {
+	if !c.given {
+		for _, e := range c.out.Elements {
+			c.api.Memory.Put(&e.Data)
+		}
+	}
+	if c.data != nil {
+		c.data.Free()
+	}
+	c.in.Forget()
+	clear(c.out.Elements)
+	c.out.Elements = c.out.Elements[:0]
+	c.Request, c.api, c.data, c.given, c.answer = predict.Request{}, nil, nil, false, nil
+	c.came = [wire.Typed + 1]int{}
+	codecs.Put(c)
+}
+
 // Names implements predict.Codec.
-func (c *codec) Names() iter.Seq[string] { return maps.Keys(c.message.GetInputs()) }
+func (c *codec) Names() iter.Seq[string] { return maps.Keys(c.in.Request.GetInputs()) }
 
 // Decode implements predict.Codec.
 func (c *codec) Decode(input *tensor.Spec) (tensor.Tensor, error) {
-	t, form, err := wire.Decode(input, c.message.GetInputs()[input.Name])
+	t, form, err := wire.Decode(input, c.in.Request.GetInputs()[input.Name])
 	c.came[form]++
 	return t, err
 }
@@ -43,14 +95,35 @@ func (c *codec) Decode(input *tensor.Spec) (tensor.Tensor, error) {
 // Encode implements predict.Codec. It refuses an answer that gRPC would refuse to send, which on a stream would end it
 // for every request.
 func (c *codec) Encode(result *predict.Result) error {
-	c.response = wire.Response(c.ID, result, answersRaw(c.message.GetOutputEncoding(), &c.came))
-	result.Message = c.response
-	size := proto.Size(c.response)
-	if c.Stream {
-		size = proto.Size(streamAnswer(c.ID, c.response))
+	if !answersRaw(c.in.Request.GetOutputEncoding(), &c.came) || !wire.Plain(result) {
+		return c.encodeTyped(result)
 	}
-	if size > c.limit {
-		return &status.AnswerTooLargeError{Bytes: size, Limit: c.limit, Remedy: "ask for fewer outputs or rows"}
+	c.out.Encode(c.ID, result, c.stream)
+	if err := c.checkSize(c.out.Size); err != nil {
+		return err
+	}
+	c.answer = c.pieces()
+	return nil
+}
+
+// encodeTyped answers with a message that gRPC encodes. It may refer to the results, which are left to the garbage
+// collector.
+func (c *codec) encodeTyped(result *predict.Result) error {
+	response := wire.Response(c.ID, result, answersRaw(c.in.Request.GetOutputEncoding(), &c.came))
+	result.Message = response
+	message := proto.Message(response)
+	if c.stream {
+		message = &weftv1.PredictStreamResponse{
+			RequestId: c.ID, Result: &weftv1.PredictStreamResponse_Response{Response: response},
+		}
+	}
+	c.answer = message
+	return c.checkSize(proto.Size(message))
+}
+
+func (c *codec) checkSize(size int) error {
+	if limit := c.api.MaxMessageBytes; size > limit {
+		return &status.AnswerTooLargeError{Bytes: size, Limit: limit, Remedy: "ask for fewer outputs or rows"}
 	}
 	return nil
 }

@@ -42,7 +42,10 @@ func (d *decoder) Predict(_ context.Context, call *catalog.Call) error {
 
 // decode reads a request, whichever model it names.
 func (d *decoder) decode(ctx context.Context, m *weftv1.PredictRequest) (*catalog.Call, error) {
-	req := weftapi.NewRequest(m)
+	return d.read(ctx, weftapi.NewRequest(m))
+}
+
+func (d *decoder) read(ctx context.Context, req *predict.Request) (*catalog.Call, error) {
 	req.Model, req.Choice = d.version.Model, routing.Choice{}
 	defer d.Leave(req)
 	if _, err := d.Pipeline.Predict(ctx, req); !errors.Is(err, errRead) {

@@ -1,9 +1,22 @@
 package weftapi
 
 import (
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/proto"
+
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/server/predict"
 )
 
 // NewRequest returns the request of a message.
-func NewRequest(m *weftv1.PredictRequest) *predict.Request { return &newCodec(m, 1<<30).Request }
+func NewRequest(m *weftv1.PredictRequest) *predict.Request {
+	data, err := proto.Marshal(m)
+	if err != nil {
+		panic(err)
+	}
+	c := &codec{api: &API{MaxMessageBytes: 1 << 30}}
+	if err := c.Take(mem.SliceBuffer(data)); err != nil {
+		panic(err)
+	}
+	return &c.Request
+}

@@ -15,6 +15,7 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/servertest"
+	"github.com/weftserve/weft/server/weftapi"
 	"github.com/weftserve/weft/server/wire"
 )
 
@@ -84,7 +85,8 @@ func FuzzRequest(f *testing.F) {
 				call *catalog.Call
 				err  error
 			)
-			used := allocated(func() { call, err = d.decode(t.Context(), req) })
+			read := weftapi.NewRequest(req)
+			used := allocated(func() { call, err = d.read(t.Context(), read) })
 			if most := uint64(maxExpansion*len(data) + fixedOverhead); used > most {
 				t.Errorf("%d bytes allocated for %d received, want at most %d", used, len(data), most)
 			}
@@ -226,7 +228,8 @@ func TestAllocationIsBounded(t *testing.T) {
 			req := &weftv1.PredictRequest{Model: &weftv1.ModelSpec{Name: "one"}, Inputs: tt.inputs}
 			d := newDecoder(oneType(tt.dtype))
 			var err error
-			used := allocated(func() { _, err = d.decode(t.Context(), req) })
+			read := weftapi.NewRequest(req)
+			used := allocated(func() { _, err = d.read(t.Context(), read) })
 			if (err != nil) != tt.err {
 				t.Errorf("error is %v", err)
 			}

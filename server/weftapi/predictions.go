@@ -3,7 +3,10 @@ package weftapi
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
+
+	"google.golang.org/grpc"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/server/predict"
@@ -14,26 +17,60 @@ import (
 
 // Predictions implements PredictionService.
 type Predictions struct {
-	weftv1.UnimplementedPredictionServiceServer
+	weftv1.UnimplementedPredictionServiceServer // stands for Predict, which Register replaces
 	*API
 }
 
-// Predict implements weftv1.PredictionServiceServer.
-func (s Predictions) Predict(ctx context.Context, m *weftv1.PredictRequest) (*weftv1.PredictResponse, error) {
+// Register registers the service. The handler of Predict is not the generated one, because its messages are not those
+// of the generated code: see codec.
+func (s Predictions) Register(with grpc.ServiceRegistrar) {
+	desc := weftv1.PredictionService_ServiceDesc
+	desc.Methods = slices.Clone(desc.Methods)
+	for i := range desc.Methods {
+		if desc.Methods[i].MethodName == "Predict" {
+			desc.Methods[i].Handler = s.predict
+		}
+	}
+	with.RegisterService(&desc, s)
+}
+
+// predict handles a call of Predict.
+func (s Predictions) predict(_ any, ctx context.Context, //nolint:revive // the order is gRPC's
+	decode func(any) error, interceptor grpc.UnaryServerInterceptor,
+) (any, error) {
+	c := s.request(false)
+	if err := decode(c); err != nil {
+		c.release()
+		return nil, err
+	}
+	if interceptor == nil {
+		return predictUnary(ctx, c)
+	}
+	return interceptor(ctx, c, &grpc.UnaryServerInfo{
+		Server: s, FullMethod: weftv1.PredictionService_Predict_FullMethodName,
+	}, predictUnary)
+}
+
+// predictUnary answers a request, which is a *codec, and releases it.
+func predictUnary(ctx context.Context, request any) (any, error) {
 	began := time.Now()
-	c := newCodec(m, s.MaxMessageBytes)
+	c := request.(*codec)
 	if deadline, ok := ctx.Deadline(); ok {
 		c.Limit = predict.AnswerBy(began, deadline)
 	}
-	defer s.Pipeline.Leave(&c.Request)
-	at, err := s.Pipeline.Predict(ctx, &c.Request)
+	at, err := c.api.Pipeline.Predict(ctx, &c.Request)
 	if known, cause := lacked(ctx, err); known {
 		throttle.Answered(ctx, began, throttle.Kind{Model: c.Model, Priority: c.Priority}, cause)
+	}
+	c.api.Pipeline.Leave(&c.Request)
+	answer := c.answer
+	if !errors.Is(err, predict.ErrPanic) {
+		c.release()
 	}
 	if err != nil {
 		return nil, status.Fail(ctx, err, at)
 	}
-	return c.response, nil
+	return answer, nil
 }
 
 // lacked returns the error of a request for which there was no capacity, nil for one that was answered, or could not be

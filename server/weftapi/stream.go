@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/predict"
@@ -54,7 +56,7 @@ type accepted struct {
 
 // received is a message that the reader got, or its error.
 type received struct {
-	message *weftv1.PredictStreamRequest
+	request *codec
 	err     error
 }
 
@@ -76,7 +78,7 @@ func (st *stream) read() error {
 			case r.err != nil:
 				return r.err
 			}
-			st.accept(r.message)
+			st.accept(r.request)
 		}
 	}
 }
@@ -89,10 +91,17 @@ func (st *stream) receive(messages chan<- received, stop <-chan struct{}) {
 		case <-stop:
 			return
 		}
-		message, err := st.rpc.Recv()
+		c := st.api.request(true)
+		err := st.rpc.RecvMsg(c)
+		if err != nil {
+			c.release()
+		}
 		select {
-		case messages <- received{message, err}:
+		case messages <- received{c, err}:
 		case <-stop:
+			if err == nil {
+				c.release()
+			}
 			return
 		}
 		if err != nil {
@@ -102,13 +111,12 @@ func (st *stream) receive(messages chan<- received, stop <-chan struct{}) {
 }
 
 // accept starts a request, or answers at once that it cannot be. The request's slot is held until its answer was sent.
-func (st *stream) accept(m *weftv1.PredictStreamRequest) {
-	limit, err := limitOf(m, time.Now())
+func (st *stream) accept(c *codec) {
+	limit, err := limitOf(c.in.Timeout, time.Now())
 	ctx, cancel := context.WithCancelCause(st.rpc.Context())
-	c := newCodec(m.GetRequest(), st.api.MaxMessageBytes)
-	c.Limit, c.Stream = limit, true
+	c.Limit = limit
 	if err == nil {
-		err = st.enter(c.ID, &accepted{episode: c.Episode, cancel: cancel}, m.GetSupersede())
+		err = st.enter(c.ID, &accepted{episode: c.Episode, cancel: cancel}, c.in.Supersede)
 	}
 	st.answers.Go(func() {
 		defer cancel(nil)
@@ -116,26 +124,30 @@ func (st *stream) accept(m *weftv1.PredictStreamRequest) {
 		if err != nil {
 			st.api.Pipeline.Refuse(c.Model, true, err)
 			st.send(c, predict.Place{}, err)
+			c.release()
 			return
 		}
-		// This runs only after the answer was sent: an answer that its caller does not read is still in the server.
-		defer st.api.Pipeline.Leave(&c.Request)
 		at, err := st.api.Pipeline.Predict(ctx, &c.Request)
 		// The caller may use the id again as soon as it has the answer.
 		st.leave(c.ID)
 		st.send(c, at, err)
+		// Only now: an answer that its caller does not read is still in the server.
+		st.api.Pipeline.Leave(&c.Request)
+		if !errors.Is(err, predict.ErrPanic) {
+			c.release()
+		}
 	})
 }
 
 // limitOf returns the time after which the answer is worth nothing; zero leaves it to the model.
-func limitOf(m *weftv1.PredictStreamRequest, arrival time.Time) (time.Time, error) {
-	if m.GetTimeout() == nil {
+func limitOf(timeout *durationpb.Duration, arrival time.Time) (time.Time, error) {
+	if timeout == nil {
 		return time.Time{}, nil
 	}
-	if err := wire.CheckDuration("timeout", m.GetTimeout(), time.Nanosecond); err != nil {
+	if err := wire.CheckDuration("timeout", timeout, time.Nanosecond); err != nil {
 		return time.Time{}, err
 	}
-	return predict.AnswerBy(arrival, arrival.Add(m.GetTimeout().AsDuration())), nil
+	return predict.AnswerBy(arrival, arrival.Add(timeout.AsDuration())), nil
 }
 
 // enter registers a request under its id and lets it supersede older ones. Whether one of those is still queued, and
@@ -172,18 +184,15 @@ func (st *stream) leave(id string) {
 
 // send answers one request. It blocks while the caller does not read.
 func (st *stream) send(c *codec, at predict.Place, err error) {
-	answer := streamAnswer(c.ID, c.response)
+	answer := c.answer
 	if err != nil {
-		answer.Result = &weftv1.PredictStreamResponse_Error{Error: status.Of(err, at).Proto()}
+		answer = &weftv1.PredictStreamResponse{
+			RequestId: c.ID, Result: &weftv1.PredictStreamResponse_Error{Error: status.Of(err, at).Proto()},
+		}
 	}
 	st.sendMu.Lock()
 	defer st.sendMu.Unlock()
 	// A failure means that the stream is broken, or breaks it: no caller is left to be answered, and the reader learns
 	// of it too. Answers that are too large to send have become errors before (codec.Encode).
-	_ = st.rpc.Send(answer)
-}
-
-// streamAnswer returns the message that carries a response on a stream.
-func streamAnswer(id string, resp *weftv1.PredictResponse) *weftv1.PredictStreamResponse {
-	return &weftv1.PredictStreamResponse{RequestId: id, Result: &weftv1.PredictStreamResponse_Response{Response: resp}}
+	_ = st.rpc.SendMsg(answer)
 }

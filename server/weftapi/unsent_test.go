@@ -6,10 +6,15 @@ import (
 	"log/slog"
 	"testing"
 
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/proto"
+
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/status"
+	"github.com/weftserve/weft/server/transport"
 	"github.com/weftserve/weft/server/weftapi"
 )
 
@@ -28,14 +33,19 @@ type oneRequest struct {
 
 func (o *oneRequest) Context() context.Context { return o.ctx }
 
-func (o *oneRequest) Recv() (*weftv1.PredictStreamRequest, error) {
-	if m, ok := <-o.requests; ok {
-		return m, nil
+func (o *oneRequest) RecvMsg(into any) error {
+	m, ok := <-o.requests
+	if !ok {
+		return io.EOF
 	}
-	return nil, io.EOF
+	data, err := proto.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return into.(transport.Message).Take(mem.SliceBuffer(data))
 }
 
-func (o *oneRequest) Send(*weftv1.PredictStreamResponse) error {
+func (o *oneRequest) SendMsg(any) error {
 	o.sending()
 	return nil
 }
@@ -44,7 +54,9 @@ func TestUnsentAnswersAreInTheServer(t *testing.T) {
 	pipeline := predict.New(predict.Config{
 		MaxConcurrentRequests: 1, Explain: status.Explain, Logger: slog.New(slog.DiscardHandler),
 	}, noModels{})
-	s := weftapi.Predictions{API: &weftapi.API{Pipeline: pipeline, MaxInFlightPerStream: 2, MaxMessageBytes: 1 << 20}}
+	s := weftapi.Predictions{API: &weftapi.API{
+		Pipeline: pipeline, MaxInFlightPerStream: 2, MaxMessageBytes: 1 << 20, Memory: &tensor.Recycler{},
+	}}
 	stream := &oneRequest{ctx: t.Context(), requests: make(chan *weftv1.PredictStreamRequest, 1)}
 	inside := -1
 	stream.sending = func() { inside = pipeline.Gate().Inside() }

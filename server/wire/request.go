@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
@@ -40,10 +41,10 @@ func Request(m *weftv1.PredictRequest) predict.Request {
 }
 
 // RequestMessage returns the message of a request that may have come by another protocol, with the inputs that could be
-// read.
+// read. It is a copy, which may be kept.
 func RequestMessage(r *predict.Recorded) *weftv1.PredictRequest {
 	if m, ok := r.Request.Message.(*weftv1.PredictRequest); ok {
-		return m
+		return proto.CloneOf(m)
 	}
 	m := &weftv1.PredictRequest{
 		Model:     &weftv1.ModelSpec{Name: r.Request.Model},
@@ -61,7 +62,7 @@ func RequestMessage(r *predict.Recorded) *weftv1.PredictRequest {
 		m.TargetLatency = durationpb.New(r.Request.Target)
 	}
 	for spec, t := range r.Inputs() {
-		m.Inputs[spec.Name] = Encode(t, true)
+		m.Inputs[spec.Name] = Encode(t.Clone(), true)
 	}
 	return m
 }

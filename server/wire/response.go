@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"google.golang.org/protobuf/proto"
+
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/sharedsched"
@@ -44,13 +46,14 @@ func Response(requestID string, result *predict.Result, raw bool) *weftv1.Predic
 	return m
 }
 
-// ResponseMessage returns the answer to a request that may have come by another protocol; nil if there was none.
+// ResponseMessage returns the answer to a request that may have come by another protocol; nil if there was none. It is a
+// copy, which may be kept.
 func ResponseMessage(r *predict.Recorded) *weftv1.PredictResponse {
 	if r.Result == nil {
 		return nil
 	}
 	if m, ok := r.Result.Message.(*weftv1.PredictResponse); ok {
-		return m
+		return proto.CloneOf(m)
 	}
-	return Response(r.Request.ID, r.Result, true)
+	return proto.CloneOf(Response(r.Request.ID, r.Result, true))
 }

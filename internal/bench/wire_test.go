@@ -1,0 +1,164 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/weftserve/weft/internal/telemetry"
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/engine"
+	"github.com/weftserve/weft/runtime/modelfile"
+	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server"
+	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/transport"
+)
+
+// mirrorSession is the least that a model can do: it answers with its input.
+type mirrorSession struct{ signature tensor.Signature }
+
+func newMirrorSession() *mirrorSession {
+	x := tensor.Spec{Name: "x", DType: tensor.Float32, Shape: tensor.Shape{tensor.Unknown, tensor.Unknown}}
+	y := x
+	y.Name = "y"
+	return &mirrorSession{tensor.Signature{Inputs: []tensor.Spec{x}, Outputs: []tensor.Spec{y}}}
+}
+
+func (s *mirrorSession) Signature() *tensor.Signature { return &s.signature }
+
+func (s *mirrorSession) Run(_ context.Context, b *tensor.Batch) error {
+	in := &b.Inputs[0]
+	copy(b.Output(0, in.DType, in.Shape, len(in.Data)), in.Data)
+	return nil
+}
+
+func (s *mirrorSession) Stats() engine.Stats { return engine.Stats{} }
+func (s *mirrorSession) Close() error        { return nil }
+
+// measured adds the metrics of requests to those of the house, as the program does.
+type measured struct{ *telemetry.Telemetry }
+
+func (m measured) RequestDone(e predict.Event) { m.Telemetry.RequestDone(telemetry.Request(e)) }
+
+// serveMirror serves the mirror model with all that a server has around it, and returns a connection.
+func serveMirror(tb testing.TB) *grpc.ClientConn {
+	tb.Helper()
+	repo := tb.TempDir()
+	addModel(tb, repo, "mirror", "synth: {inputs: {x: {dtype: fp32, shape: [-1, 4]}}, "+
+		"outputs: {y: {dtype: fp32, shape: [-1, 4]}}}\nbatching: {mode: on}")
+	h := assemble(tb, repo, "synth", func(context.Context, modelrepo.Version, *modelfile.Files, *modelrepo.Manifest,
+		string, engine.Try,
+	) (engine.Opened, error) {
+		return engine.Opened{Session: newMirrorSession(), Device: "synth", Provider: "synth"}, nil
+	})
+	t, err := telemetry.New(tb.Context(), telemetry.Config{
+		Slot: func(*catalog.Model, *catalog.Version) string { return "" },
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	models, err := t.Watch(h.host, h.sched)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	memory := &tensor.Recycler{}
+	edge := server.New(server.Config{Observer: measured{t}, Memory: memory}, models, h.sched)
+	return listen(tb, edge.Register, transport.Options(transport.DefaultMaxMessageBytes, memory, slog.Default())...)
+}
+
+// plain is the client's codec: what it sends was encoded before, and what it gets is not decoded, so that the
+// benchmarks compare servers.
+type plain struct{}
+
+func (plain) Name() string { return "proto" }
+
+func (plain) Marshal(v any) (mem.BufferSlice, error) {
+	return mem.BufferSlice{mem.SliceBuffer(v.([]byte))}, nil
+}
+
+func (plain) Unmarshal(data mem.BufferSlice, v any) error {
+	*v.(*int) = data.Len()
+	return nil
+}
+
+// forward is the codec of a server that copies nothing.
+type forward struct{ plain }
+
+func (forward) Marshal(v any) (mem.BufferSlice, error) { return *v.(*mem.BufferSlice), nil }
+
+func (forward) Unmarshal(data mem.BufferSlice, v any) error {
+	data.Ref()
+	*v.(*mem.BufferSlice) = data
+	return nil
+}
+
+// serveEcho serves /echo/Echo, which answers with the message that new makes and gRPC decodes.
+func serveEcho(tb testing.TB, fresh func() any, options ...grpc.ServerOption) *grpc.ClientConn {
+	tb.Helper()
+	echo := func(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+		m := fresh()
+		return m, decode(m)
+	}
+	return listen(tb, func(g *grpc.Server) {
+		g.RegisterService(&grpc.ServiceDesc{
+			ServiceName: "echo", HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{MethodName: "Echo", Handler: echo}},
+		}, struct{}{})
+	}, append(options, grpc.MaxRecvMsgSize(16<<20))...)
+}
+
+// BenchmarkWire compares the way of a request through Weft, to a model that does nothing, with that through servers
+// that answer with their request: one decodes and encodes it as gRPC does, one copies nothing.
+func BenchmarkWire(b *testing.B) {
+	weft := serveMirror(b)
+	echo := serveEcho(b, func() any { return &wrapperspb.BytesValue{} })
+	direct := serveEcho(b, func() any { return &mem.BufferSlice{} }, grpc.ForceServerCodecV2(forward{}))
+	for _, kib := range []int{4, 64, 600} {
+		bytes := make([]byte, kib<<10)
+		request := encoded(b, &weftv1.PredictRequest{
+			Model: &weftv1.ModelSpec{Name: "mirror"},
+			Inputs: map[string]*weftv1.Tensor{"x": {
+				Dtype: weftv1.DataType_DATA_TYPE_FP32, Shape: []int64{1, int64(len(bytes) / 4)}, Raw: bytes,
+			}},
+		})
+		wrapped := encoded(b, &wrapperspb.BytesValue{Value: bytes})
+		for _, s := range []struct {
+			name    string
+			conn    *grpc.ClientConn
+			method  string
+			message []byte
+		}{
+			{"echo", echo, "/echo/Echo", wrapped},
+			{"weft", weft, weftv1.PredictionService_Predict_FullMethodName, request},
+			{"copyless", direct, "/echo/Echo", wrapped},
+		} {
+			b.Run(fmt.Sprintf("%dK/%s", kib, s.name), func(b *testing.B) {
+				b.ReportAllocs()
+				before := processorTime(b)
+				callers(b, 16, func() error {
+					var length int
+					return s.conn.Invoke(b.Context(), s.method, s.message, &length, grpc.ForceCodecV2(plain{}),
+						grpc.MaxCallRecvMsgSize(16<<20))
+				})
+				b.ReportMetric(float64((processorTime(b)-before).Microseconds())/float64(b.N), "cpu-us/op")
+			})
+		}
+	}
+}
+
+func encoded(tb testing.TB, m proto.Message) []byte {
+	tb.Helper()
+	data, err := proto.Marshal(m)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return data
+}

@@ -1,0 +1,61 @@
+package transport
+
+import (
+	"google.golang.org/grpc/encoding"
+	protocodec "google.golang.org/grpc/encoding/proto"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/proto"
+)
+
+// Message is a message that reads itself, so that what is large in it need not be copied.
+type Message interface {
+	// Take reads the message. It owns a reference to the data, which it frees as soon as it does not need them any more,
+	// also if the error says that they are no such message.
+	Take(data mem.Buffer) error
+	// Type is the full name of the message's type.
+	Type() string
+}
+
+// Encoded is a message that was encoded before it is sent.
+type Encoded interface {
+	// Pieces returns the bytes, one after the other, with a reference to each that the caller frees.
+	Pieces() mem.BufferSlice
+}
+
+// codec is that of gRPC, and of messages that read and encode themselves.
+type codec struct {
+	encoding.CodecV2
+
+	memory mem.BufferPool
+}
+
+func newCodec(memory mem.BufferPool) codec {
+	return codec{encoding.GetCodecV2(protocodec.Name), memory}
+}
+
+// Unmarshal implements encoding.CodecV2.
+func (c codec) Unmarshal(data mem.BufferSlice, into any) error {
+	if m, is := into.(Message); is {
+		return m.Take(data.MaterializeToBuffer(c.memory))
+	}
+	return c.CodecV2.Unmarshal(data, into)
+}
+
+// Marshal implements encoding.CodecV2.
+func (c codec) Marshal(m any) (mem.BufferSlice, error) {
+	if e, is := m.(Encoded); is {
+		return e.Pieces(), nil
+	}
+	return c.CodecV2.Marshal(m)
+}
+
+// typeOf returns the full name of the type of a message, "" for what is none.
+func typeOf(message any) string {
+	switch m := message.(type) {
+	case Message:
+		return m.Type()
+	case proto.Message:
+		return string(m.ProtoReflect().Descriptor().FullName())
+	}
+	return ""
+}

@@ -1,0 +1,155 @@
+package wire_test
+
+import (
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/server/wire"
+)
+
+// requests are messages of all kinds: plain ones, and such as only the generated code reads.
+func requests() []*weftv1.PredictStreamRequest {
+	raw := func(shape ...int64) *weftv1.Tensor {
+		return &weftv1.Tensor{Dtype: weftv1.DataType_DATA_TYPE_FP32, Shape: shape, Raw: []byte("sixteen bytes...")}
+	}
+	named := func(name string) *weftv1.ModelSpec { return &weftv1.ModelSpec{Name: name} }
+	return []*weftv1.PredictStreamRequest{
+		{},
+		{Request: &weftv1.PredictRequest{}},
+		{Request: &weftv1.PredictRequest{
+			Model:  named("policy"),
+			Inputs: map[string]*weftv1.Tensor{"x": raw(1, 4), "mask": raw(4)},
+		}, Timeout: durationpb.New(1500e6), Supersede: true},
+		{Request: &weftv1.PredictRequest{
+			Model:     &weftv1.ModelSpec{Name: "policy", VersionChoice: &weftv1.ModelSpec_Version{Version: -3}},
+			RequestId: "one", EpisodeId: "é", Priority: 4, TargetLatency: durationpb.New(-1), OutputEncoding: 2,
+			EndOfEpisode: true, Outputs: []string{"a", "", "b"},
+		}},
+		{Request: &weftv1.PredictRequest{
+			Model:    &weftv1.ModelSpec{Name: "", VersionChoice: &weftv1.ModelSpec_Label{Label: "stable"}},
+			Inputs:   map[string]*weftv1.Tensor{"x": {}, "": raw(-1, 1<<40)},
+			Priority: -1, OutputEncoding: 99,
+		}},
+		{Request: &weftv1.PredictRequest{
+			Model:  named("typed"),
+			Inputs: map[string]*weftv1.Tensor{"x": {Dtype: 1, Shape: []int64{2}, BoolValues: []bool{true, false}}},
+		}},
+	}
+}
+
+// field encodes one of a message.
+func field(number protowire.Number, value string) string {
+	return string(protowire.AppendString(protowire.AppendTag(nil, number, protowire.BytesType), value))
+}
+
+// odd are messages that generated code never writes.
+var odd = []string{
+	field(1, field(1, "one")) + field(1, field(1, "another")),               // the model comes twice
+	field(1, field(1, "m")+field(3, "stable")+"\x10\x01"),                   // a label, then a version
+	field(2, field(1, "x")+field(2, "\x08\x0b")) + field(2, field(1, "x")),  // an input comes twice
+	field(2, field(2, "\x08\x0b\x10\x01\x10\x02")),                          // a shape that is not packed, without a name
+	field(2, field(1, "x")+field(2, field(3, "12345678")+field(3, "wins"))), // elements come twice
+	field(4, "\xff"), field(3, "\xff"), field(1, field(1, "\xff")), // no UTF-8
+	field(99, "unknown"), "\x0a\xff\xff\xff\xff\x0f", "\x0a\x05abc", "\x0b",
+	"\x48\x80\x80\x80\x80\x80\x80\x80\x80\x80\x02",
+	"\x30\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "\x8a\x00" + "\x02\x0a\x00",
+}
+
+// FuzzRead reads a message by hand and by the generated code: both accept the same ones, with the same errors, and find
+// the same in them, also in memory that held another message before.
+func FuzzRead(f *testing.F) {
+	for _, m := range requests() {
+		for _, m := range []proto.Message{m, m.GetRequest()} {
+			data, err := proto.Marshal(m)
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(data)
+			for at := 1; at < len(data); at += 7 {
+				f.Add(data[:at])
+			}
+		}
+	}
+	for _, message := range odd {
+		f.Add([]byte(message))
+		f.Add([]byte(field(1, message)))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var used wire.Inbound
+		before, err := proto.Marshal(requests()[2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := used.ReadStreamed(before); err != nil || !used.Aliased {
+			t.Fatal(err, used.Aliased)
+		}
+		var want weftv1.PredictRequest
+		checkRead(t, &used, used.Read(data), proto.Unmarshal(data, &want), &weftv1.PredictStreamRequest{Request: &want})
+		var streamed weftv1.PredictStreamRequest
+		checkRead(t, &used, used.ReadStreamed(data), proto.Unmarshal(data, &streamed), &streamed)
+	})
+}
+
+func checkRead(t *testing.T, got *wire.Inbound, err, wantErr error, want *weftv1.PredictStreamRequest) {
+	t.Helper()
+	if (err == nil) != (wantErr == nil) {
+		t.Fatalf("read with the error %v, the generated code has %v", err, wantErr)
+	}
+	if err != nil {
+		return
+	}
+	want.ProtoReflect().SetUnknown(nil) // nobody asks for them
+	is := &weftv1.PredictStreamRequest{Request: got.Request, Timeout: got.Timeout, Supersede: got.Supersede}
+	if !proto.Equal(is, want) {
+		t.Fatalf("read %v, the generated code reads %v", is, want)
+	}
+}
+
+// TestPlain: what clients send is read by hand, and the elements of tensors are the bytes that came.
+func TestPlain(t *testing.T) {
+	plain := 0
+	for _, m := range requests() {
+		data, err := proto.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var read wire.Inbound
+		if err := read.ReadStreamed(data); err != nil {
+			t.Fatal(err)
+		}
+		if read.Aliased {
+			plain++
+		}
+		clear(data)
+		for _, in := range read.Request.GetInputs() {
+			if raw := string(in.GetRaw()); read.Aliased && strings.Trim(raw, "\x00") != "" {
+				t.Errorf("the elements %q were copied", raw)
+			}
+		}
+	}
+	if plain != 3 { // all but those without a request, without the name of a model, and with typed values
+		t.Errorf("%d messages were read by hand, want 3", plain)
+	}
+}
+
+// TestReadReuses: the second message of a kind takes no memory.
+func TestReadReuses(t *testing.T) {
+	data, err := proto.Marshal(requests()[2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m wire.Inbound
+	if n := testing.AllocsPerRun(10, func() {
+		if err := m.ReadStreamed(data); err != nil || !m.Aliased {
+			t.Fatal(err)
+		}
+		m.Forget()
+	}); n > 2 {
+		t.Errorf("reading a message took %v pieces of memory", n)
+	}
+}

@@ -1,0 +1,197 @@
+package wire
+
+import (
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+)
+
+// scanned is room for a plain message, which is read by hand: no field of it comes twice or is unknown, and its tensors
+// are raw. Those methods that return a bool report whether the bytes are such a message; if not, the room holds a part
+// of it.
+type scanned struct {
+	message weftv1.PredictRequest
+	model   weftv1.ModelSpec
+	version weftv1.ModelSpec_Version
+	label   weftv1.ModelSpec_Label
+	target  durationpb.Duration
+	inputs  []*input // as many as came in any message so far
+	came    int      // in this one
+
+	// of a message of a stream
+	timeout   *durationpb.Duration
+	limit     durationpb.Duration
+	supersede bool
+}
+
+// most bounds the inputs of a plain message and the dimensions of each, which are held on to.
+const most = 64
+
+// input is an entry of the map of inputs.
+type input struct {
+	name   string
+	tensor weftv1.Tensor
+}
+
+// reset forgets the message, but for names, which the next one is likely to have too.
+func (s *scanned) reset() {
+	for _, in := range s.inputs[:s.came] {
+		in.tensor.Dtype, in.tensor.Shape, in.tensor.Raw = 0, in.tensor.GetShape()[:0], nil
+	}
+	m := &s.message
+	clear(m.GetInputs())
+	m.Model, m.Outputs, m.RequestId, m.EpisodeId, m.TargetLatency = nil, nil, "", "", nil
+	m.Priority, m.OutputEncoding, m.EndOfEpisode = 0, 0, false
+	s.model.VersionChoice, s.came, s.timeout, s.supersede = nil, 0, nil, false
+}
+
+// streamRequest reads a PredictStreamRequest.
+func (s *scanned) streamRequest(data []byte) bool {
+	var request []byte
+	came := false
+	return each(data, 0, func(f field) bool {
+		switch f.tag {
+		case bytes(1):
+			request, came = f.bytes, true
+		case bytes(2):
+			s.timeout = &s.limit
+			return duration(&s.limit, f.bytes)
+		case number(3):
+			s.supersede = protowire.DecodeBool(f.value)
+		default:
+			return false
+		}
+		return true
+	}) && came && s.request(request)
+}
+
+// request reads a PredictRequest.
+func (s *scanned) request(data []byte) bool {
+	m := &s.message
+	const inputs, outputs = 1 << 2, 1 << 3
+	return each(data, inputs|outputs, func(f field) bool {
+		switch f.tag {
+		case bytes(1):
+			m.Model = &s.model
+			return s.spec(f.bytes)
+		case bytes(2):
+			return s.input(f.bytes)
+		case bytes(3):
+			m.Outputs = append(m.Outputs, string(f.bytes))
+			return utf8.Valid(f.bytes)
+		case bytes(4):
+			return text(&m.RequestId, f.bytes)
+		case bytes(5):
+			return text(&m.EpisodeId, f.bytes)
+		case number(6):
+			m.Priority = weftv1.Priority(f.value)
+		case bytes(7):
+			m.TargetLatency = &s.target
+			return duration(&s.target, f.bytes)
+		case number(8):
+			m.OutputEncoding = weftv1.OutputEncoding(f.value)
+		case number(9):
+			m.EndOfEpisode = protowire.DecodeBool(f.value)
+		default:
+			return false
+		}
+		return true
+	})
+}
+
+// spec reads a ModelSpec.
+func (s *scanned) spec(data []byte) bool {
+	named := false
+	return each(data, 0, func(f field) bool {
+		switch {
+		case f.tag == bytes(1):
+			named = true
+			return text(&s.model.Name, f.bytes)
+		case s.model.VersionChoice != nil: // the last one counts
+			return false
+		case f.tag == number(2):
+			s.version.Version, s.model.VersionChoice = int64(f.value), &s.version
+		case f.tag == bytes(3):
+			s.model.VersionChoice = &s.label
+			return text(&s.label.Label, f.bytes)
+		default:
+			return false
+		}
+		return true
+	}) && named
+}
+
+// input reads an entry of the map of inputs, which has a name and a tensor.
+func (s *scanned) input(data []byte) bool {
+	if s.came == most {
+		return false
+	}
+	if s.came == len(s.inputs) {
+		s.inputs = append(s.inputs, &input{})
+	}
+	in := s.inputs[s.came]
+	s.came++
+	named, held := false, false
+	if !each(data, 0, func(f field) bool {
+		switch f.tag {
+		case bytes(1):
+			named = true
+			return text(&in.name, f.bytes)
+		case bytes(2):
+			held = true
+			return rawTensor(&in.tensor, f.bytes)
+		default:
+			return false
+		}
+	}) || !named || !held {
+		return false
+	}
+	if s.message.Inputs == nil {
+		s.message.Inputs = map[string]*weftv1.Tensor{}
+	}
+	s.message.Inputs[in.name] = &in.tensor
+	return len(s.message.GetInputs()) == s.came // else two have one name
+}
+
+// rawTensor reads a Tensor into one that is empty. Its elements are the bytes that came, not a copy.
+func rawTensor(m *weftv1.Tensor, data []byte) bool {
+	return each(data, 0, func(f field) bool {
+		switch f.tag {
+		case number(1):
+			m.Dtype = weftv1.DataType(f.value)
+		case bytes(2):
+			for sizes := f.bytes; len(sizes) > 0; {
+				size, n := protowire.ConsumeVarint(sizes)
+				if n < 0 || len(m.GetShape()) == most {
+					return false
+				}
+				m.Shape = append(m.Shape, int64(size))
+				sizes = sizes[n:]
+			}
+		case bytes(3):
+			m.Raw = f.bytes
+		default:
+			return false
+		}
+		return true
+	})
+}
+
+// duration reads a google.protobuf.Duration.
+func duration(d *durationpb.Duration, data []byte) bool {
+	d.Seconds, d.Nanos = 0, 0
+	return each(data, 0, func(f field) bool {
+		switch f.tag {
+		case number(1):
+			d.Seconds = int64(f.value)
+		case number(2):
+			d.Nanos = int32(f.value)
+		default:
+			return false
+		}
+		return true
+	})
+}
