@@ -101,6 +101,29 @@ func (forward) Unmarshal(data mem.BufferSlice, v any) error {
 	return nil
 }
 
+// copying is the codec of a server that makes the two copies that batching needs, into its memory and out of it.
+type copying struct {
+	plain
+	memory *tensor.Recycler
+}
+
+func (c copying) Marshal(v any) (mem.BufferSlice, error) {
+	batch := *v.(*mem.BufferSlice)
+	defer batch.Free()
+	return c.copied(batch), nil
+}
+
+func (c copying) Unmarshal(data mem.BufferSlice, v any) error {
+	*v.(*mem.BufferSlice) = c.copied(data)
+	return nil
+}
+
+func (c copying) copied(data mem.BufferSlice) mem.BufferSlice {
+	to := c.memory.Get(data.Len())
+	data.CopyTo(*to)
+	return mem.BufferSlice{mem.NewBuffer(to, c.memory)}
+}
+
 // serveEcho serves /echo/Echo, which answers with the message that new makes and gRPC decodes.
 func serveEcho(tb testing.TB, fresh func() any, options ...grpc.ServerOption) *grpc.ClientConn {
 	tb.Helper()
@@ -116,11 +139,13 @@ func serveEcho(tb testing.TB, fresh func() any, options ...grpc.ServerOption) *g
 }
 
 // BenchmarkWire compares the way of a request through Weft, to a model that does nothing, with that through servers
-// that answer with their request: one decodes and encodes it as gRPC does, one copies nothing.
+// that answer with their request: one decodes and encodes it as gRPC does, one copies nothing, and one copies it twice.
 func BenchmarkWire(b *testing.B) {
 	weft := serveMirror(b)
 	echo := serveEcho(b, func() any { return &wrapperspb.BytesValue{} })
 	direct := serveEcho(b, func() any { return &mem.BufferSlice{} }, grpc.ForceServerCodecV2(forward{}))
+	twice := serveEcho(b, func() any { return &mem.BufferSlice{} },
+		grpc.ForceServerCodecV2(copying{memory: &tensor.Recycler{}}))
 	for _, kib := range []int{4, 64, 600} {
 		bytes := make([]byte, kib<<10)
 		request := encoded(b, &weftv1.PredictRequest{
@@ -139,6 +164,7 @@ func BenchmarkWire(b *testing.B) {
 			{"echo", echo, "/echo/Echo", wrapped},
 			{"weft", weft, weftv1.PredictionService_Predict_FullMethodName, request},
 			{"copyless", direct, "/echo/Echo", wrapped},
+			{"two-copies", twice, "/echo/Echo", wrapped},
 		} {
 			b.Run(fmt.Sprintf("%dK/%s", kib, s.name), func(b *testing.B) {
 				b.ReportAllocs()

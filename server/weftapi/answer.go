@@ -1,6 +1,10 @@
 package weftapi
 
-import "google.golang.org/grpc/mem"
+import (
+	"slices"
+
+	"google.golang.org/grpc/mem"
+)
 
 // answer is a message that was encoded. It implements transport.Encoded.
 type answer struct {
@@ -32,12 +36,11 @@ func (c *codec) pieces() *answer {
 		a.pieces = append(a.pieces, mem.NewBuffer(whole, c.api.Memory))
 		return a
 	}
-	copied := mem.Copy(head, c.api.Memory)
-	for _, e := range c.out.Elements {
-		a.pieces = append(a.pieces, copied.Slice(at, e.At), mem.NewBuffer(&e.Data, c.api.Memory))
+	head = slices.Clone(head)
+	for _, e := range c.out.Elements { // which the message ends with
+		a.pieces = append(a.pieces, mem.SliceBuffer(head[at:e.At]), mem.NewBuffer(&e.Data, c.api.Memory))
 		at = e.At
 	}
-	copied.Free() // but for its slices, which are all of it: outputs come last
 	c.given = true
 	return a
 }

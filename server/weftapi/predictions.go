@@ -26,29 +26,28 @@ type Predictions struct {
 func (s Predictions) Register(with grpc.ServiceRegistrar) {
 	desc := weftv1.PredictionService_ServiceDesc
 	desc.Methods = slices.Clone(desc.Methods)
+	info := &grpc.UnaryServerInfo{Server: s, FullMethod: weftv1.PredictionService_Predict_FullMethodName}
 	for i := range desc.Methods {
 		if desc.Methods[i].MethodName == "Predict" {
-			desc.Methods[i].Handler = s.predict
+			desc.Methods[i].Handler = s.handler(info)
 		}
 	}
 	with.RegisterService(&desc, s)
 }
 
-// predict handles a call of Predict.
-func (s Predictions) predict(_ any, ctx context.Context, //nolint:revive // the order is gRPC's
-	decode func(any) error, interceptor grpc.UnaryServerInterceptor,
-) (any, error) {
-	c := s.request(false)
-	if err := decode(c); err != nil {
-		c.release()
-		return nil, err
+// handler returns that of Predict.
+func (s Predictions) handler(info *grpc.UnaryServerInfo) grpc.MethodHandler {
+	return func(_ any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
+		c := s.request(false)
+		if err := decode(c); err != nil {
+			c.release()
+			return nil, err
+		}
+		if intercept == nil {
+			return predictUnary(ctx, c)
+		}
+		return intercept(ctx, c, info, predictUnary)
 	}
-	if interceptor == nil {
-		return predictUnary(ctx, c)
-	}
-	return interceptor(ctx, c, &grpc.UnaryServerInfo{
-		Server: s, FullMethod: weftv1.PredictionService_Predict_FullMethodName,
-	}, predictUnary)
 }
 
 // predictUnary answers a request, which is a *codec, and releases it.
