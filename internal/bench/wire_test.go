@@ -2,7 +2,9 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"testing"
 
@@ -124,16 +126,37 @@ func (c copying) copied(data mem.BufferSlice) mem.BufferSlice {
 	return mem.BufferSlice{mem.NewBuffer(to, c.memory)}
 }
 
-// serveEcho serves /echo/Echo, which answers with the message that new makes and gRPC decodes.
+func ignoreEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// serveEcho serves /echo/Echo and /echo/Stream, which answer with the messages that fresh makes and gRPC decodes.
 func serveEcho(tb testing.TB, fresh func() any, options ...grpc.ServerOption) *grpc.ClientConn {
 	tb.Helper()
 	echo := func(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
 		m := fresh()
 		return m, decode(m)
 	}
+	echoStream := func(_ any, stream grpc.ServerStream) error {
+		for {
+			m := fresh()
+			if err := stream.RecvMsg(m); err != nil {
+				return ignoreEOF(err)
+			}
+			if err := stream.SendMsg(m); err != nil {
+				return err
+			}
+		}
+	}
 	return listen(tb, func(g *grpc.Server) {
 		g.RegisterService(&grpc.ServiceDesc{
 			ServiceName: "echo", HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{MethodName: "Echo", Handler: echo}},
+			Streams: []grpc.StreamDesc{{
+				StreamName: "Stream", Handler: echoStream, ClientStreams: true, ServerStreams: true,
+			}},
 		}, struct{}{})
 	}, append(options, grpc.MaxRecvMsgSize(16<<20))...)
 }
@@ -176,6 +199,58 @@ func BenchmarkWire(b *testing.B) {
 				})
 				b.ReportMetric(float64((processorTime(b)-before).Microseconds())/float64(b.N), "cpu-us/op")
 			})
+		}
+	}
+}
+
+// BenchmarkWireStream is BenchmarkWire for requests on streams, of which each has one at a time.
+func BenchmarkWireStream(b *testing.B) {
+	weft := serveMirror(b)
+	echo := serveEcho(b, func() any { return &wrapperspb.BytesValue{} })
+	for _, kib := range []int{4, 64} {
+		bytes := make([]byte, kib<<10)
+		request := encoded(b, &weftv1.PredictStreamRequest{Request: &weftv1.PredictRequest{
+			Model: &weftv1.ModelSpec{Name: "mirror"}, RequestId: "one",
+			Inputs: map[string]*weftv1.Tensor{"x": {
+				Dtype: weftv1.DataType_DATA_TYPE_FP32, Shape: []int64{1, int64(len(bytes) / 4)}, Raw: bytes,
+			}},
+		}})
+		b.Run(fmt.Sprintf("%dK/echo", kib), func(b *testing.B) {
+			pingPong(b, echo, "/echo/Stream", encoded(b, &wrapperspb.BytesValue{Value: bytes}))
+		})
+		b.Run(fmt.Sprintf("%dK/weft", kib), func(b *testing.B) {
+			pingPong(b, weft, weftv1.PredictionService_PredictStream_FullMethodName, request)
+		})
+	}
+}
+
+// pingPong sends b.N messages on 16 streams.
+func pingPong(b *testing.B, conn *grpc.ClientConn, method string, message []byte) {
+	b.Helper()
+	const streams = 16
+	free := make(chan grpc.ClientStream, streams) // room for all of them
+	for range streams {
+		s, err := conn.NewStream(b.Context(), &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method,
+			grpc.ForceCodecV2(plain{}))
+		if err != nil {
+			b.Fatal(err)
+		}
+		free <- s
+	}
+	b.ReportAllocs()
+	before := processorTime(b)
+	b.ResetTimer()
+	callers(b, streams, func() error {
+		s := <-free
+		defer func() { free <- s }()
+		var length int
+		return errors.Join(s.SendMsg(message), s.RecvMsg(&length))
+	})
+	b.StopTimer()
+	b.ReportMetric(float64((processorTime(b)-before).Microseconds())/float64(b.N), "cpu-us/op")
+	for range streams {
+		if err := (<-free).CloseSend(); err != nil {
+			b.Error(err)
 		}
 	}
 }

@@ -29,13 +29,13 @@ func (s Predictions) PredictStream(rpc weftv1.PredictionService_PredictStreamSer
 		slots:    make(chan struct{}, s.MaxInFlightPerStream),
 		inFlight: make(map[string]*accepted),
 	}
-	err := st.read()
+	err := st.run()
 	st.answers.Wait()
 	return err
 }
 
 // stream is one PredictStream call. A goroutine reads, one per accepted request runs it and sends the answer, and the
-// handler stands between them, so that a drain reaches it while the reader waits for the caller.
+// handler waits, so that a drain reaches it while the reader waits for the caller.
 type stream struct {
 	api     *API
 	rpc     weftv1.PredictionService_PredictStreamServer
@@ -46,6 +46,7 @@ type stream struct {
 
 	mu       sync.Mutex
 	inFlight map[string]*accepted // guarded by mu; by request_id
+	drained  bool                 // guarded by mu; nothing is accepted any more
 }
 
 // accepted is a request that has no answer yet.
@@ -54,60 +55,58 @@ type accepted struct {
 	cancel  context.CancelCauseFunc
 }
 
-// received is a message that the reader got, or its error.
-type received struct {
-	request *codec
-	err     error
-}
-
-// read accepts requests until the caller half-closes or the server drains (nil), or the stream breaks.
-func (st *stream) read() error {
-	messages, stop := make(chan received), make(chan struct{})
-	defer close(stop)
-	// The reader ends with the handler: closing stop, or else gRPC, which makes Recv fail once the handler has
-	// returned.
-	go st.receive(messages, stop)
-	for {
-		select {
-		case <-st.api.Pipeline.Gate().Closed():
-			return nil
-		case r := <-messages:
-			switch {
-			case errors.Is(r.err, io.EOF):
-				return nil
-			case r.err != nil:
-				return r.err
+// run accepts requests until the caller half-closes or the server drains (nil), or the stream breaks.
+func (st *stream) run() error {
+	ended := make(chan error, 1) // not waited for after a drain
+	// The reader ends once the handler has returned at the latest: gRPC makes RecvMsg fail then.
+	go func() {
+		defer func() {
+			if caught := predict.Recovered(st.rpc.Context(), st.api.Logger, "PredictStream", recover()); caught != nil {
+				ended <- status.Of(caught, predict.Place{}).Err()
 			}
-			st.accept(r.request)
-		}
+		}()
+		ended <- st.read()
+	}()
+	select {
+	case <-st.api.Pipeline.Gate().Closed():
+		st.mu.Lock()
+		st.drained = true
+		st.mu.Unlock()
+		return nil
+	case err := <-ended:
+		return err
 	}
 }
 
-// receive hands over the messages that come, one per free slot.
-func (st *stream) receive(messages chan<- received, stop <-chan struct{}) {
+// read accepts the messages that come, one per free slot, until there are no more (nil) or none is accepted any more.
+func (st *stream) read() error {
 	for {
 		select {
 		case st.slots <- struct{}{}:
-		case <-stop:
-			return
+		case <-st.rpc.Context().Done(): // as it is once the handler has returned
+			return st.rpc.Context().Err()
 		}
 		c := st.api.request(true)
 		err := st.rpc.RecvMsg(c)
-		if err != nil {
+		if err != nil || !st.begin() {
 			c.release()
-		}
-		select {
-		case messages <- received{c, err}:
-		case <-stop:
-			if err == nil {
-				c.release()
+			if errors.Is(err, io.EOF) {
+				return nil
 			}
-			return
+			return err
 		}
-		if err != nil {
-			return
-		}
+		st.accept(c)
 	}
+}
+
+// begin counts a request that is about to be accepted, unless the server drains.
+func (st *stream) begin() bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if !st.drained {
+		st.answers.Add(1)
+	}
+	return !st.drained
 }
 
 // accept starts a request, or answers at once that it cannot be. The request's slot is held until its answer was sent.
@@ -118,7 +117,8 @@ func (st *stream) accept(c *codec) {
 	if err == nil {
 		err = st.enter(c.ID, &accepted{episode: c.Episode, cancel: cancel}, c.in.Supersede)
 	}
-	st.answers.Go(func() {
+	go func() {
+		defer st.answers.Done()
 		defer cancel(nil)
 		defer func() { <-st.slots }()
 		if err != nil {
@@ -136,7 +136,7 @@ func (st *stream) accept(c *codec) {
 		if !errors.Is(err, predict.ErrPanic) {
 			c.release()
 		}
-	})
+	}()
 }
 
 // limitOf returns the time after which the answer is worth nothing; zero leaves it to the model.

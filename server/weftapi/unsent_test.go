@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"testing"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/servertest"
 	"github.com/weftserve/weft/server/status"
 	"github.com/weftserve/weft/server/transport"
 	"github.com/weftserve/weft/server/weftapi"
@@ -48,6 +50,21 @@ func (o *oneRequest) RecvMsg(into any) error {
 func (o *oneRequest) SendMsg(any) error {
 	o.sending()
 	return nil
+}
+
+// broken is a stream that cannot be read without a panic.
+type broken struct{ oneRequest }
+
+func (*broken) RecvMsg(any) error { panic("a bug") }
+
+// TestPanicOfReader: it ends the stream, and not the server.
+func TestPanicOfReader(t *testing.T) {
+	s := weftapi.Predictions{API: &weftapi.API{
+		Pipeline: predict.New(predict.Config{}, noModels{}), MaxInFlightPerStream: 1, Memory: &tensor.Recycler{},
+		Logger: slog.New(slog.DiscardHandler),
+	}}
+	err := s.PredictStream(&broken{oneRequest{ctx: t.Context()}})
+	servertest.WantCode(t, err, codes.Internal, "the server failed while it handled this request")
 }
 
 func TestUnsentAnswersAreInTheServer(t *testing.T) {

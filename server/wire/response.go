@@ -46,8 +46,8 @@ func Response(requestID string, result *predict.Result, raw bool) *weftv1.Predic
 	return m
 }
 
-// ResponseMessage returns the answer to a request that may have come by another protocol; nil if there was none. It is a
-// copy, which may be kept.
+// ResponseMessage returns the answer to a request that may have come by another protocol; nil if there was none. It is
+// a copy, which may be kept.
 func ResponseMessage(r *predict.Recorded) *weftv1.PredictResponse {
 	if r.Result == nil {
 		return nil
