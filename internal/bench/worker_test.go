@@ -59,7 +59,7 @@ func BenchmarkIsolation(b *testing.B) {
 	inWorker := func(ctx context.Context, v modelrepo.Version, _ *modelfile.Files, _ *modelrepo.Manifest,
 		_ string, _ engine.Try,
 	) (engine.Opened, error) {
-		return pool.Open(ctx, "cpu", "", v.Path, nil, nil)
+		return pool.Open(ctx, worker.Place{Device: "cpu"}, v.Path, nil, nil)
 	}
 	clients := map[string]weftv1.PredictionServiceClient{}
 	houses := map[string]*house{}
