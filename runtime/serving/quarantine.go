@@ -37,6 +37,16 @@ func (r *Replica) predictQuarantined(ctx context.Context, call *catalog.Call, ar
 	}
 }
 
+// submitTried submits a job for which no caller waits, and runs it in quarantine if it may be the cause of a crash.
+func (r *Replica) submitTried(ctx context.Context, j *execution.Job) (sharedsched.Outcome, error) {
+	outcome, err := r.submit(ctx, j)
+	if r.suspects(err) {
+		j.Forget()
+		outcome.DeviceTime, err = r.quarantine(ctx, j, j.Rows)
+	}
+	return outcome, err
+}
+
 // suspects reports whether an error is that of a job which may be the cause of a crash, as a quarantine can show.
 func (r *Replica) suspects(err error) bool {
 	undecided, is := errors.AsType[*execution.UndecidedError](err)

@@ -96,7 +96,7 @@ var errProvenAnew = errors.New("the version was proven anew")
 // Run runs a row once more that is audited.
 func (r *Replica) Run(ctx context.Context, j *execution.Job) (sharedsched.Outcome, error) {
 	j.Unit = r.unit
-	outcome, err := r.submit(ctx, j)
+	outcome, err := r.submitTried(ctx, j)
 	if err == nil && r.proof != r.proofs.Load() {
 		err = errProvenAnew
 	}
