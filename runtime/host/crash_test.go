@@ -3,6 +3,7 @@ package host_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -184,7 +185,10 @@ func TestARequestThatWasNotTried(t *testing.T) {
 	outside := func(*tensor.Batch) error {
 		return &engine.Error{Kind: engine.Terminated, Err: errors.New("SIGKILL")}
 	}
-	w := newWorld(t, 1)
+	ends := map[string]int{}
+	w := newWorldOf(t, 1, func(c *host.Config) {
+		c.Tried = func(_ string, _ int64, end string) { ends[end]++ }
+	})
 	w.add("m", 1, f, trusted)
 	v := w.load("m")
 	for i, c := range []struct {
@@ -211,6 +215,9 @@ func TestARequestThatWasNotTried(t *testing.T) {
 		if runs, ran := len(f.Forget()), len(quarantine.Forget()); runs != c.runs || ran != c.ran {
 			t.Errorf("request %d was run %d times, and %d times in quarantine; want %d, %d", i, runs, ran, c.runs, c.ran)
 		}
+	}
+	if want := map[string]int{"undecided": 3, "answered": 2, "crashed": 1}; !maps.Equal(ends, want) {
+		t.Errorf("runs in quarantine ended %v, want %v", ends, want)
 	}
 }
 

@@ -128,7 +128,7 @@ func (k *killers) removeLocked(t *trial) {
 
 // suspectLocked remembers a request whose trial showed nothing, and forgets one whose trial did.
 func (k *killers) suspectLocked(t *trial) {
-	if t.undecided() {
+	if undecided(t.err) {
 		k.ofLocked(t.of).suspects.add(t.digest, t.err)
 	} else if mine := k.of[t.of]; mine != nil {
 		mine.suspects.remove(t.digest)

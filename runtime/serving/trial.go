@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
-	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/execution"
 	"github.com/weftserve/weft/sharedsched"
 )
@@ -110,12 +109,6 @@ func (t *trial) end(err error) {
 	t.err = err
 	k.removeLocked(t)
 	close(t.ended)
-}
-
-// undecided reports whether the trial ended without showing whether the request ends the engine's process.
-func (t *trial) undecided() bool {
-	_, failed := errors.AsType[*catalog.ModelError](t.err)
-	return t.err != nil && !failed && engine.KindOf(t.err) != engine.AnswerTooLarge
 }
 
 // await waits for the end of the trial. The errors wrap those of Shared.Await.
