@@ -11,9 +11,9 @@ import (
 type Account struct {
 	Name, Device string
 
-	Accepted uint64                 // tasks that were admitted
-	Ended    [EndRemoved + 1]uint64 // by End
-	Live     int                    // tasks that wait or run
+	Accepted uint64               // tasks that were admitted
+	Ended    [EndAgain + 1]uint64 // by End
+	Live     int                  // tasks that wait or run
 
 	Started    uint64                 // executions
 	Executions [LostDevice + 1]uint64 // that ended, by Failure: the first one is of those that did not fail

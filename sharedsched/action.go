@@ -56,9 +56,11 @@ const (
 	EndDropped
 	// EndRemoved: its version was expelled, or its device removed, while rows waited.
 	EndRemoved
+	// EndAgain: an execution that it was in failed or did not begin, and it is to be submitted once more.
+	EndAgain
 )
 
-// String returns done, failed, cancelled, expired, closed, dropped or removed.
+// String returns done, failed, cancelled, expired, closed, dropped, removed or again.
 func (e End) String() string {
-	return [...]string{"none", "done", "failed", "cancelled", "expired", "closed", "dropped", "removed"}[e]
+	return [...]string{"none", "done", "failed", "cancelled", "expired", "closed", "dropped", "removed", "again"}[e]
 }

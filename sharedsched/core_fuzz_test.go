@@ -369,7 +369,8 @@ func (x *trial) settle(lane int) {
 	}
 	x.batches[lane] = nil
 	if fail := x.bytes.next(256); fail%8 == 1 {
-		b.Spans[fail%len(b.Spans)].Err = errors.New("failed")
+		s := &b.Spans[fail%len(b.Spans)]
+		s.Err, s.Again = errors.New("failed"), fail%16 == 1
 	}
 	r := Report{Unusable: x.bytes.next(8) == 1}
 	r.OutOfMemory = x.bytes.next(16) == 1

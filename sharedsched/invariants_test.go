@@ -12,7 +12,7 @@ import (
 // checker verifies the invariants of the package comment after every event.
 type checker struct {
 	ended   map[Handle]bool
-	ends    [EndRemoved + 1]uint64 // of tasks, by how
+	ends    [EndAgain + 1]uint64 // of tasks, by how
 	virtual map[virtualClock]fairq.Tag
 	broken  error
 }
@@ -130,7 +130,7 @@ func (k *checker) invariants(c *Core) error {
 
 // accounts adds up the counts of tasks and executions.
 func (k *checker) accounts(c *Core) error {
-	var ends [EndRemoved + 1]uint64
+	var ends [EndAgain + 1]uint64
 	for _, a := range c.accountStates() {
 		tasks, executions := uint64(a.Live), uint64(a.InFlight)
 		for end, n := range a.Ended {

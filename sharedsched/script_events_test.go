@@ -141,7 +141,7 @@ func (s *script) settle(lane int, words []string, kv map[string]string, quiet bo
 	}
 	for i := range b.Spans {
 		if f := kv["fail"]; f != "" && s.names[b.Spans[i].task] == f {
-			b.Spans[i].Err = errors.New("failed")
+			b.Spans[i].Err, b.Spans[i].Again = errors.New("failed"), slices.Contains(words, "again")
 		}
 	}
 	s.running[lane] = nil

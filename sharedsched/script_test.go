@@ -144,7 +144,7 @@ func (s *script) event(words []string, kv map[string]string) {
 	if len(words) > 1 {
 		name = words[1]
 		id = s.ids[name]
-		if words[0] == "next" || words[0] == "settle" && name != "unusable" && name != "oom" {
+		if words[0] == "next" || words[0] == "settle" && name != "unusable" && name != "again" && name != "oom" {
 			lane = s.int(name)
 		}
 	}

@@ -91,6 +91,8 @@ func (c *Core) endSpan(now Time, s *Span, b *Batch, used time.Duration, out *Ans
 	o.Device, o.Reason = b.Device, b.Reason
 	o.BatchRequests, o.BatchRows, o.PaddedRows = len(b.Spans), b.Rows, b.Padded-b.Rows
 	switch {
+	case s.Err != nil && s.Again:
+		c.stop(now, slot, EndAgain, out)
 	case s.Err != nil:
 		c.stop(now, slot, EndFailed, out) // its other rows would be computed for nothing
 	case t.running > 0 || t.state == taskQueued: // others of its rows run or wait

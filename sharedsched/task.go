@@ -150,7 +150,8 @@ func (c *Core) unqueue(now Time, q *queue, t *task, next taskState) {
 // the caller.
 func (c *Core) stop(now Time, slot int32, end End, out *Answer) {
 	t := &c.tasks[slot]
-	if t.state != taskEnding || end == EndFailed {
+	fails := end == EndFailed || end == EndAgain
+	if t.state != taskEnding || fails && t.end != EndFailed && t.end != EndAgain {
 		t.end = end
 	}
 	if t.state == taskQueued {

@@ -123,6 +123,7 @@ func (s *assembly) buildHouse(context.Context) (err error) {
 		},
 		Busy:    func(model string, version int64) bool { return s.edge.Router().Busy(model, version) },
 		Audited: func(e audit.Event) { s.measured.Audited(e.Model, e.Version, string(e.Result), e.Count) },
+		Tried:   s.measured.Tried,
 	}
 	options := shell.Options{Observer: s.measured}
 	if s.trace != nil {

@@ -27,6 +27,11 @@ func (t *Telemetry) BatchDone(e sharedsched.BatchEvent) {
 	}
 }
 
+// Tried counts a run in quarantine by how it ended, which is one of few constants.
+func (t *Telemetry) Tried(model string, version int64, end string) {
+	t.tried.Add(context.Background(), 1, versionOf(model, version), metric.WithAttributes(attribute.String("end", end)))
+}
+
 // Audited counts requests by the result of auditing them. The result is one of few constants.
 func (t *Telemetry) Audited(model string, version int64, result string, n int) {
 	t.audited.Add(context.Background(), int64(n), versionOf(model, version),

@@ -20,6 +20,7 @@ type instruments struct {
 	duration      metric.Float64Histogram
 	audited       metric.Int64Counter
 	crashed       metric.Int64Counter
+	tried         metric.Int64Counter
 }
 
 // Buckets. Policies answer within milliseconds, so that latencies are told apart from a quarter of one on, and take
@@ -36,7 +37,7 @@ var (
 func newInstruments(m metric.Meter) (instruments, error) {
 	var (
 		i    instruments
-		errs [11]error
+		errs [12]error
 	)
 	i.batchCost, errs[0] = m.Float64Histogram("weft_batch_cost_per_flush_ms", milliseconds,
 		metric.WithDescription("Device time of one execution in milliseconds, as measured."))
@@ -64,6 +65,8 @@ func newInstruments(m metric.Meter) (instruments, error) {
 	i.crashed, errs[10] = m.Int64Counter("weft_requests_crashed_total",
 		metric.WithDescription("Requests that failed because they end the engine's process by themselves, those that "+
 			"were not run once more for that included, by how: crash, hang or memory."))
+	i.tried, errs[11] = m.Int64Counter("weft_quarantine_runs_total",
+		metric.WithDescription("Runs where nothing else runs, to find what ended the engine's process, by how they ended."))
 	return i, errors.Join(errs[:]...)
 }
 

@@ -64,9 +64,9 @@ func newHouse() *house {
 		},
 		Accounts: []sharedsched.Account{{
 			Name: "walker/3", Device: "cpu",
-			Accepted: 9, Ended: [...]uint64{
+			Accepted: 11, Ended: [...]uint64{
 				sharedsched.EndDone: 5, sharedsched.EndFailed: 1,
-				sharedsched.EndRemoved: 0,
+				sharedsched.EndAgain: 2,
 			}, Live: 3,
 			Started: 4, Executions: [...]uint64{
 				sharedsched.NotFailed: 2, sharedsched.ModelFailed: 1,
@@ -191,6 +191,7 @@ func exercise(t *testing.T, tel *telemetry.Telemetry, models telemetry.Models, h
 	tel.ShadowDone(telemetry.Shadow{Model: "walker", Version: 4, Outcome: "dropped", MaxRelative: 7})
 	tel.OutcomeReported("walker", 3)
 	tel.OutcomeNotKept("walker", 3, "too_many_names")
+	tel.Tried("walker", 3, "crashed")
 	tel.Audited("walker", 3, "equal", 1)
 	tel.Audited("walker", 3, "skipped_budget", 99)
 	err := tel.WatchSources(telemetry.Sources{
@@ -336,9 +337,10 @@ func TestValues(t *testing.T) {
 		"weft_request_duration_seconds{code=OK,method=Predict,model=walker,slot=prod,version=3}": "1, sum 0.025",
 		"weft_requests_offered_total{method=Predict,model=walker}":                               "3",
 		"weft_requests_in_flight{method=Predict,model=walker}":                                   "2",
-		"weft_tasks_accepted_total{device=cpu,model=walker,version=3}":                           "9",
+		"weft_tasks_accepted_total{device=cpu,model=walker,version=3}":                           "11",
 		"weft_tasks_ended_total{device=cpu,end=done,model=walker,version=3}":                     "5",
 		"weft_tasks_ended_total{device=cpu,end=failed,model=walker,version=3}":                   "1",
+		"weft_tasks_ended_total{device=cpu,end=again,model=walker,version=3}":                    "2",
 		"weft_tasks_in_flight{device=cpu,model=walker,version=3}":                                "3",
 		"weft_executions_started_total{device=cpu,model=walker,version=3}":                       "4",
 		"weft_executions_ended_total{device=cpu,model=walker,outcome=done,version=3}":            "2",
@@ -366,6 +368,7 @@ func TestValues(t *testing.T) {
 		"weft_requests_crashed_total{cause=memory,model=walker,version=3}":                       "1",
 		"weft_outcomes_total{model=walker,version=3}":                                            "1",
 		"weft_outcomes_not_kept_total{model=walker,reason=too_many_names,version=3}":             "1",
+		"weft_quarantine_runs_total{end=crashed,model=walker,version=3}":                         "1",
 		"weft_batching_audit_total{model=walker,result=equal,version=3}":                         "1",
 		"weft_batching_audit_total{model=walker,result=skipped_budget,version=3}":                "99",
 		"weft_episodes{}":                           "12",

@@ -89,6 +89,10 @@ func TestAnAudit(t *testing.T) {
 		"failing": {
 			model: meet, fails: &catalog.ModelError{Model: "m", Version: 1, Err: errors.New("a NaN")}, want: Failed,
 		},
+		"crashing": {
+			model: meet, fails: &catalog.ModelError{Model: "m", Version: 1, Crashed: true, Err: errors.New("SIGFPE")},
+			want: Failed, remark: "batches are not audited any more, because a row",
+		},
 		"refused": {model: meet, fails: sharedsched.ErrExpired, want: Busy},
 	} {
 		t.Run(name, func(t *testing.T) {

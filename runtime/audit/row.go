@@ -20,6 +20,7 @@ type row struct {
 	mates   int             // requests in the execution that answered it, with its own
 	bytes   int64
 	since   time.Time // when it was kept
+	crashed bool      // it ended the engine's process: it is not run any more
 }
 
 // keep copies a row of a request and its answer; nil where there is no room, or its outputs have no such row.

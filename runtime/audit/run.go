@@ -118,7 +118,7 @@ func (a *Auditor) leaveOut(k *row, again, alone []tensor.Tensor) {
 // device is busy, and on another device where that is lost. The result is nil where the row fails for reasons of its
 // own, and gone says that no device is left that serves by the proof that the row was answered by.
 func (a *Auditor) surely(ctx context.Context, k *row, alone bool) (answers [][]tensor.Tensor, gone bool) {
-	for failed := 0; failed < tries; {
+	for failed := 0; failed < tries && !k.crashed; {
 		answers, err := a.again(ctx, k, alone, sharedsched.Task{})
 		refusal, refused := errors.AsType[*sharedsched.Refusal](err)
 		switch _, fails := errors.AsType[*catalog.ModelError](err); {
@@ -166,6 +166,12 @@ func (a *Auditor) again(ctx context.Context, k *row, alone bool, task sharedsche
 	j.Task.Alone, j.Task.Unmeasured = true, p.Padded(rows) != rows
 	outcome, err := k.replica.Run(ctx, j)
 	a.spend(cmp.Or(outcome.DeviceTime, outcome.Compute))
+	if failed, is := errors.AsType[*catalog.ModelError](err); is && failed.Crashed {
+		k.crashed = true
+		a.End()() // other rows could do so, too
+		a.remark(fmt.Sprintf("batches are not audited any more, because a row of one crashed the model when it was run "+
+			"again: %v", failed.Err))
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -46,8 +46,9 @@ func TestACrashIsUndecided(t *testing.T) {
 		}
 		_, undecided := errors.AsType[*UndecidedError](b.Spans[0].Err)
 		failed, _ := errors.AsType[*catalog.ModelError](b.Spans[0].Err)
-		if failed == nil || undecided != c.quarantine || failed.Crashed == c.quarantine {
-			t.Errorf("%s: %v (%+v), undecided %v", c.name, b.Spans[0].Err, failed, undecided)
+		if failed == nil || undecided != c.quarantine || failed.Crashed == c.quarantine ||
+			b.Spans[0].Again != c.quarantine {
+			t.Errorf("%s: %v (%+v), undecided %v: %+v", c.name, b.Spans[0].Err, failed, undecided, b.Spans[0])
 		}
 	}
 }

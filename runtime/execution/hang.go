@@ -5,20 +5,26 @@ import (
 	"time"
 )
 
-// A run hangs once it has taken hangTime, and hangFactor times as long as any run of its session that went well. A
-// model whose runs take seconds has shown that when it was warmed up, so that its ordinary runs do not hang. The first
-// run of a session has firstTime: libraries prepare themselves in it.
+// A run hangs once it has taken hangTime, and hangFactor times as long as the latest run of its session that went well.
+// A model whose runs take seconds has shown that when it was warmed up, so that its ordinary runs do not hang; one that
+// was slow once is soon expected to be quick again. The first run of a session has firstTime: libraries prepare
+// themselves in it.
 const (
 	hangTime   = time.Second
 	hangFactor = 2
 	firstTime  = 10 * time.Second
 )
 
-// pace is how long the runs of a session take, and how many hang. Safe for concurrent use.
+// pace is how long the runs of a session take, when one ended well, and how many hang. Safe for concurrent use.
 type pace struct {
-	longest atomic.Int64 // nanoseconds, of those that went well, in quarantine too
-	hanging atomic.Int32
+	longest  atomic.Int64 // nanoseconds, of those that went well, in quarantine too
+	latest   atomic.Int64 // nanoseconds, of the latest that went well where others run
+	answered atomic.Int64 // when that ended, as Unix time in nanoseconds
+	hanging  atomic.Int32
 }
+
+// hangs returns when a run hangs, if another took so many nanoseconds.
+func hangs(took int64) time.Duration { return max(hangTime, hangFactor*time.Duration(took)) }
 
 // note notes how long a run took, and its error.
 func (p *pace) note(took time.Duration, err error) {
@@ -29,6 +35,15 @@ func (p *pace) note(took time.Duration, err error) {
 
 // Longest returns how long the longest run of the session took that went well; 0: none did.
 func (l *Loaded) Longest() time.Duration { return time.Duration(l.pace.longest.Load()) }
+
+// Respite returns how much longer a run that begins to hang may take, until that is twice as long as any that went
+// well.
+func (l *Loaded) Respite() time.Duration {
+	return hangs(l.pace.longest.Load()) - hangs(l.pace.latest.Load())
+}
+
+// Answered returns when the latest run ended well, those in quarantine aside; the zero time: none did.
+func (l *Loaded) Answered() time.Time { return time.Unix(0, l.pace.answered.Load()) }
 
 // Hanging returns how many runs of the session hang, those in quarantine aside.
 func (l *Loaded) Hanging() int { return int(l.pace.hanging.Load()) }
@@ -46,8 +61,8 @@ func (w *watch) run(u *Unit) {
 	w.unit.Store(u)
 	w.begin = time.Now()
 	after := firstTime
-	if longest := u.Longest(); longest > 0 {
-		after = max(hangTime, hangFactor*longest)
+	if latest := u.pace.latest.Load(); latest > 0 {
+		after = hangs(latest)
 	}
 	if w.timer == nil {
 		w.timer = time.AfterFunc(after, func() { w.count(1) })
@@ -58,7 +73,13 @@ func (w *watch) run(u *Unit) {
 
 // ended says how the run ended.
 func (w *watch) ended(err error) {
-	w.unit.Load().pace.note(max(1, time.Since(w.begin)), err)
+	p, now := &w.unit.Load().pace, time.Now()
+	took := max(1, now.Sub(w.begin))
+	p.note(took, err)
+	if err == nil {
+		p.latest.Store(int64(took))
+		p.answered.Store(now.UnixNano())
+	}
 	if !w.timer.Stop() {
 		w.count(-1) // it may come before the other
 	}

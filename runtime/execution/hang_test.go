@@ -8,7 +8,8 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// TestHanging: a run hangs once it has taken a second and twice as long as any that went well; the first has longer.
+// TestHanging: a run hangs once it has taken a second and twice as long as the latest that went well; the first has
+// longer.
 func TestHanging(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		takes := time.Duration(0)
@@ -17,8 +18,8 @@ func TestHanging(t *testing.T) {
 			return echo(b)
 		})
 		for _, c := range []struct {
-			takes, hangs time.Duration
-			value        byte
+			takes, hangs, respite time.Duration
+			value                 byte
 		}{
 			{takes: 11 * time.Second, hangs: 10 * time.Second, value: '!'}, // nothing is known of it, and it fails
 			{takes: time.Millisecond, value: 'a'},
@@ -27,8 +28,14 @@ func TestHanging(t *testing.T) {
 			{takes: 5 * time.Second, value: 'a'},
 			{takes: 9 * time.Second, value: '!'},
 			{takes: 11 * time.Second, hangs: 10 * time.Second, value: '!'},
+			{takes: time.Millisecond, value: 'a'},
+			{takes: 4 * time.Second, hangs: time.Second, value: 'a', respite: 9 * time.Second},
+			{takes: 5 * time.Second, value: 'a', respite: 2 * time.Second},
 		} {
 			takes = c.takes
+			if got := u.Respite(); c.respite > 0 && got != c.respite {
+				t.Errorf("a run of %v has %v more than until it hangs, want %v", c.takes, got, c.respite)
+			}
 			done := make(chan struct{})
 			go func() {
 				defer close(done)

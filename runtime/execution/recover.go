@@ -42,6 +42,7 @@ func (x *execution) fail(err error, parts []part, together bool) {
 	failed := &catalog.ModelError{
 		Model: x.unit.Model, Version: x.unit.Version, Crashed: !together && crashed, Err: err,
 	}
+	_, again := errors.AsType[*engine.ReopeningError](err)
 	switch {
 	case x.found.Lost != nil:
 		err = fmt.Errorf("model %q version %d: %w: %w", x.unit.Model, x.unit.Version, catalog.ErrDeviceLost,
@@ -52,12 +53,13 @@ func (x *execution) fail(err error, parts []part, together bool) {
 		if x.answered == nil {
 			x.answered = new(atomic.Int32)
 		}
+		again = true
 		err = &UndecidedError{failed, x.answered}
 	default:
 		err = failed
 	}
 	for _, p := range parts {
-		p.span.Err = err
+		p.span.Err, p.span.Again = err, again
 	}
 }
 

@@ -1,12 +1,14 @@
 package host_test
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/weftserve/weft/runtime/audit"
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -440,6 +443,52 @@ func TestAnOperatorsWordStands(t *testing.T) {
 			t.Errorf("logged %d times", n)
 		}
 	})
+}
+
+// TestAnAuditThatCrashes: a row that ends the engine's process when it is run again, at once or once a difference was
+// found, does so once there and once in quarantine. Then the audits end.
+func TestAnAuditThatCrashes(t *testing.T) {
+	for well, c := range []struct { // by the runs before it
+		want audit.Result
+		says string
+	}{
+		{audit.Failed, "; batches are not audited any more, because a row of one crashed the model when"},
+		{audit.Different, "taken out of batching: an audit of live batches found"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var audits atomic.Bool
+			var again atomic.Int32 // runs
+			f := overRows(1, func(rows [][]float32) error {
+				if audits.Load() && int(again.Add(1)) > well {
+					return &engine.Error{Kind: engine.Crashed, Err: errors.New("SIGFPE")}
+				}
+				for _, r := range rows {
+					if r[0] *= 2; len(rows) > 1 && r[0] >= magic { // which no example is
+						r[0]++
+					}
+				}
+				return nil
+			})
+			quarantine := perRow(1, double)
+			f.Opened.Quarantine = quarantine
+			quarantine.Answer = f.Answer
+			a := newAudited(t, f, time.Millisecond, 0, nil)
+			for range 20 {
+				audits.Store(false)
+				a.wave(600, 700, 800, 900)
+				audits.Store(true)
+				time.Sleep(10 * time.Second)
+			}
+			v := a.version("m", 1)
+			crashes := int(again.Load()) - well
+			if crashes != 2 || a.counted(c.want) != 1 || !strings.Contains(v.Batching.Reason, c.says) {
+				t.Errorf("%d crashes, %v: %+v", crashes, a.told(), v.Batching)
+			}
+			if held := a.Auditing(); held != 0 {
+				t.Errorf("%d bytes are held for further audits", held)
+			}
+		})
+	}
 }
 
 // TestRoundingIsNoDifference: a kernel of another size may round otherwise on live rows, more than it did on made-up

@@ -3,6 +3,7 @@ package host_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -174,6 +175,49 @@ func TestARequestThatCannotBeTried(t *testing.T) {
 	}
 	if n := len(w.logs.Event("request_untried")); n != 1 {
 		t.Errorf("logged %d times", n)
+	}
+}
+
+// TestARequestThatWasNotTried is not run again where others are, before a trial of it has shown something.
+func TestARequestThatWasNotTried(t *testing.T) {
+	f, quarantine := crashing()
+	run := quarantine.Answer
+	outside := func(*tensor.Batch) error {
+		return &engine.Error{Kind: engine.Terminated, Err: errors.New("SIGKILL")}
+	}
+	ends := map[string]int{}
+	w := newWorldOf(t, 1, func(c *host.Config) {
+		c.Tried = func(_ string, _ int64, end string) { ends[end]++ }
+	})
+	w.add("m", 1, f, trusted)
+	v := w.load("m")
+	for i, c := range []struct {
+		tries     func(*tensor.Batch) error
+		value     float32
+		want      string
+		runs, ran int // where others are, and in quarantine
+	}{
+		{outside, suspect, "SIGKILL", 1, 1},
+		{outside, suspect, "SIGKILL", 0, 1},
+		{run, 1, "", 1, 0}, // another one
+		{run, suspect, "", 0, 1},
+		{run, suspect, "", 1, 1}, // that was forgotten
+		{outside, poison, "SIGKILL", 1, 1},
+		{run, poison, "SIGFPE", 0, 1},
+		{outside, poison, "SIGFPE", 0, 0},
+	} {
+		f.Forget()
+		quarantine.Answer = c.tries
+		err := w.Predict(t.Context(), ask(v, 1, c.value))
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("request %d: %v", i, err)
+		}
+		if runs, ran := len(f.Forget()), len(quarantine.Forget()); runs != c.runs || ran != c.ran {
+			t.Errorf("request %d was run %d times, and %d times in quarantine; want %d, %d", i, runs, ran, c.runs, c.ran)
+		}
+	}
+	if want := map[string]int{"undecided": 3, "answered": 2, "crashed": 1}; !maps.Equal(ends, want) {
+		t.Errorf("runs in quarantine ended %v, want %v", ends, want)
 	}
 }
 

@@ -87,6 +87,8 @@ type Config struct {
 	TryOnce bool
 	// Audited is called with the results of audits of batches, from any goroutine. It must not block. May be nil.
 	Audited func(audit.Event)
+	// Tried is serving.Config.Tried. May be nil.
+	Tried func(model string, version int64, end string)
 	// OnChange hears of every new snapshot, from one goroutine at a time and in order; when several follow each other
 	// quickly it hears of the newest. It must not call a method that changes models. May be nil.
 	OnChange func(*catalog.Snapshot)
@@ -152,7 +154,7 @@ func New(cfg Config) *Host {
 	h.serving = serving.NewShared(serving.Config{
 		Owner: owner{h}, Read: cfg.Read, Open: cfg.Open, Fleet: h.fleet, Memory: h.memory, RunTimeout: cfg.RunTimeout,
 		MaxAnswer: cfg.MaxAnswer,
-		Audited:   cfg.Audited, Log: h.log,
+		Audited:   cfg.Audited, Tried: cfg.Tried, Log: h.log,
 	})
 	h.published.Store(&published{snapshot: &catalog.Snapshot{}})
 	return h

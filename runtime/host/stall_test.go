@@ -8,6 +8,7 @@ import (
 
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/engine"
+	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
 // stalls checks why a version is published as stalled, and whether its model responds.
@@ -51,6 +52,54 @@ func TestHangsStall(t *testing.T) {
 		w.stalls("m", "")
 		w.stalls("n", "")
 		f.callers.Wait()
+	})
+}
+
+// TestSlowRunsStall: a version of which nothing is answered for a second is stalled, although a run took longer before
+// and was answered.
+func TestSlowRunsStall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 2)
+		w.add("m", 1, perRow(1, func(row []float32) error {
+			took := time.Millisecond
+			if row[0] >= 1000 { // which no example is
+				took *= time.Duration(row[0])
+			}
+			time.Sleep(took)
+			return double(row)
+		}), func(m *modelrepo.Manifest) { m.Batching.Mode = modelrepo.BatchOff })
+		v := w.load("m")
+		slow := func(seconds float32) (wait func() []error) {
+			call := ask(v, 1, 1000*seconds)
+			call.Limit = time.Now().Add(time.Hour)
+			return asked(t, w, []*catalog.Call{call})
+		}
+		for range 2 {
+			answered(t, w, v, 1)
+			wait := slow(4)
+			time.Sleep(time.Second - 1)
+			w.stalls("m", "")
+			time.Sleep(time.Nanosecond)
+			w.stalls("m", "a run on dev hangs")
+			if err := wait()[0]; err != nil {
+				t.Error(err)
+			}
+			w.stalls("m", "")
+		}
+		answered(t, w, v, 1)
+		wait := slow(60)
+		for range 20 {
+			time.Sleep(900 * time.Millisecond)
+			answered(t, w, v, 1) // in the other lane
+			w.stalls("m", "")
+		}
+		time.Sleep(time.Second - 1)
+		w.stalls("m", "")
+		time.Sleep(time.Nanosecond)
+		w.stalls("m", "a run on dev hangs")
+		if err := wait()[0]; err != nil {
+			t.Error(err)
+		}
 	})
 }
 

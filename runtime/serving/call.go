@@ -37,9 +37,13 @@ func LimitOf(call *catalog.Call, arrival time.Time) time.Time {
 }
 
 // Predict makes the replica answer the call, which may have waited since its arrival.
-func (r *Replica) Predict(ctx context.Context, call *catalog.Call, arrival time.Time) (err error) {
-	if err := r.awaitVerdict(ctx, call, arrival); err != nil {
+func (r *Replica) Predict(ctx context.Context, call *catalog.Call, arrival time.Time) error {
+	suspect, err := r.awaitVerdict(ctx, call, arrival)
+	if err != nil {
 		return err
+	}
+	if suspect && r.unit.HasQuarantine() {
+		return r.predictQuarantined(ctx, call, arrival)
 	}
 	j := &execution.Job{
 		Unit: r.unit, Inputs: call.Inputs, Rows: max(1, call.Rows), Wanted: call.Wanted,

@@ -14,10 +14,10 @@ import (
 )
 
 // killers are the requests that ended the engine's process twice, the second time by themselves. None is run a third
-// time: not by its version, nor by one that is loaded from the same files later. Those that ended it once are on trial.
-// Safe for concurrent use.
+// time: not by its version, nor by one that is loaded from the same files later. Those that ended it once are on trial,
+// and suspects after a trial that showed nothing. Safe for concurrent use.
 type killers struct {
-	some atomic.Bool // any are known or on trial: else no request is looked up
+	some atomic.Bool // any are known, suspects or on trial: else no request is looked up
 
 	mu     sync.Mutex
 	of     map[origin]*killersOf                   // guarded by mu
@@ -32,17 +32,17 @@ type origin struct {
 	digest string
 }
 
-// killersOf are the killers of a version. All is guarded by killers.mu.
+// killersOf are the killers and the suspects of a version. All is guarded by killers.mu.
 type killersOf struct {
-	known map[[sha256.Size]byte]error // by digest, how the process ended
-	order [][sha256.Size]byte         // the oldest first
-	times []time.Time                 // of the latest kills
-	last  time.Time                   // of all of them
+	known    latest      // with how the process ended
+	suspects latest      // with why their trials showed nothing
+	times    []time.Time // of the latest kills
+	last     time.Time   // when it was added to
 }
 
 const (
-	// maxKillers is how many requests of a version are remembered, and maxKilled of how many versions: those that were
-	// killed lately.
+	// maxKillers is how many requests of a version are remembered, as killers and as suspects, and maxKilled of how many
+	// versions: those that had one lately.
 	maxKillers = 256
 	maxKilled  = 64
 	// A version that is killed maxKills times within killTime is taken out.
@@ -60,18 +60,25 @@ func (v *Version) origin() origin {
 	return o
 }
 
-// find returns how a request with these inputs ended the process before, or its trial, which await must follow.
-func (v *Version) find(inputs []tensor.Tensor) (t *trial, cause error) {
+// found is what is known of a request. At most one is not zero.
+type found struct {
+	trial   *trial // that is under way; await must follow
+	killer  error  // how it ended the process
+	suspect error  // why its trial showed nothing: it is only to be run where nothing else does
+}
+
+// find returns what is known of a request with these inputs.
+func (v *Version) find(inputs []tensor.Tensor) (f found) {
 	k := &v.shared.killers
 	if !k.some.Load() {
-		return nil, nil
+		return f
 	}
 	o := v.origin()
 	k.mu.Lock()
 	none := k.of[o] == nil && k.trials[o] == nil
 	k.mu.Unlock()
 	if none {
-		return nil, nil
+		return f
 	}
 	d := digest(inputs)
 	k.mu.Lock()
@@ -79,17 +86,21 @@ func (v *Version) find(inputs []tensor.Tensor) (t *trial, cause error) {
 	return k.findLocked(o, d)
 }
 
-func (k *killers) findLocked(o origin, d [sha256.Size]byte) (t *trial, cause error) {
-	if mine := k.of[o]; mine != nil && mine.known[d] != nil {
-		return nil, mine.known[d]
+func (k *killers) findLocked(o origin, d [sha256.Size]byte) (f found) {
+	if mine := k.of[o]; mine != nil {
+		f.killer, f.suspect = mine.known.of[d], mine.suspects.of[d]
 	}
-	if t = k.trials[o][d]; t != nil {
-		if t.callers == 0 {
+	if f.killer != nil {
+		return f
+	}
+	if f.trial = k.trials[o][d]; f.trial != nil {
+		f.suspect = nil
+		if f.trial.callers == 0 {
 			k.left--
 		}
-		t.callers++
+		f.trial.callers++
 	}
-	return t, nil
+	return f
 }
 
 func (k *killers) addLocked(t *trial) {
@@ -111,7 +122,20 @@ func (k *killers) removeLocked(t *trial) {
 	if len(k.trials[t.of]) == 0 {
 		delete(k.trials, t.of)
 	}
+	k.suspectLocked(t)
 	k.some.Store(len(k.of) > 0 || len(k.trials) > 0)
+}
+
+// suspectLocked remembers a request whose trial showed nothing, and forgets one whose trial did.
+func (k *killers) suspectLocked(t *trial) {
+	if undecided(t.err) {
+		k.ofLocked(t.of).suspects.add(t.digest, t.err)
+	} else if mine := k.of[t.of]; mine != nil {
+		mine.suspects.remove(t.digest)
+		if len(mine.known.order)+len(mine.suspects.order) == 0 {
+			delete(k.of, t.of)
+		}
+	}
 }
 
 // kill remembers a request that was not known to end the process, and reports whether the version is to be taken out.
@@ -122,13 +146,8 @@ func (v *Version) kill(d [sha256.Size]byte, cause error) (enough bool) {
 	v.crashes.Proven++
 	v.crashes.ProvenAt, v.crashes.Proof = now, cause.Error()
 	mine := k.ofLocked(v.origin())
-	mine.known[d], mine.order = cause, append(mine.order, d)
-	if len(mine.order) > maxKillers {
-		delete(mine.known, mine.order[0])
-		mine.order = mine.order[1:]
-	}
+	mine.known.add(d, cause)
 	k.some.Store(true)
-	mine.last = now
 	mine.times = slices.DeleteFunc(append(mine.times, now),
 		func(t time.Time) bool { return now.Sub(t) > killTime })
 	if len(mine.times) < maxKills {
@@ -138,10 +157,11 @@ func (v *Version) kill(d [sha256.Size]byte, cause error) (enough bool) {
 	return true
 }
 
-// ofLocked returns the killers of a version, which makes the version that was killed the longest ago be forgotten if
-// there are too many.
+// ofLocked returns the killers of a version, to be added to, which makes the version be forgotten that was added to the
+// longest ago if there are too many.
 func (k *killers) ofLocked(o origin) *killersOf {
 	if mine := k.of[o]; mine != nil {
+		mine.last = time.Now()
 		return mine
 	}
 	if len(k.of) == maxKilled {
@@ -152,8 +172,33 @@ func (k *killers) ofLocked(o origin) *killersOf {
 	if k.of == nil {
 		k.of = map[origin]*killersOf{}
 	}
-	k.of[o] = &killersOf{known: map[[sha256.Size]byte]error{}}
+	k.of[o] = &killersOf{last: time.Now()}
 	return k.of[o]
+}
+
+// latest are errors of the latest requests that had one, by digest. The zero value has none.
+type latest struct {
+	of    map[[sha256.Size]byte]error
+	order [][sha256.Size]byte // the oldest first
+}
+
+// add adds a request, or makes it the latest, and forgets the oldest if there are too many.
+func (l *latest) add(d [sha256.Size]byte, cause error) {
+	l.remove(d)
+	if len(l.order) == maxKillers {
+		l.remove(l.order[0])
+	}
+	if l.of == nil {
+		l.of = map[[sha256.Size]byte]error{}
+	}
+	l.of[d], l.order = cause, append(l.order, d)
+}
+
+func (l *latest) remove(d [sha256.Size]byte) {
+	if l.of[d] != nil {
+		delete(l.of, d)
+		l.order = slices.DeleteFunc(l.order, func(other [sha256.Size]byte) bool { return other == d })
+	}
 }
 
 // provenCrashes returns the crashes that were proven since the version was loaded, and how many requests are known.
@@ -163,7 +208,7 @@ func (v *Version) provenCrashes() catalog.Crashes {
 	defer k.mu.Unlock()
 	c := v.crashes
 	if mine := k.of[v.origin()]; mine != nil {
-		c.Remembered = len(mine.known)
+		c.Remembered = len(mine.known.order)
 	}
 	return c
 }

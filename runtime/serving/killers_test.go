@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
@@ -23,11 +24,37 @@ func TestTheLatestKillersAreRemembered(t *testing.T) {
 		for i := range maxKillers + 1 {
 			kill(first, i)
 		}
-		_, oldest := first.find(killer(0))
-		_, next := first.find(killer(1))
+		oldest, next := first.find(killer(0)).killer, first.find(killer(1)).killer
 		if oldest != nil || next == nil ||
 			first.provenCrashes().Remembered != maxKillers {
 			t.Errorf("after %d killers: %+v", maxKillers+1, first.provenCrashes())
+		}
+		untried := func(v *Version, i int, err error) {
+			v.shared.killers.removeLocked(&trial{of: v.origin(), digest: digest(killer(i)), err: err, callers: 1})
+		}
+		for i := range maxKillers + 1 {
+			untried(first, i, catalog.ErrUntried)
+		}
+		if f := first.find(killer(0)); f.suspect != nil {
+			t.Errorf("after %d suspects: %+v", maxKillers+1, f)
+		}
+		if f := first.find(killer(maxKillers + 1)); f != (found{}) {
+			t.Errorf("of another one is known: %+v", f)
+		}
+		for i := range maxKillers + 1 {
+			untried(first, i, nil)
+		}
+		if mine := first.shared.killers.of[first.origin()]; len(mine.suspects.order)+len(mine.suspects.of) > 0 {
+			t.Errorf("once they were answered: %+v", mine.suspects)
+		}
+		second := version(1)
+		untried(second, 0, catalog.ErrUntried)
+		if f := second.find(killer(0)); !errors.Is(f.suspect, catalog.ErrUntried) {
+			t.Errorf("a suspect: %+v", f)
+		}
+		untried(second, 0, nil)
+		if f := second.find(killer(0)); f != (found{}) || len(shared.killers.of) != 1 {
+			t.Errorf("a suspect that was answered: %+v", f)
 		}
 		for number := range int64(maxKilled - 1) {
 			kill(version(1+number), 0)

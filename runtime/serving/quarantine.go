@@ -37,6 +37,16 @@ func (r *Replica) predictQuarantined(ctx context.Context, call *catalog.Call, ar
 	}
 }
 
+// submitTried submits a job for which no caller waits, and runs it in quarantine if it may be the cause of a crash.
+func (r *Replica) submitTried(ctx context.Context, j *execution.Job) (sharedsched.Outcome, error) {
+	outcome, err := r.submit(ctx, j)
+	if r.suspects(err) {
+		j.Forget()
+		outcome.DeviceTime, err = r.quarantine(ctx, j, j.Rows)
+	}
+	return outcome, err
+}
+
 // suspects reports whether an error is that of a job which may be the cause of a crash, as a quarantine can show.
 func (r *Replica) suspects(err error) bool {
 	undecided, is := errors.AsType[*execution.UndecidedError](err)
@@ -52,6 +62,7 @@ func (r *Replica) quarantine(ctx context.Context, j *execution.Job, most int) (t
 	}
 	defer func() { r.tellUnclean(r.Device, r.vacate()) }()
 	took, err = r.unit.Quarantine(ctx, j, most)
+	defer func() { r.shared.tried(r.Version, err) }()
 	switch kind := engine.KindOf(err); {
 	case err == nil:
 		return took, nil
@@ -67,6 +78,30 @@ func (r *Replica) quarantine(ctx context.Context, j *execution.Job, most int) (t
 		return took, err
 	}
 	return took, &catalog.ModelError{Model: r.Model, Version: r.Number, Err: err}
+}
+
+// tried reports the end of a run in quarantine.
+func (s *Shared) tried(v *Version, err error) {
+	if s.Tried == nil {
+		return
+	}
+	failed, is := errors.AsType[*catalog.ModelError](err)
+	switch {
+	case err == nil:
+		s.Tried(v.Model, v.Number, "answered")
+	case is && failed.Crashed:
+		s.Tried(v.Model, v.Number, "crashed")
+	case undecided(err):
+		s.Tried(v.Model, v.Number, "undecided")
+	default:
+		s.Tried(v.Model, v.Number, "failed")
+	}
+}
+
+// undecided reports whether a run in quarantine that ended with err did not show whether it ends the engine's process.
+func undecided(err error) bool {
+	_, failed := errors.AsType[*catalog.ModelError](err)
+	return err != nil && !failed && engine.KindOf(err) != engine.AnswerTooLarge
 }
 
 // crash returns the error of a request that ended the engine's process.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/weftserve/weft/runtime/audit"
 	"github.com/weftserve/weft/runtime/engine"
@@ -44,6 +45,7 @@ type Replica struct {
 	seats   *atomic.Int32
 	gone    atomic.Bool            // its resources were given back
 	stalled atomic.Pointer[string] // why it is stalled, nil if it is not; written by Version.Review
+	again   *time.Timer            // has the replica reviewed; of Version.Review
 
 	// pending is the device time that its unanswered requests are expected to take, and perRow the time that a row took
 	// lately; used is the time that its requests took, and refused how many were refused, since the latest tick. Times
@@ -96,7 +98,7 @@ var errProvenAnew = errors.New("the version was proven anew")
 // Run runs a row once more that is audited.
 func (r *Replica) Run(ctx context.Context, j *execution.Job) (sharedsched.Outcome, error) {
 	j.Unit = r.unit
-	outcome, err := r.submit(ctx, j)
+	outcome, err := r.submitTried(ctx, j)
 	if err == nil && r.proof != r.proofs.Load() {
 		err = errProvenAnew
 	}

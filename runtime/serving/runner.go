@@ -43,7 +43,7 @@ func (t *runner) Run(ctx context.Context, r proof.Request) (a proof.Answer, err 
 	// The model's own limit is for callers: nobody waits for this.
 	j.Task = sharedsched.Task{Alone: true, Unmeasured: r.Unmeasured, Limit: time.Now().Add(trialPatience)}
 	for {
-		outcome, err := t.replica.submit(ctx, j)
+		outcome, err := t.replica.submitTried(ctx, j)
 		if refusal, is := errors.AsType[*sharedsched.Refusal](err); is &&
 			refusal.Reason == sharedsched.RefusedQueueFull {
 			if refusal.RetryAfter < 0 {
@@ -58,12 +58,8 @@ func (t *runner) Run(ctx context.Context, r proof.Request) (a proof.Answer, err 
 			continue
 		}
 		a.Cost = cmp.Or(outcome.DeviceTime, outcome.Compute)
-		if t.replica.suspects(err) {
-			j.Forget()
-			a.Cost, err = t.replica.quarantine(ctx, j, j.Rows)
-			if failed, is := errors.AsType[*catalog.ModelError](err); is && failed.Crashed {
-				t.crashed = err
-			}
+		if failed, is := errors.AsType[*catalog.ModelError](err); is && failed.Crashed {
+			t.crashed = err
 		}
 		if err != nil {
 			if _, is := errors.AsType[*tensor.TooLargeError](err); is { // which for a proof is the model's failure

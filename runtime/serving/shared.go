@@ -55,7 +55,7 @@ const (
 	proofTime      = time.Minute
 )
 
-// Config holds the settings of a Shared. All of it but Read and Audited is required.
+// Config holds the settings of a Shared. All of it but Read, Audited and Tried is required.
 type Config struct {
 	Owner  Owner
 	Read   Reader // nil: Open needs no copies
@@ -68,7 +68,10 @@ type Config struct {
 	MaxAnswer int
 	// Audited is called with the results of audits of batches, from any goroutine. It must not block. May be nil.
 	Audited func(audit.Event)
-	Log     *slog.Logger
+	// Tried is called when a run in quarantine ended: answered, crashed, failed, or undecided where it showed nothing.
+	// From any goroutine; it must not block. May be nil.
+	Tried func(model string, version int64, end string)
+	Log   *slog.Logger
 }
 
 // Shared holds the parts that all versions of an owner have in common. Safe for concurrent use.

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// A replica is stalled while nothing can be expected of it: a run of it hangs, runs that hang hold every lane of its
-// device, or its process died and the next one is still not there after stallTime. Most processes are replaced long
-// before that, and requests wait for it: whoever took the server for unfit because of it would turn a delay into
-// errors. A replica that is stalled remains so until runs can begin again.
+// A replica is stalled while nothing can be expected of it: a run of it hangs and no other has ended well for
+// stallTime, runs that hang hold every lane of its device, or its process died and the next one is still not there
+// after stallTime. Most processes are replaced long before that, and requests wait for it: whoever took the server for
+// unfit because of it would turn a delay into errors. A replica that is stalled remains so until runs can begin again.
 const stallTime = time.Second
 
 // Stalled returns why the version answers nothing at present, although it takes requests; "" if some replica does.
@@ -32,7 +32,7 @@ func (v *Version) Review() {
 	for _, r := range v.Replicas() {
 		now := r.stall()
 		if r.unit.Hanging() > 0 && v.shared.hurried.Load() && r.Opened.Interrupt != nil {
-			r.Opened.Interrupt()
+			time.AfterFunc(r.unit.Respite(), r.interrupt)
 		}
 		before := r.stalled.Swap(now)
 		switch {
@@ -52,23 +52,34 @@ func (v *Version) Review() {
 	}
 }
 
+// interrupt stops runs if some hang.
+func (r *Replica) interrupt() {
+	if r.unit.Hanging() > 0 {
+		r.Opened.Interrupt()
+	}
+}
+
 // stall returns why the replica is stalled, or nil. Where time alone may change that, the owner is asked to review it
 // then.
 func (r *Replica) stall() *string {
-	down := r.unit.Meter.Read().Process.Down
+	why, since := "its process on %s died and is being started again", r.unit.Meter.Read().Process.Down
 	switch {
 	case r.unit.Hanging() > 0:
-		return new(fmt.Sprintf("a run on %s hangs", r.Device.Name))
+		why, since = "a run on %s hangs", r.unit.Answered() // in another lane
 	case r.Device.Stuck():
-		return new(fmt.Sprintf("runs of other models hang on %s", r.Device.Name))
-	case down.IsZero():
+		why, since = "runs of other models hang on %s", time.Time{}
+	case since.IsZero():
 		return nil
 	}
-	if left := stallTime - time.Since(down); left > 0 && r.stalled.Load() == nil {
-		time.AfterFunc(left, r.shared.Owner.Stirred)
+	if left := stallTime - time.Since(since); left > 0 && r.stalled.Load() == nil {
+		if r.again == nil {
+			r.again = time.AfterFunc(left, r.shared.Owner.Stirred)
+		} else {
+			r.again.Reset(left)
+		}
 		return nil
 	}
-	return new(fmt.Sprintf("its process on %s died and is being started again", r.Device.Name))
+	return new(fmt.Sprintf(why, r.Device.Name))
 }
 
 // Hangs notes that a run begins or ceases to hang.

@@ -37,7 +37,7 @@ const maxLeft = 64
 var errLeft = errors.New("nobody waits for the run any more")
 
 // try begins a trial of a call. If one of the same inputs is under way it returns that; if they are known to have ended
-// the process, how they did, and no trial. await must follow.
+// the process, how they did, and no trial. await must follow. Suspects are tried again.
 func (r *Replica) try(call *catalog.Call) (t *trial, begun bool, cause error) {
 	ctx, stop := context.WithCancelCause(context.Background())
 	t = &trial{
@@ -45,15 +45,15 @@ func (r *Replica) try(call *catalog.Call) (t *trial, begun bool, cause error) {
 	}
 	k := &r.shared.killers
 	k.mu.Lock()
-	other, cause := k.findLocked(t.of, t.digest)
-	begun = other == nil && cause == nil
+	known := k.findLocked(t.of, t.digest)
+	begun = known.trial == nil && known.killer == nil
 	if begun {
 		k.addLocked(t)
 	}
 	k.mu.Unlock()
 	if !begun {
 		stop(nil)
-		return other, false, cause
+		return known.trial, false, known.killer
 	}
 	t.prepare(call)
 	if !r.shared.Owner.Go(func(closing context.Context) {
@@ -106,8 +106,8 @@ func (t *trial) end(err error) {
 	k := &t.replica.shared.killers
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.removeLocked(t)
 	t.err = err
+	k.removeLocked(t)
 	close(t.ended)
 }
 
@@ -133,19 +133,19 @@ func (t *trial) await(ctx context.Context, limit time.Time) error {
 	return err
 }
 
-// awaitVerdict waits for the trial of a call's inputs that is under way, if there is one. The error is that of inputs
-// that are known to end the process, or wraps one of Shared.Await.
-func (r *Replica) awaitVerdict(ctx context.Context, call *catalog.Call, arrival time.Time) error {
+// awaitVerdict waits for the trial of a call's inputs that is under way, if there is one, and reports whether they are
+// suspect. The error is that of inputs that are known to end the process, or wraps one of Shared.Await.
+func (r *Replica) awaitVerdict(ctx context.Context, call *catalog.Call, arrival time.Time) (suspect bool, err error) {
 	for {
-		t, cause := r.find(call.Inputs)
+		f := r.find(call.Inputs)
 		switch {
-		case cause != nil:
-			return r.crash(cause)
-		case t == nil:
-			return nil
+		case f.killer != nil:
+			return false, r.crash(f.killer)
+		case f.trial == nil:
+			return f.suspect != nil, nil
 		}
-		if err := t.await(ctx, LimitOf(call, arrival)); err != nil {
-			return err
+		if err := f.trial.await(ctx, LimitOf(call, arrival)); err != nil {
+			return false, err
 		}
 	}
 }

@@ -150,24 +150,32 @@ func (engines) Open(_ context.Context, encoded json.RawMessage, file *os.File,
 		switch b[4] {
 		case deadly:
 			die(unix.SIGSEGV)
+		case unsociable:
+			if others.Load() > 0 {
+				die(unix.SIGFPE)
+			}
 		case lost:
 			return engine.Opened{}, errLost
 		case unlucky:
 			return engine.Opened{}, &engine.Error{Kind: engine.OutOfMemory, Err: errors.New("no memory for weights")}
 		}
 	}
+	others.Add(1)
 	return engine.Opened{Session: s, Device: cmp.Or(m.On, "cpu"), Provider: "test", Notes: notes}, nil
 }
 
 var once sync.Once
 
+var others atomic.Int32 // models that were opened in this process
+
 var errLost error = &engine.Error{Kind: engine.DeviceLost, Err: errors.New("CUDA failure 700")}
 
 // The byte after the factor in a model's file that has opening the model end the process, or fail.
 const (
-	deadly  = 1
-	unlucky = 2
-	lost    = 3
+	deadly     = 1
+	unlucky    = 2
+	lost       = 3
+	unsociable = 4 // it ends the process where another one was opened before
 )
 
 // take occupies so many MiB of memory.

@@ -81,7 +81,7 @@ func (w *Worker) reopen(p *process, lives map[*Session]*life) {
 		go func() {
 			opened, err := w.admit(context.Background(), p, s)
 			if err == nil {
-				err = s.openAgain(p)
+				err = s.openAgain(lives[s])
 				opened()
 			}
 			w.settle(s, lives[s], err)
@@ -89,16 +89,51 @@ func (w *Worker) reopen(p *process, lives map[*Session]*life) {
 	}
 }
 
-// openAgain opens the session in a process. If that dies there is no error, and the next life will show.
-func (s *Session) openAgain(p *process) error {
+// doubt is held against a session that was being opened when the worker's process died.
+type doubt struct {
+	deaths int // processes in a row to which that happened
+	cause  *DeathError
+	until  time.Time // it is not opened before
+}
+
+// A session that can be opened by itself may all the same end processes in which others are. Or runs of others do,
+// which are found out after far fewer deaths than maxDeaths. After so many in a row it is treated like one that cannot
+// be opened.
+const maxDeaths = 20
+
+// doubted returns what is held against the session after another death.
+func (s *Session) doubted(cause *DeathError) *doubt {
+	d := &doubt{deaths: 1, cause: cause}
+	if before := s.doubt.Load(); before != nil {
+		d.deaths += before.deaths
+	}
+	if d.deaths >= maxDeaths {
+		pause := firstReopening
+		for range d.deaths - maxDeaths {
+			pause = min(2*pause, maxReopening)
+		}
+		d.until = time.Now().Add(pause)
+	}
+	return d
+}
+
+// openAgain opens the session in the process of a life. If that dies there is no error, and the next life will show.
+func (s *Session) openAgain(l *life) error {
+	if d := s.doubt.Load(); d != nil && time.Until(d.until) > 0 {
+		l.pause = time.Until(d.until)
+		return fmt.Errorf("%d processes of %s in a row died while it was being opened there, although it can be opened by "+
+			"itself: run it in a process of its own (isolation: model), or find what else ends them in the log "+
+			"(worker_died); the latest: %w", d.deaths, s.worker.name, d.cause)
+	}
 	if err := s.acquit(); err != nil {
 		return err
 	}
-	err := s.openIn(context.Background(), p)
-	if _, died := errors.AsType[*DeathError](err); died {
-		s.suspect.Store(true)
+	err := s.openIn(context.Background(), l.process)
+	if cause, died := errors.AsType[*DeathError](err); died {
+		s.doubt.Store(s.doubted(cause))
 		return nil
 	}
+	s.doubt.Store(nil)
 	return err
 }
 
@@ -147,7 +182,7 @@ func (s *Session) acquit() error {
 	if guilty := s.guilty.Load(); guilty != nil {
 		return guilty
 	}
-	if !s.suspect.Load() {
+	if s.doubt.Load() == nil {
 		return nil
 	}
 	p, err := s.worker.pool.process(context.Background())
@@ -160,11 +195,10 @@ func (s *Session) acquit() error {
 	cause, died := errors.AsType[*DeathError](err)
 	switch {
 	case died && cause.Outside:
-		return cause // it remains a suspect, and is tried again after a pause
+		return cause // that says nothing, and it is tried again after a pause
 	case died:
 		s.guilty.Store(cause)
 		return cause
 	}
-	s.suspect.Store(false)
 	return nil // whatever keeps it from being opened does so in the worker, too
 }

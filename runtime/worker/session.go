@@ -14,17 +14,17 @@ import (
 
 // Session is a session in a worker. It outlives the worker's processes: a run waits while the next one is started.
 type Session struct {
-	id      uint32
-	worker  *Worker
-	source  source
-	memory  *memory
-	first   *opened // when it was opened first
-	took    taken   // memory, then
-	stats   atomic.Pointer[engine.Stats]
-	life    atomic.Pointer[life]       // in the latest process
-	suspect atomic.Bool                // it was being opened when the worker's process died
-	guilty  atomic.Pointer[DeathError] // how it ended a process where nothing else was; nil: it did not
-	before  uint64                     // how often the worker's process had died when it was opened
+	id     uint32
+	worker *Worker
+	source source
+	memory *memory
+	first  *opened // when it was opened first
+	took   taken   // memory, then
+	stats  atomic.Pointer[engine.Stats]
+	life   atomic.Pointer[life]       // in the latest process
+	doubt  atomic.Pointer[doubt]      // not nil: it was being opened when the worker's process died
+	guilty atomic.Pointer[DeathError] // how it ended a process where nothing else was; nil: it did not
+	before uint64                     // how often the worker's process had died when it was opened
 
 	running  sync.Mutex
 	patience map[*time.Timer]struct{} // guarded by running; of the runs that go on

@@ -11,7 +11,7 @@ import (
 type op struct {
 	done    chan struct{} // capacity 1, so that an answer never blocks the batch thread
 	end     sharedsched.End
-	err     error // for EndFailed
+	err     error // for EndFailed and EndAgain
 	outcome sharedsched.Outcome
 	dropped *sharedsched.Refusal // for EndDropped
 	waited  time.Duration        // until there was room
@@ -50,7 +50,7 @@ func (s *Scheduler) Do(ctx context.Context, v sharedsched.VersionID, t *sharedsc
 	switch o.end {
 	case sharedsched.EndDone:
 		return o.outcome, nil
-	case sharedsched.EndFailed:
+	case sharedsched.EndFailed, sharedsched.EndAgain:
 		return o.outcome, o.err
 	case sharedsched.EndCancelled:
 		err = context.Cause(ctx)

@@ -34,6 +34,7 @@ type line struct {
 	Lane     sharedsched.LaneID    `json:"lane,omitempty"`
 	Report   *sharedsched.Report   `json:"report,omitempty"`
 	Failed   []int                 `json:"failed,omitempty"` // spans
+	Again    []int                 `json:"again,omitempty"`  // those of them that are run again
 
 	Out outcome `json:"out"`
 }
@@ -144,8 +145,11 @@ func newLine(now sharedsched.Time, ev *sharedsched.Event, out *sharedsched.Answe
 	case sharedsched.EventSettle:
 		l.Out.Event = copied(&out.Batch)
 		for i := range ev.Batch.Spans {
-			if ev.Batch.Spans[i].Err != nil {
+			if s := &ev.Batch.Spans[i]; s.Err != nil {
 				l.Failed = append(l.Failed, i)
+				if s.Again {
+					l.Again = append(l.Again, i)
+				}
 			}
 		}
 	default: // the others answer nothing but actions
@@ -219,6 +223,7 @@ func (l *line) event(running map[sharedsched.LaneID]*sharedsched.Batch) (shareds
 				return ev, fmt.Errorf("span %d failed, the batch has %d", i, len(ev.Batch.Spans))
 			}
 			ev.Batch.Spans[i].Err = errReplay
+			ev.Batch.Spans[i].Again = slices.Contains(l.Again, i)
 		}
 	default: // the others know of no batch
 	}

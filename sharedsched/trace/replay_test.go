@@ -30,7 +30,7 @@ func (f *flaky) Execute(b *sharedsched.Batch) sharedsched.Report {
 	f.mu.Unlock()
 	time.Sleep(took)
 	if fails {
-		b.Spans[0].Err = errors.New("bad input")
+		b.Spans[0].Err, b.Spans[0].Again = errors.New("bad input"), took > time.Millisecond
 	}
 	return sharedsched.Report{DeviceTime: took, Unusable: fails}
 }
