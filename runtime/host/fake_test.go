@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -118,7 +119,9 @@ func newWorldOn(t *testing.T, lanes int, devices []string, change func(*host.Con
 	w.Host = host.New(cfg)
 	var scheduled []sharedsched.Device
 	for _, name := range devices {
-		scheduled = append(scheduled, sharedsched.Device{Name: name, Class: "fake", Lanes: cfg.Lanes[name]})
+		scheduled = append(scheduled, sharedsched.Device{
+			Name: name, Class: "fake", Lanes: cfg.Lanes[name], Handover: time.Microsecond, // lanes share its time
+		})
 	}
 	var err error
 	w.sched, err = shell.New(sharedsched.Config{Devices: scheduled}, w.Host, shell.Options{Observer: w.batches})

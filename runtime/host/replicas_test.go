@@ -270,8 +270,8 @@ func TestAutomaticReplicasWhereRequestsAreRefused(t *testing.T) {
 	})
 }
 
-// TestAutomaticReplicasOfTwoLanes: batches that run side by side on a device share its time, so that a version that
-// would take all of the time of one keeps a second.
+// TestAutomaticReplicasOfTwoLanes: a device whose lanes share its time has no more of it than with one, so that a
+// version that would take all of the time of one keeps a second.
 func TestAutomaticReplicasOfTwoLanes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleetOf(t, 10*time.Millisecond, []string{"a", "b"}, func(c *host.Config) {
@@ -279,11 +279,11 @@ func TestAutomaticReplicasOfTwoLanes(t *testing.T) {
 		})
 		w.add("m", 1, m.open, replicated(modelrepo.AutoReplicas))
 		v := w.load("m")
-		heavy := w.keepAsking(v, 18)
+		heavy := w.keepAsking(v, 9)
 		time.Sleep(5 * time.Second)
 		w.on("m", 1, "a") // 90 ms of device time wait
 		heavy()
-		heavy = w.keepAsking(v, 24)
+		heavy = w.keepAsking(v, 12)
 		time.Sleep(5 * time.Second)
 		w.on("m", 1, "a", "b") // 120 ms waited
 		heavy()
