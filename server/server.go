@@ -59,6 +59,9 @@ type Config struct {
 	MaxMessageBytes int
 	// Memory is where requests and answers lie; it need not clear what it hands out. Nil: that of gRPC, which does.
 	Memory mem.BufferPool
+	// Waits returns by how much executions take longer at present because they wait for a processor; while they do, calls
+	// may be refused unread (THROTTLED). Nil: they do not.
+	Waits func() float64
 	// Logger gets panics. Nil: slog.Default().
 	Logger *slog.Logger
 	// Observer may be nil.
@@ -88,6 +91,9 @@ type Server struct {
 func New(config Config, models predict.Models, scheduler weftapi.SchedulerState) *Server {
 	config.MaxMessageBytes = cmp.Or(config.MaxMessageBytes, transport.DefaultMaxMessageBytes)
 	config.Logger = cmp.Or(config.Logger, slog.Default())
+	if config.Waits == nil {
+		config.Waits = func() float64 { return 1 }
+	}
 	if config.Memory == nil {
 		config.Memory = mem.DefaultBufferPool()
 	}
@@ -97,12 +103,21 @@ func New(config Config, models predict.Models, scheduler weftapi.SchedulerState)
 		Explain: status.Explain, Logger: config.Logger,
 		Observer: config.Observer, Shadows: config.Shadows, Rollouts: config.Rollouts, Recorder: config.Recorder,
 	}, models)
+	code := status.Explain(&throttle.Error{}).Code
+	refuse := &throttle.Throttle{
+		Method: weftv1.PredictionService_Predict_FullMethodName,
+		Waits:  config.Waits,
+		Status: func(e *throttle.Error) error {
+			return status.Of(e, predict.Place{Model: e.Model, Version: e.Version}).Err()
+		},
+		Refused: func(k throttle.Kind) { pipeline.Throttled(k.Model, code) },
+	}
 	return &Server{
 		pipeline: pipeline,
 		api: &weftapi.API{
 			Pipeline: pipeline, Scheduler: scheduler,
 			MaxInFlightPerStream: cmp.Or(config.MaxInFlightPerStream, 64), MaxMessageBytes: config.MaxMessageBytes,
-			Memory: config.Memory,
+			Memory: config.Memory, Throttle: refuse,
 			Logger: config.Logger, NotPersistedBecause: config.NotPersistedBecause,
 			Outcomes: config.Observer, Shadows: config.Shadows, Rollouts: config.Rollouts,
 		},
@@ -123,16 +138,8 @@ func (s *Server) Register(g *grpc.Server) {
 }
 
 // Options returns the options of a grpc.Server that listens to the callers of predictions, with these credentials.
-// waits returns by how much executions take longer at present because they wait for a processor.
-func (s *Server) Options(c credentials.TransportCredentials, waits func() float64) []grpc.ServerOption {
-	code := status.Explain(&throttle.Error{}).Code
-	refuse := throttle.Throttle{
-		Waits:   waits,
-		Method:  weftv1.PredictionService_Predict_FullMethodName,
-		Status:  func(e *throttle.Error) error { return status.Of(e, predict.Place{Model: e.Model}).Err() },
-		Refused: func(k throttle.Kind) { s.pipeline.Throttled(k.Model, code) },
-	}
-	return []grpc.ServerOption{grpc.Creds(throttle.Credentials(c)), grpc.InTapHandle(refuse.Tap)}
+func (s *Server) Options(c credentials.TransportCredentials) []grpc.ServerOption {
+	return []grpc.ServerOption{grpc.Creds(throttle.Credentials(c)), grpc.InTapHandle(s.api.Throttle.Tap)}
 }
 
 // messages returns the registrar that services are registered with in the place of g.

@@ -17,7 +17,7 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// TestOverloadIsRefusedUnread on the connection that brings it, and nowhere else; every call is counted.
+// TestOverloadIsRefusedUnread on connections that brought it before; every call is counted.
 func TestOverloadIsRefusedUnread(t *testing.T) {
 	h := servertest.New(t, server.Config{})
 	var ran, capacity atomic.Int64
@@ -46,7 +46,7 @@ func TestOverloadIsRefusedUnread(t *testing.T) {
 		t.Errorf("of 200 calls %d were refused unread and %d were read", throttled, read)
 	}
 	if send(weftv1.NewPredictionServiceClient(servertest.Dial(t, h.GRPC))) {
-		t.Error("a call was refused for another connection's sake")
+		t.Error("a call of a connection was refused of which nobody knows what it brings")
 	}
 
 	capacity.Store(1 << 30)

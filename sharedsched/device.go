@@ -31,6 +31,7 @@ type device struct {
 	turn       Time          // before it no batch is started while others are in flight; see setTurn
 	free       Time          // as of the last pick: when a batch started then has the device to itself
 	busy       time.Duration // time of its lanes with a batch in flight; that of lanes that share its time counts once
+	ran        Time          // when an execution with a measured device time ended last
 	looked     uint64        // revision of cap and state as of which held queues were last looked at
 }
 
@@ -119,21 +120,19 @@ func (c *Core) observe(now Time, name string, s cost.Sample) {
 	before := d.state.Revision()
 	d.state.Observe(s)
 	if d.state.Revision() != before {
-		for _, v := range c.versions {
-			if v != nil && v.flow.device == d {
-				c.touchVersion(v)
-			}
-		}
+		c.touchDevice(d)
 	}
 	c.refreshTouched(now)
 }
 
-// Waits returns by how much executions take longer because they wait, on the device where that is most; see
-// [cost.Device].
-func (c *Core) Waits() float64 {
+// Waits returns by how much executions of the latest second took longer because they waited, on the device where that
+// is most; see [cost.Device].
+func (c *Core) Waits(now Time) float64 {
 	most := 1.
 	for _, d := range c.devices {
-		most = max(most, d.state.Waits())
+		if now.Sub(d.ran) < recently {
+			most = max(most, d.state.Waits())
+		}
 	}
 	return most
 }

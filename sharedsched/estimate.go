@@ -20,11 +20,12 @@ func (c *Core) fullBatch(q *queue) (rows int, cost, high time.Duration) {
 		s := &q.version.settings
 		q.asOf = now
 		q.learning = q.shape.ColdInFlight()
-		budget := s.MaxBatchCost
+		own := time.Duration(float64(s.MaxBatchCost) * d.state.Waits()) // it is of device time
+		budget := own
 		if s.Adaptive && d.cap.most > 0 && (budget == 0 || d.cap.most < budget) {
 			budget = d.cap.most
 		}
-		q.ownCost = q.shape.Estimate(s.padded(q.shape.MaxRows(s.MaxBatchCost, s.MaxBatchSize, s.padded))).Cost
+		q.ownCost = q.shape.Estimate(s.padded(q.shape.MaxRows(own, s.MaxBatchSize, s.padded))).Cost
 		limit := q.mayTake()
 		q.most = q.shape.MaxRows(budget, limit, s.padded)
 		q.bound = q.most < limit && budget > 0 && q.shape.Estimate(s.padded(q.most+1)).Cost > budget

@@ -46,7 +46,7 @@ func (c *Core) start(now Time, l *lane, p pick, b *Batch) {
 		Version: b.Version, Device: d.Name, Tasks: len(b.Spans), Rows: b.Rows, Padded: b.Padded, Reason: b.Reason,
 	}
 	if l.est.Source != cost.Unmeasured {
-		l.batch.Estimated = l.est.Cost
+		l.batch.Estimated = unwaited(d, l.est.Cost)
 	}
 	q.running++
 	q.version.account.Started++

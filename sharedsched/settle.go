@@ -41,10 +41,12 @@ func (c *Core) settle(now Time, ev *Event, out *Answer) {
 	if r.Unusable || r.OutOfMemory || c.get(b.Spans[0].task).unmeasured {
 		q.shape.Abandon(l.est)
 	} else {
-		q.shape.Settle(l.est, used)
-		if r.DeviceTime > 0 && !d.shared() {
-			d.state.Ran(used, now.Sub(l.started))
+		learned := used
+		if r.DeviceTime == 0 && !d.shared() {
+			learned = unwaited(d, used) // nobody knows, but others' executions tell
 		}
+		q.shape.Settle(l.est, learned)
+		c.ran(now, l, r)
 		q.shape.refusing = Never
 	}
 	// Failed executions took the device as well, and are charged: else a flow of failing requests would be served for
@@ -77,6 +79,26 @@ func (c *Core) settle(now Time, ev *Event, out *Answer) {
 	c.touchHeld(d) // the device's own factors may have moved
 	c.refreshTouched(now)
 	c.retire(v, out)
+}
+
+// ran notes how long the execution waited for a processor. Where lanes share the device's time they wait for each
+// other, which estimates count already.
+func (c *Core) ran(now Time, l *lane, r *Report) {
+	d := l.device
+	if r.DeviceTime == 0 || d.shared() {
+		return
+	}
+	before := d.state.Waits()
+	d.state.Ran(r.DeviceTime, now.Sub(l.started), now.Sub(d.ran))
+	d.ran = now
+	if d.state.Waits() != before {
+		c.touchDevice(d)
+	}
+}
+
+// unwaited returns the device time in a time that an execution takes by the clock on the wall.
+func unwaited(d *device, elapsed time.Duration) time.Duration {
+	return time.Duration(float64(elapsed) / d.state.Waits())
 }
 
 // endSpan accounts for rows that were executed, or failed, and ends their task if they were the last to come back.

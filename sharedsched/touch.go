@@ -47,6 +47,15 @@ func (c *Core) touchVersion(v *version) {
 	slices.SortFunc(c.touched[first:], func(a, b *queue) int { return int(a.id - b.id) })
 }
 
+// touchDevice makes the end of the event refresh all queues of a device.
+func (c *Core) touchDevice(d *device) {
+	for _, v := range c.versions {
+		if v != nil && v.flow.device == d {
+			c.touchVersion(v)
+		}
+	}
+}
+
 // touchHeld makes the end of the event refresh queues that may be held for a batch timeout, after batches' costs or the
 // bounds on them have changed.
 func (c *Core) touchHeld(d *device) {

@@ -152,7 +152,7 @@ func (c *Core) checkSize(l *lane, b *Batch) error {
 	if rows := c.version(b.Version).fits(l.queue.shape, l.device.memory); b.Padded > max(rows, s.padded(1)) {
 		return fmt.Errorf("a batch is executed as %d rows, memory suffices for %d", b.Padded, rows)
 	}
-	budget := s.MaxBatchCost
+	budget := time.Duration(float64(s.MaxBatchCost) * l.device.state.Waits())
 	if limit := l.device.cap.most; s.Adaptive && limit > 0 && (budget == 0 || limit < budget) {
 		budget = limit
 	}

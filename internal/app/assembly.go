@@ -163,6 +163,7 @@ func (s *assembly) buildEdge(context.Context) error {
 		MaxConcurrentRequests: s.MaxConcurrentRequests, MaxMessageBytes: int(s.MaxMessageBytes), Memory: &s.memory,
 		Logger: s.log, Observer: requestObserver{s.measured, s.log},
 		MaxEpisodes: s.MaxEpisodes, EpisodeTTL: time.Duration(s.EpisodeTTL),
+		Waits:   h.scheduler.Waits,
 		Shadows: mirror, Rollouts: s.rollouts, NotPersistedBecause: s.state.NotLasting(),
 	}
 	sources := telemetry.Sources{
@@ -190,7 +191,7 @@ func (s *assembly) buildEdge(context.Context) error {
 	}
 	s.edge = server.New(settings, models, h.scheduler)
 	s.transport = grpc.NewServer(append(grpcOptions(&s.Server, &s.memory, s.log, s.measured),
-		s.edge.Options(insecure.NewCredentials(), h.scheduler.Waits)...)...)
+		s.edge.Options(insecure.NewCredentials())...)...)
 	s.edge.Register(s.transport)
 	return s.measured.WatchSources(sources)
 }

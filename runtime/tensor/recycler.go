@@ -28,8 +28,9 @@ type Recycler struct {
 	pools [maxRecycled - minRecycled + 1]sync.Pool // of *[]byte, by the power of two that their capacity is
 }
 
-// Less than 1 KiB costs less to allocate than to recycle. Messages beyond 64 MiB are too rare to be held on to.
-const minRecycled, maxRecycled = 10, 26
+// Up to 1 KiB costs less to allocate than to recycle, and gRPC gives none of it back. Messages beyond 64 MiB are too
+// rare to be held on to.
+const minRecycled, maxRecycled = 11, 26
 
 // Get implements Memory.
 func (r *Recycler) Get(size int) *[]byte {

@@ -51,14 +51,14 @@ func New(t *testing.T, config server.Config) *House {
 	h := &House{Run: RunPolicy, offered: map[offer]int{}}
 	h.Current.Store(PolicySnapshot())
 	config.Observer = h
+	config.Waits = func() float64 { return 2 }
 	config.Logger = slog.New(slog.DiscardHandler)
 	h.Memory = NewMemory(t)
 	config.Memory = h.Memory
 	h.Server = server.New(config, h, h)
 	limit := cmp.Or(config.MaxMessageBytes, transport.DefaultMaxMessageBytes)
-	scarce := func() float64 { return 2 } // executions wait for a processor
 	h.GRPC = grpc.NewServer(append(transport.Options(limit, h.Memory, config.Logger),
-		h.Options(insecure.NewCredentials(), scarce)...)...)
+		h.Options(insecure.NewCredentials())...)...)
 	h.Register(h.GRPC)
 	t.Cleanup(func() {
 		for of, n := range h.offered { // the handlers have ended

@@ -325,8 +325,8 @@ func TestErrorTable(t *testing.T) {
 					Reason: sharedsched.RefusedDeadline, Predicted: 5 * time.Millisecond, Limit: 2 * time.Millisecond,
 				},
 			},
-			code: codes.ResourceExhausted, message: "most of this connection's latest requests for the model could not " +
-				"be answered, and this one was refused unread (of the latest: the deadline cannot be met: an answer takes " +
+			code: codes.ResourceExhausted, message: "most of the latest requests like this connection's could " +
+				"not be answered, and this one was refused unread (of the latest: the deadline cannot be met: an answer takes " +
 				"about 5ms, 2ms are left)",
 			details: []proto.Message{info("THROTTLED"), retry(100 * time.Millisecond)},
 		},

@@ -3,111 +3,103 @@ package throttle
 import (
 	"context"
 	"fmt"
-	"net"
+	"sync"
 	"time"
 
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/tap"
 )
 
 // Error says that a request was refused unread.
 type Error struct {
 	Kind        // of the connection's latest requests
-	Cause error // why the latest of them was not answered
+	Cause error // why the latest of that kind was not answered
 }
 
 func (e *Error) Error() string {
-	return fmt.Sprintf("most of this connection's latest requests for the model could not be answered, and this one was "+
+	return fmt.Sprintf("most of the latest requests like this connection's could not be answered, and this one was "+
 		"refused unread (of the latest: %v)", e.Cause)
 }
 
 // Throttle refuses calls of one server. Its fields are fixed for its life.
 type Throttle struct {
+	// Method is the full name of the method, of one request each, whose calls are refused.
+	Method string
 	// Waits returns by how much executions take longer because they wait for a processor. Only while they do is anything
 	// refused here: requests that are refused later cost nobody anything else.
 	Waits func() float64
-	// Method is the full name of the method, of one request each, whose calls are refused.
-	Method string
 	// Status returns the error with which calls end.
 	Status func(*Error) error
 	// Refused is called for each call that was refused.
 	Refused func(Kind)
+
+	mu    sync.Mutex
+	kinds map[Kind]*history // guarded by mu
 }
+
+const (
+	// maxKinds bounds the memory of kinds, of which there are as many as versions times priorities.
+	maxKinds = 1 << 12
+	// scarce is the factor from which on executions count as waiting for a processor.
+	scarce = 1.1
+	// endless is the time, in seconds, in which the answer to a call without a deadline is wanted.
+	endless = 1e6
+	// leak is the longest time, in seconds, of a call that is refused: gRPC keeps the context of one until its deadline.
+	leak = 1
+)
 
 // Tap is to be called for the header of each call, as a tap.ServerInHandle.
 func (t *Throttle) Tap(ctx context.Context, call *tap.Info) (context.Context, error) {
-	h := historyOf(ctx)
-	if h == nil || call.FullMethodName != t.Method || t.Waits() < scarce {
+	c := connectionOf(ctx)
+	if c == nil || call.FullMethodName != t.Method {
 		return ctx, nil
 	}
 	now := time.Now()
-	deadline, _ := ctx.Deadline()
-	k, err := h.refuse(now, within(now, deadline), t.Status)
+	left := within(ctx, now)
+	k, of := c.only(now)
+	if of == nil || k.Endless != (left == endless) || left > leak && !k.Endless {
+		return ctx, nil
+	}
+	err := of.refuse(now, left, func() bool { return t.Waits() >= scarce },
+		func(cause error) error { return t.Status(&Error{Kind: k, Cause: cause}) })
 	if err != nil {
 		t.Refused(k)
 	}
 	return ctx, err
 }
 
-// Answered notes that the request of a call that began then was answered, or that it was not, by the cause, for want of
-// capacity.
-func Answered(ctx context.Context, began time.Time, k Kind, cause error) {
-	if h := historyOf(ctx); h != nil {
-		deadline, _ := ctx.Deadline()
-		h.ended(time.Now(), k, within(began, deadline), cause)
+// Answered notes that the request of a call that began then was answered, or could not be for reasons of its own; or
+// that it was not, by the cause, for want of capacity. The kind's model and version must exist.
+func (t *Throttle) Answered(ctx context.Context, began time.Time, k Kind, cause error) {
+	c := connectionOf(ctx)
+	if c == nil {
+		return
 	}
+	left := within(ctx, began)
+	k.Endless = left == endless
+	now := time.Now()
+	c.brought(now, k, t.history).ended(now, left, cause)
 }
 
-// scarce is the factor from which on executions count as waiting for a processor.
-const scarce = 1.1
-
-// never is the time, in seconds, in which the answer to a call without a deadline is wanted.
-const never = 1e6
+// history returns that of a kind.
+func (t *Throttle) history(k Kind) *history {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	h := t.kinds[k]
+	if h == nil {
+		if t.kinds == nil || len(t.kinds) >= maxKinds {
+			t.kinds = map[Kind]*history{}
+		}
+		h = &history{}
+		t.kinds[k] = h
+	}
+	return h
+}
 
 // within returns the time from now to the deadline in seconds.
-func within(now, deadline time.Time) float64 {
-	if deadline.IsZero() {
-		return never
+func within(ctx context.Context, now time.Time) float64 {
+	deadline, has := ctx.Deadline()
+	if !has {
+		return endless
 	}
 	return deadline.Sub(now).Seconds()
-}
-
-// Credentials returns those of a server so that connections remember what became of their requests. (A net.Conn of our
-// own would cost gRPC's ways with TCP.)
-func Credentials(of credentials.TransportCredentials) credentials.TransportCredentials {
-	return remembering{of}
-}
-
-type remembering struct {
-	credentials.TransportCredentials
-}
-
-// ServerHandshake implements credentials.TransportCredentials.
-func (r remembering) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	c, info, err := r.TransportCredentials.ServerHandshake(c)
-	if err != nil {
-		return nil, nil, err
-	}
-	return c, &remembered{AuthInfo: info}, nil
-}
-
-// Clone implements credentials.TransportCredentials.
-func (r remembering) Clone() credentials.TransportCredentials {
-	return remembering{r.TransportCredentials.Clone()}
-}
-
-// remembered is what gRPC tells a call of its connection.
-type remembered struct {
-	credentials.AuthInfo
-	history
-}
-
-func historyOf(ctx context.Context) *history {
-	if p, ok := peer.FromContext(ctx); ok {
-		if r, ok := p.AuthInfo.(*remembered); ok {
-			return &r.history
-		}
-	}
-	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/routing"
+	"github.com/weftserve/weft/server/throttle"
 	"github.com/weftserve/weft/sharedsched"
 )
 
@@ -22,6 +23,8 @@ type API struct {
 	MaxMessageBytes int
 	// Memory is where answers lie until they were sent.
 	Memory tensor.Memory
+	// Throttle learns how requests ended.
+	Throttle *throttle.Throttle
 	// Logger gets changes.
 	Logger *slog.Logger
 	// NotPersistedBecause tells callers why changes at run time end with the server; "": they outlive it.

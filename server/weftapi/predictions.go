@@ -57,35 +57,41 @@ func predictUnary(ctx context.Context, request any) (any, error) {
 	if deadline, ok := ctx.Deadline(); ok {
 		c.Limit = predict.AnswerBy(began, deadline)
 	}
+	sound := false
+	defer func() {
+		c.api.Pipeline.Leave(&c.Request)
+		if sound { // else somebody may use it still
+			c.release()
+		}
+	}()
 	at, err := c.api.Pipeline.Predict(ctx, &c.Request)
-	if known, cause := lacked(ctx, err); known {
-		throttle.Answered(ctx, began, throttle.Kind{Model: c.Model, Priority: c.Priority}, cause)
+	if at.Model != "" {
+		k := throttle.Kind{Model: at.Model, Version: at.Version, Priority: c.Priority}
+		c.api.Throttle.Answered(ctx, began, k, lacked(ctx, err))
 	}
-	c.api.Pipeline.Leave(&c.Request)
-	answer := c.answer
-	if !errors.Is(err, predict.ErrPanic) {
-		c.release()
-	}
+	sound = !errors.Is(err, predict.ErrPanic)
 	if err != nil {
 		return nil, status.Fail(ctx, err, at)
 	}
-	return answer, nil
+	return c.answer, nil
 }
 
-// lacked returns the error of a request for which there was no capacity, nil for one that was answered, or could not be
-// for reasons of its own. It reports false where nobody knows: the caller left before the time was over.
-func lacked(ctx context.Context, err error) (known bool, cause error) {
+// lacked returns the error of a request for which there was no capacity, nil for one that was answered, could not be
+// for reasons of its own, or whose caller left before the time was over.
+func lacked(ctx context.Context, err error) error {
 	_, refused := errors.AsType[*sharedsched.Refusal](err)
 	_, full := errors.AsType[*predict.ServerFullError](err)
 	switch {
 	case refused, full, errors.Is(err, sharedsched.ErrExpired), errors.Is(err, context.DeadlineExceeded):
-		return true, err
+		return err
 	case ctx.Err() == nil:
-		return true, nil
+		return nil
 	}
 	// A caller whose time is over may be gone before a timer here has noticed.
-	deadline, has := ctx.Deadline()
-	return has && time.Until(deadline) < aboutNow, context.DeadlineExceeded
+	if deadline, has := ctx.Deadline(); has && time.Until(deadline) < aboutNow {
+		return context.DeadlineExceeded
+	}
+	return nil
 }
 
 // aboutNow is how long before its deadline a caller may give a call up because of it: its clock began before ours.

@@ -71,9 +71,11 @@ func RequestMessage(r *predict.Recorded) *weftv1.PredictRequest {
 func Choice(spec *weftv1.ModelSpec) routing.Choice {
 	switch c := spec.GetVersionChoice().(type) {
 	case *weftv1.ModelSpec_Version:
-		return routing.Choice{Version: &c.Version}
+		version := c.Version // a copy: the message may be used again
+		return routing.Choice{Version: &version}
 	case *weftv1.ModelSpec_Label:
-		return routing.Choice{Label: &c.Label}
+		label := c.Label
+		return routing.Choice{Label: &label}
 	}
 	return routing.Choice{}
 }

@@ -59,8 +59,12 @@ const (
 	maxResidual  = 1.4        // a factor of 4
 	maxCoTenancy = 0.05       // below, the device counts as ours alone
 
-	waitWindow  = 100 * time.Millisecond // of device time, over which waits are averaged
-	longestWait = 8                      // elapsed over device time; beyond, it was a stall, which passes
+	waitWindow  = 100 * time.Millisecond // over which waits are averaged
+	waitStep    = 0.1                    // of the published factor: queues are looked at again for each
+	longestWait = 4                      // elapsed over device time; beyond, it was a stall, which passes
+	// around is the time of what surrounds an execution, such as waking its thread. It does not grow with the model's
+	// cost as waiting for a processor does.
+	around = time.Millisecond
 )
 
 // surprise is the ratio of an execution's time to its estimate, as a logarithm.
@@ -104,14 +108,14 @@ func (s *state) factor(share, gain, residual float64) float64 {
 	return float64(s.clockFactor(share) * s.coTenantFactor(gain) * exp(s.residual+residual))
 }
 
-// Ran notes how long an execution that used the device for so long took from its start to its end. The rest it waited:
-// for a processor that others were on, or for a thread to be woken. Costs are learnt without the waits, which say
-// nothing of the model, and predicted with them.
-func (d *Device) Ran(used, elapsed time.Duration) {
-	ratio := min(max(float64(elapsed)/float64(used), 1), longestWait)
-	weight := min(float64(used)/float64(waitWindow), 1)
+// Ran notes how long an execution that used the device for so long took from its start to its end, and how long after
+// the end of the one before that was. What it waited was for a processor that others were on. Costs are learnt without
+// the waits, which say nothing of the model, and predicted with them.
+func (d *Device) Ran(used, elapsed, since time.Duration) {
+	ratio := min(max(float64(elapsed-around)/float64(used), 1), longestWait)
+	weight := min(float64(since)/float64(waitWindow), 1)
 	d.now.waits += float64(weight * (ratio - 1 - d.now.waits))
-	if stepped(1+d.now.waits, 1+d.shown.waits) {
+	if change := d.now.waits - d.shown.waits; max(change, -change) >= waitStep {
 		d.publish()
 	}
 }

@@ -161,18 +161,18 @@ func TestLateSamplesAreNotCountedTwice(t *testing.T) {
 func TestEstimatesCountWaits(t *testing.T) {
 	var d Device
 	c := on(&d)
-	for _, tc := range []struct{ used, elapsed, want time.Duration }{
-		{waitWindow, 2 * waitWindow, 200 * ms},
-		{waitWindow / 2, waitWindow / 2, 150 * ms},
-		{waitWindow, time.Hour, longestWait * 100 * ms}, // it stalled
-		{time.Hour, time.Hour, 100 * ms},
-		{time.Hour, time.Millisecond, 100 * ms}, // clocks differ
+	for _, tc := range []struct{ used, elapsed, since, want time.Duration }{
+		{50 * ms, 100*ms + around, time.Hour, 200 * ms},
+		{50 * ms, 50 * ms, waitWindow / 2, 150 * ms},
+		{50 * ms, time.Hour, time.Hour, longestWait * 100 * ms}, // it stalled
+		{50 * ms, 50*ms + around, time.Hour, 100 * ms},
+		{ms / 100, around, time.Hour, 100 * ms}, // it is tiny beside what surrounds it
+		{50 * ms, ms, time.Hour, 100 * ms},      // clocks differ
 	} {
-		before := c.Revision()
-		d.Ran(tc.used, tc.elapsed)
+		d.Ran(tc.used, tc.elapsed, tc.since)
 		c.Settle(c.Begin(1), 100*ms)
 		got := c.Estimate(1)
-		if got.Cost.Round(time.Microsecond) != tc.want || c.Revision() == before && tc.elapsed >= tc.used {
+		if got.Cost.Round(time.Microsecond) != tc.want {
 			t.Errorf("after %v that took %v: %v, want %v", tc.used, tc.elapsed, got.Cost, tc.want)
 		}
 		if least, _ := c.AtLeast(1); least != got.Cost {

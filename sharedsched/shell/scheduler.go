@@ -2,9 +2,7 @@ package shell
 
 import (
 	"context"
-	"math"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/weftserve/weft/sharedsched"
@@ -28,7 +26,6 @@ type Scheduler struct {
 	gone    map[sharedsched.VersionID]chan struct{} // guarded by mu; closed when the version's last task has ended
 	rooms   map[sharedsched.VersionID]*room         // guarded by mu; where callers wait for room
 	waits   map[named]*waits                        // guarded by mu; of callers for room, ever
-	factor  atomic.Uint64                           // what Waits returns, a float64; changed with mu
 	// guarded by mu; closed when a draining core has no task left. Nil: not draining
 	empty  chan struct{}
 	timer  *time.Timer      // guarded by mu
@@ -54,7 +51,6 @@ func New(cfg sharedsched.Config, exec Executor, given Options) (*Scheduler, erro
 	if s.recorder = newRecorder(&cfg, &given); s.recorder != nil {
 		go s.record(given.Trace)
 	}
-	s.factor.Store(math.Float64bits(1))
 	s.ops.New = func() any { return &op{done: make(chan struct{}, 1)} }
 	s.timer = time.AfterFunc(time.Hour, s.onTimer)
 	s.timer.Stop()

@@ -1,15 +1,17 @@
 package shell
 
 import (
-	"math"
-
 	"github.com/weftserve/weft/sharedsched"
 	"github.com/weftserve/weft/sharedsched/cost"
 )
 
-// Waits returns by how much executions take longer because they wait, such as for a processor that others use, on the
-// device where that is most: 1 if they do not.
-func (s *Scheduler) Waits() float64 { return math.Float64frombits(s.factor.Load()) }
+// Waits returns by how much executions of the latest second took longer because they waited for a processor that others
+// used, on the device where that is most: 1 if they did not.
+func (s *Scheduler) Waits() float64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.core.Waits(s.nowLocked(s.now()))
+}
 
 // sample is telemetry's latest sample of a device, with its number; 0: none.
 type sample struct {

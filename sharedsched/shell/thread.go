@@ -1,7 +1,6 @@
 package shell
 
 import (
-	"math"
 	"runtime"
 
 	"github.com/weftserve/weft/sharedsched"
@@ -38,8 +37,7 @@ func (s *Scheduler) run(t *batchThread) {
 		if running {
 			s.keepErrorsLocked(&batch)
 			_ = s.stepLocked(now, &settle, &sc.Answer) // it has no error
-			s.factor.Store(math.Float64bits(s.core.Waits()))
-			clear(batch.Spans) // the payloads are their callers' again
+			clear(batch.Spans)                         // the payloads are their callers' again
 		}
 		over := s.closed || t.crew.removed
 		if over {

@@ -1,0 +1,85 @@
+package throttle
+
+import (
+	"context"
+	"net"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/peer"
+)
+
+// connection remembers of which kind the latest requests of a connection were. Requests of another kind may be answered
+// where these are not, and no header tells them apart: while kinds mix on a connection, nothing of it is refused.
+type connection struct {
+	mu    sync.Mutex
+	kind  Kind
+	of    *history  // of the kind; nil: no request has ended
+	mixed time.Time // when the kind changed last
+}
+
+// unlike is for how long a connection counts as one that brings requests of several kinds.
+const unlike = time.Minute
+
+// only returns the kind of the connection's requests, and the history of that; nil if it is not known.
+func (c *connection) only(now time.Time) (Kind, *history) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now.Sub(c.mixed) < unlike {
+		return Kind{}, nil
+	}
+	return c.kind, c.of
+}
+
+// brought notes that a request of a kind has ended, and returns the history of that.
+func (c *connection) brought(now time.Time, k Kind, history func(Kind) *history) *history {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if k != c.kind || c.of == nil {
+		if c.of != nil {
+			c.mixed = now
+		}
+		c.kind, c.of = k, history(k)
+	}
+	return c.of
+}
+
+// Credentials returns those of a server so that connections remember what their requests were. (A net.Conn of our own
+// would cost gRPC's ways with TCP.)
+func Credentials(of credentials.TransportCredentials) credentials.TransportCredentials {
+	return remembering{of}
+}
+
+type remembering struct {
+	credentials.TransportCredentials
+}
+
+// ServerHandshake implements credentials.TransportCredentials.
+func (r remembering) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	c, info, err := r.TransportCredentials.ServerHandshake(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	return c, &remembered{AuthInfo: info}, nil
+}
+
+// Clone implements credentials.TransportCredentials.
+func (r remembering) Clone() credentials.TransportCredentials {
+	return remembering{r.TransportCredentials.Clone()}
+}
+
+// remembered is what gRPC tells a call of its connection.
+type remembered struct {
+	credentials.AuthInfo
+	connection
+}
+
+func connectionOf(ctx context.Context) *connection {
+	if p, ok := peer.FromContext(ctx); ok {
+		if r, ok := p.AuthInfo.(*remembered); ok {
+			return &r.connection
+		}
+	}
+	return nil
+}
