@@ -170,3 +170,20 @@ func TestMemoryMakesRoom(t *testing.T) {
 		t.Errorf("%d bytes are held; want all that waits to be dropped, and nothing to be taken", m.Held())
 	}
 }
+
+// TestCopiesThatTakeTooMuchMemory show nothing about the row: only an execution of one ends the audits.
+func TestCopiesThatTakeTooMuchMemory(t *testing.T) {
+	for _, single := range []bool{false, true} {
+		r := newAlone(weftest.OverRows(1, func([][]float32) error { return nil }), false)
+		r.fails = &catalog.ModelError{Model: "m", Version: 1, Crashed: true, Exceeded: 1, Err: errors.New("too much")}
+		auditor := New(&Config{Memory: &Memory{}, Log: slog.New(slog.DiscardHandler)}, "m", 1, func() {})
+		k := &row{replica: r, bare: r.bare(), inputs: r.job(1).Inputs, bytes: 4}
+		k.Size = 8
+		if _, err := auditor.again(t.Context(), k, single, sharedsched.Task{}); err == nil {
+			t.Fatal("the run did not fail")
+		}
+		if k.crashed != single || (auditor.Remarks() != "") != single {
+			t.Errorf("alone %t: crashed %t, remarks %q", single, k.crashed, auditor.Remarks())
+		}
+	}
+}

@@ -166,7 +166,8 @@ func (a *Auditor) again(ctx context.Context, k *row, alone bool, task sharedsche
 	j.Task.Alone, j.Task.Unmeasured = true, p.Padded(rows) != rows
 	outcome, err := k.replica.Run(ctx, j)
 	a.spend(cmp.Or(outcome.DeviceTime, outcome.Compute))
-	if failed, is := errors.AsType[*catalog.ModelError](err); is && failed.Crashed {
+	failed, is := errors.AsType[*catalog.ModelError](err)
+	if is && failed.Crashed && (alone || failed.Exceeded == 0) { // so many copies may take more memory than any batch
 		k.crashed = true
 		a.End()() // other rows could do so, too
 		a.remark(fmt.Sprintf("batches are not audited any more, because a row of one crashed the model when it was run "+
