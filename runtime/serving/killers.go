@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"maps"
@@ -45,6 +46,8 @@ const (
 	// versions: those that had one lately.
 	maxKillers = 256
 	maxKilled  = 64
+	// suspectTime is how long a suspect is remembered: while there are any, each request of the version is looked up.
+	suspectTime = 10 * time.Minute
 	// A version that is killed maxKills times within killTime is taken out.
 	maxKills = 3
 	killTime = time.Minute
@@ -75,6 +78,7 @@ func (v *Version) find(inputs []tensor.Tensor) (f found) {
 	}
 	o := v.origin()
 	k.mu.Lock()
+	k.expireLocked(o, time.Now())
 	none := k.of[o] == nil && k.trials[o] == nil
 	k.mu.Unlock()
 	if none {
@@ -88,7 +92,7 @@ func (v *Version) find(inputs []tensor.Tensor) (f found) {
 
 func (k *killers) findLocked(o origin, d [sha256.Size]byte) (f found) {
 	if mine := k.of[o]; mine != nil {
-		f.killer, f.suspect = mine.known.of[d], mine.suspects.of[d]
+		f.killer, f.suspect = mine.known.of[d].cause, mine.suspects.of[d].cause
 	}
 	if f.killer != nil {
 		return f
@@ -132,9 +136,27 @@ func (k *killers) suspectLocked(t *trial) {
 		k.ofLocked(t.of).suspects.add(t.digest, t.err)
 	} else if mine := k.of[t.of]; mine != nil {
 		mine.suspects.remove(t.digest)
-		if len(mine.known.order)+len(mine.suspects.order) == 0 {
-			delete(k.of, t.of)
-		}
+		k.tidyLocked(t.of)
+	}
+}
+
+// expireLocked forgets the suspects of a version that have been ones for long.
+func (k *killers) expireLocked(o origin, now time.Time) {
+	mine := k.of[o]
+	if mine == nil {
+		return
+	}
+	for s := &mine.suspects; len(s.order) > 0 && now.Sub(s.of[s.order[0]].at) >= suspectTime; {
+		s.remove(s.order[0])
+	}
+	k.tidyLocked(o)
+	k.some.Store(len(k.of) > 0 || len(k.trials) > 0)
+}
+
+// tidyLocked forgets a version of which no request is remembered.
+func (k *killers) tidyLocked(o origin) {
+	if mine := k.of[o]; len(mine.known.order)+len(mine.suspects.order) == 0 {
+		delete(k.of, o)
 	}
 }
 
@@ -158,7 +180,7 @@ func (v *Version) kill(d [sha256.Size]byte, cause error) (enough bool) {
 }
 
 // ofLocked returns the killers of a version, to be added to, which makes the version be forgotten that was added to the
-// longest ago if there are too many.
+// longest ago if there are too many, first of those that have only suspects.
 func (k *killers) ofLocked(o origin) *killersOf {
 	if mine := k.of[o]; mine != nil {
 		mine.last = time.Now()
@@ -166,7 +188,10 @@ func (k *killers) ofLocked(o origin) *killersOf {
 	}
 	if len(k.of) == maxKilled {
 		oldest := slices.MinFunc(slices.Collect(maps.Keys(k.of)),
-			func(a, b origin) int { return k.of[a].last.Compare(k.of[b].last) })
+			func(a, b origin) int {
+				return cmp.Or(cmp.Compare(min(1, len(k.of[a].known.order)), min(1, len(k.of[b].known.order))),
+					k.of[a].last.Compare(k.of[b].last))
+			})
 		delete(k.of, oldest)
 	}
 	if k.of == nil {
@@ -178,8 +203,13 @@ func (k *killers) ofLocked(o origin) *killersOf {
 
 // latest are errors of the latest requests that had one, by digest. The zero value has none.
 type latest struct {
-	of    map[[sha256.Size]byte]error
+	of    map[[sha256.Size]byte]remembered
 	order [][sha256.Size]byte // the oldest first
+}
+
+type remembered struct {
+	cause error
+	at    time.Time
 }
 
 // add adds a request, or makes it the latest, and forgets the oldest if there are too many.
@@ -189,13 +219,13 @@ func (l *latest) add(d [sha256.Size]byte, cause error) {
 		l.remove(l.order[0])
 	}
 	if l.of == nil {
-		l.of = map[[sha256.Size]byte]error{}
+		l.of = map[[sha256.Size]byte]remembered{}
 	}
-	l.of[d], l.order = cause, append(l.order, d)
+	l.of[d], l.order = remembered{cause, time.Now()}, append(l.order, d)
 }
 
 func (l *latest) remove(d [sha256.Size]byte) {
-	if l.of[d] != nil {
+	if _, is := l.of[d]; is {
 		delete(l.of, d)
 		l.order = slices.DeleteFunc(l.order, func(other [sha256.Size]byte) bool { return other == d })
 	}

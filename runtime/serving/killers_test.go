@@ -68,3 +68,33 @@ func TestTheLatestKillersAreRemembered(t *testing.T) {
 		}
 	})
 }
+
+// TestSuspectsAreForgotten after a while, and before any that was proven.
+func TestSuspectsAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := &Shared{}
+		inputs := []tensor.Tensor{{Data: []byte{1}}}
+		version := func(number int64) *Version { return &Version{Model: "m", Number: number, shared: shared} }
+		untried := func(v *Version) {
+			shared.killers.removeLocked(&trial{of: v.origin(), digest: digest(inputs), err: catalog.ErrUntried, callers: 1})
+		}
+		first := version(0)
+		untried(first)
+		time.Sleep(10*time.Minute - 1)
+		if first.find(inputs).suspect == nil {
+			t.Error("a suspect is forgotten too early")
+		}
+		time.Sleep(time.Nanosecond)
+		if f := first.find(inputs); f != (found{}) || shared.killers.some.Load() {
+			t.Errorf("a suspect is remembered for ever: %+v", f)
+		}
+		first.kill(digest(inputs), errors.New("SIGFPE"))
+		for number := range int64(2 * maxKilled) {
+			time.Sleep(time.Millisecond)
+			untried(version(1 + number))
+		}
+		if first.find(inputs).killer == nil {
+			t.Error("suspects of other versions made a killer be forgotten")
+		}
+	})
+}
