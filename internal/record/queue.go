@@ -59,11 +59,25 @@ func (q *queue) offer(e Entry) {
 	}
 }
 
+// mayHold reports whether there is room for an entry without any bytes of its own; if not, one counts as dropped.
+func (q *queue) mayHold() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.hasRoomLocked(entryBytes)
+}
+
+func (q *queue) hasRoomLocked(bytes int64) bool {
+	if q.closed || q.stats.Pending >= q.maxEntries || q.bytes+bytes > q.maxBytes {
+		q.stats.Dropped++
+		return false
+	}
+	return true
+}
+
 func (q *queue) admit(it item) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.closed || q.stats.Pending >= q.maxEntries || q.bytes+it.bytes > q.maxBytes {
-		q.stats.Dropped++
+	if !q.hasRoomLocked(it.bytes) {
 		return false
 	}
 	q.waiting = append(q.waiting, it)

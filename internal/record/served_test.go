@@ -111,3 +111,16 @@ func TestRequestsOfAnyProtocolAreRecorded(t *testing.T) {
 		}
 	}
 }
+
+// TestARequestWithoutRoomIsNotCopied: it is dropped, and counted.
+func TestARequestWithoutRoomIsNotCopied(t *testing.T) {
+	w := begin(t, Config{Dir: t.TempDir()}, nil)
+	end(t, w)
+	r := &predict.Recorded{Request: &predict.Request{Model: "policy"}}
+	if n := testing.AllocsPerRun(10, func() { w.Keep(r) }); n > 0 {
+		t.Errorf("a request that is dropped costs %v allocations", n)
+	}
+	if s := w.Stats(); s.Dropped != 11 || s.Written != 0 {
+		t.Errorf("%+v, want 11 dropped", s)
+	}
+}

@@ -58,7 +58,8 @@ func (w *Writer) Record(e Entry) {
 
 // Keep implements predict.Recorder: it is Record of a request that was served.
 func (w *Writer) Keep(r *predict.Recorded) {
-	if w.sampler.takes(r.Request.Episode, r.Request.ID) {
+	// An entry copies its tensors: not where there is certainly no room for it.
+	if w.sampler.takes(r.Request.Episode, r.Request.ID) && w.queue.mayHold() {
 		w.queue.offer(entryOf(r))
 	}
 }
