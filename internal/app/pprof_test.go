@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -16,29 +17,30 @@ func TestProfiles(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes a second")
 	}
-	repository := t.TempDir()
-	weftest.AddVersion(t, repository, "walker", 1)
-	weftest.SetManifest(t, repository, "walker", "synth: {base: 1ms, "+tensors+"}")
 	const latencies = "go_sched_latencies_seconds"
 	for _, asked := range []bool{false, true} {
-		r := serveFrom(t, repository, func(a *App) { a.Pprof = asked })
-		r.awaitReady(t)
-		for path, want := range map[string]string{
-			"/debug/pprof/":                   "goroutine",
-			"/debug/pprof/goroutine?debug=1":  "goroutine profile: total",
-			"/debug/pprof/cmdline":            "app.test",
-			"/debug/pprof/trace?seconds=0.01": "go 1.",
-			"/debug/pprof/profile?seconds=1":  "",
-		} {
-			status, body := r.get(t, path)
-			if served := status == http.StatusOK && strings.Contains(body, want); served != asked {
-				t.Errorf("--pprof %v, %s: status %d, %.100q", asked, path, status, body)
+		t.Run(strconv.FormatBool(asked), func(t *testing.T) {
+			repository := t.TempDir()
+			weftest.AddVersion(t, repository, "walker", 1)
+			weftest.SetManifest(t, repository, "walker", "synth: {base: 1ms, "+tensors+"}")
+			r := serveFrom(t, repository, func(a *App) { a.Pprof = asked })
+			r.awaitReady(t)
+			for path, want := range map[string]string{
+				"/debug/pprof/":                   "goroutine",
+				"/debug/pprof/goroutine?debug=1":  "goroutine profile: total",
+				"/debug/pprof/cmdline":            "app.test",
+				"/debug/pprof/trace?seconds=0.01": "go 1.",
+				"/debug/pprof/profile?seconds=1":  "",
+			} {
+				status, body := r.get(t, path)
+				if served := status == http.StatusOK && strings.Contains(body, want); served != asked {
+					t.Errorf("%s: status %d, %.100q", path, status, body)
+				}
 			}
-		}
-		if _, page := r.get(t, "/metrics"); strings.Contains(page, latencies) != asked {
-			t.Errorf("--pprof %v: the metrics have %s: %v", asked, latencies, !asked)
-		}
-		r.stop()
+			if _, page := r.get(t, "/metrics"); strings.Contains(page, latencies) != asked {
+				t.Errorf("the metrics have %s: %v", latencies, !asked)
+			}
+		})
 	}
 }
 

@@ -91,18 +91,23 @@ func serveFrom(t testing.TB, repository string, adjust func(*App)) *running {
 	}
 	r.stop = sync.OnceFunc(func() { r.signals <- syscall.SIGTERM })
 	go func() { r.result <- c.serve(r.signals, slog.New(log)) }()
-	select {
-	case address := <-log.http:
-		r.http = "http://" + address
-	case err := <-r.result:
-		t.Fatal(err)
+	announced := func(address <-chan string) string {
+		t.Helper()
+		select {
+		case a := <-address:
+			return a
+		case err := <-r.result:
+			t.Fatalf("the server ended before it began: %v", err)
+			return ""
+		}
 	}
-	conn, err := weftest.Dial(<-log.grpc)
+	r.http = "http://" + announced(log.http)
+	conn, err := weftest.Dial(announced(log.grpc))
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.conn = conn
-	if r.admin, err = weftest.Dial(<-log.admin); err != nil {
+	if r.admin, err = weftest.Dial(announced(log.admin)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
