@@ -54,7 +54,7 @@ func (c *Core) form(now Time, q *queue, b *Batch, out *Answer) {
 func (c *Core) flushReason(now Time, q *queue, full bool, most int) FlushReason {
 	s := &q.version.settings
 	switch {
-	case full && most == 1 && s.MaxBatchCost > 0 && q.rowCost > s.MaxBatchCost:
+	case full && most == 1 && s.MaxBatchCost > 0 && unwaited(q.device, q.rowCost) > s.MaxBatchCost:
 		return FlushSingleRequestOverBudget
 	case full && q.bound:
 		return FlushBudgetReached

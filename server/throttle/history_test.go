@@ -42,7 +42,7 @@ func (c *caller) send(rate, capacity int, within float64, during time.Duration) 
 	return in, answered, said
 }
 
-// TestLittleMoreComesInThanIsAnswered once a connection brings more than there is capacity for, and no answer is lost
+// TestLittleMoreComesInThanIsAnswered once more comes than there is capacity for, and no answer is lost
 // by it.
 func TestLittleMoreComesInThanIsAnswered(t *testing.T) {
 	for capacity, least := range map[int]float64{20: 0.6, 400: 0.97, 2000: 0.97} { // a queue of one loses some

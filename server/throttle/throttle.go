@@ -25,7 +25,7 @@ type Throttle struct {
 	// Method is the full name of the method, of one request each, whose calls are refused.
 	Method string
 	// Waits returns by how much executions take longer because they wait for a processor. Only while they do is anything
-	// refused here: requests that are refused later cost nobody anything else.
+	// refused here: otherwise it costs nobody anything to read what is refused later.
 	Waits func() float64
 	// Status returns the error with which calls end.
 	Status func(*Error) error
