@@ -54,8 +54,13 @@ func (c *Core) submit(now Time, ev *Event, out *Answer) error {
 	q.hear(now, t, min(target, limit.Sub(now)), work)
 	// An answer is never wanted later than it is worth something.
 	place := ring.Order{Rank: ranks[t.Priority], Target: int64(min(now.Add(target), limit, Never-1)), Seq: c.seq}
+	due := Time(place.Target)
+	if v.newestFirst && (t.Endless || ev.Limit == Never) && t.Priority.class() == foreground {
+		place.Target = q.ahead(place)
+	}
 	probe, refusal := c.unattainable(now, q, t, limit, place)
 	if refusal != nil {
+		v.flooded(t)
 		c.touch(q) // it may have been made for this task
 		c.refreshTouched(now)
 		return refusal
@@ -66,9 +71,9 @@ func (c *Core) submit(now Time, ev *Event, out *Answer) error {
 	}
 	wanted := Never
 	if named {
-		wanted = endBy(Time(place.Target), now)
+		wanted = endBy(due, now)
 	}
-	out.Task = c.enqueue(now, q, t, limit, wanted, place, work, probe)
+	out.Task = c.enqueue(now, q, t, timing{limit, due, wanted}, place, work, probe)
 	return nil
 }
 
@@ -199,6 +204,7 @@ func (c *Core) serviceTime(q *queue, alone bool, rows int) (time.Duration, bool)
 func (c *Core) refuse(now Time, v *version, t *Task, r Refusal) *Refusal {
 	r.Reason, r.Queued, r.MaxQueue = RefusedQueueFull, v.queued[t.Priority.class()], v.settings.MaxQueue
 	r.RetryAfter = minRetry
+	v.flooded(t)
 	if r.Bytes > c.maxQueuedBytes {
 		r.RetryAfter = -1 // not even an empty server has that room
 	} else if q := v.queues[t.Key]; q != nil {

@@ -36,7 +36,7 @@ func (c *Core) start(now Time, l *lane, p pick, b *Batch) {
 	d.inFlight++
 	b.Device = d.Name
 	l.running, l.queue, l.class, l.started, l.share = true, q, k, now, 0
-	l.due = Time(c.get(b.Spans[0].task).Target)
+	l.due = c.get(b.Spans[0].task).due
 	// By the rows executed, not by those asked for: padding costs as much as rows do.
 	if l.est = q.estimate(b.Padded); l.est.Source == cost.Unmeasured {
 		l.est = q.shape.Begin(b.Padded)

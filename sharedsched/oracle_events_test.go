@@ -56,6 +56,15 @@ func (o *oracle) arrive(now Time, q *oracleQueue, t *oracleTask, target time.Dur
 		target = min(max(5*q.takes(roomy.most()), 20*time.Millisecond), time.Second)
 	}
 	t.target = min(now.Add(target), t.limit)
+	t.place = t.target
+	if q.version.newest = q.version.newest && o.waits(q.version); q.version.newest && t.limit == Never &&
+		t.rank != backgroundRank {
+		for _, other := range q.tasks {
+			if other.rank == t.rank {
+				t.place = min(t.place, other.place-1)
+			}
+		}
+	}
 	if wanted := t.target.Sub(now); t.rank != backgroundRank && !t.alone && (asked == 0 || asked >= q.takes(1)) &&
 		(o.least == 0 || wanted < o.least) {
 		o.least = wanted
@@ -69,7 +78,18 @@ func (o *oracle) arrive(now Time, q *oracleQueue, t *oracleTask, target time.Dur
 }
 
 func (t *oracleTask) order() ring.Order {
-	return ring.Order{Rank: t.rank, Target: int64(t.target), Seq: uint64(t.seq)}
+	return ring.Order{Rank: t.rank, Target: int64(t.place), Seq: uint64(t.seq)}
+}
+
+// refused notes that a foreground task was refused.
+func (o *oracle) refused(v *oracleVersion) { v.newest = o.waits(v) }
+
+// waits reports whether foreground work of the version waits.
+func (o *oracle) waits(v *oracleVersion) bool {
+	return slices.ContainsFunc(o.queues, func(q *oracleQueue) bool {
+		return q.version == v &&
+			slices.ContainsFunc(q.tasks, func(t *oracleTask) bool { return t.rank != backgroundRank })
+	})
 }
 
 // room returns the task of q that is given up for one of a priority that finds that many of its class waiting; nil for

@@ -34,6 +34,7 @@ type oracleFlow struct {
 type oracleVersion struct {
 	Settings
 	proven int // rows of the largest execution that ran well
+	newest bool
 }
 
 type oracleTask struct {
@@ -42,6 +43,7 @@ type oracleTask struct {
 	rank          uint8
 	arrival       Time
 	target, limit Time
+	place         Time // its target, or before those of all others
 	named         bool // the target was named
 	seq           int
 	alone         bool

@@ -1,6 +1,7 @@
 package sharedsched
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -267,6 +268,9 @@ func (m *match) submit() error {
 	}
 	queued := m.core.version(v).queued[classOf(ring.Order{Rank: ranks[task.Priority]})]
 	h, acts, err := m.core.Submit(m.now, v, &task, limit, nil)
+	if _, refused := errors.AsType[*Refusal](err); refused && task.Priority != Sheddable {
+		m.oracle.refused(q.version)
+	}
 	var gone []Handle
 	if victim := m.oracle.room(q, task.Priority, queued); victim != nil && err == nil {
 		gone = append(gone, victim.handle)

@@ -69,9 +69,9 @@ func (c *Core) refresh(now Time, q *queue) {
 // plan works out the cost of the queue's next batch and by when it must start so that its first task meets its target.
 // It reports whether waiting would not make the batch larger.
 func (c *Core) plan(q *queue) (full bool) {
-	head := q.ring.At(0)
+	t := &c.tasks[q.ring.At(0).Task]
 	s := &q.version.settings
-	if t := &c.tasks[head.Task]; t.alone || !s.Batched {
+	if t.alone || !s.Batched {
 		q.cost, full = q.estimate(t.rows).Cost, true
 	} else {
 		most, cost, _ := c.fullBatch(q)
@@ -81,8 +81,8 @@ func (c *Core) plan(q *queue) (full bool) {
 			q.cost = q.estimate(s.padded(q.waiting)).Cost
 		}
 	}
-	q.due = Time(head.Target) // no task of its priority is due before it: tasks stand in the order of targets
-	q.latest = endBy(q.due, c.tasks[head.Task].arrival) - Time(q.cost) - Time(q.cost)/margin
+	q.due = t.due // those of its priority that are due before it, if any, are not to go before it: see newest.go
+	q.latest = endBy(q.due, t.arrival) - Time(q.cost) - Time(q.cost)/margin
 	if c.variant.LeastSlack {
 		q.due = q.latest
 	}

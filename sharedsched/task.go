@@ -18,6 +18,9 @@ type Task struct {
 	// Limit is when an answer stops being worth anything: the task is refused, or dropped from its queue, rather than
 	// run after it. Zero: no limit beyond the version's MaxLatency.
 	Limit time.Time
+	// Endless says that the caller named no limit: Limit, if there is one, is the server's own. Without a Limit it goes
+	// without saying.
+	Endless bool
 	// Target is when the answer is wanted, counted from arrival. It orders, and no batch timeout is waited for past
 	// the latest start that meets it. Zero or less: the version's default.
 	Target   time.Duration
@@ -77,12 +80,18 @@ type task struct {
 	bytes   int64
 	work    time.Duration // it is expected to cost
 	arrival Time
-	limit   Time // Never for none
-	wanted  Time // by when its batch is to end for a target that was named; Never if none was
+	timing
 
 	started Time // of the first execution
 	outcome Outcome
 	nextGap int32 // for taskFree: the next free slot, -1 for none
+}
+
+// timing is when a task is to be answered.
+type timing struct {
+	limit  Time // Never for none
+	due    Time // when its answer is wanted
+	wanted Time // by when its batch is to end for a target that was named; Never if none was
 }
 
 // deadline returns when an answer stops being worth anything, as far as estimates may decide on that.
@@ -94,7 +103,7 @@ func (t *task) deadline() Time {
 }
 
 // enqueue puts an admitted task into its queue. It is the only way in.
-func (c *Core) enqueue(now Time, q *queue, t *Task, limit, wanted Time, place ring.Order, work time.Duration,
+func (c *Core) enqueue(now Time, q *queue, t *Task, when timing, place ring.Order, work time.Duration,
 	probe bool,
 ) Handle {
 	v := q.version
@@ -105,12 +114,12 @@ func (c *Core) enqueue(now Time, q *queue, t *Task, limit, wanted Time, place ri
 	k.queue = q
 	k.alone, k.unmeasured, k.probe = t.Alone, t.Unmeasured, probe
 	k.rows, k.bytes = t.Rows, t.Bytes
-	k.arrival, k.limit, k.wanted = now, limit, wanted
+	k.arrival, k.timing = now, when
 
 	if q.ring.Len() == 0 {
 		q.oldest, q.soonest, q.wanted, q.begun = now, Never, Never, false
 	}
-	q.soonest, q.wanted = min(q.soonest, limit), min(q.wanted, wanted)
+	q.soonest, q.wanted = min(q.soonest, when.limit), min(q.wanted, when.wanted)
 	q.ring.Insert(ring.Entry{Order: k.Order, Task: slot})
 	q.waiting += t.Rows
 	v.queued[classOf(k.Order)]++
@@ -118,8 +127,8 @@ func (c *Core) enqueue(now Time, q *queue, t *Task, limit, wanted Time, place ri
 	v.account.Accepted++
 	c.queuedBytes += t.Bytes
 	q.expect(k, work)
-	if limit != Never {
-		c.limits.Add(uint64(h), int64(limit))
+	if when.limit != Never {
+		c.limits.Add(uint64(h), int64(when.limit))
 	}
 	if q.stage == resting || q.ring.At(0).Task == slot {
 		c.refresh(now, q)
@@ -138,6 +147,7 @@ func (c *Core) unqueue(now Time, q *queue, t *task, next taskState) {
 		q.idleAt = now
 	}
 	q.version.queued[classOf(t.Order)]--
+	q.version.newestFirst = q.version.newestFirst && q.version.queued[foreground] > 0
 	c.queuedBytes -= t.bytes
 	q.forget(t)
 	if t.limit != Never && c.limits.Left() {

@@ -2,6 +2,8 @@
 // front.
 package ring
 
+import "math"
+
 // Order says where a task stands in its queue: by rank (priority), then by target, then by sequence (arrival).
 type Order struct {
 	Target int64
@@ -41,6 +43,15 @@ func (r *Ring) Len() int { return r.n }
 
 // At returns the ith task from the front.
 func (r *Ring) At(i int) *Entry { return &r.buf[(r.first+i)&(len(r.buf)-1)] }
+
+// Rank returns the first entry of a rank, nil if there is none.
+func (r *Ring) Rank(rank uint8) *Entry {
+	i := r.search(Order{Rank: rank, Target: math.MinInt64})
+	if i == r.n || r.At(i).Rank != rank {
+		return nil
+	}
+	return r.At(i)
+}
 
 // Insert puts a task where it belongs.
 func (r *Ring) Insert(e Entry) {
