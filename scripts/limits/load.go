@@ -19,6 +19,7 @@ type load struct {
 	model    string
 	callers  int     // closed loop, or
 	rate     float64 // open loop
+	rows     int     // of each request
 	constant bool    // arrivals of the open loop, which are Poisson otherwise
 	deadline time.Duration
 	patience time.Duration
@@ -27,7 +28,10 @@ type load struct {
 }
 
 func (l *load) args() []string {
-	args := []string{"--model", l.model, "--deadline", l.deadline.String(), "--retries", strconv.Itoa(l.retries)}
+	args := []string{
+		"--model", l.model, "--deadline", l.deadline.String(), "--retries", strconv.Itoa(l.retries),
+		"--rows", strconv.Itoa(max(l.rows, 1)),
+	}
 	if l.patience > 0 {
 		args = append(args, "--patience", l.patience.String())
 	}
@@ -92,14 +96,16 @@ func (r *round) bench(s *server, l load) (m measured, err error) {
 	return m, nil
 }
 
-// watchMemory returns a function that ends the watch, and returns the most that the process held.
+// watchMemory returns a function that ends the watch, and returns the most that the process held. It looks for children
+// once only: to look through all processes takes milliseconds of a processor that the client may need.
 func watchMemory(ctx context.Context, pid int) func() float64 {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan float64)
+	all := family(pid)
 	go func() {
 		most := 0.0
 		for now := time.NewTicker(500 * time.Millisecond); ; {
-			most = max(most, memoryOf(pid))
+			most = max(most, memoryOf(all))
 			select {
 			case <-now.C:
 			case <-ctx.Done():

@@ -10,7 +10,7 @@ import (
 // usage is processor time, in ticks, since the machine or the process started.
 type usage struct {
 	all  float64 // that there was
-	busy float64 // that anybody used
+	busy float64 // that anybody used, but for interrupts: those of the network are the servers' own
 	ours float64 // that this program and its children used
 }
 
@@ -20,10 +20,10 @@ func usageNow() (u usage) {
 	line, _, _ := strings.Cut(string(machine), "\n")
 	for i, field := range strings.Fields(strings.TrimPrefix(line, "cpu")) {
 		ticks, _ := strconv.ParseFloat(field, 64)
-		if i == idleField || i == waitField {
+		if i < guestField { // those of guests are in the others
 			u.all += ticks
-		} else if i < guestField { // those of guests are in the others
-			u.all += ticks
+		}
+		if i <= systemField || i == stealField {
 			u.busy += ticks
 		}
 	}
@@ -42,8 +42,8 @@ func usageNow() (u usage) {
 
 // Fields of /proc/stat, and of /proc/PID/stat behind the name: its own time, and that of children that have ended.
 const (
-	idleField, waitField, guestField = 3, 4, 8
-	firstTime, lastTime              = 11, 14
+	systemField, stealField, guestField = 2, 7, 8
+	firstTime, lastTime                 = 11, 14
 )
 
 // others is the part of the machine's processor time that other programs used between two readings.

@@ -123,11 +123,11 @@ func family(pid int) []int {
 	return all
 }
 
-// memoryOf returns the megabytes that a process and its children hold: what each has of its own, and once what they
-// share. Mapped files, such as programs and libraries, do not count.
-func memoryOf(pid int) float64 {
+// memoryOf returns the megabytes that a family of processes holds: what each has of its own, and once what they share.
+// Mapped files, such as programs and libraries, do not count.
+func memoryOf(family []int) float64 {
 	own, shared := 0.0, 0.0
-	for _, of := range family(pid) {
+	for _, of := range family {
 		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", of)) // it may have ended
 		own += statusKB(string(text), "RssAnon:")
 		shared = max(shared, statusKB(string(text), "RssShmem:"))

@@ -39,24 +39,24 @@ func (r *round) recovery() error {
 func (r *round) slowdown(name string, how manner, rate float64) error {
 	e := r.effort
 	s := r.servers[name]
-	ended := make(chan [2]time.Time, 1)
-	ctx, cancel := context.WithCancel(r.ctx)
-	defer cancel()
-	go func() {
-		begin := time.Now().Add(e.warmup + e.before)
-		if !wait(ctx, begin) {
-			ended <- [2]time.Time{}
-			return
-		}
-		slow(ctx, s.pid(), begin.Add(e.slow))
-		ended <- [2]time.Time{begin, time.Now()}
-	}()
-	m, err := r.open(name, load{
-		model: networkName, rate: rate, constant: true, deadline: how.deadline, patience: how.patience,
-		retries: how.retries, span: e.before + e.slow + e.after,
+	var was [2]time.Time // the slowdown
+	l := how.load(rate)
+	l.constant, l.span = true, e.before+e.slow+e.after
+	m, err := r.open(func() (measured, error) {
+		ctx, cancel := context.WithCancel(r.ctx)
+		ended := make(chan [2]time.Time, 1)
+		go func() {
+			begin := time.Now().Add(e.warmup + e.before)
+			if wait(ctx, begin) {
+				slow(ctx, s.pid(), begin.Add(e.slow))
+			}
+			ended <- [2]time.Time{begin, time.Now()}
+		}()
+		m, err := r.bench(s, l)
+		cancel()
+		was = <-ended
+		return m, err
 	})
-	cancel()
-	was := <-ended
 	if err != nil || m.late() {
 		return err
 	}

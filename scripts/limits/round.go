@@ -128,14 +128,15 @@ const (
 )
 
 // closed has callers ask some servers, one after the other, in another order every other round.
-func (r *round) closed(scene, model string, callers int, targets ...string) error {
+func (r *round) closed(scene string, l load, targets ...string) error {
 	r.scene = scene
+	l.deadline = safety
 	targets = slices.Clone(targets)
 	if r.number%2 == 1 {
 		slices.Reverse(targets)
 	}
 	for _, name := range targets {
-		m, err := r.bench(r.servers[name], load{model: model, callers: callers, deadline: safety})
+		m, err := r.bench(r.servers[name], l)
 		if err != nil {
 			return err
 		}

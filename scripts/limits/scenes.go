@@ -21,7 +21,7 @@ func wireScene(payload string) string { return "wire, " + payload }
 func (r *round) wire() error {
 	for _, p := range payloads {
 		targets := append([]string{echoDefault, echoZeroCopy, echoCopies}, r.wefts()...)
-		if err := r.closed(wireScene(p.name), identityName(p.width), callers, targets...); err != nil {
+		if err := r.closed(wireScene(p.name), load{model: identityName(p.width), callers: callers}, targets...); err != nil {
 			return err
 		}
 	}
@@ -30,7 +30,7 @@ func (r *round) wire() error {
 
 func (r *round) policy() error {
 	targets := append([]string{echoDefault}, r.wefts()...)
-	return errors.Join(r.engine(policyName), r.closed(policyName, policyName, callers, targets...))
+	return errors.Join(r.engine(policyName), r.closed(policyName, load{model: policyName, callers: callers}, targets...))
 }
 
 func networkScene(callers int) string { return fmt.Sprintf("network, %d callers", callers) }
@@ -40,7 +40,7 @@ func (r *round) network() error {
 		return err
 	}
 	for _, n := range networkCallers {
-		if err := r.closed(networkScene(n), networkName, n, r.wefts()...); err != nil {
+		if err := r.closed(networkScene(n), load{model: networkName, callers: n}, r.wefts()...); err != nil {
 			return err
 		}
 	}
@@ -84,7 +84,8 @@ func loneScene(model string) string { return "lone caller, " + model }
 func (r *round) lone() error {
 	for _, model := range lonely {
 		targets := append([]string{echoDefault}, r.wefts()...)
-		if err := errors.Join(r.engine(model), r.closed(loneScene(model), model, 1, targets...)); err != nil {
+		l := load{model: model, callers: 1}
+		if err := errors.Join(r.engine(model), r.closed(loneScene(model), l, targets...)); err != nil {
 			return err
 		}
 	}
