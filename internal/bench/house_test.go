@@ -17,6 +17,7 @@ import (
 
 	"github.com/weftserve/weft/internal/onnxgraph"
 	"github.com/weftserve/weft/internal/ortlib"
+	"github.com/weftserve/weft/internal/telemetry"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/engine"
@@ -42,12 +43,16 @@ type house struct {
 // counts is the scheduler's observer: it adds up the executions' numbers.
 type counts struct {
 	batches, rows, cpu atomic.Int64
+	metrics            atomic.Pointer[telemetry.Telemetry] // are told of them, too; nil: there are none
 }
 
 func (c *counts) BatchDone(e sharedsched.BatchEvent) {
 	c.batches.Add(1)
 	c.rows.Add(int64(e.Rows))
 	c.cpu.Add(int64(e.DeviceTime))
+	if t := c.metrics.Load(); t != nil {
+		t.BatchDone(e)
+	}
 }
 
 // mark returns functions that return the mean rows of an execution, and the processor time of a row, since mark was

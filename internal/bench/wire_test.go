@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -13,16 +12,11 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"github.com/weftserve/weft/internal/telemetry"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
-	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/modelfile"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
-	"github.com/weftserve/weft/server"
-	"github.com/weftserve/weft/server/predict"
-	"github.com/weftserve/weft/server/transport"
 )
 
 // mirrorSession is the least that a model can do: it answers with its input.
@@ -46,11 +40,6 @@ func (s *mirrorSession) Run(_ context.Context, b *tensor.Batch) error {
 func (s *mirrorSession) Stats() engine.Stats { return engine.Stats{} }
 func (s *mirrorSession) Close() error        { return nil }
 
-// measured adds the metrics of requests to those of the house, as the program does.
-type measured struct{ *telemetry.Telemetry }
-
-func (m measured) RequestDone(e predict.Event) { m.Telemetry.RequestDone(telemetry.Request(e)) }
-
 // serveMirror serves the mirror model with all that a server has around it, and returns a connection.
 func serveMirror(tb testing.TB) *grpc.ClientConn {
 	tb.Helper()
@@ -62,19 +51,7 @@ func serveMirror(tb testing.TB) *grpc.ClientConn {
 	) (engine.Opened, error) {
 		return engine.Opened{Session: newMirrorSession(), Device: "synth", Provider: "synth"}, nil
 	})
-	t, err := telemetry.New(tb.Context(), telemetry.Config{
-		Slot: func(*catalog.Model, *catalog.Version) string { return "" },
-	})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	models, err := t.Watch(h.host, h.sched)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	memory := &tensor.Recycler{}
-	edge := server.New(server.Config{Observer: measured{t}, Memory: memory}, models, h.sched)
-	return listen(tb, edge.Register, transport.Options(transport.DefaultMaxMessageBytes, memory, slog.Default())...)
+	return newSurroundings(tb, h, h.host).serve(tb, h)
 }
 
 // plain is the client's codec: what it sends was encoded before, and what it gets is not decoded, so that the
