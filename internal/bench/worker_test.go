@@ -15,6 +15,7 @@ import (
 	"github.com/weftserve/weft/internal/weftest"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/engine"
+	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/runtime/modelfile"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/ort"
@@ -27,6 +28,13 @@ const serves = "serve-as-a-worker"
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == serves {
 		if err := worker.Serve(onnxWorker(os.Args[2])); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	if len(os.Args) == 5 && os.Args[1] == callsElsewhere {
+		if err := callElsewhere(os.Args[2], os.Args[3], os.Args[4]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -52,15 +60,21 @@ func (onnxWorker) Open(_ context.Context, model json.RawMessage, _ *os.File, _ *
 	return engine.Opened{Session: s, Device: "cpu", Provider: s.Provider()}, nil
 }
 
-// BenchmarkIsolation compares a small policy in this process with the same in a worker, over gRPC.
-func BenchmarkIsolation(b *testing.B) {
+// openInWorker returns an Opener of models in a worker.
+func openInWorker(tb testing.TB) host.Opener {
+	tb.Helper()
 	pool := worker.NewPool(worker.Config{Command: serves, Library: ortlib.Find, Log: slog.New(slog.DiscardHandler)})
-	b.Cleanup(pool.Close)
-	inWorker := func(ctx context.Context, v modelrepo.Version, _ *modelfile.Files, _ *modelrepo.Manifest,
+	tb.Cleanup(pool.Close)
+	return func(ctx context.Context, v modelrepo.Version, _ *modelfile.Files, _ *modelrepo.Manifest,
 		_ string, _ engine.Try,
 	) (engine.Opened, error) {
 		return pool.Open(ctx, worker.Place{Device: "cpu"}, v.Path, nil, nil)
 	}
+}
+
+// BenchmarkIsolation compares a small policy in this process with the same in a worker, over gRPC.
+func BenchmarkIsolation(b *testing.B) {
+	inWorker := openInWorker(b)
 	clients := map[string]weftv1.PredictionServiceClient{}
 	houses := map[string]*house{}
 	for _, in := range []string{"none", "device"} {
