@@ -23,6 +23,10 @@ const (
 	// a word is cancelled.
 	pingAfter   = 30 * time.Second
 	pingTimeout = 10 * time.Second
+	// window is how much a caller may send on a call, and on a connection, before any of it is read. gRPC would find out
+	// by itself how much that has to be, up to as much as this, but with a ping for each burst of data, which costs more
+	// than a small model.
+	window = 16 << 20
 )
 
 // Options returns the options that the grpc.Server of Messages must be made with: message limits, keepalive, recovery
@@ -35,6 +39,8 @@ func Options(maxMessageBytes int, memory mem.BufferPool, log *slog.Logger) []grp
 		grpc.ForceServerCodecV2(newCodec(memory)),
 		grpc.MaxRecvMsgSize(maxMessageBytes),
 		grpc.MaxConcurrentStreams(maxConcurrentStreams),
+		grpc.StaticStreamWindowSize(window),
+		grpc.StaticConnWindowSize(window),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
 			MinTime: minPingInterval, PermitWithoutStream: true,
 		}),
