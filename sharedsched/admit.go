@@ -55,12 +55,12 @@ func (c *Core) submit(now Time, ev *Event, out *Answer) error {
 	// An answer is never wanted later than it is worth something.
 	place := ring.Order{Rank: ranks[t.Priority], Target: int64(min(now.Add(target), limit, Never-1)), Seq: c.seq}
 	due := Time(place.Target)
-	if v.newestFirst && (t.Endless || ev.Limit == Never) && t.Priority.class() == foreground {
-		place.Target = q.ahead(place)
+	overtakes := v.newestFirst && t.Priority.class() == foreground && !c.variant.OldestFirst
+	if overtakes {
+		place.Target = c.ahead(q, place)
 	}
 	probe, refusal := c.unattainable(now, q, t, limit, place)
 	if refusal != nil {
-		v.flooded(t)
 		c.touch(q) // it may have been made for this task
 		c.refreshTouched(now)
 		return refusal
@@ -74,6 +74,9 @@ func (c *Core) submit(now Time, ev *Event, out *Answer) error {
 		wanted = endBy(due, now)
 	}
 	out.Task = c.enqueue(now, q, t, timing{limit, due, wanted}, place, work, probe)
+	if overtakes {
+		c.dropOvertaken(now, q, out)
+	}
 	return nil
 }
 
@@ -149,6 +152,9 @@ func (c *Core) unattainable(now Time, q *queue, t *Task, limit Time, place ring.
 	case now.Sub(*since) >= probeAfter:
 		*since = now
 		return true, nil
+	}
+	if wait+own <= left {
+		v.flooded(t)
 	}
 	r := &Refusal{
 		Reason: reason, Queued: v.queued[foreground], MaxQueue: v.settings.MaxQueue,

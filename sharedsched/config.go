@@ -37,5 +37,7 @@ type Variant struct {
 	NoConflictRule bool // the earliest target goes first even if others are late for it
 	AllDemand      bool // fairness is owed to every queue with work, urgent or not
 	NoWindowDrop   bool // only hopeless tasks are given up
-	NoAdmission    bool // only full queues refuse
+
+	OldestFirst bool `json:",omitempty"` // in overload, too
+	NoAdmission bool // only full queues refuse
 }

@@ -91,11 +91,10 @@
 //  5. If no flow demands service, the pending queue with the least slack goes: a device does not idle. If no foreground
 //     task waits at all, background work gets the device, for batches of at most a tenth of the smallest target seen in
 //     the last second, so that the next arrival is hardly delayed.
-//  6. Of the chosen queue, a prefix in order of priority, target and arrival (from a refusal on until none waits: of
-//     those without limits the newest first, newest.go): as many rows as MaxBatchSize, MaxBatchCost, the device cap and
-//     the device's memory allow. A task that fits no batch is split over several; one
-//     that would fit the next batch whole waits for it. Behind foreground tasks, background ones only take the place of
-//     padding.
+//  6. Of the chosen queue, a prefix in order of priority, target and arrival (in overload the newest first, newest.go):
+//     as many rows as MaxBatchSize, MaxBatchCost, the device cap and the device's memory allow. A task that fits no
+//     batch is split over several; one that would fit the next batch whole waits for it. Behind foreground tasks,
+//     background ones only take the place of padding.
 //  7. The flow is charged the estimate, and when the batch ends the difference to the device time measured.
 //
 // Early drop: tasks at the head that would miss their limits even alone are given up. If the limits of the next ones

@@ -57,10 +57,13 @@ func (o *oracle) arrive(now Time, q *oracleQueue, t *oracleTask, target time.Dur
 	}
 	t.target = min(now.Add(target), t.limit)
 	t.place = t.target
-	if q.version.newest = q.version.newest && o.waits(q.version); q.version.newest && t.limit == Never &&
-		t.rank != backgroundRank {
+	if q.version.newest = q.version.newest && o.waits(q.version); q.version.newest && t.rank != backgroundRank {
 		for _, other := range q.tasks {
-			if other.rank == t.rank {
+			switch {
+			case other.rank != t.rank:
+			case other.next > 0: // it was begun, and stays before it
+				t.place = min(t.place, other.place)
+			default:
 				t.place = min(t.place, other.place-1)
 			}
 		}
@@ -83,6 +86,18 @@ func (t *oracleTask) order() ring.Order {
 
 // refused notes that a foreground task was refused.
 func (o *oracle) refused(v *oracleVersion) { v.newest = o.waits(v) }
+
+// overtaken takes out the last foreground task of q, which a newer one may make late; when it does is not looked at.
+func (o *oracle) overtaken(now Time, q *oracleQueue) (h Handle) {
+	for i, t := range slices.Backward(q.tasks) {
+		if t.rank != backgroundRank && q.version.newest {
+			h = q.remove(i)
+			break
+		}
+	}
+	o.look(now, q)
+	return h
+}
 
 // waits reports whether foreground work of the version waits.
 func (o *oracle) waits(v *oracleVersion) bool {

@@ -31,7 +31,7 @@ func TestOracle(t *testing.T) {
 	}
 	for name, variant := range map[string]Variant{
 		"least slack": {LeastSlack: true}, "no conflict rule": {NoConflictRule: true}, "all demand": {AllDemand: true},
-		"no window drop": {NoWindowDrop: true},
+		"no window drop": {NoWindowDrop: true}, "oldest first": {OldestFirst: true},
 	} {
 		differ := 0
 		for seed := uint64(0); seed < traces && differ < 5; seed++ {
@@ -276,9 +276,6 @@ func (m *match) submit() error {
 		gone = append(gone, victim.handle)
 		q.tasks = slices.DeleteFunc(q.tasks, func(t *oracleTask) bool { return t == victim })
 	}
-	if err := m.ended(gone, acts); err != nil {
-		return err
-	}
 	if err == nil {
 		t := &oracleTask{
 			handle: h, rows: task.Rows, rank: ranks[task.Priority], arrival: m.now, limit: limit,
@@ -287,6 +284,14 @@ func (m *match) submit() error {
 		m.tasks[h] = t
 		m.order = append(m.order, h)
 		m.oracle.arrive(m.now, q, t, task.Target)
+	}
+	for _, a := range acts {
+		if a.Drop == DropOvertaken {
+			gone = append(gone, m.oracle.overtaken(m.now, q))
+		}
+	}
+	if err := m.ended(gone, acts); err != nil {
+		return err
 	}
 	return m.advance() // Core notices tasks that joined behind others at the next event
 }

@@ -18,9 +18,6 @@ type Task struct {
 	// Limit is when an answer stops being worth anything: the task is refused, or dropped from its queue, rather than
 	// run after it. Zero: no limit beyond the version's MaxLatency.
 	Limit time.Time
-	// Endless says that the caller named no limit: Limit, if there is one, is the server's own. Without a Limit it goes
-	// without saying.
-	Endless bool
 	// Target is when the answer is wanted, counted from arrival. It orders, and no batch timeout is waited for past
 	// the latest start that meets it. Zero or less: the version's default.
 	Target   time.Duration

@@ -23,7 +23,7 @@ type version struct {
 	account  *Account
 	proven   int // rows of the largest execution that ran well: its engine has the memory that it needs
 	closing  bool
-	// newestFirst: a task was refused, and since then others have waited always. See newest.go.
+	// newestFirst: there was no capacity for a task, and since then others have waited always. See newest.go.
 	newestFirst bool
 }
 

@@ -51,7 +51,7 @@ func decisionMessage(
 		out.Numbers["waited_ms"] = inMilliseconds(d.Waited)
 		// The other two do not ask how long an execution takes; to make room, a request is dropped that may have no
 		// limit at all.
-		if d.Drop == sharedsched.DropHopeless || d.Drop == sharedsched.DropWindow {
+		if d.Needs > 0 {
 			out.Numbers["left_ms"] = inMilliseconds(d.Had)
 			out.Numbers["needed_ms"] = inMilliseconds(d.Needs)
 		}

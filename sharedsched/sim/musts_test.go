@@ -37,7 +37,9 @@ func TestMusts(t *testing.T) {
 	}
 	skipUnderRace(t)
 	whole := Core(Ours, CoreOptions{})
-	noConflict := without("no conflict rule", func(v *sharedsched.Variant) { v.NoConflictRule = true })
+	noConflict := without("no conflict rule, oldest first", func(v *sharedsched.Variant) {
+		v.NoConflictRule, v.OldestFirst = true, true
+	})
 	fairToAll := without("fair to all that wait", func(v *sharedsched.Variant) { v.AllDemand = true })
 	families := Families(append([]Maker{whole, fairToAll}, Baselines()...))
 	s := Study{

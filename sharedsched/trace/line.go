@@ -50,7 +50,6 @@ type task struct {
 
 	Alone      bool `json:"alone,omitempty"`
 	Unmeasured bool `json:"unmeasured,omitempty"`
-	Endless    bool `json:"endless,omitempty"`
 }
 
 // outcome is the result of an event.
@@ -127,7 +126,7 @@ func newLine(now sharedsched.Time, ev *sharedsched.Event, out *sharedsched.Answe
 	if k := ev.Task; k != nil {
 		l.Task = &task{
 			Rows: k.Rows, Key: []byte(k.Key), Shape: []byte(k.ShapeKey), Bytes: k.Bytes, Target: int64(k.Target),
-			Priority: k.Priority, Alone: k.Alone, Unmeasured: k.Unmeasured, Endless: k.Endless,
+			Priority: k.Priority, Alone: k.Alone, Unmeasured: k.Unmeasured,
 		}
 	}
 	switch ev.Kind {
@@ -207,7 +206,7 @@ func (l *line) event(running map[sharedsched.LaneID]*sharedsched.Batch) (shareds
 	if k := l.Task; k != nil {
 		ev.Task = &sharedsched.Task{
 			Rows: k.Rows, Key: string(k.Key), ShapeKey: string(k.Shape), Bytes: k.Bytes,
-			Target: time.Duration(k.Target), Priority: k.Priority, Alone: k.Alone, Unmeasured: k.Unmeasured, Endless: k.Endless,
+			Target: time.Duration(k.Target), Priority: k.Priority, Alone: k.Alone, Unmeasured: k.Unmeasured,
 		}
 	}
 	switch ev.Kind {
