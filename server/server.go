@@ -59,9 +59,9 @@ type Config struct {
 	MaxMessageBytes int
 	// Memory is where requests and answers lie; it need not clear what it hands out. Nil: that of gRPC, which does.
 	Memory mem.BufferPool
-	// Waits returns by how much executions take longer at present because they wait for a processor; while they do, calls
-	// may be refused unread (THROTTLED). Nil: they do not.
-	Waits func() float64
+	// Scarce reports whether executions wait for a processor at present; while they do, calls may be refused unread
+	// (THROTTLED). Nil: they do not.
+	Scarce func() bool
 	// Logger gets panics. Nil: slog.Default().
 	Logger *slog.Logger
 	// Observer may be nil.
@@ -91,8 +91,8 @@ type Server struct {
 func New(config Config, models predict.Models, scheduler weftapi.SchedulerState) *Server {
 	config.MaxMessageBytes = cmp.Or(config.MaxMessageBytes, transport.DefaultMaxMessageBytes)
 	config.Logger = cmp.Or(config.Logger, slog.Default())
-	if config.Waits == nil {
-		config.Waits = func() float64 { return 1 }
+	if config.Scarce == nil {
+		config.Scarce = func() bool { return false }
 	}
 	if config.Memory == nil {
 		config.Memory = mem.DefaultBufferPool()
@@ -106,7 +106,7 @@ func New(config Config, models predict.Models, scheduler weftapi.SchedulerState)
 	code := status.Explain(&throttle.Error{}).Code
 	refuse := &throttle.Throttle{
 		Method: weftv1.PredictionService_Predict_FullMethodName,
-		Waits:  config.Waits,
+		Scarce: config.Scarce,
 		Status: func(e *throttle.Error) error {
 			return status.Of(e, predict.Place{Model: e.Model, Version: e.Version}).Err()
 		},

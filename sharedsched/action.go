@@ -20,8 +20,12 @@ type Action struct {
 // Refusal returns the error for the caller of a task that ended as EndDropped, with the reason.
 func (a *Action) Refusal() *Refusal {
 	r := &Refusal{Reason: RefusedForGoodput, Predicted: a.Needs, Limit: a.Had, RetryAfter: a.RetryAfter}
-	if a.Drop == DropHopeless {
+	switch a.Drop {
+	case DropHopeless:
 		r.Reason, r.RetryAfter = RefusedDeadline, -1
+	case DropOvertaken:
+		r.Reason, r.RetryAfter = RefusedDeadline, a.Needs
+	default:
 	}
 	return r
 }

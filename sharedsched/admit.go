@@ -55,9 +55,13 @@ func (c *Core) submit(now Time, ev *Event, out *Answer) error {
 	// An answer is never wanted later than it is worth something.
 	place := ring.Order{Rank: ranks[t.Priority], Target: int64(min(now.Add(target), limit, Never-1)), Seq: c.seq}
 	due := Time(place.Target)
-	overtakes := v.newestFirst && t.Priority.class() == foreground && !c.variant.OldestFirst
+	overtakes := c.overtakes(q, t)
 	if overtakes {
-		place.Target = c.ahead(q, place)
+		time := limit.Sub(now)
+		if named {
+			time = min(time, target)
+		}
+		place.Target = c.ahead(q, place.Rank, time)
 	}
 	probe, refusal := c.unattainable(now, q, t, limit, place)
 	if refusal != nil {
@@ -75,7 +79,7 @@ func (c *Core) submit(now Time, ev *Event, out *Answer) error {
 	}
 	out.Task = c.enqueue(now, q, t, timing{limit, due, wanted}, place, work, probe)
 	if overtakes {
-		c.dropOvertaken(now, q, out)
+		c.dropOvertaken(now, q, out.Task.Slot(), out)
 	}
 	return nil
 }
@@ -110,38 +114,15 @@ func (c *Core) unattainable(now Time, q *queue, t *Task, limit Time, place ring.
 	if limit == Never || t.Priority == Sheddable || c.variant.NoAdmission {
 		return false, nil
 	}
-	v, d, f := q.version, q.device, q.flow
+	v, d := q.version, q.device
 	left := limit.Sub(now)
 	// Nearly every limit is many batches away, and that is cheap to see.
-	wait := d.freeIn(now)
-	if !t.Alone && v.settings.Batched && t.Rows <= q.most && wait+d.work+farBatches*q.full.Cost <= left {
+	if !t.Alone && v.settings.Batched && t.Rows <= q.most && d.freeIn(now)+d.work+farBatches*q.full.Cost <= left {
 		return false, nil
 	}
-	own, known := c.serviceTime(q, t.Alone, t.Rows)
-	if !known {
-		return false, nil
-	}
-	before := q.work / d.parallel()
-	first := q.ring.Len() > 0 && place.Before(q.ring.At(q.ring.Len()-1).Order)
-	switch rows := q.waiting + t.Rows; {
-	case first:
-		before = 0 // not all waiting tasks go before it
-	case !t.Alone && v.settings.Batched && rows <= q.most: // all of it fits one batch
-		before = 0
-		own, _ = c.serviceTime(q, false, rows)
-	}
-	reason := RefusedDeadline
-	predicted := wait + before + own
-	if predicted <= left && !first && d.work/d.parallel() > left {
-		// The device cannot serve all waiting work by then, so that the flow may count on its share only.
-		fair := &d.fair[foreground]
-		asked := time.Duration(float64(f.work+own) / fair.ShareWith(fairq.Flow(f.id)) / shareSlack)
-		asked /= d.parallel()
-		if wait+asked > left {
-			reason, predicted = RefusedForGoodput, wait+asked
-		}
-	}
-	if predicted <= left {
+	n := q.ring.Before(place)
+	answer, known := c.predict(now, q, t.Alone, t.Rows, n, left)
+	if !known || answer.takes <= left {
 		return false, nil
 	}
 	switch since := &q.shape.refusing; {
@@ -153,18 +134,55 @@ func (c *Core) unattainable(now Time, q *queue, t *Task, limit Time, place ring.
 		*since = now
 		return true, nil
 	}
-	if wait+own <= left {
-		v.flooded(t)
+	if answer.alone <= left {
+		q.flooded(t.Priority)
 	}
 	r := &Refusal{
-		Reason: reason, Queued: v.queued[foreground], MaxQueue: v.settings.MaxQueue,
-		Predicted: predicted, Limit: left, RetryAfter: -1,
+		Reason: answer.reason, Queued: v.queued[foreground], MaxQueue: v.settings.MaxQueue,
+		Predicted: answer.takes, Limit: left, RetryAfter: -1,
 	}
-	if reason == RefusedForGoodput {
-		r.RetryAfter = predicted - left
+	if answer.reason == RefusedForGoodput {
+		r.RetryAfter = answer.takes - left
 	}
 	c.log.refusal(now, v, r, t.Rows)
 	return false, r
+}
+
+// prediction is what is known of an answer: how long it takes, why that is too long, and how long it would take if its
+// task went before all others.
+type prediction struct {
+	takes, alone time.Duration
+	reason       RefusalReason
+}
+
+// predict returns when a task of that many rows is answered that stands behind the first n of its queue, and whether
+// the estimates behind that were ever measured. If the device cannot serve all waiting work within the time that is
+// left, the last foreground task of a queue may count on its flow's share only.
+func (c *Core) predict(now Time, q *queue, alone bool, rows, n int, left time.Duration) (p prediction, known bool) {
+	d, f := q.device, q.flow
+	wait := d.freeIn(now)
+	own, known := c.serviceTime(q, alone, rows)
+	if !known {
+		return p, false
+	}
+	p.alone = wait + own
+	p.takes, p.reason = p.alone, RefusedDeadline
+	if n > 0 && q.foreground > 0 { // of those before it as much as if all were alike
+		if together := rows + q.waiting*n/q.ring.Len(); !alone && q.version.settings.Batched && together <= q.most {
+			own, _ = c.serviceTime(q, false, together)
+			p.takes = wait + own
+		} else {
+			p.takes += q.work * time.Duration(n) / time.Duration(q.foreground) / d.parallel()
+		}
+	}
+	if p.takes <= left && n+1 >= q.foreground && d.work/d.parallel() > left {
+		fair := &d.fair[foreground]
+		asked := time.Duration(float64(f.work+own) / fair.ShareWith(fairq.Flow(f.id)) / shareSlack)
+		if asked /= d.parallel(); wait+asked > left {
+			p.takes, p.reason = wait+asked, RefusedForGoodput
+		}
+	}
+	return p, true
 }
 
 // freeIn returns the time until a lane of the device is expected to be free, or, where lanes share its time, the
@@ -210,12 +228,12 @@ func (c *Core) serviceTime(q *queue, alone bool, rows int) (time.Duration, bool)
 func (c *Core) refuse(now Time, v *version, t *Task, r Refusal) *Refusal {
 	r.Reason, r.Queued, r.MaxQueue = RefusedQueueFull, v.queued[t.Priority.class()], v.settings.MaxQueue
 	r.RetryAfter = minRetry
-	v.flooded(t)
 	if r.Bytes > c.maxQueuedBytes {
 		r.RetryAfter = -1 // not even an empty server has that room
 	} else if q := v.queues[t.Key]; q != nil {
 		_, full, _ := c.fullBatch(q)
 		r.RetryAfter = max(r.RetryAfter, full)
+		q.flooded(t.Priority)
 	}
 	c.log.refusal(now, v, &r, t.Rows)
 	return &r

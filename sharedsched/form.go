@@ -87,5 +87,7 @@ func (c *Core) takeRows(now Time, q *queue, rows int, b *Batch) {
 	q.waiting -= rows
 	if t.next == t.rows {
 		c.unqueue(now, q, t, taskRunning)
+	} else {
+		q.spend(t, rows)
 	}
 }

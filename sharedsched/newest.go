@@ -1,6 +1,12 @@
 package sharedsched
 
-import "github.com/weftserve/weft/sharedsched/ring"
+import (
+	"math"
+	"math/bits"
+	"time"
+
+	"github.com/weftserve/weft/sharedsched/ring"
+)
 
 // In overload somebody must lose, and the order decides who. Served in order of targets, every task is answered at its
 // last moment: what is a little late is lost, and limits make batches small. Callers without limits have patience all
@@ -8,48 +14,66 @@ import "github.com/weftserve/weft/sharedsched/ring"
 // full of those, nobody is answered who still waits, and retries keep it full, also when the cause has long passed (a
 // metastable failure: Bronson et al., HotOS 2021).
 //
-// So from the first task of a version that there is no capacity for, until none waits, the newest of a priority go
-// first (adaptive LIFO: Maurer, Fail at Scale, ACM Queue 2015). They have the most time left, so that batches are full
-// and answers early. Those that were overtaken get what capacity is left; they are given up as soon as the newer ones
-// would make them late, which is early enough to try elsewhere.
+// So from the first task of a queue that there is no capacity for, until none waits, new tasks of a priority go first
+// (adaptive LIFO: Maurer, Fail at Scale, ACM Queue 2015): they have the most time left, so that batches are full and
+// answers early. But the less time a task brings the earlier it goes, to a factor of two, for a second that a patient
+// caller has left is worth nothing to it yet. Those that were overtaken get what capacity is left; they are given up as
+// soon as newer ones would make them late, which is early enough to try elsewhere.
 
 // flooded notes that there was no capacity for a task.
-func (v *version) flooded(t *Task) {
-	if t.Priority.class() == foreground {
-		v.newestFirst = v.queued[foreground] > 0
+func (q *queue) flooded(p Priority) {
+	if p.class() == foreground {
+		q.newestFirst = q.foreground > 0
 	}
 }
 
-// ahead returns the target with which a task stands before all of its rank, but for one that was begun.
-func (c *Core) ahead(q *queue, place ring.Order) int64 {
-	first := q.ring.Rank(place.Rank)
-	switch {
-	case first == nil:
-		return place.Target
-	case c.tasks[first.Task].next > 0:
-		return min(place.Target, first.Target)
-	}
-	return min(place.Target, first.Target-1)
+// overtakes reports whether a new task goes before those of its priority. Where callers wait for room nobody is turned
+// away, and nobody is to overtake.
+func (c *Core) overtakes(q *queue, t *Task) bool {
+	return q.newestFirst && t.Priority.class() == foreground && !q.version.settings.WaitWhenFull && !c.variant.OldestFirst
 }
 
-// mostOvertaken is how many tasks are given up, at most, for one that overtook them.
-const mostOvertaken = 2
+// The places of tasks that overtake are before all targets, which are times: a range for each length of time that they
+// bring, in bits, and in it the newest first.
+const (
+	firstPlace = math.MinInt64 / 2
+	rangeBits  = 52
+)
 
-// dropOvertaken gives up the last tasks of the queue if the work before them makes them late, as they would be refused
-// if they arrived now.
-func (c *Core) dropOvertaken(now Time, q *queue, out *Answer) {
-	for range mostOvertaken {
-		if q.foreground < 2 {
-			return
+// ahead returns the place of a new task that brings so much time. A task that was begun stays before it: what it has
+// cost would be lost.
+func (c *Core) ahead(q *queue, rank uint8, brings time.Duration) int64 {
+	if i := q.ring.Before(ring.Order{Rank: rank, Target: math.MinInt64}); i < q.ring.Len() {
+		if first := q.ring.At(i); first.Rank == rank && c.tasks[first.Task].next > 0 {
+			first.Target = firstPlace
+			c.tasks[first.Task].Target = firstPlace
 		}
-		slot := q.ring.At(q.foreground - 1).Task
+	}
+	return firstPlace + int64(bits.Len64(uint64(brings)))<<rangeBits - int64(c.seq)
+}
+
+// lastLike returns the number of tasks up to the last one that brought as much time as one that overtook.
+func (q *queue) lastLike(t *task) int {
+	end := (t.Target - firstPlace + 1<<rangeBits - 1) >> rangeBits << rangeBits
+	return q.ring.Before(ring.Order{Rank: t.Rank, Target: firstPlace + end, Seq: math.MaxUint64})
+}
+
+// dropOvertaken gives up the last task of the queue, and the last one that brought as much time as the newest, if they
+// are late now that the newest goes before them.
+func (c *Core) dropOvertaken(now Time, q *queue, newest int32, out *Answer) {
+	for _, n := range [...]int{q.foreground - 1, q.lastLike(&c.tasks[newest]) - 1} {
+		if n >= q.foreground {
+			continue // the other one was the same
+		}
+		slot := q.ring.At(n).Task
 		t := &c.tasks[slot]
-		own, known := c.serviceTime(q, t.alone, t.rows-t.next)
-		needs := q.device.freeIn(now) + (q.work-t.work)/q.device.parallel() + own
-		if !known || needs <= t.deadline().Sub(now) || t.next > 0 { // one that was begun has cost already
-			return
+		if slot == newest || t.Rank != c.tasks[newest].Rank || t.next > 0 {
+			continue
 		}
-		c.drop(now, q, slot, DropOvertaken, needs, out)
-		c.refreshTouched(now)
+		left := t.deadline().Sub(now)
+		if p, known := c.predict(now, q, t.alone, t.rows, n, left); known && p.takes > left {
+			c.drop(now, q, slot, DropOvertaken, p.takes, out)
+		}
 	}
+	c.refreshTouched(now)
 }

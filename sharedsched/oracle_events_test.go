@@ -1,6 +1,8 @@
 package sharedsched
 
 import (
+	"math"
+	"math/bits"
 	"slices"
 	"time"
 
@@ -56,17 +58,17 @@ func (o *oracle) arrive(now Time, q *oracleQueue, t *oracleTask, target time.Dur
 		target = min(max(5*q.takes(roomy.most()), 20*time.Millisecond), time.Second)
 	}
 	t.target = min(now.Add(target), t.limit)
-	t.place = t.target
-	if q.version.newest = q.version.newest && o.waits(q.version); q.version.newest && t.rank != backgroundRank {
-		for _, other := range q.tasks {
-			switch {
-			case other.rank != t.rank:
-			case other.next > 0: // it was begun, and stays before it
-				t.place = min(t.place, other.place)
-			default:
-				t.place = min(t.place, other.place-1)
-			}
+	t.place = int64(t.target)
+	if q.newest = q.newest && q.waits(); q.newest && t.rank != backgroundRank && !q.version.WaitWhenFull {
+		first := slices.IndexFunc(q.tasks, func(other *oracleTask) bool { return other.rank == t.rank })
+		if first >= 0 && q.tasks[first].next > 0 {
+			q.tasks[first].place = math.MinInt64 / 2
 		}
+		brings := t.limit.Sub(now)
+		if t.named {
+			brings = min(brings, target)
+		}
+		t.place = math.MinInt64/2 + int64(bits.Len64(uint64(brings)))<<52 - int64(t.seq) - 1
 	}
 	if wanted := t.target.Sub(now); t.rank != backgroundRank && !t.alone && (asked == 0 || asked >= q.takes(1)) &&
 		(o.least == 0 || wanted < o.least) {
@@ -81,30 +83,29 @@ func (o *oracle) arrive(now Time, q *oracleQueue, t *oracleTask, target time.Dur
 }
 
 func (t *oracleTask) order() ring.Order {
-	return ring.Order{Rank: t.rank, Target: int64(t.place), Seq: uint64(t.seq)}
+	return ring.Order{Rank: t.rank, Target: t.place, Seq: uint64(t.seq)}
 }
 
-// refused notes that a foreground task was refused.
-func (o *oracle) refused(v *oracleVersion) { v.newest = o.waits(v) }
-
-// overtaken takes out the last foreground task of q, which a newer one may make late; when it does is not looked at.
-func (o *oracle) overtaken(now Time, q *oracleQueue) (h Handle) {
-	for i, t := range slices.Backward(q.tasks) {
-		if t.rank != backgroundRank && q.version.newest {
-			h = q.remove(i)
-			break
-		}
+// overtaken takes out a task that the newest made late, which is the last of the queue or the last of its kind. When it
+// does is not looked at.
+func (o *oracle) overtaken(now Time, q *oracleQueue, newest *oracleTask, h Handle) bool {
+	i := slices.IndexFunc(q.tasks, func(t *oracleTask) bool { return t.handle == h })
+	if i < 0 || q.tasks[i].rank != newest.rank || q.tasks[i].next > 0 || q.tasks[i] == newest || !q.newest {
+		return false
 	}
+	last := i+1 == len(q.tasks) || q.tasks[i+1].rank != newest.rank
+	if kind := func(place int64) int64 { return (place - 1) >> 52 }; !last &&
+		kind(q.tasks[i+1].place) == kind(newest.place) {
+		return false
+	}
+	q.remove(i)
 	o.look(now, q)
-	return h
+	return true
 }
 
-// waits reports whether foreground work of the version waits.
-func (o *oracle) waits(v *oracleVersion) bool {
-	return slices.ContainsFunc(o.queues, func(q *oracleQueue) bool {
-		return q.version == v &&
-			slices.ContainsFunc(q.tasks, func(t *oracleTask) bool { return t.rank != backgroundRank })
-	})
+// waits reports whether foreground work waits.
+func (q *oracleQueue) waits() bool {
+	return slices.ContainsFunc(q.tasks, func(t *oracleTask) bool { return t.rank != backgroundRank })
 }
 
 // room returns the task of q that is given up for one of a priority that finds that many of its class waiting; nil for

@@ -34,7 +34,6 @@ type oracleFlow struct {
 type oracleVersion struct {
 	Settings
 	proven int // rows of the largest execution that ran well
-	newest bool
 }
 
 type oracleTask struct {
@@ -43,8 +42,8 @@ type oracleTask struct {
 	rank          uint8
 	arrival       Time
 	target, limit Time
-	place         Time // its target, or before those of all others
-	named         bool // the target was named
+	place         int64 // its target, or before all targets
+	named         bool  // the target was named
 	seq           int
 	alone         bool
 }
@@ -65,6 +64,7 @@ type oracleQueue struct {
 	heldTo      Time
 	served      bool // since then
 	unheld      bool // since a pick found that it cannot wait
+	newest      bool // the newest go first, while foreground tasks wait
 }
 
 func (q *oracleQueue) padded(rows int) int {
@@ -200,7 +200,7 @@ func (o *oracle) stand(now Time, q *oracleQueue, insist bool) {
 		q.cost = q.shape.Estimate(head.rows).Cost
 	}
 	q.stage, q.due, q.latest = pending, head.target, head.latest(q.cost)
-	if q.class == background || full || insist || q.version.BatchTimeout > 0 || o.draining ||
+	if q.class == background || full || insist || q.version.BatchTimeout > 0 || o.draining || q.newest ||
 		q.latest <= now.Add(o.dearest()) {
 		q.stage = demanding
 	}

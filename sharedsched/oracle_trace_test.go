@@ -269,7 +269,7 @@ func (m *match) submit() error {
 	queued := m.core.version(v).queued[classOf(ring.Order{Rank: ranks[task.Priority]})]
 	h, acts, err := m.core.Submit(m.now, v, &task, limit, nil)
 	if _, refused := errors.AsType[*Refusal](err); refused && task.Priority != Sheddable {
-		m.oracle.refused(q.version)
+		q.newest = q.waits()
 	}
 	var gone []Handle
 	if victim := m.oracle.room(q, task.Priority, queued); victim != nil && err == nil {
@@ -286,9 +286,13 @@ func (m *match) submit() error {
 		m.oracle.arrive(m.now, q, t, task.Target)
 	}
 	for _, a := range acts {
-		if a.Drop == DropOvertaken {
-			gone = append(gone, m.oracle.overtaken(m.now, q))
+		if a.Drop != DropOvertaken {
+			continue
 		}
+		if !m.oracle.overtaken(m.now, q, m.tasks[h], a.Task) {
+			return fmt.Errorf("%x was overtaken by %x, which the oracle denies", a.Task, h)
+		}
+		gone = append(gone, a.Task)
 	}
 	if err := m.ended(gone, acts); err != nil {
 		return err

@@ -52,6 +52,8 @@ type queue struct {
 	ownCost  time.Duration // of a full batch if the device had no cap
 	bound    bool          // one more row would cost more than the budget
 	learning bool          // first measurements of the shape are being taken
+
+	newestFirst bool // there was no capacity for a task, and since then others have waited: newest.go
 }
 
 // queueFor returns the version's queue for a key, a new one if need be. It returns nil when maxQueues keys have work.
@@ -136,5 +138,16 @@ func (q *queue) forget(k *task) {
 		d.foreground--
 		d.work -= k.work
 		f.work -= k.work
+		q.newestFirst = q.newestFirst && q.foreground > 0
+	}
+}
+
+// spend uncounts the device time of rows of a task that were started, while others of its rows wait.
+func (q *queue) spend(k *task, rows int) {
+	if part := k.work * time.Duration(rows) / time.Duration(k.rows-k.next+rows); classOf(k.Order) == foreground {
+		k.work -= part
+		q.work -= part
+		q.device.work -= part
+		q.flow.work -= part
 	}
 }

@@ -55,7 +55,7 @@ func (c *Core) refresh(now Time, q *queue) {
 	}
 	switch s := &q.version.settings; {
 	case k == background, full, q.stage == demanding && !served, s.BatchTimeout > 0, q.version.closing, c.draining,
-		q.latest <= now.Add(d.block()), c.variant.AllDemand:
+		q.newestFirst, q.latest <= now.Add(d.block()), c.variant.AllDemand:
 		c.demand(d, q)
 	default:
 		if q.stage == demanding {

@@ -144,7 +144,6 @@ func (c *Core) unqueue(now Time, q *queue, t *task, next taskState) {
 		q.idleAt = now
 	}
 	q.version.queued[classOf(t.Order)]--
-	q.version.newestFirst = q.version.newestFirst && q.version.queued[foreground] > 0
 	c.queuedBytes -= t.bytes
 	q.forget(t)
 	if t.limit != Never && c.limits.Left() {

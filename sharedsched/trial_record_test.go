@@ -41,7 +41,7 @@ func (r *trialRecord) admit(c *Core, now Time, h Handle, v VersionID, key string
 	r.tasks[h] = &trialTask{version: v, key: key, rows: t.rows}
 	// Only a target that a row could meet.
 	if classOf(t.Order) == foreground && !t.alone && (asked == 0 || asked >= t.queue.rowCost || t.queue.fullHigh == 0) {
-		r.targets = append(r.targets, trialTarget{now, t.queue.device, Time(t.Target).Sub(now)})
+		r.targets = append(r.targets, trialTarget{now, t.queue.device, t.due.Sub(now)})
 	}
 	return nil
 }

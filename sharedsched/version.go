@@ -23,8 +23,6 @@ type version struct {
 	account  *Account
 	proven   int // rows of the largest execution that ran well: its engine has the memory that it needs
 	closing  bool
-	// newestFirst: there was no capacity for a task, and since then others have waited always. See newest.go.
-	newestFirst bool
 }
 
 // addVersion carries out EventAddVersion.

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/weftserve/weft/gpu"
+	"github.com/weftserve/weft/internal/courtesy"
 	"github.com/weftserve/weft/internal/lifecycle"
 	"github.com/weftserve/weft/internal/record"
 	"github.com/weftserve/weft/internal/telemetry"
@@ -136,6 +137,7 @@ func (s *assembly) buildHouse(context.Context) (err error) {
 		return err
 	}
 	s.group.Start(lifecycle.Part{Name: "scheduler and models", Stop: s.house.close})
+	s.group.Start(courtesyPart(s.house.scheduler.Scarce))
 	return nil
 }
 
@@ -163,7 +165,7 @@ func (s *assembly) buildEdge(context.Context) error {
 		MaxConcurrentRequests: s.MaxConcurrentRequests, MaxMessageBytes: int(s.MaxMessageBytes), Memory: &s.memory,
 		Logger: s.log, Observer: requestObserver{s.measured, s.log},
 		MaxEpisodes: s.MaxEpisodes, EpisodeTTL: time.Duration(s.EpisodeTTL),
-		Waits:   h.scheduler.Waits,
+		Scarce:  h.scheduler.Scarce,
 		Shadows: mirror, Rollouts: s.rollouts, NotPersistedBecause: s.state.NotLasting(),
 	}
 	sources := telemetry.Sources{
@@ -249,4 +251,23 @@ func (s *assembly) awaitModels(ctx context.Context) error {
 	s.log.Info("ready", "event", "ready", "grpc", s.grpc.Addr().String(), "versions", serving, "failed", len(failed),
 		"took", time.Since(s.began).Round(time.Millisecond))
 	return nil
+}
+
+// courtesyPart keeps this process from interrupting executions that wait for a processor.
+func courtesyPart(scarce func() bool) lifecycle.Part {
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	return lifecycle.Part{
+		Name: "courtesy",
+		Run: func() error {
+			defer close(ended)
+			courtesy.Keep(ctx, scarce)
+			return nil
+		},
+		Stop: func(context.Context) error {
+			stop()
+			<-ended
+			return nil
+		},
+	}
 }

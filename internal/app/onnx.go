@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 
+	"github.com/weftserve/weft/internal/courtesy"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/modelfile"
 	"github.com/weftserve/weft/runtime/modelrepo"
@@ -79,4 +80,7 @@ func (onnxEngine) Open(_ context.Context, model json.RawMessage, copied *os.File
 const workerCommand = "worker"
 
 // Work is the main function of a worker, which runs models for a server with the ONNX Runtime library at path.
-func Work(library string) error { return worker.Serve(onnxEngine{library}) }
+func Work(library string) error {
+	courtesy.End()
+	return worker.Serve(onnxEngine{library})
+}

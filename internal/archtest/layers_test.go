@@ -303,6 +303,11 @@ var layers = []layer{
 		"starting and stopping things in order is a leaf",
 	},
 	{
+		"internal/courtesy",
+		[]string{},
+		"how threads take turns is the system's matter",
+	},
+	{
 		"internal/progress",
 		[]string{},
 		"what is shown of a command's progress is text",

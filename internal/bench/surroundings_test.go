@@ -57,7 +57,7 @@ func (s *surroundings) serve(tb testing.TB, h *house) *grpc.ClientConn {
 	tb.Helper()
 	h.metrics.Store(s.metrics)
 	edge := server.New(server.Config{
-		Observer: measured{s.metrics}, Memory: s.memory, Shadows: s.mirror, Rollouts: s.rollouts, Waits: h.sched.Waits,
+		Observer: measured{s.metrics}, Memory: s.memory, Shadows: s.mirror, Rollouts: s.rollouts, Scarce: h.sched.Scarce,
 	}, s.models, h.sched)
 	return listen(tb, edge.Register, append(
 		transport.Options(transport.DefaultMaxMessageBytes, s.memory, slog.Default()),

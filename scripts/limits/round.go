@@ -176,10 +176,14 @@ func (c *runCommand) Run(ctx context.Context, o output) (err error) {
 				runCommand: c, ctx: ctx, progress: o.err, effort: e, place: p, number: n, folder: folder, book: b,
 				servers: map[string]*server{},
 			}
-			if err := r.play(); err != nil {
+			if failed := r.play(); failed != nil { // what it measured until then counts
+				fmt.Fprintf(o.err, "round %d, %s: %v\n", n+1, p.name, failed)
+				err = errors.Join(err, failed)
+			}
+			if ctx.Err() != nil {
 				return errors.Join(err, ctx.Err())
 			}
 		}
 	}
-	return c.publish(b, places, e, o)
+	return errors.Join(err, c.publish(b, places, e, o))
 }

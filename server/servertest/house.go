@@ -51,7 +51,7 @@ func New(t *testing.T, config server.Config) *House {
 	h := &House{Run: RunPolicy, offered: map[offer]int{}}
 	h.Current.Store(PolicySnapshot())
 	config.Observer = h
-	config.Waits = func() float64 { return 2 }
+	config.Scarce = func() bool { return true }
 	config.Logger = slog.New(slog.DiscardHandler)
 	h.Memory = NewMemory(t)
 	config.Memory = h.Memory

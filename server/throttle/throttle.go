@@ -24,9 +24,9 @@ func (e *Error) Error() string {
 type Throttle struct {
 	// Method is the full name of the method, of one request each, whose calls are refused.
 	Method string
-	// Waits returns by how much executions take longer because they wait for a processor. Only while they do is anything
-	// refused here: otherwise it costs nobody anything to read what is refused later.
-	Waits func() float64
+	// Scarce reports whether executions wait for a processor. Only while they do is anything refused here: otherwise it
+	// costs nobody anything to read what is refused later.
+	Scarce func() bool
 	// Status returns the error with which calls end.
 	Status func(*Error) error
 	// Refused is called for each call that was refused.
@@ -39,8 +39,6 @@ type Throttle struct {
 const (
 	// maxKinds bounds the memory of kinds, of which there are as many as versions times priorities.
 	maxKinds = 1 << 12
-	// scarce is the factor from which on executions count as waiting for a processor.
-	scarce = 1.1
 	// endless is the time, in seconds, in which the answer to a call without a deadline is wanted.
 	endless = 1e6
 	// leak is the longest time, in seconds, of a call that is refused: gRPC keeps the context of one until its deadline.
@@ -59,7 +57,7 @@ func (t *Throttle) Tap(ctx context.Context, call *tap.Info) (context.Context, er
 	if of == nil || k.Endless != (left == endless) || left > leak && !k.Endless {
 		return ctx, nil
 	}
-	err := of.refuse(now, left, func() bool { return t.Waits() >= scarce },
+	err := of.refuse(now, left, t.Scarce,
 		func(cause error) error { return t.Status(&Error{Kind: k, Cause: cause}) })
 	if err != nil {
 		t.Refused(k)

@@ -2,9 +2,8 @@
 // front.
 package ring
 
-import "math"
-
-// Order says where a task stands in its queue: by rank (priority), then by target, then by sequence (arrival).
+// Order says where a task stands in its queue: by rank (priority), then by target, then by sequence (arrival). In
+// overload other numbers take the places of targets.
 type Order struct {
 	Target int64
 	Seq    uint64
@@ -44,21 +43,12 @@ func (r *Ring) Len() int { return r.n }
 // At returns the ith task from the front.
 func (r *Ring) At(i int) *Entry { return &r.buf[(r.first+i)&(len(r.buf)-1)] }
 
-// Rank returns the first entry of a rank, nil if there is none.
-func (r *Ring) Rank(rank uint8) *Entry {
-	i := r.search(Order{Rank: rank, Target: math.MinInt64})
-	if i == r.n || r.At(i).Rank != rank {
-		return nil
-	}
-	return r.At(i)
-}
-
 // Insert puts a task where it belongs.
 func (r *Ring) Insert(e Entry) {
 	if r.n == len(r.buf) {
 		r.grow()
 	}
-	i := r.search(e.Order)
+	i := r.Before(e.Order)
 	if i < r.n/2 {
 		r.first = (r.first - 1) & (len(r.buf) - 1)
 		r.n++
@@ -76,7 +66,7 @@ func (r *Ring) Insert(e Entry) {
 
 // Remove takes out the task that stands at o. It must be there.
 func (r *Ring) Remove(o Order) {
-	i := r.search(o)
+	i := r.Before(o)
 	if i < r.n/2 {
 		for j := i; j > 0; j-- {
 			*r.At(j) = *r.At(j - 1)
@@ -90,8 +80,8 @@ func (r *Ring) Remove(o Order) {
 	r.n--
 }
 
-// search returns the number of entries before o, looking at the ends first because that is where o usually belongs.
-func (r *Ring) search(o Order) int {
+// Before returns the number of entries before o, looking at the ends first because that is where o usually belongs.
+func (r *Ring) Before(o Order) int {
 	if r.n == 0 || r.At(r.n-1).Before(o) {
 		return r.n
 	}

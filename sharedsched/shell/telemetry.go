@@ -5,12 +5,15 @@ import (
 	"github.com/weftserve/weft/sharedsched/cost"
 )
 
-// Waits returns by how much executions of the latest second took longer because they waited for a processor that others
-// used, on the device where that is most: 1 if they did not.
-func (s *Scheduler) Waits() float64 {
+// scarce is the factor from which on executions count as waiting for a processor.
+const scarce = 1.1
+
+// Scarce reports whether executions of the latest second took a tenth longer, or more, because they waited for a
+// processor that others used.
+func (s *Scheduler) Scarce() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.core.Waits(s.nowLocked(s.now()))
+	return s.core.Waits(s.nowLocked(s.now())) >= scarce
 }
 
 // sample is telemetry's latest sample of a device, with its number; 0: none.

@@ -1,0 +1,31 @@
+package courtesy
+
+import (
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// set changes the policy of all threads of this process. What fails is left as it is: it is slower so, and no more.
+func set(courteous bool) {
+	attr := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_NORMAL}
+	if courteous {
+		attr.Policy = unix.SCHED_BATCH
+	}
+	threads, _ := os.ReadDir("/proc/self/task") // the names of those that were read
+	for _, of := range threads {
+		if id, err := strconv.Atoi(of.Name()); err == nil {
+			attr.Nice = niceOf(id)
+			_ = unix.SchedSetAttr(id, &attr, 0) // it may have ended
+		}
+	}
+}
+
+// niceOf returns the niceness of a thread, which setting its policy would set, too.
+func niceOf(id int) int32 {
+	if now, err := unix.SchedGetAttr(id, 0); err == nil {
+		return now.Nice
+	}
+	return 0
+}
