@@ -58,7 +58,7 @@
 //
 //	resting    no batch may start: it is empty, holds a partial batch for its batch timeout, or waits for the first
 //	           measurements of its shape's cost
-//	pending    a batch may start, but nothing is lost by letting others go first
+//	pending    a batch may start, but nothing is lost by letting others go first, and there is no overload (newest.go)
 //	demanding  its batch is full, or must start before the dearest batch that may go first on the device would end,
 //	           if its first task is to meet its target; or its batch timeout has passed; or it is draining
 //

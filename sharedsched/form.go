@@ -71,8 +71,7 @@ func (c *Core) flushReason(now Time, q *queue, full bool, most int) FlushReason 
 	return FlushDeviceIdle
 }
 
-// takeRows moves rows of the head task from the queue into the batch. The task stays at the head while it has rows
-// left: its place in the order is that of its target, which a split does not change.
+// takeRows moves rows of the head task from the queue into the batch. The task keeps its place while it has rows left.
 func (c *Core) takeRows(now Time, q *queue, rows int, b *Batch) {
 	slot := q.ring.At(0).Task
 	t := &c.tasks[slot]

@@ -33,7 +33,7 @@ func (c *runCommand) effort() effort {
 	e := effort{
 		rounds: 6, places: 3, warmup: time.Second, span: 3 * time.Second, engine: 300 * time.Millisecond,
 		multiples: []float64{0.5, 1, 1.5, 2, 5, 10},
-		before:    3 * time.Second, slow: 10 * time.Second, after: 8 * time.Second,
+		before:    3 * time.Second, slow: 10 * time.Second, after: 12 * time.Second,
 	}
 	if c.Quick {
 		e = effort{

@@ -31,7 +31,7 @@ func (m manner) load(rate float64) load {
 }
 
 const (
-	capacityScene = "capacity, before "
+	capacityScene = "capacity, 4 rows each, before "
 	slowScene     = "slow for a while, "
 )
 

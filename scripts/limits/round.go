@@ -80,7 +80,8 @@ func (r *round) addWeft(name, repository string, flags ...string) error {
 }
 
 func (r *round) add(name, program string, args ...string) error {
-	s, err := serve(r.ctx, name, r.folder, r.place.server, program, args...)
+	logName := fmt.Sprintf("%d-%s-%s", r.number+1, r.place.name, name)
+	s, err := serve(r.ctx, logName, r.folder, r.place.server, program, args...)
 	if err == nil {
 		r.servers[name] = s
 	}
@@ -184,6 +185,9 @@ func (c *runCommand) Run(ctx context.Context, o output) (err error) {
 				return errors.Join(err, ctx.Err())
 			}
 		}
+	}
+	if err != nil {
+		c.Out = "" // not every figure is of as many rounds as it says
 	}
 	return errors.Join(err, c.publish(b, places, e, o))
 }

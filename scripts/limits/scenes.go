@@ -120,7 +120,9 @@ func (r *round) refusal() (err error) {
 		if name == echoRefusal {
 			model = networkName
 		}
-		m, err := r.bench(r.servers[name], load{model: model, callers: callers, deadline: safety})
+		m, err := r.bench(r.servers[name], load{
+			model: model, rows: overloadRows, callers: callers, deadline: safety,
+		})
 		if err != nil {
 			return err
 		}

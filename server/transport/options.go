@@ -23,9 +23,9 @@ const (
 	// a word is cancelled.
 	pingAfter   = 30 * time.Second
 	pingTimeout = 10 * time.Second
-	// window is how much a caller may send on a call, and on a connection, before any of it is read. gRPC would find out
-	// by itself how much that has to be, up to as much as this, but with a ping for each burst of data, which costs more
-	// than a small model.
+	// window is how much a caller may send on a call before any of it is read, in bytes. gRPC would find out by itself how
+	// much that has to be, up to as much as this, but with a ping for each burst of data, which costs more than a small
+	// model.
 	window = 16 << 20
 )
 

@@ -49,8 +49,7 @@ func decisionMessage(
 	case sharedsched.Dropped:
 		out.Reason = strings.ToUpper(d.Drop.String())
 		out.Numbers["waited_ms"] = inMilliseconds(d.Waited)
-		// The other two do not ask how long an execution takes; to make room, a request is dropped that may have no
-		// limit at all.
+		// Others are not asked how long they would take; to make room, a request is dropped that may have no limit at all.
 		if d.Needs > 0 {
 			out.Numbers["left_ms"] = inMilliseconds(d.Had)
 			out.Numbers["needed_ms"] = inMilliseconds(d.Needs)
