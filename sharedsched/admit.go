@@ -57,11 +57,7 @@ func (c *Core) submit(now Time, ev *Event, out *Answer) error {
 	due := Time(place.Target)
 	overtakes := c.overtakes(q, t)
 	if overtakes {
-		time := limit.Sub(now)
-		if named {
-			time = min(time, target)
-		}
-		place.Target = c.ahead(q, place.Rank, time)
+		place.Target = c.ahead(q, place.Rank, target)
 	}
 	probe, refusal := c.unattainable(now, q, t, limit, place)
 	if refusal != nil {

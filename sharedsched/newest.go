@@ -16,8 +16,8 @@ import (
 //
 // So from the first task of a queue that there is no capacity for, until none waits, new tasks of a priority go first
 // (adaptive LIFO: Maurer, Fail at Scale, ACM Queue 2015): they have the most time left, so that batches are full and
-// answers early. But the less time a task brings the earlier it goes, to a factor of two, for a second that a patient
-// caller has left is worth nothing to it yet. Those that were overtaken get what capacity is left; they are given up as
+// answers early. But the sooner an answer is wanted (the target, not the limit: safety deadlines of half a minute must not
+// rank a request last) the earlier a task goes, to a factor of two. Those that were overtaken get what capacity is left; they are given up as
 // soon as newer ones would make them late, which is early enough to try elsewhere.
 
 // flooded notes that there was no capacity for a task.
@@ -33,33 +33,33 @@ func (c *Core) overtakes(q *queue, t *Task) bool {
 	return q.newestFirst && t.Priority.class() == foreground && !q.version.settings.WaitWhenFull && !c.variant.OldestFirst
 }
 
-// The places of tasks that overtake are before all targets, which are times: a range for each length of time that they
-// bring, in bits, and in it the newest first.
+// The places of tasks that overtake are before all targets, which are times: a range for each length, in bits, of the
+// time until their target, and in it the newest first.
 const (
 	firstPlace = math.MinInt64 / 2
 	rangeBits  = 52
 )
 
-// ahead returns the place of a new task that brings so much time. A task that was begun stays before it: what it has
-// cost would be lost.
-func (c *Core) ahead(q *queue, rank uint8, brings time.Duration) int64 {
+// ahead returns the place of a new task whose answer is wanted within target. A task that was begun stays before it: what
+// it has cost would be lost.
+func (c *Core) ahead(q *queue, rank uint8, target time.Duration) int64 {
 	if i := q.ring.Before(ring.Order{Rank: rank, Target: math.MinInt64}); i < q.ring.Len() {
 		if first := q.ring.At(i); first.Rank == rank && c.tasks[first.Task].next > 0 {
 			first.Target = firstPlace
 			c.tasks[first.Task].Target = firstPlace
 		}
 	}
-	return firstPlace + int64(bits.Len64(uint64(brings)))<<rangeBits - int64(c.seq)
+	return firstPlace + int64(bits.Len64(uint64(target)))<<rangeBits - int64(c.seq)
 }
 
-// lastLike returns the number of tasks up to the last one that brought as much time as one that overtook.
+// lastLike returns the number of tasks up to the last one whose answer was wanted as soon as that of one that overtook.
 func (q *queue) lastLike(t *task) int {
 	end := (t.Target - firstPlace + 1<<rangeBits - 1) >> rangeBits << rangeBits
 	return q.ring.Before(ring.Order{Rank: t.Rank, Target: firstPlace + end, Seq: math.MaxUint64})
 }
 
-// dropOvertaken gives up the last task of the queue, and the last one that brought as much time as the newest, if they
-// are late now that the newest goes before them.
+// dropOvertaken gives up the last task of the queue, and the last one whose answer was wanted as soon as the newest one's,
+// if they are late now that the newest goes before them.
 func (c *Core) dropOvertaken(now Time, q *queue, newest int32, out *Answer) {
 	for _, n := range [...]int{q.foreground - 1, q.lastLike(&c.tasks[newest]) - 1} {
 		if n >= q.foreground {

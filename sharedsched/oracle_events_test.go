@@ -64,11 +64,7 @@ func (o *oracle) arrive(now Time, q *oracleQueue, t *oracleTask, target time.Dur
 		if first >= 0 && q.tasks[first].next > 0 {
 			q.tasks[first].place = math.MinInt64 / 2
 		}
-		brings := t.limit.Sub(now)
-		if t.named {
-			brings = min(brings, target)
-		}
-		t.place = math.MinInt64/2 + int64(bits.Len64(uint64(brings)))<<52 - int64(t.seq) - 1
+		t.place = math.MinInt64/2 + int64(bits.Len64(uint64(target)))<<52 - int64(t.seq) - 1
 	}
 	if wanted := t.target.Sub(now); t.rank != backgroundRank && !t.alone && (asked == 0 || asked >= q.takes(1)) &&
 		(o.least == 0 || wanted < o.least) {
