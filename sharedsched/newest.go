@@ -16,9 +16,9 @@ import (
 //
 // So from the first task of a queue that there is no capacity for, until none waits, new tasks of a priority go first
 // (adaptive LIFO: Maurer, Fail at Scale, ACM Queue 2015): they have the most time left, so that batches are full and
-// answers early. But the sooner an answer is wanted (the target, not the limit: safety deadlines of half a minute must not
-// rank a request last) the earlier a task goes, to a factor of two. Those that were overtaken get what capacity is left; they are given up as
-// soon as newer ones would make them late, which is early enough to try elsewhere.
+// answers early. But the sooner an answer is wanted (the target, not the limit: safety deadlines of half a minute must
+// not rank a request last) the earlier a task goes, to a factor of two. Those that were overtaken get what capacity is
+// left; they are given up as soon as newer ones would make them late, which is early enough to try elsewhere.
 
 // flooded notes that there was no capacity for a task.
 func (q *queue) flooded(p Priority) {
@@ -40,8 +40,8 @@ const (
 	rangeBits  = 52
 )
 
-// ahead returns the place of a new task whose answer is wanted within target. A task that was begun stays before it: what
-// it has cost would be lost.
+// ahead returns the place of a new task whose answer is wanted within target. A task that was begun stays before it:
+// what it has cost would be lost.
 func (c *Core) ahead(q *queue, rank uint8, target time.Duration) int64 {
 	if i := q.ring.Before(ring.Order{Rank: rank, Target: math.MinInt64}); i < q.ring.Len() {
 		if first := q.ring.At(i); first.Rank == rank && c.tasks[first.Task].next > 0 {
@@ -58,8 +58,8 @@ func (q *queue) lastLike(t *task) int {
 	return q.ring.Before(ring.Order{Rank: t.Rank, Target: firstPlace + end, Seq: math.MaxUint64})
 }
 
-// dropOvertaken gives up the last task of the queue, and the last one whose answer was wanted as soon as the newest one's,
-// if they are late now that the newest goes before them.
+// dropOvertaken gives up the last task of the queue, and the last one whose answer was wanted as soon as the newest
+// one's, if they are late now that the newest goes before them.
 func (c *Core) dropOvertaken(now Time, q *queue, newest int32, out *Answer) {
 	for _, n := range [...]int{q.foreground - 1, q.lastLike(&c.tasks[newest]) - 1} {
 		if n >= q.foreground {
