@@ -128,28 +128,31 @@ func swapping(t *testing.T, rate float64, swaps int) (c calls, grown int64) {
 				}})[0]
 			c = append(c, part...)
 		}
-		play() // pools reach their size
+		swapUnderLoad := func(times int) {
+			ctx, stop := context.WithCancel(t.Context())
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				defer stop()
+				for range times {
+					swap()
+				}
+				if times == 0 {
+					<-time.After(30 * time.Second)
+				}
+			}()
+			for ctx.Err() == nil {
+				play()
+			}
+			<-done
+		}
+		play()
 		if swaps > 0 {
-			swap()
+			swapUnderLoad(5) // pools reach their size, and the requests that wait their most
 		}
 		c = nil
 		before := heap()
-		ctx, stop := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			defer stop()
-			for range swaps {
-				swap()
-			}
-			if swaps == 0 {
-				<-time.After(30 * time.Second)
-			}
-		}()
-		for ctx.Err() == nil {
-			play()
-		}
-		<-done
+		swapUnderLoad(swaps)
 		remembered := uint64(cap(c)) * uint64(unsafe.Sizeof(call{})) // the test's own
 		grown = int64(heap() - before - remembered)
 	})

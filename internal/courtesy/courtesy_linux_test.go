@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,8 +35,8 @@ func policies(t *testing.T) map[uint32]int {
 func TestCourtesyWhileExecutionsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		scarce := false
-		go Keep(ctx, func() bool { return scarce })
+		var scarce atomic.Bool
+		go Keep(ctx, scarce.Load)
 		expect := func(what string, policy uint32) {
 			t.Helper()
 			synctest.Wait()
@@ -45,15 +46,15 @@ func TestCourtesyWhileExecutionsWait(t *testing.T) {
 		}
 		time.Sleep(every)
 		expect("nothing waits", unix.SCHED_NORMAL)
-		scarce = true
+		scarce.Store(true)
 		time.Sleep(every)
 		expect("executions wait", unix.SCHED_BATCH)
-		scarce = false
+		scarce.Store(false)
 		time.Sleep(lasting / 2)
 		expect("half a second later", unix.SCHED_BATCH)
 		time.Sleep(lasting)
 		expect("a second and a half later", unix.SCHED_NORMAL)
-		scarce = true
+		scarce.Store(true)
 		time.Sleep(every)
 		expect("they wait again", unix.SCHED_BATCH)
 		cancel()
