@@ -80,8 +80,11 @@ func (r *round) addWeft(name, repository string, flags ...string) error {
 }
 
 func (r *round) add(name, program string, args ...string) error {
-	logName := fmt.Sprintf("%d-%s-%s", r.number+1, r.place.name, name)
-	s, err := serve(r.ctx, logName, r.folder, r.place.server, program, args...)
+	logs := filepath.Join(r.folder, fmt.Sprintf("round-%d-%s", r.number+1, r.place.name))
+	if err := os.MkdirAll(logs, 0o700); err != nil {
+		return err
+	}
+	s, err := serve(r.ctx, name, logs, r.place.server, program, args...)
 	if err == nil {
 		r.servers[name] = s
 	}
