@@ -61,6 +61,7 @@ func (q *queue) lastLike(t *task) int {
 // dropOvertaken gives up the last task of the queue, and the last one whose answer was wanted as soon as the newest
 // one's, if they are late now that the newest goes before them.
 func (c *Core) dropOvertaken(now Time, q *queue, newest int32, out *Answer) {
+	dropped := false
 	for _, n := range [...]int{q.foreground - 1, q.lastLike(&c.tasks[newest]) - 1} {
 		if n >= q.foreground {
 			continue // the other one was the same
@@ -73,7 +74,10 @@ func (c *Core) dropOvertaken(now Time, q *queue, newest int32, out *Answer) {
 		left := t.deadline().Sub(now)
 		if p, known := c.predict(now, q, t.alone, t.rows, n, left); known && p.takes > left {
 			c.drop(now, q, slot, DropOvertaken, p.takes, out)
+			dropped = true
 		}
 	}
-	c.refreshTouched(now)
+	if dropped {
+		c.refreshTouched(now)
+	}
 }
