@@ -7,17 +7,22 @@ import (
 	"github.com/weftserve/weft/runtime/worker"
 )
 
-// collectAfter is by how many percent the heap of a server grows until it is collected. It is small, and Go's 100 have
-// it collected all the time: a sixth of the processor time of a request (docs/CONFIGURATION.md has the figures).
-const collectAfter = 400
+// ballast is memory that is never written to, so that it takes no room. Go collects the heap when it has doubled; that
+// of a server is small, and would be collected all the time: a sixth of the processor time of a request
+// (docs/CONFIGURATION.md has the figures). With the ballast there are at least as many bytes of garbage before that,
+// while a heap of many large messages does not grow beyond its double. The idea is Twitch's
+// (https://blog.twitch.tv/en/2019/04/10/go-memory-ballast-how-i-learnt-to-stop-worrying-and-love-the-heap/).
+var ballast []byte
+
+const ballastBytes = 64 << 20
 
 // TuneCollector sets the garbage collector for a server, but for what the environment says. Queues may fill the heap:
 // beyond the quarter of the memory that workers leave to the server it is collected as often as that takes.
 func TuneCollector() {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(collectAfter)
+		ballast = make([]byte, ballastBytes)
 	}
 	if bound := worker.DefaultMemory() / 3; bound > 0 && os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(bound)
+		debug.SetMemoryLimit(bound + int64(len(ballast)))
 	}
 }

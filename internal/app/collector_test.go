@@ -1,25 +1,29 @@
 package app
 
 import (
+	"runtime"
 	"runtime/debug"
 	"testing"
 )
 
 // The collector is set for a server, and what the environment says wins.
 func TestTuneCollector(t *testing.T) {
-	const percent, limit = 123, 1 << 50
-	defer debug.SetGCPercent(debug.SetGCPercent(percent))
+	const limit = 1 << 50
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(limit))
+	defer func() { ballast = nil }()
 	t.Setenv("GOGC", "123")
 	t.Setenv("GOMEMLIMIT", "1024TiB")
 	TuneCollector()
-	if p, l := debug.SetGCPercent(percent), debug.SetMemoryLimit(-1); p != percent || l != limit {
-		t.Errorf("the environment is set: %d %%, %d bytes", p, l)
+	if l := debug.SetMemoryLimit(-1); len(ballast) > 0 || l != limit {
+		t.Errorf("the environment is set: ballast of %d bytes, limit of %d", len(ballast), l)
 	}
 	t.Setenv("GOGC", "")
 	t.Setenv("GOMEMLIMIT", "")
 	TuneCollector()
-	if p, l := debug.SetGCPercent(percent), debug.SetMemoryLimit(-1); p != collectAfter || l >= limit || l < 1<<20 {
-		t.Errorf("the environment is not set: %d %%, %d bytes", p, l)
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	if l := debug.SetMemoryLimit(-1); m.HeapAlloc < ballastBytes || l >= limit || l < ballastBytes+1<<20 {
+		t.Errorf("the environment is not set: heap of %d bytes, limit of %d", m.HeapAlloc, l)
 	}
 }

@@ -72,7 +72,7 @@ type Auditor struct {
 
 	mu      sync.Mutex
 	rng     *rand.Rand    // guarded by mu, as all that follows
-	credit  time.Duration // device time that may be spent; below zero: to be earned before the next audit
+	credit  time.Duration // time that may be spent; below zero: to be earned before the next audit
 	first   time.Duration // the remainder of closerLook
 	passed  int           // requests since kept was taken, of which it is a choice
 	pass    int           // how many have to be before it is taken
@@ -136,7 +136,9 @@ func (a *Auditor) choose(p *execution.Plan, by Source, j *execution.Job,
 	a.first -= first
 	a.credit = min(mostSaved, a.credit+earned+first)
 	if a.passed++; a.rng.IntN(a.passed) == 0 {
-		if k := a.cfg.Memory.keep(p, by, j, call, a.rng.IntN(call.Rows)); k == nil {
+		began := time.Now()
+		k := a.cfg.Memory.keep(p, by, j, call, a.rng.IntN(call.Rows))
+		if a.credit -= time.Since(began); k == nil {
 			a.passed--
 			tooLarge = true
 		} else {
@@ -180,7 +182,8 @@ func (a *Auditor) take() (k *row, passed int) {
 	return k, passed
 }
 
-// spend takes device time off the credit.
+// spend takes time off the credit: that of the device, and that of the processor that copies and compares, which are
+// more where rows are large and the model is small.
 func (a *Auditor) spend(took time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

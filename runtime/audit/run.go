@@ -51,7 +51,9 @@ func (a *Auditor) audit(ctx context.Context, k *row) Result {
 	}
 	alone := answers[0]
 	a.compared.Add(1)
+	began := time.Now()
 	found := a.learn(k, alone).Compare(like, k.outputs, alone)
+	a.spend(time.Since(began))
 	if !found.Wrong() {
 		return Equal
 	}

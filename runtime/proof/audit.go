@@ -104,14 +104,26 @@ func (s Seen) scales(o int, alone tensor.Tensor) (own, usual []float64) {
 	return own, usual
 }
 
-// ranked returns the value that one part-th of them are not above. Of many it looks at some thousand.
+// ranked returns the value that one part-th of them are not above. Of many it looks at some.
 func ranked(values []float64, part int) float64 {
-	if len(values) == 0 {
+	return rankedOf(len(values), func(i int) float64 { return values[i] }, part)
+}
+
+// middling returns the median magnitude of a tensor's elements.
+func middling(t tensor.Tensor) float64 {
+	return rankedOf(len(t.Data)/t.DType.Size(), func(i int) float64 { return finiteAbs(floatAt(t, i)) }, 2)
+}
+
+// someValues is how many values, and up to twice as many, are enough to tell their rank.
+const someValues = 1024
+
+func rankedOf(n int, value func(int) float64, part int) float64 {
+	if n == 0 {
 		return 0
 	}
 	var some []float64
-	for i := 0; i < len(values); i += 1 + len(values)/4096 {
-		some = append(some, values[i])
+	for i := 0; i < n; i += max(1, n/someValues) {
+		some = append(some, value(i))
 	}
 	slices.Sort(some)
 	return some[(len(some)-1)/part]
@@ -129,7 +141,7 @@ func (s Seen) Learn(row *Audited, alone []tensor.Tensor) Seen {
 		if alone[i].DType.IsFloat() {
 			o := row.place(i)
 			before := recent[o][max(0, len(recent[o])-recentRows+1):]
-			recent[o] = append(slices.Clip(before), ranked(scales(alone[i:i+1]), 2))
+			recent[o] = append(slices.Clip(before), middling(alone[i]))
 		}
 	}
 	return Seen{random: s.random, recent: recent}

@@ -54,12 +54,18 @@ func scales(rows []tensor.Tensor) []float64 {
 			largest = make([]float64, n)
 		}
 		for i := range n {
-			if v := math.Abs(floatAt(t, i)); !math.IsInf(v, 0) && !math.IsNaN(v) {
-				largest[i] = max(largest[i], v)
-			}
+			largest[i] = max(largest[i], finiteAbs(floatAt(t, i)))
 		}
 	}
 	return largest
+}
+
+// finiteAbs returns the magnitude of a number, 0 where that is not finite.
+func finiteAbs(v float64) float64 {
+	if v = math.Abs(v); math.IsInf(v, 0) || math.IsNaN(v) {
+		return 0
+	}
+	return v
 }
 
 // varying counts the elements of an output that differ between any two rows, and those that do not. Rows that differ in

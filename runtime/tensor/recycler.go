@@ -25,33 +25,45 @@ func room(m Memory, size int) []byte {
 
 // Recycler is a Memory that hands memory of the Go heap on without clearing it. The zero value is ready.
 type Recycler struct {
-	pools [maxRecycled - minRecycled + 1]sync.Pool // of *[]byte, by the power of two that their capacity is
+	pools [(maxRecycled-minRecycled)*steps + 1]sync.Pool // of *[]byte, by their capacity; see class
 }
 
 // Up to 1 KiB costs less to allocate than to recycle, and gRPC gives none of it back. Messages beyond 64 MiB are too
-// rare to be held on to.
-const minRecycled, maxRecycled = 11, 26
+// rare to be held on to. Between a power of two and the next there are so many capacities: messages of one model are
+// mostly of one size, and all that a capacity has beyond it is memory that nobody uses.
+const minRecycled, maxRecycled, steps = 11, 26, 4
+
+// class returns the place of the smallest capacity that a size fits in, and that capacity.
+func class(size int) (place, capacity int) {
+	if size <= 1<<minRecycled {
+		return 0, 1 << minRecycled
+	}
+	exponent := bits.Len(uint(size-1)) - 1 // 1<<exponent < size <= 2<<exponent
+	step := 1 << exponent / steps
+	over := (size - 1<<exponent + step - 1) / step
+	return (exponent-minRecycled)*steps + over, 1<<exponent + over*step
+}
 
 // Get implements Memory.
 func (r *Recycler) Get(size int) *[]byte {
-	exponent := max(minRecycled, bits.Len(uint(max(size, 1)-1)))
-	if size < 1<<(minRecycled-1) || exponent > maxRecycled {
+	if size < 1<<(minRecycled-1) || size > 1<<maxRecycled {
 		data := make([]byte, size)
 		return &data
 	}
-	if data, is := r.pools[exponent-minRecycled].Get().(*[]byte); is {
+	place, capacity := class(size)
+	if data, is := r.pools[place].Get().(*[]byte); is {
 		*data = (*data)[:size]
 		return data
 	}
-	data := make([]byte, size, 1<<exponent)
+	data := make([]byte, size, capacity)
 	return &data
 }
 
 // Put implements Memory.
 func (r *Recycler) Put(data *[]byte) {
-	size := cap(*data)
-	exponent := bits.Len(uint(size)) - 1
-	if exponent >= minRecycled && exponent <= maxRecycled && size == 1<<exponent {
-		r.pools[exponent-minRecycled].Put(data)
+	if size := cap(*data); size >= 1<<minRecycled && size <= 1<<maxRecycled {
+		if place, capacity := class(size); size == capacity {
+			r.pools[place].Put(data)
+		}
 	}
 }

@@ -22,8 +22,13 @@ func TestRecycler(t *testing.T) {
 	}
 	foreign := make([]byte, 3000, 3001)
 	r.Put(&foreign)
-	if got := r.Get(2049); cap(*got) != 4096 {
-		t.Errorf("memory of %d bytes, want 4096", cap(*got))
+	if got := r.Get(2049); cap(*got) != 2560 {
+		t.Errorf("memory of %d bytes, want 2560", cap(*got))
+	}
+	for size := 1 << 10; size <= 64<<20; size += 1 + size/37 {
+		if got := cap(*r.Get(size)); got > max(2<<10, size+size/4) {
+			t.Errorf("memory of %d bytes for %d", got, size)
+		}
 	}
 }
 
