@@ -2,7 +2,9 @@ package tensor
 
 import (
 	"math/bits"
+	"slices"
 	"sync"
+	"time"
 )
 
 // Memory is where messages, and the tensors in them, lie while they are handed from one part to the next. Safe for
@@ -24,14 +26,36 @@ func room(m Memory, size int) []byte {
 }
 
 // Recycler is a Memory that hands memory of the Go heap on without clearing it. The zero value is ready.
+//
+// Small pieces are the garbage collector's to drop. Of large ones some are always in use and some not, as requests come
+// and go, and each collection would drop those that are about to be needed: they are kept as long as they are used.
 type Recycler struct {
-	pools [(maxRecycled-minRecycled)*steps + 1]sync.Pool // of *[]byte, by their capacity; see class
+	small [firstLarge]sync.Pool // of *[]byte, by their capacity; see class
+
+	mu       sync.Mutex
+	large    [lastClass + 1 - firstLarge]spare // guarded by mu
+	trimming bool                              // guarded by mu: trim will be called
 }
 
-// Up to 1 KiB costs less to allocate than to recycle, and gRPC gives none of it back. Messages beyond 64 MiB are too
-// rare to be held on to. Between a power of two and the next there are so many capacities: messages of one model are
-// mostly of one size, and all that a capacity has beyond it is memory that nobody uses.
-const minRecycled, maxRecycled, steps = 11, 26, 4
+// spare is pieces of one capacity of which none is in use.
+type spare struct {
+	pieces []*[]byte
+	least  int // of them, since the latest trim
+}
+
+const (
+	// Up to 1 KiB costs less to allocate than to recycle, and gRPC gives none of it back. Messages beyond 64 MiB are too
+	// rare to be held on to.
+	minRecycled, maxRecycled = 11, 26
+	// Between a power of two and the next there are so many capacities: messages of one model are mostly of one size, and
+	// all that a capacity has beyond it is memory that nobody uses.
+	steps = 4
+	// Pieces of more than 64 KiB are large.
+	firstLarge = (16-minRecycled)*steps + 1
+	lastClass  = (maxRecycled - minRecycled) * steps
+	// keepUnused is how long large pieces are kept at least and, up to twice as long, that nobody uses.
+	keepUnused = time.Second
+)
 
 // class returns the place of the smallest capacity that a size fits in, and that capacity.
 func class(size int) (place, capacity int) {
@@ -51,7 +75,7 @@ func (r *Recycler) Get(size int) *[]byte {
 		return &data
 	}
 	place, capacity := class(size)
-	if data, is := r.pools[place].Get().(*[]byte); is {
+	if data := r.take(place); data != nil {
 		*data = (*data)[:size]
 		return data
 	}
@@ -59,11 +83,60 @@ func (r *Recycler) Get(size int) *[]byte {
 	return &data
 }
 
+func (r *Recycler) take(place int) *[]byte {
+	if place < firstLarge {
+		data, _ := r.small[place].Get().(*[]byte)
+		return data
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := &r.large[place-firstLarge]
+	n := len(s.pieces)
+	if n == 0 {
+		return nil
+	}
+	data := s.pieces[n-1]
+	s.pieces[n-1] = nil
+	s.pieces = s.pieces[:n-1]
+	s.least = min(s.least, n-1)
+	return data
+}
+
 // Put implements Memory.
 func (r *Recycler) Put(data *[]byte) {
-	if size := cap(*data); size >= 1<<minRecycled && size <= 1<<maxRecycled {
-		if place, capacity := class(size); size == capacity {
-			r.pools[place].Put(data)
+	size := cap(*data)
+	if size < 1<<minRecycled || size > 1<<maxRecycled {
+		return
+	}
+	place, capacity := class(size)
+	switch {
+	case size != capacity: // of another owner
+	case place < firstLarge:
+		r.small[place].Put(data)
+	default:
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		s := &r.large[place-firstLarge]
+		s.pieces = append(s.pieces, data)
+		if !r.trimming {
+			r.trimming = true
+			time.AfterFunc(keepUnused, r.trim)
 		}
+	}
+}
+
+// trim drops the large pieces that nobody has used since the latest trim.
+func (r *Recycler) trim() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.trimming = false
+	for i := range r.large {
+		s := &r.large[i]
+		s.pieces = slices.Delete(s.pieces, 0, s.least)
+		s.least = len(s.pieces)
+		r.trimming = r.trimming || s.least > 0
+	}
+	if r.trimming {
+		time.AfterFunc(keepUnused, r.trim)
 	}
 }

@@ -2,6 +2,8 @@ package tensor_test
 
 import (
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/weftserve/weft/runtime/tensor"
 )
@@ -37,4 +39,44 @@ func TestRecyclerRecycles(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { r.Put(r.Get(5000)) }); n > 0.5 {
 		t.Errorf("%v pieces of memory were allocated for one that was put back", n)
 	}
+}
+
+// Large pieces that nobody uses any more are dropped, and those that are used are not.
+func TestRecyclerDrops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r tensor.Recycler
+		const size = 1 << 20
+		inUse := func(n int) (fresh int) {
+			var pieces []*[]byte
+			for range n {
+				data := r.Get(size)
+				if (*data)[0] == 0 {
+					fresh++
+				}
+				(*data)[0] = 1
+				pieces = append(pieces, data)
+			}
+			for _, data := range pieces {
+				r.Put(data)
+			}
+			return fresh
+		}
+		if fresh := inUse(8); fresh != 8 {
+			t.Fatalf("%d pieces are new, want 8", fresh)
+		}
+		for range 10 {
+			time.Sleep(700 * time.Millisecond)
+			if fresh := inUse(3); fresh != 0 {
+				t.Fatalf("%d pieces are new, though 3 are used all the time", fresh)
+			}
+		}
+		if fresh := inUse(8); fresh != 5 {
+			t.Errorf("%d pieces are new, want those 5 that were not used for seconds", fresh)
+		}
+		time.Sleep(5 * time.Second)
+		if fresh := inUse(1); fresh != 1 {
+			t.Error("a piece was kept for seconds without use")
+		}
+		time.Sleep(5 * time.Second)
+	})
 }

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"os/exec"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -29,6 +31,8 @@ type pace struct {
 	RowsPS  float64 `json:"rows_per_s"`
 	CPUUs   float64 `json:"cpu_us"`   // processor time of a row
 	BatchUs float64 `json:"batch_us"` // from the begin of a batch to its end
+	// MemoryMB is what the session takes with a batch of this size, when it has run all smaller ones before.
+	MemoryMB float64 `json:"memory_mb"`
 }
 
 // engineCommand runs a model without a server: one batch after another on each of its processors.
@@ -46,13 +50,14 @@ func (c *engineCommand) Run(o output) error {
 	if err := ort.Init(library); err != nil {
 		return err
 	}
+	before := ownMemory()
 	session, err := ort.Open(c.Path, ort.Options{IntraOpThreads: 1})
 	if err != nil {
 		return err
 	}
 	var paces []pace
 	for _, rows := range batchSizes {
-		p, err := measureEngine(session, rows, c.Span)
+		p, err := measureEngine(session, rows, c.Span, before)
 		if err != nil {
 			return errors.Join(err, session.Close())
 		}
@@ -61,32 +66,44 @@ func (c *engineCommand) Run(o output) error {
 	return errors.Join(json.NewEncoder(o.out).Encode(paces), session.Close())
 }
 
-func measureEngine(session *ort.Session, rows int, span time.Duration) (pace, error) {
-	if err := repeat(session, rows, 0, new(atomic.Int64)); err != nil { // the first run pays for one-time set-up
+func measureEngine(session *ort.Session, rows int, span time.Duration, before float64) (pace, error) {
+	first := filled(session, rows)
+	defer first.Free()
+	if err := repeat(session, first, 0, new(atomic.Int64)); err != nil { // it pays for one-time set-up
 		return pace{}, err
 	}
+	memory := ownMemory() - before
 	lanes := runtime.GOMAXPROCS(0)
 	failed := make([]error, lanes)
 	var batches atomic.Int64
-	var running sync.WaitGroup
-	began, used := time.Now(), processorTime()
+	var ready, running sync.WaitGroup
+	ready.Add(lanes)
+	var began time.Time
+	var used time.Duration
+	start := sync.OnceFunc(func() { began, used = time.Now(), processorTime() })
 	for i := range lanes {
-		running.Go(func() { failed[i] = repeat(session, rows, span, &batches) })
+		running.Go(func() {
+			b := filled(session, rows)
+			defer b.Free()
+			ready.Done()
+			ready.Wait()
+			start()
+			failed[i] = repeat(session, b, span, &batches)
+		})
 	}
 	running.Wait()
 	took, n := time.Since(began), float64(batches.Load())
 	return pace{
 		Batch: rows, RowsPS: n * float64(rows) / took.Seconds(),
 		CPUUs:   (processorTime() - used).Seconds() * 1e6 / n / float64(rows),
-		BatchUs: took.Seconds() * 1e6 * float64(lanes) / n,
+		BatchUs: took.Seconds() * 1e6 * float64(lanes) / n, MemoryMB: memory,
 	}, errors.Join(failed...)
 }
 
-// repeat runs batches of random rows for a time, and counts them; one at least.
-func repeat(session *ort.Session, rows int, span time.Duration, batches *atomic.Int64) error {
+// filled returns a batch of random rows.
+func filled(session *ort.Session, rows int) *tensor.Batch {
 	s := session.Signature()
 	b := tensor.NewBatch(len(s.Inputs), len(s.Outputs), nil)
-	defer b.Free()
 	for i, in := range s.Inputs {
 		shape := in.Shape.With(0, int64(rows))
 		n, _ := shape.Elements()
@@ -96,6 +113,11 @@ func repeat(session *ort.Session, rows int, span time.Duration, batches *atomic.
 		}
 		copy(b.Input(i, in.DType, shape, int(n)*in.DType.Size()), onnxgraph.FloatBytes(numbers))
 	}
+	return b
+}
+
+// repeat runs a batch for a time, and counts how often; once at least.
+func repeat(session *ort.Session, b *tensor.Batch, span time.Duration, batches *atomic.Int64) error {
 	for end := time.Now().Add(span); ; {
 		if err := session.Run(context.Background(), b); err != nil {
 			return err
@@ -105,6 +127,12 @@ func repeat(session *ort.Session, rows int, span time.Duration, batches *atomic.
 			return nil
 		}
 	}
+}
+
+// ownMemory returns the megabytes that this process holds beyond garbage.
+func ownMemory() float64 {
+	debug.FreeOSMemory()
+	return memoryOf([]int{os.Getpid()})
 }
 
 // processorTime is what this process has used.

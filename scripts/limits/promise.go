@@ -82,8 +82,10 @@ func (j *judge) wire() {
 		}
 		if i == len(payloads)-1 {
 			zeroCopy = echoCopies
-			j.atMost(1.3, j.of(wireScene(p.name), j.server, memoryFigure).over(
-				j.of(wireScene(p.name), echoDefault, memoryFigure)), "memory over echo, "+p.name, "%.2f")
+			memory := j.of(wireScene(p.name), j.server, memoryFigure).minus(
+				j.of(engineScene(identityName(p.width)), engineTarget, memoryFigure))
+			j.atMost(1.3, memory.over(j.of(wireScene(p.name), echoDefault, memoryFigure)),
+				"memory, less the model's, over echo, "+p.name, "%.2f")
 		}
 		used := func(target string) series { return j.of(wireScene(p.name), target, cpuFigure) }
 		for _, of := range []struct {

@@ -25,7 +25,7 @@ func (r *round) wire() error {
 			return err
 		}
 	}
-	return nil
+	return r.engine(identityName(payloads[len(payloads)-1].width)) // for its memory
 }
 
 func (r *round) policy() error {
@@ -72,6 +72,7 @@ func (r *round) engine(model string) error {
 	rows, cpu := best(paces)
 	r.note(engineTarget, bestFigure+rowsFigure, rows)
 	r.note(engineTarget, bestFigure+cpuFigure, cpu)
+	r.note(engineTarget, memoryFigure, paces[len(paces)-1].MemoryMB)
 	fmt.Fprintf(r.progress, "round %d, %s, %s: %+v\n", r.number+1, r.place.name, r.scene, paces)
 	return nil
 }
