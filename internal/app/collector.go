@@ -14,7 +14,7 @@ import (
 // (https://blog.twitch.tv/en/2019/04/10/go-memory-ballast-how-i-learnt-to-stop-worrying-and-love-the-heap/).
 var ballast []byte
 
-const ballastBytes = 64 << 20
+const ballastBytes = 32 << 20
 
 // TuneCollector sets the garbage collector for a server, but for what the environment says. Queues may fill the heap:
 // beyond the quarter of the memory that workers leave to the server it is collected as often as that takes.
