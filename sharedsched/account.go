@@ -18,6 +18,7 @@ type Account struct {
 	Started    uint64                 // executions
 	Executions [LostDevice + 1]uint64 // that ended, by Failure: the first one is of those that did not fail
 	InFlight   int                    // that run
+	Late       uint64                 // that ended after the limits of all their tasks: for nothing
 	Reruns     uint64                 // runs of parts of failed ones
 
 	// Core knows nothing of callers: the program that makes them wait for room in a full queue counts the waits.

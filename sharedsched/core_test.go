@@ -197,3 +197,31 @@ func TestLongKeysAreNotKept(t *testing.T) {
 		t.Errorf("what was learnt of the shape is gone: %d shapes", len(c.version(v).shapes))
 	}
 }
+
+// TestLateExecutions: an execution is late that ends after the limits of all its tasks.
+func TestLateExecutions(t *testing.T) {
+	c, v := oneVersion(t, Settings{Batched: true, MaxBatchSize: 4, MaxQueue: 10})
+	ms := Time(time.Millisecond)
+	run := func(from, to Time, limits ...Time) {
+		for _, limit := range limits {
+			if _, _, err := c.Submit(from, v, &Task{Rows: 1}, limit, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var b Batch
+		if ok, _ := c.Next(from, 0, &b, nil); !ok {
+			t.Fatal("nothing was started")
+		}
+		c.Settle(to, 0, &b, Report{}, nil)
+	}
+	late := func() uint64 { return c.State(0).Accounts[0].Late }
+	run(0, 20*ms, 15*ms, 30*ms)
+	run(20*ms, 40*ms, 40*ms)
+	run(40*ms, 60*ms, Never, 50*ms)
+	if n := late(); n != 0 {
+		t.Errorf("%d executions are late that had somebody waiting", n)
+	}
+	if run(60*ms, 90*ms, 75*ms, 80*ms); late() != 1 {
+		t.Errorf("%d executions are late, want 1", late())
+	}
+}

@@ -54,7 +54,7 @@ func (c *Core) settle(now Time, ev *Event, out *Answer) {
 	v.flow.served += used
 	d.fair[l.class].Correct(fairq.Flow(v.flow.id), used-l.est.Cost)
 
-	failed := r.Failure != NotFailed
+	failed, late := r.Failure != NotFailed, true
 	q.running--
 	var part time.Duration // of used, for a span; kept, for most spans have as many rows, and a division takes long
 	for i, rows := 0, 0; i < len(b.Spans); i++ {
@@ -62,7 +62,7 @@ func (c *Core) settle(now Time, ev *Event, out *Answer) {
 		if s.Rows != rows {
 			rows, part = s.Rows, used*time.Duration(s.Rows)/time.Duration(b.Rows)
 		}
-		failed = failed || s.Err != nil
+		failed, late = failed || s.Err != nil, late && c.get(s.task).limit < now
 		c.endSpan(now, s, b, part, out)
 	}
 	out.Batch = l.batch
@@ -73,6 +73,9 @@ func (c *Core) settle(now Time, ev *Event, out *Answer) {
 	}
 	v.account.Executions[failure]++
 	v.account.Reruns += uint64(r.Reruns)
+	if late {
+		v.account.Late++
+	}
 	if l.est.Source == cost.Unmeasured || q.shape.Revision() != revision {
 		c.touchShape(q.shape)
 	}

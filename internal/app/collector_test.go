@@ -18,6 +18,10 @@ func TestTuneCollector(t *testing.T) {
 		t.Errorf("the environment is set: ballast of %d bytes, limit of %d", len(ballast), l)
 	}
 	t.Setenv("GOGC", "")
+	TuneCollector()
+	if l := debug.SetMemoryLimit(-1); len(ballast) != ballastBytes || l != limit+ballastBytes {
+		t.Errorf("a limit is set: ballast of %d bytes, limit of %d", len(ballast), l)
+	}
 	t.Setenv("GOMEMLIMIT", "")
 	TuneCollector()
 	runtime.GC()

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"math"
 	"runtime"
-	"runtime/debug"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/mem"
 
+	"github.com/weftserve/weft/internal/app"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/host"
@@ -27,7 +27,7 @@ import (
 // policy in another process, and that of each layer by itself, at the mean batch that the server had. explained is
 // their sum over the whole.
 func BenchmarkLayers(b *testing.B) {
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // as the program does
+	app.TuneCollector() // as the program does
 	for _, in := range []string{"none", "device"} {
 		open := host.Opener(openONNX)
 		if in == "device" {

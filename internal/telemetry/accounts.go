@@ -15,8 +15,8 @@ import (
 // of a page are read from the scheduler at one moment, so that they add up: the number begun is the number ended and
 // the number in flight.
 type accounts struct {
-	accepted, ended, started, executed, reruns, waits, waited metric.Int64ObservableCounter
-	live, running, waiting                                    metric.Int64ObservableGauge
+	accepted, ended, started, executed, late, reruns, waits, waited metric.Int64ObservableCounter
+	live, running, waiting                                          metric.Int64ObservableGauge
 }
 
 func newAccounts(i *observed) *accounts {
@@ -27,7 +27,9 @@ func newAccounts(i *observed) *accounts {
 		live:     i.gauge("weft_tasks_in_flight", "Accepted tasks that have not ended."),
 		started:  i.counter("weft_executions_started_total", "Executions that were started."),
 		executed: i.counter("weft_executions_ended_total", "Executions that ended: done, or why they failed."),
-		running:  i.gauge("weft_executions_in_flight", "Executions that run."),
+		late: i.counter("weft_executions_late_total",
+			"Executions that ended after the deadlines of all their requests."),
+		running: i.gauge("weft_executions_in_flight", "Executions that run."),
 		reruns: i.counter("weft_execution_reruns_total",
 			"Runs of parts of executions that failed, to answer the requests that can be answered; without those in "+
 				"quarantine."),
@@ -53,6 +55,7 @@ func (m *accounts) observe(o metric.Observer, all []sharedsched.Account) {
 		o.ObserveInt64(m.live, int64(a.Live), plain)
 		o.ObserveInt64(m.started, int64(a.Started), plain)
 		o.ObserveInt64(m.running, int64(a.InFlight), plain)
+		o.ObserveInt64(m.late, int64(a.Late), plain)
 		o.ObserveInt64(m.reruns, int64(a.Reruns), plain)
 		o.ObserveInt64(m.waits, int64(a.Waits), plain)
 		o.ObserveInt64(m.waiting, int64(a.Waiting), plain)

@@ -71,7 +71,7 @@ func newHouse() *house {
 			Started: 4, Executions: [...]uint64{
 				sharedsched.NotFailed: 2, sharedsched.ModelFailed: 1,
 				sharedsched.LostDevice: 0,
-			}, InFlight: 1, Reruns: 2,
+			}, InFlight: 1, Late: 3, Reruns: 2,
 			Waits: 7, WaitsEnded: [...]uint64{sharedsched.WaitExpired: 6, sharedsched.WaitCancelled: 0}, Waiting: 1,
 		}},
 	}}
@@ -346,6 +346,7 @@ func TestValues(t *testing.T) {
 		"weft_executions_ended_total{device=cpu,model=walker,outcome=done,version=3}":            "2",
 		"weft_executions_ended_total{device=cpu,model=walker,outcome=failed,version=3}":          "1",
 		"weft_executions_in_flight{device=cpu,model=walker,version=3}":                           "1",
+		"weft_executions_late_total{device=cpu,model=walker,version=3}":                          "3",
 		"weft_execution_reruns_total{device=cpu,model=walker,version=3}":                         "2",
 		"weft_room_waits_total{device=cpu,model=walker,version=3}":                               "7",
 		"weft_room_waits_ended_total{device=cpu,end=expired,model=walker,version=3}":             "6",

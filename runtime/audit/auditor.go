@@ -21,7 +21,7 @@ const (
 	// until it is used up, haste times as much is earned as later.
 	closerLook = 100 * time.Millisecond
 	haste      = 10
-	// mostSaved is the most device time for audits that can be saved up.
+	// mostSaved is the most time for audits that can be saved up.
 	mostSaved = 100 * time.Millisecond
 )
 
@@ -138,7 +138,7 @@ func (a *Auditor) choose(p *execution.Plan, by Source, j *execution.Job,
 	if a.passed++; a.rng.IntN(a.passed) == 0 {
 		began := time.Now()
 		k := a.cfg.Memory.keep(p, by, j, call, a.rng.IntN(call.Rows))
-		if a.credit -= time.Since(began); k == nil {
+		if a.workLocked(time.Since(began)); k == nil {
 			a.passed--
 			tooLarge = true
 		} else {
@@ -182,12 +182,24 @@ func (a *Auditor) take() (k *row, passed int) {
 	return k, passed
 }
 
-// spend takes time off the credit: that of the device, and that of the processor that copies and compares, which are
-// more where rows are large and the model is small.
+// spend takes device time off the credit.
 func (a *Auditor) spend(took time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.credit -= took
+}
+
+// work takes the time off the credit in which a row was kept or compared: where rows are large and the model is small,
+// that is more than the device time. By itself it leads to no more debt than mostSaved, because it passes on a busy
+// machine without any work.
+func (a *Auditor) work(took time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.workLocked(took)
+}
+
+func (a *Auditor) workLocked(took time.Duration) {
+	a.credit = max(a.credit-took, min(a.credit, -mostSaved))
 }
 
 // End stops all further audits. tell reports the requests of which none is audited; it is called with no lock held.
@@ -204,7 +216,7 @@ func (a *Auditor) End() (tell func()) {
 func (a *Auditor) Restart() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.over, a.first, a.seen = false, closerLook, proof.Seen{}
+	a.over, a.first, a.credit, a.seen = false, closerLook, 0, proof.Seen{}
 	a.Drop() // the rows that were kept under the earlier proof
 	a.remarks.Store(nil)
 	a.told.Store(false)

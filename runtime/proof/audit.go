@@ -114,16 +114,20 @@ func middling(t tensor.Tensor) float64 {
 	return rankedOf(len(t.Data)/t.DType.Size(), func(i int) float64 { return finiteAbs(floatAt(t, i)) }, 2)
 }
 
-// someValues is how many values, and up to twice as many, are enough to tell their rank.
+// someValues is how many values are enough to tell their rank.
 const someValues = 1024
 
 func rankedOf(n int, value func(int) float64, part int) float64 {
 	if n == 0 {
 		return 0
 	}
-	var some []float64
-	for i := 0; i < n; i += max(1, n/someValues) {
-		some = append(some, value(i))
+	some := make([]float64, min(n, someValues))
+	for i := range some {
+		at := i
+		if n > someValues { // places in no order, for every n-th value may be of one column
+			at = int(uint64(i) * 0x9e3779b97f4a7c15 % uint64(n))
+		}
+		some[i] = value(at)
 	}
 	slices.Sort(some)
 	return some[(len(some)-1)/part]

@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -31,16 +32,16 @@ func room(m Memory, size int) []byte {
 // and go, and each collection would drop those that are about to be needed: they are kept as long as they are used.
 type Recycler struct {
 	small [firstLarge]sync.Pool // of *[]byte, by their capacity; see class
-
-	mu       sync.Mutex
-	large    [lastClass + 1 - firstLarge]spare // guarded by mu
-	trimming bool                              // guarded by mu: trim will be called
+	large [lastClass + 1 - firstLarge]spare
+	kept  atomic.Int64 // bytes of large pieces that are not in use
 }
 
-// spare is pieces of one capacity of which none is in use.
+// spare is the pieces of one capacity that are not in use.
 type spare struct {
-	pieces []*[]byte
-	least  int // of them, since the latest trim
+	mu     sync.Mutex
+	pieces []*[]byte // guarded by mu, as all that follows
+	least  int       // of them, since the latest trim
+	trims  bool      // trim will be called
 }
 
 const (
@@ -53,7 +54,9 @@ const (
 	// Pieces of more than 64 KiB are large.
 	firstLarge = (16-minRecycled)*steps + 1
 	lastClass  = (maxRecycled - minRecycled) * steps
-	// keepUnused is how long large pieces are kept at least and, up to twice as long, that nobody uses.
+	// maxKept bounds the bytes of large pieces that are not in use.
+	maxKept = 128 << 20
+	// keepUnused is how long large pieces that nobody uses are kept at least; at most it is twice as long.
 	keepUnused = time.Second
 )
 
@@ -75,30 +78,17 @@ func (r *Recycler) Get(size int) *[]byte {
 		return &data
 	}
 	place, capacity := class(size)
-	if data := r.take(place); data != nil {
-		*data = (*data)[:size]
-		return data
-	}
-	data := make([]byte, size, capacity)
-	return &data
-}
-
-func (r *Recycler) take(place int) *[]byte {
+	var data *[]byte
 	if place < firstLarge {
-		data, _ := r.small[place].Get().(*[]byte)
-		return data
+		data, _ = r.small[place].Get().(*[]byte)
+	} else if data = r.large[place-firstLarge].take(); data != nil {
+		r.kept.Add(int64(-capacity))
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	s := &r.large[place-firstLarge]
-	n := len(s.pieces)
-	if n == 0 {
-		return nil
+	if data == nil {
+		fresh := make([]byte, size, capacity)
+		return &fresh
 	}
-	data := s.pieces[n-1]
-	s.pieces[n-1] = nil
-	s.pieces = s.pieces[:n-1]
-	s.least = min(s.least, n-1)
+	*data = (*data)[:size]
 	return data
 }
 
@@ -113,30 +103,48 @@ func (r *Recycler) Put(data *[]byte) {
 	case size != capacity: // of another owner
 	case place < firstLarge:
 		r.small[place].Put(data)
+	case r.kept.Add(int64(size)) > maxKept:
+		r.kept.Add(int64(-size))
 	default:
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		s := &r.large[place-firstLarge]
-		s.pieces = append(s.pieces, data)
-		if !r.trimming {
-			r.trimming = true
-			time.AfterFunc(keepUnused, r.trim)
-		}
+		r.large[place-firstLarge].give(r, data)
 	}
 }
 
-// trim drops the large pieces that nobody has used since the latest trim.
-func (r *Recycler) trim() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.trimming = false
-	for i := range r.large {
-		s := &r.large[i]
-		s.pieces = slices.Delete(s.pieces, 0, s.least)
-		s.least = len(s.pieces)
-		r.trimming = r.trimming || s.least > 0
+// take returns nil if there is no piece.
+func (s *spare) take() *[]byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := len(s.pieces)
+	if n == 0 {
+		return nil
 	}
-	if r.trimming {
-		time.AfterFunc(keepUnused, r.trim)
+	data := s.pieces[n-1]
+	s.pieces[n-1] = nil
+	s.pieces = s.pieces[:n-1]
+	s.least = min(s.least, n-1)
+	return data
+}
+
+func (s *spare) give(r *Recycler, data *[]byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pieces = append(s.pieces, data)
+	if !s.trims {
+		s.trims = true
+		time.AfterFunc(keepUnused, func() { s.trim(r) })
+	}
+}
+
+// trim drops the pieces that nobody has used since the latest trim.
+func (s *spare) trim(r *Recycler) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, data := range s.pieces[:s.least] {
+		r.kept.Add(int64(-cap(*data)))
+	}
+	s.pieces = slices.Delete(s.pieces, 0, s.least)
+	s.least = len(s.pieces)
+	if s.trims = s.least > 0; s.trims {
+		time.AfterFunc(keepUnused, func() { s.trim(r) })
 	}
 }

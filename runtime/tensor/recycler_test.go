@@ -1,6 +1,7 @@
 package tensor_test
 
 import (
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,7 +28,7 @@ func TestRecycler(t *testing.T) {
 	if got := r.Get(2049); cap(*got) != 2560 {
 		t.Errorf("memory of %d bytes, want 2560", cap(*got))
 	}
-	for size := 1 << 10; size <= 64<<20; size += 1 + size/37 {
+	for size := 1 << 10; size <= 4<<20; size += 1 + size/7 {
 		if got := cap(*r.Get(size)); got > max(2<<10, size+size/4) {
 			t.Errorf("memory of %d bytes for %d", got, size)
 		}
@@ -36,8 +37,10 @@ func TestRecycler(t *testing.T) {
 
 func TestRecyclerRecycles(t *testing.T) {
 	var r tensor.Recycler
-	if n := testing.AllocsPerRun(100, func() { r.Put(r.Get(5000)) }); n > 0.5 {
-		t.Errorf("%v pieces of memory were allocated for one that was put back", n)
+	for _, size := range []int{5000, 500_000} {
+		if n := testing.AllocsPerRun(100, func() { r.Put(r.Get(size)) }); n > 0.5 {
+			t.Errorf("%v pieces of %d bytes were allocated for one that was put back", n, size)
+		}
 	}
 }
 
@@ -79,4 +82,29 @@ func TestRecyclerDrops(t *testing.T) {
 		}
 		time.Sleep(5 * time.Second)
 	})
+}
+
+// What nobody uses is bounded, however much was used at once.
+func TestRecyclerIsBounded(t *testing.T) {
+	var r tensor.Recycler
+	const size, used, kept = 16 << 20, 20, 8
+	var pieces []*[]byte
+	for range used {
+		pieces = append(pieces, r.Get(size))
+	}
+	var all sync.WaitGroup
+	for _, data := range pieces {
+		all.Go(func() {
+			(*data)[0] = 1
+			r.Put(data)
+		})
+	}
+	all.Wait()
+	again := 0
+	for range used {
+		again += int((*r.Get(size))[0])
+	}
+	if again != kept {
+		t.Errorf("%d pieces were kept, want %d", again, kept)
+	}
 }

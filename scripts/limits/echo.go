@@ -40,7 +40,7 @@ func (c *echoCommand) Run(ctx context.Context, o output) error {
 	}
 	g := newEcho(c.Kind)
 	context.AfterFunc(ctx, g.Stop)
-	if err := json.NewEncoder(o.err).Encode(announcement{"ready", listener.Addr().String()}); err != nil {
+	if err := json.NewEncoder(o.err).Encode(announcement{Event: readyEvent, GRPC: listener.Addr().String()}); err != nil {
 		return err
 	}
 	if err := g.Serve(listener); !errors.Is(err, grpc.ErrServerStopped) {

@@ -31,7 +31,7 @@ type pace struct {
 	RowsPS  float64 `json:"rows_per_s"`
 	CPUUs   float64 `json:"cpu_us"`   // processor time of a row
 	BatchUs float64 `json:"batch_us"` // from the begin of a batch to its end
-	// MemoryMB is what the session takes with a batch of this size, when it has run all smaller ones before.
+	// MemoryMB is what the session keeps when it has run batches of this size and all smaller ones.
 	MemoryMB float64 `json:"memory_mb"`
 }
 
@@ -68,8 +68,9 @@ func (c *engineCommand) Run(o output) error {
 
 func measureEngine(session *ort.Session, rows int, span time.Duration, before float64) (pace, error) {
 	first := filled(session, rows)
-	defer first.Free()
-	if err := repeat(session, first, 0, new(atomic.Int64)); err != nil { // it pays for one-time set-up
+	err := repeat(session, first, 0, new(atomic.Int64)) // it pays for one-time set-up
+	first.Free()
+	if err != nil {
 		return pace{}, err
 	}
 	memory := ownMemory() - before

@@ -64,6 +64,7 @@ const (
 	refusalsFigure = "refused or late/s"
 	refusedFigure  = "refused p99 ms"
 	offeredFigure  = "offered/s"
+	lateFigure     = "late executions, %"
 )
 
 // overload offers a server more than it can do. The bound is: what it can do, less the time that refusals take of gRPC
@@ -78,7 +79,18 @@ func (r *round) overload() error {
 			for _, multiple := range r.effort.multiples {
 				r.scene = ladderScene(how, multiple)
 				l := how.load(multiple * capacity)
-				m, err := r.open(func() (measured, error) { return r.bench(r.servers[name], l) })
+				var before, after map[string]float64
+				m, err := r.open(func() (m measured, err error) {
+					s := r.servers[name]
+					if before, err = s.counters(r.ctx); err != nil {
+						return m, err
+					}
+					if m, err = r.bench(s, l); err != nil {
+						return m, err
+					}
+					after, err = s.counters(r.ctx)
+					return m, err
+				})
 				if err != nil {
 					return err
 				}
@@ -89,6 +101,7 @@ func (r *round) overload() error {
 				r.note(name, goodputFigure, m.GoodputPS)
 				r.note(name, refusalsFigure, max(0, float64(m.Attempts)/m.span-m.GoodputPS))
 				r.note(name, memoryFigure, m.memory)
+				r.note(name, lateFigure, latePart(before, after))
 				if m.RefusedMs != nil {
 					r.note(name, refusedFigure, m.RefusedMs.P99)
 				}

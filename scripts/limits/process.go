@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,16 +22,23 @@ const (
 	stopTime = 20 * time.Second
 )
 
-// announcement is the line of a server's log that says that it is ready, and where.
+// announcement is a line of a server's log that says where it listens.
 type announcement struct {
 	Event string `json:"event"`
 	GRPC  string `json:"grpc"`
+	HTTP  string `json:"http"`
 }
+
+const (
+	readyEvent = "ready" // with GRPC
+	httpEvent  = "http_listening"
+)
 
 // server is a process that answers.
 type server struct {
 	name    string // what it is called in the tables
 	address string
+	http    string // where its metrics are; "" of the echoes
 	cmd     *exec.Cmd
 	read    chan struct{} // closed once its log has ended
 	log     string
@@ -56,26 +64,30 @@ func serve(ctx context.Context, name, folder string, cpus []int, program string,
 	if err := onCPUs(cpus, s.cmd.Start); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", name, err), log.Close())
 	}
-	ready := make(chan string, 1)
+	ready := make(chan announcement, 2)
 	go func() {
 		defer close(s.read)
 		defer log.Close()
 		follow(output, log, ready)
 	}()
-	select {
-	case address, is := <-ready:
-		if is {
-			s.address = address
-			return s, nil
+	for late := time.After(loadTime); ; {
+		select {
+		case said, is := <-ready:
+			if !is {
+				return nil, errors.Join(fmt.Errorf("%s ended before it was ready: see %s", name, s.log), s.stop())
+			}
+			s.http = cmp.Or(said.HTTP, s.http)
+			if s.address = said.GRPC; said.Event == readyEvent {
+				return s, nil
+			}
+		case <-late:
+			return nil, errors.Join(fmt.Errorf("%s was not ready within %v: see %s", name, loadTime, s.log), s.stop())
 		}
-		return nil, errors.Join(fmt.Errorf("%s ended before it was ready: see %s", name, s.log), s.stop())
-	case <-time.After(loadTime):
-		return nil, errors.Join(fmt.Errorf("%s was not ready within %v: see %s", name, loadTime, s.log), s.stop())
 	}
 }
 
-// follow copies a server's log until its end, and sends the address when it is ready. It closes ready.
-func follow(output io.Reader, log io.Writer, ready chan<- string) {
+// follow copies a server's log until its end, and sends what it says of its addresses. It closes ready.
+func follow(output io.Reader, log io.Writer, ready chan<- announcement) {
 	defer close(ready)
 	var err error
 	for lines := bufio.NewReader(output); err == nil; {
@@ -83,8 +95,8 @@ func follow(output io.Reader, log io.Writer, ready chan<- string) {
 		line, err = lines.ReadBytes('\n')
 		_, _ = log.Write(line) // without it the figures are as good
 		var said announcement
-		if json.Unmarshal(line, &said) == nil && said.Event == "ready" {
-			ready <- said.GRPC
+		if json.Unmarshal(line, &said) == nil && (said.Event == readyEvent || said.Event == httpEvent) {
+			ready <- said
 		}
 	}
 }

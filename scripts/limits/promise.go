@@ -131,6 +131,7 @@ func (j *judge) overload(multiples []float64) {
 				j.atLeast(0.95, j.of(scene, j.server, goodputFigure).over(j.bound(scene)), scene+": in time over the bound")
 			}
 			j.atMost(5, j.of(scene, j.server, refusedFigure), scene+": refused, p99 ms", "%.1f")
+			j.atMost(1, j.of(scene, j.server, lateFigure), scene+": "+lateFigure, "%.1f")
 		}
 	}
 	for _, how := range afterwards {

@@ -51,6 +51,7 @@ func TestPromises(t *testing.T) {
 		at(overload, weftDevice, refusalsFigure):                          1000,
 		at(overload, weftDevice, goodputFigure):                           450, // of 1000 less a tenth
 		at(overload, weftDevice, refusedFigure):                           4,
+		at(overload, weftDevice, lateFigure):                              2,
 		at(slowScene+insistent.name, weftDevice, recoveryFigure):          2.5,
 		at(networkScene(callers), weftDevice, answersFigure):              950,
 		at(engineScene(networkName), engineTarget, bestFigure+rowsFigure): 1000,
@@ -66,6 +67,7 @@ func TestPromises(t *testing.T) {
 		"network, 64 callers: answers over ONNX Runtime alone": {"0.95", "≥ 0.90", "yes"},
 		"2 x, deadline 50 ms: in time over the bound":          {"0.50", "≥ 0.95", "NO"},
 		"2 x, deadline 50 ms: refused, p99 ms":                 {"4.0", "≤ 5.0", "yes"},
+		"2 x, deadline 50 ms: late executions, %":              {"2.0", "≤ 1.0", "NO"},
 		slowScene + insistent.name + ": back within s":         {"2.5", "≤ 2.0", "NO"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -92,7 +92,7 @@ func (c *runCommand) ladder(b *book, places []place, e effort) *table {
 			"bare gRPC server.",
 		columns: []string{
 			"offered", "processors", "server", "offered/s", "can do/s", "less, for refusals", "in time/s",
-			"over the bound", "refused, p99 ms", "memory, MB",
+			"over the bound", "refused, p99 ms", lateFigure, "memory, MB",
 		},
 	}
 	for _, p := range places {
@@ -109,7 +109,7 @@ func (c *runCommand) ladder(b *book, places []place, e effort) *table {
 					bound := j.bound(scene)
 					t.add(scene, p.name, server, of(offeredFigure, "%.0f"), capacity.cell("%.0f"), capacity.minus(bound).cell("%.0f"),
 						of(goodputFigure, "%.0f"), j.of(scene, server, goodputFigure).over(bound).cell("%.2f"),
-						of(refusedFigure, "%.1f"), of(memoryFigure, "%.0f"))
+						of(refusedFigure, "%.1f"), of(lateFigure, "%.1f"), of(memoryFigure, "%.0f"))
 				}
 			}
 		}

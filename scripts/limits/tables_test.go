@@ -39,7 +39,7 @@ func TestTables(t *testing.T) {
 	}
 	if diff := cmp.Diff([][]string{{
 		"2 x, deadline 50 ms", "1-core", "weft", "2000 (2000 to 2000)", "1000 (1000 to 1000)", "100 (100 to 100)",
-		"675 (450 to 900)", "0.75 (0.50 to 1.00)", "–", "–",
+		"675 (450 to 900)", "0.75 (0.50 to 1.00)", "–", "–", "–",
 	}}, rows["More than it can do"]); diff != "" {
 		t.Error(diff)
 	}
