@@ -63,7 +63,7 @@ const (
 	waitStep    = 0.1                    // of the published factor: queues are looked at again for each
 	longestWait = 4                      // elapsed over device time; beyond, it was a stall, which passes
 	// around is the time of what surrounds an execution, such as waking its thread. It does not grow with the model's
-	// cost as waiting for a processor does.
+	// cost as waiting for a processor does. Of an execution shorter than that it is nearly all.
 	around = time.Millisecond
 )
 
@@ -112,7 +112,10 @@ func (s *state) factor(share, gain, residual float64) float64 {
 // the end of the one before that was. What it waited was for a processor that others were on. Costs are learnt without
 // the waits, which say nothing of the model, and predicted with them.
 func (d *Device) Ran(used, elapsed, since time.Duration) {
-	ratio := min(max(float64(elapsed-around)/float64(used), 1), longestWait)
+	ratio := 1.
+	if used >= around {
+		ratio = min(max(float64(elapsed-around)/float64(used), 1), longestWait)
+	}
 	weight := min(float64(since)/float64(waitWindow), 1)
 	d.now.waits += float64(weight * (ratio - 1 - d.now.waits))
 	if change := d.now.waits - d.shown.waits; max(change, -change) >= waitStep {

@@ -166,8 +166,11 @@ func TestEstimatesCountWaits(t *testing.T) {
 		{50 * ms, 50 * ms, waitWindow / 2, 150 * ms},
 		{50 * ms, time.Hour, time.Hour, longestWait * 100 * ms}, // it stalled
 		{50 * ms, 50*ms + around, time.Hour, 100 * ms},
-		{ms / 100, around, time.Hour, 100 * ms}, // it is tiny beside what surrounds it
-		{50 * ms, ms, time.Hour, 100 * ms},      // clocks differ
+		{ms / 100, around, time.Hour, 100 * ms},         // it is tiny beside what surrounds it
+		{around - 1, 4 * around, time.Hour, 100 * ms},   // still what surrounds it, on a busy machine
+		{2 * around, 5 * around, time.Hour, 200 * ms},   // it waited
+		{around / 10, 4 * around, waitWindow, 100 * ms}, // and now small ones end in time
+		{50 * ms, ms, time.Hour, 100 * ms},              // clocks differ
 	} {
 		d.Ran(tc.used, tc.elapsed, tc.since)
 		c.Settle(c.Begin(1), 100*ms)
