@@ -23,8 +23,6 @@ func (a *Action) Refusal() *Refusal {
 	switch a.Drop {
 	case DropHopeless:
 		r.Reason, r.RetryAfter = RefusedDeadline, -1
-	case DropOvertaken:
-		r.Reason, r.RetryAfter = RefusedDeadline, a.Needs
 	default:
 	}
 	return r

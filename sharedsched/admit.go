@@ -1,6 +1,7 @@
 package sharedsched
 
 import (
+	"math"
 	"time"
 
 	"github.com/weftserve/weft/sharedsched/fairq"
@@ -27,6 +28,7 @@ func (c *Core) submit(now Time, ev *Event, out *Answer) error {
 	case v.settings.MaxRequestRows > 0 && t.Rows > v.settings.MaxRequestRows && !t.Alone:
 		return ErrTooManyRows
 	}
+	openEnded := t.OpenEnded || limit == Never
 	if limit == Never {
 		limit = v.settings.Limit(now)
 	}
@@ -54,12 +56,15 @@ func (c *Core) submit(now Time, ev *Event, out *Answer) error {
 	q.hear(now, t, min(target, limit.Sub(now)), work)
 	// An answer is never wanted later than it is worth something.
 	place := ring.Order{Rank: ranks[t.Priority], Target: int64(min(now.Add(target), limit, Never-1)), Seq: c.seq}
-	due := Time(place.Target)
-	overtakes := c.overtakes(q, t)
-	if overtakes {
-		place.Target = c.ahead(q, place.Rank, target)
+	when := timing{limit: limit, due: Time(place.Target), wanted: Never, openEnded: openEnded}
+	if named {
+		when.wanted = endBy(when.due, now)
 	}
-	probe, refusal := c.unattainable(now, q, t, limit, place)
+	n, patience := q.ring.Before(place), limit.Sub(now)
+	if !openEnded && q.flooded(now) {
+		n, patience = q.keepShort(n, patience, place.Rank)
+	}
+	probe, refusal := c.unattainable(now, q, t, limit, patience, n)
 	if refusal != nil {
 		c.touch(q) // it may have been made for this task
 		c.refreshTouched(now)
@@ -69,14 +74,10 @@ func (c *Core) submit(now Time, ev *Event, out *Answer) error {
 	if victim >= 0 {
 		c.drop(now, q, victim, DropRoom, 0, out)
 	}
-	wanted := Never
-	if named {
-		wanted = endBy(due, now)
+	if q.lost > 0 && t.Priority.class() == foreground {
+		c.weigh(q, t.Rows, 0)
 	}
-	out.Task = c.enqueue(now, q, t, timing{limit, due, wanted}, place, work, probe)
-	if overtakes {
-		c.dropOvertaken(now, q, out.Task.Slot(), out)
-	}
+	out.Task = c.enqueue(now, q, t, when, place, work, probe)
 	return nil
 }
 
@@ -106,19 +107,20 @@ func (v *version) lesser(t *Task) int32 {
 // in its queue, or that its flow's share of a contended device cannot serve in time. An estimate that was never
 // measured refuses nothing, and one that nothing has confirmed for probeAfter lets a single task through: a wrong
 // estimate would keep itself alive by refusing every task that would correct it.
-func (c *Core) unattainable(now Time, q *queue, t *Task, limit Time, place ring.Order) (probe bool, _ *Refusal) {
+func (c *Core) unattainable(now Time, q *queue, t *Task, limit Time, patience time.Duration, n int) (
+	probe bool, _ *Refusal,
+) {
 	if limit == Never || t.Priority == Sheddable || c.variant.NoAdmission {
 		return false, nil
 	}
 	v, d := q.version, q.device
 	left := limit.Sub(now)
 	// Nearly every limit is many batches away, and that is cheap to see.
-	if !t.Alone && v.settings.Batched && t.Rows <= q.most && d.freeIn(now)+d.work+farBatches*q.full.Cost <= left {
+	if !t.Alone && v.settings.Batched && t.Rows <= q.most && d.freeIn(now)+d.work+farBatches*q.full.Cost <= patience {
 		return false, nil
 	}
-	n := q.ring.Before(place)
 	answer, known := c.predict(now, q, t.Alone, t.Rows, n, left)
-	if !known || answer.takes <= left {
+	if !known || answer.takes <= patience || answer.takes <= left && answer.next && q.isNeeded(d.freeIn(now)) {
 		return false, nil
 	}
 	switch since := &q.shape.refusing; {
@@ -130,25 +132,29 @@ func (c *Core) unattainable(now Time, q *queue, t *Task, limit Time, place ring.
 		*since = now
 		return true, nil
 	}
-	if answer.alone <= left {
-		q.flooded(t.Priority)
+	if answer.takes <= left {
+		answer.reason = RefusedForGoodput
+		c.weigh(q, t.Rows, 1)
+	} else if answer.alone <= left {
+		c.lose(now, q, foreground, t.Rows)
 	}
 	r := &Refusal{
 		Reason: answer.reason, Queued: v.queued[foreground], MaxQueue: v.settings.MaxQueue,
 		Predicted: answer.takes, Limit: left, RetryAfter: -1,
 	}
 	if answer.reason == RefusedForGoodput {
-		r.RetryAfter = answer.takes - left
+		r.RetryAfter = answer.takes - patience
 	}
 	c.log.refusal(now, v, r, t.Rows)
 	return false, r
 }
 
-// prediction is what is known of an answer: how long it takes, why that is too long, and how long it would take if its
-// task went before all others.
+// prediction is what is known of an answer: how long it takes, why that is too long, how long it would take if its
+// task went before all others, and whether it is in the next batch of its queue.
 type prediction struct {
 	takes, alone time.Duration
 	reason       RefusalReason
+	next         bool
 }
 
 // predict returns when a task of that many rows is answered that stands behind the first n of its queue, and whether
@@ -162,13 +168,14 @@ func (c *Core) predict(now Time, q *queue, alone bool, rows, n int, left time.Du
 		return p, false
 	}
 	p.alone = wait + own
-	p.takes, p.reason = p.alone, RefusedDeadline
+	p.takes, p.reason, p.next = p.alone, RefusedDeadline, true
 	if n > 0 && q.foreground > 0 { // of those before it as much as if all were alike
 		if together := rows + q.waiting*n/q.ring.Len(); !alone && q.version.settings.Batched && together <= q.most {
 			own, _ = c.serviceTime(q, false, together)
 			p.takes = wait + own
 		} else {
 			p.takes += q.work * time.Duration(n) / time.Duration(q.foreground) / d.parallel()
+			p.next = false
 		}
 	}
 	if p.takes <= left && n+1 >= q.foreground && d.work/d.parallel() > left {
@@ -229,7 +236,9 @@ func (c *Core) refuse(now Time, v *version, t *Task, r Refusal) *Refusal {
 	} else if q := v.queues[t.Key]; q != nil {
 		_, full, _ := c.fullBatch(q)
 		r.RetryAfter = max(r.RetryAfter, full)
-		q.flooded(t.Priority)
+		if r.Bytes == 0 { // else the room may be others'
+			c.lose(now, q, t.Priority.class(), math.MaxInt)
+		}
 	}
 	c.log.refusal(now, v, &r, t.Rows)
 	return &r

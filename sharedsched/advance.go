@@ -13,7 +13,9 @@ func (c *Core) advance(now Time, out *Answer) {
 			continue
 		}
 		slot := Handle(id).Slot()
-		c.log.drop(now, c.tasks[slot].queue.version, &c.tasks[slot], DropExpired, 0)
+		t := &c.tasks[slot]
+		c.lose(now, t.queue, classOf(t.Order), t.rows)
+		c.log.drop(now, t.queue.version, t, DropExpired, 0)
 		c.stop(now, slot, EndExpired, out)
 	}
 	for _, d := range c.devices {

@@ -38,6 +38,6 @@ type Variant struct {
 	AllDemand      bool // fairness is owed to every queue with work, urgent or not
 	NoWindowDrop   bool // only hopeless tasks are given up
 
-	OldestFirst bool `json:",omitempty"` // in overload, too
+	NoFloodRule bool `json:",omitempty"` // queues are not kept short in overload
 	NoAdmission bool // only full queues refuse
 }

@@ -90,15 +90,13 @@ const (
 	DropWindow
 	// DropRoom: to make room for a task that matters more, or is newer.
 	DropRoom
-	// DropOvertaken: it would miss its limit, since newer ones go first (newest.go).
-	DropOvertaken
 )
 
 var dropReasons = [...]string{
-	DropExpired: "expired", DropHopeless: "hopeless", DropWindow: "window", DropRoom: "room", DropOvertaken: "overtaken",
+	DropExpired: "expired", DropHopeless: "hopeless", DropWindow: "window", DropRoom: "room",
 }
 
-// String returns expired, hopeless, window, room or overtaken.
+// String returns expired, hopeless, window or room.
 func (r DropReason) String() string { return dropReasons[r] }
 
 // String returns the decision and its reason in one line.
@@ -124,9 +122,6 @@ func (d Decision) String() string {
 		case DropRoom:
 			return fmt.Sprintf("dropped %d rows after %v in the queue: the queue is full and another request matters "+
 				"more", d.Rows, d.Waited)
-		case DropOvertaken:
-			return fmt.Sprintf("dropped %d rows after %v in the queue: %v were left, and with the newer requests, which go "+
-				"first, an answer takes %v", d.Rows, d.Waited, d.Had, d.Needs)
 		}
 	}
 	return "nothing"

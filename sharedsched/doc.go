@@ -58,7 +58,7 @@
 //
 //	resting    no batch may start: it is empty, holds a partial batch for its batch timeout, or waits for the first
 //	           measurements of its shape's cost
-//	pending    a batch may start, but nothing is lost by letting others go first, and there is no overload (newest.go)
+//	pending    a batch may start, but nothing is lost by letting others go first, and there is no overload (flood.go)
 //	demanding  its batch is full, or must start before the dearest batch that may go first on the device would end,
 //	           if its first task is to meet its target; or its batch timeout has passed; or it is draining
 //
@@ -91,7 +91,7 @@
 //  5. If no flow demands service, the pending queue with the least slack goes: a device does not idle. If no foreground
 //     task waits at all, background work gets the device, for batches of at most a tenth of the smallest target seen in
 //     the last second, so that the next arrival is hardly delayed.
-//  6. Of the chosen queue, a prefix in order of priority, target and arrival (in overload the newest first, newest.go):
+//  6. Of the chosen queue, a prefix in order of priority, target and arrival (but for overload: flood.go):
 //     as many rows as MaxBatchSize, MaxBatchCost, the device cap and the device's memory allow. A task that fits no
 //     batch is split over several; one that would fit the next batch whole waits for it. Behind foreground tasks,
 //     background ones only take the place of padding.

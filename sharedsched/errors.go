@@ -31,7 +31,7 @@ const (
 	RefusedQueueFull RefusalReason = iota + 1
 	// RefusedDeadline: the limit certainly cannot be met.
 	RefusedDeadline
-	// RefusedForGoodput: dropped in overload so that others meet their limits.
+	// RefusedForGoodput: refused or dropped in overload so that others meet their limits.
 	RefusedForGoodput
 )
 
@@ -69,6 +69,9 @@ func (r *Refusal) Error() string {
 	switch {
 	case r.Reason == RefusedDeadline:
 		return fmt.Sprintf("the deadline cannot be met: an answer takes about %v, %v are left", r.Predicted, r.Limit)
+	case r.Reason == RefusedForGoodput && r.Predicted > 0 && r.Predicted <= r.Limit:
+		return fmt.Sprintf("the model is overloaded and its queue kept short: an answer would take about %v, %v are left",
+			r.Predicted, r.Limit)
 	case r.Reason == RefusedForGoodput && r.Predicted > 0:
 		return fmt.Sprintf("the device is overloaded: within its share of it the model answers in about %v, %v are "+
 			"left", r.Predicted, r.Limit)

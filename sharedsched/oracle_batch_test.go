@@ -31,6 +31,7 @@ func (o *oracle) next(now Time) (gone []Handle, served *oracleQueue, k class, sp
 			o.look(now, q)
 			continue
 		}
+		q.setBack(now)
 		dropped, most := q.giveUp(now, o.beyond(q))
 		gone = append(gone, dropped...)
 		spans = o.form(q, min(most, o.mayBlock(q)))
@@ -47,10 +48,14 @@ func (q *oracleQueue) hopeless(now Time, t *oracleTask) bool {
 	return t.limit < now.Add(takes+takes/20)
 }
 
+// remove gives up a task.
 func (q *oracleQueue) remove(i int) Handle {
-	h := q.tasks[i].handle
+	t := q.tasks[i]
+	if t.rank != backgroundRank {
+		q.lose(t.rows)
+	}
 	q.tasks = slices.Delete(q.tasks, i, i+1)
-	return h
+	return t.handle
 }
 
 // giveUp drops the tasks whose limits would cut the next batch short, if it is worth it, and returns the rows that it

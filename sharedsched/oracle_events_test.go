@@ -2,7 +2,6 @@ package sharedsched
 
 import (
 	"math"
-	"math/bits"
 	"slices"
 	"time"
 
@@ -59,12 +58,13 @@ func (o *oracle) arrive(now Time, q *oracleQueue, t *oracleTask, target time.Dur
 	}
 	t.target = min(now.Add(target), t.limit)
 	t.place = int64(t.target)
-	if q.newest = q.newest && q.waits(); q.newest && t.rank != backgroundRank && !q.version.WaitWhenFull {
-		first := slices.IndexFunc(q.tasks, func(other *oracleTask) bool { return other.rank == t.rank })
-		if first >= 0 && q.tasks[first].next > 0 {
-			q.tasks[first].place = math.MinInt64 / 2
-		}
-		t.place = math.MinInt64/2 + int64(bits.Len64(uint64(target)))<<52 - int64(t.seq) - 1
+	switch t.stale = Never; {
+	case t.rank == backgroundRank:
+	case t.limit == Never || t.openEnded:
+		t.stale = now + (t.target-now)/2
+	}
+	if t.rank != backgroundRank {
+		q.weigh(t.rows, 0)
 	}
 	if wanted := t.target.Sub(now); t.rank != backgroundRank && !t.alone && (asked == 0 || asked >= q.takes(1)) &&
 		(o.least == 0 || wanted < o.least) {
@@ -82,26 +82,30 @@ func (t *oracleTask) order() ring.Order {
 	return ring.Order{Rank: t.rank, Target: t.place, Seq: uint64(t.seq)}
 }
 
-// overtaken takes out a task that the newest made late, which is the last of the queue or the last of its kind. When it
-// does is not looked at.
-func (o *oracle) overtaken(now Time, q *oracleQueue, newest *oracleTask, h Handle) bool {
-	i := slices.IndexFunc(q.tasks, func(t *oracleTask) bool { return t.handle == h })
-	if i < 0 || q.tasks[i].rank != newest.rank || q.tasks[i].next > 0 || q.tasks[i] == newest || !q.newest {
-		return false
-	}
-	last := i+1 == len(q.tasks) || q.tasks[i+1].rank != newest.rank
-	if kind := func(place int64) int64 { return (place - 1) >> 52 }; !last &&
-		kind(q.tasks[i+1].place) == kind(newest.place) {
-		return false
-	}
-	q.remove(i)
-	o.look(now, q)
-	return true
+// weigh notes whether rows were lost. Of eight batches one may be.
+func (q *oracleQueue) weigh(rows int, lost float64) {
+	q.lost += min(1, float64(rows)/float64(8*q.most())) * (lost - q.lost)
 }
 
-// waits reports whether foreground work waits.
-func (q *oracleQueue) waits() bool {
-	return slices.ContainsFunc(q.tasks, func(t *oracleTask) bool { return t.rank != backgroundRank })
+// lose notes that foreground rows were lost.
+func (q *oracleQueue) lose(rows int) {
+	if !q.version.WaitWhenFull {
+		q.weigh(rows, 1)
+		q.flooded = q.flooded || q.lost > 1./8
+	}
+}
+
+// setBack moves tasks that have waited for too long behind the others of their priority, the newest first.
+func (q *oracleQueue) setBack(now Time) {
+	for q.flooded && q.tasks[0].stale <= now && q.tasks[0].next == 0 {
+		t := q.tasks[0]
+		t.stale, t.place = Never, math.MaxInt64/2-int64(t.seq)-1
+		i := 1
+		for i < len(q.tasks) && q.tasks[i].order().Before(t.order()) {
+			i++
+		}
+		q.tasks = slices.Insert(q.tasks, i, t)[1:]
+	}
 }
 
 // room returns the task of q that is given up for one of a priority that finds that many of its class waiting; nil for

@@ -42,10 +42,12 @@ type oracleTask struct {
 	rank          uint8
 	arrival       Time
 	target, limit Time
-	place         int64 // its target, or before all targets
-	named         bool  // the target was named
+	place         int64 // its target, but for overload
+	stale         Time
+	named         bool // the target was named
 	seq           int
 	alone         bool
+	openEnded     bool
 }
 
 type oracleQueue struct {
@@ -62,9 +64,10 @@ type oracleQueue struct {
 	cost        time.Duration
 	due, latest Time
 	heldTo      Time
-	served      bool // since then
-	unheld      bool // since a pick found that it cannot wait
-	newest      bool // the newest go first, while foreground tasks wait
+	served      bool    // since then
+	unheld      bool    // since a pick found that it cannot wait
+	lost        float64 // of the rows asked for
+	flooded     bool    // for longer than a trace takes
 }
 
 func (q *oracleQueue) padded(rows int) int {
@@ -200,7 +203,7 @@ func (o *oracle) stand(now Time, q *oracleQueue, insist bool) {
 		q.cost = q.shape.Estimate(head.rows).Cost
 	}
 	q.stage, q.due, q.latest = pending, head.target, head.latest(q.cost)
-	if q.class == background || full || insist || q.version.BatchTimeout > 0 || o.draining || q.newest ||
+	if q.class == background || full || insist || q.version.BatchTimeout > 0 || o.draining || q.flooded ||
 		q.latest <= now.Add(o.dearest()) {
 		q.stage = demanding
 	}

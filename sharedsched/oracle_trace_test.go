@@ -3,6 +3,7 @@ package sharedsched
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -31,7 +32,7 @@ func TestOracle(t *testing.T) {
 	}
 	for name, variant := range map[string]Variant{
 		"least slack": {LeastSlack: true}, "no conflict rule": {NoConflictRule: true}, "all demand": {AllDemand: true},
-		"no window drop": {NoWindowDrop: true}, "oldest first": {OldestFirst: true},
+		"no window drop": {NoWindowDrop: true}, "no flood rule": {NoFloodRule: true},
 	} {
 		differ := 0
 		for seed := uint64(0); seed < traces && differ < 5; seed++ {
@@ -259,7 +260,7 @@ func (m *match) submit() error {
 	if m.limits {
 		limit = m.now + Time(1+m.bytes.next(60))*Time(time.Millisecond)
 	}
-	task.Priority = Priority(m.bytes.next(4))
+	task.Priority, task.OpenEnded = Priority(m.bytes.next(4)), m.bytes.next(3) == 0
 	for name, other := range m.queues {
 		if other == q {
 			task.Key = name[len(name)-1:]
@@ -268,31 +269,22 @@ func (m *match) submit() error {
 	}
 	queued := m.core.version(v).queued[classOf(ring.Order{Rank: ranks[task.Priority]})]
 	h, acts, err := m.core.Submit(m.now, v, &task, limit, nil)
-	if _, refused := errors.AsType[*Refusal](err); refused && task.Priority != Sheddable {
-		q.newest = q.waits()
+	if _, refused := errors.AsType[*Refusal](err); refused && task.Priority != Sheddable &&
+		m.core.version(v).queues[task.Key] != nil {
+		q.lose(math.MaxInt)
 	}
 	var gone []Handle
 	if victim := m.oracle.room(q, task.Priority, queued); victim != nil && err == nil {
-		gone = append(gone, victim.handle)
-		q.tasks = slices.DeleteFunc(q.tasks, func(t *oracleTask) bool { return t == victim })
+		gone = append(gone, q.remove(slices.Index(q.tasks, victim)))
 	}
 	if err == nil {
 		t := &oracleTask{
 			handle: h, rows: task.Rows, rank: ranks[task.Priority], arrival: m.now, limit: limit,
-			seq: len(m.order), alone: task.Alone,
+			seq: len(m.order), alone: task.Alone, openEnded: task.OpenEnded,
 		}
 		m.tasks[h] = t
 		m.order = append(m.order, h)
 		m.oracle.arrive(m.now, q, t, task.Target)
-	}
-	for _, a := range acts {
-		if a.Drop != DropOvertaken {
-			continue
-		}
-		if !m.oracle.overtaken(m.now, q, m.tasks[h], a.Task) {
-			return fmt.Errorf("%x was overtaken by %x, which the oracle denies", a.Task, h)
-		}
-		gone = append(gone, a.Task)
 	}
 	if err := m.ended(gone, acts); err != nil {
 		return err

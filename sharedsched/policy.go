@@ -60,6 +60,19 @@ const (
 	minRetry = time.Millisecond
 )
 
+// Overload (flood.go).
+const (
+	// floodLost is the part of the rows of about so many full batches beyond which, if there was no capacity for that
+	// much, it is overload and no burst.
+	floodLost, floodBatches = 1. / 8, 8
+	// floodFor is how long a queue is then kept short. When that ends it is seen whether it is still needed.
+	floodFor = 5 * time.Second
+	// floodPart is the divisor of the time that an answer of such a queue may take.
+	floodPart = 2
+	// fillSlack is how many times as long as it takes to fill a batch before that can start tasks are admitted to it.
+	fillSlack = 1.25
+)
+
 // The pick (pick.go).
 const (
 	// conflictBatches is within how many batches like the candidate's a rival that is due cannot count on being in

@@ -23,6 +23,7 @@ type queue struct {
 	shape      *shape
 	ring       ring.Ring
 	foreground int // tasks of that class in the ring; they come before the others
+	limited    int // of these, those that brought limits of their own
 	waiting    int // rows in the ring that were not started
 	running    int // batches in flight
 	// Of the tasks in the ring, kept only where there is a batch timeout: the earliest arrival, the earliest limit, the
@@ -53,7 +54,9 @@ type queue struct {
 	bound    bool          // one more row would cost more than the budget
 	learning bool          // first measurements of the shape are being taken
 
-	newestFirst bool // there was no capacity for a task, and since then others have waited: newest.go
+	lost      float64       // the part of its rows, of late, that there was no capacity for
+	floodedTo Time          // until then it is kept short because of that: flood.go
+	shortest  time.Duration // limit that came since that began
 }
 
 // queueFor returns the version's queue for a key, a new one if need be. It returns nil when maxQueues keys have work.
@@ -122,6 +125,9 @@ func (q *queue) expect(k *task, work time.Duration) {
 	}
 	if classOf(k.Order) == foreground {
 		q.foreground++
+		if !k.openEnded {
+			q.limited++
+		}
 		q.work += k.work
 		d.foreground++
 		d.work += k.work
@@ -134,11 +140,13 @@ func (q *queue) forget(k *task) {
 	d, f := q.device, q.flow
 	if classOf(k.Order) == foreground {
 		q.foreground--
+		if !k.openEnded {
+			q.limited--
+		}
 		q.work -= k.work
 		d.foreground--
 		d.work -= k.work
 		f.work -= k.work
-		q.newestFirst = q.newestFirst && q.foreground > 0
 	}
 }
 

@@ -55,7 +55,7 @@ func (c *Core) refresh(now Time, q *queue) {
 	}
 	switch s := &q.version.settings; {
 	case k == background, full, q.stage == demanding && !served, s.BatchTimeout > 0, q.version.closing, c.draining,
-		q.newestFirst, q.latest <= now.Add(d.block()), c.variant.AllDemand:
+		q.flooded(now), q.latest <= now.Add(d.block()), c.variant.AllDemand:
 		c.demand(d, q)
 	default:
 		if q.stage == demanding {
@@ -81,7 +81,7 @@ func (c *Core) plan(q *queue) (full bool) {
 			q.cost = q.estimate(s.padded(q.waiting)).Cost
 		}
 	}
-	q.due = t.due // those of its priority that are due before it, if any, are not to go before it: see newest.go
+	q.due = t.due // those of its priority that are due before it, if any, are not to go before it: see flood.go
 	q.latest = endBy(q.due, t.arrival) - Time(q.cost) - Time(q.cost)/margin
 	if c.variant.LeastSlack {
 		q.due = q.latest

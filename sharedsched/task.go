@@ -18,6 +18,9 @@ type Task struct {
 	// Limit is when an answer stops being worth anything: the task is refused, or dropped from its queue, rather than
 	// run after it. Zero: no limit beyond the version's MaxLatency.
 	Limit time.Time
+	// OpenEnded: the caller gave no limit, and Limit, if any, stands for the version's. In overload such tasks do not
+	// keep their place for as long as that (flood.go).
+	OpenEnded bool
 	// Target is when the answer is wanted, counted from arrival. It orders, and no batch timeout is waited for past
 	// the latest start that meets it. Zero or less: the version's default.
 	Target   time.Duration
@@ -89,6 +92,8 @@ type timing struct {
 	limit  Time // Never for none
 	due    Time // when its answer is wanted
 	wanted Time // by when its batch is to end for a target that was named; Never if none was
+	// the limit is not its own
+	openEnded bool
 }
 
 // deadline returns when an answer stops being worth anything, as far as estimates may decide on that.

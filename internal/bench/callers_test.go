@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -89,7 +90,9 @@ func TestSafetyDeadlines(t *testing.T) {
 			t.Run(fmt.Sprintf("%.0f %% of %.0f per second", 100*part, rate), func(t *testing.T) {
 				p := mixed(rate, part, span).inVirtualTime(t)
 				others, caller := p.calls[0], p.calls[1]
-				if share := caller.share(safety); share < others.share(limit) {
+				// They have the same chance of a place; the share of so many differs by that much (two standard errors).
+				noise := 1 / math.Sqrt(float64(len(caller)))
+				if share := caller.share(safety); share < others.share(limit)-noise {
 					t.Errorf("%.3f of the caller's calls were answered, %.3f of the others'", share,
 						others.share(limit))
 				}

@@ -15,7 +15,9 @@ import (
 
 // taskOf returns the call as a task. Its limit and its target count from the arrival.
 func taskOf(call *catalog.Call, arrival time.Time) sharedsched.Task {
-	t := sharedsched.Task{Limit: LimitOf(call, arrival), Target: call.Target, Priority: call.Priority}
+	t := sharedsched.Task{
+		Limit: LimitOf(call, arrival), OpenEnded: call.Limit.IsZero(), Target: call.Target, Priority: call.Priority,
+	}
 	if t.Target > 0 {
 		t.Target = max(1, t.Target-time.Since(arrival))
 	}

@@ -166,7 +166,6 @@ func TestDecisionsAreShown(t *testing.T) {
 		dropped(sharedsched.DropHopeless, 5*ms, 6*ms),
 		dropped(sharedsched.DropWindow, 7*ms, 8*ms),
 		dropped(sharedsched.DropRoom, math.MaxInt64, 0), // it had no limit
-		dropped(sharedsched.DropOvertaken, 9*ms, 10*ms),
 	}})
 	dropKind := weftv1.SchedulerDecisionKind_SCHEDULER_DECISION_KIND_DROPPED
 	want := []*weftv1.SchedulerDecision{
@@ -194,10 +193,6 @@ func TestDecisionsAreShown(t *testing.T) {
 			Reason: "WINDOW", Numbers: map[string]float64{"waited_ms": 40, "left_ms": 7, "needed_ms": 8},
 		},
 		{Kind: dropKind, Requests: 1, Rows: 2, Reason: "ROOM", Numbers: map[string]float64{"waited_ms": 40}},
-		{
-			Kind: dropKind, Requests: 1, Rows: 2,
-			Reason: "OVERTAKEN", Numbers: map[string]float64{"waited_ms": 40, "left_ms": 9, "needed_ms": 10},
-		},
 	}
 	for _, d := range want {
 		d.Model, d.Version, d.Age = "policy", 2, durationpb.New(7*ms)

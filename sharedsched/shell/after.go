@@ -30,7 +30,7 @@ func (s *Scheduler) settleLocked(sc *scratch) {
 		case sharedsched.TaskEnded:
 			o := s.waiting[a.Task.Slot()]
 			s.waiting[a.Task.Slot()] = nil
-			o.end, o.outcome = a.End, *a.Outcome
+			o.end, o.ended, o.outcome = a.End, s.latest, *a.Outcome
 			if a.End == sharedsched.EndDropped {
 				o.dropped = a.Refusal()
 			}

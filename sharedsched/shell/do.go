@@ -11,6 +11,7 @@ import (
 type op struct {
 	done    chan struct{} // capacity 1, so that an answer never blocks the batch thread
 	end     sharedsched.End
+	ended   sharedsched.Time
 	err     error // for EndFailed and EndAgain
 	outcome sharedsched.Outcome
 	dropped *sharedsched.Refusal // for EndDropped
@@ -49,6 +50,7 @@ func (s *Scheduler) Do(ctx context.Context, v sharedsched.VersionID, t *sharedsc
 	o.outcome.Queue += o.waited
 	switch o.end {
 	case sharedsched.EndDone:
+		s.delivery.took(s.now().Sub(o.ended))
 		return o.outcome, nil
 	case sharedsched.EndFailed, sharedsched.EndAgain:
 		return o.outcome, o.err
@@ -87,7 +89,7 @@ func (s *Scheduler) admit(
 		}
 		o.scratch.reset()
 		if !s.mustWaitLocked(v, t, r != nil) {
-			ev := sharedsched.Event{Kind: sharedsched.EventSubmit, Version: v, Task: t, Limit: limit}
+			ev := sharedsched.Event{Kind: sharedsched.EventSubmit, Version: v, Task: t, Limit: s.delivery.before(limit, now)}
 			err := s.stepLocked(now, &ev, &o.scratch.Answer)
 			h := o.scratch.Task
 			if len(o.scratch.Actions) > 0 {

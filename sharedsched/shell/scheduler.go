@@ -17,6 +17,7 @@ type Scheduler struct {
 	epoch    time.Time
 	ops      sync.Pool // of *op
 	recorder *recorder // nil: no trace
+	delivery delivery
 	// closed by Abandon
 	abandoned chan struct{}
 

@@ -37,8 +37,8 @@ func TestMusts(t *testing.T) {
 	}
 	skipUnderRace(t)
 	whole := Core(Ours, CoreOptions{})
-	noConflict := without("no conflict rule, oldest first", func(v *sharedsched.Variant) {
-		v.NoConflictRule, v.OldestFirst = true, true
+	noConflict := without("no conflict rule, no flood rule", func(v *sharedsched.Variant) {
+		v.NoConflictRule, v.NoFloodRule = true, true
 	})
 	fairToAll := without("fair to all that wait", func(v *sharedsched.Variant) { v.AllDemand = true })
 	families := Families(append([]Maker{whole, fairToAll}, Baselines()...))

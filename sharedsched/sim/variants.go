@@ -13,7 +13,7 @@ func Variants() []Maker {
 		without("no conflict rule", func(v *sharedsched.Variant) { v.NoConflictRule = true }),
 		without("fair to all that wait", func(v *sharedsched.Variant) { v.AllDemand = true }),
 		without("no window drop", func(v *sharedsched.Variant) { v.NoWindowDrop = true }),
-		without("oldest first", func(v *sharedsched.Variant) { v.OldestFirst = true }),
+		without("no flood rule", func(v *sharedsched.Variant) { v.NoFloodRule = true }),
 		without("no admission", func(v *sharedsched.Variant) { v.NoAdmission = true }),
 		fairWindow("no fairness window", 0),
 		fairWindow("window 20 ms", 20*time.Millisecond),

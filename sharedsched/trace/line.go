@@ -50,6 +50,7 @@ type task struct {
 
 	Alone      bool `json:"alone,omitempty"`
 	Unmeasured bool `json:"unmeasured,omitempty"`
+	OpenEnded  bool `json:"open_ended,omitempty"`
 }
 
 // outcome is the result of an event.
@@ -126,7 +127,7 @@ func newLine(now sharedsched.Time, ev *sharedsched.Event, out *sharedsched.Answe
 	if k := ev.Task; k != nil {
 		l.Task = &task{
 			Rows: k.Rows, Key: []byte(k.Key), Shape: []byte(k.ShapeKey), Bytes: k.Bytes, Target: int64(k.Target),
-			Priority: k.Priority, Alone: k.Alone, Unmeasured: k.Unmeasured,
+			Priority: k.Priority, Alone: k.Alone, Unmeasured: k.Unmeasured, OpenEnded: k.OpenEnded,
 		}
 	}
 	switch ev.Kind {
@@ -207,6 +208,7 @@ func (l *line) event(running map[sharedsched.LaneID]*sharedsched.Batch) (shareds
 		ev.Task = &sharedsched.Task{
 			Rows: k.Rows, Key: string(k.Key), ShapeKey: string(k.Shape), Bytes: k.Bytes,
 			Target: time.Duration(k.Target), Priority: k.Priority, Alone: k.Alone, Unmeasured: k.Unmeasured,
+			OpenEnded: k.OpenEnded,
 		}
 	}
 	switch ev.Kind {

@@ -1059,8 +1059,7 @@ type SchedulerDecision struct {
 	// a refusal such as "QUEUE_FULL", or why a waiting request was given up: "EXPIRED"
 	// (its limit passed), "HOPELESS" (it could not have met its limit any more),
 	// "WINDOW" (so that a larger batch of the requests behind it is in time), "ROOM" (for
-	// a request that matters more, or is newer), "OVERTAKEN" (in overload newer ones go
-	// first, and would have made it late).
+	// a request that matters more, or is newer).
 	Reason string `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
 	// The decision and its reason in one line, for people.
 	Text string `protobuf:"bytes,8,opt,name=text,proto3" json:"text,omitempty"`
