@@ -58,9 +58,10 @@
 //
 //	resting    no batch may start: it is empty, holds a partial batch for its batch timeout, or waits for the first
 //	           measurements of its shape's cost
-//	pending    a batch may start, but nothing is lost by letting others go first, and there is no overload (flood.go)
-//	demanding  its batch is full, or must start before the dearest batch that may go first on the device would end,
-//	           if its first task is to meet its target; or its batch timeout has passed; or it is draining
+//	pending    a batch may start, but nothing is lost by letting others go first
+//	demanding  its batch is full, or no more tasks may wait; or it must start before the dearest batch that may go
+//	           first on the device would end, if its first task is to meet its target; or its batch timeout has
+//	           passed; or it is draining
 //
 // A partial batch is held until its oldest task has waited the timeout, or until the latest start for its soonest
 // limit, or for a target that was named; not as long if another batch would run until then, and not again once a part

@@ -65,7 +65,7 @@ func (q *queue) isNeeded(wait time.Duration) bool {
 	return float64(wait) <= float64(q.full.Cost)*(1-q.lost)*fillSlack
 }
 
-// isStale reports whether a task without a limit of its own has kept its place for too long.
+// isStale reports whether a task without a limit of its own has kept its place, which is its target, for too long.
 func (t *task) isStale(now Time) bool {
 	return t.openEnded && t.Target == int64(t.due) && now >= t.arrival.Add(t.due.Sub(t.arrival)/floodPart)
 }

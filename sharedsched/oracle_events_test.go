@@ -108,6 +108,19 @@ func (q *oracleQueue) setBack(now Time) {
 	}
 }
 
+// isFull reports whether no more foreground tasks of the version may wait.
+func (o *oracle) isFull(v *oracleVersion) bool {
+	n := 0
+	for _, q := range o.queues {
+		for _, t := range q.tasks {
+			if q.version == v && t.rank != backgroundRank {
+				n++
+			}
+		}
+	}
+	return n >= v.MaxQueue
+}
+
 // room returns the task of q that is given up for one of a priority that finds that many of its class waiting; nil for
 // none.
 func (o *oracle) room(q *oracleQueue, p Priority, queued int) *oracleTask {

@@ -203,7 +203,7 @@ func (o *oracle) stand(now Time, q *oracleQueue, insist bool) {
 		q.cost = q.shape.Estimate(head.rows).Cost
 	}
 	q.stage, q.due, q.latest = pending, head.target, head.latest(q.cost)
-	if q.class == background || full || insist || q.version.BatchTimeout > 0 || o.draining || q.flooded ||
+	if q.class == background || full || insist || q.version.BatchTimeout > 0 || o.draining || o.isFull(q.version) ||
 		q.latest <= now.Add(o.dearest()) {
 		q.stage = demanding
 	}

@@ -1,9 +1,9 @@
 package sharedsched
 
 // A queue is resting while no batch of it may start: it is empty, holds a partial batch for its timeout, or waits for a
-// first measurement. Else it is pending, and becomes demanding when its batch is full or, at a pick, when the batch
-// must start before the dearest batch that could go first would end. Demanding queues make their flow one that fairness
-// is owed to.
+// first measurement. Else it is pending, and becomes demanding when its batch is full, when no more tasks may wait, or,
+// at a pick, when the batch must start before the dearest batch that could go first would end. Demanding queues make
+// their flow one that fairness is owed to.
 
 // stage is where a queue stands on its way to the device.
 type stage uint8
@@ -49,13 +49,13 @@ func (c *Core) refresh(now Time, q *queue) {
 	}
 	d := q.device
 	q.class = k
-	full := c.plan(q)
+	full := c.plan(q) || q.version.queued[foreground] >= q.version.settings.MaxQueue
 	if k == foreground {
 		d.blocks.Set(q.id, -int64(q.cost))
 	}
 	switch s := &q.version.settings; {
 	case k == background, full, q.stage == demanding && !served, s.BatchTimeout > 0, q.version.closing, c.draining,
-		q.flooded(now), q.latest <= now.Add(d.block()), c.variant.AllDemand:
+		q.latest <= now.Add(d.block()), c.variant.AllDemand:
 		c.demand(d, q)
 	default:
 		if q.stage == demanding {

@@ -101,9 +101,9 @@ func forgetLost(t *testing.T) {
 
 // WithoutPauses lets sessions retry after a failure without a pause, until the test ends.
 func WithoutPauses(t *testing.T) {
-	reload, memory := reloadPause, memoryPause
-	reloadPause, memoryPause = 0, 0
-	t.Cleanup(func() { reloadPause, memoryPause = reload, memory })
+	reload, memory, rest := reloadPause, memoryPause, restAfter
+	reloadPause, memoryPause, restAfter = 0, 0, 0
+	t.Cleanup(func() { reloadPause, memoryPause, restAfter = reload, memory, rest })
 }
 
 // FollowRuns makes runs look at their sessions' memory as often as that, until the test ends.

@@ -36,8 +36,10 @@ const (
 const (
 	firstPatience = 4 * time.Millisecond
 	lastPatience  = 32 * time.Millisecond
-	restAfter     = 100 // times a wait as long as the first patience, or longer
 )
+
+// restAfter is the pause after a wait as long as the first patience, or longer, as a multiple of it.
+var restAfter time.Duration = 100
 
 // memoryPause is how long a shape is left alone for whose inputs and outputs the device had no memory.
 var memoryPause = time.Minute
