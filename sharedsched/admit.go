@@ -1,7 +1,6 @@
 package sharedsched
 
 import (
-	"math"
 	"time"
 
 	"github.com/weftserve/weft/sharedsched/fairq"
@@ -60,11 +59,7 @@ func (c *Core) submit(now Time, ev *Event, out *Answer) error {
 	if named {
 		when.wanted = endBy(when.due, now)
 	}
-	n, patience := q.ring.Before(place), limit.Sub(now)
-	if !openEnded && q.flooded(now) {
-		n, patience = q.keepShort(n, patience, place.Rank)
-	}
-	probe, refusal := c.unattainable(now, q, t, limit, patience, n)
+	probe, refusal := c.unattainable(now, q, t, limit, place, openEnded)
 	if refusal != nil {
 		c.touch(q) // it may have been made for this task
 		c.refreshTouched(now)
@@ -75,7 +70,7 @@ func (c *Core) submit(now Time, ev *Event, out *Answer) error {
 		c.drop(now, q, victim, DropRoom, 0, out)
 	}
 	if q.lost > 0 && t.Priority.class() == foreground {
-		c.weigh(q, t.Rows, 0)
+		q.weigh(t.Rows, 0)
 	}
 	out.Task = c.enqueue(now, q, t, when, place, work, probe)
 	return nil
@@ -107,7 +102,7 @@ func (v *version) lesser(t *Task) int32 {
 // in its queue, or that its flow's share of a contended device cannot serve in time. An estimate that was never
 // measured refuses nothing, and one that nothing has confirmed for probeAfter lets a single task through: a wrong
 // estimate would keep itself alive by refusing every task that would correct it.
-func (c *Core) unattainable(now Time, q *queue, t *Task, limit Time, patience time.Duration, n int) (
+func (c *Core) unattainable(now Time, q *queue, t *Task, limit Time, place ring.Order, openEnded bool) (
 	probe bool, _ *Refusal,
 ) {
 	if limit == Never || t.Priority == Sheddable || c.variant.NoAdmission {
@@ -116,12 +111,24 @@ func (c *Core) unattainable(now Time, q *queue, t *Task, limit Time, patience ti
 	v, d := q.version, q.device
 	left := limit.Sub(now)
 	// Nearly every limit is many batches away, and that is cheap to see.
-	if !t.Alone && v.settings.Batched && t.Rows <= q.most && d.freeIn(now)+d.work+farBatches*q.full.Cost <= patience {
+	if !t.Alone && v.settings.Batched && t.Rows <= q.most && d.freeIn(now)+d.work+farBatches*q.full.Cost <= left &&
+		!q.flooded(now) {
 		return false, nil
 	}
+	n := q.ring.Before(place)
 	answer, known := c.predict(now, q, t.Alone, t.Rows, n, left)
-	if !known || answer.takes <= patience || answer.takes <= left && answer.next && q.isNeeded(d.freeIn(now)) {
+	if !known {
 		return false, nil
+	}
+	late, short := answer.takes-left, false
+	if late <= 0 {
+		if openEnded {
+			return false, nil
+		}
+		if answer.takes, late = c.keptOut(now, q, t, n, left); late == 0 {
+			return false, nil
+		}
+		answer.reason, short = RefusedForGoodput, true
 	}
 	switch since := &q.shape.refusing; {
 	case q.running > 0 || q.foreground > 0: // running or waiting tasks check the estimate
@@ -132,25 +139,22 @@ func (c *Core) unattainable(now Time, q *queue, t *Task, limit Time, patience ti
 		*since = now
 		return true, nil
 	}
-	if answer.takes <= left {
-		answer.reason = RefusedForGoodput
-		c.weigh(q, t.Rows, 1)
-	} else if answer.alone <= left {
-		c.lose(now, q, foreground, t.Rows)
+	if answer.takes > left && answer.alone <= left {
+		c.lose(now, q, foreground, t.Rows, false)
 	}
 	r := &Refusal{
 		Reason: answer.reason, Queued: v.queued[foreground], MaxQueue: v.settings.MaxQueue,
-		Predicted: answer.takes, Limit: left, RetryAfter: -1,
+		Predicted: answer.takes, Limit: left, Short: short, RetryAfter: -1,
 	}
 	if answer.reason == RefusedForGoodput {
-		r.RetryAfter = answer.takes - patience
+		r.RetryAfter = late
 	}
 	c.log.refusal(now, v, r, t.Rows)
 	return false, r
 }
 
 // prediction is what is known of an answer: how long it takes, why that is too long, how long it would take if its
-// task went before all others, and whether it is in the next batch of its queue.
+// task went before all others, and whether it comes with the next batch of its queue.
 type prediction struct {
 	takes, alone time.Duration
 	reason       RefusalReason
@@ -175,7 +179,7 @@ func (c *Core) predict(now Time, q *queue, alone bool, rows, n int, left time.Du
 			p.takes = wait + own
 		} else {
 			p.takes += q.work * time.Duration(n) / time.Duration(q.foreground) / d.parallel()
-			p.next = false
+			p.next = d.inFlight < d.Lanes
 		}
 	}
 	if p.takes <= left && n+1 >= q.foreground && d.work/d.parallel() > left {
@@ -237,7 +241,7 @@ func (c *Core) refuse(now Time, v *version, t *Task, r Refusal) *Refusal {
 		_, full, _ := c.fullBatch(q)
 		r.RetryAfter = max(r.RetryAfter, full)
 		if r.Bytes == 0 { // else the room may be others'
-			c.lose(now, q, t.Priority.class(), math.MaxInt)
+			c.lose(now, q, t.Priority.class(), t.Rows, true)
 		}
 	}
 	c.log.refusal(now, v, &r, t.Rows)

@@ -114,7 +114,8 @@
 // Admission: a task is refused when the device, serving nothing but the work that goes before it in its queue, would
 // miss its limit; and where more work waits than the device can do by then, when one and a half times its flow's share
 // would. An estimate that was never measured refuses and drops nothing, and one that nothing has confirmed for 100 ms
-// lets a task through.
+// lets a task through. In overload queues are kept short (flood.go): who would wait for more than half of the time to
+// the target is refused at once, or goes last where it has no limit.
 //
 // This is scheduling by deadline with bounded lag, in the family of Clockwork (OSDI 2020), Nexus (SOSP 2019) and
 // Symphony (2023) for deadlines and batches, and of start-time fair queueing (SIGCOMM 1996) and MQFQ (ATC 2019) for

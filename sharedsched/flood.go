@@ -16,32 +16,33 @@ import (
 // So in overload the queue is kept short, as by controlled delay (CoDel: Nichols and Jacobson, ACM Queue 2012; in
 // servers: Maurer, Fail at Scale, ACM Queue 2015):
 //
-//   - A new task with a limit is refused, at once, if its answer would take more than half of the shortest limit that
-//     came lately, unless it is needed to fill the next batch. A queue that is as short as the most urgent need serves
-//     all of them.
-//   - A task without one that has waited for half the time to its target goes behind those that have not, and is
+//   - A new task with a limit is refused, at once, if its answer would take more than half of a target that nearly all
+//     of its flow have (the tenth percentile), unless it is needed to fill the next batch. Its own limit does not
+//     matter, so that all have the same chance of a place.
+//   - A task without a limit that has waited for half the time to its target goes behind those that have not, and is
 //     served, the newest first, with the capacity that they leave.
 //
-// Overload is more than a burst: there is no capacity for a good part of the rows of several batches, or the queue is
-// full. It lasts until that has not been so for a while.
+// Overload is more than a burst: there was no capacity for a good part of the rows of several batches, or the queue was
+// full. It lasts until that has not been so for floodFor.
 
 // weigh notes of rows that are asked for whether there was no capacity for them (1) or there was (0).
-func (c *Core) weigh(q *queue, rows int, lost float64) {
-	most, _, _ := c.fullBatch(q)
-	part := min(1, float64(rows)/float64(floodBatches*most))
+func (q *queue) weigh(rows int, lost float64) {
+	part := float64(min(rows, q.most)) / float64(floodBatches*max(1, q.most))
 	q.lost += part * (lost - q.lost)
 }
 
-// lose notes that there is no capacity for a task of that many rows. Where callers wait for room none is turned away,
-// and none is to overtake.
-func (c *Core) lose(now Time, q *queue, k class, rows int) {
+// lose notes that there is no capacity for rows, or no room. Where callers wait for room none is turned away, and none
+// is to overtake.
+func (c *Core) lose(now Time, q *queue, k class, rows int, noRoom bool) {
 	if k == background || q.version.settings.WaitWhenFull || c.variant.NoFloodRule {
 		return
 	}
-	if c.weigh(q, rows, 1); q.lost > floodLost {
-		if !q.flooded(now) {
-			q.shortest = Never.Sub(now)
-		}
+	if now.Sub(q.lostAt) > floodFor {
+		q.lost = 0 // that was another time
+	}
+	q.lostAt = now
+	c.fullBatch(q) // which weigh reads
+	if q.weigh(rows, 1); noRoom || q.lost > floodLost {
 		q.floodedTo = now.Add(floodFor)
 	}
 }
@@ -49,20 +50,26 @@ func (c *Core) lose(now Time, q *queue, k class, rows int) {
 // flooded reports whether the queue is to be kept short.
 func (q *queue) flooded(now Time) bool { return now < q.floodedTo }
 
-// keepShort returns how many tasks are taken to go before one with a limit of its own, of which n do and which is left
-// away, and how long its answer may take. Its limit decides neither, so that all have the same chance of a place.
-func (q *queue) keepShort(n int, left time.Duration, rank uint8) (before int, patience time.Duration) {
-	if left >= q.full.Cost { // else it is in time by chance only
-		q.shortest = min(q.shortest, left)
+// keptOut returns how long an answer would take for a task with a limit of its own that stands behind the first n of
+// its queue, if that is too long for the queue to be kept short, and how much too long.
+func (c *Core) keptOut(now Time, q *queue, t *Task, n int, left time.Duration) (takes, by time.Duration) {
+	f := &q.flow.recent
+	if !q.flooded(now) {
+		return 0, 0
 	}
-	like := q.ring.Before(ring.Order{Rank: rank, Target: math.MaxInt64})
-	return max(n, min(like, q.limited)), min(left, q.shortest/floodPart)
-}
-
-// isNeeded reports whether a task that comes now is needed to fill the next batch, which can start after a wait: those
-// that come soon before it will be answered sooner.
-func (q *queue) isNeeded(wait time.Duration) bool {
-	return float64(wait) <= float64(q.full.Cost)*(1-q.lost)*fillSlack
+	others := q.ring.Before(ring.Order{Rank: ranks[t.Priority], Target: stalePlace - int64(c.seq)})
+	p, _ := c.predict(now, q, t.Alone, t.Rows, max(n, min(others, q.limited)), left)
+	if by = p.takes - min(left, f.targets.low())/floodPart; by <= 0 {
+		return 0, 0
+	}
+	// The flow asks for a batch each time that its work of a second, asked, is a batch's: those that come so soon before
+	// the next batch that they are needed to fill it have a place in it.
+	wait := q.device.freeIn(now)
+	soon := float64(max(q.full.Cost, p.alone-wait)) * fillSlack / max(1, float64(f.asked)/float64(recently))
+	if p.next && float64(wait) <= soon {
+		return 0, 0
+	}
+	return p.takes, by
 }
 
 // isStale reports whether a task without a limit of its own has kept its place, which is its target, for too long.
@@ -73,10 +80,13 @@ func (t *task) isStale(now Time) bool {
 // stalePlace is behind all targets, which are times.
 const stalePlace = math.MaxInt64 / 2
 
-// setBack puts stale tasks at the head of a queue that is kept short behind the others. One that was begun stays: what
-// it has cost would be lost.
+// setBack puts stale tasks at the head of a queue that is kept short behind the others. One that was begun stays, or
+// comes back (goOn): what it has cost would be lost. Those beyond setBackAtOnce are left for the next pick.
 func (c *Core) setBack(now Time, q *queue) {
-	for q.flooded(now) {
+	for range setBackAtOnce {
+		if !q.flooded(now) {
+			return
+		}
 		slot := q.ring.At(0).Task
 		t := &c.tasks[slot]
 		if !t.isStale(now) || t.next > 0 || classOf(t.Order) == background {
@@ -84,6 +94,15 @@ func (c *Core) setBack(now Time, q *queue) {
 		}
 		q.ring.Remove(t.Order)
 		t.Target = stalePlace - int64(t.Seq)
+		q.ring.Insert(ring.Entry{Order: t.Order, Task: slot})
+	}
+}
+
+// goOn gives a task that was begun the place of its target again.
+func (q *queue) goOn(t *task, slot int32) {
+	if t.Target != int64(t.due) {
+		q.ring.Remove(t.Order)
+		t.Target = int64(t.due)
 		q.ring.Insert(ring.Entry{Order: t.Order, Task: slot})
 	}
 }

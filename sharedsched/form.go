@@ -12,7 +12,6 @@ func (c *Core) form(now Time, q *queue, b *Batch, out *Answer) {
 	s := &v.settings
 	b.Version, b.Spans, b.Rows, b.Padded = v.id, b.Spans[:0], 0, 0
 	b.Alone, b.Reason = false, FlushUnspecified
-	c.setBack(now, q)
 	room := c.giveUp(now, q, out)
 	if t := &c.tasks[q.ring.At(0).Task]; t.alone || !s.Batched {
 		b.Alone, b.Reason = true, FlushUnbatched
@@ -89,5 +88,6 @@ func (c *Core) takeRows(now Time, q *queue, rows int, b *Batch) {
 		c.unqueue(now, q, t, taskRunning)
 	} else {
 		q.spend(t, rows)
+		q.goOn(t, slot)
 	}
 }

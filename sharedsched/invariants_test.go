@@ -52,7 +52,7 @@ func (k *checker) invariants(c *Core) error {
 		if q == nil {
 			continue
 		}
-		rows, front := 0, 0
+		rows, front, limited := 0, 0, 0
 		for i := range q.ring.Len() {
 			e := q.ring.At(i)
 			if i > 0 && !q.ring.At(i-1).Before(e.Order) {
@@ -68,10 +68,14 @@ func (k *checker) invariants(c *Core) error {
 			if classOf(t.Order) == foreground {
 				front++
 				foregroundTasks[q.device]++
+				if !t.openEnded {
+					limited++
+				}
 			}
 		}
-		if front != q.foreground {
-			return fmt.Errorf("queue %d counts %d foreground tasks, has %d", q.id, q.foreground, front)
+		if front != q.foreground || limited != q.limited {
+			return fmt.Errorf("queue %d counts %d foreground tasks, %d with limits, has %d, %d", q.id, q.foreground,
+				q.limited, front, limited)
 		}
 		if rows != q.waiting {
 			return fmt.Errorf("queue %d counts %d waiting rows, has %d", q.id, q.waiting, rows)

@@ -22,6 +22,7 @@ func (o *oracle) next(now Time) (gone []Handle, served *oracleQueue, k class, sp
 		}
 		// A task that would miss its limit even if it ran alone now is given up, and without it another queue may be
 		// more urgent.
+		q.setBack(now)
 		hopeless := 0
 		for len(q.tasks) > 0 && q.hopeless(now, q.tasks[0]) {
 			gone = append(gone, q.remove(0))
@@ -31,7 +32,6 @@ func (o *oracle) next(now Time) (gone []Handle, served *oracleQueue, k class, sp
 			o.look(now, q)
 			continue
 		}
-		q.setBack(now)
 		dropped, most := q.giveUp(now, o.beyond(q))
 		gone = append(gone, dropped...)
 		spans = o.form(q, min(most, o.mayBlock(q)))
@@ -52,7 +52,7 @@ func (q *oracleQueue) hopeless(now Time, t *oracleTask) bool {
 func (q *oracleQueue) remove(i int) Handle {
 	t := q.tasks[i]
 	if t.rank != backgroundRank {
-		q.lose(t.rows)
+		q.lose(t.rows, false)
 	}
 	q.tasks = slices.Delete(q.tasks, i, i+1)
 	return t.handle
@@ -167,6 +167,14 @@ func (q *oracleQueue) take(room int, spans []oracleSpan) []oracleSpan {
 	spans = append(spans, oracleSpan{t.handle, t.next, rows})
 	if t.next += rows; t.next == t.rows {
 		q.tasks = q.tasks[1:]
+	} else if t.place != int64(t.target) { // it was set back
+		t.place = int64(t.target)
+		slices.SortFunc(q.tasks, func(a, b *oracleTask) int {
+			if a.order().Before(b.order()) {
+				return -1
+			}
+			return 1
+		})
 	}
 	return spans
 }

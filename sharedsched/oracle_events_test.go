@@ -84,14 +84,14 @@ func (t *oracleTask) order() ring.Order {
 
 // weigh notes whether rows were lost. Of eight batches one may be.
 func (q *oracleQueue) weigh(rows int, lost float64) {
-	q.lost += min(1, float64(rows)/float64(8*q.most())) * (lost - q.lost)
+	q.lost += float64(min(rows, q.most())) / float64(8*q.most()) * (lost - q.lost)
 }
 
-// lose notes that foreground rows were lost.
-func (q *oracleQueue) lose(rows int) {
+// lose notes that a task was lost, or that the queue was full.
+func (q *oracleQueue) lose(rows int, full bool) {
 	if !q.version.WaitWhenFull {
 		q.weigh(rows, 1)
-		q.flooded = q.flooded || q.lost > 1./8
+		q.flooded = q.flooded || full || q.lost > 1./8
 	}
 }
 

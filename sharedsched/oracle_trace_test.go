@@ -3,7 +3,6 @@ package sharedsched
 import (
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -271,11 +270,12 @@ func (m *match) submit() error {
 	h, acts, err := m.core.Submit(m.now, v, &task, limit, nil)
 	if _, refused := errors.AsType[*Refusal](err); refused && task.Priority != Sheddable &&
 		m.core.version(v).queues[task.Key] != nil {
-		q.lose(math.MaxInt)
+		q.lose(task.Rows, true)
 	}
 	var gone []Handle
 	if victim := m.oracle.room(q, task.Priority, queued); victim != nil && err == nil {
 		gone = append(gone, q.remove(slices.Index(q.tasks, victim)))
+		q.flooded = q.flooded || victim.rank != backgroundRank && !q.version.WaitWhenFull
 	}
 	if err == nil {
 		t := &oracleTask{

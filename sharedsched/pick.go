@@ -26,6 +26,7 @@ func (c *Core) next(now Time, id LaneID, b *Batch, out *Answer) bool {
 		if q == nil {
 			return false
 		}
+		c.setBack(now, q)
 		waiting := q.ring.Len()
 		if c.dropHopeless(now, q, out); q.ring.Len() < waiting {
 			c.refreshTouched(now) // without them another queue may be more urgent

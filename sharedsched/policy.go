@@ -67,10 +67,12 @@ const (
 	floodLost, floodBatches = 1. / 8, 8
 	// floodFor is how long a queue is then kept short. When that ends it is seen whether it is still needed.
 	floodFor = 5 * time.Second
-	// floodPart is the divisor of the time that an answer of such a queue may take.
+	// floodPart is the divisor of the time to a target for which a task of such a queue may wait.
 	floodPart = 2
 	// fillSlack is how many times as long as it takes to fill a batch before that can start tasks are admitted to it.
 	fillSlack = 1.25
+	// setBackAtOnce is how many tasks are set back at one pick: the first that is may find thousands.
+	setBackAtOnce = 512
 )
 
 // The pick (pick.go).

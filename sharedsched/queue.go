@@ -54,9 +54,9 @@ type queue struct {
 	bound    bool          // one more row would cost more than the budget
 	learning bool          // first measurements of the shape are being taken
 
-	lost      float64       // the part of its rows, of late, that there was no capacity for
-	floodedTo Time          // until then it is kept short because of that: flood.go
-	shortest  time.Duration // limit that came since that began
+	lost      float64 // the part of its rows, of late, that there was no capacity for
+	lostAt    Time    // when that was so last
+	floodedTo Time    // until then it is kept short because of that: flood.go
 }
 
 // queueFor returns the version's queue for a key, a new one if need be. It returns nil when maxQueues keys have work.

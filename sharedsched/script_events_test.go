@@ -51,6 +51,7 @@ func (s *script) submit(words []string, kv map[string]string) {
 		task := Task{
 			Rows: 1, Key: kv["key"], ShapeKey: kv["shape"], Priority: named(s, priorities, kv["prio"]),
 			Alone: slices.Contains(words, "alone"), Unmeasured: slices.Contains(words, "unmeasured"),
+			OpenEnded: slices.Contains(words, "open"),
 		}
 		limit := Never
 		if v := kv["rows"]; v != "" {

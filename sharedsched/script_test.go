@@ -31,7 +31,7 @@ import (
 //	estimate NAME rows=N [shape=S]      expected time of an execution, and the source of the estimate
 //	speed NAME base=1ms row=100us       how long executions take under "go"
 //	submit NAME TASK rows=N [key=K] [shape=S] [limit=50ms] [target=20ms] [prio=critical_plus|...]
-//	       [bytes=N] [alone] [unmeasured]
+//	       [bytes=N] [alone] [unmeasured] [open]  open: the limit is not its own
 //	submit NAME TASK*COUNT ...          COUNT tasks TASK1, TASK2, ...
 //	cancel TASK
 //	next [LANE]                         a free lane asks for a batch

@@ -39,7 +39,7 @@ const (
 )
 
 // restAfter is the pause after a wait as long as the first patience, or longer, as a multiple of it.
-var restAfter time.Duration = 100
+var restAfter = 100
 
 // memoryPause is how long a shape is left alone for whose inputs and outputs the device had no memory.
 var memoryPause = time.Minute
@@ -200,7 +200,7 @@ func (g *graphs) seize() (end func()) {
 	end = seize(start.Add(g.patience))
 	// A shorter wait was in vain only if another session captures just now.
 	if waited := time.Since(start); waited >= firstPatience {
-		g.after = time.Now().Add(restAfter * waited)
+		g.after = time.Now().Add(time.Duration(restAfter) * waited)
 		if end == nil {
 			g.patience = min(2*g.patience, lastPatience)
 		}

@@ -41,19 +41,19 @@ func schedulerStates(t *testing.T) (busy, idle sharedsched.State) {
 			t.Fatal(err)
 		}
 		defer scheduler.Close()
-		add := func(name string, weight float64) sharedsched.VersionID {
+		add := func(name string, weight float64, queue int) sharedsched.VersionID {
 			flow, err := scheduler.AddFlow(name, "cpu", weight)
 			if err != nil {
 				t.Fatal(err)
 			}
 			id, err := scheduler.AddVersion(name, flow,
-				sharedsched.Settings{Batched: true, MaxBatchSize: 8, MaxQueue: 1})
+				sharedsched.Settings{Batched: true, MaxBatchSize: 8, MaxQueue: queue})
 			if err != nil {
 				t.Fatal(err)
 			}
 			return id
 		}
-		text, policy := add("text/3", 2), add("policy/2", 1)
+		text, policy := add("text/3", 2, 1), add("policy/2", 1, 2)
 		do := func(id sharedsched.VersionID, task *sharedsched.Task) {
 			go func() {
 				if _, err := scheduler.Do(context.Background(), id, task); err != nil {
@@ -118,7 +118,7 @@ func TestSchedulerStateIsShown(t *testing.T) {
 		Queues: []*weftv1.SchedulerQueue{
 			{
 				// Wanted within five batches: it must start one and a twentieth before that.
-				Model: "policy", Version: 2, Requests: 1, Rows: 1, MaxQueue: 1,
+				Model: "policy", Version: 2, Requests: 1, Rows: 1, MaxQueue: 2,
 				Stage: weftv1.SchedulerQueueStage_SCHEDULER_QUEUE_STAGE_PENDING, NextCostMs: 50,
 				SlackMs: 250 - 52.5 - 12.5 - 1 - 1,
 			},
@@ -149,7 +149,7 @@ func TestSchedulerStateIsShown(t *testing.T) {
 			{
 				Kind: weftv1.SchedulerDecisionKind_SCHEDULER_DECISION_KIND_RAN, Model: "text", Version: 3, Requests: 1,
 				Rows: 2, Reason: "DEVICE_IDLE", Age: durationpb.New(time.Millisecond),
-				Rule: "least slack, device idle",
+				Rule: "furthest behind, no hurry",
 			},
 		},
 	}

@@ -21,11 +21,11 @@ func (d *delivery) took(t time.Duration) {
 	d.learnt.Store(int64(was + by)) // of two at once one may be lost
 }
 
-// before returns by when a batch is to end so that an answer is delivered at the limit; at most half of the time that
-// is left is kept for that.
+// before returns by when a batch is to end so that an answer is delivered at the limit; at most an eighth of the time
+// that is left is kept for that, so that what is out of the ordinary shuts nobody out.
 func (d *delivery) before(limit, now sharedsched.Time) sharedsched.Time {
 	if limit <= now || limit == sharedsched.Never {
 		return limit
 	}
-	return limit - min(sharedsched.Time(d.learnt.Load()), (limit-now)/2)
+	return limit - min(sharedsched.Time(d.learnt.Load()), (limit-now)/8)
 }

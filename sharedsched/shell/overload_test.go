@@ -1,0 +1,98 @@
+package shell_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weftserve/weft/sharedsched"
+	"github.com/weftserve/weft/sharedsched/shell"
+)
+
+// overload is more requests with deadlines than a device can answer.
+type overload struct {
+	takes time.Duration // a batch
+	rows  int           // of a batch
+	limit time.Duration
+	load  float64 // of what the device can do
+}
+
+func (o *overload) String() string { return fmt.Sprintf("%+v", *o) }
+
+// TestWhoIsRefusedInOverloadKnowsAtOnce: nearly all that get no answer know within a tenth of their time, and the device
+// answers nearly as many in time as it can.
+func TestWhoIsRefusedInOverloadKnowsAtOnce(t *testing.T) {
+	for seed := range uint64(12) {
+		rng := rand.New(rand.NewPCG(seed, 2))
+		o := overload{
+			takes: time.Duration(1+rng.IntN(30)) * time.Millisecond, rows: 4 + rng.IntN(60), load: 1.3 + 3*rng.Float64(),
+		}
+		o.limit = time.Duration((3 + 5*rng.Float64()) * float64(o.takes))
+		inTime, soon := o.run(t, rng)
+		t.Logf("seed %d, %v: %.3f of what can be were answered in time, %.3f of the others knew soon", seed, &o, inTime, soon)
+		if inTime < 0.97 || soon < 0.99 {
+			t.Errorf("seed %d: want at least 0.97 and 0.99", seed)
+		}
+	}
+}
+
+// run returns the answers in time as a part of what the device can do, and the part of the other requests that were
+// refused within a tenth of their limits.
+func (o *overload) run(t *testing.T, rng *rand.Rand) (inTime, soon float64) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		u := &turtle{}
+		u.takes.Store(int64(o.takes))
+		s, err := shell.New(sharedsched.Config{Devices: []sharedsched.Device{{Name: "cpu", Lanes: 1}}}, u, shell.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		f, err := s.AddFlow("a", "cpu", 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := s.AddVersion("a/1", f, sharedsched.Settings{Batched: true, MaxBatchSize: o.rows, MaxQueue: 10_000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, rows := range []int{1, 1, 1, o.rows, o.rows, o.rows} {
+			if _, err := s.Do(t.Context(), v, &sharedsched.Task{Rows: rows, Alone: true}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var mu sync.Mutex
+		var answered int
+		var refusals []time.Duration
+		var wg sync.WaitGroup
+		batches := 400
+		for range int(o.load * float64(batches*o.rows)) {
+			wg.Go(func() {
+				asked := time.Now()
+				_, err := s.Do(t.Context(), v, &sharedsched.Task{Rows: 1, Limit: asked.Add(o.limit)})
+				took := time.Since(asked)
+				mu.Lock()
+				defer mu.Unlock()
+				if _, refused := errors.AsType[*sharedsched.Refusal](err); err == nil && took <= o.limit {
+					answered++
+				} else if !refused {
+					t.Errorf("after %v: %v", took, err)
+				} else {
+					refusals = append(refusals, took)
+				}
+			})
+			gap := rng.ExpFloat64() * float64(o.takes) / float64(o.rows) / o.load
+			time.Sleep(time.Duration(gap))
+		}
+		wg.Wait()
+		inTime = float64(answered) / float64(batches*o.rows)
+		late := slices.DeleteFunc(slices.Clone(refusals), func(d time.Duration) bool { return d <= o.limit/10 })
+		soon = 1 - float64(len(late))/float64(len(refusals))
+	})
+	return inTime, soon
+}
