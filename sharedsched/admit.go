@@ -112,7 +112,7 @@ func (c *Core) unattainable(now Time, q *queue, t *Task, limit Time, place ring.
 	left := limit.Sub(now)
 	// Nearly every limit is many batches away, and that is cheap to see.
 	if !t.Alone && v.settings.Batched && t.Rows <= q.most && d.freeIn(now)+d.work+farBatches*q.full.Cost <= left &&
-		!q.flooded(now) {
+		now >= q.shortTo {
 		return false, nil
 	}
 	n := q.ring.Before(place)
@@ -140,7 +140,7 @@ func (c *Core) unattainable(now Time, q *queue, t *Task, limit Time, place ring.
 		return true, nil
 	}
 	if answer.takes > left && answer.alone <= left {
-		c.lose(now, q, foreground, t.Rows, false)
+		c.lose(now, q, foreground, t.Rows)
 	}
 	r := &Refusal{
 		Reason: answer.reason, Queued: v.queued[foreground], MaxQueue: v.settings.MaxQueue,
@@ -241,7 +241,7 @@ func (c *Core) refuse(now Time, v *version, t *Task, r Refusal) *Refusal {
 		_, full, _ := c.fullBatch(q)
 		r.RetryAfter = max(r.RetryAfter, full)
 		if r.Bytes == 0 { // else the room may be others'
-			c.lose(now, q, t.Priority.class(), t.Rows, true)
+			c.noRoom(now, q, t.Priority.class())
 		}
 	}
 	c.log.refusal(now, v, &r, t.Rows)

@@ -142,7 +142,11 @@ func (c *Core) fit(q *queue, most int) int {
 // drop gives up a waiting task of the queue.
 func (c *Core) drop(now Time, q *queue, slot int32, why DropReason, needs time.Duration, out *Answer) {
 	c.log.drop(now, q.version, &c.tasks[slot], why, needs)
-	c.lose(now, q, classOf(c.tasks[slot].Order), c.tasks[slot].rows, why == DropRoom)
+	if t := &c.tasks[slot]; why == DropRoom {
+		c.noRoom(now, q, classOf(t.Order))
+	} else {
+		c.lose(now, q, classOf(t.Order), t.rows)
+	}
 	had := c.tasks[slot].limit.Sub(now)
 	before := len(out.Actions)
 	c.stop(now, slot, EndDropped, out)

@@ -22,8 +22,8 @@ import (
 //   - A task without a limit that has waited for half the time to its target goes behind those that have not, and is
 //     served, the newest first, with the capacity that they leave.
 //
-// Overload is more than a burst: there was no capacity for a good part of the rows of several batches, or the queue was
-// full. It lasts until that has not been so for floodFor.
+// The former begins when limits could not be met for a good part of the rows of several batches, which is more than a
+// burst; the latter then, or when the queue is full. Each lasts until that has not been so for floodFor.
 
 // weigh notes of rows that are asked for whether there was no capacity for them (1) or there was (0).
 func (q *queue) weigh(rows int, lost float64) {
@@ -31,9 +31,9 @@ func (q *queue) weigh(rows int, lost float64) {
 	q.lost += part * (lost - q.lost)
 }
 
-// lose notes that there is no capacity for rows, or no room. Where callers wait for room none is turned away, and none
+// lose notes that a task of that many rows misses its limit. Where callers wait for room none is turned away, and none
 // is to overtake.
-func (c *Core) lose(now Time, q *queue, k class, rows int, noRoom bool) {
+func (c *Core) lose(now Time, q *queue, k class, rows int) {
 	if k == background || q.version.settings.WaitWhenFull || c.variant.NoFloodRule {
 		return
 	}
@@ -42,19 +42,24 @@ func (c *Core) lose(now Time, q *queue, k class, rows int, noRoom bool) {
 	}
 	q.lostAt = now
 	c.fullBatch(q) // which weigh reads
-	if q.weigh(rows, 1); noRoom || q.lost > floodLost {
-		q.floodedTo = now.Add(floodFor)
+	if q.weigh(rows, 1); q.lost > floodLost {
+		q.shortTo = now.Add(floodFor)
+		c.noRoom(now, q, k)
 	}
 }
 
-// flooded reports whether the queue is to be kept short.
-func (q *queue) flooded(now Time) bool { return now < q.floodedTo }
+// noRoom notes that a task finds the queue full.
+func (c *Core) noRoom(now Time, q *queue, k class) {
+	if k == foreground && !q.version.settings.WaitWhenFull && !c.variant.NoFloodRule {
+		q.backTo = now.Add(floodFor)
+	}
+}
 
 // keptOut returns how long an answer would take for a task with a limit of its own that stands behind the first n of
 // its queue, if that is too long for the queue to be kept short, and how much too long.
 func (c *Core) keptOut(now Time, q *queue, t *Task, n int, left time.Duration) (takes, by time.Duration) {
 	f := &q.flow.recent
-	if !q.flooded(now) {
+	if now >= q.shortTo {
 		return 0, 0
 	}
 	others := q.ring.Before(ring.Order{Rank: ranks[t.Priority], Target: stalePlace - int64(c.seq)})
@@ -84,7 +89,7 @@ const stalePlace = math.MaxInt64 / 2
 // comes back (goOn): what it has cost would be lost. Those beyond setBackAtOnce are left for the next pick.
 func (c *Core) setBack(now Time, q *queue) {
 	for range setBackAtOnce {
-		if !q.flooded(now) {
+		if now >= q.backTo {
 			return
 		}
 		slot := q.ring.At(0).Task

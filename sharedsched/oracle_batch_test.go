@@ -52,7 +52,7 @@ func (q *oracleQueue) hopeless(now Time, t *oracleTask) bool {
 func (q *oracleQueue) remove(i int) Handle {
 	t := q.tasks[i]
 	if t.rank != backgroundRank {
-		q.lose(t.rows, false)
+		q.lose(t.rows)
 	}
 	q.tasks = slices.Delete(q.tasks, i, i+1)
 	return t.handle

@@ -87,13 +87,15 @@ func (q *oracleQueue) weigh(rows int, lost float64) {
 	q.lost += float64(min(rows, q.most())) / float64(8*q.most()) * (lost - q.lost)
 }
 
-// lose notes that a task was lost, or that the queue was full.
-func (q *oracleQueue) lose(rows int, full bool) {
-	if !q.version.WaitWhenFull {
-		q.weigh(rows, 1)
-		q.flooded = q.flooded || full || q.lost > 1./8
+// lose notes that a task was lost.
+func (q *oracleQueue) lose(rows int) {
+	if q.weigh(rows, 1); q.lost > 1./8 {
+		q.noRoom()
 	}
 }
+
+// noRoom notes that the queue was full.
+func (q *oracleQueue) noRoom() { q.flooded = q.flooded || !q.version.WaitWhenFull }
 
 // setBack moves tasks that have waited for too long behind the others of their priority, the newest first.
 func (q *oracleQueue) setBack(now Time) {

@@ -270,12 +270,15 @@ func (m *match) submit() error {
 	h, acts, err := m.core.Submit(m.now, v, &task, limit, nil)
 	if _, refused := errors.AsType[*Refusal](err); refused && task.Priority != Sheddable &&
 		m.core.version(v).queues[task.Key] != nil {
-		q.lose(task.Rows, true)
+		q.noRoom()
 	}
 	var gone []Handle
 	if victim := m.oracle.room(q, task.Priority, queued); victim != nil && err == nil {
-		gone = append(gone, q.remove(slices.Index(q.tasks, victim)))
-		q.flooded = q.flooded || victim.rank != backgroundRank && !q.version.WaitWhenFull
+		gone = append(gone, victim.handle)
+		q.tasks = slices.DeleteFunc(q.tasks, func(t *oracleTask) bool { return t == victim })
+		if victim.rank != backgroundRank {
+			q.noRoom()
+		}
 	}
 	if err == nil {
 		t := &oracleTask{

@@ -54,9 +54,10 @@ type queue struct {
 	bound    bool          // one more row would cost more than the budget
 	learning bool          // first measurements of the shape are being taken
 
-	lost      float64 // the part of its rows, of late, that there was no capacity for
-	lostAt    Time    // when that was so last
-	floodedTo Time    // until then it is kept short because of that: flood.go
+	// Overload, see flood.go: the part of its rows, of late, that missed their limits, and when one did last; until when
+	// it is kept short because of that; until when stale tasks are set back.
+	lost                    float64
+	lostAt, shortTo, backTo Time
 }
 
 // queueFor returns the version's queue for a key, a new one if need be. It returns nil when maxQueues keys have work.
