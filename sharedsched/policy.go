@@ -65,8 +65,9 @@ const (
 	// floodLost is the part of the rows of about so many full batches beyond which, if there was no capacity for that
 	// much, it is overload and no burst.
 	floodLost, floodBatches = 1. / 8, 8
-	// floodFor is how long a queue is then kept short. When that ends it is seen whether it is still needed.
-	floodFor = 5 * time.Second
+	// floodFor is how long a queue is then kept short. When that ends it is seen whether it is still needed: sooner
+	// would cost those that have no place their time, later refuses callers that could wait.
+	floodFor = 2 * time.Second
 	// floodPart is the divisor of the time to a target for which a task of such a queue may wait.
 	floodPart = 2
 	// fillSlack is how many times as long as it takes to fill a batch before that can start tasks are admitted to it.

@@ -18,9 +18,14 @@ const (
 	recovered     = 0.95
 )
 
+// rest is how long a server is left alone after overload: it keeps its queues short for a while, and would refuse most
+// of the callers that its capacity is measured with.
+const rest = 3 * time.Second
+
 // recovery has a server be slow for a while, under a load that it can do otherwise, and measures how long after that it
 // takes to do it again.
 func (r *round) recovery() error {
+	time.Sleep(rest)
 	for _, name := range r.overloaded() {
 		capacity, err := r.capacity(recoveryPart, name)
 		if err != nil {
