@@ -67,8 +67,8 @@ func (c *Core) keptOut(now Time, q *queue, t *Task, n int, left time.Duration) (
 	if by = p.takes - min(left, f.targets.low())/floodPart; by <= 0 {
 		return 0, 0
 	}
-	// The flow asks for a batch each time that its work of a second, asked, is a batch's: those that come so soon before
-	// the next batch that they are needed to fill it have a place in it.
+	// A flow that asks for twice what the device can do fills a batch in half the time that one takes: who comes no
+	// sooner before the next batch is needed to fill it.
 	wait := q.device.freeIn(now)
 	soon := float64(max(q.full.Cost, p.alone-wait)) * fillSlack / max(1, float64(f.asked)/float64(recently))
 	if p.next && float64(wait) <= soon {

@@ -28,7 +28,7 @@ func newAccounts(i *observed) *accounts {
 		started:  i.counter("weft_executions_started_total", "Executions that were started."),
 		executed: i.counter("weft_executions_ended_total", "Executions that ended: done, or why they failed."),
 		late: i.counter("weft_executions_late_total",
-			"Executions that ended after the deadlines of all their requests."),
+			"Executions that ended too late to deliver answers by the deadlines of any of their requests."),
 		running: i.gauge("weft_executions_in_flight", "Executions that run."),
 		reruns: i.counter("weft_execution_reruns_total",
 			"Runs of parts of executions that failed, to answer the requests that can be answered; without those in "+

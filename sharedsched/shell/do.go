@@ -11,8 +11,8 @@ import (
 type op struct {
 	done    chan struct{} // capacity 1, so that an answer never blocks the batch thread
 	end     sharedsched.End
-	ended   sharedsched.Time
-	err     error // for EndFailed and EndAgain
+	ended   sharedsched.Time // when that was
+	err     error            // for EndFailed and EndAgain
 	outcome sharedsched.Outcome
 	dropped *sharedsched.Refusal // for EndDropped
 	waited  time.Duration        // until there was room

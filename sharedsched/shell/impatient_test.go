@@ -49,27 +49,37 @@ func TestCallersWithoutDeadlinesGetAnswersAfterASlowdown(t *testing.T) {
 	}
 }
 
+// oneModel returns a scheduler with one model on one lane.
+func oneModel(t *testing.T, executor shell.Executor, settings sharedsched.Settings) (
+	*shell.Scheduler, sharedsched.VersionID,
+) {
+	t.Helper()
+	s, err := shell.New(sharedsched.Config{Devices: []sharedsched.Device{{Name: "cpu", Lanes: 1}}}, executor,
+		shell.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := s.AddFlow("a", "cpu", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := s.AddVersion("a/1", f, settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, v
+}
+
 // run returns the part of the requests that were answered in time, of those of the third second after the slowdown.
 func (i *impatience) run(t *testing.T) (part float64) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		u := &turtle{}
 		u.takes.Store(int64(i.takes))
-		s, err := shell.New(sharedsched.Config{Devices: []sharedsched.Device{{Name: "cpu", Lanes: 1}}}, u, shell.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
-		f, err := s.AddFlow("a", "cpu", 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		v, err := s.AddVersion("a/1", f, sharedsched.Settings{
+		s, v := oneModel(t, u, sharedsched.Settings{
 			Batched: true, MaxBatchSize: i.rows, MaxQueue: i.queue, MaxLatency: 10 * time.Second,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		defer s.Close()
 		const before, slow, after, measured = time.Second, 10 * time.Second, 2 * time.Second, time.Second
 		time.AfterFunc(before, func() { u.takes.Store(5 * int64(i.takes)) })
 		time.AfterFunc(before+slow, func() { u.takes.Store(int64(i.takes)) })

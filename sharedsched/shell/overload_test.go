@@ -11,7 +11,6 @@ import (
 
 	"github.com/weftserve/weft/sharedsched"
 	"github.com/weftserve/weft/sharedsched/schedtest"
-	"github.com/weftserve/weft/sharedsched/shell"
 )
 
 // overload is more requests with deadlines than a device can answer.
@@ -51,19 +50,8 @@ func (o *overload) run(t *testing.T, rng *rand.Rand) (inTime, soon float64) {
 		u := schedtest.Executor(func(*sharedsched.Batch) time.Duration {
 			return time.Duration((0.5 + noise.Float64()) * float64(o.takes))
 		})
-		s, err := shell.New(sharedsched.Config{Devices: []sharedsched.Device{{Name: "cpu", Lanes: 1}}}, u, shell.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s, v := oneModel(t, u, sharedsched.Settings{Batched: true, MaxBatchSize: o.rows, MaxQueue: 10_000})
 		defer s.Close()
-		f, err := s.AddFlow("a", "cpu", 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		v, err := s.AddVersion("a/1", f, sharedsched.Settings{Batched: true, MaxBatchSize: o.rows, MaxQueue: 10_000})
-		if err != nil {
-			t.Fatal(err)
-		}
 		for _, rows := range []int{1, 1, 1, o.rows, o.rows, o.rows} {
 			if _, err := s.Do(t.Context(), v, &sharedsched.Task{Rows: rows, Alone: true}); err != nil {
 				t.Fatal(err)
