@@ -3,8 +3,6 @@
 package worker
 
 import (
-	"errors"
-	"runtime"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -26,11 +24,17 @@ type bell struct {
 	asleep *atomic.Uint32 // 1: the one who waits has to be woken
 
 	// Of the one who waits:
-	yield func()        // lets others have the processor
-	alone bool          // there is one processor: looking keeps the other side from running
+	waiter
 	heard atomic.Uint32 // rung, as of the latest wait
 	pause int           // for so many waits it does not look
 	vain  int           // how often in a row looking was in vain
+}
+
+// waiter is how a side waits.
+type waiter struct {
+	yield func() // lets others have the processor
+	alone bool   // there is one processor: looking keeps the other side from running
+	keeps bool   // while its thread sleeps, it keeps its place in Go's scheduler: see keptSleep
 }
 
 const (
@@ -40,9 +44,9 @@ const (
 	maxVain   = 4
 )
 
-func newBell(memory []byte, yield func()) *bell {
+func newBell(memory []byte, by waiter) *bell {
 	word := func(at int) *atomic.Uint32 { return (*atomic.Uint32)(unsafe.Pointer(&memory[at])) }
-	return &bell{rung: word(0), asleep: word(4), yield: yield, alone: runtime.GOMAXPROCS(0) == 1}
+	return &bell{rung: word(0), asleep: word(4), waiter: by}
 }
 
 // yieldThread lets other threads have the processor: where a goroutine is tied to a thread, runtime.Gosched would wake
@@ -92,13 +96,34 @@ func (b *bell) wait() error {
 	}
 	b.asleep.Store(1)
 	defer b.asleep.Store(0)
-	for b.rung.Load() == heard {
-		_, _, fault := unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(b.rung)), futexWait, uintptr(heard), 0, 0, 0)
-		if fault != 0 && !errors.Is(fault, unix.EAGAIN) && !errors.Is(fault, unix.EINTR) {
+	for kept := b.keeps; b.rung.Load() == heard; {
+		var fault unix.Errno
+		if kept {
+			fault = b.keptSleep(heard)
+			kept = false // Go wants its processor, or nothing has happened for long
+		} else {
+			_, _, fault = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(b.rung)), futexWait, uintptr(heard), 0, 0, 0)
+		}
+		switch fault {
+		case 0, unix.EAGAIN, unix.EINTR, unix.ETIMEDOUT:
+		default:
 			return fault
 		}
 	}
 	return nil
+}
+
+// keptSleep sleeps without telling Go, which takes the thread for one that computes. A thread that Go knows to sleep
+// loses its place in Go's scheduler, and to look whether it has to, and to find it another, takes three to five
+// switches of threads: where all share a processor, more time than a small model. A signal ends the sleep, by which Go
+// asks a thread that seems to have computed for ten milliseconds, or that keeps the garbage collector waiting, to let
+// go of its place.
+func (b *bell) keptSleep(heard uint32) unix.Errno {
+	// Without a timeout, the kernel would go on sleeping after a signal.
+	timeout := unix.Timespec{Nsec: int64(100 * time.Millisecond)}
+	_, _, fault := unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(b.rung)), futexWait, uintptr(heard),
+		uintptr(unsafe.Pointer(&timeout)), 0, 0)
+	return fault
 }
 
 // look reports whether the bell is rung soon. It gives up when others want the processor.

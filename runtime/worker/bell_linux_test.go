@@ -10,8 +10,8 @@ import (
 func TestBell(t *testing.T) {
 	memory := make([]byte, 2*bellBytes)
 	// Each side has its own view of the memory, as two processes have.
-	ask, asked := newBell(memory, yieldThread), newBell(memory, yieldThread)
-	answer, answered := newBell(memory[bellBytes:], runtime.Gosched), newBell(memory[bellBytes:], runtime.Gosched)
+	ask, asked := newBell(memory, waiter{}), newBell(memory, waiter{yield: yieldThread, keeps: true})
+	answer, answered := newBell(memory[bellBytes:], waiter{}), newBell(memory[bellBytes:], callersWait())
 	const rounds = 2000
 	turns := 0 // whose access the bells order
 	var other sync.WaitGroup
@@ -46,7 +46,7 @@ func TestBell(t *testing.T) {
 // TestEndOfABell: a process that dies cannot have written anything that leaves the other side asleep.
 func TestEndOfABell(t *testing.T) {
 	memory := make([]byte, bellBytes)
-	b, other := newBell(memory, yieldThread), newBell(memory, yieldThread)
+	b, other := newBell(memory, callersWait()), newBell(memory, waiter{})
 	b.pause = 1
 	var waits sync.WaitGroup
 	waits.Go(func() {
@@ -67,9 +67,11 @@ func TestEndOfABell(t *testing.T) {
 func TestBellAlone(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	memory := make([]byte, bellBytes)
-	b := newBell(memory, func() { t.Error("it looks whether the bell rings") })
+	wait := callersWait()
+	wait.yield = func() { t.Error("it looks whether the bell rings") }
+	b := newBell(memory, wait)
 	var other sync.WaitGroup
-	other.Go(newBell(memory, nil).ring)
+	other.Go(newBell(memory, waiter{}).ring)
 	if err := b.wait(); err != nil {
 		t.Error(err)
 	}

@@ -37,13 +37,16 @@ func newLane(p *process, id uint32) (_ *lane, err error) {
 		return nil, err
 	}
 	defer unix.Close(file)
-	l := &lane{id: id, process: p, page: newPage(memory, runtime.Gosched)}
+	l := &lane{id: id, process: p, page: newPage(memory, callersWait())}
 	if err := p.send(&message{Kind: laneMessage, ID: id}, file); err != nil {
 		l.close()
 		return nil, err
 	}
 	return l, nil
 }
+
+// callersWait is how a batch thread waits for an answer. While it sleeps, Go runs others in its place.
+func callersWait() waiter { return waiter{yield: runtime.Gosched, alone: runtime.GOMAXPROCS(0) == 1} }
 
 // close gives the lane's memory back. Nobody uses it.
 func (l *lane) close() { _ = unix.Munmap(l.page.memory) }

@@ -25,11 +25,11 @@ const (
 	pageBytes = 2*bellBytes + 2*halfBytes
 )
 
-// newPage returns a side's view of a page. Whoever waits there for a bell lets others have the processor by yield.
-func newPage(memory []byte, yield func()) *page {
+// newPage returns a side's view of a page.
+func newPage(memory []byte, by waiter) *page {
 	bells, halves := memory[:2*bellBytes], memory[2*bellBytes:]
 	return &page{
-		memory: memory, asked: newBell(bells, yield), answered: newBell(bells[bellBytes:], yield),
+		memory: memory, asked: newBell(bells, by), answered: newBell(bells[bellBytes:], by),
 		request: halves[:halfBytes], answer: halves[halfBytes:],
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"runtime"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -42,7 +43,7 @@ func Serve(e Engine) error {
 	}
 	child := &child{
 		conn: c, engine: e, log: newLogger(os.Stderr), sessions: map[uint32]*held{}, lanes: map[uint32]*servedLane{},
-		opening: map[uint32]chan struct{}{}, slabs: newSlabTable(),
+		opening: map[uint32]chan struct{}{}, slabs: newSlabTable(), alone: runtime.GOMAXPROCS(0) == 1,
 	}
 	hello := &message{Kind: helloMessage, ID: protocol, Fault: faultOf(e.Load())}
 	if begin.Sandbox != nil {
@@ -71,6 +72,7 @@ type child struct {
 	engine Engine
 	log    *slog.Logger
 	slabs  *slabTable
+	alone  bool // there is one processor
 
 	mu       sync.Mutex
 	sessions map[uint32]*held         // guarded by mu
