@@ -60,8 +60,15 @@ func (p *pool) give(b *buffers) {
 // close frees the memory. Buffers that are still in use are freed when they are given back.
 func (p *pool) close() {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.closed = true
+	p.mu.Unlock()
+	p.trim()
+}
+
+// trim frees the memory that is not in use. Later executions have memory of their own size.
+func (p *pool) trim() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for _, b := range p.free {
 		b.batch.Free()
 	}

@@ -43,6 +43,7 @@ func (r *Replica) admit(ctx context.Context, c residency.Candidate, near func(*f
 		return fmt.Errorf("%s: on %s it takes or gives other tensors than on %s", c.Path(), r.Device.Name,
 			others[0].Device.Name)
 	}
+	r.unit.Trim()
 	r.sessions.Add(1)
 	level := slog.LevelInfo
 	if d.Against == "" && (!judged.Batched || !judged.Padded && d.HasLengths()) {
