@@ -14,9 +14,11 @@ import (
 	healthgrpc "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/reflection"
+	"google.golang.org/grpc/tap"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/server/breaker"
+	"github.com/weftserve/weft/server/intake"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/routing"
 	"github.com/weftserve/weft/server/status"
@@ -139,7 +141,14 @@ func (s *Server) Register(g *grpc.Server) {
 
 // Options returns the options of a grpc.Server that listens to the callers of predictions, with these credentials.
 func (s *Server) Options(c credentials.TransportCredentials) []grpc.ServerOption {
-	return []grpc.ServerOption{grpc.Creds(throttle.Credentials(c)), grpc.InTapHandle(s.api.Throttle.Tap)}
+	return []grpc.ServerOption{grpc.Creds(throttle.Credentials(c)), grpc.InTapHandle(s.tap)}
+}
+
+// tap sees the header of each call as soon as it was read.
+func (s *Server) tap(ctx context.Context, call *tap.Info) (context.Context, error) {
+	now := time.Now()
+	intake.Header(ctx, now)
+	return s.api.Throttle.Tap(ctx, now, call)
 }
 
 // messages returns the registrar that services are registered with in the place of g.

@@ -15,6 +15,7 @@ import (
 	"github.com/weftserve/weft/internal/telemetry"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server"
+	"github.com/weftserve/weft/server/intake"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/transport"
 )
@@ -40,7 +41,7 @@ func grpcPart(l net.Listener, s *server.Server, g *grpc.Server, ready *readiness
 ) lifecycle.Part {
 	return lifecycle.Part{
 		Name: "gRPC server",
-		Run:  func() error { return g.Serve(l) },
+		Run:  func() error { return g.Serve(intake.Listen(l, transport.PingTimeout)) },
 		Stop: func(ctx context.Context) error {
 			ready.set("draining")
 			hurry()

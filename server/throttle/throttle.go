@@ -45,13 +45,12 @@ const (
 	leak = 1
 )
 
-// Tap is to be called for the header of each call, as a tap.ServerInHandle.
-func (t *Throttle) Tap(ctx context.Context, call *tap.Info) (context.Context, error) {
+// Tap is to be called for the header of each call, by a tap.ServerInHandle.
+func (t *Throttle) Tap(ctx context.Context, now time.Time, call *tap.Info) (context.Context, error) {
 	c := connectionOf(ctx)
 	if c == nil || call.FullMethodName != t.Method {
 		return ctx, nil
 	}
-	now := time.Now()
 	left := within(ctx, now)
 	k, of := c.only(now)
 	if of == nil || k.Endless != (left == endless) || left > leak && !k.Endless {

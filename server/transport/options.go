@@ -13,6 +13,9 @@ import (
 // DefaultMaxMessageBytes is the largest message, in bytes, unless the server's configuration says otherwise.
 const DefaultMaxMessageBytes = 16 << 20
 
+// PingTimeout is how long a caller that is asked whether it lives may take to answer, and to confirm what was sent to it.
+const PingTimeout = 10 * time.Second
+
 const (
 	// maxConcurrentStreams is how many calls one connection may have open. Callers that reach it wait on their side,
 	// unseen by the scheduler.
@@ -21,8 +24,7 @@ const (
 	minPingInterval = 5 * time.Second
 	// The server asks a silent connection whether its caller still lives, so that the work of one that vanished without
 	// a word is cancelled.
-	pingAfter   = 30 * time.Second
-	pingTimeout = 10 * time.Second
+	pingAfter = 30 * time.Second
 	// window is how much a caller may send on a call before any of it is read, in bytes. gRPC would find out by itself how
 	// much that has to be, up to as much as this, but with a ping for each burst of data, which costs more than a small
 	// model.
@@ -44,7 +46,7 @@ func Options(maxMessageBytes int, memory mem.BufferPool, log *slog.Logger) []grp
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
 			MinTime: minPingInterval, PermitWithoutStream: true,
 		}),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingAfter, Timeout: pingTimeout}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingAfter, Timeout: PingTimeout}),
 		grpc.WaitForHandlers(true),
 		grpc.ChainUnaryInterceptor(recovery.unary),
 		grpc.ChainStreamInterceptor(recovery.stream),

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/server/intake"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/status"
 	"github.com/weftserve/weft/server/throttle"
@@ -55,7 +56,7 @@ func predictUnary(ctx context.Context, request any) (any, error) {
 	began := time.Now()
 	c := request.(*codec)
 	if deadline, ok := ctx.Deadline(); ok {
-		c.Limit = predict.AnswerBy(began, deadline)
+		c.Limit = predict.AnswerBy(began, deadline.Add(-intake.Late(ctx)))
 	}
 	sound := false
 	defer func() {

@@ -11,6 +11,7 @@ import (
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server/intake"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/routing"
 	"github.com/weftserve/weft/server/status"
@@ -111,7 +112,8 @@ func (st *stream) begin() bool {
 
 // accept starts a request, or answers at once that it cannot be. The request's slot is held until its answer was sent.
 func (st *stream) accept(c *codec) {
-	limit, err := limitOf(c.in.Timeout, time.Now())
+	now := time.Now()
+	limit, err := limitOf(c.in.Timeout, now.Add(-intake.Waited(st.rpc.Context(), now)))
 	ctx, cancel := context.WithCancelCause(st.rpc.Context())
 	c.Limit = limit
 	if err == nil {

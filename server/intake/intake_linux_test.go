@@ -1,0 +1,190 @@
+package intake
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health"
+	healthgrpc "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/tap"
+)
+
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l = Listen(l, time.Minute)
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+// pair returns the two ends of a connection; a server has the second one.
+func pair(t *testing.T) (near net.Conn, far *conn) {
+	t.Helper()
+	l := listen(t)
+	near, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = near.Close(), accepted.Close() })
+	return near, accepted.(*conn)
+}
+
+// TestWaited: bytes that lie in the kernel for a while have waited for as long.
+func TestWaited(t *testing.T) {
+	near, far := pair(t)
+	ctx := peer.NewContext(t.Context(), &peer.Peer{Addr: far.RemoteAddr()})
+	if w := Waited(ctx, time.Now()); w != 0 {
+		t.Errorf("before anything came: %v", w)
+	}
+	for _, lies := range []time.Duration{30 * time.Millisecond, 0} {
+		before := time.Now()
+		if _, err := near.Write([]byte("bytes")); err != nil {
+			t.Fatal(err)
+		}
+		after := time.Now()
+		time.Sleep(lies)
+		if _, err := io.ReadFull(far, make([]byte, 5)); err != nil {
+			t.Fatal(err)
+		}
+		now := time.Now()
+		const clocks = time.Millisecond // monotonic and wall time are not read at once
+		if w := Waited(ctx, now); w < now.Sub(after)-clocks || w > now.Sub(before)+clocks {
+			t.Errorf("waited for %v, of %v to %v", w, now.Sub(after), now.Sub(before))
+		}
+		Header(ctx, now)
+		if late := Late(ctx); late < lies-clocks || late != Waited(ctx, now) {
+			t.Errorf("the deadline is late by %v, the bytes lay for %v", late, lies)
+		}
+	}
+	for _, ctx := range []context.Context{
+		t.Context(), peer.NewContext(t.Context(), &peer.Peer{Addr: near.RemoteAddr()}),
+	} {
+		if Header(ctx, time.Now()); Late(ctx) != 0 || Waited(ctx, time.Now()) != 0 {
+			t.Error("something is known of a call whose connection is another's")
+		}
+	}
+}
+
+// TestReads: whatever comes, in whatever pieces, is read as it was sent, by either method, to the end.
+func TestReads(t *testing.T) {
+	near, far := pair(t)
+	random := rand.New(rand.NewPCG(1, 2))
+	sent := make([]byte, 1<<20)
+	for i := range sent {
+		sent[i] = byte(random.Uint32())
+	}
+	go func() {
+		for rest := sent; len(rest) > 0; {
+			n := min(len(rest), 1+random.IntN(1<<15))
+			if _, err := near.Write(rest[:n]); err != nil {
+				t.Error(err)
+				return
+			}
+			rest = rest[n:]
+		}
+		_ = near.Close()
+	}()
+	var came []byte
+	for i := 0; ; i++ {
+		var err error
+		if i%2 == 0 {
+			part := make([]byte, 1+i*37%5000)
+			var n int
+			n, err = far.Read(part)
+			came = append(came, part[:n]...)
+		} else {
+			part, n, fault := far.ReadOnReady(1+i*91%5000, mem.DefaultBufferPool())
+			if err = fault; n > 0 {
+				came = append(came, (*part)[:n]...)
+			} else if part != nil {
+				t.Error("memory came with no bytes in it")
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !slices.Equal(came, sent) {
+		t.Errorf("%d bytes came that are not the %d that were sent", len(came), len(sent))
+	}
+	if n, err := far.Read(nil); n != 0 || err != nil {
+		t.Errorf("to read nothing: %d bytes, %v", n, err)
+	}
+}
+
+// TestReadsThatFail do so with the errors that connections have.
+func TestReadsThatFail(t *testing.T) {
+	near, far := pair(t)
+	if err := far.SetReadDeadline(time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := far.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("its time is over: %v", err)
+	}
+	if part, _, err := far.ReadOnReady(1, mem.DefaultBufferPool()); part != nil || !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("its time is over: %v", err)
+	}
+	if err := far.SetReadDeadline(time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	_ = near.(*net.TCPConn).SetLinger(0) // a reset, and no end
+	_ = near.Close()
+	var fault *net.OpError
+	if _, err := far.Read(make([]byte, 1)); !errors.As(err, &fault) {
+		t.Errorf("the other end has reset: %v", err)
+	}
+	_ = far.Close()
+	if _, err := far.Read(make([]byte, 1)); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("it is closed: %v", err)
+	}
+}
+
+// TestGRPC: a call finds its connection, through gRPC.
+func TestGRPC(t *testing.T) {
+	l := listen(t)
+	known := make(chan bool, 1)
+	g := grpc.NewServer(grpc.InTapHandle(func(ctx context.Context, _ *tap.Info) (context.Context, error) {
+		s := of(ctx)
+		known <- s != nil && s.came.Load() != 0
+		return ctx, nil
+	}))
+	healthgrpc.RegisterHealthServer(g, health.NewServer())
+	ended := make(chan error)
+	go func() { ended <- g.Serve(l) }()
+	client, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := healthgrpc.NewHealthClient(client).Check(t.Context(), &healthgrpc.HealthCheckRequest{}); err != nil {
+		t.Error(err)
+	}
+	if !<-known {
+		t.Error("a call does not find when its bytes came")
+	}
+	_ = client.Close()
+	g.Stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
