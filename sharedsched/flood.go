@@ -23,7 +23,8 @@ import (
 //     served, the newest first, with the capacity that they leave.
 //
 // The former begins when limits could not be met for a good part of the rows of several batches, which is more than a
-// burst; the latter then, or when the queue is full. Each lasts until that has not been so for floodFor.
+// burst; the latter then, or when the queue is full. Each lasts until that has not been so for floodFor. Then it is
+// tried whether all find a place again, and little has to be lost for an end of that.
 
 // weigh notes of rows that are asked for whether there was no capacity for them (1) or there was (0).
 func (q *queue) weigh(rows int, lost float64) {
@@ -42,7 +43,11 @@ func (c *Core) lose(now Time, q *queue, k class, rows int) {
 	}
 	q.lostAt = now
 	c.fullBatch(q) // which weigh reads
-	if q.weigh(rows, 1); q.lost > floodLost {
+	enough := floodLost
+	if since := now.Sub(q.shortTo); q.shortTo > 0 && since >= 0 && since < floodFor {
+		enough /= floodBatches // it has just been overload: what one batch says will do
+	}
+	if q.weigh(rows, 1); q.lost > enough {
 		q.shortTo = now.Add(floodFor)
 		c.noRoom(now, q, k)
 	}

@@ -43,8 +43,6 @@ func (c *child) addLane(id uint32, file int) error {
 	if err != nil {
 		return fmt.Errorf("cannot map a lane: %w", err)
 	}
-	// Its thread keeps a place in Go's scheduler: there has to be one more for everything else.
-	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
 	l := &servedLane{child: c, page: newPage(memory, waiter{yield: yieldThread, alone: c.alone, keeps: true})}
 	c.mu.Lock()
 	c.lanes[id] = l
