@@ -114,10 +114,10 @@ func (b *bell) wait() error {
 }
 
 // keptSleep sleeps without telling Go, which takes the thread for one that computes. A thread that Go knows to sleep
-// loses its place in Go's scheduler, and to look whether it has to, and to find it another, takes three to five
-// switches of threads: where all share a processor, more time than a small model. A signal ends the sleep, by which Go
-// asks a thread that seems to have computed for ten milliseconds, or that keeps the garbage collector waiting, to let
-// go of its place.
+// loses its place in Go's scheduler. To see to that and to find it another takes three to five switches of threads:
+// where all share one processor, more time than a small model. (Where there are more, Go would look again and again at
+// what the other lanes do meanwhile, and interrupt them.) A signal ends the sleep: by that, Go asks a thread that seems
+// to have computed for ten milliseconds, or that keeps the garbage collector waiting, to let go of its place.
 func (b *bell) keptSleep(heard uint32) unix.Errno {
 	// Without a timeout, the kernel would go on sleeping after a signal.
 	timeout := unix.Timespec{Nsec: int64(100 * time.Millisecond)}

@@ -43,7 +43,7 @@ func (c *child) addLane(id uint32, file int) error {
 	if err != nil {
 		return fmt.Errorf("cannot map a lane: %w", err)
 	}
-	l := &servedLane{child: c, page: newPage(memory, waiter{yield: yieldThread, alone: c.alone, keeps: true})}
+	l := &servedLane{child: c, page: newPage(memory, waiter{yield: yieldThread, alone: c.alone, keeps: c.alone})}
 	c.mu.Lock()
 	c.lanes[id] = l
 	c.mu.Unlock()
