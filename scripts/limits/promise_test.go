@@ -61,7 +61,7 @@ func TestPromises(t *testing.T) {
 		"answers over zero-copy echo, 4 KB":                    {"0.80", "≥ 0.85", "NO"},
 		"answers over echo, 4 KB" + byTime:                     {"0.50", "≥ 0.90", "NO"},
 		"answers over copying echo, 600 KB":                    {"0.90", "≥ 0.85", "yes"},
-		"memory, less the model's, over echo, 600 KB":          {"1.40", "≤ 1.30", "NO"},
+		"memory, less the models', over echo, 600 KB":          {"1.40", "≤ 1.30", "NO"},
 		"policy: processor time over echo and model":           {"1.20", "≤ 1.25", "yes"},
 		"lone caller, policy: p50 over echo and model, us":     {"50", "≤ 60", "yes"},
 		"network, 64 callers: answers over ONNX Runtime alone": {"0.95", "≥ 0.90", "yes"},

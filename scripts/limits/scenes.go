@@ -39,8 +39,9 @@ func (r *round) network() error {
 	if err := r.engine(networkName); err != nil {
 		return err
 	}
+	targets := append([]string{echoDefault}, r.wefts()...)
 	for _, n := range networkCallers {
-		if err := r.closed(networkScene(n), load{model: networkName, callers: n}, r.wefts()...); err != nil {
+		if err := r.closed(networkScene(n), load{model: networkName, callers: n}, targets...); err != nil {
 			return err
 		}
 	}
