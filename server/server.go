@@ -147,8 +147,7 @@ func (s *Server) Options(c credentials.TransportCredentials) []grpc.ServerOption
 // tap sees the header of each call as soon as it was read.
 func (s *Server) tap(ctx context.Context, call *tap.Info) (context.Context, error) {
 	now := time.Now()
-	intake.Header(ctx, now)
-	return s.api.Throttle.Tap(ctx, now, call)
+	return s.api.Throttle.Tap(intake.Header(ctx, now), now, call)
 }
 
 // messages returns the registrar that services are registered with in the place of g.

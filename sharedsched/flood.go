@@ -38,15 +38,15 @@ func (c *Core) lose(now Time, q *queue, k class, rows int) {
 	if k == background || q.version.settings.WaitWhenFull || c.variant.NoFloodRule {
 		return
 	}
-	if now.Sub(q.lostAt) > floodFor {
+	enough, over := floodLost, q.shortTo > 0 && now >= q.shortTo
+	if now.Sub(q.lostAt) > floodFor || over && q.lostAt < q.shortTo {
 		q.lost = 0 // that was another time
+	}
+	if over && now.Sub(q.shortTo) < floodFor {
+		enough /= floodBatches // it has just been overload: what one batch says will do
 	}
 	q.lostAt = now
 	c.fullBatch(q) // which weigh reads
-	enough := floodLost
-	if since := now.Sub(q.shortTo); q.shortTo > 0 && since >= 0 && since < floodFor {
-		enough /= floodBatches // it has just been overload: what one batch says will do
-	}
 	if q.weigh(rows, 1); q.lost > enough {
 		q.shortTo = now.Add(floodFor)
 		c.noRoom(now, q, k)

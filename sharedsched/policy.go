@@ -63,7 +63,7 @@ const (
 // Overload (flood.go).
 const (
 	// floodLost is the part of the rows of about so many full batches beyond which, if there was no capacity for that
-	// much, it is overload and no burst.
+	// much, it is overload and no burst; within floodFor after overload, of the rows of one batch.
 	floodLost, floodBatches = 1. / 8, 8
 	// floodFor is how long a queue is then kept short. When that ends it is seen whether it is still needed: sooner
 	// would cost those that have no place their time, later refuses callers that could wait.

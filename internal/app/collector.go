@@ -6,12 +6,16 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"sync/atomic"
 
 	"github.com/weftserve/weft/runtime/worker"
 )
 
 // leastGarbage is how much garbage there is at least before the heap is collected.
 const leastGarbage = 32 << 20
+
+// tuned: the collector is set anew after each collection.
+var tuned atomic.Bool
 
 // TuneCollector sets the garbage collector for a server, but for what the environment says.
 //
@@ -24,6 +28,7 @@ const leastGarbage = 32 << 20
 // as that takes.
 func TuneCollector() {
 	if os.Getenv("GOGC") == "" {
+		tuned.Store(true)
 		allowGarbage()
 		afterCollection(allowGarbage)
 	}
@@ -34,22 +39,31 @@ func TuneCollector() {
 
 // allowGarbage sets how much garbage there may be, by what the latest collection found.
 func allowGarbage() {
-	found := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/total:bytes"}}
+	found := []metrics.Sample{
+		{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/heap:bytes"},
+		{Name: "/gc/scan/stack:bytes"}, {Name: "/gc/scan/globals:bytes"},
+	}
 	metrics.Read(found)
-	debug.SetGCPercent(percentOf(found[0].Value.Uint64(), found[1].Value.Uint64()))
+	of := func(i int) uint64 { return found[i].Value.Uint64() }
+	debug.SetGCPercent(percentOf(of(0), of(1), of(2)+of(3)))
 }
 
-// percentOf returns the percentage by which the live part of the heap may grow if so many bytes of it are scanned.
-func percentOf(live, scanned uint64) int {
-	const little = 4 << 20 // below which Go does not collect a heap anyway
-	percent := 100 * (leastGarbage + float64(scanned)) / float64(max(live, little))
+// percentOf returns the percentage for a heap of which so many bytes are live, and some of those have to be looked
+// through, with so many bytes of roots besides. The second number is of now, and counts what was allocated since.
+func percentOf(live, scanned, roots uint64) int {
+	const least = 4 << 20 // of the heap, at 100 percent
+	look := float64(min(scanned, live) + roots)
+	percent := 100 * (leastGarbage + look) / float64(max(live, least)+roots)
 	return int(max(1, min(math.Ceil(percent), math.MaxInt32)))
 }
 
-// afterCollection calls f after each collection of the heap from now on.
+// afterCollection calls f soon after each collection of the heap, for as long as that is tuned. One that ends before f
+// was called for the one before it may be left out.
 func afterCollection(f func()) {
 	runtime.AddCleanup(new([16]byte), func(struct{}) {
-		f()
-		afterCollection(f)
+		if tuned.Load() {
+			f()
+			afterCollection(f)
+		}
 	}, struct{}{})
 }

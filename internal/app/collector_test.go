@@ -14,6 +14,7 @@ func TestTuneCollector(t *testing.T) {
 	const limit = 1 << 50
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(limit))
 	defer debug.SetGCPercent(debug.SetGCPercent(123))
+	defer tuned.Store(false)
 	percent := func() int {
 		s := []metrics.Sample{{Name: "/gc/gogc:percent"}}
 		metrics.Read(s)
@@ -44,14 +45,15 @@ func TestTuneCollector(t *testing.T) {
 func TestGarbage(t *testing.T) {
 	const mib = 1 << 20
 	for _, c := range []struct {
-		live, scanned uint64
-		want          int
+		live, scanned, roots uint64
+		want                 int
 	}{
-		{0, 0, 800}, {1 * mib, 0, 800}, {32 * mib, 0, 100}, {32 * mib, 32 * mib, 200}, {320 * mib, 0, 10},
-		{1 << 40, 0, 1}, {1 << 40, 1 << 40, 101},
+		{0, 0, 0, 800}, {1 * mib, 0, 0, 800}, {32 * mib, 0, 0, 100}, {32 * mib, 32 * mib, 0, 200},
+		{32 * mib, 32 * mib, 64 * mib, 134}, {32 * mib, 99 * mib, 0, 200}, {320 * mib, 0, 0, 10},
+		{1 << 40, 0, 0, 1}, {1 << 40, 1 << 40, 0, 101},
 	} {
-		if got := percentOf(c.live, c.scanned); got != c.want {
-			t.Errorf("live %d, scanned %d: %d percent instead of %d", c.live, c.scanned, got, c.want)
+		if got := percentOf(c.live, c.scanned, c.roots); got != c.want {
+			t.Errorf("live %d, scanned %d, roots %d: %d percent instead of %d", c.live, c.scanned, c.roots, got, c.want)
 		}
 	}
 }

@@ -57,7 +57,7 @@ var layers = []layer{
 		"server",
 		[]string{
 			"proto/gen/weft/...", "server/predict", "server/weftapi", "server/status", "server/transport",
-			"server/breaker", "server/routing", "server/throttle",
+			"server/breaker", "server/intake", "server/routing", "server/throttle",
 			"sharedsched", "runtime/catalog",
 		},
 		"the edge puts its parts together; engines, devices and files stay behind the interfaces that app hands in",
@@ -92,7 +92,7 @@ var layers = []layer{
 		"server/weftapi",
 		[]string{
 			"proto/gen/weft/...", "server/predict", "server/wire", "server/status", "server/routing", "server/shadow",
-			"server/rollout", "server/throttle",
+			"server/rollout", "server/intake", "server/throttle",
 			"sharedsched", "runtime/catalog", "runtime/tensor",
 		},
 		"a protocol is one codec before the pipeline, and knows no other protocol",
@@ -109,6 +109,11 @@ var layers = []layer{
 		"server/routing",
 		[]string{"runtime/catalog"},
 		"which version answers is pure arithmetic on an immutable snapshot of the catalog",
+	},
+	{
+		"server/intake",
+		[]string{},
+		"when bytes came is a matter of connections, and of nothing in the server",
 	},
 	{
 		"server/throttle",

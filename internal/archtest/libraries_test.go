@@ -36,7 +36,8 @@ var libraries = []struct {
 	{
 		"google.golang.org/grpc",
 		[]string{
-			"server", "server/status", "server/throttle", "server/transport", "server/weftapi", "server/servertest", "cmd/...",
+			"server", "server/intake", "server/status", "server/throttle", "server/transport", "server/weftapi",
+			"server/servertest", "cmd/...",
 			"internal/app", "internal/loadgen", "internal/replay",
 			"internal/weftest", "proto/gen/...", "examples/...", "internal/telemetry/...", "scripts/gpucheck",
 			"scripts/limits",

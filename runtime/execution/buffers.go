@@ -68,9 +68,10 @@ func (p *pool) close() {
 // trim frees the memory that is not in use. Later executions have memory of their own size.
 func (p *pool) trim() {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, b := range p.free {
+	free := p.free
+	p.free = nil
+	p.mu.Unlock()
+	for _, b := range free {
 		b.batch.Free()
 	}
-	p.free = nil
 }

@@ -43,7 +43,6 @@ func (r *Replica) admit(ctx context.Context, c residency.Candidate, near func(*f
 		return fmt.Errorf("%s: on %s it takes or gives other tensors than on %s", c.Path(), r.Device.Name,
 			others[0].Device.Name)
 	}
-	r.unit.Trim()
 	r.sessions.Add(1)
 	level := slog.LevelInfo
 	if d.Against == "" && (!judged.Batched || !judged.Padded && d.HasLengths()) {
@@ -86,6 +85,9 @@ func (r *Replica) prove(ctx context.Context, c residency.Candidate, d *proof.Dec
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: warm-up: %w", c.Path(), err)
+	}
+	if !c.Manifest.ONNX.PinBuffers { // to page-lock memory takes long, and others their time
+		r.unit.Trim()
 	}
 	return found, nil
 }

@@ -34,7 +34,8 @@ type bell struct {
 type waiter struct {
 	yield func() // lets others have the processor
 	alone bool   // there is one processor: looking keeps the other side from running
-	keeps bool   // while its thread sleeps, it keeps its place in Go's scheduler: see keptSleep
+	// keeps reports whether its thread keeps its place in Go's scheduler while it sleeps: see keptSleep. Nil: it does not.
+	keeps func() bool
 }
 
 const (
@@ -96,11 +97,11 @@ func (b *bell) wait() error {
 	}
 	b.asleep.Store(1)
 	defer b.asleep.Store(0)
-	for kept := b.keeps; b.rung.Load() == heard; {
+	for keeps := b.keeps != nil && b.keeps(); b.rung.Load() == heard; {
 		var fault unix.Errno
-		if kept {
+		if keeps {
 			fault = b.keptSleep(heard)
-			kept = false // Go wants its processor, or nothing has happened for long
+			keeps = false // it was not the bell: somebody else needs the place, or nothing has happened for long
 		} else {
 			_, _, fault = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(b.rung)), futexWait, uintptr(heard), 0, 0, 0)
 		}
@@ -115,9 +116,10 @@ func (b *bell) wait() error {
 
 // keptSleep sleeps without telling Go, which takes the thread for one that computes. A thread that Go knows to sleep
 // loses its place in Go's scheduler. To see to that and to find it another takes three to five switches of threads:
-// where all share one processor, more time than a small model. (Where there are more, Go would look again and again at
-// what the other lanes do meanwhile, and interrupt them.) A signal ends the sleep: by that, Go asks a thread that seems
-// to have computed for ten milliseconds, or that keeps the garbage collector waiting, to let go of its place.
+// where all share one processor, more time than a small model. Nothing else of the process runs meanwhile. So it is for
+// those who are alone there, and any signal ends it: Go sends one to a thread that seems to have computed for ten
+// milliseconds. (Where there are more processors, Go would look again and again at what other lanes do meanwhile, and
+// interrupt them.)
 func (b *bell) keptSleep(heard uint32) unix.Errno {
 	// Without a timeout, the kernel would go on sleeping after a signal.
 	timeout := unix.Timespec{Nsec: int64(100 * time.Millisecond)}

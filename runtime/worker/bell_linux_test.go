@@ -10,7 +10,7 @@ import (
 func TestBell(t *testing.T) {
 	memory := make([]byte, 2*bellBytes)
 	// Each side has its own view of the memory, as two processes have.
-	ask, asked := newBell(memory, waiter{}), newBell(memory, waiter{yield: yieldThread, keeps: true})
+	ask, asked := newBell(memory, waiter{}), newBell(memory, waiter{yield: yieldThread, keeps: func() bool { return true }})
 	answer, answered := newBell(memory[bellBytes:], waiter{}), newBell(memory[bellBytes:], callersWait())
 	const rounds = 2000
 	turns := 0 // whose access the bells order
@@ -76,4 +76,24 @@ func TestBellAlone(t *testing.T) {
 		t.Error(err)
 	}
 	other.Wait()
+}
+
+// TestKeptSleep: whoever keeps his place while he sleeps does not keep others from running for good, though there is no
+// other place.
+func TestKeptSleep(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	memory := make([]byte, bellBytes)
+	b := newBell(memory, waiter{alone: true, keeps: func() bool { return true }})
+	var sleeper sync.WaitGroup
+	sleeper.Go(func() {
+		runtime.LockOSThread()
+		if err := b.wait(); err != nil {
+			t.Error(err)
+		}
+	})
+	for b.asleep.Load() == 0 {
+		runtime.Gosched()
+	}
+	newBell(memory, waiter{}).ring()
+	sleeper.Wait()
 }

@@ -9,8 +9,8 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -43,7 +43,7 @@ func Serve(e Engine) error {
 	}
 	child := &child{
 		conn: c, engine: e, log: newLogger(os.Stderr), sessions: map[uint32]*held{}, lanes: map[uint32]*servedLane{},
-		opening: map[uint32]chan struct{}{}, slabs: newSlabTable(), alone: runtime.GOMAXPROCS(0) == 1,
+		opening: map[uint32]chan struct{}{}, slabs: newSlabTable(),
 	}
 	hello := &message{Kind: helloMessage, ID: protocol, Fault: faultOf(e.Load())}
 	if begin.Sandbox != nil {
@@ -72,7 +72,7 @@ type child struct {
 	engine Engine
 	log    *slog.Logger
 	slabs  *slabTable
-	alone  bool // there is one processor
+	shared atomic.Bool // there is more than one lane
 
 	mu       sync.Mutex
 	sessions map[uint32]*held         // guarded by mu

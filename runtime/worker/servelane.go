@@ -43,9 +43,14 @@ func (c *child) addLane(id uint32, file int) error {
 	if err != nil {
 		return fmt.Errorf("cannot map a lane: %w", err)
 	}
-	l := &servedLane{child: c, page: newPage(memory, waiter{yield: yieldThread, alone: c.alone, keeps: c.alone})}
+	alone := runtime.GOMAXPROCS(0) == 1
+	l := &servedLane{child: c}
+	l.page = newPage(memory, waiter{
+		yield: yieldThread, alone: alone, keeps: func() bool { return alone && !c.shared.Load() },
+	})
 	c.mu.Lock()
 	c.lanes[id] = l
+	c.shared.Store(len(c.lanes) > 1)
 	c.mu.Unlock()
 	go l.serve()
 	return nil

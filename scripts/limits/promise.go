@@ -84,9 +84,7 @@ func (j *judge) wire() {
 			zeroCopy = echoCopies
 			memory := j.of(wireScene(p.name), j.server, memoryFigure)
 			for _, m := range models() { // all are loaded
-				if of := j.of(engineScene(m.name), engineTarget, memoryFigure); len(of) > 0 {
-					memory = memory.minus(of)
-				}
+				memory = memory.minus(j.of(engineScene(m.name), engineTarget, memoryFigure))
 			}
 			j.atMost(1.3, memory.over(j.of(wireScene(p.name), echoDefault, memoryFigure)),
 				"memory, less the models', over echo, "+p.name, "%.2f")

@@ -25,7 +25,12 @@ func (r *round) wire() error {
 			return err
 		}
 	}
-	return r.engine(identityName(payloads[len(payloads)-1].width)) // for its memory
+	for _, m := range models() { // for their memory
+		if err := r.engine(m.name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (r *round) policy() error {

@@ -29,58 +29,62 @@ func (l *listener) Accept() (net.Conn, error) {
 	return wrap(c, l.timeout), nil
 }
 
-// stamp is what is known of a connection's latest read.
-type stamp struct {
-	came atomic.Int64 // when its newest bytes came, in nanoseconds since 1970, as the kernel has it; 0: unknown
-	late atomic.Int64 // how long ago that was when the header of the latest call was read
-}
+// stamp is when the newest bytes of a connection's latest read came: in nanoseconds since 1970, as the kernel has it; 0:
+// unknown.
+type stamp struct{ came atomic.Int64 }
 
-// address is that of the other end of a connection, by which a call finds its connection.
+// address is that of the other end of a connection, by which a call finds its connection. (It is no *net.TCPAddr, which
+// gRPC's channelz and binary logs look for.)
 type address struct {
 	net.Addr
 
 	*stamp
 }
 
-// of returns what is known of the connection of a call; nil: nothing.
-func of(ctx context.Context) *stamp {
-	if p, ok := peer.FromContext(ctx); ok {
-		if from, ok := p.Addr.(*address); ok {
-			return from.stamp
-		}
+const (
+	// worth is from when on it is worth it to tell a call that it waited.
+	worth = 500 * time.Microsecond
+	// most is how long bytes wait at most: what is longer is a clock that was set.
+	most = 10 * time.Second
+)
+
+// late is the key of what Header adds to a context.
+type late struct{}
+
+// Header is to be called for each call when its header was read, which is when gRPC sets its deadline. It returns the
+// call's context, by which Late knows by how much that is too late.
+func Header(ctx context.Context, now time.Time) context.Context {
+	if w := Waited(ctx, now); w >= worth {
+		return context.WithValue(ctx, late{}, w)
 	}
-	return nil
+	return ctx
 }
 
-// Header notes that the header of a call is being read. gRPC sets the call's deadline then.
-func Header(ctx context.Context, now time.Time) {
-	if s := of(ctx); s != nil {
-		s.late.Store(int64(s.waited(now)))
-	}
-}
-
-// Late returns by how much the deadline of a call that was just read is later than its caller means: how long its bytes
-// had waited when its header was read; 0 where that is not known. It is that of the connection's latest call: others
-// that were read since have waited about as long.
+// Late returns by how much the deadline of a call is later than its caller means: how long its bytes had waited when its
+// header was read; 0 where that is not known, or is next to nothing.
 func Late(ctx context.Context) time.Duration {
-	if s := of(ctx); s != nil {
-		return time.Duration(s.late.Load())
-	}
-	return 0
+	w, _ := ctx.Value(late{}).(time.Duration)
+	return w
 }
 
-// Waited returns how long ago a message of a stream came that was just read, 0 where that is not known.
+// Waited returns how long ago the bytes came that were read last from the connection of a call, 0 where that is not
+// known.
 func Waited(ctx context.Context, now time.Time) time.Duration {
-	if s := of(ctx); s != nil {
-		return s.waited(now)
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return 0
 	}
-	return 0
-}
-
-func (s *stamp) waited(now time.Time) time.Duration {
-	came := s.came.Load()
+	from, ok := p.Addr.(*address)
+	if !ok {
+		return 0
+	}
+	came := from.came.Load()
 	if came == 0 {
 		return 0
 	}
-	return max(0, time.Duration(now.UnixNano()-came)) // clocks may be set
+	w := time.Duration(now.UnixNano() - came)
+	if w < 0 || w > most {
+		return 0
+	}
+	return w
 }

@@ -60,7 +60,7 @@ func TestWaited(t *testing.T) {
 			t.Fatal(err)
 		}
 		after := time.Now()
-		time.Sleep(lies)
+		<-time.After(lies)
 		if _, err := io.ReadFull(far, make([]byte, 5)); err != nil {
 			t.Fatal(err)
 		}
@@ -69,15 +69,17 @@ func TestWaited(t *testing.T) {
 		if w := Waited(ctx, now); w < now.Sub(after)-clocks || w > now.Sub(before)+clocks {
 			t.Errorf("waited for %v, of %v to %v", w, now.Sub(after), now.Sub(before))
 		}
-		Header(ctx, now)
-		if late := Late(ctx); late < lies-clocks || late != Waited(ctx, now) {
+		if late := Late(Header(ctx, now)); late < lies-clocks || late != 0 && late != Waited(ctx, now) {
 			t.Errorf("the deadline is late by %v, the bytes lay for %v", late, lies)
+		}
+		if later := now.Add(most); Waited(ctx, later) != 0 || Waited(ctx, now.Add(-time.Hour)) != 0 {
+			t.Error("the clock was set, and calls are late by that")
 		}
 	}
 	for _, ctx := range []context.Context{
 		t.Context(), peer.NewContext(t.Context(), &peer.Peer{Addr: near.RemoteAddr()}),
 	} {
-		if Header(ctx, time.Now()); Late(ctx) != 0 || Waited(ctx, time.Now()) != 0 {
+		if Late(Header(ctx, time.Now())) != 0 || Waited(ctx, time.Now()) != 0 {
 			t.Error("something is known of a call whose connection is another's")
 		}
 	}
@@ -160,29 +162,43 @@ func TestReadsThatFail(t *testing.T) {
 	}
 }
 
-// TestGRPC: a call finds its connection, through gRPC.
+// TestGRPC: a call whose header lies unread for a while is late by that, and others are not.
 func TestGRPC(t *testing.T) {
+	const lies = 50 * time.Millisecond
 	l := listen(t)
-	known := make(chan bool, 1)
+	reading, lates := make(chan struct{}, 1), make(chan time.Duration, 2)
+	first := true
 	g := grpc.NewServer(grpc.InTapHandle(func(ctx context.Context, _ *tap.Info) (context.Context, error) {
-		s := of(ctx)
-		known <- s != nil && s.came.Load() != 0
+		lates <- Late(Header(ctx, time.Now()))
+		if first { // nothing else is read from the connection meanwhile
+			first = false
+			reading <- struct{}{}
+			<-time.After(2 * lies)
+		}
 		return ctx, nil
 	}))
 	healthgrpc.RegisterHealthServer(g, health.NewServer())
 	ended := make(chan error)
 	go func() { ended <- g.Serve(l) }()
-	client, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := healthgrpc.NewHealthClient(client).Check(t.Context(), &healthgrpc.HealthCheckRequest{}); err != nil {
+	client := healthgrpc.NewHealthClient(conn)
+	check := func() error {
+		_, err := client.Check(t.Context(), &healthgrpc.HealthCheckRequest{})
+		return err
+	}
+	firsts := make(chan error)
+	go func() { firsts <- check() }()
+	<-reading
+	if err := errors.Join(check(), <-firsts); err != nil {
 		t.Error(err)
 	}
-	if !<-known {
-		t.Error("a call does not find when its bytes came")
+	if early, late := <-lates, <-lates; early >= lies || late < lies || late > time.Minute {
+		t.Errorf("calls that lay for a moment and for up to %v were late by %v and %v", 2*lies, early, late)
 	}
-	_ = client.Close()
+	_ = conn.Close()
 	g.Stop()
 	if err := <-ended; err != nil {
 		t.Error(err)

@@ -45,8 +45,7 @@ func (c *connection) brought(now time.Time, k Kind, history func(Kind) *history)
 	return c.of
 }
 
-// Credentials returns those of a server so that connections remember what their requests were. (A net.Conn of our own
-// would cost gRPC's ways with TCP.)
+// Credentials returns those of a server so that connections remember what their requests were.
 func Credentials(of credentials.TransportCredentials) credentials.TransportCredentials {
 	return remembering{of}
 }

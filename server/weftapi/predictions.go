@@ -55,8 +55,9 @@ func (s Predictions) handler(info *grpc.UnaryServerInfo) grpc.MethodHandler {
 func predictUnary(ctx context.Context, request any) (any, error) {
 	began := time.Now()
 	c := request.(*codec)
+	late := intake.Late(ctx)
 	if deadline, ok := ctx.Deadline(); ok {
-		c.Limit = predict.AnswerBy(began, deadline.Add(-intake.Late(ctx)))
+		c.Limit = predict.AnswerBy(began, deadline.Add(-late))
 	}
 	sound := false
 	defer func() {
@@ -68,7 +69,7 @@ func predictUnary(ctx context.Context, request any) (any, error) {
 	at, err := c.api.Pipeline.Predict(ctx, &c.Request)
 	if at.Model != "" {
 		k := throttle.Kind{Model: at.Model, Version: at.Version, Priority: c.Priority}
-		c.api.Throttle.Answered(ctx, began, k, lacked(ctx, err))
+		c.api.Throttle.Answered(ctx, began, k, lacked(ctx, late, err))
 	}
 	sound = !errors.Is(err, predict.ErrPanic)
 	if err != nil {
@@ -78,8 +79,8 @@ func predictUnary(ctx context.Context, request any) (any, error) {
 }
 
 // lacked returns the error of a request for which there was no capacity, nil for one that was answered, could not be
-// for reasons of its own, or whose caller left before the time was over.
-func lacked(ctx context.Context, err error) error {
+// for reasons of its own, or whose caller left before the time was over, which is by so much earlier than gRPC's.
+func lacked(ctx context.Context, late time.Duration, err error) error {
 	_, refused := errors.AsType[*sharedsched.Refusal](err)
 	_, full := errors.AsType[*predict.ServerFullError](err)
 	switch {
@@ -89,7 +90,7 @@ func lacked(ctx context.Context, err error) error {
 		return nil
 	}
 	// A caller whose time is over may be gone before a timer here has noticed.
-	if deadline, has := ctx.Deadline(); has && time.Until(deadline) < aboutNow {
+	if deadline, has := ctx.Deadline(); has && time.Until(deadline)-late < aboutNow {
 		return context.DeadlineExceeded
 	}
 	return nil

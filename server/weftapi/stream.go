@@ -88,6 +88,7 @@ func (st *stream) read() error {
 			return st.rpc.Context().Err()
 		}
 		c := st.api.request(true)
+		asked := time.Now()
 		err := st.rpc.RecvMsg(c)
 		if err != nil || !st.begin() {
 			c.release()
@@ -96,7 +97,7 @@ func (st *stream) read() error {
 			}
 			return err
 		}
-		st.accept(c)
+		st.accept(c, asked)
 	}
 }
 
@@ -111,9 +112,11 @@ func (st *stream) begin() bool {
 }
 
 // accept starts a request, or answers at once that it cannot be. The request's slot is held until its answer was sent.
-func (st *stream) accept(c *codec) {
+// Its time counts from when it came; one that came before the stream asked for it may have lain unread for want of a
+// slot, which nothing tells apart, and counts from then.
+func (st *stream) accept(c *codec, asked time.Time) {
 	now := time.Now()
-	limit, err := limitOf(c.in.Timeout, now.Add(-intake.Waited(st.rpc.Context(), now)))
+	limit, err := limitOf(c.in.Timeout, now.Add(-min(intake.Waited(st.rpc.Context(), now), now.Sub(asked))))
 	ctx, cancel := context.WithCancelCause(st.rpc.Context())
 	c.Limit = limit
 	if err == nil {

@@ -566,7 +566,8 @@ type PredictStreamRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// `request_id` is required and unique among the stream's requests in flight.
 	Request *PredictRequest `protobuf:"bytes,1,opt,name=request,proto3" json:"request,omitempty"`
-	// Limit of this request, counted from when the server read it; must be positive.
+	// Limit of this request, counted from when it came, or from when the server was
+	// ready to read it if that was later; must be positive.
 	// Absent takes the model's `max_latency`.
 	Timeout *durationpb.Duration `protobuf:"bytes,2,opt,name=timeout,proto3" json:"timeout,omitempty"`
 	// The newest observation wins: this request cancels the older requests of the
