@@ -40,8 +40,10 @@ func TuneCollector() {
 // allowGarbage sets how much garbage there may be, by what the latest collection found.
 func allowGarbage() {
 	found := []metrics.Sample{
-		{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/heap:bytes"},
-		{Name: "/gc/scan/stack:bytes"}, {Name: "/gc/scan/globals:bytes"},
+		{Name: "/gc/heap/live:bytes"},
+		{Name: "/gc/scan/heap:bytes"},
+		{Name: "/gc/scan/stack:bytes"},
+		{Name: "/gc/scan/globals:bytes"},
 	}
 	metrics.Read(found)
 	of := func(i int) uint64 { return found[i].Value.Uint64() }

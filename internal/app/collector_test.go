@@ -48,9 +48,15 @@ func TestGarbage(t *testing.T) {
 		live, scanned, roots uint64
 		want                 int
 	}{
-		{0, 0, 0, 800}, {1 * mib, 0, 0, 800}, {32 * mib, 0, 0, 100}, {32 * mib, 32 * mib, 0, 200},
-		{32 * mib, 32 * mib, 64 * mib, 134}, {32 * mib, 99 * mib, 0, 200}, {320 * mib, 0, 0, 10},
-		{1 << 40, 0, 0, 1}, {1 << 40, 1 << 40, 0, 101},
+		{0, 0, 0, 800},
+		{1 * mib, 0, 0, 800},
+		{32 * mib, 0, 0, 100},
+		{32 * mib, 32 * mib, 0, 200},
+		{32 * mib, 32 * mib, 64 * mib, 134},
+		{32 * mib, 99 * mib, 0, 200},
+		{320 * mib, 0, 0, 10},
+		{1 << 40, 0, 0, 1},
+		{1 << 40, 1 << 40, 0, 101},
 	} {
 		if got := percentOf(c.live, c.scanned, c.roots); got != c.want {
 			t.Errorf("live %d, scanned %d, roots %d: %d percent instead of %d", c.live, c.scanned, c.roots, got, c.want)

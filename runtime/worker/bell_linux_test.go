@@ -10,7 +10,8 @@ import (
 func TestBell(t *testing.T) {
 	memory := make([]byte, 2*bellBytes)
 	// Each side has its own view of the memory, as two processes have.
-	ask, asked := newBell(memory, waiter{}), newBell(memory, waiter{yield: yieldThread, keeps: func() bool { return true }})
+	always := func() bool { return true }
+	ask, asked := newBell(memory, waiter{}), newBell(memory, waiter{yield: yieldThread, keeps: always})
 	answer, answered := newBell(memory[bellBytes:], waiter{}), newBell(memory[bellBytes:], callersWait())
 	const rounds = 2000
 	turns := 0 // whose access the bells order

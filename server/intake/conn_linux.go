@@ -13,8 +13,8 @@ import (
 	"google.golang.org/grpc/mem"
 )
 
-// conn is a connection that asks the kernel with each read when the bytes came. One read goes on at a time: neither gRPC
-// nor TLS has more.
+// conn is a connection that asks the kernel with each read when the bytes came. One read goes on at a time: neither
+// gRPC nor TLS has more.
 type conn struct {
 	*net.TCPConn
 	stamp
@@ -34,7 +34,8 @@ type conn struct {
 	control [64]byte // room for the time
 }
 
-// wrap returns a connection that notes times, or the connection itself if it is none of TCP or the kernel does not tell.
+// wrap returns a connection that notes times, or the connection itself if it is none of TCP or the kernel does not
+// tell.
 func wrap(c net.Conn, timeout time.Duration) net.Conn {
 	tcp, is := c.(*net.TCPConn)
 	if !is {

@@ -10,8 +10,8 @@ import (
 )
 
 // Listen returns a listener whose connections tell how long what is read from them has waited, where the system tells
-// when it came. timeout is how long they may leave what was sent to them unconfirmed, as gRPC sets it for connections of
-// its own; 0: the system's.
+// when it came. timeout is how long they may leave what was sent to them unconfirmed, as gRPC sets it for connections
+// of its own; 0: the system's.
 func Listen(l net.Listener, timeout time.Duration) net.Listener { return &listener{l, timeout} }
 
 type listener struct {
@@ -29,8 +29,8 @@ func (l *listener) Accept() (net.Conn, error) {
 	return wrap(c, l.timeout), nil
 }
 
-// stamp is when the newest bytes of a connection's latest read came: in nanoseconds since 1970, as the kernel has it; 0:
-// unknown.
+// stamp is when the newest bytes of a connection's latest read came: in nanoseconds since 1970, as the kernel has it;
+// 0: unknown.
 type stamp struct{ came atomic.Int64 }
 
 // address is that of the other end of a connection, by which a call finds its connection. (It is no *net.TCPAddr, which
@@ -60,8 +60,8 @@ func Header(ctx context.Context, now time.Time) context.Context {
 	return ctx
 }
 
-// Late returns by how much the deadline of a call is later than its caller means: how long its bytes had waited when its
-// header was read; 0 where that is not known, or is next to nothing.
+// Late returns by how much the deadline of a call is later than its caller means: how long its bytes had waited when
+// its header was read; 0 where that is not known, or is next to nothing.
 func Late(ctx context.Context) time.Duration {
 	w, _ := ctx.Value(late{}).(time.Duration)
 	return w

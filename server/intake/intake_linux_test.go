@@ -144,7 +144,8 @@ func TestReadsThatFail(t *testing.T) {
 	if _, err := far.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("its time is over: %v", err)
 	}
-	if part, _, err := far.ReadOnReady(1, mem.DefaultBufferPool()); part != nil || !errors.Is(err, os.ErrDeadlineExceeded) {
+	part, _, err := far.ReadOnReady(1, mem.DefaultBufferPool())
+	if part != nil || !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("its time is over: %v", err)
 	}
 	if err := far.SetReadDeadline(time.Time{}); err != nil {

@@ -105,8 +105,9 @@ func (m Messages) checkReply(ctx context.Context, reply any) error {
 	return nil
 }
 
-// growStack makes room on the goroutine's stack for all that a request needs. Go doubles a stack whenever it is full, and
-// copies it: the later, the more calls are on it. With room from the start a request takes some 5 % less of a processor.
+// growStack makes room on the goroutine's stack for all that a request needs. Go doubles a stack whenever it is full,
+// and copies it: the later, the more calls are on it. With room from the start a request takes some 5 % less of a
+// processor.
 //
 //go:noinline
 func growStack() {

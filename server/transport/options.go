@@ -13,7 +13,8 @@ import (
 // DefaultMaxMessageBytes is the largest message, in bytes, unless the server's configuration says otherwise.
 const DefaultMaxMessageBytes = 16 << 20
 
-// PingTimeout is how long a caller that is asked whether it lives may take to answer, and to confirm what was sent to it.
+// PingTimeout is how long a caller that is asked whether it lives may take to answer, and to confirm what was sent to
+// it.
 const PingTimeout = 10 * time.Second
 
 const (
