@@ -6,5 +6,5 @@
 //
 // The time is that of the newest of the bytes that were read at once: those before it have waited longer, by as much as
 // they came earlier, at most the time since the read before. What the network and the caller's own machine took is not
-// in it.
+// in it. The kernel begins to note times shortly after the first connection has asked for it.
 package intake
