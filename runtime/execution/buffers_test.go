@@ -36,3 +36,21 @@ func TestPoolGivesItsMemoryBack(t *testing.T) {
 		}
 	}
 }
+
+// TestPoolTrims: what is not in use is given back, and the pool goes on.
+func TestPoolTrims(t *testing.T) {
+	p := pool{inputs: 1, outputs: 1, most: 2}
+	ended, running := p.take(), p.take()
+	for _, b := range []*buffers{ended, running} {
+		b.batch.Input(0, tensor.Uint8, tensor.Shape{10000}, 10000)
+	}
+	p.give(ended)
+	p.trim()
+	if ended.batch.Cap() > 0 || running.batch.Cap() == 0 {
+		t.Errorf("after a trim ended buffers hold %d bytes, running ones %d", ended.batch.Cap(), running.batch.Cap())
+	}
+	if p.give(running); running.batch.Cap() == 0 || p.take() != running {
+		t.Error("buffers that were in use are not kept")
+	}
+	running.batch.Free()
+}

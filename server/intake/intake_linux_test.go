@@ -181,7 +181,7 @@ func TestReadsThatFail(t *testing.T) {
 	}
 }
 
-// TestGRPC: a call whose header lies unread for a while is late by that, and others are not.
+// TestGRPC: a call whose header lies unread for a while is late by that.
 func TestGRPC(t *testing.T) {
 	const lies = 50 * time.Millisecond
 	awaken(t)
