@@ -8,7 +8,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
 	"github.com/weftserve/weft/examples/internal/plant"
@@ -65,9 +65,11 @@ func newClient(conn *grpc.ClientConn, model string, kind plant.Kind) *client {
 func (c *client) check(ctx context.Context, v version) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	metadata, err := c.rpc.GetModelMetadata(ctx, &weftv1.GetModelMetadataRequest{Model: v.spec(c.model)})
+	var server peer.Peer
+	metadata, err := c.rpc.GetModelMetadata(ctx, &weftv1.GetModelMetadataRequest{Model: v.spec(c.model)},
+		grpc.Peer(&server))
 	if err != nil {
-		if c.conn.GetState() != connectivity.Ready {
+		if server.Addr == nil {
 			return fmt.Errorf("no Weft server answers at %s (%s): start one with `go run ./cmd/weft serve "+
 				"examples/models` or name another with --addr",
 				c.conn.Target(), status.Convert(err).Message())
