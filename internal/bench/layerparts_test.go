@@ -66,7 +66,7 @@ func (l *layers) edge(b *testing.B) func() {
 	}}.Register(&predictions)
 	return func() {
 		answer, err := predictions.handle(nil, b.Context(), func(into any) error {
-			return into.(transport.Message).Take(mem.SliceBuffer(l.request))
+			return into.(transport.Message).Take(mem.BufferSlice{mem.SliceBuffer(l.request)})
 		}, nil)
 		if err != nil {
 			b.Error(err)

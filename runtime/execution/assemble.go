@@ -12,7 +12,7 @@ func (x *execution) assemble(parts []part, size int) {
 		first := &parts[0].job.Inputs[i]
 		if dim == tensor.NoBatch || first.Shape[dim] == 0 {
 			// Equal in all parts: the key says so. A job without rows is alone.
-			copy(x.buf.batch.Input(i, first.DType, first.Shape, len(first.Data)), first.Data)
+			first.CopyTo(x.buf.batch.Input(i, first.DType, first.Shape, first.Size()))
 			continue
 		}
 		ranges := x.buf.ranges[:0]

@@ -141,7 +141,7 @@ func (r *Replica) submit(ctx context.Context, j *execution.Job) (sharedsched.Out
 	}
 	t.Bytes = int64(len(t.Key))
 	for i := range j.Inputs {
-		t.Bytes += int64(len(j.Inputs[i].Data))
+		t.Bytes += int64(j.Inputs[i].Size())
 	}
 	expected := r.expects(t.Rows)
 	if t.Priority != sharedsched.Sheddable { // which waits for idle time

@@ -256,8 +256,10 @@ func digest(inputs []tensor.Tensor) (d [sha256.Size]byte) {
 		for _, size := range inputs[i].Shape {
 			put(size)
 		}
-		put(int64(len(inputs[i].Data)))
-		h.Write(inputs[i].Data)
+		put(int64(inputs[i].Size()))
+		for run := range inputs[i].Runs() {
+			h.Write(run)
+		}
 	}
 	h.Sum(d[:0])
 	return d

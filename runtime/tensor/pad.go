@@ -61,11 +61,11 @@ func joinRowByRow(dst []byte, dim int, ranges []RowRange, sources []elements, p 
 			missing := int(p.Size)*inner - there
 			from, runs := (o*int(r.Shape[dim])+r.First)*middle, r.Rows*middle
 			if missing == 0 {
-				dst = dst[copy(dst, sources[i].run(from*there, runs*there)):]
+				dst = sources[i].copy(dst, from*there, runs*there)
 				continue
 			}
 			for k := range runs {
-				dst = dst[copy(dst, sources[i].run((from+k)*there, there)):]
+				dst = sources[i].copy(dst, (from+k)*there, there)
 				dst = fill(dst, p.Element, missing)
 			}
 		}
@@ -83,7 +83,7 @@ func joinSideBySide(dst []byte, dim int, ranges []RowRange, sources []elements, 
 				r := &ranges[i]
 				if there := int(r.Shape[p.Dim]) * middle; k < there {
 					from := ((o*there+k)*int(r.Shape[dim]) + r.First) * inner
-					dst = dst[copy(dst, sources[i].run(from, r.Rows*inner)):]
+					dst = sources[i].copy(dst, from, r.Rows*inner)
 				} else {
 					dst = fill(dst, p.Element, r.Rows*inner)
 				}

@@ -93,6 +93,11 @@ func joinPadded(t *testing.T, rng *rand.Rand, dtype tensor.DType, base tensor.Sh
 	if err := got.Check(); err != nil {
 		t.Fatal(err)
 	}
+	apart := make([]byte, len(got.Data))
+	tensor.JoinPadded(apart, dim, scattered(rng, ranges), p)
+	if diff := cmp.Diff(got.Data, apart); diff != "" {
+		t.Errorf("of pieces (-of whole tensors +got):\n%s", diff)
+	}
 	padding := elements(tensor.Tensor{DType: dtype, Data: p.Element})[0]
 	var want []string
 	places(got.Shape, func(place tensor.Shape) {

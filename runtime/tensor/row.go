@@ -5,7 +5,7 @@ import "slices"
 // RowBytes returns how many bytes Row copies.
 func (t Tensor) RowBytes(dim, row int) int64 {
 	if dim == NoBatch {
-		return int64(len(t.Data))
+		return int64(t.Size())
 	}
 	return int64(JoinedSize(dim, []RowRange{{Tensor: t, First: row, Rows: 1}}))
 }

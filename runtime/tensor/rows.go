@@ -32,9 +32,9 @@ func JoinRows(dst []byte, dim int, ranges []RowRange) {
 	at := 0
 	for i := range ranges {
 		r := &ranges[i]
-		has, n := int(r.Shape[dim])*row, r.Rows*row
+		has, n, from := int(r.Shape[dim])*row, r.Rows*row, r.cursor()
 		for o := range outer {
-			copy(dst[o*total*row+at:][:n], r.Data[o*has+r.First*row:])
+			from.copy(dst[o*total*row+at:][:n], o*has+r.First*row)
 		}
 		at += n
 	}
@@ -73,8 +73,8 @@ func (r RowRange) copy(dim int, in Memory) Tensor {
 func (t Tensor) Clone() Tensor { return t.clone(nil) }
 
 func (t Tensor) clone(in Memory) Tensor {
-	data := room(in, len(t.Data))
-	copy(data, t.Data)
+	data := room(in, t.Size())
+	t.CopyTo(data)
 	return Tensor{DType: t.DType, Shape: slices.Clone(t.Shape), Data: data}
 }
 

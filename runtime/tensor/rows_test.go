@@ -97,6 +97,12 @@ func TestJoinRows(t *testing.T) {
 						t.Errorf("joined elements (-want +got):\n%s", diff)
 					}
 
+					apart := make([]byte, len(joined.Data))
+					tensor.JoinRows(apart, dim, scattered(rng, ranges))
+					if diff := cmp.Diff(joined.Data, apart); diff != "" {
+						t.Errorf("joined of pieces (-of whole tensors +got):\n%s", diff)
+					}
+
 					one := ranges[2].Copy(dim)
 					if err := one.Check(); err != nil {
 						t.Fatal(err)

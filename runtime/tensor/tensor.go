@@ -17,9 +17,12 @@ type Tensor struct {
 	DType DType
 	Shape Shape
 	Data  []byte
+	// Pieces are the data, one after the other, of a tensor that came in several pieces, and Data is nil. Inputs of
+	// requests may be so, of elements of one size, until they are copied: into a batch or by Clone and Row.
+	Pieces [][]byte
 }
 
-// Check reports whether Data has exactly the bytes that DType and Shape ask for.
+// Check reports whether the data have exactly the bytes that DType and Shape ask for.
 func (t Tensor) Check() error {
 	n, ok := t.Shape.Elements()
 	if !ok {
@@ -39,9 +42,8 @@ func (t Tensor) Check() error {
 	if size == 0 {
 		return fmt.Errorf("element type %v holds no data", t.DType)
 	}
-	if n > math.MaxInt64/size || int64(len(t.Data)) != n*size {
-		return fmt.Errorf("shape %v of %v asks for %d elements of %d bytes, got %d bytes", t.Shape, t.DType, n, size,
-			len(t.Data))
+	if have := t.Size(); n > math.MaxInt64/size || int64(have) != n*size {
+		return fmt.Errorf("shape %v of %v asks for %d elements of %d bytes, got %d bytes", t.Shape, t.DType, n, size, have)
 	}
 	return nil
 }

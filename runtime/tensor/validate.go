@@ -74,8 +74,10 @@ func (s *Signature) Key(dst []byte, inputs []Tensor) []byte {
 	dst = s.ShapeKey(dst, inputs)
 	for i, spec := range s.Inputs {
 		if spec.BatchDim == NoBatch {
-			dst = binary.LittleEndian.AppendUint64(dst, uint64(len(inputs[i].Data)))
-			dst = append(dst, inputs[i].Data...)
+			dst = binary.LittleEndian.AppendUint64(dst, uint64(inputs[i].Size()))
+			for run := range inputs[i].Runs() {
+				dst = append(dst, run...)
+			}
 		}
 	}
 	return dst

@@ -37,10 +37,10 @@ type verdict struct {
 func (o *Offer) size() int64 {
 	n := 0
 	for i := range o.Primary.Inputs {
-		n += len(o.Primary.Inputs[i].Data)
+		n += o.Primary.Inputs[i].Size()
 	}
 	for i := range o.Primary.Results {
-		n += 2 * len(o.Primary.Results[i].Data)
+		n += 2 * o.Primary.Results[i].Size()
 	}
 	return int64(n)
 }

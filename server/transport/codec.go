@@ -11,7 +11,7 @@ import (
 type Message interface {
 	// Take reads the message. It owns a reference to the data, which it frees as soon as it does not need them any more,
 	// also if the error says that they are no such message.
-	Take(data mem.Buffer) error
+	Take(data mem.BufferSlice) error
 	// Type is the full name of the message's type.
 	Type() string
 }
@@ -36,7 +36,8 @@ func newCodec(memory mem.BufferPool) codec {
 // Unmarshal implements encoding.CodecV2.
 func (c codec) Unmarshal(data mem.BufferSlice, into any) error {
 	if m, is := into.(Message); is {
-		return m.Take(data.MaterializeToBuffer(c.memory))
+		data.Ref()
+		return m.Take(data)
 	}
 	return c.CodecV2.Unmarshal(data, into)
 }

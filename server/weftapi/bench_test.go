@@ -72,7 +72,7 @@ func BenchmarkPredict(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
 					answer, err := predictions.handle(nil, b.Context(), func(into any) error {
-						return into.(transport.Message).Take(mem.SliceBuffer(req))
+						return into.(transport.Message).Take(mem.BufferSlice{mem.SliceBuffer(req)})
 					}, nil)
 					if err != nil {
 						b.Fatal(err)

@@ -23,7 +23,8 @@ type codec struct {
 	api    *API
 	stream bool // the message is that of a stream
 	in     wire.Inbound
-	data   mem.Buffer          // that the message refers to; nil: none
+	data   mem.BufferSlice     // that the message refers to; nil: none
+	bytes  [][]byte            // of data; room for them, where there is no message
 	came   [wire.Typed + 1]int // how many inputs came in each form
 	out    wire.Answer
 	given  bool // the elements of out belong to the answer
@@ -48,18 +49,21 @@ func (c *codec) Type() string {
 }
 
 // Take implements transport.Message.
-func (c *codec) Take(data mem.Buffer) error {
+func (c *codec) Take(data mem.BufferSlice) error {
 	read := c.in.Read
 	if c.stream {
 		read = c.in.ReadStreamed
 	}
-	err := read(data.ReadOnlyData())
+	for _, b := range data {
+		c.bytes = append(c.bytes, b.ReadOnlyData())
+	}
+	err := read(c.bytes)
 	if err == nil && c.in.Aliased {
 		c.data = data
 	} else {
 		data.Free()
 	}
-	c.Request = wire.Request(c.in.Request)
+	c.Request = wire.Request(&c.in)
 	c.Codec, c.Stream = c, c.stream
 	return err
 }
@@ -71,10 +75,10 @@ func (c *codec) release() {
 			c.api.Memory.Put(&e.Data)
 		}
 	}
-	if c.data != nil {
-		c.data.Free()
-	}
+	c.data.Free()
 	c.in.Forget()
+	clear(c.bytes)
+	c.bytes = c.bytes[:0]
 	clear(c.out.Elements)
 	c.out.Elements = c.out.Elements[:0]
 	c.Request, c.api, c.data, c.given, c.answer = predict.Request{}, nil, nil, false, nil
@@ -87,7 +91,7 @@ func (c *codec) Names() iter.Seq[string] { return maps.Keys(c.in.Request.GetInpu
 
 // Decode implements predict.Codec.
 func (c *codec) Decode(input *tensor.Spec) (tensor.Tensor, error) {
-	t, form, err := wire.Decode(input, c.in.Request.GetInputs()[input.Name])
+	t, form, err := c.in.Decode(input)
 	c.came[form]++
 	return t, err
 }

@@ -15,7 +15,7 @@ func NewRequest(m *weftv1.PredictRequest) *predict.Request {
 		panic(err)
 	}
 	c := &codec{api: &API{MaxMessageBytes: 1 << 30}}
-	if err := c.Take(mem.SliceBuffer(data)); err != nil {
+	if err := c.Take(mem.BufferSlice{mem.SliceBuffer(data)}); err != nil {
 		panic(err)
 	}
 	return &c.Request

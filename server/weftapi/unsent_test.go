@@ -44,7 +44,7 @@ func (o *oneRequest) RecvMsg(into any) error {
 	if err != nil {
 		return err
 	}
-	return into.(transport.Message).Take(mem.SliceBuffer(data))
+	return into.(transport.Message).Take(mem.BufferSlice{mem.SliceBuffer(data)})
 }
 
 func (o *oneRequest) SendMsg(any) error {

@@ -15,29 +15,30 @@ import (
 // The tensor's shape, and its data if they came raw, are the message's own memory, not copies. Otherwise decoding
 // allocates at most 8 bytes for each byte received (an int64 that travelled as one byte); a size that a message merely
 // claims costs nothing.
-func Decode(input *tensor.Spec, m *weftv1.Tensor) (tensor.Tensor, Form, error) {
+func Decode(input *tensor.Spec, m *weftv1.Tensor) (tensor.Tensor, Form, error) { return decode(input, m, nil) }
+
+// decode reads a message whose raw elements may have come in pieces instead.
+func decode(input *tensor.Spec, m *weftv1.Tensor, pieces [][]byte) (tensor.Tensor, Form, error) {
 	dtype := input.DType
 	if m.GetDtype() != dataTypes[dtype] {
 		return tensor.Tensor{}, None, fault("dtype", dtype.String(), describe(m.GetDtype()))
 	}
-	out := tensor.Tensor{DType: dtype, Shape: m.GetShape()}
+	out := tensor.Tensor{DType: dtype, Shape: m.GetShape(), Data: m.GetRaw(), Pieces: pieces}
 	count, err := predict.Elements(input, out.Shape)
 	if err != nil {
 		return tensor.Tensor{}, None, err
 	}
 	found := sizesOf(m)
+	found[listRaw] = out.Size()
 	used, err := usedList(dtype, out.Shape, count, &found)
-	if err != nil || used == listNone {
+	switch {
+	case err != nil || used == listNone:
 		return out, None, err
+	case used == listRaw:
+		return out, Raw, checkRaw(&out, count)
 	}
-	form, size := Typed, int64(found[used])
-	if used == listRaw {
-		form = Raw
-		out.Data, err = rawData(&out, count, m.GetRaw())
-	} else {
-		out.Data, err = listData(&out, count, used, size, m)
-	}
-	return out, form, err
+	out.Data, err = listData(&out, count, used, int64(found[used]), m)
+	return out, Typed, err
 }
 
 // Tensor reads a message by the element type that it names itself, such as an output. The error is as of Decode.
@@ -50,17 +51,22 @@ func Tensor(m *weftv1.Tensor) (tensor.Tensor, error) {
 	return t, err
 }
 
-func rawData(t *tensor.Tensor, count int64, raw []byte) ([]byte, error) {
-	if want := count * int64(t.DType.Size()); int64(len(raw)) != want {
-		return nil, fault("raw",
-			fmt.Sprintf("%d bytes (shape %v of %v)", want, t.Shape, t.DType), fmt.Sprintf("%d bytes", len(raw)))
+func checkRaw(t *tensor.Tensor, count int64) error {
+	if want, got := count*int64(t.DType.Size()), t.Size(); int64(got) != want {
+		return fault("raw",
+			fmt.Sprintf("%d bytes (shape %v of %v)", want, t.Shape, t.DType), fmt.Sprintf("%d bytes", got))
 	}
-	if t.DType == tensor.Bool {
-		if i := slices.IndexFunc(raw, func(b byte) bool { return b > 1 }); i >= 0 {
-			return nil, fault("raw", "0 or 1 for each bool", fmt.Sprintf("%d at byte %d", raw[i], i))
+	if t.DType != tensor.Bool {
+		return nil
+	}
+	at := 0
+	for run := range t.Runs() {
+		if i := slices.IndexFunc(run, func(b byte) bool { return b > 1 }); i >= 0 {
+			return fault("raw", "0 or 1 for each bool", fmt.Sprintf("%d at byte %d", run[i], at+i))
 		}
+		at += len(run)
 	}
-	return raw, nil
+	return nil
 }
 
 func listData(t *tensor.Tensor, count int64, used list, size int64, m *weftv1.Tensor) ([]byte, error) {

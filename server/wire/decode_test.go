@@ -2,6 +2,8 @@ package wire_test
 
 import (
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -234,6 +236,44 @@ func TestDecodeRefuses(t *testing.T) {
 				t.Errorf("error is %v (%T)\nwant %s", err, err, tt.want)
 			}
 		})
+	}
+}
+
+// TestDecodePieces: a tensor whose elements came in several pieces is what it is in one, and refused as that.
+func TestDecodePieces(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	for _, tt := range servertest.Representations {
+		if tt.DType == tensor.String {
+			continue
+		}
+		whole := tensor.Tensor{DType: tt.DType, Shape: tensor.Shape{2}, Data: []byte(tt.Raw)}
+		spec := tensor.Spec{Name: "x", DType: tt.DType, Shape: tensor.Shape{tensor.Unknown}}
+		for _, change := range []func(*weftv1.Tensor){
+			func(*weftv1.Tensor) {},
+			func(m *weftv1.Tensor) { m.Raw = m.GetRaw()[:len(m.GetRaw())-1] },
+			func(m *weftv1.Tensor) { m.Raw[len(m.GetRaw())-1] = 2 }, // is no bool
+		} {
+			m := wire.Encode(whole.Clone(), true)
+			change(m)
+			data, err := proto.Marshal(&weftv1.PredictRequest{
+				Model:  &weftv1.ModelSpec{Name: "m"},
+				Inputs: map[string]*weftv1.Tensor{"x": m},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var in wire.Inbound
+			if err := in.Read(split(rng, data)); err != nil || !in.Aliased {
+				t.Fatal(err)
+			}
+			want, form, wantErr := wire.Decode(&spec, m)
+			got, as, err := in.Decode(&spec)
+			if fmt.Sprint(err) != fmt.Sprint(wantErr) || as != form {
+				t.Errorf("%v: read as %v with the error %v, want %v and %v", tt.DType, as, err, form, wantErr)
+			} else if diff := cmp.Diff(want.Clone(), got.Clone()); err == nil && diff != "" {
+				t.Errorf("%v (-want +got):\n%s", tt.DType, diff)
+			}
+		}
 	}
 }
 

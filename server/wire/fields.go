@@ -12,7 +12,7 @@ import (
 type field struct {
 	tag   uint64
 	value uint64
-	bytes []byte
+	bytes source
 }
 
 // The tags of a field of a plain message, by how its value is encoded.
@@ -20,34 +20,31 @@ func number(field protowire.Number) uint64 { return protowire.EncodeTag(field, p
 
 func bytes(field protowire.Number) uint64 { return protowire.EncodeTag(field, protowire.BytesType) }
 
-// take takes the first field off a message.
-func (f *field) take(data []byte) (rest []byte, ok bool) {
-	tag, n := protowire.ConsumeVarint(data)
-	if n < 0 {
-		return nil, false
+// take takes the first field off a message, and reports whether there is one.
+func (f *field) take(data *source) (ok bool) {
+	if f.tag, ok = data.varint(); !ok {
+		return false
 	}
-	f.tag, data = tag, data[n:]
-	switch protowire.Type(tag & 7) {
+	switch protowire.Type(f.tag & 7) {
 	case protowire.VarintType:
-		f.value, n = protowire.ConsumeVarint(data)
+		f.value, ok = data.varint()
 	case protowire.BytesType:
-		f.bytes, n = protowire.ConsumeBytes(data)
+		var size uint64
+		if size, ok = data.varint(); ok {
+			f.bytes, ok = data.take(size)
+		}
 	default:
-		return nil, false
+		return false
 	}
-	if n < 0 {
-		return nil, false
-	}
-	return data[n:], true
+	return ok
 }
 
 // each calls read for each field of a message, and reports whether that was true for all, each came once, but for those
 // whose bits are set in repeated, and the message is whole.
-func each(data []byte, repeated uint64, read func(f field) bool) bool {
+func each(data source, repeated uint64, read func(f field) bool) bool {
 	var f field
-	for seen := uint64(0); len(data) > 0; {
-		var ok bool
-		if data, ok = f.take(data); !ok {
+	for seen := uint64(0); len(data.head) > 0; {
+		if !f.take(&data) {
 			return false
 		}
 		bit := uint64(1) << min(f.tag>>3, 63)
@@ -61,8 +58,12 @@ func each(data []byte, repeated uint64, read func(f field) bool) bool {
 
 // text sets a string to the bytes of a field. It makes none where the string is that one already, as names mostly are;
 // long ones are not held on to.
-func text(to *string, data []byte) bool {
-	if len(data) > predict.MaxIDBytes || !utf8.Valid(data) {
+func text(to *string, from *source) bool {
+	if from.size() > predict.MaxIDBytes {
+		return false
+	}
+	data := from.whole()
+	if !utf8.Valid(data) {
 		return false
 	}
 	if *to != string(data) {

@@ -1,10 +1,13 @@
 package wire
 
 import (
+	"slices"
+
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/runtime/tensor"
 )
 
 // Inbound is a request as it came, in memory that holds one request after the other. The zero value is ready. It must
@@ -13,7 +16,8 @@ import (
 // Messages in the form that nearly all have are read by hand, which leaves the elements of tensors where they are. The
 // generated code reads the others, and says what is wrong with those that are broken.
 type Inbound struct {
-	// Request is the message. It stays as it is until the next one is read.
+	// Request is the message, but for the elements of tensors that came in several pieces, which Decode has. It stays as
+	// it is until the next one is read.
 	Request *weftv1.PredictRequest
 	// Timeout and Supersede are those of a message of a stream.
 	Timeout   *durationpb.Duration
@@ -24,28 +28,57 @@ type Inbound struct {
 	scanned scanned
 }
 
-// Read reads a PredictRequest.
-func (m *Inbound) Read(data []byte) error {
+// Read reads a PredictRequest, which came in these pieces.
+func (m *Inbound) Read(pieces [][]byte) error {
 	m.Forget()
+	data := newSource(pieces)
 	if m.Aliased = m.scanned.request(data); m.Aliased {
 		m.Request = &m.scanned.message
 		return nil
 	}
 	m.Request = &weftv1.PredictRequest{}
-	return proto.Unmarshal(data, m.Request)
+	return proto.Unmarshal(data.whole(), m.Request)
 }
 
 // ReadStreamed reads a PredictStreamRequest.
-func (m *Inbound) ReadStreamed(data []byte) error {
+func (m *Inbound) ReadStreamed(pieces [][]byte) error {
 	m.Forget()
+	data := newSource(pieces)
 	if m.Aliased = m.scanned.streamRequest(data); m.Aliased {
 		m.Request, m.Timeout, m.Supersede = &m.scanned.message, m.scanned.timeout, m.scanned.supersede
 		return nil
 	}
 	var whole weftv1.PredictStreamRequest
-	err := proto.Unmarshal(data, &whole)
+	err := proto.Unmarshal(data.whole(), &whole)
 	m.Request, m.Timeout, m.Supersede = whole.GetRequest(), whole.GetTimeout(), whole.GetSupersede()
 	return err
+}
+
+// Decode reads the input of that name, as the function Decode does. Its data may be in pieces.
+func (m *Inbound) Decode(input *tensor.Spec) (tensor.Tensor, Form, error) {
+	t := m.Request.GetInputs()[input.Name]
+	return decode(input, t, m.pieces(t))
+}
+
+// pieces returns the elements of an input that has none because they came in several pieces; else there are none.
+func (m *Inbound) pieces(t *weftv1.Tensor) [][]byte {
+	for _, in := range m.scanned.inputs[:m.scanned.came] {
+		if &in.tensor == t {
+			return in.pieces
+		}
+	}
+	return nil
+}
+
+// Clone returns a copy of the message, with all of its elements.
+func (m *Inbound) Clone() *weftv1.PredictRequest {
+	whole := proto.CloneOf(m.Request)
+	for name, t := range m.Request.GetInputs() {
+		if pieces := m.pieces(t); len(pieces) > 0 {
+			whole.Inputs[name].Raw = slices.Concat(pieces...)
+		}
+	}
+	return whole
 }
 
 // Forget lets go of the bytes that the message was read from.

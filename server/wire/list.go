@@ -64,9 +64,10 @@ func (s *sizes) names() string {
 	return strings.Join(names, " and ")
 }
 
+// sizesOf leaves raw out, which may be in pieces.
 func sizesOf(m *weftv1.Tensor) sizes {
 	return sizes{
-		listRaw: len(m.GetRaw()), listFloat: len(m.GetFloatValues()), listDouble: len(m.GetDoubleValues()),
+		listFloat: len(m.GetFloatValues()), listDouble: len(m.GetDoubleValues()),
 		listInt32: len(m.GetInt32Values()), listInt64: len(m.GetInt64Values()), listUint32: len(m.GetUint32Values()),
 		listUint64: len(m.GetUint64Values()), listBool: len(m.GetBoolValues()), listString: len(m.GetStringValues()),
 	}

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
@@ -27,12 +26,13 @@ var priorities = [...]sharedsched.Priority{
 }
 
 // Request returns the request of a message, but for the limit and the codec. It aliases the message.
-func Request(m *weftv1.PredictRequest) predict.Request {
+func Request(in *Inbound) predict.Request {
+	m := in.Request
 	r := predict.Request{
 		Model: m.GetModel().GetName(), Choice: Choice(m.GetModel()),
 		ID: m.GetRequestId(), Episode: m.GetEpisodeId(), EndOfEpisode: m.GetEndOfEpisode(),
 		Target: m.GetTargetLatency().AsDuration(), Outputs: m.GetOutputs(), Inputs: len(m.GetInputs()),
-		Fault: check(m), Message: m,
+		Fault: check(m), Message: in,
 	}
 	if r.Fault == nil {
 		r.Priority = priorities[m.GetPriority()]
@@ -43,8 +43,8 @@ func Request(m *weftv1.PredictRequest) predict.Request {
 // RequestMessage returns the message of a request that may have come by another protocol, with the inputs that could be
 // read. It is a copy, which may be kept.
 func RequestMessage(r *predict.Recorded) *weftv1.PredictRequest {
-	if m, ok := r.Request.Message.(*weftv1.PredictRequest); ok {
-		return proto.CloneOf(m)
+	if m, ok := r.Request.Message.(*Inbound); ok {
+		return m.Clone()
 	}
 	m := &weftv1.PredictRequest{
 		Model:     &weftv1.ModelSpec{Name: r.Request.Model},

@@ -34,12 +34,15 @@ const most = 64
 type input struct {
 	name   string
 	tensor weftv1.Tensor
+	pieces [][]byte // the elements, where they came in several; then the tensor has none
 }
 
 // reset forgets the message, but for names, which the next one is likely to have too.
 func (s *scanned) reset() {
 	for _, in := range s.inputs[:s.came] {
 		in.tensor.Dtype, in.tensor.Shape, in.tensor.Raw = 0, in.tensor.GetShape()[:0], nil
+		clear(in.pieces)
+		in.pieces = in.pieces[:0]
 	}
 	m := &s.message
 	clear(m.GetInputs())
@@ -49,8 +52,8 @@ func (s *scanned) reset() {
 }
 
 // streamRequest reads a PredictStreamRequest.
-func (s *scanned) streamRequest(data []byte) bool {
-	var request []byte
+func (s *scanned) streamRequest(data source) bool {
+	var request source
 	came := false
 	return each(data, 0, func(f field) bool {
 		switch f.tag {
@@ -69,7 +72,7 @@ func (s *scanned) streamRequest(data []byte) bool {
 }
 
 // request reads a PredictRequest.
-func (s *scanned) request(data []byte) bool {
+func (s *scanned) request(data source) bool {
 	m := &s.message
 	const inputs, outputs = 1 << 2, 1 << 3
 	return each(data, inputs|outputs, func(f field) bool {
@@ -80,12 +83,13 @@ func (s *scanned) request(data []byte) bool {
 		case bytes(2):
 			return s.input(f.bytes)
 		case bytes(3):
-			m.Outputs = append(m.Outputs, string(f.bytes))
-			return utf8.Valid(f.bytes)
+			name := f.bytes.whole()
+			m.Outputs = append(m.Outputs, string(name))
+			return utf8.Valid(name)
 		case bytes(4):
-			return text(&m.RequestId, f.bytes)
+			return text(&m.RequestId, &f.bytes)
 		case bytes(5):
-			return text(&m.EpisodeId, f.bytes)
+			return text(&m.EpisodeId, &f.bytes)
 		case number(6):
 			m.Priority = weftv1.Priority(f.value)
 		case bytes(7):
@@ -103,20 +107,20 @@ func (s *scanned) request(data []byte) bool {
 }
 
 // spec reads a ModelSpec.
-func (s *scanned) spec(data []byte) bool {
+func (s *scanned) spec(data source) bool {
 	named := false
 	return each(data, 0, func(f field) bool {
 		switch {
 		case f.tag == bytes(1):
 			named = true
-			return text(&s.model.Name, f.bytes)
+			return text(&s.model.Name, &f.bytes)
 		case s.model.VersionChoice != nil: // the last one counts
 			return false
 		case f.tag == number(2):
 			s.version.Version, s.model.VersionChoice = int64(f.value), &s.version
 		case f.tag == bytes(3):
 			s.model.VersionChoice = &s.label
-			return text(&s.label.Label, f.bytes)
+			return text(&s.label.Label, &f.bytes)
 		default:
 			return false
 		}
@@ -125,7 +129,7 @@ func (s *scanned) spec(data []byte) bool {
 }
 
 // input reads an entry of the map of inputs, which has a name and a tensor.
-func (s *scanned) input(data []byte) bool {
+func (s *scanned) input(data source) bool {
 	if s.came == most {
 		return false
 	}
@@ -139,10 +143,10 @@ func (s *scanned) input(data []byte) bool {
 		switch f.tag {
 		case bytes(1):
 			named = true
-			return text(&in.name, f.bytes)
+			return text(&in.name, &f.bytes)
 		case bytes(2):
 			held = true
-			return rawTensor(&in.tensor, f.bytes)
+			return in.raw(f.bytes)
 		default:
 			return false
 		}
@@ -156,23 +160,27 @@ func (s *scanned) input(data []byte) bool {
 	return len(s.message.GetInputs()) == s.came // else two have one name
 }
 
-// rawTensor reads a Tensor into one that is empty. Its elements are the bytes that came, not a copy.
-func rawTensor(m *weftv1.Tensor, data []byte) bool {
+// raw reads a Tensor into one that is empty. Its elements are the bytes that came, not a copy.
+func (in *input) raw(data source) bool {
+	m := &in.tensor
 	return each(data, 0, func(f field) bool {
 		switch f.tag {
 		case number(1):
 			m.Dtype = weftv1.DataType(f.value)
 		case bytes(2):
-			for sizes := f.bytes; len(sizes) > 0; {
-				size, n := protowire.ConsumeVarint(sizes)
-				if n < 0 || len(m.GetShape()) == most {
+			for len(f.bytes.head) > 0 {
+				size, ok := f.bytes.varint()
+				if !ok || len(m.GetShape()) == most {
 					return false
 				}
 				m.Shape = append(m.Shape, int64(size))
-				sizes = sizes[n:]
 			}
 		case bytes(3):
-			m.Raw = f.bytes
+			if f.bytes.tail == nil {
+				m.Raw = f.bytes.head
+			} else {
+				in.pieces = f.bytes.appendPieces(in.pieces)
+			}
 		default:
 			return false
 		}
@@ -181,7 +189,7 @@ func rawTensor(m *weftv1.Tensor, data []byte) bool {
 }
 
 // duration reads a google.protobuf.Duration.
-func duration(d *durationpb.Duration, data []byte) bool {
+func duration(d *durationpb.Duration, data source) bool {
 	d.Seconds, d.Nanos = 0, 0
 	return each(data, 0, func(f field) bool {
 		switch f.tag {
