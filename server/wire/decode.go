@@ -15,7 +15,9 @@ import (
 // The tensor's shape, and its data if they came raw, are the message's own memory, not copies. Otherwise decoding
 // allocates at most 8 bytes for each byte received (an int64 that travelled as one byte); a size that a message merely
 // claims costs nothing.
-func Decode(input *tensor.Spec, m *weftv1.Tensor) (tensor.Tensor, Form, error) { return decode(input, m, nil) }
+func Decode(input *tensor.Spec, m *weftv1.Tensor) (tensor.Tensor, Form, error) {
+	return decode(input, m, nil)
+}
 
 // decode reads a message whose raw elements may have come in pieces instead.
 func decode(input *tensor.Spec, m *weftv1.Tensor, pieces [][]byte) (tensor.Tensor, Form, error) {
