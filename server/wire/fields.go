@@ -8,11 +8,23 @@ import (
 	"github.com/weftserve/weft/server/predict"
 )
 
-// field is one field of a message: its tag, and its value as a number or as bytes.
-type field struct {
+// fields reads the fields of a message, one after the other.
+type fields struct {
+	left     source
+	seen     uint64 // bits, by field
+	repeated uint64 // likewise: those that may come more than once
+
+	// of the field that was read last
 	tag   uint64
-	value uint64
-	bytes source
+	value uint64 // as a number
+	bytes source // as bytes
+
+	// plain: the message is as expected until here; its reader says otherwise.
+	plain bool
+}
+
+func fieldsOf(message source, repeated uint64) fields {
+	return fields{left: message, repeated: repeated, plain: true}
 }
 
 // The tags of a field of a plain message, by how its value is encoded.
@@ -20,41 +32,34 @@ func number(field protowire.Number) uint64 { return protowire.EncodeTag(field, p
 
 func bytes(field protowire.Number) uint64 { return protowire.EncodeTag(field, protowire.BytesType) }
 
-// take takes the first field off a message, and reports whether there is one.
-func (f *field) take(data *source) (ok bool) {
-	if f.tag, ok = data.varint(); !ok {
+// next reads a field, and reports whether there was one. The message is not plain if it is broken, or if a field comes
+// once more.
+func (f *fields) next() bool {
+	if !f.plain || len(f.left.head) == 0 {
+		return false
+	}
+	if f.tag, f.plain = f.left.varint(); !f.plain {
 		return false
 	}
 	switch protowire.Type(f.tag & 7) {
 	case protowire.VarintType:
-		f.value, ok = data.varint()
+		f.value, f.plain = f.left.varint()
 	case protowire.BytesType:
 		var size uint64
-		if size, ok = data.varint(); ok {
-			f.bytes, ok = data.take(size)
+		if size, f.plain = f.left.varint(); f.plain {
+			f.plain = f.left.take(size, &f.bytes)
 		}
 	default:
-		return false
+		f.plain = false
 	}
-	return ok
+	bit := uint64(1) << min(f.tag>>3, 63)
+	f.plain = f.plain && f.seen&bit&^f.repeated == 0
+	f.seen |= bit
+	return f.plain
 }
 
-// each calls read for each field of a message, and reports whether that was true for all, each came once, but for those
-// whose bits are set in repeated, and the message is whole.
-func each(data source, repeated uint64, read func(f field) bool) bool {
-	var f field
-	for seen := uint64(0); len(data.head) > 0; {
-		if !f.take(&data) {
-			return false
-		}
-		bit := uint64(1) << min(f.tag>>3, 63)
-		if seen&bit&^repeated != 0 || !read(f) {
-			return false
-		}
-		seen |= bit
-	}
-	return true
-}
+// came reports whether a field was there, of those that the message may have.
+func (f *fields) came(number uint64) bool { return f.seen>>number&1 != 0 }
 
 // text sets a string to the bytes of a field. It makes none where the string is that one already, as names mostly are;
 // long ones are not held on to.

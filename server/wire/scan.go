@@ -54,78 +54,78 @@ func (s *scanned) reset() {
 // streamRequest reads a PredictStreamRequest.
 func (s *scanned) streamRequest(data source) bool {
 	var request source
-	came := false
-	return each(data, 0, func(f field) bool {
+	f := fieldsOf(data, 0)
+	for f.next() {
 		switch f.tag {
 		case bytes(1):
-			request, came = f.bytes, true
+			request = f.bytes
 		case bytes(2):
 			s.timeout = &s.limit
-			return duration(&s.limit, f.bytes)
+			f.plain = duration(&s.limit, f.bytes)
 		case number(3):
 			s.supersede = protowire.DecodeBool(f.value)
 		default:
-			return false
+			f.plain = false
 		}
-		return true
-	}) && came && s.request(request)
+	}
+	return f.plain && f.came(1) && s.request(request)
 }
 
 // request reads a PredictRequest.
 func (s *scanned) request(data source) bool {
 	m := &s.message
 	const inputs, outputs = 1 << 2, 1 << 3
-	return each(data, inputs|outputs, func(f field) bool {
+	f := fieldsOf(data, inputs|outputs)
+	for f.next() {
 		switch f.tag {
 		case bytes(1):
 			m.Model = &s.model
-			return s.spec(f.bytes)
+			f.plain = s.spec(f.bytes)
 		case bytes(2):
-			return s.input(f.bytes)
+			f.plain = s.input(f.bytes)
 		case bytes(3):
 			name := f.bytes.whole()
 			m.Outputs = append(m.Outputs, string(name))
-			return utf8.Valid(name)
+			f.plain = utf8.Valid(name)
 		case bytes(4):
-			return text(&m.RequestId, &f.bytes)
+			f.plain = text(&m.RequestId, &f.bytes)
 		case bytes(5):
-			return text(&m.EpisodeId, &f.bytes)
+			f.plain = text(&m.EpisodeId, &f.bytes)
 		case number(6):
 			m.Priority = weftv1.Priority(f.value)
 		case bytes(7):
 			m.TargetLatency = &s.target
-			return duration(&s.target, f.bytes)
+			f.plain = duration(&s.target, f.bytes)
 		case number(8):
 			m.OutputEncoding = weftv1.OutputEncoding(f.value)
 		case number(9):
 			m.EndOfEpisode = protowire.DecodeBool(f.value)
 		default:
-			return false
+			f.plain = false
 		}
-		return true
-	})
+	}
+	return f.plain
 }
 
 // spec reads a ModelSpec.
 func (s *scanned) spec(data source) bool {
-	named := false
-	return each(data, 0, func(f field) bool {
+	f := fieldsOf(data, 0)
+	for f.next() {
 		switch {
 		case f.tag == bytes(1):
-			named = true
-			return text(&s.model.Name, &f.bytes)
+			f.plain = text(&s.model.Name, &f.bytes)
 		case s.model.VersionChoice != nil: // the last one counts
-			return false
+			f.plain = false
 		case f.tag == number(2):
 			s.version.Version, s.model.VersionChoice = int64(f.value), &s.version
 		case f.tag == bytes(3):
 			s.model.VersionChoice = &s.label
-			return text(&s.label.Label, &f.bytes)
+			f.plain = text(&s.label.Label, &f.bytes)
 		default:
-			return false
+			f.plain = false
 		}
-		return true
-	}) && named
+	}
+	return f.plain && f.came(1)
 }
 
 // input reads an entry of the map of inputs, which has a name and a tensor.
@@ -138,19 +138,18 @@ func (s *scanned) input(data source) bool {
 	}
 	in := s.inputs[s.came]
 	s.came++
-	named, held := false, false
-	if !each(data, 0, func(f field) bool {
+	f := fieldsOf(data, 0)
+	for f.next() {
 		switch f.tag {
 		case bytes(1):
-			named = true
-			return text(&in.name, &f.bytes)
+			f.plain = text(&in.name, &f.bytes)
 		case bytes(2):
-			held = true
-			return in.raw(f.bytes)
+			f.plain = in.raw(f.bytes)
 		default:
-			return false
+			f.plain = false
 		}
-	}) || !named || !held {
+	}
+	if !f.plain || !f.came(1) || !f.came(2) {
 		return false
 	}
 	if s.message.Inputs == nil {
@@ -163,43 +162,44 @@ func (s *scanned) input(data source) bool {
 // raw reads a Tensor into one that is empty. Its elements are the bytes that came, not a copy.
 func (in *input) raw(data source) bool {
 	m := &in.tensor
-	return each(data, 0, func(f field) bool {
+	f := fieldsOf(data, 0)
+	for f.next() {
 		switch f.tag {
 		case number(1):
 			m.Dtype = weftv1.DataType(f.value)
 		case bytes(2):
-			for len(f.bytes.head) > 0 {
-				size, ok := f.bytes.varint()
-				if !ok || len(m.GetShape()) == most {
-					return false
-				}
+			for f.plain && len(f.bytes.head) > 0 {
+				var size uint64
+				size, f.plain = f.bytes.varint()
+				f.plain = f.plain && len(m.GetShape()) < most
 				m.Shape = append(m.Shape, int64(size))
 			}
 		case bytes(3):
-			if f.bytes.tail == nil {
+			if f.bytes.more == 0 {
 				m.Raw = f.bytes.head
 			} else {
 				in.pieces = f.bytes.appendPieces(in.pieces)
 			}
 		default:
-			return false
+			f.plain = false
 		}
-		return true
-	})
+	}
+	return f.plain
 }
 
 // duration reads a google.protobuf.Duration.
 func duration(d *durationpb.Duration, data source) bool {
 	d.Seconds, d.Nanos = 0, 0
-	return each(data, 0, func(f field) bool {
+	f := fieldsOf(data, 0)
+	for f.next() {
 		switch f.tag {
 		case number(1):
 			d.Seconds = int64(f.value)
 		case number(2):
 			d.Nanos = int32(f.value)
 		default:
-			return false
+			f.plain = false
 		}
-		return true
-	})
+	}
+	return f.plain
 }

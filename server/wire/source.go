@@ -10,39 +10,28 @@ import (
 // source is bytes of a message that are still to be read. They lie in one piece of memory, as those of small messages
 // do, or in several.
 type source struct {
-	head []byte // the first bytes; none: there are no others
-	tail *tail  // those that follow; nil: none
-}
-
-// tail is the bytes behind a piece.
-type tail struct {
-	pieces [][]byte // which may hold more
-	size   int
+	head []byte   // the first bytes; none: there are no others
+	rest [][]byte // the pieces with those that follow, which may hold more
+	more int      // how many follow
 }
 
 func newSource(pieces [][]byte) source {
 	if len(pieces) == 1 {
 		return source{head: pieces[0]}
 	}
-	t := tail{pieces: pieces}
+	s := source{rest: pieces}
 	for _, p := range pieces {
-		t.size += len(p)
+		s.more += len(p)
 	}
-	s := source{tail: &t}
-	s.skip(0)
+	s.advance(0)
 	return s
 }
 
-func (s *source) size() int {
-	if s.tail == nil {
-		return len(s.head)
-	}
-	return len(s.head) + s.tail.size
-}
+func (s *source) size() int { return len(s.head) + s.more }
 
 // skip passes over n bytes, which are there.
 func (s *source) skip(n int) {
-	if n < len(s.head) || s.tail == nil {
+	if n < len(s.head) || s.more == 0 {
 		s.head = s.head[n:]
 		return
 	}
@@ -51,30 +40,26 @@ func (s *source) skip(n int) {
 
 // advance is skip beyond the first piece.
 func (s *source) advance(n int) {
-	t := *s.tail
-	for n >= len(s.head) && t.size > 0 {
+	for n >= len(s.head) && s.more > 0 {
 		n -= len(s.head)
-		s.head = t.pieces[0][:min(len(t.pieces[0]), t.size)]
-		t.pieces, t.size = t.pieces[1:], t.size-len(s.head)
+		s.head = s.rest[0][:min(len(s.rest[0]), s.more)]
+		s.rest, s.more = s.rest[1:], s.more-len(s.head)
 	}
-	s.head, s.tail = s.head[n:], nil
-	if t.size > 0 {
-		s.tail = &t
-	}
+	s.head = s.head[n:]
 }
 
-// take takes the first n bytes off, and reports whether there are so many.
-func (s *source) take(n uint64) (part source, ok bool) {
+// take moves the first n bytes to part, and reports whether there are so many.
+func (s *source) take(n uint64, part *source) bool {
 	switch {
 	case n <= uint64(len(s.head)):
-		part.head = s.head[:n:n]
+		part.head, part.more = s.head[:n:n], 0
 	case n > uint64(s.size()):
-		return part, false
+		return false
 	default:
-		part.head, part.tail = s.head, &tail{s.tail.pieces, int(n) - len(s.head)}
+		*part = source{s.head, s.rest, int(n) - len(s.head)}
 	}
 	s.skip(int(n))
-	return part, true
+	return true
 }
 
 // varint takes a number off, and reports whether there is one.
@@ -90,9 +75,9 @@ func (s *source) varint() (uint64, bool) {
 func (s *source) longVarint() (uint64, bool) {
 	data := s.head
 	var room [binary.MaxVarintLen64]byte
-	if s.tail != nil && len(data) < len(room) { // the next piece may have the end of it
+	if s.more > 0 && len(data) < len(room) { // the next piece may have the end of it
 		n := copy(room[:], data)
-		for _, p := range s.tail.pieces {
+		for _, p := range s.rest {
 			n += copy(room[n:], p)
 		}
 		data = room[:min(n, s.size())]
@@ -108,22 +93,18 @@ func (s *source) longVarint() (uint64, bool) {
 // appendPieces appends the bytes, piece by piece.
 func (s *source) appendPieces(to [][]byte) [][]byte {
 	to = append(to, s.head)
-	if s.tail == nil {
-		return to
-	}
-	left := s.tail.size
-	for _, p := range s.tail.pieces {
-		p = p[:min(len(p), left)]
-		if left -= len(p); len(p) > 0 {
-			to = append(to, p)
-		}
+	left := s.more
+	for i := 0; left > 0; i++ {
+		p := s.rest[i][:min(len(s.rest[i]), left)]
+		to = append(to, p)
+		left -= len(p)
 	}
 	return to
 }
 
 // whole returns the bytes in one piece, which is a copy only if they lie in several.
 func (s *source) whole() []byte {
-	if s.tail == nil {
+	if s.more == 0 {
 		return s.head
 	}
 	return slices.Concat(s.appendPieces(nil)...)
