@@ -14,8 +14,8 @@ import (
 type Call struct {
 	Version *Version
 	// Inputs are in the signature's order and have passed Signature.Rows, which gave Rows; without a row they are
-	// executed as they are, by themselves. Their data belongs to the caller and must not change until Predict returned;
-	// nothing keeps it after that.
+	// executed as they are, by themselves. Their data, which may be in pieces, belong to the caller and must not change
+	// until Predict returned; nothing keeps them after that.
 	Inputs []tensor.Tensor
 	Rows   int
 	// Wanted lists the outputs to return by their place in the signature. Nil: all of them.

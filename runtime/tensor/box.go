@@ -2,7 +2,8 @@ package tensor
 
 import "slices"
 
-// Box is a part of a tensor: in each dimension Extent elements from First on. All of them are there.
+// Box is a part of a tensor that lies in one piece: in each dimension Extent elements from First on. All of them are
+// there.
 type Box struct {
 	Tensor
 	First, Extent Shape

@@ -12,13 +12,14 @@ import (
 // after the other, each as its length in bytes (uint32, little-endian) followed by its bytes; this is the BYTES layout
 // of the Open Inference Protocol, and it keeps every tensor one flat range of memory that another process could map.
 //
-// A Tensor does not own Data: the function that hands a Tensor over says how long it stays valid.
+// A Tensor does not own its data: the function that hands a Tensor over says how long it stays valid.
 type Tensor struct {
 	DType DType
 	Shape Shape
 	Data  []byte
-	// Pieces are the data, one after the other, of a tensor that came in several pieces, and Data is nil. Inputs of
-	// requests may be so, of elements of one size, until they are copied: into a batch or by Clone and Row.
+	// Pieces are the data, one after the other, of a tensor that does not lie in one range of memory; Data is nil then.
+	// Only the inputs of requests, as they came, may be so, of elements of one size: a copy, in a batch or by Clone or
+	// Row, lies in one range again.
 	Pieces [][]byte
 }
 
@@ -29,6 +30,9 @@ func (t Tensor) Check() error {
 		return fmt.Errorf("shape %v: dimensions must not be negative and their product must fit in 63 bits", t.Shape)
 	}
 	if t.DType == String {
+		if len(t.Pieces) > 0 {
+			return fmt.Errorf("strings lie in one piece, got %d", len(t.Pieces))
+		}
 		have, err := countStrings(t.Data)
 		if err != nil {
 			return err

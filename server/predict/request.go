@@ -38,7 +38,8 @@ type Request struct {
 	// Inputs is how many inputs came. Codec reads them and writes the answer.
 	Inputs int
 	Codec  Codec
-	// Message is the request in its protocol's form, for a recorder that knows it. It may be nil.
+	// Message is the request in its protocol's form, for a recorder that knows it, which copies what it keeps. It may be
+	// nil.
 	Message any
 
 	admitted bool // the gate counts it

@@ -72,7 +72,7 @@ func PolicySnapshot() *catalog.Snapshot {
 
 // RunPolicy is the model: it runs a call as Models.Predict does.
 func RunPolicy(_ context.Context, call *catalog.Call) error {
-	obs := call.Inputs[0].Data
+	obs := call.Inputs[0].Clone().Data
 	action, value := make([]byte, 0, call.Rows*8), make([]byte, 0, call.Rows*4)
 	for row := range call.Rows {
 		var sum float32

@@ -22,6 +22,10 @@ type Encoded interface {
 	Pieces() mem.BufferSlice
 }
 
+// leastPiece is how large the pieces of a message are, on average, for which it is left in them. Smaller ones are
+// joined: to hold on to them takes far more memory than they have bytes, and to go through them more time.
+const leastPiece = 4 << 10
+
 // codec is that of gRPC, and of messages that read and encode themselves.
 type codec struct {
 	encoding.CodecV2
@@ -36,6 +40,9 @@ func newCodec(memory mem.BufferPool) codec {
 // Unmarshal implements encoding.CodecV2.
 func (c codec) Unmarshal(data mem.BufferSlice, into any) error {
 	if m, is := into.(Message); is {
+		if len(data) > 1 && data.Len() < len(data)*leastPiece {
+			return m.Take(mem.BufferSlice{data.MaterializeToBuffer(c.memory)})
+		}
 		data.Ref()
 		return m.Take(data)
 	}

@@ -24,7 +24,7 @@ type codec struct {
 	stream bool // the message is that of a stream
 	in     wire.Inbound
 	data   mem.BufferSlice     // that the message refers to; nil: none
-	bytes  [][]byte            // of data; room for them, where there is no message
+	bytes  [][]byte            // those of data
 	came   [wire.Typed + 1]int // how many inputs came in each form
 	out    wire.Answer
 	given  bool // the elements of out belong to the answer
@@ -50,18 +50,18 @@ func (c *codec) Type() string {
 
 // Take implements transport.Message.
 func (c *codec) Take(data mem.BufferSlice) error {
-	read := c.in.Read
-	if c.stream {
-		read = c.in.ReadStreamed
-	}
 	for _, b := range data {
 		c.bytes = append(c.bytes, b.ReadOnlyData())
 	}
-	err := read(c.bytes)
-	if err == nil && c.in.Aliased {
+	var err error
+	if c.in.Scan(c.bytes, c.stream) {
 		c.data = data
 	} else {
+		c.forget()
+		whole := data.MaterializeToBuffer(c.api.Memory)
 		data.Free()
+		err = c.in.Unmarshal(whole.ReadOnlyData(), c.stream)
+		whole.Free()
 	}
 	c.Request = wire.Request(&c.in)
 	c.Codec, c.Stream = c, c.stream
@@ -77,13 +77,18 @@ func (c *codec) release() {
 	}
 	c.data.Free()
 	c.in.Forget()
-	clear(c.bytes)
-	c.bytes = c.bytes[:0]
+	c.forget()
 	clear(c.out.Elements)
 	c.out.Elements = c.out.Elements[:0]
 	c.Request, c.api, c.data, c.given, c.answer = predict.Request{}, nil, nil, false, nil
 	c.came = [wire.Typed + 1]int{}
 	codecs.Put(c)
+}
+
+// forget lets go of the bytes of the data.
+func (c *codec) forget() {
+	clear(c.bytes)
+	c.bytes = c.bytes[:0]
 }
 
 // Names implements predict.Codec.

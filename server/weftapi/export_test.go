@@ -14,7 +14,7 @@ func NewRequest(m *weftv1.PredictRequest) *predict.Request {
 	if err != nil {
 		panic(err)
 	}
-	c := &codec{api: &API{MaxMessageBytes: 1 << 30}}
+	c := &codec{api: &API{MaxMessageBytes: 1 << 30, Memory: mem.DefaultBufferPool()}}
 	if err := c.Take(mem.BufferSlice{mem.SliceBuffer(data)}); err != nil {
 		panic(err)
 	}

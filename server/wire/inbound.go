@@ -22,34 +22,31 @@ type Inbound struct {
 	// Timeout and Supersede are those of a message of a stream.
 	Timeout   *durationpb.Duration
 	Supersede bool
-	// Aliased: the message refers to the bytes that it was read from.
-	Aliased bool
 
 	scanned scanned
 }
 
-// Read reads a PredictRequest, which came in these pieces.
-func (m *Inbound) Read(pieces [][]byte) error {
+// Scan reads by hand a PredictRequest, or a PredictStreamRequest, that came in these pieces. The message then refers to
+// them. It reports whether that can be done; if not, Unmarshal is to read the message.
+func (m *Inbound) Scan(pieces [][]byte, streamed bool) bool {
 	m.Forget()
-	data := newSource(pieces)
-	if m.Aliased = m.scanned.request(data); m.Aliased {
-		m.Request = &m.scanned.message
-		return nil
+	s, data := &m.scanned, newSource(pieces)
+	if !streamed && !s.request(data) || streamed && !s.streamRequest(data) {
+		return false
 	}
-	m.Request = &weftv1.PredictRequest{}
-	return proto.Unmarshal(data.whole(), m.Request)
+	m.Request, m.Timeout, m.Supersede = &s.message, s.timeout, s.supersede
+	return true
 }
 
-// ReadStreamed reads a PredictStreamRequest.
-func (m *Inbound) ReadStreamed(pieces [][]byte) error {
+// Unmarshal reads any message by the generated code. The message does not refer to the data.
+func (m *Inbound) Unmarshal(data []byte, streamed bool) error {
 	m.Forget()
-	data := newSource(pieces)
-	if m.Aliased = m.scanned.streamRequest(data); m.Aliased {
-		m.Request, m.Timeout, m.Supersede = &m.scanned.message, m.scanned.timeout, m.scanned.supersede
-		return nil
+	if !streamed {
+		m.Request = &weftv1.PredictRequest{}
+		return proto.Unmarshal(data, m.Request)
 	}
 	var whole weftv1.PredictStreamRequest
-	err := proto.Unmarshal(data.whole(), &whole)
+	err := proto.Unmarshal(data, &whole)
 	m.Request, m.Timeout, m.Supersede = whole.GetRequest(), whole.GetTimeout(), whole.GetSupersede()
 	return err
 }

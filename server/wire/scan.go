@@ -20,6 +20,7 @@ type scanned struct {
 	target  durationpb.Duration
 	inputs  []*input // as many as came in any message so far
 	came    int      // in this one
+	pieces  [][]byte // of the elements of inputs that came in several
 
 	// of a message of a stream
 	timeout   *durationpb.Duration
@@ -34,16 +35,16 @@ const most = 64
 type input struct {
 	name   string
 	tensor weftv1.Tensor
-	pieces [][]byte // the elements, where they came in several; then the tensor has none
+	pieces [][]byte // the elements, where they came in several; then the tensor has none of them
 }
 
 // reset forgets the message, but for names, which the next one is likely to have too.
 func (s *scanned) reset() {
 	for _, in := range s.inputs[:s.came] {
-		in.tensor.Dtype, in.tensor.Shape, in.tensor.Raw = 0, in.tensor.GetShape()[:0], nil
-		clear(in.pieces)
-		in.pieces = in.pieces[:0]
+		in.tensor.Dtype, in.tensor.Shape, in.tensor.Raw, in.pieces = 0, in.tensor.GetShape()[:0], nil, nil
 	}
+	clear(s.pieces)
+	s.pieces = s.pieces[:0]
 	m := &s.message
 	clear(m.GetInputs())
 	m.Model, m.Outputs, m.RequestId, m.EpisodeId, m.TargetLatency = nil, nil, "", "", nil
@@ -144,7 +145,7 @@ func (s *scanned) input(data source) bool {
 		case bytes(1):
 			f.plain = text(&in.name, &f.bytes)
 		case bytes(2):
-			f.plain = in.raw(f.bytes)
+			f.plain = s.raw(in, f.bytes)
 		default:
 			f.plain = false
 		}
@@ -159,8 +160,8 @@ func (s *scanned) input(data source) bool {
 	return len(s.message.GetInputs()) == s.came // else two have one name
 }
 
-// raw reads a Tensor into one that is empty. Its elements are the bytes that came, not a copy.
-func (in *input) raw(data source) bool {
+// raw reads the Tensor of an input that is empty. Its elements are the bytes that came, not a copy.
+func (s *scanned) raw(in *input, data source) bool {
 	m := &in.tensor
 	f := fieldsOf(data, 0)
 	for f.next() {
@@ -178,7 +179,9 @@ func (in *input) raw(data source) bool {
 			if f.bytes.more == 0 {
 				m.Raw = f.bytes.head
 			} else {
-				in.pieces = f.bytes.appendPieces(in.pieces)
+				before := len(s.pieces)
+				s.pieces = f.bytes.appendPieces(s.pieces)
+				in.pieces = s.pieces[before:]
 			}
 		default:
 			f.plain = false

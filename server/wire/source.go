@@ -77,8 +77,8 @@ func (s *source) longVarint() (uint64, bool) {
 	var room [binary.MaxVarintLen64]byte
 	if s.more > 0 && len(data) < len(room) { // the next piece may have the end of it
 		n := copy(room[:], data)
-		for _, p := range s.rest {
-			n += copy(room[n:], p)
+		for i := 0; i < len(s.rest) && n < len(room); i++ {
+			n += copy(room[n:], s.rest[i])
 		}
 		data = room[:min(n, s.size())]
 	}
@@ -102,7 +102,7 @@ func (s *source) appendPieces(to [][]byte) [][]byte {
 	return to
 }
 
-// whole returns the bytes in one piece, which is a copy only if they lie in several.
+// whole returns the bytes in one piece, which is a copy only if they lie in several. They are few.
 func (s *source) whole() []byte {
 	if s.more == 0 {
 		return s.head
