@@ -22,6 +22,9 @@ type options struct {
 	Policies  []string      `help:"Only these policies and variants: names, or parts of them."`
 	Workloads []string      `help:"Only these workloads and scenes: names, or parts of them."`
 	Span      time.Duration `help:"Virtual time of arrivals in each run (20s, with --quick 5s)."`
+	Generated int           `help:"Instead, compare on so many workloads that are drawn." placeholder:"N"`
+	First     uint64        `help:"The seed of the first workload that is drawn." default:"1"`
+	Seeds     int           `help:"Runs of each workload that is drawn." default:"3"`
 }
 
 func main() {
@@ -47,6 +50,10 @@ func run(args []string, out, progress io.Writer) error {
 		return err
 	}
 	study.Progress = func(line string) { fmt.Fprintln(progress, line) }
+	if o.Generated > 0 {
+		e := sim.Effort{Seeds: o.Seeds, Precision: study.Effort.Precision}
+		return sim.PlayGenerated(study.Families, o.First, o.Generated, e, study.Workers, study.Progress).Markdown(out)
+	}
 	found := study.Run()
 	if err := found.Markdown(out); err != nil || o.Out == "" {
 		return err

@@ -3,6 +3,7 @@ package sim
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/weftserve/weft/sharedsched/arrivals"
@@ -17,6 +18,30 @@ type Process struct {
 	Course func(rng *rand.Rand, span time.Duration) []Stretch
 	// Together makes all models of a workload follow one and the same course, such as bursts that come to all at once.
 	Together bool
+	// Every is the period of callers that act at the same moments, such as robots, each of which asks once a period; 0:
+	// they do not. Jitter is how much later than that a request may be. CV and Course mean nothing then.
+	Every, Jitter time.Duration
+}
+
+// times appends the arrivals of a model to out.
+func (p *Process) times(rate float64, course []Stretch, span time.Duration, rng *rand.Rand,
+	out []time.Duration,
+) []time.Duration {
+	if p.Every == 0 {
+		return arrivals.Gamma{Rate: rate, CV: p.CV, Course: course}.Times(span, rng, out)
+	}
+	// A fraction of a robot asks in that part of the periods.
+	robots, begun := rate*p.Every.Seconds(), rng.Float64()
+	for at := time.Duration(0); at < span; at += p.Every {
+		for begun += robots; begun >= 1; begun-- {
+			late := time.Duration(rng.Float64() * float64(p.Jitter))
+			if at+late < span {
+				out = append(out, at+late)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // Stretch is a time of constant rate.

@@ -9,8 +9,8 @@ import (
 // into which each request goes; a FIFO drops the heads that a batch of its size would answer late. The FIFOs'
 // strategies compete by the time they have to start: deadline of the head less the size's estimate. The winner's model
 // executes the largest size for which there are enough requests, and its other FIFOs skip all up to the last request
-// taken. An estimate is the 99th percentile, so the largest, of the last 10 measurements. A buffer of 5 ms is taken off
-// every objective, here at most a tenth of it: theirs were of 100 ms.
+// taken. An estimate is the 99th percentile, so the largest, of the last 10 measurements; with typical it is their
+// median. A buffer is taken off every objective, at most a tenth of it: theirs was 5 ms, of objectives of 100 ms.
 //
 // Simplified: decisions are made when the device is free instead of 10 ms ahead, no action is rejected by a late
 // worker, all models are loaded. Requests of several rows use the smallest size that holds them when nothing can be
@@ -20,8 +20,10 @@ import (
 // src/clockwork/controller/infer5 in github.com/malixian/clockwork, a mirror of their code.
 type clockwork struct {
 	lines
-	models []clockworkModel
-	fifos  [][]int // by line, by size: how many of the line's requests its FIFO skips
+	typical bool
+	sorted  []time.Duration // room for a median
+	models  []clockworkModel
+	fifos   [][]int // by line, by size: how many of the line's requests its FIFO skips
 }
 
 type clockworkModel struct {
@@ -33,10 +35,10 @@ type clockworkModel struct {
 
 const clockworkMeasurements = 10
 
-func newClockwork(env *Env) *clockwork {
-	p := &clockwork{lines: newLines(env)}
+func newClockwork(env *Env, buffer time.Duration, typical bool) *clockwork {
+	p := &clockwork{lines: newLines(env), typical: typical}
 	for m := range env.Models {
-		model := clockworkModel{buffer: Time(min(5*time.Millisecond, env.Models[m].SLO/10))}
+		model := clockworkModel{buffer: Time(min(buffer, env.Models[m].SLO/10))}
 		largest := env.Models[m].MaxBatch
 		for b := 1; b < largest; b *= 2 {
 			model.sizes = append(model.sizes, b)
@@ -152,7 +154,11 @@ func (p *clockwork) Done(now Time, b *Batch, took time.Duration) {
 		if n := len(m.measured[s]); n > clockworkMeasurements {
 			m.measured[s] = append(m.measured[s][:0], m.measured[s][1:]...)
 		}
-		m.estimate[s] = Time(slices.Max(m.measured[s]))
+		if m.estimate[s] = Time(slices.Max(m.measured[s])); p.typical {
+			p.sorted = append(p.sorted[:0], m.measured[s]...)
+			slices.Sort(p.sorted)
+			m.estimate[s] = Time(p.sorted[len(p.sorted)/2])
+		}
 	}
 	p.lines.Done(now, b, took)
 }

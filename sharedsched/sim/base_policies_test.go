@@ -38,7 +38,7 @@ func TestBaselineDecisions(t *testing.T) {
 	triton := func(delay int, reject bool) func(*Env) Policy {
 		return func(e *Env) Policy { return newTriton(e, time.Duration(delay)*time.Millisecond, reject) }
 	}
-	clockwork := func(e *Env) Policy { return newClockwork(e) }
+	clockwork := func(e *Env) Policy { return newClockwork(e, 5*time.Millisecond, false) }
 	nexus := func(saturated bool) func(*Env) Policy { return func(e *Env) Policy { return newNexus(e, saturated) } }
 	symphony := func(e *Env) Policy { return newSymphony(e) }
 	fair := func(e *Env) Policy { return newSFQ(e) }
@@ -233,7 +233,7 @@ func TestTarget(t *testing.T) {
 func TestClockworkFIFOs(t *testing.T) {
 	models := flat(8)
 	env := &Env{Models: models, Lanes: 1, drop: func(Time, *Request, Fate) {}}
-	p := newClockwork(env)
+	p := newClockwork(env, 5*time.Millisecond, false)
 	rng := rand.New(rand.NewPCG(2, 2))
 	now := Time(0)
 	for range 3000 {
@@ -266,7 +266,7 @@ func TestClockworkFIFOs(t *testing.T) {
 // TestMeasured shows that the policies that measure use their measurements.
 func TestMeasured(t *testing.T) {
 	env := &Env{Models: flat(2), Lanes: 1}
-	clock := newClockwork(env)
+	clock := newClockwork(env, 5*time.Millisecond, false)
 	for i := range 2 * clockworkMeasurements {
 		took := 12 * time.Millisecond
 		if i == clockworkMeasurements {

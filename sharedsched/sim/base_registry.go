@@ -43,7 +43,13 @@ func Baselines() []Maker {
 			})
 		}
 	}
-	add(FamilyClockwork, "clockwork", func(e *Env) Policy { return newClockwork(e) })
+	for _, ms := range []int{5, 1, 0} {
+		buffer := time.Duration(ms) * time.Millisecond
+		add(FamilyClockwork, fmt.Sprintf("clockwork-buffer%d", ms),
+			func(e *Env) Policy { return newClockwork(e, buffer, false) })
+		add(FamilyClockwork, fmt.Sprintf("clockwork-buffer%d-median", ms),
+			func(e *Env) Policy { return newClockwork(e, buffer, true) })
+	}
 	add(FamilyNexus, "nexus", func(e *Env) Policy { return newNexus(e, false) })
 	add(FamilyNexus, "nexus-saturated", func(e *Env) Policy { return newNexus(e, true) })
 	add("Symphony eager", "symphony", func(e *Env) Policy { return newSymphony(e) })

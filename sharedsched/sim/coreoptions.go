@@ -20,7 +20,7 @@ type CoreOptions struct {
 // coreSettings returns the settings that the server gives a version of m by default.
 func coreSettings(m *Model) sharedsched.Settings {
 	return sharedsched.Settings{
-		Batched: true, MaxBatchSize: m.MaxBatch, MaxBatchCost: m.MaxCost, MaxQueue: 1000,
+		Batched: m.MaxBatch > 1, MaxBatchSize: m.MaxBatch, MaxBatchCost: m.MaxCost, MaxQueue: 1000,
 		Adaptive: true, RowMemory: m.RowMemory,
 	}
 }

@@ -105,6 +105,7 @@ func (p *corePolicy) Arrive(now Time, r *Request) {
 	m := &p.env.Models[r.Model]
 	p.task = sharedsched.Task{
 		Rows: r.Rows, Key: p.keys[r.Key], ShapeKey: p.keys[r.Key], Target: r.Deadline.Sub(r.Arrival),
+		Priority: r.Priority,
 	}
 	if m.Target > 0 {
 		p.task.Target = min(m.Target, p.task.Target)

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"math/rand/v2"
 	"time"
 
 	"github.com/weftserve/weft/sharedsched"
@@ -19,6 +20,7 @@ type Request struct {
 	Rows     int
 	Arrival  Time
 	Deadline Time
+	Priority sharedsched.Priority // only the server's scheduler has them
 
 	Fate   Fate // set by the engine, or by Env.Drop
 	Finish Time // when the fate was decided
@@ -115,6 +117,7 @@ type Model struct {
 	Rate     float64       // requests per second at load 1
 	Cold     bool          // its costs are unknown at first
 	Inherits string        // the model whose costs stand in for its own while those are unknown; empty: none
+	Mix      []Wish        // what callers want, in place of SLO, where they do not want the same
 
 	// By how much its executions take longer for a change of the device: the part of their time that goes with the
 	// inverse of the clock, and how much the share of the device that other processes use adds to them, relative to
@@ -122,6 +125,31 @@ type Model struct {
 	ClockShare, CoTenantGain float64
 	// RowMemory is the device memory, in bytes, that each row of its largest execution so far holds.
 	RowMemory int64
+}
+
+// Wish is what some callers of a model want.
+type Wish struct {
+	Share    float64       // of the callers, in proportion to others
+	SLO      time.Duration // from arrival to deadline
+	Priority sharedsched.Priority
+}
+
+// wish draws what a caller wants.
+func (m *Model) wish(draw *rand.Rand) Wish {
+	if len(m.Mix) == 0 {
+		return Wish{SLO: m.SLO}
+	}
+	sum := 0.0
+	for _, w := range m.Mix {
+		sum += w.Share
+	}
+	at := draw.Float64() * sum
+	for _, w := range m.Mix[1:] {
+		if at -= w.Share; at < 0 {
+			return w
+		}
+	}
+	return m.Mix[0]
 }
 
 // Cost returns the true device time of an execution of that many rows, without noise.

@@ -106,7 +106,8 @@ var compared = []struct{ family, about string }{
 		"be asked for"},
 	{FamilyNexus, "round robin by duty cycle, with batch sizes planned from rates or for saturation, which is tuned, " +
 		"and early drop"},
-	{FamilyClockwork, "least latest start over batch sizes in powers of two, with early drop; nothing is tuned"},
+	{FamilyClockwork, "least latest start over batch sizes in powers of two, with early drop; what is kept of an " +
+		"objective, and whether an estimate is the largest or the median of the last ten, is tuned"},
 	{bestOfOthers, "on each workload the highest load that any other policy of the table above carries"},
 }
 

@@ -5,8 +5,6 @@ import (
 	"math/bits"
 	"slices"
 	"time"
-
-	"github.com/weftserve/weft/sharedsched/arrivals"
 )
 
 // Workload is models, how their requests arrive, and the device they share.
@@ -42,7 +40,7 @@ func (w *Workload) Requests(load float64, span time.Duration, seed uint64) []Req
 	width := bits.Len(uint(len(w.Models)))
 	var all []uint64
 	var times []time.Duration
-	keys := make([][]int, len(w.Models)) // of the models that have several, in order of arrival
+	kinds := make([][]kind, len(w.Models)) // of the models that have several, in order of arrival
 	for i := range w.Models {
 		m := &w.Models[i]
 		p := w.process(i)
@@ -55,15 +53,19 @@ func (w *Workload) Requests(load float64, span time.Duration, seed uint64) []Req
 			}
 			course = p.Course(stream(seed, group), span)
 		}
-		times = arrivals.Gamma{Rate: m.Rate * load, CV: p.CV, Course: course}.Times(span, stream(seed, purpose+1),
-			times[:0])
+		times = p.times(m.Rate*load, course, span, stream(seed, purpose+1), times[:0])
 		for _, at := range times {
 			all = append(all, uint64(at)<<width|uint64(i))
 		}
-		if m.Keys > 1 {
+		if m.Keys > 1 || len(m.Mix) > 0 {
 			draw := stream(seed, purpose+2)
 			for range times {
-				keys[i] = append(keys[i], draw.IntN(m.Keys))
+				k := kind{}
+				if m.Keys > 1 {
+					k.key = draw.IntN(m.Keys)
+				}
+				k.wish = m.wish(draw)
+				kinds[i] = append(kinds[i], k)
 			}
 		}
 	}
@@ -71,13 +73,21 @@ func (w *Workload) Requests(load float64, span time.Duration, seed uint64) []Req
 	requests := make([]Request, len(all))
 	for i, a := range all {
 		model := int(a & (1<<width - 1))
-		m, at, key := &w.Models[model], Time(a>>width), 0
-		if waiting := keys[model]; len(waiting) > 0 {
-			key, keys[model] = waiting[0], waiting[1:]
+		at, k := Time(a>>width), kind{wish: Wish{SLO: w.Models[model].SLO}}
+		if waiting := kinds[model]; len(waiting) > 0 {
+			k, kinds[model] = waiting[0], waiting[1:]
 		}
-		requests[i] = Request{Model: model, Key: key, Rows: 1, Arrival: at, Deadline: at.Add(m.SLO)}
+		requests[i] = Request{
+			Model: model, Key: k.key, Rows: 1, Arrival: at, Deadline: at.Add(k.wish.SLO), Priority: k.wish.Priority,
+		}
 	}
 	return requests
+}
+
+// kind is the kind of a request: its shape, and what its caller wants.
+type kind struct {
+	key  int
+	wish Wish
 }
 
 func (w *Workload) process(model int) *Process {

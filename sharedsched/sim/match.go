@@ -1,0 +1,172 @@
+package sim
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+)
+
+// Match is how the first of several families, and the best of the others, did on a workload that was drawn.
+type Match struct {
+	Generated
+
+	Carried [][]float64 // the highest load (G99), by family and seed
+	Tuned   []string    // by family: the member that played
+	Rival   int         // the best of the others, by its mean
+	// Ratio is the first family's load over the rival's with the same requests: the mean over the seeds, and how far
+	// from it the true mean may be, with 95 % confidence.
+	Ratio, Error float64
+	// InShare is the share on time, at the load that was drawn, of the requests of flows within their share; by family.
+	InShare []float64
+}
+
+// Play lets families play the workload with so many seeds of arrivals. Of each family the member plays that carries the
+// most in training, on a seed of its own.
+func (g *Generated) Play(families []Family, e Effort) Match {
+	m := Match{Generated: *g}
+	e.Span = g.Span
+	for i := range families {
+		who, near := tune(&g.Workload, &families[i], e, (*trial).g99Above)
+		var carried []float64
+		for s := range e.Seeds {
+			one := e
+			one.Seeds, one.First = 1, e.seed(s)
+			carried = append(carried, newTrial(&g.Workload, one).g99(who, cmp.Or(near, 1)))
+		}
+		r := g.Workload.Play(who, g.Load, spanOf(g.Workload.Models, g.Load), e.seed(0))
+		modest := InShare(g.Workload.Models, r)
+		within := r.Of(func(q *Request) bool { return modest[q.Model] })
+		m.Carried, m.Tuned, m.InShare = append(m.Carried, carried), append(m.Tuned, who.Name),
+			append(m.InShare, within.Share())
+	}
+	m.Rival = 1
+	for i := range families[1:] {
+		if mean(m.Carried[i+1]) > mean(m.Carried[m.Rival]) {
+			m.Rival = i + 1
+		}
+	}
+	var each []float64
+	for s, ours := range m.Carried[0] {
+		each = append(each, over(ours, m.Carried[m.Rival][s]))
+	}
+	m.Ratio, m.Error = interval(each)
+	return m
+}
+
+// over is a ratio of loads. One that carries nothing counts as if it carried the least load that is looked at: where
+// nobody can carry any, there is nothing between them.
+func over(ours, theirs float64) float64 { return max(ours, lowest) / max(theirs, lowest) }
+
+func mean(of []float64) float64 {
+	sum := 0.0
+	for _, v := range of {
+		sum += v
+	}
+	return sum / float64(len(of))
+}
+
+// student is the 0.975 quantile of Student's t distribution, by degrees of freedom.
+var student = []float64{0, 12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26}
+
+// interval returns the mean of samples and half the width of its 95 % confidence interval.
+func interval(of []float64) (middle, half float64) {
+	middle = mean(of)
+	n := len(of)
+	if n < 2 {
+		return middle, 0
+	}
+	sum := 0.0
+	for _, v := range of {
+		sum += (v - middle) * (v - middle)
+	}
+	return middle, student[min(n-1, len(student)-1)] * math.Sqrt(sum/float64(n-1)/float64(n))
+}
+
+// Matches are matches of the same families.
+type Matches struct {
+	Families []string
+	All      []Match
+}
+
+// PlayGenerated lets families play the workloads of consecutive seeds.
+func PlayGenerated(families []Family, first uint64, count int, e Effort, workers int, progress func(string)) *Matches {
+	all := &Matches{All: make([]Match, count)}
+	for i := range families {
+		all.Families = append(all.Families, families[i].Name)
+	}
+	found := map[Pair]Match{}
+	q := &queue{progress: progress}
+	for i := range count {
+		find(q, found, families[0].Name, strconv.Itoa(i), func() Match {
+			g := Generate(first + uint64(i))
+			m := g.Play(families, e)
+			all.All[i] = m
+			return m
+		})
+	}
+	q.work(workers)
+	return all
+}
+
+func (m Match) String() string {
+	return fmt.Sprintf("%.3f ± %.3f of %s; %s: %s", m.Ratio, m.Error, m.Tuned[m.Rival], m.Workload.Name, m.Workload.About)
+}
+
+// Summary is what many ratios come to.
+type Summary struct{ Mean, Fifth, Worst float64 }
+
+// summary returns the geometric mean of ratios, their fifth percentile, and the least.
+func summary(ratios []float64) Summary {
+	sorted := slices.Sorted(slices.Values(ratios))
+	return Summary{geomean(ratios), sorted[len(sorted)/20], sorted[0]}
+}
+
+// Over returns the summary of the first family's loads over those of another, over the best of each workload if it is
+// -1.
+func (m *Matches) Over(family int) Summary {
+	var ratios []float64
+	for i := range m.All {
+		rival := family
+		if rival < 0 {
+			rival = m.All[i].Rival
+		}
+		ratios = append(ratios, over(mean(m.All[i].Carried[0]), mean(m.All[i].Carried[rival])))
+	}
+	return summary(ratios)
+}
+
+// Markdown writes a table of the families, and the workloads on which the first does worst.
+func (m *Matches) Markdown(w io.Writer) error {
+	p := &page{}
+	p.section("Generated workloads", fmt.Sprintf("The highest load with 99 %% of the requests on time, %s over others, "+
+		"on %d workloads that were drawn (seeds %d to %d). In share:\nthe share on time of flows within their share, "+
+		"at a load that was drawn too; the mean, and the worst.",
+		m.Families[0], len(m.All), m.All[0].Seed, m.All[len(m.All)-1].Seed))
+	p.head(right, m.Families[0]+" over", "geometric mean", "5th percentile", "worst", "its in share", "its worst")
+	row := func(name string, family int) {
+		s := m.Over(family)
+		sum, worst := 0.0, 1.0
+		for i := range m.All {
+			share := m.All[i].InShare[max(family, 0)]
+			sum, worst = sum+share, min(worst, share)
+		}
+		p.row(name, append(numbers(s.Mean, s.Fifth, s.Worst), percent(sum/float64(len(m.All))), percent(worst))...)
+	}
+	for i, name := range m.Families {
+		row(name, i)
+	}
+	row(bestOfOthers+", and "+m.Families[0]+" in share", -1)
+	p.printf("\n")
+	worst := slices.SortedFunc(slices.Values(m.All), func(a, b Match) int { return cmp.Compare(a.Ratio, b.Ratio) })
+	p.head(right, "the worst", "ratio", "±", m.Families[0], "rival", "its load", "workload")
+	for _, one := range worst[:min(25, len(worst))] {
+		p.row(strconv.FormatUint(one.Seed, 10), fmt.Sprintf("%.3f", one.Ratio), fmt.Sprintf("%.3f", one.Error),
+			fmt.Sprintf("%.2f", mean(one.Carried[0])), one.Tuned[one.Rival],
+			fmt.Sprintf("%.2f", mean(one.Carried[one.Rival])), one.Workload.About)
+	}
+	_, err := io.WriteString(w, p.String())
+	return err
+}
