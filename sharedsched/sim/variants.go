@@ -20,8 +20,10 @@ func Variants() []Maker {
 		fairWindow("window 100 ms", 100*time.Millisecond),
 		fairWindow("endless fairness window", time.Hour),
 		Core("no device cap", CoreOptions{Settings: func(_ *Model, s *sharedsched.Settings) { s.Adaptive = false }}),
-		Core("powers of two", CoreOptions{Settings: func(_ *Model, s *sharedsched.Settings) {
-			s.AllowedBatchSizes = []int{1, 2, 4, 8, 16, 32, 64}
+		Core("powers of two", CoreOptions{Settings: func(m *Model, s *sharedsched.Settings) {
+			for size := 1; size <= m.MaxBatch; size *= 2 {
+				s.AllowedBatchSizes = append(s.AllowedBatchSizes, size)
+			}
 		}}),
 	}
 }
