@@ -10,7 +10,7 @@ import (
 //
 // Data holds the elements row-major and little-endian, DType.Size bytes each. The elements of a String tensor stand one
 // after the other, each as its length in bytes (uint32, little-endian) followed by its bytes; this is the BYTES layout
-// of the Open Inference Protocol, and it keeps every tensor one flat range of memory that another process could map.
+// of the Open Inference Protocol, and it keeps Data one flat range of memory that another process could map.
 //
 // A Tensor does not own its data: the function that hands a Tensor over says how long it stays valid.
 type Tensor struct {

@@ -39,8 +39,12 @@ func TestGenerateIsWide(t *testing.T) {
 		"half load":      func(g *Generated) bool { return g.Load <= 0.5 },
 		"nine tenths":    func(g *Generated) bool { return g.Load == 0.9 },
 		"ten times":      func(g *Generated) bool { return g.Load == 10 },
-		"a late priority": anyModel(func(m *Model) bool {
-			return slices.ContainsFunc(m.Mix, func(w Wish) bool { return w.Priority == sharedsched.CriticalPlus })
+		"a lax wish that matters more": anyModel(func(m *Model) bool {
+			return slices.ContainsFunc(m.Mix, func(lax Wish) bool {
+				return lax.Priority == sharedsched.CriticalPlus && slices.ContainsFunc(m.Mix, func(w Wish) bool {
+					return w.Priority == sharedsched.Critical && w.SLO < lax.SLO
+				})
+			})
 		}),
 	}
 	count := map[string]int{}
@@ -114,5 +118,13 @@ func TestWishes(t *testing.T) {
 	soon, plus := count["10ms 0"], count["1s 1"]
 	if soon+plus != len(requests) || plus < len(requests)/5 || plus > len(requests)/3 {
 		t.Errorf("of %d requests: %v", len(requests), count)
+	}
+	p := newCorePolicy(&Env{Models: w.Models, Lanes: 1, drop: func(Time, *Request, Fate) {}}, CoreOptions{})
+	for i := range 20 {
+		r := &requests[i]
+		p.Arrive(r.Arrival, r)
+		if p.task.Priority != r.Priority || p.task.Target != r.Deadline.Sub(r.Arrival) {
+			t.Errorf("the scheduler got %+v for %+v", p.task, *r)
+		}
 	}
 }

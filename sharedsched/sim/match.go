@@ -28,8 +28,10 @@ type Match struct {
 func (g *Generated) Play(families []Family, e Effort) Match {
 	m := Match{Generated: *g}
 	e.Span = g.Span
+	training := e.training()
+	training.Span = g.Span // a few seconds are nothing to models that are slow
 	for i := range families {
-		who, near := tune(&g.Workload, &families[i], e, (*trial).g99Above)
+		who, near := tune(&g.Workload, &families[i], training, (*trial).g99Above)
 		var carried []float64
 		for s := range e.Seeds {
 			one := e
@@ -93,7 +95,7 @@ type Matches struct {
 
 // PlayGenerated lets families play the workloads of consecutive seeds.
 func PlayGenerated(families []Family, first uint64, count int, e Effort, workers int, progress func(string)) *Matches {
-	all := &Matches{All: make([]Match, count)}
+	all := &Matches{}
 	for i := range families {
 		all.Families = append(all.Families, families[i].Name)
 	}
@@ -102,12 +104,13 @@ func PlayGenerated(families []Family, first uint64, count int, e Effort, workers
 	for i := range count {
 		find(q, found, families[0].Name, strconv.Itoa(i), func() Match {
 			g := Generate(first + uint64(i))
-			m := g.Play(families, e)
-			all.All[i] = m
-			return m
+			return g.Play(families, e)
 		})
 	}
 	q.work(workers)
+	for i := range count {
+		all.All = append(all.All, found[Pair{families[0].Name, strconv.Itoa(i)}])
+	}
 	return all
 }
 
@@ -120,8 +123,7 @@ type Summary struct{ Mean, Fifth, Worst float64 }
 
 // summary returns the geometric mean of ratios, their fifth percentile, and the least.
 func summary(ratios []float64) Summary {
-	sorted := slices.Sorted(slices.Values(ratios))
-	return Summary{geomean(ratios), sorted[len(sorted)/20], sorted[0]}
+	return Summary{geomean(ratios), quantile(ratios, 0.05), slices.Min(ratios)}
 }
 
 // Over returns the summary of the first family's loads over those of another, over the best of each workload if it is

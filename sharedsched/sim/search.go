@@ -39,7 +39,7 @@ const (
 func G99(w *Workload, f *Family, e Effort) (load float64, tuned []string) {
 	var found []float64
 	for _, draw := range w.draws() {
-		who, near := tune(&draw, f, e, (*trial).g99Above)
+		who, near := tune(&draw, f, e.training(), (*trial).g99Above)
 		if near == 0 {
 			near = 1
 		}

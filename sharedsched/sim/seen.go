@@ -17,7 +17,8 @@ func (s Seen) String() string { return fmt.Sprintf("%.2f / %.2f / %.2f", s.All, 
 
 // PlayBest runs the scene under the member of a family that has the largest share of all requests on time in training.
 func (s *Scene) PlayBest(f *Family, e Effort) Seen {
-	who, _ := tune(&s.Workload, f, e, func(t *trial, m *Maker, _ float64) float64 { return t.onTime(m, s.Load) })
+	who, _ := tune(&s.Workload, f, e.training(),
+		func(t *trial, m *Maker, _ float64) float64 { return t.onTime(m, s.Load) })
 	return s.Play(who, e)
 }
 

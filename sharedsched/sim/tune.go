@@ -11,12 +11,12 @@ func (e Effort) training() Effort {
 
 // tune returns the member of a family with the highest figure in training, the first of equals, and the figure. figure
 // is given the highest one so far, and may return 0 for a lower one. Where there is nothing to choose the figure is 0.
-func tune(w *Workload, f *Family, e Effort, figure func(*trial, *Maker, float64) float64) (*Maker, float64) {
+func tune(w *Workload, f *Family, training Effort, figure func(*trial, *Maker, float64) float64) (*Maker, float64) {
 	best, who := 0.0, &f.Members[0]
 	if len(f.Members) == 1 {
 		return who, 0
 	}
-	t := newTrial(w, e.training())
+	t := newTrial(w, training)
 	for i := range f.Members {
 		if found := figure(t, &f.Members[i], best); found > best {
 			best, who = found, &f.Members[i]
