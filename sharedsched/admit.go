@@ -3,13 +3,13 @@ package sharedsched
 import (
 	"time"
 
-	"github.com/weftserve/weft/sharedsched/fairq"
 	"github.com/weftserve/weft/sharedsched/ring"
 )
 
-// Admission refuses at once tasks that cannot be answered, for three reasons: bounds keep memory finite; the caller of
-// a task whose limit cannot be met is saved the wait; and work beyond a flow's share of a contended device stays
-// outside, where it delays no other task. A refusal is final and early, so it rests only on measurements.
+// Admission refuses at once tasks that cannot be answered, for two reasons: bounds keep memory finite, and the caller
+// of a task whose limit cannot be met is saved the wait and can try elsewhere. A flow beyond its share can count on
+// its share only: who is admitted there for more waits for his whole limit, and in vain. A refusal is final and early,
+// so it rests only on measurements.
 
 // submit carries out EventSubmit. The checks stand in the order of their cost; the caller learns of the first that
 // refuses.
@@ -38,11 +38,9 @@ func (c *Core) submit(now Time, ev *Event, out *Answer) error {
 		return c.refuse(now, v, t,
 			Refusal{Bytes: t.Bytes, QueuedBytes: c.queuedBytes, MaxQueuedBytes: c.maxQueuedBytes})
 	}
-	victim := int32(-1)
-	if v.queued[t.Priority.class()] >= v.settings.MaxQueue {
-		if victim = v.lesser(t); victim < 0 {
-			return c.refuse(now, v, t, Refusal{})
-		}
+	victims, refusal := c.makeRoom(now, v, t, openEnded)
+	if refusal != nil {
+		return refusal
 	}
 	q := c.queueFor(v, t)
 	if q == nil {
@@ -51,84 +49,93 @@ func (c *Core) submit(now Time, ev *Event, out *Answer) error {
 	c.fullBatch(q) // the checks below read its results from the queue
 	target, named := q.target(t)
 	// Refused or not: the work asked for decides which flows ask for more than a share, and how large batches may be.
-	work := q.part(t.Rows)
-	q.hear(now, t, min(target, limit.Sub(now)), work)
+	q.hear(now, t, min(target, limit.Sub(now)))
 	// An answer is never wanted later than it is worth something.
-	place := ring.Order{Rank: ranks[t.Priority], Target: int64(min(now.Add(target), limit, Never-1)), Seq: c.seq}
+	place := ring.Order{Rank: uint8(t.Priority.class()), Target: int64(min(now.Add(target), limit, Never-1)), Seq: c.seq}
 	when := timing{limit: limit, due: Time(place.Target), wanted: Never, openEnded: openEnded}
 	if named {
 		when.wanted = endBy(when.due, now)
 	}
-	probe, refusal := c.unattainable(now, q, t, limit, place, openEnded)
+	probe, overtaken, refusal := c.unattainable(now, q, t, limit, place, openEnded)
 	if refusal != nil {
 		c.touch(q) // it may have been made for this task
 		c.refreshTouched(now)
 		return refusal
 	}
 	// Only now: no task is given up for one that is then refused.
-	if victim >= 0 {
-		c.drop(now, q, victim, DropRoom, 0, out)
+	for _, slot := range append(victims, overtaken...) {
+		if c.tasks[slot].state == taskQueued {
+			c.drop(now, q, slot, DropRoom, 0, out)
+		}
 	}
-	if q.lost > 0 && t.Priority.class() == foreground {
-		q.weigh(t.Rows, 0)
-	}
-	out.Task = c.enqueue(now, q, t, when, place, work, probe)
+	out.Task = c.enqueue(now, q, t, when, place, q.part(t.Rows), probe)
 	return nil
 }
 
-// lesser returns a task of the same queue that may be given up for one that finds its class full, -1 if there is none:
-// for background work, whose newest sample is worth the most, the one that was due first; for foreground work that is
-// not to be dropped first, the last of those that are.
-func (v *version) lesser(t *Task) int32 {
-	q := v.queues[t.Key]
-	if q == nil {
-		return -1
+// makeRoom refuses a task that finds the queue of its version full, unless another of its queue can be given up for it,
+// which is returned.
+func (c *Core) makeRoom(now Time, v *version, t *Task, openEnded bool) (victims []int32, refusal *Refusal) {
+	k := t.Priority.class()
+	if !v.isFull(k) {
+		return nil, nil
 	}
-	at := q.foreground // the first background task, if any
-	if t.Priority != Sheddable {
-		at--
+	if q := v.queues[t.Key]; q != nil {
+		switch {
+		case k == background:
+			if q.foreground < q.ring.Len() { // that was due first: its newest sample is worth the most
+				return []int32{q.ring.At(q.foreground).Task}, nil
+			}
+		case v.settings.MaxQueue == 0 && !openEnded && q.fullHigh > 0:
+			return nil, nil // bounded by its limit, as far as costs are known
+		default:
+			if victims = c.lesser(q, q.foreground, ranks[t.Priority]); len(victims) > 0 {
+				return victims[:1], nil
+			}
+		}
 	}
-	if at < 0 || at >= q.ring.Len() {
-		return -1
+	return nil, c.refuse(now, v, t, Refusal{})
+}
+
+// lesser returns the tasks among the first n of a queue that matter less than a rank and have not begun: first those
+// that matter least, and of equals first those that are due last. It looks at so many only.
+func (c *Core) lesser(q *queue, n int, rank uint8) (slots []int32) {
+	for r := uint8(backgroundRank - 1); r > rank; r-- {
+		for i := n - 1; i >= max(0, n-lookedAt) && q.ofRank[r] > 0; i-- {
+			if slot := q.ring.At(i).Task; c.tasks[slot].rank == r && c.tasks[slot].next == 0 {
+				slots = append(slots, slot)
+			}
+		}
 	}
-	e := q.ring.At(at)
-	if t.Priority != Sheddable && (e.Rank != ranks[SheddablePlus] || ranks[t.Priority] >= e.Rank) {
-		return -1
-	}
-	return e.Task
+	return slots
 }
 
 // unattainable refuses a task that misses its limit even if the device served nothing but the work that goes before it
-// in its queue, or that its flow's share of a contended device cannot serve in time. An estimate that was never
-// measured refuses nothing, and one that nothing has confirmed for probeAfter lets a single task through: a wrong
-// estimate would keep itself alive by refusing every task that would correct it.
+// in its queue, or that its flow's share of the device cannot serve in good time; unless tasks that matter less stand
+// before it, which are then to be given up. An estimate that was never measured refuses nothing, and one that nothing
+// has confirmed for probeAfter lets a single task through: a wrong estimate would keep itself alive by refusing every
+// task that would correct it.
 func (c *Core) unattainable(now Time, q *queue, t *Task, limit Time, place ring.Order, openEnded bool) (
-	probe bool, _ *Refusal,
+	probe bool, overtaken []int32, _ *Refusal,
 ) {
 	if limit == Never || t.Priority == Sheddable || c.variant.NoAdmission {
-		return false, nil
+		return false, nil, nil
 	}
 	v, d := q.version, q.device
 	left := limit.Sub(now)
 	// Nearly every limit is many batches away, and that is cheap to see.
 	if !t.Alone && v.settings.Batched && t.Rows <= q.most && d.freeIn(now)+d.work+farBatches*q.full.Cost <= left &&
-		now >= q.shortTo {
-		return false, nil
+		!q.flow.beyond {
+		return false, nil, nil
 	}
 	n := q.ring.Before(place)
-	answer, known := c.predict(now, q, t.Alone, t.Rows, n, left)
-	if !known {
-		return false, nil
+	answer := c.predict(now, q, t, n, left, openEnded)
+	if answer.late <= 0 {
+		return false, nil, nil
 	}
-	late, short := answer.takes-left, false
-	if late <= 0 {
-		if openEnded {
-			return false, nil
+	for i, slots := 1, c.lesser(q, n, ranks[t.Priority]); i <= len(slots); i++ {
+		if c.predict(now, q, t, n-i, left, openEnded).late <= 0 {
+			return false, slots[:i], nil
 		}
-		if answer.takes, late = c.keptOut(now, q, t, n, left); late == 0 {
-			return false, nil
-		}
-		answer.reason, short = RefusedForGoodput, true
 	}
 	switch since := &q.shape.refusing; {
 	case q.running > 0 || q.foreground > 0: // running or waiting tasks check the estimate
@@ -137,59 +144,57 @@ func (c *Core) unattainable(now Time, q *queue, t *Task, limit Time, place ring.
 		*since = now
 	case now.Sub(*since) >= probeAfter:
 		*since = now
-		return true, nil
-	}
-	if answer.takes > left && answer.alone <= left {
-		c.lose(now, q, foreground, t.Rows)
+		return true, nil, nil
 	}
 	r := &Refusal{
-		Reason: answer.reason, Queued: v.queued[foreground], MaxQueue: v.settings.MaxQueue,
-		Predicted: answer.takes, Limit: left, Short: short, RetryAfter: -1,
+		Reason: answer.reason, Queued: v.queued[foreground], MaxQueue: v.settings.QueueBound(),
+		Predicted: answer.takes, Limit: left, RetryAfter: -1,
 	}
 	if answer.reason == RefusedForGoodput {
-		r.RetryAfter = late
+		r.RetryAfter = answer.late
 	}
 	c.log.refusal(now, v, r, t.Rows)
-	return false, r
+	return false, nil, r
 }
 
-// prediction is what is known of an answer: how long it takes, why that is too long, how long it would take if its
-// task went before all others, and whether it comes with the next batch of its queue.
+// prediction says how long an answer takes, and how much too long for which reason. Never measured, it is not late.
 type prediction struct {
-	takes, alone time.Duration
-	reason       RefusalReason
-	next         bool
+	takes, late time.Duration
+	reason      RefusalReason
 }
 
-// predict returns when a task of that many rows is answered that stands behind the first n of its queue, and whether
-// the estimates behind that were ever measured. If the device cannot serve all waiting work within the time that is
-// left, the last foreground task of a queue may count on its flow's share only.
-func (c *Core) predict(now Time, q *queue, alone bool, rows, n int, left time.Duration) (p prediction, known bool) {
+// predict returns when a task is answered that stands behind the first n of its queue.
+func (c *Core) predict(now Time, q *queue, t *Task, n int, left time.Duration, openEnded bool) (p prediction) {
 	d, f := q.device, q.flow
 	wait := d.freeIn(now)
-	own, known := c.serviceTime(q, alone, rows)
+	own, known := c.serviceTime(q, t.Alone, t.Rows)
 	if !known {
-		return p, false
+		return p
 	}
-	p.alone = wait + own
-	p.takes, p.reason, p.next = p.alone, RefusedDeadline, true
-	if n > 0 && q.foreground > 0 { // of those before it as much as if all were alike
-		if together := rows + q.waiting*n/q.ring.Len(); !alone && q.version.settings.Batched && together <= q.most {
+	before := time.Duration(0) // of the work in the queue as much as if all of its tasks were alike
+	p.takes, p.reason = wait+own, RefusedDeadline
+	if n > 0 && q.foreground > 0 {
+		before = q.work * time.Duration(min(n, q.foreground)) / time.Duration(q.foreground)
+		together := t.Rows + q.waiting*n/q.ring.Len()
+		if !t.Alone && q.version.settings.Batched && together <= q.most {
 			own, _ = c.serviceTime(q, false, together)
 			p.takes = wait + own
 		} else {
-			p.takes += q.work * time.Duration(n) / time.Duration(q.foreground) / d.parallel()
-			p.next = d.inFlight < d.Lanes
+			p.takes += before / d.parallel()
 		}
 	}
-	if p.takes <= left && n+1 >= q.foreground && d.work/d.parallel() > left {
-		fair := &d.fair[foreground]
-		asked := time.Duration(float64(f.work+own) / fair.ShareWith(fairq.Flow(f.id)) / shareSlack)
-		if asked /= d.parallel(); wait+asked > left {
-			p.takes, p.reason = wait+asked, RefusedForGoodput
+	if p.late = p.takes - left; p.late > 0 || openEnded || !f.beyond {
+		return p
+	}
+	// A flow gets a batch each time that its share comes to one; when the next is due nobody knows: in half of that
+	// time, in the mean.
+	if ahead := f.work - q.work + before - q.full.Cost/2; ahead > 0 {
+		served := wait + own + time.Duration(float64(ahead)/f.share())/d.parallel()
+		if good := left / admitPart; served > good {
+			return prediction{served, served - good, RefusedForGoodput}
 		}
 	}
-	return p, true
+	return p
 }
 
 // freeIn returns the time until a lane of the device is expected to be free, or, where lanes share its time, the
@@ -223,6 +228,9 @@ func (c *Core) serviceTime(q *queue, alone bool, rows int) (time.Duration, bool)
 		each = q.piece(rows)
 	}
 	full, known := q.shape.AtLeast(s.padded(each))
+	if !known { // so small a batch was not measured, but perhaps what goes before it
+		_, known = q.shape.AtLeast(q.most)
+	}
 	total := full * time.Duration(rows/each)
 	if rest := rows % each; rest > 0 {
 		last, _ := q.shape.AtLeast(s.padded(q.piece(rest)))
@@ -233,7 +241,7 @@ func (c *Core) serviceTime(q *queue, alone bool, rows int) (time.Duration, bool)
 
 // refuse completes and logs a refusal for want of room. Room appears when the version's next batch ends.
 func (c *Core) refuse(now Time, v *version, t *Task, r Refusal) *Refusal {
-	r.Reason, r.Queued, r.MaxQueue = RefusedQueueFull, v.queued[t.Priority.class()], v.settings.MaxQueue
+	r.Reason, r.Queued, r.MaxQueue = RefusedQueueFull, v.queued[t.Priority.class()], v.settings.QueueBound()
 	r.RetryAfter = minRetry
 	if r.Bytes > c.maxQueuedBytes {
 		r.RetryAfter = -1 // not even an empty server has that room

@@ -14,7 +14,6 @@ func (c *Core) advance(now Time, out *Answer) {
 		}
 		slot := Handle(id).Slot()
 		t := &c.tasks[slot]
-		c.lose(now, t.queue, classOf(t.Order), t.rows)
 		c.log.drop(now, t.queue.version, t, DropExpired, 0)
 		c.stop(now, slot, EndExpired, out)
 	}

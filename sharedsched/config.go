@@ -5,10 +5,6 @@ import "time"
 // Config holds the settings of a Core. They are fixed for its life, but devices may come and go (EventAddDevice).
 type Config struct {
 	Devices []Device
-	// FairnessWindow is how much device time, per unit of weight, a flow may be ahead of another that wants the device
-	// as well, so that urgent work goes first. Zero: the flow furthest behind goes first. Too low costs batches and
-	// deadlines, too high lets a burst of one model delay the others for that long.
-	FairnessWindow time.Duration
 	// MaxQueuedBytes bounds the payload bytes that wait in all queues together. Zero: 1 GiB. Too low refuses bursts
 	// that memory could hold; too high lets large requests exhaust the machine before a queue is full by count.
 	MaxQueuedBytes int64
@@ -35,9 +31,10 @@ type Device struct {
 type Variant struct {
 	LeastSlack     bool // order by latest start instead of target
 	NoConflictRule bool // the earliest target goes first even if others are late for it
-	AllDemand      bool // fairness is owed to every queue with work, urgent or not
+	AllDemand      bool // every queue with work demands service, urgent or not
 	NoWindowDrop   bool // only hopeless tasks are given up
 
-	NoFloodRule bool `json:",omitempty"` // queues are not kept short in overload
+	NoShares    bool `json:",omitempty"` // no flow is ever beyond its share
+	NoFloodRule bool `json:",omitempty"` // in overload stale tasks keep their places
 	NoAdmission bool // only full queues refuse
 }

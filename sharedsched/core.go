@@ -6,7 +6,6 @@ import (
 	"math"
 	"strings"
 
-	"github.com/weftserve/weft/sharedsched/fairq"
 	"github.com/weftserve/weft/sharedsched/iheap"
 )
 
@@ -51,7 +50,6 @@ type Core struct {
 	holds  iheap.Heap // queues that wait for their batch timeout, by its end
 
 	variant        Variant
-	window         fairq.Tag // Config.FairnessWindow
 	maxQueuedBytes int64
 	queuedBytes    int64
 	seq            uint64   // tasks ever submitted
@@ -69,8 +67,7 @@ func NewCore(cfg Config) (*Core, error) {
 	}
 	c := &Core{
 		slab: newSlab(), accounts: map[[2]string]*Account{},
-		variant: cfg.Variant, window: fairq.Tag(cfg.FairnessWindow),
-		maxQueuedBytes: cmp.Or(cfg.MaxQueuedBytes, defaultQueuedBytes),
+		variant: cfg.Variant, maxQueuedBytes: cmp.Or(cfg.MaxQueuedBytes, defaultQueuedBytes),
 	}
 	for _, d := range cfg.Devices {
 		if _, err := c.addDevice(d); err != nil {
@@ -149,7 +146,7 @@ func (c *Core) Room(id VersionID) int {
 	if v == nil || v.closing || c.draining {
 		return math.MaxInt
 	}
-	return v.settings.MaxQueue - v.queued[foreground]
+	return v.settings.QueueBound() - v.queued[foreground]
 }
 
 // Settings returns the settings of a version, which the caller must not change; nil if the version is gone.

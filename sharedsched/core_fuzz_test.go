@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/weftserve/weft/sharedsched/cost"
-	"github.com/weftserve/weft/sharedsched/ring"
 )
 
 // FuzzCore feeds Core random events, decoded from bytes, and checks every invariant after each one. At the end every
@@ -58,7 +57,6 @@ func newTrial(t *testing.T, data []byte) *trial {
 	}
 	c, err := NewCore(Config{
 		Devices:        []Device{{Name: "one", Lanes: 2, Handover: x.ms(3)}, {Name: "two", Lanes: 1}},
-		FairnessWindow: time.Duration(x.bytes.next(2)) * 20 * time.Millisecond,
 		MaxQueuedBytes: 5000,
 	})
 	if err != nil {
@@ -307,7 +305,7 @@ func (x *trial) submit(v VersionID) {
 		limit = x.now + Time(x.ms(256))
 	}
 	task.Priority = Priority(b % 4)
-	k := classOf(ring.Order{Rank: ranks[task.Priority]})
+	k := task.Priority.class()
 	queued := 0
 	if cv := x.core.version(v); cv != nil {
 		queued = cv.queued[k]
@@ -356,7 +354,7 @@ func (x *trial) next(lane int) {
 	if err := x.seen.batch(x.core, x.now, l, b); err != nil {
 		x.t.Fatal(err)
 	}
-	if l.class == foreground {
+	if l.class == foreground && l.charged {
 		x.lag.started(x.core, x.core.version(b.Version).flow.id, l.est.Cost)
 	}
 	x.batches[lane] = b
@@ -381,7 +379,7 @@ func (x *trial) settle(lane int) {
 	f := x.core.version(b.Version).flow
 	ev, acts := x.core.Settle(x.now, LaneID(lane), b, r, nil)
 	x.ended += ev.DeviceTime
-	if l.class == foreground && x.core.flows[f.id] == f {
+	if l.class == foreground && l.charged && x.core.flows[f.id] == f {
 		x.lag.settled(x.core, f.id, l.est.Cost, ev.DeviceTime)
 	}
 	if i := slices.IndexFunc(acts,

@@ -27,7 +27,7 @@ func BenchmarkScale(b *testing.B) {
 
 func scale(b *testing.B, queues, keys int, state stage) {
 	const lanes = 8 // so that several picks can be timed together
-	c, err := NewCore(Config{Devices: []Device{{Name: "d", Lanes: lanes}}, FairnessWindow: 20 * time.Millisecond})
+	c, err := NewCore(Config{Devices: []Device{{Name: "d", Lanes: lanes}}})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -106,7 +106,7 @@ func TestWhatCannotBeConfigured(t *testing.T) {
 	}
 	for name, s := range map[string]Settings{
 		"no batch size":        {MaxQueue: 1},
-		"no queue":             {MaxBatchSize: 1},
+		"negative queue":       {MaxBatchSize: 1, MaxQueue: -1},
 		"negative duration":    {MaxBatchSize: 1, MaxQueue: 1, BatchTimeout: -1},
 		"sizes out of order":   {MaxBatchSize: 2, MaxQueue: 1, AllowedBatchSizes: []int{4, 2}},
 		"sizes below one":      {MaxBatchSize: 2, MaxQueue: 1, AllowedBatchSizes: []int{0, 2}},

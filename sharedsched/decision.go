@@ -56,12 +56,12 @@ type PickRule uint8
 
 // The rules of the pick.
 const (
-	// PickEarliest: its target is the earliest among the flows within the fairness window.
+	// PickEarliest: its target is the earliest.
 	PickEarliest PickRule = iota
-	// PickBehind: of the flows that could not all be in time, its flow is furthest behind.
+	// PickWithin: its target is the earliest of those of flows within their shares; those of others are earlier.
+	PickWithin
+	// PickBehind: of the flows beyond their shares that cannot all be in time, its flow is furthest behind.
 	PickBehind
-	// PickFull: no flow is in a hurry: of the flows with full batches, its flow is furthest behind.
-	PickFull
 	// PickIdle: no flow demands service: its slack is the least.
 	PickIdle
 	// PickBackground: no foreground task waits.
@@ -69,9 +69,9 @@ const (
 )
 
 var pickRules = [...]string{
-	PickEarliest: "earliest target", PickBehind: "furthest behind of those in conflict",
-	PickFull: "furthest behind, no hurry",
-	PickIdle: "least slack, device idle", PickBackground: "background",
+	PickEarliest: "earliest target", PickWithin: "earliest target within its share",
+	PickBehind: "furthest behind of those in conflict",
+	PickIdle:   "least slack, device idle", PickBackground: "background",
 }
 
 // String names the rule.

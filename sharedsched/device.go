@@ -16,12 +16,14 @@ type device struct {
 	Device
 	lanes      []*lane
 	removed    bool
-	fair       [2]fairq.Queue // by class
+	fair       [2]fairq.Queue // by class: flows that demand service; of foreground work those beyond their share
+	within     iheap.Heap     // of foreground work those within it, by when they are due
 	pending    iheap.Heap     // ready foreground queues that demand nothing yet, by latest start
 	held       iheap.Heap     // queues held for a batch timeout that limits or named targets end, by latest start
 	blocks     iheap.Heap     // ready foreground queues, the one with the dearest next batch first
 	state      cost.Device    // as far as it changes the cost of executions
 	memory     deviceMemory
+	shares     shares
 	cap        batchCap
 	guard      guard
 	work       time.Duration // expected cost of the waiting foreground tasks
@@ -52,7 +54,6 @@ func (c *Core) addDevice(added Device) (first LaneID, err error) {
 		return 0, fmt.Errorf("sharedsched: there is a device %q already", added.Name)
 	}
 	d := &device{Device: added}
-	d.fair[foreground].Window = c.window
 	first = c.freeLanes(added.Lanes)
 	for id := first; id < first+LaneID(added.Lanes); id++ {
 		c.lanes[id] = &lane{id: id, device: d}
@@ -130,7 +131,7 @@ func (c *Core) observe(now Time, name string, s cost.Sample) {
 func (c *Core) Waits(now Time) float64 {
 	most := 1.
 	for _, d := range c.devices {
-		if now.Sub(d.ran) < recently {
+		if now.Sub(d.ran) < time.Second {
 			most = max(most, d.state.Waits())
 		}
 	}
@@ -139,7 +140,15 @@ func (c *Core) Waits(now Time) float64 {
 
 // hasWork reports whether a pick would find a queue, or a task to give up.
 func (d *device) hasWork() bool {
-	return d.fair[foreground].Len() > 0 || d.pending.Len() > 0 || d.foreground == 0 && d.fair[background].Len() > 0
+	return d.demanding(foreground) > 0 || d.pending.Len() > 0 || d.foreground == 0 && d.fair[background].Len() > 0
+}
+
+// demanding returns how many flows demand service in a class.
+func (d *device) demanding(k class) int {
+	if k == foreground {
+		return d.fair[k].Len() + d.within.Len()
+	}
+	return d.fair[k].Len()
 }
 
 // block returns the cost of the dearest batch that may start next on the device: a queue that is not served now may

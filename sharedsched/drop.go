@@ -36,7 +36,7 @@ func (c *Core) hopeless(q *queue, t *task) (needs time.Duration, hopeless bool) 
 		each = q.piece(rows)
 	}
 	cost := q.inParts(rows, each)
-	return cost, t.deadline() < q.device.free.Add(cost+cost/margin)
+	return cost, t.deadline() < q.device.free.Add(cost)
 }
 
 // giveUp drops tasks whose limits would make the next batch so small that others would miss theirs. It returns the most
@@ -50,23 +50,19 @@ func (c *Core) giveUp(now Time, q *queue, out *Answer) int {
 	if !c.tight(q, most, q.device.free.Add(high)) {
 		return most
 	}
-	end, loose := c.sift(now, q, most, out)
+	k := classOf(q.ring.At(0).Order)
+	end, loose, fair := c.sift(now, q, k, most, out)
 	few := c.fit(q, most)    // rows of the batch if no task is given up
 	many := min(loose, most) // rows of the batch if the tasks with limits before its end are given up
-	tenths := int64(worth)
-	if q.flow.recent.beyond {
-		tenths = worthBeyond
-	}
-	if c.variant.NoWindowDrop || worthUnit*int64(few)*int64(q.high(many)) >= tenths*int64(many)*int64(q.high(few)) {
+	if !fair || c.variant.NoWindowDrop ||
+		worthDen*int64(few)*int64(q.high(many)) >= worthNum*int64(many)*int64(q.high(few)) {
 		return few
 	}
-	// Only of one rank: work that matters more is not given up for a larger batch of work that matters less.
 	needs := end.Sub(now)
-	rank := q.ring.At(0).Rank
 	for i, rows := 0, 0; i < q.ring.Len() && rows < many; {
 		slot := q.ring.At(i).Task
 		t := &c.tasks[slot]
-		if t.alone || t.Rank != rank {
+		if t.alone || classOf(t.Order) != k {
 			break
 		}
 		if t.deadline() < end {
@@ -91,35 +87,31 @@ func (c *Core) tight(q *queue, rows int, end Time) bool {
 	return false
 }
 
-// sift gives up hopeless tasks wherever they stand among the next, limits being in no order. It returns when a batch of
-// the remaining tasks would end, and how many rows, up to two batches, have limits that are not before that.
-func (c *Core) sift(now Time, q *queue, most int, out *Answer) (end Time, loose int) {
-	seen := 0
-	rank := q.ring.At(0).Rank
-	peers := 0
-	for i := 0; i < q.ring.Len() && seen < windowBatches*most; {
+// sift gives up hopeless tasks at the front of the queue, limits being in no order, until it has found a full batch of
+// others whose limits are not before the end of that. It returns that end, how many such rows there are, and whether
+// none of the tasks in between matters more than one of these.
+func (c *Core) sift(now Time, q *queue, k class, most int, out *Answer) (end Time, loose int, fair bool) {
+	end = q.device.free.Add(q.high(min(q.waiting, most)))
+	lost, gained := uint8(backgroundRank), uint8(0)
+	for i := 0; i < min(q.ring.Len(), lookedAt) && loose < most; {
 		slot := q.ring.At(i).Task
 		t := &c.tasks[slot]
-		if t.alone || t.Rank != rank {
+		if t.alone || classOf(t.Order) != k {
 			break
 		}
 		if needs, hopeless := c.hopeless(q, t); hopeless {
 			c.drop(now, q, slot, DropHopeless, needs, out)
 			continue
 		}
-		seen += t.rows - t.next
-		i++
-		peers = i
-	}
-	end = q.device.free.Add(q.high(min(seen, most)))
-	for i := range peers {
-		t := &c.tasks[q.ring.At(i).Task]
-		rows := t.rows - t.next
 		if t.deadline() >= end {
-			loose += rows
+			loose += t.rows - t.next
+			gained = max(gained, t.rank)
+		} else {
+			lost = min(lost, t.rank)
 		}
+		i++
 	}
-	return end, loose
+	return end, loose, lost >= gained
 }
 
 // fit returns the most rows from the head on that a batch may have so that all of its tasks meet their limits: at least
@@ -142,10 +134,8 @@ func (c *Core) fit(q *queue, most int) int {
 // drop gives up a waiting task of the queue.
 func (c *Core) drop(now Time, q *queue, slot int32, why DropReason, needs time.Duration, out *Answer) {
 	c.log.drop(now, q.version, &c.tasks[slot], why, needs)
-	if t := &c.tasks[slot]; why == DropRoom {
-		c.noRoom(now, q, classOf(t.Order))
-	} else {
-		c.lose(now, q, classOf(t.Order), t.rows)
+	if why == DropRoom {
+		c.noRoom(now, q, classOf(c.tasks[slot].Order))
 	}
 	had := c.tasks[slot].limit.Sub(now)
 	before := len(out.Actions)

@@ -21,17 +21,17 @@ func (c *Core) fullBatch(q *queue) (rows int, cost, high time.Duration) {
 		q.asOf = now
 		q.learning = q.shape.ColdInFlight()
 		own := time.Duration(float64(s.MaxBatchCost) * d.state.Waits()) // it is of device time
-		budget := own
-		if s.Adaptive && d.cap.most > 0 && (budget == 0 || d.cap.most < budget) {
-			budget = d.cap.most
-		}
 		q.ownCost = q.shape.Estimate(s.padded(q.shape.MaxRows(own, s.MaxBatchSize, s.padded))).Cost
 		limit := q.mayTake()
-		q.most = q.shape.MaxRows(budget, limit, s.padded)
-		q.bound = q.most < limit && budget > 0 && q.shape.Estimate(s.padded(q.most+1)).Cost > budget
+		q.most = q.shape.MaxRows(own, limit, s.padded)
+		q.bound = q.most < limit && own > 0 && q.shape.Estimate(s.padded(q.most+1)).Cost > own
 		q.full = q.shape.Estimate(s.padded(q.most))
 		q.fullHigh = q.high(q.most)
 		q.rowCost = q.shape.Estimate(s.padded(1)).Cost
+		q.brief = q.most
+		if s.Adaptive && d.cap.most > 0 && q.full.Cost > d.cap.most {
+			q.brief = max(q.shape.MaxRows(d.cap.most, q.most, s.padded), q.briefest(q.most))
+		}
 	}
 	return q.most, q.full.Cost, q.fullHigh
 }

@@ -25,6 +25,8 @@ type flow struct {
 	first  [2]*queue     // the one that is due first, nil if there is none
 	locals []*queue      // by local id, nil when free
 	recent recent
+
+	beyond bool // it asks for more than its share (share.go)
 }
 
 // addFlow carries out EventAddFlow.
@@ -57,6 +59,7 @@ func (c *Core) removeFlow(f FlowID) {
 	for k := range d.fair {
 		d.fair[k].Remove(fairq.Flow(f))
 	}
+	d.within.Remove(int32(f))
 	c.flows[f] = nil
 	c.freeFlows = append(c.freeFlows, f)
 }
@@ -72,13 +75,25 @@ func (f *flow) take(q *queue) int32 {
 	return int32(i)
 }
 
-// tell notifies the fair queue whether the flow demands service, and by when.
+// tell notifies the device whether the flow demands service, and by when.
 func (c *Core) tell(f *flow, k class) {
-	if local, due, ok := f.demand[k].Min(); ok {
+	d := f.device
+	local, due, demands := f.demand[k].Min()
+	f.first[k] = nil
+	if demands {
 		f.first[k] = f.locals[local]
-		f.device.fair[k].Demand(fairq.Flow(f.id), due)
+	}
+	within := k == foreground && !f.beyond
+	if demands && !within {
+		d.fair[k].Demand(fairq.Flow(f.id), due)
 	} else {
-		f.first[k] = nil
-		f.device.fair[k].Rest(fairq.Flow(f.id))
+		d.fair[k].Rest(fairq.Flow(f.id))
+	}
+	if k == foreground {
+		if demands && within {
+			d.within.Set(int32(f.id), due)
+		} else {
+			d.within.Remove(int32(f.id))
+		}
 	}
 }

@@ -19,8 +19,8 @@ func (c *Core) form(now Time, q *queue, b *Batch, out *Answer) {
 		b.Padded = b.Rows
 		return
 	}
-	largest, _, _ := c.fullBatch(q)
-	most := c.size(q, min(room, c.mayBlock(now, q)))
+	largest := c.mayTakeNow(now, q)
+	most := c.size(q, min(room, largest, c.mayBlock(now, q)))
 	hurried := room < min(largest, q.waiting) // limits, not sizes, made the batch as small as it is
 	head := q.ring.At(0).Order
 	full := false // no waiting task could still join
@@ -56,7 +56,7 @@ func (c *Core) flushReason(now Time, q *queue, full bool, most int) FlushReason 
 	switch {
 	case full && most == 1 && s.MaxBatchCost > 0 && unwaited(q.device, q.rowCost) > s.MaxBatchCost:
 		return FlushSingleRequestOverBudget
-	case full && q.bound:
+	case full && (q.bound || most < q.most):
 		return FlushBudgetReached
 	case full:
 		return FlushFull

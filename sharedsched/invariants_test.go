@@ -52,7 +52,7 @@ func (k *checker) invariants(c *Core) error {
 		if q == nil {
 			continue
 		}
-		rows, front, limited := 0, 0, 0
+		rows, front, ofRank := 0, 0, [backgroundRank]int{}
 		for i := range q.ring.Len() {
 			e := q.ring.At(i)
 			if i > 0 && !q.ring.At(i-1).Before(e.Order) {
@@ -68,14 +68,12 @@ func (k *checker) invariants(c *Core) error {
 			if classOf(t.Order) == foreground {
 				front++
 				foregroundTasks[q.device]++
-				if !t.openEnded {
-					limited++
-				}
+				ofRank[t.rank]++
 			}
 		}
-		if front != q.foreground || limited != q.limited {
-			return fmt.Errorf("queue %d counts %d foreground tasks, %d with limits, has %d, %d", q.id, q.foreground,
-				q.limited, front, limited)
+		if front != q.foreground || ofRank != q.ofRank {
+			return fmt.Errorf("queue %d counts %d foreground tasks, by rank %v, has %d, %v", q.id, q.foreground,
+				q.ofRank, front, ofRank)
 		}
 		if rows != q.waiting {
 			return fmt.Errorf("queue %d counts %d waiting rows, has %d", q.id, q.waiting, rows)
@@ -208,7 +206,11 @@ func (c *Core) checkStage(q *queue) error {
 		if first := f.first[k]; (first == nil) != (f.demand[k].Len() == 0) || first != nil && first.stage != demanding {
 			return fmt.Errorf("queue %d: the flow's first queue of class %d is %v", q.id, k, first)
 		}
-		if got, want := d.fair[k].Demands(fairq.Flow(q.flow.id)), f.demand[k].Len() > 0; got != want {
+		demands, within := f.demand[k].Len() > 0, class(k) == foreground && !f.beyond
+		if got := d.within.Has(int32(f.id)); class(k) == foreground && got != (demands && within) {
+			return fmt.Errorf("flow %s: demands service within its share %v, want %v", f.name, got, !got)
+		}
+		if got, want := d.fair[k].Demands(fairq.Flow(q.flow.id)), demands && !within; got != want {
 			return fmt.Errorf("flow %s: demands service %v, want %v", f.name, got, want)
 		}
 	}

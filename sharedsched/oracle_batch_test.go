@@ -22,7 +22,7 @@ func (o *oracle) next(now Time) (gone []Handle, served *oracleQueue, k class, sp
 		}
 		// A task that would miss its limit even if it ran alone now is given up, and without it another queue may be
 		// more urgent.
-		q.setBack(now)
+		q.setBack(now, o.beyond(q.flow))
 		hopeless := 0
 		for len(q.tasks) > 0 && q.hopeless(now, q.tasks[0]) {
 			gone = append(gone, q.remove(0))
@@ -32,7 +32,7 @@ func (o *oracle) next(now Time) (gone []Handle, served *oracleQueue, k class, sp
 			o.look(now, q)
 			continue
 		}
-		dropped, most := q.giveUp(now, o.beyond(q))
+		dropped, most := q.giveUp(now)
 		gone = append(gone, dropped...)
 		spans = o.form(q, min(most, o.mayBlock(q)))
 		return gone, q, k, spans
@@ -45,47 +45,41 @@ func (q *oracleQueue) hopeless(now Time, t *oracleTask) bool {
 	if !t.alone && q.version.Batched {
 		takes = q.alone(min(t.rows-t.next, q.most()))
 	}
-	return t.limit < now.Add(takes+takes/20)
+	return t.limit < now.Add(takes)
 }
 
 // remove gives up a task.
 func (q *oracleQueue) remove(i int) Handle {
 	t := q.tasks[i]
-	if t.rank != backgroundRank {
-		q.lose(t.rows)
-	}
 	q.tasks = slices.Delete(q.tasks, i, i+1)
 	return t.handle
 }
 
 // giveUp drops the tasks whose limits would cut the next batch short, if it is worth it, and returns the rows that it
 // may have.
-func (q *oracleQueue) giveUp(now Time, beyond bool) (gone []Handle, rows int) {
+func (q *oracleQueue) giveUp(now Time) (gone []Handle, rows int) {
 	most := q.most()
 	if q.whole() || !q.tight(now.Add(q.high(most))) {
 		return nil, most
 	}
-	// Of the tasks for the next two batches the hopeless are given up.
-	seen, n := 0, 0
-	for n < q.together() && seen < 2*most {
-		if q.hopeless(now, q.tasks[n]) {
+	// The hopeless are given up, until there is a full batch of others whose limits are not before its end.
+	end, loose, n := now.Add(q.high(min(q.waiting(), most))), 0, 0
+	lost, gained := 99, -1 // ranks: the one among those that would be lost that matters most, and the other way round
+	for n < q.together() && loose < most {
+		t := q.tasks[n]
+		if q.hopeless(now, t) {
 			gone = append(gone, q.remove(n))
 			continue
 		}
-		seen += q.tasks[n].rows - q.tasks[n].next
-		n++
-	}
-	end, loose := now.Add(q.high(min(seen, most))), 0
-	for _, t := range q.tasks[:n] {
-		if t.limit >= end {
+		if n++; t.limit >= end {
 			loose += t.rows - t.next
+			gained = max(gained, int(t.rank))
+		} else {
+			lost = min(lost, int(t.rank))
 		}
 	}
-	few, many, tenths := q.fit(now), min(loose, most), int64(7)
-	if beyond {
-		tenths = 10
-	}
-	if many == 0 || 10*int64(few)*int64(q.high(many)) >= tenths*int64(many)*int64(q.high(few)) {
+	few, many := q.fit(now), min(loose, most)
+	if many == 0 || lost < gained || 10*int64(few)*int64(q.high(many)) >= 8*int64(many)*int64(q.high(few)) {
 		return gone, few
 	}
 	for i, rows := 0, 0; i < q.together() && rows < many; {
@@ -99,10 +93,10 @@ func (q *oracleQueue) giveUp(now Time, beyond bool) (gone []Handle, rows int) {
 	return gone, many
 }
 
-// together returns how many tasks at the head of the queue may be weighed against each other: no task is given up for
-// one that matters less, nor for one that runs alone.
+// together returns how many tasks at the head of the queue may be weighed against each other: no foreground task is
+// given up for a background one, nor any for one that runs alone.
 func (q *oracleQueue) together() (n int) {
-	for n < len(q.tasks) && q.tasks[n].rank == q.tasks[0].rank && !q.tasks[n].alone {
+	for n < len(q.tasks) && q.tasks[n].order().Rank == q.tasks[0].order().Rank && !q.tasks[n].alone {
 		n++
 	}
 	return n

@@ -63,9 +63,6 @@ func (o *oracle) arrive(now Time, q *oracleQueue, t *oracleTask, target time.Dur
 	case t.limit == Never || t.openEnded:
 		t.stale = now + (t.target-now)/2
 	}
-	if t.rank != backgroundRank {
-		q.weigh(t.rows, 0)
-	}
 	if wanted := t.target.Sub(now); t.rank != backgroundRank && !t.alone && (asked == 0 || asked >= q.takes(1)) &&
 		(o.least == 0 || wanted < o.least) {
 		o.least = wanted
@@ -79,27 +76,19 @@ func (o *oracle) arrive(now Time, q *oracleQueue, t *oracleTask, target time.Dur
 }
 
 func (t *oracleTask) order() ring.Order {
-	return ring.Order{Rank: t.rank, Target: t.place, Seq: uint64(t.seq)}
-}
-
-// weigh notes whether rows were lost. Of eight batches one may be.
-func (q *oracleQueue) weigh(rows int, lost float64) {
-	q.lost += float64(min(rows, q.most())) / float64(8*q.most()) * (lost - q.lost)
-}
-
-// lose notes that a task was lost.
-func (q *oracleQueue) lose(rows int) {
-	if q.weigh(rows, 1); q.lost > 1./8 {
-		q.noRoom()
+	o := ring.Order{Target: t.place, Seq: uint64(t.seq)}
+	if t.rank == backgroundRank {
+		o.Rank = 1 // behind all others
 	}
+	return o
 }
 
 // noRoom notes that the queue was full.
-func (q *oracleQueue) noRoom() { q.flooded = q.flooded || !q.version.WaitWhenFull }
+func (q *oracleQueue) noRoom() { q.filled = true }
 
-// setBack moves tasks that have waited for too long behind the others of their priority, the newest first.
-func (q *oracleQueue) setBack(now Time) {
-	for q.flooded && q.tasks[0].stale <= now && q.tasks[0].next == 0 {
+// setBack moves tasks that have waited for too long behind the others, the newest first.
+func (q *oracleQueue) setBack(now Time, beyond bool) {
+	for (q.filled || beyond) && !q.version.WaitWhenFull && q.tasks[0].stale <= now && q.tasks[0].next == 0 {
 		t := q.tasks[0]
 		t.stale, t.place = Never, math.MaxInt64/2-int64(t.seq)-1
 		i := 1
@@ -134,7 +123,8 @@ func (o *oracle) room(q *oracleQueue, p Priority, queued int) *oracleTask {
 			if victim == nil {
 				victim = t
 			}
-		case p != Sheddable && p != SheddablePlus && t.rank == ranks[SheddablePlus]:
+		case p != Sheddable && t.rank < backgroundRank && t.rank > ranks[p] && t.next == 0 &&
+			(victim == nil || t.rank >= victim.rank):
 			victim = t
 		}
 	}
@@ -142,7 +132,10 @@ func (o *oracle) room(q *oracleQueue, p Priority, queued int) *oracleTask {
 }
 
 // charge makes a flow pay for a batch. The virtual time follows the flow furthest behind.
-func (o *oracle) charge(q *oracleQueue, k class, est time.Duration) {
+func (o *oracle) charge(q *oracleQueue, k class, est time.Duration) (charged bool) {
+	if k == foreground && !o.beyond(q.flow) {
+		return false // it owes nobody anything
+	}
 	if slices.ContainsFunc(o.flows, func(f *oracleFlow) bool { return f.demands[k] }) {
 		o.virtual[k] = max(o.virtual[k], o.leastTag(k))
 	} else {
@@ -152,6 +145,7 @@ func (o *oracle) charge(q *oracleQueue, k class, est time.Duration) {
 		q.flow.tag[k] = max(q.flow.tag[k], o.virtual[k]) // or the charge would be wiped out later, but not its refund
 	}
 	o.correct(q, k, est)
+	return true
 }
 
 func (o *oracle) correct(q *oracleQueue, k class, by time.Duration) {

@@ -11,12 +11,11 @@ import (
 // nothing sorted but the tasks of a queue. It only looks up the cost of executions in Core's curves, and which flows
 // ask for more than their share in Core's sums.
 type oracle struct {
-	window   int64
 	flows    []*oracleFlow
 	queues   []*oracleQueue // in order of creation
 	virtual  [2]int64       // by class
 	least    time.Duration  // the smallest target of foreground work; 0: none was seen
-	beyond   func(*oracleQueue) bool
+	beyond   func(*oracleFlow) bool
 	draining bool
 
 	versions    []oracleVersion
@@ -38,8 +37,8 @@ type oracleVersion struct {
 
 type oracleTask struct {
 	handle        Handle
-	rows, next    int // next: the first row that was not started
-	rank          uint8
+	rows, next    int   // next: the first row that was not started
+	rank          uint8 // of its priority
 	arrival       Time
 	target, limit Time
 	place         int64 // its target, but for overload
@@ -64,10 +63,9 @@ type oracleQueue struct {
 	cost        time.Duration
 	due, latest Time
 	heldTo      Time
-	served      bool    // since then
-	unheld      bool    // since a pick found that it cannot wait
-	lost        float64 // of the rows asked for
-	flooded     bool    // for longer than a trace takes
+	served      bool // since then
+	unheld      bool // since a pick found that it cannot wait
+	filled      bool // it was full, not longer ago than a trace takes
 }
 
 func (q *oracleQueue) padded(rows int) int {
@@ -209,12 +207,13 @@ func (o *oracle) stand(now Time, q *oracleQueue, insist bool) {
 	}
 }
 
-// update makes a flow demand service while one of its queues does. When it begins to, it is lifted to the virtual time.
+// update makes a flow demand service while one of its queues does; of foreground work it counts while the flow is
+// beyond its share. When it begins to, the flow is lifted to the virtual time.
 func (o *oracle) update(f *oracleFlow) {
 	for k := range f.demands {
 		demands := slices.ContainsFunc(o.queues, func(q *oracleQueue) bool {
 			return q.flow == f && q.stage == demanding && q.class == class(k)
-		})
+		}) && (class(k) == background || o.beyond(f))
 		if demands && !f.demands[k] {
 			f.tag[k] = max(f.tag[k], o.virtual[k])
 		}
@@ -244,6 +243,9 @@ func (o *oracle) leastTag(k class) int64 {
 
 // pick returns the queue to serve, nil for none, and the class that pays for it.
 func (o *oracle) pick(now Time) (*oracleQueue, class) {
+	for _, f := range o.flows {
+		o.update(f) // it may be beyond its share now, or no longer
+	}
 	soon := now.Add(o.dearest() + o.dearest()/20)
 	for _, q := range o.queues {
 		switch {
@@ -256,11 +258,13 @@ func (o *oracle) pick(now Time) (*oracleQueue, class) {
 		}
 	}
 	demands := func(q *oracleQueue) bool { return q.stage == demanding && q.class == foreground }
-	limit := o.leastTag(foreground) + o.window
 	earliest := func(a, b *oracleQueue) int {
 		return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.flow.id, b.flow.id))
 	}
-	q := o.best(func(q *oracleQueue) bool { return demands(q) && q.flow.tag[foreground] <= limit }, earliest)
+	if w := o.best(func(q *oracleQueue) bool { return demands(q) && !o.beyond(q.flow) }, earliest); w != nil {
+		return w, foreground
+	}
+	q := o.best(demands, earliest)
 	if q == nil {
 		slack := func(a, b *oracleQueue) int { return cmp.Compare(a.latest, b.latest) }
 		if q := o.best(func(q *oracleQueue) bool { return q.stage == pending }, slack); q != nil {
@@ -268,15 +272,13 @@ func (o *oracle) pick(now Time) (*oracleQueue, class) {
 		}
 		return o.pickBackground(now), background
 	}
-	// Where no flow is in a hurry, the flow furthest behind. The same holds between flows that cannot all be in time,
-	// if the first asks for more than its share.
+	// Where not all that are beyond their shares can be in time, the one furthest behind.
 	until := now.Add(2*q.cost + time.Duration(q.flow.tag[foreground]-o.leastTag(foreground)))
-	if q.latest > now.Add(o.dearest()) {
-		until = Never
-	} else if q.due >= until || !o.beyond(q) {
-		return q, foreground
+	rivals := func(q *oracleQueue) bool { return demands(q) && q.due < until }
+	if r := o.best(rivals, o.behind(foreground)); r != nil {
+		return r, foreground
 	}
-	return o.best(func(q *oracleQueue) bool { return demands(q) && q.due < until }, o.behind(foreground)), foreground
+	return q, foreground
 }
 
 // behind prefers the flow with the least tag, and of its queues, or flows with equal tags, the one that is due first.

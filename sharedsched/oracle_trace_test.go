@@ -10,7 +10,6 @@ import (
 
 	"github.com/weftserve/weft/internal/race"
 	"github.com/weftserve/weft/sharedsched/cost"
-	"github.com/weftserve/weft/sharedsched/ring"
 )
 
 // TestOracle compares Core with the oracle decision by decision on random traces, and makes sure that it would notice
@@ -84,6 +83,8 @@ type inFlight struct {
 	queue *oracleQueue
 	class class
 	est   time.Duration
+
+	charged bool
 }
 
 // compare decodes a trace from bytes and returns the first difference.
@@ -115,20 +116,18 @@ func (s *source) next(n int) int {
 }
 
 func (m *match) setUp(variant Variant) error {
-	window := []time.Duration{0, 5 * time.Millisecond, 20 * time.Millisecond}[m.bytes.next(3)]
 	m.lanes = make([]*inFlight, 1+m.bytes.next(2))
 	m.limits = m.bytes.next(2) == 0
 	var err error
 	m.core, err = NewCore(Config{
-		Devices: []Device{{Name: "d", Lanes: len(m.lanes)}}, FairnessWindow: window,
-		Variant: variant,
+		Devices: []Device{{Name: "d", Lanes: len(m.lanes)}}, Variant: variant,
 	})
 	if err != nil {
 		return err
 	}
 	m.oracle = &oracle{
-		window: int64(window), total: int64(4+8*m.bytes.next(2)) << 30,
-		beyond: func(q *oracleQueue) bool { return m.core.flows[q.flow.id].recent.beyond },
+		total:  int64(4+8*m.bytes.next(2)) << 30,
+		beyond: func(f *oracleFlow) bool { return m.core.flows[f.id].beyond },
 	}
 	for i := range 2 + m.bytes.next(3) {
 		weight := 1 << m.bytes.next(3)
@@ -138,7 +137,7 @@ func (m *match) setUp(variant Variant) error {
 			return err
 		}
 		// As if it had asked for that much already.
-		m.core.flows[f].recent.asked = time.Duration(m.bytes.next(3)) * time.Second
+		m.core.flows[f].recent.asked = float64(m.bytes.next(3)) * float64(time.Second)
 		for range 1 + m.bytes.next(2) {
 			s := m.settings()
 			if _, err := m.core.AddVersion("v", f, s); err != nil {
@@ -266,7 +265,7 @@ func (m *match) submit() error {
 			task.ShapeKey = task.Key
 		}
 	}
-	queued := m.core.version(v).queued[classOf(ring.Order{Rank: ranks[task.Priority]})]
+	queued := m.core.version(v).queued[task.Priority.class()]
 	h, acts, err := m.core.Submit(m.now, v, &task, limit, nil)
 	if _, refused := errors.AsType[*Refusal](err); refused && task.Priority != Sheddable &&
 		m.core.version(v).queues[task.Key] != nil {
@@ -336,7 +335,7 @@ func (m *match) next(lane LaneID) error {
 		return fmt.Errorf("Core pads %d rows to %d, the oracle to %d", rows, l.batch.Padded, padded)
 	}
 	l.queue, l.class, l.est = q, k, q.shape.Estimate(padded).Cost
-	m.oracle.charge(q, k, l.est)
+	l.charged = m.oracle.charge(q, k, l.est)
 	q.served = true
 	m.oracle.look(m.now, q)
 	m.lanes[lane] = l
@@ -350,7 +349,9 @@ func (m *match) settle(lane LaneID) {
 	used := l.est/2 + l.est/10*time.Duration(m.bytes.next(16))
 	r := Report{DeviceTime: used, Unusable: m.bytes.next(8) == 0, OutOfMemory: m.bytes.next(16) == 0}
 	m.core.Settle(m.now, lane, &l.batch, r, nil)
-	m.oracle.correct(l.queue, l.class, used-l.est)
+	if l.charged {
+		m.oracle.correct(l.queue, l.class, used-l.est)
+	}
 	switch {
 	case r.OutOfMemory:
 		m.oracle.ranOut(m.now, l.queue, l.batch.Padded)

@@ -2,10 +2,9 @@ package sharedsched
 
 import "time"
 
-// The pick decides between queues in the order of the package comment: urgency among those that fairness allows to go
-// first, fairness where not all can be in time, the least slack where no flow demands service, and background work
-// last. A device that has foreground work never idles, unless the work is held for a batch timeout or waits for its
-// first measurements.
+// The pick decides between queues in the order of the package comment: urgency, but shares where not all can be in
+// time, the least slack where no flow demands service, and background work last. A device that has foreground work
+// never idles, unless the work is held for a batch timeout or waits for its first measurements.
 
 // next carries out EventNext.
 func (c *Core) next(now Time, id LaneID, b *Batch, out *Answer) bool {
@@ -33,7 +32,7 @@ func (c *Core) next(now Time, id LaneID, b *Batch, out *Answer) bool {
 			continue
 		}
 		// Before the batch is formed, which changes both: they are the reason for the pick.
-		p.slack, p.demanding = q.latest.Sub(now), d.fair[q.class].Len()
+		p.slack, p.demanding = q.latest.Sub(now), d.demanding(q.class)
 		c.form(now, q, b, out)
 		c.start(now, c.lanes[id], p, b)
 		c.refreshTouched(now)
@@ -54,8 +53,16 @@ type pick struct {
 func (c *Core) pick(now Time, d *device) pick {
 	c.promote(now, d)
 	fair := &d.fair[foreground]
-	f, ok := fair.First()
-	if !ok {
+	w, due, within := d.within.Min()
+	f, beyond := fair.First()
+	switch {
+	case within:
+		rule := PickEarliest
+		if beyond && c.flows[f].first[foreground].due < Time(due) {
+			rule = PickWithin
+		}
+		return pick{queue: c.flows[w].first[foreground], rule: rule}
+	case !beyond:
 		// No flow demands service yet: rather than idle, serve the queue with the least slack.
 		if id, _, ok := d.pending.Min(); ok {
 			return pick{queue: c.queues[id], rule: PickIdle}
@@ -63,19 +70,12 @@ func (c *Core) pick(now Time, d *device) pick {
 		return pick{queue: c.pickBackground(now, d), rule: PickBackground}
 	}
 	q := c.flows[f].first[foreground]
-	if q.latest > now.Add(d.block()) {
-		// No flow is in a hurry: these demand service because their batches are full. The one furthest behind goes
-		// first.
-		f, _ = fair.Behind(int64(Never))
-		return pick{queue: c.flows[f].first[foreground], rule: PickFull}
-	}
-	// Those that are due before another batch of that cost could end after this one would be late, and the further the
-	// flow is ahead already, the longer it keeps them waiting. Between these fairness decides, if the flow asks for
-	// more than its share.
-	conflict := now.Add(conflictBatches*q.cost + time.Duration(fair.Lead(f)))
-	if !q.flow.recent.beyond || q.due >= conflict || c.variant.NoConflictRule {
+	if c.variant.NoConflictRule {
 		return pick{queue: q, rule: PickEarliest}
 	}
+	// Those that are due before another batch of that cost could end after this one would be late, and the further the
+	// flow is ahead already, the longer it keeps them waiting.
+	conflict := now.Add(conflictBatches*q.cost + time.Duration(fair.Lead(f)))
 	if rival, ok := fair.Behind(int64(conflict)); ok && rival != f {
 		return pick{queue: c.flows[rival].first[foreground], rule: PickBehind}
 	}
@@ -85,7 +85,7 @@ func (c *Core) pick(now Time, d *device) pick {
 // pickBackground chooses among background work, nil if there is none that may run now.
 func (c *Core) pickBackground(now Time, d *device) *queue {
 	for d.foreground == 0 {
-		f, ok := d.fair[background].First()
+		f, ok := d.fair[background].Behind(int64(Never))
 		if !ok {
 			break
 		}

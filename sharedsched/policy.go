@@ -50,9 +50,12 @@ const (
 const (
 	// A limit that is further away than all work and this many full batches is met without looking closer.
 	farBatches = 2
-	// shareSlack is by how much a flow may ask for more than its share can serve in time: others may want less than
-	// theirs.
-	shareSlack = 1.5
+	// defaultQueue is Settings.MaxQueue where it is zero.
+	defaultQueue = 1000
+	// admitPart is the part of the time to its limit (half) in which the share of a flow that asks for more must be
+	// able to serve a task: the rest is for others that go first. More and some learn at the end of it that they are
+	// given up.
+	admitPart = 2
 	// probeAfter is how long a shape may be refused on its estimates alone before one task is let through to check
 	// them.
 	probeAfter = 100 * time.Millisecond
@@ -62,18 +65,14 @@ const (
 
 // Overload (flood.go).
 const (
-	// floodLost is the part of the rows of about so many full batches beyond which, if there was no capacity for that
-	// much, it is overload and no burst; within floodFor after overload, of the rows of one batch.
-	floodLost, floodBatches = 1. / 8, 8
-	// floodFor is how long a queue is then kept short. When that ends it is seen whether it is still needed: sooner
-	// would cost those that have no place their time, later refuses callers that could wait.
-	floodFor = 2 * time.Second
-	// floodPart is the divisor of the time to a target for which a task of such a queue may wait.
-	floodPart = 2
-	// fillSlack is how many times as long as it takes to fill a batch before that can start tasks are admitted to it.
-	fillSlack = 1.25
-	// setBackAtOnce is how many tasks are set back at one pick: the first that is may find thousands.
-	setBackAtOnce = 512
+	// staleFor is how long after a queue was full its stale tasks go behind the others. When that ends it is seen
+	// whether it is still needed.
+	staleFor = 2 * time.Second
+	// stalePart is the divisor of the time to its target for which a task without a limit keeps its place.
+	stalePart = 2
+	// lookedAt is how many tasks of a queue one event looks at to set stale ones back, or to find some that matter
+	// less: there may be thousands.
+	lookedAt = 512
 )
 
 // The pick (pick.go).
@@ -83,39 +82,40 @@ const (
 	conflictBatches = 2
 )
 
-// Early drop (drop.go). A batch that limits cut short is good enough with this many tenths of the rows per device time
-// of one without the tasks that cut it short.
+// Early drop (drop.go).
 const (
-	// worth is for most flows: a burst must not cost others.
-	worth = 7
-	// worthBeyond is for a flow that asks for more than its share: there some tasks must lose in any case.
-	worthBeyond = 10
-	// worthUnit is the whole that both are parts of.
-	worthUnit = 10
-	// windowBatches is how many of the next batches are looked at for rows whose limits are not pressing.
-	windowBatches = 2
+	// A batch that limits cut short is good enough with this part (eight tenths) of the rows per device time of one
+	// without the tasks that cut it short: what is given up is lost, and estimates are a little wrong.
+	worthNum, worthDen = 8, 10
 )
 
-// The work that flows ask for, and the device cap that follows from it (recent.go, cap.go).
+// What flows ask for, their shares, and the device cap that follows from their targets (recent.go, share.go, cap.go).
 const (
-	// recently is how long a flow counts after its latest arrival, and the time in which the work that it asked for is
-	// forgotten.
-	recently = time.Second
-	// contended is the part of the device time there is (seven tenths) from which on, if that much is asked for at full
-	// batches' cost, not all can be served in time: batches are not always full.
-	contendedNum, contendedDen = 7, 10
+	// askedFor is the time in which the work that a flow asked for is forgotten: less takes bursts for floods, more lets
+	// a flood go first for longer.
+	askedFor = 350 * time.Millisecond
+	// targetsFor is how long a flow's targets count after its latest arrival: a model that is asked every few seconds
+	// wants its answers as soon each time.
+	targetsFor = 10 * time.Second
+	// surplus is how much more than there is all must ask for together before some are beyond their shares: arrivals
+	// are uneven.
+	surplus = 1.1
+	// burstTargets is over how many times its target at least what a flow asks for is looked at, where it came only
+	// lately: a burst is no flood.
+	burstTargets = 4
 	// capShare is the part of the least target (two thirds) that one batch may take: a target leaves room for the batch
 	// that runs when its task arrives, and for some of its own.
 	capShareNum, capShareDen = 2, 3
-	// minCap is the least device cap: below it batching would end on most models.
-	minCap = 10 * time.Millisecond
+	// goodPower is the part of the greatest power that is about as good: near it power hardly changes with the size,
+	// and estimates are a little wrong.
+	goodPower = 0.9
 	// capPercentile is the part of a flow's targets (one tenth) that may be shorter than the one that counts: one
 	// impatient caller among many is not to make all batches small.
 	capPercentile = 10
-	// capSteps is how many flows are looked at, at most each capStep: the cap follows after a whole round, at constant
-	// cost.
-	capSteps = 16
-	capStep  = time.Millisecond
+	// sweepSteps is how many flows are looked at, at most each sweepStep: shares and the cap follow after a whole
+	// round, at constant cost.
+	sweepSteps = 16
+	sweepStep  = time.Millisecond
 	// histogramOf is how many targets of a flow are remembered: their counts are halved when there are that many.
 	histogramOf = 1024
 	// shortest is log2 of the target, in nanoseconds, below which targets are not told apart: 131 µs.
@@ -127,9 +127,9 @@ const (
 	// guardShare is the part (one tenth) of the smallest target for which a background batch may hold the device: the
 	// next arrival is hardly delayed.
 	guardShare = 10
-	// guardSteps is in how many steps the smallest target is forgotten, each of them guardStep long: recently in all.
+	// guardSteps is in how many steps the smallest target is forgotten, each of them guardStep long: a second in all.
 	guardSteps = 4
-	guardStep  = recently / guardSteps
+	guardStep  = time.Second / guardSteps
 )
 
 // Device memory (memory.go).

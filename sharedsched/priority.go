@@ -2,23 +2,24 @@ package sharedsched
 
 import "github.com/weftserve/weft/sharedsched/ring"
 
-// Priority orders tasks inside a queue and decides which gives way. The zero value is Critical. The names follow
+// Priority decides which of the tasks of a queue give way where not all can be served in time. It does not order: a
+// lax task that matters more must not hide an urgent one. The zero value is Critical. The names follow
 // Google's criticality classes (Site Reliability Engineering, chapter 21).
 type Priority uint8
 
-// The priorities. In a queue CriticalPlus goes before Critical before SheddablePlus before Sheddable.
+// The priorities. CriticalPlus matters more than Critical, and that more than SheddablePlus.
 const (
 	// Critical: foreground work, as most is.
 	Critical Priority = iota
-	// CriticalPlus: foreground work that goes before all other.
+	// CriticalPlus: foreground work for which all other is given up.
 	CriticalPlus
 	// Sheddable: background work. It fills rows that would be padding, and time that no foreground task wants.
 	Sheddable
-	// SheddablePlus: foreground work that makes room where a queue is full.
+	// SheddablePlus: foreground work that is given up first.
 	SheddablePlus
 )
 
-// ranks maps a priority to its place in a queue, the most urgent first.
+// ranks orders priorities, those that matter most first.
 var ranks = [...]uint8{Critical: 1, CriticalPlus: 0, Sheddable: backgroundRank, SheddablePlus: 2}
 
 const backgroundRank = 3
@@ -32,12 +33,12 @@ const (
 )
 
 // class returns the class of work of that priority.
-func (p Priority) class() class { return classOf(ring.Order{Rank: ranks[p]}) }
-
-// classOf returns the class of a task by where it stands in its queue.
-func classOf(o ring.Order) class {
-	if o.Rank == backgroundRank {
+func (p Priority) class() class {
+	if p == Sheddable {
 		return background
 	}
 	return foreground
 }
+
+// classOf returns the class of a task by where it stands in its queue: behind foreground work.
+func classOf(o ring.Order) class { return class(o.Rank) }

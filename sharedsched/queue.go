@@ -22,10 +22,10 @@ type queue struct {
 	key        string
 	shape      *shape
 	ring       ring.Ring
-	foreground int // tasks of that class in the ring; they come before the others
-	limited    int // of these, those that brought limits of their own
-	waiting    int // rows in the ring that were not started
-	running    int // batches in flight
+	foreground int                 // tasks of that class in the ring; they come before the others
+	ofRank     [backgroundRank]int // of these
+	waiting    int                 // rows in the ring that were not started
+	running    int                 // batches in flight
 	// Of the tasks in the ring, kept only where there is a batch timeout: the earliest arrival, the earliest limit, the
 	// earliest time by which a batch is to end for a target that was named, and whether rows of one were started
 	// already.
@@ -47,17 +47,16 @@ type queue struct {
 	// The size and the cost of a full batch, as of this sum of the device's revisions. See fullBatch.
 	asOf     uint64 // 0: the known costs, or the settings, have changed since
 	most     int
+	brief    int           // of them, under the device cap
 	full     cost.Estimate // of most rows
 	fullHigh time.Duration
 	rowCost  time.Duration // of a batch of one row
-	ownCost  time.Duration // of a full batch if the device had no cap
-	bound    bool          // one more row would cost more than the budget
+	ownCost  time.Duration // of a full batch if memory had no bound
+	bound    bool          // one more row would cost more than the settings allow
 	learning bool          // first measurements of the shape are being taken
 
-	// Overload, see flood.go: the part of its rows, of late, that missed their limits, and when one did last; until when
-	// it is kept short because of that; until when stale tasks are set back.
-	lost                    float64
-	lostAt, shortTo, backTo Time
+	rate   rate
+	backTo Time // until then its stale tasks are set back, for it was full (flood.go)
 }
 
 // queueFor returns the version's queue for a key, a new one if need be. It returns nil when maxQueues keys have work.
@@ -126,9 +125,7 @@ func (q *queue) expect(k *task, work time.Duration) {
 	}
 	if classOf(k.Order) == foreground {
 		q.foreground++
-		if !k.openEnded {
-			q.limited++
-		}
+		q.ofRank[k.rank]++
 		q.work += k.work
 		d.foreground++
 		d.work += k.work
@@ -141,9 +138,7 @@ func (q *queue) forget(k *task) {
 	d, f := q.device, q.flow
 	if classOf(k.Order) == foreground {
 		q.foreground--
-		if !k.openEnded {
-			q.limited--
-		}
+		q.ofRank[k.rank]--
 		q.work -= k.work
 		d.foreground--
 		d.work -= k.work

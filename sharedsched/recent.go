@@ -5,36 +5,78 @@ import (
 	"time"
 )
 
-// The work that a flow asked for in the last second decides whether it is within its share, and its targets how long a
-// batch may take (cap.go).
+// The work that a flow has asked for of late decides whether it is within its share (share.go), and its targets
+// how long a batch may take (cap.go).
 
 // recent holds the work and the targets that a flow asked for lately.
 type recent struct {
-	seen    Time // when it arrived last, to within capStep
+	fading
+	began   Time // when it came, or came back after targetsFor
 	targets histogram
-	asked   time.Duration // device time asked for, forgotten over recently
-	row     time.Duration // cost of an execution of a single row
-	beyond  bool          // it asks for more than its share while all together ask for more than there is
+	asked   float64       // device time, in nanoseconds
+	row     time.Duration // the latest queue's cost of an execution of a single row
 }
 
-// arrived notes that device time for work was asked for. target is the time from the arrival until an answer is wanted,
-// 0 for none that counts; row is the cost of a single row.
-func (r *recent) arrived(now Time, target, work, row time.Duration) {
-	if now.Sub(r.seen) >= capStep { // forgetting each nanosecond's part at once would cost more than it is worth
-		r.asked = r.left(now)
-		r.seen = now
+// arrived notes that rows of a queue were asked for. target is the time from the arrival until an answer is wanted, 0
+// for none that counts.
+func (r *recent) arrived(now Time, q *queue, target time.Duration, rows int) {
+	if now.Sub(r.seen) > targetsFor {
+		r.began = now
 	}
-	r.asked += work
-	r.row = row
+	if kept := r.fade(now); kept < 1 {
+		r.asked *= kept
+	}
 	if target > 0 {
 		r.targets.add(target)
 	}
+	r.row = q.rowCost
+	if q.fullHigh > 0 { // a guess must put no flow beyond its share
+		r.asked += float64(rows) * q.rowsCost(now, r.targets.low())
+	}
+	q.rate.rows += float64(rows)
 }
 
-// left returns the part of asked that is not forgotten yet, in proportion to the time since.
-func (r *recent) left(now Time) time.Duration {
-	kept := recently - min(now.Sub(r.seen), recently)
-	return time.Duration(float64(r.asked) * (float64(kept) / float64(recently)))
+// rate counts the rows of a queue that were asked for lately.
+type rate struct {
+	fading
+	rows float64
+	each float64 // nanoseconds that a row costs in batches as large as they get at that rate
+}
+
+// rowsCost returns the device time, in nanoseconds, of a row in batches that start when the first of their tasks must.
+func (q *queue) rowsCost(now Time, target time.Duration) float64 {
+	r := &q.rate
+	kept := r.fade(now)
+	if kept == 1 && r.each > 0 {
+		return r.each
+	}
+	r.rows *= kept
+	rows := 1
+	if s := &q.version.settings; s.Batched {
+		rows = min(q.most, 1+int(r.rows*target.Seconds()/askedFor.Seconds()))
+	}
+	r.each = float64(q.estimate(q.version.settings.padded(rows)).Cost) / float64(rows)
+	return r.each
+}
+
+// fading is a count that is forgotten over askedFor, in proportion to the time since it was last added to.
+type fading struct {
+	seen Time // to within sweepStep
+}
+
+// fade returns the part of the count that is left, which the caller is to keep.
+func (f *fading) fade(now Time) float64 {
+	if now.Sub(f.seen) < sweepStep { // to forget each nanosecond's part at once would cost more than it is worth
+		return 1
+	}
+	kept := f.kept(now)
+	f.seen = now
+	return kept
+}
+
+// kept returns the part of the count that is not forgotten yet.
+func (f *fading) kept(now Time) float64 {
+	return float64(askedFor-min(now.Sub(f.seen), askedFor)) / float64(askedFor)
 }
 
 // histogram counts durations in eight buckets per octave from shortest on, and slowly forgets.

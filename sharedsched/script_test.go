@@ -18,9 +18,8 @@ import (
 //
 //	terse                               print no tasks that are done; print why a queue was served, a task dropped
 //	new                                 begins again: no device, no version, time zero
-//	device NAME lanes=N                 these three before anything else
+//	device NAME lanes=N                 these two before anything else
 //	max_queued_bytes N
-//	window DURATION                     the fairness window
 //	version NAME [flow=F] [weight=W] [device=D] [SETTING=VALUE ...]
 //	    settings: batched=no size=8 cost=100ms timeout=5ms queue=10 rows=100 allowed=1,4,8 target=50ms latency=1s
 //	              padding=pad_up|batch_down|minimize_cost adaptive=yes row_memory=MIB
@@ -108,8 +107,6 @@ func (s *script) step(line string) {
 		s.cfg.Devices = append(s.cfg.Devices, s.device(words[1], kv))
 	case "max_queued_bytes":
 		s.cfg.MaxQueuedBytes = int64(s.int(words[1]))
-	case "window":
-		s.cfg.FairnessWindow = s.duration(words[1])
 	default:
 		if s.core == nil {
 			s.begin()

@@ -1,6 +1,7 @@
 package sharedsched
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -23,7 +24,8 @@ type Settings struct {
 	BatchTimeout time.Duration
 	// Adaptive bounds batches, besides by MaxBatchCost, by the device cap, which follows the targets of waiting tasks.
 	Adaptive bool
-	// MaxQueue is how many tasks may wait, over all keys. Beyond it they are refused. At least 1.
+	// MaxQueue is how many tasks may wait, over all keys. Beyond it they are refused. Zero: 1000, and besides as many
+	// with limits of their own as can be served within these.
 	MaxQueue int
 	// MaxRequestRows is the most rows in one task. Larger ones fail with ErrTooManyRows, unless they are to run alone,
 	// as a proof of batching is. Zero: no bound.
@@ -52,8 +54,8 @@ func (s *Settings) validate() error {
 	switch {
 	case s.MaxBatchSize < 1:
 		return fmt.Errorf("sharedsched: MaxBatchSize is %d, must be at least 1", s.MaxBatchSize)
-	case s.MaxQueue < 1:
-		return fmt.Errorf("sharedsched: MaxQueue is %d, must be at least 1", s.MaxQueue)
+	case s.MaxQueue < 0:
+		return fmt.Errorf("sharedsched: MaxQueue is %d, must not be negative", s.MaxQueue)
 	case s.MaxBatchCost < 0 || s.BatchTimeout < 0 || s.TargetLatency < 0 || s.MaxLatency < 0:
 		return fmt.Errorf("sharedsched: durations must not be negative: %+v", *s)
 	case s.RowMemory < 0:
@@ -70,6 +72,9 @@ func (s *Settings) validate() error {
 	}
 	return nil
 }
+
+// QueueBound returns how many tasks may wait, but for those that limits of their own bound.
+func (s *Settings) QueueBound() int { return cmp.Or(s.MaxQueue, defaultQueue) }
 
 // Limit returns the limit of a task that arrives then and brings none.
 func (s *Settings) Limit(arrival Time) Time {

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// TestShapeKeysDoNotMoveShares splits the work of one of three saturated flows over 200 shape keys: the others' part of
-// the device changes by less than 1 %.
+// TestShapeKeysDoNotMoveShares splits the work of one of three saturated flows over 200 shape keys, in batches of a few
+// rows: the others' part of the device changes by less than 5 %.
 func TestShapeKeysDoNotMoveShares(t *testing.T) {
 	want := othersShare(t, 1, 1)
-	if got := othersShare(t, 1, 200); got < 0.99*want || got > 1.01*want {
+	if got := othersShare(t, 1, 200); got < 0.95*want || got > 1.05*want {
 		t.Errorf("the others get %.4f of the device next to 200 keys, %.4f next to one", got, want)
 	}
 	// The check must be able to fail: were fairness owed to keys, each would have a share of its own.
-	if got := othersShare(t, 200, 1); got > 0.99*want {
+	if got := othersShare(t, 200, 1); got > 0.95*want {
 		t.Errorf("next to 200 flows of one key the others get %.4f of the device as well: this test proves nothing", got)
 	}
 }
@@ -23,7 +23,7 @@ func TestShapeKeysDoNotMoveShares(t *testing.T) {
 // some keys.
 func othersShare(t *testing.T, flows, keys int) float64 {
 	t.Helper()
-	c, err := NewCore(Config{Devices: []Device{{Name: "d", Lanes: 1}}, FairnessWindow: 20 * time.Millisecond})
+	c, err := NewCore(Config{Devices: []Device{{Name: "d", Lanes: 1}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,7 @@ func (c *Core) refresh(now Time, q *queue) {
 	}
 	d := q.device
 	q.class = k
-	full := c.plan(q) || q.version.queued[foreground] >= q.version.settings.MaxQueue
+	full := c.plan(now, q) || q.version.isFull(foreground)
 	if k == foreground {
 		d.blocks.Set(q.id, -int64(q.cost))
 	}
@@ -68,20 +68,17 @@ func (c *Core) refresh(now Time, q *queue) {
 
 // plan works out the cost of the queue's next batch and by when it must start so that its first task meets its target.
 // It reports whether waiting would not make the batch larger.
-func (c *Core) plan(q *queue) (full bool) {
+func (c *Core) plan(now Time, q *queue) (full bool) {
 	t := &c.tasks[q.ring.At(0).Task]
 	s := &q.version.settings
 	if t.alone || !s.Batched {
 		q.cost, full = q.estimate(t.rows).Cost, true
 	} else {
-		most, cost, _ := c.fullBatch(q)
-		if full = q.waiting >= most; full {
-			q.cost = cost
-		} else {
-			q.cost = q.estimate(s.padded(q.waiting)).Cost
-		}
+		most := c.mayTakeNow(now, q)
+		full = q.waiting >= most
+		q.cost = q.estimate(s.padded(min(q.waiting, most))).Cost
 	}
-	q.due = t.due // those of its priority that are due before it, if any, are not to go before it: see flood.go
+	q.due = t.due // those that are due before it, if any, are not to go before it: see flood.go
 	q.latest = endBy(q.due, t.arrival) - Time(q.cost) - Time(q.cost)/margin
 	if c.variant.LeastSlack {
 		q.due = q.latest

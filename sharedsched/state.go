@@ -29,7 +29,6 @@ type DeviceState struct {
 	VirtualTime fairq.Tag     // of foreground work
 	Demanding   int           // flows that demand service
 	Lag         fairq.Tag     // of the flow furthest behind after the one furthest ahead, among those
-	Window      fairq.Tag     // how far a flow may be ahead and still go first
 	Work        time.Duration // device time that the waiting foreground tasks are expected to take
 	Cap         time.Duration // most device time of one batch for the sake of waiting tasks; 0: none
 	// The factors by which executions take longer than in the device's reference state: for its clock, for other
@@ -50,9 +49,9 @@ type FlowState struct {
 	Served time.Duration // device time, ever
 	// Demanding says that a batch of it is full or must start soon, and Lead how far it is ahead of the flow furthest
 	// behind.
-	Demanding bool
-	Lead      fairq.Tag
-	Work      time.Duration // device time that its waiting foreground tasks are expected to take
+	Demanding, Beyond bool
+	Lead              fairq.Tag
+	Work              time.Duration // device time that its waiting foreground tasks are expected to take
 }
 
 // VersionState describes a version and its queues.
@@ -105,8 +104,8 @@ func (c *Core) State(now Time) State {
 		}
 		fair := &d.fair[foreground]
 		ds := DeviceState{
-			Device: d.Device, InFlight: d.inFlight, Busy: busy, VirtualTime: fair.Now(), Demanding: fair.Len(),
-			Window: fair.Window, Work: d.work, Cap: d.cap.most,
+			Device: d.Device, InFlight: d.inFlight, Busy: busy, VirtualTime: fair.Now(), Demanding: d.demanding(foreground),
+			Work: d.work, Cap: d.cap.most,
 		}
 		ds.Clock, ds.CoTenant, ds.Residual, ds.Waits = d.state.Factors()
 		ds.Throttled, ds.MemoryFree, ds.MemoryTotal = d.state.Throttled(), d.memory.free, d.memory.total
@@ -121,7 +120,8 @@ func (c *Core) State(now Time) State {
 			ID: f.id, Name: f.name, Device: f.device.Name, Weight: f.weight, Start: fair.Start(fairq.Flow(f.id)),
 			Served: f.served, Work: f.work,
 		}
-		if fs.Demanding = fair.Demands(fairq.Flow(f.id)); fs.Demanding {
+		fs.Demanding, fs.Beyond = f.first[foreground] != nil, f.beyond
+		if fair.Demands(fairq.Flow(f.id)) {
 			fs.Lead = fair.Lead(fairq.Flow(f.id))
 			lag := &s.Devices[slices.Index(c.devices, f.device)].Lag
 			*lag = max(*lag, fs.Lead)

@@ -23,16 +23,16 @@ func (q *queue) isUnreal(t *Task) bool {
 	return q.fullHigh > 0 && t.Target > 0 && t.Target < q.rowCost
 }
 
-// hear notes the demand of a task, admitted or not: an answer within target, and the device time of its work. Proof and
-// warm-up want their answers by no particular time, and background work must not affect others.
-func (q *queue) hear(now Time, t *Task, target, work time.Duration) {
+// hear notes the demand of a task, admitted or not: an answer to its rows within target. Proof and warm-up want their
+// answers by no particular time, and background work must not affect others.
+func (q *queue) hear(now Time, t *Task, target time.Duration) {
 	if t.Alone || t.Priority == Sheddable {
 		return
 	}
 	if q.isUnreal(t) {
 		target = 0 // a target that cannot be met must not make others' batches small
 	}
-	q.flow.recent.arrived(now, target, work, q.rowCost)
+	q.flow.recent.arrived(now, q, target, t.Rows)
 	q.device.guard.saw(now, target)
 }
 

@@ -69,6 +69,7 @@ type task struct {
 	state taskState
 	ring.Order
 	queue *queue
+	rank  uint8 // of its priority
 
 	alone, unmeasured bool
 	probe             bool // admitted against the estimate, to check it
@@ -113,7 +114,7 @@ func (c *Core) enqueue(now Time, q *queue, t *Task, when timing, place ring.Orde
 	h := c.handle(slot)
 	k.state = taskQueued
 	k.Order = place
-	k.queue = q
+	k.queue, k.rank = q, ranks[t.Priority]
 	k.alone, k.unmeasured, k.probe = t.Alone, t.Unmeasured, probe
 	k.rows, k.bytes = t.Rows, t.Bytes
 	k.arrival, k.timing = now, when

@@ -153,9 +153,6 @@ func (c *Core) checkSize(l *lane, b *Batch) error {
 		return fmt.Errorf("a batch is executed as %d rows, memory suffices for %d", b.Padded, rows)
 	}
 	budget := time.Duration(float64(s.MaxBatchCost) * l.device.state.Waits())
-	if limit := l.device.cap.most; s.Adaptive && limit > 0 && (budget == 0 || limit < budget) {
-		budget = limit
-	}
 	shape := l.queue.shape
 	if shape.IsCold() {
 		if b.Rows > 4 {

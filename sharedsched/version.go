@@ -25,6 +25,9 @@ type version struct {
 	closing  bool
 }
 
+// isFull reports whether as many tasks of a class wait as may.
+func (v *version) isFull(k class) bool { return v.queued[k] >= v.settings.QueueBound() }
+
 // addVersion carries out EventAddVersion.
 func (c *Core) addVersion(name string, f FlowID, s Settings) (VersionID, error) {
 	if err := s.validate(); err != nil {

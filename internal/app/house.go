@@ -45,7 +45,7 @@ func newHouse(s *config.Server, log *slog.Logger, models host.Config, options sh
 	h.engines.changed = h.models.Review // before the first worker is started
 	var err error
 	h.scheduler, err = shell.New(sharedsched.Config{
-		Devices: scheduled, FairnessWindow: time.Duration(s.FairnessWindow), MaxQueuedBytes: int64(s.MaxQueuedBytes),
+		Devices: scheduled, MaxQueuedBytes: int64(s.MaxQueuedBytes),
 	}, h.models, options)
 	if err != nil {
 		return nil, err

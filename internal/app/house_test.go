@@ -8,7 +8,6 @@ import (
 	"slices"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/internal/weftest"
@@ -17,28 +16,8 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/runtime/worker"
 	"github.com/weftserve/weft/sharedsched"
-	"github.com/weftserve/weft/sharedsched/fairq"
 	"github.com/weftserve/weft/sharedsched/shell"
 )
-
-func TestFairnessWindowReachesTheScheduler(t *testing.T) {
-	for _, want := range []time.Duration{0, 7 * time.Millisecond} {
-		s := config.DefaultServer()
-		s.FairnessWindow = config.Duration(want)
-		h, err := newHouse(&s, slog.New(slog.DiscardHandler), host.Config{}, shell.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, d := range h.scheduler.State().Devices {
-			if d.Window != fairq.Tag(want) {
-				t.Errorf("%s has a window of %v, want %v", d.Name, time.Duration(d.Window), want)
-			}
-		}
-		if err := h.close(t.Context()); err != nil {
-			t.Error(err)
-		}
-	}
-}
 
 // TestRunsEndWithACutStop: once the stop is cut short, a run that goes on in a worker is not waited for, however long
 // it may take.

@@ -51,14 +51,14 @@ func playCold(t *testing.T, rate float64, seed uint64) *coldRun {
 }
 
 const (
-	learnt  = 20 // batches that a cold model has to learn its curve
+	learnt  = 24 // batches that a cold model has to learn its curve
 	watched = 60 // batches that are looked at
 
 	coldSpan = 10 * time.Second
 )
 
 // TestColdModel: a model without measurements is called at once with most of the load that it can answer, or with more
-// than that. After 20 batches its batches are as large as they may be and their costs are known, and hardly any answer
+// than that. After 24 batches its batches are as large as they may be and their costs are known, and hardly any answer
 // came too late meanwhile.
 func TestColdModel(t *testing.T) {
 	if testing.Short() {

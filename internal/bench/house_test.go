@@ -10,7 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -110,8 +109,7 @@ func assemble(tb testing.TB, repo, device string, open host.Opener) *house {
 	}
 	h := &house{host: host.New(host.Config{Open: open, Read: readONNX, Logger: slog.New(slog.DiscardHandler)})}
 	h.sched, err = shell.New(sharedsched.Config{
-		Devices:        []sharedsched.Device{{Name: device, Class: device, Lanes: 1}},
-		FairnessWindow: 50 * time.Millisecond,
+		Devices: []sharedsched.Device{{Name: device, Class: device, Lanes: 1}},
 	}, h.host, shell.Options{Observer: &h.counts})
 	if err != nil {
 		tb.Fatal(err)

@@ -59,10 +59,6 @@ type Server struct {
 	// at most as often. Too low holds up other calls of the driver, which has one lock for many; too high notices a
 	// lower clock late.
 	GPUTelemetryInterval Duration `yaml:"gpu-telemetry-interval" name:"gpu-telemetry-interval" default:"150ms" help:"How often the clocks and the memory of GPUs are read."`
-	// FairnessWindow is how much device time, per unit of weight, a flow may be ahead of another that wants the device
-	// too, so that the more urgent requests go first; at most 10s. 0: the flow furthest behind goes first. Too low
-	// costs batches and missed targets; too high lets a burst of one model delay the others for that long.
-	FairnessWindow Duration `yaml:"fairness-window" name:"fairness-window" default:"50ms" help:"Device time that a model may be ahead of another that waits, so that urgent requests go first. Higher misses fewer targets, lower shares more evenly; 0 is strictly fair."`
 	// DrainTimeout is how long a stopping server lets accepted requests finish; 0 cuts them short at once. Too low
 	// breaks off promised work; too high delays a restart in which something hangs.
 	DrainTimeout Duration `yaml:"drain-timeout" name:"drain-timeout" default:"30s" help:"How long accepted requests may finish when the server stops; 0 cuts them short at once."`
@@ -190,7 +186,6 @@ func DefaultServer() Server {
 		Listen: "127.0.0.1:9000", HTTP: "127.0.0.1:9001", AdminListen: "127.0.0.1:9002", Devices: []string{"cpu"},
 		Isolation: IsolateDevice, Sandbox: SandboxAuto, WorkerMemory: AutoBound, RunTimeout: Duration(30 * time.Second),
 		GPUTelemetry: GPUTelemetryAuto, GPUTelemetryInterval: Duration(150 * time.Millisecond),
-		FairnessWindow: Duration(50 * time.Millisecond),
 		DrainTimeout:   Duration(30 * time.Second),
 		MaxQueuedBytes: GiB, MaxMessageBytes: 16 * MiB,
 		WatchInterval: Duration(5 * time.Second),
@@ -273,7 +268,6 @@ func (s *Server) checkEach() Faults {
 	checkDevices(&faults, s.Devices)
 	Between(&faults, "gpu-telemetry-interval", s.GPUTelemetryInterval, Duration(50*time.Millisecond),
 		Duration(10*time.Second))
-	Between(&faults, "fairness-window", s.FairnessWindow, 0, Duration(10*time.Second))
 	Between(&faults, "drain-timeout", s.DrainTimeout, 0, Duration(24*time.Hour))
 	Between(&faults, "max-queued-bytes", s.MaxQueuedBytes, KiB, 1<<40)
 	// Protocol buffers hold less than 2 GiB.

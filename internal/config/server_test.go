@@ -19,14 +19,13 @@ func TestServerDefaultsAreValid(t *testing.T) {
 
 func TestServerFile(t *testing.T) {
 	got, err := config.ServerFile("weft.yaml", []byte("listen: 0.0.0.0:80\nhttp: \"\"\ndevices: [cuda, "+
-		"cpu]\nfairness-window: 0\ndrain-timeout: 1m\nmax-message-bytes: 4MiB\nmax-concurrent-requests: 0\nlog-level: "+
+		"cpu]\ndrain-timeout: 1m\nmax-message-bytes: 4MiB\nmax-concurrent-requests: 0\nlog-level: "+
 		"debug\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]any{
 		"listen": "0.0.0.0:80", "http": "", "devices": []any{"cuda", "cpu"}, "drain-timeout": "1m",
-		"fairness-window":   "0s",
 		"max-message-bytes": "4MiB", "max-concurrent-requests": "0", "log-level": "debug",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -61,7 +60,6 @@ func TestServerCheckTogether(t *testing.T) {
 	s.HTTP, s.Pprof = "", true
 	s.Devices = nil
 	s.DrainTimeout = config.Duration(48 * time.Hour)
-	s.FairnessWindow = config.Duration(-time.Millisecond)
 	golden(t, "testdata/server/together.txt", s.Check().Error()+"\n")
 
 	s = config.DefaultServer()

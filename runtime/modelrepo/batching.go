@@ -20,8 +20,9 @@ type Batching struct {
 	// target that the request or the model names would be missed; up to 1m. With 0, the default, an idle device starts
 	// the waiting requests at once. Higher adds that latency to every quiet moment.
 	BatchTimeout config.Duration `yaml:"batch_timeout"`
-	// MaxQueue is the most requests waiting for one version, 1 to 1000000, default 1000. Too low refuses bursts;
-	// too high makes requests wait for an answer that comes too late.
+	// MaxQueue is the most requests waiting for one version, 0 to 1000000. 0, the default: 1000, and besides as many
+	// with deadlines of their own as can be answered by these. Too low refuses bursts; too high makes requests without
+	// a deadline wait for long.
 	MaxQueue int `yaml:"max_queue"`
 	// OnFull says what happens to a request beyond MaxQueue: refuse, the default, answers at once that there is no
 	// room; wait keeps its caller waiting for room until the request's limit.
@@ -65,7 +66,7 @@ func (b *Batching) Notes() (notes []string) {
 	if b.Mode == BatchOff {
 		return nil
 	}
-	if b.MaxQueue < b.MaxBatchSize {
+	if b.MaxQueue > 0 && b.MaxQueue < b.MaxBatchSize {
 		notes = append(notes, fmt.Sprintf("batching.max_queue is %d, below batching.max_batch_size (%d): no batch "+
 			"gets more rows than requests may wait, "+
 			"unless these have several rows each; raise it, or lower max_batch_size", b.MaxQueue, b.MaxBatchSize))

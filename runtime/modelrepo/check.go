@@ -62,7 +62,7 @@ func (b *Batching) check(faults *config.Faults) {
 	config.Between(faults, "batching.max_batch_cost", b.MaxBatchCost, config.Duration(100*time.Microsecond),
 		config.Duration(time.Minute))
 	config.Between(faults, "batching.batch_timeout", b.BatchTimeout, 0, config.Duration(time.Minute))
-	config.Between(faults, "batching.max_queue", b.MaxQueue, 1, 1_000_000)
+	config.Between(faults, "batching.max_queue", b.MaxQueue, 0, 1_000_000)
 	config.Between(faults, "batching.max_request_rows", b.MaxRequestRows, 1, 1<<20)
 	config.Between(faults, "batching.audit", b.Audit, 0, MostAudit)
 	config.Between(faults, "batching.tolerance", b.Tolerance, 0, 1)

@@ -84,7 +84,6 @@ func Defaults() Manifest {
 			Mode:           BatchAuto,
 			MaxBatchSize:   64,
 			MaxBatchCost:   config.Duration(100 * time.Millisecond),
-			MaxQueue:       1000,
 			OnFull:         RefuseWhenFull,
 			MaxRequestRows: 4096,
 			Padding:        PadUp,

@@ -142,7 +142,7 @@ func TestScan(t *testing.T) {
 		{name: "broken", files: map[string]string{
 			"repo/good/1/model.onnx":     "m",
 			"repo/manifest/1/model.onnx": "m",
-			"repo/manifest/model.yaml": "wieght: 2\nbatching: {max_queue: 0}\nversions: {labels: " +
+			"repo/manifest/model.yaml": "wieght: 2\nbatching: {max_queue: -1}\nversions: {labels: " +
 				"{stable: 4}}\n",
 			"repo/syntax/1/":                             "",
 			"repo/syntax/model.yaml":                     "synth: {\n",

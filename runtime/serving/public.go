@@ -26,11 +26,12 @@ func (v *Version) Describe(public *catalog.Version, m *modelrepo.Manifest) {
 		public.RowCrashed = errors.Unwrap(cause).Error()
 	}
 	judged := r.judged(m)
+	set := settings(m, judged)
 	public.Batching = catalog.Batching{
 		Batched: judged.Batched && judged.Most > 1, Reason: judged.Reason, Proof: judged.Proof,
 		Obstacle: judged.Obstacle, MaxDifference: judged.Difference,
 		MaxBatchSize: max(judged.Most, 1), AllowedBatchSizes: judged.Allowed,
-		MaxRequestRows: requestRows(b, judged), MaxQueue: b.MaxQueue,
+		MaxRequestRows: requestRows(b, judged), MaxQueue: set.QueueBound(),
 	}
 	if compared, _ := v.audit.Counts(); public.Batching.Batched && b.Audit > 0 || compared > 0 {
 		public.Batching.AuditShare = b.Audit

@@ -32,7 +32,7 @@ func (n *namedVersion) queues() []*weftv1.SchedulerQueue {
 		out = append(out, &weftv1.SchedulerQueue{
 			Model: n.model, Version: n.number, ShapeKey: describeKey(n.signature, q.Key), Requests: int32(q.Tasks),
 			Rows:     int64(q.Rows),
-			InFlight: int32(q.Running), MaxBatchRows: int32(q.MaxRows), MaxQueue: int32(n.state.Settings.MaxQueue),
+			InFlight: int32(q.Running), MaxBatchRows: int32(q.MaxRows), MaxQueue: int32(n.state.Settings.QueueBound()),
 			Stage: queueStages[q.Stage], NextCostMs: inMilliseconds(q.NextCost), SlackMs: inMilliseconds(q.Slack),
 			BackgroundRequests: int32(n.state.Background), MemoryRows: int32(q.MemoryRows),
 			OutOfMemoryMs:  inMilliseconds(q.OutOfMemory),

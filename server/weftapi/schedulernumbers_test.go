@@ -45,14 +45,13 @@ func TestEveryNumberHasItsPlace(t *testing.T) {
 		Devices: []sharedsched.DeviceState{{
 			Device:   sharedsched.Device{Name: "cuda:0", Class: "cuda", Lanes: 2},
 			InFlight: 3, Busy: 4 * ms, VirtualTime: fairq.Tag(5 * ms), Demanding: 6, Lag: fairq.Tag(7 * ms),
-			Window: fairq.Tag(8 * ms),
-			Work:   9 * ms, Cap: 10 * ms, Clock: 1.1, CoTenant: 1.2, Residual: 1.3, Waits: 1.4,
+			Work: 9 * ms, Cap: 10 * ms, Clock: 1.1, CoTenant: 1.2, Residual: 1.3, Waits: 1.4,
 			Throttled: true, MemoryFree: 101, MemoryTotal: 102,
 		}},
 		Flows: []sharedsched.FlowState{{
 			ID: 11, Name: "policy/2", Device: "cuda:0", Weight: 12, Start: fairq.Tag(13 * ms), Served: 14 * ms,
-			Demanding: true,
-			Lead:      fairq.Tag(15 * ms), Work: 16 * ms,
+			Demanding: true, Beyond: true,
+			Lead: fairq.Tag(15 * ms), Work: 16 * ms,
 		}},
 		Versions: []sharedsched.VersionState{{
 			ID: 17, Name: "policy/2", Flow: 11, Settings: sharedsched.Settings{MaxQueue: 18}, Queued: 19,
@@ -80,16 +79,15 @@ func TestEveryNumberHasItsPlace(t *testing.T) {
 		Draining: true, QueuedBytes: 1,
 		Devices: []*weftv1.SchedulerDevice{{
 			Name: "cuda:0", DeviceClass: "cuda", Lanes: 2, InFlight: 3, BusyMs: 4, VirtualTimeMs: 5, DemandingFlows: 6,
-			LagMs:            7,
-			FairnessWindowMs: 8, WorkMs: 9, CapMs: 10, ClockFactor: 1.1, CoTenantFactor: 1.2, ResidualFactor: 1.3,
+			LagMs: 7, WorkMs: 9, CapMs: 10, ClockFactor: 1.1, CoTenantFactor: 1.2, ResidualFactor: 1.3,
 			WaitFactor: 1.4,
 			Throttled:  true, MemoryFreeBytes: 101, MemoryTotalBytes: 102,
 			Lost: "fell off the bus �",
 		}},
 		Flows: []*weftv1.SchedulerFlow{{
 			Name: "policy/2", Device: "cuda:0", Weight: 12, VirtualTimeMs: 13, ChargedMs: 14, QueuedRequests: 39,
-			Demanding: true,
-			LeadMs:    15, WorkMs: 16,
+			Demanding: true, BeyondShare: true,
+			LeadMs: 15, WorkMs: 16,
 		}},
 		Queues: []*weftv1.SchedulerQueue{{
 			Model: "policy", Version: 2, ShapeKey: key, Requests: 21, Rows: 22, InFlight: 23, MaxBatchRows: 24,

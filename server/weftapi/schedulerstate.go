@@ -76,7 +76,7 @@ func deviceMessage(d *sharedsched.DeviceState) *weftv1.SchedulerDevice {
 	return &weftv1.SchedulerDevice{
 		Name: d.Name, DeviceClass: d.Class, Lanes: int32(d.Lanes), InFlight: int32(d.InFlight),
 		BusyMs: inMilliseconds(d.Busy), VirtualTimeMs: inMilliseconds(d.VirtualTime),
-		DemandingFlows: int32(d.Demanding), LagMs: inMilliseconds(d.Lag), FairnessWindowMs: inMilliseconds(d.Window),
+		DemandingFlows: int32(d.Demanding), LagMs: inMilliseconds(d.Lag),
 		WorkMs: inMilliseconds(d.Work), CapMs: inMilliseconds(d.Cap),
 		ClockFactor: d.Clock, CoTenantFactor: d.CoTenant, ResidualFactor: d.Residual,
 		WaitFactor: d.Waits,
@@ -103,6 +103,7 @@ func (v *stateView) flows() []*weftv1.SchedulerFlow {
 			Name: f.Name, Device: f.Device, Weight: f.Weight, VirtualTimeMs: inMilliseconds(f.Start),
 			ChargedMs: inMilliseconds(f.Served), QueuedRequests: int32(n),
 			Demanding: f.Demanding, LeadMs: inMilliseconds(f.Lead), WorkMs: inMilliseconds(f.Work),
+			BeyondShare: f.Beyond,
 		})
 	}
 	slices.SortFunc(out, func(a, b *weftv1.SchedulerFlow) int {

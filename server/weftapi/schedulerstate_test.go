@@ -35,7 +35,7 @@ func schedulerStates(t *testing.T) (busy, idle sharedsched.State) {
 	synctest.Test(t, func(t *testing.T) {
 		executor := &lateExecutor{release: make(chan struct{})}
 		scheduler, err := shell.New(sharedsched.Config{
-			Devices: []sharedsched.Device{{Name: "cpu", Class: "cpu", Lanes: 1}}, FairnessWindow: 30 * time.Millisecond,
+			Devices: []sharedsched.Device{{Name: "cpu", Class: "cpu", Lanes: 1}},
 		}, executor, shell.Options{})
 		if err != nil {
 			t.Fatal(err)
@@ -108,7 +108,7 @@ func TestSchedulerStateIsShown(t *testing.T) {
 		QueuedBytes: 100,
 		// Nothing was measured yet: a batch of up to 4 rows is taken to cost 50 ms.
 		Devices: []*weftv1.SchedulerDevice{{
-			Name: "cpu", DeviceClass: "cpu", Lanes: 1, InFlight: 1, BusyMs: 1, FairnessWindowMs: 30,
+			Name: "cpu", DeviceClass: "cpu", Lanes: 1, InFlight: 1, BusyMs: 1,
 			ClockFactor: 1, CoTenantFactor: 1, ResidualFactor: 1, WaitFactor: 1,
 		}},
 		Flows: []*weftv1.SchedulerFlow{
@@ -149,7 +149,7 @@ func TestSchedulerStateIsShown(t *testing.T) {
 			{
 				Kind: weftv1.SchedulerDecisionKind_SCHEDULER_DECISION_KIND_RAN, Model: "text", Version: 3, Requests: 1,
 				Rows: 2, Reason: "DEVICE_IDLE", Age: durationpb.New(time.Millisecond),
-				Rule: "furthest behind, no hurry",
+				Rule: "earliest target",
 			},
 		},
 	}

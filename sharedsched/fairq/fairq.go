@@ -1,17 +1,15 @@
-// Package fairq shares a device among flows in proportion to their weights, measured in device time, and serves the
-// most urgent flow among those that are not too far ahead.
+// Package fairq shares a device among flows in proportion to their weights, measured in device time, and knows which of
+// them is due first and which is furthest behind.
 //
-// It is start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996) with a window within which urgency decides (as in
-// MQFQ, Hedayati et al., USENIX ATC 2019, where locality does), and with the cost of each piece of work charged by
+// It is start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996), with the cost of each piece of work charged by
 // estimate when it starts and corrected by measurement when it ends. Each flow has a start tag: the device time it was
-// charged so far, divided by its weight. A flow that demands service is eligible while its tag is at most the window
-// above the least tag of all that do. The virtual time is the largest such least tag there ever was; a flow that comes
-// back continues there, so that resting earns no credit.
+// charged so far, divided by its weight. The virtual time is the largest least tag there ever was of the flows that
+// demand service; a flow that comes back continues there, so that resting earns no credit.
 //
-// Between two flows i and j that both demand service throughout an interval, the weighted service they receive in it
-// differs by at most 2W + C_i/w_i + C_j/w_j, where W is the window, w the weight, and C the largest cost of a single
-// piece of work: when i is served its tag is at most W above the least, so never more than W + C_i/w_i above that of j,
-// and the same holds for j. That is with one piece in flight and exact estimates; the documentation of package
+// Where the flow furthest behind is served each time, the weighted service that two flows i and j receive in an
+// interval throughout which both demand it differs by at most C_i/w_i + C_j/w_j, where w is the weight and C the
+// largest cost of a single piece of work: when i is served its tag is the least, so never more than C_i/w_i above that
+// of j, and the same holds for j. That is with one piece in flight and exact estimates; the documentation of package
 // sharedsched has the bound for other cases.
 package fairq
 
@@ -29,14 +27,9 @@ type Tag int64
 // Queue is the set of flows that share a device. The zero value is empty and has no window: strictly the flow furthest
 // behind is served.
 type Queue struct {
-	// Window is how far a flow may be ahead of the one furthest behind and still be served first. Fixed before the
-	// first use.
-	Window Tag
-
 	flows  []flow
-	demand tree  // flows that demand service
-	weight int64 // of all flows in demand
-	now    Tag   // the virtual time; never decreases
+	demand tree // flows that demand service
+	now    Tag  // the virtual time; never decreases
 }
 
 type flow struct {
@@ -57,11 +50,7 @@ func (q *Queue) Set(f Flow, weight float64) {
 	for int(f) >= len(q.flows) {
 		q.flows = append(q.flows, flow{weight: weightUnit})
 	}
-	before := q.flows[f].weight
 	q.flows[f].weight = int64(math.Round(min(max(weight, MinWeight), MaxWeight) * weightUnit))
-	if q.demand.has(int32(f)) {
-		q.weight += q.flows[f].weight - before
-	}
 }
 
 // Remove forgets f.
@@ -76,7 +65,6 @@ func (q *Queue) Demand(f Flow, due int64) {
 	fl := &q.flows[f]
 	if !q.demand.has(int32(f)) {
 		fl.start = max(fl.start, q.now)
-		q.weight += fl.weight
 	}
 	q.demand.set(int32(f), due, fl.start)
 }
@@ -84,7 +72,6 @@ func (q *Queue) Demand(f Flow, due int64) {
 // Rest says that f demands no service.
 func (q *Queue) Rest(f Flow) {
 	if q.demand.has(int32(f)) {
-		q.weight -= q.flows[f].weight
 		q.demand.remove(int32(f))
 	}
 }
@@ -95,12 +82,12 @@ func (q *Queue) Demands(f Flow) bool { return q.demand.has(int32(f)) }
 // Len returns how many flows demand service.
 func (q *Queue) Len() int { return q.demand.size }
 
-// First returns the eligible flow that is due first. It reports false when no flow demands service.
+// First returns the flow that is due first. It reports false when no flow demands service.
 func (q *Queue) First() (Flow, bool) {
 	if q.demand.size == 0 {
 		return 0, false
 	}
-	return Flow(q.demand.first(q.demand.least() + q.Window)), true
+	return Flow(q.demand.first()), true
 }
 
 // Behind returns the flow with the least tag among those that are due before a time. It reports false when there is
@@ -125,6 +112,22 @@ func (q *Queue) Charge(f Flow, cost time.Duration) {
 		q.flows[f].start = max(q.flows[f].start, q.now)
 	}
 	q.advance(f, int64(cost))
+	if q.now > latest {
+		q.shift(q.now)
+	}
+}
+
+// latest is when tags begin anew, so that they never overflow: in 36 years of a device's time at the weight 1, in 13
+// days at the least one.
+const latest Tag = 1 << 60
+
+// shift takes an amount off all times: only their differences mean anything.
+func (q *Queue) shift(by Tag) {
+	for i := range q.flows {
+		q.flows[i].start = max(q.flows[i].start, -by) - by // a flow that rested for ever is lifted in any case
+	}
+	q.demand.shift(by)
+	q.now -= by
 }
 
 // Correct settles a charge: delta is the measured cost less the estimate. A refund may take the tag below the virtual
@@ -142,16 +145,6 @@ func (q *Queue) advance(f Flow, cost int64) {
 
 // Start returns the start tag of f.
 func (q *Queue) Start(f Flow) Tag { return q.flows[f].start }
-
-// ShareWith returns the part of the device that f gets while the flows that demand service now do so: more than 0, at
-// most 1.
-func (q *Queue) ShareWith(f Flow) float64 {
-	all := q.weight
-	if !q.demand.has(int32(f)) {
-		all += q.flows[f].weight
-	}
-	return float64(q.flows[f].weight) / float64(all)
-}
 
 // Now returns the virtual time.
 func (q *Queue) Now() Tag { return q.now }

@@ -1,6 +1,7 @@
 package fairq
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -36,7 +37,7 @@ func serve(pick func(*Queue) Flow, weights []float64, n int) (lead, bound float6
 }
 
 func TestLagStaysWithinTheBound(t *testing.T) {
-	sfq := func(q *Queue) Flow { f, _ := q.First(); return f }
+	sfq := func(q *Queue) Flow { f, _ := q.Behind(math.MaxInt64); return f }
 	// 1 µs of slack for the rounding of tags to whole nanoseconds over the run.
 	if lead, bound := serve(sfq, []float64{1, 2, 0.5, 8}, 50_000); lead > bound+1e3*50 {
 		t.Errorf("a flow leads another by %.0f ns of weighted service, the bound is %.0f", lead, bound)
@@ -60,7 +61,7 @@ func TestIdlingEarnsNoCredit(t *testing.T) {
 	q.Demand(1, 0)
 	first := 0
 	for range 10 {
-		f, _ := q.First()
+		f, _ := q.Behind(math.MaxInt64)
 		if f == 1 {
 			first++
 		}
@@ -87,7 +88,37 @@ func TestRefundsAreNotLost(t *testing.T) {
 	if q.Start(0) != Tag(time.Millisecond) || q.Now() != Tag(10*time.Millisecond) {
 		t.Errorf("start tag %d, virtual time %d; want 1 ms and 10 ms", q.Start(0), q.Now())
 	}
-	if f, _ := q.First(); f != 0 {
+	if f, _ := q.Behind(math.MaxInt64); f != 0 {
 		t.Errorf("flow %d is next, want the one that was charged too much", f)
+	}
+}
+
+// TestTagsBeginAnew: tags never overflow, and their order and distances stay as they are.
+func TestTagsBeginAnew(t *testing.T) {
+	var q Queue
+	q.Set(0, MinWeight)
+	q.Set(1, 1)
+	q.Set(2, 1)
+	q.Demand(0, 0)
+	q.Demand(1, 0)
+	const year = 365 * 24 * time.Hour
+	for range 40 * 365 { // a batch that takes a day each time, for forty years
+		f, _ := q.Behind(math.MaxInt64)
+		before := q.Start(1) - q.Start(0)
+		q.Charge(f, year/365)
+		change := Tag(year / 365)
+		if f == 0 {
+			change *= -1000
+		}
+		if after := q.Start(1) - q.Start(0); after != before+change {
+			t.Fatalf("charging flow %d moved the distance from %d to %d, want by %d", f, before, after, change)
+		}
+		if q.Start(0) < -latest || q.Start(0) > 2*latest {
+			t.Fatalf("tag %d", q.Start(0))
+		}
+	}
+	q.Demand(2, 0) // it rested for all that time, and is not owed it
+	if f, _ := q.Behind(math.MaxInt64); q.Start(2) < q.Start(f) {
+		t.Errorf("the flow that rested begins at %d, the others are at %d", q.Start(2), q.Start(f))
 	}
 }

@@ -1,9 +1,9 @@
 package fairq
 
 // tree holds demanding flows in the order in which they are due, and knows the least start tag of every subtree. That
-// answers the questions of the pick in O(log n): which flow is due first among those not too far ahead, and which is
-// furthest behind among those that are due before some time. (The eligible-first tree of EEVDF, Stoica and Abdel-Wahab
-// 1995, answers the same kind of question with the keys the other way round.)
+// answers the questions of the pick in O(log n): which flow is due first, and which is furthest behind among those that
+// are due before some time. (The eligible-first tree of EEVDF, Stoica and Abdel-Wahab 1995, answers the same kind of
+// question with the keys the other way round.)
 //
 // It is a treap (Seidel and Aragon 1996) whose priorities are a fixed function of the flow, so that equal histories
 // give equal trees. Nodes live in a slice by flow: nothing is allocated once the highest flow was seen. They know their
@@ -161,19 +161,13 @@ func (t *tree) update(at int32) {
 // least returns the least tag of all members. The tree must not be empty.
 func (t *tree) least() Tag { return t.nodes[t.root].least }
 
-// first returns the member that is due first among those whose tag is at most limit. There must be one.
-func (t *tree) first(limit Tag) int32 {
-	for at := t.root; ; {
-		n := &t.nodes[at]
-		switch {
-		case n.left != none && t.nodes[n.left].least <= limit:
-			at = n.left
-		case n.tag <= limit:
-			return at
-		default:
-			at = n.right
-		}
+// first returns the member that is due first. There must be one.
+func (t *tree) first() int32 {
+	at := t.root
+	for t.nodes[at].left != none {
+		at = t.nodes[at].left
 	}
+	return at
 }
 
 // behind returns the member with the least tag among those that are due before a time, none if there is none.
@@ -210,6 +204,14 @@ func (t *tree) behind(before int64) int32 {
 		default:
 			at = n.right
 		}
+	}
+}
+
+// shift takes an amount off all tags.
+func (t *tree) shift(by Tag) {
+	for i := range t.nodes {
+		t.nodes[i].tag -= by
+		t.nodes[i].least -= by
 	}
 }
 

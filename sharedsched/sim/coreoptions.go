@@ -20,14 +20,8 @@ type CoreOptions struct {
 // coreSettings returns the settings that the server gives a version of m by default.
 func coreSettings(m *Model) sharedsched.Settings {
 	return sharedsched.Settings{
-		Batched: m.MaxBatch > 1, MaxBatchSize: m.MaxBatch, MaxBatchCost: m.MaxCost, MaxQueue: 1000,
-		Adaptive: true, RowMemory: m.RowMemory,
+		Batched: m.MaxBatch > 1, MaxBatchSize: m.MaxBatch, MaxBatchCost: m.MaxCost, Adaptive: true, RowMemory: m.RowMemory,
 	}
-}
-
-// coreConfig returns the scheduler's configuration as the server has it by default, but for its devices.
-func coreConfig() sharedsched.Config {
-	return sharedsched.Config{FairnessWindow: 50 * time.Millisecond}
 }
 
 // Core returns the maker of the real scheduler.

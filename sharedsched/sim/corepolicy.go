@@ -36,7 +36,7 @@ type coreBatch struct {
 
 func newCorePolicy(env *Env, o CoreOptions) *corePolicy {
 	p := &corePolicy{env: env, options: o}
-	cfg := coreConfig()
+	var cfg sharedsched.Config // as the server has it by default
 	if o.Config != nil {
 		o.Config(&cfg)
 	}

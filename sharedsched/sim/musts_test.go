@@ -37,9 +37,7 @@ func TestMusts(t *testing.T) {
 	}
 	skipUnderRace(t)
 	whole := Core(Ours, CoreOptions{})
-	noConflict := without("no conflict rule, no flood rule", func(v *sharedsched.Variant) {
-		v.NoConflictRule, v.NoFloodRule = true, true
-	})
+	noShares := without("no shares", func(v *sharedsched.Variant) { v.NoShares = true })
 	fairToAll := without("fair to all that wait", func(v *sharedsched.Variant) { v.AllDemand = true })
 	families := Families(append([]Maker{whole, fairToAll}, Baselines()...))
 	s := Study{
@@ -55,7 +53,7 @@ func TestMusts(t *testing.T) {
 	}
 
 	scene := sceneOf(t, "aggressor ×10")
-	for _, p := range []*Maker{&whole, &noConflict} {
+	for _, p := range []*Maker{&whole, &noShares} {
 		seen := scene.Play(p, Effort{Span: 10 * time.Second, Seeds: 1})
 		t.Logf("%s: %.3f in share on time", p.Name, seen.Watched)
 		if (seen.Watched >= mustInShare) != (p == &whole) {

@@ -55,12 +55,12 @@ func TestMarkdown(t *testing.T) {
 			{FamilyNexus, "a"}:         {G99: 0.4, Tuned: []string{"one"}},
 			{FamilyNexus, "b"}:         {G99: 0.9, Tuned: []string{"one", "one", "other"}},
 			{"least slack first", "a"}: {G99: 0.5}, {"least slack first", "b"}: {G99: 0.5},
-			{"no conflict rule", "a"}: {}, {"no conflict rule", "b"}: {G99: 1},
+			{"no shares", "a"}: {}, {"no shares", "b"}: {G99: 1},
 		},
 		Scenes: map[Pair]Seen{
 			{Ours, "crowd"}: {Watched: 0.9876, Wasted: 0.012}, {"fifo", "crowd"}: {Watched: 0.5},
 			{FamilyNexus, "crowd"}:         {Watched: 0.25, Policy: "other"},
-			{"least slack first", "crowd"}: {Watched: 0.75}, {"no conflict rule", "crowd"}: {Watched: 0.25},
+			{"least slack first", "crowd"}: {Watched: 0.75}, {"no shares", "crowd"}: {Watched: 0.25},
 		},
 	}
 	var b bytes.Buffer
@@ -76,8 +76,8 @@ func TestMarkdown(t *testing.T) {
 			"| the best of the others | 2.00 | 1.11 | 1.49 | 1.11 |\n\n- **Nexus**: round robin",
 		"| workload or scene | Nexus |\n|---|---|\n| a | one |\n| b | one, one, other |\n| crowd | other |\n",
 		"\n- **a**: first.\n- **b**: second.\n",
-		"| least slack first | 0.50 | 0.50 | 0.50 |\n| no conflict rule | 0.00 | 1.00 | - |\n",
-		"| variant | crowd |\n|---|--:|\n| weft | 0.988 |\n| least slack first | 0.750 |\n| no conflict rule | 0.250 " +
+		"| least slack first | 0.50 | 0.50 | 0.50 |\n| no shares | 0.00 | 1.00 | - |\n",
+		"| variant | crowd |\n|---|--:|\n| weft | 0.988 |\n| least slack first | 0.750 |\n| no shares | 0.250 " +
 			"|\n",
 		"| policy | crowd |\n|---|--:|\n| weft | 0.988 |\n| fifo | 0.500 |\n| Nexus | 0.250 |\n\n- **crowd**: many.\n",
 	} {

@@ -1,24 +1,17 @@
 package sim
 
-import (
-	"time"
-
-	"github.com/weftserve/weft/sharedsched"
-)
+import "github.com/weftserve/weft/sharedsched"
 
 // Variants returns the server's scheduler with one of its parts changed or taken out, to see the worth of each.
 func Variants() []Maker {
 	return []Maker{
 		without("least slack first", func(v *sharedsched.Variant) { v.LeastSlack = true }),
+		without("no shares", func(v *sharedsched.Variant) { v.NoShares = true }),
 		without("no conflict rule", func(v *sharedsched.Variant) { v.NoConflictRule = true }),
 		without("fair to all that wait", func(v *sharedsched.Variant) { v.AllDemand = true }),
 		without("no window drop", func(v *sharedsched.Variant) { v.NoWindowDrop = true }),
 		without("no flood rule", func(v *sharedsched.Variant) { v.NoFloodRule = true }),
 		without("no admission", func(v *sharedsched.Variant) { v.NoAdmission = true }),
-		fairWindow("no fairness window", 0),
-		fairWindow("window 20 ms", 20*time.Millisecond),
-		fairWindow("window 100 ms", 100*time.Millisecond),
-		fairWindow("endless fairness window", time.Hour),
 		Core("no device cap", CoreOptions{Settings: func(_ *Model, s *sharedsched.Settings) { s.Adaptive = false }}),
 		Core("powers of two", CoreOptions{Settings: func(m *Model, s *sharedsched.Settings) {
 			for size := 1; size <= m.MaxBatch; size *= 2 {
@@ -30,8 +23,4 @@ func Variants() []Maker {
 
 func without(name string, vary func(*sharedsched.Variant)) Maker {
 	return Core(name, CoreOptions{Config: func(c *sharedsched.Config) { vary(&c.Variant) }})
-}
-
-func fairWindow(name string, w time.Duration) Maker {
-	return Core(name, CoreOptions{Config: func(c *sharedsched.Config) { c.FairnessWindow = w }})
 }

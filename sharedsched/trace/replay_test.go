@@ -42,8 +42,7 @@ func record(t *testing.T) string {
 	synctest.Test(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(1, 2))
 		s, err := shell.New(sharedsched.Config{
-			Devices:        []sharedsched.Device{{Name: "one", Lanes: 2, Handover: time.Millisecond}, {Name: "two", Lanes: 1}},
-			FairnessWindow: 20 * time.Millisecond,
+			Devices: []sharedsched.Device{{Name: "one", Lanes: 2, Handover: time.Millisecond}, {Name: "two", Lanes: 1}},
 		}, &flaky{rng: rand.New(rand.NewPCG(3, 4))}, shell.Options{Trace: &out})
 		if err != nil {
 			t.Fatal(err)
@@ -126,7 +125,6 @@ func TestReplayFindsDifferences(t *testing.T) {
 	}
 	submit, settle := first("submit"), first("settle")
 	for name, changed := range map[string]string{
-		"another window":  change(0, strings.Replace(lines[0], `"FairnessWindow":20000000`, `"FairnessWindow":0`, 1)),
 		"a missing task":  change(submit, ""),
 		"another cost":    change(settle, strings.Replace(lines[settle], `"DeviceTime":`, `"DeviceTime":1`, 1)),
 		"another variant": change(0, strings.Replace(lines[0], `"LeastSlack":false`, `"LeastSlack":true`, 1)),
@@ -146,7 +144,7 @@ func TestReplayFindsDifferences(t *testing.T) {
 }
 
 // earlier is a trace as it was written before traces had memory.
-const earlier = `{"op":"config","config":{"Devices":[{"Name":"gpu","Class":"cuda","Lanes":1}],"FairnessWindow":50000000,"MaxQueuedBytes":0,"Variant":{"LeastSlack":false,"NoConflictRule":false,"AllDemand":false,"NoWindowDrop":false,"NoAdmission":false}},"out":{}}
+const earlier = `{"op":"config","config":{"Devices":[{"Name":"gpu","Class":"cuda","Lanes":1}],"MaxQueuedBytes":0,"Variant":{"LeastSlack":false,"NoConflictRule":false,"AllDemand":false,"NoWindowDrop":false,"NoAdmission":false}},"out":{}}
 {"op":"addFlow","name":"a","device":"gpu","weight":1,"out":{}}
 {"op":"addVersion","name":"a/1","settings":{"Batched":true,"MaxBatchSize":4,"MaxBatchCost":0,"BatchTimeout":0,"Adaptive":false,"MaxQueue":4,"MaxRequestRows":0,"AllowedBatchSizes":null,"Padding":0,"WaitWhenFull":false,"TargetLatency":0,"MaxLatency":0},"out":{}}
 {"op":"submit","task":{"rows":2},"limit":9223372036854775807,"out":{"id":4294967296}}

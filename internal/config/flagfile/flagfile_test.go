@@ -105,7 +105,7 @@ func TestFaultsReachTheCaller(t *testing.T) {
 func TestFlagErrorsSayWhatWasExpected(t *testing.T) {
 	for arg, want := range map[string]string{
 		"--drain-timeout=5":      "expected a duration with its unit",
-		"--fairness-window=-1ms": "expected a duration that is not negative",
+		"--drain-timeout=-1ms":   "expected a duration that is not negative",
 		"--max-queued-bytes=1MB": "expected a whole number of bytes",
 		"--log-level=loud":       `must be one of "debug","info","warn","error"`,
 	} {

@@ -262,13 +262,9 @@ type SchedulerDevice struct {
 	VirtualTimeMs float64 `protobuf:"fixed64,6,opt,name=virtual_time_ms,json=virtualTimeMs,proto3" json:"virtual_time_ms,omitempty"`
 	// Flows that demand service; see SchedulerFlow.demanding.
 	DemandingFlows int32 `protobuf:"varint,7,opt,name=demanding_flows,json=demandingFlows,proto3" json:"demanding_flows,omitempty"`
-	// Distance, among those, between the flow furthest ahead and the one furthest
-	// behind: device milliseconds per unit of weight.
+	// Distance, among those beyond their shares, between the flow furthest ahead and the
+	// one furthest behind: device milliseconds per unit of weight.
 	LagMs float64 `protobuf:"fixed64,8,opt,name=lag_ms,json=lagMs,proto3" json:"lag_ms,omitempty"`
-	// How far a flow may be ahead of another that demands service as well and still
-	// be served first (--fairness-window), in the unit of lag_ms. The lag exceeds it by
-	// the cost of one batch of a flow.
-	FairnessWindowMs float64 `protobuf:"fixed64,9,opt,name=fairness_window_ms,json=fairnessWindowMs,proto3" json:"fairness_window_ms,omitempty"`
 	// Device time that the waiting foreground requests are expected to take.
 	WorkMs float64 `protobuf:"fixed64,10,opt,name=work_ms,json=workMs,proto3" json:"work_ms,omitempty"`
 	// Most device time of one batch, so that other flows are in time; 0 means no cap
@@ -384,13 +380,6 @@ func (x *SchedulerDevice) GetLagMs() float64 {
 	return 0
 }
 
-func (x *SchedulerDevice) GetFairnessWindowMs() float64 {
-	if x != nil {
-		return x.FairnessWindowMs
-	}
-	return 0
-}
-
 func (x *SchedulerDevice) GetWorkMs() float64 {
 	if x != nil {
 		return x.WorkMs
@@ -470,22 +459,25 @@ type SchedulerFlow struct {
 	Device string `protobuf:"bytes,2,opt,name=device,proto3" json:"device,omitempty"`
 	// Share of the device, relative to the others, when it is contended.
 	Weight float64 `protobuf:"fixed64,3,opt,name=weight,proto3" json:"weight,omitempty"`
-	// Where its foreground work stands on the scale by which flows of a device are
-	// compared: device milliseconds per unit of weight. The least goes first; a flow
-	// ahead of the device's virtual time has had more than its share.
+	// Where its foreground work stands on the scale by which flows beyond their shares
+	// are compared: device milliseconds per unit of weight that it received while it was.
+	// The least goes first.
 	VirtualTimeMs float64 `protobuf:"fixed64,4,opt,name=virtual_time_ms,json=virtualTimeMs,proto3" json:"virtual_time_ms,omitempty"`
 	// Device milliseconds received since the flow began.
 	ChargedMs float64 `protobuf:"fixed64,5,opt,name=charged_ms,json=chargedMs,proto3" json:"charged_ms,omitempty"`
 	// Requests waiting now, over all its queues.
 	QueuedRequests int32 `protobuf:"varint,6,opt,name=queued_requests,json=queuedRequests,proto3" json:"queued_requests,omitempty"`
-	// A batch of it is full or must start soon to be in time. Only then it is owed its
-	// share: a flow without urgent work lets others go first.
+	// A batch of it is full or must start soon to be in time. A flow without urgent work
+	// lets others go first.
 	Demanding bool `protobuf:"varint,7,opt,name=demanding,proto3" json:"demanding,omitempty"`
-	// While it demands service: how far it is ahead of the flow furthest behind that
-	// does, on the scale of virtual_time_ms.
+	// While it demands service beyond its share: how far it is ahead of the flow furthest
+	// behind that does, on the scale of virtual_time_ms.
 	LeadMs float64 `protobuf:"fixed64,8,opt,name=lead_ms,json=leadMs,proto3" json:"lead_ms,omitempty"`
 	// Device time that its waiting foreground requests are expected to take.
-	WorkMs        float64 `protobuf:"fixed64,9,opt,name=work_ms,json=workMs,proto3" json:"work_ms,omitempty"`
+	WorkMs float64 `protobuf:"fixed64,9,opt,name=work_ms,json=workMs,proto3" json:"work_ms,omitempty"`
+	// It asks for more of the device than its max-min fair share while the device cannot
+	// do all that it is asked for. Flows within their shares go first.
+	BeyondShare   bool `protobuf:"varint,10,opt,name=beyond_share,json=beyondShare,proto3" json:"beyond_share,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -581,6 +573,13 @@ func (x *SchedulerFlow) GetWorkMs() float64 {
 		return x.WorkMs
 	}
 	return 0
+}
+
+func (x *SchedulerFlow) GetBeyondShare() bool {
+	if x != nil {
+		return x.BeyondShare
+	}
+	return false
 }
 
 // SchedulerQueue holds the requests that may share an execution.
@@ -1189,7 +1188,7 @@ const file_weft_v1_scheduler_proto_rawDesc = "" +
 	"\x06queues\x18\x05 \x03(\v2\x17.weft.v1.SchedulerQueueR\x06queues\x12,\n" +
 	"\x05costs\x18\x06 \x03(\v2\x16.weft.v1.SchedulerCostR\x05costs\x128\n" +
 	"\tdecisions\x18\a \x03(\v2\x1a.weft.v1.SchedulerDecisionR\tdecisions\x12/\n" +
-	"\x06curves\x18\b \x03(\v2\x17.weft.v1.SchedulerCurveR\x06curves\"\xfd\x04\n" +
+	"\x06curves\x18\b \x03(\v2\x17.weft.v1.SchedulerCurveR\x06curves\"\xe9\x04\n" +
 	"\x0fSchedulerDevice\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
 	"\fdevice_class\x18\x02 \x01(\tR\vdeviceClass\x12\x14\n" +
@@ -1198,8 +1197,7 @@ const file_weft_v1_scheduler_proto_rawDesc = "" +
 	"\abusy_ms\x18\x05 \x01(\x01R\x06busyMs\x12&\n" +
 	"\x0fvirtual_time_ms\x18\x06 \x01(\x01R\rvirtualTimeMs\x12'\n" +
 	"\x0fdemanding_flows\x18\a \x01(\x05R\x0edemandingFlows\x12\x15\n" +
-	"\x06lag_ms\x18\b \x01(\x01R\x05lagMs\x12,\n" +
-	"\x12fairness_window_ms\x18\t \x01(\x01R\x10fairnessWindowMs\x12\x17\n" +
+	"\x06lag_ms\x18\b \x01(\x01R\x05lagMs\x12\x17\n" +
 	"\awork_ms\x18\n" +
 	" \x01(\x01R\x06workMs\x12\x15\n" +
 	"\x06cap_ms\x18\v \x01(\x01R\x05capMs\x12!\n" +
@@ -1211,7 +1209,8 @@ const file_weft_v1_scheduler_proto_rawDesc = "" +
 	"\x12memory_total_bytes\x18\x11 \x01(\x03R\x10memoryTotalBytes\x12\x12\n" +
 	"\x04lost\x18\x12 \x01(\tR\x04lost\x12\x1f\n" +
 	"\vwait_factor\x18\x13 \x01(\x01R\n" +
-	"waitFactor\"\x93\x02\n" +
+	"waitFactorJ\x04\b\t\x10\n" +
+	"R\x12fairness_window_ms\"\xb6\x02\n" +
 	"\rSchedulerFlow\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06device\x18\x02 \x01(\tR\x06device\x12\x16\n" +
@@ -1222,7 +1221,9 @@ const file_weft_v1_scheduler_proto_rawDesc = "" +
 	"\x0fqueued_requests\x18\x06 \x01(\x05R\x0equeuedRequests\x12\x1c\n" +
 	"\tdemanding\x18\a \x01(\bR\tdemanding\x12\x17\n" +
 	"\alead_ms\x18\b \x01(\x01R\x06leadMs\x12\x17\n" +
-	"\awork_ms\x18\t \x01(\x01R\x06workMs\"\x83\x04\n" +
+	"\awork_ms\x18\t \x01(\x01R\x06workMs\x12!\n" +
+	"\fbeyond_share\x18\n" +
+	" \x01(\bR\vbeyondShare\"\x83\x04\n" +
 	"\x0eSchedulerQueue\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x03R\aversion\x12\x1b\n" +

@@ -1,0 +1,101 @@
+package sharedsched
+
+import "time"
+
+// Shares follow from what flows ask for, by weighted max-min fairness (Bertsekas and Gallager, Data Networks, 1987,
+// section 6.5.2): a flow that asks for less than its part of the device gets what it asks for, and what it leaves is
+// divided among the others by weight. A flow that asks for more than it gets so is beyond its share: where not all can
+// be in time, it gives way. Flows are looked at a few at a time, and each round over all of them works with what the
+// one before it found; where demand stands still, rounds settle after a few.
+
+// shares is what is known of the demand on a device.
+type shares struct {
+	level float64 // device use per unit of weight that no flow may exceed; 0: there is enough for all
+
+	next int  // flow to look at next
+	at   Time // when flows were looked at last
+	// The findings of the present round so far, and those of the one before it.
+	round, last sums
+}
+
+// sums are the findings of a round over all flows. Use is device time per time.
+type sums struct {
+	use     float64
+	within  float64 // of it, by flows within their share
+	weights float64 // of the flows that ask for anything
+	beyond  float64 // of these, of those beyond their share
+
+	least time.Duration // the least target; 0: none
+	row   time.Duration // the dearest execution of a single row
+}
+
+// sweep looks at the next few flows of the device. Shares and the cap follow when all have been looked at.
+func (c *Core) sweep(now Time, d *device) {
+	s := &d.shares
+	if now.Sub(s.at) < sweepStep {
+		return
+	}
+	s.at = now
+	for range min(sweepSteps, len(c.flows)) {
+		if s.next >= len(c.flows) {
+			s.next = 0
+			s.close()
+			d.cap.follow(s.last.least)
+			return
+		}
+		f := c.flows[s.next]
+		s.next++
+		if f == nil || f.device != d || now.Sub(f.recent.seen) > targetsFor {
+			continue
+		}
+		c.divide(f, f.use(now))
+		if target, ok := f.impatience(s.last.row); ok && (s.round.least == 0 || target < s.round.least) {
+			s.round.least = target
+		}
+	}
+}
+
+// divide counts the use that a flow asks for, and decides whether it is beyond its share.
+func (c *Core) divide(f *flow, use float64) {
+	s := &f.device.shares
+	if beyond := s.level > 0 && use > s.level*f.weight && !c.variant.NoShares; beyond != f.beyond {
+		f.beyond = beyond
+		c.tell(f, foreground)
+	}
+	r := &s.round
+	r.row = max(r.row, f.recent.row)
+	if use == 0 {
+		return
+	}
+	r.use += use
+	r.weights += f.weight
+	if f.beyond {
+		r.beyond += f.weight
+	} else {
+		r.within += use
+	}
+}
+
+// close ends a round: the level follows from what it found.
+func (s *shares) close() {
+	s.last, s.round = s.round, sums{}
+	switch l := &s.last; {
+	case l.use <= surplus:
+		s.level = 0
+	case l.beyond > 0:
+		s.level = max(0, 1-l.within) / l.beyond
+	default:
+		s.level = 1 / l.weights
+	}
+}
+
+// use returns the part of the device that a flow asks for. Where it has come back not long ago, that is since then; but
+// over some times its target at least, for a burst is no flood.
+func (f *flow) use(now Time) float64 {
+	r := &f.recent
+	since := min(askedFor, max(now.Sub(r.began), burstTargets*r.targets.low(), sweepStep))
+	return r.kept(now) * r.asked / float64(since) / float64(f.device.parallel())
+}
+
+// share returns the part of the device that a flow beyond its share gets.
+func (f *flow) share() float64 { return f.device.shares.level * f.weight }
