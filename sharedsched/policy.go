@@ -100,8 +100,8 @@ const (
 	// surplus is how much more than there is all must ask for together before some are beyond their shares: arrivals
 	// are uneven.
 	surplus = 1.1
-	// burstTargets is over how many times its target at least what a flow asks for is looked at, where it came only
-	// lately: a burst is no flood.
+	// burstTargets is over how many times its target at least what a flow asks for is looked at where it came only
+	// lately, and what waits: a burst is no flood.
 	burstTargets = 4
 	// capShare is the part of the least target (two thirds) that one batch may take: a target leaves room for the batch
 	// that runs when its task arrives, and for some of its own.

@@ -90,11 +90,15 @@ func (s *shares) close() {
 }
 
 // use returns the part of the device that a flow asks for. Where it has come back not long ago, that is since then; but
-// over some times its target at least, for a burst is no flood.
+// over some times its target at least, for a burst is no flood. If more waits than it has asked for of late, that counts.
 func (f *flow) use(now Time) float64 {
 	r := &f.recent
 	since := min(askedFor, max(now.Sub(r.began), burstTargets*r.targets.low(), sweepStep))
-	return r.kept(now) * r.asked / float64(since) / float64(f.device.parallel())
+	use := r.kept(now) * r.asked / float64(since)
+	if target := r.targets.low(); target > 0 { // what waits is not forgotten
+		use = max(use, float64(f.work)/float64(burstTargets*target))
+	}
+	return use / float64(f.device.parallel())
 }
 
 // share returns the part of the device that a flow beyond its share gets.
