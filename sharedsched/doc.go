@@ -3,7 +3,8 @@
 // # Goals
 //
 //   - Meet the targets and limits of as many tasks as the device can serve, in batches as large as that allows.
-//   - When not every task can be served in time, share each device fairly among flows, in device time, by weight.
+//   - When not every task can be served in time, share each device fairly among flows, in device time, by weight: who
+//     asks for no more than his share loses nothing by others.
 //   - Never leave a device idle while foreground work waits, unless a batch timeout asks for it.
 //   - Refuse or give up at once every task that would miss its limit anyway, with the numbers that decided it; start no
 //     row after its limit.
@@ -20,7 +21,7 @@
 // Package shell surrounds it with a mutex, a timer, and one batch thread per lane of each device. The same Core runs in
 // production, in tests and in the simulator (package sim). Package trace records the events that Core is given, and
 // lets another Core decide them all again, bit for bit. Four small packages hold the mathematics: fairq (which flow is
-// due, and which is behind its share), cost (how long an execution will take), iheap (priority queues), ring (waiting
+// due, and which is behind), cost (how long an execution will take), iheap (priority queues), ring (waiting
 // tasks, in order).
 //
 // # Words
@@ -71,8 +72,14 @@
 //
 // Why the middle state: to serve the most urgent first means to leave queues waiting on purpose, so that nearly every
 // queue has work nearly always. Fair queueing over queues that merely have work would then serve them in turn, in small
-// batches, whatever their urgency; in the simulator that carries three quarters of the load. Fairness is owed to the
-// flows that demand service.
+// batches, whatever their urgency. Only what demands service takes precedence over anything.
+//
+// # Shares
+//
+// A flow is beyond its share while it asks for more than its part of a device that cannot do all that it is asked for,
+// by weighted max-min fairness (share.go). What it asks for is the device time of the rows that came of late, admitted
+// or not, in batches as large as they get at that rate; or of those that wait, if they are far more. All other flows
+// are within their shares, and what they ask for can all be served.
 //
 // # The pick
 //
@@ -80,31 +87,30 @@
 // end:
 //
 //  1. Tasks whose limit has come are dropped, and pending queues that have become urgent are made demanding.
-//  2. Of the flows that demand service, those are eligible whose start tag (device time received, over the weight; see
-//     fairq) is at most the fairness window above the least. The eligible flow that is due first, by the target of its
-//     first task, is the candidate: the earliest deadline first.
-//  3. If not even the candidate is in a hurry, all of them demand only because their batches are full: the flow
-//     furthest behind goes first.
-//  4. Otherwise the conflict rule, for a candidate whose flow has lately asked for more than its share of a contended
-//     device: if others are due before two batches like the candidate's could end, and so much later as its flow is
-//     ahead already, not all can be in time; of these the flow furthest behind goes first. Where there is no conflict,
-//     fairness costs nothing.
-//  5. If no flow demands service, the pending queue with the least slack goes: a device does not idle. If no foreground
+//  2. Of the flows within their shares that demand service the one goes that is due first, by the target of its first
+//     task: the earliest deadline first.
+//  3. If there is none, the same holds among flows beyond their shares, but for the conflict rule: if others are due
+//     before two batches like that of the first could end, and so much later as it is ahead already, not all can be in
+//     time; of these the flow furthest behind goes first, by its start tag (device time received, over the weight; see
+//     fairq).
+//  4. If no flow demands service, the pending queue with the least slack goes: a device does not idle. If no foreground
 //     task waits at all, background work gets the device, for batches of at most a tenth of the smallest target seen in
 //     the last second, so that the next arrival is hardly delayed.
-//  6. Of the chosen queue, a prefix in order of priority, target and arrival (but for overload: flood.go):
-//     as many rows as MaxBatchSize, MaxBatchCost, the device cap and the device's memory allow. A task that fits no
-//     batch is split over several; one that would fit the next batch whole waits for it. Behind foreground tasks,
-//     background ones only take the place of padding.
-//  7. The flow is charged the estimate, and when the batch ends the difference to the device time measured.
+//  5. Of the chosen queue, a prefix in order of target and arrival (but for overload: flood.go): as many rows as
+//     MaxBatchSize, MaxBatchCost, the device cap and the device's memory allow. A task that fits no batch is split over
+//     several; one that would fit the next batch whole waits for it. Behind foreground tasks, background ones only take
+//     the place of padding.
+//  6. A flow beyond its share is charged the estimate, and when the batch ends the difference to the device time
+//     measured.
 //
 // Early drop: tasks at the head that would miss their limits even alone are given up. If the limits of the next ones
-// would make the batch so small that it is worth less than seven tenths of a batch of those behind them, in rows per
-// device time, they are given up too: in overload every task would else be served at its last moment, in batches of
-// two, and the device be spent on fixed costs.
+// would make the batch so small that it is worth less than eight tenths of a batch of those behind them, in rows per
+// device time, they are given up too, unless they matter more: in overload every task would else be served at its last
+// moment, in batches of two, and the device be spent on fixed costs.
 //
 // The device cap: a batch cannot be taken back, so its device time is also bounded by how long others can wait: two
-// thirds of the least, over the flows that ask for no more than their share, of each one's tenth percentile of targets
+// thirds of the least, over the flows within their shares, of each one's tenth percentile of targets. No batch is cut
+// below the size of the greatest power, and none of a flow within its share whose waiting tasks would be late for it
 // (cap.go).
 //
 // Memory: a size at which a version ran well fits, whatever its shape; larger executions may take the memory that
@@ -112,39 +118,45 @@
 // as much again each minute (memory.go).
 //
 // Admission: a task is refused when the device, serving nothing but the work that goes before it in its queue, would
-// miss its limit; and where more work waits than the device can do by then, when one and a half times its flow's share
-// would. An estimate that was never measured refuses and drops nothing, and one that nothing has confirmed for 100 ms
-// lets a task through. In overload queues are kept short (flood.go): who would wait for more than half of the time to
-// the target is refused at once, or goes last where it has no limit.
+// miss its limit; and of a flow beyond its share when that share would not serve the work before it within half of the
+// time. Tasks that matter less make room for it. An estimate that was never measured refuses and drops nothing, and one
+// that nothing has confirmed for 100 ms lets a task through.
 //
-// This is scheduling by deadline with bounded lag, in the family of Clockwork (OSDI 2020), Nexus (SOSP 2019) and
-// Symphony (2023) for deadlines and batches, and of start-time fair queueing (SIGCOMM 1996) and MQFQ (ATC 2019) for
-// fairness. docs/SCHEDULER.md derives it and compares it with those systems; docs/sim/README.md has the figures: the
-// worth of each part, and the load that each system carries.
+// This is scheduling by deadline with max-min shares, in the family of Clockwork (OSDI 2020), Nexus (SOSP 2019) and
+// Symphony (2023) for deadlines and batches, and of start-time fair queueing (SIGCOMM 1996) for fairness.
+// docs/SCHEDULER.md derives it and compares it with those systems; docs/sim/README.md has the figures: the worth of each
+// part, and the load that each system carries.
 //
 // # Bounds
 //
-// Between two flows that demand service throughout an interval, the weighted device time they receive in it differs by
-// at most 2W + C_i/w_i + C_j/w_j: W is the fairness window, C the largest cost of one batch, w the weight. Proof, for
-// one lane and exact estimates: let S be the start tags and lo the least of those that demand. When i is served S_i ≤
-// lo + W before the batch (as candidate it is eligible, and only a flow with a smaller tag ever takes the candidate's
-// place), so S_i ≤ lo + W + C_i/w_i after it, and S_i stays until i is served again. Every flow that demands service
-// from then on has at least that lo: those that did already, for tags do not fall, and those that begin to, for the
-// virtual time they enter at is at least every lo at which a flow was served. So S_i - S_j ≤ W + C_i/w_i at every time,
-// and by symmetry for j. Service received in an interval is w times the growth of S, and S_i - S_j moves between the
-// two bounds: the sum is the claim. From a common start it is W + the larger of C_i/w_i and C_j/w_j, and with W = 0 no
-// scheduler that does not preempt can do better than one batch. With D lanes and estimates that may be wrong the bound
-// is argued and tested, not proven: a tag is the measured device time of batches that ended plus the estimates of those
-// in flight, at most D of both flows together, and corrections are never lost (fairq), so that errors do not add up. Of
-// the two flows one may be D batches wrong and the other D-1: 2W + (2D-1) times the larger of C_i/w_i and C_j/w_j plus
-// the smaller, with C the largest cost there ever was. The tests drive two lanes with estimates that are a hundredfold
-// wrong half the time, and come close to it.
+// Deadlines, for one lane and exact estimates: the first task of a queue of a flow within its share, unless it is held,
+// is started in time for its target, or late by no more than the batches of other flows within their shares that are
+// due before it and start after its queue demands. Proof: let l be its latest start. At a pick at which its queue does
+// not demand yet, l is later than the end of the dearest batch that may start, so that the next pick is before l. So it
+// demands at some pick before l, and from then on only flows within their shares that are due before it go first. What
+// others ask for delays it by no more than that: neither a flood nor a heavy batch makes it late, as long as it is
+// ready by then; if it arrives later than that, it also waits for the end of the batch that runs, which the device cap
+// bounds.
 //
-// A flow that does not demand is owed nothing, and gains nothing by it: it comes back at the virtual time. The flow
-// with the least tag waits at most until every other has had its window and a batch: W·Σw + ΣC.
+// Shares, for one lane and exact estimates: between two flows i and j that demand service beyond their shares throughout
+// an interval, the weighted device time that they receive in it differs by at most 2T + C_i/w_i + C_j/w_j: T is the
+// longest time from the arrival of a task of such a flow to its target, C the largest cost of one batch, w the weight.
+// Proof: let S be the start tags and lo the least of those that demand. When i is served as the one that is due first,
+// every rival is due no earlier than 2 C_i + S_i - lo from then, and a task is due no later than T from then: so S_i ≤ lo
+// + T before the batch. When it is served as the one furthest behind, S_i = lo. So S_i ≤ lo + T + C_i/w_i after it, and
+// S_i stays until i is served again. Every flow that demands service from then on has at least that lo: those that did
+// already, for tags do not fall, and those that begin to, for the virtual time they enter at is at least every lo at
+// which a flow was served. So S_i - S_j ≤ T + C_i/w_i at every time, and by symmetry for j. Service received in an
+// interval is w times the growth of S, and S_i - S_j moves between the two bounds: the sum is the claim. With D lanes and
+// estimates that may be wrong the bound is argued and tested, not proven: a tag is the measured device time of batches
+// that ended plus the estimates of those in flight, at most D of both flows together, and corrections are never lost
+// (fairq), so that errors do not add up: 2T + (2D-1) times the larger of C_i/w_i and C_j/w_j plus the smaller, with C
+// the largest cost there ever was. The tests drive two lanes with estimates that are a hundredfold wrong half the time.
+//
+// A flow that does not demand is owed nothing, and gains nothing by it: it comes back at the virtual time.
 //
 // Cost: a pick and a task take O(log n) in the number of queues, flows and waiting tasks, and allocate nothing.
 //
-// Memory: tasks that wait are bounded per version and class (MaxQueue) and by bytes in all (Config.MaxQueuedBytes),
-// queues by 256 per version, remembered decisions by 256.
+// Memory: tasks that wait are bounded per version and class (MaxQueue), or by their limits, and by bytes in all
+// (Config.MaxQueuedBytes), queues by 256 per version, remembered decisions by 256.
 package sharedsched

@@ -60,7 +60,6 @@ type Refusal struct {
 	// Predicted and Limit are set for RefusedDeadline, and for RefusedForGoodput where the task was not admitted: the
 	// time until an answer, and the time there is.
 	Predicted, Limit time.Duration
-	Short            bool // the queue is kept short: Predicted is for the last of those like this task
 	// RetryAfter is when room can be expected; negative: a retry is pointless.
 	RetryAfter time.Duration
 }
@@ -70,11 +69,9 @@ func (r *Refusal) Error() string {
 	switch {
 	case r.Reason == RefusedDeadline:
 		return fmt.Sprintf("the deadline cannot be met: an answer takes about %v, %v are left", r.Predicted, r.Limit)
-	case r.Short:
-		return fmt.Sprintf("the model is overloaded and its queue kept short: an answer would take about %v", r.Predicted)
 	case r.Reason == RefusedForGoodput && r.Predicted > 0:
-		return fmt.Sprintf("the device is overloaded: within its share of it the model answers in about %v, %v are "+
-			"left", r.Predicted, r.Limit)
+		return fmt.Sprintf("the device is overloaded: within its share of it the model answers in about %v, of %v that "+
+			"are left", r.Predicted, r.Limit)
 	case r.Reason == RefusedForGoodput:
 		return "dropped in overload so that other requests meet their deadlines"
 	case r.MaxQueuedBytes > 0:

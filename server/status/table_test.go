@@ -207,7 +207,7 @@ func TestErrorTable(t *testing.T) {
 				Limit: 120 * time.Millisecond, RetryAfter: 180 * time.Millisecond,
 			},
 			code:    codes.ResourceExhausted,
-			message: `model "policy" version 3: the device is overloaded: within its share of it the model answers in about 300ms, 120ms are left`,
+			message: `model "policy" version 3: the device is overloaded: within its share of it the model answers in about 300ms, of 120ms that are left`,
 			details: []proto.Message{
 				info("DROPPED_FOR_GOODPUT", "predicted_ms", "300", "limit_ms", "120"), retry(180 * time.Millisecond),
 			},

@@ -23,7 +23,8 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Priority orders requests inside a queue, and their dropping in overload.
+// Priority decides which requests of a model are given up where not all can be
+// served in time. It does not order: targets do.
 type Priority int32
 
 const (
@@ -31,7 +32,7 @@ const (
 	Priority_PRIORITY_UNSPECIFIED Priority = 0
 	// Foreground.
 	Priority_PRIORITY_CRITICAL Priority = 1
-	// Foreground, before CRITICAL.
+	// Foreground; CRITICAL ones are given up for it.
 	Priority_PRIORITY_CRITICAL_PLUS Priority = 2
 	// Background: runs in padding and idle time only; dropped oldest first.
 	Priority_PRIORITY_SHEDDABLE Priority = 3
