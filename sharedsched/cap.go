@@ -12,7 +12,8 @@ import "time"
 //   - No batch is cut below the size of the greatest power, which is throughput over latency (Kleinrock, On Flow
 //     Control in Computer Networks, ICC 1978). Below it a batch gets slower per row faster than it gets shorter: where
 //     a batch costs a + b·rows, at a/b rows, with half of the throughput that there can be.
-//   - A flow within its share is not cut at all while its waiting tasks would be late in smaller batches.
+//   - A flow within its share is not cut at all while its waiting tasks would be nearly late in smaller
+//     batches.
 
 // batchCap is the device cap of one device.
 type batchCap struct {
@@ -65,7 +66,7 @@ func (c *Core) mayTakeNow(now Time, q *queue) int {
 		d := q.device
 		inParts := q.estimate(q.version.settings.padded(q.brief)).Cost * time.Duration(q.waiting) / time.Duration(q.brief)
 		last := Time(q.ring.At(q.foreground - 1).Target)
-		if (d.work-q.work+inParts)/d.parallel() > last.Sub(now) {
+		if (d.work-q.work+inParts)/d.parallel() > last.Sub(now)*nearlyLateNum/nearlyLateDen {
 			return most
 		}
 	}

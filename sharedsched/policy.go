@@ -109,6 +109,9 @@ const (
 	// goodPower is the part of the greatest power that is about as good: near it power hardly changes with the size,
 	// and estimates are a little wrong.
 	goodPower = 0.9
+	// nearlyLate is the part of the time until the last of a queue's tasks is due (three quarters) in which all that
+	// waits must be served for the cap to hold: at the whole of it some are late.
+	nearlyLateNum, nearlyLateDen = 3, 4
 	// capPercentile is the part of a flow's targets (one tenth) that may be shorter than the one that counts: one
 	// impatient caller among many is not to make all batches small.
 	capPercentile = 10

@@ -1,0 +1,60 @@
+package sim
+
+import (
+	"testing"
+	"time"
+
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// TestNobodyWithinHisShareLoses: cases in which a scheduler of this kind was found to take the answers of a tenant that
+// asked for no more than its share, because of what somebody else asked for.
+func TestNobodyWithinHisShareLoses(t *testing.T) {
+	skipUnderRace(t)
+	const ms = time.Millisecond
+	heavy := Model{Name: "heavy", Base: 12 * ms, PerRow: ms, MaxBatch: 64, SLO: 500 * ms, Rate: 450}
+	trickle := Model{
+		Name: "trickle", Base: ms / 2, PerRow: ms / 10, MaxBatch: 64, SLO: 100 * ms, Target: 20 * ms, Rate: 2.4,
+	}
+	mixed := Model{Name: "mixed", Base: 2 * ms, PerRow: ms / 5, MaxBatch: 64, Rate: 220, SLO: 25 * ms, Mix: []Wish{
+		{Share: 20. / 220, SLO: time.Second, Priority: sharedsched.CriticalPlus},
+		{Share: 200. / 220, SLO: 25 * ms, Priority: sharedsched.Critical},
+	}}
+	for _, c := range []struct {
+		name   string
+		models []Model
+		must   float64
+	}{
+		{"heavy batches beside a trickle in a hurry", []Model{heavy, trickle}, 0.98},
+		{"heavier ones", []Model{with(heavy, func(m *Model) { m.Base = 17 * ms }), trickle}, 0.98},
+		{"more of them", []Model{with(heavy, func(m *Model) { m.Rate = 650 }), trickle}, 0.98},
+		{"lax requests that matter more beside urgent ones", []Model{mixed, {
+			Name: "other", Base: ms, PerRow: 3 * ms / 10, MaxBatch: 64, Rate: 600, SLO: 200 * ms,
+		}}, 0.99},
+		{"5 ms beside nine tenths of the device", []Model{
+			{Name: "five", Base: ms / 2, PerRow: ms / 10, MaxBatch: 64, Rate: 50, SLO: 5 * ms},
+			{Name: "load", Base: ms, PerRow: 3 * ms / 10, MaxBatch: 64, Rate: 2000, SLO: 200 * ms},
+		}, 0.98},
+		{"a flood of unbatched requests", []Model{
+			{Name: "flood", Base: 5 * ms, PerRow: ms, MaxBatch: 1, Rate: 600, SLO: 200 * ms},
+			{Name: "modest", Base: 2 * ms, PerRow: ms / 2, MaxBatch: 16, Rate: 60, SLO: 50 * ms},
+		}, 0.98},
+	} {
+		for seed := range uint64(3) {
+			w := Workload{Name: c.name, Models: c.models, Arrivals: []Process{{}}, Device: TypicalDevice}
+			who := Core(Ours, CoreOptions{})
+			r := w.Play(&who, 1, 20*time.Second, seed+1)
+			for i, modest := range InShare(w.Models, r) {
+				if share := r.Flows[i].Share(); modest && share < c.must {
+					t.Errorf("%s, seed %d: %s has %.3f on time, want %.2f", c.name, seed, w.Models[i].Name, share, c.must)
+				}
+			}
+			t.Logf("%s, seed %d: %.3f, %.3f", c.name, seed, r.Flows[0].Share(), r.Flows[1].Share())
+		}
+	}
+}
+
+func with(m Model, change func(*Model)) Model {
+	change(&m)
+	return m
+}
