@@ -12,8 +12,7 @@ import "time"
 //   - No batch is cut below the size of the greatest power, which is throughput over latency (Kleinrock, On Flow
 //     Control in Computer Networks, ICC 1978). Below it a batch gets slower per row faster than it gets shorter: where
 //     a batch costs a + b·rows, at a/b rows, with half of the throughput that there can be.
-//   - A flow within its share is not cut at all while its waiting tasks would be nearly late in smaller
-//     batches.
+//   - A flow within its share is cut only as far as its waiting tasks are not nearly late for it.
 
 // batchCap is the device cap of one device.
 type batchCap struct {
@@ -62,13 +61,16 @@ func (c *Core) mayTakeNow(now Time, q *queue) int {
 	if q.brief >= min(most, q.waiting) || q.foreground == 0 {
 		return most
 	}
-	if !q.flow.beyond {
-		d := q.device
-		inParts := q.estimate(q.version.settings.padded(q.brief)).Cost * time.Duration(q.waiting) / time.Duration(q.brief)
-		last := Time(q.ring.At(q.foreground - 1).Target)
-		if (d.work-q.work+inParts)/d.parallel() > last.Sub(now)*nearlyLateNum/nearlyLateDen {
-			return most
+	if q.flow.beyond {
+		return q.brief
+	}
+	d := q.device
+	last := Time(q.ring.At(q.foreground - 1).Target)
+	left := last.Sub(now)*nearlyLateNum/nearlyLateDen*d.parallel() - (d.work - q.work) // for all that waits in q
+	for rows := q.brief; rows < most; rows *= 2 {
+		if float64(q.estimate(q.version.settings.padded(rows)).Cost)*float64(q.waiting) <= float64(left)*float64(rows) {
+			return rows
 		}
 	}
-	return q.brief
+	return most
 }

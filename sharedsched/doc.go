@@ -110,8 +110,8 @@
 //
 // The device cap: a batch cannot be taken back, so its device time is also bounded by how long others can wait: two
 // thirds of the least, over the flows within their shares, of each one's tenth percentile of targets. No batch is cut
-// below the size of the greatest power, and none of a flow within its share whose waiting tasks would be late for it
-// (cap.go).
+// below the size of the greatest power, and of a flow within its share none so far that its waiting tasks would be late
+// for it (cap.go).
 //
 // Memory: a size at which a version ran well fits, whatever its shape; larger executions may take the memory that
 // telemetry says is free, less a reserve; after one ran out of memory half of it is the most for its shape, and twice
