@@ -66,9 +66,10 @@ func (c *Core) mayTakeNow(now Time, q *queue) int {
 	}
 	d := q.device
 	last := Time(q.ring.At(q.foreground - 1).Target)
-	left := last.Sub(now)*nearlyLateNum/nearlyLateDen*d.parallel() - (d.work - q.work) // for all that waits in q
+	left := float64(last.Sub(now)*nearlyLateNum/nearlyLateDen) * float64(d.parallel())
+	left -= float64(d.work - q.work) // for all that waits in q
 	for rows := q.brief; rows < most; rows *= 2 {
-		if float64(q.estimate(q.version.settings.padded(rows)).Cost)*float64(q.waiting) <= float64(left)*float64(rows) {
+		if float64(q.estimate(q.version.settings.padded(rows)).Cost)*float64(q.waiting) <= left*float64(rows) {
 			return rows
 		}
 	}

@@ -89,8 +89,9 @@ func (s *shares) close() {
 	}
 }
 
-// use returns the part of the device that a flow asks for. Where it has come back not long ago, that is since then; but
-// over some times its target at least, for a burst is no flood. If more waits than it has asked for of late, that counts.
+// use returns the part of the device that a flow asks for. Where it has come back not long ago, that is since then;
+// but over some times its target at least, for a burst is no flood. If more waits than it has asked for of late, that
+// counts.
 func (f *flow) use(now Time) float64 {
 	r := &f.recent
 	since := min(askedFor, max(now.Sub(r.began), burstTargets*r.targets.low(), sweepStep))
