@@ -6,10 +6,8 @@ set -euo pipefail
 # Changes that were decided on, as buf tells of them without line and column. When the main branch has such a change, buf is silent of
 # it, and this script says that its line can go.
 decided=(
-  # ReportOutcome names the model as every call does, before the first release.
-  'proto/weft/v1/prediction_service.proto:Previously present field "3" with name "version" on message "ReportOutcomeRequest" was deleted.'
-  'proto/weft/v1/prediction_service.proto:Field "1" with name "model" on message "ReportOutcomeRequest" changed cardinality from "optional with implicit presence" to "optional with explicit presence".'
-  'proto/weft/v1/prediction_service.proto:Field "1" with name "model" on message "ReportOutcomeRequest" changed type from "string" to "message".'
+  # The scheduler has no fairness window any more, before the first release.
+  'proto/weft/v1/scheduler.proto:Previously present field "9" with name "fairness_window_ms" on message "SchedulerDevice" was deleted.'
 )
 
 buf=${1:?usage: breaking.sh BUF}
