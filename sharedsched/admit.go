@@ -1,6 +1,10 @@
 package sharedsched
 
 import (
+	"iter"
+	"math"
+	"slices"
+	"sort"
 	"time"
 
 	"github.com/weftserve/weft/sharedsched/ring"
@@ -38,7 +42,7 @@ func (c *Core) submit(now Time, ev *Event, out *Answer) error {
 		return c.refuse(now, v, t,
 			Refusal{Bytes: t.Bytes, QueuedBytes: c.queuedBytes, MaxQueuedBytes: c.maxQueuedBytes})
 	}
-	victims, refusal := c.makeRoom(now, v, t, openEnded)
+	victim, refusal := c.makeRoom(now, v, t, openEnded)
 	if refusal != nil {
 		return refusal
 	}
@@ -63,8 +67,12 @@ func (c *Core) submit(now Time, ev *Event, out *Answer) error {
 		return refusal
 	}
 	// Only now: no task is given up for one that is then refused.
-	for _, slot := range append(victims, overtaken...) {
-		if c.tasks[slot].state == taskQueued {
+	if victim >= 0 {
+		c.noRoom(now, q, t.Priority.class())
+		c.drop(now, q, victim, DropRoom, 0, out)
+	}
+	for _, slot := range overtaken {
+		if slot != victim {
 			c.drop(now, q, slot, DropRoom, 0, out)
 		}
 	}
@@ -73,40 +81,45 @@ func (c *Core) submit(now Time, ev *Event, out *Answer) error {
 }
 
 // makeRoom refuses a task that finds the queue of its version full, unless another of its queue can be given up for it,
-// which is returned.
-func (c *Core) makeRoom(now Time, v *version, t *Task, openEnded bool) (victims []int32, refusal *Refusal) {
+// which is returned; -1 if there is room.
+func (c *Core) makeRoom(now Time, v *version, t *Task, openEnded bool) (victim int32, refusal *Refusal) {
 	k := t.Priority.class()
 	if !v.isFull(k) {
-		return nil, nil
+		return -1, nil
 	}
 	if q := v.queues[t.Key]; q != nil {
 		switch {
 		case k == background:
 			if q.foreground < q.ring.Len() { // that was due first: its newest sample is worth the most
-				return []int32{q.ring.At(q.foreground).Task}, nil
+				return q.ring.At(q.foreground).Task, nil
 			}
 		case v.settings.MaxQueue == 0 && !openEnded && q.fullHigh > 0:
-			return nil, nil // bounded by its limit, as far as costs are known
+			return -1, nil // bounded by its limit, as far as costs are known
 		default:
-			if victims = c.lesser(q, q.foreground, ranks[t.Priority]); len(victims) > 0 {
-				return victims[:1], nil
+			for slot := range c.lesser(q, q.foreground, ranks[t.Priority]) {
+				return slot, nil
 			}
 		}
 	}
-	return nil, c.refuse(now, v, t, Refusal{})
+	return -1, c.refuse(now, v, t, Refusal{})
 }
 
-// lesser returns the tasks among the first n of a queue that matter less than a rank and have not begun: first those
-// that matter least, and of equals first those that are due last. It looks at so many only.
-func (c *Core) lesser(q *queue, n int, rank uint8) (slots []int32) {
-	for r := uint8(backgroundRank - 1); r > rank; r-- {
-		for i := n - 1; i >= max(0, n-lookedAt) && q.ofRank[r] > 0; i-- {
-			if slot := q.ring.At(i).Task; c.tasks[slot].rank == r && c.tasks[slot].next == 0 {
-				slots = append(slots, slot)
+// lesser yields the tasks among the first n of a queue, or the last lookedAt of these, that matter less than a rank and
+// have not begun: first those that matter least, and of equals first those that are due last.
+func (c *Core) lesser(q *queue, n int, rank uint8) iter.Seq[int32] {
+	return func(yield func(int32) bool) {
+		for r := uint8(backgroundRank - 1); r > rank; r-- {
+			if q.ofRank[r] == 0 {
+				continue
+			}
+			for i := n - 1; i >= max(0, n-lookedAt); i-- {
+				slot := q.ring.At(i).Task
+				if t := &c.tasks[slot]; t.rank == r && t.next == 0 && !yield(slot) {
+					return
+				}
 			}
 		}
 	}
-	return slots
 }
 
 // unattainable refuses a task that misses its limit even if the device served nothing but the work that goes before it
@@ -132,10 +145,11 @@ func (c *Core) unattainable(now Time, q *queue, t *Task, limit Time, place ring.
 	if answer.late <= 0 {
 		return false, nil, nil
 	}
-	for i, slots := 1, c.lesser(q, n, ranks[t.Priority]); i <= len(slots); i++ {
-		if c.predict(now, q, t, n-i, left, openEnded).late <= 0 {
-			return false, slots[:i], nil
-		}
+	lesser := slices.Collect(c.lesser(q, n, ranks[t.Priority]))
+	if few := sort.Search(len(lesser), func(i int) bool {
+		return c.predict(now, q, t, n-1-i, left, openEnded).late <= 0
+	}); few < len(lesser) {
+		return false, lesser[:few+1], nil
 	}
 	switch since := &q.shape.refusing; {
 	case q.running > 0 || q.foreground > 0: // running or waiting tasks check the estimate
@@ -188,8 +202,10 @@ func (c *Core) predict(now Time, q *queue, t *Task, n int, left time.Duration, o
 	}
 	// A flow gets a batch each time that its share comes to one; when the next is due nobody knows: in half of that
 	// time, in the mean.
-	if ahead := f.work - q.work + before - q.full.Cost/2; ahead > 0 {
-		served := wait + own + time.Duration(float64(ahead)/f.share())/d.parallel()
+	share := f.share() // 0 where all of the device is others', or everybody has enough since the flow was looked at
+	if ahead := f.work - q.work + before - q.full.Cost/2; ahead > 0 && share > 0 {
+		// Of a share of next to nothing no number of nanoseconds says how long it takes.
+		served := wait + own + time.Duration(min(float64(ahead)/share, math.MaxInt64/4))/d.parallel()
 		if good := left / admitPart; served > good {
 			return prediction{served, served - good, RefusedForGoodput}
 		}

@@ -33,7 +33,7 @@ import (
 //   - The shares of device time of all batches sum to the device's busy time.
 //   - No batch has more rows than memory suffices for, as far as is known, unless it is the least there can be.
 //   - Counts (waiting rows, queued tasks, queued bytes, foreground tasks) equal a recount.
-//   - Virtual time never decreases.
+//   - Virtual time never decreases, but when all tags begin anew (fairq).
 type Core struct {
 	slab                            // of tasks
 	devices  []*device              // in the order in which they were added

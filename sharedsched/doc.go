@@ -32,7 +32,7 @@
 //     only in values share one.
 //   - A version is one version of a model: its settings, its queues, its bound on waiting tasks.
 //   - A flow is the unit of fairness: a version, or all versions of a model. Flows and queues are different things:
-//     were fairness owed to queues, a model with forty shapes would get forty shares.
+//     were shares those of queues, a model with forty shapes would get forty.
 //   - A device has lanes; each lane runs one batch at a time on its own batch thread. Lanes of a CPU have a processor
 //     each, and the device does as much in a second as all of them. Where lanes share the device's time, as on a GPU,
 //     the second is for handing over the next batch before the last one ends, not for running two (handover.go).

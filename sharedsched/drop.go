@@ -134,9 +134,6 @@ func (c *Core) fit(q *queue, most int) int {
 // drop gives up a waiting task of the queue.
 func (c *Core) drop(now Time, q *queue, slot int32, why DropReason, needs time.Duration, out *Answer) {
 	c.log.drop(now, q.version, &c.tasks[slot], why, needs)
-	if why == DropRoom {
-		c.noRoom(now, q, classOf(c.tasks[slot].Order))
-	}
 	had := c.tasks[slot].limit.Sub(now)
 	before := len(out.Actions)
 	c.stop(now, slot, EndDropped, out)

@@ -12,8 +12,8 @@ import (
 // FlowID names a flow: the unit of fairness.
 type FlowID int32
 
-// flow is the unit of fairness. It demands service in a class while one of its queues demands it there. The fair queue
-// of its device then knows when the flow is due, which is when the first of these queues is (tell).
+// flow is the unit of fairness. It demands service in a class while one of its queues demands it there. Its device then
+// knows when the flow is due, which is when the first of these queues is (tell).
 type flow struct {
 	id     FlowID
 	name   string

@@ -71,7 +71,7 @@ const (
 	// stalePart is the divisor of the time to its target for which a task without a limit keeps its place.
 	stalePart = 2
 	// lookedAt is how many tasks of a queue one event looks at to set stale ones back, or to find some that matter
-	// less: there may be thousands.
+	// less, or whose limits are not pressing: there may be thousands.
 	lookedAt = 512
 )
 

@@ -31,7 +31,7 @@ func (r *recent) arrived(now Time, q *queue, target time.Duration, rows int) {
 	}
 	r.row = q.rowCost
 	if q.fullHigh > 0 { // a guess must put no flow beyond its share
-		r.asked += float64(rows) * q.rowsCost(now, r.targets.low())
+		r.asked += float64(float64(rows) * q.costPerRow(now, r.targets.low())) // rounded, so that a trace replays anywhere
 	}
 	q.rate.rows += float64(rows)
 }
@@ -43,8 +43,9 @@ type rate struct {
 	each float64 // nanoseconds that a row costs in batches as large as they get at that rate
 }
 
-// rowsCost returns the device time, in nanoseconds, of a row in batches that start when the first of their tasks must.
-func (q *queue) rowsCost(now Time, target time.Duration) float64 {
+// costPerRow returns the device time, in nanoseconds, of a row in batches that start when the first of their tasks
+// must.
+func (q *queue) costPerRow(now Time, target time.Duration) float64 {
 	r := &q.rate
 	kept := r.fade(now)
 	if kept == 1 && r.each > 0 {

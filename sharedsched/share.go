@@ -94,10 +94,10 @@ func (s *shares) close() {
 // counts.
 func (f *flow) use(now Time) float64 {
 	r := &f.recent
-	since := min(askedFor, max(now.Sub(r.began), burstTargets*r.targets.low(), sweepStep))
-	use := r.kept(now) * r.asked / float64(since)
-	if target := r.targets.low(); target > 0 { // what waits is not forgotten
-		use = max(use, float64(f.work)/float64(burstTargets*target))
+	burst := burstTargets * r.targets.low()
+	use := r.kept(now) * r.asked / float64(min(askedFor, max(now.Sub(r.began), burst, sweepStep)))
+	if burst > 0 { // what waits is not forgotten
+		use = max(use, float64(f.work)/float64(burst))
 	}
 	return use / float64(f.device.parallel())
 }

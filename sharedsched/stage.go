@@ -2,8 +2,8 @@ package sharedsched
 
 // A queue is resting while no batch of it may start: it is empty, holds a partial batch for its timeout, or waits for a
 // first measurement. Else it is pending, and becomes demanding when its batch is full, when no more tasks may wait, or,
-// at a pick, when the batch must start before the dearest batch that could go first would end. Demanding queues make
-// their flow one that fairness is owed to.
+// at a pick, when the batch must start before the dearest batch that could go first would end. A flow demands
+// service while one of its queues does.
 
 // stage is where a queue stands on its way to the device.
 type stage uint8
@@ -11,7 +11,7 @@ type stage uint8
 const (
 	resting   stage = iota // no batch may start
 	pending                // a batch may start, but nothing is lost by letting others go first
-	demanding              // the batch is full, or must start soon to meet its target: now fairness is owed
+	demanding              // the batch is full, or must start soon to meet its target
 )
 
 // String returns resting, pending or demanding.

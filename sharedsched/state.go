@@ -47,11 +47,12 @@ type FlowState struct {
 	Weight float64
 	Start  fairq.Tag     // start tag of its foreground work
 	Served time.Duration // device time, ever
-	// Demanding says that a batch of it is full or must start soon, and Lead how far it is ahead of the flow furthest
-	// behind.
+	// Demanding says that a batch of it is full or must start soon, Beyond that it asks for more than its share, and Lead
+	// how far it then is ahead of the one furthest behind of those of which both are true.
 	Demanding, Beyond bool
-	Lead              fairq.Tag
-	Work              time.Duration // device time that its waiting foreground tasks are expected to take
+
+	Lead fairq.Tag
+	Work time.Duration // device time that its waiting foreground tasks are expected to take
 }
 
 // VersionState describes a version and its queues.

@@ -19,8 +19,8 @@ func (t *Telemetry) observe(models Models, scheduler Scheduler) error {
 	count := i.gauge("weft_models",
 		"Model versions by state; a model of which nothing could be read counts as one that failed.")
 	lag := i.floatGauge("weft_fairness_lag_ms",
-		"Device time per unit of weight by which, of those that want the device now, the one served least is behind "+
-			"the one served most, in milliseconds.")
+		"Device time per unit of weight by which, of those that want the device now and ask for more than their shares, "+
+			"the one served least is behind the one served most, in milliseconds.")
 	lost := i.gauge("weft_device_lost",
 		"Whether a device failed, so that it is not used until it is back: 1 or 0.")
 	failures := i.counter("weft_captured_graph_failures_total",

@@ -29,7 +29,7 @@ type Tag int64
 type Queue struct {
 	flows  []flow
 	demand tree // flows that demand service
-	now    Tag  // the virtual time; never decreases
+	now    Tag  // the virtual time; never decreases, but for shift
 }
 
 type flow struct {
@@ -112,14 +112,14 @@ func (q *Queue) Charge(f Flow, cost time.Duration) {
 		q.flows[f].start = max(q.flows[f].start, q.now)
 	}
 	q.advance(f, int64(cost))
-	if q.now > latest {
+	if q.now > mostTag {
 		q.shift(q.now)
 	}
 }
 
-// latest is when tags begin anew, so that they never overflow: in 36 years of a device's time at the weight 1, in 13
+// mostTag is when tags begin anew, so that they never overflow: in 36 years of a device's time at the weight 1, in 13
 // days at the least one.
-const latest Tag = 1 << 60
+const mostTag Tag = 1 << 60
 
 // shift takes an amount off all times: only their differences mean anything.
 func (q *Queue) shift(by Tag) {

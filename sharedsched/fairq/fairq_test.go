@@ -113,7 +113,7 @@ func TestTagsBeginAnew(t *testing.T) {
 		if after := q.Start(1) - q.Start(0); after != before+change {
 			t.Fatalf("charging flow %d moved the distance from %d to %d, want by %d", f, before, after, change)
 		}
-		if q.Start(0) < -latest || q.Start(0) > 2*latest {
+		if q.Start(0) < -mostTag || q.Start(0) > 2*mostTag {
 			t.Fatalf("tag %d", q.Start(0))
 		}
 	}

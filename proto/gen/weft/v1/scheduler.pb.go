@@ -267,7 +267,8 @@ type SchedulerDevice struct {
 	LagMs float64 `protobuf:"fixed64,8,opt,name=lag_ms,json=lagMs,proto3" json:"lag_ms,omitempty"`
 	// Device time that the waiting foreground requests are expected to take.
 	WorkMs float64 `protobuf:"fixed64,10,opt,name=work_ms,json=workMs,proto3" json:"work_ms,omitempty"`
-	// Most device time of one batch, so that other flows are in time; 0 means no cap
+	// Device time that one batch may take for other flows to be in time. A batch takes
+	// more where cutting it would cost its own flow more than others gain. 0 means no cap
 	// besides that of each model.
 	CapMs float64 `protobuf:"fixed64,11,opt,name=cap_ms,json=capMs,proto3" json:"cap_ms,omitempty"`
 	// Factors by which executions take longer now than on the device in its reference
