@@ -144,6 +144,9 @@ func TestLagBoundHoldsAfterEveryDecision(t *testing.T) {
 	for _, far := range []time.Duration{10 * time.Millisecond, 60 * time.Millisecond} {
 		for _, d := range []Device{{Lanes: 1}, {Lanes: 2}, {Lanes: 2, Handover: time.Millisecond}} {
 			for _, exact := range []bool{true, false} {
+				if exact && d.Handover > 0 {
+					continue // what a batch is charged depends on what runs beside it
+				}
 				worst, err := lag(t, d, far, exact, 1)
 				if err != nil {
 					t.Errorf("%d lanes, handover %v, targets to %v, exact %v: %v", d.Lanes, d.Handover, far, exact, err)
@@ -223,7 +226,8 @@ func lag(t *testing.T, d Device, far time.Duration, exact bool, charge int) (flo
 					used = used/100 + 1 // far less than estimated, while the lane was held as long as before
 				}
 			}
-			c.Settle(now, LaneID(lane), b, Report{DeviceTime: used, Unusable: true}, nil)
+			done, _ := c.Settle(now, LaneID(lane), b, Report{DeviceTime: used, Unusable: true}, nil)
+			used = done.DeviceTime // where lanes share the device's time it counts for no more than the batch's part
 			if l.charged {
 				watch.settled(c, f, l.est.Cost, used)
 			}

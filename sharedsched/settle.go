@@ -24,10 +24,10 @@ func (c *Core) settle(now Time, ev *Event, out *Answer) {
 	}
 	d.setTurn(now)
 
-	// The measured device time counts; where only the elapsed time is known, batches on lanes that share the device's
-	// time share that, too.
+	// The measured device time counts. Where lanes share the device's time the clock of a batch runs on while another
+	// computes, so that it counts for no more than the batch's part of the time in flight.
 	used := l.share
-	if r.DeviceTime > 0 {
+	if r.DeviceTime > 0 && (!d.shared() || r.DeviceTime < used) {
 		used = r.DeviceTime
 	}
 	revision := q.shape.Revision() // to find out whether anything was learnt

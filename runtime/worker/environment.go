@@ -17,8 +17,8 @@ var passed = []string{
 // defaults are the variables of a worker that the server does not have. The last of a name holds.
 var defaults = []string{
 	"GOTRACEBACK=single", // the reason, and the place, are enough
-	// One piece of 4 MiB for each session's cuBLAS, which takes 32 MiB on some GPUs; docs/CUDA.md has the reason.
-	"CUBLAS_WORKSPACE_CONFIG=:4096:1",
+	// The work space of each session's cuBLAS: with less, large products are slower; docs/CUDA.md has figures.
+	"CUBLAS_WORKSPACE_CONFIG=:4096:8",
 }
 
 // environment returns the variables of a worker: the defaults and what it inherits.

@@ -52,6 +52,7 @@ type check struct {
 var checks = []check{
 	{"correctness", (*suite).correctness},
 	{"saturation", (*suite).saturation},
+	{"beside", (*suite).beside},
 	{"weights", (*suite).weights},
 	{"policy", (*suite).policy},
 	{"lanes", (*suite).lanes},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -124,9 +125,10 @@ func TestReplayFindsDifferences(t *testing.T) {
 		return strings.Join(out, "")
 	}
 	submit, settle := first("submit"), first("settle")
+	measured := regexp.MustCompile(`"report":{"DeviceTime":\d+`)
 	for name, changed := range map[string]string{
 		"a missing task":  change(submit, ""),
-		"another cost":    change(settle, strings.Replace(lines[settle], `"DeviceTime":`, `"DeviceTime":1`, 1)),
+		"another cost":    change(settle, measured.ReplaceAllString(lines[settle], `"report":{"DeviceTime":1`)),
 		"another variant": change(0, strings.Replace(lines[0], `"LeastSlack":false`, `"LeastSlack":true`, 1)),
 		"cut off":         strings.TrimSuffix(recorded, "}\n"),
 		"no such lane":    change(settle, `{"op":"next","at":1,"lane":99,"out":{}}`+"\n"),

@@ -96,6 +96,9 @@ func unixAddress(prefix string) func(*world) []byte {
 	}
 }
 
+// naming is the one act that a GPU's driver needs and that others are refused.
+const naming = "name a thread as the GPU's driver does"
+
 // acts lists what is tried, in this order. The last end the process if they are possible.
 func acts() []act {
 	parent := uintptr(os.Getppid())
@@ -141,6 +144,7 @@ func acts() []act {
 		{"read the server's memory", "landlock", open(unix.O_RDWR, ofParent("mem"))},
 		{"read the server's command line", "landlock", open(unix.O_RDONLY, ofParent("cmdline"))},
 		{"list the devices", "landlock", open(unix.O_RDONLY, always("/dev"))},
+		{naming, "landlock", open(unix.O_WRONLY|unix.O_TRUNC, always("/proc/thread-self/comm"))},
 		{"cut a readable file", "seccomp", func(t *sandboxtest.Thread, w *world) error {
 			_, err := t.Call(unix.SYS_TRUNCATE, sandboxtest.Text(allowed(w)), 0)
 			return err

@@ -71,7 +71,8 @@ func (p *Policy) rules() (all []landlock.Rule) {
 		allow(read, matches(pattern)...)
 	}
 	allow(use, matches("/dev/nvidia*")...)
-	allow(write, "/proc/self/task") // names of threads, without which the driver of 2025 does not start
+	// Names of threads: the driver opens them as files to be cut to nothing, and does not start if it may not.
+	allow(write|llsys.AccessFSTruncate, "/proc/self/task")
 	if cache := os.Getenv("CUDA_CACHE_PATH"); filepath.IsAbs(cache) {
 		allow(change, cache)
 	}
