@@ -185,6 +185,9 @@ func (c *Core) predict(now Time, q *queue, t *Task, n int, left time.Duration, o
 	if !known {
 		return p
 	}
+	if d.shared() && own < wait {
+		wait = own // it starts beside what runs
+	}
 	before := time.Duration(0) // of the work in the queue as much as if all of its tasks were alike
 	p.takes, p.reason = wait+own, RefusedDeadline
 	if n > 0 && q.foreground > 0 {

@@ -34,6 +34,7 @@ type Variant struct {
 	AllDemand      bool // every queue with work demands service, urgent or not
 	NoWindowDrop   bool // only hopeless tasks are given up
 
+	NoBeside    bool `json:",omitempty"` // no batch starts beside another that is not about to end
 	NoShares    bool `json:",omitempty"` // no flow is ever beyond its share
 	NoFloodRule bool `json:",omitempty"` // in overload stale tasks keep their places
 	NoAdmission bool // only full queues refuse

@@ -169,7 +169,10 @@ func (c *Core) Names(id VersionID) (name, device string) {
 // after every event, and so looks at nothing but a time and lengths; batch threads are woken by it.
 func (c *Core) HasWork(now Time, id LaneID) bool {
 	d := c.lanes[id].device
-	return d.turn <= now && d.hasWork()
+	if d.turn > now {
+		return c.beside(now, d) != nil
+	}
+	return d.hasWork()
 }
 
 // NextWake returns a time before which EventAdvance will have nothing to do if nothing else happens, or Never.

@@ -62,6 +62,8 @@ const (
 	PickWithin
 	// PickBehind: of the flows beyond their shares that cannot all be in time, its flow is furthest behind.
 	PickBehind
+	// PickBeside: it would be late if it waited for the end of the batch in flight, and is not beside it.
+	PickBeside
 	// PickIdle: no flow demands service: its slack is the least.
 	PickIdle
 	// PickBackground: no foreground task waits.
@@ -71,7 +73,7 @@ const (
 var pickRules = [...]string{
 	PickEarliest: "earliest target", PickWithin: "earliest target within its share",
 	PickBehind: "furthest behind of those in conflict",
-	PickIdle:   "least slack, device idle", PickBackground: "background",
+	PickBeside: "beside the batch in flight", PickIdle: "least slack, device idle", PickBackground: "background",
 }
 
 // String names the rule.

@@ -2,11 +2,13 @@ package sharedsched
 
 import "time"
 
-// Lanes that share a device's time (Device.Handover) are there so that the device never waits for a batch, not so that
-// it computes two at once. Side by side, two batches of equal cost end when the second would have ended alone: the
-// first is late for nothing, both together hold the device for twice the device cap, and the second was formed a batch
-// too early. So the next batch is started when those in flight are about to end: early enough for the steps before
-// computing, such as copies, and for estimates that are a little wrong.
+// Lanes that share a device's time (Device.Handover) are there for two reasons: the device never waits for a batch, and
+// a short batch gets past a long one.
+//
+// Two long ones side by side gain nothing: the first is late for nothing, both together hold the device for twice the
+// device cap, and the second was formed a batch too early. So the next batch is started when those in flight are about
+// to end: early enough for the steps before computing, such as copies. A short one that would be late at its turn is
+// started beside a long one: a device that divides its time between two delays each by no more than the other takes.
 
 // shared reports whether batches in flight on the device slow each other.
 func (d *device) shared() bool { return d.Handover > 0 && d.Lanes > 1 }
@@ -39,8 +41,8 @@ func (d *device) freeAt(now Time) Time {
 	return now.Add(left)
 }
 
-// setTurn follows a change of the set in flight: it sets when the next batch may be started while that set runs.
-// Batches of unknown cost hold nothing back.
+// setTurn follows a change of the set in flight: it sets when the next batch may be started while that set runs: when
+// it is unlikely to run for longer than Handover yet. Batches of unknown cost hold nothing back.
 func (d *device) setTurn(now Time) {
 	d.turn = 0
 	if !d.shared() || d.inFlight == 0 {
@@ -52,12 +54,36 @@ func (d *device) setTurn(now Time) {
 			if !l.est.Known() {
 				return
 			}
-			lead = max(lead, l.est.Cost/handoverPart)
+			lead -= l.est.High - l.est.Cost
 			due = min(due, l.due)
 		}
 	}
-	d.turn = end - Time(lead)
-	if end <= due && due < end.Add(lead)+delivery {
+	d.turn, d.end = end-Time(lead), end
+	if end <= due && due < end.Add(max(lead, 0))+delivery {
 		d.turn = due // it would be late for the sake of the next
 	}
+}
+
+// beside returns the queue whose next batch is to start beside what runs, though that is not about to end; nil if there
+// is none. It is the one that must start first of those that are not beyond their shares or not urgent yet; it would be
+// late at its turn, it takes less time than is left until then, and what runs is not late for it.
+func (c *Core) beside(now Time, d *device) (q *queue) {
+	if d.inFlight == d.Lanes || c.variant.NoBeside {
+		return nil
+	}
+	if f, _, ok := d.within.Min(); ok {
+		q = c.flows[f].first[foreground]
+	}
+	if id, latest, ok := d.pending.Min(); ok && (q == nil || Time(latest) < q.latest) {
+		q = c.queues[id]
+	}
+	if q == nil || q.latest >= d.end || now.Add(2*q.cost) > d.end || !q.full.Known() {
+		return nil
+	}
+	for _, l := range d.lanes {
+		if l.running && (l.queue.version == q.version || d.end <= l.due && l.due < d.end.Add(q.cost)) {
+			return nil
+		}
+	}
+	return q
 }

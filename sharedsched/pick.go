@@ -10,8 +10,15 @@ import "time"
 func (c *Core) next(now Time, id LaneID, b *Batch, out *Answer) bool {
 	c.advance(now, out)
 	d := c.lanes[id].device
-	if d.turn > now {
-		return false
+	for d.turn > now {
+		q := c.beside(now, d)
+		if q == nil {
+			return false
+		}
+		d.free = now.Add(q.cost) // beside another it takes twice as long
+		if c.serve(now, c.lanes[id], pick{queue: q, rule: PickBeside}, b, out) {
+			return true
+		}
 	}
 	d.free = d.freeAt(now) // limits are judged from then on
 	// The cap follows at picks, not at arrivals: it bounds batches, and only picks start any.
@@ -21,23 +28,30 @@ func (c *Core) next(now Time, id LaneID, b *Batch, out *Answer) bool {
 	// Each turn either starts a batch, finds nothing to start, or gives up at least one task, so that it ends.
 	for {
 		p := c.pick(now, d)
-		q := p.queue
-		if q == nil {
+		if p.queue == nil {
 			return false
 		}
-		c.setBack(now, q)
-		waiting := q.ring.Len()
-		if c.dropHopeless(now, q, out); q.ring.Len() < waiting {
-			c.refreshTouched(now) // without them another queue may be more urgent
-			continue
+		if c.serve(now, c.lanes[id], p, b, out) {
+			return true
 		}
-		// Before the batch is formed, which changes both: they are the reason for the pick.
-		p.slack, p.demanding = q.latest.Sub(now), d.demanding(q.class)
-		c.form(now, q, b, out)
-		c.start(now, c.lanes[id], p, b)
-		c.refreshTouched(now)
-		return true
 	}
+}
+
+// serve starts a batch of the queue that was picked, or gives up tasks of it.
+func (c *Core) serve(now Time, l *lane, p pick, b *Batch, out *Answer) bool {
+	q := p.queue
+	c.setBack(now, q)
+	waiting := q.ring.Len()
+	if c.dropHopeless(now, q, out); q.ring.Len() < waiting {
+		c.refreshTouched(now) // without them another queue may be more urgent
+		return false
+	}
+	// Before the batch is formed, which changes both: they are the reason for the pick.
+	p.slack, p.demanding = q.latest.Sub(now), l.device.demanding(q.class)
+	c.form(now, q, b, out)
+	c.start(now, l, p, b)
+	c.refreshTouched(now)
+	return true
 }
 
 // pick is the choice of a queue, and the reason.

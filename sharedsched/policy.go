@@ -147,10 +147,3 @@ const (
 	// time.
 	outOfMemoryFor = time.Minute
 )
-
-// Lanes that share a device's time (handover.go).
-const (
-	// handoverPart is the part of a batch (one tenth) that may be left when the next is started, where that is more
-	// than the device's Handover: estimates are a little wrong, in proportion.
-	handoverPart = 10
-)

@@ -85,7 +85,7 @@ func (s *shares) close() {
 	case l.use <= surplus:
 		s.level = 0
 	case l.beyond > 0:
-		s.level = max(0, 1-l.within) / l.beyond
+		s.level = max((1-l.within)/l.beyond, 1/l.weights)
 	default:
 		s.level = 1 / l.weights
 	}

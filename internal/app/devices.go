@@ -18,7 +18,7 @@ const (
 	// gpuHandover is how much work a GPU has left when it is given its next batch: the time to wake a thread by a
 	// timer, which may be a millisecond late, to assemble a batch and to launch it. It is small compared with the
 	// latency targets that people have.
-	gpuHandover = 2 * time.Millisecond
+	gpuHandover = time.Millisecond
 )
 
 // cudaDevice is a GPU as CUDA counts them.

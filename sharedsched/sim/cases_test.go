@@ -22,26 +22,32 @@ func TestNobodyWithinHisShareLoses(t *testing.T) {
 	}}
 	noShares := without("no shares", func(v *sharedsched.Variant) { v.NoShares = true })
 	noCap := Core("no device cap", CoreOptions{Settings: func(_ *Model, s *sharedsched.Settings) { s.Adaptive = false }})
+	noBeside := without("none beside another", func(v *sharedsched.Variant) { v.NoBeside = true })
 	for _, c := range []struct {
 		name   string
 		models []Model
 		must   float64
 		lack   *Maker // a variant under which somebody loses, so that the case is one
+		gpu    bool   // nobody who runs one batch at a time could serve it
 	}{
-		{"heavy batches beside a trickle in a hurry", []Model{heavy, trickle}, 0.98, nil},
-		{"heavier ones", []Model{with(heavy, func(m *Model) { m.Base = 17 * ms }), trickle}, 0.98, nil},
-		{"more of them", []Model{with(heavy, func(m *Model) { m.Rate = 650 }), trickle}, 0.98, nil},
+		{"heavy batches beside a trickle in a hurry", []Model{heavy, trickle}, 0.98, nil, false},
+		{"heavier ones", []Model{with(heavy, func(m *Model) { m.Base = 17 * ms }), trickle}, 0.98, nil, false},
+		{"more of them", []Model{with(heavy, func(m *Model) { m.Rate = 650 }), trickle}, 0.98, nil, false},
 		{"lax requests that matter more beside urgent ones", []Model{mixed, {
 			Name: "other", Base: ms, PerRow: 3 * ms / 10, MaxBatch: 64, Rate: 600, SLO: 200 * ms,
-		}}, 0.99, nil},
+		}}, 0.99, nil, false},
 		{"5 ms beside nine tenths of the device", []Model{
 			{Name: "five", Base: ms / 2, PerRow: ms / 10, MaxBatch: 64, Rate: 50, SLO: 5 * ms},
 			{Name: "load", Base: ms, PerRow: 3 * ms / 10, MaxBatch: 64, Rate: 2000, SLO: 200 * ms},
-		}, 0.995, &noCap},
+		}, 0.995, &noCap, false},
 		{"a flood of unbatched requests", []Model{
 			{Name: "flood", Base: 5 * ms, PerRow: ms, MaxBatch: 1, Rate: 600, SLO: 200 * ms},
 			{Name: "modest", Base: 2 * ms, PerRow: ms / 2, MaxBatch: 16, Rate: 60, SLO: 50 * ms},
-		}, 0.99, &noShares},
+		}, 0.99, &noShares, false},
+		{"20 ms beside batches of 80 ms that cannot be cut", []Model{
+			{Name: "hurried", Base: ms, PerRow: ms / 4, MaxBatch: 16, Rate: 100, SLO: 20 * ms},
+			{Name: "long", Base: 80 * ms, MaxBatch: 1, Rate: 8, SLO: 2 * time.Second},
+		}, 0.98, &noBeside, true},
 	} {
 		w := Workload{Name: c.name, Models: c.models, Arrivals: []Process{{}}, Device: TypicalDevice}
 		least := func(who *Maker, seed uint64) float64 {
@@ -53,10 +59,12 @@ func TestNobodyWithinHisShareLoses(t *testing.T) {
 			}
 			return share
 		}
-		ours := Core(Ours, CoreOptions{})
+		one, gpu := Core("one batch at a time", CoreOptions{}), Core("on a GPU", CoreOptions{Handover: Handover})
 		for seed := range uint64(3) {
-			if share := least(&ours, seed+1); share < c.must {
-				t.Errorf("%s, seed %d: %.3f on time, want %.3f", c.name, seed+1, share, c.must)
+			for _, ours := range []*Maker{&one, &gpu} {
+				if share := least(ours, seed+1); share < c.must && (ours == &gpu || !c.gpu) {
+					t.Errorf("%s, %s, seed %d: %.3f on time, want %.3f", c.name, ours.Name, seed+1, share, c.must)
+				}
 			}
 			if c.lack == nil {
 				continue

@@ -10,7 +10,8 @@ import (
 type CoreOptions struct {
 	Config   func(*sharedsched.Config)
 	Settings func(*Model, *sharedsched.Settings) // of each model's version
-	Handover time.Duration                       // see sharedsched.Device
+	// Handover makes it a GPU: two lanes that share its time; see sharedsched.Device. 0: one batch at a time.
+	Handover time.Duration
 	// Forgetful keeps from the scheduler which batches ran out of memory.
 	Forgetful bool
 	// Decided is called after every decision, with the scheduler's own time.
@@ -26,5 +27,9 @@ func coreSettings(m *Model) sharedsched.Settings {
 
 // Core returns the maker of the real scheduler.
 func Core(name string, o CoreOptions) Maker {
-	return Maker{Name: name, New: func(env *Env) Policy { return newCorePolicy(env, o) }}
+	m := Maker{Name: name, New: func(env *Env) Policy { return newCorePolicy(env, o) }}
+	if o.Handover > 0 {
+		m.Lanes = func(int) int { return 2 }
+	}
+	return m
 }

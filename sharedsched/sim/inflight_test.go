@@ -21,9 +21,9 @@ func TestTwoBatchesInFlight(t *testing.T) {
 	}
 	f := s.Run()
 	musts := map[string]struct{ mean, worst float64 }{
-		"two gain nothing: handed over":   {0.94, 0.88}, // 0.99 and 0.97 with the effort of a full study
-		"two do 10 % more: handed over":   {1, 0.92},    // 1.05 and 1.01
-		"a tenth is copying: handed over": {1.06, 0.96}, // 1.11 and 1.08
+		"two gain nothing: handed over":      {0.94, 0.88}, // 0.99 and 0.97 with the effort of a full study
+		"two do 10 % more: handed over":      {1, 0.92},    // 1.03 and 1.00
+		"a fiftieth is copying: handed over": {1, 0.96},    // the same
 	}
 	for _, m := range s.InFlight[1:] {
 		must, ours := musts[m.Name]
@@ -48,8 +48,8 @@ func TestTwoBatchesInFlight(t *testing.T) {
 			t.Errorf("%s: carries %.3f times what one at a time does, at worst %.3f; must be %.2f and %.2f", m.Name,
 				mean, worst, must.mean, must.worst)
 		}
-		if copying > 0.07 {
-			t.Errorf("%s: nothing computes for %.3f of the device's time, want far less than the tenth that is copied",
+		if copying > 0.018 {
+			t.Errorf("%s: nothing computes for %.3f of the device's time, want less than the fiftieth that is copied",
 				m.Name, copying)
 		}
 	}

@@ -59,5 +59,7 @@ func Families(makers []Maker) []Family {
 // Ours is the name of the server's scheduler as the server runs it.
 const Ours = "weft"
 
-// Policies returns every policy: the server's scheduler and the baselines.
-func Policies() []Maker { return append([]Maker{Core(Ours, CoreOptions{})}, Baselines()...) }
+// Policies returns every policy: the server's scheduler as it has a GPU, and the baselines.
+func Policies() []Maker {
+	return append([]Maker{Core(Ours, CoreOptions{Handover: Handover})}, Baselines()...)
+}

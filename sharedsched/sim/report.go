@@ -168,12 +168,12 @@ func (f *Findings) inFlight(p *page, on []Workload) {
 	}
 	p.section("Two batches in flight", fmt.Sprintf("The load carried with one batch in flight and with two. Each of "+
 		"two is half as fast, and both do as much as one, or a tenth more; or a\n"+
-		"tenth of each batch, at its beginning, is copying, which takes no time from the other. The second is started "+
+		"fiftieth of each batch, at its beginning, is copying, which takes no time from the other. The second is started "+
 		"as soon as there is\n"+
-		"something to run (at once), or when a tenth of the first is left, or %v if that is more (handed over), as on "+
+		"something to run (at once), or when the first is unlikely to run for longer than %v yet (handed over), as on "+
 		"the server's GPUs. Last, the part of\n"+
 		"the device's busy time in which nothing computes, at load 1: the mean over the workloads, and the worst.",
-		handover))
+		Handover))
 	p.head(right, "device, and batches in flight", append(workloadNames(on), "geomean: it / "+all[0].Name,
 		"worst: it / "+all[0].Name, "not computing", "worst")...)
 	for i := range all {

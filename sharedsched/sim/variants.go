@@ -9,11 +9,13 @@ func Variants() []Maker {
 		without("no shares", func(v *sharedsched.Variant) { v.NoShares = true }),
 		without("no conflict rule", func(v *sharedsched.Variant) { v.NoConflictRule = true }),
 		without("fair to all that wait", func(v *sharedsched.Variant) { v.AllDemand = true }),
+		Core("one batch at a time", CoreOptions{}),
+		without("none beside another", func(v *sharedsched.Variant) { v.NoBeside = true }),
 		without("no window drop", func(v *sharedsched.Variant) { v.NoWindowDrop = true }),
 		without("no flood rule", func(v *sharedsched.Variant) { v.NoFloodRule = true }),
 		without("no admission", func(v *sharedsched.Variant) { v.NoAdmission = true }),
-		Core("no device cap", CoreOptions{Settings: func(_ *Model, s *sharedsched.Settings) { s.Adaptive = false }}),
-		Core("powers of two", CoreOptions{Settings: func(m *Model, s *sharedsched.Settings) {
+		Core("no device cap", CoreOptions{Handover: Handover, Settings: func(_ *Model, s *sharedsched.Settings) { s.Adaptive = false }}),
+		Core("powers of two", CoreOptions{Handover: Handover, Settings: func(m *Model, s *sharedsched.Settings) {
 			for size := 1; size <= m.MaxBatch; size *= 2 {
 				s.AllowedBatchSizes = append(s.AllowedBatchSizes, size)
 			}
@@ -22,5 +24,5 @@ func Variants() []Maker {
 }
 
 func without(name string, vary func(*sharedsched.Variant)) Maker {
-	return Core(name, CoreOptions{Config: func(c *sharedsched.Config) { vary(&c.Variant) }})
+	return Core(name, CoreOptions{Handover: Handover, Config: func(c *sharedsched.Config) { vary(&c.Variant) }})
 }
