@@ -91,7 +91,7 @@ func (c *Core) tight(q *queue, rows int, end Time) bool {
 // others whose limits are not before the end of that. It returns that end, how many such rows there are, and whether
 // none of the tasks in between matters more than one of these.
 func (c *Core) sift(now Time, q *queue, k class, most int, out *Answer) (end Time, loose int, fair bool) {
-	end = q.device.free.Add(q.high(min(q.waiting, most)))
+	end = q.device.free.Add(q.estimate(q.version.settings.padded(min(q.waiting, most))).Cost)
 	lost, gained := uint8(backgroundRank), uint8(0)
 	for i := 0; i < min(q.ring.Len(), lookedAt) && loose < most; {
 		slot := q.ring.At(i).Task

@@ -58,7 +58,7 @@ func (d *device) setTurn(now Time) {
 			due = min(due, l.due)
 		}
 	}
-	d.turn, d.end = end-Time(lead), end
+	d.turn, d.end = end-Time(lead), end.Add(d.Handover-lead)
 	if end <= due && due < end.Add(max(lead, 0))+delivery {
 		d.turn = due // it would be late for the sake of the next
 	}
@@ -77,7 +77,7 @@ func (c *Core) beside(now Time, d *device) (q *queue) {
 	if id, latest, ok := d.pending.Min(); ok && (q == nil || Time(latest) < q.latest) {
 		q = c.queues[id]
 	}
-	if q == nil || q.latest >= d.end || now.Add(2*q.cost) > d.end || !q.full.Known() {
+	if q == nil || q.latest >= d.turn || now.Add(2*q.cost) > d.end || !q.full.Known() {
 		return nil
 	}
 	for _, l := range d.lanes {

@@ -17,8 +17,6 @@ var passed = []string{
 // defaults are the variables of a worker that the server does not have. The last of a name holds.
 var defaults = []string{
 	"GOTRACEBACK=single", // the reason, and the place, are enough
-	// The work space of each session's cuBLAS: with less, large products are slower; docs/CUDA.md has figures.
-	"CUBLAS_WORKSPACE_CONFIG=:4096:8",
 }
 
 // environment returns the variables of a worker: the defaults and what it inherits.

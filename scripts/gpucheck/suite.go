@@ -54,6 +54,7 @@ var checks = []check{
 	{"saturation", (*suite).saturation},
 	{"beside", (*suite).beside},
 	{"weights", (*suite).weights},
+	{"hurried", (*suite).hurried},
 	{"policy", (*suite).policy},
 	{"lanes", (*suite).lanes},
 	{"loading", (*suite).loading},
