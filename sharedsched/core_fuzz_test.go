@@ -354,7 +354,7 @@ func (x *trial) next(lane int) {
 	if err := x.seen.batch(x.core, x.now, l, b); err != nil {
 		x.t.Fatal(err)
 	}
-	if l.class == foreground && l.charged {
+	if l.class == foreground {
 		x.lag.started(x.core, x.core.version(b.Version).flow.id, l.est.Cost)
 	}
 	x.batches[lane] = b
@@ -379,7 +379,7 @@ func (x *trial) settle(lane int) {
 	f := x.core.version(b.Version).flow
 	ev, acts := x.core.Settle(x.now, LaneID(lane), b, r, nil)
 	x.ended += ev.DeviceTime
-	if l.class == foreground && l.charged && x.core.flows[f.id] == f {
+	if l.class == foreground && x.core.flows[f.id] == f {
 		x.lag.settled(x.core, f.id, l.est.Cost, ev.DeviceTime)
 	}
 	if i := slices.IndexFunc(acts,

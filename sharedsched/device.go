@@ -31,7 +31,7 @@ type device struct {
 	inFlight   int           // lanes with a batch
 	since      Time          // when the in-flight set last changed
 	turn       Time          // before it no batch is started while others are in flight, but beside; see setTurn
-	end        Time          // when those in flight are expected to have ended; of a device with a turn
+	end        Time          // when those in flight have most likely ended; of a device with a turn
 	free       Time          // as of the last pick: when a batch started then has the device to itself
 	busy       time.Duration // time of its lanes with a batch in flight; that of lanes that share its time counts once
 	ran        Time          // when an execution with a measured device time ended last

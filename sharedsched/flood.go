@@ -48,6 +48,11 @@ func (c *Core) setBack(now Time, q *queue) {
 	}
 }
 
+// isLate reports whether the first task of the queue is late, or one was set back.
+func (q *queue) isLate(now Time) bool {
+	return q.due < now || q.foreground > 0 && q.ring.At(q.foreground-1).Target > stalePlace/2
+}
+
 // goOn gives a task that was begun the place of its target again.
 func (q *queue) goOn(t *task, slot int32) {
 	if t.Target != int64(t.due) {

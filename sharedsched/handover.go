@@ -48,25 +48,30 @@ func (d *device) setTurn(now Time) {
 	if !d.shared() || d.inFlight == 0 {
 		return
 	}
-	end, lead, due := d.freeAt(now), d.Handover, Never
+	end, unsure, due := d.freeAt(now), time.Duration(0), Never
 	for _, l := range d.lanes {
 		if l.running {
 			if !l.est.Known() {
 				return
 			}
-			lead -= l.est.High - l.est.Cost
+			unsure += l.est.High - l.est.Cost
 			due = min(due, l.due)
 		}
 	}
-	d.turn, d.end = end-Time(lead), end.Add(d.Handover-lead)
-	if end <= due && due < end.Add(max(lead, 0))+delivery {
+	d.end = end.Add(unsure)
+	d.turn = d.end - Time(d.Handover)
+	if end <= due && due < end.Add(max(d.Handover-unsure, 0))+delivery {
 		d.turn = due // it would be late for the sake of the next
 	}
 }
 
 // beside returns the queue whose next batch is to start beside what runs, though that is not about to end; nil if there
-// is none. It is the one that must start first of those that are not beyond their shares or not urgent yet; it would be
-// late at its turn, it takes less time than is left until then, and what runs is not late for it.
+// is none. It is the one that must start first of those that are within their shares or not urgent yet, if
+//
+//   - it may be late when what runs has ended;
+//   - it gains at least as much as the other loses: its cost, of the time that is left less twice that;
+//   - what runs is not late for it;
+//   - what runs is of another version, for engines run the batches of one version one at a time.
 func (c *Core) beside(now Time, d *device) (q *queue) {
 	if d.inFlight == d.Lanes || c.variant.NoBeside {
 		return nil
@@ -77,7 +82,7 @@ func (c *Core) beside(now Time, d *device) (q *queue) {
 	if id, latest, ok := d.pending.Min(); ok && (q == nil || Time(latest) < q.latest) {
 		q = c.queues[id]
 	}
-	if q == nil || q.latest >= d.turn || now.Add(2*q.cost) > d.end || !q.full.Known() {
+	if q == nil || q.latest >= d.end || now.Add(2*q.cost) > d.end || !q.full.Known() {
 		return nil
 	}
 	for _, l := range d.lanes {

@@ -228,10 +228,8 @@ func lag(t *testing.T, d Device, far time.Duration, exact bool, charge int) (flo
 			}
 			done, _ := c.Settle(now, LaneID(lane), b, Report{DeviceTime: used, Unusable: true}, nil)
 			used = done.DeviceTime // where lanes share the device's time it counts for no more than the batch's part
-			if l.charged {
-				watch.settled(c, f, l.est.Cost, used)
-			}
-			if f == 1 && charge == 0 && l.charged {
+			watch.settled(c, f, l.est.Cost, used)
+			if f == 1 && charge == 0 {
 				c.devices[0].fair[foreground].Correct(fairq.Flow(f), -used)
 				watch.flows[f].tag -= c.weighted(f, used)
 			}
@@ -248,9 +246,7 @@ func lag(t *testing.T, d Device, far time.Duration, exact bool, charge int) (flo
 			t.Fatal("work waits and none was started")
 		}
 		batches[lane] = b
-		if l.charged {
-			watch.started(c, FlowID(b.Version), l.est.Cost)
-		}
+		watch.started(c, FlowID(b.Version), l.est.Cost)
 		if err := watch.check(c); err != nil {
 			return watch.worst, err
 		}

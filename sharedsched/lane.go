@@ -18,7 +18,6 @@ type lane struct {
 	running bool
 	queue   *queue
 	class   class
-	charged bool // its flow was, for the batch
 	started Time
 	due     Time // when its first task wants to be answered
 	est     cost.Estimate
@@ -53,10 +52,8 @@ func (c *Core) start(now Time, l *lane, p pick, b *Batch) {
 	q.version.account.Started++
 	q.served = true
 	// Now and not at the end: until then other lanes would serve the flow again, as if it had got nothing.
-	// A flow within its share owes nobody anything.
-	if l.charged = k == background || q.flow.beyond; l.charged {
-		d.fair[k].Charge(fairq.Flow(q.flow.id), l.est.Cost)
-	}
+	// Within its share too: a flow that asks for about its share is beyond it now and then.
+	d.fair[k].Charge(fairq.Flow(q.flow.id), l.est.Cost)
 	d.setTurn(now)
 	c.touch(q)
 	c.log.batch(now, q, b, l, &d.fair[k], p)

@@ -62,8 +62,8 @@ func (q *oracleQueue) giveUp(now Time) (gone []Handle, rows int) {
 	if q.whole() || !q.tight(now.Add(q.high(most))) {
 		return nil, most
 	}
-	// The hopeless are given up, until there is a full batch of others whose limits are not before its end.
-	end, loose, n := now.Add(q.high(min(q.waiting(), most))), 0, 0
+	// The hopeless are given up, until there is a full batch of others whose limits are not before its expected end.
+	end, loose, n := now.Add(q.takes(min(q.waiting(), most))), 0, 0
 	lost, gained := 99, -1 // ranks: the one among those that would be lost that matters most, and the other way round
 	for n < q.together() && loose < most {
 		t := q.tasks[n]

@@ -132,10 +132,7 @@ func (o *oracle) room(q *oracleQueue, p Priority, queued int) *oracleTask {
 }
 
 // charge makes a flow pay for a batch. The virtual time follows the flow furthest behind.
-func (o *oracle) charge(q *oracleQueue, k class, est time.Duration) (charged bool) {
-	if k == foreground && !o.beyond(q.flow) {
-		return false // it owes nobody anything
-	}
+func (o *oracle) charge(q *oracleQueue, k class, est time.Duration) {
 	if slices.ContainsFunc(o.flows, func(f *oracleFlow) bool { return f.demands[k] }) {
 		o.virtual[k] = max(o.virtual[k], o.leastTag(k))
 	} else {
@@ -145,7 +142,6 @@ func (o *oracle) charge(q *oracleQueue, k class, est time.Duration) (charged boo
 		q.flow.tag[k] = max(q.flow.tag[k], o.virtual[k]) // or the charge would be wiped out later, but not its refund
 	}
 	o.correct(q, k, est)
-	return true
 }
 
 func (o *oracle) correct(q *oracleQueue, k class, by time.Duration) {

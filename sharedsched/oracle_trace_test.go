@@ -83,8 +83,6 @@ type inFlight struct {
 	queue *oracleQueue
 	class class
 	est   time.Duration
-
-	charged bool
 }
 
 // compare decodes a trace from bytes and returns the first difference.
@@ -335,7 +333,7 @@ func (m *match) next(lane LaneID) error {
 		return fmt.Errorf("Core pads %d rows to %d, the oracle to %d", rows, l.batch.Padded, padded)
 	}
 	l.queue, l.class, l.est = q, k, q.shape.Estimate(padded).Cost
-	l.charged = m.oracle.charge(q, k, l.est)
+	m.oracle.charge(q, k, l.est)
 	q.served = true
 	m.oracle.look(m.now, q)
 	m.lanes[lane] = l
@@ -349,9 +347,7 @@ func (m *match) settle(lane LaneID) {
 	used := l.est/2 + l.est/10*time.Duration(m.bytes.next(16))
 	r := Report{DeviceTime: used, Unusable: m.bytes.next(8) == 0, OutOfMemory: m.bytes.next(16) == 0}
 	m.core.Settle(m.now, lane, &l.batch, r, nil)
-	if l.charged {
-		m.oracle.correct(l.queue, l.class, used-l.est)
-	}
+	m.oracle.correct(l.queue, l.class, used-l.est)
 	switch {
 	case r.OutOfMemory:
 		m.oracle.ranOut(m.now, l.queue, l.batch.Padded)

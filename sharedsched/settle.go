@@ -52,9 +52,7 @@ func (c *Core) settle(now Time, ev *Event, out *Answer) {
 	// Failed executions took the device as well, and are charged: else a flow of failing requests would be served for
 	// nothing.
 	v.flow.served += used
-	if l.charged {
-		d.fair[l.class].Correct(fairq.Flow(v.flow.id), used-l.est.Cost)
-	}
+	d.fair[l.class].Correct(fairq.Flow(v.flow.id), used-l.est.Cost)
 
 	failed, late := r.Failure != NotFailed, true
 	q.running--

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -8,7 +9,10 @@ import (
 )
 
 // heavy is a model whose full batches take the device some milliseconds.
-type heavy struct{ width, rows, layers int }
+type heavy struct {
+	width, rows, layers int
+	target              time.Duration // 0: a second
+}
 
 // requestRows returns how many rows a request brings: so many that the callers do not bound the load.
 func (h *heavy) requestRows() int { return h.rows / 8 }
@@ -44,8 +48,9 @@ func (s *suite) heavyModel() (*heavy, error) {
 // placeHeavy writes the model with that many layers into a repository and returns the model file.
 func (s *suite) placeHeavy(repository, name string, h *heavy, weight float64, layers int) (string, error) {
 	// The proof of batching would compare sums over hundreds of layers, whose last digits depend on the batch size.
-	return s.place(repository, name, deep(h.width, layers), "", fmt.Sprintf("weight: %g\ntarget_latency: 1s\n"+
-		"max_latency: 30s\nbatching: {mode: \"on\", max_batch_size: %d, max_batch_cost: 1s}\n", weight, h.rows))
+	return s.place(repository, name, deep(h.width, layers), "", fmt.Sprintf("weight: %g\ntarget_latency: %v\n"+
+		"max_latency: 30s\nbatching: {mode: \"on\", max_batch_size: %d, max_batch_cost: 1s}\n", weight,
+		cmp.Or(h.target, time.Second), h.rows))
 }
 
 // place writes a model into a repository, with settings of onnx, each after a comma, and other lines of its manifest.
