@@ -53,7 +53,7 @@ func (c *Core) submit(now Time, ev *Event, out *Answer) error {
 	c.fullBatch(q) // the checks below read its results from the queue
 	target, named := q.target(t)
 	// Refused or not: the work asked for decides which flows ask for more than a share, and how large batches may be.
-	q.hear(now, t, min(target, limit.Sub(now)))
+	q.hear(now, t, min(target, limit.Sub(now)), named)
 	// An answer is never wanted later than it is worth something.
 	place := ring.Order{Rank: uint8(t.Priority.class()), Target: int64(min(now.Add(target), limit, Never-1)), Seq: c.seq}
 	when := timing{limit: limit, due: Time(place.Target), wanted: Never, openEnded: openEnded}

@@ -20,9 +20,11 @@ type batchCap struct {
 	revision uint64        // counts changes of most
 }
 
-// follow sets the cap by the least target there is, 0 for none.
+// follow sets the cap by the least target there is, 0 for none: by what is left of it without the margins that are kept
+// for answers' ways.
 func (b *batchCap) follow(target time.Duration) {
-	if limit := target * capShareNum / capShareDen; limit != b.most {
+	left := time.Duration(endBy(Time(target), 0))
+	if limit := left * capShareNum / capShareDen; limit != b.most {
 		b.most = limit
 		b.revision++
 	}

@@ -78,8 +78,8 @@
 //
 // A flow is beyond its share while it asks for more than its part of a device that cannot do all that it is asked for,
 // by weighted max-min fairness (share.go). What it asks for is the device time of the rows that came of late, admitted
-// or not, in batches as large as they get at that rate; or of those that wait, if they are far more. All other flows
-// are within their shares, and what they ask for can all be served.
+// or not, in batches as large as they get at that rate; or of those that wait, if they are far more, or late. All other
+// flows are within their shares, and what they ask for can all be served.
 //
 // # The pick
 //
@@ -100,8 +100,9 @@
 //     MaxBatchSize, MaxBatchCost, the device cap and the device's memory allow. A task that fits no batch is split over
 //     several; one that would fit the next batch whole waits for it. Behind foreground tasks, background ones only take
 //     the place of padding.
-//  6. A flow beyond its share is charged the estimate, and when the batch ends the difference to the device time
-//     measured.
+//  6. The flow is charged the estimate, and when the batch ends the difference to the device time measured.
+//
+// Beside a batch in flight that is not about to end, a short one starts that would be late at its turn (handover.go).
 //
 // Early drop: tasks at the head that would miss their limits even alone are given up. If the limits of the next ones
 // would make the batch so small that it is worth less than eight tenths of a batch of those behind them, in rows per

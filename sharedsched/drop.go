@@ -40,9 +40,10 @@ func (c *Core) hopeless(q *queue, t *task) (needs time.Duration, hopeless bool) 
 }
 
 // giveUp drops tasks whose limits would make the next batch so small that others would miss theirs. It returns the most
-// rows that the batch may have so that all tasks that stay in it meet their limits. The head is not hopeless. A batch is
-// made so small that its tasks are sure to meet their limits, but only those are given up that are expected to miss
-// them: where times differ much, most that may be late are not.
+// rows that the batch may have so that all tasks that stay in it meet their limits. The head is not hopeless.
+//
+// A batch is made so small that its tasks are sure to meet their limits, but only those are given up that are expected
+// to miss them: where times differ much, most that may be late are not.
 func (c *Core) giveUp(now Time, q *queue, out *Answer) int {
 	most, _, high := c.fullBatch(q)
 	if first := &c.tasks[q.ring.At(0).Task]; high == 0 || first.alone || !q.version.settings.Batched {
@@ -90,8 +91,8 @@ func (c *Core) tight(q *queue, rows int, end Time) bool {
 }
 
 // sift gives up hopeless tasks at the front of the queue, limits being in no order, until it has found a full batch of
-// others whose limits are not before the expected end of that. It returns that end, how many such rows there are, and whether
-// none of the tasks in between matters more than one of these.
+// others whose limits are not before the expected end of that. It returns that end, how many such rows there are, and
+// whether none of the tasks in between matters more than one of these.
 func (c *Core) sift(now Time, q *queue, k class, most int, out *Answer) (end Time, loose int, fair bool) {
 	rows := q.version.settings.padded(min(q.waiting, most))
 	end = q.device.free.Add(q.estimate(rows).Cost)

@@ -26,7 +26,10 @@ func (c *Core) fullBatch(q *queue) (rows int, cost, high time.Duration) {
 		q.most = q.shape.MaxRows(own, limit, s.padded)
 		q.bound = q.most < limit && own > 0 && q.shape.Estimate(s.padded(q.most+1)).Cost > own
 		q.full = q.shape.Estimate(s.padded(q.most))
-		q.fullHigh = q.high(q.most)
+		unknown := q.fullHigh == 0
+		if q.fullHigh = q.high(q.most); unknown && q.fullHigh > 0 {
+			c.appraise(q)
+		}
 		q.rowCost = q.shape.Estimate(s.padded(1)).Cost
 		q.brief = q.most
 		if s.Adaptive && d.cap.most > 0 && q.full.Cost > d.cap.most {

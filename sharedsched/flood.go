@@ -11,20 +11,23 @@ import (
 // their first tasks in the queue. Once it is full of those, nobody is answered who still waits, and retries keep it
 // full, also when the cause has long passed (a metastable failure: Bronson et al., HotOS 2021).
 //
-// So while a flow asks for more than its share, and for a while after a queue was full, a task without a limit that has
-// waited for half of the time to its target goes behind those that have not, and is served, the newest first, with the
-// capacity that they leave (adaptive LIFO: Maurer, Fail at Scale, ACM Queue 2015).
+// So for a while after a queue was full, or its first task had waited for ten times the time to its target, a task
+// without a limit that has waited for half of that time goes behind those that have not, and is served, the newest
+// first, with the capacity that they leave (adaptive LIFO: Maurer, Fail at Scale, ACM Queue 2015). Before that callers
+// are few enough to be served in their order: all who wait are answered.
 
-// noRoom notes that a task finds the queue full. Where callers wait for room, none is to overtake.
+// noRoom notes that a queue is as good as full. Where callers wait for room, none is to overtake.
 func (c *Core) noRoom(now Time, q *queue, k class) {
 	if k == foreground && !q.version.settings.WaitWhenFull {
 		q.backTo = now.Add(staleFor)
 	}
 }
 
-// isStale reports whether a task without a limit of its own has kept its place, which is its target, for too long.
-func (t *task) isStale(now Time) bool {
-	return t.openEnded && t.Target == int64(t.due) && now >= t.arrival.Add(t.due.Sub(t.arrival)/stalePart)
+// waitedFor reports whether a task without a limit of its own has kept its place, which is its target, for so many
+// times the time to that.
+func (t *task) waitedFor(now Time, targets float64) bool {
+	return t.openEnded && t.Target == int64(t.due) &&
+		float64(now.Sub(t.arrival)) >= targets*float64(t.due.Sub(t.arrival))
 }
 
 // stalePlace is behind all targets, which are times.
@@ -33,13 +36,16 @@ const stalePlace = math.MaxInt64 / 2
 // setBack puts stale tasks at the head of a queue behind the others. One that was begun stays, or comes back (goOn):
 // what it has cost would be lost. Those beyond lookedAt are left for the next pick.
 func (c *Core) setBack(now Time, q *queue) {
-	if now >= q.backTo && !q.flow.beyond || q.version.settings.WaitWhenFull || c.variant.NoFloodRule {
+	if t := &c.tasks[q.ring.At(0).Task]; t.waitedFor(now-Time(q.version.settings.BatchTimeout), hopelessTargets) {
+		c.noRoom(now, q, classOf(t.Order))
+	}
+	if now >= q.backTo || q.version.settings.WaitWhenFull || c.variant.NoFloodRule {
 		return
 	}
 	for range lookedAt {
 		slot := q.ring.At(0).Task
 		t := &c.tasks[slot]
-		if !t.isStale(now) || t.next > 0 || classOf(t.Order) == background {
+		if !t.waitedFor(now, staleTargets) || t.next > 0 || classOf(t.Order) == background {
 			return
 		}
 		q.ring.Remove(t.Order)

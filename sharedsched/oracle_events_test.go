@@ -61,7 +61,7 @@ func (o *oracle) arrive(now Time, q *oracleQueue, t *oracleTask, target time.Dur
 	switch t.stale = Never; {
 	case t.rank == backgroundRank:
 	case t.limit == Never || t.openEnded:
-		t.stale = now + (t.target-now)/2
+		t.stale = now + (t.target-now+1)/2
 	}
 	if wanted := t.target.Sub(now); t.rank != backgroundRank && !t.alone && (asked == 0 || asked >= q.takes(1)) &&
 		(o.least == 0 || wanted < o.least) {
@@ -87,8 +87,12 @@ func (t *oracleTask) order() ring.Order {
 func (q *oracleQueue) noRoom() { q.filled = true }
 
 // setBack moves tasks that have waited for too long behind the others, the newest first.
-func (q *oracleQueue) setBack(now Time, beyond bool) {
-	for (q.filled || beyond) && !q.version.WaitWhenFull && q.tasks[0].stale <= now && q.tasks[0].next == 0 {
+func (q *oracleQueue) setBack(now Time) {
+	if t := q.tasks[0]; t.rank != backgroundRank && t.stale != Never &&
+		now-Time(q.version.BatchTimeout) >= t.arrival+10*(t.target-t.arrival) {
+		q.filled = true
+	}
+	for q.filled && !q.version.WaitWhenFull && q.tasks[0].stale <= now && q.tasks[0].next == 0 {
 		t := q.tasks[0]
 		t.stale, t.place = Never, math.MaxInt64/2-int64(t.seq)-1
 		i := 1

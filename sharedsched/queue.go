@@ -133,6 +133,19 @@ func (q *queue) expect(k *task, work time.Duration) {
 	}
 }
 
+// appraise counts the device time that tasks ask for that came before it was known what any costs.
+func (c *Core) appraise(q *queue) {
+	for i := range q.ring.Len() {
+		k := &c.tasks[q.ring.At(i).Task]
+		k.work = q.part(k.rows - k.next)
+		if classOf(k.Order) == foreground {
+			q.work += k.work
+			q.device.work += k.work
+			q.flow.work += k.work
+		}
+	}
+}
+
 // forget uncounts a task that expect counted.
 func (q *queue) forget(k *task) {
 	d, f := q.device, q.flow

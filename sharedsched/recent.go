@@ -15,6 +15,8 @@ type recent struct {
 	targets histogram
 	asked   float64       // device time, in nanoseconds
 	row     time.Duration // the latest queue's cost of an execution of a single row
+	known   bool          // that was measured
+	named   bool          // the latest task or its settings named a target
 }
 
 // arrived notes that rows of a queue were asked for. target is the time from the arrival until an answer is wanted, 0
@@ -29,7 +31,7 @@ func (r *recent) arrived(now Time, q *queue, target time.Duration, rows int) {
 	if target > 0 {
 		r.targets.add(target)
 	}
-	r.row = q.rowCost
+	r.row, r.known = q.rowCost, q.fullHigh > 0
 	if q.fullHigh > 0 { // a guess must put no flow beyond its share
 		r.asked += float64(float64(rows) * q.costPerRow(now, r.targets.low())) // rounded, so that a trace replays anywhere
 	}

@@ -42,6 +42,7 @@ import (
 //	stages                              waiting tasks by queue, and whether it is resting, pending or demanding
 //	memory                              known device memory, and the queues whose batches it bounds
 //	cap                                 the most device time of one batch for the sake of waiting tasks
+//	exposed                             the target that cannot be kept beside a row of another flow
 //	remove NAME | drain | hurry | close
 //	add DEVICE lanes=N [handover=1ms]   a device comes
 //	lose DEVICE                         a device is removed
@@ -280,6 +281,16 @@ func (s *script) show(words []string, kv map[string]string) {
 				s.printf("%s: a batch may take %v", d.Name, d.Cap)
 			} else {
 				s.printf("%s: no cap", d.Name)
+			}
+		}
+	case "exposed":
+		for i := range state.Devices {
+			d := &state.Devices[i]
+			if e := &d.Exposed; e.Flow != "" {
+				s.printf("%s: %v of %s cannot be kept beside %s, a row of which takes %v", d.Name, e.Target, e.Flow, e.Beside,
+					e.Batch)
+			} else {
+				s.printf("%s: no target is exposed", d.Name)
 			}
 		}
 	case "decisions":

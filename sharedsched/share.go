@@ -27,8 +27,10 @@ type sums struct {
 	weights float64 // of the flows that ask for anything
 	beyond  float64 // of these, of those beyond their share
 
-	least time.Duration // the least target; 0: none
-	row   time.Duration // the dearest execution of a single row
+	least   time.Duration // the least target; 0: none
+	row     time.Duration // the dearest execution of a single row
+	dearest *flow         // whose that is; it may be gone by now
+	exposed exposure      // the least target that is left out because of it
 }
 
 // sweep looks at the next few flows of the device. Shares and the cap follow when all have been looked at.
@@ -51,7 +53,9 @@ func (c *Core) sweep(now Time, d *device) {
 			continue
 		}
 		c.divide(f, f.use(now))
-		if target, ok := f.impatience(s.last.row); ok && (s.round.least == 0 || target < s.round.least) {
+		if target, ok := f.impatience(s.last.row); !ok {
+			s.expose(f, target)
+		} else if s.round.least == 0 || target < s.round.least {
 			s.round.least = target
 		}
 	}
@@ -65,7 +69,9 @@ func (c *Core) divide(f *flow, use float64) {
 		c.tell(f, foreground)
 	}
 	r := &s.round
-	r.row = max(r.row, f.recent.row)
+	if f.recent.row > r.row {
+		r.row, r.dearest = f.recent.row, f
+	}
 	if use == 0 {
 		return
 	}

@@ -31,6 +31,7 @@ type DeviceState struct {
 	Lag         fairq.Tag     // of the flow furthest behind after the one furthest ahead, among those
 	Work        time.Duration // device time that the waiting foreground tasks are expected to take
 	Cap         time.Duration // most device time of one batch for the sake of waiting tasks; 0: none
+	Exposed     Exposure      // the least target that cannot be kept beside the longest row of another flow
 	// The factors by which executions take longer than in the device's reference state: for its clock, for other
 	// processes that use it, the residual, which neither explains, and for waiting.
 	Clock, CoTenant, Residual, Waits float64
@@ -106,7 +107,7 @@ func (c *Core) State(now Time) State {
 		fair := &d.fair[foreground]
 		ds := DeviceState{
 			Device: d.Device, InFlight: d.inFlight, Busy: busy, VirtualTime: fair.Now(), Demanding: d.demanding(foreground),
-			Work: d.work, Cap: d.cap.most,
+			Work: d.work, Cap: d.cap.most, Exposed: c.exposure(now, d),
 		}
 		ds.Clock, ds.CoTenant, ds.Residual, ds.Waits = d.state.Factors()
 		ds.Throttled, ds.MemoryFree, ds.MemoryTotal = d.state.Throttled(), d.memory.free, d.memory.total

@@ -24,14 +24,15 @@ func (q *queue) isUnreal(t *Task) bool {
 }
 
 // hear notes the demand of a task, admitted or not: an answer to its rows within target. Proof and warm-up want their
-// answers by no particular time, and background work must not affect others.
-func (q *queue) hear(now Time, t *Task, target time.Duration) {
+// answers by no particular time, and background work must not affect others. named: the target was not derived.
+func (q *queue) hear(now Time, t *Task, target time.Duration, named bool) {
 	if t.Alone || t.Priority == Sheddable {
 		return
 	}
 	if q.isUnreal(t) {
 		target = 0 // a target that cannot be met must not make others' batches small
 	}
+	q.flow.recent.named = named
 	q.flow.recent.arrived(now, q, target, t.Rows)
 	q.device.guard.saw(now, target)
 }

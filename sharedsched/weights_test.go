@@ -6,16 +6,18 @@ import (
 	"time"
 )
 
-// TestWeightsHoldAmongCallersWhoWait: callers that ask again once they are answered ask for no more than they get. Where
-// not all answers can be in time, flows get device time by their weights all the same, whatever their batches cost.
+// TestWeightsHoldAmongCallersWhoWait: callers that ask again once they are answered ask for no more than they get.
+// Where not all answers can be in time, flows get device time by their weights all the same, whatever their batches
+// cost.
 func TestWeightsHoldAmongCallersWhoWait(t *testing.T) {
 	for _, c := range []struct {
 		weights, costs, targets [2]int // costs of a batch and targets in ms
+		conflict                bool   // it takes the conflict rule; else to go first within a share is enough
 	}{
-		{[2]int{3, 1}, [2]int{18, 18}, [2]int{50, 50}},
-		{[2]int{1, 1}, [2]int{18, 6}, [2]int{50, 50}},
-		{[2]int{1, 4}, [2]int{5, 20}, [2]int{20, 60}},
-		{[2]int{1, 1}, [2]int{8, 4}, [2]int{60, 20}},
+		{[2]int{3, 1}, [2]int{18, 18}, [2]int{50, 50}, true},
+		{[2]int{1, 1}, [2]int{18, 6}, [2]int{50, 50}, false},
+		{[2]int{1, 4}, [2]int{5, 20}, [2]int{20, 60}, true},
+		{[2]int{1, 1}, [2]int{8, 4}, [2]int{20, 80}, false},
 	} {
 		want := float64(c.weights[0]) / float64(c.weights[1])
 		for _, patience := range []time.Duration{0, 10 * time.Second} {
@@ -25,9 +27,13 @@ func TestWeightsHoldAmongCallersWhoWait(t *testing.T) {
 					"%.2f", c.weights, c.costs, c.targets, patience, ratio)
 			}
 		}
-		ratio := closedLoop(t, c.weights, c.costs, c.targets, 0, Variant{NoConflictRule: true})
-		if math.Abs(ratio/want-1) < 0.2 {
-			t.Errorf("weights %v: %.2f without the conflict rule: this proves nothing", c.weights, ratio)
+		for _, lack := range []Variant{{NoShares: true}, {NoConflictRule: true}} {
+			if lack.NoConflictRule && !c.conflict {
+				continue
+			}
+			if ratio := closedLoop(t, c.weights, c.costs, c.targets, 0, lack); math.Abs(ratio/want-1) < 0.2 {
+				t.Errorf("weights %v, variant %+v: %.2f: this proves nothing", c.weights, lack, ratio)
+			}
 		}
 	}
 }

@@ -138,6 +138,7 @@ func (s *assembly) buildHouse(context.Context) (err error) {
 	}
 	s.group.Start(lifecycle.Part{Name: "scheduler and models", Stop: s.house.close})
 	s.group.Start(courtesyPart(s.house.scheduler.Scarce))
+	s.group.Start(exposedPart(s.house.scheduler.State, s.log))
 	return nil
 }
 

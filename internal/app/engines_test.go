@@ -24,8 +24,8 @@ func TestDevicesAndLanes(t *testing.T) {
 	want := []sharedsched.Device{
 		{Name: "synth", Class: "synth", Lanes: 1},
 		{Name: "cpu", Class: "cpu", Lanes: 5},
-		{Name: "cuda:0", Class: "cuda:0", Lanes: 2, Handover: 2 * time.Millisecond},
-		{Name: "cuda:3", Class: "cuda:3", Lanes: 2, Handover: 2 * time.Millisecond},
+		{Name: "cuda:0", Class: "cuda:0", Lanes: 2, Handover: time.Millisecond},
+		{Name: "cuda:3", Class: "cuda:3", Lanes: 2, Handover: time.Millisecond},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("devices (-want +got):\n%s", diff)

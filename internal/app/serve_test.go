@@ -34,20 +34,23 @@ type running struct {
 	inForce string // the log's records of decisions of an earlier server
 	signals chan os.Signal
 	result  chan error
+
+	warnings weftest.Log // the log's records from that level on
 	// stop asks the server to stop, unless it was asked before.
 	stop func()
 }
 
-// announcements is a log handler that passes on addresses and the earlier decisions in force.
+// announcements is a log handler that passes on addresses, the earlier decisions in force, and warnings.
 type announcements struct {
 	slog.Handler
 	grpc, http, admin chan string // capacity 1
 	inForce           *string     // not to be read before grpc
+	warnings          *weftest.Log
 }
 
 func (a announcements) Enabled(context.Context, slog.Level) bool { return true }
 
-func (a announcements) Handle(_ context.Context, r slog.Record) error {
+func (a announcements) Handle(ctx context.Context, r slog.Record) error {
 	event := weftest.Attr(r, "event").String()
 	to := map[string]chan string{
 		"http_listening": a.http, "grpc_listening": a.grpc, "admin_listening": a.admin,
@@ -61,7 +64,10 @@ func (a announcements) Handle(_ context.Context, r slog.Record) error {
 		}
 		return true
 	})
-	return nil
+	if r.Level < slog.LevelWarn {
+		return nil
+	}
+	return a.warnings.Handle(ctx, r)
 }
 
 // serve serves synthetic models, given by their model.yaml, and stops at the end of the test.
@@ -87,7 +93,7 @@ func serveFrom(t testing.TB, repository string, adjust func(*App)) *running {
 	r := &running{signals: make(chan os.Signal, 2), result: make(chan error, 1)}
 	log := announcements{
 		slog.DiscardHandler, make(chan string, 1), make(chan string, 1), make(chan string, 1),
-		&r.inForce,
+		&r.inForce, &r.warnings,
 	}
 	r.stop = sync.OnceFunc(func() { r.signals <- syscall.SIGTERM })
 	go func() { r.result <- c.serve(r.signals, slog.New(log)) }()

@@ -9,8 +9,8 @@ import (
 	"github.com/weftserve/weft/internal/onnxgraph"
 )
 
-// hurried measures how late the answers of a policy are that is asked at a steady pace and wants them soon, while another
-// model fills the device with batches that take many times as long as it would wait.
+// hurried measures how late the answers of a policy are that is asked at a steady pace and wants them soon, while
+// another model fills the device with batches that take many times as long as it would wait.
 func (s *suite) hurried(ctx context.Context) error {
 	h, err := s.heavyModel()
 	if err != nil {

@@ -23,6 +23,7 @@ type options struct {
 	Workloads []string      `help:"Only these workloads and scenes: names, or parts of them."`
 	Span      time.Duration `help:"Virtual time of arrivals in each run (20s, with --quick 5s)."`
 	Generated int           `help:"Instead, compare on so many workloads that are drawn." placeholder:"N"`
+	Search    int           `help:"Instead, draw so many, and write the worst against each rival." placeholder:"N"`
 	First     uint64        `help:"The seed of the first workload that is drawn." default:"1"`
 	Seeds     int           `help:"Runs of each workload that is drawn." default:"3"`
 }
@@ -53,6 +54,10 @@ func run(args []string, out, progress io.Writer) error {
 	if o.Generated > 0 {
 		e := sim.Effort{Seeds: o.Seeds, Precision: study.Effort.Precision}
 		return sim.PlayGenerated(study.Families, o.First, o.Generated, e, study.Workers, study.Progress).Markdown(out)
+	}
+	if o.Search > 0 {
+		return sim.WriteWorst(out,
+			sim.PlayGenerated(study.Families, o.First, o.Search, sim.SearchEffort, study.Workers, study.Progress).Worst())
 	}
 	found := study.Run()
 	if err := found.Markdown(out); err != nil || o.Out == "" {

@@ -62,8 +62,12 @@ func TestNobodyWithinHisShareLoses(t *testing.T) {
 		one, gpu := Core("one batch at a time", CoreOptions{}), Core("on a GPU", CoreOptions{Handover: Handover})
 		for seed := range uint64(3) {
 			for _, ours := range []*Maker{&one, &gpu} {
-				if share := least(ours, seed+1); share < c.must && (ours == &gpu || !c.gpu) {
-					t.Errorf("%s, %s, seed %d: %.3f on time, want %.3f", c.name, ours.Name, seed+1, share, c.must)
+				must := c.must
+				if ours == &gpu {
+					must = min(must, 0.99) // the next batch begins a little before the last one ends
+				}
+				if share := least(ours, seed+1); share < must && (ours == &gpu || !c.gpu) {
+					t.Errorf("%s, %s, seed %d: %.3f on time, want %.3f", c.name, ours.Name, seed+1, share, must)
 				}
 			}
 			if c.lack == nil {
