@@ -39,21 +39,18 @@ func (c *Core) submit(now Time, ev *Event, out *Answer) error {
 		return ErrExpired
 	}
 	if c.queuedBytes+t.Bytes > c.maxQueuedBytes {
-		return c.refuse(now, v, t,
+		return c.refuse(now, v, t, limit,
 			Refusal{Bytes: t.Bytes, QueuedBytes: c.queuedBytes, MaxQueuedBytes: c.maxQueuedBytes})
 	}
-	victim, refusal := c.makeRoom(now, v, t, openEnded)
+	victim, refusal := c.makeRoom(now, v, t, limit, openEnded)
 	if refusal != nil {
 		return refusal
 	}
 	q := c.queueFor(v, t)
 	if q == nil {
-		return c.refuse(now, v, t, Refusal{Keys: maxQueues})
+		return c.refuse(now, v, t, limit, Refusal{Keys: maxQueues})
 	}
-	c.fullBatch(q) // the checks below read its results from the queue
-	target, named := q.target(t)
-	// Refused or not: the work asked for decides which flows ask for more than a share, and how large batches may be.
-	q.hear(now, t, min(target, limit.Sub(now)), named)
+	target, named := c.hear(now, q, t, limit)
 	// An answer is never wanted later than it is worth something.
 	place := ring.Order{Rank: uint8(t.Priority.class()), Target: int64(min(now.Add(target), limit, Never-1)), Seq: c.seq}
 	when := timing{limit: limit, due: Time(place.Target), wanted: Never, openEnded: openEnded}
@@ -82,7 +79,7 @@ func (c *Core) submit(now Time, ev *Event, out *Answer) error {
 
 // makeRoom refuses a task that finds the queue of its version full, unless another of its queue can be given up for it,
 // which is returned; -1 if there is room.
-func (c *Core) makeRoom(now Time, v *version, t *Task, openEnded bool) (victim int32, refusal *Refusal) {
+func (c *Core) makeRoom(now Time, v *version, t *Task, limit Time, openEnded bool) (victim int32, refusal *Refusal) {
 	k := t.Priority.class()
 	if !v.isFull(k) {
 		return -1, nil
@@ -101,7 +98,7 @@ func (c *Core) makeRoom(now Time, v *version, t *Task, openEnded bool) (victim i
 			}
 		}
 	}
-	return -1, c.refuse(now, v, t, Refusal{})
+	return -1, c.refuse(now, v, t, limit, Refusal{})
 }
 
 // lesser yields the tasks among the first n of a queue, or the last lookedAt of these, that matter less than a rank and
@@ -185,8 +182,8 @@ func (c *Core) predict(now Time, q *queue, t *Task, n int, left time.Duration, o
 	if !known {
 		return p
 	}
-	if d.shared() && own < wait {
-		wait = own // it starts beside what runs
+	if soon := c.besideIn(now, q, own); soon < wait {
+		wait = soon
 	}
 	before := time.Duration(0) // of the work in the queue as much as if all of its tasks were alike
 	p.takes, p.reason = wait+own, RefusedDeadline
@@ -205,7 +202,7 @@ func (c *Core) predict(now Time, q *queue, t *Task, n int, left time.Duration, o
 	}
 	// A flow gets a batch each time that its share comes to one; when the next is due nobody knows: in half of that
 	// time, in the mean.
-	share := f.share() // 0 where all of the device is others', or everybody has enough since the flow was looked at
+	share := f.share() // 0 where everybody has enough since the flow was looked at
 	if ahead := f.work - q.work + before - q.full.Cost/2; ahead > 0 && share > 0 {
 		// Of a share of next to nothing no number of nanoseconds says how long it takes.
 		served := wait + own + time.Duration(min(float64(ahead)/share, math.MaxInt64/4))/d.parallel()
@@ -259,14 +256,17 @@ func (c *Core) serviceTime(q *queue, alone bool, rows int) (time.Duration, bool)
 }
 
 // refuse completes and logs a refusal for want of room. Room appears when the version's next batch ends.
-func (c *Core) refuse(now Time, v *version, t *Task, r Refusal) *Refusal {
+func (c *Core) refuse(now Time, v *version, t *Task, limit Time, r Refusal) *Refusal {
 	r.Reason, r.Queued, r.MaxQueue = RefusedQueueFull, v.queued[t.Priority.class()], v.settings.QueueBound()
 	r.RetryAfter = minRetry
+	q := v.queues[t.Key]
+	if q != nil {
+		c.hear(now, q, t, limit)
+	}
 	if r.Bytes > c.maxQueuedBytes {
 		r.RetryAfter = -1 // not even an empty server has that room
-	} else if q := v.queues[t.Key]; q != nil {
-		_, full, _ := c.fullBatch(q)
-		r.RetryAfter = max(r.RetryAfter, full)
+	} else if q != nil {
+		r.RetryAfter = max(r.RetryAfter, q.full.Cost)
 		if r.Bytes == 0 { // else the room may be others'
 			c.noRoom(now, q, t.Priority.class())
 		}

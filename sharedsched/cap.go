@@ -4,8 +4,9 @@ import "time"
 
 // The device cap bounds the device time of one batch by how long the most impatient flow can wait: a running batch
 // cannot be taken back, so every task that arrives meanwhile waits for its end. It is capShare of the least, over the
-// flows that ask for no more than their share, of each one's tenth percentile of targets. One impatient caller among
-// many does not move that percentile, and a target that could not be met even if every batch were one row is left out.
+// flows that ask for no more than their share, of each one's tenth percentile of targets, less the margins that are
+// kept for answers' ways. One impatient caller among many does not move that percentile, and a target that could not be
+// met even if every batch were one row is left out.
 //
 // A smaller batch costs the tenant whose batch it is: the cap gives way where that weighs more.
 //

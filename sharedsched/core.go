@@ -166,7 +166,7 @@ func (c *Core) Names(id VersionID) (name, device string) {
 }
 
 // HasWork reports whether EventNext would find a batch for the device of the lane, or a task to give up. It is asked
-// after every event, and so looks at nothing but a time and lengths; batch threads are woken by it.
+// after every event, and so looks at little; batch threads are woken by it.
 func (c *Core) HasWork(now Time, id LaneID) bool {
 	d := c.lanes[id].device
 	if d.turn > now {

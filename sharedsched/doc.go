@@ -110,7 +110,8 @@
 // moment, in batches of two, and the device be spent on fixed costs.
 //
 // The device cap: a batch cannot be taken back, so its device time is also bounded by how long others can wait: two
-// thirds of the least, over the flows within their shares, of each one's tenth percentile of targets. No batch is cut
+// thirds of the least, over the flows within their shares, of each one's tenth percentile of targets, less the margins
+// of an answer's way. No batch is cut
 // below the size of the greatest power, and of a flow within its share none so far that its waiting tasks would be late
 // for it (cap.go).
 //
@@ -142,7 +143,8 @@
 // Shares, for one lane and exact estimates: between two flows i and j that demand service beyond their shares
 // throughout an interval, the weighted device time that they receive in it differs by at most 2T + C_i/w_i + C_j/w_j:
 // T is the longest time from the arrival of a task of such a flow to its target, C the largest cost of one batch, w
-// the weight. Proof: let S be the start tags and lo the least of those that demand. When i is served as the one that
+// the weight. A flow that came into the interval with a larger lead than T + C_i/w_i, for what it got within its share
+// is charged too, gives way until it has none: that lead stands in place of T + C_i/w_i. Proof: let S be the start tags and lo the least of those that demand. When i is served as the one that
 // is due first, every rival is due no earlier than 2 C_i + S_i - lo from then, and a task is due no later than T from
 // then: so S_i ≤ lo + T before the batch. When it is served as the one furthest behind, S_i = lo. So S_i ≤ lo + T +
 // C_i/w_i after it, and S_i stays until i is served again. Every flow that demands service from then on has at least

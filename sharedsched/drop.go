@@ -40,7 +40,8 @@ func (c *Core) hopeless(q *queue, t *task) (needs time.Duration, hopeless bool) 
 }
 
 // giveUp drops tasks whose limits would make the next batch so small that others would miss theirs. It returns the most
-// rows that the batch may have so that all tasks that stay in it meet their limits. The head is not hopeless.
+// rows that the batch may have so that all tasks that stay in it are expected to meet their limits. The head is not
+// hopeless.
 //
 // A batch is made so small that its tasks are sure to meet their limits, but only those are given up that are expected
 // to miss them: where times differ much, most that may be late are not.

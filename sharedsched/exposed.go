@@ -24,13 +24,14 @@ type exposure struct {
 // the reason. Others are left out for what their own flow asks for, or how long its rows take.
 //
 // Only targets that somebody named count, for nobody misses one that was derived, and only measured costs, for a guess
-// must blame no flow. Where lanes share the device's time a short batch is started beside a long one (handover.go).
+// must blame no flow. Where there are several lanes others may be free, or a short batch starts beside a long one
+// (handover.go).
 func (s *shares) expose(f *flow, target time.Duration) {
 	r, to := &f.recent, s.last.dearest
 	if target == 0 || f.beyond || !r.named || !r.known || target < r.row {
 		return
 	}
-	if to == nil || to == f || !to.recent.known || f.device.shared() {
+	if to == nil || to == f || !to.recent.known || f.device.Lanes > 1 {
 		return
 	}
 	if e := &s.round.exposed; e.flow == nil || target < e.target {

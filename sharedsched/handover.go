@@ -1,6 +1,10 @@
 package sharedsched
 
-import "time"
+import (
+	"time"
+
+	"github.com/weftserve/weft/sharedsched/iheap"
+)
 
 // Lanes that share a device's time (Device.Handover) are there for two reasons: the device never waits for a batch, and
 // a short batch gets past a long one.
@@ -48,47 +52,88 @@ func (d *device) setTurn(now Time) {
 	if !d.shared() || d.inFlight == 0 {
 		return
 	}
-	end, unsure, due := d.freeAt(now), time.Duration(0), Never
+	end, surely, due := d.freeAt(now), now, Never
 	for _, l := range d.lanes {
 		if l.running {
 			if !l.est.Known() {
 				return
 			}
-			unsure += l.est.High - l.est.Cost
+			// By how much longer it may run than expected does not become less while it runs: stalls come late.
+			surely = surely.Add(max(0, l.est.Cost-l.share) + l.est.High - l.est.Cost)
 			due = min(due, l.due)
 		}
 	}
-	d.end = end.Add(unsure)
-	d.turn = d.end - Time(d.Handover)
-	if end <= due && due < end.Add(max(d.Handover-unsure, 0))+delivery {
-		d.turn = due // it would be late for the sake of the next
+	d.end = surely
+	d.turn = surely - Time(d.Handover)
+	if end <= due && due < end+max(end-d.turn, 0)+delivery {
+		d.turn = max(d.turn, due) // it would be late for the sake of the next
 	}
 }
 
 // beside returns the queue whose next batch is to start beside what runs, though that is not about to end; nil if there
-// is none. It is the one that must start first of those that are within their shares or not urgent yet, if
-//
-//   - it may be late when what runs has ended;
-//   - it gains at least as much as the other loses: its cost, of the time that is left less twice that;
-//   - what runs is not late for it;
-//   - what runs is of another version, for engines run the batches of one version one at a time.
-func (c *Core) beside(now Time, d *device) (q *queue) {
-	if d.inFlight == d.Lanes || c.variant.NoBeside {
+// is none. It is the one that must start first, of the two that are due first within their shares and of the two most
+// urgent of those that are not urgent yet.
+func (c *Core) beside(now Time, d *device) (best *queue) {
+	if d.inFlight == d.Lanes {
 		return nil
 	}
-	if f, _, ok := d.within.Min(); ok {
-		q = c.flows[f].first[foreground]
-	}
-	if id, latest, ok := d.pending.Min(); ok && (q == nil || Time(latest) < q.latest) {
-		q = c.queues[id]
-	}
-	if q == nil || q.latest >= d.end || now.Add(2*q.cost) > d.end || !q.full.Known() {
-		return nil
-	}
-	for _, l := range d.lanes {
-		if l.running && (l.queue.version == q.version || d.end <= l.due && l.due < d.end.Add(q.cost)) {
-			return nil
+	look := func(q *queue) {
+		if q.latest < d.end && q.full.Known() && c.mayBeside(now, q, q.cost) && (best == nil || q.latest < best.latest) {
+			best = q
 		}
 	}
-	return q
+	for _, nth := range [...]func(*iheap.Heap) (int32, int64, bool){(*iheap.Heap).Min, (*iheap.Heap).Second} {
+		if f, _, ok := nth(&d.within); ok {
+			look(c.flows[f].first[foreground])
+		}
+		if id, _, ok := nth(&d.pending); ok {
+			look(c.queues[id])
+		}
+	}
+	return best
+}
+
+// mayBeside reports whether a batch of the queue that takes that long may start beside what runs:
+//
+//   - it gains at least as much as the other loses, which is its cost: that fits twice into the time that is left;
+//   - what runs is not late for it;
+//   - what runs is of another version, for engines run the batches of one version one at a time;
+//   - its flow is not beyond its share: a flood waits for its turn.
+func (c *Core) mayBeside(now Time, q *queue, takes time.Duration) bool {
+	d := q.device
+	if d.inFlight == d.Lanes || d.turn <= now || now.Add(2*takes) > d.end || q.flow.beyond || c.variant.NoBeside {
+		return false
+	}
+	end := d.freeAt(now)
+	for _, l := range d.lanes {
+		if l.running && (l.queue.version == q.version || end <= l.due && l.due < end.Add(takes)+delivery) {
+			return false
+		}
+	}
+	return true
+}
+
+// besideIn returns for how much longer an answer takes than a batch of the queue does alone if that may start beside
+// the longest batch in flight as soon as the others have ended; a long time if it may not.
+func (c *Core) besideIn(now Time, q *queue, takes time.Duration) time.Duration {
+	d := q.device
+	if !d.shared() || q.flow.beyond || c.variant.NoBeside {
+		return time.Duration(Never)
+	}
+	passed := now.Sub(d.since) / time.Duration(max(d.inFlight, 1))
+	var longest *lane
+	all, most := time.Duration(0), time.Duration(-1)
+	for _, l := range d.lanes {
+		if !l.running {
+			continue
+		}
+		left := max(0, l.est.Cost-l.share-passed)
+		if all += left; left > most {
+			longest, most = l, left
+		}
+	}
+	if longest == nil || longest.queue.version == q.version || all-most+takes > most {
+		return time.Duration(Never)
+	}
+	return 2*(all-most) + takes
 }

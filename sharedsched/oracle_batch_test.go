@@ -22,7 +22,7 @@ func (o *oracle) next(now Time) (gone []Handle, served *oracleQueue, k class, sp
 		}
 		// A task that would miss its limit even if it ran alone now is given up, and without it another queue may be
 		// more urgent.
-		q.setBack(now)
+		q.setBack(now, o.low(q.flow))
 		hopeless := 0
 		for len(q.tasks) > 0 && q.hopeless(now, q.tasks[0]) {
 			gone = append(gone, q.remove(0))

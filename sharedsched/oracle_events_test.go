@@ -87,9 +87,9 @@ func (t *oracleTask) order() ring.Order {
 func (q *oracleQueue) noRoom() { q.filled = true }
 
 // setBack moves tasks that have waited for too long behind the others, the newest first.
-func (q *oracleQueue) setBack(now Time) {
+func (q *oracleQueue) setBack(now Time, low time.Duration) {
 	if t := q.tasks[0]; t.rank != backgroundRank && t.stale != Never &&
-		now-Time(q.version.BatchTimeout) >= t.arrival+10*(t.target-t.arrival) {
+		now-Time(q.version.BatchTimeout) >= t.arrival+10*(t.target-t.arrival) && now.Sub(t.arrival) >= 10*low {
 		q.filled = true
 	}
 	for q.filled && !q.version.WaitWhenFull && q.tasks[0].stale <= now && q.tasks[0].next == 0 {

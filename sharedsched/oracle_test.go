@@ -16,6 +16,7 @@ type oracle struct {
 	virtual  [2]int64       // by class
 	least    time.Duration  // the smallest target of foreground work; 0: none was seen
 	beyond   func(*oracleFlow) bool
+	low      func(*oracleFlow) time.Duration // the least target of its flow that counts
 	draining bool
 
 	versions    []oracleVersion

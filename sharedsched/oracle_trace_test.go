@@ -126,6 +126,7 @@ func (m *match) setUp(variant Variant) error {
 	m.oracle = &oracle{
 		total:  int64(4+8*m.bytes.next(2)) << 30,
 		beyond: func(f *oracleFlow) bool { return m.core.flows[f.id].beyond },
+		low:    func(f *oracleFlow) time.Duration { return m.core.flows[f.id].recent.targets.low() },
 	}
 	for i := range 2 + m.bytes.next(3) {
 		weight := 1 << m.bytes.next(3)

@@ -137,11 +137,12 @@ func (q *queue) expect(k *task, work time.Duration) {
 func (c *Core) appraise(q *queue) {
 	for i := range q.ring.Len() {
 		k := &c.tasks[q.ring.At(i).Task]
-		k.work = q.part(k.rows - k.next)
+		more := q.part(k.rows-k.next) - k.work
+		k.work += more
 		if classOf(k.Order) == foreground {
-			q.work += k.work
-			q.device.work += k.work
-			q.flow.work += k.work
+			q.work += more
+			q.device.work += more
+			q.flow.work += more
 		}
 	}
 }

@@ -10,8 +10,7 @@ import "time"
 
 // shares is what is known of the demand on a device.
 type shares struct {
-	// Device use per unit of weight that no flow may exceed. 0: there is enough for all; or those within their shares
-	// have come to ask for all of it since they were looked at, and the next round begins anew from equal parts.
+	// Device use per unit of weight that no flow may exceed; 0: there is enough for all.
 	level float64
 
 	next int  // flow to look at next

@@ -23,18 +23,23 @@ func (q *queue) isUnreal(t *Task) bool {
 	return q.fullHigh > 0 && t.Target > 0 && t.Target < q.rowCost
 }
 
-// hear notes the demand of a task, admitted or not: an answer to its rows within target. Proof and warm-up want their
-// answers by no particular time, and background work must not affect others. named: the target was not derived.
-func (q *queue) hear(now Time, t *Task, target time.Duration, named bool) {
+// hear notes the demand of a task, admitted or not: it decides which flows ask for more than their share, and how large
+// batches may be. It returns the target, and whether that was named. Proof and warm-up want their answers by no
+// particular time, and background work must not affect others.
+func (c *Core) hear(now Time, q *queue, t *Task, limit Time) (target time.Duration, named bool) {
+	c.fullBatch(q) // what follows, here and in admission, reads its results from the queue
+	target, named = q.target(t)
 	if t.Alone || t.Priority == Sheddable {
-		return
+		return target, named
 	}
+	wanted := min(target, limit.Sub(now))
 	if q.isUnreal(t) {
-		target = 0 // a target that cannot be met must not make others' batches small
+		wanted = 0 // a target that cannot be met must not make others' batches small
 	}
 	q.flow.recent.named = named
-	q.flow.recent.arrived(now, q, target, t.Rows)
-	q.device.guard.saw(now, target)
+	q.flow.recent.arrived(now, q, wanted, t.Rows)
+	q.device.guard.saw(now, wanted)
+	return target, named
 }
 
 // endBy returns when a batch should end that answers a task by its target.

@@ -133,10 +133,12 @@ func (c *Core) enqueue(now Time, q *queue, t *Task, when timing, place ring.Orde
 	if when.limit != Never {
 		c.limits.Add(uint64(h), int64(when.limit))
 	}
-	if q.stage == resting || q.ring.At(0).Task == slot {
+	if q.stage == resting || q.ring.At(0).Task == slot || q.device.turn > now {
 		c.refresh(now, q)
 	} else {
-		c.touch(q) // one more task behind the head of a queue that is ready matters at the next pick, not before
+		// One more task behind the head of a queue that is ready matters at the next pick, not before, unless its batch
+		// may start beside another.
+		c.touch(q)
 	}
 	return h
 }

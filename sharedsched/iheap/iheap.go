@@ -34,6 +34,20 @@ func (h *Heap) Min() (id int32, key int64, ok bool) {
 	return h.items[0].id, h.items[0].key, true
 }
 
+// Second returns the member with the second smallest key. It reports false for a heap of fewer than two.
+func (h *Heap) Second() (id int32, key int64, ok bool) {
+	if len(h.items) < 2 {
+		return 0, 0, false
+	}
+	least := h.items[1]
+	for _, it := range h.items[2:min(1+arity, len(h.items))] {
+		if it.less(least) {
+			least = it
+		}
+	}
+	return least.id, least.key, true
+}
+
 // Set makes id a member with the given key, or gives it that key if it is one.
 func (h *Heap) Set(id int32, key int64) {
 	for int(id) >= len(h.pos) {
