@@ -331,16 +331,19 @@ func (x *trial) next(lane int) {
 		return
 	}
 	b := &Batch{}
-	had := true
+	had, asked := true, false
 	if x.bytes.next(2) == 0 { // else the first steps of EventNext may make work
 		x.note(x.core.Advance(x.now, nil))
-		had = x.core.HasWork(x.now, LaneID(lane))
+		had, asked = x.core.HasWork(x.now, LaneID(lane)), true
 	}
 	ok, acts := x.core.Next(x.now, LaneID(lane), b, nil)
 	x.note(acts)
 	l := x.core.lanes[lane]
 	if !ok {
 		if d := l.device; d.turn > x.now && d.inFlight > 0 && d.shared() {
+			if asked && had && len(acts) == 0 {
+				x.t.Fatal("a lane would be woken for nothing")
+			}
 			return
 		}
 		if err := x.core.checkIdle(x.now, l.device); err != nil {

@@ -38,6 +38,15 @@ func TestAgainstLinearScan(t *testing.T) {
 		if ok != found || found && (gotID != best.id || gotKey != best.key) {
 			t.Fatalf("step %d: Min() = %d, %d, %v, want %+v, %v", step, gotID, gotKey, ok, best, found)
 		}
+		second, has := item{}, false
+		for id, key := range want {
+			if it := (item{key, id}); it != best && (!has || it.less(second)) {
+				second, has = it, true
+			}
+		}
+		if gotID, gotKey, ok := h.Second(); ok != has || has && (gotID != second.id || gotKey != second.key) {
+			t.Fatalf("step %d: Second() = %d, %d, %v, want %+v, %v", step, gotID, gotKey, ok, second, has)
+		}
 	}
 }
 
