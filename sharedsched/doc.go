@@ -141,21 +141,21 @@
 // bounds.
 //
 // Shares, for one lane and exact estimates: between two flows i and j that demand service beyond their shares
-// throughout an interval, the weighted device time that they receive in it differs by at most 2T + C_i/w_i + C_j/w_j:
-// T is the longest time from the arrival of a task of such a flow to its target, C the largest cost of one batch, w
-// the weight. A flow that came into the interval with a larger lead than T + C_i/w_i, for what it got within its share
-// is charged too, gives way until it has none: that lead stands in place of T + C_i/w_i. Proof: let S be the start tags and lo the least of those that demand. When i is served as the one that
-// is due first, every rival is due no earlier than 2 C_i + S_i - lo from then, and a task is due no later than T from
-// then: so S_i ≤ lo + T before the batch. When it is served as the one furthest behind, S_i = lo. So S_i ≤ lo + T +
-// C_i/w_i after it, and S_i stays until i is served again. Every flow that demands service from then on has at least
-// that lo: those that did already, for tags do not fall, and those that begin to, for the virtual time they enter at
-// is at least every lo at which a flow was served. So S_i - S_j ≤ T + C_i/w_i at every time, and by symmetry for j.
-// Service received in an interval is w times the growth of S, and S_i - S_j moves between the two bounds: the sum is
-// the claim. With D lanes and estimates that may be wrong the bound is argued and tested, not proven: a tag is the
-// measured device time of batches that ended plus the estimates of those in flight, at most D of both flows together,
-// and corrections are never lost (fairq), so that errors do not add up: 2T + (2D-1) times the larger of C_i/w_i and
-// C_j/w_j plus the smaller, with C the largest cost there ever was. The tests drive two lanes with estimates that are
-// a hundredfold wrong half the time.
+// throughout an interval, the weighted device time that they receive in it differs by at most 2T + C_i/w_i + C_j/w_j: T
+// is the longest time from the arrival of a task of such a flow to its target, C the largest cost of one batch, w the
+// weight. A flow that came into the interval with a larger lead than T + C_i/w_i, for what it got within its share is
+// charged too, gives way until it has none: that lead stands in place of T + C_i/w_i. Proof: let S be the start tags
+// and lo the least of those that demand. When i is served as the one that is due first, every rival is due no earlier
+// than 2 C_i + S_i - lo from then, and a task is due no later than T from then: so S_i ≤ lo + T before the batch. When
+// it is served as the one furthest behind, S_i = lo. So S_i ≤ lo + T + C_i/w_i after it, and S_i stays until i is
+// served again. Every flow that demands service from then on has at least that lo: those that did already, for tags do
+// not fall, and those that begin to, for the virtual time they enter at is at least every lo at which a flow was
+// served. So S_i - S_j ≤ T + C_i/w_i at every time, and by symmetry for j. Service received in an interval is w times
+// the growth of S, and S_i - S_j moves between the two bounds: the sum is the claim. With D lanes and estimates that
+// may be wrong the bound is argued and tested, not proven: a tag is the measured device time of batches that ended plus
+// the estimates of those in flight, at most D of both flows together, and corrections are never lost (fairq), so that
+// errors do not add up: 2T + (2D-1) times the larger of C_i/w_i and C_j/w_j plus the smaller, with C the largest cost
+// there ever was. The tests drive two lanes with estimates that are a hundredfold wrong half the time.
 //
 // A flow that does not demand is owed nothing, and gains nothing by it: it comes back at the virtual time.
 //
