@@ -20,7 +20,7 @@ func TestNobodyWithinHisShareLoses(t *testing.T) {
 		{Share: 20. / 220, SLO: time.Second, Priority: sharedsched.CriticalPlus},
 		{Share: 200. / 220, SLO: 25 * ms, Priority: sharedsched.Critical},
 	}}
-	noShares := without("no shares", func(v *sharedsched.Variant) { v.NoShares = true })
+	noShares := Core("no shares", CoreOptions{Config: func(c *sharedsched.Config) { c.Variant.NoShares = true }})
 	noCap := Core("no device cap", CoreOptions{Settings: func(_ *Model, s *sharedsched.Settings) { s.Adaptive = false }})
 	noBeside := without("none beside another", func(v *sharedsched.Variant) { v.NoBeside = true })
 	for _, c := range []struct {
