@@ -182,8 +182,8 @@ func (c *Core) predict(now Time, q *queue, t *Task, n int, left time.Duration, o
 	if !known {
 		return p
 	}
-	if soon := c.besideIn(now, q, own); soon < wait {
-		wait = soon
+	if beside, ok := c.besideIn(now, q, own); ok {
+		wait = min(wait, beside)
 	}
 	before := time.Duration(0) // of the work in the queue as much as if all of its tasks were alike
 	p.takes, p.reason = wait+own, RefusedDeadline

@@ -62,7 +62,7 @@ const (
 	PickWithin
 	// PickBehind: of the flows beyond their shares that cannot all be in time, its flow is furthest behind.
 	PickBehind
-	// PickBeside: it would be late if it waited for the end of the batch in flight, and is not beside it.
+	// PickBeside: it would be late at its turn, and starts beside the batch in flight.
 	PickBeside
 	// PickIdle: no flow demands service: its slack is the least.
 	PickIdle

@@ -36,8 +36,8 @@ const stalePlace = math.MaxInt64 / 2
 // setBack puts stale tasks at the head of a queue behind the others. One that was begun stays, or comes back (goOn):
 // what it has cost would be lost. Those beyond lookedAt are left for the next pick.
 func (c *Core) setBack(now Time, q *queue) {
-	if t := &c.tasks[q.ring.At(0).Task]; t.waitedFor(now-Time(q.version.settings.BatchTimeout), hopelessTargets) &&
-		now.Sub(t.arrival) >= hopelessTargets*q.flow.recent.targets.low() { // one in a hurry is not to turn the queue
+	if t := &c.tasks[q.ring.At(0).Task]; t.waitedFor(now-Time(q.version.settings.BatchTimeout), patienceTargets) &&
+		now.Sub(t.arrival) >= patienceTargets*q.flow.recent.targets.low() { // one in a hurry is not to turn the queue
 		c.noRoom(now, q, classOf(t.Order))
 	}
 	if now >= q.backTo || q.version.settings.WaitWhenFull || c.variant.NoFloodRule {

@@ -31,7 +31,6 @@ func (d *device) freeAt(now Time) Time {
 	if !d.shared() || d.inFlight == 0 {
 		return now
 	}
-	passed := now.Sub(d.since) / time.Duration(d.inFlight)
 	left := time.Duration(0)
 	for _, l := range d.lanes {
 		if !l.running {
@@ -40,9 +39,15 @@ func (d *device) freeAt(now Time) Time {
 		if !l.est.Known() {
 			return now // unknown, and a guess must refuse nothing
 		}
-		left += max(0, l.est.Cost-l.share-passed)
+		left += l.left(now)
 	}
 	return now.Add(left)
+}
+
+// left returns for how much longer the batch in flight is expected to need the device.
+func (l *lane) left(now Time) time.Duration {
+	d := l.device
+	return max(0, l.est.Cost-l.share-now.Sub(d.since)/time.Duration(d.inFlight))
 }
 
 // setTurn follows a change of the set in flight: it sets when the next batch may be started while that set runs: when
@@ -59,7 +64,7 @@ func (d *device) setTurn(now Time) {
 				return
 			}
 			// By how much longer it may run than expected does not become less while it runs: stalls come late.
-			surely = surely.Add(max(0, l.est.Cost-l.share) + l.est.High - l.est.Cost)
+			surely = surely.Add(l.left(now) + l.est.High - l.est.Cost)
 			due = min(due, l.due)
 		}
 	}
@@ -78,7 +83,7 @@ func (c *Core) beside(now Time, d *device) (best *queue) {
 		return nil
 	}
 	look := func(q *queue) {
-		if q.latest < d.end && q.full.Known() && c.mayBeside(now, q, q.cost) && (best == nil || q.latest < best.latest) {
+		if (best == nil || q.latest < best.latest) && c.mayBeside(now, q) {
 			best = q
 		}
 	}
@@ -93,47 +98,47 @@ func (c *Core) beside(now Time, d *device) (best *queue) {
 	return best
 }
 
-// mayBeside reports whether a batch of the queue that takes that long may start beside what runs:
+// mayBeside reports whether the next batch of the queue is to start beside what runs:
 //
+//   - it may be late when what runs has ended;
 //   - it gains at least as much as the other loses, which is its cost: that fits twice into the time that is left;
 //   - what runs is not late for it;
 //   - what runs is of another version, for engines run the batches of one version one at a time;
 //   - its flow is not beyond its share: a flood waits for its turn.
-func (c *Core) mayBeside(now Time, q *queue, takes time.Duration) bool {
+func (c *Core) mayBeside(now Time, q *queue) bool {
 	d := q.device
-	if d.inFlight == d.Lanes || d.turn <= now || now.Add(2*takes) > d.end || q.flow.beyond || c.variant.NoBeside {
+	if q.latest >= d.end || now.Add(2*q.cost) > d.end || q.flow.beyond || !q.full.Known() || c.variant.NoBeside {
 		return false
 	}
 	end := d.freeAt(now)
 	for _, l := range d.lanes {
-		if l.running && (l.queue.version == q.version || end <= l.due && l.due < end.Add(takes)+delivery) {
+		if l.running && (l.queue.version == q.version || end <= l.due && l.due < end.Add(q.cost)+delivery) {
 			return false
 		}
 	}
 	return true
 }
 
-// besideIn returns for how much longer an answer takes than a batch of the queue does alone if that may start beside
-// the longest batch in flight as soon as the others have ended; a long time if it may not.
-func (c *Core) besideIn(now Time, q *queue, takes time.Duration) time.Duration {
+// besideIn returns for how much longer an answer takes than a batch of the queue does alone, if that may start beside
+// the longest batch in flight as soon as the others have ended. It reports false if it may not.
+func (c *Core) besideIn(now Time, q *queue, takes time.Duration) (longer time.Duration, ok bool) {
 	d := q.device
 	if !d.shared() || q.flow.beyond || c.variant.NoBeside {
-		return time.Duration(Never)
+		return 0, false
 	}
-	passed := now.Sub(d.since) / time.Duration(max(d.inFlight, 1))
 	var longest *lane
 	all, most := time.Duration(0), time.Duration(-1)
 	for _, l := range d.lanes {
 		if !l.running {
 			continue
 		}
-		left := max(0, l.est.Cost-l.share-passed)
+		left := l.left(now)
 		if all += left; left > most {
 			longest, most = l, left
 		}
 	}
 	if longest == nil || longest.queue.version == q.version || all-most+takes > most {
-		return time.Duration(Never)
+		return 0, false
 	}
-	return 2*(all-most) + takes
+	return 2*(all-most) + takes, true
 }

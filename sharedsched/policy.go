@@ -65,14 +65,14 @@ const (
 
 // Overload (flood.go).
 const (
-	// staleFor is how long after a queue was full its stale tasks go behind the others. When that ends it is seen
-	// whether it is still needed.
+	// staleFor is how long after a queue was full, or as good as full, its stale tasks go behind the others. When that
+	// ends it is seen whether it is still needed.
 	staleFor = 2 * time.Second
 	// staleTargets is for what part of the time to its target (half) a task without a limit keeps its place then.
 	staleTargets = 0.5
-	// hopelessTargets is for how many times that time the first task of a queue may wait: beyond that callers have given
+	// patienceTargets is for how many times that time the first task of a queue may wait: beyond that callers have given
 	// up, and before it there may be none but patient ones.
-	hopelessTargets = 10
+	patienceTargets = 10
 	// lookedAt is how many tasks of a queue one event looks at to set stale ones back, or to find some that matter
 	// less, or whose limits are not pressing: there may be thousands.
 	lookedAt = 512

@@ -7,9 +7,11 @@ import (
 
 // A worker gets no secrets. Its own defaults give way to the server's variables: of two, os/exec passes on the last.
 func TestEnvironment(t *testing.T) {
-	got := environment([]string{"AWS_SECRET_ACCESS_KEY=s", "CUDA_VISIBLE_DEVICES=1", "PATH=/bin"})
+	got := environment([]string{
+		"AWS_SECRET_ACCESS_KEY=s", "CUDA_VISIBLE_DEVICES=1", "CUBLAS_WORKSPACE_CONFIG=:4096:1", "PATH=/bin",
+	})
 	if want := []string{
-		"GOTRACEBACK=single", "CUDA_VISIBLE_DEVICES=1",
+		"GOTRACEBACK=single", "CUDA_VISIBLE_DEVICES=1", "CUBLAS_WORKSPACE_CONFIG=:4096:1",
 	}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}

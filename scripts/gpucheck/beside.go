@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weftserve/weft/internal/onnxgraph"
 	"github.com/weftserve/weft/runtime/ort"
 )
 
@@ -26,8 +25,7 @@ func (s *suite) beside(ctx context.Context) error {
 		return err
 	}
 	small := job{filepath.Join(s.repository("beside"), "small.onnx"), 8}
-	policy := onnxgraph.MLP("small", []int{policyInput, 256, 128, policyOutput}, 1, "Elu", "Tanh")
-	if err := write(small.path, policy); err != nil {
+	if err := write(small.path, smallPolicy("small")); err != nil {
 		return err
 	}
 	const longer = 32 // kernels that take about so much longer, and so many fewer of them

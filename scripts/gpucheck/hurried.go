@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/weftserve/weft/internal/onnxgraph"
 )
 
 // hurried measures how late the answers of a policy are that is asked at a steady pace and wants them soon, while
@@ -21,8 +19,7 @@ func (s *suite) hurried(ctx context.Context) error {
 	if _, err := s.placeHeavy(repository, "heavy", h, 1, h.layers*longer); err != nil {
 		return err
 	}
-	steady := onnxgraph.MLP("steady", []int{policyInput, 256, 128, policyOutput}, 1, "Elu", "Tanh")
-	if _, err := s.place(repository, "steady", steady, "", "target_latency: 5ms\n"); err != nil {
+	if _, err := s.place(repository, "steady", smallPolicy("steady"), "", "target_latency: 5ms\n"); err != nil {
 		return err
 	}
 	return s.serve(ctx, "hurried", repository, func(v *server) error {

@@ -20,13 +20,12 @@ const loads = 20
 // happens and while another model is loaded again and again.
 func (s *suite) loading(ctx context.Context) error {
 	repository := s.repository("loading")
-	steady := onnxgraph.MLP("steady", []int{policyInput, 256, 128, policyOutput}, 1, "Elu", "Tanh")
 	sizes := []int{policyInput}
 	for range 8 {
 		sizes = append(sizes, 1024)
 	}
 	other := onnxgraph.MLP("other", append(sizes, policyOutput), 1, "Tanh", "")
-	for model, network := range map[string][]byte{"steady": steady, "other": other} {
+	for model, network := range map[string][]byte{"steady": smallPolicy("steady"), "other": other} {
 		if _, err := s.place(repository, model, network, "", ""); err != nil {
 			return err
 		}

@@ -50,6 +50,11 @@ func deep(width, layers int) []byte {
 	return g.Output(outputName, onnxgraph.Float, rowsDim, outputWidth).Marshal()
 }
 
+// smallPolicy returns a network of three layers, as robots have them.
+func smallPolicy(name string) []byte {
+	return onnxgraph.MLP(name, []int{policyInput, 256, 128, policyOutput}, 1, "Elu", "Tanh")
+}
+
 // glutton returns a model that answers its input x, and needs memory for the given number of floats where its input
 // size is "hungry", for a few otherwise. Size has no rows, so that requests of different size never share an execution.
 func glutton(floats int64) []byte {
