@@ -34,8 +34,8 @@ func TestWhoIsRefusedInOverloadKnowsAtOnce(t *testing.T) {
 		o.limit = time.Duration((3 + 5*rng.Float64()) * float64(o.takes))
 		inTime, soon := o.run(t, rng)
 		t.Logf("seed %d, %v: %.3f of what can be were answered in time, %.3f of the others knew soon", seed, &o, inTime, soon)
-		if inTime < 0.88 || soon < 0.86 {
-			t.Errorf("seed %d: want at least 0.88 and 0.86", seed)
+		if inTime < 0.88 || soon < 0.95 {
+			t.Errorf("seed %d: want at least 0.88 and 0.95", seed)
 		}
 	}
 }
