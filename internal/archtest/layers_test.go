@@ -116,8 +116,13 @@ var layers = []layer{
 		"when bytes came is a matter of connections, and of nothing in the server",
 	},
 	{
+		"server/handshake",
+		[]string{},
+		"what is kept of a connection is for the packages that keep it to know",
+	},
+	{
 		"server/throttle",
-		[]string{"sharedsched"},
+		[]string{"server/handshake", "sharedsched"},
 		"whether a call is read follows from how those before it ended, and from nothing in the server",
 	},
 	{

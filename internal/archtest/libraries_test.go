@@ -36,7 +36,8 @@ var libraries = []struct {
 	{
 		"google.golang.org/grpc",
 		[]string{
-			"server", "server/intake", "server/status", "server/throttle", "server/transport", "server/weftapi",
+			"server", "server/handshake", "server/intake", "server/status", "server/throttle", "server/transport",
+			"server/weftapi",
 			"server/servertest", "cmd/...",
 			"internal/app", "internal/loadgen", "internal/replay",
 			"internal/weftest", "proto/gen/...", "examples/...", "internal/telemetry/...", "scripts/gpucheck",

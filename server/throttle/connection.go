@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/peer"
+
+	"github.com/weftserve/weft/server/handshake"
 )
 
 // connection remembers of which kind the latest requests of a connection were. Requests of another kind may be answered
@@ -47,38 +48,12 @@ func (c *connection) brought(now time.Time, k Kind, history func(Kind) *history)
 
 // Credentials returns those of a server so that connections remember what their requests were.
 func Credentials(of credentials.TransportCredentials) credentials.TransportCredentials {
-	return remembering{of}
-}
-
-type remembering struct {
-	credentials.TransportCredentials
-}
-
-// ServerHandshake implements credentials.TransportCredentials.
-func (r remembering) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	c, info, err := r.TransportCredentials.ServerHandshake(c)
-	if err != nil {
-		return nil, nil, err
-	}
-	return c, &remembered{AuthInfo: info}, nil
-}
-
-// Clone implements credentials.TransportCredentials.
-func (r remembering) Clone() credentials.TransportCredentials {
-	return remembering{r.TransportCredentials.Clone()}
-}
-
-// remembered is what gRPC tells a call of its connection.
-type remembered struct {
-	credentials.AuthInfo
-	connection
+	return handshake.Then(of, func(secured, _ net.Conn, _ credentials.AuthInfo) (net.Conn, any, error) {
+		return secured, &connection{}, nil
+	})
 }
 
 func connectionOf(ctx context.Context) *connection {
-	if p, ok := peer.FromContext(ctx); ok {
-		if r, ok := p.AuthInfo.(*remembered); ok {
-			return &r.connection
-		}
-	}
-	return nil
+	c, _ := handshake.Of[*connection](ctx)
+	return c
 }
