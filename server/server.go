@@ -18,6 +18,7 @@ import (
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/server/breaker"
+	"github.com/weftserve/weft/server/guard"
 	"github.com/weftserve/weft/server/intake"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/routing"
@@ -64,6 +65,8 @@ type Config struct {
 	// Scarce reports whether executions wait for a processor at present; while they do, calls may be refused unread
 	// (THROTTLED). Nil: they do not.
 	Scarce func() bool
+	// Guard bounds what connections cost. Nil: one with its defaults, whose Watch does not run.
+	Guard *guard.Guard
 	// Logger gets panics. Nil: slog.Default().
 	Logger *slog.Logger
 	// Observer may be nil.
@@ -86,6 +89,7 @@ type Server struct {
 	pipeline *predict.Pipeline
 	api      *weftapi.API
 	health   *modelHealth
+	guard    *guard.Guard
 }
 
 // New returns a server of the models. The scheduler's state is only shown. Its health is NOT_SERVING until
@@ -93,6 +97,7 @@ type Server struct {
 func New(config Config, models predict.Models, scheduler weftapi.SchedulerState) *Server {
 	config.MaxMessageBytes = cmp.Or(config.MaxMessageBytes, transport.DefaultMaxMessageBytes)
 	config.Logger = cmp.Or(config.Logger, slog.Default())
+	config.Guard = cmp.Or(config.Guard, guard.New(guard.Config{Logger: config.Logger}))
 	if config.Scarce == nil {
 		config.Scarce = func() bool { return false }
 	}
@@ -124,6 +129,7 @@ func New(config Config, models predict.Models, scheduler weftapi.SchedulerState)
 			Outcomes: config.Observer, Shadows: config.Shadows, Rollouts: config.Rollouts,
 		},
 		health: newModelHealth(health.NewServer()),
+		guard:  config.Guard,
 	}
 }
 
@@ -139,14 +145,18 @@ func (s *Server) Register(g *grpc.Server) {
 	reflection.Register(services)
 }
 
-// Options returns the options of a grpc.Server that listens to the callers of predictions, with these credentials.
+// Options returns the options of a grpc.Server that listens to the callers of predictions, with these credentials. Its
+// listener must be one of the guard.
 func (s *Server) Options(c credentials.TransportCredentials) []grpc.ServerOption {
-	return []grpc.ServerOption{grpc.Creds(throttle.Credentials(c)), grpc.InTapHandle(s.tap)}
+	return []grpc.ServerOption{grpc.Creds(s.guard.Credentials(throttle.Credentials(c))), grpc.InTapHandle(s.tap)}
 }
 
 // tap sees the header of each call as soon as it was read.
 func (s *Server) tap(ctx context.Context, call *tap.Info) (context.Context, error) {
 	now := time.Now()
+	if s.guard.Crowded(ctx) {
+		return ctx, status.Of(&guard.CrowdedError{}, predict.Place{}).Err()
+	}
 	return s.api.Throttle.Tap(intake.Header(ctx, now), now, call)
 }
 

@@ -22,7 +22,10 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server"
+	"github.com/weftserve/weft/server/guard"
+	"github.com/weftserve/weft/server/intake"
 	"github.com/weftserve/weft/server/rollout"
+	"github.com/weftserve/weft/server/transport"
 	"github.com/weftserve/weft/sharedsched/shell"
 )
 
@@ -45,6 +48,7 @@ type assembly struct {
 	present     presence
 	house       *house
 	memory      tensor.Recycler // of messages
+	guard       *guard.Guard    // of all connections of gRPC
 	edge        *server.Server
 	transport   *grpc.Server
 	rollouts    *rollout.Manager
@@ -162,7 +166,13 @@ func (s *assembly) buildEdge(context.Context) error {
 			return s.edge.Router().Unfinished(model, since)
 		},
 	})
+	s.guard = guard.New(guard.Config{MaxHeld: int64(s.MaxHeldBytes), Logger: s.log})
+	s.group.Start(untilStopped("connection guard", func(ctx context.Context) error {
+		s.guard.Watch(ctx)
+		return nil
+	}))
 	settings := server.Config{
+		Guard:                 s.guard,
 		MaxConcurrentRequests: s.MaxConcurrentRequests, MaxMessageBytes: int(s.MaxMessageBytes), Memory: &s.memory,
 		Logger: s.log, Observer: requestObserver{s.measured, s.log},
 		MaxEpisodes: s.MaxEpisodes, EpisodeTTL: time.Duration(s.EpisodeTTL),
@@ -171,6 +181,7 @@ func (s *assembly) buildEdge(context.Context) error {
 	}
 	sources := telemetry.Sources{
 		Episodes:        func() int { return s.edge.Router().Episodes() },
+		Connections:     func() telemetry.Connections { return connectionsOf(s.guard) },
 		Breakers:        func() []telemetry.Breaker { return breakersOf(s.edge) },
 		Resident:        func() telemetry.Resident { return telemetry.Resident(h.models.Counts()) },
 		ShadowLinesLost: mirror.LinesLost,
@@ -219,15 +230,16 @@ func (s *assembly) load(context.Context) error {
 
 func (s *assembly) openDoors(context.Context) error {
 	if s.admin != nil {
-		s.group.Start(adminPart(s.admin, server.NewAdmin(s.edge, s.house.models),
-			grpcOptions(&s.Server, &s.memory, s.log, s.measured), s.log))
+		s.group.Start(adminPart(s.guard.Listen(s.admin), server.NewAdmin(s.edge, s.house.models),
+			append(grpcOptions(&s.Server, &s.memory, s.log, s.measured),
+				grpc.Creds(s.guard.Credentials(insecure.NewCredentials()))), s.log))
 		s.log.Info("admin API listening", "event", "admin_listening", "admin", s.admin.Addr().String())
 	}
 	hurry := func() {
 		s.house.scheduler.Hurry()
 		s.house.models.Hurry()
 	}
-	s.group.Start(grpcPart(s.grpc, s.edge, s.transport, s.ready, hurry, s.house.scheduler.Abandon,
+	s.group.Start(grpcPart(s.guard.Listen(intake.Listen(s.grpc, transport.PingTimeout)), s.edge, s.transport, s.ready, hurry, s.house.scheduler.Abandon,
 		s.house.end, s.log))
 	s.log.Info("gRPC listening, models loading", "event", "grpc_listening", "grpc", s.grpc.Addr().String(),
 		"models", len(s.listing.Models))

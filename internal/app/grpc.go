@@ -15,7 +15,7 @@ import (
 	"github.com/weftserve/weft/internal/telemetry"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server"
-	"github.com/weftserve/weft/server/intake"
+	"github.com/weftserve/weft/server/guard"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/transport"
 )
@@ -41,7 +41,7 @@ func grpcPart(l net.Listener, s *server.Server, g *grpc.Server, ready *readiness
 ) lifecycle.Part {
 	return lifecycle.Part{
 		Name: "gRPC server",
-		Run:  func() error { return g.Serve(intake.Listen(l, transport.PingTimeout)) },
+		Run:  func() error { return g.Serve(l) },
 		Stop: func(ctx context.Context) error {
 			ready.set("draining")
 			hurry()
@@ -94,6 +94,16 @@ func (o requestObserver) RequestDone(e predict.Event) {
 		o.log.Debug("request done", "event", "request_done", "model", e.Model, "version", e.Version, "slot", e.Slot,
 			"code", e.Code, "took", e.Duration, "stream", e.Stream)
 	}
+}
+
+// connectionsOf gives the state of the connections to the metrics.
+func connectionsOf(g *guard.Guard) telemetry.Connections {
+	s := g.Stats()
+	out := telemetry.Connections{Open: s.Connections, HeldBytes: s.HeldBytes, Ended: map[string]uint64{}}
+	for r, n := range s.Ended {
+		out.Ended[guard.Reason(r).String()] = n
+	}
+	return out
 }
 
 // breakersOf gives the state of the breakers to the metrics.

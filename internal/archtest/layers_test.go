@@ -57,7 +57,7 @@ var layers = []layer{
 		"server",
 		[]string{
 			"proto/gen/weft/...", "server/predict", "server/weftapi", "server/status", "server/transport",
-			"server/breaker", "server/intake", "server/routing", "server/throttle",
+			"server/breaker", "server/guard", "server/intake", "server/routing", "server/throttle",
 			"sharedsched", "runtime/catalog",
 		},
 		"the edge puts its parts together; engines, devices and files stay behind the interfaces that app hands in",
@@ -72,20 +72,20 @@ var layers = []layer{
 	},
 	{
 		"server/wire",
-		[]string{"proto/gen/weft/...", "server/predict", "server/routing", "sharedsched", "runtime/tensor"},
+		[]string{"proto/gen/weft/...", "server/predict", "server/routing", "server/weigh", "sharedsched", "runtime/tensor"},
 		"it carries values between messages and memory for the edge, for recordings and for replays, and serves nobody",
 	},
 	{
 		"server/status",
 		[]string{
-			"server/predict", "server/routing", "server/rollout", "server/throttle", "sharedsched",
+			"server/guard", "server/predict", "server/routing", "server/rollout", "server/throttle", "sharedsched",
 			"runtime/catalog", "runtime/tensor",
 		},
 		"what an error means to a caller is the same for every service",
 	},
 	{
 		"server/transport",
-		[]string{"server/predict", "server/status"},
+		[]string{"server/guard", "server/predict", "server/status", "server/weigh"},
 		"how calls come in is the same for every service",
 	},
 	{
@@ -119,6 +119,16 @@ var layers = []layer{
 		"server/handshake",
 		[]string{},
 		"what is kept of a connection is for the packages that keep it to know",
+	},
+	{
+		"server/guard",
+		[]string{"server/handshake"},
+		"what a connection costs shows in its frames, whatever the calls are about",
+	},
+	{
+		"server/weigh",
+		[]string{},
+		"what a message takes follows from its bytes and its type",
 	},
 	{
 		"server/throttle",

@@ -36,7 +36,7 @@ var libraries = []struct {
 	{
 		"google.golang.org/grpc",
 		[]string{
-			"server", "server/handshake", "server/intake", "server/status", "server/throttle", "server/transport",
+			"server", "server/guard", "server/handshake", "server/intake", "server/status", "server/throttle", "server/transport",
 			"server/weftapi",
 			"server/servertest", "cmd/...",
 			"internal/app", "internal/loadgen", "internal/replay",

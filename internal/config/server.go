@@ -68,6 +68,11 @@ type Server struct {
 	// MaxMessageBytes bounds one message in either direction, at least 1KiB. Too low refuses large inputs; too
 	// high lets one client take that much memory per call.
 	MaxMessageBytes Size `yaml:"max-message-bytes" name:"max-message-bytes" default:"16MiB" help:"Largest message, in either direction."`
+	// MaxHeldBytes bounds what is held for all connections together, at least 16MiB: requests that are being received,
+	// answers that were not taken yet, and 24KiB for each connection and each call that is open. Beyond it calls are
+	// refused on connections that hold more than others, and the worst connection is ended. Too low ends connections with
+	// many calls; too high lets strangers take that much memory.
+	MaxHeldBytes Size `yaml:"max-held-bytes" name:"max-held-bytes" default:"256MiB" help:"Memory held for all connections: requests being received, answers not taken, open calls; beyond it connections are ended."`
 	// MaxConcurrentRequests bounds the requests inside the server; 0 disables the limit, and the queues bound them.
 	MaxConcurrentRequests int `yaml:"max-concurrent-requests" name:"max-concurrent-requests" default:"0" help:"Requests inside the server at once; 0 disables the limit."`
 	// WatchInterval is how often the repositories are scanned, in addition to the file system's notifications, at least
@@ -187,7 +192,7 @@ func DefaultServer() Server {
 		Isolation: IsolateDevice, Sandbox: SandboxAuto, WorkerMemory: AutoBound, RunTimeout: Duration(30 * time.Second),
 		GPUTelemetry: GPUTelemetryAuto, GPUTelemetryInterval: Duration(150 * time.Millisecond),
 		DrainTimeout:   Duration(30 * time.Second),
-		MaxQueuedBytes: GiB, MaxMessageBytes: 16 * MiB,
+		MaxQueuedBytes: GiB, MaxMessageBytes: 16 * MiB, MaxHeldBytes: 256 * MiB,
 		WatchInterval: Duration(5 * time.Second),
 		MaxEpisodes:   100_000, EpisodeTTL: Duration(10 * time.Minute),
 		RecordSample: 1, RecordInputs: "full", RecordLimit: 10 * GiB,
@@ -239,6 +244,10 @@ func (s *Server) Check() Faults {
 			"wait; raise one or lower the other",
 			s.MaxQueuedBytes, s.MaxMessageBytes)
 	}
+	if s.MaxHeldBytes < 2*s.MaxMessageBytes {
+		faults.Addf("max-held-bytes", "%v is less than twice max-message-bytes (%v): a large request and its answer would "+
+			"end their connection; raise one or lower the other", s.MaxHeldBytes, s.MaxMessageBytes)
+	}
 	if s.Pprof && s.HTTP == "" {
 		faults.Addf("pprof", "set while http is empty, whose address serves the profiles; set http, or leave pprof out")
 	}
@@ -272,6 +281,7 @@ func (s *Server) checkEach() Faults {
 	Between(&faults, "max-queued-bytes", s.MaxQueuedBytes, KiB, 1<<40)
 	// Protocol buffers hold less than 2 GiB.
 	Between(&faults, "max-message-bytes", s.MaxMessageBytes, KiB, 2*GiB-MiB)
+	Between(&faults, "max-held-bytes", s.MaxHeldBytes, 16*MiB, 1<<40)
 	Between(&faults, "max-concurrent-requests", s.MaxConcurrentRequests, 0, math.MaxInt32)
 	if s.WatchInterval != 0 {
 		Between(&faults, "watch-interval", s.WatchInterval, Duration(100*time.Millisecond), Duration(24*time.Hour))

@@ -21,10 +21,12 @@ type Resident struct {
 
 // Sources are the functions that are called when the metrics are read. Each of them may be nil.
 type Sources struct {
-	Episodes  func() int
-	Breakers  func() []Breaker
-	Recording func() Recording
-	Resident  func() Resident
+	Episodes func() int
+	Breakers func() []Breaker
+	// Connections returns how those of gRPC stand.
+	Connections func() Connections
+	Recording   func() Recording
+	Resident    func() Resident
 	// ShadowLinesLost returns how many lines of the shadow log were lost.
 	ShadowLinesLost func() int64
 	GPUs            func() []GPU
@@ -32,6 +34,12 @@ type Sources struct {
 	Workers func() (up map[string]bool, deaths map[WorkerDeath]uint64)
 	// WorkerMemory returns how many bytes each worker's process takes, and how many it may; 0: any number.
 	WorkerMemory func() (used map[string]int64, bound int64)
+}
+
+// Connections are those of gRPC: how many are open, what is held for them, and how many were ended, by reason.
+type Connections struct {
+	Open, HeldBytes int64
+	Ended           map[string]uint64
 }
 
 // WorkerDeath is how a worker's process ended. It has the fields of worker.Death.
@@ -65,6 +73,10 @@ func (t *Telemetry) WatchSources(s Sources) error {
 		"Resident memory of a worker's process that it does not share with others.")
 	workerBound := i.gauge("weft_worker_memory_bound_bytes",
 		"How much of such memory each may take; 0: no limit.")
+	connections := i.gauge("weft_connections", "Open connections of gRPC.")
+	held := i.gauge("weft_connection_held_bytes",
+		"Bytes held for connections of gRPC: requests being received, answers not taken, open calls.")
+	ended := i.counter("weft_connections_ended_total", "Connections of gRPC that exceeded a limit, by reason.")
 	if s.GPUs != nil {
 		if err := observeGPUs(i.meter, s.GPUs); err != nil {
 			return err
@@ -81,6 +93,14 @@ func (t *Telemetry) WatchSources(s Sources) error {
 					value = 1
 				}
 				o.ObserveInt64(open, value, versionOf(b.Model, b.Version))
+			}
+		}
+		if s.Connections != nil {
+			c := s.Connections()
+			o.ObserveInt64(connections, c.Open)
+			o.ObserveInt64(held, c.HeldBytes)
+			for reason, n := range c.Ended {
+				o.ObserveInt64(ended, int64(n), metric.WithAttributes(attribute.String("reason", reason)))
 			}
 		}
 		if s.Recording != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server/guard"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/rollout"
 	"github.com/weftserve/weft/server/routing"
@@ -66,6 +67,9 @@ var table = []entry{
 		}
 	}),
 	all[*throttle.Error](fault{code: codes.ResourceExhausted, reason: "THROTTLED", retry: retryWhenFull}),
+	all[*guard.CrowdedError](fault{
+		code: codes.ResourceExhausted, reason: "CONNECTION_CROWDED", retry: retryWhenFull, pushback: true,
+	}),
 
 	// messages that cannot be read or sent
 	of(func(e *AnswerTooLargeError) fault {

@@ -5,6 +5,8 @@ import (
 	protocodec "google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/weftserve/weft/server/weigh"
 )
 
 // Message is a message that reads itself, so that what is large in it need not be copied.
@@ -46,7 +48,13 @@ func (c codec) Unmarshal(data mem.BufferSlice, into any) error {
 		data.Ref()
 		return m.Take(data)
 	}
-	return c.CodecV2.Unmarshal(data, into)
+	m, is := into.(proto.Message)
+	if !is {
+		return c.CodecV2.Unmarshal(data, into)
+	}
+	whole := data.MaterializeToBuffer(c.memory)
+	defer whole.Free()
+	return weigh.Unmarshal(whole.ReadOnlyData(), m)
 }
 
 // Marshal implements encoding.CodecV2.

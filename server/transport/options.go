@@ -23,6 +23,12 @@ const (
 	maxConcurrentStreams = 4096
 	// A caller may ping this often. Robots on poor networks ping often, and without a call in flight.
 	minPingInterval = 5 * time.Second
+	// An idle connection is closed after this long: whoever comes back connects anew.
+	maxIdle = 30 * time.Minute
+	// The handshakes of TLS and HTTP/2 may take this long.
+	connectWithin = 10 * time.Second
+	// maxHeaderBytes bounds the headers of a call, decompressed and with 32 bytes for each.
+	maxHeaderBytes = 16 << 10
 	// The server asks a silent connection whether its caller still lives, so that the work of one that vanished without
 	// a word is cancelled.
 	pingAfter = 30 * time.Second
@@ -47,7 +53,12 @@ func Options(maxMessageBytes int, memory mem.BufferPool, log *slog.Logger) []grp
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
 			MinTime: minPingInterval, PermitWithoutStream: true,
 		}),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingAfter, Timeout: PingTimeout}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			Time: pingAfter, Timeout: PingTimeout, MaxConnectionIdle: maxIdle,
+		}),
+		grpc.MaxHeaderListSize(maxHeaderBytes),
+		grpc.ConnectionTimeout(connectWithin),
+		grpc.SharedWriteBuffer(true), // idle connections hold none
 		grpc.WaitForHandlers(true),
 		grpc.ChainUnaryInterceptor(recovery.unary),
 		grpc.ChainStreamInterceptor(recovery.stream),

@@ -8,6 +8,7 @@ import (
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server/weigh"
 )
 
 // Inbound is a request as it came, in memory that holds one request after the other. The zero value is ready. It must
@@ -38,15 +39,16 @@ func (m *Inbound) Scan(pieces [][]byte, streamed bool) bool {
 	return true
 }
 
-// Unmarshal reads any message by the generated code. The message does not refer to the data.
+// Unmarshal reads any message by the generated code. The message does not refer to the data. A *weigh.Error says that
+// it would take too much memory.
 func (m *Inbound) Unmarshal(data []byte, streamed bool) error {
 	m.Forget()
 	if !streamed {
 		m.Request = &weftv1.PredictRequest{}
-		return proto.Unmarshal(data, m.Request)
+		return weigh.Unmarshal(data, m.Request)
 	}
 	var whole weftv1.PredictStreamRequest
-	err := proto.Unmarshal(data, &whole)
+	err := weigh.Unmarshal(data, &whole)
 	m.Request, m.Timeout, m.Supersede = whole.GetRequest(), whole.GetTimeout(), whole.GetSupersede()
 	return err
 }

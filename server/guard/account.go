@@ -1,0 +1,108 @@
+package guard
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// account is what is held for one connection, and what it did.
+type account struct {
+	guard  *Guard
+	conn   *accepted
+	held   atomic.Int64 // bytes
+	moved  atomic.Int64 // when a call made progress last, in nanoseconds since 1970
+	ending atomic.Bool  // nothing is held any more as far as the guard is concerned
+
+	mu      sync.Mutex
+	framed  *framed           // guarded by mu; nil before the handshake
+	streams map[uint32]stream // guarded by mu; that are open
+	last    uint32            // guarded by mu; the newest
+	idle    bucket            // guarded by mu
+	resets  bucket            // guarded by mu
+	retired time.Time         // guarded by mu; when it was asked to go; zero: it was not
+	block   uint32            // guarded by mu; the stream whose headers are not complete; 0: there is none
+	pieces  int               // guarded by mu; that continued it
+	blockAt time.Time         // guarded by mu; when they began
+}
+
+// stream is a call.
+type stream struct {
+	in, out int  // bytes that no handler has read yet, and of answers that were not written yet
+	reads   bool // the handler waits for a message
+	// When what is under way moved last; zero: nothing is.
+	inAt, outAt time.Time
+}
+
+// hold counts bytes that are held, or are not any more. The caller holds mu, or is the only one that knows the account,
+// and sees to it that relieve is called when it has given mu back.
+func (a *account) hold(bytes int64) {
+	if !a.ending.Load() {
+		a.held.Add(bytes)
+		a.guard.held.Add(bytes)
+	}
+}
+
+// dissolve ends the account: nothing is held.
+func (a *account) dissolve() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.ending.Swap(true) {
+		return false
+	}
+	a.guard.held.Add(-a.held.Load())
+	return true
+}
+
+// end ends the connection.
+func (a *account) end(why Reason) {
+	if !a.dissolve() {
+		return
+	}
+	a.guard.tell(a, why)
+	a.mu.Lock()
+	f, last := a.framed, a.last
+	a.mu.Unlock()
+	if f == nil {
+		_ = a.conn.Close() // its handshake fails
+		return
+	}
+	f.end(last, why)
+}
+
+// retire asks the peer to begin no more calls here. The caller holds mu.
+func (a *account) retire(now time.Time) {
+	if a.retired.IsZero() {
+		a.retired = now
+		a.framed.say(goAway(1<<31-1, enhanceYourCalm, explain(Resets)))
+	}
+}
+
+// look ends the connection if a request or an answer stands still, or it was asked to go and does not.
+func (a *account) look(now time.Time) {
+	a.mu.Lock()
+	why, ends := a.stands(now)
+	a.mu.Unlock()
+	if ends {
+		a.end(why)
+	}
+}
+
+// stands says why the connection should be ended by now, if it should.
+func (a *account) stands(now time.Time) (why Reason, ends bool) {
+	if !a.retired.IsZero() && (now.Sub(a.retired) > retireWithin || len(a.streams) == 0 && now.Sub(a.retired) > linger) {
+		return Resets, true
+	}
+	if a.block != 0 && now.Sub(a.blockAt) > patience {
+		return Headers, true
+	}
+	for _, s := range a.streams {
+		switch {
+		case !s.inAt.IsZero() && now.Sub(s.inAt) > patience:
+			return SlowRequest, true
+		case s.out > 0 && now.Sub(s.outAt) > patience:
+			return UnreadAnswer, true
+		}
+	}
+	return 0, false
+}

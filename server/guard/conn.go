@@ -1,0 +1,198 @@
+package guard
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/mem"
+)
+
+// accepted is a connection as it was accepted, with an account.
+type accepted struct {
+	net.Conn
+
+	account *account
+}
+
+// Close implements net.Conn.
+func (c *accepted) Close() error {
+	c.account.guard.close(c.account)
+	return c.Conn.Close()
+}
+
+// errEnded is what a server reads from a connection that was ended.
+var errEnded = errors.New("the connection exceeded a limit and was ended")
+
+// explain says to a peer why its connection is ended, and what to do.
+func explain(why Reason) string {
+	return "weft: " + [...]string{
+		"the headers of a call came in too many pieces, or too slowly; send fewer",
+		"too many frames that ask for nothing (settings, pings, priorities, window updates, tiny or unknown frames); " +
+			"send fewer",
+		"too many calls were reset before they were answered; allow them more time, or begin fewer",
+		"a request stood still while it was sent; send it at once",
+		"an answer was not read; read answers, or cancel calls",
+		"the connections of this server hold too much, and this one the most; have fewer calls open, or raise " +
+			"--max-held-bytes",
+	}[why]
+}
+
+// framed is a connection whose frames are seen as they pass.
+type framed struct {
+	net.Conn // secured
+
+	account *account
+	raw     *accepted
+	ready   ready // reads, where it can, without memory for what has not come
+	in      scanner
+	few     [512]byte // takes what comes first where ready is nil
+	flows   bool      // the latest read filled few
+
+	writing sync.Mutex
+	out     scanner                // guarded by writing
+	words   atomic.Pointer[[]byte] // to be written between two frames
+}
+
+// ready is implemented by connections that take memory only for what has come; gRPC asks for it.
+type ready interface {
+	ReadOnReady(size int, pool mem.BufferPool) (*[]byte, int, error)
+}
+
+// frame returns the connection that the server reads and writes once it was secured.
+func frame(secured net.Conn, raw *accepted) *framed {
+	f := &framed{Conn: secured, account: raw.account, raw: raw, in: scanner{left: prefaceBytes}}
+	if secured == net.Conn(raw) {
+		f.ready, _ = raw.Conn.(ready)
+	}
+	raw.account.mu.Lock()
+	defer raw.account.mu.Unlock()
+	raw.account.framed = f
+	return f
+}
+
+// Read implements net.Conn.
+func (f *framed) Read(b []byte) (int, error) {
+	n, err := f.Conn.Read(b)
+	return f.passed(b, n, err)
+}
+
+// ReadOnReady reads up to size bytes into memory of the pool, which is taken only once there are bytes.
+func (f *framed) ReadOnReady(size int, pool mem.BufferPool) (*[]byte, int, error) {
+	if f.ready != nil {
+		b, n, err := f.ready.ReadOnReady(size, pool)
+		if n > 0 {
+			n, err = f.passed(*b, n, err)
+		}
+		if n == 0 && b != nil {
+			pool.Put(b)
+			b = nil
+		}
+		return b, n, f.fault(err)
+	}
+	var b *[]byte
+	var n int
+	var err error
+	if f.flows {
+		b = pool.Get(size)
+		n, err = f.Conn.Read(*b)
+		f.flows = n >= len(f.few)
+	} else if n, err = f.Conn.Read(f.few[:min(size, len(f.few))]); n > 0 {
+		b = pool.Get(size)
+		copy(*b, f.few[:n])
+		f.flows = n == len(f.few)
+	}
+	if n > 0 {
+		n, err = f.passed(*b, n, err)
+	}
+	if n == 0 && b != nil {
+		pool.Put(b)
+		b = nil
+	}
+	return b, n, f.fault(err)
+}
+
+// passed takes note of what was read. It returns nothing and an error if that exceeds a limit.
+func (f *framed) passed(b []byte, n int, err error) (int, error) {
+	if n > 0 {
+		f.account.received(&f.in, b[:n])
+	}
+	if f.account.ending.Load() {
+		return 0, errEnded
+	}
+	return n, err
+}
+
+// fault returns the error that the server reads.
+func (f *framed) fault(err error) error {
+	if err != nil && f.account.ending.Load() {
+		return errEnded
+	}
+	return err
+}
+
+// Write implements net.Conn.
+func (f *framed) Write(b []byte) (int, error) {
+	f.writing.Lock()
+	defer f.writing.Unlock()
+	n, err := f.Conn.Write(b)
+	f.account.sent(&f.out, b[:n])
+	if err == nil {
+		err = f.speak()
+	}
+	return n, f.fault(err)
+}
+
+// say has a frame written between two others.
+func (f *framed) say(frame []byte) {
+	f.words.Store(&frame)
+	if f.writing.TryLock() { // else whoever writes now will see to it
+		defer f.writing.Unlock()
+		_ = f.speak() // the next write fails as well
+	}
+}
+
+// speak writes what is to be said if that may be now. The caller holds writing.
+func (f *framed) speak() error {
+	if !f.out.between() {
+		return nil
+	}
+	words := f.words.Swap(nil)
+	if words == nil {
+		return nil
+	}
+	if err := f.Conn.SetWriteDeadline(time.Now().Add(linger)); err != nil {
+		return err
+	}
+	if _, err := f.Conn.Write(*words); err != nil {
+		return fmt.Errorf("the peer does not read: %w", err)
+	}
+	return f.Conn.SetWriteDeadline(time.Time{})
+}
+
+// end tells the peer why, and has the server close the connection.
+func (f *framed) end(last uint32, why Reason) {
+	f.say(goAway(last, enhanceYourCalm, explain(why)))
+	_ = f.Conn.SetDeadline(time.Unix(1, 0)) // whoever reads or writes now stops
+}
+
+// Close implements net.Conn. Of a connection that was ended, what the peer sends is taken for a moment: it would not
+// get to read why if the connection were closed with bytes unread, since it is reset then.
+func (f *framed) Close() error {
+	half, can := f.raw.Conn.(interface{ CloseWrite() error })
+	if !f.account.ending.Load() || !can {
+		return f.Conn.Close()
+	}
+	f.account.guard.close(f.account)
+	go func() {
+		defer f.raw.Close()
+		if half.CloseWrite() == nil && f.raw.SetReadDeadline(time.Now().Add(linger)) == nil {
+			_, _ = io.CopyN(io.Discard, f.raw, lingerBytes)
+		}
+	}()
+	return nil
+}

@@ -1,0 +1,27 @@
+// Package guard bounds what one connection of HTTP/2 can cost everybody else: memory, processor time, and places.
+//
+// gRPC bounds the number of calls of a connection and the size of a message. It does not bound how often calls are
+// reset, how many frames come that ask for nothing, nor how much is held for a caller that reads no answers or never
+// ends a request. A connection of this package sees each frame as it passes, above TLS and without keeping any, keeps
+// an account of what the server holds for it, and ends it when it exceeds a limit.
+//
+// # What a connection holds
+//
+// The account of a connection has the bytes that came and were not read by a handler yet, the answers that were not
+// written yet, and for each running handler its stack and headers. All accounts together are bounded (Config.MaxHeld).
+// When they exceed that, the connection that holds the most goes, of those whose calls make no progress first.
+//
+// # What a connection may do
+//
+// Two token buckets (Turner, New directions in communications, 1986) bound frames that are no work: one those that
+// carry nothing (settings, pings, priorities, window updates, empty or tiny data, unknown frames), the other resets of
+// calls that were not answered. Both are refilled slowly by time, and by each call and answer: who is served much may
+// also say and reset much. A third limit is time: what a caller has begun to send or was sent must go on at some speed.
+// The numbers are in policy.go.
+//
+// # How it ends
+//
+// The caller is sent a GOAWAY that says why, if a frame is not just being written; then the connection is closed. One
+// that resets too much gets the GOAWAY first, while its open calls go on, since a caller whose calls all ran out of
+// time looks the same: a client then connects anew, and loses nothing.
+package guard

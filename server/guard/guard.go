@@ -1,0 +1,243 @@
+package guard
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/weftserve/weft/server/handshake"
+)
+
+// Config is the limits of a Guard that depend on the machine. It is fixed for its life.
+type Config struct {
+	// MaxHeld is how many bytes may be held for all connections together: see the package's comment. Zero: 256 MiB. Too
+	// low ends connections with many calls; too high lets strangers take that much memory.
+	MaxHeld int64
+	// Logger gets a line for each connection that is ended, or for some of many. Nil: slog.Default().
+	Logger *slog.Logger
+}
+
+// Guard bounds what the connections of one server cost. It is safe for concurrent use.
+type Guard struct {
+	config Config
+	said   *rate.Limiter // of lines in the log
+	unsaid atomic.Int64  // lines that were left out
+	held   atomic.Int64
+	ended  [reasons]atomic.Uint64
+
+	mu       sync.Mutex
+	accounts map[*account]struct{} // guarded by mu; of connections that are open
+	count    atomic.Int64          // of them
+}
+
+// New returns a guard. Connections are told by time only while Watch runs.
+func New(c Config) *Guard {
+	c.MaxHeld = cmp.Or(c.MaxHeld, 256<<20)
+	c.Logger = cmp.Or(c.Logger, slog.Default())
+	return &Guard{config: c, said: rate.NewLimiter(2, 10), accounts: map[*account]struct{}{}}
+}
+
+// Reason is why a connection was ended.
+type Reason uint8
+
+// The reasons.
+const (
+	// Headers of one call came in too many pieces.
+	Headers Reason = iota
+	// IdleFrames came too often: frames that ask for nothing.
+	IdleFrames
+	// Resets of calls that were not answered came too often.
+	Resets
+	// SlowRequest stood still.
+	SlowRequest
+	// UnreadAnswer stood still.
+	UnreadAnswer
+	// HeldBytes were too many, of all connections, and this one had the most.
+	HeldBytes
+
+	reasons = iota
+)
+
+// String returns the reason's name in metrics and logs, such as idle_frames.
+func (r Reason) String() string {
+	return [...]string{"headers", "idle_frames", "resets", "slow_request", "unread_answer", "held_bytes"}[r]
+}
+
+// Stats is how a guard stands.
+type Stats struct {
+	Connections, HeldBytes int64
+	// Ended counts the connections that were ended, by Reason.
+	Ended [reasons]uint64
+}
+
+// Stats returns how the guard stands.
+func (g *Guard) Stats() Stats {
+	s := Stats{Connections: g.count.Load(), HeldBytes: g.held.Load()}
+	for r := range s.Ended {
+		s.Ended[r] = g.ended[r].Load()
+	}
+	return s
+}
+
+// Listen returns a listener whose connections have accounts from when they are accepted, for servers whose credentials
+// are those of Credentials.
+func (g *Guard) Listen(l net.Listener) net.Listener { return &listener{l, g} }
+
+type listener struct {
+	net.Listener
+
+	guard *Guard
+}
+
+// Accept implements net.Listener.
+func (l *listener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return l.guard.open(c), nil
+}
+
+// open begins an account.
+func (g *Guard) open(c net.Conn) *accepted {
+	a := &account{guard: g, streams: map[uint32]stream{}}
+	a.conn = &accepted{Conn: c, account: a}
+	a.moved.Store(time.Now().UnixNano())
+	g.mu.Lock()
+	g.accounts[a] = struct{}{}
+	g.mu.Unlock()
+	g.count.Add(1)
+	a.hold(connectionCost)
+	g.relieve()
+	return a.conn
+}
+
+// close ends an account.
+func (g *Guard) close(a *account) {
+	g.mu.Lock()
+	_, open := g.accounts[a]
+	delete(g.accounts, a)
+	g.mu.Unlock()
+	if open {
+		g.count.Add(-1)
+		a.dissolve()
+	}
+}
+
+// Credentials returns those of a server so that it reads and writes through guarded connections. The server's listener
+// must be one of Listen.
+func (g *Guard) Credentials(of credentials.TransportCredentials) credentials.TransportCredentials {
+	return handshake.Then(of, func(secured, raw net.Conn, _ credentials.AuthInfo) (net.Conn, any, error) {
+		from, is := raw.(*accepted)
+		if !is {
+			from = g.open(raw)
+		}
+		return frame(secured, from), from.account, nil
+	})
+}
+
+// CrowdedError says that a call was refused because its connection holds much.
+type CrowdedError struct{}
+
+func (*CrowdedError) Error() string {
+	return "the connections of this server hold nearly as much as they may, and this one more than others; read the " +
+		"answers of its calls, have fewer open, or raise --max-held-bytes"
+}
+
+// Crowded reports whether there is no room for another call on the connection of this one: much is held, and it has
+// more than others.
+func (g *Guard) Crowded(ctx context.Context) bool {
+	held := g.held.Load()
+	if float64(held) < crowded*float64(g.config.MaxHeld) {
+		return false
+	}
+	a, ok := handshake.Of[*account](ctx)
+	return ok && a.held.Load()*g.count.Load() > held
+}
+
+// relieve ends connections until less is held than may be.
+func (g *Guard) relieve() {
+	for g.held.Load() > g.config.MaxHeld {
+		a := g.worst(time.Now())
+		if a == nil {
+			return
+		}
+		a.end(HeldBytes)
+	}
+}
+
+// worst returns the connection to end when too much is held: the one that holds the most, where those whose calls make
+// progress hold most of it, else the one of the others that holds the most, of equals the one that rests for longest.
+// It is nil if all are being ended.
+func (g *Guard) worst(now time.Time) *account {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var moving, resting *account
+	var move, rest int64 // bytes that they hold
+	for a := range g.accounts {
+		if a.ending.Load() {
+			continue
+		}
+		held, moved := a.held.Load(), a.moved.Load()
+		if now.UnixNano()-moved < int64(lately) {
+			if move += held; moving == nil || held > moving.held.Load() {
+				moving = a
+			}
+			continue
+		}
+		rest += held
+		if resting == nil || held > resting.held.Load() || held == resting.held.Load() && moved < resting.moved.Load() {
+			resting = a
+		}
+	}
+	if rest >= move || moving == nil {
+		return resting
+	}
+	return moving
+}
+
+// Watch ends connections whose requests or answers stand still, until ctx ends.
+func (g *Guard) Watch(ctx context.Context) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now := time.Now()
+		for _, a := range g.all() {
+			a.look(now)
+		}
+	}
+}
+
+// all returns the open accounts.
+func (g *Guard) all() []*account {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	all := make([]*account, 0, len(g.accounts))
+	for a := range g.accounts {
+		all = append(all, a)
+	}
+	return all
+}
+
+// tell notes that a connection was ended.
+func (g *Guard) tell(a *account, why Reason) {
+	g.ended[why].Add(1)
+	if !g.said.Allow() {
+		g.unsaid.Add(1)
+		return
+	}
+	g.config.Logger.Warn("connection ended", "event", "connection_ended", "peer", a.conn.RemoteAddr().String(),
+		"reason", why.String(), "held_bytes", a.held.Load(), "not_logged", g.unsaid.Swap(0))
+}

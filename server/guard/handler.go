@@ -1,0 +1,103 @@
+package guard
+
+import (
+	"context"
+	"reflect"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/weftserve/weft/server/handshake"
+)
+
+// Handler is one run of the handler of a call. Its zero value is that of a call whose connection has no account.
+type Handler struct {
+	account *account
+	stream  uint32
+	cost    int64
+}
+
+// Handle notes that the handler of a call runs, with headers of so many bytes. End must follow.
+func Handle(ctx context.Context, headers int) Handler {
+	a, ok := handshake.Of[*account](ctx)
+	if !ok {
+		return Handler{}
+	}
+	h := Handler{a, streamOf(ctx), int64(handlerCost + headers)}
+	a.mu.Lock()
+	a.hold(h.cost)
+	a.mu.Unlock()
+	a.guard.relieve()
+	return h
+}
+
+// End notes that the handler has returned.
+func (h Handler) End() {
+	if h.account == nil {
+		return
+	}
+	h.account.mu.Lock()
+	defer h.account.mu.Unlock()
+	h.account.hold(-h.cost)
+}
+
+// Reads notes that the handler waits for a message. It must come soon, unless the call is a stream on which none may
+// ever come: then it must once it has begun.
+func (h Handler) Reads(must bool) {
+	h.change(func(s *stream) {
+		s.reads = true
+		if must || s.in > 0 {
+			s.inAt = time.Now()
+		}
+	})
+}
+
+// Read notes that the handler has got a message of so many bytes, or none.
+func (h Handler) Read(bytes int) {
+	h.change(func(s *stream) {
+		n := min(s.in, bytes)
+		s.in -= n
+		s.reads, s.inAt = false, time.Time{}
+		h.account.hold(-int64(n))
+	})
+}
+
+// Answers notes that an answer of so many bytes is to be written.
+func (h Handler) Answers(bytes int) {
+	h.change(func(s *stream) {
+		if s.out == 0 {
+			s.outAt = time.Now()
+		}
+		s.out += bytes
+		h.account.hold(int64(bytes))
+	})
+	if h.account != nil {
+		h.account.guard.relieve()
+	}
+}
+
+// change changes what is known of the call, if it is still open.
+func (h Handler) change(how func(*stream)) {
+	if h.account == nil {
+		return
+	}
+	h.account.mu.Lock()
+	defer h.account.mu.Unlock()
+	if s, open := h.account.streams[h.stream]; open {
+		how(&s)
+		h.account.streams[h.stream] = s
+	}
+}
+
+// streamOf returns the number of a call's stream, which gRPC knows and does not tell; 0 where it cannot be found.
+func streamOf(ctx context.Context) uint32 {
+	v := reflect.ValueOf(grpc.ServerTransportStreamFromContext(ctx))
+	if v.Kind() != reflect.Pointer || v.Elem().Kind() != reflect.Struct {
+		return 0
+	}
+	id := v.Elem().FieldByName("id")
+	if id.Kind() != reflect.Uint32 {
+		return 0
+	}
+	return uint32(id.Uint())
+}

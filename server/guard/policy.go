@@ -1,0 +1,39 @@
+package guard
+
+import "time"
+
+// The numbers of all limits. A caller that does what gRPC's own clients do is far from each.
+const (
+	// A connection, and each running handler, counts as so many bytes: stacks, buffers and maps, as measured, rounded up.
+	connectionCost, handlerCost = 24 << 10, 24 << 10
+
+	// Frames that carry nothing: so many at once, so many a second for ever, and so many more for each call that is begun
+	// and each frame of data that is sent, as the peer answers with window updates and pings.
+	idleBurst, idleRate, idleCredit = 2000, 100, 4
+	// settingsCost is how many such frames one of settings counts as: gRPC looks at every open call for it.
+	settingsCost = 10
+	// tiny is the size, in bytes, below which a frame of data that does not end its stream counts as one.
+	tiny = 256
+	// Of the headers of a call so many bytes are free. Each further piece counts as a frame, for one byte may stand for a
+	// header of many.
+	freeHeaders, headerPiece = 2 << 10, 256
+	// maxContinuations is how many frames may continue the headers of one call.
+	maxContinuations = 16
+
+	// Resets of calls that were not answered: so many at once, so many a second for ever, one more for each answer.
+	resetBurst, resetRate, resetCredit = 1000, 50, 1
+
+	// patience is how long a request or an answer that is under way may stand still; tiny data do not count.
+	patience = 30 * time.Second
+	// lately is how long ago a call of a connection that makes progress was answered at most.
+	lately = 5 * time.Second
+	// lookEvery is how often that is looked at.
+	lookEvery = time.Second
+
+	// retireWithin is how long the open calls of a connection that was asked to go may take.
+	retireWithin = 30 * time.Second
+	// linger is for how long a closed connection takes what still comes, so that the caller gets to read why.
+	linger, lingerBytes = time.Second, 1 << 20
+	// crowded is the part of Config.MaxHeld from which on calls are refused on connections that hold more than their part.
+	crowded = 0.75
+)

@@ -1,0 +1,152 @@
+package guard
+
+import "time"
+
+// received takes note of frames that came.
+func (a *account) received(s *scanner, b []byte) {
+	now := time.Now()
+	a.mu.Lock()
+	why, wrong := Reason(0), false
+	for {
+		var h head
+		var ok bool
+		if h, b, ok = s.next(b); !ok {
+			break
+		}
+		if !wrong {
+			why, wrong = a.frame(h, now)
+		}
+	}
+	a.mu.Unlock()
+	if wrong {
+		a.end(why)
+	}
+	a.guard.relieve()
+}
+
+// frame takes note of a frame that came, and says if it is one too many. The caller holds mu, here and below.
+func (a *account) frame(h head, now time.Time) (why Reason, wrong bool) {
+	cost := 1.0
+	switch h.kind {
+	case frameData:
+		cost = a.data(h, now)
+	case frameHeaders:
+		a.block, a.blockAt, a.pieces = h.stream, now, 0
+		if h.stream > a.last { // else they follow a request, which no client of gRPC does
+			a.last = h.stream
+			a.streams[h.stream] = stream{}
+			a.idle.give(idleCredit)
+			cost = 0
+		}
+		cost += a.headers(h)
+	case frameContinuation:
+		if a.pieces++; a.pieces > maxContinuations {
+			return Headers, true
+		}
+		cost += a.headers(h)
+	case frameReset:
+		if _, open := a.streams[h.stream]; open {
+			a.close(h.stream)
+			return Resets, a.reset(now)
+		}
+	case frameSettings:
+		cost = settingsCost
+	}
+	if cost == 0 {
+		return 0, false
+	}
+	return IdleFrames, !a.idle.take(now, cost, idleBurst, idleRate)
+}
+
+// data takes note of data that came, and returns as how many idle frames they count.
+func (a *account) data(h head, now time.Time) float64 {
+	small := h.length < tiny
+	s, open := a.streams[h.stream]
+	if !open && small {
+		return 1
+	}
+	if !open { // it ended while more of its request was on the way
+		return 0
+	}
+	s.in += h.length
+	a.hold(int64(h.length))
+	if s.reads && (s.inAt.IsZero() || !small) {
+		s.inAt = now
+	}
+	a.streams[h.stream] = s
+	if small && h.flags&flagEndStream == 0 {
+		return 1
+	}
+	return 0
+}
+
+// headers takes note of a piece of headers, and returns as how many idle frames it counts.
+func (a *account) headers(h head) float64 {
+	if h.flags&flagEndHeaders != 0 {
+		a.block = 0
+	}
+	return float64(max(0, h.length-freeHeaders)) / headerPiece
+}
+
+// reset takes note of a call that was reset before it was answered, and reports whether that is one too many. Before
+// it is, the peer is asked to go.
+func (a *account) reset(now time.Time) bool {
+	if a.resets.take(now, 1, resetBurst, resetRate) {
+		return false
+	}
+	a.retire(now)
+	return a.resets.used > 2*resetBurst
+}
+
+// close forgets a call.
+func (a *account) close(id uint32) {
+	if s, open := a.streams[id]; open {
+		a.hold(-int64(s.in + s.out))
+		delete(a.streams, id)
+	}
+}
+
+// sent takes note of frames that were written.
+func (a *account) sent(s *scanner, b []byte) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var now time.Time
+	for {
+		var h head
+		var ok bool
+		if h, b, ok = s.next(b); !ok {
+			return
+		}
+		switch h.kind {
+		case frameData:
+			if now.IsZero() {
+				now = time.Now()
+				a.moved.Store(now.UnixNano())
+			}
+			a.wrote(h, now)
+		case frameHeaders:
+			if h.flags&flagEndStream != 0 {
+				a.close(h.stream)
+				a.resets.give(resetCredit)
+			}
+		case frameReset:
+			a.close(h.stream)
+		}
+	}
+}
+
+// wrote takes note of data that were written.
+func (a *account) wrote(h head, now time.Time) {
+	a.idle.give(idleCredit)
+	s, open := a.streams[h.stream]
+	if !open {
+		return
+	}
+	n := min(s.out, h.length)
+	s.out -= n
+	a.hold(-int64(n))
+	if h.length >= tiny || s.out == 0 {
+		s.outAt = now
+	}
+	a.streams[h.stream] = s
+}

@@ -1,0 +1,95 @@
+// Package weigh refuses messages that would take far more memory once decoded than they have bytes: a part of two bytes
+// may become an object of hundreds.
+package weigh
+
+import (
+	"fmt"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+const (
+	// times is how often its size a message may take when it is decoded, as a list of small numbers or of empty texts
+	// does; and free is what any message may take besides.
+	times, free = 8, 256 << 10
+	// What is allocated for a message within another or an entry of a map, and for a text.
+	objectBytes, textBytes = 256, 16
+	// deepest is how many messages may lie within each other.
+	deepest = 100
+)
+
+// Error says that a message has too many parts for its size.
+type Error struct{ Bytes, Most int }
+
+func (e *Error) Error() string {
+	return fmt.Sprintf("its %d bytes would take more than %d when they are decoded; it has too many small or empty parts",
+		e.Bytes, e.Most)
+}
+
+// Unmarshal decodes a message unless it would take too much: then it returns an *Error.
+func Unmarshal(data []byte, into proto.Message) error {
+	if err := check(data, into.ProtoReflect().Descriptor()); err != nil {
+		return err
+	}
+	return proto.Unmarshal(data, into)
+}
+
+// check returns an *Error if a message of that type would take too much. It does not say whether the message is broken,
+// which decoding does.
+func check(data []byte, of protoreflect.MessageDescriptor) error {
+	s := scale{most: free + times*len(data)}
+	if s.left = s.most; !s.message(data, of, 0) {
+		return &Error{Bytes: len(data), Most: s.most}
+	}
+	return nil
+}
+
+// scale adds up what a message takes.
+type scale struct{ most, left int }
+
+// takes reports whether so many bytes more are within bounds.
+func (s *scale) takes(bytes int) bool {
+	s.left -= bytes
+	return s.left >= 0
+}
+
+// message goes through a message. It reports whether all is within bounds so far; what is broken ends it.
+func (s *scale) message(data []byte, of protoreflect.MessageDescriptor, depth int) bool {
+	if depth > deepest {
+		return false
+	}
+	for len(data) > 0 {
+		number, kind, n := protowire.ConsumeTag(data)
+		if n < 0 {
+			return true
+		}
+		data = data[n:]
+		if n = protowire.ConsumeFieldValue(number, kind, data); n < 0 {
+			return true
+		}
+		field := of.Fields().ByNumber(number)
+		switch {
+		case kind != protowire.BytesType, field == nil:
+			if !s.takes(2 * n) { // a number in a list, or an unknown field, which is kept as it came
+				return false
+			}
+		case field.Message() != nil:
+			part, _ := protowire.ConsumeBytes(data)
+			if !s.takes(objectBytes) || !s.message(part, field.Message(), depth+1) {
+				return false
+			}
+		case field.Kind() == protoreflect.StringKind, field.Kind() == protoreflect.BytesKind:
+			if !s.takes(textBytes + n) {
+				return false
+			}
+		default: // numbers in a list, of which one of a byte may become one of eight
+			if !s.takes(times * n) {
+				return false
+			}
+		}
+		data = data[n:]
+	}
+	return true
+}
