@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	channelz "google.golang.org/grpc/channelz/service"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health"
 	healthgrpc "google.golang.org/grpc/health/grpc_health_v1"
@@ -18,6 +19,7 @@ import (
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/server/breaker"
+	"github.com/weftserve/weft/server/doorkeeper"
 	"github.com/weftserve/weft/server/intake"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/routing"
@@ -64,6 +66,8 @@ type Config struct {
 	// Scarce reports whether executions wait for a processor at present; while they do, calls may be refused unread
 	// (THROTTLED). Nil: they do not.
 	Scarce func() bool
+	// Door decides who may do what. Nil: everybody may do everything.
+	Door *doorkeeper.Door
 	// Logger gets panics. Nil: slog.Default().
 	Logger *slog.Logger
 	// Observer may be nil.
@@ -86,6 +90,7 @@ type Server struct {
 	pipeline *predict.Pipeline
 	api      *weftapi.API
 	health   *modelHealth
+	door     *doorkeeper.Door
 }
 
 // New returns a server of the models. The scheduler's state is only shown. Its health is NOT_SERVING until
@@ -93,6 +98,9 @@ type Server struct {
 func New(config Config, models predict.Models, scheduler weftapi.SchedulerState) *Server {
 	config.MaxMessageBytes = cmp.Or(config.MaxMessageBytes, transport.DefaultMaxMessageBytes)
 	config.Logger = cmp.Or(config.Logger, slog.Default())
+	if config.Door == nil {
+		config.Door = &doorkeeper.Door{}
+	}
 	if config.Scarce == nil {
 		config.Scarce = func() bool { return false }
 	}
@@ -124,6 +132,7 @@ func New(config Config, models predict.Models, scheduler weftapi.SchedulerState)
 			Outcomes: config.Observer, Shadows: config.Shadows, Rollouts: config.Rollouts,
 		},
 		health: newModelHealth(health.NewServer()),
+		door:   config.Door,
 	}
 }
 
@@ -141,7 +150,9 @@ func (s *Server) Register(g *grpc.Server) {
 
 // Options returns the options of a grpc.Server that listens to the callers of predictions, with these credentials.
 func (s *Server) Options(c credentials.TransportCredentials) []grpc.ServerOption {
-	return []grpc.ServerOption{grpc.Creds(throttle.Credentials(c)), grpc.InTapHandle(s.tap)}
+	return []grpc.ServerOption{
+		grpc.Creds(doorkeeper.Credentials(throttle.Credentials(c))), grpc.InTapHandle(s.tap),
+	}
 }
 
 // tap sees the header of each call as soon as it was read.
@@ -154,6 +165,10 @@ func (s *Server) tap(ctx context.Context, call *tap.Info) (context.Context, erro
 func (s *Server) messages(g *grpc.Server) transport.Messages {
 	return transport.Messages{
 		Server: g, Limit: s.api.MaxMessageBytes, Memory: s.api.Memory, Refused: s.api.Refused, Checked: weftapi.Checked,
+		Door: s.door, Keeps: weftapi.Keeps,
+		Absent: func(model string, sees func(string) bool) error {
+			return s.pipeline.Table().Absent(model, sees)
+		},
 	}
 }
 
@@ -168,11 +183,18 @@ func NewAdmin(s *Server, residents weftapi.Residents) *Admin {
 	return &Admin{weftapi.Admin{API: s.api, Residents: residents}, s}
 }
 
-// Register adds the services, those that only show something, and reflection to the server of the admin listener.
+// Options returns the options of a grpc.Server that listens to those who change what is served, with these credentials.
+func (a *Admin) Options(c credentials.TransportCredentials) []grpc.ServerOption {
+	return []grpc.ServerOption{grpc.Creds(doorkeeper.Credentials(c))}
+}
+
+// Register adds the services, those that only show something, reflection and channelz to the server of the admin
+// listener.
 func (a *Admin) Register(g *grpc.Server) {
 	services := a.server.messages(g)
 	weftv1.RegisterAdminServiceServer(services, a.Admin)
 	weftv1.RegisterModelServiceServer(services, weftapi.Catalog{API: a.server.api})
+	channelz.RegisterChannelzServiceToServer(services)
 	reflection.Register(services)
 }
 

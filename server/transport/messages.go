@@ -10,6 +10,8 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/weftserve/weft/server/access"
+	"github.com/weftserve/weft/server/doorkeeper"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/status"
 )
@@ -26,35 +28,64 @@ type Messages struct {
 	// Refused is called for each message that never came to the service. method is that of gRPC, such as
 	// /weft.v1.PredictionService/Predict.
 	Refused func(method string, err error)
+	// Door decides on each call, and on each message of a stream.
+	Door *doorkeeper.Door
+	// Absent returns the error of a model that does not exist, for a caller who sees some models only.
+	Absent func(model string, sees func(model string) bool) error
+	// Keeps reports whether the messages of a method keep their caller themselves, see Admitted: then the context of a
+	// unary call does not.
+	Keeps func(method string) bool
 	// Checked reports whether the service itself keeps this kind of answer to the limit.
 	Checked func(answer any) bool
 }
 
-// RegisterService implements grpc.ServiceRegistrar.
+// RegisterService implements grpc.ServiceRegistrar. It panics if there is no access rule for a method, see mustRule.
 func (m Messages) RegisterService(desc *grpc.ServiceDesc, service any) {
 	own := *desc
 	own.Methods, own.Streams = slices.Clone(desc.Methods), slices.Clone(desc.Streams)
 	for i := range own.Methods {
-		handler := own.Methods[i].Handler
+		handler, rule := own.Methods[i].Handler, mustRule(desc.ServiceName, own.Methods[i].MethodName)
 		own.Methods[i].Handler = func(
 			srv any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor,
 		) (any, error) {
 			growStack()
-			read := func(into any) error { return m.receive(ctx, into, true, decode) }
-			reply, err := handler(srv, ctx, read, interceptor)
-			if err != nil {
-				return nil, err
+			if !m.Door.Open() {
+				return m.enter(ctx, &rule, decode).handle(handler, srv, interceptor)
 			}
-			return reply, m.checkReply(ctx, reply)
+			read := func(into any) error { return m.receive(ctx, into, true, decode, nil) }
+			reply, err := handler(srv, ctx, read, interceptor)
+			return m.reply(ctx, reply, err)
 		}
 	}
 	for i := range own.Streams {
 		handler, one := own.Streams[i].Handler, !own.Streams[i].ClientStreams
+		rule := mustRule(desc.ServiceName, own.Streams[i].StreamName)
 		own.Streams[i].Handler = func(srv any, stream grpc.ServerStream) error {
+			if !m.Door.Open() {
+				return m.open(stream, &rule, one, func(s grpc.ServerStream) error { return handler(srv, s) })
+			}
 			return handler(srv, &messageStream{stream, m, one})
 		}
 	}
 	m.Server.RegisterService(&own, service)
+}
+
+// mustRule returns the access rule of a method. It panics if there is none, because that is a mistake in the program:
+// nobody could say who may call the method.
+func mustRule(service, method string) access.Rule {
+	rule, err := access.RuleOf(service, method)
+	if err != nil {
+		panic("transport: " + err.Error())
+	}
+	return rule
+}
+
+// reply returns the answer of a handler, or why it cannot be sent.
+func (m Messages) reply(ctx context.Context, reply any, err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	return reply, m.checkReply(ctx, reply)
 }
 
 // messageStream is a stream whose messages are read and checked here.
@@ -66,18 +97,19 @@ type messageStream struct {
 
 // RecvMsg implements grpc.ServerStream.
 func (s *messageStream) RecvMsg(into any) error {
-	return s.messages.receive(s.Context(), into, s.one, s.ServerStream.RecvMsg)
+	return s.messages.receive(s.Context(), into, s.one, s.ServerStream.RecvMsg, nil)
 }
 
 // receive reads the next message. The error is io.EOF where a stream has no more, which is a fault if one must come, or
-// the one that ends the call. decode is how gRPC does it.
-func (m Messages) receive(ctx context.Context, into any, must bool, decode func(any) error) error {
+// the one that ends the call. decode is how gRPC does it. An error of
+// by, which may be nil, is returned as it is.
+func (m Messages) receive(ctx context.Context, into any, must bool, decode func(any) error, by taker) error {
 	call := grpc.ServerTransportStreamFromContext(ctx)
 	from, ok := call.(inbound)
 	if !ok || typeOf(into) == "" {
 		return decode(into)
 	}
-	err := receive(from, newCodec(m.Memory), into, m.Limit)
+	err := receive(from, newCodec(m.Memory), into, m.Limit, by)
 	if must && errors.Is(err, io.EOF) {
 		err = &status.BrokenMessageError{Want: typeOf(into), Why: "no message came"}
 	}

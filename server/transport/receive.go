@@ -24,9 +24,13 @@ type inbound interface {
 	RecvCompress() string
 }
 
+// taker is asked before bytes of a message are read: for as many as its header tells of, and for more if it becomes
+// larger when it is decompressed. An error of it is that of the message.
+type taker interface{ take(bytes int) error }
+
 // receive reads the next message of a call into a message. The error is a *status.BrokenMessageError, a
-// *status.MessageTooLargeError, io.EOF where there is none, or that of the connection.
-func receive(from inbound, c codec, into any, limit int) error {
+// *status.MessageTooLargeError, io.EOF where there is none, that of the connection, or that of by, which may be nil.
+func receive(from inbound, c codec, into any, limit int, by taker) error {
 	broken := func(why string) error { return &status.BrokenMessageError{Want: typeOf(into), Why: why} }
 	var header [5]byte // whether it is compressed, and its length
 	switch err := from.ReadMessageHeader(header[:]); {
@@ -38,6 +42,11 @@ func receive(from inbound, c codec, into any, limit int) error {
 	length := int(binary.BigEndian.Uint32(header[1:]))
 	if length > limit {
 		return &status.MessageTooLargeError{Bytes: length, Limit: limit}
+	}
+	if by != nil {
+		if err := by.take(length); err != nil {
+			return err
+		}
 	}
 	data, err := from.Read(length)
 	switch {
@@ -57,6 +66,11 @@ func receive(from inbound, c codec, into any, limit int) error {
 		data.Free()
 		if data = inflated; data.Len() > limit {
 			return &status.MessageTooLargeError{Limit: limit, Inflated: true}
+		}
+		if more := data.Len() - length; by != nil && more > 0 {
+			if err := by.take(more); err != nil {
+				return err
+			}
 		}
 	default:
 		return broken(fmt.Sprintf("its header begins with %d, not 0 or 1", header[0]))
