@@ -148,7 +148,7 @@ func (p *porter) follow(r *accessRules) {
 		r.issuer = p.kept.issuer // it remembers what it has verified
 	}
 	p.kept = r
-	policy := access.NewPolicy(r.config, p.door.Policy())
+	policy := access.NewPolicy(r.config, p.door.Policy(), time.Now())
 	p.door.Follow(policy, &identity.Prover{Tokens: r.tokens, Issuer: r.issuer})
 	p.log.Info("access rules in force", "event", "access_in_force", "access", p.path,
 		"identities", policy.Identities(), "tokens", r.tokens.Len())

@@ -115,8 +115,8 @@ var layers = []layer{
 	{
 		"server/servertest",
 		[]string{
-			"proto/gen/weft/...", "server", "server/predict", "server/transport", "sharedsched", "runtime/catalog",
-			"runtime/tensor",
+			"proto/gen/weft/...", "server", "server/access", "server/doorkeeper", "server/identity", "server/predict",
+			"server/transport", "sharedsched", "runtime/catalog", "runtime/tensor",
 		},
 		"the fixture of the server's tests is imported by tests only",
 	},

@@ -2,6 +2,7 @@ package access
 
 import (
 	"math"
+	"time"
 
 	"golang.org/x/time/rate"
 
@@ -12,9 +13,9 @@ import (
 // quotas.
 type Policy struct{ identities []*Identity }
 
-// NewPolicy returns the policy of a config. What the identities of the one before it (nil: there is none) have in the
+// NewPolicy returns the policy of a config, from now on. What the identities of the one before it (nil: there is none) have in the
 // server counts for those of the same name.
-func NewPolicy(c *Config, before *Policy) *Policy {
+func NewPolicy(c *Config, before *Policy, now time.Time) *Policy {
 	p := &Policy{}
 	for i := range c.Identities {
 		e := &c.Identities[i]
@@ -22,12 +23,12 @@ func NewPolicy(c *Config, before *Policy) *Policy {
 			Name: e.Name, Caller: &catalog.Caller{Name: e.Name, Weight: e.Weight},
 			callers: e.Callers, grants: newGrants(c.Roles, e.Roles), quota: e.Quota, used: before.usedBy(e.Name),
 		}
-		limit := rate.Limit(e.Quota.Rate)
+		limit, burst := rate.Limit(e.Quota.Rate), e.Quota.Burst
 		if e.Quota.Rate == 0 {
-			limit = rate.Inf
+			limit, burst = rate.Inf, math.MaxInt32 // so that a rate that comes later begins with a whole burst
 		}
-		id.used.rate.SetLimit(limit)
-		id.used.rate.SetBurst(e.Quota.Burst)
+		id.used.rate.SetLimitAt(now, limit)
+		id.used.rate.SetBurstAt(now, burst)
 		p.identities = append(p.identities, id)
 	}
 	return p
