@@ -31,22 +31,26 @@ type Admission struct {
 	bytes int64
 }
 
-// Admit takes one request of the quotas. The error is a *QuotaError.
-func (i *Identity) Admit(now time.Time) (Admission, error) {
+// Admit takes one request of the quotas. The clock is asked only where there is a rate. The error is a *QuotaError.
+func (i *Identity) Admit(clock func() time.Time) (Admission, error) {
 	if at := take(&i.used.requests, 1, i.quota.Requests); at >= 0 {
 		return Admission{}, &QuotaError{
 			Identity: i.Name, Quota: RequestsInFlight, Limit: strconv.FormatInt(i.quota.Requests, 10),
 		}
 	}
-	if i.quota.Rate > 0 && !i.used.rate.AllowN(now, 1) {
-		i.used.requests.Add(-1)
-		missing := 1 - i.used.rate.TokensAt(now)
-		return Admission{}, &QuotaError{
-			Identity: i.Name, Quota: Rate, Limit: strconv.FormatFloat(i.quota.Rate, 'f', -1, 64),
-			Again: time.Duration(max(0, missing) / i.quota.Rate * float64(time.Second)),
-		}
+	if i.quota.Rate == 0 {
+		return Admission{of: i}, nil
 	}
-	return Admission{of: i}, nil
+	now := clock()
+	if i.used.rate.AllowN(now, 1) {
+		return Admission{of: i}, nil
+	}
+	i.used.requests.Add(-1)
+	missing := 1 - i.used.rate.TokensAt(now)
+	return Admission{}, &QuotaError{
+		Identity: i.Name, Quota: Rate, Limit: strconv.FormatFloat(i.quota.Rate, 'f', -1, 64),
+		Again: time.Duration(max(0, missing) / i.quota.Rate * float64(time.Second)),
+	}
 }
 
 // Grow takes so many more bytes of the quotas. The error is a *QuotaError.

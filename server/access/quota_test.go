@@ -50,7 +50,7 @@ func TestQuotasHold(t *testing.T) {
 		wg.Go(func() {
 			r := rand.New(rand.NewPCG(uint64(caller), 1))
 			for range 2000 {
-				a, err := now.Load().Admit(time.Time{})
+				a, err := now.Load().Admit(nil)
 				if err != nil {
 					refused.Add(1)
 					continue
@@ -96,7 +96,7 @@ func TestRate(t *testing.T) {
 	p, id := only(t, access.Quota{Rate: 10, Burst: 3}, nil)
 	at := start
 	admit := func() *access.QuotaError {
-		a, err := id.Admit(at)
+		a, err := id.Admit(func() time.Time { return at })
 		a.Release()
 		e, _ := errors.AsType[*access.QuotaError](err)
 		return e
@@ -127,11 +127,11 @@ func TestRate(t *testing.T) {
 
 func TestBytesThatNeverFit(t *testing.T) {
 	_, id := only(t, access.Quota{Bytes: 100}, nil)
-	first, _ := id.Admit(time.Time{})
+	first, _ := id.Admit(nil)
 	if err := first.Grow(60); err != nil {
 		t.Fatal(err)
 	}
-	second, _ := id.Admit(time.Time{})
+	second, _ := id.Admit(nil)
 	for size, never := range map[int]bool{41: false, 100: false, 101: true} {
 		e, _ := errors.AsType[*access.QuotaError](second.Grow(size))
 		if e == nil || e.Never != never {
@@ -181,7 +181,7 @@ func BenchmarkCheck(b *testing.B) {
 	b.Run("quota", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			a, err := id.Admit(time.Time{})
+			a, err := id.Admit(nil)
 			if err != nil {
 				b.Fatal(err)
 			}

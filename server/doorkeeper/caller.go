@@ -26,7 +26,7 @@ type Caller struct {
 }
 
 // holds reports whether the proof is still good.
-func (c *Caller) holds(now time.Time) bool { return c.until.IsZero() || now.Before(c.until) }
+func (c *Caller) holds() bool { return c.until.IsZero() || time.Now().Before(c.until) }
 
 // Sees reports whether the caller may know that there is a model.
 func (c *Caller) Sees(model string) bool { return c == nil || c.Identity.Sees(model) }

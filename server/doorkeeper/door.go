@@ -67,7 +67,7 @@ func (d *Door) Enter(ctx context.Context, r *access.Rule) (*Caller, error) {
 
 // Again returns who makes a call that came in as c, in case something has changed since.
 func (d *Door) Again(ctx context.Context, r *access.Rule, c *Caller) (*Caller, error) {
-	if c != nil && c.book == d.book.Load() && c.holds(time.Now()) {
+	if c != nil && c.book == d.book.Load() && c.holds() {
 		return c, nil
 	}
 	return d.Enter(ctx, r)
@@ -86,10 +86,10 @@ func (d *Door) caller(ctx context.Context) (*Caller, error) {
 	if header := metadata.ValueFromIncomingContext(ctx, "authorization"); len(header) > 0 {
 		return b.bearer(ctx, at, header)
 	}
-	if c := at.bare.Load(); c != nil && c.book == b && c.holds(time.Now()) {
+	if c := at.bare.Load(); c != nil && c.book == b && c.holds() {
 		return c, nil
 	}
-	c, err := b.caller(at.proof, time.Now())
+	c, err := b.caller(at.proof)
 	if err == nil {
 		at.bare.Store(c)
 	}
@@ -103,16 +103,16 @@ func (b *book) bearer(ctx context.Context, at *connection, header []string) (*Ca
 	if err != nil {
 		return nil, err
 	}
-	now, hash := time.Now(), identity.Hash(token)
+	hash := identity.Hash(token)
 	c := at.withToken.Load()
-	if c != nil && c.book == b && c.holds(now) && subtle.ConstantTimeCompare(c.hash[:], hash[:]) == 1 {
+	if c != nil && c.book == b && c.holds() && subtle.ConstantTimeCompare(c.hash[:], hash[:]) == 1 {
 		return c, nil
 	}
-	proof, err := b.prover.Prove(ctx, token, hash, now)
+	proof, err := b.prover.Prove(ctx, token, hash, time.Now())
 	if err != nil {
 		return nil, err
 	}
-	if c, err = b.caller(proof, now); err != nil {
+	if c, err = b.caller(proof); err != nil {
 		return nil, err
 	}
 	c.hash = hash
@@ -121,10 +121,10 @@ func (b *book) bearer(ctx context.Context, at *connection, header []string) (*Ca
 }
 
 // caller returns who has proven that.
-func (b *book) caller(p identity.Proof, now time.Time) (*Caller, error) {
+func (b *book) caller(p identity.Proof) (*Caller, error) {
 	c := &Caller{Identity: b.policy.Identify(p.Claims), How: cmp.Or(p.How, access.Anonymous), book: b, until: p.Until}
 	switch {
-	case !c.holds(now):
+	case !c.holds():
 		return nil, &identity.Error{Reason: identity.Expired, Why: "the certificate of this connection has expired since " +
 			"it was made; connect again with a valid one"}
 	case c.Identity != nil:

@@ -2,7 +2,6 @@ package doorkeeper
 
 import (
 	"net/http"
-	"time"
 
 	"github.com/weftserve/weft/server/access"
 	"github.com/weftserve/weft/server/identity"
@@ -48,5 +47,5 @@ func (b *book) visitor(r *http.Request) (*Caller, error) {
 	if header := r.Header.Values("Authorization"); len(header) > 0 {
 		return b.bearer(r.Context(), at, header)
 	}
-	return b.caller(at.proof, time.Now())
+	return b.caller(at.proof)
 }

@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -35,29 +36,47 @@ type entrance struct {
 	decode    func(any) error
 	caller    *doorkeeper.Caller
 	admission access.Admission
+
+	reads func(any) error // is read
 }
 
+// entrances are used again, so that a call that is decided on allocates nothing for that.
+var entrances = sync.Pool{New: func() any {
+	e := new(entrance)
+	e.reads = e.read
+	return e
+}}
+
 func (m *Messages) enter(ctx context.Context, r *access.Rule, decode func(any) error) *entrance {
-	return &entrance{Messages: m, ctx: ctx, rule: r, decode: decode}
+	e := entrances.Get().(*entrance)
+	e.Messages, e.ctx, e.rule, e.decode = m, ctx, r, decode
+	return e
+}
+
+// leave gives back what the call has, also where its handler panics.
+func (e *entrance) leave() {
+	e.admission.Release()
+	*e = entrance{reads: e.reads}
+	entrances.Put(e)
 }
 
 // handle lets the call in, or refuses it before its message is read.
 func (e *entrance) handle(handler grpc.MethodHandler, srv any, interceptor grpc.UnaryServerInterceptor) (any, error) {
+	defer e.leave()
 	var err error
 	if e.caller, err = e.Door.Enter(e.ctx, e.rule); err != nil {
 		return nil, e.turnAway("", err)
 	}
 	if !e.rule.Public {
-		if e.admission, err = e.caller.Admit(time.Now()); err != nil {
+		if e.admission, err = e.caller.Admit(time.Now); err != nil {
 			return nil, e.turnAway("", err)
 		}
-		defer e.admission.Release()
 	}
 	ctx := e.ctx
 	if e.Keeps == nil || !e.Keeps(e.rule.Method) {
 		ctx = doorkeeper.With(ctx, e.caller)
 	}
-	reply, err := handler(srv, ctx, e.read, interceptor)
+	reply, err := handler(srv, ctx, e.reads, interceptor)
 	return e.reply(ctx, reply, err)
 }
 

@@ -99,7 +99,7 @@ func (s *guardedStream) take(bytes int) error {
 		var c *doorkeeper.Caller
 		if c, err = s.messages.Door.Again(s.ServerStream.Context(), s.rule, s.caller); err == nil {
 			s.caller = c
-			s.next, err = c.Admit(time.Now())
+			s.next, err = c.Admit(time.Now)
 		}
 	}
 	if err == nil && s.refused == nil {
