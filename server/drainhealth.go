@@ -3,11 +3,13 @@ package server
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	"google.golang.org/grpc/health"
 	healthgrpc "google.golang.org/grpc/health/grpc_health_v1"
 
+	"github.com/weftserve/weft/server/doorkeeper"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/status"
 	"github.com/weftserve/weft/sharedsched"
@@ -16,15 +18,46 @@ import (
 // watchFarewell is how long watchers of the health have, once the server drains, to receive NOT_SERVING.
 const watchFarewell = 100 * time.Millisecond
 
-// drainingHealth is grpc.health.v1 with a Watch that ends when the server drains: watchers stay for as long as there is
-// a server, and a graceful stop would wait for them.
+// drainingHealth is grpc.health.v1 that shows models to those who may know of them, with a Watch that ends when the
+// server drains: watchers stay for as long as there is a server, and a graceful stop would wait for them.
 type drainingHealth struct {
 	*health.Server
 	draining <-chan struct{} // closed when draining has begun, after the statuses were set
 }
 
+// noModel is a service that is never there: no model has such a name.
+const noModel = "/"
+
+// visible returns the service that a caller asks for, or one that is never there if it is a model that the caller may
+// not know of.
+func visible(ctx context.Context, service string) string {
+	if service == wholeServer || doorkeeper.Of(ctx).Sees(service) {
+		return service
+	}
+	return noModel
+}
+
+// Check implements healthgrpc.HealthServer.
+func (h *drainingHealth) Check(
+	ctx context.Context, req *healthgrpc.HealthCheckRequest,
+) (*healthgrpc.HealthCheckResponse, error) {
+	return h.Server.Check(ctx, &healthgrpc.HealthCheckRequest{Service: visible(ctx, req.GetService())})
+}
+
+// List implements healthgrpc.HealthServer.
+func (h *drainingHealth) List(
+	ctx context.Context, req *healthgrpc.HealthListRequest,
+) (*healthgrpc.HealthListResponse, error) {
+	all, err := h.Server.List(ctx, req)
+	maps.DeleteFunc(all.GetStatuses(), func(service string, _ *healthgrpc.HealthCheckResponse) bool {
+		return visible(ctx, service) != service
+	})
+	return all, err
+}
+
 // Watch implements healthgrpc.HealthServer.
 func (h *drainingHealth) Watch(req *healthgrpc.HealthCheckRequest, rpc healthgrpc.Health_WatchServer) error {
+	req = &healthgrpc.HealthCheckRequest{Service: visible(rpc.Context(), req.GetService())}
 	ctx, cancel := context.WithCancelCause(rpc.Context())
 	defer cancel(nil)
 	go func() {

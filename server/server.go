@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	channelz "google.golang.org/grpc/channelz/service"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health"
 	healthgrpc "google.golang.org/grpc/health/grpc_health_v1"
@@ -18,6 +19,7 @@ import (
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/server/breaker"
+	"github.com/weftserve/weft/server/doorkeeper"
 	"github.com/weftserve/weft/server/guard"
 	"github.com/weftserve/weft/server/intake"
 	"github.com/weftserve/weft/server/predict"
@@ -67,6 +69,8 @@ type Config struct {
 	Scarce func() bool
 	// Guard bounds what connections cost. Nil: one with its defaults, whose Watch does not run.
 	Guard *guard.Guard
+	// Door decides who may do what. Nil: everybody may do everything.
+	Door *doorkeeper.Door
 	// Logger gets panics. Nil: slog.Default().
 	Logger *slog.Logger
 	// Observer may be nil.
@@ -90,6 +94,7 @@ type Server struct {
 	api      *weftapi.API
 	health   *modelHealth
 	guard    *guard.Guard
+	door     *doorkeeper.Door
 }
 
 // New returns a server of the models. The scheduler's state is only shown. Its health is NOT_SERVING until
@@ -98,6 +103,9 @@ func New(config Config, models predict.Models, scheduler weftapi.SchedulerState)
 	config.MaxMessageBytes = cmp.Or(config.MaxMessageBytes, transport.DefaultMaxMessageBytes)
 	config.Logger = cmp.Or(config.Logger, slog.Default())
 	config.Guard = cmp.Or(config.Guard, guard.New(guard.Config{Logger: config.Logger}))
+	if config.Door == nil {
+		config.Door = &doorkeeper.Door{}
+	}
 	if config.Scarce == nil {
 		config.Scarce = func() bool { return false }
 	}
@@ -130,6 +138,7 @@ func New(config Config, models predict.Models, scheduler weftapi.SchedulerState)
 		},
 		health: newModelHealth(health.NewServer()),
 		guard:  config.Guard,
+		door:   config.Door,
 	}
 }
 
@@ -148,14 +157,17 @@ func (s *Server) Register(g *grpc.Server) {
 // Options returns the options of a grpc.Server that listens to the callers of predictions, with these credentials. Its
 // listener must be one of the guard.
 func (s *Server) Options(c credentials.TransportCredentials) []grpc.ServerOption {
-	return []grpc.ServerOption{grpc.Creds(s.guard.Credentials(throttle.Credentials(c))), grpc.InTapHandle(s.tap)}
+	return []grpc.ServerOption{
+		grpc.Creds(s.guard.Credentials(doorkeeper.Credentials(throttle.Credentials(c)))), grpc.InTapHandle(s.tap),
+	}
 }
 
 // tap sees the header of each call as soon as it was read.
 func (s *Server) tap(ctx context.Context, call *tap.Info) (context.Context, error) {
 	now := time.Now()
-	if s.guard.Crowded(ctx) {
-		return ctx, status.Of(&guard.CrowdedError{}, predict.Place{}).Err()
+	ctx, err := s.guard.Tap(ctx, call.Header)
+	if err != nil {
+		return ctx, status.Of(err, predict.Place{}).Err()
 	}
 	return s.api.Throttle.Tap(intake.Header(ctx, now), now, call)
 }
@@ -164,6 +176,10 @@ func (s *Server) tap(ctx context.Context, call *tap.Info) (context.Context, erro
 func (s *Server) messages(g *grpc.Server) transport.Messages {
 	return transport.Messages{
 		Server: g, Limit: s.api.MaxMessageBytes, Memory: s.api.Memory, Refused: s.api.Refused, Checked: weftapi.Checked,
+		Door: s.door, Keeps: weftapi.Keeps,
+		Absent: func(model string, sees func(string) bool) error {
+			return s.pipeline.Table().Absent(model, sees)
+		},
 	}
 }
 
@@ -178,11 +194,29 @@ func NewAdmin(s *Server, residents weftapi.Residents) *Admin {
 	return &Admin{weftapi.Admin{API: s.api, Residents: residents}, s}
 }
 
-// Register adds the services, those that only show something, and reflection to the server of the admin listener.
+// Options returns the options of a grpc.Server that listens to those who change what is served, with these credentials.
+func (a *Admin) Options(c credentials.TransportCredentials) []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.Creds(a.server.guard.Credentials(doorkeeper.Credentials(c))), grpc.InTapHandle(a.tap),
+	}
+}
+
+// tap sees the header of each call as soon as it was read.
+func (a *Admin) tap(ctx context.Context, call *tap.Info) (context.Context, error) {
+	ctx, err := a.server.guard.Tap(ctx, call.Header)
+	if err != nil {
+		err = status.Of(err, predict.Place{}).Err()
+	}
+	return ctx, err
+}
+
+// Register adds the services, those that only show something, reflection and channelz to the server of the admin
+// listener.
 func (a *Admin) Register(g *grpc.Server) {
 	services := a.server.messages(g)
 	weftv1.RegisterAdminServiceServer(services, a.Admin)
 	weftv1.RegisterModelServiceServer(services, weftapi.Catalog{API: a.server.api})
+	channelz.RegisterChannelzServiceToServer(services)
 	reflection.Register(services)
 }
 

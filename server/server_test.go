@@ -24,10 +24,16 @@ import (
 // statuses returns the health of the server as a whole and of each named model.
 func statuses(t *testing.T, h *servertest.House, names ...string) map[string]string {
 	t.Helper()
+	return statusesAs(t.Context(), t, h, names...)
+}
+
+// statusesAs is statuses, with the context of the calls.
+func statusesAs(ctx context.Context, t *testing.T, h *servertest.House, names ...string) map[string]string {
+	t.Helper()
 	client := healthgrpc.NewHealthClient(h.Conn)
 	got := make(map[string]string)
 	for _, name := range append(names, "") {
-		resp, err := client.Check(t.Context(), &healthgrpc.HealthCheckRequest{Service: name})
+		resp, err := client.Check(ctx, &healthgrpc.HealthCheckRequest{Service: name})
 		if err != nil {
 			got[name] = status.Code(err).String()
 			continue

@@ -22,6 +22,7 @@ type commandLine struct {
 	Bench   benchCommand   `cmd:"" help:"Put load on a running server, and measure how it answers."`
 	Replay  replayCommand  `cmd:"" help:"Send recorded requests to another version, and compare the answers."`
 	Rollout rolloutCommand `cmd:"" help:"Show and drive the rollout of a version on a running server."`
+	Token   tokenCommand   `cmd:"" help:"Make a token for a caller, and the line of it for the tokens file."`
 	Worker  workerCommand  `cmd:"" hidden:""`
 	Version versionCommand `cmd:"" help:"Print the version of this program."`
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server"
+	"github.com/weftserve/weft/server/doorkeeper"
 	"github.com/weftserve/weft/server/guard"
 	"github.com/weftserve/weft/server/intake"
 	"github.com/weftserve/weft/server/rollout"
@@ -43,6 +44,9 @@ type assembly struct {
 	grpc, admin net.Listener // admin is nil if it is disabled
 	measured    *telemetry.Telemetry
 	state       *decisions.Store
+	rules       *accessRules // nil: everybody may do everything
+	door        *doorkeeper.Door
+	porter      *porter    // nil: there are no rules to follow
 	trace       *traceFile // nil: the scheduler is not recorded
 	gpus        *gpuWatch  // nil: there are none to follow
 	present     presence
@@ -68,6 +72,7 @@ func (s *assembly) listen(ctx context.Context) (err error) {
 		return err
 	}
 	s.group.Start(telemetryPart(s.measured, s.log))
+	s.openDoor()
 	if s.AdminListen != "" {
 		if s.admin, err = listen(ctx, "admin-listen", s.AdminListen); err != nil {
 			return err
@@ -174,7 +179,7 @@ func (s *assembly) buildEdge(context.Context) error {
 	settings := server.Config{
 		Guard:                 s.guard,
 		MaxConcurrentRequests: s.MaxConcurrentRequests, MaxMessageBytes: int(s.MaxMessageBytes), Memory: &s.memory,
-		Logger: s.log, Observer: requestObserver{s.measured, s.log},
+		Logger: s.log, Door: s.door, Observer: requestObserver{s.measured, s.log},
 		MaxEpisodes: s.MaxEpisodes, EpisodeTTL: time.Duration(s.EpisodeTTL),
 		Scarce:  h.scheduler.Scarce,
 		Shadows: mirror, Rollouts: s.rollouts, NotPersistedBecause: s.state.NotLasting(),
@@ -230,9 +235,9 @@ func (s *assembly) load(context.Context) error {
 
 func (s *assembly) openDoors(context.Context) error {
 	if s.admin != nil {
-		s.group.Start(adminPart(s.guard.Listen(s.admin), server.NewAdmin(s.edge, s.house.models),
-			append(grpcOptions(&s.Server, &s.memory, s.log, s.measured),
-				grpc.Creds(s.guard.Credentials(insecure.NewCredentials()))), s.log))
+		admin := server.NewAdmin(s.edge, s.house.models)
+		s.group.Start(adminPart(s.guard.Listen(s.admin), admin, append(grpcOptions(&s.Server, &s.memory, s.log, s.measured),
+			admin.Options(insecure.NewCredentials())...), s.log))
 		s.log.Info("admin API listening", "event", "admin_listening", "admin", s.admin.Addr().String())
 	}
 	hurry := func() {
@@ -248,7 +253,7 @@ func (s *assembly) openDoors(context.Context) error {
 
 func (s *assembly) follow(context.Context) error {
 	s.group.Start(watchPart(s.repository, s.listing, time.Duration(s.WatchInterval), s.ask, s.house, s.log))
-	s.group.Start(s.reloadPart(s.edge, s.house.models, s.ask, s.log))
+	s.group.Start(s.reloadPart(s.edge, s.house.models, s.ask, s.porter, s.log))
 	return nil
 }
 

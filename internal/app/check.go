@@ -26,6 +26,11 @@ func Check(s *Settings, load bool, out, errs io.Writer) error {
 		r.fault(wrong)
 	}
 	r.section("server", &s.Server, config.DefaultServer())
+	if s.Access != "" {
+		if _, err := readAccess(s.Access); err != nil {
+			r.fault(err)
+		}
+	}
 	repository, err := modelrepo.Open(s.Repositories...)
 	if err != nil {
 		r.fault(err)

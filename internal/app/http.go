@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/weftserve/weft/internal/lifecycle"
+	"github.com/weftserve/weft/server/access"
+	"github.com/weftserve/weft/server/doorkeeper"
 )
 
 // readiness is the answer of /readyz: "loading", "ready", "draining" or, of a server that is ready, "stalled" while
@@ -46,11 +48,11 @@ const httpTimeout = 30 * time.Second
 // pages are metrics, health and, if they are asked for, profiles.
 func (s *assembly) pages(at net.Addr, metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", metrics)
+	mux.Handle("GET /metrics", s.door.Page(access.Observe, metrics))
 	mux.Handle("GET /readyz", s.ready)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "alive") })
 	if s.Pprof {
-		addProfiles(mux)
+		addProfiles(mux, s.door)
 		if !isLoopback(at) {
 			s.log.Warn("PROFILES OPEN TO THE NETWORK, WITHOUT AUTHENTICATION", "event", "pprof_exposed",
 				"http", at.String(), "effect", "whoever reaches the address can slow the server down, and see what it runs",
@@ -61,12 +63,12 @@ func (s *assembly) pages(at net.Addr, metrics http.Handler) http.Handler {
 }
 
 // addProfiles serves profiles where tools look for them.
-func addProfiles(mux *http.ServeMux) {
-	mux.HandleFunc("/debug/pprof/", pprof.Index)
-	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
-	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+func addProfiles(mux *http.ServeMux, door *doorkeeper.Door) {
+	for path, page := range map[string]http.HandlerFunc{
+		"": pprof.Index, "cmdline": pprof.Cmdline, "profile": pprof.Profile, "symbol": pprof.Symbol, "trace": pprof.Trace,
+	} {
+		mux.Handle("/debug/pprof/"+path, door.Page(access.Operate, page))
+	}
 }
 
 // httpPart serves pages.

@@ -15,10 +15,10 @@ import (
 
 // reloadPart reads the settings file again for each hangup, and lets the repositories be listed again.
 func (a *App) reloadPart(edge *server.Server, models *host.Host, ask chan time.Duration,
-	log *slog.Logger,
+	access *porter, log *slog.Logger,
 ) lifecycle.Part {
 	r := &reloader{
-		app: a, log: log, ask: ask,
+		app: a, log: log, ask: ask, access: access,
 		apply: map[string]func(now, inForce *config.Server){
 			"log-level": func(now, inForce *config.Server) {
 				inForce.LogLevel = now.LogLevel
@@ -58,6 +58,8 @@ type reloader struct {
 	app *App
 	log *slog.Logger
 	ask chan time.Duration // the repository watch; capacity 1
+	// access follows the access file; nil: there is none.
+	access *porter
 	// apply takes over a setting that may change at run time, by its key, and notes it as in force. All others need a
 	// restart.
 	apply   map[string]func(now, inForce *config.Server)
@@ -82,6 +84,9 @@ func (r *reloader) read() (*Settings, error) {
 // changes nothing.
 func (r *reloader) reload() {
 	defer r.look()
+	if r.access != nil {
+		r.access.hurry()
+	}
 	if r.app.Config == "" {
 		r.log.Info("models reloading, no settings file", "event", "models_reloading")
 		return

@@ -57,7 +57,7 @@ var layers = []layer{
 		"server",
 		[]string{
 			"proto/gen/weft/...", "server/predict", "server/weftapi", "server/status", "server/transport",
-			"server/breaker", "server/guard", "server/intake", "server/routing", "server/throttle",
+			"server/breaker", "server/doorkeeper", "server/guard", "server/intake", "server/routing", "server/throttle",
 			"sharedsched", "runtime/catalog",
 		},
 		"the edge puts its parts together; engines, devices and files stay behind the interfaces that app hands in",
@@ -78,21 +78,39 @@ var layers = []layer{
 	{
 		"server/status",
 		[]string{
-			"server/guard", "server/predict", "server/routing", "server/rollout", "server/throttle", "sharedsched",
-			"runtime/catalog", "runtime/tensor",
+			"server/access", "server/guard", "server/identity", "server/predict", "server/routing", "server/rollout", "server/throttle",
+			"sharedsched", "runtime/catalog", "runtime/tensor",
 		},
 		"what an error means to a caller is the same for every service",
 	},
 	{
 		"server/transport",
-		[]string{"server/guard", "server/predict", "server/status", "server/weigh"},
+		[]string{
+			"server/access", "server/doorkeeper", "server/guard", "server/predict", "server/status", "server/weigh",
+			"sharedsched",
+		},
 		"how calls come in is the same for every service",
+	},
+	{
+		"server/access",
+		[]string{"proto/gen/weft/...", "sharedsched", "runtime/catalog"},
+		"who may do what follows from values; who calls, and where the values come from, is for others to find out",
+	},
+	{
+		"server/identity",
+		[]string{"server/access"},
+		"who calls is proven in the same way whatever is called; what callers may do is not its affair",
+	},
+	{
+		"server/doorkeeper",
+		[]string{"server/access", "server/handshake", "server/identity"},
+		"it joins who calls with what they may do, and knows no service",
 	},
 	{
 		"server/weftapi",
 		[]string{
 			"proto/gen/weft/...", "server/predict", "server/wire", "server/status", "server/routing", "server/shadow",
-			"server/rollout", "server/intake", "server/throttle",
+			"server/rollout", "server/intake", "server/throttle", "server/access", "server/doorkeeper",
 			"sharedsched", "runtime/catalog", "runtime/tensor",
 		},
 		"a protocol is one codec before the pipeline, and knows no other protocol",
@@ -100,8 +118,8 @@ var layers = []layer{
 	{
 		"server/servertest",
 		[]string{
-			"proto/gen/weft/...", "server", "server/predict", "server/transport", "sharedsched", "runtime/catalog",
-			"runtime/tensor",
+			"proto/gen/weft/...", "server", "server/access", "server/doorkeeper", "server/identity", "server/predict",
+			"server/transport", "sharedsched", "runtime/catalog", "runtime/tensor",
 		},
 		"the fixture of the server's tests is imported by tests only",
 	},

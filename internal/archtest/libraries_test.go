@@ -34,9 +34,20 @@ var libraries = []struct {
 		"what it does to a process cannot be undone, so one package does it",
 	},
 	{
+		"github.com/coreos/go-oidc/v3",
+		[]string{"server/identity"},
+		"whose word a token is, is decided in one place",
+	},
+	{
+		"github.com/go-jose/go-jose/v4",
+		[]string{"server/identity"},
+		"whose word a token is, is decided in one place",
+	},
+	{
 		"google.golang.org/grpc",
 		[]string{
-			"server", "server/guard", "server/handshake", "server/intake", "server/status", "server/throttle", "server/transport",
+			"server", "server/doorkeeper", "server/guard", "server/handshake", "server/identity", "server/intake",
+			"server/status", "server/throttle", "server/transport",
 			"server/weftapi",
 			"server/servertest", "cmd/...",
 			"internal/app", "internal/loadgen", "internal/replay",

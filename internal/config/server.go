@@ -110,6 +110,8 @@ type Server struct {
 	// it. It grows by some hundred bytes with each request, and holds the shapes of requests and the values of
 	// inputs without a batch dimension.
 	SchedTrace string `yaml:"sched-trace,omitempty" name:"sched-trace" default:"" placeholder:"FILE" help:"Record every event of the scheduler in this file, for \"weft sim --replay FILE\"; the file is overwritten; empty disables it."`
+	// Access is a YAML file that says who may do what, see docs/ACCESS.md; empty: everybody may do everything.
+	Access string `yaml:"access,omitempty" name:"access" default:"" placeholder:"FILE" help:"Read who may do what from this YAML file."`
 	// LogLevel is the least severe level that is logged.
 	LogLevel LogLevel `yaml:"log-level" name:"log-level" default:"info" enum:"debug,info,warn,error" help:"Least severe level to log: debug, info, warn or error."`
 	// LogFormat is text for people, json for machines.

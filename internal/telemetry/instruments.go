@@ -21,6 +21,7 @@ type instruments struct {
 	audited       metric.Int64Counter
 	crashed       metric.Int64Counter
 	tried         metric.Int64Counter
+	denied        metric.Int64Counter
 }
 
 // Buckets. Policies answer within milliseconds, so that latencies are told apart from a quarter of one on, and take
@@ -37,7 +38,7 @@ var (
 func newInstruments(m metric.Meter) (instruments, error) {
 	var (
 		i    instruments
-		errs [12]error
+		errs [13]error
 	)
 	i.batchCost, errs[0] = m.Float64Histogram("weft_batch_cost_per_flush_ms", milliseconds,
 		metric.WithDescription("Device time of one execution in milliseconds, as measured."))
@@ -67,6 +68,9 @@ func newInstruments(m metric.Meter) (instruments, error) {
 			"were not run once more for that included, by how: crash, hang or memory."))
 	i.tried, errs[11] = m.Int64Counter("weft_quarantine_runs_total",
 		metric.WithDescription("Runs where nothing else runs, to find what ended the engine's process, by how they ended."))
+	i.denied, errs[12] = m.Int64Counter("weft_access_denied_total",
+		metric.WithDescription("Requests that were denied, or refused by a quota, by the identity of the access file and "+
+			"why. The identity is empty where it is not known."))
 	return i, errors.Join(errs[:]...)
 }
 

@@ -246,6 +246,7 @@ func exercise(t *testing.T, tel *telemetry.Telemetry, models telemetry.Models, h
 			t.Fatal(err)
 		}
 	}
+	tel.RequestDenied("fleet", "QUOTA_RATE")
 	shadow := *call
 	shadow.Shadow, h.err = true, &catalog.ModelError{Crashed: true, Err: errors.New("SIGFPE")}
 	if err := models.Predict(t.Context(), &shadow); !errors.Is(err, h.err) {
@@ -328,6 +329,7 @@ func TestValues(t *testing.T) {
 	tel, models := start(t, h)
 	exercise(t, tel, models, h)
 	want := map[string]string{
+		"weft_access_denied_total{identity=fleet,reason=QUOTA_RATE}":                             "1",
 		"weft_batch_cost_per_flush_ms{model=walker,slot=prod,version=3}":                         "1, sum 20",
 		"weft_batch_size_per_flush{model=walker,slot=prod,version=3}":                            "1, sum 3",
 		"weft_batch_flush_total{model=walker,reason=device_idle,slot=prod,version=3}":            "1",

@@ -19,6 +19,9 @@ type accepted struct {
 	account *account
 }
 
+// NetConn returns the connection that was accepted.
+func (c *accepted) NetConn() net.Conn { return c.Conn }
+
 // Close implements net.Conn.
 func (c *accepted) Close() error {
 	c.account.guard.close(c.account)

@@ -151,9 +151,9 @@ func (*CrowdedError) Error() string {
 		"answers of its calls, have fewer open, or raise --max-held-bytes"
 }
 
-// Crowded reports whether there is no room for another call on the connection of this one: much is held, and it has
+// crowded reports whether there is no room for another call on the connection of this one: much is held, and it has
 // more than others.
-func (g *Guard) Crowded(ctx context.Context) bool {
+func (g *Guard) crowded(ctx context.Context) bool {
 	held := g.held.Load()
 	if float64(held) < crowded*float64(g.config.MaxHeld) {
 		return false

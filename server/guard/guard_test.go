@@ -44,7 +44,7 @@ func serve(t *testing.T, c Config) *house {
 	s.RegisterService(&grpc.ServiceDesc{ServiceName: "test", HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{
 		MethodName: "Bytes",
 		Handler: func(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
-			h := Handle(ctx, 100)
+			h := Handle(ctx)
 			defer h.End()
 			h.Reads(true)
 			var size wrapperspb.Int64Value

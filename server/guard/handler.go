@@ -3,6 +3,7 @@ package guard
 import (
 	"context"
 	"reflect"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -17,12 +18,34 @@ type Handler struct {
 	cost    int64
 }
 
-// Handle notes that the handler of a call runs, with headers of so many bytes. End must follow.
-func Handle(ctx context.Context, headers int) Handler {
+// large is the key of what Tap adds to a context: how much larger the headers of the call are than handlerCost includes.
+type large struct{}
+
+// Tap is to be called for the header of each call. The error is a *CrowdedError. The call's context is the one that it
+// returns.
+func (g *Guard) Tap(ctx context.Context, headers map[string][]string) (context.Context, error) {
+	if g.crowded(ctx) {
+		return ctx, &CrowdedError{}
+	}
+	size := 0
+	for name, values := range headers {
+		for _, v := range values {
+			size += headerCost + len(name) + len(v)
+		}
+	}
+	if size > freeHeaders {
+		ctx = context.WithValue(ctx, large{}, size-freeHeaders)
+	}
+	return ctx, nil
+}
+
+// Handle notes that the handler of a call runs. End must follow.
+func Handle(ctx context.Context) Handler {
 	a, ok := handshake.Of[*account](ctx)
 	if !ok {
 		return Handler{}
 	}
+	headers, _ := ctx.Value(large{}).(int)
 	h := Handler{a, streamOf(ctx), int64(handlerCost + headers)}
 	a.mu.Lock()
 	a.hold(h.cost)
@@ -95,9 +118,23 @@ func streamOf(ctx context.Context) uint32 {
 	if v.Kind() != reflect.Pointer || v.Elem().Kind() != reflect.Struct {
 		return 0
 	}
-	id := v.Elem().FieldByName("id")
-	if id.Kind() != reflect.Uint32 {
-		return 0
+	v = v.Elem()
+	at, known := placeOfID.Load().(place)
+	if !known || at.in != v.Type() {
+		f, has := v.Type().FieldByName("id")
+		if !has || f.Type.Kind() != reflect.Uint32 {
+			return 0
+		}
+		at = place{v.Type(), f.Index}
+		placeOfID.Store(at)
 	}
-	return uint32(id.Uint())
+	return uint32(v.FieldByIndex(at.index).Uint())
 }
+
+// place is where gRPC keeps the number of a stream, which takes long to find.
+type place struct {
+	in    reflect.Type
+	index []int
+}
+
+var placeOfID atomic.Value

@@ -17,6 +17,8 @@ const (
 	// Of the headers of a call so many bytes are free. Each further piece counts as a frame, for one byte may stand for a
 	// header of many.
 	freeHeaders, headerPiece = 2 << 10, 256
+	// headerCost is what each header takes besides its text.
+	headerCost = 100
 	// maxContinuations is how many frames may continue the headers of one call.
 	maxContinuations = 16
 

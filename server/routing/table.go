@@ -79,6 +79,18 @@ func (t *Table) exists() string {
 	}, t.models.Len())
 }
 
+// Absent returns the error of a model that does not exist, for somebody who knows only the models that sees is true of.
+// That it is there, but not known, must not show.
+func (t *Table) Absent(name string, sees func(model string) bool) error {
+	var known []string
+	for model := range t.models.All() {
+		if sees(model) {
+			known = append(known, Quote(model))
+		}
+	}
+	return &NotFoundError{Kind: KindModel, Name: name, exists: List(known)}
+}
+
 // Resolve returns the version that the request chose, or if it chose none the one to which most of the traffic goes, of
 // those that are ready. The error is a *NotFoundError, a *NotReadyError, a *TakenOutError or a *FailedError.
 func (t *Table) Resolve(name string, choice Choice) (Route, error) {

@@ -72,6 +72,12 @@ func New(t *testing.T, config server.Config) *House {
 	return h
 }
 
+// AdminOptions returns the options of a server for the admin listener.
+func (h *House) AdminOptions(a *server.Admin) []grpc.ServerOption {
+	return append(transport.Options(transport.DefaultMaxMessageBytes, h.Memory, slog.New(slog.DiscardHandler)),
+		a.Options(insecure.NewCredentials())...)
+}
+
 // Dial connects to a server, which it serves with until the end of the test.
 func Dial(t *testing.T, g *grpc.Server, options ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()

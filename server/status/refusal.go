@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/server/access"
 	"github.com/weftserve/weft/sharedsched"
 )
 
@@ -50,6 +51,21 @@ func refusalFault(e *sharedsched.Refusal) fault {
 		}
 	}
 	if f.retry == 0 {
+		f.retry = retryWhenFull
+	}
+	f.retry = min(f.retry, retryDetailsLimit)
+	return f
+}
+
+func quotaFault(e *access.QuotaError) fault {
+	f := fault{
+		code: codes.ResourceExhausted, reason: "QUOTA_EXCEEDED", retry: max(e.Again, time.Millisecond), pushback: true,
+		numbers: []string{"identity", e.Identity, "quota", e.Quota, "limit", e.Limit},
+	}
+	switch {
+	case e.Never:
+		f.retry = -1
+	case e.Quota != access.Rate:
 		f.retry = retryWhenFull
 	}
 	f.retry = min(f.retry, retryDetailsLimit)

@@ -12,7 +12,9 @@ import (
 
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server/access"
 	"github.com/weftserve/weft/server/guard"
+	"github.com/weftserve/weft/server/identity"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/rollout"
 	"github.com/weftserve/weft/server/routing"
@@ -70,6 +72,29 @@ var table = []entry{
 	all[*guard.CrowdedError](fault{
 		code: codes.ResourceExhausted, reason: "CONNECTION_CROWDED", retry: retryWhenFull, pushback: true,
 	}),
+
+	// who may call, and how much
+	of(func(e *identity.Error) fault {
+		code := codes.Unauthenticated
+		if e.Reason == identity.Stranger {
+			code = codes.PermissionDenied
+		}
+		return fault{code: code, reason: string(e.Reason)}
+	}),
+	all[*identity.UnreachableError](fault{
+		code: codes.Unavailable, reason: "ISSUER_UNREACHABLE", retry: retryUnavailable,
+	}),
+	of(func(e *access.DeniedError) fault {
+		return fault{code: codes.PermissionDenied, reason: "PERMISSION_DENIED", numbers: []string{
+			"identity", e.Identity, "permission", e.Lacks.String(), "model", resourceName(e.Model),
+		}}
+	}),
+	of(func(e *access.PriorityError) fault {
+		return fault{code: codes.PermissionDenied, reason: "PRIORITY_DENIED", numbers: []string{
+			"identity", e.Identity, "max_priority", e.Most,
+		}}
+	}),
+	of(quotaFault),
 
 	// messages that cannot be read or sent
 	of(func(e *AnswerTooLargeError) fault {

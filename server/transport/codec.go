@@ -22,6 +22,8 @@ type Message interface {
 type Encoded interface {
 	// Pieces returns the bytes, one after the other, with a reference to each that the caller frees.
 	Pieces() mem.BufferSlice
+	// Bytes is how many there are.
+	Bytes() int
 }
 
 // leastPiece is how large the pieces of a message are, on average, for which it is left in them. Smaller ones are

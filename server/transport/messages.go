@@ -10,6 +10,9 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/weftserve/weft/server/access"
+	"github.com/weftserve/weft/server/doorkeeper"
+	"github.com/weftserve/weft/server/guard"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/status"
 )
@@ -26,35 +29,97 @@ type Messages struct {
 	// Refused is called for each message that never came to the service. method is that of gRPC, such as
 	// /weft.v1.PredictionService/Predict.
 	Refused func(method string, err error)
+	// Door decides on each call, and on each message of a stream.
+	Door *doorkeeper.Door
+	// Absent returns the error of a model that does not exist, for a caller who sees some models only.
+	Absent func(model string, sees func(model string) bool) error
+	// Keeps reports whether the messages of a method keep their caller themselves, see Admitted: then the context of a
+	// unary call does not.
+	Keeps func(method string) bool
 	// Checked reports whether the service itself keeps this kind of answer to the limit.
 	Checked func(answer any) bool
 }
 
-// RegisterService implements grpc.ServiceRegistrar.
+// RegisterService implements grpc.ServiceRegistrar. It panics if there is no access rule for a method, see mustRule.
 func (m Messages) RegisterService(desc *grpc.ServiceDesc, service any) {
 	own := *desc
 	own.Methods, own.Streams = slices.Clone(desc.Methods), slices.Clone(desc.Streams)
 	for i := range own.Methods {
-		handler := own.Methods[i].Handler
+		handler, rule := own.Methods[i].Handler, mustRule(desc.ServiceName, own.Methods[i].MethodName)
 		own.Methods[i].Handler = func(
 			srv any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor,
 		) (any, error) {
 			growStack()
-			read := func(into any) error { return m.receive(ctx, into, true, decode) }
-			reply, err := handler(srv, ctx, read, interceptor)
-			if err != nil {
-				return nil, err
+			held := guard.Handle(ctx)
+			defer held.End()
+			if !m.Door.Open() {
+				return m.enter(ctx, &rule, decode, held).handle(handler, srv, interceptor)
 			}
-			return reply, m.checkReply(ctx, reply)
+			read := func(into any) error { return m.receive(ctx, into, true, decode, held, nil) }
+			reply, err := handler(srv, ctx, read, interceptor)
+			return m.reply(ctx, reply, err, held)
 		}
 	}
 	for i := range own.Streams {
 		handler, one := own.Streams[i].Handler, !own.Streams[i].ClientStreams
+		rule := mustRule(desc.ServiceName, own.Streams[i].StreamName)
 		own.Streams[i].Handler = func(srv any, stream grpc.ServerStream) error {
-			return handler(srv, &messageStream{stream, m, one})
+			held := guard.Handle(stream.Context())
+			defer held.End()
+			stream = heldStream{stream, held}
+			if !m.Door.Open() {
+				return m.open(stream, &rule, one, held, func(s grpc.ServerStream) error { return handler(srv, s) })
+			}
+			return handler(srv, &messageStream{stream, m, one, held})
 		}
 	}
 	m.Server.RegisterService(&own, service)
+}
+
+// mustRule returns the access rule of a method. It panics if there is none, because that is a mistake in the program:
+// nobody could say who may call the method.
+func mustRule(service, method string) access.Rule {
+	rule, err := access.RuleOf(service, method)
+	if err != nil {
+		panic("transport: " + err.Error())
+	}
+	return rule
+}
+
+// reply returns the answer of a handler, or why it cannot be sent.
+func (m Messages) reply(ctx context.Context, reply any, err error, held guard.Handler) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	size := sizeOf(reply)
+	if err := m.checkReply(ctx, reply, size); err != nil {
+		return nil, err
+	}
+	held.Answers(size)
+	return reply, nil
+}
+
+// sizeOf returns how many bytes an answer takes.
+func sizeOf(answer any) int {
+	switch a := answer.(type) {
+	case Encoded:
+		return a.Bytes()
+	case proto.Message:
+		return proto.Size(a)
+	}
+	return 0
+}
+
+// heldStream is a stream whose answers the guard knows of.
+type heldStream struct {
+	grpc.ServerStream
+	held guard.Handler
+}
+
+// SendMsg implements grpc.ServerStream.
+func (s heldStream) SendMsg(answer any) error {
+	s.held.Answers(sizeOf(answer))
+	return s.ServerStream.SendMsg(answer)
 }
 
 // messageStream is a stream whose messages are read and checked here.
@@ -62,22 +127,27 @@ type messageStream struct {
 	grpc.ServerStream
 	messages Messages
 	one      bool // the caller sends one message
+	held     guard.Handler
 }
 
 // RecvMsg implements grpc.ServerStream.
 func (s *messageStream) RecvMsg(into any) error {
-	return s.messages.receive(s.Context(), into, s.one, s.ServerStream.RecvMsg)
+	return s.messages.receive(s.Context(), into, s.one, s.ServerStream.RecvMsg, s.held, nil)
 }
 
 // receive reads the next message. The error is io.EOF where a stream has no more, which is a fault if one must come, or
-// the one that ends the call. decode is how gRPC does it.
-func (m Messages) receive(ctx context.Context, into any, must bool, decode func(any) error) error {
+// the one that ends the call. decode is how gRPC does it. An error of by, which may be nil, is returned as it is.
+func (m Messages) receive(ctx context.Context, into any, must bool, decode func(any) error, held guard.Handler,
+	by taker,
+) error {
 	call := grpc.ServerTransportStreamFromContext(ctx)
 	from, ok := call.(inbound)
 	if !ok || typeOf(into) == "" {
 		return decode(into)
 	}
-	err := receive(from, newCodec(m.Memory), into, m.Limit)
+	held.Reads(must)
+	n, err := receive(from, newCodec(m.Memory), into, m.Limit, by)
+	held.Read(n)
 	if must && errors.Is(err, io.EOF) {
 		err = &status.BrokenMessageError{Want: typeOf(into), Why: "no message came"}
 	}
@@ -93,12 +163,11 @@ func (m Messages) receive(ctx context.Context, into any, must bool, decode func(
 }
 
 // checkReply refuses an answer that gRPC would refuse to send.
-func (m Messages) checkReply(ctx context.Context, reply any) error {
-	message, ok := reply.(proto.Message)
-	if !ok || m.Checked != nil && m.Checked(reply) {
+func (m Messages) checkReply(ctx context.Context, reply any, size int) error {
+	if _, ok := reply.(proto.Message); !ok || m.Checked != nil && m.Checked(reply) {
 		return nil
 	}
-	if size := proto.Size(message); size > m.Limit {
+	if size > m.Limit {
 		err := &status.AnswerTooLargeError{Bytes: size, Limit: m.Limit, Remedy: "name one model"}
 		return status.Fail(ctx, err, predict.Place{})
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"strings"
 
 	"google.golang.org/grpc/encoding"
@@ -24,27 +25,39 @@ type inbound interface {
 	RecvCompress() string
 }
 
-// receive reads the next message of a call into a message. The error is a *status.BrokenMessageError, a
-// *status.MessageTooLargeError, io.EOF where there is none, or that of the connection.
-func receive(from inbound, c codec, into any, limit int) error {
+// taker is asked before bytes of a message are read: for as many as its header tells of, and for more if it becomes
+// larger when it is decompressed. An error of it is that of the message.
+type taker interface{ take(bytes int) error }
+
+// receive reads the next message of a call into a message, and returns how many bytes of the call it took. The error is
+// a *status.BrokenMessageError, a *status.MessageTooLargeError, io.EOF where there is none, that of the connection, or
+// that of by, which may be nil.
+func receive(from inbound, c codec, into any, limit int, by taker) (n int, _ error) {
 	broken := func(why string) error { return &status.BrokenMessageError{Want: typeOf(into), Why: why} }
 	var header [5]byte // whether it is compressed, and its length
 	switch err := from.ReadMessageHeader(header[:]); {
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return broken("it ends within its header")
+		return n, broken("it ends within its header")
 	case err != nil:
-		return err
+		return n, err
 	}
 	length := int(binary.BigEndian.Uint32(header[1:]))
+	n = len(header)
 	if length > limit {
-		return &status.MessageTooLargeError{Bytes: length, Limit: limit}
+		return n, &status.MessageTooLargeError{Bytes: length, Limit: limit}
+	}
+	if by != nil {
+		if err := by.take(length); err != nil {
+			return n, err
+		}
 	}
 	data, err := from.Read(length)
+	n += length
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return broken(fmt.Sprintf("it ends before the %d bytes that its header tells of", length))
+		return n, broken(fmt.Sprintf("it ends before the %d bytes that its header tells of", length))
 	case err != nil:
-		return err
+		return n, err
 	}
 	defer func() { data.Free() }()
 	switch header[0] {
@@ -52,21 +65,30 @@ func receive(from inbound, c codec, into any, limit int) error {
 	case 1:
 		inflated, err := inflate(data, from.RecvCompress(), limit, c.memory)
 		if err != nil {
-			return broken(err.Error())
+			return n, broken(err.Error())
 		}
 		data.Free()
 		if data = inflated; data.Len() > limit {
-			return &status.MessageTooLargeError{Limit: limit, Inflated: true}
+			return n, &status.MessageTooLargeError{Limit: limit, Inflated: true}
+		}
+		if more := data.Len() - length; by != nil && more > 0 {
+			if err := by.take(more); err != nil {
+				return n, err
+			}
 		}
 	default:
-		return broken(fmt.Sprintf("its header begins with %d, not 0 or 1", header[0]))
+		return n, broken(fmt.Sprintf("its header begins with %d, not 0 or 1", header[0]))
 	}
 	if err := c.Unmarshal(data, into); err != nil {
 		// The library puts spaces that do not break into its errors at random, so that nobody relies on their text.
-		return broken(strings.ReplaceAll(err.Error(), "\u00a0", " "))
+		return n, broken(strings.ReplaceAll(err.Error(), "\u00a0", " "))
 	}
-	return nil
+	return n, nil
 }
+
+// inflating is as many as there are processors: a message that takes a thousand times its size when it is decompressed
+// takes it once for each, however many come at once.
+var inflating = make(chan struct{}, runtime.GOMAXPROCS(0))
 
 // inflate decompresses a message up to one byte more than the limit.
 func inflate(data mem.BufferSlice, how string, limit int, memory mem.BufferPool) (mem.BufferSlice, error) {
@@ -74,6 +96,8 @@ func inflate(data mem.BufferSlice, how string, limit int, memory mem.BufferPool)
 	if compressor == nil {
 		return nil, fmt.Errorf("it is compressed, but grpc-encoding is %q", how)
 	}
+	inflating <- struct{}{}
+	defer func() { <-inflating }()
 	raw := data.Reader()
 	defer raw.Close()
 	reader, err := compressor.Decompress(raw)

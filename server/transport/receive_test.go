@@ -120,7 +120,7 @@ func TestReceive(t *testing.T) {
 		"no message": {framed(0, []byte{0xff}), "", want + "proto: cannot parse invalid wire-format data" + advice},
 	} {
 		got := ""
-		if err := receive(&sent{bytes: c.bytes, compressed: c.compressed}, plain, &weftv1.ModelSpec{}, 100); err != nil {
+		if _, err := receive(&sent{bytes: c.bytes, compressed: c.compressed}, plain, &weftv1.ModelSpec{}, 100, nil); err != nil {
 			got = err.Error()
 		}
 		if got != c.want {
@@ -156,7 +156,7 @@ func FuzzReceive(f *testing.F) {
 		if compressed {
 			from.compressed = gzip.Name
 		}
-		err := receive(from, plain, got, limit)
+		_, err := receive(from, plain, got, limit, nil)
 		want, what := understood(bytes, compressed, limit)
 		is := ""
 		if _, broken := errors.AsType[*status.BrokenMessageError](err); broken {

@@ -15,6 +15,9 @@ type answer struct {
 // Pieces implements transport.Encoded.
 func (a *answer) Pieces() mem.BufferSlice { return a.pieces }
 
+// Bytes implements transport.Encoded.
+func (a *answer) Bytes() int { return a.pieces.Len() }
+
 // oneFrame is the size up to which an answer is copied into one buffer: that of the largest frame of gRPC, which the
 // copy costs less than several buffers do.
 const oneFrame = 16 << 10

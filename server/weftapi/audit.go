@@ -13,8 +13,8 @@ import (
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/server/doorkeeper"
 	"github.com/weftserve/weft/server/predict"
-	"github.com/weftserve/weft/server/status"
 )
 
 // maxAudited bounds the part of one message that the log gets, in bytes.
@@ -42,8 +42,11 @@ func (a Admin) try(ctx context.Context, c *attempt, do func() error) error {
 	before, err := a.look(c), errPanicked
 	defer func() {
 		fields := []any{
-			"who", caller(ctx), "call", c.call, "model", predict.Clip(c.model),
+			"who", address(ctx), "call", c.call, "model", predict.Clip(c.model),
 			"request", compact(c.request), "before", before,
+		}
+		if by := doorkeeper.Of(ctx); by != nil {
+			fields = append(fields, "identity", by.Name, "proof", by.How)
 		}
 		switch {
 		case err == nil:
@@ -60,7 +63,7 @@ func (a Admin) try(ctx context.Context, c *attempt, do func() error) error {
 		}
 	}()
 	if err = do(); err != nil {
-		return status.Fail(ctx, err, predict.Place{Model: c.model, Version: c.version})
+		return a.fail(ctx, err, predict.Place{Model: c.model, Version: c.version})
 	}
 	return nil
 }
@@ -95,7 +98,16 @@ func residence(m *catalog.Model) proto.Message {
 // division is the part of a model that changes of the traffic and rollouts change.
 func division(m *catalog.Model) proto.Message { return trafficMessage(m.Traffic) }
 
+// caller names the caller of a change, in what is kept of it: the address and, where callers are known, the identity
+// and how it was proven.
 func caller(ctx context.Context) string {
+	if by := doorkeeper.Of(ctx); by != nil {
+		return by.String() + " at " + address(ctx)
+	}
+	return address(ctx)
+}
+
+func address(ctx context.Context) string {
 	if p, ok := peer.FromContext(ctx); ok {
 		return p.Addr.String()
 	}

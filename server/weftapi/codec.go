@@ -10,9 +10,12 @@ import (
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server/access"
+	"github.com/weftserve/weft/server/doorkeeper"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/status"
 	"github.com/weftserve/weft/server/wire"
+	"github.com/weftserve/weft/sharedsched"
 )
 
 // codec is one request of weft.v1 on its way. It implements transport.Message, and is used again for another request
@@ -28,7 +31,11 @@ type codec struct {
 	came   [wire.Typed + 1]int // how many inputs came in each form
 	out    wire.Answer
 	given  bool // the elements of out belong to the answer
-	answer any  // nil until there is one
+	// How the request was let in; all zero on a server that is open to all. refused is why it was not, on a stream.
+	caller    *doorkeeper.Caller
+	admission access.Admission
+	refused   error
+	answer    any // nil until there is one
 }
 
 var codecs = sync.Pool{New: func() any { return new(codec) }}
@@ -68,8 +75,21 @@ func (c *codec) Take(data mem.BufferSlice) error {
 	return err
 }
 
+// Asks implements transport.Admitted.
+func (c *codec) Asks() (model string, p sharedsched.Priority, chosen bool) {
+	return c.Model, c.Priority, c.in.Request.GetPriority() != weftv1.Priority_PRIORITY_UNSPECIFIED
+}
+
+// Admit implements transport.Admitted.
+func (c *codec) Admit(by *doorkeeper.Caller, p sharedsched.Priority, a access.Admission, refused error) {
+	c.caller, c.Priority, c.admission, c.refused = by, p, a, refused
+	c.Caller = by.Caller
+}
+
 // release gives back all that the request holds. The answer stays with whoever sends it.
 func (c *codec) release() {
+	c.admission.Release()
+	c.caller, c.refused = nil, nil
 	if !c.given {
 		for _, e := range c.out.Elements {
 			c.api.Memory.Put(&e.Data)

@@ -10,16 +10,21 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server/doorkeeper"
 	"github.com/weftserve/weft/server/predict"
-	"github.com/weftserve/weft/server/status"
 	"github.com/weftserve/weft/server/wire"
 )
 
 // ListModels implements weftv1.ModelServiceServer.
-func (s Catalog) ListModels(context.Context, *weftv1.ListModelsRequest) (*weftv1.ListModelsResponse, error) {
-	resp := &weftv1.ListModelsResponse{}
-	for _, m := range s.snapshot().Models.All() {
-		resp.Models = append(resp.Models, modelMessage(m))
+func (s Catalog) ListModels(ctx context.Context, _ *weftv1.ListModelsRequest) (*weftv1.ListModelsResponse, error) {
+	resp, by := &weftv1.ListModelsResponse{}, doorkeeper.Of(ctx)
+	for name, m := range s.snapshot().Models.All() {
+		switch {
+		case by.Observes(name):
+			resp.Models = append(resp.Models, modelMessage(m))
+		case by.Sees(name):
+			resp.Models = append(resp.Models, &weftv1.Model{Name: name})
+		}
 	}
 	return resp, nil
 }
@@ -28,11 +33,11 @@ func (s Catalog) ListModels(context.Context, *weftv1.ListModelsRequest) (*weftv1
 func (s Catalog) GetModel(ctx context.Context, req *weftv1.GetModelRequest) (*weftv1.GetModelResponse, error) {
 	if req.GetName() == "" {
 		err := &tensor.FieldError{Field: "name", Want: "the name of a model", Got: "none"}
-		return nil, status.Fail(ctx, err, predict.Place{})
+		return nil, s.fail(ctx, err, predict.Place{})
 	}
 	m, err := s.table().Model(req.GetName())
 	if err != nil {
-		return nil, status.Fail(ctx, err, predict.Place{})
+		return nil, s.fail(ctx, err, predict.Place{})
 	}
 	return &weftv1.GetModelResponse{Model: modelMessage(m)}, nil
 }
@@ -42,12 +47,12 @@ func (s Predictions) GetModelMetadata(
 	ctx context.Context, req *weftv1.GetModelMetadataRequest,
 ) (*weftv1.GetModelMetadataResponse, error) {
 	if err := predict.CheckModel(req.GetModel().GetName()); err != nil {
-		return nil, status.Fail(ctx, err, predict.Place{})
+		return nil, s.fail(ctx, err, predict.Place{})
 	}
 	table := s.table()
 	route, err := table.Resolve(req.GetModel().GetName(), wire.Choice(req.GetModel()))
 	if err != nil {
-		return nil, status.Fail(ctx, err, predict.Place{})
+		return nil, s.fail(ctx, err, predict.Place{})
 	}
 	v := route.Version
 	resp := &weftv1.GetModelMetadataResponse{
@@ -59,7 +64,7 @@ func (s Predictions) GetModelMetadata(
 	}
 	m, err := table.Model(v.Model)
 	if err != nil {
-		return nil, status.Fail(ctx, err, predict.Place{})
+		return nil, s.fail(ctx, err, predict.Place{})
 	}
 	resp.Labels = m.Labels
 	for _, other := range m.Versions {

@@ -73,7 +73,7 @@ func predictUnary(ctx context.Context, request any) (any, error) {
 	}
 	sound = !errors.Is(err, predict.ErrPanic)
 	if err != nil {
-		return nil, status.Fail(ctx, err, at)
+		return nil, status.Fail(ctx, c.api.narrow(c.caller, err), at)
 	}
 	return c.answer, nil
 }
@@ -106,6 +106,9 @@ func (a *API) Refused(method string, err error) {
 		a.Pipeline.Refuse("", stream, err)
 	}
 }
+
+// Keeps reports whether the messages of a method keep their caller themselves.
+func Keeps(method string) bool { return method == weftv1.PredictionService_Predict_FullMethodName }
 
 // Checked reports whether an answer was kept to the limit of messages where it was counted.
 func Checked(answer any) bool {

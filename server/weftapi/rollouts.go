@@ -10,7 +10,6 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/rollout"
-	"github.com/weftserve/weft/server/status"
 )
 
 // Rollouts compares versions by how they did, and moves traffic to the better ones. Errors are those of package
@@ -33,7 +32,7 @@ var errNoRollouts = errors.New("this server has no rollouts")
 // GetRollout implements weftv1.ModelServiceServer.
 func (s Catalog) GetRollout(ctx context.Context, req *weftv1.GetRolloutRequest) (*weftv1.GetRolloutResponse, error) {
 	if _, err := s.model(req.GetModel()); err != nil {
-		return nil, status.Fail(ctx, err, predict.Place{})
+		return nil, s.fail(ctx, err, predict.Place{})
 	}
 	resp := &weftv1.GetRolloutResponse{}
 	if s.Rollouts == nil {

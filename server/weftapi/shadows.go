@@ -5,9 +5,9 @@ import (
 	"time"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/server/doorkeeper"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/shadow"
-	"github.com/weftserve/weft/server/status"
 )
 
 // Shadows reports how versions in the shadow of others do.
@@ -22,14 +22,18 @@ func (s Catalog) GetShadowSummary(
 ) (*weftv1.GetShadowSummaryResponse, error) {
 	if req.GetModel() != "" {
 		if _, err := s.model(req.GetModel()); err != nil {
-			return nil, status.Fail(ctx, err, predict.Place{})
+			return nil, s.fail(ctx, err, predict.Place{})
 		}
 	}
 	resp := &weftv1.GetShadowSummaryResponse{}
 	if s.Shadows == nil {
 		return resp, nil
 	}
+	by := doorkeeper.Of(ctx)
 	for _, summary := range s.Shadows.Summaries(req.GetModel()) {
+		if !by.Observes(summary.Model) {
+			continue
+		}
 		resp.Summaries = append(resp.Summaries, shadowMessage(&summary))
 	}
 	return resp, nil

@@ -119,6 +119,9 @@ func (st *stream) accept(c *codec, asked time.Time) {
 	limit, err := limitOf(c.in.Timeout, now.Add(-min(intake.Waited(st.rpc.Context(), now), now.Sub(asked))))
 	ctx, cancel := context.WithCancelCause(st.rpc.Context())
 	c.Limit = limit
+	if c.refused != nil {
+		err = c.refused
+	}
 	if err == nil {
 		err = st.enter(c.ID, &accepted{episode: c.Episode, cancel: cancel}, c.in.Supersede)
 	}
@@ -133,8 +136,9 @@ func (st *stream) accept(c *codec, asked time.Time) {
 			return
 		}
 		at, err := st.api.Pipeline.Predict(ctx, &c.Request)
-		// The caller may use the id again as soon as it has the answer.
+		// The caller may use the id, and what the request had of its quotas, again as soon as it has the answer.
 		st.leave(c.ID)
+		c.admission.Release()
 		st.send(c, at, err)
 		// Only now: an answer that its caller does not read is still in the server.
 		st.api.Pipeline.Leave(&c.Request)
@@ -191,8 +195,9 @@ func (st *stream) leave(id string) {
 func (st *stream) send(c *codec, at predict.Place, err error) {
 	answer := c.answer
 	if err != nil {
+		fault := status.Of(st.api.narrow(c.caller, err), at).Proto()
 		answer = &weftv1.PredictStreamResponse{
-			RequestId: c.ID, Result: &weftv1.PredictStreamResponse_Error{Error: status.Of(err, at).Proto()},
+			RequestId: c.ID, Result: &weftv1.PredictStreamResponse_Error{Error: fault},
 		}
 	}
 	st.sendMu.Lock()

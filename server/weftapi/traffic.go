@@ -12,14 +12,13 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/server/predict"
-	"github.com/weftserve/weft/server/status"
 )
 
 // GetTraffic implements weftv1.ModelServiceServer.
 func (s Catalog) GetTraffic(ctx context.Context, req *weftv1.GetTrafficRequest) (*weftv1.GetTrafficResponse, error) {
 	m, err := s.model(req.GetModel())
 	if err != nil {
-		return nil, status.Fail(ctx, err, predict.Place{})
+		return nil, s.fail(ctx, err, predict.Place{})
 	}
 	out := &weftv1.GetTrafficResponse{Traffic: trafficMessage(m.Traffic), WaitsFor: m.TrafficWaitsFor}
 	out.DecidedBy = out.GetTraffic().GetSource()

@@ -803,7 +803,7 @@ var File_weft_v1_admin_service_proto protoreflect.FileDescriptor
 
 const file_weft_v1_admin_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1bweft/v1/admin_service.proto\x12\aweft.v1\x1a\x13weft/v1/model.proto\x1a\x15weft/v1/rollout.proto\x1a\x15weft/v1/traffic.proto\"D\n" +
+	"\x1bweft/v1/admin_service.proto\x12\aweft.v1\x1a\x14weft/v1/access.proto\x1a\x13weft/v1/model.proto\x1a\x15weft/v1/rollout.proto\x1a\x15weft/v1/traffic.proto\"D\n" +
 	"\x12LoadVersionRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x03R\aversion\"\x8d\x01\n" +
@@ -850,16 +850,29 @@ const file_weft_v1_admin_service_proto_rawDesc = "" +
 	"\x14AbortRolloutResponse\x12*\n" +
 	"\arollout\x18\x01 \x01(\v2\x10.weft.v1.RolloutR\arollout\x12\x1c\n" +
 	"\tpersisted\x18\x02 \x01(\bR\tpersisted\x122\n" +
-	"\x15not_persisted_because\x18\x03 \x01(\tR\x13notPersistedBecause2\x9d\x04\n" +
-	"\fAdminService\x12H\n" +
-	"\vLoadVersion\x12\x1b.weft.v1.LoadVersionRequest\x1a\x1c.weft.v1.LoadVersionResponse\x12N\n" +
-	"\rUnloadVersion\x12\x1d.weft.v1.UnloadVersionRequest\x1a\x1e.weft.v1.UnloadVersionResponse\x12?\n" +
-	"\bSetLabel\x12\x18.weft.v1.SetLabelRequest\x1a\x19.weft.v1.SetLabelResponse\x12E\n" +
+	"\x15not_persisted_because\x18\x03 \x01(\tR\x13notPersistedBecause2\x95\x05\n" +
+	"\fAdminService\x12X\n" +
+	"\vLoadVersion\x12\x1b.weft.v1.LoadVersionRequest\x1a\x1c.weft.v1.LoadVersionResponse\"\x0e\xda\xe2\x18\n" +
 	"\n" +
-	"SetTraffic\x12\x1a.weft.v1.SetTrafficRequest\x1a\x1b.weft.v1.SetTrafficResponse\x12K\n" +
-	"\fStartRollout\x12\x1c.weft.v1.StartRolloutRequest\x1a\x1d.weft.v1.StartRolloutResponse\x12Q\n" +
-	"\x0eAdvanceRollout\x12\x1e.weft.v1.AdvanceRolloutRequest\x1a\x1f.weft.v1.AdvanceRolloutResponse\x12K\n" +
-	"\fAbortRollout\x12\x1c.weft.v1.AbortRolloutRequest\x1a\x1d.weft.v1.AbortRolloutResponseB\x91\x01\n" +
+	"\x01\x03\x12\x05model\x12^\n" +
+	"\rUnloadVersion\x12\x1d.weft.v1.UnloadVersionRequest\x1a\x1e.weft.v1.UnloadVersionResponse\"\x0e\xda\xe2\x18\n" +
+	"\n" +
+	"\x01\x03\x12\x05model\x12O\n" +
+	"\bSetLabel\x12\x18.weft.v1.SetLabelRequest\x1a\x19.weft.v1.SetLabelResponse\"\x0e\xda\xe2\x18\n" +
+	"\n" +
+	"\x01\x03\x12\x05model\x12U\n" +
+	"\n" +
+	"SetTraffic\x12\x1a.weft.v1.SetTrafficRequest\x1a\x1b.weft.v1.SetTrafficResponse\"\x0e\xda\xe2\x18\n" +
+	"\n" +
+	"\x01\x03\x12\x05model\x12c\n" +
+	"\fStartRollout\x12\x1c.weft.v1.StartRolloutRequest\x1a\x1d.weft.v1.StartRolloutResponse\"\x16\xda\xe2\x18\x12\n" +
+	"\x01\x03\x12\rrollout.model\x12a\n" +
+	"\x0eAdvanceRollout\x12\x1e.weft.v1.AdvanceRolloutRequest\x1a\x1f.weft.v1.AdvanceRolloutResponse\"\x0e\xda\xe2\x18\n" +
+	"\n" +
+	"\x01\x03\x12\x05model\x12[\n" +
+	"\fAbortRollout\x12\x1c.weft.v1.AbortRolloutRequest\x1a\x1d.weft.v1.AbortRolloutResponse\"\x0e\xda\xe2\x18\n" +
+	"\n" +
+	"\x01\x03\x12\x05modelB\x91\x01\n" +
 	"\vcom.weft.v1B\x11AdminServiceProtoP\x01Z2github.com/weftserve/weft/proto/gen/weft/v1;weftv1\xa2\x02\x03WXX\xaa\x02\aWeft.V1\xca\x02\aWeft\\V1\xe2\x02\x13Weft\\V1\\GPBMetadata\xea\x02\bWeft::V1b\x06proto3"
 
 var (
@@ -930,6 +943,7 @@ func file_weft_v1_admin_service_proto_init() {
 	if File_weft_v1_admin_service_proto != nil {
 		return
 	}
+	file_weft_v1_access_proto_init()
 	file_weft_v1_model_proto_init()
 	file_weft_v1_rollout_proto_init()
 	file_weft_v1_traffic_proto_init()

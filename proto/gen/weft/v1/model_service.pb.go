@@ -677,7 +677,7 @@ var File_weft_v1_model_service_proto protoreflect.FileDescriptor
 
 const file_weft_v1_model_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1bweft/v1/model_service.proto\x12\aweft.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x13weft/v1/model.proto\x1a\x15weft/v1/rollout.proto\x1a\x17weft/v1/scheduler.proto\x1a\x15weft/v1/traffic.proto\"\x13\n" +
+	"\x1bweft/v1/model_service.proto\x12\aweft.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14weft/v1/access.proto\x1a\x13weft/v1/model.proto\x1a\x15weft/v1/rollout.proto\x1a\x17weft/v1/scheduler.proto\x1a\x15weft/v1/traffic.proto\"\x13\n" +
 	"\x11ListModelsRequest\"<\n" +
 	"\x12ListModelsResponse\x12&\n" +
 	"\x06models\x18\x01 \x03(\v2\x0e.weft.v1.ModelR\x06models\"%\n" +
@@ -714,17 +714,26 @@ const file_weft_v1_model_service_proto_rawDesc = "" +
 	"\x11GetRolloutRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\"@\n" +
 	"\x12GetRolloutResponse\x12*\n" +
-	"\arollout\x18\x01 \x01(\v2\x10.weft.v1.RolloutR\arollout2\xd9\x03\n" +
-	"\fModelService\x12E\n" +
+	"\arollout\x18\x01 \x01(\v2\x10.weft.v1.RolloutR\arollout2\xac\x04\n" +
+	"\fModelService\x12N\n" +
 	"\n" +
-	"ListModels\x12\x1a.weft.v1.ListModelsRequest\x1a\x1b.weft.v1.ListModelsResponse\x12?\n" +
-	"\bGetModel\x12\x18.weft.v1.GetModelRequest\x1a\x19.weft.v1.GetModelResponse\x12Z\n" +
-	"\x11GetSchedulerState\x12!.weft.v1.GetSchedulerStateRequest\x1a\".weft.v1.GetSchedulerStateResponse\x12E\n" +
+	"ListModels\x12\x1a.weft.v1.ListModelsRequest\x1a\x1b.weft.v1.ListModelsResponse\"\a\xda\xe2\x18\x03\n" +
+	"\x01\x02\x12N\n" +
+	"\bGetModel\x12\x18.weft.v1.GetModelRequest\x1a\x19.weft.v1.GetModelResponse\"\r\xda\xe2\x18\t\n" +
+	"\x01\x02\x12\x04name\x12e\n" +
+	"\x11GetSchedulerState\x12!.weft.v1.GetSchedulerStateRequest\x1a\".weft.v1.GetSchedulerStateResponse\"\t\xda\xe2\x18\x05\n" +
+	"\x01\x02\x18\x01\x12U\n" +
 	"\n" +
-	"GetTraffic\x12\x1a.weft.v1.GetTrafficRequest\x1a\x1b.weft.v1.GetTrafficResponse\x12W\n" +
-	"\x10GetShadowSummary\x12 .weft.v1.GetShadowSummaryRequest\x1a!.weft.v1.GetShadowSummaryResponse\x12E\n" +
+	"GetTraffic\x12\x1a.weft.v1.GetTrafficRequest\x1a\x1b.weft.v1.GetTrafficResponse\"\x0e\xda\xe2\x18\n" +
 	"\n" +
-	"GetRollout\x12\x1a.weft.v1.GetRolloutRequest\x1a\x1b.weft.v1.GetRolloutResponseB\x91\x01\n" +
+	"\x01\x02\x12\x05model\x12g\n" +
+	"\x10GetShadowSummary\x12 .weft.v1.GetShadowSummaryRequest\x1a!.weft.v1.GetShadowSummaryResponse\"\x0e\xda\xe2\x18\n" +
+	"\n" +
+	"\x01\x02\x12\x05model\x12U\n" +
+	"\n" +
+	"GetRollout\x12\x1a.weft.v1.GetRolloutRequest\x1a\x1b.weft.v1.GetRolloutResponse\"\x0e\xda\xe2\x18\n" +
+	"\n" +
+	"\x01\x02\x12\x05modelB\x91\x01\n" +
 	"\vcom.weft.v1B\x11ModelServiceProtoP\x01Z2github.com/weftserve/weft/proto/gen/weft/v1;weftv1\xa2\x02\x03WXX\xaa\x02\aWeft.V1\xca\x02\aWeft\\V1\xe2\x02\x13Weft\\V1\\GPBMetadata\xea\x02\bWeft::V1b\x06proto3"
 
 var (
@@ -795,6 +804,7 @@ func file_weft_v1_model_service_proto_init() {
 	if File_weft_v1_model_service_proto != nil {
 		return
 	}
+	file_weft_v1_access_proto_init()
 	file_weft_v1_model_proto_init()
 	file_weft_v1_rollout_proto_init()
 	file_weft_v1_scheduler_proto_init()

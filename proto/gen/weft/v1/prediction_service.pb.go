@@ -1074,7 +1074,7 @@ var File_weft_v1_prediction_service_proto protoreflect.FileDescriptor
 
 const file_weft_v1_prediction_service_proto_rawDesc = "" +
 	"\n" +
-	" weft/v1/prediction_service.proto\x12\aweft.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17google/rpc/status.proto\x1a\x13weft/v1/model.proto\x1a\x14weft/v1/tensor.proto\"\xf4\x03\n" +
+	" weft/v1/prediction_service.proto\x12\aweft.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17google/rpc/status.proto\x1a\x14weft/v1/access.proto\x1a\x13weft/v1/model.proto\x1a\x14weft/v1/tensor.proto\"\xf4\x03\n" +
 	"\x0ePredictRequest\x12(\n" +
 	"\x05model\x18\x01 \x01(\v2\x12.weft.v1.ModelSpecR\x05model\x12;\n" +
 	"\x06inputs\x18\x02 \x03(\v2#.weft.v1.PredictRequest.InputsEntryR\x06inputs\x12\x18\n" +
@@ -1182,12 +1182,19 @@ const file_weft_v1_prediction_service_proto_rawDesc = "" +
 	"\x1bNOT_KEPT_REASON_UNSPECIFIED\x10\x00\x12\"\n" +
 	"\x1eNOT_KEPT_REASON_TOO_MANY_NAMES\x10\x01\x12$\n" +
 	" NOT_KEPT_REASON_TOO_MANY_WAITING\x10\x02\x12 \n" +
-	"\x1cNOT_KEPT_REASON_VERSION_GONE\x10\x032\xce\x02\n" +
-	"\x11PredictionService\x12<\n" +
-	"\aPredict\x12\x17.weft.v1.PredictRequest\x1a\x18.weft.v1.PredictResponse\x12R\n" +
-	"\rPredictStream\x12\x1d.weft.v1.PredictStreamRequest\x1a\x1e.weft.v1.PredictStreamResponse(\x010\x01\x12W\n" +
-	"\x10GetModelMetadata\x12 .weft.v1.GetModelMetadataRequest\x1a!.weft.v1.GetModelMetadataResponse\x12N\n" +
-	"\rReportOutcome\x12\x1d.weft.v1.ReportOutcomeRequest\x1a\x1e.weft.v1.ReportOutcomeResponseB\x96\x01\n" +
+	"\x1cNOT_KEPT_REASON_VERSION_GONE\x10\x032\xab\x03\n" +
+	"\x11PredictionService\x12Q\n" +
+	"\aPredict\x12\x17.weft.v1.PredictRequest\x1a\x18.weft.v1.PredictResponse\"\x13\xda\xe2\x18\x0f\n" +
+	"\x01\x01\x12\n" +
+	"model.name\x12o\n" +
+	"\rPredictStream\x12\x1d.weft.v1.PredictStreamRequest\x1a\x1e.weft.v1.PredictStreamResponse\"\x1b\xda\xe2\x18\x17\n" +
+	"\x01\x01\x12\x12request.model.name(\x010\x01\x12m\n" +
+	"\x10GetModelMetadata\x12 .weft.v1.GetModelMetadataRequest\x1a!.weft.v1.GetModelMetadataResponse\"\x14\xda\xe2\x18\x10\n" +
+	"\x02\x01\x02\x12\n" +
+	"model.name\x12c\n" +
+	"\rReportOutcome\x12\x1d.weft.v1.ReportOutcomeRequest\x1a\x1e.weft.v1.ReportOutcomeResponse\"\x13\xda\xe2\x18\x0f\n" +
+	"\x01\x01\x12\n" +
+	"model.nameB\x96\x01\n" +
 	"\vcom.weft.v1B\x16PredictionServiceProtoP\x01Z2github.com/weftserve/weft/proto/gen/weft/v1;weftv1\xa2\x02\x03WXX\xaa\x02\aWeft.V1\xca\x02\aWeft\\V1\xe2\x02\x13Weft\\V1\\GPBMetadata\xea\x02\bWeft::V1b\x06proto3"
 
 var (
@@ -1278,6 +1285,7 @@ func file_weft_v1_prediction_service_proto_init() {
 	if File_weft_v1_prediction_service_proto != nil {
 		return
 	}
+	file_weft_v1_access_proto_init()
 	file_weft_v1_model_proto_init()
 	file_weft_v1_tensor_proto_init()
 	file_weft_v1_prediction_service_proto_msgTypes[4].OneofWrappers = []any{

@@ -1,0 +1,282 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/weftserve/weft/internal/weftest"
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/server/access"
+	"github.com/weftserve/weft/server/doorkeeper"
+	"github.com/weftserve/weft/server/identity"
+)
+
+// write writes a file of a folder at once, as editors and ConfigMaps do, and returns its path.
+func write(t testing.TB, dir, name, text string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+const teams = `
+tokens: tokens.txt
+roles:
+  pilot:    {predict: [walker]}
+  operator: {predict: ["*"], observe: ["*"], operate: ["*"]}
+identities:
+  - {name: pilots, callers: ["token:pilot-*"], roles: [pilot]}
+  - name: staff
+    callers: ["token:ada"]
+    roles: [operator]
+    weight: 2
+    quota: {requests-in-flight: 64, bytes-in-flight: 64MiB, rate: 1000, burst: 200, max-priority: critical}
+`
+
+// TestAccessOfAServer: a whole server by its access file: both listeners, the pages, and what is logged and counted.
+func TestAccessOfAServer(t *testing.T) {
+	dir, repository := t.TempDir(), t.TempDir()
+	pilot, first := identity.NewToken("pilot-7")
+	ada, second := identity.NewToken("ada")
+	write(t, dir, "tokens.txt", first+"\n"+second+"\n")
+	for _, model := range []string{"walker", "secret"} {
+		weftest.AddVersion(t, repository, model, 1)
+		weftest.SetManifest(t, repository, model, quick)
+	}
+	r := serveFrom(t, repository, func(a *App) { a.Access, a.Pprof = write(t, dir, "access.yaml", teams), true })
+	r.awaitReady(t) // without a token
+	as := func(token string) context.Context {
+		return metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+token)
+	}
+	predict := func(ctx context.Context, model string) error {
+		_, err := weftv1.NewPredictionServiceClient(r.conn).Predict(ctx, weftest.Request(model, 1))
+		return err
+	}
+	unload := func(ctx context.Context) error {
+		_, err := weftv1.NewAdminServiceClient(r.admin).SetLabel(ctx,
+			&weftv1.SetLabelRequest{Model: "walker", Label: "stable", Version: 1})
+		return err
+	}
+	for what, tt := range map[string]struct {
+		err  error
+		code codes.Code
+		text string
+	}{
+		"a pilot predicts":        {predict(as(pilot), "walker"), codes.OK, ""},
+		"a pilot asks for others": {predict(as(pilot), "secret"), codes.NotFound, `no model is named "secret"; there is "walker"`},
+		"a pilot operates":        {unload(as(pilot)), codes.PermissionDenied, "identity pilots lacks permission operate on model walker"},
+		"staff predict":           {predict(as(ada), "secret"), codes.OK, ""},
+		"staff operate":           {unload(as(ada)), codes.OK, ""},
+		"nobody predicts":         {predict(t.Context(), "walker"), codes.Unauthenticated, "authorization: Bearer TOKEN"},
+		"a stranger operates":     {unload(as("guess")), codes.Unauthenticated, "the token of this call is not known"},
+	} {
+		if status.Code(tt.err) != tt.code || tt.err != nil && !strings.Contains(tt.err.Error(), tt.text) {
+			t.Errorf("%s: %v; want %v: %s", what, tt.err, tt.code, tt.text)
+		}
+	}
+	for path, want := range map[string][3]int{ // of nobody, a pilot, and staff
+		"/healthz":             {200, 200, 200},
+		"/readyz":              {200, 200, 200},
+		"/metrics":             {401, 403, 200},
+		"/debug/pprof/":        {401, 403, 200},
+		"/debug/pprof/cmdline": {401, 403, 200},
+	} {
+		for i, token := range []string{"", pilot, ada} {
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.http+path, http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if token != "" {
+				request.Header.Set("Authorization", "Bearer "+token)
+			}
+			answer, err := http.DefaultClient.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer.Body.Close()
+			if answer.StatusCode != want[i] {
+				t.Errorf("%s of caller %d is %d, want %d", path, i, answer.StatusCode, want[i])
+			}
+		}
+	}
+	denied := r.warnings.Event("access_denied")
+	if len(denied) == 0 || len(denied) > 4 { // one a second
+		t.Errorf("%d lines about what was denied", len(denied))
+	}
+	traffic, err := weftv1.NewModelServiceClient(r.conn).GetModel(as(ada), &weftv1.GetModelRequest{Name: "walker"})
+	if err != nil || traffic.GetModel().GetLabels()["stable"] != 1 {
+		t.Errorf("%v, %v", traffic, err)
+	}
+}
+
+// TestFaultyAccessFiles: each fault has a line and a key, and says what is expected.
+func TestFaultyAccessFiles(t *testing.T) {
+	good := "tokens: tokens.txt\nroles: {all: {predict: [\"*\"]}}\nidentities:\n  - {name: a, callers: [\"token:a\"], roles: [all]}\n"
+	_, line := identity.NewToken("a")
+	for name, tt := range map[string]struct{ old, now, want string }{
+		"good":                {"", "", ""},
+		"unknown key":         {"identities:", "identitys:", "access.yaml:3:1: identitys: unknown key; did you mean \"identities\"?"},
+		"nobody":              {good[strings.Index(good, "identities"):], "", "identities: the list is empty"},
+		"name":                {"name: a", "name: a b", `access.yaml:4:6: identities[0].name: "a b" is no name`},
+		"two of a name":       {"identities:\n", "identities:\n  - {name: a, callers: [\"token:b\"]}\n", "identities[1].name: an identity before it is named a already"},
+		"no callers":          {`callers: ["token:a"], `, "", "access.yaml:4:5: identities[0].callers: nobody can be this identity"},
+		"caller":              {"token:a", "user:a", `access.yaml:4:25: identities[0].callers[0]: "user:a" names no callers; expected spiffe://ID`},
+		"token without file":  {"tokens: tokens.txt\n", "", "identities[0].callers[0]: no token is taken; expected the key tokens"},
+		"jwt without issuer":  {"token:a", "group:a", "identities[0].callers[0]: no JWT is taken; expected the key jwt"},
+		"role":                {"roles: [all]", "roles: [al]", `identities[0].roles[0]: "al" is none of the roles`},
+		"model":               {`["*"]`, `["*", "a b"]`, `roles.all.predict[1]: "a b" names no models`},
+		"weight":              {"name: a", "name: a, weight: -1", "identities[0].weight: -1 is out of range"},
+		"weight is no number": {"name: a", "name: a, weight: much", "identities[0].weight: expected a number"},
+		"quota":               {"name: a", "name: a, quota: {requests-in-flight: -1}", "identities[0].quota.requests-in-flight: -1 is out of range"},
+		"burst alone":         {"name: a", "name: a, quota: {burst: 1}", "identities[0].quota.burst: there is no rate"},
+		"priority":            {"name: a", "name: a, quota: {max-priority: high}", "identities[0].quota.max-priority: expected one of critical-plus"},
+		"after everybody":     {"identities:\n", "identities:\n  - {name: all, callers: [anonymous]}\n", "identities[1]: nobody can be this identity, because all before it takes anonymous"},
+		"issuer":              {"tokens:", "jwt: {issuer: \"http://example.org\", audience: a}\ntokens:", `jwt.issuer: "http://example.org" is no safe URL; expected https://`},
+		"audience":            {"tokens:", "jwt: {issuer: \"https://example.org\"}\ntokens:", "jwt.audience: no audience"},
+		"keys":                {"tokens:", "jwt: {issuer: \"https://example.org\", audience: a, jwks: tokens.txt}\ntokens:", "jwt.jwks: no JWKS"},
+		"no keys":             {"tokens:", "jwt: {issuer: \"https://example.org\", audience: a, jwks: keys.json}\ntokens:", "keys.json: no such file"},
+		"keys of a bad URL":   {"tokens:", "jwt: {issuer: \"https://example.org\", audience: a, jwks: \"http://a/b\"}\ntokens:", "jwt.jwks: \"http://a/b\" is no safe URL"},
+		"no tokens file":      {"tokens.txt", "other.txt", "other.txt: no such file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			write(t, dir, "tokens.txt", line)
+			_, err := readAccess(write(t, dir, "access.yaml", strings.Replace(good, tt.old, tt.now, 1)))
+			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+				t.Errorf("error %v\nwant %s", err, tt.want)
+			}
+		})
+	}
+	dir := t.TempDir()
+	write(t, dir, "tokens.txt", line+"\nb weft_abc\n")
+	if _, err := readAccess(write(t, dir, "access.yaml", good)); err == nil || !strings.Contains(err.Error(),
+		"tokens.txt: line 2: the second word is no SHA-256") {
+		t.Error(err)
+	}
+}
+
+// TestMadeUpAccessFiles: whatever the bytes are, reading ends with rules or with an error.
+func TestMadeUpAccessFiles(t *testing.T) {
+	dir := t.TempDir()
+	_, line := identity.NewToken("ada")
+	write(t, dir, "tokens.txt", line)
+	read := 0
+	for seed := range 300 {
+		r := rand.New(rand.NewPCG(uint64(seed), 3))
+		text := []byte(teams)
+		for range r.IntN(4) {
+			at := r.IntN(len(text))
+			switch r.IntN(3) {
+			case 0:
+				text[at] = byte(r.IntN(256))
+			case 1:
+				text = slices.Delete(text, at, min(len(text), at+r.IntN(20)))
+			default:
+				text = slices.Insert(text, at, text[r.IntN(len(text)):][:1]...)
+			}
+		}
+		rules, err := readAccess(write(t, dir, "access.yaml", string(text)))
+		if err == nil {
+			access.NewPolicy(rules.config, nil, time.Now()).Identify(nil)
+			read++
+		}
+	}
+	if read < 30 || read == 300 {
+		t.Errorf("%d of 300 files could be read", read)
+	}
+}
+
+// TestAccessFilesAreFollowed: a change of any of the files is in force soon, a faulty one changes nothing, and a hang-up
+// has them read at once.
+func TestAccessFilesAreFollowed(t *testing.T) {
+	dir := t.TempDir()
+	_, first := identity.NewToken("ada")
+	_, more := identity.NewToken("pilot-1")
+	tokens := write(t, dir, "tokens.txt", first)
+	path := write(t, dir, "access.yaml", teams)
+	rules, err := readAccess(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log weftest.Log
+	door := &doorkeeper.Door{}
+	p := newPorter(path, rules, door, slog.New(&log))
+	p.every = time.Millisecond
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- p.run(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
+	inForce := func(n int) {
+		t.Helper()
+		weftest.Until(t, fmt.Sprintf("rules are in force %d times", n), func() bool {
+			return len(log.Event("access_in_force")) == n
+		})
+	}
+	inForce(1)
+	write(t, dir, "tokens.txt", first+"\n"+more)
+	inForce(2)
+	if got := weftest.Attr(log.Event("access_in_force")[1], "tokens").Int64(); got != 2 {
+		t.Errorf("%d tokens", got)
+	}
+	before := door.Policy()
+	write(t, dir, "access.yaml", strings.Replace(teams, "name: staff", "nme: staff", 1))
+	weftest.Until(t, "the file is rejected", func() bool { return len(log.Event("access_rejected")) == 1 })
+	if door.Policy() != before {
+		t.Error("a faulty file changes the rules")
+	}
+	write(t, dir, "access.yaml", strings.Replace(teams, "name: staff", "name: crew", 1))
+	inForce(3)
+	if got := door.Policy().Identities(); !slices.Equal(got, []string{"pilots", "crew"}) {
+		t.Errorf("the identities are %q", got)
+	}
+	p.hurry()
+	inForce(4)
+	if err := os.Remove(tokens); err != nil {
+		t.Fatal(err)
+	}
+	weftest.Until(t, "the missing file is noticed", func() bool { return len(log.Event("access_rejected")) == 2 })
+	write(t, dir, "tokens.txt", first)
+	inForce(5)
+}
+
+func TestTokenIsPrintedOnce(t *testing.T) {
+	var out strings.Builder
+	if err := Token("fleet-7", &out); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	tokens, faults := identity.ParseTokens(lines[len(lines)-1])
+	if faults != nil {
+		t.Fatal(faults)
+	}
+	p := &identity.Prover{Tokens: tokens}
+	if proof, err := p.Prove(t.Context(), lines[1], identity.Hash(lines[1]), time.Now()); err != nil || proof.How != "token:fleet-7" {
+		t.Errorf("%v, %v of\n%s", proof, err, out.String())
+	}
+	if err := Token("a b", &out); err == nil {
+		t.Error("a name with a space is one")
+	}
+}

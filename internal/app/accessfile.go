@@ -1,0 +1,183 @@
+package app
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"net"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/weftserve/weft/internal/config"
+	"github.com/weftserve/weft/server/access"
+)
+
+// accessFile is the YAML of an access file.
+type accessFile struct {
+	// Tokens is the tokens file, relative to this one; "": no token is taken.
+	Tokens string `yaml:"tokens"`
+	// JWT says which JWTs are taken; nil: none.
+	JWT        *jwtEntry            `yaml:"jwt"`
+	Roles      map[string]roleEntry `yaml:"roles"`
+	Identities []identityEntry      `yaml:"identities"`
+}
+
+// jwtEntry says whose JWTs are taken.
+type jwtEntry struct {
+	Issuer   string `yaml:"issuer"`
+	Audience string `yaml:"audience"`
+	// JWKS is a file, relative to the access file, or a URL; "": where the OIDC discovery of the issuer says.
+	JWKS   string `yaml:"jwks"`
+	Groups string `yaml:"groups"` // the claim that lists groups; "": groups
+}
+
+type roleEntry struct {
+	Predict []string `yaml:"predict"`
+	Observe []string `yaml:"observe"`
+	Operate []string `yaml:"operate"`
+}
+
+type identityEntry struct {
+	Name    string     `yaml:"name"`
+	Callers []string   `yaml:"callers"`
+	Roles   []string   `yaml:"roles"`
+	Weight  float64    `yaml:"weight"`
+	Quota   quotaEntry `yaml:"quota"`
+}
+
+type quotaEntry struct {
+	Requests    int64         `yaml:"requests-in-flight"`
+	Bytes       config.Size   `yaml:"bytes-in-flight"`
+	Rate        float64       `yaml:"rate"`
+	Burst       int           `yaml:"burst"`
+	MaxPriority priorityEntry `yaml:"max-priority"`
+}
+
+// priorityEntry is the name of a priority.
+type priorityEntry string
+
+// Choices lists the priorities.
+func (priorityEntry) Choices() (now, later []string) {
+	return []string{"critical-plus", "critical", "sheddable-plus", "sheddable"}, nil
+}
+
+// SetDefaults implements config.Defaulter.
+func (e *identityEntry) SetDefaults() { e.Weight, e.Quota.MaxPriority = 1, "critical-plus" }
+
+var (
+	identityName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+	modelPattern = regexp.MustCompile(`^[A-Za-z0-9*][A-Za-z0-9._*-]*$`)
+)
+
+// check returns everything that is wrong with the values, and what they come to.
+func (f *accessFile) check() (*access.Config, config.Faults) {
+	var faults config.Faults
+	c := &access.Config{Roles: map[string]access.Role{}}
+	if f.JWT != nil {
+		f.JWT.check(&faults)
+	}
+	for name, r := range f.Roles {
+		c.Roles[name] = access.Role(r)
+		for key, models := range map[string][]string{"predict": r.Predict, "observe": r.Observe, "operate": r.Operate} {
+			for i, model := range models {
+				if !modelPattern.MatchString(model) {
+					faults.Addf(fmt.Sprintf("roles.%s.%s[%d]", name, key, i),
+						`%q names no models; expected a name, in which * stands for any characters, or "*" for all`, model)
+				}
+			}
+		}
+	}
+	if len(f.Identities) == 0 {
+		faults.Addf("identities", "the list is empty, so that nobody could call; expected at least one identity")
+	}
+	all := ""
+	for i := range f.Identities {
+		e, key := &f.Identities[i], fmt.Sprintf("identities[%d]", i)
+		if all != "" {
+			faults.Addf(key, "nobody can be this identity, because %s before it takes anonymous callers, which all are; "+
+				"put it further up", all)
+		}
+		c.Identities = append(c.Identities, f.entry(&faults, key, e, f.Identities[:i]))
+		if slices.Contains(e.Callers, access.Anonymous) {
+			all = e.Name
+		}
+	}
+	return c, faults
+}
+
+// entry returns what an identity comes to.
+func (f *accessFile) entry(faults *config.Faults, key string, e *identityEntry, before []identityEntry) access.Entry {
+	out := access.Entry{Name: e.Name, Roles: e.Roles, Weight: e.Weight}
+	switch {
+	case !identityName.MatchString(e.Name):
+		faults.Addf(key+".name", "%q is no name; expected a letter or digit, then letters, digits, '.', '_' and '-', "+
+			"at most 64", e.Name)
+	case slices.ContainsFunc(before, func(o identityEntry) bool { return o.Name == e.Name }):
+		faults.Addf(key+".name", "an identity before it is named %s already; give each its own name", e.Name)
+	}
+	if len(e.Callers) == 0 {
+		faults.Addf(key+".callers", "nobody can be this identity; expected at least one of the callers")
+	}
+	for i, text := range e.Callers {
+		caller, err := access.ParseCaller(text)
+		kind, _, _ := strings.Cut(text, ":")
+		switch {
+		case err != nil:
+			faults.Addf(fmt.Sprintf("%s.callers[%d]", key, i), "%v", err)
+		case kind == access.Token && f.Tokens == "":
+			faults.Addf(fmt.Sprintf("%s.callers[%d]", key, i), "no token is taken; expected the key tokens at the top, too")
+		case (kind == access.JWT || kind == access.Group) && f.JWT == nil:
+			faults.Addf(fmt.Sprintf("%s.callers[%d]", key, i), "no JWT is taken; expected the key jwt at the top, too")
+		}
+		out.Callers = append(out.Callers, caller)
+	}
+	for i, role := range e.Roles {
+		if _, is := f.Roles[role]; !is {
+			faults.Addf(fmt.Sprintf("%s.roles[%d]", key, i), "%q is none of the roles; expected a key of roles", role)
+		}
+	}
+	if !(e.Weight > 0 && e.Weight <= 1e6) { // so written, it holds for NaN
+		faults.Addf(key+".weight", "%v is out of range; expected a number above 0 up to 1000000", e.Weight)
+	}
+	out.Quota = e.Quota.check(faults, key+".quota")
+	return out
+}
+
+func (q *quotaEntry) check(faults *config.Faults, key string) access.Quota {
+	config.Between(faults, key+".requests-in-flight", q.Requests, 0, math.MaxInt32)
+	config.Between(faults, key+".bytes-in-flight", q.Bytes, 0, 1<<50)
+	config.Between(faults, key+".rate", q.Rate, 0, 1e9)
+	config.Between(faults, key+".burst", q.Burst, 0, math.MaxInt32)
+	if q.Burst > 0 && q.Rate == 0 {
+		faults.Addf(key+".burst", "there is no rate that it could exceed; expected the key rate, too")
+	}
+	return access.Quota{
+		Requests: q.Requests, Bytes: int64(q.Bytes), Rate: q.Rate,
+		Burst:        cmp.Or(q.Burst, int(math.Ceil(q.Rate))),
+		MostPriority: access.Priorities[string(q.MaxPriority)],
+	}
+}
+
+func (j *jwtEntry) check(faults *config.Faults) {
+	checkURL(faults, "jwt.issuer", j.Issuer)
+	if j.Audience == "" {
+		faults.Addf("jwt.audience", "no audience; expected the name by which the issuer knows this server, so that tokens "+
+			"for others are not taken")
+	}
+	if strings.Contains(j.JWKS, "://") {
+		checkURL(faults, "jwt.jwks", j.JWKS)
+	}
+}
+
+// checkURL refuses a URL from which anybody on the way could send keys.
+func checkURL(faults *config.Faults, key, text string) {
+	u, err := url.Parse(text)
+	if err == nil && u.Host != "" && (u.Scheme == "https" || u.Scheme == "http" && isLocal(u.Hostname())) {
+		return
+	}
+	faults.Addf(key, "%q is no safe URL; expected https://HOST/PATH, or http:// on this machine", text)
+}
+
+func isLocal(host string) bool { return host == "localhost" || net.ParseIP(host).IsLoopback() }

@@ -1,0 +1,73 @@
+package doorkeeper
+
+import (
+	"context"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/credentials"
+
+	"github.com/weftserve/weft/server/access"
+	"github.com/weftserve/weft/server/handshake"
+	"github.com/weftserve/weft/server/identity"
+)
+
+// Caller is who makes a call. Nil is anybody, on a server that is open to all.
+type Caller struct {
+	*access.Identity
+
+	// How says how the identity was proven, such as "token:fleet".
+	How string
+
+	book  *book
+	hash  [32]byte  // of the token
+	until time.Time // zero: for ever
+}
+
+// holds reports whether the proof is still good.
+func (c *Caller) holds() bool { return c.until.IsZero() || time.Now().Before(c.until) }
+
+// Sees reports whether the caller may know that there is a model.
+func (c *Caller) Sees(model string) bool { return c == nil || c.Identity.Sees(model) }
+
+// SeesAll reports whether the caller may know of every model.
+func (c *Caller) SeesAll() bool { return c == nil || c.Everywhere() != 0 }
+
+// Observes reports whether the caller may see the state of a model.
+func (c *Caller) Observes(model string) bool { return c == nil || c.Granted(model)&access.Observe != 0 }
+
+// String returns the identity and how it was proven, such as "fleet (token:robot-7)"; "" of anybody.
+func (c *Caller) String() string {
+	if c == nil {
+		return ""
+	}
+	return c.Name + " (" + c.How + ")"
+}
+
+type callerKey struct{}
+
+// With returns the context of a call of c.
+func With(ctx context.Context, c *Caller) context.Context {
+	return context.WithValue(ctx, callerKey{}, c)
+}
+
+// Of returns who makes a call; nil: anybody, or the call keeps it elsewhere.
+func Of(ctx context.Context) *Caller {
+	c, _ := ctx.Value(callerKey{}).(*Caller)
+	return c
+}
+
+// connection remembers who calls by a connection.
+type connection struct {
+	proof identity.Proof
+	// The latest caller without a token, and the latest with one: most connections have one caller only.
+	bare, withToken atomic.Pointer[Caller]
+}
+
+// Credentials returns those of a server so that connections remember who calls.
+func Credentials(of credentials.TransportCredentials) credentials.TransportCredentials {
+	return handshake.Then(of, func(secured, raw net.Conn, info credentials.AuthInfo) (net.Conn, any, error) {
+		return secured, &connection{proof: identity.OfConnection(raw, info)}, nil
+	})
+}

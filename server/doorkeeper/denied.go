@@ -1,0 +1,109 @@
+package doorkeeper
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/peer"
+
+	"github.com/weftserve/weft/server/access"
+	"github.com/weftserve/weft/server/identity"
+)
+
+// deniedPause is the shortest time between two log lines about what was denied: a caller must not fill the log.
+const deniedPause = time.Second
+
+// denied is what the log gets of calls that were denied.
+type denied struct {
+	mu     sync.Mutex
+	next   time.Time // guarded by mu; when there may be another line
+	passed int       // guarded by mu; how many there were since the last
+}
+
+// turn reports whether there may be another line now, and how many were left out.
+func (d *denied) turn(now time.Time) (passed int, may bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if now.Before(d.next) {
+		d.passed++
+		return 0, false
+	}
+	passed = d.passed
+	d.next, d.passed = now.Add(deniedPause), 0
+	return passed, true
+}
+
+// Deny notes that a request was refused or denied. c is nil where the caller is not known.
+func (d *Door) Deny(ctx context.Context, c *Caller, method, model string, err error) {
+	reason := reasonOf(err)
+	if reason == "" {
+		return // the caller went away
+	}
+	name, how := "", ""
+	if c != nil {
+		name, how = c.Name, c.How
+	}
+	if d.Observer != nil {
+		d.Observer.RequestDenied(name, reason)
+	}
+	if _, quota := errors.AsType[*access.QuotaError](err); quota {
+		return // the metric says enough
+	}
+	passed, may := d.denied.turn(time.Now())
+	if !may {
+		return
+	}
+	cause := err.Error()
+	if e, is := errors.AsType[*identity.UnreachableError](err); is {
+		cause = e.Cause.Error()
+	}
+	who := "unknown"
+	if p, known := peer.FromContext(ctx); known {
+		who = p.Addr.String()
+	}
+	log := cmp.Or(d.Logger, slog.Default())
+	log.WarnContext(ctx, "call denied", "event", "access_denied",
+		"who", who, "identity", name, "proof", how, "method", method, "model", clip(model), "reason", reason,
+		"cause", clip(cause), "others_since", passed)
+}
+
+// longest is how much of a text that comes with a call the log gets, in bytes.
+const longest = 512
+
+func clip(text string) string {
+	if len(text) <= longest {
+		return text
+	}
+	return strings.ToValidUTF8(text[:longest], "") + "..."
+}
+
+// reasonOf returns the reason of an error, for metrics; "" of one that is none of the door's.
+func reasonOf(err error) string {
+	if e, is := errors.AsType[*identity.Error](err); is {
+		return string(e.Reason)
+	}
+	if e, is := errors.AsType[*access.QuotaError](err); is {
+		return "QUOTA_" + strings.ToUpper(strings.ReplaceAll(e.Quota, "-", "_"))
+	}
+	for reason, is := range map[string]bool{
+		"PERMISSION_DENIED":  isOf[*access.DeniedError](err),
+		"MODEL_HIDDEN":       isOf[*access.HiddenError](err),
+		"PRIORITY_DENIED":    isOf[*access.PriorityError](err),
+		"ISSUER_UNREACHABLE": isOf[*identity.UnreachableError](err),
+	} {
+		if is {
+			return reason
+		}
+	}
+	return ""
+}
+
+func isOf[E error](err error) bool {
+	_, is := errors.AsType[E](err)
+	return is
+}

@@ -1,0 +1,139 @@
+package doorkeeper
+
+import (
+	"cmp"
+	"context"
+	"crypto/subtle"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/metadata"
+
+	"github.com/weftserve/weft/server/access"
+	"github.com/weftserve/weft/server/handshake"
+	"github.com/weftserve/weft/server/identity"
+)
+
+// Observer is notified of what is refused, for metrics. Calls come from any goroutine and must not block.
+type Observer interface {
+	// RequestDenied follows for each request that was refused or denied. The identity is "" where it is not known, and the
+	// reason is one of few constants.
+	RequestDenied(identity, reason string)
+}
+
+// Door is where all calls of a server come in. The zero value lets everybody do everything. It is safe for concurrent
+// use.
+type Door struct {
+	// Observer hears of what is refused. Nil: nobody does.
+	Observer Observer
+	// Logger gets what is denied. Nil: slog.Default().
+	Logger *slog.Logger
+
+	book   atomic.Pointer[book]
+	denied denied
+}
+
+// book says who may come in. It is replaced as a whole.
+type book struct {
+	policy *access.Policy
+	prover *identity.Prover
+}
+
+// Follow has the door follow a policy from the next call on, and from the next message of streams; identities are
+// proven by p.
+func (d *Door) Follow(policy *access.Policy, p *identity.Prover) { d.book.Store(&book{policy, p}) }
+
+// Open reports whether everybody may do everything.
+func (d *Door) Open() bool { return d.book.Load() == nil }
+
+// Policy returns the one that is followed; nil: none is.
+func (d *Door) Policy() *access.Policy {
+	if b := d.book.Load(); b != nil {
+		return b.policy
+	}
+	return nil
+}
+
+// Enter returns who makes the call of a method; nil if the door is open to all. The error is an *identity.Error, an
+// *identity.UnreachableError, or that of ctx; a public method has none, and is called by nobody instead.
+func (d *Door) Enter(ctx context.Context, r *access.Rule) (*Caller, error) {
+	c, err := d.caller(ctx)
+	if err != nil && r.Public {
+		return &Caller{Identity: access.Nobody, How: access.Anonymous}, nil
+	}
+	return c, err
+}
+
+// Again returns who makes a call that came in as c, in case something has changed since.
+func (d *Door) Again(ctx context.Context, r *access.Rule, c *Caller) (*Caller, error) {
+	if c != nil && c.book == d.book.Load() && c.holds() {
+		return c, nil
+	}
+	return d.Enter(ctx, r)
+}
+
+// caller finds out who calls. What it finds is kept with the connection.
+func (d *Door) caller(ctx context.Context) (*Caller, error) {
+	b := d.book.Load()
+	if b == nil {
+		return nil, nil //nolint:nilnil // everybody is welcome
+	}
+	at, known := handshake.Of[*connection](ctx)
+	if !known {
+		at = &connection{} // an unusual server, as in a test
+	}
+	if header := metadata.ValueFromIncomingContext(ctx, "authorization"); len(header) > 0 {
+		return b.bearer(ctx, at, header)
+	}
+	if c := at.bare.Load(); c != nil && c.book == b && c.holds() {
+		return c, nil
+	}
+	c, err := b.caller(at.proof)
+	if err == nil {
+		at.bare.Store(c)
+	}
+	return c, err
+}
+
+// bearer finds out who calls with a token. It decides alone: a caller who shows one does not want to be taken for
+// whoever owns the connection.
+func (b *book) bearer(ctx context.Context, at *connection, header []string) (*Caller, error) {
+	token, err := identity.Bearer(header)
+	if err != nil {
+		return nil, err
+	}
+	hash := identity.Hash(token)
+	c := at.withToken.Load()
+	if c != nil && c.book == b && c.holds() && subtle.ConstantTimeCompare(c.hash[:], hash[:]) == 1 {
+		return c, nil
+	}
+	proof, err := b.prover.Prove(ctx, token, hash, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	if c, err = b.caller(proof); err != nil {
+		return nil, err
+	}
+	c.hash = hash
+	at.withToken.Store(c)
+	return c, nil
+}
+
+// caller returns who has proven that.
+func (b *book) caller(p identity.Proof) (*Caller, error) {
+	c := &Caller{Identity: b.policy.Identify(p.Claims), How: cmp.Or(p.How, access.Anonymous), book: b, until: p.Until}
+	switch {
+	case !c.holds():
+		return nil, &identity.Error{Reason: identity.Expired, Why: "the certificate of this connection has expired since " +
+			"it was made; connect again with a valid one"}
+	case c.Identity != nil:
+		return c, nil
+	case len(p.Claims) == 0:
+		return nil, &identity.Error{Reason: identity.Missing, Why: "this server wants to know who calls, and the call " +
+			"proves nothing; send a token as \"authorization: Bearer TOKEN\", or connect with a certificate that the " +
+			"server trusts"}
+	}
+	return nil, &identity.Error{Reason: identity.Stranger, Why: "the caller, proven as " + p.How + ", is none of the " +
+		"server's identities; add it to the callers of one in the access file"}
+}

@@ -1,0 +1,64 @@
+package identity
+
+import (
+	"crypto/x509"
+	"net"
+	"strconv"
+	"strings"
+
+	"google.golang.org/grpc/credentials"
+
+	"github.com/weftserve/weft/server/access"
+)
+
+// OfConnection returns what a connection proves of its caller: by the certificate that the credentials have verified,
+// or by the user at the other end of a unix socket. The raw connection is the one that was accepted.
+func OfConnection(raw net.Conn, info credentials.AuthInfo) Proof {
+	if secured, is := info.(credentials.TLSInfo); is && len(secured.State.VerifiedChains) > 0 {
+		return OfCertificate(secured.State.VerifiedChains[0][0])
+	}
+	if inner, wraps := raw.(interface{ NetConn() net.Conn }); wraps {
+		raw = inner.NetConn()
+	}
+	if uid, gid, known := peerOf(raw); known {
+		u, g := strconv.FormatUint(uint64(uid), 10), strconv.FormatUint(uint64(gid), 10)
+		return Proof{
+			Claims: []access.Claim{{Kind: access.UID, Value: u}, {Kind: access.GID, Value: g}},
+			How:    "uid:" + u,
+		}
+	}
+	return anonymous
+}
+
+// OfCertificate returns what a certificate proves that was verified. It ends with the certificate.
+func OfCertificate(c *x509.Certificate) Proof {
+	subject := c.Subject.String()
+	p := Proof{How: how(access.Subject, subject), Until: c.NotAfter}
+	for _, uri := range c.URIs {
+		if id, is := strings.CutPrefix(uri.String(), "spiffe://"); is {
+			p.Claims = append(p.Claims, access.Claim{Kind: access.SPIFFE, Value: id})
+			p.How = how(access.SPIFFE, "//"+id)
+		}
+	}
+	for _, name := range c.DNSNames {
+		p.Claims = append(p.Claims, access.Claim{Kind: access.DNS, Value: strings.ToLower(name)})
+	}
+	if subject != "" {
+		p.Claims = append(p.Claims, access.Claim{Kind: access.Subject, Value: subject})
+	} else if len(c.DNSNames) > 0 && len(c.URIs) == 0 {
+		p.How = how(access.DNS, c.DNSNames[0])
+	}
+	return p
+}
+
+// longest is how much of a name that somebody else chose is repeated, in bytes.
+const longest = 128
+
+// how describes a proof in one line: a name that comes with a call must not forge one.
+func how(kind, name string) string {
+	quoted := strconv.QuoteToASCII(name)
+	if text := quoted[1 : len(quoted)-1]; text == name && len(name) <= longest {
+		return kind + ":" + name
+	}
+	return kind + ":" + quoted[:min(len(quoted), longest)]
+}

@@ -1,0 +1,9 @@
+package identity
+
+// Remembered returns how many tokens are remembered.
+func (i *Issuer) Remembered() (n int) {
+	for s := range i.known {
+		n += len(i.known[s].of)
+	}
+	return n
+}

@@ -1,0 +1,185 @@
+package identity
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/time/rate"
+
+	"github.com/weftserve/weft/server/access"
+)
+
+// IssuerConfig says which JWTs are taken.
+type IssuerConfig struct {
+	// URL is the issuer, as tokens name it, and Audience is whom they must be for. Both are required.
+	URL, Audience string
+	// KeysURL is where its keys are; "": where its OIDC discovery says, unless there are Keys, which are a JWKS.
+	KeysURL string
+	Keys    []byte
+	// Groups is the claim that lists the groups of a caller.
+	Groups string
+}
+
+// Equal reports whether the same JWTs are taken.
+func (c *IssuerConfig) Equal(o *IssuerConfig) bool {
+	return c.URL == o.URL && c.Audience == o.Audience && c.KeysURL == o.KeysURL && bytes.Equal(c.Keys, o.Keys) &&
+		c.Groups == o.Groups
+}
+
+// Issuer verifies the JWTs of one issuer. It is safe for concurrent use.
+type Issuer struct {
+	config IssuerConfig
+	client *http.Client
+	known  verdicts
+
+	mu     sync.Mutex
+	keys   oidc.KeySet // guarded by mu; nil: they are not found yet
+	failed error       // guarded by mu; why not
+	again  time.Time   // guarded by mu; when they are looked for again
+}
+
+const (
+	// patience bounds one attempt to fetch keys: a call waits for it.
+	patience = 5 * time.Second
+	// maxToken is the longest JWT that is verified, in bytes.
+	maxToken = 16 << 10
+)
+
+// algorithms are those of signatures that are taken: none with a shared secret.
+var algorithms = []string{
+	oidc.RS256, oidc.RS384, oidc.RS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.PS256, oidc.PS384, oidc.PS512,
+	oidc.EdDSA,
+}
+
+// NewIssuer returns an issuer. It fetches nothing before the first token. The error says what is wrong with
+// the keys.
+func NewIssuer(c IssuerConfig) (*Issuer, error) {
+	// A token with an unknown key has the keys fetched again: strangers must not have that done without end.
+	i := &Issuer{config: c, client: &http.Client{
+		Timeout: patience, Transport: &limited{http.DefaultTransport, rate.NewLimiter(1, 5)},
+	}}
+	switch {
+	case c.Keys != nil:
+		keys, err := parseKeys(c.Keys)
+		if err != nil {
+			return nil, err
+		}
+		i.keys = keys
+	case c.KeysURL != "":
+		i.keys = oidc.NewRemoteKeySet(i.with(context.Background()), c.KeysURL)
+	}
+	return i, nil
+}
+
+func (i *Issuer) with(ctx context.Context) context.Context { return oidc.ClientContext(ctx, i.client) }
+
+// discover returns the issuer's keys, which it finds out from it first if need be.
+func (i *Issuer) discover(now time.Time) (oidc.KeySet, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.keys != nil || now.Before(i.again) {
+		return i.keys, i.failed
+	}
+	var found struct {
+		KeysURL string `json:"jwks_uri"`
+	}
+	// Not the call's context: others wait for this, too.
+	ctx := i.with(context.Background())
+	provider, err := oidc.NewProvider(ctx, i.config.URL)
+	if err == nil {
+		err = provider.Claims(&found)
+	}
+	if err != nil {
+		i.failed, i.again = &UnreachableError{err}, now.Add(patience)
+		return nil, i.failed
+	}
+	i.keys, i.failed = oidc.NewRemoteKeySet(ctx, found.KeysURL), nil
+	return i.keys, nil
+}
+
+// prove returns what a JWT proves.
+func (i *Issuer) prove(ctx context.Context, token string, hash [32]byte, now time.Time) (Proof, error) {
+	v, is := i.known.get(hash, now)
+	if !is {
+		if len(token) > maxToken {
+			return Proof{}, unknown
+		}
+		keys, err := i.discover(now)
+		if err != nil {
+			return Proof{}, err
+		}
+		if v, err = i.judge(ctx, keys, token, now); err != nil {
+			return Proof{}, err
+		}
+		i.known.put(hash, v, now)
+	}
+	switch {
+	case v.fault != nil:
+		return Proof{}, v.fault
+	case !now.Before(v.proof.Until):
+		return Proof{}, expired("JWT", v.proof.Until, "get a new one from "+i.config.URL)
+	}
+	return v.proof, nil
+}
+
+// judge verifies a JWT. The error is for reasons that are not the token's.
+func (i *Issuer) judge(ctx context.Context, keys oidc.KeySet, token string, now time.Time) (v verdict, _ error) {
+	refused := func(err error) verdict {
+		return verdict{fault: &Error{Unknown, fmt.Sprintf("the JWT of this call is not accepted: %v; send one that %s "+
+			"issued for %s", err, i.config.URL, i.config.Audience)}, until: now.Add(refusedFor)}
+	}
+	// The library is trusted to be correct, not to survive whatever strangers send.
+	defer func() {
+		if caught := recover(); caught != nil {
+			v = refused(errors.New("it cannot be read"))
+		}
+	}()
+	by := &told{KeySet: keys}
+	id, err := oidc.NewVerifier(i.config.URL, by, &oidc.Config{
+		ClientID: i.config.Audience, SupportedSigningAlgs: algorithms,
+		SkipExpiryCheck: true, // that of a token in the cache must be checked as well: see prove
+	}).Verify(ctx, token)
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		return verdict{}, cause
+	}
+	if fault, unreachable := errors.AsType[*fetchError](by.failed); unreachable {
+		return verdict{}, &UnreachableError{fault}
+	}
+	if err != nil {
+		return refused(err), nil
+	}
+	var all map[string]any
+	if err := id.Claims(&all); err != nil {
+		return refused(err), nil
+	}
+	if before, is := all["nbf"].(float64); is && now.Add(skew).Before(time.Unix(int64(before), 0)) {
+		return refused(errors.New("it is not valid yet")), nil
+	}
+	if id.Expiry.Unix() <= 0 {
+		return refused(errors.New("it does not say when it expires")), nil
+	}
+	p := Proof{How: how(access.JWT, id.Subject), Until: id.Expiry}
+	if id.Subject != "" {
+		p.Claims = append(p.Claims, access.Claim{Kind: access.JWT, Value: id.Subject})
+	}
+	switch groups := all[i.config.Groups].(type) {
+	case string:
+		p.Claims = append(p.Claims, access.Claim{Kind: access.Group, Value: groups})
+	case []any:
+		for _, g := range groups {
+			if name, is := g.(string); is {
+				p.Claims = append(p.Claims, access.Claim{Kind: access.Group, Value: name})
+			}
+		}
+	}
+	return verdict{proof: p, until: id.Expiry.Add(refusedFor)}, nil
+}
+
+// skew is by how much the clock of an issuer may be ahead.
+const skew = time.Minute

@@ -1,0 +1,77 @@
+package identity
+
+import (
+	"context"
+	"crypto"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"github.com/go-jose/go-jose/v4"
+	"golang.org/x/time/rate"
+)
+
+// parseKeys reads a JWKS.
+func parseKeys(data []byte) (oidc.KeySet, error) {
+	var set jose.JSONWebKeySet
+	if err := json.Unmarshal(data, &set); err != nil {
+		return nil, fmt.Errorf("no JWKS: %w; expected {\"keys\": [...]}", err)
+	}
+	var keys []crypto.PublicKey
+	for _, key := range set.Keys {
+		switch public := key.Public(); {
+		case public.Key == nil:
+			return nil, fmt.Errorf("the key %q is no public key; expected those that JWTs are verified with", key.KeyID)
+		default:
+			keys = append(keys, public.Key)
+		}
+	}
+	if keys == nil {
+		return nil, errors.New("there is no key in it; expected {\"keys\": [...]} with at least one")
+	}
+	return &oidc.StaticKeySet{PublicKeys: keys}, nil
+}
+
+// told are the keys of one verification, and the error of the keys, which the verifier keeps only the text of.
+type told struct {
+	oidc.KeySet
+
+	failed error
+}
+
+// VerifySignature implements oidc.KeySet.
+func (t *told) VerifySignature(ctx context.Context, jwt string) (payload []byte, err error) {
+	payload, err = t.KeySet.VerifySignature(ctx, jwt)
+	t.failed = err
+	return payload, err
+}
+
+// limited fetches at a bounded rate.
+type limited struct {
+	http.RoundTripper
+
+	rate *rate.Limiter
+}
+
+// fetchError says that something was not fetched.
+type fetchError struct{ error }
+
+func (e *fetchError) Unwrap() error { return e.error }
+
+// RoundTrip implements http.RoundTripper.
+func (l *limited) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !l.rate.Allow() {
+		return nil, &fetchError{errors.New("its keys were fetched often enough for now")}
+	}
+	answer, err := l.RoundTripper.RoundTrip(r)
+	if err != nil {
+		return nil, &fetchError{err}
+	}
+	if answer.StatusCode != http.StatusOK {
+		_ = answer.Body.Close()
+		return nil, &fetchError{fmt.Errorf("%s answers %s", r.URL.Redacted(), answer.Status)}
+	}
+	return answer, nil
+}

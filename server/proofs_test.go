@@ -1,0 +1,297 @@
+package server_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/server"
+	"github.com/weftserve/weft/server/access"
+	"github.com/weftserve/weft/server/doorkeeper"
+	"github.com/weftserve/weft/server/identity"
+	"github.com/weftserve/weft/server/intake"
+	"github.com/weftserve/weft/server/servertest"
+	"github.com/weftserve/weft/server/transport"
+)
+
+// pki signs certificates.
+type pki struct {
+	t    *testing.T
+	key  *ecdsa.PrivateKey
+	root *x509.Certificate
+}
+
+func newPKI(t *testing.T) *pki {
+	t.Helper()
+	p := &pki{t: t}
+	var err error
+	if p.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+		t.Fatal(err)
+	}
+	root := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, root, root, p.key.Public(), p.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.root, err = x509.ParseCertificate(der); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func (p *pki) pool() *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AddCert(p.root)
+	return pool
+}
+
+// issue signs a certificate for one hour.
+func (p *pki) issue(c x509.Certificate) tls.Certificate {
+	p.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	c.SerialNumber, c.NotAfter = big.NewInt(2), time.Now().Add(time.Hour)
+	c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}
+	der, err := x509.CreateCertificate(rand.Reader, &c, p.root, key.Public(), p.key)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+// proofs is an access file with an identity for each kind of proof. Each may observe, so that a denial of predictions
+// names the identity.
+func proofs(t *testing.T) *access.Config {
+	t.Helper()
+	c := &access.Config{Roles: map[string]access.Role{"see": {Observe: []string{"*"}}}}
+	for _, e := range [][]string{
+		{"spiffe", "spiffe://example.org/robot/*"},
+		{"dns", "dns:robot-*.example.org"},
+		{"subject", "subject:CN=arm,O=Example"},
+		{"token", "token:fleet-*"},
+		{"jwt", "jwt:ada"},
+		{"group", "group:staff"},
+		{"uid", fmt.Sprint("uid:", os.Getuid())},
+		{"anyone", "anonymous"},
+	} {
+		caller, err := access.ParseCaller(e[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Identities = append(c.Identities, access.Entry{
+			Name: e[0], Weight: 1, Roles: []string{"see"}, Callers: []access.Caller{caller},
+		})
+	}
+	return c
+}
+
+// TestProofsOnRealSockets: each kind of proof makes its identity, over TCP with TLS and over a unix socket.
+func TestProofsOnRealSockets(t *testing.T) {
+	signing, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: signing.Public(), KeyID: "k"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var issuer *httptest.Server
+	issuer = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/keys" {
+			_, _ = w.Write(keys)
+			return
+		}
+		fmt.Fprintf(w, `{"issuer": %q, "jwks_uri": %q}`, issuer.URL, issuer.URL+"/keys")
+	}))
+	defer issuer.Close()
+	defer http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	jwt := func(subject string, groups ...string) string {
+		signer, err := jose.NewSigner(jose.SigningKey{
+			Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: signing, KeyID: "k"},
+		}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(map[string]any{
+			"iss": issuer.URL, "aud": []string{"weft"}, "sub": subject, "groups": groups, "exp": time.Now().Unix() + 3600,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		signed, err := signer.Sign(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		compact, err := signed.CompactSerialize()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return compact
+	}
+	tokens, faults := identity.ParseTokens(fmt.Sprintf("fleet-7 sha256:%x\nspare sha256:%x expires 2020-01-01T00:00:00Z",
+		sha256.Sum256([]byte("secret")), sha256.Sum256([]byte("old"))))
+	if faults != nil {
+		t.Fatal(faults)
+	}
+	verifier, err := identity.NewIssuer(identity.IssuerConfig{URL: issuer.URL, Audience: "weft", Groups: "groups"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	door := &doorkeeper.Door{}
+	h := servertest.New(t, server.Config{Door: door})
+	door.Follow(access.NewPolicy(proofs(t), nil, time.Now()), &identity.Prover{Tokens: tokens, Issuer: verifier})
+
+	ca, strangers := newPKI(t), newPKI(t)
+	secure := credentials.NewTLS(&tls.Config{
+		Certificates: []tls.Certificate{ca.issue(x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}})},
+		ClientAuth:   tls.VerifyClientCertIfGiven, ClientCAs: ca.pool(),
+	})
+	serve := func(c credentials.TransportCredentials, l net.Listener, err error) string {
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := grpc.NewServer(append(transport.Options(transport.DefaultMaxMessageBytes, h.Memory, nil), h.Options(c)...)...)
+		h.Register(g)
+		go func() { _ = g.Serve(intake.Listen(l, transport.PingTimeout)) }()
+		t.Cleanup(g.Stop)
+		return l.Addr().String()
+	}
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	tcpAddress := serve(secure, tcp, err)
+	socket := filepath.Join(t.TempDir(), "s")
+	unix, err := net.Listen("unix", socket)
+	serve(insecure.NewCredentials(), unix, err)
+
+	tlsWith := func(certificates ...tls.Certificate) credentials.TransportCredentials {
+		return credentials.NewTLS(&tls.Config{
+			RootCAs: ca.pool(),
+			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+				if len(certificates) == 0 {
+					return &tls.Certificate{}, nil
+				}
+				return &certificates[0], nil
+			},
+		})
+	}
+	spiffe := func(id string) tls.Certificate {
+		u, err := url.Parse(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ca.issue(x509.Certificate{URIs: []*url.URL{u}, DNSNames: []string{"other.example.org"}})
+	}
+	robot := spiffe("spiffe://example.org/robot/7")
+	named := func(cn string, dns ...string) tls.Certificate {
+		return ca.issue(x509.Certificate{
+			Subject: pkix.Name{CommonName: cn, Organization: []string{"Example"}}, DNSNames: dns,
+		})
+	}
+	const overTCP, overUnix = "", "unix"
+	for name, tt := range map[string]struct {
+		by          string
+		certificate *tls.Certificate
+		token       string
+		want        string // the identity, or a code
+	}{
+		"spiffe":                        {overTCP, &robot, "", "spiffe"},
+		"spiffe of a deeper path":       {overTCP, new(spiffe("spiffe://example.org/robot/7/arm")), "", "anyone"},
+		"spiffe of another domain":      {overTCP, new(spiffe("spiffe://example.com/robot/7")), "", "anyone"},
+		"dns":                           {overTCP, new(named("x", "ROBOT-7.example.org")), "", "dns"},
+		"dns of a deeper name":          {overTCP, new(named("x", "robot-7.evil.example.org")), "", "anyone"},
+		"the second of the dns names":   {overTCP, new(named("x", "a.org", "robot-8.example.org")), "", "dns"},
+		"subject":                       {overTCP, new(named("arm")), "", "subject"},
+		"subject with more":             {overTCP, new(named("arm,O=Example")), "", "anyone"},
+		"no certificate":                {overTCP, nil, "", "anyone"},
+		"token":                         {overTCP, nil, "secret", "token"},
+		"a token wins over certificate": {overTCP, &robot, "secret", "token"},
+		"a bad token loses everything":  {overTCP, &robot, "guess", "Unauthenticated"},
+		"a token that expired":          {overTCP, &robot, "old", "Unauthenticated"},
+		"jwt":                           {overTCP, nil, jwt("ada"), "jwt"},
+		"group":                         {overTCP, nil, jwt("bob", "others", "staff"), "group"},
+		"a jwt of nobody":               {overTCP, nil, jwt("eve"), "anyone"},
+		"a changed jwt":                 {overTCP, nil, jwt("eve") + "A", "Unauthenticated"},
+		"unix socket":                   {overUnix, nil, "", "uid"},
+		"a token over a unix socket":    {overUnix, nil, "secret", "token"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			address, c := "passthrough:"+tcpAddress, tlsWith()
+			if tt.by == overUnix {
+				address, c = "unix:"+socket, insecure.NewCredentials()
+			} else if tt.certificate != nil {
+				c = tlsWith(*tt.certificate)
+			}
+			conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(c))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			ctx := t.Context()
+			if tt.token != "" {
+				ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+tt.token)
+			}
+			for range 2 { // the second time as the connection remembers it
+				if got := whoIs(ctx, conn); got != tt.want {
+					t.Errorf("the caller is %s, want %s", got, tt.want)
+				}
+			}
+			if tt.certificate != nil && tt.token == "secret" { // on the same connection, without it
+				if got := whoIs(t.Context(), conn); got != "spiffe" {
+					t.Errorf("without the token the caller is %s", got)
+				}
+			}
+		})
+	}
+	t.Run("a certificate of strangers", func(t *testing.T) {
+		conn, err := grpc.NewClient("passthrough:"+tcpAddress, grpc.WithTransportCredentials(
+			tlsWith(strangers.issue(x509.Certificate{DNSNames: []string{"robot-7.example.org"}}))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if got := whoIs(t.Context(), conn); got != "Unavailable" {
+			t.Errorf("the caller is %s", got)
+		}
+	})
+}
+
+// whoIs returns the identity that the server takes a caller for, by the denial of a prediction.
+func whoIs(ctx context.Context, conn *grpc.ClientConn) string {
+	_, err := weftv1.NewPredictionServiceClient(conn).Predict(ctx, servertest.Observation(""))
+	if st := status.Convert(err); st.Code() == codes.PermissionDenied {
+		name, _ := strings.CutPrefix(st.Message(), "identity ")
+		name, _, _ = strings.Cut(name, " ")
+		return name
+	}
+	return status.Code(err).String()
+}

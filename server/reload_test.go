@@ -1,0 +1,83 @@
+package server_test
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/weftserve/weft/server/access"
+	"github.com/weftserve/weft/server/servertest"
+)
+
+// TestReloadWhileCallsRun: a call that begins after a change follows it, and so does the next message of a stream; no
+// call fails for another reason.
+func TestReloadWhileCallsRun(t *testing.T) {
+	may := func(predict bool) *access.Config {
+		c := limitedBy(access.Quota{Requests: 1000})
+		role := access.Role{Observe: []string{"*"}}
+		if predict {
+			role.Predict = []string{"pol*"}
+		}
+		c.Roles["all"] = role
+		return c
+	}
+	door := servertest.NewDoor(t, may(true))
+	h, _, _ := guardedHouse(t, door)
+	ctx := as(t.Context(), "one")
+	var stop atomic.Bool
+	var answered, denied atomic.Int64
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for !stop.Load() {
+				switch _, err := h.Predictions.Predict(ctx, servertest.Observation("")); status.Code(err) {
+				case codes.OK:
+					answered.Add(1)
+				case codes.PermissionDenied:
+					denied.Add(1)
+				default:
+					t.Error(err)
+				}
+			}
+		})
+	}
+	stream := h.OpenStream(ctx, t)
+	for i := range 200 {
+		predict := i%2 == 0
+		door.Set(t, may(predict))
+		_, err := h.Predictions.Predict(ctx, servertest.Observation(""))
+		if (err == nil) != predict {
+			t.Fatalf("change %d: may predict is %t, and the call ends with %v", i, predict, err)
+		}
+		id := fmt.Sprint(i)
+		stream.Request(id)
+		if want := id + ": version 2"; predict {
+			stream.Want(want)
+		} else {
+			stream.Want(id + ": PermissionDenied identity one lacks permission predict on model policy; add it to one of " +
+				"its roles in the access file")
+		}
+	}
+	stop.Store(true)
+	wg.Wait()
+	stream.End()
+	if answered.Load() == 0 || denied.Load() == 0 {
+		t.Errorf("%d calls were answered, and %d denied", answered.Load(), denied.Load())
+	}
+	// Without its token an identity is nobody, on streams that are open, too.
+	stream = h.OpenStream(ctx, t)
+	stream.Request("first")
+	stream.Answer() // so the stream is open
+	other := may(true)
+	other.Identities[0].Name = "other"
+	door.Set(t, other)
+	stream.Request("last")
+	if got := stream.Answer(); got[:22] != "last: Unauthenticated " {
+		t.Error(got)
+	}
+	stream.End()
+}

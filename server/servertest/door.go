@@ -1,0 +1,68 @@
+package servertest
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weftserve/weft/server/access"
+	"github.com/weftserve/weft/server/doorkeeper"
+	"github.com/weftserve/weft/server/identity"
+)
+
+// Door is a door whose refusals a test can count.
+type Door struct {
+	doorkeeper.Door
+
+	mu      sync.Mutex
+	refused map[string]int // guarded by mu; by identity and reason
+}
+
+// NewDoor returns a door that follows a config. Each identity has a token of its own name, see Token.
+func NewDoor(t *testing.T, c *access.Config) *Door {
+	t.Helper()
+	d := &Door{refused: map[string]int{}}
+	d.Observer, d.Logger = d, slog.New(slog.DiscardHandler)
+	d.Set(t, c)
+	return d
+}
+
+// Set has the door follow another config.
+func (d *Door) Set(t *testing.T, c *access.Config) {
+	t.Helper()
+	lines := ""
+	for i := range c.Identities {
+		e := &c.Identities[i]
+		caller, err := access.ParseCaller("token:" + e.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Callers = append(e.Callers, caller)
+		lines += fmt.Sprintf("%s sha256:%x\n", e.Name, sha256.Sum256([]byte(Token(e.Name))))
+	}
+	tokens, faults := identity.ParseTokens(lines)
+	if faults != nil {
+		t.Fatal(faults)
+	}
+	d.Follow(access.NewPolicy(c, d.Policy(), time.Now()), &identity.Prover{Tokens: tokens})
+}
+
+// Token returns the token of an identity.
+func Token(name string) string { return "secret of " + name }
+
+// RequestDenied implements doorkeeper.Observer.
+func (d *Door) RequestDenied(identity, reason string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.refused[identity+" "+reason]++
+}
+
+// Refused returns how many requests of an identity were refused for a reason.
+func (d *Door) Refused(identity, reason string) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.refused[identity+" "+reason]
+}

@@ -1,0 +1,186 @@
+package transport
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+
+	"github.com/weftserve/weft/server/access"
+	"github.com/weftserve/weft/server/doorkeeper"
+	"github.com/weftserve/weft/server/guard"
+	"github.com/weftserve/weft/server/identity"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// TestNoRuleNoService: a method of which nobody says who may call it keeps the server from being put together.
+func TestNoRuleNoService(t *testing.T) {
+	known := grpc.ServiceDesc{
+		ServiceName: "weft.v1.ModelService", HandlerType: (*any)(nil),
+		Methods: []grpc.MethodDesc{{MethodName: "GetModel"}},
+	}
+	register := func(desc grpc.ServiceDesc) (caught any) {
+		defer func() { caught = recover() }()
+		Messages{Server: grpc.NewServer(), Door: &doorkeeper.Door{}}.RegisterService(&desc, nil)
+		return nil
+	}
+	if caught := register(known); caught != nil {
+		t.Errorf("a method with a rule: %v", caught)
+	}
+	method := known
+	method.Methods = append(method.Methods, grpc.MethodDesc{MethodName: "GetEverything"})
+	stream := known
+	stream.Streams = []grpc.StreamDesc{{StreamName: "GetEverything", ServerStreams: true}}
+	service := known
+	service.ServiceName = "example.Others"
+	for what, desc := range map[string]grpc.ServiceDesc{"method": method, "stream": stream, "service": service} {
+		if caught := fmt.Sprint(register(desc)); !strings.Contains(caught, "add its rule to server/access/rule.go") {
+			t.Errorf("a %s without a rule: %v", what, caught)
+		}
+	}
+}
+
+// kept is a message that keeps how it was let in.
+type kept struct {
+	model     string
+	by        *doorkeeper.Caller
+	admission access.Admission
+}
+
+func (k *kept) Take(mem.BufferSlice) error { return nil }
+func (k *kept) Type() string               { return "weft.v1.PredictRequest" }
+func (k *kept) Asks() (string, sharedsched.Priority, bool) {
+	return k.model, sharedsched.Critical, false
+}
+
+func (k *kept) Admit(c *doorkeeper.Caller, _ sharedsched.Priority, a access.Admission, _ error) {
+	k.by, k.admission = c, a
+}
+
+// callBy returns the context of a call by a connection of its own, and the door that it comes in by.
+func callBy(t testing.TB, token string) (*doorkeeper.Door, context.Context) {
+	t.Helper()
+	theirs, ours := net.Pipe()
+	t.Cleanup(func() {
+		_ = theirs.Close()
+		_ = ours.Close()
+	})
+	_, info, err := doorkeeper.Credentials(insecure.NewCredentials()).ServerHandshake(ours)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := peer.NewContext(context.Background(), &peer.Peer{Addr: ours.LocalAddr(), AuthInfo: info})
+	header := metadata.MD{"user-agent": {"test"}}
+	if token != "" {
+		header["authorization"] = []string{"Bearer " + token}
+	}
+	tokens, faults := identity.ParseTokens(fmt.Sprintf("a sha256:%x", sha256.Sum256([]byte("secret"))))
+	if faults != nil {
+		t.Fatal(faults)
+	}
+	var callers []access.Caller
+	for _, text := range []string{"dns:robot-*.example.org", "token:a", "anonymous"} {
+		caller, err := access.ParseCaller(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		callers = append(callers, caller)
+	}
+	door := &doorkeeper.Door{Logger: slog.New(slog.DiscardHandler)}
+	door.Follow(access.NewPolicy(&access.Config{
+		Roles: map[string]access.Role{"pilot": {Predict: []string{"walker", "hopper-*"}}},
+		Identities: []access.Entry{{
+			Name: "fleet", Callers: callers, Roles: []string{"pilot"}, Quota: access.Quota{Requests: 100, Bytes: 1 << 30},
+		}},
+	}, nil, time.Now()), &identity.Prover{Tokens: tokens})
+	return door, metadata.NewIncomingContext(ctx, header)
+}
+
+// TestAdmissionEndsWithTheCall, whatever becomes of it.
+func TestAdmissionEndsWithTheCall(t *testing.T) {
+	door, ctx := callBy(t, "")
+	rule, err := access.RuleOf("weft.v1.PredictionService", "Predict")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &Messages{Door: door, Absent: func(model string, _ func(string) bool) error { return errors.New("no " + model) }}
+	id := door.Policy().Identify(nil)
+	for model, want := range map[string]string{"walker": "", "other": "no other", "panic": "panic"} {
+		err := func() (err error) {
+			defer func() {
+				if recover() != nil {
+					err = errors.New("panic")
+				}
+			}()
+			_, err = m.enter(ctx, &rule, func(any) error { return nil }, guard.Handler{}).handle(
+				func(_ any, _ context.Context, read func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+					if n, _ := id.InFlight(); n != 1 {
+						t.Errorf("%d requests are in", n)
+					}
+					if model == "panic" {
+						panic(model)
+					}
+					k := &kept{model: model}
+					err := read(k)
+					if (k.by != nil) != (want == "") {
+						t.Errorf("%s is admitted as of %v", model, k.by)
+					}
+					return nil, err
+				}, nil, nil)
+			return err
+		}()
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", model, err, want)
+		}
+		if n, bytes := id.InFlight(); n != 0 || bytes != 0 {
+			t.Errorf("%s: %d requests and %d bytes were not given back", model, n, bytes)
+		}
+	}
+}
+
+// BenchmarkEntrance measures what a decision adds to a call: nothing where the door is open to all.
+func BenchmarkEntrance(b *testing.B) {
+	rule, err := access.RuleOf("weft.v1.PredictionService", "Predict")
+	if err != nil {
+		b.Fatal(err)
+	}
+	message := &kept{model: "hopper-7"}
+	handler := func(_ any, _ context.Context, read func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+		return nil, read(message)
+	}
+	decode := func(any) error { return nil }
+	for _, how := range []string{"open", "connection", "token"} {
+		b.Run(how, func(b *testing.B) {
+			door, ctx := callBy(b, map[string]string{"token": "secret"}[how])
+			if how == "open" {
+				door = &doorkeeper.Door{}
+			}
+			m := Messages{Door: door, Keeps: func(string) bool { return true }}
+			b.ReportAllocs()
+			for b.Loop() {
+				var err error
+				if !m.Door.Open() {
+					_, err = m.enter(ctx, &rule, decode, guard.Handler{}).handle(handler, nil, nil)
+				} else {
+					_, err = handler(nil, ctx, func(into any) error {
+						return m.receive(ctx, into, true, decode, guard.Handler{}, nil)
+					}, nil)
+				}
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
