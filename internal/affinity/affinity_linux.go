@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Own returns the numbers of the processors that this program may use. The error says that the system does not tell them.
+// Own returns the numbers of the processors that this program may use. The error says that the system does not tell.
 func Own() ([]int, error) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {
@@ -22,8 +22,8 @@ func Own() ([]int, error) {
 	return cpus, nil
 }
 
-// Start calls start, whose child processes will run on those processors only, and with that niceness if this program may
-// give it: a process inherits both from the thread that starts it. The error is that of start, or says that the
+// Start calls start, whose child processes will run on those processors only, and with that niceness if this program
+// may give it: a process inherits both from the thread that starts it. The error is that of start, or says that the
 // processors cannot be had.
 func Start(cpus []int, niceness int, start func() error) error {
 	runtime.LockOSThread()

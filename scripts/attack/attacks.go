@@ -30,7 +30,6 @@ type operation func(ctx context.Context) error
 const plenty = -1
 
 func nobody(int) bool       { return false }
-func everybody(int) bool    { return true }
 func everyOther(n int) bool { return n%2 == 1 }
 
 var attacks = []attack{

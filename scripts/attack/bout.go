@@ -18,6 +18,7 @@ type bout struct {
 	server   *server
 	progress io.Writer
 	cost     float64   // processor seconds of one ordinary request, as known so far
+	latest   *phase    // of an attack
 	struck   time.Time // when the latest strike ended
 }
 
@@ -58,14 +59,14 @@ func (b *bout) fight(ctx context.Context, folder string, cpus []int) (rounds []r
 	return rounds, nil
 }
 
-// round measures the server at rest, attacked, afterwards, and as busy with ordinary requests. Every other round has the
-// control first: what it has to take is known from the attack of the round before.
+// round measures the server at rest, attacked, some seconds later, and as busy with ordinary requests. Every other
+// round has the control first: what it has to take is known from the attack before.
 func (b *bout) round(ctx context.Context, number int) (r round, err error) {
 	if r.idle, err = b.measure(ctx, "", 0, b.effort.idle); err != nil {
 		return r, err
 	}
 	r.rest = useOf(b.server.pid())
-	if b.cost == 0 {
+	if number == 0 {
 		const trial = 500 // requests a second
 		p, err := b.measure(ctx, controlName, trial, time.Second)
 		if err != nil {
@@ -73,20 +74,39 @@ func (b *bout) round(ctx context.Context, number int) (r round, err error) {
 		}
 		b.learn(p, r.idle)
 	}
-	if r.attack, err = b.measure(ctx, b.attack.name, b.Rate, b.effort.span); err != nil {
+	if number%2 == 1 {
+		if err = b.control(ctx, &r, b.latest); err != nil {
+			return r, err
+		}
+	}
+	if err = b.strike(ctx, &r); err != nil || number%2 == 1 {
 		return r, err
 	}
+	return r, b.control(ctx, &r, r.attack)
+}
+
+// strike measures an attack, and what is left of it.
+func (b *bout) strike(ctx context.Context, r *round) (err error) {
+	if r.attack, err = b.measure(ctx, b.attack.name, b.Rate, b.effort.span); err != nil {
+		return err
+	}
+	b.latest = r.attack
 	const look = time.Second
 	time.Sleep(time.Until(b.struck.Add(b.effort.after - look)))
 	before := useOf(b.server.pid())
 	time.Sleep(look)
 	r.after = useOf(b.server.pid())
 	r.afterCPU = (r.after.seconds - before.seconds) / look.Seconds()
-	r.control, err = b.measure(ctx, controlName, b.asBusy(r.attack, r.idle), b.effort.span)
-	if err == nil {
-		b.learn(r.control, r.idle)
+	return nil
+}
+
+// control measures ordinary requests that keep the server as busy as an attack did.
+func (b *bout) control(ctx context.Context, r *round, attack *phase) (err error) {
+	if r.control, err = b.measure(ctx, controlName, b.asBusy(attack, r.idle), b.effort.span); err != nil {
+		return err
 	}
-	return r, err
+	b.learn(r.control, r.idle)
+	return nil
 }
 
 // asBusy returns the rate of ordinary requests that keeps the server as busy as an attack did.

@@ -53,8 +53,8 @@ func unknownMethods(l *link) (operation, error) {
 	}, nil
 }
 
-// headerBombs has a header of 4 KB in the index, and names it as often as makes 8 MB: a byte each time. Its name ends in
-// -bin, so that a server decodes it each time, and has 3 KB of it.
+// headerBombs has a header of 4 KB in the index, and names it as often as makes 8 MB: a byte each time. Its name ends
+// in -bin, so that a server decodes it each time, and has 3 KB of it.
 func headerBombs(l *link) (operation, error) {
 	const (
 		value = 3900 // the index has room for 4,096 bytes, with 32 of its own for each header

@@ -29,9 +29,9 @@ func (c *strikeCommand) control(ctx context.Context, t *tally) error {
 		}
 		all.Go(func() {
 			defer conn.Close()
-			t.count(&t.Dialed, 1)
+			t.count(&t.Dialed)
 			ordinary(ctx, conn, c.Rate/float64(c.Connections), t)
-			t.count(&t.Open, 1)
+			t.count(&t.Open)
 		})
 	}
 	return nil

@@ -78,8 +78,8 @@ func newHonest(ctx context.Context, target string) (*honest, error) {
 	return &honest{target: target, conn: conn}, nil
 }
 
-// ask sends what is due within a span, at times that do not depend on the answers, and returns when all have ended. What
-// was not answered one deadline after the span is lost.
+// ask sends what is due within a span, at times that do not depend on the answers, and returns when all have ended.
+// What was not answered one deadline after the span is lost.
 func (h *honest) ask(ctx context.Context, span time.Duration) fared {
 	ctx, cancel := context.WithTimeout(ctx, span+honestDeadline)
 	defer cancel()

@@ -73,8 +73,11 @@ func (l *link) next() { l.latest = (l.latest + 1) | 1 }
 func (l *link) head(method string, more ...hpack.HeaderField) []byte {
 	l.block.Reset()
 	for _, f := range append([]hpack.HeaderField{
-		{Name: ":method", Value: "POST"}, {Name: ":scheme", Value: "http"}, {Name: ":path", Value: method},
-		{Name: ":authority", Value: "weft"}, {Name: "te", Value: "trailers"},
+		{Name: ":method", Value: "POST"},
+		{Name: ":scheme", Value: "http"},
+		{Name: ":path", Value: method},
+		{Name: ":authority", Value: "weft"},
+		{Name: "te", Value: "trailers"},
 		{Name: "content-type", Value: "application/grpc"},
 	}, more...) {
 		_ = l.headers.WriteField(f) // into memory

@@ -1,6 +1,6 @@
 // Command attack measures from outside what a stranger can cost a Weft server: its memory, its processor, and the time
-// of honest callers. It attacks servers that it starts itself, on loopback addresses only. docs/BENCHMARKING.md describes
-// the figures.
+// of honest callers. It attacks servers that it starts itself, on loopback addresses only. docs/BENCHMARKING.md
+// describes the figures.
 package main
 
 import (

@@ -14,11 +14,11 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
-// framed is a message as gRPC sends it.
+// framed is a message as gRPC sends it. It panics where one cannot be encoded, since all are of this program.
 func framed(m proto.Message) []byte {
 	data, err := proto.Marshal(m)
 	if err != nil {
-		panic(err) // it is one of ours
+		panic(err)
 	}
 	return prefixed(0, data)
 }

@@ -48,8 +48,9 @@ func (c *runCommand) Validate() error {
 		}
 	}
 	if c.Rounds < 0 || c.Rate < 0 || c.Connections < 1 || c.Connections > 4096 || c.Budget < 0 || c.Most < 1 {
-		return fmt.Errorf("--rounds %d --rate %v --connections %d --budget %d --most %d: expected 1 round or more, a rate above 0, "+
-			"1 to 4096 connections, a budget of 0 or more, and 1 or more for --most", c.Rounds, c.Rate, c.Connections, c.Budget, c.Most)
+		return fmt.Errorf("--rounds %d --rate %v --connections %d --budget %d --most %d: expected 1 round or more, a rate "+
+			"above 0, 1 to 4096 connections, a budget of 0 or more, and 1 or more for --most",
+			c.Rounds, c.Rate, c.Connections, c.Budget, c.Most)
 	}
 	return nil
 }

@@ -27,7 +27,8 @@ const lead = 500 * time.Millisecond
 func (b *bout) measure(ctx context.Context, strike string, rate float64, span time.Duration) (p *phase, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	honest, err := start(ctx, b.clients, affinity.Foremost, "honest", "--target", b.server.address, "--span", span.String())
+	honest, err := start(ctx, b.clients, affinity.Foremost, "honest", "--target", b.server.address,
+		"--span", span.String())
 	if err != nil {
 		return nil, err
 	}

@@ -94,11 +94,11 @@ func (c *strikeCommand) hold(ctx context.Context, a *attack, number int, rate fl
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", c.Target)
 	if err != nil {
 		if ctx.Err() == nil {
-			t.count(&t.Failed, 1)
+			t.count(&t.Failed)
 		}
 		return
 	}
-	t.count(&t.Dialed, 1)
+	t.count(&t.Dialed)
 	l := newLink(ctx, conn, number, c.Seed, t)
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
@@ -120,8 +120,8 @@ func (c *strikeCommand) hold(ctx context.Context, a *attack, number int, rate fl
 		err = l.repeat(ctx, rate, a.most, do)
 	}
 	if ctx.Err() == nil && err != nil && !errors.Is(err, context.Canceled) {
-		t.count(&t.Ended, 1)
+		t.count(&t.Ended)
 		return
 	}
-	t.count(&t.Open, 1)
+	t.count(&t.Open)
 }

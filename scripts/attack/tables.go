@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 )
@@ -55,10 +56,10 @@ func tables(verdicts []verdict) []table {
 		}
 		judged.add(v.attack.name, v.word(), mibs(v.growth), mibs(v.left), ms(v.p99), ms(v.control),
 			fmt.Sprintf("%.1f", v.ratio()),
-			ms(v.median(func(r round) float64 { return quantile(r.idle.Ms, 0.99) })), fmt.Sprint(v.lost), percent(v.afterCPU))
+			ms(v.median(func(r round) float64 { return quantile(r.idle.Ms, 0.99) })), strconv.Itoa(v.lost), percent(v.afterCPU))
 		told.add(v.told()...)
 		first := v.rounds[0].attack
-		heard.add(v.attack.name, fmt.Sprint(first.Dialed), fmt.Sprint(first.Ended), fmt.Sprint(first.Failed),
+		heard.add(v.attack.name, whole(first.Dialed), whole(first.Ended), whole(first.Failed),
 			counted(first.Ends), counted(first.GoAways), counted(first.Resets), counted(first.Statuses))
 	}
 	return []table{judged, told, heard}
@@ -77,6 +78,9 @@ func (v *verdict) told() []string {
 	rate := fmt.Sprintf("%.0f", v.median(func(r round) float64 {
 		return float64(r.attack.Done) / max(r.attack.Seconds, 1e-3)
 	}))
+	if v.attack.rate == 0 {
+		rate = fmt.Sprintf("%.0f in all", v.median(func(r round) float64 { return float64(r.attack.Dialed) }))
+	}
 	if v.rounds[0].attack.broken {
 		rate = "broken off"
 	}
@@ -92,6 +96,7 @@ func (v *verdict) told() []string {
 	}
 }
 
+func whole(n int64) string     { return strconv.FormatInt(n, 10) }
 func mibs(v float64) string    { return fmt.Sprintf("%.0f", v) }
 func ms(v float64) string      { return fmt.Sprintf("%.2f", v) }
 func percent(v float64) string { return fmt.Sprintf("%.0f %%", 100*v) }
