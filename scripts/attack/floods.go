@@ -48,7 +48,7 @@ func emptyFrames(l *link) (operation, error) {
 		if n++; n%2 == 0 {
 			return l.frames.WriteData(stream, false, nil)
 		}
-		return l.frames.WriteRawFrame(http2.FrameType(16+l.random.UintN(240)), 0, 0, nil)
+		return l.frames.WriteRawFrame(http2.FrameType(32+l.random.UintN(224)), 0, 0, nil)
 	}, err
 }
 
