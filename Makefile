@@ -64,6 +64,11 @@ bench-limits: setup build ## Compare the server with an echo, with ONNX Runtime 
 	go build -o bin/limits ./scripts/limits
 	bin/limits --weft bin/weft --out docs/bench/limits.md $(ARGS)
 
+.PHONY: attack
+attack: setup build ## Attack a server, and measure what that costs it and honest callers; writes docs/bench/attacks.md (ARGS=--quick: six minutes)
+	go build -o bin/attack ./scripts/attack
+	bin/attack --weft bin/weft --out docs/bench/attacks.md $(ARGS)
+
 .PHONY: sim
 sim: ## Compare the scheduler with others in simulation; writes docs/sim (four minutes; `go run ./scripts/sim --quick` takes half of one)
 	go run ./scripts/sim --out docs/sim >/dev/null

@@ -351,6 +351,11 @@ var layers = []layer{
 		"what is shown of a command's progress is text",
 	},
 	{
+		"internal/affinity",
+		[]string{},
+		"where a process runs is a leaf",
+	},
+	{
 		"internal/race",
 		[]string{},
 		"how a test was built is a leaf",
@@ -376,6 +381,11 @@ var layers = []layer{
 		"an example shows what a client outside this repository can do",
 	},
 	{
+		"scripts/attack",
+		[]string{"proto/gen/...", "internal/affinity", "internal/onnxgraph"},
+		"it attacks and measures programs from outside",
+	},
+	{
 		"scripts/gpucheck",
 		[]string{
 			"proto/gen/...", "internal/onnxgraph", "internal/ortlib", "runtime/modelrepo", "runtime/ort",
@@ -387,7 +397,8 @@ var layers = []layer{
 	{
 		"scripts/limits",
 		[]string{
-			"proto/gen/...", "internal/loadgen", "internal/onnxgraph", "internal/ortlib", "runtime/ort", "runtime/tensor",
+			"proto/gen/...", "internal/affinity", "internal/loadgen", "internal/onnxgraph", "internal/ortlib", "runtime/ort",
+			"runtime/tensor",
 		},
 		"it measures programs from outside, and the engine alone",
 	},
@@ -412,6 +423,7 @@ var exclusive = []struct{ pkg, importers, why string }{
 	{"sharedsched/sim", "scripts/sim", "a server has no use for a simulator"},
 	{"internal/weftest", "a test", "what tests share is for test files, which are not asked"},
 	{"sharedsched/schedtest", "a test", "stand-ins are for test files, which are not asked"},
+	{"internal/affinity", "scripts/...", "a server leaves it to the system where it runs"},
 	{"internal/race", "a test", "nothing works otherwise under the race detector"},
 	{"gpu/gputest", "a test", "stand-ins are for test files, which are not asked"},
 	{"runtime/ort/simgpu", "a test", "stand-ins are for test files, which are not asked"},

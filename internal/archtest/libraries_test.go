@@ -52,7 +52,7 @@ var libraries = []struct {
 			"server/servertest", "cmd/...",
 			"internal/app", "internal/loadgen", "internal/replay",
 			"internal/weftest", "proto/gen/...", "examples/...", "internal/telemetry/...", "scripts/gpucheck",
-			"scripts/limits",
+			"scripts/attack", "scripts/limits",
 		},
 		"everything behind the edge works without an RPC library",
 	},

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/weftserve/weft/internal/affinity"
 	"github.com/weftserve/weft/internal/onnxgraph"
 	"github.com/weftserve/weft/internal/ortlib"
 	"github.com/weftserve/weft/runtime/ort"
@@ -150,7 +151,7 @@ func engine(ctx context.Context, cpus []int, path string, span time.Duration) ([
 		return nil, err
 	}
 	var text []byte
-	err = onCPUs(cpus, func() (err error) {
+	err = affinity.Start(cpus, affinity.Foremost, func() (err error) {
 		text, err = exec.CommandContext(ctx, self, "engine", path, span.String()).Output()
 		return err
 	})

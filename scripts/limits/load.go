@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weftserve/weft/internal/affinity"
 	"github.com/weftserve/weft/internal/loadgen"
 )
 
@@ -72,7 +73,7 @@ func (r *round) bench(s *server, l load) (m measured, err error) {
 	cmd := exec.CommandContext(r.ctx, r.Weft, args...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	if err := onCPUs(r.place.client, cmd.Start); err != nil {
+	if err := affinity.Start(r.place.client, affinity.Foremost, cmd.Start); err != nil {
 		return m, err
 	}
 	before := usageNow()

@@ -8,13 +8,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weftserve/weft/internal/affinity"
 	"github.com/weftserve/weft/internal/ortlib"
 )
 
 // machine says where, when and what was measured.
 func (c *runCommand) machine() string {
 	version, _ := exec.Command(c.Weft, "version").Output() //nolint:noctx // it prints a line; "" where it cannot
-	cpus, _ := ownCPUs()
+	cpus, _ := affinity.Own()
 	return fmt.Sprintf("%s, %d processors (%s), Linux %s, %s, ONNX Runtime %s, %s.", time.Now().UTC().Format("2006-01-02"),
 		len(cpus), processor(), kernel(), runtime.Version(), ortlib.Version, strings.TrimSpace(string(version)))
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/weftserve/weft/internal/affinity"
 )
 
 // runCommand is the flags of a run.
@@ -90,7 +92,7 @@ func (c *runCommand) Validate() error {
 
 // places returns where server and client run.
 func (c *runCommand) places(e effort) ([]place, error) {
-	cpus, err := ownCPUs()
+	cpus, err := affinity.Own()
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/weftserve/weft/internal/affinity"
 )
 
 const (
@@ -61,7 +63,7 @@ func serve(ctx context.Context, name, folder string, cpus []int, program string,
 	if err != nil {
 		return nil, err
 	}
-	if err := onCPUs(cpus, s.cmd.Start); err != nil {
+	if err := affinity.Start(cpus, affinity.Foremost, s.cmd.Start); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", name, err), log.Close())
 	}
 	ready := make(chan announcement, 2)

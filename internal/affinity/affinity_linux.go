@@ -1,4 +1,4 @@
-package main
+package affinity
 
 import (
 	"fmt"
@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownCPUs returns the processors that this program may use.
-func ownCPUs() ([]int, error) {
+// Own returns the numbers of the processors that this program may use. The error says that the system does not tell.
+func Own() ([]int, error) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {
 		return nil, fmt.Errorf("the processors of this program: %w", err)
@@ -22,12 +22,10 @@ func ownCPUs() ([]int, error) {
 	return cpus, nil
 }
 
-// foremost is the niceness of what is measured, so that other work on the machine disturbs it less.
-const foremost = -20
-
-// onCPUs calls start, whose child processes will run on those processors only, and before other processes there if this
-// program may have that: a process inherits both from the thread that starts it.
-func onCPUs(cpus []int, start func() error) error {
+// Start calls start, whose child processes will run on those processors only, and with that niceness if this program
+// may give it: a process inherits both from the thread that starts it. The error is that of start, or says that the
+// processors cannot be had.
+func Start(cpus []int, niceness int, start func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var before, set unix.CPUSet
@@ -44,7 +42,7 @@ func onCPUs(cpus []int, start func() error) error {
 	if err != nil {
 		return err
 	}
-	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, foremost) // it may be forbidden
+	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, niceness) // it may be forbidden
 	err = start()
 	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, 20-usual) // the system call gives 20 less the niceness
 	if restored := unix.SchedSetaffinity(0, &before); err == nil {

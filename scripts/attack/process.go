@@ -1,0 +1,62 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/prometheus/procfs"
+)
+
+// use is what the processes of a server take.
+type use struct {
+	server, workers float64 // resident memory in MiB; of the workers without what others share
+	seconds         float64 // of processors
+}
+
+func (u use) memory() float64 { return u.server + u.workers }
+
+const mib = 1 << 20
+
+// useOf reads what a server takes. A process that has ended takes nothing.
+func useOf(pid int) (u use) {
+	all, err := procfs.AllProcs()
+	if err != nil {
+		return u
+	}
+	for _, p := range all {
+		stat, err := p.Stat()
+		if err != nil {
+			continue
+		}
+		switch {
+		case p.PID == pid:
+			u.server = float64(stat.ResidentMemory()) / mib
+		case stat.PPID == pid:
+			if pages, err := p.ProcSMapsRollup(); err == nil {
+				u.workers += float64(pages.Pss) / mib
+			}
+		default:
+			continue
+		}
+		u.seconds += stat.CPUTime()
+	}
+	return u
+}
+
+// forgetPeak has the system note the most memory of a process from now on.
+func forgetPeak(pid int) error {
+	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0)
+}
+
+// peakOf returns the most memory of a process since forgetPeak, in MiB; 0 if it has ended.
+func peakOf(pid int) float64 {
+	p, err := procfs.NewProc(pid)
+	if err != nil {
+		return 0
+	}
+	status, err := p.NewStatus()
+	if err != nil {
+		return 0
+	}
+	return float64(status.VmHWM) / mib
+}
