@@ -303,6 +303,11 @@ var layers = []layer{
 		"it has tests only, which ask the real program as any client does",
 	},
 	{
+		"internal/hostile",
+		[]string{},
+		"what is sent must not depend on what it is sent to",
+	},
+	{
 		"internal/ortlib",
 		[]string{},
 		"finding the library is a leaf",

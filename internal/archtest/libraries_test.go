@@ -34,6 +34,11 @@ var libraries = []struct {
 		"what it does to a process cannot be undone, so one package does it",
 	},
 	{
+		"golang.org/x/net",
+		[]string{"internal/hostile"},
+		"only who sends frames as they are needs them; a server has those of its RPC library",
+	},
+	{
 		"google.golang.org/grpc",
 		[]string{
 			"server", "server/handshake", "server/intake", "server/status", "server/throttle", "server/transport",

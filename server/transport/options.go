@@ -49,6 +49,7 @@ func Options(maxMessageBytes int, memory mem.BufferPool, log *slog.Logger) []grp
 		}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingAfter, Timeout: PingTimeout}),
 		grpc.WaitForHandlers(true),
+		grpc.UnknownServiceHandler(unknown),
 		grpc.ChainUnaryInterceptor(recovery.unary),
 		grpc.ChainStreamInterceptor(recovery.stream),
 	}
