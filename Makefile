@@ -55,6 +55,11 @@ race: setup ## Run every test under the race detector
 fuzz: setup ## Run each fuzz target for FUZZTIME (10s)
 	scripts/fuzz.sh $(FUZZTIME)
 
+.PHONY: fuzz-live
+fuzz-live: setup build ## Send a real server hostile messages, headers and frames (ARGS='--executions 10000000 --seed 7')
+	go build -o bin/fuzzlive ./scripts/fuzzlive
+	bin/fuzzlive $(ARGS)
+
 .PHONY: bench
 bench: setup $(TOOLS)/benchstat ## Run benchmarks matching FILTER, COUNT (6) times each; compares with the run before
 	scripts/bench.sh '$(FILTER)' '$(COUNT)' $(TOOLS)/benchstat

@@ -362,6 +362,11 @@ var layers = []layer{
 			"part of, though it may use its words",
 	},
 	{
+		"scripts/fuzzlive",
+		[]string{"internal/hostile", "internal/onnxgraph/...", "proto/gen/weft/..."},
+		"it sends a program what any caller could",
+	},
+	{
 		"scripts/limits",
 		[]string{
 			"proto/gen/...", "internal/loadgen", "internal/onnxgraph", "internal/ortlib", "runtime/ort", "runtime/tensor",

@@ -45,7 +45,7 @@ var libraries = []struct {
 			"server/weftapi",
 			"server/servertest", "cmd/...",
 			"internal/app", "internal/loadgen", "internal/replay",
-			"internal/weftest", "proto/gen/...", "examples/...", "internal/telemetry/...", "scripts/gpucheck",
+			"internal/weftest", "proto/gen/...", "examples/...", "internal/telemetry/...", "scripts/fuzzlive", "scripts/gpucheck",
 			"scripts/limits",
 		},
 		"everything behind the edge works without an RPC library",

@@ -2,6 +2,7 @@ package hostile
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -38,6 +39,8 @@ type Conn struct {
 	goAway string             // what the server said of the end
 	done   func(*Answer)
 	closed bool
+	// statuses are those with which whole calls ended
+	statuses map[string]bool
 }
 
 // Answer is how a call ended.
@@ -61,7 +64,7 @@ func Dial(ctx context.Context, address string, patient time.Duration, done func(
 	}
 	c := &Conn{
 		conn: conn, out: bufio.NewWriterSize(conn, 64<<10), next: 1, ended: make(chan struct{}), patient: patient,
-		calls: map[uint32]*Answer{}, credit: initial, done: done,
+		calls: map[uint32]*Answer{}, statuses: map[string]bool{}, credit: initial, done: done,
 	}
 	c.change.L = &c.mu
 	c.framer = http2.NewFramer(c.out, bufio.NewReaderSize(conn, 64<<10))
@@ -88,6 +91,29 @@ func (c *Conn) GoAway() string {
 	defer c.mu.Unlock()
 	return c.goAway
 }
+
+// End returns why the connection has ended, "" while it has not.
+func (c *Conn) End() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		return ""
+	}
+	return cmp.Or(c.goAway, "closed without a word")
+}
+
+// Answered reports whether a whole call ended with that status.
+func (c *Conn) Answered(status string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.statuses[status]
+}
+
+// Next returns the stream that the next call will have.
+func (c *Conn) Next() uint32 { return c.next }
+
+// Flush sends what was not sent yet.
+func (c *Conn) Flush() error { return c.out.Flush() }
 
 // Headers opens a call with these header fields, "name", "value", ..., and returns its stream.
 func (c *Conn) Headers(end bool, fields ...string) uint32 {
@@ -157,7 +183,7 @@ func (c *Conn) Settle() error {
 	c.mu.Unlock()
 	_ = c.framer.WritePing(false, [8]byte{1})
 	if c.out.Flush() != nil {
-		return nil //nolint:nilerr // the server has ended the connection, as it may
+		return nil //nolint:nilerr // the server has ended the connection, which End tells of
 	}
 	return c.await(func() bool { return c.acked && len(c.calls) == 0 })
 }

@@ -215,3 +215,54 @@ func (k *Maker) scalar(f protoreflect.FieldDescriptor) protoreflect.Value {
 		return protoreflect.ValueOfInt64(n)
 	}
 }
+
+// Tweak changes a few of the fields that a message has, or may have, at random.
+func (k *Maker) Tweak(m proto.Message) {
+	at := m.ProtoReflect()
+	for range 1 + k.RNG.IntN(3) {
+		k.tweak(at, 0)
+	}
+}
+
+func (k *Maker) tweak(m protoreflect.Message, depth int) {
+	fields := m.Descriptor().Fields()
+	if fields.Len() == 0 {
+		return
+	}
+	f := fields.Get(k.RNG.IntN(fields.Len()))
+	if k.RNG.IntN(6) == 0 {
+		m.Clear(f)
+		return
+	}
+	switch {
+	case f.IsMap():
+		entries := m.Mutable(f).Map()
+		key := k.scalar(f.MapKey()).MapKey()
+		entries.Range(func(some protoreflect.MapKey, _ protoreflect.Value) bool {
+			key = some
+			return k.RNG.IntN(2) == 0
+		})
+		switch {
+		case k.RNG.IntN(4) == 0 || f.MapValue().Message() == nil:
+			m.Set(f, m.NewField(f))
+		case entries.Has(key):
+			k.tweak(entries.Mutable(key).Message(), depth+1)
+		}
+	case f.IsList():
+		if list := m.Mutable(f).List(); f.Message() == nil && (list.Len() == 0 || k.RNG.IntN(2) == 0) {
+			list.Append(k.scalar(f))
+		} else if list.Len() > 0 {
+			if i := k.RNG.IntN(list.Len()); f.Message() != nil {
+				k.tweak(list.Get(i).Message(), depth+1)
+			} else {
+				list.Set(i, k.scalar(f))
+			}
+		}
+	case f.Message() != nil:
+		if depth < maxDepth {
+			k.tweak(m.Mutable(f).Message(), depth+1)
+		}
+	default:
+		m.Set(f, k.scalar(f))
+	}
+}

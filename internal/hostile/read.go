@@ -73,6 +73,7 @@ func (c *Conn) takeLocked(frame http2.Frame) {
 	}
 	if end && a != nil {
 		delete(c.calls, id)
+		c.statuses[a.Status] = true
 		c.done(a)
 	}
 	c.change.Broadcast()
