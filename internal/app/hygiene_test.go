@@ -15,11 +15,15 @@ import (
 	"testing"
 	"unicode"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/internal/hostile"
+	"github.com/weftserve/weft/internal/onnxgraph/sketch"
 	"github.com/weftserve/weft/internal/weftest"
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/server/predict"
 )
 
@@ -66,6 +70,11 @@ func newHygiene(t *testing.T) *hygiene {
 	put("policy/2/README", "")
 	put("policy/model.yaml", `{synth: {base: 10us, `+tensors+`}, versions: {policy: all}}`)
 	put("broken/1/model.onnx", "no model")
+	gather, err := sketch.Parse("i:i64[N]; Gather(f[1,2,3], i)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	put("gather/1/model.onnx", string(gather.Graph.Marshal()))
 	put("empty/1/README", "")
 	put("wrong/1/model.onnx", "")
 	put("wrong/model.yaml", "batching: {mode: secret_of_the_operator}\n")
@@ -240,6 +249,25 @@ func TestCallersLearnNothingOfTheMachine(t *testing.T) {
 	t.Logf("%d calls ended, %d lines of log", h.ended, len(h.text.lines()))
 }
 
+// TestErrorsOfTheEngineTellNothingOfTheMachine, but what is wrong with the request.
+func TestErrorsOfTheEngineTellNothingOfTheMachine(t *testing.T) {
+	h := newHygiene(t)
+	_, err := weftv1.NewPredictionServiceClient(h.conn).Predict(t.Context(), &weftv1.PredictRequest{
+		Model: &weftv1.ModelSpec{Name: "gather"},
+		Inputs: map[string]*weftv1.Tensor{
+			"i": {Dtype: weftv1.DataType_DATA_TYPE_INT64, Shape: []int64{1}, Int64Values: []int64{99}},
+		},
+	})
+	if status.Code(err) != codes.Internal || !strings.Contains(err.Error(), "out of data bounds") {
+		t.Errorf("%v, want INTERNAL with what the engine said", err)
+	}
+	for _, secret := range append(h.secrets, ".cc", "onnxruntime/", "/work", "/home") {
+		if strings.Contains(err.Error(), secret) {
+			t.Errorf("the error has %q: %v", secret, err)
+		}
+	}
+}
+
 // withoutWatch leaves out the call that ends with its connection only.
 func withoutWatch(all []hostile.Method) (out []hostile.Method) {
 	for _, m := range all {
@@ -291,7 +319,7 @@ func (h *hygiene) wantCleanMetrics(t *testing.T) {
 		}
 		for _, label := range labelOf.FindAllStringSubmatch(series[1], -1) {
 			known := label[1] != "model" || label[2] == "" || label[2] == "policy" || label[2] == "broken" ||
-				label[2] == "empty" || label[2] == "wrong"
+				label[2] == "empty" || label[2] == "wrong" || label[2] == "gather"
 			if !known || !valueOf.MatchString(label[2]) {
 				t.Errorf("the label %s=%q: %q", label[1], label[2], series[0])
 			}

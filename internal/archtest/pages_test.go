@@ -100,7 +100,9 @@ func TestPagesComplain(t *testing.T) {
 		{"after code", "```sh\n" + five + "```\n" + five + "more\n", "docs/A.md:8:"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			files := fstest.MapFS{"README.md": {}, "CONTRIBUTING.md": {}, "SECURITY.md": {}, path.Join("docs", "A.md"): {Data: []byte(tt.page)}}
+			files := fstest.MapFS{
+				"README.md": {}, "CONTRIBUTING.md": {}, "SECURITY.md": {}, path.Join("docs", "A.md"): {Data: []byte(tt.page)},
+			}
 			got := strings.Join(pages(files), "\n")
 			if tt.want == "" && got != "" || !strings.Contains(got, tt.want) {
 				t.Errorf("complaints %q, want %q", got, tt.want)

@@ -74,10 +74,11 @@ func (s *server) follow(log io.Reader, ready func()) {
 	}
 }
 
-// harmful are events that no caller may cause.
+// harmful are events that no caller may cause. That a version stalls is none of them: on a busy machine a run may take
+// a second, and one that hangs ends its worker.
 var harmful = []string{
 	"request_panicked", "run_panicked", "shadow_panicked", "worker_died", "request_crashed", "version_taken_out",
-	"version_stalled", "version_demoted", "worker_output", "request_untried", "device_lost", "stopping",
+	"version_demoted", "worker_output", "request_untried", "device_lost", "stopping",
 }
 
 func (s *server) take(line string, ready func()) {
