@@ -22,6 +22,7 @@ import (
 	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/internal/hostile"
 	"github.com/weftserve/weft/internal/onnxgraph/sketch"
+	"github.com/weftserve/weft/internal/race"
 	"github.com/weftserve/weft/internal/weftest"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/server/predict"
@@ -234,7 +235,11 @@ func TestCallersLearnNothingOfTheMachine(t *testing.T) {
 	h := newHygiene(t)
 	predictions := hostile.Methods("weft.v1.PredictionService", "weft.v1.ModelService", "grpc.health.v1.Health",
 		"grpc.reflection.v1.ServerReflection")
-	for seed := range uint64(30) {
+	seeds := uint64(10)
+	if testing.Short() || race.Enabled {
+		seeds = 1
+	}
+	for seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		h.nastyCalls(t, rng, h.conn.Target()[len("passthrough:"):], withoutWatch(predictions))
 		h.nastyCalls(t, rng, h.admin.Target()[len("passthrough:"):], hostile.Methods("weft.v1.AdminService"))
