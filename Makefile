@@ -55,6 +55,11 @@ race: setup ## Run every test under the race detector
 fuzz: setup ## Run each fuzz target for FUZZTIME (10s)
 	scripts/fuzz.sh $(FUZZTIME)
 
+.PHONY: fuzz-live
+fuzz-live: setup build ## Send a real server hostile messages, headers and frames (ARGS='--executions 10000000 --seed 7')
+	go build -o bin/fuzzlive ./scripts/fuzzlive
+	bin/fuzzlive $(ARGS)
+
 .PHONY: bench
 bench: setup $(TOOLS)/benchstat ## Run benchmarks matching FILTER, COUNT (6) times each; compares with the run before
 	scripts/bench.sh '$(FILTER)' '$(COUNT)' $(TOOLS)/benchstat
@@ -107,6 +112,14 @@ lint-proto: $(BUF) ## Lint the protocol and refuse breaking changes against the 
 	$(BUF) format --diff --exit-code --path proto/weft
 	scripts/breaking.sh $(BUF)
 
+.PHONY: vulncheck
+vulncheck: $(TOOLS)/govulncheck ## Look for known vulnerabilities that the code reaches (skips where the database cannot be reached; VULNCHECK_REQUIRED=1 fails)
+	scripts/vulncheck.sh $(TOOLS)/govulncheck
+
+.PHONY: sbom
+sbom: setup build ## List what bin/weft is made of in bin/weft.cdx.json (CycloneDX)
+	go run ./scripts/sbom
+
 .PHONY: fmt
 fmt: $(TOOLS)/golangci-lint $(BUF) ## Format the Go and protocol sources
 	$(TOOLS)/golangci-lint fmt ./...
@@ -114,7 +127,7 @@ fmt: $(TOOLS)/golangci-lint $(BUF) ## Format the Go and protocol sources
 
 .PHONY: ci
 ci: ## Everything a change must pass, two parts at a time; what each says comes when it has ended
-	$(MAKE) --jobs=2 --output-sync=target FUZZTIME=2000x race test lint checkgenerate smoke fuzz
+	$(MAKE) --jobs=2 --output-sync=target FUZZTIME=2000x race test lint checkgenerate vulncheck smoke fuzz
 
 .PHONY: clean
 clean: ## Remove what was built (keeps the downloaded ONNX Runtime)
@@ -128,6 +141,9 @@ $(TOOLS)/golangci-lint: tools/go.mod tools/go.sum
 
 $(TOOLS)/deadcode: tools/go.mod tools/go.sum
 	$(call tool,golang.org/x/tools/cmd/deadcode)
+
+$(TOOLS)/govulncheck: tools/go.mod tools/go.sum
+	$(call tool,golang.org/x/vuln/cmd/govulncheck)
 
 $(TOOLS)/benchstat: tools/go.mod tools/go.sum
 	$(call tool,golang.org/x/perf/cmd/benchstat)

@@ -15,6 +15,7 @@ var logLevels = map[config.LogLevel]slog.Level{
 func newLogger(w io.Writer, s *config.Server, level *slog.LevelVar) *slog.Logger {
 	level.Set(logLevels[s.LogLevel])
 	options := &slog.HandlerOptions{Level: level}
+	w = printable{w}
 	if s.LogFormat == "json" {
 		return slog.New(slog.NewJSONHandler(w, options))
 	}

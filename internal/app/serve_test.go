@@ -51,6 +51,11 @@ type announcements struct {
 func (a announcements) Enabled(context.Context, slog.Level) bool { return true }
 
 func (a announcements) Handle(ctx context.Context, r slog.Record) error {
+	if a.Handler.Enabled(ctx, r.Level) {
+		if err := a.Handler.Handle(ctx, r.Clone()); err != nil {
+			return err
+		}
+	}
 	event := weftest.Attr(r, "event").String()
 	to := map[string]chan string{
 		"http_listening": a.http, "grpc_listening": a.grpc, "admin_listening": a.admin,
@@ -84,6 +89,12 @@ func serve(t *testing.T, manifests map[string]string) *running {
 // serveFrom serves a repository with settings that adjust, if there, has changed, and stops at the end of the test.
 func serveFrom(t testing.TB, repository string, adjust func(*App)) *running {
 	t.Helper()
+	return serveLogging(t, repository, adjust, slog.DiscardHandler)
+}
+
+// serveLogging is serveFrom with a log.
+func serveLogging(t testing.TB, repository string, adjust func(*App), to slog.Handler) *running {
+	t.Helper()
 	leaks := goleak.IgnoreCurrent()
 	c := &App{Settings: Settings{Repositories: []string{repository}, Server: config.DefaultServer()}}
 	c.Listen, c.HTTP, c.AdminListen = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
@@ -92,7 +103,7 @@ func serveFrom(t testing.TB, repository string, adjust func(*App)) *running {
 	}
 	r := &running{signals: make(chan os.Signal, 2), result: make(chan error, 1)}
 	log := announcements{
-		slog.DiscardHandler, make(chan string, 1), make(chan string, 1), make(chan string, 1),
+		to, make(chan string, 1), make(chan string, 1), make(chan string, 1),
 		&r.inForce, &r.warnings,
 	}
 	r.stop = sync.OnceFunc(func() { r.signals <- syscall.SIGTERM })

@@ -331,6 +331,11 @@ var layers = []layer{
 		"it has tests only, which ask the real program as any client does",
 	},
 	{
+		"internal/hostile",
+		[]string{},
+		"what is sent must not depend on what it is sent to",
+	},
+	{
 		"internal/ortlib",
 		[]string{},
 		"finding the library is a leaf",
@@ -393,6 +398,11 @@ var layers = []layer{
 		},
 		"it asks a server as any client does, and compares it with the engine alone; what it measures it must not be " +
 			"part of, though it may use its words",
+	},
+	{
+		"scripts/fuzzlive",
+		[]string{"internal/hostile", "internal/onnxgraph/...", "proto/gen/weft/..."},
+		"it sends a program what any caller could",
 	},
 	{
 		"scripts/limits",

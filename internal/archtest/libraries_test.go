@@ -44,6 +44,11 @@ var libraries = []struct {
 		"whose word a token is, is decided in one place",
 	},
 	{
+		"golang.org/x/net",
+		[]string{"internal/hostile", "scripts/attack"},
+		"only who sends frames as they are needs them; a server has those of its RPC library",
+	},
+	{
 		"google.golang.org/grpc",
 		[]string{
 			"server", "server/doorkeeper", "server/guard", "server/handshake", "server/identity", "server/intake",
@@ -51,8 +56,8 @@ var libraries = []struct {
 			"server/weftapi",
 			"server/servertest", "cmd/...",
 			"internal/app", "internal/loadgen", "internal/replay",
-			"internal/weftest", "proto/gen/...", "examples/...", "internal/telemetry/...", "scripts/gpucheck",
-			"scripts/attack", "scripts/limits",
+			"internal/weftest", "proto/gen/...", "examples/...", "internal/telemetry/...", "scripts/attack",
+			"scripts/fuzzlive", "scripts/gpucheck", "scripts/limits",
 		},
 		"everything behind the edge works without an RPC library",
 	},

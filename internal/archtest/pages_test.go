@@ -22,7 +22,7 @@ var (
 	heading  = regexp.MustCompile(`^#{1,6} `)
 )
 
-// pages wants every paragraph and list item of README.md, CONTRIBUTING.md and docs/*.md to be short. Code fences,
+// pages wants every paragraph and list item of the pages in the root and of docs/*.md to be short. Code fences,
 // tables and headings are not counted. A line that is wider than a page counts as the lines that it fills.
 func pages(root fs.FS) []string {
 	names, err := fs.Glob(root, "docs/*.md")
@@ -30,7 +30,7 @@ func pages(root fs.FS) []string {
 		return []string{err.Error()}
 	}
 	var complaints []string
-	for _, name := range append([]string{"README.md", "CONTRIBUTING.md"}, names...) {
+	for _, name := range append([]string{"README.md", "CONTRIBUTING.md", "SECURITY.md"}, names...) {
 		text, err := fs.ReadFile(root, name)
 		if err != nil {
 			complaints = append(complaints, err.Error())
@@ -100,7 +100,9 @@ func TestPagesComplain(t *testing.T) {
 		{"after code", "```sh\n" + five + "```\n" + five + "more\n", "docs/A.md:8:"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			files := fstest.MapFS{"README.md": {}, "CONTRIBUTING.md": {}, path.Join("docs", "A.md"): {Data: []byte(tt.page)}}
+			files := fstest.MapFS{
+				"README.md": {}, "CONTRIBUTING.md": {}, "SECURITY.md": {}, path.Join("docs", "A.md"): {Data: []byte(tt.page)},
+			}
 			got := strings.Join(pages(files), "\n")
 			if tt.want == "" && got != "" || !strings.Contains(got, tt.want) {
 				t.Errorf("complaints %q, want %q", got, tt.want)

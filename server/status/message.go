@@ -1,6 +1,20 @@
 package status
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/weftserve/weft/server/routing"
+)
+
+// UnknownMethodError says that no service of the listener has the method that was called.
+type UnknownMethodError struct {
+	Method string // as the call names it: any bytes
+}
+
+func (e *UnknownMethodError) Error() string {
+	return fmt.Sprintf("no method is called %s here; server reflection lists those that there are, and "+
+		"weft.v1.AdminService is on the address of --admin-listen", routing.Quote(e.Method))
+}
 
 // BrokenMessageError says that a call did not get the message that it takes.
 type BrokenMessageError struct {

@@ -110,6 +110,7 @@ var table = []entry{
 		}
 	}),
 	all[*BrokenMessageError](fault{code: codes.InvalidArgument}),
+	all[*UnknownMethodError](fault{code: codes.Unimplemented}),
 	of(func(e *MessageTooLargeError) fault {
 		f := fault{code: codes.ResourceExhausted, reason: "MESSAGE_TOO_LARGE", retry: -1, pushback: true}
 		if !e.Inflated {

@@ -94,6 +94,12 @@ func TestErrorTable(t *testing.T) {
 			details: []proto.Message{badRequest(`inputs["x"].raw`, "expected 16 bytes, got 3 bytes")},
 		},
 		{
+			name: "unknown method", err: &UnknownMethodError{Method: "/weft.v1.PredictionService/Predikt\n"},
+			code: codes.Unimplemented,
+			message: `no method is called "/weft.v1.PredictionService/Predikt\n" here; server reflection lists those that ` +
+				"there are, and weft.v1.AdminService is on the address of --admin-listen",
+		},
+		{
 			name: "load failed", err: &catalog.LoadError{
 				Model: "policy", Version: 3,
 				Cause: &tensor.FieldError{Field: "x", Want: "a", Got: "b"},

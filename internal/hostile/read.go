@@ -1,0 +1,97 @@
+package hostile
+
+import (
+	"bytes"
+	"strings"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+)
+
+// headerBlock encodes header fields as one connection must: with one table.
+type headerBlock struct {
+	text bytes.Buffer
+	*hpack.Encoder
+}
+
+func (b *headerBlock) reset() { b.Encoder = hpack.NewEncoder(&b.text) }
+
+// encode returns a block of fields, which is good until the next one.
+func (b *headerBlock) encode(fields []string) []byte {
+	b.text.Reset()
+	for i := 0; i+1 < len(fields); i += 2 {
+		_ = b.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]}) // writes to memory
+	}
+	return b.text.Bytes()
+}
+
+// read takes what the server sends until the connection ends.
+func (c *Conn) read() {
+	defer close(c.ended)
+	for {
+		frame, err := c.framer.ReadFrame()
+		c.mu.Lock()
+		if err != nil {
+			c.closed = true
+			c.change.Broadcast()
+			c.mu.Unlock()
+			return
+		}
+		c.takeLocked(frame)
+		c.mu.Unlock()
+	}
+}
+
+func (c *Conn) takeLocked(frame http2.Frame) {
+	id := frame.Header().StreamID
+	a := c.calls[id]
+	end := false
+	switch f := frame.(type) {
+	case *http2.MetaHeadersFrame:
+		if a != nil {
+			a.fields(f.Fields)
+		}
+		end = f.StreamEnded()
+	case *http2.DataFrame:
+		if a != nil {
+			a.Data = append(a.Data, f.Data()...)
+		}
+		end = f.StreamEnded()
+	case *http2.RSTStreamFrame:
+		if a != nil && f.ErrCode != http2.ErrCodeNo {
+			a.Reset = f.ErrCode.String()
+		}
+		end = true
+	case *http2.PingFrame:
+		c.acked = c.acked || f.IsAck()
+	case *http2.WindowUpdateFrame:
+		if id == 0 {
+			c.credit += int64(f.Increment)
+		}
+	case *http2.GoAwayFrame:
+		c.goAway = f.ErrCode.String() + " " + string(f.DebugData())
+	}
+	if end && a != nil {
+		delete(c.calls, id)
+		c.statuses[a.Status] = true
+		c.done(a)
+	}
+	c.change.Broadcast()
+}
+
+// fields notes what a header block of an answer says.
+func (a *Answer) fields(all []hpack.HeaderField) {
+	var b strings.Builder
+	for _, f := range all {
+		b.WriteString(f.Name + ": " + f.Value + "\n")
+		switch f.Name {
+		case "grpc-status":
+			a.Status = f.Value
+		case "grpc-message":
+			a.Message = f.Value
+		case "grpc-status-details-bin":
+			a.Details = []byte(f.Value)
+		}
+	}
+	a.Header += b.String()
+}

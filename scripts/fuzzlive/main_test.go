@@ -1,0 +1,40 @@
+package main
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestServerLivesThroughAShortRun of the real program.
+func TestServerLivesThroughAShortRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds the program, and takes 10 seconds")
+	}
+	program := filepath.Join(t.TempDir(), "weft")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../cmd/weft")
+	if said, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, said)
+	}
+	var out strings.Builder
+	args := []string{"--weft", program, "--executions", "20000", "--seed", "1"}
+	if err := run(t.Context(), args, &out, &out); err != nil {
+		t.Error(err)
+	}
+	t.Log(out.String())
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	for _, tt := range []struct{ args, want string }{
+		{"--weft=main.go --executions=0", "--executions 0: expected 1 or more"},
+		{"--weft=main.go --connections=0", "--connections 0: expected 1 or more"},
+		{"--weft=none/such", "no such file"},
+	} {
+		var out strings.Builder
+		err := run(t.Context(), strings.Fields(tt.args), &out, &out)
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want ...%s...", tt.args, err, tt.want)
+		}
+	}
+}

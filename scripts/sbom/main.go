@@ -1,0 +1,56 @@
+// Command sbom writes what a Weft program is made of, as CycloneDX: its modules, Go's standard library, and the ONNX
+// Runtime library that it is used with.
+package main
+
+import (
+	"debug/buildinfo"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/weftserve/weft/internal/ortlib"
+)
+
+func main() {
+	if err := run(os.Args[1:], os.Stderr); err != nil {
+		fmt.Fprintf(os.Stderr, "sbom: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string, stderr io.Writer) error {
+	flags := flag.NewFlagSet("sbom", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	program := flags.String("weft", "bin/weft", "the program, built by Go")
+	library := flags.String("onnxruntime-lib", "", "the ONNX Runtime library; empty searches for it as the program does")
+	out := flags.String("out", "bin/weft.cdx.json", "the file to write")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	info, err := buildinfo.ReadFile(*program)
+	if err != nil {
+		return fmt.Errorf("--weft %s: %w; build it by make build", *program, err)
+	}
+	path, err := find(*library)
+	if err != nil {
+		return err
+	}
+	engine, err := engineComponent(path)
+	if err != nil {
+		return err
+	}
+	text, err := json.MarshalIndent(bomOf(info, engine), "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(*out, append(text, '\n'), 0o644)
+}
+
+func find(library string) (string, error) {
+	if library != "" {
+		return ortlib.Named(library)
+	}
+	return ortlib.Find()
+}
