@@ -4,6 +4,7 @@ package weigh
 
 import (
 	"fmt"
+	"runtime"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -11,11 +12,10 @@ import (
 )
 
 const (
-	// times is how often its size a message may take when it is decoded, as a list of small numbers or of empty texts
-	// does; and free is what any message may take besides.
-	times, free = 8, 256 << 10
-	// What is allocated for a message within another or an entry of a map, and for a text.
-	objectBytes, textBytes = 256, 16
+	// times is how often its size a message may take when it is decoded, and free is what any message may take besides.
+	times, free = 4, 1 << 20
+	// What is allocated for a message within another or an entry of a map, for a text, and for a number.
+	objectBytes, textBytes, numberBytes = 256, 24, 8
 	// deepest is how many messages may lie within each other.
 	deepest = 100
 )
@@ -24,12 +24,20 @@ const (
 type Error struct{ Bytes, Most int }
 
 func (e *Error) Error() string {
-	return fmt.Sprintf("its %d bytes would take more than %d when they are decoded; it has too many small or empty parts",
+	return fmt.Sprintf("its %d bytes would take more than %d when they are decoded; it has too many small parts: send elements raw",
 		e.Bytes, e.Most)
 }
 
+// decoding is as many as there are processors. That many large messages are decoded at a time: more would take more
+// memory, and no less time.
+var decoding = make(chan struct{}, runtime.GOMAXPROCS(0))
+
 // Unmarshal decodes a message unless it would take too much: then it returns an *Error.
 func Unmarshal(data []byte, into proto.Message) error {
+	if len(data) > free/times {
+		decoding <- struct{}{}
+		defer func() { <-decoding }()
+	}
 	if err := check(data, into.ProtoReflect().Descriptor()); err != nil {
 		return err
 	}
@@ -72,7 +80,7 @@ func (s *scale) message(data []byte, of protoreflect.MessageDescriptor, depth in
 		field := of.Fields().ByNumber(number)
 		switch {
 		case kind != protowire.BytesType, field == nil:
-			if !s.takes(2 * n) { // a number in a list, or an unknown field, which is kept as it came
+			if !s.takes(numberBytes + n) { // a number in a list, or an unknown field, which is kept as it came
 				return false
 			}
 		case field.Message() != nil:
@@ -84,12 +92,29 @@ func (s *scale) message(data []byte, of protoreflect.MessageDescriptor, depth in
 			if !s.takes(textBytes + n) {
 				return false
 			}
-		default: // numbers in a list, of which one of a byte may become one of eight
-			if !s.takes(times * n) {
+		default: // numbers in a list
+			part, _ := protowire.ConsumeBytes(data)
+			if !s.takes(sizeOf(field.Kind(), part)) {
 				return false
 			}
 		}
 		data = data[n:]
 	}
 	return true
+}
+
+// sizeOf returns how many bytes the numbers of a list take.
+func sizeOf(kind protoreflect.Kind, list []byte) int {
+	switch kind {
+	case protoreflect.BoolKind, protoreflect.FloatKind, protoreflect.DoubleKind, protoreflect.Fixed32Kind,
+		protoreflect.Fixed64Kind, protoreflect.Sfixed32Kind, protoreflect.Sfixed64Kind:
+		return len(list)
+	}
+	n := 0
+	for _, b := range list {
+		if b < 0x80 { // the last byte of a number
+			n++
+		}
+	}
+	return numberBytes * n
 }

@@ -65,7 +65,7 @@ func TestFine(t *testing.T) {
 		if _, refused := errors.AsType[*weigh.Error](err); refused {
 			continue
 		}
-		if took, most := allocated(data), uint64(256<<10+8*len(data)); took > 2*most {
+		if took, most := allocated(data), uint64(1<<20+4*len(data)); took > 3*most {
 			t.Errorf("%s: let through, and takes %d bytes, of at most %d", name, took, most)
 		}
 	}

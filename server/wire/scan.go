@@ -28,7 +28,7 @@ type scanned struct {
 	supersede bool
 }
 
-// most bounds the inputs of a plain message and the dimensions of each, which are held on to.
+// most bounds the inputs and the outputs of a plain message, and the dimensions of each, which are held on to.
 const most = 64
 
 // input is an entry of the map of inputs.
@@ -87,7 +87,7 @@ func (s *scanned) request(data source) bool {
 		case bytes(3):
 			name := f.bytes.whole()
 			m.Outputs = append(m.Outputs, string(name))
-			f.plain = utf8.Valid(name)
+			f.plain = utf8.Valid(name) && len(m.Outputs) <= most
 		case bytes(4):
 			f.plain = text(&m.RequestId, &f.bytes)
 		case bytes(5):
