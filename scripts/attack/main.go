@@ -41,7 +41,7 @@ func run(ctx context.Context, args []string, o output) error {
 	var line commandLine
 	parser, err := kong.New(&line, kong.Name("attack"), kong.Writers(o.out, o.err),
 		kong.Description("Attack a Weft server that this program starts, and measure what that costs it and honest "+
-			"callers. A full run takes about half an hour, --quick five minutes."),
+			"callers. A full run takes about 25 minutes, --quick six."),
 		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(o))
 	if err != nil {
 		return err

@@ -21,7 +21,7 @@ type runCommand struct {
 	Most        int      `default:"4096" help:"MiB of the server at which an attack is broken off." placeholder:"MIB"`
 	Seed        uint64   `default:"1" help:"Of what attacks draw."`
 	Flags       []string `name:"serve-flag" sep:"none" help:"A further flag of weft serve, such as --serve-flag=--isolation=none." placeholder:"FLAG"`
-	Out         string   `help:"Write the tables into this file too, as Markdown." placeholder:"FILE"`
+	Out         string   `help:"Write the tables into this file too, as Markdown; a quick run writes none." placeholder:"FILE"`
 }
 
 // effort is how long the parts of a round take.

@@ -55,7 +55,7 @@ func (c *runCommand) Run(ctx context.Context, o output) (err error) {
 	for _, t := range all {
 		err = errors.Join(err, t.text(o.out))
 	}
-	if c.Out != "" {
+	if c.Out != "" && !c.Quick {
 		err = errors.Join(err, c.publish(all))
 	}
 	return err
