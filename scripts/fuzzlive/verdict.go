@@ -26,7 +26,7 @@ type sent struct {
 	loose bool                   // the server may reset its stream, for its header block or because its time is over
 }
 
-// Format says what was sent where a failure names it.
+// String says what was sent, where a failure names it.
 func (s *sent) String() string { return s.what }
 
 const (
