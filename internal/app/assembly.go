@@ -146,6 +146,7 @@ func (s *assembly) buildHouse(context.Context) (err error) {
 		return err
 	}
 	s.group.Start(lifecycle.Part{Name: "scheduler and models", Stop: s.house.close})
+	s.group.Start(returnPart())
 	s.group.Start(courtesyPart(s.house.scheduler.Scarce))
 	s.group.Start(exposedPart(s.house.scheduler.State, s.log))
 	return nil
