@@ -164,6 +164,9 @@ func oneCall(ctx context.Context, t *testing.T, h *servertest.House, how int) er
 		for i := range 3 {
 			q := proto.Clone(q).(*weftv1.PredictRequest)
 			q.RequestId = fmt.Sprint(10 + i)
+			if i == 1 {
+				q.Priority = weftv1.Priority_PRIORITY_SHEDDABLE // panics
+			}
 			if err := stream.Send(&weftv1.PredictStreamRequest{Request: q}); err != nil {
 				return err
 			}

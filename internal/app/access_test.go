@@ -262,6 +262,34 @@ func TestAccessFilesAreFollowed(t *testing.T) {
 	inForce(5)
 }
 
+// TestHalfWrittenAccessFiles are not read, although they have no fault.
+func TestHalfWrittenAccessFiles(t *testing.T) {
+	dir := t.TempDir()
+	_, line := identity.NewToken("ada")
+	write(t, dir, "tokens.txt", line)
+	path := write(t, dir, "access.yaml", teams)
+	rules, err := readAccess(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log weftest.Log
+	p := newPorter(path, rules, &doorkeeper.Door{}, slog.New(&log))
+	first := p.door.Policy()
+	half := strings.Replace(teams, "operate: [\"*\"]", "", 1)
+	whole := strings.Replace(teams, "name: staff", "name: crew", 1)
+	at := p.look(nil)
+	for _, text := range []string{half, whole, whole} {
+		if at = p.look(at); p.door.Policy() != first {
+			t.Fatal("a file was read that may be half written")
+		}
+		write(t, dir, "access.yaml", text)
+	}
+	at = p.look(at)
+	if p.look(at); p.door.Policy() == first || len(log.Event("access_in_force")) != 2 {
+		t.Errorf("the whole file was not read once: %v", log.Lines("access"))
+	}
+}
+
 func TestTokenIsPrintedOnce(t *testing.T) {
 	var out strings.Builder
 	if err := Token("fleet-7", &out); err != nil {

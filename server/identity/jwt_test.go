@@ -213,8 +213,8 @@ func TestVerifiedOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := a.fetched.Load(); n != 1 {
-		t.Errorf("its keys were fetched %d times", n)
+	if n, m := a.fetched.Load(), p.Issuer.Remembered(); n != 1 || m != 1 {
+		t.Errorf("its keys were fetched %d times, and %d tokens are remembered", n, m)
 	}
 	a.add(t, "second")
 	if _, err := prove(p, a.sign(t, "second", a.claims(nil)), now); err != nil {
