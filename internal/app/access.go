@@ -174,7 +174,8 @@ func (p *porter) hurry() {
 	}
 }
 
-// run follows the files until ctx ends. Only files that stay the same for two looks are read: others may be half written.
+// run follows the files until ctx ends. Only files that stay the same for two looks are read: others may be half
+// written.
 func (p *porter) run(ctx context.Context) error {
 	look := time.NewTicker(p.every)
 	defer look.Stop()

@@ -129,12 +129,13 @@ func TestAccessOfAServer(t *testing.T) {
 
 // TestFaultyAccessFiles: each fault has a line and a key, and says what is expected.
 func TestFaultyAccessFiles(t *testing.T) {
-	good := "tokens: tokens.txt\nroles: {all: {predict: [\"*\"]}}\nidentities:\n  - {name: a, callers: [\"token:a\"], roles: [all]}\n"
+	const who = "  - {name: a, callers: [\"token:a\"], roles: [all]}\n"
+	const good = "tokens: tokens.txt\nroles: {all: {predict: [\"*\"]}}\nidentities:\n" + who
 	_, line := identity.NewToken("a")
 	for name, tt := range map[string]struct{ old, now, want string }{
 		"good":                {"", "", ""},
 		"unknown key":         {"identities:", "identitys:", "access.yaml:3:1: identitys: unknown key; did you mean \"identities\"?"},
-		"nobody":              {good[strings.Index(good, "identities"):], "", "identities: the list is empty"},
+		"nobody":              {"identities:\n" + who, "", "identities: the list is empty"},
 		"name":                {"name: a", "name: a b", `access.yaml:4:6: identities[0].name: "a b" is no name`},
 		"two of a name":       {"identities:\n", "identities:\n  - {name: a, callers: [\"token:b\"]}\n", "identities[1].name: an identity before it is named a already"},
 		"no callers":          {`callers: ["token:a"], `, "", "access.yaml:4:5: identities[0].callers: nobody can be this identity"},
@@ -204,8 +205,8 @@ func TestMadeUpAccessFiles(t *testing.T) {
 	}
 }
 
-// TestAccessFilesAreFollowed: a change of any of the files is in force soon, a faulty one changes nothing, and a hang-up
-// has them read at once.
+// TestAccessFilesAreFollowed: a change of any of the files is in force soon, a faulty one changes nothing, and a
+// hang-up has them read at once.
 func TestAccessFilesAreFollowed(t *testing.T) {
 	dir := t.TempDir()
 	_, first := identity.NewToken("ada")
@@ -301,7 +302,8 @@ func TestTokenIsPrintedOnce(t *testing.T) {
 		t.Fatal(faults)
 	}
 	p := &identity.Prover{Tokens: tokens}
-	if proof, err := p.Prove(t.Context(), lines[1], identity.Hash(lines[1]), time.Now()); err != nil || proof.How != "token:fleet-7" {
+	proof, err := p.Prove(t.Context(), lines[1], identity.Hash(lines[1]), time.Now())
+	if err != nil || proof.How != "token:fleet-7" {
 		t.Errorf("%v, %v of\n%s", proof, err, out.String())
 	}
 	if err := Token("a b", &out); err == nil {

@@ -135,7 +135,9 @@ func TestOpenDoor(t *testing.T) {
 
 func TestPages(t *testing.T) {
 	d := door(t, &weftest.Log{}, counted{})
-	page := d.Page(access.Observe, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "page") }))
+	page := d.Page(access.Observe, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, "page")
+	}))
 	for header, want := range map[string]int{
 		"": 401, "Basic abc": 401, "Bearer guess": 401, "Bearer third": 403, "Bearer other": 403, "Bearer secret": 200,
 	} {
