@@ -96,7 +96,7 @@ func people() []person {
 	var all []person
 	patterns := []string{"policy", "walker", "*", "pol*"}
 	if race.Enabled {
-		patterns = patterns[2:]
+		patterns = patterns[3:]
 	}
 	for i, models := range patterns {
 		for set := range 8 {
