@@ -276,7 +276,7 @@ func TestBytesOfCompressedMessages(t *testing.T) {
 	}
 }
 
-// TestPrioritiesOfCallers: a request that names too high a one is denied, and one that names none gets what it may have.
+// TestPrioritiesOfCallers: a request that names too high a one is denied; one that names none gets what it may have.
 func TestPrioritiesOfCallers(t *testing.T) {
 	door := limited(t, access.Quota{MostPriority: sharedsched.SheddablePlus})
 	h, _, _ := guardedHouse(t, door)
