@@ -117,6 +117,23 @@ func TestAccessOfAServer(t *testing.T) {
 			}
 		}
 	}
+	if _, err := weftv1.NewAdminServiceClient(r.admin).SetLabel(as(ada),
+		&weftv1.SetLabelRequest{Model: "walker", Label: "stable", Version: 9}); err == nil {
+		t.Error("a version that is not there has a label")
+	}
+	if refused := strings.Join(r.warnings.Lines("change_refused"), "\n"); !strings.Contains(refused,
+		"identity=staff proof=token:ada") || !strings.Contains(refused, "who=127.0.0.1:") {
+		t.Errorf("the audit does not say who it was: %s", refused)
+	}
+	division := &weftv1.Traffic{Split: []*weftv1.TrafficSlot{{Slot: "a", Version: 1, Weight: 1}}}
+	if _, err := weftv1.NewAdminServiceClient(r.admin).SetTraffic(as(ada),
+		&weftv1.SetTrafficRequest{Model: "walker", Traffic: division}); err != nil {
+		t.Error(err)
+	}
+	by, err := weftv1.NewModelServiceClient(r.conn).GetTraffic(as(ada), &weftv1.GetTrafficRequest{Model: "walker"})
+	if err != nil || !strings.HasPrefix(by.GetDecidedBy(), "staff (token:ada) at 127.0.0.1:") {
+		t.Errorf("the traffic was decided by %q, %v", by.GetDecidedBy(), err)
+	}
 	denied := r.warnings.Event("access_denied")
 	if len(denied) == 0 || len(denied) > 4 { // one a second
 		t.Errorf("%d lines about what was denied", len(denied))
