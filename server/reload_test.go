@@ -1,7 +1,7 @@
 package server_test
 
 import (
-	"fmt"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/weftserve/weft/internal/race"
 	"github.com/weftserve/weft/server/access"
 	"github.com/weftserve/weft/server/servertest"
 )
@@ -31,7 +32,7 @@ func TestReloadWhileCallsRun(t *testing.T) {
 	var stop atomic.Bool
 	var answered, denied atomic.Int64
 	var wg sync.WaitGroup
-	for range 8 {
+	for range 4 {
 		wg.Go(func() {
 			for !stop.Load() {
 				switch _, err := h.Predictions.Predict(ctx, servertest.Observation("")); status.Code(err) {
@@ -46,14 +47,14 @@ func TestReloadWhileCallsRun(t *testing.T) {
 		})
 	}
 	stream := h.OpenStream(ctx, t)
-	for i := range 200 {
+	for i := range map[bool]int{false: 200, true: 30}[race.Enabled] {
 		predict := i%2 == 0
 		door.Set(t, may(predict))
 		_, err := h.Predictions.Predict(ctx, servertest.Observation(""))
 		if (err == nil) != predict {
 			t.Fatalf("change %d: may predict is %t, and the call ends with %v", i, predict, err)
 		}
-		id := fmt.Sprint(i)
+		id := strconv.Itoa(i)
 		stream.Request(id)
 		if want := id + ": version 2"; predict {
 			stream.Want(want)

@@ -188,13 +188,19 @@ func (p *porter) run(ctx context.Context) error {
 			p.reload()
 			before = nil
 		case <-look.C:
-			now, changed := p.rules.changed()
-			if changed && maps.Equal(now, before) {
-				p.reload()
-			}
-			before = now
+			before = p.look(before)
 		}
 	}
+}
+
+// look looks at the files, and reads them if they have changed and are as they were at the look before. It returns how
+// they are.
+func (p *porter) look(before map[string]string) map[string]string {
+	now, changed := p.rules.changed()
+	if changed && maps.Equal(now, before) {
+		p.reload()
+	}
+	return now
 }
 
 // readAccess reads the access file, if there is one.

@@ -117,6 +117,23 @@ func TestAccessOfAServer(t *testing.T) {
 			}
 		}
 	}
+	if _, err := weftv1.NewAdminServiceClient(r.admin).SetLabel(as(ada),
+		&weftv1.SetLabelRequest{Model: "walker", Label: "stable", Version: 9}); err == nil {
+		t.Error("a version that is not there has a label")
+	}
+	if refused := strings.Join(r.warnings.Lines("change_refused"), "\n"); !strings.Contains(refused,
+		"identity=staff proof=token:ada") || !strings.Contains(refused, "who=127.0.0.1:") {
+		t.Errorf("the audit does not say who it was: %s", refused)
+	}
+	division := &weftv1.Traffic{Split: []*weftv1.TrafficSlot{{Slot: "a", Version: 1, Weight: 1}}}
+	if _, err := weftv1.NewAdminServiceClient(r.admin).SetTraffic(as(ada),
+		&weftv1.SetTrafficRequest{Model: "walker", Traffic: division}); err != nil {
+		t.Error(err)
+	}
+	by, err := weftv1.NewModelServiceClient(r.conn).GetTraffic(as(ada), &weftv1.GetTrafficRequest{Model: "walker"})
+	if err != nil || !strings.HasPrefix(by.GetDecidedBy(), "staff (token:ada) at 127.0.0.1:") {
+		t.Errorf("the traffic was decided by %q, %v", by.GetDecidedBy(), err)
+	}
 	denied := r.warnings.Event("access_denied")
 	if len(denied) == 0 || len(denied) > 4 { // one a second
 		t.Errorf("%d lines about what was denied", len(denied))
@@ -129,12 +146,13 @@ func TestAccessOfAServer(t *testing.T) {
 
 // TestFaultyAccessFiles: each fault has a line and a key, and says what is expected.
 func TestFaultyAccessFiles(t *testing.T) {
-	good := "tokens: tokens.txt\nroles: {all: {predict: [\"*\"]}}\nidentities:\n  - {name: a, callers: [\"token:a\"], roles: [all]}\n"
+	const who = "  - {name: a, callers: [\"token:a\"], roles: [all]}\n"
+	const good = "tokens: tokens.txt\nroles: {all: {predict: [\"*\"]}}\nidentities:\n" + who
 	_, line := identity.NewToken("a")
 	for name, tt := range map[string]struct{ old, now, want string }{
 		"good":                {"", "", ""},
 		"unknown key":         {"identities:", "identitys:", "access.yaml:3:1: identitys: unknown key; did you mean \"identities\"?"},
-		"nobody":              {good[strings.Index(good, "identities"):], "", "identities: the list is empty"},
+		"nobody":              {"identities:\n" + who, "", "identities: the list is empty"},
 		"name":                {"name: a", "name: a b", `access.yaml:4:6: identities[0].name: "a b" is no name`},
 		"two of a name":       {"identities:\n", "identities:\n  - {name: a, callers: [\"token:b\"]}\n", "identities[1].name: an identity before it is named a already"},
 		"no callers":          {`callers: ["token:a"], `, "", "access.yaml:4:5: identities[0].callers: nobody can be this identity"},
@@ -204,8 +222,8 @@ func TestMadeUpAccessFiles(t *testing.T) {
 	}
 }
 
-// TestAccessFilesAreFollowed: a change of any of the files is in force soon, a faulty one changes nothing, and a hang-up
-// has them read at once.
+// TestAccessFilesAreFollowed: a change of any of the files is in force soon, a faulty one changes nothing, and a
+// hang-up has them read at once.
 func TestAccessFilesAreFollowed(t *testing.T) {
 	dir := t.TempDir()
 	_, first := identity.NewToken("ada")
@@ -262,6 +280,34 @@ func TestAccessFilesAreFollowed(t *testing.T) {
 	inForce(5)
 }
 
+// TestHalfWrittenAccessFiles are not read, although they have no fault.
+func TestHalfWrittenAccessFiles(t *testing.T) {
+	dir := t.TempDir()
+	_, line := identity.NewToken("ada")
+	write(t, dir, "tokens.txt", line)
+	path := write(t, dir, "access.yaml", teams)
+	rules, err := readAccess(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log weftest.Log
+	p := newPorter(path, rules, &doorkeeper.Door{}, slog.New(&log))
+	first := p.door.Policy()
+	half := strings.Replace(teams, "operate: [\"*\"]", "", 1)
+	whole := strings.Replace(teams, "name: staff", "name: crew", 1)
+	at := p.look(nil)
+	for _, text := range []string{half, whole, whole} {
+		if at = p.look(at); p.door.Policy() != first {
+			t.Fatal("a file was read that may be half written")
+		}
+		write(t, dir, "access.yaml", text)
+	}
+	at = p.look(at)
+	if p.look(at); p.door.Policy() == first || len(log.Event("access_in_force")) != 2 {
+		t.Errorf("the whole file was not read once: %v", log.Lines("access"))
+	}
+}
+
 func TestTokenIsPrintedOnce(t *testing.T) {
 	var out strings.Builder
 	if err := Token("fleet-7", &out); err != nil {
@@ -273,7 +319,8 @@ func TestTokenIsPrintedOnce(t *testing.T) {
 		t.Fatal(faults)
 	}
 	p := &identity.Prover{Tokens: tokens}
-	if proof, err := p.Prove(t.Context(), lines[1], identity.Hash(lines[1]), time.Now()); err != nil || proof.How != "token:fleet-7" {
+	proof, err := p.Prove(t.Context(), lines[1], identity.Hash(lines[1]), time.Now())
+	if err != nil || proof.How != "token:fleet-7" {
 		t.Errorf("%v, %v of\n%s", proof, err, out.String())
 	}
 	if err := Token("a b", &out); err == nil {

@@ -20,11 +20,11 @@ type oracle struct {
 
 // glob is a pattern as a regular expression.
 func glob(pattern, not string) *regexp.Regexp {
-	any := ".*"
+	star := ".*"
 	if not != "" {
-		any = "[^" + not + "]*"
+		star = "[^" + not + "]*"
 	}
-	return regexp.MustCompile("^(?s:" + strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, any) + ")$")
+	return regexp.MustCompile("^(?s:" + strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, star) + ")$")
 }
 
 // identify returns the index of the identity, -1 for none.
@@ -68,7 +68,7 @@ func (o *oracle) grants(identity int, permission access.Permissions, model strin
 // decide returns "allowed", "denied" or "hidden".
 func (o *oracle) decide(identity int, r *access.Rule, model string) string {
 	all := []access.Permissions{access.Predict, access.Observe, access.Operate}
-	any := func(model string, of access.Permissions) bool {
+	has := func(model string, of access.Permissions) bool {
 		for _, p := range all {
 			if of&p != 0 && o.grants(identity, p, model) {
 				return true
@@ -91,10 +91,10 @@ func (o *oracle) decide(identity int, r *access.Rule, model string) string {
 			}
 		}
 		return "denied"
-	case !any(model, access.Predict|access.Observe|access.Operate):
+	case !has(model, access.Predict|access.Observe|access.Operate):
 		return "hidden"
 	}
-	if any(model, r.AnyOf) {
+	if has(model, r.AnyOf) {
 		return "allowed"
 	}
 	return "denied"

@@ -13,8 +13,8 @@ import (
 // quotas.
 type Policy struct{ identities []*Identity }
 
-// NewPolicy returns the policy of a config, from now on. What the identities of the one before it (nil: there is none) have in the
-// server counts for those of the same name.
+// NewPolicy returns the policy of a config, from now on. What the identities of the one before it (nil: there is none)
+// have in the server counts for those of the same name.
 func NewPolicy(c *Config, before *Policy, now time.Time) *Policy {
 	p := &Policy{}
 	for i := range c.Identities {

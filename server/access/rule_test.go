@@ -39,13 +39,13 @@ func TestRulesOfDescriptors(t *testing.T) {
 			proto.SetExtension(options, weftv1.E_Access, tt.rule)
 		}
 		file, err := protodesc.NewFile(&descriptorpb.FileDescriptorProto{
-			Name: proto.String("new.proto"), Package: proto.String("weft.test"), Syntax: proto.String("proto3"),
+			Name: new("new.proto"), Package: new("weft.test"), Syntax: new("proto3"),
 			Dependency: []string{"weft/v1/prediction_service.proto"},
 			Service: []*descriptorpb.ServiceDescriptorProto{{
-				Name: proto.String("New"),
+				Name: new("New"),
 				Method: []*descriptorpb.MethodDescriptorProto{{
-					Name: proto.String(name), InputType: proto.String(".weft.v1.PredictRequest"),
-					OutputType: proto.String(".weft.v1.PredictResponse"), Options: options,
+					Name: new(name), InputType: new(".weft.v1.PredictRequest"),
+					OutputType: new(".weft.v1.PredictResponse"), Options: options,
 				}},
 			}},
 		}, protoregistry.GlobalFiles)
@@ -58,7 +58,8 @@ func TestRulesOfDescriptors(t *testing.T) {
 		}
 		if tt.want == "" {
 			q := &weftv1.PredictRequest{Model: &weftv1.ModelSpec{Name: "m"}}
-			if want := map[bool]string{true: "m"}[name == "Named"]; r.Model(q) != want || r.Model(&weftv1.PredictRequest{}) != "" {
+			want := map[bool]string{true: "m"}[name == "Named"]
+			if r.Model(q) != want || r.Model(&weftv1.PredictRequest{}) != "" {
 				t.Errorf("%s is about %q, want %q", name, r.Model(q), want)
 			}
 		}

@@ -27,7 +27,7 @@ func (d *Door) Page(need access.Permissions, page http.Handler) http.Handler {
 		d.Deny(r.Context(), c, rule.Method, "", err)
 		code := http.StatusUnauthorized
 		switch {
-		case isOf[*access.DeniedError](err):
+		case isOf[*access.DeniedError](err), reasonOf(err) == string(identity.Stranger):
 			code = http.StatusForbidden
 		case isOf[*identity.UnreachableError](err):
 			code = http.StatusServiceUnavailable

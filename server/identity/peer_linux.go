@@ -2,14 +2,16 @@ package identity
 
 import (
 	"net"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
 // peerOf returns the user and the group of the process at the other end of a unix socket, as of when it connected.
 func peerOf(c net.Conn) (uid, gid uint32, known bool) {
-	u, is := c.(*net.UnixConn)
-	if !is {
+	// A connection that something else was put around may still lead to its socket.
+	u, is := c.(syscall.Conn)
+	if _, unix := c.LocalAddr().(*net.UnixAddr); !is || !unix {
 		return 0, 0, false
 	}
 	raw, err := u.SyscallConn()

@@ -19,6 +19,8 @@ const (
 	shards = 16
 	// perShard bounds the memory of tokens, which takes about half a kilobyte each.
 	perShard = 1024
+	// few is how many are looked at to make room: all would take a stranger's tokens a thousand times as long.
+	few = 8
 )
 
 // verdicts remembers the JWTs that were verified lately, by their hash.
@@ -35,7 +37,7 @@ func (all *verdicts) get(hash [32]byte, now time.Time) (verdict, bool) {
 	return v, is && now.Before(v.until)
 }
 
-// put remembers a verdict. If there is no room, those that are over go, or else any.
+// put remembers a verdict. Of a few others, those that are over go; if there is no room, any of them does.
 func (all *verdicts) put(hash [32]byte, v verdict, now time.Time) {
 	s := &all[hash[0]%shards]
 	s.mu.Lock()
@@ -43,18 +45,14 @@ func (all *verdicts) put(hash [32]byte, v verdict, now time.Time) {
 	if s.of == nil {
 		s.of = map[[32]byte]verdict{}
 	}
-	if len(s.of) >= perShard {
-		for h, old := range s.of {
-			if !now.Before(old.until) {
-				delete(s.of, h)
-			}
-		}
-	}
-	for h := range s.of {
-		if len(s.of) < perShard {
+	looked := 0
+	for h, old := range s.of {
+		if looked++; looked > few {
 			break
 		}
-		delete(s.of, h)
+		if len(s.of) >= perShard || !now.Before(old.until) {
+			delete(s.of, h)
+		}
 	}
 	s.of[hash] = v
 }

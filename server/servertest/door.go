@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -33,7 +34,7 @@ func NewDoor(t *testing.T, c *access.Config) *Door {
 // Set has the door follow another config.
 func (d *Door) Set(t *testing.T, c *access.Config) {
 	t.Helper()
-	lines := ""
+	var lines strings.Builder
 	for i := range c.Identities {
 		e := &c.Identities[i]
 		caller, err := access.ParseCaller("token:" + e.Name)
@@ -41,9 +42,9 @@ func (d *Door) Set(t *testing.T, c *access.Config) {
 			t.Fatal(err)
 		}
 		e.Callers = append(e.Callers, caller)
-		lines += fmt.Sprintf("%s sha256:%x\n", e.Name, sha256.Sum256([]byte(Token(e.Name))))
+		fmt.Fprintf(&lines, "%s sha256:%x\n", e.Name, sha256.Sum256([]byte(Token(e.Name))))
 	}
-	tokens, faults := identity.ParseTokens(lines)
+	tokens, faults := identity.ParseTokens(lines.String())
 	if faults != nil {
 		t.Fatal(faults)
 	}

@@ -157,7 +157,7 @@ func BenchmarkEntrance(b *testing.B) {
 	}
 	message := &kept{model: "hopper-7"}
 	handler := func(_ any, _ context.Context, read func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
-		return nil, read(message)
+		return message, read(message)
 	}
 	decode := func(any) error { return nil }
 	for _, how := range []string{"open", "connection", "token"} {

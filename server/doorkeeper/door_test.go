@@ -1,0 +1,157 @@
+package doorkeeper_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc/metadata"
+
+	"github.com/weftserve/weft/internal/weftest"
+	"github.com/weftserve/weft/server/access"
+	"github.com/weftserve/weft/server/doorkeeper"
+	"github.com/weftserve/weft/server/identity"
+)
+
+// counted counts refusals by identity and reason.
+type counted map[string]int
+
+func (c counted) RequestDenied(identity, reason string) { c[identity+" "+reason]++ }
+
+// door returns one with an identity all, whose token is secret and expires in an hour, and an identity some.
+func door(t *testing.T, log *weftest.Log, c counted) *doorkeeper.Door {
+	t.Helper()
+	var entries []access.Entry
+	for _, name := range []string{"all", "some"} {
+		caller, err := access.ParseCaller("token:" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries = append(entries, access.Entry{
+			Name: name, Weight: 1, Roles: []string{name}, Callers: []access.Caller{caller},
+		})
+	}
+	tokens, faults := identity.ParseTokens(fmt.Sprintf("all sha256:%x expires %s\nsome sha256:%x\nnobody sha256:%x",
+		sha256.Sum256([]byte("secret")), time.Now().Add(time.Hour).Format(time.RFC3339),
+		sha256.Sum256([]byte("other")), sha256.Sum256([]byte("third"))))
+	if faults != nil {
+		t.Fatal(faults)
+	}
+	d := &doorkeeper.Door{Observer: c, Logger: slog.New(log)}
+	d.Follow(access.NewPolicy(&access.Config{
+		Roles: map[string]access.Role{
+			"all": {Predict: []string{"*"}, Observe: []string{"*"}}, "some": {Observe: []string{"walker"}},
+		},
+		Identities: entries,
+	}, nil, time.Now()), &identity.Prover{Tokens: tokens})
+	return d
+}
+
+func bearer(token string) context.Context {
+	return metadata.NewIncomingContext(context.Background(), metadata.Pairs("authorization", "Bearer "+token))
+}
+
+// TestDeniedLinesAreFew: whoever is denied again and again has one line a second, which counts the others.
+func TestDeniedLinesAreFew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log weftest.Log
+		c := counted{}
+		d := door(t, &log, c)
+		rule := &access.Rule{Method: "/a/B", AnyOf: access.Operate}
+		for range 30 {
+			by, err := d.Enter(bearer("secret"), rule)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err = by.Check(rule, "walker"); err == nil {
+				t.Fatal("it may operate")
+			}
+			d.Deny(t.Context(), by, rule.Method, "walker\nforged line", err)
+			d.Deny(t.Context(), by, rule.Method, "walker", &access.QuotaError{Quota: access.Rate})
+			d.Deny(t.Context(), by, rule.Method, "walker", context.Canceled)
+			time.Sleep(100 * time.Millisecond)
+		}
+		lines := log.Event("access_denied")
+		if len(lines) != 3 || weftest.Attr(lines[1], "others_since").Int64() != 9 {
+			t.Errorf("%d lines in three seconds: %v", len(lines), log.Lines(""))
+		}
+		first := log.Lines("")[0]
+		for _, part := range []string{
+			"identity=all", "proof=token:all", "method=/a/B", "reason=PERMISSION_DENIED",
+			"identity all lacks permission operate on model walker; add it to one of its roles in the access file",
+		} {
+			if !strings.Contains(first, part) {
+				t.Errorf("%s lacks %s", first, part)
+			}
+		}
+		if c["all PERMISSION_DENIED"] != 30 || c["all QUOTA_RATE"] != 30 || len(c) != 2 {
+			t.Errorf("counted %v", c)
+		}
+	})
+}
+
+// TestProofsEnd: a token is no longer taken once it has expired, although the connection remembers it.
+func TestProofsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := door(t, &weftest.Log{}, counted{})
+		rule := &access.Rule{AnyOf: access.Observe}
+		by, err := d.Enter(bearer("secret"), rule)
+		if err != nil || by.Name != "all" || by.String() != "all (token:all)" {
+			t.Fatalf("%v, %v", by, err)
+		}
+		if same, err := d.Again(bearer("secret"), rule, by); same != by || err != nil {
+			t.Errorf("again it is %v, %v", same, err)
+		}
+		time.Sleep(2 * time.Hour)
+		_, err = d.Again(bearer("secret"), rule, by)
+		if e, is := errors.AsType[*identity.Error](err); !is || e.Reason != identity.Expired {
+			t.Errorf("when it has expired: %v", err)
+		}
+		if by, err := d.Enter(bearer("secret"), &access.Rule{Public: true}); err != nil || by.Sees("walker") {
+			t.Errorf("what is public: %v, %v", by, err)
+		}
+	})
+}
+
+// TestOpenDoor: without a policy nobody is asked anything.
+func TestOpenDoor(t *testing.T) {
+	var d doorkeeper.Door
+	by, err := d.Enter(bearer("whatever"), &access.Rule{})
+	if by != nil || err != nil || !d.Open() || d.Policy() != nil {
+		t.Errorf("%v, %v", by, err)
+	}
+	if !by.Sees("m") || !by.SeesAll() || !by.Observes("m") || by.String() != "" {
+		t.Error("anybody does not see everything")
+	}
+}
+
+func TestPages(t *testing.T) {
+	d := door(t, &weftest.Log{}, counted{})
+	page := d.Page(access.Observe, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, "page")
+	}))
+	for header, want := range map[string]int{
+		"": 401, "Basic abc": 401, "Bearer guess": 401, "Bearer third": 403, "Bearer other": 403, "Bearer secret": 200,
+	} {
+		request := httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody)
+		if header != "" {
+			request.Header.Set("Authorization", header)
+		}
+		answer := httptest.NewRecorder()
+		page.ServeHTTP(answer, request)
+		if answer.Code != want || (answer.Body.String() == "page") != (want == 200) {
+			t.Errorf("%q gets %d: %s", header, answer.Code, answer.Body)
+		}
+		if challenged := answer.Header().Get("WWW-Authenticate") != ""; challenged != (want == 401) {
+			t.Errorf("%q: challenged %t", header, challenged)
+		}
+	}
+}
