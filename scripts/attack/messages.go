@@ -72,9 +72,13 @@ func emptyInputs(l *link) (operation, error) {
 		func() []byte { return tensor(fill(empty(stringValues))) },
 	}
 	model, err := proto.Marshal(&weftv1.PredictRequest{Model: &weftv1.ModelSpec{Name: policyName}})
+	messages := make([][]byte, len(kinds)) // made once: honest callers share the attacker's processor
+	for i, kind := range kinds {
+		messages[i] = prefixed(0, append(bytes.Clone(model), kind()...))
+	}
 	next := l.number
 	return func(context.Context) error {
-		message := prefixed(0, append(bytes.Clone(model), kinds[next%len(kinds)]()...))
+		message := messages[next%len(messages)]
 		next++
 		stream, err := l.call(predictMethod)
 		if err != nil {

@@ -13,9 +13,12 @@ type account struct {
 	held   atomic.Int64 // bytes
 	moved  atomic.Int64 // when a call made progress last, in nanoseconds since 1970
 	ending atomic.Bool  // nothing is held any more as far as the guard is concerned
+	// How many bytes may be read at once; 0: any number.
+	atOnce atomic.Int32
 
 	mu      sync.Mutex
 	framed  *framed           // guarded by mu; nil before the handshake
+	shaken  bool              // guarded by mu; the handshake is over, or never will be
 	streams map[uint32]stream // guarded by mu; that are open
 	last    uint32            // guarded by mu; the newest
 	idle    bucket            // guarded by mu
@@ -59,10 +62,12 @@ func (a *account) end(why Reason) {
 	if !a.dissolve() {
 		return
 	}
-	a.guard.tell(a, why)
 	a.mu.Lock()
-	f, last := a.framed, a.last
+	f, last, told := a.framed, a.last, !a.retired.IsZero()
 	a.mu.Unlock()
+	if !told {
+		a.guard.tell(a, why)
+	}
 	if f == nil {
 		_ = a.conn.Close() // its handshake fails
 		return
@@ -70,10 +75,19 @@ func (a *account) end(why Reason) {
 	f.end(last, why)
 }
 
+// shake notes that the handshake is over, or never will be. The caller holds mu.
+func (a *account) shake() {
+	if !a.shaken {
+		a.shaken = true
+		a.guard.pending.Add(-1)
+	}
+}
+
 // retire asks the peer to begin no more calls here. The caller holds mu.
 func (a *account) retire(now time.Time) {
 	if a.retired.IsZero() {
 		a.retired = now
+		a.guard.tell(a, Resets)
 		a.framed.say(goAway(1<<31-1, enhanceYourCalm, explain(Resets)))
 	}
 }
@@ -90,7 +104,7 @@ func (a *account) look(now time.Time) {
 
 // stands says why the connection should be ended by now, if it should.
 func (a *account) stands(now time.Time) (why Reason, ends bool) {
-	if !a.retired.IsZero() && (now.Sub(a.retired) > retireWithin || len(a.streams) == 0 && now.Sub(a.retired) > linger) {
+	if !a.retired.IsZero() && now.Sub(a.retired) > retireWithin {
 		return Resets, true
 	}
 	if a.block != 0 && now.Sub(a.blockAt) > patience {

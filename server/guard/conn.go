@@ -80,12 +80,21 @@ func frame(secured net.Conn, raw *accepted) *framed {
 
 // Read implements net.Conn.
 func (f *framed) Read(b []byte) (int, error) {
-	n, err := f.Conn.Read(b)
+	n, err := f.Conn.Read(b[:f.size(len(b))])
 	return f.passed(b, n, err)
+}
+
+// size returns how many bytes may be read at once, of so many.
+func (f *framed) size(most int) int {
+	if n := int(f.account.atOnce.Load()); n > 0 {
+		return min(n, most)
+	}
+	return most
 }
 
 // ReadOnReady reads up to size bytes into memory of the pool, which is taken only once there are bytes.
 func (f *framed) ReadOnReady(size int, pool mem.BufferPool) (*[]byte, int, error) {
+	size = f.size(size)
 	if f.ready != nil {
 		b, n, err := f.ready.ReadOnReady(size, pool)
 		if n > 0 {
@@ -122,7 +131,9 @@ func (f *framed) ReadOnReady(size int, pool mem.BufferPool) (*[]byte, int, error
 // passed takes note of what was read. It returns nothing and an error if that exceeds a limit.
 func (f *framed) passed(b []byte, n int, err error) (int, error) {
 	if n > 0 {
-		f.account.received(&f.in, b[:n])
+		if wait := f.account.received(&f.in, b[:n]); wait > 0 {
+			time.Sleep(wait)
+		}
 	}
 	if f.account.ending.Load() {
 		return 0, errEnded

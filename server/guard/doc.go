@@ -22,6 +22,6 @@
 // # How it ends
 //
 // The caller is sent a GOAWAY that says why, if a frame is not just being written; then the connection is closed. One
-// that resets too much gets the GOAWAY first, while its open calls go on, since a caller whose calls all ran out of
-// time looks the same: a client then connects anew, and loses nothing.
+// that resets too much only gets the GOAWAY, and what it sends is read late, while its open calls go on, since a caller
+// whose calls all ran out of time looks the same: a client then connects anew, and loses nothing.
 package guard

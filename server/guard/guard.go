@@ -32,9 +32,12 @@ type Guard struct {
 	held   atomic.Int64
 	ended  [reasons]atomic.Uint64
 
+	relieving sync.Mutex
+
 	mu       sync.Mutex
 	accounts map[*account]struct{} // guarded by mu; of connections that are open
 	count    atomic.Int64          // of them
+	pending  atomic.Int64          // of these, of those whose handshake is not over
 }
 
 // New returns a guard. Connections are told by time only while Watch runs.
@@ -102,6 +105,9 @@ func (l *listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	if l.guard.pending.Load() > pendingHandshakes {
+		time.Sleep(handshakeStep)
+	}
 	return l.guard.open(c), nil
 }
 
@@ -109,11 +115,13 @@ func (l *listener) Accept() (net.Conn, error) {
 func (g *Guard) open(c net.Conn) *accepted {
 	a := &account{guard: g, streams: map[uint32]stream{}}
 	a.conn = &accepted{Conn: c, account: a}
+	a.atOnce.Store(firstRead)
 	a.moved.Store(time.Now().UnixNano())
 	g.mu.Lock()
 	g.accounts[a] = struct{}{}
 	g.mu.Unlock()
 	g.count.Add(1)
+	g.pending.Add(1)
 	a.hold(connectionCost)
 	g.relieve()
 	return a.conn
@@ -127,6 +135,9 @@ func (g *Guard) close(a *account) {
 	g.mu.Unlock()
 	if open {
 		g.count.Add(-1)
+		a.mu.Lock()
+		a.shake()
+		a.mu.Unlock()
 		a.dissolve()
 	}
 }
@@ -147,23 +158,37 @@ func (g *Guard) Credentials(of credentials.TransportCredentials) credentials.Tra
 type CrowdedError struct{}
 
 func (*CrowdedError) Error() string {
-	return "the connections of this server hold nearly as much as they may, and this one more than others; read the " +
+	return "the connections of this server hold nearly as much as they may, and this one a large part; read the " +
 		"answers of its calls, have fewer open, or raise --max-held-bytes"
 }
 
-// crowded reports whether there is no room for another call on the connection of this one: much is held, and it has
-// more than others.
+// crowded reports whether there is no room for another call on the connection of this one: much is held, and a large
+// part of it for this one.
 func (g *Guard) crowded(ctx context.Context) bool {
 	held := g.held.Load()
 	if float64(held) < crowded*float64(g.config.MaxHeld) {
 		return false
 	}
 	a, ok := handshake.Of[*account](ctx)
-	return ok && a.held.Load()*g.count.Load() > held
+	return ok && float64(a.held.Load()) > largeHeld*float64(g.config.MaxHeld)
+}
+
+// slow returns for how long what was read of a connection should wait because much is held.
+func (g *Guard) slow(a *account) time.Duration {
+	over := 2*float64(g.held.Load())/float64(g.config.MaxHeld) - 1
+	if over <= 0 || float64(a.held.Load()) < largeHeld*float64(g.config.MaxHeld) {
+		return 0
+	}
+	return time.Duration(min(over, 1) * float64(slowest))
 }
 
 // relieve ends connections until less is held than may be.
 func (g *Guard) relieve() {
+	if g.held.Load() <= g.config.MaxHeld {
+		return
+	}
+	g.relieving.Lock() // or else two would end two connections where one suffices
+	defer g.relieving.Unlock()
 	for g.held.Load() > g.config.MaxHeld {
 		a := g.worst(time.Now())
 		if a == nil {

@@ -66,6 +66,7 @@ func serve(t *testing.T, c Config) *house {
 		defer close(served)
 		_ = s.Serve(g.Listen(l))
 	}()
+	go g.Watch(t.Context())
 	t.Cleanup(func() {
 		s.Stop()
 		<-served
@@ -170,6 +171,9 @@ func (r *raw) ends() (code http2.ErrCode, why string) {
 		}
 		if g, is := f.(*http2.GoAwayFrame); is {
 			code, why = g.ErrCode, string(g.DebugData())
+			if why == explain(Resets) {
+				return code, why // it takes its time
+			}
 		}
 	}
 }
@@ -232,12 +236,12 @@ func TestEnds(t *testing.T) {
 			}
 		}},
 		"resets": {Resets, func(r *raw) {
-			for range 5000 {
+			for range 300 {
 				r.must(r.WriteRSTStream(r.begin(), http2.ErrCodeCancel))
 			}
 		}},
 		"resets of whole requests": {Resets, func(r *raw) {
-			for range 5000 {
+			for range 300 {
 				r.must(r.WriteRSTStream(r.call(endless), http2.ErrCodeCancel))
 			}
 		}},

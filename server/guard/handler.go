@@ -81,7 +81,7 @@ func (h Handler) Read(bytes int) {
 		n := min(s.in, bytes)
 		s.in -= n
 		s.reads, s.inAt = false, time.Time{}
-		h.account.hold(-int64(n))
+		h.account.hold(memoryOf(s.in) - memoryOf(s.in+n))
 	})
 }
 
@@ -92,7 +92,7 @@ func (h Handler) Answers(bytes int) {
 			s.outAt = time.Now()
 		}
 		s.out += bytes
-		h.account.hold(int64(bytes))
+		h.account.hold(memoryOf(s.out) - memoryOf(s.out-bytes))
 	})
 	if h.account != nil {
 		h.account.guard.relieve()

@@ -23,7 +23,13 @@ const (
 	maxContinuations = 16
 
 	// Resets of calls that were not answered: so many at once, so many a second for ever, one more for each answer.
-	resetBurst, resetRate, resetCredit = 1000, 50, 1
+	resetBurst, resetRate, resetCredit = 100, 5, 1
+	// A peer that goes on has its frames read so late that it does not exceed that rate, but no later than this for those
+	// that came at once.
+	latest = time.Second
+	// So many bytes are read at once from a connection that goes on, and from one that was answered nothing yet: many
+	// calls fit in the largest read, and are begun before what they do is noticed.
+	slowRead, firstRead = 512, 2 << 10
 
 	// patience is how long a request or an answer that is under way may stand still; tiny data do not count.
 	patience = 30 * time.Second
@@ -32,10 +38,20 @@ const (
 	// lookEvery is how often that is looked at.
 	lookEvery = time.Second
 
+	// pendingHandshakes is how many handshakes may be under way before further connections are let in one by one, every
+	// handshakeStep: or else a crowd of them would keep the processor from calls.
+	pendingHandshakes, handshakeStep = 64, 500 * time.Microsecond
 	// retireWithin is how long the open calls of a connection that was asked to go may take.
 	retireWithin = 30 * time.Second
 	// linger is for how long a closed connection takes what still comes, so that the caller gets to read why.
 	linger, lingerBytes = time.Second, 1 << 20
-	// crowded is the part of Config.MaxHeld from which on calls are refused on connections that hold more than their part.
-	crowded = 0.75
+	// overhead is the part by which bytes of requests and answers take more memory than they are: pieces are rounded up,
+	// and what was freed waits for the collector.
+	overhead = 4
+	// From half of Config.MaxHeld on, a connection that holds more than large is read the later the more is held: after
+	// slowest where all is held.
+	slowest = 20 * time.Millisecond
+	// crowded is the part of Config.MaxHeld from which on calls are refused on connections that hold more than large, as a
+	// part of it.
+	crowded, largeHeld = 0.75, 1.0 / 64
 )

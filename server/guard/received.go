@@ -2,8 +2,8 @@ package guard
 
 import "time"
 
-// received takes note of frames that came.
-func (a *account) received(s *scanner, b []byte) {
+// received takes note of frames that came. It returns for how long they should wait.
+func (a *account) received(s *scanner, b []byte) (wait time.Duration) {
 	now := time.Now()
 	a.mu.Lock()
 	why, wrong := Reason(0), false
@@ -17,12 +17,20 @@ func (a *account) received(s *scanner, b []byte) {
 			why, wrong = a.frame(h, now)
 		}
 	}
+	if excess := a.resets.used - resetBurst; excess > 0 {
+		wait = min(latest, time.Duration(excess/resetRate*float64(time.Second)))
+		a.atOnce.Store(slowRead)
+	}
 	a.mu.Unlock()
 	if wrong {
 		a.end(why)
 	}
 	a.guard.relieve()
+	return max(wait, a.guard.slow(a))
 }
+
+// memoryOf returns how much memory bytes of a message take.
+func memoryOf(bytes int) int64 { return int64(bytes + bytes/overhead) }
 
 // frame takes note of a frame that came, and says if it is one too many. The caller holds mu, here and below.
 func (a *account) frame(h head, now time.Time) (why Reason, wrong bool) {
@@ -47,10 +55,12 @@ func (a *account) frame(h head, now time.Time) (why Reason, wrong bool) {
 	case frameReset:
 		if _, open := a.streams[h.stream]; open {
 			a.close(h.stream)
-			return Resets, a.reset(now)
+			a.reset(now)
+			return 0, false
 		}
 	case frameSettings:
 		cost = settingsCost
+		a.shake() // a client begins with them
 	}
 	if cost == 0 {
 		return 0, false
@@ -69,7 +79,7 @@ func (a *account) data(h head, now time.Time) float64 {
 		return 0
 	}
 	s.in += h.length
-	a.hold(int64(h.length))
+	a.hold(memoryOf(s.in) - memoryOf(s.in-h.length))
 	if s.reads && (s.inAt.IsZero() || !small) {
 		s.inAt = now
 	}
@@ -88,20 +98,17 @@ func (a *account) headers(h head) float64 {
 	return float64(max(0, h.length-freeHeaders)) / headerPiece
 }
 
-// reset takes note of a call that was reset before it was answered, and reports whether that is one too many. Before
-// it is, the peer is asked to go.
-func (a *account) reset(now time.Time) bool {
-	if a.resets.take(now, 1, resetBurst, resetRate) {
-		return false
+// reset takes note of a call that was reset before it was answered. If that is one too many, the peer is asked to go.
+func (a *account) reset(now time.Time) {
+	if !a.resets.take(now, 1, resetBurst, resetRate) {
+		a.retire(now)
 	}
-	a.retire(now)
-	return a.resets.used > 2*resetBurst
 }
 
 // close forgets a call.
 func (a *account) close(id uint32) {
 	if s, open := a.streams[id]; open {
-		a.hold(-int64(s.in + s.out))
+		a.hold(-memoryOf(s.in) - memoryOf(s.out))
 		delete(a.streams, id)
 	}
 }
@@ -128,6 +135,9 @@ func (a *account) sent(s *scanner, b []byte) {
 			if h.flags&flagEndStream != 0 {
 				a.close(h.stream)
 				a.resets.give(resetCredit)
+				if a.resets.used <= resetBurst {
+					a.atOnce.Store(0)
+				}
 			}
 		case frameReset:
 			a.close(h.stream)
@@ -144,7 +154,7 @@ func (a *account) wrote(h head, now time.Time) {
 	}
 	n := min(s.out, h.length)
 	s.out -= n
-	a.hold(-int64(n))
+	a.hold(memoryOf(s.out) - memoryOf(s.out+n))
 	if h.length >= tiny || s.out == 0 {
 		s.outAt = now
 	}

@@ -5,6 +5,7 @@ package weigh
 import (
 	"fmt"
 	"runtime"
+	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -55,7 +56,18 @@ func check(data []byte, of protoreflect.MessageDescriptor) error {
 }
 
 // scale adds up what a message takes.
-type scale struct{ most, left int }
+type scale struct{ most, left, steps int }
+
+// turn is after how many steps other goroutines get a turn: whoever waits for a small message should not wait for large
+// ones.
+const turn = 1 << 12
+
+// step counts a step.
+func (s *scale) step() {
+	if s.steps++; s.steps%turn == 0 {
+		runtime.Gosched()
+	}
+}
 
 // takes reports whether so many bytes more are within bounds.
 func (s *scale) takes(bytes int) bool {
@@ -68,7 +80,10 @@ func (s *scale) message(data []byte, of protoreflect.MessageDescriptor, depth in
 	if depth > deepest {
 		return false
 	}
+	var last protowire.Number
+	var field protoreflect.FieldDescriptor
 	for len(data) > 0 {
+		s.step()
 		number, kind, n := protowire.ConsumeTag(data)
 		if n < 0 {
 			return true
@@ -77,7 +92,9 @@ func (s *scale) message(data []byte, of protoreflect.MessageDescriptor, depth in
 		if n = protowire.ConsumeFieldValue(number, kind, data); n < 0 {
 			return true
 		}
-		field := of.Fields().ByNumber(number)
+		if number != last {
+			field, last = of.Fields().ByNumber(number), number
+		}
 		switch {
 		case kind != protowire.BytesType, field == nil:
 			if !s.takes(numberBytes + n) { // a number in a list, or an unknown field, which is kept as it came
@@ -94,7 +111,7 @@ func (s *scale) message(data []byte, of protoreflect.MessageDescriptor, depth in
 			}
 		default: // numbers in a list
 			part, _ := protowire.ConsumeBytes(data)
-			if !s.takes(sizeOf(field.Kind(), part)) {
+			if !s.takes(s.sizeOf(field.Kind(), part)) {
 				return false
 			}
 		}
@@ -104,16 +121,23 @@ func (s *scale) message(data []byte, of protoreflect.MessageDescriptor, depth in
 }
 
 // sizeOf returns how many bytes the numbers of a list take.
-func sizeOf(kind protoreflect.Kind, list []byte) int {
+func (s *scale) sizeOf(kind protoreflect.Kind, list []byte) int {
 	switch kind {
 	case protoreflect.BoolKind, protoreflect.FloatKind, protoreflect.DoubleKind, protoreflect.Fixed32Kind,
 		protoreflect.Fixed64Kind, protoreflect.Sfixed32Kind, protoreflect.Sfixed64Kind:
 		return len(list)
 	}
 	n := 0
-	for _, b := range list {
-		if b < 0x80 { // the last byte of a number
-			n++
+	for part := range slices.Chunk(list, turn) {
+		s.steps += turn - 1
+		s.step()
+		for _, b := range part {
+			if b < 0x80 { // the last byte of a number
+				n++
+			}
+		}
+		if numberBytes*n > s.left {
+			break
 		}
 	}
 	return numberBytes * n
