@@ -7,18 +7,20 @@ import (
 	"os"
 	"time"
 
+	"github.com/weftserve/weft/internal/certs"
 	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/internal/lifecycle"
 	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/server"
 )
 
-// reloadPart reads the settings file again for each hangup, and lets the repositories be listed again.
-func (a *App) reloadPart(edge *server.Server, models *host.Host, ask chan time.Duration,
-	log *slog.Logger,
+// reloadPart reads the settings file and the certificates again for each hangup, and lets the repositories be listed
+// again.
+func (a *App) reloadPart(edge *server.Server, models *host.Host, keeper *certs.Keeper,
+	ask chan time.Duration, log *slog.Logger,
 ) lifecycle.Part {
 	r := &reloader{
-		app: a, log: log, ask: ask,
+		app: a, log: log, ask: ask, certs: keeper,
 		apply: map[string]func(now, inForce *config.Server){
 			"log-level": func(now, inForce *config.Server) {
 				inForce.LogLevel = now.LogLevel
@@ -58,6 +60,8 @@ type reloader struct {
 	app *App
 	log *slog.Logger
 	ask chan time.Duration // the repository watch; capacity 1
+	// certs are read again, too; nil: there are none
+	certs *certs.Keeper
 	// apply takes over a setting that may change at run time, by its key, and notes it as in force. All others need a
 	// restart.
 	apply   map[string]func(now, inForce *config.Server)
@@ -82,6 +86,9 @@ func (r *reloader) read() (*Settings, error) {
 // changes nothing.
 func (r *reloader) reload() {
 	defer r.look()
+	if r.certs != nil {
+		r.certs.Reload()
+	}
 	if r.app.Config == "" {
 		r.log.Info("models reloading, no settings file", "event", "models_reloading")
 		return

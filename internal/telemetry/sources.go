@@ -32,6 +32,12 @@ type Sources struct {
 	Workers func() (up map[string]bool, deaths map[WorkerDeath]uint64)
 	// WorkerMemory returns how many bytes each worker's process takes, and how many it may; 0: any number.
 	WorkerMemory func() (used map[string]int64, bound int64)
+	// CertificateExpiry returns in how many seconds the first certificate of each role expires.
+	CertificateExpiry func() map[string]float64
+	// HandshakeFailures returns how many TLS handshakes failed, by reason.
+	HandshakeFailures func() map[string]uint64
+	// HTTPRefused returns how many requests the HTTP port has refused, by reason.
+	HTTPRefused func() map[string]uint64
 }
 
 // WorkerDeath is how a worker's process ended. It has the fields of worker.Death.
@@ -65,6 +71,10 @@ func (t *Telemetry) WatchSources(s Sources) error {
 		"Resident memory of a worker's process that it does not share with others.")
 	workerBound := i.gauge("weft_worker_memory_bound_bytes",
 		"How much of such memory each may take; 0: no limit.")
+	expiry := i.floatGauge("weft_certificate_expiry_seconds",
+		"Time until the first certificate of a role expires; negative once it has.")
+	handshakes := i.counter("weft_tls_handshake_failures_total", "TLS handshakes that failed, by reason.")
+	refused := i.counter("weft_http_refused_total", "Requests that the HTTP port has refused, by reason.")
 	if s.GPUs != nil {
 		if err := observeGPUs(i.meter, s.GPUs); err != nil {
 			return err
@@ -121,10 +131,26 @@ func (t *Telemetry) WatchSources(s Sources) error {
 			}
 			o.ObserveInt64(workerBound, bound)
 		}
+		if s.CertificateExpiry != nil {
+			for role, left := range s.CertificateExpiry() {
+				o.ObserveFloat64(expiry, left, metric.WithAttributes(attribute.String("role", role)))
+			}
+		}
+		observeByReason(o, handshakes, s.HandshakeFailures)
+		observeByReason(o, refused, s.HTTPRefused)
 		if s.ShadowLinesLost != nil {
 			o.ObserveInt64(linesLost, s.ShadowLinesLost())
 		}
 	})
+}
+
+func observeByReason(o metric.Observer, c metric.Int64ObservableCounter, counts func() map[string]uint64) {
+	if counts == nil {
+		return
+	}
+	for reason, n := range counts() {
+		o.ObserveInt64(c, int64(n), metric.WithAttributes(attribute.String("reason", reason)))
+	}
 }
 
 // observed are instruments that are asked for together.
