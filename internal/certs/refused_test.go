@@ -19,7 +19,7 @@ import (
 func TestRefused(t *testing.T) {
 	ca, callers, other := weftest.NewAuthority(t, "servers"), weftest.NewAuthority(t, "callers"),
 		weftest.NewAuthority(t, "strangers")
-	s := serve(t, secret(t, ca, callers), false, nil)
+	s := serve(t, secret(t, ca, callers), nil)
 	issued := func(of *weftest.Authority, adjust func(*x509.Certificate)) *certs.Client {
 		cert, key := of.Issue(t, adjust)
 		return client(t, ca, cert, key)
@@ -82,7 +82,7 @@ func TestRefused(t *testing.T) {
 // TestWrongKey: a caller that has a certificate of somebody else lacks its key.
 func TestWrongKey(t *testing.T) {
 	ca, callers := weftest.NewAuthority(t, "servers"), weftest.NewAuthority(t, "callers")
-	s := serve(t, secret(t, ca, callers), false, nil)
+	s := serve(t, secret(t, ca, callers), nil)
 	cert, key := callers.Issue(t, nil)
 	stolen, _ := callers.Issue(t, nil)
 	err := s.call(t.Context(), client(t, ca, stolen, key))
@@ -115,7 +115,7 @@ func TestWrongKey(t *testing.T) {
 // TestNoServerSAN: a caller refuses a server without a name, and says why; both know.
 func TestNoServerSAN(t *testing.T) {
 	ca := weftest.NewAuthority(t, "servers")
-	s := serve(t, secret(t, ca), false, nil)
+	s := serve(t, secret(t, ca), nil)
 	c := client(t, ca, nil, nil)
 	bare, key := ca.Issue(t, func(c *x509.Certificate) { c.DNSNames, c.IPAddresses = nil, nil })
 	s.put(files{bare, key, nil})
@@ -160,7 +160,7 @@ func TestNoServerSAN(t *testing.T) {
 // TestOtherProtocols: callers that speak something else are told apart, and both ends have a word for it.
 func TestOtherProtocols(t *testing.T) {
 	ca := weftest.NewAuthority(t, "servers")
-	s := serve(t, secret(t, ca), false, nil)
+	s := serve(t, secret(t, ca), nil)
 	roots := x509.NewCertPool()
 	roots.AddCert(ca.Cert)
 	err := check(t.Context(), s.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -181,7 +181,7 @@ func TestOtherProtocols(t *testing.T) {
 // TestRateOfLines: whoever reaches the server cannot fill its log, and cannot write into it.
 func TestRateOfLines(t *testing.T) {
 	ca, callers := weftest.NewAuthority(t, "servers"), weftest.NewAuthority(t, "callers")
-	s := serve(t, secret(t, ca, callers), false, nil)
+	s := serve(t, secret(t, ca, callers), nil)
 	evil := weftest.NewAuthority(t, "strangers")
 	cert, key := evil.Issue(t, func(c *x509.Certificate) {
 		c.Subject = pkix.Name{CommonName: "a\nevent=ready \x1b[31m" + strings.Repeat("x", 400)}

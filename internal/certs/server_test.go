@@ -31,8 +31,8 @@ type served struct {
 // files are the contents of a secret.
 type files struct{ cert, key, ca []byte }
 
-// serve serves until the end of the test, and follows the files if it is to.
-func serve(t testing.TB, f files, follow bool, adjust func(*certs.Config)) *served {
+// serve serves until the end of the test.
+func serve(t testing.TB, f files, adjust func(*certs.Config)) *served {
 	t.Helper()
 	s := &served{t: t, dir: t.TempDir()}
 	s.put(f)
@@ -59,29 +59,31 @@ func serve(t testing.TB, f files, follow bool, adjust func(*certs.Config)) *serv
 	s.address = l.Addr().String()
 	g := grpc.NewServer(grpc.Creds(s.keeper.Credentials("listen")))
 	healthgrpc.RegisterHealthServer(g, health.NewServer())
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 2)
+	ended := make(chan error, 1)
 	go func() { ended <- g.Serve(l) }()
-	go func() {
-		if !follow {
-			ended <- nil
-			return
-		}
-		ended <- s.keeper.Run(ctx)
-	}()
 	t.Cleanup(func() {
-		cancel()
 		g.Stop()
-		for range cap(ended) {
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
+		if err := <-ended; err != nil {
+			t.Error(err)
 		}
 		if err := s.keeper.Close(); err != nil {
 			t.Error(err)
 		}
 	})
 	return s
+}
+
+// follow replaces the certificates when the files change, until the end of the test.
+func (s *served) follow() {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.keeper.Run(ctx) }()
+	s.t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			s.t.Error(err)
+		}
+	})
 }
 
 func (s *served) files() certs.Files {

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 )
@@ -100,13 +101,16 @@ func identified(s *tls.ConnectionState) bool { return s != nil && len(s.PeerCert
 
 // knows reports whether a Host is one of the server.
 func (g *Guard) knows(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
 	if host == "" {
 		return true // an old tool: browsers always send one
 	}
-	host = strings.TrimSuffix(strings.ToLower(strings.Trim(host, "[]")), ".")
+	if name, port, err := net.SplitHostPort(host); err == nil {
+		if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+			return false
+		}
+		host = name
+	}
+	host = strings.TrimSuffix(strings.ToLower(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")), ".")
 	if slices.ContainsFunc(g.Hosts, func(h string) bool { return strings.EqualFold(strings.Trim(h, "[]"), host) }) {
 		return true
 	}
@@ -114,5 +118,5 @@ func (g *Guard) knows(host string) bool {
 		return len(g.Hosts) == 0
 	}
 	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.IsLoopback()
+	return host == "localhost" || err == nil && ip.Zone() == "" && ip.IsLoopback()
 }
