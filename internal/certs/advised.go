@@ -2,7 +2,6 @@ package certs
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"sync/atomic"
 	"time"
@@ -10,7 +9,7 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// advised are credentials whose errors say what to do.
+// advised are credentials whose errors say what the server had to say; [Advice] says what to do.
 type advised struct {
 	credentials.TransportCredentials
 }
@@ -20,9 +19,6 @@ func (a *advised) ClientHandshake(ctx context.Context, authority string, raw net
 ) (net.Conn, credentials.AuthInfo, error) {
 	c, info, err := a.TransportCredentials.ClientHandshake(ctx, authority, raw)
 	if err != nil {
-		if advice := reasonOf(err).client; advice != "" {
-			err = fmt.Errorf("%w; %s", err, advice)
-		}
 		return c, info, err
 	}
 	return &verdict{Conn: c}, info, nil

@@ -39,7 +39,10 @@ func Develop(dir string, now time.Time) (*Dev, error) {
 	if host, err := os.Hostname(); err == nil && host != "" && !strings.EqualFold(host, "localhost") {
 		names = append(names, host)
 	}
-	dir = filepath.Join(dir, "tls")
+	dir, err := filepath.Abs(filepath.Join(dir, "tls")) // clients run elsewhere
+	if err != nil {
+		return nil, fmt.Errorf("--tls-dev: %w", err)
+	}
 	d := &Dev{
 		Files: Files{
 			Cert: filepath.Join(dir, "server.pem"), Key: filepath.Join(dir, "server-key.pem"),

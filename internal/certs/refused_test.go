@@ -60,7 +60,7 @@ func TestRefused(t *testing.T) {
 	} {
 		before := s.keeper.Failures()[c.reason]
 		err := s.call(t.Context(), c.client)
-		if err == nil || !strings.Contains(err.Error(), c.theirs) {
+		if err == nil || !strings.Contains(err.Error()+certs.Advice(err.Error()), c.theirs) {
 			t.Errorf("%s: the caller has %v, want %q", c.name, err, c.theirs)
 		}
 		if err != nil && !strings.Contains(c.theirs, "--") && certs.Advice(err.Error()) == "" {
@@ -149,7 +149,8 @@ func TestNoServerSAN(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = check(t.Context(), l.Addr().String(), options...)
-	if err == nil || !strings.Contains(err.Error(), "SAN") || !strings.Contains(err.Error(), "--tls-server-name") {
+	if err == nil || !strings.Contains(err.Error(), "SAN") ||
+		!strings.Contains(certs.Advice(err.Error()), "--tls-server-name") {
 		t.Errorf("the caller has %v", err)
 	}
 	if err := <-said; err == nil || !strings.Contains(err.Error(), "remote error: tls: bad certificate") {

@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -14,12 +13,12 @@ import (
 	"github.com/weftserve/weft/internal/httpguard"
 )
 
-func ask(g *httpguard.Guard, adjust func(*http.Request)) *http.Response {
+func ask(g *httpguard.Guard, adjust func(*http.Request)) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodGet, "http://localhost:9001/metrics", nil)
 	adjust(r)
 	w := httptest.NewRecorder()
 	g.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "served") })).ServeHTTP(w, r)
-	return w.Result()
+	return w
 }
 
 // TestGuard: what a page on the web makes a browser send is refused with a word about what to do.
@@ -66,31 +65,35 @@ func TestGuard(t *testing.T) {
 		{"a body", nil, func(r *http.Request) { r.ContentLength = 5 }, 413, "without one"},
 		{"a body of unknown length", nil, func(r *http.Request) { r.ContentLength = -1 }, 413, "without one"},
 		{"no certificate", func(g *httpguard.Guard) { g.Identified = true }, host("localhost"), 401, "--cert"},
-		{"health", func(g *httpguard.Guard) { g.Identified = true }, func(r *http.Request) { r.URL.Path = "/readyz" }, 200, ""},
-		{"a certificate", func(g *httpguard.Guard) { g.Identified = true },
-			func(r *http.Request) { r.TLS = certificate }, 200, "served"},
+		{
+			"health", func(g *httpguard.Guard) { g.Identified = true },
+			func(r *http.Request) { r.URL.Path = "/readyz" }, 200, "served",
+		},
+		{
+			"a certificate", func(g *httpguard.Guard) { g.Identified = true },
+			func(r *http.Request) { r.TLS = certificate }, 200, "served",
+		},
 	} {
 		g := local()
 		if c.of != nil {
 			c.of(g)
 		}
 		answer := ask(g, c.adjust)
-		body, _ := io.ReadAll(answer.Body)
-		if answer.StatusCode != c.status || !strings.Contains(string(body), c.want) {
-			t.Errorf("%s: %d %q, want %d %q", c.name, answer.StatusCode, body, c.status, c.want)
+		if body := answer.Body.String(); answer.Code != c.status || !strings.Contains(body, c.want) {
+			t.Errorf("%s: %d %q, want %d %q", c.name, answer.Code, body, c.status, c.want)
 		}
 		for key, want := range map[string]string{
 			"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store",
 			"Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
 		} {
-			if got := answer.Header.Get(key); got != want {
+			if got := answer.Header().Get(key); got != want {
 				t.Errorf("%s: %s is %q", c.name, key, got)
 			}
 		}
-		if c.status != 200 && !strings.HasPrefix(answer.Header.Get("Content-Type"), "text/plain") {
-			t.Errorf("%s: an error as %q", c.name, answer.Header.Get("Content-Type"))
+		if c.status != 200 && !strings.HasPrefix(answer.Header().Get("Content-Type"), "text/plain") {
+			t.Errorf("%s: an error as %q", c.name, answer.Header().Get("Content-Type"))
 		}
-		if allowed := answer.Header.Get("Access-Control-Allow-Origin"); (allowed != "") != (c.name == "an allowed page") {
+		if allowed := answer.Header().Get("Access-Control-Allow-Origin"); (allowed != "") != (c.name == "an allowed page") {
 			t.Errorf("%s: allows %q", c.name, allowed)
 		}
 		total := uint64(0)
@@ -118,8 +121,7 @@ func TestNoNameIsOfLoopback(t *testing.T) {
 		if !strings.HasSuffix(strings.TrimSuffix(name, ":9001"), "evil.example") {
 			name += ".evil.example"
 		}
-		if status := ask(g, func(r *http.Request) { r.Host = name }).StatusCode; status != http.StatusForbidden {
-			// a scope of an address is none that a browser resolves
+		if status := ask(g, func(r *http.Request) { r.Host = name }).Code; status != http.StatusForbidden {
 			t.Errorf("%q: %d", name, status)
 		}
 	}
