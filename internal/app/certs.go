@@ -21,7 +21,7 @@ func (s *assembly) openCerts(ctx context.Context) (err error) {
 	if !s.TLS() {
 		return nil
 	}
-	files := certs.Files{Cert: s.TLSCert, Key: s.TLSKey, ClientCA: s.TLSClientCA}
+	files := certFiles(&s.Settings)
 	if s.TLSDev {
 		dir, err := devDir(s.StateDir)
 		if err != nil {
@@ -43,6 +43,10 @@ func (s *assembly) openCerts(ctx context.Context) (err error) {
 	part.Stop = func(ctx context.Context) error { return errors.Join(stop(ctx), s.certs.Close()) }
 	s.group.Start(part)
 	return nil
+}
+
+func certFiles(s *Settings) certs.Files {
+	return certs.Files{Cert: s.TLSCert, Key: s.TLSKey, ClientCA: s.TLSClientCA}
 }
 
 // tellOpen warns of each address that serves whoever reaches it.

@@ -94,9 +94,7 @@ func (k *Keeper) again(complete bool) (doubt bool) {
 	if err == nil {
 		k.publish(m)
 		k.sum, k.doubt, k.denied = sum, sum, false
-		k.cfg.Log.Info("certificates reloaded", "event", "certificates_reloaded",
-			"subject", subject(m.pair.Leaf), "serial", m.pair.Leaf.SerialNumber.Text(16),
-			"expires", date(m.pair.Leaf.NotAfter), "client_cas", len(m.cas))
+		k.tellReloaded(m)
 		k.warnOfKey()
 		return false
 	}
@@ -110,4 +108,10 @@ func (k *Keeper) again(complete bool) (doubt bool) {
 			"kept", "previous certificates", "remedy", "mend the file; it is read again when it changes")
 	}
 	return first && !complete
+}
+
+func (k *Keeper) tellReloaded(m *material) {
+	leaf := m.pair.Leaf
+	k.cfg.Log.Info("certificates reloaded", "event", "certificates_reloaded", "subject", subject(leaf),
+		"serial", leaf.SerialNumber.Text(16), "expires", date(leaf.NotAfter), "client_cas", len(m.cas))
 }

@@ -1,6 +1,7 @@
 package certs
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -19,7 +20,7 @@ type spiffe struct {
 	keeper *Keeper
 	first  chan struct{} // closed when there are certificates
 	seen   bool
-	latest error // of the API, before there are any; guarded by first's goroutine until done is closed
+	latest error // of the API, before there are any; to be read once done is closed
 
 	client *workloadapi.Client
 	cancel context.CancelFunc
@@ -48,7 +49,7 @@ func (k *Keeper) openSPIFFE(ctx context.Context) error {
 	}
 	err = s.close()
 	return errors.Join(fmt.Errorf("--tls-spiffe-socket %s gave no certificate within %v (%w); check that the agent runs, "+
-		"and that this workload is registered", k.cfg.SPIFFE, spiffePatience, errors.Join(s.latest, ctx.Err())), err)
+		"and that this workload is registered", k.cfg.SPIFFE, spiffePatience, cmp.Or(s.latest, patience.Err())), err)
 }
 
 func (s *spiffe) close() error {
@@ -72,13 +73,12 @@ func (s *spiffe) OnX509ContextUpdate(c *workloadapi.X509Context) {
 		m.cas = own.X509Authorities()
 	}
 	k.publish(m)
-	k.cfg.Log.Info("certificates reloaded", "event", "certificates_reloaded",
-		"subject", id.ID.String(), "serial", pair.Leaf.SerialNumber.Text(16),
-		"expires", date(pair.Leaf.NotAfter), "client_cas", len(m.cas))
 	if !s.seen {
 		s.seen = true
 		close(s.first)
+		return
 	}
+	k.tellReloaded(m)
 }
 
 // OnX509ContextWatchError implements workloadapi.X509ContextWatcher. The library calls it at growing intervals.
