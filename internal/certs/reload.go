@@ -19,7 +19,7 @@ const (
 
 // Run replaces the certificates when their files change, and warns before they expire, until ctx ends.
 func (k *Keeper) Run(ctx context.Context) error {
-	events, stop := k.watch()
+	events, lost, stop := k.watch()
 	defer stop()
 	poll := time.NewTicker(pollEvery)
 	defer poll.Stop()
@@ -31,6 +31,8 @@ func (k *Keeper) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-events:
+			settled.Reset(settle)
+		case <-lost: // an event, maybe
 			settled.Reset(settle)
 		case <-poll.C:
 			k.expiry.look(time.Now(), k.now.Load())
@@ -45,11 +47,11 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 }
 
-// watch returns notifications of changes in the directories of the files. In a Kubernetes secret the files themselves
-// never change: a link beside them does.
-func (k *Keeper) watch() (events <-chan fsnotify.Event, stop func()) {
+// watch returns notifications of changes in the directories of the files, and of those that were lost. In a Kubernetes
+// secret the files themselves never change: a link beside them does.
+func (k *Keeper) watch() (events <-chan fsnotify.Event, lost <-chan error, stop func()) {
 	if k.cfg.SPIFFE != "" {
-		return nil, func() {}
+		return nil, nil, func() {}
 	}
 	w, err := fsnotify.NewWatcher()
 	if err == nil {
@@ -59,13 +61,13 @@ func (k *Keeper) watch() (events <-chan fsnotify.Event, stop func()) {
 			}
 		}
 		if err == nil {
-			return w.Events, func() { _ = w.Close() }
+			return w.Events, w.Errors, func() { _ = w.Close() }
 		}
 		_ = w.Close()
 	}
 	k.cfg.Log.Warn("certificates not watched", "event", "certificates_not_watched", "cause", err,
 		"effect", "they are read every "+pollEvery.String()+" instead")
-	return nil, func() {}
+	return nil, nil, func() {}
 }
 
 // Reload reads the files now, and says what is wrong with them.
