@@ -10,12 +10,15 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"google.golang.org/grpc"
 	healthgrpc "google.golang.org/grpc/health/grpc_health_v1"
 
+	"github.com/weftserve/weft/internal/certs"
 	"github.com/weftserve/weft/internal/weftest"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
@@ -74,8 +77,30 @@ func sendSignals(ts *testscript.TestScript, _ bool, names []string) {
 	}
 }
 
+// awaitFile returns when the file is there, or nobody would wait any longer.
+func awaitFile(path string) {
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for end := time.Now().Add(weftest.Patience); time.Now().Before(end); <-again.C {
+		if _, err := os.Stat(path); err == nil {
+			return
+		}
+	}
+}
+
 func serving(ts *testscript.TestScript, _ bool, args []string) {
 	conn, err := weftest.Dial(args[0])
+	if len(args) == 2 || strings.HasPrefix(args[0], "unix:") {
+		var over certs.Client
+		if len(args) == 2 {
+			dir := ts.MkAbs(args[1])
+			over.CA, over.Cert, over.Key = dir+"/ca.pem", dir+"/client.pem", dir+"/client-key.pem"
+			awaitFile(over.Key)
+		}
+		options, wrong := over.DialOptions(args[0])
+		ts.Check(wrong)
+		conn, err = grpc.NewClient(args[0], append(options, grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))...)
+	}
 	ts.Check(err)
 	defer conn.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), weftest.Patience)
@@ -109,6 +134,17 @@ func settled(ts *testscript.TestScript, _ bool, args []string) {
 
 func waiting(ts *testscript.TestScript, _ bool, args []string) {
 	conn, err := weftest.Dial(args[0])
+	if len(args) == 2 || strings.HasPrefix(args[0], "unix:") {
+		var over certs.Client
+		if len(args) == 2 {
+			dir := ts.MkAbs(args[1])
+			over.CA, over.Cert, over.Key = dir+"/ca.pem", dir+"/client.pem", dir+"/client-key.pem"
+			awaitFile(over.Key)
+		}
+		options, wrong := over.DialOptions(args[0])
+		ts.Check(wrong)
+		conn, err = grpc.NewClient(args[0], append(options, grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))...)
+	}
 	ts.Check(err)
 	defer conn.Close()
 	n, err := strconv.Atoi(args[2])
@@ -121,6 +157,17 @@ func waiting(ts *testscript.TestScript, _ bool, args []string) {
 // awaitState waits until a version has a state.
 func awaitState(ts *testscript.TestScript, _ bool, args []string) {
 	conn, err := weftest.Dial(args[0])
+	if len(args) == 2 || strings.HasPrefix(args[0], "unix:") {
+		var over certs.Client
+		if len(args) == 2 {
+			dir := ts.MkAbs(args[1])
+			over.CA, over.Cert, over.Key = dir+"/ca.pem", dir+"/client.pem", dir+"/client-key.pem"
+			awaitFile(over.Key)
+		}
+		options, wrong := over.DialOptions(args[0])
+		ts.Check(wrong)
+		conn, err = grpc.NewClient(args[0], append(options, grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))...)
+	}
 	ts.Check(err)
 	defer conn.Close()
 	number, err := strconv.ParseInt(args[2], 10, 64)

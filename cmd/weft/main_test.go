@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 // TestScripts runs testdata/script/*.txtar against the real program. Beyond the usual commands there are
 //
 //	freeport NAME...            sets each variable to an unused address of the loopback interface
-//	serving ADDRESS             waits until the server's health is SERVING
+//	serving ADDRESS [DIR]       waits until the server's health is SERVING; DIR has the certificates of --tls-dev
 //	settled ADDRESS             waits until the server has loaded what it can, by its HTTP address
 //	waiting ADDRESS MODEL N     waits until N requests wait in the model's queues and one is being executed
 //	state ADDRESS MODEL N STATE waits until the version has the state, such as READY

@@ -10,10 +10,10 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/connectivity"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/weftserve/weft/internal/certs"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
@@ -28,7 +28,8 @@ type rolloutCommand struct {
 // adminTarget is the model of a command, and the server that changes it.
 type adminTarget struct {
 	Model string `arg:"" help:"Name of the model."`
-	Admin string `name:"admin" default:"127.0.0.1:9002" placeholder:"HOST:PORT" help:"The server's admin address."`
+	Admin string `name:"admin" default:"127.0.0.1:9002" placeholder:"HOST:PORT" help:"The server's admin address, or unix:/PATH."`
+	certs.Client
 }
 
 // adminPatience is how long a command waits for a server.
@@ -36,7 +37,11 @@ const adminPatience = 10 * time.Second
 
 // ask connects to the admin address for one call. The error names the address.
 func (t *adminTarget) ask(call func(context.Context, *grpc.ClientConn) (rolloutAnswer, error), out io.Writer) error {
-	conn, err := grpc.NewClient(t.Admin, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	options, err := t.DialOptions(t.Admin)
+	if err != nil {
+		return err
+	}
+	conn, err := grpc.NewClient(t.Admin, options...)
 	if err != nil {
 		return fmt.Errorf("--admin %s: %w", t.Admin, err)
 	}
@@ -46,8 +51,12 @@ func (t *adminTarget) ask(call func(context.Context, *grpc.ClientConn) (rolloutA
 	answer, err := call(ctx, conn)
 	if state := conn.GetState(); err != nil &&
 		(state == connectivity.TransientFailure || state == connectivity.Connecting) {
+		message := status.Convert(err).Message()
+		if advice := certs.Advice(message); advice != "" {
+			return fmt.Errorf("no connection to --admin %s (%s); %s", t.Admin, message, advice)
+		}
 		return fmt.Errorf("no server answers at --admin %s (%s); name the --admin-listen address of one that runs",
-			t.Admin, status.Convert(err).Message())
+			t.Admin, message)
 	}
 	if err != nil {
 		return fmt.Errorf("the server at --admin %s: %s", t.Admin, status.Convert(err).Message())

@@ -123,7 +123,7 @@ func serveAccounted(t *testing.T) *accounted {
 	// In the order in which serve stops them.
 	parts := []lifecycle.Part{
 		grpcPart(grpcListener, edge, transport, newReadiness(), h.scheduler.Hurry, h.scheduler.Abandon, h.end, log),
-		adminPart(adminListener, server.NewAdmin(edge, h.models), grpcOptions(&settings, memory, log, measured), log),
+		adminPart(adminListener, server.NewAdmin(edge, h.models), grpcOptions(&settings, memory, log, measured)),
 		mirrored,
 		{Name: "scheduler and models", Stop: h.close},
 	}

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"log/slog"
 	"net"
 
 	"google.golang.org/grpc"
@@ -13,12 +12,7 @@ import (
 
 // adminPart serves the calls that change something. Those that wait for a version to load or to drain end with the
 // drain of the server, which must have begun before this is stopped: only their answers are still on the way then.
-func adminPart(l net.Listener, admin *server.Admin, options []grpc.ServerOption, log *slog.Logger) lifecycle.Part {
-	if !isLoopback(l.Addr()) {
-		log.Warn("ADMIN API OPEN TO THE NETWORK, WITHOUT AUTHENTICATION", "event", "admin_exposed",
-			"admin", l.Addr().String(), "effect", "whoever reaches the address can unload models and move traffic",
-			"remedy", "serve it on loopback, or let nobody but your own tools reach it")
-	}
+func adminPart(l net.Listener, admin *server.Admin, options []grpc.ServerOption) lifecycle.Part {
 	g := grpc.NewServer(options...)
 	admin.Register(g)
 	return lifecycle.Part{
@@ -35,9 +29,4 @@ func adminPart(l net.Listener, admin *server.Admin, options []grpc.ServerOption,
 			return nil
 		},
 	}
-}
-
-func isLoopback(a net.Addr) bool {
-	tcp, ok := a.(*net.TCPAddr)
-	return ok && tcp.IP.IsLoopback()
 }

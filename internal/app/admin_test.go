@@ -86,7 +86,7 @@ func TestStopOfTheAdminServerSendsAnswers(t *testing.T) {
 	late := lateAnswer{begun: make(chan struct{}), let: make(chan struct{})}
 	edge := server.New(server.Config{Logger: log}, late, nil)
 	ended := make(chan struct{})
-	part := adminPart(endedListener{listener, ended}, server.NewAdmin(edge, late), nil, log)
+	part := adminPart(endedListener{listener, ended}, server.NewAdmin(edge, late), nil)
 	stopped := make(chan error, 2)
 	go func() { stopped <- part.Run() }()
 	conn, err := weftest.Dial(listener.Addr().String())

@@ -57,7 +57,8 @@ func (a *App) start(ctx context.Context, g *lifecycle.Group, log *slog.Logger) e
 	}
 	for _, step := range []func(context.Context) error{
 		s.findModels,
-		s.readAccess,     // --access
+		s.readAccess, // --access
+		s.openCerts,
 		s.listen,         // before models are loaded for minutes, so that a fault of an address is reported at once
 		s.openState,      // decisions by operators and by rollouts, of this server and earlier ones
 		s.traceScheduler, // --sched-trace

@@ -8,10 +8,11 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/weftserve/weft/gpu"
+	"github.com/weftserve/weft/internal/certs"
 	"github.com/weftserve/weft/internal/courtesy"
+	"github.com/weftserve/weft/internal/httpguard"
 	"github.com/weftserve/weft/internal/lifecycle"
 	"github.com/weftserve/weft/internal/record"
 	"github.com/weftserve/weft/internal/telemetry"
@@ -41,7 +42,10 @@ type assembly struct {
 
 	repository  *modelrepo.Repository
 	listing     modelrepo.Listing
-	grpc, admin net.Listener // admin is nil if it is disabled
+	grpc, admin net.Listener  // admin is nil if it is disabled
+	certs       *certs.Keeper // nil: there is no TLS
+	dev         *certs.Dev    // nil: certificates were not made here
+	httpGuard   httpguard.Guard
 	measured    *telemetry.Telemetry
 	state       *decisions.Store
 	rules       *accessRules // nil: everybody may do everything
@@ -85,8 +89,8 @@ func (s *assembly) listen(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	s.log.Info("metrics and health listening", "event", "http_listening", "http", http.Addr().String())
-	s.group.Start(httpPart(http, s.pages(http.Addr(), s.measured.MetricsHandler())))
+	s.log.Info("metrics and health listening", "event", "http_listening", "http", addressOf(http))
+	s.group.Start(s.httpPart(http, s.pages(http.Addr(), s.measured.MetricsHandler())))
 	return nil
 }
 
@@ -194,6 +198,12 @@ func (s *assembly) buildEdge(context.Context) error {
 		Workers:         h.engines.stats,
 		WorkerMemory:    h.engines.memory,
 	}
+	if s.certs != nil {
+		sources.CertificateExpiry, sources.HandshakeFailures = s.certs.Expiry, s.certs.Failures
+	}
+	if s.HTTP != "" {
+		sources.HTTPRefused = s.httpGuard.Refused
+	}
 	if s.gpus != nil {
 		sources.GPUs = s.gpus.list
 	}
@@ -211,7 +221,7 @@ func (s *assembly) buildEdge(context.Context) error {
 	}
 	s.edge = server.New(settings, models, h.scheduler)
 	s.transport = grpc.NewServer(append(grpcOptions(&s.Server, &s.memory, s.log, s.measured),
-		s.edge.Options(insecure.NewCredentials())...)...)
+		s.edge.Options(s.credentials("listen"))...)...)
 	s.edge.Register(s.transport)
 	return s.measured.WatchSources(sources)
 }
@@ -237,24 +247,26 @@ func (s *assembly) load(context.Context) error {
 func (s *assembly) openDoors(context.Context) error {
 	if s.admin != nil {
 		admin := server.NewAdmin(s.edge, s.house.models)
-		s.group.Start(adminPart(s.guard.Listen(s.admin), admin, append(grpcOptions(&s.Server, &s.memory, s.log, s.measured),
-			admin.Options(insecure.NewCredentials())...), s.log))
-		s.log.Info("admin API listening", "event", "admin_listening", "admin", s.admin.Addr().String())
+		options := append(grpcOptions(&s.Server, &s.memory, s.log, s.measured),
+			admin.Options(s.credentials("admin-listen"))...)
+		s.group.Start(adminPart(s.guard.Listen(s.admin), admin, options))
+		s.log.Info("admin API listening", "event", "admin_listening", "admin", addressOf(s.admin))
 	}
 	hurry := func() {
 		s.house.scheduler.Hurry()
 		s.house.models.Hurry()
 	}
-	s.group.Start(grpcPart(s.guard.Listen(intake.Listen(s.grpc, transport.PingTimeout)), s.edge, s.transport, s.ready, hurry, s.house.scheduler.Abandon,
-		s.house.end, s.log))
-	s.log.Info("gRPC listening, models loading", "event", "grpc_listening", "grpc", s.grpc.Addr().String(),
+	guarded := s.guard.Listen(intake.Listen(s.grpc, transport.PingTimeout))
+	s.group.Start(grpcPart(guarded, s.edge, s.transport, s.ready, hurry, s.house.scheduler.Abandon, s.house.end, s.log))
+	s.log.Info("gRPC listening, models loading", "event", "grpc_listening", "grpc", addressOf(s.grpc),
 		"models", len(s.listing.Models))
+	s.tellDev()
 	return nil
 }
 
 func (s *assembly) follow(context.Context) error {
 	s.group.Start(watchPart(s.repository, s.listing, time.Duration(s.WatchInterval), s.ask, s.house, s.log))
-	s.group.Start(s.reloadPart(s.edge, s.house.models, s.ask, s.porter, s.log))
+	s.group.Start(s.reloadPart(s.edge, s.house.models, s.ask, s.log))
 	return nil
 }
 
@@ -267,7 +279,7 @@ func (s *assembly) awaitModels(ctx context.Context) error {
 		return &nothingLoadedError{failed}
 	}
 	s.ready.set("ready")
-	s.log.Info("ready", "event", "ready", "grpc", s.grpc.Addr().String(), "versions", serving, "failed", len(failed),
+	s.log.Info("ready", "event", "ready", "grpc", addressOf(s.grpc), "versions", serving, "failed", len(failed),
 		"took", time.Since(s.began).Round(time.Millisecond))
 	return nil
 }

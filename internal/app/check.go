@@ -10,6 +10,7 @@ import (
 	"slices"
 	"syscall"
 
+	"github.com/weftserve/weft/internal/certs"
 	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/runtime/modelrepo"
@@ -43,6 +44,12 @@ func Check(s *Settings, load bool, out, errs io.Writer) error {
 	}
 	if wrong != nil {
 		return r.verdict() // it would be another server that is tried
+	}
+	if s.TLSCert != "" {
+		_, err := certs.Open(context.Background(), certs.Config{Files: certFiles(s), Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			r.fault(err)
+		}
 	}
 	present, err := checkDevices(s, r)
 	if err != nil {

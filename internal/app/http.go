@@ -2,14 +2,19 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/pprof" // it adds its pages to the default mux, too, which nobody serves
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/net/netutil"
+
+	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/internal/lifecycle"
 	"github.com/weftserve/weft/server/access"
 	"github.com/weftserve/weft/server/doorkeeper"
@@ -53,7 +58,7 @@ func (s *assembly) pages(at net.Addr, metrics http.Handler) http.Handler {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "alive") })
 	if s.Pprof {
 		addProfiles(mux, s.door)
-		if !isLoopback(at) {
+		if open, _ := s.Open(); open["http"] != "" {
 			s.log.Warn("PROFILES OPEN TO THE NETWORK, WITHOUT AUTHENTICATION", "event", "pprof_exposed",
 				"http", at.String(), "effect", "whoever reaches the address can slow the server down, and see what it runs",
 				"remedy", "serve --http on loopback, or leave --pprof out when you have the profile")
@@ -71,9 +76,32 @@ func addProfiles(mux *http.ServeMux, door *doorkeeper.Door) {
 	}
 }
 
+const (
+	// httpConnections is how many callers of HTTP may be connected; further ones wait. Probes and collectors of metrics
+	// are few.
+	httpConnections = 256
+	httpHeaderBytes = 16 << 10
+	httpHeaderTime  = 5 * time.Second
+	httpIdle        = time.Minute // longer than collectors of metrics wait between two requests
+)
+
 // httpPart serves pages.
-func httpPart(l net.Listener, pages http.Handler) lifecycle.Part {
-	s := &http.Server{Handler: pages, ReadTimeout: httpTimeout, WriteTimeout: httpTimeout}
+func (s *assembly) httpPart(l net.Listener, pages http.Handler) lifecycle.Part {
+	s.httpGuard.Local, s.httpGuard.Hosts, s.httpGuard.Origins = config.Local(addressOf(l)), s.HTTPHosts, s.HTTPOrigins
+	s.httpGuard.Identified, s.httpGuard.Public = s.Identified() && s.Access == "", []string{"/healthz", "/readyz"}
+	l = netutil.LimitListener(l, httpConnections)
+	if s.certs != nil {
+		l = tls.NewListener(l, s.certs.HTTP())
+	}
+	return serveHTTP(l, &http.Server{
+		Handler: s.httpGuard.Handler(pages), ReadTimeout: httpTimeout, WriteTimeout: httpTimeout,
+		ReadHeaderTimeout: httpHeaderTime, IdleTimeout: httpIdle, MaxHeaderBytes: httpHeaderBytes,
+		ErrorLog: slog.NewLogLogger(complaints{s.log.Handler(), s.certs}, slog.LevelDebug),
+	})
+}
+
+// serveHTTP serves until it is stopped.
+func serveHTTP(l net.Listener, s *http.Server) lifecycle.Part {
 	return lifecycle.Part{
 		Name: "HTTP server",
 		Run: func() error {

@@ -51,6 +51,7 @@ func TestExposedProfiles(t *testing.T) {
 	s.Pprof = true
 	for address, warned := range map[string]bool{"127.0.0.1:9001": false, "0.0.0.0:9001": true} {
 		log.Reset()
+		s.HTTP = address
 		s.pages(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(address)), http.NotFoundHandler())
 		if strings.Contains(log.String(), "event=pprof_exposed") != warned {
 			t.Errorf("%s: warned of: %v; logged %q", address, !warned, log.String())

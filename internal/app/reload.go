@@ -7,18 +7,20 @@ import (
 	"os"
 	"time"
 
+	"github.com/weftserve/weft/internal/certs"
 	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/internal/lifecycle"
 	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/server"
 )
 
-// reloadPart reads the settings file again for each hangup, and lets the repositories be listed again.
-func (a *App) reloadPart(edge *server.Server, models *host.Host, ask chan time.Duration,
-	access *porter, log *slog.Logger,
+// reloadPart reads the settings file, the access file and the certificates again for each hangup, and lets the
+// repositories be listed again.
+func (s *assembly) reloadPart(edge *server.Server, models *host.Host, ask chan time.Duration, log *slog.Logger,
 ) lifecycle.Part {
+	a := s.App
 	r := &reloader{
-		app: a, log: log, ask: ask, access: access,
+		app: a, log: log, ask: ask, access: s.porter, certs: s.certs,
 		apply: map[string]func(now, inForce *config.Server){
 			"log-level": func(now, inForce *config.Server) {
 				inForce.LogLevel = now.LogLevel
@@ -60,6 +62,8 @@ type reloader struct {
 	ask chan time.Duration // the repository watch; capacity 1
 	// access follows the access file; nil: there is none.
 	access *porter
+	// certs are read again, too; nil: there are none
+	certs *certs.Keeper
 	// apply takes over a setting that may change at run time, by its key, and notes it as in force. All others need a
 	// restart.
 	apply   map[string]func(now, inForce *config.Server)
@@ -86,6 +90,9 @@ func (r *reloader) reload() {
 	defer r.look()
 	if r.access != nil {
 		r.access.hurry()
+	}
+	if r.certs != nil {
+		r.certs.Reload()
 	}
 	if r.app.Config == "" {
 		r.log.Info("models reloading, no settings file", "event", "models_reloading")

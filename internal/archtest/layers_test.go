@@ -30,7 +30,7 @@ var layers = []layer{
 	{
 		"internal/replay",
 		[]string{
-			"proto/gen/...", "internal/config", "internal/progress", "internal/record", "runtime/tensor",
+			"proto/gen/...", "internal/certs", "internal/config", "internal/progress", "internal/record", "runtime/tensor",
 			"server/rollout", "server/shadow", "server/wire",
 		},
 		"it asks a server as any client does, and judges by the rules that the server has",
@@ -38,7 +38,7 @@ var layers = []layer{
 	{
 		"internal/loadgen",
 		[]string{
-			"proto/gen/weft/...", "internal/config", "internal/progress", "runtime/tensor", "server/wire",
+			"proto/gen/weft/...", "internal/certs", "internal/config", "internal/progress", "runtime/tensor", "server/wire",
 			"sharedsched/arrivals",
 		},
 		"it asks a server as any client does; what it measures it must not be part of",
@@ -314,6 +314,16 @@ var layers = []layer{
 		"internal/telemetry/...",
 		[]string{"internal/telemetry/...", "runtime/catalog", "sharedsched", "gpu"},
 		"telemetry listens to the house, nothing in the house waits for it",
+	},
+	{
+		"internal/certs",
+		[]string{"internal/config"},
+		"who speaks at the other end of a connection follows from certificates, and not from what is said",
+	},
+	{
+		"internal/httpguard",
+		[]string{},
+		"which requests a browser was made to send shows by their headers, whatever they ask for",
 	},
 	{
 		"internal/onnxgraph",

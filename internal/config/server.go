@@ -7,7 +7,6 @@ import (
 	"net"
 	"reflect"
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -17,17 +16,40 @@ import (
 // flag and its key have the same name. A flag wins over its environment variable, the variable over the file, and the
 // file over the default.
 type Server struct {
-	// Listen is the address of gRPC, as HOST:PORT. Port 0 takes a free one. An empty host is every interface: there is
-	// no authentication, so that everybody who reaches the port may send requests.
+	// Listen is the address of gRPC, as HOST:PORT, or unix:/PATH for a socket. Port 0 takes a free one. An empty host is
+	// every interface. Beyond this machine it needs identities, or Insecure.
 	Listen string `yaml:"listen" name:"listen" default:"127.0.0.1:9000" help:"Serve gRPC on this address."`
-	// HTTP is the address of metrics and health, as HOST:PORT; empty disables it.
+	// HTTP is the address of metrics and health, as HOST:PORT or unix:/PATH; empty disables it.
 	HTTP string `yaml:"http" name:"http" default:"127.0.0.1:9001" help:"Serve metrics and health over HTTP on this address; empty disables it."`
 	// Pprof serves profiles and all metrics of the Go runtime on the HTTP address, too. Everybody who reaches it can have
 	// the server take profiles, which slows it down, and see what it runs.
 	Pprof bool `yaml:"pprof" name:"pprof" help:"Serve profiles (/debug/pprof/) and all metrics of the Go runtime on the address of --http, too."`
-	// AdminListen is the address of AdminService, as HOST:PORT; empty disables it. Everybody who reaches it can unload
-	// models: keep it on loopback.
+	// AdminListen is the address of AdminService, as HOST:PORT or unix:/PATH; empty disables it. Everybody who may call
+	// it can unload models: keep it on this machine.
 	AdminListen string `yaml:"admin-listen" name:"admin-listen" default:"127.0.0.1:9002" help:"Serve AdminService, which changes what is served, on this address; empty disables it."`
+	// TLSCert and TLSKey are PEM files of the server's certificate, with those between it and its CA, and of its key.
+	// Every address then speaks TLS 1.3 and nothing else. They are read again when they change, and on SIGHUP.
+	TLSCert string `yaml:"tls-cert,omitempty" name:"tls-cert" placeholder:"FILE" help:"Speak TLS 1.3 on every address, with the certificates of this PEM file."`
+	TLSKey  string `yaml:"tls-key,omitempty" name:"tls-key" placeholder:"FILE" help:"The key of --tls-cert, a PEM file."`
+	// TLSClientCA is a PEM file of the CAs whose certificates callers must show, or may, as TLSClientAuth says.
+	TLSClientCA string `yaml:"tls-client-ca,omitempty" name:"tls-client-ca" placeholder:"FILE" help:"Ask callers for a certificate of one of the CAs in this PEM file."`
+	// TLSClientAuth says whether callers must show a certificate where they are asked for one: require or optional. The
+	// HTTP address asks, and needs one for everything but health, so that probes work without.
+	TLSClientAuth ClientAuth `yaml:"tls-client-auth" name:"tls-client-auth" default:"require" enum:"require,optional" help:"Whether callers must show a certificate where they are asked for one: require or optional."`
+	// TLSSPIFFESocket is the address of a SPIFFE Workload API, such as unix:///run/spire/agent.sock, which gives the
+	// certificate and the CAs, and replaces them in time.
+	TLSSPIFFESocket string `yaml:"tls-spiffe-socket,omitempty" name:"tls-spiffe-socket" placeholder:"unix:///PATH" help:"Speak TLS 1.3 with the certificates of this SPIFFE Workload API, in the place of files."`
+	// TLSDev makes certificates for this machine, and keeps them in the state directory of the user, or in StateDir.
+	TLSDev bool `yaml:"tls-dev" name:"tls-dev" help:"Speak TLS 1.3 with certificates that are made for this machine, and print what a client needs."`
+	// Insecure lets addresses beyond this machine serve whoever reaches them.
+	Insecure bool `yaml:"insecure" name:"insecure" help:"Listen beyond this machine although callers need no identity, or send it in the clear."`
+	// Access is a YAML file that says who may do what, see docs/ACCESS.md; empty: everybody may do everything.
+	Access string `yaml:"access,omitempty" name:"access" default:"" placeholder:"FILE" help:"Read who may do what from this YAML file."`
+	// HTTPHosts are the names, without a port, by which callers reach the HTTP address. On loopback they count beside
+	// localhost and its addresses; elsewhere requests to other names are refused if there are any.
+	HTTPHosts []string `yaml:"http-hosts,omitempty,flow" name:"http-hosts" placeholder:"NAME" help:"Names by which callers may reach the HTTP address; on loopback beside localhost and its addresses."`
+	// HTTPOrigins are the origins, such as https://grafana.example, whose pages may read the HTTP address in a browser.
+	HTTPOrigins []string `yaml:"http-origins,omitempty,flow" name:"http-origins" placeholder:"ORIGIN" help:"Origins, such as https://grafana.example, whose pages may read the HTTP address in a browser."`
 	// Devices are the devices that models may run on: cpu, cuda (the first GPU) or cuda:N. cpu:N runs N batches at a
 	// time on the processor, 1 to 999; without N as many as there are processors. Too few leave processors
 	// idle; more than there are make each batch slower, and keep gRPC waiting.
@@ -110,8 +132,6 @@ type Server struct {
 	// it. It grows by some hundred bytes with each request, and holds the shapes of requests and the values of
 	// inputs without a batch dimension.
 	SchedTrace string `yaml:"sched-trace,omitempty" name:"sched-trace" default:"" placeholder:"FILE" help:"Record every event of the scheduler in this file, for \"weft sim --replay FILE\"; the file is overwritten; empty disables it."`
-	// Access is a YAML file that says who may do what, see docs/ACCESS.md; empty: everybody may do everything.
-	Access string `yaml:"access,omitempty" name:"access" default:"" placeholder:"FILE" help:"Read who may do what from this YAML file."`
 	// LogLevel is the least severe level that is logged.
 	LogLevel LogLevel `yaml:"log-level" name:"log-level" default:"info" enum:"debug,info,warn,error" help:"Least severe level to log: debug, info, warn or error."`
 	// LogFormat is text for people, json for machines.
@@ -167,6 +187,20 @@ const (
 	StateDirNone = "none"
 )
 
+// ClientAuth is require or optional.
+type ClientAuth string
+
+// Whether callers must show a certificate.
+const (
+	ClientAuthRequire  ClientAuth = "require"
+	ClientAuthOptional ClientAuth = "optional"
+)
+
+// Choices lists whether callers must show a certificate.
+func (ClientAuth) Choices() (now, later []string) {
+	return []string{string(ClientAuthRequire), string(ClientAuthOptional)}, nil
+}
+
 // RecordInputs is full, hash or none.
 type RecordInputs string
 
@@ -191,7 +225,8 @@ func (LogFormat) Choices() (now, later []string) { return []string{"text", "json
 func DefaultServer() Server {
 	return Server{
 		Listen: "127.0.0.1:9000", HTTP: "127.0.0.1:9001", AdminListen: "127.0.0.1:9002", Devices: []string{"cpu"},
-		Isolation: IsolateDevice, Sandbox: SandboxAuto, WorkerMemory: AutoBound, RunTimeout: Duration(30 * time.Second),
+		TLSClientAuth: ClientAuthRequire,
+		Isolation:     IsolateDevice, Sandbox: SandboxAuto, WorkerMemory: AutoBound, RunTimeout: Duration(30 * time.Second),
 		GPUTelemetry: GPUTelemetryAuto, GPUTelemetryInterval: Duration(150 * time.Millisecond),
 		DrainTimeout:   Duration(30 * time.Second),
 		MaxQueuedBytes: GiB, MaxMessageBytes: 16 * MiB, MaxHeldBytes: 256 * MiB,
@@ -253,10 +288,9 @@ func (s *Server) Check() Faults {
 	if s.Pprof && s.HTTP == "" {
 		faults.Addf("pprof", "set while http is empty, whose address serves the profiles; set http, or leave pprof out")
 	}
-	type listener struct{ key, address string }
 	seen := map[string]string{}
-	for _, l := range []listener{{"listen", s.Listen}, {"http", s.HTTP}, {"admin-listen", s.AdminListen}} {
-		if _, port, err := net.SplitHostPort(l.address); err != nil || port == "0" {
+	for _, l := range s.listeners() {
+		if _, port, err := net.SplitHostPort(l.address); port == "0" || err != nil && !isSocket(l.address) {
 			continue
 		}
 		if other, taken := seen[l.address]; taken {
@@ -264,6 +298,8 @@ func (s *Server) Check() Faults {
 		}
 		seen[l.address] = l.key
 	}
+	s.checkTLS(&faults)
+	s.checkDoors(&faults)
 	return faults
 }
 
@@ -276,6 +312,7 @@ func (s *Server) checkEach() Faults {
 	if s.AdminListen != "" {
 		checkAddress(&faults, "admin-listen", s.AdminListen)
 	}
+	checkWeb(&faults, s.HTTPHosts, s.HTTPOrigins)
 	checkDevices(&faults, s.Devices)
 	Between(&faults, "gpu-telemetry-interval", s.GPUTelemetryInterval, Duration(50*time.Millisecond),
 		Duration(10*time.Second))
@@ -301,16 +338,6 @@ func (s *Server) checkEach() Faults {
 		Between(&faults, "record-limit", s.RecordLimit, 64*MiB, 1<<50)
 	}
 	return faults
-}
-
-func checkAddress(faults *Faults, key, address string) {
-	_, port, err := net.SplitHostPort(address)
-	if err == nil {
-		_, err = strconv.ParseUint(port, 10, 16)
-	}
-	if err != nil {
-		faults.Addf(key, "expected HOST:PORT such as 127.0.0.1:9000 or [::1]:9000, found %q", address)
-	}
 }
 
 var device = regexp.MustCompile(`^(cpu(:[1-9][0-9]{0,2})?|cuda(:(0|[1-9][0-9]{0,2}))?)$`)

@@ -13,9 +13,9 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
+	"github.com/weftserve/weft/internal/certs"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
@@ -30,12 +30,16 @@ type client struct {
 }
 
 // dial returns a client with that many connections.
-func dial(target string, connections int) (*client, error) {
+func dial(target string, connections int, over *certs.Client) (*client, error) {
 	c := &client{target: target}
+	options, err := over.DialOptions(target)
+	if err != nil {
+		return nil, err
+	}
+	options = append(options, grpc.WithDisableRetry(), grpc.WithDisableServiceConfig(),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)))
 	for range connections {
-		conn, err := grpc.NewClient(target, grpc.WithTransportCredentials(insecure.NewCredentials()),
-			grpc.WithDisableRetry(), grpc.WithDisableServiceConfig(),
-			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)))
+		conn, err := grpc.NewClient(target, options...)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("--target %s: %w", target, err), c.close())
 		}
@@ -96,8 +100,11 @@ func (c *client) explain(s *Stream, err error) error {
 	st := status.Convert(err)
 	switch st.Code() {
 	case codes.DeadlineExceeded, codes.Unavailable:
-		return fmt.Errorf("--target %s: no server answers (%s); name the --listen address of one that runs", c.target,
-			strings.TrimSpace(st.Message()))
+		do := certs.Advice(st.Message())
+		if do == "" {
+			do = "name the --listen address of one that runs"
+		}
+		return fmt.Errorf("--target %s: no server answers (%s); %s", c.target, strings.TrimSpace(st.Message()), do)
 	case codes.Unimplemented:
 		return fmt.Errorf("--target %s: this server does not speak weft.v1 (%s); name the --listen address of a Weft server",
 			c.target, st.Message())

@@ -23,7 +23,7 @@ func Run(ctx context.Context, o *Options, out, errs io.Writer) (err error) {
 			return err
 		}
 	}
-	to, err := dial(o.Target, o.Connections)
+	to, err := dial(o.Target, o.Connections, &o.Client)
 	if err != nil {
 		return err
 	}

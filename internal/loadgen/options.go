@@ -6,16 +6,19 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/weftserve/weft/internal/certs"
 	"github.com/weftserve/weft/internal/config"
 )
 
 // Options are the flags of a run.
 type Options struct {
-	Target  string `default:"127.0.0.1:9000" help:"The server." placeholder:"HOST:PORT"`
+	Target  string `default:"127.0.0.1:9000" help:"The server, or unix:/PATH." placeholder:"HOST:PORT"`
 	Streams string `help:"A YAML file of several streams, instead of the flags of one." type:"path" placeholder:"FILE"`
 	Stream  `embed:"" group:"One stream"`
 
 	Objective `embed:"" group:"Search"`
+
+	certs.Client `embed:"" group:"TLS"`
 
 	Duration    config.Duration `default:"10s" help:"How long requests are sent and counted."`
 	Warmup      config.Duration `default:"2s" help:"How long requests are sent before that, and not counted."`

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/weftserve/weft/internal/certs"
 	"github.com/weftserve/weft/internal/config"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/server/rollout"
@@ -12,10 +13,12 @@ import (
 // Options select the replayed requests, their version, and the terms of the gate.
 type Options struct {
 	Files   []string `arg:"" name:"file" help:"Files that \"weft serve --record\" wrote, or directories of them." type:"path"`
-	Target  string   `required:"" help:"The server that gets the requests." placeholder:"HOST:PORT"`
+	Target  string   `required:"" help:"The server that gets the requests, or unix:/PATH." placeholder:"HOST:PORT"`
 	Model   string   `help:"Replay the requests of this model; without it, those of the first request's model." placeholder:"NAME"`
 	Version int64    `help:"Send them to this version. Without it and --label, each request asks for the same version or label as when it was recorded." xor:"choice" placeholder:"N"`
 	Label   string   `help:"Send them to the version with this label." xor:"choice" placeholder:"NAME"`
+
+	certs.Client `embed:"" group:"TLS"`
 
 	RecordedVersion int64 `help:"Replay only the requests that this version answered when they were recorded." placeholder:"N"`
 

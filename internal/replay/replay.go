@@ -11,9 +11,9 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
+	"github.com/weftserve/weft/internal/certs"
 	"github.com/weftserve/weft/internal/record"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/server/rollout"
@@ -30,8 +30,12 @@ func Run(ctx context.Context, c *Options, out, errs io.Writer) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	conn, err := grpc.NewClient(c.Target, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)))
+	options, err := c.DialOptions(c.Target)
+	if err != nil {
+		return err
+	}
+	conn, err := grpc.NewClient(c.Target,
+		append(options, grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)))...)
 	if err != nil {
 		return fmt.Errorf("--target %s: %w", c.Target, err)
 	}
@@ -109,8 +113,11 @@ func (c *Options) askTarget(ctx context.Context, to weftv1.PredictionServiceClie
 	facts, err := to.GetModelMetadata(ctx, &weftv1.GetModelMetadataRequest{Model: q.GetModel()},
 		grpc.WaitForReady(true))
 	if status.Code(err) == codes.DeadlineExceeded {
-		return nil, fmt.Errorf("--target %s: no server answers: %w; name the --listen address of one that runs", c.Target,
-			err)
+		do := certs.Advice(err.Error())
+		if do == "" {
+			do = "name the --listen address of one that runs"
+		}
+		return nil, fmt.Errorf("--target %s: no server answers: %w; %s", c.Target, err, do)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("--target %s: ask for %s: %w", c.Target, c.asked(), err)

@@ -34,6 +34,12 @@ type Sources struct {
 	Workers func() (up map[string]bool, deaths map[WorkerDeath]uint64)
 	// WorkerMemory returns how many bytes each worker's process takes, and how many it may; 0: any number.
 	WorkerMemory func() (used map[string]int64, bound int64)
+	// CertificateExpiry returns in how many seconds the first certificate of each role expires.
+	CertificateExpiry func() map[string]float64
+	// HandshakeFailures returns how many TLS handshakes failed, by reason.
+	HandshakeFailures func() map[string]uint64
+	// HTTPRefused returns how many requests the HTTP port has refused, by reason.
+	HTTPRefused func() map[string]uint64
 }
 
 // Connections are those of gRPC: how many are open, what is held for them, and how many were ended, by reason.
@@ -77,6 +83,10 @@ func (t *Telemetry) WatchSources(s Sources) error {
 	held := i.gauge("weft_connection_held_bytes",
 		"Bytes held for connections of gRPC: requests being received, answers not taken, open calls.")
 	ended := i.counter("weft_connections_ended_total", "Connections of gRPC that exceeded a limit, by reason.")
+	expiry := i.floatGauge("weft_certificate_expiry_seconds",
+		"Time until the first certificate of a role expires; negative once it has.")
+	handshakes := i.counter("weft_tls_handshake_failures_total", "TLS handshakes that failed, by reason.")
+	refused := i.counter("weft_http_refused_total", "Requests that the HTTP port has refused, by reason.")
 	if s.GPUs != nil {
 		if err := observeGPUs(i.meter, s.GPUs); err != nil {
 			return err
@@ -141,10 +151,26 @@ func (t *Telemetry) WatchSources(s Sources) error {
 			}
 			o.ObserveInt64(workerBound, bound)
 		}
+		if s.CertificateExpiry != nil {
+			for role, left := range s.CertificateExpiry() {
+				o.ObserveFloat64(expiry, left, metric.WithAttributes(attribute.String("role", role)))
+			}
+		}
+		observeByReason(o, handshakes, s.HandshakeFailures)
+		observeByReason(o, refused, s.HTTPRefused)
 		if s.ShadowLinesLost != nil {
 			o.ObserveInt64(linesLost, s.ShadowLinesLost())
 		}
 	})
+}
+
+func observeByReason(o metric.Observer, c metric.Int64ObservableCounter, counts func() map[string]uint64) {
+	if counts == nil {
+		return
+	}
+	for reason, n := range counts() {
+		o.ObserveInt64(c, int64(n), metric.WithAttributes(attribute.String("reason", reason)))
+	}
 }
 
 // observed are instruments that are asked for together.

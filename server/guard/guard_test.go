@@ -251,6 +251,7 @@ func TestEnds(t *testing.T) {
 			}
 		}},
 		"unread requests": {HeldBytes, func(r *raw) {
+			r.call(1)
 			for range 20 {
 				id := r.begin()
 				r.must(r.WriteData(id, false, []byte{0, 0, 0x3d, 0, 0}))
@@ -266,7 +267,7 @@ func TestEnds(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := serve(t, Config{MaxHeld: 64 << 20})
+			h := serve(t, Config{MaxHeld: 16 << 20})
 			honest := h.client(t)
 			stop := make(chan struct{})
 			var asking sync.WaitGroup

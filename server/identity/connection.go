@@ -11,11 +11,12 @@ import (
 	"github.com/weftserve/weft/server/access"
 )
 
-// OfConnection returns what a connection proves of its caller: by the certificate that the credentials have verified,
-// or by the user at the other end of a unix socket. The raw connection is the one that was accepted.
+// OfConnection returns what a connection proves of its caller: by the certificate that the credentials have verified
+// (they take no other), or by the user at the other end of a unix socket. The raw connection is the one that was
+// accepted.
 func OfConnection(raw net.Conn, info credentials.AuthInfo) Proof {
-	if secured, is := info.(credentials.TLSInfo); is && len(secured.State.VerifiedChains) > 0 {
-		return OfCertificate(secured.State.VerifiedChains[0][0])
+	if secured, is := info.(credentials.TLSInfo); is && len(secured.State.PeerCertificates) > 0 {
+		return OfCertificate(secured.State.PeerCertificates[0])
 	}
 	if inner, wraps := raw.(interface{ NetConn() net.Conn }); wraps {
 		raw = inner.NetConn()

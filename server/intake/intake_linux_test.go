@@ -2,6 +2,8 @@ package intake
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
 	"math/rand/v2"
@@ -12,6 +14,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health"
 	healthgrpc "google.golang.org/grpc/health/grpc_health_v1"
@@ -181,14 +184,32 @@ func TestReadsThatFail(t *testing.T) {
 	}
 }
 
-// TestGRPC: a call whose header lies unread for a while is late by that.
+// TestGRPC: a call whose header lies unread for a while is late by that, whether or not it has to be decrypted.
 func TestGRPC(t *testing.T) {
+	t.Run("in the clear", func(t *testing.T) {
+		callsThatLie(t, insecure.NewCredentials(), insecure.NewCredentials())
+	})
+	t.Run("TLS", func(t *testing.T) {
+		ca := weftest.NewAuthority(t, "test")
+		pair, err := tls.X509KeyPair(ca.Issue(t, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		roots := x509.NewCertPool()
+		roots.AddCert(ca.Cert)
+		callsThatLie(t, credentials.NewServerTLSFromCert(&pair), credentials.NewClientTLSFromCert(roots, ""))
+	})
+}
+
+func callsThatLie(t *testing.T, server, client credentials.TransportCredentials) {
+	t.Helper()
 	const lies = 50 * time.Millisecond
 	awaken(t)
 	l := listen(t)
 	reading, lates := make(chan struct{}), make(chan time.Duration, 2)
 	second := true
-	g := grpc.NewServer(grpc.InTapHandle(func(ctx context.Context, _ *tap.Info) (context.Context, error) {
+	g := grpc.NewServer(grpc.Creds(server), grpc.InTapHandle(func(ctx context.Context, _ *tap.Info,
+	) (context.Context, error) {
 		lates <- Late(Header(ctx, time.Now()))
 		if second = !second; !second { // nothing else is read from the connection meanwhile
 			reading <- struct{}{}
@@ -199,13 +220,13 @@ func TestGRPC(t *testing.T) {
 	healthgrpc.RegisterHealthServer(g, health.NewServer())
 	ended := make(chan error)
 	go func() { ended <- g.Serve(l) }()
-	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(client))
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := healthgrpc.NewHealthClient(conn)
+	asks := healthgrpc.NewHealthClient(conn)
 	check := func() error {
-		_, err := client.Check(t.Context(), &healthgrpc.HealthCheckRequest{})
+		_, err := asks.Check(t.Context(), &healthgrpc.HealthCheckRequest{})
 		return err
 	}
 	weftest.Until(t, "of two calls the second lies unread while the first is held up", func() bool {

@@ -1,0 +1,154 @@
+package certs
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/weftserve/weft/internal/config"
+)
+
+// Client is the flags by which a command calls a server over TLS.
+type Client struct {
+	TLS        bool   `name:"tls" help:"Speak TLS, and trust the certificate authorities of this system; each other flag of TLS implies it."`
+	CA         string `name:"tls-ca" type:"path" placeholder:"FILE" help:"Trust the certificate authorities of this PEM file instead."`
+	Cert       string `name:"tls-cert" type:"path" placeholder:"FILE" help:"Show the server the certificate of this PEM file."`
+	Key        string `name:"tls-key" type:"path" placeholder:"FILE" help:"The key of --tls-cert, a PEM file."`
+	ServerName string `name:"tls-server-name" placeholder:"NAME" help:"Expect this name in the server's certificate; without it the one of the address."`
+	TokenFile  string `name:"token-file" type:"path" placeholder:"FILE" help:"Send the token in this file with each call, as authorization: Bearer; without TLS only to a server on this machine."`
+}
+
+// DialOptions returns those of connections to a target.
+func (c *Client) DialOptions(target string) ([]grpc.DialOption, error) {
+	transport, err := c.transport()
+	if err != nil {
+		return nil, err
+	}
+	options := []grpc.DialOption{grpc.WithTransportCredentials(transport)}
+	if c.TokenFile == "" {
+		return options, nil
+	}
+	if !c.secure() && !local(target) {
+		return nil, fmt.Errorf("--token-file %s: the token would travel to %s in the clear; speak TLS with --tls or "+
+			"--tls-ca, or call a server on this machine", c.TokenFile, target)
+	}
+	t := &token{path: c.TokenFile, secure: c.secure()}
+	if _, err := t.read(time.Now()); err != nil {
+		return nil, err
+	}
+	return append(options, grpc.WithPerRPCCredentials(t)), nil
+}
+
+func (c *Client) secure() bool {
+	return c.TLS || c.CA != "" || c.Cert != "" || c.Key != "" || c.ServerName != ""
+}
+
+func (c *Client) transport() (credentials.TransportCredentials, error) {
+	if !c.secure() {
+		return insecure.NewCredentials(), nil
+	}
+	settings := &tls.Config{MinVersion: tls.VersionTLS13, ServerName: c.ServerName}
+	if c.CA != "" {
+		data, err := readFile("tls-ca", c.CA)
+		if err != nil {
+			return nil, err
+		}
+		cas, err := readCAs(FileError{Setting: "tls-ca", Path: c.CA}, data)
+		if err != nil {
+			return nil, err
+		}
+		settings.RootCAs = x509.NewCertPool()
+		for _, ca := range cas {
+			settings.RootCAs.AddCert(ca)
+		}
+	}
+	if (c.Cert == "") != (c.Key == "") {
+		return nil, fmt.Errorf("--tls-cert and --tls-key: expected both or none, found %q and %q", c.Cert, c.Key)
+	}
+	if c.Cert != "" {
+		pair, err := c.pair()
+		if err != nil {
+			return nil, err
+		}
+		// It is shown whatever CAs the server names: so the server can say what is wrong with it.
+		settings.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return pair, nil }
+	}
+	return &advised{credentials.NewTLS(settings)}, nil
+}
+
+func (c *Client) pair() (*tls.Certificate, error) {
+	cert, err := readFile("tls-cert", c.Cert)
+	if err != nil {
+		return nil, err
+	}
+	key, err := readFile("tls-key", c.Key)
+	if err != nil {
+		return nil, err
+	}
+	return readPair(FileError{Setting: "tls-cert", Path: c.Cert}, FileError{Setting: "tls-key", Path: c.Key}, cert, key)
+}
+
+// local reports whether a target of gRPC is on this machine.
+func local(target string) bool {
+	if strings.HasPrefix(target, "unix-abstract:") {
+		return true
+	}
+	for _, resolver := range []string{"passthrough:", "dns:"} {
+		if rest, is := strings.CutPrefix(target, resolver); is {
+			target = strings.TrimPrefix(rest, "///")
+		}
+	}
+	return config.Local(target)
+}
+
+// tokenKept is how long a token is used before its file is read again: those that are mounted are replaced in time.
+const tokenKept = time.Minute
+
+// token sends the token of a file.
+type token struct {
+	path   string
+	secure bool // it goes over TLS only
+
+	mu    sync.Mutex
+	value string    // guarded by mu
+	at    time.Time // guarded by mu; when it was read
+}
+
+func (t *token) read(now time.Time) (string, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.value != "" && now.Sub(t.at) < tokenKept {
+		return t.value, nil
+	}
+	data, err := os.ReadFile(t.path)
+	if err != nil {
+		return "", fmt.Errorf("--token-file: %w; name a file that holds the token and nothing else", err)
+	}
+	value := strings.TrimSpace(string(data))
+	if value == "" || strings.ContainsFunc(value, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", fmt.Errorf("--token-file %s: holds no token; expected one line of printable ASCII without blanks", t.path)
+	}
+	t.value, t.at = value, now
+	return value, nil
+}
+
+// GetRequestMetadata implements credentials.PerRPCCredentials.
+func (t *token) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	value, err := t.read(time.Now())
+	if err != nil {
+		return nil, err
+	}
+	return map[string]string{"authorization": "Bearer " + value}, nil
+}
+
+// RequireTransportSecurity implements credentials.PerRPCCredentials.
+func (t *token) RequireTransportSecurity() bool { return t.secure }

@@ -1,0 +1,159 @@
+package certs
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+const (
+	// devValid is how long certificates of [Develop] are valid.
+	devValid = 365 * 24 * time.Hour
+	// devRenew is how long before their end new ones are made.
+	devRenew = 30 * 24 * time.Hour
+)
+
+// Dev is the files that [Develop] made: those of the server, and those of a client.
+type Dev struct {
+	Files
+
+	ClientCert, ClientKey string
+}
+
+// Develop returns certificates for this machine, of a CA of their own, in a directory below dir. It keeps those that
+// are there, unless they expire soon or lack a name of the machine. The key of the CA is kept nowhere: nobody can make
+// more of them.
+func Develop(dir string, now time.Time) (*Dev, error) {
+	names := []string{"localhost"}
+	if host, err := os.Hostname(); err == nil && host != "" && !strings.EqualFold(host, "localhost") {
+		names = append(names, host)
+	}
+	dir, err := filepath.Abs(filepath.Join(dir, "tls")) // clients run elsewhere
+	if err != nil {
+		return nil, fmt.Errorf("--tls-dev: %w", err)
+	}
+	d := &Dev{
+		Files: Files{
+			Cert: filepath.Join(dir, "server.pem"), Key: filepath.Join(dir, "server-key.pem"),
+			ClientCA: filepath.Join(dir, "ca.pem"),
+		},
+		ClientCert: filepath.Join(dir, "client.pem"), ClientKey: filepath.Join(dir, "client-key.pem"),
+	}
+	if d.good(names, now) {
+		return d, nil
+	}
+	if err := makeDev(dir, names, now); err != nil && !d.good(names, now) { // another server may have been faster
+		return nil, fmt.Errorf("--tls-dev: certificates cannot be made: %w; name a directory that this server may write to "+
+			"with --state-dir", err)
+	}
+	return d, nil
+}
+
+// good reports whether the files are there and serve for a while.
+func (d *Dev) good(names []string, now time.Time) bool {
+	c, err := d.Files.read()
+	if err != nil {
+		return false
+	}
+	m, err := d.Files.material(c, now.Add(devRenew))
+	if err != nil {
+		return false
+	}
+	for _, name := range names {
+		if m.pair.Leaf.VerifyHostname(name) != nil {
+			return false
+		}
+	}
+	client := Client{Cert: d.ClientCert, Key: d.ClientKey}
+	_, err = client.pair()
+	return err == nil
+}
+
+// makeDev makes the files beside the directory, and moves them there at once.
+func makeDev(dir string, names []string, now time.Time) error {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
+		return err
+	}
+	at, err := os.MkdirTemp(filepath.Dir(dir), "tls-new-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(at)
+	ca := &x509.Certificate{
+		Subject: pkix.Name{CommonName: "Weft, for development on " + names[len(names)-1]},
+		IsCA:    true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
+		// whoever trusts it trusts it for this machine only
+		PermittedDNSDomainsCritical: true, PermittedDNSDomains: names,
+		PermittedIPRanges: []*net.IPNet{
+			{IP: net.IPv4(127, 0, 0, 0).To4(), Mask: net.CIDRMask(8, 32)}, {IP: net.IPv6loopback, Mask: net.CIDRMask(128, 128)},
+		},
+	}
+	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	server := &x509.Certificate{
+		Subject: pkix.Name{CommonName: "weft"}, DNSNames: names,
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, KeyUsage: x509.KeyUsageDigitalSignature,
+	}
+	client := &x509.Certificate{
+		Subject: pkix.Name{CommonName: "weft client"}, DNSNames: []string{"client.localhost"},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, KeyUsage: x509.KeyUsageDigitalSignature,
+	}
+	err = errors.Join(
+		issue(at, "ca", ca, caKey, ca, caKey, now),
+		issueWithKey(at, "server", server, ca, caKey, now),
+		issueWithKey(at, "client", client, ca, caKey, now),
+	)
+	if err != nil {
+		return err
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	return os.Rename(at, dir)
+}
+
+func issueWithKey(dir, name string, c, ca *x509.Certificate, caKey *ecdsa.PrivateKey, now time.Time) error {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		writePEM(filepath.Join(dir, name+"-key.pem"), "PRIVATE KEY", der),
+		issue(dir, name, c, key, ca, caKey, now))
+}
+
+func issue(dir, name string, c *x509.Certificate, key *ecdsa.PrivateKey, ca *x509.Certificate,
+	caKey *ecdsa.PrivateKey, now time.Time,
+) (err error) {
+	if c.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127)); err != nil {
+		return err
+	}
+	c.NotBefore, c.NotAfter = now.Add(-time.Hour), now.Add(devValid)
+	der, err := x509.CreateCertificate(rand.Reader, c, ca, &key.PublicKey, caKey)
+	if err != nil {
+		return err
+	}
+	return writePEM(filepath.Join(dir, name+".pem"), "CERTIFICATE", der)
+}
+
+func writePEM(path, kind string, der []byte) error {
+	return os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600)
+}

@@ -1,0 +1,72 @@
+package certs_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/weftserve/weft/internal/certs"
+	"github.com/weftserve/weft/internal/weftest"
+)
+
+// TestDevelop: certificates are made once, serve this machine and nobody else, and are made anew before they expire.
+func TestDevelop(t *testing.T) {
+	dir := t.TempDir()
+	now := time.Now()
+	made := func(at time.Time) (d *certs.Dev, cert string) {
+		t.Helper()
+		d, err := certs.Develop(dir, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := os.ReadFile(d.Cert)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d, string(data)
+	}
+	d, first := made(now)
+	if _, again := made(now.AddDate(0, 10, 0)); again != first {
+		t.Error("made anew although good")
+	}
+	left, err := filepath.Glob(filepath.Join(dir, "tls", "*"))
+	if err != nil || len(left) != 5 {
+		t.Errorf("there are %q, %v; want no key of the CA", left, err)
+	}
+	for _, path := range left {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", path, info.Mode(), err)
+		}
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := files{}
+	for path, to := range map[string]*[]byte{d.Cert: &f.cert, d.Key: &f.key, d.ClientCA: &f.ca} {
+		if *to, err = os.ReadFile(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := serve(t, f, nil)
+	for _, name := range []string{"", "localhost", "127.0.0.1", "::1", host} {
+		c := &certs.Client{CA: d.ClientCA, Cert: d.ClientCert, Key: d.ClientKey, ServerName: name}
+		if err := s.call(t.Context(), c); err != nil {
+			t.Errorf("by the name %q: %v", name, err)
+		}
+	}
+	if s.call(t.Context(), &certs.Client{CA: d.ClientCA}) == nil {
+		t.Error("served without a certificate")
+	}
+	if _, second := made(now.AddDate(0, 11, 10)); second == first {
+		t.Error("not made anew a month before the end")
+	}
+	weftest.WriteFile(t, filepath.Join(dir, "tls"), "client-key.pem", []byte("broken"))
+	d, _ = made(now)
+	if err := serve(t, secret(t, weftest.NewAuthority(t, "x")), nil).call(t.Context(), &certs.Client{
+		CA: d.ClientCA, Cert: d.ClientCert, Key: d.ClientKey,
+	}); err == nil {
+		t.Error("a server of another CA is trusted")
+	}
+}

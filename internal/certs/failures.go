@@ -1,0 +1,89 @@
+package certs
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"net"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/credentials"
+)
+
+// toldPerSecond bounds the lines of the log about handshakes: whoever reaches a listener can have them fail.
+const toldPerSecond = 4
+
+// failures tells of handshakes that failed.
+type failures struct {
+	log *slog.Logger
+
+	mu     sync.Mutex
+	second time.Time         // guarded by mu; when the present second began
+	told   int               // guarded by mu; in that second
+	others int               // guarded by mu; not told since the last line
+	ended  map[string]uint64 // guarded by mu; by reason
+}
+
+// note logs and counts a failure. A caller that only went away, as probes of ports do, is no line at level info.
+func (f *failures) note(listener, peer string, cause error, now time.Time) {
+	why := reasonOf(cause)
+	level := slog.LevelWarn
+	if why.name == reasonClosed {
+		level = slog.LevelDebug
+	}
+	f.mu.Lock()
+	if f.ended == nil {
+		f.ended = map[string]uint64{}
+	}
+	f.ended[why.name]++
+	if now.Sub(f.second) >= time.Second {
+		f.second, f.told = now, 0
+	}
+	tell := f.told < toldPerSecond
+	others := f.others
+	switch {
+	case level < slog.LevelInfo:
+		tell = true
+	case tell:
+		f.told++
+		f.others = 0
+	default:
+		f.others++
+	}
+	f.mu.Unlock()
+	if tell {
+		f.log.Log(context.Background(), level, "TLS handshake failed", "event", "tls_handshake_failed",
+			"listener", listener, "peer", printable(peer), "reason", why.name, "cause", printable(cause.Error()),
+			"certificate", subjectOf(cause), "remedy", why.server, "others_since", others)
+	}
+}
+
+func (f *failures) counts() map[string]uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return maps.Clone(f.ended)
+}
+
+// watched tells of the handshakes that fail.
+type watched struct {
+	credentials.TransportCredentials
+
+	failures *failures
+	listener string
+}
+
+// ServerHandshake implements credentials.TransportCredentials.
+func (w *watched) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	c, info, err := w.TransportCredentials.ServerHandshake(raw)
+	if err != nil && !errors.Is(err, credentials.ErrConnDispatched) {
+		w.failures.note(w.listener, raw.RemoteAddr().String(), err, time.Now())
+	}
+	return c, info, err
+}
+
+// Clone implements credentials.TransportCredentials.
+func (w *watched) Clone() credentials.TransportCredentials {
+	return &watched{w.TransportCredentials.Clone(), w.failures, w.listener}
+}

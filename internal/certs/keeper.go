@@ -1,0 +1,131 @@
+package certs
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/credentials"
+)
+
+// Config says where the certificates of a server come from: files or a SPIFFE Workload API.
+type Config struct {
+	Files
+
+	SPIFFE   string // the address of a Workload API, such as unix:///run/spire/agent.sock; empty: Files
+	Optional bool   // callers of gRPC may come without a certificate
+	Log      *slog.Logger
+}
+
+// Keeper keeps the certificates of a server, and replaces them when they change.
+type Keeper struct {
+	cfg      Config
+	now      atomic.Pointer[material]
+	failures failures
+	expiry   expiry
+	spiffe   *spiffe // nil: files
+
+	mu     sync.Mutex        // is held while files are read
+	sum    [sha256.Size]byte // guarded by mu; of the files in force
+	doubt  [sha256.Size]byte // guarded by mu; of files, or of an error, that were found faulty
+	denied bool              // guarded by mu; the fault was logged
+}
+
+// Open reads the certificates. A fault of a file is a *FileError. Close must be called.
+func Open(ctx context.Context, cfg Config) (*Keeper, error) {
+	k := &Keeper{cfg: cfg, expiry: expiry{log: cfg.Log}}
+	k.failures.log = cfg.Log
+	if cfg.SPIFFE != "" {
+		return k, k.openSPIFFE(ctx)
+	}
+	c, err := cfg.Files.read()
+	if err != nil {
+		return nil, err
+	}
+	m, err := cfg.Files.material(c, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	k.sum = c.sum()
+	k.publish(m)
+	k.warnOfKey()
+	return k, nil
+}
+
+// warnOfKey warns of a key that everybody on the machine may read.
+func (k *Keeper) warnOfKey() {
+	if info, err := os.Stat(k.cfg.Key); err == nil && info.Mode().Perm()&0o004 != 0 {
+		k.cfg.Log.Warn("key readable by every user of the machine", "event", "tls_key_readable", "key", k.cfg.Key,
+			"mode", info.Mode().Perm().String(), "remedy", "chmod 0640, or 0600")
+	}
+}
+
+func (k *Keeper) publish(m *material) { k.now.Store(m.finish(k.cfg.Optional)) }
+
+// Close stops what Open has started.
+func (k *Keeper) Close() error {
+	if k.spiffe == nil {
+		return nil
+	}
+	return k.spiffe.close()
+}
+
+// Credentials returns those of a gRPC server; listener names it in the log.
+func (k *Keeper) Credentials(listener string) credentials.TransportCredentials {
+	return &watched{k.credentials(), &k.failures, listener}
+}
+
+func (k *Keeper) credentials() credentials.TransportCredentials {
+	return credentials.NewTLS(&tls.Config{
+		MinVersion:         tls.VersionTLS13,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return k.now.Load().grpc, nil },
+	})
+}
+
+// HTTP returns the settings of an HTTP server, which asks callers for a certificate, and serves them without.
+func (k *Keeper) HTTP() *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13, NextProtos: []string{"http/1.1"},
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return k.now.Load().http, nil },
+	}
+}
+
+// Failed logs and counts a handshake that failed with the listener; the peer is its caller's address.
+func (k *Keeper) Failed(listener, peer, cause string) {
+	k.failures.note(listener, peer, errors.New(cause), time.Now())
+}
+
+// Failures returns how many handshakes failed, by reason.
+func (k *Keeper) Failures() map[string]uint64 { return k.failures.counts() }
+
+// Expiry returns in how many seconds the first certificate of each role expires, negative once it has: of the server,
+// and of the client_ca, if there is any.
+func (k *Keeper) Expiry() map[string]float64 {
+	out := map[string]float64{}
+	for role, c := range k.now.Load().first() {
+		out[role] = time.Until(c.NotAfter).Seconds()
+	}
+	return out
+}
+
+// first returns the certificate that expires first, by role.
+func (m *material) first() map[string]*x509.Certificate {
+	out := map[string]*x509.Certificate{}
+	earliest := func(role string, of []*x509.Certificate) {
+		for _, c := range of {
+			if known := out[role]; known == nil || c.NotAfter.Before(known.NotAfter) {
+				out[role] = c
+			}
+		}
+	}
+	earliest(roleServer, []*x509.Certificate{m.pair.Leaf})
+	earliest(roleClientCA, m.cas)
+	return out
+}

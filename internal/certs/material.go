@@ -1,0 +1,69 @@
+package certs
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+)
+
+// material is what handshakes need. It is replaced as a whole and never changed.
+type material struct {
+	pair *tls.Certificate    // of the server; its Leaf is set
+	cas  []*x509.Certificate // of callers; none: callers are not asked
+	// verify checks a caller in the place of cas; nil: cas do.
+	verify func(raw [][]byte, _ [][]*x509.Certificate) error
+
+	grpc, http *tls.Config // that handshakes get
+}
+
+// errNobody is of a certificate that has no name: CommonName is none.
+var errNobody = errors.New("the caller's certificate has no subject alternative name, so that it names nobody; issue " +
+	"one with a DNS name, a URI or an e-mail address")
+
+// finish makes the settings of handshakes. HTTP serves probes, which have no certificates.
+func (m *material) finish(optional bool) *material {
+	m.grpc, m.http = m.config(optional, "h2"), m.config(true, "http/1.1")
+	return m
+}
+
+func (m *material) config(optional bool, protocol string) *tls.Config {
+	c := &tls.Config{
+		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{*m.pair}, NextProtos: []string{protocol},
+		SessionTicketsDisabled: true, VerifyConnection: named,
+	}
+	switch {
+	case m.verify != nil:
+		c.ClientAuth = tls.RequireAnyClientCert
+		c.VerifyPeerCertificate = func(raw [][]byte, chains [][]*x509.Certificate) error {
+			if len(raw) == 0 {
+				return nil // ClientAuth has judged that
+			}
+			return m.verify(raw, chains)
+		}
+		if optional {
+			c.ClientAuth = tls.RequestClientCert
+		}
+	case len(m.cas) > 0:
+		c.ClientCAs = x509.NewCertPool()
+		for _, ca := range m.cas {
+			c.ClientCAs.AddCert(ca)
+		}
+		c.ClientAuth = tls.RequireAndVerifyClientCert
+		if optional {
+			c.ClientAuth = tls.VerifyClientCertIfGiven
+		}
+	}
+	return c
+}
+
+// named refuses a caller whose certificate names nobody.
+func named(s tls.ConnectionState) error {
+	if len(s.PeerCertificates) > 0 && !hasName(s.PeerCertificates[0]) {
+		return errNobody
+	}
+	return nil
+}
+
+func hasName(c *x509.Certificate) bool {
+	return len(c.DNSNames)+len(c.IPAddresses)+len(c.URIs)+len(c.EmailAddresses) > 0
+}

@@ -1,0 +1,119 @@
+package certs
+
+import (
+	"context"
+	"crypto/sha256"
+	"path/filepath"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+const (
+	// settle is how long after a change the files are read: certificate and key are seldom written at once.
+	settle = 100 * time.Millisecond
+	// pollEvery is how often files are read without a notification, which some file systems never give, and expiry is
+	// looked at.
+	pollEvery = 10 * time.Second
+)
+
+// Run replaces the certificates when their files change, and warns before they expire, until ctx ends.
+func (k *Keeper) Run(ctx context.Context) error {
+	events, lost, stop := k.watch()
+	defer stop()
+	poll := time.NewTicker(pollEvery)
+	defer poll.Stop()
+	settled := time.NewTimer(0)
+	defer settled.Stop()
+	k.expiry.look(time.Now(), k.now.Load())
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-events:
+			settled.Reset(settle)
+		case <-lost: // an event, maybe
+			settled.Reset(settle)
+		case <-poll.C:
+			k.expiry.look(time.Now(), k.now.Load())
+			if k.again(false) {
+				settled.Reset(settle)
+			}
+		case <-settled.C:
+			if k.again(false) {
+				settled.Reset(settle)
+			}
+		}
+	}
+}
+
+// watch returns notifications of changes in the directories of the files, and of those that were lost. In a Kubernetes
+// secret the files themselves never change: a link beside them does.
+func (k *Keeper) watch() (events <-chan fsnotify.Event, lost <-chan error, stop func()) {
+	if k.cfg.SPIFFE != "" {
+		return nil, nil, func() {}
+	}
+	w, err := fsnotify.NewWatcher()
+	if err == nil {
+		for _, path := range []string{k.cfg.Cert, k.cfg.Key, k.cfg.ClientCA} {
+			if path != "" && err == nil {
+				err = w.Add(filepath.Dir(path))
+			}
+		}
+		if err == nil {
+			return w.Events, w.Errors, func() { _ = w.Close() }
+		}
+		_ = w.Close()
+	}
+	k.cfg.Log.Warn("certificates not watched", "event", "certificates_not_watched", "cause", err,
+		"effect", "they are read every "+pollEvery.String()+" instead")
+	return nil, nil, func() {}
+}
+
+// Reload reads the files now, and says what is wrong with them.
+func (k *Keeper) Reload() { k.again(true) }
+
+// again reads the files, and takes them if they are new and without a fault. Files that are faulty may be half written:
+// they are read again before anything is said, unless the caller knows that they are complete.
+func (k *Keeper) again(complete bool) (doubt bool) {
+	if k.cfg.SPIFFE != "" {
+		return false
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	c, err := k.cfg.Files.read()
+	var sum [sha256.Size]byte
+	var m *material
+	if err == nil {
+		if sum = c.sum(); sum == k.sum {
+			k.doubt, k.denied = sum, false
+			return false
+		}
+		m, err = k.cfg.Files.material(c, time.Now())
+	} else {
+		sum = sha256.Sum256([]byte(err.Error()))
+	}
+	if err == nil {
+		k.publish(m)
+		k.sum, k.doubt, k.denied = sum, sum, false
+		k.tellReloaded(m)
+		k.warnOfKey()
+		return false
+	}
+	first := k.doubt != sum
+	if first {
+		k.doubt, k.denied = sum, false
+	}
+	if complete || !first && !k.denied {
+		k.denied = true
+		k.cfg.Log.Error("certificates rejected", "event", "certificates_rejected", "cause", err,
+			"kept", "previous certificates", "remedy", "mend the file; it is read again when it changes")
+	}
+	return first && !complete
+}
+
+func (k *Keeper) tellReloaded(m *material) {
+	leaf := m.pair.Leaf
+	k.cfg.Log.Info("certificates reloaded", "event", "certificates_reloaded", "subject", subject(leaf),
+		"serial", leaf.SerialNumber.Text(16), "expires", date(leaf.NotAfter), "client_cas", len(m.cas))
+}

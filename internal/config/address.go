@@ -1,0 +1,59 @@
+package config
+
+import (
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// socketPrefix begins the address of a Unix socket.
+const socketPrefix = "unix:"
+
+// maxSocketPath is how long the path of a socket may be, in bytes: what every system takes.
+const maxSocketPath = 103
+
+// Socket returns the path of a Unix socket's address, such as unix:/run/weft.sock or unix:///run/weft.sock.
+func Socket(address string) (path string, is bool) {
+	path, is = strings.CutPrefix(address, socketPrefix)
+	return strings.TrimPrefix(path, "//"), is
+}
+
+func isSocket(address string) bool { return strings.HasPrefix(address, socketPrefix) }
+
+func checkAddress(faults *Faults, key, address string) {
+	if path, is := Socket(address); is {
+		switch {
+		case !strings.HasPrefix(path, "/"):
+			faults.Addf(key, "expected an absolute path such as unix:/run/weft/weft.sock, found %q", address)
+		case len(path) > maxSocketPath:
+			faults.Addf(key, "the path %s has %d bytes; the system takes at most %d for a socket: choose a shorter one",
+				path, len(path), maxSocketPath)
+		}
+		return
+	}
+	_, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		faults.Addf(key, "expected HOST:PORT such as 127.0.0.1:9000 or [::1]:9000, or unix:/PATH, found %q", address)
+	}
+}
+
+// Local reports whether only this machine reaches an address: a Unix socket, or one of loopback. Of names it knows
+// localhost only: another may be of any machine.
+func Local(address string) bool {
+	if isSocket(address) {
+		return true
+	}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		host = address
+	}
+	if strings.EqualFold(strings.TrimSuffix(host, "."), "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}

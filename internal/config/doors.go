@@ -1,0 +1,112 @@
+package config
+
+import (
+	"net/netip"
+	"net/url"
+	"strings"
+)
+
+// listener is an address that the server listens on, and its key.
+type listener struct{ key, address string }
+
+func (s *Server) listeners() []listener {
+	return []listener{{"listen", s.Listen}, {"http", s.HTTP}, {"admin-listen", s.AdminListen}}
+}
+
+// TLS reports whether every address speaks TLS.
+func (s *Server) TLS() bool { return s.TLSCert != "" || s.TLSSPIFFESocket != "" || s.TLSDev }
+
+// asksCallers reports whether callers are asked for a certificate.
+func (s *Server) asksCallers() bool {
+	return s.TLSClientCA != "" || s.TLSSPIFFESocket != "" || s.TLSDev
+}
+
+// Identified reports whether every caller must show a certificate.
+func (s *Server) Identified() bool { return s.asksCallers() && s.TLSClientAuth == ClientAuthRequire }
+
+// Open lists the addresses beyond this machine, by key, that serve whoever reaches them, and how that comes.
+func (s *Server) Open() (addresses map[string]string, why string) {
+	switch {
+	case s.Identified(), s.Access != "" && s.TLS():
+		return nil, ""
+	case s.Access != "":
+		why = "tokens would travel in the clear, because there is no TLS"
+	case s.asksCallers():
+		why = "callers need no identity, because tls-client-auth is optional"
+	default:
+		why = "callers need no identity"
+	}
+	addresses = map[string]string{}
+	for _, l := range s.listeners() {
+		if l.address != "" && !Local(l.address) {
+			addresses[l.key] = l.address
+		}
+	}
+	return addresses, why
+}
+
+// checkDoors finds addresses that are open without a word of the operator.
+func (s *Server) checkDoors(faults *Faults) {
+	if s.Insecure {
+		return
+	}
+	open, why := s.Open()
+	for _, l := range s.listeners() {
+		if address, is := open[l.key]; is {
+			faults.Addf(l.key, "%s is reached from other machines, and %s; serve TLS with tls-cert, tls-key and tls-client-ca "+
+				"(docs/TLS.md), listen on 127.0.0.1 or unix:/PATH, or set insecure to serve whoever comes", address, why)
+		}
+	}
+}
+
+// checkTLS finds settings of TLS that do not go together.
+func (s *Server) checkTLS(faults *Faults) {
+	if (s.TLSCert == "") != (s.TLSKey == "") {
+		set, missing := "tls-cert", "tls-key"
+		if s.TLSCert == "" {
+			set, missing = missing, set
+		}
+		faults.Addf(set, "set without %s; a certificate needs its key: set both", missing)
+	}
+	var ways []string
+	for _, way := range []struct {
+		key string
+		set bool
+	}{
+		{"tls-cert", s.TLSCert != "" || s.TLSKey != ""},
+		{"tls-spiffe-socket", s.TLSSPIFFESocket != ""},
+		{"tls-dev", s.TLSDev},
+	} {
+		if way.set {
+			ways = append(ways, way.key)
+		}
+	}
+	if len(ways) > 1 {
+		faults.Addf(ways[1], "set beside %s; the certificates come from one place: keep one of them", ways[0])
+	}
+	if s.TLSClientCA != "" && s.TLSCert == "" {
+		faults.Addf("tls-client-ca", "set without tls-cert and tls-key; without TLS nobody shows a certificate, and with "+
+			"tls-spiffe-socket or tls-dev the CAs come from there")
+	}
+	if at := s.TLSSPIFFESocket; at != "" {
+		if u, err := url.Parse(at); err != nil || u.Scheme != "unix" || u.Path == "" || u.Host != "" {
+			faults.Addf("tls-spiffe-socket", "expected an address such as unix:///run/spire/agent.sock, found %q", at)
+		}
+	}
+}
+
+// checkWeb checks what browsers and proxies are told.
+func checkWeb(faults *Faults, hosts, origins []string) {
+	for _, h := range hosts {
+		_, err := netip.ParseAddr(strings.Trim(h, "[]"))
+		if h == "" || err != nil && strings.ContainsAny(h, ":/ *") {
+			faults.Addf("http-hosts", "expected a name without a port, such as weft.example, found %q", h)
+		}
+	}
+	for _, o := range origins {
+		if u, err := url.Parse(o); err != nil || u.Host == "" || u.Scheme+"://"+u.Host != o {
+			faults.Addf("http-origins", "expected a scheme, a host and maybe a port, such as https://grafana.example, "+
+				"found %q", o)
+		}
+	}
+}

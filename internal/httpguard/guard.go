@@ -1,0 +1,122 @@
+// Package httpguard lets an HTTP port of a server answer its operator's tools, and nobody's browser by surprise.
+//
+// A page on the web can have a browser call a server on loopback, as it is, or under a name that the page's owner has
+// pointed there (DNS rebinding). The first shows by the Origin of a request, the second by its Host.
+package httpguard
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+)
+
+// Guard refuses requests before a handler sees them.
+type Guard struct {
+	// Local says that the port is on loopback or a Unix socket: Host must be localhost, an address of loopback, or one of
+	// Hosts. Elsewhere it must be one of Hosts if there are any.
+	Local bool
+	// Hosts are names of the server without a port.
+	Hosts []string
+	// Origins are those whose pages may read answers in a browser.
+	Origins []string
+	// Identified says that callers need a certificate, but for the paths of Public.
+	Identified bool
+	// Public are paths that anybody may read.
+	Public []string
+
+	refused [len(reasons)]atomic.Uint64
+}
+
+// reasons are why requests are refused, as the metric has them.
+var reasons = [...]string{"host", "origin", "method", "body", "certificate"}
+
+// Indexes of reasons.
+const (
+	byHost = iota
+	byOrigin
+	byMethod
+	byBody
+	byCertificate
+)
+
+// Refused returns how many requests were refused, by reason.
+func (g *Guard) Refused() map[string]uint64 {
+	out := map[string]uint64{}
+	for i, name := range reasons {
+		out[name] = g.refused[i].Load()
+	}
+	return out
+}
+
+// Handler returns one that refuses, or hands on to next.
+func (g *Guard) Handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		head := w.Header()
+		head.Set("X-Content-Type-Options", "nosniff")
+		head.Set("Referrer-Policy", "no-referrer")
+		head.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+		head.Set("X-Frame-Options", "DENY")
+		head.Set("Cross-Origin-Resource-Policy", "same-origin")
+		head.Set("Cache-Control", "no-store")
+		refuse := func(by, status int, format string, args ...any) {
+			g.refused[by].Add(1)
+			http.Error(w, fmt.Sprintf(format, args...), status)
+		}
+		origin := r.Header.Get("Origin")
+		switch {
+		case !g.knows(r.Host):
+			refuse(byHost, http.StatusForbidden, "This server is not called %q. Use localhost or its address, or list the "+
+				"name in the setting http-hosts.", r.Host)
+		case origin != "" && !slices.Contains(g.Origins, origin):
+			refuse(byOrigin, http.StatusForbidden, "Pages of %q may not read this server. List the origin in the setting "+
+				"http-origins, if they are to.", origin)
+		case r.Method != http.MethodGet && r.Method != http.MethodHead:
+			head.Set("Allow", "GET, HEAD")
+			refuse(byMethod, http.StatusMethodNotAllowed, "The method %s is not served here. Use GET or HEAD.", r.Method)
+		case r.ContentLength != 0:
+			head.Set("Connection", "close") // rather than read the body
+			refuse(byBody, http.StatusRequestEntityTooLarge, "Nothing here takes a body. Send the request without one.")
+		case g.Identified && !slices.Contains(g.Public, r.URL.Path) && !identified(r.TLS):
+			refuse(byCertificate, http.StatusUnauthorized, "Show a certificate of a CA that this server trusts "+
+				"(curl: --cert and --key). Without one it serves %s.", strings.Join(g.Public, " and "))
+		default:
+			if origin != "" {
+				head.Set("Access-Control-Allow-Origin", origin)
+				head.Set("Cross-Origin-Resource-Policy", "cross-origin")
+				head.Add("Vary", "Origin")
+			}
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// identified reports whether the caller has shown a certificate. The handshake fails for one that is not trusted.
+func identified(s *tls.ConnectionState) bool { return s != nil && len(s.PeerCertificates) > 0 }
+
+// knows reports whether a Host is one of the server.
+func (g *Guard) knows(host string) bool {
+	if host == "" {
+		return true // an old tool: browsers always send one
+	}
+	if name, port, err := net.SplitHostPort(host); err == nil {
+		if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+			return false
+		}
+		host = name
+	}
+	host = strings.TrimSuffix(strings.ToLower(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")), ".")
+	if slices.ContainsFunc(g.Hosts, func(h string) bool { return strings.EqualFold(strings.Trim(h, "[]"), host) }) {
+		return true
+	}
+	if !g.Local {
+		return len(g.Hosts) == 0
+	}
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.Zone() == "" && ip.IsLoopback()
+}
