@@ -138,10 +138,12 @@ func (h *hygiene) send(t *testing.T, address string, n int, call func(*hostile.C
 			t.Fatal(err)
 		}
 		for range min(each, n-i) {
-			if err := call(c, i); err != nil {
-				t.Fatal(err)
-			}
+			err := call(c, i)
 			i++
+			if err != nil { // the server has ended the connection, as it does for headers that are far too large
+				t.Logf("call %d: %v", i, err)
+				break
+			}
 		}
 		if err := c.Settle(); err != nil {
 			t.Error(err)

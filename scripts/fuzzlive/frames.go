@@ -53,8 +53,8 @@ func (b *batch) headers() error {
 	}
 	name := chosen[b.rng.IntN(len(chosen))]
 	value := string(hostile.Spoil([]byte(hostile.Text(b.rng))))
-	if len(value) > 1<<10 && b.rng.IntN(16) > 0 {
-		value = value[:64]
+	if len(value) > 1<<10 {
+		value = value[:[]int{64, 8 << 10}[b.rng.IntN(16)/15]] // headers of more than 16 KiB end the connection
 	}
 	if b.rng.IntN(2) == 0 {
 		value = []string{"1S", "0n", "99999999H", "-1S", "gzip", "identity", "GET", "/a", "/a/b", "", "Zm9v"}[b.rng.IntN(11)]

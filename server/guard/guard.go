@@ -165,21 +165,25 @@ func (*CrowdedError) Error() string {
 // crowded reports whether there is no room for another call on the connection of this one: much is held, and a large
 // part of it for this one.
 func (g *Guard) crowded(ctx context.Context) bool {
-	held := g.held.Load()
-	if float64(held) < crowded*float64(g.config.MaxHeld) {
+	if float64(g.held.Load()) < crowded*float64(g.config.MaxHeld) {
 		return false
 	}
 	a, ok := handshake.Of[*account](ctx)
-	return ok && float64(a.held.Load()) > largeHeld*float64(g.config.MaxHeld)
+	return ok && g.large(a)
+}
+
+// large reports whether a connection holds a large part of what may be held.
+func (g *Guard) large(a *account) bool {
+	return float64(a.held.Load()) > large*float64(g.config.MaxHeld)
 }
 
 // slow returns for how long what was read of a connection should wait because much is held.
 func (g *Guard) slow(a *account) time.Duration {
-	over := 2*float64(g.held.Load())/float64(g.config.MaxHeld) - 1
-	if over <= 0 || float64(a.held.Load()) < largeHeld*float64(g.config.MaxHeld) {
+	full := float64(g.held.Load()) / float64(g.config.MaxHeld)
+	if full <= filling || !g.large(a) {
 		return 0
 	}
-	return time.Duration(min(over, 1) * float64(slowest))
+	return time.Duration(min((full-filling)/(1-filling), 1) * float64(slowest))
 }
 
 // relieve ends connections until less is held than may be.

@@ -284,7 +284,7 @@ func TestEnds(t *testing.T) {
 					}
 				}
 			})
-			r := h.raw(t, 0)
+			r := h.raw(t, 100)
 			go c.do(r)
 			code, why := r.ends()
 			close(stop)

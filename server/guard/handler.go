@@ -18,23 +18,23 @@ type Handler struct {
 	cost    int64
 }
 
-// large is the key of what Tap adds to a context: how much larger the headers of the call are than handlerCost includes.
-type large struct{}
+// headers is the key of what Tap adds to a context: how much larger the headers of the call are than handlerCost includes.
+type headers struct{}
 
 // Tap is to be called for the header of each call. The error is a *CrowdedError. The call's context is the one that it
 // returns.
-func (g *Guard) Tap(ctx context.Context, headers map[string][]string) (context.Context, error) {
+func (g *Guard) Tap(ctx context.Context, header map[string][]string) (context.Context, error) {
 	if g.crowded(ctx) {
 		return ctx, &CrowdedError{}
 	}
 	size := 0
-	for name, values := range headers {
+	for name, values := range header {
 		for _, v := range values {
 			size += headerCost + len(name) + len(v)
 		}
 	}
 	if size > freeHeaders {
-		ctx = context.WithValue(ctx, large{}, size-freeHeaders)
+		ctx = context.WithValue(ctx, headers{}, size-freeHeaders)
 	}
 	return ctx, nil
 }
@@ -45,8 +45,8 @@ func Handle(ctx context.Context) Handler {
 	if !ok {
 		return Handler{}
 	}
-	headers, _ := ctx.Value(large{}).(int)
-	h := Handler{a, streamOf(ctx), int64(handlerCost + headers)}
+	beyond, _ := ctx.Value(headers{}).(int)
+	h := Handler{a, streamOf(ctx), int64(handlerCost + beyond)}
 	a.mu.Lock()
 	a.hold(h.cost)
 	a.mu.Unlock()

@@ -48,10 +48,9 @@ const (
 	// overhead is the part by which bytes of requests and answers take more memory than they are: pieces are rounded up,
 	// and what was freed waits for the collector.
 	overhead = 4
-	// From half of Config.MaxHeld on, a connection that holds more than large is read the later the more is held: after
-	// slowest where all is held.
-	slowest = 20 * time.Millisecond
-	// crowded is the part of Config.MaxHeld from which on calls are refused on connections that hold more than large, as a
-	// part of it.
-	crowded, largeHeld = 0.75, 1.0 / 64
+	// From this part of Config.MaxHeld on, connections that hold a large part of it are read late, the later the more is
+	// held: after slowest where as much is held as may be. From crowded on their calls are refused.
+	filling, crowded = 0.25, 0.75
+	large            = 1.0 / 128
+	slowest          = 20 * time.Millisecond
 )
