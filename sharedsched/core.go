@@ -139,14 +139,18 @@ func (c *Core) rearrange(now Time, ev *Event, out *Answer) (err error) {
 // Live returns the number of tasks that have not ended.
 func (c *Core) Live() int { return c.live }
 
-// Room returns how many more foreground tasks of a version may wait. There is no bound where none is admitted any more,
-// for then no caller needs to wait to learn so.
-func (c *Core) Room(id VersionID) int {
+// Room returns how many more foreground tasks of a version and an identity, "" for none, may wait. There is no bound
+// where none is admitted any more, for then no caller needs to wait to learn so.
+func (c *Core) Room(id VersionID, identity string) int {
 	v := c.version(id)
 	if v == nil || v.closing || c.draining {
 		return math.MaxInt
 	}
-	return v.settings.QueueBound() - v.queued[foreground]
+	bound := v.settings.QueueBound()
+	if f := c.flowOf(v, identity); f != nil && f.tenancies[id] != nil {
+		bound -= f.tenancies[id].queued[foreground]
+	}
+	return bound
 }
 
 // Settings returns the settings of a version, which the caller must not change; nil if the version is gone.

@@ -185,7 +185,7 @@ func lag(t *testing.T, d Device, far time.Duration, exact bool, charge int) (flo
 		}
 		ids = append(ids, v)
 		for range 3 { // measured beforehand, so that the flow need not wait for being cold
-			curve := c.version(v).shape("", 0, &c.devices[0].state)
+			curve := c.shapeOf(v, "")
 			curve.Settle(curve.Begin(1), usual[i]/2)
 			curve.Settle(curve.Begin(4), usual[i])
 		}

@@ -176,7 +176,7 @@ func (m *match) queue(v VersionID, key string) *oracleQueue {
 	cv := m.core.version(v)
 	q := &oracleQueue{
 		flow: m.oracle.flows[cv.flow.id], version: &m.oracle.versions[v], memory: &m.oracle.memory,
-		shape: cv.shape(key, 0, &m.core.devices[0].state), heldTo: Never,
+		shape: m.core.shapeOf(v, key), heldTo: Never,
 	}
 	base := time.Duration(1+m.bytes.next(40)) * 200 * time.Microsecond
 	row := time.Duration(m.bytes.next(20)) * 50 * time.Microsecond
@@ -264,10 +264,10 @@ func (m *match) submit() error {
 			task.ShapeKey = task.Key
 		}
 	}
-	queued := m.core.version(v).queued[task.Priority.class()]
+	queued := m.core.version(v).flow.tenancy(m.core.version(v)).queued[task.Priority.class()]
 	h, acts, err := m.core.Submit(m.now, v, &task, limit, nil)
 	if _, refused := errors.AsType[*Refusal](err); refused && task.Priority != Sheddable &&
-		m.core.version(v).queues[task.Key] != nil {
+		m.core.version(v).queues[address{m.core.version(v).flow, task.Key}] != nil {
 		q.noRoom()
 	}
 	var gone []Handle

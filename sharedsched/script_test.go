@@ -217,8 +217,7 @@ func (s *script) event(words []string, kv map[string]string) {
 
 // shape returns a shape of a version.
 func (s *script) shape(id VersionID, kv map[string]string) *shape {
-	v := s.core.version(id)
-	return v.shape(kv["shape"], 0, &v.flow.device.state)
+	return s.core.shapeOf(id, kv["shape"])
 }
 
 // show prints a part of the state.

@@ -51,8 +51,8 @@ func (c *Core) settle(now Time, ev *Event, out *Answer) {
 	}
 	// Failed executions took the device as well, and are charged: else a flow of failing requests would be served for
 	// nothing.
-	v.flow.served += used
-	d.fair[l.class].Correct(fairq.Flow(v.flow.id), used-l.est.Cost)
+	q.flow.served += used
+	d.fair[l.class].Correct(fairq.Flow(q.flow.id), used-l.est.Cost)
 
 	failed, late := r.Failure != NotFailed, true
 	q.running--

@@ -49,7 +49,7 @@ func (c *Core) refresh(now Time, q *queue) {
 	}
 	d := q.device
 	q.class = k
-	full := c.plan(now, q) || q.version.isFull(foreground)
+	full := c.plan(now, q) || q.tenancy.isFull(foreground, &q.version.settings)
 	if k == foreground {
 		d.blocks.Set(q.id, -int64(q.cost))
 	}

@@ -19,6 +19,9 @@ func (c *Core) touch(q *queue) {
 func (c *Core) refreshTouched(now Time) {
 	for _, q := range c.touched {
 		q.touched = false
+		if other := c.queues[q.id]; other != nil && other != q {
+			continue // it was idle, and dropped, and another has its id
+		}
 		c.rescan(q)
 		c.refresh(now, q)
 		if q.ring.Len() == 0 && q.running == 0 && len(q.key) > maxIdleKey && c.queues[q.id] == q {
