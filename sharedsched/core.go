@@ -54,6 +54,7 @@ type Core struct {
 	queuedBytes    int64
 	seq            uint64   // tasks ever submitted
 	bounded        []*shape // whose executions ran out of memory lately
+	passed         []int32  // by takeAlong
 	touched        []*queue // queues that changed in the present event and are to be refreshed at its end
 	hurrying       bool     // no batch is held for its timeout
 	draining       bool
@@ -79,7 +80,7 @@ func NewCore(cfg Config) (*Core, error) {
 
 // Step takes the event that happened at a time, which is not before that of the previous event, and sets the answer in
 // out. Each kind of event names the fields it reads and answers, and its errors (EventKind). An event that failed has
-// changed nothing, except that the work of a refused task counts as asked for.
+// changed nothing, except that the work of a refused task counts as asked for, and its identity is known.
 func (c *Core) Step(now Time, ev *Event, out *Answer) (err error) {
 	switch ev.Kind {
 	// The life of a task: it is admitted, its rows are put into batches, these end; or it is cancelled, or time runs

@@ -365,7 +365,9 @@ func (x *trial) next(lane int) {
 		x.t.Fatal(err)
 	}
 	if l.class == foreground {
-		x.lag.started(x.core, l.queue.flow.id, l.est.Cost)
+		for _, p := range lagParts(x.core, b) {
+			x.lag.started(x.core, p.flow.id, p.of(b, l.est.Cost))
+		}
 	}
 	x.batches[lane] = b
 }
@@ -386,11 +388,13 @@ func (x *trial) settle(lane int) {
 		r.DeviceTime = 1 + x.ms(100)
 	}
 	l := x.core.lanes[lane]
-	f := l.queue.flow
+	parts := lagParts(x.core, b)
 	ev, acts := x.core.Settle(x.now, LaneID(lane), b, r, nil)
 	x.ended += ev.DeviceTime
-	if l.class == foreground && x.core.flows[f.id] == f {
-		x.lag.settled(x.core, f.id, l.est.Cost, ev.DeviceTime)
+	for _, p := range parts {
+		if l.class == foreground && x.core.flows[p.flow.id] == p.flow {
+			x.lag.settled(x.core, p.flow.id, p.of(b, l.est.Cost), p.of(b, ev.DeviceTime))
+		}
 	}
 	if i := slices.IndexFunc(acts,
 		func(a Action) bool { return a.Kind == TaskEnded && a.End == EndDone && a.Outcome.Executions < 1 }); i >= 0 {

@@ -53,9 +53,9 @@ type Refusal struct {
 	Reason RefusalReason
 	// Identity is whose tasks count, and whose share; "": those of the version's flow.
 	Identity string
-	// Queued and MaxQueue are tasks of the version and flow. The next fields are set when that was not the limit: the bytes of
-	// this task, of all waiting tasks, and the most there may be; or the most keys that may wait, where this one was
-	// one more.
+	// Queued and MaxQueue are tasks of the version and flow. The next fields are set when that was not the limit: the
+	// bytes of this task, of all waiting tasks, and the most there may be; or the most keys that may wait, where this
+	// one was one more.
 	Queued, MaxQueue                   int
 	Bytes, QueuedBytes, MaxQueuedBytes int64
 	Keys                               int

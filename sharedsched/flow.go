@@ -12,8 +12,9 @@ import (
 // FlowID names a flow: the unit of fairness.
 type FlowID int32
 
-// flow is the unit of fairness: of a version, of all versions of a model, or of an identity. It demands service in a class while one of its queues demands it there. Its device then
-// knows when the flow is due, which is when the first of these queues is (tell).
+// flow is the unit of fairness: of a version, of all versions of a model, or of an identity. It demands service in a
+// class while one of its queues demands it there. Its device then knows when the flow is due, which is when the first
+// of these queues is (tell).
 type flow struct {
 	id     FlowID
 	name   string
@@ -80,13 +81,16 @@ func (c *Core) removeFlow(f FlowID) {
 }
 
 // take gives a queue the least local id that is free, so that the heaps of the flow stay as small as it has queues.
-func (f *flow) take(q *queue) int32 {
-	i := slices.Index(f.locals, nil)
+func (f *flow) take(q *queue) int32 { return takePlace(&f.locals, q) }
+
+// takePlace puts a queue into the first free place, and returns that.
+func takePlace(places *[]*queue, q *queue) int32 {
+	i := slices.Index(*places, nil)
 	if i < 0 {
-		i = len(f.locals)
-		f.locals = append(f.locals, nil)
+		i = len(*places)
+		*places = append(*places, nil)
 	}
-	f.locals[i] = q
+	(*places)[i] = q
 	return int32(i)
 }
 

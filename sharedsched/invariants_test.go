@@ -126,7 +126,8 @@ func (k *checker) invariants(c *Core) error {
 			return fmt.Errorf("version %s counts %d live, a recount gives %d", v.name, v.live, alive[v])
 		}
 	}
-	return errors.Join(c.checkTenancies(queued), c.checkIdentities(), k.devices(c, foregroundTasks), c.checkGone(), k.accounts(c))
+	return errors.Join(c.checkTenancies(queued), c.checkIdentities(), k.devices(c, foregroundTasks), c.checkGone(),
+		k.accounts(c))
 }
 
 // accounts adds up the counts of tasks and executions.

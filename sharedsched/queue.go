@@ -11,9 +11,9 @@ import (
 	"github.com/weftserve/weft/sharedsched/ring"
 )
 
-// queue holds the waiting tasks of one flow and key. It is made when a task brings a key that has none, and dropped when
-// its version or flow is gone, when it has been idle for longest and another one needs its place, or at once where its
-// key is long. It is idle while nothing of it waits or runs; stage.go has its other stages.
+// queue holds the waiting tasks of one flow and key. It is made when a task brings a key that has none, and dropped
+// when its version or flow is gone, when it has been idle for longest and another one needs its place, or at once where
+// its key is long. It is idle while nothing of it waits or runs; stage.go has its other stages.
 //
 // The figures of the waiting tasks follow the ring: expect and forget count the tasks that enter and leave it, rescan
 // looks at all of them. The costs are as of the last refresh or fullBatch; touch marks them as changed.
@@ -25,6 +25,8 @@ type queue struct {
 	tenancy    *tenancy // of the flow in the version
 	device     *device  // of the flow
 	key        string
+	kin        *kin  // the queues of the version and key
+	place      int32 // among them
 	shape      *shape
 	ring       ring.Ring
 	foreground int                 // tasks of that class in the ring; they come before the others
@@ -60,7 +62,6 @@ type queue struct {
 	bound    bool          // one more row would cost more than the settings allow
 	learning bool          // first measurements of the shape are being taken
 
-	rate   rate
 	backTo Time // until then its stale tasks are set back, for it was full (flood.go)
 }
 
@@ -104,6 +105,7 @@ func (c *Core) queueFor(v *version, f *flow, t *Task) *queue {
 		c.queues = append(c.queues, q)
 	}
 	q.shape.join(q)
+	c.joinKin(q)
 	q.local = f.take(q)
 	v.queues[at] = q
 	has.queues++
@@ -137,6 +139,7 @@ func (c *Core) dropQueue(q *queue) {
 	delete(v.queues, address{f, q.key})
 	v.latest = nil
 	q.shape.leave(q)
+	c.leaveKin(q)
 	q.tenancy.queues--
 	f.locals[q.local] = nil
 	c.queues[q.id] = nil

@@ -43,8 +43,8 @@ func (v *version) shape(key string, by *tenancy, now uint64, state *cost.Device)
 	return s
 }
 
-// forgetShape forgets one of some shapes that have no queue: of those of the flow that brought most of them the one that
-// was asked for longest ago. Where queues of others use all shapes of a flow, there is none.
+// forgetShape forgets one of some shapes that have no queue: of those of the flow that brought most of them the one
+// that was asked for longest ago. Where queues of others use all shapes of a flow, there is none.
 func (v *version) forgetShape(of func(*shape) bool) {
 	victim := ""
 	var oldest *shape

@@ -54,7 +54,8 @@ func othersShare(t *testing.T, flows, keys int) float64 {
 	now, served, next := Time(0), [2]time.Duration{}, 0
 	for now < Time(10*time.Second) {
 		for i, v := range versions {
-			for c.version(v).flow.tenancy(c.version(v)).queued[foreground] < 400/flows { // some of each key wait, mostly less than a batch
+			has := c.version(v).flow.tenancy(c.version(v))
+			for has.queued[foreground] < 400/flows { // some of each key wait, mostly less than a batch
 				key := names[i][next%len(names[i])]
 				next++
 				if _, _, err := c.Submit(now, v, &Task{Rows: 1, Key: key, ShapeKey: key}, Never, nil); err != nil {

@@ -75,7 +75,8 @@ type VersionState struct {
 // QueueState describes a queue: the tasks of one version that may share an execution.
 type QueueState struct {
 	Key         string // not printable in general
-	Identity    string // whose tasks they are; "": of the version's flow
+	Flow        FlowID // whose they are: the version's, or that of an identity
+	Identity    string // "": of the version's flow
 	Tasks, Rows int    // waiting
 	Running     int    // batches in flight
 	MaxRows     int    // of one batch, now
@@ -153,7 +154,8 @@ func (c *Core) versionState(now Time, v *version) VersionState {
 		s.Background += q.ring.Len() - q.foreground
 		most, _, _ := c.fullBatch(q)
 		qs := QueueState{
-			Key: q.key, Identity: q.flow.identity, Tasks: q.ring.Len(), Rows: q.waiting, Running: q.running, MaxRows: most,
+			Key: q.key, Flow: q.flow.id, Identity: q.flow.identity,
+			Tasks: q.ring.Len(), Rows: q.waiting, Running: q.running, MaxRows: most,
 			Stage: q.stage.String(),
 		}
 		if rows := q.mayTake(); rows < v.settings.MaxBatchSize {

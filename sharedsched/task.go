@@ -10,14 +10,14 @@ import (
 type Task struct {
 	// Rows is the size along the batch dimension, at least 1.
 	Rows int
-	// Key names the queue within the version and flow: only tasks of equal Key share an execution. ShapeKey is the part of it
-	// that decides the cost of an execution ("" where every shape is fixed).
+	// Key names the queue within the version and flow: only tasks of equal Key share an execution. ShapeKey is the part
+	// of it that decides the cost of an execution ("" where every shape is fixed).
 	Key, ShapeKey string
 	// Identity is who is charged for the task, such as a tenant of the server: all that it asks for of a device, of any
 	// versions, is one flow. "": the flow of the version.
 	Identity string
-	// Weight is the identity's part of its devices, in relation to the weights of other flows: 0.001 to 1,000,000; zero:
-	// 1. That of its latest task counts.
+	// Weight is the identity's part of its devices, in relation to the weights of other flows: 0.001 to 1,000,000;
+	// zero: 1. That of its latest task counts.
 	Weight float64
 	// Bytes is the payload's size. Queued bytes count against Config.MaxQueuedBytes.
 	Bytes int64

@@ -16,6 +16,11 @@ func (c *Core) checkTenancies(queued map[*tenancy][2]int) error {
 		if q.flow != q.version.flow && q.flow.identity == "" {
 			return fmt.Errorf("queue %d of version %s belongs to the flow %s", q.id, q.version.name, q.flow.name)
 		}
+		if g := q.kin; q.version.kin[q.key] != g || g.queues[q.place] != q ||
+			g.n > 1 && !q.touched && g.waiting.Has(q.place) != (q.foreground > 0) {
+			return fmt.Errorf("queue %d of %s, with %d foreground tasks, is not known to its %d kin", q.id, q.flow.name,
+				q.foreground, g.n)
+		}
 		queues[q.tenancy]++
 		if q.isIdle() {
 			idle[q.version]++

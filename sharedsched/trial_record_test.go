@@ -40,7 +40,8 @@ func (r *trialRecord) admit(c *Core, now Time, h Handle, v VersionID, task *Task
 	t := c.get(h)
 	r.tasks[h] = &trialTask{version: v, key: task.Key, who: task.Identity, rows: t.rows}
 	// Only a target that a row could meet.
-	if classOf(t.Order) == foreground && !t.alone && (task.Target == 0 || task.Target >= t.queue.rowCost || t.queue.fullHigh == 0) {
+	met := task.Target == 0 || task.Target >= t.queue.rowCost || t.queue.fullHigh == 0
+	if classOf(t.Order) == foreground && !t.alone && met {
 		r.targets = append(r.targets, trialTarget{now, t.queue.device, t.due.Sub(now)})
 	}
 	return nil
@@ -109,7 +110,8 @@ func (r *trialRecord) batch(c *Core, now Time, l *lane, b *Batch) error {
 		}
 		k, first := r.tasks[sp.task], r.tasks[b.Spans[0].task]
 		if k.version != b.Version || k.key != first.key || k.who != t.queue.flow.identity ||
-			t.queue.flow != l.queue.flow {
+			t.queue != l.queue && (t.alone || classOf(t.Order) == background || k.next+sp.Rows < k.rows ||
+				t.queue.shape != l.queue.shape) {
 			return fmt.Errorf("a batch of version %d and %+v has a task of %+v", b.Version, *first, *k)
 		}
 		if k.ended || sp.First != k.next || sp.Rows < 1 || sp.First+sp.Rows > k.rows {

@@ -19,6 +19,7 @@ type version struct {
 	settings Settings
 	revision uint64 // counts changes of settings
 	queues   map[address]*queue
+	kin      map[string]*kin   // by Task.Key
 	latest   *queue            // the one asked for last, which is the likeliest to be asked for next; may be nil
 	shapes   map[string]*shape // by Task.ShapeKey
 	previous map[string]*shape // the known costs of another version, to begin with
@@ -39,7 +40,7 @@ func (c *Core) addVersion(name string, f FlowID, s Settings) (VersionID, error) 
 	id := VersionID(len(c.versions))
 	c.versions = append(c.versions, &version{
 		id: id, name: name, flow: c.flows[f], settings: s, account: c.account(name, c.flows[f].device.Name),
-		queues: map[address]*queue{}, shapes: map[string]*shape{},
+		queues: map[address]*queue{}, kin: map[string]*kin{}, shapes: map[string]*shape{},
 	})
 	return id, nil
 }
