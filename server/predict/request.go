@@ -6,6 +6,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/routing"
 	"github.com/weftserve/weft/sharedsched"
@@ -29,6 +30,8 @@ type Request struct {
 	// Target is how soon the answer is wanted; zero leaves it to the model.
 	Target   time.Duration
 	Priority sharedsched.Priority
+	// Caller is who the request is charged to where the model's fairness is by identity; nil: nobody is known.
+	Caller *catalog.Caller
 	// Outputs names the outputs that are wanted; none: all of them.
 	Outputs []string
 	// Stream: the request came on a stream.
