@@ -38,17 +38,21 @@ func (c *Core) submit(now Time, ev *Event, out *Answer) error {
 	if limit <= now {
 		return ErrExpired
 	}
+	f, err := c.flowFor(v, t)
+	if err != nil {
+		return err
+	}
 	if c.queuedBytes+t.Bytes > c.maxQueuedBytes {
-		return c.refuse(now, v, t, limit,
+		return c.refuse(now, v, f, t, limit,
 			Refusal{Bytes: t.Bytes, QueuedBytes: c.queuedBytes, MaxQueuedBytes: c.maxQueuedBytes})
 	}
-	victim, refusal := c.makeRoom(now, v, t, limit, openEnded)
+	victim, refusal := c.makeRoom(now, v, f, t, limit, openEnded)
 	if refusal != nil {
 		return refusal
 	}
-	q := c.queueFor(v, t)
+	q := c.queueFor(v, f, t)
 	if q == nil {
-		return c.refuse(now, v, t, limit, Refusal{Keys: maxQueues})
+		return c.refuse(now, v, f, t, limit, Refusal{Keys: maxQueues})
 	}
 	target, named := c.hear(now, q, t, limit)
 	// An answer is never wanted later than it is worth something.
@@ -77,14 +81,16 @@ func (c *Core) submit(now Time, ev *Event, out *Answer) error {
 	return nil
 }
 
-// makeRoom refuses a task that finds the queue of its version full, unless another of its queue can be given up for it,
-// which is returned; -1 if there is room.
-func (c *Core) makeRoom(now Time, v *version, t *Task, limit Time, openEnded bool) (victim int32, refusal *Refusal) {
+// makeRoom refuses a task where as many of its flow wait for its version as may, unless another of its queue can be
+// given up for it, which is returned; -1 if there is room.
+func (c *Core) makeRoom(now Time, v *version, f *flow, t *Task, limit Time, openEnded bool) (
+	victim int32, refusal *Refusal,
+) {
 	k := t.Priority.class()
-	if !v.isFull(k) {
+	if !f.tenancy(v).isFull(k, &v.settings) {
 		return -1, nil
 	}
-	if q := v.queues[t.Key]; q != nil {
+	if q := v.queues[address{f, t.Key}]; q != nil {
 		switch {
 		case k == background:
 			if q.foreground < q.ring.Len() { // that was due first: its newest sample is worth the most
@@ -98,7 +104,7 @@ func (c *Core) makeRoom(now Time, v *version, t *Task, limit Time, openEnded boo
 			}
 		}
 	}
-	return -1, c.refuse(now, v, t, limit, Refusal{})
+	return -1, c.refuse(now, v, f, t, limit, Refusal{})
 }
 
 // lesser yields the tasks among the first n of a queue, or the last lookedAt of these, that matter less than a rank and
@@ -158,7 +164,8 @@ func (c *Core) unattainable(now Time, q *queue, t *Task, limit Time, place ring.
 		return true, nil, nil
 	}
 	r := &Refusal{
-		Reason: answer.reason, Queued: v.queued[foreground], MaxQueue: v.settings.QueueBound(),
+		Reason: answer.reason, Identity: q.flow.identity, Queued: q.tenancy.queued[foreground],
+		MaxQueue:  v.settings.QueueBound(),
 		Predicted: answer.takes, Limit: left, RetryAfter: -1,
 	}
 	if answer.reason == RefusedForGoodput {
@@ -256,10 +263,10 @@ func (c *Core) serviceTime(q *queue, alone bool, rows int) (time.Duration, bool)
 }
 
 // refuse completes and logs a refusal for want of room. Room appears when the version's next batch ends.
-func (c *Core) refuse(now Time, v *version, t *Task, limit Time, r Refusal) *Refusal {
-	r.Reason, r.Queued, r.MaxQueue = RefusedQueueFull, v.queued[t.Priority.class()], v.settings.QueueBound()
-	r.RetryAfter = minRetry
-	q := v.queues[t.Key]
+func (c *Core) refuse(now Time, v *version, f *flow, t *Task, limit Time, r Refusal) *Refusal {
+	r.Reason, r.Identity, r.Queued = RefusedQueueFull, f.identity, f.tenancy(v).queued[t.Priority.class()]
+	r.MaxQueue, r.RetryAfter = v.settings.QueueBound(), minRetry
+	q := v.queues[address{f, t.Key}]
 	if q != nil {
 		c.hear(now, q, t, limit)
 	}

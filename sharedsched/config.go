@@ -37,5 +37,6 @@ type Variant struct {
 	NoBeside    bool `json:",omitempty"` // no batch starts beside another that is not about to end
 	NoShares    bool `json:",omitempty"` // no flow is ever beyond its share
 	NoFloodRule bool `json:",omitempty"` // in overload stale tasks keep their places
+	NoCompany   bool `json:",omitempty"` // no batch has rows of several flows
 	NoAdmission bool // only full queues refuse
 }

@@ -54,6 +54,7 @@ type Core struct {
 	queuedBytes    int64
 	seq            uint64   // tasks ever submitted
 	bounded        []*shape // whose executions ran out of memory lately
+	passed         []int32  // by takeAlong
 	touched        []*queue // queues that changed in the present event and are to be refreshed at its end
 	hurrying       bool     // no batch is held for its timeout
 	draining       bool
@@ -79,7 +80,7 @@ func NewCore(cfg Config) (*Core, error) {
 
 // Step takes the event that happened at a time, which is not before that of the previous event, and sets the answer in
 // out. Each kind of event names the fields it reads and answers, and its errors (EventKind). An event that failed has
-// changed nothing, except that the work of a refused task counts as asked for.
+// changed nothing, except that the work of a refused task counts as asked for, and its identity is known.
 func (c *Core) Step(now Time, ev *Event, out *Answer) (err error) {
 	switch ev.Kind {
 	// The life of a task: it is admitted, its rows are put into batches, these end; or it is cancelled, or time runs
@@ -139,14 +140,18 @@ func (c *Core) rearrange(now Time, ev *Event, out *Answer) (err error) {
 // Live returns the number of tasks that have not ended.
 func (c *Core) Live() int { return c.live }
 
-// Room returns how many more foreground tasks of a version may wait. There is no bound where none is admitted any more,
-// for then no caller needs to wait to learn so.
-func (c *Core) Room(id VersionID) int {
+// Room returns how many more foreground tasks of a version and an identity, "" for none, may wait. There is no bound
+// where none is admitted any more, for then no caller needs to wait to learn so.
+func (c *Core) Room(id VersionID, identity string) int {
 	v := c.version(id)
 	if v == nil || v.closing || c.draining {
 		return math.MaxInt
 	}
-	return v.settings.QueueBound() - v.queued[foreground]
+	bound := v.settings.QueueBound()
+	if f := c.flowOf(v, identity); f != nil && f.tenancies[id] != nil {
+		bound -= f.tenancies[id].queued[foreground]
+	}
+	return bound
 }
 
 // Settings returns the settings of a version, which the caller must not change; nil if the version is gone.

@@ -42,6 +42,7 @@ type trial struct {
 	batches  []*Batch  // by lane
 	devices  []*device // that there ever were
 	timed    bool      // tasks have limits
+	who      []string  // identities that tasks name
 	held     bool      // partial batches are held for a timeout
 	reports  bool      // device times are reported: then shares do not sum to the busy time
 	ended    time.Duration
@@ -64,6 +65,7 @@ func newTrial(t *testing.T, data []byte) *trial {
 	}
 	x.core = c
 	x.timed, x.held, x.reports = x.bytes.next(2) == 0, x.bytes.next(2) == 0, x.bytes.next(2) == 0
+	x.who = [...][]string{{""}, {"", "p", "q"}, {"p", "q", "r", "s", "t"}}[x.bytes.next(3)]
 	x.batches = make([]*Batch, len(c.lanes))
 	x.devices = slices.Clone(c.devices)
 	for _, dev := range []string{"one", "one", "two"} {
@@ -94,8 +96,7 @@ func (x *trial) teach(v VersionID) {
 	if known == 3 {
 		return
 	}
-	cv := x.core.version(v)
-	curve := cv.shape(string(rune('a'+known)), 0, &cv.flow.device.state)
+	curve := x.core.shapeOf(v, string(rune('a'+known)))
 	base, row := x.ms(8)+time.Millisecond, x.ms(8)/4
 	for _, rows := range []int{1, 4, 16} {
 		for range cost.MinSamples {
@@ -272,7 +273,7 @@ func (x *trial) changeDevices(name string) {
 	}
 	if x.bytes.next(2) == 0 { // their ids name other flows then, while batches of theirs may be running
 		for id, f := range x.core.flows {
-			if f != nil && f.device.removed {
+			if f != nil && f.device.removed && f.identity == "" {
 				x.core.RemoveFlow(FlowID(id))
 			}
 		}
@@ -305,22 +306,28 @@ func (x *trial) submit(v VersionID) {
 		limit = x.now + Time(x.ms(256))
 	}
 	task.Priority = Priority(b % 4)
-	k := task.Priority.class()
-	queued := 0
-	if cv := x.core.version(v); cv != nil {
-		queued = cv.queued[k]
+	task.Identity = x.who[x.bytes.next(len(x.who))]
+	task.Weight = map[string]float64{"q": 3, "r": 0.25}[task.Identity]
+	queued := func() (queued, most int) {
+		cv := x.core.version(v)
+		if cv == nil {
+			return 0, 0
+		}
+		if f := x.core.flowOf(cv, task.Identity); f != nil {
+			queued = f.tenancy(cv).queued[task.Priority.class()]
+		}
+		return queued, cv.settings.MaxQueue
 	}
+	before, _ := queued()
 	h, acts, err := x.core.Submit(x.now, v, &task, limit, nil)
 	x.note(acts)
 	if err != nil {
 		return
 	}
-	if cv := x.core.version(v); cv.queued[k] > max(queued, cv.settings.MaxQueue) ||
-		x.core.queuedBytes > x.core.maxQueuedBytes {
-		x.t.Fatalf("%d tasks wait after %d, %d may; %d bytes do", cv.queued[k], queued, cv.settings.MaxQueue,
-			x.core.queuedBytes)
+	if n, most := queued(); n > max(before, most) || x.core.queuedBytes > x.core.maxQueuedBytes {
+		x.t.Fatalf("%d tasks wait after %d, %d may; %d bytes do", n, before, most, x.core.queuedBytes)
 	}
-	if err := x.seen.admit(x.core, x.now, h, v, task.Key, task.Target); err != nil {
+	if err := x.seen.admit(x.core, x.now, h, v, &task); err != nil {
 		x.t.Fatal(err)
 	}
 	x.handles = append(x.handles, h)
@@ -358,7 +365,9 @@ func (x *trial) next(lane int) {
 		x.t.Fatal(err)
 	}
 	if l.class == foreground {
-		x.lag.started(x.core, x.core.version(b.Version).flow.id, l.est.Cost)
+		for _, p := range lagParts(x.core, b) {
+			x.lag.started(x.core, p.flow.id, p.of(b, l.est.Cost))
+		}
 	}
 	x.batches[lane] = b
 }
@@ -379,11 +388,13 @@ func (x *trial) settle(lane int) {
 		r.DeviceTime = 1 + x.ms(100)
 	}
 	l := x.core.lanes[lane]
-	f := x.core.version(b.Version).flow
+	parts := lagParts(x.core, b)
 	ev, acts := x.core.Settle(x.now, LaneID(lane), b, r, nil)
 	x.ended += ev.DeviceTime
-	if l.class == foreground && x.core.flows[f.id] == f {
-		x.lag.settled(x.core, f.id, l.est.Cost, ev.DeviceTime)
+	for _, p := range parts {
+		if l.class == foreground && x.core.flows[p.flow.id] == p.flow {
+			x.lag.settled(x.core, p.flow.id, p.of(b, l.est.Cost), p.of(b, ev.DeviceTime))
+		}
 	}
 	if i := slices.IndexFunc(acts,
 		func(a Action) bool { return a.Kind == TaskEnded && a.End == EndDone && a.Outcome.Executions < 1 }); i >= 0 {

@@ -56,7 +56,7 @@ func scale(b *testing.B, queues, keys int, state stage) {
 		}
 		for _, name := range names {
 			task := Task{Rows: 1, Key: name, ShapeKey: name, Bytes: 192}
-			curve := c.version(v).shape(name, 0, &c.devices[0].state)
+			curve := c.shapeOf(v, name)
 			for _, rows := range []int{1, s.MaxBatchSize} {
 				for range 12 { // the window of samples is full, so that highs stay
 					curve.Settle(curve.Begin(rows), time.Millisecond)

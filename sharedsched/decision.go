@@ -15,6 +15,8 @@ type Decision struct {
 	Version VersionID
 	Name    string // of the version
 	Kind    DecisionKind
+	// Identity is whose flow it was; "": that of the version.
+	Identity string
 
 	// For Ran: the batch, the rows its queue kept waiting, and the fair queue at that moment.
 	Flush               FlushReason
@@ -103,6 +105,14 @@ func (r DropReason) String() string { return dropReasons[r] }
 
 // String returns the decision and its reason in one line.
 func (d Decision) String() string {
+	if d.Identity != "" && d.Kind != Refused { // a refusal names it
+		return fmt.Sprintf("identity %s: %s", d.Identity, d.words())
+	}
+	return d.words()
+}
+
+// words returns the decision without whose flow it was.
+func (d *Decision) words() string {
 	switch d.Kind {
 	case Ran:
 		return fmt.Sprintf("ran %d tasks, %d rows as %d: %v; %v, slack %v, %d flows demand; expected %v (%v), %d rows "+

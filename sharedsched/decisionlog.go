@@ -24,6 +24,7 @@ func (l *decisionLog) next() *Decision {
 func (l *decisionLog) batch(now Time, q *queue, b *Batch, ln *lane, fair *fairq.Queue, p pick) {
 	d := l.next()
 	d.At, d.Version, d.Name, d.Kind = now, b.Version, q.version.name, Ran
+	d.Identity = q.flow.identity
 	d.Flush, d.Tasks, d.Rows, d.Padded, d.Left = b.Reason, len(b.Spans), b.Rows, b.Padded, q.waiting
 	d.Estimate = ln.est
 	d.Lead = fair.Start(fairq.Flow(q.flow.id)) - fair.Now()
@@ -34,13 +35,14 @@ func (l *decisionLog) batch(now Time, q *queue, b *Batch, ln *lane, fair *fairq.
 func (l *decisionLog) refusal(now Time, v *version, r *Refusal, rows int) {
 	d := l.next()
 	d.At, d.Version, d.Name, d.Kind = now, v.id, v.name, Refused
-	d.Refused, d.Rows = *r, rows
+	d.Refused, d.Rows, d.Identity = *r, rows, r.Identity
 }
 
 // drop remembers a task that is given up, before it is. needs is the time that an execution would have taken.
 func (l *decisionLog) drop(now Time, v *version, t *task, why DropReason, needs time.Duration) {
 	d := l.next()
 	d.At, d.Version, d.Name, d.Kind = now, v.id, v.name, Dropped
+	d.Identity = t.queue.flow.identity
 	d.Rows, d.Waited = t.rows, now.Sub(t.arrival)
 	d.Drop, d.Had, d.Needs = why, t.limit.Sub(now), needs
 }

@@ -15,6 +15,7 @@ import (
 type device struct {
 	Device
 	lanes      []*lane
+	identities map[string]*flow // of identities that were asked of
 	removed    bool
 	fair       [2]fairq.Queue // by class: flows that demand service; of foreground work those beyond their share
 	within     iheap.Heap     // of foreground work those within it, by when they are due
@@ -54,7 +55,7 @@ func (c *Core) addDevice(added Device) (first LaneID, err error) {
 	case c.device(added.Name) != nil:
 		return 0, fmt.Errorf("sharedsched: there is a device %q already", added.Name)
 	}
-	d := &device{Device: added}
+	d := &device{Device: added, identities: map[string]*flow{}}
 	first = c.freeLanes(added.Lanes)
 	for id := first; id < first+LaneID(added.Lanes); id++ {
 		c.lanes[id] = &lane{id: id, device: d}
@@ -104,6 +105,11 @@ func (c *Core) removeDevice(now Time, name string, out *Answer) error {
 	for _, v := range c.versions {
 		if v != nil && v.flow.device == d {
 			c.retire(v, out)
+		}
+	}
+	for _, f := range c.flows {
+		if f != nil && f.device == d {
+			c.forgetRemoved(f)
 		}
 	}
 	return nil

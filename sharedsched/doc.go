@@ -27,12 +27,13 @@
 // # Words
 //
 //   - A task is the work of one request: rows, a key, a limit, a target, a priority. Its payload stays in the shell.
-//   - A queue holds the tasks that may share an execution: those of one version with equal keys.
+//   - A queue holds the tasks of one flow that may share an execution: those of one version with equal keys.
 //   - A shape is the part of a key that, besides the rows, decides the cost of an execution. Queues whose keys differ
 //     only in values share one.
 //   - A version is one version of a model: its settings, its queues, its bound on waiting tasks.
-//   - A flow is the unit of fairness: a version, or all versions of a model. Flows and queues are different things:
-//     were shares those of queues, a model with forty shapes would get forty.
+//   - A flow is the unit of fairness: a version, or all versions of a model, or an identity, such as a tenant of the
+//     server, which tasks of any versions may name. Flows and queues are different things: were shares those of queues,
+//     a model with forty shapes would get forty.
 //   - A device has lanes; each lane runs one batch at a time on its own batch thread. Lanes of a CPU have a processor
 //     each, and the device does as much in a second as all of them. Where lanes share the device's time, as on a GPU,
 //     the second is for handing over the next batch before the last one ends, not for running two (handover.go).
@@ -98,9 +99,12 @@
 //     the last second, so that the next arrival is hardly delayed.
 //  5. Of the chosen queue, a prefix in order of target and arrival (but for overload: flood.go): as many rows as
 //     MaxBatchSize, MaxBatchCost, the device cap and the device's memory allow. A task that fits no batch is split over
-//     several; one that would fit the next batch whole waits for it. Behind foreground tasks, background ones only take
-//     the place of padding.
-//  6. The flow is charged the estimate, and when the batch ends the difference to the device time measured.
+//     several; one that would fit the next batch whole waits for it. A batch with room takes tasks of other flows for
+//     the same version and key along, those that are due first (along.go). Of flows within their shares they go before
+//     all but the first task of a flow beyond its own; of flows beyond their shares they join only batches of others,
+//     and only if not far ahead. Behind foreground tasks, background ones only take the place of padding.
+//  6. Each flow is charged the estimate, by its part of the rows, and when the batch ends the difference to the device
+//     time measured.
 //
 // Beside a batch in flight that is not about to end, a short one starts that would be late at its turn (handover.go).
 //
@@ -133,34 +137,37 @@
 //
 // Deadlines, for one lane and exact estimates: the first task of a queue of a flow within its share, unless it is held,
 // is started in time for its target, or late by no more than the batches of other flows within their shares that are
-// due before it and start after its queue demands. Proof: let l be its latest start. At a pick at which its queue does
-// not demand yet, l is later than the end of the dearest batch that may start, so that the next pick is before l. So it
-// demands at some pick before l, and from then on only flows within their shares that are due before it go first. What
-// others ask for delays it by no more than that: neither a flood nor a heavy batch makes it late, as long as it is
-// ready by then; if it arrives later than that, it also waits for the end of the batch that runs, which the device cap
-// bounds.
+// due before it and start after its queue demands. Proof: let l be its latest start, with all that its own batch may
+// take along. At a pick at which its queue does not demand yet, l is later than the end of the dearest batch that may
+// start, with all that it may take along, so that the next pick is before l. So it demands at some pick before l, and
+// from then on only flows within their shares that are due before it go first. What others ask for delays it by no more
+// than that: neither a flood nor a heavy batch makes it late, as long as it is ready by then; if it arrives later than
+// that, it also waits for the end of the batch that runs, which the device cap bounds.
 //
 // Shares, for one lane and exact estimates: between two flows i and j that demand service beyond their shares
 // throughout an interval, the weighted device time that they receive in it differs by at most 2T + C_i/w_i + C_j/w_j: T
-// is the longest time from the arrival of a task of such a flow to its target, C the largest cost of one batch, w the
-// weight. A flow that came into the interval with a larger lead than T + C_i/w_i, for what it got within its share is
-// charged too, gives way until it has none: that lead stands in place of T + C_i/w_i. Proof: let S be the start tags
-// and lo the least of those that demand. When i is served as the one that is due first, every rival is due no earlier
-// than 2 C_i + S_i - lo from then, and a task is due no later than T from then: so S_i ≤ lo + T before the batch. When
-// it is served as the one furthest behind, S_i = lo. So S_i ≤ lo + T + C_i/w_i after it, and S_i stays until i is
-// served again. Every flow that demands service from then on has at least that lo: those that did already, for tags do
-// not fall, and those that begin to, for the virtual time they enter at is at least every lo at which a flow was
-// served. So S_i - S_j ≤ T + C_i/w_i at every time, and by symmetry for j. Service received in an interval is w times
-// the growth of S, and S_i - S_j moves between the two bounds: the sum is the claim. With D lanes and estimates that
-// may be wrong the bound is argued and tested, not proven: a tag is the measured device time of batches that ended plus
-// the estimates of those in flight, at most D of both flows together, and corrections are never lost (fairq), so that
-// errors do not add up: 2T + (2D-1) times the larger of C_i/w_i and C_j/w_j plus the smaller, with C the largest cost
-// there ever was. The tests drive two lanes with estimates that are a hundredfold wrong half the time.
+// is the longest time from the arrival of a task of such a flow to its target, or the longest batch that takes tasks
+// along if that is longer, C the largest part of a flow in the cost of one batch, w the weight, which is constant. A
+// flow that came into the interval with a larger lead than T + C_i/w_i, for what it got within its share is charged
+// too, gives way until it has none: that lead stands in place of T + C_i/w_i. Proof: let S be the start tags and lo the
+// least of those that demand. When i is served as the one that is due first, every rival is due no earlier than 2 C_i +
+// S_i - lo from then, and a task is due no later than T from then: so S_i ≤ lo + T before the batch. When it is served
+// as the one furthest behind, S_i = lo. When tasks of it are taken along, S_i - lo is no more than that batch takes. So
+// S_i ≤ lo + T + C_i/w_i after it, and S_i stays until i is served again. Every flow that demands service from then on
+// has at least that lo: those that did already, for tags do not fall, and those that begin to, for the virtual time
+// they enter at is at least every lo at which a flow was served. So S_i - S_j ≤ T + C_i/w_i at every time, and by
+// symmetry for j. Service received in an interval is w times the growth of S, and S_i - S_j moves between the two
+// bounds: the sum is the claim. With D lanes and estimates that may be wrong the bound is argued and tested, not
+// proven: a tag is the measured device time of batches that ended plus the estimates of those in flight, at most D of
+// both flows together, and corrections are never lost (fairq), so that errors do not add up: 2T + (2D-1) times the
+// larger of C_i/w_i and C_j/w_j plus the smaller, with C the largest cost there ever was. The tests drive two lanes
+// with estimates that are a hundredfold wrong half the time.
 //
 // A flow that does not demand is owed nothing, and gains nothing by it: it comes back at the virtual time.
 //
 // Cost: a pick and a task take O(log n) in the number of queues, flows and waiting tasks, and allocate nothing.
 //
-// Memory: tasks that wait are bounded per version and class (MaxQueue), or by their limits, and by bytes in all
-// (Config.MaxQueuedBytes), queues by 256 per version, remembered decisions by 256.
+// Memory: tasks that wait are bounded per version, flow and class (MaxQueue), or by their limits, and by bytes in all
+// (Config.MaxQueuedBytes), which are all flows' together. There are 256 queues per version and flow, 1,024 idle ones
+// per version, 1,024 flows of identities per device, and 256 remembered decisions.
 package sharedsched

@@ -1,6 +1,8 @@
 package sharedsched
 
-import "time"
+import (
+	"time"
+)
 
 // In overload some tasks must lose. Served strictly in order, every task would be served at its last moment, in batches
 // of the few that still meet their limits, and the device would be wasted on fixed costs. Instead the tasks whose
@@ -56,6 +58,10 @@ func (c *Core) giveUp(now Time, q *queue, out *Answer) int {
 	}
 	k := classOf(q.ring.At(0).Order)
 	end, loose, fair := c.sift(now, q, k, most, out)
+	company := 0 // rows of other flows that such a batch could have
+	if k == foreground {
+		company = c.companyOf(q, end, most-loose)
+	}
 	few := c.fit(q, most)    // rows of the batch if no task is given up
 	many := min(loose, most) // rows of the batch if the tasks with limits before its end are given up
 	if !fair || c.variant.NoWindowDrop ||
@@ -76,7 +82,7 @@ func (c *Core) giveUp(now Time, q *queue, out *Answer) int {
 		rows += t.rows - t.next
 		i++
 	}
-	return many
+	return min(loose+company, most)
 }
 
 // tight reports whether one of the tasks of the next rows has its limit before end.
@@ -95,7 +101,11 @@ func (c *Core) tight(q *queue, rows int, end Time) bool {
 // others whose limits are not before the expected end of that. It returns that end, how many such rows there are, and
 // whether none of the tasks in between matters more than one of these.
 func (c *Core) sift(now Time, q *queue, k class, most int, out *Answer) (end Time, loose int, fair bool) {
-	rows := q.version.settings.padded(min(q.waiting, most))
+	rows := min(q.waiting, most)
+	if k == foreground {
+		rows = max(rows, c.mayGrow(q))
+	}
+	rows = q.version.settings.padded(rows)
 	end = q.device.free.Add(q.estimate(rows).Cost)
 	lost, gained := uint8(backgroundRank), uint8(0)
 	for i := 0; i < min(q.ring.Len(), lookedAt) && loose < most; {
@@ -119,8 +129,8 @@ func (c *Core) sift(now Time, q *queue, k class, most int, out *Answer) (end Tim
 	return end, loose, lost >= gained
 }
 
-// fit returns the most rows from the head on that a batch may have so that all of its tasks meet their limits: at least
-// those that the head needs.
+// fit returns the most rows from the head on, and of other flows, that a batch may have so that all of its tasks meet
+// their limits: at least those that the head needs.
 func (c *Core) fit(q *queue, most int) int {
 	rows := 0
 	soonest := Never
@@ -129,7 +139,7 @@ func (c *Core) fit(q *queue, most int) int {
 		soonest = min(soonest, t.deadline())
 		next := min(rows+t.rows-t.next, most)
 		if rows > 0 && soonest < q.device.free.Add(q.high(next)) {
-			break
+			return rows
 		}
 		rows = next
 	}

@@ -51,9 +51,11 @@ func (r RefusalReason) String() string {
 // Refusal is the error of a task that was not admitted, or sacrificed, with the numbers that decided it.
 type Refusal struct {
 	Reason RefusalReason
-	// Queued and MaxQueue are tasks of the version. The next fields are set when that was not the limit: the bytes of
-	// this task, of all waiting tasks, and the most there may be; or the most keys that may wait, where this one was
-	// one more.
+	// Identity is whose tasks count, and whose share; "": those of the version's flow.
+	Identity string
+	// Queued and MaxQueue are tasks of the version and flow. The next fields are set when that was not the limit: the
+	// bytes of this task, of all waiting tasks, and the most there may be; or the most keys that may wait, where this
+	// one was one more.
 	Queued, MaxQueue                   int
 	Bytes, QueuedBytes, MaxQueuedBytes int64
 	Keys                               int
@@ -70,13 +72,22 @@ func (r *Refusal) Error() string {
 	case r.Reason == RefusedDeadline:
 		return fmt.Sprintf("the deadline cannot be met: an answer takes about %v, %v are left", r.Predicted, r.Limit)
 	case r.Reason == RefusedForGoodput && r.Predicted > 0:
-		return fmt.Sprintf("the device is overloaded: within its share of it the model answers in about %v, of %v that "+
-			"are left", r.Predicted, r.Limit)
+		whose := "its share of it the model"
+		if r.Identity != "" {
+			whose = fmt.Sprintf("the share of identity %q the model", r.Identity)
+		}
+		return fmt.Sprintf("the device is overloaded: within %s answers in about %v, of %v that are left", whose,
+			r.Predicted, r.Limit)
 	case r.Reason == RefusedForGoodput:
 		return "dropped in overload so that other requests meet their deadlines"
 	case r.MaxQueuedBytes > 0:
 		return fmt.Sprintf("the server's queues are full: %d of %d bytes wait, and the request brings %d",
 			r.QueuedBytes, r.MaxQueuedBytes, r.Bytes)
+	case r.Identity != "" && r.Keys > 0:
+		return fmt.Sprintf("the queue is full: requests of identity %q of %d different shapes or unbatched values wait, "+
+			"which is the most", r.Identity, r.Keys)
+	case r.Identity != "":
+		return fmt.Sprintf("the queue is full: %d of %d requests of identity %q wait", r.Queued, r.MaxQueue, r.Identity)
 	case r.Keys > 0:
 		return fmt.Sprintf("the queue is full: requests of %d different shapes or unbatched values wait, which is the "+
 			"most", r.Keys)

@@ -65,8 +65,9 @@ const (
 	// versions and with unknown costs.
 	EventAddDevice EventKind = iota + 1
 	// EventRemoveDevice takes Device out, with its versions and flows: its versions are expelled, as with EventExpel,
-	// and its flows take no more of them. Lanes that are free are gone, and may not ask for work any more; of the
-	// others each is gone when its batch has been settled. The error is that there is no such device.
+	// its flows take no more of them, and those of identities are forgotten. Lanes that are free are gone, and may not
+	// ask for work any more; of the others each is gone when its batch has been settled. The error is that there is no
+	// such device.
 	EventRemoveDevice
 	// EventAddFlow adds a flow, Name, on the device Device with Weight. It answers Flow, or an error: the weight is out
 	// of bounds (package fairq), or there is no such device.
@@ -95,8 +96,8 @@ const (
 	EventObserve
 
 	// EventSubmit asks for Task, of Version, to be admitted until Limit. It answers Task. The error is ErrNoRows,
-	// ErrRemoved, ErrDraining, ErrTooManyRows, ErrExpired or a *Refusal. Where there is no room, a task that matters
-	// less may end to make room.
+	// ErrRemoved, ErrDraining, ErrTooManyRows, ErrExpired or a *Refusal, or says that the weight of an identity is out of
+	// bounds. Where there is no room, a task that matters less may end to make room.
 	EventSubmit
 	// EventCancel ends the task Handle if it has rows waiting, and answers OK. One that is running throughout goes on
 	// to its end, and OK is false: started rows cannot be taken back.

@@ -91,3 +91,9 @@ func (c *Core) RemoveDevice(now Time, name string, acts []Action) ([]Action, err
 	err := c.Step(now, &Event{Kind: EventRemoveDevice, Device: name}, &out)
 	return out.Actions, err
 }
+
+// shapeOf returns a shape of a version, as a task without identity would ask for it.
+func (c *Core) shapeOf(id VersionID, key string) *shape {
+	v := c.version(id)
+	return v.shape(key, v.flow.tenancy(v), 0, &v.flow.device.state)
+}

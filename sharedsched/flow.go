@@ -12,12 +12,17 @@ import (
 // FlowID names a flow: the unit of fairness.
 type FlowID int32
 
-// flow is the unit of fairness. It demands service in a class while one of its queues demands it there. Its device then
-// knows when the flow is due, which is when the first of these queues is (tell).
+// flow is the unit of fairness: of a version, of all versions of a model, or of an identity. It demands service in a
+// class while one of its queues demands it there. Its device then knows when the flow is due, which is when the first
+// of these queues is (tell).
 type flow struct {
 	id     FlowID
 	name   string
 	device *device
+	// identity is whose it is; "": of a version, or of all versions of a model.
+	identity  string
+	tenancies map[VersionID]*tenancy // what it has in each version
+
 	weight float64
 	served time.Duration // device time, ever
 	work   time.Duration // expected cost of its waiting foreground tasks
@@ -31,14 +36,18 @@ type flow struct {
 
 // addFlow carries out EventAddFlow.
 func (c *Core) addFlow(name, deviceName string, weight float64) (FlowID, error) {
-	if !(weight >= fairq.MinWeight && weight <= fairq.MaxWeight) {
-		return 0, fmt.Errorf("sharedsched: flow %q has weight %v, must be %v to %v", name, weight, fairq.MinWeight,
-			float64(fairq.MaxWeight))
+	if err := checkWeight(name, weight); err != nil {
+		return 0, err
 	}
 	d := c.device(deviceName)
 	if d == nil {
 		return 0, fmt.Errorf("sharedsched: flow %q asks for device %q, which is not configured", name, deviceName)
 	}
+	return c.newFlow(name, d, weight).id, nil
+}
+
+// newFlow adds a flow.
+func (c *Core) newFlow(name string, d *device, weight float64) *flow {
 	id := FlowID(len(c.flows))
 	if n := len(c.freeFlows); n > 0 {
 		id = c.freeFlows[n-1]
@@ -46,11 +55,18 @@ func (c *Core) addFlow(name, deviceName string, weight float64) (FlowID, error) 
 	} else {
 		c.flows = append(c.flows, nil)
 	}
-	c.flows[id] = &flow{id: id, name: name, device: d, weight: weight}
-	for k := range d.fair {
-		d.fair[k].Set(fairq.Flow(id), weight)
+	f := &flow{id: id, name: name, device: d, tenancies: map[VersionID]*tenancy{}}
+	c.flows[id] = f
+	c.setWeight(f, weight)
+	return f
+}
+
+// setWeight gives the flow another weight from now on.
+func (c *Core) setWeight(f *flow, weight float64) {
+	f.weight = weight
+	for k := range f.device.fair {
+		f.device.fair[k].Set(fairq.Flow(f.id), weight)
 	}
-	return id, nil
 }
 
 // removeFlow carries out EventRemoveFlow.
@@ -65,13 +81,16 @@ func (c *Core) removeFlow(f FlowID) {
 }
 
 // take gives a queue the least local id that is free, so that the heaps of the flow stay as small as it has queues.
-func (f *flow) take(q *queue) int32 {
-	i := slices.Index(f.locals, nil)
+func (f *flow) take(q *queue) int32 { return takePlace(&f.locals, q) }
+
+// takePlace puts a queue into the first free place, and returns that.
+func takePlace(places *[]*queue, q *queue) int32 {
+	i := slices.Index(*places, nil)
 	if i < 0 {
-		i = len(f.locals)
-		f.locals = append(f.locals, nil)
+		i = len(*places)
+		*places = append(*places, nil)
 	}
-	f.locals[i] = q
+	(*places)[i] = q
 	return int32(i)
 }
 

@@ -5,8 +5,8 @@ package sharedsched
 
 // form takes a prefix of the queue into b, after dropping heads that are to be given up: as many tasks as fit the rows
 // that one batch may have. A task that fits no batch whole is split, one that would fit the next batch whole is left
-// for it. Behind foreground tasks, background ones only take the place of padding: no task waits longer because of
-// them.
+// for it. A batch with room takes tasks of other flows along (along.go). Behind foreground tasks, background ones only
+// take the place of padding: no task waits longer because of them.
 func (c *Core) form(now Time, q *queue, b *Batch, out *Answer) {
 	v := q.version
 	s := &v.settings
@@ -23,29 +23,53 @@ func (c *Core) form(now Time, q *queue, b *Batch, out *Answer) {
 	most := c.size(q, min(room, largest, c.mayBlock(now, q)))
 	hurried := room < min(largest, q.waiting) // limits, not sizes, made the batch as small as it is
 	head := q.ring.At(0).Order
-	full := false // no waiting task could still join
-	for q.ring.Len() > 0 && !full {
-		t := &c.tasks[q.ring.At(0).Task]
-		if t.alone {
-			break // it gets a batch of its own
+	full := false
+	if q.flow.beyond && classOf(head) == foreground { // first those who ask for no more than is theirs
+		if full = c.takeOwn(now, q, b, most, 1); !full {
+			full = c.takeAlong(now, q, b, most, true)
 		}
-		left, room := t.rows-t.next, most-b.Rows
-		behind := b.Rows > 0 && classOf(head) == foreground && classOf(t.Order) == background
-		if behind {
-			room = min(room, s.padded(b.Rows)-b.Rows)
-			if left > room {
-				break
-			}
+	}
+	if !full {
+		full = c.takeOwn(now, q, b, most, q.ring.Len())
+	}
+	if !full && classOf(head) == foreground {
+		if full = c.takeAlong(now, q, b, most, false); !full {
+			c.takeBehind(now, q, b, most)
 		}
-		// A task that the next batch can hold is not split: its caller would wait for both.
-		if left <= room || left > most {
-			c.takeRows(now, q, min(left, room), b)
-		}
-		full = !behind && left >= room
 	}
 	b.Padded = s.padded(b.Rows)
 	if b.Reason = c.flushReason(now, q, full && most == largest, most); hurried {
 		b.Reason = FlushDeadline
+	}
+}
+
+// takeOwn takes up to n tasks until the batch has so many rows, and reports whether no other could join.
+func (c *Core) takeOwn(now Time, q *queue, b *Batch, most, n int) (full bool) {
+	for ; n > 0 && q.ring.Len() > 0 && !full; n-- {
+		t := &c.tasks[q.ring.At(0).Task]
+		if t.alone || b.Rows > 0 && classOf(t.Order) != classOf(c.get(b.Spans[0].task).Order) {
+			break // it gets a batch of its own, or a place in the padding
+		}
+		left, room := t.rows-t.next, most-b.Rows
+		// A task that the next batch can hold is not split: its caller would wait for both.
+		if left <= room || left > most {
+			c.takeRows(now, q, min(left, room), b)
+		}
+		full = left >= room
+	}
+	return full
+}
+
+// takeBehind takes background tasks that fit in whole in the place of padding.
+func (c *Core) takeBehind(now Time, q *queue, b *Batch, most int) {
+	room := min(most, q.version.settings.padded(b.Rows))
+	for q.ring.Len() > 0 {
+		t := &c.tasks[q.ring.At(0).Task]
+		left := t.rows - t.next
+		if t.alone || left > room-b.Rows {
+			break
+		}
+		c.takeRows(now, q, left, b)
 	}
 }
 

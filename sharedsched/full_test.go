@@ -34,7 +34,7 @@ func TestFullQueueIsHeard(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		curve := c.version(s.version).shape("", 0, &c.devices[0].state)
+		curve := c.shapeOf(s.version, "")
 		for _, rows := range []int{1, 16, 64, 256} {
 			for range 6 {
 				curve.Settle(curve.Begin(rows), cost(s, rows))

@@ -19,7 +19,7 @@ func TestLaneLearnsOfBatchesBesideAtOnce(t *testing.T) {
 		if err1 != nil || err2 != nil {
 			t.Fatal(err1, err2)
 		}
-		curve := c.version(v).shape("", 0, &c.devices[0].state)
+		curve := c.shapeOf(v, "")
 		for range 6 {
 			curve.Settle(curve.Begin(1), perRow)
 			curve.Settle(curve.Begin(most), perRow*time.Duration(most))

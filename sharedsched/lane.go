@@ -17,6 +17,7 @@ type lane struct {
 	device  *device
 	running bool
 	queue   *queue
+	mixed   bool // it has rows of other queues, too
 	class   class
 	started Time
 	due     Time // when its first task wants to be answered
@@ -36,6 +37,7 @@ func (c *Core) start(now Time, l *lane, p pick, b *Batch) {
 	d.inFlight++
 	b.Device = d.Name
 	l.running, l.queue, l.class, l.started, l.share = true, q, k, now, 0
+	l.mixed = c.mixed(q, b)
 	l.due = c.get(b.Spans[0].task).due
 	// By the rows executed, not by those asked for: padding costs as much as rows do.
 	if l.est = q.estimate(b.Padded); l.est.Source == cost.Unmeasured {
@@ -48,12 +50,18 @@ func (c *Core) start(now Time, l *lane, p pick, b *Batch) {
 	if l.est.Source != cost.Unmeasured {
 		l.batch.Estimated = unwaited(d, l.est.Cost)
 	}
-	q.running++
 	q.version.account.Started++
 	q.served = true
 	// Now and not at the end: until then other lanes would serve the flow again, as if it had got nothing.
 	// Within its share too: a flow that asks for about its share is beyond it now and then.
-	d.fair[k].Charge(fairq.Flow(q.flow.id), l.est.Cost)
+	for i := 0; i < len(b.Spans); {
+		of, spans, part := c.stretch(l, b, i, l.est.Cost)
+		d.fair[k].Charge(fairq.Flow(of.flow.id), part)
+		if i == 0 || of != q { // which may have rows at two places
+			of.running++
+		}
+		i += spans
+	}
 	d.setTurn(now)
 	c.touch(q)
 	c.log.batch(now, q, b, l, &d.fair[k], p)

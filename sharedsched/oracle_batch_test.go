@@ -32,9 +32,9 @@ func (o *oracle) next(now Time) (gone []Handle, served *oracleQueue, k class, sp
 			o.look(now, q)
 			continue
 		}
-		dropped, most := q.giveUp(now)
+		dropped, most := o.giveUp(now, q)
 		gone = append(gone, dropped...)
-		spans = o.form(q, min(most, o.mayBlock(q)))
+		spans = o.form(now, q, min(most, o.mayBlock(q)))
 		return gone, q, k, spans
 	}
 }
@@ -57,13 +57,17 @@ func (q *oracleQueue) remove(i int) Handle {
 
 // giveUp drops the tasks whose limits would cut the next batch short, if it is worth it, and returns the rows that it
 // may have.
-func (q *oracleQueue) giveUp(now Time) (gone []Handle, rows int) {
+func (o *oracle) giveUp(now Time, q *oracleQueue) (gone []Handle, rows int) {
 	most := q.most()
 	if q.whole() || !q.tight(now.Add(q.high(most))) {
 		return nil, most
 	}
 	// The hopeless are given up, until there is a full batch of others whose limits are not before its expected end.
-	end, loose, n := now.Add(q.takes(min(q.waiting(), most))), 0, 0
+	expected, front := min(q.waiting(), most), q.tasks[0].rank != backgroundRank
+	if front {
+		expected = max(expected, o.mayGrow(q))
+	}
+	end, loose, n := now.Add(q.takes(expected)), 0, 0
 	lost, gained := 99, -1 // ranks: the one among those that would be lost that matters most, and the other way round
 	for n < q.together() && loose < most {
 		t := q.tasks[n]
@@ -78,7 +82,10 @@ func (q *oracleQueue) giveUp(now Time) (gone []Handle, rows int) {
 			lost = min(lost, int(t.rank))
 		}
 	}
-	few, many := q.fit(now), min(loose, most)
+	few, many, company := q.fit(now), min(loose, most), 0
+	if front {
+		company = o.loose(q, end, most-loose)
+	}
 	if many == 0 || lost < gained || 10*int64(few)*int64(q.high(many)) >= 8*int64(many)*int64(q.high(few)) {
 		return gone, few
 	}
@@ -90,7 +97,7 @@ func (q *oracleQueue) giveUp(now Time) (gone []Handle, rows int) {
 		rows += q.tasks[i].rows - q.tasks[i].next
 		i++
 	}
-	return gone, many
+	return gone, min(loose+company, most)
 }
 
 // together returns how many tasks at the head of the queue may be weighed against each other: no foreground task is
@@ -129,14 +136,28 @@ func (q *oracleQueue) fit(now Time) (rows int) {
 }
 
 // form takes at most that many rows from the queue for the next batch.
-func (o *oracle) form(q *oracleQueue, most int) (spans []oracleSpan) {
+func (o *oracle) form(now Time, q *oracleQueue, most int) (spans []oracleSpan) {
 	if q.whole() {
 		return q.take(1<<30, spans)
 	}
 	most = q.policy(most)
 	rows := 0
-	behind := q.tasks[0].rank != backgroundRank
-	for len(q.tasks) > 0 && !q.tasks[0].alone {
+	behind, joined := q.tasks[0].rank != backgroundRank, false
+	for n := 0; rows < most; n++ {
+		if behind && o.beyond(q.flow) && n == 1 {
+			if spans, rows = o.along(now, q, rows, most, spans, true); rows == most {
+				break
+			}
+		}
+		if behind && !joined && (len(q.tasks) == 0 || q.tasks[0].alone || q.tasks[0].rank == backgroundRank) {
+			joined = true
+			if spans, rows = o.along(now, q, rows, most, spans, false); rows == most {
+				break
+			}
+		}
+		if len(q.tasks) == 0 || q.tasks[0].alone {
+			break
+		}
 		t := q.tasks[0]
 		left, room := t.rows-t.next, most-rows
 		if rows > 0 && behind && t.rank == backgroundRank {

@@ -38,9 +38,7 @@ func (o *oracle) advance(now Time) (gone []Handle) {
 		}
 		o.look(now, held)
 	}
-	for _, q := range changed {
-		o.look(now, q)
-	}
+	o.look(now, changed...)
 	return gone
 }
 
@@ -53,7 +51,7 @@ func (o *oracle) arrive(now Time, q *oracleQueue, t *oracleTask, target time.Dur
 	t.named = target > 0
 	if target == 0 {
 		roomy := *q
-		roomy.memory, roomy.cap = &oracleMemory{}, 0
+		roomy.memory, roomy.cap = &oracleMemory{}, new(int)
 		target = min(max(5*q.takes(roomy.most()), 20*time.Millisecond), time.Second)
 	}
 	t.target = min(now.Add(target), t.limit)
@@ -103,17 +101,17 @@ func (q *oracleQueue) setBack(now Time, low time.Duration) {
 	}
 }
 
-// isFull reports whether no more foreground tasks of the version may wait.
-func (o *oracle) isFull(v *oracleVersion) bool {
+// isFull reports whether no more foreground tasks of the version and flow may wait.
+func (o *oracle) isFull(of *oracleQueue) bool {
 	n := 0
 	for _, q := range o.queues {
 		for _, t := range q.tasks {
-			if q.version == v && t.rank != backgroundRank {
+			if q.version == of.version && q.flow == of.flow && t.rank != backgroundRank {
 				n++
 			}
 		}
 	}
-	return n >= v.MaxQueue
+	return n >= of.version.MaxQueue
 }
 
 // room returns the task of q that is given up for one of a priority that finds that many of its class waiting; nil for

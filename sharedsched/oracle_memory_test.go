@@ -19,7 +19,7 @@ func (q *oracleQueue) size(m oracleMemory) int {
 }
 
 func (q *oracleQueue) fits(rows int, m oracleMemory) bool {
-	if q.cap > 0 && rows > q.cap {
+	if *q.cap > 0 && rows > *q.cap {
 		return false
 	}
 	return !m.known || rows <= q.version.proven || q.version.RowMemory*int64(rows-q.version.proven) <= m.room
@@ -43,10 +43,11 @@ func (o *oracle) ranWell(now Time, q *oracleQueue, rows int) {
 // ranOut halves the rows that the queue may have.
 func (o *oracle) ranOut(now Time, q *oracleQueue, rows int) {
 	half := max(1, rows/2)
-	if q.cap == 0 || half < q.cap {
-		q.cap = half
+	if *q.cap == 0 || half < *q.cap {
+		*q.cap = half
 	}
-	o.look(now, q)
+	of := func(other *oracleQueue) bool { return other.shape != q.shape }
+	o.look(now, slices.DeleteFunc(slices.Clone(o.queues), of)...)
 }
 
 // setFree changes the free memory and looks at the queues to which that matters: first at those given, then at all of
@@ -67,7 +68,5 @@ func (o *oracle) setFree(now Time, free int64, changed ...*oracleQueue) {
 			}
 		}
 	}
-	for _, q := range changed {
-		o.look(now, q)
-	}
+	o.look(now, changed...)
 }

@@ -19,6 +19,8 @@ type oracle struct {
 	low      func(*oracleFlow) time.Duration // the least target of its flow that counts
 	draining bool
 
+	joined []*oracleQueue // those that the latest batch took tasks of along
+
 	versions    []oracleVersion
 	free, total int64 // memory of the device
 	memory      oracleMemory
@@ -37,6 +39,7 @@ type oracleVersion struct {
 }
 
 type oracleTask struct {
+	queue         *oracleQueue
 	handle        Handle
 	rows, next    int   // next: the first row that was not started
 	rank          uint8 // of its priority
@@ -56,9 +59,11 @@ type oracleQueue struct {
 	shape   *shape // Core's
 	tasks   []*oracleTask
 	memory  *oracleMemory // the device's
-	cap     int           // rows, since one ran out of memory; 0: none did
+	cap     *int          // rows, since one of the shape ran out of memory; 0: none did
 
 	// As of the last look at the queue, which follows every change of it.
+	waits       bool // foreground tasks
+	company     bool // others did
 	stage       stage
 	class       class
 	cost        time.Duration
@@ -172,8 +177,23 @@ func (o *oracle) dearest() (cost time.Duration) {
 	return cost
 }
 
-// look brings the stage of a queue up to date.
-func (o *oracle) look(now Time, q *oracleQueue) {
+// look brings the stages of queues up to date, and then of others whose batches they could join now, or not any more.
+func (o *oracle) look(now Time, changed ...*oracleQueue) {
+	for i := 0; i < len(changed); i++ {
+		q := changed[i]
+		q.waits = len(q.tasks) > 0 && q.tasks[0].rank != backgroundRank
+		o.lookAt(now, q)
+		for _, other := range o.queues {
+			if other != q && other.shape == q.shape && other.waits && other.company != (len(o.others(other)) > 0) &&
+				!slices.Contains(changed[i+1:], other) {
+				changed = append(changed, other)
+			}
+		}
+	}
+}
+
+func (o *oracle) lookAt(now Time, q *oracleQueue) {
+	q.company = len(o.others(q)) > 0
 	insist := q.stage == demanding && !q.served
 	q.unheld = q.unheld && !q.served && len(q.tasks) > 0
 	was := q.class
@@ -197,12 +217,15 @@ func (o *oracle) look(now Time, q *oracleQueue) {
 func (o *oracle) stand(now Time, q *oracleQueue, insist bool) {
 	head, waiting := q.tasks[0], q.waiting()
 	full := q.whole() || waiting >= q.most()
-	q.cost = q.takes(min(waiting, q.most()))
+	if waiting = min(waiting, q.most()); q.waits {
+		waiting = max(waiting, o.mayGrow(q))
+	}
+	q.cost = q.takes(waiting)
 	if q.whole() {
 		q.cost = q.shape.Estimate(head.rows).Cost
 	}
 	q.stage, q.due, q.latest = pending, head.target, head.latest(q.cost)
-	if q.class == background || full || insist || q.version.BatchTimeout > 0 || o.draining || o.isFull(q.version) ||
+	if q.class == background || full || insist || q.version.BatchTimeout > 0 || o.draining || o.isFull(q) ||
 		q.latest <= now.Add(o.dearest()) {
 		q.stage = demanding
 	}

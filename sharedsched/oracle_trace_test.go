@@ -30,7 +30,7 @@ func TestOracle(t *testing.T) {
 	}
 	for name, variant := range map[string]Variant{
 		"least slack": {LeastSlack: true}, "no conflict rule": {NoConflictRule: true}, "all demand": {AllDemand: true},
-		"no window drop": {NoWindowDrop: true}, "no flood rule": {NoFloodRule: true},
+		"no window drop": {NoWindowDrop: true}, "no company": {NoCompany: true}, "no flood rule": {NoFloodRule: true},
 	} {
 		differ := 0
 		for seed := uint64(0); seed < traces && differ < 5; seed++ {
@@ -72,7 +72,9 @@ type match struct {
 	oracle *oracle
 	now    Time
 	queues map[string]*oracleQueue
-	limits bool // tasks have them
+	known  map[*shape]*int // what is known of the memory of each shape
+	who    []string        // identities that tasks name
+	limits bool            // tasks have them
 	tasks  map[Handle]*oracleTask
 	order  []Handle
 	lanes  []*inFlight
@@ -81,6 +83,7 @@ type match struct {
 type inFlight struct {
 	batch Batch
 	queue *oracleQueue
+	spans []oracleSpan
 	class class
 	est   time.Duration
 }
@@ -88,7 +91,10 @@ type inFlight struct {
 // compare decodes a trace from bytes and returns the first difference.
 func compare(data []byte, v Variant) error {
 	v.NoAdmission = true // the oracle admits the tasks that Core admits
-	m := &match{bytes: source(data), queues: map[string]*oracleQueue{}, tasks: map[Handle]*oracleTask{}}
+	m := &match{
+		bytes: source(data), queues: map[string]*oracleQueue{},
+		known: map[*shape]*int{}, tasks: map[Handle]*oracleTask{},
+	}
 	if err := m.setUp(v); err != nil {
 		return err
 	}
@@ -116,6 +122,7 @@ func (s *source) next(n int) int {
 func (m *match) setUp(variant Variant) error {
 	m.lanes = make([]*inFlight, 1+m.bytes.next(2))
 	m.limits = m.bytes.next(2) == 0
+	m.who = [...][]string{{""}, {"", "p", "q"}, {"p", "q", "r", "s"}}[m.bytes.next(3)]
 	var err error
 	m.core, err = NewCore(Config{
 		Devices: []Device{{Name: "d", Lanes: len(m.lanes)}}, Variant: variant,
@@ -168,16 +175,29 @@ func (m *match) settings() Settings {
 }
 
 // queue returns the oracle's queue for a version and key. A key's costs are taught when it is first seen.
-func (m *match) queue(v VersionID, key string) *oracleQueue {
-	name := fmt.Sprint(v, key)
+func (m *match) queue(v VersionID, key, who string) *oracleQueue {
+	name := fmt.Sprint(v, who, key)
 	if q := m.queues[name]; q != nil {
 		return q
 	}
-	cv := m.core.version(v)
-	q := &oracleQueue{
-		flow: m.oracle.flows[cv.flow.id], version: &m.oracle.versions[v], memory: &m.oracle.memory,
-		shape: cv.shape(key, 0, &m.core.devices[0].state), heldTo: Never,
+	f, err := m.core.flowFor(m.core.version(v), &Task{Identity: who, Weight: float64(1 + len(who)%2*len(m.who)%3)})
+	if err != nil {
+		panic(err)
 	}
+	if int(f.id) == len(m.oracle.flows) {
+		m.oracle.flows = append(m.oracle.flows, &oracleFlow{id: int(f.id), weight: int64(f.weight)})
+	}
+	q := &oracleQueue{
+		flow: m.oracle.flows[f.id], version: &m.oracle.versions[v], memory: &m.oracle.memory,
+		shape: m.core.shapeOf(v, key), heldTo: Never,
+	}
+	m.queues[name] = q
+	m.oracle.queues = append(m.oracle.queues, q)
+	if q.cap = m.known[q.shape]; q.cap != nil {
+		return q
+	}
+	q.cap = new(int)
+	m.known[q.shape] = q.cap
 	base := time.Duration(1+m.bytes.next(40)) * 200 * time.Microsecond
 	row := time.Duration(m.bytes.next(20)) * 50 * time.Microsecond
 	for _, rows := range []int{1, 4, 16, 64} {
@@ -185,8 +205,6 @@ func (m *match) queue(v VersionID, key string) *oracleQueue {
 			q.shape.Settle(q.shape.Begin(rows), base+row*time.Duration(rows))
 		}
 	}
-	m.queues[name] = q
-	m.oracle.queues = append(m.oracle.queues, q)
 	return q
 }
 
@@ -209,9 +227,7 @@ func (m *match) step() error {
 	case op == 31 && m.bytes.next(8) == 0:
 		m.core.Drain(m.now)
 		m.oracle.draining = true
-		for _, q := range m.oracle.queues {
-			m.oracle.look(m.now, q)
-		}
+		m.oracle.look(m.now, slices.Clone(m.oracle.queues)...)
 	default:
 		return m.advance()
 	}
@@ -248,8 +264,10 @@ func (m *match) submit() error {
 		return err
 	}
 	v := VersionID(m.bytes.next(len(m.oracle.versions)))
-	q := m.queue(v, string(rune('a'+m.bytes.next(3))))
+	key, who := string(rune('a'+m.bytes.next(3))), m.who[m.bytes.next(len(m.who))]
+	q := m.queue(v, key, who)
 	task := Task{
+		Key: key, ShapeKey: key, Identity: who, Weight: m.core.flows[q.flow.id].weight,
 		Rows: 1 + m.bytes.next(4)*m.bytes.next(8), Target: time.Duration(m.bytes.next(60)) * time.Millisecond,
 		Alone: m.bytes.next(16) == 0, Unmeasured: true,
 	}
@@ -258,16 +276,11 @@ func (m *match) submit() error {
 		limit = m.now + Time(1+m.bytes.next(60))*Time(time.Millisecond)
 	}
 	task.Priority, task.OpenEnded = Priority(m.bytes.next(4)), m.bytes.next(3) == 0
-	for name, other := range m.queues {
-		if other == q {
-			task.Key = name[len(name)-1:]
-			task.ShapeKey = task.Key
-		}
-	}
-	queued := m.core.version(v).queued[task.Priority.class()]
+	cv, f := m.core.version(v), m.core.flows[q.flow.id]
+	queued := f.tenancy(cv).queued[task.Priority.class()]
 	h, acts, err := m.core.Submit(m.now, v, &task, limit, nil)
 	if _, refused := errors.AsType[*Refusal](err); refused && task.Priority != Sheddable &&
-		m.core.version(v).queues[task.Key] != nil {
+		cv.queues[address{f, key}] != nil {
 		q.noRoom()
 	}
 	var gone []Handle
@@ -280,7 +293,7 @@ func (m *match) submit() error {
 	}
 	if err == nil {
 		t := &oracleTask{
-			handle: h, rows: task.Rows, rank: ranks[task.Priority], arrival: m.now, limit: limit,
+			queue: q, handle: h, rows: task.Rows, rank: ranks[task.Priority], arrival: m.now, limit: limit,
 			seq: len(m.order), alone: task.Alone, openEnded: task.OpenEnded,
 		}
 		m.tasks[h] = t
@@ -333,10 +346,11 @@ func (m *match) next(lane LaneID) error {
 	if l.batch.Padded != padded {
 		return fmt.Errorf("Core pads %d rows to %d, the oracle to %d", rows, l.batch.Padded, padded)
 	}
-	l.queue, l.class, l.est = q, k, q.shape.Estimate(padded).Cost
-	m.oracle.charge(q, k, l.est)
+	l.queue, l.class, l.est, l.spans = q, k, q.shape.Estimate(padded).Cost, spans
+	m.parts(spans, l.est, func(q *oracleQueue, part time.Duration) { m.oracle.charge(q, k, part) })
 	q.served = true
-	m.oracle.look(m.now, q)
+	m.oracle.look(m.now, append(m.oracle.joined, q)...)
+	m.oracle.joined = nil
 	m.lanes[lane] = l
 	return nil
 }
@@ -348,7 +362,13 @@ func (m *match) settle(lane LaneID) {
 	used := l.est/2 + l.est/10*time.Duration(m.bytes.next(16))
 	r := Report{DeviceTime: used, Unusable: m.bytes.next(8) == 0, OutOfMemory: m.bytes.next(16) == 0}
 	m.core.Settle(m.now, lane, &l.batch, r, nil)
-	m.oracle.correct(l.queue, l.class, used-l.est)
+	var charged []time.Duration
+	m.parts(l.spans, l.est, func(_ *oracleQueue, part time.Duration) { charged = append(charged, part) })
+	i := 0
+	m.parts(l.spans, used, func(q *oracleQueue, part time.Duration) {
+		m.oracle.correct(q, l.class, part-charged[i])
+		i++
+	})
 	switch {
 	case r.OutOfMemory:
 		m.oracle.ranOut(m.now, l.queue, l.batch.Padded)

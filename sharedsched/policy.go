@@ -9,9 +9,14 @@ import "time"
 
 // Bounds on memory that is kept.
 const (
-	// maxQueues is the most live queues (distinct keys), and the most shapes, of one version. Idle ones make room for
-	// new ones.
+	// maxQueues is the most live queues (distinct keys), and the most shapes, that one flow has of one version. Idle ones
+	// make room for new ones.
 	maxQueues = 256
+	// maxOfAll is how many queues, and shapes, of one version are kept for all flows together while they are idle: one
+	// for each identity, or all that four of them may have.
+	maxOfAll = 1024
+	// maxIdentities is how many identities have flows of their own on one device. Idle ones make room for new ones.
+	maxIdentities = 1024
 	// maxIdleKey is the longest key, in bytes, of a queue that is kept while it is idle: a key may hold the whole value
 	// of an unbatched input, and the queue is quickly made again.
 	maxIdleKey = 256

@@ -1,15 +1,19 @@
 package sharedsched
 
 import (
+	"cmp"
+	"iter"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/weftserve/weft/sharedsched/cost"
 	"github.com/weftserve/weft/sharedsched/ring"
 )
 
-// queue holds the waiting tasks of one key. It is made when a task brings a key that has none, and dropped when its
-// version is gone, when it has been idle for longest and another one needs its place, or at once where its key is long.
-// It is idle while nothing of it waits or runs; stage.go has its other stages.
+// queue holds the waiting tasks of one flow and key. It is made when a task brings a key that has none, and dropped
+// when its version or flow is gone, when it has been idle for longest and another one needs its place, or at once where
+// its key is long. It is idle while nothing of it waits or runs; stage.go has its other stages.
 //
 // The figures of the waiting tasks follow the ring: expect and forget count the tasks that enter and leave it, rescan
 // looks at all of them. The costs are as of the last refresh or fullBatch; touch marks them as changed.
@@ -17,9 +21,12 @@ type queue struct {
 	id         int32
 	local      int32 // its id within the flow
 	version    *version
-	flow       *flow   // of the version
-	device     *device // of the flow
+	flow       *flow    // of the version, or of an identity
+	tenancy    *tenancy // of the flow in the version
+	device     *device  // of the flow
 	key        string
+	kin        *kin  // the queues of the version and key
+	place      int32 // among them
 	shape      *shape
 	ring       ring.Ring
 	foreground int                 // tasks of that class in the ring; they come before the others
@@ -55,24 +62,40 @@ type queue struct {
 	bound    bool          // one more row would cost more than the settings allow
 	learning bool          // first measurements of the shape are being taken
 
-	rate   rate
 	backTo Time // until then its stale tasks are set back, for it was full (flood.go)
 }
 
-// queueFor returns the version's queue for a key, a new one if need be. It returns nil when maxQueues keys have work.
-func (c *Core) queueFor(v *version, t *Task) *queue {
-	if v.latest != nil && v.latest.key == t.Key {
-		return v.latest
+// address says which queue of a version it is.
+type address struct {
+	flow *flow
+	key  string // Task.Key
+}
+
+// isIdle reports whether nothing of the queue waits or runs.
+func (q *queue) isIdle() bool { return q.ring.Len() == 0 && q.running == 0 }
+
+// queueFor returns the version's queue for a flow and key, a new one if need be. It returns nil when maxQueues keys of
+// the flow have work.
+func (c *Core) queueFor(v *version, f *flow, t *Task) *queue {
+	if l := v.latest; l != nil && l.flow == f && l.key == t.Key {
+		return l
 	}
-	if q := v.queues[t.Key]; q != nil {
+	at := address{f, t.Key}
+	if q := v.queues[at]; q != nil {
 		v.latest = q
 		return q
 	}
-	if len(v.queues) == maxQueues && !c.evictQueue(v) {
+	has := f.tenancy(v)
+	if has.queues == maxQueues && !c.evictQueue(v, slices.Values(f.locals)) {
 		return nil
 	}
+	if len(v.queues) >= maxOfAll {
+		c.evictQueue(v, maps.Values(v.queues)) // where all have work, tasks bound how many there are
+	}
 	d := v.flow.device
-	q := &queue{version: v, flow: v.flow, device: d, key: t.Key, shape: v.shape(t.ShapeKey, c.seq, &d.state)}
+	q := &queue{
+		version: v, flow: f, tenancy: has, device: d, key: t.Key, shape: v.shape(t.ShapeKey, has, c.seq, &d.state),
+	}
 	if n := len(c.freeIDs); n > 0 {
 		q.id = c.freeIDs[n-1]
 		c.freeIDs = c.freeIDs[:n-1]
@@ -82,20 +105,24 @@ func (c *Core) queueFor(v *version, t *Task) *queue {
 		c.queues = append(c.queues, q)
 	}
 	q.shape.join(q)
-	q.local = v.flow.take(q)
-	v.queues[q.key] = q
+	c.joinKin(q)
+	q.local = f.take(q)
+	v.queues[at] = q
+	has.queues++
 	return q
 }
 
-// evictQueue drops the queue of v that has been idle for longest.
-func (c *Core) evictQueue(v *version) bool {
+// evictQueue drops the one of some queues that has been idle for longest: of v, and of those of the flow that has most
+// in v. It reports whether there was one.
+func (c *Core) evictQueue(v *version, of iter.Seq[*queue]) bool {
 	var victim *queue
 	// The choice is unique (ties go to the lower id), so the order of iteration does not matter.
-	for _, q := range v.queues {
-		if q.ring.Len() > 0 || q.running > 0 {
+	for q := range of {
+		if q == nil || q.version != v || !q.isIdle() {
 			continue
 		}
-		if victim == nil || q.idleAt < victim.idleAt || (q.idleAt == victim.idleAt && q.id < victim.id) {
+		if victim == nil || cmp.Or(cmp.Compare(victim.tenancy.queues, q.tenancy.queues),
+			cmp.Compare(q.idleAt, victim.idleAt), cmp.Compare(q.id, victim.id)) < 0 {
 			victim = q
 		}
 	}
@@ -108,13 +135,16 @@ func (c *Core) evictQueue(v *version) bool {
 
 // dropQueue forgets an idle queue. The known cost of its shape stays with the version.
 func (c *Core) dropQueue(q *queue) {
-	v := q.version
-	delete(v.queues, q.key)
+	v, f := q.version, q.flow
+	delete(v.queues, address{f, q.key})
 	v.latest = nil
 	q.shape.leave(q)
-	v.flow.locals[q.local] = nil
+	c.leaveKin(q)
+	q.tenancy.queues--
+	f.locals[q.local] = nil
 	c.queues[q.id] = nil
 	c.freeIDs = append(c.freeIDs, q.id)
+	c.forgetRemoved(f)
 }
 
 // expect counts a task that waits now, and the device time that it asks for: work, its share of a full batch.

@@ -35,10 +35,10 @@ func (r *recent) arrived(now Time, q *queue, target time.Duration, rows int) {
 	if q.fullHigh > 0 { // a guess must put no flow beyond its share
 		r.asked += float64(float64(rows) * q.costPerRow(now, r.targets.low())) // rounded, so that a trace replays anywhere
 	}
-	q.rate.rows += float64(rows)
+	q.kin.rate.rows += float64(rows)
 }
 
-// rate counts the rows of a queue that were asked for lately.
+// rate counts the rows of a version and key that were asked for lately.
 type rate struct {
 	fading
 	rows float64
@@ -48,7 +48,7 @@ type rate struct {
 // costPerRow returns the device time, in nanoseconds, of a row in batches that start when the first of their tasks
 // must.
 func (q *queue) costPerRow(now Time, target time.Duration) float64 {
-	r := &q.rate
+	r := &q.kin.rate
 	kept := r.fade(now)
 	if kept == 1 && r.each > 0 {
 		return r.each

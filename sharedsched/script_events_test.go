@@ -51,7 +51,10 @@ func (s *script) submit(words []string, kv map[string]string) {
 		task := Task{
 			Rows: 1, Key: kv["key"], ShapeKey: kv["shape"], Priority: named(s, priorities, kv["prio"]),
 			Alone: slices.Contains(words, "alone"), Unmeasured: slices.Contains(words, "unmeasured"),
-			OpenEnded: slices.Contains(words, "open"),
+			OpenEnded: slices.Contains(words, "open"), Identity: kv["identity"],
+		}
+		if w := kv["share"]; w != "" {
+			task.Weight, _ = strconv.ParseFloat(w, 64)
 		}
 		limit := Never
 		if v := kv["rows"]; v != "" {

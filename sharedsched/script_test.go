@@ -31,6 +31,7 @@ import (
 //	speed NAME base=1ms row=100us       how long executions take under "go"
 //	submit NAME TASK rows=N [key=K] [shape=S] [limit=50ms] [target=20ms] [prio=critical_plus|...]
 //	       [bytes=N] [alone] [unmeasured] [open]  open: the limit is not its own
+//	       [identity=WHO] [share=WEIGHT]  who is charged, and the weight of that flow
 //	submit NAME TASK*COUNT ...          COUNT tasks TASK1, TASK2, ...
 //	cancel TASK
 //	next [LANE]                         a free lane asks for a batch
@@ -217,8 +218,7 @@ func (s *script) event(words []string, kv map[string]string) {
 
 // shape returns a shape of a version.
 func (s *script) shape(id VersionID, kv map[string]string) *shape {
-	v := s.core.version(id)
-	return v.shape(kv["shape"], 0, &v.flow.device.state)
+	return s.core.shapeOf(id, kv["shape"])
 }
 
 // show prints a part of the state.
@@ -229,8 +229,10 @@ func (s *script) show(words []string, kv map[string]string) {
 		e := s.shape(s.ids[words[1]], kv).Estimate(s.int(kv["rows"]))
 		s.printf("%s: %d rows take %v, hardly more than %v (%v)", words[1], e.Rows, e.Cost, e.High, e.Source)
 	case "served":
-		for i := range s.core.flows {
-			s.printf("%s %v", s.core.flows[i].name, s.core.flows[i].served)
+		for _, f := range s.core.flows {
+			if f != nil {
+				s.printf("%s %v", f.name, f.served)
+			}
 		}
 	case "lanes":
 		for i, l := range s.core.lanes {
@@ -246,7 +248,11 @@ func (s *script) show(words []string, kv map[string]string) {
 	case "queues":
 		for _, v := range state.Versions {
 			for _, q := range v.Queues {
-				s.printf("%s key=%q tasks=%d rows=%d", v.Name, q.Key, q.Tasks, q.Rows)
+				whose := ""
+				if q.Identity != "" {
+					whose = " identity=" + q.Identity
+				}
+				s.printf("%s key=%q%s tasks=%d rows=%d", v.Name, q.Key, whose, q.Tasks, q.Rows)
 			}
 		}
 	case "stages":

@@ -39,7 +39,7 @@ func TestPaddingPolicies(t *testing.T) {
 			if tt.costs == nil {
 				tt.costs = map[int]time.Duration{1: time.Millisecond, 8: time.Millisecond}
 			}
-			curve := c.version(v).shape("", 0, &c.devices[0].state)
+			curve := c.shapeOf(v, "")
 			for rows, cost := range tt.costs {
 				for range 3 {
 					curve.Settle(curve.Begin(rows), cost)

@@ -24,8 +24,8 @@ type Settings struct {
 	BatchTimeout time.Duration
 	// Adaptive bounds batches, besides by MaxBatchCost, by the device cap, which follows the targets of waiting tasks.
 	Adaptive bool
-	// MaxQueue is how many tasks may wait, over all keys. Beyond it they are refused. Zero: 1000, and besides as many
-	// with limits of their own as can be served within these.
+	// MaxQueue is how many tasks of one flow may wait, over all keys. Beyond it they are refused. Zero: 1000, and
+	// besides as many with limits of their own as can be served within these.
 	MaxQueue int
 	// MaxRequestRows is the most rows in one task. Larger ones fail with ErrTooManyRows, unless they are to run alone,
 	// as a proof of batching is. Zero: no bound.

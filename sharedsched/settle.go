@@ -18,7 +18,7 @@ func (c *Core) settle(now Time, ev *Event, out *Answer) {
 	v := q.version
 	d.accrue(now)
 	d.inFlight--
-	l.running, l.queue = false, nil
+	l.running = false
 	if d.removed {
 		c.lanes[l.id] = nil
 	}
@@ -51,11 +51,18 @@ func (c *Core) settle(now Time, ev *Event, out *Answer) {
 	}
 	// Failed executions took the device as well, and are charged: else a flow of failing requests would be served for
 	// nothing.
-	v.flow.served += used
-	d.fair[l.class].Correct(fairq.Flow(v.flow.id), used-l.est.Cost)
+	for i := 0; i < len(b.Spans); {
+		of, spans, part := c.stretch(l, b, i, used)
+		_, _, charged := c.stretch(l, b, i, l.est.Cost)
+		of.flow.served += part
+		d.fair[l.class].Correct(fairq.Flow(of.flow.id), part-charged)
+		if i == 0 || of != q {
+			of.running--
+		}
+		i += spans
+	}
 
 	failed, late := r.Failure != NotFailed, true
-	q.running--
 	var part time.Duration // of used, for a span; kept, for most spans have as many rows, and a division takes long
 	for i, rows := 0, 0; i < len(b.Spans); i++ {
 		s := &b.Spans[i]
@@ -76,6 +83,7 @@ func (c *Core) settle(now Time, ev *Event, out *Answer) {
 	if late {
 		v.account.Late++
 	}
+	l.queue = nil
 	if l.est.Source == cost.Unmeasured || q.shape.Revision() != revision {
 		c.touchShape(q.shape)
 	}

@@ -1,6 +1,7 @@
 package sharedsched
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -13,30 +14,26 @@ type shape struct {
 	memory memoryBound
 	queues []*queue // live ones of this shape, by id
 	used   uint64   // when a queue asked for it last, in tasks ever submitted
+	by     *tenancy // of the flow that asked for it first
 	// refusing is since when tasks are refused on its estimates alone, with nothing measured in between; Never: not so.
 	refusing Time
 }
 
-// shape returns the shape of a key, a new one if need be. It outlives its queues, for costs are dear to learn; past
-// maxQueues of them the shape that has no queue and was asked for longest ago is forgotten.
-func (v *version) shape(key string, now uint64, state *cost.Device) *shape {
+// shape returns the shape of a key, a new one if need be, which a flow asks for. It outlives its queues, for costs are
+// dear to learn. Past maxQueues of one flow, or maxOfAll, one that has no queue is forgotten, if there is one.
+func (v *version) shape(key string, by *tenancy, now uint64, state *cost.Device) *shape {
 	if s, ok := v.shapes[key]; ok {
 		s.used = now
 		return s
 	}
-	if len(v.shapes) >= maxQueues {
-		victim := ""
-		var oldest *shape
-		// There are fewer than maxQueues queues now, so that some shape has none. No two were asked for by the same
-		// task, so that the order of iteration does not matter.
-		for k, s := range v.shapes {
-			if len(s.queues) == 0 && (oldest == nil || s.used < oldest.used) {
-				victim, oldest = k, s
-			}
-		}
-		delete(v.shapes, victim)
+	if by.shapes >= maxQueues {
+		v.forgetShape(func(s *shape) bool { return s.by == by })
 	}
-	s := &shape{refusing: Never, used: now}
+	if len(v.shapes) >= maxOfAll {
+		v.forgetShape(func(*shape) bool { return true })
+	}
+	by.shapes++
+	s := &shape{refusing: Never, used: now, by: by}
 	s.On(state)
 	s.Of(int32(v.id))
 	if p := v.previous[key]; p != nil {
@@ -44,6 +41,24 @@ func (v *version) shape(key string, now uint64, state *cost.Device) *shape {
 	}
 	v.shapes[strings.Clone(key)] = s // the caller's may be part of a longer one
 	return s
+}
+
+// forgetShape forgets one of some shapes that have no queue: of those of the flow that brought most of them the one
+// that was asked for longest ago. Where queues of others use all shapes of a flow, there is none.
+func (v *version) forgetShape(of func(*shape) bool) {
+	victim := ""
+	var oldest *shape
+	// No two were asked for by the same task, so that the order of iteration does not matter.
+	for k, s := range v.shapes {
+		if len(s.queues) == 0 && of(s) && (oldest == nil ||
+			cmp.Or(cmp.Compare(oldest.by.shapes, s.by.shapes), cmp.Compare(s.used, oldest.used)) < 0) {
+			victim, oldest = k, s
+		}
+	}
+	if oldest != nil {
+		oldest.by.shapes--
+		delete(v.shapes, victim)
+	}
 }
 
 // place returns where the queue stands, or would stand, among those of the shape: they are kept in order, so that the

@@ -44,7 +44,7 @@ func othersShare(t *testing.T, flows, keys int) float64 {
 			names[i] = append(names[i], strconv.Itoa(k))
 		}
 		for _, key := range names[i] {
-			curve := c.version(v).shape(key, 0, &c.devices[0].state)
+			curve := c.shapeOf(v, key)
 			for range 3 {
 				curve.Settle(curve.Begin(1), 2*time.Millisecond)
 				curve.Settle(curve.Begin(8), 5*time.Millisecond)
@@ -54,7 +54,8 @@ func othersShare(t *testing.T, flows, keys int) float64 {
 	now, served, next := Time(0), [2]time.Duration{}, 0
 	for now < Time(10*time.Second) {
 		for i, v := range versions {
-			for c.version(v).queued[foreground] < 400/flows { // some of each key wait, mostly less than a batch
+			has := c.version(v).flow.tenancy(c.version(v))
+			for has.queued[foreground] < 400/flows { // some of each key wait, mostly less than a batch
 				key := names[i][next%len(names[i])]
 				next++
 				if _, _, err := c.Submit(now, v, &Task{Rows: 1, Key: key, ShapeKey: key}, Never, nil); err != nil {
@@ -94,7 +95,7 @@ func TestShapesOfAVersionAreNotTheDevice(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			shapes = append(shapes, c.version(v).shape(strconv.Itoa(i), 0, &c.devices[0].state))
+			shapes = append(shapes, c.shapeOf(v, strconv.Itoa(i)))
 		}
 		for i := range 40 {
 			took := 10 * time.Millisecond

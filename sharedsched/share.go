@@ -39,7 +39,8 @@ func (c *Core) sweep(now Time, d *device) {
 		return
 	}
 	s.at = now
-	for range min(sweepSteps, len(c.flows)) {
+	// The more flows there are the more are looked at, or a round would take too long.
+	for range min(sweepSteps+len(d.identities)/sweepSteps, len(c.flows)) {
 		if s.next >= len(c.flows) {
 			s.next = 0
 			s.close()

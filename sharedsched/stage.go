@@ -23,6 +23,7 @@ func (c *Core) refresh(now Time, q *queue) {
 	if q.served || q.ring.Len() == 0 {
 		q.unheld = false
 	}
+	c.company(q)
 	ready, until := c.readiness(now, q)
 	if until != Never {
 		c.holds.Set(q.id, int64(until)) // Advance looks again then
@@ -49,7 +50,7 @@ func (c *Core) refresh(now Time, q *queue) {
 	}
 	d := q.device
 	q.class = k
-	full := c.plan(now, q) || q.version.isFull(foreground)
+	full := c.plan(now, q) || q.tenancy.isFull(foreground, &q.version.settings)
 	if k == foreground {
 		d.blocks.Set(q.id, -int64(q.cost))
 	}
@@ -76,7 +77,11 @@ func (c *Core) plan(now Time, q *queue) (full bool) {
 	} else {
 		most := c.mayTakeNow(now, q)
 		full = q.waiting >= most
-		q.cost = q.estimate(s.padded(min(q.waiting, most))).Cost
+		rows := min(q.waiting, most)
+		if q.foreground > 0 {
+			rows = max(rows, c.mayGrow(q))
+		}
+		q.cost = q.estimate(s.padded(rows)).Cost
 	}
 	q.due = t.due // those that are due before it, if any, are not to go before it: see flood.go
 	q.latest = endBy(q.due, t.arrival) - Time(q.cost) - Time(q.cost)/margin

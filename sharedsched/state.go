@@ -1,6 +1,7 @@
 package sharedsched
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -67,13 +68,15 @@ type VersionState struct {
 	Waiting    int // callers that wait for room, where the settings have them wait; not for Core to know
 	Live       int // tasks that wait or run
 	Closing    bool
-	Queues     []QueueState // by key
+	Queues     []QueueState // by key and identity
 	Costs      []CostState  // by shape key
 }
 
 // QueueState describes a queue: the tasks of one version that may share an execution.
 type QueueState struct {
 	Key         string // not printable in general
+	Flow        FlowID // whose they are: the version's, or that of an identity
+	Identity    string // "": of the version's flow
 	Tasks, Rows int    // waiting
 	Running     int    // batches in flight
 	MaxRows     int    // of one batch, now
@@ -141,15 +144,18 @@ func (c *Core) State(now Time) State {
 // versionState returns a copy of the state of a version, its queues and shapes in the order of their keys.
 func (c *Core) versionState(now Time, v *version) VersionState {
 	s := VersionState{
-		ID: v.id, Name: v.name, Flow: v.flow.id, Settings: v.settings, Queued: v.queued[foreground],
-		Background: v.queued[background], Live: v.live, Closing: v.closing,
+		ID: v.id, Name: v.name, Flow: v.flow.id, Settings: v.settings, Live: v.live, Closing: v.closing,
 	}
 	s.Settings.AllowedBatchSizes = slices.Clone(v.settings.AllowedBatchSizes)
-	for _, key := range slices.Sorted(maps.Keys(v.queues)) {
-		q := v.queues[key]
+	for _, q := range slices.SortedFunc(maps.Values(v.queues), func(a, b *queue) int {
+		return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.flow.identity, b.flow.identity))
+	}) {
+		s.Queued += q.foreground
+		s.Background += q.ring.Len() - q.foreground
 		most, _, _ := c.fullBatch(q)
 		qs := QueueState{
-			Key: key, Tasks: q.ring.Len(), Rows: q.waiting, Running: q.running, MaxRows: most,
+			Key: q.key, Flow: q.flow.id, Identity: q.flow.identity,
+			Tasks: q.ring.Len(), Rows: q.waiting, Running: q.running, MaxRows: most,
 			Stage: q.stage.String(),
 		}
 		if rows := q.mayTake(); rows < v.settings.MaxBatchSize {

@@ -10,9 +10,15 @@ import (
 type Task struct {
 	// Rows is the size along the batch dimension, at least 1.
 	Rows int
-	// Key names the queue within the version: only tasks of equal Key share an execution. ShapeKey is the part of it
-	// that decides the cost of an execution ("" where every shape is fixed).
+	// Key names the queue within the version and flow: only tasks of equal Key share an execution. ShapeKey is the part
+	// of it that decides the cost of an execution ("" where every shape is fixed).
 	Key, ShapeKey string
+	// Identity is who is charged for the task, such as a tenant of the server: all that it asks for of a device, of any
+	// versions, is one flow. "": the flow of the version.
+	Identity string
+	// Weight is the identity's part of its devices, in relation to the weights of other flows: 0.001 to 1,000,000;
+	// zero: 1. That of its latest task counts.
+	Weight float64
 	// Bytes is the payload's size. Queued bytes count against Config.MaxQueuedBytes.
 	Bytes int64
 	// Limit is when an answer stops being worth anything: the task is refused, or dropped from its queue, rather than
@@ -125,7 +131,7 @@ func (c *Core) enqueue(now Time, q *queue, t *Task, when timing, place ring.Orde
 	q.soonest, q.wanted = min(q.soonest, when.limit), min(q.wanted, when.wanted)
 	q.ring.Insert(ring.Entry{Order: k.Order, Task: slot})
 	q.waiting += t.Rows
-	v.queued[classOf(k.Order)]++
+	q.tenancy.queued[classOf(k.Order)]++
 	v.live++
 	v.account.Accepted++
 	c.queuedBytes += t.Bytes
@@ -151,7 +157,7 @@ func (c *Core) unqueue(now Time, q *queue, t *task, next taskState) {
 	if q.ring.Len() == 0 {
 		q.idleAt = now
 	}
-	q.version.queued[classOf(t.Order)]--
+	q.tenancy.queued[classOf(t.Order)]--
 	c.queuedBytes -= t.bytes
 	q.forget(t)
 	if t.limit != Never && c.limits.Left() {

@@ -17,8 +17,13 @@ func (c *Core) touch(q *queue) {
 
 // refreshTouched ends an event.
 func (c *Core) refreshTouched(now Time) {
-	for _, q := range c.touched {
+	for next := 0; next < len(c.touched); { // to refresh one may touch another
+		q := c.touched[next]
+		next++
 		q.touched = false
+		if other := c.queues[q.id]; other != nil && other != q {
+			continue // it was idle, and dropped, and another has its id
+		}
 		c.rescan(q)
 		c.refresh(now, q)
 		if q.ring.Len() == 0 && q.running == 0 && len(q.key) > maxIdleKey && c.queues[q.id] == q {

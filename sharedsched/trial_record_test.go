@@ -14,7 +14,7 @@ type trialRecord struct {
 
 type trialTask struct {
 	version    VersionID
-	key        string
+	key, who   string
 	rows, next int
 	ended      bool
 }
@@ -30,7 +30,7 @@ func newTrialRecord() trialRecord {
 	return trialRecord{tasks: map[Handle]*trialTask{}, expelled: map[VersionID]bool{}}
 }
 
-func (r *trialRecord) admit(c *Core, now Time, h Handle, v VersionID, key string, asked time.Duration) error {
+func (r *trialRecord) admit(c *Core, now Time, h Handle, v VersionID, task *Task) error {
 	if r.tasks[h] != nil {
 		return fmt.Errorf("handle %x names two tasks", h)
 	}
@@ -38,9 +38,10 @@ func (r *trialRecord) admit(c *Core, now Time, h Handle, v VersionID, key string
 		return fmt.Errorf("task %x was admitted after its version %d was expelled", h, v)
 	}
 	t := c.get(h)
-	r.tasks[h] = &trialTask{version: v, key: key, rows: t.rows}
+	r.tasks[h] = &trialTask{version: v, key: task.Key, who: task.Identity, rows: t.rows}
 	// Only a target that a row could meet.
-	if classOf(t.Order) == foreground && !t.alone && (asked == 0 || asked >= t.queue.rowCost || t.queue.fullHigh == 0) {
+	met := task.Target == 0 || task.Target >= t.queue.rowCost || t.queue.fullHigh == 0
+	if classOf(t.Order) == foreground && !t.alone && met {
 		r.targets = append(r.targets, trialTarget{now, t.queue.device, t.due.Sub(now)})
 	}
 	return nil
@@ -108,9 +109,10 @@ func (r *trialRecord) batch(c *Core, now Time, l *lane, b *Batch) error {
 			return fmt.Errorf("rows of task %x start after its limit", sp.task)
 		}
 		k, first := r.tasks[sp.task], r.tasks[b.Spans[0].task]
-		if k.version != b.Version || k.key != first.key {
-			return fmt.Errorf("a batch of version %d and key %q has a task of %d, %q", b.Version, first.key, k.version,
-				k.key)
+		if k.version != b.Version || k.key != first.key || k.who != t.queue.flow.identity ||
+			t.queue != l.queue && (t.alone || classOf(t.Order) == background || k.next+sp.Rows < k.rows ||
+				t.queue.shape != l.queue.shape) {
+			return fmt.Errorf("a batch of version %d and %+v has a task of %+v", b.Version, *first, *k)
 		}
 		if k.ended || sp.First != k.next || sp.Rows < 1 || sp.First+sp.Rows > k.rows {
 			return fmt.Errorf("rows %d+%d of task %x start, %d of %d have started", sp.First, sp.Rows, sp.task, k.next,

@@ -1,6 +1,10 @@
 package sharedsched
 
-import "fmt"
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
 
 // VersionID names a version that was added to a scheduler. IDs are not reused.
 type VersionID int32
@@ -13,20 +17,17 @@ type version struct {
 	name     string
 	flow     *flow
 	settings Settings
-	revision uint64            // counts changes of settings
-	queues   map[string]*queue // by Task.Key
+	revision uint64 // counts changes of settings
+	queues   map[address]*queue
+	kin      map[string]*kin   // by Task.Key
 	latest   *queue            // the one asked for last, which is the likeliest to be asked for next; may be nil
 	shapes   map[string]*shape // by Task.ShapeKey
 	previous map[string]*shape // the known costs of another version, to begin with
-	queued   [2]int            // tasks with rows that were not started, by class
 	live     int               // tasks that have not ended
 	account  *Account
 	proven   int // rows of the largest execution that ran well: its engine has the memory that it needs
 	closing  bool
 }
-
-// isFull reports whether as many tasks of a class wait as may.
-func (v *version) isFull(k class) bool { return v.queued[k] >= v.settings.QueueBound() }
 
 // addVersion carries out EventAddVersion.
 func (c *Core) addVersion(name string, f FlowID, s Settings) (VersionID, error) {
@@ -39,7 +40,7 @@ func (c *Core) addVersion(name string, f FlowID, s Settings) (VersionID, error) 
 	id := VersionID(len(c.versions))
 	c.versions = append(c.versions, &version{
 		id: id, name: name, flow: c.flows[f], settings: s, account: c.account(name, c.flows[f].device.Name),
-		queues: map[string]*queue{}, shapes: map[string]*shape{},
+		queues: map[address]*queue{}, kin: map[string]*kin{}, shapes: map[string]*shape{},
 	})
 	return id, nil
 }
@@ -107,9 +108,15 @@ func (c *Core) retire(v *version, out *Answer) {
 	if !v.closing || v.live > 0 || c.versions[v.id] == nil {
 		return
 	}
-	// Order does not matter here: every queue is empty and none is left.
-	for _, q := range v.queues {
+	// In the order of their ids, in which these are used again.
+	byID := func(a, b *queue) int { return int(a.id - b.id) }
+	for _, q := range slices.SortedFunc(maps.Values(v.queues), byID) {
 		c.dropQueue(q)
+	}
+	for _, f := range c.flows {
+		if f != nil {
+			delete(f.tenancies, v.id)
+		}
 	}
 	c.versions[v.id] = nil
 	out.Actions = append(out.Actions, Action{Kind: VersionGone, Version: v.id})

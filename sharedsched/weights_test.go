@@ -59,7 +59,7 @@ func closedLoop(t *testing.T, weights, costs, targets [2]int, patience time.Dura
 		}
 		cost[i] = time.Duration(costs[i]) * time.Millisecond
 		for range 6 {
-			curve := c.version(versions[i]).shape("", 0, &c.devices[0].state)
+			curve := c.shapeOf(versions[i], "")
 			curve.Settle(curve.Begin(1), cost[i]/2)
 			curve.Settle(curve.Begin(16), cost[i])
 		}

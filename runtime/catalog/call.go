@@ -24,6 +24,9 @@ type Call struct {
 	Limit    time.Time
 	Target   time.Duration
 	Priority sharedsched.Priority
+	// Caller is who the call is charged to where the model's fairness is by identity; nil: nobody is known, and the
+	// version is charged. So it is for a shadow: the operator asked for that, not the caller.
+	Caller *Caller
 	// Shadow: nobody waits for the answer. It is background work and counted apart from requests.
 	Shadow bool
 	// Memory is where the data of Results may lie; nil: the garbage collector's.

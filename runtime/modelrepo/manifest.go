@@ -26,7 +26,9 @@ type Manifest struct {
 	// Weight is the model's share of the device while that is contended, relative to the other flows; 0.001 to
 	// 1000, default 1. Twice the weight is twice the device time. It has no effect on an idle device.
 	Weight float64 `yaml:"weight"`
-	// Fairness is the owner of the share: each version owns one, or the model owns one for all its versions.
+	// Fairness is the owner of the share: each version owns one, or the model owns one for all its versions, or each
+	// identity that asks owns one, of its own weight, for all models that say so on the device. With identity, Weight is
+	// that of each version's requests of which no identity is known, and batching.max_queue is of each identity.
 	Fairness Fairness `yaml:"fairness"`
 	// TargetLatency is the target of requests without one: it orders, ends BatchTimeout, and refuses nothing. 0 derives
 	// it from the measured cost of a full batch. Too low makes other models wait and batches small; too high makes the
@@ -59,17 +61,18 @@ const (
 // Choices lists the processes.
 func (Isolation) Choices() (now, later []string) { return []string{"server", "model"}, nil }
 
-// Fairness is the owner of a share of the device: version or model.
+// Fairness is the owner of a share of the device: version, model or identity.
 type Fairness string
 
 // The owners.
 const (
-	FairVersion Fairness = "version"
-	FairModel   Fairness = "model"
+	FairVersion  Fairness = "version"
+	FairModel    Fairness = "model"
+	FairIdentity Fairness = "identity"
 )
 
 // Choices lists the owners.
-func (Fairness) Choices() (now, later []string) { return []string{"version", "model"}, nil }
+func (Fairness) Choices() (now, later []string) { return []string{"version", "model", "identity"}, nil }
 
 // Defaults returns the manifest of a model that has no file.
 func Defaults() Manifest {

@@ -14,7 +14,7 @@ import (
 )
 
 // taskOf returns the call as a task. Its limit and its target count from the arrival.
-func taskOf(call *catalog.Call, arrival time.Time) sharedsched.Task {
+func (r *Replica) taskOf(call *catalog.Call, arrival time.Time) sharedsched.Task {
 	t := sharedsched.Task{
 		Limit: LimitOf(call, arrival), OpenEnded: call.Limit.IsZero(), Target: call.Target, Priority: call.Priority,
 	}
@@ -26,6 +26,8 @@ func taskOf(call *catalog.Call, arrival time.Time) sharedsched.Task {
 	}
 	if call.Shadow {
 		t.Priority = sharedsched.Sheddable // fills padding and idle time
+	} else if call.Caller != nil && r.flow.byIdentity {
+		t.Identity, t.Weight = call.Caller.Name, call.Caller.Weight
 	}
 	return t
 }
@@ -49,7 +51,7 @@ func (r *Replica) Predict(ctx context.Context, call *catalog.Call, arrival time.
 	}
 	j := &execution.Job{
 		Unit: r.unit, Inputs: call.Inputs, Rows: max(1, call.Rows), Wanted: call.Wanted,
-		Task: taskOf(call, arrival), Memory: call.Memory,
+		Task: r.taskOf(call, arrival), Memory: call.Memory,
 	}
 	if call.Rows == 0 {
 		j.Plan = r.unjoined() // there is no row to pad or to fill up with
@@ -105,7 +107,7 @@ func (r *Replica) predictAgain(ctx context.Context, call *catalog.Call, arrival 
 ) error {
 	j := &execution.Job{
 		Unit: r.unit, Inputs: call.Inputs, Rows: call.Rows, Wanted: call.Wanted,
-		Task: taskOf(call, arrival), Memory: call.Memory,
+		Task: r.taskOf(call, arrival), Memory: call.Memory,
 	}
 	if asItCame {
 		j.Plan = r.unjoined()

@@ -5,13 +5,15 @@ import (
 	"fmt"
 
 	"github.com/weftserve/weft/runtime/fleet"
+	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/residency"
 	"github.com/weftserve/weft/sharedsched"
 )
 
 // flowFor returns the flow that is to own the share of the device that the replica uses.
 func (r *Replica) flowFor(c residency.Candidate) flowKey {
-	return flowKey{flowName(r.Model, r.Number, c.Manifest.Fairness), r.Device.ID(), c.Manifest.Weight}
+	m := c.Manifest
+	return flowKey{flowName(r.Model, r.Number, m.Fairness), r.Device.ID(), m.Weight, m.Fairness == modelrepo.FairIdentity}
 }
 
 // enroll adds the replica to the scheduler, unbatched and without limits: only its trial sends tasks yet. Its costs are

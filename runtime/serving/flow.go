@@ -10,7 +10,7 @@ import (
 )
 
 // flows are the owners of device shares: one per version, or one per model and device; two while a weight is being
-// changed.
+// changed. Those of identities are the scheduler's: it makes them when a task first names one.
 type flows struct {
 	sched Scheduler
 
@@ -22,6 +22,8 @@ type flowKey struct {
 	name   string
 	device placement.DeviceID // the flows of a device that was lost are not those of the one that came back
 	weight float64
+	// byIdentity: it is for requests of which no caller is known. Each of the others is charged to its caller's flow.
+	byIdentity bool
 }
 
 type flow struct {

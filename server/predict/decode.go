@@ -16,7 +16,7 @@ func decode(req *Request, v *catalog.Version, call *catalog.Call) (err error) {
 	sig := v.Signature
 	*call = catalog.Call{
 		Version: v, Inputs: make([]tensor.Tensor, len(sig.Inputs)),
-		Limit: req.Limit, Target: req.Target, Priority: req.Priority,
+		Limit: req.Limit, Target: req.Target, Priority: req.Priority, Caller: req.Caller,
 	}
 	if call.Wanted, err = wantedOutputs(sig, req.Outputs); err != nil {
 		return err

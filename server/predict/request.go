@@ -30,7 +30,7 @@ type Request struct {
 	// Target is how soon the answer is wanted; zero leaves it to the model.
 	Target   time.Duration
 	Priority sharedsched.Priority
-	// Caller is who the request is charged to; nil: nobody in particular.
+	// Caller is who the request is charged to where the model's fairness is by identity; nil: nobody is known.
 	Caller *catalog.Caller
 	// Outputs names the outputs that are wanted; none: all of them.
 	Outputs []string

@@ -83,13 +83,19 @@ func deviceMessage(d *sharedsched.DeviceState) *weftv1.SchedulerDevice {
 	}
 }
 
-// flows shows every flow that a shown version belongs to.
+// flows shows every flow that a shown version belongs to, or has a queue of.
 func (v *stateView) flows() []*weftv1.SchedulerFlow {
 	queued := make(map[sharedsched.FlowID]int)
 	for i := range v.state.Versions {
 		version := &v.state.Versions[i]
 		if model, _ := splitName(version.Name); v.shows(model) {
 			queued[version.Flow] += version.Queued + version.Background
+			for j := range version.Queues {
+				if q := &version.Queues[j]; q.Identity != "" {
+					queued[version.Flow] -= q.Tasks
+					queued[q.Flow] += q.Tasks
+				}
+			}
 		}
 	}
 	var out []*weftv1.SchedulerFlow

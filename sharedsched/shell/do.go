@@ -80,6 +80,7 @@ func (s *Scheduler) admit(
 	if !t.Limit.IsZero() {
 		limit = sharedsched.Time(t.Limit.Sub(s.epoch))
 	}
+	at := place{v, t.Identity}
 	var r *room // that it was called from
 	for arrival := now; ; {
 		if s.closed {
@@ -88,7 +89,7 @@ func (s *Scheduler) admit(
 			return 0, sharedsched.ErrClosed
 		}
 		o.scratch.reset()
-		if !s.mustWaitLocked(v, t, r != nil) {
+		if !s.mustWaitLocked(at, t, r != nil) {
 			ev := sharedsched.Event{Kind: sharedsched.EventSubmit, Version: v, Task: t, Limit: s.delivery.before(limit, now)}
 			err := s.stepLocked(now, &ev, &o.scratch.Answer)
 			h := o.scratch.Task
@@ -104,18 +105,18 @@ func (s *Scheduler) admit(
 			o.scratch.answer()
 			return h, err
 		}
-		line := s.lineUpLocked(v, r != nil)
+		line := s.lineUpLocked(at, r != nil)
 		if known := s.core.Settings(v); limit == sharedsched.Never && known != nil {
 			limit = known.Limit(arrival)
 		}
 		s.mu.Unlock()
-		if ok, err := s.awaitRoom(ctx, v, line, limit); !ok {
+		if ok, err := s.awaitRoom(ctx, at, line, limit); !ok {
 			return 0, err
 		}
 		read = s.now()
 		s.mu.Lock()
 		now = s.nowLocked(read)
-		r = s.rooms[v]
+		r = s.rooms[at]
 		r.called--
 		o.waited = now.Sub(arrival)
 		if t.Target > 0 { // it counts from the arrival

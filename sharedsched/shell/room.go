@@ -8,7 +8,13 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// room is the line of callers that wait for a full queue to have room, where the settings ask for waiting
+// place is what callers wait for room in: each identity has its own of each version.
+type place struct {
+	version  sharedsched.VersionID
+	identity string
+}
+
+// room is the line of callers that wait for a place to have room, where the settings ask for waiting
 // (WaitWhenFull). No caller overtakes: a newcomer waits behind the callers that wait, and behind those that were called
 // and have not come yet.
 type room struct {
@@ -21,20 +27,21 @@ type room struct {
 func (r *room) waiting() int { return len(r.line) + r.called }
 
 // mustWaitLocked reports whether a caller is to wait for room. called says that it was called because there is some.
-func (s *Scheduler) mustWaitLocked(v sharedsched.VersionID, t *sharedsched.Task, called bool) bool {
-	if r := s.rooms[v]; !called && r != nil && r.waiting() > 0 {
+func (s *Scheduler) mustWaitLocked(at place, t *sharedsched.Task, called bool) bool {
+	if r := s.rooms[at]; !called && r != nil && r.waiting() > 0 {
 		return true
 	}
-	set := s.core.Settings(v)
-	return set != nil && set.WaitWhenFull && t.Priority != sharedsched.Sheddable && s.core.Room(v) <= 0
+	set := s.core.Settings(at.version)
+	return set != nil && set.WaitWhenFull && t.Priority != sharedsched.Sheddable &&
+		s.core.Room(at.version, at.identity) <= 0
 }
 
 // lineUpLocked puts a caller into the line, at its head if it was called in vain.
-func (s *Scheduler) lineUpLocked(v sharedsched.VersionID, first bool) chan struct{} {
-	r := s.rooms[v]
+func (s *Scheduler) lineUpLocked(at place, first bool) chan struct{} {
+	r := s.rooms[at]
 	if r == nil {
-		r = &room{waits: s.waitsLocked(v)}
-		s.rooms[v] = r
+		r = &room{waits: s.waitsLocked(at.version)}
+		s.rooms[at] = r
 	}
 	if !first {
 		r.waits.begun++
@@ -52,14 +59,14 @@ func (s *Scheduler) lineUpLocked(v sharedsched.VersionID, first bool) chan struc
 // callLocked calls as many callers as there is room for; all of them when none will be admitted any more, so that they
 // learn the reason.
 func (s *Scheduler) callLocked() {
-	for v, r := range s.rooms { // the lines are independent of each other
-		for len(r.line) > 0 && r.called < s.core.Room(v) {
+	for at, r := range s.rooms { // the lines are independent of each other
+		for len(r.line) > 0 && r.called < s.core.Room(at.version, at.identity) {
 			close(r.line[0])
 			r.line = r.line[1:]
 			r.called++
 		}
 		if r.waiting() == 0 {
-			delete(s.rooms, v)
+			delete(s.rooms, at)
 		}
 	}
 }
@@ -67,7 +74,7 @@ func (s *Scheduler) callLocked() {
 // awaitRoom waits until c is closed. It reports false, and takes the caller out of the line, when ctx or the limit ends
 // first.
 func (s *Scheduler) awaitRoom(
-	ctx context.Context, v sharedsched.VersionID, c chan struct{}, limit sharedsched.Time,
+	ctx context.Context, at place, c chan struct{}, limit sharedsched.Time,
 ) (bool, error) {
 	var expired <-chan time.Time
 	if limit != sharedsched.Never {
@@ -86,7 +93,7 @@ func (s *Scheduler) awaitRoom(
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := s.rooms[v]
+	r := s.rooms[at]
 	for i := range r.line {
 		if r.line[i] == c {
 			r.line = append(r.line[:i], r.line[i+1:]...)
@@ -153,10 +160,12 @@ func (s *Scheduler) waitsLocked(v sharedsched.VersionID) *waits {
 
 // tellOfRoomsLocked completes a state with the callers that wait for room, which Core does not know.
 func (s *Scheduler) tellOfRoomsLocked(state *sharedsched.State) {
+	waiting := map[sharedsched.VersionID]int{}
+	for at, r := range s.rooms {
+		waiting[at.version] += r.waiting()
+	}
 	for i := range state.Versions {
-		if r := s.rooms[state.Versions[i].ID]; r != nil {
-			state.Versions[i].Waiting = r.waiting()
-		}
+		state.Versions[i].Waiting = waiting[state.Versions[i].ID]
 	}
 	for i := range state.Accounts {
 		a := &state.Accounts[i]

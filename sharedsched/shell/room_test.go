@@ -133,3 +133,34 @@ func TestCloseEndsWaitingForRoom(t *testing.T) {
 		}
 	})
 }
+
+// TestNobodyWaitsInAnothersLine: where one identity's callers wait for room, another's are admitted.
+func TestNobodyWaitsInAnothersLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		exec := &orderOf{}
+		s, v := waitingShell(t, exec, sharedsched.Settings{MaxBatchSize: 1, MaxQueue: 1, MaxLatency: time.Minute})
+		var wg sync.WaitGroup
+		ask := func(who string, most time.Duration) {
+			wg.Go(func() {
+				out, err := s.Do(t.Context(), v, &sharedsched.Task{Rows: 1, Payload: who, Identity: who})
+				if err != nil || out.Queue > most {
+					t.Errorf("%s waited %v, at most %v are its own; %v", who, out.Queue, most, err)
+				}
+			})
+			synctest.Wait()
+		}
+		for range 20 {
+			ask("flooder", time.Second)
+		}
+		if n := s.State().Versions[0].Waiting; n != 18 {
+			t.Errorf("%d callers wait for room, one ran and one was queued", n)
+		}
+		ask("modest", 3*time.Millisecond) // the one that runs, and one whose target is no later
+		ask("", 5*time.Millisecond)
+		if n := s.State().Versions[0].Waiting; n != 18 {
+			t.Errorf("%d callers wait for room after two others came", n)
+		}
+		wg.Wait()
+		s.Close()
+	})
+}

@@ -25,7 +25,7 @@ type Scheduler struct {
 	core    *sharedsched.Core                       // guarded by mu
 	waiting []*op                                   // guarded by mu; by task slot: the caller that waits for the task
 	gone    map[sharedsched.VersionID]chan struct{} // guarded by mu; closed when the version's last task has ended
-	rooms   map[sharedsched.VersionID]*room         // guarded by mu; where callers wait for room
+	rooms   map[place]*room                         // guarded by mu; where callers wait for room
 	waits   map[named]*waits                        // guarded by mu; of callers for room, ever
 	// guarded by mu; closed when a draining core has no task left. Nil: not draining
 	empty  chan struct{}
@@ -45,7 +45,7 @@ func New(cfg sharedsched.Config, exec Executor, given Options) (*Scheduler, erro
 	}
 	s := &Scheduler{
 		exec: exec, obs: given.Observer, tele: given.Telemetry, epoch: time.Now(), core: core,
-		gone: map[sharedsched.VersionID]chan struct{}{}, rooms: map[sharedsched.VersionID]*room{},
+		gone: map[sharedsched.VersionID]chan struct{}{}, rooms: map[place]*room{},
 		waits: map[named]*waits{}, armed: sharedsched.Never,
 		abandoned: make(chan struct{}),
 	}

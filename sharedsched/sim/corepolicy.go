@@ -107,6 +107,9 @@ func (p *corePolicy) Arrive(now Time, r *Request) {
 		Rows: r.Rows, Key: p.keys[r.Key], ShapeKey: p.keys[r.Key], Target: r.Deadline.Sub(r.Arrival),
 		Priority: r.Priority,
 	}
+	if r.Identity > 0 {
+		p.task.Identity = strconv.Itoa(r.Identity)
+	}
 	if m.Target > 0 {
 		p.task.Target = min(m.Target, p.task.Target)
 	}

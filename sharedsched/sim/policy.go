@@ -17,6 +17,7 @@ const Never = sharedsched.Never
 type Request struct {
 	Model    int // index into Suite models
 	Key      int // shape key within the model; requests of different keys never share a batch
+	Identity int // who is charged, from 1 on; 0: nobody who is known. Only the server's scheduler asks
 	Rows     int
 	Arrival  Time
 	Deadline Time
@@ -118,6 +119,9 @@ type Model struct {
 	Cold     bool          // its costs are unknown at first
 	Inherits string        // the model whose costs stand in for its own while those are unknown; empty: none
 	Mix      []Wish        // what callers want, in place of SLO, where they do not want the same
+	// Identities are who its requests are of, the first one number 1 in all models: each one's part of them, in
+	// proportion to others. None: nobody is known.
+	Identities []float64
 
 	// By how much its executions take longer for a change of the device: the part of their time that goes with the
 	// inverse of the clock, and how much the share of the device that other processes use adds to them, relative to
@@ -139,17 +143,30 @@ func (m *Model) wish(draw *rand.Rand) Wish {
 	if len(m.Mix) == 0 {
 		return Wish{SLO: m.SLO}
 	}
+	return m.Mix[oneOf(draw, len(m.Mix), func(i int) float64 { return m.Mix[i].Share })]
+}
+
+// identity draws who a request is of.
+func (m *Model) identity(draw *rand.Rand) int {
+	if len(m.Identities) == 0 {
+		return 0
+	}
+	return 1 + oneOf(draw, len(m.Identities), func(i int) float64 { return m.Identities[i] })
+}
+
+// oneOf draws one of n things, in proportion to their shares.
+func oneOf(draw *rand.Rand, n int, share func(int) float64) int {
 	sum := 0.0
-	for _, w := range m.Mix {
-		sum += w.Share
+	for i := range n {
+		sum += share(i)
 	}
 	at := draw.Float64() * sum
-	for _, w := range m.Mix[1:] {
-		if at -= w.Share; at < 0 {
-			return w
+	for i := 1; i < n; i++ {
+		if at -= share(i); at < 0 {
+			return i
 		}
 	}
-	return m.Mix[0]
+	return 0
 }
 
 // Cost returns the true device time of an execution of that many rows, without noise.

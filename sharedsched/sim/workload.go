@@ -57,14 +57,14 @@ func (w *Workload) Requests(load float64, span time.Duration, seed uint64) []Req
 		for _, at := range times {
 			all = append(all, uint64(at)<<width|uint64(i))
 		}
-		if m.Keys > 1 || len(m.Mix) > 0 {
+		if m.Keys > 1 || len(m.Mix) > 0 || len(m.Identities) > 0 {
 			draw := stream(seed, purpose+2)
 			for range times {
 				k := kind{}
 				if m.Keys > 1 {
 					k.key = draw.IntN(m.Keys)
 				}
-				k.wish = m.wish(draw)
+				k.wish, k.identity = m.wish(draw), m.identity(draw)
 				kinds[i] = append(kinds[i], k)
 			}
 		}
@@ -78,16 +78,17 @@ func (w *Workload) Requests(load float64, span time.Duration, seed uint64) []Req
 			k, kinds[model] = waiting[0], waiting[1:]
 		}
 		requests[i] = Request{
-			Model: model, Key: k.key, Rows: 1, Arrival: at, Deadline: at.Add(k.wish.SLO), Priority: k.wish.Priority,
+			Model: model, Key: k.key, Identity: k.identity, Rows: 1,
+			Arrival: at, Deadline: at.Add(k.wish.SLO), Priority: k.wish.Priority,
 		}
 	}
 	return requests
 }
 
-// kind is the kind of a request: its shape, and what its caller wants.
+// kind is the kind of a request: its shape, who it is of, and what that wants.
 type kind struct {
-	key  int
-	wish Wish
+	key, identity int
+	wish          Wish
 }
 
 func (w *Workload) process(model int) *Process {

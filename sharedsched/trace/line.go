@@ -51,6 +51,9 @@ type task struct {
 	Alone      bool `json:"alone,omitempty"`
 	Unmeasured bool `json:"unmeasured,omitempty"`
 	OpenEnded  bool `json:"open_ended,omitempty"`
+
+	Identity []byte  `json:"identity,omitempty"`
+	Weight   float64 `json:"weight,omitempty"`
 }
 
 // outcome is the result of an event.
@@ -128,6 +131,7 @@ func newLine(now sharedsched.Time, ev *sharedsched.Event, out *sharedsched.Answe
 		l.Task = &task{
 			Rows: k.Rows, Key: []byte(k.Key), Shape: []byte(k.ShapeKey), Bytes: k.Bytes, Target: int64(k.Target),
 			Priority: k.Priority, Alone: k.Alone, Unmeasured: k.Unmeasured, OpenEnded: k.OpenEnded,
+			Identity: []byte(k.Identity), Weight: k.Weight,
 		}
 	}
 	switch ev.Kind {
@@ -208,7 +212,7 @@ func (l *line) event(running map[sharedsched.LaneID]*sharedsched.Batch) (shareds
 		ev.Task = &sharedsched.Task{
 			Rows: k.Rows, Key: string(k.Key), ShapeKey: string(k.Shape), Bytes: k.Bytes,
 			Target: time.Duration(k.Target), Priority: k.Priority, Alone: k.Alone, Unmeasured: k.Unmeasured,
-			OpenEnded: k.OpenEnded,
+			OpenEnded: k.OpenEnded, Identity: string(k.Identity), Weight: k.Weight,
 		}
 	}
 	switch ev.Kind {

@@ -70,8 +70,9 @@ func record(t *testing.T) string {
 			v := versions[rng.IntN(3)]
 			task := sharedsched.Task{
 				Rows: 1 + rng.IntN(14), Key: string([]byte{byte(rng.IntN(3)), 0xff}),
-				Priority: sharedsched.Priority(rng.IntN(4)),
+				Priority: sharedsched.Priority(rng.IntN(4)), Identity: []string{"", "p\xff", "q"}[rng.IntN(3)],
 			}
+			task.Weight = float64(len(task.Identity))
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+rng.IntN(50))*time.Millisecond)
 			wg.Go(func() {
 				defer cancel()
@@ -101,7 +102,7 @@ func TestReplayDecidesTheSame(t *testing.T) {
 		t.Fatal(err)
 	}
 	if sum.Events != strings.Count(recorded, "\n") || sum.Batches < 50 || sum.Tasks < 100 || sum.Refused < 5 ||
-		sum.Dropped < 5 || !strings.Contains(recorded, `"moved":true`) {
+		sum.Dropped < 5 || !strings.Contains(recorded, `"moved":true`) || !strings.Contains(recorded, `"weight":2`) {
 		t.Errorf("a trace with little in it: %+v", sum)
 	}
 }
