@@ -44,7 +44,6 @@ var foreignNeeds = map[string]need{
 	"grpc.reflection.v1alpha.ServerReflection": {
 		anyOf: []string{"observe"},
 	},
-	"grpc.channelz.v1.Channelz": {anyOf: []string{"operate"}, whole: true},
 }
 
 // method is a method of a listener.

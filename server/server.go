@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	channelz "google.golang.org/grpc/channelz/service"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health"
 	healthgrpc "google.golang.org/grpc/health/grpc_health_v1"
@@ -95,6 +94,7 @@ type Server struct {
 	health   *modelHealth
 	guard    *guard.Guard
 	door     *doorkeeper.Door
+	methods  methods
 }
 
 // New returns a server of the models. The scheduler's state is only shown. Its health is NOT_SERVING until
@@ -152,6 +152,7 @@ func (s *Server) Register(g *grpc.Server) {
 		Server: s.health.server, draining: s.health.told,
 	})
 	reflection.Register(services)
+	s.methods = methodsOf(g)
 }
 
 // Options returns the options of a grpc.Server that listens to the callers of predictions, with these credentials. Its
@@ -165,9 +166,9 @@ func (s *Server) Options(c credentials.TransportCredentials) []grpc.ServerOption
 // tap sees the header of each call as soon as it was read.
 func (s *Server) tap(ctx context.Context, call *tap.Info) (context.Context, error) {
 	now := time.Now()
-	ctx, err := s.guard.Tap(ctx, call.Header)
+	ctx, err := s.methods.tap(ctx, s.guard, call)
 	if err != nil {
-		return ctx, status.Of(err, predict.Place{}).Err()
+		return ctx, err
 	}
 	return s.api.Throttle.Tap(intake.Header(ctx, now), now, call)
 }
@@ -186,12 +187,13 @@ func (s *Server) messages(g *grpc.Server) transport.Messages {
 // Admin is the service that changes the models and the traffic of a server.
 type Admin struct {
 	weftapi.Admin
-	server *Server
+	server  *Server
+	methods methods
 }
 
 // NewAdmin returns the service that changes the models and the traffic of s.
 func NewAdmin(s *Server, residents weftapi.Residents) *Admin {
-	return &Admin{weftapi.Admin{API: s.api, Residents: residents}, s}
+	return &Admin{Admin: weftapi.Admin{API: s.api, Residents: residents}, server: s}
 }
 
 // Options returns the options of a grpc.Server that listens to those who change what is served, with these credentials.
@@ -203,21 +205,16 @@ func (a *Admin) Options(c credentials.TransportCredentials) []grpc.ServerOption 
 
 // tap sees the header of each call as soon as it was read.
 func (a *Admin) tap(ctx context.Context, call *tap.Info) (context.Context, error) {
-	ctx, err := a.server.guard.Tap(ctx, call.Header)
-	if err != nil {
-		err = status.Of(err, predict.Place{}).Err()
-	}
-	return ctx, err
+	return a.methods.tap(ctx, a.server.guard, call)
 }
 
-// Register adds the services, those that only show something, reflection and channelz to the server of the admin
-// listener.
+// Register adds the services, those that only show something, and reflection to the server of the admin listener.
 func (a *Admin) Register(g *grpc.Server) {
 	services := a.server.messages(g)
 	weftv1.RegisterAdminServiceServer(services, a.Admin)
 	weftv1.RegisterModelServiceServer(services, weftapi.Catalog{API: a.server.api})
-	channelz.RegisterChannelzServiceToServer(services)
 	reflection.Register(services)
+	a.methods = methodsOf(g)
 }
 
 // SetMaxConcurrentRequests changes how many predictions may be in the server from the next one on; 0: no bound.

@@ -33,14 +33,6 @@ var foreign = map[string]Rule{
 
 	"grpc.reflection.v1.ServerReflection/ServerReflectionInfo":      {AnyOf: Observe},
 	"grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": {AnyOf: Observe},
-
-	"grpc.channelz.v1.Channelz/GetTopChannels":   {AnyOf: Operate, Whole: true},
-	"grpc.channelz.v1.Channelz/GetServers":       {AnyOf: Operate, Whole: true},
-	"grpc.channelz.v1.Channelz/GetServer":        {AnyOf: Operate, Whole: true},
-	"grpc.channelz.v1.Channelz/GetServerSockets": {AnyOf: Operate, Whole: true},
-	"grpc.channelz.v1.Channelz/GetChannel":       {AnyOf: Operate, Whole: true},
-	"grpc.channelz.v1.Channelz/GetSubchannel":    {AnyOf: Operate, Whole: true},
-	"grpc.channelz.v1.Channelz/GetSocket":        {AnyOf: Operate, Whole: true},
 }
 
 // RuleOf returns the rule of a method: that of its descriptor, or for services of others the one that is known here.

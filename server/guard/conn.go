@@ -133,6 +133,9 @@ func (f *framed) passed(b []byte, n int, err error) (int, error) {
 	if n > 0 {
 		if wait := f.account.received(&f.in, b[:n]); wait > 0 {
 			time.Sleep(wait)
+			if gone(f.raw.Conn) { // nobody waits for what is still to be read
+				return 0, io.EOF
+			}
 		}
 	}
 	if f.account.ending.Load() {

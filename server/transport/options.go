@@ -60,7 +60,6 @@ func Options(maxMessageBytes int, memory mem.BufferPool, log *slog.Logger) []grp
 		grpc.ConnectionTimeout(connectWithin),
 		grpc.SharedWriteBuffer(true), // idle connections hold none
 		grpc.WaitForHandlers(true),
-		grpc.UnknownServiceHandler(unknown),
 		grpc.ChainUnaryInterceptor(recovery.unary),
 		grpc.ChainStreamInterceptor(recovery.stream),
 	}

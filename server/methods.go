@@ -1,0 +1,38 @@
+package server
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/tap"
+
+	"github.com/weftserve/weft/server/guard"
+	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/status"
+)
+
+// methods are those of a grpc.Server, such as /weft.v1.PredictionService/Predict.
+type methods map[string]bool
+
+func methodsOf(g *grpc.Server) methods {
+	all := methods{}
+	for service, info := range g.GetServiceInfo() {
+		for _, m := range info.Methods {
+			all["/"+service+"/"+m.Name] = true
+		}
+	}
+	return all
+}
+
+// tap refuses, by their headers, calls of methods that no service has, and those that the guard has no room for. gRPC
+// would begin a handler for each, and repeat the name of the method as it came, however long it is.
+func (m methods) tap(ctx context.Context, g *guard.Guard, call *tap.Info) (context.Context, error) {
+	ctx, err := g.Tap(ctx, call.Header)
+	if err == nil && !m[call.FullMethodName] {
+		err = &status.UnknownMethodError{Method: call.FullMethodName}
+	}
+	if err != nil {
+		return ctx, status.Of(err, predict.Place{}).Err()
+	}
+	return ctx, nil
+}
