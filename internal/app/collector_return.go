@@ -10,33 +10,30 @@ import (
 )
 
 const (
-	// returnable is by how much, in bytes, the heap of a server that rests may have grown since memory was returned.
+	// returnable is how many bytes the heap of a server that rests may take without a look whether they are in use.
 	returnable = leastGarbage + 16<<20
-	// restsAfter is how long a server rests that has collected nothing meanwhile.
-	restsAfter = 2 * time.Second
+	// lookAfter is how long a server rests, in which it collects nothing, before the first look. Each that finds next to
+	// nothing doubles the time to the next one, up to the two minutes after which Go looks by itself.
+	lookAfter, lookLast = time.Second, 2 * time.Minute
 )
 
 // returnPart gives memory back to the system that a burst has taken: a server that rests collects nothing, and would
 // keep the garbage and the free pages of the burst for minutes.
 func returnPart() lifecycle.Part {
 	return untilStopped("return of memory", func(ctx context.Context) error {
-		tick := time.NewTicker(restsAfter)
+		tick := time.NewTicker(lookAfter)
 		defer tick.Stop()
-		var before, least heapUse
+		var l look
 		for {
 			select {
 			case <-ctx.Done():
 				return nil
 			case <-tick.C:
 			}
-			now := readHeap()
-			if now.rests(before, least) {
+			if now := readHeap(); l.due(now) {
 				debug.FreeOSMemory()
-				now = readHeap()
-				least = now
+				l.found(now, readHeap())
 			}
-			least.bytes = min(least.bytes, now.bytes)
-			before = now
 		}
 	})
 }
@@ -56,8 +53,26 @@ func readHeap() heapUse {
 	return heapUse{of(0), of(1) + of(2) + of(3)}
 }
 
-// rests reports whether nothing was collected since before, and the heap has grown by much since it was least. How much
-// of that is in use, only a collection would show.
-func (h heapUse) rests(before, least heapUse) bool {
-	return h.cycles == before.cycles && h.bytes > least.bytes+returnable
+// look says when the heap is to be looked at.
+type look struct {
+	cycles     uint64        // of the latest time
+	rest, wait time.Duration // for how long nothing was collected, and for how long nothing must be
+}
+
+// due is to be called every lookAfter. It reports whether to look now.
+func (l *look) due(now heapUse) bool {
+	if now.cycles != l.cycles {
+		l.cycles, l.rest, l.wait = now.cycles, 0, lookAfter
+		return false
+	}
+	l.rest += lookAfter
+	return l.rest >= l.wait && now.bytes > returnable
+}
+
+// found notes how the heap was before and after a look.
+func (l *look) found(before, after heapUse) {
+	l.cycles, l.rest = after.cycles, 0
+	if l.wait = min(2*l.wait, lookLast); after.bytes+returnable/4 < before.bytes {
+		l.wait = lookAfter
+	}
 }

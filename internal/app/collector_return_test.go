@@ -27,18 +27,31 @@ func TestReturn(t *testing.T) {
 	}
 }
 
-func TestRests(t *testing.T) {
-	for name, c := range map[string]struct {
-		now, before, least heapUse
-		want               bool
-	}{
-		"it has grown":         {heapUse{1, 10 + returnable + 1}, heapUse{1, 0}, heapUse{0, 10}, true},
-		"by as much as it may": {heapUse{1, 10 + returnable}, heapUse{1, 0}, heapUse{0, 10}, false},
-		"it is at work":        {heapUse{2, 10 * returnable}, heapUse{1, 0}, heapUse{0, 0}, false},
-		"it has shrunk":        {heapUse{1, 10}, heapUse{1, 20}, heapUse{0, 20}, false},
-	} {
-		if got := c.now.rests(c.before, c.least); got != c.want {
-			t.Errorf("%s: %v, want %v", name, got, c.want)
+// TestLook: a heap is looked at when it rests, more and more rarely if nothing comes of it, and soon again once it has
+// been at work.
+func TestLook(t *testing.T) {
+	l := &look{}
+	full, small := heapUse{1, 10 * returnable}, heapUse{1, returnable}
+	if l.due(full) || l.due(small) || !l.due(full) {
+		t.Error("not looked at when it has rested, or before")
+	}
+	l.found(full, heapUse{2, full.bytes})
+	for _, want := range []int{2, 4, 8, 16, 32, 64, 120, 120} {
+		ticks := 1
+		for cycles := l.cycles; !l.due(heapUse{cycles, full.bytes}); ticks++ {
+			if ticks > 200 {
+				t.Fatal("not looked at any more")
+			}
 		}
+		if ticks != want {
+			t.Errorf("looked at after %d times, want %d", ticks, want)
+		}
+		l.found(full, heapUse{l.cycles + 1, full.bytes})
+	}
+	if l.due(heapUse{l.cycles + 1, full.bytes}) || !l.due(heapUse{l.cycles, full.bytes}) {
+		t.Error("not looked at soon after it was at work")
+	}
+	if l.found(full, small); l.wait != lookAfter {
+		t.Error("a look that found much is not followed by another soon")
 	}
 }

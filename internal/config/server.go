@@ -91,7 +91,7 @@ type Server struct {
 	// high lets one client take that much memory per call.
 	MaxMessageBytes Size `yaml:"max-message-bytes" name:"max-message-bytes" default:"16MiB" help:"Largest message, in either direction."`
 	// MaxHeldBytes bounds what is held for all connections together, at least 16MiB: requests that are being received,
-	// answers that were not taken yet, and 24KiB for each connection and each call that is open. Beyond it calls are
+	// answers that were not taken yet, 56KiB for each connection and 24KiB for each open call. Beyond it calls are
 	// refused on connections that hold more than others, and the worst connection is ended. Too low ends connections with
 	// many calls; too high lets strangers take that much memory.
 	MaxHeldBytes Size `yaml:"max-held-bytes" name:"max-held-bytes" default:"256MiB" help:"Memory held for all connections: requests being received, answers not taken, open calls; beyond it connections are ended."`

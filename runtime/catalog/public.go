@@ -86,10 +86,16 @@ var machinePath = sync.OnceValue(func() *regexp.Regexp {
 // is left, and the places in an engine's source where something failed.
 func PublicText(text string) string {
 	text = strings.ToValidUTF8(text, "�")
-	if !strings.ContainsAny(text, "/;") {
+	// Expressions take long, and errors come often in overload: each is tried on texts only that it could match.
+	if strings.Contains(text, ".c") || strings.Contains(text, ".h") {
+		text = sourceLine.ReplaceAllString(text, "")
+	}
+	if strings.Contains(text, ";") {
+		text = sourceWords.ReplaceAllString(text, "")
+	}
+	if !hasAbsolute(text) {
 		return text
 	}
-	text = sourceWords.ReplaceAllString(sourceLine.ReplaceAllString(text, ""), "")
 	return machinePath().ReplaceAllStringFunc(text, func(match string) string {
 		before, path, _ := strings.Cut(match, "/")
 		elements := strings.Split(strings.TrimRight(path, "/"), "/")
@@ -98,4 +104,18 @@ func PublicText(text string) string {
 		}
 		return before + ".../" + elements[len(elements)-1]
 	})
+}
+
+// hasAbsolute reports whether a slash begins a path: there is none before it.
+func hasAbsolute(text string) bool {
+	for i := range len(text) {
+		if text[i] == '/' && (i == 0 || !strings.ContainsRune("./~-_", rune(text[i-1])) && !isWord(text[i-1])) {
+			return true
+		}
+	}
+	return false
+}
+
+func isWord(b byte) bool {
+	return b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z'
 }

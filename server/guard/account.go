@@ -11,7 +11,8 @@ type account struct {
 	guard  *Guard
 	conn   *accepted
 	held   atomic.Int64 // bytes
-	moved  atomic.Int64 // when a call made progress last, in nanoseconds since 1970
+	began  time.Time
+	moved  atomic.Int64 // when a call made progress last, in nanoseconds since 1970; 0: none did
 	ending atomic.Bool  // nothing is held any more as far as the guard is concerned
 	// How many bytes may be read at once; 0: any number.
 	atOnce atomic.Int32

@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -113,10 +114,9 @@ func (l *listener) Accept() (net.Conn, error) {
 
 // open begins an account.
 func (g *Guard) open(c net.Conn) *accepted {
-	a := &account{guard: g, streams: map[uint32]stream{}}
+	a := &account{guard: g, began: time.Now(), streams: map[uint32]stream{}}
 	a.conn = &accepted{Conn: c, account: a}
 	a.atOnce.Store(firstRead)
-	a.moved.Store(time.Now().UnixNano())
 	g.mu.Lock()
 	g.accounts[a] = struct{}{}
 	g.mu.Unlock()
@@ -186,50 +186,59 @@ func (g *Guard) slow(a *account) time.Duration {
 	return time.Duration(min((full-filling)/(1-filling), 1) * float64(slowest))
 }
 
-// relieve ends connections until less is held than may be.
+// relieve ends connections if more is held than may be: the worst ones, until some of it is free, so that this need not
+// be done for each connection of a crowd.
 func (g *Guard) relieve() {
 	if g.held.Load() <= g.config.MaxHeld {
 		return
 	}
 	g.relieving.Lock() // or else two would end two connections where one suffices
 	defer g.relieving.Unlock()
-	for g.held.Load() > g.config.MaxHeld {
-		a := g.worst(time.Now())
-		if a == nil {
+	if g.held.Load() <= g.config.MaxHeld {
+		return
+	}
+	for _, a := range g.worst(time.Now()) {
+		a.end(HeldBytes)
+		if float64(g.held.Load()) <= relieved*float64(g.config.MaxHeld) {
 			return
 		}
-		a.end(HeldBytes)
 	}
 }
 
-// worst returns the connection to end when too much is held: the one that holds the most, where those whose calls make
-// progress hold most of it, else the one of the others that holds the most, of equals the one that rests for longest.
-// It is nil if all are being ended.
-func (g *Guard) worst(now time.Time) *account {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	var moving, resting *account
-	var move, rest int64 // bytes that they hold
-	for a := range g.accounts {
-		if a.ending.Load() {
-			continue
+// worst returns all connections in the order in which they are to be ended: those that hold the most first, but before
+// them all whose calls make no progress, if these together hold more than the others; of equals those first whose calls
+// made none for longest.
+func (g *Guard) worst(now time.Time) []*account {
+	all := g.all()
+	rest, move := int64(0), int64(0) // bytes that they hold
+	ranks := make(map[*account]rank, len(all))
+	for _, a := range all {
+		r := rank{held: a.held.Load(), moved: a.moved.Load()}
+		r.much = r.held / alike
+		if r.rests = now.UnixNano()-r.moved >= int64(lately); r.rests {
+			rest += r.held
+		} else {
+			move += r.held
 		}
-		held, moved := a.held.Load(), a.moved.Load()
-		if now.UnixNano()-moved < int64(lately) {
-			if move += held; moving == nil || held > moving.held.Load() {
-				moving = a
+		ranks[a] = r
+	}
+	slices.SortStableFunc(all, func(a, b *account) int {
+		x, y := ranks[a], ranks[b]
+		if x.rests != y.rests && rest >= move {
+			if x.rests {
+				return -1
 			}
-			continue
+			return 1
 		}
-		rest += held
-		if resting == nil || held > resting.held.Load() || held == resting.held.Load() && moved < resting.moved.Load() {
-			resting = a
-		}
-	}
-	if rest >= move || moving == nil {
-		return resting
-	}
-	return moving
+		return cmp.Or(cmp.Compare(y.much, x.much), cmp.Compare(x.moved, y.moved), a.began.Compare(b.began))
+	})
+	return all
+}
+
+// rank is what decides the place of a connection, as it was at one time.
+type rank struct {
+	held, much, moved int64
+	rests             bool
 }
 
 // Watch ends connections whose requests or answers stand still, until ctx ends.

@@ -5,7 +5,7 @@ import "time"
 // The numbers of all limits. A caller that does what gRPC's own clients do is far from each.
 const (
 	// A connection, and each running handler, counts as so many bytes: stacks, buffers and maps, as measured, rounded up.
-	connectionCost, handlerCost = 24 << 10, 24 << 10
+	connectionCost, handlerCost = 56 << 10, 24 << 10
 
 	// Frames that carry nothing: so many at once, so many a second for ever, and so many more for each call that is begun
 	// and each frame of data that is sent, as the peer answers with window updates and pings.
@@ -34,7 +34,9 @@ const (
 	// patience is how long a request or an answer that is under way may stand still; tiny data do not count.
 	patience = 30 * time.Second
 	// lately is how long ago a call of a connection that makes progress was answered at most.
-	lately = 5 * time.Second
+	lately = 3 * time.Second
+	// alike is by how many bytes connections may differ that are taken to hold as much as each other.
+	alike = 1 << 20
 	// lookEvery is how often that is looked at.
 	lookEvery = time.Second
 
@@ -48,6 +50,8 @@ const (
 	// overhead is the part by which bytes of requests and answers take more memory than they are: pieces are rounded up,
 	// and what was freed waits for the collector.
 	overhead = 4
+	// relieved is the part of Config.MaxHeld that is held at most once connections were ended because it was more.
+	relieved = 0.95
 	// From this part of Config.MaxHeld on, connections that hold a large part of it are read late, the later the more is
 	// held: after slowest where as much is held as may be. From crowded on their calls are refused.
 	filling, crowded = 0.25, 0.75

@@ -22,11 +22,15 @@ func (a *account) received(s *scanner, b []byte) (wait time.Duration) {
 		a.atOnce.Store(slowRead)
 	}
 	a.mu.Unlock()
+	slow := a.guard.slow(a)
+	if slow > 0 && now.UnixNano()-max(a.moved.Load(), a.began.UnixNano()) > int64(lately) {
+		why, wrong = HeldBytes, true // others need the room, and nothing comes of what it sends
+	}
 	if wrong {
 		a.end(why)
 	}
 	a.guard.relieve()
-	return max(wait, a.guard.slow(a))
+	return max(wait, slow)
 }
 
 // memoryOf returns how much memory bytes of a message take.

@@ -2,6 +2,7 @@ package status
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/weftserve/weft/server/routing"
 )
@@ -13,7 +14,7 @@ type UnknownMethodError struct {
 
 func (e *UnknownMethodError) Error() string {
 	return fmt.Sprintf("no method is called %s here; server reflection lists those that there are, and "+
-		"weft.v1.AdminService is on the address of --admin-listen", routing.Quote(e.Method))
+		"weft.v1.AdminService is on the address of --admin-listen", routing.Quote(strings.TrimPrefix(e.Method, "/")))
 }
 
 // BrokenMessageError says that a call did not get the message that it takes.

@@ -96,7 +96,7 @@ func TestErrorTable(t *testing.T) {
 		{
 			name: "unknown method", err: &UnknownMethodError{Method: "/weft.v1.PredictionService/Predikt\n"},
 			code: codes.Unimplemented,
-			message: `no method is called "/weft.v1.PredictionService/Predikt\n" here; server reflection lists those that ` +
+			message: `no method is called "weft.v1.PredictionService/Predikt\n" here; server reflection lists those that ` +
 				"there are, and weft.v1.AdminService is on the address of --admin-listen",
 		},
 		{

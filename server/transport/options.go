@@ -58,7 +58,6 @@ func Options(maxMessageBytes int, memory mem.BufferPool, log *slog.Logger) []grp
 		}),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.ConnectionTimeout(connectWithin),
-		grpc.SharedWriteBuffer(true), // idle connections hold none
 		grpc.WaitForHandlers(true),
 		grpc.ChainUnaryInterceptor(recovery.unary),
 		grpc.ChainStreamInterceptor(recovery.stream),
