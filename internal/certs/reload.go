@@ -32,7 +32,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 			return nil
 		case <-events:
 			settled.Reset(settle)
-		case <-lost: // an event, maybe
+		case <-lost: //nolint:errcheck // an event, maybe
 			settled.Reset(settle)
 		case <-poll.C:
 			k.expiry.look(time.Now(), k.now.Load())

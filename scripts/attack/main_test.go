@@ -62,7 +62,7 @@ func TestServerSurvives(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	for _, name := range []string{"rapid-reset", "settings", "reset-requests", "empty-frames"} {
+	for _, name := range []string{"rapid-reset", "settings", "reset-requests", "empty-frames", "header-bombs"} {
 		const rate, span = 5000, time.Second
 		rest := useOf(b.server.pid()).memory()
 		p, err := b.measure(t.Context(), name, rate, span)

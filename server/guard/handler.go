@@ -18,7 +18,8 @@ type Handler struct {
 	cost    int64
 }
 
-// headers is the key of what Tap adds to a context: how much larger the headers of the call are than handlerCost includes.
+// headers is the key of what Tap adds to a context: how much larger the headers of the call are than handlerCost
+// includes.
 type headers struct{}
 
 // Tap is to be called for the header of each call. The error is a *CrowdedError. The call's context is the one that it

@@ -120,7 +120,8 @@ func TestReceive(t *testing.T) {
 		"no message": {framed(0, []byte{0xff}), "", want + "proto: cannot parse invalid wire-format data" + advice},
 	} {
 		got := ""
-		if _, err := receive(&sent{bytes: c.bytes, compressed: c.compressed}, plain, &weftv1.ModelSpec{}, 100, nil); err != nil {
+		_, err := receive(&sent{bytes: c.bytes, compressed: c.compressed}, plain, &weftv1.ModelSpec{}, 100, nil)
+		if err != nil {
 			got = err.Error()
 		}
 		if got != c.want {

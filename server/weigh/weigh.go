@@ -25,7 +25,8 @@ const (
 type Error struct{ Bytes, Most int }
 
 func (e *Error) Error() string {
-	return fmt.Sprintf("its %d bytes would take more than %d when they are decoded; it has too many small parts: send elements raw",
+	return fmt.Sprintf("its %d bytes would take more than %d when they are decoded; it has too many small parts: "+
+		"send elements raw",
 		e.Bytes, e.Most)
 }
 

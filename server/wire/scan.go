@@ -87,7 +87,7 @@ func (s *scanned) request(data source) bool {
 		case bytes(3):
 			name := f.bytes.whole()
 			m.Outputs = append(m.Outputs, string(name))
-			f.plain = utf8.Valid(name) && len(m.Outputs) <= most
+			f.plain = utf8.Valid(name) && len(m.GetOutputs()) <= most
 		case bytes(4):
 			f.plain = text(&m.RequestId, &f.bytes)
 		case bytes(5):
