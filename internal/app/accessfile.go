@@ -138,8 +138,8 @@ func (f *accessFile) entry(faults *config.Faults, key string, e *identityEntry, 
 			faults.Addf(fmt.Sprintf("%s.roles[%d]", key, i), "%q is none of the roles; expected a key of roles", role)
 		}
 	}
-	if !(e.Weight > 0 && e.Weight <= 1e6) { // so written, it holds for NaN
-		faults.Addf(key+".weight", "%v is out of range; expected a number above 0 up to 1000000", e.Weight)
+	if !(e.Weight >= 0.001 && e.Weight <= 1e6) { // so written, it holds for NaN
+		faults.Addf(key+".weight", "%v is out of range; expected 0.001 to 1000000", e.Weight)
 	}
 	out.Quota = e.Quota.check(faults, key+".quota")
 	return out
