@@ -249,7 +249,7 @@ func (s *assembly) openDoors(context.Context) error {
 		admin := server.NewAdmin(s.edge, s.house.models)
 		options := append(grpcOptions(&s.Server, &s.memory, s.log, s.measured),
 			admin.Options(s.credentials("admin-listen"))...)
-		s.group.Start(adminPart(s.guard.Listen(s.admin), admin, options))
+		s.group.Start(adminPart(s.guard.Listen(intake.Listen(s.admin, transport.PingTimeout)), admin, options))
 		s.log.Info("admin API listening", "event", "admin_listening", "admin", addressOf(s.admin))
 	}
 	hurry := func() {

@@ -31,14 +31,14 @@ func TestReturn(t *testing.T) {
 // been at work.
 func TestLook(t *testing.T) {
 	l := &look{}
-	full, small := heapUse{1, 10 * returnable}, heapUse{1, returnable}
+	full, small := heapUse{cycles: 1, bytes: 10 * returnable}, heapUse{cycles: 1, bytes: returnable}
 	if l.due(full) || l.due(small) || !l.due(full) {
 		t.Error("not looked at when it has rested, or before")
 	}
-	l.found(full, heapUse{2, full.bytes})
+	l.found(full, heapUse{cycles: 2, bytes: full.bytes})
 	for _, want := range []int{2, 4, 8, 16, 32, 64, 120, 120} {
 		ticks := 1
-		for cycles := l.cycles; !l.due(heapUse{cycles, full.bytes}); ticks++ {
+		for cycles := l.cycles; !l.due(heapUse{cycles: cycles, bytes: full.bytes}); ticks++ {
 			if ticks > 200 {
 				t.Fatal("not looked at any more")
 			}
@@ -46,10 +46,13 @@ func TestLook(t *testing.T) {
 		if ticks != want {
 			t.Errorf("looked at after %d times, want %d", ticks, want)
 		}
-		l.found(full, heapUse{l.cycles + 1, full.bytes})
+		l.found(full, heapUse{cycles: l.cycles + 1, bytes: full.bytes})
 	}
-	if l.due(heapUse{l.cycles + 1, full.bytes}) || !l.due(heapUse{l.cycles, full.bytes}) {
+	if l.due(heapUse{cycles: l.cycles + 1, bytes: full.bytes}) || !l.due(heapUse{cycles: l.cycles, bytes: full.bytes}) {
 		t.Error("not looked at soon after it was at work")
+	}
+	if l.due(heapUse{l.cycles, full.bytes, restful + 1}) {
+		t.Error("looked at while it allocates")
 	}
 	if l.found(full, small); l.wait != lookAfter {
 		t.Error("a look that found much is not followed by another soon")

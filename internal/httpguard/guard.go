@@ -76,6 +76,9 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 		case origin != "" && !slices.Contains(g.Origins, origin):
 			refuse(byOrigin, http.StatusForbidden, "Pages of %q may not read this server. List the origin in the setting "+
 				"http-origins, if they are to.", origin)
+		case origin == "" && !slices.Contains(ownSites, r.Header.Get("Sec-Fetch-Site")):
+			refuse(byOrigin, http.StatusForbidden, "A page of another site may not have this server asked. Open its address "+
+				"yourself.")
 		case r.Method != http.MethodGet && r.Method != http.MethodHead:
 			head.Set("Allow", "GET, HEAD")
 			refuse(byMethod, http.StatusMethodNotAllowed, "The method %s is not served here. Use GET or HEAD.", r.Method)
@@ -95,6 +98,9 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 		}
 	})
 }
+
+// ownSites are what browsers say of requests that no page of another site has made; others say nothing.
+var ownSites = []string{"", "none", "same-origin"}
 
 // identified reports whether the caller has shown a certificate. The handshake fails for one that is not trusted.
 func identified(s *tls.ConnectionState) bool { return s != nil && len(s.PeerCertificates) > 0 }

@@ -191,6 +191,13 @@ func (e *MemoryError) Error() string {
 	return b.String()
 }
 
+// Public returns the text without the residents, of which the caller may see not all.
+func (e *MemoryError) Public() string {
+	others := *e
+	others.Residents = nil
+	return others.Error()
+}
+
 func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
 
 // LoadError says why a requested version cannot be loaded, and what to do.

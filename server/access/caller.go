@@ -24,17 +24,17 @@ const (
 
 // kinds says of each kind what follows the colon, and what a * in it does not stand for.
 var kinds = map[string]struct {
-	separator byte
-	number    bool
+	separators string
+	number     bool
 }{
-	SPIFFE: {separator: '/'}, DNS: {separator: '.'}, Subject: {separator: ','},
+	// In a subject a comma within a value follows a backslash.
+	SPIFFE: {separators: "/"}, DNS: {separators: "."}, Subject: {separators: `,+\`},
 	Token: {}, JWT: {}, Group: {}, UID: {number: true}, GID: {number: true},
 }
 
 // Caller is a pattern of claims, as an entry of `callers` in the access file.
 type Caller struct {
-	kind, pattern string
-	separator     byte
+	kind, pattern, separators string
 }
 
 // ParseCaller reads a pattern, such as "dns:robot-*.example.org". The error says what is expected.
@@ -55,14 +55,16 @@ func ParseCaller(text string) (Caller, error) {
 			"jwt:SUBJECT, group:NAME, uid:NUMBER, gid:NUMBER or anonymous", text)
 	}
 	if of.number {
-		if _, err := strconv.ParseUint(pattern, 10, 32); err != nil {
+		n, err := strconv.ParseUint(pattern, 10, 32)
+		if err != nil {
 			return Caller{}, fmt.Errorf("%q has no number after the colon; expected one, such as %s:1000", text, kind)
 		}
+		pattern = strconv.FormatUint(n, 10) // as claims have it
 	}
 	if kind == DNS {
 		pattern = strings.ToLower(pattern)
 	}
-	return Caller{kind, pattern, of.separator}, nil
+	return Caller{kind, pattern, of.separators}, nil
 }
 
 // is reports whether one of the claims is of the pattern.
@@ -71,7 +73,7 @@ func (c *Caller) is(claims []Claim) bool {
 		return true
 	}
 	for _, claim := range claims {
-		if claim.Kind == c.kind && match(c.pattern, claim.Value, c.separator) {
+		if claim.Kind == c.kind && match(c.pattern, claim.Value, c.separators) {
 			return true
 		}
 	}

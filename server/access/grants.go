@@ -51,7 +51,7 @@ func (g *grants) add(models string, p Permissions) {
 func (g *grants) on(model string) Permissions {
 	p := g.everywhere | g.exact[model]
 	for i := range g.patterns {
-		if of := &g.patterns[i]; of.gives&^p != 0 && match(of.pattern, model, 0) {
+		if of := &g.patterns[i]; of.gives&^p != 0 && match(of.pattern, model, "") {
 			p |= of.gives
 		}
 	}

@@ -36,7 +36,7 @@ func (o *oracle) identify(claims []access.Claim) int {
 			}
 			for _, c := range claims {
 				kind, pattern, _ := strings.Cut(text, ":")
-				not := map[string]string{"spiffe": "/", "dns": ".", "subject": ","}[kind]
+				not := map[string]string{"spiffe": "/", "dns": ".", "subject": `,+\\`}[kind]
 				value := c.Value
 				if kind == "spiffe" {
 					value = "//" + value
@@ -134,7 +134,7 @@ func (m maker) caller() string {
 	case 1:
 		return "dns:" + m.text("ab.*", 5)
 	case 2:
-		return "subject:" + m.text("ab,*", 5)
+		return "subject:" + m.text(`ab,\*`, 5)
 	case 3, 4, 5:
 		return []string{"token", "jwt", "group"}[kind-3] + ":" + m.text("ab/.*", 3)
 	case 6, 7:
@@ -148,7 +148,7 @@ func (m maker) caller() string {
 
 func (m maker) claim() access.Claim {
 	kind := []string{"spiffe", "dns", "subject", "token", "jwt", "group", "uid", "gid"}[m.IntN(8)]
-	of := map[string]string{"spiffe": "ab/", "dns": "ab.", "subject": "ab,", "uid": "12", "gid": "12"}[kind]
+	of := map[string]string{"spiffe": "ab/", "dns": "ab.", "subject": `ab,\`, "uid": "12", "gid": "12"}[kind]
 	if of == "" {
 		of = "ab/."
 	}

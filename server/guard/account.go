@@ -24,6 +24,7 @@ type account struct {
 	last    uint32            // guarded by mu; the newest
 	idle    bucket            // guarded by mu
 	resets  bucket            // guarded by mu
+	flowed  time.Time         // guarded by mu; when data of a call came or went last, but for tiny ones
 	retired time.Time         // guarded by mu; when it was asked to go; zero: it was not
 	block   uint32            // guarded by mu; the stream whose headers are not complete; 0: there is none
 	pieces  int               // guarded by mu; that continued it
@@ -32,8 +33,9 @@ type account struct {
 
 // stream is a call.
 type stream struct {
-	in, out int  // bytes that no handler has read yet, and of answers that were not written yet
-	reads   bool // the handler waits for a message
+	in, out  int  // bytes that no handler has read yet, and of answers that were not written yet
+	reads    bool // the handler waits for a message
+	answered bool // a part of an answer was written
 	// When what is under way moved last; zero: nothing is.
 	inAt, outAt time.Time
 }
@@ -47,7 +49,7 @@ func (a *account) hold(bytes int64) {
 	}
 }
 
-// dissolve ends the account: nothing is held.
+// dissolve ends the account: nothing is held, but for a moment by handlers that still run.
 func (a *account) dissolve() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -58,7 +60,7 @@ func (a *account) dissolve() bool {
 	return true
 }
 
-// end ends the connection.
+// end ends the connection. It does not wait for the peer.
 func (a *account) end(why Reason) {
 	if !a.dissolve() {
 		return
@@ -73,7 +75,8 @@ func (a *account) end(why Reason) {
 		_ = a.conn.Close() // its handshake fails
 		return
 	}
-	f.end(last, why)
+	f.last.Store(&farewell{last, why})
+	go f.end()
 }
 
 // shake notes that the handshake is over, or never will be. The caller holds mu.
@@ -81,15 +84,6 @@ func (a *account) shake() {
 	if !a.shaken {
 		a.shaken = true
 		a.guard.pending.Add(-1)
-	}
-}
-
-// retire asks the peer to begin no more calls here. The caller holds mu.
-func (a *account) retire(now time.Time) {
-	if a.retired.IsZero() {
-		a.retired = now
-		a.guard.tell(a, Resets)
-		a.framed.say(goAway(1<<31-1, enhanceYourCalm, explain(Resets)))
 	}
 }
 
@@ -111,11 +105,15 @@ func (a *account) stands(now time.Time) (why Reason, ends bool) {
 	if a.block != 0 && now.Sub(a.blockAt) > patience {
 		return Headers, true
 	}
+	patient := patience
+	if now.Sub(a.flowed) < patience { // other calls go on: they may be those of other callers, by way of a proxy
+		patient = patienceOfMany
+	}
 	for _, s := range a.streams {
 		switch {
-		case !s.inAt.IsZero() && now.Sub(s.inAt) > patience:
+		case !s.inAt.IsZero() && now.Sub(s.inAt) > patient:
 			return SlowRequest, true
-		case s.out > 0 && now.Sub(s.outAt) > patience:
+		case s.out > 0 && now.Sub(s.outAt) > patient:
 			return UnreadAnswer, true
 		}
 	}

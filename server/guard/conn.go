@@ -28,6 +28,15 @@ func (c *accepted) Close() error {
 	return c.Conn.Close()
 }
 
+// SetDeadline implements net.Conn. gRPC sets one for the handshake, and takes it back: that of a connection which was
+// ended meanwhile stays.
+func (c *accepted) SetDeadline(t time.Time) error {
+	if c.account.ending.Load() {
+		t = past
+	}
+	return c.Conn.SetDeadline(t)
+}
+
 // errEnded is what a server reads from a connection that was ended.
 var errEnded = errors.New("the connection exceeded a limit and was ended")
 
@@ -59,6 +68,9 @@ type framed struct {
 	writing sync.Mutex
 	out     scanner                // guarded by writing
 	words   atomic.Pointer[[]byte] // to be written between two frames
+
+	last atomic.Pointer[farewell]
+	bye  sync.Once
 }
 
 // ready is implemented by connections that take memory only for what has come; gRPC asks for it.
@@ -167,9 +179,12 @@ func (f *framed) Write(b []byte) (int, error) {
 // say has a frame written between two others.
 func (f *framed) say(frame []byte) {
 	f.words.Store(&frame)
-	if f.writing.TryLock() { // else whoever writes now will see to it
-		defer f.writing.Unlock()
-		_ = f.speak() // the next write fails as well
+	for f.words.Load() != nil && f.writing.TryLock() { // else whoever writes now will see to it
+		err, later := f.speak(), !f.out.between()
+		f.writing.Unlock()
+		if err != nil || later { // the next write fails as well, or says it
+			return
+		}
 	}
 }
 
@@ -188,14 +203,35 @@ func (f *framed) speak() error {
 	if _, err := f.Conn.Write(*words); err != nil {
 		return fmt.Errorf("the peer does not read: %w", err)
 	}
+	if f.account.ending.Load() {
+		return errEnded // nothing else is written
+	}
 	return f.Conn.SetWriteDeadline(time.Time{})
 }
 
-// end tells the peer why, and has the server close the connection.
-func (f *framed) end(last uint32, why Reason) {
-	f.say(goAway(last, enhanceYourCalm, explain(why)))
-	_ = f.Conn.SetDeadline(time.Unix(1, 0)) // whoever reads or writes now stops
+// farewell is what a connection ends with.
+type farewell struct {
+	last uint32 // stream
+	why  Reason
 }
+
+// goodbye tells the peer why its connection is ended, once.
+func (f *framed) goodbye() {
+	f.bye.Do(func() {
+		if l := f.last.Load(); l != nil {
+			f.say(goAway(l.last, enhanceYourCalm, explain(l.why)))
+		}
+	})
+}
+
+// end tells the peer why, and has the server close the connection.
+func (f *framed) end() {
+	f.goodbye()
+	_ = f.Conn.SetDeadline(past) // whoever reads or writes now stops
+}
+
+// past is a deadline that has passed.
+var past = time.Unix(1, 0)
 
 // Close implements net.Conn. Of a connection that was ended, what the peer sends is taken for a moment: it would not
 // get to read why if the connection were closed with bytes unread, since it is reset then.
@@ -207,6 +243,7 @@ func (f *framed) Close() error {
 	f.account.guard.close(f.account)
 	go func() {
 		defer f.raw.Close()
+		f.goodbye()
 		if half.CloseWrite() == nil && f.raw.SetReadDeadline(time.Now().Add(linger)) == nil {
 			_, _ = io.CopyN(io.Discard, f.raw, lingerBytes)
 		}

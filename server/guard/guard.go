@@ -117,12 +117,12 @@ func (g *Guard) open(c net.Conn) *accepted {
 	a := &account{guard: g, began: time.Now(), streams: map[uint32]stream{}}
 	a.conn = &accepted{Conn: c, account: a}
 	a.atOnce.Store(firstRead)
+	a.hold(connectionCost) // nobody else knows it yet
+	g.count.Add(1)
+	g.pending.Add(1)
 	g.mu.Lock()
 	g.accounts[a] = struct{}{}
 	g.mu.Unlock()
-	g.count.Add(1)
-	g.pending.Add(1)
-	a.hold(connectionCost)
 	g.relieve()
 	return a.conn
 }
@@ -177,13 +177,14 @@ func (g *Guard) large(a *account) bool {
 	return float64(a.held.Load()) > large*float64(g.config.MaxHeld)
 }
 
-// slow returns for how long what was read of a connection should wait because much is held.
-func (g *Guard) slow(a *account) time.Duration {
+// slow returns for how long the bytes that were read of a connection should wait because much is held.
+func (g *Guard) slow(a *account, bytes int) time.Duration {
 	full := float64(g.held.Load()) / float64(g.config.MaxHeld)
 	if full <= filling || !g.large(a) {
 		return 0
 	}
-	return time.Duration(min((full-filling)/(1-filling), 1) * float64(slowest))
+	part := float64(bytes) / wholeRead
+	return time.Duration(min((full-filling)/(1-filling), 1) * part * float64(slowest))
 }
 
 // relieve ends connections if more is held than may be: the worst ones, until some of it is free, so that this need not

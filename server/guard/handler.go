@@ -76,6 +76,11 @@ func (h Handler) Reads(must bool) {
 	})
 }
 
+// Came notes that the message has come whole, before it is decoded: from then on the caller is waited for no more.
+func (h Handler) Came() {
+	h.change(func(s *stream) { s.reads, s.inAt = false, time.Time{} })
+}
+
 // Read notes that the handler has got a message of so many bytes, or none.
 func (h Handler) Read(bytes int) {
 	h.change(func(s *stream) {

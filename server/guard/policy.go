@@ -16,9 +16,11 @@ const (
 	tiny = 256
 	// Of the headers of a call so many bytes are free. Each further piece counts as a frame, for one byte may stand for a
 	// header of many.
-	freeHeaders, headerPiece = 2 << 10, 256
+	freeHeaders, headerPiece = 8 << 10, 256
 	// headerCost is what each header takes besides its text.
 	headerCost = 100
+	// maxFrame is the largest frame that gRPC takes, in bytes.
+	maxFrame = 16 << 10
 	// maxContinuations is how many frames may continue the headers of one call.
 	maxContinuations = 16
 
@@ -32,7 +34,11 @@ const (
 	slowRead, firstRead = 512, 2 << 10
 
 	// patience is how long a request or an answer that is under way may stand still; tiny data do not count.
-	patience = 30 * time.Second
+	// On a connection whose other calls go on it is patienceOfMany.
+	patience, patienceOfMany = 30 * time.Second, 5 * time.Minute
+	// A connection that was answered nothing yet has so long before it may be ended because others need the room that it
+	// takes.
+	firstAnswer = 10 * time.Second
 	// lately is how long ago a call of a connection that makes progress was answered at most.
 	lately = 3 * time.Second
 	// alike is by how many bytes connections may differ that are taken to hold as much as each other.
@@ -56,5 +62,6 @@ const (
 	// held: after slowest where as much is held as may be. From crowded on their calls are refused.
 	filling, crowded = 0.25, 0.75
 	large            = 1.0 / 128
-	slowest          = 20 * time.Millisecond
+	slowest          = 20 * time.Millisecond // for each wholeRead bytes
+	wholeRead        = 32 << 10
 )

@@ -4,7 +4,7 @@ import "time"
 
 // received takes note of frames that came. It returns for how long they should wait.
 func (a *account) received(s *scanner, b []byte) (wait time.Duration) {
-	now := time.Now()
+	now, read := time.Now(), len(b)
 	a.mu.Lock()
 	why, wrong := Reason(0), false
 	for {
@@ -17,17 +17,27 @@ func (a *account) received(s *scanner, b []byte) (wait time.Duration) {
 			why, wrong = a.frame(h, now)
 		}
 	}
+	a.resets.take(now, 0, resetBurst, resetRate)
 	if excess := a.resets.used - resetBurst; excess > 0 {
 		wait = min(latest, time.Duration(excess/resetRate*float64(time.Second)))
 		a.atOnce.Store(slowRead)
 	}
-	a.mu.Unlock()
-	slow := a.guard.slow(a)
-	if slow > 0 && now.UnixNano()-max(a.moved.Load(), a.began.UnixNano()) > int64(lately) {
-		why, wrong = HeldBytes, true // others need the room, and nothing comes of what it sends
+	retire := a.resets.used > resetBurst && a.retired.IsZero()
+	if retire {
+		a.retired = now
 	}
-	if wrong {
+	f := a.framed
+	a.mu.Unlock()
+	slow := a.guard.slow(a, read)
+	if slow > 0 && a.moved.Load() == 0 && now.Sub(a.began) > firstAnswer {
+		why, wrong = HeldBytes, true // others need the room, and nothing has come of what it sends
+	}
+	switch {
+	case wrong:
 		a.end(why)
+	case retire:
+		a.guard.tell(a, Resets)
+		f.say(goAway(1<<31-1, enhanceYourCalm, explain(Resets)))
 	}
 	a.guard.relieve()
 	return max(wait, slow)
@@ -57,9 +67,7 @@ func (a *account) frame(h head, now time.Time) (why Reason, wrong bool) {
 		}
 		cost += a.headers(h)
 	case frameReset:
-		if _, open := a.streams[h.stream]; open {
-			a.close(h.stream)
-			a.reset(now)
+		if a.dropped(h.stream, now) {
 			return 0, false
 		}
 	case frameSettings:
@@ -75,6 +83,9 @@ func (a *account) frame(h head, now time.Time) (why Reason, wrong bool) {
 // data takes note of data that came, and returns as how many idle frames they count.
 func (a *account) data(h head, now time.Time) float64 {
 	small := h.length < tiny
+	if h.length > maxFrame {
+		return 0 // gRPC ends the connection before it comes
+	}
 	s, open := a.streams[h.stream]
 	if !open && small {
 		return 1
@@ -86,6 +97,9 @@ func (a *account) data(h head, now time.Time) float64 {
 	a.hold(memoryOf(s.in) - memoryOf(s.in-h.length))
 	if s.reads && (s.inAt.IsZero() || !small) {
 		s.inAt = now
+	}
+	if !small {
+		a.flowed = now
 	}
 	a.streams[h.stream] = s
 	if small && h.flags&flagEndStream == 0 {
@@ -102,11 +116,15 @@ func (a *account) headers(h head) float64 {
 	return float64(max(0, h.length-freeHeaders)) / headerPiece
 }
 
-// reset takes note of a call that was reset before it was answered. If that is one too many, the peer is asked to go.
-func (a *account) reset(now time.Time) {
-	if !a.resets.take(now, 1, resetBurst, resetRate) {
-		a.retire(now)
+// dropped takes note of the reset of a call, by either side: a peer may also have the server reset it. It counts unless
+// it was answered, be it in part, as streams are that end so. It reports whether the call was open.
+func (a *account) dropped(id uint32, now time.Time) bool {
+	s, open := a.streams[id]
+	if open && !s.answered {
+		a.resets.take(now, 1, resetBurst, resetRate)
 	}
+	a.close(id)
+	return open
 }
 
 // close forgets a call.
@@ -121,7 +139,7 @@ func (a *account) close(id uint32) {
 func (a *account) sent(s *scanner, b []byte) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	var now time.Time
+	now := time.Now()
 	for {
 		var h head
 		var ok bool
@@ -130,21 +148,16 @@ func (a *account) sent(s *scanner, b []byte) {
 		}
 		switch h.kind {
 		case frameData:
-			if now.IsZero() {
-				now = time.Now()
-				a.moved.Store(now.UnixNano())
-			}
 			a.wrote(h, now)
 		case frameHeaders:
 			if h.flags&flagEndStream != 0 {
-				a.close(h.stream)
-				a.resets.give(resetCredit)
-				if a.resets.used <= resetBurst {
-					a.atOnce.Store(0)
+				if a.streams[h.stream].answered {
+					a.resets.give(resetCredit)
 				}
+				a.close(h.stream)
 			}
 		case frameReset:
-			a.close(h.stream)
+			a.dropped(h.stream, now)
 		}
 	}
 }
@@ -152,9 +165,17 @@ func (a *account) sent(s *scanner, b []byte) {
 // wrote takes note of data that were written.
 func (a *account) wrote(h head, now time.Time) {
 	a.idle.give(idleCredit)
+	a.moved.Store(now.UnixNano())
+	if a.resets.used <= resetBurst {
+		a.atOnce.Store(0)
+	}
 	s, open := a.streams[h.stream]
 	if !open {
 		return
+	}
+	s.answered = true
+	if h.length >= tiny {
+		a.flowed = now
 	}
 	n := min(s.out, h.length)
 	s.out -= n

@@ -41,12 +41,15 @@ func OfCertificate(c *x509.Certificate) Proof {
 			p.How = how(access.SPIFFE, "//"+id)
 		}
 	}
+	if len(p.Claims) > 0 {
+		return p // what else it says, no trust domain vouches for: a federated one may issue any name
+	}
 	for _, name := range c.DNSNames {
 		p.Claims = append(p.Claims, access.Claim{Kind: access.DNS, Value: strings.ToLower(name)})
 	}
 	if subject != "" {
 		p.Claims = append(p.Claims, access.Claim{Kind: access.Subject, Value: subject})
-	} else if len(c.DNSNames) > 0 && len(c.URIs) == 0 {
+	} else if len(c.DNSNames) > 0 {
 		p.How = how(access.DNS, c.DNSNames[0])
 	}
 	return p

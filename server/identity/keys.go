@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"github.com/go-jose/go-jose/v4"
@@ -48,6 +49,12 @@ func (t *told) VerifySignature(ctx context.Context, jwt string) (payload []byte,
 	return payload, err
 }
 
+// local reports whether a host is this machine.
+func local(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
 // limited fetches at a bounded rate.
 type limited struct {
 	http.RoundTripper
@@ -64,6 +71,9 @@ func (e *fetchError) Unwrap() error { return e.error }
 func (l *limited) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !l.rate.Allow() {
 		return nil, &fetchError{errors.New("its keys were fetched often enough for now")}
+	}
+	if r.URL.Scheme != "https" && !local(r.URL.Hostname()) {
+		return nil, &fetchError{fmt.Errorf("%s is not https: its keys could be anybody's", r.URL.Redacted())}
 	}
 	answer, err := l.RoundTripper.RoundTrip(r)
 	if err != nil {

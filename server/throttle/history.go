@@ -27,6 +27,8 @@ type Kind struct {
 	Model    string
 	Version  int64
 	Priority sharedsched.Priority
+	// Caller is the name of the identity that called; "": it is not known. One's flood must not have others refused.
+	Caller string
 	// Endless: it has no deadline.
 	Endless bool
 }

@@ -37,7 +37,7 @@ type Throttle struct {
 }
 
 const (
-	// maxKinds bounds the memory of kinds, of which there are as many as versions times priorities.
+	// maxKinds bounds the memory of kinds, of which there are as many as versions times priorities times identities.
 	maxKinds = 1 << 12
 	// endless is the time, in seconds, in which the answer to a call without a deadline is wanted.
 	endless = 1e6

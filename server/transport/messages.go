@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 
@@ -66,6 +67,8 @@ func (m Messages) RegisterService(desc *grpc.ServiceDesc, service any) {
 		own.Streams[i].Handler = func(srv any, stream grpc.ServerStream) error {
 			held := guard.Handle(stream.Context())
 			defer held.End()
+			// The guard counts answers as they are written; if it cannot be set, it is too late for a compressor as well.
+			_ = grpc.SetSendCompressor(stream.Context(), encoding.Identity)
 			stream = heldStream{stream, held}
 			if !m.Door.Open() {
 				return m.open(stream, &rule, one, held, func(s grpc.ServerStream) error { return handler(srv, s) })
@@ -146,7 +149,7 @@ func (m Messages) receive(ctx context.Context, into any, must bool, decode func(
 		return decode(into)
 	}
 	held.Reads(must)
-	n, err := receive(from, newCodec(m.Memory), into, m.Limit, by)
+	n, err := receive(from, newCodec(m.Memory), into, m.Limit, held, by)
 	held.Read(n)
 	if must && errors.Is(err, io.EOF) {
 		err = &status.BrokenMessageError{Want: typeOf(into), Why: "no message came"}

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/mem"
 
+	"github.com/weftserve/weft/server/guard"
 	"github.com/weftserve/weft/server/status"
 )
 
@@ -32,7 +33,7 @@ type taker interface{ take(bytes int) error }
 // receive reads the next message of a call into a message, and returns how many bytes of the call it took. The error is
 // a *status.BrokenMessageError, a *status.MessageTooLargeError, io.EOF where there is none, that of the connection, or
 // that of by, which may be nil.
-func receive(from inbound, c codec, into any, limit int, by taker) (n int, _ error) {
+func receive(from inbound, c codec, into any, limit int, held guard.Handler, by taker) (n int, _ error) {
 	broken := func(why string) error { return &status.BrokenMessageError{Want: typeOf(into), Why: why} }
 	var header [5]byte // whether it is compressed, and its length
 	switch err := from.ReadMessageHeader(header[:]); {
@@ -53,6 +54,7 @@ func receive(from inbound, c codec, into any, limit int, by taker) (n int, _ err
 	}
 	data, err := from.Read(length)
 	n += length
+	held.Came()
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return n, broken(fmt.Sprintf("it ends before the %d bytes that its header tells of", length))

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/server/guard"
 	"github.com/weftserve/weft/server/status"
 )
 
@@ -120,7 +121,7 @@ func TestReceive(t *testing.T) {
 		"no message": {framed(0, []byte{0xff}), "", want + "proto: cannot parse invalid wire-format data" + advice},
 	} {
 		got := ""
-		_, err := receive(&sent{bytes: c.bytes, compressed: c.compressed}, plain, &weftv1.ModelSpec{}, 100, nil)
+		_, err := receive(&sent{bytes: c.bytes, compressed: c.compressed}, plain, &weftv1.ModelSpec{}, 100, guard.Handler{}, nil)
 		if err != nil {
 			got = err.Error()
 		}
@@ -157,7 +158,7 @@ func FuzzReceive(f *testing.F) {
 		if compressed {
 			from.compressed = gzip.Name
 		}
-		_, err := receive(from, plain, got, limit, nil)
+		_, err := receive(from, plain, got, limit, guard.Handler{}, nil)
 		want, what := understood(bytes, compressed, limit)
 		is := ""
 		if _, broken := errors.AsType[*status.BrokenMessageError](err); broken {

@@ -69,6 +69,9 @@ func predictUnary(ctx context.Context, request any) (any, error) {
 	at, err := c.api.Pipeline.Predict(ctx, &c.Request)
 	if at.Model != "" {
 		k := throttle.Kind{Model: at.Model, Version: at.Version, Priority: c.Priority}
+		if c.Caller != nil {
+			k.Caller = c.Caller.Name
+		}
 		c.api.Throttle.Answered(ctx, began, k, lacked(ctx, late, err))
 	}
 	sound = !errors.Is(err, predict.ErrPanic)
