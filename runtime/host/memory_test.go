@@ -63,16 +63,21 @@ func TestMemoryBudget(t *testing.T) {
 	w.states("a/1 ready", "a/2 failed", "s/1 ready")
 	cause := w.version("a", 2).Cause
 	for _, want := range []string{
-		"4.5 MiB", "7.0 MiB of the memory budget of 10.0 MiB", "a/1 (6.0 MiB), s/1 (1.0 MiB)",
-		"versions.transition: resource",
+		"4.5 MiB", "7.0 MiB of the memory budget of 10.0 MiB", "versions.transition: resource",
 	} {
 		if !strings.Contains(cause, want) {
 			t.Errorf("the cause does not say %q: %s", want, cause)
 		}
 	}
+	if strings.Contains(cause, "s/1") {
+		t.Errorf("the cause names a model that not all who read it may see: %s", cause)
+	}
 	e, is := errors.AsType[*catalog.MemoryError](w.LoadVersion(t.Context(), "a", 2))
 	if !is {
 		t.Fatal("LoadVersion does not say that memory does not suffice")
+	}
+	if residents := "a/1 (6.0 MiB), s/1 (1.0 MiB)"; !strings.Contains(e.Error(), residents) {
+		t.Errorf("the error does not say %q: %v", residents, e)
 	}
 	want := &catalog.MemoryError{
 		Model: "a", Version: 2, Need: 4.5 * (1 << 20), InUse: 7 << 20, Budget: 10 << 20,
