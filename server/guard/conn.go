@@ -227,6 +227,9 @@ func (f *framed) goodbye() {
 // end tells the peer why, and has the server close the connection.
 func (f *framed) end() {
 	f.goodbye()
+	for began := time.Now(); f.words.Load() != nil && time.Since(began) < linger; {
+		time.Sleep(linger / 100) // whoever writes now says it
+	}
 	_ = f.Conn.SetDeadline(past) // whoever reads or writes now stops
 }
 

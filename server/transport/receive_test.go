@@ -121,7 +121,8 @@ func TestReceive(t *testing.T) {
 		"no message": {framed(0, []byte{0xff}), "", want + "proto: cannot parse invalid wire-format data" + advice},
 	} {
 		got := ""
-		_, err := receive(&sent{bytes: c.bytes, compressed: c.compressed}, plain, &weftv1.ModelSpec{}, 100, guard.Handler{}, nil)
+		from := &sent{bytes: c.bytes, compressed: c.compressed}
+		_, err := receive(from, plain, &weftv1.ModelSpec{}, 100, guard.Handler{}, nil)
 		if err != nil {
 			got = err.Error()
 		}
