@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"net"
 	"net/url"
 	"regexp"
 	"slices"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/server/access"
+	"github.com/weftserve/weft/server/identity"
 )
 
 // accessFile is the YAML of an access file.
@@ -174,10 +174,8 @@ func (j *jwtEntry) check(faults *config.Faults) {
 // checkURL refuses a URL from which anybody on the way could send keys.
 func checkURL(faults *config.Faults, key, text string) {
 	u, err := url.Parse(text)
-	if err == nil && u.Host != "" && (u.Scheme == "https" || u.Scheme == "http" && isLocal(u.Hostname())) {
+	if err == nil && u.Host != "" && (u.Scheme == "https" || u.Scheme == "http" && identity.Local(u.Hostname())) {
 		return
 	}
 	faults.Addf(key, "%q is no safe URL; expected https://HOST/PATH, or http:// on this machine", text)
 }
-
-func isLocal(host string) bool { return host == "localhost" || net.ParseIP(host).IsLoopback() }

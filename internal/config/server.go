@@ -92,7 +92,7 @@ type Server struct {
 	MaxMessageBytes Size `yaml:"max-message-bytes" name:"max-message-bytes" default:"16MiB" help:"Largest message, in either direction."`
 	// MaxHeldBytes bounds what is held for all connections together, at least 16MiB: requests that are being received,
 	// answers that were not taken yet, 56KiB for each connection and 24KiB for each open call. Beyond it calls are
-	// refused on connections that hold more than others, and the worst connection is ended. Too low ends connections with
+	// refused on connections that hold a large part, and the worst connection is ended. Too low ends connections with
 	// many calls; too high lets strangers take that much memory.
 	MaxHeldBytes Size `yaml:"max-held-bytes" name:"max-held-bytes" default:"256MiB" help:"Memory held for all connections: requests being received, answers not taken, open calls; beyond it connections are ended."`
 	// MaxConcurrentRequests bounds the requests inside the server; 0 disables the limit, and the queues bound them.

@@ -43,7 +43,7 @@ const (
 	lately = 3 * time.Second
 	// alike is by how many bytes connections may differ that are taken to hold as much as each other.
 	alike = 1 << 20
-	// lookEvery is how often that is looked at.
+	// lookEvery is how often connections are looked at for what stands still.
 	lookEvery = time.Second
 
 	// pendingHandshakes is how many handshakes may be under way before further connections are let in one by one, every

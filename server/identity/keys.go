@@ -49,8 +49,8 @@ func (t *told) VerifySignature(ctx context.Context, jwt string) (payload []byte,
 	return payload, err
 }
 
-// local reports whether a host is this machine.
-func local(host string) bool {
+// Local reports whether a host is this machine, so that nobody on the way to it could send other keys.
+func Local(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
@@ -72,7 +72,7 @@ func (l *limited) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !l.rate.Allow() {
 		return nil, &fetchError{errors.New("its keys were fetched often enough for now")}
 	}
-	if r.URL.Scheme != "https" && !local(r.URL.Hostname()) {
+	if r.URL.Scheme != "https" && !Local(r.URL.Hostname()) {
 		return nil, &fetchError{fmt.Errorf("%s is not https: its keys could be anybody's", r.URL.Redacted())}
 	}
 	answer, err := l.RoundTripper.RoundTrip(r)
