@@ -39,6 +39,7 @@ type Conn struct {
 	goAway string             // what the server said of the end
 	done   func(*Answer)
 	closed bool
+	fault  string // why nothing more could be read
 	// statuses are those with which whole calls ended
 	statuses map[string]bool
 }
@@ -75,6 +76,9 @@ func Dial(ctx context.Context, address string, patient time.Duration, done func(
 	_, _ = c.out.WriteString(http2.ClientPreface)
 	_ = c.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: window})
 	_ = c.framer.WriteWindowUpdate(0, window-initial)
+	if err := c.out.Flush(); err != nil { // now, for a server waits for them only so long
+		return nil, errors.Join(err, conn.Close())
+	}
 	go c.read()
 	return c, nil
 }
@@ -99,7 +103,7 @@ func (c *Conn) End() string {
 	if !c.closed {
 		return ""
 	}
-	return cmp.Or(c.goAway, "closed without a word")
+	return cmp.Or(c.goAway, "closed without a word: "+c.fault)
 }
 
 // Answered reports whether a whole call ended with that status.

@@ -32,7 +32,7 @@ func (c *Conn) read() {
 		frame, err := c.framer.ReadFrame()
 		c.mu.Lock()
 		if err != nil {
-			c.closed = true
+			c.closed, c.fault = true, err.Error()
 			c.change.Broadcast()
 			c.mu.Unlock()
 			return

@@ -126,8 +126,11 @@ func TestAttacks(t *testing.T) {
 			weftest.Until(t, "all that it should send", func() bool { return h.hasAll(want[a.name]) })
 			cancel()
 			<-ended
-			if a.name == "header-bombs" && h.largest < 8<<20 {
-				t.Errorf("the headers of a call are %d bytes, want 8 MB", h.largest)
+			h.mu.Lock()
+			largest := h.largest
+			h.mu.Unlock()
+			if a.name == "header-bombs" && largest < 8<<20 {
+				t.Errorf("the headers of a call are %d bytes, want 8 MB", largest)
 			}
 			if !a.bare && len(tallied.Ends) > 0 {
 				t.Errorf("connections ended: %v", tallied.Ends)
