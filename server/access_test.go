@@ -13,6 +13,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	healthgrpc "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -404,6 +405,15 @@ func TestHealthIsShownToWhoSees(t *testing.T) {
 		got := statusesAs(as(t.Context(), name), t, h, slices.Collect(maps.Keys(want))...)
 		if !maps.Equal(got, want) {
 			t.Errorf("%s gets %v, want %v", name, got, want)
+		}
+		maps.DeleteFunc(want, func(_, status string) bool { return status != "SERVING" })
+		all, err := healthgrpc.NewHealthClient(h.Conn).List(as(t.Context(), name), &healthgrpc.HealthListRequest{})
+		listed := map[string]string{}
+		for service, answer := range all.GetStatuses() {
+			listed[service] = answer.GetStatus().String()
+		}
+		if err != nil || !maps.Equal(listed, want) {
+			t.Errorf("%s is listed %v, %v, want %v", name, listed, err, want)
 		}
 	}
 }

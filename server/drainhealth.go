@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"errors"
-	"maps"
 	"time"
 
 	"google.golang.org/grpc/health"
@@ -22,7 +21,7 @@ const watchFarewell = 100 * time.Millisecond
 // server drains: watchers stay for as long as there is a server, and a graceful stop would wait for them.
 type drainingHealth struct {
 	*health.Server
-	draining <-chan struct{} // closed when draining has begun, after the statuses were set
+	models *modelHealth
 }
 
 // noModel is a service that is never there: no model has such a name.
@@ -44,15 +43,22 @@ func (h *drainingHealth) Check(
 	return h.Server.Check(ctx, &healthgrpc.HealthCheckRequest{Service: visible(ctx, req.GetService())})
 }
 
-// List implements healthgrpc.HealthServer.
+// List implements healthgrpc.HealthServer. That of gRPC's fails where there are more than a hundred models, or were.
 func (h *drainingHealth) List(
-	ctx context.Context, req *healthgrpc.HealthListRequest,
+	ctx context.Context, _ *healthgrpc.HealthListRequest,
 ) (*healthgrpc.HealthListResponse, error) {
-	all, err := h.Server.List(ctx, req)
-	maps.DeleteFunc(all.GetStatuses(), func(service string, _ *healthgrpc.HealthCheckResponse) bool {
-		return visible(ctx, service) != service
-	})
-	return all, err
+	all := map[string]*healthgrpc.HealthCheckResponse{}
+	for _, service := range h.models.services() {
+		if visible(ctx, service) != service {
+			continue
+		}
+		answer, err := h.Server.Check(ctx, &healthgrpc.HealthCheckRequest{Service: service})
+		if err != nil {
+			return nil, err
+		}
+		all[service] = answer
+	}
+	return &healthgrpc.HealthListResponse{Statuses: all}, nil
 }
 
 // Watch implements healthgrpc.HealthServer.
@@ -62,7 +68,7 @@ func (h *drainingHealth) Watch(req *healthgrpc.HealthCheckRequest, rpc healthgrp
 	defer cancel(nil)
 	go func() {
 		select {
-		case <-h.draining:
+		case <-h.models.told:
 		case <-ctx.Done():
 			return
 		}

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"maps"
+	"slices"
 	"sync"
 
 	"google.golang.org/grpc/health"
@@ -15,7 +17,7 @@ import (
 // that is ready is stalled, and when it drains: a model that is added or fails later is that model's affair.
 type modelHealth struct {
 	server *health.Server
-	told   chan struct{} // closed by over
+	told   chan struct{} // closed by over, after the statuses were set
 	over   func()        // the server drains, and the statuses say so
 
 	mu       sync.Mutex
@@ -78,6 +80,13 @@ func (h *modelHealth) follow(s *catalog.Snapshot) {
 		h.serving = serving
 		h.set(wholeServer, serving)
 	}
+}
+
+// services returns the server as a whole and the models that are there.
+func (h *modelHealth) services() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return append(slices.Collect(maps.Keys(h.models)), wholeServer)
 }
 
 // allStalled reports whether there are models that answer, and each of them is stalled. The caller holds mu.

@@ -148,9 +148,7 @@ func (s *Server) Register(g *grpc.Server) {
 	services := s.messages(g)
 	weftapi.Predictions{API: s.api}.Register(services)
 	weftv1.RegisterModelServiceServer(services, weftapi.Catalog{API: s.api})
-	healthgrpc.RegisterHealthServer(services, &drainingHealth{
-		Server: s.health.server, draining: s.health.told,
-	})
+	healthgrpc.RegisterHealthServer(services, &drainingHealth{s.health.server, s.health})
 	reflection.Register(services)
 	s.methods = methodsOf(g)
 }

@@ -101,6 +101,27 @@ func TestHealthFollowsModels(t *testing.T) {
 	}
 }
 
+// TestHealthOfManyModels: the list has all models that are there, however many, and none that was.
+func TestHealthOfManyModels(t *testing.T) {
+	h := servertest.New(t, server.Config{})
+	var many []*catalog.Model
+	for i := range 300 {
+		name := fmt.Sprint("m", i)
+		many = append(many, &catalog.Model{
+			Name: name, Versions: []*catalog.Version{{Model: name, Number: 1, State: catalog.Ready}},
+		})
+	}
+	for revision, want := range []int{300, 2} {
+		h.Current.Store(servertest.SnapshotOf(uint64(revision+1), many[:want]...))
+		h.ModelsChanged()
+		all, err := healthgrpc.NewHealthClient(h.Conn).List(t.Context(), &healthgrpc.HealthListRequest{})
+		if got := all.GetStatuses(); err != nil || len(got) != want+1 ||
+			got["m0"].GetStatus() != healthgrpc.HealthCheckResponse_SERVING {
+			t.Errorf("of %d models: %d, %v", want, len(got), err)
+		}
+	}
+}
+
 // TestHealthOfStalledModels: a model whose answering version is stalled is not SERVING, and the server is not while
 // that is so of every model that is ready.
 func TestHealthOfStalledModels(t *testing.T) {

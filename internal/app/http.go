@@ -89,12 +89,13 @@ const (
 func (s *assembly) httpPart(l net.Listener, pages http.Handler) lifecycle.Part {
 	s.httpGuard.Local, s.httpGuard.Hosts, s.httpGuard.Origins = config.Local(addressOf(l)), s.HTTPHosts, s.HTTPOrigins
 	s.httpGuard.Identified, s.httpGuard.Public = s.Identified() && s.Access == "", []string{"/healthz", "/readyz"}
-	l = netutil.LimitListener(l, httpConnections)
+	l = netutil.LimitListener(doorkeeper.Listen(l), httpConnections)
 	if s.certs != nil {
 		l = tls.NewListener(l, s.certs.HTTP())
 	}
 	return serveHTTP(l, &http.Server{
-		Handler: s.httpGuard.Handler(pages), ReadTimeout: httpTimeout, WriteTimeout: httpTimeout,
+		Handler: s.httpGuard.Handler(pages), ConnContext: doorkeeper.ConnContext,
+		ReadTimeout: httpTimeout, WriteTimeout: httpTimeout,
 		ReadHeaderTimeout: httpHeaderTime, IdleTimeout: httpIdle, MaxHeaderBytes: httpHeaderBytes,
 		ErrorLog: slog.NewLogLogger(complaints{s.log.Handler(), s.certs}, slog.LevelDebug),
 	})

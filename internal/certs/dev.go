@@ -9,6 +9,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/big"
 	"net"
 	"os"
@@ -22,6 +23,8 @@ const (
 	devValid = 365 * 24 * time.Hour
 	// devRenew is how long before their end new ones are made.
 	devRenew = 30 * 24 * time.Hour
+	// devDir is the directory that they are in.
+	devDir = "tls-dev"
 )
 
 // Dev is the files that [Develop] made: those of the server, and those of a client.
@@ -39,7 +42,7 @@ func Develop(dir string, now time.Time) (*Dev, error) {
 	if host, err := os.Hostname(); err == nil && host != "" && !strings.EqualFold(host, "localhost") {
 		names = append(names, host)
 	}
-	dir, err := filepath.Abs(filepath.Join(dir, "tls")) // clients run elsewhere
+	dir, err := filepath.Abs(filepath.Join(dir, devDir)) // clients run elsewhere
 	if err != nil {
 		return nil, fmt.Errorf("--tls-dev: %w", err)
 	}
@@ -76,7 +79,17 @@ func (d *Dev) good(names []string, now time.Time) bool {
 		}
 	}
 	client := Client{Cert: d.ClientCert, Key: d.ClientKey}
-	_, err = client.pair()
+	pair, err := client.pair()
+	if err != nil {
+		return false
+	}
+	cas := x509.NewCertPool()
+	for _, ca := range m.cas {
+		cas.AddCert(ca)
+	}
+	_, err = pair.Leaf.Verify(x509.VerifyOptions{
+		Roots: cas, CurrentTime: now.Add(devRenew), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
 	return err == nil
 }
 
@@ -85,7 +98,7 @@ func makeDev(dir string, names []string, now time.Time) error {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
 		return err
 	}
-	at, err := os.MkdirTemp(filepath.Dir(dir), "tls-new-")
+	at, err := os.MkdirTemp(filepath.Dir(dir), devDir+"-new-")
 	if err != nil {
 		return err
 	}
@@ -120,8 +133,11 @@ func makeDev(dir string, names []string, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	if err := os.RemoveAll(dir); err != nil {
-		return err
+	// Files that were made before make room. A directory that holds others stays.
+	for _, name := range []string{"ca.pem", "server.pem", "server-key.pem", "client.pem", "client-key.pem", ""} {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
 	return os.Rename(at, dir)
 }

@@ -10,6 +10,18 @@ import (
 	"github.com/weftserve/weft/internal/weftest"
 )
 
+// read reads the files of a server.
+func read(t *testing.T, d *certs.Dev) (f files) {
+	t.Helper()
+	for path, to := range map[string]*[]byte{d.Cert: &f.cert, d.Key: &f.key, d.ClientCA: &f.ca} {
+		var err error
+		if *to, err = os.ReadFile(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return f
+}
+
 // TestDevelop: certificates are made once, serve this machine and nobody else, and are made anew before they expire.
 func TestDevelop(t *testing.T) {
 	dir := t.TempDir()
@@ -30,7 +42,7 @@ func TestDevelop(t *testing.T) {
 	if _, again := made(now.AddDate(0, 10, 0)); again != first {
 		t.Error("made anew although good")
 	}
-	left, err := filepath.Glob(filepath.Join(dir, "tls", "*"))
+	left, err := filepath.Glob(filepath.Join(dir, "tls-dev", "*"))
 	if err != nil || len(left) != 5 {
 		t.Errorf("there are %q, %v; want no key of the CA", left, err)
 	}
@@ -43,13 +55,7 @@ func TestDevelop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := files{}
-	for path, to := range map[string]*[]byte{d.Cert: &f.cert, d.Key: &f.key, d.ClientCA: &f.ca} {
-		if *to, err = os.ReadFile(path); err != nil {
-			t.Fatal(err)
-		}
-	}
-	s := serve(t, f, nil)
+	s := serve(t, read(t, d), nil)
 	for _, name := range []string{"", "localhost", "127.0.0.1", "::1", host} {
 		c := &certs.Client{CA: d.ClientCA, Cert: d.ClientCert, Key: d.ClientKey, ServerName: name}
 		if err := s.call(t.Context(), c); err != nil {
@@ -62,11 +68,44 @@ func TestDevelop(t *testing.T) {
 	if _, second := made(now.AddDate(0, 11, 10)); second == first {
 		t.Error("not made anew a month before the end")
 	}
-	weftest.WriteFile(t, filepath.Join(dir, "tls"), "client-key.pem", []byte("broken"))
+	weftest.WriteFile(t, filepath.Join(dir, "tls-dev"), "client-key.pem", []byte("broken"))
 	d, _ = made(now)
 	if err := serve(t, secret(t, weftest.NewAuthority(t, "x")), nil).call(t.Context(), &certs.Client{
 		CA: d.ClientCA, Cert: d.ClientCert, Key: d.ClientKey,
 	}); err == nil {
 		t.Error("a server of another CA is trusted")
+	}
+}
+
+// TestDevelopMakesAnew: a client that the server would refuse has all made anew, but nothing of somebody else is lost.
+func TestDevelopMakesAnew(t *testing.T) {
+	dir, other := t.TempDir(), t.TempDir()
+	now := time.Now()
+	d, err := certs.Develop(dir, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign, err := certs.Develop(other, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for from, to := range map[string]string{foreign.ClientCert: d.ClientCert, foreign.ClientKey: d.ClientKey} {
+		if err := os.Rename(from, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if d, err = certs.Develop(dir, now); err != nil {
+		t.Fatal(err)
+	}
+	c := &certs.Client{CA: d.ClientCA, Cert: d.ClientCert, Key: d.ClientKey}
+	if err := serve(t, read(t, d), nil).call(t.Context(), c); err != nil {
+		t.Error(err)
+	}
+	notes := weftest.WriteFile(t, filepath.Dir(d.Cert), "notes", []byte("mine"))
+	if _, err := certs.Develop(dir, now.AddDate(1, 0, 0)); err == nil {
+		t.Error("made anew in the place of somebody's notes")
+	}
+	if _, err := os.Stat(notes); err != nil {
+		t.Error(err)
 	}
 }

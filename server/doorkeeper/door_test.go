@@ -6,13 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/net/netutil"
 	"google.golang.org/grpc/metadata"
 
 	"github.com/weftserve/weft/internal/weftest"
@@ -26,18 +32,23 @@ type counted map[string]int
 
 func (c counted) RequestDenied(identity, reason string) { c[identity+" "+reason]++ }
 
+// users are those of the identities; that of all runs this test.
+var users = map[string]string{"all": strconv.Itoa(os.Getuid()), "some": "123456"}
+
 // door returns one with an identity all, whose token is secret and expires in an hour, and an identity some.
 func door(t *testing.T, log *weftest.Log, c counted) *doorkeeper.Door {
 	t.Helper()
 	var entries []access.Entry
 	for _, name := range []string{"all", "some"} {
-		caller, err := access.ParseCaller("token:" + name)
-		if err != nil {
-			t.Fatal(err)
+		entry := access.Entry{Name: name, Weight: 1, Roles: []string{name}}
+		for _, text := range []string{"token:" + name, "uid:" + users[name]} {
+			caller, err := access.ParseCaller(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			entry.Callers = append(entry.Callers, caller)
 		}
-		entries = append(entries, access.Entry{
-			Name: name, Weight: 1, Roles: []string{name}, Callers: []access.Caller{caller},
-		})
+		entries = append(entries, entry)
 	}
 	tokens, faults := identity.ParseTokens(fmt.Sprintf("all sha256:%x expires %s\nsome sha256:%x\nnobody sha256:%x",
 		sha256.Sum256([]byte("secret")), time.Now().Add(time.Hour).Format(time.RFC3339),
@@ -152,6 +163,48 @@ func TestPages(t *testing.T) {
 		}
 		if challenged := answer.Header().Get("WWW-Authenticate") != ""; challenged != (want == 401) {
 			t.Errorf("%q: challenged %t", header, challenged)
+		}
+	}
+}
+
+// TestPagesOfASocket: who connects to a unix socket is known by the user, unless a token says otherwise.
+func TestPagesOfASocket(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux tells who connects")
+	}
+	d := door(t, &weftest.Log{}, counted{})
+	path := filepath.Join(t.TempDir(), "s")
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{
+		ReadHeaderTimeout: time.Minute, ConnContext: doorkeeper.ConnContext,
+		Handler: d.Page(access.Observe, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})),
+	}
+	defer server.Close()
+	go func() { _ = server.Serve(netutil.LimitListener(doorkeeper.Listen(l), 9)) }()
+	client := &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", path)
+		},
+	}}
+	defer client.CloseIdleConnections()
+	for header, want := range map[string]int{"": 200, "Bearer guess": 401, "Bearer other": 403} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if header != "" {
+			request.Header.Set("Authorization", header)
+		}
+		answer, err := client.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		if answer.StatusCode != want {
+			t.Errorf("%q gets %d, want %d", header, answer.StatusCode, want)
 		}
 	}
 }

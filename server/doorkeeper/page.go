@@ -1,6 +1,8 @@
 package doorkeeper
 
 import (
+	"context"
+	"net"
 	"net/http"
 
 	"github.com/weftserve/weft/server/access"
@@ -38,9 +40,50 @@ func (d *Door) Page(need access.Permissions, page http.Handler) http.Handler {
 	})
 }
 
+// Listen returns a listener for a server of pages with ConnContext, so that they know who connects to a unix socket.
+func Listen(l net.Listener) net.Listener { return listener{l} }
+
+type listener struct{ net.Listener }
+
+// Accept implements net.Listener.
+func (l listener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &visiting{c, identity.OfConnection(c, nil)}, nil
+}
+
+// visiting is a connection whose address says what it proves: other listeners put theirs around it, and hide all else.
+type visiting struct {
+	net.Conn
+
+	proof identity.Proof
+}
+
+// RemoteAddr implements net.Conn.
+func (v *visiting) RemoteAddr() net.Addr { return proven{v.Conn.RemoteAddr(), v.proof} }
+
+type proven struct {
+	net.Addr
+
+	proof identity.Proof
+}
+
+type proofKey struct{}
+
+// ConnContext is that of an http.Server whose listener is one of Listen.
+func ConnContext(ctx context.Context, c net.Conn) context.Context {
+	if at, is := c.RemoteAddr().(proven); is {
+		ctx = context.WithValue(ctx, proofKey{}, at.proof)
+	}
+	return ctx
+}
+
 // visitor finds out who asks for a page.
 func (b *book) visitor(r *http.Request) (*Caller, error) {
 	at := &connection{}
+	at.proof, _ = r.Context().Value(proofKey{}).(identity.Proof)
 	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 { // verified: no other is taken
 		at.proof = identity.OfCertificate(r.TLS.PeerCertificates[0])
 	}

@@ -41,12 +41,15 @@ type Issuer struct {
 	mu     sync.Mutex
 	keys   oidc.KeySet // guarded by mu; nil: they are not found yet
 	failed error       // guarded by mu; why not
-	again  time.Time   // guarded by mu; when they are looked for again
+	again  time.Time   // guarded by mu; when they are looked for again, unless they are of a file
 }
 
 const (
-	// patience bounds one attempt to fetch keys: a call waits for it.
+	// patience bounds one attempt to fetch keys, for which a call waits, and is how long nobody tries again.
 	patience = 5 * time.Second
+	// keysFor is how long keys, and what was verified with them, hold good: one that its issuer has withdrawn is of no
+	// use after that, unless the issuer cannot be asked.
+	keysFor = 5 * time.Minute
 	// maxToken is the longest JWT that is verified, in bytes.
 	maxToken = 16 << 10
 )
@@ -62,45 +65,61 @@ var algorithms = []string{
 func NewIssuer(c IssuerConfig) (*Issuer, error) {
 	// A token with an unknown key has the keys fetched again: strangers must not have that done without end.
 	i := &Issuer{config: c, client: &http.Client{
-		Timeout: patience, Transport: &limited{http.DefaultTransport, rate.NewLimiter(1, 5)},
+		Timeout: patience, Transport: &limited{http.DefaultTransport, rate.NewLimiter(1, 10)},
 	}}
-	switch {
-	case c.Keys != nil:
-		keys, err := parseKeys(c.Keys)
-		if err != nil {
-			return nil, err
-		}
-		i.keys = keys
-	case c.KeysURL != "":
-		i.keys = oidc.NewRemoteKeySet(i.with(context.Background()), c.KeysURL)
+	if c.Keys == nil {
+		return i, nil
 	}
-	return i, nil
+	var err error
+	i.keys, err = parseKeys(c.Keys)
+	return i, err
 }
 
 func (i *Issuer) with(ctx context.Context) context.Context { return oidc.ClientContext(ctx, i.client) }
 
-// discover returns the issuer's keys, which it finds out from it first if need be.
-func (i *Issuer) discover(now time.Time) (oidc.KeySet, error) {
+// keysNow returns the issuer's keys. It asks for them if there are none, or they are old.
+func (i *Issuer) keysNow(now time.Time) (oidc.KeySet, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.keys != nil || now.Before(i.again) {
+	if i.config.Keys != nil || now.Before(i.again) {
 		return i.keys, i.failed
 	}
-	var found struct {
-		KeysURL string `json:"jwks_uri"`
-	}
-	// Not the call's context: others wait for this, too.
-	ctx := i.with(context.Background())
-	provider, err := oidc.NewProvider(ctx, i.config.URL)
-	if err == nil {
-		err = provider.Claims(&found)
-	}
-	if err != nil {
+	keys, err := i.fetch()
+	switch {
+	case err == nil:
+		i.keys, i.failed, i.again = keys, nil, now.Add(keysFor)
+	case i.keys != nil:
+		i.again = now.Add(keysFor) // the old ones are better than none
+	default:
 		i.failed, i.again = &UnreachableError{err}, now.Add(patience)
-		return nil, i.failed
 	}
-	i.keys, i.failed = oidc.NewRemoteKeySet(ctx, found.KeysURL), nil
-	return i.keys, nil
+	return i.keys, i.failed
+}
+
+// nobody is a JWT that no key has signed: to verify it, all keys are fetched.
+const nobody = "eyJhbGciOiJFUzI1NiIsImtpZCI6Ii0ifQ.e30.AA"
+
+// fetch fetches keys, from where the issuer says if need be.
+func (i *Issuer) fetch() (oidc.KeySet, error) {
+	ctx := i.with(context.Background()) // not the call's: others wait for this, too
+	found := struct {
+		KeysURL string `json:"jwks_uri"`
+	}{i.config.KeysURL}
+	if found.KeysURL == "" {
+		provider, err := oidc.NewProvider(ctx, i.config.URL)
+		if err != nil {
+			return nil, err
+		}
+		if err := provider.Claims(&found); err != nil {
+			return nil, err
+		}
+	}
+	keys := oidc.NewRemoteKeySet(ctx, found.KeysURL)
+	_, err := keys.VerifySignature(ctx, nobody)
+	if _, failed := errors.AsType[*fetchError](err); failed {
+		return nil, err
+	}
+	return keys, nil
 }
 
 // prove returns what a JWT proves.
@@ -110,7 +129,7 @@ func (i *Issuer) prove(ctx context.Context, token string, hash [32]byte, now tim
 		if len(token) > maxToken {
 			return Proof{}, unknown
 		}
-		keys, err := i.discover(now)
+		keys, err := i.keysNow(now)
 		if err != nil {
 			return Proof{}, err
 		}
@@ -125,7 +144,11 @@ func (i *Issuer) prove(ctx context.Context, token string, hash [32]byte, now tim
 	case !now.Before(v.proof.Until):
 		return Proof{}, expired("JWT", v.proof.Until, "get a new one from "+i.config.URL)
 	}
-	return v.proof, nil
+	p := v.proof
+	if v.until.Before(p.Until) {
+		p.Until = v.until
+	}
+	return p, nil
 }
 
 // judge verifies a JWT. The error is for reasons that are not the token's.
@@ -178,7 +201,11 @@ func (i *Issuer) judge(ctx context.Context, keys oidc.KeySet, token string, now 
 			}
 		}
 	}
-	return verdict{proof: p, until: id.Expiry.Add(refusedFor)}, nil
+	until := id.Expiry.Add(refusedFor)
+	if i.config.Keys == nil && until.After(now.Add(keysFor)) {
+		until = now.Add(keysFor)
+	}
+	return verdict{proof: p, until: until}, nil
 }
 
 // skew is by how much the clock of an issuer may be ahead.

@@ -69,6 +69,12 @@ func (a *authority) add(t *testing.T, id string) {
 	a.keys[id] = key
 }
 
+func (a *authority) remove(id string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.keys, id)
+}
+
 func (a *authority) jwks() []byte {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -276,6 +282,51 @@ func TestIssuerDown(t *testing.T) {
 	}
 	if _, err := prove(p, other, now); err != nil {
 		t.Errorf("another token of a known key: %v", err)
+	}
+}
+
+// TestWithdrawnKey: a token that was verified is of no use once its key was withdrawn, and keys that cannot be asked
+// for remain.
+func TestWithdrawnKey(t *testing.T) {
+	a := newAuthority(t)
+	for way, p := range a.ways(t) {
+		if way == "file" {
+			continue // whoever withdraws one writes the file anew
+		}
+		now := time.Now()
+		a.add(t, "old")
+		old, first := a.sign(t, "old", a.claims(nil)), a.sign(t, "first", a.claims(nil))
+		known := func(token string, want bool) {
+			t.Helper()
+			proof, err := prove(p, token, now)
+			if (err == nil) != want || isUnreachable(err) || proof.Until.After(now.Add(5*time.Minute)) {
+				t.Errorf("%s: a token is accepted: %v, until %v", way, err, proof.Until)
+			}
+		}
+		known(old, true)
+		a.down.Store(true)
+		now = now.Add(10 * time.Minute)
+		known(old, true)
+		a.down.Store(false)
+		a.remove("old")
+		known(old, true)
+		now = now.Add(10 * time.Minute)
+		known(old, false)
+		known(first, true)
+	}
+}
+
+// TestPageInPlaceOfKeys: that an issuer answers with a page is not the fault of a token.
+func TestPageInPlaceOfKeys(t *testing.T) {
+	a := newAuthority(t)
+	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, "<html>Sign in</html>")
+	}))
+	defer page.Close()
+	for _, c := range []identity.IssuerConfig{{URL: a.URL, Audience: "weft", KeysURL: page.URL}, {URL: page.URL}} {
+		if proof, err := prove(prover(t, c), a.sign(t, "first", a.claims(nil)), time.Now()); !isUnreachable(err) {
+			t.Errorf("%v, %v", proof, err)
+		}
 	}
 }
 

@@ -1,11 +1,13 @@
 package identity
 
 import (
+	"bytes"
 	"context"
 	"crypto"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/netip"
 
@@ -55,12 +57,15 @@ func Local(host string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// limited fetches at a bounded rate.
+// limited fetches JSON of a bounded size at a bounded rate.
 type limited struct {
 	http.RoundTripper
 
 	rate *rate.Limiter
 }
+
+// maxFetched is the largest answer of an issuer that is read, in bytes.
+const maxFetched = 1 << 20
 
 // fetchError says that something was not fetched.
 type fetchError struct{ error }
@@ -79,9 +84,18 @@ func (l *limited) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, &fetchError{err}
 	}
+	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
-		_ = answer.Body.Close()
 		return nil, &fetchError{fmt.Errorf("%s answers %s", r.URL.Redacted(), answer.Status)}
 	}
+	body, err := io.ReadAll(io.LimitReader(answer.Body, maxFetched))
+	if err != nil {
+		return nil, &fetchError{err}
+	}
+	if !json.Valid(body) { // a page that says why there are no keys
+		return nil, &fetchError{fmt.Errorf("%s answers with what is no JSON, or more than %d bytes", r.URL.Redacted(),
+			maxFetched)}
+	}
+	answer.Body = io.NopCloser(bytes.NewReader(body))
 	return answer, nil
 }
