@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
@@ -33,6 +34,7 @@ func returnPart() lifecycle.Part {
 			case <-tick.C:
 			}
 			if now := readHeap(); l.due(now) {
+				runtime.GC() // pools keep what they have for one collection
 				debug.FreeOSMemory()
 				l.found(now, readHeap())
 			}

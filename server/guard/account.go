@@ -29,6 +29,7 @@ type account struct {
 	block   uint32            // guarded by mu; the stream whose headers are not complete; 0: there is none
 	pieces  int               // guarded by mu; that continued it
 	blockAt time.Time         // guarded by mu; when they began
+	bulk    int               // guarded by mu; bytes of large messages that came with the latest read
 }
 
 // stream is a call.

@@ -64,6 +64,7 @@ type framed struct {
 	in      scanner
 	few     [512]byte // takes what comes first where ready is nil
 	flows   bool      // the latest read filled few
+	whole   whole     // memory for what is read
 
 	writing sync.Mutex
 	out     scanner                // guarded by writing
@@ -96,39 +97,34 @@ func (f *framed) Read(b []byte) (int, error) {
 	return f.passed(b, n, err)
 }
 
-// size returns how many bytes may be read at once, of so many.
+// size returns how many bytes may be read at once, of so many: the rest of a frame begins no call.
 func (f *framed) size(most int) int {
 	if n := int(f.account.atOnce.Load()); n > 0 {
-		return min(n, most)
+		return min(f.in.left+n, most)
 	}
 	return most
 }
 
 // ReadOnReady reads up to size bytes into memory of the pool, which is taken only once there are bytes.
 func (f *framed) ReadOnReady(size int, pool mem.BufferPool) (*[]byte, int, error) {
+	f.whole = whole{pool, size}
 	size = f.size(size)
-	if f.ready != nil {
-		b, n, err := f.ready.ReadOnReady(size, pool)
-		if n > 0 {
-			n, err = f.passed(*b, n, err)
-		}
-		if n == 0 && b != nil {
-			pool.Put(b)
-			b = nil
-		}
-		return b, n, f.fault(err)
-	}
 	var b *[]byte
 	var n int
 	var err error
-	if f.flows {
-		b = pool.Get(size)
+	switch {
+	case f.ready != nil:
+		b, n, err = f.ready.ReadOnReady(size, &f.whole)
+	case f.flows:
+		b = f.whole.Get(size)
 		n, err = f.Conn.Read(*b)
 		f.flows = n >= len(f.few)
-	} else if n, err = f.Conn.Read(f.few[:min(size, len(f.few))]); n > 0 {
-		b = pool.Get(size)
-		copy(*b, f.few[:n])
-		f.flows = n == len(f.few)
+	default:
+		if n, err = f.Conn.Read(f.few[:min(size, len(f.few))]); n > 0 {
+			b = f.whole.Get(size)
+			copy(*b, f.few[:n])
+			f.flows = n == len(f.few)
+		}
 	}
 	if n > 0 {
 		n, err = f.passed(*b, n, err)
@@ -138,6 +134,21 @@ func (f *framed) ReadOnReady(size int, pool mem.BufferPool) (*[]byte, int, error
 		b = nil
 	}
 	return b, n, f.fault(err)
+}
+
+// whole takes memory of one size from a pool, however much of it is to be filled: gRPC's pool takes back what it gets,
+// and would have memory that is too small for others.
+type whole struct {
+	mem.BufferPool
+
+	size int
+}
+
+// Get implements mem.BufferPool.
+func (w *whole) Get(size int) *[]byte {
+	b := w.BufferPool.Get(w.size)
+	*b = (*b)[:size]
+	return b
 }
 
 // passed takes note of what was read. It returns nothing and an error if that exceeds a limit.
@@ -248,7 +259,12 @@ func (f *framed) Close() error {
 		defer f.raw.Close()
 		f.goodbye()
 		if half.CloseWrite() == nil && f.raw.SetReadDeadline(time.Now().Add(linger)) == nil {
-			_, _ = io.CopyN(io.Discard, f.raw, lingerBytes)
+			var b [512]byte // thousands may be closed at a time
+			for n, err := 0, error(nil); n < lingerBytes && err == nil; {
+				var more int
+				more, err = f.raw.Read(b[:])
+				n += more
+			}
 		}
 	}()
 	return nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -32,6 +33,7 @@ type Guard struct {
 	unsaid atomic.Int64  // lines that were left out
 	held   atomic.Int64
 	ended  [reasons]atomic.Uint64
+	bulk   *rate.Limiter // of bytes of large messages that are read
 
 	relieving sync.Mutex
 
@@ -45,7 +47,11 @@ type Guard struct {
 func New(c Config) *Guard {
 	c.MaxHeld = cmp.Or(c.MaxHeld, 256<<20)
 	c.Logger = cmp.Or(c.Logger, slog.Default())
-	return &Guard{config: c, said: rate.NewLimiter(2, 10), accounts: map[*account]struct{}{}}
+	processors := rate.Limit(runtime.GOMAXPROCS(0))
+	return &Guard{
+		config: c, said: rate.NewLimiter(2, 10), accounts: map[*account]struct{}{},
+		bulk: rate.NewLimiter(bulkRate*processors, bulkBurst),
+	}
 }
 
 // Reason is why a connection was ended.
@@ -209,35 +215,35 @@ func (g *Guard) relieve() {
 // worst returns all connections in the order in which they are to be ended: those that hold the most first, but before
 // them all whose calls make no progress, if these together hold more than the others; of equals those first whose calls
 // made none for longest.
-func (g *Guard) worst(now time.Time) []*account {
-	all := g.all()
+func (g *Guard) worst(now time.Time) []rank {
+	var all []rank
 	rest, move := int64(0), int64(0) // bytes that they hold
-	ranks := make(map[*account]rank, len(all))
-	for _, a := range all {
-		r := rank{held: a.held.Load(), moved: a.moved.Load()}
+	for _, a := range g.all() {
+		r := rank{account: a, held: a.held.Load(), moved: a.moved.Load()}
 		r.much = r.held / alike
 		if r.rests = now.UnixNano()-r.moved >= int64(lately); r.rests {
 			rest += r.held
 		} else {
 			move += r.held
 		}
-		ranks[a] = r
+		all = append(all, r)
 	}
-	slices.SortStableFunc(all, func(a, b *account) int {
-		x, y := ranks[a], ranks[b]
+	slices.SortStableFunc(all, func(x, y rank) int {
 		if x.rests != y.rests && rest >= move {
 			if x.rests {
 				return -1
 			}
 			return 1
 		}
-		return cmp.Or(cmp.Compare(y.much, x.much), cmp.Compare(x.moved, y.moved), a.began.Compare(b.began))
+		return cmp.Or(cmp.Compare(y.much, x.much), cmp.Compare(x.moved, y.moved), x.began.Compare(y.began))
 	})
 	return all
 }
 
 // rank is what decides the place of a connection, as it was at one time.
 type rank struct {
+	*account
+
 	held, much, moved int64
 	rests             bool
 }

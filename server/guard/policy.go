@@ -48,7 +48,12 @@ const (
 
 	// pendingHandshakes is how many handshakes may be under way before further connections are let in one by one, every
 	// handshakeStep: or else a crowd of them would keep the processor from calls.
-	pendingHandshakes, handshakeStep = 64, 500 * time.Microsecond
+	pendingHandshakes, handshakeStep = 8, time.Millisecond
+	// What a message has beyond largeMessage is read so many bytes at once, and for all together so many a second for each
+	// processor. That is about half of what it could: as long as all have something to do, Go looks but every 10 ms at
+	// what the network has brought for others.
+	largeMessage        = 256 << 10
+	bulkBurst, bulkRate = 1 << 20, 200 << 20
 	// retireWithin is how long the open calls of a connection that was asked to go may take.
 	retireWithin = 30 * time.Second
 	// linger is for how long a closed connection takes what still comes, so that the caller gets to read why.
@@ -57,7 +62,7 @@ const (
 	// and what was freed waits for the collector.
 	overhead = 4
 	// relieved is the part of Config.MaxHeld that is held at most once connections were ended because it was more.
-	relieved = 0.95
+	relieved = 0.99
 	// From this part of Config.MaxHeld on, connections that hold a large part of it are read late, the later the more is
 	// held: after slowest where as much is held as may be. From crowded on their calls are refused.
 	filling, crowded = 0.25, 0.75

@@ -6,6 +6,7 @@ import "time"
 func (a *account) received(s *scanner, b []byte) (wait time.Duration) {
 	now, read := time.Now(), len(b)
 	a.mu.Lock()
+	a.bulk = 0
 	why, wrong := Reason(0), false
 	for {
 		var h head
@@ -26,7 +27,7 @@ func (a *account) received(s *scanner, b []byte) (wait time.Duration) {
 	if retire {
 		a.retired = now
 	}
-	f := a.framed
+	f, bulk := a.framed, a.bulk
 	a.mu.Unlock()
 	slow := a.guard.slow(a, read)
 	if slow > 0 && a.moved.Load() == 0 && now.Sub(a.began) > firstAnswer {
@@ -40,6 +41,9 @@ func (a *account) received(s *scanner, b []byte) (wait time.Duration) {
 		f.say(goAway(1<<31-1, enhanceYourCalm, explain(Resets)))
 	}
 	a.guard.relieve()
+	if bulk > 0 {
+		wait = max(wait, a.guard.bulk.ReserveN(now, bulk).DelayFrom(now))
+	}
 	return max(wait, slow)
 }
 
@@ -95,6 +99,9 @@ func (a *account) data(h head, now time.Time) float64 {
 	}
 	s.in += h.length
 	a.hold(memoryOf(s.in) - memoryOf(s.in-h.length))
+	if s.in > largeMessage {
+		a.bulk += h.length
+	}
 	if s.reads && (s.inAt.IsZero() || !small) {
 		s.inAt = now
 	}

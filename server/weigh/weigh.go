@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -59,14 +60,18 @@ func check(data []byte, of protoreflect.MessageDescriptor) error {
 // scale adds up what a message takes.
 type scale struct{ most, left, steps int }
 
-// turn is after how many steps other goroutines get a turn: whoever waits for a small message should not wait for large
-// ones.
-const turn = 1 << 12
+// turn is after how many steps others get a turn, about a third of a millisecond: whoever waits for a small message
+// should not wait for large ones.
+const turn = 1 << 14
 
 // step counts a step.
 func (s *scale) step() {
-	if s.steps++; s.steps%turn == 0 {
+	switch s.steps++; {
+	case s.steps%turn != 0:
+	case cap(decoding) > 1:
 		runtime.Gosched()
+	default: // Go does not look at what the network has brought before its only processor has nothing to do for a moment
+		time.Sleep(100 * time.Microsecond)
 	}
 }
 

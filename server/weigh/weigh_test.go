@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -81,6 +83,21 @@ func allocated(data []byte) uint64 {
 	_ = proto.Unmarshal(data, &weftv1.PredictRequest{})
 	runtime.ReadMemStats(&after)
 	return after.TotalAlloc - before.TotalAlloc
+}
+
+// TestTurns: on one processor, who looks through a message of many parts sleeps now and then.
+func TestTurns(t *testing.T) {
+	data := bytes.Repeat([]byte{0x1a, 1, 'x'}, 1<<16)
+	for processors, rests := range map[int]bool{1: true, 2: false} {
+		synctest.Test(t, func(t *testing.T) {
+			defer weigh.Processors(processors)()
+			began := time.Now()
+			_ = unmarshal(data)
+			if took := time.Since(began); (took > 0) != rests {
+				t.Errorf("with %d processors it sleeps for %v", processors, took)
+			}
+		})
+	}
 }
 
 // FuzzUnmarshal: whatever the bytes are, they nothing panics.
