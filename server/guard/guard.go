@@ -175,22 +175,7 @@ func (g *Guard) crowded(ctx context.Context) bool {
 		return false
 	}
 	a, ok := handshake.Of[*account](ctx)
-	return ok && g.large(a)
-}
-
-// large reports whether a connection holds a large part of what may be held.
-func (g *Guard) large(a *account) bool {
-	return float64(a.held.Load()) > large*float64(g.config.MaxHeld)
-}
-
-// slow returns for how long the bytes that were read of a connection should wait because much is held.
-func (g *Guard) slow(a *account, bytes int) time.Duration {
-	full := float64(g.held.Load()) / float64(g.config.MaxHeld)
-	if full <= filling || !g.large(a) {
-		return 0
-	}
-	part := float64(bytes) / wholeRead
-	return time.Duration(min((full-filling)/(1-filling), 1) * part * float64(slowest))
+	return ok && float64(a.held.Load()) > large*float64(g.config.MaxHeld)
 }
 
 // relieve ends connections if more is held than may be: the worst ones, until some of it is free, so that this need not

@@ -36,9 +36,6 @@ const (
 	// patience is how long a request or an answer that is under way may stand still; tiny data do not count.
 	// On a connection whose other calls go on it is patienceOfMany.
 	patience, patienceOfMany = 30 * time.Second, 5 * time.Minute
-	// A connection that was answered nothing yet has so long before it may be ended because others need the room that it
-	// takes.
-	firstAnswer = 10 * time.Second
 	// lately is how long ago a call of a connection that makes progress was answered at most.
 	lately = 3 * time.Second
 	// alike is by how many bytes connections may differ that are taken to hold as much as each other.
@@ -63,10 +60,6 @@ const (
 	overhead = 4
 	// relieved is the part of Config.MaxHeld that is held at most once connections were ended because it was more.
 	relieved = 0.99
-	// From this part of Config.MaxHeld on, connections that hold a large part of it are read late, the later the more is
-	// held: after slowest where as much is held as may be. From crowded on their calls are refused.
-	filling, crowded = 0.25, 0.75
-	large            = 1.0 / 128
-	slowest          = 20 * time.Millisecond // for each wholeRead bytes
-	wholeRead        = 32 << 10
+	// From this part of Config.MaxHeld on, calls on connections that hold a large part of it are refused.
+	crowded, large = 0.75, 1.0 / 128
 )

@@ -4,7 +4,7 @@ import "time"
 
 // received takes note of frames that came. It returns for how long they should wait.
 func (a *account) received(s *scanner, b []byte) (wait time.Duration) {
-	now, read := time.Now(), len(b)
+	now := time.Now()
 	a.mu.Lock()
 	a.bulk = 0
 	why, wrong := Reason(0), false
@@ -29,10 +29,6 @@ func (a *account) received(s *scanner, b []byte) (wait time.Duration) {
 	}
 	f, bulk := a.framed, a.bulk
 	a.mu.Unlock()
-	slow := a.guard.slow(a, read)
-	if slow > 0 && a.moved.Load() == 0 && now.Sub(a.began) > firstAnswer {
-		why, wrong = HeldBytes, true // others need the room, and nothing has come of what it sends
-	}
 	switch {
 	case wrong:
 		a.end(why)
@@ -44,7 +40,7 @@ func (a *account) received(s *scanner, b []byte) (wait time.Duration) {
 	if bulk > 0 {
 		wait = max(wait, a.guard.bulk.ReserveN(now, bulk).DelayFrom(now))
 	}
-	return max(wait, slow)
+	return wait
 }
 
 // memoryOf returns how much memory bytes of a message take.
