@@ -34,6 +34,7 @@ type Guard struct {
 	held   atomic.Int64
 	ended  [reasons]atomic.Uint64
 	bulk   *rate.Limiter // of bytes of large messages that are read
+	small  atomic.Int64  // when a small message came lately, in nanoseconds since 1970
 
 	relieving sync.Mutex
 

@@ -46,11 +46,13 @@ const (
 	// pendingHandshakes is how many handshakes may be under way before further connections are let in one by one, every
 	// handshakeStep: or else a crowd of them would keep the processor from calls.
 	pendingHandshakes, handshakeStep = 8, time.Millisecond
-	// What a message has beyond largeMessage is read so many bytes at once, and for all together so many a second for each
-	// processor. That is about half of what it could: as long as all have something to do, Go looks but every 10 ms at
-	// what the network has brought for others.
-	largeMessage        = 256 << 10
+	// While there are callers of small messages, what large ones have beyond largeMessage is read so many bytes at once,
+	// and for all together so many a second for each processor. That is about half of what it could: as long as all have
+	// something to do, Go looks but every 10 ms at what the network has brought for others.
+	largeMessage        = 1 << 20
 	bulkBurst, bulkRate = 1 << 20, 200 << 20
+	// smallFor is for how long after a small message there are callers of them.
+	smallFor = 100 * time.Millisecond
 	// retireWithin is how long the open calls of a connection that was asked to go may take.
 	retireWithin = 30 * time.Second
 	// linger is for how long a closed connection takes what still comes, so that the caller gets to read why.

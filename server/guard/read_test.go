@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"log/slog"
 	"net"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -96,17 +97,34 @@ func TestFramesAreReadWhole(t *testing.T) {
 	}
 }
 
-// TestLargeMessages take some time together, and small ones none, however many.
+// other sends a small message now and then.
+func other(p *pair) {
+	p.must(writePreface(p))
+	for stream := uint32(1); stream < 100; stream += 2 {
+		p.must(p.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: []byte{0x82}, EndHeaders: true}))
+		p.must(p.WriteData(stream, true, make([]byte, 100)))
+		time.Sleep(smallFor / 4)
+	}
+}
+
+// TestLargeMessages take some time together beside others, and small ones none, however many.
 func TestLargeMessages(t *testing.T) {
 	const bytesEach = 16 << 20
 	for name, c := range map[string]struct {
-		size int
-		slow bool
-	}{"large": {bytesEach, true}, "small": {largeMessage, false}} {
+		size   int
+		beside bool // somebody sends small ones
+		slow   bool
+	}{"large": {bytesEach, true, true}, "small": {largeMessage, true, false}, "alone": {bytesEach, false, false}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := New(Config{Logger: slog.New(slog.DiscardHandler), MaxHeld: 1 << 40})
 				began, ended := time.Now(), make(chan time.Duration)
+				var all sync.WaitGroup
+				defer all.Wait()
+				if c.beside {
+					p := connect(t, g)
+					all.Go(func() { other(p) })
+				}
 				const connections = 4
 				for range connections {
 					p := connect(t, g)

@@ -37,11 +37,14 @@ func (a *account) received(s *scanner, b []byte) (wait time.Duration) {
 		f.say(goAway(1<<31-1, enhanceYourCalm, explain(Resets)))
 	}
 	a.guard.relieve()
-	if bulk > 0 {
+	if bulk > 0 && a.guard.serves(now) {
 		wait = max(wait, a.guard.bulk.ReserveN(now, bulk).DelayFrom(now))
 	}
 	return wait
 }
+
+// serves reports whether there are callers of small messages.
+func (g *Guard) serves(now time.Time) bool { return now.UnixNano()-g.small.Load() < int64(smallFor) }
 
 // memoryOf returns how much memory bytes of a message take.
 func memoryOf(bytes int) int64 { return int64(bytes + bytes/overhead) }
@@ -95,8 +98,11 @@ func (a *account) data(h head, now time.Time) float64 {
 	}
 	s.in += h.length
 	a.hold(memoryOf(s.in) - memoryOf(s.in-h.length))
-	if s.in > largeMessage {
+	switch {
+	case s.in > largeMessage:
 		a.bulk += h.length
+	case h.flags&flagEndStream != 0 && now.UnixNano()-a.guard.small.Load() > int64(smallFor/2): // seldom: all write here
+		a.guard.small.Store(now.UnixNano())
 	}
 	if s.reads && (s.inAt.IsZero() || !small) {
 		s.inAt = now
