@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -119,15 +120,33 @@ func (r *accessRules) changed() (now map[string]string, is bool) {
 	return now, is
 }
 
+// anonymous returns the identity that callers have who prove nothing; "": they have none.
+func (r *accessRules) anonymous() string {
+	if id := access.NewPolicy(r.config, nil, time.Time{}).Identify(nil); id != nil {
+		return id.Name
+	}
+	return ""
+}
+
+// errAnonymous says that an access file lets anybody in where that was not asked for.
+func errAnonymous(path, identity string, addresses map[string]string) error {
+	return fmt.Errorf("--access %s: callers who prove nothing are the identity %s, and %s is reached from other "+
+		"machines; take \"anonymous\" out of its callers, listen on 127.0.0.1 or unix:/PATH, or set insecure to serve "+
+		"whoever comes",
+		path, identity, strings.Join(slices.Sorted(maps.Values(addresses)), ", "))
+}
+
 // porter has a door follow an access file.
 type porter struct {
-	path  string
-	door  *doorkeeper.Door
-	log   *slog.Logger
-	rules *accessRules // those of the latest reading, faulty or not
-	kept  *accessRules // those in force
-	again chan struct{}
-	every time.Duration // between two looks at the files
+	path string
+	// closed are the addresses where nobody is served who proves nothing, by setting; none: anybody may be.
+	closed map[string]string
+	door   *doorkeeper.Door
+	log    *slog.Logger
+	rules  *accessRules // those of the latest reading, faulty or not
+	kept   *accessRules // those in force
+	again  chan struct{}
+	every  time.Duration // between two looks at the files
 }
 
 // lookEvery is how often the files are looked at: that is cheap, and knows no file system on which it fails.
@@ -158,6 +177,9 @@ func (p *porter) follow(r *accessRules) {
 func (p *porter) reload() {
 	rules, err := readAccess(p.path)
 	p.rules = rules
+	if err == nil && len(p.closed) > 0 && rules.anonymous() != "" {
+		err = errAnonymous(p.path, rules.anonymous(), p.closed)
+	}
 	if err != nil {
 		p.log.Error("access file rejected", "event", "access_rejected", "access", p.path,
 			"kept", "previous access rules", "cause", err)
@@ -205,10 +227,22 @@ func (p *porter) look(before map[string]string) map[string]string {
 
 // readAccess reads the access file, if there is one.
 func (s *assembly) readAccess(context.Context) (err error) {
-	if s.Access != "" {
-		s.rules, err = readAccess(s.Access)
+	if s.Access == "" {
+		return nil
+	}
+	s.rules, err = readAccess(s.Access)
+	if closed := s.closed(); err == nil && len(closed) > 0 && s.rules.anonymous() != "" {
+		err = errAnonymous(s.Access, s.rules.anonymous(), closed)
 	}
 	return err
+}
+
+// closed returns the addresses where nobody is served who proves nothing, unless the settings say otherwise.
+func (s *assembly) closed() map[string]string {
+	if s.Insecure || s.Identified() {
+		return nil
+	}
+	return s.Beyond()
 }
 
 // openDoor makes the door that calls come in by.
@@ -216,6 +250,7 @@ func (s *assembly) openDoor() {
 	s.door = &doorkeeper.Door{Observer: s.measured, Logger: s.log}
 	if s.rules != nil {
 		s.porter = newPorter(s.Access, s.rules, s.door, s.log)
+		s.porter.closed = s.closed()
 		s.group.Start(untilStopped("access rules", s.porter.run))
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/internal/weftest"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/server/access"
@@ -188,6 +189,37 @@ func TestFaultyAccessFiles(t *testing.T) {
 	if _, err := readAccess(write(t, dir, "access.yaml", good)); err == nil || !strings.Contains(err.Error(),
 		"tokens.txt: line 2: the second word is no SHA-256") {
 		t.Error(err)
+	}
+}
+
+// TestAnonymousFromAfar: an access file that lets anybody in opens no address to other machines by itself, neither at
+// the start nor later.
+func TestAnonymousFromAfar(t *testing.T) {
+	const anybody = "roles: {all: {operate: [\"*\"]}}\nidentities:\n  - {name: all, callers: [anonymous], roles: [all]}\n"
+	path := write(t, t.TempDir(), "access.yaml", anybody)
+	for name, c := range map[string]struct {
+		settings config.Server
+		refused  bool
+	}{
+		"from afar":     {config.Server{Listen: "0.0.0.0:0", TLSCert: "cert.pem"}, true},
+		"admin":         {config.Server{Listen: "localhost:0", AdminListen: ":0", TLSCert: "cert.pem"}, true},
+		"by name":       {config.Server{Listen: "0.0.0.0:0", Insecure: true}, false},
+		"with a cert":   {config.Server{Listen: "0.0.0.0:0", TLSDev: true, TLSClientAuth: config.ClientAuthRequire}, false},
+		"on loopback":   {config.Server{Listen: "localhost:0"}, false},
+		"on its socket": {config.Server{Listen: "unix:/run/weft.sock"}, false},
+	} {
+		c.settings.Access = path
+		s := &assembly{App: &App{Settings: Settings{Server: c.settings}}}
+		if err := s.readAccess(t.Context()); (err != nil) != c.refused {
+			t.Errorf("%s: %v", name, err)
+		}
+		var log weftest.Log
+		p := newPorter(path, s.rules, &doorkeeper.Door{}, slog.New(&log))
+		p.closed = s.closed()
+		p.reload()
+		if lines := log.Event("access_rejected"); (len(lines) > 0) != c.refused {
+			t.Errorf("%s: a change is refused with %v", name, lines)
+		}
 	}
 }
 

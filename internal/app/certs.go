@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"time"
@@ -56,6 +58,9 @@ func (s *assembly) tellOpen() {
 		"admin-listen": "whoever reaches it can unload models and move traffic",
 	}
 	open, why := s.Open()
+	if s.rules != nil && !s.Identified() && s.rules.anonymous() != "" {
+		open, why = s.Beyond(), "callers who prove nothing are the identity "+s.rules.anonymous()
+	}
 	for _, key := range []string{"listen", "http", "admin-listen"} {
 		if address, is := open[key]; is {
 			s.log.Warn("OPEN TO THE NETWORK, as set by insecure", "event", "open_to_network", "setting", key,
@@ -90,12 +95,21 @@ func devDir(setting string) (string, error) {
 	return filepath.Join(home, ".local", "state", "weft"), nil
 }
 
+// hereOf returns an address of a listener by which this machine reaches it: the certificate does not name all.
+func hereOf(address string) string {
+	host, port, err := net.SplitHostPort(address)
+	if ip, parsed := netip.ParseAddr(host); err == nil && parsed == nil && !ip.IsLoopback() {
+		return net.JoinHostPort("localhost", port)
+	}
+	return address
+}
+
 // tellDev prints what a client needs to call a server whose certificates were made here.
 func (s *assembly) tellDev() {
 	if s.dev == nil {
 		return
 	}
-	d, at := s.dev, addressOf(s.grpc)
+	d, at := s.dev, hereOf(addressOf(s.grpc))
 	s.log.Info("certificates for development, not for production", "event", "dev_certificates",
 		"ca", d.ClientCA, "cert", d.ClientCert, "key", d.ClientKey,
 		"grpcurl", fmt.Sprintf("grpcurl -cacert %s -cert %s -key %s %s list", d.ClientCA, d.ClientCert, d.ClientKey, at),

@@ -23,7 +23,8 @@ import (
 // grpcOptions returns the options of a gRPC server whose messages lie in memory.
 func grpcOptions(s *config.Server, memory tensor.Memory, log *slog.Logger, measured *telemetry.Telemetry,
 ) []grpc.ServerOption {
-	options := append(transport.Options(int(s.MaxMessageBytes), memory, log), grpc.MaxSendMsgSize(int(s.MaxMessageBytes)))
+	options := append(transport.Options(int(s.MaxMessageBytes), memory, log), grpc.MaxSendMsgSize(int(s.MaxMessageBytes)),
+		transport.MaxConnectionAge(time.Duration(s.MaxConnectionAge)))
 	return append(options, measured.ServerOptions()...)
 }
 

@@ -95,10 +95,28 @@ func (s *assembly) httpPart(l net.Listener, pages http.Handler) lifecycle.Part {
 	}
 	return serveHTTP(l, &http.Server{
 		Handler: s.httpGuard.Handler(pages), ConnContext: doorkeeper.ConnContext,
-		ReadTimeout: httpTimeout, WriteTimeout: httpTimeout,
+		ConnState: new(places).follow, ReadTimeout: httpTimeout, WriteTimeout: httpTimeout,
 		ReadHeaderTimeout: httpHeaderTime, IdleTimeout: httpIdle, MaxHeaderBytes: httpHeaderBytes,
 		ErrorLog: slog.NewLogLogger(complaints{s.log.Handler(), s.certs}, slog.LevelDebug),
 	})
+}
+
+// places counts the connections of a server. Where more than half of the places are taken, a connection that has become
+// idle ends: whoever keeps connections must not keep probes out.
+type places struct{ taken atomic.Int64 }
+
+func (p *places) follow(c net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		p.taken.Add(1)
+	case http.StateIdle:
+		if p.taken.Load() > httpConnections/2 {
+			_ = c.Close() // the server notices
+		}
+	case http.StateClosed, http.StateHijacked:
+		p.taken.Add(-1)
+	case http.StateActive:
+	}
 }
 
 // serveHTTP serves until it is stopped.

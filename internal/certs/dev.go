@@ -57,8 +57,7 @@ func Develop(dir string, now time.Time) (*Dev, error) {
 		return d, nil
 	}
 	if err := makeDev(dir, names, now); err != nil && !d.good(names, now) { // another server may have been faster
-		return nil, fmt.Errorf("--tls-dev: certificates cannot be made: %w; name a directory that this server may write to "+
-			"with --state-dir", err)
+		return nil, fmt.Errorf("--tls-dev: certificates cannot be made: %w; --state-dir names another directory", err)
 	}
 	return d, nil
 }
@@ -133,13 +132,25 @@ func makeDev(dir string, names []string, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	// Files that were made before make room. A directory that holds others stays.
-	for _, name := range []string{"ca.pem", "server.pem", "server-key.pem", "client.pem", "client-key.pem", ""} {
-		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
+	if err := clearDev(dir, at); err != nil {
+		return err
 	}
 	return os.Rename(at, dir)
+}
+
+// clearDev removes a directory of files that were made before, unless it has others than those of the new one.
+func clearDev(dir, made string) error {
+	there, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, entry := range there {
+		if _, ours := os.Lstat(filepath.Join(made, entry.Name())); ours != nil {
+			return fmt.Errorf("%s is none of its files, and they are to be made anew: move it elsewhere",
+				filepath.Join(dir, entry.Name()))
+		}
+	}
+	return errors.Join(err, os.RemoveAll(dir))
 }
 
 func issueWithKey(dir, name string, c, ca *x509.Certificate, caKey *ecdsa.PrivateKey, now time.Time) error {

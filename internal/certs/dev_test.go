@@ -3,6 +3,7 @@ package certs_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -102,8 +103,11 @@ func TestDevelopMakesAnew(t *testing.T) {
 		t.Error(err)
 	}
 	notes := weftest.WriteFile(t, filepath.Dir(d.Cert), "notes", []byte("mine"))
-	if _, err := certs.Develop(dir, now.AddDate(1, 0, 0)); err == nil {
-		t.Error("made anew in the place of somebody's notes")
+	if _, err := certs.Develop(dir, now.AddDate(1, 0, 0)); err == nil || !strings.Contains(err.Error(), notes) {
+		t.Errorf("made anew in the place of somebody's notes: %v", err)
+	}
+	if _, err := certs.Develop(dir, now); err != nil {
+		t.Errorf("what was good is gone: %v", err)
 	}
 	if _, err := os.Stat(notes); err != nil {
 		t.Error(err)

@@ -97,8 +97,9 @@ func readPair(certAt, keyAt FileError, certPEM, keyPEM []byte) (*tls.Certificate
 	if _, err := readCertificates(certAt, certPEM); err != nil {
 		return nil, err
 	}
-	if !hasBlock(keyPEM, "PRIVATE KEY") {
-		keyAt.Fault = "holds no key in PEM form; expected a block such as -----BEGIN PRIVATE KEY-----, without a password"
+	if !hasBlock(keyPEM, "PRIVATE KEY") || hasBlock(keyPEM, "ENCRYPTED PRIVATE KEY") {
+		keyAt.Fault = "holds no key in PEM form that is read without a password; expected a block such as " +
+			"-----BEGIN PRIVATE KEY-----"
 		return nil, &keyAt
 	}
 	pair, err := tls.X509KeyPair(certPEM, keyPEM)

@@ -3,6 +3,7 @@ package certs_test
 import (
 	"bytes"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"log/slog"
 	"math/rand/v2"
@@ -40,6 +41,9 @@ func TestFaultsOfFiles(t *testing.T) {
 		{"no CA", cert, key, nil, "tls-client-ca", "cannot be read: no such file"},
 		{"not PEM", []byte("hello"), key, ca.PEM(), "tls-cert", "holds no certificate in PEM form"},
 		{"empty key", cert, []byte{}, ca.PEM(), "tls-key", "holds no key in PEM form"},
+		{"an encrypted key", cert, pem.EncodeToMemory(&pem.Block{
+			Type: "ENCRYPTED PRIVATE KEY", Bytes: []byte("sealed"),
+		}), ca.PEM(), "tls-key", "without a password"},
 		{"a certificate as the key", cert, cert, ca.PEM(), "tls-key", "holds no key in PEM form"},
 		{"another key", cert, other, ca.PEM(), "tls-key", "does not go with the certificate"},
 		{"expired", expired, expiredKey, ca.PEM(), "tls-cert", "expired on "},

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -68,6 +69,14 @@ func TestRefused(t *testing.T) {
 		}
 		weftest.Until(t, c.name+": the server counts it as "+c.reason, func() bool {
 			return s.keeper.Failures()[c.reason] > before
+		})
+		// Few are logged a second: each on a server of its own.
+		alone := serve(t, secret(t, ca, callers), nil)
+		_ = alone.call(t.Context(), c.client)
+		weftest.Until(t, c.name+": the server logs "+c.atTheir, func() bool {
+			return slices.ContainsFunc(alone.log.Lines("reason="+c.reason), func(line string) bool {
+				return strings.Contains(line, c.atTheir)
+			})
 		})
 	}
 	t.Run("logged", func(t *testing.T) { // few a second: each reason on a server of its own

@@ -24,7 +24,18 @@ func (s *Server) asksCallers() bool {
 // Identified reports whether every caller must show a certificate.
 func (s *Server) Identified() bool { return s.asksCallers() && s.TLSClientAuth == ClientAuthRequire }
 
-// Open lists the addresses beyond this machine, by key, that serve whoever reaches them, and how that comes.
+// Beyond lists the addresses that other machines reach, by key.
+func (s *Server) Beyond() map[string]string {
+	addresses := map[string]string{}
+	for _, l := range s.listeners() {
+		if l.address != "" && !Local(l.address) {
+			addresses[l.key] = l.address
+		}
+	}
+	return addresses
+}
+
+// Open lists those that serve whoever reaches them, and how that comes; but for an access file with which they do.
 func (s *Server) Open() (addresses map[string]string, why string) {
 	switch {
 	case s.Identified(), s.Access != "" && s.TLS():
@@ -36,13 +47,7 @@ func (s *Server) Open() (addresses map[string]string, why string) {
 	default:
 		why = "callers need no identity"
 	}
-	addresses = map[string]string{}
-	for _, l := range s.listeners() {
-		if l.address != "" && !Local(l.address) {
-			addresses[l.key] = l.address
-		}
-	}
-	return addresses, why
+	return s.Beyond(), why
 }
 
 // checkDoors finds addresses that are open without a word of the operator.

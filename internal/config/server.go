@@ -95,6 +95,10 @@ type Server struct {
 	// refused on connections that hold a large part, and the worst connection is ended. Too low ends connections with
 	// many calls; too high lets strangers take that much memory.
 	MaxHeldBytes Size `yaml:"max-held-bytes" name:"max-held-bytes" default:"256MiB" help:"Memory held for all connections: requests being received, answers not taken, open calls; beyond it connections are ended."`
+	// MaxConnectionAge is after how long a connection of gRPC is asked to go, so that its caller connects anew, by other
+	// certificates or to another server, a tenth earlier or later; its open calls go on. At least 1m; 0 disables it. Too
+	// low has callers connect all the time; too high lets callers stay whose certificates are no longer taken.
+	MaxConnectionAge Duration `yaml:"max-connection-age" name:"max-connection-age" default:"24h" help:"After this long a connection is asked to go, while its open calls go on; 0 disables it."`
 	// MaxConcurrentRequests bounds the requests inside the server; 0 disables the limit, and the queues bound them.
 	MaxConcurrentRequests int `yaml:"max-concurrent-requests" name:"max-concurrent-requests" default:"0" help:"Requests inside the server at once; 0 disables the limit."`
 	// WatchInterval is how often the repositories are scanned, in addition to the file system's notifications, at least
@@ -229,7 +233,7 @@ func DefaultServer() Server {
 		Isolation:     IsolateDevice, Sandbox: SandboxAuto, WorkerMemory: AutoBound, RunTimeout: Duration(30 * time.Second),
 		GPUTelemetry: GPUTelemetryAuto, GPUTelemetryInterval: Duration(150 * time.Millisecond),
 		DrainTimeout:   Duration(30 * time.Second),
-		MaxQueuedBytes: GiB, MaxMessageBytes: 16 * MiB, MaxHeldBytes: 256 * MiB,
+		MaxQueuedBytes: GiB, MaxMessageBytes: 16 * MiB, MaxHeldBytes: 256 * MiB, MaxConnectionAge: Duration(24 * time.Hour),
 		WatchInterval: Duration(5 * time.Second),
 		MaxEpisodes:   100_000, EpisodeTTL: Duration(10 * time.Minute),
 		RecordSample: 1, RecordInputs: "full", RecordLimit: 10 * GiB,
@@ -321,6 +325,9 @@ func (s *Server) checkEach() Faults {
 	// Protocol buffers hold less than 2 GiB.
 	Between(&faults, "max-message-bytes", s.MaxMessageBytes, KiB, 2*GiB-MiB)
 	Between(&faults, "max-held-bytes", s.MaxHeldBytes, 16*MiB, 1<<40)
+	if s.MaxConnectionAge != 0 {
+		Between(&faults, "max-connection-age", s.MaxConnectionAge, Duration(time.Minute), Duration(365*24*time.Hour))
+	}
 	Between(&faults, "max-concurrent-requests", s.MaxConcurrentRequests, 0, math.MaxInt32)
 	if s.WatchInterval != 0 {
 		Between(&faults, "watch-interval", s.WatchInterval, Duration(100*time.Millisecond), Duration(24*time.Hour))

@@ -244,6 +244,9 @@ func (b *batch) begin(path string, more ...string) uint32 {
 	if b.admin {
 		fields = append(fields, "grpc-timeout", "500m")
 	}
+	if b.rng.IntN(16) == 0 {
+		fields = append(fields, "authorization", "Bearer "+token)
+	}
 	return b.conn.Headers(false, append(fields, more...)...)
 }
 

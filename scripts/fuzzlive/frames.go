@@ -43,6 +43,7 @@ func (b *batch) frames() {
 var chosen = []string{
 	":path", ":authority", ":method", ":scheme", "content-type", "user-agent", "grpc-timeout", "grpc-encoding",
 	"grpc-accept-encoding", "te", "x-nasty", "x-nasty-bin", "host", "traceparent", "baggage", "content-length",
+	"authorization", "authorization",
 }
 
 // headers sends a call with a header block of which one value is chosen to harm, or is missing or there twice.
@@ -58,6 +59,10 @@ func (b *batch) headers() error {
 	}
 	if b.rng.IntN(2) == 0 {
 		value = []string{"1S", "0n", "99999999H", "-1S", "gzip", "identity", "GET", "/a", "/a/b", "", "Zm9v"}[b.rng.IntN(11)]
+	}
+	if name == "authorization" && b.rng.IntN(4) > 0 {
+		mutated := string(hostile.Mutated(b.rng, []byte(unsigned)))
+		value = "Bearer " + []string{token, token[1:], unsigned, mutated}[b.rng.IntN(4)]
 	}
 	is := false
 	for i := 0; i < len(fields); i += 2 {

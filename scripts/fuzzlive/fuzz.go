@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -36,16 +37,21 @@ type fuzzing struct {
 
 // fuzz fuzzes a server, and says what came out.
 func (o *options) fuzz(ctx context.Context, out io.Writer) error {
-	repository, err := os.MkdirTemp("", "fuzzlive")
+	folder, err := os.MkdirTemp("", "fuzzlive")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(repository)
+	defer os.RemoveAll(folder)
+	repository := filepath.Join(folder, "models")
 	if err := writeModels(repository); err != nil {
 		return err
 	}
+	access, err := writeAccess(folder)
+	if err != nil {
+		return err
+	}
 	f := &fuzzing{options: o, status: map[string]int{}}
-	if f.server, err = serve(ctx, o.Weft, repository); err != nil {
+	if f.server, err = serve(ctx, o.Weft, repository, access); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "seed %d\n", o.Seed)

@@ -15,26 +15,40 @@ import (
 	"github.com/weftserve/weft/server/identity"
 )
 
-// deniedPause is the shortest time between two log lines about what was denied: a caller must not fill the log.
+// deniedPause is the shortest time between two log lines about what was denied to an identity, or to all callers who
+// are none: a caller must not fill the log, nor keep the lines of others out of it.
 const deniedPause = time.Second
 
 // denied is what the log gets of calls that were denied.
 type denied struct {
-	mu     sync.Mutex
-	next   time.Time // guarded by mu; when there may be another line
-	passed int       // guarded by mu; how many there were since the last
+	mu sync.Mutex
+	of map[string]*turns // guarded by mu; by identity, "" for callers who are none
 }
 
-// turn reports whether there may be another line now, and how many were left out.
-func (d *denied) turn(now time.Time) (passed int, may bool) {
+// turns is when an identity may have another line, and how many were left out since the last.
+type turns struct {
+	next   time.Time
+	passed int
+}
+
+// turn reports whether there may be another line now for an identity, and how many were left out.
+func (d *denied) turn(name string, now time.Time) (passed int, may bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if now.Before(d.next) {
-		d.passed++
+	t := d.of[name]
+	if t == nil {
+		if d.of == nil {
+			d.of = map[string]*turns{}
+		}
+		t = &turns{}
+		d.of[name] = t
+	}
+	if now.Before(t.next) {
+		t.passed++
 		return 0, false
 	}
-	passed = d.passed
-	d.next, d.passed = now.Add(deniedPause), 0
+	passed = t.passed
+	t.next, t.passed = now.Add(deniedPause), 0
 	return passed, true
 }
 
@@ -54,7 +68,7 @@ func (d *Door) Deny(ctx context.Context, c *Caller, method, model string, err er
 	if _, quota := errors.AsType[*access.QuotaError](err); quota {
 		return // the metric says enough
 	}
-	passed, may := d.denied.turn(time.Now())
+	passed, may := d.denied.turn(name, time.Now())
 	if !may {
 		return
 	}

@@ -112,10 +112,12 @@ func (b *book) bearer(ctx context.Context, at *connection, header []string) (*Ca
 	if err != nil {
 		return nil, err
 	}
+	until := proof.Until
+	proof.Until = time.Time{} // that it holds was just proven
 	if c, err = b.caller(proof); err != nil {
 		return nil, err
 	}
-	c.hash = hash
+	c.hash, c.until = hash, until
 	at.withToken.Store(c)
 	return c, nil
 }

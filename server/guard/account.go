@@ -88,6 +88,9 @@ func (a *account) shake() {
 	}
 }
 
+// rests reports whether no call has made progress lately.
+func (a *account) rests(now time.Time) bool { return now.UnixNano()-a.moved.Load() >= int64(lately) }
+
 // look ends the connection if a request or an answer stands still, or it was asked to go and does not.
 func (a *account) look(now time.Time) {
 	a.mu.Lock()

@@ -63,8 +63,9 @@ type framed struct {
 	ready   ready // reads, where it can, without memory for what has not come
 	in      scanner
 	few     [512]byte // takes what comes first where ready is nil
-	flows   bool      // the latest read filled few
-	whole   whole     // memory for what is read
+	reading sync.Mutex
+	flows   bool  // the latest read filled few
+	whole   whole // memory for what is read
 
 	writing sync.Mutex
 	out     scanner                // guarded by writing
@@ -93,8 +94,28 @@ func frame(secured net.Conn, raw *accepted) *framed {
 
 // Read implements net.Conn.
 func (f *framed) Read(b []byte) (int, error) {
-	n, err := f.Conn.Read(b[:f.size(len(b))])
+	n, err := f.read(b[:f.size(len(b))])
 	return f.passed(b, n, err)
+}
+
+// read is what Close takes the place of once the connection was ended.
+func (f *framed) read(b []byte) (int, error) {
+	f.reading.Lock()
+	defer f.reading.Unlock()
+	if f.account.ending.Load() {
+		return 0, errEnded
+	}
+	return f.Conn.Read(b)
+}
+
+// readOnReady is read for connections that take memory themselves.
+func (f *framed) readOnReady(size int) (*[]byte, int, error) {
+	f.reading.Lock()
+	defer f.reading.Unlock()
+	if f.account.ending.Load() {
+		return nil, 0, errEnded
+	}
+	return f.ready.ReadOnReady(size, &f.whole)
 }
 
 // size returns how many bytes may be read at once, of so many: the rest of a frame begins no call.
@@ -114,13 +135,13 @@ func (f *framed) ReadOnReady(size int, pool mem.BufferPool) (*[]byte, int, error
 	var err error
 	switch {
 	case f.ready != nil:
-		b, n, err = f.ready.ReadOnReady(size, &f.whole)
+		b, n, err = f.readOnReady(size)
 	case f.flows:
 		b = f.whole.Get(size)
-		n, err = f.Conn.Read(*b)
+		n, err = f.read(*b)
 		f.flows = n >= len(f.few)
 	default:
-		if n, err = f.Conn.Read(f.few[:min(size, len(f.few))]); n > 0 {
+		if n, err = f.read(f.few[:min(size, len(f.few))]); n > 0 {
 			b = f.whole.Get(size)
 			copy(*b, f.few[:n])
 			f.flows = n == len(f.few)
@@ -258,6 +279,9 @@ func (f *framed) Close() error {
 	go func() {
 		defer f.raw.Close()
 		f.goodbye()
+		_ = f.Conn.SetReadDeadline(past) // whoever reads now stops
+		f.reading.Lock()
+		defer f.reading.Unlock()
 		if half.CloseWrite() == nil && f.raw.SetReadDeadline(time.Now().Add(linger)) == nil {
 			var b [512]byte // thousands may be closed at a time
 			for n, err := 0, error(nil); n < lingerBytes && err == nil; {

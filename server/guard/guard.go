@@ -114,7 +114,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	if l.guard.pending.Load() > pendingHandshakes {
-		time.Sleep(handshakeStep)
+		time.Sleep(handshakeStep / time.Duration(runtime.GOMAXPROCS(0)))
 	}
 	return l.guard.open(c), nil
 }
@@ -165,18 +165,21 @@ func (g *Guard) Credentials(of credentials.TransportCredentials) credentials.Tra
 type CrowdedError struct{}
 
 func (*CrowdedError) Error() string {
-	return "the connections of this server hold nearly as much as they may, and this one a large part; read the " +
-		"answers of its calls, have fewer open, or raise --max-held-bytes"
+	return "this connection holds half of what those of the server may, or a large part while that is nearly full, and " +
+		"its calls make no progress; read " +
+		"the answers of its calls, have fewer open, or raise --max-held-bytes"
 }
 
-// crowded reports whether there is no room for another call on the connection of this one: much is held, and a large
-// part of it for this one.
+// crowded reports whether there is no room for another call on the connection of this one: most is held for this one,
+// or much is held, and a large part of it for this one, whose calls make no progress.
 func (g *Guard) crowded(ctx context.Context) bool {
-	if float64(g.held.Load()) < crowded*float64(g.config.MaxHeld) {
+	a, ok := handshake.Of[*account](ctx)
+	if !ok {
 		return false
 	}
-	a, ok := handshake.Of[*account](ctx)
-	return ok && float64(a.held.Load()) > large*float64(g.config.MaxHeld)
+	room := float64(g.config.MaxHeld)
+	own, all := float64(a.held.Load())/room, float64(g.held.Load())/room
+	return own > half || all > crowded && own > large && a.rests(time.Now())
 }
 
 // relieve ends connections if more is held than may be: the worst ones, until some of it is free, so that this need not
@@ -207,7 +210,7 @@ func (g *Guard) worst(now time.Time) []rank {
 	for _, a := range g.all() {
 		r := rank{account: a, held: a.held.Load(), moved: a.moved.Load()}
 		r.much = r.held / alike
-		if r.rests = now.UnixNano()-r.moved >= int64(lately); r.rests {
+		if r.stuck = a.rests(now); r.stuck {
 			rest += r.held
 		} else {
 			move += r.held
@@ -215,8 +218,8 @@ func (g *Guard) worst(now time.Time) []rank {
 		all = append(all, r)
 	}
 	slices.SortStableFunc(all, func(x, y rank) int {
-		if x.rests != y.rests && rest >= move {
-			if x.rests {
+		if x.stuck != y.stuck && rest >= move {
+			if x.stuck {
 				return -1
 			}
 			return 1
@@ -231,7 +234,7 @@ type rank struct {
 	*account
 
 	held, much, moved int64
-	rests             bool
+	stuck             bool
 }
 
 // Watch ends connections whose requests or answers stand still, until ctx ends.

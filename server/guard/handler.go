@@ -83,6 +83,9 @@ func (h Handler) Came() {
 
 // Read notes that the handler has got a message of so many bytes, or none.
 func (h Handler) Read(bytes int) {
+	if h.account != nil {
+		h.account.guard.served(bytes, time.Now())
+	}
 	h.change(func(s *stream) {
 		n := min(s.in, bytes)
 		s.in -= n

@@ -43,8 +43,8 @@ const (
 	// lookEvery is how often connections are looked at for what stands still.
 	lookEvery = time.Second
 
-	// pendingHandshakes is how many handshakes may be under way before further connections are let in one by one, every
-	// handshakeStep: or else a crowd of them would keep the processor from calls.
+	// pendingHandshakes is how many handshakes may be under way before further connections are let in one by one, one each
+	// handshakeStep for each processor: or else a crowd of them would keep them from calls.
 	pendingHandshakes, handshakeStep = 8, time.Millisecond
 	// While there are callers of small messages, what large ones have beyond largeMessage is read so many bytes at once,
 	// and for all together so many a second for each processor. That is about half of what it could: as long as all have
@@ -62,6 +62,7 @@ const (
 	overhead = 4
 	// relieved is the part of Config.MaxHeld that is held at most once connections were ended because it was more.
 	relieved = 0.99
-	// From this part of Config.MaxHeld on, calls on connections that hold a large part of it are refused.
-	crowded, large = 0.75, 1.0 / 128
+	// From this part of Config.MaxHeld on, calls on connections that hold a large part of it are refused; on one that
+	// holds half of it they always are.
+	crowded, large, half = 0.75, 1.0 / 128, 0.5
 )

@@ -2,9 +2,11 @@ package guard
 
 import (
 	"bytes"
+	"errors"
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -97,12 +99,10 @@ func TestFramesAreReadWhole(t *testing.T) {
 	}
 }
 
-// other sends a small message now and then.
-func other(p *pair) {
-	p.must(writePreface(p))
-	for stream := uint32(1); stream < 100; stream += 2 {
-		p.must(p.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: []byte{0x82}, EndHeaders: true}))
-		p.must(p.WriteData(stream, true, make([]byte, 100)))
+// other reads a small message now and then.
+func other(g *Guard) {
+	for range 50 {
+		Handler{&account{guard: g}, 1, 0}.Read(100)
 		time.Sleep(smallFor / 4)
 	}
 }
@@ -122,8 +122,8 @@ func TestLargeMessages(t *testing.T) {
 				var all sync.WaitGroup
 				defer all.Wait()
 				if c.beside {
-					p := connect(t, g)
-					all.Go(func() { other(p) })
+					all.Go(func() { other(g) })
+					synctest.Wait()
 				}
 				const connections = 4
 				for range connections {
@@ -155,4 +155,55 @@ func TestLargeMessages(t *testing.T) {
 			})
 		})
 	}
+}
+
+// alone is a connection that notes whether two read it at once.
+type alone struct {
+	net.Conn
+
+	readers, most atomic.Int32
+}
+
+func (c *alone) Read(b []byte) (int, error) {
+	n := c.readers.Add(1)
+	defer c.readers.Add(-1)
+	for most := c.most.Load(); n > most && !c.most.CompareAndSwap(most, n); most = c.most.Load() {
+	}
+	return c.Conn.Read(b)
+}
+
+func (c *alone) CloseWrite() error { return nil }
+
+// TestOneReads a connection at a time: the server, or who takes what still comes once it was ended.
+func TestOneReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		theirs, ours := net.Pipe()
+		c := &alone{Conn: ours}
+		a := New(Config{Logger: slog.New(slog.DiscardHandler)}).open(c)
+		f := frame(a, a)
+		reader := make(chan error)
+		go func() {
+			for {
+				if _, err := f.Read(make([]byte, 100)); err != nil {
+					reader <- err
+					return
+				}
+			}
+		}()
+		synctest.Wait()
+		a.account.dissolve() // it is ended, and nobody has stopped its reader yet
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-reader; !errors.Is(err, errEnded) {
+			t.Errorf("the server reads %v", err)
+		}
+		_, _ = theirs.Write(make([]byte, 100))
+		time.Sleep(2 * linger)
+		theirs.Close()
+		synctest.Wait()
+		if most := c.most.Load(); most != 1 {
+			t.Errorf("%d read at once", most)
+		}
+	})
 }

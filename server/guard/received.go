@@ -37,14 +37,26 @@ func (a *account) received(s *scanner, b []byte) (wait time.Duration) {
 		f.say(goAway(1<<31-1, enhanceYourCalm, explain(Resets)))
 	}
 	a.guard.relieve()
-	if bulk > 0 && a.guard.serves(now) {
-		wait = max(wait, a.guard.bulk.ReserveN(now, bulk).DelayFrom(now))
+	if bulk > 0 {
+		wait = max(wait, a.guard.pace(time.Now(), bulk))
 	}
 	return wait
 }
 
-// serves reports whether there are callers of small messages.
-func (g *Guard) serves(now time.Time) bool { return now.UnixNano()-g.small.Load() < int64(smallFor) }
+// pace returns for how long so many bytes of large messages should wait.
+func (g *Guard) pace(now time.Time, bytes int) time.Duration {
+	if now.UnixNano()-g.small.Load() > int64(smallFor) {
+		return 0 // for nobody else
+	}
+	return g.bulk.ReserveN(now, bytes).DelayFrom(now)
+}
+
+// served notes that a message has been read.
+func (g *Guard) served(bytes int, now time.Time) {
+	if 0 < bytes && bytes <= largeMessage && now.UnixNano()-g.small.Load() > int64(smallFor/2) { // seldom: all write here
+		g.small.Store(now.UnixNano())
+	}
+}
 
 // memoryOf returns how much memory bytes of a message take.
 func memoryOf(bytes int) int64 { return int64(bytes + bytes/overhead) }
@@ -94,15 +106,13 @@ func (a *account) data(h head, now time.Time) float64 {
 		return 1
 	}
 	if !open { // it ended while more of its request was on the way
+		a.bulk += h.length
 		return 0
 	}
 	s.in += h.length
 	a.hold(memoryOf(s.in) - memoryOf(s.in-h.length))
-	switch {
-	case s.in > largeMessage:
+	if s.in > largeMessage {
 		a.bulk += h.length
-	case h.flags&flagEndStream != 0 && now.UnixNano()-a.guard.small.Load() > int64(smallFor/2): // seldom: all write here
-		a.guard.small.Store(now.UnixNano())
 	}
 	if s.reads && (s.inAt.IsZero() || !small) {
 		s.inAt = now

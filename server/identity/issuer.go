@@ -38,14 +38,15 @@ type Issuer struct {
 	client *http.Client
 	known  verdicts
 
-	mu     sync.Mutex
-	keys   oidc.KeySet // guarded by mu; nil: they are not found yet
-	failed error       // guarded by mu; why not
-	again  time.Time   // guarded by mu; when they are looked for again, unless they are of a file
+	mu       sync.Mutex
+	keys     oidc.KeySet   // guarded by mu; nil: they are not found yet
+	failed   error         // guarded by mu; why not
+	again    time.Time     // guarded by mu; when they are fetched again, unless they are of a file
+	fetching chan struct{} // guarded by mu; closed when that has ended; nil: nobody does
 }
 
 const (
-	// patience bounds one attempt to fetch keys, for which a call waits, and is how long nobody tries again.
+	// patience bounds one request to the issuer, and is how long nobody asks again where one has failed.
 	patience = 5 * time.Second
 	// keysFor is how long keys, and what was verified with them, hold good: one that its issuer has withdrawn is of no
 	// use after that, unless the issuer cannot be asked.
@@ -64,9 +65,7 @@ var algorithms = []string{
 // the keys.
 func NewIssuer(c IssuerConfig) (*Issuer, error) {
 	// A token with an unknown key has the keys fetched again: strangers must not have that done without end.
-	i := &Issuer{config: c, client: &http.Client{
-		Timeout: patience, Transport: &limited{http.DefaultTransport, rate.NewLimiter(1, 10)},
-	}}
+	i := &Issuer{config: c, client: &http.Client{Transport: &fetcher{rate.NewLimiter(1, 10)}}}
 	if c.Keys == nil {
 		return i, nil
 	}
@@ -75,51 +74,78 @@ func NewIssuer(c IssuerConfig) (*Issuer, error) {
 	return i, err
 }
 
-func (i *Issuer) with(ctx context.Context) context.Context { return oidc.ClientContext(ctx, i.client) }
-
-// keysNow returns the issuer's keys. It asks for them if there are none, or they are old.
-func (i *Issuer) keysNow(now time.Time) (oidc.KeySet, error) {
+// keysNow returns the issuer's keys, and until when what they verify holds good. It waits for them if there are none
+// yet; old ones serve while others are fetched. The error is an *UnreachableError, or that of ctx.
+func (i *Issuer) keysNow(ctx context.Context, now time.Time) (keys oidc.KeySet, until time.Time, _ error) {
 	i.mu.Lock()
+	if i.config.Keys != nil {
+		defer i.mu.Unlock()
+		return i.keys, now.Add(keysFor), nil
+	}
+	if i.fetching == nil && !now.Before(i.again) {
+		i.fetching = make(chan struct{})
+		go i.renew(i.fetching, now)
+	}
+	fetching := i.fetching
+	if i.keys == nil && fetching != nil {
+		i.mu.Unlock()
+		select {
+		case <-fetching:
+		case <-ctx.Done():
+			return nil, until, context.Cause(ctx)
+		}
+		i.mu.Lock()
+	}
 	defer i.mu.Unlock()
-	if i.config.Keys != nil || now.Before(i.again) {
-		return i.keys, i.failed
+	if i.keys == nil {
+		return nil, until, i.failed
 	}
-	keys, err := i.fetch()
-	switch {
-	case err == nil:
-		i.keys, i.failed, i.again = keys, nil, now.Add(keysFor)
-	case i.keys != nil:
-		i.again = now.Add(keysFor) // the old ones are better than none
-	default:
-		i.failed, i.again = &UnreachableError{err}, now.Add(patience)
+	if until = i.again; !now.Before(until) {
+		until = now.Add(patience)
 	}
-	return i.keys, i.failed
+	return i.keys, until, nil
 }
 
-// nobody is a JWT that no key has signed: to verify it, all keys are fetched.
-const nobody = "eyJhbGciOiJFUzI1NiIsImtpZCI6Ii0ifQ.e30.AA"
+// renew fetches the keys.
+func (i *Issuer) renew(done chan struct{}, now time.Time) {
+	keys, err := i.fetch()
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	defer close(done)
+	i.fetching = nil
+	if err != nil { // old keys are better than none
+		i.failed, i.again = &UnreachableError{err}, now.Add(patience)
+		return
+	}
+	i.keys, i.again = keys, now.Add(keysFor)
+}
 
 // fetch fetches keys, from where the issuer says if need be.
 func (i *Issuer) fetch() (oidc.KeySet, error) {
-	ctx := i.with(context.Background()) // not the call's: others wait for this, too
-	found := struct {
-		KeysURL string `json:"jwks_uri"`
-	}{i.config.KeysURL}
-	if found.KeysURL == "" {
+	ctx := oidc.ClientContext(context.Background(), &http.Client{Transport: &fetcher{}})
+	url := i.config.KeysURL
+	if url == "" {
 		provider, err := oidc.NewProvider(ctx, i.config.URL)
 		if err != nil {
 			return nil, err
 		}
+		var found struct {
+			KeysURL string `json:"jwks_uri"`
+		}
 		if err := provider.Claims(&found); err != nil {
 			return nil, err
 		}
+		url = found.KeysURL
 	}
-	keys := oidc.NewRemoteKeySet(ctx, found.KeysURL)
-	_, err := keys.VerifySignature(ctx, nobody)
-	if _, failed := errors.AsType[*fetchError](err); failed {
+	data, err := get(ctx, url)
+	if err != nil {
 		return nil, err
 	}
-	return keys, nil
+	keys, err := parseKeys(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", url, err)
+	}
+	return &growing{keys, oidc.NewRemoteKeySet(oidc.ClientContext(ctx, i.client), url)}, nil
 }
 
 // prove returns what a JWT proves.
@@ -129,12 +155,15 @@ func (i *Issuer) prove(ctx context.Context, token string, hash [32]byte, now tim
 		if len(token) > maxToken {
 			return Proof{}, unknown
 		}
-		keys, err := i.keysNow(now)
+		keys, until, err := i.keysNow(ctx, now)
 		if err != nil {
 			return Proof{}, err
 		}
 		if v, err = i.judge(ctx, keys, token, now); err != nil {
 			return Proof{}, err
+		}
+		if until.Before(v.until) {
+			v.until = until
 		}
 		i.known.put(hash, v, now)
 	}
@@ -201,11 +230,7 @@ func (i *Issuer) judge(ctx context.Context, keys oidc.KeySet, token string, now 
 			}
 		}
 	}
-	until := id.Expiry.Add(refusedFor)
-	if i.config.Keys == nil && until.After(now.Add(keysFor)) {
-		until = now.Add(keysFor)
-	}
-	return verdict{proof: p, until: until}, nil
+	return verdict{proof: p, until: id.Expiry.Add(refusedFor)}, nil
 }
 
 // skew is by how much the clock of an issuer may be ahead.

@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weftserve/weft/internal/race"
+	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/server/access"
 	"github.com/weftserve/weft/server/identity"
 )
@@ -30,6 +31,7 @@ type authority struct {
 
 	fetched atomic.Int64 // how often its keys were fetched
 	down    atomic.Bool
+	wrong   atomic.Pointer[http.HandlerFunc] // answers in its place while it is down; nil: with a status
 
 	mu   sync.Mutex
 	keys map[string]*ecdsa.PrivateKey // guarded by mu; by id
@@ -49,6 +51,10 @@ func newAuthority(t *testing.T) *authority {
 	})
 	a.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if a.down.Load() {
+			if wrong := a.wrong.Load(); wrong != nil {
+				(*wrong)(w, r)
+				return
+			}
 			w.WriteHeader(http.StatusBadGateway)
 			return
 		}
@@ -286,33 +292,77 @@ func TestIssuerDown(t *testing.T) {
 }
 
 // TestWithdrawnKey: a token that was verified is of no use once its key was withdrawn, and keys that cannot be asked
-// for remain.
+// for remain, however the issuer fails.
 func TestWithdrawnKey(t *testing.T) {
-	a := newAuthority(t)
-	for way, p := range a.ways(t) {
-		if way == "file" {
-			continue // whoever withdraws one writes the file anew
+	ended := make(chan struct{})
+	for name, wrong := range map[string]http.HandlerFunc{
+		"status": nil,
+		"hangs":  func(http.ResponseWriter, *http.Request) { <-ended },
+		"no keys": func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, `{"error": "later"}`)
+		},
+		"a list": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `[]`) },
+		"a page": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") },
+	} {
+		a := newAuthority(t)
+		if wrong != nil {
+			a.wrong.Store(&wrong)
 		}
-		now := time.Now()
-		a.add(t, "old")
-		old, first := a.sign(t, "old", a.claims(nil)), a.sign(t, "first", a.claims(nil))
-		known := func(token string, want bool) {
-			t.Helper()
-			proof, err := prove(p, token, now)
-			if (err == nil) != want || isUnreachable(err) || proof.Until.After(now.Add(5*time.Minute)) {
-				t.Errorf("%s: a token is accepted: %v, until %v", way, err, proof.Until)
+		for way, p := range a.ways(t) {
+			if way == "file" {
+				continue // whoever withdraws one writes the file anew
+			}
+			now := time.Now()
+			a.add(t, "old")
+			late := a.claims(map[string]any{"exp": now.Add(9999 * time.Hour).Unix()})
+			old, first := a.sign(t, "old", late), a.sign(t, "first", late)
+			known := func(token string) bool {
+				t.Helper()
+				proof, err := prove(p, token, now)
+				if isUnreachable(err) || proof.Until.After(now.Add(5*time.Minute)) {
+					t.Errorf("%s, %s: %v, until %v", name, way, err, proof.Until)
+				}
+				return err == nil
+			}
+			if !known(old) {
+				t.Errorf("%s, %s: a good token is refused", name, way)
+			}
+			a.down.Store(true)
+			for range 3 { // the first has the keys fetched, which fails
+				if now = now.Add(10 * time.Minute); !known(old) {
+					t.Errorf("%s, %s: a token is refused since its issuer is down", name, way)
+				}
+			}
+			a.down.Store(false)
+			a.remove("old")
+			weftest.Until(t, name+", "+way+": the withdrawn key is forgotten", func() bool {
+				now = now.Add(10 * time.Second)
+				return !known(old)
+			})
+			if !known(first) {
+				t.Errorf("%s, %s: the other key is forgotten", name, way)
 			}
 		}
-		known(old, true)
-		a.down.Store(true)
-		now = now.Add(10 * time.Minute)
-		known(old, true)
-		a.down.Store(false)
-		a.remove("old")
-		known(old, true)
-		now = now.Add(10 * time.Minute)
-		known(old, false)
-		known(first, true)
+	}
+	close(ended)
+}
+
+// TestWaitForKeys: a call does not wait for keys for longer than it has.
+func TestWaitForKeys(t *testing.T) {
+	a := newAuthority(t)
+	ended := make(chan struct{})
+	defer close(ended)
+	wrong := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-ended })
+	a.wrong.Store(&wrong)
+	a.down.Store(true)
+	p := a.ways(t)["url"]
+	for range 3 {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		token := a.sign(t, "first", a.claims(nil))
+		if _, err := p.Prove(ctx, token, identity.Hash(token), time.Now()); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("while the issuer hangs: %v", err)
+		}
+		cancel()
 	}
 }
 

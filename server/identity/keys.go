@@ -57,11 +57,34 @@ func Local(host string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// limited fetches JSON of a bounded size at a bounded rate.
-type limited struct {
-	http.RoundTripper
+// growing are keys that were fetched, and those that are there when a token is by none of them.
+type growing struct{ fetched, later oidc.KeySet }
 
-	rate *rate.Limiter
+// VerifySignature implements oidc.KeySet.
+func (g *growing) VerifySignature(ctx context.Context, jwt string) (payload []byte, err error) {
+	if payload, err = g.fetched.VerifySignature(ctx, jwt); err == nil {
+		return payload, nil
+	}
+	return g.later.VerifySignature(ctx, jwt)
+}
+
+// get returns what is at a URL.
+func get(ctx context.Context, url string) ([]byte, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := (&http.Client{Transport: &fetcher{}}).Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	return io.ReadAll(answer.Body) // from memory
+}
+
+// fetcher fetches JSON of a bounded size in a bounded time.
+type fetcher struct {
+	rate *rate.Limiter // nil: as often as it is asked to
 }
 
 // maxFetched is the largest answer of an issuer that is read, in bytes.
@@ -72,15 +95,17 @@ type fetchError struct{ error }
 
 func (e *fetchError) Unwrap() error { return e.error }
 
-// RoundTrip implements http.RoundTripper.
-func (l *limited) RoundTrip(r *http.Request) (*http.Response, error) {
-	if !l.rate.Allow() {
+// RoundTrip implements http.RoundTripper. Its errors are *fetchError: those of a client's timeout are not.
+func (f *fetcher) RoundTrip(r *http.Request) (*http.Response, error) {
+	if f.rate != nil && !f.rate.Allow() {
 		return nil, &fetchError{errors.New("its keys were fetched often enough for now")}
 	}
 	if r.URL.Scheme != "https" && !Local(r.URL.Hostname()) {
 		return nil, &fetchError{fmt.Errorf("%s is not https: its keys could be anybody's", r.URL.Redacted())}
 	}
-	answer, err := l.RoundTripper.RoundTrip(r)
+	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	defer cancel()
+	answer, err := http.DefaultTransport.RoundTrip(r.WithContext(ctx))
 	if err != nil {
 		return nil, &fetchError{err}
 	}

@@ -38,6 +38,14 @@ const (
 	window = 16 << 20
 )
 
+// MaxConnectionAge returns an option to follow those of Options: connections older than that are asked to go, while
+// their open calls go on. 0: they may be of any age.
+func MaxConnectionAge(age time.Duration) grpc.ServerOption {
+	return grpc.KeepaliveParams(keepalive.ServerParameters{
+		Time: pingAfter, Timeout: PingTimeout, MaxConnectionIdle: maxIdle, MaxConnectionAge: age,
+	})
+}
+
 // Options returns the options that the grpc.Server of Messages must be made with: message limits, keepalive, recovery
 // from panics, which it logs, a Stop that waits for handlers, so that no handler outlives the models it uses, and
 // messages that read and encode themselves. They lie in memory until they were read or sent.
@@ -53,9 +61,7 @@ func Options(maxMessageBytes int, memory mem.BufferPool, log *slog.Logger) []grp
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
 			MinTime: minPingInterval, PermitWithoutStream: true,
 		}),
-		grpc.KeepaliveParams(keepalive.ServerParameters{
-			Time: pingAfter, Timeout: PingTimeout, MaxConnectionIdle: maxIdle,
-		}),
+		MaxConnectionAge(0),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.ConnectionTimeout(connectWithin),
 		grpc.WaitForHandlers(true),

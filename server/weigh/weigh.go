@@ -66,13 +66,19 @@ const turn = 1 << 14
 
 // step counts a step.
 func (s *scale) step() {
-	switch s.steps++; {
-	case s.steps%turn != 0:
-	case cap(decoding) > 1:
-		runtime.Gosched()
-	default: // Go does not look at what the network has brought before its only processor has nothing to do for a moment
-		time.Sleep(100 * time.Microsecond)
+	if s.steps++; s.steps%turn == 0 {
+		rest()
 	}
+}
+
+// rest gives others a turn.
+func rest() {
+	if cap(decoding) > 1 {
+		runtime.Gosched()
+		return
+	}
+	// Go does not look at what the network has brought before its only processor has nothing to do for a moment.
+	time.Sleep(100 * time.Microsecond)
 }
 
 // takes reports whether so many bytes more are within bounds.
@@ -134,9 +140,10 @@ func (s *scale) sizeOf(kind protoreflect.Kind, list []byte) int {
 		return len(list)
 	}
 	n := 0
-	for part := range slices.Chunk(list, turn) {
-		s.steps += turn - 1
-		s.step()
+	for part := range slices.Chunk(list, 16*turn) {
+		if len(part) == 16*turn {
+			rest()
+		}
 		for _, b := range part {
 			if b < 0x80 { // the last byte of a number
 				n++

@@ -87,16 +87,23 @@ func allocated(data []byte) uint64 {
 
 // TestTurns: on one processor, who looks through a message of many parts sleeps now and then.
 func TestTurns(t *testing.T) {
-	data := bytes.Repeat([]byte{0x1a, 1, 'x'}, 1<<16)
-	for processors, rests := range map[int]bool{1: true, 2: false} {
-		synctest.Test(t, func(t *testing.T) {
-			defer weigh.Processors(processors)()
-			began := time.Now()
-			_ = unmarshal(data)
-			if took := time.Since(began); (took > 0) != rests {
-				t.Errorf("with %d processors it sleeps for %v", processors, took)
-			}
-		})
+	numbers, err := proto.Marshal(&weftv1.PredictRequest{Inputs: map[string]*weftv1.Tensor{
+		"x": {Int64Values: make([]int64, 1<<19)},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range map[string][]byte{"texts": bytes.Repeat([]byte{0x1a, 1, 'x'}, 1<<16), "numbers": numbers} {
+		for processors, rests := range map[int]bool{1: true, 2: false} {
+			synctest.Test(t, func(t *testing.T) {
+				defer weigh.Processors(processors)()
+				began := time.Now()
+				_ = unmarshal(data)
+				if took := time.Since(began); (took > 0) != rests {
+					t.Errorf("%s: with %d processors it sleeps for %v", name, processors, took)
+				}
+			})
+		}
 	}
 }
 
