@@ -124,7 +124,8 @@ func (b *bout) asBusy(attack, idle *phase) float64 {
 // learn has the cost of an ordinary request from a control.
 func (b *bout) learn(control, idle *phase) {
 	rate := float64(control.Done) / max(control.Seconds, 1e-3)
-	if cost := (control.cpu - idle.cpu) / max(rate, 1); cost > 0 && rate > 50 {
+	const least = 5e-6 // no request takes less: what was measured was the end of something else
+	if cost := (control.cpu - idle.cpu) / max(rate, 1); cost > least && rate > 50 {
 		b.cost = cost
 	} else if b.cost == 0 {
 		b.cost = 1e-4
