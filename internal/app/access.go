@@ -128,8 +128,12 @@ func (r *accessRules) anonymous() string {
 	return ""
 }
 
-// errAnonymous says that an access file lets anybody in where that was not asked for.
-func errAnonymous(path, identity string, addresses map[string]string) error {
+// keepClosed returns an error if the rules let anybody in although there are addresses where nobody may be.
+func (r *accessRules) keepClosed(path string, addresses map[string]string) error {
+	identity := r.anonymous()
+	if identity == "" || len(addresses) == 0 {
+		return nil
+	}
 	return fmt.Errorf("--access %s: callers who prove nothing are the identity %s, and %s is reached from other "+
 		"machines; take \"anonymous\" out of its callers, listen on 127.0.0.1 or unix:/PATH, or set insecure to serve "+
 		"whoever comes",
@@ -177,8 +181,8 @@ func (p *porter) follow(r *accessRules) {
 func (p *porter) reload() {
 	rules, err := readAccess(p.path)
 	p.rules = rules
-	if err == nil && len(p.closed) > 0 && rules.anonymous() != "" {
-		err = errAnonymous(p.path, rules.anonymous(), p.closed)
+	if err == nil {
+		err = rules.keepClosed(p.path, p.closed)
 	}
 	if err != nil {
 		p.log.Error("access file rejected", "event", "access_rejected", "access", p.path,
@@ -230,11 +234,10 @@ func (s *assembly) readAccess(context.Context) (err error) {
 	if s.Access == "" {
 		return nil
 	}
-	s.rules, err = readAccess(s.Access)
-	if closed := s.closed(); err == nil && len(closed) > 0 && s.rules.anonymous() != "" {
-		err = errAnonymous(s.Access, s.rules.anonymous(), closed)
+	if s.rules, err = readAccess(s.Access); err != nil {
+		return err
 	}
-	return err
+	return s.rules.keepClosed(s.Access, s.closed())
 }
 
 // closed returns the addresses where nobody is served who proves nothing, unless the settings say otherwise.

@@ -247,3 +247,15 @@ func TestListenUnix(t *testing.T) {
 		t.Errorf("a file: %v", err)
 	}
 }
+
+// TestHereOf: the address that is printed is one that the certificate of --tls-dev names.
+func TestHereOf(t *testing.T) {
+	for address, want := range map[string]string{
+		"[::]:9000": "localhost:9000", "0.0.0.0:9000": "localhost:9000", "10.0.0.5:1": "localhost:1",
+		"127.0.0.1:9000": "127.0.0.1:9000", "[::1]:9": "[::1]:9", "unix:/run/weft.sock": "unix:/run/weft.sock",
+	} {
+		if got := hereOf(address); got != want {
+			t.Errorf("%s is reached by %s, want %s", address, got, want)
+		}
+	}
+}

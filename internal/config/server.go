@@ -91,9 +91,9 @@ type Server struct {
 	// high lets one client take that much memory per call.
 	MaxMessageBytes Size `yaml:"max-message-bytes" name:"max-message-bytes" default:"16MiB" help:"Largest message, in either direction."`
 	// MaxHeldBytes bounds what is held for all connections together, at least 16MiB: requests that are being received,
-	// answers that were not taken yet, 56KiB for each connection and 24KiB for each open call. Beyond it calls are
-	// refused on connections that hold a large part, and the worst connection is ended. Too low ends connections with
-	// many calls; too high lets strangers take that much memory.
+	// answers that were not taken yet, 56KiB for each connection and 24KiB for each open call. Near it calls are refused
+	// on connections that hold a large part without progress; beyond it the worst connection is ended. Too low ends
+	// connections with many calls; too high lets strangers take that much memory.
 	MaxHeldBytes Size `yaml:"max-held-bytes" name:"max-held-bytes" default:"256MiB" help:"Memory held for all connections: requests being received, answers not taken, open calls; beyond it connections are ended."`
 	// MaxConnectionAge is after how long a connection of gRPC is asked to go, so that its caller connects anew, by other
 	// certificates or to another server, a tenth earlier or later; its open calls go on. At least 1m; 0 disables it. Too

@@ -39,7 +39,7 @@ func (b *batch) frames() {
 	}
 }
 
-// chosen are the header fields whose values a caller chooses.
+// chosen are the header fields whose values a caller chooses; one whose values are read the most is there twice.
 var chosen = []string{
 	":path", ":authority", ":method", ":scheme", "content-type", "user-agent", "grpc-timeout", "grpc-encoding",
 	"grpc-accept-encoding", "te", "x-nasty", "x-nasty-bin", "host", "traceparent", "baggage", "content-length",

@@ -62,10 +62,10 @@ type framed struct {
 	raw     *accepted
 	ready   ready // reads, where it can, without memory for what has not come
 	in      scanner
-	few     [512]byte // takes what comes first where ready is nil
-	reading sync.Mutex
-	flows   bool  // the latest read filled few
-	whole   whole // memory for what is read
+	few     [512]byte  // takes what comes first where ready is nil
+	reading sync.Mutex // one reads: the server, or Close
+	flows   bool       // the latest read filled few
+	whole   whole      // memory for what is read
 
 	writing sync.Mutex
 	out     scanner                // guarded by writing
@@ -98,7 +98,7 @@ func (f *framed) Read(b []byte) (int, error) {
 	return f.passed(b, n, err)
 }
 
-// read is what Close takes the place of once the connection was ended.
+// read reads for the server. Once the connection was ended, only Close reads.
 func (f *framed) read(b []byte) (int, error) {
 	f.reading.Lock()
 	defer f.reading.Unlock()

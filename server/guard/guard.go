@@ -166,8 +166,7 @@ type CrowdedError struct{}
 
 func (*CrowdedError) Error() string {
 	return "this connection holds half of what those of the server may, or a large part while that is nearly full, and " +
-		"its calls make no progress; read " +
-		"the answers of its calls, have fewer open, or raise --max-held-bytes"
+		"its calls make no progress; read the answers of its calls, have fewer open, or raise --max-held-bytes"
 }
 
 // crowded reports whether there is no room for another call on the connection of this one: most is held for this one,

@@ -62,7 +62,7 @@ const (
 	overhead = 4
 	// relieved is the part of Config.MaxHeld that is held at most once connections were ended because it was more.
 	relieved = 0.99
-	// From this part of Config.MaxHeld on, calls on connections that hold a large part of it are refused; on one that
-	// holds half of it they always are.
+	// From this part of Config.MaxHeld on, calls are refused on connections that hold a large part of it and whose calls
+	// make no progress; on one that holds half of it they always are.
 	crowded, large, half = 0.75, 1.0 / 128, 0.5
 )
