@@ -49,7 +49,7 @@ const (
 	// While there are callers of small messages, what large ones have beyond largeMessage is read so many bytes at once,
 	// and for all together so many a second for each processor. That is about half of what it could: as long as all have
 	// something to do, Go looks but every 10 ms at what the network has brought for others.
-	largeMessage        = 1 << 20
+	largeMessage        = 256 << 10
 	bulkBurst, bulkRate = 1 << 20, 200 << 20
 	// smallFor is for how long after a small message there are callers of them.
 	smallFor = 100 * time.Millisecond

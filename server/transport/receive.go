@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
 	"strings"
 
 	"google.golang.org/grpc/encoding"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/weftserve/weft/server/guard"
 	"github.com/weftserve/weft/server/status"
+	"github.com/weftserve/weft/server/weigh"
 )
 
 // inbound is the part of gRPC's stream of a call that reads. These methods are not promised: where one is missing, gRPC
@@ -88,28 +88,50 @@ func receive(from inbound, c codec, into any, limit int, held guard.Handler, by 
 	return n, nil
 }
 
-// inflating is as many as there are processors: a message that takes a thousand times its size when it is decompressed
-// takes it once for each, however many come at once.
-var inflating = make(chan struct{}, runtime.GOMAXPROCS(0))
-
 // inflate decompresses a message up to one byte more than the limit.
 func inflate(data mem.BufferSlice, how string, limit int, memory mem.BufferPool) (mem.BufferSlice, error) {
 	compressor := encoding.GetCompressor(how)
 	if compressor == nil {
 		return nil, fmt.Errorf("it is compressed, but grpc-encoding is %q", how)
 	}
-	inflating <- struct{}{}
-	defer func() { <-inflating }()
 	raw := data.Reader()
 	defer raw.Close()
 	reader, err := compressor.Decompress(raw)
 	if err != nil {
 		return nil, fmt.Errorf("it cannot be decompressed by %s: %w", how, err)
 	}
-	inflated, err := mem.ReadAll(io.LimitReader(reader, int64(limit)+1), memory)
+	if closer, is := reader.(io.Closer); is {
+		defer closer.Close() // it is used again
+	}
+	taking := inflation{from: reader}
+	defer taking.turn.End()
+	inflated, err := mem.ReadAll(io.LimitReader(&taking, int64(limit)+1), memory)
 	if err != nil {
 		inflated.Free()
 		return nil, fmt.Errorf("it cannot be decompressed by %s: %w", how, err)
 	}
 	return inflated, nil
+}
+
+// inflation is a message that is decompressed. A large one waits for its turn: a message that takes a thousand times its
+// size then takes it once for each processor, however many come at once.
+type inflation struct {
+	from io.Reader
+	came int
+	turn weigh.Turn
+}
+
+// Read implements io.Reader.
+func (i *inflation) Read(p []byte) (int, error) {
+	const (
+		large  = 256 << 10
+		inStep = 8 // bytes
+	)
+	if i.came > large {
+		i.turn.Begin()
+	}
+	n, err := i.from.Read(p)
+	i.came += n
+	i.turn.Step(n / inStep)
+	return n, err
 }

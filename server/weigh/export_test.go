@@ -2,7 +2,7 @@ package weigh
 
 // Processors has messages decoded as with so many processors, until the function that it returns is called.
 func Processors(n int) (undo func()) {
-	before := decoding
-	decoding = make(chan struct{}, n)
-	return func() { decoding = before }
+	before := turns
+	turns = make(chan struct{}, n)
+	return func() { turns = before }
 }

@@ -4,9 +4,7 @@ package weigh
 
 import (
 	"fmt"
-	"runtime"
 	"slices"
-	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -31,17 +29,14 @@ func (e *Error) Error() string {
 		e.Bytes, e.Most)
 }
 
-// decoding is as many as there are processors. That many large messages are decoded at a time: more would take more
-// memory, and no less time.
-var decoding = make(chan struct{}, runtime.GOMAXPROCS(0))
-
 // Unmarshal decodes a message unless it would take too much: then it returns an *Error.
 func Unmarshal(data []byte, into proto.Message) error {
+	var turn Turn
+	defer turn.End()
 	if len(data) > free/times {
-		decoding <- struct{}{}
-		defer func() { <-decoding }()
+		turn.Begin()
 	}
-	if err := check(data, into.ProtoReflect().Descriptor()); err != nil {
+	if err := check(data, into.ProtoReflect().Descriptor(), &turn); err != nil {
 		return err
 	}
 	return proto.Unmarshal(data, into)
@@ -49,8 +44,8 @@ func Unmarshal(data []byte, into proto.Message) error {
 
 // check returns an *Error if a message of that type would take too much. It does not say whether the message is broken,
 // which decoding does.
-func check(data []byte, of protoreflect.MessageDescriptor) error {
-	s := scale{most: free + times*len(data)}
+func check(data []byte, of protoreflect.MessageDescriptor, turn *Turn) error {
+	s := scale{most: free + times*len(data), turn: turn}
 	if s.left = s.most; !s.message(data, of, 0) {
 		return &Error{Bytes: len(data), Most: s.most}
 	}
@@ -58,27 +53,9 @@ func check(data []byte, of protoreflect.MessageDescriptor) error {
 }
 
 // scale adds up what a message takes.
-type scale struct{ most, left, steps int }
-
-// turn is after how many steps others get a turn, about a third of a millisecond: whoever waits for a small message
-// should not wait for large ones.
-const turn = 1 << 14
-
-// step counts a step.
-func (s *scale) step() {
-	if s.steps++; s.steps%turn == 0 {
-		rest()
-	}
-}
-
-// rest gives others a turn.
-func rest() {
-	if cap(decoding) > 1 {
-		runtime.Gosched()
-		return
-	}
-	// Go does not look at what the network has brought before its only processor has nothing to do for a moment.
-	time.Sleep(100 * time.Microsecond)
+type scale struct {
+	most, left int
+	turn       *Turn
 }
 
 // takes reports whether so many bytes more are within bounds.
@@ -95,7 +72,7 @@ func (s *scale) message(data []byte, of protoreflect.MessageDescriptor, depth in
 	var last protowire.Number
 	var field protoreflect.FieldDescriptor
 	for len(data) > 0 {
-		s.step()
+		s.turn.Step(1)
 		number, kind, n := protowire.ConsumeTag(data)
 		if n < 0 {
 			return true
@@ -140,10 +117,9 @@ func (s *scale) sizeOf(kind protoreflect.Kind, list []byte) int {
 		return len(list)
 	}
 	n := 0
-	for part := range slices.Chunk(list, 16*turn) {
-		if len(part) == 16*turn {
-			rest()
-		}
+	const bytes = 16 // are looked at in a step
+	for part := range slices.Chunk(list, bytes<<10) {
+		s.turn.Step(len(part) / bytes)
 		for _, b := range part {
 			if b < 0x80 { // the last byte of a number
 				n++

@@ -6,8 +6,6 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -83,28 +81,6 @@ func allocated(data []byte) uint64 {
 	_ = proto.Unmarshal(data, &weftv1.PredictRequest{})
 	runtime.ReadMemStats(&after)
 	return after.TotalAlloc - before.TotalAlloc
-}
-
-// TestTurns: on one processor, who looks through a message of many parts sleeps now and then.
-func TestTurns(t *testing.T) {
-	numbers, err := proto.Marshal(&weftv1.PredictRequest{Inputs: map[string]*weftv1.Tensor{
-		"x": {Int64Values: make([]int64, 1<<19)},
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, data := range map[string][]byte{"texts": bytes.Repeat([]byte{0x1a, 1, 'x'}, 1<<16), "numbers": numbers} {
-		for processors, rests := range map[int]bool{1: true, 2: false} {
-			synctest.Test(t, func(t *testing.T) {
-				defer weigh.Processors(processors)()
-				began := time.Now()
-				_ = unmarshal(data)
-				if took := time.Since(began); (took > 0) != rests {
-					t.Errorf("%s: with %d processors it sleeps for %v", name, processors, took)
-				}
-			})
-		}
-	}
 }
 
 // FuzzUnmarshal: whatever the bytes are, they nothing panics.
