@@ -113,8 +113,8 @@ func inflate(data mem.BufferSlice, how string, limit int, memory mem.BufferPool)
 	return inflated, nil
 }
 
-// inflation is a message that is decompressed. A large one waits for its turn: a message that takes a thousand times its
-// size then takes it once for each processor, however many come at once.
+// inflation is a message that is decompressed. A large one waits for its turn: a message that takes a thousand times
+// its size then takes it once for each processor, however many come at once.
 type inflation struct {
 	from io.Reader
 	came int

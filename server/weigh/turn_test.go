@@ -11,8 +11,9 @@ import (
 
 // TestTurns: on one processor, who works on large messages lets those go on whom the network has brought something.
 func TestTurns(t *testing.T) {
-	defer weigh.Processors(1)()
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	t.Cleanup(weigh.Processors(1))
+	processors := runtime.GOMAXPROCS(1)
+	defer runtime.GOMAXPROCS(processors)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -29,6 +29,9 @@ func (e *Error) Error() string {
 		e.Bytes, e.Most)
 }
 
+// Most returns how much memory a message of so many bytes may take when it is decoded.
+func Most(bytes int) int { return free + times*bytes }
+
 // Unmarshal decodes a message unless it would take too much: then it returns an *Error.
 func Unmarshal(data []byte, into proto.Message) error {
 	var turn Turn
@@ -45,7 +48,7 @@ func Unmarshal(data []byte, into proto.Message) error {
 // check returns an *Error if a message of that type would take too much. It does not say whether the message is broken,
 // which decoding does.
 func check(data []byte, of protoreflect.MessageDescriptor, turn *Turn) error {
-	s := scale{most: free + times*len(data), turn: turn}
+	s := scale{most: Most(len(data)), turn: turn}
 	if s.left = s.most; !s.message(data, of, 0) {
 		return &Error{Bytes: len(data), Most: s.most}
 	}

@@ -3,6 +3,7 @@ package wire
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -16,31 +17,58 @@ import (
 // allocates at most 8 bytes for each byte received (an int64 that travelled as one byte); a size that a message merely
 // claims costs nothing.
 func Decode(input *tensor.Spec, m *weftv1.Tensor) (tensor.Tensor, Form, error) {
-	return decode(input, m, nil)
+	return decode(input, m, elements{})
 }
 
-// decode reads a message whose raw elements may have come in pieces instead.
-func decode(input *tensor.Spec, m *weftv1.Tensor, pieces [][]byte) (tensor.Tensor, Form, error) {
+// decode reads a message whose elements may lie elsewhere.
+func decode(input *tensor.Spec, m *weftv1.Tensor, e elements) (tensor.Tensor, Form, error) {
 	dtype := input.DType
 	if m.GetDtype() != dataTypes[dtype] {
 		return tensor.Tensor{}, None, fault("dtype", dtype.String(), describe(m.GetDtype()))
 	}
-	out := tensor.Tensor{DType: dtype, Shape: m.GetShape(), Data: m.GetRaw(), Pieces: pieces}
+	out := tensor.Tensor{DType: dtype, Shape: m.GetShape()}
 	count, err := predict.Elements(input, out.Shape)
 	if err != nil {
 		return tensor.Tensor{}, None, err
 	}
 	found := sizesOf(m)
-	found[listRaw] = out.Size()
+	if e.list != listNone {
+		found[e.list] = e.count
+	}
 	used, err := usedList(dtype, out.Shape, count, &found)
 	switch {
 	case err != nil || used == listNone:
 		return out, None, err
 	case used == listRaw:
+		out.Data, out.Pieces = m.GetRaw(), e.pieces
 		return out, Raw, checkRaw(&out, count)
+	case int64(found[used]) != count:
+		return out, Typed, fault(listNames[used],
+			fmt.Sprintf("%d elements (shape %v)", count, out.Shape), fmt.Sprintf("%d elements", found[used]))
+	case used == listString:
+		out.Data = packStrings(m.GetStringValues())
+		return out, Typed, nil
+	case e.list == listNone:
+		e = elements{used, found[used], [][]byte{packed(m, used)}}
 	}
-	out.Data, err = listData(&out, count, used, int64(found[used]), m)
-	return out, Typed, err
+	return out, Typed, e.fill(&out)
+}
+
+// fill sets the data of a tensor to a list that has as many elements.
+func (e *elements) fill(t *tensor.Tensor) error {
+	if t.DType == tensor.Float32 || t.DType == tensor.Float64 { // they lie in a message as they do in a tensor
+		if t.Pieces = e.pieces; len(e.pieces) == 1 {
+			t.Data, t.Pieces = e.pieces[0], nil
+		}
+		return nil
+	}
+	data, bad, value := pack(t.DType, e)
+	if t.Data = data; bad < 0 {
+		return nil
+	}
+	low, high := bounds(t.DType)
+	return fault(fmt.Sprintf("%s[%d]", listNames[e.list], bad), fmt.Sprintf("%v (%d to %d)", t.DType, low, high),
+		strconv.FormatInt(value, 10))
 }
 
 // Tensor reads a message by the element type that it names itself, such as an output. The error is as of Decode.
@@ -69,19 +97,6 @@ func checkRaw(t *tensor.Tensor, count int64) error {
 		at += len(run)
 	}
 	return nil
-}
-
-func listData(t *tensor.Tensor, count int64, used list, size int64, m *weftv1.Tensor) ([]byte, error) {
-	if size != count {
-		return nil, fault(listNames[used],
-			fmt.Sprintf("%d elements (shape %v)", count, t.Shape), fmt.Sprintf("%d elements", size))
-	}
-	data, bad := pack(t.DType, m)
-	if bad >= 0 {
-		element := fmt.Sprintf("%s[%d]", listNames[used], bad)
-		return nil, fault(element, describeRange(t.DType), describeElement(used, m, bad))
-	}
-	return data, nil
 }
 
 func fault(part, want, got string) error {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -239,40 +240,46 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// TestDecodePieces: a tensor whose elements came in several pieces is what it is in one, and refused as that.
+// TestDecodePieces: a tensor whose elements came in several pieces, or in a typed list, is what it is in one, and
+// refused as that.
 func TestDecodePieces(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
-	for _, tt := range servertest.Representations {
+	changes := []func(*weftv1.Tensor){
+		func(*weftv1.Tensor) {},
+		func(m *weftv1.Tensor) { m.Shape = []int64{3} },
+		func(m *weftv1.Tensor) {
+			if n := len(m.GetRaw()); n > 0 {
+				m.Raw[n-1] = 2 // is no bool
+			}
+		},
+		func(m *weftv1.Tensor) { m.Dtype = weftv1.DataType_DATA_TYPE_INT8 },
+	}
+	for i := range len(servertest.Representations) * 2 * len(changes) {
+		tt, raw, change := servertest.Representations[i/2/len(changes)], i/len(changes)%2 == 0, changes[i%len(changes)]
 		if tt.DType == tensor.String {
 			continue
 		}
-		whole := tensor.Tensor{DType: tt.DType, Shape: tensor.Shape{2}, Data: []byte(tt.Raw)}
-		spec := tensor.Spec{Name: "x", DType: tt.DType, Shape: tensor.Shape{tensor.Unknown}}
-		for _, change := range []func(*weftv1.Tensor){
-			func(*weftv1.Tensor) {},
-			func(m *weftv1.Tensor) { m.Raw = m.GetRaw()[:len(m.GetRaw())-1] },
-			func(m *weftv1.Tensor) { m.Raw[len(m.GetRaw())-1] = 2 }, // is no bool
-		} {
-			m := wire.Encode(whole.Clone(), true)
-			change(m)
-			data, err := proto.Marshal(&weftv1.PredictRequest{
-				Model:  &weftv1.ModelSpec{Name: "m"},
-				Inputs: map[string]*weftv1.Tensor{"x": m},
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			var in wire.Inbound
-			if !in.Scan(split(rng, data), false) {
-				t.Fatal("it was not read by hand")
-			}
-			want, form, wantErr := wire.Decode(&spec, m)
-			got, as, err := in.Decode(&spec)
-			if fmt.Sprint(err) != fmt.Sprint(wantErr) || as != form {
-				t.Errorf("%v: read as %v with the error %v, want %v and %v", tt.DType, as, err, form, wantErr)
-			} else if diff := cmp.Diff(want.Clone(), got.Clone()); err == nil && diff != "" {
-				t.Errorf("%v (-want +got):\n%s", tt.DType, diff)
-			}
+		m := wire.Encode(tensor.Tensor{DType: tt.DType, Shape: tensor.Shape{2}, Data: []byte(tt.Raw)}, raw)
+		m.Raw = slices.Clone(m.GetRaw())
+		change(m)
+		spec := tensor.Spec{Name: "x", DType: wire.DType(m.GetDtype()), Shape: tensor.Shape{tensor.Unknown}}
+		data, err := proto.Marshal(&weftv1.PredictRequest{
+			Model:  &weftv1.ModelSpec{Name: "m"},
+			Inputs: map[string]*weftv1.Tensor{"x": m},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var in wire.Inbound
+		if !in.Scan(split(rng, data), false) {
+			t.Fatal("it was not read by hand")
+		}
+		want, form, wantErr := wire.Decode(&spec, m)
+		got, as, err := in.Decode(&spec)
+		if fmt.Sprint(err) != fmt.Sprint(wantErr) || as != form {
+			t.Errorf("%v: read as %v with the error %v, want %v and %v", tt.DType, as, err, form, wantErr)
+		} else if diff := cmp.Diff(want.Clone(), got.Clone()); err == nil && diff != "" {
+			t.Errorf("%v (-want +got):\n%s", tt.DType, diff)
 		}
 	}
 }

@@ -1,8 +1,10 @@
 package wire
 
 import (
+	"fmt"
 	"slices"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -17,8 +19,8 @@ import (
 // Messages in the form that nearly all have are read by hand, which leaves the elements of tensors where they are. The
 // generated code reads the others, and says what is wrong with those that are broken.
 type Inbound struct {
-	// Request is the message, but for the elements of tensors that came in several pieces, which Decode has. It stays as
-	// it is until the next one is read.
+	// Request is the message, but for the elements of tensors that came in several pieces or in typed lists, which Decode
+	// has. It stays as it is until the next one is read.
 	Request *weftv1.PredictRequest
 	// Timeout and Supersede are those of a message of a stream.
 	Timeout   *durationpb.Duration
@@ -53,28 +55,36 @@ func (m *Inbound) Unmarshal(data []byte, streamed bool) error {
 	return err
 }
 
-// Decode reads the input of that name, as the function Decode does. Its data may be in pieces.
+// Decode reads the input of that name, as the function Decode does. Its data may be in pieces, and are the message's own
+// memory also where they are floats of a typed list.
 func (m *Inbound) Decode(input *tensor.Spec) (tensor.Tensor, Form, error) {
 	t := m.Request.GetInputs()[input.Name]
-	return decode(input, t, m.pieces(t))
+	return decode(input, t, m.elements(t))
 }
 
-// pieces returns the elements of an input that has none because they came in several pieces; else there are none.
-func (m *Inbound) pieces(t *weftv1.Tensor) [][]byte {
+// elements returns those of an input that has none because they were left where they lay; else there are none.
+func (m *Inbound) elements(t *weftv1.Tensor) elements {
 	for _, in := range m.scanned.inputs[:m.scanned.came] {
 		if &in.tensor == t {
-			return in.pieces
+			return in.elements
 		}
 	}
-	return nil
+	return elements{}
 }
 
-// Clone returns a copy of the message, with all of its elements.
+// Clone returns a copy of the message, with all of its elements. It panics if a list that was counted is broken, which
+// cannot be.
 func (m *Inbound) Clone() *weftv1.PredictRequest {
 	whole := proto.CloneOf(m.Request)
 	for name, t := range m.Request.GetInputs() {
-		if pieces := m.pieces(t); len(pieces) > 0 {
-			whole.Inputs[name].Raw = slices.Concat(pieces...)
+		e := m.elements(t)
+		if e.list == listNone {
+			continue
+		}
+		field := protowire.AppendTag(nil, e.list.field(), protowire.BytesType)
+		field = protowire.AppendBytes(field, slices.Concat(e.pieces...))
+		if err := (proto.UnmarshalOptions{Merge: true}).Unmarshal(field, whole.GetInputs()[name]); err != nil {
+			panic(fmt.Sprintf("a list that was counted is broken: %v", err))
 		}
 	}
 	return whole

@@ -1,6 +1,7 @@
 package wire_test
 
 import (
+	"fmt"
 	"hash/crc64"
 	"math/rand/v2"
 	"slices"
@@ -12,6 +13,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server/servertest"
 	"github.com/weftserve/weft/server/wire"
 )
 
@@ -42,7 +45,24 @@ func requests() []*weftv1.PredictStreamRequest {
 			Model:  named("typed"),
 			Inputs: map[string]*weftv1.Tensor{"x": {Dtype: 1, Shape: []int64{2}, BoolValues: []bool{true, false}}},
 		}},
+		{Request: &weftv1.PredictRequest{
+			Model:  named("texts"),
+			Inputs: map[string]*weftv1.Tensor{"x": {Dtype: 13, Shape: []int64{1}, StringValues: [][]byte{{0xff}}}},
+		}},
 	}
+}
+
+// lists are messages with each of the typed lists.
+func lists() []*weftv1.PredictStreamRequest {
+	var all []*weftv1.PredictStreamRequest
+	for _, r := range servertest.Representations {
+		t := proto.CloneOf(r.Typed)
+		t.Dtype, t.Shape = wire.DataType(r.DType), []int64{2}
+		all = append(all, &weftv1.PredictStreamRequest{Request: &weftv1.PredictRequest{
+			Model: &weftv1.ModelSpec{Name: "m"}, Inputs: map[string]*weftv1.Tensor{"x": t},
+		}})
+	}
+	return all
 }
 
 // field encodes one of a message.
@@ -59,6 +79,11 @@ var odd = []string{
 	field(2, field(1, "x")+field(2, field(3, "12345678")+field(3, "wins"))), // elements come twice
 	field(4, "\xff"), field(3, "\xff"), field(1, field(1, "\xff")), // no UTF-8
 	field(99, "unknown"), "\x0a\xff\xff\xff\xff\x0f", "\x0a\x05abc", "\x0b",
+	field(2, field(1, "x")+field(2, field(4, "four")+field(3, "four"))),            // elements in two representations
+	field(2, field(1, "x")+field(2, field(3, "four")+field(10, "\x01"))),           // likewise
+	field(2, field(1, "x")+field(2, field(4, "five5"))),                            // a number and a part of one
+	field(2, field(1, "x")+field(2, field(7, "\x80"))),                             // likewise
+	field(2, field(1, "x")+field(2, "\x08\x01\x12\x01\x02"+field(10, "\x02\x00"))), // a bool that is 2
 	"\x48\x80\x80\x80\x80\x80\x80\x80\x80\x80\x02",
 	"\x30\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "\x8a\x00" + "\x02\x0a\x00",
 }
@@ -66,7 +91,7 @@ var odd = []string{
 // FuzzRead reads a message by hand and by the generated code: both accept the same ones, with the same errors, and find
 // the same in them, also in memory that held another message before.
 func FuzzRead(f *testing.F) {
-	for _, m := range requests() {
+	for _, m := range append(requests(), lists()...) {
 		for _, m := range []proto.Message{m, m.GetRequest()} {
 			data, err := proto.Marshal(m)
 			if err != nil {
@@ -137,12 +162,26 @@ func checkRead(t *testing.T, got *wire.Inbound, err, wantErr error, want *weftv1
 	if !proto.Equal(is, want) {
 		t.Fatalf("read %v, the generated code reads %v", is, want)
 	}
+	for name, m := range want.GetRequest().GetInputs() {
+		as := tensor.Spec{Name: name, DType: wire.DType(m.GetDtype()), Shape: m.GetShape()}
+		if as.DType == tensor.Invalid {
+			continue
+		}
+		want, _, wantErr := wire.Decode(&as, m)
+		is, _, err := got.Decode(&as)
+		if fmt.Sprint(err) != fmt.Sprint(wantErr) {
+			t.Fatalf("decoded with the error %v, from generated code with %v", err, wantErr)
+		}
+		if err == nil && !slices.Equal(is.Clone().Data, want.Clone().Data) {
+			t.Fatalf("decoded as %v, from generated code as %v", is, want)
+		}
+	}
 }
 
 // TestPlain: what clients send is read by hand, and the elements of tensors are the bytes that came.
 func TestPlain(t *testing.T) {
 	plain := 0
-	for _, m := range requests() {
+	for _, m := range append(requests(), lists()...) {
 		data, err := proto.Marshal(m)
 		if err != nil {
 			t.Fatal(err)
@@ -159,8 +198,9 @@ func TestPlain(t *testing.T) {
 			}
 		}
 	}
-	if plain != 3 { // all but those without a request, without the name of a model, and with typed values
-		t.Errorf("%d messages were read by hand, want 3", plain)
+	// All but those without a request, without the name of a model, and with texts.
+	if want := 4 + len(servertest.Representations) - 1; plain != want {
+		t.Errorf("%d messages were read by hand, want %d", plain, want)
 	}
 }
 

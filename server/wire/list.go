@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"google.golang.org/protobuf/encoding/protowire"
+
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/tensor"
 )
@@ -35,6 +37,16 @@ const (
 	lists // how many there are
 )
 
+// field returns the number of the message's field.
+func (l list) field() protowire.Number { return protowire.Number(l) + 2 }
+
+// elements are those of a tensor, as they came in a list of a message.
+type elements struct {
+	list   list
+	count  int // of raw: bytes
+	pieces [][]byte
+}
+
 // listNames are the names of the message's fields.
 var listNames = [lists]string{
 	listRaw: "raw", listFloat: "float_values", listDouble: "double_values", listInt32: "int32_values",
@@ -64,10 +76,9 @@ func (s *sizes) names() string {
 	return strings.Join(names, " and ")
 }
 
-// sizesOf leaves raw out, which may be in pieces.
 func sizesOf(m *weftv1.Tensor) sizes {
 	return sizes{
-		listFloat: len(m.GetFloatValues()), listDouble: len(m.GetDoubleValues()),
+		listRaw: len(m.GetRaw()), listFloat: len(m.GetFloatValues()), listDouble: len(m.GetDoubleValues()),
 		listInt32: len(m.GetInt32Values()), listInt64: len(m.GetInt64Values()), listUint32: len(m.GetUint32Values()),
 		listUint64: len(m.GetUint64Values()), listBool: len(m.GetBoolValues()), listString: len(m.GetStringValues()),
 	}

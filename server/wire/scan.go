@@ -7,11 +7,12 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/server/weigh"
 )
 
 // scanned is room for a plain message, which is read by hand: no field of it comes twice or is unknown, and its tensors
-// are raw. Those methods that return a bool report whether the bytes are such a message; if not, the room holds a part
-// of it.
+// are raw, or packed lists of numbers. Those methods that return a bool report whether the bytes are such a message; if
+// not, the room holds a part of it.
 type scanned struct {
 	message weftv1.PredictRequest
 	model   weftv1.ModelSpec
@@ -20,7 +21,7 @@ type scanned struct {
 	target  durationpb.Duration
 	inputs  []*input // as many as came in any message so far
 	came    int      // in this one
-	pieces  [][]byte // of the elements of inputs that came in several
+	pieces  [][]byte // of the elements of inputs
 
 	// of a message of a stream
 	timeout   *durationpb.Duration
@@ -35,13 +36,14 @@ const most = 64
 type input struct {
 	name   string
 	tensor weftv1.Tensor
-	pieces [][]byte // the elements, where they came in several; then the tensor has none of them
+
+	elements // where they came in several pieces or in a typed list; then the tensor has none of them
 }
 
 // reset forgets the message, but for names, which the next one is likely to have too.
 func (s *scanned) reset() {
 	for _, in := range s.inputs[:s.came] {
-		in.tensor.Dtype, in.tensor.Shape, in.tensor.Raw, in.pieces = 0, in.tensor.GetShape()[:0], nil, nil
+		in.tensor.Dtype, in.tensor.Shape, in.tensor.Raw, in.elements = 0, in.tensor.GetShape()[:0], nil, elements{}
 	}
 	clear(s.pieces)
 	s.pieces = s.pieces[:0]
@@ -145,7 +147,7 @@ func (s *scanned) input(data source) bool {
 		case bytes(1):
 			f.plain = text(&in.name, &f.bytes)
 		case bytes(2):
-			f.plain = s.raw(in, f.bytes)
+			f.plain = s.tensor(in, f.bytes)
 		default:
 			f.plain = false
 		}
@@ -160,8 +162,8 @@ func (s *scanned) input(data source) bool {
 	return len(s.message.GetInputs()) == s.came // else two have one name
 }
 
-// raw reads the Tensor of an input that is empty. Its elements are the bytes that came, not a copy.
-func (s *scanned) raw(in *input, data source) bool {
+// tensor reads the Tensor of an input that is empty. Its elements are the bytes that came, not a copy.
+func (s *scanned) tensor(in *input, data source) bool {
 	m := &in.tensor
 	f := fieldsOf(data, 0)
 	for f.next() {
@@ -176,18 +178,49 @@ func (s *scanned) raw(in *input, data source) bool {
 				m.Shape = append(m.Shape, int64(size))
 			}
 		case bytes(3):
+			f.plain = in.list == listNone
 			if f.bytes.more == 0 {
 				m.Raw = f.bytes.head
 			} else {
-				before := len(s.pieces)
-				s.pieces = f.bytes.appendPieces(s.pieces)
-				in.pieces = s.pieces[before:]
+				s.lie(in, listRaw, &f.bytes, f.bytes.size())
+			}
+		case bytes(4), bytes(5), bytes(6), bytes(7), bytes(8), bytes(9), bytes(10):
+			l := list(f.tag>>3) - 2 // as list.field has it
+			count, whole := counted(l, f.bytes)
+			f.plain = whole && in.list == listNone && len(m.GetRaw()) == 0
+			if count > 0 {
+				s.lie(in, l, &f.bytes, count)
 			}
 		default:
 			f.plain = false
 		}
 	}
 	return f.plain
+}
+
+// lie notes where the elements of an input lie.
+func (s *scanned) lie(in *input, l list, data *source, count int) {
+	before := len(s.pieces)
+	s.pieces = data.appendPieces(s.pieces)
+	in.elements = elements{l, count, s.pieces[before:]}
+}
+
+// counted returns how many numbers a packed list has. It reports whether they are whole, and may take the memory that
+// they need.
+func counted(l list, data source) (count int, ok bool) {
+	size := data.size()
+	switch {
+	case l == listFloat:
+		return size / 4, size%4 == 0
+	case l == listDouble:
+		return size / 8, size%8 == 0
+	}
+	var turn weigh.Turn
+	for ok = true; ok && len(data.head) > 0; count++ {
+		turn.Step(1)
+		_, ok = data.varint()
+	}
+	return count, ok && 8*count <= weigh.Most(size)
 }
 
 // duration reads a google.protobuf.Duration.

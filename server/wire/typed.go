@@ -4,73 +4,81 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"slices"
-	"strconv"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server/weigh"
 )
 
 var little = binary.LittleEndian
 
-// pack turns the typed list of an element type into the layout of tensor.Tensor.Data. bad is the index of the first
-// element that the type cannot hold, or -1. It panics for tensor.Invalid, which no signature has.
-func pack(dtype tensor.DType, t *weftv1.Tensor) (data []byte, bad int) {
-	switch dtype {
-	case tensor.Float16:
-		return packAll(t.GetFloatValues(), 2, func(b []byte, v float32) { little.PutUint16(b, tensor.Float16Bits(v)) })
-	case tensor.BFloat16:
-		return packAll(t.GetFloatValues(), 2, func(b []byte, v float32) { little.PutUint16(b, tensor.BFloat16Bits(v)) })
-	case tensor.Float32:
-		return packAll(t.GetFloatValues(), 4, func(b []byte, v float32) { little.PutUint32(b, math.Float32bits(v)) })
-	case tensor.Float64:
-		return packAll(t.GetDoubleValues(), 8, func(b []byte, v float64) { little.PutUint64(b, math.Float64bits(v)) })
-	case tensor.Int8:
-		return packWithin(t.GetInt32Values(), math.MinInt8, math.MaxInt8, 1, func(b []byte, v int32) { b[0] = byte(v) })
-	case tensor.Int16:
-		return packWithin(t.GetInt32Values(), math.MinInt16, math.MaxInt16, 2,
-			func(b []byte, v int32) { little.PutUint16(b, uint16(v)) })
-	case tensor.Int32:
-		return packAll(t.GetInt32Values(), 4, func(b []byte, v int32) { little.PutUint32(b, uint32(v)) })
-	case tensor.Int64:
-		return packAll(t.GetInt64Values(), 8, func(b []byte, v int64) { little.PutUint64(b, uint64(v)) })
-	case tensor.Uint8:
-		return packWithin(t.GetUint32Values(), 0, math.MaxUint8, 1, func(b []byte, v uint32) { b[0] = byte(v) })
-	case tensor.Uint16:
-		return packWithin(t.GetUint32Values(), 0, math.MaxUint16, 2,
-			func(b []byte, v uint32) { little.PutUint16(b, uint16(v)) })
-	case tensor.Uint32:
-		return packAll(t.GetUint32Values(), 4, little.PutUint32)
-	case tensor.Uint64:
-		return packAll(t.GetUint64Values(), 8, little.PutUint64)
-	case tensor.Bool:
-		return packAll(t.GetBoolValues(), 1, func(b []byte, v bool) {
-			if v {
-				b[0] = 1
-			}
-		})
-	case tensor.String:
-		return packStrings(t.GetStringValues()), -1
-	default:
-		panic(fmt.Sprintf("no typed list for %v", dtype))
+// pack turns a list as it lies in a message into the layout of tensor.Tensor.Data. It is not for strings, nor for those
+// lists that have it already. bad is the index of the first element that the type cannot hold, which is value, or -1.
+func pack(dtype tensor.DType, e *elements) (data []byte, bad int, value int64) {
+	size := dtype.Size()
+	data = make([]byte, e.count*size)
+	low, high := bounds(dtype)
+	from := newSource(e.pieces)
+	var turn weigh.Turn
+	for i := range e.count {
+		turn.Step(1)
+		v := from.element(e.list, dtype)
+		if size < 8 && (int64(v) < low || int64(v) > high) {
+			return nil, i, int64(v)
+		}
+		switch to := data[i*size:]; size {
+		case 1:
+			to[0] = byte(v)
+		case 2:
+			little.PutUint16(to, uint16(v))
+		case 4:
+			little.PutUint32(to, uint32(v))
+		case 8:
+			little.PutUint64(to, v)
+		}
 	}
+	return data, -1, 0
 }
 
-// packAll writes each value into size bytes of the result.
-func packAll[T any](values []T, size int, put func(dst []byte, v T)) (data []byte, bad int) {
-	data = make([]byte, len(values)*size)
-	for i, v := range values {
-		put(data[i*size:(i+1)*size], v)
+// element takes an element of a list off. It is a number, or the bits of one.
+func (s *source) element(l list, dtype tensor.DType) uint64 {
+	if l == listFloat {
+		var one source
+		s.take(4, &one)
+		v := math.Float32frombits(little.Uint32(one.whole()))
+		if dtype == tensor.BFloat16 {
+			return uint64(tensor.BFloat16Bits(v))
+		}
+		return uint64(tensor.Float16Bits(v))
 	}
-	return data, -1
+	v, _ := s.varint() // they were counted
+	switch {
+	case l == listBool:
+		return min(v, 1)
+	case l == listInt32:
+		return uint64(int64(int32(v)))
+	case l == listUint32:
+		return uint64(uint32(v))
+	}
+	return v
 }
 
-// packWithin is packAll of values from low to high. bad is the index of the first that is not within.
-func packWithin[T int32 | uint32](values []T, low, high T, size int, put func([]byte, T)) (data []byte, bad int) {
-	if bad := slices.IndexFunc(values, func(v T) bool { return v < low || v > high }); bad >= 0 {
-		return nil, bad
+// packed returns a list of a message, which is none of strings, as it lies in one. It panics if numbers cannot be
+// encoded, which cannot be.
+func packed(m *weftv1.Tensor, l list) []byte {
+	field := m.ProtoReflect().Descriptor().Fields().ByNumber(l.field())
+	var only weftv1.Tensor
+	only.ProtoReflect().Set(field, m.ProtoReflect().Get(field))
+	data, err := proto.Marshal(&only)
+	if err != nil {
+		panic(fmt.Sprintf("numbers cannot be encoded: %v", err))
 	}
-	return packAll(values, size, put)
+	_, _, tag := protowire.ConsumeTag(data)
+	data, _ = protowire.ConsumeBytes(data[tag:])
+	return data
 }
 
 func packStrings(values [][]byte) []byte {
@@ -143,19 +151,11 @@ func unpackStrings(data []byte) [][]byte {
 	}
 }
 
-// describeRange says which integers an element type holds.
-func describeRange(d tensor.DType) string {
+// bounds returns the least and the largest integer that an element type of less than eight bytes holds.
+func bounds(d tensor.DType) (low, high int64) {
 	bits := 8 * d.Size()
-	if d >= tensor.Uint8 && d <= tensor.Uint64 {
-		return fmt.Sprintf("%v (0 to %d)", d, uint64(1)<<bits-1)
+	if d >= tensor.Int8 && d <= tensor.Int64 {
+		return -1 << (bits - 1), 1<<(bits-1) - 1
 	}
-	return fmt.Sprintf("%v (%d to %d)", d, -int64(1)<<(bits-1), int64(1)<<(bits-1)-1)
-}
-
-// describeElement writes element i of a list of integers that are narrowed.
-func describeElement(l list, m *weftv1.Tensor, i int) string {
-	if l == listUint32 {
-		return strconv.FormatUint(uint64(m.GetUint32Values()[i]), 10)
-	}
-	return strconv.Itoa(int(m.GetInt32Values()[i]))
+	return 0, 1<<bits - 1
 }
