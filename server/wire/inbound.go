@@ -55,8 +55,8 @@ func (m *Inbound) Unmarshal(data []byte, streamed bool) error {
 	return err
 }
 
-// Decode reads the input of that name, as the function Decode does. Its data may be in pieces, and are the message's own
-// memory also where they are floats of a typed list.
+// Decode reads the input of that name, as the function Decode does. Its data may be in pieces, and floats of a typed
+// list are the message's own memory too.
 func (m *Inbound) Decode(input *tensor.Spec) (tensor.Tensor, Form, error) {
 	t := m.Request.GetInputs()[input.Name]
 	return decode(input, t, m.elements(t))
