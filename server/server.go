@@ -18,6 +18,7 @@ import (
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/server/breaker"
+	"github.com/weftserve/weft/server/calls"
 	"github.com/weftserve/weft/server/doorkeeper"
 	"github.com/weftserve/weft/server/guard"
 	"github.com/weftserve/weft/server/intake"
@@ -130,10 +131,11 @@ func New(config Config, models predict.Models, scheduler weftapi.SchedulerState)
 	return &Server{
 		pipeline: pipeline,
 		api: &weftapi.API{
-			Pipeline: pipeline, Scheduler: scheduler,
-			MaxInFlightPerStream: cmp.Or(config.MaxInFlightPerStream, 64), MaxMessageBytes: config.MaxMessageBytes,
-			Memory: config.Memory, Throttle: refuse,
-			Logger: config.Logger, NotPersistedBecause: config.NotPersistedBecause,
+			House: &calls.House{
+				Pipeline: pipeline, Memory: config.Memory, Throttle: refuse, Logger: config.Logger,
+				MaxInFlightPerStream: cmp.Or(config.MaxInFlightPerStream, 64), MaxMessageBytes: config.MaxMessageBytes,
+			},
+			Scheduler: scheduler, NotPersistedBecause: config.NotPersistedBecause,
 			Outcomes: config.Observer, Shadows: config.Shadows, Rollouts: config.Rollouts,
 		},
 		health: newModelHealth(health.NewServer()),

@@ -56,7 +56,7 @@ var layers = []layer{
 	{
 		"server",
 		[]string{
-			"proto/gen/weft/...", "server/predict", "server/weftapi", "server/status", "server/transport",
+			"proto/gen/weft/...", "server/calls", "server/predict", "server/weftapi", "server/status", "server/transport",
 			"server/breaker", "server/doorkeeper", "server/guard", "server/intake", "server/routing", "server/throttle",
 			"sharedsched", "runtime/catalog",
 		},
@@ -72,8 +72,29 @@ var layers = []layer{
 	},
 	{
 		"server/wire",
-		[]string{"proto/gen/weft/...", "server/predict", "server/routing", "server/weigh", "sharedsched", "runtime/tensor"},
+		[]string{
+			"proto/gen/weft/...", "server/predict", "server/routing", "server/weigh", "server/wire/elements",
+			"server/wire/fields", "sharedsched", "runtime/tensor",
+		},
 		"it carries values between messages and memory for the edge, for recordings and for replays, and serves nobody",
+	},
+	{
+		"server/wire/elements",
+		[]string{"server/predict", "server/weigh", "server/wire/fields", "runtime/tensor"},
+		"elements of tensors lie alike in the messages of all protocols",
+	},
+	{
+		"server/wire/fields",
+		nil,
+		"the encoding of protobuf knows no message",
+	},
+	{
+		"server/calls",
+		[]string{
+			"server/access", "server/doorkeeper", "server/intake", "server/predict", "server/routing", "server/status",
+			"server/throttle", "server/transport", "server/wire/fields", "sharedsched", "runtime/tensor",
+		},
+		"calls are taken through the pipeline alike, whatever protocol they are of",
 	},
 	{
 		"server/status",
@@ -109,8 +130,8 @@ var layers = []layer{
 	{
 		"server/weftapi",
 		[]string{
-			"proto/gen/weft/...", "server/predict", "server/wire", "server/status", "server/routing", "server/shadow",
-			"server/rollout", "server/intake", "server/throttle", "server/access", "server/doorkeeper",
+			"proto/gen/weft/...", "server/calls", "server/predict", "server/wire", "server/wire/elements", "server/status",
+			"server/routing", "server/shadow", "server/rollout", "server/access", "server/doorkeeper",
 			"sharedsched", "runtime/catalog", "runtime/tensor",
 		},
 		"a protocol is one codec before the pipeline, and knows no other protocol",

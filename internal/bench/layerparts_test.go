@@ -19,6 +19,7 @@ import (
 	"github.com/weftserve/weft/runtime/modelfile"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
+	servercalls "github.com/weftserve/weft/server/calls"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/status"
 	"github.com/weftserve/weft/server/transport"
@@ -57,13 +58,13 @@ func (l *layers) edge(b *testing.B) func() {
 	models := answering{l.house.host}
 	around := newSurroundings(b, l.house, models)
 	var predictions caught
-	weftapi.Predictions{API: &weftapi.API{
+	weftapi.Predictions{API: &weftapi.API{House: &servercalls.House{
 		Pipeline: predict.New(predict.Config{
 			Explain: status.Explain, Logger: slog.Default(), Memory: around.memory,
 			Shadows: around.mirror, Rollouts: around.rollouts,
 		}, models),
 		MaxMessageBytes: transport.DefaultMaxMessageBytes, Memory: around.memory,
-	}}.Register(&predictions)
+	}}}.Register(&predictions)
 	return func() {
 		answer, err := predictions.handle(nil, b.Context(), func(into any) error {
 			return into.(transport.Message).Take(mem.BufferSlice{mem.SliceBuffer(l.request)})

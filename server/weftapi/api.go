@@ -1,32 +1,21 @@
 package weftapi
 
 import (
-	"log/slog"
-
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
-	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/calls"
 	"github.com/weftserve/weft/server/routing"
-	"github.com/weftserve/weft/server/throttle"
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// API holds the parts that the services of weft.v1 share. It must not be changed once one of them is used.
+// API holds the parts that the services of weft.v1 share, besides those of all protocols. It must not be changed once
+// one of them is used.
 type API struct {
-	Pipeline *predict.Pipeline
+	*calls.House
+
 	// Scheduler is only shown.
 	Scheduler SchedulerState
-	// MaxInFlightPerStream is how many requests of one stream may be unanswered before the server stops reading it.
-	MaxInFlightPerStream int
-	// MaxMessageBytes is the largest answer in bytes, with its framing on a stream.
-	MaxMessageBytes int
-	// Memory is where answers lie until they were sent.
-	Memory tensor.Memory
-	// Throttle learns how requests ended.
-	Throttle *throttle.Throttle
-	// Logger gets changes.
-	Logger *slog.Logger
 	// NotPersistedBecause tells callers why changes at run time end with the server; "": they outlive it.
 	NotPersistedBecause string
 	// Each of these may be nil.

@@ -63,7 +63,7 @@ func (a Admin) try(ctx context.Context, c *attempt, do func() error) error {
 		}
 	}()
 	if err = do(); err != nil {
-		return a.fail(ctx, err, predict.Place{Model: c.model, Version: c.version})
+		return a.Fail(ctx, err, predict.Place{Model: c.model, Version: c.version})
 	}
 	return nil
 }

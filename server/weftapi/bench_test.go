@@ -14,6 +14,7 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server/calls"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/status"
 	"github.com/weftserve/weft/server/transport"
@@ -49,9 +50,9 @@ func BenchmarkPredict(b *testing.B) {
 		Explain: status.Explain, Logger: slog.New(slog.DiscardHandler), Memory: memory,
 	}, echo{newDecoder(version)})
 	var predictions caught
-	weftapi.Predictions{API: &weftapi.API{
+	weftapi.Predictions{API: &weftapi.API{House: &calls.House{
 		Pipeline: pipeline, MaxMessageBytes: 16 << 20, Memory: memory,
-	}}.Register(&predictions)
+	}}}.Register(&predictions)
 	for _, size := range []int{64, 4 << 10, 600 << 10} {
 		inputs := map[string]*weftv1.Tensor{
 			"raw":   {Raw: make([]byte, size)},

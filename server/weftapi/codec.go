@@ -11,10 +11,11 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/access"
+	"github.com/weftserve/weft/server/calls"
 	"github.com/weftserve/weft/server/doorkeeper"
 	"github.com/weftserve/weft/server/predict"
-	"github.com/weftserve/weft/server/status"
 	"github.com/weftserve/weft/server/wire"
+	"github.com/weftserve/weft/server/wire/elements"
 	"github.com/weftserve/weft/sharedsched"
 )
 
@@ -26,16 +27,14 @@ type codec struct {
 	api    *API
 	stream bool // the message is that of a stream
 	in     wire.Inbound
-	data   mem.BufferSlice     // that the message refers to; nil: none
-	bytes  [][]byte            // those of data
-	came   [wire.Typed + 1]int // how many inputs came in each form
+	data   mem.BufferSlice         // that the message refers to; nil: none
+	bytes  [][]byte                // those of data
+	came   [elements.Typed + 1]int // how many inputs came in each form
 	out    wire.Answer
-	given  bool // the elements of out belong to the answer
-	// How the request was let in; all zero on a server that is open to all. refused is why it was not, on a stream.
-	caller    *doorkeeper.Caller
-	admission access.Admission
-	refused   error
-	answer    any // nil until there is one
+	given  bool // the values of out belong to the answer
+	answer any  // nil until there is one
+	// entrance says how the request was let in.
+	entrance calls.Entrance
 }
 
 var codecs = sync.Pool{New: func() any { return new(codec) }}
@@ -82,26 +81,32 @@ func (c *codec) Asks() (model string, p sharedsched.Priority, chosen bool) {
 
 // Admit implements transport.Admitted.
 func (c *codec) Admit(by *doorkeeper.Caller, p sharedsched.Priority, a access.Admission, refused error) {
-	c.caller, c.Priority, c.admission, c.refused = by, p, a, refused
-	c.Caller = by.Caller
+	c.entrance.Admit(&c.Request, by, p, a, refused)
 }
 
-// release gives back all that the request holds. The answer stays with whoever sends it.
-func (c *codec) release() {
-	c.admission.Release()
-	c.caller, c.refused = nil, nil
+// Asked implements calls.Message.
+func (c *codec) Asked() *predict.Request { return &c.Request }
+
+// Entrance implements calls.Message.
+func (c *codec) Entrance() *calls.Entrance { return &c.entrance }
+
+// Answer implements calls.Message.
+func (c *codec) Answer() any { return c.answer }
+
+// Release implements calls.Message.
+func (c *codec) Release() {
+	c.entrance.Leave()
 	if !c.given {
-		for _, e := range c.out.Elements {
-			c.api.Memory.Put(&e.Data)
+		for _, v := range c.out.Values {
+			c.api.Memory.Put(&v.Data)
 		}
 	}
 	c.data.Free()
 	c.in.Forget()
 	c.forget()
-	clear(c.out.Elements)
-	c.out.Elements = c.out.Elements[:0]
+	c.out.Reset()
 	c.Request, c.api, c.data, c.given, c.answer = predict.Request{}, nil, nil, false, nil
-	c.came = [wire.Typed + 1]int{}
+	c.came = [elements.Typed + 1]int{}
 	codecs.Put(c)
 }
 
@@ -128,10 +133,10 @@ func (c *codec) Encode(result *predict.Result) error {
 		return c.encodeTyped(result)
 	}
 	c.out.Encode(c.ID, result, c.stream)
-	if err := c.checkSize(c.out.Size); err != nil {
+	if err := c.api.CheckSize(c.out.Bytes()); err != nil {
 		return err
 	}
-	c.answer = c.pieces()
+	c.answer, c.given = calls.Encode(&c.out.Writer, c.api.Memory)
 	return nil
 }
 
@@ -147,25 +152,18 @@ func (c *codec) encodeTyped(result *predict.Result) error {
 		}
 	}
 	c.answer = message
-	return c.checkSize(proto.Size(message))
-}
-
-func (c *codec) checkSize(size int) error {
-	if limit := c.api.MaxMessageBytes; size > limit {
-		return &status.AnswerTooLargeError{Bytes: size, Limit: limit, Remedy: "ask for fewer outputs or rows"}
-	}
-	return nil
+	return c.api.CheckSize(proto.Size(message))
 }
 
 // answersRaw decides the representation of the outputs by the request's encoding, or else by how the inputs came: raw
 // if at least as many came raw as in typed lists.
-func answersRaw(encoding weftv1.OutputEncoding, came *[wire.Typed + 1]int) bool {
+func answersRaw(encoding weftv1.OutputEncoding, came *[elements.Typed + 1]int) bool {
 	switch encoding {
 	case weftv1.OutputEncoding_OUTPUT_ENCODING_RAW:
 		return true
 	case weftv1.OutputEncoding_OUTPUT_ENCODING_TYPED:
 		return false
 	default:
-		return came[wire.Raw] >= came[wire.Typed]
+		return came[elements.AsRaw] >= came[elements.Typed]
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
-	"github.com/weftserve/weft/server/wire"
+	"github.com/weftserve/weft/server/wire/elements"
 )
 
 func TestAnswersRaw(t *testing.T) {
@@ -17,19 +17,19 @@ func TestAnswersRaw(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		asked weftv1.OutputEncoding
-		came  [wire.Typed + 1]int
+		came  [elements.Typed + 1]int
 		want  bool
 	}{
-		{"all raw", mirror, [wire.Typed + 1]int{wire.Raw: 2}, true},
-		{"all typed", mirror, [wire.Typed + 1]int{wire.Typed: 2}, false},
-		{"tie", mirror, [wire.Typed + 1]int{wire.Raw: 1, wire.Typed: 1}, true},
-		{"mostly typed", mirror, [wire.Typed + 1]int{wire.Raw: 1, wire.Typed: 2}, false},
-		{"strings are typed", mirror, [wire.Typed + 1]int{wire.Typed: 1}, false},
-		{"empty ones do not count", mirror, [wire.Typed + 1]int{wire.None: 3, wire.Typed: 1}, false},
-		{"no inputs", unspecified, [wire.Typed + 1]int{}, true},
-		{"unspecified mirrors", unspecified, [wire.Typed + 1]int{wire.Typed: 1}, false},
-		{"raw for typed", raw, [wire.Typed + 1]int{wire.Typed: 1}, true},
-		{"typed for raw", typed, [wire.Typed + 1]int{wire.Raw: 1}, false},
+		{"all raw", mirror, [elements.Typed + 1]int{elements.AsRaw: 2}, true},
+		{"all typed", mirror, [elements.Typed + 1]int{elements.Typed: 2}, false},
+		{"tie", mirror, [elements.Typed + 1]int{elements.AsRaw: 1, elements.Typed: 1}, true},
+		{"mostly typed", mirror, [elements.Typed + 1]int{elements.AsRaw: 1, elements.Typed: 2}, false},
+		{"strings are typed", mirror, [elements.Typed + 1]int{elements.Typed: 1}, false},
+		{"empty ones do not count", mirror, [elements.Typed + 1]int{elements.Absent: 3, elements.Typed: 1}, false},
+		{"no inputs", unspecified, [elements.Typed + 1]int{}, true},
+		{"unspecified mirrors", unspecified, [elements.Typed + 1]int{elements.Typed: 1}, false},
+		{"raw for typed", raw, [elements.Typed + 1]int{elements.Typed: 1}, true},
+		{"typed for raw", typed, [elements.Typed + 1]int{elements.AsRaw: 1}, false},
 	} {
 		if got := answersRaw(tt.asked, &tt.came); got != tt.want {
 			t.Errorf("%s: raw is %v", tt.name, got)

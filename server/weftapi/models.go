@@ -33,11 +33,11 @@ func (s Catalog) ListModels(ctx context.Context, _ *weftv1.ListModelsRequest) (*
 func (s Catalog) GetModel(ctx context.Context, req *weftv1.GetModelRequest) (*weftv1.GetModelResponse, error) {
 	if req.GetName() == "" {
 		err := &tensor.FieldError{Field: "name", Want: "the name of a model", Got: "none"}
-		return nil, s.fail(ctx, err, predict.Place{})
+		return nil, s.Fail(ctx, err, predict.Place{})
 	}
 	m, err := s.table().Model(req.GetName())
 	if err != nil {
-		return nil, s.fail(ctx, err, predict.Place{})
+		return nil, s.Fail(ctx, err, predict.Place{})
 	}
 	return &weftv1.GetModelResponse{Model: modelMessage(m)}, nil
 }
@@ -47,12 +47,12 @@ func (s Predictions) GetModelMetadata(
 	ctx context.Context, req *weftv1.GetModelMetadataRequest,
 ) (*weftv1.GetModelMetadataResponse, error) {
 	if err := predict.CheckModel(req.GetModel().GetName()); err != nil {
-		return nil, s.fail(ctx, err, predict.Place{})
+		return nil, s.Fail(ctx, err, predict.Place{})
 	}
 	table := s.table()
 	route, err := table.Resolve(req.GetModel().GetName(), wire.Choice(req.GetModel()))
 	if err != nil {
-		return nil, s.fail(ctx, err, predict.Place{})
+		return nil, s.Fail(ctx, err, predict.Place{})
 	}
 	v := route.Version
 	resp := &weftv1.GetModelMetadataResponse{
@@ -64,7 +64,7 @@ func (s Predictions) GetModelMetadata(
 	}
 	m, err := table.Model(v.Model)
 	if err != nil {
-		return nil, s.fail(ctx, err, predict.Place{})
+		return nil, s.Fail(ctx, err, predict.Place{})
 	}
 	resp.Labels = m.Labels
 	for _, other := range m.Versions {

@@ -24,19 +24,19 @@ func (s Predictions) ReportOutcome(
 	ctx context.Context, req *weftv1.ReportOutcomeRequest,
 ) (*weftv1.ReportOutcomeResponse, error) {
 	if err := predict.CheckModel(req.GetModel().GetName()); err != nil {
-		return nil, s.fail(ctx, err, predict.Place{})
+		return nil, s.Fail(ctx, err, predict.Place{})
 	}
 	m, err := s.table().Model(req.GetModel().GetName())
 	if err != nil {
-		return nil, s.fail(ctx, err, predict.Place{})
+		return nil, s.Fail(ctx, err, predict.Place{})
 	}
 	values, err := outcomeValues(req)
 	if err != nil {
-		return nil, s.fail(ctx, err, predict.Place{})
+		return nil, s.Fail(ctx, err, predict.Place{})
 	}
 	v, err := s.served(m, req)
 	if err != nil {
-		return nil, s.fail(ctx, err, predict.Place{})
+		return nil, s.Fail(ctx, err, predict.Place{})
 	}
 	number := v.Number
 	s.Pipeline.Router().Reported(m.Name, req.GetEpisodeId())

@@ -32,7 +32,7 @@ var errNoRollouts = errors.New("this server has no rollouts")
 // GetRollout implements weftv1.ModelServiceServer.
 func (s Catalog) GetRollout(ctx context.Context, req *weftv1.GetRolloutRequest) (*weftv1.GetRolloutResponse, error) {
 	if _, err := s.model(req.GetModel()); err != nil {
-		return nil, s.fail(ctx, err, predict.Place{})
+		return nil, s.Fail(ctx, err, predict.Place{})
 	}
 	resp := &weftv1.GetRolloutResponse{}
 	if s.Rollouts == nil {

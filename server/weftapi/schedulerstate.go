@@ -21,11 +21,11 @@ func (s Catalog) GetSchedulerState(
 ) (*weftv1.GetSchedulerStateResponse, error) {
 	if n := req.GetMaxDecisions(); n < 0 {
 		err := &tensor.FieldError{Field: "max_decisions", Want: "0 or more", Got: strconv.Itoa(int(n))}
-		return nil, s.fail(ctx, err, predict.Place{})
+		return nil, s.Fail(ctx, err, predict.Place{})
 	}
 	if name := req.GetModel(); name != "" {
 		if _, err := s.table().Model(name); err != nil {
-			return nil, s.fail(ctx, err, predict.Place{})
+			return nil, s.Fail(ctx, err, predict.Place{})
 		}
 	}
 	state := s.Scheduler.State()

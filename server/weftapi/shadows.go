@@ -22,7 +22,7 @@ func (s Catalog) GetShadowSummary(
 ) (*weftv1.GetShadowSummaryResponse, error) {
 	if req.GetModel() != "" {
 		if _, err := s.model(req.GetModel()); err != nil {
-			return nil, s.fail(ctx, err, predict.Place{})
+			return nil, s.Fail(ctx, err, predict.Place{})
 		}
 	}
 	resp := &weftv1.GetShadowSummaryResponse{}

@@ -18,7 +18,7 @@ import (
 func (s Catalog) GetTraffic(ctx context.Context, req *weftv1.GetTrafficRequest) (*weftv1.GetTrafficResponse, error) {
 	m, err := s.model(req.GetModel())
 	if err != nil {
-		return nil, s.fail(ctx, err, predict.Place{})
+		return nil, s.Fail(ctx, err, predict.Place{})
 	}
 	out := &weftv1.GetTrafficResponse{Traffic: trafficMessage(m.Traffic), WaitsFor: m.TrafficWaitsFor}
 	out.DecidedBy = out.GetTraffic().GetSource()

@@ -15,6 +15,7 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/servertest"
 	"github.com/weftserve/weft/server/wire"
+	"github.com/weftserve/weft/server/wire/elements"
 )
 
 func TestRepresentationsAgree(t *testing.T) {
@@ -28,7 +29,7 @@ func TestRepresentationsAgree(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if how != wire.Typed {
+			if how != elements.Typed {
 				t.Errorf("typed elements came in form %d", how)
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
@@ -40,7 +41,7 @@ func TestRepresentationsAgree(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if how != wire.Raw {
+				if how != elements.AsRaw {
 					t.Errorf("raw elements came in form %d", how)
 				}
 				if diff := cmp.Diff(want, got); diff != "" {

@@ -11,6 +11,8 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/weigh"
+	"github.com/weftserve/weft/server/wire/elements"
+	"github.com/weftserve/weft/server/wire/fields"
 )
 
 // Inbound is a request as it came, in memory that holds one request after the other. The zero value is ready. It must
@@ -33,7 +35,7 @@ type Inbound struct {
 // them. It reports whether that can be done; if not, Unmarshal is to read the message.
 func (m *Inbound) Scan(pieces [][]byte, streamed bool) bool {
 	m.Forget()
-	s, data := &m.scanned, newSource(pieces)
+	s, data := &m.scanned, fields.NewSource(pieces)
 	if !streamed && !s.request(data) || streamed && !s.streamRequest(data) {
 		return false
 	}
@@ -57,19 +59,19 @@ func (m *Inbound) Unmarshal(data []byte, streamed bool) error {
 
 // Decode reads the input of that name, as the function Decode does. Its data may be in pieces, and floats of a typed
 // list are the message's own memory too.
-func (m *Inbound) Decode(input *tensor.Spec) (tensor.Tensor, Form, error) {
+func (m *Inbound) Decode(input *tensor.Spec) (tensor.Tensor, elements.Form, error) {
 	t := m.Request.GetInputs()[input.Name]
-	return decode(input, t, m.elements(t))
+	return decode(input, t, m.left(t))
 }
 
-// elements returns those of an input that has none because they were left where they lay; else there are none.
-func (m *Inbound) elements(t *weftv1.Tensor) elements {
+// left returns the elements of an input that has none because they were left where they lay; else there are none.
+func (m *Inbound) left(t *weftv1.Tensor) elements.Elements {
 	for _, in := range m.scanned.inputs[:m.scanned.came] {
 		if &in.tensor == t {
-			return in.elements
+			return in.left
 		}
 	}
-	return elements{}
+	return elements.Elements{}
 }
 
 // Clone returns a copy of the message, with all of its elements. It panics if a list that was counted is broken, which
@@ -77,13 +79,13 @@ func (m *Inbound) elements(t *weftv1.Tensor) elements {
 func (m *Inbound) Clone() *weftv1.PredictRequest {
 	whole := proto.CloneOf(m.Request)
 	for name, t := range m.Request.GetInputs() {
-		e := m.elements(t)
-		if e.list == listNone {
+		e := m.left(t)
+		if e.List == elements.None {
 			continue
 		}
-		field := protowire.AppendTag(nil, e.list.field(), protowire.BytesType)
-		field = protowire.AppendBytes(field, slices.Concat(e.pieces...))
-		if err := (proto.UnmarshalOptions{Merge: true}).Unmarshal(field, whole.GetInputs()[name]); err != nil {
+		list := protowire.AppendTag(nil, field(e.List), protowire.BytesType)
+		list = protowire.AppendBytes(list, slices.Concat(e.Pieces...))
+		if err := (proto.UnmarshalOptions{Merge: true}).Unmarshal(list, whole.GetInputs()[name]); err != nil {
 			panic(fmt.Sprintf("a list that was counted is broken: %v", err))
 		}
 	}

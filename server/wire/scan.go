@@ -7,7 +7,9 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
-	"github.com/weftserve/weft/server/weigh"
+	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/wire/elements"
+	"github.com/weftserve/weft/server/wire/fields"
 )
 
 // scanned is room for a plain message, which is read by hand: no field of it comes twice or is unknown, and its tensors
@@ -36,14 +38,13 @@ const most = 64
 type input struct {
 	name   string
 	tensor weftv1.Tensor
-
-	elements // where they came in several pieces or in a typed list; then the tensor has none of them
+	left   elements.Elements // where they came in several pieces or in a typed list; then the tensor has none of them
 }
 
 // reset forgets the message, but for names, which the next one is likely to have too.
 func (s *scanned) reset() {
 	for _, in := range s.inputs[:s.came] {
-		in.tensor.Dtype, in.tensor.Shape, in.tensor.Raw, in.elements = 0, in.tensor.GetShape()[:0], nil, elements{}
+		in.tensor.Dtype, in.tensor.Shape, in.tensor.Raw, in.left = 0, in.tensor.GetShape()[:0], nil, elements.Elements{}
 	}
 	clear(s.pieces)
 	s.pieces = s.pieces[:0]
@@ -55,84 +56,84 @@ func (s *scanned) reset() {
 }
 
 // streamRequest reads a PredictStreamRequest.
-func (s *scanned) streamRequest(data source) bool {
-	var request source
-	f := fieldsOf(data, 0)
-	for f.next() {
-		switch f.tag {
-		case bytes(1):
-			request = f.bytes
-		case bytes(2):
+func (s *scanned) streamRequest(data fields.Source) bool {
+	var request fields.Source
+	f := fields.Of(data, 0)
+	for f.Next() {
+		switch f.Tag {
+		case fields.Bytes(1):
+			request = f.Bytes
+		case fields.Bytes(2):
 			s.timeout = &s.limit
-			f.plain = duration(&s.limit, f.bytes)
-		case number(3):
-			s.supersede = protowire.DecodeBool(f.value)
+			f.Plain = duration(&s.limit, f.Bytes)
+		case fields.Number(3):
+			s.supersede = protowire.DecodeBool(f.Value)
 		default:
-			f.plain = false
+			f.Plain = false
 		}
 	}
-	return f.plain && f.came(1) && s.request(request)
+	return f.Plain && f.Came(1) && s.request(request)
 }
 
 // request reads a PredictRequest.
-func (s *scanned) request(data source) bool {
+func (s *scanned) request(data fields.Source) bool {
 	m := &s.message
 	const inputs, outputs = 1 << 2, 1 << 3
-	f := fieldsOf(data, inputs|outputs)
-	for f.next() {
-		switch f.tag {
-		case bytes(1):
+	f := fields.Of(data, inputs|outputs)
+	for f.Next() {
+		switch f.Tag {
+		case fields.Bytes(1):
 			m.Model = &s.model
-			f.plain = s.spec(f.bytes)
-		case bytes(2):
-			f.plain = s.input(f.bytes)
-		case bytes(3):
-			name := f.bytes.whole()
+			f.Plain = s.spec(f.Bytes)
+		case fields.Bytes(2):
+			f.Plain = s.input(f.Bytes)
+		case fields.Bytes(3):
+			name := f.Bytes.Whole()
 			m.Outputs = append(m.Outputs, string(name))
-			f.plain = utf8.Valid(name) && len(m.GetOutputs()) <= most
-		case bytes(4):
-			f.plain = text(&m.RequestId, &f.bytes)
-		case bytes(5):
-			f.plain = text(&m.EpisodeId, &f.bytes)
-		case number(6):
-			m.Priority = weftv1.Priority(f.value)
-		case bytes(7):
+			f.Plain = utf8.Valid(name) && len(m.GetOutputs()) <= most
+		case fields.Bytes(4):
+			f.Plain = fields.Text(&m.RequestId, &f.Bytes, predict.MaxIDBytes)
+		case fields.Bytes(5):
+			f.Plain = fields.Text(&m.EpisodeId, &f.Bytes, predict.MaxIDBytes)
+		case fields.Number(6):
+			m.Priority = weftv1.Priority(f.Value)
+		case fields.Bytes(7):
 			m.TargetLatency = &s.target
-			f.plain = duration(&s.target, f.bytes)
-		case number(8):
-			m.OutputEncoding = weftv1.OutputEncoding(f.value)
-		case number(9):
-			m.EndOfEpisode = protowire.DecodeBool(f.value)
+			f.Plain = duration(&s.target, f.Bytes)
+		case fields.Number(8):
+			m.OutputEncoding = weftv1.OutputEncoding(f.Value)
+		case fields.Number(9):
+			m.EndOfEpisode = protowire.DecodeBool(f.Value)
 		default:
-			f.plain = false
+			f.Plain = false
 		}
 	}
-	return f.plain
+	return f.Plain
 }
 
 // spec reads a ModelSpec.
-func (s *scanned) spec(data source) bool {
-	f := fieldsOf(data, 0)
-	for f.next() {
+func (s *scanned) spec(data fields.Source) bool {
+	f := fields.Of(data, 0)
+	for f.Next() {
 		switch {
-		case f.tag == bytes(1):
-			f.plain = text(&s.model.Name, &f.bytes)
+		case f.Tag == fields.Bytes(1):
+			f.Plain = fields.Text(&s.model.Name, &f.Bytes, predict.MaxIDBytes)
 		case s.model.VersionChoice != nil: // the last one counts
-			f.plain = false
-		case f.tag == number(2):
-			s.version.Version, s.model.VersionChoice = int64(f.value), &s.version
-		case f.tag == bytes(3):
+			f.Plain = false
+		case f.Tag == fields.Number(2):
+			s.version.Version, s.model.VersionChoice = int64(f.Value), &s.version
+		case f.Tag == fields.Bytes(3):
 			s.model.VersionChoice = &s.label
-			f.plain = text(&s.label.Label, &f.bytes)
+			f.Plain = fields.Text(&s.label.Label, &f.Bytes, predict.MaxIDBytes)
 		default:
-			f.plain = false
+			f.Plain = false
 		}
 	}
-	return f.plain && f.came(1)
+	return f.Plain && f.Came(1)
 }
 
 // input reads an entry of the map of inputs, which has a name and a tensor.
-func (s *scanned) input(data source) bool {
+func (s *scanned) input(data fields.Source) bool {
 	if s.came == most {
 		return false
 	}
@@ -141,18 +142,18 @@ func (s *scanned) input(data source) bool {
 	}
 	in := s.inputs[s.came]
 	s.came++
-	f := fieldsOf(data, 0)
-	for f.next() {
-		switch f.tag {
-		case bytes(1):
-			f.plain = text(&in.name, &f.bytes)
-		case bytes(2):
-			f.plain = s.tensor(in, f.bytes)
+	f := fields.Of(data, 0)
+	for f.Next() {
+		switch f.Tag {
+		case fields.Bytes(1):
+			f.Plain = fields.Text(&in.name, &f.Bytes, predict.MaxIDBytes)
+		case fields.Bytes(2):
+			f.Plain = s.tensor(in, f.Bytes)
 		default:
-			f.plain = false
+			f.Plain = false
 		}
 	}
-	if !f.plain || !f.came(1) || !f.came(2) {
+	if !f.Plain || !f.Came(1) || !f.Came(2) {
 		return false
 	}
 	if s.message.Inputs == nil {
@@ -163,79 +164,62 @@ func (s *scanned) input(data source) bool {
 }
 
 // tensor reads the Tensor of an input that is empty. Its elements are the bytes that came, not a copy.
-func (s *scanned) tensor(in *input, data source) bool {
+func (s *scanned) tensor(in *input, data fields.Source) bool {
 	m := &in.tensor
-	f := fieldsOf(data, 0)
-	for f.next() {
-		switch f.tag {
-		case number(1):
-			m.Dtype = weftv1.DataType(f.value)
-		case bytes(2):
-			for f.plain && len(f.bytes.head) > 0 {
+	f := fields.Of(data, 0)
+	for f.Next() {
+		switch f.Tag {
+		case fields.Number(1):
+			m.Dtype = weftv1.DataType(f.Value)
+		case fields.Bytes(2):
+			for f.Plain && f.Bytes.Size() > 0 {
 				var size uint64
-				size, f.plain = f.bytes.varint()
-				f.plain = f.plain && len(m.GetShape()) < most
+				size, f.Plain = f.Bytes.Varint()
+				f.Plain = f.Plain && len(m.GetShape()) < most
 				m.Shape = append(m.Shape, int64(size))
 			}
-		case bytes(3):
-			f.plain = in.list == listNone
-			if f.bytes.more == 0 {
-				m.Raw = f.bytes.head
+		case fields.Bytes(3):
+			f.Plain = in.left.List == elements.None
+			if data, one := f.Bytes.One(); one {
+				m.Raw = data
 			} else {
-				s.lie(in, listRaw, &f.bytes, f.bytes.size())
+				s.lie(in, elements.Raw, &f.Bytes, f.Bytes.Size())
 			}
-		case bytes(4), bytes(5), bytes(6), bytes(7), bytes(8), bytes(9), bytes(10):
-			l := list(f.tag>>3) - 2 // as list.field has it
-			count, whole := counted(l, f.bytes)
-			f.plain = whole && in.list == listNone && len(m.GetRaw()) == 0
+		case fields.Bytes(4), fields.Bytes(5), fields.Bytes(6), fields.Bytes(7), fields.Bytes(8), fields.Bytes(9),
+			fields.Bytes(10):
+			l := listOf(f.Tag >> 3)
+			count, whole := elements.Counted(l, f.Bytes)
+			f.Plain = whole && in.left.List == elements.None && len(m.GetRaw()) == 0
 			if count > 0 {
-				s.lie(in, l, &f.bytes, count)
+				s.lie(in, l, &f.Bytes, count)
 			}
 		default:
-			f.plain = false
+			f.Plain = false
 		}
 	}
-	return f.plain
+	return f.Plain
 }
 
 // lie notes where the elements of an input lie.
-func (s *scanned) lie(in *input, l list, data *source, count int) {
+func (s *scanned) lie(in *input, l elements.List, data *fields.Source, count int) {
 	before := len(s.pieces)
-	s.pieces = data.appendPieces(s.pieces)
-	in.elements = elements{l, count, s.pieces[before:]}
-}
-
-// counted returns how many numbers a packed list has. It reports whether they are whole, and may take the memory that
-// they need.
-func counted(l list, data source) (count int, ok bool) {
-	size := data.size()
-	switch {
-	case l == listFloat:
-		return size / 4, size%4 == 0
-	case l == listDouble:
-		return size / 8, size%8 == 0
-	}
-	var turn weigh.Turn
-	for ok = true; ok && len(data.head) > 0; count++ {
-		turn.Step(1)
-		_, ok = data.varint()
-	}
-	return count, ok && 8*count <= weigh.Most(size)
+	s.pieces = data.AppendPieces(s.pieces)
+	in.left = elements.Elements{List: l, Count: count, Pieces: s.pieces[before:]}
 }
 
 // duration reads a google.protobuf.Duration.
-func duration(d *durationpb.Duration, data source) bool {
+func duration(d *durationpb.Duration, data fields.Source) bool {
 	d.Seconds, d.Nanos = 0, 0
-	f := fieldsOf(data, 0)
-	for f.next() {
-		switch f.tag {
-		case number(1):
-			d.Seconds = int64(f.value)
-		case number(2):
-			d.Nanos = int32(f.value)
+	f := fields.Of(data, 0)
+	for f.Next() {
+		switch f.Tag {
+		case fields.Number(1):
+			d.Seconds = int64(f.Value)
+		case fields.Number(2):
+			d.Nanos = int32(f.Value)
 		default:
-			f.plain = false
+			f.Plain = false
 		}
 	}
-	return f.plain
+	return f.Plain
 }

@@ -10,66 +10,15 @@ import (
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/tensor"
-	"github.com/weftserve/weft/server/weigh"
+	"github.com/weftserve/weft/server/wire/elements"
 )
 
 var little = binary.LittleEndian
 
-// pack turns a list as it lies in a message into the layout of tensor.Tensor.Data. It is not for strings, nor for those
-// lists that have it already. bad is the index of the first element that the type cannot hold, which is value, or -1.
-func pack(dtype tensor.DType, e *elements) (data []byte, bad int, value int64) {
-	size := dtype.Size()
-	data = make([]byte, e.count*size)
-	low, high := bounds(dtype)
-	from := newSource(e.pieces)
-	var turn weigh.Turn
-	for i := range e.count {
-		turn.Step(1)
-		v := from.element(e.list, dtype)
-		if size < 8 && (int64(v) < low || int64(v) > high) {
-			return nil, i, int64(v)
-		}
-		switch to := data[i*size:]; size {
-		case 1:
-			to[0] = byte(v)
-		case 2:
-			little.PutUint16(to, uint16(v))
-		case 4:
-			little.PutUint32(to, uint32(v))
-		case 8:
-			little.PutUint64(to, v)
-		}
-	}
-	return data, -1, 0
-}
-
-// element takes an element of a list off. It is a number, or the bits of one.
-func (s *source) element(l list, dtype tensor.DType) uint64 {
-	if l == listFloat {
-		var one source
-		s.take(4, &one)
-		v := math.Float32frombits(little.Uint32(one.whole()))
-		if dtype == tensor.BFloat16 {
-			return uint64(tensor.BFloat16Bits(v))
-		}
-		return uint64(tensor.Float16Bits(v))
-	}
-	v, _ := s.varint() // they were counted
-	switch {
-	case l == listBool:
-		return min(v, 1)
-	case l == listInt32:
-		return uint64(int64(int32(v)))
-	case l == listUint32:
-		return uint64(uint32(v))
-	}
-	return v
-}
-
 // packed returns a list of a message, which is none of strings, as it lies in one. It panics if numbers cannot be
 // encoded, which cannot be.
-func packed(m *weftv1.Tensor, l list) []byte {
-	field := m.ProtoReflect().Descriptor().Fields().ByNumber(l.field())
+func packed(m *weftv1.Tensor, l elements.List) []byte {
+	field := m.ProtoReflect().Descriptor().Fields().ByNumber(field(l))
 	var only weftv1.Tensor
 	only.ProtoReflect().Set(field, m.ProtoReflect().Get(field))
 	data, err := proto.Marshal(&only)
@@ -78,18 +27,6 @@ func packed(m *weftv1.Tensor, l list) []byte {
 	}
 	_, _, tag := protowire.ConsumeTag(data)
 	data, _ = protowire.ConsumeBytes(data[tag:])
-	return data
-}
-
-func packStrings(values [][]byte) []byte {
-	size := 0
-	for _, v := range values {
-		size += 4 + len(v)
-	}
-	data := make([]byte, 0, size)
-	for _, v := range values {
-		data = tensor.AppendString(data, v)
-	}
 	return data
 }
 
@@ -149,13 +86,4 @@ func unpackStrings(data []byte) [][]byte {
 		values = append(values, element)
 		data = rest
 	}
-}
-
-// bounds returns the least and the largest integer that an element type of less than eight bytes holds.
-func bounds(d tensor.DType) (low, high int64) {
-	bits := 8 * d.Size()
-	if d >= tensor.Int8 && d <= tensor.Int64 {
-		return -1 << (bits - 1), 1<<(bits-1) - 1
-	}
-	return 0, 1<<bits - 1
 }

@@ -1,4 +1,4 @@
-package wire
+package fields
 
 import (
 	"encoding/binary"
@@ -7,19 +7,20 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// source is bytes of a message that are still to be read. They lie in one piece of memory, as those of small messages
+// Source is bytes of a message that are still to be read. They lie in one piece of memory, as those of small messages
 // do, or in several.
-type source struct {
+type Source struct {
 	head []byte   // the first bytes; none: there are no others
 	rest [][]byte // the pieces with those that follow, which may hold more
 	more int      // how many follow
 }
 
-func newSource(pieces [][]byte) source {
+// NewSource returns the bytes of a message that came in these pieces.
+func NewSource(pieces [][]byte) Source {
 	if len(pieces) == 1 {
-		return source{head: pieces[0]}
+		return Source{head: pieces[0]}
 	}
-	s := source{rest: pieces}
+	s := Source{rest: pieces}
 	for _, p := range pieces {
 		s.more += len(p)
 	}
@@ -27,10 +28,14 @@ func newSource(pieces [][]byte) source {
 	return s
 }
 
-func (s *source) size() int { return len(s.head) + s.more }
+// Size returns how many bytes are left.
+func (s *Source) Size() int { return len(s.head) + s.more }
+
+// One returns the bytes, if they lie in one piece of memory.
+func (s *Source) One() (data []byte, one bool) { return s.head, s.more == 0 }
 
 // skip passes over n bytes, which are there.
-func (s *source) skip(n int) {
+func (s *Source) skip(n int) {
 	if n < len(s.head) || s.more == 0 {
 		s.head = s.head[n:]
 		return
@@ -39,7 +44,7 @@ func (s *source) skip(n int) {
 }
 
 // advance is skip beyond the first piece.
-func (s *source) advance(n int) {
+func (s *Source) advance(n int) {
 	for n >= len(s.head) && s.more > 0 {
 		n -= len(s.head)
 		s.head = s.rest[0][:min(len(s.rest[0]), s.more)]
@@ -48,22 +53,22 @@ func (s *source) advance(n int) {
 	s.head = s.head[n:]
 }
 
-// take moves the first n bytes to part, and reports whether there are so many.
-func (s *source) take(n uint64, part *source) bool {
+// Take moves the first n bytes to part, and reports whether there are so many.
+func (s *Source) Take(n uint64, part *Source) bool {
 	switch {
 	case n <= uint64(len(s.head)):
 		part.head, part.more = s.head[:n:n], 0
-	case n > uint64(s.size()):
+	case n > uint64(s.Size()):
 		return false
 	default:
-		*part = source{s.head, s.rest, int(n) - len(s.head)}
+		*part = Source{s.head, s.rest, int(n) - len(s.head)}
 	}
 	s.skip(int(n))
 	return true
 }
 
-// varint takes a number off, and reports whether there is one.
-func (s *source) varint() (uint64, bool) {
+// Varint takes a number off, and reports whether there is one.
+func (s *Source) Varint() (uint64, bool) {
 	if len(s.head) > 1 && s.head[0] < 0x80 { // as most are
 		value := s.head[0]
 		s.head = s.head[1:]
@@ -72,7 +77,7 @@ func (s *source) varint() (uint64, bool) {
 	return s.longVarint()
 }
 
-func (s *source) longVarint() (uint64, bool) {
+func (s *Source) longVarint() (uint64, bool) {
 	data := s.head
 	var room [binary.MaxVarintLen64]byte
 	if s.more > 0 && len(data) < len(room) { // the next piece may have the end of it
@@ -80,7 +85,7 @@ func (s *source) longVarint() (uint64, bool) {
 		for i := 0; i < len(s.rest) && n < len(room); i++ {
 			n += copy(room[n:], s.rest[i])
 		}
-		data = room[:min(n, s.size())]
+		data = room[:min(n, s.Size())]
 	}
 	value, n := protowire.ConsumeVarint(data)
 	if n < 0 {
@@ -90,8 +95,8 @@ func (s *source) longVarint() (uint64, bool) {
 	return value, true
 }
 
-// appendPieces appends the bytes, piece by piece.
-func (s *source) appendPieces(to [][]byte) [][]byte {
+// AppendPieces appends the bytes, piece by piece.
+func (s *Source) AppendPieces(to [][]byte) [][]byte {
 	to = append(to, s.head)
 	left := s.more
 	for i := 0; left > 0; i++ {
@@ -102,10 +107,10 @@ func (s *source) appendPieces(to [][]byte) [][]byte {
 	return to
 }
 
-// whole returns the bytes in one piece, which is a copy only if they lie in several. They are few.
-func (s *source) whole() []byte {
+// Whole returns the bytes in one piece, which is a copy only if they lie in several. They are few.
+func (s *Source) Whole() []byte {
 	if s.more == 0 {
 		return s.head
 	}
-	return slices.Concat(s.appendPieces(nil)...)
+	return slices.Concat(s.AppendPieces(nil)...)
 }

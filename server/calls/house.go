@@ -1,0 +1,92 @@
+package calls
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server/access"
+	"github.com/weftserve/weft/server/doorkeeper"
+	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/routing"
+	"github.com/weftserve/weft/server/status"
+	"github.com/weftserve/weft/server/throttle"
+	"github.com/weftserve/weft/server/transport"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// House holds the parts that the services of all protocols share. It must not be changed once one of them is used.
+type House struct {
+	Pipeline *predict.Pipeline
+	// MaxInFlightPerStream is how many requests of one stream may be unanswered before the server stops reading it.
+	MaxInFlightPerStream int
+	// MaxMessageBytes is the largest answer in bytes, with its framing on a stream.
+	MaxMessageBytes int
+	// Memory is where answers lie until they were sent.
+	Memory tensor.Memory
+	// Throttle learns how requests ended.
+	Throttle *throttle.Throttle
+	// Logger gets changes and panics.
+	Logger *slog.Logger
+}
+
+// Message is a request of a protocol on its way, from its bytes to its answer. It is used again for another request
+// once it was released.
+type Message interface {
+	transport.Admitted
+	// Asked is the request that the message was read as.
+	Asked() *predict.Request
+	// Entrance says how it was let in.
+	Entrance() *Entrance
+	// Answer is the message that answers it, once it was predicted.
+	Answer() any
+	// Release gives back all that the request holds, but for the answer, which is its sender's.
+	Release()
+}
+
+// Entrance says how a message was let in; it is zero on a server that is open to all.
+type Entrance struct {
+	Caller    *doorkeeper.Caller
+	Admission access.Admission
+	// Refused is why it was not, on a stream.
+	Refused error
+}
+
+// Admit is a part of transport.Admitted: r is the request of the message.
+func (e *Entrance) Admit(r *predict.Request, c *doorkeeper.Caller, p sharedsched.Priority, a access.Admission,
+	refused error,
+) {
+	e.Caller, e.Admission, e.Refused = c, a, refused
+	r.Priority, r.Caller = p, c.Caller
+}
+
+// Leave gives back what the message has of quotas.
+func (e *Entrance) Leave() {
+	e.Admission.Release()
+	*e = Entrance{}
+}
+
+// Fail returns the error with which a unary call ends.
+func (h *House) Fail(ctx context.Context, err error, at predict.Place) error {
+	return status.Fail(ctx, h.Narrow(doorkeeper.Of(ctx), err), at)
+}
+
+// Narrow returns an error as its caller may see it: one that lists models lists those that the caller may know of.
+func (h *House) Narrow(c *doorkeeper.Caller, err error) error {
+	if c.SeesAll() {
+		return err
+	}
+	if absent, is := errors.AsType[*routing.NotFoundError](err); is && absent.Kind == routing.KindModel {
+		return h.Pipeline.Table().Absent(absent.Name, c.Sees)
+	}
+	return err
+}
+
+// CheckSize refuses an answer that gRPC would refuse to send, which on a stream would end it for every request.
+func (h *House) CheckSize(bytes int) error {
+	if limit := h.MaxMessageBytes; bytes > limit {
+		return &status.AnswerTooLargeError{Bytes: bytes, Limit: limit, Remedy: "ask for fewer outputs or rows"}
+	}
+	return nil
+}

@@ -1,0 +1,162 @@
+package calls
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	rpc "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc"
+
+	"github.com/weftserve/weft/server/intake"
+	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/status"
+)
+
+// Streamed is what a protocol has for one stream of its requests.
+type Streamed interface {
+	// New returns a message that is to be read.
+	New() Message
+	// Enter takes a request in that came at that time, and sets its limit. cancel gives it up. The error refuses it.
+	Enter(m Message, arrival time.Time, cancel context.CancelCauseFunc) error
+	// Leave is called for each request that was taken in, before it is answered.
+	Leave(m Message)
+	// Failed returns the message that answers a request which failed.
+	Failed(m Message, why *rpc.Status) any
+}
+
+// Stream serves a stream. It returns once everything that it accepted was answered.
+func (h *House) Stream(call grpc.ServerStream, of Streamed) error {
+	if err := h.Pipeline.Gate().EnterStream(); err != nil {
+		return status.Fail(call.Context(), err, predict.Place{})
+	}
+	defer h.Pipeline.Gate().LeaveStream()
+	st := &stream{House: h, call: call, of: of, slots: make(chan struct{}, h.MaxInFlightPerStream)}
+	err := st.run()
+	st.answers.Wait()
+	return err
+}
+
+// stream is a stream that is served. A goroutine reads, one per accepted request runs it and sends the answer, and the
+// handler waits, so that a drain reaches it while the reader waits for the caller.
+type stream struct {
+	*House
+
+	call    grpc.ServerStream
+	of      Streamed
+	slots   chan struct{} // one element per request being read, run or answered; its capacity is the bound
+	answers sync.WaitGroup
+
+	sendMu sync.Mutex // gRPC allows one Send at a time; not held together with mu
+
+	mu      sync.Mutex
+	drained bool // guarded by mu; nothing is accepted any more
+}
+
+// run accepts requests until the caller half-closes or the server drains (nil), or the stream breaks.
+func (st *stream) run() error {
+	ended := make(chan error, 1) // not waited for after a drain
+	// The reader ends once the handler has returned at the latest: gRPC makes RecvMsg fail then.
+	go func() {
+		defer func() {
+			if caught := predict.Recovered(st.call.Context(), st.Logger, "reading a stream", recover()); caught != nil {
+				ended <- status.Of(caught, predict.Place{}).Err()
+			}
+		}()
+		ended <- st.read()
+	}()
+	select {
+	case <-st.Pipeline.Gate().Closed():
+		st.mu.Lock()
+		st.drained = true
+		st.mu.Unlock()
+		return nil
+	case err := <-ended:
+		return err
+	}
+}
+
+// read accepts the messages that come, one per free slot, until there are no more (nil) or none is accepted any more.
+func (st *stream) read() error {
+	for {
+		select {
+		case st.slots <- struct{}{}:
+		case <-st.call.Context().Done(): // as it is once the handler has returned
+			return st.call.Context().Err()
+		}
+		m := st.of.New()
+		asked := time.Now()
+		err := st.call.RecvMsg(m)
+		if err != nil || !st.begin() {
+			m.Release()
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+		st.accept(m, asked)
+	}
+}
+
+// begin counts a request that is about to be accepted, unless the server drains.
+func (st *stream) begin() bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if !st.drained {
+		st.answers.Add(1)
+	}
+	return !st.drained
+}
+
+// accept starts a request, or answers at once that it cannot be. The request's slot is held until its answer was sent.
+// Its time counts from when it came; one that came before the stream asked for it may have lain unread for want of a
+// slot, which nothing tells apart, and counts from then.
+func (st *stream) accept(m Message, asked time.Time) {
+	now := time.Now()
+	ctx, cancel := context.WithCancelCause(st.call.Context())
+	e := m.Entrance()
+	err := e.Refused
+	if err == nil {
+		arrival := now.Add(-min(intake.Waited(st.call.Context(), now), now.Sub(asked)))
+		err = st.of.Enter(m, arrival, cancel)
+	}
+	go func() {
+		defer st.answers.Done()
+		defer cancel(nil)
+		defer func() { <-st.slots }()
+		r := m.Asked()
+		if err != nil {
+			st.Pipeline.Refuse(r.Model, true, err)
+			st.send(m, predict.Place{}, err)
+			m.Release()
+			return
+		}
+		at, err := st.Pipeline.Predict(ctx, r)
+		// The caller may use the id, and what the request had of its quotas, again as soon as it has the answer.
+		st.of.Leave(m)
+		e.Admission.Release()
+		st.send(m, at, err)
+		// Only now: an answer that its caller does not read is still in the server.
+		st.Pipeline.Leave(r)
+		if !errors.Is(err, predict.ErrPanic) {
+			m.Release()
+		}
+	}()
+}
+
+// send answers one request. It blocks while the caller does not read.
+func (st *stream) send(m Message, at predict.Place, err error) {
+	var answer any
+	if err == nil {
+		answer = m.Answer()
+	} else {
+		answer = st.of.Failed(m, status.Of(st.Narrow(m.Entrance().Caller, err), at).Proto())
+	}
+	st.sendMu.Lock()
+	defer st.sendMu.Unlock()
+	// A failure means that the stream is broken, or breaks it: no caller is left to be answered, and the reader learns
+	// of it too. Answers that are too large to send have become errors before (CheckSize).
+	_ = st.call.SendMsg(answer)
+}

@@ -1,0 +1,115 @@
+package elements
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server/predict"
+)
+
+// Came is what a message has for the elements of a tensor.
+type Came struct {
+	// Sizes are those of the fields that were decoded.
+	Sizes Sizes
+	Raw   []byte
+	Texts [][]byte
+	// Left are elements that were left where they lay; Sizes do not count them.
+	Left Elements
+}
+
+// Decode reads the tensor of an input from what a message has. packed returns a list of numbers that was decoded, as it
+// lies in a message. The error is a *tensor.FieldError whose field is the part of the message, "" for the whole of it.
+//
+// Data that came raw, and floats of a typed list, are the message's own memory, not copies. Otherwise decoding
+// allocates at most 8 bytes for each byte received (an int64 that travelled as one byte); a size that a message
+// merely claims costs nothing.
+func (p *Protocol) Decode(input *tensor.Spec, shape tensor.Shape, c *Came, packed func(List) []byte,
+) (tensor.Tensor, Form, error) {
+	out := tensor.Tensor{DType: input.DType, Shape: shape}
+	count, err := predict.Elements(input, out.Shape)
+	if err != nil {
+		return tensor.Tensor{}, Absent, err
+	}
+	if c.Left.List != None {
+		c.Sizes[c.Left.List] = c.Left.Count
+	}
+	used, err := p.used(out.DType, out.Shape, count, &c.Sizes)
+	switch {
+	case err != nil || used == None:
+		return out, Absent, err
+	case used == Raw:
+		out.Data, out.Pieces = c.Raw, c.Left.Pieces
+		return out, AsRaw, p.checkRaw(&out, count)
+	case int64(c.Sizes[used]) != count:
+		return out, Typed, fault(p.Names[used],
+			fmt.Sprintf("%d elements (shape %v)", count, out.Shape), fmt.Sprintf("%d elements", c.Sizes[used]))
+	case used == Texts:
+		out.Data = packStrings(c.Texts)
+		return out, Typed, nil
+	case c.Left.List == None:
+		c.Left = Elements{used, c.Sizes[used], [][]byte{packed(used)}}
+	}
+	return out, Typed, c.Left.fill(&out, p)
+}
+
+// fill sets the data of a tensor to a list that has as many elements.
+func (e *Elements) fill(t *tensor.Tensor, p *Protocol) error {
+	if t.DType == tensor.Float32 || t.DType == tensor.Float64 { // they lie in a message as they do in a tensor
+		if t.Pieces = e.Pieces; len(e.Pieces) == 1 {
+			t.Data, t.Pieces = e.Pieces[0], nil
+		}
+		return nil
+	}
+	data, bad, value := pack(t.DType, e)
+	if t.Data = data; bad < 0 {
+		return nil
+	}
+	low, high := bounds(t.DType)
+	return fault(fmt.Sprintf("%s[%d]", p.Names[e.List], bad), fmt.Sprintf("%v (%d to %d)", t.DType, low, high),
+		strconv.FormatInt(value, 10))
+}
+
+func (p *Protocol) checkRaw(t *tensor.Tensor, count int64) error {
+	if t.DType == tensor.String {
+		return p.checkTexts(t, count)
+	}
+	if want, got := count*int64(t.DType.Size()), t.Size(); int64(got) != want {
+		return fault(p.Names[Raw],
+			fmt.Sprintf("%d bytes (shape %v of %v)", want, t.Shape, t.DType), fmt.Sprintf("%d bytes", got))
+	}
+	if t.DType != tensor.Bool {
+		return nil
+	}
+	at := 0
+	for run := range t.Runs() {
+		if i := slices.IndexFunc(run, func(b byte) bool { return b > 1 }); i >= 0 {
+			return fault(p.Names[Raw], "0 or 1 for each bool", fmt.Sprintf("%d at byte %d", run[i], at+i))
+		}
+		at += len(run)
+	}
+	return nil
+}
+
+// checkTexts joins raw texts that came in pieces, and checks that there are as many as the shape says.
+func (p *Protocol) checkTexts(t *tensor.Tensor, count int64) error {
+	if len(t.Pieces) > 0 {
+		t.Data, t.Pieces = slices.Concat(t.Pieces...), nil
+	}
+	n, rest := int64(0), t.Data
+	for ok := true; ok && len(rest) > 0; n++ {
+		if _, rest, ok = tensor.NextString(rest); !ok {
+			return fault(p.Names[Raw], "texts that each have their length in four bytes before them",
+				fmt.Sprintf("one that is cut short, at byte %d", len(t.Data)-len(rest)))
+		}
+	}
+	if n != count {
+		return fault(p.Names[Raw], fmt.Sprintf("%d texts (shape %v)", count, t.Shape), fmt.Sprintf("%d texts", n))
+	}
+	return nil
+}
+
+func fault(part, want, got string) error {
+	return &tensor.FieldError{Field: part, Want: want, Got: got}
+}

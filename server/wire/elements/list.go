@@ -1,0 +1,135 @@
+// Package elements reads the elements of tensors from messages: they are raw, or in lists by their type.
+package elements
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server/weigh"
+	"github.com/weftserve/weft/server/wire/fields"
+)
+
+// Form is the way in which a message carries elements.
+type Form uint8
+
+// The forms of messages.
+const (
+	Absent Form = iota // no elements
+	AsRaw
+	Typed
+)
+
+// List is one of the fields in which a message may carry elements.
+type List uint8
+
+// The lists. Lists is how many there are.
+const (
+	None List = iota
+	Raw
+	Float
+	Double
+	Int32
+	Int64
+	Uint32
+	Uint64
+	Bool
+	Texts
+	Lists
+)
+
+// typedLists are the typed lists that belong to element types.
+var typedLists = [...]List{
+	tensor.Float16: Float, tensor.BFloat16: Float, tensor.Float32: Float, tensor.Float64: Double,
+	tensor.Int8: Int32, tensor.Int16: Int32, tensor.Int32: Int32, tensor.Int64: Int64,
+	tensor.Uint8: Uint32, tensor.Uint16: Uint32, tensor.Uint32: Uint32, tensor.Uint64: Uint64,
+	tensor.Bool: Bool, tensor.String: Texts,
+}
+
+// Protocol says what the fields are called, and what each may carry.
+type Protocol struct {
+	Names [Lists]string
+	// RawTexts: texts may be raw, each as its length in four bytes and then itself.
+	RawTexts bool
+	// RawHalves: fp16 and bf16 are raw only.
+	RawHalves bool
+}
+
+// Sizes counts the contents of each field of a message: bytes of Raw, elements of the lists.
+type Sizes [Lists]int
+
+// names lists the fields that hold something.
+func (p *Protocol) names(s *Sizes) string {
+	var names []string
+	for l, size := range s {
+		if size > 0 {
+			names = append(names, p.Names[l])
+		}
+	}
+	return strings.Join(names, " and ")
+}
+
+// used returns the field that carries the elements, and complains unless it is the only one, fits the element type, and
+// is there when there are elements.
+func (p *Protocol) used(dtype tensor.DType, shape tensor.Shape, count int64, sizes *Sizes) (List, error) {
+	present, used := 0, None
+	for l, size := range sizes {
+		if size > 0 {
+			used = List(l)
+			present++
+		}
+	}
+	switch {
+	case present > 1:
+		return None, fault("", "one representation of the elements", p.names(sizes))
+	case used == None && count > 0:
+		return None, fault("", fmt.Sprintf("%d elements (shape %v) in %s", count, shape, p.listsFor(dtype)), "none")
+	case used == Raw && !p.raw(dtype), used > Raw && (used != typedLists[dtype] || !p.typed(dtype)):
+		want := fmt.Sprintf("%v elements in %s", dtype, p.listsFor(dtype))
+		return None, fault(p.Names[used], want, p.Names[used])
+	}
+	return used, nil
+}
+
+// raw and typed report in which forms elements of a type may come.
+func (p *Protocol) raw(dtype tensor.DType) bool { return dtype != tensor.String || p.RawTexts }
+
+func (p *Protocol) typed(dtype tensor.DType) bool {
+	return !p.RawHalves || dtype != tensor.Float16 && dtype != tensor.BFloat16
+}
+
+// listsFor names the fields that may carry elements of a type.
+func (p *Protocol) listsFor(dtype tensor.DType) string {
+	switch {
+	case !p.raw(dtype):
+		return p.Names[Texts]
+	case !p.typed(dtype):
+		return p.Names[Raw]
+	}
+	return p.Names[Raw] + " or " + p.Names[typedLists[dtype]]
+}
+
+// Elements are those of a tensor, as they came in a list of a message.
+type Elements struct {
+	List   List
+	Count  int // of Raw: bytes
+	Pieces [][]byte
+}
+
+// Counted returns how many numbers a packed list has. It reports whether they are whole, and may take the memory that
+// they need.
+func Counted(l List, data fields.Source) (count int, ok bool) {
+	size := data.Size()
+	switch {
+	case l == Float:
+		return size / 4, size%4 == 0
+	case l == Double:
+		return size / 8, size%8 == 0
+	}
+	var turn weigh.Turn
+	for ok = true; ok && data.Size() > 0; count++ {
+		turn.Step(1)
+		_, ok = data.Varint()
+	}
+	return count, ok && 8*count <= weigh.Most(size)
+}

@@ -1,0 +1,84 @@
+package elements
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server/weigh"
+	"github.com/weftserve/weft/server/wire/fields"
+)
+
+var little = binary.LittleEndian
+
+// pack turns a list as it lies in a message into the layout of tensor.Tensor.Data. It is not for strings, nor for those
+// lists that have it already. bad is the index of the first element that the type cannot hold, which is value, or -1.
+func pack(dtype tensor.DType, e *Elements) (data []byte, bad int, value int64) {
+	size := dtype.Size()
+	data = make([]byte, e.Count*size)
+	low, high := bounds(dtype)
+	from := fields.NewSource(e.Pieces)
+	var turn weigh.Turn
+	for i := range e.Count {
+		turn.Step(1)
+		v := element(&from, e.List, dtype)
+		if size < 8 && (int64(v) < low || int64(v) > high) {
+			return nil, i, int64(v)
+		}
+		switch to := data[i*size:]; size {
+		case 1:
+			to[0] = byte(v)
+		case 2:
+			little.PutUint16(to, uint16(v))
+		case 4:
+			little.PutUint32(to, uint32(v))
+		case 8:
+			little.PutUint64(to, v)
+		}
+	}
+	return data, -1, 0
+}
+
+// element takes an element of a list off. It is a number, or the bits of one.
+func element(s *fields.Source, l List, dtype tensor.DType) uint64 {
+	if l == Float {
+		var one fields.Source
+		s.Take(4, &one)
+		v := math.Float32frombits(little.Uint32(one.Whole()))
+		if dtype == tensor.BFloat16 {
+			return uint64(tensor.BFloat16Bits(v))
+		}
+		return uint64(tensor.Float16Bits(v))
+	}
+	v, _ := s.Varint() // they were counted
+	switch {
+	case l == Bool:
+		return min(v, 1)
+	case l == Int32:
+		return uint64(int64(int32(v)))
+	case l == Uint32:
+		return uint64(uint32(v))
+	}
+	return v
+}
+
+func packStrings(values [][]byte) []byte {
+	size := 0
+	for _, v := range values {
+		size += 4 + len(v)
+	}
+	data := make([]byte, 0, size)
+	for _, v := range values {
+		data = tensor.AppendString(data, v)
+	}
+	return data
+}
+
+// bounds returns the least and the largest integer that an element type of less than eight bytes holds.
+func bounds(d tensor.DType) (low, high int64) {
+	bits := 8 * d.Size()
+	if d >= tensor.Int8 && d <= tensor.Int64 {
+		return -1 << (bits - 1), 1<<(bits-1) - 1
+	}
+	return 0, 1<<bits - 1
+}

@@ -1,0 +1,78 @@
+// Package fields reads messages of protobuf by hand, which leaves their bytes where they lie.
+package fields
+
+import (
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// Fields reads the fields of a message, one after the other.
+type Fields struct {
+	left     Source
+	seen     uint64 // bits, by field
+	repeated uint64 // likewise: those that may come more than once
+
+	// Tag, and Value or Bytes, are those of the field that was read last.
+	Tag   uint64
+	Value uint64
+	Bytes Source
+	// Plain: the message is as expected until here; its reader says otherwise.
+	Plain bool
+}
+
+// Of returns the fields of a message. repeated has a bit for each field that may come more than once.
+func Of(message Source, repeated uint64) Fields {
+	return Fields{left: message, repeated: repeated, Plain: true}
+}
+
+// Number returns the tag of a field whose value is a number.
+func Number(field protowire.Number) uint64 { return protowire.EncodeTag(field, protowire.VarintType) }
+
+// Bytes returns the tag of a field whose value is text, bytes, a message, or a packed list.
+func Bytes(field protowire.Number) uint64 { return protowire.EncodeTag(field, protowire.BytesType) }
+
+// Next reads a field, and reports whether there was one. The message is not plain if it is broken, or if a field comes
+// once more.
+func (f *Fields) Next() bool {
+	if !f.Plain || len(f.left.head) == 0 {
+		return false
+	}
+	if f.Tag, f.Plain = f.left.Varint(); !f.Plain {
+		return false
+	}
+	switch protowire.Type(f.Tag & 7) {
+	case protowire.VarintType:
+		f.Value, f.Plain = f.left.Varint()
+	case protowire.BytesType:
+		var size uint64
+		if size, f.Plain = f.left.Varint(); f.Plain {
+			f.Plain = f.left.Take(size, &f.Bytes)
+		}
+	default:
+		f.Plain = false
+	}
+	bit := uint64(1) << min(f.Tag>>3, 63)
+	f.Plain = f.Plain && f.seen&bit&^f.repeated == 0
+	f.seen |= bit
+	return f.Plain
+}
+
+// Came reports whether a field was there, of those that the message may have.
+func (f *Fields) Came(number uint64) bool { return f.seen>>number&1 != 0 }
+
+// Text sets a string to the bytes of a field, and reports whether they may be one, of so many bytes at most. It makes
+// none where the string is that one already, as names mostly are.
+func Text(to *string, from *Source, most int) bool {
+	if from.Size() > most {
+		return false
+	}
+	data := from.Whole()
+	if !utf8.Valid(data) {
+		return false
+	}
+	if *to != string(data) {
+		*to = string(data)
+	}
+	return true
+}
