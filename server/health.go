@@ -48,6 +48,18 @@ func newModelHealth(server *health.Server) *modelHealth {
 	}
 }
 
+// ready reports whether the whole server is SERVING.
+func (h *modelHealth) ready() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	select {
+	case <-h.told:
+		return false
+	default:
+		return h.serving
+	}
+}
+
 // follow brings the statuses in step with s: of the models that changed, however many there are. A snapshot older than
 // one already followed is ignored.
 func (h *modelHealth) follow(s *catalog.Snapshot) {

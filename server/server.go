@@ -22,6 +22,7 @@ import (
 	"github.com/weftserve/weft/server/doorkeeper"
 	"github.com/weftserve/weft/server/guard"
 	"github.com/weftserve/weft/server/intake"
+	"github.com/weftserve/weft/server/openinference"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/routing"
 	"github.com/weftserve/weft/server/status"
@@ -86,16 +87,22 @@ type Config struct {
 	NotPersistedBecause string
 	// Recorder keeps requests and answers. Nil: none are kept.
 	Recorder predict.Recorder
+	// Residents changes which versions are served, at the request of those who may operate, where Door says who may.
+	// Nil: only Admin does.
+	Residents weftapi.Residents
+	// Release is what the server says its release is.
+	Release string
 }
 
 // Server serves models until it drains. It is safe for concurrent use.
 type Server struct {
-	pipeline *predict.Pipeline
-	api      *weftapi.API
-	health   *modelHealth
-	guard    *guard.Guard
-	door     *doorkeeper.Door
-	methods  methods
+	pipeline  *predict.Pipeline
+	api       *weftapi.API
+	inference *openinference.Service
+	health    *modelHealth
+	guard     *guard.Guard
+	door      *doorkeeper.Door
+	methods   methods
 }
 
 // New returns a server of the models. The scheduler's state is only shown. Its health is NOT_SERVING until
@@ -113,11 +120,15 @@ func New(config Config, models predict.Models, scheduler weftapi.SchedulerState)
 	if config.Memory == nil {
 		config.Memory = mem.DefaultBufferPool()
 	}
+	statistics := &openinference.Statistics{}
+	if config.Observer != nil {
+		statistics.Next = config.Observer
+	}
 	pipeline := predict.New(predict.Config{
 		MaxConcurrentRequests: config.MaxConcurrentRequests, MaxEpisodes: config.MaxEpisodes,
 		EpisodeTTL: config.EpisodeTTL, Memory: config.Memory,
 		Explain: status.Explain, Logger: config.Logger,
-		Observer: config.Observer, Shadows: config.Shadows, Rollouts: config.Rollouts, Recorder: config.Recorder,
+		Observer: statistics, Shadows: config.Shadows, Rollouts: config.Rollouts, Recorder: config.Recorder,
 	}, models)
 	code := status.Explain(&throttle.Error{}).Code
 	refuse := &throttle.Throttle{
@@ -128,7 +139,7 @@ func New(config Config, models predict.Models, scheduler weftapi.SchedulerState)
 		},
 		Refused: func(k throttle.Kind) { pipeline.Throttled(k.Model, code) },
 	}
-	return &Server{
+	s := &Server{
 		pipeline: pipeline,
 		api: &weftapi.API{
 			House: &calls.House{
@@ -142,6 +153,13 @@ func New(config Config, models predict.Models, scheduler weftapi.SchedulerState)
 		guard:  config.Guard,
 		door:   config.Door,
 	}
+	s.inference = &openinference.Service{
+		House: s.api.House, Name: "weft", Version: config.Release, Ready: s.health.ready, Statistics: statistics,
+	}
+	if config.Residents != nil && !config.Door.Open() {
+		s.inference.Repository = repository{weftapi.Admin{API: s.api, Residents: config.Residents}}
+	}
+	return s
 }
 
 // Register adds the services, health and reflection to g, which must have been made with the options of package
@@ -150,6 +168,7 @@ func (s *Server) Register(g *grpc.Server) {
 	services := s.messages(g)
 	weftapi.Predictions{API: s.api}.Register(services)
 	weftv1.RegisterModelServiceServer(services, weftapi.Catalog{API: s.api})
+	s.inference.Register(services)
 	healthgrpc.RegisterHealthServer(services, &drainingHealth{s.health.server, s.health})
 	reflection.Register(services)
 	s.methods = methodsOf(g)
@@ -176,11 +195,24 @@ func (s *Server) tap(ctx context.Context, call *tap.Info) (context.Context, erro
 // messages returns the registrar that services are registered with in the place of g.
 func (s *Server) messages(g *grpc.Server) transport.Messages {
 	return transport.Messages{
-		Server: g, Limit: s.api.MaxMessageBytes, Memory: s.api.Memory, Refused: s.api.Refused, Checked: weftapi.Checked,
-		Door: s.door, Keeps: weftapi.Keeps,
+		Server: g, Limit: s.api.MaxMessageBytes, Memory: s.api.Memory, Refused: s.refused, Checked: weftapi.Checked,
+		Door: s.door, Keeps: keeps,
 		Absent: func(model string, sees func(string) bool) error {
 			return s.pipeline.Table().Absent(model, sees)
 		},
+	}
+}
+
+// keeps reports whether the messages of a method keep their caller themselves.
+func keeps(method string) bool {
+	return method == weftv1.PredictionService_Predict_FullMethodName || method == openinference.InferMethod
+}
+
+// refused counts a prediction whose message could not be read. The method is that of gRPC.
+func (s *Server) refused(method string, err error) {
+	stream := method == weftv1.PredictionService_PredictStream_FullMethodName || method == openinference.StreamMethod
+	if stream || keeps(method) {
+		s.pipeline.Refuse("", stream, err)
 	}
 }
 
@@ -213,6 +245,9 @@ func (a *Admin) Register(g *grpc.Server) {
 	services := a.server.messages(g)
 	weftv1.RegisterAdminServiceServer(services, a.Admin)
 	weftv1.RegisterModelServiceServer(services, weftapi.Catalog{API: a.server.api})
+	inference := *a.server.inference
+	inference.Repository = repository{a.Admin}
+	inference.Register(services)
 	reflection.Register(services)
 	a.methods = methodsOf(g)
 }
@@ -222,7 +257,11 @@ func (s *Server) SetMaxConcurrentRequests(n int) { s.pipeline.Gate().SetLimit(n)
 
 // ModelsChanged brings health in step with the models. Call it after every change of the snapshot; requests see a
 // change without it.
-func (s *Server) ModelsChanged() { s.health.follow(s.pipeline.Snapshot()) }
+func (s *Server) ModelsChanged() {
+	now := s.pipeline.Snapshot()
+	s.health.follow(now)
+	s.inference.Statistics.Keep(now)
+}
 
 // Stalled reports whether no model answers at present although some are ready: see catalog.Version.Stalled. It is as of
 // the latest ModelsChanged.

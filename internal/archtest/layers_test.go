@@ -56,7 +56,8 @@ var layers = []layer{
 	{
 		"server",
 		[]string{
-			"proto/gen/weft/...", "server/calls", "server/predict", "server/weftapi", "server/status", "server/transport",
+			"proto/gen/weft/...", "server/calls", "server/openinference", "server/predict", "server/weftapi",
+			"server/status", "server/transport",
 			"server/breaker", "server/doorkeeper", "server/guard", "server/intake", "server/routing", "server/throttle",
 			"sharedsched", "runtime/catalog",
 		},
@@ -132,6 +133,15 @@ var layers = []layer{
 		[]string{
 			"proto/gen/weft/...", "server/calls", "server/predict", "server/wire", "server/wire/elements", "server/status",
 			"server/routing", "server/shadow", "server/rollout", "server/access", "server/doorkeeper",
+			"sharedsched", "runtime/catalog", "runtime/tensor",
+		},
+		"a protocol is one codec before the pipeline, and knows no other protocol",
+	},
+	{
+		"server/openinference",
+		[]string{
+			"proto/gen/inference", "server/calls", "server/predict", "server/wire/elements", "server/wire/fields",
+			"server/weigh", "server/status", "server/routing", "server/access", "server/doorkeeper",
 			"sharedsched", "runtime/catalog", "runtime/tensor",
 		},
 		"a protocol is one codec before the pipeline, and knows no other protocol",

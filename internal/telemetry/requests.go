@@ -13,7 +13,7 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// Request says how one prediction ended. It has the fields of predict.Event.
+// Request says how one prediction ended. Its fields are those of predict.Event.
 type Request struct {
 	// Model is the one asked for, empty if there was none of that name when the request came. Version and Slot are zero
 	// when the request could not be routed.

@@ -36,6 +36,24 @@ type Call struct {
 	// else refers, so that it may put it into Memory.
 	Results []tensor.Tensor
 	Outcome sharedsched.Outcome
+	// Phases are those of the executions that its rows were in.
+	Phases Phases
+}
+
+// Phases are the parts of an execution's time: inputs are put together, the engine runs, and the answers are taken
+// apart.
+type Phases struct{ Input, Run, Output time.Duration }
+
+// Plus returns the sum of both.
+func (p Phases) Plus(q Phases) Phases {
+	return Phases{p.Input + q.Input, p.Run + q.Run, p.Output + q.Output}
+}
+
+// BatchCount counts the executions of so many rows, without padding.
+type BatchCount struct {
+	Rows       int
+	Executions uint64
+	Phases     Phases // of all of them
 }
 
 // Clone returns a copy of the call, with all that its tensors hold.

@@ -96,6 +96,8 @@ type Live struct {
 	// soon each time.
 	Restarting []bool
 	Crashes    Crashes
+	// Batches counts the executions by how many rows they had, ascending, since the version is ready.
+	Batches []BatchCount
 }
 
 // Crashes are the deaths of engines' processes that concern a version, since it was loaded. Where models run in the

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/sharedsched"
@@ -108,7 +109,9 @@ func (x *execution) run(parts []part, size int) (err error) {
 		}
 	}()
 	x.runs++
+	began := time.Now()
 	x.assemble(parts, size)
+	assembled := time.Now()
 	for i := range x.buf.batch.Outputs {
 		x.buf.batch.Outputs[i].DType = tensor.Invalid
 	}
@@ -116,7 +119,24 @@ func (x *execution) run(parts []part, size int) (err error) {
 	if err := x.compute(size); err != nil {
 		return err
 	}
-	return x.scatter(parts, size)
+	computed := time.Now()
+	if err := x.scatter(parts, size); err != nil {
+		return err
+	}
+	x.count(parts, catalog.Phases{
+		Input: assembled.Sub(began), Run: computed.Sub(assembled), Output: time.Since(computed),
+	})
+	return nil
+}
+
+// count notes how long the phases of a run took that answered these parts.
+func (x *execution) count(parts []part, took catalog.Phases) {
+	rows := 0
+	for i := range parts {
+		rows += parts[i].rows
+		parts[i].job.took(took)
+	}
+	x.unit.Counts.add(rows, took)
 }
 
 // compute calls the engine for so many rows.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/sharedsched"
 )
@@ -20,9 +21,10 @@ type Job struct {
 	Memory tensor.Memory // of the answer; nil: the garbage collector's
 	PerRow bool          // each of its rows stands for a request, whose outputs may take Unit.MaxAnswer
 
-	mu     sync.Mutex // several executions may answer one job at a time
-	pieces []piece    // guarded by mu until the task has ended
-	sent   int        // guarded by mu; bytes of the pieces' outputs that have rows
+	mu     sync.Mutex     // several executions may answer one job at a time
+	pieces []piece        // guarded by mu until the task has ended
+	sent   int            // guarded by mu; bytes of the pieces' outputs that have rows
+	phases catalog.Phases // guarded by mu until the task has ended
 }
 
 // piece is the answer to some rows of a job: the wanted outputs, in memory of their own.
@@ -40,6 +42,16 @@ func (j *Job) answer(p piece, bytes int) {
 	j.sent += bytes
 }
 
+// took adds the phases of an execution of some of its rows.
+func (j *Job) took(p catalog.Phases) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.phases = j.phases.Plus(p)
+}
+
+// Phases returns those of the executions of its rows. The task must have ended.
+func (j *Job) Phases() catalog.Phases { return j.phases }
+
 // bytes returns how many bytes were answered so far.
 func (j *Job) bytes() int {
 	j.mu.Lock()
@@ -48,7 +60,7 @@ func (j *Job) bytes() int {
 }
 
 // Forget makes the job new, to be handed to the scheduler once more. The task must have ended.
-func (j *Job) Forget() { j.pieces, j.sent = nil, 0 }
+func (j *Job) Forget() { j.pieces, j.sent, j.phases = nil, 0, catalog.Phases{} }
 
 // complete reports whether all rows were answered at once.
 func (j *Job) complete() bool {

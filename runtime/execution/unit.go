@@ -70,7 +70,8 @@ func (u *Unit) Follow(p *Plan) { u.plan.Store(p) }
 
 // Loaded is a session and the memory of its executions. Units may share one, while one replaces the other.
 type Loaded struct {
-	Meter *engine.Meter // of the session
+	Meter  *engine.Meter // of the session
+	Counts Counts
 
 	session    engine.Session
 	buffers    pool

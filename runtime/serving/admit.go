@@ -89,5 +89,6 @@ func (r *Replica) prove(ctx context.Context, c residency.Candidate, d *proof.Dec
 	if !c.Manifest.ONNX.PinBuffers { // to page-lock memory takes long, and others their time
 		r.unit.Trim()
 	}
+	r.unit.Counts.Forget() // they were for nobody
 	return found, nil
 }

@@ -56,7 +56,8 @@ func (r *Replica) Predict(ctx context.Context, call *catalog.Call, arrival time.
 	if call.Rows == 0 {
 		j.Plan = r.unjoined() // there is no row to pad or to fill up with
 	}
-	if call.Outcome, err = r.submit(ctx, j); err != nil {
+	call.Outcome, err = r.submit(ctx, j)
+	if call.Phases = j.Phases(); err != nil {
 		return r.settle(ctx, call, arrival, err)
 	}
 	if call.Results, err = j.Join(); err != nil {
@@ -117,6 +118,7 @@ func (r *Replica) predictAgain(ctx context.Context, call *catalog.Call, arrival 
 	outcome, err := r.submit(ctx, j)
 	outcome.Queue, outcome.DeviceTime, outcome.Executions = before.Queue+before.Compute+outcome.Queue,
 		before.DeviceTime+outcome.DeviceTime, before.Executions+outcome.Executions
+	call.Phases = call.Phases.Plus(j.Phases())
 	if call.Outcome = outcome; err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/weftserve/weft/runtime/catalog"
@@ -29,7 +30,7 @@ func (v *Version) live() func() catalog.Live {
 	return func() catalog.Live {
 		compared, different := v.audit.Counts()
 		l := catalog.Live{Audited: compared, Different: different, Crashes: v.provenCrashes()}
-		graphs, deaths := graphsEnded, deathsEnded
+		graphs, deaths, batches := graphsEnded, deathsEnded, map[int]catalog.BatchCount{}
 		for _, r := range all {
 			stats := r.unit.Meter.Read()
 			graphs, deaths = graphs.Plus(stats.Graphs), deaths.Plus(stats.Process)
@@ -39,6 +40,7 @@ func (v *Version) live() func() catalog.Live {
 			}
 			l.Memory = append(l.Memory, held)
 			l.Restarting = append(l.Restarting, !stats.Process.Down.IsZero())
+			r.unit.Counts.AddTo(batches)
 		}
 		for _, m := range left {
 			stats := m.Read()
@@ -46,6 +48,7 @@ func (v *Version) live() func() catalog.Live {
 		}
 		l.Crashes.Deaths, l.Crashes.DeathAt, l.Crashes.Death = deaths.Deaths, deaths.Last, deaths.Cause
 		l.Replayed, l.Eager, l.GraphFailures = graphs.Replayed, graphs.Eager, graphs.Failures
+		l.Batches = slices.SortedFunc(maps.Values(batches), func(a, b catalog.BatchCount) int { return a.Rows - b.Rows })
 		return l
 	}
 }

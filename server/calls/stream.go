@@ -23,7 +23,7 @@ type Streamed interface {
 	Enter(m Message, arrival time.Time, cancel context.CancelCauseFunc) error
 	// Leave is called for each request that was taken in, before it is answered.
 	Leave(m Message)
-	// Failed returns the message that answers a request which failed.
+	// Failed returns the message that answers a request which failed; nil: the stream ends with that error.
 	Failed(m Message, why *rpc.Status) any
 }
 
@@ -33,7 +33,9 @@ func (h *House) Stream(call grpc.ServerStream, of Streamed) error {
 		return status.Fail(call.Context(), err, predict.Place{})
 	}
 	defer h.Pipeline.Gate().LeaveStream()
-	st := &stream{House: h, call: call, of: of, slots: make(chan struct{}, h.MaxInFlightPerStream)}
+	st := &stream{
+		House: h, call: call, of: of, slots: make(chan struct{}, h.MaxInFlightPerStream), ended: make(chan error, 2),
+	}
 	err := st.run()
 	st.answers.Wait()
 	return err
@@ -48,6 +50,9 @@ type stream struct {
 	of      Streamed
 	slots   chan struct{} // one element per request being read, run or answered; its capacity is the bound
 	answers sync.WaitGroup
+	// ended gets why nothing more is read: from the reader, and from an answer that ends the stream. Only the first
+	// counts, and after a drain none.
+	ended chan error
 
 	sendMu sync.Mutex // gRPC allows one Send at a time; not held together with mu
 
@@ -57,15 +62,14 @@ type stream struct {
 
 // run accepts requests until the caller half-closes or the server drains (nil), or the stream breaks.
 func (st *stream) run() error {
-	ended := make(chan error, 1) // not waited for after a drain
 	// The reader ends once the handler has returned at the latest: gRPC makes RecvMsg fail then.
 	go func() {
 		defer func() {
 			if caught := predict.Recovered(st.call.Context(), st.Logger, "reading a stream", recover()); caught != nil {
-				ended <- status.Of(caught, predict.Place{}).Err()
+				st.end(status.Of(caught, predict.Place{}).Err())
 			}
 		}()
-		ended <- st.read()
+		st.end(st.read())
 	}()
 	select {
 	case <-st.Pipeline.Gate().Closed():
@@ -73,8 +77,19 @@ func (st *stream) run() error {
 		st.drained = true
 		st.mu.Unlock()
 		return nil
-	case err := <-ended:
+	case err := <-st.ended:
+		st.mu.Lock()
+		st.drained = true
+		st.mu.Unlock()
 		return err
+	}
+}
+
+// end ends the reading of the stream.
+func (st *stream) end(why error) {
+	select {
+	case st.ended <- why:
+	default: // it ends already
 	}
 }
 
@@ -152,7 +167,11 @@ func (st *stream) send(m Message, at predict.Place, err error) {
 	if err == nil {
 		answer = m.Answer()
 	} else {
-		answer = st.of.Failed(m, status.Of(st.Narrow(m.Entrance().Caller, err), at).Proto())
+		why := status.Of(st.Narrow(m.Entrance().Caller, err), at)
+		if answer = st.of.Failed(m, why.Proto()); answer == nil {
+			st.end(why.Err())
+			return
+		}
 	}
 	st.sendMu.Lock()
 	defer st.sendMu.Unlock()

@@ -24,7 +24,7 @@ func (*heard) RequestOffered(string, bool) {}
 
 // RequestDone implements predict.Observer.
 func (h *heard) RequestDone(e predict.Event) {
-	e.Duration = 0
+	e.Duration, e.Execution = 0, predict.Execution{}
 	h.events = append(h.events, e)
 }
 

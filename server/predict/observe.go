@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/server/rollout"
 )
 
@@ -33,6 +34,14 @@ type Event struct {
 	// Degraded and FailedOverFrom are those of Place.
 	Degraded       bool
 	FailedOverFrom int64
+	Execution      Execution
+}
+
+// Execution says how a request was executed; it is zero if it was not.
+type Execution struct {
+	Rows   int
+	Queue  time.Duration
+	Phases catalog.Phases
 }
 
 // Rollouts compares versions by how they did.
@@ -59,7 +68,7 @@ func (p *Pipeline) ended(ctx context.Context, f *flight, err error) {
 	p.withheld.tell(ctx, f, &e, err)
 	p.compare(f, &e, err)
 	p.record(f, e.Code, err)
-	p.done(&f.observed, &f.result.Place, e.Code)
+	p.done(&f.observed, &f.result.Place, e.Code, &f.call)
 }
 
 // compare reports to a rollout how a request to a version ended.
@@ -97,13 +106,14 @@ func (p *Pipeline) offered(model string, stream bool) observed {
 
 // done reports to the observer how a request ended. at may be of a model that was added after the request came; then
 // the event has no version and no slot.
-func (p *Pipeline) done(o *observed, at *Place, code string) {
+func (p *Pipeline) done(o *observed, at *Place, code string, call *catalog.Call) {
 	if p.config.Observer == nil {
 		return
 	}
 	e := Event{
 		Model: o.model, Code: code, Duration: time.Since(o.arrival), Stream: o.stream,
 		Degraded: at.Degraded, FailedOverFrom: at.FailedOverFrom,
+		Execution: Execution{Rows: call.Rows, Queue: call.Outcome.Queue, Phases: call.Phases},
 	}
 	if at.Model == o.model {
 		e.Version, e.Slot = at.Version, at.Slot
@@ -114,12 +124,12 @@ func (p *Pipeline) done(o *observed, at *Place, code string) {
 // Throttled counts a request that was refused, with a code, before it was read: there is no time to explain each error.
 func (p *Pipeline) Throttled(model, code string) {
 	o := p.offered(model, false)
-	p.done(&o, &Place{}, code)
+	p.done(&o, &Place{}, code, &catalog.Call{})
 }
 
 // Refuse counts a request that its handler refused before there was anything to predict, such as a message that could
 // not be read: then the model is "".
 func (p *Pipeline) Refuse(model string, stream bool, err error) {
 	o := p.offered(model, stream)
-	p.done(&o, &Place{}, p.explain(err).Code)
+	p.done(&o, &Place{}, p.explain(err).Code, &catalog.Call{})
 }

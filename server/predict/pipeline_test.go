@@ -154,7 +154,10 @@ func TestObserver(t *testing.T) {
 		if events[i].Duration <= 0 {
 			t.Errorf("event %d took %v", i, events[i].Duration)
 		}
-		events[i].Duration = 0
+		if x := events[i].Execution; (x.Rows > 0) != (events[i].Version > 0) || (x.Queue > 0) != (events[i].Code == "OK") {
+			t.Errorf("event %d was executed so: %+v", i, x)
+		}
+		events[i].Duration, events[i].Execution = 0, predict.Execution{}
 	}
 	want := []predict.Event{
 		{Model: "policy", Version: 2, Slot: "prod", Code: "OK"},

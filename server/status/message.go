@@ -53,3 +53,18 @@ func (e *AnswerTooLargeError) Error() string {
 	return fmt.Sprintf("the answer takes %d bytes, of at most %d; %s, or raise --max-message-bytes",
 		e.Bytes, e.Limit, e.Remedy)
 }
+
+// UnsupportedError says that a protocol has something that this server does not.
+type UnsupportedError struct{ What, Instead string }
+
+func (e *UnsupportedError) Error() string {
+	return fmt.Sprintf("%s: this server does not have that; %s", e.What, e.Instead)
+}
+
+// ElsewhereError says that a call which changes what is served is not answered on this listener.
+type ElsewhereError struct{}
+
+func (*ElsewhereError) Error() string {
+	return "this address does not take calls that change what is served from everybody; call the address of " +
+		"--admin-listen, or let an access file say who may operate"
+}

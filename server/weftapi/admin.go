@@ -16,6 +16,8 @@ import (
 // Residents changes which versions are served, and the labels and the traffic that lead to them. Errors are those of
 // package catalog.
 type Residents interface {
+	// Newest returns the number of a model's newest version in the repository now.
+	Newest(model string) (int64, error)
 	// LoadVersion makes a version of the repository resident and returns when it is ready, or why it failed. If ctx
 	// ends, the error wraps its cause, and the version goes on being loaded. by names the caller, here and below.
 	LoadVersion(ctx context.Context, model string, number int64, by string) error

@@ -23,6 +23,8 @@ type residents struct {
 	by     string // the caller that loaded or unloaded last
 }
 
+func (*residents) Newest(string) (int64, error) { return 2, nil }
+
 func (r *residents) LoadVersion(_ context.Context, _ string, _ int64, by string) error {
 	r.by = by
 	return r.end()

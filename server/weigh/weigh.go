@@ -32,7 +32,8 @@ func (e *Error) Error() string {
 // Most returns how much memory a message of so many bytes may take when it is decoded.
 func Most(bytes int) int { return free + times*bytes }
 
-// Unmarshal decodes a message unless it would take too much: then it returns an *Error.
+// Unmarshal decodes a message, but for fields that it does not have, unless it would take too much: then it returns an
+// *Error.
 func Unmarshal(data []byte, into proto.Message) error {
 	var turn Turn
 	defer turn.End()
@@ -42,7 +43,7 @@ func Unmarshal(data []byte, into proto.Message) error {
 	if err := check(data, into.ProtoReflect().Descriptor(), &turn); err != nil {
 		return err
 	}
-	return proto.Unmarshal(data, into)
+	return proto.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(data, into)
 }
 
 // check returns an *Error if a message of that type would take too much. It does not say whether the message is broken,

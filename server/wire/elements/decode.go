@@ -98,11 +98,13 @@ func (p *Protocol) checkTexts(t *tensor.Tensor, count int64) error {
 		t.Data, t.Pieces = slices.Concat(t.Pieces...), nil
 	}
 	n, rest := int64(0), t.Data
-	for ok := true; ok && len(rest) > 0; n++ {
-		if _, rest, ok = tensor.NextString(rest); !ok {
+	for ; len(rest) > 0; n++ {
+		_, after, ok := tensor.NextString(rest)
+		if !ok {
 			return fault(p.Names[Raw], "texts that each have their length in four bytes before them",
 				fmt.Sprintf("one that is cut short, at byte %d", len(t.Data)-len(rest)))
 		}
+		rest = after
 	}
 	if n != count {
 		return fault(p.Names[Raw], fmt.Sprintf("%d texts (shape %v)", count, t.Shape), fmt.Sprintf("%d texts", n))

@@ -2,6 +2,7 @@
 package fields
 
 import (
+	"encoding/binary"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -29,6 +30,9 @@ func Of(message Source, repeated uint64) Fields {
 // Number returns the tag of a field whose value is a number.
 func Number(field protowire.Number) uint64 { return protowire.EncodeTag(field, protowire.VarintType) }
 
+// Fixed returns the tag of a field whose value is a number of eight bytes.
+func Fixed(field protowire.Number) uint64 { return protowire.EncodeTag(field, protowire.Fixed64Type) }
+
 // Bytes returns the tag of a field whose value is text, bytes, a message, or a packed list.
 func Bytes(field protowire.Number) uint64 { return protowire.EncodeTag(field, protowire.BytesType) }
 
@@ -48,6 +52,10 @@ func (f *Fields) Next() bool {
 		var size uint64
 		if size, f.Plain = f.left.Varint(); f.Plain {
 			f.Plain = f.left.Take(size, &f.Bytes)
+		}
+	case protowire.Fixed64Type:
+		if f.Plain = f.left.Take(8, &f.Bytes); f.Plain {
+			f.Value = binary.LittleEndian.Uint64(f.Bytes.Whole())
 		}
 	default:
 		f.Plain = false

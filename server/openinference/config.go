@@ -1,0 +1,84 @@
+package openinference
+
+import (
+	"context"
+	"slices"
+
+	"github.com/weftserve/weft/proto/gen/inference"
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+// ModelConfig implements inference.GRPCInferenceServiceServer.
+func (s *Service) ModelConfig(
+	ctx context.Context, q *inference.ModelConfigRequest,
+) (*inference.ModelConfigResponse, error) {
+	v, err := s.version(q.GetName(), q.GetVersion())
+	if err != nil {
+		return nil, s.fail(ctx, err)
+	}
+	return &inference.ModelConfigResponse{Config: configOf(v)}, nil
+}
+
+// configOf says in Triton's terms how a version is served.
+func configOf(v *catalog.Version) *inference.ModelConfig {
+	c := &inference.ModelConfig{
+		Name: v.Model, Platform: platform, Backend: "onnxruntime", DefaultModelFilename: "model.onnx",
+		MaxBatchSize: int32(maxBatchSize(v)),
+		InstanceGroup: []*inference.ModelInstanceGroup{{
+			Name: v.Model, Count: int32(max(1, len(v.Replicas))), Kind: instanceKind(v.Provider),
+		}},
+		ModelTransactionPolicy: &inference.ModelTransactionPolicy{},
+	}
+	rows := c.GetMaxBatchSize() > 0
+	for i := range v.Signature.Inputs {
+		spec := &v.Signature.Inputs[i]
+		c.Input = append(c.Input, &inference.ModelInput{
+			Name: spec.Name, DataType: datatypes[spec.DType].config, Dims: dimsOf(spec, rows),
+		})
+	}
+	for i := range v.Signature.Outputs {
+		spec := &v.Signature.Outputs[i]
+		c.Output = append(c.Output, &inference.ModelOutput{
+			Name: spec.Name, DataType: datatypes[spec.DType].config, Dims: dimsOf(spec, rows),
+		})
+	}
+	if v.Batching.Batched {
+		b := &inference.ModelDynamicBatching{
+			PriorityLevels: uint64(len(priorities) - 1), DefaultPriorityLevel: 2,
+			DefaultQueuePolicy: &inference.ModelQueuePolicy{
+				AllowTimeoutOverride: true, MaxQueueSize: uint32(v.Batching.MaxQueue),
+				DefaultTimeoutMicroseconds: uint64(v.MaxLatency.Microseconds()),
+			},
+		}
+		for _, size := range v.Batching.AllowedBatchSizes {
+			b.PreferredBatchSize = append(b.PreferredBatchSize, int32(size))
+		}
+		c.SchedulingChoice = &inference.ModelConfig_DynamicBatching{DynamicBatching: b}
+	}
+	return c
+}
+
+// maxBatchSize returns the rows of one execution at most, or 0 where the first dimension of each tensor is not that of
+// the rows: clients then take shapes as they are.
+func maxBatchSize(v *catalog.Version) int {
+	first := func(spec tensor.Spec) bool { return spec.BatchDim != 0 }
+	if slices.ContainsFunc(v.Signature.Inputs, first) || slices.ContainsFunc(v.Signature.Outputs, first) {
+		return 0
+	}
+	return max(1, v.Batching.MaxBatchSize)
+}
+
+func dimsOf(spec *tensor.Spec, rows bool) []int64 {
+	if rows {
+		return spec.Shape[1:]
+	}
+	return spec.Shape
+}
+
+func instanceKind(provider string) inference.ModelInstanceGroup_Kind {
+	if provider == "cuda" {
+		return inference.ModelInstanceGroup_KIND_GPU
+	}
+	return inference.ModelInstanceGroup_KIND_CPU
+}

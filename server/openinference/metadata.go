@@ -1,0 +1,60 @@
+package openinference
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/weftserve/weft/proto/gen/inference"
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+// extensions are those of the protocol that Weft has, by Triton's names.
+var extensions = []string{
+	"model_repository", "model_repository(unload_dependents)", "schedule_policy", "model_configuration",
+	"binary_tensor_data", "parameters", "statistics",
+}
+
+// ServerMetadata implements inference.GRPCInferenceServiceServer.
+func (s *Service) ServerMetadata(
+	context.Context, *inference.ServerMetadataRequest,
+) (*inference.ServerMetadataResponse, error) {
+	return &inference.ServerMetadataResponse{Name: s.Name, Version: s.Version, Extensions: extensions}, nil
+}
+
+// platform is what clients know models of ONNX Runtime by.
+const platform = "onnxruntime_onnx"
+
+// ModelMetadata implements inference.GRPCInferenceServiceServer.
+func (s *Service) ModelMetadata(
+	ctx context.Context, q *inference.ModelMetadataRequest,
+) (*inference.ModelMetadataResponse, error) {
+	v, err := s.version(q.GetName(), q.GetVersion())
+	if err != nil {
+		return nil, s.fail(ctx, err)
+	}
+	m := &inference.ModelMetadataResponse{
+		Name: v.Model, Platform: platform,
+		Inputs: metadataOf(v.Signature.Inputs), Outputs: metadataOf(v.Signature.Outputs),
+	}
+	if q.GetVersion() != "" {
+		m.Versions = []string{strconv.FormatInt(v.Number, 10)}
+		return m, nil
+	}
+	for _, other := range s.Pipeline.Snapshot().Model(v.Model).Versions {
+		if other.State == catalog.Ready {
+			m.Versions = append(m.Versions, strconv.FormatInt(other.Number, 10))
+		}
+	}
+	return m, nil
+}
+
+func metadataOf(specs []tensor.Spec) []*inference.ModelMetadataResponse_TensorMetadata {
+	all := make([]*inference.ModelMetadataResponse_TensorMetadata, len(specs))
+	for i := range specs {
+		all[i] = &inference.ModelMetadataResponse_TensorMetadata{
+			Name: specs[i].Name, Datatype: datatype(specs[i].DType), Shape: specs[i].Shape,
+		}
+	}
+	return all
+}

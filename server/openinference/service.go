@@ -1,0 +1,50 @@
+package openinference
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+
+	"github.com/weftserve/weft/proto/gen/inference"
+	"github.com/weftserve/weft/server/calls"
+	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/status"
+)
+
+// Service implements the GRPCInferenceService of one listener.
+type Service struct {
+	inference.UnimplementedGRPCInferenceServiceServer
+	*calls.House
+
+	// Name and Version are the server's.
+	Name, Version string
+	// Ready reports whether the server serves its models.
+	Ready func() bool
+	// Statistics are of the models.
+	Statistics *Statistics
+	// Repository changes which models are served; nil: nobody may change them on this listener.
+	Repository Repository
+}
+
+// InferMethod and StreamMethod are the methods that predict.
+const (
+	InferMethod  = inference.GRPCInferenceService_ModelInfer_FullMethodName
+	StreamMethod = inference.GRPCInferenceService_ModelStreamInfer_FullMethodName
+)
+
+// Register registers the service. The handler of ModelInfer is not the generated one, because its messages are not
+// those of the generated code: see request.
+func (s *Service) Register(with grpc.ServiceRegistrar) {
+	with.RegisterService(s.Unary(&inference.GRPCInferenceService_ServiceDesc, "ModelInfer", s,
+		func() calls.Message { return newRequest(s.House, false) }), s)
+}
+
+// fail returns the error with which a call ends.
+func (s *Service) fail(ctx context.Context, err error) error {
+	return s.Fail(ctx, err, predict.Place{})
+}
+
+// unsupported refuses what Weft does not have, and says what to use.
+func (s *Service) unsupported(ctx context.Context, what, instead string) error {
+	return s.fail(ctx, &status.UnsupportedError{What: what, Instead: instead})
+}

@@ -1,0 +1,65 @@
+package openinference
+
+import (
+	"context"
+
+	"github.com/weftserve/weft/proto/gen/inference"
+)
+
+const noRegions = "send elements in raw_input_contents, which are not copied before they are put into a batch"
+
+// SystemSharedMemoryStatus implements inference.GRPCInferenceServiceServer: there are no regions.
+func (*Service) SystemSharedMemoryStatus(
+	context.Context, *inference.SystemSharedMemoryStatusRequest,
+) (*inference.SystemSharedMemoryStatusResponse, error) {
+	return &inference.SystemSharedMemoryStatusResponse{}, nil
+}
+
+// SystemSharedMemoryRegister implements inference.GRPCInferenceServiceServer.
+func (s *Service) SystemSharedMemoryRegister(
+	ctx context.Context, _ *inference.SystemSharedMemoryRegisterRequest,
+) (*inference.SystemSharedMemoryRegisterResponse, error) {
+	return nil, s.unsupported(ctx, "shared memory", noRegions)
+}
+
+// SystemSharedMemoryUnregister implements inference.GRPCInferenceServiceServer: there are no regions.
+func (*Service) SystemSharedMemoryUnregister(
+	context.Context, *inference.SystemSharedMemoryUnregisterRequest,
+) (*inference.SystemSharedMemoryUnregisterResponse, error) {
+	return &inference.SystemSharedMemoryUnregisterResponse{}, nil
+}
+
+// CudaSharedMemoryStatus implements inference.GRPCInferenceServiceServer: there are no regions.
+func (*Service) CudaSharedMemoryStatus(
+	context.Context, *inference.CudaSharedMemoryStatusRequest,
+) (*inference.CudaSharedMemoryStatusResponse, error) {
+	return &inference.CudaSharedMemoryStatusResponse{}, nil
+}
+
+// CudaSharedMemoryRegister implements inference.GRPCInferenceServiceServer.
+func (s *Service) CudaSharedMemoryRegister(
+	ctx context.Context, _ *inference.CudaSharedMemoryRegisterRequest,
+) (*inference.CudaSharedMemoryRegisterResponse, error) {
+	return nil, s.unsupported(ctx, "shared memory of GPUs", noRegions)
+}
+
+// CudaSharedMemoryUnregister implements inference.GRPCInferenceServiceServer: there are no regions.
+func (*Service) CudaSharedMemoryUnregister(
+	context.Context, *inference.CudaSharedMemoryUnregisterRequest,
+) (*inference.CudaSharedMemoryUnregisterResponse, error) {
+	return &inference.CudaSharedMemoryUnregisterResponse{}, nil
+}
+
+// TraceSetting implements inference.GRPCInferenceServiceServer.
+func (s *Service) TraceSetting(
+	ctx context.Context, _ *inference.TraceSettingRequest,
+) (*inference.TraceSettingResponse, error) {
+	return nil, s.unsupported(ctx, "the settings of traces at run time", "set them in the server's configuration")
+}
+
+// LogSettings implements inference.GRPCInferenceServiceServer.
+func (s *Service) LogSettings(
+	ctx context.Context, _ *inference.LogSettingsRequest,
+) (*inference.LogSettingsResponse, error) {
+	return nil, s.unsupported(ctx, "the settings of the log at run time", "set --log-level in the server's configuration")
+}
