@@ -87,6 +87,17 @@ gpu-check: setup build ## Check a server on this machine's GPU: answers, speed, 
 smoke: setup build $(TOOLS)/grpcurl ## Serve the example models and ask them through a real client
 	scripts/smoke.sh bin/weft $(TOOLS)/grpcurl
 
+CLIENTS := .weft/clients
+
+$(CLIENTS)/made: scripts/clients/requirements.txt
+	python3 -m venv $(CLIENTS)
+	$(CLIENTS)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+.PHONY: test-clients
+test-clients: setup build $(CLIENTS)/made ## Test clients of others in Python against a server (needs Python; ARGS='test_triton.Triton.test_infer': one of them)
+	scripts/clients/run.sh bin/weft $(CLIENTS)/bin/python $(ARGS)
+
 .PHONY: generate
 generate: $(BUF) $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc ## Regenerate proto/gen
 	$(BUF) generate
@@ -127,7 +138,7 @@ fmt: $(TOOLS)/golangci-lint $(BUF) ## Format the Go and protocol sources
 
 .PHONY: ci
 ci: ## Everything a change must pass, two parts at a time; what each says comes when it has ended
-	$(MAKE) --jobs=2 --output-sync=target FUZZTIME=2000x race test lint checkgenerate vulncheck smoke fuzz
+	$(MAKE) --jobs=2 --output-sync=target FUZZTIME=2000x race test lint checkgenerate vulncheck smoke test-clients fuzz
 
 .PHONY: clean
 clean: ## Remove what was built (keeps the downloaded ONNX Runtime)

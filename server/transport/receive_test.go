@@ -206,7 +206,7 @@ func understood(sent []byte, compressed bool, limit int) (*weftv1.ModelSpec, str
 		}
 	}
 	m := &weftv1.ModelSpec{}
-	if proto.Unmarshal(rest, m) != nil {
+	if (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(rest, m) != nil {
 		return nil, "broken"
 	}
 	return m, ""

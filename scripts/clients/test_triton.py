@@ -1,0 +1,234 @@
+"""Triton's client, as it is, against a Weft server."""
+
+import queue
+import random
+import threading
+import time
+import unittest
+
+import numpy as np
+import tritonclient.grpc as triton
+from tritonclient.utils import InferenceServerException
+
+import serving
+
+
+def tensor(name, datatype, value):
+    """An input with a value."""
+    made = triton.InferInput(name, list(value.shape), datatype)
+    made.set_data_from_numpy(value)
+    return made
+
+
+def sample(datatype, rows, seed):
+    """Rows of a datatype, by a seed."""
+    draw = np.random.default_rng(seed)
+    if datatype == "BYTES":
+        texts = [draw.bytes(int(draw.integers(0, 9))) for _ in range(2 * rows)]
+        return np.array(texts, dtype=np.object_).reshape(rows, 2)
+    return draw.integers(-100, 100, (rows, 2)).astype(serving.TYPES[datatype][0])
+
+
+class Triton(unittest.TestCase):
+    """Calls of tritonclient."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = serving.Server()
+        cls.addClassCleanup(cls.server.close)
+        cls.client = triton.InferenceServerClient(cls.server.address)
+        cls.addClassCleanup(cls.client.close)
+
+    def fails(self, status, text, call, *args, **kwargs):
+        """Wants a call to fail with a status whose text has this in it."""
+        with self.assertRaises(InferenceServerException) as caught:
+            call(*args, **kwargs)
+        self.assertEqual("StatusCode." + status, caught.exception.status())
+        self.assertIn(text, caught.exception.message())
+
+    def test_infer(self):
+        for datatype in serving.TYPES:
+            for rows in (1, 3):
+                with self.subTest(datatype=datatype, rows=rows):
+                    x = sample(datatype, rows, rows)
+                    answer = self.client.infer("echo_" + datatype.lower(), [tensor("x", datatype, x)], request_id="one")
+                    np.testing.assert_array_equal(x, answer.as_numpy("y"))
+                    self.assertEqual("one", answer.get_response().id)
+
+    def test_large(self):
+        x = np.random.default_rng(1).random((50_000, 2), dtype=np.float32)
+        answer = self.client.infer("echo_fp32", [tensor("x", "FP32", x)], outputs=[triton.InferRequestedOutput("y")])
+        np.testing.assert_array_equal(x, answer.as_numpy("y"))
+
+    def test_versions(self):
+        x = [tensor("x", "FP32", sample("FP32", 1, 1))]
+        for asked, answered in (("", "2"), ("1", "1")):
+            self.assertEqual(answered, self.client.infer("echo_fp32", x, model_version=asked).get_response().model_version)
+        self.fails("NOT_FOUND", "has no version 7", self.client.infer, "echo_fp32", x, model_version="7")
+        self.fails("INVALID_ARGUMENT", "model_version", self.client.infer, "echo_fp32", x, model_version="new")
+        self.fails("NOT_FOUND", 'no model is named "nope"', self.client.infer, "nope", x)
+
+    def test_wrong_inputs(self):
+        x = sample("FP32", 1, 1)
+        for text, inputs in {
+            'inputs["x"].datatype': [tensor("x", "INT64", x.astype(np.int64))],
+            'inputs["x"].shape': [tensor("x", "FP32", x.reshape(2))],
+            'but "y"': [tensor("y", "FP32", x)],
+            "each input once": [tensor("x", "FP32", x)] * 2,
+        }.items():
+            self.fails("INVALID_ARGUMENT", text, self.client.infer, "echo_fp32", inputs)
+
+    def test_async(self):
+        answers = queue.Queue()
+        sent = {}
+        for n in range(50):
+            sent[str(n)] = sample("FP32", 1 + n % 3, n)
+            self.client.async_infer(
+                "echo_fp32", [tensor("x", "FP32", sent[str(n)])], request_id=str(n),
+                callback=lambda result, error: answers.put((result, error)),
+            )
+        for _ in range(50):
+            result, error = answers.get(timeout=30)
+            self.assertIsNone(error)
+            np.testing.assert_array_equal(sent.pop(result.get_response().id), result.as_numpy("y"))
+
+    def test_stream(self):
+        answers = queue.Queue()
+        self.client.start_stream(lambda result, error: answers.put((result, error)))
+        self.addCleanup(self.client.stop_stream)
+        sent = {}
+        for n in range(50):
+            sent[str(n)] = sample("FP16", 1 + n % 3, n)
+            self.client.async_stream_infer(
+                "echo_fp16", [tensor("x", "FP16", sent[str(n)])], request_id=str(n), enable_empty_final_response=True,
+            )
+        for _ in range(50):
+            result, error = answers.get(timeout=30)
+            self.assertIsNone(error)
+            response = result.get_response()
+            self.assertTrue(response.parameters["triton_final_response"].bool_param)
+            np.testing.assert_array_equal(sent.pop(response.id), result.as_numpy("y"))
+        self.client.async_stream_infer("nope", [tensor("x", "FP16", sample("FP16", 1, 1))], request_id="bad")
+        _, error = answers.get(timeout=30)
+        self.assertIn('no model is named "nope"', error.message())
+
+    def test_parameters(self):
+        x = [tensor("x", "FP32", sample("FP32", 1, 1))]
+        self.client.infer("echo_fp32", x, priority=3, sequence_id=7, sequence_start=True, sequence_end=True)
+        self.client.infer("echo_fp32", x, sequence_id="seven", parameters={"mine": "x"})
+        for limit in ({"timeout": 1}, {"client_timeout": 0.001}):
+            with self.assertRaises(InferenceServerException) as caught:
+                self.client.infer("slow", [tensor("x", "FP32", np.zeros((1, 4), np.float32))], **limit)
+            # Refused, where it is known beforehand that there is no time.
+            self.assertIn(caught.exception.status(), ("StatusCode.DEADLINE_EXCEEDED", "StatusCode.RESOURCE_EXHAUSTED"))
+
+    def test_facts(self):
+        self.assertTrue(self.client.is_server_live())
+        self.assertTrue(self.client.is_server_ready())
+        self.assertTrue(self.client.is_model_ready("echo_fp32"))
+        self.assertTrue(self.client.is_model_ready("echo_fp32", "1"))
+        self.assertIn("statistics", self.client.get_server_metadata().extensions)
+        metadata = self.client.get_model_metadata("echo_bytes")
+        self.assertEqual(("x", "BYTES", [-1, 2]),
+                         (metadata.inputs[0].name, metadata.inputs[0].datatype, list(metadata.inputs[0].shape)))
+        config = self.client.get_model_config("echo_fp32", as_json=True)["config"]
+        self.assertGreater(config["max_batch_size"], 1)
+        self.assertEqual(["2"], config["input"][0]["dims"])
+        index = {(m.name, m.version, m.state) for m in self.client.get_model_repository_index().models}
+        self.assertIn(("echo_int8", "1", "READY"), index)
+        self.fails("UNIMPLEMENTED", "send elements", self.client.register_system_shared_memory, "a", "/a", 8)
+        self.fails("UNIMPLEMENTED", "configuration", self.client.get_log_settings)
+
+    def test_load_and_unload(self):
+        self.fails("PERMISSION_DENIED", "--admin-listen", self.client.unload_model, "echo_int8")
+        with triton.InferenceServerClient(self.server.admin) as admin:
+            admin.unload_model("echo_int8")
+            self.assertFalse(any(m.name == "echo_int8" and m.state == "READY"
+                                 for m in admin.get_model_repository_index().models))
+            x = [tensor("x", "INT8", sample("INT8", 1, 1))]
+            with self.assertRaises(InferenceServerException):
+                self.client.infer("echo_int8", x)
+            admin.load_model("echo_int8")
+            self.client.infer("echo_int8", x)
+            self.fails("NOT_FOUND", "no version of it", admin.load_model, "nope")
+
+    def statistics(self, model):
+        """The statistics of a model's newest version."""
+        return self.client.get_inference_statistics(model).model_stats[-1]
+
+    def test_statistics_add_up(self):
+        x = [tensor("x", "FP32", np.zeros((1, 4), np.float32))]
+        self.client.infer("slow", x)
+        before = self.statistics("slow").inference_stats
+        took, calls = 0.0, 20
+        for _ in range(calls):
+            began = time.perf_counter()
+            self.client.infer("slow", x)
+            took += time.perf_counter() - began
+        after = self.statistics("slow").inference_stats
+        parts = {name: getattr(after, name).ns - getattr(before, name).ns
+                 for name in ("success", "queue", "compute_input", "compute_infer", "compute_output")}
+        self.assertEqual(calls, after.success.count - before.success.count)
+        inside = sum(parts.values()) - parts["success"]
+        # What is not in the parts is the way through the server, and what is not in the server the way to it.
+        self.assertLess(inside, parts["success"])
+        self.assertGreater(inside, 0.95 * parts["success"], parts)
+        self.assertLess(parts["success"], took * 1e9)
+        self.assertGreater(parts["success"], 0.95 * took * 1e9, (parts, took))
+
+    def test_batches_are_counted(self):
+        threads = [threading.Thread(target=self.client.infer, args=("slow", [tensor("x", "FP32", np.zeros((1, 4), np.float32))]))
+                   for _ in range(20)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        counted = self.statistics("slow")
+        self.assertEqual(counted.execution_count, sum(b.compute_infer.count for b in counted.batch_stats))
+        self.assertEqual(counted.inference_count, sum(b.batch_size * b.compute_infer.count for b in counted.batch_stats))
+        self.assertLess(counted.execution_count, counted.inference_count)
+
+    def test_sweep_of_concurrency(self):
+        for concurrency in (1, 4, 16):
+            faults, deadline = [], time.monotonic() + 1
+
+            def ask(seed):
+                n = seed
+                with triton.InferenceServerClient(self.server.address) as client:
+                    while time.monotonic() < deadline:
+                        x = sample("FP32", 1 + n % 4, n)
+                        got = client.infer("echo_fp32", [tensor("x", "FP32", x)]).as_numpy("y")
+                        if not np.array_equal(x, got):
+                            faults.append((x, got))
+                        n += 1
+
+            self.all_run([threading.Thread(target=ask, args=(1000 * k,)) for k in range(concurrency)], faults)
+
+    def test_sweep_of_rate(self):
+        pace = random.Random(1)
+        for rate in (50, 400):
+            answers, sent = queue.Queue(), 0
+            due, end = time.monotonic(), time.monotonic() + 1
+            while due < end:
+                time.sleep(max(0, due - time.monotonic()))
+                self.client.async_infer("echo_fp32", [tensor("x", "FP32", sample("FP32", 1, sent))],
+                                        callback=lambda result, error: answers.put(error))
+                sent, due = sent + 1, due + pace.expovariate(rate)
+            self.assertEqual([None] * sent, [answers.get(timeout=30) for _ in range(sent)])
+
+    def all_run(self, threads, faults):
+        """Runs threads, none of which may fail."""
+        failed = []
+        hook, threading.excepthook = threading.excepthook, failed.append
+        try:
+            for t in threads:
+                t.start()
+            for t in threads:
+                t.join()
+        finally:
+            threading.excepthook = hook
+        self.assertEqual(([], []), (failed, faults))
+
+
+if __name__ == "__main__":
+    unittest.main()
