@@ -91,7 +91,7 @@ CLIENTS := .weft/clients
 
 $(CLIENTS)/made: scripts/clients/requirements.txt
 	python3 -m venv $(CLIENTS)
-	$(CLIENTS)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	$(CLIENTS)/bin/python -m pip install --require-hashes --quiet --disable-pip-version-check -r $<
 	@touch $@
 
 .PHONY: test-clients

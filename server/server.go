@@ -92,6 +92,8 @@ type Config struct {
 	Residents weftapi.Residents
 	// Release is what the server says its release is.
 	Release string
+	// TritonStatusCodes has the Open Inference Protocol answer as Triton does where there is no capacity, or no time.
+	TritonStatusCodes bool
 }
 
 // Server serves models until it drains. It is safe for concurrent use.
@@ -153,8 +155,12 @@ func New(config Config, models predict.Models, scheduler weftapi.SchedulerState)
 		guard:  config.Guard,
 		door:   config.Door,
 	}
+	house := *s.api.House
+	if config.TritonStatusCodes {
+		house.Codes = status.AsTriton
+	}
 	s.inference = &openinference.Service{
-		House: s.api.House, Name: "weft", Version: config.Release, Ready: s.health.ready, Statistics: statistics,
+		House: &house, Name: "weft", Version: config.Release, Ready: s.health.ready, Statistics: statistics,
 	}
 	if config.Residents != nil && !config.Door.Open() {
 		s.inference.Repository = repository{weftapi.Admin{API: s.api, Residents: config.Residents}}

@@ -188,7 +188,7 @@ func (s *assembly) buildEdge(context.Context) error {
 		MaxEpisodes: s.MaxEpisodes, EpisodeTTL: time.Duration(s.EpisodeTTL),
 		Scarce:  h.scheduler.Scarce,
 		Shadows: mirror, Rollouts: s.rollouts, NotPersistedBecause: s.state.NotLasting(),
-		Residents: h.models, Release: Version(),
+		Residents: h.models, Release: Version(), TritonStatusCodes: s.TritonStatusCodes,
 	}
 	sources := telemetry.Sources{
 		Episodes:        func() int { return s.edge.Router().Episodes() },

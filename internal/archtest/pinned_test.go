@@ -13,12 +13,12 @@ import (
 	"testing/fstest"
 )
 
-// pinned wants everything that is fetched to be named by a version and, wherever its fetcher can compare one, a digest:
-// Go modules, npm packages, ONNX Runtime, actions of workflows and images of containers. Nothing else may be fetched by
-// make or by a script.
+// pinned wants everything that is fetched to be named by a version and, wherever its fetcher can compare one, a
+// digest: Go modules, npm packages, ONNX Runtime, Python packages, actions of workflows and images of containers.
+// Nothing else may be fetched by make or by a script.
 func pinned(root fs.FS) (complaints []string) {
 	for _, check := range []func(fs.FS) ([]string, error){
-		pinnedModules, pinnedPackages, pinnedLibrary, pinnedActions, pinnedImages, noOtherFetches,
+		pinnedModules, pinnedPackages, pinnedLibrary, pinnedWheels, pinnedActions, pinnedImages, noOtherFetches,
 	} {
 		found, err := check(root)
 		if err != nil {
@@ -133,6 +133,23 @@ func pinnedLibrary(root fs.FS) (complaints []string, err error) {
 	return complaints, nil
 }
 
+var wheel = regexp.MustCompile(`(?m)^[a-z](?:[^\n]*\\\n)*[^\n]*`)
+
+// pinnedWheels wants an exact version of each Python package, and digests.
+func pinnedWheels(root fs.FS) (complaints []string, err error) {
+	const name = "scripts/clients/requirements.txt"
+	text, err := fs.ReadFile(root, name)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range wheel.FindAllString(string(text), -1) {
+		if !strings.Contains(w, "==") || !strings.Contains(w, "--hash=sha256:") {
+			complaints = append(complaints, fmt.Sprintf("%s: %q has no exact version or no digest", name, w))
+		}
+	}
+	return complaints, nil
+}
+
 var (
 	uses       = regexp.MustCompile(`(?m)^\s*(?:-\s*)?uses:\s*(\S+)`)
 	byDigest   = regexp.MustCompile(`@[0-9a-f]{40}$|@sha256:[0-9a-f]{64}$`)
@@ -204,6 +221,7 @@ func noOtherFetches(root fs.FS) (complaints []string, err error) {
 			}
 			for i, line := range strings.Split(string(text), "\n") {
 				code, _, _ := strings.Cut(line, "#")
+				code = strings.ReplaceAll(code, "pip install --require-hashes", "")
 				if found := cmp.Or(fetches.FindString(code), goRunAt.FindString(code)); found != "" {
 					complaints = append(complaints, fmt.Sprintf("%s:%d: %q fetches what nothing pins; pin it in tools/go.mod, "+
 						"tools/package-lock.json or scripts/setup/pinned.go", name, i+1, found))
@@ -233,7 +251,10 @@ func TestPinnedComplains(t *testing.T) {
 		"scripts/setup/pinned.go":  `"` + digest + `" + "` + digest + `" {member: "a", sha256: "` + digest + `"}`,
 		".github/workflows/ci.yml": "steps:\n  - uses: actions/checkout@" + digest[:40] + " # v5\n  - uses: ./mine\n",
 		"deploy/Dockerfile":        "FROM golang@sha256:" + digest + " AS build\nFROM build AS more\nFROM scratch\n",
-		"Makefile":                 "a:\n\tnpm ci # not curl\n", "scripts/a.sh": "go run ./x\n",
+		"Makefile":                 "a:\n\tnpm ci # not curl\n\tpip install --require-hashes -r x\n",
+		"scripts/a.sh":             "go run ./x\n",
+
+		"scripts/clients/requirements.txt": "# ours\na==1.2 \\\n    --hash=sha256:" + digest + "\n",
 	}
 	for _, tt := range []struct{ file, old, new, want string }{
 		{"go.mod", "", "", ""},
@@ -249,6 +270,9 @@ func TestPinnedComplains(t *testing.T) {
 		{".github/workflows/ci.yml", "@" + digest[:40], "@v5", "actions/checkout@v5"},
 		{"deploy/Dockerfile", "@sha256:" + digest, ":1.26", "golang:1.26"},
 		{"Makefile", "npm ci", "curl x | sh", `Makefile:2: "curl"`},
+		{"Makefile", "--require-hashes", "", `Makefile:3: "pip install"`},
+		{"scripts/clients/requirements.txt", "==1.2", ">1", "no exact version"},
+		{"scripts/clients/requirements.txt", "--hash", "", "no digest"},
 		{"scripts/a.sh", "./x", "example.org/x@latest", "scripts/a.sh:1"},
 	} {
 		t.Run(tt.file+" "+tt.want, func(t *testing.T) {

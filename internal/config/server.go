@@ -101,6 +101,8 @@ type Server struct {
 	MaxConnectionAge Duration `yaml:"max-connection-age" name:"max-connection-age" default:"24h" help:"After this long a connection is asked to go, while its open calls go on; 0 disables it."`
 	// MaxConcurrentRequests bounds the requests inside the server; 0 disables the limit, and the queues bound them.
 	MaxConcurrentRequests int `yaml:"max-concurrent-requests" name:"max-concurrent-requests" default:"0" help:"Requests inside the server at once; 0 disables the limit."`
+	// TritonStatusCodes has the Open Inference Protocol answer as Triton does where there is no capacity, or no time.
+	TritonStatusCodes bool `yaml:"triton-status-codes" name:"triton-status-codes" help:"Answer overload of the Open Inference Protocol with UNAVAILABLE, as Triton does."`
 	// WatchInterval is how often the repositories are scanned, in addition to the file system's notifications, at least
 	// 100ms; 0 scans only when the server starts and on SIGHUP. Too low reads the disk for nothing; too high finds
 	// changes late on file systems without notifications.

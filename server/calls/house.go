@@ -29,6 +29,8 @@ type House struct {
 	Throttle *throttle.Throttle
 	// Logger gets changes and panics.
 	Logger *slog.Logger
+	// Codes returns the error of a call as the protocol has it; nil: as it is.
+	Codes func(error) error
 }
 
 // Message is a request of a protocol on its way, from its bytes to its answer. It is used again for another request
@@ -69,7 +71,16 @@ func (e *Entrance) Leave() {
 
 // Fail returns the error with which a unary call ends.
 func (h *House) Fail(ctx context.Context, err error, at predict.Place) error {
-	return status.Fail(ctx, h.Narrow(doorkeeper.Of(ctx), err), at)
+	return h.failed(ctx, doorkeeper.Of(ctx), err, at)
+}
+
+// failed is Fail of a caller that the context may not know.
+func (h *House) failed(ctx context.Context, c *doorkeeper.Caller, err error, at predict.Place) error {
+	err = status.Fail(ctx, h.Narrow(c, err), at)
+	if h.Codes != nil {
+		err = h.Codes(err)
+	}
+	return err
 }
 
 // Narrow returns an error as its caller may see it: one that lists models lists those that the caller may know of.

@@ -169,7 +169,11 @@ func (st *stream) send(m Message, at predict.Place, err error) {
 	} else {
 		why := status.Of(st.Narrow(m.Entrance().Caller, err), at)
 		if answer = st.of.Failed(m, why.Proto()); answer == nil {
-			st.end(why.Err())
+			end := why.Err()
+			if st.Codes != nil {
+				end = st.Codes(end)
+			}
+			st.end(end)
 			return
 		}
 	}

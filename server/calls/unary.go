@@ -10,7 +10,6 @@ import (
 
 	"github.com/weftserve/weft/server/intake"
 	"github.com/weftserve/weft/server/predict"
-	"github.com/weftserve/weft/server/status"
 	"github.com/weftserve/weft/server/throttle"
 	"github.com/weftserve/weft/sharedsched"
 )
@@ -65,7 +64,7 @@ func (h *House) predict(ctx context.Context, request any) (any, error) {
 	}
 	sound = !errors.Is(err, predict.ErrPanic)
 	if err != nil {
-		return nil, status.Fail(ctx, h.Narrow(m.Entrance().Caller, err), at)
+		return nil, h.failed(ctx, m.Entrance().Caller, err, at)
 	}
 	return m.Answer(), nil
 }

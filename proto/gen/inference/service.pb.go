@@ -3842,7 +3842,7 @@ const file_inference_service_proto_rawDesc = "" +
 	"\x10parameter_choice\x1ah\n" +
 	"\rSettingsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12A\n" +
-	"\x05value\x18\x02 \x01(\v2+.inference.LogSettingsResponse.SettingValueR\x05value:\x028\x012\xa0\x11\n" +
+	"\x05value\x18\x02 \x01(\v2+.inference.LogSettingsResponse.SettingValueR\x05value:\x028\x012\xa1\x11\n" +
 	"\x14GRPCInferenceService\x12R\n" +
 	"\n" +
 	"ServerLive\x12\x1c.inference.ServerLiveRequest\x1a\x1d.inference.ServerLiveResponse\"\a\xda\xe2\x18\x03\n" +
@@ -3852,9 +3852,9 @@ const file_inference_service_proto_rawDesc = "" +
 	"\n" +
 	"ModelReady\x12\x1c.inference.ModelReadyRequest\x1a\x1d.inference.ModelReadyResponse\"\x0e\xda\xe2\x18\n" +
 	"\n" +
-	"\x02\x01\x02\x12\x04name\x12^\n" +
-	"\x0eServerMetadata\x12 .inference.ServerMetadataRequest\x1a!.inference.ServerMetadataResponse\"\a\xda\xe2\x18\x03\n" +
-	"\x01\x04\x12b\n" +
+	"\x02\x01\x02\x12\x04name\x12_\n" +
+	"\x0eServerMetadata\x12 .inference.ServerMetadataRequest\x1a!.inference.ServerMetadataResponse\"\b\xda\xe2\x18\x04\n" +
+	"\x02\x01\x02\x12b\n" +
 	"\rModelMetadata\x12\x1f.inference.ModelMetadataRequest\x1a .inference.ModelMetadataResponse\"\x0e\xda\xe2\x18\n" +
 	"\n" +
 	"\x02\x01\x02\x12\x04name\x12^\n" +
