@@ -26,6 +26,7 @@ import (
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/routing"
 	"github.com/weftserve/weft/server/status"
+	"github.com/weftserve/weft/server/tfserving"
 	"github.com/weftserve/weft/server/throttle"
 	"github.com/weftserve/weft/server/transport"
 	"github.com/weftserve/weft/server/weftapi"
@@ -175,6 +176,7 @@ func (s *Server) Register(g *grpc.Server) {
 	weftapi.Predictions{API: s.api}.Register(services)
 	weftv1.RegisterModelServiceServer(services, weftapi.Catalog{API: s.api})
 	s.inference.Register(services)
+	tfserving.Register(services, s.api.House)
 	healthgrpc.RegisterHealthServer(services, &drainingHealth{s.health.server, s.health})
 	reflection.Register(services)
 	s.methods = methodsOf(g)
@@ -211,7 +213,11 @@ func (s *Server) messages(g *grpc.Server) transport.Messages {
 
 // keeps reports whether the messages of a method keep their caller themselves.
 func keeps(method string) bool {
-	return method == weftv1.PredictionService_Predict_FullMethodName || method == openinference.InferMethod
+	switch method {
+	case weftv1.PredictionService_Predict_FullMethodName, openinference.InferMethod, tfserving.PredictMethod:
+		return true
+	}
+	return false
 }
 
 // refused counts a prediction whose message could not be read. The method is that of gRPC.

@@ -344,7 +344,7 @@ func TestReflection(t *testing.T) {
 	}
 	want := []string{
 		"grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection",
-		"inference.GRPCInferenceService",
+		"inference.GRPCInferenceService", "tensorflow.serving.ModelService", "tensorflow.serving.PredictionService",
 		"weft.v1.ModelService", "weft.v1.PredictionService",
 	}
 	if diff := cmp.Diff(want, names, cmpopts.SortSlices(func(a, b string) bool { return a < b })); diff != "" {

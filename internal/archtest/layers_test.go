@@ -56,8 +56,8 @@ var layers = []layer{
 	{
 		"server",
 		[]string{
-			"proto/gen/weft/...", "server/calls", "server/openinference", "server/predict", "server/weftapi",
-			"server/status", "server/transport",
+			"proto/gen/weft/...", "server/calls", "server/openinference", "server/predict", "server/tfserving",
+			"server/weftapi", "server/status", "server/transport",
 			"server/breaker", "server/doorkeeper", "server/guard", "server/intake", "server/routing", "server/throttle",
 			"sharedsched", "runtime/catalog",
 		},
@@ -143,6 +143,14 @@ var layers = []layer{
 			"proto/gen/inference", "server/calls", "server/predict", "server/wire/elements", "server/wire/fields",
 			"server/weigh", "server/status", "server/routing", "server/access", "server/doorkeeper",
 			"sharedsched", "runtime/catalog", "runtime/tensor",
+		},
+		"a protocol is one codec before the pipeline, and knows no other protocol",
+	},
+	{
+		"server/tfserving",
+		[]string{
+			"proto/gen/tensorflow/...", "server/calls", "server/predict", "server/weigh", "server/routing",
+			"server/access", "server/doorkeeper", "sharedsched", "runtime/catalog", "runtime/tensor",
 		},
 		"a protocol is one codec before the pipeline, and knows no other protocol",
 	},

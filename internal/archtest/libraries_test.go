@@ -58,7 +58,7 @@ var libraries = []struct {
 		[]string{
 			"server", "server/doorkeeper", "server/guard", "server/handshake", "server/identity", "server/intake",
 			"server/status", "server/throttle", "server/transport",
-			"server/weftapi", "server/calls", "server/openinference",
+			"server/weftapi", "server/calls", "server/openinference", "server/tfserving",
 			"server/servertest", "cmd/...",
 			"internal/app", "internal/certs", "internal/loadgen", "internal/replay",
 			"internal/weftest", "proto/gen/...", "examples/...", "internal/telemetry/...", "scripts/attack",

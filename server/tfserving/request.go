@@ -1,0 +1,96 @@
+package tfserving
+
+import (
+	"iter"
+	"maps"
+
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/weftserve/weft/proto/gen/tensorflow"
+	"github.com/weftserve/weft/proto/gen/tensorflow/serving"
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server/access"
+	"github.com/weftserve/weft/server/calls"
+	"github.com/weftserve/weft/server/doorkeeper"
+	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/routing"
+	"github.com/weftserve/weft/server/weigh"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// request is a PredictRequest on its way. It implements calls.Message and predict.Codec.
+type request struct {
+	predict.Request
+
+	house    *calls.House
+	message  serving.PredictRequest
+	entrance calls.Entrance
+	answer   *serving.PredictResponse
+}
+
+// Type implements transport.Message.
+func (*request) Type() string { return "tensorflow.serving.PredictRequest" }
+
+// Take implements transport.Message.
+func (r *request) Take(data mem.BufferSlice) error {
+	whole := data.MaterializeToBuffer(r.house.Memory)
+	data.Free()
+	defer whole.Free() // the message has copies
+	if err := weigh.Unmarshal(whole.ReadOnlyData(), &r.message); err != nil {
+		return err
+	}
+	m := r.message.GetModelSpec()
+	r.Request = predict.Request{
+		Model: m.GetName(), Choice: choiceOf(m), Outputs: r.message.GetOutputFilter(), Inputs: len(r.message.GetInputs()),
+		Codec: r, Message: r,
+	}
+	if name := m.GetSignatureName(); name != "" && name != signatureName {
+		r.Fault = &tensor.FieldError{
+			Field: "model_spec.signature_name", Want: signatureName + ", or none: models of ONNX have one signature",
+			Got: routing.Quote(name),
+		}
+	}
+	return nil
+}
+
+// Asks implements transport.Admitted.
+func (r *request) Asks() (model string, p sharedsched.Priority, chosen bool) {
+	return r.Model, r.Priority, false
+}
+
+// Admit implements transport.Admitted.
+func (r *request) Admit(by *doorkeeper.Caller, p sharedsched.Priority, a access.Admission, refused error) {
+	r.entrance.Admit(&r.Request, by, p, a, refused)
+}
+
+// Asked implements calls.Message.
+func (r *request) Asked() *predict.Request { return &r.Request }
+
+// Entrance implements calls.Message.
+func (r *request) Entrance() *calls.Entrance { return &r.entrance }
+
+// Answer implements calls.Message.
+func (r *request) Answer() any { return r.answer }
+
+// Release implements calls.Message. The results are left to the garbage collector: the answer refers to them.
+func (r *request) Release() { r.entrance.Leave() }
+
+// Names implements predict.Codec.
+func (r *request) Names() iter.Seq[string] { return maps.Keys(r.message.GetInputs()) }
+
+// Decode implements predict.Codec.
+func (r *request) Decode(spec *tensor.Spec) (tensor.Tensor, error) {
+	return decode(spec, r.message.GetInputs()[spec.Name])
+}
+
+// Encode implements predict.Codec.
+func (r *request) Encode(result *predict.Result) error {
+	r.answer = &serving.PredictResponse{
+		ModelSpec: specOf(result.Model, result.Version), Outputs: make(map[string]*tensorflow.TensorProto, result.Len()),
+	}
+	for spec, t := range result.Outputs() {
+		r.answer.Outputs[spec.Name] = encode(&t)
+	}
+	return r.house.CheckSize(proto.Size(r.answer))
+}

@@ -1,0 +1,170 @@
+package tfserving
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/weftserve/weft/proto/gen/tensorflow"
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/weigh"
+)
+
+// dataTypes maps our element types to TensorFlow's.
+var dataTypes = [...]tensorflow.DataType{
+	tensor.Invalid: tensorflow.DataType_DT_INVALID, tensor.Bool: tensorflow.DataType_DT_BOOL,
+	tensor.Int8: tensorflow.DataType_DT_INT8, tensor.Int16: tensorflow.DataType_DT_INT16,
+	tensor.Int32: tensorflow.DataType_DT_INT32, tensor.Int64: tensorflow.DataType_DT_INT64,
+	tensor.Uint8: tensorflow.DataType_DT_UINT8, tensor.Uint16: tensorflow.DataType_DT_UINT16,
+	tensor.Uint32: tensorflow.DataType_DT_UINT32, tensor.Uint64: tensorflow.DataType_DT_UINT64,
+	tensor.Float16: tensorflow.DataType_DT_HALF, tensor.BFloat16: tensorflow.DataType_DT_BFLOAT16,
+	tensor.Float32: tensorflow.DataType_DT_FLOAT, tensor.Float64: tensorflow.DataType_DT_DOUBLE,
+	tensor.String: tensorflow.DataType_DT_STRING,
+}
+
+func fault(part, want, got string) error {
+	return &tensor.FieldError{Field: part, Want: want, Got: got}
+}
+
+func shapeMessage(s tensor.Shape) *tensorflow.TensorShapeProto {
+	m := &tensorflow.TensorShapeProto{Dim: make([]*tensorflow.TensorShapeProto_Dim, len(s))}
+	for i, size := range s {
+		m.Dim[i] = &tensorflow.TensorShapeProto_Dim{Size: size}
+	}
+	return m
+}
+
+// decode reads the message that came for an input. The error is a *tensor.FieldError.
+func decode(spec *tensor.Spec, m *tensorflow.TensorProto) (tensor.Tensor, error) {
+	if want := dataTypes[spec.DType]; m.GetDtype() != want {
+		return tensor.Tensor{}, fault("dtype", want.String(), m.GetDtype().String())
+	}
+	t := tensor.Tensor{DType: spec.DType, Data: m.GetTensorContent()}
+	for _, d := range m.GetTensorShape().GetDim() {
+		t.Shape = append(t.Shape, d.GetSize())
+	}
+	count, err := predict.Elements(spec, t.Shape)
+	if err != nil {
+		return tensor.Tensor{}, err
+	}
+	if len(t.Data) > 0 {
+		want := count * int64(t.DType.Size())
+		if got := int64(len(t.Data)); t.DType == tensor.String || got != want {
+			return t, fault("tensor_content", fmt.Sprintf("%d bytes (shape %v of %v); texts in string_val", want, t.Shape,
+				t.DType), fmt.Sprintf("%d bytes", got))
+		}
+		if at := slices.IndexFunc(t.Data, func(b byte) bool { return b > 1 }); t.DType == tensor.Bool && at >= 0 {
+			return t, fault("tensor_content", "0 or 1 for each bool", fmt.Sprintf("%d at byte %d", t.Data[at], at))
+		}
+		return t, nil
+	}
+	name, values, ends, err := listed(t.DType, m)
+	if err != nil {
+		return t, err
+	}
+	if n := int64(len(ends)); n > count || n == 0 && count > 0 {
+		return t, fault(name, fmt.Sprintf("%d elements (shape %v), or the first of them", count, t.Shape),
+			fmt.Sprintf("%d elements", n))
+	}
+	t.Data = values
+	if missing := int(count) - len(ends); missing > 0 { // the last one stands for them
+		begin := 0
+		if len(ends) > 1 {
+			begin = ends[len(ends)-2]
+		}
+		last := values[begin:]
+		if size, most := len(last)*missing, weigh.Most(len(values)); size > most {
+			return t, fault(name, fmt.Sprintf("%d elements (shape %v): the last one stands for others of at most %d bytes",
+				count, t.Shape, most), fmt.Sprintf("%d elements", len(ends)))
+		}
+		t.Data = append(slices.Clip(values), slices.Repeat(last, missing)...)
+	}
+	return t, nil
+}
+
+// listed returns the name of the list of an element type, its elements as a tensor has them, and where each ends.
+func listed(d tensor.DType, m *tensorflow.TensorProto) (name string, data []byte, ends []int, err error) {
+	switch d {
+	case tensor.Float32:
+		return each("float_val", m.GetFloatVal(), func(b []byte, v float32) []byte {
+			return little.AppendUint32(b, math.Float32bits(v))
+		})
+	case tensor.Float64:
+		return each("double_val", m.GetDoubleVal(), func(b []byte, v float64) []byte {
+			return little.AppendUint64(b, math.Float64bits(v))
+		})
+	case tensor.Float16, tensor.BFloat16:
+		return within("half_val", m.GetHalfVal(), 0, math.MaxUint16, 2)
+	case tensor.Int8:
+		return within("int_val", m.GetIntVal(), math.MinInt8, math.MaxInt8, 1)
+	case tensor.Int16:
+		return within("int_val", m.GetIntVal(), math.MinInt16, math.MaxInt16, 2)
+	case tensor.Int32:
+		return within("int_val", m.GetIntVal(), math.MinInt32, math.MaxInt32, 4)
+	case tensor.Uint8:
+		return within("int_val", m.GetIntVal(), 0, math.MaxUint8, 1)
+	case tensor.Uint16:
+		return within("int_val", m.GetIntVal(), 0, math.MaxUint16, 2)
+	case tensor.Int64:
+		return each("int64_val", m.GetInt64Val(), func(b []byte, v int64) []byte {
+			return little.AppendUint64(b, uint64(v))
+		})
+	case tensor.Uint32:
+		return each("uint32_val", m.GetUint32Val(), little.AppendUint32)
+	case tensor.Uint64:
+		return each("uint64_val", m.GetUint64Val(), little.AppendUint64)
+	case tensor.Bool:
+		return each("bool_val", m.GetBoolVal(), func(b []byte, v bool) []byte {
+			if v {
+				return append(b, 1)
+			}
+			return append(b, 0)
+		})
+	default:
+		return each("string_val", m.GetStringVal(), tensor.AppendString)
+	}
+}
+
+var little = binary.LittleEndian
+
+func each[T any](name string, values []T, put func([]byte, T) []byte) (string, []byte, []int, error) {
+	var data []byte
+	ends := make([]int, len(values))
+	for i, v := range values {
+		data = put(data, v)
+		ends[i] = len(data)
+	}
+	return name, data, ends, nil
+}
+
+// within is each of numbers from low to high, of so many bytes.
+func within(name string, values []int32, low, high int64, bytes int) (string, []byte, []int, error) {
+	for i, v := range values {
+		if int64(v) < low || int64(v) > high {
+			return name, nil, nil, fault(fmt.Sprintf("%s[%d]", name, i), fmt.Sprintf("%d to %d", low, high),
+				strconv.Itoa(int(v)))
+		}
+	}
+	return each(name, values, func(b []byte, v int32) []byte {
+		return append(b, little.AppendUint32(nil, uint32(v))[:bytes]...)
+	})
+}
+
+// encode returns the message of an output. It refers to the tensor.
+func encode(t *tensor.Tensor) *tensorflow.TensorProto {
+	m := &tensorflow.TensorProto{Dtype: dataTypes[t.DType], TensorShape: shapeMessage(t.Shape)}
+	if t.DType != tensor.String {
+		m.TensorContent = t.Data
+		return m
+	}
+	for rest := t.Data; ; {
+		element, after, ok := tensor.NextString(rest)
+		if !ok {
+			return m
+		}
+		m.StringVal, rest = append(m.StringVal, element), after
+	}
+}
