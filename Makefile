@@ -94,8 +94,12 @@ $(CLIENTS)/made: scripts/clients/requirements.txt
 	$(CLIENTS)/bin/python -m pip install --require-hashes --quiet --disable-pip-version-check -r $<
 	@touch $@
 
+.PHONY: wheel
+wheel: build $(CLIENTS)/made ## Build the wheel of the Python client into bin (needs Python)
+	scripts/clients/wheel.sh $(CLIENTS)/bin/python bin
+
 .PHONY: test-clients
-test-clients: setup build $(CLIENTS)/made ## Test clients of others in Python against a server (needs Python; ARGS='test_triton.Triton.test_infer': one of them)
+test-clients: setup wheel ## Test clients in Python, ours and Triton's, against a server (ARGS='test_triton.Triton.test_infer': one test)
 	scripts/clients/run.sh bin/weft $(CLIENTS)/bin/python $(ARGS)
 
 .PHONY: generate

@@ -14,6 +14,7 @@ import onnx
 from onnx import TensorProto, helper
 
 WEFT = os.environ.get("WEFT", "bin/weft")
+EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples", "models")
 
 # The element types that clients send: the protocol's name, numpy's, and that of ONNX.
 TYPES = {
@@ -60,18 +61,20 @@ def write_models(folder):
 class Server:
     """A server that runs until close(). address and admin are where it listens."""
 
-    def __init__(self, *flags):
+    def __init__(self, *flags, models=None):
         self.folder = tempfile.mkdtemp(prefix="weft-clients-")
-        self.models = os.path.join(self.folder, "models")
-        os.makedirs(self.models)
-        write_models(self.models)
+        if models is None:
+            models = os.path.join(self.folder, "models")
+            os.makedirs(models)
+            write_models(models)
         self.said = []
         self.process = subprocess.Popen(
-            [WEFT, "serve", self.models, "--listen", "127.0.0.1:0", "--http", "", "--admin-listen", "127.0.0.1:0",
+            [WEFT, "serve", models, "--listen", "127.0.0.1:0", "--http", "", "--admin-listen", "127.0.0.1:0",
              "--state-dir", "none", *flags],
             stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
         )
-        threading.Thread(target=self._listen, daemon=True).start()
+        self.listener = threading.Thread(target=self._listen, daemon=True)
+        self.listener.start()
         self.address = self._wait(r"event=grpc_listening .*?grpc=(\S+)")
         self.admin = self._wait(r"event=admin_listening .*?admin=(\S+)")
         self._wait(r"event=(ready) ")
@@ -95,6 +98,8 @@ class Server:
         """Stops the server, which must end well."""
         self.process.send_signal(signal.SIGTERM)
         status = self.process.wait(timeout=60)
+        self.listener.join()
+        self.process.stderr.close()
         shutil.rmtree(self.folder, ignore_errors=True)
         if status != 0:
             raise RuntimeError("the server ended with status %d:\n%s" % (status, "".join(self.said)))

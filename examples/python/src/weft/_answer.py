@@ -1,0 +1,73 @@
+"""What a server answers."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import grpc
+import numpy as np
+import numpy.typing as npt
+from google.rpc import error_details_pb2, status_pb2
+
+from . import _tensor
+from .v1 import prediction_service_pb2 as pb
+
+
+class Priority(enum.IntEnum):
+    """Who is given up first where not all can be served in time."""
+
+    CRITICAL = pb.PRIORITY_CRITICAL
+    CRITICAL_PLUS = pb.PRIORITY_CRITICAL_PLUS
+    SHEDDABLE = pb.PRIORITY_SHEDDABLE
+    SHEDDABLE_PLUS = pb.PRIORITY_SHEDDABLE_PLUS
+
+
+class Answer(Mapping[str, npt.NDArray[np.generic]]):
+    """The outputs of a model by name, and how they came about."""
+
+    def __init__(self, message: pb.PredictResponse) -> None:
+        self._outputs = {name: _tensor.to_array(t) for name, t in message.outputs.items()}
+        self.model: str = message.model.name
+        self.version: int = message.model.version
+        #: The entry of the model's traffic that led to the version; "" where the request chose it.
+        self.slot: str = message.execution.slot
+        #: Time in the queue and computing, the batch, and more: weft.v1.ExecutionInfo.
+        self.execution = message.execution
+
+    def __getitem__(self, name: str) -> npt.NDArray[np.generic]:
+        return self._outputs[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._outputs)
+
+    def __len__(self) -> int:
+        return len(self._outputs)
+
+
+class WeftError(Exception):
+    """Why a request was not answered."""
+
+    def __init__(self, error: grpc.RpcError | grpc.aio.AioRpcError) -> None:
+        super().__init__(error.details())
+        self.code: grpc.StatusCode = error.code()
+        #: The server's reason, such as QUEUE_FULL; "" where the code says it all.
+        self.reason: str = ""
+        self.metadata: dict[str, str] = {}
+        #: How many seconds to wait before trying again; None: trying again does not help, or nobody knows.
+        self.retry_after: float | None = None
+        for key, value in error.trailing_metadata() or ():
+            if key == "grpc-status-details-bin":
+                self._read(value)
+
+    def _read(self, value: Any) -> None:
+        for detail in status_pb2.Status.FromString(value).details:
+            info, retry = error_details_pb2.ErrorInfo(), error_details_pb2.RetryInfo()
+            if detail.Unpack(info):
+                self.reason, self.metadata = info.reason, dict(info.metadata)
+            elif detail.Unpack(retry):
+                self.retry_after = retry.retry_delay.ToTimedelta().total_seconds()
+
+    def __str__(self) -> str:
+        return f"{self.code.name}: {super().__str__()}"
