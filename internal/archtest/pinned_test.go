@@ -137,17 +137,19 @@ var wheel = regexp.MustCompile(`(?m)^[a-z](?:[^\n]*\\\n)*[^\n]*`)
 
 // pinnedWheels wants an exact version of each Python package, and digests.
 func pinnedWheels(root fs.FS) (complaints []string, err error) {
-	const name = "scripts/clients/requirements.txt"
-	text, err := fs.ReadFile(root, name)
-	if err != nil {
-		return nil, err
-	}
-	for _, w := range wheel.FindAllString(string(text), -1) {
-		if !strings.Contains(w, "==") || !strings.Contains(w, "--hash=sha256:") {
-			complaints = append(complaints, fmt.Sprintf("%s: %q has no exact version or no digest", name, w))
+	err = fs.WalkDir(root, "scripts", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.Name() != "requirements.txt" {
+			return err
 		}
-	}
-	return complaints, nil
+		text, err := fs.ReadFile(root, name)
+		for _, w := range wheel.FindAllString(string(text), -1) {
+			if !strings.Contains(w, "==") || !strings.Contains(w, "--hash=sha256:") {
+				complaints = append(complaints, fmt.Sprintf("%s: %q has no exact version or no digest", name, w))
+			}
+		}
+		return err
+	})
+	return complaints, err
 }
 
 var (

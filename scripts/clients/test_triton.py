@@ -10,6 +10,7 @@ import numpy as np
 import tritonclient.grpc as triton
 from tritonclient.utils import InferenceServerException
 
+import echo
 import serving
 
 
@@ -26,7 +27,7 @@ def sample(datatype, rows, seed):
     if datatype == "BYTES":
         texts = [draw.bytes(int(draw.integers(0, 9))) for _ in range(2 * rows)]
         return np.array(texts, dtype=np.object_).reshape(rows, 2)
-    return draw.integers(-100, 100, (rows, 2)).astype(serving.TYPES[datatype][0])
+    return draw.integers(-100, 100, (rows, 2)).astype(echo.TYPES[datatype][0])
 
 
 class Triton(unittest.TestCase):
@@ -34,7 +35,7 @@ class Triton(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.server = serving.Server()
+        cls.server = serving.Server(models=echo.models())
         cls.addClassCleanup(cls.server.close)
         cls.client = triton.InferenceServerClient(cls.server.address)
         cls.addClassCleanup(cls.client.close)
@@ -47,7 +48,7 @@ class Triton(unittest.TestCase):
         self.assertIn(text, caught.exception.message())
 
     def test_infer(self):
-        for datatype in serving.TYPES:
+        for datatype in echo.TYPES:
             for rows in (1, 3):
                 with self.subTest(datatype=datatype, rows=rows):
                     x = sample(datatype, rows, rows)

@@ -7,6 +7,7 @@ import unittest
 
 import numpy as np
 
+import echo
 import serving
 import weft
 
@@ -41,15 +42,15 @@ class Weft(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.server = serving.Server()
+        cls.server = serving.Server(models=echo.models())
         cls.addClassCleanup(cls.server.close)
-        cls.examples = serving.Server(models=serving.EXAMPLES)
+        cls.examples = serving.Server()
         cls.addClassCleanup(cls.examples.close)
         cls.client = weft.Client(cls.server.address)
         cls.addClassCleanup(cls.client.close)
 
     def test_types(self):
-        for name, (dtype, _) in serving.TYPES.items():
+        for name, (dtype, _) in echo.TYPES.items():
             with self.subTest(type=name):
                 x = np.array([[b"\xff\x00", b""]], dtype=object) if name == "BYTES" else np.array([[0, 1]], dtype=dtype)
                 answer = self.client.predict("echo_" + name.lower(), {"x": x})
@@ -91,7 +92,7 @@ class Weft(unittest.TestCase):
 
     def test_retries(self):
         """A full server is asked again, when it says so, until there is room."""
-        server = serving.Server("--max-concurrent-requests", "1")
+        server = serving.Server("--max-concurrent-requests", "1", models=echo.models())
         self.addCleanup(server.close)
         faults = []
 
