@@ -135,8 +135,8 @@ func New(config Config, models predict.Models, scheduler weftapi.SchedulerState)
 	}, models)
 	code := status.Explain(&throttle.Error{}).Code
 	refuse := &throttle.Throttle{
-		Method: weftv1.PredictionService_Predict_FullMethodName,
-		Scarce: config.Scarce,
+		Predicts: keeps,
+		Scarce:   config.Scarce,
 		Status: func(e *throttle.Error) error {
 			return status.Of(e, predict.Place{Model: e.Model, Version: e.Version}).Err()
 		},
@@ -197,7 +197,11 @@ func (s *Server) tap(ctx context.Context, call *tap.Info) (context.Context, erro
 	if err != nil {
 		return ctx, err
 	}
-	return s.api.Throttle.Tap(intake.Header(ctx, now), now, call)
+	ctx, err = s.api.Throttle.Tap(intake.Header(ctx, now), now, call)
+	if err != nil && call.FullMethodName == openinference.InferMethod && s.inference.Codes != nil {
+		err = s.inference.Codes(err)
+	}
+	return ctx, err
 }
 
 // messages returns the registrar that services are registered with in the place of g.
@@ -211,7 +215,7 @@ func (s *Server) messages(g *grpc.Server) transport.Messages {
 	}
 }
 
-// keeps reports whether the messages of a method keep their caller themselves.
+// keeps reports whether a method predicts one request, whose message keeps its caller itself.
 func keeps(method string) bool {
 	switch method {
 	case weftv1.PredictionService_Predict_FullMethodName, openinference.InferMethod, tfserving.PredictMethod:
@@ -281,6 +285,23 @@ func (s *Server) Stalled() bool {
 	s.health.mu.Lock()
 	defer s.health.mu.Unlock()
 	return s.health.allStalled()
+}
+
+// ModelHealth says whether requests of a model that name no version are answered: ready, stalled, loading or unavailable;
+// "" if there is no such model.
+func (s *Server) ModelHealth(model string) string {
+	m := s.pipeline.Snapshot().Model(model)
+	switch {
+	case m == nil:
+		return ""
+	case m.Responds():
+		return "ready"
+	case m.Answers():
+		return "stalled"
+	case isComing(m):
+		return "loading"
+	}
+	return "unavailable"
 }
 
 // Drain refuses new requests as UNAVAILABLE, turns health to NOT_SERVING and soon ends the calls that watch it, ends

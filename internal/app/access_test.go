@@ -96,6 +96,9 @@ func TestAccessOfAServer(t *testing.T) {
 	for path, want := range map[string][3]int{ // of nobody, a pilot, and staff
 		"/healthz":             {200, 200, 200},
 		"/readyz":              {200, 200, 200},
+		"/readyz/walker":       {404, 200, 200},
+		"/readyz/secret":       {404, 404, 200},
+		"/readyz/nonesuch":     {404, 404, 404},
 		"/metrics":             {401, 403, 200},
 		"/debug/pprof/":        {401, 403, 200},
 		"/debug/pprof/cmdline": {401, 403, 200},

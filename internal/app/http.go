@@ -55,6 +55,7 @@ func (s *assembly) pages(at net.Addr, metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", s.door.Page(access.Observe, metrics))
 	mux.Handle("GET /readyz", s.ready)
+	mux.HandleFunc("GET /readyz/{model}", s.modelReady)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "alive") })
 	if s.Pprof {
 		addProfiles(mux, s.door)
@@ -65,6 +66,23 @@ func (s *assembly) pages(at net.Addr, metrics http.Handler) http.Handler {
 		}
 	}
 	return mux
+}
+
+// modelReady answers 200 exactly while requests of a model can be answered, to who may know of the model.
+func (s *assembly) modelReady(w http.ResponseWriter, r *http.Request) {
+	model := r.PathValue("model")
+	state := s.edge.ModelHealth(model)
+	switch {
+	case state == "" || !s.door.Visitor(r).Sees(model):
+		http.Error(w, "there is no such model, or the caller may not know of it", http.StatusNotFound)
+		return
+	case s.ready.now.Load() == "draining":
+		state = "draining"
+	}
+	if state != "ready" {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	fmt.Fprintln(w, state)
 }
 
 // addProfiles serves profiles where tools look for them.

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -99,6 +100,9 @@ func hungWorker(t *testing.T, others bool) {
 		want = "503 stalled\nNOT_SERVING"
 	}
 	weftest.Until(t, "the health of the server", func() bool { return health() == want })
+	if code, text := r.get(t, "/readyz/m"); code != http.StatusServiceUnavailable || text != "stalled\n" {
+		t.Errorf("/readyz of the model: %d %q", code, text)
+	}
 	weftest.Until(t, "the end of the process that hangs", func() bool {
 		return version().GetReplicas()[0].GetRestarting()
 	})

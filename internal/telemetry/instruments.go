@@ -24,13 +24,13 @@ type instruments struct {
 	denied        metric.Int64Counter
 }
 
-// Buckets. Policies answer within milliseconds, so that latencies are told apart from a quarter of one on, and take
-// microseconds of device time.
+// Buckets. Small policies answer within microseconds, so that latencies are told apart from 20 of them on, and take less
+// of device time.
 var (
 	milliseconds = metric.WithExplicitBucketBoundaries(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50,
 		100, 250, 500, 1000, 2500, 5000)
 	seconds = metric.WithExplicitBucketBoundaries(
-		0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+		0.00002, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 	rows   = metric.WithExplicitBucketBoundaries(1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 	ratios = metric.WithExplicitBucketBoundaries(0.1, 0.25, 0.5, 0.75, 0.9, 1, 1.1, 1.25, 1.5, 2, 4, 10)
 )

@@ -40,6 +40,19 @@ func (d *Door) Page(need access.Permissions, page http.Handler) http.Handler {
 	})
 }
 
+// Visitor returns who asks for a page; nil: the door is open to all. Whoever proves nothing, or something wrong, is nobody.
+func (d *Door) Visitor(r *http.Request) *Caller {
+	b := d.book.Load()
+	if b == nil {
+		return nil
+	}
+	c, err := b.visitor(r)
+	if err != nil {
+		return &Caller{Identity: access.Nobody, How: access.Anonymous}
+	}
+	return c
+}
+
 // Listen returns a listener for a server of pages with ConnContext, so that they know who connects to a unix socket.
 func Listen(l net.Listener) net.Listener { return listener{l} }
 

@@ -22,8 +22,8 @@ func (e *Error) Error() string {
 
 // Throttle refuses calls of one server. Its fields are fixed for its life.
 type Throttle struct {
-	// Method is the full name of the method, of one request each, whose calls are refused.
-	Method string
+	// Predicts reports whether calls of a method, of one request each, are refused.
+	Predicts func(method string) bool
 	// Scarce reports whether executions wait for a processor. Only while they do is anything refused here: otherwise it
 	// costs nobody anything to read what is refused later.
 	Scarce func() bool
@@ -48,7 +48,7 @@ const (
 // Tap is to be called for the header of each call, by a tap.ServerInHandle.
 func (t *Throttle) Tap(ctx context.Context, now time.Time, call *tap.Info) (context.Context, error) {
 	c := connectionOf(ctx)
-	if c == nil || call.FullMethodName != t.Method {
+	if c == nil || !t.Predicts(call.FullMethodName) {
 		return ctx, nil
 	}
 	left := within(ctx, now)
