@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"google.golang.org/grpc"
@@ -182,6 +183,11 @@ func (s *Server) Register(g *grpc.Server) {
 	s.methods = methodsOf(g)
 }
 
+// Web returns the Open Inference Protocol over HTTP, for all paths below /v2.
+func (s *Server) Web() http.Handler {
+	return (&openinference.Web{Service: s.inference, Door: s.door}).Handler()
+}
+
 // Options returns the options of a grpc.Server that listens to the callers of predictions, with these credentials. Its
 // listener must be one of the guard.
 func (s *Server) Options(c credentials.TransportCredentials) []grpc.ServerOption {
@@ -287,8 +293,8 @@ func (s *Server) Stalled() bool {
 	return s.health.allStalled()
 }
 
-// ModelHealth says whether requests of a model that name no version are answered: ready, stalled, loading or unavailable;
-// "" if there is no such model.
+// ModelHealth says whether requests of a model that name no version are answered: ready, stalled, loading or
+// unavailable; "" if there is no such model.
 func (s *Server) ModelHealth(model string) string {
 	m := s.pipeline.Snapshot().Model(model)
 	switch {

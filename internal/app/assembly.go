@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -58,6 +60,7 @@ type assembly struct {
 	memory      tensor.Recycler // of messages
 	guard       *guard.Guard    // of all connections of gRPC
 	edge        *server.Server
+	web         atomic.Pointer[http.Handler] // of edge; nil before there is one
 	transport   *grpc.Server
 	rollouts    *rollout.Manager
 }
@@ -224,6 +227,7 @@ func (s *assembly) buildEdge(context.Context) error {
 	s.transport = grpc.NewServer(append(grpcOptions(&s.Server, &s.memory, s.log, s.measured),
 		s.edge.Options(s.credentials("listen"))...)...)
 	s.edge.Register(s.transport)
+	s.web.Store(new(s.edge.Web()))
 	return s.measured.WatchSources(sources)
 }
 

@@ -50,12 +50,18 @@ func (r *readiness) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 // A caller gets this long to send its request and to take the answer.
 const httpTimeout = 30 * time.Second
 
+// inferencePaths are those of the Open Inference Protocol.
+const inferencePaths = "/v2/"
+
 // pages are metrics, health and, if they are asked for, profiles.
 func (s *assembly) pages(at net.Addr, metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", s.door.Page(access.Observe, metrics))
 	mux.Handle("GET /readyz", s.ready)
 	mux.HandleFunc("GET /readyz/{model}", s.modelReady)
+	for _, path := range []string{"/v2", inferencePaths} {
+		mux.HandleFunc(path, s.inference)
+	}
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "alive") })
 	if s.Pprof {
 		addProfiles(mux, s.door)
@@ -68,9 +74,23 @@ func (s *assembly) pages(at net.Addr, metrics http.Handler) http.Handler {
 	return mux
 }
 
+// inference serves the Open Inference Protocol as soon as there is a house.
+func (s *assembly) inference(w http.ResponseWriter, r *http.Request) {
+	web := s.web.Load()
+	if web == nil {
+		http.Error(w, `{"error": "the server is starting, try again"}`, http.StatusServiceUnavailable)
+		return
+	}
+	(*web).ServeHTTP(w, r)
+}
+
 // modelReady answers 200 exactly while requests of a model can be answered, to who may know of the model.
 func (s *assembly) modelReady(w http.ResponseWriter, r *http.Request) {
 	model := r.PathValue("model")
+	if s.web.Load() == nil {
+		http.Error(w, "loading", http.StatusServiceUnavailable)
+		return
+	}
 	state := s.edge.ModelHealth(model)
 	switch {
 	case state == "" || !s.door.Visitor(r).Sees(model):
@@ -82,7 +102,7 @@ func (s *assembly) modelReady(w http.ResponseWriter, r *http.Request) {
 	if state != "ready" {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	fmt.Fprintln(w, state)
+	fmt.Fprintln(w, state) //nolint:gosec // one of a few words
 }
 
 // addProfiles serves profiles where tools look for them.
@@ -107,6 +127,7 @@ const (
 func (s *assembly) httpPart(l net.Listener, pages http.Handler) lifecycle.Part {
 	s.httpGuard.Local, s.httpGuard.Hosts, s.httpGuard.Origins = config.Local(addressOf(l)), s.HTTPHosts, s.HTTPOrigins
 	s.httpGuard.Identified, s.httpGuard.Public = s.Identified() && s.Access == "", []string{"/healthz", "/readyz"}
+	s.httpGuard.Bodies = []string{inferencePaths}
 	l = netutil.LimitListener(doorkeeper.Listen(l), httpConnections)
 	if s.certs != nil {
 		l = tls.NewListener(l, s.certs.HTTP())

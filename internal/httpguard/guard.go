@@ -29,6 +29,8 @@ type Guard struct {
 	Identified bool
 	// Public are paths that anybody may read.
 	Public []string
+	// Bodies are the beginnings of the paths that take requests with a body.
+	Bodies []string
 
 	refused [len(reasons)]atomic.Uint64
 }
@@ -69,6 +71,14 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 			http.Error(w, fmt.Sprintf(format, args...), status)
 		}
 		origin := r.Header.Get("Origin")
+		serve := func() {
+			if origin != "" {
+				head.Set("Access-Control-Allow-Origin", origin)
+				head.Set("Cross-Origin-Resource-Policy", "cross-origin")
+				head.Add("Vary", "Origin")
+			}
+			next.ServeHTTP(w, r)
+		}
 		switch {
 		case !g.knows(r.Host):
 			refuse(byHost, http.StatusForbidden, "This server is not called %q. Use localhost or its address, or list the "+
@@ -79,24 +89,26 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 		case origin == "" && !slices.Contains(ownSites, r.Header.Get("Sec-Fetch-Site")):
 			refuse(byOrigin, http.StatusForbidden, "A page of another site may not have this server asked. Open its address "+
 				"yourself.")
+		case g.Identified && !slices.Contains(g.Public, r.URL.Path) && !identified(r.TLS):
+			refuse(byCertificate, http.StatusUnauthorized, "Show a certificate of a CA that this server trusts "+
+				"(curl: --cert and --key). Without one it serves %s.", strings.Join(g.Public, " and "))
+		case r.Method == http.MethodPost && g.takesBody(r.URL.Path):
+			serve()
 		case r.Method != http.MethodGet && r.Method != http.MethodHead:
 			head.Set("Allow", "GET, HEAD")
 			refuse(byMethod, http.StatusMethodNotAllowed, "The method %s is not served here. Use GET or HEAD.", r.Method)
 		case r.ContentLength != 0:
 			head.Set("Connection", "close") // rather than read the body
 			refuse(byBody, http.StatusRequestEntityTooLarge, "Nothing here takes a body. Send the request without one.")
-		case g.Identified && !slices.Contains(g.Public, r.URL.Path) && !identified(r.TLS):
-			refuse(byCertificate, http.StatusUnauthorized, "Show a certificate of a CA that this server trusts "+
-				"(curl: --cert and --key). Without one it serves %s.", strings.Join(g.Public, " and "))
 		default:
-			if origin != "" {
-				head.Set("Access-Control-Allow-Origin", origin)
-				head.Set("Cross-Origin-Resource-Policy", "cross-origin")
-				head.Add("Vary", "Origin")
-			}
-			next.ServeHTTP(w, r)
+			serve()
 		}
 	})
+}
+
+// takesBody reports whether a path takes requests with a body.
+func (g *Guard) takesBody(path string) bool {
+	return slices.ContainsFunc(g.Bodies, func(begin string) bool { return strings.HasPrefix(path, begin) })
 }
 
 // ownSites are what browsers say of requests that no page of another site has made; others say nothing.

@@ -26,12 +26,15 @@ func TestGuard(t *testing.T) {
 	local := func() *httpguard.Guard {
 		return &httpguard.Guard{
 			Local: true, Hosts: []string{"Weft.example"}, Origins: []string{"https://grafana.example"},
-			Public: []string{"/healthz", "/readyz"},
+			Public: []string{"/healthz", "/readyz"}, Bodies: []string{"/v2/"},
 		}
 	}
 	host := func(h string) func(*http.Request) { return func(r *http.Request) { r.Host = h } }
 	header := func(key, value string) func(*http.Request) {
 		return func(r *http.Request) { r.Header.Set(key, value) }
+	}
+	post := func(path string) func(*http.Request) {
+		return func(r *http.Request) { r.Method, r.URL.Path, r.ContentLength = http.MethodPost, path, 5 }
 	}
 	certificate := &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{}}}
 	for _, c := range []struct {
@@ -64,6 +67,13 @@ func TestGuard(t *testing.T) {
 		{"CORS preflight", nil, func(r *http.Request) { r.Method = http.MethodOptions }, 405, "GET or HEAD"},
 		{"a body", nil, func(r *http.Request) { r.ContentLength = 5 }, 413, "without one"},
 		{"a body of unknown length", nil, func(r *http.Request) { r.ContentLength = -1 }, 413, "without one"},
+		{"a body where one is taken", nil, post("/v2/x"), 200, "served"},
+		{"a body beside that", nil, post("/v2x"), 405, "GET or HEAD"},
+		{"a body of a foreign page", nil, func(r *http.Request) {
+			post("/v2/x")(r)
+			r.Header.Set("Origin", "https://evil.example")
+		}, 403, "http-origins"},
+		{"a body without a certificate", func(g *httpguard.Guard) { g.Identified = true }, post("/v2/x"), 401, "--cert"},
 		{"no certificate", func(g *httpguard.Guard) { g.Identified = true }, host("localhost"), 401, "--cert"},
 		{
 			"health", func(g *httpguard.Guard) { g.Identified = true },

@@ -24,8 +24,8 @@ type instruments struct {
 	denied        metric.Int64Counter
 }
 
-// Buckets. Small policies answer within microseconds, so that latencies are told apart from 20 of them on, and take less
-// of device time.
+// Buckets. Small policies answer within microseconds, so that latencies are told apart from 20 of them on, and take
+// less of device time.
 var (
 	milliseconds = metric.WithExplicitBucketBoundaries(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50,
 		100, 250, 500, 1000, 2500, 5000)

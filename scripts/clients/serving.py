@@ -12,12 +12,12 @@ EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", 
 
 
 class Server:
-    """A server of models that runs until close(). address and admin are where it listens."""
+    """A server of models that runs until close(). address, admin and http are where it listens."""
 
     def __init__(self, *flags, models=EXAMPLES):
         self.said = []
         self.process = subprocess.Popen(
-            [WEFT, "serve", models, "--listen", "127.0.0.1:0", "--http", "", "--admin-listen", "127.0.0.1:0",
+            [WEFT, "serve", models, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0",
              "--state-dir", "none", *flags],
             stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
         )
@@ -25,6 +25,7 @@ class Server:
         self.listener.start()
         self.address = self._wait(r"event=grpc_listening .*?grpc=(\S+)")
         self.admin = self._wait(r"event=admin_listening .*?admin=(\S+)")
+        self.http = self._wait(r"event=http_listening .*?http=(\S+)")
         self._wait(r"event=(ready) ")
 
     def _listen(self):

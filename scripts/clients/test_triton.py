@@ -8,6 +8,7 @@ import unittest
 
 import numpy as np
 import tritonclient.grpc as triton
+import tritonclient.http as web
 from tritonclient.utils import InferenceServerException
 
 import echo
@@ -152,6 +153,31 @@ class Triton(unittest.TestCase):
             admin.load_model("echo_int8")
             self.client.infer("echo_int8", x)
             self.fails("NOT_FOUND", "no version of it", admin.load_model, "nope")
+
+    def test_http(self):
+        client = web.InferenceServerClient(self.server.http)
+        self.addCleanup(client.close)
+        self.assertTrue(client.is_server_live() and client.is_server_ready() and client.is_model_ready("echo_fp32", "1"))
+        for datatype in echo.TYPES:
+            for binary in (True, False):
+                with self.subTest(datatype=datatype, binary=binary):
+                    if datatype == "FP16" and not binary:
+                        continue  # the client has no JSON of it
+                    x = sample(datatype, 2, 1) if binary or datatype != "BYTES" else np.array([[b"a", b""]], object)
+                    made = web.InferInput("x", list(x.shape), datatype)
+                    made.set_data_from_numpy(x, binary_data=binary)
+                    wanted = web.InferRequestedOutput("y", binary_data=binary)
+                    answer = client.infer("echo_" + datatype.lower(), [made], outputs=[wanted]).as_numpy("y")
+                    np.testing.assert_array_equal(x, answer.astype(x.dtype) if datatype != "BYTES" else
+                                                  np.array([[bytes(e) if isinstance(e, bytes) else e.encode() for e in r]
+                                                            for r in answer], object))
+        self.assertEqual("x", client.get_model_metadata("echo_fp32")["inputs"][0]["name"])
+        self.assertGreater(client.get_model_config("echo_fp32")["max_batch_size"], 1)
+        self.assertEqual("echo_fp32", client.get_inference_statistics("echo_fp32")["model_stats"][0]["name"])
+        self.assertIn("READY", {m["state"] for m in client.get_model_repository_index()})
+        with self.assertRaises(InferenceServerException) as caught:
+            client.infer("nope", [])
+        self.assertEqual("404", caught.exception.status())
 
     def statistics(self, model):
         """The statistics of a model's newest version."""

@@ -29,15 +29,15 @@ func (h *House) Unary(desc *grpc.ServiceDesc, method string, service any, messag
 			return nil, err
 		}
 		if intercept == nil {
-			return h.predict(ctx, m)
+			return h.Run(ctx, m)
 		}
-		return intercept(ctx, m, info, h.predict)
+		return intercept(ctx, m, info, h.Run)
 	}
 	return &own
 }
 
-// predict answers a request, which is a Message, and releases it.
-func (h *House) predict(ctx context.Context, request any) (any, error) {
+// Run answers a request, which is a Message, and releases it.
+func (h *House) Run(ctx context.Context, request any) (any, error) {
 	began := time.Now()
 	m := request.(Message)
 	r := m.Asked()

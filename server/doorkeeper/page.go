@@ -40,7 +40,21 @@ func (d *Door) Page(need access.Permissions, page http.Handler) http.Handler {
 	})
 }
 
-// Visitor returns who asks for a page; nil: the door is open to all. Whoever proves nothing, or something wrong, is nobody.
+// EnterPage is Enter for a request of HTTP.
+func (d *Door) EnterPage(r *http.Request, rule *access.Rule) (*Caller, error) {
+	b := d.book.Load()
+	if b == nil {
+		return nil, nil //nolint:nilnil // everybody is welcome
+	}
+	c, err := b.visitor(r)
+	if err != nil && rule.Public {
+		return &Caller{Identity: access.Nobody, How: access.Anonymous}, nil
+	}
+	return c, err
+}
+
+// Visitor returns who asks for a page; nil: the door is open to all. Whoever proves nothing, or something wrong, is
+// nobody.
 func (d *Door) Visitor(r *http.Request) *Caller {
 	b := d.book.Load()
 	if b == nil {

@@ -68,3 +68,11 @@ func (*ElsewhereError) Error() string {
 	return "this address does not take calls that change what is served from everybody; call the address of " +
 		"--admin-listen, or let an access file say who may operate"
 }
+
+// CrowdedError says that the bodies of HTTP which are under way take all the memory that there is for them.
+type CrowdedError struct{ Most int64 }
+
+func (e *CrowdedError) Error() string {
+	return fmt.Sprintf("large requests over HTTP take all of the %d bytes that they may have together; try again, or use "+
+		"gRPC", e.Most)
+}

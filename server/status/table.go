@@ -68,6 +68,7 @@ var table = []entry{
 			numbers: []string{"max_concurrent_requests", strconv.Itoa(e.Limit)},
 		}
 	}),
+	all[*CrowdedError](fault{code: codes.ResourceExhausted, reason: "CONNECTION_CROWDED", retry: retryWhenFull}),
 	all[*throttle.Error](fault{code: codes.ResourceExhausted, reason: "THROTTLED", retry: retryWhenFull}),
 	all[*guard.CrowdedError](fault{
 		code: codes.ResourceExhausted, reason: "CONNECTION_CROWDED", retry: retryWhenFull, pushback: true,

@@ -1,0 +1,181 @@
+package openinference
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/weftserve/weft/proto/gen/inference"
+	"github.com/weftserve/weft/server/access"
+	"github.com/weftserve/weft/server/doorkeeper"
+	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/status"
+)
+
+// Web serves the protocol over HTTP and JSON, with Triton's extension for tensors as bytes. Callers are let in by the
+// rules of the calls of gRPC.
+type Web struct {
+	*Service
+
+	Door *doorkeeper.Door
+
+	bodies atomic.Int64 // bytes of those that are under way
+}
+
+// visit is a request of HTTP that is let in.
+type visit struct {
+	ctx       context.Context //nolint:containedctx // the request's
+	caller    *doorkeeper.Caller
+	admission access.Admission
+	held      int64 // of Web.bodies
+	w         http.ResponseWriter
+	r         *http.Request
+}
+
+// Handler returns that of all paths below /v2.
+func (s *Web) Handler() http.Handler {
+	mux := http.NewServeMux()
+	page := func(pattern, method string, answer func(*visit) (any, error)) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, method, answer) })
+	}
+	page("GET /v2", "ServerMetadata", func(v *visit) (any, error) {
+		return s.ServerMetadata(v.ctx, &inference.ServerMetadataRequest{})
+	})
+	page("GET /v2/health/live", "ServerLive", func(*visit) (any, error) { return nil, nil })
+	page("GET /v2/health/ready", "ServerReady", func(v *visit) (any, error) { return nil, v.ready(s.Ready()) })
+	page("POST /v2/repository/index", "RepositoryIndex", func(v *visit) (any, error) {
+		index, err := s.RepositoryIndex(v.ctx, &inference.RepositoryIndexRequest{})
+		return listed(index), err
+	})
+	page("POST /v2/repository/models/{model}/load", "RepositoryModelLoad", func(v *visit) (any, error) {
+		return s.RepositoryModelLoad(v.ctx, &inference.RepositoryModelLoadRequest{ModelName: v.model()})
+	})
+	page("POST /v2/repository/models/{model}/unload", "RepositoryModelUnload", func(v *visit) (any, error) {
+		return s.RepositoryModelUnload(v.ctx, &inference.RepositoryModelUnloadRequest{ModelName: v.model()})
+	})
+	page("GET /v2/models/stats", "ModelStatistics", func(v *visit) (any, error) {
+		return s.ModelStatistics(v.ctx, &inference.ModelStatisticsRequest{})
+	})
+	for _, of := range []string{"/v2/models/{model}", "/v2/models/{model}/versions/{version}"} {
+		page("GET "+of, "ModelMetadata", func(v *visit) (any, error) {
+			return s.ModelMetadata(v.ctx, &inference.ModelMetadataRequest{Name: v.model(), Version: v.version()})
+		})
+		page("GET "+of+"/ready", "ModelReady", func(v *visit) (any, error) {
+			ready, err := s.ModelReady(v.ctx, &inference.ModelReadyRequest{Name: v.model(), Version: v.version()})
+			if err == nil {
+				err = v.ready(ready.GetReady())
+			}
+			return nil, err
+		})
+		page("GET "+of+"/config", "ModelConfig", func(v *visit) (any, error) {
+			config, err := s.ModelConfig(v.ctx, &inference.ModelConfigRequest{Name: v.model(), Version: v.version()})
+			return config.GetConfig(), err
+		})
+		page("GET "+of+"/stats", "ModelStatistics", func(v *visit) (any, error) {
+			return s.ModelStatistics(v.ctx, &inference.ModelStatisticsRequest{Name: v.model(), Version: v.version()})
+		})
+		page("POST "+of+"/infer", "ModelInfer", s.infer)
+	}
+	return mux
+}
+
+func (v *visit) model() string   { return v.r.PathValue("model") }
+func (v *visit) version() string { return v.r.PathValue("version") }
+
+// errNotReady is answered without a text.
+var errNotReady = errors.New("not ready")
+
+func (*visit) ready(is bool) error {
+	if is {
+		return nil
+	}
+	return errNotReady
+}
+
+// serve answers a request: with nothing, a message, a list of them, or what infer has made.
+func (s *Web) serve(w http.ResponseWriter, r *http.Request, method string, answer func(*visit) (any, error)) {
+	v := &visit{ctx: r.Context(), w: w, r: r}
+	rule, err := access.RuleOf(inference.GRPCInferenceService_ServiceDesc.ServiceName, method)
+	if err == nil {
+		err = s.admit(v, &rule)
+	}
+	defer func() {
+		v.admission.Release()
+		s.bodies.Add(-v.held)
+	}()
+	var made any
+	if err == nil {
+		made, err = answer(v)
+	}
+	switch {
+	case errors.Is(err, errNotReady):
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	case err != nil:
+		s.refuse(v, err)
+		return
+	}
+	switch made := made.(type) {
+	case *inferred:
+		made.write(w)
+	case proto.Message:
+		writeJSON(w, http.StatusOK, plain(made.ProtoReflect()))
+	case nil:
+	default:
+		writeJSON(w, http.StatusOK, made)
+	}
+}
+
+// admit finds out who calls, and decides whether they may.
+func (s *Web) admit(v *visit, rule *access.Rule) error {
+	var err error
+	if v.caller, err = s.Door.EnterPage(v.r, rule); err != nil || v.caller == nil {
+		return s.denied(v, rule, err)
+	}
+	v.ctx = doorkeeper.With(v.ctx, v.caller)
+	if !rule.Public {
+		if v.admission, err = v.caller.Admit(time.Now); err != nil {
+			return s.denied(v, rule, err)
+		}
+	}
+	return s.denied(v, rule, v.caller.Check(rule, v.model()))
+}
+
+// denied notes that something was refused, and returns the error that its caller may see; nil if nothing was.
+func (s *Web) denied(v *visit, rule *access.Rule, err error) error {
+	if err == nil {
+		return nil
+	}
+	s.Door.Deny(v.ctx, v.caller, rule.Method, v.model(), err)
+	if hidden, is := errors.AsType[*access.HiddenError](err); is {
+		err = s.Pipeline.Table().Absent(hidden.Model, v.caller.Sees)
+	}
+	return s.Fail(v.ctx, err, predict.Place{})
+}
+
+// refuse answers with an error.
+func (s *Web) refuse(v *visit, err error) {
+	code, text, retryAfter := status.HTTP(err)
+	if retryAfter != "" {
+		v.w.Header().Set("Retry-After", retryAfter)
+	}
+	if code == http.StatusUnauthorized {
+		v.w.Header().Set("WWW-Authenticate", "Bearer")
+	}
+	writeJSON(v.w, code, map[string]string{"error": text})
+}
+
+func writeJSON(w http.ResponseWriter, code int, value any) {
+	text, err := json.Marshal(value)
+	if err != nil { // such as a statistic that is no number
+		code, text = http.StatusInternalServerError, []byte(`{"error": "this cannot be written as JSON; use gRPC"}`)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_, _ = w.Write(append(text, '\n')) // who is gone needs no answer
+}

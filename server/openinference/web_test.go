@@ -1,0 +1,307 @@
+package openinference_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server"
+	"github.com/weftserve/weft/server/access"
+	"github.com/weftserve/weft/server/servertest"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// web asks a server over HTTP; headers are "Key: value". It returns "CODE body", and the answer's headers.
+func web(t *testing.T, h *servertest.House, method, path, body string, headers ...string) (string, http.Header) {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
+	for _, header := range headers {
+		key, value, _ := strings.Cut(header, ": ")
+		r.Header.Set(key, value)
+	}
+	w := httptest.NewRecorder()
+	h.Web().ServeHTTP(w, r)
+	return fmt.Sprint(w.Code, " ", strings.TrimSpace(w.Body.String())), w.Header()
+}
+
+const row = `{"inputs": [{"name": "observation", "shape": [1, 4], "datatype": "FP32", "data": [1, 2, 3, 4]}]}`
+
+// TestWebInfer: elements in JSON, nested or not, and as bytes; outputs likewise.
+func TestWebInfer(t *testing.T) {
+	h := servertest.New(t, server.Config{})
+	const path = "/v2/models/policy/infer"
+	const answer = `200 {"model_name":"policy","model_version":"2","id":"a","parameters":{"slot":"prod"},"outputs":[` +
+		`{"name":"action","datatype":"FP32","shape":[1,2],"data":[1,2]},{"name":"value","datatype":"FP32","shape":[1],"data":[10]}]}`
+	for _, data := range []string{"[1, 2, 3, 4]", "[[1, 2, 3, 4]]", "[[[1],[2]], [[3],[4]]]", "[1.0, 2e0, 3, 4]"} {
+		body := strings.Replace(row, "[1, 2, 3, 4]", data, 1)
+		if got, _ := web(t, h, "POST", path, strings.Replace(body, "{", `{"id": "a", `, 1)); got != answer {
+			t.Errorf("%s: %s", data, got)
+		}
+	}
+	head := `{"inputs": [{"name": "observation", "shape": [1, 4], "datatype": "FP32", "parameters": {"binary_data_size": 16}}],` +
+		`"outputs": [{"name": "value", "parameters": {"binary_data": true}}, {"name": "action"}]}`
+	got, whole := web(t, h, "POST", "/v2/models/policy/versions/1/infer", head+string(floats(1, 2, 3, 4)),
+		"Inference-Header-Content-Length: "+strconv.Itoa(len(head)))
+	n, err := strconv.Atoi(whole.Get("Inference-Header-Content-Length"))
+	if err != nil || len(got) < 4+n || got[4+n:] != string(floats(10)) || !strings.Contains(got, `"binary_data_size":4`) ||
+		!strings.Contains(got, `"data":[1,2]`) || !strings.Contains(got, `"model_version":"1"`) {
+		t.Errorf("bytes: %q: %v", got, err)
+	}
+	for body, want := range map[string]string{
+		"":      "400 {\"error\":\"the message is not a request of inference in JSON: EOF",
+		"{":     "400",
+		"[]":    "400",
+		`{"x`:   "400",
+		`{}`:    `400 {"error":"inputs[\"observation\"]: expected a tensor of fp32`,
+		"[[[[[": "400",
+		strings.Replace(row, "3, 4", "3", 1): `400 {"error":"inputs[\"observation\"].raw_input_contents: expected 16 bytes ` +
+			`(shape [1,4] of fp32), got 12 bytes`,
+		strings.Replace(row, "4]}", `"x"]}`, 1):                           `400 {"error":"inputs[\"observation\"].data[3]: expected an element of FP32, got x"}`,
+		strings.Replace(row, "4]}", "{}]}", 1):                            `400 {"error":"inputs[\"observation\"].data: expected a list of elements`,
+		strings.Replace(row, "FP32", "FP99", 1):                           `400 {"error":"inputs[\"observation\"].datatype: expected FP32, got \"FP99\""}`,
+		strings.Replace(row, "{", `{"parameters": {"priority": []}, `, 1): `400 {"error":"parameters[\"priority\"]: expected a bool`,
+	} {
+		if got, _ := web(t, h, "POST", path, body); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %s\nwant %s", body, got, want)
+		}
+	}
+	for header, want := range map[string]string{
+		"-1": "400", "x": "400", "999": "400",
+		strconv.Itoa(len(row) - 1): "400", // broken JSON, and a byte of no input
+	} {
+		if got, _ := web(t, h, "POST", path, row, "Inference-Header-Content-Length: "+header); !strings.HasPrefix(got, want) {
+			t.Errorf("a head of %s bytes: %s", header, got)
+		}
+	}
+}
+
+// TestWebTypes: each type of elements comes and goes in JSON.
+func TestWebTypes(t *testing.T) {
+	h := servertest.New(t, server.Config{})
+	h.Run = func(_ context.Context, call *catalog.Call) error {
+		call.Results = []tensor.Tensor{call.Inputs[0].Clone()}
+		return nil
+	}
+	lists := map[string]string{
+		"bool": "[false,true]", "int8": "[-128,127]", "int16": "[-32768,32767]", "int32": "[-1,16909060]",
+		"int64": "[-2,72623859790382856]", "uint8": "[0,255]", "uint16": "[0,65535]", "uint32": "[0,4294967295]",
+		"uint64": "[1,18446744073709551615]", "fp16": "[1,-2]", "bf16": "[1,-2]", "fp32": "[1,-2]", "fp64": "[1,-2]",
+		"string": `["a","é\n"]`,
+	}
+	ask := func(datatype, data string) string {
+		got, _ := web(t, h, "POST", "/v2/models/policy/infer", fmt.Sprintf(
+			`{"inputs": [{"name": "x", "shape": [2], "datatype": %q, "data": %s}]}`, datatype, data))
+		return got
+	}
+	for _, r := range servertest.Representations {
+		v := servertest.PolicyVersion(1, catalog.Ready)
+		spec := []tensor.Spec{{Name: "x", DType: r.DType, Shape: tensor.Shape{tensor.Unknown}, BatchDim: 0}}
+		v.Signature = &tensor.Signature{Inputs: spec, Outputs: spec}
+		h.Current.Store(servertest.SnapshotOf(2, &catalog.Model{Name: "policy", Versions: []*catalog.Version{v}}))
+		name, list := strings.ToUpper(r.DType.String()), lists[r.DType.String()]
+		if name == "STRING" {
+			name = "BYTES"
+		}
+		if got := ask(name, list); !strings.HasSuffix(got, `"shape":[2],"data":`+list+`}]}`) {
+			t.Errorf("%s: %s", name, got)
+		}
+		if strings.Contains(name, "INT") {
+			for _, wrong := range []string{"[99999999999999999999, 1]", "[1.5, 1]", "[true, 1]", `["1", 1]`} {
+				if got := ask(name, wrong); !strings.HasPrefix(got, `400 {"error":"inputs[\"x\"].data[0]: expected an element of `+name) {
+					t.Errorf("%s %s: %s", name, wrong, got)
+				}
+			}
+		}
+	}
+	h.Run = func(_ context.Context, call *catalog.Call) error {
+		call.Results = []tensor.Tensor{{DType: tensor.String, Shape: tensor.Shape{1}, Data: []byte("\x01\x00\x00\x00\xff")}}
+		return nil
+	}
+	if got := ask("BYTES", `["a", "b"]`); !strings.HasPrefix(got, "501 ") || !strings.Contains(got, "binary_data") {
+		t.Errorf("bytes that are no text: %s", got)
+	}
+	nan := servertest.PolicyVersion(1, catalog.Ready)
+	h.Current.Store(servertest.SnapshotOf(3, &catalog.Model{Name: "policy", Versions: []*catalog.Version{nan}}))
+	h.Run = func(ctx context.Context, call *catalog.Call) error {
+		err := servertest.RunPolicy(ctx, call)
+		call.Results[1].Data = floats(float32(math.NaN()))
+		return err
+	}
+	if got, _ := web(t, h, "POST", "/v2/models/policy/infer", row); !strings.HasPrefix(got, "501 ") {
+		t.Errorf("a number that is none: %s", got)
+	}
+}
+
+// TestWebPages: what is said of the server and of models, and how much it is said with.
+func TestWebPages(t *testing.T) {
+	h := servertest.New(t, server.Config{Release: "v9"})
+	h.ModelsChanged()
+	for path, want := range map[string]string{
+		"GET /v2":                                       `200 {"extensions":[`,
+		"GET /v2/health/live":                           "200 ",
+		"GET /v2/health/ready":                          "200 ",
+		"GET /v2/models/policy/ready":                   "200 ",
+		"GET /v2/models/policy/versions/3/ready":        "503 ",
+		"GET /v2/models/x/ready":                        "404 {",
+		"GET /v2/models/policy":                         `200 {"inputs":[{"datatype":"FP32","name":"observation","shape":[-1,4]}]`,
+		"GET /v2/models/policy/versions/9":              "404 {",
+		"GET /v2/models/policy/config":                  `200 {"backend":"onnxruntime"`,
+		"GET /v2/models/policy/stats":                   `200 {"model_stats":[{`,
+		"GET /v2/models/stats":                          `200 {"model_stats":[{`,
+		"POST /v2/repository/index":                     `200 [{"name":"policy","reason":"","state":"READY","version":"1"}`,
+		"POST /v2/repository/models/policy/unload":      `403 {"error":"this address does not take`,
+		"GET /v2/models/policy/infer":                   "405 ",
+		"GET /v2/nonesuch":                              "404 ",
+		"GET /v2/models/%2e%2e%2fpolicy/versions/1":     "404 {",
+		"POST /v2/models/policy/versions/stable/infer":  "400 {",
+		"GET /v2/models/policy/versions/99999999999999": "404 {",
+	} {
+		method, at, _ := strings.Cut(path, " ")
+		if got, _ := web(t, h, method, at, row); !strings.HasPrefix(got+" ", want) {
+			t.Errorf("%s: %s, want %s", path, got, want)
+		}
+	}
+	h.Run = func(context.Context, *catalog.Call) error {
+		return &sharedsched.Refusal{Reason: sharedsched.RefusedQueueFull, MaxQueue: 7, RetryAfter: 1500e6}
+	}
+	got, answer := web(t, h, "POST", "/v2/models/policy/infer", row)
+	if !strings.HasPrefix(got, `429 {"error":"the queue is full`) && !strings.Contains(got, "queue is full") ||
+		answer.Get("Retry-After") != "2" {
+		t.Errorf("a full queue: %s, %v", got, answer)
+	}
+}
+
+// TestWebLimits: a body, and an answer, may be as large as a message.
+func TestWebLimits(t *testing.T) {
+	h := servertest.New(t, server.Config{MaxMessageBytes: 4096})
+	got, _ := web(t, h, "POST", "/v2/models/policy/infer", row+strings.Repeat(" ", 4096))
+	if !strings.HasPrefix(got, "429 ") || !strings.Contains(got, "4096") {
+		t.Errorf("a large body: %s", got)
+	}
+	wide := `{"inputs": [{"name": "x", "datatype": "FP64", "shape": [1], "data": [` + strings.Repeat("1,", 1000) + "1]}]}"
+	if got, _ = web(t, h, "POST", "/v2/models/policy/infer", wide); !strings.HasPrefix(got, "429 ") {
+		t.Errorf("a body of much larger tensors: %s", got)
+	}
+	h = servertest.New(t, server.Config{})
+	handler := h.Web()
+	var slow []*io.PipeWriter
+	var done sync.WaitGroup
+	begun := make(chan struct{})
+	for range 4 { // 64 MiB, of which none comes
+		from, to := io.Pipe()
+		slow = append(slow, to)
+		done.Go(func() {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v2/models/policy/infer", &told{from, begun})
+			r.ContentLength = 16 << 20
+			handler.ServeHTTP(httptest.NewRecorder(), r)
+		})
+		<-begun
+	}
+	ask := func(body string) int {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v2/models/policy/infer",
+			strings.NewReader(body)))
+		return w.Code
+	}
+	large := row + strings.Repeat(" ", 100<<10)
+	if small, code := ask(row), ask(large); small != 200 || code != 429 {
+		t.Errorf("beside bodies of 64 MiB a small one is %d, and a large one %d", small, code)
+	}
+	for _, to := range slow {
+		_ = to.Close()
+	}
+	done.Wait()
+	if code := ask(large); code != 200 {
+		t.Errorf("a large one is %d when the others have ended", code)
+	}
+}
+
+// told says when it is read from.
+type told struct {
+	io.Reader
+
+	begun chan struct{}
+}
+
+func (r *told) Read(p []byte) (int, error) {
+	if r.begun != nil {
+		r.begun <- struct{}{}
+		r.begun = nil
+	}
+	return r.Reader.Read(p)
+}
+
+// TestWebAccess: over HTTP an identity may what it may over gRPC, by its token.
+func TestWebAccess(t *testing.T) {
+	c := policyOf(map[string]access.Role{
+		"pilot": {Predict: []string{"policy"}}, "other": {Predict: []string{"walker"}}, "watcher": {Observe: []string{"*"}},
+		"operator": {Operate: []string{"*"}},
+	})
+	door := servertest.NewDoor(t, c)
+	h := servertest.New(t, server.Config{Door: &door.Door})
+	h.ModelsChanged()
+	for path, want := range map[string][5]string{ // of nobody, pilot, other, watcher, operator
+		"GET /v2/health/live":                      {"200", "200", "200", "200", "200"},
+		"GET /v2":                                  {"401", "200", "200", "200", "403"},
+		"GET /v2/models/policy":                    {"401", "200", "404", "200", "403"},
+		"POST /v2/models/policy/infer":             {"401", "200", "404", "403", "403"},
+		"GET /v2/models/policy/stats":              {"401", "403", "404", "200", "403"},
+		"POST /v2/repository/index":                {"401", "403", "403", "200", "403"},
+		"POST /v2/repository/models/policy/unload": {"401", "403", "404", "403", "403"},
+	} {
+		method, at, _ := strings.Cut(path, " ")
+		for i, name := range []string{"", "pilot", "other", "watcher", "operator"} {
+			var headers []string
+			if name != "" {
+				headers = []string{"Authorization: Bearer " + servertest.Token(name)}
+			}
+			if got, _ := web(t, h, method, at, row, headers...); !strings.HasPrefix(got, want[i]) {
+				t.Errorf("%s by %q: %s, want %s", path, name, got, want[i])
+			}
+		}
+	}
+}
+
+func policyOf(roles map[string]access.Role) *access.Config {
+	c := &access.Config{Roles: roles}
+	for name := range roles {
+		c.Identities = append(c.Identities, access.Entry{Name: name, Roles: []string{name}, Weight: 1})
+	}
+	slices.SortFunc(c.Identities, func(a, b access.Entry) int { return strings.Compare(a.Name, b.Name) })
+	return c
+}
+
+// FuzzWebInfer: whatever a body is, the answer is none that blames the server.
+func FuzzWebInfer(f *testing.F) {
+	f.Add(row, "")
+	f.Add(strings.Replace(row, "[1, 2, 3, 4]", "[[1, 2], [3, 4]]", 1), "")
+	f.Add(`{"inputs": [{"name": "observation", "shape": [1, 4], "datatype": "FP32", "parameters": {"binary_data_size": 16}}]}`+
+		string(floats(1, 2, 3, 4)), "114")
+	f.Add(`{"id": "a", "parameters": {"priority": 1, "binary_data_output": true, "x": null}, "outputs": [{"name": "value"}]}`, "9")
+	h := &servertest.House{Run: servertest.RunPolicy}
+	h.Current.Store(servertest.PolicySnapshot())
+	h.Server = server.New(server.Config{Logger: slog.New(slog.DiscardHandler)}, h, h)
+	handler := h.Web()
+	f.Fuzz(func(t *testing.T, body, head string) {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v2/models/policy/infer", strings.NewReader(body))
+		if head != "" {
+			r.Header["Inference-Header-Content-Length"] = []string{head}
+		}
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		if w.Code >= 500 && w.Code != http.StatusNotImplemented {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+	})
+}

@@ -1,0 +1,39 @@
+package status
+
+import (
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// httpCodes are what codes of gRPC are over HTTP (google/rpc/code.proto in github.com/googleapis/googleapis); others
+// are 500.
+var httpCodes = map[codes.Code]int{
+	codes.InvalidArgument: http.StatusBadRequest, codes.FailedPrecondition: http.StatusBadRequest,
+	codes.Unauthenticated: http.StatusUnauthorized, codes.PermissionDenied: http.StatusForbidden,
+	codes.NotFound: http.StatusNotFound, codes.Aborted: http.StatusConflict,
+	codes.ResourceExhausted: http.StatusTooManyRequests, codes.Canceled: 499,
+	codes.Unimplemented: http.StatusNotImplemented, codes.Unavailable: http.StatusServiceUnavailable,
+	codes.DeadlineExceeded: http.StatusGatewayTimeout,
+}
+
+// HTTP returns the error of a call as HTTP has it: the code, the text, and the header Retry-After, "" for none.
+func HTTP(err error) (code int, text, retryAfter string) {
+	st := status.Convert(err)
+	code, known := httpCodes[st.Code()]
+	if !known {
+		code = http.StatusInternalServerError
+	}
+	for _, d := range st.Details() {
+		if retry, is := d.(*errdetails.RetryInfo); is {
+			seconds := math.Ceil(float64(retry.GetRetryDelay().AsDuration()) / float64(time.Second))
+			retryAfter = strconv.Itoa(int(seconds))
+		}
+	}
+	return code, st.Message(), retryAfter
+}
