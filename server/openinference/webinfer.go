@@ -134,7 +134,9 @@ func broken(format string, args ...any) error {
 }
 
 // readRequest reads a request. asBytes says which outputs are wanted as bytes.
-func (s *Web) readRequest(v *visit, body []byte, turn *weigh.Turn) (*inference.ModelInferRequest, func(output string) bool, error) {
+func (s *Web) readRequest(v *visit, body []byte, turn *weigh.Turn) (
+	_ *inference.ModelInferRequest, asBytes func(output string) bool, _ error,
+) {
 	head, tail := body, []byte(nil)
 	if length := v.r.Header.Get(jsonHeader); length != "" {
 		n, err := strconv.Atoi(length)
