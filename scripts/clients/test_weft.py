@@ -131,6 +131,20 @@ class Weft(unittest.TestCase):
         self.assertEqual((300, 300.0, 0), (played.steps, played.reward, played.late))
         self.assertEqual(3, played.version)
 
+    def test_episode_of_a_model_that_goes(self):
+        """What will not pass ends the episode, without a report."""
+        class Leaves(weft.Client):
+            asked = 0
+
+            def predict(self, model, *args, **kwargs):
+                self.asked += 1
+                return super().predict(model if self.asked == 1 else "nope", *args, **kwargs)
+
+        with Leaves(self.examples.address) as client:
+            with self.assertRaises(weft.WeftError) as caught:
+                weft.run_episode(client, "cartpole", Pole(1), input="observation", act=act)
+        self.assertEqual(("NOT_FOUND", 2), (caught.exception.code.name, client.asked))
+
     def test_episodes(self):
         async def play():
             async with weft.AsyncClient(self.examples.address) as client:

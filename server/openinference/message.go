@@ -19,6 +19,7 @@ type message struct {
 	outputs            []output
 	raw                []elements.Elements // the entries of raw_input_contents
 	pieces             [][]byte            // of elements
+	large              bool                // it may have had more than is held on to
 }
 
 // input is an InferInputTensor.
@@ -63,7 +64,7 @@ const most = 64
 
 // reset forgets the message, but for names, which the next one is likely to have too.
 func (m *message) reset() {
-	if m.came > most || len(m.outputs) > most || len(m.raw) > most || len(m.parameters) > most {
+	if m.large {
 		*m = message{}
 		return
 	}
@@ -87,6 +88,7 @@ type reader struct {
 // read reads a message from its pieces. It reports whether that can be done; if not, the generated code is to read it.
 func (m *message) read(pieces [][]byte, trusted bool) bool {
 	m.reset()
+	m.large = trusted
 	data := fields.NewSource(pieces)
 	r := reader{m, trusted, weigh.Most(data.Size())}
 	const repeated = 1<<4 | 1<<5 | 1<<6 | 1<<7

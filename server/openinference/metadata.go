@@ -41,7 +41,11 @@ func (s *Service) ModelMetadata(
 		m.Versions = []string{strconv.FormatInt(v.Number, 10)}
 		return m, nil
 	}
-	for _, other := range s.Pipeline.Snapshot().Model(v.Model).Versions {
+	all, err := s.Pipeline.Table().Model(v.Model)
+	if err != nil { // it has gone meanwhile
+		return nil, s.fail(ctx, err)
+	}
+	for _, other := range all.Versions {
 		if other.State == catalog.Ready {
 			m.Versions = append(m.Versions, strconv.FormatInt(other.Number, 10))
 		}

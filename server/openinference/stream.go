@@ -52,7 +52,9 @@ func (st stream) Failed(m calls.Message, why *status.Status) any {
 	}
 	r := m.(*request)
 	return &inference.ModelStreamInferResponse{
-		ErrorMessage:  why.GetMessage(),
-		InferResponse: &inference.ModelInferResponse{ModelName: r.Model, ModelVersion: r.in.version, Id: r.ID},
+		ErrorMessage: why.GetMessage(),
+		InferResponse: &inference.ModelInferResponse{
+			ModelName: predict.Clip(r.Model), ModelVersion: predict.Clip(r.in.version), Id: predict.Clip(r.ID),
+		},
 	}
 }

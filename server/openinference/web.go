@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -49,13 +50,31 @@ func (s *Web) Handler() http.Handler {
 	page("GET /v2/health/live", "ServerLive", func(*visit) (any, error) { return nil, nil })
 	page("GET /v2/health/ready", "ServerReady", func(v *visit) (any, error) { return nil, v.ready(s.Ready()) })
 	page("POST /v2/repository/index", "RepositoryIndex", func(v *visit) (any, error) {
-		index, err := s.RepositoryIndex(v.ctx, &inference.RepositoryIndexRequest{})
+		var asked struct {
+			Ready bool `json:"ready"`
+		}
+		if err := v.read(&asked); err != nil {
+			return nil, s.fail(v.ctx, err)
+		}
+		index, err := s.RepositoryIndex(v.ctx, &inference.RepositoryIndexRequest{Ready: asked.Ready})
 		return listed(index), err
 	})
 	page("POST /v2/repository/models/{model}/load", "RepositoryModelLoad", func(v *visit) (any, error) {
-		return s.RepositoryModelLoad(v.ctx, &inference.RepositoryModelLoadRequest{ModelName: v.model()})
+		var asked struct {
+			Parameters map[string]json.RawMessage `json:"parameters"`
+		}
+		if err := v.read(&asked); err != nil {
+			return nil, s.fail(v.ctx, err)
+		}
+		q := &inference.RepositoryModelLoadRequest{ModelName: v.model()}
+		for key := range asked.Parameters { // which say what is not supported
+			q.Parameters = map[string]*inference.ModelRepositoryParameter{key: {}}
+		}
+		v.slow()
+		return s.RepositoryModelLoad(v.ctx, q)
 	})
 	page("POST /v2/repository/models/{model}/unload", "RepositoryModelUnload", func(v *visit) (any, error) {
+		v.slow()
 		return s.RepositoryModelUnload(v.ctx, &inference.RepositoryModelUnloadRequest{ModelName: v.model()})
 	})
 	page("GET /v2/models/stats", "ModelStatistics", func(v *visit) (any, error) {
@@ -83,6 +102,28 @@ func (s *Web) Handler() http.Handler {
 	}
 	return mux
 }
+
+// read reads a small body of JSON, which may be empty.
+func (v *visit) read(into any) error {
+	body, err := io.ReadAll(http.MaxBytesReader(v.w, v.r.Body, smallBody))
+	if err == nil && len(body) > 0 {
+		err = json.Unmarshal(body, into)
+	}
+	if err != nil {
+		return broken("%v", err)
+	}
+	return nil
+}
+
+// slow lets the answer take as long as it does: the server's times are those of requests and of answers themselves.
+func (v *visit) slow() {
+	at := http.NewResponseController(v.w)
+	_ = at.SetReadDeadline(time.Time{}) // a recorder of tests has none
+	_ = at.SetWriteDeadline(time.Time{})
+}
+
+// answerTime is how long a caller may take to get an answer.
+const answerTime = 30 * time.Second
 
 func (v *visit) model() string   { return v.r.PathValue("model") }
 func (v *visit) version() string { return v.r.PathValue("version") }
@@ -112,6 +153,7 @@ func (s *Web) serve(w http.ResponseWriter, r *http.Request, method string, answe
 	if err == nil {
 		made, err = answer(v)
 	}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTime)) // a recorder of tests has none
 	switch {
 	case errors.Is(err, errNotReady):
 		w.WriteHeader(http.StatusServiceUnavailable)

@@ -59,7 +59,7 @@ func TestWebInfer(t *testing.T) {
 		t.Errorf("bytes: %q: %v", got, err)
 	}
 	for body, want := range map[string]string{
-		"":      "400 {\"error\":\"the message is not a request of inference in JSON: EOF",
+		"":      "400 {\"error\":\"the body: expected JSON as docs/OPEN_INFERENCE.md has it, got EOF",
 		"{":     "400",
 		"[]":    "400",
 		`{"x`:   "400",
@@ -70,7 +70,7 @@ func TestWebInfer(t *testing.T) {
 		strings.Replace(row, "4]}", `"x"]}`, 1):                           `400 {"error":"inputs[\"observation\"].data[3]: expected an element of FP32, got x"}`,
 		strings.Replace(row, "4]}", "{}]}", 1):                            `400 {"error":"inputs[\"observation\"].data: expected a list of elements`,
 		strings.Replace(row, "FP32", "FP99", 1):                           `400 {"error":"inputs[\"observation\"].datatype: expected FP32, got \"FP99\""}`,
-		strings.Replace(row, "{", `{"parameters": {"priority": []}, `, 1): `400 {"error":"parameters[\"priority\"]: expected a bool`,
+		strings.Replace(row, "{", `{"parameters": {"priority": []}, `, 1): `400 {"error":"the body: expected JSON as docs/OPEN_INFERENCE.md has it, got a parameter is a bool`,
 	} {
 		if got, _ := web(t, h, "POST", path, body); !strings.HasPrefix(got, want) {
 			t.Errorf("%s: %s\nwant %s", body, got, want)
@@ -115,6 +115,12 @@ func TestWebTypes(t *testing.T) {
 		}
 		if got := ask(name, list); !strings.HasSuffix(got, `"shape":[2],"data":`+list+`}]}`) {
 			t.Errorf("%s: %s", name, got)
+		}
+		wides := map[string]string{"FP16": "[70000, 1]", "BF16": "[1e39, 1]", "FP32": "[1e39, 1]", "FP64": "[1e309, 1]"}
+		if wide := wides[name]; wide != "" {
+			if got := ask(name, wide); !strings.HasPrefix(got, `400 {"error":"inputs[\"x\"].data[0]: expected an element of `+name) {
+				t.Errorf("%s %s: %s", name, wide, got)
+			}
 		}
 		if strings.Contains(name, "INT") {
 			for _, wrong := range []string{"[99999999999999999999, 1]", "[1.5, 1]", "[true, 1]", `["1", 1]`} {
@@ -172,6 +178,9 @@ func TestWebPages(t *testing.T) {
 			t.Errorf("%s: %s, want %s", path, got, want)
 		}
 	}
+	if got, _ := web(t, h, "POST", "/v2/repository/index", `{"ready": true}`); strings.Contains(got, "LOADING") {
+		t.Errorf("the index of ready ones: %s", got)
+	}
 	h.Run = func(context.Context, *catalog.Call) error {
 		return &sharedsched.Refusal{Reason: sharedsched.RefusedQueueFull, MaxQueue: 7, RetryAfter: 1500e6}
 	}
@@ -197,16 +206,17 @@ func TestWebLimits(t *testing.T) {
 	handler := h.Web()
 	var slow []*io.PipeWriter
 	var done sync.WaitGroup
-	begun := make(chan struct{})
-	for range 4 { // 64 MiB, of which none comes
+	for range 4 { // 64 MiB, of which a little comes
 		from, to := io.Pipe()
 		slow = append(slow, to)
 		done.Go(func() {
-			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v2/models/policy/infer", &told{from, begun})
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v2/models/policy/infer", from)
 			r.ContentLength = 16 << 20
 			handler.ServeHTTP(httptest.NewRecorder(), r)
 		})
-		<-begun
+		if _, err := to.Write(make([]byte, 64<<10+1)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	ask := func(body string) int {
 		w := httptest.NewRecorder()
@@ -218,6 +228,14 @@ func TestWebLimits(t *testing.T) {
 	if small, code := ask(row), ask(large); small != 200 || code != 429 {
 		t.Errorf("beside bodies of 64 MiB a small one is %d, and a large one %d", small, code)
 	}
+	many := `{"inputs": [` + strings.Repeat("{},", 10_000) + "{}]}"
+	if got, _ := web(t, h, "POST", "/v2/models/policy/infer", many); !strings.Contains(got, "very many objects") {
+		t.Errorf("many parts: %.200s", got)
+	}
+	got, _ = web(t, h, "POST", "/v2/models/policy/infer", row, "Content-Encoding: gzip")
+	if !strings.HasPrefix(got, "501 ") {
+		t.Errorf("a compressed body: %s", got)
+	}
 	for _, to := range slow {
 		_ = to.Close()
 	}
@@ -225,21 +243,6 @@ func TestWebLimits(t *testing.T) {
 	if code := ask(large); code != 200 {
 		t.Errorf("a large one is %d when the others have ended", code)
 	}
-}
-
-// told says when it is read from.
-type told struct {
-	io.Reader
-
-	begun chan struct{}
-}
-
-func (r *told) Read(p []byte) (int, error) {
-	if r.begun != nil {
-		r.begun <- struct{}{}
-		r.begun = nil
-	}
-	return r.Reader.Read(p)
 }
 
 // TestWebAccess: over HTTP an identity may what it may over gRPC, by its token.

@@ -94,12 +94,14 @@ func appendNumber(raw []byte, dtype tensor.DType, text string) ([]byte, bool) {
 	bits := 8 * dtype.Size()
 	switch {
 	case dtype.IsFloat():
-		x, err := strconv.ParseFloat(text, 64)
+		x, err := strconv.ParseFloat(text, max(32, bits))
+		half := tensor.Float16Bits(float32(x))
 		switch dtype {
 		case tensor.Float16:
-			return little.AppendUint16(raw, tensor.Float16Bits(float32(x))), err == nil
+			return little.AppendUint16(raw, half), err == nil && !math.IsInf(float64(tensor.Float16Value(half)), 0)
 		case tensor.BFloat16:
-			return little.AppendUint16(raw, tensor.BFloat16Bits(float32(x))), err == nil
+			half = tensor.BFloat16Bits(float32(x))
+			return little.AppendUint16(raw, half), err == nil && !math.IsInf(float64(tensor.BFloat16Value(half)), 0)
 		case tensor.Float32:
 			return little.AppendUint32(raw, math.Float32bits(float32(x))), err == nil
 		default:
@@ -118,7 +120,7 @@ func appendNumber(raw []byte, dtype tensor.DType, text string) ([]byte, bool) {
 }
 
 // dataOf returns raw elements as a list of JSON.
-func dataOf(output, datatype string, raw []byte) (json.RawMessage, error) {
+func dataOf(output, datatype string, raw []byte, turn *weigh.Turn) (json.RawMessage, error) {
 	without := func(what string) error {
 		return &status.UnsupportedError{
 			What:    "output " + routing.Quote(output) + " in JSON, with " + what,
@@ -128,6 +130,8 @@ func dataOf(output, datatype string, raw []byte) (json.RawMessage, error) {
 	dtype := dtypeOf(datatype)
 	out := []byte{'['}
 	for len(raw) > 0 {
+		const steps = 3 // as many as an element takes
+		turn.Step(steps)
 		if len(out) > 1 {
 			out = append(out, ',')
 		}

@@ -28,23 +28,72 @@ const jsonHeader = "Inference-Header-Content-Length"
 
 // webRequest is the JSON of a request.
 type webRequest struct {
-	ID         string         `json:"id"`
-	Parameters map[string]any `json:"parameters"`
+	ID         string           `json:"id"`
+	Parameters map[string]plane `json:"parameters"`
 	Inputs     []struct {
-		Name       string          `json:"name"`
-		Datatype   string          `json:"datatype"`
-		Shape      []int64         `json:"shape"`
-		Parameters map[string]any  `json:"parameters"`
-		Data       json.RawMessage `json:"data"`
+		Name       string           `json:"name"`
+		Datatype   string           `json:"datatype"`
+		Shape      extents          `json:"shape"`
+		Parameters map[string]plane `json:"parameters"`
+		Data       json.RawMessage  `json:"data"`
 	} `json:"inputs"`
 	Outputs []struct {
-		Name       string         `json:"name"`
-		Parameters map[string]any `json:"parameters"`
+		Name       string           `json:"name"`
+		Parameters map[string]plane `json:"parameters"`
 	} `json:"outputs"`
+}
+
+// plane is a value of JSON that has none within it: a bool, a json.Number, a text, or nil.
+type plane struct{ value any }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (p *plane) UnmarshalJSON(text []byte) error {
+	if text[0] == '{' || text[0] == '[' {
+		return errors.New("a parameter is a bool, a number or a text, and no list or object")
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	return d.Decode(&p.value)
+}
+
+// extents is a shape, which has few dimensions.
+type extents []int64
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (s *extents) UnmarshalJSON(text []byte) error {
+	const longest = 1 << 10
+	if len(text) > longest {
+		return errors.New("a shape has few dimensions")
+	}
+	return json.Unmarshal(text, (*[]int64)(s))
+}
+
+// fewParts reports whether a text of JSON has so few objects and members that what is made of them is small: outside of
+// texts, braces and colons are counted.
+func fewParts(text []byte, turn *weigh.Turn) bool {
+	const mostParts = 1 << 12
+	parts, quoted := 0, false
+	for i := 0; i < len(text); i++ {
+		if i%16 == 0 {
+			turn.Step(1)
+		}
+		switch c := text[i]; {
+		case c == '"':
+			quoted = !quoted
+		case quoted && c == '\\':
+			i++
+		case !quoted && (c == '{' || c == ':'):
+			parts++
+		}
+	}
+	return parts <= mostParts
 }
 
 // infer predicts.
 func (s *Web) infer(v *visit) (any, error) {
+	if encoding := v.r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+		return nil, s.unsupported(v.ctx, "Content-Encoding "+routing.Quote(encoding), "send bodies as they are")
+	}
 	body, err := s.readBody(v)
 	if err != nil {
 		return nil, s.Fail(v.ctx, err, predict.Place{})
@@ -62,7 +111,7 @@ func (s *Web) infer(v *visit) (any, error) {
 	if err != nil {
 		return nil, s.Fail(v.ctx, &status.BrokenMessageError{Want: "request of inference", Why: err.Error()}, predict.Place{})
 	}
-	turn.End()
+	turn.End() // until there is an answer
 	if len(data) > s.MaxMessageBytes {
 		err := &status.MessageTooLargeError{Limit: s.MaxMessageBytes, Inflated: true}
 		return nil, s.Fail(v.ctx, err, predict.Place{})
@@ -72,6 +121,7 @@ func (s *Web) infer(v *visit) (any, error) {
 		r.Release()
 		return nil, s.Fail(v.ctx, &status.BrokenMessageError{Want: r.Type(), Why: err.Error()}, predict.Place{})
 	}
+	v.slow()
 	if v.caller != nil {
 		_, asked, chosen := r.Asks()
 		priority, err := v.caller.Priority(asked, chosen)
@@ -87,11 +137,18 @@ func (s *Web) infer(v *visit) (any, error) {
 	}
 	encoded := answer.(*calls.Encoded)
 	defer encoded.Pieces().Free()
+	const copies = 4 // of an answer, as bytes and as text
+	if size := encoded.Bytes(); size > smallBody {
+		if err := s.hold(v, int64(copies*size)); err != nil {
+			return nil, s.Fail(v.ctx, err, predict.Place{})
+		}
+		turn.Begin()
+	}
 	var m inference.ModelInferResponse
 	if err := proto.Unmarshal(encoded.Pieces().Materialize(), &m); err != nil {
 		return nil, s.Fail(v.ctx, err, predict.Place{})
 	}
-	made, err := inferredOf(&m, asBytes)
+	made, err := inferredOf(&m, asBytes, &turn)
 	if err != nil {
 		return nil, s.Fail(v.ctx, err, predict.Place{})
 	}
@@ -99,38 +156,59 @@ func (s *Web) infer(v *visit) (any, error) {
 }
 
 const (
-	// smallBody is how large a body may be that is always read, and mostBodies how large all others together.
+	// smallBody is how large a body may be that always has room, and mostBodies how much all others have together.
 	smallBody  = 64 << 10
 	mostBodies = 64 << 20
 )
 
-// readBody reads a body, unless the others that are under way are too large. It holds its place in them until the
-// request was answered.
+// hold takes so much memory more for bodies and answers, until the request ends. One that is alone gets any.
+func (s *Web) hold(v *visit, bytes int64) error {
+	v.held += bytes
+	if all := s.bodies.Add(bytes); all > mostBodies && all > v.held {
+		return &status.CrowdedError{Most: mostBodies}
+	}
+	return nil
+}
+
+// readBody reads a body, unless those that are under way are too large. One that is not small counts with its whole
+// size as soon as so much has come that it is not small.
 func (s *Web) readBody(v *visit) ([]byte, error) {
+	most := int64(s.MaxMessageBytes)
 	size := v.r.ContentLength
-	if size < 0 || size > int64(s.MaxMessageBytes) {
-		size = int64(s.MaxMessageBytes)
+	if size > most {
+		return nil, &status.MessageTooLargeError{Bytes: int(size), Limit: s.MaxMessageBytes}
 	}
-	if size > smallBody {
-		v.held = size
-		if s.bodies.Add(size) > max(mostBodies, int64(s.MaxMessageBytes)) {
-			return nil, &status.CrowdedError{Most: mostBodies}
+	from := http.MaxBytesReader(v.w, v.r.Body, most)
+	body, err := io.ReadAll(io.LimitReader(from, smallBody))
+	if err == nil && len(body) == smallBody {
+		if size < 0 {
+			size = most
 		}
+		if err := s.hold(v, size); err != nil {
+			return nil, err
+		}
+		if err := v.admission.Grow(max(0, int(v.r.ContentLength))); err != nil {
+			return nil, err
+		}
+		rest, end := io.ReadAll(from)
+		body, err = append(body, rest...), end
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(v.w, v.r.Body, int64(s.MaxMessageBytes)))
-	if tooLarge, is := errors.AsType[*http.MaxBytesError](err); is {
-		return nil, &status.MessageTooLargeError{
-			Bytes: int(max(v.r.ContentLength, tooLarge.Limit+1)), Limit: s.MaxMessageBytes,
-		}
+	if _, is := errors.AsType[*http.MaxBytesError](err); is {
+		return nil, &status.MessageTooLargeError{Bytes: int(most) + 1, Limit: s.MaxMessageBytes}
 	}
 	if err != nil {
 		return nil, broken("it could not be read: %v", err)
 	}
-	return body, v.admission.Grow(len(body))
+	if v.r.ContentLength <= smallBody {
+		return body, v.admission.Grow(len(body))
+	}
+	return body, nil
 }
 
 func broken(format string, args ...any) error {
-	return &status.BrokenMessageError{Want: "request of inference in JSON", Why: fmt.Sprintf(format, args...)}
+	return &tensor.FieldError{
+		Field: "the body", Want: "JSON as docs/OPEN_INFERENCE.md has it", Got: fmt.Sprintf(format, args...),
+	}
 }
 
 // readRequest reads a request. asBytes says which outputs are wanted as bytes.
@@ -145,24 +223,26 @@ func (s *Web) readRequest(v *visit, body []byte, turn *weigh.Turn) (
 		}
 		head, tail = body[:n], body[n:]
 	}
+	if !fewParts(head, turn) {
+		return nil, nil, broken("it has very many objects or members")
+	}
 	var in webRequest
-	d := json.NewDecoder(bytes.NewReader(head))
-	d.UseNumber()
-	if err := d.Decode(&in); err != nil {
+	if err := json.NewDecoder(bytes.NewReader(head)).Decode(&in); err != nil {
 		return nil, nil, broken("%v", err)
 	}
 	q := &inference.ModelInferRequest{ModelName: v.model(), ModelVersion: v.version(), Id: in.ID}
-	all := in.Parameters["binary_data_output"] == true
+	all := in.Parameters["binary_data_output"].value == true
 	delete(in.Parameters, "binary_data_output")
 	var err error
 	if q.Parameters, err = parametersOf("parameters", in.Parameters); err != nil {
 		return nil, nil, err
 	}
+	left := s.MaxMessageBytes // bytes of elements
 	for i := range in.Inputs {
 		from := &in.Inputs[i]
 		field := "inputs[" + routing.Quote(from.Name) + "]"
 		var raw []byte
-		if size, is := from.Parameters["binary_data_size"].(json.Number); is {
+		if size, is := from.Parameters["binary_data_size"].value.(json.Number); is {
 			n, err := strconv.Atoi(size.String())
 			if err != nil || n < 0 || n > len(tail) {
 				return nil, nil, &tensor.FieldError{
@@ -172,9 +252,10 @@ func (s *Web) readRequest(v *visit, body []byte, turn *weigh.Turn) (
 			}
 			raw, tail = tail[:n:n], tail[n:]
 			delete(from.Parameters, "binary_data_size")
-		} else if raw, err = rawOf(field+".data", from.Datatype, from.Data, s.MaxMessageBytes, turn); err != nil {
+		} else if raw, err = rawOf(field+".data", from.Datatype, from.Data, left, turn); err != nil {
 			return nil, nil, err
 		}
+		left -= len(raw)
 		to := &inference.ModelInferRequest_InferInputTensor{Name: from.Name, Datatype: from.Datatype, Shape: from.Shape}
 		if to.Parameters, err = parametersOf(field+".parameters", from.Parameters); err != nil {
 			return nil, nil, err
@@ -187,7 +268,7 @@ func (s *Web) readRequest(v *visit, body []byte, turn *weigh.Turn) (
 	var binary, text []string
 	for i := range in.Outputs {
 		from := &in.Outputs[i]
-		switch from.Parameters["binary_data"] {
+		switch from.Parameters["binary_data"].value {
 		case true:
 			binary = append(binary, from.Name)
 		case false:
@@ -206,12 +287,12 @@ func (s *Web) readRequest(v *visit, body []byte, turn *weigh.Turn) (
 	}, nil
 }
 
-func parametersOf(field string, values map[string]any) (map[string]*inference.InferParameter, error) {
+func parametersOf(field string, values map[string]plane) (map[string]*inference.InferParameter, error) {
 	out := make(map[string]*inference.InferParameter, len(values))
 	for key, value := range values {
-		if out[key] = parameterOf(value); out[key] == nil {
+		if out[key] = parameterOf(value.value); out[key] == nil {
 			return nil, &tensor.FieldError{
-				Field: field + "[" + routing.Quote(key) + "]", Want: "a bool, a number or a text", Got: fmt.Sprintf("%T", value),
+				Field: field + "[" + routing.Quote(key) + "]", Want: "a bool, a number or a text", Got: "null",
 			}
 		}
 	}
@@ -252,7 +333,7 @@ type webOutput struct {
 }
 
 // inferredOf makes an answer of a message.
-func inferredOf(m *inference.ModelInferResponse, asBytes func(string) bool) (*inferred, error) {
+func inferredOf(m *inference.ModelInferResponse, asBytes func(string) bool, turn *weigh.Turn) (*inferred, error) {
 	a := &inferred{}
 	head := struct {
 		Model      string         `json:"model_name"`
@@ -274,7 +355,7 @@ func inferredOf(m *inference.ModelInferResponse, asBytes func(string) bool) (*in
 			out.Parameters = map[string]any{"binary_data_size": len(raw)}
 			a.tail = append(a.tail, raw)
 		} else {
-			data, err := dataOf(out.Name, out.Datatype, raw)
+			data, err := dataOf(out.Name, out.Datatype, raw, turn)
 			if err != nil {
 				return nil, err
 			}

@@ -138,8 +138,9 @@ func (s Models) GetModelStatus(
 	if choice.Label != nil {
 		number, is := m.Labels[*choice.Label]
 		if !is {
-			_, err := s.Pipeline.Table().Resolve(m.Name, choice)
-			return fail(err)
+			if _, err := s.Pipeline.Table().Resolve(m.Name, choice); err != nil {
+				return fail(err)
+			}
 		}
 		choice.Version = &number
 	}
@@ -157,8 +158,9 @@ func (s Models) GetModelStatus(
 		all.ModelVersionStatus = append(all.ModelVersionStatus, status)
 	}
 	if choice.Version != nil && len(all.GetModelVersionStatus()) == 0 {
-		_, err := s.Pipeline.Table().Resolve(m.Name, routing.Choice{Version: choice.Version})
-		return fail(err)
+		if _, err := s.Pipeline.Table().Resolve(m.Name, routing.Choice{Version: choice.Version}); err != nil {
+			return fail(err)
+		}
 	}
 	return all, nil
 }

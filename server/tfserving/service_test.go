@@ -61,6 +61,7 @@ func TestPredict(t *testing.T) {
 		"content": {&tensorflow.TensorProto{TensorContent: floats(1, 2, 3, 4)}, floats(1, 2, 10)},
 		"list":    {&tensorflow.TensorProto{FloatVal: []float32{1, 2, 3, 4}}, floats(1, 2, 10)},
 		"first":   {&tensorflow.TensorProto{FloatVal: []float32{1, 2}}, floats(1, 2, 7)},
+		"none":    {&tensorflow.TensorProto{}, floats(0, 0, 0)},
 		"one":     {&tensorflow.TensorProto{FloatVal: []float32{3}}, floats(3, 3, 12)},
 	} {
 		got, err := clientOf(h).Predict(t.Context(), observation(c.x))
@@ -105,11 +106,8 @@ func TestRefused(t *testing.T) {
 		`inputs["observation"].tensor_content: expected 16 bytes`: {func(q *serving.PredictRequest) {
 			q.Inputs["observation"].TensorContent = []byte{1}
 		}, codes.InvalidArgument},
-		`inputs["observation"].float_val: expected 4 elements (shape [1,4]), or the first of them, got 5 elements`: {
+		`inputs["observation"].float_val: expected 4 elements, or the first of them, got 5 elements`: {
 			func(q *serving.PredictRequest) { q.Inputs["observation"].FloatVal = make([]float32, 5) }, codes.InvalidArgument,
-		},
-		`or the first of them, got 0 elements`: {
-			func(q *serving.PredictRequest) { q.Inputs["observation"].FloatVal = nil }, codes.InvalidArgument,
 		},
 		`the last one stands for others of at most`: {func(q *serving.PredictRequest) {
 			q.Inputs["observation"].TensorShape = shape(1<<20, 4)

@@ -1,6 +1,7 @@
 package tfserving
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -61,94 +62,101 @@ func decode(spec *tensor.Spec, m *tensorflow.TensorProto) (tensor.Tensor, error)
 		}
 		return t, nil
 	}
-	name, values, ends, err := listed(t.DType, m)
+	l, err := listed(t.DType, m, count)
 	if err != nil {
 		return t, err
 	}
-	if n := int64(len(ends)); n > count || n == 0 && count > 0 {
-		return t, fault(name, fmt.Sprintf("%d elements (shape %v), or the first of them", count, t.Shape),
-			fmt.Sprintf("%d elements", n))
-	}
-	t.Data = values
-	if missing := int(count) - len(ends); missing > 0 { // the last one stands for them
-		begin := 0
-		if len(ends) > 1 {
-			begin = ends[len(ends)-2]
+	t.Data = l.data
+	if missing := int(count) - l.n; missing > 0 { // the last one stands for them, or zero where there is none
+		last := l.data[l.last:]
+		if l.n == 0 {
+			last = make([]byte, cmp.Or(t.DType.Size(), emptyText))
 		}
-		last := values[begin:]
-		if size, most := len(last)*missing, weigh.Most(len(values)); size > most {
-			return t, fault(name, fmt.Sprintf("%d elements (shape %v): the last one stands for others of at most %d bytes",
-				count, t.Shape, most), fmt.Sprintf("%d elements", len(ends)))
+		if size, most := len(last)*missing, weigh.Most(len(l.data)); size > most {
+			return t, fault(l.name, fmt.Sprintf("%d elements (shape %v): the last one stands for others of at most %d bytes",
+				count, t.Shape, most), fmt.Sprintf("%d elements", l.n))
 		}
-		t.Data = append(slices.Clip(values), slices.Repeat(last, missing)...)
+		t.Data = append(slices.Clip(l.data), slices.Repeat(last, missing)...)
 	}
 	return t, nil
 }
 
-// listed returns the name of the list of an element type, its elements as a tensor has them, and where each ends.
-func listed(d tensor.DType, m *tensorflow.TensorProto) (name string, data []byte, ends []int, err error) {
+// emptyText is how many bytes a text without any takes in a tensor.
+const emptyText = 4
+
+// list is the list of a message that belongs to an element type.
+type list struct {
+	name string
+	n    int    // of its elements
+	data []byte // they, as a tensor has them
+	last int    // where the last one begins
+}
+
+// listed returns the list of an element type, of which there may be so many elements.
+func listed(d tensor.DType, m *tensorflow.TensorProto, most int64) (list, error) {
 	switch d {
 	case tensor.Float32:
-		return each("float_val", m.GetFloatVal(), func(b []byte, v float32) []byte {
+		return each("float_val", m.GetFloatVal(), most, func(b []byte, v float32) []byte {
 			return little.AppendUint32(b, math.Float32bits(v))
 		})
 	case tensor.Float64:
-		return each("double_val", m.GetDoubleVal(), func(b []byte, v float64) []byte {
+		return each("double_val", m.GetDoubleVal(), most, func(b []byte, v float64) []byte {
 			return little.AppendUint64(b, math.Float64bits(v))
 		})
 	case tensor.Float16, tensor.BFloat16:
-		return within("half_val", m.GetHalfVal(), 0, math.MaxUint16, 2)
+		return within("half_val", m.GetHalfVal(), most, 0, math.MaxUint16, 2)
 	case tensor.Int8:
-		return within("int_val", m.GetIntVal(), math.MinInt8, math.MaxInt8, 1)
+		return within("int_val", m.GetIntVal(), most, math.MinInt8, math.MaxInt8, 1)
 	case tensor.Int16:
-		return within("int_val", m.GetIntVal(), math.MinInt16, math.MaxInt16, 2)
+		return within("int_val", m.GetIntVal(), most, math.MinInt16, math.MaxInt16, 2)
 	case tensor.Int32:
-		return within("int_val", m.GetIntVal(), math.MinInt32, math.MaxInt32, 4)
+		return within("int_val", m.GetIntVal(), most, math.MinInt32, math.MaxInt32, 4)
 	case tensor.Uint8:
-		return within("int_val", m.GetIntVal(), 0, math.MaxUint8, 1)
+		return within("int_val", m.GetIntVal(), most, 0, math.MaxUint8, 1)
 	case tensor.Uint16:
-		return within("int_val", m.GetIntVal(), 0, math.MaxUint16, 2)
+		return within("int_val", m.GetIntVal(), most, 0, math.MaxUint16, 2)
 	case tensor.Int64:
-		return each("int64_val", m.GetInt64Val(), func(b []byte, v int64) []byte {
+		return each("int64_val", m.GetInt64Val(), most, func(b []byte, v int64) []byte {
 			return little.AppendUint64(b, uint64(v))
 		})
 	case tensor.Uint32:
-		return each("uint32_val", m.GetUint32Val(), little.AppendUint32)
+		return each("uint32_val", m.GetUint32Val(), most, little.AppendUint32)
 	case tensor.Uint64:
-		return each("uint64_val", m.GetUint64Val(), little.AppendUint64)
+		return each("uint64_val", m.GetUint64Val(), most, little.AppendUint64)
 	case tensor.Bool:
-		return each("bool_val", m.GetBoolVal(), func(b []byte, v bool) []byte {
+		return each("bool_val", m.GetBoolVal(), most, func(b []byte, v bool) []byte {
 			if v {
 				return append(b, 1)
 			}
 			return append(b, 0)
 		})
 	default:
-		return each("string_val", m.GetStringVal(), tensor.AppendString)
+		return each("string_val", m.GetStringVal(), most, tensor.AppendString)
 	}
 }
 
 var little = binary.LittleEndian
 
-func each[T any](name string, values []T, put func([]byte, T) []byte) (string, []byte, []int, error) {
-	var data []byte
-	ends := make([]int, len(values))
-	for i, v := range values {
-		data = put(data, v)
-		ends[i] = len(data)
+func each[T any](name string, values []T, most int64, put func([]byte, T) []byte) (list, error) {
+	l := list{name: name, n: len(values)}
+	if int64(l.n) > most {
+		return l, fault(name, fmt.Sprintf("%d elements, or the first of them", most), fmt.Sprintf("%d elements", l.n))
 	}
-	return name, data, ends, nil
+	for _, v := range values {
+		l.last = len(l.data)
+		l.data = put(l.data, v)
+	}
+	return l, nil
 }
 
 // within is each of numbers from low to high, of so many bytes.
-func within(name string, values []int32, low, high int64, bytes int) (string, []byte, []int, error) {
+func within(name string, values []int32, most, low, high int64, bytes int) (list, error) {
 	for i, v := range values {
 		if int64(v) < low || int64(v) > high {
-			return name, nil, nil, fault(fmt.Sprintf("%s[%d]", name, i), fmt.Sprintf("%d to %d", low, high),
-				strconv.Itoa(int(v)))
+			return list{}, fault(fmt.Sprintf("%s[%d]", name, i), fmt.Sprintf("%d to %d", low, high), strconv.Itoa(int(v)))
 		}
 	}
-	return each(name, values, func(b []byte, v int32) []byte {
+	return each(name, values, most, func(b []byte, v int32) []byte {
 		return append(b, little.AppendUint32(nil, uint32(v))[:bytes]...)
 	})
 }

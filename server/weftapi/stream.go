@@ -96,6 +96,6 @@ func (st *stream) Leave(m calls.Message) {
 // Failed implements calls.Streamed.
 func (st *stream) Failed(m calls.Message, why *status.Status) any {
 	return &weftv1.PredictStreamResponse{
-		RequestId: m.(*codec).ID, Result: &weftv1.PredictStreamResponse_Error{Error: why},
+		RequestId: predict.Clip(m.(*codec).ID), Result: &weftv1.PredictStreamResponse_Error{Error: why},
 	}
 }

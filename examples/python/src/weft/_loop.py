@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any, Protocol
 
+import grpc
 import numpy as np
 
 from ._answer import Answer, WeftError
@@ -37,6 +38,9 @@ class Episode:
 
 Act = Callable[[Answer], Any]
 
+# The codes of what may be otherwise at the next step.
+_PASSING = (grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE)
+
 
 @dataclasses.dataclass
 class _Loop:
@@ -58,8 +62,8 @@ class _Loop:
         self.episode.version, self.action = answer.version, self.act(answer)
 
     def failed(self, error: WeftError) -> None:
-        """Keeps the action before, as a robot would; there must be one."""
-        if self.action is None:
+        """Keeps the action before, as a robot would, where another answer may come in time."""
+        if self.action is None or error.code not in _PASSING:
             raise error
         self.episode.late += 1
 
