@@ -136,7 +136,7 @@ func New(config Config, models predict.Models, scheduler weftapi.SchedulerState)
 	}, models)
 	code := status.Explain(&throttle.Error{}).Code
 	refuse := &throttle.Throttle{
-		Predicts: keeps,
+		Predicts: predictsOne,
 		Scarce:   config.Scarce,
 		Status: func(e *throttle.Error) error {
 			return status.Of(e, predict.Place{Model: e.Model, Version: e.Version}).Err()
@@ -214,15 +214,15 @@ func (s *Server) tap(ctx context.Context, call *tap.Info) (context.Context, erro
 func (s *Server) messages(g *grpc.Server) transport.Messages {
 	return transport.Messages{
 		Server: g, Limit: s.api.MaxMessageBytes, Memory: s.api.Memory, Refused: s.refused, Checked: weftapi.Checked,
-		Door: s.door, Keeps: keeps,
+		Door: s.door, Keeps: predictsOne,
 		Absent: func(model string, sees func(string) bool) error {
 			return s.pipeline.Table().Absent(model, sees)
 		},
 	}
 }
 
-// keeps reports whether a method predicts one request, whose message keeps its caller itself.
-func keeps(method string) bool {
+// predictsOne reports whether a method predicts one request, whose message keeps its caller itself.
+func predictsOne(method string) bool {
 	switch method {
 	case weftv1.PredictionService_Predict_FullMethodName, openinference.InferMethod, tfserving.PredictMethod:
 		return true
@@ -233,7 +233,7 @@ func keeps(method string) bool {
 // refused counts a prediction whose message could not be read. The method is that of gRPC.
 func (s *Server) refused(method string, err error) {
 	stream := method == weftv1.PredictionService_PredictStream_FullMethodName || method == openinference.StreamMethod
-	if stream || keeps(method) {
+	if stream || predictsOne(method) {
 		s.pipeline.Refuse("", stream, err)
 	}
 }

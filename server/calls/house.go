@@ -21,7 +21,7 @@ type House struct {
 	Pipeline *predict.Pipeline
 	// MaxInFlightPerStream is how many requests of one stream may be unanswered before the server stops reading it.
 	MaxInFlightPerStream int
-	// MaxMessageBytes is the largest answer in bytes, with its framing on a stream.
+	// MaxMessageBytes is the largest message in bytes, with its framing on a stream.
 	MaxMessageBytes int
 	// Memory is where answers lie until they were sent.
 	Memory tensor.Memory

@@ -56,8 +56,8 @@ type stream struct {
 
 	sendMu sync.Mutex // gRPC allows one Send at a time; not held together with mu
 
-	mu      sync.Mutex
-	drained bool // guarded by mu; nothing is accepted any more
+	mu   sync.Mutex
+	over bool // guarded by mu; nothing is accepted any more
 }
 
 // run accepts requests until the caller half-closes or the server drains (nil), or the stream breaks.
@@ -71,18 +71,15 @@ func (st *stream) run() error {
 		}()
 		st.end(st.read())
 	}()
+	var err error
 	select {
 	case <-st.Pipeline.Gate().Closed():
-		st.mu.Lock()
-		st.drained = true
-		st.mu.Unlock()
-		return nil
-	case err := <-st.ended:
-		st.mu.Lock()
-		st.drained = true
-		st.mu.Unlock()
-		return err
+	case err = <-st.ended:
 	}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.over = true
+	return err
 }
 
 // end ends the reading of the stream.
@@ -115,14 +112,14 @@ func (st *stream) read() error {
 	}
 }
 
-// begin counts a request that is about to be accepted, unless the server drains.
+// begin counts a request that is about to be accepted, unless nothing is any more.
 func (st *stream) begin() bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if !st.drained {
+	if !st.over {
 		st.answers.Add(1)
 	}
-	return !st.drained
+	return !st.over
 }
 
 // accept starts a request, or answers at once that it cannot be. The request's slot is held until its answer was sent.

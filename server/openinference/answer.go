@@ -3,25 +3,23 @@ package openinference
 import (
 	"strconv"
 
-	"google.golang.org/protobuf/encoding/protowire"
-
 	"github.com/weftserve/weft/server/calls"
 	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/wire/fields"
 )
 
 // Encode implements predict.Codec. Answers are raw whatever the request was: clients read nothing else.
 func (r *request) Encode(result *predict.Result) error {
 	w := &r.out
 	w.Reset()
-	// of a ModelStreamInferResponse
 	w.Text(1, result.Model)
 	w.Text(2, strconv.FormatInt(result.Version, 10))
 	w.Text(3, r.ID)
 	if result.Slot != "" {
-		textParameter(r, "slot", result.Slot)
+		parameterOut(w, "slot", func() { w.Text(isText, result.Slot) })
 	}
 	if r.stream && r.asked.final {
-		finalParameter(r)
+		parameterOut(w, "triton_final_response", func() { w.Number(isBool, 1) })
 	}
 	for spec, t := range result.Outputs() {
 		begin := len(w.Head)
@@ -34,7 +32,7 @@ func (r *request) Encode(result *predict.Result) error {
 		w.Announce(6, len(t.Data))
 		w.Value(t.Data)
 	}
-	if r.stream {
+	if r.stream { // the message is infer_response of a ModelStreamInferResponse
 		w.Wrap(2, 0, w.Size)
 	}
 	if err := r.house.CheckSize(w.Bytes()); err != nil {
@@ -44,23 +42,12 @@ func (r *request) Encode(result *predict.Result) error {
 	return nil
 }
 
-// textParameter and finalParameter append an entry of the map of parameters.
-func textParameter(r *request, key, text string) {
-	w := &r.out
+// parameterOut appends an entry of the map of parameters, whose value is appended by that function.
+func parameterOut(w *fields.Writer, key string, value func()) {
 	entry := len(w.Head)
 	w.Text(1, key)
-	value := len(w.Head)
-	w.Text(isText, text)
-	w.Wrap(2, value, 0)
-	w.Wrap(4, entry, 0)
-}
-
-func finalParameter(r *request) {
-	w := &r.out
-	entry := len(w.Head)
-	w.Text(1, "triton_final_response")
-	value := len(w.Head)
-	w.Number(isBool, int64(protowire.EncodeBool(true)))
-	w.Wrap(2, value, 0)
+	begin := len(w.Head)
+	value()
+	w.Wrap(2, begin, 0)
 	w.Wrap(4, entry, 0)
 }

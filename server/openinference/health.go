@@ -25,7 +25,7 @@ func (s *Service) ModelReady(
 	ctx context.Context, q *inference.ModelReadyRequest,
 ) (*inference.ModelReadyResponse, error) {
 	v, err := s.version(q.GetName(), q.GetVersion())
-	if _, absent := errors.AsType[*routing.NotFoundError](err); absent || v == nil && !notReady(err) {
+	if err != nil && !notReady(err) {
 		return nil, s.fail(ctx, err)
 	}
 	return &inference.ModelReadyResponse{Ready: v != nil && v.State == catalog.Ready && v.Stalled == ""}, nil

@@ -93,7 +93,7 @@ func (r *request) takeOdd(data mem.BufferSlice) error {
 func (r *request) fill() {
 	m := &r.in
 	r.Request = predict.Request{
-		Model: m.model, ID: m.id, Inputs: m.came, Stream: r.stream, Codec: r, Message: r,
+		Model: m.model, ID: m.id, Inputs: m.came, Stream: r.stream, Codec: r,
 	}
 	for i := range m.outputs {
 		r.Outputs = append(r.Outputs, m.outputs[i].name)
@@ -193,8 +193,7 @@ func (r *request) Release() {
 	r.in.reset()
 	r.forget()
 	r.out.Reset()
-	outputs := r.Outputs[:0]
-	r.Request, r.house, r.data, r.given, r.answer = predict.Request{Outputs: outputs}, nil, nil, false, nil
+	r.Request, r.house, r.data, r.given, r.answer = predict.Request{}, nil, nil, false, nil
 	r.asked = asked{}
 	requests.Put(r)
 }

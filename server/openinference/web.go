@@ -25,7 +25,7 @@ type Web struct {
 
 	Door *doorkeeper.Door
 
-	bodies atomic.Int64 // bytes of those that are under way
+	bodies atomic.Int64 // bytes of large bodies and answers that are under way
 }
 
 // visit is a request of HTTP that is let in.
@@ -38,11 +38,15 @@ type visit struct {
 	r         *http.Request
 }
 
-// Handler returns that of all paths below /v2.
+// Handler returns that of all paths below /v2. It panics if there is no access rule for a call.
 func (s *Web) Handler() http.Handler {
 	mux := http.NewServeMux()
 	page := func(pattern, method string, answer func(*visit) (any, error)) {
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, method, answer) })
+		rule, err := access.RuleOf(inference.GRPCInferenceService_ServiceDesc.ServiceName, method)
+		if err != nil {
+			panic("openinference: " + err.Error()) // the service of gRPC could not be registered either
+		}
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, &rule, answer) })
 	}
 	page("GET /v2", "ServerMetadata", func(v *visit) (any, error) {
 		return s.ServerMetadata(v.ctx, &inference.ServerMetadataRequest{})
@@ -139,17 +143,14 @@ func (*visit) ready(is bool) error {
 }
 
 // serve answers a request: with nothing, a message, a list of them, or what infer has made.
-func (s *Web) serve(w http.ResponseWriter, r *http.Request, method string, answer func(*visit) (any, error)) {
+func (s *Web) serve(w http.ResponseWriter, r *http.Request, rule *access.Rule, answer func(*visit) (any, error)) {
 	v := &visit{ctx: r.Context(), w: w, r: r}
-	rule, err := access.RuleOf(inference.GRPCInferenceService_ServiceDesc.ServiceName, method)
-	if err == nil {
-		err = s.admit(v, &rule)
-	}
 	defer func() {
 		v.admission.Release()
 		s.bodies.Add(-v.held)
 	}()
 	var made any
+	err := s.admit(v, rule)
 	if err == nil {
 		made, err = answer(v)
 	}

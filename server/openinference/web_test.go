@@ -59,12 +59,13 @@ func TestWebInfer(t *testing.T) {
 		t.Errorf("bytes: %q: %v", got, err)
 	}
 	for body, want := range map[string]string{
-		"":      "400 {\"error\":\"the body: expected JSON as docs/OPEN_INFERENCE.md has it, got EOF",
-		"{":     "400",
-		"[]":    "400",
-		`{"x`:   "400",
-		`{}`:    `400 {"error":"inputs[\"observation\"]: expected a tensor of fp32`,
-		"[[[[[": "400",
+		"":        "400 {\"error\":\"the body: expected JSON as docs/OPEN_INFERENCE.md has it, got unexpected end of JSON input",
+		"{":       "400",
+		"[]":      "400",
+		`{"x`:     "400",
+		`{}`:      `400 {"error":"inputs[\"observation\"]: expected a tensor of fp32`,
+		"[[[[[":   "400",
+		row + "x": `400 {"error":"the body: `,
 		strings.Replace(row, "3, 4", "3", 1): `400 {"error":"inputs[\"observation\"].raw_input_contents: expected 16 bytes ` +
 			`(shape [1,4] of fp32), got 12 bytes`,
 		strings.Replace(row, "4]}", `"x"]}`, 1):                           `400 {"error":"inputs[\"observation\"].data[3]: expected an element of FP32, got x"}`,
@@ -271,6 +272,31 @@ func TestWebAccess(t *testing.T) {
 			}
 			if got, _ := web(t, h, method, at, row, headers...); !strings.HasPrefix(got, want[i]) {
 				t.Errorf("%s by %q: %s, want %s", path, name, got, want[i])
+			}
+		}
+	}
+}
+
+// TestWebQuota: a body counts once, however large it is, and whether its size is known or not.
+func TestWebQuota(t *testing.T) {
+	c := policyOf(map[string]access.Role{"pilot": {Predict: []string{"*"}}})
+	const quota = 100 << 10
+	c.Identities[0].Quota.Bytes = quota
+	door := servertest.NewDoor(t, c)
+	h := servertest.New(t, server.Config{Door: &door.Door})
+	for size, want := range map[int]int{
+		len(row): 200, 64<<10 - 1: 200, 64 << 10: 200, 64<<10 + 1: 200, quota: 200, quota + 1: 429,
+	} {
+		for _, known := range []bool{true, false} {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v2/models/policy/infer",
+				strings.NewReader(row+strings.Repeat(" ", size-len(row))))
+			r.Header.Set("Authorization", "Bearer "+servertest.Token("pilot"))
+			if !known {
+				r.ContentLength = -1
+			}
+			w := httptest.NewRecorder()
+			if h.Web().ServeHTTP(w, r); w.Code != want {
+				t.Errorf("%d bytes (known: %v): %d %s, want %d", size, known, w.Code, w.Body, want)
 			}
 		}
 	}

@@ -28,26 +28,26 @@ const jsonHeader = "Inference-Header-Content-Length"
 
 // webRequest is the JSON of a request.
 type webRequest struct {
-	ID         string           `json:"id"`
-	Parameters map[string]plane `json:"parameters"`
+	ID         string            `json:"id"`
+	Parameters map[string]scalar `json:"parameters"`
 	Inputs     []struct {
-		Name       string           `json:"name"`
-		Datatype   string           `json:"datatype"`
-		Shape      extents          `json:"shape"`
-		Parameters map[string]plane `json:"parameters"`
-		Data       json.RawMessage  `json:"data"`
+		Name       string            `json:"name"`
+		Datatype   string            `json:"datatype"`
+		Shape      shape             `json:"shape"`
+		Parameters map[string]scalar `json:"parameters"`
+		Data       json.RawMessage   `json:"data"`
 	} `json:"inputs"`
 	Outputs []struct {
-		Name       string           `json:"name"`
-		Parameters map[string]plane `json:"parameters"`
+		Name       string            `json:"name"`
+		Parameters map[string]scalar `json:"parameters"`
 	} `json:"outputs"`
 }
 
-// plane is a value of JSON that has none within it: a bool, a json.Number, a text, or nil.
-type plane struct{ value any }
+// scalar is a value of JSON that has none within it: a bool, a json.Number, a text, or nil.
+type scalar struct{ value any }
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (p *plane) UnmarshalJSON(text []byte) error {
+func (p *scalar) UnmarshalJSON(text []byte) error {
 	if text[0] == '{' || text[0] == '[' {
 		return errors.New("a parameter is a bool, a number or a text, and no list or object")
 	}
@@ -56,11 +56,11 @@ func (p *plane) UnmarshalJSON(text []byte) error {
 	return d.Decode(&p.value)
 }
 
-// extents is a shape, which has few dimensions.
-type extents []int64
+// shape is that of a tensor, which has few dimensions.
+type shape []int64
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (s *extents) UnmarshalJSON(text []byte) error {
+func (s *shape) UnmarshalJSON(text []byte) error {
 	const longest = 1 << 10
 	if len(text) > longest {
 		return errors.New("a shape has few dimensions")
@@ -178,6 +178,7 @@ func (s *Web) readBody(v *visit) ([]byte, error) {
 	if size > most {
 		return nil, &status.MessageTooLargeError{Bytes: int(size), Limit: s.MaxMessageBytes}
 	}
+	counted := 0 // of its quota
 	from := http.MaxBytesReader(v.w, v.r.Body, most)
 	body, err := io.ReadAll(io.LimitReader(from, smallBody))
 	if err == nil && len(body) == smallBody {
@@ -187,7 +188,8 @@ func (s *Web) readBody(v *visit) ([]byte, error) {
 		if err := s.hold(v, size); err != nil {
 			return nil, err
 		}
-		if err := v.admission.Grow(max(0, int(v.r.ContentLength))); err != nil {
+		counted = max(0, int(v.r.ContentLength))
+		if err := v.admission.Grow(counted); err != nil {
 			return nil, err
 		}
 		rest, end := io.ReadAll(from)
@@ -199,10 +201,7 @@ func (s *Web) readBody(v *visit) ([]byte, error) {
 	if err != nil {
 		return nil, broken("it could not be read: %v", err)
 	}
-	if v.r.ContentLength <= smallBody {
-		return body, v.admission.Grow(len(body))
-	}
-	return body, nil
+	return body, v.admission.Grow(len(body) - counted)
 }
 
 func broken(format string, args ...any) error {
@@ -227,7 +226,7 @@ func (s *Web) readRequest(v *visit, body []byte, turn *weigh.Turn) (
 		return nil, nil, broken("it has very many objects or members")
 	}
 	var in webRequest
-	if err := json.NewDecoder(bytes.NewReader(head)).Decode(&in); err != nil {
+	if err := json.Unmarshal(head, &in); err != nil {
 		return nil, nil, broken("%v", err)
 	}
 	q := &inference.ModelInferRequest{ModelName: v.model(), ModelVersion: v.version(), Id: in.ID}
@@ -287,7 +286,7 @@ func (s *Web) readRequest(v *visit, body []byte, turn *weigh.Turn) (
 	}, nil
 }
 
-func parametersOf(field string, values map[string]plane) (map[string]*inference.InferParameter, error) {
+func parametersOf(field string, values map[string]scalar) (map[string]*inference.InferParameter, error) {
 	out := make(map[string]*inference.InferParameter, len(values))
 	for key, value := range values {
 		if out[key] = parameterOf(value.value); out[key] == nil {

@@ -43,7 +43,7 @@ func (r *request) Take(data mem.BufferSlice) error {
 	m := r.message.GetModelSpec()
 	r.Request = predict.Request{
 		Model: m.GetName(), Choice: choiceOf(m), Outputs: r.message.GetOutputFilter(), Inputs: len(r.message.GetInputs()),
-		Codec: r, Message: r,
+		Codec: r,
 	}
 	if name := m.GetSignatureName(); name != "" && name != signatureName {
 		r.Fault = &tensor.FieldError{
