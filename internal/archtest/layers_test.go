@@ -38,7 +38,7 @@ var layers = []layer{
 	{
 		"internal/loadgen",
 		[]string{
-			"proto/gen/weft/...", "internal/certs", "internal/config", "internal/progress", "runtime/tensor", "server/wire",
+			"proto/gen/...", "internal/certs", "internal/config", "internal/progress", "runtime/tensor", "server/wire",
 			"sharedsched/arrivals",
 		},
 		"it asks a server as any client does; what it measures it must not be part of",

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -25,13 +24,14 @@ const answerWithin = 10 * time.Second
 // client is connections to a server, which requests take in turn.
 type client struct {
 	target string
+	speaks protocol
 	conns  []*grpc.ClientConn
 	next   atomic.Uint64
 }
 
 // dial returns a client with that many connections.
-func dial(target string, connections int, over *certs.Client) (*client, error) {
-	c := &client{target: target}
+func dial(target string, speaks protocol, connections int, over *certs.Client) (*client, error) {
+	c := &client{target: target, speaks: speaks}
 	options, err := over.DialOptions(target)
 	if err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func (c *client) conn() *grpc.ClientConn { return c.conns[c.next.Add(1)%uint64(l
 
 // predict is a predictor.
 func (c *client) predict(ctx context.Context, q *payload, into *reply) error {
-	return c.conn().Invoke(ctx, weftv1.PredictionService_Predict_FullMethodName, q, into, grpc.ForceCodecV2(codec{}))
+	return c.conn().Invoke(ctx, c.speaks.predict(), q, c.speaks.answer(into), grpc.ForceCodecV2(codec{}))
 }
 
 // load asks the server for the stream's model, makes its requests, and sends the first of them: a mistake in them
@@ -69,23 +69,21 @@ func (c *client) predict(ctx context.Context, q *payload, into *reply) error {
 func (c *client) load(ctx context.Context, s *Stream) (*load, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
-	var about *weftv1.GetModelMetadataResponse
+	l := &load{Stream: *s, inFlight: maxInFlight}
+	var signature *weftv1.Signature
 	for _, conn := range c.conns { // each connects
 		var err error
-		about, err = weftv1.NewPredictionServiceClient(conn).GetModelMetadata(ctx,
-			&weftv1.GetModelMetadataRequest{Model: s.spec()}, grpc.WaitForReady(true))
-		if err != nil {
+		if signature, l.version, err = c.speaks.about(ctx, conn, s); err != nil {
 			return nil, c.explain(s, err)
 		}
 	}
-	l := &load{
-		Stream: *s, version: strconv.FormatInt(about.GetModel().GetVersion(), 10), inFlight: maxInFlight,
-	}
 	var err error
-	if l.payloads, err = s.payloads(about); err != nil {
+	if l.payloads, err = s.payloads(signature, c.speaks); err != nil {
 		return nil, err
 	}
-	err = c.predict(ctx, &l.payloads[0], &reply{})
+	first := &reply{version: l.version}
+	err = c.predict(ctx, &l.payloads[0], first)
+	l.version = first.version
 	// Of other codes a run shows how often they come.
 	if slices.Contains([]codes.Code{
 		codes.InvalidArgument, codes.NotFound, codes.FailedPrecondition, codes.Unimplemented, codes.OutOfRange,
@@ -106,8 +104,8 @@ func (c *client) explain(s *Stream, err error) error {
 		}
 		return fmt.Errorf("--target %s: no server answers (%s); %s", c.target, strings.TrimSpace(st.Message()), do)
 	case codes.Unimplemented:
-		return fmt.Errorf("--target %s: this server does not speak weft.v1 (%s); name the --listen address of a Weft server",
-			c.target, st.Message())
+		return fmt.Errorf("--target %s: this server does not speak %s (%s); name the --listen address of one that does, or another --protocol",
+			c.target, c.speaks.service(), st.Message())
 	default:
 		return fmt.Errorf("stream %s: the server at %s: %s", s.Name, c.target, st.Message())
 	}

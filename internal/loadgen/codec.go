@@ -18,6 +18,7 @@ type payload struct {
 
 // reply is the part of an answer that is of interest here: its tensors are not decoded.
 type reply struct {
+	version   string // that answered; "" where the client knew it before
 	execution weftv1.ExecutionInfo
 	failure   error // of a request on a line
 }
@@ -25,7 +26,7 @@ type reply struct {
 // executionField is the number of PredictResponse.execution.
 const executionField = 4
 
-// codec carries payloads and replies, which on the wire are messages of weft.v1 like those of any client.
+// codec carries payloads and replies, which on the wire are messages like those of any client.
 type codec struct{}
 
 // Name makes the content type that of other clients.

@@ -23,7 +23,7 @@ func Run(ctx context.Context, o *Options, out, errs io.Writer) (err error) {
 			return err
 		}
 	}
-	to, err := dial(o.Target, o.Connections, &o.Client)
+	to, err := dial(o.Target, o.Protocol.spoken(), o.Connections, &o.Client)
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (b *bench) measure(ctx context.Context) (*Report, error) {
 	counted := r.run(ctx)
 	shown.Close()
 	report := &Report{
-		Schema: schema, Target: o.Target, StartedAt: started.UTC(), WarmupS: warmup.Seconds(),
+		Schema: schema, Target: o.Target, Protocol: o.Protocol, StartedAt: started.UTC(), WarmupS: warmup.Seconds(),
 		DurationS: counted.Seconds(), Interrupted: ctx.Err() != nil, Connections: o.Connections,
 		OverStreams: o.OverStreams,
 	}

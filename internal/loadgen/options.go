@@ -12,9 +12,10 @@ import (
 
 // Options are the flags of a run.
 type Options struct {
-	Target  string `default:"127.0.0.1:9000" help:"The server, or unix:/PATH." placeholder:"HOST:PORT"`
-	Streams string `help:"A YAML file of several streams, instead of the flags of one." type:"path" placeholder:"FILE"`
-	Stream  `embed:"" group:"One stream"`
+	Target   string   `default:"127.0.0.1:9000" help:"The server, or unix:/PATH." placeholder:"HOST:PORT"`
+	Protocol Protocol `default:"weft" enum:"weft,open-inference" help:"What the client speaks: weft (weft.v1) or open-inference, which Triton and KServe's servers speak, too."`
+	Streams  string   `help:"A YAML file of several streams, instead of the flags of one." type:"path" placeholder:"FILE"`
+	Stream   `embed:"" group:"One stream"`
 
 	Objective `embed:"" group:"Search"`
 
@@ -37,6 +38,9 @@ func (o *Options) streams() ([]Stream, error) {
 	}
 	config.Between(&faults, "--connections", o.Connections, 1, 1024)
 	faults = append(faults, o.Objective.check()...)
+	if o.OverStreams && o.Protocol == openInference {
+		faults.Addf("--stream", "beside --protocol %s; expected --protocol weft, whose streams these are", o.Protocol)
+	}
 	if o.Streams == "" {
 		s := o.Stream
 		if o.Find && s.Callers == 0 && s.Rate == 0 {

@@ -28,19 +28,19 @@ const (
 )
 
 // payloads returns the stream's requests to a model.
-func (s *Stream) payloads(to *weftv1.GetModelMetadataResponse) ([]payload, error) {
+func (s *Stream) payloads(signature *weftv1.Signature, speaks protocol) ([]payload, error) {
 	if s.Request != "" {
-		return s.readRequests(to.GetSignature())
+		return s.readRequests(signature, speaks)
 	}
 	var all []payload
 	size := 0
 	for i := 0; i < variants && (i == 0 || size+size/i <= variantBytes); i++ {
-		q, err := s.makeUp(to.GetSignature(), uint64(i))
+		q, err := s.makeUp(signature, uint64(i))
 		if err != nil {
 			return nil, fmt.Errorf("stream %s, made-up requests: %w; write the requests into a file and name it (request)",
 				s.Name, err)
 		}
-		p, err := s.encode(q, s.Rows)
+		p, err := s.encode(q, s.Rows, speaks)
 		if err != nil {
 			return nil, err
 		}
@@ -51,9 +51,13 @@ func (s *Stream) payloads(to *weftv1.GetModelMetadataResponse) ([]payload, error
 }
 
 // encode gives a request the stream's model and priority.
-func (s *Stream) encode(q *weftv1.PredictRequest, rows int64) (payload, error) {
+func (s *Stream) encode(q *weftv1.PredictRequest, rows int64, speaks protocol) (payload, error) {
 	q.Model, q.Priority = s.spec(), s.Priority.proto()
-	encoded, err := proto.Marshal(q)
+	m, err := speaks.message(q)
+	if err != nil {
+		return payload{}, fmt.Errorf("stream %s, request: %w", s.Name, err)
+	}
+	encoded, err := proto.Marshal(m)
 	if err != nil {
 		return payload{}, fmt.Errorf("stream %s: encode a request: %w", s.Name, err)
 	}
@@ -142,7 +146,7 @@ func appendValue(out []byte, dtype tensor.DType, values *rand.Rand) []byte {
 }
 
 // readRequests reads the stream's file of requests.
-func (s *Stream) readRequests(signature *weftv1.Signature) ([]payload, error) {
+func (s *Stream) readRequests(signature *weftv1.Signature, speaks protocol) ([]payload, error) {
 	file, err := os.Open(s.Request)
 	if err != nil {
 		return nil, fmt.Errorf("stream %s, request: %w", s.Name, err)
@@ -163,7 +167,7 @@ func (s *Stream) readRequests(signature *weftv1.Signature) ([]payload, error) {
 			return nil, fmt.Errorf("%s: request %d, which ends at byte %d: expected a weft.v1.PredictRequest in JSON: %w",
 				s.Request, len(all)+1, values.InputOffset(), err)
 		}
-		p, err := s.encode(q, rowsOf(q, signature))
+		p, err := s.encode(q, rowsOf(q, signature), speaks)
 		if err != nil {
 			return nil, err
 		}

@@ -22,8 +22,8 @@ func spec(name string, dtype weftv1.DataType, batchDim int32, shape ...int64) *w
 	return s
 }
 
-func metadata(inputs ...*weftv1.TensorSpec) *weftv1.GetModelMetadataResponse {
-	return &weftv1.GetModelMetadataResponse{Signature: &weftv1.Signature{Inputs: inputs}}
+func signatureOf(inputs ...*weftv1.TensorSpec) *weftv1.Signature {
+	return &weftv1.Signature{Inputs: inputs}
 }
 
 func decoded(t *testing.T, p payload) *weftv1.PredictRequest {
@@ -49,7 +49,7 @@ func TestMadeUpRequests(t *testing.T) {
 	}
 	inputs = append(inputs, spec("words", weftv1.DataType_DATA_TYPE_STRING, 0, -1, 2),
 		spec("state", weftv1.DataType_DATA_TYPE_FP32, -1, 7))
-	all, err := s.payloads(metadata(inputs...))
+	all, err := s.payloads(signatureOf(inputs...), native{})
 	if err != nil || len(all) != variants {
 		t.Fatalf("%d requests, %v", len(all), err)
 	}
@@ -77,7 +77,7 @@ func TestMadeUpRequests(t *testing.T) {
 
 func TestLargeRequestsAreFew(t *testing.T) {
 	s := stream(func(*Stream) {})
-	all, err := s.payloads(metadata(spec("x", weftv1.DataType_DATA_TYPE_INT8, 0, -1, variantBytes/2)))
+	all, err := s.payloads(signatureOf(spec("x", weftv1.DataType_DATA_TYPE_INT8, 0, -1, variantBytes/2)), native{})
 	if err != nil || len(all) != 1 {
 		t.Errorf("%d requests of half of the bound, %v; want 1", len(all), err)
 	}
@@ -92,7 +92,7 @@ func TestImpossibleRequests(t *testing.T) {
 		`input "x": this release knows no data type 99`:       spec("x", 99, 0, -1),
 		"write the requests into a file and name it (request": spec("x", 99, 0, -1),
 	} {
-		if _, err := s.payloads(metadata(input)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := s.payloads(signatureOf(input), native{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\nwant ...%s...", err, want)
 		}
 	}
@@ -106,10 +106,10 @@ func TestRequestFile(t *testing.T) {
 		}
 	}
 	s := stream(func(s *Stream) { s.Request, s.Label = path, "stable" })
-	about := metadata(spec("x", weftv1.DataType_DATA_TYPE_FP32, 1, 2, -1))
+	about := signatureOf(spec("x", weftv1.DataType_DATA_TYPE_FP32, 1, 2, -1))
 	write(`{"model": {"name": "another"}, "inputs": {"x": {"dtype": "DATA_TYPE_FP32", "shape": [2, 7]}}}
 {"outputs": ["y"]}`)
-	all, err := s.payloads(about)
+	all, err := s.payloads(about, native{})
 	if err != nil || len(all) != 2 {
 		t.Fatalf("%d requests, %v", len(all), err)
 	}
@@ -123,7 +123,7 @@ func TestRequestFile(t *testing.T) {
 		`{"inputs": {"x": 1}`: "request 1",
 	} {
 		write(text)
-		if _, err := s.payloads(about); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := s.payloads(about, native{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v\nwant ...%s...", text, err, want)
 		}
 	}

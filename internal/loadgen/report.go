@@ -14,6 +14,7 @@ const schema = 1
 type Report struct {
 	Schema      int            `json:"schema"`
 	Target      string         `json:"target"`
+	Protocol    Protocol       `json:"protocol"`
 	StartedAt   time.Time      `json:"started_at"`
 	WarmupS     float64        `json:"warmup_s"`
 	DurationS   float64        `json:"duration_s"`
@@ -50,7 +51,7 @@ type StreamReport struct {
 	GoodputPS   float64           `json:"goodput_per_s"`
 	RowsPS      float64           `json:"rows_per_s"`
 	LatencyMs   Quantiles         `json:"latency_ms"`
-	Server      ServerReport      `json:"server"`
+	Server      ServerReport      `json:"server,omitzero"` // of weft.v1
 
 	RefusedMs *Quantiles `json:"refused_ms,omitempty"` // of attempts that the server refused (ResourceExhausted)
 	LagMs     *Quantiles `json:"lag_ms,omitempty"`     // of open loops

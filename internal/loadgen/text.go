@@ -12,8 +12,8 @@ import (
 // text prints the report.
 func (r *Report) text(to io.Writer) error {
 	out := tabwriter.NewWriter(to, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(out, "%s, %d connections, %.4g s after a warm-up of %.4g s\n", r.Target, r.Connections, r.DurationS,
-		r.WarmupS)
+	fmt.Fprintf(out, "%s over %s, %d connections, %.4g s after a warm-up of %.4g s\n", r.Target, r.Protocol, r.Connections,
+		r.DurationS, r.WarmupS)
 	for i := range r.Streams {
 		fmt.Fprintf(out, "%s\n", r.Streams[i].about())
 	}
@@ -26,9 +26,14 @@ func (r *Report) text(to io.Writer) error {
 		fmt.Fprintf(out, "%s\t%.1f\t%.1f\t%.1f\t%.3f %%\t%s\t\n", s.Name, s.AnswersPS, s.RowsPS, s.GoodputPS,
 			100*s.InTime, s.LatencyMs.row())
 	}
-	fmt.Fprintln(out, "\nin the server\tmean ms\tp50\tp90\tp95\tp99\tp99.9\tp99.99\tmax\t")
+	if slices.ContainsFunc(r.Streams, told) {
+		fmt.Fprintln(out, "\nin the server\tmean ms\tp50\tp90\tp95\tp99\tp99.9\tp99.99\tmax\t")
+	}
 	for i := range r.Streams {
 		s := &r.Streams[i]
+		if !told(*s) {
+			continue
+		}
 		fmt.Fprintf(out, "%s, queue\t%.3f\t%s\t\n", s.Name, s.Server.QueueMs.Mean, s.Server.QueueMs.row())
 		fmt.Fprintf(out, "%s, compute\t%.3f\t%s\t\n", s.Name, s.Server.ComputeMs.Mean, s.Server.ComputeMs.row())
 	}
@@ -44,6 +49,9 @@ func (r *Report) text(to io.Writer) error {
 	}
 	return out.Flush()
 }
+
+// told reports whether the answers told their way through the server.
+func told(s StreamReport) bool { return s.Server.BatchRows > 0 }
 
 // row gives the quantiles as cells of a table.
 func (q *Quantiles) row() string {
@@ -99,8 +107,10 @@ func (s *StreamReport) remarks(out io.Writer) {
 	if s.Unanswered > 0 {
 		fmt.Fprintf(out, "%s: %d had no answer when the run was over; no other figure counts them\n", s.Name, s.Unanswered)
 	}
-	fmt.Fprintf(out, "%s: %.1f rows in the execution of a request, %.1f us of device time for each\n", s.Name,
-		s.Server.BatchRows, s.Server.DeviceUs)
+	if told(*s) {
+		fmt.Fprintf(out, "%s: %.1f rows in the execution of a request, %.1f us of device time for each\n", s.Name,
+			s.Server.BatchRows, s.Server.DeviceUs)
+	}
 	if s.LagMs != nil {
 		fmt.Fprintf(out, "%s: sent %.3f ms later than due at p50, %.3f ms at p99, %.3f ms at most\n", s.Name, s.LagMs.P50,
 			s.LagMs.P99, s.LagMs.Max)

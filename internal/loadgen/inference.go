@@ -1,0 +1,115 @@
+package loadgen
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	oip "github.com/weftserve/weft/proto/gen/inference"
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/server/wire"
+)
+
+// inference is the Open Inference Protocol, which Triton and servers of KServe speak, too.
+type inference struct{}
+
+func (inference) service() string { return oip.GRPCInferenceService_ServiceDesc.ServiceName }
+
+func (inference) predict() string { return oip.GRPCInferenceService_ModelInfer_FullMethodName }
+
+func (inference) about(
+	ctx context.Context, conn grpc.ClientConnInterface, s *Stream,
+) (*weftv1.Signature, string, error) {
+	m, err := oip.NewGRPCInferenceServiceClient(conn).ModelMetadata(ctx,
+		&oip.ModelMetadataRequest{Name: s.Model, Version: versionOf(s.spec())}, grpc.WaitForReady(true))
+	if err != nil {
+		return nil, "", err
+	}
+	signature := &weftv1.Signature{}
+	for _, input := range m.GetInputs() {
+		spec := &weftv1.TensorSpec{Name: input.GetName(), Dtype: dataTypeOf(input.GetDatatype()), Shape: input.GetShape()}
+		// The protocol does not tell which dimension counts rows. The usual one is the first, and open.
+		if len(input.GetShape()) > 0 && input.GetShape()[0] < 0 {
+			spec.BatchDim = new(int32)
+		}
+		signature.Inputs = append(signature.Inputs, spec)
+	}
+	return signature, "", nil
+}
+
+// versionOf names a version as the protocol does: "" where none is chosen by number.
+func versionOf(m *weftv1.ModelSpec) string {
+	if m.GetVersion() == 0 {
+		return ""
+	}
+	return strconv.FormatInt(m.GetVersion(), 10)
+}
+
+func (inference) message(q *weftv1.PredictRequest) (proto.Message, error) {
+	m := &oip.ModelInferRequest{
+		ModelName: q.GetModel().GetName(), ModelVersion: versionOf(q.GetModel()), Id: q.GetRequestId(),
+		Parameters: map[string]*oip.InferParameter{},
+	}
+	if label := q.GetModel().GetLabel(); label != "" {
+		m.Parameters["label"] = &oip.InferParameter{ParameterChoice: &oip.InferParameter_StringParam{StringParam: label}}
+	}
+	if level := priorities[q.GetPriority()]; level != 0 {
+		m.Parameters["priority"] = &oip.InferParameter{ParameterChoice: &oip.InferParameter_Int64Param{Int64Param: level}}
+	}
+	for _, name := range slices.Sorted(maps.Keys(q.GetInputs())) {
+		t, err := wire.Tensor(q.GetInputs()[name])
+		if err != nil {
+			return nil, fmt.Errorf("input %q: %w", name, err)
+		}
+		m.Inputs = append(m.Inputs, &oip.ModelInferRequest_InferInputTensor{
+			Name: name, Datatype: datatypeOf(q.GetInputs()[name].GetDtype()), Shape: t.Shape,
+		})
+		m.RawInputContents = append(m.RawInputContents, t.Data)
+	}
+	return m, nil
+}
+
+// datatypeOf names an element type as the protocol does, which is as weft.v1 does but for texts.
+func datatypeOf(d weftv1.DataType) string {
+	if d == weftv1.DataType_DATA_TYPE_STRING {
+		return "BYTES"
+	}
+	return strings.TrimPrefix(d.String(), "DATA_TYPE_")
+}
+
+func dataTypeOf(name string) weftv1.DataType {
+	if name == "BYTES" {
+		name = "STRING"
+	}
+	return weftv1.DataType(weftv1.DataType_value["DATA_TYPE_"+name])
+}
+
+// priorities are the levels of priority that are not the usual one.
+var priorities = map[weftv1.Priority]int64{
+	weftv1.Priority_PRIORITY_CRITICAL_PLUS: 1, weftv1.Priority_PRIORITY_SHEDDABLE_PLUS: 3,
+	weftv1.Priority_PRIORITY_SHEDDABLE: 4,
+}
+
+// versionField is the number of ModelInferResponse.model_version.
+const versionField = 2
+
+func (inference) answer(into *reply) any { return inferenceReply{into} }
+
+// inferenceReply reads a ModelInferResponse.
+type inferenceReply struct{ *reply }
+
+func (r inferenceReply) decode(message []byte) error {
+	return fieldsOf(message, func(number protowire.Number, value []byte) error {
+		if number == versionField {
+			r.version = string(value)
+		}
+		return nil
+	})
+}

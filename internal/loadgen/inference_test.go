@@ -1,0 +1,85 @@
+package loadgen
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	oip "github.com/weftserve/weft/proto/gen/inference"
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/server/servertest"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// TestOpenInference asks a server over the second protocol.
+func TestOpenInference(t *testing.T) {
+	h, address := house(t)
+	calls := make(chan *catalog.Call, 1)
+	h.Run = func(ctx context.Context, call *catalog.Call) error {
+		select {
+		case calls <- call:
+		default:
+		}
+		return servertest.RunPolicy(ctx, call)
+	}
+	var out bytes.Buffer
+	o := optionsFor(address, func(o *Options) {
+		o.Protocol, o.Rows, o.Label, o.Priority = openInference, 3, "stable", "sheddable_plus"
+	})
+	if err := Run(t.Context(), o, &out, &bytes.Buffer{}); err != nil {
+		t.Fatal(err)
+	}
+	if c := <-calls; c.Rows != 3 || c.Priority != sharedsched.SheddablePlus {
+		t.Errorf("a request of %d rows, priority %v; want 3, sheddable plus", c.Rows, c.Priority)
+	}
+	for _, want := range []string{"open-inference", "policy version 1, 4 callers", "sent: OK "} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in the report:\n%s", want, out.String())
+		}
+	}
+	if strings.Contains(out.String(), "in the server") {
+		t.Errorf("answers of this protocol do not tell their way through the server:\n%s", out.String())
+	}
+	o.OverStreams = true
+	if err := Run(t.Context(), o, &out, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "--protocol weft") {
+		t.Errorf("streams over another protocol: %v", err)
+	}
+}
+
+// TestInferenceMessage: the same request, of each type, as the protocol has it.
+func TestInferenceMessage(t *testing.T) {
+	for number, name := range weftv1.DataType_name {
+		d := weftv1.DataType(number)
+		if d == weftv1.DataType_DATA_TYPE_UNSPECIFIED {
+			continue
+		}
+		s := stream(func(s *Stream) { s.Rows, s.Version = 2, 7 })
+		all, err := s.payloads(signatureOf(spec("x", d, 0, -1, 3)), inference{})
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		var q oip.ModelInferRequest
+		if err := proto.Unmarshal(all[0].encoded, &q); err != nil {
+			t.Fatal(name, err)
+		}
+		own, err := s.payloads(signatureOf(spec("x", d, 0, -1, 3)), native{})
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		in, want := q.GetInputs()[0], decoded(t, own[0]).GetInputs()["x"]
+		raw := want.GetRaw()
+		for _, text := range want.GetStringValues() {
+			raw = append(append(raw, byte(len(text)), 0, 0, 0), text...)
+		}
+		if dataTypeOf(in.GetDatatype()) != d || !bytes.Equal(q.GetRawInputContents()[0], raw) || len(raw) == 0 {
+			t.Errorf("%s: %v, %x; want %x", name, in, q.GetRawInputContents(), raw)
+		}
+		if q.GetModelVersion() != "7" || len(q.GetParameters()) != 0 {
+			t.Errorf("%s: version %q, parameters %v", name, q.GetModelVersion(), q.GetParameters())
+		}
+	}
+}
