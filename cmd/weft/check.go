@@ -6,7 +6,10 @@ import "github.com/weftserve/weft/internal/app"
 type checkCommand struct {
 	app.Settings
 	NoLoad bool `name:"no-load" help:"Only read the repositories; do not load models, nor prove whether they can be batched."`
+	JSON   bool `name:"json" help:"Print what was found as JSON, faults included, instead of text."`
 }
 
 // Run checks.
-func (c *checkCommand) Run(s streams) error { return app.Check(&c.Settings, !c.NoLoad, s.out, s.err) }
+func (c *checkCommand) Run(s streams) error {
+	return app.Check(&c.Settings, app.Checking{Load: !c.NoLoad, JSON: c.JSON}, s.out, s.err)
+}

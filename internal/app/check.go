@@ -17,16 +17,39 @@ import (
 	"github.com/weftserve/weft/sharedsched/shell"
 )
 
+// Checking says how to check.
+type Checking struct {
+	Load bool // the models, as `weft serve` would
+	JSON bool // print Findings as JSON
+}
+
 // Check prints the settings that differ from their defaults and how each version is served, and to errs each fault. A
 // fault of one thing does not keep the others from being checked. With --log-level debug it prints defaults too, and
-// the log of the check. Models are loaded if load says so.
-func Check(s *Settings, load bool, out, errs io.Writer) error {
-	r := &report{out: out, err: errs, defaults: s.LogLevel == "debug"}
-	wrong := s.Check()
-	if wrong != nil {
-		r.fault(wrong)
+// the log of the check.
+func Check(s *Settings, how Checking, out, errs io.Writer) error {
+	r := &report{
+		Findings: Findings{Models: []ModelFindings{}, Faults: []string{}, Notes: []string{}},
+		defaults: s.LogLevel == "debug",
 	}
-	r.section("server", &s.Server, config.DefaultServer())
+	if err := r.check(s, how.Load, errs); err != nil {
+		return err
+	}
+	if !how.JSON {
+		r.text(out, errs)
+	} else if err := r.json(out); err != nil {
+		return err
+	}
+	return r.verdict()
+}
+
+// check collects the findings. The error is an interruption, or that there is nothing to check with.
+func (r *report) check(s *Settings, load bool, log io.Writer) error {
+	sound := true
+	if err := s.Check(); err != nil {
+		sound = false
+		r.fault(err)
+	}
+	r.Settings = r.settings(&s.Server, config.DefaultServer())
 	if s.Access != "" {
 		if _, err := readAccess(s.Access); err != nil {
 			r.fault(err)
@@ -35,16 +58,14 @@ func Check(s *Settings, load bool, out, errs io.Writer) error {
 	repository, err := modelrepo.Open(s.Repositories...)
 	if err != nil {
 		r.fault(err)
-		return r.verdict()
+		return nil
 	}
 	listing := repository.Scan()
 	r.listing(&listing)
-	if wrong == nil {
-		r.digests(&listing, s.RequireDigests, load)
+	if !sound {
+		return nil // it would be another server that is tried
 	}
-	if wrong != nil {
-		return r.verdict() // it would be another server that is tried
-	}
+	r.digests(&listing, s.RequireDigests, load)
 	if s.TLSCert != "" {
 		_, err := certs.Open(context.Background(), certs.Config{Files: certFiles(s), Log: slog.New(slog.DiscardHandler)})
 		if err != nil {
@@ -59,11 +80,9 @@ func Check(s *Settings, load bool, out, errs io.Writer) error {
 		r.note(unused)
 	}
 	if load {
-		if err := checkModels(s, r, listing, present); err != nil {
-			return err
-		}
+		return checkModels(s, r, listing, present, log)
 	}
-	return r.verdict()
+	return nil
 }
 
 // checkDevices reports which of the requested GPUs are not there, as far as the driver says.
@@ -84,13 +103,13 @@ func checkDevices(s *Settings, r *report) (presence, error) {
 }
 
 // checkModels loads the models as `weft serve` would, and reports the results. The error is an interruption.
-func checkModels(s *Settings, r *report, listing modelrepo.Listing, present presence) error {
+func checkModels(s *Settings, r *report, listing modelrepo.Listing, present presence, logTo io.Writer) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)         // a load may take its time to end; a further signal does not wait for it
 	log := slog.New(slog.DiscardHandler) // the report has the facts that the log would have
 	if s.LogLevel == "debug" {
-		log = newLogger(r.err, &s.Server, new(slog.LevelVar))
+		log = newLogger(logTo, &s.Server, new(slog.LevelVar))
 	}
 	h, err := newHouse(&s.Server, log, host.Config{TryOnce: true}, shell.Options{})
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -15,48 +14,30 @@ import (
 )
 
 // describeVersion says where a version is, which inputs and outputs it has, and how it is served.
-func describeVersion(v *catalog.Version) string {
-	w := &strings.Builder{}
-	fmt.Fprintf(w, "on %s by %s\n", v.Device, v.Provider)
-	for _, in := range v.Signature.Inputs {
-		fmt.Fprintf(w, "input   %s\n", describeTensor(&in))
+func describeVersion(v *catalog.Version) VersionFindings {
+	f := VersionFindings{
+		Version: v.Number, Device: v.Device, Provider: v.Provider,
+		Inputs: describeTensors(v.Signature.Inputs), Outputs: describeTensors(v.Signature.Outputs),
+		Batched: v.Batching.Batched, Reason: v.Batching.Reason, Proof: string(v.Batching.Proof),
+		Unproven: v.Batching.Obstacle, Notes: slices.Clone(v.Signature.Notes),
 	}
-	for _, out := range v.Signature.Outputs {
-		fmt.Fprintf(w, "output  %s\n", describeTensor(&out))
-	}
-	served := "request by request"
-	if v.Batching.Batched {
-		served = fmt.Sprintf("in batches of up to %d rows", v.Batching.MaxBatchSize)
-	}
-	fmt.Fprintf(w, "served  %s: %s\n", served, v.Batching.Reason)
-	if v.Batching.Proof != "" {
-		fmt.Fprintf(w, "proof   %s\n", v.Batching.Proof)
-	}
-	if open := openLengths(v.Signature); v.Batching.Batched && open != "" {
-		fmt.Fprintf(w, "open    %s: only requests of equal size there share an execution; batching.variable_dims "+
-			"makes them so\n", open)
-	}
-	if v.Batching.Obstacle != "" {
-		fmt.Fprintf(w, "note    not proven by structure: %s\n", v.Batching.Obstacle)
-	}
-	for _, note := range v.Signature.Notes {
-		fmt.Fprintf(w, "note    %s\n", note)
+	if f.Batched {
+		f.MaxBatchSize, f.OpenLengths = v.Batching.MaxBatchSize, openLengths(v.Signature)
 	}
 	for i, other := range v.Replicas {
 		if i > 0 {
-			fmt.Fprintf(w, "also    on %s by %s\n", other.Device, other.Provider)
+			f.Also = append(f.Also, fmt.Sprintf("on %s by %s", other.Device, other.Provider))
 		}
 	}
 	if v.Scarce != "" {
-		fmt.Fprintf(w, "note    %s\n", v.Scarce)
+		f.Notes = append(f.Notes, v.Scarce)
 	}
-	return w.String()
+	return f
 }
 
 // openLengths names the dimensions of inputs whose size is the request's own, but for the batch and those that are
-// padded; "" for none.
-func openLengths(s *tensor.Signature) string {
-	var all []string
+// padded.
+func openLengths(s *tensor.Signature) (all []string) {
 	for i := range s.Inputs {
 		in := &s.Inputs[i]
 		for d, size := range in.Shape {
@@ -65,24 +46,24 @@ func openLengths(s *tensor.Signature) string {
 			}
 		}
 	}
-	return strings.Join(all, ", ")
+	return all
 }
 
-// printCosts prints the device time of executions that warm-up measured, after which version it is of; of a model with
-// open dimensions there are as many lines as shapes were tried.
-func printCosts(w io.Writer, which string, signature *tensor.Signature, shapes []sharedsched.CostState) {
+// describeCosts returns the device time of executions that warm-up measured; of a model with open dimensions there is
+// one for each shape that was tried.
+func describeCosts(signature *tensor.Signature, shapes []sharedsched.CostState) (all []CostFindings) {
 	for _, shape := range shapes {
-		var sizes []string
+		f := CostFindings{Sizes: describeSizes(signature, shape.ShapeKey)}
 		for _, e := range shape.Entries {
 			if e.Trusted {
-				sizes = append(sizes, fmt.Sprintf("%d: %v", e.Rows, e.Median.Round(time.Microsecond)))
+				f.Executions = append(f.Executions, ExecutionFindings{e.Rows, float64(e.Median) / float64(time.Microsecond)})
 			}
 		}
-		if len(sizes) > 0 {
-			fmt.Fprintf(w, "cost    %sby rows%s: %s\n", which, describeSizes(signature, shape.ShapeKey),
-				strings.Join(sizes, ", "))
+		if len(f.Executions) > 0 {
+			all = append(all, f)
 		}
 	}
+	return all
 }
 
 // describeSizes returns the sizes of open dimensions other than the batch that a cost is of, which
@@ -100,18 +81,19 @@ func describeSizes(s *tensor.Signature, key string) string {
 			sizes = append(sizes, fmt.Sprintf("%s %v", in.Name, shape))
 		}
 	}
-	if len(sizes) == 0 {
-		return ""
-	}
-	return ", for " + strings.Join(sizes, " and ")
+	return strings.Join(sizes, " and ")
 }
 
-func describeTensor(s *tensor.Spec) string {
-	text := fmt.Sprintf("%s %v %v", s.Name, s.DType, s.Shape)
-	if s.BatchDim != tensor.NoBatch {
-		text += fmt.Sprintf(", rows in dimension %d", s.BatchDim)
+func describeTensors(specs []tensor.Spec) []TensorFindings {
+	all := make([]TensorFindings, len(specs))
+	for i := range specs {
+		s := &specs[i]
+		all[i] = TensorFindings{Name: s.Name, DType: s.DType.String(), Shape: s.Shape}
+		if s.BatchDim != tensor.NoBatch {
+			all[i].BatchDim = &s.BatchDim
+		}
 	}
-	return text
+	return all
 }
 
 // faultOf returns why a version is not ready.

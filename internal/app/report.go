@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/runtime/catalog"
@@ -18,45 +15,38 @@ import (
 // errFaults is the verdict where there was a fault.
 var errFaults = errors.New("there are faults, see above")
 
-// report prints the findings of a check, faults to the error stream.
+// report collects the findings of a check.
 type report struct {
-	out, err io.Writer
-	defaults bool // settings that are as by default are printed too
-	faulty   bool
+	Findings
+
+	defaults bool // settings that are as by default are findings, too
 }
 
-func (r *report) fault(err error) {
-	r.faulty = true
-	fmt.Fprintln(r.err, err)
-}
+func (r *report) fault(err error) { r.Faults = append(r.Faults, err.Error()) }
 
 // note reports something that is no fault but probably not intended.
-func (r *report) note(text string) { fmt.Fprintln(r.err, "note: "+text) }
+func (r *report) note(text string) { r.Notes = append(r.Notes, text) }
 
 func (r *report) verdict() error {
-	if r.faulty {
+	if len(r.Faults) > 0 {
 		return errFaults
 	}
 	return nil
 }
 
-// section prints settings below a heading.
-func (r *report) section(heading string, settings, defaults any) {
-	text, err := config.PrintChanged(settings, defaults)
+// settings returns those that are to be told.
+func (r *report) settings(all, defaults any) config.Text {
+	text, err := config.PrintChanged(all, defaults)
 	if r.defaults {
-		text, err = config.Print(settings)
+		text, err = config.Print(all)
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		r.fault(err)
-	case text == "":
-		fmt.Fprintf(r.out, "# %s: all settings are the defaults\n\n", heading)
-	default:
-		fmt.Fprintf(r.out, "# %s\n%s\n", heading, text)
 	}
+	return config.Text(text)
 }
 
-// listing prints every model's settings.
+// listing reports every model's settings.
 func (r *report) listing(l *modelrepo.Listing) {
 	for _, fault := range l.Faults {
 		r.fault(fault)
@@ -67,11 +57,10 @@ func (r *report) listing(l *modelrepo.Listing) {
 			r.fault(m.Err)
 			continue
 		}
-		source := m.ManifestPath
-		if source == "" {
-			source = m.Dir + " (it has no " + modelrepo.ManifestName + ")"
-		}
-		r.section("model "+m.Name+", "+source, &m.Manifest, modelrepo.Defaults())
+		r.Models = append(r.Models, ModelFindings{
+			Name: m.Name, Directory: m.Dir, Manifest: m.ManifestPath,
+			Settings: r.settings(&m.Manifest, modelrepo.Defaults()), Versions: []VersionFindings{},
+		})
 		for _, v := range m.Versions {
 			if v.Err != nil {
 				r.fault(fmt.Errorf("model %s version %d: %w", m.Name, v.Number, v.Err))
@@ -106,10 +95,14 @@ func (r *report) digests(l *modelrepo.Listing, required, load bool) {
 	}
 }
 
-// versions prints how each version that was loaded is served, and its costs.
+// versions reports how each version that was loaded is served, and its costs.
 func (r *report) versions(l modelrepo.Listing, s *catalog.Snapshot, measured sharedsched.State) {
+	costs := map[sharedsched.VersionID][]sharedsched.CostState{}
+	for _, m := range measured.Versions {
+		costs[m.ID] = m.Costs
+	}
 	for _, m := range l.Models {
-		var alike []*catalog.Version // one after the other
+		at := slices.IndexFunc(r.Models, func(f ModelFindings) bool { return f.Name == m.Name })
 		for _, selected := range m.Selected {
 			v := s.Model(m.Name).Version(selected.Number)
 			if v.State != catalog.Ready {
@@ -121,44 +114,12 @@ func (r *report) versions(l modelrepo.Listing, s *catalog.Snapshot, measured sha
 					"request by request, and each request like that row would end the process, too: mend the model, or make "+
 					"sure that no request is like that", v.Model, v.Number, v.RowCrashed))
 			}
-			if len(alike) > 0 && describeVersion(alike[0]) != describeVersion(v) {
-				r.alike(alike, measured)
-				alike = nil
-			}
-			alike = append(alike, v)
+			found := describeVersion(v)
+			found.Costs = describeCosts(v.Signature, costs[sharedsched.VersionID(v.Scheduler)])
+			r.Models[at].Versions = append(r.Models[at].Versions, found)
 		}
-		r.alike(alike, measured)
 		r.takeover(s.Model(m.Name))
 	}
-}
-
-// alike prints versions of a model that are described alike, and the costs of each.
-func (r *report) alike(versions []*catalog.Version, measured sharedsched.State) {
-	if len(versions) == 0 {
-		return
-	}
-	var numbers []string
-	for _, v := range versions {
-		numbers = append(numbers, strconv.FormatInt(v.Number, 10))
-	}
-	of := "version"
-	if len(versions) > 1 {
-		of = "versions"
-	}
-	fmt.Fprintf(r.out, "# model %s %s %s, %s", versions[0].Model, of, strings.Join(numbers, ", "),
-		describeVersion(versions[0]))
-	for i, v := range versions {
-		which := ""
-		if len(versions) > 1 {
-			which = "of version " + numbers[i] + " "
-		}
-		for _, m := range measured.Versions {
-			if m.ID == sharedsched.VersionID(v.Scheduler) {
-				printCosts(r.out, which, v.Signature, m.Costs)
-			}
-		}
-	}
-	fmt.Fprintln(r.out)
 }
 
 // takeover reports a version that answers where clients expect the inputs and outputs of the one below it.

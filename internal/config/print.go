@@ -18,6 +18,17 @@ func Print(settings any) (string, error) {
 	return string(text), nil
 }
 
+// Text is settings as Print or PrintChanged gives them. Its JSON form is the object that the YAML stands for.
+type Text string
+
+// MarshalJSON returns the settings as an object; no settings are an empty one.
+func (t Text) MarshalJSON() ([]byte, error) {
+	if t == "" {
+		return []byte("{}"), nil
+	}
+	return yaml.YAMLToJSON([]byte(t))
+}
+
 // PrintChanged is Print without the settings that are as in defaults, a value of the same type; "" if all are.
 func PrintChanged(settings, defaults any) (string, error) {
 	var roots [2]ast.Node

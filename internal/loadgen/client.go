@@ -104,8 +104,8 @@ func (c *client) explain(s *Stream, err error) error {
 		}
 		return fmt.Errorf("--target %s: no server answers (%s); %s", c.target, strings.TrimSpace(st.Message()), do)
 	case codes.Unimplemented:
-		return fmt.Errorf("--target %s: this server does not speak %s (%s); name the --listen address of one that does, or another --protocol",
-			c.target, c.speaks.service(), st.Message())
+		return fmt.Errorf("--target %s: this server does not speak %s (%s); name the --listen address of one that does, "+
+			"or another --protocol", c.target, c.speaks.service(), st.Message())
 	default:
 		return fmt.Errorf("stream %s: the server at %s: %s", s.Name, c.target, st.Message())
 	}

@@ -1,0 +1,65 @@
+package app
+
+import (
+	"github.com/weftserve/weft/internal/config"
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+// Findings are what a check found. Fields may be added to their JSON form; none is removed or changes its meaning.
+type Findings struct {
+	// Settings are those of the server that differ from their defaults, by their names in the settings file.
+	Settings config.Text     `json:"settings"`
+	Models   []ModelFindings `json:"models"`
+	// Faults keep something from being served as it should be; there is none if the check is passed.
+	Faults []string `json:"faults"`
+	// Notes tell of what is no fault but probably not intended.
+	Notes []string `json:"notes"`
+}
+
+// ModelFindings are of one model whose settings can be read.
+type ModelFindings struct {
+	Name      string `json:"name"`
+	Directory string `json:"directory"`
+	// Manifest is the path of its settings; "" where it has none.
+	Manifest string            `json:"manifest,omitempty"`
+	Settings config.Text       `json:"settings"`
+	Versions []VersionFindings `json:"versions"` // that are ready, if models were loaded
+}
+
+// VersionFindings say how a version is served.
+type VersionFindings struct {
+	Version      int64            `json:"version"`
+	Device       string           `json:"device"`
+	Provider     string           `json:"provider"`
+	Also         []string         `json:"also,omitempty"` // further devices that it is on
+	Inputs       []TensorFindings `json:"inputs"`
+	Outputs      []TensorFindings `json:"outputs"`
+	Batched      bool             `json:"batched"`
+	MaxBatchSize int              `json:"max_batch_size,omitempty"`
+	Reason       string           `json:"reason"` // for which it is batched or not
+	Proof        string           `json:"proof,omitempty"`
+	Unproven     string           `json:"unproven,omitempty"`     // why the graph proves nothing
+	OpenLengths  []string         `json:"open_lengths,omitempty"` // dimensions in which requests must agree to share executions
+	Notes        []string         `json:"notes,omitempty"`
+	Costs        []CostFindings   `json:"costs,omitempty"`
+}
+
+// TensorFindings is an input or output. Sizes that are open are -1.
+type TensorFindings struct {
+	Name     string       `json:"name"`
+	DType    string       `json:"dtype"`
+	Shape    tensor.Shape `json:"shape"`
+	BatchDim *int         `json:"batch_dim,omitempty"` // counts rows; none where requests must agree in the tensor
+}
+
+// CostFindings is the device time of executions of a version.
+type CostFindings struct {
+	Sizes      string              `json:"sizes,omitempty"` // of open dimensions that it was measured for
+	Executions []ExecutionFindings `json:"executions"`
+}
+
+// ExecutionFindings is the device time of executions with so many rows.
+type ExecutionFindings struct {
+	Rows     int     `json:"rows"`
+	MedianUs float64 `json:"median_us"`
+}

@@ -1,0 +1,137 @@
+package app
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weftserve/weft/internal/config"
+	"github.com/weftserve/weft/runtime/modelrepo"
+)
+
+// json writes the findings as JSON.
+func (f *Findings) json(out io.Writer) error {
+	encoder := json.NewEncoder(out)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(f)
+}
+
+// text writes the findings for people, notes and faults to errs.
+func (f *Findings) text(out, errs io.Writer) {
+	section(out, "server", f.Settings)
+	for i := range f.Models {
+		m := &f.Models[i]
+		source := m.Manifest
+		if source == "" {
+			source = m.Directory + " (it has no " + modelrepo.ManifestName + ")"
+		}
+		section(out, "model "+m.Name+", "+source, m.Settings)
+	}
+	for i := range f.Models {
+		f.Models[i].text(out)
+	}
+	for _, note := range f.Notes {
+		fmt.Fprintln(errs, "note: "+note)
+	}
+	for _, fault := range f.Faults {
+		fmt.Fprintln(errs, fault)
+	}
+}
+
+// section prints settings below a heading.
+func section(out io.Writer, heading string, settings config.Text) {
+	if settings == "" {
+		fmt.Fprintf(out, "# %s: all settings are the defaults\n\n", heading)
+	} else {
+		fmt.Fprintf(out, "# %s\n%s\n", heading, settings)
+	}
+}
+
+// text writes how the versions are served. Those that are served alike, one after the other, are told of once.
+func (m *ModelFindings) text(out io.Writer) {
+	for rest := m.Versions; len(rest) > 0; {
+		alike := 1
+		for alike < len(rest) && rest[alike].served() == rest[0].served() {
+			alike++
+		}
+		var numbers []string
+		for i := range rest[:alike] {
+			numbers = append(numbers, strconv.FormatInt(rest[i].Version, 10))
+		}
+		of := "version"
+		if alike > 1 {
+			of = "versions"
+		}
+		fmt.Fprintf(out, "# model %s %s %s, %s", m.Name, of, strings.Join(numbers, ", "), rest[0].served())
+		for i := range rest[:alike] {
+			which := ""
+			if alike > 1 {
+				which = "of version " + numbers[i] + " "
+			}
+			for _, cost := range rest[i].Costs {
+				fmt.Fprintf(out, "cost    %sby rows%s\n", which, cost.text())
+			}
+		}
+		fmt.Fprintln(out)
+		rest = rest[alike:]
+	}
+}
+
+// served is what is told of a version but for its number and its costs.
+func (v *VersionFindings) served() string {
+	w := &strings.Builder{}
+	fmt.Fprintf(w, "on %s by %s\n", v.Device, v.Provider)
+	for _, in := range v.Inputs {
+		fmt.Fprintf(w, "input   %s\n", in.text())
+	}
+	for _, out := range v.Outputs {
+		fmt.Fprintf(w, "output  %s\n", out.text())
+	}
+	served := "request by request"
+	if v.Batched {
+		served = fmt.Sprintf("in batches of up to %d rows", v.MaxBatchSize)
+	}
+	fmt.Fprintf(w, "served  %s: %s\n", served, v.Reason)
+	if v.Proof != "" {
+		fmt.Fprintf(w, "proof   %s\n", v.Proof)
+	}
+	if len(v.OpenLengths) > 0 {
+		fmt.Fprintf(w, "open    %s: only requests of equal size there share an execution; batching.variable_dims "+
+			"makes them so\n", strings.Join(v.OpenLengths, ", "))
+	}
+	if v.Unproven != "" {
+		fmt.Fprintf(w, "note    not proven by structure: %s\n", v.Unproven)
+	}
+	for _, also := range v.Also {
+		fmt.Fprintf(w, "also    %s\n", also)
+	}
+	for _, note := range v.Notes {
+		fmt.Fprintf(w, "note    %s\n", note)
+	}
+	return w.String()
+}
+
+func (t *TensorFindings) text() string {
+	text := fmt.Sprintf("%s %s %v", t.Name, t.DType, t.Shape)
+	if t.BatchDim != nil {
+		text += fmt.Sprintf(", rows in dimension %d", *t.BatchDim)
+	}
+	return text
+}
+
+func (c *CostFindings) text() string {
+	var costs []string
+	for _, e := range c.Executions {
+		cost := time.Duration(e.MedianUs * float64(time.Microsecond)).Round(time.Microsecond)
+		costs = append(costs, fmt.Sprintf("%d: %v", e.Rows, cost))
+	}
+	sizes := ""
+	if c.Sizes != "" {
+		sizes = ", for " + c.Sizes
+	}
+	return sizes + ": " + strings.Join(costs, ", ")
+}
