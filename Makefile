@@ -56,7 +56,7 @@ fuzz: setup ## Run each fuzz target for FUZZTIME (10s)
 	scripts/fuzz.sh $(FUZZTIME)
 
 .PHONY: fuzz-live
-fuzz-live: setup build ## Send a real server hostile messages, headers and frames (ARGS='--executions 10000000 --seed 7')
+fuzz-live: setup build ## Send a real server hostile messages of all protocols, headers and frames (ARGS='--executions 10000000 --seed 7')
 	go build -o bin/fuzzlive ./scripts/fuzzlive
 	bin/fuzzlive $(ARGS)
 

@@ -450,7 +450,7 @@ var layers = []layer{
 	},
 	{
 		"scripts/fuzzlive",
-		[]string{"internal/hostile", "internal/onnxgraph/...", "proto/gen/weft/..."},
+		[]string{"internal/hostile", "internal/onnxgraph/...", "proto/gen/..."},
 		"it sends a program what any caller could",
 	},
 	{

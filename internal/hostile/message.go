@@ -49,6 +49,15 @@ func Methods(services ...protoreflect.FullName) (out []Method) {
 	return out
 }
 
+// Kind returns a kind of message by its full name. It panics if this program has none.
+func Kind(name protoreflect.FullName) protoreflect.MessageDescriptor {
+	d, err := protoregistry.GlobalFiles.FindDescriptorByName(name)
+	if err != nil {
+		panic(err)
+	}
+	return d.(protoreflect.MessageDescriptor)
+}
+
 // Encode returns a message as bytes, of which some texts are not UTF-8. It panics if the message has such texts before,
 // which Maker does not make.
 func Encode(m proto.Message) []byte {

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
+	"strings"
 
 	_ "google.golang.org/grpc/health/grpc_health_v1" // for its messages, as below
 	_ "google.golang.org/grpc/reflection/grpc_reflection_v1"
@@ -15,6 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/weftserve/weft/internal/hostile"
+	"github.com/weftserve/weft/proto/gen/inference"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
@@ -34,9 +37,12 @@ type batch struct {
 }
 
 var (
-	services = hostile.Methods("weft.v1.PredictionService", "weft.v1.ModelService", "grpc.health.v1.Health",
-		"grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection")
-	adminServices = hostile.Methods("weft.v1.AdminService", "weft.v1.ModelService")
+	// Where predictions are asked for nothing is loaded and unloaded, although it could be: the echo must stay.
+	services = slices.DeleteFunc(hostile.Methods("weft.v1.PredictionService", "weft.v1.ModelService",
+		"inference.GRPCInferenceService", "tensorflow.serving.PredictionService", "tensorflow.serving.ModelService",
+		"grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection"),
+		func(m hostile.Method) bool { return strings.Contains(m.Path, "/RepositoryModel") })
+	adminServices = hostile.Methods("weft.v1.AdminService", "weft.v1.ModelService", "inference.GRPCInferenceService")
 )
 
 // words are the strings that most fields have.
@@ -114,41 +120,53 @@ func (b *batch) predict() error {
 	if b.rng.IntN(2) == 0 {
 		model = others[b.rng.IntN(len(others))]
 	}
-	q := sound(b.rng, model)
-	s := &sent{what: "a request"}
-	data := []byte(nil)
+	q, over := sound(b.rng, model), protocols[b.rng.IntN(len(protocols))]
+	m := over.request(q)
+	s := &sent{what: "a request for " + over.predict, over: over}
+	mutated := false
 	switch b.rng.IntN(4) {
 	case 0:
 		if model == echoModel {
 			s.exact = q
 		}
 	case 1, 2:
-		b.maker.Tweak(q)
-		s.what = "a tweaked request"
+		b.maker.Tweak(m)
+		s.what = "a tweaked request for " + over.predict
 	case 3:
-		data = hostile.Mutated(b.rng, hostile.Encode(q))
-		s.what = "a mutated request"
+		mutated = true
+		s.what = "a mutated request for " + over.predict
 	}
-	if data == nil {
-		data = hostile.Encode(q)
+	data := hostile.Encode(m)
+	if mutated {
+		data = hostile.Mutated(b.rng, data)
 	}
 	if b.rng.IntN(4) == 0 {
-		return b.stream(q, data)
+		return b.stream(m, data)
 	}
 	b.keep(data)
-	return b.whole(weftv1.PredictionService_Predict_FullMethodName, s, data)
+	return b.whole(over.predict, s, data)
 }
 
 // stream sends some requests on one stream.
-func (b *batch) stream(q *weftv1.PredictRequest, data []byte) error {
-	id := b.begin(weftv1.PredictionService_PredictStream_FullMethodName)
-	b.conn.Expect(id, &sent{what: "a stream"})
+func (b *batch) stream(m proto.Message, data []byte) error {
+	path := weftv1.PredictionService_PredictStream_FullMethodName
+	if _, is := m.(*inference.ModelInferRequest); is {
+		path = inference.GRPCInferenceService_ModelStreamInfer_FullMethodName
+	}
+	id := b.begin(path)
+	b.conn.Expect(id, &sent{what: "a stream of " + path})
 	for i := range b.rng.IntN(6) {
-		q := proto.CloneOf(q)
-		q.RequestId = []string{"r", strconv.Itoa(i)}[b.rng.IntN(2)]
-		message := hostile.Encode(&weftv1.PredictStreamRequest{Request: q, Supersede: b.rng.IntN(4) == 0})
+		message, name := data, []string{"r", strconv.Itoa(i)}[b.rng.IntN(2)]
+		switch q := proto.CloneOf(m).(type) {
+		case *weftv1.PredictRequest:
+			q.RequestId = name
+			message = hostile.Encode(&weftv1.PredictStreamRequest{Request: q, Supersede: b.rng.IntN(4) == 0})
+		case *inference.ModelInferRequest:
+			q.Id = name
+			message = hostile.Encode(q)
+		}
 		if b.rng.IntN(8) == 0 {
-			message = data // it is no message of a stream
+			message = data // for the first protocol it is no message of a stream
 		}
 		if err := b.conn.Message(id, message, false); err != nil {
 			return err

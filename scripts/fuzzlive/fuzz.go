@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
@@ -133,12 +134,17 @@ func (f *fuzzing) batch(ctx context.Context, number int64) error {
 	if b.admin {
 		address = f.server.admin
 	}
-	err := f.on(ctx, address, func(c *hostile.Conn) error {
-		b.conn = c
-		err := b.calm()
-		b.storm()
-		return err
-	})
+	var err error
+	if number%webOne == webOne-1 {
+		err = (&web{b, f.server.http, &http.Client{Transport: &http.Transport{DisableCompression: true}}}).all(ctx)
+	} else {
+		err = f.on(ctx, address, func(c *hostile.Conn) error {
+			b.conn = c
+			err := b.calm()
+			b.storm()
+			return err
+		})
+	}
 	f.sent.Add(b.sent)
 	if err == nil {
 		err = f.healthy(ctx, b.rng)
@@ -157,7 +163,7 @@ func (f *fuzzing) healthy(ctx context.Context, rng *rand.Rand) error {
 			b := &batch{rng: rng, conn: c}
 			q := sound(rng, echoModel)
 			id := b.begin("/weft.v1.PredictionService/Predict")
-			c.Expect(id, &sent{what: "a caller who means well", exact: q})
+			c.Expect(id, &sent{what: "a caller who means well", over: native, exact: q})
 			if err := c.Message(id, hostile.Encode(q), true); err != nil {
 				return err
 			}

@@ -7,8 +7,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/weftserve/weft/internal/onnxgraph/sketch"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
@@ -89,25 +87,4 @@ func sound(rng *rand.Rand, model string) *weftv1.PredictRequest {
 		}
 	}
 	return q
-}
-
-// echoed reports whether an answer of the echo is what it was asked, bit for bit. data is the answer's one message.
-func echoed(q *weftv1.PredictRequest, data []byte) bool {
-	var answer weftv1.PredictResponse
-	if len(data) < 5 || proto.Unmarshal(data[5:], &answer) != nil || len(answer.GetOutputs()) != 1 {
-		return false
-	}
-	for _, y := range answer.GetOutputs() {
-		return string(bits(y)) == string(bits(q.GetInputs()["x"]))
-	}
-	return false
-}
-
-// bits are the elements of a tensor of fp32.
-func bits(t *weftv1.Tensor) []byte {
-	out := t.GetRaw()
-	for _, f := range t.GetFloatValues() {
-		out = binary.LittleEndian.AppendUint32(out, math.Float32bits(f))
-	}
-	return out
 }

@@ -22,6 +22,7 @@ var malformedHeader = []string{
 // sent is what was sent in a whole call.
 type sent struct {
 	what  string
+	over  *protocol              // by which the request was made
 	exact *weftv1.PredictRequest // the echo must answer this; nil: any answer will do
 	loose bool                   // the server may reset its stream, for its header block or because its time is over
 }
@@ -46,7 +47,7 @@ func judge(a *hostile.Answer) error {
 		return fmt.Errorf("%s: the call ended without a status (reset: %q)", s.what, a.Reset)
 	case a.Status == statusInternal && !isMalformed(message):
 		return fmt.Errorf("%s: INTERNAL: %s", s.what, message)
-	case s.exact != nil && a.Status == statusOK && !echoed(s.exact, a.Data):
+	case s.exact != nil && a.Status == statusOK && !s.over.echoed(s.exact, a.Data):
 		return fmt.Errorf("%s: the echo of %v is wrong: %x", s.what, s.exact, a.Data)
 	case s.exact != nil && a.Status != statusOK && a.Status != statusExhausted:
 		return fmt.Errorf("%s: status %s for a sound request: %s", s.what, a.Status, message)

@@ -24,6 +24,7 @@ func TestJudgeFindsWhatIsWrong(t *testing.T) {
 		}
 		return append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(data))), data...)
 	}
+	asked := sent{over: native, exact: q}
 	right := answer(func(*weftv1.Tensor) {})
 	wrong := answer(func(y *weftv1.Tensor) {
 		if len(y.GetRaw()) > 0 {
@@ -37,11 +38,11 @@ func TestJudgeFindsWhatIsWrong(t *testing.T) {
 		answer     hostile.Answer
 		sent       sent
 	}{
-		{"an answer", "", hostile.Answer{Status: "0", Data: right}, sent{exact: q}},
-		{"a wrong answer", "is wrong", hostile.Answer{Status: "0", Data: wrong}, sent{exact: q}},
-		{"no message", "is wrong", hostile.Answer{Status: "0"}, sent{exact: q}},
-		{"a full queue", "", hostile.Answer{Status: "8"}, sent{exact: q}},
-		{"a sound request refused", "status 3 for a sound request", hostile.Answer{Status: "3"}, sent{exact: q}},
+		{"an answer", "", hostile.Answer{Status: "0", Data: right}, asked},
+		{"a wrong answer", "is wrong", hostile.Answer{Status: "0", Data: wrong}, asked},
+		{"no message", "is wrong", hostile.Answer{Status: "0"}, asked},
+		{"a full queue", "", hostile.Answer{Status: "8"}, asked},
+		{"a sound request refused", "status 3 for a sound request", hostile.Answer{Status: "3"}, asked},
 		{"an error", "", hostile.Answer{Status: "3", Message: "wrong%20shape"}, sent{}},
 		{"internal", "INTERNAL: the server failed", hostile.Answer{Status: "13", Message: "the server failed"}, sent{}},
 		{"a malformed header", "", hostile.Answer{Status: "13", Message: "malformed grpc-timeout: %22x%22"}, sent{}},
