@@ -4,7 +4,6 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/weftserve/weft/server/predict"
-	"github.com/weftserve/weft/server/weigh"
 	"github.com/weftserve/weft/server/wire/elements"
 	"github.com/weftserve/weft/server/wire/fields"
 )
@@ -82,15 +81,18 @@ type reader struct {
 	*message
 
 	trusted bool
-	texts   int // how much memory texts may still take
+	texts   int // how much memory texts may still take, unless it is trusted
 }
+
+// textBytes is how much memory the texts of a message that is read by hand may take. Those with more are read by turns.
+const textBytes = 1 << 20
 
 // read reads a message from its pieces. It reports whether that can be done; if not, the generated code is to read it.
 func (m *message) read(pieces [][]byte, trusted bool) bool {
 	m.reset()
 	m.large = trusted
 	data := fields.NewSource(pieces)
-	r := reader{m, trusted, weigh.Most(data.Size())}
+	r := reader{m, trusted, textBytes}
 	const repeated = 1<<4 | 1<<5 | 1<<6 | 1<<7
 	f := fields.Of(data, repeated)
 	for f.Next() {
@@ -244,6 +246,9 @@ const texts = 8 // the field bytes_contents
 
 // contents reads an InferTensorContents.
 func (r *reader) contents(in *input, data fields.Source) bool {
+	if r.trusted {
+		in.texts = make([][]byte, 0, countTexts(data))
+	}
 	f := fields.Of(data, 1<<texts)
 	for f.Next() {
 		number := f.Tag >> 3
@@ -268,6 +273,15 @@ func (r *reader) contents(in *input, data fields.Source) bool {
 		}
 	}
 	return f.Plain
+}
+
+func countTexts(data fields.Source) (n int) {
+	for f := fields.Of(data, 1<<texts); f.Next(); {
+		if f.Tag == fields.Bytes(texts) {
+			n++
+		}
+	}
+	return n
 }
 
 // output reads an InferRequestedOutputTensor.

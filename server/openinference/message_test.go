@@ -2,6 +2,7 @@ package openinference
 
 import (
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strconv"
 	"testing"
@@ -214,5 +215,23 @@ func TestManyParts(t *testing.T) {
 	}
 	if m.reset(); len(m.inputs) != 0 {
 		t.Errorf("%d inputs are held on to", len(m.inputs))
+	}
+}
+
+// TestManyTextsTakeLittle: what is about to be refused must not take a multiple of its bytes first.
+func TestManyTextsTakeLittle(t *testing.T) {
+	contents := &inference.InferTensorContents{BytesContents: make([][]byte, 1<<20)}
+	data, err := proto.Marshal(&inference.ModelInferRequest{
+		ModelName: "m", Inputs: []*inference.ModelInferRequest_InferInputTensor{{Name: "x", Contents: contents}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	plain := new(message).read([][]byte{data}, false)
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; plain || took > 8<<20 {
+		t.Errorf("%d bytes of empty texts took %d, and were read: %v", len(data), took, plain)
 	}
 }
