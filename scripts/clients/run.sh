@@ -20,6 +20,8 @@ environment "$folder" "$here/requirements.txt"
 "$here/wheel.sh" "$folder/bin/python" "$(dirname "$weft")"
 "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --no-index --no-deps --force-reinstall \
   "$(dirname "$weft")"/weft_client-*.whl
+(cd "$here" && "$folder/bin/mypy" --cache-dir=/dev/null --no-error-summary \
+  --config-file ../../examples/python/pyproject.toml -p weft -m typed)
 (cd "$here" && "$folder/bin/python" -m unittest)
 
 environment "$folder-tensorflow" "$here/tensorflow/requirements.txt"

@@ -1,15 +1,22 @@
 """The Python client of Weft against a server."""
 
 import asyncio
+import concurrent.futures
+import importlib.metadata
 import math
+import pathlib
+import re
 import threading
+import time
 import unittest
 
+import grpc
 import numpy as np
 
 import echo
 import serving
 import weft
+from weft.v1 import prediction_service_pb2 as pb, prediction_service_pb2_grpc as stubs
 
 
 class Pole:
@@ -19,7 +26,8 @@ class Pole:
         self.random = np.random.default_rng(seed)
         self.state = np.zeros(4)
 
-    def reset(self):
+    def reset(self, seed=None):
+        self.random = self.random if seed is None else np.random.default_rng(seed)
         self.state = self.random.uniform(-0.05, 0.05, 4)
         return self.state, {}
 
@@ -35,6 +43,100 @@ class Pole:
 
 def act(answer):
     return answer["action"][0, 0]
+
+
+class Refuses(stubs.PredictionServiceServicer):
+    """Refuses every request but the last one of each model, NAME:CODE:PUSHBACK, by the code and with the pushback."""
+
+    def __init__(self, times):
+        self.times, self.asked = times, {}
+
+    def Predict(self, request, context):
+        name = request.model.name
+        self.asked[name] = self.asked.get(name, 0) + 1
+        if self.asked[name] <= self.times:
+            _, code, pushback = name.split(":")
+            if pushback:
+                context.set_trailing_metadata((("grpc-retry-pushback-ms", pushback),))
+            context.abort(grpc.StatusCode[code], "no")
+        return pb.PredictResponse(model=request.model)
+
+
+class Retries(unittest.TestCase):
+    """What is sent again, and when: as the server says."""
+
+    def setUp(self):
+        self.refuses = Refuses(2)
+        server = grpc.server(concurrent.futures.ThreadPoolExecutor(4))
+        stubs.add_PredictionServiceServicer_to_server(self.refuses, server)
+        self.address = "127.0.0.1:%d" % server.add_insecure_port("127.0.0.1:0")
+        server.start()
+        self.addCleanup(server.stop, None)
+
+    def asks(self, retries):
+        """Ways to ask."""
+        def ask(model):
+            with weft.Client(self.address, retries=retries) as client:
+                client.predict(model, {}, timeout=20)
+
+        def ask_async(model):
+            async def run():
+                async with weft.AsyncClient(self.address, retries=retries) as client:
+                    await client.predict(model, {}, timeout=20)
+            asyncio.run(run())
+
+        return {"sync": ask, "async": ask_async}
+
+    def test_pushback(self):
+        for code, pushback, times in (
+            ("RESOURCE_EXHAUSTED", "", 3), ("UNAVAILABLE", "", 3), ("RESOURCE_EXHAUSTED", "300", 3),
+            ("RESOURCE_EXHAUSTED", "-1", 1), ("UNAVAILABLE", "-1", 1),
+            ("INVALID_ARGUMENT", "", 1), ("DEADLINE_EXCEEDED", "", 1), ("INTERNAL", "", 1),
+        ):
+            for way, ask in self.asks(retries=True).items():
+                with self.subTest(code=code, pushback=pushback, way=way):
+                    model = ":".join((way, code, pushback))
+                    began = time.monotonic()
+                    if times == 1:
+                        self.refused(code, ask, model)
+                    else:
+                        ask(model)
+                    self.assertEqual(times, self.refuses.asked[model])
+                    if pushback == "300":  # two waits of more than the client's own, which are 0.05 and 0.1 s at most
+                        self.assertGreater(time.monotonic() - began, 0.59)
+
+    def test_none(self):
+        for way, ask in self.asks(retries=False).items():
+            self.refused("RESOURCE_EXHAUSTED", ask, way + ":RESOURCE_EXHAUSTED:0")
+            self.assertEqual(1, self.refuses.asked[way + ":RESOURCE_EXHAUSTED:0"])
+
+    def test_late(self):
+        """A stream that the server resets at the deadline is late, too; one that it resets before was cancelled."""
+        class Reset(grpc.RpcError):
+            code = staticmethod(lambda: grpc.StatusCode.CANCELLED)
+            details = staticmethod(lambda: "Stream removed")
+            trailing_metadata = staticmethod(tuple)
+
+        for late, code in ((True, "DEADLINE_EXCEEDED"), (False, "CANCELLED")):
+            self.assertEqual(code, weft.WeftError(Reset(), late=late).code.name)
+
+    def refused(self, code, ask, model):
+        """Wants a request to fail."""
+        with self.assertRaises(weft.WeftError) as caught:
+            ask(model)
+        self.assertEqual(code, caught.exception.code.name)
+
+
+class Wheel(unittest.TestCase):
+    """The package as it is installed."""
+
+    def test_requirements(self):
+        """The package asks for what its generated files ask for: older releases are refused when they are imported."""
+        declared = dict(re.match(r"([a-z-]+)>=([0-9.]+)", r).groups() for r in importlib.metadata.requires("weft-client"))
+        generated = pathlib.Path(stubs.__file__).read_text(encoding="utf-8")
+        self.assertEqual(re.search(r"GRPC_GENERATED_VERSION = '(.+)'", generated)[1], declared["grpcio"])
+        generated = pathlib.Path(pb.__file__).read_text(encoding="utf-8")
+        self.assertEqual(re.search(r"# Protobuf Python Version: (.+)", generated)[1], declared["protobuf"])
 
 
 class Weft(unittest.TestCase):
@@ -130,6 +232,31 @@ class Weft(unittest.TestCase):
             played = weft.run_episode(client, "cartpole", Pole(1), input="observation", act=act, max_steps=300)
         self.assertEqual((300, 300.0, 0), (played.steps, played.reward, played.late))
         self.assertEqual(3, played.version)
+
+    def test_episode_by_choice(self):
+        """Seed, episode and version are the caller's, and the same again gives the same."""
+        with weft.Client(self.examples.address) as client:
+            played = [weft.run_episode(client, "cartpole", Pole(n), input="observation", act=act, max_steps=300, seed=5,
+                                       episode="mine", version=1) for n in range(2)]
+        self.assertEqual(("mine", 1), (played[0].id, played[0].version))
+        self.assertLess(played[0].steps, 300)
+        self.assertEqual(played[0], played[1])
+
+    def test_episode_in_time(self):
+        """The first step waits for its action; the later ones repeat it where no answer comes in time."""
+        with weft.Client(self.server.address) as client:
+            played = weft.run_episode(client, "slow", Pole(1), input="x", act=lambda answer: 0.0, max_steps=5, timeout=0.005)
+        self.assertEqual((5, 4), (played.steps, played.late))
+
+    def test_episode_of_integers(self):
+        """Observations keep their type, but for float64."""
+        class Pixels(Pole):
+            def reset(self, seed=None):
+                return np.array([1, 2], np.int8), {}
+
+        with weft.Client(self.server.address) as client:
+            played = weft.run_episode(client, "echo_int8", Pixels(1), input="x", act=lambda a: a["y"][0, 1], max_steps=1)
+        self.assertEqual(1, played.steps)
 
     def test_episode_of_a_model_that_goes(self):
         """What will not pass ends the episode, without a report."""

@@ -49,15 +49,21 @@ class Answer(Mapping[str, npt.NDArray[np.generic]]):
 class WeftError(Exception):
     """Why a request was not answered."""
 
-    def __init__(self, error: grpc.RpcError | grpc.aio.AioRpcError) -> None:
-        super().__init__(error.details())
-        self.code: grpc.StatusCode = error.code()
+    def __init__(self, error: grpc.RpcError | grpc.aio.AioRpcError, *, late: bool = False) -> None:
+        """late: the deadline has passed."""
+        code, details = error.code(), error.details()
+        if late and code is grpc.StatusCode.CANCELLED:
+            # The server noticed the deadline first and reset the stream, before the client's own timer fired.
+            code, details = grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded"
+        super().__init__(details)
+        self.code: grpc.StatusCode = code
         #: The server's reason, such as QUEUE_FULL; "" where the code says it all.
         self.reason: str = ""
         self.metadata: dict[str, str] = {}
         #: How many seconds to wait before trying again; None: trying again does not help, or nobody knows.
         self.retry_after: float | None = None
-        for key, value in error.trailing_metadata() or ():
+        trailing: Any = error.trailing_metadata() or ()
+        for key, value in trailing:
             if key == "grpc-status-details-bin":
                 self._read(value)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import pathlib
+import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
@@ -84,7 +85,7 @@ def _request(model: str, inputs: Mapping[str, npt.ArrayLike], *, version: int | 
     q = pb.PredictRequest(
         model=_spec(model, version, label), inputs={name: _tensor.to_message(name, x) for name, x in inputs.items()},
         outputs=outputs, episode_id=episode, end_of_episode=end_of_episode, request_id=request_id,
-        priority=priority or 0, output_encoding=tensor_pb2.OUTPUT_ENCODING_RAW,
+        priority=None if priority is None else pb.Priority.Name(priority), output_encoding=tensor_pb2.OUTPUT_ENCODING_RAW,
     )
     if target is not None:
         q.target_latency.FromNanoseconds(int(target * 1e9))
@@ -131,21 +132,24 @@ class Client:
     def metadata(self, model: str, *, version: int | None = None, label: str | None = None,
                  timeout: float | None = None) -> pb.GetModelMetadataResponse:
         """Returns the signature of a model, and how it is served. Raises WeftError."""
-        return self._call(self._stub.GetModelMetadata,
-                          pb.GetModelMetadataRequest(model=_spec(model, version, label)), timeout)
+        q = pb.GetModelMetadataRequest(model=_spec(model, version, label))
+        metadata: pb.GetModelMetadataResponse = self._call(self._stub.GetModelMetadata, q, timeout)
+        return metadata
 
     def report_outcome(self, model: str, episode: str, *, reward: float | None = None, success: bool | None = None,
                        metrics: Mapping[str, float] | None = None, version: int | None = None,
                        timeout: float | None = None) -> pb.ReportOutcomeResponse:
         """Reports how an episode went, for comparing versions. Raises WeftError."""
         q = _report(model, episode, reward=reward, success=success, metrics=metrics, version=version)
-        return self._call(self._stub.ReportOutcome, q, timeout)
+        reported: pb.ReportOutcomeResponse = self._call(self._stub.ReportOutcome, q, timeout)
+        return reported
 
     def _call(self, method: Any, request: Any, timeout: float | None) -> Any:
+        began = time.monotonic()
         try:
             return method(request, timeout=timeout, metadata=self._metadata)
         except grpc.RpcError as error:
-            raise WeftError(error) from None
+            raise WeftError(error, late=timeout is not None and time.monotonic() - began >= timeout) from None
 
     def close(self) -> None:
         """Closes the connection; calls in flight fail."""
@@ -183,21 +187,24 @@ class AsyncClient:
     async def metadata(self, model: str, *, version: int | None = None, label: str | None = None,
                        timeout: float | None = None) -> pb.GetModelMetadataResponse:
         """See Client.metadata."""
-        return await self._call(self._stub.GetModelMetadata,
-                                pb.GetModelMetadataRequest(model=_spec(model, version, label)), timeout)
+        q = pb.GetModelMetadataRequest(model=_spec(model, version, label))
+        metadata: pb.GetModelMetadataResponse = await self._call(self._stub.GetModelMetadata, q, timeout)
+        return metadata
 
     async def report_outcome(self, model: str, episode: str, *, reward: float | None = None, success: bool | None = None,
                              metrics: Mapping[str, float] | None = None, version: int | None = None,
                              timeout: float | None = None) -> pb.ReportOutcomeResponse:
         """See Client.report_outcome."""
         q = _report(model, episode, reward=reward, success=success, metrics=metrics, version=version)
-        return await self._call(self._stub.ReportOutcome, q, timeout)
+        reported: pb.ReportOutcomeResponse = await self._call(self._stub.ReportOutcome, q, timeout)
+        return reported
 
     async def _call(self, method: Any, request: Any, timeout: float | None) -> Any:
+        began = time.monotonic()
         try:
             return await method(request, timeout=timeout, metadata=self._metadata)
         except grpc.aio.AioRpcError as error:
-            raise WeftError(error) from None
+            raise WeftError(error, late=timeout is not None and time.monotonic() - began >= timeout) from None
 
     async def close(self) -> None:
         """Closes the connection; calls in flight fail."""

@@ -17,7 +17,7 @@ from ._client import AsyncClient, Client
 class Environment(Protocol):
     """What a loop needs of an environment, as gymnasium.Env has it."""
 
-    def reset(self) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
         """Begins an episode, and returns the first observation."""
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
@@ -38,6 +38,9 @@ class Episode:
 
 Act = Callable[[Answer], Any]
 
+# The first step has no action to repeat, and connects: it may take so many seconds.
+_FIRST = 5.0
+
 # The codes of what may be otherwise at the next step.
 _PASSING = (grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE)
 
@@ -50,13 +53,25 @@ class _Loop:
     act: Act
     max_steps: int
     timeout: float | None
-    episode: Episode = dataclasses.field(default_factory=lambda: Episode(uuid.uuid4().hex))
+    seed: int | None
+    episode: Episode
+    choice: dict[str, Any]
     action: Any = None
+
+    def reset(self) -> Any:
+        """Returns the first observation."""
+        return (self.env.reset() if self.seed is None else self.env.reset(seed=self.seed))[0]
 
     def question(self, observation: Any) -> dict[str, Any]:
         """Returns the arguments of predict."""
-        row = np.asarray(observation, dtype=np.float32)[np.newaxis]
-        return {"model": self.model, "inputs": {self.input: row}, "episode": self.episode.id, "timeout": self.timeout}
+        row = np.asarray(observation)[np.newaxis]
+        if row.dtype == np.float64:
+            row = row.astype(np.float32)
+        timeout = self.timeout
+        if timeout is not None and self.action is None:
+            timeout = max(timeout, _FIRST)
+        return {"model": self.model, "inputs": {self.input: row}, "episode": self.episode.id, "timeout": timeout,
+                **self.choice}
 
     def answered(self, answer: Answer) -> None:
         self.episode.version, self.action = answer.version, self.act(answer)
@@ -81,14 +96,17 @@ class _Loop:
 
 
 def run_episode(client: Client, model: str, env: Environment, *, input: str, act: Act, max_steps: int = 1000,
-                timeout: float | None = None) -> Episode:
+                timeout: float | None = None, seed: int | None = None, episode: str = "", version: int | None = None,
+                label: str | None = None) -> Episode:
     """Plays one episode and reports its reward. act makes an action of an answer, such as lambda a: a["action"][0].
 
-    All requests are of one episode, so that one version plays it. A step without an answer within timeout seconds
-    repeats the action before.
+    A step without an answer within timeout seconds repeats the action before; the first may take five. Observations of
+    float64 are sent as float32. seed is for the environment's reset. All requests are of one episode, so that one version
+    plays it: episode is its id, a new one if empty, by which the model's traffic chooses unless version or label does.
     """
-    loop = _Loop(env, model, input, act, max_steps, timeout)
-    observation, last = env.reset()[0], False
+    loop = _Loop(env, model, input, act, max_steps, timeout, seed, Episode(episode or uuid.uuid4().hex),
+                 {"version": version, "label": label})
+    observation, last = loop.reset(), False
     while not last:
         try:
             loop.answered(client.predict(**loop.question(observation)))
@@ -100,10 +118,12 @@ def run_episode(client: Client, model: str, env: Environment, *, input: str, act
 
 
 async def run_episode_async(client: AsyncClient, model: str, env: Environment, *, input: str, act: Act,
-                            max_steps: int = 1000, timeout: float | None = None) -> Episode:
+                            max_steps: int = 1000, timeout: float | None = None, seed: int | None = None,
+                            episode: str = "", version: int | None = None, label: str | None = None) -> Episode:
     """See run_episode. Many may run at once: their requests share batches."""
-    loop = _Loop(env, model, input, act, max_steps, timeout)
-    observation, last = env.reset()[0], False
+    loop = _Loop(env, model, input, act, max_steps, timeout, seed, Episode(episode or uuid.uuid4().hex),
+                 {"version": version, "label": label})
+    observation, last = loop.reset(), False
     while not last:
         try:
             loop.answered(await client.predict(**loop.question(observation)))
