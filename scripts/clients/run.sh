@@ -24,5 +24,17 @@ environment "$folder" "$here/requirements.txt"
   --config-file ../../examples/python/pyproject.toml -p weft -m typed)
 (cd "$here" && "$folder/bin/python" -m unittest)
 
+# The page for policies in Python, by a Python that has torch, or by ours, which leaves the exports out. torch is no package
+# of ours: with CUDA it takes gigabytes. WEFT_TORCH_PYTHON names a Python with what step 1 of the page installs.
+torch=${WEFT_TORCH_PYTHON:-python3}
+if ! why=$("$torch" -c 'import torch, onnxscript, onnx, gymnasium, grpc, google.rpc' 2>&1); then
+  if [[ -n ${WEFT_TORCH_PYTHON:-} ]]; then
+    echo "clients: $torch cannot export policies: $(tail -n 1 <<<"$why"); it needs what docs/PYTHON_POLICIES.md installs" >&2
+    exit 1
+  fi
+  torch=$folder/bin/python
+fi
+(cd "$here/policy" && PYTHONPATH=$(realpath "$(dirname "$weft")"/weft_client-*.whl) "$torch" -m unittest)
+
 environment "$folder-tensorflow" "$here/tensorflow/requirements.txt"
 (cd "$here/tensorflow" && "$folder-tensorflow/bin/python" -m unittest)

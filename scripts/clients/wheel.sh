@@ -12,4 +12,5 @@ mkdir -p "$build"
 cp -r examples/python/. LICENSE "$build"
 "$python" -m grpc_tools.protoc --proto_path=proto --python_out="$build/src" --pyi_out="$build/src" \
   --grpc_python_out="$build/src" proto/weft/v1/*.proto
+touch "$build/src/weft/v1/__init__.py"
 "$python" -m pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps --no-index --wheel-dir "$into" "./$build"

@@ -1,0 +1,321 @@
+"""docs/PYTHON_POLICIES.md, run as it stands, by a Python with torch or, but for its exports, by one without."""
+
+import importlib.util
+import math
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import gymnasium
+import numpy as np
+import onnx
+
+import page
+
+import echo
+import serving
+import weft
+
+HERE = pathlib.Path(__file__).parent
+PAGE = HERE / "../../../docs/PYTHON_POLICIES.md"
+PROVEN = "in batches of up to 64 rows: proven harmless by structure"
+EXPORTED = HERE / "exported"
+HAVE = {name for name in ("torch", "stable_baselines3") if importlib.util.find_spec(name)}
+TORCH, SB3 = "torch" in HAVE, {"torch", "stable_baselines3"} <= HAVE
+
+MASK = (1 << 64) - 1
+P1, P2, P3 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
+P4, P5 = 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
+
+
+def rotate(x, by):
+    return (x << by | x >> (64 - by)) & MASK
+
+
+def xxh64(name):
+    """XXH64 with seed 0 of a name of less than 32 bytes."""
+    data = name.encode()
+    assert len(data) < 32
+    h = (P5 + len(data)) & MASK
+    while len(data) >= 8:
+        k = rotate(int.from_bytes(data[:8], "little") * P2 & MASK, 31) * P1 & MASK
+        h, data = (rotate(h ^ k, 27) * P1 + P4) & MASK, data[8:]
+    if len(data) >= 4:
+        h = (rotate(h ^ (int.from_bytes(data[:4], "little") * P1 & MASK), 23) * P2 + P3) & MASK
+        data = data[4:]
+    for byte in data:
+        h = rotate(h ^ (byte * P5 & MASK), 11) * P1 & MASK
+    h = (h ^ h >> 33) * P2 & MASK
+    h = (h ^ h >> 29) * P3 & MASK
+    return h ^ h >> 32
+
+
+def mix(z):
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & MASK
+    z = (z ^ z >> 27) * 0x94D049BB133111EB & MASK
+    return z ^ z >> 31
+
+
+def join(a, b):
+    return mix(mix(a) ^ b)
+
+
+def led(model, slots, episode):
+    """The slot of equal weights that an episode goes to, as the documentation of server/routing has it."""
+    key = join(xxh64(model), xxh64(episode))
+    return min(slots, key=lambda slot: -math.log(((join(key, xxh64(slot)) >> 12) + 0.5) / 2**52))
+
+
+def too_long(*_):
+    raise TimeoutError("the page takes more than ten minutes")
+
+
+class Page(unittest.TestCase):
+    """One run of the page, looked at after each step."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.text = PAGE.read_text(encoding="utf-8")
+        cls.folder = tempfile.mkdtemp(prefix="weft-page-")
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        before, path = os.getcwd(), os.environ["PATH"]
+        cls.addClassCleanup(os.chdir, before)
+        cls.addClassCleanup(os.environ.__setitem__, "PATH", path)
+        # Without torch, publish takes the files that it wrote with torch once, and needs no policies.
+        names = {} if TORCH else {
+            "Balance": list, "example": None, "publish": lambda _, name, version, *__: page.publish_again(name, version, EXPORTED),
+        }
+        cls.session = page.Session("docs/PYTHON_POLICIES.md", cls.folder, names)
+        cls.addClassCleanup(cls.session.close)
+        os.environ["PATH"] = cls.session.bin + os.pathsep + path
+        os.chdir(cls.folder)
+        cls.said, left_out = [], []
+        signal.signal(signal.SIGALRM, too_long)
+        signal.alarm(600)
+        cls.addClassCleanup(signal.alarm, 0)
+        for block in page.blocks(cls.text):
+            needed = set(re.findall(r"^(?:import|from) (torch|stable_baselines3)", block.text, re.MULTILINE))
+            if "torch.onnx" in block.text:
+                needed.add("torch")
+            if block.language == "python" and not needed <= HAVE:
+                left_out.append(f"{block.line} ({block.heading})")
+                for name, version in re.findall(r'^publish\(.*?, "(\w+)", (\d+)', block.text, re.MULTILINE):
+                    if (EXPORTED / f"{name}-{version}.onnx").exists():
+                        page.publish_again(name, version, EXPORTED)
+                continue
+            cls.session.run(block)
+            cls.said.append((block, cls.session.said))
+        print(f"docs/PYTHON_POLICIES.md: {len(cls.said)} blocks ran,", "torch " + sys.modules["torch"].__version__ if TORCH else
+              "on versions that torch wrote before (no torch here: WEFT_TORCH_PYTHON names a Python that has it)", file=sys.stderr)
+        for block in left_out:
+            print("docs/PYTHON_POLICIES.md: SKIPPED the block in line", block, file=sys.stderr)
+
+    def names(self, *names):
+        return [self.session.names[name] for name in names]
+
+    def test_proven(self):
+        """All models of the page are batched by proof, whichever exporter wrote them."""
+        checks = [said for block, said in self.said if "weft check" in block.text and block.language == "sh"]
+        self.assertEqual(2, len(checks))
+        if TORCH:
+            checks.append(check("others"))
+        for said in checks:
+            served = [line for line in said.splitlines() if line.startswith("served ")]
+            self.assertTrue(served)
+            for line in served:
+                self.assertIn(PROVEN, line)
+
+    def test_split(self):
+        """Each episode went where its id leads, and each version earned what it can."""
+        rewards, = self.names("split")
+        expected = {1: [], 2: []}
+        for n in range(40):
+            expected[{"old": 1, "new": 2}[led("balance", ("old", "new"), f"seed-{n}")]].append(n)
+        self.assertEqual({v: len(n) for v, n in expected.items()}, {v: len(r) for v, r in rewards.items()})
+        self.assertLess(np.mean(rewards[1]), 60)
+        self.assertGreater(np.mean(rewards[2]), 80)
+
+    def test_answers(self):
+        """Each version pushes as its gains say, and the versions are what the rollouts left."""
+        client, = self.names("client")
+        observations = np.random.default_rng(7).normal(size=(50, 4)).astype(np.float32)
+        for version, gains in ((1, [0, 0, 1, 0]), (2, [0, 0, 1, 0.5]), (3, [0, 0, -1, 0])):
+            wanted = (observations @ np.array(gains, np.float32) > 0).astype(np.int64)
+            answer = client.predict("balance", {"observation": observations}, version=version)
+            np.testing.assert_array_equal(wanted, answer["action"])
+        for n in range(20):
+            self.assertEqual(2, client.predict("balance", {"observation": observations}, episode=f"after-{n}").version)
+
+    def test_rollouts(self):
+        """The better version was promoted, and the worse one rolled back."""
+        followed = [said for block, said in self.said if block.text.endswith("follow()\n")]
+        self.assertEqual(["balance: version 2 beside 1: promoted\n", "balance: version 3 beside 2: rolled back\n"], followed)
+        for said in followed:
+            self.assertIn("`%s`" % said.strip(), self.text)
+
+    def test_memory(self):
+        """The state went around: the answer after some steps depends on the first of them."""
+        client, state = self.names("client", "state")
+        self.assertGreater(np.abs(state["hidden"]).max(), 0.01)
+        if TORCH:
+            import torch
+            memory, = self.names("memory")
+            hidden, observation = torch.zeros(1, 16), torch.ones(1, 4)
+            _, hidden, cell = memory(observation, hidden, hidden)
+            answer = client.predict("memory", {"observation": np.ones((1, 4), np.float32),
+                                               "hidden": np.zeros((1, 16), np.float32), "cell": np.zeros((1, 16), np.float32)})
+            np.testing.assert_allclose(hidden.detach(), answer["next_hidden"], atol=1e-6)
+            np.testing.assert_allclose(cell.detach(), answer["next_cell"], atol=1e-6)
+
+    @unittest.skipUnless(TORCH, "no torch")
+    def test_exported(self):
+        """The files for those without torch are what torch writes, but for its notes. WEFT_UPDATE=1 writes them anew."""
+        kept = {("balance", 1), ("balance", 2), ("balance", 3), ("memory", 1)}
+        for name, version in kept:
+            model = onnx.load(f"models/{name}/{version}/model.onnx")
+            file = EXPORTED / f"{name}-{version}.onnx"
+            if os.environ.get("WEFT_UPDATE"):
+                for noted in (model, model.graph, *model.graph.node, *model.graph.input, *model.graph.output,
+                              *model.graph.initializer, *model.graph.value_info):
+                    del noted.metadata_props[:]
+                onnx.save(model, file)
+            self.assertEqual(*(([n.op_type for n in m.graph.node], [i.name for i in m.graph.input],
+                                [o.name for o in m.graph.output]) for m in (model, onnx.load(file))))
+        self.assertEqual(len(kept), len(list(EXPORTED.iterdir())))
+
+    @unittest.skipUnless(SB3, "no stable_baselines3")
+    def test_stable_baselines3(self):
+        """The wrapper acts as predict does: spaces of both kinds, squashed and clipped, with normalised observations."""
+        import stable_baselines3 as sb3
+        from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+        client, publish, deterministic, agent, torch = self.names("client", "publish", "Deterministic", "agent", "torch")
+
+        def normalised():
+            return VecNormalize(DummyVecEnv([lambda: gymnasium.make("Pendulum-v1")]))
+
+        quick = {"learning_starts": 10}
+        agents = {
+            "ppo": agent,
+            "ppo-box": sb3.PPO("MlpPolicy", normalised(), n_steps=64).learn(128),
+            "a2c": sb3.A2C("MlpPolicy", "Pendulum-v1").learn(64),
+            "sac": sb3.SAC("MlpPolicy", "Pendulum-v1", **quick).learn(20),
+            "td3": sb3.TD3("MlpPolicy", normalised(), **quick).learn(20),
+            "dqn": sb3.DQN("MlpPolicy", "CartPole-v1", **quick).learn(20),
+        }
+        for name, made in agents.items():
+            with self.subTest(name):
+                size = made.observation_space.shape[0]
+                if name != "ppo":
+                    publish(deterministic(made), name, 1, {"observation": torch.zeros(2, size)}, ["action"])
+                    wait(lambda: not lacks(client, name))
+                seen = np.random.default_rng(3).normal(scale=3, size=(40, size)).astype(np.float32)
+                normalize = made.get_vec_normalize_env()
+                wanted, _ = made.predict(normalize.normalize_obs(seen) if normalize else seen, deterministic=True)
+                served = client.predict(name, {"observation": seen})["action"]
+                np.testing.assert_allclose(wanted, served, atol=1e-5)
+                self.assertEqual("BATCHING_PROOF_STRUCTURE", proof(client, name))
+
+    def test_faults(self):
+        """The page quotes what clients are told."""
+        client, = self.names("client")
+        row = np.zeros((1, 4), np.float32)
+        os.makedirs("models/slow/1")
+        pathlib.Path("models/slow/model.yaml").write_text(echo.SLOW, encoding="utf-8")
+        wait(lambda: not lacks(client, "slow"))
+        client.predict("slow", {"x": row})
+        for part, call in {
+            "dtype: expected fp32, got fp64": lambda: client.predict("balance", {"observation": np.zeros((1, 4))}),
+            "shape: expected [?,4], got [4]": lambda: client.predict("balance", {"observation": row[0]}),
+            'of that name, but "obs"': lambda: client.predict("balance", {"obs": row}),
+            "no model is named": lambda: client.predict("balanse", {"observation": row}),
+            "there is 3, 2, 1": lambda: client.predict("balance", {"observation": row}, version=7),
+            "failed to connect": lambda: weft.Client("127.0.0.1:1").predict("balance", {"observation": row}),
+            "DEADLINE_UNATTAINABLE": lambda: [client.predict("slow", {"x": row}, timeout=0.01) for _ in range(3)],
+        }.items():
+            with self.subTest(part):
+                with self.assertRaises(weft.WeftError) as caught:
+                    call()
+                self.quoted(part, str(caught.exception), caught.exception.reason)
+
+    def test_faults_of_rollouts(self):
+        for part, arguments in {
+            "loaded": ["start", "balance", "--baseline", "7", "--candidate", "2", "--admin", self.session.server.admin],
+            "no server answers": ["show", "balance", "--admin", "127.0.0.1:1"],
+        }.items():
+            with self.subTest(part):
+                said = subprocess.run([os.path.abspath(serving.WEFT), "rollout", *arguments], check=False, capture_output=True,
+                                      text=True)
+                self.assertEqual(1, said.returncode)
+                self.quoted(part, said.stderr)
+
+    @unittest.skipUnless(TORCH, "no torch")
+    def test_faults_of_exports(self):
+        """The page quotes what weft check says of policies that are exported as they should not be."""
+        import torch
+
+        class Samples(torch.nn.Linear):
+            def forward(self, observation):
+                pushed = super().forward(observation)
+                return pushed + torch.randn_like(pushed)
+
+        class Centres(torch.nn.Linear):
+            def forward(self, observation):
+                return super().forward(observation - observation.mean(0))
+
+        rows = {"dynamic_shapes": ({0: torch.export.Dim.DYNAMIC},)}
+        for part, policy, choice in (
+            ("no input has an open batch dimension", torch.nn.Linear(4, 2), {}),
+            ("it draws random numbers", Samples(4, 2), rows),
+            ("lets rows meet", Centres(4, 2), rows),
+            ("no such file or directory", torch.nn.Linear(4, 2000), rows),
+        ):
+            with self.subTest(part):
+                folder = tempfile.mkdtemp(dir=self.folder)
+                os.makedirs(f"{folder}/bad/1")
+                torch.onnx.export(policy, (torch.zeros(2, 4),), f"{folder}/bad/1/model.onnx", dynamo=True, verbose=False,
+                                  input_names=["observation"], output_names=["action"], **choice)
+                if part.startswith("no such"):
+                    os.remove(f"{folder}/bad/1/model.onnx.data")
+                self.quoted(part, check(folder))
+
+    def quoted(self, part, *said):
+        """Wants a text to be said, and a text of the page's tables that has the part to be said as it stands."""
+        quotes = [q for q in re.findall(r"`([^`]+)`", self.text[self.text.index("## Faults"):]) if part in q]
+        self.assertTrue(quotes, part)
+        for quote in quotes:
+            self.assertTrue(any(quote in s for s in said), (quote, said))
+
+
+def check(folder):
+    """What weft check says of a repository."""
+    return subprocess.run(["weft", "check", folder], check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
+
+
+def lacks(client, name):
+    """Whether a server does not serve a model."""
+    try:
+        return not client.metadata(name).ready_versions
+    except weft.WeftError:
+        return True
+
+
+def wait(happens):
+    """Waits until something happens."""
+    while not happens():
+        time.sleep(0.05)
+
+
+def proof(client, name):
+    facts = client.metadata(name).batching
+    return type(facts).DESCRIPTOR.fields_by_name["proof"].enum_type.values_by_number[facts.proof].name
+
+
+if __name__ == "__main__":
+    unittest.main()
