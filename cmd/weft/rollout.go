@@ -62,7 +62,8 @@ func (t *adminTarget) ask(call func(context.Context, *grpc.ClientConn) (rolloutA
 		return fmt.Errorf("the server at --admin %s: %s", t.Admin, status.Convert(err).Message())
 	}
 	if answer.GetRollout() == nil {
-		return fmt.Errorf("model %s has had no rollout; begin one with `weft rollout start %s`", t.Model, t.Model)
+		return fmt.Errorf("model %s has had no rollout; begin one with `weft rollout start %s --baseline V --candidate W`",
+			t.Model, t.Model)
 	}
 	err = printRollout(out, answer.GetRollout())
 	if change, is := answer.(interface{ GetNotPersistedBecause() string }); is &&

@@ -20,6 +20,7 @@ environment "$folder" "$here/requirements.txt"
 "$here/wheel.sh" "$folder/bin/python" "$(dirname "$weft")"
 "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --no-index --no-deps --force-reinstall \
   "$(dirname "$weft")"/weft_client-*.whl
+"$here/first.sh" "$weft" "$(dirname "$weft")"/weft_client-*.whl
 (cd "$here" && "$folder/bin/mypy" --cache-dir=/dev/null --no-error-summary \
   --config-file ../../examples/python/pyproject.toml -p weft -m typed)
 (cd "$here" && "$folder/bin/python" -m unittest)

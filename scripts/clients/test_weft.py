@@ -159,6 +159,8 @@ class Weft(unittest.TestCase):
                 np.testing.assert_array_equal(x, answer["y"])
                 self.assertEqual(x.dtype, answer["y"].dtype)
         np.testing.assert_array_equal([[b"a", b"b"]], self.client.predict("echo_bytes", {"x": [["a", "b"]]})["y"])
+        np.testing.assert_array_equal([[0.5, 1]], self.client.predict("echo_fp32", {"x": [[0.5, 1.0]]})["y"])
+        np.testing.assert_array_equal([[0, 1]], self.client.predict("echo_int64", {"x": [[0, 1]]})["y"])
         big_endian = np.array([[1, 2]], dtype=">f4")
         np.testing.assert_array_equal(big_endian, self.client.predict("echo_fp32", {"x": big_endian})["y"])
         transposed = np.arange(6, dtype=np.float32).reshape(2, 3).T

@@ -34,7 +34,8 @@ func (e *UnknownError) Error() string {
 	if e.Version == 0 {
 		return fmt.Sprintf("model %q is not in the repository", e.Model)
 	}
-	return fmt.Sprintf("model %q has no version %d loaded: load it first", e.Model, e.Version)
+	return fmt.Sprintf("model %q has no version %d loaded: let versions.policy in model.yaml select it, or call LoadVersion",
+		e.Model, e.Version)
 }
 
 // NotReadyError says that a plan names a version that takes no requests.

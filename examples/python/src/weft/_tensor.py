@@ -25,8 +25,13 @@ _ARRAYS = {of: dtype.newbyteorder("<") for dtype, of in _DTYPES.items()}
 
 
 def to_message(name: str, value: npt.ArrayLike) -> pb.Tensor:
-    """Returns the message of an array; texts and bytes become strings. Raises TypeError for other types."""
+    """Returns the message of an array; texts and bytes become strings. Raises TypeError for other types.
+
+    Numbers of Python that are not whole become float32, since few models take float64.
+    """
     array = np.asarray(value)
+    if array.dtype == np.float64 and not hasattr(value, "dtype"):
+        array = array.astype(np.float32)
     if array.dtype.kind in "SUO":
         elements = [_bytes(name, element) for element in array.ravel()]
         return pb.Tensor(dtype=pb.DATA_TYPE_STRING, shape=array.shape, string_values=elements)
