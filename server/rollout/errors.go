@@ -34,7 +34,7 @@ func (e *UnknownError) Error() string {
 	if e.Version == 0 {
 		return fmt.Sprintf("model %q is not in the repository", e.Model)
 	}
-	return fmt.Sprintf("model %q has no version %d loaded: let versions.policy in model.yaml select it, or call LoadVersion",
+	return fmt.Sprintf("model %q has no version %d loaded; select it by versions.policy in model.yaml, or LoadVersion",
 		e.Model, e.Version)
 }
 

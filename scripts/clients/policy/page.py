@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import linecache
 import os
 import re
 import shutil
@@ -71,11 +70,8 @@ class Session:
             if self.server:
                 text = text.replace("127.0.0.1:9000", self.server.address)
             text = "\n" * (block.line - 1) + text
-            # The exporter looks at the source of a policy.
-            name = f"{self.path}:{block.line}"
-            linecache.cache[name] = (len(text), None, text.splitlines(True), name)
             with contextlib.redirect_stdout(io.StringIO()) as out:
-                exec(compile(text, name, "exec"), self.names)
+                exec(compile(text, self.path, "exec"), self.names)
             self.said = out.getvalue()
 
     def close(self):

@@ -221,6 +221,10 @@ class Page(unittest.TestCase):
                 served = client.predict(name, {"observation": seen})["action"]
                 np.testing.assert_allclose(wanted, served, atol=1e-5)
                 self.assertEqual("BATCHING_PROOF_STRUCTURE", proof(client, name))
+        torch.distributions.Distribution.set_default_validate_args(True)
+        with self.assertRaises(torch.onnx.OnnxExporterError) as caught:
+            publish(deterministic(agent), "checked", 1, {"observation": torch.zeros(2, 4)}, ["action"])
+        self.quoted("_is_all_true", str(caught.exception))
 
     def test_faults(self):
         """The page quotes what clients are told."""
