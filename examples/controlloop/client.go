@@ -13,6 +13,7 @@ import (
 
 	"github.com/weftserve/weft/examples/internal/plant"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/proto/weftclient"
 )
 
 // Names of the tensors of a policy.
@@ -51,14 +52,9 @@ type answer struct {
 
 // client asks one model for the actions of one kind of machine. It is safe for concurrent use.
 type client struct {
-	conn  *grpc.ClientConn
-	rpc   weftv1.PredictionServiceClient
+	*weftclient.Client
 	model string
 	kind  plant.Kind
-}
-
-func newClient(conn *grpc.ClientConn, model string, kind plant.Kind) *client {
-	return &client{conn: conn, rpc: weftv1.NewPredictionServiceClient(conn), model: model, kind: kind}
 }
 
 // check finds out whether the server can steer the machines with that version. If not, the error says what to do.
@@ -66,15 +62,14 @@ func (c *client) check(ctx context.Context, v version) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	var server peer.Peer
-	metadata, err := c.rpc.GetModelMetadata(ctx, &weftv1.GetModelMetadataRequest{Model: v.spec(c.model)},
-		grpc.Peer(&server))
+	metadata, err := c.Metadata(ctx, v.spec(c.model), grpc.Peer(&server))
 	if err != nil {
 		if server.Addr == nil {
 			return fmt.Errorf("no Weft server answers at %s (%s): start one with `go run ./cmd/weft serve "+
 				"examples/models` or name another with --addr",
-				c.conn.Target(), status.Convert(err).Message())
+				c.Conn().Target(), status.Convert(err).Message())
 		}
-		return fmt.Errorf("the server at %s cannot steer with model %s: %w", c.conn.Target(), c.model, err)
+		return fmt.Errorf("the server at %s cannot steer with model %s: %w", c.Conn().Target(), c.model, err)
 	}
 	signature := metadata.GetSignature()
 	for _, want := range []struct {
@@ -108,25 +103,19 @@ func (c *client) report(ctx context.Context, e *episode) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	_, _ = c.rpc.ReportOutcome(ctx, &weftv1.ReportOutcomeRequest{
-		Model:     &weftv1.ModelSpec{Name: c.model, VersionChoice: &weftv1.ModelSpec_Version{Version: e.served}},
-		EpisodeId: e.name, Reward: new(e.sum),
+	_, _ = c.ReportOutcome(ctx, &weftclient.Outcome{
+		Model: weftclient.Version(c.model, e.served), Episode: e.name, Reward: new(e.sum),
 	})
 }
 
 // act asks for one action; the deadline is that of ctx.
 func (c *client) act(ctx context.Context, o observation) answer {
 	start := time.Now()
-	response, err := c.rpc.Predict(ctx, &weftv1.PredictRequest{
-		Model: o.version.spec(c.model),
-		Inputs: map[string]*weftv1.Tensor{observationName: {
-			Dtype:       weftv1.DataType_DATA_TYPE_FP32,
-			Shape:       []int64{1, int64(len(o.values))},
-			FloatValues: o.values,
-		}},
-		Outputs:      []string{actionName},
-		EpisodeId:    o.episode,
-		EndOfEpisode: o.last,
+	response, err := c.Predict(ctx, &weftclient.Request{
+		Model:   o.version.spec(c.model),
+		Inputs:  weftclient.Tensors{observationName: weftclient.FromSlice(o.values, 1, int64(len(o.values)))},
+		Outputs: []string{actionName},
+		Episode: o.episode, EndOfEpisode: o.last,
 	})
 	latency := time.Since(start)
 	switch status.Code(err) {
@@ -138,17 +127,14 @@ func (c *client) act(ctx context.Context, o observation) answer {
 	default:
 		return answer{outcome: failed, err: err}
 	}
-	action := response.GetOutputs()[actionName].GetFloatValues()
-	if len(action) != c.kind.ActionSize {
-		return answer{
-			outcome: failed,
-			err:     fmt.Errorf("the answer has %d values in %q, want %d", len(action), actionName, c.kind.ActionSize),
-		}
+	action, err := weftclient.Values[float32](response.Outputs[actionName])
+	if err == nil && len(action) != c.kind.ActionSize {
+		err = fmt.Errorf("the answer has %d values in %q, want %d", len(action), actionName, c.kind.ActionSize)
+	}
+	if err != nil {
+		return answer{outcome: failed, err: err}
 	}
 	return answer{
-		latency: latency,
-		action:  action,
-		version: response.GetModel().GetVersion(),
-		rows:    response.GetExecution().GetBatchRows(),
+		latency: latency, action: action, version: response.Version, rows: response.Execution.GetBatchRows(),
 	}
 }

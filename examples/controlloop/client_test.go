@@ -9,11 +9,11 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
 	"github.com/weftserve/weft/examples/internal/plant"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/proto/weftclient"
 )
 
 // fakeServer answers with a simple cart-pole policy, without an engine. The label "bad" names a version
@@ -63,17 +63,17 @@ func (s *fakeServer) Predict(_ context.Context, r *weftv1.PredictRequest) (*weft
 	if err != nil {
 		return nil, err
 	}
-	observed := r.GetInputs()["observation"].GetFloatValues()
+	observed, err := weftclient.Values[float32](r.GetInputs()["observation"])
+	if err != nil {
+		return nil, err
+	}
 	action := []float32{5*observed[2] + observed[3]} // towards the side to which the pole falls
 	if r.GetModel().GetLabel() == "bad" {
 		action = []float32{1, 2}
 	}
 	return &weftv1.PredictResponse{
-		Model: version(strconv.FormatInt(v, 10)).spec("cartpole"),
-		Outputs: map[string]*weftv1.Tensor{"action": {
-			Dtype: weftv1.DataType_DATA_TYPE_FP32, Shape: []int64{1, 1},
-			FloatValues: action,
-		}},
+		Model:     version(strconv.FormatInt(v, 10)).spec("cartpole"),
+		Outputs:   weftclient.Tensors{"action": weftclient.FromSlice(action, 1, int64(len(action)))},
 		Execution: &weftv1.ExecutionInfo{BatchRows: 3},
 	}, nil
 }
@@ -99,12 +99,12 @@ func dial(t *testing.T, addr, model, machine string) *client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	server, err := weftclient.New(addr, weftclient.WithAttempts(1))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { conn.Close() })
-	return newClient(conn, model, kind)
+	t.Cleanup(func() { server.Close() })
+	return &client{server, model, kind}
 }
 
 func TestActOutcomes(t *testing.T) {

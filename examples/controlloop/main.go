@@ -16,11 +16,9 @@ import (
 	"os/signal"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-
 	"github.com/weftserve/weft/examples/internal/plant"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/proto/weftclient"
 )
 
 func main() {
@@ -43,13 +41,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	conn, err := grpc.NewClient(o.addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	// A refusal shows in the report, and the next observation is soon there: nothing is sent again.
+	server, err := weftclient.New(o.addr, weftclient.WithAttempts(1))
 	if err != nil {
 		return fmt.Errorf("--addr %s: %w", o.addr, err)
 	}
-	defer conn.Close()
+	defer server.Close()
 
-	c := newClient(conn, o.model, kind)
+	c := &client{server, o.model, kind}
 	for _, v := range o.versions {
 		if err := c.check(ctx, v); err != nil {
 			return err
@@ -67,7 +66,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	machines.duration = forever
 	var episodes []*episode
-	err = o.rollout.lead(ctx, o.model, stdout, weftv1.NewModelServiceClient(conn),
+	err = o.rollout.lead(ctx, o.model, stdout, weftv1.NewModelServiceClient(server.Conn()),
 		func(ctx context.Context) { episodes = machines.run(ctx) })
 	return errors.Join(err, writeReport(stdout, episodes))
 }

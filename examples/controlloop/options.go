@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/proto/weftclient"
 )
 
 // options are the command line.
@@ -33,14 +33,13 @@ type options struct {
 type version string
 
 // spec returns the wish as the API writes it.
-func (v version) spec(model string) *weftv1.ModelSpec {
-	spec := &weftv1.ModelSpec{Name: model}
+func (v version) spec(model string) *weftclient.ModelSpec {
 	if number, err := strconv.ParseInt(string(v), 10, 64); err == nil {
-		spec.VersionChoice = &weftv1.ModelSpec_Version{Version: number}
+		return weftclient.Version(model, number)
 	} else if v != "" {
-		spec.VersionChoice = &weftv1.ModelSpec_Label{Label: string(v)}
+		return weftclient.Label(model, string(v))
 	}
-	return spec
+	return weftclient.Model(model)
 }
 
 // period returns the time between two actions.

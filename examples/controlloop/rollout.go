@@ -8,11 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/proto/weftclient"
 )
 
 // rollout is the wish to lead a candidate version through growing traffic, by the reward of the episodes that it
@@ -42,12 +41,13 @@ const reportPeriod = 500 * time.Millisecond
 func (r rollout) lead(ctx context.Context, model string, stdout io.Writer, show weftv1.ModelServiceClient,
 	play func(context.Context),
 ) error {
-	conn, err := grpc.NewClient(r.admin, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	admin, err := weftclient.New(r.admin)
 	if err != nil {
 		return fmt.Errorf("--admin %s: %w", r.admin, err)
 	}
-	defer conn.Close()
-	_, err = weftv1.NewAdminServiceClient(conn).StartRollout(ctx, &weftv1.StartRolloutRequest{Rollout: &weftv1.Rollout{
+	defer admin.Close()
+	rollouts := weftv1.NewAdminServiceClient(admin.Conn())
+	_, err = rollouts.StartRollout(ctx, &weftv1.StartRolloutRequest{Rollout: &weftv1.Rollout{
 		Model: model, BaselineVersion: r.baseline, CandidateVersion: r.candidate, Automatic: true,
 		Stages: []float64{10, 50, 100}, StageDuration: durationpb.New(r.stage),
 		// The policies answer in well under a millisecond, where a ratio of latencies says more of the machine than of

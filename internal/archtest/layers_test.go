@@ -49,6 +49,11 @@ var layers = []layer{
 		"what tests stand on must not stand on what they test",
 	},
 	{
+		"proto/weftclient",
+		[]string{"proto/gen/weft/..."},
+		"programs that call a server should not have to build one",
+	},
+	{
 		"proto/gen/...",
 		[]string{"proto/gen/..."},
 		"generated code must be usable by a client that has nothing else of Weft",
@@ -431,7 +436,7 @@ var layers = []layer{
 	},
 	{
 		"examples/...",
-		[]string{"examples/...", "proto/gen/...", "internal/onnxgraph"},
+		[]string{"examples/...", "proto/gen/...", "proto/weftclient", "internal/onnxgraph"},
 		"an example shows what a client outside this repository can do",
 	},
 	{
@@ -577,6 +582,7 @@ func TestLayeringComplains(t *testing.T) {
 		{"gpu/nvidia/device.go", "sharedsched", "devices only"},
 		{"internal/onnxgraph/graph.go", "runtime/tensor", "is a leaf"},
 		{"examples/controlloop/main.go", "server", "outside this repository"},
+		{"proto/weftclient/client.go", "runtime/tensor", "should not have to build one"},
 		{"scripts/setup/main.go", "runtime/ort", "before anything else"},
 		{"scripts/gpucheck/load.go", "runtime/host", "as any client does"},
 		{"scripts/gpucheck/smi.go", "gpu/nvidia", "as any client does"},

@@ -14,6 +14,9 @@ import (
 
 var link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 
+// fenced is code between fences, where brackets are no links.
+var fenced = regexp.MustCompile("(?ms)^```.*?^```")
+
 // links wants every link of the documentation within the repository to lead to a file that exists, and to a heading of
 // it.
 func links(root fs.FS) []string {
@@ -31,7 +34,7 @@ func links(root fs.FS) []string {
 			complaints = append(complaints, err.Error())
 			continue
 		}
-		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+		for _, m := range link.FindAllStringSubmatch(fenced.ReplaceAllString(string(text), ""), -1) {
 			if strings.Contains(m[1], "://") {
 				continue
 			}
@@ -112,7 +115,7 @@ func TestLinksComplain(t *testing.T) {
 	} {
 		files := fstest.MapFS{
 			"README.md":    {Data: []byte("# Here\n")},
-			"docs/A.md":    {Data: []byte("# Here\n\nsee [this\npage](" + tt.link + ").\n")},
+			"docs/A.md":    {Data: []byte("# Here\n\n```go\nv[0](x)\n```\n\nsee [this\npage](" + tt.link + ").\n")},
 			"docs/raw.txt": {},
 			"docs/B.md":    {Data: []byte("## What is `B`, and why?\n## Figures ([raw](raw.txt))\n\n```sh\n# no heading\n```\n")},
 		}

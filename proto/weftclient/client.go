@@ -1,0 +1,83 @@
+package weftclient
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/grpc"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+)
+
+// Client is a client of one server. It is safe for concurrent use.
+type Client struct {
+	conn        *grpc.ClientConn
+	predictions weftv1.PredictionServiceClient
+}
+
+// New returns a client of the server at a target of gRPC, such as HOST:PORT or unix:/PATH. It connects with the first
+// call, and again whenever the connection is lost. Without options it speaks to the server in the clear.
+func New(target string, options ...Option) (*Client, error) {
+	s := settings{attempts: defaultAttempts, maxMessageBytes: defaultMaxMessageBytes}
+	for _, o := range options {
+		o(&s)
+	}
+	dial, err := s.dialOptions()
+	if err != nil {
+		return nil, fmt.Errorf("weftclient: %w", err)
+	}
+	conn, err := grpc.NewClient(target, dial...)
+	if err != nil {
+		return nil, fmt.Errorf("weftclient: target %q: %w", target, err)
+	}
+	return &Client{conn: conn, predictions: weftv1.NewPredictionServiceClient(conn)}, nil
+}
+
+// Close closes the connection. Calls in flight fail.
+func (c *Client) Close() error { return c.conn.Close() }
+
+// Conn returns the connection, for services that Client has no methods for.
+func (c *Client) Conn() *grpc.ClientConn { return c.conn }
+
+// Predict returns a model's outputs. Requests of several callers share executions where rows are independent.
+func (c *Client) Predict(ctx context.Context, q *Request, options ...grpc.CallOption) (*Answer, error) {
+	answer, err := c.predictions.Predict(ctx, q.message(), options...)
+	if err != nil {
+		return nil, errorOf(err)
+	}
+	return answerOf(answer), nil
+}
+
+// Metadata returns the signature of a model, and how it is served.
+func (c *Client) Metadata(ctx context.Context, model *ModelSpec, options ...grpc.CallOption,
+) (*weftv1.GetModelMetadataResponse, error) {
+	answer, err := c.predictions.GetModelMetadata(ctx, &weftv1.GetModelMetadataRequest{Model: model}, options...)
+	return answer, errorOf(err)
+}
+
+// Models returns every model that the server knows, ascending by name, with the state of its versions.
+func (c *Client) Models(ctx context.Context, options ...grpc.CallOption) ([]*weftv1.Model, error) {
+	answer, err := weftv1.NewModelServiceClient(c.conn).ListModels(ctx, &weftv1.ListModelsRequest{}, options...)
+	return answer.GetModels(), errorOf(err)
+}
+
+// Outcome says how an episode went. At least one of its numbers is set.
+type Outcome struct {
+	// Model is the model and the version that the answers gave: Version(answer.Model, answer.Version). Without a version
+	// it is the one that the server remembers for the episode.
+	Model   *ModelSpec
+	Episode string
+	Reward  *float64 // the sum of the rewards
+	Success *bool
+	Metrics map[string]float64 // at most 16
+}
+
+// ReportOutcome reports how an episode went, for comparing versions, and ends the episode. A repeated report takes the
+// place of the former one. The answer lists the numbers that the server had no room for.
+func (c *Client) ReportOutcome(ctx context.Context, o *Outcome, options ...grpc.CallOption,
+) (*weftv1.ReportOutcomeResponse, error) {
+	answer, err := c.predictions.ReportOutcome(ctx, &weftv1.ReportOutcomeRequest{
+		Model: o.Model, EpisodeId: o.Episode, Reward: o.Reward, Success: o.Success, Metrics: o.Metrics,
+	}, options...)
+	return answer, errorOf(err)
+}

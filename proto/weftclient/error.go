@@ -1,0 +1,57 @@
+package weftclient
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Error is why a request was not answered.
+type Error struct {
+	Code    codes.Code
+	Message string // what was wrong, where, what was expected, and what to do
+	// Reason is the server's, such as QUEUE_FULL; "" where the code says it all. Metadata are its numbers.
+	Reason   string
+	Metadata map[string]string
+
+	status *status.Status
+	retry  *errdetails.RetryInfo
+}
+
+// Error implements error.
+func (e *Error) Error() string { return fmt.Sprintf("%v: %s", e.Code, e.Message) }
+
+// GRPCStatus returns the status, with all its details, for [status.FromError].
+func (e *Error) GRPCStatus() *status.Status { return e.status }
+
+// RetryAfter returns how long to wait before the request is sent again. It reports false where that does not help, or
+// nobody knows. Requests were then sent as often as [WithAttempts] says already.
+func (e *Error) RetryAfter() (time.Duration, bool) {
+	return e.retry.GetRetryDelay().AsDuration(), e.retry != nil
+}
+
+// errorOf returns the error of a call, and nil and the end of a stream as they are.
+func errorOf(err error) error {
+	if err == nil || errors.Is(err, io.EOF) {
+		return err
+	}
+	return statusError(status.Convert(err))
+}
+
+func statusError(s *status.Status) error {
+	e := &Error{Code: s.Code(), Message: s.Message(), status: s}
+	for _, detail := range s.Details() {
+		switch d := detail.(type) {
+		case *errdetails.ErrorInfo:
+			e.Reason, e.Metadata = d.GetReason(), d.GetMetadata()
+		case *errdetails.RetryInfo:
+			e.retry = d
+		}
+	}
+	return e
+}

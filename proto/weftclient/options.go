@@ -1,0 +1,115 @@
+package weftclient
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/credentials/local"
+)
+
+const (
+	defaultAttempts        = 4
+	defaultMaxMessageBytes = 16 << 20 // as the server has it
+)
+
+// Option is an option of New.
+type Option func(*settings)
+
+type settings struct {
+	tls             *tls.Config
+	token           string
+	attempts        int
+	maxMessageBytes int
+	dial            []grpc.DialOption
+}
+
+// WithTLS has the client speak TLS, which Weft speaks as version 1.3. &tls.Config{} trusts the certificate authorities
+// of the system.
+func WithTLS(config *tls.Config) Option { return func(s *settings) { s.tls = config } }
+
+// WithToken sends a bearer token with each call. Without TLS it only goes to a server on this machine: connections to
+// others fail.
+func WithToken(token string) Option { return func(s *settings) { s.token = token } }
+
+// WithAttempts sets how often a call is sent in all, where the server refuses it for want of capacity or is not there;
+// 4 by default, and 1 leaves it to the caller. gRPC waits as long as the server says, or else 50 ms, and twice as long
+// each further time, up to 1 s; the deadline of the call ends it. A call on a [Stream] is sent once.
+func WithAttempts(n int) Option { return func(s *settings) { s.attempts = n } }
+
+// WithMaxMessageBytes sets how large an answer may be; 16 MiB by default, as the server has it.
+func WithMaxMessageBytes(n int) Option { return func(s *settings) { s.maxMessageBytes = n } }
+
+// WithDialOptions adds options of gRPC, such as interceptors, or credentials that take the place of those here.
+func WithDialOptions(options ...grpc.DialOption) Option {
+	return func(s *settings) { s.dial = append(s.dial, options...) }
+}
+
+// retries is gRPC's own: it heeds what the server says of when, if at all, a call may be sent again. Streams are left
+// out: their requests have errors of their own.
+const retries = `{"methodConfig": [{
+	"name": [
+		{"service": "weft.v1.PredictionService", "method": "Predict"},
+		{"service": "weft.v1.PredictionService", "method": "GetModelMetadata"},
+		{"service": "weft.v1.PredictionService", "method": "ReportOutcome"},
+		{"service": "weft.v1.ModelService"}
+	],
+	"retryPolicy": {
+		"maxAttempts": %d, "initialBackoff": "0.05s", "maxBackoff": "1s", "backoffMultiplier": 2,
+		"retryableStatusCodes": ["RESOURCE_EXHAUSTED", "UNAVAILABLE"]
+	}
+}]}`
+
+func (s *settings) dialOptions() ([]grpc.DialOption, error) {
+	if s.attempts < 1 {
+		return nil, fmt.Errorf("WithAttempts(%d): expected at least 1", s.attempts)
+	}
+	if s.maxMessageBytes < 1 {
+		return nil, fmt.Errorf("WithMaxMessageBytes(%d): expected at least 1", s.maxMessageBytes)
+	}
+	options := []grpc.DialOption{
+		grpc.WithDefaultCallOptions(
+			grpc.MaxCallRecvMsgSize(s.maxMessageBytes),
+			// What is larger is not sent again. gRPC holds the bytes of a call anyway.
+			grpc.MaxRetryRPCBufferSize(s.maxMessageBytes),
+		),
+		grpc.WithTransportCredentials(s.transport()),
+	}
+	if s.attempts == 1 {
+		options = append(options, grpc.WithDisableRetry())
+	} else {
+		options = append(options, grpc.WithMaxCallAttempts(s.attempts),
+			grpc.WithDefaultServiceConfig(fmt.Sprintf(retries, s.attempts)))
+	}
+	if s.token != "" {
+		options = append(options, grpc.WithPerRPCCredentials(&bearer{s.token, s.tls != nil}))
+	}
+	return append(options, s.dial...), nil
+}
+
+func (s *settings) transport() credentials.TransportCredentials {
+	switch {
+	case s.tls != nil:
+		return credentials.NewTLS(s.tls)
+	case s.token != "":
+		return local.NewCredentials() // it is in the clear, and refuses to speak to another machine
+	}
+	return insecure.NewCredentials()
+}
+
+// bearer sends a token.
+type bearer struct {
+	token  string
+	secure bool // over TLS only
+}
+
+// GetRequestMetadata implements credentials.PerRPCCredentials.
+func (b *bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return map[string]string{"authorization": "Bearer " + b.token}, nil
+}
+
+// RequireTransportSecurity implements credentials.PerRPCCredentials.
+func (b *bearer) RequireTransportSecurity() bool { return b.secure }
