@@ -23,8 +23,8 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
-// predictCommand is a client in a process of its own.
-func predictCommand() {
+// askMany is a client in a process of its own.
+func askMany() {
 	address, model := os.Args[1], os.Args[2]
 	n, err := strconv.Atoi(os.Args[3])
 	if err != nil {

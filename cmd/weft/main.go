@@ -19,6 +19,7 @@ type commandLine struct {
 	Check   checkCommand   `cmd:"" help:"Print the settings, how each version is served, and every fault."`
 	Seal    sealCommand    `cmd:"" help:"Write the SHA-256 of each version's files into the repositories."`
 	Sim     simCommand     `cmd:"" help:"Have the scheduler decide a recorded trace again, and report the first difference."`
+	Predict predictCommand `cmd:"" help:"Ask a running server for one prediction."`
 	Bench   benchCommand   `cmd:"" help:"Put load on a running server, and measure how it answers."`
 	Replay  replayCommand  `cmd:"" help:"Send recorded requests to another version, and compare the answers."`
 	Rollout rolloutCommand `cmd:"" help:"Show and drive the rollout of a version on a running server."`
@@ -29,12 +30,14 @@ type commandLine struct {
 
 const description = `A gRPC model server that shares each device fairly among many models and versions.
 
-A repository is a directory of <model>/<version>/model.onnx and, optionally, <model>/model.yaml.`
+A repository is a directory of <model>/<version>/model.onnx and, optionally, <model>/model.yaml.
+
+The exit status is 2 for a command line or settings that are wrong, and 1 where a command fails.`
 
 // Exit statuses.
 const (
 	statusFailed = 1 // the command failed
-	statusUsage  = 2 // the command line or the settings file is wrong
+	statusUsage  = 2 // the command line or a settings file is wrong by itself
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }

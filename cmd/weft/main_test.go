@@ -13,7 +13,7 @@ import (
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"weft":    main,
-		"predict": predictCommand,
+		"predict": askMany,
 	})
 }
 

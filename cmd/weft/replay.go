@@ -7,6 +7,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/internal/replay"
 	"github.com/weftserve/weft/server/rollout"
 )
@@ -41,6 +42,9 @@ func (c *replayCommand) Run(s streams) error {
 
 // statusOf returns the exit status of a command's error.
 func statusOf(err error) int {
+	if _, wrong := errors.AsType[config.Faults](err); wrong {
+		return statusUsage
+	}
 	verdict, ok := errors.AsType[*replay.VerdictError](err)
 	switch {
 	case !ok:

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"maps"
@@ -44,14 +45,14 @@ func Check(s *Settings, how Checking, out, errs io.Writer) error {
 
 // check collects the findings. The error is an interruption, or that there is nothing to check with.
 func (r *report) check(s *Settings, load bool, log io.Writer) error {
-	sound := true
-	if err := s.Check(); err != nil {
-		sound = false
-		r.fault(err)
+	if r.wrong = s.Check(); r.wrong != nil {
+		r.fault(r.wrong)
 	}
+	sound := r.wrong == nil
 	r.Settings = r.settings(&s.Server, config.DefaultServer())
 	if s.Access != "" {
 		if _, err := readAccess(s.Access); err != nil {
+			r.wrong = errors.Join(r.wrong, err)
 			r.fault(err)
 		}
 	}

@@ -15,11 +15,21 @@ import (
 // errFaults is the verdict where there was a fault.
 var errFaults = errors.New("there are faults, see above")
 
+// misconfigured is the verdict where the settings are wrong by themselves; which, was said.
+type misconfigured struct{ faults error }
+
+// Error implements error.
+func (*misconfigured) Error() string { return errFaults.Error() }
+
+// Unwrap returns the faults of the settings.
+func (m *misconfigured) Unwrap() error { return m.faults }
+
 // report collects the findings of a check.
 type report struct {
 	Findings
 
-	defaults bool // settings that are as by default are findings, too
+	defaults bool  // settings that are as by default are findings, too
+	wrong    error // what is wrong with the settings of the server by themselves
 }
 
 func (r *report) fault(err error) { r.Faults = append(r.Faults, err.Error()) }
@@ -28,7 +38,10 @@ func (r *report) fault(err error) { r.Faults = append(r.Faults, err.Error()) }
 func (r *report) note(text string) { r.Notes = append(r.Notes, text) }
 
 func (r *report) verdict() error {
-	if len(r.Faults) > 0 {
+	switch {
+	case r.wrong != nil:
+		return &misconfigured{r.wrong}
+	case len(r.Faults) > 0:
 		return errFaults
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/server/identity"
 )
 
@@ -11,7 +12,7 @@ import (
 // shown this once.
 func Token(name string, out io.Writer) error {
 	if err := identity.CheckTokenName(name); err != nil {
-		return err
+		return config.Faults{{Key: "<name>", Message: err.Error()}}
 	}
 	token, line := identity.NewToken(name)
 	_, err := fmt.Fprintf(out, "token, for its owner only; it is not shown again:\n%s\n\nline for the tokens file, "+

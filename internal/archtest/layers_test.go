@@ -36,6 +36,11 @@ var layers = []layer{
 		"it asks a server as any client does, and judges by the rules that the server has",
 	},
 	{
+		"internal/ask",
+		[]string{"proto/gen/weft/...", "proto/weftclient", "internal/certs", "internal/config"},
+		"it asks a server as any client does",
+	},
+	{
 		"internal/loadgen",
 		[]string{
 			"proto/gen/...", "internal/certs", "internal/config", "internal/progress", "runtime/tensor", "server/wire",

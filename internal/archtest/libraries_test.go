@@ -60,7 +60,7 @@ var libraries = []struct {
 			"server/status", "server/throttle", "server/transport",
 			"server/weftapi", "server/calls", "server/openinference", "server/tfserving",
 			"server/servertest", "cmd/...",
-			"internal/app", "internal/certs", "internal/loadgen", "internal/replay",
+			"internal/app", "internal/ask", "internal/certs", "internal/loadgen", "internal/replay",
 			"internal/weftest", "proto/gen/...", "proto/weftclient", "examples/...", "internal/telemetry/...", "scripts/attack",
 			"scripts/fuzzlive", "scripts/gpucheck", "scripts/limits",
 		},

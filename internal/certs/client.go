@@ -38,8 +38,11 @@ func (c *Client) DialOptions(target string) ([]grpc.DialOption, error) {
 		return options, nil
 	}
 	if !c.secure() && !local(target) {
-		return nil, fmt.Errorf("--token-file %s: the token would travel to %s in the clear; speak TLS with --tls or "+
-			"--tls-ca, or call a server on this machine", c.TokenFile, target)
+		return nil, config.Faults{{
+			Key: "--token-file " + c.TokenFile,
+			Message: fmt.Sprintf("the token would travel to %s in the clear; speak TLS with --tls or --tls-ca, or call a "+
+				"server on this machine", target),
+		}}
 	}
 	t := &token{path: c.TokenFile, secure: c.secure()}
 	if _, err := t.read(time.Now()); err != nil {
@@ -72,7 +75,10 @@ func (c *Client) transport() (credentials.TransportCredentials, error) {
 		}
 	}
 	if (c.Cert == "") != (c.Key == "") {
-		return nil, fmt.Errorf("--tls-cert and --tls-key: expected both or none, found %q and %q", c.Cert, c.Key)
+		return nil, config.Faults{{
+			Key:     "--tls-cert and --tls-key",
+			Message: fmt.Sprintf("expected both or none, found %q and %q", c.Cert, c.Key),
+		}}
 	}
 	if c.Cert != "" {
 		pair, err := c.pair()

@@ -44,20 +44,29 @@ func (c *Options) check() error {
 	switch {
 	// 0 is the gate's default
 	case c.MinRequests < 1 || !(c.MaxErrorRate > 0) || !(c.MaxLatencyRatio > 0) || !(c.MaxFailures > 0):
-		return fmt.Errorf("--min-requests, --max-error-rate, --max-latency-ratio and --max-failure-increase: expected "+
-			"a number above 0, found %d, %v, %v and %v", c.MinRequests, c.MaxErrorRate, c.MaxLatencyRatio, c.MaxFailures)
+		return wrong("--min-requests, --max-error-rate, --max-latency-ratio and --max-failure-increase",
+			"expected a number above 0, found %d, %v, %v and %v",
+			c.MinRequests, c.MaxErrorRate, c.MaxLatencyRatio, c.MaxFailures)
 	case !(c.MaxUncompared >= 0 && c.MaxUncompared <= 1):
-		return fmt.Errorf("--max-uncompared: expected a number from 0 to 1, found %v", c.MaxUncompared)
+		return wrong("--max-uncompared", "expected a number from 0 to 1, found %v", c.MaxUncompared)
 	case c.MaxGap < 0:
-		return fmt.Errorf("--max-gap: expected a duration of at least 0, found %v", time.Duration(c.MaxGap))
+		return wrong("--max-gap", "expected a duration of at least 0, found %v", time.Duration(c.MaxGap))
 	case c.Concurrency < 1:
-		return fmt.Errorf("--concurrency: expected at least 1, found %d", c.Concurrency)
+		return wrong("--concurrency", "expected at least 1, found %d", c.Concurrency)
 	case c.Version < 0:
-		return fmt.Errorf("--version: expected a positive number, found %d", c.Version)
+		return wrong("--version", "expected a positive number, found %d", c.Version)
 	case c.RecordedVersion < 0:
-		return fmt.Errorf("--recorded-version: expected a positive number, found %d", c.RecordedVersion)
+		return wrong("--recorded-version", "expected a positive number, found %d", c.RecordedVersion)
 	}
-	return gate.Check()
+	if err := gate.Check(); err != nil {
+		return config.Faults{{Message: err.Error()}}
+	}
+	return nil
+}
+
+// wrong returns the fault of a flag.
+func wrong(flag, format string, args ...any) error {
+	return config.Faults{{Key: flag, Message: fmt.Sprintf(format, args...)}}
 }
 
 func (c *Options) gate() rollout.Gate {

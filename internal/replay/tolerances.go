@@ -29,11 +29,11 @@ func (t *tolerances) of(output string) float64 {
 
 func (t *tolerances) check() error {
 	if !isTolerance(t.Tolerance) {
-		return fmt.Errorf("--tolerance: expected a number of at least 0, found %v", t.Tolerance)
+		return wrong("--tolerance", "expected a number of at least 0, found %v", t.Tolerance)
 	}
 	for _, output := range slices.Sorted(maps.Keys(t.Tolerances)) {
 		if own := t.Tolerances[output]; !isTolerance(own) {
-			return fmt.Errorf("--tolerances: %s: expected a number of at least 0, found %v", output, own)
+			return wrong("--tolerances", "%s: expected a number of at least 0, found %v", output, own)
 		}
 	}
 	return nil
@@ -51,7 +51,7 @@ func (t *tolerances) checkOutputs(s *weftv1.Signature) error {
 	}
 	for _, output := range slices.Sorted(maps.Keys(t.Tolerances)) {
 		if !slices.Contains(floats, output) {
-			return fmt.Errorf("--tolerances: expected floating point outputs (%s), found %q",
+			return wrong("--tolerances", "expected floating point outputs (%s), found %q",
 				cmp.Or(strings.Join(quoted, ", "), "it has none"), output)
 		}
 	}

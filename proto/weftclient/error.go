@@ -40,6 +40,13 @@ func errorOf(err error) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		return err
 	}
+	// Of an error that gRPC wrapped, as after several attempts, status.Convert would give the words around it as well.
+	if s, is := errors.AsType[interface {
+		error
+		GRPCStatus() *status.Status
+	}](err); is {
+		return statusError(s.GRPCStatus())
+	}
 	return statusError(status.Convert(err))
 }
 

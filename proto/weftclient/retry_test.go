@@ -3,6 +3,7 @@ package weftclient_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -113,7 +114,7 @@ func TestRetries(t *testing.T) {
 			if diff := cmp.Diff(tt.at, at); diff != "" {
 				t.Errorf("attempts (-want +got):\n%s", diff)
 			}
-			if status.Code(err) != tt.code {
+			if status.Code(err) != tt.code || tt.code != codes.OK && strings.Contains(err.Error(), "attempts") {
 				t.Errorf("%v; want %v", err, tt.code)
 			}
 		})

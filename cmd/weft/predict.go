@@ -1,0 +1,27 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/weftserve/weft/internal/ask"
+)
+
+// predictCommand is `weft predict`.
+type predictCommand struct{ ask.Options }
+
+// Help returns the part of the help that is of no flag.
+func (predictCommand) Help() string {
+	return `For example: weft predict cartpole --input observation='[[0, 0.1, 0.05, -0.2]]'
+
+Types and shapes are those of the model. Without --input it says which inputs the model takes.`
+}
+
+// Run asks.
+func (c *predictCommand) Run(s streams) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return ask.Run(ctx, &c.Options, os.Stdin, s.out)
+}

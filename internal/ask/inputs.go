@@ -1,0 +1,139 @@
+package ask
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/weftserve/weft/internal/config"
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/proto/weftclient"
+)
+
+// inputs reads the flags as the signature has them.
+func (o *Options) inputs(about *weftv1.GetModelMetadataResponse, in io.Reader) (weftclient.Tensors, error) {
+	specs := about.GetSignature().GetInputs()
+	given := weftclient.Tensors{}
+	var faults config.Faults
+	for _, text := range o.Input {
+		spec, value, err := inputOf(specs, text)
+		if err != nil {
+			faults.Addf("--input", "%v", err)
+			continue
+		}
+		key := "--input " + spec.GetName()
+		if given[spec.GetName()] != nil {
+			faults.Addf(key, "given twice; expected one value")
+			continue
+		}
+		if name, is := strings.CutPrefix(value, "@"); is {
+			if value, err = read(name, in); err != nil {
+				return nil, fmt.Errorf("%s: %w", key, err)
+			}
+		}
+		t, err := parse(spec, value)
+		if err != nil {
+			faults.Addf(key, "%v", err)
+		}
+		given[spec.GetName()] = t
+	}
+	missing := slices.DeleteFunc(slices.Clone(specs), func(s *weftv1.TensorSpec) bool { return given[s.GetName()] != nil })
+	if len(faults) == 0 && len(missing) > 0 {
+		faults.Addf("--input", "%s", wanted(about, missing))
+	}
+	return given, faults.Err()
+}
+
+// inputOf returns which input a flag is for, and its value.
+func inputOf(specs []*weftv1.TensorSpec, text string) (*weftv1.TensorSpec, string, error) {
+	var names []string
+	for _, s := range specs {
+		if value, is := strings.CutPrefix(text, s.GetName()+"="); is {
+			return s, value, nil
+		}
+		names = append(names, s.GetName())
+	}
+	name, _, named := strings.Cut(text, "=")
+	if named && !strings.ContainsAny(name, `["{@`) {
+		return nil, "", fmt.Errorf("the model has no input %q; expected one of: %s", name, strings.Join(names, ", "))
+	}
+	if len(specs) != 1 {
+		return nil, "", fmt.Errorf("%s has no name; expected NAME=JSON, with one of: %s", cut(text),
+			strings.Join(names, ", "))
+	}
+	return specs[0], text, nil
+}
+
+// read returns what a file has, or the standard input.
+func read(name string, in io.Reader) (string, error) {
+	if name == "-" {
+		text, err := io.ReadAll(in)
+		return string(text), err
+	}
+	text, err := os.ReadFile(name)
+	return string(text), err
+}
+
+// wanted says which inputs are still to be given.
+func wanted(about *weftv1.GetModelMetadataResponse, missing []*weftv1.TensorSpec) string {
+	var b strings.Builder
+	model := about.GetModel()
+	fmt.Fprintf(&b, "model %s version %d also takes:\n", model.GetName(), model.GetVersion())
+	if len(missing) == len(about.GetSignature().GetInputs()) {
+		b.Reset()
+		fmt.Fprintf(&b, "model %s version %d takes:\n", model.GetName(), model.GetVersion())
+	}
+	for _, s := range missing {
+		fmt.Fprintf(&b, "  %s  %s %s, such as --input %[1]s=%[4]s\n", s.GetName(), dtype(s.GetDtype()), dims(s), example(s))
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// dtype returns the name of an element type, such as fp32.
+func dtype(d weftv1.DataType) string {
+	return strings.ToLower(strings.TrimPrefix(d.String(), "DATA_TYPE_"))
+}
+
+// dims returns a shape with the names of open dimensions, such as [batch, 4].
+func dims(s *weftv1.TensorSpec) string {
+	var all []string
+	for i, extent := range s.GetShape() {
+		switch names := s.GetDimNames(); {
+		case extent >= 0:
+			all = append(all, strconv.FormatInt(extent, 10))
+		case i < len(names) && names[i] != "":
+			all = append(all, names[i])
+		default:
+			all = append(all, "any")
+		}
+	}
+	return "[" + strings.Join(all, ", ") + "]"
+}
+
+// maxExample bounds the elements of an example: a larger one is better put into a file.
+const maxExample = 16
+
+// example returns a value of an input as a shell takes it.
+func example(s *weftv1.TensorSpec) string {
+	element, elements := "0", int64(1)
+	switch s.GetDtype() {
+	case weftv1.DataType_DATA_TYPE_BOOL:
+		element = "false"
+	case weftv1.DataType_DATA_TYPE_STRING:
+		element = `"text"`
+	default:
+	}
+	for _, extent := range slices.Backward(s.GetShape()) {
+		if extent < 0 {
+			extent = 1
+		}
+		if elements *= max(extent, 1); elements > maxExample {
+			return "@FILE"
+		}
+		element = "[" + strings.Join(slices.Repeat([]string{element}, int(extent)), ", ") + "]"
+	}
+	return "'" + element + "'"
+}

@@ -1,0 +1,185 @@
+package ask
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"time"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/proto/weftclient"
+)
+
+// printed is an answer in JSON.
+type printed struct {
+	Model     string                   `json:"model"`
+	Version   int64                    `json:"version"`
+	Slot      string                   `json:"slot,omitempty"`
+	Outputs   map[string]printedTensor `json:"outputs"`
+	Execution printedExecution         `json:"execution"`
+}
+
+type printedTensor struct {
+	DType string  `json:"dtype"`
+	Shape []int64 `json:"shape"`
+	// Values are nested lists. Numbers that JSON does not have are "NaN", "Infinity" and "-Infinity"; bytes that are no
+	// UTF-8 become U+FFFD.
+	Values any `json:"values"`
+}
+
+// printedExecution is what people ask of weft.v1.ExecutionInfo.
+type printedExecution struct {
+	QueueUS       int64  `json:"queue_us"`
+	ComputeUS     int64  `json:"compute_us"`
+	DeviceUS      int64  `json:"device_us"`
+	Device        string `json:"device"`
+	BatchRows     int32  `json:"batch_rows"`
+	BatchRequests int32  `json:"batch_requests"`
+	PaddedRows    int32  `json:"padded_rows"`
+	Executions    int32  `json:"executions"`
+	FlushReason   string `json:"flush_reason"`
+}
+
+func (o *Options) print(out io.Writer, a *weftclient.Answer, order []*weftv1.TensorSpec) error {
+	e := a.Execution
+	p := printed{
+		Model: a.Model, Version: a.Version, Slot: a.Slot, Outputs: map[string]printedTensor{},
+		Execution: printedExecution{
+			QueueUS: e.GetQueueUs(), ComputeUS: e.GetComputeUs(), DeviceUS: e.GetDeviceUs(), Device: e.GetDevice(),
+			BatchRows: e.GetBatchRows(), BatchRequests: e.GetBatchRequests(), PaddedRows: e.GetPaddedRows(),
+			Executions: e.GetExecutions(), FlushReason: strings.TrimPrefix(e.GetFlushReason().String(), "FLUSH_REASON_"),
+		},
+	}
+	for name, t := range a.Outputs {
+		values, err := elements(t)
+		if err != nil {
+			return fmt.Errorf("output %q: %w", name, err)
+		}
+		shape := append([]int64{}, t.GetShape()...)
+		p.Outputs[name] = printedTensor{dtype(t.GetDtype()), shape, nest(values, shape)}
+	}
+	if o.JSON {
+		encoder := json.NewEncoder(out)
+		encoder.SetEscapeHTML(false)
+		return encoder.Encode(&p)
+	}
+	return p.text(out, order)
+}
+
+// maxRows bounds how many rows of an output are printed for people.
+const maxRows = 20
+
+// text prints the answer for people, outputs in the order of the signature.
+func (p *printed) text(out io.Writer, order []*weftv1.TensorSpec) error {
+	var b strings.Builder
+	for _, spec := range order {
+		t, is := p.Outputs[spec.GetName()]
+		if !is {
+			continue
+		}
+		fmt.Fprintf(&b, "%s  %s %v\n", spec.GetName(), t.DType, t.Shape)
+		rows, is := t.Values.([]any)
+		if !is {
+			rows = []any{t.Values}
+		}
+		for i, row := range rows {
+			if i == maxRows {
+				fmt.Fprintf(&b, "  and %d rows more; --json prints all\n", len(rows)-i)
+				break
+			}
+			fmt.Fprintf(&b, "  %s\n", show(row))
+		}
+	}
+	e := &p.Execution
+	fmt.Fprintf(&b, "\n%s version %d", p.Model, p.Version)
+	if p.Slot != "" {
+		fmt.Fprintf(&b, " (%s)", p.Slot)
+	}
+	fmt.Fprintf(&b, " on %s: %v in the queue, %v computing, in a batch of %s of %s (%s)\n", e.Device,
+		time.Duration(e.QueueUS)*time.Microsecond, time.Duration(e.ComputeUS)*time.Microsecond,
+		count(e.BatchRows, "row"), count(e.BatchRequests, "request"),
+		strings.ToLower(strings.ReplaceAll(e.FlushReason, "_", " ")))
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+func count(n int32, of string) string {
+	if n == 1 {
+		return "1 " + of
+	}
+	return fmt.Sprintf("%d %ss", n, of)
+}
+
+// elements returns the elements of a tensor, as JSON can have them.
+func elements(t *weftv1.Tensor) ([]any, error) {
+	switch t.GetDtype() {
+	case weftv1.DataType_DATA_TYPE_BOOL:
+		return list[bool](t)
+	case weftv1.DataType_DATA_TYPE_INT8:
+		return list[int8](t)
+	case weftv1.DataType_DATA_TYPE_INT16:
+		return list[int16](t)
+	case weftv1.DataType_DATA_TYPE_INT32:
+		return list[int32](t)
+	case weftv1.DataType_DATA_TYPE_INT64:
+		return list[int64](t)
+	case weftv1.DataType_DATA_TYPE_UINT8:
+		return list[uint8](t)
+	case weftv1.DataType_DATA_TYPE_UINT16:
+		return list[uint16](t)
+	case weftv1.DataType_DATA_TYPE_UINT32:
+		return list[uint32](t)
+	case weftv1.DataType_DATA_TYPE_UINT64:
+		return list[uint64](t)
+	case weftv1.DataType_DATA_TYPE_FP64:
+		return list[float64](t)
+	case weftv1.DataType_DATA_TYPE_STRING:
+		return list[string](t)
+	default:
+		return list[float32](t)
+	}
+}
+
+func list[T weftclient.Element](t *weftv1.Tensor) ([]any, error) {
+	values, err := weftclient.Values[T](t)
+	all := make([]any, 0, len(values))
+	for _, v := range values {
+		all = append(all, writable(v))
+	}
+	return all, err
+}
+
+// writable returns an element, or the word for a number that JSON does not have.
+func writable(v any) any {
+	var number float64
+	switch f := v.(type) {
+	case float32:
+		number = float64(f)
+	case float64:
+		number = f
+	}
+	switch {
+	case math.IsNaN(number):
+		return "NaN"
+	case math.IsInf(number, 1):
+		return "Infinity"
+	case math.IsInf(number, -1):
+		return "-Infinity"
+	}
+	return v
+}
+
+// nest returns elements as nested lists of a shape.
+func nest(elements []any, shape []int64) any {
+	if len(shape) == 0 {
+		return elements[0]
+	}
+	all := make([]any, 0, shape[0])
+	for i := range shape[0] {
+		n := int64(len(elements)) / shape[0]
+		all = append(all, nest(elements[i*n:(i+1)*n], shape[1:]))
+	}
+	return all
+}
