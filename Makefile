@@ -95,7 +95,7 @@ wheel: build ## Build the wheel of the Python client into bin (needs Python)
 	scripts/clients/wheel.sh $(CLIENTS)/bin/python bin
 
 .PHONY: test-clients
-test-clients: setup build ## Test clients in Python, ours, Triton's and TensorFlow Serving's, against a server (skips where their packages cannot be had; CLIENTS_REQUIRED=1 fails)
+test-clients: setup build ## Test clients against a server: in Python ours, Triton's and TensorFlow Serving's, and the example in JavaScript (skips where Node or packages cannot be had; CLIENTS_REQUIRED=1 fails)
 	scripts/clients/run.sh bin/weft $(CLIENTS)
 
 .PHONY: generate
