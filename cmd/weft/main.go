@@ -15,17 +15,19 @@ import (
 
 // commandLine is the commands and their flags.
 type commandLine struct {
-	Serve   serveCommand   `cmd:"" help:"Serve the models of one or more repositories."`
-	Check   checkCommand   `cmd:"" help:"Print the settings, how each version is served, and every fault."`
-	Seal    sealCommand    `cmd:"" help:"Write the SHA-256 of each version's files into the repositories."`
-	Sim     simCommand     `cmd:"" help:"Have the scheduler decide a recorded trace again, and report the first difference."`
-	Predict predictCommand `cmd:"" help:"Ask a running server for one prediction."`
-	Bench   benchCommand   `cmd:"" help:"Put load on a running server, and measure how it answers."`
-	Replay  replayCommand  `cmd:"" help:"Send recorded requests to another version, and compare the answers."`
-	Rollout rolloutCommand `cmd:"" help:"Show and drive the rollout of a version on a running server."`
-	Token   tokenCommand   `cmd:"" help:"Make a token for a caller, and the line of it for the tokens file."`
-	Worker  workerCommand  `cmd:"" hidden:""`
-	Version versionCommand `cmd:"" help:"Print the version of this program."`
+	Serve      serveCommand      `cmd:"" help:"Serve the models of one or more repositories."`
+	Check      checkCommand      `cmd:"" help:"Print the settings, how each version is served, and every fault."`
+	Seal       sealCommand       `cmd:"" help:"Write the SHA-256 of each version's files into the repositories."`
+	Sim        simCommand        `cmd:"" help:"Have the scheduler decide a recorded trace again, and report the first difference."`
+	Predict    predictCommand    `cmd:"" help:"Ask a running server for one prediction."`
+	Bench      benchCommand      `cmd:"" help:"Put load on a running server, and measure how it answers."`
+	Replay     replayCommand     `cmd:"" help:"Send recorded requests to another version, and compare the answers."`
+	Rollout    rolloutCommand    `cmd:"" help:"Show and drive the rollout of a version on a running server."`
+	Token      tokenCommand      `cmd:"" help:"Make a token for a caller, and the line of it for the tokens file."`
+	Completion completionCommand `cmd:"" help:"Print what makes a shell complete the words of this program."`
+	Complete   completeCommand   `cmd:"" hidden:""`
+	Worker     workerCommand     `cmd:"" hidden:""`
+	Version    versionCommand    `cmd:"" help:"Print the version of this program."`
 }
 
 const description = `A gRPC model server that shares each device fairly among many models and versions.

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/alecthomas/kong"
+)
+
+// completionCommand is `weft completion`.
+type completionCommand struct {
+	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
+}
+
+// Help returns the part of the help that is of no flag.
+func (completionCommand) Help() string {
+	return `For bash and zsh: eval "$(weft completion bash)", in ~/.bashrc or ~/.zshrc.
+For fish: weft completion fish >~/.config/fish/completions/weft.fish`
+}
+
+// shells have a shell ask the command. Where that knows nothing, names of files are completed.
+var shells = map[string]func(command string) string{
+	"bash": func(command string) string { return "complete -o default -C " + quote(command) + " weft\n" },
+	"zsh": func(command string) string {
+		return "autoload -Uz compinit bashcompinit && compinit && bashcompinit\ncomplete -o default -C " + quote(command) +
+			" weft\n"
+	},
+	"fish": func(command string) string {
+		return "function __weft_complete\n  COMP_LINE=(commandline -cp) " + command +
+			"\nend\ncomplete -c weft -a '(__weft_complete)'\n"
+	},
+}
+
+// quote returns a word as shells take it.
+func quote(word string) string {
+	if !strings.ContainsFunc(word, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("/._+-", r)
+	}) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// Run prints the script.
+func (c *completionCommand) Run(s streams) error {
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(s.out, shells[c.Shell](quote(program)+" complete"))
+	return err
+}
+
+// completeCommand is `weft complete`, which shells ask how the line in COMP_LINE, up to COMP_POINT, may go on.
+type completeCommand struct {
+	Words []string `arg:"" optional:"" passthrough:""` // bash repeats what COMP_LINE has
+}
+
+// Run prints the words that may be next, one a line.
+func (completeCommand) Run(ctx *kong.Context, s streams) error {
+	line := os.Getenv("COMP_LINE")
+	var point int
+	if _, err := fmt.Sscan(os.Getenv("COMP_POINT"), &point); err == nil && point < len(line) {
+		line = line[:max(point, 0)]
+	}
+	for _, word := range complete(ctx.Model.Node, line) {
+		if _, err := fmt.Fprintln(s.out, word); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// complete returns what the last word of a line may become: a command, a flag or the value of one. No existing library
+// for that has been looked after for years, and this is all it takes.
+func complete(node *kong.Node, line string) (next []string) {
+	words := strings.Split(line, " ")
+	last := words[len(words)-1]
+	var flag *kong.Flag // whose value is next
+	for _, word := range words[1:max(len(words)-1, 1)] {
+		if flag != nil || word == "" {
+			flag = nil
+			continue
+		}
+		if i := slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == word }); i >= 0 {
+			node = node.Children[i]
+		}
+		for _, f := range flagsOf(node) {
+			if word == "--"+f.Name && !f.IsBool() {
+				flag = f
+			}
+		}
+	}
+	switch {
+	case flag != nil:
+		next = flag.EnumSlice()
+	case strings.HasPrefix(last, "-"):
+		for _, f := range flagsOf(node) {
+			next = append(next, "--"+f.Name)
+		}
+	default:
+		for _, n := range node.Children {
+			if !n.Hidden {
+				next = append(next, n.Name)
+			}
+		}
+		for _, p := range node.Positional {
+			next = append(next, p.EnumSlice()...)
+		}
+	}
+	return slices.DeleteFunc(next, func(word string) bool { return !strings.HasPrefix(word, last) })
+}
+
+func flagsOf(node *kong.Node) []*kong.Flag {
+	return slices.DeleteFunc(slices.Concat(node.AllFlags(true)...), func(f *kong.Flag) bool { return f.Hidden })
+}

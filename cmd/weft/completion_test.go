@@ -1,0 +1,40 @@
+package main
+
+import (
+	"io"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestComplete(t *testing.T) {
+	var line commandLine
+	parser, err := newParser(&line, streams{out: io.Discard, err: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for typed, want := range map[string]string{
+		"weft s":                                   "serve seal sim",
+		"weft w":                                   "",
+		"weft comp":                                "completion",
+		"weft rollout ":                            "show start advance abort",
+		"weft rollout a":                           "advance abort",
+		"weft rollout show m --adm":                "--admin",
+		"weft serve --log-l":                       "--log-level",
+		"weft serve --log-level ":                  "debug info warn error",
+		"weft serve --log-level w":                 "warn",
+		"weft serve --listen :1 --log-level e":     "error",
+		"weft serve --log-level info mod":          "",
+		"weft predict m --input '[[1, 2]]' --vers": "--version",
+		"weft predict --json --la":                 "--label",
+		"weft completion ":                         "bash zsh fish",
+		"weft":                                     "",
+	} {
+		if got := strings.Join(complete(parser.Model.Node, typed), " "); got != want {
+			t.Errorf("%q: %q, want %q", typed, got, want)
+		}
+	}
+	if all := complete(parser.Model.Node, "weft "); !slices.Contains(all, "predict") || slices.Contains(all, "worker") {
+		t.Errorf("commands: %q", all)
+	}
+}
