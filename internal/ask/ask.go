@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"time"
 
@@ -62,7 +63,8 @@ func Run(ctx context.Context, o *Options, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	client, err := weftclient.New(o.Address, weftclient.WithDialOptions(dial...))
+	client, err := weftclient.New(o.Address, weftclient.WithDialOptions(dial...),
+		weftclient.WithMaxMessageBytes(math.MaxInt32))
 	if err != nil {
 		return fmt.Errorf("--address %s: %w", o.Address, err)
 	}

@@ -27,9 +27,13 @@ type settings struct {
 	dial            []grpc.DialOption
 }
 
-// WithTLS has the client speak TLS, which Weft speaks as version 1.3. &tls.Config{} trusts the certificate authorities
-// of the system.
-func WithTLS(config *tls.Config) Option { return func(s *settings) { s.tls = config } }
+// WithTLS has the client speak TLS. Without a config it trusts the certificate authorities of the system.
+func WithTLS(config *tls.Config) Option {
+	if config == nil {
+		config = &tls.Config{MinVersion: tls.VersionTLS13} // as Weft has it
+	}
+	return func(s *settings) { s.tls = config }
+}
 
 // WithToken sends a bearer token with each call. Without TLS it only goes to a server on this machine: connections to
 // others fail.
