@@ -57,7 +57,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	command, err := parser.Parse(args)
 	if wrong, ok := errors.AsType[*kong.ParseError](err); ok {
 		if node := wrong.Context.Selected(); node != nil {
-			defer fmt.Fprintf(stderr, "Run \"weft %s --help\" for help.\n", node.Name)
+			defer fmt.Fprintf(stderr, "Run \"%s --help\" for help.\n", node.FullPath())
 		} else {
 			defer fmt.Fprintln(stderr, `Run "weft --help" for help.`)
 		}
