@@ -20,8 +20,9 @@ type Findings struct {
 type ModelFindings struct {
 	Name      string `json:"name"`
 	Directory string `json:"directory"`
-	// Manifest is the path of its settings; "" where it has none.
+	// Manifest and Config are the paths of its settings, model.yaml and Triton's config.pbtxt; "" where it has none.
 	Manifest string            `json:"manifest,omitempty"`
+	Config   string            `json:"config,omitempty"`
 	Settings config.Text       `json:"settings"`
 	Versions []VersionFindings `json:"versions"` // that are ready, if models were loaded
 }

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -25,9 +26,9 @@ func (f *Findings) text(out, errs io.Writer) {
 	section(out, "server", f.Settings)
 	for i := range f.Models {
 		m := &f.Models[i]
-		source := m.Manifest
-		if source == "" {
-			source = m.Directory + " (it has no " + modelrepo.ManifestName + ")"
+		source := cmp.Or(m.Manifest, m.Config, m.Directory+" (it has no "+modelrepo.ManifestName+")")
+		if m.Manifest != "" && m.Config != "" {
+			source += " over " + modelrepo.TritonConfigName
 		}
 		section(out, "model "+m.Name+", "+source, m.Settings)
 	}

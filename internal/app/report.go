@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,7 +72,7 @@ func (r *report) listing(l *modelrepo.Listing) {
 			continue
 		}
 		r.Models = append(r.Models, ModelFindings{
-			Name: m.Name, Directory: m.Dir, Manifest: m.ManifestPath,
+			Name: m.Name, Directory: m.Dir, Manifest: m.ManifestPath, Config: m.ConfigPath,
 			Settings: r.settings(&m.Manifest, modelrepo.Defaults()), Versions: []VersionFindings{},
 		})
 		for _, v := range m.Versions {
@@ -86,7 +87,7 @@ func (r *report) listing(l *modelrepo.Listing) {
 			r.note(note)
 		}
 		for _, note := range m.Manifest.Batching.Notes() {
-			r.note(m.ManifestPath + ": " + note)
+			r.note(cmp.Or(m.ManifestPath, m.ConfigPath) + ": " + note)
 		}
 	}
 }

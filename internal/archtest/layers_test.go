@@ -239,7 +239,7 @@ var layers = []layer{
 	},
 	{
 		"runtime/modelrepo",
-		[]string{"internal/config/...", "runtime/tensor"},
+		[]string{"internal/config/...", "proto/gen/inference", "runtime/tensor"},
 		"reading the repository loads nothing and runs nothing",
 	},
 	{

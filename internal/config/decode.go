@@ -36,7 +36,7 @@ func decode(file string, data []byte, into any, checks ...func() Faults) (*decod
 	for i := range d.faults {
 		d.faults[i].File = file
 	}
-	d.faults.sort()
+	d.faults.Sort()
 	return d, d.faults.Err()
 }
 
@@ -168,7 +168,7 @@ func (d *decoder) structure(path string, node ast.Node, into reflect.Value) {
 func (d *decoder) unknown(e entry, fields []field) {
 	f := d.fault(d.places[e.path], e.path, "unknown key")
 	siblings := keysOf(fields)
-	if f.Suggestion = nearest(e.key, siblings); f.Suggestion != "" && plain(f.Suggestion) == plain(e.key) {
+	if f.Suggestion = Nearest(e.key, siblings); f.Suggestion != "" && plain(f.Suggestion) == plain(e.key) {
 		return
 	}
 	if other := elsewhere(e.key, d.root); other != "" {

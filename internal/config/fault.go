@@ -128,8 +128,8 @@ func Between[T cmp.Ordered](fs *Faults, key string, value, low, high T) {
 	}
 }
 
-// sort orders the faults as they stand in the file; those without a line come last, in the order found.
-func (fs Faults) sort() {
+// Sort orders the faults as they stand in the file; those without a line come last, in the order found.
+func (fs Faults) Sort() {
 	slices.SortStableFunc(fs, func(a, b Fault) int {
 		if (a.Line == 0) != (b.Line == 0) {
 			return cmp.Compare(b.Line, a.Line)

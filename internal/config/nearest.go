@@ -2,8 +2,8 @@ package config
 
 import "strings"
 
-// nearest returns the candidate that name was most likely meant to be, and "" when none is near.
-func nearest(name string, candidates []string) string {
+// Nearest returns the candidate that name was most likely meant to be, and "" when none is near.
+func Nearest(name string, candidates []string) string {
 	best, bestDistance := "", -1
 	var around []string // the candidates that hold the name as a part: "timeout" is batch_timeout
 	for _, candidate := range candidates {

@@ -23,8 +23,8 @@ func TestNearest(t *testing.T) {
 		"":                        "",
 		strings.Repeat("m", 9999): "",
 	} {
-		if got := nearest(name, keys); got != want {
-			t.Errorf("nearest(%.20q) = %q, want %q", name, got, want)
+		if got := Nearest(name, keys); got != want {
+			t.Errorf("Nearest(%.20q) = %q, want %q", name, got, want)
 		}
 	}
 }

@@ -110,7 +110,7 @@ func (d *decoder) str(path string, node ast.Node, into reflect.Value) {
 		d.fault(d.places[path], path, fmt.Sprintf("%q is not supported yet; expected %s", s, oneOf(now)))
 	default:
 		f := d.mismatch(path, node, oneOf(now))
-		f.Suggestion = nearest(s, now)
+		f.Suggestion = Nearest(s, now)
 	}
 }
 

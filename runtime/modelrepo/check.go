@@ -17,7 +17,7 @@ func (m *Manifest) Check() config.Faults {
 	m.checkEngine(&faults)
 	config.Between(&faults, "weight", m.Weight, 0.001, 1000)
 	config.Between(&faults, "target_latency", m.TargetLatency, 0, config.Duration(time.Hour))
-	config.Between(&faults, "max_latency", m.MaxLatency, 0, config.Duration(time.Hour))
+	config.Between(&faults, "max_latency", m.MaxLatency, 0, config.Duration(maxLimit))
 	if m.MaxLatency > 0 && m.TargetLatency > m.MaxLatency {
 		faults.Addf("target_latency", "%v is later than max_latency (%v); lower it, or raise max_latency",
 			m.TargetLatency, m.MaxLatency)
@@ -58,11 +58,11 @@ func (m *Manifest) checkEngine(faults *config.Faults) {
 }
 
 func (b *Batching) check(faults *config.Faults) {
-	config.Between(faults, "batching.max_batch_size", b.MaxBatchSize, 1, 1<<16)
+	config.Between(faults, "batching.max_batch_size", b.MaxBatchSize, 1, maxBatch)
 	config.Between(faults, "batching.max_batch_cost", b.MaxBatchCost, config.Duration(100*time.Microsecond),
 		config.Duration(time.Minute))
-	config.Between(faults, "batching.batch_timeout", b.BatchTimeout, 0, config.Duration(time.Minute))
-	config.Between(faults, "batching.max_queue", b.MaxQueue, 0, 1_000_000)
+	config.Between(faults, "batching.batch_timeout", b.BatchTimeout, 0, config.Duration(maxTimeout))
+	config.Between(faults, "batching.max_queue", b.MaxQueue, 0, maxQueue)
 	config.Between(faults, "batching.max_request_rows", b.MaxRequestRows, 1, 1<<20)
 	config.Between(faults, "batching.audit", b.Audit, 0, MostAudit)
 	config.Between(faults, "batching.tolerance", b.Tolerance, 0, 1)

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 
 	"github.com/fsnotify/fsnotify"
+
+	"github.com/weftserve/weft/internal/config"
 )
 
 // WithoutEvents returns the configuration for a system that gives no events.
@@ -19,4 +21,36 @@ func Follow(dirs map[string]string, log *slog.Logger) {
 	defer n.close()
 	n.follow(dirs)
 	n.follow(dirs)
+}
+
+// TellTriton reads a config.pbtxt of a model m over the defaults. It returns what became of each path that is set:
+// "sets KEY", "note", "fault", or "taken".
+func TellTriton(data []byte) (m Manifest, told map[string]string, notes []string, faults config.Faults) {
+	m = Defaults()
+	t := readTriton("config.pbtxt", data, []string{"m"}, &m)
+	told = map[string]string{}
+	what := map[string]string{}
+	for path := range t.told {
+		what[path] = "taken"
+	}
+	for key, path := range t.set {
+		what[path] = "sets " + key
+	}
+	for _, note := range t.notes {
+		what[note.path] = "note"
+		notes = append(notes, note.text)
+	}
+	for _, fault := range t.faults {
+		what[fault.Key] = "fault"
+	}
+	for _, leaf := range t.leaves {
+		told[leaf] = "nothing"
+		for path := leaf; path != ""; path = parentOf(path) {
+			if w, ok := what[path]; ok {
+				told[leaf] = w
+				break
+			}
+		}
+	}
+	return m, told, notes, t.faults
 }

@@ -5,33 +5,37 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/weftserve/weft/internal/config"
 )
 
-// tritonConfig is the name of Triton's settings of a model, in the place where ours are.
-const tritonConfig = "config.pbtxt"
-
-// head is the manifest as a file.
+// head is the settings of a model as files.
 type head struct {
-	path string // absolute; "" when there is none
-	text []byte // nil when there is none
-	err  error  // why it, or the whole directory, cannot be read
+	manifest, triton settingsFile
+	err              error // why one of them, or the whole directory, cannot be read
 }
 
-func (h *head) mark() string { return fmt.Sprintf("%s %x %v", h.path, sha256.Sum256(h.text), h.err) }
+// settingsFile is one of them; the zero value: there is none.
+type settingsFile struct {
+	path string // absolute
+	text []byte
+}
 
-// readHead lists the directory, and reads the manifest.
+func (h *head) mark() string {
+	return fmt.Sprintf("%s %x %s %x %v", h.manifest.path, sha256.Sum256(h.manifest.text), h.triton.path,
+		sha256.Sum256(h.triton.text), h.err)
+}
+
+// readHead lists the directory, and reads the settings.
 func (s *modelScan) readHead() head {
 	entries, err := readDir(s.root, s.model.Name, func(fs.DirEntry) bool { return true })
 	if err != nil {
 		return head{err: unreadable(s.model.Dir, err)}
 	}
 	s.classify(entries)
-	return s.readManifest()
+	return s.readSettings()
 }
 
 // classify sorts the names in the model directory by their kind.
@@ -50,10 +54,8 @@ func (s *modelScan) classify(entries []fs.DirEntry) {
 			s.misnamed = entry
 		case entry == ModelFile:
 			s.loose = true
-		case entry == tritonConfig:
-			s.note("%s is passed over, and what it sets with it: it is Triton's, and docs/MIGRATING.md tells what its "+
-				"settings are called in %s",
-				tritonConfig, ManifestName)
+		case entry == TritonConfigName:
+			s.hasTriton = true
 		case err == nil && isDir:
 			s.strays = append(s.strays, entry)
 			if odd++; odd <= maxOdd {
@@ -83,33 +85,35 @@ func (s *modelScan) isDir(e fs.DirEntry) (bool, error) {
 	return err == nil && info.IsDir(), err
 }
 
-// readManifest reads the manifest, if there is one.
-func (s *modelScan) readManifest() (h head) {
+// readSettings reads the files of settings that there are.
+func (s *modelScan) readSettings() (h head) {
 	if s.misnamed != "" {
 		h.err = fmt.Errorf("%s: a manifest is called %s; rename the file", filepath.Join(s.model.Dir, s.misnamed),
 			ManifestName)
 		return h
 	}
-	if !s.hasManifest {
-		return h
+	if s.hasManifest {
+		h.manifest, h.err = s.readFile(ManifestName)
 	}
-	h.path = filepath.Join(s.model.Dir, ManifestName)
-	if h.err = s.mustBe(h.path, regular, ManifestName); h.err != nil {
-		return h
-	}
-	var err error
-	if h.text, err = readManifest(s.root, s.path(ManifestName)); err != nil {
-		h.err = unreadable(h.path, err)
+	if s.hasTriton && h.err == nil {
+		h.triton, h.err = s.readFile(TritonConfigName)
 	}
 	return h
 }
 
-// readManifest reads a manifest, and one byte more than is accepted, so that a longer file is refused and not cut off.
-func readManifest(root *os.Root, name string) ([]byte, error) {
-	f, err := root.Open(name)
-	if err != nil {
-		return nil, err
+// readFile reads one of them, and one byte more than is accepted, so that a longer file is refused and not cut off.
+func (s *modelScan) readFile(name string) (f settingsFile, err error) {
+	f.path = filepath.Join(s.model.Dir, name)
+	if err := s.mustBe(f.path, regular, name); err != nil {
+		return f, err
 	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, int64(config.MaxSize)+1))
+	opened, err := s.root.Open(s.path(name))
+	if err == nil {
+		defer opened.Close() // it was only read
+		f.text, err = io.ReadAll(io.LimitReader(opened, int64(config.MaxSize)+1))
+	}
+	if err != nil {
+		return f, unreadable(f.path, err)
+	}
+	return f, nil
 }

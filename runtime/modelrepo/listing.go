@@ -33,10 +33,12 @@ type Model struct {
 	Name string
 	// Dir is the absolute path of the model's directory.
 	Dir string
-	// Manifest is the effective settings: the file's over the defaults.
+	// Manifest is the effective settings: those of the file over those of Triton's file over the defaults.
 	Manifest Manifest
 	// ManifestPath is the absolute path of the file, "" when the model has none.
 	ManifestPath string
+	// ConfigPath is the absolute path of Triton's settings, "" when the model has none.
+	ConfigPath string
 	// Versions ascends by number and holds every version directory, also those with Err set; it is empty when the
 	// manifest is faulty, because it is not known then which files a version must hold.
 	Versions []Version
@@ -79,8 +81,8 @@ func sameListing(a, b *Listing) bool {
 }
 
 func sameModel(a, b Model) bool {
-	return a.Name == b.Name && a.Dir == b.Dir && a.ManifestPath == b.ManifestPath && sameError(a.Err, b.Err) &&
-		sameError(a.Missing, b.Missing) &&
+	return a.Name == b.Name && a.Dir == b.Dir && a.ManifestPath == b.ManifestPath && a.ConfigPath == b.ConfigPath &&
+		sameError(a.Err, b.Err) && sameError(a.Missing, b.Missing) &&
 		slices.EqualFunc(a.Versions, b.Versions, sameVersion) &&
 		slices.EqualFunc(a.Selected, b.Selected, sameVersion) &&
 		slices.Equal(a.Notes, b.Notes) && reflect.DeepEqual(a.Manifest, b.Manifest)

@@ -45,6 +45,8 @@ type Manifest struct {
 	// Traffic divides the requests that name neither a version nor a label. With nil, the default, the newest version
 	// that is ready answers all of them.
 	Traffic *Traffic `yaml:"traffic,omitempty"`
+	// Declared is the signature that a config.pbtxt says the model has; nil: none says so. The opened model must have it.
+	Declared *Declared `yaml:"-"`
 	// Warmup is not supported yet: models are warmed up with random data.
 	Warmup config.NotYet `yaml:"warmup,omitempty"`
 }

@@ -1,6 +1,7 @@
 package modelrepo
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -30,9 +31,19 @@ func scanModel(settling *settling, root *os.Root, repository, name string) (m Mo
 	default:
 		h.err = settling.copying(m.Dir)
 	}
-	m.ManifestPath = h.path
+	m.ManifestPath, m.ConfigPath = h.manifest.path, h.triton.path
 	if m.Err = h.err; m.Err != nil {
 		return m
+	}
+	var t *tritonConfig
+	if m.ConfigPath != "" {
+		t = readTriton(m.ConfigPath, h.triton.text, []string{m.Name}, &m.Manifest)
+		for _, note := range t.notes {
+			m.Notes = append(m.Notes, note.text)
+		}
+		if m.Err = t.faults.Err(); m.Err != nil {
+			return m
+		}
 	}
 	// Whether version directories must hold a model file depends on the manifest, and whether the manifest's versions
 	// exist depends on the directories. Faults of both kinds are wanted at once, hence a check within the decoding.
@@ -43,12 +54,17 @@ func scanModel(settling *settling, root *os.Root, repository, name string) (m Mo
 		selected, missing, faults = m.Manifest.choose(versions)
 		return append(faults, missing...)
 	}
-	if h.text == nil {
+	if m.ManifestPath == "" && t == nil {
 		m.Err = checkVersions().Err()
 	} else {
-		m.Err = config.Decode(m.ManifestPath, h.text, &m.Manifest, m.Manifest.Check, checkVersions)
-		if found, _ := errors.AsType[config.Faults](m.Err); within(found, missing) {
+		m.Err = config.Decode(cmp.Or(m.ManifestPath, m.ConfigPath), h.manifest.text, &m.Manifest, m.Manifest.Check,
+			checkVersions)
+		found, _ := errors.AsType[config.Faults](m.Err)
+		if within(found, missing) {
 			m.Missing, m.Err = m.Err, nil
+		}
+		if t != nil {
+			t.place(found)
 		}
 	}
 	// If a model's manifest is faulty, it is not known which files its version directories must hold.
@@ -83,6 +99,7 @@ type modelScan struct {
 	before     *settledModel
 
 	hasManifest bool
+	hasTriton   bool
 	misnamed    string   // a file that is probably meant as the manifest, but is not called so
 	loose       bool     // a model file that lies outside any version directory
 	numbers     []int64  // of the version directories, in no particular order

@@ -55,9 +55,10 @@ func sameSettings(a, b *modelrepo.Manifest) bool {
 	return reflect.DeepEqual(x, y)
 }
 
-// sameOpening reports whether an engine opens a model alike under two manifests.
+// sameOpening reports whether a model is opened alike under two manifests, and found to be what they declare.
 func sameOpening(a, b *modelrepo.Manifest) bool {
-	return reflect.DeepEqual(a.Synth, b.Synth) && reflect.DeepEqual(a.ONNX, b.ONNX) && a.Isolation == b.Isolation
+	return reflect.DeepEqual(a.Synth, b.Synth) && reflect.DeepEqual(a.ONNX, b.ONNX) && a.Isolation == b.Isolation &&
+		reflect.DeepEqual(a.Declared, b.Declared)
 }
 
 // SameGrouping reports whether two manifests ask for the same batches.

@@ -1,0 +1,115 @@
+// Package pbtxt reads the settings files of other servers: protobuf messages as text, with the place of each field.
+package pbtxt
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/prototext"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/weftserve/weft/internal/config"
+)
+
+// Document is a file that was read, and knows where its fields stand. A field's path is such as
+// input[0].dims, or parameters[key].string_value in a map.
+type Document struct {
+	file   string
+	lines  []string
+	places map[string]place
+}
+
+// place is a position in the file, both 1-based.
+type place struct{ line, column int }
+
+// Read reads the text of a message into one that is empty; file names it in faults. The error is config.Faults. Fields
+// that the message's type does not have are faults: prototext stops at the first.
+func Read(file string, data []byte, into proto.Message) (*Document, error) {
+	d := &Document{file: file, places: map[string]place{}}
+	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
+	if config.Size(len(data)) > config.MaxSize {
+		return nil, config.Faults{{
+			File: file, Message: fmt.Sprintf("the file is larger than %v; expected at most that", config.MaxSize),
+		}}
+	}
+	d.lines = strings.Split(string(data), "\n")
+	if err := (prototext.UnmarshalOptions{}).Unmarshal(data, into); err != nil {
+		return nil, config.Faults{d.syntax(err, into.ProtoReflect().Descriptor())}
+	}
+	s := scanner{text: string(data), places: d.places, line: 1, column: 1}
+	s.message("", into.ProtoReflect().Descriptor())
+	return d, nil
+}
+
+// complaint is an error of prototext: a place, if it has one, and what is wrong there. unknown is how it calls a field
+// that there is not.
+var (
+	complaint = regexp.MustCompile(`(?s)^proto:.(?:syntax error )?(?:\(line (\d+):(\d+)\): )?(.*)$`)
+	unknown   = regexp.MustCompile(`^unknown field: "?([^"]+)"?$`)
+)
+
+// syntax is the fault of a text that is no such message.
+func (d *Document) syntax(err error, of protoreflect.MessageDescriptor) config.Fault {
+	f := config.Fault{File: d.file, Line: len(d.lines), Column: 1} // where there is no other, the text ends too early
+	what := err.Error()
+	if m := complaint.FindStringSubmatch(what); m != nil {
+		what = strings.TrimSpace(m[3])
+		if m[1] != "" {
+			f.Line, _ = strconv.Atoi(m[1])
+			f.Column, _ = strconv.Atoi(m[2])
+		}
+	}
+	f.Text = d.text(f.Line)
+	f.Message = "expected the text of a " + string(of.Name()) + ", found " + what
+	if m := unknown.FindStringSubmatch(what); m != nil {
+		names := map[string]bool{}
+		fieldsOf(of, names)
+		f.Key, f.Message = m[1], "unknown field; expected one of "+string(of.Name())+
+			" or of a message in it: correct its name, or remove it"
+		f.Suggestion = config.Nearest(m[1], sorted(names))
+	}
+	return f
+}
+
+func (d *Document) text(line int) string {
+	if line < 1 || line > len(d.lines) {
+		return ""
+	}
+	return strings.TrimSuffix(d.lines[line-1], "\r")
+}
+
+// place returns where a field stands, or the innermost message around it that does.
+func (d *Document) place(path string) place {
+	for path != "" {
+		if at, ok := d.places[path]; ok {
+			return at
+		}
+		path = path[:max(strings.LastIndexAny(path, ".["), 0)]
+	}
+	return place{}
+}
+
+// Fault is a fault of the field at a path.
+func (d *Document) Fault(path, format string, args ...any) config.Fault {
+	at := d.place(path)
+	return config.Fault{
+		File: d.file, Line: at.line, Column: at.column, Text: d.text(at.line), Key: path,
+		Message: fmt.Sprintf(format, args...),
+	}
+}
+
+// File is the name that faults give the file.
+func (d *Document) File() string { return d.file }
+
+// Line returns the line of the field at a path, or of the innermost message around it; 0: it is not in the file.
+func (d *Document) Line(path string) int { return d.place(path).line }
+
+// Stands reports whether the file has the field at a path, even if with the value that it has without the file.
+func (d *Document) Stands(path string) bool {
+	_, ok := d.places[path]
+	return ok
+}

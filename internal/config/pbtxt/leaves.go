@@ -1,0 +1,78 @@
+package pbtxt
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// Leaves returns the paths of everything that is set in a message: of its scalars, of lists of scalars, and of messages
+// in which nothing is set. They come in the order of the fields.
+func Leaves(m proto.Message) []string { return leaves("", m.ProtoReflect()) }
+
+func leaves(path string, m protoreflect.Message) (all []string) {
+	fields := m.Descriptor().Fields()
+	for i := range fields.Len() {
+		field := fields.Get(i)
+		if !m.Has(field) {
+			continue
+		}
+		full := string(field.Name())
+		if path != "" {
+			full = path + "." + full
+		}
+		switch value := m.Get(field); {
+		case field.IsMap():
+			all = append(all, mapLeaves(full, field, value.Map())...)
+		case field.Message() == nil:
+			all = append(all, full)
+		case field.IsList():
+			for n := range value.List().Len() {
+				all = append(all, orItself(fmt.Sprintf("%s[%d]", full, n), value.List().Get(n).Message())...)
+			}
+		default:
+			all = append(all, orItself(full, value.Message())...)
+		}
+	}
+	return all
+}
+
+func mapLeaves(full string, field protoreflect.FieldDescriptor, entries protoreflect.Map) (all []string) {
+	of := map[string]protoreflect.Value{}
+	entries.Range(func(k protoreflect.MapKey, v protoreflect.Value) bool {
+		of[fmt.Sprintf("%s[%s]", full, k.String())] = v
+		return true
+	})
+	for _, path := range sorted(of) {
+		if field.MapValue().Message() == nil {
+			all = append(all, path)
+		} else {
+			all = append(all, orItself(path, of[path].Message())...)
+		}
+	}
+	return all
+}
+
+// orItself returns the leaves of a message, or the message if it has none.
+func orItself(path string, m protoreflect.Message) []string {
+	if all := leaves(path, m); len(all) > 0 {
+		return all
+	}
+	return []string{path}
+}
+
+// fieldsOf adds the names of a message's fields, and of the fields of messages in it, to a set.
+func fieldsOf(of protoreflect.MessageDescriptor, names map[string]bool) {
+	for i := range of.Fields().Len() {
+		field := of.Fields().Get(i)
+		names[string(field.Name())] = true
+		if m := field.Message(); m != nil && !m.IsMapEntry() && m != of {
+			fieldsOf(m, names)
+		}
+	}
+}
+
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
