@@ -11,6 +11,9 @@ import (
 	"github.com/weftserve/weft/internal/config"
 )
 
+// warmupDir is the directory next to a model's version directories that holds inputs for warm-up.
+const warmupDir = "warmup"
+
 // head is the settings of a model as files.
 type head struct {
 	manifest, triton settingsFile
@@ -56,6 +59,7 @@ func (s *modelScan) classify(entries []fs.DirEntry) {
 			s.loose = true
 		case entry == TritonConfigName:
 			s.hasTriton = true
+		case entry == warmupDir && isDir:
 		case err == nil && isDir:
 			s.strays = append(s.strays, entry)
 			if odd++; odd <= maxOdd {
