@@ -108,7 +108,7 @@ func serveAccounted(t *testing.T) *accounted {
 	check(err)
 	adminListener, err := listen(t.Context(), "admin-listen", "127.0.0.1:0")
 	check(err)
-	_, listing, err := scan([]string{repository}, log)
+	_, listing, err := scan(&Settings{Repositories: []string{repository}}, log)
 	check(err)
 	check(h.library.check(listing))
 	h.models.Follow(listing)

@@ -66,7 +66,7 @@ type assembly struct {
 }
 
 func (s *assembly) findModels(context.Context) (err error) {
-	s.repository, s.listing, err = scan(s.Repositories, s.log)
+	s.repository, s.listing, err = scan(&s.Settings, s.log)
 	return err
 }
 
@@ -99,7 +99,7 @@ func (s *assembly) listen(ctx context.Context) (err error) {
 
 func (s *assembly) openState(context.Context) (err error) {
 	var part lifecycle.Part
-	if s.state, part, err = openState(s.StateDir, s.Repositories[0], s.log); err != nil {
+	if s.state, part, err = openState(s.StateDir, firstFolder(&s.Settings), s.log); err != nil {
 		return err
 	}
 	s.group.Start(part)

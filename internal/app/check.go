@@ -56,7 +56,7 @@ func (r *report) check(s *Settings, load bool, log io.Writer) error {
 			r.fault(err)
 		}
 	}
-	repository, err := modelrepo.Open(s.Repositories...)
+	repository, err := modelrepo.OpenListed(s.ModelConfigFile, s.Repositories...)
 	if err != nil {
 		r.fault(err)
 		return nil

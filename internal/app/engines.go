@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -192,7 +191,7 @@ func (e *engines) openONNX(ctx context.Context, v modelrepo.Version, f *modelfil
 	notes = append(notes, opened.Notes...)
 	for _, note := range notes {
 		e.log.Warn("model does not run as asked", "event", "model_option_refused",
-			"model", filepath.Base(filepath.Dir(v.Dir)), "version", v.Number, "path", v.Path, "cause", note)
+			"model", v.Model, "version", v.Number, "path", v.Path, "cause", note)
 	}
 	opened.Notes = notes
 	return opened, nil
@@ -214,7 +213,7 @@ func (e *engines) openWhere(ctx context.Context, v modelrepo.Version, f *modelfi
 		return m.open(copied, e.log)
 	}
 	return e.workers.Open(ctx, worker.Place{
-		Device: device, Version: fmt.Sprintf("%s/%d", filepath.Base(filepath.Dir(v.Dir)), v.Number), Alone: e.each || alone,
+		Device: device, Version: fmt.Sprintf("%s/%d", v.Model, v.Number), Alone: e.each || alone,
 	}, m, f.Copy(), try)
 }
 

@@ -27,7 +27,7 @@ func TestRunsEndWithACutStop(t *testing.T) {
 	}
 	repository, log := t.TempDir(), &weftest.Log{}
 	weighted(t, repository, "m", 10, 20, 30, 40)
-	_, listing, err := scan([]string{repository}, slog.New(log))
+	_, listing, err := scan(&Settings{Repositories: []string{repository}}, slog.New(log))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -127,7 +127,7 @@ func serveCallers(t *testing.T, manifest string) (*house, callerClient) {
 	edge.Register(g)
 	listener, err := listen(t.Context(), "listen", "127.0.0.1:0")
 	check(err)
-	_, listing, err := scan([]string{repository}, log)
+	_, listing, err := scan(&Settings{Repositories: []string{repository}}, log)
 	check(err)
 	h.models.Follow(listing)
 	check(h.models.Settled(t.Context()))

@@ -7,8 +7,8 @@ import (
 )
 
 // scan lists the models, and logs oddities of the repositories.
-func scan(paths []string, log *slog.Logger) (*modelrepo.Repository, modelrepo.Listing, error) {
-	repository, err := modelrepo.Open(paths...)
+func scan(s *Settings, log *slog.Logger) (*modelrepo.Repository, modelrepo.Listing, error) {
+	repository, err := modelrepo.OpenListed(s.ModelConfigFile, s.Repositories...)
 	if err != nil {
 		return nil, modelrepo.Listing{}, err
 	}

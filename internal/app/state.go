@@ -55,6 +55,14 @@ func realPath(path string) string {
 	return path
 }
 
+// firstFolder is where the state directory is by default: the first repository, or where the models are listed.
+func firstFolder(s *Settings) string {
+	if len(s.Repositories) > 0 {
+		return s.Repositories[0]
+	}
+	return filepath.Dir(s.ModelConfigFile)
+}
+
 // openState opens the state directory, nil if there is to be none, and returns the part that releases it.
 func openState(setting, repository string, log *slog.Logger) (s *decisions.Store, _ lifecycle.Part, err error) {
 	switch setting {

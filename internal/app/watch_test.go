@@ -43,7 +43,7 @@ func TestOdditiesAreToldAsTheyAppear(t *testing.T) {
 			return ""
 		}
 	}
-	opened, listing, err := scan([]string{repository}, log)
+	opened, listing, err := scan(&Settings{Repositories: []string{repository}}, log)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -239,7 +239,9 @@ var layers = []layer{
 	},
 	{
 		"runtime/modelrepo",
-		[]string{"internal/config/...", "proto/gen/inference", "runtime/tensor"},
+		[]string{
+			"internal/config/...", "proto/gen/inference", "proto/gen/tensorflow/serving", "runtime/tensor",
+		},
 		"reading the repository loads nothing and runs nothing",
 	},
 	{

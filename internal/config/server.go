@@ -107,6 +107,9 @@ type Server struct {
 	// 100ms; 0 scans only when the server starts and on SIGHUP. Too low reads the disk for nothing; too high finds
 	// changes late on file systems without notifications.
 	WatchInterval Duration `yaml:"watch-interval" name:"watch-interval" default:"5s" help:"How often the repositories are scanned for changes; 0 scans only at the start and on SIGHUP."`
+	// ModelConfigFile is a model config file of TensorFlow Serving's, whose models are served beside those of the
+	// repositories; empty: there is none. It is followed as the repositories are.
+	ModelConfigFile string `yaml:"model-config-file,omitempty" name:"model-config-file" default:"" placeholder:"FILE" help:"Serve the models that this file of TensorFlow Serving lists, too."`
 	// ModelMemory bounds the estimated memory of all resident models together; 0 disables the limit. Beyond it a
 	// version is refused with the figures. Too low refuses versions that would fit; too high risks that the system
 	// kills the process for memory.

@@ -54,3 +54,9 @@ func TellTriton(data []byte) (m Manifest, told map[string]string, notes []string
 	}
 	return m, told, notes, t.faults
 }
+
+// ReadModelConfig returns the number of models in a model config file.
+func ReadModelConfig(file string, text []byte) (int, error) {
+	models, err := readModelConfig(file, text)
+	return len(models), err
+}

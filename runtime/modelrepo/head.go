@@ -33,7 +33,7 @@ func (h *head) mark() string {
 
 // readHead lists the directory, and reads the settings.
 func (s *modelScan) readHead() head {
-	entries, err := readDir(s.root, s.model.Name, func(fs.DirEntry) bool { return true })
+	entries, err := readDir(s.root, s.from.dir, func(fs.DirEntry) bool { return true })
 	if err != nil {
 		return head{err: unreadable(s.model.Dir, err)}
 	}

@@ -56,6 +56,7 @@ type Model struct {
 
 // Version is one version directory of a model.
 type Version struct {
+	Model  string
 	Number int64
 	// Dir is the absolute path of the version's directory; files that the model refers to lie next to it.
 	Dir string

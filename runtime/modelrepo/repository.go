@@ -23,8 +23,9 @@ const layout = "expected <model>/<version>/" + ModelFile + " and, if wanted, <mo
 // ErrNoRepository marks a repository path that cannot be one.
 var ErrNoRepository = errors.New("not a model repository")
 
-// Repository is one or more directories of models. It is safe for concurrent use.
+// Repository is directories of models, and models that a file lists. It is safe for concurrent use.
 type Repository struct {
+	file  string   // the model config file, absolute; "": there is none
 	paths []string // absolute, as given otherwise: a path that is a symbolic link is followed again in each scan
 
 	mu sync.Mutex
@@ -34,12 +35,22 @@ type Repository struct {
 
 // Open names the directories of a repository and checks that they are directories; it reads no model yet.
 // The error is ErrNoRepository, wrapped.
-func Open(paths ...string) (*Repository, error) {
-	if len(paths) == 0 {
+func Open(paths ...string) (*Repository, error) { return OpenListed("", paths...) }
+
+// OpenListed is Open of a repository that also has the models of a model config file of TensorFlow Serving's, which may
+// lie anywhere; "": there is no such file. With one there need be no directories.
+func OpenListed(file string, paths ...string) (*Repository, error) {
+	if len(paths) == 0 && file == "" {
 		return nil, fmt.Errorf("%w: no directory was named; %s", ErrNoRepository, layout)
 	}
 	r := &Repository{held: map[string]fs.FileInfo{}}
 	var faults []error
+	if file != "" {
+		var err error
+		if r.file, err = filepath.Abs(file); err != nil {
+			faults = append(faults, err)
+		}
+	}
 	for _, path := range paths {
 		abs, err := filepath.Abs(path)
 		if err == nil {
@@ -94,6 +105,11 @@ func (r *Repository) scan(s *settling) Listing {
 		l.Models = append(l.Models, models...)
 		l.Faults = append(l.Faults, faults...)
 	}
+	if r.file != "" {
+		models, faults := r.scanListed(s)
+		l.Models = append(l.Models, models...)
+		l.Faults = append(l.Faults, faults...)
+	}
 	// Stable: of two models with one name the one in the earlier directory comes first.
 	slices.SortStableFunc(l.Models, func(a, b Model) int { return cmp.Compare(a.Name, b.Name) })
 	l.Models = joinNamesakes(l.Models)
@@ -115,7 +131,7 @@ func joinNamesakes(models []Model) []Model {
 				dirs[i] = namesake.Dir
 			}
 			m = Model{Name: m.Name, Dir: m.Dir, Manifest: Defaults(), Err: fmt.Errorf(
-				"model %q is in more than one repository: %s; rename or remove all but one", m.Name,
+				"model %q is in more than one place: %s; rename or remove all but one", m.Name,
 				strings.Join(dirs, ", "))}
 		}
 		joined, models = append(joined, m), models[n:]
@@ -161,7 +177,7 @@ func (r *Repository) scanRoot(s *settling, path string) (models []Model, faults 
 			}
 		default:
 			s.enter(full, info)
-			models = append(models, scanModel(s, root, path, name))
+			models = append(models, scanModel(s, root, source{owner: path, repository: path, dir: name}, name))
 		}
 	}
 	if misnamed > maxOdd {

@@ -13,12 +13,20 @@ import (
 	"github.com/weftserve/weft/internal/config"
 )
 
-// scanModel reads the directory name of root, which lies at repository.
-func scanModel(settling *settling, root *os.Root, repository, name string) (m Model) {
-	m = Model{Name: name, Dir: filepath.Join(repository, name), Manifest: Defaults()}
+// source is where a model comes from.
+type source struct {
+	owner      string       // what has it: a repository, or a model config file
+	repository string       // the directory that the root leads to
+	dir        string       // the model's directory in it
+	listed     *listedModel // nil: its directory is all that there is
+}
+
+// scanModel reads the model called name from a directory of root.
+func scanModel(settling *settling, root *os.Root, from source, name string) (m Model) {
+	m = Model{Name: name, Dir: filepath.Join(from.repository, from.dir), Manifest: Defaults()}
 	s := modelScan{
-		root: root, repository: repository, model: &m, settling: settling,
-		before: settling.model(repository, m.Dir),
+		root: root, from: from, model: &m, settling: settling,
+		before: settling.model(from.owner, m.Dir),
 	}
 	defer func() { s.before.listed = m }()
 	h := s.readHead()
@@ -35,9 +43,18 @@ func scanModel(settling *settling, root *os.Root, repository, name string) (m Mo
 	if m.Err = h.err; m.Err != nil {
 		return m
 	}
+	var set map[string]string // by the entry of a model config file
+	listed := func() config.Faults { return nil }
+	if l := from.listed; l != nil {
+		m.Notes = append(m.Notes, l.notes...)
+		listed = func() config.Faults {
+			set = l.over(&m.Manifest)
+			return nil
+		}
+	}
 	var t *tritonConfig
 	if m.ConfigPath != "" {
-		t = readTriton(m.ConfigPath, h.triton.text, []string{m.Name}, &m.Manifest)
+		t = readTriton(m.ConfigPath, h.triton.text, []string{m.Name, from.dir}, &m.Manifest)
 		for _, note := range t.notes {
 			m.Notes = append(m.Notes, note.text)
 		}
@@ -54,14 +71,17 @@ func scanModel(settling *settling, root *os.Root, repository, name string) (m Mo
 		selected, missing, faults = m.Manifest.choose(versions)
 		return append(faults, missing...)
 	}
-	if m.ManifestPath == "" && t == nil {
+	if m.ManifestPath == "" && t == nil && from.listed == nil {
 		m.Err = checkVersions().Err()
 	} else {
-		m.Err = config.Decode(cmp.Or(m.ManifestPath, m.ConfigPath), h.manifest.text, &m.Manifest, m.Manifest.Check,
+		m.Err = config.Decode(cmp.Or(m.ManifestPath, m.ConfigPath), h.manifest.text, &m.Manifest, listed, m.Manifest.Check,
 			checkVersions)
 		found, _ := errors.AsType[config.Faults](m.Err)
 		if within(found, missing) {
 			m.Missing, m.Err = m.Err, nil
+		}
+		if from.listed != nil {
+			from.listed.place(found, set)
 		}
 		if t != nil {
 			t.place(found)
@@ -92,11 +112,11 @@ func within(faults, others config.Faults) bool {
 
 // modelScan is the reading of one model directory.
 type modelScan struct {
-	root       *os.Root
-	repository string
-	model      *Model
-	settling   *settling
-	before     *settledModel
+	root     *os.Root
+	from     source
+	model    *Model
+	settling *settling
+	before   *settledModel
 
 	hasManifest bool
 	hasTriton   bool
@@ -128,7 +148,7 @@ func (s *modelScan) look() {
 			asSynth: s.mustBe(filepath.Join(s.model.Dir, dir), directory, dir),
 		}
 		prints := takePrints(s.root, s.path(dir), func(name string, info fs.FileInfo) {
-			s.settling.enter(filepath.Join(s.repository, name), info)
+			s.settling.enter(filepath.Join(s.from.repository, name), info)
 		})
 		l.fingerprint, l.settled = prints.files, s.settling.settled(filepath.Join(s.model.Dir, dir), prints.all)
 		s.versions = append(s.versions, l)
@@ -146,7 +166,7 @@ func (s *modelScan) look() {
 }
 
 func (s *modelScan) path(elements ...string) string {
-	return filepath.Join(append([]string{s.model.Name}, elements...)...)
+	return filepath.Join(append([]string{s.from.dir}, elements...)...)
 }
 
 func (s *modelScan) note(format string, args ...any) {
@@ -158,7 +178,7 @@ func (s *modelScan) findVersions() []Version {
 	versions := make([]Version, len(s.versions))
 	for i, l := range s.versions {
 		v := Version{
-			Number: l.number, Dir: filepath.Join(s.model.Dir, strconv.FormatInt(l.number, 10)),
+			Model: s.model.Name, Number: l.number, Dir: filepath.Join(s.model.Dir, strconv.FormatInt(l.number, 10)),
 			Fingerprint: l.fingerprint, Err: l.asSynth,
 		}
 		if s.model.Manifest.Synth == nil {
@@ -184,6 +204,9 @@ const (
 	directory             = fs.ModeDir
 )
 
+// savedModel is the file that TensorFlow Serving has in the place of ours.
+const savedModel = "saved_model.pb"
+
 // beside mentions a model file that lies where one is missed, under another name.
 func (s *modelScan) beside(elements []string) string {
 	if elements[len(elements)-1] != ModelFile {
@@ -197,6 +220,10 @@ func (s *modelScan) beside(elements []string) string {
 	names, err := folder.Readdirnames(100)
 	if err != nil {
 		return ""
+	}
+	if slices.Contains(names, savedModel) {
+		return fmt.Sprintf(" (%s lies beside it, a model of TensorFlow: export that to ONNX, as with tf2onnx, to %s)",
+			savedModel, ModelFile)
 	}
 	for _, name := range names {
 		if name != ModelFile && filepath.Ext(name) == filepath.Ext(ModelFile) {
@@ -241,11 +268,11 @@ func (s *modelScan) nothingUsable() error {
 	if m.Manifest.Synth != nil {
 		expected = fmt.Sprintf("expected an empty directory %s, where %s", filepath.Join(m.Dir, "1"), versionRule)
 	}
-	_, looksLikeVersion := parseVersion(m.Name)
+	_, looksLikeVersion := parseVersion(s.from.dir)
 	switch {
 	case s.loose && looksLikeVersion:
 		return fmt.Errorf("%s: this is a version, not a model; name the directory above %s as the repository", m.Dir,
-			s.repository)
+			s.from.repository)
 	case s.loose:
 		return fmt.Errorf("%s: %s lies outside any version directory; move it to %s", m.Dir, ModelFile,
 			filepath.Join(m.Dir, "1", ModelFile))

@@ -17,6 +17,7 @@ type settling struct {
 	quiet  time.Duration // 0: everything is complete at once
 	models map[string]*settledModel
 	seen   map[string]sighting
+	listed listedFile // the zero value: nothing is known of it
 
 	// Of the scan in progress.
 	now  time.Time
