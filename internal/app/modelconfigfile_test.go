@@ -140,7 +140,7 @@ func TestModelConfigFileBesideARepository(t *testing.T) {
 	var out, errs strings.Builder
 	s := &Settings{Repositories: []string{repository}, Server: config.DefaultServer()}
 	s.ModelConfigFile = file
-	if err := Check(s, false, &out, &errs); err == nil {
+	if err := Check(s, Checking{}, &out, &errs); err == nil {
 		t.Error("no fault was found")
 	}
 	for _, want := range []string{

@@ -60,7 +60,7 @@ func TestTritonExampleIsChecked(t *testing.T) {
 	repository := tritonRepository(t)
 	var out, errs strings.Builder
 	s := &Settings{Repositories: []string{repository}, Server: config.DefaultServer()}
-	if err := Check(s, false, &out, &errs); err != nil {
+	if err := Check(s, Checking{}, &out, &errs); err != nil {
 		t.Error(err)
 	}
 	got := strings.ReplaceAll(out.String()+errs.String(), repository, "examples/triton")
