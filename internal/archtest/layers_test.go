@@ -402,6 +402,16 @@ var layers = []layer{
 		"finding the library is a leaf",
 	},
 	{
+		"internal/ortlib/fetch",
+		[]string{"internal/ortlib"},
+		"make setup builds it before anything else",
+	},
+	{
+		"internal/ortlib/fetch/registry",
+		[]string{"internal/ortlib", "internal/ortlib/fetch"},
+		"an HTTP client takes longer to build than make setup may wait for",
+	},
+	{
 		"internal/lifecycle/...",
 		[]string{},
 		"starting and stopping things in order is a leaf",
@@ -477,6 +487,11 @@ var layers = []layer{
 		"scripts/sim",
 		[]string{"sharedsched/sim/..."},
 		"it plays schedulers, and no server",
+	},
+	{
+		"scripts/setup",
+		[]string{"internal/ortlib", "internal/ortlib/fetch"},
+		"it runs before anything else is built",
 	},
 	{
 		"scripts/...",
@@ -591,6 +606,7 @@ func TestLayeringComplains(t *testing.T) {
 		{"examples/controlloop/main.go", "server", "outside this repository"},
 		{"proto/weftclient/client.go", "runtime/tensor", "should not have to build one"},
 		{"scripts/setup/main.go", "runtime/ort", "before anything else"},
+		{"scripts/setup/main.go", "internal/ortlib/fetch/registry", "before anything else"},
 		{"scripts/gpucheck/load.go", "runtime/host", "as any client does"},
 		{"scripts/gpucheck/smi.go", "gpu/nvidia", "as any client does"},
 		{"internal/surprise/x.go", "runtime/tensor", "no row in layers"},

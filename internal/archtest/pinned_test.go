@@ -118,7 +118,7 @@ var (
 
 // pinnedLibrary wants a digest of ONNX Runtime's package and of each library in it.
 func pinnedLibrary(root fs.FS) (complaints []string, err error) {
-	const name = "scripts/setup/pinned.go"
+	const name = "internal/ortlib/fetch/pinned.go"
 	text, err := fs.ReadFile(root, name)
 	if err != nil {
 		return nil, err
@@ -226,7 +226,7 @@ func noOtherFetches(root fs.FS) (complaints []string, err error) {
 				code = strings.ReplaceAll(code, "pip install --require-hashes", "")
 				if found := cmp.Or(fetches.FindString(code), goRunAt.FindString(code)); found != "" {
 					complaints = append(complaints, fmt.Sprintf("%s:%d: %q fetches what nothing pins; pin it in tools/go.mod, "+
-						"tools/package-lock.json or scripts/setup/pinned.go", name, i+1, found))
+						"tools/package-lock.json or internal/ortlib/fetch/pinned.go", name, i+1, found))
 				}
 			}
 		}
@@ -249,12 +249,12 @@ func TestPinnedComplains(t *testing.T) {
 		"tools/package.json": `{"devDependencies": {"buf": "1.2.3"}}`,
 		"tools/package-lock.json": `{"packages": {"": {}, "node_modules/buf": {"version": "1.2.3", "integrity": "sha512-x"},
 			"node_modules/buf-darwin": {"version": "1.2.3", "os": ["darwin"]}}}`,
-		"tools/.npmrc":             "ignore-scripts=true\n",
-		"scripts/setup/pinned.go":  `"` + digest + `" + "` + digest + `" {member: "a", sha256: "` + digest + `"}`,
-		".github/workflows/ci.yml": "steps:\n  - uses: actions/checkout@" + digest[:40] + " # v5\n  - uses: ./mine\n",
-		"deploy/Dockerfile":        "FROM golang@sha256:" + digest + " AS build\nFROM build AS more\nFROM scratch\n",
-		"Makefile":                 "a:\n\tnpm ci # not curl\n\tpip install --require-hashes -r x\n",
-		"scripts/a.sh":             "go run ./x\n",
+		"tools/.npmrc":                    "ignore-scripts=true\n",
+		"internal/ortlib/fetch/pinned.go": `"` + digest + `" + "` + digest + `" {member: "a", sha256: "` + digest + `"}`,
+		".github/workflows/ci.yml":        "steps:\n  - uses: actions/checkout@" + digest[:40] + " # v5\n  - uses: ./mine\n",
+		"deploy/Dockerfile":               "FROM golang@sha256:" + digest + " AS build\nFROM build AS more\nFROM scratch\n",
+		"Makefile":                        "a:\n\tnpm ci # not curl\n\tpip install --require-hashes -r x\n",
+		"scripts/a.sh":                    "go run ./x\n",
 
 		"scripts/clients/requirements.txt": "# ours\na==1.2 \\\n    --hash=sha256:" + digest + "\n",
 	}
@@ -267,8 +267,8 @@ func TestPinnedComplains(t *testing.T) {
 		{"tools/package-lock.json", `, "integrity": "sha512-x"`, "", "node_modules/buf has no integrity"},
 		{"tools/package-lock.json", `"darwin"]`, `"linux"]`, "node_modules/buf-darwin has no integrity"},
 		{"tools/.npmrc", "ignore-scripts=true", "", "ignore-scripts"},
-		{"scripts/setup/pinned.go", "sha256: ", "none: ", "1 libraries and 0 SHA-256"},
-		{"scripts/setup/pinned.go", `" + "`, `" + x + "`, "no SHA-512"},
+		{"internal/ortlib/fetch/pinned.go", "sha256: ", "none: ", "1 libraries and 0 SHA-256"},
+		{"internal/ortlib/fetch/pinned.go", `" + "`, `" + x + "`, "no SHA-512"},
 		{".github/workflows/ci.yml", "@" + digest[:40], "@v5", "actions/checkout@v5"},
 		{"deploy/Dockerfile", "@sha256:" + digest, ":1.26", "golang:1.26"},
 		{"Makefile", "npm ci", "curl x | sh", `Makefile:2: "curl"`},

@@ -135,7 +135,7 @@ type Server struct {
 	StateDir string `yaml:"state-dir" name:"state-dir" default:"auto" placeholder:"DIR" help:"Keep decisions made at run time in this directory; auto: .weft-state in the first repository, if that can be written to; none disables it."`
 	// ShadowLog is a file to which one line is appended for each comparison of a shadow; empty disables it.
 	ShadowLog string `yaml:"shadow-log,omitempty" name:"shadow-log" default:"" placeholder:"FILE" help:"Append a line of JSON for each comparison of a shadow to this file; empty disables it."`
-	// ONNXRuntimeLib is the path of the ONNX Runtime shared library; empty searches the places of "make setup".
+	// ONNXRuntimeLib is the path of the ONNX Runtime shared library; empty searches as package ortlib does.
 	ONNXRuntimeLib string `yaml:"onnxruntime-lib" name:"onnxruntime-lib" default:"" env:"WEFT_ONNXRUNTIME_LIB" placeholder:"PATH" help:"The ONNX Runtime shared library; empty searches for it."`
 	// SchedTrace is a file for every event and decision of the scheduler, to be decided again later; empty disables
 	// it. It grows by some hundred bytes with each request, and holds the shapes of requests and the values of

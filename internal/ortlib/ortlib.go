@@ -1,6 +1,6 @@
 // Package ortlib says which ONNX Runtime shared library this build of Weft uses and where it lies.
 //
-// It only names and finds the file; runtime/ort loads it and scripts/setup fetches it.
+// It only names and finds the file; runtime/ort loads it and package fetch fetches it.
 package ortlib
 
 import (
@@ -31,13 +31,13 @@ func FileName() string {
 
 // TreePath is where `make setup` puts the pinned library in the source tree at root.
 func TreePath(root string) string {
-	return filepath.Join(root, ".weft", "onnxruntime", Version, "lib", FileName())
+	return filepath.Join(root, ".weft", pinnedPath())
 }
 
 // Find returns the absolute path of the library to load: the one WEFT_ONNXRUNTIME_LIB names; else one next to the
 // running executable or in ../lib; else the one `make setup` fetched into the source tree around the executable or the
-// working directory, so that `go test` finds it in any package. The error is one sentence that names the missing file
-// and the remedy; it wraps ErrMissing.
+// working directory, so that `go test` finds it in any package; else the one `weft setup` fetched for the user. The
+// error is one sentence that names the missing file and the remedy; it wraps ErrMissing.
 func Find() (string, error) {
 	if path := os.Getenv(EnvVar); path != "" {
 		return Named(path)
@@ -52,21 +52,25 @@ func Find() (string, error) {
 	if err != nil {
 		wd = ""
 	}
-	return find(exe, wd)
+	user, err := UserPath()
+	if err != nil {
+		user = ""
+	}
+	return find(exe, wd, user)
 }
 
 // Named checks a path that the user gave (by flag or by WEFT_ONNXRUNTIME_LIB) and makes it absolute.
 func Named(path string) (string, error) {
 	if !isFile(path) {
 		return "", fmt.Errorf("%w: %s, named by %s or --onnxruntime-lib, is not a file; "+
-			"correct that path, or unset it and run `make setup` to use the pinned version %s",
+			"correct that path, or unset it and run `weft setup` to use the pinned version %s",
 			ErrMissing, path, EnvVar, Version)
 	}
 	return filepath.Abs(path)
 }
 
 // find looks for the library from the executable first: the working directory may be anyone's.
-func find(exe, wd string) (string, error) {
+func find(exe, wd, user string) (string, error) {
 	var candidates []string
 	if exe != "" {
 		dir := filepath.Dir(exe)
@@ -82,13 +86,13 @@ func find(exe, wd string) (string, error) {
 		candidates = append(candidates, TreePath(root))
 		wanted = TreePath(root)
 	}
-	for _, path := range candidates {
+	for _, path := range append(candidates, user) {
 		if isFile(path) {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("%w: no %s of version %s was found; run `make setup` in Weft's source tree to fetch it, "+
-		"or name a library with %s or --onnxruntime-lib", ErrMissing, wanted, Version, EnvVar)
+	return "", fmt.Errorf("%w: no %s of version %s was found; run `weft setup` (in Weft's source tree: `make setup`) to "+
+		"fetch it, or name a library with %s or --onnxruntime-lib", ErrMissing, wanted, Version, EnvVar)
 }
 
 // SourceTree returns the root of the Weft source tree that holds dir; ok is false where there is none. Another module's

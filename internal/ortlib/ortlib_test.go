@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -53,6 +54,20 @@ func TestFind(t *testing.T) {
 			want: "opt/lib/" + FileName(),
 		},
 		{
+			name: "the user's folder is the last",
+			files: map[string]string{
+				"home/" + FileName(): "lib", "src/go.mod": weftModule, "src/" + libInTree: "other",
+			},
+			exe: "home/go/bin/weft", wd: "src",
+			want: "src/" + libInTree,
+		},
+		{
+			name:  "the user's folder",
+			files: map[string]string{"home/" + FileName(): "lib"},
+			exe:   "home/go/bin/weft", wd: "elsewhere",
+			want: "home/" + FileName(),
+		},
+		{
 			name:  "another module's tree is not ours",
 			files: map[string]string{"src/go.mod": otherModule, "src/" + libInTree: "lib"},
 			exe:   "tmp/x", wd: "src",
@@ -74,7 +89,8 @@ func TestFind(t *testing.T) {
 			for path, content := range tt.files {
 				write(t, filepath.Join(root, path), content)
 			}
-			got, err := find(filepath.Join(root, tt.exe), filepath.Join(root, tt.wd))
+			got, err := find(filepath.Join(root, tt.exe), filepath.Join(root, tt.wd),
+				filepath.Join(root, "home", FileName()))
 			if tt.want == "" {
 				if !errors.Is(err, ErrMissing) {
 					t.Fatalf("find() = %q, %v; want ErrMissing", got, err)
@@ -112,6 +128,29 @@ func TestFindObeysTheEnvironment(t *testing.T) {
 	}
 }
 
+func TestUserPath(t *testing.T) {
+	below := filepath.Join("weft", "onnxruntime", Version, "lib", FileName())
+	for _, tt := range []struct{ data, home, want string }{
+		{"/data", "/home/me", filepath.Join("/data", below)},
+		{"", "/home/me", filepath.Join("/home/me", dataFolder(), below)},
+		{"relative", "/home/me", filepath.Join("/home/me", dataFolder(), below)},
+		{"", "", ""},
+	} {
+		t.Setenv("XDG_DATA_HOME", tt.data)
+		t.Setenv("HOME", tt.home)
+		if got, err := UserPath(); got != tt.want || (err == nil) != (tt.want != "") {
+			t.Errorf("UserPath() with XDG_DATA_HOME=%q, HOME=%q = %q, %v; want %q", tt.data, tt.home, got, err, tt.want)
+		}
+	}
+}
+
+func dataFolder() string {
+	if runtime.GOOS == "darwin" {
+		return "Library/Application Support"
+	}
+	return ".local/share"
+}
+
 func TestNamedMakesAbsolute(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "mine.so"), "lib")
@@ -126,7 +165,7 @@ func TestNamedMakesAbsolute(t *testing.T) {
 func wantMendingSentence(t *testing.T, err error) {
 	t.Helper()
 	msg := err.Error()
-	for _, part := range []string{"make setup", EnvVar, Version} {
+	for _, part := range []string{"weft setup", EnvVar, Version} {
 		if !strings.Contains(msg, part) {
 			t.Errorf("error %q does not mention %s", msg, part)
 		}

@@ -9,9 +9,9 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime"
 
 	"github.com/weftserve/weft/internal/ortlib"
+	"github.com/weftserve/weft/internal/ortlib/fetch"
 )
 
 func main() {
@@ -27,12 +27,8 @@ func main() {
 
 // run returns the line for the user that says which library is in place.
 func run(ctx context.Context) (string, error) {
-	if named := os.Getenv(ortlib.EnvVar); named != "" {
-		path, err := ortlib.Named(named)
-		if err != nil {
-			return "", err
-		}
-		return fmt.Sprintf("ONNX Runtime: %s (named by %s)", path, ortlib.EnvVar), nil
+	if said, err := fetch.Named(); said != "" || err != nil {
+		return said, err
 	}
 	wd, err := os.Getwd()
 	if err != nil {
@@ -42,15 +38,9 @@ func run(ctx context.Context) (string, error) {
 	if !ok {
 		return "", fmt.Errorf("%s is not inside Weft's source tree; run `make setup` there", wd)
 	}
-	platform := runtime.GOOS + "/" + runtime.GOARCH
-	lib, ok := pinned[platform]
-	if !ok {
-		return "", fmt.Errorf("%w: no pinned library for %s; name one of version %s or newer with %s",
-			ortlib.ErrMissing, platform, ortlib.Version, ortlib.EnvVar)
-	}
-	in := installer{lib: lib, tarballSHA512: tarballSHA512, path: ortlib.TreePath(root), fetch: npmPack}
-	if err := in.install(ctx); err != nil {
+	place, err := fetch.NewPlace(ortlib.TreePath(root))
+	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("ONNX Runtime: %s (version %s)", in.path, ortlib.Version), nil
+	return place.String(), place.Fetch(ctx, fetch.NPM)
 }

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/weftserve/weft/internal/ortlib"
+	"github.com/weftserve/weft/internal/ortlib/fetch"
+	"github.com/weftserve/weft/internal/ortlib/fetch/registry"
+)
+
+// setupCommand is `weft setup`.
+type setupCommand struct {
+	From string `placeholder:"FILE" help:"The npm package's file (.tgz) or the library itself; empty: download the package."`
+	To   string `placeholder:"DIR" help:"The library's folder; empty: one of the user's, where the other commands find it."`
+}
+
+// Run puts the library into its place and prints where that is.
+func (c *setupCommand) Run(s streams) error {
+	said, err := c.setUp()
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(s.out, said)
+	return err
+}
+
+// setUp returns the line for the user that says which library is in place.
+func (c *setupCommand) setUp() (string, error) {
+	if c.From == "" && c.To == "" {
+		if said, err := fetch.Named(); said != "" || err != nil {
+			return said, err
+		}
+	}
+	path, err := ortlib.UserPath()
+	if c.To != "" {
+		path, err = filepath.Join(c.To, ortlib.FileName()), nil
+	}
+	if err != nil {
+		return "", err
+	}
+	place, err := fetch.NewPlace(path)
+	if err != nil {
+		return "", err
+	}
+	if c.From != "" {
+		err = place.Take(c.From)
+	} else {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		err = place.Fetch(ctx, registry.Fetch)
+	}
+	if err != nil || found(path) {
+		return place.String(), err
+	}
+	return fmt.Sprintf("%s; weft finds no library or another by itself: name this one with --onnxruntime-lib or %s",
+		place, ortlib.EnvVar), nil
+}
+
+// found reports whether the other commands find the library by themselves, when run as this one was.
+func found(path string) bool {
+	other, err := ortlib.Find()
+	if err != nil {
+		return false
+	}
+	a, err1 := os.Stat(path)
+	b, err2 := os.Stat(other)
+	return err1 == nil && err2 == nil && os.SameFile(a, b)
+}

@@ -1,0 +1,128 @@
+// Package fetch puts the pinned ONNX Runtime library into its place, for `weft setup` and `make setup`.
+//
+// It stays free of what would make `make setup` slow to build, such as an HTTP client: package registry has one.
+package fetch
+
+import (
+	"context"
+	_ "embed" // the licence
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/weftserve/weft/internal/ortlib"
+)
+
+// Source returns the content of the npm package, a gzipped tar. It may write files into dir, which is deleted later.
+type Source func(ctx context.Context, dir string) (io.ReadCloser, error)
+
+// Named says which library WEFT_ONNXRUNTIME_LIB names, so that none needs to be fetched; "" if it is not set.
+func Named() (string, error) {
+	named := os.Getenv(ortlib.EnvVar)
+	if named == "" {
+		return "", nil
+	}
+	path, err := ortlib.Named(named)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("ONNX Runtime: %s (named by %s)", path, ortlib.EnvVar), nil
+}
+
+// Place is where the pinned library of this platform belongs.
+type Place struct {
+	path          string
+	lib           library
+	tarballSHA512 string // hex
+}
+
+// NewPlace returns the place of the library at path. The error says that no library is pinned for this platform.
+func NewPlace(path string) (*Place, error) {
+	platform := runtime.GOOS + "/" + runtime.GOARCH
+	lib, ok := pinned[platform]
+	if !ok {
+		return nil, fmt.Errorf("%w: no pinned library for %s; name one of version %s or newer with %s",
+			ortlib.ErrMissing, platform, ortlib.Version, ortlib.EnvVar)
+	}
+	path, err := filepath.Abs(path)
+	return &Place{path: path, lib: lib, tarballSHA512: tarballSHA512}, err
+}
+
+// String says which library is in the place.
+func (p *Place) String() string {
+	return fmt.Sprintf("ONNX Runtime: %s (version %s)", p.path, ortlib.Version)
+}
+
+// Fetch leaves the pinned library in its place. A file that is there with the right digest is kept; a wrong one is
+// replaced with what the source has.
+func (p *Place) Fetch(ctx context.Context, source Source) error {
+	sum, err := fileSHA256(p.path)
+	switch {
+	case err == nil && sum == p.lib.sha256:
+		return p.addLicence()
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("check the library in place: %w", err)
+	}
+	return p.install(func(dir string) (io.ReadCloser, error) {
+		content, err := source(ctx, dir)
+		if err != nil {
+			err = fmt.Errorf("%w: %s is not there and could not be fetched (%w); "+
+				"mend that and run this again, or run `npm pack %s` on a machine that has npm and give the file with "+
+				"`weft setup --from FILE`, or name a library with %s", ortlib.ErrMissing, p.path, err, Package, ortlib.EnvVar)
+		}
+		return content, err
+	})
+}
+
+// Take puts the library of a file into its place: of the npm package, or the library itself.
+func (p *Place) Take(file string) error {
+	return p.install(func(string) (io.ReadCloser, error) { return os.Open(file) })
+}
+
+// install puts the library of a package, or a library, into its place. Nothing appears there before the digests have
+// been checked.
+func (p *Place) install(open func(dir string) (io.ReadCloser, error)) error {
+	dir := filepath.Dir(p.path)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	// Below the target, so that the last step is a rename on one file system.
+	work, err := os.MkdirTemp(dir, ".fetch-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	content, err := open(work)
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	unpacked := filepath.Join(work, "library")
+	if err := p.unpack(content, unpacked); err != nil {
+		return err
+	}
+	if err := p.addLicence(); err != nil {
+		return err
+	}
+	return os.Rename(unpacked, p.path)
+}
+
+// licence is ONNX Runtime's. The npm package has no file of it.
+//
+//go:embed onnxruntime-LICENSE.txt
+var licence []byte
+
+const licenceName = "onnxruntime-LICENSE.txt"
+
+// addLicence writes the licence beside the library unless it is there.
+func (p *Place) addLicence() error {
+	path := filepath.Join(filepath.Dir(p.path), licenceName)
+	if _, err := os.Stat(path); err == nil {
+		return nil
+	}
+	return os.WriteFile(path, licence, 0o644)
+}

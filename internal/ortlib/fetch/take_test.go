@@ -1,0 +1,76 @@
+package fetch
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weftserve/weft/internal/ortlib"
+)
+
+// TestTake takes the files twice: what is in place does not matter.
+func TestTake(t *testing.T) {
+	for _, file := range []struct {
+		name    string
+		content []byte
+	}{
+		{"the package", packageOf(t, content)},
+		{"the library", []byte(content)},
+	} {
+		t.Run(file.name, func(t *testing.T) {
+			p, _, _ := newPlace(t)
+			for range 2 {
+				if err := p.Take(fileOf(t, file.content)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			wantOnly(t, p.path)
+		})
+	}
+}
+
+func TestTakeRefuses(t *testing.T) {
+	whole := packageOf(t, content)
+	for _, tt := range []struct {
+		name    string
+		content []byte
+		want    string
+	}{
+		{"another library", []byte("another"), "--onnxruntime-lib and " + ortlib.EnvVar + " use any library"},
+		{"an empty file", nil, "neither the npm package " + Package},
+		{"another package", packageOf(t, "another"), "do not use it"},
+		{"a package cut short", whole[:len(whole)/2], "do not use it"},
+		{"two bytes of a package", whole[:2], "do not use it"},
+		{"more than the package", append(slices.Clip(whole), 0), "do not use it"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p, _, _ := newPlace(t)
+			err := p.Take(fileOf(t, tt.content))
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("Take() error %v, want one with %q", err, tt.want)
+			}
+			if left, err := os.ReadDir(filepath.Dir(p.path)); err != nil || len(left) > 0 {
+				t.Errorf("the folder holds %v (%v), want nothing", left, err)
+			}
+		})
+	}
+}
+
+func TestTakeOfNoFile(t *testing.T) {
+	p, _, _ := newPlace(t)
+	missing := filepath.Join(t.TempDir(), "none.tgz")
+	if err := p.Take(missing); err == nil || !strings.Contains(err.Error(), missing) {
+		t.Errorf("Take() error %v, want one that names %s", err, missing)
+	}
+}
+
+func fileOf(t *testing.T, content []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
