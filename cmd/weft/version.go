@@ -1,19 +1,23 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
-	"runtime"
 
 	"github.com/weftserve/weft/internal/app"
-	"github.com/weftserve/weft/internal/ortlib"
 )
 
 // versionCommand is `weft version`.
-type versionCommand struct{}
+type versionCommand struct {
+	JSON bool `name:"json" help:"Print it as JSON."`
+}
 
 // Run prints the version.
-func (versionCommand) Run(s streams) error {
-	_, err := fmt.Fprintf(s.out, "weft %s, %s %s/%s, made for ONNX Runtime %s\n",
-		app.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH, ortlib.Version)
+func (c versionCommand) Run(s streams) error {
+	build := app.ReadBuild()
+	if c.JSON {
+		return json.NewEncoder(s.out).Encode(build)
+	}
+	_, err := fmt.Fprintln(s.out, build)
 	return err
 }

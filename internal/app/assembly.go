@@ -74,8 +74,10 @@ func (s *assembly) listen(ctx context.Context) (err error) {
 	if s.grpc, err = listen(ctx, "listen", s.Listen); err != nil {
 		return err
 	}
-	if s.measured, err = telemetry.New(ctx,
-		telemetry.Config{Version: Version(), Slot: slotOf, Runtime: s.Pprof, Logger: s.log}); err != nil {
+	build := ReadBuild()
+	if s.measured, err = telemetry.New(ctx, telemetry.Config{
+		Version: build.Version, Revision: build.Revision, Slot: slotOf, Runtime: s.Pprof, Logger: s.log,
+	}); err != nil {
 		return err
 	}
 	s.group.Start(telemetryPart(s.measured, s.log))
@@ -191,7 +193,7 @@ func (s *assembly) buildEdge(context.Context) error {
 		MaxEpisodes: s.MaxEpisodes, EpisodeTTL: time.Duration(s.EpisodeTTL),
 		Scarce:  h.scheduler.Scarce,
 		Shadows: mirror, Rollouts: s.rollouts, NotPersistedBecause: s.state.NotLasting(),
-		Residents: h.models, Release: Version(), TritonStatusCodes: s.TritonStatusCodes,
+		Residents: h.models, Release: ReadBuild().Version, TritonStatusCodes: s.TritonStatusCodes,
 	}
 	sources := telemetry.Sources{
 		Episodes:        func() int { return s.edge.Router().Episodes() },

@@ -47,8 +47,8 @@ type Scheduler interface {
 
 // Config holds the settings of a Telemetry.
 type Config struct {
-	// Version is the program's own, for traces and exported metrics.
-	Version string
+	// Version is the program's own, for traces and metrics, and Revision its commit, "" if that is not known.
+	Version, Revision string
 	// Slot returns the name of the traffic entry that leads to a version of m, "" for none. Required.
 	Slot func(m *catalog.Model, v *catalog.Version) string
 	// Runtime has the page show all metrics of the Go runtime, such as how long goroutines wait for a processor.
@@ -128,7 +128,7 @@ func New(ctx context.Context, cfg Config) (_ *Telemetry, err error) {
 	var err1, err2 error
 	t.instruments, err1 = newInstruments(t.meter)
 	t.comparison, err2 = newComparison(t.meter)
-	if err := errors.Join(err1, err2); err != nil {
+	if err := errors.Join(err1, err2, showBuild(ctx, t.meter, cfg)); err != nil {
 		return nil, errors.Join(fmt.Errorf("telemetry: %w", err), t.Shutdown(ctx))
 	}
 	return t, nil

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -106,7 +107,7 @@ func slot(m *catalog.Model, v *catalog.Version) string {
 
 func start(t *testing.T, h *house) (*telemetry.Telemetry, telemetry.Models) {
 	t.Helper()
-	tel, err := telemetry.New(t.Context(), telemetry.Config{Version: "test", Slot: slot})
+	tel, err := telemetry.New(t.Context(), telemetry.Config{Version: "test", Revision: "c0ffee", Slot: slot})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -414,9 +415,10 @@ func TestValues(t *testing.T) {
 		"weft_models{state=failed}":                          "1", "weft_models{state=unloading}": "0",
 	}
 	maps.Copy(want, map[string]string{
-		"weft_gpu_info{device=cuda:0,product=Test,uuid=GPU-1}": "1",
-		"weft_gpu_info{device=cuda:1,product=,uuid=GPU-2}":     "1",
-		"weft_gpu_lost{device=cuda:0}":                         "0", "weft_gpu_lost{device=cuda:1}": "1",
+		"weft_build_info{goversion=" + runtime.Version() + ",revision=c0ffee,version=test}": "1",
+		"weft_gpu_info{device=cuda:0,product=Test,uuid=GPU-1}":                              "1",
+		"weft_gpu_info{device=cuda:1,product=,uuid=GPU-2}":                                  "1",
+		"weft_gpu_lost{device=cuda:0}":                                                      "0", "weft_gpu_lost{device=cuda:1}": "1",
 		"weft_gpu_clock_hertz{device=cuda:0}": "1.4e+09", "weft_gpu_clock_max_hertz{device=cuda:0}": "1.98e+09",
 		"weft_gpu_memory_total_bytes{device=cuda:0}": "8000", "weft_gpu_memory_used_bytes{device=cuda:0}": "2000",
 		"weft_gpu_memory_free_bytes{device=cuda:0}": "5000", "weft_gpu_utilization_ratio{device=cuda:0}": "0.9",
