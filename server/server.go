@@ -24,6 +24,7 @@ import (
 	"github.com/weftserve/weft/server/guard"
 	"github.com/weftserve/weft/server/intake"
 	"github.com/weftserve/weft/server/openinference"
+	"github.com/weftserve/weft/server/openinference/region"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/routing"
 	"github.com/weftserve/weft/server/status"
@@ -94,6 +95,9 @@ type Config struct {
 	Residents weftapi.Residents
 	// Release is what the server says its release is.
 	Release string
+	// SharedMemory lets callers register regions of shared memory, whose parts requests may name: so many bytes of them
+	// may be in use as inputs at once. Zero: they may not.
+	SharedMemory int64
 	// TritonStatusCodes has the Open Inference Protocol answer as Triton does where there is no capacity, or no time.
 	TritonStatusCodes bool
 }
@@ -164,7 +168,11 @@ func New(config Config, models predict.Models, scheduler weftapi.SchedulerState)
 	s.inference = &openinference.Service{
 		House: &house, Name: "weft", Version: config.Release, Ready: s.health.ready, Statistics: statistics,
 	}
-	if config.Residents != nil && !config.Door.Open() {
+	if config.SharedMemory > 0 {
+		s.inference.Regions = region.New(config.SharedMemory)
+	}
+	s.inference.Operated = !config.Door.Open()
+	if config.Residents != nil {
 		s.inference.Repository = repository{weftapi.Admin{API: s.api, Residents: config.Residents}}
 	}
 	return s
@@ -268,7 +276,7 @@ func (a *Admin) Register(g *grpc.Server) {
 	weftv1.RegisterAdminServiceServer(services, a.Admin)
 	weftv1.RegisterModelServiceServer(services, weftapi.Catalog{API: a.server.api})
 	inference := *a.server.inference
-	inference.Repository = repository{a.Admin}
+	inference.Repository, inference.Operated = repository{a.Admin}, true
 	inference.Register(services)
 	reflection.Register(services)
 	a.methods = methodsOf(g)

@@ -195,6 +195,9 @@ func (s *assembly) buildEdge(context.Context) error {
 		Shadows: mirror, Rollouts: s.rollouts, NotPersistedBecause: s.state.NotLasting(),
 		Residents: h.models, Release: ReadBuild().Version, TritonStatusCodes: s.TritonStatusCodes,
 	}
+	if s.SharedMemory {
+		settings.SharedMemory = int64(s.MaxQueuedBytes)
+	}
 	sources := telemetry.Sources{
 		Episodes:        func() int { return s.edge.Router().Episodes() },
 		Connections:     func() telemetry.Connections { return connectionsOf(s.guard) },

@@ -66,7 +66,7 @@ var layers = []layer{
 	{
 		"server",
 		[]string{
-			"proto/gen/weft/...", "server/calls", "server/openinference", "server/predict", "server/tfserving",
+			"proto/gen/weft/...", "server/calls", "server/openinference", "server/openinference/region", "server/predict", "server/tfserving",
 			"server/weftapi", "server/status", "server/transport",
 			"server/breaker", "server/doorkeeper", "server/guard", "server/intake", "server/routing", "server/throttle",
 			"sharedsched", "runtime/catalog",
@@ -150,11 +150,16 @@ var layers = []layer{
 	{
 		"server/openinference",
 		[]string{
-			"proto/gen/inference", "server/calls", "server/predict", "server/wire/elements", "server/wire/fields",
-			"server/weigh", "server/status", "server/routing", "server/access", "server/doorkeeper",
+			"proto/gen/inference", "server/calls", "server/openinference/region", "server/predict", "server/wire/elements",
+			"server/wire/fields", "server/weigh", "server/status", "server/routing", "server/access", "server/doorkeeper",
 			"sharedsched", "runtime/catalog", "runtime/tensor",
 		},
 		"a protocol is one codec before the pipeline, and knows no other protocol",
+	},
+	{
+		"server/openinference/region",
+		[]string{"server/routing", "server/status", "server/weigh", "sharedsched", "runtime/tensor"},
+		"what is in shared memory is bytes; what they mean, and who may name them, is for the protocol to know",
 	},
 	{
 		"server/tfserving",

@@ -103,6 +103,10 @@ type Server struct {
 	MaxConcurrentRequests int `yaml:"max-concurrent-requests" name:"max-concurrent-requests" default:"0" help:"Requests inside the server at once; 0 disables the limit."`
 	// TritonStatusCodes has the Open Inference Protocol answer as Triton does where there is no capacity, or no time.
 	TritonStatusCodes bool `yaml:"triton-status-codes" name:"triton-status-codes" help:"Answer overload of the Open Inference Protocol with UNAVAILABLE, as Triton does."`
+	// SharedMemory lets callers of the Open Inference Protocol register regions of POSIX shared memory of this machine,
+	// whose parts requests name in the place of elements. Whoever may register one has the server read and write what is
+	// in /dev/shm as its own user.
+	SharedMemory bool `yaml:"shared-memory" name:"shared-memory" help:"Let callers of the Open Inference Protocol register shared memory of this machine for their tensors."`
 	// WatchInterval is how often the repositories are scanned, in addition to the file system's notifications, at least
 	// 100ms; 0 scans only when the server starts and on SIGHUP. Too low reads the disk for nothing; too high finds
 	// changes late on file systems without notifications.

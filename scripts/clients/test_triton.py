@@ -1,5 +1,6 @@
 """Triton's client, as it is, against a Weft server."""
 
+import os
 import queue
 import random
 import threading
@@ -9,7 +10,8 @@ import unittest
 import numpy as np
 import tritonclient.grpc as triton
 import tritonclient.http as web
-from tritonclient.utils import InferenceServerException
+import tritonclient.utils.shared_memory as shared
+from tritonclient.utils import InferenceServerException, serialize_byte_tensor
 
 import echo
 import serving
@@ -36,7 +38,7 @@ class Triton(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.server = serving.Server(models=echo.models())
+        cls.server = serving.Server("--shared-memory", models=echo.models())
         cls.addClassCleanup(cls.server.close)
         cls.client = triton.InferenceServerClient(cls.server.address)
         cls.addClassCleanup(cls.client.close)
@@ -138,7 +140,7 @@ class Triton(unittest.TestCase):
         self.assertEqual(["2"], config["input"][0]["dims"])
         index = {(m.name, m.version, m.state) for m in self.client.get_model_repository_index().models}
         self.assertIn(("echo_int8", "1", "READY"), index)
-        self.fails("UNIMPLEMENTED", "send elements", self.client.register_system_shared_memory, "a", "/a", 8)
+        self.fails("UNIMPLEMENTED", "shared memory of the system", self.client.register_cuda_shared_memory, "a", b"", 0, 8)
         self.fails("UNIMPLEMENTED", "configuration", self.client.get_log_settings)
 
     def test_load_and_unload(self):
@@ -178,6 +180,61 @@ class Triton(unittest.TestCase):
         with self.assertRaises(InferenceServerException) as caught:
             client.infer("nope", [])
         self.assertEqual("404", caught.exception.status())
+
+    def region(self, name, size):
+        """Shared memory of that name, which is registered."""
+        key = "/weft-clients-%d-%s" % (os.getpid(), name)
+        memory = shared.create_shared_memory_region(name, key, size)
+        self.addCleanup(shared.destroy_shared_memory_region, memory)
+        with triton.InferenceServerClient(self.server.admin) as admin:
+            admin.register_system_shared_memory(name, key, size)
+            self.assertIn(name, admin.get_system_shared_memory_status().regions)
+        self.addCleanup(self.unregister, name)
+        return memory
+
+    def unregister(self, name):
+        with triton.InferenceServerClient(self.server.admin) as admin:
+            admin.unregister_system_shared_memory(name)
+            self.assertNotIn(name, admin.get_system_shared_memory_status().regions)
+
+    def test_shared_memory(self):
+        over_http = web.InferenceServerClient(self.server.http)
+        self.addCleanup(over_http.close)
+        size = 1 << 16
+        into, out = self.region("in", size), self.region("out", size)
+        for n, datatype in enumerate(echo.TYPES):
+            for library, client in ((triton, self.client), (web, over_http)):
+                with self.subTest(datatype=datatype, library=library.__name__):
+                    x = sample(datatype, 7, n)
+                    framed = serialize_byte_tensor(x) if datatype == "BYTES" else x
+                    packed = framed.item() if datatype == "BYTES" else x.tobytes()
+                    shared.set_shared_memory_region(into, [framed], offset=n)
+                    made = library.InferInput("x", list(x.shape), datatype)
+                    made.set_shared_memory("in", len(packed), offset=n)
+                    wanted = library.InferRequestedOutput("y")
+                    wanted.set_shared_memory("out", len(packed) + 3, offset=2 * n)
+                    answer = client.infer("echo_" + datatype.lower(), [made], outputs=[wanted])
+                    got = shared.get_contents_as_numpy(out, x.dtype, x.shape, offset=2 * n)
+                    np.testing.assert_array_equal(x, got)
+                    if library is triton:
+                        about = answer.get_output("y")
+                        self.assertEqual([b""], list(answer.get_response().raw_output_contents))
+                        self.assertEqual(len(packed), about.parameters["shared_memory_byte_size"].int64_param)
+                    else:
+                        self.assertEqual(len(packed), answer.get_output("y")["parameters"]["shared_memory_byte_size"])
+
+    def test_shared_memory_is_refused(self):
+        self.region("refused", 64)
+        self.fails("PERMISSION_DENIED", "--admin-listen", self.client.register_system_shared_memory, "a", "/a", 8)
+        with triton.InferenceServerClient(self.server.admin) as admin:
+            self.fails("INVALID_ARGUMENT", "no such file", admin.register_system_shared_memory, "a", "/weft-none", 8)
+        x = triton.InferInput("x", [1, 2], "FP32")
+        for (name, bytes_, offset), (status, text) in {
+            ("none", 8, 0): ("NOT_FOUND", 'named "none"'), ("refused", 8, 57): ("INVALID_ARGUMENT", "at most the 64 bytes"),
+            ("refused", 7, 0): ("INVALID_ARGUMENT", "expected 8 (shape [1,2] of fp32), got 7"),
+        }.items():
+            x.set_shared_memory(name, bytes_, offset)
+            self.fails(status, text, self.client.infer, "echo_fp32", [x])
 
     def statistics(self, model):
         """The statistics of a model's newest version."""

@@ -21,16 +21,30 @@ func (r *request) Encode(result *predict.Result) error {
 	if r.stream && r.asked.final {
 		parameterOut(w, "triton_final_response", func() { w.Number(isBool, 1) })
 	}
+	n := 0
 	for spec, t := range result.Outputs() {
 		begin := len(w.Head)
 		w.Text(1, spec.Name)
 		w.Text(2, datatype(t.DType))
 		w.Numbers(3, t.Shape)
+		if o := r.output(n); o.place != nil {
+			r.copies = append(r.copies, &t.Data)
+			if err := r.encodeShared(w, o, t.Data); err != nil {
+				return err
+			}
+		}
 		w.Wrap(5, begin, 0)
+		n++
 	}
+	n = 0
 	for _, t := range result.Outputs() {
-		w.Announce(6, len(t.Data))
-		w.Value(t.Data)
+		if r.output(n).place == nil {
+			w.Announce(6, len(t.Data))
+			w.Value(t.Data)
+		} else {
+			w.Announce(6, 0)
+		}
+		n++
 	}
 	if r.stream { // the message is infer_response of a ModelStreamInferResponse
 		w.Wrap(2, 0, w.Size)

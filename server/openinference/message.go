@@ -3,6 +3,7 @@ package openinference
 import (
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/weftserve/weft/server/openinference/region"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/wire/elements"
 	"github.com/weftserve/weft/server/wire/fields"
@@ -31,12 +32,17 @@ type input struct {
 	more           []elements.Elements // of further lists, beside which left is refused
 	texts          [][]byte
 	raw            int // the index of its entry in message.raw; -1: none
+
+	// Of an input in shared memory: where it lies, and the copy of it. Nil: neither.
+	place  *region.Part
+	copied *[]byte
 }
 
 // output is an InferRequestedOutputTensor.
 type output struct {
 	name       string
 	parameters []parameter
+	place      *region.Part // where it is to lie; nil: in the answer
 }
 
 // parameter is an entry of a map of parameters.
@@ -292,7 +298,7 @@ func (r *reader) output(data fields.Source) bool {
 		r.outputs = append(r.outputs, output{})
 	}
 	o := &r.outputs[len(r.outputs)-1]
-	o.parameters = nil
+	o.parameters, o.place = nil, nil
 	f := fields.Of(data, 1<<2)
 	for f.Next() {
 		switch f.Tag {

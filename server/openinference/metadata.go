@@ -2,6 +2,7 @@ package openinference
 
 import (
 	"context"
+	"slices"
 	"strconv"
 
 	"github.com/weftserve/weft/proto/gen/inference"
@@ -15,11 +16,18 @@ var extensions = []string{
 	"binary_tensor_data", "parameters", "statistics",
 }
 
+// shares is a further one, of servers that let clients register shared memory.
+const shares = "system_shared_memory"
+
 // ServerMetadata implements inference.GRPCInferenceServiceServer.
 func (s *Service) ServerMetadata(
 	context.Context, *inference.ServerMetadataRequest,
 ) (*inference.ServerMetadataResponse, error) {
-	return &inference.ServerMetadataResponse{Name: s.Name, Version: s.Version, Extensions: extensions}, nil
+	about := &inference.ServerMetadataResponse{Name: s.Name, Version: s.Version, Extensions: extensions}
+	if s.Regions != nil {
+		about.Extensions = append(slices.Clone(extensions), shares)
+	}
+	return about, nil
 }
 
 // platform is what clients know models of ONNX Runtime by.

@@ -1,7 +1,6 @@
 package openinference
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -69,17 +68,9 @@ func ask(m *message) (asked, error) {
 			return a, &tensor.FieldError{Field: parameterField(p), Want: want, Got: p.String()}
 		}
 	}
-	for _, in := range m.inputs[:m.came] {
-		if err := noRegion(inputField(in), in.parameters); err != nil {
-			return a, err
-		}
-	}
 	for i := range m.outputs {
 		o := &m.outputs[i]
-		field := fmt.Sprintf("outputs[%d]", i)
-		if err := noRegion(field, o.parameters); err != nil {
-			return a, err
-		}
+		field := outputField(o.name)
 		for j := range o.parameters {
 			if p := &o.parameters[j]; p.key == "classification" && p.number != 0 {
 				return a, &status.UnsupportedError{
@@ -89,16 +80,6 @@ func ask(m *message) (asked, error) {
 		}
 	}
 	return a, nil
-}
-
-// noRegion refuses elements in shared memory.
-func noRegion(field string, parameters []parameter) error {
-	for i := range parameters {
-		if p := &parameters[i]; strings.HasPrefix(p.key, "shared_memory_") {
-			return &status.UnsupportedError{What: field + "." + parameterField(p), Instead: noRegions}
-		}
-	}
-	return nil
 }
 
 func parameterField(p *parameter) string { return "parameters[" + routing.Quote(p.key) + "]" }

@@ -71,7 +71,7 @@ func (s *Service) RepositoryModelUnload(
 
 // change loads or unloads, where that may be done.
 func (s *Service) change(ctx context.Context, model string, do func(Repository, context.Context, string) error) error {
-	if s.Repository == nil {
+	if s.Repository == nil || !s.Operated {
 		return s.fail(ctx, &status.ElsewhereError{})
 	}
 	if err := predict.CheckModel(model); err != nil {

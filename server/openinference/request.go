@@ -17,6 +17,7 @@ import (
 	"github.com/weftserve/weft/server/access"
 	"github.com/weftserve/weft/server/calls"
 	"github.com/weftserve/weft/server/doorkeeper"
+	"github.com/weftserve/weft/server/openinference/region"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/routing"
 	"github.com/weftserve/weft/server/weigh"
@@ -30,25 +31,31 @@ import (
 type request struct {
 	predict.Request
 
-	house  *calls.House
-	stream bool
-	in     message
-	data   mem.BufferSlice // that the message refers to; nil: none
-	bytes  [][]byte        // those of data
-	number int64           // of the version that is asked for
-	asked  asked
-	out    fields.Writer
-	given  bool // the values of out belong to the answer
-	answer any
+	house   *calls.House
+	regions *region.Registry
+	stream  bool
+	in      message
+	data    mem.BufferSlice // that the message refers to; nil: none
+	bytes   [][]byte        // those of data
+	number  int64           // of the version that is asked for
+	asked   asked
+	out     fields.Writer
+	given   bool // the values of out belong to the answer
+	answer  any
+
+	sharing bool           // the message names regions
+	parts   []*region.Part // of them
+	shared  int64          // bytes of inputs there
+	copies  []*[]byte      // of inputs from there, and outputs that were copied to there
 
 	entrance calls.Entrance
 }
 
 var requests = sync.Pool{New: func() any { return new(request) }}
 
-func newRequest(h *calls.House, stream bool) *request {
+func newRequest(s *Service, stream bool) *request {
 	r := requests.Get().(*request)
-	r.house, r.stream = h, stream
+	r.house, r.regions, r.stream = s.House, s.Regions, stream
 	return r
 }
 
@@ -57,6 +64,7 @@ func (*request) Type() string { return "inference.ModelInferRequest" }
 
 // Take implements transport.Message.
 func (r *request) Take(data mem.BufferSlice) error {
+	size := data.Len()
 	for _, b := range data {
 		r.bytes = append(r.bytes, b.ReadOnlyData())
 	}
@@ -65,7 +73,7 @@ func (r *request) Take(data mem.BufferSlice) error {
 	} else if err := r.takeOdd(data); err != nil {
 		return err
 	}
-	r.fill()
+	r.fill(size)
 	return nil
 }
 
@@ -89,8 +97,8 @@ func (r *request) takeOdd(data mem.BufferSlice) error {
 	return nil
 }
 
-// fill makes a request of the message.
-func (r *request) fill() {
+// fill makes a request of the message, which has so many bytes.
+func (r *request) fill(size int) {
 	m := &r.in
 	r.Request = predict.Request{
 		Model: m.model, ID: m.id, Inputs: m.came, Stream: r.stream, Codec: r,
@@ -101,6 +109,9 @@ func (r *request) fill() {
 	var err error
 	if r.asked, err = ask(m); err != nil {
 		r.Fault = err
+		return
+	}
+	if r.Fault = r.locate(size); r.Fault != nil {
 		return
 	}
 	a := &r.asked
@@ -142,6 +153,11 @@ func (m *message) match() error {
 	next := 0
 	for _, in := range m.inputs[:m.came] {
 		switch {
+		case in.contents && in.place != nil:
+			return &tensor.FieldError{
+				Field: inputField(in), Want: "no contents beside shared_memory_region", Got: "both",
+			}
+		case in.place != nil:
 		case in.contents && len(m.raw) > 0:
 			return &tensor.FieldError{
 				Field: inputField(in), Want: "no contents beside raw_input_contents", Got: "both",
@@ -153,14 +169,15 @@ func (m *message) match() error {
 	}
 	if next < len(m.raw) {
 		return &tensor.FieldError{
-			Field: "raw_input_contents", Want: fmt.Sprintf("an entry for each of %d inputs", m.came),
+			Field: "raw_input_contents", Want: fmt.Sprintf("an entry for each of %d inputs", next),
 			Got: fmt.Sprintf("%d entries", len(m.raw)),
 		}
 	}
 	return nil
 }
 
-func inputField(in *input) string { return "inputs[" + routing.Quote(in.name) + "]" }
+func inputField(in *input) string    { return "inputs[" + routing.Quote(in.name) + "]" }
+func outputField(name string) string { return "outputs[" + routing.Quote(name) + "]" }
 
 // Asks implements transport.Admitted.
 func (r *request) Asks() (model string, p sharedsched.Priority, chosen bool) {
@@ -170,6 +187,11 @@ func (r *request) Asks() (model string, p sharedsched.Priority, chosen bool) {
 // Admit implements transport.Admitted.
 func (r *request) Admit(by *doorkeeper.Caller, p sharedsched.Priority, a access.Admission, refused error) {
 	r.entrance.Admit(&r.Request, by, p, a, refused)
+	if r.sharing {
+		if err := mayUseRegions(by); err != nil {
+			r.Fault = err // before all that it would say of the regions
+		}
+	}
 }
 
 // Asked implements calls.Message.
@@ -189,11 +211,12 @@ func (r *request) Release() {
 			r.house.Memory.Put(&v.Data)
 		}
 	}
+	r.letGo()
 	r.data.Free()
 	r.in.reset()
 	r.forget()
 	r.out.Reset()
-	r.Request, r.house, r.data, r.given, r.answer = predict.Request{}, nil, nil, false, nil
+	r.Request, r.house, r.regions, r.data, r.given, r.answer = predict.Request{}, nil, nil, nil, false, nil
 	r.asked = asked{}
 	requests.Put(r)
 }
@@ -234,6 +257,9 @@ func (r *request) Decode(spec *tensor.Spec) (tensor.Tensor, error) {
 	in := m.inputs[i]
 	if want := datatype(spec.DType); in.datatype != want {
 		return tensor.Tensor{}, &tensor.FieldError{Field: "datatype", Want: want, Got: routing.Quote(in.datatype)}
+	}
+	if in.place != nil {
+		return r.decodeShared(spec, in)
 	}
 	came := elements.Came{Texts: in.texts, Left: in.left, Sizes: elements.Sizes{elements.Texts: len(in.texts)}}
 	for _, e := range in.more {

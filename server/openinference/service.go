@@ -7,6 +7,7 @@ import (
 
 	"github.com/weftserve/weft/proto/gen/inference"
 	"github.com/weftserve/weft/server/calls"
+	"github.com/weftserve/weft/server/openinference/region"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/status"
 )
@@ -24,6 +25,10 @@ type Service struct {
 	Statistics *Statistics
 	// Repository changes which models are served; nil: nobody may change them on this listener.
 	Repository Repository
+	// Regions are those of shared memory; nil: there is none.
+	Regions *region.Registry
+	// Operated: calls that change something are answered on this listener.
+	Operated bool
 }
 
 // InferMethod and StreamMethod are the methods that predict.
@@ -36,7 +41,7 @@ const (
 // those of the generated code: see request.
 func (s *Service) Register(with grpc.ServiceRegistrar) {
 	with.RegisterService(s.Unary(&inference.GRPCInferenceService_ServiceDesc, "ModelInfer", s,
-		func() calls.Message { return newRequest(s.House, false) }), s)
+		func() calls.Message { return newRequest(s, false) }), s)
 }
 
 // fail returns the error with which a call ends.

@@ -191,14 +191,14 @@ func TestRefused(t *testing.T) {
 		"shared memory": {
 			func(q *inference.ModelInferRequest) {
 				q.Inputs[0].Parameters = map[string]*inference.InferParameter{"shared_memory_region": parameter("a")}
-			}, codes.Unimplemented, in + `.parameters["shared_memory_region"]: this server does not have that; send`,
+			}, codes.InvalidArgument, in + `.parameters: expected both shared_memory_region and shared_memory_byte_size`,
 		},
 		"classification": {
 			func(q *inference.ModelInferRequest) {
 				q.Outputs = []*inference.ModelInferRequest_InferRequestedOutputTensor{{
 					Name: "value", Parameters: map[string]*inference.InferParameter{"classification": parameter(3)},
 				}}
-			}, codes.Unimplemented, `outputs[0].parameters["classification"]: this server does not have that; take`,
+			}, codes.Unimplemented, `outputs["value"].parameters["classification"]: this server does not have that; take`,
 		},
 		"a reserved parameter": {
 			func(q *inference.ModelInferRequest) {

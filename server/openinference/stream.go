@@ -17,7 +17,7 @@ import (
 // answered.
 func (s *Service) ModelStreamInfer(rpc inference.GRPCInferenceService_ModelStreamInferServer) error {
 	asked, _ := metadata.FromIncomingContext(rpc.Context())
-	return s.Stream(rpc, stream{s.House, slices.Equal(asked.Get(statusKey), []string{"true"})})
+	return s.Stream(rpc, stream{s, slices.Equal(asked.Get(statusKey), []string{"true"})})
 }
 
 // statusKey is the metadata by which a caller wants the first error to end the stream with its status, instead of a
@@ -26,12 +26,12 @@ const statusKey = "triton_grpc_error"
 
 // stream is one ModelStreamInfer call. It implements calls.Streamed.
 type stream struct {
-	house    *calls.House
+	service  *Service
 	statuses bool
 }
 
 // New implements calls.Streamed.
-func (st stream) New() calls.Message { return newRequest(st.house, true) }
+func (st stream) New() calls.Message { return newRequest(st.service, true) }
 
 // Enter implements calls.Streamed.
 func (stream) Enter(m calls.Message, arrival time.Time, _ context.CancelCauseFunc) error {

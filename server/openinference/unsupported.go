@@ -6,29 +6,6 @@ import (
 	"github.com/weftserve/weft/proto/gen/inference"
 )
 
-const noRegions = "send elements in raw_input_contents, which are not copied before they are put into a batch"
-
-// SystemSharedMemoryStatus implements inference.GRPCInferenceServiceServer: there are no regions.
-func (*Service) SystemSharedMemoryStatus(
-	context.Context, *inference.SystemSharedMemoryStatusRequest,
-) (*inference.SystemSharedMemoryStatusResponse, error) {
-	return &inference.SystemSharedMemoryStatusResponse{}, nil
-}
-
-// SystemSharedMemoryRegister implements inference.GRPCInferenceServiceServer.
-func (s *Service) SystemSharedMemoryRegister(
-	ctx context.Context, _ *inference.SystemSharedMemoryRegisterRequest,
-) (*inference.SystemSharedMemoryRegisterResponse, error) {
-	return nil, s.unsupported(ctx, "shared memory", noRegions)
-}
-
-// SystemSharedMemoryUnregister implements inference.GRPCInferenceServiceServer: there are no regions.
-func (*Service) SystemSharedMemoryUnregister(
-	context.Context, *inference.SystemSharedMemoryUnregisterRequest,
-) (*inference.SystemSharedMemoryUnregisterResponse, error) {
-	return &inference.SystemSharedMemoryUnregisterResponse{}, nil
-}
-
 // CudaSharedMemoryStatus implements inference.GRPCInferenceServiceServer: there are no regions.
 func (*Service) CudaSharedMemoryStatus(
 	context.Context, *inference.CudaSharedMemoryStatusRequest,
@@ -40,7 +17,8 @@ func (*Service) CudaSharedMemoryStatus(
 func (s *Service) CudaSharedMemoryRegister(
 	ctx context.Context, _ *inference.CudaSharedMemoryRegisterRequest,
 ) (*inference.CudaSharedMemoryRegisterResponse, error) {
-	return nil, s.unsupported(ctx, "shared memory of GPUs", noRegions)
+	return nil, s.unsupported(ctx, "shared memory of GPUs",
+		"register shared memory of the system, or send elements in raw_input_contents")
 }
 
 // CudaSharedMemoryUnregister implements inference.GRPCInferenceServiceServer: there are no regions.

@@ -104,6 +104,7 @@ func (s *Web) Handler() http.Handler {
 		})
 		page("POST "+of+"/infer", "ModelInfer", s.infer)
 	}
+	s.regions(page)
 	return mux
 }
 

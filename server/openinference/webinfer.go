@@ -116,10 +116,14 @@ func (s *Web) infer(v *visit) (any, error) {
 		err := &status.MessageTooLargeError{Limit: s.MaxMessageBytes, Inflated: true}
 		return nil, s.Fail(v.ctx, err, predict.Place{})
 	}
-	r := newRequest(s.House, false)
+	r := newRequest(s.Service, false)
 	if err := r.Take(mem.BufferSlice{mem.SliceBuffer(data)}); err != nil {
 		r.Release()
 		return nil, s.Fail(v.ctx, &status.BrokenMessageError{Want: r.Type(), Why: err.Error()}, predict.Place{})
+	}
+	if err := v.admission.Grow(r.Brings()); err != nil {
+		r.Release()
+		return nil, s.Fail(v.ctx, err, predict.Place{})
 	}
 	v.slow()
 	if v.caller != nil {
@@ -241,6 +245,7 @@ func (s *Web) readRequest(v *visit, body []byte, turn *weigh.Turn) (
 		from := &in.Inputs[i]
 		field := "inputs[" + routing.Quote(from.Name) + "]"
 		var raw []byte
+		come := len(from.Data) > 0 // elements do
 		if size, is := from.Parameters["binary_data_size"].value.(json.Number); is {
 			n, err := strconv.Atoi(size.String())
 			if err != nil || n < 0 || n > len(tail) {
@@ -251,6 +256,7 @@ func (s *Web) readRequest(v *visit, body []byte, turn *weigh.Turn) (
 			}
 			raw, tail = tail[:n:n], tail[n:]
 			delete(from.Parameters, "binary_data_size")
+			come = true
 		} else if raw, err = rawOf(field+".data", from.Datatype, from.Data, left, turn); err != nil {
 			return nil, nil, err
 		}
@@ -259,7 +265,13 @@ func (s *Web) readRequest(v *visit, body []byte, turn *weigh.Turn) (
 		if to.Parameters, err = parametersOf(field+".parameters", from.Parameters); err != nil {
 			return nil, nil, err
 		}
-		q.Inputs, q.RawInputContents = append(q.Inputs, to), append(q.RawInputContents, raw)
+		q.Inputs = append(q.Inputs, to)
+		switch shared := to.GetParameters()["shared_memory_region"] != nil; {
+		case shared && come:
+			return nil, nil, &tensor.FieldError{Field: field, Want: "no data beside shared_memory_region", Got: "both"}
+		case !shared:
+			q.RawInputContents = append(q.RawInputContents, raw)
+		}
 	}
 	if len(tail) > 0 {
 		return nil, nil, broken("%d bytes belong to no input", len(tail))
@@ -350,10 +362,16 @@ func inferredOf(m *inference.ModelInferResponse, asBytes func(string) bool, turn
 			out.Shape = []int64{}
 		}
 		raw := m.GetRawOutputContents()[i]
-		if asBytes(out.Name) {
+		switch parameters := o.GetParameters(); {
+		case len(parameters) > 0: // it is in shared memory
+			out.Parameters = map[string]any{}
+			for key, p := range parameters {
+				out.Parameters[key] = plainParameter(p)
+			}
+		case asBytes(out.Name):
 			out.Parameters = map[string]any{"binary_data_size": len(raw)}
 			a.tail = append(a.tail, raw)
-		} else {
+		default:
 			data, err := dataOf(out.Name, out.Datatype, raw, turn)
 			if err != nil {
 				return nil, err

@@ -35,6 +35,20 @@ func decode(req *Request, v *catalog.Version, call *catalog.Call) (err error) {
 			Got: fmt.Sprintf("%d rows in dimension %d of %s", call.Rows, spec.BatchDim, call.Inputs[i].Shape.Literal()),
 		}
 	}
+	return checkOutputs(req, call)
+}
+
+// checkOutputs has the codec look at the outputs that the request names.
+func checkOutputs(req *Request, call *catalog.Call) error {
+	codec, looks := req.Codec.(OutputChecker)
+	if !looks {
+		return nil
+	}
+	for i := range call.Wanted {
+		if err := codec.CheckOutput(i, wantedSpec(call, i), call.Rows); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

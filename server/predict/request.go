@@ -62,6 +62,13 @@ type Codec interface {
 	Encode(result *Result) error
 }
 
+// OutputChecker is a Codec that may refuse an output before anything is executed.
+type OutputChecker interface {
+	// CheckOutput looks at wanted output i of the request, as the signature has it, of a request of so many rows. The
+	// error is a *tensor.FieldError.
+	CheckOutput(i int, output *tensor.Spec, rows int) error
+}
+
 // check refuses a request that is wrong for every model. The error is a *tensor.FieldError.
 func (r *Request) check() error {
 	return cmp.Or(CheckID("request_id", r.ID), CheckID("episode_id", r.Episode), r.Fault, CheckModel(r.Model))

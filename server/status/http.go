@@ -17,6 +17,7 @@ var httpCodes = map[codes.Code]int{
 	codes.InvalidArgument: http.StatusBadRequest, codes.FailedPrecondition: http.StatusBadRequest,
 	codes.Unauthenticated: http.StatusUnauthorized, codes.PermissionDenied: http.StatusForbidden,
 	codes.NotFound: http.StatusNotFound, codes.Aborted: http.StatusConflict,
+	codes.AlreadyExists:     http.StatusConflict,
 	codes.ResourceExhausted: http.StatusTooManyRequests, codes.Canceled: 499,
 	codes.Unimplemented: http.StatusNotImplemented, codes.Unavailable: http.StatusServiceUnavailable,
 	codes.DeadlineExceeded: http.StatusGatewayTimeout,

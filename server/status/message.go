@@ -32,6 +32,7 @@ func (e *BrokenMessageError) Error() string {
 type MessageTooLargeError struct {
 	Bytes, Limit int  // Bytes is the size that came, as far as it is known
 	Inflated     bool // it became too large when it was decompressed
+	Shared       bool // Bytes counts elements in shared memory, too
 }
 
 func (e *MessageTooLargeError) Error() string {
@@ -40,7 +41,11 @@ func (e *MessageTooLargeError) Error() string {
 		return fmt.Sprintf("the message takes more than %d bytes when it is decompressed, which is the most; %s",
 			e.Limit, remedy)
 	}
-	return fmt.Sprintf("the message takes %d bytes, of at most %d; %s", e.Bytes, e.Limit, remedy)
+	what := "the message"
+	if e.Shared {
+		what = "the message with its inputs in shared memory"
+	}
+	return fmt.Sprintf("%s takes %d bytes, of at most %d; %s", what, e.Bytes, e.Limit, remedy)
 }
 
 // AnswerTooLargeError says that an answer is larger than a message may be.
@@ -60,6 +65,16 @@ type UnsupportedError struct{ What, Instead string }
 func (e *UnsupportedError) Error() string {
 	return fmt.Sprintf("%s: this server does not have that; %s", e.What, e.Instead)
 }
+
+// AbsentError says that something which a call names is not there.
+type AbsentError struct{ What, Remedy string }
+
+func (e *AbsentError) Error() string { return e.What + "; " + e.Remedy }
+
+// ExistsError says that something which a call would make is there already.
+type ExistsError struct{ What, Remedy string }
+
+func (e *ExistsError) Error() string { return e.What + " is there already; " + e.Remedy }
 
 // ElsewhereError says that a call which changes what is served is not answered on this listener.
 type ElsewhereError struct{}

@@ -113,6 +113,8 @@ var table = []entry{
 	all[*BrokenMessageError](fault{code: codes.InvalidArgument}),
 	all[*UnknownMethodError](fault{code: codes.Unimplemented}),
 	all[*UnsupportedError](fault{code: codes.Unimplemented}),
+	all[*AbsentError](notFound),
+	all[*ExistsError](fault{code: codes.AlreadyExists}),
 	all[*ElsewhereError](fault{code: codes.PermissionDenied, reason: "PERMISSION_DENIED"}),
 	of(func(e *MessageTooLargeError) fault {
 		f := fault{code: codes.ResourceExhausted, reason: "MESSAGE_TOO_LARGE", retry: -1, pushback: true}

@@ -28,6 +28,18 @@ type Admitted interface {
 	Admit(c *doorkeeper.Caller, p sharedsched.Priority, a access.Admission, refused error)
 }
 
+// Bringing is a message whose request has more bytes than the message itself, such as those that it names in memory
+// which its caller shares with the server. They count as if they had come.
+type Bringing interface{ Brings() int }
+
+// brought returns how many those are.
+func brought(message any) int {
+	if b, is := message.(Bringing); is {
+		return b.Brings()
+	}
+	return 0
+}
+
 // entrance is a unary call on its way in, on a server that is not open to all.
 type entrance struct {
 	*Messages
@@ -90,6 +102,9 @@ func (e *entrance) read(into any) error {
 			return e.turnAway("", err)
 		}
 		return err
+	}
+	if err := e.take(brought(into)); err != nil {
+		return e.turnAway("", err)
 	}
 	model, priority, err := e.decide(e.caller, e.rule, into)
 	if err != nil {

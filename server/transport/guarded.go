@@ -72,6 +72,11 @@ func (s *guardedStream) RecvMsg(into any) error {
 		}
 		return err
 	}
+	if n := brought(into); n > 0 {
+		if err := s.take(n); err != nil {
+			return status.Fail(s.ctx, s.messages.deny(s.ctx, s.caller, s.rule, "", err), predict.Place{})
+		}
+	}
 	model, priority, err := "", sharedsched.Critical, s.refused
 	if err == nil {
 		model, priority, err = s.messages.decide(s.caller, s.rule, into)

@@ -3842,7 +3842,7 @@ const file_inference_service_proto_rawDesc = "" +
 	"\x10parameter_choice\x1ah\n" +
 	"\rSettingsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12A\n" +
-	"\x05value\x18\x02 \x01(\v2+.inference.LogSettingsResponse.SettingValueR\x05value:\x028\x012\xa1\x11\n" +
+	"\x05value\x18\x02 \x01(\v2+.inference.LogSettingsResponse.SettingValueR\x05value:\x028\x012\xa3\x11\n" +
 	"\x14GRPCInferenceService\x12R\n" +
 	"\n" +
 	"ServerLive\x12\x1c.inference.ServerLiveRequest\x1a\x1d.inference.ServerLiveResponse\"\a\xda\xe2\x18\x03\n" +
@@ -3877,15 +3877,17 @@ const file_inference_service_proto_rawDesc = "" +
 	"model_name\x12\x7f\n" +
 	"\x15RepositoryModelUnload\x12'.inference.RepositoryModelUnloadRequest\x1a(.inference.RepositoryModelUnloadResponse\"\x13\xda\xe2\x18\x0f\n" +
 	"\x01\x03\x12\n" +
-	"model_name\x12~\n" +
-	"\x18SystemSharedMemoryStatus\x12*.inference.SystemSharedMemoryStatusRequest\x1a+.inference.SystemSharedMemoryStatusResponse\"\t\xda\xe2\x18\x05\n" +
-	"\x01\x03\x18\x01\x12\x84\x01\n" +
+	"model_name\x12\x7f\n" +
+	"\x18SystemSharedMemoryStatus\x12*.inference.SystemSharedMemoryStatusRequest\x1a+.inference.SystemSharedMemoryStatusResponse\"\n" +
+	"\xda\xe2\x18\x06\n" +
+	"\x02\x02\x03\x18\x01\x12\x84\x01\n" +
 	"\x1aSystemSharedMemoryRegister\x12,.inference.SystemSharedMemoryRegisterRequest\x1a-.inference.SystemSharedMemoryRegisterResponse\"\t\xda\xe2\x18\x05\n" +
 	"\x01\x03\x18\x01\x12\x8a\x01\n" +
 	"\x1cSystemSharedMemoryUnregister\x12..inference.SystemSharedMemoryUnregisterRequest\x1a/.inference.SystemSharedMemoryUnregisterResponse\"\t\xda\xe2\x18\x05\n" +
-	"\x01\x03\x18\x01\x12x\n" +
-	"\x16CudaSharedMemoryStatus\x12(.inference.CudaSharedMemoryStatusRequest\x1a).inference.CudaSharedMemoryStatusResponse\"\t\xda\xe2\x18\x05\n" +
-	"\x01\x03\x18\x01\x12~\n" +
+	"\x01\x03\x18\x01\x12y\n" +
+	"\x16CudaSharedMemoryStatus\x12(.inference.CudaSharedMemoryStatusRequest\x1a).inference.CudaSharedMemoryStatusResponse\"\n" +
+	"\xda\xe2\x18\x06\n" +
+	"\x02\x02\x03\x18\x01\x12~\n" +
 	"\x18CudaSharedMemoryRegister\x12*.inference.CudaSharedMemoryRegisterRequest\x1a+.inference.CudaSharedMemoryRegisterResponse\"\t\xda\xe2\x18\x05\n" +
 	"\x01\x03\x18\x01\x12\x84\x01\n" +
 	"\x1aCudaSharedMemoryUnregister\x12,.inference.CudaSharedMemoryUnregisterRequest\x1a-.inference.CudaSharedMemoryUnregisterResponse\"\t\xda\xe2\x18\x05\n" +

@@ -1,0 +1,79 @@
+package openinference
+
+import (
+	"context"
+
+	"google.golang.org/grpc/peer"
+
+	"github.com/weftserve/weft/proto/gen/inference"
+	"github.com/weftserve/weft/server/doorkeeper"
+	"github.com/weftserve/weft/server/openinference/region"
+	"github.com/weftserve/weft/server/status"
+)
+
+// SystemSharedMemoryStatus implements inference.GRPCInferenceServiceServer.
+func (s *Service) SystemSharedMemoryStatus(
+	ctx context.Context, q *inference.SystemSharedMemoryStatusRequest,
+) (*inference.SystemSharedMemoryStatusResponse, error) {
+	all, err := s.Regions.List(q.GetName())
+	if err != nil {
+		return nil, s.fail(ctx, err)
+	}
+	m := &inference.SystemSharedMemoryStatusResponse{
+		Regions: map[string]*inference.SystemSharedMemoryStatusResponse_RegionStatus{},
+	}
+	for _, r := range all {
+		m.Regions[r.Name] = &inference.SystemSharedMemoryStatusResponse_RegionStatus{
+			Name: r.Name, Key: r.Key, Offset: uint64(r.Offset), ByteSize: uint64(r.Size),
+		}
+	}
+	return m, nil
+}
+
+// SystemSharedMemoryRegister implements inference.GRPCInferenceServiceServer.
+func (s *Service) SystemSharedMemoryRegister(
+	ctx context.Context, q *inference.SystemSharedMemoryRegisterRequest,
+) (*inference.SystemSharedMemoryRegisterResponse, error) {
+	switch {
+	case s.Regions == nil:
+		return nil, s.unsupported(ctx, "shared memory", region.Off)
+	case !s.Operated:
+		return nil, s.fail(ctx, &status.ElsewhereError{})
+	}
+	err := s.Regions.Register(q.GetName(), q.GetKey(), q.GetOffset(), q.GetByteSize())
+	if err != nil {
+		return nil, s.fail(ctx, err)
+	}
+	s.Logger.InfoContext(ctx, "shared memory registered", append([]any{
+		"event", "region_registered", "region", q.GetName(), "key", q.GetKey(),
+		"offset", q.GetOffset(), "bytes", q.GetByteSize(),
+	}, who(ctx)...)...)
+	return &inference.SystemSharedMemoryRegisterResponse{}, nil
+}
+
+// SystemSharedMemoryUnregister implements inference.GRPCInferenceServiceServer.
+func (s *Service) SystemSharedMemoryUnregister(
+	ctx context.Context, q *inference.SystemSharedMemoryUnregisterRequest,
+) (*inference.SystemSharedMemoryUnregisterResponse, error) {
+	if s.Regions != nil && !s.Operated {
+		return nil, s.fail(ctx, &status.ElsewhereError{})
+	}
+	if gone := s.Regions.Unregister(q.GetName()); len(gone) > 0 {
+		s.Logger.InfoContext(ctx, "shared memory unregistered", append([]any{
+			"event", "region_unregistered", "regions", gone,
+		}, who(ctx)...)...)
+	}
+	return &inference.SystemSharedMemoryUnregisterResponse{}, nil
+}
+
+// who says in a line of the log who made a change.
+func who(ctx context.Context) []any {
+	var fields []any
+	if p, is := peer.FromContext(ctx); is {
+		fields = append(fields, "who", p.Addr.String())
+	}
+	if by := doorkeeper.Of(ctx); by != nil {
+		fields = append(fields, "identity", by.Name, "proof", by.How)
+	}
+	return fields
+}

@@ -1,0 +1,199 @@
+package openinference
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/weftserve/weft/proto/gen/inference"
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server/access"
+	"github.com/weftserve/weft/server/doorkeeper"
+	"github.com/weftserve/weft/server/openinference/region"
+	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/status"
+	"github.com/weftserve/weft/server/wire/elements"
+	"github.com/weftserve/weft/server/wire/fields"
+)
+
+// usesRegions is what callers need whose requests name regions: every region is there for all of them.
+var usesRegions = access.Rule{
+	Method: inference.GRPCInferenceService_SystemSharedMemoryRegister_FullMethodName, AnyOf: access.Operate, Whole: true,
+}
+
+// mayUseRegions decides on a request that names regions.
+func mayUseRegions(c *doorkeeper.Caller) error {
+	if c == nil {
+		return nil
+	}
+	if err := c.Check(&usesRegions, ""); err != nil {
+		return fmt.Errorf("requests that name regions of shared memory need the permission to register them: %w", err)
+	}
+	return nil
+}
+
+// locate finds the tensors of a message that lie in regions, and keeps inputs there to the limit of a message, of which
+// so many bytes came.
+func (r *request) locate(came int) error {
+	m := &r.in
+	var err error
+	for _, in := range m.inputs[:m.came] {
+		if in.place, err = r.part(inputField(in), in.parameters); err != nil {
+			return err
+		}
+		if in.place == nil {
+			continue
+		}
+		r.shared += in.place.Size
+		if limit := r.house.MaxMessageBytes; in.place.Size > int64(limit) || r.shared > int64(limit-came) {
+			return &status.MessageTooLargeError{Bytes: came + int(r.shared), Limit: limit, Shared: true}
+		}
+	}
+	for i := range m.outputs {
+		o := &m.outputs[i]
+		if o.place, err = r.part(outputField(o.name), o.parameters); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// part returns the part of a region that parameters name; nil: they name none.
+func (r *request) part(field string, parameters []parameter) (*region.Part, error) {
+	var name, size, offset *parameter
+	for i := range parameters {
+		p := &parameters[i]
+		var ok bool
+		var want string
+		switch p.key {
+		case "shared_memory_region":
+			name, ok, want = p, p.kind == isText && p.text != "", "the name of a region"
+		case "shared_memory_byte_size":
+			size, ok, want = p, p.natural(), "a number that is not negative"
+		case "shared_memory_offset":
+			offset, ok, want = p, p.natural(), "a number that is not negative"
+		default:
+			ok, want = !strings.HasPrefix(p.key, "shared_memory_"), "shared_memory_region, _byte_size or _offset"
+		}
+		if !ok {
+			return nil, &tensor.FieldError{Field: field + "." + parameterField(p), Want: want, Got: p.String()}
+		}
+	}
+	if name == nil && size == nil && offset == nil {
+		return nil, nil //nolint:nilnil // the tensor is in the message
+	}
+	r.sharing = true
+	if name == nil || size == nil {
+		return nil, &tensor.FieldError{
+			Field: field + ".parameters", Want: "both shared_memory_region and shared_memory_byte_size",
+			Got: "one of them, or neither",
+		}
+	}
+	var at uint64
+	if offset != nil {
+		at = offset.number
+	}
+	part, err := r.regions.Part(field, name.text, at, size.number)
+	if err == nil {
+		r.parts = append(r.parts, part)
+	}
+	return part, err
+}
+
+// inRegions is how a region holds elements.
+var inRegions = elements.Protocol{
+	RawTexts: true, RawHalves: true, Names: [elements.Lists]string{elements.Raw: "shared memory"},
+}
+
+// decodeShared reads an input from its region, once.
+func (r *request) decodeShared(spec *tensor.Spec, in *input) (tensor.Tensor, error) {
+	count, err := predict.Elements(spec, in.shape)
+	if err != nil {
+		return tensor.Tensor{}, err
+	}
+	if size := int64(spec.DType.Size()); size > 0 && count*size != in.place.Size {
+		return tensor.Tensor{}, &tensor.FieldError{
+			Field: `parameters["shared_memory_byte_size"]`,
+			Want:  fmt.Sprintf("%d (shape %v of %v)", count*size, tensor.Shape(in.shape), spec.DType),
+			Got:   strconv.FormatInt(in.place.Size, 10),
+		}
+	}
+	if in.copied == nil {
+		if in.copied, err = in.place.Read(r.house.Memory); err != nil {
+			return tensor.Tensor{}, err
+		}
+		r.copies = append(r.copies, in.copied)
+	}
+	came := elements.Came{Raw: *in.copied, Sizes: elements.Sizes{elements.Raw: len(*in.copied)}}
+	t, _, err := inRegions.Decode(spec, in.shape, &came, nil)
+	return t, err
+}
+
+// CheckOutput implements predict.OutputChecker.
+func (r *request) CheckOutput(i int, spec *tensor.Spec, rows int) error {
+	o := &r.in.outputs[i]
+	shape := spec.Shape
+	if spec.BatchDim != tensor.NoBatch {
+		shape = shape.With(spec.BatchDim, int64(rows))
+	}
+	count, known := shape.Elements()
+	if size := int64(spec.DType.Size()); o.place != nil && known && size > 0 {
+		return fits(o, count*size)
+	}
+	return nil
+}
+
+// fits refuses an output that is larger than its part of a region.
+func fits(o *output, bytes int64) error {
+	if o.place == nil || bytes <= o.place.Size {
+		return nil
+	}
+	return &tensor.FieldError{
+		Field: outputField(o.name) + `.parameters["shared_memory_byte_size"]`,
+		Want:  fmt.Sprintf("at least the %d bytes that the output takes", bytes), Got: strconv.FormatInt(o.place.Size, 10),
+	}
+}
+
+// encodeShared writes an output to its region, and appends the parameters that say so.
+func (r *request) encodeShared(w *fields.Writer, o *output, data []byte) error {
+	if err := fits(o, int64(len(data))); err != nil {
+		return err
+	}
+	if err := o.place.Write(data); err != nil {
+		if fault, is := err.(*tensor.FieldError); is { //nolint:errorlint // as Write returns it
+			fault.Field = outputField(o.name)
+		}
+		return err
+	}
+	parameterOut(w, "shared_memory_region", func() { w.Text(isText, o.place.Name()) })
+	parameterOut(w, "shared_memory_byte_size", func() { w.Number(isInt64, int64(len(data))) })
+	if o.place.Offset > 0 {
+		parameterOut(w, "shared_memory_offset", func() { w.Number(isInt64, o.place.Offset) })
+	}
+	return nil
+}
+
+// output returns what was asked of an output of the answer.
+func (r *request) output(i int) *output {
+	if i < len(r.in.outputs) {
+		return &r.in.outputs[i]
+	}
+	return &output{}
+}
+
+// Brings implements transport.Bringing.
+func (r *request) Brings() int { return int(r.shared) }
+
+// letGo gives back what the request has of regions.
+func (r *request) letGo() {
+	for _, data := range r.copies {
+		r.house.Memory.Put(data)
+	}
+	for _, p := range r.parts {
+		p.Release()
+	}
+	clear(r.copies)
+	clear(r.parts)
+	r.copies, r.parts, r.shared = r.copies[:0], r.parts[:0], 0
+	r.sharing = false
+}
