@@ -181,6 +181,22 @@ class Triton(unittest.TestCase):
             client.infer("nope", [])
         self.assertEqual("404", caught.exception.status())
 
+    def test_classification(self):
+        x = np.array([[0.5, 2.25], [7, 7]], np.float32)
+        over_http = web.InferenceServerClient(self.server.http)
+        self.addCleanup(over_http.close)
+        for library, client in ((triton, self.client), (web, over_http)):
+            made = library.InferInput("x", [2, 2], "FP32")
+            made.set_data_from_numpy(x)
+            for count, want in {1: [[b"2.250000:1"], [b"7.000000:0"]],
+                                5: [[b"2.250000:1", b"0.500000:0"], [b"7.000000:0", b"7.000000:1"]]}.items():
+                wanted = library.InferRequestedOutput("y", class_count=count)
+                got = client.infer("echo_fp32", [made], outputs=[wanted]).as_numpy("y")
+                self.assertEqual(want, got.tolist())
+        self.fails("INVALID_ARGUMENT", 'outputs["y"].parameters["classification"]: expected an output of numbers',
+                   self.client.infer, "echo_bytes", [tensor("x", "BYTES", sample("BYTES", 1, 1))],
+                   outputs=[triton.InferRequestedOutput("y", class_count=1)])
+
     def region(self, name, size):
         """Shared memory of that name, which is registered."""
         key = "/weft-clients-%d-%s" % (os.getpid(), name)

@@ -21,30 +21,36 @@ func (r *request) Encode(result *predict.Result) error {
 	if r.stream && r.asked.final {
 		parameterOut(w, "triton_final_response", func() { w.Number(isBool, 1) })
 	}
-	n := 0
+	r.values = r.values[:0]
 	for spec, t := range result.Outputs() {
+		o := r.output(len(r.values))
+		if o.classes > 0 || o.place != nil {
+			data := t.Data
+			r.copies = append(r.copies, &data) // the answer does not have it
+		}
+		if o.classes > 0 {
+			var err error
+			if t, err = classes(spec, &t, o.classes, r.house.MaxMessageBytes); err != nil {
+				return err
+			}
+		}
 		begin := len(w.Head)
 		w.Text(1, spec.Name)
 		w.Text(2, datatype(t.DType))
 		w.Numbers(3, t.Shape)
-		if o := r.output(n); o.place != nil {
-			r.copies = append(r.copies, &t.Data)
+		if o.place != nil {
 			if err := r.encodeShared(w, o, t.Data); err != nil {
 				return err
 			}
+			t.Data = nil
 		}
 		w.Wrap(5, begin, 0)
-		n++
+		r.values = append(r.values, t.Data)
 	}
-	n = 0
-	for _, t := range result.Outputs() {
-		if r.output(n).place == nil {
-			w.Announce(6, len(t.Data))
-			w.Value(t.Data)
-		} else {
-			w.Announce(6, 0)
+	for _, data := range r.values {
+		if w.Announce(6, len(data)); len(data) > 0 {
+			w.Value(data)
 		}
-		n++
 	}
 	if r.stream { // the message is infer_response of a ModelStreamInferResponse
 		w.Wrap(2, 0, w.Size)

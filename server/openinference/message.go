@@ -43,6 +43,7 @@ type output struct {
 	name       string
 	parameters []parameter
 	place      *region.Part // where it is to lie; nil: in the answer
+	classes    uint64       // how many of its largest elements are wanted in its place; 0: the output
 }
 
 // parameter is an entry of a map of parameters.
@@ -298,7 +299,7 @@ func (r *reader) output(data fields.Source) bool {
 		r.outputs = append(r.outputs, output{})
 	}
 	o := &r.outputs[len(r.outputs)-1]
-	o.parameters, o.place = nil, nil
+	o.parameters, o.place, o.classes = nil, nil, 0
 	f := fields.Of(data, 1<<2)
 	for f.Next() {
 		switch f.Tag {

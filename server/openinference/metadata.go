@@ -14,6 +14,7 @@ import (
 var extensions = []string{
 	"model_repository", "model_repository(unload_dependents)", "schedule_policy", "model_configuration",
 	"binary_tensor_data", "parameters", "statistics",
+	"classification",
 }
 
 // shares is a further one, of servers that let clients register shared memory.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/routing"
-	"github.com/weftserve/weft/server/status"
 	"github.com/weftserve/weft/sharedsched"
 )
 
@@ -72,9 +71,13 @@ func ask(m *message) (asked, error) {
 		o := &m.outputs[i]
 		field := outputField(o.name)
 		for j := range o.parameters {
-			if p := &o.parameters[j]; p.key == "classification" && p.number != 0 {
-				return a, &status.UnsupportedError{
-					What: field + "." + parameterField(p), Instead: "take the largest values of the output where they are used",
+			p := &o.parameters[j]
+			if p.key != "classification" {
+				continue
+			}
+			if o.classes = p.number; !p.natural() || p.number == 0 {
+				return a, &tensor.FieldError{
+					Field: field + "." + parameterField(p), Want: "how many classes, 1 at least", Got: p.String(),
 				}
 			}
 		}

@@ -40,7 +40,8 @@ type request struct {
 	number  int64           // of the version that is asked for
 	asked   asked
 	out     fields.Writer
-	given   bool // the values of out belong to the answer
+	values  [][]byte // of outputs, while they are encoded
+	given   bool     // the values of out belong to the answer
 	answer  any
 
 	sharing bool           // the message names regions
@@ -216,6 +217,8 @@ func (r *request) Release() {
 	r.in.reset()
 	r.forget()
 	r.out.Reset()
+	clear(r.values)
+	r.values = r.values[:0]
 	r.Request, r.house, r.regions, r.data, r.given, r.answer = predict.Request{}, nil, nil, nil, false, nil
 	r.asked = asked{}
 	requests.Put(r)

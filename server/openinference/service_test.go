@@ -193,12 +193,12 @@ func TestRefused(t *testing.T) {
 				q.Inputs[0].Parameters = map[string]*inference.InferParameter{"shared_memory_region": parameter("a")}
 			}, codes.InvalidArgument, in + `.parameters: expected both shared_memory_region and shared_memory_byte_size`,
 		},
-		"classification": {
+		"no classes": {
 			func(q *inference.ModelInferRequest) {
 				q.Outputs = []*inference.ModelInferRequest_InferRequestedOutputTensor{{
-					Name: "value", Parameters: map[string]*inference.InferParameter{"classification": parameter(3)},
+					Name: "value", Parameters: map[string]*inference.InferParameter{"classification": parameter(0)},
 				}}
-			}, codes.Unimplemented, `outputs["value"].parameters["classification"]: this server does not have that; take`,
+			}, codes.InvalidArgument, `outputs["value"].parameters["classification"]: expected how many classes, 1 at least, got 0`,
 		},
 		"a reserved parameter": {
 			func(q *inference.ModelInferRequest) {

@@ -54,6 +54,11 @@ func (r *request) locate(came int) error {
 		if o.place, err = r.part(outputField(o.name), o.parameters); err != nil {
 			return err
 		}
+		if o.place != nil && o.classes > 0 {
+			return &tensor.FieldError{
+				Field: outputField(o.name) + ".parameters", Want: "either classification or shared_memory_region", Got: "both",
+			}
+		}
 	}
 	return nil
 }
@@ -129,20 +134,6 @@ func (r *request) decodeShared(spec *tensor.Spec, in *input) (tensor.Tensor, err
 	return t, err
 }
 
-// CheckOutput implements predict.OutputChecker.
-func (r *request) CheckOutput(i int, spec *tensor.Spec, rows int) error {
-	o := &r.in.outputs[i]
-	shape := spec.Shape
-	if spec.BatchDim != tensor.NoBatch {
-		shape = shape.With(spec.BatchDim, int64(rows))
-	}
-	count, known := shape.Elements()
-	if size := int64(spec.DType.Size()); o.place != nil && known && size > 0 {
-		return fits(o, count*size)
-	}
-	return nil
-}
-
 // fits refuses an output that is larger than its part of a region.
 func fits(o *output, bytes int64) error {
 	if o.place == nil || bytes <= o.place.Size {
@@ -171,14 +162,6 @@ func (r *request) encodeShared(w *fields.Writer, o *output, data []byte) error {
 		parameterOut(w, "shared_memory_offset", func() { w.Number(isInt64, o.place.Offset) })
 	}
 	return nil
-}
-
-// output returns what was asked of an output of the answer.
-func (r *request) output(i int) *output {
-	if i < len(r.in.outputs) {
-		return &r.in.outputs[i]
-	}
-	return &output{}
 }
 
 // Brings implements transport.Bringing.

@@ -23,7 +23,7 @@ import (
 	"github.com/weftserve/weft/server/servertest"
 )
 
-// sharing is a house with shared memory of 1000 bytes, which is registered as "r".
+// sharing is a house with shared memory of 20,000 bytes, which is registered as "r".
 type sharing struct {
 	*servertest.House
 
@@ -38,9 +38,9 @@ func newSharing(t *testing.T, c server.Config) *sharing {
 		c.SharedMemory = 1 << 30
 	}
 	h := &sharing{House: servertest.New(t, c)}
-	h.key, h.memory = servertest.SharedMemory(t, 1000)
+	h.key, h.memory = servertest.SharedMemory(t, 20_000)
 	h.admin = adminOf(t, h.House)
-	h.register(t, "r", 0, 1000)
+	h.register(t, "r", 0, 20_000)
 	t.Cleanup(func() {
 		_, err := h.admin.SystemSharedMemoryUnregister(context.Background(), &inference.SystemSharedMemoryUnregisterRequest{})
 		if err != nil {
@@ -110,42 +110,55 @@ func requested(name string, parameters map[string]*inference.InferParameter,
 // others.
 func TestShared(t *testing.T) {
 	h := newSharing(t, server.Config{})
-	const rows = 3
-	h.put(t, 16, bytes.Repeat(floats(1, 2, 3, 4), rows))
-	q := shared(rows)
-	q.Outputs = []*inference.ModelInferRequest_InferRequestedOutputTensor{
-		requested("value", nil), requested("action", lies("r", 500, 100)),
-	}
-	want := &inference.ModelInferResponse{
-		ModelName: "policy", ModelVersion: "2",
-		Parameters: map[string]*inference.InferParameter{"slot": parameter("prod")},
-		Outputs: []*inference.ModelInferResponse_InferOutputTensor{
-			{Name: "value", Datatype: "FP32", Shape: []int64{rows}},
-			{Name: "action", Datatype: "FP32", Shape: []int64{rows, 2}, Parameters: lies("r", 500, 8*rows)},
-		},
-		RawOutputContents: [][]byte{bytes.Repeat(floats(10), rows), {}},
-	}
-	check := func(got *inference.ModelInferResponse, err error) {
-		t.Helper()
-		if err != nil || !proto.Equal(got, want) {
-			t.Errorf("%v, %v\nwant %v", got, err, want)
+	many := servertest.PolicySnapshot()
+	many.Model("policy").Versions[1].Batching.MaxRequestRows = 0
+	h.Run = func(ctx context.Context, call *catalog.Call) error {
+		err := servertest.RunPolicy(ctx, call)
+		for i := range call.Results {
+			room := *call.Memory.Get(len(call.Results[i].Data))
+			copy(room, call.Results[i].Data)
+			call.Results[i].Data = room
 		}
-		wrote := slices.Concat(bytes.Repeat(floats(1, 2), rows), make([]byte, 100-8*rows))
-		if in := h.at(t, 500, 100); !bytes.Equal(in, wrote) {
-			t.Errorf("in the region are %v, want %v", in, wrote)
-		}
-		h.put(t, 500, make([]byte, 100))
+		return err
 	}
-	check(clientOf(h.House).ModelInfer(t.Context(), q))
+	h.Current.Store(many)
 	stream, err := clientOf(h.House).ModelStreamInfer(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := stream.Send(q); err != nil {
-		t.Fatal(err)
+	for _, rows := range []int{3, 500} { // the memory of small ones is not recycled
+		h.put(t, 16, bytes.Repeat(floats(1, 2, 3, 4), rows))
+		q := shared(rows)
+		q.Outputs = []*inference.ModelInferRequest_InferRequestedOutputTensor{
+			requested("value", nil), requested("action", lies("r", 10_000, 5000)),
+		}
+		want := &inference.ModelInferResponse{
+			ModelName: "policy", ModelVersion: "2",
+			Parameters: map[string]*inference.InferParameter{"slot": parameter("prod")},
+			Outputs: []*inference.ModelInferResponse_InferOutputTensor{
+				{Name: "value", Datatype: "FP32", Shape: []int64{int64(rows)}},
+				{Name: "action", Datatype: "FP32", Shape: []int64{int64(rows), 2}, Parameters: lies("r", 10_000, 8*rows)},
+			},
+			RawOutputContents: [][]byte{bytes.Repeat(floats(10), rows), {}},
+		}
+		check := func(got *inference.ModelInferResponse, err error) {
+			t.Helper()
+			if err != nil || !proto.Equal(got, want) {
+				t.Errorf("%v, %v\nwant %v", got, err, want)
+			}
+			wrote := slices.Concat(bytes.Repeat(floats(1, 2), rows), make([]byte, 5000-8*rows))
+			if in := h.at(t, 10_000, 5000); !bytes.Equal(in, wrote) {
+				t.Errorf("in the region are %v, want %v", in, wrote)
+			}
+			h.put(t, 10_000, make([]byte, 5000))
+		}
+		check(clientOf(h.House).ModelInfer(t.Context(), q))
+		if err := stream.Send(q); err != nil {
+			t.Fatal(err)
+		}
+		answer, err := stream.Recv()
+		check(answer.GetInferResponse(), err)
 	}
-	answer, err := stream.Recv()
-	check(answer.GetInferResponse(), err)
 	if err := stream.CloseSend(); err != nil {
 		t.Fatal(err)
 	}
@@ -240,8 +253,8 @@ func TestSharedRefused(t *testing.T) {
 			in + `.parameters["shared_memory_x"]: expected shared_memory_region, _byte_size or _offset`,
 		},
 		"past the end": {
-			input(lies("r", 985, 16)), codes.InvalidArgument,
-			in + `.parameters["shared_memory_byte_size"]: expected with the offset at most the 1000 bytes of region "r", got 16 bytes at offset 985`,
+			input(lies("r", 19_985, 16)), codes.InvalidArgument,
+			in + `.parameters["shared_memory_byte_size"]: expected with the offset at most the 20000 bytes of region "r", got 16 bytes at offset 19985`,
 		},
 		"an offset that overflows": {
 			input(lies("r", uint64(math.MaxUint64-7), 16)), codes.InvalidArgument, "16 bytes at offset 18446744073709551608",
@@ -265,8 +278,15 @@ func TestSharedRefused(t *testing.T) {
 			codes.InvalidArgument, "raw_input_contents: expected an entry for each of 0 inputs, got 1 entries",
 		},
 		"an output in an unknown region": {output(lies("x", 0, 8)), codes.NotFound, out + `.parameters["shared_memory_region"]`},
-		"an output past the end":         {output(lies("r", 993, 8)), codes.InvalidArgument, out + `.parameters["shared_memory_byte_size"]`},
+		"an output past the end":         {output(lies("r", 19_993, 8)), codes.InvalidArgument, out + `.parameters["shared_memory_byte_size"]`},
 		"an output of no size":           {output(without("byte_size")), codes.InvalidArgument, out + ".parameters: expected both"},
+		"classes in a region": {
+			func(q *inference.ModelInferRequest) {
+				parameters := lies("r", 0, 8)
+				parameters["classification"] = parameter(1)
+				output(parameters)(q)
+			}, codes.InvalidArgument, out + ".parameters: expected either classification or shared_memory_region, got both",
+		},
 		"too little space": {
 			output(lies("small", 0, 7)), codes.InvalidArgument,
 			out + `.parameters["shared_memory_byte_size"]: expected at least the 8 bytes that the output takes, got 7`,
@@ -401,7 +421,7 @@ func TestSharedMemoryCalls(t *testing.T) {
 	servertest.WantCode(t, err, codes.NotFound, `named "x"`)
 	all, err := client.SystemSharedMemoryStatus(ctx, &inference.SystemSharedMemoryStatusRequest{})
 	r := all.GetRegions()["r"]
-	if err != nil || len(all.GetRegions()) != 1 || r.GetKey() != h.key || r.GetByteSize() != 1000 {
+	if err != nil || len(all.GetRegions()) != 1 || r.GetKey() != h.key || r.GetByteSize() != 20_000 {
 		t.Errorf("registered are %v, %v", all, err)
 	}
 	_, err = h.admin.CudaSharedMemoryRegister(ctx, &inference.CudaSharedMemoryRegisterRequest{})

@@ -87,6 +87,39 @@ func TestWebInfer(t *testing.T) {
 	}
 }
 
+// TestWebClassification: the largest elements of an output in its place; types that have none are refused unexecuted.
+func TestWebClassification(t *testing.T) {
+	h := servertest.New(t, server.Config{})
+	const path = "/v2/models/policy/infer"
+	body := strings.TrimSuffix(row, "}") + `, "outputs": [{"name": "action", "parameters": {"classification": 3}}, {"name": "value"}]}`
+	got, _ := web(t, h, "POST", path, body)
+	if !strings.HasSuffix(got, `"outputs":[{"name":"action","datatype":"BYTES","shape":[1,2],"data":["2.000000:1","1.000000:0"]},`+
+		`{"name":"value","datatype":"FP32","shape":[1],"data":[10]}]}`) {
+		t.Error(got)
+	}
+	for _, wrong := range []string{"-1", "0", "1.5", "true", `"1"`} {
+		got, _ := web(t, h, "POST", path, strings.Replace(body, ": 3", ": "+wrong, 1))
+		if !strings.HasPrefix(got, `400 {"error":"outputs[\"action\"].parameters[\"classification\"]: expected how many classes`) {
+			t.Errorf("%s classes: %s", wrong, got)
+		}
+	}
+	h.Run = func(context.Context, *catalog.Call) error {
+		t.Error("it was executed")
+		return servertest.ErrBoom
+	}
+	for dtype, name := range map[tensor.DType]string{tensor.Bool: "BOOL", tensor.String: "BYTES"} {
+		v := servertest.PolicyVersion(1, catalog.Ready)
+		signature := *v.Signature
+		signature.Outputs = slices.Clone(signature.Outputs)
+		signature.Outputs[0].DType, v.Signature = dtype, &signature
+		h.Current.Store(servertest.SnapshotOf(2, &catalog.Model{Name: "policy", Versions: []*catalog.Version{v}}))
+		got, _ := web(t, h, "POST", path, body)
+		if !strings.Contains(got, "expected an output of numbers, got one of "+name) {
+			t.Errorf("%v: %s", dtype, got)
+		}
+	}
+}
+
 // TestWebTypes: each type of elements comes and goes in JSON.
 func TestWebTypes(t *testing.T) {
 	h := servertest.New(t, server.Config{})

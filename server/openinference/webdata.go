@@ -158,8 +158,9 @@ func dataOf(output, datatype string, raw []byte, turn *weigh.Turn) (json.RawMess
 
 // appendValue appends the first element, and reports whether JSON has it.
 func appendValue(out []byte, dtype tensor.DType, raw []byte) ([]byte, bool) {
-	float := func(x float64, bits int) ([]byte, bool) {
-		return strconv.AppendFloat(out, x, 'g', -1, bits), !math.IsNaN(x) && !math.IsInf(x, 0)
+	if dtype.IsFloat() {
+		x := floatOf(dtype, raw)
+		return strconv.AppendFloat(out, x, 'g', -1, 8*max(4, dtype.Size())), !math.IsNaN(x) && !math.IsInf(x, 0)
 	}
 	switch dtype {
 	case tensor.Bool:
@@ -178,15 +179,21 @@ func appendValue(out []byte, dtype tensor.DType, raw []byte) ([]byte, bool) {
 		return strconv.AppendUint(out, uint64(little.Uint16(raw)), 10), true
 	case tensor.Uint32:
 		return strconv.AppendUint(out, uint64(little.Uint32(raw)), 10), true
-	case tensor.Uint64:
-		return strconv.AppendUint(out, little.Uint64(raw), 10), true
-	case tensor.Float16:
-		return float(float64(tensor.Float16Value(little.Uint16(raw))), 32)
-	case tensor.BFloat16:
-		return float(float64(tensor.BFloat16Value(little.Uint16(raw))), 32)
-	case tensor.Float32:
-		return float(float64(math.Float32frombits(little.Uint32(raw))), 32)
 	default:
-		return float(math.Float64frombits(little.Uint64(raw)), 64)
+		return strconv.AppendUint(out, little.Uint64(raw), 10), true
+	}
+}
+
+// floatOf returns the first element of a type of floats.
+func floatOf(dtype tensor.DType, raw []byte) float64 {
+	switch dtype {
+	case tensor.Float16:
+		return float64(tensor.Float16Value(little.Uint16(raw)))
+	case tensor.BFloat16:
+		return float64(tensor.BFloat16Value(little.Uint16(raw)))
+	case tensor.Float32:
+		return float64(math.Float32frombits(little.Uint32(raw)))
+	default:
+		return math.Float64frombits(little.Uint64(raw))
 	}
 }

@@ -290,17 +290,36 @@ func TestUnregisterWhileInUse(t *testing.T) {
 		r.Unregister("r")
 	}
 	users.Wait()
+	if err := r.Register("r", key, 0, 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	p, err := r.Part(`inputs["x"]`, "r", 0, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Unregister("r")
+	before := opened(t, memory.Name())
+	if _, err := p.Read(&heap{}); err != nil {
+		t.Error(err)
+	}
+	p.Release()
+	if after := opened(t, memory.Name()); before != 2 || after != 1 { // once by this test
+		t.Errorf("while it was used the file was open %d times, and is %d times", before, after)
+	}
+}
+
+// opened returns how many times this process has a file open.
+func opened(t *testing.T, name string) int {
+	t.Helper()
 	open := 0
 	all, err := filepath.Glob("/proc/self/fd/*")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, fd := range all {
-		if to, err := os.Readlink(fd); err == nil && to == memory.Name() {
+		if to, err := os.Readlink(fd); err == nil && to == name {
 			open++
 		}
 	}
-	if open != 1 { // by this test
-		t.Errorf("the file is open %d times", open)
-	}
+	return open
 }

@@ -1,0 +1,115 @@
+package openinference
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server/status"
+	"github.com/weftserve/weft/server/weigh"
+)
+
+// classes returns the largest elements of each row of an output, as many as are asked for and there are, as texts
+// VALUE:INDEX. The shape is [rows, classes], or [classes] where the output has no rows in its first dimension. Equal
+// elements are in the order of their indexes, and what is no number comes last. The error is a
+// *status.AnswerTooLargeError.
+func classes(spec *tensor.Spec, t *tensor.Tensor, asked uint64, limit int) (tensor.Tensor, error) {
+	rows, of := int64(1), t.Shape
+	if spec.BatchDim == 0 {
+		rows, of = t.Shape[0], t.Shape[1:]
+	}
+	in, _ := of.Elements() // the tensor was checked
+	n := min(uint64(in), asked)
+	out := tensor.Tensor{DType: tensor.String, Shape: tensor.Shape{int64(n)}}
+	if spec.BatchDim == 0 {
+		out.Shape = tensor.Shape{rows, int64(n)}
+	}
+	var turn weigh.Turn
+	defer turn.End()
+	const large = 64 << 10
+	if len(t.Data) > large {
+		turn.Begin() // what follows takes several times as much
+	}
+	size := t.DType.Size()
+	order, ranks := make([]int32, in), make([]uint64, in)
+	var text []byte
+	for row := t.Data; len(row) > 0; row = row[int(in)*size:] {
+		for i := range order {
+			order[i], ranks[i] = int32(i), rank(t.DType, row[i*size:])
+		}
+		slices.SortStableFunc(order, func(a, b int32) int {
+			turn.Step(1)
+			return cmp.Compare(ranks[b], ranks[a])
+		})
+		for _, i := range order[:n] {
+			text = appendPlain(text[:0], t.DType, row[int(i)*size:])
+			text = strconv.AppendInt(append(text, ':'), int64(i), 10)
+			if out.Data = tensor.AppendString(out.Data, text); len(out.Data) > limit {
+				return out, &status.AnswerTooLargeError{Bytes: len(out.Data), Limit: limit, Remedy: "ask for fewer classes"}
+			}
+		}
+	}
+	return out, nil
+}
+
+// rank returns a number that orders the first element among others of its type; 0 is that of what is no number.
+func rank(dtype tensor.DType, raw []byte) uint64 {
+	const sign = 1 << 63
+	switch dtype {
+	case tensor.Int8:
+		return uint64(int64(int8(raw[0]))) ^ sign
+	case tensor.Int16:
+		return uint64(int64(int16(little.Uint16(raw)))) ^ sign
+	case tensor.Int32:
+		return uint64(int64(int32(little.Uint32(raw)))) ^ sign
+	case tensor.Int64:
+		return little.Uint64(raw) ^ sign
+	case tensor.Uint8:
+		return uint64(raw[0])
+	case tensor.Uint16:
+		return uint64(little.Uint16(raw))
+	case tensor.Uint32:
+		return uint64(little.Uint32(raw))
+	case tensor.Uint64:
+		return little.Uint64(raw)
+	default:
+		return rankOfFloat(floatOf(dtype, raw))
+	}
+}
+
+func rankOfFloat(x float64) uint64 {
+	const sign = 1 << 63
+	switch bits := math.Float64bits(x); {
+	case math.IsNaN(x):
+		return 0
+	case x == 0: // also where it is negative
+		return sign
+	case bits&sign != 0:
+		return ^bits
+	default:
+		return bits | sign
+	}
+}
+
+// appendPlain appends the first element as C's printf writes it: %d, or %f.
+func appendPlain(out []byte, dtype tensor.DType, raw []byte) []byte {
+	if !dtype.IsFloat() {
+		out, _ = appendValue(out, dtype, raw)
+		return out
+	}
+	switch x := floatOf(dtype, raw); {
+	case math.IsNaN(x):
+		return append(out, "nan"...)
+	case math.IsInf(x, 1):
+		return append(out, "inf"...)
+	case math.IsInf(x, -1):
+		return append(out, "-inf"...)
+	default:
+		return strconv.AppendFloat(out, x, 'f', 6, 64)
+	}
+}
+
+// ranks reports whether elements of a type can be ordered.
+func ranks(d tensor.DType) bool { return d != tensor.Bool && d != tensor.String }
