@@ -40,6 +40,7 @@ func (m *Manifest) Check() config.Faults {
 		}
 	}
 	m.Traffic.check(&faults)
+	m.checkWarmup(&faults)
 	return faults
 }
 

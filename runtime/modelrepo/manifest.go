@@ -47,8 +47,9 @@ type Manifest struct {
 	Traffic *Traffic `yaml:"traffic,omitempty"`
 	// Declared is the signature that a config.pbtxt says the model has; nil: none says so. The opened model must have it.
 	Declared *Declared `yaml:"-"`
-	// Warmup is not supported yet: models are warmed up with random data.
-	Warmup config.NotYet `yaml:"warmup,omitempty"`
+	// Warmup are requests that are run before a version is ready; one that fails is a fault of the version. Empty, the
+	// default: made-up inputs alone.
+	Warmup []Warmup `yaml:"warmup,omitempty"`
 }
 
 // Isolation is which process a model runs in: server or model.

@@ -89,6 +89,17 @@ func TestEveryKeyIsRead(t *testing.T) {
 				{Version: 1, Sample: 1, Per: modelrepo.PerEpisode, Tolerance: 0.001},
 			},
 		},
+		Warmup: []modelrepo.Warmup{
+			{
+				Name: "a", BatchSize: 4, Count: 3, Inputs: map[string]modelrepo.WarmupInput{
+					"x": {DType: modelrepo.DType(tensor.Float16), Shape: tensor.Shape{2, 3}, Data: modelrepo.ZeroData},
+				},
+			},
+			{BatchSize: 1, Count: 1, Inputs: map[string]modelrepo.WarmupInput{
+				"x": {Shape: tensor.Shape{}, Data: modelrepo.RandomData},
+				"y": {Shape: tensor.Shape{5}, Data: modelrepo.RandomData, File: "deep/file"},
+			}},
+		},
 	}
 	if diff := cmp.Diff(want, read(t, "testdata/full.yaml")); diff != "" {
 		t.Errorf("manifest (-want +got):\n%s", diff)

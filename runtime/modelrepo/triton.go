@@ -51,6 +51,7 @@ func readTriton(file string, data []byte, names []string, m *Manifest) *tritonCo
 	t.optimization()
 	t.parameters()
 	t.versions()
+	t.warmups()
 	t.rest()
 	t.faults.Sort()
 	slices.SortStableFunc(t.notes, func(a, b tritonNote) int { return cmp.Compare(a.line, b.line) })

@@ -59,10 +59,7 @@ var without = map[string]string{
 		"it is of CUDA devices, and the model asks for none: set onnx.providers and onnx.pin_buffers",
 	"optimization.output_pinned_memory": "" +
 		"it is of CUDA devices, and the model asks for none: set onnx.providers and onnx.pin_buffers",
-	"parameters": "Weft has no such option of ONNX Runtime; onnx in model.yaml lists those that there are",
-	"model_warmup": "" +
-		"versions are warmed up with made-up inputs, each batch size several times, before they are ready: nothing to " +
-		"set",
+	"parameters":               "Weft has no such option of ONNX Runtime; onnx in model.yaml lists those that there are",
 	"model_operations":         "Weft loads no libraries of operators: export the model with standard ones",
 	"model_transaction_policy": "each request has one answer",
 	"model_repository_agents": "" +

@@ -123,6 +123,14 @@ func (p palette) tensor(dtype tensor.DType, shape tensor.Shape, rng *rand.Rand) 
 	return tensor.Tensor{DType: dtype, Shape: shape, Data: data}
 }
 
+// MadeUp makes up a value of zeros, and of empty texts, or of small numbers and words.
+func MadeUp(dtype tensor.DType, shape tensor.Shape, zero bool, rng *rand.Rand) tensor.Tensor {
+	if zero {
+		return palettes[len(palettes)-1].tensor(dtype, shape, rng)
+	}
+	return palettes[0].tensor(dtype, shape, rng)
+}
+
 func (p palette) word(rng *rand.Rand) []byte {
 	if !p.words {
 		return nil

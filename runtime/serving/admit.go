@@ -41,6 +41,9 @@ func (r *Replica) admit(ctx context.Context, c residency.Candidate, near func(*f
 	if err := r.tune(r.unit.Plan(), settings(c.Manifest, r.verdict)); err != nil {
 		return err
 	}
+	if err := r.warmUp(ctx, c); err != nil {
+		return err
+	}
 	judged := r.judged(c.Manifest)
 	if others := r.Replicas(); len(others) > 0 && !SameCalls(others[0].signature, d.Signature) {
 		return fmt.Errorf("%s: on %s it takes or gives other tensors than on %s", c.Path(), r.Device.Name,
@@ -89,9 +92,14 @@ func (r *Replica) prove(ctx context.Context, c residency.Candidate, d *proof.Dec
 	if err != nil {
 		return nil, fmt.Errorf("%s: warm-up: %w", c.Path(), err)
 	}
+	r.forgetRuns(c)
+	return found, nil
+}
+
+// forgetRuns gives back what runs for nobody have left.
+func (r *Replica) forgetRuns(c residency.Candidate) {
 	if !c.Manifest.ONNX.PinBuffers { // to page-lock memory takes long, and others their time
 		r.unit.Trim()
 	}
-	r.unit.Counts.Forget() // they were for nobody
-	return found, nil
+	r.unit.Counts.Forget()
 }

@@ -42,6 +42,11 @@ func (t *runner) Run(ctx context.Context, r proof.Request) (a proof.Answer, err 
 	}
 	// The model's own limit is for callers: nobody waits for this.
 	j.Task = sharedsched.Task{Alone: true, Unmeasured: r.Unmeasured, Limit: time.Now().Add(trialPatience)}
+	return t.run(ctx, j)
+}
+
+// run is Run of a job.
+func (t *runner) run(ctx context.Context, j *execution.Job) (a proof.Answer, err error) {
 	for {
 		outcome, err := t.replica.submitTried(ctx, j)
 		if refusal, is := errors.AsType[*sharedsched.Refusal](err); is &&

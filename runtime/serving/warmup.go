@@ -1,0 +1,113 @@
+package serving
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weftserve/weft/runtime/execution"
+	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/proof"
+	"github.com/weftserve/weft/runtime/residency"
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// warmUp runs the requests that the manifest warms the version up with. One that fails is a fault of the version.
+func (r *Replica) warmUp(ctx context.Context, c residency.Candidate) error {
+	for i := range c.Manifest.Warmup {
+		w := &c.Manifest.Warmup[i]
+		if err := r.runSample(ctx, c.Version, w, uint64(i)); err != nil {
+			name := strconv.Itoa(i)
+			if w.Name != "" {
+				name = strconv.Quote(w.Name)
+			}
+			return fmt.Errorf("%s: warm-up request %s: %w", c.Path(), name, err)
+		}
+	}
+	if len(c.Manifest.Warmup) > 0 {
+		r.forgetRuns(c)
+	}
+	return nil
+}
+
+// runSample runs one of them as often as it asks for.
+func (r *Replica) runSample(ctx context.Context, v modelrepo.Version, w *modelrepo.Warmup, seed uint64) error {
+	inputs, err := r.sample(v, w, rand.New(rand.NewPCG(seed, 0)))
+	if err != nil {
+		return err
+	}
+	rows, err := r.signature.Rows(inputs)
+	if err != nil {
+		return err
+	}
+	t := newRunner(r)
+	t.crashed = nil // of rows that were made up
+	plan := r.unit.Plan()
+	for range w.Count {
+		j := &execution.Job{Unit: r.unit, Inputs: inputs, Rows: rows, PerRow: true}
+		j.Task = sharedsched.Task{Alone: !plan.Batched || rows <= plan.Most, Limit: time.Now().Add(trialPatience)}
+		if _, err := t.run(ctx, j); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sample makes the inputs of a request, in the order of the signature.
+func (r *Replica) sample(v modelrepo.Version, w *modelrepo.Warmup, rng *rand.Rand) ([]tensor.Tensor, error) {
+	var names []string
+	inputs := make([]tensor.Tensor, len(r.signature.Inputs))
+	for i := range r.signature.Inputs {
+		spec := &r.signature.Inputs[i]
+		names = append(names, spec.Name)
+		in, ok := w.Inputs[spec.Name]
+		if !ok {
+			return nil, fmt.Errorf("it has no input %q; add it", spec.Name)
+		}
+		var err error
+		if inputs[i], err = sampleInput(v, &in, spec, w.BatchSize, rng); err != nil {
+			return nil, fmt.Errorf("input %q: %w", spec.Name, err)
+		}
+	}
+	for name := range w.Inputs {
+		if !slices.Contains(names, name) {
+			return nil, fmt.Errorf("the model has no input %q, only %s; correct the name", name, strings.Join(names, ", "))
+		}
+	}
+	return inputs, nil
+}
+
+// sampleInput makes one of them.
+func sampleInput(v modelrepo.Version, in *modelrepo.WarmupInput, spec *tensor.Spec, rows int,
+	rng *rand.Rand,
+) (t tensor.Tensor, err error) {
+	t = tensor.Tensor{DType: spec.DType, Shape: slices.Clone(in.Shape)}
+	if dtype := tensor.DType(in.DType); dtype != tensor.Invalid && dtype != spec.DType {
+		return t, fmt.Errorf("its elements are %v, but the model expects %v; correct the type", dtype, spec.DType)
+	}
+	dim := tensor.NoBatch // of the rows that are repeated
+	if len(t.Shape)+1 == len(spec.Shape) {
+		dim = max(0, spec.BatchDim)
+		t.Shape = slices.Insert(t.Shape, dim, 1)
+	}
+	if in.File == "" {
+		if dim != tensor.NoBatch {
+			t.Shape[dim] = int64(rows)
+		}
+		return proof.MadeUp(t.DType, t.Shape, in.Data == modelrepo.ZeroData, rng), nil
+	}
+	elements, _ := t.Shape.Elements()
+	most := elements * int64(max(t.DType.Size(), 1<<10)) // a text may take a KiB
+	if t.Data, err = v.WarmupFile(in.File, most); err != nil {
+		return t, err
+	}
+	if err := t.Check(); err != nil {
+		return t, fmt.Errorf("%s: %w; correct the file, or the shape", in.File, err)
+	}
+	return t.Repeated(dim, rows), nil
+}
