@@ -10,8 +10,10 @@ import (
 func TestBuild(t *testing.T) {
 	commit := func(modified string) []debug.BuildSetting {
 		return []debug.BuildSetting{
-			{Key: "vcs", Value: "git"}, {Key: "vcs.revision", Value: "c0ffee"},
-			{Key: "vcs.time", Value: "2026-01-02T03:04:05Z"}, {Key: "vcs.modified", Value: modified},
+			{Key: "vcs", Value: "git"},
+			{Key: "vcs.revision", Value: "c0ffee"},
+			{Key: "vcs.time", Value: "2026-01-02T03:04:05Z"},
+			{Key: "vcs.modified", Value: modified},
 		}
 	}
 	for _, tt := range []struct {
