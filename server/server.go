@@ -77,6 +77,8 @@ type Config struct {
 	Door *doorkeeper.Door
 	// Logger gets panics. Nil: slog.Default().
 	Logger *slog.Logger
+	// Level is that from which on Logger logs; callers may change it. Nil: one that nobody follows.
+	Level *slog.LevelVar
 	// Observer may be nil.
 	Observer Observer
 	// MaxEpisodes and EpisodeTTL bound the memory of running episodes, see routing.Config. Zero: its defaults.
@@ -118,6 +120,7 @@ type Server struct {
 func New(config Config, models predict.Models, scheduler weftapi.SchedulerState) *Server {
 	config.MaxMessageBytes = cmp.Or(config.MaxMessageBytes, transport.DefaultMaxMessageBytes)
 	config.Logger = cmp.Or(config.Logger, slog.Default())
+	config.Level = cmp.Or(config.Level, &slog.LevelVar{})
 	config.Guard = cmp.Or(config.Guard, guard.New(guard.Config{Logger: config.Logger}))
 	if config.Door == nil {
 		config.Door = &doorkeeper.Door{}
@@ -167,6 +170,7 @@ func New(config Config, models predict.Models, scheduler weftapi.SchedulerState)
 	}
 	s.inference = &openinference.Service{
 		House: &house, Name: "weft", Version: config.Release, Ready: s.health.ready, Statistics: statistics,
+		Level: config.Level,
 	}
 	if config.SharedMemory > 0 {
 		s.inference.Regions = region.New(config.SharedMemory)
@@ -212,17 +216,25 @@ func (s *Server) tap(ctx context.Context, call *tap.Info) (context.Context, erro
 		return ctx, err
 	}
 	ctx, err = s.api.Throttle.Tap(intake.Header(ctx, now), now, call)
-	if err != nil && call.FullMethodName == openinference.InferMethod && s.inference.Codes != nil {
-		err = s.inference.Codes(err)
+	if err != nil {
+		err = s.codes(call.FullMethodName, err)
 	}
 	return ctx, err
+}
+
+// codes returns the error of a call as the protocol of its method has it.
+func (s *Server) codes(method string, err error) error {
+	if s.inference.Codes != nil && openinference.Owns(method) {
+		return s.inference.Codes(err)
+	}
+	return err
 }
 
 // messages returns the registrar that services are registered with in the place of g.
 func (s *Server) messages(g *grpc.Server) transport.Messages {
 	return transport.Messages{
 		Server: g, Limit: s.api.MaxMessageBytes, Memory: s.api.Memory, Refused: s.refused, Checked: weftapi.Checked,
-		Door: s.door, Keeps: predictsOne,
+		Door: s.door, Keeps: predictsOne, Codes: s.codes,
 		Absent: func(model string, sees func(string) bool) error {
 			return s.pipeline.Table().Absent(model, sees)
 		},

@@ -189,7 +189,7 @@ func (s *assembly) buildEdge(context.Context) error {
 	settings := server.Config{
 		Guard:                 s.guard,
 		MaxConcurrentRequests: s.MaxConcurrentRequests, MaxMessageBytes: int(s.MaxMessageBytes), Memory: &s.memory,
-		Logger: s.log, Door: s.door, Observer: requestObserver{s.measured, s.log},
+		Logger: s.log, Level: &s.level, Door: s.door, Observer: requestObserver{s.measured, s.log},
 		MaxEpisodes: s.MaxEpisodes, EpisodeTTL: time.Duration(s.EpisodeTTL),
 		Scarce:  h.scheduler.Scarce,
 		Shadows: mirror, Rollouts: s.rollouts, NotPersistedBecause: s.state.NotLasting(),

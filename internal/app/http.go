@@ -78,7 +78,9 @@ func (s *assembly) pages(at net.Addr, metrics http.Handler) http.Handler {
 func (s *assembly) inference(w http.ResponseWriter, r *http.Request) {
 	web := s.web.Load()
 	if web == nil {
-		http.Error(w, `{"error": "the server is starting, try again"}`, http.StatusServiceUnavailable)
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprintln(w, `{"error":"the server is starting, try again"}`)
 		return
 	}
 	(*web).ServeHTTP(w, r)

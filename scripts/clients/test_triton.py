@@ -141,7 +141,23 @@ class Triton(unittest.TestCase):
         index = {(m.name, m.version, m.state) for m in self.client.get_model_repository_index().models}
         self.assertIn(("echo_int8", "1", "READY"), index)
         self.fails("UNIMPLEMENTED", "shared memory of the system", self.client.register_cuda_shared_memory, "a", b"", 0, 8)
-        self.fails("UNIMPLEMENTED", "configuration", self.client.get_log_settings)
+
+    def test_settings(self):
+        over_http = web.InferenceServerClient(self.server.http)
+        self.addCleanup(over_http.close)
+        self.assertEqual({"log_error": True, "log_warning": True, "log_info": True, "log_verbose_level": 0, "log_file": "",
+                          "log_format": "default"}, over_http.get_log_settings())
+        self.fails("PERMISSION_DENIED", "--admin-listen", self.client.update_log_settings, {"log_verbose_level": 1})
+        with triton.InferenceServerClient(self.server.admin) as admin:
+            for level in (1, 0):
+                changed = admin.update_log_settings({"log_verbose_level": level})
+                self.assertEqual(level, changed.settings["log_verbose_level"].uint32_param)
+                self.assertEqual(level, over_http.get_log_settings()["log_verbose_level"])
+            self.fails("UNIMPLEMENTED", "redirect", admin.update_log_settings, {"log_file": "/tmp/log"})
+        self.assertTrue(any("event=log_level_changed from=INFO to=DEBUG who=127" in line for line in self.server.said))
+        self.assertEqual(["OFF"], list(self.client.get_trace_settings().settings["trace_level"].value))
+        self.assertEqual(["OFF"], over_http.get_trace_settings("echo_fp32")["trace_level"])
+        self.fails("UNIMPLEMENTED", "GetSchedulerState", self.client.update_trace_settings, settings={"trace_level": "TENSORS"})
 
     def test_load_and_unload(self):
         self.fails("PERMISSION_DENIED", "--admin-listen", self.client.unload_model, "echo_int8")

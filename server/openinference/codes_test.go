@@ -10,6 +10,7 @@ import (
 	"github.com/weftserve/weft/proto/gen/inference"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/server"
+	"github.com/weftserve/weft/server/access"
 	"github.com/weftserve/weft/server/servertest"
 	"github.com/weftserve/weft/sharedsched"
 )
@@ -40,6 +41,19 @@ func TestStatusCodes(t *testing.T) {
 		}
 		_, got := clientOf(h).ModelReady(t.Context(), &inference.ModelReadyRequest{Name: "x"})
 		servertest.WantCode(t, got, codes.NotFound, "")
+		c := policyOf(map[string]access.Role{"pilot": {Predict: []string{"*"}}})
+		c.Identities[0].Quota.Bytes = 1
+		closed := servertest.New(t, server.Config{Door: &servertest.NewDoor(t, c).Door, TritonStatusCodes: triton})
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+servertest.Token("pilot"))
+		_, got = clientOf(closed).ModelInfer(ctx, observation("", 1))
+		servertest.WantCode(t, got, codes.ResourceExhausted, "quota") // which it never fits into
+		c.Identities[0].Quota = access.Quota{Rate: 0.001, Burst: 1}
+		closed = servertest.New(t, server.Config{Door: &servertest.NewDoor(t, c).Door, TritonStatusCodes: triton})
+		_, _ = clientOf(closed).ModelInfer(ctx, observation("", 1))
+		_, got = clientOf(closed).ModelInfer(ctx, observation("", 1))
+		servertest.WantCode(t, got, want[0], "rate")
+		_, got = closed.Predictions.Predict(ctx, servertest.Observation(""))
+		servertest.WantCode(t, got, codes.ResourceExhausted, "rate")
 		_, got = h.Predictions.Predict(t.Context(), servertest.Observation(""))
 		servertest.WantCode(t, got, codes.ResourceExhausted, "")
 	}

@@ -2,6 +2,8 @@ package openinference
 
 import (
 	"context"
+	"log/slog"
+	"strings"
 
 	"google.golang.org/grpc"
 
@@ -27,6 +29,8 @@ type Service struct {
 	Repository Repository
 	// Regions are those of shared memory; nil: there is none.
 	Regions *region.Registry
+	// Level is that from which on the server logs.
+	Level *slog.LevelVar
 	// Operated: calls that change something are answered on this listener.
 	Operated bool
 }
@@ -36,6 +40,11 @@ const (
 	InferMethod  = inference.GRPCInferenceService_ModelInfer_FullMethodName
 	StreamMethod = inference.GRPCInferenceService_ModelStreamInfer_FullMethodName
 )
+
+// Owns reports whether a method, such as /inference.GRPCInferenceService/ModelInfer, is one of the protocol.
+func Owns(method string) bool {
+	return strings.HasPrefix(method, "/"+inference.GRPCInferenceService_ServiceDesc.ServiceName+"/")
+}
 
 // Register registers the service. The handler of ModelInfer is not the generated one, because its messages are not
 // those of the generated code: see request.

@@ -27,17 +27,3 @@ func (*Service) CudaSharedMemoryUnregister(
 ) (*inference.CudaSharedMemoryUnregisterResponse, error) {
 	return &inference.CudaSharedMemoryUnregisterResponse{}, nil
 }
-
-// TraceSetting implements inference.GRPCInferenceServiceServer.
-func (s *Service) TraceSetting(
-	ctx context.Context, _ *inference.TraceSettingRequest,
-) (*inference.TraceSettingResponse, error) {
-	return nil, s.unsupported(ctx, "the settings of traces at run time", "set them in the server's configuration")
-}
-
-// LogSettings implements inference.GRPCInferenceServiceServer.
-func (s *Service) LogSettings(
-	ctx context.Context, _ *inference.LogSettingsRequest,
-) (*inference.LogSettingsResponse, error) {
-	return nil, s.unsupported(ctx, "the settings of the log at run time", "set --log-level in the server's configuration")
-}

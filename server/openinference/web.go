@@ -105,6 +105,7 @@ func (s *Web) Handler() http.Handler {
 		page("POST "+of+"/infer", "ModelInfer", s.infer)
 	}
 	s.regions(page)
+	s.settings(page)
 	return mux
 }
 

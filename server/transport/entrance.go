@@ -125,7 +125,11 @@ func (e *entrance) turnAway(model string, err error) error {
 	if e.Refused != nil {
 		e.Refused(e.rule.Method, err)
 	}
-	return status.Fail(e.ctx, err, predict.Place{Model: placeOf(model, err)})
+	err = status.Fail(e.ctx, err, predict.Place{Model: placeOf(model, err)})
+	if e.Codes != nil {
+		err = e.Codes(e.rule.Method, err)
+	}
+	return err
 }
 
 // placeOf returns the model that an error is about, as far as its caller may know of that.

@@ -37,6 +37,8 @@ type Messages struct {
 	// Keeps reports whether the messages of a method keep their caller themselves, see Admitted: then the context of a
 	// unary call does not.
 	Keeps func(method string) bool
+	// Codes returns the error of a refused unary call as the protocol of its method has it; nil: as it is.
+	Codes func(method string, err error) error
 	// Checked reports whether the service itself keeps this kind of answer to the limit.
 	Checked func(answer any) bool
 }
