@@ -33,7 +33,7 @@ type commandLine struct {
 
 const description = `A gRPC model server that shares each device fairly among many models and versions.
 
-A repository is a directory of <model>/<version>/model.onnx and, optionally, <model>/model.yaml.
+A repository is a directory of <model>/<version>/model.onnx and, optionally, <model>/model.yaml or config.pbtxt.
 
 The exit status is 2 for a command line or settings that are wrong, and 1 where a command fails.`
 

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -104,7 +105,8 @@ func TestTritonExampleIsServed(t *testing.T) {
 	if _, err := ortlib.Find(); err != nil {
 		t.Skip(err)
 	}
-	r := serveFrom(t, tritonRepository(t), nil)
+	repository := tritonRepository(t)
+	r := serveFrom(t, repository, func(a *App) { a.WatchInterval = config.Duration(100 * time.Millisecond) })
 	r.awaitReady(t)
 	ctx, cancel := context.WithTimeout(t.Context(), weftest.Patience)
 	defer cancel()
@@ -134,6 +136,23 @@ func TestTritonExampleIsServed(t *testing.T) {
 		metadata, err := client.ModelMetadata(ctx, &inference.ModelMetadataRequest{Name: "batched"})
 		return err == nil && slices.Equal(metadata.GetVersions(), []string{"1", "2"})
 	})
+	replaceIn(t, filepath.Join(repository, "prioritized", "config.pbtxt"), "max_batch_size: 16", "max_batch_size: 4")
+	weftest.Until(t, "the changed file is followed", func() bool {
+		answer, err := client.ModelConfig(ctx, &inference.ModelConfigRequest{Name: "prioritized"})
+		return err == nil && answer.GetConfig().GetMaxBatchSize() == 4
+	})
+}
+
+// replaceIn changes a file.
+func replaceIn(t *testing.T, file, old, text string) {
+	t.Helper()
+	before, err := os.ReadFile(file)
+	if err != nil || !strings.Contains(string(before), old) {
+		t.Fatalf("%s has no %q: %v", file, old, err)
+	}
+	if err := os.WriteFile(file, []byte(strings.Replace(string(before), old, text, 1)), 0o644); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestTritonDeclaresAnotherModel: what the file says of the model is compared with it, and the others are served.
@@ -142,15 +161,12 @@ func TestTritonDeclaresAnotherModel(t *testing.T) {
 		t.Skip(err)
 	}
 	repository := tritonRepository(t)
-	file := filepath.Join(repository, "warmed", "config.pbtxt")
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	other := strings.Replace(string(text), "dims: [ 2 ]", "dims: [ 3 ]", 1)
-	if err := os.WriteFile(file, []byte(other), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	replaceIn(t, filepath.Join(repository, "warmed", "config.pbtxt"), "dims: [ 2 ]", "dims: [ 3 ]")
+	replaceIn(t, filepath.Join(repository, "prioritized", "config.pbtxt"), "instance_group", `model_warmup {
+	name: "of another size" batch_size: 2
+	inputs { key: "observation" value { data_type: TYPE_FP32 dims: 7 random_data: true } }
+}
+instance_group`)
 	r := serveFrom(t, repository, nil)
 	r.awaitReady(t)
 	ctx, cancel := context.WithTimeout(t.Context(), weftest.Patience)
@@ -160,6 +176,10 @@ func TestTritonDeclaresAnotherModel(t *testing.T) {
 	}
 	if _, err := infer(ctx, r, "warmed", 1, nil); err == nil ||
 		!strings.Contains(err.Error(), `config.pbtxt: output "action": dims [3], with the dimension of the batch before them`) {
+		t.Errorf("error %v", err)
+	}
+	if _, err := infer(ctx, r, "prioritized", 1, nil); err == nil ||
+		!strings.Contains(err.Error(), `warm-up request "of another size": inputs["observation"].shape`) {
 		t.Errorf("error %v", err)
 	}
 }
