@@ -84,10 +84,13 @@ func defaultONNX() ONNX {
 	}
 }
 
+// maxDeviceMemory is more than any device has.
+const maxDeviceMemory = 1 << 40
+
 func (o *ONNX) check(faults *config.Faults, b *Batching) {
 	if o.DeviceMemoryLimit != 0 {
 		// Below, no model could be loaded; above, no device has so much, and it is a mistake.
-		config.Between(faults, "onnx.device_memory_limit", o.DeviceMemoryLimit, config.MiB, 1<<40)
+		config.Between(faults, "onnx.device_memory_limit", o.DeviceMemoryLimit, config.MiB, maxDeviceMemory)
 	}
 	if len(o.Providers) == 0 {
 		faults.Addf("onnx.providers", "the list is empty; expected such as [cpu] or [cuda, cpu]")

@@ -44,13 +44,18 @@ func (t *tritonConfig) scheduling() {
 	}
 	const at = "dynamic_batching"
 	t.told[at] = slices.Contains(t.leaves, at) // dynamic_batching {}
-	if n := d.GetMaxQueueDelayMicroseconds(); n > 0 {
-		path := at + ".max_queue_delay_microseconds"
-		t.m.Batching.BatchTimeout = t.duration(path, n, maxTimeout)
-		t.sets("batching.batch_timeout", path)
-	}
 	t.priorities(d)
 	t.queuePolicy(at+".default_queue_policy", d.GetDefaultQueuePolicy())
+	if n := d.GetMaxQueueDelayMicroseconds(); n > 0 {
+		path := at + ".max_queue_delay_microseconds"
+		delay := t.duration(path, n, maxTimeout)
+		if limit := t.m.MaxLatency; limit > 0 && delay > limit {
+			t.note(path, "a batch that was held for %v would come too late for max_latency: it is held for %v", delay, limit)
+			delay = limit
+		}
+		t.m.Batching.BatchTimeout = delay
+		t.sets("batching.batch_timeout", path)
+	}
 }
 
 // duration returns microseconds, or the most that Weft has instead.
@@ -77,6 +82,7 @@ func (t *tritonConfig) queuePolicy(at string, p *inference.ModelQueuePolicy) {
 	if p == nil {
 		return
 	}
+	t.told[at] = slices.Contains(t.leaves, at) // {}
 	if n := p.GetMaxQueueSize(); n > 0 {
 		path := at + ".max_queue_size"
 		t.m.Batching.MaxQueue = int(t.most(path, uint64(n), maxQueue))

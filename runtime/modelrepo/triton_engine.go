@@ -153,12 +153,14 @@ func (t *tritonConfig) cuda(path, option, value string) {
 		o.ConvAlgoSearch = search
 		t.sets("onnx.conv_algo_search", path)
 	case "gpu_mem_limit":
-		n, err := strconv.ParseUint(value, 10, 62)
+		n, err := strconv.ParseUint(value, 10, 64)
 		if err != nil {
 			t.fault(path, "expected a number of bytes, found %q", value)
 			return
 		}
-		o.DeviceMemoryLimit = config.Size(n)
+		if n <= maxDeviceMemory { // the largest number is how ONNX Runtime says that there is no limit
+			o.DeviceMemoryLimit = config.Size(n)
+		}
 		t.sets("onnx.device_memory_limit", path)
 	case "arena_extend_strategy":
 		strategy, ok := map[string]ArenaStrategy{
