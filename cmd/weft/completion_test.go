@@ -14,7 +14,7 @@ func TestComplete(t *testing.T) {
 		t.Fatal(err)
 	}
 	for typed, want := range map[string]string{
-		"weft s":                                   "serve seal sim",
+		"weft s":                                   "serve setup seal sim",
 		"weft w":                                   "",
 		"weft comp":                                "completion",
 		"weft rollout ":                            "show start advance abort",

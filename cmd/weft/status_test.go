@@ -18,6 +18,7 @@ import (
 var commands = map[string]struct{ wrong, fails string }{
 	"serve":           {"models --drain-timeout 25h", "absent"},
 	"check":           {"models --drain-timeout 25h", "absent"},
+	"setup":           {"--frm x", "--from absent"},
 	"seal":            {"", "absent"},
 	"sim":             {"", "--replay absent"},
 	"replay":          {"absent --target CLOSED --concurrency 0", "absent --target CLOSED"},

@@ -309,7 +309,7 @@ func (h *hygiene) wantCleanLog(t *testing.T) {
 var (
 	seriesOf = regexp.MustCompile(`(?m)^weft_\w+\{(.*)\} \S+$`)
 	labelOf  = regexp.MustCompile(`(\w+)="([^"]*)"`)
-	valueOf  = regexp.MustCompile(`^[A-Za-z0-9_.:+/-]*$`)
+	valueOf  = regexp.MustCompile(`^([A-Za-z0-9_.:+/-]*|\(devel\))$`) // (devel) is the version of a test
 )
 
 // wantCleanMetrics wants no label to come from a caller.

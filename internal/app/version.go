@@ -11,7 +11,7 @@ import (
 
 // Build is what this program is built of.
 type Build struct {
-	// Version is that of the release, or the Go command's name of the commit.
+	// Version is that of the release, the Go command's name of the commit, or "(devel)" or "unknown".
 	Version string `json:"version"`
 	// Revision is the commit, and Time is when it was made, in RFC 3339. Both are "" where the program was not built in
 	// a checkout: a release by its version has none.
@@ -35,7 +35,7 @@ func ReadBuild() Build {
 
 func buildOf(info *debug.BuildInfo) Build {
 	b := Build{
-		Version: cmp.Or(info.Main.Version, "of unknown version"),
+		Version: cmp.Or(info.Main.Version, "unknown"),
 		Go:      runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, ONNXRuntime: ortlib.Version,
 	}
 	for _, s := range info.Settings {

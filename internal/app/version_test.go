@@ -23,7 +23,7 @@ func TestBuild(t *testing.T) {
 		modified bool
 	}{
 		{"v1.2.3", nil, "weft v1.2.3, " + runtime.Version(), false},
-		{"", nil, "weft of unknown version, " + runtime.Version(), false},
+		{"", nil, "weft unknown, " + runtime.Version(), false},
 		{"v1.2.3", commit("false"), "weft v1.2.3, commit c0ffee of 2026-01-02T03:04:05Z, " + runtime.Version(), false},
 		{"v1", commit("true"), "weft v1, commit c0ffee of 2026-01-02T03:04:05Z with changes, " + runtime.Version(), true},
 	} {
