@@ -9,8 +9,11 @@ func (r *request) output(i int) *output {
 	if i < len(r.in.outputs) {
 		return &r.in.outputs[i]
 	}
-	return &output{}
+	return &unasked
 }
+
+// unasked is the output of a request that asks for none in particular.
+var unasked output
 
 // CheckOutput implements predict.OutputChecker.
 func (r *request) CheckOutput(i int, spec *tensor.Spec, rows int) error {
