@@ -92,6 +92,9 @@ func describeTensors(specs []tensor.Spec) []TensorFindings {
 		if s.BatchDim != tensor.NoBatch {
 			all[i].BatchDim = &s.BatchDim
 		}
+		if s.Shown != nil {
+			all[i].Shown = s.Shown.Shape
+		}
 	}
 	return all
 }

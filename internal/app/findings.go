@@ -51,6 +51,7 @@ type TensorFindings struct {
 	DType    string       `json:"dtype"`
 	Shape    tensor.Shape `json:"shape"`
 	BatchDim *int         `json:"batch_dim,omitempty"` // counts rows; none where requests must agree in the tensor
+	Shown    tensor.Shape `json:"shown,omitempty"`     // the shape that clients of Triton see instead
 }
 
 // CostFindings is the device time of executions of a version.

@@ -121,6 +121,9 @@ func (t *TensorFindings) text() string {
 	if t.BatchDim != nil {
 		text += fmt.Sprintf(", rows in dimension %d", *t.BatchDim)
 	}
+	if t.Shown != nil {
+		text += fmt.Sprintf(", %v for clients of Triton", t.Shown)
+	}
 	return text
 }
 

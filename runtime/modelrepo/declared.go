@@ -22,7 +22,10 @@ type Declared struct {
 type DeclaredTensor struct {
 	Name  string
 	DType tensor.DType // Invalid: any
-	Shape tensor.Shape
+	Shape tensor.Shape // that of the model
+	Shown tensor.Shape // which clients see instead; nil: that of the model
+	// LabelFile has the label of each element of a row, one a line; "" for none. It lies in the model's directory.
+	LabelFile string
 }
 
 // Check compares the declaration with the signature of the opened model. nil declares nothing.
@@ -92,6 +95,22 @@ func sameSizes(a, b tensor.Shape) bool {
 		func(x, y int64) bool { return x == y || x == tensor.Unknown || y == tensor.Unknown })
 }
 
+// alike reports whether two shapes have as many elements, and as many sizes that vary.
+func alike(a, b tensor.Shape) bool {
+	elements := [2]float64{1, 1}
+	varies := [2]int{}
+	for i, s := range []tensor.Shape{a, b} {
+		for _, size := range s {
+			if size == tensor.Unknown {
+				varies[i]++
+			} else {
+				elements[i] *= float64(size)
+			}
+		}
+	}
+	return elements[0] == elements[1] && varies[0] == varies[1]
+}
+
 // tritonTypes are the types of elements by Triton's names.
 var tritonTypes = map[inference.DataType]tensor.DType{
 	inference.DataType_TYPE_BOOL: tensor.Bool, inference.DataType_TYPE_UINT8: tensor.Uint8,
@@ -112,7 +131,10 @@ func (t *tritonConfig) tensors() {
 		d.Inputs = append(d.Inputs, t.tensor(fmt.Sprintf("input[%d]", i), in, in.GetDims(), in.GetReshape()))
 	}
 	for i, out := range t.c.GetOutput() {
-		d.Outputs = append(d.Outputs, t.tensor(fmt.Sprintf("output[%d]", i), out, out.GetDims(), out.GetReshape()))
+		at := fmt.Sprintf("output[%d]", i)
+		is := t.tensor(at, out, out.GetDims(), out.GetReshape())
+		is.LabelFile = t.labelFile(at+".label_filename", out.GetLabelFilename())
+		d.Outputs = append(d.Outputs, is)
 	}
 	if len(d.Inputs)+len(d.Outputs) > 0 {
 		t.m.Declared = d
@@ -124,7 +146,9 @@ func (t *tritonConfig) tensor(at string, of interface {
 	GetDataType() inference.DataType
 }, dims []int64, reshape *inference.ModelTensorReshape,
 ) DeclaredTensor {
-	t.told[at+".name"], t.told[at+".data_type"], t.told[at+".dims"] = true, true, true
+	for _, field := range []string{".name", ".data_type", ".dims", ".reshape"} {
+		t.told[at+field] = true
+	}
 	if of.GetName() == "" {
 		t.fault(at, "it has no name; expected that of one of the model's tensors")
 	}
@@ -134,12 +158,21 @@ func (t *tritonConfig) tensor(at string, of interface {
 			break
 		}
 	}
+	d := DeclaredTensor{Name: of.GetName(), Shape: slices.Clone(dims)}
 	if reshape != nil {
-		dims = reshape.GetShape()
+		d.Shape, d.Shown = slices.Clone(reshape.GetShape()), d.Shape
+		if d.Shown == nil {
+			d.Shown = tensor.Shape{}
+		}
+		if !alike(d.Shape, d.Shown) {
+			t.fault(at+".reshape", "the shape %v, for dims %v; expected one of as many elements, with as many sizes of -1",
+				d.Shape, d.Shown)
+		}
 	}
 	dtype, ok := tritonTypes[of.GetDataType()]
 	if !ok && of.GetDataType() != inference.DataType_TYPE_INVALID {
 		t.fault(at+".data_type", "%v is no type of elements; expected such as TYPE_FP32", of.GetDataType())
 	}
-	return DeclaredTensor{Name: of.GetName(), DType: dtype, Shape: slices.Clone(dims)}
+	d.DType = dtype
+	return d
 }

@@ -12,15 +12,12 @@ var without = map[string]string{
 	"cc_model_filenames": "Weft serves the same file on every GPU",
 	"metric_tags":        "Weft's metrics have its own labels: model, version and slot; add others where they are scraped",
 	"input.format":       "the order of channels is the model's, and the client's to know",
-	"input.reshape":      "Weft reshapes nothing: clients send the shape that the model has",
 	"input.allow_ragged_batch": "" +
 		"Weft joins no rows of different shapes: name the input in batching.variable_dims, and it is padded to common " +
 		"lengths",
 	"input.optional": "" +
 		"requests bring every input that the model declares: make it an initializer of the model, or have clients " +
 		"send it",
-	"output.reshape":        "Weft reshapes nothing: clients get the shape that the model has",
-	"output.label_filename": "Weft gives numbers, not labels: the classes are the client's to know",
 	"dynamic_batching.preferred_batch_size": "" +
 		"a batch grows while the device is busy, and needs no preferred size: set batching.allowed_batch_sizes only " +
 		"if the engine is prepared for some sizes",

@@ -18,7 +18,10 @@ func (r *Replica) admit(ctx context.Context, c residency.Candidate, near func(*f
 	start := time.Now()
 	r.said = r.Opened.Session.Signature().Clone()
 	r.said.Notes = append(append(r.said.Notes, r.Opened.Notes...), r.first.notes()...)
-	if err := c.Manifest.Declared.Check(r.Opened.Session.Signature()); err != nil {
+	if err := c.Manifest.Declared.Check(r.said); err != nil {
+		return fmt.Errorf("%s: %w", c.Path(), err)
+	}
+	if err := c.Manifest.Declared.Show(r.said); err != nil {
 		return fmt.Errorf("%s: %w", c.Path(), err)
 	}
 	d, err := r.decide(c)

@@ -17,6 +17,18 @@ type Spec struct {
 	BatchDim int
 	// Variable is set on inputs one of whose dimensions differs from request to request within stated bounds; else nil.
 	Variable *Variable
+	// Shown is set where clients of the Open Inference Protocol see more or something else than this; else nil.
+	Shown *Shown
+}
+
+// Shown is what the model's settings tell such clients of a tensor.
+type Shown struct {
+	// Shape is the one that they send or get in the place of the model's own, which is Own here: that has as many
+	// elements, and as many sizes that vary, in the same order. nil: they see Spec.Shape.
+	Shape, Own Shape
+	// Labels name the elements of each row, for classification, from the first on. LabelFile is where they are from.
+	Labels    []string
+	LabelFile string
 }
 
 // Signature lists a model's inputs and outputs, in the model's own order. It is immutable once published.

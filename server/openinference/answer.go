@@ -24,6 +24,7 @@ func (r *request) Encode(result *predict.Result) error {
 	r.values = r.values[:0]
 	for spec, t := range result.Outputs() {
 		o := r.output(len(r.values))
+		t.Shape = given(spec, t.Shape)
 		if o.classes > 0 || o.place != nil {
 			data := t.Data
 			r.copies = append(r.copies, &data) // the answer does not have it

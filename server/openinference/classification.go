@@ -12,9 +12,9 @@ import (
 )
 
 // classes returns the largest elements of each row of an output, as many as are asked for and there are, as texts
-// VALUE:INDEX. The shape is [rows, classes], or [classes] where the output has no rows in its first dimension. Equal
-// elements are in the order of their indexes, and what is no number comes last. The error is a
-// *status.AnswerTooLargeError.
+// VALUE:INDEX, or VALUE:INDEX:LABEL where the model's settings have labels. The shape is [rows, classes], or [classes]
+// where the output has no rows in its first dimension. Equal elements are in the order of their indexes, and what is
+// no number comes last. The error is a *status.AnswerTooLargeError.
 func classes(spec *tensor.Spec, t *tensor.Tensor, asked uint64, limit int) (tensor.Tensor, error) {
 	rows, of := int64(1), t.Shape
 	if spec.BatchDim == 0 {
@@ -25,6 +25,10 @@ func classes(spec *tensor.Spec, t *tensor.Tensor, asked uint64, limit int) (tens
 	out := tensor.Tensor{DType: tensor.String, Shape: tensor.Shape{int64(n)}}
 	if spec.BatchDim == 0 {
 		out.Shape = tensor.Shape{rows, int64(n)}
+	}
+	var labels []string
+	if spec.Shown != nil {
+		labels = spec.Shown.Labels
 	}
 	var turn weigh.Turn
 	defer turn.End()
@@ -46,6 +50,9 @@ func classes(spec *tensor.Spec, t *tensor.Tensor, asked uint64, limit int) (tens
 		for _, i := range order[:n] {
 			text = appendPlain(text[:0], t.DType, row[int(i)*size:])
 			text = strconv.AppendInt(append(text, ':'), int64(i), 10)
+			if int(i) < len(labels) {
+				text = append(append(text, ':'), labels[i]...)
+			}
 			if out.Data = tensor.AppendString(out.Data, text); len(out.Data) > limit {
 				return out, &status.AnswerTooLargeError{Bytes: len(out.Data), Limit: limit, Remedy: "ask for fewer classes"}
 			}

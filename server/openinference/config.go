@@ -34,14 +34,18 @@ func configOf(v *catalog.Version) *inference.ModelConfig {
 	for i := range v.Signature.Inputs {
 		spec := &v.Signature.Inputs[i]
 		c.Input = append(c.Input, &inference.ModelInput{
-			Name: spec.Name, DataType: datatypes[spec.DType].config, Dims: dimsOf(spec, rows),
+			Name: spec.Name, DataType: datatypes[spec.DType].config, Dims: dimsOf(spec, rows), Reshape: reshapeOf(spec, rows),
 		})
 	}
 	for i := range v.Signature.Outputs {
 		spec := &v.Signature.Outputs[i]
-		c.Output = append(c.Output, &inference.ModelOutput{
-			Name: spec.Name, DataType: datatypes[spec.DType].config, Dims: dimsOf(spec, rows),
-		})
+		out := &inference.ModelOutput{
+			Name: spec.Name, DataType: datatypes[spec.DType].config, Dims: dimsOf(spec, rows), Reshape: reshapeOf(spec, rows),
+		}
+		if spec.Shown != nil {
+			out.LabelFilename = spec.Shown.LabelFile
+		}
+		c.Output = append(c.Output, out)
 	}
 	if v.Batching.Batched {
 		b := &inference.ModelDynamicBatching{
@@ -71,9 +75,20 @@ func maxBatchSize(v *catalog.Version) int {
 
 func dimsOf(spec *tensor.Spec, rows bool) []int64 {
 	if rows {
-		return spec.Shape[1:]
+		return shownShape(spec)[1:]
 	}
-	return spec.Shape
+	return shownShape(spec)
+}
+
+// reshapeOf returns the model's shape of a tensor where clients see another one.
+func reshapeOf(spec *tensor.Spec, rows bool) *inference.ModelTensorReshape {
+	switch {
+	case !reshapes(spec):
+		return nil
+	case rows:
+		return &inference.ModelTensorReshape{Shape: spec.Shape[1:]}
+	}
+	return &inference.ModelTensorReshape{Shape: spec.Shape}
 }
 
 func instanceKind(provider string) inference.ModelInstanceGroup_Kind {

@@ -66,7 +66,7 @@ func metadataOf(specs []tensor.Spec) []*inference.ModelMetadataResponse_TensorMe
 	all := make([]*inference.ModelMetadataResponse_TensorMetadata, len(specs))
 	for i := range specs {
 		all[i] = &inference.ModelMetadataResponse_TensorMetadata{
-			Name: specs[i].Name, Datatype: datatype(specs[i].DType), Shape: specs[i].Shape,
+			Name: specs[i].Name, Datatype: datatype(specs[i].DType), Shape: shownShape(&specs[i]),
 		}
 	}
 	return all

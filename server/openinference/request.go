@@ -261,8 +261,12 @@ func (r *request) Decode(spec *tensor.Spec) (tensor.Tensor, error) {
 	if want := datatype(spec.DType); in.datatype != want {
 		return tensor.Tensor{}, &tensor.FieldError{Field: "datatype", Want: want, Got: routing.Quote(in.datatype)}
 	}
+	shape, err := taken(spec, in.shape)
+	if err != nil {
+		return tensor.Tensor{}, err
+	}
 	if in.place != nil {
-		return r.decodeShared(spec, in)
+		return r.decodeShared(spec, in, shape)
 	}
 	came := elements.Came{Texts: in.texts, Left: in.left, Sizes: elements.Sizes{elements.Texts: len(in.texts)}}
 	for _, e := range in.more {
@@ -277,6 +281,6 @@ func (r *request) Decode(spec *tensor.Spec) (tensor.Tensor, error) {
 			came.Left = raw
 		}
 	}
-	t, _, err := protocol.Decode(spec, in.shape, &came, nil)
+	t, _, err := protocol.Decode(spec, shape, &came, nil)
 	return t, err
 }

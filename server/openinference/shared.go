@@ -111,8 +111,8 @@ var inRegions = elements.Protocol{
 }
 
 // decodeShared reads an input from its region, once.
-func (r *request) decodeShared(spec *tensor.Spec, in *input) (tensor.Tensor, error) {
-	count, err := predict.Elements(spec, in.shape)
+func (r *request) decodeShared(spec *tensor.Spec, in *input, shape tensor.Shape) (tensor.Tensor, error) {
+	count, err := predict.Elements(spec, shape)
 	if err != nil {
 		return tensor.Tensor{}, err
 	}
@@ -130,7 +130,7 @@ func (r *request) decodeShared(spec *tensor.Spec, in *input) (tensor.Tensor, err
 		r.copies = append(r.copies, in.copied)
 	}
 	came := elements.Came{Raw: *in.copied, Sizes: elements.Sizes{elements.Raw: len(*in.copied)}}
-	t, _, err := inRegions.Decode(spec, in.shape, &came, nil)
+	t, _, err := inRegions.Decode(spec, shape, &came, nil)
 	return t, err
 }
 
