@@ -53,6 +53,8 @@ type Entrance struct {
 	Admission access.Admission
 	// Refused is why it was not, on a stream.
 	Refused error
+	// Holds is what the message has besides, which ends with it also where its handler panics.
+	Holds []interface{ Release() }
 }
 
 // Admit is a part of transport.Admitted: r is the request of the message.
@@ -63,9 +65,12 @@ func (e *Entrance) Admit(r *predict.Request, c *doorkeeper.Caller, p sharedsched
 	r.Priority, r.Caller = p, c.Caller
 }
 
-// Leave gives back what the message has of quotas.
+// Leave gives back what the message has of quotas, and all that it holds.
 func (e *Entrance) Leave() {
 	e.Admission.Release()
+	for _, held := range e.Holds {
+		held.Release()
+	}
 	*e = Entrance{}
 }
 

@@ -152,7 +152,9 @@ func (st *stream) accept(m Message, asked time.Time) {
 		st.send(m, at, err)
 		// Only now: an answer that its caller does not read is still in the server.
 		st.Pipeline.Leave(r)
-		if !errors.Is(err, predict.ErrPanic) {
+		if errors.Is(err, predict.ErrPanic) {
+			e.Leave()
+		} else {
 			m.Release()
 		}
 	}()

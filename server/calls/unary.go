@@ -52,6 +52,8 @@ func (h *House) Run(ctx context.Context, request any) (any, error) {
 		h.Pipeline.Leave(r)
 		if sound { // else somebody may use it still
 			m.Release()
+		} else {
+			m.Entrance().Leave()
 		}
 	}()
 	at, err := h.Pipeline.Predict(ctx, r)

@@ -44,10 +44,9 @@ type request struct {
 	given   bool     // the values of out belong to the answer
 	answer  any
 
-	sharing bool           // the message names regions
-	parts   []*region.Part // of them
-	shared  int64          // bytes of inputs there
-	copies  []*[]byte      // of inputs from there, and outputs that were copied to there
+	sharing bool      // the message names regions
+	shared  int64     // bytes of inputs there
+	copies  []*[]byte // of inputs from there, and outputs that the answer does not have
 
 	entrance calls.Entrance
 }

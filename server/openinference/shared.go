@@ -100,7 +100,7 @@ func (r *request) part(field string, parameters []parameter) (*region.Part, erro
 	}
 	part, err := r.regions.Part(field, name.text, at, size.number)
 	if err == nil {
-		r.parts = append(r.parts, part)
+		r.entrance.Holds = append(r.entrance.Holds, part)
 	}
 	return part, err
 }
@@ -167,16 +167,11 @@ func (r *request) encodeShared(w *fields.Writer, o *output, data []byte) error {
 // Brings implements transport.Bringing.
 func (r *request) Brings() int { return int(r.shared) }
 
-// letGo gives back what the request has of regions.
+// letGo gives back the copies that the request has.
 func (r *request) letGo() {
 	for _, data := range r.copies {
 		r.house.Memory.Put(data)
 	}
-	for _, p := range r.parts {
-		p.Release()
-	}
 	clear(r.copies)
-	clear(r.parts)
-	r.copies, r.parts, r.shared = r.copies[:0], r.parts[:0], 0
-	r.sharing = false
+	r.copies, r.shared, r.sharing = r.copies[:0], 0, false
 }

@@ -180,8 +180,11 @@ func TestSharedParts(t *testing.T) {
 		binary.LittleEndian.PutUint32(content[4*i:], math.Float32bits(float32(rng.IntN(100))))
 	}
 	draw := func(near ...uint64) uint64 {
-		if rng.IntN(8) == 0 {
+		switch rng.IntN(12) {
+		case 0:
 			return rng.Uint64()
+		case 1:
+			return math.MaxUint64 - rng.Uint64N(64)
 		}
 		return near[rng.IntN(len(near))] + rng.Uint64N(3) - 1
 	}
@@ -463,6 +466,29 @@ func TestSharedBudget(t *testing.T) {
 	go func() { <-inside; leave <- true }()
 	if _, err := clientOf(h.House).ModelInfer(t.Context(), shared(1)); err != nil {
 		t.Errorf("when the others have ended: %v", err)
+	}
+}
+
+// TestSharedPanics: a request whose handler panics gives its part of that bound back.
+func TestSharedPanics(t *testing.T) {
+	h := newSharing(t, server.Config{SharedMemory: 20, MaxInFlightPerStream: 1})
+	h.Run = func(context.Context, *catalog.Call) error { panic("boom") }
+	stream, err := clientOf(h.House).ModelStreamInfer(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		_, err := clientOf(h.House).ModelInfer(t.Context(), shared(1))
+		servertest.WantCode(t, err, codes.Internal, "")
+	}
+	for range 3 {
+		if err := stream.Send(shared(1)); err != nil {
+			t.Fatal(err)
+		}
+		answer, err := stream.Recv()
+		if err != nil || strings.Contains(answer.GetErrorMessage(), "bytes wait") {
+			t.Errorf("%v, %v", answer, err)
+		}
 	}
 }
 
