@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weftserve/weft/internal/lifecycle"
+	"github.com/weftserve/weft/internal/supervisor"
 )
 
 // App is one server and all that is around it.
@@ -53,8 +54,9 @@ func (a *App) serve(signals <-chan os.Signal, log *slog.Logger) error {
 func (a *App) start(ctx context.Context, g *lifecycle.Group, log *slog.Logger) error {
 	s := &assembly{
 		App: a, group: g, log: log, began: time.Now(), ready: newReadiness(),
-		ask: make(chan time.Duration, 1),
+		ask: make(chan time.Duration, 1), supervisor: supervisor.New(log),
 	}
+	context.AfterFunc(ctx, s.supervisor.Stopping)
 	for _, step := range []func(context.Context) error{
 		s.findModels,
 		s.readAccess, // --access

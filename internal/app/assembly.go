@@ -17,6 +17,7 @@ import (
 	"github.com/weftserve/weft/internal/httpguard"
 	"github.com/weftserve/weft/internal/lifecycle"
 	"github.com/weftserve/weft/internal/record"
+	"github.com/weftserve/weft/internal/supervisor"
 	"github.com/weftserve/weft/internal/telemetry"
 	"github.com/weftserve/weft/runtime/audit"
 	"github.com/weftserve/weft/runtime/catalog"
@@ -41,6 +42,8 @@ type assembly struct {
 	began time.Time
 	ready *readiness
 	ask   chan time.Duration // has the repositories looked at, and from then on so often
+	// supervisor is told how the server is.
+	supervisor *supervisor.Supervisor
 
 	repository  *modelrepo.Repository
 	listing     modelrepo.Listing
@@ -154,6 +157,10 @@ func (s *assembly) buildHouse(context.Context) (err error) {
 	if s.house, err = newHouse(&s.Server, s.log, models, options); err != nil {
 		return err
 	}
+	s.group.Start(untilStopped("watchdog", func(ctx context.Context) error { // first: it watches the drain, too
+		s.supervisor.Watch(ctx, s.house.probes()...)
+		return nil
+	}))
 	s.group.Start(lifecycle.Part{Name: "scheduler and models", Stop: s.house.close})
 	s.group.Start(returnPart())
 	s.group.Start(courtesyPart(s.house.scheduler.Scarce))
@@ -289,6 +296,7 @@ func (s *assembly) awaitModels(ctx context.Context) error {
 		return &nothingLoadedError{failed}
 	}
 	s.ready.set("ready")
+	s.supervisor.Ready()
 	s.log.Info("ready", "event", "ready", "grpc", addressOf(s.grpc), "versions", serving, "failed", len(failed),
 		"took", time.Since(s.began).Round(time.Millisecond))
 	return nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/internal/lifecycle"
+	"github.com/weftserve/weft/internal/supervisor"
 	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/runtime/worker/sandbox"
 	"github.com/weftserve/weft/sharedsched"
@@ -52,6 +53,15 @@ func newHouse(s *config.Server, log *slog.Logger, models host.Config, options sh
 	}
 	h.models.Attach(h.scheduler)
 	return h, nil
+}
+
+// probes are the parts without which no request is answered and no model changes. That requests are answered late, or
+// that a model hangs, is no reason to end the server: others answer.
+func (h *house) probes() []supervisor.Probe {
+	return []supervisor.Probe{
+		{Name: "scheduler", Ask: func() { h.scheduler.Scarce() }},
+		{Name: "models", Ask: func() { h.models.Counts() }},
+	}
 }
 
 // sandboxOf returns what the processes of models may do; nil: whatever the server may. They get the private copies of

@@ -47,7 +47,7 @@ func (s *assembly) reloadPart(edge *server.Server, models *host.Host, ask chan t
 		for {
 			select {
 			case <-a.hangups:
-				r.reload()
+				s.supervisor.During(r.reload)
 			case <-ctx.Done():
 				return nil
 			}

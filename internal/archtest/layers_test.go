@@ -422,6 +422,11 @@ var layers = []layer{
 		"starting and stopping things in order is a leaf",
 	},
 	{
+		"internal/supervisor",
+		[]string{},
+		"what a service manager is told is for its caller to know",
+	},
+	{
 		"internal/courtesy",
 		[]string{},
 		"how threads take turns is the system's matter",

@@ -1,0 +1,76 @@
+// Package supervisor tells the service manager that started this process how the process is, in systemd's protocol
+// (sd_notify). Where none asks, by NOTIFY_SOCKET, nothing is told.
+package supervisor
+
+import (
+	"log/slog"
+	"sync"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+)
+
+// Supervisor is the service manager. Its methods may be called at once.
+type Supervisor struct {
+	log  *slog.Logger
+	tell func(state string) error // of tests; nil: daemon.SdNotify
+
+	mu  sync.Mutex // held while something is told, so that the manager hears things in the order in which they are
+	now phase
+}
+
+// phase is what the manager knows. They follow each other.
+type phase int
+
+const (
+	starting phase = iota
+	ready
+	stopping
+)
+
+// New returns the supervisor that the environment names.
+func New(log *slog.Logger) *Supervisor { return &Supervisor{log: log} }
+
+// Ready says that the start is complete. It has no effect on a process that stops.
+func (s *Supervisor) Ready() { s.enter(ready, daemon.SdNotifyReady) }
+
+// Stopping says that the process has begun to stop. Nothing but beats is told after it.
+func (s *Supervisor) Stopping() { s.enter(stopping, daemon.SdNotifyStopping) }
+
+func (s *Supervisor) enter(next phase, state string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.now < next {
+		s.now = next
+		s.notify(state)
+	}
+}
+
+// During runs reload, and says when it begins and ends. A process that is not ready yet says nothing: the manager would
+// take the end of the reload for that of the start.
+func (s *Supervisor) During(reload func()) {
+	s.whileReady(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec())
+	reload()
+	s.whileReady(daemon.SdNotifyReady)
+}
+
+func (s *Supervisor) whileReady(state string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.now == ready {
+		s.notify(state)
+	}
+}
+
+// notify tells a state. A manager that cannot be reached takes its measures; the process goes on.
+func (s *Supervisor) notify(state string) {
+	tell := s.tell
+	if tell == nil {
+		tell = func(state string) error {
+			_, err := daemon.SdNotify(false, state)
+			return err
+		}
+	}
+	if err := tell(state); err != nil {
+		s.log.Warn("service manager not told", "event", "supervisor_not_told", "state", state, "cause", err)
+	}
+}
