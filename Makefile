@@ -131,6 +131,16 @@ vulncheck: $(TOOLS)/govulncheck ## Look for known vulnerabilities that the code 
 sbom: setup build ## List what bin/weft is made of in bin/weft.cdx.json (CycloneDX)
 	go run ./scripts/sbom
 
+.PHONY: package
+package: setup build $(TOOLS)/nfpm ## Pack bin/weft and ONNX Runtime for this machine: an archive, a .deb and a .rpm in bin (Linux)
+	rm -f bin/weft_* bin/weft-*
+	scripts/packages/build.sh bin/weft $(TOOLS)/nfpm bin
+
+.PHONY: test-packages
+test-packages: package ## Install the packages into folders, and serve the example models with each (skips what needs tools that are not here)
+	go build -o bin/confine ./scripts/packages/confine
+	scripts/packages/test.sh bin bin/confine
+
 .PHONY: fmt
 fmt: $(TOOLS)/golangci-lint $(BUF) ## Format the Go and protocol sources
 	$(TOOLS)/golangci-lint fmt ./...
@@ -158,6 +168,10 @@ $(TOOLS)/govulncheck: tools/go.mod tools/go.sum
 
 $(TOOLS)/benchstat: tools/go.mod tools/go.sum
 	$(call tool,golang.org/x/perf/cmd/benchstat)
+
+# In a module of its own: with nfpm, others of the tools above would be built of libraries that they were not tested with.
+$(TOOLS)/nfpm: scripts/packages/nfpm/go.mod scripts/packages/nfpm/go.sum
+	go build -C scripts/packages/nfpm -o $(TOOLS)/ github.com/goreleaser/nfpm/v2/cmd/nfpm && touch $@
 
 $(TOOLS)/grpcurl: tools/go.mod tools/go.sum
 	$(call tool,github.com/fullstorydev/grpcurl/cmd/grpcurl)

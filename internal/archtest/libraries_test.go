@@ -35,8 +35,8 @@ var libraries = []struct {
 	},
 	{
 		"github.com/elastic/go-seccomp-bpf",
-		[]string{"runtime/worker/sandbox"},
-		"what it does to a process cannot be undone, so one package does it",
+		[]string{"runtime/worker/sandbox", "scripts/packages/confine"},
+		"what it does to a process cannot be undone, so one package does it in the server",
 	},
 	{
 		"github.com/coreos/go-oidc/v3",

@@ -33,7 +33,7 @@ var required = regexp.MustCompile(`(?m)^(?:require )?\s*([\w.-]+\.[\w.-]+/\S+) (
 
 // pinnedModules wants a sum of each module that a go.mod requires, and none that is replaced.
 func pinnedModules(root fs.FS) (complaints []string, err error) {
-	for _, folder := range []string{".", "tools"} {
+	for _, folder := range []string{".", "tools", "scripts/packages/nfpm"} {
 		mod, err := fs.ReadFile(root, path.Join(folder, "go.mod"))
 		if err != nil {
 			return nil, err
@@ -211,7 +211,7 @@ func pinnedImages(root fs.FS) (complaints []string, err error) {
 
 // noOtherFetches wants neither make nor a script to fetch anything past the files that pin it.
 func noOtherFetches(root fs.FS) (complaints []string, err error) {
-	for _, pattern := range []string{"Makefile", ".ci/*", "scripts/*.sh"} {
+	for _, pattern := range []string{"Makefile", ".ci/*", "scripts/*.sh", "scripts/packages/*.sh"} {
 		names, err := fs.Glob(root, pattern)
 		if err != nil {
 			return nil, err
@@ -246,6 +246,7 @@ func TestPinnedComplains(t *testing.T) {
 		"go.mod":       "module m\n\nrequire (\n\texample.org/a v1.2.3\n)\n\nrequire example.org/b v0.1.0 // indirect\n",
 		"go.sum":       "example.org/a v1.2.3 h1:x=\nexample.org/b v0.1.0/go.mod h1:y=\n",
 		"tools/go.mod": "module m/tools\n", "tools/go.sum": "",
+		"scripts/packages/nfpm/go.mod": "module m/nfpm\n", "scripts/packages/nfpm/go.sum": "",
 		"tools/package.json": `{"devDependencies": {"buf": "1.2.3"}}`,
 		"tools/package-lock.json": `{"packages": {"": {}, "node_modules/buf": {"version": "1.2.3", "integrity": "sha512-x"},
 			"node_modules/buf-darwin": {"version": "1.2.3", "os": ["darwin"]}}}`,
