@@ -10,6 +10,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/weftserve/weft/internal/app"
 	"github.com/weftserve/weft/internal/config/flagfile"
 )
 
@@ -87,6 +88,6 @@ type streams struct {
 }
 
 func fail(stderr io.Writer, err error, status int) int {
-	fmt.Fprintf(stderr, "weft: %v\n", err)
+	fmt.Fprintf(app.Printable(stderr), "weft: %v\n", err)
 	return status
 }

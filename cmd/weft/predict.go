@@ -6,6 +6,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/weftserve/weft/internal/app"
 	"github.com/weftserve/weft/internal/ask"
 )
 
@@ -23,5 +24,6 @@ Types and shapes are those of the model. Without --input it says which inputs th
 func (c *predictCommand) Run(s streams) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	return ask.Run(ctx, &c.Options, os.Stdin, s.out)
+	context.AfterFunc(ctx, stop) // a second signal ends the program
+	return ask.Run(ctx, &c.Options, os.Stdin, app.Printable(s.out))
 }

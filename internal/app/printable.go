@@ -14,6 +14,9 @@ import (
 // so that the escapes are inside.
 type printable struct{ to io.Writer }
 
+// Printable returns a writer that does so with other text, too, such as that of a server that is asked.
+func Printable(to io.Writer) io.Writer { return printable{to} }
+
 // Write implements io.Writer, for a whole line.
 func (p printable) Write(line []byte) (int, error) {
 	if !bytes.ContainsFunc(line, hidden) {

@@ -3,18 +3,22 @@ package ask
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
 	"github.com/weftserve/weft/internal/certs"
 	"github.com/weftserve/weft/internal/config"
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/proto/weftclient"
 )
 
@@ -23,8 +27,8 @@ type Options struct {
 	Model   string          `arg:"" help:"Name of the model."`
 	Input   []string        `sep:"none" placeholder:"NAME=JSON" help:"An input of the model: numbers, texts (in quotation marks) or true and false, in as many nested lists as it has dimensions. NAME=@FILE reads the JSON from a file, NAME=@- from the standard input; a model with one input needs no NAME=. Repeat it for each input."`
 	Output  []string        `placeholder:"NAME" help:"Return only these outputs."`
-	Version int64           `xor:"choice" placeholder:"N" help:"Ask this version. Without it and --label, the model's traffic decides, or else the newest that is ready answers."`
-	Label   string          `xor:"choice" placeholder:"NAME" help:"Ask the version with this label."`
+	Version *int64          `xor:"choice" placeholder:"N" help:"Ask this version. Without it and --label, the model's traffic decides, or else the newest that is ready answers."`
+	Label   *string         `xor:"choice" placeholder:"NAME" help:"Ask the version with this label."`
 	Episode string          `placeholder:"NAME" help:"The episode that the request belongs to: all its requests go to one version."`
 	Timeout config.Duration `default:"10s" help:"How long to wait for an answer."`
 	JSON    bool            `name:"json" help:"Print the answer as JSON."`
@@ -38,18 +42,24 @@ func (o *Options) check() error {
 	if o.Timeout <= 0 {
 		faults.Addf("--timeout", "expected a duration above 0, found %v", o.Timeout)
 	}
-	if o.Version < 0 {
-		faults.Addf("--version", "expected a positive number, found %d", o.Version)
+	if o.Version != nil && *o.Version < 1 {
+		faults.Addf("--version", "expected a positive number, found %d", *o.Version)
+	}
+	if o.Label != nil && *o.Label == "" {
+		faults.Addf("--label", "expected the label of a version, found nothing")
+	}
+	if slices.Contains(o.Output, "") {
+		faults.Addf("--output", "expected the name of an output, found nothing")
 	}
 	return faults.Err()
 }
 
 func (o *Options) model() *weftclient.ModelSpec {
 	switch {
-	case o.Version > 0:
-		return weftclient.Version(o.Model, o.Version)
-	case o.Label != "":
-		return weftclient.Label(o.Model, o.Label)
+	case o.Version != nil:
+		return weftclient.Version(o.Model, *o.Version)
+	case o.Label != nil:
+		return weftclient.Label(o.Model, *o.Label)
 	}
 	return weftclient.Model(o.Model)
 }
@@ -69,31 +79,69 @@ func Run(ctx context.Context, o *Options, in io.Reader, out io.Writer) error {
 		return fmt.Errorf("--address %s: %w", o.Address, err)
 	}
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(o.Timeout))
-	defer cancel()
-
 	var server peer.Peer
-	about, err := client.Metadata(ctx, o.model(), grpc.Peer(&server))
+	var about *weftv1.GetModelMetadataResponse
+	err = o.within(ctx, func(ctx context.Context) (err error) {
+		about, err = client.Metadata(ctx, o.model(), grpc.Peer(&server))
+		return err
+	})
 	if err != nil {
-		return o.explain(err, &server)
+		return o.explain(ctx, err, &server)
 	}
-	inputs, err := o.inputs(about, in)
+	inputs, err := o.read(ctx, about, in)
 	if err != nil {
 		return err
 	}
-	answer, err := client.Predict(ctx, &weftclient.Request{
-		Model: o.model(), Inputs: inputs, Outputs: o.Output, Episode: o.Episode,
-	}, grpc.Peer(&server))
+	var answer *weftclient.Answer
+	err = o.within(ctx, func(ctx context.Context) (err error) {
+		answer, err = client.Predict(ctx, &weftclient.Request{
+			Model: o.model(), Inputs: inputs, Outputs: o.Output, Episode: o.Episode,
+		}, grpc.Peer(&server))
+		return err
+	})
 	if err != nil {
-		return o.explain(err, &server)
+		return o.explain(ctx, err, &server)
 	}
 	return o.print(out, answer, about.GetSignature().GetOutputs())
 }
 
+// within makes a call that may take as long as the user waits for an answer.
+func (o *Options) within(ctx context.Context, call func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(o.Timeout))
+	defer cancel()
+	return call(ctx)
+}
+
+// errInterrupted is what a signal leads to.
+var errInterrupted = errors.New("interrupted before there was an answer")
+
+// read reads the inputs, until ctx ends: a terminal or a pipe may never give them.
+func (o *Options) read(ctx context.Context, about *weftv1.GetModelMetadataResponse, in io.Reader) (
+	inputs weftclient.Tensors, err error,
+) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		inputs, err = o.inputs(about, in)
+	}()
+	select {
+	case <-done:
+		return inputs, err
+	case <-ctx.Done():
+		return nil, errInterrupted
+	}
+}
+
 // explain says what the user can do about the error of a call.
-func (o *Options) explain(err error, server *peer.Peer) error {
+func (o *Options) explain(ctx context.Context, err error, server *peer.Peer) error {
 	message := strings.TrimSpace(status.Convert(err).Message())
+	if ctx.Err() != nil {
+		return errInterrupted
+	}
 	if server.Addr != nil {
+		if status.Code(err) == codes.DeadlineExceeded {
+			message += fmt.Sprintf("; it had %v (--timeout)", o.Timeout)
+		}
 		return fmt.Errorf("the server at --address %s: %s", o.Address, message)
 	}
 	do := certs.Advice(message)

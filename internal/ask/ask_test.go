@@ -159,8 +159,9 @@ func TestText(t *testing.T) {
 			"A  int8 [2 2]\n  [1,2]\n  [3,4]\nB  string []\n  \"text\"\n\n" +
 				"pair version 7 (prod) on cpu: 0s in the queue, 0s computing, in a batch of 2 rows of 1 request",
 		},
-		{Options{Model: "pair", Input: both, Output: []string{"B"}, Label: "stable"}, `""`, "B  string []\n  \"\"\n\npair version 7 on cpu"},
-		{Options{Model: "pair", Input: []string{`b="a=b"`, "a=[]"}, Version: 7}, ``, "A  int8 [0 2]\nB  string []\n  \"a=b\"\n"},
+		{Options{Model: "pair", Input: both, Output: []string{"B"}, Label: new("stable")}, `""`, "B  string []\n  \"\"\n\npair version 7 on cpu"},
+		{Options{Model: "pair", Input: []string{`b="<b>"`, "a=[]"}}, ``, `  "<b>"`},
+		{Options{Model: "pair", Input: []string{`b="a=b"`, "a=[]"}, Version: new(int64(7))}, ``, "A  int8 [0 2]\nB  string []\n  \"a=b\"\n"},
 		{Options{Model: "open", Input: []string{`[` + strings.Repeat("[1],", 29) + `[1]]`}}, ``, "X  fp32 [30 1]\n  [1]\n"},
 		{Options{Model: "open", Input: []string{`[` + strings.Repeat("[1],", 29) + `[1]]`}}, ``, "  [1]\n  and 10 rows more; --json prints all\n"},
 	} {
@@ -192,6 +193,7 @@ func TestWrongInputs(t *testing.T) {
 		{"fp32", []string{`[[1,"a"]]`}, `"a" in row 1, place 2; expected a number of fp32`},
 		{"fp32", []string{`[[1,1e99]]`}, `1e99 in row 1, place 2; expected a number of fp32`},
 		{"fp32", []string{`[[1,true]]`}, `true in row 1, place 2; expected a number of fp32`},
+		{"fp16", []string{`[[1,65505]]`}, `65505 in row 1, place 2; expected a number of fp16`},
 		{"int8", []string{`[[1,128]]`}, `128 in row 1, place 2; expected a number of int8`},
 		{"int8", []string{`[[1,"NaN"]]`}, `"NaN" in row 1, place 2; expected a number of int8`},
 		{"uint8", []string{`[[1,-1]]`}, `-1 in row 1, place 2; expected a number of uint8`},
@@ -219,7 +221,7 @@ func TestFailures(t *testing.T) {
 		want  string
 	}{
 		{Options{Model: "fp23", Address: address}, false, `the server at --address ` + address + `: no model is named "fp23"`},
-		{Options{Model: "fp32", Address: address, Version: 3}, false, `has no version 3`},
+		{Options{Model: "fp32", Address: address, Version: new(int64(3))}, false, `has no version 3`},
 		{
 			Options{Model: "fp32", Address: address, Input: []string{"x=@absent.json"}},
 			false,
@@ -228,7 +230,16 @@ func TestFailures(t *testing.T) {
 		{Options{Model: "fp32", Address: address, Input: []string{"[[1,2]]"}, Output: []string{"y"}}, false, `y`},
 		{Options{Model: "fp32", Address: "127.0.0.1:1"}, false, "no server answers at --address 127.0.0.1:1 ("},
 		{Options{Model: "fp32", Address: "\x00"}, false, "--address \x00: "},
-		{Options{Model: "fp32", Address: address, Version: -1}, true, "--version: expected a positive number, found -1"},
+		{
+			Options{Model: "fp32", Address: address, Version: new(int64(-1))}, true,
+			"--version: expected a positive number, found -1",
+		},
+		{
+			Options{Model: "fp32", Address: address, Version: new(int64(0))}, true,
+			"--version: expected a positive number, found 0",
+		},
+		{Options{Model: "fp32", Address: address, Label: new("")}, true, "--label: expected the label of a version"},
+		{Options{Model: "fp32", Address: address, Output: []string{""}}, true, "--output: expected the name of an output"},
 	} {
 		text, err := ask(t, &tt.o, "")
 		_, usage := errors.AsType[config.Faults](err)
@@ -239,5 +250,37 @@ func TestFailures(t *testing.T) {
 	if err := Run(t.Context(), &Options{}, strings.NewReader(""), io.Discard); err == nil ||
 		!strings.Contains(err.Error(), "--timeout: expected a duration above 0") {
 		t.Error(err)
+	}
+}
+
+// TestInputThatNeverEnds is given up when the user does, and takes none of the time for an answer.
+func TestInputThatNeverEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	reading := make(chan struct{})
+	in := readerFunc(func([]byte) (int, error) {
+		close(reading)
+		<-t.Context().Done()
+		return 0, io.EOF
+	})
+	go func() {
+		<-reading
+		cancel()
+	}()
+	o := Options{Model: "fp32", Address: serve(t), Input: []string{"x=@-"}, Timeout: config.Duration(10e9)}
+	var out strings.Builder
+	if err := Run(ctx, &o, in, &out); !errors.Is(err, errInterrupted) {
+		t.Errorf("%v", err)
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+func TestQuoted(t *testing.T) {
+	for name, want := range map[string]string{"x": "x", "input 1": "'input 1'", "it's": `'it'\''s'`} {
+		if got := quoted(name); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/weftserve/weft/internal/config"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
@@ -87,9 +88,21 @@ func wanted(about *weftv1.GetModelMetadataResponse, missing []*weftv1.TensorSpec
 		fmt.Fprintf(&b, "model %s version %d takes:\n", model.GetName(), model.GetVersion())
 	}
 	for _, s := range missing {
-		fmt.Fprintf(&b, "  %s  %s %s, such as --input %[1]s=%[4]s\n", s.GetName(), dtype(s.GetDtype()), dims(s), example(s))
+		fmt.Fprintf(&b, "  %s  %s %s, such as --input %s=%s\n", s.GetName(), dtype(s.GetDtype()), dims(s),
+			quoted(s.GetName()), example(s))
 	}
 	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// quoted returns a name as a shell takes it.
+func quoted(name string) string {
+	plain := func(r rune) bool {
+		return r < 0x80 && (unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("_.:/-", r))
+	}
+	if !strings.ContainsFunc(name, func(r rune) bool { return !plain(r) }) {
+		return name
+	}
+	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
 }
 
 // dtype returns the name of an element type, such as fp32.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -126,6 +127,10 @@ var (
 		weftv1.DataType_DATA_TYPE_FP16: 32, weftv1.DataType_DATA_TYPE_BF16: 32, // the server rounds
 		weftv1.DataType_DATA_TYPE_FP32: 32, weftv1.DataType_DATA_TYPE_FP64: 64,
 	}
+	// halves are the largest numbers of the types that the server rounds to.
+	halves = map[weftv1.DataType]float64{
+		weftv1.DataType_DATA_TYPE_FP16: 65504, weftv1.DataType_DATA_TYPE_BF16: 0x1.fep127,
+	}
 	intBits = map[weftv1.DataType]int{
 		weftv1.DataType_DATA_TYPE_INT8: 8, weftv1.DataType_DATA_TYPE_INT16: 16,
 		weftv1.DataType_DATA_TYPE_INT32: 32, weftv1.DataType_DATA_TYPE_INT64: 64,
@@ -141,6 +146,9 @@ func (p *parser) number(text string) bool {
 	t, d := p.tensor, p.spec.GetDtype()
 	if bits := floatBits[d]; bits != 0 {
 		v, err := strconv.ParseFloat(text, bits)
+		if most := halves[d]; most != 0 && math.Abs(v) > most && !math.IsInf(v, 0) {
+			return false
+		}
 		if bits == 64 {
 			t.DoubleValues = append(t.DoubleValues, v)
 		} else {
@@ -171,11 +179,13 @@ func (p *parser) number(text string) bool {
 
 // show returns a value as it was written, or what can be seen of it.
 func show(value any) string {
-	text, err := json.Marshal(value)
-	if err != nil {
+	var text strings.Builder
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
 		return "a value"
 	}
-	return cut(string(text))
+	return cut(strings.TrimSuffix(text.String(), "\n"))
 }
 
 // maxShown bounds how much of a value an error or a line repeats, in characters.

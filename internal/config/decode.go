@@ -87,7 +87,9 @@ func (d *decoder) check(checks []func() Faults) {
 		for _, f := range run() {
 			// A setting that could not be read is still at its default, so that a check of it would only confuse.
 			if !slices.ContainsFunc(unread, func(u Fault) bool { return within(f.Key, u.Key) }) {
-				d.fault(d.nearestPlace(f.Key), f.Key, f.Message).Suggestion = f.Suggestion
+				found := d.fault(d.nearestPlace(f.Key), f.Key, f.Message)
+				_, stands := d.places[f.Key]
+				found.Suggestion, found.Absent = f.Suggestion, !stands
 			}
 		}
 	}

@@ -14,6 +14,7 @@ type Fault struct {
 	Column int    // 1-based, in characters; 0 with Line
 	Text   string // the line itself, without its line end
 	Key    string // dotted path of the key, such as "batching.max_queue"; "" for the file as a whole
+	Absent bool   // the key is not in the file: Line is that of the innermost section around it
 	// Message states the fault and the expectation: "WHAT IS WRONG; WHAT IS EXPECTED" or "expected THIS, found THAT".
 	// The file's own text is before the semicolon or after ", found", which is how Public leaves it out.
 	Message string

@@ -57,11 +57,25 @@ func (inference) message(q *weftv1.PredictRequest) (proto.Message, error) {
 		ModelName: q.GetModel().GetName(), ModelVersion: versionOf(q.GetModel()), Id: q.GetRequestId(),
 		Parameters: map[string]*oip.InferParameter{},
 	}
-	if label := q.GetModel().GetLabel(); label != "" {
-		m.Parameters["label"] = &oip.InferParameter{ParameterChoice: &oip.InferParameter_StringParam{StringParam: label}}
+	text := func(key, value string) {
+		if value != "" {
+			m.Parameters[key] = &oip.InferParameter{ParameterChoice: &oip.InferParameter_StringParam{StringParam: value}}
+		}
 	}
-	if level := priorities[q.GetPriority()]; level != 0 {
-		m.Parameters["priority"] = &oip.InferParameter{ParameterChoice: &oip.InferParameter_Int64Param{Int64Param: level}}
+	number := func(key string, value int64) {
+		if value != 0 {
+			m.Parameters[key] = &oip.InferParameter{ParameterChoice: &oip.InferParameter_Int64Param{Int64Param: value}}
+		}
+	}
+	text("label", q.GetModel().GetLabel())
+	text("sequence_id", q.GetEpisodeId())
+	number("priority", priorities[q.GetPriority()])
+	number("target_latency", q.GetTargetLatency().AsDuration().Microseconds())
+	if q.GetEndOfEpisode() {
+		m.Parameters["sequence_end"] = &oip.InferParameter{ParameterChoice: &oip.InferParameter_BoolParam{BoolParam: true}}
+	}
+	for _, output := range q.GetOutputs() {
+		m.Outputs = append(m.Outputs, &oip.ModelInferRequest_InferRequestedOutputTensor{Name: output})
 	}
 	for _, name := range slices.Sorted(maps.Keys(q.GetInputs())) {
 		t, err := wire.Tensor(q.GetInputs()[name])

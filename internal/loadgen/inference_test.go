@@ -5,8 +5,12 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	oip "github.com/weftserve/weft/proto/gen/inference"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
@@ -81,5 +85,30 @@ func TestInferenceMessage(t *testing.T) {
 		if q.GetModelVersion() != "7" || len(q.GetParameters()) != 0 {
 			t.Errorf("%s: version %q, parameters %v", name, q.GetModelVersion(), q.GetParameters())
 		}
+	}
+}
+
+// TestInferenceAsks for what the request of weft.v1 asks for.
+func TestInferenceAsks(t *testing.T) {
+	m, err := inference{}.message(&weftv1.PredictRequest{
+		Model:     &weftv1.ModelSpec{Name: "m", VersionChoice: &weftv1.ModelSpec_Label{Label: "stable"}},
+		EpisodeId: "e", EndOfEpisode: true, Outputs: []string{"y"}, TargetLatency: durationpb.New(5 * time.Millisecond),
+		Priority: weftv1.Priority_PRIORITY_SHEDDABLE,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &oip.ModelInferRequest{
+		ModelName: "m", Outputs: []*oip.ModelInferRequest_InferRequestedOutputTensor{{Name: "y"}},
+		Parameters: map[string]*oip.InferParameter{
+			"label":          {ParameterChoice: &oip.InferParameter_StringParam{StringParam: "stable"}},
+			"sequence_id":    {ParameterChoice: &oip.InferParameter_StringParam{StringParam: "e"}},
+			"sequence_end":   {ParameterChoice: &oip.InferParameter_BoolParam{BoolParam: true}},
+			"target_latency": {ParameterChoice: &oip.InferParameter_Int64Param{Int64Param: 5000}},
+			"priority":       {ParameterChoice: &oip.InferParameter_Int64Param{Int64Param: 4}},
+		},
+	}
+	if diff := cmp.Diff(want, m, protocmp.Transform()); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -85,7 +85,11 @@ func (s *StreamReport) about() string {
 	if s.Retries > 0 {
 		deadline += fmt.Sprintf(", sent again up to %d times", s.Retries)
 	}
-	return fmt.Sprintf("%s: %s version %s, %s, %s, priority %s", s.Name, s.Model, s.Version, how, deadline, s.Priority)
+	version := ""
+	if s.Version != "" {
+		version = " version " + s.Version
+	}
+	return fmt.Sprintf("%s: %s%s, %s, %s, priority %s", s.Name, s.Model, version, how, deadline, s.Priority)
 }
 
 // remarks prints what is not in a table.

@@ -74,6 +74,9 @@ func Values[T Element](t *Tensor) ([]T, error) {
 	}
 	elements := int64(1)
 	for _, extent := range t.GetShape() {
+		if extent < 0 {
+			return nil, fmt.Errorf("weftclient: a tensor of shape %v; expected no negative sizes", t.GetShape())
+		}
 		elements *= extent
 	}
 	if int64(len(values)) != elements {
@@ -97,6 +100,9 @@ func read[T Element](t *Tensor) ([]T, error) {
 			texts = append(texts, string(text))
 		}
 		return any(texts).([]T), nil
+	}
+	if len(raw)%int(of.Size()) != 0 {
+		return nil, fmt.Errorf("%d bytes are no whole number of elements of %v", len(raw), t.GetDtype())
 	}
 	values := make([]T, len(raw)/int(of.Size()))
 	_, err := binary.Decode(raw, binary.LittleEndian, values)

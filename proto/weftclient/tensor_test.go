@@ -136,6 +136,12 @@ func TestValuesRefuses(t *testing.T) {
 		"a tensor of shape [2] has 0 elements, not 2; expected them raw": {
 			Dtype: weftv1.DataType_DATA_TYPE_FP32, Shape: []int64{2}, FloatValues: []float32{1, 2},
 		},
+		"a tensor of shape [-1 -1]; expected no negative sizes": {
+			Dtype: weftv1.DataType_DATA_TYPE_FP32, Shape: []int64{-1, -1}, Raw: []byte{0, 0, 0, 0},
+		},
+		"5 bytes are no whole number of elements of DATA_TYPE_FP32": {
+			Dtype: weftv1.DataType_DATA_TYPE_FP32, Shape: []int64{1}, Raw: []byte{0, 0, 0, 0, 0},
+		},
 		"a tensor of shape [2] has 1 elements, not 2": {Dtype: weftv1.DataType_DATA_TYPE_FP16, Shape: []int64{2}, Raw: []byte{1, 2, 3}},
 	} {
 		if values, err := weftclient.Values[float32](tt); err == nil || !strings.Contains(err.Error(), want) {

@@ -127,7 +127,13 @@ func (t *tritonConfig) tensors() {
 	d := &Declared{
 		File: t.doc.File(), Rows: t.c.GetMaxBatchSize() > 0, MaybeRows: !t.has("max_batch_size"),
 	}
+	named := map[string]bool{}
 	for i, in := range t.c.GetInput() {
+		if named[in.GetName()] {
+			t.fault(fmt.Sprintf("input[%d].name", i),
+				"there is an input of that name already; expected each name once, found %q", in.GetName())
+		}
+		named[in.GetName()] = true
 		d.Inputs = append(d.Inputs, t.tensor(fmt.Sprintf("input[%d]", i), in, in.GetDims(), in.GetReshape()))
 	}
 	for i, out := range t.c.GetOutput() {

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/weftserve/weft/internal/config"
+	"github.com/weftserve/weft/internal/config/pbtxt"
 )
 
 // warmupDir is the directory next to a model's version directories that holds inputs for warm-up.
@@ -114,7 +114,7 @@ func (s *modelScan) readFile(name string) (f settingsFile, err error) {
 	opened, err := s.root.Open(s.path(name))
 	if err == nil {
 		defer opened.Close() // it was only read
-		f.text, err = io.ReadAll(io.LimitReader(opened, int64(config.MaxSize)+1))
+		f.text, err = io.ReadAll(io.LimitReader(opened, int64(pbtxt.MaxSize)+1))
 	}
 	if err != nil {
 		return f, unreadable(f.path, err)

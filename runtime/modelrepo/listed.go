@@ -56,10 +56,10 @@ func readModelConfig(file string, text []byte) ([]listedModel, error) {
 		}
 		names[m.GetName()] = true
 		l.judge()
-		if other, taken := paths[m.GetBasePath()]; taken && len(l.faults) == 0 {
+		if other, taken := paths[l.dir()]; taken && len(l.faults) == 0 {
 			l.fault("base_path", "it is that of model %s already; expected a directory of its own", other)
 		}
-		paths[m.GetBasePath()] = m.GetName()
+		paths[l.dir()] = m.GetName()
 		models = append(models, l)
 	}
 	return models, faults.Err()

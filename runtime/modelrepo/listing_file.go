@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/weftserve/weft/internal/config"
+	"github.com/weftserve/weft/internal/config/pbtxt"
 )
 
 // listedFile is the model config file from scan to scan.
@@ -55,7 +56,7 @@ func readListed(s *settling, file string) ([]byte, error) {
 		return nil, fmt.Errorf("the model config file cannot be read: %w", err)
 	}
 	defer f.Close() // it was only read
-	text, err := io.ReadAll(io.LimitReader(f, int64(config.MaxSize)+1))
+	text, err := io.ReadAll(io.LimitReader(f, int64(pbtxt.MaxSize)+1))
 	if err != nil {
 		return nil, fmt.Errorf("the model config file cannot be read: %w", err)
 	}

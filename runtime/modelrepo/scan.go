@@ -53,12 +53,12 @@ func scanModel(settling *settling, root *os.Root, from source, name string) (m M
 		}
 	}
 	var t *tritonConfig
+	yield := func() config.Faults { return nil }
 	if m.ConfigPath != "" {
 		t = readTriton(m.ConfigPath, h.triton.text, []string{m.Name, from.dir}, &m.Manifest)
-		for _, note := range t.notes {
-			m.Notes = append(m.Notes, note.text)
-		}
+		yield = t.yield
 		if m.Err = t.faults.Err(); m.Err != nil {
+			m.Notes = append(m.Notes, t.sentences()...)
 			return m
 		}
 	}
@@ -74,8 +74,8 @@ func scanModel(settling *settling, root *os.Root, from source, name string) (m M
 	if m.ManifestPath == "" && t == nil && from.listed == nil {
 		m.Err = checkVersions().Err()
 	} else {
-		m.Err = config.Decode(cmp.Or(m.ManifestPath, m.ConfigPath), h.manifest.text, &m.Manifest, listed, m.Manifest.Check,
-			checkVersions)
+		m.Err = config.Decode(cmp.Or(m.ManifestPath, m.ConfigPath), h.manifest.text, &m.Manifest, listed, yield,
+			m.Manifest.Check, checkVersions)
 		found, _ := errors.AsType[config.Faults](m.Err)
 		if within(found, missing) {
 			m.Missing, m.Err = m.Err, nil
@@ -85,6 +85,7 @@ func scanModel(settling *settling, root *os.Root, from source, name string) (m M
 		}
 		if t != nil {
 			t.place(found)
+			m.Notes = append(m.Notes, t.sentences()...)
 		}
 	}
 	// If a model's manifest is faulty, it is not known which files its version directories must hold.

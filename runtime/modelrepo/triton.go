@@ -25,6 +25,8 @@ type tritonConfig struct {
 	set    map[string]string // keys of the manifest that it sets, and by which field
 	notes  []tritonNote
 	faults config.Faults
+	onCPU  bool     // by its instance groups
+	own    Manifest // as the file alone sets it
 }
 
 // tritonNote is a sentence on a field, and its line.
@@ -54,7 +56,7 @@ func readTriton(file string, data []byte, names []string, m *Manifest) *tritonCo
 	t.warmups()
 	t.rest()
 	t.faults.Sort()
-	slices.SortStableFunc(t.notes, func(a, b tritonNote) int { return cmp.Compare(a.line, b.line) })
+	t.own = *m
 	return t
 }
 
@@ -80,11 +82,10 @@ func (t *tritonConfig) fault(path, format string, args ...any) {
 // has reports whether the file sets a field, also to what it is without the file.
 func (t *tritonConfig) has(path string) bool { return t.doc.Stands(path) }
 
-// place gives faults of the manifest whose keys were set here the place of the field. file is the one that they were
-// found in: a fault that has a line is of a key that stands there.
+// place gives faults of the manifest whose keys were set here, and not in model.yaml too, the place of the field.
 func (t *tritonConfig) place(faults config.Faults) {
 	for i, f := range faults {
-		if f.Line > 0 {
+		if !f.Absent {
 			continue
 		}
 		for key := f.Key; key != ""; key = key[:max(strings.LastIndexAny(key, ".["), 0)] {
@@ -94,6 +95,48 @@ func (t *tritonConfig) place(faults config.Faults) {
 				break
 			}
 		}
+	}
+}
+
+// sentences returns the notes, in the order of their lines.
+func (t *tritonConfig) sentences() (all []string) {
+	slices.SortStableFunc(t.notes, func(a, b tritonNote) int { return cmp.Compare(a.line, b.line) })
+	for _, note := range t.notes {
+		all = append(all, note.text)
+	}
+	return all
+}
+
+// yield gives up what the file sets and model.yaml, which was read over it, leaves no meaning. It returns no faults, so
+// that it can come before the checks of the manifest.
+func (t *tritonConfig) yield() config.Faults {
+	m, own, usual := t.m, &t.own, Defaults()
+	if !t.onCUDA() {
+		d := usual.ONNX
+		let(&m.ONNX.Device, own.ONNX.Device, d.Device)
+		let(&m.ONNX.DeviceMemoryLimit, own.ONNX.DeviceMemoryLimit, d.DeviceMemoryLimit)
+		let(&m.ONNX.ArenaExtendStrategy, own.ONNX.ArenaExtendStrategy, d.ArenaExtendStrategy)
+		let(&m.ONNX.ConvAlgoSearch, own.ONNX.ConvAlgoSearch, d.ConvAlgoSearch)
+		let(&m.ONNX.TF32, own.ONNX.TF32, d.TF32)
+		let(&m.ONNX.PinBuffers, own.ONNX.PinBuffers, d.PinBuffers)
+		let(&m.ONNX.CUDAGraphs, own.ONNX.CUDAGraphs, d.CUDAGraphs)
+	}
+	if sizes := &m.Batching.AllowedBatchSizes; len(*sizes) > 0 && slices.Equal(*sizes, own.Batching.AllowedBatchSizes) {
+		if *sizes = nil; m.ONNX.CUDAGraphs {
+			*sizes = t.graphSizes()
+		}
+	}
+	t.hold()
+	if m.MaxLatency > 0 {
+		let(&m.TargetLatency, own.TargetLatency, min(own.TargetLatency, m.MaxLatency))
+	}
+	return nil
+}
+
+// let sets what is as the file has it.
+func let[T comparable](to *T, own, value T) {
+	if *to == own {
+		*to = value
 	}
 }
 
@@ -166,6 +209,8 @@ func (t *tritonConfig) versions() {
 			t.m.Versions.Policy.Specific = []int64{} // which is a fault, and not the default
 		}
 		t.sets(key, path)
+	default:
+		t.told[path] = true // {}
 	}
 }
 

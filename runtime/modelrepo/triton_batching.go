@@ -27,8 +27,8 @@ func (t *tritonConfig) scheduling() {
 			"remove the field, or keep this model on Triton")
 	}
 	if t.c.GetEnsembleScheduling() != nil {
-		t.fault("ensemble_scheduling", "Weft has no ensembles; join the models into one of ONNX, or call them one after "+
-			"the other from the client")
+		t.fault("ensemble_scheduling", "an ensemble; expected one model: Weft has no ensembles, so join the models into one "+
+			"of ONNX, or call them one after the other from the client")
 	}
 	for path, n := range map[string]int{
 		"batch_input": len(t.c.GetBatchInput()), "batch_output": len(t.c.GetBatchOutput()),
@@ -48,13 +48,17 @@ func (t *tritonConfig) scheduling() {
 	t.queuePolicy(at+".default_queue_policy", d.GetDefaultQueuePolicy())
 	if n := d.GetMaxQueueDelayMicroseconds(); n > 0 {
 		path := at + ".max_queue_delay_microseconds"
-		delay := t.duration(path, n, maxTimeout)
-		if limit := t.m.MaxLatency; limit > 0 && delay > limit {
-			t.note(path, "a batch that was held for %v would come too late for max_latency: it is held for %v", delay, limit)
-			delay = limit
-		}
-		t.m.Batching.BatchTimeout = delay
+		t.m.Batching.BatchTimeout = t.duration(path, n, maxTimeout)
 		t.sets("batching.batch_timeout", path)
+	}
+}
+
+// hold shortens how long batches are held, if the file sets that, to the limit of their requests.
+func (t *tritonConfig) hold() {
+	m, set := &t.m.Batching.BatchTimeout, t.own.Batching.BatchTimeout
+	if path := t.set["batching.batch_timeout"]; path != "" && *m == set && t.m.MaxLatency > 0 && set > t.m.MaxLatency {
+		*m = t.m.MaxLatency
+		t.note(path, "a batch that was held for %v would come too late for max_latency: it is held for %v", set, *m)
 	}
 }
 

@@ -15,19 +15,29 @@ import (
 func (t *tritonConfig) instances() {
 	const key = "onnx.providers"
 	var gpus []int32
-	for i, g := range t.c.GetInstanceGroup() {
+	groups := t.c.GetInstanceGroup()
+	// KIND_AUTO is a GPU where there is one.
+	onGPU := slices.ContainsFunc(groups, func(g *inference.ModelInstanceGroup) bool {
+		return g.GetKind() == inference.ModelInstanceGroup_KIND_GPU || g.GetKind() == inference.ModelInstanceGroup_KIND_AUTO
+	})
+	for i, g := range groups {
 		at := fmt.Sprintf("instance_group[%d]", i)
 		t.told[at] = slices.Contains(t.leaves, at) // {}
 		t.told[at+".count"] = g.GetCount() == 1
 		switch kind := g.GetKind(); {
-		case kind == inference.ModelInstanceGroup_KIND_CPU && i > 0:
+		case kind == inference.ModelInstanceGroup_KIND_CPU && onGPU:
 			t.note(at+".kind", "the model has instances on GPUs, too: Weft takes the processor only where no GPU has room")
 		case kind == inference.ModelInstanceGroup_KIND_CPU:
+			t.onCPU = true
 			t.m.ONNX.Providers = []Provider{CPU}
 			t.sets(key, at+".kind")
 		case kind == inference.ModelInstanceGroup_KIND_MODEL:
-			t.note(at+".kind", "Weft places models itself: set onnx.providers in %s", ManifestName)
-		default: // KIND_AUTO is a GPU where there is one
+			t.note(at+".kind", "Weft places models itself, without onnx.providers in %s on the processor", ManifestName)
+		default:
+			if kind == inference.ModelInstanceGroup_KIND_GPU && len(g.GetGpus()) == 0 {
+				t.note(at+".kind", "Triton has instances on every GPU then; Weft has the model on one: set replicas in %s to have "+
+					"it on more", ManifestName)
+			}
 			t.m.ONNX.Providers = []Provider{CUDA, CPU}
 			t.sets(key, at+".kind")
 			gpus = append(gpus, g.GetGpus()...)
@@ -62,6 +72,9 @@ func (t *tritonConfig) gpus(path string, gpus []int32) {
 func (t *tritonConfig) optimization() {
 	o := t.c.GetOptimization()
 	for i, a := range o.GetExecutionAccelerators().GetGpuExecutionAccelerator() {
+		if t.onCPU { // the file says so: an accelerator of GPUs is left over
+			break
+		}
 		at := fmt.Sprintf("optimization.execution_accelerators.gpu_execution_accelerator[%d]", i)
 		switch a.GetName() {
 		case "tensorrt":
@@ -109,8 +122,8 @@ func (t *tritonConfig) graphs(wanted bool) {
 	t.sets("onnx.cuda_graphs", path)
 	t.m.Batching.AllowedBatchSizes = t.graphSizes()
 	t.set["batching.allowed_batch_sizes"] = path
-	t.note(path, "batches have the sizes %v only: set batching.allowed_batch_sizes in %s to have others",
-		t.m.Batching.AllowedBatchSizes, ManifestName)
+	t.note(path, "batches have the sizes that graphs are captured for, batching.allowed_batch_sizes: set that in %s to "+
+		"have others", ManifestName)
 }
 
 // parameters maps those of the ONNX Runtime backend.

@@ -63,14 +63,17 @@ func configOf(v *catalog.Version) *inference.ModelConfig {
 	return c
 }
 
-// maxBatchSize returns the rows of one execution at most, or 0 where the first dimension of each tensor is not that of
-// the rows: clients then take shapes as they are.
+// maxBatchSize returns the rows of one execution at most, or 0 where requests share none, or where the first dimension
+// of each tensor is not that of the rows: clients then take shapes as they are.
 func maxBatchSize(v *catalog.Version) int {
+	if !v.Batching.Batched {
+		return 0
+	}
 	first := func(spec tensor.Spec) bool { return spec.BatchDim != 0 }
 	if slices.ContainsFunc(v.Signature.Inputs, first) || slices.ContainsFunc(v.Signature.Outputs, first) {
 		return 0
 	}
-	return max(1, v.Batching.MaxBatchSize)
+	return v.Batching.MaxBatchSize
 }
 
 func dimsOf(spec *tensor.Spec, rows bool) []int64 {
@@ -92,7 +95,7 @@ func reshapeOf(spec *tensor.Spec, rows bool) *inference.ModelTensorReshape {
 }
 
 func instanceKind(provider string) inference.ModelInstanceGroup_Kind {
-	if provider == "cuda" {
+	if provider == "cuda" || provider == "tensorrt" {
 		return inference.ModelInstanceGroup_KIND_GPU
 	}
 	return inference.ModelInstanceGroup_KIND_CPU

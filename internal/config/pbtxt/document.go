@@ -26,14 +26,17 @@ type Document struct {
 // place is a position in the file, both 1-based.
 type place struct{ line, column int }
 
+// MaxSize is the size of the largest file that Read reads.
+const MaxSize = 4 * config.MiB
+
 // Read reads the text of a message into one that is empty; file names it in faults. The error is config.Faults. Fields
 // that the message's type does not have are faults: prototext stops at the first.
 func Read(file string, data []byte, into proto.Message) (*Document, error) {
 	d := &Document{file: file, places: map[string]place{}}
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
-	if config.Size(len(data)) > config.MaxSize {
+	if config.Size(len(data)) > MaxSize {
 		return nil, config.Faults{{
-			File: file, Message: fmt.Sprintf("the file is larger than %v; expected at most that", config.MaxSize),
+			File: file, Message: fmt.Sprintf("the file is larger than %v; expected at most that", MaxSize),
 		}}
 	}
 	d.lines = strings.Split(string(data), "\n")

@@ -1,6 +1,7 @@
 package pbtxt_test
 
 import (
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -58,7 +59,7 @@ func TestFaults(t *testing.T) {
 		"input {\n":                    "f:2:1: expected the text of a ModelConfig, found unexpected EOF\n    2 | \n      | ^",
 		"max_batch_size: x":            "f:1:17: expected the text of a ModelConfig, found invalid value for int32 type: x\n    1 | max_batch_size: x\n      |                 ^",
 		"\xef\xbb\xbfname: \"\xff\"":   "f:1:7: expected the text of a ModelConfig, found invalid UTF-8 detected\n    1 | name: \"\ufffd\"\n      |       ^",
-		strings.Repeat("#", 1<<17):     "f: the file is larger than 64KiB; expected at most that",
+		strings.Repeat("#", 5<<20):     "f: the file is larger than 4MiB; expected at most that",
 	} {
 		_, err := pbtxt.Read("f", []byte(text), &inference.ModelConfig{})
 		if err == nil || err.Error() != want {
@@ -66,6 +67,41 @@ func TestFaults(t *testing.T) {
 		}
 		if _, ok := err.(config.Faults); !ok { //nolint:errorlint // that is what it is to be
 			t.Errorf("%T", err)
+		}
+	}
+}
+
+// TestSpaceBetweenTokens: what is set stands in the file, wherever there are spaces and comments.
+func TestSpaceBetweenTokens(t *testing.T) {
+	const tight = `max_batch_size:4 input:[{name:"x",dims:[1,2]reshape:{shape:[]}},{name:"y"dims:[]}]output[]` +
+		`model_warmup[]dynamic_batching{}instance_group[{kind:KIND_CPU,gpus:[0]}]version_policy{all{}}` +
+		`parameters[{key:"k"value{string_value:"v"}}]backend:"onnxruntime"`
+	spaces := []string{"", " ", "\n", "\t", " # [ ] { } \n", "\r\n"}
+	for seed := range uint64(500) {
+		rng := rand.New(rand.NewPCG(seed, 0))
+		var text strings.Builder
+		quoted := false
+		for _, c := range tight {
+			quoted = quoted != (c == '"')
+			apart := !quoted && strings.ContainsRune("[]{}:,", c)
+			if apart {
+				text.WriteString(spaces[rng.IntN(len(spaces))])
+			}
+			text.WriteRune(c)
+			if apart {
+				text.WriteString(spaces[rng.IntN(len(spaces))])
+			}
+		}
+		var m inference.ModelConfig
+		d, err := pbtxt.Read("f", []byte(text.String()), &m)
+		if err != nil {
+			t.Fatalf("%s: %v", text.String(), err)
+		}
+		for _, leaf := range append(pbtxt.Leaves(&m), "model_warmup", "output") {
+			leaf = strings.Replace(leaf, "parameters[k].string_value", "parameters[k]", 1)
+			if !d.Stands(leaf) {
+				t.Fatalf("seed %d: %s does not stand in\n%s", seed, leaf, text.String())
+			}
 		}
 	}
 }

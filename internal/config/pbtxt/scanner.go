@@ -40,7 +40,8 @@ func (s *scanner) message(path string, of protoreflect.MessageDescriptor) {
 		if s.space(); !s.is("[") {
 			s.value(full, at, field, count)
 		} else {
-			for s.skip(1); s.text != "" && !s.is("]"); s.space() {
+			s.skip(1)
+			for s.space(); s.text != "" && !s.is("]"); s.space() {
 				s.value(full, place{}, field, count)
 			}
 			s.skip(1)
