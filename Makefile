@@ -138,8 +138,11 @@ package: setup build $(TOOLS)/nfpm ## Pack bin/weft and ONNX Runtime for this ma
 
 .PHONY: test-packages
 test-packages: package ## Install the packages into folders, and serve the example models with each (skips what needs tools that are not here)
-	go build -o bin/confine ./scripts/packages/confine
-	scripts/packages/test.sh bin bin/confine
+	scripts/packages/test.sh bin $(TOOLS)/nfpm
+
+.PHONY: test-image
+test-image: ## Build the container image and serve with it; without docker or podman, run its build steps in a folder (two minutes)
+	scripts/packages/image.sh "$$(mktemp --directory)"
 
 .PHONY: fmt
 fmt: $(TOOLS)/golangci-lint $(BUF) ## Format the Go and protocol sources
@@ -148,7 +151,7 @@ fmt: $(TOOLS)/golangci-lint $(BUF) ## Format the Go and protocol sources
 
 .PHONY: ci
 ci: ## Everything a change must pass, two parts at a time; what each says comes when it has ended
-	$(MAKE) --jobs=2 --output-sync=target FUZZTIME=2000x race test lint checkgenerate vulncheck smoke test-clients fuzz
+	$(MAKE) --jobs=2 --output-sync=target FUZZTIME=2000x race test lint checkgenerate vulncheck smoke test-clients test-packages fuzz
 
 .PHONY: clean
 clean: ## Remove what was built (keeps the downloaded ONNX Runtime)

@@ -79,7 +79,7 @@ var topLevelNames = []string{
 	"proto/", "server/", "sharedsched/", "runtime/", "gpu/", "cmd/",
 	"internal/", "docs/", "deploy/", "examples/", "scripts/", "tools/",
 	"bin/", // build output, not committed
-	"buf.yaml", "buf.gen.yaml", "go.mod", "go.sum", "Makefile",
+	"buf.yaml", "buf.gen.yaml", "go.mod", "go.sum", "Makefile", "Dockerfile",
 	"README.md", "LICENSE", "NOTICE", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md",
 }
 

@@ -5,6 +5,10 @@ set -euo pipefail
 
 usage='usage: build.sh WEFT NFPM OUT'
 weft=${1:?$usage} nfpm=${2:?$usage} out=${3:?$usage}
+if [[ $(uname) != Linux ]]; then
+  echo 'skipped: packages are for Linux' >&2
+  exit
+fi
 library=.weft/onnxruntime/$(sed -n 's/^const Version = "\(.*\)"$/\1/p' internal/ortlib/ortlib.go)/lib/libonnxruntime.so
 GOARCH=${GOARCH:-$(go env GOARCH)}
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)

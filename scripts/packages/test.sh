@@ -1,34 +1,18 @@
 #!/usr/bin/env bash
 # Installs the packages of this machine that lie in FOLDER into folders of their own, and serves the example models with
-# each (test.sh FOLDER CONFINE). CONFINE is scripts/packages/confine. What needs a tool that is not here is skipped, and
-# said.
+# each (test.sh FOLDER NFPM). What needs a tool that is not here is skipped, and said.
 set -euo pipefail
 
-usage='usage: test.sh FOLDER CONFINE'
-folder=${1:?$usage} confine=$(realpath "${2:?$usage}")
+usage='usage: test.sh FOLDER NFPM'
+folder=${1:?$usage} nfpm=$(realpath "${2:?$usage}")
 repository=$PWD/examples/models unit=$PWD/scripts/packages/weft.service
 work=$(mktemp --directory)
-server=
+source scripts/packages/ask.sh
 
-finish() {
-  status=$?
-  if [[ -n $server ]]; then
-    kill -KILL "$server" 2>/dev/null || true
-  fi
-  if ((status != 0)) && [[ -s $work/log ]]; then
-    echo "packages: failed; the server's log:" >&2
-    cat "$work/log" >&2
-  fi
-  rm -rf "$work"
-}
-trap finish EXIT
-
-fail() {
-  echo "packages: $*" >&2
-  exit 1
-}
-
-say() { echo "packages: $*"; }
+if [[ $(uname) != Linux ]]; then
+  say "skipped: packages are for Linux"
+  exit
+fi
 
 has() { command -v "$1" >/dev/null || { say "skipped: $2, for there is no $1"; return 1; }; }
 
@@ -39,50 +23,24 @@ only() {
   realpath "${found[0]}"
 }
 
-# free_port prints a port of the loopback address that nobody listens on.
-free_port() {
-  local port
-  while port=$((20000 + RANDOM % 10000)); (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do :; done
-  echo "$port"
-}
-
-# ask prints a server's answer over HTTP: GET, or POST of a body.
-ask() { # address, path, body
-  local method=GET
-  [[ -z $3 ]] || method=POST
-  exec 3<>"/dev/tcp/${1/://}" || return
-  printf '%s %s HTTP/1.0\r\nHost: %s\r\nContent-Length: %d\r\n\r\n%s' "$method" "$2" "$1" "${#3}" "$3" >&3
-  timeout 10 cat <&3
-  exec 3>&-
-}
-
 # serve runs a command that serves the example models with the packaged library, asks it, reloads it, and stops it.
 serve() { # settings, command...
-  local settings=$1 http answer attempt
+  local settings=$1 http attempt
   shift
   http=127.0.0.1:$(free_port)
   # Not where it was built: there, a library of the source tree would be found.
   (cd "$work" && exec env -u WEFT_ONNXRUNTIME_LIB "$@" serve --config "$settings" --listen "127.0.0.1:$(free_port)" \
     --http "$http" --admin-listen "" --state-dir none "$repository") >"$work/log" 2>&1 &
   server=$!
-  for ((attempt = 0; ; attempt++)); do
-    kill -0 "$server" 2>/dev/null || fail "the server ended before it was ready"
-    [[ $({ ask "$http" /readyz ""; } 2>/dev/null) == *' 200 '*ready ]] && break
-    ((attempt < 300)) || fail "/readyz is not ready after 60 s"
-    sleep 0.2
-  done
-  answer=$(ask "$http" /v2/models/cartpole/infer '{"inputs": [
-    {"name": "observation", "datatype": "FP32", "shape": [1, 4], "data": [0, 0, 0.1, 0]}]}')
-  [[ $answer == *' 200 '*'"name":"action"'* ]] || fail "no action in $answer"
+  await "$http"
+  infer "$http"
   kill -HUP "$server"
   for ((attempt = 0; ; attempt++)); do
     grep --quiet 'event=settings_reloaded' "$work/log" && break
     ((attempt < 100)) || fail "no settings_reloaded 20 s after SIGHUP"
     sleep 0.2
   done
-  kill -TERM "$server"
-  wait "$server" || fail "the server ended with status $? after SIGTERM"
-  server=
+  end
 }
 
 # wants fails unless the files of a package are as they must be.
@@ -116,12 +74,24 @@ deb() {
   serve "$root/etc/weft/weft.yaml" "$root/usr/bin/weft"
   say "the .deb serves"
   has systemd-analyze 'to serve as confined as the unit says' || return 0
-  serve "$root/etc/weft/weft.yaml" "$confine" "$unit" "$root/usr/bin/weft"
+  go build -o "$work/confine" ./scripts/packages/confine
+  serve "$root/etc/weft/weft.yaml" "$work/confine" "$unit" "$root/usr/bin/weft"
   # The processes of models confine themselves further, as far as the kernel can.
   if grep 'event=worker_sandbox_incomplete.*not permitted' "$work/log"; then
     fail "the unit keeps processes of models from confining themselves"
   fi
   say "the .deb serves under the system calls, address families and memory that the unit allows"
+}
+
+# libc wants no newer C library to be needed than the packages ask for: that depends on where they were built.
+libc() {
+  local wanted needed
+  wanted=$(sed -n 's/.*libc6 (>= \([0-9.]*\)).*/\1/p' scripts/packages/nfpm.yaml)
+  needed=$(grep --text --only-matching --no-filename 'GLIBC_[0-9][0-9.]*' "$work"/archive/{bin/weft,lib/libonnxruntime.so} |
+    cut -d _ -f 2 | sort --unique --version-sort | tail -1)
+  [[ $(printf '%s\n' "$needed" "$wanted" | sort --version-sort | tail -1) == "$wanted" ]] ||
+    fail "the program needs glibc $needed, and the packages ask for $wanted: build on an older system, or change nfpm.yaml"
+  say "glibc $needed is needed, $wanted is asked for"
 }
 
 # deb_life installs the .deb, replaces it and removes it, by dpkg in a folder. Its scripts have no systemd there.
@@ -165,6 +135,21 @@ rpm_life() {
   say "rpm installs the .rpm, which serves, and removes it"
 }
 
+# other packs stand-ins for arm64: its packages are of the same configuration, and are built on such a machine.
+other() {
+  local kind
+  export GOARCH=arm64 VERSION=1.2.3 STAGE=$work/stage
+  mkdir -p "$STAGE/bin" "$STAGE/lib" "$STAGE/doc" "$work/arm64"
+  touch "$STAGE/bin/weft" "$STAGE/lib/libonnxruntime.so" "$STAGE/doc/README.md"
+  for kind in deb rpm; do
+    "$nfpm" package --config scripts/packages/nfpm.yaml --packager "$kind" --target "$work/arm64" >"$work/log" ||
+      fail "nfpm: $kind for arm64"
+  done
+  [[ -f $work/arm64/weft_1.2.3_arm64.deb && -f $work/arm64/weft-1.2.3-1.aarch64.rpm ]] ||
+    fail "packages for arm64 have other names: $(ls "$work/arm64")"
+  say "the configuration packs for arm64, too (stand-ins)"
+}
+
 # systemd reads the unit, and judges how confined it is: 0 is best, 10 is worst.
 systemd() {
   has systemd-analyze 'to verify the unit' || return 0
@@ -179,7 +164,9 @@ systemd() {
 }
 
 archive
+libc
 deb
 deb_life
 rpm_life
 systemd
+other
