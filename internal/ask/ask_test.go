@@ -231,11 +231,13 @@ func TestFailures(t *testing.T) {
 		{Options{Model: "fp32", Address: "127.0.0.1:1"}, false, "no server answers at --address 127.0.0.1:1 ("},
 		{Options{Model: "fp32", Address: "\x00"}, false, "--address \x00: "},
 		{
-			Options{Model: "fp32", Address: address, Version: new(int64(-1))}, true,
+			Options{Model: "fp32", Address: address, Version: new(int64(-1))},
+			true,
 			"--version: expected a positive number, found -1",
 		},
 		{
-			Options{Model: "fp32", Address: address, Version: new(int64(0))}, true,
+			Options{Model: "fp32", Address: address, Version: new(int64(0))},
+			true,
 			"--version: expected a positive number, found 0",
 		},
 		{Options{Model: "fp32", Address: address, Label: new("")}, true, "--label: expected the label of a version"},
