@@ -499,13 +499,8 @@ var layers = []layer{
 		"it plays schedulers, and no server",
 	},
 	{
-		"scripts/setup",
-		[]string{"internal/ortlib", "internal/ortlib/fetch"},
-		"it runs before anything else is built",
-	},
-	{
 		"scripts/...",
-		[]string{"internal/ortlib"},
+		[]string{"internal/ortlib", "internal/ortlib/fetch"},
 		"scripts run before anything else can be built",
 	},
 }

@@ -111,10 +111,10 @@ func (p *Place) install(open func(dir string) (io.ReadCloser, error)) error {
 	return os.Rename(unpacked, p.path)
 }
 
-// licence is ONNX Runtime's. The npm package has no file of it.
+// Licence is ONNX Runtime's, of which the npm package has no file.
 //
 //go:embed onnxruntime-LICENSE.txt
-var licence []byte
+var Licence []byte
 
 const licenceName = "onnxruntime-LICENSE.txt"
 
@@ -124,5 +124,5 @@ func (p *Place) addLicence() error {
 	if _, err := os.Stat(path); err == nil {
 		return nil
 	}
-	return os.WriteFile(path, licence, 0o644)
+	return os.WriteFile(path, Licence, 0o644)
 }

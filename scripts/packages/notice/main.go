@@ -15,6 +15,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/weftserve/weft/internal/ortlib/fetch"
 )
 
 func main() {
@@ -136,9 +138,6 @@ func writeNotice(w io.Writer, modules []module) error {
 	return err
 }
 
-//go:embed onnxruntime.txt
-var onnxRuntime string
-
 // writeTexts writes the licences and notices of ONNX Runtime, of Go and of each module.
 func writeTexts(ctx context.Context, w io.Writer, modules []module) error {
 	root, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
@@ -146,7 +145,7 @@ func writeTexts(ctx context.Context, w io.Writer, modules []module) error {
 		return fmt.Errorf("go env GOROOT: %w", err)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "=== ONNX Runtime\n\n%s\n", onnxRuntime)
+	fmt.Fprintf(&b, "=== ONNX Runtime\n\n%s\n", fetch.Licence)
 	for _, m := range slices.Insert(slices.Clone(modules), 0,
 		module{Path: "Go's standard library", Dir: strings.TrimSpace(string(root))}) {
 		names, err := files(m.Dir)
