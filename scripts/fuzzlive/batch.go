@@ -47,7 +47,10 @@ var (
 
 // words are the strings that most fields have.
 func (b *batch) words() []string {
-	words := append([]string{"", "x", "a", "stable", "e1", "e2", "1", "weft.v1.PredictionService"}, others...)
+	words := append([]string{
+		"", "x", "a", "stable", "e1", "e2", "1", "weft.v1.PredictionService",
+		"shared_memory_region", "shared_memory_byte_size", "shared_memory_offset", "classification", shared,
+	}, others...)
 	if b.admin {
 		return words
 	}
@@ -59,6 +62,9 @@ func (b *batch) calm() error {
 	for b.sent < batchSize {
 		var err error
 		switch n := b.rng.IntN(100); {
+		case n < 1 && !b.admin:
+			err = b.whole(inference.GRPCInferenceService_SystemSharedMemoryRegister_FullMethodName, &sent{what: "shared memory"},
+				hostile.Encode(&inference.SystemSharedMemoryRegisterRequest{Name: region, Key: shared, ByteSize: regionSize}))
 		case n < 40 && !b.admin:
 			err = b.predict()
 		case n < 65:
@@ -126,7 +132,7 @@ func (b *batch) predict() error {
 	mutated := false
 	switch b.rng.IntN(4) {
 	case 0:
-		if model == echoModel {
+		if model == echoModel && over.output != nil {
 			s.exact = q
 		}
 	case 1, 2:

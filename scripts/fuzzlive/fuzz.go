@@ -51,6 +51,11 @@ func (o *options) fuzz(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	remove, err := share()
+	defer remove()
+	if err != nil {
+		return fmt.Errorf("shared memory: %w", err)
+	}
 	f := &fuzzing{options: o, status: map[string]int{}}
 	if f.server, err = serve(ctx, o.Weft, repository, access); err != nil {
 		return err

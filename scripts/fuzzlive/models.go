@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -16,11 +17,20 @@ const echoModel = "echo"
 
 // models are those that are served, as sketches. Together they take most element types, rows and none, and strings.
 var models = map[string]string{
-	echoModel: `x[N,4]; Identity(x)`,
-	"texts":   `x:string[N]; Identity(x)`,
+	echoModel: `x[N,4]; y = Identity(x); y`,
+	"texts":   `x:string[N]; y = Identity(x); y`,
 	"scalars": `a:int64[] b:bool[]; Identity(a), Identity(b)`,
 	"sum":     `x[N,4] y:double[N] z:i32[N,2]; ReduceSum(x, [1]), Identity(y), Identity(z)`,
 	"small":   `x:u8[N,3] y:half[N,1]; Identity(x), Identity(y)`,
+}
+
+// shared is the key of a file of shared memory that callers may register, and read and write after.
+var shared = fmt.Sprintf("/weft-fuzzlive-%d", os.Getpid())
+
+// share makes that file, and returns what removes it.
+func share() (remove func(), err error) {
+	path := filepath.Join("/dev/shm", shared)
+	return func() { _ = os.Remove(path) }, os.WriteFile(path, make([]byte, regionSize), 0o600)
 }
 
 // others are models that calls of AdminService may change.

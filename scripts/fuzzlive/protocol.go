@@ -20,7 +20,7 @@ import (
 type protocol struct {
 	predict string // the method
 	request func(*weftv1.PredictRequest) proto.Message
-	// output returns the elements of an answer's only output; ok is false where it has not one.
+	// output returns the elements of an answer's only output; ok is false where it has not one. nil: they are elsewhere.
 	output func(answer []byte) (elements []byte, ok bool)
 }
 
@@ -32,6 +32,7 @@ var (
 	protocols = []*protocol{
 		native, native,
 		{inference.GRPCInferenceService_ModelInfer_FullMethodName, inferRequest, inferOutput},
+		{inference.GRPCInferenceService_ModelInfer_FullMethodName, sharedRequest, nil},
 		{serving.PredictionService_Predict_FullMethodName, tensorflowRequest, tensorflowOutput},
 	}
 )
@@ -69,6 +70,26 @@ func inferRequest(q *weftv1.PredictRequest) proto.Message {
 		}
 		m.Inputs = append(m.Inputs, in)
 	}
+	return m
+}
+
+// region is the name of the shared memory, and its size.
+const region, regionSize = "region", 1 << 16
+
+// sharedRequest has its raw tensors in shared memory, where they lie over each other, and wants an output there.
+func sharedRequest(q *weftv1.PredictRequest) proto.Message {
+	m := inferRequest(q).(*inference.ModelInferRequest)
+	place := func(size int) map[string]*inference.InferParameter {
+		return map[string]*inference.InferParameter{
+			"shared_memory_region":    {ParameterChoice: &inference.InferParameter_StringParam{StringParam: region}},
+			"shared_memory_byte_size": {ParameterChoice: &inference.InferParameter_Int64Param{Int64Param: int64(size)}},
+		}
+	}
+	for i, raw := range m.GetRawInputContents() {
+		m.Inputs[i].Parameters = place(len(raw))
+	}
+	m.RawInputContents = nil
+	m.Outputs = []*inference.ModelInferRequest_InferRequestedOutputTensor{{Name: "y", Parameters: place(64)}}
 	return m
 }
 

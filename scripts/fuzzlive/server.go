@@ -39,7 +39,7 @@ func serve(ctx context.Context, program, repository, access string) (*server, er
 	s := &server{ended: make(chan struct{})}
 	s.command = exec.CommandContext(ctx, program, "serve", repository, "--listen=127.0.0.1:0", "--http=127.0.0.1:0",
 		"--admin-listen=127.0.0.1:0", "--pprof", "--log-format=json", "--state-dir=none", "--max-episodes=1000",
-		"--access="+access)
+		"--shared-memory", "--access="+access)
 	s.command.Cancel = func() error { return s.command.Process.Signal(syscall.SIGTERM) }
 	s.command.WaitDelay = stopTime
 	log, err := s.command.StderrPipe()
