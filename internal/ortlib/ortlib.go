@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"testing"
 )
 
 // Version is the pinned ONNX Runtime release.
@@ -48,9 +49,11 @@ func Find() (string, error) {
 	} else if resolved, err := filepath.EvalSymlinks(exe); err == nil {
 		exe = resolved
 	}
-	wd, err := os.Getwd()
-	if err != nil {
-		wd = ""
+	wd := "" // anybody may have made the working directory, but that of a test
+	if testing.Testing() {
+		if wd, err = os.Getwd(); err != nil {
+			wd = ""
+		}
 	}
 	user, err := UserPath()
 	if err != nil {
@@ -69,7 +72,7 @@ func Named(path string) (string, error) {
 	return filepath.Abs(path)
 }
 
-// find looks for the library from the executable first: the working directory may be anyone's.
+// find looks for the library from the executable first.
 func find(exe, wd, user string) (string, error) {
 	var candidates []string
 	if exe != "" {

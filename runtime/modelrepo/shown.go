@@ -1,12 +1,14 @@
 package modelrepo
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/weftserve/weft/runtime/tensor"
 )
@@ -46,6 +48,11 @@ func (d *Declared) Show(s *tensor.Signature) error {
 	return nil
 }
 
+// openAtOnce opens a file to be read; one that is a pipe is not waited for.
+func openAtOnce(root *os.Root, name string) (*os.File, error) {
+	return root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+}
+
 // readLabels reads a file in the model's directory that has a label in each line.
 func readLabels(dir, name string) ([]string, error) {
 	root, err := os.OpenRoot(dir)
@@ -53,11 +60,14 @@ func readLabels(dir, name string) ([]string, error) {
 		return nil, err
 	}
 	defer root.Close()
-	file, err := root.Open(name)
+	file, err := openAtOnce(root, name)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
+	if info, err := file.Stat(); err == nil && !info.Mode().IsRegular() {
+		return nil, errors.New("it is not a regular file")
+	}
 	const most = 16 << 20
 	text, err := io.ReadAll(io.LimitReader(file, most+1))
 	if err != nil {

@@ -106,7 +106,7 @@ func (v Version) WarmupFile(name string, most int64) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w", full, err)
 	}
 	defer root.Close()
-	f, err := root.Open(filepath.Join(filepath.Base(filepath.Dir(v.Dir)), warmupDir, name))
+	f, err := openAtOnce(root, filepath.Join(filepath.Base(filepath.Dir(v.Dir)), warmupDir, name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s does not exist; put the input there, or have it made up", full)
 	}

@@ -166,6 +166,13 @@ class Weft(unittest.TestCase):
         transposed = np.arange(6, dtype=np.float32).reshape(2, 3).T
         np.testing.assert_array_equal(transposed, self.client.predict("echo_fp32", {"x": transposed})["y"])
 
+    def test_texts(self):
+        for given, sent in (([b"ab\0", b"c\0\0"], [b"ab\0", b"c\0\0"]), (["a\0"], [b"a\0"]),
+                            ([b"\xffab", "x"], [b"\xffab", b"x"])):
+            self.assertEqual(list(weft._tensor.to_message("x", given).string_values), sent)
+        with self.assertRaises(TypeError):
+            weft._tensor.to_message("x", ["a", 1])
+
     def test_choice(self):
         x = {"x": np.zeros((1, 2), np.float32)}
         answer = self.client.predict("echo_fp32", x)

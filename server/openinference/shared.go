@@ -165,7 +165,12 @@ func (r *request) encodeShared(w *fields.Writer, o *output, data []byte) error {
 }
 
 // Brings implements transport.Bringing.
-func (r *request) Brings() int { return int(r.shared) }
+func (r *request) Brings(by *doorkeeper.Caller) int {
+	if mayUseRegions(by) != nil {
+		return 0
+	}
+	return int(r.shared)
+}
 
 // letGo gives back the copies that the request has.
 func (r *request) letGo() {

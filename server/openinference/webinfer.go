@@ -121,7 +121,7 @@ func (s *Web) infer(v *visit) (any, error) {
 		r.Release()
 		return nil, s.Fail(v.ctx, &status.BrokenMessageError{Want: r.Type(), Why: err.Error()}, predict.Place{})
 	}
-	if err := v.admission.Grow(r.Brings()); err != nil {
+	if err := v.admission.Grow(r.Brings(v.caller)); err != nil {
 		r.Release()
 		return nil, s.Fail(v.ctx, err, predict.Place{})
 	}

@@ -30,12 +30,15 @@ type Admitted interface {
 
 // Bringing is a message whose request has more bytes than the message itself, such as those that it names in memory
 // which its caller shares with the server. They count as if they had come.
-type Bringing interface{ Brings() int }
+type Bringing interface {
+	// Brings returns their number, 0 where the caller may not name them and will be denied.
+	Brings(by *doorkeeper.Caller) int
+}
 
 // brought returns how many those are.
-func brought(message any) int {
+func brought(message any, by *doorkeeper.Caller) int {
 	if b, is := message.(Bringing); is {
-		return b.Brings()
+		return b.Brings(by)
 	}
 	return 0
 }
@@ -103,7 +106,7 @@ func (e *entrance) read(into any) error {
 		}
 		return err
 	}
-	if err := e.take(brought(into)); err != nil {
+	if err := e.take(brought(into, e.caller)); err != nil {
 		return e.turnAway("", err)
 	}
 	model, priority, err := e.decide(e.caller, e.rule, into)

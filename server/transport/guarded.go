@@ -72,7 +72,7 @@ func (s *guardedStream) RecvMsg(into any) error {
 		}
 		return err
 	}
-	if n := brought(into); n > 0 {
+	if n := brought(into, s.caller); n > 0 {
 		if err := s.take(n); err != nil {
 			return status.Fail(s.ctx, s.messages.deny(s.ctx, s.caller, s.rule, "", err), predict.Place{})
 		}

@@ -78,12 +78,18 @@ func extract(r io.Reader, member, path string) error {
 	}
 }
 
+// most bounds what is written before a digest is known: the library has some 30 MB.
+const most = 256 << 20
+
 func write(r io.Reader, path string) error {
 	out, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(out, r)
+	n, err := io.Copy(out, io.LimitReader(r, most+1))
+	if err == nil && n > most {
+		err = fmt.Errorf("the library in it has more than %d MiB: it is not the one that Weft was built with", most>>20)
+	}
 	return errors.Join(err, out.Close())
 }
 

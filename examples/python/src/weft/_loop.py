@@ -40,6 +40,8 @@ Act = Callable[[Answer], Any]
 
 # The first step has no action to repeat, and connects: it may take so many seconds.
 _FIRST = 5.0
+# How long the report may take, in seconds: a server that stalls must not hold a loop that has ended.
+_LAST = 10.0
 
 # The codes of what may be otherwise at the next step.
 _PASSING = (grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE)
@@ -113,7 +115,7 @@ def run_episode(client: Client, model: str, env: Environment, *, input: str, act
         except WeftError as error:
             loop.failed(error)
         observation, last = loop.step()
-    client.report_outcome(**loop.outcome())
+    client.report_outcome(**loop.outcome(), timeout=_LAST)
     return loop.episode
 
 
@@ -130,5 +132,5 @@ async def run_episode_async(client: AsyncClient, model: str, env: Environment, *
         except WeftError as error:
             loop.failed(error)
         observation, last = loop.step()
-    await client.report_outcome(**loop.outcome())
+    await client.report_outcome(**loop.outcome(), timeout=_LAST)
     return loop.episode

@@ -29,7 +29,12 @@ def to_message(name: str, value: npt.ArrayLike) -> pb.Tensor:
 
     Numbers of Python that are not whole become float32, since few models take float64.
     """
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except UnicodeDecodeError:  # bytes beside texts
+        array = np.asarray(value, dtype=np.object_)
+    if array.dtype.kind in "SU" and not hasattr(value, "dtype"):
+        array = np.asarray(value, dtype=np.object_)  # numpy's own texts end where their zeros begin
     if array.dtype == np.float64 and not hasattr(value, "dtype"):
         array = array.astype(np.float32)
     if array.dtype.kind in "SUO":
