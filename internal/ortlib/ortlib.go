@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -49,11 +50,9 @@ func Find() (string, error) {
 	} else if resolved, err := filepath.EvalSymlinks(exe); err == nil {
 		exe = resolved
 	}
-	wd := "" // anybody may have made the working directory, but that of a test
-	if testing.Testing() {
-		if wd, err = os.Getwd(); err != nil {
-			wd = ""
-		}
+	wd, err := os.Getwd()
+	if err != nil || !testing.Testing() && !ownTree(wd) { // anybody may have made the working directory
+		wd = ""
 	}
 	user, err := UserPath()
 	if err != nil {
@@ -96,6 +95,24 @@ func find(exe, wd, user string) (string, error) {
 	}
 	return "", fmt.Errorf("%w: no %s of version %s was found; run `weft setup` (in Weft's source tree: `make setup`) to "+
 		"fetch it, or name a library with %s or --onnxruntime-lib", ErrMissing, wanted, Version, EnvVar)
+}
+
+// ownTree reports whether the source tree around a directory, and the library in it, are of the user who runs this.
+func ownTree(dir string) bool {
+	root, ok := SourceTree(dir)
+	if !ok {
+		return false
+	}
+	for _, path := range []string{filepath.Join(root, "go.mod"), TreePath(root)} {
+		info, err := os.Lstat(path)
+		if err != nil {
+			return false
+		}
+		if stat, is := info.Sys().(*syscall.Stat_t); !is || int(stat.Uid) != os.Geteuid() {
+			return false
+		}
+	}
+	return true
 }
 
 // SourceTree returns the root of the Weft source tree that holds dir; ok is false where there is none. Another module's
