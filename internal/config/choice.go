@@ -5,7 +5,3 @@ package config
 type Choices interface {
 	Choices() (now, later []string)
 }
-
-// NotYet is the type of a field whose key a later release will understand. An empty value is accepted,
-// because it asks for nothing; anything else is a fault, never ignored in silence.
-type NotYet struct{}

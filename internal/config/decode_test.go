@@ -40,7 +40,6 @@ places:
   "a.x": {y: 2}
   a: {x: 3}
 picked: {last: 2}
-future: {}
 `
 	want := settings{
 		Name: "on", Count: 10, Small: -128, Share: 1, Enabled: true,

@@ -10,7 +10,6 @@
 //   - a pointer to a struct stands for a section that may be absent;
 //   - a type with UnmarshalText is read from any scalar, a struct with UnmarshalText also from a mapping;
 //   - a string type with [Choices] takes only those;
-//   - a field of type [NotYet] is a key of a later release: accepted empty, refused otherwise;
 //   - the field tag config:"replace" makes a mapping replace the struct instead of merging with it.
 //
 // [Server] is the settings of the whole server, as flags and as a file.

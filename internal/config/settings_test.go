@@ -22,7 +22,6 @@ type settings struct {
 	Section *section           `yaml:"section,omitempty"`
 	Places  map[string]section `yaml:"places"`
 	Picked  pick               `yaml:"picked" config:"replace"`
-	Future  config.NotYet      `yaml:"future,omitempty"`
 	Hidden  int                `yaml:"-"`
 	private int                //nolint:unused // it is there to be passed over
 }

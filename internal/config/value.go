@@ -14,21 +14,15 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-var notYet = reflect.TypeFor[NotYet]()
-
 // value reads node, which stands at path, into the addressable value into.
 func (d *decoder) value(path string, node ast.Node, into reflect.Value) {
-	if _, ok := node.(*ast.NullNode); ok && into.Type() != notYet {
+	if _, ok := node.(*ast.NullNode); ok {
 		d.mismatch(path, node, "a value (remove the key to keep the default)")
 		return
 	}
 	_, isMapping := node.(ast.MapNode)
 	text, hasText := reflect.TypeAssert[encoding.TextUnmarshaler](into.Addr())
 	switch {
-	case into.Type() == notYet:
-		if !isEmpty(node) {
-			d.fault(d.places[path], path, "not supported yet; remove the key")
-		}
 	case hasText && !(isMapping && into.Kind() == reflect.Struct):
 		if source, ok := scalarText(node); !ok {
 			d.mismatch(path, node, "a single value")
@@ -182,18 +176,6 @@ func scalarText(node ast.Node) (string, bool) {
 		return node.GetToken().Value, true
 	}
 	return "", false
-}
-
-func isEmpty(node ast.Node) bool {
-	switch n := node.(type) {
-	case *ast.NullNode:
-		return true
-	case *ast.SequenceNode:
-		return len(n.Values) == 0
-	case ast.MapNode:
-		return !n.MapRange().Next()
-	}
-	return false
 }
 
 // describe names the node as it stands in the file, for "found ...".

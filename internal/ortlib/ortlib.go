@@ -38,8 +38,8 @@ func TreePath(root string) string {
 
 // Find returns the absolute path of the library to load: the one WEFT_ONNXRUNTIME_LIB names; else one next to the
 // running executable or in ../lib; else the one `make setup` fetched into the source tree around the executable or the
-// working directory, so that `go test` finds it in any package; else the one `weft setup` fetched for the user. The
-// error is one sentence that names the missing file and the remedy; it wraps ErrMissing.
+// working directory, the latter in tests, and elsewhere if tree and library are the user's; else the one `weft setup`
+// fetched for the user. The error is one sentence that names the missing file and the remedy; it wraps ErrMissing.
 func Find() (string, error) {
 	if path := os.Getenv(EnvVar); path != "" {
 		return Named(path)

@@ -175,6 +175,34 @@ func wantMendingSentence(t *testing.T, err error) {
 	}
 }
 
+// TestOwnTree: a tree that somebody else has put around the working directory is not trusted with a library.
+func TestOwnTree(t *testing.T) {
+	root := t.TempDir()
+	sub := filepath.Join(root, "sub")
+	if ownTree(sub) {
+		t.Error("a directory without a tree")
+	}
+	write(t, filepath.Join(root, "go.mod"), "module github.com/weftserve/weft\n")
+	if ownTree(sub) {
+		t.Error("a tree without a library")
+	}
+	write(t, TreePath(root), "")
+	if !ownTree(sub) {
+		t.Error("the user's own tree is not trusted")
+	}
+	for _, path := range []string{filepath.Join(root, "go.mod"), TreePath(root)} {
+		if err := os.Chown(path, 1, -1); err != nil {
+			t.Skipf("only root can give files to another user: %v", err)
+		}
+		if ownTree(sub) {
+			t.Errorf("%s is another user's", path)
+		}
+		if err := os.Chown(path, os.Geteuid(), -1); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func write(t *testing.T, path, content string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

@@ -547,7 +547,9 @@ func TestSharedAccess(t *testing.T) {
 		"pilot": {Predict: []string{"policy"}}, "robot": {Predict: []string{"policy"}, Operate: []string{"*"}},
 		"watcher": {Observe: []string{"*"}},
 	})
-	c.Identities[1].Quota.Bytes = 400
+	for i := range c.Identities {
+		c.Identities[i].Quota.Bytes = 400
+	}
 	door := servertest.NewDoor(t, c)
 	h := servertest.New(t, server.Config{Door: &door.Door, SharedMemory: 1000})
 	key, memory := servertest.SharedMemory(t, 1000)
@@ -578,14 +580,14 @@ func TestSharedAccess(t *testing.T) {
 	inside.Outputs = []*inference.ModelInferRequest_InferRequestedOutputTensor{requested("action", lies("r", 500, 8))}
 	elsewhere := observation("", 1)
 	elsewhere.Outputs = inside.GetOutputs()
-	for _, q := range []*inference.ModelInferRequest{shared(1), absent, inside, elsewhere} {
+	large := shared(20) // 320 bytes, and a message of more than 80
+	for _, q := range []*inference.ModelInferRequest{shared(1), absent, inside, elsewhere, large} {
 		_, err := client.ModelInfer(as("pilot"), q)
 		servertest.WantCode(t, err, codes.PermissionDenied, "identity pilot lacks permission operate")
 	}
 	if _, err := client.ModelInfer(as("robot"), inside); err != nil {
 		t.Error(err)
 	}
-	large := shared(20) // 320 bytes, and a message of more than 80
 	for range 2 {
 		_, err := client.ModelInfer(as("robot"), large)
 		servertest.WantCode(t, err, codes.ResourceExhausted, "quota")

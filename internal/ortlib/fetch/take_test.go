@@ -58,6 +58,18 @@ func TestTakeRefuses(t *testing.T) {
 	}
 }
 
+// TestWriteIsBounded: what has no end does not fill the disk before anybody looks at it.
+func TestWriteIsBounded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "library")
+	err := write(strings.NewReader("12345"), path, 4)
+	if err == nil || !strings.Contains(err.Error(), "more than 4 bytes") {
+		t.Errorf("write() error %v", err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Size() > 5 {
+		t.Errorf("%v, %v", info, err)
+	}
+}
+
 func TestTakeOfNoFile(t *testing.T) {
 	p, _, _ := newPlace(t)
 	missing := filepath.Join(t.TempDir(), "none.tgz")

@@ -23,7 +23,7 @@ func (p *Place) unpack(content io.Reader, path string) error {
 	if head, err := whole.Peek(2); err == nil && bytes.Equal(head, []byte{0x1f, 0x8b}) {
 		return p.unpackPackage(whole, path)
 	}
-	if err := write(whole, path); err != nil {
+	if err := write(whole, path, most); err != nil {
 		return err
 	}
 	got, err := fileSHA256(path)
@@ -73,22 +73,23 @@ func extract(r io.Reader, member, path string) error {
 			return err
 		}
 		if header.Name == member {
-			return write(archive, path)
+			return write(archive, path, most)
 		}
 	}
 }
 
-// most bounds what is written before a digest is known: the library has some 30 MB.
+// most bounds what is written before its digest is known: the library has some 30 MB.
 const most = 256 << 20
 
-func write(r io.Reader, path string) error {
+// write writes a file of at most so many bytes.
+func write(r io.Reader, path string, most int64) error {
 	out, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
 	if err != nil {
 		return err
 	}
 	n, err := io.Copy(out, io.LimitReader(r, most+1))
 	if err == nil && n > most {
-		err = fmt.Errorf("the library in it has more than %d MiB: it is not the one that Weft was built with", most>>20)
+		err = fmt.Errorf("the library in it has more than %d bytes: it is not the one that Weft was built with", most)
 	}
 	return errors.Join(err, out.Close())
 }
