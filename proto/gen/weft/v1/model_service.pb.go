@@ -673,11 +673,458 @@ func (x *GetRolloutResponse) GetRollout() *Rollout {
 	return nil
 }
 
+type WatchActivityRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How far back the first answer reaches, in milliseconds; at most 60,000.
+	BackMs uint32 `protobuf:"varint,1,opt,name=back_ms,json=backMs,proto3" json:"back_ms,omitempty"`
+	// Time between answers, in milliseconds; 0 means 250, and 100 is the least.
+	EveryMs uint32 `protobuf:"varint,2,opt,name=every_ms,json=everyMs,proto3" json:"every_ms,omitempty"`
+	// Leave the batches and requests out: numbers only.
+	NumbersOnly bool `protobuf:"varint,3,opt,name=numbers_only,json=numbersOnly,proto3" json:"numbers_only,omitempty"`
+	// One answer only.
+	Once          bool `protobuf:"varint,4,opt,name=once,proto3" json:"once,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchActivityRequest) Reset() {
+	*x = WatchActivityRequest{}
+	mi := &file_weft_v1_model_service_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchActivityRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchActivityRequest) ProtoMessage() {}
+
+func (x *WatchActivityRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_weft_v1_model_service_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchActivityRequest.ProtoReflect.Descriptor instead.
+func (*WatchActivityRequest) Descriptor() ([]byte, []int) {
+	return file_weft_v1_model_service_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *WatchActivityRequest) GetBackMs() uint32 {
+	if x != nil {
+		return x.BackMs
+	}
+	return 0
+}
+
+func (x *WatchActivityRequest) GetEveryMs() uint32 {
+	if x != nil {
+		return x.EveryMs
+	}
+	return 0
+}
+
+func (x *WatchActivityRequest) GetNumbersOnly() bool {
+	if x != nil {
+		return x.NumbersOnly
+	}
+	return false
+}
+
+func (x *WatchActivityRequest) GetOnce() bool {
+	if x != nil {
+		return x.Once
+	}
+	return false
+}
+
+type WatchActivityResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Activity      *Activity              `protobuf:"bytes,1,opt,name=activity,proto3" json:"activity,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchActivityResponse) Reset() {
+	*x = WatchActivityResponse{}
+	mi := &file_weft_v1_model_service_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchActivityResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchActivityResponse) ProtoMessage() {}
+
+func (x *WatchActivityResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_weft_v1_model_service_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchActivityResponse.ProtoReflect.Descriptor instead.
+func (*WatchActivityResponse) Descriptor() ([]byte, []int) {
+	return file_weft_v1_model_service_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *WatchActivityResponse) GetActivity() *Activity {
+	if x != nil {
+		return x.Activity
+	}
+	return nil
+}
+
+type GetHistoryRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the model; empty shows the whole server.
+	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	// 0 shows all versions of the model together.
+	Version int32 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	// Steps of 30 s of the last day instead of those of 1 s of the last hour.
+	Day           bool `protobuf:"varint,3,opt,name=day,proto3" json:"day,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetHistoryRequest) Reset() {
+	*x = GetHistoryRequest{}
+	mi := &file_weft_v1_model_service_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetHistoryRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetHistoryRequest) ProtoMessage() {}
+
+func (x *GetHistoryRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_weft_v1_model_service_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetHistoryRequest.ProtoReflect.Descriptor instead.
+func (*GetHistoryRequest) Descriptor() ([]byte, []int) {
+	return file_weft_v1_model_service_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *GetHistoryRequest) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *GetHistoryRequest) GetVersion() int32 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *GetHistoryRequest) GetDay() bool {
+	if x != nil {
+		return x.Day
+	}
+	return false
+}
+
+type GetHistoryResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	History       *History               `protobuf:"bytes,1,opt,name=history,proto3" json:"history,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetHistoryResponse) Reset() {
+	*x = GetHistoryResponse{}
+	mi := &file_weft_v1_model_service_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetHistoryResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetHistoryResponse) ProtoMessage() {}
+
+func (x *GetHistoryResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_weft_v1_model_service_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetHistoryResponse.ProtoReflect.Descriptor instead.
+func (*GetHistoryResponse) Descriptor() ([]byte, []int) {
+	return file_weft_v1_model_service_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *GetHistoryResponse) GetHistory() *History {
+	if x != nil {
+		return x.History
+	}
+	return nil
+}
+
+type ListRequestsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Only requests of this model; empty shows all.
+	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	// Only those that ended so; unspecified shows all that were late or not answered.
+	End RequestEnd `protobuf:"varint,2,opt,name=end,proto3,enum=weft.v1.RequestEnd" json:"end,omitempty"`
+	// Most requests to return, newest first; 0 means 100, and 1,000 is the most.
+	Limit         uint32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListRequestsRequest) Reset() {
+	*x = ListRequestsRequest{}
+	mi := &file_weft_v1_model_service_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListRequestsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListRequestsRequest) ProtoMessage() {}
+
+func (x *ListRequestsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_weft_v1_model_service_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListRequestsRequest.ProtoReflect.Descriptor instead.
+func (*ListRequestsRequest) Descriptor() ([]byte, []int) {
+	return file_weft_v1_model_service_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ListRequestsRequest) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *ListRequestsRequest) GetEnd() RequestEnd {
+	if x != nil {
+		return x.End
+	}
+	return RequestEnd_REQUEST_END_UNSPECIFIED
+}
+
+func (x *ListRequestsRequest) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+type ListRequestsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Newest first. Their versions are places in `versions`.
+	Requests *RequestColumns    `protobuf:"bytes,1,opt,name=requests,proto3" json:"requests,omitempty"`
+	Versions []*VersionActivity `protobuf:"bytes,2,rep,name=versions,proto3" json:"versions,omitempty"`
+	// Requests of the last minute that were late or not answered, in all.
+	InLastMinute uint32 `protobuf:"varint,3,opt,name=in_last_minute,json=inLastMinute,proto3" json:"in_last_minute,omitempty"`
+	// Of those, the ones that are no longer remembered: there were too many.
+	Forgotten     uint32 `protobuf:"varint,4,opt,name=forgotten,proto3" json:"forgotten,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListRequestsResponse) Reset() {
+	*x = ListRequestsResponse{}
+	mi := &file_weft_v1_model_service_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListRequestsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListRequestsResponse) ProtoMessage() {}
+
+func (x *ListRequestsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_weft_v1_model_service_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListRequestsResponse.ProtoReflect.Descriptor instead.
+func (*ListRequestsResponse) Descriptor() ([]byte, []int) {
+	return file_weft_v1_model_service_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ListRequestsResponse) GetRequests() *RequestColumns {
+	if x != nil {
+		return x.Requests
+	}
+	return nil
+}
+
+func (x *ListRequestsResponse) GetVersions() []*VersionActivity {
+	if x != nil {
+		return x.Versions
+	}
+	return nil
+}
+
+func (x *ListRequestsResponse) GetInLastMinute() uint32 {
+	if x != nil {
+		return x.InLastMinute
+	}
+	return 0
+}
+
+func (x *ListRequestsResponse) GetForgotten() uint32 {
+	if x != nil {
+		return x.Forgotten
+	}
+	return 0
+}
+
+type ExplainRequestRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The caller's name for the request, or the server's own number, such as "#1234".
+	// The latest request of that name is explained. Required.
+	Request       string `protobuf:"bytes,1,opt,name=request,proto3" json:"request,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainRequestRequest) Reset() {
+	*x = ExplainRequestRequest{}
+	mi := &file_weft_v1_model_service_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainRequestRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainRequestRequest) ProtoMessage() {}
+
+func (x *ExplainRequestRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_weft_v1_model_service_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainRequestRequest.ProtoReflect.Descriptor instead.
+func (*ExplainRequestRequest) Descriptor() ([]byte, []int) {
+	return file_weft_v1_model_service_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *ExplainRequestRequest) GetRequest() string {
+	if x != nil {
+		return x.Request
+	}
+	return ""
+}
+
+type ExplainRequestResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Explanation   *Explanation           `protobuf:"bytes,1,opt,name=explanation,proto3" json:"explanation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainRequestResponse) Reset() {
+	*x = ExplainRequestResponse{}
+	mi := &file_weft_v1_model_service_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainRequestResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainRequestResponse) ProtoMessage() {}
+
+func (x *ExplainRequestResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_weft_v1_model_service_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainRequestResponse.ProtoReflect.Descriptor instead.
+func (*ExplainRequestResponse) Descriptor() ([]byte, []int) {
+	return file_weft_v1_model_service_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *ExplainRequestResponse) GetExplanation() *Explanation {
+	if x != nil {
+		return x.Explanation
+	}
+	return nil
+}
+
 var File_weft_v1_model_service_proto protoreflect.FileDescriptor
 
 const file_weft_v1_model_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1bweft/v1/model_service.proto\x12\aweft.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14weft/v1/access.proto\x1a\x13weft/v1/model.proto\x1a\x15weft/v1/rollout.proto\x1a\x17weft/v1/scheduler.proto\x1a\x15weft/v1/traffic.proto\"\x13\n" +
+	"\x1bweft/v1/model_service.proto\x12\aweft.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14weft/v1/access.proto\x1a\x16weft/v1/activity.proto\x1a\x13weft/v1/model.proto\x1a\x15weft/v1/rollout.proto\x1a\x17weft/v1/scheduler.proto\x1a\x15weft/v1/traffic.proto\"\x13\n" +
 	"\x11ListModelsRequest\"<\n" +
 	"\x12ListModelsResponse\x12&\n" +
 	"\x06models\x18\x01 \x03(\v2\x0e.weft.v1.ModelR\x06models\"%\n" +
@@ -714,7 +1161,33 @@ const file_weft_v1_model_service_proto_rawDesc = "" +
 	"\x11GetRolloutRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\"@\n" +
 	"\x12GetRolloutResponse\x12*\n" +
-	"\arollout\x18\x01 \x01(\v2\x10.weft.v1.RolloutR\arollout2\xac\x04\n" +
+	"\arollout\x18\x01 \x01(\v2\x10.weft.v1.RolloutR\arollout\"\x81\x01\n" +
+	"\x14WatchActivityRequest\x12\x17\n" +
+	"\aback_ms\x18\x01 \x01(\rR\x06backMs\x12\x19\n" +
+	"\bevery_ms\x18\x02 \x01(\rR\aeveryMs\x12!\n" +
+	"\fnumbers_only\x18\x03 \x01(\bR\vnumbersOnly\x12\x12\n" +
+	"\x04once\x18\x04 \x01(\bR\x04once\"F\n" +
+	"\x15WatchActivityResponse\x12-\n" +
+	"\bactivity\x18\x01 \x01(\v2\x11.weft.v1.ActivityR\bactivity\"U\n" +
+	"\x11GetHistoryRequest\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x05R\aversion\x12\x10\n" +
+	"\x03day\x18\x03 \x01(\bR\x03day\"@\n" +
+	"\x12GetHistoryResponse\x12*\n" +
+	"\ahistory\x18\x01 \x01(\v2\x10.weft.v1.HistoryR\ahistory\"h\n" +
+	"\x13ListRequestsRequest\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\x12%\n" +
+	"\x03end\x18\x02 \x01(\x0e2\x13.weft.v1.RequestEndR\x03end\x12\x14\n" +
+	"\x05limit\x18\x03 \x01(\rR\x05limit\"\xc5\x01\n" +
+	"\x14ListRequestsResponse\x123\n" +
+	"\brequests\x18\x01 \x01(\v2\x17.weft.v1.RequestColumnsR\brequests\x124\n" +
+	"\bversions\x18\x02 \x03(\v2\x18.weft.v1.VersionActivityR\bversions\x12$\n" +
+	"\x0ein_last_minute\x18\x03 \x01(\rR\finLastMinute\x12\x1c\n" +
+	"\tforgotten\x18\x04 \x01(\rR\tforgotten\"1\n" +
+	"\x15ExplainRequestRequest\x12\x18\n" +
+	"\arequest\x18\x01 \x01(\tR\arequest\"P\n" +
+	"\x16ExplainRequestResponse\x126\n" +
+	"\vexplanation\x18\x01 \x01(\v2\x14.weft.v1.ExplanationR\vexplanation2\x91\a\n" +
 	"\fModelService\x12N\n" +
 	"\n" +
 	"ListModels\x12\x1a.weft.v1.ListModelsRequest\x1a\x1b.weft.v1.ListModelsResponse\"\a\xda\xe2\x18\x03\n" +
@@ -733,7 +1206,16 @@ const file_weft_v1_model_service_proto_rawDesc = "" +
 	"\n" +
 	"GetRollout\x12\x1a.weft.v1.GetRolloutRequest\x1a\x1b.weft.v1.GetRolloutResponse\"\x0e\xda\xe2\x18\n" +
 	"\n" +
-	"\x01\x02\x12\x05modelB\x91\x01\n" +
+	"\x01\x02\x12\x05model\x12[\n" +
+	"\rWatchActivity\x12\x1d.weft.v1.WatchActivityRequest\x1a\x1e.weft.v1.WatchActivityResponse\"\t\xda\xe2\x18\x05\n" +
+	"\x01\x02\x18\x010\x01\x12P\n" +
+	"\n" +
+	"GetHistory\x12\x1a.weft.v1.GetHistoryRequest\x1a\x1b.weft.v1.GetHistoryResponse\"\t\xda\xe2\x18\x05\n" +
+	"\x01\x02\x18\x01\x12V\n" +
+	"\fListRequests\x12\x1c.weft.v1.ListRequestsRequest\x1a\x1d.weft.v1.ListRequestsResponse\"\t\xda\xe2\x18\x05\n" +
+	"\x01\x02\x18\x01\x12\\\n" +
+	"\x0eExplainRequest\x12\x1e.weft.v1.ExplainRequestRequest\x1a\x1f.weft.v1.ExplainRequestResponse\"\t\xda\xe2\x18\x05\n" +
+	"\x01\x02\x18\x01B\x91\x01\n" +
 	"\vcom.weft.v1B\x11ModelServiceProtoP\x01Z2github.com/weftserve/weft/proto/gen/weft/v1;weftv1\xa2\x02\x03WXX\xaa\x02\aWeft.V1\xca\x02\aWeft\\V1\xe2\x02\x13Weft\\V1\\GPBMetadata\xea\x02\bWeft::V1b\x06proto3"
 
 var (
@@ -748,7 +1230,7 @@ func file_weft_v1_model_service_proto_rawDescGZIP() []byte {
 	return file_weft_v1_model_service_proto_rawDescData
 }
 
-var file_weft_v1_model_service_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_weft_v1_model_service_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_weft_v1_model_service_proto_goTypes = []any{
 	(*ListModelsRequest)(nil),         // 0: weft.v1.ListModelsRequest
 	(*ListModelsResponse)(nil),        // 1: weft.v1.ListModelsResponse
@@ -763,40 +1245,68 @@ var file_weft_v1_model_service_proto_goTypes = []any{
 	(*GetShadowSummaryResponse)(nil),  // 10: weft.v1.GetShadowSummaryResponse
 	(*GetRolloutRequest)(nil),         // 11: weft.v1.GetRolloutRequest
 	(*GetRolloutResponse)(nil),        // 12: weft.v1.GetRolloutResponse
-	(*Model)(nil),                     // 13: weft.v1.Model
-	(*SchedulerState)(nil),            // 14: weft.v1.SchedulerState
-	(*Traffic)(nil),                   // 15: weft.v1.Traffic
-	(*timestamppb.Timestamp)(nil),     // 16: google.protobuf.Timestamp
-	(*ShadowSummary)(nil),             // 17: weft.v1.ShadowSummary
-	(*Rollout)(nil),                   // 18: weft.v1.Rollout
+	(*WatchActivityRequest)(nil),      // 13: weft.v1.WatchActivityRequest
+	(*WatchActivityResponse)(nil),     // 14: weft.v1.WatchActivityResponse
+	(*GetHistoryRequest)(nil),         // 15: weft.v1.GetHistoryRequest
+	(*GetHistoryResponse)(nil),        // 16: weft.v1.GetHistoryResponse
+	(*ListRequestsRequest)(nil),       // 17: weft.v1.ListRequestsRequest
+	(*ListRequestsResponse)(nil),      // 18: weft.v1.ListRequestsResponse
+	(*ExplainRequestRequest)(nil),     // 19: weft.v1.ExplainRequestRequest
+	(*ExplainRequestResponse)(nil),    // 20: weft.v1.ExplainRequestResponse
+	(*Model)(nil),                     // 21: weft.v1.Model
+	(*SchedulerState)(nil),            // 22: weft.v1.SchedulerState
+	(*Traffic)(nil),                   // 23: weft.v1.Traffic
+	(*timestamppb.Timestamp)(nil),     // 24: google.protobuf.Timestamp
+	(*ShadowSummary)(nil),             // 25: weft.v1.ShadowSummary
+	(*Rollout)(nil),                   // 26: weft.v1.Rollout
+	(*Activity)(nil),                  // 27: weft.v1.Activity
+	(*History)(nil),                   // 28: weft.v1.History
+	(RequestEnd)(0),                   // 29: weft.v1.RequestEnd
+	(*RequestColumns)(nil),            // 30: weft.v1.RequestColumns
+	(*VersionActivity)(nil),           // 31: weft.v1.VersionActivity
+	(*Explanation)(nil),               // 32: weft.v1.Explanation
 }
 var file_weft_v1_model_service_proto_depIdxs = []int32{
-	13, // 0: weft.v1.ListModelsResponse.models:type_name -> weft.v1.Model
-	13, // 1: weft.v1.GetModelResponse.model:type_name -> weft.v1.Model
-	14, // 2: weft.v1.GetSchedulerStateResponse.state:type_name -> weft.v1.SchedulerState
-	15, // 3: weft.v1.GetTrafficResponse.traffic:type_name -> weft.v1.Traffic
-	16, // 4: weft.v1.GetTrafficResponse.decided_at:type_name -> google.protobuf.Timestamp
+	21, // 0: weft.v1.ListModelsResponse.models:type_name -> weft.v1.Model
+	21, // 1: weft.v1.GetModelResponse.model:type_name -> weft.v1.Model
+	22, // 2: weft.v1.GetSchedulerStateResponse.state:type_name -> weft.v1.SchedulerState
+	23, // 3: weft.v1.GetTrafficResponse.traffic:type_name -> weft.v1.Traffic
+	24, // 4: weft.v1.GetTrafficResponse.decided_at:type_name -> google.protobuf.Timestamp
 	8,  // 5: weft.v1.GetTrafficResponse.rolled_back:type_name -> weft.v1.RolledBackVersion
-	16, // 6: weft.v1.RolledBackVersion.at:type_name -> google.protobuf.Timestamp
-	17, // 7: weft.v1.GetShadowSummaryResponse.summaries:type_name -> weft.v1.ShadowSummary
-	18, // 8: weft.v1.GetRolloutResponse.rollout:type_name -> weft.v1.Rollout
-	0,  // 9: weft.v1.ModelService.ListModels:input_type -> weft.v1.ListModelsRequest
-	2,  // 10: weft.v1.ModelService.GetModel:input_type -> weft.v1.GetModelRequest
-	4,  // 11: weft.v1.ModelService.GetSchedulerState:input_type -> weft.v1.GetSchedulerStateRequest
-	6,  // 12: weft.v1.ModelService.GetTraffic:input_type -> weft.v1.GetTrafficRequest
-	9,  // 13: weft.v1.ModelService.GetShadowSummary:input_type -> weft.v1.GetShadowSummaryRequest
-	11, // 14: weft.v1.ModelService.GetRollout:input_type -> weft.v1.GetRolloutRequest
-	1,  // 15: weft.v1.ModelService.ListModels:output_type -> weft.v1.ListModelsResponse
-	3,  // 16: weft.v1.ModelService.GetModel:output_type -> weft.v1.GetModelResponse
-	5,  // 17: weft.v1.ModelService.GetSchedulerState:output_type -> weft.v1.GetSchedulerStateResponse
-	7,  // 18: weft.v1.ModelService.GetTraffic:output_type -> weft.v1.GetTrafficResponse
-	10, // 19: weft.v1.ModelService.GetShadowSummary:output_type -> weft.v1.GetShadowSummaryResponse
-	12, // 20: weft.v1.ModelService.GetRollout:output_type -> weft.v1.GetRolloutResponse
-	15, // [15:21] is the sub-list for method output_type
-	9,  // [9:15] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	24, // 6: weft.v1.RolledBackVersion.at:type_name -> google.protobuf.Timestamp
+	25, // 7: weft.v1.GetShadowSummaryResponse.summaries:type_name -> weft.v1.ShadowSummary
+	26, // 8: weft.v1.GetRolloutResponse.rollout:type_name -> weft.v1.Rollout
+	27, // 9: weft.v1.WatchActivityResponse.activity:type_name -> weft.v1.Activity
+	28, // 10: weft.v1.GetHistoryResponse.history:type_name -> weft.v1.History
+	29, // 11: weft.v1.ListRequestsRequest.end:type_name -> weft.v1.RequestEnd
+	30, // 12: weft.v1.ListRequestsResponse.requests:type_name -> weft.v1.RequestColumns
+	31, // 13: weft.v1.ListRequestsResponse.versions:type_name -> weft.v1.VersionActivity
+	32, // 14: weft.v1.ExplainRequestResponse.explanation:type_name -> weft.v1.Explanation
+	0,  // 15: weft.v1.ModelService.ListModels:input_type -> weft.v1.ListModelsRequest
+	2,  // 16: weft.v1.ModelService.GetModel:input_type -> weft.v1.GetModelRequest
+	4,  // 17: weft.v1.ModelService.GetSchedulerState:input_type -> weft.v1.GetSchedulerStateRequest
+	6,  // 18: weft.v1.ModelService.GetTraffic:input_type -> weft.v1.GetTrafficRequest
+	9,  // 19: weft.v1.ModelService.GetShadowSummary:input_type -> weft.v1.GetShadowSummaryRequest
+	11, // 20: weft.v1.ModelService.GetRollout:input_type -> weft.v1.GetRolloutRequest
+	13, // 21: weft.v1.ModelService.WatchActivity:input_type -> weft.v1.WatchActivityRequest
+	15, // 22: weft.v1.ModelService.GetHistory:input_type -> weft.v1.GetHistoryRequest
+	17, // 23: weft.v1.ModelService.ListRequests:input_type -> weft.v1.ListRequestsRequest
+	19, // 24: weft.v1.ModelService.ExplainRequest:input_type -> weft.v1.ExplainRequestRequest
+	1,  // 25: weft.v1.ModelService.ListModels:output_type -> weft.v1.ListModelsResponse
+	3,  // 26: weft.v1.ModelService.GetModel:output_type -> weft.v1.GetModelResponse
+	5,  // 27: weft.v1.ModelService.GetSchedulerState:output_type -> weft.v1.GetSchedulerStateResponse
+	7,  // 28: weft.v1.ModelService.GetTraffic:output_type -> weft.v1.GetTrafficResponse
+	10, // 29: weft.v1.ModelService.GetShadowSummary:output_type -> weft.v1.GetShadowSummaryResponse
+	12, // 30: weft.v1.ModelService.GetRollout:output_type -> weft.v1.GetRolloutResponse
+	14, // 31: weft.v1.ModelService.WatchActivity:output_type -> weft.v1.WatchActivityResponse
+	16, // 32: weft.v1.ModelService.GetHistory:output_type -> weft.v1.GetHistoryResponse
+	18, // 33: weft.v1.ModelService.ListRequests:output_type -> weft.v1.ListRequestsResponse
+	20, // 34: weft.v1.ModelService.ExplainRequest:output_type -> weft.v1.ExplainRequestResponse
+	25, // [25:35] is the sub-list for method output_type
+	15, // [15:25] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_weft_v1_model_service_proto_init() }
@@ -805,6 +1315,7 @@ func file_weft_v1_model_service_proto_init() {
 		return
 	}
 	file_weft_v1_access_proto_init()
+	file_weft_v1_activity_proto_init()
 	file_weft_v1_model_proto_init()
 	file_weft_v1_rollout_proto_init()
 	file_weft_v1_scheduler_proto_init()
@@ -815,7 +1326,7 @@ func file_weft_v1_model_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_weft_v1_model_service_proto_rawDesc), len(file_weft_v1_model_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   13,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -25,6 +25,10 @@ const (
 	ModelService_GetTraffic_FullMethodName        = "/weft.v1.ModelService/GetTraffic"
 	ModelService_GetShadowSummary_FullMethodName  = "/weft.v1.ModelService/GetShadowSummary"
 	ModelService_GetRollout_FullMethodName        = "/weft.v1.ModelService/GetRollout"
+	ModelService_WatchActivity_FullMethodName     = "/weft.v1.ModelService/WatchActivity"
+	ModelService_GetHistory_FullMethodName        = "/weft.v1.ModelService/GetHistory"
+	ModelService_ListRequests_FullMethodName      = "/weft.v1.ModelService/ListRequests"
+	ModelService_ExplainRequest_FullMethodName    = "/weft.v1.ModelService/ExplainRequest"
 )
 
 // ModelServiceClient is the client API for ModelService service.
@@ -47,6 +51,19 @@ type ModelServiceClient interface {
 	GetShadowSummary(ctx context.Context, in *GetShadowSummaryRequest, opts ...grpc.CallOption) (*GetShadowSummaryResponse, error)
 	// GetRollout shows a model's rollout, running or ended, with its evidence.
 	GetRollout(ctx context.Context, in *GetRolloutRequest, opts ...grpc.CallOption) (*GetRolloutResponse, error)
+	// WatchActivity shows the server at work: batches, requests and totals, several times
+	// a second until the caller leaves. A caller that does not keep up misses some.
+	WatchActivity(ctx context.Context, in *WatchActivityRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchActivityResponse], error)
+	// GetHistory shows how a version or the whole server did in the last hour or day.
+	GetHistory(ctx context.Context, in *GetHistoryRequest, opts ...grpc.CallOption) (*GetHistoryResponse, error)
+	// ListRequests lists the latest requests that were late, or not answered.
+	ListRequests(ctx context.Context, in *ListRequestsRequest, opts ...grpc.CallOption) (*ListRequestsResponse, error)
+	// ExplainRequest tells the way of a request that ended a short while ago: when it was
+	// admitted, who had the device while it waited, with whom it ran and why then. Every
+	// request of the last minute that was late or not answered can be explained, as far
+	// as there were no more than the server remembers. NOT_FOUND: it is not remembered,
+	// or has not ended.
+	ExplainRequest(ctx context.Context, in *ExplainRequestRequest, opts ...grpc.CallOption) (*ExplainRequestResponse, error)
 }
 
 type modelServiceClient struct {
@@ -117,6 +134,55 @@ func (c *modelServiceClient) GetRollout(ctx context.Context, in *GetRolloutReque
 	return out, nil
 }
 
+func (c *modelServiceClient) WatchActivity(ctx context.Context, in *WatchActivityRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchActivityResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &ModelService_ServiceDesc.Streams[0], ModelService_WatchActivity_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[WatchActivityRequest, WatchActivityResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ModelService_WatchActivityClient = grpc.ServerStreamingClient[WatchActivityResponse]
+
+func (c *modelServiceClient) GetHistory(ctx context.Context, in *GetHistoryRequest, opts ...grpc.CallOption) (*GetHistoryResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetHistoryResponse)
+	err := c.cc.Invoke(ctx, ModelService_GetHistory_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *modelServiceClient) ListRequests(ctx context.Context, in *ListRequestsRequest, opts ...grpc.CallOption) (*ListRequestsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListRequestsResponse)
+	err := c.cc.Invoke(ctx, ModelService_ListRequests_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *modelServiceClient) ExplainRequest(ctx context.Context, in *ExplainRequestRequest, opts ...grpc.CallOption) (*ExplainRequestResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ExplainRequestResponse)
+	err := c.cc.Invoke(ctx, ModelService_ExplainRequest_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ModelServiceServer is the server API for ModelService service.
 // All implementations must embed UnimplementedModelServiceServer
 // for forward compatibility.
@@ -137,6 +203,19 @@ type ModelServiceServer interface {
 	GetShadowSummary(context.Context, *GetShadowSummaryRequest) (*GetShadowSummaryResponse, error)
 	// GetRollout shows a model's rollout, running or ended, with its evidence.
 	GetRollout(context.Context, *GetRolloutRequest) (*GetRolloutResponse, error)
+	// WatchActivity shows the server at work: batches, requests and totals, several times
+	// a second until the caller leaves. A caller that does not keep up misses some.
+	WatchActivity(*WatchActivityRequest, grpc.ServerStreamingServer[WatchActivityResponse]) error
+	// GetHistory shows how a version or the whole server did in the last hour or day.
+	GetHistory(context.Context, *GetHistoryRequest) (*GetHistoryResponse, error)
+	// ListRequests lists the latest requests that were late, or not answered.
+	ListRequests(context.Context, *ListRequestsRequest) (*ListRequestsResponse, error)
+	// ExplainRequest tells the way of a request that ended a short while ago: when it was
+	// admitted, who had the device while it waited, with whom it ran and why then. Every
+	// request of the last minute that was late or not answered can be explained, as far
+	// as there were no more than the server remembers. NOT_FOUND: it is not remembered,
+	// or has not ended.
+	ExplainRequest(context.Context, *ExplainRequestRequest) (*ExplainRequestResponse, error)
 	mustEmbedUnimplementedModelServiceServer()
 }
 
@@ -164,6 +243,18 @@ func (UnimplementedModelServiceServer) GetShadowSummary(context.Context, *GetSha
 }
 func (UnimplementedModelServiceServer) GetRollout(context.Context, *GetRolloutRequest) (*GetRolloutResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetRollout not implemented")
+}
+func (UnimplementedModelServiceServer) WatchActivity(*WatchActivityRequest, grpc.ServerStreamingServer[WatchActivityResponse]) error {
+	return status.Error(codes.Unimplemented, "method WatchActivity not implemented")
+}
+func (UnimplementedModelServiceServer) GetHistory(context.Context, *GetHistoryRequest) (*GetHistoryResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetHistory not implemented")
+}
+func (UnimplementedModelServiceServer) ListRequests(context.Context, *ListRequestsRequest) (*ListRequestsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListRequests not implemented")
+}
+func (UnimplementedModelServiceServer) ExplainRequest(context.Context, *ExplainRequestRequest) (*ExplainRequestResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ExplainRequest not implemented")
 }
 func (UnimplementedModelServiceServer) mustEmbedUnimplementedModelServiceServer() {}
 func (UnimplementedModelServiceServer) testEmbeddedByValue()                      {}
@@ -294,6 +385,71 @@ func _ModelService_GetRollout_Handler(srv interface{}, ctx context.Context, dec 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ModelService_WatchActivity_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(WatchActivityRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ModelServiceServer).WatchActivity(m, &grpc.GenericServerStream[WatchActivityRequest, WatchActivityResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ModelService_WatchActivityServer = grpc.ServerStreamingServer[WatchActivityResponse]
+
+func _ModelService_GetHistory_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetHistoryRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ModelServiceServer).GetHistory(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ModelService_GetHistory_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ModelServiceServer).GetHistory(ctx, req.(*GetHistoryRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ModelService_ListRequests_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListRequestsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ModelServiceServer).ListRequests(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ModelService_ListRequests_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ModelServiceServer).ListRequests(ctx, req.(*ListRequestsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ModelService_ExplainRequest_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ExplainRequestRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ModelServiceServer).ExplainRequest(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ModelService_ExplainRequest_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ModelServiceServer).ExplainRequest(ctx, req.(*ExplainRequestRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // ModelService_ServiceDesc is the grpc.ServiceDesc for ModelService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -325,7 +481,25 @@ var ModelService_ServiceDesc = grpc.ServiceDesc{
 			MethodName: "GetRollout",
 			Handler:    _ModelService_GetRollout_Handler,
 		},
+		{
+			MethodName: "GetHistory",
+			Handler:    _ModelService_GetHistory_Handler,
+		},
+		{
+			MethodName: "ListRequests",
+			Handler:    _ModelService_ListRequests_Handler,
+		},
+		{
+			MethodName: "ExplainRequest",
+			Handler:    _ModelService_ExplainRequest_Handler,
+		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "WatchActivity",
+			Handler:       _ModelService_WatchActivity_Handler,
+			ServerStreams: true,
+		},
+	},
 	Metadata: "weft/v1/model_service.proto",
 }
