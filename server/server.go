@@ -141,14 +141,14 @@ func New(config Config, models predict.Models, scheduler weftapi.SchedulerState)
 		Explain: status.Explain, Logger: config.Logger,
 		Observer: statistics, Shadows: config.Shadows, Rollouts: config.Rollouts, Recorder: config.Recorder,
 	}, models)
-	code := status.Explain(&throttle.Error{}).Code
+	throttled := status.Explain(&throttle.Error{})
 	refuse := &throttle.Throttle{
 		Predicts: predictsOne,
 		Scarce:   config.Scarce,
 		Status: func(e *throttle.Error) error {
 			return status.Of(e, predict.Place{Model: e.Model, Version: e.Version}).Err()
 		},
-		Refused: func(k throttle.Kind) { pipeline.Throttled(k.Model, code) },
+		Refused: func(k throttle.Kind) { pipeline.Throttled(k.Model, throttled) },
 	}
 	s := &Server{
 		pipeline: pipeline,
@@ -254,7 +254,7 @@ func predictsOne(method string) bool {
 func (s *Server) refused(method string, err error) {
 	stream := method == weftv1.PredictionService_PredictStream_FullMethodName || method == openinference.StreamMethod
 	if stream || predictsOne(method) {
-		s.pipeline.Refuse("", stream, err)
+		s.pipeline.Refuse(context.Background(), &predict.Request{Stream: stream}, err)
 	}
 }
 

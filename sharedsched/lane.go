@@ -23,7 +23,7 @@ type lane struct {
 	due     Time // when its first task wants to be answered
 	est     cost.Estimate
 	share   time.Duration // of the device's busy time
-	batch   BatchEvent    // for the observer, when the batch ends
+	batch   BatchEvent    // as it started; for the observer, when it ends
 }
 
 // start puts the batch in flight: the flow is charged its estimate.
@@ -44,7 +44,12 @@ func (c *Core) start(now Time, l *lane, p pick, b *Batch) {
 		l.est = q.shape.Begin(b.Padded)
 		c.touchShape(q.shape) // its other queues wait for the measurement
 	}
+	c.batches++
 	l.batch = BatchEvent{
+		BatchStart: BatchStart{
+			Number: c.batches, Lane: l.id, Started: now, Rule: p.rule, Slack: p.slack, Demanding: p.demanding,
+			Left: q.waiting, PassedOver: p.passed, Background: k == background,
+		},
 		Version: b.Version, Device: d.Name, Tasks: len(b.Spans), Rows: b.Rows, Padded: b.Padded, Reason: b.Reason,
 	}
 	if l.est.Source != cost.Unmeasured {

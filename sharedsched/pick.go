@@ -48,6 +48,10 @@ func (c *Core) serve(now Time, l *lane, p pick, b *Batch, out *Answer) bool {
 	}
 	// Before the batch is formed, which changes both: they are the reason for the pick.
 	p.slack, p.demanding = q.latest.Sub(now), l.device.demanding(q.class)
+	p.passed = NoVersion
+	if p.rival != nil {
+		p.passed = p.rival.version.id
+	}
 	c.form(now, q, b, out)
 	c.start(now, l, p, b)
 	c.refreshTouched(now)
@@ -60,6 +64,9 @@ type pick struct {
 	rule      PickRule
 	slack     time.Duration
 	demanding int
+	// rival has urgent work and was passed over, and passed is its version; nil and NoVersion: none was.
+	rival  *queue
+	passed VersionID
 }
 
 // pick chooses the queue to serve. Background work is looked at only when no foreground task waits on the device, ready
@@ -71,11 +78,11 @@ func (c *Core) pick(now Time, d *device) pick {
 	f, beyond := fair.First()
 	switch {
 	case within:
-		rule := PickEarliest
+		p := pick{queue: c.flows[w].first[foreground], rule: PickEarliest}
 		if beyond && c.flows[f].first[foreground].due < Time(due) {
-			rule = PickWithin
+			p.rule, p.rival = PickWithin, c.flows[f].first[foreground]
 		}
-		return pick{queue: c.flows[w].first[foreground], rule: rule}
+		return p
 	case !beyond:
 		// No flow demands service yet: rather than idle, serve the queue with the least slack.
 		if id, _, ok := d.pending.Min(); ok {
@@ -91,7 +98,7 @@ func (c *Core) pick(now Time, d *device) pick {
 	// flow is ahead already, the longer it keeps them waiting.
 	conflict := now.Add(conflictBatches*q.cost + time.Duration(fair.Lead(f)))
 	if rival, ok := fair.Behind(int64(conflict)); ok && rival != f {
-		return pick{queue: c.flows[rival].first[foreground], rule: PickBehind}
+		return pick{queue: c.flows[rival].first[foreground], rule: PickBehind, rival: q}
 	}
 	return pick{queue: q, rule: PickEarliest}
 }

@@ -20,6 +20,8 @@ type Report struct {
 
 // BatchEvent describes one execution.
 type BatchEvent struct {
+	BatchStart `json:"-"` // a trace has it where the batch starts
+
 	Version             VersionID
 	Device              string
 	Tasks, Rows, Padded int
@@ -27,4 +29,22 @@ type BatchEvent struct {
 	Estimated           time.Duration // the cost model's prediction; 0 if it had no measurement
 	Elapsed, DeviceTime time.Duration
 	Failed              bool // as a whole, or on some of its tasks
+	Missed              int  `json:"-"` // tasks that it answers later than at a target that was named
 }
+
+// BatchStart is what is known of an execution when it starts.
+type BatchStart struct {
+	// Number counts the batches of a Core from 1.
+	Number  uint64
+	Lane    LaneID
+	Started Time
+	// Why it was its queue's turn, with the numbers of Decision.
+	Rule            PickRule
+	Slack           time.Duration
+	Demanding, Left int
+	PassedOver      VersionID // had urgent work; NoVersion: none that had was passed over
+	Background      bool      // nobody waits for it
+}
+
+// NoVersion names none.
+const NoVersion VersionID = -1

@@ -69,8 +69,12 @@ func (c *Core) settle(now Time, ev *Event, out *Answer) {
 		if s.Rows != rows {
 			rows, part = s.Rows, used*time.Duration(s.Rows)/time.Duration(b.Rows)
 		}
-		failed, late = failed || s.Err != nil, late && c.get(s.task).limit < now
-		c.endSpan(now, s, b, part, out)
+		t := c.get(s.task)
+		failed, late = failed || s.Err != nil, late && t.limit < now
+		if t.wanted != Never && t.due < now {
+			l.batch.Missed++
+		}
+		c.endSpan(now, s, b, l.batch.Number, part, out)
 	}
 	out.Batch = l.batch
 	out.Batch.Elapsed, out.Batch.DeviceTime, out.Batch.Failed = now.Sub(l.started), used, failed
@@ -112,13 +116,15 @@ func unwaited(d *device, elapsed time.Duration) time.Duration {
 	return time.Duration(float64(elapsed) / d.state.Waits())
 }
 
-// endSpan accounts for rows that were executed, or failed, and ends their task if they were the last to come back.
-func (c *Core) endSpan(now Time, s *Span, b *Batch, used time.Duration, out *Answer) {
+// endSpan accounts for rows that were executed in the batch of that number, or failed, and ends their task if they were
+// the last to come back.
+func (c *Core) endSpan(now Time, s *Span, b *Batch, number uint64, used time.Duration, out *Answer) {
 	slot := s.task.Slot()
 	t := &c.tasks[slot]
 	t.running -= s.Rows
 	o := &t.outcome
 	o.Executions++
+	o.Batch, o.Ended = number, now
 	o.DeviceTime += used
 	o.Compute = now.Sub(t.started)
 	o.Device, o.Reason = b.Device, b.Reason

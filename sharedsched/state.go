@@ -26,6 +26,7 @@ type State struct {
 type DeviceState struct {
 	Device
 	InFlight    int
+	Running     []BatchEvent  // the batches in flight
 	Busy        time.Duration // time of its lanes with a batch in flight, ever; see device.busy
 	VirtualTime fairq.Tag     // of foreground work
 	Demanding   int           // flows that demand service
@@ -113,6 +114,11 @@ func (c *Core) State(now Time) State {
 			Work: d.work, Cap: d.cap.most, Exposed: c.exposure(now, d),
 		}
 		ds.Clock, ds.CoTenant, ds.Residual, ds.Waits = d.state.Factors()
+		for _, l := range c.lanes {
+			if l != nil && l.device == d && l.running {
+				ds.Running = append(ds.Running, l.batch)
+			}
+		}
 		ds.Throttled, ds.MemoryFree, ds.MemoryTotal = d.state.Throttled(), d.memory.free, d.memory.total
 		s.Devices = append(s.Devices, ds)
 	}

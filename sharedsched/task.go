@@ -51,6 +51,8 @@ type Outcome struct {
 	// BatchRequests and BatchRows count the tasks and rows of the execution; PaddedRows the rows added to fill it up.
 	BatchRequests, BatchRows, PaddedRows int
 	Executions                           int
+	Batch                                uint64 // the number of the execution
+	Ended                                Time   // when it ended
 }
 
 // taskState is where a task is in its life: queued by enqueue, running by takeRows, ending by stop, free by finish.

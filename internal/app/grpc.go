@@ -89,13 +89,13 @@ type requestObserver struct {
 }
 
 // RequestDone implements predict.Observer.
-func (o requestObserver) RequestDone(e predict.Event) {
-	o.Telemetry.RequestDone(telemetry.Request{
+func (o requestObserver) RequestDone(ctx context.Context, e predict.Event) {
+	o.Telemetry.RequestDone(ctx, telemetry.Request{
 		Model: e.Model, Version: e.Version, Slot: e.Slot, Code: e.Code, Duration: e.Duration, Stream: e.Stream,
 		Degraded: e.Degraded, FailedOverFrom: e.FailedOverFrom,
 	})
-	if o.log.Enabled(context.Background(), slog.LevelDebug) {
-		o.log.Debug("request done", "event", "request_done", "model", e.Model, "version", e.Version, "slot", e.Slot,
+	if o.log.Enabled(ctx, slog.LevelDebug) {
+		o.log.DebugContext(ctx, "request done", "event", "request_done", "model", e.Model, "version", e.Version, "slot", e.Slot,
 			"code", e.Code, "took", e.Duration, "stream", e.Stream)
 	}
 }

@@ -92,7 +92,7 @@ func (l *layers) telemetry(b *testing.B, rows int) func() {
 		if err := around.models.Predict(b.Context(), &catalog.Call{Version: l.house.version}); err != nil {
 			b.Error(err)
 		}
-		around.metrics.RequestDone(request)
+		around.metrics.RequestDone(b.Context(), request)
 		if requests.Add(1)%int64(rows) == 0 {
 			around.metrics.BatchDone(batch)
 		}

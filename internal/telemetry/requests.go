@@ -35,9 +35,9 @@ func (t *Telemetry) RequestOffered(model string, stream bool) {
 }
 
 // RequestDone counts a request that ended.
-func (t *Telemetry) RequestDone(r Request) {
+func (t *Telemetry) RequestDone(ctx context.Context, r Request) {
 	l := t.requests.end(requestKey{r.Model, r.Version, r.Slot, r.Code, r.Stream})
-	t.duration.Record(context.Background(), r.Duration.Seconds(), l.record...)
+	t.duration.Record(ctx, r.Duration.Seconds(), l.record...)
 	t.routed(r.Model, r.Degraded, r.FailedOverFrom)
 }
 

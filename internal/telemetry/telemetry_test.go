@@ -181,7 +181,7 @@ func exercise(t *testing.T, tel *telemetry.Telemetry, models telemetry.Models, h
 	for range 3 {
 		tel.RequestOffered("walker", false)
 	}
-	tel.RequestDone(telemetry.Request{
+	tel.RequestDone(t.Context(), telemetry.Request{
 		Model: "walker", Version: 3, Slot: "prod", Code: "OK", Duration: 25 * time.Millisecond, Degraded: true,
 		FailedOverFrom: 2,
 	})
@@ -448,9 +448,9 @@ func TestValues(t *testing.T) {
 func TestUnroutedRequestsHaveNoModel(t *testing.T) {
 	tel, _ := start(t, newHouse())
 	tel.RequestOffered("", true)
-	tel.RequestDone(telemetry.Request{Code: "NotFound", Stream: true})
+	tel.RequestDone(t.Context(), telemetry.Request{Code: "NotFound", Stream: true})
 	tel.RequestOffered("walker", false)
-	tel.RequestDone(telemetry.Request{Model: "walker", Code: "NotFound"})
+	tel.RequestDone(t.Context(), telemetry.Request{Model: "walker", Code: "NotFound"})
 	got := values(t, tel)
 	for name, want := range map[string]string{
 		"weft_requests_offered_total{method=PredictStream,model=}":                      "1",
@@ -659,7 +659,7 @@ func TestObservingDoesNotAllocate(t *testing.T) {
 	call := &catalog.Call{Version: h.snapshot.Model("walker").Version(3)}
 	for name, observe := range map[string]func(){
 		"BatchDone":   func() { tel.BatchDone(batch) },
-		"RequestDone": func() { tel.RequestOffered(request.Model, request.Stream); tel.RequestDone(request) },
+		"RequestDone": func() { tel.RequestOffered(request.Model, request.Stream); tel.RequestDone(t.Context(), request) },
 		"Predict":     func() { h.err = nil; _ = models.Predict(t.Context(), call) },
 		"refusal":     func() { h.err = refusal; _ = models.Predict(t.Context(), call) },
 	} {

@@ -128,19 +128,18 @@ func (st *stream) begin() bool {
 func (st *stream) accept(m Message, asked time.Time) {
 	now := time.Now()
 	ctx, cancel := context.WithCancelCause(st.call.Context())
-	e := m.Entrance()
+	e, r := m.Entrance(), m.Asked()
+	r.Arrived = now.Add(-min(intake.Waited(st.call.Context(), now), now.Sub(asked)))
 	err := e.Refused
 	if err == nil {
-		arrival := now.Add(-min(intake.Waited(st.call.Context(), now), now.Sub(asked)))
-		err = st.of.Enter(m, arrival, cancel)
+		err = st.of.Enter(m, r.Arrived, cancel)
 	}
 	go func() {
 		defer st.answers.Done()
 		defer cancel(nil)
 		defer func() { <-st.slots }()
-		r := m.Asked()
 		if err != nil {
-			st.Pipeline.Refuse(r.Model, true, err)
+			st.Pipeline.Refuse(ctx, r, err)
 			st.send(m, predict.Place{}, err)
 			m.Release()
 			return

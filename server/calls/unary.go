@@ -42,6 +42,7 @@ func (h *House) Run(ctx context.Context, request any) (any, error) {
 	m := request.(Message)
 	r := m.Asked()
 	late := intake.Late(ctx)
+	r.Arrived = began.Add(-late)
 	if deadline, ok := ctx.Deadline(); ok {
 		if by := predict.AnswerBy(began, deadline.Add(-late)); r.Limit.IsZero() || by.Before(r.Limit) {
 			r.Limit = by

@@ -53,12 +53,12 @@ func (s *Statistics) RequestOffered(model string, stream bool) {
 }
 
 // RequestDone implements predict.Observer.
-func (s *Statistics) RequestDone(e predict.Event) {
+func (s *Statistics) RequestDone(ctx context.Context, e predict.Event) {
 	if e.Version != 0 {
 		s.of(versionKey{e.Model, e.Version}).add(&e)
 	}
 	if s.Next != nil {
-		s.Next.RequestDone(e)
+		s.Next.RequestDone(ctx, e)
 	}
 }
 
@@ -86,7 +86,7 @@ func (c *requestCounts) add(e *predict.Event) {
 	}
 	c.succeeded.add(e.Duration)
 	x := &e.Execution
-	c.queue += x.Queue
+	c.queue += x.Outcome.Queue
 	c.phases = c.phases.Plus(x.Phases)
 	c.rows += uint64(max(1, x.Rows))
 	c.last = time.Now()

@@ -1,9 +1,11 @@
 package predict_test
 
 import (
+	"context"
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -23,8 +25,8 @@ type heard struct {
 func (*heard) RequestOffered(string, bool) {}
 
 // RequestDone implements predict.Observer.
-func (h *heard) RequestDone(e predict.Event) {
-	e.Duration, e.Execution = 0, predict.Execution{}
+func (h *heard) RequestDone(_ context.Context, e predict.Event) {
+	e.Arrived, e.Duration, e.Execution = time.Time{}, 0, predict.Execution{}
 	h.events = append(h.events, e)
 }
 
@@ -76,12 +78,12 @@ func TestAnotherProtocol(t *testing.T) {
 		t.Errorf("answers (-want +got):\n%s", diff)
 	}
 	events := []predict.Event{
-		{Model: "policy", Version: 2, Slot: "prod", Code: "OK"},
-		{Model: "policy", Version: 2, Slot: "prod", Code: "InvalidArgument"},
-		{Model: "policy", Version: 2, Slot: "prod", Code: "InvalidArgument"},
-		{Code: "NotFound"},
-		{Code: "InvalidArgument"},
-		{Model: "policy", Version: 2, Slot: "prod", Code: "InvalidArgument"},
+		{Number: 1, ID: "a", Model: "policy", Version: 2, Slot: "prod", Code: "OK", Ending: predict.Answered},
+		{Number: 2, ID: "b", Model: "policy", Version: 2, Slot: "prod", Code: "InvalidArgument", Ending: predict.Refused},
+		{Number: 3, ID: "c", Model: "policy", Version: 2, Slot: "prod", Code: "InvalidArgument", Ending: predict.Refused},
+		{Number: 4, ID: "d", Code: "NotFound", Ending: predict.Refused},
+		{Number: 5, Code: "InvalidArgument", Ending: predict.Refused},
+		{Number: 6, ID: "e", Model: "policy", Version: 2, Slot: "prod", Code: "InvalidArgument", Ending: predict.Refused},
 	}
 	if diff := cmp.Diff(events, hears.events); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)

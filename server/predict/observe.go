@@ -7,6 +7,7 @@ import (
 
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/server/rollout"
+	"github.com/weftserve/weft/sharedsched"
 )
 
 // Observer is notified of each request that reaches the server: of one on a stream when it was read. Calls come from
@@ -15,19 +16,31 @@ type Observer interface {
 	// RequestOffered comes first. The model is the one asked for, "" if there is none of that name or the request
 	// cannot be read.
 	RequestOffered(model string, stream bool)
-	// RequestDone follows, answered or not, with the same Model and Stream.
-	RequestDone(Event)
+	// RequestDone follows, answered or not, with the same Model and Stream. The context is the request's.
+	RequestDone(context.Context, Event)
 }
 
 // Event says how one request ended.
 type Event struct {
+	// Number counts the requests of the server from 1. ID is the caller's own name for it, "" for none: it must not
+	// become a label.
+	Number uint64
+	ID     string
+	// Identity is who it was charged to; "": nobody is known.
+	Identity string
 	// Model is the one asked for, empty if there was none of that name when the request came: names that came with
 	// requests are not repeated. Version and Slot are zero when the request could not be routed.
 	Model   string
 	Version int64
 	Slot    string
-	// Code is that of Explanation, OK if the request was answered.
-	Code string
+	// Arrived is when it came, as Request has it. Limit and Target are those that were in force; zero: none.
+	Arrived time.Time
+	Limit   time.Time
+	Target  time.Duration
+	// Code is that of Explanation, OK if the request was answered; Ending is its kind, and Reason that of Explanation.
+	Code   string
+	Ending Ending
+	Reason string
 	// Duration is from the decoded request to its answer, before encoding for the wire.
 	Duration time.Duration
 	Stream   bool
@@ -39,9 +52,45 @@ type Event struct {
 
 // Execution says how a request was executed; it is zero if it was not.
 type Execution struct {
-	Rows   int
-	Queue  time.Duration
-	Phases catalog.Phases
+	Rows    int
+	Outcome sharedsched.Outcome
+	Phases  catalog.Phases
+}
+
+// Ending is what became of a request: offered requests are the sum of these and those in flight.
+type Ending uint8
+
+// The endings.
+const (
+	Answered Ending = iota + 1
+	// Refused: there was no room, the caller may not, or the request was wrong.
+	Refused
+	// Expired: its limit passed.
+	Expired
+	// Cancelled: its caller left, or sent a newer one in its place.
+	Cancelled
+	// Failed: the model or the server did.
+	Failed
+)
+
+// String returns answered, refused, expired, cancelled or failed.
+func (e Ending) String() string {
+	return [...]string{"none", "answered", "refused", "expired", "cancelled", "failed"}[e]
+}
+
+// EndingOf returns the ending of requests with a code of Explanation.
+func EndingOf(code string) Ending {
+	switch code {
+	case "OK":
+		return Answered
+	case "DeadlineExceeded":
+		return Expired
+	case "Canceled", "Aborted":
+		return Cancelled
+	case "Internal", "Unavailable", "Unknown", "DataLoss":
+		return Failed
+	}
+	return Refused
 }
 
 // Rollouts compares versions by how they did.
@@ -68,7 +117,7 @@ func (p *Pipeline) ended(ctx context.Context, f *flight, err error) {
 	p.withheld.tell(ctx, f, &e, err)
 	p.compare(f, &e, err)
 	p.record(f, e.Code, err)
-	p.done(&f.observed, &f.result.Place, e.Code, &f.call)
+	p.done(ctx, &f.observed, f.req, &f.result.Place, &e, &f.call)
 }
 
 // compare reports to a rollout how a request to a version ended.
@@ -86,14 +135,15 @@ func (p *Pipeline) compare(f *flight, e *Explanation, err error) {
 
 // observed is a request that reached the server, on its way to its end.
 type observed struct {
+	number  uint64
 	model   string // "" if there was none of the name that came
 	stream  bool
-	arrival time.Time
+	decoded time.Time
 }
 
 // offered notifies the observer of a request.
 func (p *Pipeline) offered(model string, stream bool) observed {
-	o := observed{stream: stream, arrival: time.Now()}
+	o := observed{number: p.serial.Add(1), stream: stream, decoded: time.Now()}
 	if p.config.Observer == nil {
 		return o
 	}
@@ -106,30 +156,44 @@ func (p *Pipeline) offered(model string, stream bool) observed {
 
 // done reports to the observer how a request ended. at may be of a model that was added after the request came; then
 // the event has no version and no slot.
-func (p *Pipeline) done(o *observed, at *Place, code string, call *catalog.Call) {
+func (p *Pipeline) done(ctx context.Context, o *observed, req *Request, at *Place, why *Explanation,
+	call *catalog.Call,
+) {
 	if p.config.Observer == nil {
 		return
 	}
 	e := Event{
-		Model: o.model, Code: code, Duration: time.Since(o.arrival), Stream: o.stream,
+		Number: o.number, ID: req.ID, Model: o.model, Stream: o.stream,
+		Arrived: req.Arrived, Limit: call.Limit, Target: call.Target,
+		Code: why.Code, Ending: EndingOf(why.Code), Reason: why.Reason, Duration: time.Since(o.decoded),
 		Degraded: at.Degraded, FailedOverFrom: at.FailedOverFrom,
-		Execution: Execution{Rows: call.Rows, Queue: call.Outcome.Queue, Phases: call.Phases},
+		Execution: Execution{Rows: call.Rows, Outcome: call.Outcome, Phases: call.Phases},
+	}
+	if req.Caller != nil {
+		e.Identity = req.Caller.Name
+	}
+	if e.Arrived.IsZero() {
+		e.Arrived = o.decoded
+	}
+	if v := call.Version; v != nil && e.Target == 0 {
+		e.Target = v.TargetLatency
 	}
 	if at.Model == o.model {
 		e.Version, e.Slot = at.Version, at.Slot
 	}
-	p.config.Observer.RequestDone(e)
+	p.config.Observer.RequestDone(ctx, e)
 }
 
-// Throttled counts a request that was refused, with a code, before it was read: there is no time to explain each error.
-func (p *Pipeline) Throttled(model, code string) {
+// Throttled counts a request that was refused before it was read: there is no time to explain each error.
+func (p *Pipeline) Throttled(model string, why Explanation) {
 	o := p.offered(model, false)
-	p.done(&o, &Place{}, code, &catalog.Call{})
+	p.done(context.Background(), &o, &Request{}, &Place{}, &why, &catalog.Call{})
 }
 
 // Refuse counts a request that its handler refused before there was anything to predict, such as a message that could
-// not be read: then the model is "".
-func (p *Pipeline) Refuse(model string, stream bool, err error) {
-	o := p.offered(model, stream)
-	p.done(&o, &Place{}, p.explain(err).Code, &catalog.Call{})
+// not be read: then its Model is "".
+func (p *Pipeline) Refuse(ctx context.Context, req *Request, err error) {
+	o := p.offered(req.Model, req.Stream)
+	e := p.explain(err)
+	p.done(ctx, &o, req, &Place{}, &e, &catalog.Call{})
 }

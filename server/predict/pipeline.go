@@ -56,8 +56,8 @@ type Explanation struct {
 	Code string
 	// Overload: there was not the capacity to answer, or to answer in time.
 	Overload bool
-	// Text is the error as the caller may read it.
-	Text string
+	// Text is the error as the caller may read it, and Reason the constant that clients tell it by, such as QUEUE_FULL.
+	Text, Reason string
 }
 
 // Pipeline takes requests all the way. It is safe for concurrent use.
@@ -67,7 +67,7 @@ type Pipeline struct {
 	gate     *Gate
 	router   *routing.Router
 	breaker  *breaker.Breaker
-	serial   atomic.Uint64 // of requests, for those without ids
+	serial   atomic.Uint64 // of requests
 	withheld withheld
 }
 
@@ -118,9 +118,8 @@ func (p *Pipeline) Predict(ctx context.Context, req *Request) (at Place, err err
 	if err := req.check(); err != nil {
 		return at, err
 	}
-	serial := p.serial.Add(1)
 	for tries := 0; ; tries++ {
-		err = p.try(ctx, f, serial)
+		err = p.try(ctx, f)
 		if !stoppedBeingReady(err) || tries == maxReroutes {
 			break
 		}
@@ -149,9 +148,9 @@ type flight struct {
 }
 
 // try takes a request from its routing to its results.
-func (p *Pipeline) try(ctx context.Context, f *flight, serial uint64) error {
+func (p *Pipeline) try(ctx context.Context, f *flight) error {
 	f.result = Result{call: &f.call}
-	route, err := p.route(f, serial)
+	route, err := p.route(f)
 	if err != nil {
 		return err
 	}

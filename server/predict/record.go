@@ -47,7 +47,7 @@ func (p *Pipeline) record(f *flight, code string, err error) {
 	if p.config.Recorder == nil || !f.req.admitted {
 		return
 	}
-	r := &Recorded{At: f.observed.arrival, Request: f.req, Place: f.result.Place, Code: code, call: &f.call}
+	r := &Recorded{At: f.observed.decoded, Request: f.req, Place: f.result.Place, Code: code, call: &f.call}
 	if !f.req.Limit.IsZero() {
 		r.Limit = max(time.Microsecond, f.req.Limit.Sub(r.At))
 	}

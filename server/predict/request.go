@@ -25,6 +25,8 @@ type Request struct {
 	// Episode names the episode that the request belongs to; "": none. EndOfEpisode: it is the last request of it.
 	Episode      string
 	EndOfEpisode bool
+	// Arrived is when the request came, as far as is known; zero: just now.
+	Arrived time.Time
 	// Limit is the time after which the answer is worth nothing; zero leaves it to the model. See AnswerBy.
 	Limit time.Time
 	// Target is how soon the answer is wanted; zero leaves it to the model.

@@ -3,9 +3,10 @@ package predict
 import "github.com/weftserve/weft/server/routing"
 
 // route chooses the version that answers a request, and says so in the result.
-func (p *Pipeline) route(f *flight, serial uint64) (routing.Route, error) {
+func (p *Pipeline) route(f *flight) (routing.Route, error) {
 	route, err := p.router.Route(p.models.Snapshot(), routing.Request{
-		Model: f.req.Model, Choice: f.req.Choice, Episode: f.req.Episode, RequestID: f.req.ID, Serial: serial,
+		Model: f.req.Model, Choice: f.req.Choice, Episode: f.req.Episode, RequestID: f.req.ID,
+		Serial: f.observed.number,
 	})
 	if err != nil {
 		return route, err

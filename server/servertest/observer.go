@@ -1,6 +1,7 @@
 package servertest
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -21,7 +22,7 @@ func (h *House) RequestOffered(model string, stream bool) {
 }
 
 // RequestDone implements predict.Observer.
-func (h *House) RequestDone(e predict.Event) {
+func (h *House) RequestDone(_ context.Context, e predict.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.offered[offer{e.Model, e.Stream}]--

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
+	"unicode"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
@@ -83,12 +85,33 @@ func Fail(ctx context.Context, err error, at predict.Place) error {
 // Explain returns an error in the terms of metrics, recordings and rollouts.
 func Explain(err error) predict.Explanation {
 	f := faultOf(err)
-	e := predict.Explanation{Code: f.code.String(), Text: f.text(err)}
+	e := predict.Explanation{Code: f.code.String(), Text: f.text(err), Reason: f.reason}
+	if e.Reason == "" {
+		e.Reason = constant(f.code)
+	}
 	switch f.code { //nolint:exhaustive // the others are for other reasons
 	case codes.ResourceExhausted, codes.DeadlineExceeded, codes.Unavailable:
 		e.Overload = true
 	}
 	return e
+}
+
+// constant names the reason of an error that has none of its own, as the metrics spell it.
+func constant(c codes.Code) string {
+	switch c { //nolint:exhaustive // the others are as the code is
+	case codes.DeadlineExceeded:
+		return "EXPIRED"
+	case codes.Canceled:
+		return "CANCELLED"
+	}
+	var b strings.Builder
+	for i, r := range c.String() {
+		if i > 0 && unicode.IsUpper(r) {
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToUpper(r))
+	}
+	return b.String()
 }
 
 // placeMetadata returns a place as ErrorInfo metadata, with more pairs of key and value.

@@ -138,6 +138,9 @@ func (s *Scheduler) State() sharedsched.State {
 	return state
 }
 
+// Epoch returns when the scheduler's clock began.
+func (s *Scheduler) Epoch() time.Time { return s.epoch }
+
 // VersionName returns the name that a version was added with, "" for one that is gone.
 func (s *Scheduler) VersionName(v sharedsched.VersionID) string {
 	s.mu.Lock()

@@ -114,6 +114,7 @@ func TestOutcomeTellsTheTimes(t *testing.T) {
 		want := sharedsched.Outcome{
 			Queue: 6 * time.Millisecond, Compute: 10 * time.Millisecond, DeviceTime: 10 * time.Millisecond,
 			Device: "d", Reason: sharedsched.FlushDeviceIdle, BatchRequests: 1, BatchRows: 3, Executions: 1,
+			Batch: 2, Ended: sharedsched.Time(20 * time.Millisecond),
 		}
 		if out != want {
 			t.Errorf("outcome %+v, want %+v", out, want)
