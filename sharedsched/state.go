@@ -31,6 +31,7 @@ type DeviceState struct {
 	VirtualTime fairq.Tag     // of foreground work
 	Demanding   int           // flows that demand service
 	Lag         fairq.Tag     // of the flow furthest behind after the one furthest ahead, among those
+	LagBound    time.Duration // on Lag, by the targets and batches at hand: T + C/w of the package comment
 	Work        time.Duration // device time that the waiting foreground tasks are expected to take
 	Cap         time.Duration // most device time of one batch for the sake of waiting tasks; 0: none
 	Exposed     Exposure      // the least target that cannot be kept beside the longest row of another flow
@@ -136,6 +137,10 @@ func (c *Core) State(now Time) State {
 			fs.Lead = fair.Lead(fairq.Flow(f.id))
 			lag := &s.Devices[slices.Index(c.devices, f.device)].Lag
 			*lag = max(*lag, fs.Lead)
+			if q := f.first[foreground]; q != nil {
+				bound := &s.Devices[slices.Index(c.devices, f.device)].LagBound
+				*bound = max(*bound, q.due.Sub(q.oldest)+time.Duration(float64(q.cost)/f.weight))
+			}
 		}
 		s.Flows = append(s.Flows, fs)
 	}

@@ -26,7 +26,7 @@ func (*heard) RequestOffered(string, bool) {}
 
 // RequestDone implements predict.Observer.
 func (h *heard) RequestDone(_ context.Context, e predict.Event) {
-	e.Arrived, e.Duration, e.Execution = time.Time{}, 0, predict.Execution{}
+	e.Arrived, e.Ended, e.Duration, e.Execution = time.Time{}, time.Time{}, 0, predict.Execution{}
 	h.events = append(h.events, e)
 }
 
@@ -77,13 +77,14 @@ func TestAnotherProtocol(t *testing.T) {
 	if diff := cmp.Diff(want, answers.String()); diff != "" {
 		t.Errorf("answers (-want +got):\n%s", diff)
 	}
+	const invalid = "INVALID_ARGUMENT"
 	events := []predict.Event{
 		{Number: 1, ID: "a", Model: "policy", Version: 2, Slot: "prod", Code: "OK", Ending: predict.Answered},
-		{Number: 2, ID: "b", Model: "policy", Version: 2, Slot: "prod", Code: "InvalidArgument", Ending: predict.Refused},
-		{Number: 3, ID: "c", Model: "policy", Version: 2, Slot: "prod", Code: "InvalidArgument", Ending: predict.Refused},
-		{Number: 4, ID: "d", Code: "NotFound", Ending: predict.Refused},
-		{Number: 5, Code: "InvalidArgument", Ending: predict.Refused},
-		{Number: 6, ID: "e", Model: "policy", Version: 2, Slot: "prod", Code: "InvalidArgument", Ending: predict.Refused},
+		{Number: 2, ID: "b", Model: "policy", Version: 2, Slot: "prod", Code: "InvalidArgument", Ending: predict.Refused, Reason: invalid},
+		{Number: 3, ID: "c", Model: "policy", Version: 2, Slot: "prod", Code: "InvalidArgument", Ending: predict.Refused, Reason: invalid},
+		{Number: 4, ID: "d", Code: "NotFound", Ending: predict.Refused, Reason: "NOT_FOUND"},
+		{Number: 5, Code: "InvalidArgument", Ending: predict.Refused, Reason: invalid},
+		{Number: 6, ID: "e", Model: "policy", Version: 2, Slot: "prod", Code: "InvalidArgument", Ending: predict.Refused, Reason: invalid},
 	}
 	if diff := cmp.Diff(events, hears.events); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)

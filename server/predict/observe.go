@@ -33,10 +33,13 @@ type Event struct {
 	Model   string
 	Version int64
 	Slot    string
-	// Arrived is when it came, as Request has it. Limit and Target are those that were in force; zero: none.
-	Arrived time.Time
-	Limit   time.Time
-	Target  time.Duration
+	// Arrived is when it came, as Request has it, and Ended when its answer was there. Limit and Target are those that
+	// were in force; zero: none.
+	Arrived, Ended time.Time
+	Limit          time.Time
+	Target         time.Duration
+	// TraceID is that of Config; "": none.
+	TraceID string
 	// Code is that of Explanation, OK if the request was answered; Ending is its kind, and Reason that of Explanation.
 	Code   string
 	Ending Ending
@@ -162,10 +165,11 @@ func (p *Pipeline) done(ctx context.Context, o *observed, req *Request, at *Plac
 	if p.config.Observer == nil {
 		return
 	}
+	now := time.Now()
 	e := Event{
 		Number: o.number, ID: req.ID, Model: o.model, Stream: o.stream,
-		Arrived: req.Arrived, Limit: call.Limit, Target: call.Target,
-		Code: why.Code, Ending: EndingOf(why.Code), Reason: why.Reason, Duration: time.Since(o.decoded),
+		Arrived: req.Arrived, Ended: now, Limit: call.Limit, Target: call.Target,
+		Code: why.Code, Ending: EndingOf(why.Code), Reason: why.Reason, Duration: now.Sub(o.decoded),
 		Degraded: at.Degraded, FailedOverFrom: at.FailedOverFrom,
 		Execution: Execution{Rows: call.Rows, Outcome: call.Outcome, Phases: call.Phases},
 	}
@@ -174,6 +178,9 @@ func (p *Pipeline) done(ctx context.Context, o *observed, req *Request, at *Plac
 	}
 	if e.Arrived.IsZero() {
 		e.Arrived = o.decoded
+	}
+	if p.config.TraceID != nil {
+		e.TraceID = p.config.TraceID(ctx)
 	}
 	if v := call.Version; v != nil && e.Target == 0 {
 		e.Target = v.TargetLatency

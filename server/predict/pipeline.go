@@ -41,6 +41,8 @@ type Config struct {
 	// Explain is the error table of the API, in whose terms metrics, recordings and rollouts speak of every protocol's
 	// requests.
 	Explain func(error) Explanation
+	// TraceID returns the id of the trace that a request belongs to, "" for none. Nil: there are none.
+	TraceID func(context.Context) string
 	// Logger gets panics, changes of breakers, and the errors whose full text callers do not get.
 	Logger *slog.Logger
 	// Each of these may be nil.

@@ -677,12 +677,10 @@ type WatchActivityRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How far back the first answer reaches, in milliseconds; at most 60,000.
 	BackMs uint32 `protobuf:"varint,1,opt,name=back_ms,json=backMs,proto3" json:"back_ms,omitempty"`
-	// Time between answers, in milliseconds; 0 means 250, and 100 is the least.
-	EveryMs uint32 `protobuf:"varint,2,opt,name=every_ms,json=everyMs,proto3" json:"every_ms,omitempty"`
 	// Leave the batches and requests out: numbers only.
-	NumbersOnly bool `protobuf:"varint,3,opt,name=numbers_only,json=numbersOnly,proto3" json:"numbers_only,omitempty"`
+	NumbersOnly bool `protobuf:"varint,2,opt,name=numbers_only,json=numbersOnly,proto3" json:"numbers_only,omitempty"`
 	// One answer only.
-	Once          bool `protobuf:"varint,4,opt,name=once,proto3" json:"once,omitempty"`
+	Once          bool `protobuf:"varint,3,opt,name=once,proto3" json:"once,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -720,13 +718,6 @@ func (*WatchActivityRequest) Descriptor() ([]byte, []int) {
 func (x *WatchActivityRequest) GetBackMs() uint32 {
 	if x != nil {
 		return x.BackMs
-	}
-	return 0
-}
-
-func (x *WatchActivityRequest) GetEveryMs() uint32 {
-	if x != nil {
-		return x.EveryMs
 	}
 	return 0
 }
@@ -1161,12 +1152,11 @@ const file_weft_v1_model_service_proto_rawDesc = "" +
 	"\x11GetRolloutRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\"@\n" +
 	"\x12GetRolloutResponse\x12*\n" +
-	"\arollout\x18\x01 \x01(\v2\x10.weft.v1.RolloutR\arollout\"\x81\x01\n" +
+	"\arollout\x18\x01 \x01(\v2\x10.weft.v1.RolloutR\arollout\"f\n" +
 	"\x14WatchActivityRequest\x12\x17\n" +
-	"\aback_ms\x18\x01 \x01(\rR\x06backMs\x12\x19\n" +
-	"\bevery_ms\x18\x02 \x01(\rR\aeveryMs\x12!\n" +
-	"\fnumbers_only\x18\x03 \x01(\bR\vnumbersOnly\x12\x12\n" +
-	"\x04once\x18\x04 \x01(\bR\x04once\"F\n" +
+	"\aback_ms\x18\x01 \x01(\rR\x06backMs\x12!\n" +
+	"\fnumbers_only\x18\x02 \x01(\bR\vnumbersOnly\x12\x12\n" +
+	"\x04once\x18\x03 \x01(\bR\x04once\"F\n" +
 	"\x15WatchActivityResponse\x12-\n" +
 	"\bactivity\x18\x01 \x01(\v2\x11.weft.v1.ActivityR\bactivity\"U\n" +
 	"\x11GetHistoryRequest\x12\x14\n" +

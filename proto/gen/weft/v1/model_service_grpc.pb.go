@@ -51,8 +51,8 @@ type ModelServiceClient interface {
 	GetShadowSummary(ctx context.Context, in *GetShadowSummaryRequest, opts ...grpc.CallOption) (*GetShadowSummaryResponse, error)
 	// GetRollout shows a model's rollout, running or ended, with its evidence.
 	GetRollout(ctx context.Context, in *GetRolloutRequest, opts ...grpc.CallOption) (*GetRolloutResponse, error)
-	// WatchActivity shows the server at work: batches, requests and totals, several times
-	// a second until the caller leaves. A caller that does not keep up misses some.
+	// WatchActivity shows the server at work: batches, requests and totals, four times a
+	// second until the caller leaves. A caller that does not keep up misses some.
 	WatchActivity(ctx context.Context, in *WatchActivityRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchActivityResponse], error)
 	// GetHistory shows how a version or the whole server did in the last hour or day.
 	GetHistory(ctx context.Context, in *GetHistoryRequest, opts ...grpc.CallOption) (*GetHistoryResponse, error)
@@ -203,8 +203,8 @@ type ModelServiceServer interface {
 	GetShadowSummary(context.Context, *GetShadowSummaryRequest) (*GetShadowSummaryResponse, error)
 	// GetRollout shows a model's rollout, running or ended, with its evidence.
 	GetRollout(context.Context, *GetRolloutRequest) (*GetRolloutResponse, error)
-	// WatchActivity shows the server at work: batches, requests and totals, several times
-	// a second until the caller leaves. A caller that does not keep up misses some.
+	// WatchActivity shows the server at work: batches, requests and totals, four times a
+	// second until the caller leaves. A caller that does not keep up misses some.
 	WatchActivity(*WatchActivityRequest, grpc.ServerStreamingServer[WatchActivityResponse]) error
 	// GetHistory shows how a version or the whole server did in the last hour or day.
 	GetHistory(context.Context, *GetHistoryRequest) (*GetHistoryResponse, error)
