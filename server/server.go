@@ -18,11 +18,13 @@ import (
 	"google.golang.org/grpc/tap"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/server/activity"
 	"github.com/weftserve/weft/server/breaker"
 	"github.com/weftserve/weft/server/calls"
 	"github.com/weftserve/weft/server/doorkeeper"
 	"github.com/weftserve/weft/server/guard"
 	"github.com/weftserve/weft/server/intake"
+	"github.com/weftserve/weft/server/live"
 	"github.com/weftserve/weft/server/openinference"
 	"github.com/weftserve/weft/server/openinference/region"
 	"github.com/weftserve/weft/server/predict"
@@ -32,6 +34,7 @@ import (
 	"github.com/weftserve/weft/server/throttle"
 	"github.com/weftserve/weft/server/transport"
 	"github.com/weftserve/weft/server/weftapi"
+	"github.com/weftserve/weft/sharedsched"
 )
 
 // Observer is notified of requests and of reports, for metrics.
@@ -81,6 +84,8 @@ type Config struct {
 	Level *slog.LevelVar
 	// Observer may be nil.
 	Observer Observer
+	// Activity is shown. It must watch, and be told of batches and, through Observer, of requests. Nil: nothing is shown.
+	Activity *activity.Log
 	// MaxEpisodes and EpisodeTTL bound the memory of running episodes, see routing.Config. Zero: its defaults.
 	MaxEpisodes int
 	EpisodeTTL  time.Duration
@@ -131,6 +136,13 @@ func New(config Config, models predict.Models, scheduler weftapi.SchedulerState)
 	if config.Memory == nil {
 		config.Memory = mem.DefaultBufferPool()
 	}
+	if config.Activity == nil {
+		config.Activity = activity.New()
+		config.Activity.Watch(activity.Config{
+			Models: models.Snapshot, State: scheduler.State, Epoch: time.Now(),
+			VersionName: func(sharedsched.VersionID) string { return "" },
+		})
+	}
 	statistics := &openinference.Statistics{}
 	if config.Observer != nil {
 		statistics.Next = config.Observer
@@ -157,7 +169,7 @@ func New(config Config, models predict.Models, scheduler weftapi.SchedulerState)
 				Pipeline: pipeline, Memory: config.Memory, Throttle: refuse, Logger: config.Logger,
 				MaxInFlightPerStream: cmp.Or(config.MaxInFlightPerStream, 64), MaxMessageBytes: config.MaxMessageBytes,
 			},
-			Scheduler: scheduler, NotPersistedBecause: config.NotPersistedBecause,
+			Scheduler: scheduler, Activity: config.Activity, NotPersistedBecause: config.NotPersistedBecause,
 			Outcomes: config.Observer, Shadows: config.Shadows, Rollouts: config.Rollouts,
 		},
 		health: newModelHealth(health.NewServer()),
@@ -198,6 +210,13 @@ func (s *Server) Register(g *grpc.Server) {
 // Web returns the Open Inference Protocol over HTTP, for all paths below /v2.
 func (s *Server) Web() http.Handler {
 	return (&openinference.Web{Service: s.inference, Door: s.door}).Handler()
+}
+
+// Live returns the live page, for all paths below live.Path.
+func (s *Server) Live() http.Handler {
+	return (&live.Page{
+		Activity: s.api.Activity, Models: weftapi.Catalog{API: s.api}, Door: s.door, Closed: s.pipeline.Gate().Closed(),
+	}).Handler()
 }
 
 // Options returns the options of a grpc.Server that listens to the callers of predictions, with these credentials. Its

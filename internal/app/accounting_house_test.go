@@ -26,6 +26,7 @@ import (
 	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server"
+	"github.com/weftserve/weft/server/activity"
 	"github.com/weftserve/weft/sharedsched/shell"
 )
 
@@ -87,20 +88,25 @@ func serveAccounted(t *testing.T) *accounted {
 	measured, err := telemetry.New(t.Context(), telemetry.Config{Version: "test", Slot: slotOf, Logger: log})
 	check(err)
 	var edge *server.Server
+	shown := activity.New()
 	h, err := newHouse(&settings, log, host.Config{
 		OnChange: func(*catalog.Snapshot) { edge.ModelsChanged() },
 		Busy:     func(model string, version int64) bool { return edge.Router().Busy(model, version) },
-	}, shell.Options{Observer: measured})
+	}, shell.Options{Observer: batchObserver{measured, shown}})
 	check(err)
 	models, err := measured.Watch(h.models, h.scheduler)
 	check(err)
+	shown.Watch(activity.Config{
+		Models: h.models.Snapshot, State: h.scheduler.State, VersionName: h.scheduler.VersionName,
+		Epoch: h.scheduler.Epoch(), Slot: slotOf,
+	})
 	mirror, mirrored, err := newMirror(h.models, "", measured, log)
 	check(err)
 	memory := &tensor.Recycler{}
 	edge = server.New(server.Config{
 		MaxConcurrentRequests: settings.MaxConcurrentRequests, MaxMessageBytes: int(settings.MaxMessageBytes),
 		Memory: memory,
-		Logger: log, Observer: requestObserver{measured, log}, Shadows: mirror,
+		Logger: log, Observer: requestObserver{measured, shown, log}, Activity: shown, Shadows: mirror,
 	}, models, h.scheduler)
 	transport := grpc.NewServer(grpcOptions(&settings, memory, log, measured)...)
 	edge.Register(transport)

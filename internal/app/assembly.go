@@ -26,6 +26,7 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server"
+	"github.com/weftserve/weft/server/activity"
 	"github.com/weftserve/weft/server/doorkeeper"
 	"github.com/weftserve/weft/server/guard"
 	"github.com/weftserve/weft/server/intake"
@@ -63,7 +64,8 @@ type assembly struct {
 	memory      tensor.Recycler // of messages
 	guard       *guard.Guard    // of all connections of gRPC
 	edge        *server.Server
-	web         atomic.Pointer[http.Handler] // of edge; nil before there is one
+	web, live   atomic.Pointer[http.Handler] // of edge; nil before there is one
+	activity    *activity.Log
 	transport   *grpc.Server
 	rollouts    *rollout.Manager
 }
@@ -147,7 +149,8 @@ func (s *assembly) buildHouse(context.Context) (err error) {
 		Audited: func(e audit.Event) { s.measured.Audited(e.Model, e.Version, string(e.Result), e.Count) },
 		Tried:   s.measured.Tried,
 	}
-	options := shell.Options{Observer: s.measured}
+	s.activity = activity.New()
+	options := shell.Options{Observer: batchObserver{s.measured, s.activity}}
 	if s.trace != nil {
 		options.Trace, options.TraceCut = s.trace, s.trace.cut
 	}
@@ -174,6 +177,14 @@ func (s *assembly) buildEdge(context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.activity.Watch(activity.Config{
+		Models: h.models.Snapshot, State: h.scheduler.State, VersionName: h.scheduler.VersionName,
+		Epoch: h.scheduler.Epoch(), Slot: slotOf, GPUs: s.gpus.activity,
+	})
+	s.group.Start(untilStopped("activity", func(ctx context.Context) error {
+		s.activity.Run(ctx)
+		return nil
+	}))
 	mirror, part, err := newMirror(h.models, s.ShadowLog, s.measured, s.log)
 	if err != nil {
 		return err
@@ -196,7 +207,8 @@ func (s *assembly) buildEdge(context.Context) error {
 	settings := server.Config{
 		Guard:                 s.guard,
 		MaxConcurrentRequests: s.MaxConcurrentRequests, MaxMessageBytes: int(s.MaxMessageBytes), Memory: &s.memory,
-		Logger: s.log, Level: &s.level, Door: s.door, Observer: requestObserver{s.measured, s.log},
+		Logger: s.log, Level: &s.level, Door: s.door,
+		Observer: requestObserver{s.measured, s.activity, s.log}, Activity: s.activity,
 		MaxEpisodes: s.MaxEpisodes, EpisodeTTL: time.Duration(s.EpisodeTTL),
 		Scarce:  h.scheduler.Scarce,
 		Shadows: mirror, Rollouts: s.rollouts, NotPersistedBecause: s.state.NotLasting(),
@@ -240,6 +252,7 @@ func (s *assembly) buildEdge(context.Context) error {
 		s.edge.Options(s.credentials("listen"))...)...)
 	s.edge.Register(s.transport)
 	s.web.Store(new(s.edge.Web()))
+	s.live.Store(new(s.edge.Live()))
 	return s.measured.WatchSources(sources)
 }
 

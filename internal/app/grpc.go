@@ -15,9 +15,11 @@ import (
 	"github.com/weftserve/weft/internal/telemetry"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server"
+	"github.com/weftserve/weft/server/activity"
 	"github.com/weftserve/weft/server/guard"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/transport"
+	"github.com/weftserve/weft/sharedsched"
 )
 
 // grpcOptions returns the options of a gRPC server whose messages lie in memory.
@@ -81,11 +83,31 @@ func grpcPart(l net.Listener, s *server.Server, g *grpc.Server, ready *readiness
 	}
 }
 
-// requestObserver hands the server's events of requests and outcomes to the metrics and, for debugging, to the log.
+// requestObserver hands the server's events of requests and outcomes to the metrics, to what is shown live and, for
+// debugging, to the log.
 type requestObserver struct {
 	*telemetry.Telemetry
 
-	log *slog.Logger
+	activity *activity.Log
+	log      *slog.Logger
+}
+
+// RequestOffered implements predict.Observer.
+func (o requestObserver) RequestOffered(model string, stream bool) {
+	o.Telemetry.RequestOffered(model, stream)
+	o.activity.RequestOffered(model, stream)
+}
+
+// batchObserver hands the scheduler's executions to the metrics, and to what is shown live.
+type batchObserver struct {
+	measured *telemetry.Telemetry
+	activity *activity.Log
+}
+
+// BatchDone implements shell.Observer.
+func (o batchObserver) BatchDone(e sharedsched.BatchEvent) {
+	o.measured.BatchDone(e)
+	o.activity.BatchDone(e)
 }
 
 // RequestDone implements predict.Observer.
@@ -94,9 +116,10 @@ func (o requestObserver) RequestDone(ctx context.Context, e predict.Event) {
 		Model: e.Model, Version: e.Version, Slot: e.Slot, Code: e.Code, Duration: e.Duration, Stream: e.Stream,
 		Degraded: e.Degraded, FailedOverFrom: e.FailedOverFrom,
 	})
+	o.activity.RequestDone(ctx, e)
 	if o.log.Enabled(ctx, slog.LevelDebug) {
-		o.log.DebugContext(ctx, "request done", "event", "request_done", "model", e.Model, "version", e.Version, "slot", e.Slot,
-			"code", e.Code, "took", e.Duration, "stream", e.Stream)
+		o.log.DebugContext(ctx, "request done", "event", "request_done", "model", e.Model, "version", e.Version,
+			"slot", e.Slot, "code", e.Code, "took", e.Duration, "stream", e.Stream)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof" // it adds its pages to the default mux, too, which nobody serves
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/weftserve/weft/internal/lifecycle"
 	"github.com/weftserve/weft/server/access"
 	"github.com/weftserve/weft/server/doorkeeper"
+	"github.com/weftserve/weft/server/live"
 )
 
 // readiness is the answer of /readyz: "loading", "ready", "draining" or, of a server that is ready, "stalled" while
@@ -60,8 +62,13 @@ func (s *assembly) pages(at net.Addr, metrics http.Handler) http.Handler {
 	mux.Handle("GET /readyz", s.ready)
 	mux.HandleFunc("GET /readyz/{model}", s.modelReady)
 	for _, path := range []string{"/v2", inferencePaths} {
-		mux.HandleFunc(path, s.inference)
+		mux.HandleFunc(path, s.once(&s.web))
 	}
+	mux.HandleFunc(live.Path, s.once(&s.live))
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Location", strings.TrimPrefix(live.Path, "/")) // relative: a proxy may have it elsewhere
+		w.WriteHeader(http.StatusTemporaryRedirect)
+	})
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "alive") })
 	if s.Pprof {
 		addProfiles(mux, s.door)
@@ -74,16 +81,17 @@ func (s *assembly) pages(at net.Addr, metrics http.Handler) http.Handler {
 	return mux
 }
 
-// inference serves the Open Inference Protocol as soon as there is a house.
-func (s *assembly) inference(w http.ResponseWriter, r *http.Request) {
-	web := s.web.Load()
-	if web == nil {
+// once serves a part of the edge as soon as there is one.
+func (*assembly) once(part *atomic.Pointer[http.Handler]) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if h := part.Load(); h != nil {
+			(*h).ServeHTTP(w, r)
+			return
+		}
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusServiceUnavailable)
 		fmt.Fprintln(w, `{"error":"the server is starting, try again"}`)
-		return
 	}
-	(*web).ServeHTTP(w, r)
 }
 
 // modelReady answers 200 exactly while requests of a model can be answered, to who may know of the model.

@@ -67,7 +67,7 @@ var layers = []layer{
 		"server",
 		[]string{
 			"proto/gen/weft/...", "server/calls", "server/openinference", "server/openinference/region", "server/predict", "server/tfserving",
-			"server/weftapi", "server/status", "server/transport",
+			"server/weftapi", "server/status", "server/transport", "server/activity", "server/live",
 			"server/breaker", "server/doorkeeper", "server/guard", "server/intake", "server/routing", "server/throttle",
 			"sharedsched", "runtime/catalog",
 		},
@@ -141,11 +141,21 @@ var layers = []layer{
 	{
 		"server/weftapi",
 		[]string{
-			"proto/gen/weft/...", "server/calls", "server/predict", "server/wire", "server/wire/elements", "server/status",
-			"server/routing", "server/shadow", "server/rollout", "server/access", "server/doorkeeper",
+			"proto/gen/weft/...", "server/activity", "server/calls", "server/predict", "server/wire", "server/wire/elements",
+			"server/status", "server/routing", "server/shadow", "server/rollout", "server/access", "server/doorkeeper",
 			"sharedsched", "runtime/catalog", "runtime/tensor",
 		},
 		"a protocol is one codec before the pipeline, and knows no other protocol",
+	},
+	{
+		"server/activity",
+		[]string{"proto/gen/weft/...", "server/predict", "server/wire", "sharedsched", "runtime/catalog"},
+		"what is remembered for people decides nothing: nothing that decides may read it",
+	},
+	{
+		"server/live",
+		[]string{"proto/gen/weft/...", "server/access", "server/activity", "server/doorkeeper", "server/status"},
+		"the page shows what the API shows, and nothing else",
 	},
 	{
 		"server/openinference",

@@ -77,14 +77,20 @@ func TestAnotherProtocol(t *testing.T) {
 	if diff := cmp.Diff(want, answers.String()); diff != "" {
 		t.Errorf("answers (-want +got):\n%s", diff)
 	}
-	const invalid = "INVALID_ARGUMENT"
+	const invalid, refused = "INVALID_ARGUMENT", predict.Refused
+	wrong := func(number uint64, id string) predict.Event {
+		return predict.Event{
+			Number: number, ID: id, Model: "policy", Version: 2, Slot: "prod", Code: "InvalidArgument", Ending: refused,
+			Reason: invalid,
+		}
+	}
 	events := []predict.Event{
 		{Number: 1, ID: "a", Model: "policy", Version: 2, Slot: "prod", Code: "OK", Ending: predict.Answered},
-		{Number: 2, ID: "b", Model: "policy", Version: 2, Slot: "prod", Code: "InvalidArgument", Ending: predict.Refused, Reason: invalid},
-		{Number: 3, ID: "c", Model: "policy", Version: 2, Slot: "prod", Code: "InvalidArgument", Ending: predict.Refused, Reason: invalid},
+		wrong(2, "b"),
+		wrong(3, "c"),
 		{Number: 4, ID: "d", Code: "NotFound", Ending: predict.Refused, Reason: "NOT_FOUND"},
-		{Number: 5, Code: "InvalidArgument", Ending: predict.Refused, Reason: invalid},
-		{Number: 6, ID: "e", Model: "policy", Version: 2, Slot: "prod", Code: "InvalidArgument", Ending: predict.Refused, Reason: invalid},
+		{Number: 5, Code: "InvalidArgument", Ending: refused, Reason: invalid},
+		wrong(6, "e"),
 	}
 	if diff := cmp.Diff(events, hears.events); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)

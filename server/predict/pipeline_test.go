@@ -154,7 +154,8 @@ func TestObserver(t *testing.T) {
 		if events[i].Duration <= 0 {
 			t.Errorf("event %d took %v", i, events[i].Duration)
 		}
-		if x := events[i].Execution; (x.Rows > 0) != (events[i].Version > 0) || (x.Outcome.Queue > 0) != (events[i].Code == "OK") {
+		x, ran := events[i].Execution, events[i].Code == "OK"
+		if (x.Rows > 0) != (events[i].Version > 0) || (x.Outcome.Queue > 0) != ran {
 			t.Errorf("event %d was executed so: %+v", i, x)
 		}
 		events[i].Duration, events[i].Execution = 0, predict.Execution{}

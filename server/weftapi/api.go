@@ -4,6 +4,7 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server/activity"
 	"github.com/weftserve/weft/server/calls"
 	"github.com/weftserve/weft/server/routing"
 	"github.com/weftserve/weft/sharedsched"
@@ -14,8 +15,9 @@ import (
 type API struct {
 	*calls.House
 
-	// Scheduler is only shown.
+	// Scheduler is only shown, and so is Activity.
 	Scheduler SchedulerState
+	Activity  *activity.Log
 	// NotPersistedBecause tells callers why changes at run time end with the server; "": they outlive it.
 	NotPersistedBecause string
 	// Each of these may be nil.

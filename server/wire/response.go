@@ -19,6 +19,9 @@ var flushReasons = map[sharedsched.FlushReason]weftv1.FlushReason{
 	sharedsched.FlushUnbatched:               weftv1.FlushReason_FLUSH_REASON_UNBATCHED,
 }
 
+// FlushReason returns a reason as the API has it.
+func FlushReason(r sharedsched.FlushReason) weftv1.FlushReason { return flushReasons[r] }
+
 // Response returns the message that answers a request, with outputs that are raw or in typed lists.
 func Response(requestID string, result *predict.Result, raw bool) *weftv1.PredictResponse {
 	// One piece of memory for all that every answer has.

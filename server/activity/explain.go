@@ -1,0 +1,166 @@
+package activity
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// mostMates is how many requests of the same batch are named.
+const mostMates = 64
+
+// Explain tells the way of the latest request of a name: that of its caller, or #N for the server's own number, which
+// may do without the # where no caller has that name. Nil: it is not remembered.
+func (l *Log) Explain(name string) *weftv1.Explanation {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := l.findLocked(name)
+	if r == nil {
+		return nil
+	}
+	e := &weftv1.Explanation{
+		Number: uint32(r.number), Id: r.id, Model: r.model, Identity: r.identity,
+		Arrived: timestamppb.New(l.Epoch.Add(time.Duration(r.arrived))),
+		End:     r.end(), Reason: r.reason, TraceId: r.trace,
+		EndedMs:  ms(r.ended.Sub(r.arrived)),
+		TargetMs: ms(r.target), LimitMs: ms(r.limit), ChargedMs: ms(r.charged),
+	}
+	if r.of != nil {
+		e.Version = int32(r.of.version)
+	}
+	if r.executions > 0 {
+		e.AdmittedMs, e.StartedMs = ms(r.queued.Sub(r.arrived)), ms(r.started.Sub(r.arrived))
+		e.ComputedMs = ms(r.computed.Sub(r.arrived))
+	}
+	b := l.batchLocked(r.batch)
+	if b != nil {
+		e.Batch = l.explainedLocked(b, r)
+	}
+	e.Holders = l.holdersLocked(r, b)
+	e.Story = story(r, e, b)
+	return e
+}
+
+// findLocked finds a request by its name.
+func (l *Log) findLocked(name string) *request {
+	id := clip(name)
+	if r := l.latestLocked(func(r *request) bool { return id != "" && r.id == id }); r != nil {
+		return r
+	}
+	number, err := strconv.ParseUint(strings.TrimPrefix(name, "#"), 10, 64)
+	if err != nil {
+		return nil
+	}
+	return l.latestLocked(func(r *request) bool { return r.number == number })
+}
+
+// latestLocked returns the latest request that is it.
+func (l *Log) latestLocked(is func(*request) bool) *request {
+	for _, of := range []*ring[request]{&l.requests, &l.troubled} {
+		for i := of.added; i > of.first(); i-- {
+			if r := of.at(i - 1); is(r) {
+				return r
+			}
+		}
+	}
+	return nil
+}
+
+// batchLocked returns the batch of a number; nil if it is not remembered.
+func (l *Log) batchLocked(number uint64) *batch {
+	for i := l.batches.added; number > 0 && i > l.batches.first(); i-- {
+		if b := l.batches.at(i - 1); b.Number == number {
+			return b
+		}
+	}
+	return nil
+}
+
+// explainedLocked describes the batch of a request.
+func (l *Log) explainedLocked(b *batch, r *request) *weftv1.ExplainedBatch {
+	out := &weftv1.ExplainedBatch{
+		Number: uint32(b.Number), Device: b.Device, Lane: uint32(b.Lane),
+		Requests: uint32(b.Tasks), Rows: uint32(b.Rows), Size: uint32(b.Padded),
+		DurationMs: ms(b.Elapsed), DeviceMs: ms(b.DeviceTime), ExpectedMs: ms(b.Estimated),
+		Reason: b.Reason.String(), Rule: b.Rule.String(), SlackMs: ms(b.Slack),
+	}
+	for i := l.requests.added; i > l.requests.first() && len(out.GetMates()) < min(b.Tasks-1, mostMates); i-- {
+		mate := l.requests.at(i - 1)
+		if mate.batch == b.Number && mate.number != r.number {
+			out.Mates = append(out.Mates, uint32(mate.number))
+		}
+		if mate.ended < b.Started {
+			break
+		}
+	}
+	return out
+}
+
+// holdersLocked returns who had the device while a request waited. Of one that was not executed that is the device of
+// its version.
+func (l *Log) holdersLocked(r *request, own *batch) []*weftv1.Holder {
+	from, to := r.queued, r.started
+	if r.executions == 0 {
+		from, to = r.arrived, r.ended
+	}
+	if r.of == nil || to <= from {
+		return nil
+	}
+	by := map[*tracked]*weftv1.Holder{}
+	for i := l.batches.added; i > l.batches.first(); i-- {
+		b := l.batches.at(i - 1)
+		if b.ended() <= from && b.Elapsed < time.Minute {
+			break // batches are kept by their ends
+		}
+		held := min(to, b.ended()).Sub(max(from, b.Started))
+		if b.Device != r.of.device || own != nil && b.Number == own.Number || held <= 0 {
+			continue
+		}
+		h := by[b.of]
+		if h == nil {
+			h = &weftv1.Holder{Model: b.of.model, Version: int32(b.of.version)}
+			by[b.of] = h
+		}
+		h.Batches++
+		h.Ms += ms(held)
+	}
+	return slices.SortedFunc(maps.Values(by), func(a, b *weftv1.Holder) int { return cmp.Compare(b.GetMs(), a.GetMs()) })
+}
+
+// Requests lists the latest requests that were late or not answered: of one model, or of all where it is "", and with
+// one end, or any where that is 0.
+func (l *Log) Requests(model string, end weftv1.RequestEnd, most int) *weftv1.ListRequestsResponse {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := &weftv1.ListRequestsResponse{Requests: &weftv1.RequestColumns{}}
+	activity := &weftv1.Activity{}
+	now := l.now()
+	v := newView(l, activity, &sharedsched.State{}, l.secondOf(now), time.Second)
+	v.order, v.places = nil, map[*tracked]uint32{} // only those that are named
+	from := &l.troubled
+	if end == weftv1.RequestEnd_REQUEST_END_ANSWERED {
+		from = &l.requests
+	}
+	for i := from.added; i > from.first() && len(out.GetRequests().GetNumber()) < most; i-- {
+		r := from.at(i - 1)
+		if (model == "" || r.model == model) && (end == 0 || r.end() == end) {
+			v.request(out.GetRequests(), r)
+		}
+	}
+	out.Versions = activity.GetVersions()
+	minute := now.Add(-time.Minute)
+	out.InLastMinute = l.trouble.since(l.secondOf(minute) + 1)
+	if kept := l.troubled.added - l.troubled.back(func(r *request) bool { return r.ended > minute }); kept ==
+		keptTroubled {
+		out.Forgotten = out.GetInLastMinute() - min(out.GetInLastMinute(), keptTroubled)
+	}
+	return out
+}

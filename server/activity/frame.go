@@ -1,0 +1,242 @@
+package activity
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/wire"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// An Activity holds at most so many batches and requests; the first one of a viewer, which reaches back, more.
+const (
+	mostInFrame = 2_000
+	mostInFirst = 20_000
+	// mostVersions are shown while some of them rest.
+	mostVersions = 256
+)
+
+// cursor is how far a viewer has seen.
+type cursor struct {
+	at                sharedsched.Time
+	batches, requests uint64
+}
+
+// cursorAt returns the cursor that has seen all before a time, as far as it is remembered.
+func (l *Log) cursorAt(t sharedsched.Time) cursor {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return cursor{
+		max(0, t),
+		l.batches.back(func(b *batch) bool { return b.ended() > t }),
+		l.requests.back(func(r *request) bool { return r.ended > t }),
+	}
+}
+
+// cursor returns the cursor that has seen everything.
+func (l *Log) cursor() cursor {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return cursor{l.now(), l.batches.added, l.requests.added}
+}
+
+// frame returns what happened between two cursors, and how things stand at the latter. The state may be a moment older.
+func (l *Log) frame(since, until cursor, state *sharedsched.State, most int) *weftv1.Activity {
+	var gpus map[string]*weftv1.GpuActivity
+	if l.GPUs != nil {
+		gpus = l.GPUs()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lookLocked()
+	a := &weftv1.Activity{
+		Run: l.run, Began: timestamppb.New(l.Epoch), FromMs: ms(since.at), NowMs: ms(until.at),
+	}
+	second := l.secondOf(until.at)
+	from := max(0, second-windowSeconds+1)
+	window := max(time.Millisecond, time.Duration(until.at)-time.Duration(from)*time.Second)
+	a.WindowMs = ms(window)
+	v := newView(l, a, state, from, window)
+	a.Devices = v.devices(gpus)
+	v.versions()
+	a.Batches, a.BatchesLeftOut = v.batches(since.batches, until.batches, most)
+	a.Requests, a.RequestsLeftOut = v.requests(&l.requests, since.requests, until.requests, most)
+	a.Running = v.running()
+	a.Totals = map[string]*weftv1.RequestTotals{}
+	for model, t := range l.totals {
+		a.Totals[model] = t.message()
+	}
+	return a
+}
+
+// clamp returns the places from one to another of which a ring still has the things, every so manieth of which is to be
+// taken so that there are at most so many, and how many places are gone.
+func clamp[T any](of *ring[T], from, to uint64, most int) (first, every uint64, gone uint32) {
+	first = max(from, of.first())
+	every = (to-min(first, to))/uint64(most) + 1
+	return first, every, uint32(first - from)
+}
+
+// view puts one Activity together. The log's mu is held.
+type view struct {
+	*Log
+
+	out    *weftv1.Activity
+	state  *sharedsched.State
+	from   int64 // the first second of the window
+	window time.Duration
+	order  []*tracked // of out.Versions
+	places map[*tracked]uint32
+	sums   map[*tracked]*slot // over the window
+	queues map[sharedsched.VersionID]*sharedsched.VersionState
+	lanes  map[string]int // of devices
+}
+
+func newView(l *Log, out *weftv1.Activity, state *sharedsched.State, from int64, window time.Duration) *view {
+	v := &view{
+		Log: l, out: out, state: state, from: from, window: window, places: map[*tracked]uint32{},
+		sums: map[*tracked]*slot{}, queues: map[sharedsched.VersionID]*sharedsched.VersionState{}, lanes: map[string]int{},
+	}
+	for i := range state.Versions {
+		v.queues[state.Versions[i].ID] = &state.Versions[i]
+	}
+	for i := range state.Devices {
+		v.lanes[state.Devices[i].Name] = state.Devices[i].Lanes
+	}
+	all := len(l.places) <= mostVersions
+	for _, t := range l.places {
+		// Of versions that are gone those that did something a while ago are shown, as their batches are.
+		if t.latest > 0 && t.latest >= from-60 || t.waiting > 0 || all && t.resident != nil {
+			v.order = append(v.order, t)
+		}
+	}
+	slices.SortFunc(v.order, func(a, b *tracked) int {
+		return cmp.Or(cmp.Compare(a.model, b.model), cmp.Compare(a.version, b.version), cmp.Compare(a.device, b.device))
+	})
+	for i, t := range v.order {
+		v.places[t] = uint32(i)
+	}
+	return v
+}
+
+// placeOf returns the place of a version in the order. One that was not in it is added.
+func (v *view) placeOf(t *tracked) uint32 {
+	i, known := v.places[t]
+	if !known {
+		i = uint32(len(v.order))
+		v.places[t] = i
+		v.order = append(v.order, t)
+		v.out.Versions = append(v.out.Versions, v.version(t, 0))
+	}
+	return i
+}
+
+// batches returns those from a place on, at most so many, evenly chosen, and how many were left out.
+func (v *view) batches(from, to uint64, most int) (*weftv1.BatchColumns, uint32) {
+	c := &weftv1.BatchColumns{}
+	first, every, omitted := clamp(&v.Log.batches, from, to, most)
+	for i := first; i < to; i++ {
+		b := v.Log.batches.at(i)
+		if i%every != 0 {
+			omitted++
+			continue
+		}
+		c.Number = append(c.Number, uint32(b.Number))
+		c.Version = append(c.Version, v.placeOf(b.of))
+		c.Lane = append(c.Lane, uint32(b.Lane))
+		c.StartMs = append(c.StartMs, ms(b.Started))
+		c.DurationMs = append(c.DurationMs, float32(ms(b.Elapsed)))
+		c.DeviceMs = append(c.DeviceMs, float32(ms(b.DeviceTime)))
+		c.ExpectedMs = append(c.ExpectedMs, float32(ms(b.Estimated)))
+		c.Requests = append(c.Requests, uint32(b.Tasks))
+		c.Rows = append(c.Rows, uint32(b.Rows))
+		c.Size = append(c.Size, uint32(b.Padded))
+		c.Reason = append(c.Reason, uint32(wire.FlushReason(b.Reason)))
+		c.Rule = append(c.Rule, uint32(b.Rule)+1)
+		c.SlackMs = append(c.SlackMs, float32(ms(b.Slack)))
+		c.Demanding = append(c.Demanding, uint32(b.Demanding))
+		c.Left = append(c.Left, uint32(b.Left))
+		over := uint32(0)
+		if b.passedOver != nil {
+			over = v.placeOf(b.passedOver) + 1
+		}
+		c.PassedOver = append(c.PassedOver, over)
+		c.Flags = append(c.Flags, b.flags())
+	}
+	return c, omitted
+}
+
+// requests returns those of a ring from a place on, at most so many, evenly chosen, and how many were left out.
+func (v *view) requests(of *ring[request], from, to uint64, most int) (*weftv1.RequestColumns, uint32) {
+	c := &weftv1.RequestColumns{}
+	first, every, omitted := clamp(of, from, to, most)
+	for i := first; i < to; i++ {
+		if i%every != 0 {
+			omitted++
+			continue
+		}
+		v.request(c, of.at(i))
+	}
+	return c, omitted
+}
+
+// request appends a request to the columns.
+func (v *view) request(c *weftv1.RequestColumns, r *request) {
+	c.Number = append(c.Number, uint32(r.number))
+	c.Id = append(c.Id, r.id)
+	version := uint32(0)
+	if r.of != nil {
+		version = v.placeOf(r.of) + 1
+	}
+	c.Version = append(c.Version, version)
+	c.ArrivalMs = append(c.ArrivalMs, ms(r.arrived))
+	c.StartMs = append(c.StartMs, ms(r.started))
+	c.EndMs = append(c.EndMs, ms(r.ended))
+	c.TargetMs = append(c.TargetMs, float32(ms(r.target)))
+	c.Batch = append(c.Batch, uint32(r.batch))
+	c.Rows = append(c.Rows, uint32(r.rows))
+	c.End = append(c.End, uint32(r.end()))
+	c.Reason = append(c.Reason, r.reason)
+}
+
+// running returns the batches in flight.
+func (v *view) running() (all []*weftv1.RunningBatch) {
+	for i := range v.state.Devices {
+		for j := range v.state.Devices[i].Running {
+			b := &v.state.Devices[i].Running[j]
+			all = append(all, &weftv1.RunningBatch{
+				Number: uint32(b.Number), Version: v.placeOf(v.ofLocked(b.Version, b.Device)),
+				Lane: uint32(b.Lane), StartMs: ms(b.Started), ExpectedMs: ms(b.Estimated),
+				Rows: uint32(b.Rows), Size: uint32(b.Padded),
+			})
+		}
+	}
+	return all
+}
+
+// ends are the endings of requests.
+var ends = [...]weftv1.RequestEnd{
+	predict.Answered:  weftv1.RequestEnd_REQUEST_END_ANSWERED,
+	predict.Refused:   weftv1.RequestEnd_REQUEST_END_REFUSED,
+	predict.Expired:   weftv1.RequestEnd_REQUEST_END_EXPIRED,
+	predict.Cancelled: weftv1.RequestEnd_REQUEST_END_CANCELLED,
+	predict.Failed:    weftv1.RequestEnd_REQUEST_END_FAILED,
+}
+
+func (r *request) end() weftv1.RequestEnd {
+	if r.late {
+		return weftv1.RequestEnd_REQUEST_END_LATE
+	}
+	return ends[r.ending]
+}
+
+// round keeps three digits behind the point, and digits six: more would be noise that takes room.
+func round(x float32) float32 { return float32(math.Round(float64(x)*1e3) / 1e3) }
+
+func digits(x float64) float64 { return math.Round(x*1e6) / 1e6 }

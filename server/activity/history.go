@@ -1,0 +1,214 @@
+package activity
+
+import (
+	"time"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+const (
+	mostHistories  = 64 // 210 KB each
+	forgottenAfter = 3600
+	hourSteps      = 3600
+	daySteps       = 24 * 3600 / dayStep
+	dayStep        = 30 // seconds
+)
+
+// history is how a version did in the last hour and day.
+type history struct {
+	hour, day series
+	// of the present step of the day
+	sum     point
+	latency histogram
+}
+
+// series are the latest points of one step each, the youngest of step last.
+type series struct {
+	points []point
+	last   int64
+}
+
+// point is one step.
+type point struct {
+	busy                 time.Duration
+	answered, late, lost uint32
+	batches, rows        uint32
+	waiting              float32
+	p50, p99             float32
+}
+
+// set keeps the point of a step. Steps that were passed over were empty.
+func (s *series) set(step int64, most int, p point) {
+	if s.points == nil {
+		s.points = make([]point, most)
+	}
+	for i := max(s.last+1, step-int64(most)+1); i < step; i++ {
+		s.points[i%int64(most)] = point{}
+	}
+	s.points[step%int64(most)], s.last = p, step
+}
+
+// at returns the point of a step, an empty one where nothing happened.
+func (s *series) at(step int64) point {
+	if most := int64(len(s.points)); most > 0 && step <= s.last && step > s.last-most {
+		return s.points[step%most]
+	}
+	return point{}
+}
+
+// keep keeps how a version did in a second that is over.
+func (h *history) keep(second int64, s *slot, waiting int) {
+	p := point{
+		busy: s.busy, answered: s.answered, late: s.late, lost: s.lost, batches: s.batches, rows: s.rows,
+		waiting: float32(waiting), p50: float32(s.latency.quantile(0.5)), p99: float32(s.latency.quantile(0.99)),
+	}
+	h.hour.set(second, hourSteps, p)
+	h.sum.add(p)
+	h.latency.merge(&s.latency)
+	if second%dayStep == dayStep-1 {
+		h.sum.waiting /= dayStep
+		h.sum.p50, h.sum.p99 = float32(h.latency.quantile(0.5)), float32(h.latency.quantile(0.99))
+		h.day.set(second/dayStep, daySteps, h.sum)
+		h.sum, h.latency = point{}, histogram{}
+	}
+}
+
+// add adds what happened elsewhere in the same step, or in the step before. Quantiles are the highest of all.
+func (p *point) add(o point) {
+	p.busy += o.busy
+	p.answered += o.answered
+	p.late += o.late
+	p.lost += o.lost
+	p.batches += o.batches
+	p.rows += o.rows
+	p.waiting += o.waiting
+	p.p50, p.p99 = max(p.p50, o.p50), max(p.p99, o.p99)
+}
+
+// tick ends a second: what happened in it goes into the histories.
+func (l *Log) tick(second int64, state *sharedsched.State) {
+	waiting, lanes := map[sharedsched.VersionID]int{}, 0
+	for i := range state.Devices {
+		lanes += state.Devices[i].Lanes
+	}
+	for i := range state.Versions {
+		v := &state.Versions[i]
+		waiting[v.ID] = v.Queued + v.Background + v.Waiting
+	}
+	l.histories.Lock()
+	defer l.histories.Unlock()
+	l.lanes = lanes
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lookLocked()
+	for at, t := range l.places {
+		t.waiting = 0
+		for _, id := range t.ids {
+			t.waiting += waiting[id]
+		}
+		idle := second - t.latest
+		if t.resident == nil && idle > forgottenAfter {
+			l.forgetLocked(at, t)
+			continue
+		}
+		s := &t.window[second%windowSeconds]
+		if s.second != second {
+			s = &slot{}
+		}
+		switch {
+		case t.history != nil && idle > forgottenAfter && t.waiting == 0:
+			t.history, l.history = nil, l.history-1
+		case t.history == nil && (s.second == second || t.waiting > 0) && l.history < mostHistories:
+			t.history, l.history = &history{}, l.history+1
+		}
+		if t.history != nil {
+			t.history.keep(second, s, t.waiting)
+		}
+	}
+}
+
+// forgetLocked forgets a version that is gone.
+func (l *Log) forgetLocked(at place, t *tracked) {
+	if t.history != nil {
+		l.history--
+	}
+	delete(l.places, at)
+	for id, of := range l.byID {
+		if of == t {
+			delete(l.byID, id)
+		}
+	}
+}
+
+// lookLocked brings what is known of the versions in step with the models.
+func (l *Log) lookLocked() {
+	now := l.Models()
+	if now == l.looked {
+		return
+	}
+	l.looked = now
+	for _, t := range l.places {
+		t.resident, t.ids = nil, t.ids[:0]
+	}
+	for _, m := range now.Models.All() {
+		for _, v := range m.Versions {
+			for _, r := range v.Replicas {
+				t := l.placeLocked(place{v.Model, v.Number, r.Device})
+				t.resident, t.serving = v, true
+				if l.Slot != nil {
+					t.slotName = l.Slot(m, v)
+				}
+				t.ids = append(t.ids, sharedsched.VersionID(r.Scheduler))
+				l.byID[sharedsched.VersionID(r.Scheduler)] = t
+			}
+		}
+	}
+}
+
+// History returns how a version did, or all versions of a model where it is 0, or the whole server where the model is
+// "": by seconds of the last hour, or half minutes of the last day.
+func (l *Log) History(model string, version int64, day bool) *weftv1.History {
+	step, most := int64(1), int64(hourSteps)
+	if day {
+		step, most = dayStep, daySteps
+	}
+	all := l.historiesOf(model, version, day)
+	l.histories.Lock() // and not mu: this takes a while
+	defer l.histories.Unlock()
+	last := l.secondOf(l.now())/step - 1
+	out := &weftv1.History{Run: l.run, StepMs: float64(step) * 1e3}
+	seconds := float32(step)
+	for i := max(0, last-most+1); i <= last; i++ {
+		var p point
+		for _, s := range all {
+			p.add(s.at(i))
+		}
+		out.AtMs = append(out.AtMs, float64(i*step)*1e3)
+		out.Share = append(out.Share, round(float32(p.busy.Seconds())/seconds/float32(max(1, l.lanes))))
+		out.RequestsPerSecond = append(out.RequestsPerSecond, round(float32(p.answered)/seconds))
+		out.LostPerSecond = append(out.LostPerSecond, round(float32(p.lost)/seconds))
+		out.LatePerSecond = append(out.LatePerSecond, round(float32(p.late)/seconds))
+		out.Waiting = append(out.Waiting, round(p.waiting))
+		out.RowsPerBatch = append(out.RowsPerBatch, round(float32(p.rows)/float32(max(1, p.batches))))
+		out.P50Ms = append(out.P50Ms, round(p.p50))
+		out.P99Ms = append(out.P99Ms, round(p.p99))
+	}
+	return out
+}
+
+// historiesOf returns the series of some versions. They may be read while histories is held.
+func (l *Log) historiesOf(model string, version int64, day bool) (all []*series) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for at, t := range l.places {
+		switch {
+		case t.history == nil || model != "" && at.model != model || version != 0 && at.version != version:
+		case day:
+			all = append(all, &t.history.day)
+		default:
+			all = append(all, &t.history.hour)
+		}
+	}
+	return all
+}

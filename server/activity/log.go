@@ -1,0 +1,105 @@
+package activity
+
+import (
+	"crypto/rand"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// Config holds the sources of a Log.
+type Config struct {
+	// Models returns every known model; it must not block.
+	Models func() *catalog.Snapshot
+	// State returns the state of the scheduler, which the caller owns. It may wait for the scheduler's lock.
+	State func() sharedsched.State
+	// VersionName returns the name that the scheduler has for a version, such as "model/3"; "" for one that is gone.
+	VersionName func(sharedsched.VersionID) string
+	// Epoch is when the scheduler's clock began.
+	Epoch time.Time
+	// Slot returns the name of the traffic entry that leads to a version, "" for none. Nil: there are none.
+	Slot func(*catalog.Model, *catalog.Version) string
+	// GPUs returns what the driver says, by device. Nil: nothing is known.
+	GPUs func() map[string]*weftv1.GpuActivity
+}
+
+// Log remembers. It implements shell.Observer and predict.Observer, and is safe for concurrent use once it watches.
+type Log struct {
+	run   string
+	views views
+
+	Config
+
+	// histories guards the insides of all histories. It is taken before mu.
+	histories sync.Mutex
+	lanes     int // of all devices; guarded by histories
+
+	mu       sync.Mutex
+	places   map[place]*tracked // guarded by mu, as all below
+	byID     map[sharedsched.VersionID]*tracked
+	batches  ring[batch]
+	requests ring[request]
+	troubled ring[request]
+	trouble  perSecond
+	totals   map[string]*totals
+	busy     map[string]time.Duration // by device, ever
+	history  int                      // versions that have one
+	looked   *catalog.Snapshot        // the models that places are in step with
+}
+
+// New returns a log of a server that starts.
+func New() *Log {
+	return &Log{
+		run:    rand.Text()[:8],
+		places: map[place]*tracked{}, byID: map[sharedsched.VersionID]*tracked{},
+		batches: ring[batch]{most: keptBatches}, requests: ring[request]{most: keptRequests},
+		troubled: ring[request]{most: keptTroubled},
+		totals:   map[string]*totals{}, busy: map[string]time.Duration{},
+	}
+}
+
+// Watch sets the sources, once, before the first batch and request.
+func (l *Log) Watch(c Config) {
+	l.Config = c
+}
+
+// now returns the time on the scheduler's clock.
+func (l *Log) now() sharedsched.Time { return l.at(time.Now()) }
+
+// ofLocked returns the version of a number of the scheduler.
+func (l *Log) ofLocked(id sharedsched.VersionID, device string) *tracked {
+	if t := l.byID[id]; t != nil {
+		return t
+	}
+	name := l.VersionName(id)
+	model, version, _ := strings.Cut(name, "/")
+	number, _ := strconv.ParseInt(version, 10, 64) // 0: it is gone already, and so is its name
+	t := l.placeLocked(place{model, number, device})
+	if name != "" {
+		l.byID[id] = t
+	}
+	return t
+}
+
+// placeLocked returns what is known of a version on a device; "" is the first that it runs on.
+func (l *Log) placeLocked(p place) *tracked {
+	if t := l.places[p]; t != nil {
+		return t
+	}
+	if p.device == "" {
+		if m := l.Models().Model(p.model); m != nil {
+			if v := m.Version(p.version); v != nil && v.Device != "" {
+				p.device = v.Device
+				return l.placeLocked(p)
+			}
+		}
+	}
+	t := &tracked{place: p, lost: map[string]uint64{}}
+	l.places[p] = t
+	return t
+}

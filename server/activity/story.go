@@ -1,0 +1,152 @@
+package activity
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// mostHolders are named in a story.
+const mostHolders = 3
+
+// story tells the way of a request in sentences.
+func story(r *request, e *weftv1.Explanation, b *batch) []string {
+	var s []string
+	say := func(format string, args ...any) { s = append(s, fmt.Sprintf(format, args...)) }
+
+	who := fmt.Sprintf("Request #%d", r.number)
+	if r.id != "" {
+		who += fmt.Sprintf(" (%q)", r.id)
+	}
+	of := "for no model of this server"
+	if r.model != "" {
+		of = "for " + name(r.model, e.GetVersion())
+	}
+	asked := ""
+	if r.target > 0 {
+		asked += ", wanted within " + took(ms(r.target))
+	}
+	if r.limit > 0 {
+		asked += ", worth nothing after " + took(ms(r.limit))
+	}
+	from := ""
+	if r.identity != "" {
+		from = " from " + r.identity
+	}
+	say("%s came at %s%s, %s%s.", who, e.GetArrived().AsTime().Format("15:04:05.000"), from, of, asked)
+
+	if r.executions > 0 {
+		say("It was admitted after %s and waited %s for its turn.", took(e.GetAdmittedMs()),
+			took(e.GetStartedMs()-e.GetAdmittedMs()))
+	}
+	if len(e.GetHolders()) > 0 {
+		var held []string
+		for i, h := range e.GetHolders() {
+			if i == mostHolders {
+				held = append(held, fmt.Sprintf("%d others", len(e.GetHolders())-i))
+				break
+			}
+			held = append(held, fmt.Sprintf("%s for %s (%s)", name(h.GetModel(), h.GetVersion()), took(h.GetMs()),
+				count(h.GetBatches(), "batch", "batches")))
+		}
+		say("Meanwhile the device %s was used by %s.", r.of.device, strings.Join(held, ", "))
+	}
+	if b != nil {
+		say("Batch %d took it with %s: %d rows, run as %d, because %s; it was its turn because of this: %s.", b.Number,
+			count(uint32(b.Tasks-1), "other request", "other requests"),
+			b.Rows, b.Padded, whys[b.Reason], b.Rule)
+		expected := ""
+		if b.Estimated > 0 {
+			expected = ", where " + took(ms(b.Estimated)) + " were expected"
+		}
+		say("It ran %s on %s, lane %d%s. It is charged %s of device time, its part by rows.", took(ms(b.Elapsed)), b.Device,
+			b.Lane, expected, took(e.GetChargedMs()))
+	} else if r.executions > 0 {
+		say("It ran %s; the batch is no longer remembered. It is charged %s of device time.",
+			took(e.GetComputedMs()-e.GetStartedMs()), took(e.GetChargedMs()))
+	}
+	if r.executions > 1 {
+		say("Its rows were spread over %d executions, of which this was the last.", r.executions)
+	}
+	s = append(s, outcome(r, e))
+	return s
+}
+
+// outcome is the last sentence.
+func outcome(r *request, e *weftv1.Explanation) string {
+	all := took(e.GetEndedMs())
+	switch {
+	case r.late:
+		return fmt.Sprintf("It was answered after %s: %s later than wanted, mostly because of %s.", all,
+			took(e.GetEndedMs()-e.GetTargetMs()), blame(r, e))
+	case r.ending == predict.Answered:
+		return fmt.Sprintf("It was answered after %s.", all)
+	}
+	return fmt.Sprintf("It was %s after %s: %s.", r.ending, all, r.reason)
+}
+
+// blame names the longest part of a request's time.
+func blame(r *request, e *weftv1.Explanation) string {
+	before, waited := e.GetAdmittedMs(), e.GetStartedMs()-e.GetAdmittedMs()
+	ran, after := e.GetComputedMs()-e.GetStartedMs(), e.GetEndedMs()-e.GetComputedMs()
+	switch max(before, waited, ran, after) {
+	case before:
+		return "the time before it was admitted: the server's own processor was busy"
+	case after:
+		return "the time after its execution: the server's own processor was busy"
+	case ran:
+		return "its own execution"
+	}
+	if holders := e.GetHolders(); len(holders) > 0 {
+		h := holders[0]
+		if h.GetModel() == r.model && h.GetVersion() == e.GetVersion() {
+			return "waiting behind other requests of its own version"
+		}
+		return "waiting behind " + name(h.GetModel(), h.GetVersion())
+	}
+	return "waiting for its batch to fill"
+}
+
+// whys say why a batch started when it did.
+var whys = map[sharedsched.FlushReason]string{
+	sharedsched.FlushBudgetReached:           "one more request would have cost more device time than one batch may take",
+	sharedsched.FlushTimeout:                 "its first request had waited for the batch timeout",
+	sharedsched.FlushSingleRequestOverBudget: "one row alone costs more than one batch may take",
+	sharedsched.FlushFull:                    "it was full",
+	sharedsched.FlushDeviceIdle:              "the device was free",
+	sharedsched.FlushDeadline:                "waiting longer would have missed a target or a limit",
+	sharedsched.FlushDrain:                   "the version or the server was draining",
+	sharedsched.FlushUnbatched:               "the version runs requests one by one",
+}
+
+func name(model string, version int32) string {
+	if version == 0 {
+		return model
+	}
+	return fmt.Sprintf("%s v%d", model, version)
+}
+
+func count(n uint32, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// took writes milliseconds for people.
+func took(ms float64) string {
+	d := time.Duration(ms * float64(time.Millisecond))
+	switch {
+	case d < time.Millisecond:
+		return fmt.Sprintf("%d us", d.Microseconds())
+	case d < 10*time.Millisecond:
+		return fmt.Sprintf("%.1f ms", ms)
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.0f ms", ms)
+	}
+	return fmt.Sprintf("%.1f s", d.Seconds())
+}

@@ -1,0 +1,69 @@
+package live
+
+import (
+	"bytes"
+	"compress/gzip"
+	"embed"
+	"mime"
+	"net/http"
+	"path"
+	"strings"
+	"sync"
+)
+
+//go:embed assets
+var assets embed.FS
+
+// policy is what the page may do: load what is its own, and nothing else.
+const policy = "default-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// files serves the files of the page.
+func files() http.Handler {
+	var packed sync.Map // a file's name to its bytes, compressed
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name := strings.TrimPrefix(r.URL.Path, Path)
+		if name == "" {
+			name = "index.html"
+		}
+		data, err := assets.ReadFile(path.Join("assets", name))
+		if err != nil {
+			fail(w, http.StatusNotFound, "the page has no such file; it begins at "+Path)
+			return
+		}
+		head := w.Header()
+		head.Set("Content-Security-Policy", policy)
+		head.Set("Content-Type", mime.TypeByExtension(path.Ext(name)))
+		head.Set("Cache-Control", "no-cache")
+		if !takesGzip(r) {
+			_, _ = w.Write(data) //nolint:gosec // a file of the page
+			return
+		}
+		small, known := packed.Load(name)
+		if !known {
+			small, _ = packed.LoadOrStore(name, compress(data, gzip.BestCompression))
+		}
+		head.Set("Content-Encoding", "gzip")
+		_, _ = w.Write(small.([]byte)) //nolint:gosec // a file of the page
+	})
+}
+
+func takesGzip(r *http.Request) bool {
+	return strings.Contains(r.Header.Get("Accept-Encoding"), "gzip")
+}
+
+// send sends data, compressed where that is welcome.
+func send(w http.ResponseWriter, r *http.Request, data []byte) {
+	if takesGzip(r) {
+		w.Header().Set("Content-Encoding", "gzip")
+		data = compress(data, gzip.BestSpeed)
+	}
+	_, _ = w.Write(data)
+}
+
+func compress(data []byte, level int) []byte {
+	var b bytes.Buffer
+	w, _ := gzip.NewWriterLevel(&b, level)
+	_, _ = w.Write(data) // memory takes everything
+	_ = w.Close()
+	return b.Bytes()
+}

@@ -1,0 +1,116 @@
+// Package live serves the live page: its files, and what it shows as JSON. The page changes nothing.
+package live
+
+import (
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/server/access"
+	"github.com/weftserve/weft/server/activity"
+	"github.com/weftserve/weft/server/doorkeeper"
+)
+
+// Path is where the page is. All its addresses are relative to that, so that a proxy may have it elsewhere.
+const Path = "/live/"
+
+// Page is the page of one server.
+type Page struct {
+	Activity *activity.Log
+	// Models answers the calls of the page.
+	Models weftv1.ModelServiceServer
+	Door   *doorkeeper.Door
+	// Closed is closed when the server drains: viewers are told nothing more.
+	Closed <-chan struct{}
+}
+
+// Handler serves all paths below Path. The files are anybody's; all else needs the permission to observe the server.
+func (p *Page) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET "+Path, files())
+	for path, page := range map[string]http.HandlerFunc{
+		"activity": p.activity, "api/{method}": p.call, "trace.json.gz": p.trace,
+	} {
+		mux.Handle("GET "+Path+path, p.Door.Page(access.Observe, page))
+	}
+	return mux
+}
+
+// sendTime is how long a viewer may take for one piece of an answer.
+const sendTime = 10 * time.Second
+
+// activity sends one Activity after the other as events ("Server-sent events" in the HTML standard). The query's
+// back_ms says how far the first one reaches back.
+func (p *Page) activity(w http.ResponseWriter, r *http.Request) {
+	back, ok := number(w, r, "back_ms", 0, time.Minute.Milliseconds())
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	go func() {
+		select {
+		case <-p.Closed:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Time{}) // the server's is for requests that end
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no") // proxies are not to wait for more
+	p.Activity.Follow(ctx, time.Duration(back)*time.Millisecond, func(f *activity.Frame) bool {
+		_ = control.SetWriteDeadline(time.Now().Add(sendTime))
+		for _, part := range [][]byte{[]byte("event: activity\ndata: "), f.JSON(), []byte("\n\n")} {
+			if _, err := w.Write(part); err != nil {
+				return false
+			}
+		}
+		return control.Flush() == nil
+	})
+}
+
+// mostTrace is how far a trace reaches back at most.
+const mostTrace = 60
+
+// trace sends a trace of the latest seconds, ten if the query does not say.
+func (p *Page) trace(w http.ResponseWriter, r *http.Request) {
+	seconds, ok := number(w, r, "seconds", 10, mostTrace)
+	if !ok {
+		return
+	}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(3 * sendTime))
+	w.Header().Set("Content-Type", "application/gzip")
+	w.Header().Set("Content-Disposition", `attachment; filename="weft-trace.json.gz"`)
+	packed, _ := gzip.NewWriterLevel(w, gzip.BestSpeed) // the level is one
+	if p.Activity.WriteTrace(packed, time.Duration(seconds)*time.Second) == nil {
+		_ = packed.Close()
+	}
+}
+
+// number returns a number of the query, from 0 to most. Where it is none it answers that, and ok is false.
+func number(w http.ResponseWriter, r *http.Request, name string, otherwise, most int64) (n int64, ok bool) {
+	text := r.URL.Query().Get(name)
+	if text == "" {
+		return otherwise, true
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 || n > most {
+		fail(w, http.StatusBadRequest, name+": expected a number from 0 to "+strconv.FormatInt(most, 10)+", got "+
+			strconv.Quote(text[:min(len(text), 40)]))
+		return 0, false
+	}
+	return n, true
+}
+
+// fail answers with an error.
+func fail(w http.ResponseWriter, code int, text string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	data, _ := json.Marshal(map[string]string{"error": text}) //nolint:errchkjson // texts are always JSON
+	_, _ = w.Write(data)
+}

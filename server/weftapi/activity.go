@@ -1,0 +1,101 @@
+package weftapi
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"google.golang.org/grpc"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server/activity"
+	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/routing"
+	"github.com/weftserve/weft/server/status"
+)
+
+const (
+	mostBack     = time.Minute
+	fewRequests  = 100
+	mostRequests = 1_000
+)
+
+// WatchActivity implements weftv1.ModelServiceServer.
+func (s Catalog) WatchActivity(
+	req *weftv1.WatchActivityRequest, call grpc.ServerStreamingServer[weftv1.WatchActivityResponse],
+) error {
+	ctx, cancel := context.WithCancel(call.Context())
+	defer cancel()
+	go func() { // a drain waits for no viewer
+		select {
+		case <-s.Pipeline.Gate().Closed():
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	back := min(time.Duration(req.GetBackMs())*time.Millisecond, mostBack)
+	var err error
+	s.Activity.Follow(ctx, back, func(f *activity.Frame) bool {
+		if req.GetNumbersOnly() {
+			f = f.Numbers()
+		}
+		err = call.Send(&weftv1.WatchActivityResponse{Activity: f.Activity})
+		return err == nil && !req.GetOnce()
+	})
+	return err
+}
+
+// GetHistory implements weftv1.ModelServiceServer.
+func (s Catalog) GetHistory(ctx context.Context, req *weftv1.GetHistoryRequest) (*weftv1.GetHistoryResponse, error) {
+	if req.GetModel() == "" && req.GetVersion() != 0 {
+		return nil, s.Fail(ctx, &tensor.FieldError{
+			Field: "model", Want: "the name of a model, of which the version is", Got: "none",
+		}, predict.Place{})
+	}
+	if req.GetModel() != "" {
+		if _, err := s.model(req.GetModel()); err != nil {
+			return nil, s.Fail(ctx, err, predict.Place{})
+		}
+	}
+	return &weftv1.GetHistoryResponse{
+		History: s.Activity.History(req.GetModel(), int64(req.GetVersion()), req.GetDay()),
+	}, nil
+}
+
+// ListRequests implements weftv1.ModelServiceServer.
+func (s Catalog) ListRequests(
+	ctx context.Context, req *weftv1.ListRequestsRequest,
+) (*weftv1.ListRequestsResponse, error) {
+	if n := req.GetLimit(); n > mostRequests {
+		return nil, s.Fail(ctx, &tensor.FieldError{
+			Field: "limit", Want: "at most " + strconv.Itoa(mostRequests), Got: strconv.Itoa(int(n)),
+		}, predict.Place{})
+	}
+	most := int(req.GetLimit())
+	if most == 0 {
+		most = fewRequests
+	}
+	return s.Activity.Requests(req.GetModel(), req.GetEnd(), most), nil
+}
+
+// ExplainRequest implements weftv1.ModelServiceServer.
+func (s Catalog) ExplainRequest(
+	ctx context.Context, req *weftv1.ExplainRequestRequest,
+) (*weftv1.ExplainRequestResponse, error) {
+	if req.GetRequest() == "" {
+		return nil, s.Fail(ctx, &tensor.FieldError{
+			Field: "request", Want: `the caller's name for a request, or the server's number, such as "#1234"`, Got: "none",
+		}, predict.Place{})
+	}
+	e := s.Activity.Explain(req.GetRequest())
+	if e == nil {
+		return nil, s.Fail(ctx, &status.AbsentError{
+			What: fmt.Sprintf("no request %s is remembered", routing.Quote(req.GetRequest())),
+			Remedy: "it has not ended, ended too long ago, or was never here; ListRequests lists those of the last minute " +
+				"that were late or not answered",
+		}, predict.Place{})
+	}
+	return &weftv1.ExplainRequestResponse{Explanation: e}, nil
+}
