@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"github.com/weftserve/weft/internal/ortlib"
 	"github.com/weftserve/weft/internal/ortlib/fetch"
 	"github.com/weftserve/weft/internal/ortlib/fetch/registry"
+	"github.com/weftserve/weft/internal/progress"
 )
 
 // setupCommand is `weft setup`.
@@ -21,7 +23,7 @@ type setupCommand struct {
 
 // Run puts the library into its place and prints where that is.
 func (c *setupCommand) Run(s streams) error {
-	said, err := c.setUp()
+	said, err := c.setUp(s.err)
 	if err != nil {
 		return err
 	}
@@ -29,8 +31,8 @@ func (c *setupCommand) Run(s streams) error {
 	return err
 }
 
-// setUp returns the line for the user that says which library is in place.
-func (c *setupCommand) setUp() (string, error) {
+// setUp returns the line for the user that says which library is in place. It shows on errs how far it is.
+func (c *setupCommand) setUp(errs io.Writer) (string, error) {
 	if c.From == "" && c.To == "" {
 		if said, err := fetch.Named(); said != "" || err != nil {
 			return said, err
@@ -47,6 +49,8 @@ func (c *setupCommand) setUp() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	shown := progress.Start(errs, "weft setup", progress.Bytes(fetch.Package, place.Read))
+	defer shown.Close()
 	if c.From != "" {
 		err = place.Take(c.From)
 	} else {

@@ -505,12 +505,12 @@ var layers = []layer{
 	},
 	{
 		"scripts/sim",
-		[]string{"sharedsched/sim/..."},
+		[]string{"internal/progress", "sharedsched/sim/..."},
 		"it plays schedulers, and no server",
 	},
 	{
 		"scripts/...",
-		[]string{"internal/ortlib", "internal/ortlib/fetch"},
+		[]string{"internal/ortlib", "internal/ortlib/fetch", "internal/progress"},
 		"scripts run before anything else can be built",
 	},
 }

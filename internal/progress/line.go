@@ -5,14 +5,22 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"time"
+	"unicode"
 )
 
 // How often progress is shown.
 const (
 	onTerminal = 200 * time.Millisecond
 	inLog      = 10 * time.Second
+)
+
+// What a terminal takes: a line that is too long for it is cut, since only the last of several rows could be rewritten.
+const (
+	uncut, cut = "\x1b[?7h", "\x1b[?7l"
+	toEnd      = "\x1b[K"
 )
 
 // Line shows progress: on a terminal in one line that is rewritten, else in a line now and then.
@@ -24,20 +32,39 @@ type Line struct {
 
 	mu           sync.Mutex // held while out is written
 	lineIsThere  bool       // guarded by mu; on the terminal
+	close        sync.Once
 	stop, closed chan struct{}
 }
 
-// Start shows what say returns until Close. say is called from one goroutine.
+// Start shows what say returns until Close; "" is nothing to be shown. say is called from one goroutine.
 func Start(out io.Writer, verb string, say func() string) *Line {
-	l := &Line{out: out, verb: verb, say: say, stop: make(chan struct{}), closed: make(chan struct{})}
+	return start(out, verb, say, Terminal(out))
+}
+
+func start(out io.Writer, verb string, say func() string, terminal bool) *Line {
+	l := &Line{
+		out: out, verb: verb, say: say, terminal: terminal, stop: make(chan struct{}), closed: make(chan struct{}),
+	}
 	every := inLog
-	if f, ok := out.(*os.File); ok {
-		if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
-			l.terminal, every = true, onTerminal
-		}
+	if terminal {
+		every = onTerminal
 	}
 	go l.run(every)
 	return l
+}
+
+// Terminal reports whether out is a terminal on which a line can be rewritten.
+func Terminal(out io.Writer) bool {
+	f, ok := out.(*os.File)
+	if !ok || os.Getenv("TERM") == "dumb" {
+		return false
+	}
+	info, err := f.Stat()
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return false
+	}
+	null, err := os.Stat(os.DevNull) // a character device, too
+	return err != nil || !os.SameFile(info, null)
 }
 
 func (l *Line) run(every time.Duration) {
@@ -54,16 +81,16 @@ func (l *Line) run(every time.Duration) {
 	}
 }
 
-// Close ends it and removes its line from the terminal.
+// Close ends it and removes its line from the terminal. It may be called again. Write works on.
 func (l *Line) Close() {
-	close(l.stop)
+	l.close.Do(func() { close(l.stop) })
 	<-l.closed
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.clearLocked()
 }
 
-// Write writes something else than progress.
+// Write writes something else than progress, in whole lines.
 func (l *Line) Write(text []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,19 +100,30 @@ func (l *Line) Write(text []byte) (int, error) {
 
 func (l *Line) clearLocked() {
 	if l.lineIsThere {
-		fmt.Fprint(l.out, "\r\x1b[K")
+		fmt.Fprint(l.out, "\r"+toEnd)
 		l.lineIsThere = false
 	}
 }
 
 func (l *Line) tell() {
-	line := l.say()
+	line := strings.Map(printed, l.say())
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.terminal {
-		fmt.Fprintf(l.out, "\r%s\x1b[K", line)
+	switch {
+	case line == "":
+		l.clearLocked()
+	case l.terminal:
+		fmt.Fprintf(l.out, "\r"+cut+"%s"+toEnd+uncut, line)
 		l.lineIsThere = true
-	} else {
+	default:
 		fmt.Fprintf(l.out, "%s: %s\n", l.verb, line)
 	}
+}
+
+// printed replaces what a terminal might act on: names in a line may be those of files.
+func printed(r rune) rune {
+	if unicode.IsPrint(r) {
+		return r
+	}
+	return '?'
 }

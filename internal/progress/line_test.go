@@ -2,7 +2,9 @@ package progress
 
 import (
 	"bytes"
+	"os"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,22 +30,55 @@ func TestInALog(t *testing.T) {
 	})
 }
 
-// TestOnATerminal is one line, which makes room for others.
+// TestOnATerminal is one line, which makes room for others and is not there when there is nothing to say.
 func TestOnATerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		l := Start(&out, "counting", func() string { return "1" })
-		l.terminal = true
-		l.tell()
-		l.tell()
+		text := "1"
+		l := start(&out, "counting", func() string { return text }, true)
+		time.Sleep(2*onTerminal + 1)
 		if _, err := l.Write([]byte("something else\n")); err != nil {
 			t.Fatal(err)
 		}
-		l.tell()
+		text = "a\x1b[31m\n"
+		time.Sleep(onTerminal)
+		text = ""
+		time.Sleep(2 * onTerminal)
+		text = "1"
+		time.Sleep(onTerminal)
 		l.Close()
-		const line, clean = "\r1\x1b[K", "\r\x1b[K"
-		if want := line + line + clean + "something else\n" + line + clean; out.String() != want {
+		l.Close()
+		if _, err := l.Write([]byte("after it\n")); err != nil {
+			t.Fatal(err)
+		}
+		const line, clean = "\r\x1b[?7l1\x1b[K\x1b[?7h", "\r\x1b[K"
+		names := strings.Replace(line, "1\x1b", "a?[31m?\x1b", 1)
+		if want := line + line + clean + "something else\n" + names + clean + line + clean + "after it\n"; out.String() != want {
 			t.Errorf("%q\nwant %q", out.String(), want)
 		}
 	})
+}
+
+// TestTerminal: files, pipes and the null device are none.
+func TestTerminal(t *testing.T) {
+	t.Setenv("TERM", "xterm")
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	if Terminal(null) || Terminal(&bytes.Buffer{}) {
+		t.Error("the null device or a buffer counts as a terminal")
+	}
+	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0) // the side of the pair that a program has counts as well
+	if err != nil {
+		t.Skip(err)
+	}
+	defer terminal.Close()
+	if !Terminal(terminal) {
+		t.Error("a terminal does not count as one")
+	}
+	if t.Setenv("TERM", "dumb"); Terminal(terminal) {
+		t.Error("a terminal that cannot rewrite a line counts as one that can")
+	}
 }

@@ -79,8 +79,7 @@ func (p *progress) text() string {
 	p.before, p.beforeAt = p.ended, now
 	// The entries read ahead are known by number, the rest by its bytes.
 	if whole := float64(p.ended) / float64(max(p.read, 1)) * p.part; whole > 0 {
-		left := time.Duration(float64(now.Sub(p.start)) * (1 - whole) / whole)
-		line += fmt.Sprintf(", %.0f %%, about %v left", 100*whole, left.Round(time.Second))
+		line += fmt.Sprintf(", %.0f %%", 100*whole) + shown.Left(now.Sub(p.start), whole)
 	}
 	return line
 }

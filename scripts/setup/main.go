@@ -12,6 +12,7 @@ import (
 
 	"github.com/weftserve/weft/internal/ortlib"
 	"github.com/weftserve/weft/internal/ortlib/fetch"
+	"github.com/weftserve/weft/internal/progress"
 )
 
 func main() {
@@ -42,5 +43,7 @@ func run(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	shown := progress.Start(os.Stderr, "setup", progress.Bytes(fetch.Package, place.Read))
+	defer shown.Close()
 	return place.String(), place.Fetch(ctx, fetch.NPM)
 }

@@ -35,11 +35,11 @@ func main() {
 	}
 }
 
-// run simulates and writes the tables. Each figure goes to progress as soon as it is known.
-func run(args []string, out, progress io.Writer) error {
+// run simulates and writes the tables. Each figure goes to errs as soon as it is known.
+func run(args []string, out, errs io.Writer) error {
 	var o options
 	parser, err := kong.New(&o, kong.Name("sim"),
-		kong.Description("Compare the scheduler with others under simulated load."), kong.Writers(out, progress))
+		kong.Description("Compare the scheduler with others under simulated load."), kong.Writers(out, errs))
 	if err != nil {
 		return err
 	}
@@ -50,20 +50,31 @@ func run(args []string, out, progress io.Writer) error {
 	if err != nil {
 		return err
 	}
-	study.Progress = func(line string) { fmt.Fprintln(progress, line) }
-	if o.Generated > 0 {
-		e := sim.Effort{Seeds: o.Seeds, Precision: study.Effort.Precision}
-		return sim.PlayGenerated(study.Families, o.First, o.Generated, e, study.Workers, study.Progress).Markdown(out)
-	}
-	if o.Search > 0 {
-		return sim.WriteWorst(out,
-			sim.PlayGenerated(study.Families, o.First, o.Search, sim.SearchEffort, study.Workers, study.Progress).Worst())
+	shown := show(errs)
+	defer shown.line.Close()
+	if study.Progress = shown.found; o.Generated > 0 || o.Search > 0 {
+		return o.match(study, shown, out)
 	}
 	found := study.Run()
+	shown.line.Close() // out may be the same terminal
 	if err := found.Markdown(out); err != nil || o.Out == "" {
 		return err
 	}
 	return write(found, o.Out, "go run ./scripts/sim "+strings.Join(args, " "))
+}
+
+// match plays workloads that are drawn.
+func (o *options) match(s *sim.Study, shown *shown, out io.Writer) error {
+	count, e := o.Generated, sim.Effort{Seeds: o.Seeds, Precision: s.Effort.Precision}
+	if o.Generated == 0 {
+		count, e = o.Search, sim.SearchEffort
+	}
+	all := sim.PlayGenerated(s.Families, o.First, count, e, s.Workers, s.Progress)
+	shown.line.Close()
+	if o.Generated > 0 {
+		return all.Markdown(out)
+	}
+	return sim.WriteWorst(out, all.Worst())
 }
 
 func (o *options) study() (*sim.Study, error) {

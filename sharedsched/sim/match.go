@@ -94,7 +94,7 @@ type Matches struct {
 }
 
 // PlayGenerated lets families play the workloads of consecutive seeds.
-func PlayGenerated(families []Family, first uint64, count int, e Effort, workers int, progress func(string)) *Matches {
+func PlayGenerated(families []Family, first uint64, count int, e Effort, workers int, progress Progress) *Matches {
 	all := &Matches{}
 	for i := range families {
 		all.Families = append(all.Families, families[i].Name)

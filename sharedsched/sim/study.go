@@ -19,8 +19,8 @@ type Study struct {
 	Loads     []float64 // of the curves; none: no curves
 	Hindsight bool      // also compare with a search that knows the future
 	Effort    Effort
-	Workers   int          // runs at a time
-	Progress  func(string) // called for each figure that was found, one at a time; may be nil
+	Workers   int      // runs at a time
+	Progress  Progress // may be nil
 }
 
 // Findings holds the results of a study.
@@ -53,6 +53,9 @@ func settings(tuned []string) string {
 	}
 	return strings.Join(tuned, ", ")
 }
+
+// Progress is called for each figure that was found, one at a time: the how manieth it is, of how many.
+type Progress func(done, of int, figure string)
 
 // Run carries the study out.
 func (s *Study) Run() *Findings {
@@ -116,7 +119,8 @@ func (s *Study) carry(w *Workload, f *Family, loads []float64) Carried {
 type queue struct {
 	figures  []func()
 	found    sync.Mutex // guards the maps of figures
-	progress func(string)
+	done     int        // guarded by found
+	progress Progress
 }
 
 // find queues a figure. Each has a place of its own, so that the outcome does not depend on their order.
@@ -126,8 +130,8 @@ func find[T fmt.Stringer](q *queue, figures map[Pair]T, policy, on string, figur
 		q.found.Lock()
 		defer q.found.Unlock()
 		figures[Pair{policy, on}] = it
-		if q.progress != nil {
-			q.progress(fmt.Sprintf("%s on %s: %v", policy, on, it))
+		if q.done++; q.progress != nil {
+			q.progress(q.done, len(q.figures), fmt.Sprintf("%s on %s: %v", policy, on, it))
 		}
 	})
 }

@@ -13,11 +13,13 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync/atomic"
 
 	"github.com/weftserve/weft/internal/ortlib"
 )
 
-// Source returns the content of the npm package, a gzipped tar. It may write files into dir, which is deleted later.
+// Source returns the content of the npm package, a gzipped tar; one that has a method Size() int64 knows how many bytes
+// that has. It may write files into dir, which is deleted later.
 type Source func(ctx context.Context, dir string) (io.ReadCloser, error)
 
 // Named says which library WEFT_ONNXRUNTIME_LIB names, so that none needs to be fetched; "" if it is not set.
@@ -38,6 +40,8 @@ type Place struct {
 	path          string
 	lib           library
 	tarballSHA512 string // hex
+
+	read, of atomic.Int64 // bytes of the package
 }
 
 // NewPlace returns the place of the library at path. The error says that no library is pinned for this platform.
@@ -56,6 +60,10 @@ func NewPlace(path string) (*Place, error) {
 func (p *Place) String() string {
 	return fmt.Sprintf("ONNX Runtime: %s (version %s)", p.path, ortlib.Version)
 }
+
+// Read returns how many bytes of the package were read, and how many it has; 0: that is not known. Safe for concurrent
+// use.
+func (p *Place) Read() (done, of int64) { return p.read.Load(), p.of.Load() }
 
 // Fetch leaves the pinned library in its place. A file that is there with the right digest is kept; a wrong one is
 // replaced with what the source has.
@@ -101,14 +109,41 @@ func (p *Place) install(open func(dir string) (io.ReadCloser, error)) error {
 		return err
 	}
 	defer content.Close()
+	p.of.Store(max(0, sizeOf(content)))
 	unpacked := filepath.Join(work, "library")
-	if err := p.unpack(content, unpacked); err != nil {
+	if err := p.unpack(&counted{content, &p.read}, unpacked); err != nil {
 		return err
 	}
 	if err := p.addLicence(); err != nil {
 		return err
 	}
 	return os.Rename(unpacked, p.path)
+}
+
+// sizeOf returns how many bytes a package has; 0 if that is not known.
+func sizeOf(content io.Reader) int64 {
+	switch c := content.(type) {
+	case *os.File:
+		if info, err := c.Stat(); err == nil {
+			return info.Size()
+		}
+	case interface{ Size() int64 }:
+		return c.Size()
+	}
+	return 0
+}
+
+// counted counts the bytes that are read.
+type counted struct {
+	from io.Reader
+	n    *atomic.Int64
+}
+
+// Read implements io.Reader.
+func (c *counted) Read(b []byte) (int, error) {
+	n, err := c.from.Read(b)
+	c.n.Add(int64(n))
+	return n, err
 }
 
 // Licence is ONNX Runtime's, of which the npm package has no file.

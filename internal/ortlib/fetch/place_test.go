@@ -80,7 +80,27 @@ func TestFetchTwiceDownloadsOnce(t *testing.T) {
 	if *downloads != 1 {
 		t.Errorf("downloads = %d, want 1", *downloads)
 	}
+	if read, of := p.Read(); read < 1<<16 || of != 0 {
+		t.Errorf("read %d bytes of %d; want all of the package, of a number that its source does not know", read, of)
+	}
 	wantOnly(t, p.path)
+}
+
+// TestTakeTellsHowFarItIs of a file, whose size is known.
+func TestTakeTellsHowFarItIs(t *testing.T) {
+	p, source, _ := newPlace(t)
+	packed, err := source(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := io.ReadAll(packed)
+	file := filepath.Join(t.TempDir(), "package.tgz")
+	if err := errors.Join(err, os.WriteFile(file, all, 0o600), p.Take(file)); err != nil {
+		t.Fatal(err)
+	}
+	if read, of := p.Read(); read != int64(len(all)) || of != int64(len(all)) {
+		t.Errorf("read %d bytes of %d; the package has %d", read, of, len(all))
+	}
 }
 
 func TestFetchReplacesADamagedLibrary(t *testing.T) {

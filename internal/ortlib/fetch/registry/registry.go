@@ -82,5 +82,15 @@ func download(ctx context.Context, registry string) (io.ReadCloser, error) {
 		err := fmt.Errorf("%s answers %s", file.Redacted(), response.Status)
 		return nil, errors.Join(err, response.Body.Close())
 	}
-	return response.Body, nil
+	return body{response.Body, response.ContentLength}, nil
 }
+
+// body is an answer that knows its size; -1: it does not.
+type body struct {
+	io.ReadCloser
+
+	size int64
+}
+
+// Size returns how many bytes it has.
+func (b body) Size() int64 { return b.size }

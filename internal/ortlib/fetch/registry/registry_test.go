@@ -60,6 +60,9 @@ func TestFetchWithoutNPM(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer content.Close()
+			if sized, is := content.(interface{ Size() int64 }); !is || sized.Size() != int64(len("the package")) {
+				t.Errorf("%T does not know how many bytes it has", content)
+			}
 			if got, err := io.ReadAll(content); err != nil || string(got) != "the package" {
 				t.Errorf("content %q, %v; want the package", got, err)
 			}
