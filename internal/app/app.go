@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weftserve/weft/internal/lifecycle"
+	"github.com/weftserve/weft/internal/progress"
 	"github.com/weftserve/weft/internal/supervisor"
 )
 
@@ -22,6 +23,7 @@ type App struct {
 	hangups     <-chan os.Signal // ask for a reload; nil: there are no reloads
 	level       slog.LevelVar    // of the log
 	drain       atomic.Int64     // nanoseconds; the drain timeout that is in force
+	loading     *loadingLine     // until the server is ready; nil: the log says it
 }
 
 // Run serves until a signal, or a part that fails, ends it. It writes the log.
@@ -32,6 +34,11 @@ func (a *App) Run(log io.Writer) error {
 	// This comes before anything else: GPU libraries replace signal handlers while they load.
 	signals := lifecycle.Signals()
 	a.hangups = lifecycle.Hangups()
+	if progress.Terminal(log) && a.LogFormat != "json" {
+		a.loading = newLoadingLine(log, "weft serve")
+		defer a.loading.Close()
+		log = a.loading
+	}
 	return a.serve(signals, newLogger(log, &a.Server, &a.level))
 }
 

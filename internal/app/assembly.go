@@ -265,6 +265,9 @@ func (s *assembly) load(context.Context) error {
 		return err
 	}
 	s.house.models.Follow(s.listing)
+	if s.loading != nil {
+		s.loading.follow(s.house.models.Snapshot)
+	}
 	tellInForce(s.state, s.listing, s.log) // not before: manifests may have spoken since
 	// They must not start earlier: a model that is not known yet would seem to be gone.
 	s.group.Start(untilStopped("rollouts", func(ctx context.Context) error {
@@ -301,7 +304,11 @@ func (s *assembly) follow(context.Context) error {
 }
 
 func (s *assembly) awaitModels(ctx context.Context) error {
-	if err := s.house.models.Settled(ctx); err != nil {
+	err := s.house.models.Settled(ctx)
+	if s.loading != nil {
+		s.loading.Close()
+	}
+	if err != nil {
 		return err // the house waits for a load that has begun, as long as there is time
 	}
 	serving, failed := tally(s.house.models.Snapshot())

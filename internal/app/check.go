@@ -32,7 +32,7 @@ func Check(s *Settings, how Checking, out, errs io.Writer) error {
 		Findings: Findings{Models: []ModelFindings{}, Faults: []string{}, Notes: []string{}},
 		defaults: s.LogLevel == "debug",
 	}
-	if err := r.check(s, how.Load, errs); err != nil {
+	if err := r.check(s, how, errs); err != nil {
 		return err
 	}
 	if !how.JSON {
@@ -44,7 +44,7 @@ func Check(s *Settings, how Checking, out, errs io.Writer) error {
 }
 
 // check collects the findings. The error is an interruption, or that there is nothing to check with.
-func (r *report) check(s *Settings, load bool, log io.Writer) error {
+func (r *report) check(s *Settings, how Checking, errs io.Writer) error {
 	if r.wrong = s.Check(); r.wrong != nil {
 		r.fault(r.wrong)
 	}
@@ -66,7 +66,7 @@ func (r *report) check(s *Settings, load bool, log io.Writer) error {
 	if !sound {
 		return nil // it would be another server that is tried
 	}
-	r.digests(&listing, s.RequireDigests, load)
+	r.digests(&listing, s.RequireDigests, how.Load)
 	if s.TLSCert != "" {
 		_, err := certs.Open(context.Background(), certs.Config{Files: certFiles(s), Log: slog.New(slog.DiscardHandler)})
 		if err != nil {
@@ -80,8 +80,8 @@ func (r *report) check(s *Settings, load bool, log io.Writer) error {
 	if unused := unusedGPUs(&s.Server, listing); unused != "" {
 		r.note(unused)
 	}
-	if load {
-		return checkModels(s, r, listing, present, log)
+	if how.Load {
+		return checkModels(s, r, listing, present, errs, how.JSON)
 	}
 	return nil
 }
@@ -103,14 +103,21 @@ func checkDevices(s *Settings, r *report) (presence, error) {
 	return present, gpus.close()
 }
 
-// checkModels loads the models as `weft serve` would, and reports the results. The error is an interruption.
-func checkModels(s *Settings, r *report, listing modelrepo.Listing, present presence, logTo io.Writer) error {
+// checkModels loads the models as `weft serve` would, and reports the results; how far it is shows on errs, unless that
+// is to be quiet. The error is an interruption.
+func checkModels(s *Settings, r *report, listing modelrepo.Listing, present presence, errs io.Writer, quiet bool) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)         // a load may take its time to end; a further signal does not wait for it
 	log := slog.New(slog.DiscardHandler) // the report has the facts that the log would have
+	var shown *loadingLine
+	if !quiet {
+		shown = newLoadingLine(errs, "weft check")
+		defer shown.Close()
+		errs = shown
+	}
 	if s.LogLevel == "debug" {
-		log = newLogger(logTo, &s.Server, new(slog.LevelVar))
+		log = newLogger(errs, &s.Server, new(slog.LevelVar))
 	}
 	h, err := newHouse(&s.Server, log, host.Config{TryOnce: true}, shell.Options{})
 	if err != nil {
@@ -119,11 +126,21 @@ func checkModels(s *Settings, r *report, listing modelrepo.Listing, present pres
 	present.loseAbsent(h.models)
 	if err := h.library.check(listing); err != nil {
 		r.fault(err)
-	} else if err := h.models.Reconcile(ctx, listing); err != nil {
+	} else if err := h.load(ctx, listing, shown); err != nil {
 		return err
 	} else {
 		r.versions(listing, h.models.Snapshot(), h.scheduler.State())
 		r.tolerances(listing, h.models.Snapshot())
 	}
 	return h.close(ctx)
+}
+
+// load loads the listed models, and shows how far that is unless shown is nil.
+func (h *house) load(ctx context.Context, l modelrepo.Listing, shown *loadingLine) error {
+	h.models.Follow(l)
+	if shown != nil {
+		shown.follow(h.models.Snapshot)
+		defer shown.Close()
+	}
+	return h.models.Settled(ctx)
 }

@@ -25,11 +25,11 @@ type onnxModel struct {
 
 // reads returns a host.Config.Read that refuses versions without digests, if so required.
 func reads(requireDigests bool) serving.Reader {
-	return func(ctx context.Context, v modelrepo.Version) (*modelfile.Files, error) {
+	return func(ctx context.Context, v modelrepo.Version, told func(done, of int64)) (*modelfile.Files, error) {
 		if v.Path == "" {
 			return nil, nil // it is synthetic
 		}
-		return modelfile.Load(ctx, v.Repository(), v.Dir, requireDigests)
+		return modelfile.Load(ctx, v.Repository(), v.Dir, requireDigests, told)
 	}
 }
 

@@ -100,7 +100,7 @@ func (r *report) digests(l *modelrepo.Listing, required, load bool) {
 			if v.Err != nil || load && slices.Contains(m.Selected, v) {
 				continue
 			}
-			if files, err := reads(required)(context.Background(), v); err != nil {
+			if files, err := reads(required)(context.Background(), v, nil); err != nil {
 				r.fault(fmt.Errorf("model %s version %d: %w", m.Name, v.Number, err))
 			} else if files != nil {
 				_ = files.Close() // it was only read

@@ -171,7 +171,7 @@ func (s *sealer) fingerprintOf(l *modelrepo.Listing, dir string) string {
 }
 
 func sumsOf(ctx context.Context, v modelrepo.Version) (digestList, error) {
-	f, err := modelfile.Read(ctx, v.Repository(), v.Dir)
+	f, err := modelfile.Read(ctx, v.Repository(), v.Dir, nil)
 	if err != nil {
 		return digestList{}, err
 	}

@@ -140,11 +140,11 @@ func assemble(tb testing.TB, repo, device string, open host.Opener) *house {
 	return h
 }
 
-func readONNX(ctx context.Context, v modelrepo.Version) (*modelfile.Files, error) {
+func readONNX(ctx context.Context, v modelrepo.Version, told func(done, of int64)) (*modelfile.Files, error) {
 	if v.Path == "" {
 		return nil, nil
 	}
-	return modelfile.Read(ctx, v.Repository(), v.Dir)
+	return modelfile.Read(ctx, v.Repository(), v.Dir, told)
 }
 
 func openONNX(_ context.Context, v modelrepo.Version, _ *modelfile.Files, m *modelrepo.Manifest,

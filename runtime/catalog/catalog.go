@@ -55,6 +55,9 @@ type Version struct {
 	// Live reads the version's counters as they are now; nil unless it is resident or TakenOut. It waits for nothing, and
 	// may be called after the version is gone: then its counters stay as they were.
 	Live func() Live
+	// Loading says how far its load is, or that of the changed files that are to take its place, as of now; nil: neither
+	// is being loaded. It waits for nothing, and may be called later: then it says that nothing has begun.
+	Loading func() LoadProgress
 	// Weight is its flow's share of the device when that is contended.
 	Weight        float64
 	TargetLatency time.Duration // 0: derived from cost

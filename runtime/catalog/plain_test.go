@@ -13,7 +13,8 @@ import (
 var notPlain = map[string]string{
 	"Version.Fault":     "an error: those that a version has are made once and never changed",
 	"Version.Signature": "it is read from the files when the model is opened, and never changed",
-	"Version.Live":      "the one thing that is read when it is asked for: what the version counts while it serves",
+	"Version.Live":      "read when it is asked for: what the version counts while it serves",
+	"Version.Loading":   "read when it is asked for: how far its load is",
 }
 
 // TestVersionIsPlain: a Version is published to every goroutine without a lock, so that nothing in it may change or be
@@ -35,8 +36,13 @@ func TestVersionIsPlain(t *testing.T) {
 	if field, _ := reflect.TypeFor[Version]().FieldByName("Live"); field.Type != live {
 		t.Errorf("Version.Live is %v, want %v", field.Type, live)
 	}
-	for _, path := range notPlainIn(reflect.TypeFor[Live](), "Live") {
-		t.Errorf("%s can change, or be waited for: what Live returns is made of plain values", path)
+	loading := reflect.TypeFor[func() LoadProgress]()
+	if field, _ := reflect.TypeFor[Version]().FieldByName("Loading"); field.Type != loading {
+		t.Errorf("Version.Loading is %v, want %v", field.Type, loading)
+	}
+	for _, path := range append(notPlainIn(reflect.TypeFor[Live](), "Live"),
+		notPlainIn(reflect.TypeFor[LoadProgress](), "LoadProgress")...) {
+		t.Errorf("%s can change, or be waited for: what Live and Loading return is made of plain values", path)
 	}
 }
 

@@ -146,12 +146,12 @@ func newWorldOn(t *testing.T, lanes int, devices []string, change func(*host.Con
 }
 
 // read reads the model files that there are.
-func (w *world) read(ctx context.Context, v modelrepo.Version) (*modelfile.Files, error) {
+func (w *world) read(ctx context.Context, v modelrepo.Version, told func(done, of int64)) (*modelfile.Files, error) {
 	if _, err := os.Stat(v.Path); filepath.Base(v.Path) != modelrepo.ModelFile || os.IsNotExist(err) {
 		return nil, nil
 	}
 	dir := filepath.Dir(v.Path)
-	return modelfile.Read(ctx, filepath.Dir(dir), dir)
+	return modelfile.Read(ctx, filepath.Dir(dir), dir, told)
 }
 
 func (w *world) open(ctx context.Context, v modelrepo.Version, _ *modelfile.Files, _ *modelrepo.Manifest,

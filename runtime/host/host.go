@@ -110,6 +110,7 @@ type Host struct {
 	fleet    *fleet.Fleet
 	serving  *serving.Shared
 	counts   counts
+	loadings loadings
 
 	mu        sync.Mutex
 	residency *residency.Machine                       // guarded by mu

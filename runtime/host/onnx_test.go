@@ -51,11 +51,11 @@ func onnxHost(t testing.TB, l modelrepo.Listing) *host.Host {
 	return h
 }
 
-func readONNX(ctx context.Context, v modelrepo.Version) (*modelfile.Files, error) {
+func readONNX(ctx context.Context, v modelrepo.Version, told func(done, of int64)) (*modelfile.Files, error) {
 	if v.Path == "" {
 		return nil, nil
 	}
-	return modelfile.Read(ctx, v.Repository(), v.Dir)
+	return modelfile.Read(ctx, v.Repository(), v.Dir, told)
 }
 
 func openONNX(_ context.Context, v modelrepo.Version, _ *modelfile.Files, m *modelrepo.Manifest,

@@ -111,11 +111,16 @@ func (h *Host) show(next *published, m *residency.Model, v *residency.Version, b
 			public.Fault = whole // without the cause's text about the attempts
 		}
 	}
+	if v.State == residency.Loading || v.State == residency.Replacing {
+		name, number := m.Name, v.Number
+		public.Loading = func() catalog.LoadProgress { return h.loadings.of(name, number) }
+	}
 	r := v.Resident
 	if r == nil {
 		if last := before.public; before.of == v && v.State == residency.Failed && last.Signature != nil {
 			out := *last // it is shown as it was before its devices were lost, or before it was taken out
 			out.State, out.Cause, out.Fault, out.Replicas, out.Live = public.State, public.Cause, public.Fault, nil, nil
+			out.Loading = nil
 			if out.Again, out.TakenOut = v.TakenOut(); out.TakenOut && last.Live != nil {
 				final := last.Live() // its sessions and buffers are not kept for that
 				out.Live = func() catalog.Live { return final }
@@ -137,7 +142,7 @@ func (h *Host) show(next *published, m *residency.Model, v *residency.Version, b
 	}
 	if len(r.Replicas) == 0 { // all its devices were lost while it drains
 		last := *before.public
-		last.State, last.Replicas = public.State, nil
+		last.State, last.Replicas, last.Loading = public.State, nil, nil
 		f.public = &last
 		return f
 	}

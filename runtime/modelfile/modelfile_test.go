@@ -54,7 +54,7 @@ func put(t *testing.T, files map[string][]byte) (repository, dir string) {
 func read(t *testing.T, files map[string][]byte) (*modelfile.Files, error) {
 	t.Helper()
 	repository, dir := put(t, files)
-	f, err := modelfile.Read(context.Background(), repository, dir)
+	f, err := modelfile.Read(context.Background(), repository, dir, nil)
 	if err == nil {
 		t.Cleanup(func() { _ = f.Close() })
 	}
@@ -141,7 +141,7 @@ func TestLargeCopy(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Setenv("TMPDIR", temporary)
-		f, err := modelfile.Read(context.Background(), repository, dir)
+		f, err := modelfile.Read(context.Background(), repository, dir, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -200,13 +200,13 @@ func TestRefused(t *testing.T) {
 	if err := unix.Mkfifo(filepath.Join(dir, "model.onnx"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := modelfile.Read(context.Background(), repository, dir); err == nil {
+	if _, err := modelfile.Read(context.Background(), repository, dir, nil); err == nil {
 		t.Error("a pipe was read")
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	repository, dir = put(t, map[string][]byte{"m/1/model.onnx": graph()})
-	if _, err := modelfile.Read(ctx, repository, dir); !errors.Is(err, context.Canceled) {
+	if _, err := modelfile.Read(ctx, repository, dir, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("after the end of its context: %v", err)
 	}
 }
@@ -218,18 +218,18 @@ func TestSums(t *testing.T) {
 	repository, dir := put(t, map[string][]byte{
 		"m/1/model.onnx": graph("w.bin", `a\b`, " c"), "m/1/w.bin": weights, `m/1/a\b`: weights, "m/1/ c": weights,
 	})
-	if _, err := modelfile.Load(ctx, repository, dir, true); !errors.Is(err, modelfile.ErrDigest) ||
+	if _, err := modelfile.Load(ctx, repository, dir, true, nil); !errors.Is(err, modelfile.ErrDigest) ||
 		!strings.Contains(err.Error(), "`weft seal "+dir+"`") {
 		t.Errorf("without %s: %v", modelfile.SumsName, err)
 	}
 	load := func() error {
-		f, err := modelfile.Load(ctx, repository, dir, true)
+		f, err := modelfile.Load(ctx, repository, dir, true, nil)
 		if err == nil {
 			err = f.Close()
 		}
 		return err
 	}
-	f, err := modelfile.Load(ctx, repository, dir, false)
+	f, err := modelfile.Load(ctx, repository, dir, false, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,13 +16,16 @@ import (
 
 // Read copies the files of a version, whose directory lies in a repository. Names in the model are relative to that
 // directory and do not lead out of it; symbolic links may lead wherever they stay in the repository. The error says
-// which file is wrong, or that ctx ended.
-func Read(ctx context.Context, repository, dir string) (_ *Files, err error) {
+// which file is wrong, or that ctx ended. told hears how many bytes were copied, and of how many; it may be nil.
+func Read(ctx context.Context, repository, dir string, told func(done, of int64)) (_ *Files, err error) {
 	below, err := filepath.Rel(repository, dir)
 	if err != nil {
 		return nil, err
 	}
-	r := &reader{dir: dir, below: below, files: &Files{}}
+	r := &reader{dir: dir, below: below, files: &Files{}, told: told}
+	if told == nil {
+		r.told = func(int64, int64) {}
+	}
 	if r.root, err = os.OpenRoot(repository); err != nil {
 		return nil, err
 	}
@@ -50,6 +53,8 @@ type reader struct {
 	files      *Files
 	copy       *os.File
 	end        int64 // of the copy
+	told       func(done, of int64)
+	done, of   int64 // bytes copied, and to be
 }
 
 // source is a file that is to be copied.
@@ -78,6 +83,7 @@ func (r *reader) read(ctx context.Context) error {
 		}
 		size += r.sources[len(r.sources)-1].info.Size()
 	}
+	r.of = size
 	if r.copy, err = newCopy(size); err != nil {
 		return err
 	}
@@ -136,7 +142,7 @@ func (r *reader) path(name string) string { return filepath.Join(r.dir, name) }
 func (r *reader) add(ctx context.Context, s source) error {
 	// Half a change has no digest that anybody wrote down; where there is none, the times tell.
 	size, sum := s.info.Size(), sha256.New()
-	from := io.LimitReader(io.TeeReader(stoppable(ctx, s.file), sum), size+1)
+	from := io.LimitReader(io.TeeReader(r.counted(stoppable(ctx, s.file)), sum), size+1)
 	n, err := io.Copy(io.NewOffsetWriter(r.copy, r.end), from)
 	if err != nil {
 		return fmt.Errorf("cannot read %s: %w", r.path(s.name), err)
@@ -196,6 +202,16 @@ func stoppable(ctx context.Context, r io.Reader) io.Reader {
 			return 0, context.Cause(ctx)
 		}
 		return r.Read(b)
+	})
+}
+
+// counted tells how far the copy is.
+func (r *reader) counted(from io.Reader) io.Reader {
+	return readerFunc(func(b []byte) (int, error) {
+		n, err := from.Read(b)
+		r.done += int64(n)
+		r.told(r.done, r.of)
+		return n, err
 	})
 }
 

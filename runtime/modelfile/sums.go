@@ -26,8 +26,8 @@ var ErrDigest = errors.New("its digest is not confirmed")
 
 // Load is Read, and refuses a version whose files differ from its SHA256SUMS. One that has none is refused if digests
 // are required.
-func Load(ctx context.Context, repository, dir string, required bool) (*Files, error) {
-	f, err := Read(ctx, repository, dir)
+func Load(ctx context.Context, repository, dir string, required bool, told func(done, of int64)) (*Files, error) {
+	f, err := Read(ctx, repository, dir, told)
 	if err != nil {
 		return nil, err
 	}

@@ -61,7 +61,7 @@ func TestDamaged(t *testing.T) {
 		repository, dir := put(t, map[string][]byte{
 			"m/1/model.onnx": good["model.onnx"], "m/1/w.bin": good["w.bin"], "m/1/v.bin": good["v.bin"],
 		})
-		sealed, err := modelfile.Read(ctx, repository, dir)
+		sealed, err := modelfile.Read(ctx, repository, dir, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,7 +76,7 @@ func TestDamaged(t *testing.T) {
 		case 1: // meanwhile
 			go func() { hit <- damage(rng, victim) }()
 		}
-		f, err := modelfile.Load(ctx, repository, dir, true)
+		f, err := modelfile.Load(ctx, repository, dir, true, nil)
 		if when == 2 {
 			hit <- damage(rng, victim)
 		}

@@ -58,6 +58,7 @@ func (t *trial) extents() []int64 {
 // baseline runs every set alone.
 func (t *trial) baseline(ctx context.Context, sets [][]tensor.Tensor) (*baseline, error) {
 	b := &baseline{sets: sets, unit: t.unit}
+	t.plan.next(len(sets))
 	for k, set := range sets {
 		outputs, cost, err := t.single(ctx, set, k == 0)
 		if err != nil {

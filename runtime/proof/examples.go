@@ -64,6 +64,7 @@ func outOfTime(what string) findings {
 
 // varyRows tries the kinds of rows, and adds one of each to the pool.
 func (t *trial) varyRows(ctx context.Context, base, pool *baseline, most int) (f findings, err error) {
+	t.plan.next(t.kindRuns() + t.extentRuns(base))
 	grown := false // how much the model does grows with integers
 	for n := range kinds {
 		k := &kinds[n]
@@ -204,9 +205,11 @@ func (t *trial) fill(rows []int) []int {
 }
 
 // varyParameters tries values for the inputs without rows, each with rows of several kinds.
-func (t *trial) varyParameters(ctx context.Context, _, pool *baseline, most int) (f findings, err error) {
+func (t *trial) varyParameters(ctx context.Context, base, pool *baseline, most int) (f findings, err error) {
 	large := map[int]int64{} // by input: from where on the model does clearly more
-	for _, a := range t.assignments(pool) {
+	all := t.assignments(pool)
+	t.plan.next(len(all)*(parameterRows+parameterBatches) + t.extentRuns(base))
+	for _, a := range all {
 		if a.input >= 0 && large[a.input] > 0 && max(a.number, -a.number) > large[a.input] {
 			continue
 		}
@@ -217,12 +220,12 @@ func (t *trial) varyParameters(ctx context.Context, _, pool *baseline, most int)
 		if more && a.input >= 0 {
 			large[a.input] = max(1, a.number, -a.number)
 		}
-		all := len(b.sets)
-		if all < 2 {
+		rows := len(b.sets)
+		if rows < 2 {
 			continue
 		}
 		if f, err = f.and(t.batches(ctx, b,
-			[][]int{t.mix(2, 0, 0, all), t.mix(3, 0, all/2, all), t.mix(most, 0, 0, all)}, most, a.name)); err != nil ||
+			[][]int{t.mix(2, 0, 0, rows), t.mix(3, 0, rows/2, rows), t.mix(most, 0, 0, rows)}, most, a.name)); err != nil ||
 			f.wrong != "" {
 			return f, err
 		}
@@ -262,9 +265,10 @@ func (t *trial) under(ctx context.Context, pool *baseline, a assignment) (b *bas
 // varyExtents tries other sizes of the open dimensions: how long a sequence is may matter to its mates. Small batches
 // must do, since long rows may take much.
 func (t *trial) varyExtents(ctx context.Context, base, _ *baseline, most int) (f findings, err error) {
+	t.plan.next(t.extentRuns(base))
 	for _, extent := range t.extents() {
-		if extent == base.extent || !hasExtent(t.decision.Signature) || len(t.decision.variables) > 0 {
-			continue // where lengths are declared, each bucket is proven by itself
+		if !t.varies(base, extent) {
+			continue
 		}
 		if t.spent > trialTime {
 			return f.and(outOfTime("every length"), nil)
@@ -287,6 +291,12 @@ func (t *trial) varyExtents(ctx context.Context, base, _ *baseline, most int) (f
 	return f, nil
 }
 
+// varies reports whether another size of the open dimensions is tried than that of the baseline. Where lengths are
+// declared none is: each bucket is proven by itself.
+func (t *trial) varies(base *baseline, extent int64) bool {
+	return extent != base.extent && hasExtent(t.decision.Signature) && len(t.decision.variables) == 0
+}
+
 // extentRows is how many rows are tried of each size of the open dimensions.
 const extentRows = 3
 
@@ -295,11 +305,15 @@ func (t *trial) varySizes(ctx context.Context, pool *baseline, most int, limit t
 	if len(t.batching.AllowedBatchSizes) > 0 {
 		return f, nil // all of them were run
 	}
-	end := t.spent + limit
+	var sizes []int
 	for size := 3; size < most; size++ {
-		if size&(size-1) == 0 {
-			continue
+		if size&(size-1) != 0 {
+			sizes = append(sizes, size)
 		}
+	}
+	end := t.spent + limit
+	t.plan.next(len(sizes))
+	for _, size := range sizes {
 		if t.spent > min(end, trialTime) || size*pool.bytes > trialBytes {
 			return f, nil // sizes between those that were run are used all the same
 		}

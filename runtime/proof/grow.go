@@ -26,6 +26,7 @@ func (t *trial) grow(ctx context.Context, base *baseline, sizes []int, compare c
 	smaller := 0
 	var growth memoryGrowth
 	growth.saw(t.runner.Memory(), t.unit)
+	t.plan.next(t.growRuns(base, sizes))
 	for _, size := range sizes {
 		if t.spent > trialTime || size*base.bytes > trialBytes {
 			v.end = fmt.Sprintf("; %d rows would exceed the memory or the time that a proof may take", size)

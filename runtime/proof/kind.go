@@ -97,18 +97,34 @@ const (
 	specialRows = 8
 )
 
+// most is how many rows of the kind are tried at most.
+func (k *kind) most() int {
+	if k.special != nil {
+		return specialRows + 1
+	}
+	return kindRows
+}
+
+// changes reports whether rows of the kind have other values of an input.
+func (k *kind) changes(in *tensor.Spec) bool { return in.BatchDim != tensor.NoBatch && k.of(in.DType) }
+
+// changesAny reports whether there are rows of the kind.
+func (k *kind) changesAny(s *tensor.Signature) bool {
+	for i := range s.Inputs {
+		if k.changes(&s.Inputs[i]) {
+			return true
+		}
+	}
+	return false
+}
+
 // rows makes up rows of the kind, like those of b where it changes nothing; none if it changes nothing at all.
 func (k *kind) rows(b *baseline, s *tensor.Signature, rng *rand.Rand) (sets [][]tensor.Tensor) {
-	changes := func(i int) bool { return s.Inputs[i].BatchDim != tensor.NoBatch && k.of(s.Inputs[i].DType) }
-	rows := kindRows
-	if k.special != nil {
-		rows = specialRows + 1
-	}
-	for n := range rows {
+	for n := range k.most() {
 		set := slices.Clone(b.sets[n%len(b.sets)])
 		changed := false
 		for i := range set {
-			if !changes(i) {
+			if !k.changes(&s.Inputs[i]) {
 				continue
 			}
 			changed = true

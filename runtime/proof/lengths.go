@@ -121,6 +121,7 @@ func (t *trial) stretch(ctx context.Context, base *baseline, step int) (b *basel
 	}
 	var traces []trace
 	held := 0
+	t.plan.next(2 * sampleRows)
 	for k := range sampleRows {
 		if t.spent > trialTime || held > trialBytes {
 			break

@@ -21,6 +21,8 @@ type Subject struct {
 	Graph    *io.SectionReader
 	Batching *modelrepo.Batching
 	Log      *slog.Logger
+	// Told hears how many runs there were, and how many there are to be as far as that is planned; it may be nil.
+	Told func(done, of int64)
 }
 
 // Found is the result of a proof.

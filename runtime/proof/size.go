@@ -43,20 +43,25 @@ type sighting struct {
 	memory     bool   // the device's memory does not suffice for this size
 }
 
+// runsOf returns how many full batches of a size are run, and how many with padding.
+func (t *trial) runsOf(base *baseline, smaller, size int) (full, padded int) {
+	full = repeats
+	if budget := time.Duration(t.batching.MaxBatchCost); budget > 0 && base.cost > budget {
+		full = 2 // to see whether rows are independent, not their cost
+	}
+	if len(t.batching.AllowedBatchSizes) > 0 && size > smaller+1 {
+		padded = 1
+	}
+	return full, padded
+}
+
 // size runs batches of one size: full ones, with other mates and places for each row every time, and where sizes are
 // padded up to this one, one with as much padding as there can be. smaller is the next smaller size.
 func (t *trial) size(ctx context.Context, base *baseline, smaller, size int,
 	compare comparison,
 ) (seen sighting, err error) {
-	full := repeats
-	if budget := time.Duration(t.batching.MaxBatchCost); budget > 0 && base.cost > budget {
-		full = 2 // to see whether rows are independent, not their cost
-	}
-	runs := full
-	if len(t.batching.AllowedBatchSizes) > 0 && size > smaller+1 {
-		runs++
-	}
-	for k := range runs {
+	full, padded := t.runsOf(base, smaller, size)
+	for k := range full + padded {
 		different := size // rows; the rest is padding
 		if k == full {
 			different = smaller + 1

@@ -38,6 +38,7 @@ type trial struct {
 	graph graphProof
 	// asItCame has single rows run as requests do that share no execution.
 	asItCame bool
+	plan     plan
 	// rounding is the largest difference that denies batching and may be rounding.
 	rounding rounding
 }
@@ -53,6 +54,7 @@ func newTrial(r Runner, s *Subject, d *Decision, seed uint64) *trial {
 // newLoadTrial returns the trial of a version that is being loaded.
 func newLoadTrial(r Runner, s *Subject, d *Decision) *trial {
 	t := newTrial(r, s, d, 1)
+	t.plan.told = s.Told
 	if d.Against == "" && len(s.Batching.AllowedBatchSizes) > 0 {
 		t.unit = s.Batching.AllowedBatchSizes[0]
 	}
@@ -88,6 +90,7 @@ func (t *trial) run(ctx context.Context, inputs []tensor.Tensor, rows int,
 
 func (t *trial) execute(ctx context.Context, r Request) ([]tensor.Tensor, time.Duration, error) {
 	a, err := t.runner.Run(ctx, r)
+	t.plan.ran()
 	t.spent += a.Cost
 	t.halved = t.halved || a.Halved
 	if err != nil {

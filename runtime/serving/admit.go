@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/execution"
 	"github.com/weftserve/weft/runtime/fleet"
 	"github.com/weftserve/weft/runtime/proof"
@@ -80,7 +81,9 @@ func (r *Replica) prove(ctx context.Context, c residency.Candidate, d *proof.Dec
 	s := &proof.Subject{
 		Model: r.Model, Version: r.Number, Device: r.Device.Name,
 		Batching: &c.Manifest.Batching, Log: r.shared.Log,
+		Told: r.loading.count,
 	}
+	r.loading.enter(catalog.StageProving)
 	if files := r.copied.held(); files != nil {
 		s.Graph = files.Graph()
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
-// Reader reads a version's files into a private copy; nil: it has none. The error says which file is wrong, and what to
-// do.
-type Reader func(ctx context.Context, v modelrepo.Version) (*modelfile.Files, error)
+// Reader reads a version's files into a private copy; nil: it has none. It tells how many bytes it has copied, and of
+// how many, from one goroutine. The error says which file is wrong, and what to do.
+type Reader func(ctx context.Context, v modelrepo.Version, told func(done, of int64)) (*modelfile.Files, error)
 
 // copied is the private copy of a version's files. All its replicas are opened from one, so that none differs from the
 // others whatever has become of the files: it is read for the first and given up with the last.
@@ -26,12 +26,12 @@ type copied struct {
 // take returns the copy, and how to give it up, which may be done more than once: somebody that was left behind on a
 // lost device, and had its copy given up, may end after all.
 func (c *copied) take(ctx context.Context, read Reader,
-	v modelrepo.Version,
+	v modelrepo.Version, told func(done, of int64),
 ) (files *modelfile.Files, give func(), err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.users == 0 && read != nil {
-		files, err := read(ctx, v)
+		files, err := read(ctx, v, told)
 		if err != nil {
 			return nil, nil, err
 		}

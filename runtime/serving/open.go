@@ -28,6 +28,7 @@ type Opener func(ctx context.Context, v modelrepo.Version, f *modelfile.Files, m
 func (v *Version) Open(ctx context.Context, c residency.Candidate, d *fleet.Device, reserved int64,
 	near func(*fleet.Device) *Replica,
 ) (*Replica, error) {
+	v.loading.enter(catalog.StageWaiting)
 	release := v.shared.opening.hold(ctx)
 	var r *Replica
 	err := cannotBeOn(c, d) // it may have been lost while others were opened there
@@ -39,6 +40,7 @@ func (v *Version) Open(ctx context.Context, c residency.Candidate, d *fleet.Devi
 	if err != nil {
 		return nil, err
 	}
+	v.loading.enter(catalog.StageWaiting)
 	release = v.shared.proving.hold(ctx)
 	defer release()
 	err = cannotBeOn(c, r.Device)
@@ -97,7 +99,8 @@ func (v *Version) open(ctx context.Context, c residency.Candidate, on *fleet.Dev
 			v.shared.Memory.Give(memory)
 		}
 	}()
-	files, giveCopy, err := v.copied.take(ctx, v.shared.Read, c.Version)
+	v.loading.enter(catalog.StageCopying)
+	files, giveCopy, err := v.copied.take(ctx, v.shared.Read, c.Version, v.loading.count)
 	if err != nil {
 		return nil, err
 	}
@@ -106,6 +109,7 @@ func (v *Version) open(ctx context.Context, c residency.Candidate, on *fleet.Dev
 			giveCopy()
 		}
 	}()
+	v.loading.enter(catalog.StageOpening)
 	var e *engaged // not to be looked at here once the engine is left behind
 	err = on.During(ctx, func(ctx context.Context) (err error) {
 		e, err = v.shared.engage(ctx, c, files, on)

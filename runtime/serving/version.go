@@ -34,6 +34,7 @@ type Version struct {
 
 	proofs atomic.Int64 // how often it was proven again while it served
 
+	loading  loading
 	copied   copied
 	audit    *audit.Auditor
 	replicas atomic.Pointer[[]*Replica] // replaced, never changed, with the owner's lock held
@@ -46,6 +47,7 @@ type Version struct {
 // of batching from the beginning, nil if it is not.
 func (s *Shared) NewVersion(c residency.Candidate, id int64, demoted *string) *Version {
 	v := &Version{ID: id, Model: c.Model, Number: c.Version.Number, From: c, shared: s}
+	v.loading.begin()
 	v.demoted.Store(demoted)
 	v.audit = audit.New(&s.audits, v.Model, v.Number, func() { s.Owner.Judged(v) })
 	return v

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/execution"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/proof"
@@ -19,9 +20,19 @@ import (
 
 // warmUp runs the requests that the manifest warms the version up with. One that fails is a fault of the version.
 func (r *Replica) warmUp(ctx context.Context, c residency.Candidate) error {
+	r.loading.enter(catalog.StageWarmingUp)
+	var done, of int64 // runs
+	for i := range c.Manifest.Warmup {
+		of += int64(c.Manifest.Warmup[i].Count)
+	}
+	told := func() {
+		done++
+		r.loading.count(done, of)
+	}
+	r.loading.count(0, of)
 	for i := range c.Manifest.Warmup {
 		w := &c.Manifest.Warmup[i]
-		if err := r.runSample(ctx, c.Version, w, uint64(i)); err != nil {
+		if err := r.runSample(ctx, c.Version, w, uint64(i), told); err != nil {
 			name := strconv.Itoa(i)
 			if w.Name != "" {
 				name = strconv.Quote(w.Name)
@@ -35,8 +46,10 @@ func (r *Replica) warmUp(ctx context.Context, c residency.Candidate) error {
 	return nil
 }
 
-// runSample runs one of them as often as it asks for.
-func (r *Replica) runSample(ctx context.Context, v modelrepo.Version, w *modelrepo.Warmup, seed uint64) error {
+// runSample runs one of them as often as it asks for, and tells of each run.
+func (r *Replica) runSample(ctx context.Context, v modelrepo.Version, w *modelrepo.Warmup, seed uint64,
+	told func(),
+) error {
 	inputs, err := r.sample(v, w, rand.New(rand.NewPCG(seed, 0)))
 	if err != nil {
 		return err
@@ -54,6 +67,7 @@ func (r *Replica) runSample(ctx context.Context, v modelrepo.Version, w *modelre
 		if _, err := t.run(ctx, j); err != nil {
 			return err
 		}
+		told()
 	}
 	return nil
 }

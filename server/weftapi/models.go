@@ -104,6 +104,9 @@ func versionMessage(v *catalog.Version) *weftv1.ModelVersion {
 		Digest:        v.Digest,
 		Stalled:       catalog.PublicText(v.Stalled),
 	}
+	if v.Loading != nil {
+		out.Loading = loadingMessage(v.Loading())
+	}
 	live := read(v)
 	out.Crashes = crashesMessage(&live.Crashes)
 	for i, r := range v.Replicas {
@@ -120,6 +123,18 @@ func versionMessage(v *catalog.Version) *weftv1.ModelVersion {
 	}
 	out.LoadedAt = timeMessage(v.LoadedAt)
 	return out
+}
+
+var loadStages = map[catalog.Stage]weftv1.LoadStage{
+	catalog.StageWaiting:   weftv1.LoadStage_LOAD_STAGE_WAITING,
+	catalog.StageCopying:   weftv1.LoadStage_LOAD_STAGE_COPYING,
+	catalog.StageOpening:   weftv1.LoadStage_LOAD_STAGE_OPENING,
+	catalog.StageProving:   weftv1.LoadStage_LOAD_STAGE_PROVING,
+	catalog.StageWarmingUp: weftv1.LoadStage_LOAD_STAGE_WARMING_UP,
+}
+
+func loadingMessage(l catalog.LoadProgress) *weftv1.LoadProgress {
+	return &weftv1.LoadProgress{Stage: loadStages[l.Stage], Done: l.Done, Total: l.Of, Since: timeMessage(l.Since)}
 }
 
 func crashesMessage(c *catalog.Crashes) *weftv1.ModelCrashes {

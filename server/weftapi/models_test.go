@@ -78,6 +78,11 @@ func TestModelsAreShown(t *testing.T) {
 	s.Model("policy").Versions[1].Live = func() catalog.Live {
 		return catalog.Live{Crashes: catalog.Crashes{Remembered: 4}} // from before it was loaded again
 	}
+	began := time.Unix(1700000002, 0)
+	s.Model("policy").Versions[2].Loading = func() catalog.LoadProgress {
+		return catalog.LoadProgress{Stage: catalog.StageProving, Done: 12, Of: 40, Since: began}
+	}
+	first.Loading = func() catalog.LoadProgress { return catalog.LoadProgress{} } // its changed files wait
 	first.Stalled = "its process on cuda:0 died \xff"
 	first.Scarce = "2 of 3 replicas \xff"
 	h.Current.Store(s)
@@ -97,6 +102,7 @@ func TestModelsAreShown(t *testing.T) {
 						{Device: "cuda:0", Provider: "cuda", DeviceMemoryBytes: 1 << 30, Restarting: true},
 					},
 					Stalled: "its process on cuda:0 died �",
+					Loading: &weftv1.LoadProgress{Stage: weftv1.LoadStage_LOAD_STAGE_WAITING},
 					Crashes: &weftv1.ModelCrashes{
 						Deaths: 3, LatestDeathAt: timestamppb.New(died), LatestDeath: "SIGFPE: at .../libonnxruntime.so",
 						Proven: 2, LatestProvenAt: timestamppb.New(died), LatestProven: "SIGFPE", RememberedRequests: 1,
@@ -106,7 +112,12 @@ func TestModelsAreShown(t *testing.T) {
 					Version: 2, State: weftv1.VersionState_VERSION_STATE_READY,
 					Crashes: &weftv1.ModelCrashes{RememberedRequests: 4},
 				},
-				{Version: 3, State: weftv1.VersionState_VERSION_STATE_LOADING},
+				{
+					Version: 3, State: weftv1.VersionState_VERSION_STATE_LOADING,
+					Loading: &weftv1.LoadProgress{
+						Stage: weftv1.LoadStage_LOAD_STAGE_PROVING, Done: 12, Total: 40, Since: timestamppb.New(began),
+					},
+				},
 				{
 					Version: 4, State: weftv1.VersionState_VERSION_STATE_FAILED,
 					Failure: "model.onnx is not an ONNX file",

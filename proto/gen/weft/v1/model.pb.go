@@ -146,6 +146,73 @@ func (VersionState) EnumDescriptor() ([]byte, []int) {
 	return file_weft_v1_model_proto_rawDescGZIP(), []int{1}
 }
 
+// LoadStage is what a version that is being loaded waits for, or goes through.
+type LoadStage int32
+
+const (
+	LoadStage_LOAD_STAGE_UNSPECIFIED LoadStage = 0
+	// Waits for its turn, since few versions are opened and proven at once, or for a
+	// device.
+	LoadStage_LOAD_STAGE_WAITING LoadStage = 1
+	// Its files are copied; `done` and `total` are bytes.
+	LoadStage_LOAD_STAGE_COPYING LoadStage = 2
+	// The engine opens the model. Where models run in processes of their own, the first
+	// row that is made up is run, too.
+	LoadStage_LOAD_STAGE_OPENING LoadStage = 3
+	// Rows that are made up are run, to see whether they may share executions; `done` and
+	// `total` are runs.
+	LoadStage_LOAD_STAGE_PROVING LoadStage = 4
+	// The requests of `warmup` in its model.yaml are run; `done` and `total` are runs.
+	LoadStage_LOAD_STAGE_WARMING_UP LoadStage = 5
+)
+
+// Enum value maps for LoadStage.
+var (
+	LoadStage_name = map[int32]string{
+		0: "LOAD_STAGE_UNSPECIFIED",
+		1: "LOAD_STAGE_WAITING",
+		2: "LOAD_STAGE_COPYING",
+		3: "LOAD_STAGE_OPENING",
+		4: "LOAD_STAGE_PROVING",
+		5: "LOAD_STAGE_WARMING_UP",
+	}
+	LoadStage_value = map[string]int32{
+		"LOAD_STAGE_UNSPECIFIED": 0,
+		"LOAD_STAGE_WAITING":     1,
+		"LOAD_STAGE_COPYING":     2,
+		"LOAD_STAGE_OPENING":     3,
+		"LOAD_STAGE_PROVING":     4,
+		"LOAD_STAGE_WARMING_UP":  5,
+	}
+)
+
+func (x LoadStage) Enum() *LoadStage {
+	p := new(LoadStage)
+	*p = x
+	return p
+}
+
+func (x LoadStage) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (LoadStage) Descriptor() protoreflect.EnumDescriptor {
+	return file_weft_v1_model_proto_enumTypes[2].Descriptor()
+}
+
+func (LoadStage) Type() protoreflect.EnumType {
+	return &file_weft_v1_model_proto_enumTypes[2]
+}
+
+func (x LoadStage) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use LoadStage.Descriptor instead.
+func (LoadStage) EnumDescriptor() ([]byte, []int) {
+	return file_weft_v1_model_proto_rawDescGZIP(), []int{2}
+}
+
 // ModelSpec names a model and, optionally, one of its versions.
 type ModelSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -587,7 +654,11 @@ type ModelVersion struct {
 	Stalled string `protobuf:"bytes,15,opt,name=stalled,proto3" json:"stalled,omitempty"`
 	// The processes that it ran in and that died; absent if none did and no request is
 	// remembered that would end one.
-	Crashes       *ModelCrashes `protobuf:"bytes,16,opt,name=crashes,proto3" json:"crashes,omitempty"`
+	Crashes *ModelCrashes `protobuf:"bytes,16,opt,name=crashes,proto3" json:"crashes,omitempty"`
+	// How far its load is, while it is VERSION_STATE_LOADING; or while it is
+	// VERSION_STATE_READY how far that of its changed files is, which are to take its
+	// place. Absent while neither is being loaded.
+	Loading       *LoadProgress `protobuf:"bytes,17,opt,name=loading,proto3" json:"loading,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -734,6 +805,86 @@ func (x *ModelVersion) GetCrashes() *ModelCrashes {
 	return nil
 }
 
+func (x *ModelVersion) GetLoading() *LoadProgress {
+	if x != nil {
+		return x.Loading
+	}
+	return nil
+}
+
+// LoadProgress is how far the load of a version is.
+type LoadProgress struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Stage LoadStage              `protobuf:"varint,1,opt,name=stage,proto3,enum=weft.v1.LoadStage" json:"stage,omitempty"`
+	// Bytes that were copied, runs that ended, of the stage.
+	Done int64 `protobuf:"varint,2,opt,name=done,proto3" json:"done,omitempty"`
+	// How many there are to be, as far as that is known: a proof may take fewer, or find
+	// that it needs more. 0 where nothing is counted.
+	Total int64 `protobuf:"varint,3,opt,name=total,proto3" json:"total,omitempty"`
+	// When the load began; absent before.
+	Since         *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LoadProgress) Reset() {
+	*x = LoadProgress{}
+	mi := &file_weft_v1_model_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LoadProgress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LoadProgress) ProtoMessage() {}
+
+func (x *LoadProgress) ProtoReflect() protoreflect.Message {
+	mi := &file_weft_v1_model_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LoadProgress.ProtoReflect.Descriptor instead.
+func (*LoadProgress) Descriptor() ([]byte, []int) {
+	return file_weft_v1_model_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *LoadProgress) GetStage() LoadStage {
+	if x != nil {
+		return x.Stage
+	}
+	return LoadStage_LOAD_STAGE_UNSPECIFIED
+}
+
+func (x *LoadProgress) GetDone() int64 {
+	if x != nil {
+		return x.Done
+	}
+	return 0
+}
+
+func (x *LoadProgress) GetTotal() int64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *LoadProgress) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
 // ModelCrashes are the deaths of processes that concern one version, since it was
 // loaded.
 type ModelCrashes struct {
@@ -761,7 +912,7 @@ type ModelCrashes struct {
 
 func (x *ModelCrashes) Reset() {
 	*x = ModelCrashes{}
-	mi := &file_weft_v1_model_proto_msgTypes[5]
+	mi := &file_weft_v1_model_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -773,7 +924,7 @@ func (x *ModelCrashes) String() string {
 func (*ModelCrashes) ProtoMessage() {}
 
 func (x *ModelCrashes) ProtoReflect() protoreflect.Message {
-	mi := &file_weft_v1_model_proto_msgTypes[5]
+	mi := &file_weft_v1_model_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -786,7 +937,7 @@ func (x *ModelCrashes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelCrashes.ProtoReflect.Descriptor instead.
 func (*ModelCrashes) Descriptor() ([]byte, []int) {
-	return file_weft_v1_model_proto_rawDescGZIP(), []int{5}
+	return file_weft_v1_model_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ModelCrashes) GetDeaths() int64 {
@@ -858,7 +1009,7 @@ type ModelReplica struct {
 
 func (x *ModelReplica) Reset() {
 	*x = ModelReplica{}
-	mi := &file_weft_v1_model_proto_msgTypes[6]
+	mi := &file_weft_v1_model_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -870,7 +1021,7 @@ func (x *ModelReplica) String() string {
 func (*ModelReplica) ProtoMessage() {}
 
 func (x *ModelReplica) ProtoReflect() protoreflect.Message {
-	mi := &file_weft_v1_model_proto_msgTypes[6]
+	mi := &file_weft_v1_model_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -883,7 +1034,7 @@ func (x *ModelReplica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelReplica.ProtoReflect.Descriptor instead.
 func (*ModelReplica) Descriptor() ([]byte, []int) {
-	return file_weft_v1_model_proto_rawDescGZIP(), []int{6}
+	return file_weft_v1_model_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ModelReplica) GetDevice() string {
@@ -931,7 +1082,7 @@ type Model struct {
 
 func (x *Model) Reset() {
 	*x = Model{}
-	mi := &file_weft_v1_model_proto_msgTypes[7]
+	mi := &file_weft_v1_model_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -943,7 +1094,7 @@ func (x *Model) String() string {
 func (*Model) ProtoMessage() {}
 
 func (x *Model) ProtoReflect() protoreflect.Message {
-	mi := &file_weft_v1_model_proto_msgTypes[7]
+	mi := &file_weft_v1_model_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -956,7 +1107,7 @@ func (x *Model) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Model.ProtoReflect.Descriptor instead.
 func (*Model) Descriptor() ([]byte, []int) {
-	return file_weft_v1_model_proto_rawDescGZIP(), []int{7}
+	return file_weft_v1_model_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Model) GetName() string {
@@ -1023,7 +1174,7 @@ const file_weft_v1_model_proto_rawDesc = "" +
 	"\vaudit_share\x18\v \x01(\x01R\n" +
 	"auditShare\x12!\n" +
 	"\faudited_rows\x18\f \x01(\x03R\vauditedRows\x12+\n" +
-	"\x11audit_differences\x18\r \x01(\x03R\x10auditDifferences\"\x8a\x05\n" +
+	"\x11audit_differences\x18\r \x01(\x03R\x10auditDifferences\"\xbb\x05\n" +
 	"\fModelVersion\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x03R\aversion\x12+\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x15.weft.v1.VersionStateR\x05state\x12\x18\n" +
@@ -1042,7 +1193,13 @@ const file_weft_v1_model_proto_rawDesc = "" +
 	"\bscarcity\x18\r \x01(\tR\bscarcity\x12\x16\n" +
 	"\x06digest\x18\x0e \x01(\tR\x06digest\x12\x18\n" +
 	"\astalled\x18\x0f \x01(\tR\astalled\x12/\n" +
-	"\acrashes\x18\x10 \x01(\v2\x15.weft.v1.ModelCrashesR\acrashes\"\xc1\x02\n" +
+	"\acrashes\x18\x10 \x01(\v2\x15.weft.v1.ModelCrashesR\acrashes\x12/\n" +
+	"\aloading\x18\x11 \x01(\v2\x15.weft.v1.LoadProgressR\aloading\"\x94\x01\n" +
+	"\fLoadProgress\x12(\n" +
+	"\x05stage\x18\x01 \x01(\x0e2\x12.weft.v1.LoadStageR\x05stage\x12\x12\n" +
+	"\x04done\x18\x02 \x01(\x03R\x04done\x12\x14\n" +
+	"\x05total\x18\x03 \x01(\x03R\x05total\x120\n" +
+	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\xc1\x02\n" +
 	"\fModelCrashes\x12\x16\n" +
 	"\x06deaths\x18\x01 \x01(\x03R\x06deaths\x12B\n" +
 	"\x0flatest_death_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\rlatestDeathAt\x12!\n" +
@@ -1077,7 +1234,14 @@ const file_weft_v1_model_proto_rawDesc = "" +
 	"\x15VERSION_STATE_LOADING\x10\x01\x12\x17\n" +
 	"\x13VERSION_STATE_READY\x10\x02\x12\x18\n" +
 	"\x14VERSION_STATE_FAILED\x10\x03\x12\x1b\n" +
-	"\x17VERSION_STATE_UNLOADING\x10\x04B\x8a\x01\n" +
+	"\x17VERSION_STATE_UNLOADING\x10\x04*\xa2\x01\n" +
+	"\tLoadStage\x12\x1a\n" +
+	"\x16LOAD_STAGE_UNSPECIFIED\x10\x00\x12\x16\n" +
+	"\x12LOAD_STAGE_WAITING\x10\x01\x12\x16\n" +
+	"\x12LOAD_STAGE_COPYING\x10\x02\x12\x16\n" +
+	"\x12LOAD_STAGE_OPENING\x10\x03\x12\x16\n" +
+	"\x12LOAD_STAGE_PROVING\x10\x04\x12\x19\n" +
+	"\x15LOAD_STAGE_WARMING_UP\x10\x05B\x8a\x01\n" +
 	"\vcom.weft.v1B\n" +
 	"ModelProtoP\x01Z2github.com/weftserve/weft/proto/gen/weft/v1;weftv1\xa2\x02\x03WXX\xaa\x02\aWeft.V1\xca\x02\aWeft\\V1\xe2\x02\x13Weft\\V1\\GPBMetadata\xea\x02\bWeft::V1b\x06proto3"
 
@@ -1093,46 +1257,51 @@ func file_weft_v1_model_proto_rawDescGZIP() []byte {
 	return file_weft_v1_model_proto_rawDescData
 }
 
-var file_weft_v1_model_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_weft_v1_model_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_weft_v1_model_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_weft_v1_model_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_weft_v1_model_proto_goTypes = []any{
 	(BatchingProof)(0),            // 0: weft.v1.BatchingProof
 	(VersionState)(0),             // 1: weft.v1.VersionState
-	(*ModelSpec)(nil),             // 2: weft.v1.ModelSpec
-	(*TensorSpec)(nil),            // 3: weft.v1.TensorSpec
-	(*Signature)(nil),             // 4: weft.v1.Signature
-	(*BatchingFacts)(nil),         // 5: weft.v1.BatchingFacts
-	(*ModelVersion)(nil),          // 6: weft.v1.ModelVersion
-	(*ModelCrashes)(nil),          // 7: weft.v1.ModelCrashes
-	(*ModelReplica)(nil),          // 8: weft.v1.ModelReplica
-	(*Model)(nil),                 // 9: weft.v1.Model
-	nil,                           // 10: weft.v1.Model.LabelsEntry
-	(DataType)(0),                 // 11: weft.v1.DataType
-	(*durationpb.Duration)(nil),   // 12: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 13: google.protobuf.Timestamp
+	(LoadStage)(0),                // 2: weft.v1.LoadStage
+	(*ModelSpec)(nil),             // 3: weft.v1.ModelSpec
+	(*TensorSpec)(nil),            // 4: weft.v1.TensorSpec
+	(*Signature)(nil),             // 5: weft.v1.Signature
+	(*BatchingFacts)(nil),         // 6: weft.v1.BatchingFacts
+	(*ModelVersion)(nil),          // 7: weft.v1.ModelVersion
+	(*LoadProgress)(nil),          // 8: weft.v1.LoadProgress
+	(*ModelCrashes)(nil),          // 9: weft.v1.ModelCrashes
+	(*ModelReplica)(nil),          // 10: weft.v1.ModelReplica
+	(*Model)(nil),                 // 11: weft.v1.Model
+	nil,                           // 12: weft.v1.Model.LabelsEntry
+	(DataType)(0),                 // 13: weft.v1.DataType
+	(*durationpb.Duration)(nil),   // 14: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
 }
 var file_weft_v1_model_proto_depIdxs = []int32{
-	11, // 0: weft.v1.TensorSpec.dtype:type_name -> weft.v1.DataType
-	3,  // 1: weft.v1.Signature.inputs:type_name -> weft.v1.TensorSpec
-	3,  // 2: weft.v1.Signature.outputs:type_name -> weft.v1.TensorSpec
+	13, // 0: weft.v1.TensorSpec.dtype:type_name -> weft.v1.DataType
+	4,  // 1: weft.v1.Signature.inputs:type_name -> weft.v1.TensorSpec
+	4,  // 2: weft.v1.Signature.outputs:type_name -> weft.v1.TensorSpec
 	0,  // 3: weft.v1.BatchingFacts.proof:type_name -> weft.v1.BatchingProof
 	1,  // 4: weft.v1.ModelVersion.state:type_name -> weft.v1.VersionState
-	4,  // 5: weft.v1.ModelVersion.signature:type_name -> weft.v1.Signature
-	5,  // 6: weft.v1.ModelVersion.batching:type_name -> weft.v1.BatchingFacts
-	12, // 7: weft.v1.ModelVersion.max_latency:type_name -> google.protobuf.Duration
-	12, // 8: weft.v1.ModelVersion.target_latency:type_name -> google.protobuf.Duration
-	13, // 9: weft.v1.ModelVersion.loaded_at:type_name -> google.protobuf.Timestamp
-	8,  // 10: weft.v1.ModelVersion.replicas:type_name -> weft.v1.ModelReplica
-	7,  // 11: weft.v1.ModelVersion.crashes:type_name -> weft.v1.ModelCrashes
-	13, // 12: weft.v1.ModelCrashes.latest_death_at:type_name -> google.protobuf.Timestamp
-	13, // 13: weft.v1.ModelCrashes.latest_proven_at:type_name -> google.protobuf.Timestamp
-	6,  // 14: weft.v1.Model.versions:type_name -> weft.v1.ModelVersion
-	10, // 15: weft.v1.Model.labels:type_name -> weft.v1.Model.LabelsEntry
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	5,  // 5: weft.v1.ModelVersion.signature:type_name -> weft.v1.Signature
+	6,  // 6: weft.v1.ModelVersion.batching:type_name -> weft.v1.BatchingFacts
+	14, // 7: weft.v1.ModelVersion.max_latency:type_name -> google.protobuf.Duration
+	14, // 8: weft.v1.ModelVersion.target_latency:type_name -> google.protobuf.Duration
+	15, // 9: weft.v1.ModelVersion.loaded_at:type_name -> google.protobuf.Timestamp
+	10, // 10: weft.v1.ModelVersion.replicas:type_name -> weft.v1.ModelReplica
+	9,  // 11: weft.v1.ModelVersion.crashes:type_name -> weft.v1.ModelCrashes
+	8,  // 12: weft.v1.ModelVersion.loading:type_name -> weft.v1.LoadProgress
+	2,  // 13: weft.v1.LoadProgress.stage:type_name -> weft.v1.LoadStage
+	15, // 14: weft.v1.LoadProgress.since:type_name -> google.protobuf.Timestamp
+	15, // 15: weft.v1.ModelCrashes.latest_death_at:type_name -> google.protobuf.Timestamp
+	15, // 16: weft.v1.ModelCrashes.latest_proven_at:type_name -> google.protobuf.Timestamp
+	7,  // 17: weft.v1.Model.versions:type_name -> weft.v1.ModelVersion
+	12, // 18: weft.v1.Model.labels:type_name -> weft.v1.Model.LabelsEntry
+	19, // [19:19] is the sub-list for method output_type
+	19, // [19:19] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_weft_v1_model_proto_init() }
@@ -1151,8 +1320,8 @@ func file_weft_v1_model_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_weft_v1_model_proto_rawDesc), len(file_weft_v1_model_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   9,
+			NumEnums:      3,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

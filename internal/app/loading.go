@@ -1,0 +1,69 @@
+package app
+
+import (
+	"fmt"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"github.com/weftserve/weft/internal/progress"
+	"github.com/weftserve/weft/runtime/catalog"
+)
+
+// loadingText says how far the loading of the models is, as in "loaded 3 of 20: pick/2 proving batching 12 of 40"; "" if
+// nothing is being loaded.
+func loadingText(s *catalog.Snapshot) string {
+	settled, loading := 0, 0
+	var name string // of the version that has been at it longest, and is not waiting for its turn
+	var longest catalog.LoadProgress
+	busy := 0
+	for _, m := range s.Models.All() {
+		for _, v := range m.Versions {
+			if v.Loading == nil {
+				settled++
+				continue
+			}
+			loading++
+			l := v.Loading()
+			if l.Stage == catalog.StageWaiting {
+				continue
+			}
+			if busy++; name == "" || l.Since.Before(longest.Since) {
+				name, longest = fmt.Sprintf("%s/%d", v.Model, v.Number), l
+			}
+		}
+	}
+	if loading == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("loaded %d of %d", settled, settled+loading)
+	if busy > 0 {
+		text += fmt.Sprintf(": %s %s, %v", name, longest.Phrase(), time.Since(longest.Since).Round(time.Second))
+	}
+	if busy > 1 {
+		text += fmt.Sprintf("; %d more under way", busy-1)
+	}
+	return text
+}
+
+// loadingLine shows on a terminal how far the loading of the models is, below the log.
+type loadingLine struct {
+	*progress.Line
+
+	models atomic.Pointer[func() *catalog.Snapshot] // nil: none is loaded yet
+}
+
+// newLoadingLine returns one that shows nothing yet. The log is to be written to it.
+func newLoadingLine(out io.Writer, verb string) *loadingLine {
+	l := &loadingLine{}
+	l.Line = progress.Start(out, verb, func() string {
+		if models := l.models.Load(); models != nil {
+			return loadingText((*models)())
+		}
+		return ""
+	})
+	return l
+}
+
+// follow shows the loading of these models from now on.
+func (l *loadingLine) follow(models func() *catalog.Snapshot) { l.models.Store(&models) }

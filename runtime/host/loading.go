@@ -1,0 +1,81 @@
+package host
+
+import (
+	"sync"
+	"time"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/serving"
+)
+
+// stillLoading is how often the log says that a version is still being loaded.
+const stillLoading = 10 * time.Second
+
+// loadings are the loads that are under way, at most one of each version. Reading them waits for nothing that a load
+// waits for.
+type loadings struct {
+	mu  sync.Mutex
+	all map[versionName]*serving.Version // guarded by mu
+}
+
+type versionName struct {
+	model  string
+	number int64
+}
+
+// add adds a load until done is called.
+func (l *loadings) add(v *serving.Version) (done func()) {
+	name := versionName{v.Model, v.Number}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.all == nil {
+		l.all = map[versionName]*serving.Version{}
+	}
+	l.all[name] = v
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.all[name] == v { // else the next one has begun
+			delete(l.all, name)
+		}
+	}
+}
+
+// of returns how far the load of a version is; one that has not begun waits.
+func (l *loadings) of(model string, number int64) catalog.LoadProgress {
+	l.mu.Lock()
+	v := l.all[versionName{model, number}]
+	l.mu.Unlock()
+	if v == nil {
+		return catalog.LoadProgress{}
+	}
+	return v.Loading()
+}
+
+// tellLoading logs again and again how far a load is, until done is called. One that waits for its turn is passed over:
+// there may be many, and each of them waits for one that is told.
+func (h *Host) tellLoading(v *serving.Version) (done func()) {
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		again := time.NewTicker(stillLoading)
+		defer again.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-again.C:
+			}
+			l := v.Loading()
+			if l.Stage != catalog.StageWaiting {
+				h.log.Info("version still loading", "event", "still_loading", "model", v.Model, "version", v.Number,
+					"stage", l.Stage.String(), "done", l.Done, "of", l.Of,
+					"took", time.Since(l.Since).Round(time.Millisecond))
+			}
+		}
+	}()
+	return func() {
+		close(stop)
+		<-stopped
+	}
+}

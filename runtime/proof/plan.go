@@ -1,0 +1,66 @@
+package proof
+
+// plan is how many runs a trial has made, and is to make as far as that can be told. It decides nothing.
+type plan struct {
+	told func(done, of int64) // nil: nobody asks
+	done int64
+	of   int64
+	rest int64 // runs of the steps after the one that was planned last
+}
+
+// next plans the runs of the step that begins, in the place of what was planned of the one before.
+func (p *plan) next(runs int) {
+	p.of = p.done + int64(runs) + p.rest
+	p.tell()
+}
+
+// ran notes a run.
+func (p *plan) ran() {
+	p.done++
+	p.of = max(p.of, p.done)
+	p.tell()
+}
+
+func (p *plan) tell() {
+	if p.told != nil {
+		p.told(p.done, p.of)
+	}
+}
+
+// growRuns is how many runs grow makes of sizes, if it makes all.
+func (t *trial) growRuns(base *baseline, sizes []int) (runs int) {
+	smaller := 0
+	for _, size := range sizes {
+		full, padded := t.runsOf(base, smaller, size)
+		runs, smaller = runs+full+padded, size
+	}
+	return runs
+}
+
+// The batches that are run with each kind of rows, with each value of an input without rows, and with each size of the
+// open dimensions.
+const (
+	kindBatches      = 5
+	parameterBatches = 3
+	extentBatches    = 2
+)
+
+// kindRuns is how many runs varyRows makes at most, but for rows that are run twice.
+func (t *trial) kindRuns() (runs int) {
+	for n := range kinds {
+		if k := &kinds[n]; k.changesAny(t.decision.Signature) {
+			runs += k.most() + kindBatches
+		}
+	}
+	return runs
+}
+
+// extentRuns is how many runs varyExtents makes at most.
+func (t *trial) extentRuns(base *baseline) (runs int) {
+	for _, extent := range t.extents() {
+		if t.varies(base, extent) {
+			runs += extentRows + extentBatches
+		}
+	}
+	return runs
+}
