@@ -105,6 +105,28 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestReadTellsHowFarItIs: after each part, of all bytes.
+func TestReadTellsHowFarItIs(t *testing.T) {
+	model := graph("w.bin")
+	weights := make([]byte, 100_000)
+	repository, dir := put(t, map[string][]byte{"m/1/model.onnx": model, "m/1/w.bin": weights})
+	var last, times int64
+	all := int64(len(model) + len(weights))
+	f, err := modelfile.Read(context.Background(), repository, dir, func(done, of int64) {
+		if done < last || of != all {
+			t.Errorf("%d of %d after %d, of %d bytes", done, of, last, all)
+		}
+		last = done
+		times++
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil || last != all || times < 4 {
+		t.Errorf("%d of %d bytes, told %d times; %v", last, all, times, err)
+	}
+}
+
 // Nobody can write to a copy, or resize it.
 func TestCopyIsSealed(t *testing.T) {
 	f, err := read(t, map[string][]byte{"m/1/model.onnx": graph()})
