@@ -105,7 +105,9 @@ func checkDevices(s *Settings, r *report) (presence, error) {
 
 // checkModels loads the models as `weft serve` would, and reports the results; how far it is shows on errs, unless that
 // is to be quiet. The error is an interruption.
-func checkModels(s *Settings, r *report, listing modelrepo.Listing, present presence, errs io.Writer, quiet bool) error {
+func checkModels(s *Settings, r *report, listing modelrepo.Listing, present presence, errs io.Writer,
+	quiet bool,
+) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)         // a load may take its time to end; a further signal does not wait for it

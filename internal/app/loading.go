@@ -10,8 +10,8 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 )
 
-// loadingText says how far the loading of the models is, as in "loaded 3 of 20: pick/2 proving batching 12 of 40"; "" if
-// nothing is being loaded.
+// loadingText says how far the loading of the models is, as in "loaded 3 of 20: pick/2 proving batching 12 of 40, 8s";
+// "" if nothing is being loaded.
 func loadingText(s *catalog.Snapshot) string {
 	settled, loading := 0, 0
 	var name string // of the version that has been at it longest, and is not waiting for its turn

@@ -98,14 +98,14 @@ func terminal(t *testing.T) (to *os.File, text func() string) {
 	}
 }
 
-// TestLoadingOnATerminal: a server that is started at one shows below its log how far the loading is, until it is ready;
-// not where the log is JSON, or goes elsewhere. So does weft check, unless it prints JSON.
+// TestLoadingOnATerminal: a server that is started at one shows below its log how far the loading is, until it is
+// ready; not where the log is JSON. So does weft check, unless it prints JSON.
 func TestLoadingOnATerminal(t *testing.T) {
 	repository := t.TempDir()
 	weftest.AddVersion(t, repository, "slow", 3)
 	// Its runs take so long that the line is shown.
 	weftest.SetManifest(t, repository, "slow", `synth: {base: 5ms, `+tensors+"}\nbatching: {max_batch_size: 2}\n")
-	const line, clear = "loaded 0 of 1: slow/3 proving batching ", "\r\x1b[K"
+	const line, cleared = "loaded 0 of 1: slow/3 proving batching ", "\r\x1b[K"
 	for _, c := range []struct {
 		format config.LogFormat
 		shown  bool
@@ -124,7 +124,7 @@ func TestLoadingOnATerminal(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		if all := text(); strings.Contains(all, line) != c.shown || strings.Contains(all, clear) != c.shown {
+		if all := text(); strings.Contains(all, line) != c.shown || strings.Contains(all, cleared) != c.shown {
 			t.Errorf("log format %s, shown: %v\n%q", c.format, !c.shown, all)
 		}
 		_, after, _ := strings.Cut(text(), "ready\" event=ready")
@@ -139,7 +139,7 @@ func TestLoadingOnATerminal(t *testing.T) {
 			t.Fatal(err)
 		}
 		weftest.Until(t, "the line, and its end", func() bool {
-			return json || strings.Contains(text(), line) && strings.HasSuffix(text(), clear)
+			return json || strings.Contains(text(), line) && strings.HasSuffix(text(), cleared)
 		})
 		if json && text() != "" {
 			t.Errorf("with --json it shows %q", text())

@@ -53,7 +53,8 @@ func TestOnATerminal(t *testing.T) {
 		}
 		const line, clean = "\r\x1b[?7l1\x1b[K\x1b[?7h", "\r\x1b[K"
 		names := strings.Replace(line, "1\x1b", "a?[31m?\x1b", 1)
-		if want := line + line + clean + "something else\n" + names + clean + line + clean + "after it\n"; out.String() != want {
+		want := line + line + clean + "something else\n" + names + clean + line + clean + "after it\n"
+		if out.String() != want {
 			t.Errorf("%q\nwant %q", out.String(), want)
 		}
 	})

@@ -12,8 +12,8 @@ import (
 func (h *Host) load(ctx context.Context, e residency.Load, before *serving.Version) {
 	c := e.Of
 	v := h.serving.NewVersion(c, e.Resident, e.Demoted)
-	defer h.loadings.add(v)()
-	defer h.tellLoading(v)()
+	loaded := h.showLoading(v)
+	defer loaded()
 	done := residency.Loaded{Load: e}
 	r, wait, err := h.place(ctx, c, v, before)
 	if err != nil {

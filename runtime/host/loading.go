@@ -52,9 +52,9 @@ func (l *loadings) of(model string, number int64) catalog.LoadProgress {
 	return v.Loading()
 }
 
-// tellLoading logs again and again how far a load is, until done is called. One that waits for its turn is passed over:
-// there may be many, and each of them waits for one that is told.
-func (h *Host) tellLoading(v *serving.Version) (done func()) {
+// showLoading shows how far a load is to callers, and again and again in the log, until done is called.
+func (h *Host) showLoading(v *serving.Version) (done func()) {
+	remove := h.loadings.add(v)
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
@@ -65,17 +65,24 @@ func (h *Host) tellLoading(v *serving.Version) (done func()) {
 			case <-stop:
 				return
 			case <-again.C:
-			}
-			l := v.Loading()
-			if l.Stage != catalog.StageWaiting {
-				h.log.Info("version still loading", "event", "still_loading", "model", v.Model, "version", v.Number,
-					"stage", l.Stage.String(), "done", l.Done, "of", l.Of,
-					"took", time.Since(l.Since).Round(time.Millisecond))
+				h.tellLoading(v)
 			}
 		}
 	}()
 	return func() {
 		close(stop)
 		<-stopped
+		remove()
 	}
+}
+
+// tellLoading logs how far a load is. One that waits for its turn is passed over: there may be many, and each of them
+// waits for one that is told.
+func (h *Host) tellLoading(v *serving.Version) {
+	l := v.Loading()
+	if l.Stage == catalog.StageWaiting {
+		return
+	}
+	h.log.Info("version still loading", "event", "still_loading", "model", v.Model, "version", v.Number,
+		"stage", l.Stage.String(), "done", l.Done, "of", l.Of, "took", time.Since(l.Since).Round(time.Millisecond))
 }
