@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -23,7 +24,7 @@ func TestLoadingIsShown(t *testing.T) {
 			return nil
 		}
 		w.add("m", 1, m.open, func(f *modelrepo.Manifest) {
-			f.Batching.MaxBatchSize, f.Batching.MaxBatchCost = 2, 0
+			f.Batching.MaxBatchSize, f.Batching.MaxBatchCost = 2, config.Duration(time.Minute)
 			f.Warmup = []modelrepo.Warmup{request(1, 100, modelrepo.WarmupInput{Shape: tensor.Shape{1}})}
 		})
 		began := time.Now()
