@@ -2,6 +2,7 @@ package activity
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
@@ -101,7 +102,12 @@ func (l *Log) RequestDone(_ context.Context, e predict.Event) {
 }
 
 // clip shortens a name that a caller gave.
-func clip(id string) string { return id[:min(len(id), maxIDBytes)] }
+func clip(id string) string {
+	if len(id) <= maxIDBytes {
+		return id
+	}
+	return strings.Clone(id[:maxIDBytes]) // the rest of it is not kept
+}
 
 // at returns a time on the scheduler's clock.
 func (l *Log) at(t time.Time) sharedsched.Time { return sharedsched.Time(t.Sub(l.Epoch)) }

@@ -56,9 +56,9 @@ func story(r *request, e *weftv1.Explanation, b *batch) []string {
 		say("Meanwhile the device %s was used by %s.", r.of.device, strings.Join(held, ", "))
 	}
 	if b != nil {
-		say("Batch %d took it with %s: %d rows, run as %d, because %s; it was its turn because of this: %s.", b.Number,
-			count(uint32(b.Tasks-1), "other request", "other requests"),
-			b.Rows, b.Padded, whys[b.Reason], b.Rule)
+		say("Batch %d took it with %s: %s, run as %d. It started then because %s, and it was its turn by the rule %q.",
+			b.Number, count(uint32(b.Tasks-1), "other request", "other requests"), count(uint32(b.Rows), "row", "rows"),
+			b.Padded, whys[b.Reason], b.Rule)
 		expected := ""
 		if b.Estimated > 0 {
 			expected = ", where " + took(ms(b.Estimated)) + " were expected"

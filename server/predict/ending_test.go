@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -151,11 +152,14 @@ func TestHowRequestsEnd(t *testing.T) {
 			if (err == nil) != (c.code == "OK") || at.Version != c.version {
 				t.Errorf("it ends with %v at %+v", err, at)
 			}
-			want := []predict.Event{{Model: "policy", Version: c.version, Code: c.code}}
+			want := []predict.Event{{
+				Model: "policy", Version: c.version, Code: c.code, Ending: predict.EndingOf(c.code),
+			}}
 			if c.version != 0 {
 				want[0].Slot = "prod"
 			}
-			if diff := cmp.Diff(want, hears.events); diff != "" {
+			rest := cmpopts.IgnoreFields(predict.Event{}, "Number", "ID", "Reason")
+			if diff := cmp.Diff(want, hears.events, rest); diff != "" {
 				t.Errorf("events (-want +got):\n%s", diff)
 			}
 			if len(hears.recorded) == 1 != c.recorded || c.recorded && !strings.HasPrefix(hears.recorded[0], c.code) {

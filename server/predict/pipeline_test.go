@@ -158,13 +158,17 @@ func TestObserver(t *testing.T) {
 		if (x.Rows > 0) != (events[i].Version > 0) || (x.Outcome.Queue > 0) != ran {
 			t.Errorf("event %d was executed so: %+v", i, x)
 		}
+		if e := &events[i]; e.Ended.Sub(e.Arrived) < e.Duration {
+			t.Errorf("event %d came at %v and ended at %v, after %v", i, e.Arrived, e.Ended, e.Duration)
+		}
+		events[i].Arrived, events[i].Ended = time.Time{}, time.Time{}
 		events[i].Duration, events[i].Execution = 0, predict.Execution{}
 	}
 	want := []predict.Event{
-		{Model: "policy", Version: 2, Slot: "prod", Code: "OK"},
-		{Code: "NotFound"},
-		{Model: "policy", Version: 1, Code: "Internal"},
-		{Model: "policy", Version: 1, Code: "Internal"},
+		{Number: 1, Model: "policy", Version: 2, Slot: "prod", Code: "OK", Ending: predict.Answered},
+		{Number: 2, Code: "NotFound", Ending: predict.Refused, Reason: "NOT_FOUND"},
+		{Number: 3, Model: "policy", Version: 1, Code: "Internal", Ending: predict.Failed, Reason: "INTERNAL"},
+		{Number: 4, Model: "policy", Version: 1, Code: "Internal", Ending: predict.Failed, Reason: "INTERNAL"},
 	}
 	if diff := cmp.Diff(want, events); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
