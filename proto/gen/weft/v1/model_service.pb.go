@@ -496,7 +496,12 @@ func (x *RolledBackVersion) GetReason() string {
 type GetShadowSummaryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Only shadows of this model; empty shows all.
-	Model         string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	// Also fill in `fingerprint`, `errors` and `noise` of the outputs: up to 25 KiB each.
+	Fingerprints bool `protobuf:"varint,2,opt,name=fingerprints,proto3" json:"fingerprints,omitempty"`
+	// Also fill in `worst` of the outputs: up to 30 KiB each. For callers that may
+	// operate the model; of other models it is left empty, and `worst_withheld` says so.
+	Worst         bool `protobuf:"varint,3,opt,name=worst,proto3" json:"worst,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -536,6 +541,20 @@ func (x *GetShadowSummaryRequest) GetModel() string {
 		return x.Model
 	}
 	return ""
+}
+
+func (x *GetShadowSummaryRequest) GetFingerprints() bool {
+	if x != nil {
+		return x.Fingerprints
+	}
+	return false
+}
+
+func (x *GetShadowSummaryRequest) GetWorst() bool {
+	if x != nil {
+		return x.Worst
+	}
+	return false
 }
 
 type GetShadowSummaryResponse struct {
@@ -1144,9 +1163,11 @@ const file_weft_v1_model_service_proto_rawDesc = "" +
 	"\aversion\x18\x01 \x01(\x03R\aversion\x12*\n" +
 	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x0e\n" +
 	"\x02by\x18\x03 \x01(\tR\x02by\x12\x16\n" +
-	"\x06reason\x18\x04 \x01(\tR\x06reason\"/\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"i\n" +
 	"\x17GetShadowSummaryRequest\x12\x14\n" +
-	"\x05model\x18\x01 \x01(\tR\x05model\"P\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\x12\"\n" +
+	"\ffingerprints\x18\x02 \x01(\bR\ffingerprints\x12\x14\n" +
+	"\x05worst\x18\x03 \x01(\bR\x05worst\"P\n" +
 	"\x18GetShadowSummaryResponse\x124\n" +
 	"\tsummaries\x18\x01 \x03(\v2\x16.weft.v1.ShadowSummaryR\tsummaries\")\n" +
 	"\x11GetRolloutRequest\x12\x14\n" +

@@ -47,7 +47,8 @@ type ModelServiceClient interface {
 	GetSchedulerState(ctx context.Context, in *GetSchedulerStateRequest, opts ...grpc.CallOption) (*GetSchedulerStateResponse, error)
 	// GetTraffic shows how a model's requests are divided among its versions.
 	GetTraffic(ctx context.Context, in *GetTrafficRequest, opts ...grpc.CallOption) (*GetTrafficResponse, error)
-	// GetShadowSummary shows how shadows compare with the versions that answered.
+	// GetShadowSummary shows how shadows compare with the versions that answered. The
+	// rows of single requests are shown only to callers that may operate the model.
 	GetShadowSummary(ctx context.Context, in *GetShadowSummaryRequest, opts ...grpc.CallOption) (*GetShadowSummaryResponse, error)
 	// GetRollout shows a model's rollout, running or ended, with its evidence.
 	GetRollout(ctx context.Context, in *GetRolloutRequest, opts ...grpc.CallOption) (*GetRolloutResponse, error)
@@ -199,7 +200,8 @@ type ModelServiceServer interface {
 	GetSchedulerState(context.Context, *GetSchedulerStateRequest) (*GetSchedulerStateResponse, error)
 	// GetTraffic shows how a model's requests are divided among its versions.
 	GetTraffic(context.Context, *GetTrafficRequest) (*GetTrafficResponse, error)
-	// GetShadowSummary shows how shadows compare with the versions that answered.
+	// GetShadowSummary shows how shadows compare with the versions that answered. The
+	// rows of single requests are shown only to callers that may operate the model.
 	GetShadowSummary(context.Context, *GetShadowSummaryRequest) (*GetShadowSummaryResponse, error)
 	// GetRollout shows a model's rollout, running or ended, with its evidence.
 	GetRollout(context.Context, *GetRolloutRequest) (*GetRolloutResponse, error)

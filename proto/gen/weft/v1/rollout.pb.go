@@ -79,6 +79,173 @@ func (Verdict) EnumDescriptor() ([]byte, []int) {
 	return file_weft_v1_rollout_proto_rawDescGZIP(), []int{0}
 }
 
+// MetricVerdict says where a metric's interval lies.
+type MetricVerdict int32
+
+const (
+	MetricVerdict_METRIC_VERDICT_UNSPECIFIED MetricVerdict = 0
+	// Wholly right of 0.
+	MetricVerdict_METRIC_VERDICT_BETTER MetricVerdict = 1
+	// Wholly right of -margin.
+	MetricVerdict_METRIC_VERDICT_NO_WORSE MetricVerdict = 2
+	// The gate's check of this name says ROLLBACK: the interval is wholly left of
+	// -margin, and nothing but the candidate accounts for that.
+	MetricVerdict_METRIC_VERDICT_WORSE MetricVerdict = 3
+	// None of these yet.
+	MetricVerdict_METRIC_VERDICT_UNDECIDED MetricVerdict = 4
+)
+
+// Enum value maps for MetricVerdict.
+var (
+	MetricVerdict_name = map[int32]string{
+		0: "METRIC_VERDICT_UNSPECIFIED",
+		1: "METRIC_VERDICT_BETTER",
+		2: "METRIC_VERDICT_NO_WORSE",
+		3: "METRIC_VERDICT_WORSE",
+		4: "METRIC_VERDICT_UNDECIDED",
+	}
+	MetricVerdict_value = map[string]int32{
+		"METRIC_VERDICT_UNSPECIFIED": 0,
+		"METRIC_VERDICT_BETTER":      1,
+		"METRIC_VERDICT_NO_WORSE":    2,
+		"METRIC_VERDICT_WORSE":       3,
+		"METRIC_VERDICT_UNDECIDED":   4,
+	}
+)
+
+func (x MetricVerdict) Enum() *MetricVerdict {
+	p := new(MetricVerdict)
+	*p = x
+	return p
+}
+
+func (x MetricVerdict) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (MetricVerdict) Descriptor() protoreflect.EnumDescriptor {
+	return file_weft_v1_rollout_proto_enumTypes[1].Descriptor()
+}
+
+func (MetricVerdict) Type() protoreflect.EnumType {
+	return &file_weft_v1_rollout_proto_enumTypes[1]
+}
+
+func (x MetricVerdict) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use MetricVerdict.Descriptor instead.
+func (MetricVerdict) EnumDescriptor() ([]byte, []int) {
+	return file_weft_v1_rollout_proto_rawDescGZIP(), []int{1}
+}
+
+// MetricUnit is what a metric counts.
+type MetricUnit int32
+
+const (
+	MetricUnit_METRIC_UNIT_UNSPECIFIED MetricUnit = 0
+	// Episodes, since the rollout began.
+	MetricUnit_METRIC_UNIT_EPISODE MetricUnit = 1
+	// Requests, since the stage began; of the agreement, since the rollout began.
+	MetricUnit_METRIC_UNIT_REQUEST MetricUnit = 2
+)
+
+// Enum value maps for MetricUnit.
+var (
+	MetricUnit_name = map[int32]string{
+		0: "METRIC_UNIT_UNSPECIFIED",
+		1: "METRIC_UNIT_EPISODE",
+		2: "METRIC_UNIT_REQUEST",
+	}
+	MetricUnit_value = map[string]int32{
+		"METRIC_UNIT_UNSPECIFIED": 0,
+		"METRIC_UNIT_EPISODE":     1,
+		"METRIC_UNIT_REQUEST":     2,
+	}
+)
+
+func (x MetricUnit) Enum() *MetricUnit {
+	p := new(MetricUnit)
+	*p = x
+	return p
+}
+
+func (x MetricUnit) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (MetricUnit) Descriptor() protoreflect.EnumDescriptor {
+	return file_weft_v1_rollout_proto_enumTypes[2].Descriptor()
+}
+
+func (MetricUnit) Type() protoreflect.EnumType {
+	return &file_weft_v1_rollout_proto_enumTypes[2]
+}
+
+func (x MetricUnit) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use MetricUnit.Descriptor instead.
+func (MetricUnit) EnumDescriptor() ([]byte, []int) {
+	return file_weft_v1_rollout_proto_rawDescGZIP(), []int{2}
+}
+
+// MetricReference is what the candidate is compared with.
+type MetricReference int32
+
+const (
+	MetricReference_METRIC_REFERENCE_UNSPECIFIED MetricReference = 0
+	// The baseline, at the same time.
+	MetricReference_METRIC_REFERENCE_BASELINE MetricReference = 1
+	// A fixed limit: the difference is from no fault at all (errors) or from full
+	// agreement (agreement), and the margin is the limit. Such a metric is at most 0 and
+	// never METRIC_VERDICT_BETTER.
+	MetricReference_METRIC_REFERENCE_LIMIT MetricReference = 2
+)
+
+// Enum value maps for MetricReference.
+var (
+	MetricReference_name = map[int32]string{
+		0: "METRIC_REFERENCE_UNSPECIFIED",
+		1: "METRIC_REFERENCE_BASELINE",
+		2: "METRIC_REFERENCE_LIMIT",
+	}
+	MetricReference_value = map[string]int32{
+		"METRIC_REFERENCE_UNSPECIFIED": 0,
+		"METRIC_REFERENCE_BASELINE":    1,
+		"METRIC_REFERENCE_LIMIT":       2,
+	}
+)
+
+func (x MetricReference) Enum() *MetricReference {
+	p := new(MetricReference)
+	*p = x
+	return p
+}
+
+func (x MetricReference) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (MetricReference) Descriptor() protoreflect.EnumDescriptor {
+	return file_weft_v1_rollout_proto_enumTypes[3].Descriptor()
+}
+
+func (MetricReference) Type() protoreflect.EnumType {
+	return &file_weft_v1_rollout_proto_enumTypes[3]
+}
+
+func (x MetricReference) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use MetricReference.Descriptor instead.
+func (MetricReference) EnumDescriptor() ([]byte, []int) {
+	return file_weft_v1_rollout_proto_rawDescGZIP(), []int{3}
+}
+
 // RolloutState is the state of a rollout.
 type RolloutState int32
 
@@ -123,11 +290,11 @@ func (x RolloutState) String() string {
 }
 
 func (RolloutState) Descriptor() protoreflect.EnumDescriptor {
-	return file_weft_v1_rollout_proto_enumTypes[1].Descriptor()
+	return file_weft_v1_rollout_proto_enumTypes[4].Descriptor()
 }
 
 func (RolloutState) Type() protoreflect.EnumType {
-	return &file_weft_v1_rollout_proto_enumTypes[1]
+	return &file_weft_v1_rollout_proto_enumTypes[4]
 }
 
 func (x RolloutState) Number() protoreflect.EnumNumber {
@@ -136,7 +303,7 @@ func (x RolloutState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use RolloutState.Descriptor instead.
 func (RolloutState) EnumDescriptor() ([]byte, []int) {
-	return file_weft_v1_rollout_proto_rawDescGZIP(), []int{1}
+	return file_weft_v1_rollout_proto_rawDescGZIP(), []int{4}
 }
 
 // Gate is the evidence that a candidate must give. Zero values take the defaults.
@@ -359,8 +526,19 @@ type GateReport struct {
 	// get some. Absent without an outcome that decides.
 	BaselineEpisodes  *EpisodeCounts `protobuf:"bytes,21,opt,name=baseline_episodes,json=baselineEpisodes,proto3" json:"baseline_episodes,omitempty"`
 	CandidateEpisodes *EpisodeCounts `protobuf:"bytes,22,opt,name=candidate_episodes,json=candidateEpisodes,proto3" json:"candidate_episodes,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// What the checks compared, as estimates and intervals. Empty in reports of servers
+	// that did not give them yet.
+	Metrics []*GateMetric `protobuf:"bytes,30,rep,name=metrics,proto3" json:"metrics,omitempty"`
+	// One sentence for people, such as "v8 is no worse on success, better on latency;
+	// 4,000 episodes".
+	Summary string `protobuf:"bytes,31,opt,name=summary,proto3" json:"summary,omitempty"`
+	// How episodes were divided, since the rollout began. Absent before the first.
+	Split *EpisodeSplit `protobuf:"bytes,32,opt,name=split,proto3" json:"split,omitempty"`
+	// Episodes that the outcome's interval does not contain, by reason; reasons without
+	// an episode are left out.
+	Excluded      []*EpisodeExclusion `protobuf:"bytes,33,rep,name=excluded,proto3" json:"excluded,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GateReport) Reset() {
@@ -435,6 +613,589 @@ func (x *GateReport) GetCandidateEpisodes() *EpisodeCounts {
 	return nil
 }
 
+func (x *GateReport) GetMetrics() []*GateMetric {
+	if x != nil {
+		return x.Metrics
+	}
+	return nil
+}
+
+func (x *GateReport) GetSummary() string {
+	if x != nil {
+		return x.Summary
+	}
+	return ""
+}
+
+func (x *GateReport) GetSplit() *EpisodeSplit {
+	if x != nil {
+		return x.Split
+	}
+	return nil
+}
+
+func (x *GateReport) GetExcluded() []*EpisodeExclusion {
+	if x != nil {
+		return x.Excluded
+	}
+	return nil
+}
+
+// GateMetric is a quantity that one check of the gate compares. Differences, bounds and
+// margin are on one scale, on which more is better for the candidate:
+//
+//	name       estimates                    difference                   margin
+//	outcome    mean outcome                 candidate - baseline, or     gate.margin
+//	                                        baseline - candidate if
+//	                                        lower_is_better
+//	errors     part of requests             0 - candidate                max_error_rate
+//	failures   part of requests             baseline - candidate         max_failure_increase
+//	lost       part of episodes             baseline - candidate         max_lost_increase
+//	agreement  part of shadowed requests    candidate - 1                1 - min_agreement
+//	latency    p95 of compute time, in ms   1 - candidate / baseline     max_latency_ratio - 1
+//
+// To draw metrics on one axis, divide difference and bounds by the margin: -1 is then
+// the limit of what is allowed. A margin of 0 allows no shortfall at all, and that of
+// the latency is below 0 where the candidate must be faster; draw those by themselves.
+type GateMetric struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As the check's.
+	Name      string          `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Unit      MetricUnit      `protobuf:"varint,2,opt,name=unit,proto3,enum=weft.v1.MetricUnit" json:"unit,omitempty"`
+	Reference MetricReference `protobuf:"varint,3,opt,name=reference,proto3,enum=weft.v1.MetricReference" json:"reference,omitempty"`
+	// Absent without anything counted. The baseline's of METRIC_REFERENCE_LIMIT takes no
+	// part in the verdict; that of the agreement is always absent.
+	Baseline  *float64 `protobuf:"fixed64,4,opt,name=baseline,proto3,oneof" json:"baseline,omitempty"`
+	Candidate *float64 `protobuf:"fixed64,5,opt,name=candidate,proto3,oneof" json:"candidate,omitempty"`
+	// The episodes or requests that the estimates are of.
+	BaselineCount  int64 `protobuf:"varint,6,opt,name=baseline_count,json=baselineCount,proto3" json:"baseline_count,omitempty"`
+	CandidateCount int64 `protobuf:"varint,7,opt,name=candidate_count,json=candidateCount,proto3" json:"candidate_count,omitempty"`
+	// Absent where there is nothing to compare yet. The outcome's is weighted by stages:
+	// it need not be the difference of the estimates.
+	Difference *float64 `protobuf:"fixed64,8,opt,name=difference,proto3,oneof" json:"difference,omitempty"`
+	// The interval by which the gate judges. A bound that does not exist is absent: of
+	// the outcome until min_episodes are there, and of small samples of the latency.
+	Low  *float64 `protobuf:"fixed64,9,opt,name=low,proto3,oneof" json:"low,omitempty"`
+	High *float64 `protobuf:"fixed64,10,opt,name=high,proto3,oneof" json:"high,omitempty"`
+	// Whether the interval contains the truth at all times at once, with probability 1 -
+	// alpha: it may be read as often as one likes. That of the latency is not: it is
+	// three standard errors of the rank of each p95, for one look.
+	AlwaysValid   bool          `protobuf:"varint,11,opt,name=always_valid,json=alwaysValid,proto3" json:"always_valid,omitempty"`
+	Margin        float64       `protobuf:"fixed64,12,opt,name=margin,proto3" json:"margin,omitempty"`
+	Verdict       MetricVerdict `protobuf:"varint,13,opt,name=verdict,proto3,enum=weft.v1.MetricVerdict" json:"verdict,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GateMetric) Reset() {
+	*x = GateMetric{}
+	mi := &file_weft_v1_rollout_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GateMetric) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GateMetric) ProtoMessage() {}
+
+func (x *GateMetric) ProtoReflect() protoreflect.Message {
+	mi := &file_weft_v1_rollout_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GateMetric.ProtoReflect.Descriptor instead.
+func (*GateMetric) Descriptor() ([]byte, []int) {
+	return file_weft_v1_rollout_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *GateMetric) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *GateMetric) GetUnit() MetricUnit {
+	if x != nil {
+		return x.Unit
+	}
+	return MetricUnit_METRIC_UNIT_UNSPECIFIED
+}
+
+func (x *GateMetric) GetReference() MetricReference {
+	if x != nil {
+		return x.Reference
+	}
+	return MetricReference_METRIC_REFERENCE_UNSPECIFIED
+}
+
+func (x *GateMetric) GetBaseline() float64 {
+	if x != nil && x.Baseline != nil {
+		return *x.Baseline
+	}
+	return 0
+}
+
+func (x *GateMetric) GetCandidate() float64 {
+	if x != nil && x.Candidate != nil {
+		return *x.Candidate
+	}
+	return 0
+}
+
+func (x *GateMetric) GetBaselineCount() int64 {
+	if x != nil {
+		return x.BaselineCount
+	}
+	return 0
+}
+
+func (x *GateMetric) GetCandidateCount() int64 {
+	if x != nil {
+		return x.CandidateCount
+	}
+	return 0
+}
+
+func (x *GateMetric) GetDifference() float64 {
+	if x != nil && x.Difference != nil {
+		return *x.Difference
+	}
+	return 0
+}
+
+func (x *GateMetric) GetLow() float64 {
+	if x != nil && x.Low != nil {
+		return *x.Low
+	}
+	return 0
+}
+
+func (x *GateMetric) GetHigh() float64 {
+	if x != nil && x.High != nil {
+		return *x.High
+	}
+	return 0
+}
+
+func (x *GateMetric) GetAlwaysValid() bool {
+	if x != nil {
+		return x.AlwaysValid
+	}
+	return false
+}
+
+func (x *GateMetric) GetMargin() float64 {
+	if x != nil {
+		return x.Margin
+	}
+	return 0
+}
+
+func (x *GateMetric) GetVerdict() MetricVerdict {
+	if x != nil {
+		return x.Verdict
+	}
+	return MetricVerdict_METRIC_VERDICT_UNSPECIFIED
+}
+
+// EpisodeSplit tells whether the versions got the parts of the episodes that the
+// stages gave them.
+type EpisodeSplit struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Episodes that began in stages in which both versions get some.
+	Baseline  int64 `protobuf:"varint,1,opt,name=baseline,proto3" json:"baseline,omitempty"`
+	Candidate int64 `protobuf:"varint,2,opt,name=candidate,proto3" json:"candidate,omitempty"`
+	// How many of them the stages' percentages would give the candidate.
+	CandidateExpected float64 `protobuf:"fixed64,3,opt,name=candidate_expected,json=candidateExpected,proto3" json:"candidate_expected,omitempty"`
+	// The chi-square statistic, of one degree of freedom, and its p value. Absent while
+	// fewer than 5 episodes are expected of either version. The p value is for one look.
+	ChiSquare *float64 `protobuf:"fixed64,4,opt,name=chi_square,json=chiSquare,proto3,oneof" json:"chi_square,omitempty"`
+	PValue    *float64 `protobuf:"fixed64,5,opt,name=p_value,json=pValue,proto3,oneof" json:"p_value,omitempty"`
+	// The p value is below 0.001: something other than chance decides which episodes a
+	// version gets, or which are counted, and comparisons of the versions mean little.
+	Mismatch      bool `protobuf:"varint,6,opt,name=mismatch,proto3" json:"mismatch,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EpisodeSplit) Reset() {
+	*x = EpisodeSplit{}
+	mi := &file_weft_v1_rollout_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EpisodeSplit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EpisodeSplit) ProtoMessage() {}
+
+func (x *EpisodeSplit) ProtoReflect() protoreflect.Message {
+	mi := &file_weft_v1_rollout_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EpisodeSplit.ProtoReflect.Descriptor instead.
+func (*EpisodeSplit) Descriptor() ([]byte, []int) {
+	return file_weft_v1_rollout_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *EpisodeSplit) GetBaseline() int64 {
+	if x != nil {
+		return x.Baseline
+	}
+	return 0
+}
+
+func (x *EpisodeSplit) GetCandidate() int64 {
+	if x != nil {
+		return x.Candidate
+	}
+	return 0
+}
+
+func (x *EpisodeSplit) GetCandidateExpected() float64 {
+	if x != nil {
+		return x.CandidateExpected
+	}
+	return 0
+}
+
+func (x *EpisodeSplit) GetChiSquare() float64 {
+	if x != nil && x.ChiSquare != nil {
+		return *x.ChiSquare
+	}
+	return 0
+}
+
+func (x *EpisodeSplit) GetPValue() float64 {
+	if x != nil && x.PValue != nil {
+		return *x.PValue
+	}
+	return 0
+}
+
+func (x *EpisodeSplit) GetMismatch() bool {
+	if x != nil {
+		return x.Mismatch
+	}
+	return false
+}
+
+// EpisodeExclusion counts episodes that are in no interval of the outcome.
+type EpisodeExclusion struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "lost", "unfinished" and "waiting" as in EpisodeCounts; "outside": reported, but
+	// begun when not both versions got episodes, such as before the rollout; "no_room":
+	// too many waited; "unpaired": counted in a stage in which the other version has
+	// none.
+	Reason        string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	Baseline      int64  `protobuf:"varint,2,opt,name=baseline,proto3" json:"baseline,omitempty"`
+	Candidate     int64  `protobuf:"varint,3,opt,name=candidate,proto3" json:"candidate,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EpisodeExclusion) Reset() {
+	*x = EpisodeExclusion{}
+	mi := &file_weft_v1_rollout_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EpisodeExclusion) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EpisodeExclusion) ProtoMessage() {}
+
+func (x *EpisodeExclusion) ProtoReflect() protoreflect.Message {
+	mi := &file_weft_v1_rollout_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EpisodeExclusion.ProtoReflect.Descriptor instead.
+func (*EpisodeExclusion) Descriptor() ([]byte, []int) {
+	return file_weft_v1_rollout_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *EpisodeExclusion) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *EpisodeExclusion) GetBaseline() int64 {
+	if x != nil {
+		return x.Baseline
+	}
+	return 0
+}
+
+func (x *EpisodeExclusion) GetCandidate() int64 {
+	if x != nil {
+		return x.Candidate
+	}
+	return 0
+}
+
+// OutcomeHistory is how the interval of the outcome narrowed.
+type OutcomeHistory struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The oldest first, at most 256; evenly thinned, but for the last one. They begin
+	// with min_episodes of each version, and anew with each start of the server.
+	Points []*OutcomePoint `protobuf:"bytes,1,rep,name=points,proto3" json:"points,omitempty"`
+	// Every step of the rollout, and changes of the gate's verdict between them, the
+	// oldest first, at most 256.
+	Moments       []*GateMoment `protobuf:"bytes,2,rep,name=moments,proto3" json:"moments,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OutcomeHistory) Reset() {
+	*x = OutcomeHistory{}
+	mi := &file_weft_v1_rollout_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OutcomeHistory) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OutcomeHistory) ProtoMessage() {}
+
+func (x *OutcomeHistory) ProtoReflect() protoreflect.Message {
+	mi := &file_weft_v1_rollout_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OutcomeHistory.ProtoReflect.Descriptor instead.
+func (*OutcomeHistory) Descriptor() ([]byte, []int) {
+	return file_weft_v1_rollout_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *OutcomeHistory) GetPoints() []*OutcomePoint {
+	if x != nil {
+		return x.Points
+	}
+	return nil
+}
+
+func (x *OutcomeHistory) GetMoments() []*GateMoment {
+	if x != nil {
+		return x.Moments
+	}
+	return nil
+}
+
+// OutcomePoint is the metric "outcome" at one time.
+type OutcomePoint struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	At             *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
+	BaselineCount  int64                  `protobuf:"varint,2,opt,name=baseline_count,json=baselineCount,proto3" json:"baseline_count,omitempty"`
+	CandidateCount int64                  `protobuf:"varint,3,opt,name=candidate_count,json=candidateCount,proto3" json:"candidate_count,omitempty"`
+	Difference     float64                `protobuf:"fixed64,4,opt,name=difference,proto3" json:"difference,omitempty"`
+	Low            float64                `protobuf:"fixed64,5,opt,name=low,proto3" json:"low,omitempty"`
+	High           float64                `protobuf:"fixed64,6,opt,name=high,proto3" json:"high,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *OutcomePoint) Reset() {
+	*x = OutcomePoint{}
+	mi := &file_weft_v1_rollout_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OutcomePoint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OutcomePoint) ProtoMessage() {}
+
+func (x *OutcomePoint) ProtoReflect() protoreflect.Message {
+	mi := &file_weft_v1_rollout_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OutcomePoint.ProtoReflect.Descriptor instead.
+func (*OutcomePoint) Descriptor() ([]byte, []int) {
+	return file_weft_v1_rollout_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *OutcomePoint) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *OutcomePoint) GetBaselineCount() int64 {
+	if x != nil {
+		return x.BaselineCount
+	}
+	return 0
+}
+
+func (x *OutcomePoint) GetCandidateCount() int64 {
+	if x != nil {
+		return x.CandidateCount
+	}
+	return 0
+}
+
+func (x *OutcomePoint) GetDifference() float64 {
+	if x != nil {
+		return x.Difference
+	}
+	return 0
+}
+
+func (x *OutcomePoint) GetLow() float64 {
+	if x != nil {
+		return x.Low
+	}
+	return 0
+}
+
+func (x *OutcomePoint) GetHigh() float64 {
+	if x != nil {
+		return x.High
+	}
+	return 0
+}
+
+// GateMoment is a decision of the gate, or about the rollout.
+type GateMoment struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	At    *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
+	// The episodes that the outcome was compared by.
+	BaselineCount  int64 `protobuf:"varint,2,opt,name=baseline_count,json=baselineCount,proto3" json:"baseline_count,omitempty"`
+	CandidateCount int64 `protobuf:"varint,3,opt,name=candidate_count,json=candidateCount,proto3" json:"candidate_count,omitempty"`
+	// The gate's.
+	Verdict Verdict `protobuf:"varint,4,opt,name=verdict,proto3,enum=weft.v1.Verdict" json:"verdict,omitempty"`
+	// Whether the rollout took a step, with `percent` of the traffic for the candidate
+	// afterwards.
+	Step          bool    `protobuf:"varint,5,opt,name=step,proto3" json:"step,omitempty"`
+	Percent       float64 `protobuf:"fixed64,6,opt,name=percent,proto3" json:"percent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GateMoment) Reset() {
+	*x = GateMoment{}
+	mi := &file_weft_v1_rollout_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GateMoment) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GateMoment) ProtoMessage() {}
+
+func (x *GateMoment) ProtoReflect() protoreflect.Message {
+	mi := &file_weft_v1_rollout_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GateMoment.ProtoReflect.Descriptor instead.
+func (*GateMoment) Descriptor() ([]byte, []int) {
+	return file_weft_v1_rollout_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *GateMoment) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *GateMoment) GetBaselineCount() int64 {
+	if x != nil {
+		return x.BaselineCount
+	}
+	return 0
+}
+
+func (x *GateMoment) GetCandidateCount() int64 {
+	if x != nil {
+		return x.CandidateCount
+	}
+	return 0
+}
+
+func (x *GateMoment) GetVerdict() Verdict {
+	if x != nil {
+		return x.Verdict
+	}
+	return Verdict_VERDICT_UNSPECIFIED
+}
+
+func (x *GateMoment) GetStep() bool {
+	if x != nil {
+		return x.Step
+	}
+	return false
+}
+
+func (x *GateMoment) GetPercent() float64 {
+	if x != nil {
+		return x.Percent
+	}
+	return 0
+}
+
 // CodeCount is the number of requests that ended with one gRPC code.
 type CodeCount struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -448,7 +1209,7 @@ type CodeCount struct {
 
 func (x *CodeCount) Reset() {
 	*x = CodeCount{}
-	mi := &file_weft_v1_rollout_proto_msgTypes[3]
+	mi := &file_weft_v1_rollout_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -460,7 +1221,7 @@ func (x *CodeCount) String() string {
 func (*CodeCount) ProtoMessage() {}
 
 func (x *CodeCount) ProtoReflect() protoreflect.Message {
-	mi := &file_weft_v1_rollout_proto_msgTypes[3]
+	mi := &file_weft_v1_rollout_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -473,7 +1234,7 @@ func (x *CodeCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CodeCount.ProtoReflect.Descriptor instead.
 func (*CodeCount) Descriptor() ([]byte, []int) {
-	return file_weft_v1_rollout_proto_rawDescGZIP(), []int{3}
+	return file_weft_v1_rollout_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CodeCount) GetCode() string {
@@ -516,7 +1277,7 @@ type EpisodeCounts struct {
 
 func (x *EpisodeCounts) Reset() {
 	*x = EpisodeCounts{}
-	mi := &file_weft_v1_rollout_proto_msgTypes[4]
+	mi := &file_weft_v1_rollout_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -528,7 +1289,7 @@ func (x *EpisodeCounts) String() string {
 func (*EpisodeCounts) ProtoMessage() {}
 
 func (x *EpisodeCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_weft_v1_rollout_proto_msgTypes[4]
+	mi := &file_weft_v1_rollout_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -541,7 +1302,7 @@ func (x *EpisodeCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EpisodeCounts.ProtoReflect.Descriptor instead.
 func (*EpisodeCounts) Descriptor() ([]byte, []int) {
-	return file_weft_v1_rollout_proto_rawDescGZIP(), []int{4}
+	return file_weft_v1_rollout_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *EpisodeCounts) GetBegun() int64 {
@@ -600,14 +1361,16 @@ type Rollout struct {
 	// The gate's latest report.
 	Report *GateReport `protobuf:"bytes,11,opt,name=report,proto3" json:"report,omitempty"`
 	// The steps so far, the oldest first.
-	Steps         []*RolloutStep `protobuf:"bytes,12,rep,name=steps,proto3" json:"steps,omitempty"`
+	Steps []*RolloutStep `protobuf:"bytes,12,rep,name=steps,proto3" json:"steps,omitempty"`
+	// Absent without an outcome that decides.
+	History       *OutcomeHistory `protobuf:"bytes,30,opt,name=history,proto3" json:"history,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Rollout) Reset() {
 	*x = Rollout{}
-	mi := &file_weft_v1_rollout_proto_msgTypes[5]
+	mi := &file_weft_v1_rollout_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -619,7 +1382,7 @@ func (x *Rollout) String() string {
 func (*Rollout) ProtoMessage() {}
 
 func (x *Rollout) ProtoReflect() protoreflect.Message {
-	mi := &file_weft_v1_rollout_proto_msgTypes[5]
+	mi := &file_weft_v1_rollout_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -632,7 +1395,7 @@ func (x *Rollout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rollout.ProtoReflect.Descriptor instead.
 func (*Rollout) Descriptor() ([]byte, []int) {
-	return file_weft_v1_rollout_proto_rawDescGZIP(), []int{5}
+	return file_weft_v1_rollout_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Rollout) GetModel() string {
@@ -719,6 +1482,13 @@ func (x *Rollout) GetSteps() []*RolloutStep {
 	return nil
 }
 
+func (x *Rollout) GetHistory() *OutcomeHistory {
+	if x != nil {
+		return x.History
+	}
+	return nil
+}
+
 // RolloutStep is one change of a rollout, with the evidence for it.
 type RolloutStep struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -738,7 +1508,7 @@ type RolloutStep struct {
 
 func (x *RolloutStep) Reset() {
 	*x = RolloutStep{}
-	mi := &file_weft_v1_rollout_proto_msgTypes[6]
+	mi := &file_weft_v1_rollout_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -750,7 +1520,7 @@ func (x *RolloutStep) String() string {
 func (*RolloutStep) ProtoMessage() {}
 
 func (x *RolloutStep) ProtoReflect() protoreflect.Message {
-	mi := &file_weft_v1_rollout_proto_msgTypes[6]
+	mi := &file_weft_v1_rollout_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -763,7 +1533,7 @@ func (x *RolloutStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RolloutStep.ProtoReflect.Descriptor instead.
 func (*RolloutStep) Descriptor() ([]byte, []int) {
-	return file_weft_v1_rollout_proto_rawDescGZIP(), []int{6}
+	return file_weft_v1_rollout_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RolloutStep) GetAt() *timestamppb.Timestamp {
@@ -828,7 +1598,7 @@ const file_weft_v1_rollout_proto_rawDesc = "" +
 	"\tGateCheck\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12*\n" +
 	"\averdict\x18\x02 \x01(\x0e2\x10.weft.v1.VerdictR\averdict\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xc6\x02\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xf3\x03\n" +
 	"\n" +
 	"GateReport\x12*\n" +
 	"\averdict\x18\x01 \x01(\x0e2\x10.weft.v1.VerdictR\averdict\x12*\n" +
@@ -836,7 +1606,70 @@ const file_weft_v1_rollout_proto_rawDesc = "" +
 	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12(\n" +
 	"\x05codes\x18\x14 \x03(\v2\x12.weft.v1.CodeCountR\x05codes\x12C\n" +
 	"\x11baseline_episodes\x18\x15 \x01(\v2\x16.weft.v1.EpisodeCountsR\x10baselineEpisodes\x12E\n" +
-	"\x12candidate_episodes\x18\x16 \x01(\v2\x16.weft.v1.EpisodeCountsR\x11candidateEpisodes\"Y\n" +
+	"\x12candidate_episodes\x18\x16 \x01(\v2\x16.weft.v1.EpisodeCountsR\x11candidateEpisodes\x12-\n" +
+	"\ametrics\x18\x1e \x03(\v2\x13.weft.v1.GateMetricR\ametrics\x12\x18\n" +
+	"\asummary\x18\x1f \x01(\tR\asummary\x12+\n" +
+	"\x05split\x18  \x01(\v2\x15.weft.v1.EpisodeSplitR\x05split\x125\n" +
+	"\bexcluded\x18! \x03(\v2\x19.weft.v1.EpisodeExclusionR\bexcluded\"\x92\x04\n" +
+	"\n" +
+	"GateMetric\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12'\n" +
+	"\x04unit\x18\x02 \x01(\x0e2\x13.weft.v1.MetricUnitR\x04unit\x126\n" +
+	"\treference\x18\x03 \x01(\x0e2\x18.weft.v1.MetricReferenceR\treference\x12\x1f\n" +
+	"\bbaseline\x18\x04 \x01(\x01H\x00R\bbaseline\x88\x01\x01\x12!\n" +
+	"\tcandidate\x18\x05 \x01(\x01H\x01R\tcandidate\x88\x01\x01\x12%\n" +
+	"\x0ebaseline_count\x18\x06 \x01(\x03R\rbaselineCount\x12'\n" +
+	"\x0fcandidate_count\x18\a \x01(\x03R\x0ecandidateCount\x12#\n" +
+	"\n" +
+	"difference\x18\b \x01(\x01H\x02R\n" +
+	"difference\x88\x01\x01\x12\x15\n" +
+	"\x03low\x18\t \x01(\x01H\x03R\x03low\x88\x01\x01\x12\x17\n" +
+	"\x04high\x18\n" +
+	" \x01(\x01H\x04R\x04high\x88\x01\x01\x12!\n" +
+	"\falways_valid\x18\v \x01(\bR\valwaysValid\x12\x16\n" +
+	"\x06margin\x18\f \x01(\x01R\x06margin\x120\n" +
+	"\averdict\x18\r \x01(\x0e2\x16.weft.v1.MetricVerdictR\averdictB\v\n" +
+	"\t_baselineB\f\n" +
+	"\n" +
+	"_candidateB\r\n" +
+	"\v_differenceB\x06\n" +
+	"\x04_lowB\a\n" +
+	"\x05_high\"\xf0\x01\n" +
+	"\fEpisodeSplit\x12\x1a\n" +
+	"\bbaseline\x18\x01 \x01(\x03R\bbaseline\x12\x1c\n" +
+	"\tcandidate\x18\x02 \x01(\x03R\tcandidate\x12-\n" +
+	"\x12candidate_expected\x18\x03 \x01(\x01R\x11candidateExpected\x12\"\n" +
+	"\n" +
+	"chi_square\x18\x04 \x01(\x01H\x00R\tchiSquare\x88\x01\x01\x12\x1c\n" +
+	"\ap_value\x18\x05 \x01(\x01H\x01R\x06pValue\x88\x01\x01\x12\x1a\n" +
+	"\bmismatch\x18\x06 \x01(\bR\bmismatchB\r\n" +
+	"\v_chi_squareB\n" +
+	"\n" +
+	"\b_p_value\"d\n" +
+	"\x10EpisodeExclusion\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x1a\n" +
+	"\bbaseline\x18\x02 \x01(\x03R\bbaseline\x12\x1c\n" +
+	"\tcandidate\x18\x03 \x01(\x03R\tcandidate\"n\n" +
+	"\x0eOutcomeHistory\x12-\n" +
+	"\x06points\x18\x01 \x03(\v2\x15.weft.v1.OutcomePointR\x06points\x12-\n" +
+	"\amoments\x18\x02 \x03(\v2\x13.weft.v1.GateMomentR\amoments\"\xd0\x01\n" +
+	"\fOutcomePoint\x12*\n" +
+	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12%\n" +
+	"\x0ebaseline_count\x18\x02 \x01(\x03R\rbaselineCount\x12'\n" +
+	"\x0fcandidate_count\x18\x03 \x01(\x03R\x0ecandidateCount\x12\x1e\n" +
+	"\n" +
+	"difference\x18\x04 \x01(\x01R\n" +
+	"difference\x12\x10\n" +
+	"\x03low\x18\x05 \x01(\x01R\x03low\x12\x12\n" +
+	"\x04high\x18\x06 \x01(\x01R\x04high\"\xe2\x01\n" +
+	"\n" +
+	"GateMoment\x12*\n" +
+	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12%\n" +
+	"\x0ebaseline_count\x18\x02 \x01(\x03R\rbaselineCount\x12'\n" +
+	"\x0fcandidate_count\x18\x03 \x01(\x03R\x0ecandidateCount\x12*\n" +
+	"\averdict\x18\x04 \x01(\x0e2\x10.weft.v1.VerdictR\averdict\x12\x12\n" +
+	"\x04step\x18\x05 \x01(\bR\x04step\x12\x18\n" +
+	"\apercent\x18\x06 \x01(\x01R\apercent\"Y\n" +
 	"\tCodeCount\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x1a\n" +
 	"\bbaseline\x18\x02 \x01(\x03R\bbaseline\x12\x1c\n" +
@@ -848,7 +1681,7 @@ const file_weft_v1_rollout_proto_rawDesc = "" +
 	"\n" +
 	"unfinished\x18\x04 \x01(\x03R\n" +
 	"unfinished\x12\x12\n" +
-	"\x04lost\x18\x05 \x01(\x03R\x04lost\"\xeb\x03\n" +
+	"\x04lost\x18\x05 \x01(\x03R\x04lost\"\x9e\x04\n" +
 	"\aRollout\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12)\n" +
 	"\x10baseline_version\x18\x02 \x01(\x03R\x0fbaselineVersion\x12+\n" +
@@ -863,7 +1696,8 @@ const file_weft_v1_rollout_proto_rawDesc = "" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"stageSince\x12+\n" +
 	"\x06report\x18\v \x01(\v2\x13.weft.v1.GateReportR\x06report\x12*\n" +
-	"\x05steps\x18\f \x03(\v2\x14.weft.v1.RolloutStepR\x05steps\"\xd5\x01\n" +
+	"\x05steps\x18\f \x03(\v2\x14.weft.v1.RolloutStepR\x05steps\x121\n" +
+	"\ahistory\x18\x1e \x01(\v2\x17.weft.v1.OutcomeHistoryR\ahistory\"\xd5\x01\n" +
 	"\vRolloutStep\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x18\n" +
 	"\apercent\x18\x02 \x01(\x01R\apercent\x12+\n" +
@@ -876,7 +1710,22 @@ const file_weft_v1_rollout_proto_rawDesc = "" +
 	"\x13VERDICT_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fVERDICT_PROMOTE\x10\x01\x12\x10\n" +
 	"\fVERDICT_HOLD\x10\x02\x12\x14\n" +
-	"\x10VERDICT_ROLLBACK\x10\x03*\x9e\x01\n" +
+	"\x10VERDICT_ROLLBACK\x10\x03*\x9f\x01\n" +
+	"\rMetricVerdict\x12\x1e\n" +
+	"\x1aMETRIC_VERDICT_UNSPECIFIED\x10\x00\x12\x19\n" +
+	"\x15METRIC_VERDICT_BETTER\x10\x01\x12\x1b\n" +
+	"\x17METRIC_VERDICT_NO_WORSE\x10\x02\x12\x18\n" +
+	"\x14METRIC_VERDICT_WORSE\x10\x03\x12\x1c\n" +
+	"\x18METRIC_VERDICT_UNDECIDED\x10\x04*[\n" +
+	"\n" +
+	"MetricUnit\x12\x1b\n" +
+	"\x17METRIC_UNIT_UNSPECIFIED\x10\x00\x12\x17\n" +
+	"\x13METRIC_UNIT_EPISODE\x10\x01\x12\x17\n" +
+	"\x13METRIC_UNIT_REQUEST\x10\x02*n\n" +
+	"\x0fMetricReference\x12 \n" +
+	"\x1cMETRIC_REFERENCE_UNSPECIFIED\x10\x00\x12\x1d\n" +
+	"\x19METRIC_REFERENCE_BASELINE\x10\x01\x12\x1a\n" +
+	"\x16METRIC_REFERENCE_LIMIT\x10\x02*\x9e\x01\n" +
 	"\fRolloutState\x12\x1d\n" +
 	"\x19ROLLOUT_STATE_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15ROLLOUT_STATE_RUNNING\x10\x01\x12\x1a\n" +
@@ -897,43 +1746,64 @@ func file_weft_v1_rollout_proto_rawDescGZIP() []byte {
 	return file_weft_v1_rollout_proto_rawDescData
 }
 
-var file_weft_v1_rollout_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_weft_v1_rollout_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_weft_v1_rollout_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
+var file_weft_v1_rollout_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_weft_v1_rollout_proto_goTypes = []any{
 	(Verdict)(0),                  // 0: weft.v1.Verdict
-	(RolloutState)(0),             // 1: weft.v1.RolloutState
-	(*Gate)(nil),                  // 2: weft.v1.Gate
-	(*GateCheck)(nil),             // 3: weft.v1.GateCheck
-	(*GateReport)(nil),            // 4: weft.v1.GateReport
-	(*CodeCount)(nil),             // 5: weft.v1.CodeCount
-	(*EpisodeCounts)(nil),         // 6: weft.v1.EpisodeCounts
-	(*Rollout)(nil),               // 7: weft.v1.Rollout
-	(*RolloutStep)(nil),           // 8: weft.v1.RolloutStep
-	(*timestamppb.Timestamp)(nil), // 9: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 10: google.protobuf.Duration
+	(MetricVerdict)(0),            // 1: weft.v1.MetricVerdict
+	(MetricUnit)(0),               // 2: weft.v1.MetricUnit
+	(MetricReference)(0),          // 3: weft.v1.MetricReference
+	(RolloutState)(0),             // 4: weft.v1.RolloutState
+	(*Gate)(nil),                  // 5: weft.v1.Gate
+	(*GateCheck)(nil),             // 6: weft.v1.GateCheck
+	(*GateReport)(nil),            // 7: weft.v1.GateReport
+	(*GateMetric)(nil),            // 8: weft.v1.GateMetric
+	(*EpisodeSplit)(nil),          // 9: weft.v1.EpisodeSplit
+	(*EpisodeExclusion)(nil),      // 10: weft.v1.EpisodeExclusion
+	(*OutcomeHistory)(nil),        // 11: weft.v1.OutcomeHistory
+	(*OutcomePoint)(nil),          // 12: weft.v1.OutcomePoint
+	(*GateMoment)(nil),            // 13: weft.v1.GateMoment
+	(*CodeCount)(nil),             // 14: weft.v1.CodeCount
+	(*EpisodeCounts)(nil),         // 15: weft.v1.EpisodeCounts
+	(*Rollout)(nil),               // 16: weft.v1.Rollout
+	(*RolloutStep)(nil),           // 17: weft.v1.RolloutStep
+	(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 19: google.protobuf.Duration
 }
 var file_weft_v1_rollout_proto_depIdxs = []int32{
 	0,  // 0: weft.v1.GateCheck.verdict:type_name -> weft.v1.Verdict
 	0,  // 1: weft.v1.GateReport.verdict:type_name -> weft.v1.Verdict
-	3,  // 2: weft.v1.GateReport.checks:type_name -> weft.v1.GateCheck
-	9,  // 3: weft.v1.GateReport.at:type_name -> google.protobuf.Timestamp
-	5,  // 4: weft.v1.GateReport.codes:type_name -> weft.v1.CodeCount
-	6,  // 5: weft.v1.GateReport.baseline_episodes:type_name -> weft.v1.EpisodeCounts
-	6,  // 6: weft.v1.GateReport.candidate_episodes:type_name -> weft.v1.EpisodeCounts
-	10, // 7: weft.v1.Rollout.stage_duration:type_name -> google.protobuf.Duration
-	2,  // 8: weft.v1.Rollout.gate:type_name -> weft.v1.Gate
-	1,  // 9: weft.v1.Rollout.state:type_name -> weft.v1.RolloutState
-	9,  // 10: weft.v1.Rollout.stage_since:type_name -> google.protobuf.Timestamp
-	4,  // 11: weft.v1.Rollout.report:type_name -> weft.v1.GateReport
-	8,  // 12: weft.v1.Rollout.steps:type_name -> weft.v1.RolloutStep
-	9,  // 13: weft.v1.RolloutStep.at:type_name -> google.protobuf.Timestamp
-	1,  // 14: weft.v1.RolloutStep.state:type_name -> weft.v1.RolloutState
-	4,  // 15: weft.v1.RolloutStep.report:type_name -> weft.v1.GateReport
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	6,  // 2: weft.v1.GateReport.checks:type_name -> weft.v1.GateCheck
+	18, // 3: weft.v1.GateReport.at:type_name -> google.protobuf.Timestamp
+	14, // 4: weft.v1.GateReport.codes:type_name -> weft.v1.CodeCount
+	15, // 5: weft.v1.GateReport.baseline_episodes:type_name -> weft.v1.EpisodeCounts
+	15, // 6: weft.v1.GateReport.candidate_episodes:type_name -> weft.v1.EpisodeCounts
+	8,  // 7: weft.v1.GateReport.metrics:type_name -> weft.v1.GateMetric
+	9,  // 8: weft.v1.GateReport.split:type_name -> weft.v1.EpisodeSplit
+	10, // 9: weft.v1.GateReport.excluded:type_name -> weft.v1.EpisodeExclusion
+	2,  // 10: weft.v1.GateMetric.unit:type_name -> weft.v1.MetricUnit
+	3,  // 11: weft.v1.GateMetric.reference:type_name -> weft.v1.MetricReference
+	1,  // 12: weft.v1.GateMetric.verdict:type_name -> weft.v1.MetricVerdict
+	12, // 13: weft.v1.OutcomeHistory.points:type_name -> weft.v1.OutcomePoint
+	13, // 14: weft.v1.OutcomeHistory.moments:type_name -> weft.v1.GateMoment
+	18, // 15: weft.v1.OutcomePoint.at:type_name -> google.protobuf.Timestamp
+	18, // 16: weft.v1.GateMoment.at:type_name -> google.protobuf.Timestamp
+	0,  // 17: weft.v1.GateMoment.verdict:type_name -> weft.v1.Verdict
+	19, // 18: weft.v1.Rollout.stage_duration:type_name -> google.protobuf.Duration
+	5,  // 19: weft.v1.Rollout.gate:type_name -> weft.v1.Gate
+	4,  // 20: weft.v1.Rollout.state:type_name -> weft.v1.RolloutState
+	18, // 21: weft.v1.Rollout.stage_since:type_name -> google.protobuf.Timestamp
+	7,  // 22: weft.v1.Rollout.report:type_name -> weft.v1.GateReport
+	17, // 23: weft.v1.Rollout.steps:type_name -> weft.v1.RolloutStep
+	11, // 24: weft.v1.Rollout.history:type_name -> weft.v1.OutcomeHistory
+	18, // 25: weft.v1.RolloutStep.at:type_name -> google.protobuf.Timestamp
+	4,  // 26: weft.v1.RolloutStep.state:type_name -> weft.v1.RolloutState
+	7,  // 27: weft.v1.RolloutStep.report:type_name -> weft.v1.GateReport
+	28, // [28:28] is the sub-list for method output_type
+	28, // [28:28] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_weft_v1_rollout_proto_init() }
@@ -941,13 +1811,15 @@ func file_weft_v1_rollout_proto_init() {
 	if File_weft_v1_rollout_proto != nil {
 		return
 	}
+	file_weft_v1_rollout_proto_msgTypes[3].OneofWrappers = []any{}
+	file_weft_v1_rollout_proto_msgTypes[4].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_weft_v1_rollout_proto_rawDesc), len(file_weft_v1_rollout_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   7,
+			NumEnums:      5,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -9,6 +9,8 @@ package weftv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -71,6 +73,64 @@ func (x ShadowUnit) Number() protoreflect.EnumNumber {
 // Deprecated: Use ShadowUnit.Descriptor instead.
 func (ShadowUnit) EnumDescriptor() ([]byte, []int) {
 	return file_weft_v1_traffic_proto_rawDescGZIP(), []int{0}
+}
+
+// FloorSource says where a floor is from.
+type FloorSource int32
+
+const (
+	FloorSource_FLOOR_SOURCE_UNSPECIFIED FloorSource = 0
+	// The largest difference that audits of the primary version saw there.
+	FloorSource_FLOOR_SOURCE_AUDIT FloorSource = 1
+	// Audits saw none, or less than this: 4 units in the last place of the largest
+	// magnitude of the primary's output in the slices shown; 1 for integers.
+	FloorSource_FLOOR_SOURCE_LEAST_AUDITED FloorSource = 2
+	// The same, and no row was audited yet, or no audit is made: nothing is known of the
+	// real noise, which is often a multiple.
+	FloorSource_FLOOR_SOURCE_LEAST_UNAUDITED FloorSource = 3
+)
+
+// Enum value maps for FloorSource.
+var (
+	FloorSource_name = map[int32]string{
+		0: "FLOOR_SOURCE_UNSPECIFIED",
+		1: "FLOOR_SOURCE_AUDIT",
+		2: "FLOOR_SOURCE_LEAST_AUDITED",
+		3: "FLOOR_SOURCE_LEAST_UNAUDITED",
+	}
+	FloorSource_value = map[string]int32{
+		"FLOOR_SOURCE_UNSPECIFIED":     0,
+		"FLOOR_SOURCE_AUDIT":           1,
+		"FLOOR_SOURCE_LEAST_AUDITED":   2,
+		"FLOOR_SOURCE_LEAST_UNAUDITED": 3,
+	}
+)
+
+func (x FloorSource) Enum() *FloorSource {
+	p := new(FloorSource)
+	*p = x
+	return p
+}
+
+func (x FloorSource) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (FloorSource) Descriptor() protoreflect.EnumDescriptor {
+	return file_weft_v1_traffic_proto_enumTypes[1].Descriptor()
+}
+
+func (FloorSource) Type() protoreflect.EnumType {
+	return &file_weft_v1_traffic_proto_enumTypes[1]
+}
+
+func (x FloorSource) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use FloorSource.Descriptor instead.
+func (FloorSource) EnumDescriptor() ([]byte, []int) {
+	return file_weft_v1_traffic_proto_rawDescGZIP(), []int{1}
 }
 
 // Traffic says which versions answer the requests of a model that name neither a
@@ -480,7 +540,19 @@ type ShadowOutput struct {
 	// Requests in which this output was within the tolerance.
 	Agreed int64 `protobuf:"varint,7,opt,name=agreed,proto3" json:"agreed,omitempty"`
 	// Requests in which shape or type differed; these count in no other field.
-	Mismatched    int64 `protobuf:"varint,8,opt,name=mismatched,proto3" json:"mismatched,omitempty"`
+	Mismatched  int64        `protobuf:"varint,8,opt,name=mismatched,proto3" json:"mismatched,omitempty"`
+	Fingerprint *Fingerprint `protobuf:"bytes,20,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
+	// By request: the largest difference of an element, as a part of the largest
+	// magnitude of the primary's output. Counts begin with the pair.
+	Errors *ErrorDistribution `protobuf:"bytes,21,opt,name=errors,proto3" json:"errors,omitempty"`
+	// By audited row of the primary version: the same of its answer in its batch and its
+	// result alone. Absent if none was audited.
+	Noise *ErrorDistribution `protobuf:"bytes,22,opt,name=noise,proto3" json:"noise,omitempty"`
+	// The requests with the largest differences since the pair was first seen, as parts
+	// of the largest magnitude, the worst first; at most 20.
+	Worst []*WorstRequest `protobuf:"bytes,23,rep,name=worst,proto3" json:"worst,omitempty"`
+	// `worst` was asked for by a caller that may not see it.
+	WorstWithheld bool `protobuf:"varint,24,opt,name=worst_withheld,json=worstWithheld,proto3" json:"worst_withheld,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -571,11 +643,494 @@ func (x *ShadowOutput) GetMismatched() int64 {
 	return 0
 }
 
+func (x *ShadowOutput) GetFingerprint() *Fingerprint {
+	if x != nil {
+		return x.Fingerprint
+	}
+	return nil
+}
+
+func (x *ShadowOutput) GetErrors() *ErrorDistribution {
+	if x != nil {
+		return x.Errors
+	}
+	return nil
+}
+
+func (x *ShadowOutput) GetNoise() *ErrorDistribution {
+	if x != nil {
+		return x.Noise
+	}
+	return nil
+}
+
+func (x *ShadowOutput) GetWorst() []*WorstRequest {
+	if x != nil {
+		return x.Worst
+	}
+	return nil
+}
+
+func (x *ShadowOutput) GetWorstWithheld() bool {
+	if x != nil {
+		return x.WorstWithheld
+	}
+	return false
+}
+
+// Fingerprint tells which elements of an output differ, and when: a picture with a row
+// for each of `elements` and a column for each of `slices`. Divide an error by its
+// element's floor: values up to about 1 are what the primary version differs by from
+// itself.
+type Fingerprint struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Numbers in one row of the output, as in the latest request.
+	RowElements int64 `protobuf:"varint,1,opt,name=row_elements,json=rowElements,proto3" json:"row_elements,omitempty"`
+	// Rows of different requests have different numbers of elements. `elements` are then
+	// parts of a row by relative position, and `first` and `count` those of the latest.
+	Varying bool `protobuf:"varint,2,opt,name=varying,proto3" json:"varying,omitempty"`
+	// At most 64. Of longer rows each is a run of neighbours, as even as possible.
+	Elements []*FingerprintElement `protobuf:"bytes,3,rep,name=elements,proto3" json:"elements,omitempty"`
+	// The time of a slice: 10 s.
+	SliceDuration *durationpb.Duration `protobuf:"bytes,4,opt,name=slice_duration,json=sliceDuration,proto3" json:"slice_duration,omitempty"`
+	// The oldest first, none older than 60 slices; those without a compared row are left
+	// out.
+	Slices []*FingerprintSlice `protobuf:"bytes,5,rep,name=slices,proto3" json:"slices,omitempty"`
+	// Rows of the primary version that were audited: run alone, and compared with their
+	// answer in a batch. The floors are of these.
+	AuditedRows   int64 `protobuf:"varint,6,opt,name=audited_rows,json=auditedRows,proto3" json:"audited_rows,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Fingerprint) Reset() {
+	*x = Fingerprint{}
+	mi := &file_weft_v1_traffic_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Fingerprint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Fingerprint) ProtoMessage() {}
+
+func (x *Fingerprint) ProtoReflect() protoreflect.Message {
+	mi := &file_weft_v1_traffic_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Fingerprint.ProtoReflect.Descriptor instead.
+func (*Fingerprint) Descriptor() ([]byte, []int) {
+	return file_weft_v1_traffic_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Fingerprint) GetRowElements() int64 {
+	if x != nil {
+		return x.RowElements
+	}
+	return 0
+}
+
+func (x *Fingerprint) GetVarying() bool {
+	if x != nil {
+		return x.Varying
+	}
+	return false
+}
+
+func (x *Fingerprint) GetElements() []*FingerprintElement {
+	if x != nil {
+		return x.Elements
+	}
+	return nil
+}
+
+func (x *Fingerprint) GetSliceDuration() *durationpb.Duration {
+	if x != nil {
+		return x.SliceDuration
+	}
+	return nil
+}
+
+func (x *Fingerprint) GetSlices() []*FingerprintSlice {
+	if x != nil {
+		return x.Slices
+	}
+	return nil
+}
+
+func (x *Fingerprint) GetAuditedRows() int64 {
+	if x != nil {
+		return x.AuditedRows
+	}
+	return 0
+}
+
+// FingerprintElement is an element of an output's row, or a run of neighbours.
+type FingerprintElement struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Index of the first in the row, and how many there are.
+	First int64 `protobuf:"varint,1,opt,name=first,proto3" json:"first,omitempty"`
+	Count int64 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	// By the labels of the output in model.yaml; empty where it has none, and of more
+	// than one element.
+	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	// Absolute difference up to which an error is noise. Above 0.
+	Floor         float64     `protobuf:"fixed64,4,opt,name=floor,proto3" json:"floor,omitempty"`
+	FloorSource   FloorSource `protobuf:"varint,5,opt,name=floor_source,json=floorSource,proto3,enum=weft.v1.FloorSource" json:"floor_source,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FingerprintElement) Reset() {
+	*x = FingerprintElement{}
+	mi := &file_weft_v1_traffic_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FingerprintElement) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FingerprintElement) ProtoMessage() {}
+
+func (x *FingerprintElement) ProtoReflect() protoreflect.Message {
+	mi := &file_weft_v1_traffic_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FingerprintElement.ProtoReflect.Descriptor instead.
+func (*FingerprintElement) Descriptor() ([]byte, []int) {
+	return file_weft_v1_traffic_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *FingerprintElement) GetFirst() int64 {
+	if x != nil {
+		return x.First
+	}
+	return 0
+}
+
+func (x *FingerprintElement) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *FingerprintElement) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *FingerprintElement) GetFloor() float64 {
+	if x != nil {
+		return x.Floor
+	}
+	return 0
+}
+
+func (x *FingerprintElement) GetFloorSource() FloorSource {
+	if x != nil {
+		return x.FloorSource
+	}
+	return FloorSource_FLOOR_SOURCE_UNSPECIFIED
+}
+
+// FingerprintSlice is a column of a fingerprint.
+type FingerprintSlice struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Start *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=start,proto3" json:"start,omitempty"`
+	// Compared in it.
+	Rows int64 `protobuf:"varint,2,opt,name=rows,proto3" json:"rows,omitempty"`
+	// By element: the largest absolute difference; infinite where no number expresses
+	// it, such as NaN instead of 1.
+	Errors        []float32 `protobuf:"fixed32,3,rep,packed,name=errors,proto3" json:"errors,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FingerprintSlice) Reset() {
+	*x = FingerprintSlice{}
+	mi := &file_weft_v1_traffic_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FingerprintSlice) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FingerprintSlice) ProtoMessage() {}
+
+func (x *FingerprintSlice) ProtoReflect() protoreflect.Message {
+	mi := &file_weft_v1_traffic_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FingerprintSlice.ProtoReflect.Descriptor instead.
+func (*FingerprintSlice) Descriptor() ([]byte, []int) {
+	return file_weft_v1_traffic_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *FingerprintSlice) GetStart() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Start
+	}
+	return nil
+}
+
+func (x *FingerprintSlice) GetRows() int64 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+func (x *FingerprintSlice) GetErrors() []float32 {
+	if x != nil {
+		return x.Errors
+	}
+	return nil
+}
+
+// ErrorDistribution counts relative differences in bins of even width on a logarithmic
+// scale.
+type ErrorDistribution struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The lower bound of the first bin and the upper one of the last: bin i begins at
+	// from * (to / from)^(i / number of bins).
+	From float64 `protobuf:"fixed64,1,opt,name=from,proto3" json:"from,omitempty"`
+	To   float64 `protobuf:"fixed64,2,opt,name=to,proto3" json:"to,omitempty"`
+	// Equal in every element.
+	Equal int64 `protobuf:"varint,3,opt,name=equal,proto3" json:"equal,omitempty"`
+	// Not equal, and below `from`.
+	Below int64   `protobuf:"varint,4,opt,name=below,proto3" json:"below,omitempty"`
+	Bins  []int64 `protobuf:"varint,5,rep,packed,name=bins,proto3" json:"bins,omitempty"`
+	// At least `to`, or infinite.
+	Above         int64 `protobuf:"varint,6,opt,name=above,proto3" json:"above,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ErrorDistribution) Reset() {
+	*x = ErrorDistribution{}
+	mi := &file_weft_v1_traffic_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ErrorDistribution) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ErrorDistribution) ProtoMessage() {}
+
+func (x *ErrorDistribution) ProtoReflect() protoreflect.Message {
+	mi := &file_weft_v1_traffic_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ErrorDistribution.ProtoReflect.Descriptor instead.
+func (*ErrorDistribution) Descriptor() ([]byte, []int) {
+	return file_weft_v1_traffic_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ErrorDistribution) GetFrom() float64 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *ErrorDistribution) GetTo() float64 {
+	if x != nil {
+		return x.To
+	}
+	return 0
+}
+
+func (x *ErrorDistribution) GetEqual() int64 {
+	if x != nil {
+		return x.Equal
+	}
+	return 0
+}
+
+func (x *ErrorDistribution) GetBelow() int64 {
+	if x != nil {
+		return x.Below
+	}
+	return 0
+}
+
+func (x *ErrorDistribution) GetBins() []int64 {
+	if x != nil {
+		return x.Bins
+	}
+	return nil
+}
+
+func (x *ErrorDistribution) GetAbove() int64 {
+	if x != nil {
+		return x.Above
+	}
+	return 0
+}
+
+// WorstRequest is a request whose answers differ much. It holds a caller's data.
+type WorstRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	At    *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
+	// As the caller gave it, cut to 128 bytes; empty if it gave none.
+	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// The largest difference of an element, as a number, and as a part of the largest
+	// magnitude of the primary's output.
+	Absolute float64 `protobuf:"fixed64,3,opt,name=absolute,proto3" json:"absolute,omitempty"`
+	Relative float64 `protobuf:"fixed64,4,opt,name=relative,proto3" json:"relative,omitempty"`
+	// Row of the request, and element of the row, where it is.
+	Row     int64 `protobuf:"varint,5,opt,name=row,proto3" json:"row,omitempty"`
+	Element int64 `protobuf:"varint,6,opt,name=element,proto3" json:"element,omitempty"`
+	// That row of both answers: all of it, or the 64 elements from `first` around the
+	// element.
+	First         int64     `protobuf:"varint,7,opt,name=first,proto3" json:"first,omitempty"`
+	Primary       []float64 `protobuf:"fixed64,8,rep,packed,name=primary,proto3" json:"primary,omitempty"`
+	Shadow        []float64 `protobuf:"fixed64,9,rep,packed,name=shadow,proto3" json:"shadow,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WorstRequest) Reset() {
+	*x = WorstRequest{}
+	mi := &file_weft_v1_traffic_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WorstRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WorstRequest) ProtoMessage() {}
+
+func (x *WorstRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_weft_v1_traffic_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WorstRequest.ProtoReflect.Descriptor instead.
+func (*WorstRequest) Descriptor() ([]byte, []int) {
+	return file_weft_v1_traffic_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *WorstRequest) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *WorstRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *WorstRequest) GetAbsolute() float64 {
+	if x != nil {
+		return x.Absolute
+	}
+	return 0
+}
+
+func (x *WorstRequest) GetRelative() float64 {
+	if x != nil {
+		return x.Relative
+	}
+	return 0
+}
+
+func (x *WorstRequest) GetRow() int64 {
+	if x != nil {
+		return x.Row
+	}
+	return 0
+}
+
+func (x *WorstRequest) GetElement() int64 {
+	if x != nil {
+		return x.Element
+	}
+	return 0
+}
+
+func (x *WorstRequest) GetFirst() int64 {
+	if x != nil {
+		return x.First
+	}
+	return 0
+}
+
+func (x *WorstRequest) GetPrimary() []float64 {
+	if x != nil {
+		return x.Primary
+	}
+	return nil
+}
+
+func (x *WorstRequest) GetShadow() []float64 {
+	if x != nil {
+		return x.Shadow
+	}
+	return nil
+}
+
 var File_weft_v1_traffic_proto protoreflect.FileDescriptor
 
 const file_weft_v1_traffic_proto_rawDesc = "" +
 	"\n" +
-	"\x15weft/v1/traffic.proto\x12\aweft.v1\"\x99\x01\n" +
+	"\x15weft/v1/traffic.proto\x12\aweft.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x99\x01\n" +
 	"\aTraffic\x12*\n" +
 	"\x05split\x18\x01 \x03(\v2\x14.weft.v1.TrafficSlotR\x05split\x12.\n" +
 	"\x06shadow\x18\x02 \x03(\v2\x16.weft.v1.TrafficShadowR\x06shadow\x12\x1a\n" +
@@ -612,7 +1167,7 @@ const file_weft_v1_traffic_proto_rawDesc = "" +
 	"\x16primary_compute_ms_p99\x18\f \x01(\x01R\x13primaryComputeMsP99\x121\n" +
 	"\x15shadow_compute_ms_p50\x18\r \x01(\x01R\x12shadowComputeMsP50\x121\n" +
 	"\x15shadow_compute_ms_p99\x18\x0e \x01(\x01R\x12shadowComputeMsP99\x12\x1a\n" +
-	"\bfailures\x18\x0f \x03(\tR\bfailures\"\xb4\x02\n" +
+	"\bfailures\x18\x0f \x03(\tR\bfailures\"\xa6\x04\n" +
 	"\fShadowOutput\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
 	"\fmax_absolute\x18\x02 \x01(\x01R\vmaxAbsolute\x12!\n" +
@@ -625,14 +1180,59 @@ const file_weft_v1_traffic_proto_rawDesc = "" +
 	"\x06agreed\x18\a \x01(\x03R\x06agreed\x12\x1e\n" +
 	"\n" +
 	"mismatched\x18\b \x01(\x03R\n" +
-	"mismatchedB\r\n" +
+	"mismatched\x126\n" +
+	"\vfingerprint\x18\x14 \x01(\v2\x14.weft.v1.FingerprintR\vfingerprint\x122\n" +
+	"\x06errors\x18\x15 \x01(\v2\x1a.weft.v1.ErrorDistributionR\x06errors\x120\n" +
+	"\x05noise\x18\x16 \x01(\v2\x1a.weft.v1.ErrorDistributionR\x05noise\x12+\n" +
+	"\x05worst\x18\x17 \x03(\v2\x15.weft.v1.WorstRequestR\x05worst\x12%\n" +
+	"\x0eworst_withheld\x18\x18 \x01(\bR\rworstWithheldB\r\n" +
 	"\v_min_cosineB\x0e\n" +
-	"\f_mean_cosine*[\n" +
+	"\f_mean_cosine\"\x9b\x02\n" +
+	"\vFingerprint\x12!\n" +
+	"\frow_elements\x18\x01 \x01(\x03R\vrowElements\x12\x18\n" +
+	"\avarying\x18\x02 \x01(\bR\avarying\x127\n" +
+	"\belements\x18\x03 \x03(\v2\x1b.weft.v1.FingerprintElementR\belements\x12@\n" +
+	"\x0eslice_duration\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\rsliceDuration\x121\n" +
+	"\x06slices\x18\x05 \x03(\v2\x19.weft.v1.FingerprintSliceR\x06slices\x12!\n" +
+	"\faudited_rows\x18\x06 \x01(\x03R\vauditedRows\"\xa3\x01\n" +
+	"\x12FingerprintElement\x12\x14\n" +
+	"\x05first\x18\x01 \x01(\x03R\x05first\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\x03R\x05count\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x14\n" +
+	"\x05floor\x18\x04 \x01(\x01R\x05floor\x127\n" +
+	"\ffloor_source\x18\x05 \x01(\x0e2\x14.weft.v1.FloorSourceR\vfloorSource\"p\n" +
+	"\x10FingerprintSlice\x120\n" +
+	"\x05start\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05start\x12\x12\n" +
+	"\x04rows\x18\x02 \x01(\x03R\x04rows\x12\x16\n" +
+	"\x06errors\x18\x03 \x03(\x02R\x06errors\"\x8d\x01\n" +
+	"\x11ErrorDistribution\x12\x12\n" +
+	"\x04from\x18\x01 \x01(\x01R\x04from\x12\x0e\n" +
+	"\x02to\x18\x02 \x01(\x01R\x02to\x12\x14\n" +
+	"\x05equal\x18\x03 \x01(\x03R\x05equal\x12\x14\n" +
+	"\x05below\x18\x04 \x01(\x03R\x05below\x12\x12\n" +
+	"\x04bins\x18\x05 \x03(\x03R\x04bins\x12\x14\n" +
+	"\x05above\x18\x06 \x01(\x03R\x05above\"\x85\x02\n" +
+	"\fWorstRequest\x12*\n" +
+	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x02 \x01(\tR\trequestId\x12\x1a\n" +
+	"\babsolute\x18\x03 \x01(\x01R\babsolute\x12\x1a\n" +
+	"\brelative\x18\x04 \x01(\x01R\brelative\x12\x10\n" +
+	"\x03row\x18\x05 \x01(\x03R\x03row\x12\x18\n" +
+	"\aelement\x18\x06 \x01(\x03R\aelement\x12\x14\n" +
+	"\x05first\x18\a \x01(\x03R\x05first\x12\x18\n" +
+	"\aprimary\x18\b \x03(\x01R\aprimary\x12\x16\n" +
+	"\x06shadow\x18\t \x03(\x01R\x06shadow*[\n" +
 	"\n" +
 	"ShadowUnit\x12\x1b\n" +
 	"\x17SHADOW_UNIT_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13SHADOW_UNIT_EPISODE\x10\x01\x12\x17\n" +
-	"\x13SHADOW_UNIT_REQUEST\x10\x02B\x8c\x01\n" +
+	"\x13SHADOW_UNIT_REQUEST\x10\x02*\x85\x01\n" +
+	"\vFloorSource\x12\x1c\n" +
+	"\x18FLOOR_SOURCE_UNSPECIFIED\x10\x00\x12\x16\n" +
+	"\x12FLOOR_SOURCE_AUDIT\x10\x01\x12\x1e\n" +
+	"\x1aFLOOR_SOURCE_LEAST_AUDITED\x10\x02\x12 \n" +
+	"\x1cFLOOR_SOURCE_LEAST_UNAUDITED\x10\x03B\x8c\x01\n" +
 	"\vcom.weft.v1B\fTrafficProtoP\x01Z2github.com/weftserve/weft/proto/gen/weft/v1;weftv1\xa2\x02\x03WXX\xaa\x02\aWeft.V1\xca\x02\aWeft\\V1\xe2\x02\x13Weft\\V1\\GPBMetadata\xea\x02\bWeft::V1b\x06proto3"
 
 var (
@@ -647,28 +1247,46 @@ func file_weft_v1_traffic_proto_rawDescGZIP() []byte {
 	return file_weft_v1_traffic_proto_rawDescData
 }
 
-var file_weft_v1_traffic_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_weft_v1_traffic_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_weft_v1_traffic_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_weft_v1_traffic_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_weft_v1_traffic_proto_goTypes = []any{
-	(ShadowUnit)(0),       // 0: weft.v1.ShadowUnit
-	(*Traffic)(nil),       // 1: weft.v1.Traffic
-	(*TrafficSlot)(nil),   // 2: weft.v1.TrafficSlot
-	(*TrafficShadow)(nil), // 3: weft.v1.TrafficShadow
-	(*ShadowSummary)(nil), // 4: weft.v1.ShadowSummary
-	(*ShadowOutput)(nil),  // 5: weft.v1.ShadowOutput
-	nil,                   // 6: weft.v1.TrafficShadow.TolerancesEntry
+	(ShadowUnit)(0),               // 0: weft.v1.ShadowUnit
+	(FloorSource)(0),              // 1: weft.v1.FloorSource
+	(*Traffic)(nil),               // 2: weft.v1.Traffic
+	(*TrafficSlot)(nil),           // 3: weft.v1.TrafficSlot
+	(*TrafficShadow)(nil),         // 4: weft.v1.TrafficShadow
+	(*ShadowSummary)(nil),         // 5: weft.v1.ShadowSummary
+	(*ShadowOutput)(nil),          // 6: weft.v1.ShadowOutput
+	(*Fingerprint)(nil),           // 7: weft.v1.Fingerprint
+	(*FingerprintElement)(nil),    // 8: weft.v1.FingerprintElement
+	(*FingerprintSlice)(nil),      // 9: weft.v1.FingerprintSlice
+	(*ErrorDistribution)(nil),     // 10: weft.v1.ErrorDistribution
+	(*WorstRequest)(nil),          // 11: weft.v1.WorstRequest
+	nil,                           // 12: weft.v1.TrafficShadow.TolerancesEntry
+	(*durationpb.Duration)(nil),   // 13: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
 }
 var file_weft_v1_traffic_proto_depIdxs = []int32{
-	2, // 0: weft.v1.Traffic.split:type_name -> weft.v1.TrafficSlot
-	3, // 1: weft.v1.Traffic.shadow:type_name -> weft.v1.TrafficShadow
-	0, // 2: weft.v1.TrafficShadow.unit:type_name -> weft.v1.ShadowUnit
-	6, // 3: weft.v1.TrafficShadow.tolerances:type_name -> weft.v1.TrafficShadow.TolerancesEntry
-	5, // 4: weft.v1.ShadowSummary.outputs:type_name -> weft.v1.ShadowOutput
-	5, // [5:5] is the sub-list for method output_type
-	5, // [5:5] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	3,  // 0: weft.v1.Traffic.split:type_name -> weft.v1.TrafficSlot
+	4,  // 1: weft.v1.Traffic.shadow:type_name -> weft.v1.TrafficShadow
+	0,  // 2: weft.v1.TrafficShadow.unit:type_name -> weft.v1.ShadowUnit
+	12, // 3: weft.v1.TrafficShadow.tolerances:type_name -> weft.v1.TrafficShadow.TolerancesEntry
+	6,  // 4: weft.v1.ShadowSummary.outputs:type_name -> weft.v1.ShadowOutput
+	7,  // 5: weft.v1.ShadowOutput.fingerprint:type_name -> weft.v1.Fingerprint
+	10, // 6: weft.v1.ShadowOutput.errors:type_name -> weft.v1.ErrorDistribution
+	10, // 7: weft.v1.ShadowOutput.noise:type_name -> weft.v1.ErrorDistribution
+	11, // 8: weft.v1.ShadowOutput.worst:type_name -> weft.v1.WorstRequest
+	8,  // 9: weft.v1.Fingerprint.elements:type_name -> weft.v1.FingerprintElement
+	13, // 10: weft.v1.Fingerprint.slice_duration:type_name -> google.protobuf.Duration
+	9,  // 11: weft.v1.Fingerprint.slices:type_name -> weft.v1.FingerprintSlice
+	1,  // 12: weft.v1.FingerprintElement.floor_source:type_name -> weft.v1.FloorSource
+	14, // 13: weft.v1.FingerprintSlice.start:type_name -> google.protobuf.Timestamp
+	14, // 14: weft.v1.WorstRequest.at:type_name -> google.protobuf.Timestamp
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_weft_v1_traffic_proto_init() }
@@ -682,8 +1300,8 @@ func file_weft_v1_traffic_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_weft_v1_traffic_proto_rawDesc), len(file_weft_v1_traffic_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   6,
+			NumEnums:      2,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
