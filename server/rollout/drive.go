@@ -60,6 +60,7 @@ func (m *Manager) Start(p Plan, by string) (Rollout, error) {
 func (m *Manager) assess(r *run, now time.Time) {
 	r.Report = Judge(r.Gate, r.evidence(r.agreed, r.shadowed))
 	r.Report.At = now
+	r.Report.Summary = r.Report.summarize(&r.Plan)
 }
 
 // reserve makes room for the outcome that decides.

@@ -106,6 +106,7 @@ func (r *run) tellEpisodes(e *Evidence) {
 		b, c := &s.episodes[baseline], &s.episodes[candidate]
 		e.Lost = append(e.Lost, Stratum{Baseline: share(b.lost(), b.all()), Candidate: share(c.lost(), c.all())})
 	}
+	e.Split = splitOf(r.strata)
 	e.Complete = len(r.strata) > 0 && !r.strata[len(r.strata)-1].until.IsZero()
 	for _, w := range r.waiting {
 		if w.side == candidate {

@@ -20,6 +20,10 @@ type Evidence struct {
 	Complete bool
 	// BaselineEpisodes and CandidateEpisodes count the episodes by their fate since the rollout began.
 	BaselineEpisodes, CandidateEpisodes Episodes
+	// Split is how episodes were divided, and Excluded counts those that are not in Strata, or take no part there. No
+	// verdict depends on them.
+	Split    Split
+	Excluded []Excluded
 }
 
 // Requests counts one version's requests.

@@ -9,12 +9,17 @@ import (
 
 // checkFailures compares how many requests were not answered, whatever the code, except for faults of the model, which
 // have a limit of their own. A cause that makes requests of both versions fail alike is not held against the candidate.
-func checkFailures(g Gate, e Evidence) GateCheck {
+func checkFailures(g Gate, e Evidence) (GateCheck, Metric) {
 	b, n := e.Baseline, e.Candidate
+	m := Metric{
+		Name: "failures", Margin: g.MaxFailureIncrease, BaselineCount: b.Asked, CandidateCount: n.Asked,
+		Baseline: rate(b.Failed, b.Asked), Candidate: rate(n.Failed, n.Asked),
+	}
+	m.within([]Stratum{{Baseline: share(b.Failed, b.Asked), Candidate: share(n.Failed, n.Asked)}}, g.Alpha)
 	c := GateCheck{Name: "failures", Verdict: Promote}
 	if n.Asked == 0 {
 		c.Verdict, c.Reason = Hold, fmt.Sprintf("no request of the candidate in this stage, %d needed", g.MinRequests)
-		return c
+		return c, m
 	}
 	c.Reason = fmt.Sprintf("%d of %d requests of the candidate failed without a fault of the model%s, %d of %d of the "+
 		"baseline%s: a part of %s against %s, and %s more is allowed",
@@ -38,7 +43,7 @@ func checkFailures(g Gate, e Evidence) GateCheck {
 		c.Verdict = Hold
 		c.Reason += "; the excess may still be chance"
 	}
-	return c
+	return c, m
 }
 
 // excess says whether a part exceeds another by more than is allowed.

@@ -71,8 +71,13 @@ func (m *Manager) judge(r *run) {
 	m.mu.Unlock()
 	report := Judge(r.Gate, evidence)
 	report.At = m.config.Now()
+	report.Summary = report.summarize(&r.Plan)
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	r.thinning.add(&r.History, &report)
+	if report.Verdict != r.Report.Verdict {
+		r.History.mark(&report, report.At, r.Stages[r.Stage], false)
+	}
 	r.Report = report
 }
 
@@ -101,7 +106,7 @@ func (m *Manager) advance(r *run, by, why string) error {
 	}
 	m.mu.Lock()
 	r.enter(next, m.config.Now())
-	r.Steps = after.Steps
+	r.Steps, r.History = after.Steps, after.History
 	m.countLocked()
 	m.mu.Unlock()
 	m.tell(r)
@@ -158,7 +163,7 @@ func (m *Manager) ended(r *run, state State, percent float64, by, why string) Ro
 
 func (m *Manager) finish(r *run, after Rollout) {
 	m.mu.Lock()
-	r.State, r.Steps = after.State, after.Steps
+	r.State, r.Steps, r.History = after.State, after.Steps, after.History
 	m.countLocked()
 	m.mu.Unlock()
 	m.tell(r)

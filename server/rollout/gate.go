@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -110,6 +111,21 @@ type Report struct {
 	BaselineEpisodes  Episodes  `json:"baseline_episodes,omitzero"`
 	CandidateEpisodes Episodes  `json:"candidate_episodes,omitzero"`
 	At                time.Time `json:"at"` // set by the Manager; Judge knows no time
+	// Metrics are the numbers of those checks that compare something. Reports of earlier releases have none.
+	Metrics []Metric `json:"metrics,omitempty"`
+	// Summary is one sentence for people. Set by the Manager, as it names the candidate.
+	Summary string `json:"summary,omitempty"`
+	// Split and Excluded are of the evidence.
+	Split    Split      `json:"split,omitzero"`
+	Excluded []Excluded `json:"excluded,omitempty"`
+}
+
+// Metric returns the metric of a check, nil if there is none.
+func (r *Report) Metric(name string) *Metric {
+	if i := slices.IndexFunc(r.Metrics, func(m Metric) bool { return m.Name == name }); i >= 0 {
+		return &r.Metrics[i]
+	}
+	return nil
 }
 
 // CodeCount is how many requests ended with one gRPC code.
@@ -123,14 +139,24 @@ type CodeCount struct {
 // say Promote for Promote; else it is Hold. Zero values of the gate are its defaults.
 func Judge(g Gate, e Evidence) Report {
 	g = g.WithDefaults()
-	checks := []GateCheck{checkRequests(g, e), checkErrors(g, e), checkLatency(g, e)}
+	checks := []GateCheck{checkRequests(g, e)}
+	var metrics []Metric
+	compare := func(check func(Gate, Evidence) (GateCheck, Metric)) {
+		c, m := check(g, e)
+		m.stand(c.Verdict)
+		checks, metrics = append(checks, c), append(metrics, m)
+	}
+	compare(checkErrors)
+	compare(checkLatency)
 	if g.MinAgreement > 0 {
-		checks = append(checks, checkAgreement(g, e))
+		compare(checkAgreement)
 	}
 	if g.Outcome != "" {
-		checks = append(checks, checkEpisodes(g, e), checkOutcome(g, e), checkLost(g, e))
+		checks = append(checks, checkEpisodes(g, e))
+		compare(checkOutcome)
+		compare(checkLost)
 	}
-	checks = append(checks, checkFailures(g, e))
+	compare(checkFailures)
 	verdict := Promote
 	for _, c := range checks {
 		// The verdicts are ordered by how much they weigh.
@@ -139,5 +165,6 @@ func Judge(g Gate, e Evidence) Report {
 	return Report{
 		Verdict: verdict, Checks: checks, Codes: codeCounts(e),
 		BaselineEpisodes: e.BaselineEpisodes, CandidateEpisodes: e.CandidateEpisodes,
+		Metrics: metrics, Split: e.Split, Excluded: e.Excluded,
 	}
 }

@@ -43,6 +43,7 @@ func (m *Manager) recall(kept map[string]Kept) {
 		if r.State != Running {
 			continue
 		}
+		r.History = History{} // of other evidence
 		r.enter(r.Stage, now)
 		m.reserve(r)
 		m.assess(r, now)
@@ -111,7 +112,7 @@ func (v *Verdict) UnmarshalText(text []byte) error { return parse(v, text, 0, Ro
 
 // parse finds the value that has the name, among those from first to last.
 func parse[T interface {
-	State | Verdict
+	State | Verdict | Standing
 	fmt.Stringer
 }](value *T, name []byte, first, last T) error {
 	for *value = first; *value <= last; *value++ {
@@ -125,4 +126,5 @@ func parse[T interface {
 // note adds a step.
 func (r *Rollout) note(at time.Time, percent float64, by, why string) {
 	r.Steps = append(r.Steps, Step{At: at, Percent: percent, State: r.State, By: by, Reason: why, Report: r.Report})
+	r.History.mark(&r.Report, at, percent, true)
 }

@@ -208,3 +208,70 @@ func TestAKeptRolloutThatCannotBeRead(t *testing.T) {
 		})
 	}
 }
+
+// TestARolloutOfAnEarlierRelease has no metrics and no history, and is shown as it ended, or goes on.
+func TestARolloutOfAnEarlierRelease(t *testing.T) {
+	const text = `{"model":"m","baseline_version":1,"candidate_version":2,"stages":[1,100],"automatic":true,` +
+		`"gate":{"min_requests":100,"min_episodes":20,"max_error_rate":0.01,"max_latency_ratio":1.5,"min_agreement":0,` +
+		`"max_failure_increase":0.01,"max_lost_increase":0.05,"outcome":"reward","lower_is_better":false,"margin":0.1,` +
+		`"alpha":0.05},"state":"STATE","stage":0,"stage_since":"2026-05-04T03:02:01Z","steps":[{` +
+		`"at":"2026-05-04T03:02:01Z","percent":1,"state":"STATE","by":"gate","reason":"why","report":{"verdict":"PROMOTE",` +
+		`"checks":[{"name":"outcome","verdict":"PROMOTE","reason":"because"}],` +
+		`"codes":[{"code":"OK","baseline":900,"candidate":100}],"baseline_episodes":{"begun":90,"reported":80,"waiting":1,` +
+		`"unfinished":2,"lost":8},"candidate_episodes":{"begun":1,"reported":1,"waiting":0,"unfinished":0,"lost":0},` +
+		`"at":"2026-05-04T03:02:01Z"}}],"stage_duration":"30s"}`
+	for _, state := range []string{"RUNNING", "PROMOTED"} {
+		within(t, func(c *Config) {
+			c.Traffic.(*host).model.Traffic = &catalog.Traffic{Revision: 1}
+			c.Kept = map[string]Kept{"m": {[]byte(strings.ReplaceAll(text, "STATE", state)), 1}}
+		}, func(t *testing.T, b *bench) {
+			r, ok := b.Get("m")
+			if !ok {
+				t.Fatalf("%s: %s", state, b.log)
+			}
+			was := r.Steps[0].Report
+			if was.Verdict != Promote || was.Metrics != nil || was.Summary != "" || was.Split != (Split{}) ||
+				was.BaselineEpisodes.Begun != 90 || was.Checks[0].Reason != "because" {
+				t.Errorf("%s: %+v", state, was)
+			}
+			if r.State == Promoted && (len(r.History.Points) > 0 || len(r.History.Moments) > 0) {
+				t.Errorf("%s: %+v", state, r.History)
+			}
+			if r.State == Running && (len(r.History.Moments) != 1 || len(r.Report.Metrics) != 5) {
+				t.Errorf("%s: %+v, %+v", state, r.History, r.Report)
+			}
+		})
+	}
+}
+
+// TestTheHistoryIsKept of a rollout that has ended. That of one that goes on begins anew, with its evidence.
+func TestTheHistoryIsKept(t *testing.T) {
+	for _, abort := range []bool{true, false} {
+		var before *bench
+		var was Rollout
+		within(t, nil, func(t *testing.T, b *bench) {
+			b.start(t, nil)
+			b.serve(150, 1, 2)
+			pass(2 * time.Second)
+			if abort {
+				if _, err := b.Abort("m"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			before, was = b, b.state(t)
+		})
+		within(t, func(c *Config) {
+			c.Kept = before.host.lastKept()
+			c.Traffic.(*host).model = before.host.model
+		}, func(t *testing.T, b *bench) {
+			r, _ := b.Get("m")
+			equal := cmp.Comparer(func(a, b time.Time) bool { return a.Equal(b) })
+			if diff := cmp.Diff(was.History, r.History, equal); abort && (diff != "" || len(was.History.Points) == 0) {
+				t.Errorf("history (-before +after):\n%s", diff)
+			}
+			if !abort && (len(r.History.Points) > 0 || len(r.History.Moments) != 1) {
+				t.Errorf("%+v", r.History)
+			}
+		})
+	}
+}

@@ -60,7 +60,8 @@ func (m *Manager) Report(model, episode string, number int64, values map[string]
 			continue
 		}
 		in, side := r.stratum(number, began)
-		if in != nil && name != r.Gate.Outcome {
+		decides := r != nil && name == r.Gate.Outcome
+		if !decides {
 			in = nil
 		}
 		finished := func() {
@@ -78,6 +79,9 @@ func (m *Manager) Report(model, episode string, number int64, values map[string]
 		switch {
 		case in == nil:
 			s.add(id, values[name], began)
+			if side, is := r.side(number); is && decides {
+				r.outside[side]++
+			}
 		case m.config.Unfinished == nil:
 			s.add(id, values[name], began).count(in.moments(side))
 			finished()
@@ -85,6 +89,7 @@ func (m *Manager) Report(model, episode string, number int64, values map[string]
 			r.waiting = append(r.waiting, waiting{s.add(id, values[name], began), in.moments(side), side})
 			finished()
 		default:
+			r.noRoom[side]++
 			notKept = append(notKept, NotKept{name, TooManyWaiting, fmt.Sprintf(
 				"%d outcomes of the rollout wait for episodes that began before theirs: report it again later",
 				maxWaiting)})

@@ -19,7 +19,47 @@ func surelyAbove(hits, tries int64, limit, alpha float64) bool {
 	if hits < fewest || !(h > limit*n) {
 		return false
 	}
+	return averaged(h, n)-h*math.Log(limit)-(n-h)*math.Log1p(-limit) >= -math.Log(alpha)
+}
+
+// averaged is the logarithm of the likelihood of h hits of n tries, averaged over all probabilities.
+func averaged(h, n float64) float64 {
 	lgamma := func(x float64) float64 { y, _ := math.Lgamma(x); return y }
-	mixed := lgamma(h+1) + lgamma(n-h+1) - lgamma(n+2)
-	return mixed-h*math.Log(limit)-(n-h)*math.Log1p(-limit) >= -math.Log(alpha)
+	return lgamma(h+1) + lgamma(n-h+1) - lgamma(n+2)
+}
+
+// partBounds inverts the test of surelyAbove: it returns the probabilities between which the test does not reject the
+// truth, from either side. They contain it at all times at once with probability 1-alpha. The test rejects a limit
+// exactly if that is below low, given as many hits as it wants. tries must be positive.
+func partBounds(hits, tries int64, alpha float64) (low, high float64) {
+	h, n := float64(hits), float64(tries)
+	average, enough := averaged(h, n), -math.Log(alpha)
+	rejects := func(p float64) bool {
+		against := average
+		if hits > 0 {
+			against -= h * math.Log(p)
+		}
+		if hits < tries {
+			against -= (n - h) * math.Log1p(-p)
+		}
+		return against >= enough
+	}
+	// The likelihood falls from the part of hits towards both sides.
+	bisect := func(rejected, kept float64) float64 {
+		if !rejects(rejected) {
+			return rejected
+		}
+		for {
+			middle := (rejected + kept) / 2
+			if middle == rejected || middle == kept {
+				return kept
+			}
+			if rejects(middle) {
+				rejected = middle
+			} else {
+				kept = middle
+			}
+		}
+	}
+	return bisect(0, h/n), bisect(1, h/n)
 }

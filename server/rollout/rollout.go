@@ -29,6 +29,7 @@ type Rollout struct {
 	StageSince time.Time `json:"stage_since"`
 	Report     Report    `json:"-"`     // the gate's latest
 	Steps      []Step    `json:"steps"` // the oldest first; one for each stage entered and one for the end
+	History    History   `json:"history,omitzero"`
 }
 
 // Step is one change of a rollout.
@@ -47,5 +48,6 @@ func (r *Rollout) clone() Rollout {
 	c := *r
 	c.Stages = slices.Clone(r.Stages)
 	c.Steps = slices.Clone(r.Steps)
+	c.History = r.History.clone()
 	return c
 }

@@ -27,12 +27,17 @@ type run struct {
 	agreed, shadowed int64
 	// refusal is the error that the log has last, so that it has each only once.
 	refusal string
+	// thinning is that of the History. outside and noRoom count reported episodes that began when not both versions got
+	// some, and that there was no room for.
+	thinning        thinning
+	outside, noRoom [2]int64
 }
 
 // stratum is a stage in which both versions get episodes.
 type stratum struct {
 	Stratum
 	since, until time.Time // until is zero while it lasts
+	part         float64   // of the episodes, for the candidate
 	episodes     [2]fates
 }
 
@@ -44,12 +49,8 @@ const (
 
 // stratum returns the stage in which an episode began, nil if it is in none, and which version's it is. r may be nil.
 func (r *run) stratum(number int64, began time.Time) (s *stratum, side int) {
-	switch {
-	case r == nil || r.State != Running:
-		return nil, 0
-	case number == r.CandidateVersion:
-		side = candidate
-	case number != r.BaselineVersion:
+	side, is := r.side(number)
+	if !is {
 		return nil, 0
 	}
 	for _, s := range slices.Backward(r.strata) {
@@ -62,6 +63,18 @@ func (r *run) stratum(number int64, began time.Time) (s *stratum, side int) {
 		return s, side
 	}
 	return nil, 0
+}
+
+// side returns which version of a running rollout a number is. r may be nil.
+func (r *run) side(number int64) (side int, is bool) {
+	switch {
+	case r == nil || r.State != Running:
+	case number == r.CandidateVersion:
+		return candidate, true
+	case number == r.BaselineVersion:
+		return baseline, true
+	}
+	return 0, false
 }
 
 // moments returns where an outcome of an episode counts.
@@ -90,7 +103,7 @@ func (r *run) enter(stage int, now time.Time) {
 		r.strata[n-1].until = now
 	}
 	if r.Stages[stage] < 100 {
-		r.strata = append(r.strata, &stratum{since: now})
+		r.strata = append(r.strata, &stratum{since: now, part: r.Stages[stage] / 100})
 	}
 }
 
@@ -115,6 +128,7 @@ func (r *run) evidence(agreed, shadowed int64) Evidence {
 	}
 	if r.Gate.Outcome != "" {
 		r.tellEpisodes(&e)
+		r.tellExcluded(&e)
 	}
 	return e
 }

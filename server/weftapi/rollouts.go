@@ -125,6 +125,9 @@ func rolloutMessage(r *rollout.Rollout) *weftv1.Rollout {
 		State: weftv1.RolloutState(r.State), Stage: int32(r.Stage), StageSince: timestamppb.New(r.StageSince),
 		Report: reportMessage(&r.Report),
 	}
+	if r.Gate.Outcome != "" {
+		out.History = historyMessage(&r.History)
+	}
 	for i := range r.Steps {
 		step := &r.Steps[i]
 		out.Steps = append(out.Steps, &weftv1.RolloutStep{
@@ -152,6 +155,7 @@ func reportMessage(r *rollout.Report) *weftv1.GateReport {
 		out.BaselineEpisodes = episodesMessage(r.BaselineEpisodes)
 		out.CandidateEpisodes = episodesMessage(r.CandidateEpisodes)
 	}
+	reportMetrics(out, r)
 	return out
 }
 

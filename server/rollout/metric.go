@@ -1,0 +1,98 @@
+package rollout
+
+import "math"
+
+// Metric is a quantity that one check compares: the numbers behind its verdict, for people and pictures. Difference,
+// bounds and margin are on one scale, on which more is better for the candidate; weft.v1.GateMetric says which. A
+// number that does not exist, or is not finite, is nil.
+type Metric struct {
+	Name           string   `json:"name"` // the check's
+	Baseline       *float64 `json:"baseline,omitempty"`
+	Candidate      *float64 `json:"candidate,omitempty"`
+	BaselineCount  int64    `json:"baseline_count"`
+	CandidateCount int64    `json:"candidate_count"`
+	Difference     *float64 `json:"difference,omitempty"`
+	Low            *float64 `json:"low,omitempty"`
+	High           *float64 `json:"high,omitempty"`
+	Margin         float64  `json:"margin"`
+	Standing       Standing `json:"standing"`
+}
+
+// Standing is where a metric's interval lies. Its numbers are those of weft.v1.MetricVerdict.
+type Standing uint8
+
+// The standings.
+const (
+	Better    Standing = iota + 1 // wholly right of 0
+	NoWorse                       // wholly right of -margin
+	Worse                         // the check says Rollback: wholly left of -margin, through the candidate
+	Undecided                     // none of these yet
+)
+
+// String returns BETTER, NO_WORSE, WORSE or UNDECIDED.
+func (s Standing) String() string {
+	return [...]string{"UNSPECIFIED", "BETTER", "NO_WORSE", "WORSE", "UNDECIDED"}[s]
+}
+
+// MarshalText gives the name.
+func (s Standing) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads the name.
+func (s *Standing) UnmarshalText(text []byte) error { return parse(s, text, Better, Undecided) }
+
+// OfEpisodes reports whether the metric counts episodes, since the rollout began. Others count requests.
+func (m *Metric) OfEpisodes() bool { return m.Name == "outcome" || m.Name == "lost" }
+
+// AgainstLimit reports whether the candidate is compared with a fixed limit instead of the baseline.
+func (m *Metric) AgainstLimit() bool { return m.Name == "errors" || m.Name == "agreement" }
+
+// AlwaysValid reports whether the interval contains the truth at all times at once, with probability 1-alpha.
+func (m *Metric) AlwaysValid() bool { return m.Name != "latency" }
+
+// between sets the difference and its bounds.
+func (m *Metric) between(low, difference, high float64) {
+	m.Low, m.Difference, m.High = known(low), known(difference), known(high)
+}
+
+// within sets the difference and its bounds from those of candidate - baseline, where less of it is better.
+func (m *Metric) within(strata []Stratum, alpha float64) {
+	if estimate, radius := difference(strata, alpha); !math.IsInf(radius, 1) {
+		m.between(-(estimate + radius), -estimate, -(estimate - radius))
+	}
+}
+
+// stand decides the standing.
+func (m *Metric) stand(check Verdict) {
+	switch {
+	case check == Rollback:
+		m.Standing = Worse
+	case m.Low != nil && *m.Low > 0:
+		m.Standing = Better
+	case m.Low != nil && *m.Low > -m.Margin:
+		m.Standing = NoWorse
+	default:
+		m.Standing = Undecided
+	}
+}
+
+// rate returns hits/tries; nil of no tries.
+func rate(hits, tries int64) *float64 { return known(float64(hits) / float64(tries)) }
+
+// known returns a number that can be written down, nil of others.
+func known(x float64) *float64 {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return nil
+	}
+	return new(x + 0) // no -0
+}
+
+// pooled returns the mean of one version's outcomes; nil if there are none.
+func pooled(strata []Stratum, of func(*Stratum) *Moments) *float64 {
+	var sum, n float64
+	for i := range strata {
+		m := of(&strata[i])
+		sum += m.Mean * float64(m.Count)
+		n += float64(m.Count)
+	}
+	return known(sum / n)
+}

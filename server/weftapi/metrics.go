@@ -1,0 +1,64 @@
+package weftapi
+
+import (
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/server/rollout"
+)
+
+// reportMetrics adds what the checks compared to a report.
+func reportMetrics(out *weftv1.GateReport, r *rollout.Report) {
+	out.Summary = r.Summary
+	for i := range r.Metrics {
+		out.Metrics = append(out.Metrics, metricMessage(&r.Metrics[i]))
+	}
+	if s := &r.Split; s.Baseline+s.Candidate > 0 {
+		out.Split = &weftv1.EpisodeSplit{
+			Baseline: s.Baseline, Candidate: s.Candidate, CandidateExpected: s.Expected, ChiSquare: s.ChiSquare,
+			PValue: s.PValue, Mismatch: s.Mismatch,
+		}
+	}
+	for _, e := range r.Excluded {
+		out.Excluded = append(out.Excluded, &weftv1.EpisodeExclusion{
+			Reason: e.Reason, Baseline: e.Baseline, Candidate: e.Candidate,
+		})
+	}
+}
+
+func metricMessage(m *rollout.Metric) *weftv1.GateMetric {
+	out := &weftv1.GateMetric{
+		Name: m.Name, Unit: weftv1.MetricUnit_METRIC_UNIT_REQUEST,
+		Reference: weftv1.MetricReference_METRIC_REFERENCE_BASELINE,
+		Baseline:  m.Baseline, Candidate: m.Candidate,
+		BaselineCount: m.BaselineCount, CandidateCount: m.CandidateCount,
+		Difference: m.Difference, Low: m.Low, High: m.High, AlwaysValid: m.AlwaysValid(),
+		Margin: m.Margin, Verdict: weftv1.MetricVerdict(m.Standing),
+	}
+	if m.OfEpisodes() {
+		out.Unit = weftv1.MetricUnit_METRIC_UNIT_EPISODE
+	}
+	if m.AgainstLimit() {
+		out.Reference = weftv1.MetricReference_METRIC_REFERENCE_LIMIT
+	}
+	return out
+}
+
+func historyMessage(h *rollout.History) *weftv1.OutcomeHistory {
+	out := &weftv1.OutcomeHistory{}
+	for i := range h.Points {
+		p := &h.Points[i]
+		out.Points = append(out.Points, &weftv1.OutcomePoint{
+			At: timestamppb.New(p.At), BaselineCount: p.Baseline, CandidateCount: p.Candidate,
+			Difference: p.Difference, Low: p.Low, High: p.High,
+		})
+	}
+	for i := range h.Moments {
+		m := &h.Moments[i]
+		out.Moments = append(out.Moments, &weftv1.GateMoment{
+			At: timestamppb.New(m.At), BaselineCount: m.Baseline, CandidateCount: m.Candidate,
+			Verdict: weftv1.Verdict(m.Verdict), Step: m.Step, Percent: m.Percent,
+		})
+	}
+	return out
+}
