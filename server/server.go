@@ -305,7 +305,7 @@ func (a *Admin) tap(ctx context.Context, call *tap.Info) (context.Context, error
 func (a *Admin) Register(g *grpc.Server) {
 	services := a.server.messages(g)
 	weftv1.RegisterAdminServiceServer(services, a.Admin)
-	weftv1.RegisterModelServiceServer(services, weftapi.Catalog{API: a.server.api})
+	weftv1.RegisterModelServiceServer(services, weftapi.Catalog{API: a.server.api, Operated: true})
 	inference := *a.server.inference
 	inference.Repository, inference.Operated = repository{a.Admin}, true
 	inference.Register(services)

@@ -31,6 +31,7 @@ import (
 	"github.com/weftserve/weft/server/guard"
 	"github.com/weftserve/weft/server/intake"
 	"github.com/weftserve/weft/server/rollout"
+	"github.com/weftserve/weft/server/shadow"
 	"github.com/weftserve/weft/server/transport"
 	"github.com/weftserve/weft/sharedsched/shell"
 )
@@ -68,6 +69,7 @@ type assembly struct {
 	activity    *activity.Log
 	transport   *grpc.Server
 	rollouts    *rollout.Manager
+	mirror      *shadow.Mirror
 }
 
 func (s *assembly) findModels(context.Context) (err error) {
@@ -147,7 +149,9 @@ func (s *assembly) buildHouse(context.Context) (err error) {
 		},
 		Busy:    func(model string, version int64) bool { return s.edge.Router().Busy(model, version) },
 		Audited: func(e audit.Event) { s.measured.Audited(e.Model, e.Version, string(e.Result), e.Count) },
-		Tried:   s.measured.Tried,
+		// Nothing is audited before something was loaded.
+		Compared: func(c audit.Comparison) { showNoise(s.mirror, &c) },
+		Tried:    s.measured.Tried,
 	}
 	s.activity = activity.New()
 	options := shell.Options{Observer: batchObserver{s.measured, s.activity}}
@@ -190,6 +194,7 @@ func (s *assembly) buildEdge(context.Context) error {
 		return err
 	}
 	s.group.Start(part)
+	s.mirror = mirror
 	s.rollouts = rollout.New(rollout.Config{
 		Traffic: h.models, Agreement: mirror.Agreement, Kept: keptRollouts(s.state), Logger: s.log,
 		Began: func(model, episode string) (time.Time, bool) { return s.edge.Router().Began(model, episode) },

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weftserve/weft/internal/lifecycle"
 	"github.com/weftserve/weft/internal/telemetry"
+	"github.com/weftserve/weft/runtime/audit"
 	"github.com/weftserve/weft/server/shadow"
 )
 
@@ -21,6 +22,14 @@ func (o shadowObserver) ShadowDone(e shadow.Event) {
 		Model: e.Model, Version: e.Shadow, Outcome: string(e.Outcome), Agreed: e.Agreed, MaxRelative: e.MaxRelative,
 		ComputeRatio: e.ComputeRatio,
 	})
+}
+
+// showNoise lets the mirror know by how much a version differs from itself in another batch.
+func showNoise(m *shadow.Mirror, c *audit.Comparison) {
+	for i, o := range c.Outputs {
+		m.Audited(c.Model, c.Version,
+			shadow.Output{Name: o.Name, Tensor: c.InBatch[i], BatchDim: o.BatchDim}, c.Alone[i])
+	}
 }
 
 // newMirror returns the mirror that shows requests to shadows, and its part. path is the file of --shadow-log, "" for

@@ -72,7 +72,7 @@ func (c companions) play(b *testing.B, rate float64, span time.Duration) played 
 	if err != nil {
 		b.Error(err)
 	}
-	for pair, found := range mirror.Summaries("standard") {
+	for pair, found := range mirror.Summaries("standard", shadow.Detail{}) {
 		b.Logf("shadow %v: %d offered, %d done, %d dropped, %d failed", pair, found.Offered, found.Done, found.Dropped,
 			found.Failed)
 		if found.Offered != found.Done+found.Dropped+found.Failed {

@@ -32,7 +32,10 @@ type Config struct {
 	Go func(func(context.Context)) bool
 	// Audited is called with results, from any goroutine. It must not block. May be nil.
 	Audited func(Event)
-	Log     *slog.Logger
+	// Compared is called with each row that was run alone, from any goroutine. It must not block; its time counts as
+	// that of the audit. May be nil.
+	Compared func(Comparison)
+	Log      *slog.Logger
 }
 
 // Replica answers requests of a version, and runs rows of them again.
@@ -241,6 +244,18 @@ func (a *Auditor) tell(result Result, n int) {
 	if a.cfg.Audited != nil && n > 0 {
 		a.cfg.Audited(Event{Model: a.model, Version: a.version, Result: result, Count: n})
 	}
+}
+
+// show hands a row and its result alone to those who measure the difference.
+func (a *Auditor) show(k *row, alone []tensor.Tensor) {
+	if a.cfg.Compared == nil {
+		return
+	}
+	c := Comparison{Model: a.model, Version: a.version, InBatch: k.outputs, Alone: alone}
+	for i := range alone {
+		c.Outputs = append(c.Outputs, k.Output(i))
+	}
+	a.cfg.Compared(c)
 }
 
 // remark publishes one more remark on a version that stays as it is.

@@ -53,6 +53,7 @@ func (a *Auditor) audit(ctx context.Context, k *row) Result {
 	a.compared.Add(1)
 	began := time.Now()
 	found := a.learn(k, alone).Compare(like, k.outputs, alone)
+	a.show(k, alone)
 	a.work(time.Since(began))
 	if !found.Wrong() {
 		return Equal

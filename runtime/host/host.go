@@ -87,6 +87,9 @@ type Config struct {
 	TryOnce bool
 	// Audited is called with the results of audits of batches, from any goroutine. It must not block. May be nil.
 	Audited func(audit.Event)
+	// Compared is called with each row that an audit ran alone, from any goroutine. It must not block, nor keep tensors.
+	// May be nil.
+	Compared func(audit.Comparison)
 	// Tried is serving.Config.Tried. May be nil.
 	Tried func(model string, version int64, end string)
 	// OnChange hears of every new snapshot, from one goroutine at a time and in order; when several follow each other
@@ -155,7 +158,7 @@ func New(cfg Config) *Host {
 	h.serving = serving.NewShared(serving.Config{
 		Owner: owner{h}, Read: cfg.Read, Open: cfg.Open, Fleet: h.fleet, Memory: h.memory, RunTimeout: cfg.RunTimeout,
 		MaxAnswer: cfg.MaxAnswer,
-		Audited:   cfg.Audited, Tried: cfg.Tried, Log: h.log,
+		Audited:   cfg.Audited, Compared: cfg.Compared, Tried: cfg.Tried, Log: h.log,
 	})
 	h.published.Store(&published{snapshot: &catalog.Snapshot{}})
 	return h

@@ -36,6 +36,9 @@ func (r *Audited) place(i int) int {
 	return r.Wanted[i]
 }
 
+// Output returns the declaration of wanted output i.
+func (r *Audited) Output(i int) *tensor.Spec { return &r.Outputs[r.place(i)] }
+
 // Difference is the worst of an answer, relative to the scale of its elements.
 type Difference struct {
 	// Text says what is wrong; "" if it is tolerated.

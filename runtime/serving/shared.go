@@ -55,7 +55,7 @@ const (
 	proofTime      = time.Minute
 )
 
-// Config holds the settings of a Shared. All of it but Read, Audited and Tried is required.
+// Config holds the settings of a Shared. All of it but Read, Audited, Compared and Tried is required.
 type Config struct {
 	Owner  Owner
 	Read   Reader // nil: Open needs no copies
@@ -68,6 +68,9 @@ type Config struct {
 	MaxAnswer int
 	// Audited is called with the results of audits of batches, from any goroutine. It must not block. May be nil.
 	Audited func(audit.Event)
+	// Compared is called with each row that an audit ran alone, from any goroutine. It must not block, nor keep tensors.
+	// May be nil.
+	Compared func(audit.Comparison)
 	// Tried is called when a run in quarantine ended: answered, crashed, failed, or undecided where it showed nothing.
 	// From any goroutine; it must not block. May be nil.
 	Tried func(model string, version int64, end string)
@@ -91,8 +94,10 @@ type Shared struct {
 // NewShared returns the parts that versions have in common. Attach comes next.
 func NewShared(cfg Config) *Shared {
 	return &Shared{
-		Config:  cfg,
-		audits:  audit.Config{Memory: &audit.Memory{}, Go: cfg.Owner.Go, Audited: cfg.Audited, Log: cfg.Log},
+		Config: cfg,
+		audits: audit.Config{
+			Memory: &audit.Memory{}, Go: cfg.Owner.Go, Audited: cfg.Audited, Compared: cfg.Compared, Log: cfg.Log,
+		},
 		opening: slots{make(chan struct{}, parallelOpens), openTime},
 		proving: slots{make(chan struct{}, parallelProofs), proofTime},
 	}

@@ -79,7 +79,7 @@ func (o *offers) Offer(offer shadow.Offer) {
 	o.all = append(o.all, offer)
 }
 
-func (o *offers) Summaries(model string) []shadow.Summary {
+func (o *offers) Summaries(model string, _ shadow.Detail) []shadow.Summary {
 	return []shadow.Summary{{
 		Model: model, PrimaryVersion: 1, ShadowVersion: 2, Offered: 20, Done: 9, Dropped: 7, Failed: 3, Pending: 1,
 		Agreed:            8,

@@ -59,7 +59,7 @@ func TestCloseGivesUp(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		synctest.Wait() // no virtual time passes
-		for _, s := range m.Summaries("") {
+		for _, s := range m.Summaries("", shadow.Detail{}) {
 			if diff := cmp.Diff(counts{Offered: 1, Dropped: 1}, countsOf(s)); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}

@@ -15,6 +15,8 @@ type Output struct {
 	// BatchDim is the dimension along which the rows lie; tensor.NoBatch, or one that the shape does not have: it is
 	// one row.
 	BatchDim int
+
+	labels []string // of the elements of a row, from the first on; nil: they have none
 }
 
 // Difference says how far a shadow's output is from the primary's. NaN equals NaN, and an infinity itself; a difference
@@ -43,14 +45,31 @@ type Difference struct {
 // Compare compares outputs of equal name, in the primary's order; outputs that only the shadow gives come last.
 // tolerance returns the largest MaxRelative with which the named output agrees; 0 asks for equal values.
 func Compare(primary, shadow []Output, tolerance func(output string) float64) []Difference {
+	all, _ := look(primary, shadow, tolerance, false)
+	return all
+}
+
+// look is Compare, and returns as well what each output shows element by element if that is asked for.
+func look(
+	primary, shadow []Output, tolerance func(output string) float64, closely bool,
+) ([]Difference, []compared) {
 	all := make([]Difference, 0, len(primary))
+	var seen []compared
+	if closely {
+		seen = make([]compared, len(primary))
+	}
 	for i := range primary {
 		p := &primary[i]
 		d := Difference{Name: p.Name}
 		if k := indexOf(shadow, p.Name); k < 0 {
 			d.Mismatch = "the shadow does not give it"
 		} else if d.Mismatch = mismatch(p.Tensor, shadow[k].Tensor); d.Mismatch == "" {
-			d.measure(p, shadow[k].Tensor, tolerance(p.Name))
+			var c *compared
+			if closely {
+				c = &seen[i]
+				c.primary, c.shadow = p, shadow[k].Tensor
+			}
+			d.measure(p, shadow[k].Tensor, tolerance(p.Name), c)
 		}
 		all = append(all, d)
 	}
@@ -59,7 +78,7 @@ func Compare(primary, shadow []Output, tolerance func(output string) float64) []
 			all = append(all, Difference{Name: name, Mismatch: "only the shadow gives it"})
 		}
 	}
-	return all
+	return all, seen
 }
 
 func indexOf(outputs []Output, name string) int {
@@ -81,17 +100,24 @@ func mismatch(primary, shadow tensor.Tensor) string {
 	return ""
 }
 
-// measure fills in everything but the name.
-func (d *Difference) measure(p *Output, s tensor.Tensor, tolerance float64) {
+// measure fills in everything but the name, and the sight of c, which may be nil.
+func (d *Difference) measure(p *Output, s tensor.Tensor, tolerance float64, c *compared) {
 	equal := bytes.Equal(p.Data, s.Data)
-	if p.DType == tensor.Bool || p.DType == tensor.String {
+	if !countable(p.DType) {
 		if d.Agreed = equal; !equal {
 			d.MaxAbsolute, d.MaxRelative = 1, 1
 		}
 		return
 	}
 	var w walk
+	if c != nil {
+		w.sight = &sight{}
+	}
 	w.rows(p, s)
+	if c != nil && w.count > 0 {
+		w.sight.conclude(&w, p, s)
+		c.sight = w.sight
+	}
 	if !p.DType.IsFloat() && !equal {
 		// Rounding may have hidden the difference of two large integers.
 		w.absolute = max(w.absolute, 1)

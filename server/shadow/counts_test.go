@@ -21,7 +21,7 @@ type bookkeeper struct {
 func (b *bookkeeper) ShadowDone(shadow.Event) {
 	told := b.told.Add(1)
 	ended := int64(0)
-	for _, s := range b.mirror.Summaries("") {
+	for _, s := range b.mirror.Summaries("", shadow.Detail{}) {
 		addsUp(b.t, s)
 		ended += s.Done + s.Dropped + s.Failed
 	}
@@ -66,7 +66,7 @@ func TestCountsAddUp(t *testing.T) {
 	for range 2 {
 		reading.Go(func() {
 			for {
-				for _, s := range m.Summaries("") {
+				for _, s := range m.Summaries("", shadow.Detail{}) {
 					addsUp(t, s)
 				}
 				select {
@@ -92,7 +92,7 @@ func TestCountsAddUp(t *testing.T) {
 	close(stop)
 	reading.Wait()
 	ran := int64(0)
-	for _, s := range m.Summaries("policy") {
+	for _, s := range m.Summaries("policy", shadow.Detail{}) {
 		if s.Offered != writers*each || s.Pending != 0 {
 			t.Errorf("in the end %+v", countsOf(s))
 		}

@@ -132,7 +132,7 @@ func countsOf(s shadow.Summary) counts {
 // only returns the one summary there is.
 func only(t testing.TB, m *shadow.Mirror) shadow.Summary {
 	t.Helper()
-	all := m.Summaries("policy")
+	all := m.Summaries("policy", shadow.Detail{})
 	if len(all) != 1 {
 		t.Fatalf("got %d summaries, want one", len(all))
 	}

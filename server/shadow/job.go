@@ -30,6 +30,7 @@ type verdict struct {
 	agreed          bool
 	relative        float64 // the largest of all outputs
 	primary, shadow time.Duration
+	compared        []compared // by output of the primary
 }
 
 // size estimates the memory that an offer holds on to for one shadow: inputs and answer of the primary, and as much
@@ -74,7 +75,7 @@ func (m *Mirror) end(j *job) (v verdict) {
 		return unanswered(err)
 	}
 	v = verdict{outcome: Done, agreed: true, primary: j.offer.Primary.Outcome.Compute, shadow: call.Outcome.Compute}
-	v.differences = m.compare(primary, shadow, j.target.Shadow.ToleranceOf)
+	v.differences, v.compared = m.compare(primary, shadow, j.target.Shadow.ToleranceOf)
 	for i := range v.differences {
 		v.agreed = v.agreed && v.differences[i].Agreed
 		v.relative = max(v.relative, v.differences[i].MaxRelative)
@@ -84,10 +85,11 @@ func (m *Mirror) end(j *job) (v verdict) {
 
 // compare lets one comparison run at a time, so that comparisons take no more than one processor from the work of
 // answering requests.
-func (m *Mirror) compare(primary, shadow []Output, tolerance func(output string) float64) []Difference {
+func (m *Mirror) compare(primary, shadow []Output, tolerance func(output string) float64,
+) ([]Difference, []compared) {
 	m.comparing.Lock()
 	defer m.comparing.Unlock()
-	return Compare(primary, shadow, tolerance)
+	return look(primary, shadow, tolerance, true)
 }
 
 // unanswered distinguishes the shadow's own failures from lack of room, of time or of a version that is ready.
@@ -172,6 +174,9 @@ func outputsOf(call *catalog.Call) ([]Output, error) {
 			i = call.Wanted[k]
 		}
 		outputs[k] = Output{Name: specs[i].Name, Tensor: call.Results[k], BatchDim: specs[i].BatchDim}
+		if shown := specs[i].Shown; shown != nil {
+			outputs[k].labels = shown.Labels
+		}
 	}
 	return outputs, nil
 }

@@ -102,6 +102,9 @@ type Mirror struct {
 
 	mu      sync.Mutex // taken alone
 	pairs   map[key]*pair
+	prints  int // of all pairs
+	noises  map[output]*noise
+	audits  uint64
 	offers  uint64
 	running int   // goroutines
 	bytes   int64 // that they hold on to
@@ -114,7 +117,8 @@ func New(c Config) *Mirror {
 	c.MaxPending = cmp.Or(max(0, c.MaxPending), 256)
 	c.MaxPendingBytes = cmp.Or(max(0, c.MaxPendingBytes), 64<<20)
 	c.Timeout = cmp.Or(max(0, c.Timeout), 10*time.Second)
-	m := &Mirror{config: c, log: cmp.Or(c.Logger, slog.Default()), pairs: map[key]*pair{}}
+	m := &Mirror{config: c, log: cmp.Or(c.Logger, slog.Default()), pairs: map[key]*pair{},
+		noises: map[output]*noise{}}
 	if c.Log != nil {
 		m.journal = &journal{w: c.Log, log: m.log}
 	}
@@ -172,6 +176,7 @@ func (m *Mirror) pairLocked(k key) *pair {
 				oldest = p
 			}
 		}
+		m.dropPrintsLocked(oldest)
 		delete(m.pairs, oldest.key)
 	}
 	p := &pair{key: k}
@@ -184,8 +189,10 @@ func (m *Mirror) run(j *job) {
 	v := m.end(j)
 	m.mu.Lock()
 	j.pair.settle(&v)
+	m.markLocked(j, &v, time.Now())
 	first := v.outcome == Failed && j.pair.failed == 1
 	m.mu.Unlock()
+	v.compared = nil // with the tensors
 	if first {
 		m.log.Warn("shadow request failed", "event", "shadow_failed", "model", j.pair.model,
 			"version", j.pair.shadow, "answered_by", j.pair.primary, "repeats", "only counted",
@@ -221,12 +228,17 @@ func (m *Mirror) tell(j *job, v *verdict) {
 
 // Summaries returns the pairs of a model ("": of all), ascending by model, primary and shadow. All of them are of one
 // moment.
-func (m *Mirror) Summaries(model string) []Summary {
+func (m *Mirror) Summaries(model string, d Detail) []Summary {
+	now := time.Now()
 	m.mu.Lock()
 	var found []unfinished
 	for _, p := range m.pairs {
 		if model == "" || p.model == model {
-			found = append(found, p.snapshot())
+			u := p.snapshot()
+			if d != (Detail{}) {
+				m.describeLocked(p, &u.Summary, d, now)
+			}
+			found = append(found, u)
 		}
 	}
 	m.mu.Unlock()

@@ -242,7 +242,7 @@ func TestOldestPairIsForgotten(t *testing.T) {
 		}
 		offer(2) // no longer the oldest
 		offer(1000)
-		all := m.Summaries("")
+		all := m.Summaries("", shadow.Detail{})
 		numbers := make([]int64, len(all))
 		for i, s := range all {
 			numbers[i] = s.ShadowVersion
@@ -253,7 +253,7 @@ func TestOldestPairIsForgotten(t *testing.T) {
 		if all[0].Offered != 2 {
 			t.Errorf("version 2: %+v", all[0])
 		}
-		if len(m.Summaries("other")) != 0 {
+		if len(m.Summaries("other", shadow.Detail{})) != 0 {
 			t.Error("another model has summaries")
 		}
 	})

@@ -43,6 +43,7 @@ type pair struct {
 	offered, done, dropped, failed, pending, agreed int64
 
 	tally    Tally
+	prints   []*imprint // of outputs that are numbers
 	computes reservoir
 	failures []string
 	last     uint64 // Mirror.offers when something was last offered
@@ -97,13 +98,15 @@ func (u *unfinished) finish() Summary {
 }
 
 // shorten makes a text valid UTF-8, as protocol messages demand, and cuts it to maxFailureBytes.
-func shorten(text string) string {
+func shorten(text string) string { return cutTo(text, maxFailureBytes) }
+
+func cutTo(text string, most int) string {
 	const cut = "..."
 	text = strings.ToValidUTF8(text, "�")
-	if len(text) <= maxFailureBytes {
+	if len(text) <= most {
 		return text
 	}
-	end := maxFailureBytes - len(cut)
+	end := most - len(cut)
 	for !utf8.RuneStart(text[end]) {
 		end--
 	}

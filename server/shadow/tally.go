@@ -32,6 +32,8 @@ type OutputSummary struct {
 	// Agreed counts requests in which this output was within the tolerance, Mismatched those in which its type or shape
 	// differed: these count in no other field.
 	Agreed, Mismatched int64
+	// Print is in summaries with details, of outputs that have one.
+	Print *Print
 }
 
 // Add takes in the differences of one request, as Compare gives them.

@@ -1,6 +1,7 @@
 package shadow
 
 import (
+	"bytes"
 	"math"
 
 	"github.com/weftserve/weft/runtime/tensor"
@@ -11,27 +12,24 @@ import (
 type walk struct {
 	a, b [256]float64
 
+	sight           *sight  // nil: elements need not be told apart
 	absolute        float64 // largest difference
+	farthest        int     // where it is in the tensor
 	primary, shadow float64 // largest finite magnitudes
 	count, same     int64   // rows, and those of equal argmax
 }
 
 // rows goes from row to row and leaves differences, magnitudes and arguments of maxima.
 func (w *walk) rows(p *Output, s tensor.Tensor) {
-	outer, rows, inner := 1, 1, 1
-	for d, n := range p.Shape {
-		switch {
-		case d > p.BatchDim:
-			inner *= int(n)
-		case d == p.BatchDim:
-			rows = int(n)
-		default:
-			outer *= int(n)
-		}
-	}
+	l := layoutOf(p)
+	outer, rows, inner := l.outer, l.rows, l.inner
 	if outer*inner == 0 {
 		return
 	}
+	if w.sight != nil {
+		w.sight.size, w.sight.parts = outer*inner, min(outer*inner, maxElements)
+	}
+	size := p.DType.Size()
 	for r := range rows {
 		a, b := peak{at: -1}, peak{at: -1}
 		for o := range outer {
@@ -41,6 +39,9 @@ func (w *walk) rows(p *Output, s tensor.Tensor) {
 				numbers(w.a[:n], p.DType, p.Data, at)
 				numbers(w.b[:n], s.DType, s.Data, at)
 				w.look(n, at, &a, &b)
+				if w.sight != nil && !bytes.Equal(p.Data[at*size:][:n*size], s.Data[at*size:][:n*size]) {
+					w.sight.take(w.a[:n], w.b[:n], o*inner+at-first)
+				}
 			}
 		}
 		w.count++
@@ -64,14 +65,15 @@ func (p *peak) see(at int, v float64) {
 
 // look takes in n elements of a row, the first of which is at a place.
 func (w *walk) look(n, at int, a, b *peak) {
+	inf := math.Inf(1)
 	absolute, primary, shadow, pa, pb := w.absolute, w.primary, w.shadow, *a, *b
 	xs, ys := w.a[:n], w.b[:n]
 	for i, x := range xs {
 		y := ys[i]
 		if d := math.Abs(x - y); d > absolute {
-			absolute = d
-		} else if d != d && x != y && (x == x || y == y) { // not equal infinities, nor two NaN
-			absolute = math.Inf(1)
+			absolute, w.farthest = d, at+i
+		} else if d != d && x != y && (x == x || y == y) && absolute < inf { // not equal infinities, nor two NaN
+			absolute, w.farthest = inf, at+i
 		}
 		if m := math.Abs(x); m > primary && m <= math.MaxFloat64 {
 			primary = m

@@ -36,6 +36,8 @@ type SchedulerState interface {
 type Catalog struct {
 	weftv1.UnimplementedModelServiceServer
 	*API
+	// Operated: who reaches it may change how models are served, unless the access file says otherwise.
+	Operated bool
 }
 
 // snapshot returns every known model.

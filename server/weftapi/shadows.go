@@ -12,8 +12,8 @@ import (
 
 // Shadows reports how versions in the shadow of others do.
 type Shadows interface {
-	// Summaries returns how the shadows of a model compare, of all models for "".
-	Summaries(model string) []shadow.Summary
+	// Summaries returns how the shadows of a model compare, of all models for "", with the details that are asked for.
+	Summaries(model string, detail shadow.Detail) []shadow.Summary
 }
 
 // GetShadowSummary implements weftv1.ModelServiceServer.
@@ -30,16 +30,22 @@ func (s Catalog) GetShadowSummary(
 		return resp, nil
 	}
 	by := doorkeeper.Of(ctx)
-	for _, summary := range s.Shadows.Summaries(req.GetModel()) {
+	detail := shadow.Detail{Fingerprints: req.GetFingerprints(), Worst: req.GetWorst()}
+	for _, summary := range s.Shadows.Summaries(req.GetModel(), detail) {
 		if !by.Observes(summary.Model) {
 			continue
 		}
-		resp.Summaries = append(resp.Summaries, shadowMessage(&summary))
+		show := detail
+		show.Worst = show.Worst && by.Operates(summary.Model, s.Operated)
+		message := shadowMessage(&summary, show)
+		message.WorstWithheld = detail.Worst && !show.Worst
+		resp.Summaries = append(resp.Summaries, message)
 	}
 	return resp, nil
 }
 
-func shadowMessage(s *shadow.Summary) *weftv1.ShadowSummary {
+// shadowMessage writes no more details than show says.
+func shadowMessage(s *shadow.Summary, show shadow.Detail) *weftv1.ShadowSummary {
 	out := &weftv1.ShadowSummary{
 		Model: s.Model, PrimaryVersion: s.PrimaryVersion, ShadowVersion: s.ShadowVersion,
 		Offered: s.Offered, Done: s.Done, Dropped: s.Dropped, Failed: s.Failed, Pending: s.Pending, Agreed: s.Agreed,
@@ -56,6 +62,9 @@ func shadowMessage(s *shadow.Summary) *weftv1.ShadowSummary {
 		}
 		if o.Cosines > 0 {
 			message.MinCosine, message.MeanCosine = &o.MinCosine, &o.MeanCosine
+		}
+		if o.Print != nil {
+			addPrint(message, o.Print, show)
 		}
 		out.Outputs = append(out.Outputs, message)
 	}

@@ -83,7 +83,7 @@ const (
 	// The largest difference that audits of the primary version saw there.
 	FloorSource_FLOOR_SOURCE_AUDIT FloorSource = 1
 	// Audits saw none, or less than this: 4 units in the last place of the largest
-	// magnitude of the primary's output in the slices shown; 1 for integers.
+	// magnitude of the primary's output in the slices shown; 0.5 for integers.
 	FloorSource_FLOOR_SOURCE_LEAST_AUDITED FloorSource = 2
 	// The same, and no row was audited yet, or no audit is made: nothing is known of the
 	// real noise, which is often a multiple.
@@ -383,7 +383,9 @@ type ShadowSummary struct {
 	ShadowComputeMsP50  float64 `protobuf:"fixed64,13,opt,name=shadow_compute_ms_p50,json=shadowComputeMsP50,proto3" json:"shadow_compute_ms_p50,omitempty"`
 	ShadowComputeMsP99  float64 `protobuf:"fixed64,14,opt,name=shadow_compute_ms_p99,json=shadowComputeMsP99,proto3" json:"shadow_compute_ms_p99,omitempty"`
 	// The last few failures, shortened.
-	Failures      []string `protobuf:"bytes,15,rep,name=failures,proto3" json:"failures,omitempty"`
+	Failures []string `protobuf:"bytes,15,rep,name=failures,proto3" json:"failures,omitempty"`
+	// `worst` of the outputs was asked for by a caller that may not see it.
+	WorstWithheld bool `protobuf:"varint,20,opt,name=worst_withheld,json=worstWithheld,proto3" json:"worst_withheld,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -523,6 +525,13 @@ func (x *ShadowSummary) GetFailures() []string {
 	return nil
 }
 
+func (x *ShadowSummary) GetWorstWithheld() bool {
+	if x != nil {
+		return x.WorstWithheld
+	}
+	return false
+}
+
 // ShadowOutput compares one output over all requests that were done.
 type ShadowOutput struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -550,9 +559,7 @@ type ShadowOutput struct {
 	Noise *ErrorDistribution `protobuf:"bytes,22,opt,name=noise,proto3" json:"noise,omitempty"`
 	// The requests with the largest differences since the pair was first seen, as parts
 	// of the largest magnitude, the worst first; at most 20.
-	Worst []*WorstRequest `protobuf:"bytes,23,rep,name=worst,proto3" json:"worst,omitempty"`
-	// `worst` was asked for by a caller that may not see it.
-	WorstWithheld bool `protobuf:"varint,24,opt,name=worst_withheld,json=worstWithheld,proto3" json:"worst_withheld,omitempty"`
+	Worst         []*WorstRequest `protobuf:"bytes,23,rep,name=worst,proto3" json:"worst,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -671,13 +678,6 @@ func (x *ShadowOutput) GetWorst() []*WorstRequest {
 	return nil
 }
 
-func (x *ShadowOutput) GetWorstWithheld() bool {
-	if x != nil {
-		return x.WorstWithheld
-	}
-	return false
-}
-
 // Fingerprint tells which elements of an output differ, and when: a picture with a row
 // for each of `elements` and a column for each of `slices`. Divide an error by its
 // element's floor: values up to about 1 are what the primary version differs by from
@@ -778,7 +778,8 @@ func (x *Fingerprint) GetAuditedRows() int64 {
 // FingerprintElement is an element of an output's row, or a run of neighbours.
 type FingerprintElement struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Index of the first in the row, and how many there are.
+	// Index of the first in the row, and how many there are: none where rows vary and the
+	// latest was short.
 	First int64 `protobuf:"varint,1,opt,name=first,proto3" json:"first,omitempty"`
 	Count int64 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
 	// By the labels of the output in model.yaml; empty where it has none, and of more
@@ -1150,7 +1151,7 @@ const file_weft_v1_traffic_proto_rawDesc = "" +
 	"tolerances\x1a=\n" +
 	"\x0fTolerancesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"\xa4\x04\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"\xcb\x04\n" +
 	"\rShadowSummary\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12'\n" +
 	"\x0fprimary_version\x18\x02 \x01(\x03R\x0eprimaryVersion\x12%\n" +
@@ -1167,7 +1168,8 @@ const file_weft_v1_traffic_proto_rawDesc = "" +
 	"\x16primary_compute_ms_p99\x18\f \x01(\x01R\x13primaryComputeMsP99\x121\n" +
 	"\x15shadow_compute_ms_p50\x18\r \x01(\x01R\x12shadowComputeMsP50\x121\n" +
 	"\x15shadow_compute_ms_p99\x18\x0e \x01(\x01R\x12shadowComputeMsP99\x12\x1a\n" +
-	"\bfailures\x18\x0f \x03(\tR\bfailures\"\xa6\x04\n" +
+	"\bfailures\x18\x0f \x03(\tR\bfailures\x12%\n" +
+	"\x0eworst_withheld\x18\x14 \x01(\bR\rworstWithheld\"\xff\x03\n" +
 	"\fShadowOutput\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
 	"\fmax_absolute\x18\x02 \x01(\x01R\vmaxAbsolute\x12!\n" +
@@ -1184,8 +1186,7 @@ const file_weft_v1_traffic_proto_rawDesc = "" +
 	"\vfingerprint\x18\x14 \x01(\v2\x14.weft.v1.FingerprintR\vfingerprint\x122\n" +
 	"\x06errors\x18\x15 \x01(\v2\x1a.weft.v1.ErrorDistributionR\x06errors\x120\n" +
 	"\x05noise\x18\x16 \x01(\v2\x1a.weft.v1.ErrorDistributionR\x05noise\x12+\n" +
-	"\x05worst\x18\x17 \x03(\v2\x15.weft.v1.WorstRequestR\x05worst\x12%\n" +
-	"\x0eworst_withheld\x18\x18 \x01(\bR\rworstWithheldB\r\n" +
+	"\x05worst\x18\x17 \x03(\v2\x15.weft.v1.WorstRequestR\x05worstB\r\n" +
 	"\v_min_cosineB\x0e\n" +
 	"\f_mean_cosine\"\x9b\x02\n" +
 	"\vFingerprint\x12!\n" +

@@ -1,0 +1,113 @@
+package shadow
+
+import (
+	"math"
+	"slices"
+
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+// maxNoises bounds the outputs whose noise is known: of more, the one that was audited longest ago is forgotten. Each
+// takes less than 1 KiB.
+const maxNoises = 512
+
+// noise is by how much a version differs from itself, in one output: rows that were answered in batches, and the same
+// rows run alone.
+type noise struct {
+	parts
+	rows   int64
+	errors [maxElements]float32 // the largest finite ones
+	spread Spread
+	last   uint64 // Mirror.audits when it was added to
+}
+
+// output names an output of a version.
+type output struct {
+	model   string
+	version int64
+	name    string
+}
+
+// Audited takes in one output of a row as the version answered it in a batch, and as it answers it alone. The tensors
+// are not kept. Outputs that are no numbers, or of different shapes, say nothing.
+func (m *Mirror) Audited(model string, version int64, batched Output, alone tensor.Tensor) {
+	if !countable(batched.DType) || mismatch(batched.Tensor, alone) != "" {
+		return
+	}
+	s := sightOf(&batched, alone)
+	if s == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.audits++
+	n := m.noiseLocked(output{model, version, batched.Name})
+	n.last = m.audits
+	n.add(s)
+}
+
+func (m *Mirror) noiseLocked(o output) *noise {
+	if n := m.noises[o]; n != nil {
+		return n
+	}
+	if len(m.noises) == maxNoises {
+		var oldest output
+		for other, n := range m.noises {
+			if oldest.model == "" || n.last < m.noises[oldest].last {
+				oldest = other
+			}
+		}
+		delete(m.noises, oldest)
+	}
+	n := &noise{}
+	m.noises[o] = n
+	return n
+}
+
+func (n *noise) add(s *sight) {
+	before := n.errors
+	if old := n.n; n.admit(s) && old > 0 {
+		for i := range n.n {
+			n.errors[i] = before[i*old/n.n]
+		}
+	}
+	n.rows += s.rows
+	n.spread.add(s.relative)
+	for i, d := range s.errors[:s.parts] {
+		if math.IsInf(d, 1) { // it would hide everything
+			s.errors[i] = 0
+		}
+	}
+	fold(n.errors[:n.n], s.errors[:s.parts])
+}
+
+// of returns the largest difference of a part of a row that is divided into so many.
+func (n *noise) of(part, parts int) float64 {
+	from, to := part*n.n/parts, (part+1)*n.n/parts
+	return float64(slices.Max(n.errors[from:max(from+1, to)]))
+}
+
+// leastUlps is how many units in the last place a floor is at least: an answer in another batch may well differ by so
+// much, where none has been seen to.
+const leastUlps = 4
+
+// leastFloor is the floor of an output whose largest magnitude is known, where audits saw less.
+func leastFloor(d tensor.DType, magnitude float64) float64 {
+	epsilon, smallest := 0.0, 0.0
+	switch d {
+	case tensor.Float64:
+		epsilon, smallest = 0x1p-52, 0x1p-1074
+	case tensor.Float32:
+		epsilon, smallest = 0x1p-23, 0x1p-149
+	case tensor.Float16:
+		epsilon, smallest = 0x1p-10, 0x1p-24
+	case tensor.BFloat16:
+		epsilon, smallest = 0x1p-7, 0x1p-133
+	default:
+		return 0.5 // integers are equal or not
+	}
+	return max(leastUlps*epsilon*magnitude, smallest)
+}
+
+// countable reports whether elements are numbers.
+func countable(d tensor.DType) bool { return d != tensor.Bool && d != tensor.String }

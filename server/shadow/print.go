@@ -1,0 +1,172 @@
+package shadow
+
+import (
+	"slices"
+	"time"
+
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+const (
+	// maxPrints bounds the outputs whose comparisons are kept in detail, of all pairs; at most 16 KiB of slices and 25
+	// KiB of rows each, that is 11 MiB. Where there is no more room the pair that was offered nothing for the longest
+	// loses its own.
+	maxPrints = 256
+	// maxPairPrints bounds those of one pair: the first ones of more.
+	maxPairPrints = 8
+)
+
+// Detail says what a summary is to have besides counts.
+type Detail struct {
+	Fingerprints bool // with the spreads
+	Worst        bool
+}
+
+// Print is how one output of a shadow differs, in detail.
+type Print struct {
+	RowElements int // of the latest row
+	Varying     bool
+	Elements    []Element // at most maxElements
+	Slices      []Slice   // the oldest first
+	// AuditedRows of the primary version are what is known of its noise, with Noise, their spread.
+	AuditedRows   int64
+	Errors, Noise Spread
+	Worst         []Request // the worst first
+}
+
+// Element is an element of an output's row, or a run of Count neighbours from First on.
+type Element struct {
+	First, Count int
+	Name         string // a label of the output; "" of more than one
+	Floor        float64
+	Source       FloorSource
+}
+
+// FloorSource is where a floor is from. Its numbers are those of weft.v1.FloorSource.
+type FloorSource uint8
+
+// The sources.
+const (
+	FromAudit      FloorSource = iota + 1 // the largest difference that audits saw
+	LeastAudited                          // leastFloor: audits saw less
+	LeastUnaudited                        // leastFloor: no row was audited
+)
+
+// Slice is what was compared in SliceDuration.
+type Slice struct {
+	Start  time.Time
+	Rows   int64
+	Errors []float32 // the largest differences, by element
+}
+
+// SliceDuration is the time of a slice.
+const SliceDuration = sliceSeconds * time.Second
+
+// imprint holds what is known of an output of a pair. Mirror.mu guards it.
+type imprint struct {
+	name   string
+	dtype  tensor.DType
+	labels []string
+	strip  strip
+	spread Spread
+	worst  worst
+}
+
+// compared is one output of both answers, and what their comparison shows.
+type compared struct {
+	sight   *sight
+	primary *Output
+	shadow  tensor.Tensor
+}
+
+// markLocked takes in the comparison of a request.
+func (m *Mirror) markLocked(j *job, v *verdict, now time.Time) {
+	for i := range v.compared {
+		c := &v.compared[i]
+		if c.sight == nil {
+			continue
+		}
+		p := m.printLocked(j.pair, c.primary.Name)
+		if p == nil {
+			continue
+		}
+		if p.dtype != c.primary.DType { // other files under the same number
+			*p = imprint{name: p.name, dtype: c.primary.DType}
+		}
+		p.labels = c.primary.labels
+		p.strip.add(c.sight, now)
+		p.spread.add(v.differences[i].MaxRelative)
+		p.worst.add(&v.differences[i], c, j.offer.RequestID, now)
+	}
+}
+
+// printLocked returns the print of an output, nil if there is no room for it.
+func (m *Mirror) printLocked(of *pair, name string) *imprint {
+	if i := slices.IndexFunc(of.prints, func(p *imprint) bool { return p.name == name }); i >= 0 {
+		return of.prints[i]
+	}
+	if len(of.prints) == maxPairPrints || m.pairs[of.key] != of { // it was forgotten meanwhile
+		return nil
+	}
+	if m.prints == maxPrints {
+		var oldest *pair
+		for _, p := range m.pairs {
+			if p != of && len(p.prints) > 0 && (oldest == nil || p.last < oldest.last) {
+				oldest = p
+			}
+		}
+		m.dropPrintsLocked(oldest)
+	}
+	p := &imprint{name: name}
+	of.prints = append(of.prints, p)
+	m.prints++
+	return p
+}
+
+func (m *Mirror) dropPrintsLocked(of *pair) {
+	m.prints -= len(of.prints)
+	of.prints = nil
+}
+
+// describeLocked adds details to the summary of a pair.
+func (m *Mirror) describeLocked(p *pair, s *Summary, d Detail, now time.Time) {
+	for i := range s.Outputs {
+		at := slices.IndexFunc(p.prints, func(x *imprint) bool { return x.name == s.Outputs[i].Name })
+		if at < 0 {
+			continue
+		}
+		out := &Print{}
+		if d.Fingerprints {
+			p.prints[at].show(out, m.noises[output{p.model, p.key.primary, s.Outputs[i].Name}], now)
+		}
+		if d.Worst {
+			out.Worst = slices.Clone(p.prints[at].worst)
+		}
+		s.Outputs[i].Print = out
+	}
+}
+
+// show writes the fingerprint and the spreads. n may be nil.
+func (p *imprint) show(out *Print, n *noise, now time.Time) {
+	var magnitude float64
+	out.Slices, magnitude = p.strip.shown(now)
+	out.RowElements, out.Varying, out.Errors = p.strip.size, p.strip.varying, p.spread
+	least := leastFloor(p.dtype, magnitude)
+	if n != nil {
+		out.AuditedRows, out.Noise = n.rows, n.spread
+	}
+	for i := range p.strip.n {
+		first, next := startOf(i, p.strip.n, p.strip.size), startOf(i+1, p.strip.n, p.strip.size)
+		e := Element{First: first, Count: next - first, Floor: least, Source: LeastUnaudited}
+		if e.Count == 1 && first < len(p.labels) {
+			e.Name = p.labels[first]
+		}
+		if n != nil {
+			e.Source = LeastAudited
+			if seen := n.of(i, p.strip.n); seen >= least {
+				e.Floor, e.Source = seen, FromAudit
+			}
+		}
+		out.Elements = append(out.Elements, e)
+	}
+}
