@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -69,6 +70,52 @@ traffic:
 	for line := range strings.Lines(page) {
 		if strings.HasPrefix(line, "weft_rejected_total{") {
 			t.Errorf("every request was answered, but %s", line)
+		}
+	}
+}
+
+// TestAuditsSetTheFloor: rows of live batches that are run alone show how a version differs from itself, and shadows are
+// measured by that. Requests of several rows are padded to fill executions of eight, so that there is something to audit.
+func TestAuditsSetTheFloor(t *testing.T) {
+	repository := t.TempDir()
+	for version := 1; version <= 2; version++ {
+		weftest.AddVersion(t, repository, "walker", version)
+	}
+	weftest.SetManifest(t, repository, "walker", `
+synth: {base: 1ms, `+tensors+`}
+batching: {mode: "on", audit: 0.5, max_batch_size: 8, allowed_batch_sizes: [8]}
+versions: {policy: all}
+traffic:
+  split: [{slot: a, version: 1, weight: 1}]
+  shadow: [{version: 2}]
+`)
+	r := serveFrom(t, repository, nil)
+	r.until(t, "both versions are ready", func(m *weftv1.Model) bool { return ready(m) == "[1 2]" })
+	main, admin := weftv1.NewModelServiceClient(r.conn), weftv1.NewModelServiceClient(r.admin)
+	ctx, cancel := context.WithTimeout(t.Context(), weftest.Patience)
+	defer cancel()
+	for tick := time.NewTicker(10 * time.Millisecond); ; <-tick.C {
+		if _, err := weftv1.NewPredictionServiceClient(r.conn).Predict(ctx,
+			weftest.Request("walker", 3)); err != nil {
+			t.Fatal(err)
+		}
+		ask := &weftv1.GetShadowSummaryRequest{Model: "walker", Fingerprints: true, Worst: true}
+		answer, err := main.GetShadowSummary(ctx, ask)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all := answer.GetSummaries(); len(all) == 1 && len(all[0].GetOutputs()) == 1 {
+			y := all[0].GetOutputs()[0]
+			f := y.GetFingerprint()
+			if f.GetAuditedRows() > 0 && y.GetNoise().GetEqual() == f.GetAuditedRows() && len(f.GetSlices()) > 0 &&
+				f.GetSlices()[0].GetRows() >= 3 && f.GetElements()[0].GetFloor() > 0 && y.GetErrors().GetEqual() > 0 &&
+				f.GetElements()[0].GetFloorSource() == weftv1.FloorSource_FLOOR_SOURCE_LEAST_AUDITED {
+				if open, err := admin.GetShadowSummary(ctx, ask); err != nil ||
+					open.GetSummaries()[0].GetWorstWithheld() || !all[0].GetWorstWithheld() {
+					t.Errorf("rows are withheld at the admin listener, or shown at the other: %v, %v", open, err)
+				}
+				return
+			}
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -98,7 +99,9 @@ func TestAnAudit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var told []Event
 			remarked := 0
+			var shown []Comparison
 			cfg := &Config{
+				Compared: func(c Comparison) { shown = append(shown, c) },
 				Memory: &Memory{}, Audited: func(e Event) { told = append(told, e) }, Log: slog.New(slog.DiscardHandler),
 				Go: func(do func(context.Context)) bool {
 					do(t.Context())
@@ -124,6 +127,16 @@ func TestAnAudit(t *testing.T) {
 			auditor.Observe(Source{Replica: r, Bare: r.bare()}, j, call)
 			if len(told) != 1 || told[0] != (Event{"m", 1, c.want, 1}) {
 				t.Errorf("told %v, want %s", told, c.want)
+			}
+			if compared, _ := auditor.Counts(); int(compared) != len(shown) {
+				t.Errorf("%d comparisons were shown, of %d", len(shown), compared)
+			}
+			for _, s := range shown {
+				if s.Model != "m" || s.Version != 1 || len(s.Alone) != 1 || s.Outputs[0].Name != "y" ||
+					!bytes.Equal(s.InBatch[0].Data, results[0].Data) || c.want == Different &&
+					bytes.Equal(s.InBatch[0].Data, s.Alone[0].Data) {
+					t.Errorf("shown %+v", s)
+				}
 			}
 			if (len(r.demoted) == 1) != c.demoted {
 				t.Errorf("demoted for %q", r.demoted)

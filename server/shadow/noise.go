@@ -87,11 +87,11 @@ func (n *noise) of(part, parts int) float64 {
 	return float64(slices.Max(n.errors[from:max(from+1, to)]))
 }
 
-// leastUlps is how many units in the last place a floor is at least: an answer in another batch may well differ by so
-// much, where none has been seen to.
+// leastUlps is the floor in units in the last place where no difference was seen: an answer in another batch may well
+// differ by so much.
 const leastUlps = 4
 
-// leastFloor is the floor of an output whose largest magnitude is known, where audits saw less.
+// leastFloor is the floor of an output whose largest magnitude is known, where audits saw no difference.
 func leastFloor(d tensor.DType, magnitude float64) float64 {
 	epsilon, smallest := 0.0, 0.0
 	switch d {

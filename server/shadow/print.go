@@ -48,7 +48,7 @@ type FloorSource uint8
 // The sources.
 const (
 	FromAudit      FloorSource = iota + 1 // the largest difference that audits saw
-	LeastAudited                          // leastFloor: audits saw less
+	LeastAudited                          // leastFloor: audits saw no difference
 	LeastUnaudited                        // leastFloor: no row was audited
 )
 
@@ -159,11 +159,11 @@ func (p *imprint) show(out *Print, n *noise, now time.Time) {
 		first, next := startOf(i, p.strip.n, p.strip.size), startOf(i+1, p.strip.n, p.strip.size)
 		e := Element{First: first, Count: next - first, Floor: least, Source: LeastUnaudited}
 		if e.Count == 1 && first < len(p.labels) {
-			e.Name = p.labels[first]
+			e.Name = cutTo(p.labels[first], maxName)
 		}
 		if n != nil {
 			e.Source = LeastAudited
-			if seen := n.of(i, p.strip.n); seen >= least {
+			if seen := n.of(i, p.strip.n); seen > 0 {
 				e.Floor, e.Source = seen, FromAudit
 			}
 		}

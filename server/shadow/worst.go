@@ -6,9 +6,9 @@ import (
 )
 
 const (
-	// maxWorst bounds the requests that are kept of an output, and maxRequestID the bytes of the name of one.
+	// maxWorst bounds the requests that are kept of an output, and maxName the bytes of names that are shown.
 	maxWorst     = 20
-	maxRequestID = 128
+	maxName = 128
 )
 
 // Request is one request whose answers differ much.
@@ -35,7 +35,7 @@ func (w *worst) add(d *Difference, c *compared, id string, at time.Time) {
 	}
 	s := c.sight
 	r := Request{
-		At: at, ID: cutTo(id, maxRequestID), Absolute: d.MaxAbsolute, Relative: d.MaxRelative, Row: s.row, Element: s.at,
+		At: at, ID: cutTo(id, maxName), Absolute: d.MaxAbsolute, Relative: d.MaxRelative, Row: s.row, Element: s.at,
 		First: max(0, min(s.at-maxElements/2, s.size-maxElements)),
 	}
 	n := min(s.size, maxElements)

@@ -82,7 +82,7 @@ const (
 	FloorSource_FLOOR_SOURCE_UNSPECIFIED FloorSource = 0
 	// The largest difference that audits of the primary version saw there.
 	FloorSource_FLOOR_SOURCE_AUDIT FloorSource = 1
-	// Audits saw none, or less than this: 4 units in the last place of the largest
+	// Audits saw none. The floor is 4 units in the last place of the largest
 	// magnitude of the primary's output in the slices shown; 0.5 for integers.
 	FloorSource_FLOOR_SOURCE_LEAST_AUDITED FloorSource = 2
 	// The same, and no row was audited yet, or no audit is made: nothing is known of the
