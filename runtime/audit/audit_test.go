@@ -102,7 +102,7 @@ func TestAnAudit(t *testing.T) {
 			var shown []Comparison
 			cfg := &Config{
 				Compared: func(c Comparison) { shown = append(shown, c) },
-				Memory: &Memory{}, Audited: func(e Event) { told = append(told, e) }, Log: slog.New(slog.DiscardHandler),
+				Memory:   &Memory{}, Audited: func(e Event) { told = append(told, e) }, Log: slog.New(slog.DiscardHandler),
 				Go: func(do func(context.Context)) bool {
 					do(t.Context())
 					return true

@@ -226,6 +226,11 @@ func TestLongRows(t *testing.T) {
 		if w.Element != 999 || w.First != 936 || len(w.Primary) != 64 || w.Shadow[63] != 0.5 || w.Primary[63] != 0 {
 			t.Errorf("%+v", w)
 		}
+		other[500] = 0.75
+		d.ask("in the middle", values, other)
+		if w := d.print(t).Worst[0]; w.Element != 500 || w.First != 468 || w.Shadow[32] != 0.75 || w.ID != "in the middle" {
+			t.Errorf("%+v", w)
+		}
 	})
 }
 

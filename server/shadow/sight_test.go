@@ -173,6 +173,9 @@ func TestStrip(t *testing.T) {
 		s.add(sight(3, 0, float64(i), 0), start.Add(time.Duration(i)*sliceSeconds*time.Second))
 	}
 	now := start.Add(199 * sliceSeconds * time.Second)
+	if len(s.slices) != maxSlices {
+		t.Errorf("%d slices are kept", len(s.slices))
+	}
 	all, _ := s.shown(now)
 	if len(all) != maxSlices || all[0].Errors[1] != 140 || all[59].Errors[1] != 199 || all[59].Rows != 1 {
 		t.Errorf("%d slices from %+v to %+v", len(all), all[0], all[len(all)-1])

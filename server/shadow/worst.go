@@ -7,8 +7,8 @@ import (
 
 const (
 	// maxWorst bounds the requests that are kept of an output, and maxName the bytes of names that are shown.
-	maxWorst     = 20
-	maxName = 128
+	maxWorst = 20
+	maxName  = 128
 )
 
 // Request is one request whose answers differ much.
