@@ -6,15 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/peer"
-	"google.golang.org/grpc/status"
 
 	"github.com/weftserve/weft/internal/certs"
 	"github.com/weftserve/weft/internal/config"
@@ -69,14 +65,9 @@ func Run(ctx context.Context, o *Options, in io.Reader, out io.Writer) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	dial, err := o.DialOptions(o.Address)
+	client, err := (&Server{Address: o.Address, Client: o.Client}).Dial()
 	if err != nil {
 		return err
-	}
-	client, err := weftclient.New(o.Address, weftclient.WithDialOptions(dial...),
-		weftclient.WithMaxMessageBytes(math.MaxInt32))
-	if err != nil {
-		return fmt.Errorf("--address %s: %w", o.Address, err)
 	}
 	defer client.Close()
 	var server peer.Peer
@@ -134,19 +125,8 @@ func (o *Options) read(ctx context.Context, about *weftv1.GetModelMetadataRespon
 
 // explain says what the user can do about the error of a call.
 func (o *Options) explain(ctx context.Context, err error, server *peer.Peer) error {
-	message := strings.TrimSpace(status.Convert(err).Message())
 	if ctx.Err() != nil {
 		return errInterrupted
 	}
-	if server.Addr != nil {
-		if status.Code(err) == codes.DeadlineExceeded {
-			message += fmt.Sprintf("; it had %v (--timeout)", o.Timeout)
-		}
-		return fmt.Errorf("the server at --address %s: %s", o.Address, message)
-	}
-	do := certs.Advice(message)
-	if do == "" {
-		do = "start one with `weft serve REPOSITORY`, or name the --listen address of one that runs"
-	}
-	return fmt.Errorf("no server answers at --address %s (%s); %s", o.Address, message, do)
+	return wrong(o.Address, err, server, fmt.Sprintf("; it had %v (--timeout)", o.Timeout))
 }

@@ -1,0 +1,56 @@
+package ask
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"github.com/weftserve/weft/internal/certs"
+	"github.com/weftserve/weft/proto/weftclient"
+)
+
+// Server is the flags by which a command finds a server.
+type Server struct {
+	Address string `default:"127.0.0.1:9000" aliases:"server" placeholder:"HOST:PORT" help:"The server's address, or unix:/PATH."`
+
+	certs.Client `embed:"" group:"TLS"`
+}
+
+// Dial returns a client. It connects with the first call.
+func (s *Server) Dial() (*weftclient.Client, error) {
+	dial, err := s.DialOptions(s.Address)
+	if err != nil {
+		return nil, err
+	}
+	client, err := weftclient.New(s.Address, weftclient.WithDialOptions(dial...),
+		weftclient.WithMaxMessageBytes(math.MaxInt32))
+	if err != nil {
+		return nil, fmt.Errorf("--address %s: %w", s.Address, err)
+	}
+	return client, nil
+}
+
+// Wrong says what the user can do about the error of a call. Who answered, if anybody did, is in server.
+func (s *Server) Wrong(err error, server *peer.Peer) error { return wrong(s.Address, err, server, "") }
+
+func wrong(address string, err error, server *peer.Peer, patience string) error {
+	message := strings.TrimSpace(status.Convert(err).Message())
+	switch {
+	case server.Addr == nil:
+		do := certs.Advice(message)
+		if do == "" {
+			do = "start one with `weft serve REPOSITORY`, or name the --listen address of one that runs"
+		}
+		return fmt.Errorf("no server answers at --address %s (%s); %s", address, message, do)
+	case status.Code(err) == codes.DeadlineExceeded:
+		message += patience
+	case status.Code(err) == codes.Unimplemented:
+		message += "; it is older than this program, or no Weft: ask it with the program that it was started with"
+	}
+	return errors.New("the server at --address " + address + ": " + message)
+}

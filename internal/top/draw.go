@@ -1,0 +1,116 @@
+package top
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Sizes below which there is no picture.
+const (
+	leastWidth  = 72
+	leastHeight = 10
+)
+
+// draw draws the screen.
+func (s *screen) draw() *grid {
+	g := newGrid(max(s.width, 1), max(s.height, 1))
+	if s.width < leastWidth || s.height < leastHeight {
+		drawText(g, 0, s.height, 0, fmt.Sprintf("weft top needs %d columns and %d lines; there are %d and %d.",
+			leastWidth, leastHeight, s.width, s.height))
+		return g
+	}
+	s.drawTitle(g)
+	s.drawFoot(g)
+	body := s.height - 2
+	switch {
+	case s.help:
+		s.drawKeys(g, 2)
+	case s.page == pageList:
+		s.drawList(g, 1, body)
+	case s.page == pageStory:
+		s.drawStory(g, 1, body)
+	case s.shown().run == "":
+		said := "connecting to " + s.name + " ..."
+		if s.lost != nil {
+			said = s.lost.Error() + ". Trying again ..."
+		}
+		drawText(g, 2, body, 0, said)
+	default:
+		s.drawWeave(g, 1, body)
+	}
+	return g
+}
+
+func (s *screen) drawTitle(g *grid) {
+	h := s.shown()
+	g.text(0, 0, g.width, "weft top", normal.strong())
+	x := 10 + g.text(10, 0, g.width-40, s.name, normal)
+	if h.run != "" {
+		since := "up " + lasted(h.now)
+		if h.restarts > 0 {
+			since = "restarted " + h.began.Local().Format(time.TimeOnly) + ", " + since
+		}
+		g.text(x+2, 0, g.width-x-14, since, normal.weak())
+	}
+	switch {
+	case s.lost != nil && h.run != "":
+		g.right(g.width, 0, 24, " connection lost ", normal.in(red).strong().swapped())
+	case s.frozen != nil:
+		g.right(g.width, 0, 10, " frozen ", normal.strong().swapped())
+	default:
+		g.right(g.width, 0, 10, "live", normal.weak())
+	}
+}
+
+func (s *screen) drawFoot(g *grid) {
+	y := g.height - 1
+	switch {
+	case s.typing:
+		g.text(0, y, g.width, "filter: "+s.filter+"_   enter keeps it, esc shows all", normal.strong())
+	case s.lost != nil && s.shown().run != "":
+		g.text(0, y, g.width, strings.ReplaceAll(s.lost.Error(), "\n", " "), normal.in(red))
+	case s.page == pageList:
+		g.text(0, y, g.width, "up/down select  enter its story  r ask again  esc back  ? keys  q quit", normal.weak())
+	case s.page == pageStory:
+		g.text(0, y, g.width, "up/down scroll  esc back  ? keys  q quit", normal.weak())
+	default:
+		said := "0-9 sort  f filter  enter explain  +/- time  space freeze  ? keys  q quit"
+		if s.filter != "" {
+			said = fmt.Sprintf("filter %q (esc shows all)  ", s.filter) + said
+		}
+		g.text(0, y, g.width, said, normal.weak())
+	}
+}
+
+func (s *screen) drawKeys(g *grid, y int) {
+	for _, k := range keys {
+		g.text(2, y, 16, k[0], normal.strong())
+		g.text(20, y, g.width-20, k[1], normal)
+		y++
+	}
+	drawText(g, y+1, g.height-y-2, 0,
+		"A strip is a lane of a device: what is filled was busy, by the version of that color or letter. ! is a batch or "+
+			"request that was late, x one that failed or was not answered. Bars are waiting requests: each step means twice as "+
+			"many. due is the share that a version is entitled to; tgt its target; lost and late are of the last minute.")
+}
+
+// sentenceLines is the room for the sentence.
+const sentenceLines = 3
+
+// drawWeave draws the sentence, the weave, and below it the table.
+func (s *screen) drawWeave(g *grid, top, height int) {
+	h := s.shown()
+	y := top
+	for _, line := range wrapped(h.sentence(), g.width, sentenceLines) {
+		g.text(0, y, g.width, line, normal.strong())
+		y++
+	}
+	rows := s.rows()
+	rest := top + height - y
+	table := min(len(rows)+1, max(3, rest/2))
+	w := newWeave(h, spans[s.span], g.width-labelWidth, s.letters)
+	y += w.draw(g, y, rest-table, rows)
+	selected, _ := s.selected()
+	h.drawTable(g, y, top+height-y, rows, s.by, selected)
+}

@@ -1,0 +1,143 @@
+package top
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/term"
+
+	"github.com/weftserve/weft/internal/ask"
+	"github.com/weftserve/weft/internal/config"
+)
+
+// Options are the flags.
+type Options struct {
+	Once bool            `help:"Print the table once, as text, and end."`
+	JSON bool            `name:"json" help:"With --once: print it as JSON."`
+	Demo bool            `help:"Show a made-up server, without connecting to one."`
+	Wait config.Duration `name:"timeout" default:"10s" help:"With --once: how long to wait for the server."`
+
+	ask.Server
+}
+
+func (o *Options) check() error {
+	var faults config.Faults
+	if o.JSON && !o.Once {
+		faults.Addf("--json", "what is drawn on a terminal is no JSON; expected --once with it")
+	}
+	if o.Wait <= 0 {
+		faults.Addf("--timeout", "expected a duration above 0, found %v", o.Wait)
+	}
+	return faults.Err()
+}
+
+// errNoTerminal is the error of drawing where there is nothing to draw on.
+var errNoTerminal = errors.New("the output is no terminal to draw on; `weft top --once` prints one table, and " +
+	"`weft top --once --json` prints it for programs")
+
+// Run shows the server until the user quits, or prints it once. Only without --once it must be a terminal.
+func Run(ctx context.Context, o *Options, out io.Writer) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	s, end, err := o.source()
+	if err != nil {
+		return err
+	}
+	defer end()
+	if o.Once {
+		return o.once(ctx, s, out)
+	}
+	if file, is := out.(*os.File); !is || !term.IsTerminal(file.Fd()) {
+		return errNoTerminal
+	}
+	return show(ctx, s)
+}
+
+func (o *Options) source() (source, func(), error) {
+	if o.Demo {
+		return newDemo(time.Now().Add(-(minute + demoWindow) * time.Millisecond)), func() {}, nil
+	}
+	l, err := connect(&o.Server)
+	if err != nil {
+		return nil, nil, err
+	}
+	return l, func() { l.client.Close() }, nil
+}
+
+// once prints one report.
+func (o *Options) once(ctx context.Context, s source, out io.Writer) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, time.Duration(o.Wait),
+		fmt.Errorf("no answer within %v (--timeout)", o.Wait))
+	defer cancel()
+	h := &history{}
+	err := s.watch(ctx, true, func(u update) bool {
+		h.add(u.activity, u.recent)
+		return false
+	})
+	if err != nil {
+		return err
+	}
+	if h.run == "" {
+		return errors.New("the server ended the call without an answer; ask it again")
+	}
+	if o.JSON {
+		return h.report().json(out)
+	}
+	_, err = io.WriteString(out, h.text())
+	return err
+}
+
+// pause is the time between attempts to connect.
+const pause = 500 * time.Millisecond
+
+// show draws until the user quits.
+func show(ctx context.Context, s source) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	program := tea.NewProgram(newScreen(ctx, s), tea.WithContext(ctx), tea.WithFPS(30))
+	ended := make(chan error, 1)
+	go func() { ended <- follow(ctx, s, program) }()
+	_, err := program.Run()
+	cancel()
+	if wrong := <-ended; wrong != nil {
+		return wrong
+	}
+	if errors.Is(err, tea.ErrProgramKilled) || errors.Is(err, tea.ErrInterrupted) { // a signal, as `q`
+		return nil
+	}
+	return err
+}
+
+// follow sends what a source gives to the screen, and connects again for as long as that is of use.
+func follow(ctx context.Context, s source, to *tea.Program) error {
+	again := time.NewTicker(pause)
+	defer again.Stop()
+	for {
+		err := s.watch(ctx, false, func(u update) bool {
+			to.Send(u)
+			return ctx.Err() == nil
+		})
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // the user quit
+		}
+		if _, is := errors.AsType[permanentError](err); is {
+			to.Quit()
+			return err
+		}
+		if err == nil {
+			err = errors.New("the server ended the call")
+		}
+		to.Send(lostMsg{err})
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}

@@ -1,0 +1,138 @@
+package top
+
+import (
+	"context"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/colorprofile"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+)
+
+// screen is what `weft top` shows, and the model of the terminal library: it changes in Update only.
+type screen struct {
+	ask  func(request) tea.Cmd // has a request explained
+	find func(string) tea.Cmd  // lists the late and lost requests of a model
+	name string                // of the server
+
+	width, height int
+	letters       bool // no colors
+	light         bool
+
+	live   *history // what is known
+	frozen *history // what is shown instead of it
+	since  time.Time
+	lost   error // the connection is; nil while it is there
+
+	by       order
+	filter   string
+	typing   bool // the filter is being typed
+	chosen   string
+	device   string
+	span     int
+	page     page
+	help     bool
+	requests listing
+	told     story
+}
+
+// page is what fills the screen.
+type page int
+
+const (
+	pageWeave page = iota
+	pageList
+	pageStory
+)
+
+// lostMsg says that the connection ended; nil that there is one again.
+type lostMsg struct{ err error }
+
+// listMsg is what find leads to, storyMsg what ask does.
+type listMsg struct {
+	answer *weftv1.ListRequestsResponse
+	err    error
+}
+
+type storyMsg struct {
+	name   string
+	answer *weftv1.Explanation
+	err    error
+}
+
+func newScreen(ctx context.Context, s source) *screen {
+	return &screen{
+		name: s.name(), width: 80, height: 24, live: &history{}, by: order{key: '2'}, span: usualSpan,
+		ask: func(q request) tea.Cmd {
+			return func() tea.Msg {
+				name := numberOf(q.number)
+				answer, err := s.explain(ctx, name)
+				return storyMsg{name, answer, err}
+			}
+		},
+		find: func(model string) tea.Cmd {
+			return func() tea.Msg {
+				answer, err := s.list(ctx, model)
+				return listMsg{answer, err}
+			}
+		},
+	}
+}
+
+// Init implements tea.Model.
+func (*screen) Init() tea.Cmd { return tea.RequestBackgroundColor }
+
+// Update implements tea.Model.
+func (s *screen) Update(m tea.Msg) (tea.Model, tea.Cmd) {
+	switch m := m.(type) {
+	case tea.WindowSizeMsg:
+		s.width, s.height = m.Width, m.Height
+	case tea.ColorProfileMsg:
+		s.letters = m.Profile <= colorprofile.ASCII
+	case tea.BackgroundColorMsg:
+		s.light = !m.IsDark()
+	case update:
+		s.live.add(m.activity, m.recent)
+		s.lost = nil
+	case lostMsg:
+		s.lost = m.err
+	case listMsg:
+		s.takeList(m)
+	case storyMsg:
+		s.told = story{name: m.name, answer: m.answer, err: m.err}
+	case tea.KeyPressMsg:
+		return s, s.press(m)
+	}
+	return s, nil
+}
+
+// shown is the history that is shown.
+func (s *screen) shown() *history {
+	if s.frozen != nil {
+		return s.frozen
+	}
+	return s.live
+}
+
+// rows are the versions that are shown, in order.
+func (s *screen) rows() []*version { return s.shown().rows(s.filter, s.by) }
+
+// selected returns the chosen version and its place, or the first.
+func (s *screen) selected() (*version, int) {
+	rows := s.rows()
+	for i, v := range rows {
+		if v.label == s.chosen && v.GetDevice() == s.device {
+			return v, i
+		}
+	}
+	if len(rows) == 0 {
+		return nil, 0
+	}
+	return rows[0], 0
+}
+
+// View implements tea.Model.
+func (s *screen) View() tea.View {
+	return tea.View{Content: s.draw().encode(s.light), AltScreen: true, WindowTitle: "weft top"}
+}

@@ -1,0 +1,185 @@
+package top
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+)
+
+// recently is how far back the sentence looks, in milliseconds.
+const recently = 10_000
+
+// sentence says who uses the devices most, and whether anyone is late and because of what.
+func (h *history) sentence() string { return h.most() + " " + h.wronged() }
+
+// most says who uses the devices most.
+func (h *history) most() string {
+	var most *version
+	for _, v := range h.versions {
+		if most == nil || v.GetShare() > most.GetShare() {
+			most = v
+		}
+	}
+	if most == nil {
+		return "No model is loaded."
+	}
+	if most.GetShare() < 0.0005 {
+		return "Nobody uses the devices."
+	}
+	text := fmt.Sprintf("%s uses %s most: %s of its time", most.label, most.GetDevice(), percent(most.GetShare()))
+	if most.GetEntitledShare() > 0 {
+		text += ", entitled to " + percent(most.GetEntitledShare())
+	}
+	return text + "."
+}
+
+// trouble is what happened to requests for a version.
+type trouble struct {
+	late, lost int
+	reasons    map[string]int
+	last       *request // late
+	waited, total,
+	own float64 // of late ones: until their first execution, until their answer, and held by their own version
+	holders map[string]float64 // milliseconds for which others had the device while late ones waited, by label
+}
+
+// troubles finds what was late or lost a short while ago, by label.
+func (h *history) troubles() map[string]*trouble {
+	all := map[string]*trouble{}
+	for i := range h.requests {
+		q := &h.requests[i]
+		if q.end < h.now-recently || !q.late() && !q.lost() || q.how == weftv1.RequestEnd_REQUEST_END_CANCELLED {
+			continue
+		}
+		label := "no version"
+		if q.of != nil {
+			label = q.of.label
+		}
+		t := all[label]
+		if t == nil {
+			t = &trouble{reasons: map[string]int{}, holders: map[string]float64{}}
+			all[label] = t
+		}
+		if q.lost() {
+			t.lost++
+			t.reasons[q.reason]++
+			continue
+		}
+		t.late++
+		t.last = q
+		h.blame(t, q)
+	}
+	return all
+}
+
+// blame adds who had the device while a request waited. Batches are ordered by their ends.
+func (h *history) blame(t *trouble, q *request) {
+	until := q.started
+	if until == 0 {
+		until = q.end
+	}
+	t.waited += until - q.arrival
+	t.total += q.end - q.arrival
+	first, _ := slices.BinarySearchFunc(h.batches, q.arrival, func(b batch, at float64) int {
+		if b.end <= at {
+			return -1
+		}
+		return 1
+	})
+	for _, b := range h.batches[first:] {
+		if b.start > until && b.end > until+minute {
+			break
+		}
+		if q.of == nil || b.of.GetDevice() != q.of.GetDevice() {
+			continue
+		}
+		if held := min(b.end, until) - max(b.start, q.arrival); held > 0 {
+			if b.of == q.of {
+				t.own += held
+			} else {
+				t.holders[b.of.label] += held
+			}
+		}
+	}
+}
+
+// wronged says who was late or lost in the last seconds, and because of what.
+func (h *history) wronged() string {
+	all := h.troubles()
+	worst := func(of func(*trouble) int) (label string) {
+		for _, l := range slices.Sorted(maps.Keys(all)) {
+			if of(all[l]) > 0 && (label == "" || of(all[l]) > of(all[label])) {
+				label = l
+			}
+		}
+		return label
+	}
+	var said []string
+	late := worst(func(t *trouble) int { return t.late })
+	if late != "" {
+		t := all[late]
+		said = append(said, fmt.Sprintf("%s of %s in the last %d s %s late: %s.", counted(t.late, "request"), late,
+			recently/1000, was(t.late), t.because()))
+	}
+	if label := worst(func(t *trouble) int { return t.lost }); label != "" {
+		t := all[label]
+		said = append(said, fmt.Sprintf("%s of %s %s lost: %s.", counted(t.lost, "request"), label, was(t.lost),
+			mostly(t.reasons)))
+	}
+	if len(said) == 0 {
+		return fmt.Sprintf("Nobody was late or refused in the last %d s.", recently/1000)
+	}
+	return strings.Join(said, " ")
+}
+
+// because says what made requests late.
+func (t *trouble) because() string {
+	n := float64(t.late)
+	if t.waited < t.total/2 {
+		return fmt.Sprintf("their own execution took %s of %s", ms((t.total-t.waited)/n), ms(t.total/n))
+	}
+	holder, held := "", t.own
+	for _, label := range slices.Sorted(maps.Keys(t.holders)) {
+		if t.holders[label] > held {
+			holder, held = label, t.holders[label]
+		}
+	}
+	switch {
+	case holder != "":
+		return fmt.Sprintf("%s had the device for %s of the %s that each waited", holder, ms(held/n), ms(t.waited/n))
+	case held > 0:
+		return fmt.Sprintf("requests of its own had the device for %s of the %s that each waited", ms(held/n), ms(t.waited/n))
+	default:
+		return fmt.Sprintf("each waited for %s", ms(t.waited/n))
+	}
+}
+
+func mostly(reasons map[string]int) string {
+	most := ""
+	for _, r := range slices.Sorted(maps.Keys(reasons)) {
+		if most == "" || reasons[r] > reasons[most] {
+			most = r
+		}
+	}
+	if len(reasons) > 1 {
+		return "mostly " + most
+	}
+	return most
+}
+
+func was(n int) string {
+	if n == 1 {
+		return "was"
+	}
+	return "were"
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

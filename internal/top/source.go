@@ -1,0 +1,113 @@
+package top
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"github.com/weftserve/weft/internal/ask"
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/proto/weftclient"
+)
+
+// update is what a source gives.
+type update struct {
+	activity *weftv1.Activity
+	// recent are the late and lost requests of the last minute: with the first activity of a connection, else nil.
+	recent *weftv1.ListRequestsResponse
+}
+
+// source is a server, or what stands for one. An error is permanent if asking again is of no use.
+type source interface {
+	// watch gives updates to a function until the context ends, the connection fails, or the function says false.
+	watch(ctx context.Context, once bool, give func(update) bool) error
+	// list returns the latest late and lost requests of a model.
+	list(ctx context.Context, model string) (*weftv1.ListRequestsResponse, error)
+	// explain tells the way of a request, by its caller's name or "#" and the server's number.
+	explain(ctx context.Context, request string) (*weftv1.Explanation, error)
+	// name is what the user knows it by.
+	name() string
+}
+
+// How a server is watched.
+const (
+	every    = 125 // milliseconds between updates: eight a second
+	listMost = 1000
+)
+
+// live is a running server.
+type live struct {
+	server *ask.Server
+	client *weftclient.Client
+	models weftv1.ModelServiceClient
+}
+
+func connect(server *ask.Server) (*live, error) {
+	client, err := server.Dial()
+	if err != nil {
+		return nil, err
+	}
+	return &live{server, client, weftv1.NewModelServiceClient(client.Conn())}, nil
+}
+
+func (l *live) name() string { return l.server.Address }
+
+// permanentError is one after which asking again is of no use.
+type permanentError struct{ error }
+
+func (e permanentError) Unwrap() error { return e.error }
+
+// wrong says what the user can do about an error.
+func (l *live) wrong(err error, who *peer.Peer) error {
+	if err == nil {
+		return nil
+	}
+	said := l.server.Wrong(err, who)
+	switch status.Code(err) {
+	case codes.Unimplemented, codes.PermissionDenied, codes.Unauthenticated, codes.InvalidArgument:
+		return permanentError{said}
+	default:
+		return said
+	}
+}
+
+func (l *live) watch(ctx context.Context, once bool, give func(update) bool) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var who peer.Peer
+	q := &weftv1.WatchActivityRequest{BackMs: minute, EveryMs: every, Once: once}
+	stream, err := l.models.WatchActivity(ctx, q, grpc.Peer(&who))
+	if err != nil {
+		return l.wrong(err, &who)
+	}
+	for first := true; ; first = false {
+		answer, err := stream.Recv()
+		if err != nil {
+			return l.wrong(err, &who)
+		}
+		u := update{activity: answer.GetActivity()}
+		if first {
+			if u.recent, err = l.list(ctx, ""); err != nil {
+				return err
+			}
+		}
+		if !give(u) {
+			return nil
+		}
+	}
+}
+
+func (l *live) list(ctx context.Context, model string) (*weftv1.ListRequestsResponse, error) {
+	var who peer.Peer
+	answer, err := l.models.ListRequests(ctx, &weftv1.ListRequestsRequest{Model: model, Limit: listMost}, grpc.Peer(&who))
+	return answer, l.wrong(err, &who)
+}
+
+func (l *live) explain(ctx context.Context, name string) (*weftv1.Explanation, error) {
+	var who peer.Peer
+	answer, err := l.models.ExplainRequest(ctx, &weftv1.ExplainRequestRequest{Request: name}, grpc.Peer(&who))
+	return answer.GetExplanation(), l.wrong(err, &who)
+}

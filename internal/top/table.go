@@ -1,0 +1,168 @@
+package top
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// column is one of the table.
+type column struct {
+	title string
+	key   rune // that sorts by it; 0: none
+	width int
+	text  func(*history, *version) string
+	// value is what is sorted by, largest first; nil sorts by name.
+	value func(*history, *version) float64
+	// bad reports that the value deserves red.
+	bad func(*history, *version) bool
+}
+
+// columns of the table, behind the version's name.
+var columns = []column{
+	{"model", '1', 0, nil, nil, nil},
+	{"device", 0, 7, func(_ *history, v *version) string { return v.GetDevice() }, nil, nil},
+	{
+		"share", '2', 7, func(_ *history, v *version) string { return percent(v.GetShare()) },
+		func(_ *history, v *version) float64 { return v.GetShare() }, nil,
+	},
+	{
+		"due", '3', 6, func(_ *history, v *version) string {
+			if v.GetEntitledShare() == 0 && v.GetBackgroundShare() > 0 {
+				return "spare"
+			}
+			return percent(v.GetEntitledShare())
+		},
+		func(_ *history, v *version) float64 { return v.GetEntitledShare() }, nil,
+	},
+	{
+		"rate", '4', 6, func(_ *history, v *version) string { return digits(v.GetRequestsPerSecond()) },
+		func(_ *history, v *version) float64 { return v.GetRequestsPerSecond() }, nil,
+	},
+	{
+		"batch", '5', 7, func(_ *history, v *version) string { return digits(v.GetRowsPerBatch()) },
+		func(_ *history, v *version) float64 { return v.GetRowsPerBatch() }, nil,
+	},
+	{
+		"p50", '6', 5, func(_ *history, v *version) string { return digits(v.GetP50Ms()) },
+		func(_ *history, v *version) float64 { return v.GetP50Ms() }, nil,
+	},
+	{
+		"p99/tgt", '7', 9, func(_ *history, v *version) string {
+			if v.GetTargetMs() == 0 {
+				return digits(v.GetP99Ms()) + "/-"
+			}
+			return digits(v.GetP99Ms()) + "/" + digits(v.GetTargetMs())
+		},
+		func(_ *history, v *version) float64 { return v.GetP99Ms() },
+		func(_ *history, v *version) bool { return v.GetTargetMs() > 0 && v.GetP99Ms() > v.GetTargetMs() },
+	},
+	{
+		"wait", '8', 6, func(_ *history, v *version) string { return digits(float64(v.GetWaiting())) },
+		func(_ *history, v *version) float64 { return float64(v.GetWaiting()) }, nil,
+	},
+	{
+		"lost", '9', 6, func(h *history, v *version) string { return digits(h.lastMinute(v).lost) },
+		func(h *history, v *version) float64 { return h.lastMinute(v).lost },
+		func(h *history, v *version) bool { return h.lastMinute(v).lost > 0 },
+	},
+	{
+		"late", '0', 6, func(h *history, v *version) string { return digits(h.lastMinute(v).late) },
+		func(h *history, v *version) float64 { return h.lastMinute(v).late },
+		func(h *history, v *version) bool { return h.lastMinute(v).late > 0 },
+	},
+}
+
+// order is how rows are sorted.
+type order struct {
+	key      rune
+	opposite bool
+}
+
+// rows returns the versions whose names have all words of a filter, sorted.
+func (h *history) rows(filter string, by order) []*version {
+	rows := slices.DeleteFunc(slices.Clone(h.versions), func(v *version) bool {
+		text := strings.ToLower(v.label + " " + v.GetSlot() + " " + v.GetDevice())
+		return slices.ContainsFunc(strings.Fields(strings.ToLower(filter)), func(word string) bool {
+			return !strings.Contains(text, word)
+		})
+	})
+	at := max(0, slices.IndexFunc(columns, func(c column) bool { return c.key == by.key }))
+	slices.SortStableFunc(rows, func(a, b *version) int {
+		order := 0
+		if value := columns[at].value; value != nil {
+			order = cmp.Compare(value(h, b), value(h, a))
+		}
+		if order == 0 { // names ascend either way
+			order = cmp.Or(cmp.Compare(a.GetModel(), b.GetModel()), cmp.Compare(a.GetVersion(), b.GetVersion()),
+				cmp.Compare(a.GetDevice(), b.GetDevice()))
+			if columns[at].value != nil {
+				return order
+			}
+		}
+		if by.opposite {
+			return -order
+		}
+		return order
+	})
+	return rows
+}
+
+// drawTable draws the head and as many rows as there is room for, so that the selected one is seen.
+func (h *history) drawTable(g *grid, top, height int, rows []*version, by order, selected *version) {
+	name := g.width - 1
+	for _, c := range columns {
+		name -= c.width
+	}
+	x := 0
+	for _, c := range columns {
+		width := cmp.Or(c.width, name)
+		title := c.title
+		if c.key != 0 && by != unsorted {
+			title = string(c.key) + title
+		}
+		s := normal.weak()
+		if c.key == by.key {
+			s = normal.strong()
+			s.underlined = true
+		}
+		switch {
+		case c.width == 0:
+			g.text(2, top, width-2, title, s)
+		case c.title == "device":
+			g.text(x+1, top, width-1, title, s)
+		default:
+			g.right(x+width, top, width-1, title, s)
+		}
+		x += width
+	}
+	first := max(0, slices.Index(rows, selected)-(height-2))
+	for i, v := range rows[min(first, len(rows)):min(len(rows), first+height-1)] {
+		h.drawRow(g, top+1+i, name, v)
+		if v == selected {
+			g.restyle(top+1+i, style.swapped)
+		}
+	}
+}
+
+// drawRow draws a version: its letter on its color, its name, the slot if there is room, and the numbers.
+func (h *history) drawRow(g *grid, y, name int, v *version) {
+	g.set(0, y, v.letter, normal.in(ink(v.color)).on(v.color))
+	taken := g.text(2, y, name-3, v.label, normal)
+	if rest := name - 3 - taken - 1; rest >= 3 && v.GetSlot() != "" {
+		g.text(2+taken+1, y, rest, v.GetSlot(), normal.weak())
+	}
+	x := name
+	for _, c := range columns[1:] {
+		s := normal
+		if c.bad != nil && c.bad(h, v) {
+			s = normal.in(red).strong()
+		}
+		if c.title == "device" {
+			g.text(x+1, y, c.width-1, c.text(h, v), s)
+		} else {
+			g.right(x+c.width, y, c.width-1, c.text(h, v), s)
+		}
+		x += c.width
+	}
+}

@@ -1,0 +1,271 @@
+package top
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+)
+
+// The weave: time runs from left to right and ends now. A lane of a device is a strip whose filled part is the time in
+// which it was busy, in the colors of the versions that had it. Below, for each version, how many of its requests
+// waited, so that backlogs look like wedges below the batches that made them.
+
+// spans are the windows of time that can be seen, in milliseconds.
+var spans = []float64{250, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000}
+
+const (
+	usualSpan  = 2  // 1 s
+	labelWidth = 13 // columns left of a strip
+	maxLanes   = 64 // of a device, drawn or counted
+)
+
+// part is a version's part of a bin.
+type part struct {
+	of *version
+	ms float64
+}
+
+// strip is a lane's time in bins of equal length.
+type strip struct {
+	parts [][]part
+	marks []rune // '!' a request of a batch that ended there was late, 'x' the batch failed, else 0
+}
+
+// weave is what is seen of a history: so many bins that end now.
+type weave struct {
+	*history
+	from, bin float64
+	bins      int
+	letters   bool // letters instead of colors
+}
+
+func newWeave(h *history, span float64, bins int, letters bool) *weave {
+	bin := span / float64(bins)
+	to := math.Ceil(h.now/bin) * bin // so that a moment stays in its bin while it flows
+	return &weave{h, to - bin*float64(bins), bin, bins, letters}
+}
+
+func (w *weave) place(at float64) int { return int(math.Floor((at - w.from) / w.bin)) }
+
+// strips returns the lanes of all devices, by their numbers.
+func (w *weave) strips() map[uint32]*strip {
+	all := map[uint32]*strip{}
+	for _, d := range w.devices {
+		for lane := range min(d.GetLanes(), maxLanes) {
+			all[d.GetFirstLane()+lane] = &strip{make([][]part, w.bins), make([]rune, w.bins)}
+		}
+	}
+	for _, b := range slices.Concat(w.batches, w.running) {
+		s := all[b.lane]
+		if s == nil || b.end < w.from {
+			continue
+		}
+		for i := max(0, w.place(b.start)); i < w.bins && w.from+float64(i)*w.bin < b.end; i++ {
+			from := w.from + float64(i)*w.bin
+			ms := min(b.end, from+w.bin) - max(b.start, from)
+			at := slices.IndexFunc(s.parts[i], func(p part) bool { return p.of == b.of })
+			if at < 0 {
+				s.parts[i] = append(s.parts[i], part{b.of, ms})
+			} else {
+				s.parts[i][at].ms += ms
+			}
+		}
+		if i := w.place(b.end); i >= 0 && i < w.bins {
+			switch {
+			case b.flags&flagFailed != 0:
+				s.marks[i] = 'x'
+			case b.flags&flagMissed != 0 && s.marks[i] == 0:
+				s.marks[i] = '!'
+			}
+		}
+	}
+	return all
+}
+
+// levels returns who has each of so many levels of a bin, from the bottom; nil is nobody.
+func (w *weave) levels(parts []part, n int) []*version {
+	levels := make([]*version, n)
+	slices.SortFunc(parts, func(a, b part) int { return slices.Index(w.versions, a.of) - slices.Index(w.versions, b.of) })
+	sum, done := 0.0, 0
+	for _, p := range parts {
+		sum += p.ms
+		for end := min(n, int(math.Round(sum/w.bin*float64(n)))); done < end; done++ {
+			levels[done] = p.of
+		}
+	}
+	return levels
+}
+
+// drawLane draws a strip so many rows high.
+func (w *weave) drawLane(g *grid, x, y, height int, s *strip) {
+	whole := make([]*version, w.bins) // who has all of a bin
+	for i, parts := range s.parts {
+		n := height
+		if !w.letters {
+			n *= 2
+		}
+		levels := w.levels(parts, n)
+		if whole[i] = levels[0]; slices.ContainsFunc(levels, func(v *version) bool { return v != levels[0] }) {
+			whole[i] = nil
+		}
+		for row := range height {
+			at := y + height - 1 - row
+			if w.letters {
+				if v := levels[row]; v != nil {
+					g.set(x+i, at, v.letter, normal)
+				}
+				continue
+			}
+			w.half(g, x+i, at, levels[2*row+1], levels[2*row])
+		}
+	}
+	for i, v := range whole { // a letter where a run of three or more begins
+		if w.letters || v == nil || i > 0 && whole[i-1] == v || i+2 >= w.bins || whole[i+1] != v || whole[i+2] != v {
+			continue
+		}
+		g.set(x+i, y+height/2, v.letter, normal.in(ink(v.color)).on(v.color))
+	}
+}
+
+// half draws a place whose halves belong to two versions.
+func (*weave) half(g *grid, x, y int, upper, lower *version) {
+	switch {
+	case upper == nil && lower == nil:
+	case upper == nil:
+		g.set(x, y, '▄', normal.in(lower.color))
+	case lower == nil:
+		g.set(x, y, '▀', normal.in(upper.color))
+	case upper == lower:
+		g.set(x, y, '█', normal.in(lower.color))
+	default:
+		g.set(x, y, '▀', normal.in(upper.color).on(lower.color))
+	}
+}
+
+// bars are the heights of a bar in one row: each means twice as many.
+const bars = "▁▂▃▄▅▆▇█"
+
+// bar returns the bar for a number: 1 is the lowest, 128 or more the highest.
+func bar(n float64) rune {
+	return []rune(bars)[min(7, int(math.Log2(max(n, 1))))]
+}
+
+// drawQueue draws how many requests of a version waited, and where late ones (!) and lost ones (x) ended.
+func (w *weave) drawQueue(g *grid, x, y int, v *version) {
+	waited := make([]float64, w.bins)
+	marks := make([]rune, w.bins)
+	for i := range w.requests {
+		q := &w.requests[i]
+		if q.of != v || q.end < w.from {
+			continue
+		}
+		until := q.started
+		if until == 0 {
+			until = q.end
+		}
+		for at := max(0, w.place(q.arrival)); at < w.bins && w.from+float64(at)*w.bin < until; at++ {
+			from := w.from + float64(at)*w.bin
+			waited[at] += (min(until, from+w.bin) - max(q.arrival, from)) / w.bin
+		}
+		if at := w.place(q.end); at >= 0 && at < w.bins {
+			switch {
+			case q.lost() && marks[at] == 0:
+				marks[at] = 'x'
+			case q.late():
+				marks[at] = '!'
+			}
+		}
+	}
+	for _, s := range w.samples { // those that still wait have not ended
+		if at := w.place(s.at); at >= 0 && at < w.bins {
+			waited[at] = max(waited[at], float64(s.waiting[v]))
+		}
+	}
+	for i, n := range waited {
+		switch {
+		case marks[i] != 0:
+			g.set(x+i, y, marks[i], normal.in(red).strong())
+		case n >= 0.5 && w.letters:
+			g.set(x+i, y, bar(n), normal)
+		case n >= 0.5:
+			g.set(x+i, y, bar(n), normal.in(v.color))
+		}
+	}
+}
+
+// draw draws the weave into at most so many rows, and returns how many it took.
+func (w *weave) draw(g *grid, top, height int, rows []*version) int {
+	strips := w.strips()
+	queues := min(len(rows), max(1, height/2-1))
+	each := 1 // rows of a lane
+	for each < 3 && len(strips)*(each+1)+len(w.devices)+queues+1 <= height {
+		each++
+	}
+	y, end := top, top+height-queues-1
+	for _, d := range w.devices {
+		y = w.drawDevice(g, y, end, each, d, strips)
+	}
+	for _, v := range rows[:queues] {
+		g.set(0, y, v.letter, normal.in(ink(v.color)).on(v.color))
+		g.text(2, y, labelWidth-3, v.label, normal)
+		w.drawQueue(g, labelWidth, y, v)
+		y++
+	}
+	w.drawAxis(g, labelWidth, y)
+	return y + 1 - top
+}
+
+// drawDevice draws the lanes of a device that fit, and below them where batches failed or were late.
+func (w *weave) drawDevice(g *grid, y, end, each int, d *weftv1.DeviceActivity, strips map[uint32]*strip) int {
+	marks := make([]rune, w.bins)
+	for lane := range min(d.GetLanes(), maxLanes) {
+		s := strips[d.GetFirstLane()+lane]
+		for i, m := range s.marks {
+			marks[i] = max(marks[i], m) // 'x' before '!'
+		}
+		if y+each >= end {
+			continue
+		}
+		label := d.GetName()
+		if d.GetLanes() > 1 {
+			label += fmt.Sprintf(" lane %d", lane+1)
+		}
+		g.text(0, y, labelWidth-1, label, normal)
+		if each > 1 && lane == 0 {
+			text := percent(d.GetBusyShare()) + " busy"
+			if d.GetLost() != "" {
+				text = "lost"
+			}
+			g.text(0, y+1, labelWidth-1, text, normal.weak())
+		}
+		w.drawLane(g, labelWidth, y, each, s)
+		y += each
+	}
+	if y >= end {
+		return y
+	}
+	for i, m := range marks {
+		if m != 0 {
+			g.set(labelWidth+i, y, m, normal.in(red).strong())
+		}
+	}
+	return y + 1
+}
+
+// drawAxis says how long ago the left end of the strips is, and the middle, where nothing else is said.
+func (w *weave) drawAxis(g *grid, x, y int) {
+	for _, tick := range []struct {
+		at int
+		of float64
+	}{{0, 1}, {w.bins / 2, 0.5}} {
+		ago := w.bin * float64(w.bins) * tick.of
+		text := fmt.Sprintf("-%s ms", digits(ago))
+		if ago >= 1000 {
+			text = fmt.Sprintf("-%s s", digits(ago/1000))
+		}
+		g.text(x+tick.at, y, 10, text, normal.weak())
+	}
+	g.right(x+w.bins, y, 3, "now", normal.weak())
+}
