@@ -26,6 +26,7 @@ type commandLine struct {
 	Replay     replayCommand     `cmd:"" help:"Send recorded requests to another version, and compare the answers."`
 	Rollout    rolloutCommand    `cmd:"" help:"Show and drive the rollout of a version on a running server."`
 	Top        topCommand        `cmd:"" help:"Show a running server at work: who has the devices, who waits, who is late."`
+	Explain    explainCommand    `cmd:"" help:"Tell why a request was late or not answered, or list those of the last minute."`
 	Token      tokenCommand      `cmd:"" help:"Make a token for a caller, and the line of it for the tokens file."`
 	Completion completionCommand `cmd:"" help:"Print what makes a shell complete the words of this program."`
 	Complete   completeCommand   `cmd:"" hidden:""`

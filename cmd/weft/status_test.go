@@ -23,6 +23,8 @@ var commands = map[string]struct{ wrong, fails string }{
 	"sim":             {"", "--replay absent"},
 	"replay":          {"absent --target CLOSED --concurrency 0", "absent --target CLOSED"},
 	"bench":           {"--target CLOSED", "--target CLOSED --streams absent"},
+	"top":             {"--demo --json", "--address CLOSED --once"},
+	"explain":         {"--address CLOSED --limit 1001", "--address CLOSED 1234"},
 	"predict":         {"m --address CLOSED --timeout 0s", "m --address CLOSED"},
 	"rollout show":    {"m --admin CLOSED --tls-cert absent", "m --admin CLOSED"},
 	"rollout start":   {"m --admin CLOSED --baseline 1 --candidate 2 --tls-cert absent", "m --admin CLOSED --baseline 1 --candidate 2"},

@@ -121,8 +121,8 @@ func (w *weave) drawLane(g *grid, x, y, height int, s *strip) {
 			w.half(g, x+i, at, levels[2*row+1], levels[2*row])
 		}
 	}
-	for i, v := range whole { // a letter where a run of three or more begins
-		if w.letters || v == nil || i > 0 && whole[i-1] == v || i+2 >= w.bins || whole[i+1] != v || whole[i+2] != v {
+	for i, v := range whole { // a letter where a run of two or more begins
+		if w.letters || v == nil || i > 0 && whole[i-1] == v || i+1 >= w.bins || whole[i+1] != v {
 			continue
 		}
 		g.set(x+i, y+height/2, v.letter, normal.in(ink(v.color)).on(v.color))

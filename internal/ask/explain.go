@@ -1,0 +1,209 @@
+package ask
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"github.com/weftserve/weft/internal/config"
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+)
+
+// Explain are the flags of `weft explain`.
+type Explain struct {
+	Request string          `arg:"" optional:"" help:"The caller's name for the request, or the server's number of it: 1234 or '#1234'. Without it those of the last minute that were late or not answered are listed."`
+	Model   string          `placeholder:"NAME" help:"Without a request: list those of this model only."`
+	Limit   uint32          `default:"20" help:"Without a request: list so many at most, the newest first; 0 lists 100."`
+	JSON    bool            `name:"json" help:"Print it as JSON."`
+	Timeout config.Duration `default:"10s" help:"How long to wait for an answer."`
+
+	Server
+}
+
+// maxListed is the most that a server lists.
+const maxListed = 1000
+
+func (o *Explain) check() error {
+	var faults config.Faults
+	if o.Timeout <= 0 {
+		faults.Addf("--timeout", "expected a duration above 0, found %v", o.Timeout)
+	}
+	if o.Limit > maxListed {
+		faults.Addf("--limit", "expected at most %d, found %d", maxListed, o.Limit)
+	}
+	if o.Model != "" && o.Request != "" {
+		faults.Addf("--model", "a request needs none; expected either a request or --model")
+	}
+	return faults.Err()
+}
+
+// Run explains a request, or lists those that were late or not answered. What is wrong with the command line is a
+// config.Faults.
+func (o *Explain) Run(ctx context.Context, out io.Writer) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	client, err := o.Dial()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(o.Timeout))
+	defer cancel()
+	models := weftv1.NewModelServiceClient(client.Conn())
+	if o.Request == "" {
+		return o.list(ctx, models, out)
+	}
+	var who peer.Peer
+	e, err := o.find(ctx, models, &who)
+	switch {
+	case status.Code(err) == codes.NotFound:
+		return fmt.Errorf("%w; `weft explain` lists those of the last minute that were late or not answered",
+			o.wrong(err, &who))
+	case err != nil:
+		return o.wrong(err, &who)
+	case o.JSON:
+		return encode(out, explained(e))
+	}
+	return tell(out, e)
+}
+
+func (o *Explain) wrong(err error, who *peer.Peer) error {
+	return wrong(o.Address, err, who, fmt.Sprintf("; it had %v (--timeout)", o.Timeout))
+}
+
+// find asks for the request by its caller's name. Digits are the server's number if no caller used them as a name: a
+// shell takes an unquoted "#" for a comment.
+func (o *Explain) find(ctx context.Context, models weftv1.ModelServiceClient, who *peer.Peer) (*weftv1.Explanation, error) {
+	names := []string{o.Request}
+	if _, err := strconv.ParseUint(o.Request, 10, 32); err == nil {
+		names = append(names, "#"+o.Request)
+	}
+	var last error
+	for _, name := range names {
+		answer, err := models.ExplainRequest(ctx, &weftv1.ExplainRequestRequest{Request: name}, grpc.Peer(who))
+		if err == nil {
+			return answer.GetExplanation(), nil
+		}
+		if last = err; status.Code(err) != codes.NotFound {
+			break
+		}
+	}
+	return nil, last
+}
+
+// tell prints the story of a request.
+func tell(out io.Writer, e *weftv1.Explanation) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Request #%d", e.GetNumber())
+	if e.GetId() != "" {
+		fmt.Fprintf(&b, " (%s)", e.GetId())
+	}
+	if e.GetModel() != "" {
+		fmt.Fprintf(&b, " for %s", label(e.GetModel(), e.GetVersion()))
+	}
+	fmt.Fprintf(&b, ": %s\n", ended(e.GetEnd(), e.GetReason()))
+	for _, sentence := range e.GetStory() {
+		fmt.Fprintf(&b, "%s\n", sentence)
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// label names a version, which is 0 where a request came to none.
+func label(model string, version int32) string {
+	if version == 0 {
+		return model
+	}
+	return fmt.Sprintf("%s v%d", model, version)
+}
+
+// ended says what became of a request, such as "refused QUEUE_FULL".
+func ended(end weftv1.RequestEnd, reason string) string {
+	return strings.TrimSpace(endName(end) + " " + reason)
+}
+
+func endName(end weftv1.RequestEnd) string {
+	return strings.ToLower(strings.TrimPrefix(end.String(), "REQUEST_END_"))
+}
+
+func encode(out io.Writer, v any) error {
+	encoder := json.NewEncoder(out)
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(v)
+}
+
+// printedExplanation is an explanation in JSON: the fields of weft.v1.Explanation that people ask for. Times are
+// milliseconds from the arrival.
+type printedExplanation struct {
+	Number     uint32          `json:"number"`
+	ID         string          `json:"id"`
+	Model      string          `json:"model"`
+	Version    int32           `json:"version"`
+	Arrived    time.Time       `json:"arrived"`
+	End        string          `json:"end"`
+	Reason     string          `json:"reason"`
+	AdmittedMS float64         `json:"admitted_ms"`
+	StartedMS  float64         `json:"started_ms"`
+	ComputedMS float64         `json:"computed_ms"`
+	EndedMS    float64         `json:"ended_ms"`
+	TargetMS   float64         `json:"target_ms"`
+	LimitMS    float64         `json:"limit_ms"`
+	ChargedMS  float64         `json:"charged_ms"`
+	Batch      *printedBatch   `json:"batch,omitempty"`
+	Holders    []printedHolder `json:"holders"`
+	TraceID    string          `json:"trace_id"`
+	Story      []string        `json:"story"`
+}
+
+// printedBatch is the execution of an explained request.
+type printedBatch struct {
+	Number     uint32   `json:"number"`
+	Device     string   `json:"device"`
+	Lane       uint32   `json:"lane"`
+	Requests   uint32   `json:"requests"`
+	Rows       uint32   `json:"rows"`
+	Size       uint32   `json:"size"`
+	DurationMS float64  `json:"duration_ms"`
+	ExpectedMS float64  `json:"expected_ms"`
+	Reason     string   `json:"reason"`
+	Rule       string   `json:"rule"`
+	Mates      []uint32 `json:"mates"`
+}
+
+// printedHolder is a version that had a device while the request waited.
+type printedHolder struct {
+	Model   string  `json:"model"`
+	Version int32   `json:"version"`
+	Batches uint32  `json:"batches"`
+	MS      float64 `json:"ms"`
+}
+
+func explained(e *weftv1.Explanation) *printedExplanation {
+	p := &printedExplanation{
+		Number: e.GetNumber(), ID: e.GetId(), Model: e.GetModel(), Version: e.GetVersion(), Arrived: e.GetArrived().AsTime(),
+		End: endName(e.GetEnd()), Reason: e.GetReason(), AdmittedMS: e.GetAdmittedMs(), StartedMS: e.GetStartedMs(),
+		ComputedMS: e.GetComputedMs(), EndedMS: e.GetEndedMs(), TargetMS: e.GetTargetMs(), LimitMS: e.GetLimitMs(),
+		ChargedMS: e.GetChargedMs(), Holders: []printedHolder{}, TraceID: e.GetTraceId(),
+		Story: append([]string{}, e.GetStory()...),
+	}
+	if b := e.GetBatch(); b != nil {
+		p.Batch = &printedBatch{
+			b.GetNumber(), b.GetDevice(), b.GetLane(), b.GetRequests(), b.GetRows(), b.GetSize(), b.GetDurationMs(),
+			b.GetExpectedMs(), b.GetReason(), b.GetRule(), append([]uint32{}, b.GetMates()...),
+		}
+	}
+	for _, h := range e.GetHolders() {
+		p.Holders = append(p.Holders, printedHolder{h.GetModel(), h.GetVersion(), h.GetBatches(), h.GetMs()})
+	}
+	return p
+}
