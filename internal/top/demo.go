@@ -41,7 +41,8 @@ func newDemo(began time.Time) *demo {
 	return d
 }
 
-func (d *demo) name() string { return "demo (made up)" }
+func (*demo) name() string  { return "demo (made up)" }
+func (*demo) flags() string { return "" }
 
 func (d *demo) watch(ctx context.Context, once bool, give func(update) bool) error {
 	from := 0.0

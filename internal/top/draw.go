@@ -109,7 +109,11 @@ func (s *screen) drawWeave(g *grid, top, height int) {
 	rows := s.rows()
 	rest := top + height - y
 	table := min(len(rows)+1, max(3, rest/2))
-	w := newWeave(h, spans[s.span], g.width-labelWidth, s.letters)
+	now := h.now
+	if s.frozen == nil {
+		now -= s.behind
+	}
+	w := newWeave(h, now, spans[s.span], g.width-labelWidth, s.letters)
 	y += w.draw(g, y, rest-table, rows)
 	selected, _ := s.selected()
 	h.drawTable(g, y, top+height-y, rows, s.by, selected)

@@ -95,6 +95,7 @@ type history struct {
 	samples  []step                 // all of late, for the number of those that wait
 	before   map[*version][]request // late or lost ones that ended before the first step
 	restarts int
+	said     string // the sentence, once it was asked for
 }
 
 // add takes in what happened. Recent may be nil.
@@ -111,6 +112,7 @@ func (h *history) add(a *weftv1.Activity, recent *weftv1.ListRequestsResponse) {
 		known = h.now
 	}
 	h.now, h.window, h.devices, h.models = a.GetNowMs(), a.GetWindowMs(), a.GetDevices(), a.GetTotals()
+	h.said = ""
 	h.takeVersions(a.GetVersions())
 	h.takeBatches(a, known)
 	columns := slices.DeleteFunc(requestsOf(a.GetRequests(), h.versions), func(q request) bool { return q.end <= known })

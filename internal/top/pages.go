@@ -51,7 +51,7 @@ func (s *screen) pressList(key string) tea.Cmd {
 		if l.at < len(l.requests) {
 			q := l.requests[l.at]
 			s.page, s.told = pageStory, story{name: numberOf(q.number)}
-			return s.ask(q)
+			return s.ask(s.told.name)
 		}
 	}
 	return nil
@@ -145,7 +145,10 @@ func (s *screen) drawStory(g *grid, top, height int) {
 	default:
 		last := drawText(g, top+2, height-4, t.top, e.GetStory()...)
 		t.top = min(t.top, last)
-		g.text(0, top+height-1, g.width, "The same at a shell: weft explain "+strings.TrimPrefix(t.name, "#"), normal.weak())
+		if s.self != "" {
+			g.text(0, top+height-1, g.width, "The same at a shell: weft explain "+s.self+strings.TrimPrefix(t.name, "#"),
+				normal.weak())
+		}
 	}
 }
 

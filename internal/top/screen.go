@@ -12,9 +12,10 @@ import (
 
 // screen is what `weft top` shows, and the model of the terminal library: it changes in Update only.
 type screen struct {
-	ask  func(request) tea.Cmd // has a request explained
-	find func(string) tea.Cmd  // lists the late and lost requests of a model
-	name string                // of the server
+	ask  func(string) tea.Cmd // has a request explained
+	find func(string) tea.Cmd // lists the late and lost requests of a model
+	name string               // of the server
+	self string               // how `weft explain` is told of it
 
 	width, height int
 	letters       bool // no colors
@@ -31,6 +32,7 @@ type screen struct {
 	chosen   string
 	device   string
 	span     int
+	behind   float64 // milliseconds by which the weave is behind what is known, so that it flows between updates
 	page     page
 	help     bool
 	requests listing
@@ -63,10 +65,9 @@ type storyMsg struct {
 
 func newScreen(ctx context.Context, s source) *screen {
 	return &screen{
-		name: s.name(), width: 80, height: 24, live: &history{}, by: order{key: '2'}, span: usualSpan,
-		ask: func(q request) tea.Cmd {
+		name: s.name(), self: s.flags(), width: 80, height: 24, live: &history{}, by: order{key: '2'}, span: usualSpan,
+		ask: func(name string) tea.Cmd {
 			return func() tea.Msg {
-				name := numberOf(q.number)
 				answer, err := s.explain(ctx, name)
 				return storyMsg{name, answer, err}
 			}
@@ -81,7 +82,15 @@ func newScreen(ctx context.Context, s source) *screen {
 }
 
 // Init implements tea.Model.
-func (*screen) Init() tea.Cmd { return tea.RequestBackgroundColor }
+func (*screen) Init() tea.Cmd { return tea.Batch(tea.RequestBackgroundColor, next()) }
+
+// frame is the time between pictures.
+const frame = 70 * time.Millisecond
+
+// frameMsg asks for the next picture.
+type frameMsg struct{}
+
+func next() tea.Cmd { return tea.Tick(frame, func(time.Time) tea.Msg { return frameMsg{} }) }
 
 // Update implements tea.Model.
 func (s *screen) Update(m tea.Msg) (tea.Model, tea.Cmd) {
@@ -92,7 +101,13 @@ func (s *screen) Update(m tea.Msg) (tea.Model, tea.Cmd) {
 		s.letters = m.Profile <= colorprofile.ASCII
 	case tea.BackgroundColorMsg:
 		s.light = !m.IsDark()
+	case frameMsg:
+		s.behind = max(0, s.behind-float64(frame/time.Millisecond))
+		return s, next()
 	case update:
+		if s.live.run == m.activity.GetRun() {
+			s.behind = min(s.behind+m.activity.GetNowMs()-s.live.now, 2*every)
+		}
 		s.live.add(m.activity, m.recent)
 		s.lost = nil
 	case lostMsg:

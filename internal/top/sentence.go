@@ -13,7 +13,12 @@ import (
 const recently = 10_000
 
 // sentence says who uses the devices most, and whether anyone is late and because of what.
-func (h *history) sentence() string { return h.most() + " " + h.wronged() }
+func (h *history) sentence() string {
+	if h.said == "" {
+		h.said = h.most() + " " + h.wronged()
+	}
+	return h.said
+}
 
 // most says who uses the devices most.
 func (h *history) most() string {
@@ -40,7 +45,6 @@ func (h *history) most() string {
 type trouble struct {
 	late, lost int
 	reasons    map[string]int
-	last       *request // late
 	waited, total,
 	own float64 // of late ones: until their first execution, until their answer, and held by their own version
 	holders map[string]float64 // milliseconds for which others had the device while late ones waited, by label
@@ -49,9 +53,12 @@ type trouble struct {
 // troubles finds what was late or lost a short while ago, by label.
 func (h *history) troubles() map[string]*trouble {
 	all := map[string]*trouble{}
-	for i := range h.requests {
+	for i := range slices.Backward(h.requests) {
 		q := &h.requests[i]
-		if q.end < h.now-recently || !q.late() && !q.lost() || q.how == weftv1.RequestEnd_REQUEST_END_CANCELLED {
+		if q.end < h.now-recently { // as all before it
+			break
+		}
+		if !q.late() && !q.lost() || q.how == weftv1.RequestEnd_REQUEST_END_CANCELLED {
 			continue
 		}
 		label := "no version"
@@ -69,7 +76,6 @@ func (h *history) troubles() map[string]*trouble {
 			continue
 		}
 		t.late++
-		t.last = q
 		h.blame(t, q)
 	}
 	return all

@@ -30,11 +30,13 @@ type source interface {
 	explain(ctx context.Context, request string) (*weftv1.Explanation, error)
 	// name is what the user knows it by.
 	name() string
+	// flags are those with which `weft explain` asks it, each followed by a blank; "" where it cannot.
+	flags() string
 }
 
 // How a server is watched.
 const (
-	every    = 125 // milliseconds between updates: eight a second
+	every    = 250 // milliseconds between updates
 	listMost = 1000
 )
 
@@ -53,7 +55,8 @@ func connect(server *ask.Server) (*live, error) {
 	return &live{server, client, weftv1.NewModelServiceClient(client.Conn())}, nil
 }
 
-func (l *live) name() string { return l.server.Address }
+func (l *live) name() string  { return l.server.Address }
+func (l *live) flags() string { return "--address " + l.server.Address + " " }
 
 // permanentError is one after which asking again is of no use.
 type permanentError struct{ error }
@@ -78,7 +81,7 @@ func (l *live) watch(ctx context.Context, once bool, give func(update) bool) err
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var who peer.Peer
-	q := &weftv1.WatchActivityRequest{BackMs: minute, EveryMs: every, Once: once}
+	q := &weftv1.WatchActivityRequest{BackMs: minute, Once: once}
 	stream, err := l.models.WatchActivity(ctx, q, grpc.Peer(&who))
 	if err != nil {
 		return l.wrong(err, &who)

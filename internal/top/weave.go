@@ -41,9 +41,9 @@ type weave struct {
 	letters   bool // letters instead of colors
 }
 
-func newWeave(h *history, span float64, bins int, letters bool) *weave {
+func newWeave(h *history, now, span float64, bins int, letters bool) *weave {
 	bin := span / float64(bins)
-	to := math.Ceil(h.now/bin) * bin // so that a moment stays in its bin while it flows
+	to := math.Ceil(now/bin) * bin // so that a moment stays in its bin while it flows
 	return &weave{h, to - bin*float64(bins), bin, bins, letters}
 }
 
@@ -57,31 +57,42 @@ func (w *weave) strips() map[uint32]*strip {
 			all[d.GetFirstLane()+lane] = &strip{make([][]part, w.bins), make([]rune, w.bins)}
 		}
 	}
-	for _, b := range slices.Concat(w.batches, w.running) {
-		s := all[b.lane]
-		if s == nil || b.end < w.from {
-			continue
+	for _, b := range w.running {
+		w.strip(all, b)
+	}
+	for _, b := range slices.Backward(w.batches) {
+		if b.end < w.from { // as all before it
+			break
 		}
-		for i := max(0, w.place(b.start)); i < w.bins && w.from+float64(i)*w.bin < b.end; i++ {
-			from := w.from + float64(i)*w.bin
-			ms := min(b.end, from+w.bin) - max(b.start, from)
-			at := slices.IndexFunc(s.parts[i], func(p part) bool { return p.of == b.of })
-			if at < 0 {
-				s.parts[i] = append(s.parts[i], part{b.of, ms})
-			} else {
-				s.parts[i][at].ms += ms
-			}
-		}
-		if i := w.place(b.end); i >= 0 && i < w.bins {
-			switch {
-			case b.flags&flagFailed != 0:
-				s.marks[i] = 'x'
-			case b.flags&flagMissed != 0 && s.marks[i] == 0:
-				s.marks[i] = '!'
-			}
-		}
+		w.strip(all, b)
 	}
 	return all
+}
+
+// strip adds a batch to its lane.
+func (w *weave) strip(all map[uint32]*strip, b batch) {
+	s := all[b.lane]
+	if s == nil {
+		return
+	}
+	for i := max(0, w.place(b.start)); i < w.bins && w.from+float64(i)*w.bin < b.end; i++ {
+		from := w.from + float64(i)*w.bin
+		ms := min(b.end, from+w.bin) - max(b.start, from)
+		at := slices.IndexFunc(s.parts[i], func(p part) bool { return p.of == b.of })
+		if at < 0 {
+			s.parts[i] = append(s.parts[i], part{b.of, ms})
+		} else {
+			s.parts[i][at].ms += ms
+		}
+	}
+	if i := w.place(b.end); i >= 0 && i < w.bins {
+		switch {
+		case b.flags&flagFailed != 0:
+			s.marks[i] = 'x'
+		case b.flags&flagMissed != 0 && s.marks[i] == 0:
+			s.marks[i] = '!'
+		}
+	}
 }
 
 // levels returns who has each of so many levels of a bin, from the bottom; nil is nobody.
@@ -156,9 +167,12 @@ func bar(n float64) rune {
 func (w *weave) drawQueue(g *grid, x, y int, v *version) {
 	waited := make([]float64, w.bins)
 	marks := make([]rune, w.bins)
-	for i := range w.requests {
+	for i := range slices.Backward(w.requests) {
 		q := &w.requests[i]
-		if q.of != v || q.end < w.from {
+		if q.end < w.from { // as all before it
+			break
+		}
+		if q.of != v {
 			continue
 		}
 		until := q.started
