@@ -1,0 +1,98 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+
+	"github.com/weftserve/weft/internal/onnxgraph"
+)
+
+// The models of the demo.
+const (
+	policy    = "cartpole" // versions 1 and 2, and 3 as a shadow
+	baseline  = 1
+	candidate = 2
+	ranker    = "ranker"
+	// rankerVersion is of a color that no version of the policy has.
+	rankerVersion = 2
+	rankerWidth   = 1024
+	rankerRows    = 32
+	// rankerLayers make that many rows take a core some 30 ms.
+	rankerLayers = 48
+)
+
+var manifests = map[string]string{
+	policy: `# Version 1 answers. Version 3 gets copies of its requests, in spare time, and answers nobody.
+versions: {policy: all}
+target_latency: 15ms
+traffic:
+  split: [{slot: prod, version: 1, weight: 100}]
+  shadow: [{version: 3, sample: 0.5}]
+`,
+	ranker: `# A large network, of which a batch holds the device for long.
+target_latency: 300ms
+max_latency: 2s
+batching: {max_batch_size: 32}
+`,
+}
+
+// writeModels writes the repository: the trained policies, and a ranker of random weights.
+func writeModels(repository, examples string) error {
+	for model, manifest := range manifests {
+		if err := os.MkdirAll(filepath.Join(repository, model), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(repository, model, "model.yaml"), []byte(manifest), 0o644); err != nil {
+			return err
+		}
+	}
+	for version := baseline; version <= candidate+1; version++ {
+		name := filepath.Join(policy, fmt.Sprint(version), "model.onnx")
+		data, err := os.ReadFile(filepath.Join(examples, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%w: run it in the source tree of Weft, or name its examples/models with --models", err)
+		}
+		if err == nil {
+			err = write(filepath.Join(repository, name), data)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return write(filepath.Join(repository, ranker, fmt.Sprint(rankerVersion), "model.onnx"),
+		rankerModel())
+}
+
+// rankerModel returns a model that multiplies by the same random matrix again and again, so that its file is small and
+// its batches are not: input "items" [batch, 1024] float32, output "scores" [batch, 1] float32.
+func rankerModel() []byte {
+	random := rand.New(rand.NewPCG(1, 1))
+	weights := make([]float32, rankerWidth*rankerWidth)
+	for i := range weights {
+		weights[i] = float32(random.NormFloat64() / math.Sqrt(rankerWidth))
+	}
+	g := onnxgraph.New(ranker).Input("items", onnxgraph.Float, onnxgraph.BatchDim, rankerWidth)
+	g.InitFloats("weights", []int64{rankerWidth, rankerWidth}, weights...)
+	g.InitFloats("last", []int64{rankerWidth, 1}, weights[:rankerWidth]...)
+	value := "items"
+	for i := range rankerLayers {
+		sum, out := fmt.Sprintf("sum_%d", i), fmt.Sprintf("value_%d", i)
+		g.Node("MatMul", []string{value, "weights"}, []string{sum})
+		g.Node("Tanh", []string{sum}, []string{out})
+		value = out
+	}
+	g.Node("MatMul", []string{value, "last"}, []string{"scores"})
+	return g.Output("scores", onnxgraph.Float, onnxgraph.BatchDim, 1).Marshal()
+}
+
+func write(path string, data []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(path, data, 0o644)
+}

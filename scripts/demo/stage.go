@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/proto/weftclient"
+)
+
+// stage is the demo while it plays. One goroutine acts.
+type stage struct {
+	server        *server
+	client, admin *weftclient.Client
+	crowd         *crowd
+	out           io.Writer
+	raw           bool // the terminal is, and needs a carriage return
+	keys          chan byte
+	burning       *burners
+	leave         context.CancelFunc // has the crowd go
+
+	began   time.Time
+	rollout bool // one runs
+	steps   int  // of it that were told
+}
+
+func newStage(s *server, out io.Writer) (*stage, error) {
+	client, err := weftclient.New(s.grpc, weftclient.WithAttempts(1))
+	if err != nil {
+		return nil, err
+	}
+	admin, err := weftclient.New(s.admin)
+	if err != nil {
+		return nil, errors.Join(err, client.Close())
+	}
+	return &stage{
+		server: s, client: client, admin: admin, crowd: &crowd{client: client}, out: out, keys: make(chan byte),
+		began: time.Now(),
+	}, nil
+}
+
+// fill has the crowd come.
+func (d *stage) fill(ctx context.Context) {
+	ctx, d.leave = context.WithCancel(ctx)
+	d.crowd.start(ctx)
+}
+
+// close ends what was started beside the server.
+func (d *stage) close() {
+	d.leave()
+	if d.burning != nil {
+		_ = d.burning.stop() // they end with this program at the latest
+	}
+	d.crowd.done.Wait()
+	_, _ = d.client.Close(), d.admin.Close() // nothing is open any more
+}
+
+// say prints lines. Without a user at the terminal to see it, it does no harm.
+func (d *stage) say(format string, args ...any) {
+	text := fmt.Sprintf(format, args...) + "\n"
+	if d.raw {
+		text = strings.ReplaceAll(text, "\n", "\r\n")
+	}
+	_, _ = io.WriteString(d.out, text)
+}
+
+// flags are those with which a command finds the server.
+func (d *stage) flags() string {
+	if d.server.usual {
+		return ""
+	}
+	return " --address " + d.server.grpc
+}
+
+const keyHelp = "Keys: c starts a canary, k slows the device, f floods, q quits."
+
+// welcome says what runs, and what to try.
+func (d *stage) welcome(o *options) string {
+	return fmt.Sprintf(`
+A server is at work: %d robots ask version %d of the policy %s for an action every %v, version 3 shadows
+it, and large batches of %s v%d come between. One device runs one batch at a time.
+
+  See it:      http://%s/live/
+  In a second terminal:
+               %s top%s
+               %s explain%s
+  Call it:     %s -plaintext -d '{"model": {"name": "%s"}, "inputs": {"observation":
+                 {"dtype": "DATA_TYPE_FP32", "shape": [1, 4], "floatValues": [0, 0.1, 0.05, -0.2]}}}' \
+                 %s weft.v1.PredictionService/Predict
+
+%s
+`, robots, baseline, policy, period, ranker, rankerVersion, d.server.http, d.server.weft, d.flags(), d.server.weft,
+		d.flags(), o.grpcurl, policy, d.server.grpc, keyHelp)
+}
+
+// play carries out keys until the user quits, the time is over (0: never), or the server ends.
+func (d *stage) play(ctx context.Context, last time.Duration, presses []press) error {
+	var end <-chan time.Time
+	if last > 0 {
+		end = time.After(last)
+	}
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		var key byte
+		select {
+		case key = <-d.keys:
+		case <-tick.C:
+			d.watchRollout(ctx)
+			if len(presses) == 0 || time.Since(d.began) < presses[0].after {
+				continue
+			}
+			key, presses = presses[0].key, presses[1:]
+		case <-end:
+			d.end()
+			return nil
+		case <-d.server.read:
+			return fmt.Errorf("the server ended; its log ends with\n%s", d.server.tail())
+		case <-ctx.Done():
+			d.end()
+			return nil
+		}
+		const interrupt = 3 // Ctrl-C, of a terminal that leaves it to the program
+		if key == 'q' || key == interrupt {
+			d.end()
+			return nil
+		}
+		if err := d.press(ctx, key); err != nil {
+			d.say("%v", err)
+		}
+	}
+}
+
+func (d *stage) end() {
+	d.say("Stopping. %d requests were answered, %d were not.", d.crowd.answered.Load(), d.crowd.refused.Load())
+}
+
+// press carries out a key, and says where to look.
+func (d *stage) press(ctx context.Context, key byte) error {
+	switch key {
+	case 'c':
+		return d.startRollout(ctx)
+	case 'k':
+		if d.burning != nil {
+			b := d.burning
+			d.burning = nil
+			d.say("[k] The device has its speed again: the ! marks end in a few seconds.")
+			return b.stop()
+		}
+		b, err := startBurners(ctx)
+		if err != nil {
+			return err
+		}
+		d.burning = b
+		d.say("[k] Other programs take processor time now, so that batches take longer: look for ! in the weave, and ask\n"+
+			"    `%s explain%s` who was late and why; k ends it.", d.server.weft, d.flags())
+	case 'f':
+		if d.crowd.flood.Load() {
+			d.crowd.flood.Store(false)
+			d.say("[f] The flood is over: see how soon waiting and late fall to 0.")
+			return nil
+		}
+		d.crowd.flood.Store(true)
+		d.say("[f] Ten times the load comes now: the column \"lost\" of `%s top%s` counts what is refused, while the rest\n"+
+			"    is answered in time and each version keeps the share that is due to it; f ends it.", d.server.weft, d.flags())
+	default:
+		d.say("%s", keyHelp)
+	}
+	return nil
+}
+
+// models returns the service that shows decisions.
+func (d *stage) models() weftv1.ModelServiceClient {
+	return weftv1.NewModelServiceClient(d.client.Conn())
+}
