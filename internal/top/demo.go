@@ -245,10 +245,10 @@ func (d *demo) story(q *simRequest) *weftv1.Explanation {
 	slices.SortFunc(e.GetHolders(), func(a, b *weftv1.Holder) int { return int(math.Copysign(1, b.GetMs()-a.GetMs())) })
 	var who []string
 	for _, h := range e.GetHolders() {
-		who = append(who, fmt.Sprintf("%s for %.0f ms in %d", labelOf(h.GetModel(), h.GetVersion()), h.GetMs(), h.GetBatches()))
+		who = append(who, fmt.Sprintf("%d of %s for %.0f ms", h.GetBatches(), labelOf(h.GetModel(), h.GetVersion()), h.GetMs()))
 	}
 	if say("It waited %.1f ms for cuda:0.", e.GetStartedMs()); len(who) > 0 {
-		say("Meanwhile the device ran batches of %s.", strings.Join(who, ", "))
+		say("Meanwhile the device ran batches: %s.", strings.Join(who, ", "))
 	}
 	say("Batch #%d with it took %.1f ms.", q.batch, q.end-q.started)
 	if late := q.end - q.arrival - q.target; late > 0 {

@@ -151,9 +151,12 @@ func (g *grid) encode(light bool) string {
 // sequence returns what turns a terminal to the style, whatever it had before.
 func (s style) sequence(light bool) string {
 	codes := []string{"0"}
-	for code, is := range map[string]bool{"1": s.bold, "2": s.faint, "4": s.underlined, "7": s.reversed} {
-		if is {
-			codes = append(codes, code)
+	for _, attribute := range []struct {
+		code string
+		is   bool
+	}{{"1", s.bold}, {"2", s.faint}, {"4", s.underlined}, {"7", s.reversed}} {
+		if attribute.is {
+			codes = append(codes, attribute.code)
 		}
 	}
 	add := func(ground string, c color) {

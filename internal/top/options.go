@@ -102,7 +102,13 @@ func show(ctx context.Context, s source) error {
 	defer cancel()
 	program := tea.NewProgram(newScreen(ctx, s), tea.WithContext(ctx), tea.WithFPS(30))
 	ended := make(chan error, 1)
-	go func() { ended <- follow(ctx, s, program) }()
+	go func() {
+		err := follow(ctx, s, func(m any) { program.Send(m) })
+		if err != nil {
+			program.Quit()
+		}
+		ended <- err
+	}()
 	_, err := program.Run()
 	cancel()
 	if wrong := <-ended; wrong != nil {
@@ -115,25 +121,24 @@ func show(ctx context.Context, s source) error {
 }
 
 // follow sends what a source gives to the screen, and connects again for as long as that is of use.
-func follow(ctx context.Context, s source, to *tea.Program) error {
+func follow(ctx context.Context, s source, send func(any)) error {
 	again := time.NewTicker(pause)
 	defer again.Stop()
 	for {
 		err := s.watch(ctx, false, func(u update) bool {
-			to.Send(u)
+			send(u)
 			return ctx.Err() == nil
 		})
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // the user quit
 		}
 		if _, is := errors.AsType[permanentError](err); is {
-			to.Quit()
 			return err
 		}
 		if err == nil {
 			err = errors.New("the server ended the call")
 		}
-		to.Send(lostMsg{err})
+		send(lostMsg{err})
 		select {
 		case <-again.C:
 		case <-ctx.Done():

@@ -18,10 +18,12 @@ type column struct {
 	bad func(*history, *version) bool
 }
 
+const deviceTitle = "device"
+
 // columns of the table, behind the version's name.
 var columns = []column{
 	{"model", '1', 0, nil, nil, nil},
-	{"device", 0, 7, func(_ *history, v *version) string { return v.GetDevice() }, nil, nil},
+	{deviceTitle, 0, 7, func(_ *history, v *version) string { return v.GetDevice() }, nil, nil},
 	{
 		"share", '2', 7, func(_ *history, v *version) string { return percent(v.GetShare()) },
 		func(_ *history, v *version) float64 { return v.GetShare() }, nil,
@@ -108,14 +110,26 @@ func (h *history) rows(filter string, by order) []*version {
 	return rows
 }
 
+// roomy is the width from which a table has all columns.
+const roomy = 90
+
+// shownColumns are those that there is room for: where there is one device, its column says little.
+func (h *history) shownColumns(width int) []column {
+	if width >= roomy || len(h.devices) > 1 {
+		return columns
+	}
+	return slices.DeleteFunc(slices.Clone(columns), func(c column) bool { return c.title == deviceTitle })
+}
+
 // drawTable draws the head and as many rows as there is room for, so that the selected one is seen.
 func (h *history) drawTable(g *grid, top, height int, rows []*version, by order, selected *version) {
+	shown := h.shownColumns(g.width)
 	name := g.width - 1
-	for _, c := range columns {
+	for _, c := range shown {
 		name -= c.width
 	}
 	x := 0
-	for _, c := range columns {
+	for _, c := range shown {
 		width := cmp.Or(c.width, name)
 		title := c.title
 		if c.key != 0 && by != unsorted {
@@ -129,7 +143,7 @@ func (h *history) drawTable(g *grid, top, height int, rows []*version, by order,
 		switch {
 		case c.width == 0:
 			g.text(2, top, width-2, title, s)
-		case c.title == "device":
+		case c.title == deviceTitle:
 			g.text(x+1, top, width-1, title, s)
 		default:
 			g.right(x+width, top, width-1, title, s)
@@ -138,27 +152,28 @@ func (h *history) drawTable(g *grid, top, height int, rows []*version, by order,
 	}
 	first := max(0, slices.Index(rows, selected)-(height-2))
 	for i, v := range rows[min(first, len(rows)):min(len(rows), first+height-1)] {
-		h.drawRow(g, top+1+i, name, v)
+		h.drawRow(g, top+1+i, name, v, shown)
 		if v == selected {
+			g.set(1, top+1+i, '>', normal)
 			g.restyle(top+1+i, style.swapped)
 		}
 	}
 }
 
 // drawRow draws a version: its letter on its color, its name, the slot if there is room, and the numbers.
-func (h *history) drawRow(g *grid, y, name int, v *version) {
+func (h *history) drawRow(g *grid, y, name int, v *version, shown []column) {
 	g.set(0, y, v.letter, normal.in(ink(v.color)).on(v.color))
-	taken := g.text(2, y, name-3, v.label, normal)
-	if rest := name - 3 - taken - 1; rest >= 3 && v.GetSlot() != "" {
-		g.text(2+taken+1, y, rest, v.GetSlot(), normal.weak())
+	taken := 2 + g.text(2, y, name-3, v.label, normal)
+	if taken+1+len(v.GetSlot()) < name {
+		g.text(taken+1, y, name-taken, v.GetSlot(), normal.weak())
 	}
 	x := name
-	for _, c := range columns[1:] {
+	for _, c := range shown[1:] {
 		s := normal
 		if c.bad != nil && c.bad(h, v) {
 			s = normal.in(red).strong()
 		}
-		if c.title == "device" {
+		if c.title == deviceTitle {
 			g.text(x+1, y, c.width-1, c.text(h, v), s)
 		} else {
 			g.right(x+c.width, y, c.width-1, c.text(h, v), s)

@@ -20,11 +20,13 @@ func percent(part float64) string {
 	}
 }
 
-// digits returns a number with three digits, or as many as it has.
+// digits returns a number with two or three digits, or as many as it has.
 func digits(x float64) string {
 	switch a := math.Abs(x); {
 	case a < 0.005:
 		return "0"
+	case a < 0.995:
+		return strconv.FormatFloat(x, 'f', 2, 64)
 	case a < 9.95:
 		return strconv.FormatFloat(x, 'f', 1, 64)
 	case a < 9999.5:

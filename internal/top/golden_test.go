@@ -1,0 +1,123 @@
+package top
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/colorprofile"
+	"github.com/google/go-cmp/cmp"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the golden files anew; read the difference before committing it")
+
+// golden compares a text with a file.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *rewrite {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got; go test -rewrite writes it anew):\n%s", path, diff)
+	}
+}
+
+// demoAt is the made-up server as it always begins.
+func demoAt() *demo { return newDemo(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)) }
+
+// seen is a screen at the made-up server, 80 columns by 24 lines, without colors.
+func seen(t *testing.T, s source, updates int) *screen {
+	t.Helper()
+	screen := newScreen(t.Context(), s)
+	screen.Update(tea.ColorProfileMsg{Profile: colorprofile.ASCII})
+	feed(t, screen, s, updates)
+	return screen
+}
+
+// feed gives a screen so many updates of a source.
+func feed(t *testing.T, screen *screen, s source, updates int) {
+	t.Helper()
+	if updates == 0 {
+		return
+	}
+	err := s.watch(t.Context(), false, func(u update) bool {
+		screen.Update(u)
+		updates--
+		return updates > 0
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// press presses keys, and carries out what they ask for.
+func press(t *testing.T, s *screen, keys ...string) {
+	t.Helper()
+	for _, key := range keys {
+		m := tea.KeyPressMsg{Code: []rune(key)[0], Text: key}
+		if code, is := map[string]rune{
+			"enter": tea.KeyEnter, "esc": tea.KeyEscape, "up": tea.KeyUp, "down": tea.KeyDown, "space": tea.KeySpace,
+			"backspace": tea.KeyBackspace,
+		}[key]; is {
+			m = tea.KeyPressMsg{Code: code}
+		}
+		for _, command := s.Update(m); command != nil; {
+			_, command = s.Update(command())
+		}
+	}
+}
+
+func screenText(s *screen) string { return s.draw().String() + "\n" }
+
+func TestScreens(t *testing.T) {
+	for name, keys := range map[string][]string{
+		"weave.txt":  nil,
+		"longer.txt": {"-", "-", "7"},
+		"filter.txt": {"f", "p", "i", "c", "k"},
+		"list.txt":   {"down", "down", "down", "enter", "down"},
+		"story.txt":  {"down", "down", "down", "enter", "down", "enter"},
+		"keys.txt":   {"?"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := seen(t, demoAt(), 1)
+			press(t, s, keys...)
+			golden(t, name, screenText(s))
+		})
+	}
+}
+
+// TestColors has the same picture in colors.
+func TestColors(t *testing.T) {
+	s := seen(t, demoAt(), 1)
+	s.Update(tea.ColorProfileMsg{Profile: colorprofile.TrueColor})
+	golden(t, "colors.txt", strings.ReplaceAll(s.View().Content, "\x1b", "ESC")+"\n")
+}
+
+func TestOnce(t *testing.T) {
+	h := &history{}
+	err := demoAt().watch(t.Context(), true, func(u update) bool {
+		h.add(u.activity, u.recent)
+		return false
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "once.txt", h.text())
+	var text bytes.Buffer
+	if err := h.report().json(&text); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "once.json", text.String())
+}

@@ -1,0 +1,229 @@
+package top
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+)
+
+// labels returns the rows of a screen.
+func labels(s *screen) string {
+	var all []string
+	for _, v := range s.rows() {
+		all = append(all, v.label)
+	}
+	return strings.Join(all, ", ")
+}
+
+func TestSorting(t *testing.T) {
+	s := seen(t, demoAt(), 1)
+	for _, tt := range []struct{ key, want string }{
+		{"1", "pick v5, pick v6, pick v7, rank v3, walk v8"},
+		{"1", "walk v8, rank v3, pick v7, pick v6, pick v5"},
+		{"2", "pick v5, pick v6, rank v3, walk v8, pick v7"},
+		{"2", "pick v7, walk v8, rank v3, pick v6, pick v5"},
+		{"3", "walk v8, pick v5, pick v6, rank v3, pick v7"},
+		{"4", "pick v5, walk v8, pick v6, rank v3, pick v7"},
+		{"5", "rank v3, pick v5, pick v6, walk v8, pick v7"},
+		{"6", "rank v3, pick v7, pick v5, pick v6, walk v8"},
+		{"7", "pick v7, pick v5, rank v3, pick v6, walk v8"},
+		{"8", "pick v5, walk v8, pick v7, pick v6, rank v3"},
+		{"9", "rank v3, pick v5, pick v6, pick v7, walk v8"},
+		{"0", "walk v8, pick v5, pick v7, pick v6, rank v3"},
+	} {
+		if press(t, s, tt.key); labels(s) != tt.want {
+			t.Errorf("%s: %s, want %s", tt.key, labels(s), tt.want)
+		}
+	}
+}
+
+func TestFilter(t *testing.T) {
+	s := seen(t, demoAt(), 1)
+	for _, tt := range []struct {
+		keys []string
+		want string
+	}{
+		{[]string{"f", "P", "i", "c", "space", "6"}, "pick v6"},
+		{[]string{"backspace", "backspace", "x"}, ""},
+		{[]string{"enter", "down", "enter", "q"}, ""}, // nothing to select, and no key of the filter any more
+	} {
+		if press(t, s, tt.keys...); labels(s) != tt.want {
+			t.Errorf("%q: %s, want %s", tt.keys, labels(s), tt.want)
+		}
+	}
+	if press(t, s, "esc"); len(s.rows()) != 5 {
+		t.Errorf("after esc: %s", labels(s))
+	}
+	if press(t, s, "f", "s", "h", "a", "d", "enter"); labels(s) != "pick v7" { // by its slot
+		t.Errorf("by slot: %s", labels(s))
+	}
+	long := append([]string{"f"}, slices.Repeat([]string{"a"}, 2*maxFilter)...)
+	if press(t, s, long...); len(s.filter) != maxFilter {
+		t.Errorf("a filter of %d", len(s.filter))
+	}
+}
+
+func TestSelection(t *testing.T) {
+	s := seen(t, demoAt(), 1)
+	for _, tt := range []struct{ key, want string }{
+		{"up", "pick v5"},
+		{"down", "pick v6"},
+		{"j", "rank v3"},
+		{"1", "rank v3"}, // it stays selected where rows move
+		{"k", "pick v7"},
+	} {
+		if press(t, s, tt.key); true {
+			if v, _ := s.selected(); v.label != tt.want {
+				t.Errorf("%s: %s, want %s", tt.key, v.label, tt.want)
+			}
+		}
+	}
+}
+
+// TestFreeze: what is shown stays as it is while more happens.
+func TestFreeze(t *testing.T) {
+	d := demoAt()
+	s := seen(t, d, 1)
+	press(t, s, "space")
+	before := screenText(s)
+	feed(t, s, d, 8)
+	s.Update(frameMsg{})
+	if after := screenText(s); after != before {
+		t.Errorf("the frozen picture changed:\n%s\n%s", before, after)
+	}
+	press(t, s, "space")
+	if after := screenText(s); after == before || !strings.Contains(after, "live") {
+		t.Errorf("the picture did not go on:\n%s", after)
+	}
+}
+
+// server is a server of one version that is told what to say.
+func server(run string, now float64, late float64, requests ...float64) update {
+	a := &weftv1.Activity{
+		Run: run, Began: timestamppb.New(time.Unix(1000, 0)), NowMs: now, WindowMs: 10_000,
+		Devices: []*weftv1.DeviceActivity{{Name: "cpu", Lanes: 1}},
+		Versions: []*weftv1.VersionActivity{{
+			Model: "m", Version: 1, Device: "cpu", Totals: &weftv1.VersionTotals{Late: late},
+		}},
+		Requests: &weftv1.RequestColumns{},
+		Batches:  &weftv1.BatchColumns{},
+	}
+	for i, end := range requests {
+		c := a.GetRequests()
+		c.Number = append(c.Number, uint32(end))
+		c.Version = append(c.Version, 1)
+		c.ArrivalMs = append(c.ArrivalMs, end-10)
+		c.EndMs = append(c.EndMs, end)
+		c.End = append(c.End, uint32(weftv1.RequestEnd_REQUEST_END_LATE))
+		b := a.GetBatches()
+		b.Number = append(b.Number, uint32(i+1))
+		b.Version = append(b.Version, 0)
+		b.Lane = append(b.Lane, 0)
+		b.StartMs = append(b.StartMs, end-5)
+		b.DurationMs = append(b.DurationMs, 5)
+	}
+	return update{activity: a}
+}
+
+// TestRestart: another run of the server begins anew, and says so.
+func TestRestart(t *testing.T) {
+	s := seen(t, demoAt(), 0)
+	s.Update(server("one", 5000, 2, 4000, 4500))
+	if len(s.live.requests) != 2 || strings.Contains(screenText(s), "restarted") {
+		t.Fatalf("%d requests:\n%s", len(s.live.requests), screenText(s))
+	}
+	s.Update(lostMsg{errTest})
+	if text := screenText(s); !strings.Contains(text, "connection lost") || !strings.Contains(text, errTest.Error()) {
+		t.Errorf("while it is away:\n%s", text)
+	}
+	s.Update(server("two", 300, 0, 200))
+	text := screenText(s)
+	if len(s.live.requests) != 1 || len(s.live.batches) != 1 || !strings.Contains(text, "restarted") ||
+		strings.Contains(text, "lost ") && strings.Contains(text, errTest.Error()) {
+		t.Errorf("%d requests:\n%s", len(s.live.requests), text)
+	}
+}
+
+// TestSameAgain: a new connection to the same run reaches back over what is known.
+func TestSameAgain(t *testing.T) {
+	h := &history{}
+	h.add(server("one", 5000, 2, 4000, 4500).activity, nil)
+	h.add(server("one", 6000, 3, 4000, 4500, 5500).activity, nil)
+	if len(h.requests) != 3 || len(h.batches) != 3 {
+		t.Errorf("%d requests and %d batches, want 3", len(h.requests), len(h.batches))
+	}
+}
+
+// TestLastMinute counts by totals, and by requests before there were any.
+func TestLastMinute(t *testing.T) {
+	h := &history{}
+	want := func(now, late, want float64, requests ...float64) {
+		t.Helper()
+		a := server("one", now, late, requests...).activity
+		a.FromMs = h.now
+		h.add(a, nil)
+		if got := h.lastMinute(h.versions[0]); got.late != want {
+			t.Errorf("at %.0f: %.0f late, want %.0f", now, got.late, want)
+		}
+	}
+	want(70_000, 40, 2, 5_000, 30_000, 60_000) // one was more than a minute ago; the others of the 40 before it, too
+	want(80_000, 45, 7)                        // those that are in no list count as well
+	want(95_000, 45, 6)                        // the one at 30,000 is too old now
+	want(145_000, 46, 1)
+}
+
+// TestBounds: however much a server says, so much is kept.
+func TestBounds(t *testing.T) {
+	h := &history{}
+	many := make([]float64, maxRequests+maxBatches)
+	for i := range many {
+		many[i] = 60_000 + float64(i)/100
+	}
+	h.add(server("one", 70_000, 0, many...).activity, nil)
+	if len(h.requests) != maxRequests || len(h.batches) != maxBatches {
+		t.Errorf("%d requests, %d batches", len(h.requests), len(h.batches))
+	}
+	for i := range 1000 {
+		a := server("one", 70_000+1000*float64(i), 0).activity
+		a.FromMs = h.now
+		h.add(a, nil)
+	}
+	if len(h.steps) > maxSteps || len(h.samples) > 4*maxSteps {
+		t.Errorf("%d steps, %d samples", len(h.steps), len(h.samples))
+	}
+}
+
+// TestTornColumns: a list that is shorter than its first does no harm.
+func TestTornColumns(t *testing.T) {
+	h := &history{}
+	h.add(&weftv1.Activity{
+		Run: "one", NowMs: 10, Requests: &weftv1.RequestColumns{Number: []uint32{1, 2}, Version: []uint32{9}},
+		Batches: &weftv1.BatchColumns{Number: []uint32{1}}, Running: []*weftv1.RunningBatch{{Version: 7}},
+	}, nil)
+	if h.sentence() != "No model is loaded. Nobody was late or refused in the last 10 s." {
+		t.Error(h.sentence())
+	}
+}
+
+// TestSmall: where there is no room, it says so.
+func TestSmall(t *testing.T) {
+	s := seen(t, demoAt(), 1)
+	for _, size := range [][2]int{{0, 0}, {1, 1}, {71, 24}, {80, 9}, {72, 10}, {200, 60}} {
+		s.Update(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
+		text := screenText(s)
+		small := size[0] < leastWidth || size[1] < leastHeight
+		if size[0] > 60 && strings.Contains(text, "weft top needs") != small {
+			t.Errorf("%v:\n%s", size, text)
+		}
+		for _, page := range [][]string{{"enter", "enter"}, {"esc", "esc"}, {"?"}, {"?"}} {
+			press(t, s, page...)
+			_ = screenText(s) // no panic
+		}
+	}
+}
