@@ -1,6 +1,7 @@
 package ask
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -77,7 +78,7 @@ func (p *printedList) text(out io.Writer, model string) error {
 		table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(table, "NUMBER\tFOR\tEND\tAFTER\tWAITED\tTARGET\tNAME")
 		for _, q := range p.Requests {
-			fmt.Fprintf(table, "#%d\t%s\t%s\t%.1f ms\t%.1f ms\t%.0f ms\t%s\n", q.Number, label(q.Model, q.Version),
+			fmt.Fprintf(table, "#%d\t%s\t%s\t%.1f ms\t%.1f ms\t%.0f ms\t%s\n", q.Number, cmp.Or(label(q.Model, q.Version), "-"),
 				strings.TrimSpace(q.End+" "+q.Reason), q.EndedMS, q.WaitedMS, q.TargetMS, q.ID)
 		}
 		_ = table.Flush() // a strings.Builder takes all
