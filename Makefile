@@ -38,6 +38,11 @@ build: ## Build bin/weft
 serve: setup build ## Serve the example models (MODELS=dir for your own, ARGS='--devices cpu,cuda' for flags)
 	bin/weft serve $(ARGS) $(MODELS)
 
+.PHONY: demo
+demo: setup build ## See it work: a server, robots that ask it, and keys that cause a canary, a slow device and a flood (ARGS='--for 30s --press c@5s')
+	go build -o bin/demo ./scripts/demo
+	bin/demo --weft bin/weft $(ARGS)
+
 .PHONY: quick
 quick: setup ## The inner loop, about a minute: vet, and the tests that take less than a second each
 	go vet ./...

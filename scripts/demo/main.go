@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"syscall"
 	"time"
@@ -30,7 +31,7 @@ func main() {
 	var o options
 	flag.StringVar(&o.weft, "weft", "bin/weft", "the program `file`")
 	flag.StringVar(&o.examples, "models", "examples/models", "the `folder` of the trained policies")
-	flag.StringVar(&o.grpcurl, "grpcurl", "grpcurl", "the `program` that is shown for a first call")
+	flag.StringVar(&o.grpcurl, "grpcurl", grpcurl(), "the `command` that is shown for a first call")
 	flag.StringVar(&o.ports, "ports", "usual", "usual: 9000, 9001 and 9002 where nobody listens there; free: any")
 	flag.DurationVar(&o.last, "for", 0, "end after this `time`; 0 waits for q or Ctrl-C")
 	flag.StringVar(&o.press, "press", "", "keys to press by themselves, such as c@5s,f@10s,f@15s")
@@ -42,6 +43,18 @@ func main() {
 		stop()
 		os.Exit(1)
 	}
+}
+
+// grpcurl returns how grpcurl is called here.
+func grpcurl() string {
+	if _, err := exec.LookPath("grpcurl"); err == nil {
+		return "grpcurl"
+	}
+	const built = ".weft/bin/grpcurl" // `make smoke` puts it there
+	if _, err := os.Stat(built); err == nil {
+		return built
+	}
+	return "go tool -modfile=tools/go.mod grpcurl"
 }
 
 // run plays the demo until the context ends, the time is over, or the user quits.
