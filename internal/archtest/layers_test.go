@@ -41,6 +41,11 @@ var layers = []layer{
 		"it asks a server as any client does",
 	},
 	{
+		"internal/top",
+		[]string{"proto/gen/weft/...", "proto/weftclient", "internal/ask", "internal/config"},
+		"it asks a server as any client does, and shows what that says",
+	},
+	{
 		"internal/loadgen",
 		[]string{
 			"proto/gen/...", "internal/certs", "internal/config", "internal/progress", "runtime/tensor", "server/wire",
@@ -480,6 +485,11 @@ var layers = []layer{
 		"scripts/attack",
 		[]string{"proto/gen/...", "internal/affinity", "internal/onnxgraph"},
 		"it attacks and measures programs from outside",
+	},
+	{
+		"scripts/demo",
+		[]string{"proto/gen/weft/...", "proto/weftclient", "internal/onnxgraph", "examples/cartpole"},
+		"it plays those who ask a server, and looks at it from outside",
 	},
 	{
 		"scripts/gpucheck",

@@ -59,6 +59,11 @@ var libraries = []struct {
 		"where certificates come from is one package's to know",
 	},
 	{
+		"charm.land/bubbletea/v2",
+		[]string{"internal/top"},
+		"a terminal is drawn on by one command",
+	},
+	{
 		"google.golang.org/grpc",
 		[]string{
 			"server", "server/doorkeeper", "server/guard", "server/handshake", "server/identity", "server/intake",
@@ -66,8 +71,8 @@ var libraries = []struct {
 			"server/weftapi", "server/calls", "server/openinference", "server/tfserving",
 			"server/servertest", "cmd/...",
 			"internal/app", "internal/ask", "internal/certs", "internal/loadgen", "internal/replay",
-			"internal/weftest", "proto/gen/...", "proto/weftclient", "examples/...", "internal/telemetry/...", "scripts/attack",
-			"scripts/fuzzlive", "scripts/gpucheck", "scripts/limits",
+			"internal/top", "internal/weftest", "proto/gen/...", "proto/weftclient", "examples/...", "internal/telemetry/...", "scripts/attack",
+			"scripts/demo", "scripts/fuzzlive", "scripts/gpucheck", "scripts/limits",
 		},
 		"everything behind the edge works without an RPC library",
 	},
@@ -153,6 +158,7 @@ func TestLibraryUseComplains(t *testing.T) {
 		{"server/predict/pipeline.go", "google.golang.org/protobuf/proto", "for every protocol"},
 		{"sharedsched/cost/cost.go", "golang.org/x/sync/errgroup", "anybody's library"},
 		{"scripts/setup/main.go", "github.com/alecthomas/kong", "before any library"},
+		{"internal/ask/explain.go", "charm.land/bubbletea/v2", "by one command"},
 		{"proto/weftclient/client.go", "golang.org/x/sync/errgroup", "should not have to build one"},
 	}
 	for _, tt := range tests {

@@ -167,7 +167,7 @@ func (d *demo) versions() []*weftv1.VersionActivity {
 			EntitledShare: f.weight / weights, Waiting: uint32(len(f.queue)),
 			Totals: &weftv1.VersionTotals{
 				Batches: f.batches, Rows: f.rows, PaddedRows: f.padded, BusySeconds: f.busy / 1000,
-				Answered: f.answered, Late: f.late,
+				Answered: f.answered, Late: f.late, Flushes: map[string]float64{"full": f.full, "device_idle": f.batches - f.full},
 			},
 		}
 		if f.refused > 0 {

@@ -1,7 +1,10 @@
 package top
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 )
@@ -117,4 +120,46 @@ func (s *screen) drawWeave(g *grid, top, height int) {
 	y += w.draw(g, y, rest-table, rows)
 	selected, _ := s.selected()
 	h.drawTable(g, y, top+height-y, rows, s.by, selected)
+	if y += len(rows) + 1; selected != nil && top+height-y >= 2 {
+		for i, line := range wrapped(selected.detail(), g.width, top+height-y-1) {
+			g.text(0, y+1+i, g.width, line, normal.weak())
+		}
+	}
+}
+
+// detail says what the table has no room for.
+func (v *version) detail() string {
+	t := v.GetTotals()
+	said := []string{fmt.Sprintf("%s on %s: weight %.3g", v.label, v.GetDevice(), v.GetWeight())}
+	if all := t.GetRows() + t.GetPaddedRows(); all > 0 {
+		said = append(said, percent(t.GetPaddedRows()/all)+" of its rows are padding")
+	}
+	if starts := parts(t.GetFlushes()); starts != "" {
+		said = append(said, "batches start "+starts)
+	}
+	if lost := parts(t.GetLost()); lost != "" {
+		said = append(said, "lost "+lost)
+	}
+	return strings.Join(said, "; ") + "."
+}
+
+// mostParts is how many parts of a whole are named.
+const mostParts = 4
+
+// parts says what a sum is made of, the largest first, such as "full 75 %, idle 25 %".
+func parts(of map[string]float64) string {
+	sum := 0.0
+	for _, n := range of {
+		sum += n
+	}
+	names := slices.SortedFunc(maps.Keys(of), func(a, b string) int {
+		return cmp.Or(cmp.Compare(of[b], of[a]), cmp.Compare(a, b))
+	})
+	var said []string
+	for _, name := range names[:min(len(names), mostParts)] {
+		if of[name] > 0 {
+			said = append(said, name+" "+percent(of[name]/sum))
+		}
+	}
+	return strings.Join(said, ", ")
 }

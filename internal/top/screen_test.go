@@ -35,7 +35,7 @@ func TestSorting(t *testing.T) {
 		{"7", "pick v7, pick v5, rank v3, pick v6, walk v8"},
 		{"8", "pick v5, walk v8, pick v7, pick v6, rank v3"},
 		{"9", "rank v3, pick v5, pick v6, pick v7, walk v8"},
-		{"0", "walk v8, pick v5, pick v7, pick v6, rank v3"},
+		{"0", "walk v8, pick v5, pick v6, pick v7, rank v3"},
 	} {
 		if press(t, s, tt.key); labels(s) != tt.want {
 			t.Errorf("%s: %s, want %s", tt.key, labels(s), tt.want)

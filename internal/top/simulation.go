@@ -37,7 +37,7 @@ type simFlow struct {
 	queue      []*simRequest
 	used       float64 // device time over weight
 
-	batches, rows, padded, busy, answered, late, refused float64
+	batches, full, rows, padded, busy, answered, late, refused float64
 }
 
 type simRequest struct {
@@ -162,7 +162,7 @@ func (s *simulation) start(flow int) {
 	}
 	for _, q := range f.queue[:n] {
 		q.started, q.end, q.batch, q.how = s.now, b.end, b.number, weftv1.RequestEnd_REQUEST_END_ANSWERED
-		if f.answered++; q.end-q.arrival > q.target {
+		if f.answered++; q.end-q.arrival > q.target && !f.background { // nobody waits for a shadow
 			q.how = weftv1.RequestEnd_REQUEST_END_LATE
 			f.late++
 			b.flags |= flagMissed
@@ -171,7 +171,9 @@ func (s *simulation) start(flow int) {
 	}
 	f.queue = slices.Clone(f.queue[n:])
 	took := b.end - b.start
-	f.batches++
+	if f.batches++; n == f.most {
+		f.full++
+	}
 	f.rows += float64(n)
 	f.padded += float64(size - n)
 	f.busy += took

@@ -60,16 +60,16 @@ var columns = []column{
 		func(_ *history, v *version) bool { return v.GetTargetMs() > 0 && v.GetP99Ms() > v.GetTargetMs() },
 	},
 	{
-		"wait", '8', 6, func(_ *history, v *version) string { return digits(float64(v.GetWaiting())) },
+		"wait", '8', 6, func(_ *history, v *version) string { return count(float64(v.GetWaiting())) },
 		func(_ *history, v *version) float64 { return float64(v.GetWaiting()) }, nil,
 	},
 	{
-		"lost", '9', 6, func(h *history, v *version) string { return digits(h.lastMinute(v).lost) },
+		"lost", '9', 6, func(h *history, v *version) string { return count(h.lastMinute(v).lost) },
 		func(h *history, v *version) float64 { return h.lastMinute(v).lost },
 		func(h *history, v *version) bool { return h.lastMinute(v).lost > 0 },
 	},
 	{
-		"late", '0', 6, func(h *history, v *version) string { return digits(h.lastMinute(v).late) },
+		"late", '0', 6, func(h *history, v *version) string { return count(h.lastMinute(v).late) },
 		func(h *history, v *version) float64 { return h.lastMinute(v).late },
 		func(h *history, v *version) bool { return h.lastMinute(v).late > 0 },
 	},

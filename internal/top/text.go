@@ -38,6 +38,14 @@ func digits(x float64) string {
 	}
 }
 
+// count returns a number of things.
+func count(n float64) string {
+	if n < 10 {
+		return strconv.FormatFloat(n, 'f', 0, 64)
+	}
+	return digits(n)
+}
+
 func ms(x float64) string { return digits(x) + " ms" }
 
 // lasted returns a duration as people say it, such as 3m12s.
