@@ -83,7 +83,9 @@ func (o *Explain) wrong(err error, who *peer.Peer) error {
 
 // find asks for the request by its caller's name. Digits are the server's number if no caller used them as a name: a
 // shell takes an unquoted "#" for a comment.
-func (o *Explain) find(ctx context.Context, models weftv1.ModelServiceClient, who *peer.Peer) (*weftv1.Explanation, error) {
+func (o *Explain) find(ctx context.Context, models weftv1.ModelServiceClient, who *peer.Peer) (
+	*weftv1.Explanation, error,
+) {
 	names := []string{o.Request}
 	if _, err := strconv.ParseUint(o.Request, 10, 32); err == nil {
 		names = append(names, "#"+o.Request)

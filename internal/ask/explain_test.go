@@ -23,7 +23,9 @@ type memory struct {
 	known map[string]*weftv1.Explanation
 }
 
-func (m *memory) ExplainRequest(_ context.Context, q *weftv1.ExplainRequestRequest) (*weftv1.ExplainRequestResponse, error) {
+func (m *memory) ExplainRequest(_ context.Context, q *weftv1.ExplainRequestRequest) (
+	*weftv1.ExplainRequestResponse, error,
+) {
 	e, is := m.known[q.GetRequest()]
 	if !is {
 		return nil, status.Errorf(codes.NotFound, "no request %q is remembered", q.GetRequest())
@@ -37,10 +39,11 @@ func (m *memory) ListRequests(_ context.Context, q *weftv1.ListRequestsRequest) 
 	}
 	return &weftv1.ListRequestsResponse{
 		Requests: &weftv1.RequestColumns{
-			Number: []uint32{12, 11}, Id: []string{"robot-7/step-9", ""}, Version: []uint32{1, 0}, ArrivalMs: []float64{1000, 900},
-			StartMs: []float64{1030.5, 0}, EndMs: []float64{1040, 901}, TargetMs: []float32{20, 0},
-			End:    []uint32{uint32(weftv1.RequestEnd_REQUEST_END_LATE), uint32(weftv1.RequestEnd_REQUEST_END_REFUSED)},
-			Reason: []string{"", "QUEUE_FULL"},
+			Number: []uint32{12, 11}, Id: []string{"robot-7/step-9", ""}, Version: []uint32{1, 0},
+			ArrivalMs: []float64{1000, 900}, StartMs: []float64{1030.5, 0}, EndMs: []float64{1040, 901},
+			TargetMs: []float32{20, 0},
+			End:      []uint32{uint32(weftv1.RequestEnd_REQUEST_END_LATE), uint32(weftv1.RequestEnd_REQUEST_END_REFUSED)},
+			Reason:   []string{"", "QUEUE_FULL"},
 		},
 		Versions: []*weftv1.VersionActivity{{Model: "walk", Version: 3}}, InLastMinute: 40, Forgotten: 5,
 	}, nil
@@ -126,6 +129,7 @@ func TestExplain(t *testing.T) {
 
 func TestExplainFailures(t *testing.T) {
 	address := remembers(t)
+	old := listen(t, weftv1.UnimplementedModelServiceServer{})
 	for _, tt := range []struct {
 		o     Explain
 		usage bool
@@ -139,7 +143,7 @@ func TestExplainFailures(t *testing.T) {
 		{Explain{Request: "99"}, false, `no request "#99" is remembered`},
 		{Explain{Request: "99999999999"}, false, `no request "99999999999" is remembered`}, // no number of a server
 		{Explain{Request: "1", Server: Server{Address: "127.0.0.1:1"}}, false, "no server answers at --address 127.0.0.1:1"},
-		{Explain{Request: "1", Server: Server{Address: listen(t, weftv1.UnimplementedModelServiceServer{})}}, false, "older than this program"},
+		{Explain{Request: "1", Server: Server{Address: old}}, false, "older than this program"},
 		{Explain{Limit: 1001}, true, "--limit: expected at most 1000, found 1001"},
 		{Explain{Request: "1", Model: "m"}, true, "--model: "},
 	} {

@@ -3,6 +3,7 @@ package ask
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -75,13 +76,17 @@ func (p *printedList) text(out io.Writer, model string) error {
 		}
 		fmt.Fprintf(&b, "No request%s of the last minute was late, and all were answered.\n", of)
 	} else {
-		table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(table, "NUMBER\tFOR\tEND\tAFTER\tWAITED\tTARGET\tNAME")
+		lines := []string{"NUMBER\tFOR\tEND\tAFTER\tWAITED\tTARGET\tNAME\n"}
 		for _, q := range p.Requests {
-			fmt.Fprintf(table, "#%d\t%s\t%s\t%.1f ms\t%.1f ms\t%.0f ms\t%s\n", q.Number, cmp.Or(label(q.Model, q.Version), "-"),
-				strings.TrimSpace(q.End+" "+q.Reason), q.EndedMS, q.WaitedMS, q.TargetMS, q.ID)
+			lines = append(lines, fmt.Sprintf("#%d\t%s\t%s\t%.1f ms\t%.1f ms\t%.0f ms\t%s\n", q.Number,
+				cmp.Or(label(q.Model, q.Version), "-"), strings.TrimSpace(q.End+" "+q.Reason), q.EndedMS, q.WaitedMS, q.TargetMS,
+				q.ID))
 		}
-		_ = table.Flush() // a strings.Builder takes all
+		table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+		_, err := io.WriteString(table, strings.Join(lines, ""))
+		if err = errors.Join(err, table.Flush()); err != nil {
+			return err
+		}
 		fmt.Fprintf(&b, "\n%d of %d of the last minute", len(p.Requests), p.InLastMinute)
 		if p.Forgotten > 0 {
 			fmt.Fprintf(&b, ", %d of which are no longer remembered", p.Forgotten)

@@ -245,7 +245,8 @@ func (d *demo) story(q *simRequest) *weftv1.Explanation {
 	slices.SortFunc(e.GetHolders(), func(a, b *weftv1.Holder) int { return int(math.Copysign(1, b.GetMs()-a.GetMs())) })
 	var who []string
 	for _, h := range e.GetHolders() {
-		who = append(who, fmt.Sprintf("%d of %s for %.0f ms", h.GetBatches(), labelOf(h.GetModel(), h.GetVersion()), h.GetMs()))
+		label := labelOf(h.GetModel(), h.GetVersion())
+		who = append(who, fmt.Sprintf("%d of %s for %.0f ms", h.GetBatches(), label, h.GetMs()))
 	}
 	if say("It waited %.1f ms for cuda:0.", e.GetStartedMs()); len(who) > 0 {
 		say("Meanwhile the device ran batches: %s.", strings.Join(who, ", "))

@@ -5,6 +5,8 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -120,4 +122,30 @@ func TestOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "once.json", text.String())
+}
+
+// TestPage: docs/TOP.md shows the screen as it is, and names each field of the JSON.
+func TestPage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/TOP.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	weave, err := os.ReadFile("testdata/weave.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(page), string(weave)) {
+		t.Error("docs/TOP.md shows another screen than testdata/weave.txt")
+	}
+	report, err := os.ReadFile("testdata/once.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, field := range regexp.MustCompile(`"([a-z0-9_]+)":`).FindAllStringSubmatch(string(report), -1) {
+		name := field[1]
+		if !strings.Contains(string(page), "`"+name+"`") && !strings.Contains(string(page), "`"+name+"[]`") &&
+			!strings.Contains(string(page), "."+name+"`") && !slices.Contains([]string{"pick", "rank", "walk"}, name) {
+			t.Errorf("docs/TOP.md does not name the field %s", name)
+		}
+	}
 }

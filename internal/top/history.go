@@ -117,7 +117,7 @@ func (h *history) add(a *weftv1.Activity, recent *weftv1.ListRequestsResponse) {
 	h.takeBatches(a, known)
 	columns := slices.DeleteFunc(requestsOf(a.GetRequests(), h.versions), func(q request) bool { return q.end <= known })
 	h.requests = bounded(append(h.requests, columns...), maxRequests)
-	h.takeTotals(a, columns, recent)
+	h.takeTotals(columns, recent)
 }
 
 // takeVersions keeps the letters of the versions that were there before.
@@ -199,7 +199,7 @@ func requestsOf(c *weftv1.RequestColumns, versions []*version) []request {
 
 // takeTotals keeps what is needed to say how many were late or lost in the last minute: totals of each second, and,
 // from before there were any, the requests themselves.
-func (h *history) takeTotals(a *weftv1.Activity, columns []request, recent *weftv1.ListRequestsResponse) {
+func (h *history) takeTotals(columns []request, recent *weftv1.ListRequestsResponse) {
 	s := step{h.now, map[*version]tally{}, map[*version]uint32{}}
 	for _, v := range h.versions {
 		s.totals[v] = tally{v.GetTotals().GetLate(), v.lost()}

@@ -29,7 +29,8 @@ type service struct {
 	fails int32
 }
 
-func (s *service) WatchActivity(q *weftv1.WatchActivityRequest, out grpc.ServerStreamingServer[weftv1.WatchActivityResponse],
+func (s *service) WatchActivity(
+	q *weftv1.WatchActivityRequest, out grpc.ServerStreamingServer[weftv1.WatchActivityResponse],
 ) error {
 	call := s.calls.Add(1)
 	var failed error
@@ -43,7 +44,9 @@ func (s *service) WatchActivity(q *weftv1.WatchActivityRequest, out grpc.ServerS
 	return errors.Join(err, failed)
 }
 
-func (s *service) ListRequests(ctx context.Context, q *weftv1.ListRequestsRequest) (*weftv1.ListRequestsResponse, error) {
+func (s *service) ListRequests(ctx context.Context, q *weftv1.ListRequestsRequest) (
+	*weftv1.ListRequestsResponse, error,
+) {
 	return s.demo.list(ctx, q.GetModel())
 }
 

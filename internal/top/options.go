@@ -67,7 +67,7 @@ func (o *Options) source() (source, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return l, func() { l.client.Close() }, nil
+	return l, func() { _ = l.client.Close() }, nil // nothing is open
 }
 
 // once prints one report.
@@ -130,7 +130,7 @@ func follow(ctx context.Context, s source, send func(any)) error {
 			return ctx.Err() == nil
 		})
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // the user quit
+			return nil // the user quit
 		}
 		if _, is := errors.AsType[permanentError](err); is {
 			return err

@@ -23,8 +23,7 @@ type screen struct {
 
 	live   *history // what is known
 	frozen *history // what is shown instead of it
-	since  time.Time
-	lost   error // the connection is; nil while it is there
+	lost   error    // the connection is; nil while it is there
 
 	by       order
 	filter   string

@@ -14,7 +14,7 @@ const burnWord = "burn"
 
 func burn(until io.Reader) {
 	go func() {
-		for x := 1.0; ; x *= 1.0000001 { //nolint:staticcheck // taking time is its purpose
+		for x := 1.0; ; x *= 1.0000001 {
 			if x > 1e300 {
 				x = 1
 			}

@@ -26,7 +26,7 @@ func parsePresses(text string) ([]press, error) {
 	for one := range strings.SplitSeq(text, ",") {
 		key, after, _ := strings.Cut(strings.TrimSpace(one), "@")
 		at, err := time.ParseDuration(after)
-		if len(key) != 1 || !strings.Contains("ckfq", key) || err != nil || at < 0 {
+		if !slices.Contains([]string{"c", "k", "f", "q"}, key) || err != nil || at < 0 {
 			return nil, fmt.Errorf("--press %s: found %q; expected a key of c, k, f and q and a time, such as c@5s", text, one)
 		}
 		all = append(all, press{key[0], at})

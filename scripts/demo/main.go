@@ -1,5 +1,5 @@
-// Command demo starts a server with two versions of a policy, a shadow and a ranker, has made-up robots ask it, and says
-// where to look and what to try: `make demo`. Keys cause a canary, a slow device and a flood.
+// Command demo starts a server with two versions of a policy, a shadow and a ranker, has made-up robots ask it, and
+// says where to look and what to try: `make demo`. Keys cause a canary, a slow device and a flood.
 package main
 
 import (
@@ -37,10 +37,10 @@ func main() {
 	flag.StringVar(&o.press, "press", "", "keys to press by themselves, such as c@5s,f@10s,f@15s")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, &o, os.Stdin, os.Stdout); err != nil {
+	err := run(ctx, &o, os.Stdin, os.Stdout)
+	stop()
+	if err != nil {
 		fmt.Fprintf(os.Stderr, "demo: %v\n", err)
-		stop()
 		os.Exit(1)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"github.com/weftserve/weft/internal/onnxgraph"
 )
@@ -52,7 +53,7 @@ func writeModels(repository, examples string) error {
 		}
 	}
 	for version := baseline; version <= candidate+1; version++ {
-		name := filepath.Join(policy, fmt.Sprint(version), "model.onnx")
+		name := filepath.Join(policy, strconv.Itoa(version), "model.onnx")
 		data, err := os.ReadFile(filepath.Join(examples, name))
 		if errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("%w: run it in the source tree of Weft, or name its examples/models with --models", err)
@@ -64,7 +65,7 @@ func writeModels(repository, examples string) error {
 			return err
 		}
 	}
-	return write(filepath.Join(repository, ranker, fmt.Sprint(rankerVersion), "model.onnx"),
+	return write(filepath.Join(repository, ranker, strconv.Itoa(rankerVersion), "model.onnx"),
 		rankerModel())
 }
 

@@ -113,7 +113,7 @@ func unused(addresses []string) bool {
 		if err != nil {
 			return false
 		}
-		l.Close()
+		_ = l.Close() // it served nothing
 	}
 	return true
 }
