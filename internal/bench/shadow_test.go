@@ -108,7 +108,7 @@ func besideShadow(t *testing.T, course []stretch, shadowed bool) (c calls, s sha
 		if err := mirror.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
-		for _, found := range mirror.Summaries("standard") {
+		for _, found := range mirror.Summaries("standard", shadow.Detail{}) {
 			s = found
 		}
 	})

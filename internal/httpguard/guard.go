@@ -71,6 +71,9 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 			http.Error(w, fmt.Sprintf(format, args...), status)
 		}
 		origin := r.Header.Get("Origin")
+		if r.Header.Get("Sec-Fetch-Site") == sameOrigin { // the browser knows: a page of this server, whose name is checked
+			origin = ""
+		}
 		serve := func() {
 			if origin != "" {
 				head.Set("Access-Control-Allow-Origin", origin)
@@ -112,7 +115,9 @@ func (g *Guard) takesBody(path string) bool {
 }
 
 // ownSites are what browsers say of requests that no page of another site has made; others say nothing.
-var ownSites = []string{"", "none", "same-origin"}
+var ownSites = []string{"", "none", sameOrigin}
+
+const sameOrigin = "same-origin"
 
 // identified reports whether the caller has shown a certificate. The handshake fails for one that is not trusted.
 func identified(s *tls.ConnectionState) bool { return s != nil && len(s.PeerCertificates) > 0 }

@@ -62,6 +62,15 @@ func TestGuard(t *testing.T) {
 		{"a foreign page", nil, header("Origin", "https://evil.example"), 403, "http-origins"},
 		{"a page without origin", nil, header("Origin", "null"), 403, "http-origins"},
 		{"a page of its own", nil, header("Origin", "http://localhost:9001"), 403, "http-origins"},
+		{"a page that the browser says is its own", nil, func(r *http.Request) {
+			r.Header.Set("Origin", "http://localhost:9001")
+			r.Header.Set("Sec-Fetch-Site", "same-origin")
+		}, 200, "served"},
+		{"its own page under another name", nil, func(r *http.Request) {
+			r.Host = "evil.example"
+			r.Header.Set("Origin", "http://evil.example")
+			r.Header.Set("Sec-Fetch-Site", "same-origin")
+		}, 403, "http-hosts"},
 		{"an allowed page", nil, header("Origin", "https://grafana.example"), 200, "served"},
 		{"another method", nil, func(r *http.Request) { r.Method = http.MethodPost }, 405, "GET or HEAD"},
 		{"CORS preflight", nil, func(r *http.Request) { r.Method = http.MethodOptions }, 405, "GET or HEAD"},
