@@ -1,0 +1,70 @@
+// The five answers above the weave, its title, and the sentence that says the same as the picture.
+import { $, el, say, swatch } from './dom.js';
+import { list, ms, percent, plural } from './format.js';
+import { lastLate, most, wronged } from './sentences.js';
+import { explain } from './story.js';
+
+const questions = { most: 'Who uses the device most?', wronged: 'Is anyone wronged?', late: 'Which request was late last?', compare: 'Which version is better?', shadow: 'Where does the shadow differ?' };
+const pace = 1500; // ms between changes of the texts, so that they can be read
+const aloud = 30000; // ms between changes of what is read aloud
+
+export function startAnswers(store, findings, weave) {
+  const boxes = {};
+  for (const [name, question] of Object.entries(questions)) {
+    const box = { short: el('p.short'), more: el('p.more') };
+    box.node = el('div.answer', null, el('h2', null, question), box.short, box.more);
+    boxes[name] = box;
+    $('answers').append(box.node);
+  }
+  let told = 0;
+  let spoken = 0;
+
+  const tell = (name, answer) => {
+    const box = boxes[name];
+    box.node.classList.toggle('alarm', answer.bad === true);
+    if (box.short.dataset.text !== answer.short) {
+      box.short.dataset.text = answer.short;
+      box.short.replaceChildren(...(answer.version ? [swatch(answer.version.colour)] : []), answer.short);
+    }
+    if (!answer.number) return say(box.more, answer.text);
+    if (box.number === answer.number && box.text === answer.text) return;
+    box.number = answer.number;
+    box.text = answer.text;
+    box.more.replaceChildren(`${answer.text} `, el('button.link', { type: 'button', onclick: () => explain(`#${answer.number}`) }, 'Why?'));
+  };
+
+  return (urgent) => {
+    const now = performance.now();
+    if (!urgent && now - told < pace) return;
+    told = now;
+    const a = { most: most(store), wronged: wronged(store), late: lastLate(store),
+      compare: findings.compare ?? { short: 'No comparison', text: 'No rollout with a gate compares two versions.' },
+      shadow: findings.shadow ?? { short: 'No shadow', text: 'No version runs in the shadow of another.' } };
+    for (const [name, answer] of Object.entries(a)) tell(name, answer);
+    weave.say();
+    say($('weave-title'), title(store));
+    say($('weave-text'), text(store, weave));
+    if (now - spoken > aloud) {
+      spoken = now;
+      say($('summary'), `${a.most.short}. Wronged: ${a.wronged.short}. Late last: ${a.late.short}.`);
+    }
+  };
+}
+
+function title(store) {
+  const busy = store.devices.filter((d) => d.lanes > 0);
+  if (busy.length === 0) return 'This server has no device';
+  const users = (store.present ?? []).filter((v) => v.share > 0.005);
+  if (users.length === 0) return `${list(busy.map((d) => d.name))} rest: no version has work`;
+  const d = busy.reduce((a, b) => (b.busyShare > a.busyShare ? b : a));
+  const mine = users.filter((v) => v.device === d.name);
+  return `${plural(mine.length, 'version')} ${mine.length === 1 ? 'uses' : 'are woven into'} ${d.name}, which is ${percent(d.busyShare)} busy`;
+}
+
+function text(store, weave) {
+  const d = store.devices[0];
+  if (!d) return '';
+  const shares = [...(store.present ?? [])].sort((a, b) => b.share - a.share).slice(0, 6).filter((v) => v.share > 0).map((v) => `${v.label} ${percent(v.share)}`);
+  if (shares.length === 0) return 'No batch ran in the last seconds.';
+  return `In words: shares of device time in the last ${ms(store.window)} were ${list(shares)}. ${weave.view.still ? 'Time stands still; space lets it flow.' : ''}`;
+}

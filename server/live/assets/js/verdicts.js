@@ -1,0 +1,15 @@
+// How a version fares, in words. One rule for all of the page.
+import { ms } from './format.js';
+
+// status says how the p99 stands to the target.
+export function status(v) {
+  if (v.p99Ms === 0) return { text: v.waiting > 0 ? `${v.waiting} waiting` : 'no request', bad: false };
+  if (v.targetMs === 0) return { text: `p99 ${ms(v.p99Ms)}, no target`, bad: false };
+  const bad = v.p99Ms > v.targetMs;
+  return { text: `${bad ? '▲ ' : ''}p99 ${ms(v.p99Ms)} of ${ms(v.targetMs)}${bad ? ': late' : ''}`, bad };
+}
+
+// starved says whether a version gets less than its share although it has had work waiting all the time lately.
+export function starved(v) {
+  return v.entitledShare > 0 && v.waits.length >= 12 && v.share < 0.9 * v.entitledShare && v.waits.every((n) => n > 0);
+}
