@@ -1,1 +1,74 @@
-export function startModels() { return {}; }
+// The models, their versions, and the state each is in: words, not codes.
+import { call, every } from './api.js';
+import { colour } from './colour.js';
+import { $, el, say, swatch } from './dom.js';
+import { bytes, list, plural } from './format.js';
+import { enumWord } from './words.js';
+
+const most = 60; // versions shown
+const signs = { ready: '●', loading: '◔', failed: '▲', unloading: '◌' };
+const proofs = { structure: 'proven by the graph', examples: 'proven by examples', trusted: 'trusted, not proven', none: 'not proven' };
+
+export function startModels(store) {
+  let shown = '';
+  const work = async () => {
+    const models = (await call('ListModels'))?.models ?? [];
+    const text = JSON.stringify([models, Object.fromEntries((store.present ?? []).map((v) => [v.label, v.slot]))]);
+    if (text === shown) return;
+    shown = text;
+    render(store, models);
+  };
+  every($('models'), 4000, work);
+  return { clear: () => (shown = '') };
+}
+
+function render(store, models) {
+  const versions = models.flatMap((m) => (m.versions ?? []).map((v) => ({ model: m, v, state: enumWord(v.state, 'VERSION_STATE_') })));
+  const broken = models.filter((m) => m.failure);
+  const counts = new Map();
+  for (const { state } of versions) counts.set(state, (counts.get(state) ?? 0) + 1);
+  const parts = ['ready', 'loading', 'failed', 'unloading'].filter((s) => counts.get(s)).map((s) => `${counts.get(s)} ${s}`);
+  say($('models-title'), models.length === 0 ? 'This server has no model yet' : `${plural(models.length, 'model')}, ${plural(versions.length, 'version')}: ${list(parts)}`);
+  // What needs a person comes first.
+  const rank = { failed: 0, loading: 1, unloading: 2, ready: 3 };
+  const order = [...versions].sort((a, b) => (rank[a.state] ?? 9) - (rank[b.state] ?? 9));
+  const rows = [...broken.map(failedModel), ...order.slice(0, most).map((x) => row(store, x))];
+  if (rows.length === 0) {
+    $('models-body').replaceChildren(el('p.sub', null, 'Put a folder such as mymodel/1/model.onnx into the model repository: it is found and loaded by itself.'));
+    return;
+  }
+  $('models-body').replaceChildren(
+    el('div.scroll', { tabindex: '0', role: 'region', 'aria-label': 'Models' }, el('table', null,
+      el('thead', null, el('tr', null, ...['version', 'state', 'traffic', 'batching', 'on', 'memory', 'files'].map((h) => el(h === 'memory' ? 'th.num' : 'th', { scope: 'col' }, h)))), el('tbody', null, ...rows))),
+    el('p.said', null, order.length > most ? `and ${plural(order.length - most, 'more version')}` : ''));
+}
+
+function failedModel(m) {
+  return el('tr', null, el('td.nowrap', null, m.name), el('td.bad', { colspan: '6' }, `▲ ${m.failure}`));
+}
+
+function row(store, { model, v, state }) {
+  const label = `${model.name} v${v.version}`;
+  const live = (store.present ?? []).find((x) => x.label === label);
+  const labels = Object.entries(model.labels ?? {}).filter(([, n]) => String(n) === String(v.version)).map(([l]) => l);
+  const use = [live?.slot, ...labels].filter(Boolean).join(', ') || (live?.backgroundShare > 0 ? 'shadow' : '');
+  const replicas = v.replicas ?? [];
+  const memory = replicas.reduce((n, r) => n + Number(r.deviceMemoryBytes ?? 0), 0);
+  const trouble = v.failure || v.stalled || v.scarcity || (v.crashes?.latestDeath && `died: ${v.crashes.latestDeath}`);
+  const stage = v.stage ?? v.loading?.stage;
+  return el('tr', null,
+    el('td.nowrap', null, swatch(colour(label)), label),
+    el(`td.nowrap${state === 'failed' ? '.bad' : ''}`, null, `${signs[state] ?? ''} ${state}${stage ? `: ${enumWord(String(stage), /^.*_STAGE_/)}` : ''}`),
+    el('td', null, use),
+    el('td.why', null, trouble ? el('span.bad', null, trouble) : batching(v.batching)),
+    el('td.nowrap', null, list(replicas.map((r) => `${r.device}${r.restarting ? ' (restarting)' : ''}`)) || v.device || ''),
+    el('td.num', null, memory > 0 ? bytes(memory) : ''),
+    el('td.nowrap', { title: v.digest ?? false }, v.digest ? v.digest.slice(0, 8) : ''));
+}
+
+function batching(b) {
+  if (!b) return '';
+  if (!b.batched) return `alone: ${b.reason ?? ''}`;
+  const proof = proofs[enumWord(b.proof, 'BATCHING_PROOF_')];
+  return `up to ${b.maxBatchSize ?? 1} rows${proof ? `, ${proof}` : ''}: ${b.reason ?? ''}`;
+}
