@@ -103,6 +103,10 @@ wheel: build ## Build the wheel of the Python client into bin (needs Python)
 test-clients: setup build ## Test clients against a server: in Python ours, Triton's and TensorFlow Serving's, and the example in JavaScript (skips where Node or packages cannot be had; CLIENTS_REQUIRED=1 fails)
 	scripts/clients/run.sh bin/weft $(CLIENTS)
 
+.PHONY: test-page
+test-page: ## Test the live page in a headless Chromium, against made-up data; screenshots go to .weft/page (skips without Node or Chromium; PAGE_REQUIRED=1 fails)
+	scripts/page/run.sh --fixture .weft/page
+
 .PHONY: generate
 generate: $(BUF) $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc ## Regenerate proto/gen
 	$(BUF) generate

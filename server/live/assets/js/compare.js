@@ -8,6 +8,8 @@ import { path, plot } from './plot.js';
 import { enumWord } from './words.js';
 
 const scanned = 12; // models asked for a rollout at a time
+const patience = 20000; // ms until a model without one is asked again
+const none = new Map(); // models without one, and when they were asked
 
 export function startCompare(store, findings) {
   let model = '';
@@ -23,18 +25,23 @@ export function startCompare(store, findings) {
   };
   every($('compare'), 5000, work);
   render(null, null);
-  return { clear: () => (shown = '') };
+  return { clear: () => {
+    shown = '';
+    none.clear();
+  } };
 }
 
 // find returns the rollout of the model shown, or else of the first that has one; running ones first.
 async function find(store, model) {
-  const names = [...new Set((store.present ?? []).map((v) => v.model))];
-  if (model !== '' && names.includes(model)) return (await call('GetRollout', { model }))?.rollout ?? null;
-  const versions = (name) => store.present.filter((v) => v.model === name).length;
-  const likely = names.filter((n) => versions(n) > 1).concat(names.filter((n) => versions(n) === 1)).slice(0, scanned);
+  const present = store.present ?? [];
+  if (model !== '' && present.some((v) => v.model === model)) return (await call('GetRollout', { model }))?.rollout ?? null;
+  // A rollout has two versions.
+  const several = [...new Set(present.map((v) => v.model))].filter((name) => new Set(present.filter((v) => v.model === name).map((v) => v.version)).size > 1);
+  const now = performance.now();
   let best = null;
-  for (const name of likely) {
+  for (const name of several.filter((n) => !(none.get(n) > now - patience)).slice(0, scanned)) {
     const rollout = (await call('GetRollout', { model: name }))?.rollout;
+    if (!rollout) none.set(name, now);
     if (rollout && (best === null || rollout.state === 'ROLLOUT_STATE_RUNNING')) best = rollout;
     if (best?.state === 'ROLLOUT_STATE_RUNNING') break;
   }

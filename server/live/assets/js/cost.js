@@ -1,7 +1,7 @@
 // Cost curves: what a batch of each size takes, measured and estimated.
 import { call, every } from './api.js';
 import { fit } from './canvas.js';
-import { $, el, say, show, swatch } from './dom.js';
+import { $, el, say, swatch } from './dom.js';
 import { ms, plural } from './format.js';
 
 const shown = 6; // versions
@@ -19,7 +19,7 @@ export function startCost(store) {
     render();
   };
   const render = () => {
-    show($('cost'), last.length > 0);
+    say($('cost-title'), last.length > 0 ? headline(last) : 'What a batch costs is not measured yet');
     const nodes = last.map((c) => {
       const label = c.version.label;
       if (!charts.has(label)) {
@@ -80,6 +80,19 @@ function bands(c) {
 function estimate(c, size) {
   if (c.curve) return c.curve.factor * (c.curve.alpha + c.curve.beta * size);
   return c.costs.find(([s]) => s === size)?.[1] ?? null;
+}
+
+// headline is of the version that gains most by batching.
+function headline(charts) {
+  const gain = (c) => {
+    const all = bands(c);
+    const [first, last] = [all[0], all.at(-1)];
+    return all.length < 2 ? 0 : last.size / first.size / (last.middle / first.middle);
+  };
+  const best = charts.reduce((a, b) => (gain(b) > gain(a) ? b : a));
+  if (gain(best) === 0) return 'What a batch costs';
+  const all = bands(best);
+  return `Batching gains: ${sentence(best)}, not ${Math.round(all.at(-1).size / all[0].size)}×`;
 }
 
 function sentence(c) {

@@ -55,7 +55,7 @@ function table(store, answer) {
     const v = c.version[i] > 0 ? answer.versions?.[c.version[i] - 1] : null;
     const label = v ? `${v.model} v${v.version ?? 0}` : 'no such model';
     const end = endOf(c.end[i]);
-    const took = c.endMs[i] - c.arrivalMs[i];
+    const took = Math.max(0, c.endMs[i] - c.arrivalMs[i]);
     const why = c.reason?.[i] ? reasonWords(c.reason[i]) : c.targetMs?.[i] > 0 ? `${ms(took - c.targetMs[i])} after its target` : '';
     lines.push(el('tr', null, el('td.nowrap', null, v ? swatch(colour(label)) : null, label),
       el('td', null, el('button.link', { type: 'button', 'data-request': `#${c.number[i]}`, onclick: () => explain(`#${c.number[i]}`) }, `#${c.number[i]}`), c.id?.[i] ? ` ${c.id[i]}` : ''),

@@ -3,7 +3,7 @@
 import { end } from '../words.js';
 
 const column = 2; // px
-const crowded = 5000; // ms of view from which on columns are drawn
+const crowded = 3000; // requests in view from which on columns are drawn
 
 export class Threads {
   constructor() {
@@ -17,7 +17,8 @@ export class Threads {
 
   draw(g, store, paint, view, rows) {
     this.drawn = 0;
-    if (view.to - view.from > crowded) this.columns(g, store, paint, view, rows);
+    const r = store.requests;
+    if (r.firstFrom(r.end, view.to) - r.firstFrom(r.end, view.from) > crowded) this.columns(g, store, paint, view, rows);
     else this.lines(g, store, paint, view, rows);
   }
 
@@ -65,7 +66,7 @@ export class Threads {
       this.lost.fill(0);
     }
     const r = store.requests;
-    const { number, version, arrival, start, end: ended, ends, rank, mask } = r;
+    const { version, arrival, start, end: ended, ends, rank, mask } = r;
     const { waited, ran, late, lost } = this;
     const perColumn = scale / column;
     const stop = to + store.longestRequest;
@@ -86,7 +87,6 @@ export class Threads {
       if (ends[i] === end.late) late[last] = 1;
       else if (ends[i] > end.late) lost[last] = 1;
     }
-    void number;
     for (let row = 0; row < shown; row++) this.bars(g, paint, rows, row, across);
   }
 

@@ -1,0 +1,40 @@
+// Tests of the files of the page, without a browser.
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { gzipSync } from 'node:zlib';
+import { colour, hue, names } from '../../server/live/assets/js/colour.js';
+import { Ring } from '../../server/live/assets/js/ring.js';
+
+const folder = fileURLToPath(new URL('../../server/live/assets/', import.meta.url));
+const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((f) => f.isFile()).map((f) => path.join(f.parentPath ?? f.path, f.name));
+
+test('all assets are small', () => {
+  const size = files.reduce((sum, f) => sum + gzipSync(readFileSync(f), { level: 9 }).length, 0);
+  console.log(`${files.length} files, ${(size / 1000).toFixed(1)} kB with gzip`);
+  assert.ok(size <= 120 * 1024, `${size} bytes`);
+});
+
+test('no text becomes HTML, and nothing is inline or from elsewhere', () => {
+  for (const f of files.filter((n) => /\.(js|html|css)$/.test(n) && !n.includes('uplot'))) {
+    const text = readFileSync(f, 'utf8');
+    assert.doesNotMatch(text, /innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function/, f);
+    if (f.endsWith('.html')) assert.doesNotMatch(text, /<script(?![^>]*\bsrc=)|<style|\sstyle=|\son\w+=|(?:href|src)="(?:\/|https?:)/, f);
+  }
+});
+
+test('the colour of a version is fixed by its name', () => {
+  assert.deepEqual(['grasp v7', 'grasp v8', 'grasp v9', 'rank v3', 'walk v6', 'pick v7', 'pick v8'].map((l) => names[hue(l)]), ['green', 'sky blue', 'purple', 'blue', 'orange', 'vermillion', 'yellow']);
+  assert.equal(colour('grasp v7'), '#009E73');
+});
+
+test('a ring forgets the oldest, and finds by an ascending column', () => {
+  const ring = new Ring(4, { at: Float64Array });
+  for (let i = 1; i <= 6; i++) ring.at[ring.push()] = i * 10;
+  assert.equal(ring.length, 4);
+  assert.equal(ring.firstFrom(ring.at, 45), ring.first + 2);
+  ring.dropUntil(ring.at, 60);
+  assert.equal(ring.length, 1);
+});

@@ -1,0 +1,143 @@
+// Tests the page in a browser: node check.mjs OUT (against made-up data) or node check.mjs OUT URL (against a server). OUT gets
+// the screenshots and the measurements.
+import assert from 'node:assert/strict';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { after, before, test } from 'node:test';
+import { audit } from './audit.mjs';
+import { launch, live, open, visit, wait } from './browser.mjs';
+import { startFixture } from './fixture/server.mjs';
+
+const [out = '.weft/page', given] = process.argv.slice(2);
+mkdirSync(out, { recursive: true });
+
+let browser;
+let fixture = null;
+let url = given;
+const measured = {};
+
+before(async () => {
+  browser = await launch();
+  if (!given) {
+    fixture = await startFixture({ prefix: '/weft/live/' });
+    url = fixture.url;
+  }
+});
+after(async () => {
+  await browser.close();
+  await fixture?.close();
+  writeFileSync(path.join(out, 'measured.json'), `${JSON.stringify(measured, null, 2)}\n`);
+});
+
+test('it shows what the server does, without an error and without asking another host', async () => {
+  const page = await open(browser, url);
+  await live(page);
+  await visit(page);
+  await wait(1500);
+  const said = await page.evaluate(() => ({ title: document.getElementById('weave-title').textContent, answers: [...document.querySelectorAll('.answer .short')].map((n) => n.textContent),
+    rows: document.querySelectorAll('.row.version').length, models: document.getElementById('models-title').textContent, outside: globalThis.weft.store.present.length }));
+  assert.deepEqual(page.faults, []);
+  assert.deepEqual(page.foreign, []);
+  assert.equal(said.answers.length, 5);
+  assert.ok(said.answers.every((a) => a.length > 3), JSON.stringify(said));
+  assert.equal(said.rows, Math.min(8, said.outside));
+  assert.match(said.models, /model/);
+  await page.done();
+});
+
+for (const theme of ['light', 'dark']) {
+  for (const width of [360, 1440]) {
+    test(`axe finds nothing serious: ${theme}, ${width} px`, async () => {
+      const page = await open(browser, url, { theme, width, height: 900 });
+      await live(page);
+      await visit(page);
+      const found = await audit(page);
+      assert.deepEqual(found, []);
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+      assert.ok(wide <= width, `the page is ${wide} px wide in a window of ${width} px`);
+      await page.done();
+    });
+  }
+}
+
+for (const [width, height] of [[1440, 900], [360, 800], [3840, 2160]]) {
+  for (const theme of ['light', 'dark']) {
+    test(`screenshot ${width}x${height} ${theme}`, async () => {
+      const page = await open(browser, url, { width, height, theme });
+      await live(page);
+      await visit(page);
+      await wait(1200);
+      await page.screenshot({ path: path.join(out, `${width}x${height}-${theme}.png`) });
+      if (width === 1440) await page.screenshot({ path: path.join(out, `whole-${theme}.png`), fullPage: true });
+      assert.deepEqual(page.faults, []);
+      await page.done();
+    });
+  }
+}
+
+test('the bars of a device add up to its busy time', async () => {
+  const page = await open(browser, url);
+  await live(page);
+  if (fixture) fixture.state.frozen = true;
+  await wait(2500);
+  const pairs = await page.evaluate(() => globalThis.weft.store.devices.map((d) => {
+    const rows = [...globalThis.weft.weave.rows.versionRows].filter(([id]) => globalThis.weft.store.versions[id].device === d.name);
+    return { device: d.name, busy: d.busyShare, bars: rows.reduce((sum, [, r]) => sum + parseFloat(r.bar.style.width) / 100, 0) };
+  }));
+  for (const p of pairs) assert.ok(Math.abs(p.bars - p.busy) <= 0.01, JSON.stringify(p));
+  if (fixture) {
+    // The fixture's own account, from its batches.
+    const { sim } = fixture.state;
+    const running = sim.devices[0].lanes.map((l) => l.batch).filter(Boolean);
+    const busy = [...sim.batches, ...running].filter((b) => b.lane === 0).reduce((sum, b) => sum + Math.max(0, Math.min(b.end, sim.now) - Math.max(b.start, sim.now - 5000)), 0) / 5000;
+    assert.ok(Math.abs(busy - pairs[0].bars) <= 0.01, `${busy} by the fixture, ${pairs[0].bars} on the page`);
+    fixture.state.frozen = false;
+  }
+  await page.done();
+});
+
+test('keys and the pointer explain blocks and requests', async () => {
+  const page = await open(browser, url);
+  await live(page);
+  await wait(800);
+  await page.focus('#weave-stage');
+  await page.keyboard.press('ArrowRight');
+  await page.keyboard.press('ArrowRight');
+  const card = await page.$eval('#weave-card', (n) => (n.hidden ? '' : n.textContent));
+  assert.match(card, /batch #\d+/);
+  assert.match(card, /measured/);
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('ArrowDown');
+  assert.match(await page.$eval('#weave-card', (n) => n.textContent), /waited/);
+  assert.equal(await page.$eval('#freeze', (n) => n.getAttribute('aria-pressed')), 'true');
+  await page.keyboard.press('Space');
+  assert.equal(await page.$eval('#freeze', (n) => n.getAttribute('aria-pressed')), 'false');
+  const span = await page.evaluate(() => globalThis.weft.weave.view.span);
+  await page.keyboard.press('KeyW');
+  assert.ok((await page.evaluate(() => globalThis.weft.weave.view.span)) < span);
+  await page.keyboard.press('?');
+  assert.ok(await page.$eval('#help', (n) => n.open));
+  await page.keyboard.press('Escape');
+  await page.keyboard.press('KeyL');
+  await page.keyboard.press('Enter');
+  await page.waitForSelector('#story[open] .story li, #story[open] #story-body p');
+  assert.deepEqual(page.faults, []);
+  await page.done();
+});
+
+test('with reduced motion the picture moves in steps', async () => {
+  const page = await open(browser, url, { calm: true });
+  await live(page);
+  await page.evaluate(() => {
+    const { weave } = globalThis.weft;
+    const draw = weave.draw.bind(weave);
+    weave.count = 0;
+    weave.draw = (...a) => (weave.count++, draw(...a));
+  });
+  await wait(3000);
+  const drawn = await page.evaluate(() => globalThis.weft.weave.count);
+  assert.ok(drawn <= 6, `${drawn} pictures in 3 s`);
+  await page.done();
+});
+
+if (!given) await import('./fixture_only.mjs').then((m) => m.define({ measured, browser: () => browser, out }));

@@ -1,0 +1,126 @@
+// Tests that need a server which can be restarted, emptied and crowded.
+import assert from 'node:assert/strict';
+import path from 'node:path';
+import { test } from 'node:test';
+import { audit } from './audit.mjs';
+import { live, open, visit, wait } from './browser.mjs';
+import { startFixture } from './fixture/server.mjs';
+
+export function define({ measured, browser, out }) {
+  // scene shows the page of a fixture, and closes both.
+  const scene = (name, options, play) => test(name, async () => {
+    const fixture = await startFixture(options.fixture);
+    const page = await open(browser(), fixture.url, options.page);
+    try {
+      await play(page, fixture);
+    } finally {
+      await page.done();
+      await fixture.close();
+    }
+  });
+
+  scene('20,000 blocks in view', { fixture: { scenario: 'dense' } }, async (page) => {
+    await live(page);
+    const result = await page.evaluate(() => new Promise((done) => {
+      const { weave } = globalThis.weft;
+      const times = [];
+      weave.change((v) => (v.span = 46000));
+      const turn = () => {
+        times.push(weave.draw());
+        if (times.length < 120) return requestAnimationFrame(turn);
+        times.sort((a, b) => a - b);
+        done({ blocks: weave.blocks.drawn, requests: weave.threads.drawn, median: times[60], p95: times[114] });
+      };
+      requestAnimationFrame(turn);
+    }));
+    measured.frame = result;
+    console.log(`${result.blocks} blocks and ${result.requests} requests in view: ${result.median.toFixed(1)} ms a frame (median), ${result.p95.toFixed(1)} ms (p95); wanted are 8 ms`);
+    assert.ok(result.blocks >= 20000, `${result.blocks} blocks`);
+    assert.ok(result.median <= 40, `a frame takes ${result.median} ms`);
+    await page.screenshot({ path: path.join(out, 'dense.png') });
+  });
+
+  scene('a restart is noticed, and the page goes on', { fixture: { scenario: 'robots' } }, async (page, fixture) => {
+    await live(page);
+    const run = await page.evaluate(() => globalThis.weft.store.run);
+    fixture.restart();
+    await page.waitForFunction((old) => globalThis.weft.store.run !== old, {}, run);
+    await wait(1200);
+    const now = await page.evaluate(() => ({ now: globalThis.weft.store.now, oldest: globalThis.weft.store.batches.end[globalThis.weft.store.batches.first & globalThis.weft.store.batches.mask], edge: globalThis.weft.weave.view.end, said: document.getElementById('toast').textContent, state: document.getElementById('state').dataset.state }));
+    assert.equal(now.state, 'live');
+    assert.equal(now.said, 'The server was restarted.');
+    assert.ok(now.oldest <= now.now && Math.abs(now.edge - now.now) < 2500, JSON.stringify(now));
+    assert.deepEqual(page.faults.filter((f) => !f.includes('net::ERR')), []);
+  });
+
+  const hideable = () => {
+    // Half a minute out of sight passes in a moment.
+    const timeout = globalThis.setTimeout;
+    globalThis.setTimeout = (f, ms, ...a) => timeout(f, ms === 30000 ? 50 : ms, ...a);
+    let hidden = false;
+    Object.defineProperty(document, 'hidden', { get: () => hidden });
+    globalThis.hide = (value) => {
+      hidden = value;
+      document.dispatchEvent(new Event('visibilitychange'));
+    };
+  };
+  scene('ten minutes out of sight', { fixture: { scenario: 'robots' }, page: { before: hideable } }, async (page, fixture) => {
+    await live(page);
+    await page.evaluate(() => globalThis.hide(true));
+    await page.waitForFunction(() => document.getElementById('state').dataset.state === 'hidden');
+    const before = await page.evaluate(() => ({ drawn: globalThis.weft.weave.drawn.end, now: globalThis.weft.store.now }));
+    fixture.leap(600000);
+    await wait(700);
+    const during = await page.evaluate(() => ({ drawn: globalThis.weft.weave.drawn.end, now: globalThis.weft.store.now }));
+    assert.deepEqual(during, before, 'it draws or reads out of sight');
+    await page.evaluate(() => globalThis.hide(false));
+    await page.waitForFunction((old) => globalThis.weft.store.now > old + 599000, {}, before.now);
+    await wait(800);
+    const back = await page.evaluate(() => {
+      const { store, weave } = globalThis.weft;
+      return { now: store.now, oldest: store.batches.end[store.batches.first & store.batches.mask], edge: weave.view.end, drawn: weave.drawn.end, state: document.getElementById('state').dataset.state };
+    });
+    assert.equal(back.state, 'live');
+    assert.ok(back.now - back.oldest < 62000, JSON.stringify(back));
+    assert.ok(back.now - back.drawn < 2500 && back.now - back.edge < 2500, JSON.stringify(back));
+    assert.deepEqual(page.faults, []);
+  });
+
+  scene('an empty server', { fixture: { scenario: 'empty' } }, async (page) => {
+    await live(page);
+    await visit(page);
+    await wait(800);
+    assert.match(await page.$eval('#weave-title', (n) => n.textContent), /no version has work/);
+    assert.match(await page.$eval('#models-title', (n) => n.textContent), /no model yet/);
+    assert.deepEqual(await audit(page), []);
+    assert.deepEqual(page.faults, []);
+    await page.screenshot({ path: path.join(out, 'empty.png'), fullPage: true });
+  });
+
+  scene('two hundred versions', { fixture: { scenario: 'many' } }, async (page) => {
+    await live(page);
+    await visit(page);
+    assert.equal(await page.$$eval('.row.version', (n) => n.length), 8);
+    assert.match(await page.$eval('.others', (n) => n.textContent), /^and 192 other versions/);
+    assert.deepEqual(page.faults, []);
+    await page.screenshot({ path: path.join(out, 'many.png') });
+  });
+
+  scene('a server that wants a token', { fixture: { scenario: 'robots', status: 401 } }, async (page) => {
+    await page.waitForSelector('#token[open]');
+    await page.type('#token-input', 'secret');
+    await page.keyboard.press('Enter');
+    await live(page);
+  });
+
+  scene('a server that does not let one observe', { fixture: { scenario: 'robots', status: 403 } }, async (page) => {
+    await page.waitForFunction(() => document.getElementById('state').dataset.state === 'forbidden');
+    assert.match(await page.$eval('#notice', (n) => n.textContent), /permission OBSERVE/);
+  });
+
+  scene('a slow network', { fixture: { scenario: 'robots', delay: 1500 } }, async (page) => {
+    await live(page);
+    await wait(1000);
+    assert.deepEqual(page.faults, []);
+  });
+}
