@@ -30,7 +30,8 @@ export function startAnswers(store, findings, weave) {
     if (box.number === answer.number && box.text === answer.text) return;
     box.number = answer.number;
     box.text = answer.text;
-    box.more.replaceChildren(`${answer.text} `, el('button.link', { type: 'button', onclick: () => explain(`#${answer.number}`) }, 'Why?'));
+    box.more.replaceChildren(`${answer.text} `, el('button.link', { type: 'button', onclick: () => explain(`#${answer.number}`) }, 'Why?'), ' ',
+      el('button.link', { type: 'button', onclick: () => weave.choose({ kind: 'request', place: store.lastLate }, true) }, 'Show'));
   };
 
   return (urgent) => {
@@ -64,7 +65,9 @@ function title(store) {
 function text(store, weave) {
   const d = store.devices[0];
   if (!d) return '';
-  const shares = [...(store.present ?? [])].sort((a, b) => b.share - a.share).slice(0, 6).filter((v) => v.share > 0).map((v) => `${v.label} ${percent(v.share)}`);
-  if (shares.length === 0) return 'No batch ran in the last seconds.';
-  return `In words: shares of device time in the last ${ms(store.window)} were ${list(shares)}. ${weave.view.still ? 'Time stands still; space lets it flow.' : ''}`;
+  const still = weave.view.still !== 0;
+  const parts = weave.shares();
+  const shares = [...parts].filter(([, s]) => s > 0.0005).sort((a, b) => b[1] - a[1]).slice(0, 6).map(([id, s]) => `${store.versions[id].label} ${percent(s)}`);
+  if (shares.length === 0) return still ? 'No batch ran in the time shown.' : 'No batch ran in the last seconds.';
+  return `In words: shares of device time ${still ? 'in the time shown' : `in the last ${ms(store.window)}`} were ${list(shares)}.${still ? ' Time stands still; space lets it flow.' : ''}`;
 }

@@ -9,7 +9,7 @@ import { elementName, times } from './shadow.js';
 const steps = [['≤ 1× noise', 0], ['2×', 1], ['4×', 2], ['8×', 3], ['tolerance', 4], ['2× tolerance', 5]];
 
 export class Fingerprint {
-  constructor() {
+  constructor(store) {
     this.canvas = el('canvas', { tabindex: '0', role: 'img' });
     this.note = el('p.said', { 'aria-live': 'polite' });
     this.legend = el('div.scale-legend', { 'aria-hidden': 'true' }, ...steps.map(([text, kind]) => el('span', null, el(`i.heat-${kind}`), text)));
@@ -20,9 +20,9 @@ export class Fingerprint {
     this.canvas.addEventListener('pointerleave', () => this.pick(null));
     this.canvas.addEventListener('click', () => this.open());
     this.canvas.addEventListener('keydown', (e) => this.key(e));
-    onCursor((time) => {
-      this.time = time;
-    });
+    this.line = el('div.time-cursor', { hidden: true });
+    this.node.append(this.line);
+    onCursor((time) => this.mark(time === null ? NaN : store.began + time));
   }
 
   show(data) {
@@ -30,6 +30,16 @@ export class Fingerprint {
     this.print = data.output.fingerprint;
     this.canvas.setAttribute('aria-label', `${data.label}: ${data.finding.text} Arrows walk through the cells, enter lists the worst requests.`);
     return this.node;
+  }
+
+  // mark moves the time cursor to a time of the clock.
+  mark(time) {
+    const s = this.shape;
+    const x = s ? s.left + ((time - s.first) / 10000) * s.w : NaN;
+    this.line.hidden = !(x >= s?.left && x <= this.node.clientWidth);
+    if (this.line.hidden) return;
+    this.line.style.left = `${x}px`;
+    this.line.style.height = `${s.row * this.print.elements.length}px`;
   }
 
   // kind is the step of the scale of an error.

@@ -12,7 +12,7 @@ const keys = [
   ['enter', 'why the chosen request fared so'],
   ['L', 'go to the last late request'],
   ['O', 'open the last seconds in Perfetto'],
-  ['D + shift', 'download them as a trace'],
+  ['shift+D', 'download them as a trace'],
   ['E', 'copy the command that explains the chosen request'],
   ['esc', 'choose nothing'],
   ['?', 'these keys'],

@@ -5,8 +5,9 @@ const site = 'https://ui.perfetto.dev';
 const fileName = 'weft-trace.json.gz';
 
 async function trace(weave) {
-  const seconds = Math.max(1, Math.min(60, Math.ceil(weave.view.span / 1000), 60));
-  const response = await fetch(`trace.json.gz?seconds=${Math.max(10, seconds)}`, { headers: headers(), cache: 'no-store' });
+  // As far back as the picture reaches.
+  const seconds = Math.max(10, Math.min(60, Math.ceil((weave.store.now - weave.view.start) / 1000)));
+  const response = await fetch(`trace.json.gz?seconds=${seconds}`, { headers: headers(), cache: 'no-store' });
   if (!response.ok) throw new Error(`The server gave no trace (HTTP ${response.status}).`);
   return response.arrayBuffer();
 }

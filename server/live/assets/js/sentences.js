@@ -22,25 +22,30 @@ export function wronged(store) {
   const late = lateCounts(store);
   if (hungry.length > 0) {
     const v = hungry[0];
-    return { bad: true, version: v, short: `Yes: ${list(hungry.map((h) => h.label))}`, text: `${v.label} gets ${percent(v.share)} of the ${percent(v.entitledShare)} that it may have, while its requests wait.` };
+    return { bad: true, version: v, short: `Yes, ${list(hungry.slice(0, 3).map((h) => h.label))}: below its share`, text: `${v.label} gets ${percent(v.share)} of the ${percent(v.entitledShare)} that it may have, while its requests wait.` };
   }
-  const fair = 'All versions that had work waiting got their shares.';
+  const fair = 'Everyone got the share due to it.';
   if (late.length > 0) {
-    const [v, n] = late[0];
-    return { bad: true, version: v, short: `${v.label}: ${plural(n, 'late answer')} in the last minute`, text: `${fair}${late.length > 1 ? ` Also late: ${list(late.slice(1, 4).map(([o, m]) => `${o.label} (${m})`))}.` : ' Nobody else was late.'}` };
+    const [v, n, all] = late[0];
+    return { bad: true, version: v, short: `Yes, ${v.label}: ${plural(n, 'late answer')}`,
+      text: `${percent(n / all, 1)} of its answers in the last minute${late.length > 1 ? `; also ${list(late.slice(1, 4).map(([o, m]) => `${o.label} (${m})`))}` : ''}. ${fair}` };
   }
-  if (versions.length === 0) return { short: 'Nobody', text: 'There is no version yet.' };
-  return { short: 'Nobody', text: `${fair} None was late in the last minute.` };
+  if (versions.length === 0) return { short: 'No', text: 'There is no version yet.' };
+  return { short: 'No', text: 'All that had work waiting got their shares, and no answer was late in the last minute.' };
 }
 
+// lateCounts lists version, late answers and all answers of the last minute, those with most late ones first.
 function lateCounts(store) {
   const r = store.requests;
-  const counts = new Map();
-  for (let p = r.first; p < r.next; p++) {
+  const late = new Uint32Array(store.versions.length);
+  const answered = new Uint32Array(store.versions.length);
+  for (let p = r.firstFrom(r.end, store.now - 60000); p < r.next; p++) {
     const i = p & r.mask;
-    if (r.ends[i] === end.late && r.version[i] > 0) counts.set(r.version[i] - 1, (counts.get(r.version[i] - 1) ?? 0) + 1);
+    if (r.version[i] === 0 || r.ends[i] > end.late) continue;
+    answered[r.version[i] - 1]++;
+    if (r.ends[i] === end.late) late[r.version[i] - 1]++;
   }
-  return [...counts].map(([id, n]) => [store.versions[id], n]).sort((a, b) => b[1] - a[1]);
+  return [...late].map((n, id) => [store.versions[id], n, answered[id]]).filter(([, n]) => n > 0).sort((a, b) => b[1] - a[1]);
 }
 
 // lastLate says which request was late last, and because of what.

@@ -7,7 +7,7 @@ import { clock, count, list, ms, percent } from './format.js';
 import { worstRequests } from './worst.js';
 
 export function startShadow(store, findings) {
-  const print = new Fingerprint();
+  const print = new Fingerprint(store);
   let shown = '';
   const work = async () => {
     const answer = await call('GetShadowSummary', { fingerprints: true, worst: true });

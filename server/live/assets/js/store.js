@@ -21,6 +21,7 @@ export class Store {
     this.requests = new Ring(most, requestColumns);
     this.places = new Float64Array(most); // of batches, by number: place + 1
     this.run = '';
+    this.hold = false;
     this.clear();
   }
 
@@ -60,8 +61,11 @@ export class Store {
     this.running = (a.running ?? []).map((r) => ({ lane: 0, rows: 0, size: 0, expectedMs: 0, ...r, version: ids[r.version ?? 0] ?? 0 }));
     this.samples.push({ at: this.now, devices: this.devices.map((d) => ({ name: d.name, lag: d.lagMs, bound: d.lagBoundMs, busy: d.busyShare })) });
     if (this.samples.length > samplesKept) this.samples.splice(0, this.samples.length - samplesKept);
-    this.batches.dropUntil(this.batches.end, this.now - minute - 1000);
-    this.requests.dropUntil(this.requests.end, this.now - minute - 1000);
+    // A picture that stands still keeps what it shows, as long as there is room.
+    if (!this.hold) {
+      this.batches.dropUntil(this.batches.end, this.now - minute - 1000);
+      this.requests.dropUntil(this.requests.end, this.now - minute - 1000);
+    }
     return restarted;
   }
 

@@ -1,5 +1,5 @@
 // How a version fares, in words. One rule for all of the page.
-import { ms } from './format.js';
+import { ms, percent } from './format.js';
 
 // status says how the p99 stands to the target.
 export function status(v) {
@@ -7,6 +7,13 @@ export function status(v) {
   if (v.targetMs === 0) return { text: `p99 ${ms(v.p99Ms)}, no target`, bad: false };
   const bad = v.p99Ms > v.targetMs;
   return { text: `${bad ? '▲ ' : ''}p99 ${ms(v.p99Ms)} of ${ms(v.targetMs)}${bad ? ': late' : ''}`, bad };
+}
+
+// due says how the share stands to the one it is entitled to.
+export function due(v, share) {
+  if (v.entitledShare === 0) return { text: '', bad: false };
+  if (starved(v)) return { text: `▲ due ${percent(v.entitledShare)}`, bad: true };
+  return { text: share < 0.9 * v.entitledShare ? 'wants no more' : `due ${percent(v.entitledShare)}`, bad: false };
 }
 
 // starved says whether a version gets less than its share although it has had work waiting all the time lately.

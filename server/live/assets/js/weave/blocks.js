@@ -166,7 +166,8 @@ export class Blocks {
       g.fillText(letter, x + inner / 2, laneTop + head - 3);
     }
     const digits = b.rows[i] < 10 ? 1 : b.rows[i] < 100 ? 2 : 3;
-    if (w < 6 + 7 * digits) return;
+    // Above a low fill there is room for it in a high lane only.
+    if (w < 6 + 7 * digits || (fill < 15 && tall - fill < 16)) return;
     g.font = paint.bold;
     g.fillStyle = fill >= 15 ? paint.inks[v] : paint.text;
     g.fillText(rowsText(b.rows[i]), x + inner / 2, fill >= 15 ? top + tall - 4 : top + tall - fill - 3);

@@ -10,6 +10,7 @@ export function drawOver(g, store, paint, view, rows, { chosen, hovered, cursor,
     g.fillStyle = paint.muted;
     g.fillRect((cursor - view.from) * view.scale, 0, 1, height);
   }
+  if (!chosen && store.lastLate >= store.requests.first) thread(g, store, paint, view, rows, store.lastLate);
   for (const item of [hovered, chosen]) {
     if (!item) continue;
     const strong = item === chosen;
@@ -86,7 +87,7 @@ function members(g, store, paint, view, rows, place) {
 function thread(g, store, paint, view, rows, place) {
   const r = store.requests;
   const i = place & r.mask;
-  if (r.ends[i] !== end.late) return;
+  if (r.ends[i] !== end.late || r.end[i] < view.from || r.arrival[i] > view.to) return;
   const why = blame(store, place);
   if (why.batch < 0) return;
   const b = store.batches;

@@ -11,8 +11,10 @@ export class Paint {
     this.text = of('--ink');
     this.muted = of('--muted');
     this.red = of('--red');
-    this.font = style.fontFamily || getComputedStyle(document.body).fontFamily;
-    this.family = getComputedStyle(document.body).fontFamily;
+    const { fontFamily, fontSize } = getComputedStyle(document.body);
+    const unit = parseFloat(fontSize) / 15;
+    this.small = `${11 * unit}px ${fontFamily}`;
+    this.bold = `600 ${12 * unit}px ${fontFamily}`;
     this.pale = [];
     this.wait = [];
     this.solid = [];

@@ -2,7 +2,7 @@
 // them out; the canvas is painted where they are.
 import { el, say, show, swatch } from '../dom.js';
 import { ms, percent, plural } from '../format.js';
-import { status } from '../verdicts.js';
+import { due, status } from '../verdicts.js';
 
 export class Rows {
   constructor(host) {
@@ -69,20 +69,22 @@ export class Rows {
       const v = store.versions[id];
       const mark = swatch(v.colour);
       if (v.stripe > 0) mark.classList.add(`stripe-${Math.min(2, v.stripe)}`);
-      const row = { name: el('span.name', null, v.label), slot: el('span.slot'), note: el('span.note'), track: el('div.track'), bar: el('div.bar'), tick: el('div.tick'), value: el('span.value'), p99: el('span.note') };
+      const row = { name: el('span.name', null, v.label), slot: el('span.slot'), note: el('span.note'), track: el('div.track'), bar: el('div.bar'), tick: el('div.tick'), value: el('span.value'), due: el('span'), p99: el('span') };
       row.bar.style.background = v.colour;
       row.meter = el('div.meter', { 'aria-hidden': 'true' }, row.bar, row.tick);
       row.node = el('div.row.version', null, el('div.label', null, el('span.head', null, mark, row.name, row.slot), row.note), row.track,
-        el('div.bullet', null, el('div.bullet-main', null, row.meter, row.value), row.p99));
+        el('div.bullet', null, el('div.bullet-main', null, row.meter, row.value), el('span.note', null, row.due, row.p99)));
       this.versionRows.set(id, row);
       nodes.push(row.node);
     }
+    this.host.dataset.lanes = this.deviceRows.length > 8 ? 'many' : this.deviceRows.length > 3 ? 'some' : 'few';
     this.others = el('p.others');
     this.host.replaceChildren(...nodes, this.others);
   }
 
   // tell writes what the rows say.
   tell(store, shares) {
+    const devices = store.devices;
     for (const row of this.deviceRows) {
       const d = store.devices.find((x) => x.name === row.device);
       if (!row.lead || !d) continue;
@@ -102,14 +104,17 @@ export class Rows {
       }
       const shadow = v.slot === '' && v.backgroundShare > 0;
       say(row.slot, shadow ? 'shadow' : v.slot === 'prod' ? '' : v.slot);
-      say(row.note, shadow ? 'spare time only' : `weight ${v.weight}${v.targetMs > 0 ? ` · ${ms(v.targetMs)} target` : ''}`);
+      say(row.note, shadow ? 'spare time only' : `${v.device !== devices[0]?.name ? `${v.device} · ` : ''}weight ${v.weight}${v.targetMs > 0 ? ` · ${ms(v.targetMs)}${v.device !== devices[0]?.name ? '' : ' target'}` : ''}`);
       row.bar.style.width = `${Math.min(100, share * 100)}%`;
       row.node.dataset.share = share;
       show(row.tick, v.entitledShare > 0);
       row.tick.style.left = `${Math.min(100, v.entitledShare * 100)}%`;
-      say(row.value, v.entitledShare > 0 ? `${percent(share)} of ${percent(v.entitledShare)}` : percent(share));
+      say(row.value, percent(share));
+      const owed = due(v, share);
       const state = status(v);
+      say(row.due, owed.text === '' ? '' : `${owed.text} · `);
       say(row.p99, state.text);
+      row.due.classList.toggle('bad', owed.bad);
       row.p99.classList.toggle('bad', state.bad);
     }
     say(this.others, hidden > 0 ? `and ${plural(hidden, 'other version')} with ${percent(rest)} of the time together; shown are the ${this.shown.length} most active` : '');

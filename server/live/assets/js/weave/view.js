@@ -50,7 +50,8 @@ export class View {
 
   pan(part) {
     this.freeze(true);
-    this.still = Math.min(this.flowing(), Math.max(this.last - most, this.still + part * this.span));
+    const oldest = Math.min(this.still, this.last - most + this.span);
+    this.still = Math.min(this.flowing(), Math.max(oldest, this.still + part * this.span));
   }
 }
 

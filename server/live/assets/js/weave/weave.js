@@ -42,8 +42,11 @@ export class Weave {
   // heard is called after each message.
   heard(restarted) {
     if (restarted) {
-      this.view.reset();
-      this.chosen = this.hovered = null;
+      // Places in the rings begin again; a view that stands still stays, unless the run is another.
+      if (this.store.run !== this.run) this.view.reset();
+      this.run = this.store.run;
+      this.choose(null);
+      this.hovered = null;
     }
     this.view.heard(this.store.now, restarted);
     this.paint.learn(this.store.versions);
@@ -126,7 +129,7 @@ export class Weave {
     g.clearRect(0, 0, width, height);
     this.threads.draw(g, this.store, this.paint, w, this.rows);
     this.blocks.draw(g, this.store, this.paint, w, this.rows);
-    if (this.chosen || this.hovered || this.cursor !== null) this.dirtyOver = true;
+    this.dirtyOver = true;
     this.axis();
     return performance.now() - began;
   }
@@ -181,8 +184,6 @@ export class Weave {
 
   theme() {
     this.paint.read();
-    this.paint.small = `11px ${this.paint.family}`;
-    this.paint.bold = `600 12px ${this.paint.family}`;
     this.paint.learn(this.store.versions);
     this.layout();
   }
@@ -191,10 +192,11 @@ export class Weave {
   change(move) {
     this.touched = true;
     move(this.view);
+    this.store.hold = this.view.still !== 0;
     this.axisSpan = NaN;
     this.rows.tell(this.store, this.shares());
     this.draw();
-    this.dirtyOver = true;
+    if (this.chosen && !this.hovered) this.card(this.chosen, null);
     this.onchange?.();
     if (!this.ticking && !document.hidden) this.tick();
   }
@@ -212,6 +214,7 @@ export class Weave {
           if (ring.end[i] < v.start || ring.end[i] > v.end) v.still = ring.end[i] + v.span / 2;
         });
       }
+      this.card(item, null);
       say($('weave-said'), $('weave-card').textContent);
     }
   }
@@ -235,7 +238,8 @@ export class Weave {
     fillCard(node, lines);
     const ring = item.kind === 'batch' ? this.store.batches : this.store.requests;
     const i = item.place & ring.mask;
-    const x = point ? point.x : ((ring.start[i] || ring.end[i]) - this.window.from) * this.window.scale;
+    // Beside what it speaks of: a chosen block stays uncovered.
+    const x = point ? point.x : (ring.end[i] - this.window.from) * this.window.scale;
     const y = point ? point.y : this.rows.laneTop[0] + this.rows.laneHeight[0];
     const wide = Math.min(340, this.stage.clientWidth - 8);
     node.style.left = `${Math.max(4, Math.min(this.stage.clientWidth - wide - 4, this.box.left + x + 14))}px`;
@@ -249,7 +253,11 @@ export class Weave {
       return { x: e.clientX - r.left, y: e.clientY - r.top };
     };
     let drag = null;
+    let came = -Infinity; // when the pointer was moved last
     node.addEventListener('wheel', (e) => {
+      // A page that is scrolled past the weave goes on scrolling: only a pointer that came by itself zooms.
+      if (performance.now() - came > 4000 && document.activeElement !== this.stage) return;
+      came = performance.now();
       e.preventDefault();
       this.change((v) => v.zoom(1.0015 ** e.deltaY, where(e).x / this.box.width));
     }, { passive: false });
@@ -259,6 +267,7 @@ export class Weave {
     });
     node.addEventListener('pointermove', (e) => {
       const point = where(e);
+      if (e.movementX !== 0 || e.movementY !== 0) came = performance.now();
       if (drag) {
         const by = e.clientX - drag.x;
         if (Math.abs(by) > 3 || drag.moved) {
