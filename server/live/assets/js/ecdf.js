@@ -7,7 +7,7 @@ export function drawEcdf(node, output, tolerance) {
   const noise = output.noise ? curve(output.noise) : null;
   const { from, to } = output.errors;
   const label = `Part of the requests by largest difference: ${Math.round(1000 * at(shadow, tolerance)) / 10} % are within the tolerance of ${tolerance}.`;
-  plot(node, 132, label, (add, width) => {
+  plot(node, 138, label, (add, width) => {
     const [left, right, top, bottom] = [58, 12, 10, 100];
     const x = (v) => left + ((width - left - right) * Math.log(v / from)) / Math.log(to / from);
     const y = (part) => bottom - (bottom - top) * part;
@@ -21,7 +21,7 @@ export function drawEcdf(node, output, tolerance) {
     add('line', { class: 'limit', x1: x(tolerance), x2: x(tolerance), y1: top - 4, y2: bottom });
     const end = x(tolerance) > width - 110;
     add('text', { class: 'limit-text', x: x(tolerance) + (end ? -6 : 6), y: bottom - 8, 'text-anchor': end ? 'end' : 'start' }, 'tolerance');
-    add('text', { x: left, y: 128 }, `largest difference of a request, as a part of the answer${noise ? ' · grey: live version against itself' : ''}`);
+    add('text', { x: left, y: 134 }, `largest difference of a request, as a part of the answer${noise ? ' · grey: live version against itself' : ''}`);
   });
 }
 

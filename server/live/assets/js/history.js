@@ -6,9 +6,11 @@ import { count, ms, percent, rate } from './format.js';
 
 const charts = [
   { name: 'share', title: 'Device time used', lines: [['share', 'used', '--accent', percent]], most: 1 },
-  { name: 'rate', title: 'Requests per second', lines: [['requestsPerSecond', 'answered', '--accent', rate], ['latePerSecond', 'late', '--red', rate, [4, 3]], ['lostPerSecond', 'lost', '--ink', rate, [1, 3]]] },
+  { name: 'rate', title: 'Requests per second', lines: [['requestsPerSecond', 'answered', '--accent', rate]] },
+  { name: 'lost', title: 'Late and lost per second', lines: [['latePerSecond', 'late', '--red', rate], ['lostPerSecond', 'lost', '--ink', rate, [2, 3]]] },
   { name: 'latency', title: 'Latency', lines: [['p50Ms', 'p50', '--muted', ms], ['p99Ms', 'p99', '--accent', ms]] },
-  { name: 'queue', title: 'Requests waiting, rows per batch', lines: [['waiting', 'waiting', '--accent', count], ['rowsPerBatch', 'rows per batch', '--muted', rate, [4, 3]]] },
+  { name: 'queue', title: 'Requests waiting', lines: [['waiting', 'waiting', '--accent', count]] },
+  { name: 'rows', title: 'Rows per batch', lines: [['rowsPerBatch', 'rows per batch', '--accent', rate]] },
 ];
 
 export function startHistory(store) {
@@ -88,7 +90,7 @@ function make(host, chart, h, store) {
   host.replaceChildren();
   return new globalThis.uPlot({
     width: Math.max(240, host.clientWidth), height: 190,
-    cursor: { sync: { key: 'weft' }, points: { size: 6 }, drag: { x: true, y: false } },
+    cursor: { y: false, sync: { key: 'weft', scales: ['x', null] }, points: { size: 6 }, drag: { x: true, y: false } },
     hooks: { setCursor: [(u) => u.cursor.event && setCursor(u.cursor.left >= 0 ? u.posToVal(u.cursor.left, 'x') * 1000 - store.began : null, 'history')] },
     scales: { y: { range: (u, low, high) => [0, chart.most ? Math.max(chart.most, high) : Math.max(high * 1.08, 1e-6)] } },
     axes: [{ ...axis, size: 30, space: 70, values: '{HH}:{mm}' }, { ...axis, size: 58, values: (u, all) => all.map(format) }],
@@ -115,9 +117,11 @@ const mean = (values) => values.reduce((a, b) => a + b, 0) / Math.max(1, values.
 
 function sentence(c, h) {
   if (c.name === 'share') return `Device time used: ${percent(mean(h.share))} on average, ${percent(Math.max(...h.share))} at most`;
-  if (c.name === 'rate') return `${rate(mean(h.requestsPerSecond))} requests per second, ${rate(mean(h.latePerSecond))} late, ${rate(mean(h.lostPerSecond))} lost`;
+  if (c.name === 'rate') return `${rate(mean(h.requestsPerSecond))} requests answered per second`;
+  if (c.name === 'lost') return `${rate(mean(h.latePerSecond))} answers per second were late, ${rate(mean(h.lostPerSecond))} requests lost`;
   if (c.name === 'latency') return `Half of the requests took ${ms(mean(h.p50Ms))}, one in a hundred more than ${ms(mean(h.p99Ms))}`;
-  return `${rate(mean(h.waiting))} requests waited, ${rate(mean(h.rowsPerBatch))} rows shared a batch`;
+  if (c.name === 'queue') return `${rate(mean(h.waiting))} requests waited, ${rate(Math.max(...h.waiting))} at most`;
+  return `${rate(mean(h.rowsPerBatch))} rows shared a batch`;
 }
 
 function summary(h) {

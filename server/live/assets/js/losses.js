@@ -6,7 +6,7 @@ import { colour } from './colour.js';
 import { explain } from './story.js';
 import { endOf, endWord, reasonWords } from './words.js';
 
-const rows = 12;
+const rows = 10;
 
 export function startLosses(store) {
   const body = $('losses-body');

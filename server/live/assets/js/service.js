@@ -139,7 +139,8 @@ function lagStrip(g, { store }, { of, left, right, width, k, from, to, strip }) 
   g.fillText('0', left - 7, strip + 4);
   g.fillText(ms(device.lagBoundMs), left - 7, y(device.lagBoundMs) + 8);
   g.textAlign = 'left';
-  g.fillText('lag · zone: bound', width - right + 7, strip - 16, right - 9);
+  g.fillText('lag,', width - right + 7, strip - 24, right - 9);
+  g.fillText('and its bound', width - right + 7, strip - 9, right - 9);
   g.fillText(`\u2212${ms(to - from)}`, left, strip + 16);
   g.textAlign = 'right';
   g.fillText('now', width - right, strip + 16);

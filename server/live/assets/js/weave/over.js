@@ -83,12 +83,23 @@ function members(g, store, paint, view, rows, place) {
   if (worst >= 0) thread(g, store, paint, view, rows, worst);
 }
 
+// remembered is the blame of the request whose thread is drawn in every frame.
+const memory = { place: -1, next: -1, why: null };
+function remembered(store, place) {
+  if (memory.place !== place || memory.next !== store.batches.next) {
+    memory.place = place;
+    memory.next = store.batches.next;
+    memory.why = blame(store, place);
+  }
+  return memory.why;
+}
+
 // thread runs from a late request to the batch that held the device while it waited.
 function thread(g, store, paint, view, rows, place) {
   const r = store.requests;
   const i = place & r.mask;
   if (r.ends[i] !== end.late || r.end[i] < view.from || r.arrival[i] > view.to) return;
-  const why = blame(store, place);
+  const why = remembered(store, place);
   if (why.batch < 0) return;
   const b = store.batches;
   const j = why.batch & b.mask;
