@@ -114,13 +114,17 @@ function drawRibbon(node, r) {
     add('line', { class: 'axis', x1: left, x2: width - right, y1: y(0), y2: y(0) });
     add('path', { class: 'middle', d: path(points.map((p) => [x(n(p)), y(p.difference)])) });
     for (const v of margin > 0 ? [margin, 0, -margin] : [most / 2, 0, -most / 2]) add('text', { x: left - 8, y: y(v) + 4, 'text-anchor': 'end' }, format(v));
+    let free = -Infinity;
     for (const m of (r.history.moments ?? []).filter((q) => q.step)) {
       const at = x(n(m));
       add('line', { class: 'moment', x1: at, x2: at, y1: top - 6, y2: bottom });
-      add('text', { class: 'moment-text', x: at + 5, y: top + 2 }, `gate opened: ${m.percent ?? 0} %`);
+      const words = width < 480 ? `${m.percent ?? 0} %` : `gate opened: ${m.percent ?? 0} %`;
+      if (at < free) continue;
+      free = at + 7 * words.length;
+      add('text', { class: 'moment-text', x: at + 5, y: top + 2 }, words);
     }
     add('text', { x: left, y: 162 }, `${name}, ${count(n(last))} episodes`);
-    add('text', { x: width - right, y: 162, 'text-anchor': 'end' }, 'valid at any time: looking does no harm');
+    if (width > 480) add('text', { x: width - right, y: 162, 'text-anchor': 'end' }, 'valid at any time: looking does no harm');
   });
 }
 

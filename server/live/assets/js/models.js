@@ -55,15 +55,26 @@ function row(store, { model, v, state }) {
   const replicas = v.replicas ?? [];
   const memory = replicas.reduce((n, r) => n + Number(r.deviceMemoryBytes ?? 0), 0);
   const trouble = v.failure || v.stalled || v.scarcity || (v.crashes?.latestDeath && `died: ${v.crashes.latestDeath}`);
-  const stage = v.stage ?? v.loading?.stage;
   return el('tr', null,
     el('td.nowrap', null, swatch(colour(label)), label),
-    el(`td.nowrap${state === 'failed' ? '.bad' : ''}`, null, `${signs[state] ?? ''} ${state}${stage ? `: ${enumWord(String(stage), /^.*_STAGE_/)}` : ''}`),
+    el(`td.nowrap${state === 'failed' ? '.bad' : ''}`, null, `${signs[state] ?? ''} ${state}`, loading(v.loading, state)),
     el('td', null, use),
     el('td.why', null, trouble ? el('span.bad', null, trouble) : batching(v.batching)),
     el('td.nowrap', null, list(replicas.map((r) => `${r.device}${r.restarting ? ' (restarting)' : ''}`)) || v.device || ''),
     el('td.num', null, memory > 0 ? bytes(memory) : ''),
     el('td.nowrap', { title: v.digest ?? false }, v.digest ? v.digest.slice(0, 8) : ''));
+}
+
+// loading says how far the load of a version is, or that of its changed files.
+function loading(l, state) {
+  if (!l) return null;
+  const done = Number(l.done ?? 0);
+  const total = Number(l.total ?? 0);
+  const stage = enumWord(l.stage, 'LOAD_STAGE_');
+  const amount = total === 0 ? '' : stage === 'copying' ? `${bytes(done)} of ${bytes(total)}` : `run ${done} of up to ${total}`;
+  const bar = el('div');
+  bar.style.width = `${total > 0 ? Math.min(100, (100 * done) / total) : 0}%`;
+  return el('div.sub', null, `${state === 'ready' ? 'changed files: ' : ''}${stage} ${amount}`, total > 0 ? el('div.gauge', { 'aria-hidden': 'true' }, bar) : null);
 }
 
 function batching(b) {

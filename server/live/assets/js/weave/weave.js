@@ -161,12 +161,19 @@ export class Weave {
     for (let t = 0; t <= this.view.span; t += each) {
       const x = width - (t / this.view.span) * width;
       g.fillStyle = this.paint.line;
-      g.fillRect(Math.round(x), 0, 1, height - 20);
+      this.rule(g, Math.round(x), height - 20);
       if (x < 20) continue;
       g.fillStyle = this.paint.muted;
       g.textAlign = x > width - 20 ? 'right' : 'center';
       g.fillText(t === 0 ? (this.view.still ? clock(this.store.began + this.view.end) : 'now') : `\u2212${ms(t)}`, x, height - 5);
     }
+  }
+
+  // rule draws a line of the grid: through the lanes only where their labels lie between them.
+  rule(g, x, height) {
+    if (this.box.left > 0) return g.fillRect(x, 0, 1, height);
+    for (const row of this.rows.deviceRows) g.fillRect(x, this.rows.laneTop[row.lane] + 13, 1, this.rows.laneHeight[row.lane] - 17);
+    for (const id of this.rows.shown) g.fillRect(x, this.rows.versionTop[id], 1, this.rows.versionHeight[id]);
   }
 
   layout() {
