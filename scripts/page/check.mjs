@@ -125,6 +125,40 @@ test('keys and the pointer explain blocks and requests', async () => {
   await page.done();
 });
 
+test('the pointer explains, chooses, zooms and pans, and marks its time in other charts', async () => {
+  const page = await open(browser, url, { height: 1700 });
+  await live(page);
+  await visit(page);
+  // The last block that ended, where it is drawn.
+  const at = await page.evaluate(() => {
+    const { store, weave } = globalThis.weft;
+    weave.change((v) => v.freeze(true));
+    const b = store.batches;
+    let place = b.firstFrom(b.end, weave.view.end - weave.view.span / 2);
+    while (b.lane[place & b.mask] !== 0) place++;
+    const i = place & b.mask;
+    const box = document.getElementById('weave-over').getBoundingClientRect();
+    return { x: box.left + ((b.start[i] + b.end[i]) / 2 - weave.view.start) * weave.window.scale, y: box.top + weave.rows.laneTop[0] + weave.rows.laneHeight[0] - 10, number: b.number[i] };
+  });
+  await page.mouse.move(at.x - 3, at.y);
+  await page.mouse.move(at.x, at.y);
+  await page.waitForFunction((n) => document.getElementById('weave-card').textContent.includes(`#${n}`), {}, at.number);
+  assert.ok(await page.$eval('#service .time-cursor', (n) => !n.hidden));
+  await page.mouse.click(at.x, at.y);
+  assert.equal(await page.evaluate(() => globalThis.weft.weave.chosen?.kind), 'batch');
+  const view = () => page.evaluate(() => ({ span: globalThis.weft.weave.view.span, end: globalThis.weft.weave.view.end }));
+  const first = await view();
+  await page.mouse.wheel({ deltaY: -200 });
+  await page.waitForFunction((s) => globalThis.weft.weave.view.span < s, {}, first.span);
+  const zoomed = await view();
+  await page.mouse.down();
+  await page.mouse.move(at.x + 120, at.y, { steps: 4 });
+  await page.mouse.up();
+  assert.ok((await view()).end < zoomed.end, 'dragging to the right goes back in time');
+  assert.deepEqual(page.faults, []);
+  await page.done();
+});
+
 test('with reduced motion the picture moves in steps', async () => {
   const page = await open(browser, url, { calm: true });
   await live(page);

@@ -2,16 +2,17 @@
 // people do with them.
 import { $, say, show } from '../dom.js';
 import { fit } from '../canvas.js';
-import { onCursor, setCursor } from '../cursor.js';
-import { clock, ms } from '../format.js';
+import { onCursor } from '../cursor.js';
+import { drawBackdrop } from './backdrop.js';
 import { Blocks } from './blocks.js';
 import { batchLines, fillCard, requestLines } from './card.js';
-import { beside, hit, inLane, lanesOf } from './hit.js';
+import { beside, inLane, lanesOf } from './hit.js';
 import { drawOver } from './over.js';
 import { Paint } from './paint.js';
+import { startPointer } from './pointer.js';
 import { Rows } from './rows.js';
 import { Threads } from './threads.js';
-import { step, View } from './view.js';
+import { View } from './view.js';
 
 const calm = matchMedia('(prefers-reduced-motion: reduce)');
 
@@ -36,7 +37,7 @@ export class Weave {
       this.cursor = time;
       this.dirtyOver = true;
     });
-    this.pointer();
+    startPointer(this);
   }
 
   // heard is called after each message.
@@ -145,35 +146,8 @@ export class Weave {
     if (this.axisSpan === this.view.span && this.axisWidth === this.box.width) return;
     this.axisSpan = this.view.span;
     this.axisWidth = this.box.width;
-    this.backdrop();
-  }
-
-  backdrop() {
     const { width, height } = this.box;
-    const g = fit(this.layers[0], width, height);
-    g.clearRect(0, 0, width, height);
-    g.fillStyle = this.paint.lane;
-    for (const row of this.rows.deviceRows) g.fillRect(0, this.rows.laneTop[row.lane] + 13, width, this.rows.laneHeight[row.lane] - 17);
-    for (const id of this.rows.shown) g.fillRect(0, this.rows.versionTop[id], width, this.rows.versionHeight[id]);
-    const each = step(this.view.span, Math.max(2, Math.floor(width / 130)));
-    g.font = this.paint.small;
-    g.textAlign = 'center';
-    for (let t = 0; t <= this.view.span; t += each) {
-      const x = width - (t / this.view.span) * width;
-      g.fillStyle = this.paint.line;
-      this.rule(g, Math.round(x), height - 20);
-      if (x < 20) continue;
-      g.fillStyle = this.paint.muted;
-      g.textAlign = x > width - 20 ? 'right' : 'center';
-      g.fillText(t === 0 ? (this.view.still ? clock(this.store.began + this.view.end) : 'now') : `\u2212${ms(t)}`, x, height - 5);
-    }
-  }
-
-  // rule draws a line of the grid: through the lanes only where their labels lie between them.
-  rule(g, x, height) {
-    if (this.box.left > 0) return g.fillRect(x, 0, 1, height);
-    for (const row of this.rows.deviceRows) g.fillRect(x, this.rows.laneTop[row.lane] + 13, 1, this.rows.laneHeight[row.lane] - 17);
-    for (const id of this.rows.shown) g.fillRect(x, this.rows.versionTop[id], 1, this.rows.versionHeight[id]);
+    drawBackdrop(fit(this.layers[0], width, height), this);
   }
 
   layout() {
@@ -251,61 +225,6 @@ export class Weave {
     const wide = Math.min(340, this.stage.clientWidth - 8);
     node.style.left = `${Math.max(4, Math.min(this.stage.clientWidth - wide - 4, this.box.left + x + 14))}px`;
     node.style.top = `${y + 16}px`;
-  }
-
-  pointer() {
-    const node = this.layers[2];
-    const where = (e) => {
-      const r = node.getBoundingClientRect();
-      return { x: e.clientX - r.left, y: e.clientY - r.top };
-    };
-    let drag = null;
-    let came = -Infinity; // when the pointer was moved last
-    node.addEventListener('wheel', (e) => {
-      // A page that is scrolled past the weave goes on scrolling: only a pointer that came by itself zooms.
-      if (performance.now() - came > 4000 && document.activeElement !== this.stage) return;
-      came = performance.now();
-      e.preventDefault();
-      this.change((v) => v.zoom(1.0015 ** e.deltaY, where(e).x / this.box.width));
-    }, { passive: false });
-    node.addEventListener('pointerdown', (e) => {
-      drag = { x: e.clientX, moved: false };
-      node.setPointerCapture(e.pointerId);
-    });
-    node.addEventListener('pointermove', (e) => {
-      const point = where(e);
-      if (e.movementX !== 0 || e.movementY !== 0) came = performance.now();
-      if (drag) {
-        const by = e.clientX - drag.x;
-        if (Math.abs(by) > 3 || drag.moved) {
-          drag.moved = true;
-          drag.x = e.clientX;
-          this.change((v) => v.pan(-by / this.box.width));
-        }
-        return;
-      }
-      const item = hit(this.store, this.rows, this.window, point.x, point.y);
-      this.hovered = item;
-      this.dirtyOver = true;
-      this.cursor = this.window.from + point.x / this.window.scale;
-      setCursor(this.cursor, 'weave');
-      this.card(item ?? this.chosen, item ? point : null);
-      node.style.cursor = item ? 'pointer' : '';
-    });
-    node.addEventListener('pointerup', (e) => {
-      if (drag && !drag.moved) {
-        const point = where(e);
-        this.choose(hit(this.store, this.rows, this.window, point.x, point.y));
-        if (this.chosen) this.change((v) => v.freeze(true));
-      }
-      drag = null;
-    });
-    node.addEventListener('pointerleave', () => {
-      this.hovered = this.cursor = null;
-      setCursor(null, 'weave');
-      this.dirtyOver = true;
-      this.card(this.chosen, null);
-    });
   }
 
   // arrow goes to the next block or request, or to another lane.
