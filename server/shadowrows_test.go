@@ -1,8 +1,8 @@
 package server_test
 
 import (
-	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -39,8 +39,8 @@ func (twoPairs) Summaries(string, shadow.Detail) []shadow.Summary {
 	return []shadow.Summary{{Model: "policy", Outputs: outputs}, {Model: "walker", Outputs: outputs}}
 }
 
-// TestRowsAreForOperators: whoever observes a model may see the fingerprints of its shadows, but rows of single requests
-// only who may operate it. Without an access file that is who reaches the admin listener.
+// TestRowsAreForOperators: whoever observes a model may see the fingerprints of its shadows, but rows of single
+// requests only who may operate it. Without an access file that is who reaches the admin listener.
 func TestRowsAreForOperators(t *testing.T) {
 	door := servertest.NewDoor(t, policyOf([]person{
 		{name: "observer", models: "*", has: []string{"observe"}},
@@ -149,7 +149,7 @@ func TestDetailsAreShown(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for _, kind := range []shadow.FloorSource{shadow.FromAudit, shadow.LeastAudited, shadow.LeastUnaudited} {
-		if name := weftv1.FloorSource(kind).String(); name == fmt.Sprint(int(kind)) {
+		if name := weftv1.FloorSource(kind).String(); name == strconv.Itoa(int(kind)) {
 			t.Errorf("floor source %d has no name", kind)
 		}
 	}

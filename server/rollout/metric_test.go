@@ -180,6 +180,9 @@ func TestMetricsOfNothing(t *testing.T) {
 	e := fine()
 	e.Candidate.Compute = times(100, time.Millisecond)
 	report = Judge(Gate{}, e)
+	if known(math.Inf(1)) != nil || known(math.NaN()) != nil || math.Signbit(*known(math.Copysign(0, -1))) {
+		t.Error("a number that cannot be written down is known")
+	}
 	if m := report.Metric("latency"); m.Low != nil || m.High == nil || *m.Difference < 0.8 {
 		t.Errorf("%+v", m)
 	}

@@ -21,8 +21,8 @@ type Split struct {
 	Mismatch  bool     `json:"mismatch,omitempty"`
 }
 
-// splitOf tests all stages as one: the variance of the sum of the candidate's episodes is the sum of the stages'. Of one
-// stage it is the usual test of two counts.
+// splitOf tests all stages as one: the variance of the sum of the candidate's episodes is the sum of the stages'. Of
+// one stage it is the usual test of two counts.
 func splitOf(strata []*stratum) Split {
 	var s Split
 	var variance, all float64

@@ -117,8 +117,9 @@ func New(c Config) *Mirror {
 	c.MaxPending = cmp.Or(max(0, c.MaxPending), 256)
 	c.MaxPendingBytes = cmp.Or(max(0, c.MaxPendingBytes), 64<<20)
 	c.Timeout = cmp.Or(max(0, c.Timeout), 10*time.Second)
-	m := &Mirror{config: c, log: cmp.Or(c.Logger, slog.Default()), pairs: map[key]*pair{},
-		noises: map[output]*noise{}}
+	m := &Mirror{
+		config: c, log: cmp.Or(c.Logger, slog.Default()), pairs: map[key]*pair{}, noises: map[output]*noise{},
+	}
 	if c.Log != nil {
 		m.journal = &journal{w: c.Log, log: m.log}
 	}

@@ -93,7 +93,7 @@ const leastUlps = 4
 
 // leastFloor is the floor of an output whose largest magnitude is known, where audits saw no difference.
 func leastFloor(d tensor.DType, magnitude float64) float64 {
-	epsilon, smallest := 0.0, 0.0
+	var epsilon, smallest float64
 	switch d {
 	case tensor.Float64:
 		epsilon, smallest = 0x1p-52, 0x1p-1074

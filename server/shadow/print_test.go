@@ -186,7 +186,8 @@ func TestFloors(t *testing.T) {
 		expect(shadow.LeastAudited, least, least)
 		d.audit([]float32{1.5, -8}, []float32{1, -8})
 		expect(shadow.FromAudit, 0.5, least)
-		d.Audited("policy", 2, shadow.Output{Name: "y", Tensor: row([]float32{9, 9})}, row([]float32{1, 1})) // of another version
+		// Of another version, and of another shape.
+		d.Audited("policy", 2, shadow.Output{Name: "y", Tensor: row([]float32{9, 9})}, row([]float32{1, 1}))
 		d.Audited("policy", 1, shadow.Output{Name: "y", Tensor: row([]float32{9, 9, 9})}, row([]float32{1, 1}))
 		expect(shadow.FromAudit, 0.5, least)
 	})
@@ -253,8 +254,8 @@ func TestTheWorstRequests(t *testing.T) {
 		if len(worst) != 20 {
 			t.Fatalf("%d", len(worst))
 		}
-		if w := worst[0]; !math.IsInf(w.Relative, 1) || w.Element != 1 || len(w.ID) > 128 || !strings.HasPrefix(w.ID, "broken�é") ||
-			!math.IsNaN(w.Shadow[1]) || w.Primary[1] != 2 {
+		if w := worst[0]; !math.IsInf(w.Relative, 1) || w.Element != 1 || len(w.ID) > 128 ||
+			!strings.HasPrefix(w.ID, "broken�é") || !math.IsNaN(w.Shadow[1]) || w.Primary[1] != 2 {
 			t.Errorf("%+v", w)
 		}
 		for i, w := range worst[1:] {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -92,7 +93,7 @@ func TestSightAgainstEachElement(t *testing.T) {
 			t.Fatalf("seed %d: %v along %d: %d rows of %d in %d parts, %v, want %v", seed, shape, dim, s.rows, s.size, s.parts,
 				s.errors, errors)
 		}
-		if far > 0 && far == math.Inf(1) == false && (s.row != row || s.at != at) {
+		if far > 0 && !math.IsInf(far, 1) && (s.row != row || s.at != at) {
 			t.Fatalf("seed %d: the worst is in row %d, element %d, not %d, %d", seed, s.row, s.at, row, at)
 		}
 		if far > 0 {
@@ -194,7 +195,7 @@ func TestStrip(t *testing.T) {
 	s.add(sight(4, 0, 0, 0, 5), now)
 	s.add(sight(2, 0, 7), now)
 	all, _ = s.shown(now)
-	if len(all) != 1 || !s.varying || s.size != 2 || all[0].Errors[0] != 0 || all[0].Errors[2] != 7 || all[0].Errors[3] != 7 {
+	if len(all) != 1 || !s.varying || s.size != 2 || !slices.Equal(all[0].Errors, []float32{0, 0, 7, 7}) {
 		t.Errorf("%+v", all)
 	}
 }
