@@ -75,7 +75,7 @@ traffic:
 }
 
 // TestAuditsSetTheFloor: rows of live batches that are run alone show how a version differs from itself, and shadows
-// are measured by that. Requests of several rows are padded to executions of eight, so that there is something to audit.
+// are measured by that. Requests of several rows are padded to executions of eight, so that something can be audited.
 func TestAuditsSetTheFloor(t *testing.T) {
 	repository := t.TempDir()
 	for version := 1; version <= 2; version++ {
