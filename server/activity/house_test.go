@@ -131,7 +131,7 @@ func (h *house) load(ctx context.Context, seed uint64, howLong time.Duration) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	var all sync.WaitGroup
 	for end := time.Now().Add(howLong); time.Now().Before(end); {
-		time.Sleep(time.Duration(rng.IntN(4000)) * time.Microsecond)
+		<-time.After(time.Duration(rng.IntN(4000)) * time.Microsecond)
 		k := h.kinds[rng.IntN(2)]
 		if rng.IntN(12) == 0 {
 			k = h.kinds[2]

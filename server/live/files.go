@@ -2,6 +2,7 @@ package live
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"embed"
 	"mime"
@@ -32,7 +33,7 @@ func files() http.Handler {
 		}
 		head := w.Header()
 		head.Set("Content-Security-Policy", policy)
-		head.Set("Content-Type", mime.TypeByExtension(path.Ext(name)))
+		head.Set("Content-Type", cmp.Or(mime.TypeByExtension(path.Ext(name)), "text/plain; charset=utf-8"))
 		head.Set("Cache-Control", "no-cache")
 		if !takesGzip(r) {
 			_, _ = w.Write(data) //nolint:gosec // a file of the page

@@ -195,7 +195,7 @@ const mostBytes = 120 << 10
 func TestFiles(t *testing.T) {
 	_, page := open(t)
 	types := map[string]string{
-		".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".txt": "text/plain",
+		"": "text/plain", ".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".txt": "text/plain",
 		".json": "application/json", ".webmanifest": "application/manifest+json",
 	}
 	all := 0
