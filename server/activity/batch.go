@@ -58,11 +58,13 @@ func (l *Log) BatchDone(e sharedsched.BatchEvent) {
 	l.batches.add(b)
 
 	t := &of.totals
-	t.batches++
-	t.rows += uint64(e.Rows)
-	t.padded += uint64(e.Padded - e.Rows)
 	t.busy += e.DeviceTime
-	t.flushes[e.Reason]++
+	if !b.proof {
+		t.batches++
+		t.rows += uint64(e.Rows)
+		t.padded += uint64(e.Padded - e.Rows)
+		t.flushes[e.Reason]++
+	}
 	s := of.slot(l.secondOf(b.ended()))
 	s.batches++
 	s.rows += uint32(e.Rows)

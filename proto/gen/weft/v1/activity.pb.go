@@ -751,13 +751,14 @@ func (x *VersionActivity) GetTotals() *VersionTotals {
 // VersionTotals count what became of a version's work on a device.
 type VersionTotals struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Executions, rows of requests in them, and rows that filled them up.
+	// Executions, rows of requests in them, and rows that filled them up; without proof
+	// and warm-up.
 	Batches    float64 `protobuf:"fixed64,1,opt,name=batches,proto3" json:"batches,omitempty"`
 	Rows       float64 `protobuf:"fixed64,2,opt,name=rows,proto3" json:"rows,omitempty"`
 	PaddedRows float64 `protobuf:"fixed64,3,opt,name=padded_rows,json=paddedRows,proto3" json:"padded_rows,omitempty"`
 	// Seconds of device time, proof and warm-up included.
 	BusySeconds float64 `protobuf:"fixed64,4,opt,name=busy_seconds,json=busySeconds,proto3" json:"busy_seconds,omitempty"`
-	// Executions by why they started when they did, such as "full".
+	// Those executions by why they started when they did, such as "full".
 	Flushes map[string]float64 `protobuf:"bytes,5,rep,name=flushes,proto3" json:"flushes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
 	// Requests that were answered, and of those the ones answered later than their
 	// target.
