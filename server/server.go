@@ -41,6 +41,11 @@ import (
 type Observer interface {
 	predict.Observer
 	weftapi.OutcomeObserver
+	// RequestUnread says that a request was refused by the header of its call, before it is offered and done.
+	RequestUnread(model string)
+	// CallCame says how long the header of a call waited in the kernel and in this process until it was seen; it is
+	// called only where that is known.
+	CallCame(waited time.Duration)
 }
 
 // Shadows runs requests once more on other versions, in spare time, and reports how those do.
@@ -115,6 +120,7 @@ type Server struct {
 	api       *weftapi.API
 	inference *openinference.Service
 	health    *modelHealth
+	observer  Observer // nil: none
 	guard     *guard.Guard
 	door      *doorkeeper.Door
 	methods   methods
@@ -160,7 +166,12 @@ func New(config Config, models predict.Models, scheduler weftapi.SchedulerState)
 		Status: func(e *throttle.Error) error {
 			return status.Of(e, predict.Place{Model: e.Model, Version: e.Version}).Err()
 		},
-		Refused: func(k throttle.Kind) { pipeline.Throttled(k.Model, throttled) },
+		Refused: func(k throttle.Kind) {
+			if config.Observer != nil {
+				config.Observer.RequestUnread(k.Model)
+			}
+			pipeline.Throttled(k.Model, throttled)
+		},
 	}
 	s := &Server{
 		pipeline: pipeline,
@@ -172,9 +183,10 @@ func New(config Config, models predict.Models, scheduler weftapi.SchedulerState)
 			Scheduler: scheduler, Activity: config.Activity, NotPersistedBecause: config.NotPersistedBecause,
 			Outcomes: config.Observer, Shadows: config.Shadows, Rollouts: config.Rollouts,
 		},
-		health: newModelHealth(health.NewServer()),
-		guard:  config.Guard,
-		door:   config.Door,
+		observer: config.Observer,
+		health:   newModelHealth(health.NewServer()),
+		guard:    config.Guard,
+		door:     config.Door,
 	}
 	house := *s.api.House
 	if config.TritonStatusCodes {
@@ -230,6 +242,9 @@ func (s *Server) Options(c credentials.TransportCredentials) []grpc.ServerOption
 // tap sees the header of each call as soon as it was read.
 func (s *Server) tap(ctx context.Context, call *tap.Info) (context.Context, error) {
 	now := time.Now()
+	if waited := intake.Waited(ctx, now); waited > 0 && s.observer != nil {
+		s.observer.CallCame(waited)
+	}
 	ctx, err := s.methods.tap(ctx, s.guard, call)
 	if err != nil {
 		return ctx, err

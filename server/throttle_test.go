@@ -100,6 +100,9 @@ func TestOverloadIsRefusedUnread(t *testing.T) {
 	if read := int(ran.Load()); throttled < 100 || throttled+read != 200 {
 		t.Errorf("of 200 calls %d were refused unread and %d were read", throttled, read)
 	}
+	if n := h.Unread(); n != throttled {
+		t.Errorf("%d requests were counted as refused unread, want %d", n, throttled)
+	}
 	if send(weftv1.NewPredictionServiceClient(servertest.Dial(t, h.GRPC))) {
 		t.Error("a call of a connection was refused of which nobody knows what it brings")
 	}

@@ -231,6 +231,9 @@ func (s *assembly) buildEdge(context.Context) error {
 		Workers:         h.engines.stats,
 		WorkerMemory:    h.engines.memory,
 	}
+	if !s.door.Open() {
+		sources.QuotasUsed = func() map[string]map[string]float64 { return s.door.Policy().Used(time.Now()) }
+	}
 	if s.certs != nil {
 		sources.CertificateExpiry, sources.HandshakeFailures = s.certs.Expiry, s.certs.Failures
 	}

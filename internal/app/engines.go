@@ -72,16 +72,16 @@ func (e *engines) close() {
 }
 
 // stats is telemetry.Sources.Workers.
-func (e *engines) stats() (up map[string]bool, deaths map[telemetry.WorkerDeath]uint64) {
+func (e *engines) stats() (since map[string]time.Time, deaths map[telemetry.WorkerDeath]uint64) {
 	if e.workers == nil {
 		return nil, nil
 	}
-	up, died := e.workers.Stats()
+	since, died := e.workers.Stats()
 	deaths = map[telemetry.WorkerDeath]uint64{}
 	for d, n := range died {
 		deaths[telemetry.WorkerDeath(d)] = n
 	}
-	return up, deaths
+	return since, deaths
 }
 
 // memory is telemetry.Sources.WorkerMemory.

@@ -113,7 +113,7 @@ func (o batchObserver) BatchDone(e sharedsched.BatchEvent) {
 // RequestDone implements predict.Observer.
 func (o requestObserver) RequestDone(ctx context.Context, e predict.Event) {
 	o.Telemetry.RequestDone(ctx, telemetry.Request{
-		Model: e.Model, Version: e.Version, Slot: e.Slot, Code: e.Code, Duration: e.Duration, Stream: e.Stream,
+		Model: e.Model, Version: e.Version, Code: e.Code, Duration: e.Duration, Stream: e.Stream,
 		Degraded: e.Degraded, FailedOverFrom: e.FailedOverFrom,
 	})
 	o.activity.RequestDone(ctx, e)

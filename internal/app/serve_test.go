@@ -205,11 +205,11 @@ func TestServeAnswersAndCounts(t *testing.T) {
 	}
 	_, page := r.get(t, "/metrics")
 	for _, line := range []string{
-		`weft_requests_total{code="OK",method="Predict",model="walker",slot="prod",version="1"} 5`,
-		`weft_requests_total{code="NotFound",method="Predict",model="",slot="",version=""} 2`,
-		`weft_request_duration_seconds_count{code="OK",method="Predict",model="walker",slot="prod",version="1"} 5`,
-		`weft_queue_wait_seconds_count{model="walker",slot="prod",version="1"} 5`,
-		`weft_batch_size_per_flush_sum{model="walker",slot="prod",version="1"} 5`,
+		`weft_requests_total{code="OK",method="Predict",model="walker",version="1"} 5`,
+		`weft_requests_total{code="NotFound",method="Predict",model="",version=""} 2`,
+		`weft_request_duration_seconds_count{model="walker",version="1"} 5`,
+		`weft_queue_wait_seconds_count{model="walker",version="1"} 5`,
+		`weft_batch_size_per_flush_sum{model="walker",version="1"} 5`,
 		`weft_queue_depth{model="walker",slot="prod",version="1"} 0`,
 		`weft_captured_graph_hit_rate{model="walker",slot="prod",version="1"} 0`,
 		`weft_models{state="ready"} 1`,
@@ -285,7 +285,7 @@ func TestOverloadIsRefusedWithDetails(t *testing.T) {
 		}
 	}
 	_, page := r.get(t, "/metrics")
-	want := fmt.Sprintf(`weft_rejected_total{model="busy",reason="QUEUE_FULL",slot="prod",version="1"} %d`,
+	want := fmt.Sprintf(`weft_rejected_total{model="busy",reason="QUEUE_FULL",version="1"} %d`,
 		ended[codes.ResourceExhausted])
 	if !strings.Contains(page, want+"\n") {
 		t.Errorf("the metrics page lacks %s", want)

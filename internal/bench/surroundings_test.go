@@ -69,6 +69,6 @@ type measured struct{ *telemetry.Telemetry }
 
 func (m measured) RequestDone(ctx context.Context, e predict.Event) {
 	m.Telemetry.RequestDone(ctx, telemetry.Request{
-		Model: e.Model, Version: e.Version, Slot: e.Slot, Code: e.Code, Duration: e.Duration,
+		Model: e.Model, Version: e.Version, Code: e.Code, Duration: e.Duration,
 	})
 }

@@ -20,6 +20,7 @@ func (t *Telemetry) BatchDone(e sharedsched.BatchEvent) {
 	t.flushes.Add(ctx, 1, s.flush[e.Reason].add...)
 	t.batchSize.Record(ctx, int64(e.Rows), s.plain.record...)
 	t.batchCost.Record(ctx, float64(e.DeviceTime)/1e6, s.plain.record...)
+	t.batchSeconds.Record(ctx, e.DeviceTime.Seconds(), s.plain.record...)
 	t.paddingRows.Add(ctx, int64(e.Padded-e.Rows), s.plain.add...)
 	// The time of a failed execution says nothing about the estimate.
 	if e.Estimated > 0 && !e.Failed {

@@ -129,6 +129,10 @@ func TestTracesAndMetricsAreExportedWhenAskedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	callAll(t, tel, models, &catalog.Call{Version: h.snapshot.Model("walker").Version(3), Rows: 2})
+	page := fetch(tel, "application/openmetrics-text;version=1.0.0").Body.String()
+	if !strings.Contains(page, "trace_id=") {
+		t.Errorf("no time in the queue leads to its trace:\n%s", page)
+	}
 	if err := tel.Shutdown(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"slices"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -18,9 +19,10 @@ func (t *Telemetry) observe(models Models, scheduler Scheduler) error {
 		"Part of a version's executions since it was loaded that replayed a captured CUDA graph.")
 	count := i.gauge("weft_models",
 		"Model versions by state; a model of which nothing could be read counts as one that failed.")
-	lag := i.floatGauge("weft_fairness_lag_ms",
-		"Device time per unit of weight by which, of those that want the device now and ask for more than their shares, "+
-			"the one served least is behind the one served most, in milliseconds.")
+	const behind = "Device time per unit of weight by which, of those that want the device now and ask for more than " +
+		"their shares, the one served least is behind the one served most"
+	lag := i.floatGauge("weft_fairness_lag_seconds", behind+".")
+	lagMS := i.floatGauge("weft_fairness_lag_ms", behind+", in milliseconds.")
 	lost := i.gauge("weft_device_lost",
 		"Whether a device failed, so that it is not used until it is back: 1 or 0.")
 	failures := i.counter("weft_captured_graph_failures_total",
@@ -41,7 +43,8 @@ func (t *Telemetry) observe(models Models, scheduler Scheduler) error {
 		for i := range state.Devices {
 			d, is := &state.Devices[i], int64(0)
 			on := metric.WithAttributes(attribute.String("device", d.Name))
-			o.ObserveFloat64(lag, float64(d.Lag)/1e6, on)
+			o.ObserveFloat64(lag, time.Duration(d.Lag).Seconds(), on)
+			o.ObserveFloat64(lagMS, float64(d.Lag)/1e6, on)
 			if slices.ContainsFunc(snapshot.Lost, func(l catalog.LostDevice) bool { return l.Name == d.Name }) {
 				is = 1
 			}
@@ -52,7 +55,7 @@ func (t *Telemetry) observe(models Models, scheduler Scheduler) error {
 				if v.State != catalog.Ready && v.State != catalog.Unloading {
 					continue
 				}
-				set := metric.WithAttributes(t.versions.identity(m, v)...)
+				set := metric.WithAttributes(t.versions.slotted(m, v)...)
 				waiting := 0
 				var live catalog.Live
 				if v.Live != nil {

@@ -7,9 +7,11 @@ import (
 )
 
 // instruments are the metrics that record events as they happen. The others are read on demand, see gauges.go.
-// testdata/metrics.txt lists all of them with their labels.
+// testdata/metrics.txt lists all of them with their labels. Histograms have no other labels than model and version, and
+// few have those: each set of labels makes twenty lines on the page.
 type instruments struct {
 	batchCost     metric.Float64Histogram
+	batchSeconds  metric.Float64Histogram
 	batchSize     metric.Int64Histogram
 	flushes       metric.Int64Counter
 	paddingRows   metric.Int64Counter
@@ -22,6 +24,8 @@ type instruments struct {
 	crashed       metric.Int64Counter
 	tried         metric.Int64Counter
 	denied        metric.Int64Counter
+	unread        metric.Int64Counter
+	waited        metric.Float64Histogram
 }
 
 // Buckets. Small policies answer within microseconds, so that latencies are told apart from 20 of them on, and take
@@ -38,7 +42,7 @@ var (
 func newInstruments(m metric.Meter) (instruments, error) {
 	var (
 		i    instruments
-		errs [13]error
+		errs [16]error
 	)
 	i.batchCost, errs[0] = m.Float64Histogram("weft_batch_cost_per_flush_ms", milliseconds,
 		metric.WithDescription("Device time of one execution in milliseconds, as measured."))
@@ -68,9 +72,17 @@ func newInstruments(m metric.Meter) (instruments, error) {
 			"were not run once more for that included, by how: crash, hang or memory."))
 	i.tried, errs[11] = m.Int64Counter("weft_quarantine_runs_total",
 		metric.WithDescription("Runs where nothing else runs, to find what ended the engine's process, by how they ended."))
+	i.batchSeconds, errs[13] = m.Float64Histogram("weft_batch_cost_seconds", seconds,
+		metric.WithDescription("Device time of one execution, as measured."))
 	i.denied, errs[12] = m.Int64Counter("weft_access_denied_total",
 		metric.WithDescription("Requests that were denied, or refused by a quota, by the identity of the access file and "+
 			"why. The identity is empty where it is not known."))
+	i.unread, errs[14] = m.Int64Counter("weft_requests_unread_total",
+		metric.WithDescription("Requests that were refused by the headers of their calls, unread, because most of the "+
+			"latest like them could not be answered."))
+	i.waited, errs[15] = m.Float64Histogram("weft_intake_delay_seconds", seconds,
+		metric.WithDescription("Time that the headers of calls waited in the kernel and in this process until they were "+
+			"seen, where the kernel tells."))
 	return i, errors.Join(errs[:]...)
 }
 

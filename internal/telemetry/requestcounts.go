@@ -16,20 +16,20 @@ type requests struct {
 	mu      sync.RWMutex
 	offered map[requestKey]*requestCount // guarded by mu; by model and stream
 	ended   map[requestKey]*requestCount // guarded by mu
+	settled map[requestKey]int64         // guarded by mu; by model and stream: ended, and the version is forgotten
 }
 
 type requestKey struct {
 	model   string
 	version int64
-	slot    string
 	code    string
 	stream  bool
 }
 
 // requestCount counts the requests of one key.
 type requestCount struct {
-	labels
-	n atomic.Int64
+	labels // model, version
+	n      atomic.Int64
 }
 
 func (k *requestKey) identity() []attribute.KeyValue {
@@ -37,7 +37,12 @@ func (k *requestKey) identity() []attribute.KeyValue {
 	if k.version > 0 {
 		version = strconv.FormatInt(k.version, 10)
 	}
-	return append(identity(k.model, version, k.slot), k.method(), attribute.String("code", k.code))
+	return identity(k.model, version)
+}
+
+// all returns the labels of the counter.
+func (k *requestKey) all() []attribute.KeyValue {
+	return append(k.identity(), k.method(), attribute.String("code", k.code))
 }
 
 func (k *requestKey) method() attribute.KeyValue {
@@ -78,7 +83,7 @@ func (r *requests) count(all *map[requestKey]*requestCount, k requestKey) *reque
 }
 
 // observe adds the metrics of how many requests came, ended, and are in between.
-func (r *requests) observe(i *observed) error {
+func (r *requests) observe(i *observed, gone *departed) error {
 	offered := i.counter("weft_requests_offered_total", "Predictions that reached the server, unary or on a stream. "+
 		"The model is empty where there is none of that name.")
 	ended := i.counter("weft_requests_total",
@@ -87,17 +92,27 @@ func (r *requests) observe(i *observed) error {
 	return i.by(func(o metric.Observer) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		open := map[requestKey]int64{}
+		r.forgetLocked(gone)
 		for k, c := range r.offered {
-			open[k] = c.n.Load()
 			o.ObserveInt64(offered, c.n.Load(), metric.WithAttributes(attribute.String("model", k.model), k.method()))
 		}
 		for k, e := range r.ended {
-			open[requestKey{model: k.model, stream: k.stream}] -= e.n.Load()
-			o.ObserveInt64(ended, e.n.Load(), metric.WithAttributes(k.identity()...))
+			o.ObserveInt64(ended, e.n.Load(), metric.WithAttributes(k.all()...))
 		}
-		for k, n := range open {
+		for k, n := range r.openLocked() {
 			o.ObserveInt64(inFlight, n, metric.WithAttributes(attribute.String("model", k.model), k.method()))
 		}
 	})
+}
+
+// openLocked returns how many requests came and have not ended, by model and stream.
+func (r *requests) openLocked() map[requestKey]int64 {
+	open := map[requestKey]int64{}
+	for k, c := range r.offered {
+		open[k] = c.n.Load() - r.settled[k]
+	}
+	for k, e := range r.ended {
+		open[requestKey{model: k.model, stream: k.stream}] -= e.n.Load()
+	}
+	return open
 }

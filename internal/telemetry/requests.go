@@ -15,11 +15,10 @@ import (
 
 // Request says how one prediction ended. Its fields are those of predict.Event.
 type Request struct {
-	// Model is the one asked for, empty if there was none of that name when the request came. Version and Slot are zero
-	// when the request could not be routed.
+	// Model is the one asked for, empty if there was none of that name when the request came. Version is zero when the
+	// request could not be routed.
 	Model   string
 	Version int64
-	Slot    string
 	// Code is the gRPC code's name, such as OK.
 	Code     string
 	Duration time.Duration
@@ -34,11 +33,22 @@ func (t *Telemetry) RequestOffered(model string, stream bool) {
 	t.requests.offer(requestKey{model: model, stream: stream})
 }
 
-// RequestDone counts a request that ended.
+// RequestDone counts a request that ended. ctx is the request's: if its trace is sampled, its duration is an example of
+// those in the same bucket.
 func (t *Telemetry) RequestDone(ctx context.Context, r Request) {
-	l := t.requests.end(requestKey{r.Model, r.Version, r.Slot, r.Code, r.Stream})
+	l := t.requests.end(requestKey{r.Model, r.Version, r.Code, r.Stream})
 	t.duration.Record(ctx, r.Duration.Seconds(), l.record...)
 	t.routed(r.Model, r.Degraded, r.FailedOverFrom)
+}
+
+// RequestUnread counts a request that was refused by its header. RequestOffered and RequestDone are called for it, too.
+func (t *Telemetry) RequestUnread(model string) {
+	t.unread.Add(context.Background(), 1, metric.WithAttributes(attribute.String("model", model)))
+}
+
+// CallCame measures how long the header of a call waited until it was seen.
+func (t *Telemetry) CallCame(waited time.Duration) {
+	t.waited.Record(context.Background(), waited.Seconds())
 }
 
 // watched measures the answers of its Models.

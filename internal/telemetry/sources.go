@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -30,14 +31,16 @@ type Sources struct {
 	// ShadowLinesLost returns how many lines of the shadow log were lost.
 	ShadowLinesLost func() int64
 	GPUs            func() []GPU
-	// Workers returns which workers have a process now, and how often their processes died.
-	Workers func() (up map[string]bool, deaths map[WorkerDeath]uint64)
+	// Workers returns since when each worker has its process, zero if it has none, and how often their processes died.
+	Workers func() (since map[string]time.Time, deaths map[WorkerDeath]uint64)
 	// WorkerMemory returns how many bytes each worker's process takes, and how many it may; 0: any number.
 	WorkerMemory func() (used map[string]int64, bound int64)
 	// CertificateExpiry returns in how many seconds the first certificate of each role expires.
 	CertificateExpiry func() map[string]float64
 	// HandshakeFailures returns how many TLS handshakes failed, by reason.
 	HandshakeFailures func() map[string]uint64
+	// QuotasUsed returns which part of each quota is used, by identity and quota.
+	QuotasUsed func() map[string]map[string]float64
 	// HTTPRefused returns how many requests the HTTP port has refused, by reason.
 	HTTPRefused func() map[string]uint64
 }
@@ -75,6 +78,10 @@ func (t *Telemetry) WatchSources(s Sources) error {
 		"Whether a worker has a process that runs models now: 1, or 0 while the next one is started.")
 	deaths := i.counter("weft_worker_deaths_total",
 		"Processes of a worker that died, by signal; an empty one: the process ended by itself.")
+	workerStart := i.floatGauge("weft_worker_start_time_seconds",
+		"When a worker's process was started, in seconds since 1970; missing while there is none.")
+	quotas := i.floatGauge("weft_quota_used_ratio",
+		"Part of a quota of the access file that an identity uses now, from 0 to 1.")
 	workerMemory := i.gauge("weft_worker_memory_bytes",
 		"Resident memory of a worker's process that it does not share with others.")
 	workerBound := i.gauge("weft_worker_memory_bound_bytes",
@@ -131,13 +138,14 @@ func (t *Telemetry) WatchSources(s Sources) error {
 			o.ObserveInt64(budget, r.MemoryBudget)
 		}
 		if s.Workers != nil {
-			up, died := s.Workers()
-			for name, is := range up {
-				value := int64(0)
-				if is {
+			since, died := s.Workers()
+			for name, at := range since {
+				worker, value := metric.WithAttributes(attribute.String("worker", name)), int64(0)
+				if !at.IsZero() {
 					value = 1
+					o.ObserveFloat64(workerStart, float64(at.UnixMilli())/1e3, worker)
 				}
-				o.ObserveInt64(workers, value, metric.WithAttributes(attribute.String("worker", name)))
+				o.ObserveInt64(workers, value, worker)
 			}
 			for d, n := range died {
 				o.ObserveInt64(deaths, int64(n),
@@ -154,6 +162,14 @@ func (t *Telemetry) WatchSources(s Sources) error {
 		if s.CertificateExpiry != nil {
 			for role, left := range s.CertificateExpiry() {
 				o.ObserveFloat64(expiry, left, metric.WithAttributes(attribute.String("role", role)))
+			}
+		}
+		if s.QuotasUsed != nil {
+			for identity, parts := range s.QuotasUsed() {
+				for quota, part := range parts {
+					o.ObserveFloat64(quotas, part,
+						metric.WithAttributes(attribute.String("identity", identity), attribute.String("quota", quota)))
+				}
 			}
 		}
 		observeByReason(o, handshakes, s.HandshakeFailures)

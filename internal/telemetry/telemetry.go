@@ -9,17 +9,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/otlptranslator"
 	"go.opentelemetry.io/otel/attribute"
 	prometheusexporter "go.opentelemetry.io/otel/exporters/prometheus"
 	"go.opentelemetry.io/otel/metric"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
-	"go.opentelemetry.io/otel/sdk/metric/exemplar"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"google.golang.org/grpc"
@@ -69,6 +67,7 @@ type Telemetry struct {
 	comparison
 	versions versions
 	requests requests
+	departed atomic.Pointer[departed] // nil: Watch was not called yet
 }
 
 // maxSeries bounds the label combinations of one metric; further ones are counted together, labelled
@@ -85,7 +84,12 @@ func New(ctx context.Context, cfg Config) (_ *Telemetry, err error) {
 	}
 	t.registry.MustRegister(runtime,
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	aggregation, err := histograms()
+	if err != nil {
+		return nil, err
+	}
 	page, err := prometheusexporter.New(
+		prometheusexporter.WithAggregationSelector(aggregation),
 		prometheusexporter.WithRegisterer(t.registry),
 		// A name below is the name on the page: no suffixes for units and counters are added, no labels of the
 		// library's own.
@@ -105,22 +109,21 @@ func New(ctx context.Context, cfg Config) (_ *Telemetry, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("telemetry: OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
+	if t.traces, err = tracerProvider(ctx, identity); err != nil {
+		return nil, err
+	}
 	options := []sdkmetric.Option{
 		sdkmetric.WithReader(page), sdkmetric.WithResource(identity), sdkmetric.WithCardinalityLimit(maxSeries),
-		// No measurement is made inside a trace, so that there is nothing to link to.
-		sdkmetric.WithExemplarFilter(exemplar.AlwaysOffFilter),
+		sdkmetric.WithExemplarFilter(t.examples()),
 	}
 	exported, err := metricExporter(ctx)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, t.endTraces(ctx))
 	}
 	if exported != nil {
 		options = append(options, sdkmetric.WithReader(exported))
 	}
 	t.meters = sdkmetric.NewMeterProvider(options...)
-	if t.traces, err = tracerProvider(ctx, identity); err != nil {
-		return nil, errors.Join(err, t.meters.Shutdown(ctx))
-	}
 	if exported != nil || t.traces != nil {
 		reportFailures(cfg.Logger)
 	}
@@ -138,18 +141,15 @@ func New(ctx context.Context, cfg Config) (_ *Telemetry, err error) {
 // answers measured.
 func (t *Telemetry) Watch(m Models, s Scheduler) (Models, error) {
 	t.versions.watch(m, s)
-	if err := t.requests.observe(&observed{meter: t.meter}); err != nil {
+	gone := &departed{models: m}
+	t.departed.Store(gone)
+	if err := t.requests.observe(&observed{meter: t.meter}, gone); err != nil {
 		return nil, err
 	}
 	if err := t.observe(m, s); err != nil {
 		return nil, err
 	}
 	return &watched{Models: m, telemetry: t}, nil
-}
-
-// MetricsHandler serves the metrics as text for Prometheus.
-func (t *Telemetry) MetricsHandler() http.Handler {
-	return promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{})
 }
 
 // ServerOptions returns the options that a grpc.Server needs for its calls to be traced; nothing if no trace is
@@ -163,9 +163,12 @@ func (t *Telemetry) ServerOptions() []grpc.ServerOption {
 
 // Shutdown sends the metrics and spans that were not exported yet. Nothing is measured afterwards.
 func (t *Telemetry) Shutdown(ctx context.Context) error {
-	var err error
-	if t.traces != nil {
-		err = t.traces.Shutdown(ctx)
+	return errors.Join(t.endTraces(ctx), t.meters.Shutdown(ctx))
+}
+
+func (t *Telemetry) endTraces(ctx context.Context) error {
+	if t.traces == nil {
+		return nil
 	}
-	return errors.Join(err, t.meters.Shutdown(ctx))
+	return t.traces.Shutdown(ctx)
 }

@@ -182,7 +182,7 @@ func exercise(t *testing.T, tel *telemetry.Telemetry, models telemetry.Models, h
 		tel.RequestOffered("walker", false)
 	}
 	tel.RequestDone(t.Context(), telemetry.Request{
-		Model: "walker", Version: 3, Slot: "prod", Code: "OK", Duration: 25 * time.Millisecond, Degraded: true,
+		Model: "walker", Version: 3, Code: "OK", Duration: 25 * time.Millisecond, Degraded: true,
 		FailedOverFrom: 2,
 	})
 	tel.ShadowDone(telemetry.Shadow{
@@ -217,8 +217,11 @@ func exercise(t *testing.T, tel *telemetry.Telemetry, models telemetry.Models, h
 		HandshakeFailures: func() map[string]uint64 { return map[string]uint64{"expired": 2} },
 		HTTPRefused:       func() map[string]uint64 { return map[string]uint64{"host": 1, "origin": 0} },
 		WorkerMemory:      func() (map[string]int64, int64) { return map[string]int64{"cpu": 5000}, 7000 },
-		Workers: func() (map[string]bool, map[telemetry.WorkerDeath]uint64) {
-			return map[string]bool{"cpu": true, "cuda:0": false},
+		QuotasUsed: func() map[string]map[string]float64 {
+			return map[string]map[string]float64{"fleet": {"rate": 0.75}}
+		},
+		Workers: func() (map[string]time.Time, map[telemetry.WorkerDeath]uint64) {
+			return map[string]time.Time{"cpu": time.Unix(1700000000, 5e8), "cuda:0": {}},
 				map[telemetry.WorkerDeath]uint64{{Worker: "cpu", Signal: "SIGFPE"}: 3}
 		},
 		GPUs: func() []telemetry.GPU {
@@ -251,6 +254,8 @@ func exercise(t *testing.T, tel *telemetry.Telemetry, models telemetry.Models, h
 		}
 	}
 	tel.RequestDenied("fleet", "QUOTA_RATE")
+	tel.RequestUnread("walker")
+	tel.CallCame(2 * time.Millisecond)
 	shadow := *call
 	shadow.Shadow, h.err = true, &catalog.ModelError{Crashed: true, Err: errors.New("SIGFPE")}
 	if err := models.Predict(t.Context(), &shadow); !errors.Is(err, h.err) {
@@ -333,54 +338,59 @@ func TestValues(t *testing.T) {
 	tel, models := start(t, h)
 	exercise(t, tel, models, h)
 	want := map[string]string{
-		"weft_access_denied_total{identity=fleet,reason=QUOTA_RATE}":                             "1",
-		"weft_batch_cost_per_flush_ms{model=walker,slot=prod,version=3}":                         "1, sum 20",
-		"weft_batch_size_per_flush{model=walker,slot=prod,version=3}":                            "1, sum 3",
-		"weft_batch_flush_total{model=walker,reason=device_idle,slot=prod,version=3}":            "1",
-		"weft_padding_rows_total{model=walker,slot=prod,version=3}":                              "1",
-		"weft_cost_estimate_error_ratio{model=walker,slot=prod,version=3}":                       "1, sum 2",
-		"weft_device_busy_seconds_total{device=cpu,model=walker,version=3}":                      "0.02",
-		"weft_queue_wait_seconds{model=walker,slot=prod,version=3}":                              "1, sum 0.003",
-		"weft_rejected_total{model=walker,reason=QUEUE_FULL,slot=prod,version=3}":                "1",
-		"weft_requests_total{code=OK,method=Predict,model=walker,slot=prod,version=3}":           "1",
-		"weft_request_duration_seconds{code=OK,method=Predict,model=walker,slot=prod,version=3}": "1, sum 0.025",
-		"weft_requests_offered_total{method=Predict,model=walker}":                               "3",
-		"weft_requests_in_flight{method=Predict,model=walker}":                                   "2",
-		"weft_tasks_accepted_total{device=cpu,model=walker,version=3}":                           "11",
-		"weft_tasks_ended_total{device=cpu,end=done,model=walker,version=3}":                     "5",
-		"weft_tasks_ended_total{device=cpu,end=failed,model=walker,version=3}":                   "1",
-		"weft_tasks_ended_total{device=cpu,end=again,model=walker,version=3}":                    "2",
-		"weft_tasks_in_flight{device=cpu,model=walker,version=3}":                                "3",
-		"weft_executions_started_total{device=cpu,model=walker,version=3}":                       "4",
-		"weft_executions_ended_total{device=cpu,model=walker,outcome=done,version=3}":            "2",
-		"weft_executions_ended_total{device=cpu,model=walker,outcome=failed,version=3}":          "1",
-		"weft_executions_in_flight{device=cpu,model=walker,version=3}":                           "1",
-		"weft_executions_late_total{device=cpu,model=walker,version=3}":                          "3",
-		"weft_execution_reruns_total{device=cpu,model=walker,version=3}":                         "2",
-		"weft_room_waits_total{device=cpu,model=walker,version=3}":                               "7",
-		"weft_room_waits_ended_total{device=cpu,end=expired,model=walker,version=3}":             "6",
-		"weft_waiting_for_room{device=cpu,model=walker,version=3}":                               "1",
-		"weft_device_lost{device=cpu}":                                                           "0",
-		"weft_device_lost{device=synth}":                                                         "1",
-		"weft_queue_depth{model=walker,slot=prod,version=3}":                                     "5",
-		"weft_captured_graph_hit_rate{model=walker,slot=prod,version=3}":                         "0.75",
-		"weft_captured_graph_failures_total{model=walker,version=3}":                             "2",
-		"weft_device_memory_bytes{device=cpu,model=walker,version=3}":                            "1.048576e+06",
-		"weft_routing_degraded_total{model=walker}":                                              "1",
-		"weft_failed_over_total{model=walker,version=2}":                                         "1",
-		"weft_shadow_requests_total{model=walker,outcome=done,version=4}":                        "1",
-		"weft_shadow_requests_total{model=walker,outcome=dropped,version=4}":                     "1",
-		"weft_shadow_agreed_total{model=walker,version=4}":                                       "1",
-		"weft_shadow_difference_ratio{model=walker,version=4}":                                   "1, sum 0.25",
-		"weft_shadow_compute_ratio{model=walker,version=4}":                                      "1, sum 2",
-		"weft_requests_crashed_total{cause=crash,model=walker,version=3}":                        "1",
-		"weft_requests_crashed_total{cause=hang,model=walker,version=3}":                         "1",
-		"weft_requests_crashed_total{cause=memory,model=walker,version=3}":                       "1",
-		"weft_outcomes_total{model=walker,version=3}":                                            "1",
-		"weft_outcomes_not_kept_total{model=walker,reason=too_many_names,version=3}":             "1",
-		"weft_quarantine_runs_total{end=crashed,model=walker,version=3}":                         "1",
-		"weft_batching_audit_total{model=walker,result=equal,version=3}":                         "1",
-		"weft_batching_audit_total{model=walker,result=skipped_budget,version=3}":                "99",
+		"weft_access_denied_total{identity=fleet,reason=QUOTA_RATE}":                    "1",
+		"weft_batch_cost_per_flush_ms{model=walker,version=3}":                          "1, sum 20",
+		"weft_batch_size_per_flush{model=walker,version=3}":                             "1, sum 3",
+		"weft_batch_flush_total{model=walker,reason=device_idle,slot=prod,version=3}":   "1",
+		"weft_padding_rows_total{model=walker,version=3}":                               "1",
+		"weft_cost_estimate_error_ratio{model=walker,version=3}":                        "1, sum 2",
+		"weft_device_busy_seconds_total{device=cpu,model=walker,version=3}":             "0.02",
+		"weft_queue_wait_seconds{model=walker,version=3}":                               "1, sum 0.003",
+		"weft_rejected_total{model=walker,reason=QUEUE_FULL,version=3}":                 "1",
+		"weft_requests_total{code=OK,method=Predict,model=walker,version=3}":            "1",
+		"weft_request_duration_seconds{model=walker,version=3}":                         "1, sum 0.025",
+		"weft_requests_unread_total{model=walker}":                                      "1",
+		"weft_intake_delay_seconds{}":                                                   "1, sum 0.002",
+		"weft_batch_cost_seconds{model=walker,version=3}":                               "1, sum 0.02",
+		"weft_quota_used_ratio{identity=fleet,quota=rate}":                              "0.75",
+		"weft_worker_start_time_seconds{worker=cpu}":                                    "1.7000000005e+09",
+		"weft_requests_offered_total{method=Predict,model=walker}":                      "3",
+		"weft_requests_in_flight{method=Predict,model=walker}":                          "2",
+		"weft_tasks_accepted_total{device=cpu,model=walker,version=3}":                  "11",
+		"weft_tasks_ended_total{device=cpu,end=done,model=walker,version=3}":            "5",
+		"weft_tasks_ended_total{device=cpu,end=failed,model=walker,version=3}":          "1",
+		"weft_tasks_ended_total{device=cpu,end=again,model=walker,version=3}":           "2",
+		"weft_tasks_in_flight{device=cpu,model=walker,version=3}":                       "3",
+		"weft_executions_started_total{device=cpu,model=walker,version=3}":              "4",
+		"weft_executions_ended_total{device=cpu,model=walker,outcome=done,version=3}":   "2",
+		"weft_executions_ended_total{device=cpu,model=walker,outcome=failed,version=3}": "1",
+		"weft_executions_in_flight{device=cpu,model=walker,version=3}":                  "1",
+		"weft_executions_late_total{device=cpu,model=walker,version=3}":                 "3",
+		"weft_execution_reruns_total{device=cpu,model=walker,version=3}":                "2",
+		"weft_room_waits_total{device=cpu,model=walker,version=3}":                      "7",
+		"weft_room_waits_ended_total{device=cpu,end=expired,model=walker,version=3}":    "6",
+		"weft_waiting_for_room{device=cpu,model=walker,version=3}":                      "1",
+		"weft_device_lost{device=cpu}":                                                  "0",
+		"weft_device_lost{device=synth}":                                                "1",
+		"weft_queue_depth{model=walker,slot=prod,version=3}":                            "5",
+		"weft_captured_graph_hit_rate{model=walker,slot=prod,version=3}":                "0.75",
+		"weft_captured_graph_failures_total{model=walker,version=3}":                    "2",
+		"weft_device_memory_bytes{device=cpu,model=walker,version=3}":                   "1.048576e+06",
+		"weft_routing_degraded_total{model=walker}":                                     "1",
+		"weft_failed_over_total{model=walker,version=2}":                                "1",
+		"weft_shadow_requests_total{model=walker,outcome=done,version=4}":               "1",
+		"weft_shadow_requests_total{model=walker,outcome=dropped,version=4}":            "1",
+		"weft_shadow_agreed_total{model=walker,version=4}":                              "1",
+		"weft_shadow_difference_ratio{model=walker,version=4}":                          "1, sum 0.25",
+		"weft_shadow_compute_ratio{model=walker,version=4}":                             "1, sum 2",
+		"weft_requests_crashed_total{cause=crash,model=walker,version=3}":               "1",
+		"weft_requests_crashed_total{cause=hang,model=walker,version=3}":                "1",
+		"weft_requests_crashed_total{cause=memory,model=walker,version=3}":              "1",
+		"weft_outcomes_total{model=walker,version=3}":                                   "1",
+		"weft_outcomes_not_kept_total{model=walker,reason=too_many_names,version=3}":    "1",
+		"weft_quarantine_runs_total{end=crashed,model=walker,version=3}":                "1",
+		"weft_batching_audit_total{model=walker,result=equal,version=3}":                "1",
+		"weft_batching_audit_total{model=walker,result=skipped_budget,version=3}":       "99",
 		"weft_connections{}":                                "3",
 		"weft_connection_held_bytes{}":                      "4096",
 		"weft_connections_ended_total{reason=resets}":       "2",
@@ -405,6 +415,8 @@ func TestValues(t *testing.T) {
 		"weft_recorded_bytes_total{}":                       "1000",
 		"weft_recordings_deleted_total{}":                   "3",
 		"weft_fairness_lag_ms{device=cpu}":                  "2.5",
+		"weft_fairness_lag_seconds{device=cpu}":             "0.0025",
+		"weft_fairness_lag_seconds{device=synth}":           "0",
 		"weft_fairness_lag_ms{device=synth}":                "0",
 		"weft_models{state=ready}":                          "1", "weft_models{state=loading}": "1",
 		"weft_worker_up{worker=cpu}":                         "1",
@@ -453,11 +465,11 @@ func TestUnroutedRequestsHaveNoModel(t *testing.T) {
 	tel.RequestDone(t.Context(), telemetry.Request{Model: "walker", Code: "NotFound"})
 	got := values(t, tel)
 	for name, want := range map[string]string{
-		"weft_requests_offered_total{method=PredictStream,model=}":                      "1",
-		"weft_requests_total{code=NotFound,method=PredictStream,model=,slot=,version=}": "1",
-		"weft_requests_in_flight{method=PredictStream,model=}":                          "0",
-		"weft_requests_total{code=NotFound,method=Predict,model=walker,slot=,version=}": "1",
-		"weft_requests_in_flight{method=Predict,model=walker}":                          "0",
+		"weft_requests_offered_total{method=PredictStream,model=}":                "1",
+		"weft_requests_total{code=NotFound,method=PredictStream,model=,version=}": "1",
+		"weft_requests_in_flight{method=PredictStream,model=}":                    "0",
+		"weft_requests_total{code=NotFound,method=Predict,model=walker,version=}": "1",
+		"weft_requests_in_flight{method=Predict,model=walker}":                    "0",
 	} {
 		if got[name] != want {
 			t.Errorf("%s is %q, want %s", name, got[name], want)
@@ -489,8 +501,10 @@ func TestProofAndWarmUpCountAsDeviceTimeOnly(t *testing.T) {
 	got = values(t, tel)
 	for name, want := range map[string]string{
 		busy: "0.04",
-		"weft_batch_size_per_flush{model=walker,slot=prod,version=4}": "1, sum 3",
-		"weft_batch_size_per_flush{model=walker,slot=,version=3}":     "1, sum 3",
+		"weft_batch_size_per_flush{model=walker,version=4}":                           "1, sum 3",
+		"weft_batch_flush_total{model=walker,reason=device_idle,slot=prod,version=4}": "1",
+		"weft_batch_flush_total{model=walker,reason=device_idle,slot=,version=3}":     "1",
+		"weft_batch_size_per_flush{model=walker,version=3}":                           "1, sum 3",
 	} {
 		if got[name] != want {
 			t.Errorf("%s is %q, want %q", name, got[name], want)
@@ -508,7 +522,7 @@ func TestVersionWithoutTrafficIsCountedOnceReady(t *testing.T) {
 	h.publish(&catalog.Version{Model: "walker", Number: 2, State: catalog.Ready, Device: "cpu", Scheduler: 9},
 		h.snapshot.Model("walker").Version(3))
 	tel.BatchDone(older)
-	const name = "weft_batch_size_per_flush{model=walker,slot=,version=2}"
+	const name = "weft_batch_size_per_flush{model=walker,version=2}"
 	if got := values(t, tel)[name]; got != "1, sum 3" {
 		t.Errorf("%s is %q, want the batch after it was ready", name, got)
 	}
@@ -530,7 +544,7 @@ func TestReplicasAreOneVersion(t *testing.T) {
 	got := values(t, tel)
 	for name, want := range map[string]string{
 		"weft_queue_depth{model=walker,slot=prod,version=3}":                  "9",
-		"weft_batch_size_per_flush{model=walker,slot=prod,version=3}":         "2, sum 6",
+		"weft_batch_size_per_flush{model=walker,version=3}":                   "2, sum 6",
 		"weft_device_busy_seconds_total{device=cpu,model=walker,version=3}":   "0.02",
 		"weft_device_busy_seconds_total{device=synth,model=walker,version=3}": "0.02",
 	} {
@@ -552,7 +566,7 @@ func TestGoneVersionsAreStillCounted(t *testing.T) {
 	tel.BatchDone(stranger)
 	got := values(t, tel)
 	for name, want := range map[string]string{
-		"weft_batch_size_per_flush{model=walker,slot=prod,version=3}":       "2, sum 6",
+		"weft_batch_size_per_flush{model=walker,version=3}":                 "2, sum 6",
 		"weft_device_busy_seconds_total{device=cpu,model=,version=}":        "0.02",
 		"weft_device_busy_seconds_total{device=cpu,model=walker,version=3}": "0.04",
 	} {
@@ -572,10 +586,10 @@ func TestFailedAndUnmeasuredBatchesTeachNothing(t *testing.T) {
 	tel.BatchDone(failed)
 	tel.BatchDone(unmeasured)
 	got := values(t, tel)
-	if ratio, ok := got["weft_cost_estimate_error_ratio{model=walker,slot=prod,version=3}"]; ok {
+	if ratio, ok := got["weft_cost_estimate_error_ratio{model=walker,version=3}"]; ok {
 		t.Errorf("the ratio has %s", ratio)
 	}
-	if size := got["weft_batch_size_per_flush{model=walker,slot=prod,version=3}"]; size != "2, sum 6" {
+	if size := got["weft_batch_size_per_flush{model=walker,version=3}"]; size != "2, sum 6" {
 		t.Errorf("batches counted: %s, want both", size)
 	}
 }
@@ -593,7 +607,7 @@ func reject(ctx context.Context, t *testing.T, tel *telemetry.Telemetry, models 
 	counted := map[string]string{}
 	for name, value := range values(t, tel) {
 		if rest, ok := strings.CutPrefix(name, "weft_rejected_total{model=walker,reason="); ok {
-			counted[strings.TrimSuffix(rest, ",slot=prod,version=3}")] = value
+			counted[strings.TrimSuffix(rest, ",version=3}")] = value
 		}
 	}
 	return counted
@@ -646,7 +660,7 @@ func TestUnansweredCallsHaveNoQueueWait(t *testing.T) {
 		&catalog.Call{Version: h.snapshot.Model("walker").Version(3)}); !errors.Is(err, h.err) {
 		t.Errorf("error %v, want that of the models", err)
 	}
-	if wait, ok := values(t, tel)["weft_queue_wait_seconds{model=walker,slot=prod,version=3}"]; ok {
+	if wait, ok := values(t, tel)["weft_queue_wait_seconds{model=walker,version=3}"]; ok {
 		t.Errorf("queue wait %s", wait)
 	}
 }
@@ -655,7 +669,7 @@ func TestObservingDoesNotAllocate(t *testing.T) {
 	h := newHouse()
 	tel, models := start(t, h)
 	refusal := &sharedsched.Refusal{Reason: sharedsched.RefusedQueueFull}
-	request := telemetry.Request{Model: "walker", Version: 3, Slot: "prod", Code: "OK"}
+	request := telemetry.Request{Model: "walker", Version: 3, Code: "OK"}
 	call := &catalog.Call{Version: h.snapshot.Model("walker").Version(3)}
 	for name, observe := range map[string]func(){
 		"BatchDone":   func() { tel.BatchDone(batch) },

@@ -37,10 +37,10 @@ type series struct {
 	// waits for.
 	serving bool
 	slot    string
-	plain   labels // model, version, slot
-	device  labels // device, model, version
-	flush   map[sharedsched.FlushReason]labels
-	reject  map[string]labels
+	plain   labels                             // model, version
+	device  labels                             // device, model, version
+	flush   map[sharedsched.FlushReason]labels // model, version, slot, reason
+	reject  map[string]labels                  // model, version, reason
 }
 
 func (vs *versions) watch(m Models, s Scheduler) {
@@ -88,11 +88,41 @@ func (vs *versions) refresh(id sharedsched.VersionID, device string) *series {
 		model, version := vs.name(id)
 		next.byID = next.byID.With(id, newSeries(model, version, device, "", false))
 	}
+	next.byID = stillNeeded(next, id)
 	vs.table.Store(next)
 	if s := next.byID.Get(id); s != nil {
 		return s
 	}
 	return unknown
+}
+
+// maxGone bounds the versions that are gone and whose labels are kept, besides twice as many as there are.
+const maxGone = 4096
+
+// stillNeeded returns the labels of a table without those of versions that are gone, if they are too many, but for the
+// one in use. An event of one of those that is still on its way counts as device time of a version without a name.
+func stillNeeded(t *versionTable, used sharedsched.VersionID) catalog.Map[sharedsched.VersionID, *series] {
+	if t.byID.Len() <= maxGone {
+		return t.byID
+	}
+	var there catalog.Map[sharedsched.VersionID, *series]
+	if s := t.byID.Get(used); s != nil {
+		there = there.With(used, s)
+	}
+	for _, m := range t.snapshot.Models.All() {
+		for _, v := range m.Versions {
+			for _, r := range replicas(v) {
+				id := sharedsched.VersionID(r.Scheduler)
+				if s := t.byID.Get(id); s != nil {
+					there = there.With(id, s)
+				}
+			}
+		}
+	}
+	if t.byID.Len() <= maxGone+2*there.Len() {
+		return t.byID
+	}
+	return there
 }
 
 // replicas returns where a version runs.
@@ -108,31 +138,28 @@ func (vs *versions) name(id sharedsched.VersionID) (model, version string) {
 	return splitName(vs.scheduler.VersionName(id))
 }
 
-// identity returns the labels that most metrics of a version have.
-func (vs *versions) identity(m *catalog.Model, v *catalog.Version) []attribute.KeyValue {
-	return identity(v.Model, number(v), vs.slot(m, v))
+// slotted returns the labels of the metrics that say to which slot of the traffic a version belongs.
+func (vs *versions) slotted(m *catalog.Model, v *catalog.Version) []attribute.KeyValue {
+	return append(identity(v.Model, number(v)), attribute.String("slot", vs.slot(m, v)))
 }
 
 func number(v *catalog.Version) string { return strconv.FormatInt(v.Number, 10) }
 
-func identity(model, version, slot string) []attribute.KeyValue {
-	return []attribute.KeyValue{
-		attribute.String("model", model), attribute.String("version", version),
-		attribute.String("slot", slot),
-	}
+func identity(model, version string) []attribute.KeyValue {
+	return []attribute.KeyValue{attribute.String("model", model), attribute.String("version", version)}
 }
 
 func newSeries(model, version, device, slot string, serving bool) *series {
-	common := identity(model, version, slot)
+	common := identity(model, version)
 	s := &series{
 		serving: serving, slot: slot,
 		plain:  newLabels(common),
-		device: newLabels(common[:2], attribute.String("device", device)),
+		device: newLabels(common, attribute.String("device", device)),
 		flush:  map[sharedsched.FlushReason]labels{},
 		reject: map[string]labels{},
 	}
 	for reason := sharedsched.FlushUnspecified; reason <= sharedsched.FlushUnbatched; reason++ {
-		s.flush[reason] = newLabels(common, attribute.String("reason", reason.String()))
+		s.flush[reason] = newLabels(common, attribute.String("slot", slot), attribute.String("reason", reason.String()))
 	}
 	for _, reason := range rejections {
 		s.reject[reason] = newLabels(common, attribute.String("reason", reason))

@@ -216,15 +216,15 @@ func (p *Pool) forget(w *Worker) {
 	}
 }
 
-// Stats returns which workers have a process now, and how often their processes died.
-func (p *Pool) Stats() (up map[string]bool, deaths map[Death]uint64) {
+// Stats returns since when each worker has its process, zero if it has none now, and how often processes died.
+func (p *Pool) Stats() (since map[string]time.Time, deaths map[Death]uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	up = map[string]bool{}
+	since = map[string]time.Time{}
 	for name, w := range p.workers {
-		up[name] = w.up()
+		since[name] = w.upSince()
 	}
-	return up, maps.Clone(p.deaths)
+	return since, maps.Clone(p.deaths)
 }
 
 // Lose ends all workers of a device that is lost. Sessions in them fail with the cause from then on; the next one that

@@ -25,6 +25,7 @@ import (
 type process struct {
 	conn     *conn
 	command  *exec.Cmd
+	started  time.Time
 	output   *output
 	confined *sandbox.Report // nil: it is not
 	ended    chan struct{}   // closed with mu held once it is dead, after cause is set; then no lane is taken
@@ -95,6 +96,7 @@ func startProcess(ctx context.Context, cfg Config) (_ *process, err error) {
 		_ = p.conn.socket.Close()
 		return nil, fmt.Errorf("cannot start a worker: %w", err)
 	}
+	p.started = time.Now()
 	p.usage = newUsage(p.command.Process.Pid)
 	p.bound.Store(cfg.Memory)
 	if cfg.Memory > 0 && p.usage.statm != nil {

@@ -87,11 +87,14 @@ func (w *Worker) await(ctx context.Context) (*process, error) {
 	return p, err
 }
 
-// up reports whether runs can begin now.
-func (w *Worker) up() bool {
+// upSince returns when the process was started in which runs can begin now; zero if there is none.
+func (w *Worker) upSince() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.process != nil && !isDead(w.process.ended)
+	if w.process == nil || isDead(w.process.ended) {
+		return time.Time{}
+	}
+	return w.process.started
 }
 
 func (w *Worker) setLocked(p *process) {

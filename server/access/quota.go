@@ -101,6 +101,31 @@ func (i *Identity) InFlight() (requests, bytes int64) {
 	return i.used.requests.Load(), i.used.bytes.Load()
 }
 
+// Used returns which part of each quota is used, from 0 to 1, by the identities that have one and the quotas' keys.
+func (p *Policy) Used(now time.Time) map[string]map[string]float64 {
+	all := map[string]map[string]float64{}
+	for _, i := range p.identities {
+		parts := map[string]float64{}
+		requests, bytes := i.InFlight()
+		if i.quota.Requests > 0 {
+			parts[RequestsInFlight] = float64(requests) / float64(i.quota.Requests)
+		}
+		if i.quota.Bytes > 0 {
+			parts[BytesInFlight] = float64(bytes) / float64(i.quota.Bytes)
+		}
+		if i.quota.Rate > 0 {
+			parts[Rate] = 1 - i.used.rate.TokensAt(now)/float64(i.quota.Burst)
+		}
+		for quota, part := range parts { // one that was lowered may be used more than whole
+			parts[quota] = min(max(part, 0), 1)
+		}
+		if len(parts) > 0 {
+			all[i.Name] = parts
+		}
+	}
+	return all
+}
+
 // QuotaError says that an identity has used up a quota.
 type QuotaError struct {
 	Identity string

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/weftserve/weft/server/access"
 	"github.com/weftserve/weft/sharedsched"
 )
@@ -189,4 +191,33 @@ func BenchmarkCheck(b *testing.B) {
 			a.Release()
 		}
 	})
+}
+
+// TestUsed: which part of its quotas an identity uses, and of no others.
+func TestUsed(t *testing.T) {
+	p, id := only(t, access.Quota{Requests: 4, Bytes: 1000, Rate: 2, Burst: 8}, nil)
+	var all []access.Admission
+	for range 3 {
+		a, err := id.Admit(func() time.Time { return start })
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, a)
+	}
+	if err := all[0].Grow(250); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]map[string]float64{
+		"one": {access.RequestsInFlight: 0.75, access.BytesInFlight: 0.25, access.Rate: 0.375},
+	}
+	if diff := cmp.Diff(want, p.Used(start)); diff != "" {
+		t.Errorf("used (-want +got):\n%s", diff)
+	}
+	lowered, _ := only(t, access.Quota{Requests: 2}, p)
+	if got := lowered.Used(start)["one"]; len(got) != 1 || got[access.RequestsInFlight] != 1 {
+		t.Errorf("of a quota that was lowered below what is used: %v, want 1", got)
+	}
+	if none, _ := only(t, access.Quota{}, p); len(none.Used(start)) != 0 {
+		t.Errorf("an identity without quotas uses %v of them", none.Used(start))
+	}
 }

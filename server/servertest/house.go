@@ -41,6 +41,7 @@ type House struct {
 	events []predict.Event // guarded by mu
 	// offered counts requests that came and did not end. Guarded by mu.
 	offered map[offer]int
+	unread  int // guarded by mu
 	// outcomes are those reported, as model/version. Guarded by mu.
 	outcomes []string
 }

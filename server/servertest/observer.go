@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/weftserve/weft/server/predict"
 )
@@ -56,3 +57,20 @@ func (h *House) Outcomes() []string {
 	defer h.mu.Unlock()
 	return slices.Clone(h.outcomes)
 }
+
+// RequestUnread implements server.Observer.
+func (h *House) RequestUnread(string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.unread++
+}
+
+// Unread returns how many requests were refused by their headers.
+func (h *House) Unread() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.unread
+}
+
+// CallCame implements server.Observer.
+func (h *House) CallCame(time.Duration) {}

@@ -1,0 +1,118 @@
+package telemetry
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/weftserve/weft/runtime/catalog"
+)
+
+// keepGone is how long the page shows a version that is gone: for long enough that a scrape which was missed, and a
+// version that is only loaded anew, lose nothing.
+const keepGone = time.Hour
+
+// departed knows how long models and versions have been gone, so that a repository whose versions come and go does not
+// make the page grow for ever.
+type departed struct {
+	models Models
+
+	mu    sync.Mutex
+	since map[name]time.Time // guarded by mu; when a page lacked them first
+}
+
+// name is a model or, with a version, that.
+type name struct{ model, version string }
+
+// long reports whether a model or version has been gone for longer than keepGone. Those that none is known of, and the
+// empty names of requests that none was found for, are there.
+func (d *departed) long(n name, snapshot *catalog.Snapshot, now time.Time) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if n.model == "" || n.in(snapshot) {
+		delete(d.since, n)
+		return false
+	}
+	since, known := d.since[n]
+	switch {
+	case known:
+		return now.Sub(since) > keepGone
+	case len(d.since) >= maxSeries: // of so many at once the oldest are not told from the newest
+		return true
+	case d.since == nil:
+		d.since = map[name]time.Time{}
+	}
+	d.since[n] = now
+	return false
+}
+
+func (n name) in(snapshot *catalog.Snapshot) bool {
+	m := snapshot.Model(n.model)
+	if m == nil || n.version == "" {
+		return m != nil
+	}
+	return slices.ContainsFunc(m.Versions, func(v *catalog.Version) bool { return number(v) == n.version })
+}
+
+// gather returns what is on the page: what there is, without versions that have been gone for long. Where a version
+// returns, its counters go on.
+func (t *Telemetry) gather() ([]*dto.MetricFamily, error) {
+	families, err := t.registry.Gather()
+	d := t.departed.Load()
+	if d == nil { // no model is known yet
+		return families, err
+	}
+	snapshot, now := d.models.Snapshot(), time.Now()
+	for _, f := range families {
+		if strings.HasPrefix(f.GetName(), "weft_") {
+			f.Metric = slices.DeleteFunc(f.GetMetric(), func(m *dto.Metric) bool {
+				return d.long(nameOf(m), snapshot, now)
+			})
+		}
+	}
+	return slices.DeleteFunc(families, func(f *dto.MetricFamily) bool { return len(f.GetMetric()) == 0 }), err
+}
+
+// nameOf returns the labels of a series that tell whose it is.
+func nameOf(m *dto.Metric) (n name) {
+	for _, l := range m.GetLabel() {
+		switch l.GetName() {
+		case "model":
+			n.model = l.GetValue()
+		case "version":
+			n.version = l.GetValue()
+		}
+	}
+	return n
+}
+
+// forgetLocked removes the counts of versions and models that have been gone for long. The requests of a version that
+// goes stay in the sum of its model: what is offered remains what ended and what is in flight.
+func (r *requests) forgetLocked(d *departed) {
+	snapshot, now := d.models.Snapshot(), time.Now()
+	for k, c := range r.ended {
+		if k.version > 0 && d.long(name{k.model, strconv.FormatInt(k.version, 10)}, snapshot, now) {
+			if r.settled == nil {
+				r.settled = map[requestKey]int64{}
+			}
+			r.settled[requestKey{model: k.model, stream: k.stream}] += c.n.Load()
+			delete(r.ended, k)
+		}
+	}
+	for k, n := range r.openLocked() {
+		if n > 0 || !d.long(name{model: k.model}, snapshot, now) {
+			continue
+		}
+		delete(r.offered, k)
+		delete(r.settled, k)
+		for e := range r.ended {
+			if e.model == k.model && e.stream == k.stream {
+				delete(r.ended, e)
+			}
+		}
+	}
+}
