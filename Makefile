@@ -153,6 +153,10 @@ test-packages: package ## Install the packages into folders, and serve the examp
 test-image: ## Build the container image and serve with it; without docker or podman, run its build steps in a folder (two minutes)
 	scripts/packages/image.sh "$$(mktemp --directory)"
 
+.PHONY: test-fleet
+test-fleet: ## Check the dashboard and the alerts in deploy/ against the metrics, and try the alerts (skips what needs promtool where it is not; FLEET_REQUIRED=1 fails)
+	go test -C scripts/fleet $(UNVETTED) -count=1 -v .
+
 .PHONY: fmt
 fmt: $(TOOLS)/golangci-lint $(BUF) ## Format the Go and protocol sources
 	$(TOOLS)/golangci-lint fmt ./...
@@ -160,7 +164,7 @@ fmt: $(TOOLS)/golangci-lint $(BUF) ## Format the Go and protocol sources
 
 .PHONY: ci
 ci: ## Everything a change must pass, two parts at a time; what each says comes when it has ended
-	$(MAKE) --jobs=2 --output-sync=target FUZZTIME=2000x race test lint checkgenerate vulncheck smoke test-clients test-packages test-image fuzz
+	$(MAKE) --jobs=2 --output-sync=target FUZZTIME=2000x race test lint checkgenerate vulncheck smoke test-clients test-packages test-image test-fleet fuzz
 
 .PHONY: clean
 clean: ## Remove what was built (keeps the downloaded ONNX Runtime)

@@ -145,7 +145,8 @@ func New(config Config, models predict.Models, scheduler weftapi.SchedulerState)
 	if config.Activity == nil {
 		config.Activity = activity.New()
 		config.Activity.Watch(activity.Config{
-			Models: models.Snapshot, State: scheduler.State, Epoch: time.Now(),
+			Models: models.Snapshot, Epoch: time.Now(),
+			State:       func() sharedsched.State { return scheduler.State() },
 			VersionName: func(sharedsched.VersionID) string { return "" },
 		})
 	}

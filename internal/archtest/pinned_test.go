@@ -33,7 +33,7 @@ var required = regexp.MustCompile(`(?m)^(?:require )?\s*([\w.-]+\.[\w.-]+/\S+) (
 
 // pinnedModules wants a sum of each module that a go.mod requires, and none that is replaced.
 func pinnedModules(root fs.FS) (complaints []string, err error) {
-	for _, folder := range []string{".", "tools", "scripts/packages/nfpm"} {
+	for _, folder := range []string{".", "tools", "scripts/packages/nfpm", "scripts/fleet"} {
 		mod, err := fs.ReadFile(root, path.Join(folder, "go.mod"))
 		if err != nil {
 			return nil, err
@@ -247,6 +247,7 @@ func TestPinnedComplains(t *testing.T) {
 		"go.sum":       "example.org/a v1.2.3 h1:x=\nexample.org/b v0.1.0/go.mod h1:y=\n",
 		"tools/go.mod": "module m/tools\n", "tools/go.sum": "",
 		"scripts/packages/nfpm/go.mod": "module m/nfpm\n", "scripts/packages/nfpm/go.sum": "",
+		"scripts/fleet/go.mod": "module m/fleet\n\nrequire example.org/c v1.0.0\n", "scripts/fleet/go.sum": "example.org/c v1.0.0 h1:z=\n",
 		"tools/package.json": `{"devDependencies": {"buf": "1.2.3"}}`,
 		"tools/package-lock.json": `{"packages": {"": {}, "node_modules/buf": {"version": "1.2.3", "integrity": "sha512-x"},
 			"node_modules/buf-darwin": {"version": "1.2.3", "os": ["darwin"]}}}`,
@@ -263,6 +264,7 @@ func TestPinnedComplains(t *testing.T) {
 		{"go.mod", "", "", ""},
 		{"go.sum", "example.org/a v1.2.3 h1:x=\n", "", "example.org/a v1.2.3 has no sum"},
 		{"go.sum", "example.org/b v0.1.0/go.mod h1:y=\n", "", "example.org/b v0.1.0 has no sum"},
+		{"scripts/fleet/go.sum", "example.org/c", "example.org/d", "scripts/fleet/go.mod: example.org/c v1.0.0 has no sum"},
 		{"go.mod", "\n)\n", "\n)\nreplace example.org/a => ../a\n", "is replaced"},
 		{"tools/package.json", "1.2.3", "^1.2.3", "no exact version"},
 		{"tools/package-lock.json", `, "integrity": "sha512-x"`, "", "node_modules/buf has no integrity"},
