@@ -86,9 +86,11 @@ func (t *Telemetry) ShadowDone(s Shadow) {
 	if s.Outcome != "done" {
 		return
 	}
+	agreed := int64(0) // also counted: where no answer agrees, a ratio must find 0, and not nothing
 	if s.Agreed {
-		t.agreed.Add(ctx, 1, version)
+		agreed = 1
 	}
+	t.agreed.Add(ctx, agreed, version)
 	t.difference.Record(ctx, min(s.MaxRelative, maxDifference), version)
 	if s.ComputeRatio > 0 {
 		t.slower.Record(ctx, s.ComputeRatio, version)

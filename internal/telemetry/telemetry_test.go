@@ -190,6 +190,7 @@ func exercise(t *testing.T, tel *telemetry.Telemetry, models telemetry.Models, h
 		ComputeRatio: 2,
 	})
 	tel.ShadowDone(telemetry.Shadow{Model: "walker", Version: 4, Outcome: "dropped", MaxRelative: 7})
+	tel.ShadowDone(telemetry.Shadow{Model: "walker", Version: 5, Outcome: "done", MaxRelative: 0.5, ComputeRatio: 1})
 	tel.OutcomeReported("walker", 3)
 	tel.OutcomeNotKept("walker", 3, "too_many_names")
 	tel.Tried("walker", 3, "crashed")
@@ -381,6 +382,10 @@ func TestValues(t *testing.T) {
 		"weft_shadow_requests_total{model=walker,outcome=done,version=4}":               "1",
 		"weft_shadow_requests_total{model=walker,outcome=dropped,version=4}":            "1",
 		"weft_shadow_agreed_total{model=walker,version=4}":                              "1",
+		"weft_shadow_agreed_total{model=walker,version=5}":                              "0",
+		"weft_shadow_compute_ratio{model=walker,version=5}":                             "1, sum 1",
+		"weft_shadow_difference_ratio{model=walker,version=5}":                          "1, sum 0.5",
+		"weft_shadow_requests_total{model=walker,outcome=done,version=5}":               "1",
 		"weft_shadow_difference_ratio{model=walker,version=4}":                          "1, sum 0.25",
 		"weft_shadow_compute_ratio{model=walker,version=4}":                             "1, sum 2",
 		"weft_requests_crashed_total{cause=crash,model=walker,version=3}":               "1",
