@@ -5,8 +5,11 @@ import (
 	"slices"
 )
 
+// maxAccounts bounds the accounts, unless more versions are there.
+const maxAccounts = 4096
+
 // Account counts the tasks and executions of one version on one device since the start, by how they ended. It outlives
-// the version; a version that is added again under that name goes on with it. At every moment Accepted is the sum of
+// the version, until there are maxAccounts; a version that is added again under that name goes on with it. At every moment Accepted is the sum of
 // Ended and Live, Started the sum of Executions and InFlight, and Waits the sum of WaitsEnded and Waiting.
 type Account struct {
 	Name, Device string
@@ -73,10 +76,29 @@ func (c *Core) account(name, device string) *Account {
 	key := [2]string{name, device}
 	a := c.accounts[key]
 	if a == nil {
+		if len(c.accounts) >= maxAccounts {
+			c.closeAccounts()
+		}
 		a = &Account{Name: name, Device: device}
 		c.accounts[key] = a
 	}
 	return a
+}
+
+// closeAccounts forgets the accounts of versions that are gone, as far as nothing of theirs runs.
+func (c *Core) closeAccounts() {
+	used := map[*Account]bool{}
+	for _, v := range c.versions {
+		if v != nil {
+			used[v.account] = true
+		}
+	}
+	for _, l := range c.lanes {
+		if l != nil && l.running {
+			used[l.queue.version.account] = true
+		}
+	}
+	maps.DeleteFunc(c.accounts, func(_ [2]string, a *Account) bool { return !used[a] })
 }
 
 // accountStates returns a copy of all accounts, by name and device.
