@@ -9,8 +9,9 @@ import (
 const maxAccounts = 4096
 
 // Account counts the tasks and executions of one version on one device since the start, by how they ended. It outlives
-// the version, until there are maxAccounts; a version that is added again under that name goes on with it. At every moment Accepted is the sum of
-// Ended and Live, Started the sum of Executions and InFlight, and Waits the sum of WaitsEnded and Waiting.
+// the version, until there are maxAccounts; a version that is added again under that name goes on with it. At every
+// moment Accepted is the sum of Ended and Live, Started the sum of Executions and InFlight, and Waits the sum of
+// WaitsEnded and Waiting.
 type Account struct {
 	Name, Device string
 
