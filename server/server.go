@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/tap"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/server/activity"
 	"github.com/weftserve/weft/server/breaker"
 	"github.com/weftserve/weft/server/calls"
@@ -145,7 +146,8 @@ func New(config Config, models predict.Models, scheduler weftapi.SchedulerState)
 	if config.Activity == nil {
 		config.Activity = activity.New()
 		config.Activity.Watch(activity.Config{
-			Models: models.Snapshot, Epoch: time.Now(),
+			Models:      func() *catalog.Snapshot { return models.Snapshot() },
+			Epoch:       time.Now(),
 			State:       func() sharedsched.State { return scheduler.State() },
 			VersionName: func(sharedsched.VersionID) string { return "" },
 		})
