@@ -218,6 +218,7 @@ func (s *assembly) buildEdge(context.Context) error {
 		Scarce:  h.scheduler.Scarce,
 		Shadows: mirror, Rollouts: s.rollouts, NotPersistedBecause: s.state.NotLasting(),
 		Residents: h.models, Release: ReadBuild().Version, TritonStatusCodes: s.TritonStatusCodes,
+		Traces: tracesOf(s.measured),
 	}
 	if s.SharedMemory {
 		settings.SharedMemory = int64(s.MaxQueuedBytes)

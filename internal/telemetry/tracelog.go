@@ -28,4 +28,6 @@ func (h spanHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 }
 
 // WithGroup implements slog.Handler.
-func (h spanHandler) WithGroup(name string) slog.Handler { return spanHandler{h.Handler.WithGroup(name)} }
+func (h spanHandler) WithGroup(name string) slog.Handler {
+	return spanHandler{h.Handler.WithGroup(name)}
+}
