@@ -34,9 +34,9 @@ type Traced struct {
 	Priority              sharedsched.Priority
 	// Why explains an error, and Reason is the constant that clients tell it by.
 	Why, Reason string
-	// Decoded is when it was read, Submitted and Returned are when it was handed to the models and when it came back,
+	// Ended is when its answer was there. Decoded is when it was read, Submitted and Returned are when it was handed to the models and when it came back,
 	// and Encoding is since when its answer was written; zero: it did not come so far.
-	Decoded, Submitted, Returned, Encoding time.Time
+	Ended, Decoded, Submitted, Returned, Encoding time.Time
 
 	Rows    int
 	Outcome sharedsched.Outcome
@@ -71,7 +71,7 @@ func (t *Trace) Done(r *Traced) {
 		child("queue", r.Submitted, r.Returned)
 	}
 	if t.writing = r.Encoding; t.writing.IsZero() {
-		t.writing = time.Now()
+		t.writing = r.Ended
 	}
 }
 
