@@ -189,7 +189,7 @@ func (s *assembly) buildEdge(context.Context) error {
 		s.activity.Run(ctx)
 		return nil
 	}))
-	mirror, part, err := newMirror(h.models, s.ShadowLog, s.measured, s.log)
+	mirror, part, err := newMirror(s.measured.TraceShadows(h.models), s.ShadowLog, s.measured, s.log)
 	if err != nil {
 		return err
 	}

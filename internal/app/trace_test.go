@@ -220,7 +220,7 @@ func TestTracesOfABatch(t *testing.T) {
 		if got := run.EndTime.Sub(run.StartTime).Microseconds(); got != info.GetComputeUs() {
 			t.Errorf("%s ran for %d us by its span, and %d by its answer", id, got, info.GetComputeUs())
 		}
-		if run.StartTime != batch.StartTime || run.EndTime != batch.EndTime {
+		if !run.StartTime.Equal(batch.StartTime) || !run.EndTime.Equal(batch.EndTime) {
 			t.Errorf("%s ran from %v to %v, its batch from %v to %v", id, run.StartTime, run.EndTime, batch.StartTime,
 				batch.EndTime)
 		}
@@ -470,6 +470,69 @@ func inferred(parent string) *inference.ModelInferRequest {
 			Name: "x", Datatype: "FP32", Shape: []int64{1, 4},
 			Contents: &inference.InferTensorContents{Fp32Contents: []float32{1, 2, 3, 4}},
 		}},
+	}
+}
+
+// TestTracesOfShadows: what a shadow repeats has a trace of its own, which links to the one that it repeats.
+func TestTracesOfShadows(t *testing.T) {
+	t.Setenv("OTEL_TRACES_EXPORTER", "kept")
+	kept.got = nil
+	repository := t.TempDir()
+	weftest.AddVersion(t, repository, "walker", 1)
+	weftest.AddVersion(t, repository, "walker", 2)
+	weftest.SetManifest(t, repository, "walker",
+		quick+"\nversions: {policy: all}\ntraffic: {split: [{slot: a, version: 1, weight: 1}], shadow: [{version: 2}]}\n")
+	r := serveFrom(t, repository, nil)
+	r.until(t, "both versions are ready", func(m *weftv1.Model) bool { return ready(m) == "[1 2]" })
+	ctx, cancel := context.WithTimeout(t.Context(), weftest.Patience)
+	defer cancel()
+	if ended, errs := weftest.Predict(ctx, r.conn, "walker", "x", 1); ended[codes.OK] != 1 {
+		t.Fatal(errs)
+	}
+	weftest.Until(t, "the shadow has answered", func() bool {
+		_, page := r.get(t, "/metrics")
+		return strings.Contains(page, `weft_shadow_requests_total{model="walker",outcome="done",version="2"} 1`)
+	})
+	r.stop()
+	r.result <- <-r.result
+	var request, shadow *tracetest.SpanStub
+	for _, s := range roots(kept.got) {
+		switch {
+		case s.Name == "shadow":
+			shadow = &s
+		case s.SpanKind == trace.SpanKindServer && attr(&s, "weft.model") == "walker":
+			request = &s
+		}
+	}
+	if request == nil || shadow == nil {
+		t.Fatalf("spans %v", kept.got)
+	}
+	if len(shadow.Links) != 1 || !shadow.Links[0].SpanContext.Equal(request.SpanContext) {
+		t.Errorf("the shadow links to %v, want %v", shadow.Links, request.SpanContext)
+	}
+	if got := treeOf(t, kept.got, shadow); got != "shadow(queue batch(copy run scatter))" {
+		t.Error(got)
+	}
+	if attr(shadow, "weft.version") != "2" || attr(shadow, "weft.priority") != "sheddable" {
+		t.Errorf("the shadow has %v", shadow.Attributes)
+	}
+}
+
+// TestTracedBodiesAreBounded as others are: the connection of one that is too large ends.
+func TestTracedBodiesAreBounded(t *testing.T) {
+	r, stop := serveTraced(t, "always_on", map[string]string{"walker": quick})
+	answer, err := http.Post(r.http+"/v2/repository/index", "application/json", strings.NewReader(strings.Repeat(" ", 65<<10)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	if answer.StatusCode != http.StatusBadRequest || !answer.Close {
+		t.Errorf("%s, and the connection ends: %v", answer.Status, answer.Close)
+	}
+	all := stop()
+	if len(all) != 1 || all[0].Name != "POST /v2/repository/index" || attr(&all[0], "http.response.status_code") != "400" ||
+		all[0].Status.Code != otelcodes.Error {
+		t.Errorf("spans %v", all)
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/weftserve/weft/sharedsched"
 )
 
 // scope is the name that metrics and spans have their origin by.
@@ -94,7 +96,12 @@ func (t *Traces) Begin(ctx context.Context, a Arrival) (context.Context, *Trace)
 
 type traceKey struct{}
 
-// child makes a span of the trace. Nothing ends before it began, or outside of its parent.
+// at returns a time of the scheduler's clock as one near another: since the epoch the system's clock may have been set.
+func (t *Traces) at(s sharedsched.Time, near time.Time) time.Time {
+	return near.Add(time.Duration(s) - near.Sub(t.epoch))
+}
+
+// child makes a span below another, and returns its context.
 func (t *Traces) child(of context.Context, name string, from, to time.Time, options ...trace.SpanStartOption,
 ) context.Context {
 	ctx, span := t.kept.Start(of, name, append(options, trace.WithTimestamp(from))...)
@@ -104,7 +111,7 @@ func (t *Traces) child(of context.Context, name string, from, to time.Time, opti
 
 // fail marks a span as that of an error. The code is gRPC's, as Request has it.
 func fail(span trace.Span, code, why string) {
-	if code != "OK" {
+	if code != "OK" && code != "" {
 		span.SetAttributes(semconv.ErrorTypeKey.String(statusName(code)))
 		span.SetStatus(codes.Error, why)
 	}

@@ -51,7 +51,7 @@ func (t *Traces) batchDone(e *sharedsched.BatchEvent) {
 // end ends the span of a batch, if it has one.
 func (t *Traces) end(o *openBatch) {
 	if o.span != nil {
-		o.span.End(trace.WithTimestamp(t.epoch.Add(time.Duration(o.Started) + o.Elapsed)))
+		o.span.End(trace.WithTimestamp(t.at(o.Started.Add(o.Elapsed), time.Now())))
 	}
 	*o = openBatch{}
 }
@@ -87,7 +87,7 @@ func (t *Traces) cameBack(ctx context.Context, call *catalog.Call) {
 // batchSpan begins the span of a batch of a version.
 func (t *Traces) batchSpan(e *sharedsched.BatchEvent, v *catalog.Version) trace.Span {
 	_, span := t.kept.Start(context.Background(), "batch", trace.WithNewRoot(),
-		trace.WithTimestamp(t.epoch.Add(time.Duration(e.Started))), trace.WithAttributes(
+		trace.WithTimestamp(t.at(e.Started, time.Now())), trace.WithAttributes(
 			attribute.String("weft.model", v.Model),
 			attribute.Int64("weft.version", v.Number),
 			attribute.String("weft.device", e.Device),

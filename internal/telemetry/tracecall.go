@@ -72,7 +72,7 @@ func (c *call) respond(ctx context.Context, s trace.SpanContext) {
 // asks for something else, the call has one span.
 func (t *Traces) endCall(ctx context.Context, c *call, at time.Time, code, why string) {
 	if c.request != nil {
-		c.request.end(later(at, c.written))
+		c.request.end(c.written, at)
 		return
 	}
 	if c.asked.Load() {

@@ -63,7 +63,7 @@ func (t *Trace) Done(r *Traced) {
 	}
 	switch o := &r.Outcome; {
 	case o.Executions > 0:
-		ended := t.traces.epoch.Add(time.Duration(o.Ended))
+		ended := t.traces.at(o.Ended, r.Ended)
 		started := ended.Add(-o.Compute)
 		child("queue", started.Add(-o.Queue), started)
 		t.execution(r, started, ended)
@@ -102,15 +102,18 @@ func (t *Trace) execution(r *Traced, started, ended time.Time) {
 // when gRPC or the answer of HTTP was written.
 func (t *Trace) Sent() {
 	if t.call == nil {
-		t.end(time.Now())
+		t.end(time.Time{}, time.Now())
 	}
 }
 
-// end ends the trace when the answer was written.
-func (t *Trace) end(at time.Time) {
+// end ends the trace. written is when the answer was, zero: when all ended.
+func (t *Trace) end(written, at time.Time) {
 	at = later(at, t.writing)
-	t.traces.child(t.ctx, "write", t.writing, at)
-	t.root.End(trace.WithTimestamp(at))
+	if written.IsZero() {
+		written = at
+	}
+	t.traces.child(t.ctx, "write", t.writing, later(written, t.writing))
+	t.root.End(trace.WithTimestamp(later(at, written)))
 }
 
 // describe puts what is known of a request into its root.
@@ -121,7 +124,7 @@ func (t *Trace) describe(r *Traced) {
 			attrs = append(attrs, attribute.String(key, value))
 		}
 	}
-	if t.call == nil || t.call.web == nil {
+	if r.Code != "" && (t.call == nil || t.call.web == nil) {
 		attrs = append(attrs, semconv.RPCResponseStatusCode(statusName(r.Code)))
 	}
 	text("weft.model", r.Model)

@@ -16,6 +16,8 @@ type Traces interface {
 type Trace interface {
 	// ID is its name, in hexadecimal digits.
 	ID() string
+	// Follow returns what makes contexts of work that follows from the request, for which nobody waits.
+	Follow() func(context.Context) context.Context
 	// Done says how the request ended, once and before Sent.
 	Done(*Course)
 	// Sent notes that its answer was handed over to be sent, or that there is none.
