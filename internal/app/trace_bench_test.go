@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"go.opentelemetry.io/contrib/exporters/autoexport"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/weftserve/weft/internal/weftest"
@@ -22,12 +21,6 @@ func (nowhere) ExportSpans(context.Context, []sdktrace.ReadOnlySpan) error { ret
 // Shutdown implements sdktrace.SpanExporter.
 func (nowhere) Shutdown(context.Context) error { return nil }
 
-func init() {
-	autoexport.RegisterSpanExporter("nowhere", func(context.Context) (sdktrace.SpanExporter, error) {
-		return nowhere{}, nil
-	})
-}
-
 // BenchmarkTracedRequests shows what traces cost a unary request by itself: in processor time of client and server, so
 // that the differences are what counts.
 func BenchmarkTracedRequests(b *testing.B) {
@@ -35,6 +28,7 @@ func BenchmarkTracedRequests(b *testing.B) {
 		{"off", "none", ""}, {"one_percent", "nowhere", "0.01"}, {"all", "nowhere", "1"},
 	} {
 		b.Run(c.name, func(b *testing.B) {
+			registerExporters()
 			b.Setenv("OTEL_TRACES_EXPORTER", c.exporter)
 			b.Setenv("OTEL_TRACES_SAMPLER", "traceidratio")
 			b.Setenv("OTEL_TRACES_SAMPLER_ARG", c.ratio)

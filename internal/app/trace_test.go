@@ -36,8 +36,21 @@ type spans struct {
 
 var kept spans
 
-func init() {
+// registerExporters gives exporters of tests the names kept and nowhere.
+var registerExporters = sync.OnceFunc(func() {
 	autoexport.RegisterSpanExporter("kept", func(context.Context) (sdktrace.SpanExporter, error) { return &kept, nil })
+	autoexport.RegisterSpanExporter("nowhere", func(context.Context) (sdktrace.SpanExporter, error) {
+		return nowhere{}, nil
+	})
+})
+
+// traceInto has the servers that are started next trace their requests, by a sampler.
+func traceInto(t *testing.T, sampler string) {
+	t.Helper()
+	registerExporters()
+	t.Setenv("OTEL_TRACES_EXPORTER", "kept")
+	t.Setenv("OTEL_TRACES_SAMPLER", sampler)
+	kept.got = nil
 }
 
 // ExportSpans implements sdktrace.SpanExporter.
@@ -55,9 +68,7 @@ func (*spans) Shutdown(context.Context) error { return nil }
 // the spans that were sent.
 func serveTraced(t *testing.T, sampler string, manifests map[string]string) (*running, func() []tracetest.SpanStub) {
 	t.Helper()
-	t.Setenv("OTEL_TRACES_EXPORTER", "kept")
-	t.Setenv("OTEL_TRACES_SAMPLER", sampler)
-	kept.got = nil
+	traceInto(t, sampler)
 	r := serve(t, manifests)
 	r.awaitReady(t)
 	return r, func() []tracetest.SpanStub {
@@ -132,7 +143,8 @@ batching: {mode: on, max_batch_size: 8, batch_timeout: 1m, max_queue: 8, audit: 
 `
 
 // predictHeld sends unary requests with these ids, and keeps how they were executed, by their ids.
-func predictHeld(ctx context.Context, t *testing.T, r *running, ids ...string) (wait func() map[string]*weftv1.ExecutionInfo) {
+func predictHeld(ctx context.Context, t *testing.T, r *running, ids ...string,
+) (wait func() map[string]*weftv1.ExecutionInfo) {
 	var (
 		wg  sync.WaitGroup
 		mu  sync.Mutex
@@ -157,8 +169,8 @@ func predictHeld(ctx context.Context, t *testing.T, r *running, ids ...string) (
 	}
 }
 
-// TestTracesOfABatch: a request on a stream and seven calls share a batch. Each has a tree of its own, and the batch has
-// one span that links to all of them, and they to it.
+// TestTracesOfABatch: a request on a stream and seven calls share a batch. Each has a tree of its own, and the batch
+// has one span that links to all of them, and they to it.
 func TestTracesOfABatch(t *testing.T) {
 	r, stop := serveTraced(t, "always_on", map[string]string{"held": held})
 	ctx, cancel := context.WithTimeout(t.Context(), weftest.Patience)
@@ -475,8 +487,7 @@ func inferred(parent string) *inference.ModelInferRequest {
 
 // TestTracesOfShadows: what a shadow repeats has a trace of its own, which links to the one that it repeats.
 func TestTracesOfShadows(t *testing.T) {
-	t.Setenv("OTEL_TRACES_EXPORTER", "kept")
-	kept.got = nil
+	traceInto(t, "always_on")
 	repository := t.TempDir()
 	weftest.AddVersion(t, repository, "walker", 1)
 	weftest.AddVersion(t, repository, "walker", 2)
@@ -521,7 +532,8 @@ func TestTracesOfShadows(t *testing.T) {
 // TestTracedBodiesAreBounded as others are: the connection of one that is too large ends.
 func TestTracedBodiesAreBounded(t *testing.T) {
 	r, stop := serveTraced(t, "always_on", map[string]string{"walker": quick})
-	answer, err := http.Post(r.http+"/v2/repository/index", "application/json", strings.NewReader(strings.Repeat(" ", 65<<10)))
+	body := strings.NewReader(strings.Repeat(" ", 65<<10))
+	answer, err := http.Post(r.http+"/v2/repository/index", "application/json", body)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -530,8 +542,8 @@ func TestTracedBodiesAreBounded(t *testing.T) {
 		t.Errorf("%s, and the connection ends: %v", answer.Status, answer.Close)
 	}
 	all := stop()
-	if len(all) != 1 || all[0].Name != "POST /v2/repository/index" || attr(&all[0], "http.response.status_code") != "400" ||
-		all[0].Status.Code != otelcodes.Error {
+	if len(all) != 1 || all[0].Name != "POST /v2/repository/index" ||
+		attr(&all[0], "http.response.status_code") != "400" || all[0].Status.Code != otelcodes.Error {
 		t.Errorf("spans %v", all)
 	}
 }
@@ -558,8 +570,7 @@ func TestNothingIsTracedThatIsNotSampled(t *testing.T) {
 
 // TestLinesOfRequestsNameTheirTrace.
 func TestLinesOfRequestsNameTheirTrace(t *testing.T) {
-	t.Setenv("OTEL_TRACES_EXPORTER", "kept")
-	kept.got = nil
+	traceInto(t, "always_on")
 	repository := t.TempDir()
 	weftest.AddVersion(t, repository, "walker", 1)
 	weftest.SetManifest(t, repository, "walker", quick)

@@ -68,8 +68,8 @@ func (c *call) respond(ctx context.Context, s trace.SpanContext) {
 	_ = grpc.SetHeader(ctx, metadata.Pairs(answerKey, value)) // a call that has ended needs none
 }
 
-// endCall ends a call that brings one request, or none. Where none came to the pipeline, because it was refused before or
-// asks for something else, the call has one span.
+// endCall ends a call that brings one request, or none. Where none came to the pipeline, because it was refused before
+// or asks for something else, the call has one span.
 func (t *Traces) endCall(ctx context.Context, c *call, at time.Time, code, why string) {
 	if c.request != nil {
 		c.request.end(c.written, at)

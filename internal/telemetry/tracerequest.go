@@ -34,8 +34,8 @@ type Traced struct {
 	Priority              sharedsched.Priority
 	// Why explains an error, and Reason is the constant that clients tell it by.
 	Why, Reason string
-	// Ended is when its answer was there. Decoded is when it was read, Submitted and Returned are when it was handed to the models and when it came back,
-	// and Encoding is since when its answer was written; zero: it did not come so far.
+	// Ended is when its answer was there, Decoded when it was read, Submitted and Returned are when the models got its
+	// call and gave it back, and Encoding is since when its answer was written; zero: it did not come so far.
 	Ended, Decoded, Submitted, Returned, Encoding time.Time
 
 	Rows    int
