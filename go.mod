@@ -27,7 +27,6 @@ require (
 	github.com/spiffe/go-spiffe/v2 v2.9.0
 	github.com/yalue/onnxruntime_go v1.27.0
 	go.opentelemetry.io/contrib/exporters/autoexport v0.72.0
-	go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc v0.72.0
 	go.opentelemetry.io/otel v1.47.0
 	go.opentelemetry.io/otel/exporters/prometheus v0.69.0
 	go.opentelemetry.io/otel/metric v1.47.0

@@ -103,6 +103,8 @@ type Config struct {
 	NotPersistedBecause string
 	// Recorder keeps requests and answers. Nil: none are kept.
 	Recorder predict.Recorder
+	// Traces follow requests. Nil: none are followed.
+	Traces predict.Traces
 	// Residents changes which versions are served, at the request of those who may operate, where Door says who may.
 	// Nil: only Admin does.
 	Residents weftapi.Residents
@@ -161,6 +163,7 @@ func New(config Config, models predict.Models, scheduler weftapi.SchedulerState)
 		EpisodeTTL: config.EpisodeTTL, Memory: config.Memory,
 		Explain: status.Explain, Logger: config.Logger,
 		Observer: statistics, Shadows: config.Shadows, Rollouts: config.Rollouts, Recorder: config.Recorder,
+		Traces: config.Traces,
 	}, models)
 	throttled := status.Explain(&throttle.Error{})
 	refuse := &throttle.Throttle{
@@ -288,10 +291,12 @@ func predictsOne(method string) bool {
 }
 
 // refused counts a prediction whose message could not be read. The method is that of gRPC.
-func (s *Server) refused(method string, err error) {
+func (s *Server) refused(ctx context.Context, method string, err error) {
 	stream := method == weftv1.PredictionService_PredictStream_FullMethodName || method == openinference.StreamMethod
 	if stream || predictsOne(method) {
-		s.pipeline.Refuse(context.Background(), &predict.Request{Stream: stream}, err)
+		r := &predict.Request{Stream: stream}
+		s.pipeline.Refuse(ctx, r, err)
+		s.pipeline.Leave(r)
 	}
 }
 

@@ -189,7 +189,7 @@ func (s *assembly) buildEdge(context.Context) error {
 		s.activity.Run(ctx)
 		return nil
 	}))
-	mirror, part, err := newMirror(h.models, s.ShadowLog, s.measured, s.log)
+	mirror, part, err := newMirror(s.measured.TraceShadows(h.models), s.ShadowLog, s.measured, s.log)
 	if err != nil {
 		return err
 	}
@@ -218,6 +218,7 @@ func (s *assembly) buildEdge(context.Context) error {
 		Scarce:  h.scheduler.Scarce,
 		Shadows: mirror, Rollouts: s.rollouts, NotPersistedBecause: s.state.NotLasting(),
 		Residents: h.models, Release: ReadBuild().Version, TritonStatusCodes: s.TritonStatusCodes,
+		Traces: tracesOf(s.measured),
 	}
 	if s.SharedMemory {
 		settings.SharedMemory = int64(s.MaxQueuedBytes)

@@ -112,14 +112,19 @@ func (o batchObserver) BatchDone(e sharedsched.BatchEvent) {
 
 // RequestDone implements predict.Observer.
 func (o requestObserver) RequestDone(ctx context.Context, e predict.Event) {
-	o.Telemetry.RequestDone(ctx, telemetry.Request{
-		Model: e.Model, Version: e.Version, Code: e.Code, Duration: e.Duration, Stream: e.Stream,
-		Degraded: e.Degraded, FailedOverFrom: e.FailedOverFrom,
-	})
+	o.Telemetry.RequestDone(ctx, measuredOf(&e))
 	o.activity.RequestDone(ctx, e)
 	if o.log.Enabled(ctx, slog.LevelDebug) {
 		o.log.DebugContext(ctx, "request done", "event", "request_done", "model", e.Model, "version", e.Version,
 			"slot", e.Slot, "code", e.Code, "took", e.Duration, "stream", e.Stream)
+	}
+}
+
+// measuredOf returns what telemetry wants to know of a request.
+func measuredOf(e *predict.Event) telemetry.Request {
+	return telemetry.Request{
+		Model: e.Model, Version: e.Version, Code: e.Code, Duration: e.Duration, Stream: e.Stream,
+		Degraded: e.Degraded, FailedOverFrom: e.FailedOverFrom,
 	}
 }
 

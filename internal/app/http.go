@@ -62,7 +62,7 @@ func (s *assembly) pages(at net.Addr, metrics http.Handler) http.Handler {
 	mux.Handle("GET /readyz", s.ready)
 	mux.HandleFunc("GET /readyz/{model}", s.modelReady)
 	for _, path := range []string{"/v2", inferencePaths} {
-		mux.HandleFunc(path, s.once(&s.web))
+		mux.Handle(path, s.measured.TraceWeb(s.once(&s.web)))
 	}
 	mux.HandleFunc(live.Path, s.once(&s.live))
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {

@@ -7,11 +7,15 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+
+	"github.com/weftserve/weft/internal/telemetry"
 )
 
 // TestInferenceWhileStarting: before there is anything to answer, the Open Inference Protocol says so in its own form.
 func TestInferenceWhileStarting(t *testing.T) {
-	s := &assembly{App: &App{}, log: slog.New(slog.DiscardHandler), ready: newReadiness()}
+	s := &assembly{
+		App: &App{}, log: slog.New(slog.DiscardHandler), ready: newReadiness(), measured: &telemetry.Telemetry{},
+	}
 	pages := s.pages(&net.TCPAddr{}, http.NotFoundHandler())
 	for _, path := range []string{"/v2", "/v2/health/ready", "/v2/models/x/infer"} {
 		w := httptest.NewRecorder()

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/weftserve/weft/internal/config"
+	"github.com/weftserve/weft/internal/telemetry"
 )
 
 var logLevels = map[config.LogLevel]slog.Level{
@@ -17,7 +18,17 @@ func newLogger(w io.Writer, s *config.Server, level *slog.LevelVar) *slog.Logger
 	options := &slog.HandlerOptions{Level: level}
 	w = printable{w}
 	if s.LogFormat == "json" {
-		return slog.New(slog.NewJSONHandler(w, options))
+		options.ReplaceAttr = inSeconds
+		return slog.New(telemetry.LogHandler(slog.NewJSONHandler(w, options)))
 	}
-	return slog.New(slog.NewTextHandler(w, options))
+	return slog.New(telemetry.LogHandler(slog.NewTextHandler(w, options)))
+}
+
+// inSeconds has durations say their unit where a program reads them, to which they would be plain numbers: took is
+// took_seconds there.
+func inSeconds(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		return slog.Float64(a.Key+"_seconds", a.Value.Duration().Seconds())
+	}
+	return a
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weftserve/weft/internal/telemetry"
 	"github.com/weftserve/weft/internal/weftest"
 )
 
@@ -47,7 +48,9 @@ func TestProfiles(t *testing.T) {
 // TestExposedProfiles: an address that is not loopback is warned of.
 func TestExposedProfiles(t *testing.T) {
 	var log bytes.Buffer
-	s := &assembly{App: &App{}, log: slog.New(slog.NewTextHandler(&log, nil)), ready: newReadiness()}
+	s := &assembly{
+		App: &App{}, log: slog.New(slog.NewTextHandler(&log, nil)), ready: newReadiness(), measured: &telemetry.Telemetry{},
+	}
 	s.Pprof = true
 	for address, warned := range map[string]bool{"127.0.0.1:9001": false, "0.0.0.0:9001": true} {
 		log.Reset()

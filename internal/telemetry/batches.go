@@ -12,6 +12,9 @@ import (
 // BatchDone implements shell.Observer.
 func (t *Telemetry) BatchDone(e sharedsched.BatchEvent) {
 	ctx := context.Background()
+	if t.traces != nil {
+		t.traces.batchDone(&e)
+	}
 	s := t.versions.of(e.Version, e.Device)
 	t.deviceBusy.Add(ctx, e.DeviceTime.Seconds(), s.device.add...)
 	if !s.serving {

@@ -8,15 +8,10 @@ import (
 	"os"
 
 	"go.opentelemetry.io/contrib/exporters/autoexport"
-	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
-	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc/filters"
 	"go.opentelemetry.io/otel"
-	"go.opentelemetry.io/otel/metric/noop"
-	"go.opentelemetry.io/otel/propagation"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	"google.golang.org/grpc/stats"
 )
 
 // wanted reports whether the environment asks for METRICS or TRACES to be exported: by naming an exporter, or a
@@ -45,8 +40,8 @@ func metricExporter(ctx context.Context) (sdkmetric.Reader, error) {
 	return reader, nil
 }
 
-// tracerProvider returns nil if the environment asks for none. OTEL_TRACES_SAMPLER decides which traces are sampled.
-func tracerProvider(ctx context.Context, identity *resource.Resource) (*sdktrace.TracerProvider, error) {
+// tracesWanted returns nil if the environment asks for none. OTEL_TRACES_SAMPLER decides which requests are sampled.
+func tracesWanted(ctx context.Context, identity *resource.Resource) (*Traces, error) {
 	if !wanted("TRACES") {
 		return nil, nil
 	}
@@ -55,18 +50,7 @@ func tracerProvider(ctx context.Context, identity *resource.Resource) (*sdktrace
 		return nil, fmt.Errorf("telemetry: OTEL_TRACES_EXPORTER=%q: %w; it may be otlp, console or none",
 			os.Getenv("OTEL_TRACES_EXPORTER"), err)
 	}
-	return sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(identity)), nil
-}
-
-// traceCalls makes a span of every call but those that only look whether the server is there.
-func traceCalls(traces *sdktrace.TracerProvider) stats.Handler {
-	return otelgrpc.NewServerHandler(
-		otelgrpc.WithTracerProvider(traces),
-		otelgrpc.WithMeterProvider(noop.NewMeterProvider()), // requests are counted by their own metrics
-		otelgrpc.WithPropagators(
-			propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{})),
-		otelgrpc.WithFilter(filters.None(filters.HealthCheck(), filters.ServicePrefix("grpc.reflection."))),
-	)
+	return newTraces(sdktrace.NewBatchSpanProcessor(exporter), sdktrace.WithResource(identity)), nil
 }
 
 // reportFailures logs exports that fail: a collector that is away harms nothing else. The library knows one handler per

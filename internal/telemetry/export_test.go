@@ -61,16 +61,25 @@ func (c *collector) received(path string) string {
 	return c.got[path]
 }
 
-// predicting is a health service that runs a prediction when it is asked for its list, so that there is a call to
+// predicting is a health service that runs a prediction when it is asked for its list, so that there is a request to
 // trace.
 type predicting struct {
 	*health.Server
+	traces *telemetry.Traces // nil: nothing is traced
 	models telemetry.Models
 	call   *catalog.Call
 }
 
 func (p predicting) List(ctx context.Context, _ *healthgrpc.HealthListRequest) (*healthgrpc.HealthListResponse, error) {
-	return &healthgrpc.HealthListResponse{}, p.models.Predict(ctx, p.call)
+	var one *telemetry.Trace
+	if p.traces != nil {
+		ctx, one = p.traces.Begin(ctx, telemetry.Arrival{})
+	}
+	err := p.models.Predict(ctx, p.call)
+	if one != nil {
+		one.Done(&telemetry.Traced{Request: telemetry.Request{Model: "walker", Code: "OK"}, Outcome: p.call.Outcome})
+	}
+	return &healthgrpc.HealthListResponse{}, err
 }
 
 // callAll serves with the telemetry's options, and makes calls that are traced and calls that are not.
@@ -82,7 +91,7 @@ func callAll(t *testing.T, tel *telemetry.Telemetry, models telemetry.Models, ca
 	defer server.Stop()
 	desc := healthgrpc.Health_ServiceDesc
 	desc.ServiceName = "weft.test.Models"
-	service := predicting{health.NewServer(), models, call}
+	service := predicting{health.NewServer(), tel.Traces(), models, call}
 	server.RegisterService(&desc, service)
 	healthgrpc.RegisterHealthServer(server, service)
 	reflection.Register(server)
@@ -139,8 +148,7 @@ func TestTracesAndMetricsAreExportedWhenAskedFor(t *testing.T) {
 
 	traces, metrics := c.received("/v1/traces"), c.received("/v1/metrics")
 	for _, want := range []string{
-		"weft.test.Models/List", "weft.execution", "weft.queue_us", "walker", "1.2.3",
-		"walker-robot",
+		"weft.test.Models/List", "weft.model", "walker", "1.2.3", "walker-robot",
 	} {
 		if !strings.Contains(traces, want) {
 			t.Errorf("no %q in the traces:\n%s", want, traces)

@@ -7,7 +7,6 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
-	"go.opentelemetry.io/otel/trace"
 
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/sharedsched"
@@ -57,7 +56,7 @@ type watched struct {
 	telemetry *Telemetry
 }
 
-// Predict runs the call and records its end: in metrics, and in the call's span if it has one.
+// Predict runs the call and records its end.
 func (w *watched) Predict(ctx context.Context, call *catalog.Call) error {
 	err := w.Models.Predict(ctx, call)
 	s := w.telemetry.versions.of(sharedsched.VersionID(call.Version.Scheduler), call.Version.Device)
@@ -69,8 +68,8 @@ func (w *watched) Predict(ctx context.Context, call *catalog.Call) error {
 		w.telemetry.crashed.Add(ctx, 1, versionOf(call.Version.Model, call.Version.Number),
 			metric.WithAttributes(attribute.String("cause", how)))
 	}
-	if span := trace.SpanFromContext(ctx); span.IsRecording() {
-		describe(span, call)
+	if t := w.telemetry.traces; t != nil {
+		t.cameBack(ctx, call)
 	}
 	return err
 }
@@ -93,23 +92,4 @@ func crash(err error) string {
 		return "hang"
 	}
 	return "crash"
-}
-
-// describe adds an event to the span of the call, which on a stream is that of many requests.
-func describe(span trace.Span, call *catalog.Call) {
-	o := &call.Outcome
-	span.AddEvent("weft.execution", trace.WithAttributes(
-		attribute.String("weft.model", call.Version.Model),
-		attribute.Int64("weft.version", call.Version.Number),
-		attribute.Int("weft.rows", call.Rows),
-		attribute.String("weft.device", o.Device),
-		attribute.String("weft.flush_reason", o.Reason.String()),
-		attribute.Int("weft.batch_requests", o.BatchRequests),
-		attribute.Int("weft.batch_rows", o.BatchRows),
-		attribute.Int("weft.padded_rows", o.PaddedRows),
-		attribute.Int("weft.executions", o.Executions),
-		attribute.Int64("weft.queue_us", o.Queue.Microseconds()),
-		attribute.Int64("weft.compute_us", o.Compute.Microseconds()),
-		attribute.Int64("weft.device_us", o.DeviceTime.Microseconds()),
-	))
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -19,7 +20,6 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/resource"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"google.golang.org/grpc"
 
 	"github.com/weftserve/weft/runtime/catalog"
@@ -38,6 +38,8 @@ type Models interface {
 type Scheduler interface {
 	// State returns a snapshot that the caller owns. It may wait for the scheduler's lock.
 	State() sharedsched.State
+	// Epoch is when its clock began.
+	Epoch() time.Time
 	// VersionName returns the name that a version was added with, "" for one that is gone. It may wait for the
 	// scheduler's lock.
 	VersionName(sharedsched.VersionID) string
@@ -61,7 +63,7 @@ type Telemetry struct {
 	registry *prometheus.Registry
 	meters   *sdkmetric.MeterProvider
 	meter    metric.Meter
-	traces   *sdktrace.TracerProvider // nil: nothing is traced
+	traces   *Traces // nil: nothing is traced
 
 	instruments
 	comparison
@@ -109,7 +111,7 @@ func New(ctx context.Context, cfg Config) (_ *Telemetry, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("telemetry: OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
-	if t.traces, err = tracerProvider(ctx, identity); err != nil {
+	if t.traces, err = tracesWanted(ctx, identity); err != nil {
 		return nil, err
 	}
 	options := []sdkmetric.Option{
@@ -127,7 +129,7 @@ func New(ctx context.Context, cfg Config) (_ *Telemetry, err error) {
 	if exported != nil || t.traces != nil {
 		reportFailures(cfg.Logger)
 	}
-	t.meter = t.meters.Meter("github.com/weftserve/weft")
+	t.meter = t.meters.Meter(scope)
 	var err1, err2 error
 	t.instruments, err1 = newInstruments(t.meter)
 	t.comparison, err2 = newComparison(t.meter)
@@ -141,6 +143,9 @@ func New(ctx context.Context, cfg Config) (_ *Telemetry, err error) {
 // answers measured.
 func (t *Telemetry) Watch(m Models, s Scheduler) (Models, error) {
 	t.versions.watch(m, s)
+	if t.traces != nil {
+		t.traces.epoch = s.Epoch()
+	}
 	gone := &departed{models: m}
 	t.departed.Store(gone)
 	if err := t.requests.observe(&observed{meter: t.meter}, gone); err != nil {
@@ -153,12 +158,12 @@ func (t *Telemetry) Watch(m Models, s Scheduler) (Models, error) {
 }
 
 // ServerOptions returns the options that a grpc.Server needs for its calls to be traced; nothing if no trace is
-// exported, since tracing costs about 10 us a call.
+// exported, since gRPC prepares some events of each call for it.
 func (t *Telemetry) ServerOptions() []grpc.ServerOption {
 	if t.traces == nil {
 		return nil
 	}
-	return []grpc.ServerOption{grpc.StatsHandler(traceCalls(t.traces))}
+	return []grpc.ServerOption{grpc.StatsHandler(handler{t.traces})}
 }
 
 // Shutdown sends the metrics and spans that were not exported yet. Nothing is measured afterwards.
@@ -170,5 +175,5 @@ func (t *Telemetry) endTraces(ctx context.Context) error {
 	if t.traces == nil {
 		return nil
 	}
-	return t.traces.Shutdown(ctx)
+	return t.traces.shutdown(ctx)
 }

@@ -38,6 +38,7 @@ type house struct {
 
 func (h *house) Snapshot() *catalog.Snapshot { return h.snapshot }
 func (h *house) State() sharedsched.State    { return h.state }
+func (h *house) Epoch() time.Time            { return time.Time{} }
 func (h *house) VersionName(id sharedsched.VersionID) string {
 	for i := range h.state.Versions {
 		if v := &h.state.Versions[i]; v.ID == id {

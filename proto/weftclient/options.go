@@ -47,7 +47,8 @@ func WithAttempts(n int) Option { return func(s *settings) { s.attempts = n } }
 // WithMaxMessageBytes sets how large an answer may be; 16 MiB by default, as the server has it.
 func WithMaxMessageBytes(n int) Option { return func(s *settings) { s.maxMessageBytes = n } }
 
-// WithDialOptions adds options of gRPC, such as interceptors, or credentials that take the place of those here.
+// WithDialOptions adds options of gRPC, such as interceptors, credentials that take the place of those here, or a stats
+// handler that hands on the trace of a call's context: the client itself knows no tracing library.
 func WithDialOptions(options ...grpc.DialOption) Option {
 	return func(s *settings) { s.dial = append(s.dial, options...) }
 }

@@ -9,12 +9,22 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
+// span ends the keys of durations, which JSON has no word for, on their way to relay.
+const span = ":duration"
+
 // newLogger returns the logger of a worker: its records are lines of JSON, which relay reads.
 func newLogger(w io.Writer) *slog.Logger {
-	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	mark := func(_ []string, a slog.Attr) slog.Attr {
+		if a.Value.Kind() == slog.KindDuration {
+			a.Key += span
+		}
+		return a
+	}
+	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: mark}))
 }
 
 // relay logs a line if it is a record of a worker, and reports whether it is.
@@ -38,6 +48,11 @@ func relay(log *slog.Logger, line []byte) bool {
 		delete(fields, key)
 	}
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
+		name, is := strings.CutSuffix(key, span)
+		if nanoseconds, number := fields[key].(float64); is && number {
+			r.AddAttrs(slog.Duration(name, time.Duration(nanoseconds)))
+			continue
+		}
 		r.AddAttrs(slog.Any(key, fields[key]))
 	}
 	_ = log.Handler().Handle(ctx, r) // there is nowhere to say that the log cannot be written

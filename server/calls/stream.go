@@ -141,6 +141,7 @@ func (st *stream) accept(m Message, asked time.Time) {
 		if err != nil {
 			st.Pipeline.Refuse(ctx, r, err)
 			st.send(m, predict.Place{}, err)
+			st.Pipeline.Leave(r)
 			m.Release()
 			return
 		}

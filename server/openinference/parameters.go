@@ -20,7 +20,8 @@ type asked struct {
 	timeout  time.Duration
 	target   time.Duration
 	label    string
-	final    bool // answers of a stream say that they are the last of their request
+	trace    string // the W3C traceparent of the request
+	final    bool   // answers of a stream say that they are the last of their request
 }
 
 // priorities are those of the levels, of which 1 is the highest and 0 the usual one. Further ones are the last.
@@ -56,6 +57,8 @@ func ask(m *message) (asked, error) {
 			a.target = p.duration()
 		case "label":
 			a.label, ok, want = p.text, p.kind == isText, "a text"
+		case "traceparent":
+			a.trace, ok, want = p.text, p.kind == isText, "a text"
 		case "triton_enable_empty_final_response":
 			a.final, ok, want = p.number != 0, p.kind == isBool, "a bool"
 		case "triton_final_response":

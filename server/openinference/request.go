@@ -116,6 +116,7 @@ func (r *request) fill(size int) {
 	}
 	a := &r.asked
 	r.Episode, r.EndOfEpisode, r.Priority, r.Target = a.episode, a.end, a.priority, a.target
+	r.TraceParent = a.trace
 	if a.timeout > 0 {
 		r.Limit = time.Now().Add(a.timeout)
 	}

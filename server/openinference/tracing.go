@@ -13,7 +13,7 @@ func (s *Service) TraceSetting(
 	if len(q.GetSettings()) > 0 {
 		return nil, s.unsupported(ctx, "a trace of requests in a file",
 			"read the metrics, the execution in each answer of weft.v1, and its GetSchedulerState, record requests with "+
-				"--record, or have spans exported by OTEL_EXPORTER_OTLP_ENDPOINT")
+				"--record, or have spans exported by OTEL_EXPORTER_OTLP_ENDPOINT, which go on the traces of callers")
 	}
 	if name := q.GetModelName(); name != "" {
 		if _, err := s.Pipeline.Table().Model(name); err != nil {

@@ -111,7 +111,7 @@ func (s *Web) Handler() http.Handler {
 
 // read reads a small body of JSON, which may be empty.
 func (v *visit) read(into any) error {
-	body, err := io.ReadAll(http.MaxBytesReader(v.w, v.r.Body, smallBody))
+	body, err := io.ReadAll(v.bounded(smallBody))
 	if err == nil && len(body) > 0 {
 		err = json.Unmarshal(body, into)
 	}
@@ -119,6 +119,19 @@ func (v *visit) read(into any) error {
 		return broken("%v", err)
 	}
 	return nil
+}
+
+// bounded returns a reader of the body that fails beyond so many bytes. It is to be made with the writer of net/http
+// itself, which then closes the connection.
+func (v *visit) bounded(most int64) io.ReadCloser {
+	w := v.w
+	for {
+		around, is := w.(interface{ Unwrap() http.ResponseWriter })
+		if !is {
+			return http.MaxBytesReader(w, v.r.Body, most)
+		}
+		w = around.Unwrap()
+	}
 }
 
 // slow lets the answer take as long as it does: the server's times are those of requests and of answers themselves.

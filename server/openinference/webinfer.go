@@ -183,7 +183,7 @@ func (s *Web) readBody(v *visit) ([]byte, error) {
 		return nil, &status.MessageTooLargeError{Bytes: int(size), Limit: s.MaxMessageBytes}
 	}
 	counted := 0 // of its quota
-	from := http.MaxBytesReader(v.w, v.r.Body, most)
+	from := v.bounded(most)
 	body, err := io.ReadAll(io.LimitReader(from, smallBody))
 	if err == nil && len(body) == smallBody {
 		if size < 0 {

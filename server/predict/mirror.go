@@ -22,6 +22,9 @@ func (p *Pipeline) mirror(f *flight, route *routing.Route) {
 		return
 	}
 	o := shadow.Offer{Primary: &f.call, Slot: route.Slot, RequestID: f.req.ID, Episode: f.req.Episode}
+	if f.req.trace != nil {
+		o.Follow = f.req.trace.Follow()
+	}
 	for _, target := range route.Shadows {
 		if v := m.Version(target.Version); v != nil && v.State == catalog.Ready {
 			o.Shadows = append(o.Shadows, shadow.Target{Version: v, Shadow: target})

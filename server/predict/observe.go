@@ -38,7 +38,7 @@ type Event struct {
 	Arrived, Ended time.Time
 	Limit          time.Time
 	Target         time.Duration
-	// TraceID is that of Config; "": none.
+	// TraceID names its trace, in hexadecimal digits; "": it has none that is kept.
 	TraceID string
 	// Code is that of Explanation, OK if the request was answered; Ending is its kind, and Reason that of Explanation.
 	Code   string
@@ -142,6 +142,8 @@ type observed struct {
 	model   string // "" if there was none of the name that came
 	stream  bool
 	decoded time.Time
+	// As in Course; zero where the request is not traced.
+	submitted, returned, encoding time.Time
 }
 
 // offered notifies the observer of a request.
@@ -179,16 +181,25 @@ func (p *Pipeline) done(ctx context.Context, o *observed, req *Request, at *Plac
 	if e.Arrived.IsZero() {
 		e.Arrived = o.decoded
 	}
-	if p.config.TraceID != nil {
-		e.TraceID = p.config.TraceID(ctx)
-	}
 	if v := call.Version; v != nil && e.Target == 0 {
 		e.Target = v.TargetLatency
 	}
 	if at.Model == o.model {
 		e.Version, e.Slot = at.Version, at.Slot
 	}
+	if req.trace != nil {
+		e.TraceID = req.trace.ID()
+		o.trace(req, e, why)
+	}
 	p.config.Observer.RequestDone(ctx, e)
+}
+
+// trace tells the trace of a request how that ended.
+func (o *observed) trace(req *Request, e Event, why *Explanation) {
+	req.trace.Done(&Course{
+		Event: &e, Request: req, Why: why.Text,
+		Decoded: o.decoded, Submitted: o.submitted, Returned: o.returned, Encoding: o.encoding,
+	})
 }
 
 // Throttled counts a request that was refused before it was read: there is no time to explain each error.
@@ -198,8 +209,9 @@ func (p *Pipeline) Throttled(model string, why Explanation) {
 }
 
 // Refuse counts a request that its handler refused before there was anything to predict, such as a message that could
-// not be read: then its Model is "".
+// not be read: then its Model is "". Leave must follow as after Predict.
 func (p *Pipeline) Refuse(ctx context.Context, req *Request, err error) {
+	ctx = p.follow(ctx, req)
 	o := p.offered(req.Model, req.Stream)
 	e := p.explain(err)
 	p.done(ctx, &o, req, &Place{}, &e, &catalog.Call{})

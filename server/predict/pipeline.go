@@ -41,8 +41,6 @@ type Config struct {
 	// Explain is the error table of the API, in whose terms metrics, recordings and rollouts speak of every protocol's
 	// requests.
 	Explain func(error) Explanation
-	// TraceID returns the id of the trace that a request belongs to, "" for none. Nil: there are none.
-	TraceID func(context.Context) string
 	// Logger gets panics, changes of breakers, and the errors whose full text callers do not get.
 	Logger *slog.Logger
 	// Each of these may be nil.
@@ -50,6 +48,7 @@ type Config struct {
 	Shadows  Shadows
 	Rollouts Rollouts
 	Recorder Recorder
+	Traces   Traces
 }
 
 // Explanation is an error in the terms of the API.
@@ -105,6 +104,7 @@ func (p *Pipeline) Table() *routing.Table { return p.router.Table(p.models.Snaps
 // Place says, as far as it is known, which version an answer or an error is of. Leave must follow when the answer was
 // sent, or there is nothing to send.
 func (p *Pipeline) Predict(ctx context.Context, req *Request) (at Place, err error) {
+	ctx = p.follow(ctx, req)
 	f := &flight{req: req, observed: p.offered(req.Model, req.Stream)}
 	defer func() {
 		if caught := Recovered(ctx, p.config.Logger, "Predict", recover()); caught != nil {
@@ -129,12 +129,16 @@ func (p *Pipeline) Predict(ctx context.Context, req *Request) (at Place, err err
 	if err != nil {
 		return at, err
 	}
+	f.observed.encoding = req.moment()
 	return at, req.Codec.Encode(&f.result)
 }
 
-// Leave notes that nothing of a request is left to be sent: the request is in the server until then. It does nothing
-// for one that was refused at the gate.
+// Leave notes that nothing of a request is left to be sent: the request is in the server until then, unless it was
+// refused at the gate, and traced until then.
 func (p *Pipeline) Leave(req *Request) {
+	if req.trace != nil {
+		req.trace.Sent()
+	}
 	if req.admitted {
 		p.gate.leaveRequest()
 	}
@@ -163,7 +167,9 @@ func (p *Pipeline) try(ctx context.Context, f *flight) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
+	f.observed.submitted = f.req.moment()
 	err = p.models.Predict(ctx, &f.call)
+	f.observed.returned = f.req.moment()
 	if p.judge(&f.call, err); err != nil {
 		return err
 	}

@@ -36,6 +36,8 @@ type Request struct {
 	Caller *catalog.Caller
 	// Outputs names the outputs that are wanted; none: all of them.
 	Outputs []string
+	// TraceParent is the W3C traceparent that came with the request itself; "": that of its call counts.
+	TraceParent string
 	// Stream: the request came on a stream.
 	Stream bool
 	// Fault is the error in the message itself, for any model; the request is refused with it. Nil: none.
@@ -47,7 +49,8 @@ type Request struct {
 	// nil.
 	Message any
 
-	admitted bool // the gate counts it
+	admitted bool  // the gate counts it
+	trace    Trace // nil: it is not traced
 }
 
 // Codec reads the inputs of one request and writes its answer. It is called by one goroutine at a time. Its results may

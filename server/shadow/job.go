@@ -67,6 +67,9 @@ func (m *Mirror) end(j *job) (v verdict) {
 	call.Limit = time.Now().Add(m.config.Timeout)
 	ctx, cancel := context.WithDeadline(m.life, call.Limit)
 	defer cancel()
+	if j.offer.Follow != nil {
+		ctx = j.offer.Follow(ctx)
+	}
 	if err := m.config.Models.Predict(ctx, call); err != nil {
 		return unanswered(err)
 	}

@@ -78,6 +78,8 @@ type Offer struct {
 	Primary                  *catalog.Call
 	Slot, RequestID, Episode string
 	Shadows                  []Target
+	// Follow returns the context of work that follows from the request; nil: the request is not traced.
+	Follow func(context.Context) context.Context
 }
 
 // Target is a version that is shown a request.

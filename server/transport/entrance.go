@@ -126,7 +126,7 @@ func (e *entrance) take(bytes int) error { return e.admission.Grow(bytes) }
 func (e *entrance) turnAway(model string, err error) error {
 	err = e.deny(e.ctx, e.caller, e.rule, model, err)
 	if e.Refused != nil {
-		e.Refused(e.rule.Method, err)
+		e.Refused(e.ctx, e.rule.Method, err)
 	}
 	err = status.Fail(e.ctx, err, predict.Place{Model: placeOf(model, err)})
 	if e.Codes != nil {

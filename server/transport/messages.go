@@ -29,7 +29,7 @@ type Messages struct {
 	Memory mem.BufferPool
 	// Refused is called for each message that never came to the service. method is that of gRPC, such as
 	// /weft.v1.PredictionService/Predict.
-	Refused func(method string, err error)
+	Refused func(ctx context.Context, method string, err error)
 	// Door decides on each call, and on each message of a stream.
 	Door *doorkeeper.Door
 	// Absent returns the error of a model that does not exist, for a caller who sees some models only.
@@ -162,7 +162,7 @@ func (m Messages) receive(ctx context.Context, into any, must bool, decode func(
 		return err // nil, the end of the stream, or that of the connection
 	}
 	if m.Refused != nil {
-		m.Refused(call.Method(), err)
+		m.Refused(ctx, call.Method(), err)
 	}
 	return status.Fail(ctx, err, predict.Place{})
 }

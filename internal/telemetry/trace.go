@@ -1,0 +1,136 @@
+package telemetry
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// scope is the name that metrics and spans have their origin by.
+const scope = "github.com/weftserve/weft"
+
+// Traces make the spans of requests and of the batches that they were in: one tree for each request, and one span for
+// each batch, which links to those of its requests that are sampled. A request's root begins when it does, so that what
+// is logged and measured meanwhile names it; all other spans are made when it has ended, from times that are taken
+// anyway. They are safe for concurrent use.
+type Traces struct {
+	provider *sdktrace.TracerProvider
+	sampled  trace.Tracer // by the sampler that the environment asks for, or by who called
+	kept     trace.Tracer // of what belongs to a request that is sampled
+	epoch    time.Time    // of the scheduler's clock
+	batches  batches
+}
+
+// newTraces returns those that come to the processor, in the name of the options' resource.
+func newTraces(to sdktrace.SpanProcessor, options ...sdktrace.TracerProviderOption) *Traces {
+	options = append([]sdktrace.TracerProviderOption{sdktrace.WithSpanProcessor(to)}, options...)
+	t := &Traces{provider: sdktrace.NewTracerProvider(options...)}
+	t.sampled = t.provider.Tracer(scope)
+	// It has the same processor, which the other shuts down.
+	t.kept = sdktrace.NewTracerProvider(append(options, sdktrace.WithSampler(sdktrace.AlwaysSample()))...).Tracer(scope)
+	return t
+}
+
+// Traces are nil where the environment does not ask for traces to be exported.
+func (t *Telemetry) Traces() *Traces { return t.traces }
+
+// shutdown ends the spans of batches that wait for requests, and sends what was not sent yet.
+func (t *Traces) shutdown(ctx context.Context) error {
+	t.closeBatches()
+	return t.provider.Shutdown(ctx)
+}
+
+// Arrival is a request that has come.
+type Arrival struct {
+	// At is when it came; zero: just now.
+	At time.Time
+	// Late is by how much its call had come before its header was read.
+	Late time.Duration
+	// Stream: it is one of those of its call.
+	Stream bool
+	// Parent is the traceparent of the request itself; "": that of its call counts.
+	Parent string
+}
+
+// Begin begins the trace of a request. It returns a context that names its span, and the trace; nil if it is not
+// sampled.
+func (t *Traces) Begin(ctx context.Context, a Arrival) (context.Context, *Trace) {
+	c, _ := ctx.Value(callKey{}).(*call)
+	name, start := "predict", a.At
+	if c != nil {
+		c.asked.Store(true)
+		name = c.name()
+		if !a.Stream {
+			start = c.began.Add(-a.Late)
+		}
+	}
+	if a.Parent != "" {
+		ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": a.Parent})
+	}
+	if start.IsZero() {
+		start = time.Now()
+	}
+	ctx, span := t.sampled.Start(ctx, name, trace.WithTimestamp(start), trace.WithSpanKind(trace.SpanKindServer))
+	if !span.IsRecording() {
+		return ctx, nil
+	}
+	made := &Trace{traces: t, root: span, began: start}
+	if c != nil {
+		span.SetAttributes(c.attributes()...)
+		if !a.Stream {
+			made.call, c.request = c, made
+			c.respond(ctx, span.SpanContext())
+		}
+	}
+	made.ctx = context.WithValue(ctx, traceKey{}, made)
+	return made.ctx, made
+}
+
+type traceKey struct{}
+
+// at returns a time of the scheduler's clock as one near another: since the epoch the system's clock may have been set.
+func (t *Traces) at(s sharedsched.Time, near time.Time) time.Time {
+	return near.Add(time.Duration(s) - near.Sub(t.epoch))
+}
+
+// child makes a span below another, and returns its context.
+func (t *Traces) child(of context.Context, name string, from, to time.Time, options ...trace.SpanStartOption,
+) context.Context {
+	ctx, span := t.kept.Start(of, name, append(options, trace.WithTimestamp(from))...)
+	span.End(trace.WithTimestamp(to))
+	return ctx
+}
+
+// fail marks a span as that of an error. The code is gRPC's, as Request has it.
+func fail(span trace.Span, code, why string) {
+	if code != "OK" && code != "" {
+		span.SetAttributes(semconv.ErrorTypeKey.String(statusName(code)))
+		span.SetStatus(codes.Error, why)
+	}
+}
+
+// statusName returns a code as conventions spell it: RESOURCE_EXHAUSTED for ResourceExhausted.
+func statusName(code string) string {
+	switch code {
+	case "OK":
+		return code
+	case "Canceled":
+		return "CANCELLED"
+	}
+	var b strings.Builder
+	for i, r := range code {
+		if i > 0 && 'A' <= r && r <= 'Z' {
+			b.WriteByte('_')
+		}
+		b.WriteRune(r)
+	}
+	return strings.ToUpper(b.String())
+}

@@ -1,0 +1,87 @@
+package telemetry
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/stats"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// recorded returns traces whose spans the recorder keeps.
+func recorded(t *testing.T, sampler sdktrace.Sampler) (*Traces, *tracetest.SpanRecorder) {
+	t.Helper()
+	kept := tracetest.NewSpanRecorder()
+	traces := newTraces(kept, sdktrace.WithSampler(sampler))
+	traces.epoch = time.Now()
+	return traces, kept
+}
+
+// batchOf has a batch end.
+func batchOf(t *Traces, number uint64, tasks int) {
+	t.batchDone(&sharedsched.BatchEvent{BatchStart: sharedsched.BatchStart{Number: number}, Tasks: tasks})
+}
+
+// back has a request come back from a batch.
+func back(ctx context.Context, t *Traces, number uint64) {
+	t.cameBack(ctx, &catalog.Call{Version: &catalog.Version{Model: "walker"}, Outcome: sharedsched.Outcome{Batch: number}})
+}
+
+// TestBatchesAreForgotten: the span of a batch ends with the last of its requests, else with the batch that takes its
+// place, or with the server. Batches none of whose requests is sampled have none.
+func TestBatchesAreForgotten(t *testing.T) {
+	traces, kept := recorded(t, sdktrace.AlwaysSample())
+	sampled, _ := traces.Begin(t.Context(), Arrival{})
+	want := func(n, links int) {
+		t.Helper()
+		ended := kept.Ended()
+		if len(ended) != n || n > 0 && len(ended[n-1].Links()) != links {
+			t.Fatalf("%d spans %v, want %d, and the last with %d links", len(ended), ended, n, links)
+		}
+	}
+	batchOf(traces, 1, 2)
+	batchOf(traces, 2, 2)
+	batchOf(traces, 3, 2)
+	batchOf(traces, 4, 1)
+	back(sampled, traces, 1)
+	back(sampled, traces, 2)
+	back(sampled, traces, 3)
+	back(t.Context(), traces, 4)
+	want(0, 0)
+	back(t.Context(), traces, 1) // all of it
+	want(1, 1)
+	batchOf(traces, 2+rememberedBatches, 1)
+	want(2, 1)
+	back(sampled, traces, 2) // it is gone
+	want(2, 1)
+	traces.closeBatches()
+	want(3, 1)
+	if n := len(traces.batches.ring); n != rememberedBatches {
+		t.Errorf("%d batches are remembered", n)
+	}
+}
+
+// TestParentsThatCannotBe are none: one of several, and one that is none of W3C's.
+func TestParentsThatCannotBe(t *testing.T) {
+	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	for _, came := range [][]string{{parent, parent}, {"ff" + parent[2:]}, {"00-4bf9"}, {""}} {
+		traces, kept := recorded(t, sdktrace.ParentBased(sdktrace.NeverSample()))
+		ctx := metadata.NewIncomingContext(t.Context(), metadata.MD{"traceparent": came})
+		ctx = handler{traces}.TagRPC(ctx, &stats.RPCTagInfo{FullMethodName: "/a.B/C"})
+		if _, one := traces.Begin(ctx, Arrival{Stream: true}); one != nil || len(kept.Started()) > 0 {
+			t.Errorf("%q is taken for a parent", came)
+		}
+	}
+	traces, _ := recorded(t, sdktrace.ParentBased(sdktrace.NeverSample()))
+	ctx := metadata.NewIncomingContext(t.Context(), metadata.MD{"traceparent": {parent}})
+	ctx = handler{traces}.TagRPC(ctx, &stats.RPCTagInfo{FullMethodName: "/a.B/C"})
+	if _, one := traces.Begin(ctx, Arrival{Stream: true}); one == nil || one.ID() != parent[3:35] {
+		t.Errorf("%v is the trace of %q", one, parent)
+	}
+}
