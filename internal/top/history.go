@@ -151,6 +151,15 @@ func (h *history) takeVersions(now []*weftv1.VersionActivity) {
 	}
 }
 
+// short is the label in so many columns; its version is always there.
+func (v *version) short(columns int) string {
+	name, number := []rune(v.GetModel()), fmt.Sprintf(" v%d", v.GetVersion())
+	if over := len(name) + len(number) - columns; over > 0 {
+		name = append(name[:max(0, len(name)-over-1)], '…')
+	}
+	return string(name) + number
+}
+
 func labelOf(model string, number int32) string { return fmt.Sprintf("%s v%d", model, number) }
 
 func (h *history) takeBatches(a *weftv1.Activity, known float64) {

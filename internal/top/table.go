@@ -163,7 +163,7 @@ func (h *history) drawTable(g *grid, top, height int, rows []*version, by order,
 // drawRow draws a version: its letter on its color, its name, the slot if there is room, and the numbers.
 func (h *history) drawRow(g *grid, y, name int, v *version, shown []column) {
 	g.set(0, y, v.letter, normal.in(ink(v.color)).on(v.color))
-	taken := 2 + g.text(2, y, name-3, v.label, normal)
+	taken := 2 + g.text(2, y, name-3, v.short(name-3), normal)
 	if taken+1+len(v.GetSlot()) < name {
 		g.text(taken+1, y, name-taken, v.GetSlot(), normal.weak())
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
@@ -78,12 +79,7 @@ func (w *weave) strip(all map[uint32]*strip, b batch) {
 	for i := max(0, w.place(b.start)); i < w.bins && w.from+float64(i)*w.bin < b.end; i++ {
 		from := w.from + float64(i)*w.bin
 		ms := min(b.end, from+w.bin) - max(b.start, from)
-		at := slices.IndexFunc(s.parts[i], func(p part) bool { return p.of == b.of })
-		if at < 0 {
-			s.parts[i] = append(s.parts[i], part{b.of, ms})
-		} else {
-			s.parts[i][at].ms += ms
-		}
+		s.share(i, b.of, ms)
 	}
 	if i := w.place(b.end); i >= 0 && i < w.bins {
 		switch {
@@ -209,21 +205,85 @@ func (w *weave) drawQueue(g *grid, x, y int, v *version) {
 	}
 }
 
+// track is what is drawn of a device: strips, one below the other, each with its label.
+type track struct {
+	device *weftv1.DeviceActivity
+	labels []string
+	strips []*strip
+}
+
+// tracks returns those of all devices in so many rows: a strip for each lane, or, where there is no room for all, one for
+// each device, whose height is all of its lanes.
+func (w *weave) tracks(rows int) []track {
+	strips := w.strips()
+	var all []track
+	for _, d := range w.devices {
+		t := track{device: d}
+		lanes := min(d.GetLanes(), maxLanes)
+		merged := &strip{make([][]part, w.bins), make([]rune, w.bins)}
+		for lane := range lanes {
+			s := strips[d.GetFirstLane()+lane]
+			merged.add(s, float64(lanes))
+			if len(strips)+len(w.devices) <= rows {
+				t.strips = append(t.strips, s)
+				t.labels = append(t.labels, fmt.Sprintf("%s lane %d", d.GetName(), lane+1))
+			}
+		}
+		if len(t.strips) <= 1 {
+			t.strips, t.labels = []*strip{merged}, []string{d.GetName()}
+		}
+		all = append(all, t)
+	}
+	return all
+}
+
+// add adds a part of another strip.
+func (s *strip) add(o *strip, of float64) {
+	for i, parts := range o.parts {
+		for _, p := range parts {
+			s.share(i, p.of, p.ms/of)
+		}
+		s.marks[i] = max(s.marks[i], o.marks[i]) // 'x' before '!'
+	}
+}
+
+// share adds time of a version to a bin.
+func (s *strip) share(bin int, of *version, ms float64) {
+	at := slices.IndexFunc(s.parts[bin], func(p part) bool { return p.of == of })
+	if at < 0 {
+		s.parts[bin] = append(s.parts[bin], part{of, ms})
+	} else {
+		s.parts[bin][at].ms += ms
+	}
+}
+
+// mostRows of a strip.
+const mostRows = 3
+
 // draw draws the weave into at most so many rows, and returns how many it took.
 func (w *weave) draw(g *grid, top, height int, rows []*version) int {
-	strips := w.strips()
 	queues := min(len(rows), max(1, height/2-1))
-	each := 1 // rows of a lane
-	for each < 3 && len(strips)*(each+1)+len(w.devices)+queues+1 <= height {
+	room := height - queues - 1
+	tracks := w.tracks(room)
+	strips := 0
+	for _, t := range tracks {
+		strips += len(t.strips)
+	}
+	foot := min(1, max(0, room-strips)/max(1, len(tracks))) // a row for marks below each device, if there is room
+	each := 1
+	for each < mostRows && strips*(each+1)+len(tracks)*foot <= room {
 		each++
 	}
-	y, end := top, top+height-queues-1
-	for _, d := range w.devices {
-		y = w.drawDevice(g, y, end, each, d, strips)
+	y, end := top, top+room
+	for _, t := range tracks {
+		if y+len(t.strips)*each+foot > end {
+			break
+		}
+		y = w.drawTrack(g, y, each, foot, t)
 	}
 	for _, v := range rows[:queues] {
 		g.set(0, y, v.letter, normal.in(ink(v.color)).on(v.color))
-		g.text(2, y, labelWidth-3, v.label, normal)
+		g.text(2, y, labelWidth-3, v.short(labelWidth-3), normal)
 		w.drawQueue(g, labelWidth, y, v)
 		y++
 	}
@@ -231,41 +291,35 @@ func (w *weave) draw(g *grid, top, height int, rows []*version) int {
 	return y + 1 - top
 }
 
-// drawDevice draws the lanes of a device that fit, and below them where batches failed or were late.
-func (w *weave) drawDevice(g *grid, y, end, each int, d *weftv1.DeviceActivity, strips map[uint32]*strip) int {
+// drawTrack draws a device: each strip so many rows high, and below them, or over the last, where batches failed or
+// were late.
+func (w *weave) drawTrack(g *grid, y, each, foot int, t track) int {
 	marks := make([]rune, w.bins)
-	for lane := range min(d.GetLanes(), maxLanes) {
-		s := strips[d.GetFirstLane()+lane]
-		for i, m := range s.marks {
-			marks[i] = max(marks[i], m) // 'x' before '!'
-		}
-		if y+each >= end {
-			continue
-		}
-		label := d.GetName()
-		if d.GetLanes() > 1 {
-			label += fmt.Sprintf(" lane %d", lane+1)
+	state := percent(t.device.GetBusyShare()) + " busy"
+	if t.device.GetLost() != "" {
+		state = "lost"
+	}
+	for i, s := range t.strips {
+		label := t.labels[i]
+		if each == 1 && i == 0 && len(t.strips) == 1 {
+			label += " " + strings.TrimSuffix(state, " busy")
 		}
 		g.text(0, y, labelWidth-1, label, normal)
-		if each > 1 && lane == 0 {
-			text := percent(d.GetBusyShare()) + " busy"
-			if d.GetLost() != "" {
-				text = "lost"
-			}
-			g.text(0, y+1, labelWidth-1, text, normal.weak())
+		if each > 1 && i == 0 {
+			g.text(0, y+1, labelWidth-1, state, normal.weak())
 		}
 		w.drawLane(g, labelWidth, y, each, s)
+		for at, m := range s.marks {
+			marks[at] = max(marks[at], m)
+		}
 		y += each
-	}
-	if y >= end {
-		return y
 	}
 	for i, m := range marks {
 		if m != 0 {
-			g.set(labelWidth+i, y, m, normal.in(red).strong())
+			g.set(labelWidth+i, y-1+foot, m, normal.in(red).strong())
 		}
 	}
-	return y + 1
+	return y + foot
 }
 
 // drawAxis says how long ago the left end of the strips is, and the middle, where nothing else is said.
