@@ -2,6 +2,7 @@ package top
 
 import (
 	"bytes"
+	"context"
 	"flag"
 	"os"
 	"path/filepath"
@@ -37,7 +38,12 @@ func golden(t *testing.T, name, got string) {
 }
 
 // demoAt is the made-up server as it always begins.
-func demoAt() *demo { return newDemo(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)) }
+// Its updates come at once.
+func demoAt() *demo {
+	d := newDemo(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	d.tick = func(ctx context.Context) bool { return ctx.Err() == nil }
+	return d
+}
 
 // seen is a screen at the made-up server, 80 columns by 24 lines, without colors.
 func seen(t *testing.T, s source, updates int) *screen {

@@ -25,8 +25,10 @@ func manyLanes(lanes, versions uint32) *weftv1.Activity {
 		}
 		a.Versions = append(a.Versions, &weftv1.VersionActivity{
 			Model: fmt.Sprintf("a-model-with-a-long-name-%02d", i), Version: 1000, Device: device,
-			Share: float64(i) / 100, EntitledShare: 0.1, P99Ms: 12_345, TargetMs: 30_000, RequestsPerSecond: 123_456, Waiting: 100_000,
-			RowsPerBatch: 1000, P50Ms: 12_345, Totals: &weftv1.VersionTotals{Late: 1e6, Lost: map[string]float64{"QUEUE_FULL": 1e6}},
+			Share: float64(i) / 100, EntitledShare: 0.1, P99Ms: 12_345, TargetMs: 30_000,
+			RequestsPerSecond: 123_456, Waiting: 100_000,
+			RowsPerBatch: 1000, P50Ms: 12_345,
+			Totals: &weftv1.VersionTotals{Late: 1e6, Lost: map[string]float64{"QUEUE_FULL": 1e6}},
 		})
 	}
 	c := a.GetBatches()

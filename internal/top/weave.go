@@ -212,8 +212,8 @@ type track struct {
 	strips []*strip
 }
 
-// tracks returns those of all devices in so many rows: a strip for each lane, or, where there is no room for all, one for
-// each device, whose height is all of its lanes.
+// tracks returns those of all devices in so many rows: a strip for each lane, or, where there is no room for all, one
+// for each device, whose height is all of its lanes.
 func (w *weave) tracks(rows int) []track {
 	strips := w.strips()
 	var all []track
