@@ -16,6 +16,8 @@ func TestComplete(t *testing.T) {
 	for typed, want := range map[string]string{
 		"weft s":                                   "serve setup seal sim",
 		"weft w":                                   "",
+		"weft to":                                  "top token",
+		"weft top --o":                             "--once",
 		"weft comp":                                "completion",
 		"weft rollout ":                            "show start advance abort",
 		"weft rollout a":                           "advance abort",

@@ -26,6 +26,8 @@ type stage struct {
 	began   time.Time
 	rollout bool // one runs
 	steps   int  // of it that were told
+
+	lateFrom, lateUntil time.Time // when a late request is looked for; zero: it is not
 }
 
 func newStage(s *server, out io.Writer) (*stage, error) {
@@ -111,6 +113,7 @@ func (d *stage) play(ctx context.Context, last time.Duration, presses []press) e
 		case key = <-d.keys:
 		case <-tick.C:
 			d.watchRollout(ctx)
+			d.tellLate(ctx)
 			if len(presses) == 0 || time.Since(d.began) < presses[0].after {
 				continue
 			}
@@ -156,6 +159,7 @@ func (d *stage) press(ctx context.Context, key byte) error {
 			return err
 		}
 		d.burning = b
+		d.lateFrom, d.lateUntil = time.Now().Add(lateAfter), time.Now().Add(lateWithin)
 		d.say("[k] Other programs take processor time now, so that batches take longer: look for ! in the weave, and ask\n"+
 			"    `%s explain%s` who was late and why; k ends it.", d.server.weft, d.flags())
 	case 'f':
@@ -165,6 +169,7 @@ func (d *stage) press(ctx context.Context, key byte) error {
 			return nil
 		}
 		d.crowd.flood.Store(true)
+		d.lateFrom, d.lateUntil = time.Now().Add(lateAfter), time.Now().Add(lateWithin)
 		d.say("[f] Ten times the load comes now: the column \"lost\" of `%s top%s` counts what is refused, while the rest\n"+
 			"    is answered in time and each version keeps the share that is due to it; f ends it.", d.server.weft, d.flags())
 	default:
