@@ -72,14 +72,16 @@ func (o *Options) source() (source, func(), error) {
 
 // once prints one report.
 func (o *Options) once(ctx context.Context, s source, out io.Writer) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, time.Duration(o.Wait),
-		fmt.Errorf("no answer within %v (--timeout)", o.Wait))
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(o.Wait))
 	defer cancel()
 	h := &history{}
 	err := s.watch(ctx, true, func(u update) bool {
 		h.add(u.activity, u.recent)
 		return false
 	})
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("within %v (--timeout): %w", o.Wait, err)
+	}
 	if err != nil {
 		return err
 	}

@@ -160,8 +160,8 @@ func (d *stage) press(ctx context.Context, key byte) error {
 		}
 		d.burning = b
 		d.lateFrom, d.lateUntil = time.Now().Add(lateAfter), time.Now().Add(lateWithin)
-		d.say("[k] Other programs take processor time now, so that batches take longer: look for ! in the weave, and ask\n"+
-			"    `%s explain%s` who was late and why; k ends it.", d.server.weft, d.flags())
+		d.say("[k] Other programs take processor time now, so that batches take longer: look for ! in the weave.\n"+
+			"    `%s explain%s` lists who was late; k ends it.", d.server.weft, d.flags())
 	case 'f':
 		if d.crowd.flood.Load() {
 			d.crowd.flood.Store(false)
@@ -170,8 +170,8 @@ func (d *stage) press(ctx context.Context, key byte) error {
 		}
 		d.crowd.flood.Store(true)
 		d.lateFrom, d.lateUntil = time.Now().Add(lateAfter), time.Now().Add(lateWithin)
-		d.say("[f] Ten times the load comes now: the column \"lost\" of `%s top%s` counts what is refused, while the rest\n"+
-			"    is answered in time and each version keeps the share that is due to it; f ends it.", d.server.weft, d.flags())
+		d.say("[f] Ten times the load comes now: what cannot be answered in time is refused, as the column \"lost\" counts in\n"+
+			"    `%s top%s`; f ends it.", d.server.weft, d.flags())
 	default:
 		d.say("%s", keyHelp)
 	}
