@@ -67,8 +67,7 @@ func (o *Explain) Run(ctx context.Context, out io.Writer) error {
 	e, err := o.find(ctx, models, &who)
 	switch {
 	case status.Code(err) == codes.NotFound:
-		return fmt.Errorf("%w; `weft explain` lists those of the last minute that were late or not answered",
-			o.wrong(err, &who))
+		return fmt.Errorf("%w; `weft explain` without a request shows that list", o.wrong(err, &who))
 	case err != nil:
 		return o.wrong(err, &who)
 	case o.JSON:
@@ -105,19 +104,7 @@ func (o *Explain) find(ctx context.Context, models weftv1.ModelServiceClient, wh
 
 // tell prints the story of a request.
 func tell(out io.Writer, e *weftv1.Explanation) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "Request #%d", e.GetNumber())
-	if e.GetId() != "" {
-		fmt.Fprintf(&b, " (%s)", e.GetId())
-	}
-	if e.GetModel() != "" {
-		fmt.Fprintf(&b, " for %s", label(e.GetModel(), e.GetVersion()))
-	}
-	fmt.Fprintf(&b, ": %s\n", ended(e.GetEnd(), e.GetReason()))
-	for _, sentence := range e.GetStory() {
-		fmt.Fprintf(&b, "%s\n", sentence)
-	}
-	_, err := io.WriteString(out, b.String())
+	_, err := io.WriteString(out, strings.Join(e.GetStory(), "\n")+"\n")
 	return err
 }
 
@@ -129,11 +116,7 @@ func label(model string, version int32) string {
 	return fmt.Sprintf("%s v%d", model, version)
 }
 
-// ended says what became of a request, such as "refused QUEUE_FULL".
-func ended(end weftv1.RequestEnd, reason string) string {
-	return strings.TrimSpace(endName(end) + " " + reason)
-}
-
+// endName says what became of a request, such as "refused".
 func endName(end weftv1.RequestEnd) string {
 	return strings.ToLower(strings.TrimPrefix(end.String(), "REQUEST_END_"))
 }

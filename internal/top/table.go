@@ -30,7 +30,7 @@ var columns = []column{
 	},
 	{
 		"due", '3', 6, func(_ *history, v *version) string {
-			if v.GetEntitledShare() == 0 && v.GetBackgroundShare() > 0 {
+			if b := v.GetBackgroundShare(); b > 0 && b >= v.GetShare() { // it has nothing else to do
 				return "spare"
 			}
 			return percent(v.GetEntitledShare())

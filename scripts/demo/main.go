@@ -36,7 +36,7 @@ func main() {
 	flag.DurationVar(&o.last, "for", 0, "end after this `time`; 0 waits for q or Ctrl-C")
 	flag.StringVar(&o.press, "press", "", "keys to press by themselves, such as c@5s,f@10s,f@15s")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	err := run(ctx, &o, os.Stdin, os.Stdout)
 	stop()
 	if err != nil {
