@@ -56,7 +56,8 @@ func remembers(t *testing.T) string {
 	story := func(number uint32, id string) *weftv1.Explanation {
 		return &weftv1.Explanation{
 			Number: number, Id: id, Model: "walk", Version: 3, End: weftv1.RequestEnd_REQUEST_END_LATE, TargetMs: 20,
-			Story: []string{fmt.Sprintf("Request %d came.", number), "It waited."}, Batch: &weftv1.ExplainedBatch{Number: 4, Device: "cpu"},
+			Story:   []string{fmt.Sprintf("Request %d came.", number), "It waited."},
+			Batch:   &weftv1.ExplainedBatch{Number: 4, Device: "cpu"},
 			Holders: []*weftv1.Holder{{Model: "rank", Version: 12, Batches: 1, Ms: 47}},
 		}
 	}

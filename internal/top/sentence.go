@@ -143,9 +143,12 @@ func (h *history) wronged() string {
 
 // because says what made requests late.
 func (t *trouble) because() string {
-	n := float64(t.late)
+	n, each, its := float64(t.late), "each", "their"
+	if t.late == 1 {
+		each, its = "it", "its"
+	}
 	if t.waited < t.total/2 {
-		return fmt.Sprintf("their own execution took %s of %s", ms((t.total-t.waited)/n), ms(t.total/n))
+		return fmt.Sprintf("%s own execution took %s of %s", its, ms((t.total-t.waited)/n), ms(t.total/n))
 	}
 	holder, held := "", t.own
 	for _, label := range slices.Sorted(maps.Keys(t.holders)) {
@@ -155,11 +158,12 @@ func (t *trouble) because() string {
 	}
 	switch {
 	case holder != "":
-		return fmt.Sprintf("%s had the device for %s of the %s that each waited", holder, ms(held/n), ms(t.waited/n))
+		return fmt.Sprintf("%s had the device for %s of the %s that %s waited", holder, ms(held/n), ms(t.waited/n), each)
 	case held > 0:
-		return fmt.Sprintf("requests of its own had the device for %s of the %s that each waited", ms(held/n), ms(t.waited/n))
+		return fmt.Sprintf("others of the same version had the device for %s of the %s that %s waited", ms(held/n),
+			ms(t.waited/n), each)
 	default:
-		return fmt.Sprintf("each waited for %s", ms(t.waited/n))
+		return fmt.Sprintf("%s waited for %s", each, ms(t.waited/n))
 	}
 }
 

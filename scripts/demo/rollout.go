@@ -34,8 +34,8 @@ func (d *stage) startRollout(ctx context.Context) error {
 		return fmt.Errorf("[c] the server starts no canary: %s", status.Convert(err).Message())
 	}
 	d.rollout, d.steps = true, 0
-	d.say("[c] Version %d gets a part of the episodes beside version %d, and the server compares their rewards: see their shares\n"+
-		"    move in the weave. It decides within about a minute. The evidence:\n"+
+	d.say("[c] Version %d gets a part of the episodes beside version %d, and the server compares their rewards:\n"+
+		"    see their shares move in the weave. It decides within about a minute. The evidence:\n"+
 		"    `%s rollout show %s%s`.",
 		candidate, baseline, d.server.weft, policy, d.adminFlags())
 	return nil

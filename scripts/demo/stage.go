@@ -170,8 +170,8 @@ func (d *stage) press(ctx context.Context, key byte) error {
 		}
 		d.crowd.flood.Store(true)
 		d.lateFrom, d.lateUntil = time.Now().Add(lateAfter), time.Now().Add(lateWithin)
-		d.say("[f] Ten times the load comes now: what cannot be answered in time is refused, as the column \"lost\" counts in\n"+
-			"    `%s top%s`; f ends it.", d.server.weft, d.flags())
+		d.say("[f] Ten times the load comes now: what cannot be answered in time is refused, as the column \"lost\"\n"+
+			"    of `%s top%s` counts; f ends it.", d.server.weft, d.flags())
 	default:
 		d.say("%s", keyHelp)
 	}
