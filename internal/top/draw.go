@@ -72,7 +72,7 @@ func (s *screen) drawFoot(g *grid) {
 	case s.typing:
 		g.text(0, y, g.width, "filter: "+s.filter+"_   enter keeps it, esc shows all", normal.strong())
 	case s.lost != nil && s.shown().run != "":
-		g.text(0, y, g.width, strings.ReplaceAll(s.lost.Error(), "\n", " "), normal.in(red))
+		g.text(0, y, g.width, "Trying again: "+strings.ReplaceAll(s.lost.Error(), "\n", " "), normal.in(red))
 	case s.page == pageList:
 		g.text(0, y, g.width, "up/down select  enter its story  r ask again  esc back  ? keys  q quit", normal.weak())
 	case s.page == pageStory:
