@@ -119,9 +119,10 @@ function drawRibbon(node, r) {
       const at = x(n(m));
       add('line', { class: 'moment', x1: at, x2: at, y1: top - 6, y2: bottom });
       const words = width < 480 ? `${m.percent ?? 0} %` : `gate opened: ${m.percent ?? 0} %`;
-      if (at < free) continue;
+      if (at < free || (at > width - 7 * words.length && at - 7 * words.length < free)) continue;
       free = at + 7 * words.length;
-      add('text', { class: 'moment-text', x: at + 5, y: top + 2 }, words);
+      const end = at > width - 7 * words.length;
+      add('text', { class: 'moment-text', x: at + (end ? -5 : 5), y: top + 2, 'text-anchor': end ? 'end' : undefined }, words);
     }
     add('text', { x: left, y: 162 }, `${name}, ${count(n(last))} episodes`);
     if (width > 480) add('text', { x: width - right, y: 162, 'text-anchor': 'end' }, 'valid at any time: looking does no harm');

@@ -72,7 +72,7 @@ export class Fingerprint {
     elements.forEach((e, i) => {
       if (row >= 11 || i % 2 === 0) {
         g.fillStyle = of('--ink');
-        g.fillText(elementName(e), 0, (i + 0.5) * row, left - 8);
+        g.fillText(elementName(e, this.data.output), 0, (i + 0.5) * row, left - 8);
       }
       for (const s of slices) {
         const x = left + Math.round((Date.parse(s.start) - first) / 10000) * w;
@@ -115,10 +115,10 @@ export class Fingerprint {
     const e = this.print.elements[cell.row];
     const at = this.shape.first + cell.column * 10000;
     const s = this.print.slices.find((q) => Math.abs(Date.parse(q.start) - at) < 5000);
-    if (!s) return say(this.note, `${elementName(e)} at ${clock(at)}: nothing was compared.`);
+    if (!s) return say(this.note, `${elementName(e, this.data.output)} at ${clock(at)}: nothing was compared.`);
     const error = Number(s.errors?.[cell.row] ?? 0);
     const { tolerance } = this.data;
-    say(this.note, `${elementName(e)} at ${clock(at)}: largest error ${error.toPrecision(2)}, ${times(error / e.floor)} the noise floor${tolerance > 0 ? `, ${times(error / tolerance)} the tolerance` : ''}; ${s.rows} rows.`);
+    say(this.note, `${elementName(e, this.data.output)} at ${clock(at)}: largest error ${error.toPrecision(2)}, ${times(error / e.floor)} the noise floor${tolerance > 0 ? `, ${times(error / tolerance)} the tolerance` : ''}; ${s.rows} rows.`);
   }
 
   key(e) {

@@ -28,18 +28,20 @@ function row(m, rollout) {
   const word = words[verdict] ?? 'undecided';
   const kind = word.replace(' ', '-');
   const name = m.name === 'outcome' ? (rollout.gate?.outcome ?? 'outcome') : (titles[m.name] ?? m.name);
-  const interval = el(`div.interval.${kind}`, { 'aria-hidden': 'true' }, el('div.zone'), el('div.zero'));
-  if (m.margin > 0 && m.difference !== undefined) {
-    const low = clamp((m.low ?? -Infinity) / m.margin);
-    const high = clamp((m.high ?? Infinity) / m.margin);
+  // Without a margin to be worse by there is no zone, and the row has a scale of its own.
+  const unit = m.margin > 0 ? m.margin : Math.max(Math.abs(m.low ?? 0), Math.abs(m.high ?? 0), Math.abs(m.difference ?? 0), 1e-9) / 2;
+  const interval = el(`div.interval.${kind}`, { 'aria-hidden': 'true' }, m.margin > 0 ? el('div.zone') : null, el('div.zero'));
+  if (m.difference !== undefined) {
+    const low = clamp((m.low ?? -Infinity) / unit);
+    const high = clamp((m.high ?? Infinity) / unit);
     const bar = el('div.bar');
     bar.style.left = place(low);
     bar.style.width = `${(100 * (high - low)) / (2 * reach)}%`;
     const dot = el('div.dot');
-    dot.style.left = place(clamp(m.difference / m.margin));
+    dot.style.left = place(clamp(m.difference / unit));
     interval.append(bar, dot);
   }
-  return el('div.metric', { role: 'row' }, el('span.metric-name', { role: 'rowheader' }, name), el('span.metric-value', { role: 'cell' }, value(m)), el('div', { role: 'cell' }, interval),
+  return el('div.metric', { role: 'row' }, el('span.metric-name', { role: 'rowheader' }, name), el('span.metric-value', { role: 'cell' }, value(m), m.margin > 0 ? '' : ' (nothing less allowed)'), el('div', { role: 'cell' }, interval),
     el(`span.verdict.${kind}`, { role: 'cell' }, `${{ better: '✓ ', worse: '▲ ' }[kind] ?? ''}${word}`));
 }
 

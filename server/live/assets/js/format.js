@@ -4,7 +4,7 @@ const thin = '\u202f';
 export function ms(value) {
   if (value === 0) return `0${thin}ms`;
   const size = Math.abs(value);
-  if (size >= 1000) return `${trim(value / 1000, size < 10000 ? 2 : 1)}${thin}s`;
+  if (size >= 1000) return `${trim(value / 1000, 1)}${thin}s`;
   return `${trim(value, size < 1 ? 2 : size < 10 ? 1 : 0)}${thin}ms`;
 }
 

@@ -13,7 +13,7 @@ export function startModels(store) {
   let shown = '';
   const work = async () => {
     const models = (await call('ListModels'))?.models ?? [];
-    const text = JSON.stringify([models, Object.fromEntries((store.present ?? []).map((v) => [v.label, v.slot]))]);
+    const text = JSON.stringify([models, Object.fromEntries((store.present ?? []).map((v) => [v.label, v.slot])), [...(store.shadows ?? [])]]);
     if (text === shown) return;
     shown = text;
     render(store, models);
@@ -51,7 +51,7 @@ function row(store, { model, v, state }) {
   const label = `${model.name} v${v.version}`;
   const live = (store.present ?? []).find((x) => x.label === label);
   const labels = Object.entries(model.labels ?? {}).filter(([, n]) => String(n) === String(v.version)).map(([l]) => l);
-  const use = [live?.slot, ...labels].filter(Boolean).join(', ') || (live?.backgroundShare > 0 ? 'shadow' : '');
+  const use = [live?.slot, ...labels].filter(Boolean).join(', ') || (store.shadows?.has(label) ? 'shadow' : '');
   const replicas = v.replicas ?? [];
   const memory = replicas.reduce((n, r) => n + Number(r.deviceMemoryBytes ?? 0), 0);
   const trouble = v.failure || v.stalled || v.scarcity || (v.crashes?.latestDeath && `died: ${v.crashes.latestDeath}`);
@@ -80,6 +80,6 @@ function loading(l, state) {
 function batching(b) {
   if (!b) return '';
   if (!b.batched) return `alone: ${b.reason ?? ''}`;
-  const proof = proofs[enumWord(b.proof, 'BATCHING_PROOF_')];
-  return `up to ${b.maxBatchSize ?? 1} rows${proof ? `, ${proof}` : ''}: ${b.reason ?? ''}`;
+  const why = b.reason || proofs[enumWord(b.proof, 'BATCHING_PROOF_')] || '';
+  return `up to ${b.maxBatchSize ?? 1} rows${why ? `: ${why}` : ''}`;
 }

@@ -4,6 +4,20 @@ import { ago, list, ms, percent, plural } from './format.js';
 import { starved } from './verdicts.js';
 import { end } from './words.js';
 
+// taken is the part of the last seconds in which lanes of a device had a batch by the clock on the wall: much more than the part
+// in which it was busy where batches wait for the processor.
+export function taken(store, device) {
+  const from = store.now - 5000;
+  const b = store.batches;
+  let time = 0;
+  for (let p = b.firstFrom(b.end, from); p < b.next; p++) {
+    const i = p & b.mask;
+    if (b.lane[i] >= device.firstLane && b.lane[i] < device.firstLane + device.lanes) time += b.end[i] - Math.max(b.start[i], from);
+  }
+  for (const r of store.running) if (r.lane >= device.firstLane && r.lane < device.firstLane + device.lanes) time += store.now - Math.max(r.startMs, from);
+  return time / 5000 / device.lanes;
+}
+
 // most says who uses the devices most.
 export function most(store) {
   const versions = (store.present ?? []).filter((v) => v.share > 0.0005);
@@ -22,7 +36,7 @@ export function wronged(store) {
   const late = lateCounts(store);
   if (hungry.length > 0) {
     const v = hungry[0];
-    return { bad: true, version: v, short: `Yes, ${list(hungry.slice(0, 3).map((h) => h.label))}: below its share`, text: `${v.label} gets ${percent(v.share)} of the ${percent(v.entitledShare)} that it may have, while its requests wait.` };
+    return { bad: true, version: v, short: `Yes, ${list(hungry.slice(0, 3).map((h) => h.label))}: below its share`, text: `${v.label} gets ${percent(v.share)} of the time, ${percent(v.entitledShare)} are due to it, and more of its requests wait than its batches take.` };
   }
   const fair = 'Everyone got the share due to it.';
   if (late.length > 0) {

@@ -12,7 +12,12 @@ export function startShadow(store, findings) {
   const work = async () => {
     const answer = await call('GetShadowSummary', { fingerprints: true, worst: true });
     const summary = (answer?.summaries ?? []).toSorted((a, b) => Number(b.done ?? 0) - Number(a.done ?? 0))[0] ?? null;
-    const traffic = summary ? (await call('GetTraffic', { model: summary.model }))?.traffic : null;
+    const traffics = new Map();
+    for (const s of (answer?.summaries ?? []).slice(0, 8)) {
+      if (!traffics.has(s.model)) traffics.set(s.model, (await call('GetTraffic', { model: s.model }))?.traffic ?? null);
+    }
+    const traffic = summary ? traffics.get(summary.model) : null;
+    store.shadows = new Set([...traffics].flatMap(([model, t]) => (t?.shadow ?? []).map((x) => `${model} v${x.version}`)));
     const data = summary ? read(summary, traffic) : null;
     findings.shadow = data ? data.finding : null;
     const state = JSON.stringify(answer);
@@ -35,16 +40,17 @@ function read(summary, traffic) {
   // Errors of a fingerprint are absolute, tolerances relative to the largest magnitude.
   const magnitude = output?.maxRelative > 0 ? output.maxAbsolute / output.maxRelative : 0;
   const tolerance = relative * magnitude;
-  const places = output?.fingerprint ? differing(output.fingerprint, tolerance) : [];
+  const places = output?.fingerprint ? differing(output, tolerance) : [];
   const label = `${summary.model} v${summary.shadowVersion}`;
   const names = list(places.slice(0, 3).map((p) => p.name));
   const short = done === 0 ? 'Nothing compared yet' : places.length > 0 ? `${label}: in ${names}` : within < 1 ? `${label}: in ${output?.name ?? 'its answers'}` : 'Nowhere';
-  const text = `${percent(within, 1)} of ${count(done)} requests are within tolerance${places[0] ? `; ${places[0].name} differs by up to ${times(places[0].worst / tolerance)} the tolerance, last at ${clock(places[0].at)}` : ''}.`;
+  const text = `${percent(within, 1)} of ${count(done)} requests are within tolerance${places[0] ? `; ${places[0].name} differs by ${places[0].worst > 1000 * tolerance ? '' : 'up to '}${times(places[0].worst / tolerance)} the tolerance, last at ${clock(places[0].at)}` : ''}.`;
   return { summary, output, relative, tolerance, within, done, names, places, label, finding: { bad: false, notable: places.length > 0, short, text } };
 }
 
 // differing lists the elements with an error beyond the tolerance, the worst first.
-function differing(print, tolerance) {
+function differing(output, tolerance) {
+  const print = output.fingerprint;
   if (!(tolerance > 0)) return [];
   return (print.elements ?? []).map((e, i) => {
     let [worst, at] = [0, 0];
@@ -53,12 +59,13 @@ function differing(print, tolerance) {
       if (error >= tolerance) at = Date.parse(s.start);
       worst = Math.max(worst, error);
     }
-    return { name: elementName(e), worst, at };
+    return { name: elementName(e, output), worst, at };
   }).filter((e) => e.worst >= tolerance).sort((a, b) => b.worst - a.worst);
 }
 
-export function elementName(e) {
+export function elementName(e, output) {
   if (e.name) return e.name;
+  if (output && output.fingerprint.elements.length === 1) return output.name;
   const first = Number(e.first ?? 0);
   return Number(e.count) > 1 ? `${first}\u2013${first + Number(e.count) - 1}` : `element ${first}`;
 }
@@ -89,4 +96,4 @@ function floorText({ output, summary }) {
   return `Output ${output?.name ?? ''}: rows are its elements, columns 10 s each. Colour is the error against the noise floor: ${floor}.`;
 }
 
-export const times = (x) => `${x >= 10 ? Math.round(x) : x.toFixed(1)}×`;
+export const times = (x) => (x > 1000 ? 'more than 1 000×' : `${x >= 10 ? Math.round(x) : x.toFixed(1)}×`);

@@ -76,7 +76,7 @@ export class Store {
       id = this.versions.length;
       const label = `${v.model} v${v.version ?? 0}`;
       const hex = colour(label);
-      this.versions.push({ id, label, colour: hex, ink: ink(hex), stripe: 0, waits: [] });
+      this.versions.push({ id, label, colour: hex, ink: ink(hex), stripe: 0, waits: [], cut: 0 });
       this.byKey.set(key, id);
     }
     const entry = Object.assign(this.versions[id], blank, v);
@@ -110,6 +110,8 @@ export class Store {
       b.passed[at] = c.passedOver[i] ? (ids[c.passedOver[i] - 1] ?? 0) + 1 : 0;
       b.flags[at] = c.flags[i];
       b.firstArrival[at] = c.startMs[i];
+      const v = this.versions[b.version[at]];
+      v.cut += 0.1 * ((c.left[i] > 0 ? 1 : 0) - v.cut);
       this.places[c.number[i] & b.mask] = place + 1;
       if (c.durationMs[i] > this.longestBatch) this.longestBatch = c.durationMs[i];
     }

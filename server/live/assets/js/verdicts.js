@@ -16,7 +16,9 @@ export function due(v, share) {
   return { text: share < 0.9 * v.entitledShare ? 'wants no more' : `due ${percent(v.entitledShare)}`, bad: false };
 }
 
-// starved says whether a version gets less than its share although it has had work waiting all the time lately.
+// starved says whether a version gets less than its share although it has had work waiting all the time lately, more than its
+// batches could take. Requests that only wait for the batch in flight are no such work: they may be late, but miss no share.
 export function starved(v) {
-  return v.entitledShare > 0 && v.waits.length >= 12 && v.share < 0.9 * v.entitledShare && v.waits.every((n) => n > 0);
+  if (v.entitledShare === 0 || v.waits.length < 12 || v.share >= 0.9 * v.entitledShare || v.waits.some((n) => n === 0)) return false;
+  return v.batchesPerSecond === 0 || v.cut > 0.5;
 }

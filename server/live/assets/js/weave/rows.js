@@ -102,7 +102,7 @@ export class Rows {
         hidden++;
         continue;
       }
-      const shadow = v.slot === '' && v.backgroundShare > 0;
+      const shadow = store.shadows?.has(v.label) === true;
       say(row.slot, shadow ? 'shadow' : v.slot === 'prod' ? '' : v.slot);
       say(row.note, shadow ? 'spare time only' : `${v.device !== devices[0]?.name ? `${v.device} · ` : ''}weight ${v.weight}${v.targetMs > 0 ? ` · ${ms(v.targetMs)}${v.device !== devices[0]?.name ? '' : ' target'}` : ''}`);
       row.bar.style.width = `${Math.min(100, share * 100)}%`;

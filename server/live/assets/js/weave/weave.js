@@ -85,8 +85,10 @@ export class Weave {
     for (let p = b.firstFrom(b.end, from); p < b.next; p++) {
       const i = p & b.mask;
       if (b.end[i] > to + this.store.longestBatch) break;
-      const time = Math.min(b.end[i], to) - Math.max(b.start[i], from);
-      if (time <= 0) continue;
+      const part = Math.min(b.end[i], to) - Math.max(b.start[i], from);
+      if (part <= 0) continue;
+      // Of a batch that waited for the processor, only what it used counts.
+      const time = (part * b.device[i]) / Math.max(b.device[i], b.end[i] - b.start[i], 1e-9);
       const lanes = this.store.deviceOfLane(b.lane[i])?.lanes || 1;
       out.set(b.version[i], (out.get(b.version[i]) ?? 0) + time / (to - from) / lanes);
     }
