@@ -126,9 +126,10 @@ test('keys and the pointer explain blocks and requests', async () => {
 });
 
 test('the pointer explains, chooses, zooms and pans, and marks its time in other charts', async () => {
-  const page = await open(browser, url, { height: 1700 });
+  const page = await open(browser, url, { height: 2600 }); // so that the chart of service is in sight
   await live(page);
   await visit(page);
+  await wait(1500);
   // The last block that ended, where it is drawn.
   const at = await page.evaluate(() => {
     const { store, weave } = globalThis.weft;
@@ -143,7 +144,7 @@ test('the pointer explains, chooses, zooms and pans, and marks its time in other
   await page.mouse.move(at.x - 3, at.y);
   await page.mouse.move(at.x, at.y);
   await page.waitForFunction((n) => document.getElementById('weave-card').textContent.includes(`#${n}`), {}, at.number);
-  assert.ok(await page.$eval('#service .time-cursor', (n) => !n.hidden));
+  await page.waitForFunction(() => !document.querySelector('#service .time-cursor').hidden);
   await page.mouse.click(at.x, at.y);
   assert.equal(await page.evaluate(() => globalThis.weft.weave.chosen?.kind), 'batch');
   const view = () => page.evaluate(() => ({ span: globalThis.weft.weave.view.span, end: globalThis.weft.weave.view.end }));
