@@ -76,7 +76,7 @@ function render(r, found) {
   const state = enumWord(r.state, 'ROLLOUT_STATE_');
   const stage = r.stages?.[r.stage ?? 0];
   body.replaceChildren(
-    el('p.sub', null, `Rollout ${state}${stage !== undefined ? `, ${stage} % of the traffic for v${r.candidateVersion}` : ''}. Each bar is an interval of the difference, scaled by its agreed margin. Right is better; grey zone: no worse than agreed.`),
+    el('p.sub', null, `Rollout ${state}${stage !== undefined ? `, ${stage} % of the traffic for v${r.candidateVersion}` : ''}. Each bar is an interval of the difference, scaled by its agreed margin. Right is better; grey zone: no worse than agreed.${(r.report?.metrics ?? []).some((m) => !(m.margin > 0)) ? ' Rows without a zone allow nothing less, and have a scale of their own.' : ''}`),
     forest(r), ribbon, el('p.said', null, foot(r)));
   drawRibbon(ribbon, r);
 }

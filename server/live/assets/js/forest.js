@@ -41,7 +41,7 @@ function row(m, rollout) {
     dot.style.left = place(clamp(m.difference / unit));
     interval.append(bar, dot);
   }
-  return el('div.metric', { role: 'row' }, el('span.metric-name', { role: 'rowheader' }, name), el('span.metric-value', { role: 'cell' }, value(m), m.margin > 0 ? '' : ' (nothing less allowed)'), el('div', { role: 'cell' }, interval),
+  return el('div.metric', { role: 'row' }, el('span.metric-name', { role: 'rowheader' }, name), el('span.metric-value', { role: 'cell' }, value(m)), el('div', { role: 'cell' }, interval),
     el(`span.verdict.${kind}`, { role: 'cell' }, `${{ better: '✓ ', worse: '▲ ' }[kind] ?? ''}${word}`));
 }
 
@@ -49,7 +49,7 @@ function row(m, rollout) {
 function value(m) {
   if (m.difference === undefined) return 'nothing yet';
   if (m.name === 'latency') return `${Math.abs(m.difference * 100).toFixed(1)} % ${m.difference < 0 ? 'slower' : 'faster'}`;
-  if (m.name === 'outcome' && !(m.baseline >= 0 && m.baseline <= 1)) return signed(m.difference, 2);
+  if (m.name === 'outcome' && !(m.baseline >= 0 && m.baseline <= 1)) return signed(m.difference, Math.abs(m.difference) < 10 ? 2 : Math.abs(m.difference) < 100 ? 1 : 0);
   return `${signed(m.difference * 100, Math.abs(m.difference) < 0.01 ? 2 : 1)} pp`;
 }
 

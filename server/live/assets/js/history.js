@@ -2,7 +2,7 @@
 import { call, every } from './api.js';
 import { setCursor, onCursor } from './cursor.js';
 import { $, el, say } from './dom.js';
-import { count, ms, percent, rate } from './format.js';
+import { clock, count, ms, percent, rate } from './format.js';
 
 const charts = [
   { name: 'share', title: 'Device time used', lines: [['share', 'used', '--accent', percent]], most: 1 },
@@ -93,7 +93,7 @@ function make(host, chart, h, store) {
     cursor: { y: false, sync: { key: 'weft', scales: ['x', null] }, points: { size: 6 }, drag: { x: true, y: false } },
     hooks: { setCursor: [(u) => u.cursor.event && setCursor(u.cursor.left >= 0 ? u.posToVal(u.cursor.left, 'x') * 1000 - store.began : null, 'history')] },
     scales: { y: { range: (u, low, high) => [0, chart.most ? Math.max(chart.most, high) : Math.max(high * 1.08, 1e-6)] } },
-    axes: [{ ...axis, size: 30, space: 70, values: '{HH}:{mm}' }, { ...axis, size: 58, values: (u, all) => all.map(format) }],
+    axes: [{ ...axis, size: 30, space: 70, values: (u, times, axisAt, space, step) => times.map((t) => clock(t * 1000).slice(0, step < 60 ? 8 : 5)) }, { ...axis, size: 58, values: (u, all) => all.map(format) }],
     series: [{ label: 'at', value: '{HH}:{mm}:{ss}' }, ...chart.lines.map(([, label, stroke, show, dash]) => ({ label, stroke: of(stroke), width: 1.5, dash, points: { show: false }, value: (u, v) => (v === null || v === undefined ? '–' : show(v)) }))],
   }, table(chart, h, store), host);
 }

@@ -107,10 +107,10 @@ export class Rows {
       say(row.note, shadow ? 'spare time only' : `${v.device !== devices[0]?.name ? `${v.device} · ` : ''}weight ${v.weight}${v.targetMs > 0 ? ` · ${ms(v.targetMs)}${v.device !== devices[0]?.name ? '' : ' target'}` : ''}`);
       row.bar.style.width = `${Math.min(100, share * 100)}%`;
       row.node.dataset.share = share;
-      show(row.tick, v.entitledShare > 0);
+      show(row.tick, v.entitledShare > 0 && !shadow);
       row.tick.style.left = `${Math.min(100, v.entitledShare * 100)}%`;
       say(row.value, percent(share));
-      const owed = due(v, share);
+      const owed = shadow ? { text: '', bad: false } : due(v, share);
       const state = status(v);
       say(row.due, owed.text === '' ? '' : `${owed.text} · `);
       say(row.p99, state.text);
