@@ -106,8 +106,7 @@ test('keys and the pointer explain blocks and requests', async () => {
   const card = await page.$eval('#weave-card', (n) => (n.hidden ? '' : n.textContent));
   assert.match(card, /batch #\d+/);
   assert.match(card, /measured/);
-  await page.keyboard.press('ArrowDown');
-  await page.keyboard.press('ArrowDown');
+  for (let i = 0; i < 4; i++) await page.keyboard.press('ArrowDown');
   assert.match(await page.$eval('#weave-card', (n) => n.textContent), /waited/);
   assert.equal(await page.$eval('#freeze', (n) => n.getAttribute('aria-pressed')), 'true');
   await page.keyboard.press('Space');
@@ -130,16 +129,19 @@ test('the pointer explains, chooses, zooms and pans, and marks its time in other
   await live(page);
   await visit(page);
   await wait(1500);
-  // The last block that ended, where it is drawn.
+  // The widest block of the first lane, where it is drawn.
   const at = await page.evaluate(() => {
     const { store, weave } = globalThis.weft;
     weave.change((v) => v.freeze(true));
     const b = store.batches;
-    let place = b.firstFrom(b.end, weave.view.end - weave.view.span / 2);
-    while (b.lane[place & b.mask] !== 0) place++;
-    const i = place & b.mask;
+    const { lane } = weave.rows.deviceRows[0];
+    let i = -1;
+    for (let p = b.firstFrom(b.end, weave.view.start + 0.2 * weave.view.span); p < b.next; p++) {
+      const j = p & b.mask;
+      if (b.lane[j] === lane && b.end[j] < weave.view.end && b.start[j] > weave.view.start && (i < 0 || b.end[j] - b.start[j] > b.end[i] - b.start[i])) i = j;
+    }
     const box = document.getElementById('weave-over').getBoundingClientRect();
-    return { x: box.left + ((b.start[i] + b.end[i]) / 2 - weave.view.start) * weave.window.scale, y: box.top + weave.rows.laneTop[0] + weave.rows.laneHeight[0] - 10, number: b.number[i] };
+    return { x: box.left + ((b.start[i] + b.end[i]) / 2 - weave.view.start) * weave.window.scale, y: box.top + weave.rows.laneTop[lane] + weave.rows.laneHeight[lane] - 10, number: b.number[i] };
   });
   await page.mouse.move(at.x - 3, at.y);
   await page.mouse.move(at.x, at.y);

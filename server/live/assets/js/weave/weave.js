@@ -223,7 +223,8 @@ export class Weave {
     const i = item.place & ring.mask;
     // Beside what it speaks of: a chosen block stays uncovered.
     const x = point ? point.x : (ring.end[i] - this.window.from) * this.window.scale;
-    const y = point ? point.y : this.rows.laneTop[0] + this.rows.laneHeight[0];
+    const lane = this.rows.deviceRows[0]?.lane ?? 0;
+    const y = point ? point.y : this.rows.laneTop[lane] + this.rows.laneHeight[lane];
     const wide = Math.min(340, this.stage.clientWidth - 8);
     node.style.left = `${Math.max(4, Math.min(this.stage.clientWidth - wide - 4, this.box.left + x + 14))}px`;
     node.style.top = `${y + 16}px`;
@@ -233,14 +234,19 @@ export class Weave {
   arrow(right, down) {
     const lanes = lanesOf(this.rows);
     if (lanes.length === 0) return;
-    if (!this.chosen) return this.choose(inLane(this.store, lanes[0], this.view.end - this.view.span / 2), true);
+    if (!this.chosen) {
+      const first = lanes.map((l) => inLane(this.store, l, this.view.end - this.view.span / 2)).find(Boolean);
+      return first && this.choose(first, true);
+    }
     if (right !== 0) return this.choose(beside(this.store, this.chosen, right), true);
     const ring = this.chosen.kind === 'batch' ? this.store.batches : this.store.requests;
     const i = this.chosen.place & ring.mask;
     const key = this.chosen.kind === 'batch' ? ring.lane[i] : ring.version[i];
     const now = lanes.findIndex((l) => l.kind === this.chosen.kind && l.key === key);
-    const next = lanes[Math.max(0, Math.min(lanes.length - 1, now + down))];
-    const found = inLane(this.store, next, ring.end[i]);
-    if (found) this.choose(found, true);
+    // Lanes in which nothing happened are passed over.
+    for (let next = now + down; next >= 0 && next < lanes.length; next += down) {
+      const found = inLane(this.store, lanes[next], ring.end[i]);
+      if (found) return this.choose(found, true);
+    }
   }
 }
