@@ -3,6 +3,7 @@ package telemetry
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/sharedsched"
@@ -13,6 +14,7 @@ type parade struct{ snapshot *catalog.Snapshot }
 
 func (p *parade) Snapshot() *catalog.Snapshot                  { return p.snapshot }
 func (p *parade) Predict(context.Context, *catalog.Call) error { return nil }
+func (p *parade) Epoch() time.Time                             { return time.Time{} }
 func (p *parade) State() sharedsched.State                     { return sharedsched.State{} }
 func (p *parade) VersionName(sharedsched.VersionID) string     { return "" }
 func (p *parade) slot(*catalog.Model, *catalog.Version) string { return "" }
