@@ -65,10 +65,12 @@ func (s *assembly) pages(at net.Addr, metrics http.Handler) http.Handler {
 		mux.Handle(path, s.measured.TraceWeb(s.once(&s.web)))
 	}
 	mux.HandleFunc(live.Path, s.once(&s.live))
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Location", strings.TrimPrefix(live.Path, "/")) // relative: a proxy may have it elsewhere
-		w.WriteHeader(http.StatusTemporaryRedirect)
-	})
+	for _, path := range []string{"/{$}", strings.TrimSuffix(live.Path, "/")} {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Location", strings.TrimPrefix(live.Path, "/")) // relative: a proxy may have it elsewhere
+			w.WriteHeader(http.StatusTemporaryRedirect)
+		})
+	}
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "alive") })
 	if s.Pprof {
 		addProfiles(mux, s.door)

@@ -88,20 +88,17 @@ func (p *point) add(o point) {
 
 // tick ends a second: what happened in it goes into the histories.
 func (l *Log) tick(second int64, state *sharedsched.State) {
-	waiting, lanes := map[sharedsched.VersionID]int{}, 0
-	for i := range state.Devices {
-		lanes += state.Devices[i].Lanes
-	}
+	waiting := map[sharedsched.VersionID]int{}
 	for i := range state.Versions {
 		v := &state.Versions[i]
 		waiting[v.ID] = v.Queued + v.Background + v.Waiting
 	}
 	l.histories.Lock()
 	defer l.histories.Unlock()
-	l.lanes = lanes
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lookLocked()
+	l.lanes = l.lanesLocked(state)
 	for at, t := range l.places {
 		t.waiting = 0
 		for _, id := range t.ids {
@@ -126,6 +123,20 @@ func (l *Log) tick(second int64, state *sharedsched.State) {
 			t.history.keep(second, s, t.waiting)
 		}
 	}
+}
+
+// lanesLocked counts the lanes of the devices that versions are or were on.
+func (l *Log) lanesLocked(state *sharedsched.State) (lanes int) {
+	used := map[string]bool{}
+	for at := range l.places {
+		used[at.device] = true
+	}
+	for i := range state.Devices {
+		if d := &state.Devices[i]; used[d.Name] {
+			lanes += d.Lanes
+		}
+	}
+	return lanes
 }
 
 // forgetLocked forgets a version that is gone.

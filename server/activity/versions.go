@@ -120,7 +120,8 @@ func (v *view) entitlements() map[*tracked]float64 {
 		flows[f.ID] = &flow{weight: f.Weight}
 	}
 	for _, t := range v.order {
-		active := v.sumOf(t).busy > 0 || t.waiting > 0
+		sum := v.sumOf(t)
+		active := sum.busy > sum.background || t.waiting > 0 // others may have all that the background uses
 		for _, id := range t.ids {
 			state := v.queues[id]
 			if state == nil || !active {
