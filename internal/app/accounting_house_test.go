@@ -98,7 +98,7 @@ func serveAccounted(t *testing.T) *accounted {
 	check(err)
 	shown.Watch(activity.Config{
 		Models: h.models.Snapshot, State: h.scheduler.State, VersionName: h.scheduler.VersionName,
-		Epoch: h.scheduler.Epoch(), Slot: slotOf,
+		Epoch: h.scheduler.Epoch(), Slot: slotOf, Totals: totalsOf(measured),
 	})
 	mirror, mirrored, err := newMirror(h.models, "", measured, log)
 	check(err)

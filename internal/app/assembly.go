@@ -183,7 +183,7 @@ func (s *assembly) buildEdge(context.Context) error {
 	}
 	s.activity.Watch(activity.Config{
 		Models: h.models.Snapshot, State: h.scheduler.State, VersionName: h.scheduler.VersionName,
-		Epoch: h.scheduler.Epoch(), Slot: slotOf, GPUs: s.gpus.activity,
+		Epoch: h.scheduler.Epoch(), Slot: slotOf, Totals: totalsOf(s.measured), GPUs: s.gpus.activity,
 	})
 	s.group.Start(untilStopped("activity", func(ctx context.Context) error {
 		s.activity.Run(ctx)

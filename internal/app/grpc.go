@@ -13,6 +13,7 @@ import (
 	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/internal/lifecycle"
 	"github.com/weftserve/weft/internal/telemetry"
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server"
 	"github.com/weftserve/weft/server/activity"
@@ -92,10 +93,29 @@ type requestObserver struct {
 	log      *slog.Logger
 }
 
-// RequestOffered implements predict.Observer.
-func (o requestObserver) RequestOffered(model string, stream bool) {
-	o.Telemetry.RequestOffered(model, stream)
-	o.activity.RequestOffered(model, stream)
+// totalsOf gives the counts of requests to what is shown live.
+func totalsOf(t *telemetry.Telemetry) func() map[string]*weftv1.RequestTotals {
+	return func() map[string]*weftv1.RequestTotals {
+		all := map[string]*weftv1.RequestTotals{}
+		t.RequestCounts(func(model, code string, n int64) {
+			of := all[model]
+			if of == nil {
+				of = &weftv1.RequestTotals{}
+				all[model] = of
+			}
+			if code == "" {
+				of.Offered += float64(n)
+				of.InFlight += float64(n)
+				return
+			}
+			of.InFlight -= float64(n)
+			*map[predict.Ending]*float64{
+				predict.Answered: &of.Answered, predict.Refused: &of.Refused, predict.Expired: &of.Expired,
+				predict.Cancelled: &of.Cancelled, predict.Failed: &of.Failed,
+			}[predict.EndingOf(code)] += float64(n)
+		})
+		return all
+	}
 }
 
 // batchObserver hands the scheduler's executions to the metrics, and to what is shown live.
@@ -111,8 +131,8 @@ func (o batchObserver) BatchDone(e sharedsched.BatchEvent) {
 }
 
 // RequestDone implements predict.Observer.
-func (o requestObserver) RequestDone(ctx context.Context, e predict.Event) {
-	o.Telemetry.RequestDone(ctx, measuredOf(&e))
+func (o requestObserver) RequestDone(ctx context.Context, e *predict.Event) {
+	o.Telemetry.RequestDone(ctx, measuredOf(e))
 	o.activity.RequestDone(ctx, e)
 	if o.log.Enabled(ctx, slog.LevelDebug) {
 		o.log.DebugContext(ctx, "request done", "event", "request_done", "model", e.Model, "version", e.Version,

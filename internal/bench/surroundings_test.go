@@ -67,7 +67,7 @@ func (s *surroundings) serve(tb testing.TB, h *house) *grpc.ClientConn {
 // measured adds the metrics of requests to those of the house, as the program does.
 type measured struct{ *telemetry.Telemetry }
 
-func (m measured) RequestDone(ctx context.Context, e predict.Event) {
+func (m measured) RequestDone(ctx context.Context, e *predict.Event) {
 	m.Telemetry.RequestDone(ctx, telemetry.Request{
 		Model: e.Model, Version: e.Version, Code: e.Code, Duration: e.Duration,
 	})

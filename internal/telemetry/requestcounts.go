@@ -116,3 +116,17 @@ func (r *requests) openLocked() map[requestKey]int64 {
 	}
 	return open
 }
+
+// RequestCounts tells of each model how many requests for it came, with the code "", and how many ended with each code;
+// without those of versions that are forgotten.
+func (t *Telemetry) RequestCounts(each func(model, code string, n int64)) {
+	r := &t.requests
+	r.mu.Lock() // all are of one moment
+	defer r.mu.Unlock()
+	for k, c := range r.offered {
+		each(k.model, "", c.n.Load()-r.settled[k])
+	}
+	for k, c := range r.ended {
+		each(k.model, k.code, c.n.Load())
+	}
+}

@@ -9,57 +9,60 @@ import (
 
 const keptBatches = 32_768
 
-// batch is an execution that ended.
+// batch is an execution that ended, as sharedsched.BatchEvent has it. It has no pointers.
 type batch struct {
-	sharedsched.BatchEvent
-
-	of, passedOver *tracked // nil: unknown, or none
-	proof          bool     // of batching, or warm-up: the version was not ready yet
+	number                                 uint64
+	started                                sharedsched.Time
+	elapsed, deviceTime, estimated, slack  time.Duration
+	of, passedOver                         int32 // versions; none: -1
+	lane                                   sharedsched.LaneID
+	tasks, rows, padded, demanding, waited int32
+	reason                                 sharedsched.FlushReason
+	rule                                   sharedsched.PickRule
+	flags                                  uint8
 }
 
-func (b *batch) ended() sharedsched.Time { return b.Started.Add(b.Elapsed) }
+func (b *batch) ended() sharedsched.Time { return b.started.Add(b.elapsed) }
 
 // The flags of a batch in Activity.
 const (
 	flagLate = 1 << iota
 	flagFailed
 	flagBackground
-	flagProof
+	flagProof // of batching, or warm-up: the version was not ready yet
 )
-
-func (b *batch) flags() (f uint32) {
-	for flag, is := range map[uint32]bool{
-		flagLate: b.Missed > 0, flagFailed: b.Failed, flagBackground: b.Background, flagProof: b.proof,
-	} {
-		if is {
-			f |= flag
-		}
-	}
-	return f
-}
 
 // BatchDone implements shell.Observer.
 func (l *Log) BatchDone(e sharedsched.BatchEvent) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	of := l.ofLocked(e.Version, e.Device)
-	if !of.serving {
-		m := l.Models().Model(of.model)
-		v := (*catalog.Version)(nil)
-		if m != nil {
-			v = m.Version(of.version)
-		}
-		of.serving = v != nil && v.State == catalog.Ready
+	l.publishedLocked(of)
+	b := batch{
+		number: e.Number, started: e.Started, elapsed: e.Elapsed, deviceTime: e.DeviceTime, estimated: e.Estimated,
+		slack: e.Slack, of: of.index, passedOver: -1, lane: e.Lane, tasks: int32(e.Tasks), rows: int32(e.Rows),
+		padded: int32(e.Padded), demanding: int32(e.Demanding), waited: int32(e.Left), reason: e.Reason, rule: e.Rule,
 	}
-	b := batch{BatchEvent: e, of: of, proof: !of.serving}
 	if e.PassedOver != sharedsched.NoVersion {
-		b.passedOver = l.ofLocked(e.PassedOver, e.Device)
+		b.passedOver = l.ofLocked(e.PassedOver, e.Device).index
+	}
+	if e.Missed > 0 {
+		b.flags |= flagLate
+	}
+	if e.Failed {
+		b.flags |= flagFailed
+	}
+	if e.Background {
+		b.flags |= flagBackground
+	}
+	if !of.serving {
+		b.flags |= flagProof
 	}
 	l.batches.add(b)
 
 	t := &of.totals
 	t.busy += e.DeviceTime
-	if !b.proof {
+	if of.serving {
 		t.batches++
 		t.rows += uint64(e.Rows)
 		t.padded += uint64(e.Padded - e.Rows)
@@ -69,10 +72,21 @@ func (l *Log) BatchDone(e sharedsched.BatchEvent) {
 	s.batches++
 	s.rows += uint32(e.Rows)
 	s.busy += e.DeviceTime
-	if e.Background || b.proof {
+	if e.Background || !of.serving {
 		s.background += e.DeviceTime
 	}
 	l.busy[e.Device] += e.DeviceTime
+}
+
+// publishedLocked notes whether a version was published as ready.
+func (l *Log) publishedLocked(t *tracked) {
+	if t.serving {
+		return
+	}
+	if m := l.Models().Model(t.model); m != nil {
+		v := m.Version(t.version)
+		t.serving = v != nil && v.State == catalog.Ready
+	}
 }
 
 // secondOf returns the second of the run in which a time lies.
@@ -80,3 +94,13 @@ func (l *Log) secondOf(t sharedsched.Time) int64 { return int64(time.Duration(t)
 
 // ms returns a time or a duration in milliseconds, to the microsecond.
 func ms[T ~int64](t T) float64 { return float64(int64(t)/1e3) / 1e3 }
+
+// forget forgets the versions that are that one.
+func (b *batch) forget(index int32) {
+	if b.of == index {
+		b.of = -1
+	}
+	if b.passedOver == index {
+		b.passedOver = -1
+	}
+}

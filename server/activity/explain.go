@@ -22,10 +22,12 @@ const mostMates = 64
 func (l *Log) Explain(name string) *weftv1.Explanation {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r := l.findLocked(name)
-	if r == nil {
+	found := l.findLocked(name)
+	if found == nil {
 		return nil
 	}
+	names := l.lookupLocked()
+	r := names.tell(found)
 	e := &weftv1.Explanation{
 		Number: uint32(r.number), Id: r.id, Model: r.model, Identity: r.identity,
 		Arrived: timestamppb.New(l.Epoch.Add(time.Duration(r.arrived))),
@@ -41,18 +43,18 @@ func (l *Log) Explain(name string) *weftv1.Explanation {
 		e.ComputedMs = ms(r.computed.Sub(r.arrived))
 	}
 	b := l.batchLocked(r.batch)
-	if b != nil {
-		e.Batch = l.explainedLocked(b, r)
+	if b != nil && r.of != nil {
+		e.Batch = l.explainedLocked(b, &r)
 	}
-	e.Holders = l.holdersLocked(r, b)
-	e.Story = story(r, e, b)
+	e.Holders = l.holdersLocked(&r, b)
+	e.Story = story(&r, e, b)
 	return e
 }
 
 // findLocked finds a request by its name.
 func (l *Log) findLocked(name string) *request {
 	id := clip(name)
-	if r := l.latestLocked(func(r *request) bool { return id != "" && r.id == id }); r != nil {
+	if r := l.latestLocked(func(r *request) bool { return id != "" && string(l.ids.bytes(r.id)) == id }); r != nil {
 		return r
 	}
 	number, err := strconv.ParseUint(strings.TrimPrefix(name, "#"), 10, 64)
@@ -77,7 +79,7 @@ func (l *Log) latestLocked(is func(*request) bool) *request {
 // batchLocked returns the batch of a number; nil if it is not remembered.
 func (l *Log) batchLocked(number uint64) *batch {
 	for i := l.batches.added; number > 0 && i > l.batches.first(); i-- {
-		if b := l.batches.at(i - 1); b.Number == number {
+		if b := l.batches.at(i - 1); b.number == number {
 			return b
 		}
 	}
@@ -85,19 +87,19 @@ func (l *Log) batchLocked(number uint64) *batch {
 }
 
 // explainedLocked describes the batch of a request.
-func (l *Log) explainedLocked(b *batch, r *request) *weftv1.ExplainedBatch {
+func (l *Log) explainedLocked(b *batch, r *told) *weftv1.ExplainedBatch {
 	out := &weftv1.ExplainedBatch{
-		Number: uint32(b.Number), Device: b.Device, Lane: uint32(b.Lane),
-		Requests: uint32(b.Tasks), Rows: uint32(b.Rows), Size: uint32(b.Padded),
-		DurationMs: ms(b.Elapsed), DeviceMs: ms(b.DeviceTime), ExpectedMs: ms(b.Estimated),
-		Reason: b.Reason.String(), Rule: b.Rule.String(), SlackMs: ms(b.Slack),
+		Number: uint32(b.number), Device: r.of.device, Lane: uint32(b.lane),
+		Requests: uint32(b.tasks), Rows: uint32(b.rows), Size: uint32(b.padded),
+		DurationMs: ms(b.elapsed), DeviceMs: ms(b.deviceTime), ExpectedMs: ms(b.estimated),
+		Reason: b.reason.String(), Rule: b.rule.String(), SlackMs: ms(b.slack),
 	}
-	for i := l.requests.added; i > l.requests.first() && len(out.GetMates()) < min(b.Tasks-1, mostMates); i-- {
+	for i := l.requests.added; i > l.requests.first() && len(out.GetMates()) < min(int(b.tasks)-1, mostMates); i-- {
 		mate := l.requests.at(i - 1)
-		if mate.batch == b.Number && mate.number != r.number {
+		if mate.batch == b.number && mate.number != r.number {
 			out.Mates = append(out.Mates, uint32(mate.number))
 		}
-		if mate.ended < b.Started {
+		if mate.ended < b.started {
 			break
 		}
 	}
@@ -106,7 +108,7 @@ func (l *Log) explainedLocked(b *batch, r *request) *weftv1.ExplainedBatch {
 
 // holdersLocked returns who had the device while a request waited. Of one that was not executed that is the device of
 // its version.
-func (l *Log) holdersLocked(r *request, own *batch) []*weftv1.Holder {
+func (l *Log) holdersLocked(r *told, own *batch) []*weftv1.Holder {
 	from, to := r.queued, r.started
 	if r.executions == 0 {
 		from, to = r.arrived, r.ended
@@ -114,20 +116,22 @@ func (l *Log) holdersLocked(r *request, own *batch) []*weftv1.Holder {
 	if r.of == nil || to <= from {
 		return nil
 	}
+	names := l.lookupLocked()
 	by := map[*tracked]*weftv1.Holder{}
 	for i := l.batches.added; i > l.batches.first(); i-- {
 		b := l.batches.at(i - 1)
-		if b.ended() <= from && b.Elapsed < time.Minute {
+		if b.ended() <= from && b.elapsed < time.Minute {
 			break // batches are kept by their ends
 		}
-		held := min(to, b.ended()).Sub(max(from, b.Started))
-		if b.Device != r.of.device || own != nil && b.Number == own.Number || held <= 0 {
+		of := names.version(b.of)
+		held := min(to, b.ended()).Sub(max(from, b.started))
+		if of == nil || of.device != r.of.device || own != nil && b.number == own.number || held <= 0 {
 			continue
 		}
-		h := by[b.of]
+		h := by[of]
 		if h == nil {
-			h = &weftv1.Holder{Model: b.of.model, Version: int32(b.of.version)}
-			by[b.of] = h
+			h = &weftv1.Holder{Model: of.model, Version: int32(of.version)}
+			by[of] = h
 		}
 		h.Batches++
 		h.Ms += ms(held)
@@ -151,7 +155,7 @@ func (l *Log) Requests(model string, end weftv1.RequestEnd, most int) *weftv1.Li
 	}
 	for i := from.added; i > from.first() && len(out.GetRequests().GetNumber()) < most; i-- {
 		r := from.at(i - 1)
-		if (model == "" || r.model == model) && (end == 0 || r.end() == end) {
+		if (model == "" || v.lookup.words[r.model] == model) && (end == 0 || r.end() == end) {
 			v.request(out.GetRequests(), r)
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
-	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/wire"
 	"github.com/weftserve/weft/sharedsched"
 )
@@ -52,6 +51,10 @@ func (l *Log) frame(since, until cursor, state *sharedsched.State, most int) *we
 	if l.GPUs != nil {
 		gpus = l.GPUs()
 	}
+	var totals map[string]*weftv1.RequestTotals
+	if l.Totals != nil {
+		totals = l.Totals()
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lookLocked()
@@ -68,10 +71,7 @@ func (l *Log) frame(since, until cursor, state *sharedsched.State, most int) *we
 	a.Batches, a.BatchesLeftOut = v.batches(since.batches, until.batches, most)
 	a.Requests, a.RequestsLeftOut = v.requests(&l.requests, since.requests, until.requests, most)
 	a.Running = v.running()
-	a.Totals = map[string]*weftv1.RequestTotals{}
-	for model, t := range l.totals {
-		a.Totals[model] = t.message()
-	}
+	a.Totals = totals
 	return a
 }
 
@@ -96,12 +96,13 @@ type view struct {
 	sums   map[*tracked]*slot // over the window
 	queues map[sharedsched.VersionID]*sharedsched.VersionState
 	lanes  map[string]int // of devices
+	lookup lookup
 }
 
 func newView(l *Log, out *weftv1.Activity, state *sharedsched.State, from int64, window time.Duration) *view {
 	v := &view{
 		Log: l, out: out, state: state, from: from, window: window, places: map[*tracked]uint32{},
-		sums: map[*tracked]*slot{}, queues: map[sharedsched.VersionID]*sharedsched.VersionState{}, lanes: map[string]int{},
+		lookup: l.lookupLocked(), sums: map[*tracked]*slot{}, queues: map[sharedsched.VersionID]*sharedsched.VersionState{}, lanes: map[string]int{},
 	}
 	for i := range state.Versions {
 		v.queues[state.Versions[i].ID] = &state.Versions[i]
@@ -147,27 +148,31 @@ func (v *view) batches(from, to uint64, most int) (*weftv1.BatchColumns, uint32)
 			omitted++
 			continue
 		}
-		c.Number = append(c.Number, uint32(b.Number))
-		c.Version = append(c.Version, v.placeOf(b.of))
-		c.Lane = append(c.Lane, uint32(b.Lane))
-		c.StartMs = append(c.StartMs, ms(b.Started))
-		c.DurationMs = append(c.DurationMs, float32(ms(b.Elapsed)))
-		c.DeviceMs = append(c.DeviceMs, float32(ms(b.DeviceTime)))
-		c.ExpectedMs = append(c.ExpectedMs, float32(ms(b.Estimated)))
-		c.Requests = append(c.Requests, uint32(b.Tasks))
-		c.Rows = append(c.Rows, uint32(b.Rows))
-		c.Size = append(c.Size, uint32(b.Padded))
-		c.Reason = append(c.Reason, uint32(wire.FlushReason(b.Reason)))
-		c.Rule = append(c.Rule, uint32(b.Rule)+1)
-		c.SlackMs = append(c.SlackMs, float32(ms(b.Slack)))
-		c.Demanding = append(c.Demanding, uint32(b.Demanding))
-		c.Left = append(c.Left, uint32(b.Left))
+		of := v.lookup.version(b.of)
+		if of == nil {
+			continue // it is gone for long
+		}
+		c.Number = append(c.Number, uint32(b.number)) // it may wrap, in months
+		c.Version = append(c.Version, v.placeOf(of))
+		c.Lane = append(c.Lane, uint32(b.lane))
+		c.StartMs = append(c.StartMs, ms(b.started))
+		c.DurationMs = append(c.DurationMs, float32(ms(b.elapsed)))
+		c.DeviceMs = append(c.DeviceMs, float32(ms(b.deviceTime)))
+		c.ExpectedMs = append(c.ExpectedMs, float32(ms(b.estimated)))
+		c.Requests = append(c.Requests, uint32(b.tasks))
+		c.Rows = append(c.Rows, uint32(b.rows))
+		c.Size = append(c.Size, uint32(b.padded))
+		c.Reason = append(c.Reason, uint32(wire.FlushReason(b.reason)))
+		c.Rule = append(c.Rule, uint32(b.rule)+1)
+		c.SlackMs = append(c.SlackMs, float32(ms(b.slack)))
+		c.Demanding = append(c.Demanding, uint32(b.demanding))
+		c.Left = append(c.Left, uint32(b.waited))
 		over := uint32(0)
-		if b.passedOver != nil {
-			over = v.placeOf(b.passedOver) + 1
+		if t := v.lookup.version(b.passedOver); t != nil {
+			over = v.placeOf(t) + 1
 		}
 		c.PassedOver = append(c.PassedOver, over)
-		c.Flags = append(c.Flags, b.flags())
+		c.Flags = append(c.Flags, uint32(b.flags))
 	}
 	return c, omitted
 }
@@ -189,10 +194,10 @@ func (v *view) requests(of *ring[request], from, to uint64, most int) (*weftv1.R
 // request appends a request to the columns.
 func (v *view) request(c *weftv1.RequestColumns, r *request) {
 	c.Number = append(c.Number, uint32(r.number))
-	c.Id = append(c.Id, r.id)
+	c.Id = append(c.Id, v.lookup.idOf(r.id))
 	version := uint32(0)
-	if r.of != nil {
-		version = v.placeOf(r.of) + 1
+	if of := v.lookup.version(r.of); of != nil {
+		version = v.placeOf(of) + 1
 	}
 	c.Version = append(c.Version, version)
 	c.ArrivalMs = append(c.ArrivalMs, ms(r.arrived))
@@ -202,7 +207,7 @@ func (v *view) request(c *weftv1.RequestColumns, r *request) {
 	c.Batch = append(c.Batch, uint32(r.batch))
 	c.Rows = append(c.Rows, uint32(r.rows))
 	c.End = append(c.End, uint32(r.end()))
-	c.Reason = append(c.Reason, r.reason)
+	c.Reason = append(c.Reason, v.lookup.words[r.reason])
 }
 
 // running returns the batches in flight.
@@ -218,22 +223,6 @@ func (v *view) running() (all []*weftv1.RunningBatch) {
 		}
 	}
 	return all
-}
-
-// ends are the endings of requests.
-var ends = [...]weftv1.RequestEnd{
-	predict.Answered:  weftv1.RequestEnd_REQUEST_END_ANSWERED,
-	predict.Refused:   weftv1.RequestEnd_REQUEST_END_REFUSED,
-	predict.Expired:   weftv1.RequestEnd_REQUEST_END_EXPIRED,
-	predict.Cancelled: weftv1.RequestEnd_REQUEST_END_CANCELLED,
-	predict.Failed:    weftv1.RequestEnd_REQUEST_END_FAILED,
-}
-
-func (r *request) end() weftv1.RequestEnd {
-	if r.late {
-		return weftv1.RequestEnd_REQUEST_END_LATE
-	}
-	return ends[r.ending]
 }
 
 // round keeps three digits behind the point, and digits six: more would be noise that takes room.

@@ -109,10 +109,7 @@ func (l *Log) tick(second int64, state *sharedsched.State) {
 			l.forgetLocked(at, t)
 			continue
 		}
-		s := &t.window[second%windowSeconds]
-		if s.second != second {
-			s = &slot{}
-		}
+		s := t.at(second)
 		switch {
 		case t.history != nil && idle > forgottenAfter && t.waiting == 0:
 			t.history, l.history = nil, l.history-1
@@ -145,6 +142,17 @@ func (l *Log) forgetLocked(at place, t *tracked) {
 		l.history--
 	}
 	delete(l.places, at)
+	l.all[t.index] = nil
+	l.free = append(l.free, t.index)
+	for i := l.requests.first(); i < l.requests.added; i++ {
+		l.requests.at(i).forget(t.index)
+	}
+	for i := l.troubled.first(); i < l.troubled.added; i++ {
+		l.troubled.at(i).forget(t.index)
+	}
+	for i := l.batches.first(); i < l.batches.added; i++ {
+		l.batches.at(i).forget(t.index)
+	}
 	for id, of := range l.byID {
 		if of == t {
 			delete(l.byID, id)

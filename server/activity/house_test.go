@@ -99,7 +99,6 @@ func (h *house) ask(ctx context.Context, k *kind, id string, rows int, limit tim
 	h.number++
 	e := predict.Event{Number: h.number, ID: id, Model: k.model, Version: k.version, Arrived: time.Now(), Target: k.target}
 	h.mu.Unlock()
-	h.log.RequestOffered(k.model, false)
 	task := sharedsched.Task{Rows: rows}
 	if limit > 0 {
 		e.Limit = e.Arrived.Add(limit)
@@ -119,7 +118,7 @@ func (h *house) ask(ctx context.Context, k *kind, id string, rows int, limit tim
 	}
 	e.Ended = time.Now()
 	e.Duration = e.Ended.Sub(e.Arrived)
-	h.log.RequestDone(ctx, e)
+	h.log.RequestDone(ctx, &e)
 	h.mu.Lock()
 	h.events = append(h.events, e)
 	h.mu.Unlock()

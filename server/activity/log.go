@@ -24,11 +24,13 @@ type Config struct {
 	Epoch time.Time
 	// Slot returns the name of the traffic entry that leads to a version, "" for none. Nil: there are none.
 	Slot func(*catalog.Model, *catalog.Version) string
+	// Totals counts the requests for each model, "" for none that there is. Nil: nobody counts.
+	Totals func() map[string]*weftv1.RequestTotals
 	// GPUs returns what the driver says, by device. Nil: nothing is known.
 	GPUs func() map[string]*weftv1.GpuActivity
 }
 
-// Log remembers. It implements shell.Observer and predict.Observer, and is safe for concurrent use once it watches.
+// Log remembers. It implements shell.Observer, is told of requests, and is safe for concurrent use once it watches.
 type Log struct {
 	run   string
 	views views
@@ -41,12 +43,15 @@ type Log struct {
 
 	mu       sync.Mutex
 	places   map[place]*tracked // guarded by mu, as all below
+	all      []*tracked         // by index; nil where one was forgotten
+	free     []int32            // indexes of those
 	byID     map[sharedsched.VersionID]*tracked
 	batches  ring[batch]
 	requests ring[request]
 	troubled ring[request]
 	trouble  perSecond
-	totals   map[string]*totals
+	words    words
+	ids      ids
 	busy     map[string]time.Duration // by device, ever
 	history  int                      // versions that have one
 	looked   *catalog.Snapshot        // the models that places are in step with
@@ -59,7 +64,7 @@ func New() *Log {
 		places: map[place]*tracked{}, byID: map[sharedsched.VersionID]*tracked{},
 		batches: ring[batch]{most: keptBatches}, requests: ring[request]{most: keptRequests},
 		troubled: ring[request]{most: keptTroubled},
-		totals:   map[string]*totals{}, busy: map[string]time.Duration{},
+		busy:     map[string]time.Duration{},
 	}
 }
 
@@ -99,7 +104,13 @@ func (l *Log) placeLocked(p place) *tracked {
 			}
 		}
 	}
-	t := &tracked{place: p, lost: map[string]uint64{}}
+	t := &tracked{place: p, index: int32(len(l.all)), lost: map[string]uint64{}}
+	if n := len(l.free); n > 0 {
+		t.index, l.free = l.free[n-1], l.free[:n-1]
+		l.all[t.index] = t
+	} else {
+		l.all = append(l.all, t)
+	}
 	l.places[p] = t
 	return t
 }

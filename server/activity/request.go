@@ -2,7 +2,7 @@ package activity
 
 import (
 	"context"
-	"strings"
+	"encoding/hex"
 	"time"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
@@ -13,65 +13,34 @@ import (
 const (
 	keptRequests = 65_536
 	keptTroubled = 65_536
-	// maxIDBytes of the caller's name for a request are remembered: of longer ones the beginning.
-	maxIDBytes = 64
 )
 
-// request is a request that ended. Times are of the scheduler's clock.
+// request is a request that ended. Times are of the scheduler's clock. It has no pointers.
 type request struct {
-	number          uint64
-	id, identity    string
-	model           string
-	of              *tracked // nil: it was not routed to a version
-	arrived, ended  sharedsched.Time
-	queued, started sharedsched.Time // 0: it was not, or did not
-	computed        sharedsched.Time // its last execution ended
-	target, limit   time.Duration    // from its arrival; 0: none
-	charged         time.Duration
-	batch           uint64 // its last; 0: none
-	executions      int
-	rows            int
-	ending          predict.Ending
-	late            bool
-	reason          string
-	trace           string
+	number, batch           uint64 // batch: its last; 0: none
+	arrived, ended          sharedsched.Time
+	queued, started         sharedsched.Time // 0: it was not, or did not
+	computed                sharedsched.Time // its last execution ended
+	target, limit           time.Duration    // from its arrival; 0: none
+	charged                 time.Duration
+	id                      id
+	identity, model, reason int32 // words
+	of                      int32 // the version; -1: it was not routed to one
+	executions, rows        int32
+	trace                   [16]byte
+	ending                  predict.Ending
+	late                    bool
 }
 
 // troubled reports whether it was late, or not answered.
 func (r *request) troubled() bool { return r.late || r.ending != predict.Answered }
 
-// totals count what became of the requests for a model.
-type totals struct {
-	offered  uint64
-	endings  [predict.Failed + 1]uint64
-	inFlight int64
-}
-
-func (t *totals) message() *weftv1.RequestTotals {
-	return &weftv1.RequestTotals{
-		Offered: float64(t.offered), InFlight: float64(t.inFlight),
-		Answered: float64(t.endings[predict.Answered]), Refused: float64(t.endings[predict.Refused]),
-		Expired: float64(t.endings[predict.Expired]), Cancelled: float64(t.endings[predict.Cancelled]),
-		Failed: float64(t.endings[predict.Failed]),
-	}
-}
-
-// RequestOffered implements predict.Observer.
-func (l *Log) RequestOffered(model string, _ bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	t := l.totalsLocked(model)
-	t.offered++
-	t.inFlight++
-}
-
-// RequestDone implements predict.Observer.
-func (l *Log) RequestDone(_ context.Context, e predict.Event) {
+// RequestDone notes a request that ended, as predict.Observer is told of it.
+func (l *Log) RequestDone(_ context.Context, e *predict.Event) {
 	x := &e.Execution.Outcome
 	r := request{
-		number: e.Number, id: clip(e.ID), identity: e.Identity, model: e.Model,
-		arrived: l.at(e.Arrived), ended: l.at(e.Ended), target: e.Target,
-		rows: e.Execution.Rows, ending: e.Ending, reason: e.Reason, trace: e.TraceID,
+		number: e.Number, arrived: l.at(e.Arrived), ended: l.at(e.Ended), target: e.Target, of: -1,
+		rows: int32(e.Execution.Rows), ending: e.Ending,
 	}
 	if !e.Limit.IsZero() {
 		r.limit = e.Limit.Sub(e.Arrived)
@@ -80,19 +49,22 @@ func (l *Log) RequestDone(_ context.Context, e predict.Event) {
 		r.computed = x.Ended
 		r.started = r.computed.Add(-x.Compute)
 		r.queued = r.started.Add(-x.Queue)
-		r.charged, r.batch, r.executions = x.DeviceTime, x.Batch, x.Executions
+		r.charged, r.batch, r.executions = x.DeviceTime, x.Batch, int32(x.Executions)
+	}
+	if e.TraceID != "" {
+		_, _ = hex.Decode(r.trace[:], []byte(e.TraceID)) // it is one
 	}
 	took := r.ended.Sub(r.arrived)
 	r.late = e.Ending == predict.Answered && e.Target > 0 && took > e.Target
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	t := l.totalsLocked(e.Model)
-	t.endings[e.Ending]++
-	t.inFlight--
+	r.id = l.ids.add(e.ID)
+	r.model, r.reason, r.identity = l.words.number(e.Model), l.words.number(e.Reason), l.words.number(e.Identity)
 	if e.Version != 0 {
-		r.of = l.placeLocked(place{e.Model, e.Version, x.Device})
-		r.of.count(l.secondOf(r.ended), &r, took)
+		of := l.placeLocked(place{e.Model, e.Version, x.Device})
+		r.of = of.index
+		of.count(l.secondOf(r.ended), &r, e.Reason, took)
 	}
 	l.requests.add(r)
 	if r.troubled() {
@@ -101,22 +73,28 @@ func (l *Log) RequestDone(_ context.Context, e predict.Event) {
 	}
 }
 
-// clip shortens a name that a caller gave.
-func clip(id string) string {
-	if len(id) <= maxIDBytes {
-		return id
-	}
-	return strings.Clone(id[:maxIDBytes]) // the rest of it is not kept
-}
-
 // at returns a time on the scheduler's clock.
 func (l *Log) at(t time.Time) sharedsched.Time { return sharedsched.Time(t.Sub(l.Epoch)) }
 
-func (l *Log) totalsLocked(model string) *totals {
-	t := l.totals[model]
-	if t == nil {
-		t = &totals{}
-		l.totals[model] = t
+// ends are the endings of requests.
+var ends = [...]weftv1.RequestEnd{
+	predict.Answered:  weftv1.RequestEnd_REQUEST_END_ANSWERED,
+	predict.Refused:   weftv1.RequestEnd_REQUEST_END_REFUSED,
+	predict.Expired:   weftv1.RequestEnd_REQUEST_END_EXPIRED,
+	predict.Cancelled: weftv1.RequestEnd_REQUEST_END_CANCELLED,
+	predict.Failed:    weftv1.RequestEnd_REQUEST_END_FAILED,
+}
+
+func (r *request) end() weftv1.RequestEnd {
+	if r.late {
+		return weftv1.RequestEnd_REQUEST_END_LATE
 	}
-	return t
+	return ends[r.ending]
+}
+
+// forget forgets the version, if it is that one.
+func (r *request) forget(index int32) {
+	if r.of == index {
+		r.of = -1
+	}
 }

@@ -14,7 +14,7 @@ import (
 const mostHolders = 3
 
 // story tells the way of a request in sentences.
-func story(r *request, e *weftv1.Explanation, b *batch) []string {
+func story(r *told, e *weftv1.Explanation, b *batch) []string {
 	var s []string
 	say := func(format string, args ...any) { s = append(s, fmt.Sprintf(format, args...)) }
 
@@ -55,16 +55,16 @@ func story(r *request, e *weftv1.Explanation, b *batch) []string {
 		}
 		say("Meanwhile the device %s was used by %s.", r.of.device, strings.Join(held, ", "))
 	}
-	if b != nil {
+	if e.GetBatch() != nil {
 		say("Batch %d took it with %s: %s, run as %d. It started then because %s, and it was its turn by the rule %q.",
-			b.Number, count(uint32(b.Tasks-1), "other request", "other requests"), count(uint32(b.Rows), "row", "rows"),
-			b.Padded, whys[b.Reason], b.Rule)
+			b.number, count(uint32(b.tasks-1), "other request", "other requests"), count(uint32(b.rows), "row", "rows"),
+			b.padded, whys[b.reason], b.rule)
 		expected := ""
-		if b.Estimated > 0 {
-			expected = ", where " + took(ms(b.Estimated)) + " were expected"
+		if b.estimated > 0 {
+			expected = ", where " + took(ms(b.estimated)) + " were expected"
 		}
-		say("It ran %s on %s, lane %d%s. It is charged %s of device time, its part by rows.", took(ms(b.Elapsed)), b.Device,
-			b.Lane, expected, took(e.GetChargedMs()))
+		say("It ran %s on %s, lane %d%s. It is charged %s of device time, its part by rows.", took(ms(b.elapsed)), e.GetBatch().GetDevice(),
+			b.lane, expected, took(e.GetChargedMs()))
 	} else if r.executions > 0 {
 		say("It ran %s; the batch is no longer remembered. It is charged %s of device time.",
 			took(e.GetComputedMs()-e.GetStartedMs()), took(e.GetChargedMs()))
@@ -77,7 +77,7 @@ func story(r *request, e *weftv1.Explanation, b *batch) []string {
 }
 
 // outcome is the last sentence.
-func outcome(r *request, e *weftv1.Explanation) string {
+func outcome(r *told, e *weftv1.Explanation) string {
 	all := took(e.GetEndedMs())
 	switch {
 	case r.late:
@@ -90,7 +90,7 @@ func outcome(r *request, e *weftv1.Explanation) string {
 }
 
 // blame names the longest part of a request's time.
-func blame(r *request, e *weftv1.Explanation) string {
+func blame(r *told, e *weftv1.Explanation) string {
 	before, waited := e.GetAdmittedMs(), e.GetStartedMs()-e.GetAdmittedMs()
 	ran, after := e.GetComputedMs()-e.GetStartedMs(), e.GetEndedMs()-e.GetComputedMs()
 	switch max(before, waited, ran, after) {

@@ -21,8 +21,8 @@ const depthEvery = 10 * time.Millisecond
 // overlap; a version is a process, too, whose requests are asynchronous slices that wait and run, and whose counter
 // says how many wait. The error is the writer's.
 func (l *Log) WriteTrace(w io.Writer, back time.Duration) error {
-	batches, requests, devices := l.latest(back)
-	t := &traceWriter{w: bufio.NewWriterSize(w, 64<<10), pids: map[any]int{}}
+	batches, requests, names, devices := l.latest(back)
+	t := &traceWriter{w: bufio.NewWriterSize(w, 64<<10), names: names, pids: map[any]int{}}
 	t.text(`{"displayTimeUnit":"ms","traceEvents":[`)
 	for _, d := range devices {
 		t.process(d.Name, "device "+d.Name)
@@ -38,14 +38,14 @@ func (l *Log) WriteTrace(w io.Writer, back time.Duration) error {
 	return t.w.Flush()
 }
 
-// latest returns copies of the batches and requests that ended in the latest while.
-func (l *Log) latest(back time.Duration) ([]batch, []request, []sharedsched.DeviceState) {
+// latest returns copies of the batches and requests that ended in the latest while, and what they refer to.
+func (l *Log) latest(back time.Duration) ([]batch, []request, lookup, []sharedsched.DeviceState) {
 	state := l.State()
 	until := l.cursor()
 	since := l.cursorAt(until.at.Add(-back))
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.batches.copied(since.batches), l.requests.copied(since.requests), state.Devices
+	return l.batches.copied(since.batches), l.requests.copied(since.requests), l.lookupLocked().kept(), state.Devices
 }
 
 // copied returns copies of the things from a place on.
@@ -61,6 +61,7 @@ func (r *ring[T]) copied(from uint64) []T {
 // traceWriter writes events. The first error of its writer stays there.
 type traceWriter struct {
 	w     *bufio.Writer
+	names lookup
 	pids  map[any]int // of devices by name, of versions by what is known of them
 	lanes map[sharedsched.LaneID]bool
 	any   bool
@@ -120,27 +121,33 @@ func (t *traceWriter) process(of any, name string) int {
 }
 
 func (t *traceWriter) batch(b *batch) {
-	pid := t.process(b.Device, "device "+b.Device)
-	lane := int(b.Lane)
-	if !t.lanes[b.Lane] {
+	of := t.names.version(b.of)
+	if of == nil {
+		return // it is gone for long
+	}
+	pid := t.process(of.device, "device "+of.device)
+	lane := int(b.lane)
+	if !t.lanes[b.lane] {
 		if t.lanes == nil {
 			t.lanes = map[sharedsched.LaneID]bool{}
 		}
-		t.lanes[b.Lane] = true
+		t.lanes[b.lane] = true
 		t.event('M', "thread_name", pid, lane, 0, fmt.Sprintf(`,"args":{"name":"lane %d"}`, lane))
 	}
 	over := ""
-	if b.passedOver != nil {
-		over = b.passedOver.name()
+	if passed := t.names.version(b.passedOver); passed != nil {
+		over = passed.name()
 	}
-	more := append([]byte(`,"cat":"batch","dur":`), microseconds(nil, int64(b.Elapsed))...)
-	t.event('X', b.of.name(), pid, lane, b.Started, string(more)+fmt.Sprintf(`,"args":{"batch":%d,"requests":%d,"rows":%d,`+
-		`"size":%d,"reason":%q,"rule":%q,"expected_ms":%g,"device_ms":%g,"slack_ms":%g,"passed_over":%s,"late":%d,`+
-		`"failed":%t,"background":%t}`, b.Number, b.Tasks, b.Rows, b.Padded, b.Reason, b.Rule, ms(b.Estimated),
-		ms(b.DeviceTime), ms(b.Slack), quote(over), b.Missed, b.Failed, b.Background))
+	more := append([]byte(`,"cat":"batch","dur":`), microseconds(nil, int64(b.elapsed))...)
+	t.event('X', of.name(), pid, lane, b.started, string(more)+fmt.Sprintf(`,"args":{"batch":%d,"requests":%d,"rows":%d,`+
+		`"size":%d,"reason":%q,"rule":%q,"expected_ms":%g,"device_ms":%g,"slack_ms":%g,"passed_over":%s,"late":%t,`+
+		`"failed":%t,"background":%t}`, b.number, b.tasks, b.rows, b.padded, b.reason, b.rule, ms(b.estimated),
+		ms(b.deviceTime), ms(b.slack), quote(over), b.flags&flagLate != 0, b.flags&flagFailed != 0,
+		b.flags&flagBackground != 0))
 }
 
-func (t *traceWriter) request(r *request) {
+func (t *traceWriter) request(it *request) {
+	r := t.names.tell(it)
 	if r.of == nil {
 		return
 	}
@@ -166,12 +173,13 @@ func (t *traceWriter) depths(requests []request) {
 	changes := map[*tracked][]change{}
 	for i := range requests {
 		r := &requests[i]
+		of := t.names.version(r.of)
 		switch {
-		case r.of == nil:
+		case of == nil:
 		case r.executions > 0:
-			changes[r.of] = append(changes[r.of], change{r.queued, 1}, change{r.started, -1})
+			changes[of] = append(changes[of], change{r.queued, 1}, change{r.started, -1})
 		case r.ending != predict.Answered:
-			changes[r.of] = append(changes[r.of], change{r.arrived, 1}, change{r.ended, -1})
+			changes[of] = append(changes[of], change{r.arrived, 1}, change{r.ended, -1})
 		}
 	}
 	for of, all := range changes {
@@ -186,9 +194,4 @@ func (t *traceWriter) depths(requests []request) {
 			t.event('C', "waiting", t.process(of, of.name()), 0, c.at, fmt.Sprintf(`,"args":{"requests":%d}`, depth))
 		}
 	}
-}
-
-// name is how people call a version.
-func (t *tracked) name() string {
-	return name(t.model, int32(t.version))
 }

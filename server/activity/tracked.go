@@ -21,13 +21,14 @@ const windowSeconds = 10
 // tracked is how a version on a device did.
 type tracked struct {
 	place
-	serving bool // it was published as ready
+	index   int32 // among all
+	serving bool  // it was published as ready
 	totals  versionTotals
-	lost    map[string]uint64   // requests that were not answered, by their reasons, which are constants
-	window  [windowSeconds]slot // by second
-	waiting int                 // requests, as of the last second
-	history *history            // nil: it was not active, or others were before
-	latest  int64               // second of the latest activity
+	lost    map[string]uint64    // requests that were not answered, by their reasons, which are constants
+	window  *[windowSeconds]slot // by second; nil: nothing happened yet
+	waiting int                  // requests, as of the last second
+	history *history             // nil: it was not active, or others were before
+	latest  int64                // second of the latest activity
 
 	// As of the latest look at the models: what the version is, nil if it is not resident.
 	resident *catalog.Version
@@ -55,6 +56,9 @@ type slot struct {
 // slot returns the slot of a second, emptied if it was of an earlier one. Batches that ended a moment ago may come
 // after requests of the next second: they count for the latest.
 func (t *tracked) slot(second int64) *slot {
+	if t.window == nil {
+		t.window = &[windowSeconds]slot{}
+	}
 	s := &t.window[second%windowSeconds]
 	if s.second < second {
 		*s = slot{second: second}
@@ -63,12 +67,20 @@ func (t *tracked) slot(second int64) *slot {
 	return s
 }
 
+// at returns the slot of a second, an empty one where nothing happened.
+func (t *tracked) at(second int64) *slot {
+	if t.window != nil && t.window[second%windowSeconds].second == second {
+		return &t.window[second%windowSeconds]
+	}
+	return &slot{}
+}
+
 // count counts a request that ended.
-func (t *tracked) count(second int64, r *request, took time.Duration) {
+func (t *tracked) count(second int64, r *request, reason string, took time.Duration) {
 	s := t.slot(second)
 	if r.ending != predict.Answered {
 		s.lost++
-		t.lost[r.reason]++
+		t.lost[reason]++
 		return
 	}
 	s.answered++
@@ -82,6 +94,9 @@ func (t *tracked) count(second int64, r *request, took time.Duration) {
 
 // sum returns the sum of the slots from a second on.
 func (t *tracked) sum(from int64) (all slot) {
+	if t.window == nil {
+		return all
+	}
 	for i := range t.window {
 		s := &t.window[i]
 		if s.second < from {
@@ -122,3 +137,6 @@ func (p *perSecond) since(from int64) (n uint32) {
 	}
 	return n
 }
+
+// name is how people call a version.
+func (t *tracked) name() string { return name(t.model, int32(t.version)) }

@@ -53,9 +53,9 @@ func (s *Statistics) RequestOffered(model string, stream bool) {
 }
 
 // RequestDone implements predict.Observer.
-func (s *Statistics) RequestDone(ctx context.Context, e predict.Event) {
+func (s *Statistics) RequestDone(ctx context.Context, e *predict.Event) {
 	if e.Version != 0 {
-		s.of(versionKey{e.Model, e.Version}).add(&e)
+		s.of(versionKey{e.Model, e.Version}).add(e)
 	}
 	if s.Next != nil {
 		s.Next.RequestDone(ctx, e)

@@ -25,7 +25,8 @@ type heard struct {
 func (*heard) RequestOffered(string, bool) {}
 
 // RequestDone implements predict.Observer.
-func (h *heard) RequestDone(_ context.Context, e predict.Event) {
+func (h *heard) RequestDone(_ context.Context, done *predict.Event) {
+	e := *done
 	e.Arrived, e.Ended, e.Duration, e.Execution = time.Time{}, time.Time{}, 0, predict.Execution{}
 	h.events = append(h.events, e)
 }

@@ -17,7 +17,8 @@ type Observer interface {
 	// cannot be read.
 	RequestOffered(model string, stream bool)
 	// RequestDone follows, answered or not, with the same Model and Stream. The context is the request's.
-	RequestDone(context.Context, Event)
+	// The event must not be kept.
+	RequestDone(context.Context, *Event)
 }
 
 // Event says how one request ended.
@@ -142,6 +143,7 @@ type observed struct {
 	model   string // "" if there was none of the name that came
 	stream  bool
 	decoded time.Time
+	event   Event // when it has ended
 	// As in Course; zero where the request is not traced.
 	submitted, returned, encoding time.Time
 }
@@ -168,7 +170,8 @@ func (p *Pipeline) done(ctx context.Context, o *observed, req *Request, at *Plac
 		return
 	}
 	now := time.Now()
-	e := Event{
+	e := &o.event
+	*e = Event{
 		Number: o.number, ID: req.ID, Model: o.model, Stream: o.stream,
 		Arrived: req.Arrived, Ended: now, Limit: call.Limit, Target: call.Target,
 		Code: why.Code, Ending: EndingOf(why.Code), Reason: why.Reason, Duration: now.Sub(o.decoded),
@@ -195,9 +198,9 @@ func (p *Pipeline) done(ctx context.Context, o *observed, req *Request, at *Plac
 }
 
 // trace tells the trace of a request how that ended.
-func (o *observed) trace(req *Request, e Event, why *Explanation) {
+func (o *observed) trace(req *Request, e *Event, why *Explanation) {
 	req.trace.Done(&Course{
-		Event: &e, Request: req, Why: why.Text,
+		Event: e, Request: req, Why: why.Text,
 		Decoded: o.decoded, Submitted: o.submitted, Returned: o.returned, Encoding: o.encoding,
 	})
 }

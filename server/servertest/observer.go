@@ -23,7 +23,8 @@ func (h *House) RequestOffered(model string, stream bool) {
 }
 
 // RequestDone implements predict.Observer.
-func (h *House) RequestDone(_ context.Context, e predict.Event) {
+func (h *House) RequestDone(_ context.Context, done *predict.Event) {
+	e := *done
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.offered[offer{e.Model, e.Stream}]--

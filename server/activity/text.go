@@ -1,0 +1,129 @@
+package activity
+
+import (
+	"encoding/hex"
+	"slices"
+	"strings"
+)
+
+// The rings have no pointers, so that the garbage collector does not look through them: what they say in words lies in
+// these two.
+
+// words numbers texts of which there are few: names of models, identities, reasons.
+type words struct {
+	texts   []string
+	numbers map[string]int32
+}
+
+// mostWords are numbered. There are never so many; further ones would all be "".
+const mostWords = 1 << 16
+
+func (w *words) number(text string) int32 {
+	n, known := w.numbers[text]
+	if known {
+		return n
+	}
+	if w.numbers == nil {
+		w.numbers, w.texts = map[string]int32{"": 0}, []string{""}
+	}
+	if text == "" || len(w.texts) >= mostWords {
+		return 0
+	}
+	n = int32(len(w.texts))
+	w.numbers[text], w.texts = n, append(w.texts, text)
+	return n
+}
+
+// ids keeps the latest names that callers gave their requests, up to keptIDBytes.
+type ids struct {
+	data  []byte
+	added uint64 // bytes, ever
+}
+
+const (
+	keptIDBytes = 4 << 20
+	// maxIDBytes of a name are remembered: of longer ones the beginning.
+	maxIDBytes = 64
+)
+
+// id says where a name is.
+type id struct {
+	at   uint64
+	size uint8
+}
+
+func clip(text string) string { return text[:min(len(text), maxIDBytes)] }
+
+// add keeps the beginning of a name. One that would lie across the end of the memory goes to its beginning.
+func (i *ids) add(text string) id {
+	text = clip(text)
+	if text == "" {
+		return id{}
+	}
+	if i.data == nil {
+		i.data = make([]byte, keptIDBytes)
+	}
+	if left := keptIDBytes - i.added%keptIDBytes; left < uint64(len(text)) {
+		i.added += left
+	}
+	at := i.added
+	copy(i.data[at%keptIDBytes:], text)
+	i.added += uint64(len(text))
+	return id{at, uint8(len(text))}
+}
+
+// bytes returns a name, nothing where it was none or is no longer kept. They are valid until the next is added.
+func (i *ids) bytes(at id) []byte {
+	if at.size == 0 || at.at+keptIDBytes < i.added {
+		return nil
+	}
+	begin := at.at % keptIDBytes
+	return i.data[begin : begin+uint64(at.size)]
+}
+
+// lookup is what the entries of rings refer to.
+type lookup struct {
+	words []string
+	all   []*tracked
+	ids   *ids
+}
+
+// lookupLocked returns that of this moment, valid while mu is held.
+func (l *Log) lookupLocked() lookup { return lookup{l.words.texts, l.all, &l.ids} }
+
+// kept returns a copy that stays valid.
+func (k lookup) kept() lookup {
+	names := *k.ids
+	names.data = slices.Clone(names.data)
+	return lookup{k.words, slices.Clone(k.all), &names} // words are only appended to
+}
+
+// version returns the version of an index; nil: none, or it was forgotten.
+func (k *lookup) version(index int32) *tracked {
+	if index < 0 {
+		return nil
+	}
+	return k.all[index]
+}
+
+// idOf returns the name that a caller gave a request, as UTF-8.
+func (k *lookup) idOf(at id) string { return strings.ToValidUTF8(string(k.ids.bytes(at)), "\uFFFD") }
+
+// told is a request in words.
+type told struct {
+	*request
+
+	id, identity, model, reason, trace string
+	of                                 *tracked // nil: it was not routed to a version, or that was forgotten
+}
+
+func (k *lookup) tell(r *request) told {
+	t := told{
+		request: r, id: k.idOf(r.id), identity: k.words[r.identity], model: k.words[r.model], reason: k.words[r.reason],
+		of: k.version(r.of),
+	}
+	if r.trace != [16]byte{} {
+		t.trace = hex.EncodeToString(r.trace[:])
+	}
+	return t
+}
