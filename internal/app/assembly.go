@@ -260,6 +260,7 @@ func (s *assembly) buildEdge(context.Context) error {
 	s.transport = grpc.NewServer(append(grpcOptions(&s.Server, &s.memory, s.log, s.measured),
 		s.edge.Options(s.credentials("listen"))...)...)
 	s.edge.Register(s.transport)
+	s.measured.TraceStreams(s.transport.GetServiceInfo())
 	s.web.Store(new(s.edge.Web()))
 	s.live.Store(new(s.edge.Live()))
 	return s.measured.WatchSources(sources)

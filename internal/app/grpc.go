@@ -132,7 +132,11 @@ func (o batchObserver) BatchDone(e sharedsched.BatchEvent) {
 
 // RequestDone implements predict.Observer.
 func (o requestObserver) RequestDone(ctx context.Context, e *predict.Event) {
-	o.Telemetry.RequestDone(ctx, measuredOf(e))
+	if e.TraceID == "" {
+		o.Telemetry.RequestDone(context.Background(), measuredOf(e)) // nobody is to look for its trace
+	} else {
+		o.Telemetry.RequestDone(ctx, measuredOf(e))
+	}
 	o.activity.RequestDone(ctx, e)
 	if o.log.Enabled(ctx, slog.LevelDebug) {
 		o.log.DebugContext(ctx, "request done", "event", "request_done", "model", e.Model, "version", e.Version,

@@ -36,7 +36,8 @@ type tracedRequest struct{ *telemetry.Trace }
 // Done implements predict.Trace.
 func (t tracedRequest) Done(c *predict.Course) {
 	t.Trace.Done(&telemetry.Traced{
-		Request: measuredOf(c.Event), Slot: c.Event.Slot, ID: predict.Clip(c.Event.ID), Episode: predict.Clip(c.Request.Episode),
+		Request: measuredOf(c.Event), Slot: c.Event.Slot, ID: predict.Clip(c.Event.ID),
+		Episode:  predict.Clip(c.Request.Episode),
 		Identity: c.Event.Identity, Priority: c.Request.Priority, Why: c.Why, Reason: c.Event.Reason,
 		Ended: c.Event.Ended, Decoded: c.Decoded, Submitted: c.Submitted, Returned: c.Returned, Encoding: c.Encoding,
 		Rows: c.Event.Execution.Rows, Outcome: c.Event.Execution.Outcome, Phases: c.Event.Execution.Phases,

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strconv"
 
 	"go.opentelemetry.io/contrib/exporters/autoexport"
 	"go.opentelemetry.io/otel"
@@ -50,7 +51,25 @@ func tracesWanted(ctx context.Context, identity *resource.Resource) (*Traces, er
 		return nil, fmt.Errorf("telemetry: OTEL_TRACES_EXPORTER=%q: %w; it may be otlp, console or none",
 			os.Getenv("OTEL_TRACES_EXPORTER"), err)
 	}
-	return newTraces(sdktrace.NewBatchSpanProcessor(exporter), sdktrace.WithResource(identity)), nil
+	t := newTraces(sdktrace.NewBatchSpanProcessor(exporter), sdktrace.WithResource(identity))
+	t.roots = rootsSampled()
+	return t, nil
+}
+
+// rootsSampled returns the part of requests without a parent that the sampler of OTEL_TRACES_SAMPLER takes; 1 where it
+// decides by more than chance.
+func rootsSampled() float64 {
+	switch os.Getenv("OTEL_TRACES_SAMPLER") {
+	case "always_off", "parentbased_always_off":
+		return 0
+	case "traceidratio", "parentbased_traceidratio":
+		part, err := strconv.ParseFloat(os.Getenv("OTEL_TRACES_SAMPLER_ARG"), 64)
+		if err != nil {
+			return 1 // the sampler says what it makes of that
+		}
+		return min(max(0, part), 1)
+	}
+	return 1
 }
 
 // reportFailures logs exports that fail: a collector that is away harms nothing else. The library knows one handler per

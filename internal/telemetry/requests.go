@@ -59,17 +59,15 @@ type watched struct {
 // Predict runs the call and records its end.
 func (w *watched) Predict(ctx context.Context, call *catalog.Call) error {
 	err := w.Models.Predict(ctx, call)
+	example := w.telemetry.cameBack(ctx, call)
 	s := w.telemetry.versions.of(sharedsched.VersionID(call.Version.Scheduler), call.Version.Device)
 	if err == nil {
-		w.telemetry.queueWait.Record(ctx, call.Outcome.Queue.Seconds(), s.plain.record...)
+		w.telemetry.queueWait.Record(example, call.Outcome.Queue.Seconds(), s.plain.record...)
 	} else if reason := rejection(ctx, err); reason != "" && s.serving {
 		w.telemetry.rejected.Add(ctx, 1, s.reject[reason].add...)
 	} else if how := crash(err); how != "" && !call.Shadow {
 		w.telemetry.crashed.Add(ctx, 1, versionOf(call.Version.Model, call.Version.Number),
 			metric.WithAttributes(attribute.String("cause", how)))
-	}
-	if t := w.telemetry.traces; t != nil {
-		t.cameBack(ctx, call)
 	}
 	return err
 }

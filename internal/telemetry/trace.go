@@ -2,7 +2,9 @@ package telemetry
 
 import (
 	"context"
+	"math/rand/v2"
 	"strings"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/codes"
@@ -25,14 +27,22 @@ type Traces struct {
 	provider *sdktrace.TracerProvider
 	sampled  trace.Tracer // by the sampler that the environment asks for, or by who called
 	kept     trace.Tracer // of what belongs to a request that is sampled
+	roots    float64      // the part of requests without a parent that is sampled; 1: the sampler decides on each
+	streams  sync.Map     // methods that bring any number of requests
 	epoch    time.Time    // of the scheduler's clock
 	batches  batches
+}
+
+// rolled reports whether a request without a parent is sampled, as far as that is known before there is a span: for one
+// that is not there never is any, since even a span that is not kept costs as much as a tenth of the request.
+func (t *Traces) rolled() bool {
+	return t.roots >= 1 || rand.Float64() < t.roots
 }
 
 // newTraces returns those that come to the processor, in the name of the options' resource.
 func newTraces(to sdktrace.SpanProcessor, options ...sdktrace.TracerProviderOption) *Traces {
 	options = append([]sdktrace.TracerProviderOption{sdktrace.WithSpanProcessor(to)}, options...)
-	t := &Traces{provider: sdktrace.NewTracerProvider(options...)}
+	t := &Traces{provider: sdktrace.NewTracerProvider(options...), roots: 1}
 	t.sampled = t.provider.Tracer(scope)
 	// It has the same processor, which the other shuts down.
 	t.kept = sdktrace.NewTracerProvider(append(options, sdktrace.WithSampler(sdktrace.AlwaysSample()))...).Tracer(scope)
@@ -64,6 +74,9 @@ type Arrival struct {
 // sampled.
 func (t *Traces) Begin(ctx context.Context, a Arrival) (context.Context, *Trace) {
 	c, _ := ctx.Value(callKey{}).(*call)
+	if c == nil && a.Parent == "" && t.roots < 1 {
+		return ctx, nil // its call was not sampled
+	}
 	name, start := "predict", a.At
 	if c != nil {
 		c.asked.Store(true)
@@ -72,13 +85,18 @@ func (t *Traces) Begin(ctx context.Context, a Arrival) (context.Context, *Trace)
 			start = c.began.Add(-a.Late)
 		}
 	}
+	by := t.sampled
 	if a.Parent != "" {
 		ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": a.Parent})
+	} else if t.roots < 1 && !trace.SpanContextFromContext(ctx).IsValid() {
+		if by = t.kept; a.Stream && !t.rolled() { // of others the call was
+			return ctx, nil
+		}
 	}
 	if start.IsZero() {
 		start = time.Now()
 	}
-	ctx, span := t.sampled.Start(ctx, name, trace.WithTimestamp(start), trace.WithSpanKind(trace.SpanKindServer))
+	ctx, span := by.Start(ctx, name, trace.WithTimestamp(start), trace.WithSpanKind(trace.SpanKindServer))
 	if !span.IsRecording() {
 		return ctx, nil
 	}

@@ -12,14 +12,16 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// rememberedBatches is how many batches are remembered, the latest.
-const rememberedBatches = 1024
+const (
+	// rememberedBatches is how many batches are remembered, the latest.
+	rememberedBatches = 1024
+	// linger is how long the span of a batch takes further links: its requests come back at about the same time.
+	linger = time.Second
+)
 
-// batches are those whose requests may still be on their way back. A batch is known when it ends, and whether any of
-// its requests is sampled when those end: from the first on there is a span, which ends with the last. It is a ring of
-// fixed size, with the batch of a number at that number's place. One whose requests do not all come back, because they
-// went on in later batches or are none (warm-up, proof, audits), leaves it when its place is taken: by the batch
-// rememberedBatches later, or by the end of the server.
+// batches are the latest, each of which gets a span when the first of its requests that is sampled has come back. It is
+// a ring of fixed size, with the batch of a number at that number's place. A span ends when it has lingered, when
+// another batch takes the place, or with the server.
 type batches struct {
 	mu   sync.Mutex
 	ring []openBatch // guarded by mu; nil until there is one
@@ -28,12 +30,9 @@ type batches struct {
 // openBatch is a batch; without a number it is none.
 type openBatch struct {
 	sharedsched.BatchEvent
-	left int        // requests that have not come back
+
 	span trace.Span // nil: none of its requests so far is sampled
 }
-
-// at returns the place of a number. The lock must be held.
-func (b *batches) at(number uint64) *openBatch { return &b.ring[number%rememberedBatches] }
 
 // batchDone notes a batch that has ended.
 func (t *Traces) batchDone(e *sharedsched.BatchEvent) {
@@ -43,43 +42,60 @@ func (t *Traces) batchDone(e *sharedsched.BatchEvent) {
 	if b.ring == nil {
 		b.ring = make([]openBatch, rememberedBatches)
 	}
-	o := b.at(e.Number)
+	o := &b.ring[e.Number%rememberedBatches]
 	t.end(o)
-	*o = openBatch{BatchEvent: *e, left: e.Tasks}
+	o.BatchEvent = *e
 }
 
-// end ends the span of a batch, if it has one.
+// end ends the span of a batch, if it has one. The lock must be held.
 func (t *Traces) end(o *openBatch) {
 	if o.span != nil {
 		o.span.End(trace.WithTimestamp(t.at(o.Started.Add(o.Elapsed), time.Now())))
+		o.span = nil
 	}
-	*o = openBatch{}
+	o.Number = 0
 }
 
-// cameBack notes a request that has come back from its last batch.
-func (t *Traces) cameBack(ctx context.Context, call *catalog.Call) {
-	number := call.Outcome.Batch
-	if number == 0 {
-		return
+// cameBack notes a request that has come back from its last batch. It returns the context to measure it in: that of
+// nothing where it is not sampled, so that nobody looks for its trace.
+func (t *Telemetry) cameBack(ctx context.Context, call *catalog.Call) context.Context {
+	if t.traces == nil {
+		return context.Background()
 	}
-	b := &t.batches
+	made, _ := ctx.Value(traceKey{}).(*Trace)
+	if made == nil {
+		return context.Background()
+	}
+	t.traces.cameBack(made, call)
+	return ctx
+}
+
+// cameBack links a request that is sampled and the batch that it was in last.
+func (t *Traces) cameBack(made *Trace, call *catalog.Call) {
+	b, number := &t.batches, call.Outcome.Batch
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.ring == nil {
+	if number == 0 || b.ring == nil {
 		return
 	}
-	o := b.at(number)
+	o := &b.ring[number%rememberedBatches]
 	if o.Number != number {
 		return
 	}
-	if made, _ := ctx.Value(traceKey{}).(*Trace); made != nil {
-		if o.span == nil {
-			o.span = t.batchSpan(&o.BatchEvent, call.Version)
-		}
-		o.span.AddLink(trace.Link{SpanContext: made.root.SpanContext()})
-		made.batch = o.span.SpanContext()
+	if o.span == nil {
+		o.span = t.batchSpan(&o.BatchEvent, call.Version)
+		time.AfterFunc(linger, func() { t.endBatch(number) })
 	}
-	if o.left--; o.left <= 0 {
+	o.span.AddLink(trace.Link{SpanContext: made.root.SpanContext()})
+	made.batch = o.span.SpanContext()
+}
+
+// endBatch ends the span of a batch that has lingered.
+func (t *Traces) endBatch(number uint64) {
+	b := &t.batches
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if o := &b.ring[number%rememberedBatches]; o.Number == number {
 		t.end(o)
 	}
 }

@@ -1,8 +1,8 @@
 package telemetry
 
 import (
-	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -28,43 +28,49 @@ func batchOf(t *Traces, number uint64, tasks int) {
 	t.batchDone(&sharedsched.BatchEvent{BatchStart: sharedsched.BatchStart{Number: number}, Tasks: tasks})
 }
 
-// back has a request come back from a batch.
-func back(ctx context.Context, t *Traces, number uint64) {
-	t.cameBack(ctx, &catalog.Call{Version: &catalog.Version{Model: "walker"}, Outcome: sharedsched.Outcome{Batch: number}})
-}
-
-// TestBatchesAreForgotten: the span of a batch ends with the last of its requests, else with the batch that takes its
-// place, or with the server. Batches none of whose requests is sampled have none.
+// TestBatchesAreForgotten: the span of a batch ends when it has lingered, with the batch that takes its place, or with
+// the server. Batches none of whose requests is sampled have none.
 func TestBatchesAreForgotten(t *testing.T) {
-	traces, kept := recorded(t, sdktrace.AlwaysSample())
-	sampled, _ := traces.Begin(t.Context(), Arrival{})
-	want := func(n, links int) {
-		t.Helper()
-		ended := kept.Ended()
-		if len(ended) != n || n > 0 && len(ended[n-1].Links()) != links {
-			t.Fatalf("%d spans %v, want %d, and the last with %d links", len(ended), ended, n, links)
+	synctest.Test(t, func(t *testing.T) {
+		traces, kept := recorded(t, sdktrace.AlwaysSample())
+		_, sampled := traces.Begin(t.Context(), Arrival{})
+		back := func(number uint64) {
+			traces.cameBack(sampled, &catalog.Call{
+				Version: &catalog.Version{Model: "walker"}, Outcome: sharedsched.Outcome{Batch: number},
+			})
 		}
-	}
-	batchOf(traces, 1, 2)
-	batchOf(traces, 2, 2)
-	batchOf(traces, 3, 2)
-	batchOf(traces, 4, 1)
-	back(sampled, traces, 1)
-	back(sampled, traces, 2)
-	back(sampled, traces, 3)
-	back(t.Context(), traces, 4)
-	want(0, 0)
-	back(t.Context(), traces, 1) // all of it
-	want(1, 1)
-	batchOf(traces, 2+rememberedBatches, 1)
-	want(2, 1)
-	back(sampled, traces, 2) // it is gone
-	want(2, 1)
-	traces.closeBatches()
-	want(3, 1)
-	if n := len(traces.batches.ring); n != rememberedBatches {
-		t.Errorf("%d batches are remembered", n)
-	}
+		want := func(n, links int) {
+			t.Helper()
+			ended := kept.Ended()
+			if len(ended) != n || n > 0 && len(ended[n-1].Links()) != links {
+				t.Fatalf("%d spans %v, want %d, and the last with %d links", len(ended), ended, n, links)
+			}
+		}
+		back(1) // before there is any
+		for number := range uint64(4) {
+			batchOf(traces, number+1, 2)
+		}
+		back(1)
+		back(1)
+		want(0, 0)
+		time.Sleep(linger)
+		synctest.Wait()
+		want(1, 2)
+		back(1) // it is over
+		back(2)
+		batchOf(traces, 2+rememberedBatches, 1)
+		want(2, 1)
+		back(2) // it is gone
+		back(3)
+		traces.closeBatches()
+		want(3, 1)
+		time.Sleep(linger)
+		synctest.Wait()
+		want(3, 1)
+		if n := len(traces.batches.ring); n != rememberedBatches {
+			t.Errorf("%d batches are remembered", n)
+		}
+	})
 }
 
 // TestParentsThatCannotBe are none: one of several, and one that is none of W3C's.

@@ -78,7 +78,13 @@ func (t *Traces) endCall(ctx context.Context, c *call, at time.Time, code, why s
 	if c.asked.Load() {
 		return
 	}
-	_, span := t.sampled.Start(ctx, c.name(), trace.WithTimestamp(c.began), trace.WithSpanKind(trace.SpanKindServer))
+	by := t.sampled
+	if t.roots < 1 && !trace.SpanContextFromContext(ctx).IsValid() {
+		if by = t.kept; c.stream && !t.rolled() {
+			return
+		}
+	}
+	_, span := by.Start(ctx, c.name(), trace.WithTimestamp(c.began), trace.WithSpanKind(trace.SpanKindServer))
 	if !span.IsRecording() {
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"go.opentelemetry.io/otel/propagation"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
@@ -21,12 +22,16 @@ func (handler) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Contex
 func (handler) HandleConn(context.Context, stats.ConnStats) {}
 
 // TagRPC implements stats.Handler. Calls that only look whether the server is there, or what it has, are not traced.
-func (handler) TagRPC(ctx context.Context, info *stats.RPCTagInfo) context.Context {
+func (h handler) TagRPC(ctx context.Context, info *stats.RPCTagInfo) context.Context {
 	method := strings.TrimPrefix(info.FullMethodName, "/")
 	if strings.HasPrefix(method, "grpc.health.") || strings.HasPrefix(method, "grpc.reflection.") {
 		return ctx
 	}
-	ctx = propagation.TraceContext{}.Extract(ctx, headers{ctx})
+	if parents := metadata.ValueFromIncomingContext(ctx, "traceparent"); len(parents) > 0 {
+		ctx = propagation.TraceContext{}.Extract(ctx, headers{ctx})
+	} else if _, stream := h.streams.Load(method); !stream && !h.rolled() {
+		return ctx
+	}
 	return context.WithValue(ctx, callKey{}, &call{method: method})
 }
 
@@ -66,3 +71,18 @@ func (headers) Set(string, string) {}
 
 // Keys implements propagation.TextMapCarrier.
 func (headers) Keys() []string { return nil }
+
+// TraceStreams notes which methods of a server bring any number of requests, each of which is sampled by itself. It is
+// called before the server serves.
+func (t *Telemetry) TraceStreams(services map[string]grpc.ServiceInfo) {
+	if t.traces == nil {
+		return
+	}
+	for service, info := range services {
+		for _, m := range info.Methods {
+			if m.IsClientStream {
+				t.traces.streams.Store(service+"/"+m.Name, true)
+			}
+		}
+	}
+}

@@ -44,10 +44,10 @@ func (s shadows) Predict(ctx context.Context, call *catalog.Call) error {
 		made.ctx = ctx
 	}
 	err := s.Models.Predict(ctx, call)
-	s.traces.cameBack(ctx, call)
 	if made == nil {
 		return err
 	}
+	s.traces.cameBack(made, call)
 	now := time.Now()
 	made.Done(&Traced{
 		Request:  Request{Model: call.Version.Model, Version: call.Version.Number},

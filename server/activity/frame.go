@@ -102,7 +102,8 @@ type view struct {
 func newView(l *Log, out *weftv1.Activity, state *sharedsched.State, from int64, window time.Duration) *view {
 	v := &view{
 		Log: l, out: out, state: state, from: from, window: window, places: map[*tracked]uint32{},
-		lookup: l.lookupLocked(), sums: map[*tracked]*slot{}, queues: map[sharedsched.VersionID]*sharedsched.VersionState{}, lanes: map[string]int{},
+		lookup: l.lookupLocked(), sums: map[*tracked]*slot{},
+		queues: map[sharedsched.VersionID]*sharedsched.VersionState{}, lanes: map[string]int{},
 	}
 	for i := range state.Versions {
 		v.queues[state.Versions[i].ID] = &state.Versions[i]

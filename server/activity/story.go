@@ -63,7 +63,8 @@ func story(r *told, e *weftv1.Explanation, b *batch) []string {
 		if b.estimated > 0 {
 			expected = ", where " + took(ms(b.estimated)) + " were expected"
 		}
-		say("It ran %s on %s, lane %d%s. It is charged %s of device time, its part by rows.", took(ms(b.elapsed)), e.GetBatch().GetDevice(),
+		say("It ran %s on %s, lane %d%s. It is charged %s of device time, its part by rows.", took(ms(b.elapsed)),
+			e.GetBatch().GetDevice(),
 			b.lane, expected, took(e.GetChargedMs()))
 	} else if r.executions > 0 {
 		say("It ran %s; the batch is no longer remembered. It is charged %s of device time.",
