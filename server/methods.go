@@ -11,14 +11,15 @@ import (
 	"github.com/weftserve/weft/server/status"
 )
 
-// methods are those of a grpc.Server, such as /weft.v1.PredictionService/Predict.
+// methods are those of a grpc.Server, such as /weft.v1.PredictionService/Predict, and whether their callers send any
+// number of messages.
 type methods map[string]bool
 
 func methodsOf(g *grpc.Server) methods {
 	all := methods{}
 	for service, info := range g.GetServiceInfo() {
 		for _, m := range info.Methods {
-			all["/"+service+"/"+m.Name] = true
+			all["/"+service+"/"+m.Name] = m.IsClientStream
 		}
 	}
 	return all
@@ -28,7 +29,7 @@ func methodsOf(g *grpc.Server) methods {
 // would begin a handler for each, and repeat the name of the method as it came, however long it is.
 func (m methods) tap(ctx context.Context, g *guard.Guard, call *tap.Info) (context.Context, error) {
 	ctx, err := g.Tap(ctx, call.Header)
-	if err == nil && !m[call.FullMethodName] {
+	if _, known := m[call.FullMethodName]; err == nil && !known {
 		err = &status.UnknownMethodError{Method: call.FullMethodName}
 	}
 	if err != nil {

@@ -218,7 +218,7 @@ func (s *assembly) buildEdge(context.Context) error {
 		Scarce:  h.scheduler.Scarce,
 		Shadows: mirror, Rollouts: s.rollouts, NotPersistedBecause: s.state.NotLasting(),
 		Residents: h.models, Release: ReadBuild().Version, TritonStatusCodes: s.TritonStatusCodes,
-		Traces: tracesOf(s.measured),
+		Traces: tracesOf(s.measured), Calls: callsOf(s.measured),
 	}
 	if s.SharedMemory {
 		settings.SharedMemory = int64(s.MaxQueuedBytes)
@@ -257,10 +257,9 @@ func (s *assembly) buildEdge(context.Context) error {
 		sources.Recording = func() telemetry.Recording { return telemetry.Recording(recording.Stats()) }
 	}
 	s.edge = server.New(settings, models, h.scheduler)
-	s.transport = grpc.NewServer(append(grpcOptions(&s.Server, &s.memory, s.log, s.measured),
+	s.transport = grpc.NewServer(append(grpcOptions(&s.Server, &s.memory, s.log),
 		s.edge.Options(s.credentials("listen"))...)...)
 	s.edge.Register(s.transport)
-	s.measured.TraceStreams(s.transport.GetServiceInfo())
 	s.web.Store(new(s.edge.Web()))
 	s.live.Store(new(s.edge.Live()))
 	return s.measured.WatchSources(sources)
@@ -290,7 +289,7 @@ func (s *assembly) load(context.Context) error {
 func (s *assembly) openDoors(context.Context) error {
 	if s.admin != nil {
 		admin := server.NewAdmin(s.edge, s.house.models)
-		options := append(grpcOptions(&s.Server, &s.memory, s.log, s.measured),
+		options := append(grpcOptions(&s.Server, &s.memory, s.log),
 			admin.Options(s.credentials("admin-listen"))...)
 		s.group.Start(adminPart(s.guard.Listen(intake.Listen(s.admin, transport.PingTimeout)), admin, options))
 		s.log.Info("admin API listening", "event", "admin_listening", "admin", addressOf(s.admin))

@@ -24,11 +24,9 @@ import (
 )
 
 // grpcOptions returns the options of a gRPC server whose messages lie in memory.
-func grpcOptions(s *config.Server, memory tensor.Memory, log *slog.Logger, measured *telemetry.Telemetry,
-) []grpc.ServerOption {
-	options := append(transport.Options(int(s.MaxMessageBytes), memory, log), grpc.MaxSendMsgSize(int(s.MaxMessageBytes)),
+func grpcOptions(s *config.Server, memory tensor.Memory, log *slog.Logger) []grpc.ServerOption {
+	return append(transport.Options(int(s.MaxMessageBytes), memory, log), grpc.MaxSendMsgSize(int(s.MaxMessageBytes)),
 		transport.MaxConnectionAge(time.Duration(s.MaxConnectionAge)))
-	return append(options, measured.ServerOptions()...)
 }
 
 // farewell is how long connections may take to close after the stop was cut short and the queued requests were

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/weftserve/weft/internal/telemetry"
+	"github.com/weftserve/weft/server"
 	"github.com/weftserve/weft/server/intake"
 	"github.com/weftserve/weft/server/predict"
 )
@@ -15,6 +16,14 @@ type tracing struct{ *telemetry.Traces }
 func tracesOf(t *telemetry.Telemetry) predict.Traces {
 	if traces := t.Traces(); traces != nil {
 		return tracing{traces}
+	}
+	return nil
+}
+
+// callsOf returns nil where nothing is traced.
+func callsOf(t *telemetry.Telemetry) server.Calls {
+	if traces := t.Traces(); traces != nil {
+		return traces
 	}
 	return nil
 }

@@ -20,7 +20,6 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/resource"
-	"google.golang.org/grpc"
 
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/sharedsched"
@@ -155,15 +154,6 @@ func (t *Telemetry) Watch(m Models, s Scheduler) (Models, error) {
 		return nil, err
 	}
 	return &watched{Models: m, telemetry: t}, nil
-}
-
-// ServerOptions returns the options that a grpc.Server needs for its calls to be traced; nothing if no trace is
-// exported, since gRPC prepares some events of each call for it.
-func (t *Telemetry) ServerOptions() []grpc.ServerOption {
-	if t.traces == nil {
-		return nil
-	}
-	return []grpc.ServerOption{grpc.StatsHandler(handler{t.traces})}
 }
 
 // Shutdown sends the metrics and spans that were not exported yet. Nothing is measured afterwards.

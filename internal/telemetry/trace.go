@@ -4,7 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/codes"
@@ -28,7 +28,7 @@ type Traces struct {
 	sampled  trace.Tracer // by the sampler that the environment asks for, or by who called
 	kept     trace.Tracer // of what belongs to a request that is sampled
 	roots    float64      // the part of requests without a parent that is sampled; 1: the sampler decides on each
-	streams  sync.Map     // methods that bring any number of requests
+	followed atomic.Int64 // calls, and requests of HTTP
 	epoch    time.Time    // of the scheduler's clock
 	batches  batches
 }
@@ -73,7 +73,7 @@ type Arrival struct {
 // Begin begins the trace of a request. It returns a context that names its span, and the trace; nil if it is not
 // sampled.
 func (t *Traces) Begin(ctx context.Context, a Arrival) (context.Context, *Trace) {
-	c, _ := ctx.Value(callKey{}).(*call)
+	c := t.callOf(ctx)
 	if c == nil && a.Parent == "" && t.roots < 1 {
 		return ctx, nil // its call was not sampled
 	}

@@ -59,7 +59,7 @@ func (t *Traces) end(o *openBatch) {
 // cameBack notes a request that has come back from its last batch. It returns the context to measure it in: that of
 // nothing where it is not sampled, so that nobody looks for its trace.
 func (t *Telemetry) cameBack(ctx context.Context, call *catalog.Call) context.Context {
-	if t.traces == nil {
+	if t.traces == nil || !call.Traced {
 		return context.Background()
 	}
 	made, _ := ctx.Value(traceKey{}).(*Trace)

@@ -8,7 +8,6 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/stats"
 
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/sharedsched"
@@ -78,15 +77,13 @@ func TestParentsThatCannotBe(t *testing.T) {
 	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 	for _, came := range [][]string{{parent, parent}, {"ff" + parent[2:]}, {"00-4bf9"}, {""}} {
 		traces, kept := recorded(t, sdktrace.ParentBased(sdktrace.NeverSample()))
-		ctx := metadata.NewIncomingContext(t.Context(), metadata.MD{"traceparent": came})
-		ctx = handler{traces}.TagRPC(ctx, &stats.RPCTagInfo{FullMethodName: "/a.B/C"})
+		ctx := traces.Came(t.Context(), "/a.B/C", metadata.MD{"traceparent": came}, true)
 		if _, one := traces.Begin(ctx, Arrival{Stream: true}); one != nil || len(kept.Started()) > 0 {
 			t.Errorf("%q is taken for a parent", came)
 		}
 	}
 	traces, _ := recorded(t, sdktrace.ParentBased(sdktrace.NeverSample()))
-	ctx := metadata.NewIncomingContext(t.Context(), metadata.MD{"traceparent": {parent}})
-	ctx = handler{traces}.TagRPC(ctx, &stats.RPCTagInfo{FullMethodName: "/a.B/C"})
+	ctx := traces.Came(t.Context(), "/a.B/C", metadata.MD{"traceparent": {parent}}, true)
 	if _, one := traces.Begin(ctx, Arrival{Stream: true}); one == nil || one.ID() != parent[3:35] {
 		t.Errorf("%v is the trace of %q", one, parent)
 	}

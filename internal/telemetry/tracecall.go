@@ -22,9 +22,10 @@ type call struct {
 	web    *http.Request // of HTTP; nil: the call is one of gRPC
 	writer *codeWriter   // of its answer
 
-	asked   atomic.Bool // a request came to the pipeline
-	request *Trace      // of a call that brings one; nil: it is not sampled
-	written time.Time   // when the answer was; zero: it was not
+	asked     atomic.Bool  // a request came to the pipeline
+	code, why string       // how its handler ended
+	ends      atomic.Int32 // of a call with one answer: those that are still to come
+	request   *Trace       // of a call that brings one; nil: it is not sampled
 }
 
 type callKey struct{}
@@ -72,7 +73,7 @@ func (c *call) respond(ctx context.Context, s trace.SpanContext) {
 // or asks for something else, the call has one span.
 func (t *Traces) endCall(ctx context.Context, c *call, at time.Time, code, why string) {
 	if c.request != nil {
-		c.request.end(c.written, at)
+		c.request.end(at)
 		return
 	}
 	if c.asked.Load() {

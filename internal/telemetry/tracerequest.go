@@ -102,18 +102,15 @@ func (t *Trace) execution(r *Traced, started, ended time.Time) {
 // when gRPC or the answer of HTTP was written.
 func (t *Trace) Sent() {
 	if t.call == nil {
-		t.end(time.Time{}, time.Now())
+		t.end(time.Now())
 	}
 }
 
-// end ends the trace. written is when the answer was, zero: when all ended.
-func (t *Trace) end(written, at time.Time) {
+// end ends the trace.
+func (t *Trace) end(at time.Time) {
 	at = later(at, t.writing)
-	if written.IsZero() {
-		written = at
-	}
-	t.traces.child(t.ctx, "write", t.writing, later(written, t.writing))
-	t.root.End(trace.WithTimestamp(later(at, written)))
+	t.traces.child(t.ctx, "write", t.writing, at)
+	t.root.End(trace.WithTimestamp(at))
 }
 
 // describe puts what is known of a request into its root.

@@ -18,10 +18,12 @@ func (t *Telemetry) TraceWeb(to http.Handler) http.Handler {
 		return to
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, "/v2/health/") {
+		if strings.HasPrefix(r.URL.Path, "/v2/health/") || r.Header.Get("traceparent") == "" && !t.traces.rolled() {
 			to.ServeHTTP(w, r)
 			return
 		}
+		t.traces.followed.Add(1)
+		defer t.traces.followed.Add(-1)
 		c := &call{began: time.Now(), writer: &codeWriter{ResponseWriter: w}}
 		ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
 		c.web = r.WithContext(context.WithValue(ctx, callKey{}, c))

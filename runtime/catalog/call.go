@@ -29,6 +29,8 @@ type Call struct {
 	Caller *Caller
 	// Shadow: nobody waits for the answer. It is background work and counted apart from requests.
 	Shadow bool
+	// Traced: the context of Predict names the call's trace.
+	Traced bool
 	// Memory is where the data of Results may lie; nil: the garbage collector's.
 	Memory tensor.Memory
 

@@ -163,7 +163,7 @@ func (p *Pipeline) try(ctx context.Context, f *flight) error {
 	if err := decode(f.req, route.Version, &f.call); err != nil {
 		return err
 	}
-	f.call.Memory = p.config.Memory
+	f.call.Memory, f.call.Traced = p.config.Memory, f.req.trace != nil
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}

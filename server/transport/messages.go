@@ -39,6 +39,8 @@ type Messages struct {
 	Keeps func(method string) bool
 	// Codes returns the error of a refused unary call as the protocol of its method has it; nil: as it is.
 	Codes func(method string, err error) error
+	// Ended is called with the context of each call whose handler has ended, and its error. Nil: nobody wants to know.
+	Ended func(ctx context.Context, err error)
 	// Checked reports whether the service itself keeps this kind of answer to the limit.
 	Checked func(answer any) bool
 }
@@ -51,8 +53,11 @@ func (m Messages) RegisterService(desc *grpc.ServiceDesc, service any) {
 		handler, rule := own.Methods[i].Handler, mustRule(desc.ServiceName, own.Methods[i].MethodName)
 		own.Methods[i].Handler = func(
 			srv any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor,
-		) (any, error) {
+		) (answer any, err error) {
 			growStack()
+			if m.Ended != nil {
+				defer func() { m.Ended(ctx, err) }()
+			}
 			held := guard.Handle(ctx)
 			defer held.End()
 			if !m.Door.Open() {
@@ -66,7 +71,11 @@ func (m Messages) RegisterService(desc *grpc.ServiceDesc, service any) {
 	for i := range own.Streams {
 		handler, one := own.Streams[i].Handler, !own.Streams[i].ClientStreams
 		rule := mustRule(desc.ServiceName, own.Streams[i].StreamName)
-		own.Streams[i].Handler = func(srv any, stream grpc.ServerStream) error {
+		own.Streams[i].Handler = func(srv any, stream grpc.ServerStream) (err error) {
+			if m.Ended != nil {
+				ctx := stream.Context()
+				defer func() { m.Ended(ctx, err) }()
+			}
 			held := guard.Handle(stream.Context())
 			defer held.End()
 			// The guard counts answers as they are written; if it cannot be set, it is too late for a compressor as well.
