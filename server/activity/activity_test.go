@@ -337,3 +337,24 @@ func TestHistory(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+// So many may watch, and no more; whoever leaves makes room.
+func TestViewersAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		for range activity.MostViewers {
+			go h.log.Follow(ctx, 0, func(*activity.Frame) bool { return true })
+		}
+		synctest.Wait()
+		if h.log.Follow(ctx, 0, func(*activity.Frame) bool { return false }) {
+			t.Error("one more may watch")
+		}
+		cancel()
+		synctest.Wait()
+		if !h.log.Follow(t.Context(), 0, func(*activity.Frame) bool { return false }) {
+			t.Error("nobody may watch after all have left")
+		}
+		time.Sleep(time.Second) // whoever makes frames ends
+	})
+}

@@ -57,11 +57,11 @@ func (l *Log) findLocked(name string) *request {
 	if r := l.latestLocked(func(r *request) bool { return id != "" && string(l.ids.bytes(r.id)) == id }); r != nil {
 		return r
 	}
-	number, err := strconv.ParseUint(strings.TrimPrefix(name, "#"), 10, 64)
+	number, err := strconv.ParseUint(strings.TrimPrefix(name, "#"), 10, 32)
 	if err != nil {
 		return nil
 	}
-	return l.latestLocked(func(r *request) bool { return r.number == number })
+	return l.latestLocked(func(r *request) bool { return uint32(r.number) == uint32(number) }) // as it is shown
 }
 
 // latestLocked returns the latest request that is it.

@@ -14,6 +14,8 @@ const (
 	frameEvery = 250 * time.Millisecond
 	// framesAhead may wait for a viewer; further ones it misses.
 	framesAhead = 4
+	// MostViewers may watch at once: a page takes a connection of few.
+	MostViewers = 64
 )
 
 // Frame is one Activity, for all viewers.
@@ -59,33 +61,39 @@ type views struct {
 }
 
 // Follow shows the server at work, from a while back on, until the context ends. What show returns false for is the
-// last. A viewer that is slow misses frames.
-func (l *Log) Follow(ctx context.Context, back time.Duration, show func(*Frame) bool) {
+// last. A viewer that is slow misses frames. It reports false at once if MostViewers watch already.
+func (l *Log) Follow(ctx context.Context, back time.Duration, show func(*Frame) bool) bool {
 	frames := make(chan *Frame, framesAhead)
-	l.join(frames, back)
+	if !l.join(frames, back) {
+		return false
+	}
 	defer l.leave(frames)
 	for {
 		select {
 		case f := <-frames:
 			if !show(f) {
-				return
+				return true
 			}
 		case <-ctx.Done():
-			return
+			return true
 		}
 	}
 }
 
-// join adds a viewer.
-func (l *Log) join(frames chan *Frame, back time.Duration) {
+// join adds a viewer, if there is room.
+func (l *Log) join(frames chan *Frame, back time.Duration) bool {
 	v := &l.views
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	if len(v.all)+len(v.joined) >= MostViewers {
+		return false
+	}
 	if v.all == nil {
 		v.all, v.joined = map[chan *Frame]struct{}{}, map[chan *Frame]time.Duration{}
 		go l.show()
 	}
 	v.joined[frames] = back
+	return true
 }
 
 func (l *Log) leave(frames chan *Frame) {

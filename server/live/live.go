@@ -13,6 +13,7 @@ import (
 	"github.com/weftserve/weft/server/access"
 	"github.com/weftserve/weft/server/activity"
 	"github.com/weftserve/weft/server/doorkeeper"
+	"github.com/weftserve/weft/server/status"
 )
 
 // Path is where the page is. All its addresses are relative to that, so that a proxy may have it elsewhere.
@@ -61,9 +62,9 @@ func (p *Page) activity(w http.ResponseWriter, r *http.Request) {
 	}()
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Time{}) // the server's is for requests that end
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("X-Accel-Buffering", "no") // proxies are not to wait for more
-	p.Activity.Follow(ctx, time.Duration(back)*time.Millisecond, func(f *activity.Frame) bool {
+	watched := p.Activity.Follow(ctx, time.Duration(back)*time.Millisecond, func(f *activity.Frame) bool {
+		w.Header().Set("Content-Type", "text/event-stream")
+		w.Header().Set("X-Accel-Buffering", "no") // proxies are not to wait for more
 		_ = control.SetWriteDeadline(time.Now().Add(sendTime))
 		for _, part := range [][]byte{[]byte("event: activity\ndata: "), f.JSON(), []byte("\n\n")} {
 			if _, err := w.Write(part); err != nil {
@@ -72,6 +73,9 @@ func (p *Page) activity(w http.ResponseWriter, r *http.Request) {
 		}
 		return control.Flush() == nil
 	})
+	if !watched {
+		fail(w, http.StatusServiceUnavailable, (&status.ViewersError{Limit: activity.MostViewers}).Error())
+	}
 }
 
 // mostTrace is how far a trace reaches back at most.

@@ -71,6 +71,13 @@ type AbsentError struct{ What, Remedy string }
 
 func (e *AbsentError) Error() string { return e.What + "; " + e.Remedy }
 
+// ViewersError says that as many watch the server as may at once.
+type ViewersError struct{ Limit int }
+
+func (e *ViewersError) Error() string {
+	return fmt.Sprintf("%d viewers watch this server, which is as many as may at once; close one, or try again later", e.Limit)
+}
+
 // ExistsError says that something which a call would make is there already.
 type ExistsError struct{ What, Remedy string }
 

@@ -114,6 +114,7 @@ var table = []entry{
 	all[*UnknownMethodError](fault{code: codes.Unimplemented}),
 	all[*UnsupportedError](fault{code: codes.Unimplemented}),
 	all[*AbsentError](notFound),
+	all[*ViewersError](fault{code: codes.ResourceExhausted, reason: "TOO_MANY_VIEWERS", retry: retryUnavailable}),
 	all[*ExistsError](fault{code: codes.AlreadyExists}),
 	all[*ElsewhereError](fault{code: codes.PermissionDenied, reason: "PERMISSION_DENIED"}),
 	of(func(e *MessageTooLargeError) fault {

@@ -37,13 +37,16 @@ func (s Catalog) WatchActivity(
 	}()
 	back := min(time.Duration(req.GetBackMs())*time.Millisecond, mostBack)
 	var err error
-	s.Activity.Follow(ctx, back, func(f *activity.Frame) bool {
+	watched := s.Activity.Follow(ctx, back, func(f *activity.Frame) bool {
 		if req.GetNumbersOnly() {
 			f = f.Numbers()
 		}
 		err = call.Send(&weftv1.WatchActivityResponse{Activity: f.Activity})
 		return err == nil && !req.GetOnce()
 	})
+	if !watched {
+		return s.Fail(ctx, &status.ViewersError{Limit: activity.MostViewers}, predict.Place{})
+	}
 	return err
 }
 
