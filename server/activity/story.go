@@ -57,7 +57,8 @@ func story(r *told, e *weftv1.Explanation, b *batch) []string {
 	}
 	if e.GetBatch() != nil {
 		say("Batch %d took it with %s: %s, run as %d. It started then because %s, and it was its turn by the rule %q.",
-			e.GetBatch().GetNumber(), count(uint32(b.tasks-1), "other request", "other requests"), count(uint32(b.rows), "row", "rows"),
+			e.GetBatch().GetNumber(), count(uint32(b.tasks-1), "other request", "other requests"),
+			count(uint32(b.rows), "row", "rows"),
 			b.padded, whys[b.reason], b.rule)
 		expected := ""
 		if b.estimated > 0 {

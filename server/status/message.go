@@ -75,7 +75,8 @@ func (e *AbsentError) Error() string { return e.What + "; " + e.Remedy }
 type ViewersError struct{ Limit int }
 
 func (e *ViewersError) Error() string {
-	return fmt.Sprintf("%d viewers watch this server, which is as many as may at once; close one, or try again later", e.Limit)
+	return fmt.Sprintf("%d viewers watch this server, as many as may at once; close one, or try again later",
+		e.Limit)
 }
 
 // ExistsError says that something which a call would make is there already.

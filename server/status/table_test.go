@@ -326,6 +326,12 @@ func TestErrorTable(t *testing.T) {
 			pushback: "100",
 		},
 		{
+			name: "too many viewers", err: &ViewersError{Limit: 5},
+			code: codes.ResourceExhausted, message: "5 viewers watch this server, as many as may at once; close one, or try " +
+				"again later",
+			details: []proto.Message{info("TOO_MANY_VIEWERS"), retry(time.Second)},
+		},
+		{
 			name: "refused unread", err: &throttle.Error{
 				Kind: throttle.Kind{Model: "policy"}, Cause: &sharedsched.Refusal{
 					Reason: sharedsched.RefusedDeadline, Predicted: 5 * time.Millisecond, Limit: 2 * time.Millisecond,
