@@ -204,13 +204,18 @@ func (b *batch) call() error {
 			}
 		}
 	}
-	if m.Path == "/grpc.health.v1.Health/Watch" { // it ends with the connection only
+	if watches[m.Path] {
 		id := b.begin(m.Path)
 		b.open = append(b.open, id)
 		b.sent++
 		return b.conn.Message(id, data, false)
 	}
 	return b.whole(m.Path, &sent{what: m.Path}, data)
+}
+
+// watches are the calls that end with the connection only.
+var watches = map[string]bool{
+	"/grpc.health.v1.Health/Watch": true, "/weft.v1.ModelService/WatchActivity": true,
 }
 
 func (b *batch) keep(data []byte) {
