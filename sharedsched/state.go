@@ -26,6 +26,7 @@ type State struct {
 type DeviceState struct {
 	Device
 	InFlight    int
+	First       LaneID        // of its lanes, whose numbers follow each other
 	Running     []BatchEvent  // the batches in flight
 	Busy        time.Duration // time of its lanes with a batch in flight, ever; see device.busy
 	VirtualTime fairq.Tag     // of foreground work
@@ -115,8 +116,15 @@ func (c *Core) State(now Time) State {
 			Work: d.work, Cap: d.cap.most, Exposed: c.exposure(now, d),
 		}
 		ds.Clock, ds.CoTenant, ds.Residual, ds.Waits = d.state.Factors()
+		ds.First = -1
 		for _, l := range c.lanes {
-			if l != nil && l.device == d && l.running {
+			if l == nil || l.device != d {
+				continue
+			}
+			if ds.First < 0 {
+				ds.First = l.id
+			}
+			if l.running {
 				ds.Running = append(ds.Running, l.batch)
 			}
 		}

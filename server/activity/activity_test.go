@@ -358,3 +358,26 @@ func TestViewersAreBounded(t *testing.T) {
 		time.Sleep(time.Second) // whoever makes frames ends
 	})
 }
+
+// A batch that takes longer than the window uses no more of the device than there is, and who gave up waiting for it
+// hears of it while it runs.
+func TestLongBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, 1)
+		h.ask(t.Context(), h.kinds[0], "", 1, 0)
+		h.slow = 15 * time.Second
+		go h.ask(t.Context(), h.kinds[2], "", 1, 0)
+		time.Sleep(time.Millisecond)
+		h.ask(t.Context(), h.kinds[0], "impatient", 1, 50*time.Millisecond)
+		x := h.log.Explain("impatient")
+		if n := x.GetHolders(); len(n) != 1 || n[0].GetModel() != "rank" || n[0].GetMs() < 40 {
+			t.Errorf("it waited behind %v: %v", n, x.GetStory())
+		}
+		time.Sleep(16 * time.Second)
+		for _, v := range h.once(t).GetVersions() {
+			if share := v.GetShare(); v.GetModel() == "rank" && (share < 0.6 || share > 1) {
+				t.Errorf("it used %v of the device", share)
+			}
+		}
+	})
+}

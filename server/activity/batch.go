@@ -71,11 +71,26 @@ func (l *Log) BatchDone(e sharedsched.BatchEvent) {
 	s := of.slot(l.secondOf(b.ended()))
 	s.batches++
 	s.rows += uint32(e.Rows)
-	s.busy += e.DeviceTime
-	if e.Background || !of.serving {
-		s.background += e.DeviceTime
-	}
+	l.spreadLocked(of, &b, e.Background || !of.serving)
 	l.busy[e.Device] += e.DeviceTime
+}
+
+// spreadLocked counts the device time of a batch in the seconds in which it ran, as far as they are in the window.
+func (l *Log) spreadLocked(of *tracked, b *batch, background bool) {
+	first, last := l.secondOf(b.started), l.secondOf(b.ended())
+	for second := max(first, last-windowSeconds+1); second <= last; second++ {
+		part := b.deviceTime
+		if first < last {
+			begin := sharedsched.Time(time.Duration(second) * time.Second)
+			within := min(b.ended(), begin.Add(time.Second)).Sub(max(b.started, begin))
+			part = time.Duration(float64(b.deviceTime) * float64(within) / float64(b.elapsed))
+		}
+		s := of.slot(second)
+		s.busy += part
+		if background {
+			s.background += part
+		}
+	}
 }
 
 // publishedLocked notes whether a version was published as ready.

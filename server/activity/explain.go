@@ -20,6 +20,7 @@ const mostMates = 64
 // Explain tells the way of the latest request of a name: that of its caller, or #N for the server's own number, which
 // may do without the # where no caller has that name. Nil: it is not remembered.
 func (l *Log) Explain(name string) *weftv1.Explanation {
+	state := l.State()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	found := l.findLocked(name)
@@ -46,7 +47,7 @@ func (l *Log) Explain(name string) *weftv1.Explanation {
 	if b != nil && r.of != nil {
 		e.Batch = l.explainedLocked(b, &r)
 	}
-	e.Holders = l.holdersLocked(&r, b)
+	e.Holders = l.holdersLocked(&r, b, &state)
 	e.Story = story(&r, e, b)
 	return e
 }
@@ -108,7 +109,7 @@ func (l *Log) explainedLocked(b *batch, r *told) *weftv1.ExplainedBatch {
 
 // holdersLocked returns who had the device while a request waited. Of one that was not executed that is the device of
 // its version.
-func (l *Log) holdersLocked(r *told, own *batch) []*weftv1.Holder {
+func (l *Log) holdersLocked(r *told, own *batch, state *sharedsched.State) []*weftv1.Holder {
 	from, to := r.queued, r.started
 	if r.executions == 0 {
 		from, to = r.arrived, r.ended
@@ -116,25 +117,33 @@ func (l *Log) holdersLocked(r *told, own *batch) []*weftv1.Holder {
 	if r.of == nil || to <= from {
 		return nil
 	}
-	names := l.lookupLocked()
 	by := map[*tracked]*weftv1.Holder{}
+	hold := func(of *tracked, begin, end sharedsched.Time) {
+		held := min(to, end).Sub(max(from, begin))
+		if of == nil || of.device != r.of.device || held <= 0 {
+			return
+		}
+		if by[of] == nil {
+			by[of] = &weftv1.Holder{Model: of.model, Version: int32(of.version)}
+		}
+		by[of].Batches++
+		by[of].Ms += ms(held)
+	}
+	names := l.lookupLocked()
 	for i := l.batches.added; i > l.batches.first(); i-- {
 		b := l.batches.at(i - 1)
-		if b.ended() <= from && b.elapsed < time.Minute {
+		if b.ended() <= from {
 			break // batches are kept by their ends
 		}
-		of := names.version(b.of)
-		held := min(to, b.ended()).Sub(max(from, b.started))
-		if of == nil || of.device != r.of.device || own != nil && b.number == own.number || held <= 0 {
-			continue
+		if own == nil || b.number != own.number {
+			hold(names.version(b.of), b.started, b.ended())
 		}
-		h := by[of]
-		if h == nil {
-			h = &weftv1.Holder{Model: of.model, Version: int32(of.version)}
-			by[of] = h
+	}
+	for i := range state.Devices { // the batch that it gave up waiting for may run still
+		for j := range state.Devices[i].Running {
+			b := &state.Devices[i].Running[j]
+			hold(l.ofLocked(b.Version, b.Device), b.Started, to)
 		}
-		h.Batches++
-		h.Ms += ms(held)
 	}
 	return slices.SortedFunc(maps.Values(by), func(a, b *weftv1.Holder) int { return cmp.Compare(b.GetMs(), a.GetMs()) })
 }

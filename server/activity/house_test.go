@@ -35,6 +35,7 @@ type house struct {
 	sched  *shell.Scheduler
 	kinds  []*kind
 	number uint64
+	slow   time.Duration // of a batch of the heavy model, from then on
 	mu     sync.Mutex
 	events []predict.Event // guarded by mu, as number
 }
@@ -48,7 +49,7 @@ func newHouse(t *testing.T, lanes int) *house {
 	}, schedtest.Executor(func(b *sharedsched.Batch) time.Duration {
 		took := time.Millisecond
 		if b.Version == h.kinds[2].id {
-			took += 5 * time.Millisecond * time.Duration(b.Padded)
+			took += 5*time.Millisecond*time.Duration(b.Padded) + h.slow
 		}
 		return took
 	}), shell.Options{Observer: h.log})

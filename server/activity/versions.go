@@ -10,7 +10,6 @@ import (
 // devices returns how the devices stand.
 func (v *view) devices(gpus map[string]*weftv1.GpuActivity) []*weftv1.DeviceActivity {
 	var all []*weftv1.DeviceActivity
-	first := uint32(0)
 	lost := map[string]string{}
 	if v.looked != nil {
 		for _, l := range v.looked.Lost {
@@ -27,12 +26,11 @@ func (v *view) devices(gpus map[string]*weftv1.GpuActivity) []*weftv1.DeviceActi
 				busy += v.sumOf(t).busy
 			}
 		}
-		first += uint32(d.Lanes)
 		if !used && lost[d.Name] == "" {
 			continue
 		}
 		all = append(all, &weftv1.DeviceActivity{
-			Name: d.Name, Lanes: uint32(d.Lanes), FirstLane: first - uint32(d.Lanes),
+			Name: d.Name, Lanes: uint32(d.Lanes), FirstLane: uint32(d.First),
 			BusySeconds: v.busy[d.Name].Seconds(), BusyShare: v.part(busy, d.Lanes),
 			LagMs: ms(time.Duration(d.Lag)), LagBoundMs: ms(d.LagBound), WorkMs: ms(d.Work),
 			Lost: lost[d.Name], Gpu: gpus[d.Name],
