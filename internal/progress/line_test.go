@@ -5,6 +5,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,17 +35,18 @@ func TestInALog(t *testing.T) {
 func TestOnATerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		text := "1"
-		l := start(&out, "counting", func() string { return text }, true)
+		var text atomic.Value
+		text.Store("1")
+		l := start(&out, "counting", func() string { return text.Load().(string) }, true)
 		time.Sleep(2*onTerminal + 1)
 		if _, err := l.Write([]byte("something else\n")); err != nil {
 			t.Fatal(err)
 		}
-		text = "a\x1b[31m\n"
+		text.Store("a\x1b[31m\n")
 		time.Sleep(onTerminal)
-		text = ""
+		text.Store("")
 		time.Sleep(2 * onTerminal)
-		text = "1"
+		text.Store("1")
 		time.Sleep(onTerminal)
 		l.Close()
 		l.Close()

@@ -1,9 +1,11 @@
 package activity
 
 import (
+	"slices"
 	"time"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/sharedsched"
 )
 
@@ -98,7 +100,9 @@ func (l *Log) tick(second int64, state *sharedsched.State) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lookLocked()
-	l.lanes = l.lanesLocked(state)
+	if len(state.Devices) > 0 {
+		l.lanes = l.lanesLocked(state)
+	}
 	for at, t := range l.places {
 		t.waiting = 0
 		for _, id := range t.ids {
@@ -142,6 +146,10 @@ func (l *Log) forgetLocked(at place, t *tracked) {
 		l.history--
 	}
 	delete(l.places, at)
+	l.ofModel[at.model] = slices.DeleteFunc(l.ofModel[at.model], func(o *tracked) bool { return o == t })
+	if len(l.ofModel[at.model]) == 0 {
+		delete(l.ofModel, at.model)
+	}
 	l.all[t.index] = nil
 	l.free = append(l.free, t.index)
 	for i := l.requests.first(); i < l.requests.added; i++ {
@@ -160,17 +168,24 @@ func (l *Log) forgetLocked(at place, t *tracked) {
 	}
 }
 
-// lookLocked brings what is known of the versions in step with the models.
+// lookLocked brings what is known of the versions in step with the models. It looks at those that have changed.
 func (l *Log) lookLocked() {
 	now := l.Models()
 	if now == l.looked {
 		return
 	}
-	l.looked = now
-	for _, t := range l.places {
-		t.resident, t.ids = nil, t.ids[:0]
+	before := l.looked
+	if before == nil {
+		before = &catalog.Snapshot{}
 	}
-	for _, m := range now.Models.All() {
+	l.looked = now
+	for name, m := range now.Models.Since(before.Models) {
+		for _, t := range l.ofModel[name] {
+			t.resident, t.ids = nil, t.ids[:0]
+		}
+		if m == nil {
+			continue
+		}
 		for _, v := range m.Versions {
 			for _, r := range v.Replicas {
 				t := l.placeLocked(place{v.Model, v.Number, r.Device})
@@ -183,6 +198,18 @@ func (l *Log) lookLocked() {
 			}
 		}
 	}
+}
+
+// idle reports whether nothing was executed or ended lately, and nothing waited: then nothing does.
+func (l *Log) idle(second int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, t := range l.places {
+		if t.waiting > 0 || t.latest > 0 && second-t.latest < dayStep {
+			return false
+		}
+	}
+	return true
 }
 
 // History returns how a version did, or all versions of a model where it is 0, or the whole server where the model is

@@ -43,8 +43,9 @@ type Log struct {
 
 	mu       sync.Mutex
 	places   map[place]*tracked // guarded by mu, as all below
-	all      []*tracked         // by index; nil where one was forgotten
-	free     []int32            // indexes of those
+	ofModel  map[string][]*tracked
+	all      []*tracked // by index; nil where one was forgotten
+	free     []int32    // indexes of those
 	byID     map[sharedsched.VersionID]*tracked
 	batches  ring[batch]
 	requests ring[request]
@@ -61,7 +62,7 @@ type Log struct {
 func New() *Log {
 	return &Log{
 		run:    rand.Text()[:8],
-		places: map[place]*tracked{}, byID: map[sharedsched.VersionID]*tracked{},
+		places: map[place]*tracked{}, ofModel: map[string][]*tracked{}, byID: map[sharedsched.VersionID]*tracked{},
 		batches: ring[batch]{most: keptBatches}, requests: ring[request]{most: keptRequests},
 		troubled: ring[request]{most: keptTroubled},
 		busy:     map[string]time.Duration{},
@@ -112,5 +113,6 @@ func (l *Log) placeLocked(p place) *tracked {
 		l.all = append(l.all, t)
 	}
 	l.places[p] = t
+	l.ofModel[p.model] = append(l.ofModel[p.model], t)
 	return t
 }

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/sharedsched"
 )
 
 const (
@@ -151,8 +152,11 @@ func (l *Log) Run(ctx context.Context) {
 			return
 		case <-ticks.C:
 		}
-		state := l.State()
 		second := l.secondOf(l.now())
+		var state sharedsched.State
+		if !l.idle(second) { // it has each version: nobody wants to pay for that each second
+			state = l.State()
+		}
 		for done = max(done, second-windowSeconds); done < second; done++ {
 			l.tick(done, &state)
 		}
