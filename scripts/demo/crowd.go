@@ -202,11 +202,13 @@ func (c *crowd) rush(ctx context.Context) {
 			continue
 		}
 		for owedSteps += each; owedSteps >= 1; owedSteps-- {
-			c.rushOne(ctx, free, func() { c.step(ctx, fmt.Sprintf("crowd/step-%d", n)) })
+			id := fmt.Sprintf("crowd/step-%d", n)
+			c.rushOne(ctx, free, func() { c.step(ctx, id) })
 			n++
 		}
 		for owedPages += pages; owedPages >= 1; owedPages-- {
-			c.rushOne(ctx, free, func() { c.rankOnce(ctx, fmt.Sprintf("crowd/page-%d", n)) })
+			id := fmt.Sprintf("crowd/page-%d", n)
+			c.rushOne(ctx, free, func() { c.rankOnce(ctx, id) })
 			n++
 		}
 	}
