@@ -13,25 +13,26 @@ func TestComplete(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for typed, want := range map[string]string{
-		"weft s":                                   "serve setup seal sim",
-		"weft w":                                   "",
-		"weft to":                                  "top token",
-		"weft top --o":                             "--once",
-		"weft comp":                                "completion",
-		"weft rollout ":                            "show start advance abort",
-		"weft rollout a":                           "advance abort",
-		"weft rollout show m --adm":                "--admin",
-		"weft serve --log-l":                       "--log-level",
-		"weft serve --log-level ":                  "debug info warn error",
-		"weft serve --log-level w":                 "warn",
-		"weft serve --listen :1 --log-level e":     "error",
-		"weft serve --log-level info mod":          "",
-		"weft predict m --input '[[1, 2]]' --vers": "--version",
-		"weft predict --json --la":                 "--label",
-		"weft completion ":                         "bash zsh fish",
-		"weft":                                     "",
+	for _, c := range [][2]string{
+		{"weft s", "serve setup seal sim"},
+		{"weft w", ""},
+		{"weft to", "top token"},
+		{"weft top --o", "--once"},
+		{"weft comp", "completion"},
+		{"weft rollout ", "show start advance abort"},
+		{"weft rollout a", "advance abort"},
+		{"weft rollout show m --adm", "--admin"},
+		{"weft serve --log-l", "--log-level"},
+		{"weft serve --log-level ", "debug info warn error"},
+		{"weft serve --log-level w", "warn"},
+		{"weft serve --listen :1 --log-level e", "error"},
+		{"weft serve --log-level info mod", ""},
+		{"weft predict m --input '[[1, 2]]' --vers", "--version"},
+		{"weft predict --json --la", "--label"},
+		{"weft completion ", "bash zsh fish"},
+		{"weft", ""},
 	} {
+		typed, want := c[0], c[1]
 		if got := strings.Join(complete(parser.Model.Node, typed), " "); got != want {
 			t.Errorf("%q: %q, want %q", typed, got, want)
 		}
