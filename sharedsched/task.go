@@ -51,8 +51,8 @@ type Outcome struct {
 	// BatchRequests and BatchRows count the tasks and rows of the execution; PaddedRows the rows added to fill it up.
 	BatchRequests, BatchRows, PaddedRows int
 	Executions                           int
-	Batch                                uint64 // the number of the execution
-	Ended                                Time   // when it ended
+	Batch                                uint64 // the number of the execution; 0: it was none of the scheduler's
+	Ended                                Time   // when it ended; 0 where Batch is
 }
 
 // taskState is where a task is in its life: queued by enqueue, running by takeRows, ending by stop, free by finish.

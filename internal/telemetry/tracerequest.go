@@ -63,7 +63,10 @@ func (t *Trace) Done(r *Traced) {
 	}
 	switch o := &r.Outcome; {
 	case o.Executions > 0:
-		ended := t.traces.at(o.Ended, r.Ended)
+		ended := r.Returned
+		if o.Batch != 0 {
+			ended = t.traces.at(o.Ended, r.Ended)
+		}
 		started := ended.Add(-o.Compute)
 		child("queue", started.Add(-o.Queue), started)
 		t.execution(r, started, ended)

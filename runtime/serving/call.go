@@ -152,11 +152,15 @@ func (r *Replica) submit(ctx context.Context, j *execution.Job) (sharedsched.Out
 		r.await(expected)
 		defer r.await(-expected)
 	}
+	first := time.Now()
 	for accepted := false; ; accepted = true {
 		began := time.Now()
 		outcome, err := r.shared.sched.Do(ctx, r.id, t)
 		again := worthAgain(err, accepted)
 		if again == nil {
+			if accepted {
+				outcome.Queue += began.Sub(first)
+			}
 			r.account(t, expected, typical, &outcome, err)
 			return outcome, err
 		}

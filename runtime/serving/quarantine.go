@@ -16,7 +16,11 @@ import (
 // outside of the scheduler. The call that ends that process too is the cause, and is not run a third time.
 func (r *Replica) predictQuarantined(ctx context.Context, call *catalog.Call, arrival time.Time) error {
 	start := time.Now()
-	defer func() { call.Outcome.Compute += time.Since(start) }()
+	call.Outcome.Queue += call.Outcome.Compute // of the batch before, which gave it nothing
+	defer func() {
+		call.Outcome.Compute = time.Since(start)
+		call.Outcome.Batch, call.Outcome.Ended = 0, 0
+	}()
 	for {
 		t, begun, cause := r.try(call)
 		if cause != nil {

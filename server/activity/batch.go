@@ -109,13 +109,3 @@ func (l *Log) secondOf(t sharedsched.Time) int64 { return int64(time.Duration(t)
 
 // ms returns a time or a duration in milliseconds, to the microsecond.
 func ms[T ~int64](t T) float64 { return float64(int64(t)/1e3) / 1e3 }
-
-// forget forgets the versions that are that one.
-func (b *batch) forget(index int32) {
-	if b.of == index {
-		b.of = -1
-	}
-	if b.passedOver == index {
-		b.passedOver = -1
-	}
-}

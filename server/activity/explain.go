@@ -20,6 +20,8 @@ const mostMates = 64
 // Explain tells the way of the latest request of a name: that of its caller, or #N for the server's own number, which
 // may do without the # where no caller has that name. Nil: it is not remembered.
 func (l *Log) Explain(name string) *weftv1.Explanation {
+	l.reading.Lock()
+	defer l.reading.Unlock()
 	state := l.State()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -54,8 +56,8 @@ func (l *Log) Explain(name string) *weftv1.Explanation {
 
 // findLocked finds a request by its name.
 func (l *Log) findLocked(name string) *request {
-	id := clip(name)
-	if r := l.latestLocked(func(r *request) bool { return id != "" && string(l.ids.bytes(r.id)) == id }); r != nil {
+	hash := hashOf(name)
+	if r := l.latestLocked(func(r *request) bool { return r.hash == hash && r.id.size > 0 }); r != nil {
 		return r
 	}
 	number, err := strconv.ParseUint(strings.TrimPrefix(name, "#"), 10, 32)
@@ -65,26 +67,39 @@ func (l *Log) findLocked(name string) *request {
 	return l.latestLocked(func(r *request) bool { return uint32(r.number) == uint32(number) }) // as it is shown
 }
 
-// latestLocked returns the latest request that is it.
-func (l *Log) latestLocked(is func(*request) bool) *request {
-	for _, of := range []*ring[request]{&l.requests, &l.troubled} {
-		for i := of.added; i > of.first(); i-- {
-			if r := of.at(i - 1); is(r) {
-				return r
+// latestLocked returns a copy of the latest request that is it.
+func (l *Log) latestLocked(is func(*request) bool) (found *request) {
+	for _, of := range []*ring[request]{&l.requests, &l.troubled.ring, &l.refused.ring} {
+		seekLocked(l, of, func(r *request) bool {
+			if !is(r) {
+				return true
 			}
+			if found == nil || r.ended > found.ended {
+				own := *r
+				found = &own
+			}
+			return false
+		})
+		if found != nil && of == &l.requests { // it has the latest of all
+			break
 		}
 	}
-	return nil
+	return found
 }
 
-// batchLocked returns the batch of a number; nil if it is not remembered.
-func (l *Log) batchLocked(number uint64) *batch {
-	for i := l.batches.added; number > 0 && i > l.batches.first(); i-- {
-		if b := l.batches.at(i - 1); b.number == number {
-			return b
-		}
+// batchLocked returns a copy of the batch of a number; nil if it is not remembered.
+func (l *Log) batchLocked(number uint64) (found *batch) {
+	if number == 0 {
+		return nil
 	}
-	return nil
+	seekLocked(l, &l.batches, func(b *batch) bool {
+		if b.number == number {
+			own := *b
+			found = &own
+		}
+		return found == nil
+	})
+	return found
 }
 
 // explainedLocked describes the batch of a request.
@@ -95,15 +110,13 @@ func (l *Log) explainedLocked(b *batch, r *told) *weftv1.ExplainedBatch {
 		DurationMs: ms(b.elapsed), DeviceMs: ms(b.deviceTime), ExpectedMs: ms(b.estimated),
 		Reason: b.reason.String(), Rule: b.rule.String(), SlackMs: ms(b.slack),
 	}
-	for i := l.requests.added; i > l.requests.first() && len(out.GetMates()) < min(int(b.tasks)-1, mostMates); i-- {
-		mate := l.requests.at(i - 1)
-		if mate.batch == b.number && mate.number != r.number {
+	most := min(int(b.tasks)-1, mostMates)
+	seekLocked(l, &l.requests, func(mate *request) bool {
+		if mate.batch == b.number && mate.number != r.number && len(out.GetMates()) < most {
 			out.Mates = append(out.Mates, uint32(mate.number))
 		}
-		if mate.ended < b.started {
-			break
-		}
-	}
+		return len(out.GetMates()) < most && mate.ended >= b.started
+	})
 	return out
 }
 
@@ -129,16 +142,13 @@ func (l *Log) holdersLocked(r *told, own *batch, state *sharedsched.State) []*we
 		by[of].Batches++
 		by[of].Ms += ms(held)
 	}
-	names := l.lookupLocked()
-	for i := l.batches.added; i > l.batches.first(); i-- {
-		b := l.batches.at(i - 1)
-		if b.ended() <= from {
-			break // batches are kept by their ends
-		}
+	seekLocked(l, &l.batches, func(b *batch) bool {
 		if own == nil || b.number != own.number {
+			names := l.lookupLocked()
 			hold(names.version(b.of), b.started, b.ended())
 		}
-	}
+		return b.ended() > from // batches are kept by their ends
+	})
 	for i := range state.Devices { // the batch that it gave up waiting for may run still
 		for j := range state.Devices[i].Running {
 			b := &state.Devices[i].Running[j]
@@ -151,29 +161,48 @@ func (l *Log) holdersLocked(r *told, own *batch, state *sharedsched.State) []*we
 // Requests lists the latest requests that were late or not answered: of one model, or of all where it is "", and with
 // one end, or any where that is 0.
 func (l *Log) Requests(model string, end weftv1.RequestEnd, most int) *weftv1.ListRequestsResponse {
+	l.reading.Lock()
+	defer l.reading.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	now := l.now()
+	var found []request
+	for _, of := range l.kindsLocked(end) {
+		n := 0
+		seekLocked(l, of, func(r *request) bool {
+			if (model == "" || l.words.texts[r.model] == model) && (end == 0 || r.end() == end) {
+				found, n = append(found, *r), n+1
+			}
+			return n < most
+		})
+	}
+	slices.SortStableFunc(found, func(a, b request) int { return cmp.Compare(b.ended, a.ended) })
+
 	out := &weftv1.ListRequestsResponse{Requests: &weftv1.RequestColumns{}}
 	activity := &weftv1.Activity{}
-	now := l.now()
 	v := newView(l, activity, &sharedsched.State{}, l.secondOf(now), time.Second)
 	v.order, v.places = nil, map[*tracked]uint32{} // only those that are named
-	from := &l.troubled
-	if end == weftv1.RequestEnd_REQUEST_END_ANSWERED {
-		from = &l.requests
-	}
-	for i := from.added; i > from.first() && len(out.GetRequests().GetNumber()) < most; i-- {
-		r := from.at(i - 1)
-		if (model == "" || v.lookup.words[r.model] == model) && (end == 0 || r.end() == end) {
-			v.request(out.GetRequests(), r)
-		}
+	for i := range found[:min(most, len(found))] {
+		v.request(out.GetRequests(), &found[i])
 	}
 	out.Versions = activity.GetVersions()
-	minute := now.Add(-time.Minute)
-	out.InLastMinute = l.trouble.since(l.secondOf(minute) + 1)
-	if kept := l.troubled.added - l.troubled.back(func(r *request) bool { return r.ended > minute }); kept ==
-		keptTroubled {
-		out.Forgotten = out.GetInLastMinute() - min(out.GetInLastMinute(), keptTroubled)
+	for _, kind := range []*remembered{&l.troubled, &l.refused} {
+		n, forgotten := kind.lastMinute(now)
+		out.InLastMinute += n
+		out.Forgotten += forgotten
 	}
 	return out
+}
+
+// kindsLocked returns where requests of an end are; 0: all that were late or not answered.
+func (l *Log) kindsLocked(end weftv1.RequestEnd) []*ring[request] {
+	switch end {
+	case weftv1.RequestEnd_REQUEST_END_ANSWERED:
+		return []*ring[request]{&l.requests}
+	case weftv1.RequestEnd_REQUEST_END_REFUSED:
+		return []*ring[request]{&l.refused.ring}
+	case weftv1.RequestEnd_REQUEST_END_UNSPECIFIED:
+		return []*ring[request]{&l.troubled.ring, &l.refused.ring}
+	}
+	return []*ring[request]{&l.troubled.ring}
 }

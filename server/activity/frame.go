@@ -33,8 +33,8 @@ func (l *Log) cursorAt(t sharedsched.Time) cursor {
 	defer l.mu.Unlock()
 	return cursor{
 		max(0, t),
-		l.batches.back(func(b *batch) bool { return b.ended() > t }),
-		l.requests.back(func(r *request) bool { return r.ended > t }),
+		l.batches.since(func(b *batch) bool { return b.ended() > t }),
+		l.requests.since(func(r *request) bool { return r.ended > t }),
 	}
 }
 
@@ -139,16 +139,23 @@ func (v *view) placeOf(t *tracked) uint32 {
 	return i
 }
 
+// breathe lets go of the lock for a moment after so many things.
+func (v *view) breathe(read uint64) {
+	v.breatheLocked(read)
+	v.lookup = v.lookupLocked()
+}
+
 // batches returns those from a place on, at most so many, evenly chosen, and how many were left out.
 func (v *view) batches(from, to uint64, most int) (*weftv1.BatchColumns, uint32) {
 	c := &weftv1.BatchColumns{}
 	first, every, omitted := clamp(&v.Log.batches, from, to, most)
 	for i := first; i < to; i++ {
-		b := v.Log.batches.at(i)
-		if i%every != 0 {
+		v.breathe(i)
+		if i%every != 0 || i < v.Log.batches.first() {
 			omitted++
 			continue
 		}
+		b := v.Log.batches.at(i)
 		of := v.lookup.version(b.of)
 		if of == nil {
 			continue // it is gone for long
@@ -183,7 +190,8 @@ func (v *view) requests(of *ring[request], from, to uint64, most int) (*weftv1.R
 	c := &weftv1.RequestColumns{}
 	first, every, omitted := clamp(of, from, to, most)
 	for i := first; i < to; i++ {
-		if i%every != 0 {
+		v.breathe(i)
+		if i%every != 0 || i < of.first() {
 			omitted++
 			continue
 		}

@@ -97,20 +97,22 @@ func (l *Log) tick(second int64, state *sharedsched.State) {
 	}
 	l.histories.Lock()
 	defer l.histories.Unlock()
+	l.ticked = second + 1
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lookLocked()
 	if len(state.Devices) > 0 {
 		l.lanes = l.lanesLocked(state)
 	}
-	for at, t := range l.places {
+	var gone []*tracked
+	for _, t := range l.places {
 		t.waiting = 0
 		for _, id := range t.ids {
 			t.waiting += waiting[id]
 		}
 		idle := second - t.latest
 		if t.resident == nil && idle > forgottenAfter {
-			l.forgetLocked(at, t)
+			gone = append(gone, t)
 			continue
 		}
 		s := t.at(second)
@@ -123,6 +125,9 @@ func (l *Log) tick(second int64, state *sharedsched.State) {
 		if t.history != nil {
 			t.history.keep(second, s, t.waiting)
 		}
+	}
+	if len(gone) > 0 {
+		l.forgetLocked(gone)
 	}
 }
 
@@ -140,31 +145,39 @@ func (l *Log) lanesLocked(state *sharedsched.State) (lanes int) {
 	return lanes
 }
 
-// forgetLocked forgets a version that is gone.
-func (l *Log) forgetLocked(at place, t *tracked) {
-	if t.history != nil {
-		l.history--
-	}
-	delete(l.places, at)
-	l.ofModel[at.model] = slices.DeleteFunc(l.ofModel[at.model], func(o *tracked) bool { return o == t })
-	if len(l.ofModel[at.model]) == 0 {
-		delete(l.ofModel, at.model)
-	}
-	l.all[t.index] = nil
-	l.free = append(l.free, t.index)
-	for i := l.requests.first(); i < l.requests.added; i++ {
-		l.requests.at(i).forget(t.index)
-	}
-	for i := l.troubled.first(); i < l.troubled.added; i++ {
-		l.troubled.at(i).forget(t.index)
-	}
-	for i := l.batches.first(); i < l.batches.added; i++ {
-		l.batches.at(i).forget(t.index)
+// forgetLocked forgets versions that are gone. It lets go of mu meanwhile.
+func (l *Log) forgetLocked(gone []*tracked) {
+	for _, t := range gone {
+		if t.history != nil {
+			l.history--
+		}
+		delete(l.places, t.place)
+		l.ofModel[t.model] = slices.DeleteFunc(l.ofModel[t.model], func(o *tracked) bool { return o == t })
+		if len(l.ofModel[t.model]) == 0 {
+			delete(l.ofModel, t.model)
+		}
+		l.all[t.index] = nil
 	}
 	for id, of := range l.byID {
-		if of == t {
+		if l.all[of.index] != of {
 			delete(l.byID, id)
 		}
+	}
+	forget := func(of *int32) {
+		if *of >= 0 && l.all[*of] == nil {
+			*of = -1
+		}
+	}
+	for _, kind := range []*ring[request]{&l.requests, &l.troubled.ring, &l.refused.ring} {
+		seekLocked(l, kind, func(r *request) bool { forget(&r.of); return true })
+	}
+	seekLocked(l, &l.batches, func(b *batch) bool {
+		forget(&b.of)
+		forget(&b.passedOver)
+		return true
+	})
+	for _, t := range gone {
+		l.free = append(l.free, t.index)
 	}
 }
 
@@ -179,6 +192,14 @@ func (l *Log) lookLocked() {
 		before = &catalog.Snapshot{}
 	}
 	l.looked = now
+	if len(l.byID) > 2*len(l.places)+atOnce { // versions that were loaded again and again left their old ones
+		clear(l.byID)
+		for _, t := range l.places {
+			for _, id := range t.ids {
+				l.byID[id] = t
+			}
+		}
+	}
 	for name, m := range now.Models.Since(before.Models) {
 		for _, t := range l.ofModel[name] {
 			t.resident, t.ids = nil, t.ids[:0]
@@ -222,7 +243,7 @@ func (l *Log) History(model string, version int64, day bool) *weftv1.History {
 	all := l.historiesOf(model, version, day)
 	l.histories.Lock() // and not mu: this takes a while
 	defer l.histories.Unlock()
-	last := l.secondOf(l.now())/step - 1
+	last := l.ticked/step - 1
 	out := &weftv1.History{Run: l.run, StepMs: float64(step) * 1e3}
 	seconds := float32(step)
 	for i := max(0, last-most+1); i <= last; i++ {

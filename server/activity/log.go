@@ -37,20 +37,24 @@ type Log struct {
 
 	Config
 
+	// reading is held by who looks through much, so that one at a time does. It is taken first.
+	reading sync.Mutex
+
 	// histories guards the insides of all histories. It is taken before mu.
 	histories sync.Mutex
-	lanes     int // of all devices; guarded by histories
+	lanes     int   // of all devices; guarded by histories
+	ticked    int64 // seconds that are over, which histories know; guarded by histories
 
 	mu       sync.Mutex
 	places   map[place]*tracked // guarded by mu, as all below
 	ofModel  map[string][]*tracked
-	all      []*tracked // by index; nil where one was forgotten
-	free     []int32    // indexes of those
-	byID     map[sharedsched.VersionID]*tracked
+	all      []*tracked                         // by index; nil where one was forgotten
+	free     []int32                            // indexes of those
+	byID     map[sharedsched.VersionID]*tracked // some of them gone
 	batches  ring[batch]
 	requests ring[request]
-	troubled ring[request]
-	trouble  perSecond
+	troubled remembered // what was late, or ended unanswered but for what was refused
+	refused  remembered
 	words    words
 	ids      ids
 	busy     map[string]time.Duration // by device, ever
@@ -64,7 +68,8 @@ func New() *Log {
 		run:    rand.Text()[:8],
 		places: map[place]*tracked{}, ofModel: map[string][]*tracked{}, byID: map[sharedsched.VersionID]*tracked{},
 		batches: ring[batch]{most: keptBatches}, requests: ring[request]{most: keptRequests},
-		troubled: ring[request]{most: keptTroubled},
+		troubled: remembered{ring: ring[request]{most: keptTroubled}},
+		refused:  remembered{ring: ring[request]{most: keptTroubled}},
 		busy:     map[string]time.Duration{},
 	}
 }

@@ -3,6 +3,7 @@ package activity
 import (
 	"context"
 	"encoding/hex"
+	"hash/maphash"
 	"time"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
@@ -24,16 +25,14 @@ type request struct {
 	target, limit           time.Duration    // from its arrival; 0: none
 	charged                 time.Duration
 	id                      id
-	identity, model, reason int32 // words
-	of                      int32 // the version; -1: it was not routed to one
+	hash                    uint64 // of the whole name that id has the beginning of
+	identity, model, reason int32  // words
+	of                      int32  // the version; -1: it was not routed to one
 	executions, rows        int32
 	trace                   [16]byte
 	ending                  predict.Ending
 	late                    bool
 }
-
-// troubled reports whether it was late, or not answered.
-func (r *request) troubled() bool { return r.late || r.ending != predict.Answered }
 
 // RequestDone notes a request that ended, as predict.Observer is told of it.
 func (l *Log) RequestDone(_ context.Context, e *predict.Event) {
@@ -46,10 +45,15 @@ func (l *Log) RequestDone(_ context.Context, e *predict.Event) {
 		r.limit = e.Limit.Sub(e.Arrived)
 	}
 	if x.Executions > 0 {
-		r.computed = x.Ended
+		if r.computed = x.Ended; x.Batch == 0 {
+			r.computed = r.ended // and a moment before, where its answer was encoded
+		}
 		r.started = r.computed.Add(-x.Compute)
 		r.queued = r.started.Add(-x.Queue)
 		r.charged, r.batch, r.executions = x.DeviceTime, x.Batch, int32(x.Executions)
+	}
+	if e.ID != "" {
+		r.hash = hashOf(e.ID)
 	}
 	if e.TraceID != "" {
 		_, _ = hex.Decode(r.trace[:], []byte(e.TraceID)) // it is one
@@ -67,11 +71,40 @@ func (l *Log) RequestDone(_ context.Context, e *predict.Event) {
 		of.count(l.secondOf(r.ended), &r, e.Reason, took)
 	}
 	l.requests.add(r)
-	if r.troubled() {
-		l.troubled.add(r)
-		l.trouble.add(l.secondOf(r.ended))
+	switch second := l.secondOf(r.ended); {
+	case e.Ending == predict.Refused: // a flood of them must not push out the others
+		l.refused.add(r, second)
+	case r.late || e.Ending != predict.Answered:
+		l.troubled.add(r, second)
 	}
 }
+
+// remembered are the latest requests of a kind.
+type remembered struct {
+	ring[request]
+
+	counts perSecond
+}
+
+func (m *remembered) add(r request, second int64) {
+	m.ring.add(r)
+	m.counts.add(second)
+}
+
+// lastMinute returns how many there were in the minute that ends now, and how many of them are forgotten.
+func (m *remembered) lastMinute(now sharedsched.Time) (n, forgotten uint32) {
+	minute := now.Add(-time.Minute)
+	n = m.counts.since(int64(time.Duration(minute)/time.Second) + 1)
+	kept := m.ring.added - m.since(func(r *request) bool { return r.ended > minute })
+	if kept == uint64(m.most) {
+		forgotten = n - min(n, uint32(kept))
+	}
+	return n, forgotten
+}
+
+var seed = maphash.MakeSeed()
+
+func hashOf(id string) uint64 { return maphash.String(seed, id) }
 
 // at returns a time on the scheduler's clock.
 func (l *Log) at(t time.Time) sharedsched.Time { return sharedsched.Time(t.Sub(l.Epoch)) }
@@ -90,11 +123,4 @@ func (r *request) end() weftv1.RequestEnd {
 		return weftv1.RequestEnd_REQUEST_END_LATE
 	}
 	return ends[r.ending]
-}
-
-// forget forgets the version, if it is that one.
-func (r *request) forget(index int32) {
-	if r.of == index {
-		r.of = -1
-	}
 }

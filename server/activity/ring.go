@@ -1,5 +1,10 @@
 package activity
 
+import (
+	"runtime"
+	"sort"
+)
+
 // ring keeps the latest things that were added to it, by their places in the order of adding, from 0.
 type ring[T any] struct {
 	items []T
@@ -22,11 +27,39 @@ func (r *ring[T]) first() uint64 { return r.added - uint64(len(r.items)) }
 // at returns what is at a place from first to below added, until the next is added.
 func (r *ring[T]) at(place uint64) *T { return &r.items[place%uint64(r.most)] }
 
-// back returns the place of the oldest of the latest things for which within holds.
-func (r *ring[T]) back(within func(*T) bool) uint64 {
-	place := r.added
-	for place > r.first() && within(r.at(place-1)) {
-		place--
+// since returns the place of the first thing for which later holds: it holds for all after that, or nearly.
+func (r *ring[T]) since(later func(*T) bool) uint64 {
+	first := r.first()
+	return first + uint64(sort.Search(len(r.items), func(i int) bool { return later(r.at(first + uint64(i))) }))
+}
+
+// atOnce things of a ring are read before others get their turn: requests wait for the lock to say that they ended.
+const atOnce = 1024
+
+// breatheLocked lets go of mu for a moment after so many things.
+func (l *Log) breatheLocked(read uint64) {
+	if read%atOnce == 0 {
+		l.mu.Unlock()
+		runtime.Gosched()
+		l.mu.Lock()
 	}
-	return place
+}
+
+// seekLocked calls f with the things of a ring, the youngest first, until it returns false. It lets go of mu meanwhile.
+func seekLocked[T any](l *Log, r *ring[T], f func(*T) bool) {
+	for i := r.added; i > r.first() && f(r.at(i-1)); i-- {
+		l.breatheLocked(i)
+	}
+}
+
+// copiedLocked returns copies of the things from a place to below another. It lets go of mu meanwhile.
+func copiedLocked[T any](l *Log, r *ring[T], from, to uint64) []T {
+	out := make([]T, 0, to-min(to, max(from, r.first())))
+	for i := from; i < to; i++ {
+		if i = max(i, r.first()); i < to {
+			out = append(out, *r.at(i))
+		}
+		l.breatheLocked(i)
+	}
+	return out
 }

@@ -67,11 +67,14 @@ func story(r *told, e *weftv1.Explanation, b *batch) []string {
 		say("It ran %s on %s, lane %d%s. It is charged %s of device time, its part by rows.", took(ms(b.elapsed)),
 			e.GetBatch().GetDevice(),
 			b.lane, expected, took(e.GetChargedMs()))
+	} else if r.executions > 0 && r.batch == 0 {
+		say("It ran by itself for %s, because a run of it, or of others in its batch, hung or ended the engine's process.",
+			took(e.GetComputedMs()-e.GetStartedMs()))
 	} else if r.executions > 0 {
 		say("It ran %s; the batch is no longer remembered. It is charged %s of device time.",
 			took(e.GetComputedMs()-e.GetStartedMs()), took(e.GetChargedMs()))
 	}
-	if r.executions > 1 {
+	if r.executions > 1 && r.batch > 0 {
 		say("Its rows were spread over %d executions, of which this was the last.", r.executions)
 	}
 	s = append(s, outcome(r, e))

@@ -91,11 +91,14 @@ type lookup struct {
 // lookupLocked returns that of this moment, valid while mu is held.
 func (l *Log) lookupLocked() lookup { return lookup{l.words.texts, l.all, &l.ids} }
 
-// kept returns a copy that stays valid.
-func (k lookup) kept() lookup {
-	names := *k.ids
-	names.data = slices.Clone(names.data)
-	return lookup{k.words, slices.Clone(k.all), &names} // words are only appended to
+// keptLocked returns a copy that stays valid. It lets go of mu meanwhile: names that are forgotten then are not in it.
+func (l *Log) keptLocked() lookup {
+	data := make([]byte, 0, len(l.ids.data))
+	for part := range slices.Chunk(l.ids.data, keptIDBytes/64) {
+		data = append(data, part...)
+		l.breatheLocked(0)
+	}
+	return lookup{l.words.texts, slices.Clone(l.all), &ids{data, l.ids.added}} // words are only appended to
 }
 
 // version returns the version of an index; nil: none, or it was forgotten.

@@ -40,22 +40,16 @@ func (l *Log) WriteTrace(w io.Writer, back time.Duration) error {
 
 // latest returns copies of the batches and requests that ended in the latest while, and what they refer to.
 func (l *Log) latest(back time.Duration) ([]batch, []request, lookup, []sharedsched.DeviceState) {
+	l.reading.Lock()
+	defer l.reading.Unlock()
 	state := l.State()
 	until := l.cursor()
 	since := l.cursorAt(until.at.Add(-back))
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.batches.copied(since.batches), l.requests.copied(since.requests), l.lookupLocked().kept(), state.Devices
-}
-
-// copied returns copies of the things from a place on.
-func (r *ring[T]) copied(from uint64) []T {
-	from = max(from, r.first())
-	out := make([]T, 0, r.added-from)
-	for i := from; i < r.added; i++ {
-		out = append(out, *r.at(i))
-	}
-	return out
+	batches := copiedLocked(l, &l.batches, since.batches, until.batches)
+	requests := copiedLocked(l, &l.requests, since.requests, until.requests)
+	return batches, requests, l.keptLocked(), state.Devices
 }
 
 // traceWriter writes events. The first error of its writer stays there.

@@ -1,0 +1,103 @@
+package activity_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// done tells of a request that ended just now and took so long.
+func (h *house) done(t *testing.T, e predict.Event, took time.Duration) {
+	t.Helper()
+	h.number++
+	e.Number, e.Ended = h.number, time.Now()
+	e.Arrived = e.Ended.Add(-took)
+	h.log.RequestDone(t.Context(), &e)
+}
+
+// A flood of refusals does not push out the few requests that were late.
+func TestAFloodHidesNoLateRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, 1)
+		time.Sleep(time.Second)
+		h.done(t, predict.Event{ID: "late", Model: "pick", Version: 7, Ending: predict.Answered, Target: time.Millisecond}, time.Second)
+		for range 70_000 {
+			h.done(t, predict.Event{Model: "pick", Version: 7, Ending: predict.Refused, Reason: "QUEUE_FULL"}, 0)
+		}
+		list := h.log.Requests("pick", weftv1.RequestEnd_REQUEST_END_LATE, 10)
+		if ids := list.GetRequests().GetId(); len(ids) != 1 || ids[0] != "late" {
+			t.Errorf("late are %q", ids)
+		}
+		all := h.log.Requests("", 0, 10)
+		if n, forgotten := all.GetInLastMinute(), all.GetForgotten(); n != 70_001 || forgotten != 70_000-65_536 {
+			t.Errorf("%d in the last minute, of which %d are forgotten", n, forgotten)
+		}
+		if e := h.log.Explain("late"); e.GetEnd() != weftv1.RequestEnd_REQUEST_END_LATE {
+			t.Errorf("of the late request: %v", e)
+		}
+	})
+}
+
+// Names are told apart to their end, although only their beginnings are shown.
+func TestLongNamesAreToldApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, 1)
+		time.Sleep(time.Second)
+		long := strings.Repeat("a", 100)
+		for i := range 3 {
+			h.done(t, predict.Event{ID: long + strconv.Itoa(i), Model: "pick", Version: 7}, 0)
+		}
+		for i := range 3 {
+			if e := h.log.Explain(long + strconv.Itoa(i)); e.GetNumber() != uint32(i+1) || e.GetId() != long[:64] {
+				t.Errorf("name %d leads to request %d, %q", i, e.GetNumber(), e.GetId())
+			}
+		}
+		if e := h.log.Explain(long); e != nil {
+			t.Errorf("the beginning leads to request %d", e.GetNumber())
+		}
+	})
+}
+
+// What ran in quarantine was in no batch: it ended when the request did.
+func TestARequestInQuarantineHasTimesThatAddUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, 1)
+		time.Sleep(5 * time.Second)
+		out := sharedsched.Outcome{Executions: 2, Queue: 10 * time.Millisecond, Compute: 2 * time.Second, Device: "gpu"}
+		h.done(t, predict.Event{
+			ID: "q", Model: "pick", Version: 7, Ending: predict.Answered, Target: 20 * time.Millisecond,
+			Execution: predict.Execution{Rows: 1, Outcome: out},
+		}, 2010*time.Millisecond)
+		e := h.log.Explain("q")
+		if e.GetAdmittedMs() != 0 || e.GetStartedMs() != 10 || e.GetComputedMs() != 2010 || e.GetEndedMs() != 2010 {
+			t.Errorf("%v", e)
+		}
+		if story := strings.Join(e.GetStory(), " "); !strings.Contains(story, "It ran by itself for 2000 ms") ||
+			!strings.Contains(story, "mostly because of its own execution") {
+			t.Errorf("%q", e.GetStory())
+		}
+	})
+}
+
+// The newest second of a history is one that is over and counted, not one that will be.
+func TestAHistoryEndsWithASecondThatIsKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, 1)
+		time.Sleep(500 * time.Millisecond)
+		go h.log.Run(t.Context()) // it ticks half a second after each second's end
+		for range 300 {
+			h.ask(t.Context(), h.kinds[0], "x", 1, 0)
+			time.Sleep(19 * time.Millisecond)
+			rates := h.log.History("", 0, false).GetRequestsPerSecond()
+			if n := len(rates); n > 1 && rates[n-1] < 40 {
+				t.Fatalf("rates end with %v", rates[max(0, n-3):])
+			}
+		}
+	})
+}
