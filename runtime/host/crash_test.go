@@ -249,9 +249,14 @@ func TestASlowRequestStopsOneRun(t *testing.T) {
 		patience = nil
 		for _, value := range []float32{1, suspect, 1} {
 			call := ask(v, 1, value)
-			call.Limit = time.Now().Add(time.Hour)
+			begin := time.Now()
+			call.Limit = begin.Add(time.Hour)
 			if err := w.Predict(t.Context(), call); err != nil {
 				t.Error(err)
+			}
+			if o := call.Outcome; o.Queue+o.Compute != time.Since(begin) || (o.Batch == 0) != (value == suspect) ||
+				(o.Ended == 0) != (value == suspect) || value == suspect && o.Compute != time.Minute+takes {
+				t.Errorf("after %v: %+v", time.Since(begin), o)
 			}
 		}
 		if want := []time.Duration{2 * time.Second, 2 * time.Second, 2 * takes}; !slices.Equal(patience, want) {
