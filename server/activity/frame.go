@@ -15,7 +15,7 @@ import (
 
 // An Activity holds at most so many batches and requests; the first one of a viewer, which reaches back, more.
 const (
-	mostInFrame = 2_000
+	mostInFrame = 1_000
 	mostInFirst = 20_000
 	// mostVersions are shown while some of them rest.
 	mostVersions = 256

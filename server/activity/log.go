@@ -70,6 +70,7 @@ func New() *Log {
 		batches: ring[batch]{most: keptBatches}, requests: ring[request]{most: keptRequests},
 		troubled: remembered{ring: ring[request]{most: keptTroubled}},
 		refused:  remembered{ring: ring[request]{most: keptTroubled}},
+		words:    words{texts: []string{""}, numbers: map[string]int32{}},
 		busy:     map[string]time.Duration{},
 	}
 }

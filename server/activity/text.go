@@ -19,15 +19,12 @@ type words struct {
 const mostWords = 1 << 16
 
 func (w *words) number(text string) int32 {
-	n, known := w.numbers[text]
-	if known {
-		return n
-	}
-	if w.numbers == nil {
-		w.numbers, w.texts = map[string]int32{"": 0}, []string{""}
-	}
-	if text == "" || len(w.texts) >= mostWords {
+	if text == "" {
 		return 0
+	}
+	n, known := w.numbers[text]
+	if known || len(w.texts) >= mostWords {
+		return n
 	}
 	n = int32(len(w.texts))
 	w.numbers[text], w.texts = n, append(w.texts, text)
