@@ -3,6 +3,7 @@ package telemetry
 import (
 	"context"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -41,7 +42,13 @@ func (t *Traces) rolled() bool {
 
 // newTraces returns those that come to the processor, in the name of the options' resource.
 func newTraces(to sdktrace.SpanProcessor, options ...sdktrace.TracerProviderOption) *Traces {
-	options = append([]sdktrace.TracerProviderOption{sdktrace.WithSpanProcessor(to)}, options...)
+	limits := sdktrace.NewSpanLimits()
+	if os.Getenv("OTEL_SPAN_LINK_COUNT_LIMIT") == "" {
+		limits.LinkCountLimit = -1 // that of a batch links to as many requests as it may have
+	}
+	options = append([]sdktrace.TracerProviderOption{
+		sdktrace.WithSpanProcessor(to), sdktrace.WithRawSpanLimits(limits),
+	}, options...)
 	t := &Traces{provider: sdktrace.NewTracerProvider(options...), roots: 1}
 	t.sampled = t.provider.Tracer(scope)
 	// It has the same processor, which the other shuts down.

@@ -19,6 +19,9 @@ const (
 	linger = time.Second
 )
 
+// workerKey says which process an engine ran in, where that is not the server.
+const workerKey = attribute.Key("weft.worker.pid")
+
 // batches are the latest, each of which gets a span when the first of its requests that is sampled has come back. It is
 // a ring of fixed size, with the batch of a number at that number's place. A span ends when it has lingered, when
 // another batch takes the place, or with the server.
@@ -84,6 +87,9 @@ func (t *Traces) cameBack(made *Trace, call *catalog.Call) {
 	}
 	if o.span == nil {
 		o.span = t.batchSpan(&o.BatchEvent, call.Version)
+		if pid := call.Phases.Process; pid > 0 {
+			o.span.SetAttributes(workerKey.Int(pid))
+		}
 		time.AfterFunc(linger, func() { t.endBatch(number) })
 	}
 	o.span.AddLink(trace.Link{SpanContext: made.root.SpanContext()})

@@ -1,12 +1,14 @@
 package telemetry
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc/metadata"
 
 	"github.com/weftserve/weft/runtime/catalog"
@@ -68,6 +70,32 @@ func TestBatchesAreForgotten(t *testing.T) {
 		want(3, 1)
 		if n := len(traces.batches.ring); n != rememberedBatches {
 			t.Errorf("%d batches are remembered", n)
+		}
+	})
+}
+
+// TestAFullBatch: the span of a batch of 512 sampled requests links to each of them, and says which process it ran in.
+func TestAFullBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		traces, kept := recorded(t, sdktrace.AlwaysSample())
+		const tasks, pid = 512, 4711
+		batchOf(traces, 1, tasks)
+		linked := map[trace.SpanID]bool{}
+		for range tasks {
+			_, one := traces.Begin(t.Context(), Arrival{})
+			traces.cameBack(one, &catalog.Call{
+				Version: &catalog.Version{}, Outcome: sharedsched.Outcome{Batch: 1}, Phases: catalog.Phases{Process: pid},
+			})
+			linked[one.root.SpanContext().SpanID()] = true
+		}
+		time.Sleep(linger)
+		synctest.Wait()
+		span := kept.Ended()[0]
+		for _, l := range span.Links() {
+			delete(linked, l.SpanContext.SpanID())
+		}
+		if len(linked) > 0 || !slices.Contains(span.Attributes(), workerKey.Int(pid)) {
+			t.Errorf("the span of the batch lacks links to %d requests, and has %v", len(linked), span.Attributes())
 		}
 	})
 }

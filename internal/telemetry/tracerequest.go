@@ -158,6 +158,9 @@ func (t *Trace) describe(r *Traced) {
 			attribute.Float64("weft.device_seconds", o.DeviceTime.Seconds()),
 		)
 	}
+	if r.Phases.Process > 0 {
+		attrs = append(attrs, workerKey.Int(r.Phases.Process))
+	}
 	t.root.SetAttributes(attrs...)
 	fail(t.root, r.Code, r.Why)
 }

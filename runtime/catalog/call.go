@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -44,11 +45,15 @@ type Call struct {
 
 // Phases are the parts of an execution's time: inputs are put together, the engine runs, and the answers are taken
 // apart.
-type Phases struct{ Input, Run, Output time.Duration }
+type Phases struct {
+	Input, Run, Output time.Duration
+
+	Process int // of the system, in which the last of them ran; 0: this one
+}
 
 // Plus returns the sum of both.
 func (p Phases) Plus(q Phases) Phases {
-	return Phases{p.Input + q.Input, p.Run + q.Run, p.Output + q.Output}
+	return Phases{p.Input + q.Input, p.Run + q.Run, p.Output + q.Output, cmp.Or(q.Process, p.Process)}
 }
 
 // BatchCount counts the executions of so many rows, without padding.

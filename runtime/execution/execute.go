@@ -125,6 +125,7 @@ func (x *execution) run(parts []part, size int) (err error) {
 	}
 	x.count(parts, catalog.Phases{
 		Input: assembled.Sub(began), Run: computed.Sub(assembled), Output: time.Since(computed),
+		Process: x.buf.batch.Process,
 	})
 	return nil
 }

@@ -14,6 +14,8 @@ type Batch struct {
 	Inputs, Outputs []Tensor
 	// DeviceTime is how long the run used its device, set by an engine that knows; else as the caller left it.
 	DeviceTime time.Duration
+	// Process is that of the system which the run was in, set by an engine with processes of its own; 0: this one.
+	Process int
 	// Patience is how long the run may take once it has begun; 0: any time.
 	Patience time.Duration
 	// Turn is how long a run in quarantine may keep others waiting for theirs; 0: until it has ended.

@@ -134,6 +134,7 @@ func (l *lane) limit(ctx context.Context, s *Session, patience time.Duration) (r
 // time is taken within bounds, because devices are shared by it.
 func (l *lane) execute(ctx context.Context, s *Session, b *tensor.Batch) error {
 	began := time.Now()
+	b.Process = l.process.command.Process.Pid
 	release := l.limit(ctx, s, b.Patience)
 	err := l.exchangeAll(s, b)
 	took := time.Since(began)

@@ -96,6 +96,9 @@ func TestRunsInAnotherProcess(t *testing.T) {
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("%d values: %v, %v", n, got, err)
 		}
+		if b.Process <= 0 || b.Process == os.Getpid() {
+			t.Errorf("the run was in process %d", b.Process)
+		}
 	}
 	if s := o.Session.Stats(); s.Graphs.Eager != 5 {
 		t.Errorf("statistics of 5 runs: %+v", s)
