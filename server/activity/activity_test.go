@@ -259,7 +259,7 @@ func TestStory(t *testing.T) {
 It was admitted after 0 us and waited 20 ms for its turn.
 Meanwhile the device gpu was used by rank v12 for 20 ms (1 batch).
 Batch 4 took it with 0 other requests: 1 row, run as 1. It started then because the device was free, and it was its ` + `turn by the rule "earliest target".
-It ran 1.0 ms on gpu, lane 0. It is charged 1.0 ms of device time, its part by rows.
+It ran 1.0 ms on gpu. It is charged 1.0 ms of device time, its part by rows.
 It was answered after 21 ms: 1.0 ms later than wanted, mostly because of waiting behind rank v12.`
 		if got != want {
 			t.Errorf("story:\n%s\nwant:\n%s", got, want)

@@ -26,7 +26,9 @@ func TestAFloodHidesNoLateRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, 1)
 		time.Sleep(time.Second)
-		h.done(t, predict.Event{ID: "late", Model: "pick", Version: 7, Ending: predict.Answered, Target: time.Millisecond}, time.Second)
+		h.done(t, predict.Event{
+			ID: "late", Model: "pick", Version: 7, Ending: predict.Answered, Target: time.Millisecond,
+		}, time.Second)
 		for range 70_000 {
 			h.done(t, predict.Event{Model: "pick", Version: 7, Ending: predict.Refused, Reason: "QUEUE_FULL"}, 0)
 		}

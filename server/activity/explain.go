@@ -2,6 +2,7 @@ package activity
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -50,8 +51,18 @@ func (l *Log) Explain(name string) *weftv1.Explanation {
 		e.Batch = l.explainedLocked(b, &r)
 	}
 	e.Holders = l.holdersLocked(&r, b, &state)
-	e.Story = story(&r, e, b)
+	e.Story = story(&r, e, b, laneOf(b, e.GetBatch().GetDevice(), state.Devices))
 	return e
+}
+
+// laneOf names the lane of a device on which a batch ran, counted from 1; "" where the device has one, or is gone.
+func laneOf(b *batch, device string, devices []sharedsched.DeviceState) string {
+	for i := range devices {
+		if d := &devices[i]; b != nil && d.Name == device && d.Lanes > 1 {
+			return fmt.Sprintf(", lane %d of %d", b.lane-d.First+1, d.Lanes)
+		}
+	}
+	return ""
 }
 
 // findLocked finds a request by its name.
@@ -201,8 +212,10 @@ func (l *Log) kindsLocked(end weftv1.RequestEnd) []*ring[request] {
 		return []*ring[request]{&l.requests}
 	case weftv1.RequestEnd_REQUEST_END_REFUSED:
 		return []*ring[request]{&l.refused.ring}
+	case weftv1.RequestEnd_REQUEST_END_LATE, weftv1.RequestEnd_REQUEST_END_EXPIRED,
+		weftv1.RequestEnd_REQUEST_END_CANCELLED, weftv1.RequestEnd_REQUEST_END_FAILED:
+		return []*ring[request]{&l.troubled.ring}
 	case weftv1.RequestEnd_REQUEST_END_UNSPECIFIED:
-		return []*ring[request]{&l.troubled.ring, &l.refused.ring}
 	}
-	return []*ring[request]{&l.troubled.ring}
+	return []*ring[request]{&l.troubled.ring, &l.refused.ring}
 }

@@ -13,8 +13,8 @@ import (
 // mostHolders are named in a story.
 const mostHolders = 3
 
-// story tells the way of a request in sentences.
-func story(r *told, e *weftv1.Explanation, b *batch) []string {
+// story tells the way of a request in sentences. lane says where its batch ran.
+func story(r *told, e *weftv1.Explanation, b *batch, lane string) []string {
 	var s []string
 	say := func(format string, args ...any) { s = append(s, fmt.Sprintf(format, args...)) }
 
@@ -64,9 +64,9 @@ func story(r *told, e *weftv1.Explanation, b *batch) []string {
 		if b.estimated > 0 {
 			expected = ", where " + took(ms(b.estimated)) + " were expected"
 		}
-		say("It ran %s on %s, lane %d%s. It is charged %s of device time, its part by rows.", took(ms(b.elapsed)),
+		say("It ran %s on %s%s%s. It is charged %s of device time, its part by rows.", took(ms(b.elapsed)),
 			e.GetBatch().GetDevice(),
-			b.lane, expected, took(e.GetChargedMs()))
+			lane, expected, took(e.GetChargedMs()))
 	} else if r.executions > 0 && r.batch == 0 {
 		say("It ran by itself for %s, because a run of it, or of others in its batch, hung or ended the engine's process.",
 			took(e.GetComputedMs()-e.GetStartedMs()))

@@ -22,10 +22,13 @@ const depthEvery = 10 * time.Millisecond
 // says how many wait. The error is the writer's.
 func (l *Log) WriteTrace(w io.Writer, back time.Duration) error {
 	batches, requests, names, devices := l.latest(back)
-	t := &traceWriter{w: bufio.NewWriterSize(w, 64<<10), names: names, pids: map[any]int{}}
+	t := &traceWriter{
+		w: bufio.NewWriterSize(w, 64<<10), names: names, pids: map[any]int{}, first: map[string]sharedsched.LaneID{},
+	}
 	t.text(`{"displayTimeUnit":"ms","traceEvents":[`)
 	for _, d := range devices {
 		t.process(d.Name, "device "+d.Name)
+		t.first[d.Name] = d.First
 	}
 	for i := range batches {
 		t.batch(&batches[i])
@@ -56,8 +59,9 @@ func (l *Log) latest(back time.Duration) ([]batch, []request, lookup, []sharedsc
 type traceWriter struct {
 	w     *bufio.Writer
 	names lookup
-	pids  map[any]int // of devices by name, of versions by what is known of them
-	lanes map[sharedsched.LaneID]bool
+	pids  map[any]int                   // of devices by name, of versions by what is known of them
+	first map[string]sharedsched.LaneID // lanes of devices
+	lanes map[sharedsched.LaneID]bool   // that have their names
 	any   bool
 	line  []byte
 }
@@ -126,7 +130,7 @@ func (t *traceWriter) batch(b *batch) {
 			t.lanes = map[sharedsched.LaneID]bool{}
 		}
 		t.lanes[b.lane] = true
-		t.event('M', "thread_name", pid, lane, 0, fmt.Sprintf(`,"args":{"name":"lane %d"}`, lane))
+		t.event('M', "thread_name", pid, lane, 0, fmt.Sprintf(`,"args":{"name":"lane %d"}`, b.lane-t.first[of.device]+1))
 	}
 	over := ""
 	if passed := t.names.version(b.passedOver); passed != nil {
