@@ -3,6 +3,7 @@ package predict
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
@@ -143,7 +144,6 @@ type observed struct {
 	model   string // "" if there was none of the name that came
 	stream  bool
 	decoded time.Time
-	event   Event // when it has ended
 	// As in Course; zero where the request is not traced.
 	submitted, returned, encoding time.Time
 }
@@ -161,6 +161,9 @@ func (p *Pipeline) offered(model string, stream bool) observed {
 	return o
 }
 
+// events are used again: observers keep none.
+var events = sync.Pool{New: func() any { return new(Event) }}
+
 // done reports to the observer how a request ended. at may be of a model that was added after the request came; then
 // the event has no version and no slot.
 func (p *Pipeline) done(ctx context.Context, o *observed, req *Request, at *Place, why *Explanation,
@@ -170,7 +173,8 @@ func (p *Pipeline) done(ctx context.Context, o *observed, req *Request, at *Plac
 		return
 	}
 	now := time.Now()
-	e := &o.event
+	e := events.Get().(*Event)
+	defer events.Put(e)
 	*e = Event{
 		Number: o.number, ID: req.ID, Model: o.model, Stream: o.stream,
 		Arrived: req.Arrived, Ended: now, Limit: call.Limit, Target: call.Target,
