@@ -15,6 +15,7 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/server/activity"
 	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/sharedsched"
 )
 
 // Each seed is a workload, on one lane and on two.
@@ -115,6 +116,27 @@ func TestSharesSumUp(t *testing.T) {
 			t.Errorf("the versions are entitled to %v of the device", entitled)
 		}
 		time.Sleep(3 * time.Second)
+	})
+}
+
+// Nothing is due to a version of which only copies for a shadow wait.
+func TestBackgroundIsDueNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, 1)
+		time.Sleep(time.Second)
+		for range 2 { // of which one waits
+			go h.ask(t.Context(), h.kinds[2], "page", 32, 0)
+		}
+		time.Sleep(time.Millisecond)
+		go func() {
+			_, _ = h.sched.Do(t.Context(), h.kinds[1].id, &sharedsched.Task{Rows: 1, Priority: sharedsched.Sheddable})
+		}()
+		time.Sleep(time.Millisecond)
+		for _, v := range h.once(t).GetVersions() {
+			if want := map[bool]float64{true: 1}[v.GetModel() == "rank"]; v.GetEntitledShare() != want {
+				t.Errorf("%s v%d is entitled to %v, want %v", v.GetModel(), v.GetVersion(), v.GetEntitledShare(), want)
+			}
+		}
 	})
 }
 

@@ -119,10 +119,10 @@ func (v *view) entitlements() map[*tracked]float64 {
 	}
 	for _, t := range v.order {
 		sum := v.sumOf(t)
-		active := sum.busy > sum.background || t.waiting > 0 // others may have all that the background uses
 		for _, id := range t.ids {
 			state := v.queues[id]
-			if state == nil || !active {
+			// Others may have all that the background uses, and nothing is due to what waits there.
+			if state == nil || sum.busy <= sum.background && state.Queued+state.Waiting == 0 {
 				continue
 			}
 			f := flows[state.Flow]

@@ -17,8 +17,9 @@ export function due(v, share) {
 }
 
 // starved says whether a version gets less than its share although it has had work waiting all the time lately, more than its
-// batches could take. Requests that only wait for the batch in flight are no such work: they may be late, but miss no share.
+// batches could take. Requests that only wait for the batch in flight are no such work: they may be late, but miss no share. The
+// share is one of the time in which the device was busy: nobody had the rest.
 export function starved(v) {
-  if (v.entitledShare === 0 || v.waits.length < 12 || v.share >= 0.9 * v.entitledShare || v.waits.some((n) => n === 0)) return false;
+  if (v.entitledShare === 0 || v.waits.length < 12 || v.share >= 0.9 * v.entitledShare * v.deviceBusy || v.waits.some((n) => n === 0)) return false;
   return v.batchesPerSecond === 0 || v.cut > 0.5;
 }
