@@ -4,8 +4,10 @@ import puppeteer from 'puppeteer-core';
 
 export const browserPath = () => [process.env.CHROMIUM, '/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find((p) => p && existsSync(p));
 
-export function launch() {
-  return puppeteer.launch({ executablePath: browserPath(), args: ['--headless=new', '--no-sandbox', '--disable-gpu', '--force-color-profile=srgb', '--disable-dev-shm-usage'], protocolTimeout: 120000 });
+// launch starts a browser; throttled: with the limits that windows out of sight have for people.
+export function launch({ throttled = false } = {}) {
+  const unlimited = ['--disable-background-timer-throttling', '--disable-renderer-backgrounding', '--disable-backgrounding-occluded-windows'];
+  return puppeteer.launch({ executablePath: browserPath(), ignoreDefaultArgs: throttled ? unlimited : [], args: ['--headless=new', '--no-sandbox', '--disable-gpu', '--force-color-profile=srgb', '--disable-dev-shm-usage'], protocolTimeout: 120000 });
 }
 
 // open shows a page in a context of its own. Its faults are errors of the console, exceptions and breaches of the policy;

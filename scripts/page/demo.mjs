@@ -1,0 +1,156 @@
+// Tests the page with the load of the demo, against the metrics of its server: node demo.mjs OUT. PAGE_HIDDEN is for how many
+// seconds the page is out of sight; 5 if it is not set.
+import assert from 'node:assert/strict';
+import path from 'node:path';
+import { after, before, test } from 'node:test';
+import { audit } from './audit.mjs';
+import { launch, live, open, visit, wait } from './browser.mjs';
+import { counted, shown } from './numbers.mjs';
+import { start } from './programs.mjs';
+
+const [out = '.weft/page'] = process.argv.slice(2);
+const hidden = Number(process.env.PAGE_HIDDEN || 5);
+const refresh = 1000; // ms by which the page may be behind
+
+let browser;
+let demo;
+let url;
+
+before(async () => {
+  demo = start('demo', '--weft', 'bin/weft', '-ports', 'free', '-for', `${hidden + 150}s`, '-press', 'c@1s,f@6s,f@9s');
+  [browser, [, url]] = await Promise.all([launch({ throttled: true }), demo.said(/See it: +(\S+)/)]);
+});
+after(async () => {
+  await browser?.close();
+  await demo.stop();
+});
+
+test('the page shows the numbers of the metrics, at most one refresh late', async () => {
+  const page = await open(browser, url, { height: 4000 }); // so that all parts are in sight
+  await live(page);
+  const between = (what, value, least, most) => assert.ok(value >= least - 1e-5 && value <= most + 1e-5, `${what}: the page has ${value}, the metrics had ${least} and then ${most}`);
+  const polls = [];
+  let now, seen;
+  while (polls.length < 9) {
+    polls.push(await counted(url));
+    await wait(refresh);
+    seen = await shown(page);
+    now = await counted(url);
+    for (const [name, value] of Object.entries(seen)) between(name, value, polls.at(-1)[name], now[name]);
+  }
+  console.log(`page    ${JSON.stringify(seen)}\nmetrics ${JSON.stringify(now)}`);
+  // What people read is made of these numbers, every 2.5 s.
+  const said = await page.$eval('#losses-body .sub', (n) => n.textContent);
+  now = await counted(url);
+  const [missed, offered] = /and (.+) not answered, of (.+)\./.exec(said).slice(1).map((n) => Number(n.replace(/\s/g, '')));
+  const lost = (n) => n.refused + n.expired + n.cancelled + n.failed;
+  between(said, offered, polls.at(-4).offered, now.offered);
+  between(said, missed, lost(polls.at(-4)), lost(now));
+  assert.deepEqual(page.faults, []);
+  assert.deepEqual(page.foreign, []);
+  await page.done();
+});
+
+test('the bars of a device add up to its busy time, and so do its blocks', async () => {
+  const page = await open(browser, url);
+  await live(page);
+  await wait(1500);
+  const devices = await page.evaluate(() => {
+    const { store, weave } = globalThis.weft;
+    weave.say(); // bars and numbers of the same message
+    const b = store.batches;
+    return store.devices.map((d) => {
+      const rows = [...weave.rows.versionRows].filter(([id]) => store.versions[id].device === d.name);
+      const from = store.now - store.window;
+      let blocks = 0;
+      for (let p = b.firstFrom(b.end, from); p < b.next; p++) {
+        const i = p & b.mask;
+        const part = (b.end[i] - Math.max(from, b.start[i])) / (b.end[i] - b.start[i]);
+        if (store.deviceOfLane(b.lane[i]) === d) blocks += part * b.device[i];
+      }
+      return { name: d.name, busy: d.busyShare, bars: rows.reduce((sum, [, r]) => sum + parseFloat(r.bar.style.width) / 100, 0), blocks: blocks / store.window / d.lanes, leftOut: store.leftOut };
+    });
+  });
+  console.log(JSON.stringify(devices));
+  assert.ok(devices.some((d) => d.busy > 0));
+  for (const d of devices) {
+    assert.ok(Math.abs(d.bars - d.busy) <= 0.01, JSON.stringify(d));
+    if (d.leftOut === 0) assert.ok(Math.abs(d.blocks - d.busy) <= 0.01, JSON.stringify(d));
+  }
+  await page.done();
+});
+
+for (const theme of ['light', 'dark']) {
+  test(`axe finds nothing serious: ${theme}`, async () => {
+    const page = await open(browser, url, { theme });
+    await live(page);
+    await visit(page);
+    await page.screenshot({ path: path.join(out, `demo-${theme}.png`), fullPage: true });
+    assert.deepEqual(await audit(page), []);
+    assert.deepEqual(page.faults, []);
+    await page.done();
+  });
+}
+
+test(`${hidden} s out of sight`, async () => {
+  const page = await open(browser, url);
+  await live(page);
+  await wait(1000);
+  // A window that is minimized: the browser draws nothing there and wakes timers at most once a second.
+  const control = await page.createCDPSession();
+  const { windowId } = await control.send('Browser.getWindowForTarget');
+  const turn = async (windowState) => {
+    await control.send('Browser.setWindowBounds', { windowId, bounds: { windowState } });
+    await page.waitForFunction((want) => document.hidden === want, { polling: 500 }, windowState === 'minimized');
+  };
+  const heap = async () => {
+    await control.send('HeapProfiler.collectGarbage');
+    return (await page.metrics()).JSHeapUsedSize / 1e6;
+  };
+  const before = await heap();
+  await page.evaluate(() => {
+    // Messages follow each other without a gap, but for the first of a connection.
+    const { store } = globalThis.weft;
+    const take = store.take.bind(store);
+    globalThis.gaps = [];
+    store.take = (a, first) => {
+      if (!first && Math.abs(a.fromMs - store.now) > 1e-3) globalThis.gaps.push([store.now, a.fromMs]);
+      return take(a, first);
+    };
+  });
+  await turn('minimized');
+  const drawn = () => page.evaluate(() => globalThis.weft.weave.drawn.end);
+  await wait(500); // a frame that was under way
+  const last = await drawn();
+  await wait(1000 * hidden);
+  assert.equal(await drawn(), last, 'it draws out of sight');
+  const state = await page.$eval('#state', (n) => n.dataset.state);
+  assert.equal(state, hidden > 32 ? 'hidden' : 'live');
+  const away = await heap();
+  await turn('normal');
+  const least = await counted(url);
+  await wait(2 * refresh);
+  const now = await shown(page);
+  const most = await counted(url);
+  const back = await page.evaluate(() => {
+    const { store, weave } = globalThis.weft;
+    const b = store.batches;
+    const numbers = [];
+    for (let p = b.first; p < b.next; p++) numbers.push(b.number[p & b.mask]);
+    numbers.sort((x, y) => x - y);
+    const missing = numbers.slice(1).filter((n, i) => n !== numbers[i] + 1).length;
+    return { state: document.getElementById('state').dataset.state, behind: store.now - weave.drawn.end, edge: store.now - weave.view.end, kept: store.now - b.end[b.first & b.mask],
+      batches: b.length, requests: store.requests.length, leftOut: store.leftOut, missing, gaps: globalThis.gaps };
+  });
+  const after = await heap();
+  console.log(`out of sight for ${hidden} s: ${JSON.stringify(back)}; heap ${before.toFixed(1)} MB before, ${away.toFixed(1)} out of sight, ${after.toFixed(1)} after`);
+  await page.screenshot({ path: path.join(out, 'demo-back.png') });
+  assert.equal(back.state, 'live');
+  assert.ok(Math.abs(back.behind) < 2500 && Math.abs(back.edge) < 2500, JSON.stringify(back));
+  for (const name of ['offered', 'answered', 'batches']) assert.ok(now[name] >= least[name] && now[name] <= most[name], `${name}: ${now[name]}, not from ${least[name]} to ${most[name]}`);
+  assert.deepEqual(back.gaps, []);
+  if (back.leftOut === 0) assert.equal(back.missing, 0, JSON.stringify(back));
+  assert.ok(back.kept < 62000 && Math.max(away, after) < before + 30, JSON.stringify({ back, before, away, after }));
+  assert.deepEqual(page.faults, []);
+  await page.done();
+});
