@@ -1,4 +1,4 @@
-// Tests the page with the load of the demo, against the metrics of its server: node demo.mjs OUT. PAGE_HIDDEN is for how many
+// Tests the page with the load of the demo, against the metrics of its server: PAGE_OUT gets screenshots. PAGE_HIDDEN is for how many
 // seconds the page is out of sight; 5 if it is not set.
 import assert from 'node:assert/strict';
 import path from 'node:path';
@@ -6,9 +6,9 @@ import { after, before, test } from 'node:test';
 import { audit } from './audit.mjs';
 import { launch, live, open, visit, wait } from './browser.mjs';
 import { counted, shown } from './numbers.mjs';
-import { start } from './programs.mjs';
+import { root, start } from './programs.mjs';
 
-const [out = '.weft/page'] = process.argv.slice(2);
+const out = process.env.PAGE_OUT || path.join(root, '.weft/page');
 const hidden = Number(process.env.PAGE_HIDDEN || 5);
 const refresh = 1000; // ms by which the page may be behind
 
