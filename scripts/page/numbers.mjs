@@ -12,11 +12,14 @@ export async function counted(url) {
     batches: sum('weft_batch_flush_total'), padding: sum('weft_padding_rows_total'), busy: sum('weft_device_busy_seconds_total') };
 }
 
-// shown are the same of the page.
-export const shown = (page) => page.evaluate(() => {
-  const { store } = globalThis.weft;
-  const sum = (list, of) => list.reduce((n, x) => n + (of(x) ?? 0), 0);
-  const totals = (name) => sum(Object.values(store.totals), (t) => t[name]);
-  return { ...Object.fromEntries(['offered', 'answered', 'refused', 'expired', 'cancelled', 'failed'].map((name) => [name, totals(name)])),
-    batches: sum(store.present, (v) => v.totals.batches), padding: sum(store.present, (v) => v.totals.paddedRows), busy: sum(store.devices, (d) => d.busySeconds) };
-});
+// shown are the same of the page, once it has a message that was made after now: the next of the server, which makes four a second.
+export async function shown(page) {
+  await page.waitForFunction((now) => globalThis.weft.store.began + globalThis.weft.store.now > now, {}, Date.now() + 2); // of rounded times
+  return page.evaluate(() => {
+    const { store } = globalThis.weft;
+    const sum = (list, of) => list.reduce((n, x) => n + (of(x) ?? 0), 0);
+    const totals = (name) => sum(Object.values(store.totals), (t) => t[name]);
+    return { ...Object.fromEntries(['offered', 'answered', 'refused', 'expired', 'cancelled', 'failed'].map((name) => [name, totals(name)])),
+      batches: sum(store.present, (v) => v.totals.batches), padding: sum(store.present, (v) => v.totals.paddedRows), busy: sum(store.devices, (d) => d.busySeconds) };
+  });
+}
