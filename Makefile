@@ -104,8 +104,9 @@ test-clients: setup build ## Test clients against a server: in Python ours, Trit
 	scripts/clients/run.sh bin/weft $(CLIENTS)
 
 .PHONY: test-page
-test-page: ## Test the live page in a headless Chromium, against made-up data; screenshots go to .weft/page (skips without Node or Chromium; PAGE_REQUIRED=1 fails)
-	scripts/page/run.sh --fixture .weft/page
+test-page: setup build ## Test the live page in a headless Chromium, against made-up data and servers; screenshots go to .weft/page (skips without Node or Chromium; PAGE_REQUIRED=1 fails)
+	go build -o bin/demo ./scripts/demo
+	scripts/page/run.sh --all .weft/page
 
 .PHONY: generate
 generate: $(BUF) $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc ## Regenerate proto/gen
@@ -164,7 +165,7 @@ fmt: $(TOOLS)/golangci-lint $(BUF) ## Format the Go and protocol sources
 
 .PHONY: ci
 ci: ## Everything a change must pass, two parts at a time; what each says comes when it has ended
-	$(MAKE) --jobs=2 --output-sync=target FUZZTIME=2000x race test lint checkgenerate vulncheck smoke test-clients test-packages test-image test-fleet fuzz
+	$(MAKE) --jobs=2 --output-sync=target FUZZTIME=2000x race test lint checkgenerate vulncheck smoke test-clients test-packages test-image test-fleet test-page fuzz
 
 .PHONY: clean
 clean: ## Remove what was built (keeps the downloaded ONNX Runtime)

@@ -4,18 +4,20 @@ import puppeteer from 'puppeteer-core';
 
 export const browserPath = () => [process.env.CHROMIUM, '/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find((p) => p && existsSync(p));
 
-export function launch() {
-  return puppeteer.launch({ executablePath: browserPath(), args: ['--headless=new', '--no-sandbox', '--disable-gpu', '--force-color-profile=srgb', '--disable-dev-shm-usage'], protocolTimeout: 120000 });
+// launch starts a browser; throttled: with the limits that windows out of sight have for people.
+export function launch({ throttled = false } = {}) {
+  const unlimited = ['--disable-background-timer-throttling', '--disable-renderer-backgrounding', '--disable-backgrounding-occluded-windows'];
+  return puppeteer.launch({ executablePath: browserPath(), ignoreDefaultArgs: throttled ? unlimited : [], args: ['--headless=new', '--no-sandbox', '--disable-gpu', '--force-color-profile=srgb', '--disable-dev-shm-usage'], protocolTimeout: 120000 });
 }
 
 // open shows a page in a context of its own. Its faults are errors of the console, exceptions and breaches of the policy;
 // foreign are requests to other hosts.
-export async function open(browser, url, { width = 1440, height = 900, theme = 'light', calm = false, before } = {}) {
+export async function open(browser, url, { width = 1440, height = 900, calm = false, before } = {}) {
   const context = await browser.createBrowserContext();
   const page = await context.newPage();
   page.setDefaultTimeout(30000);
   await page.setViewport({ width, height });
-  await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: theme }, { name: 'prefers-reduced-motion', value: calm ? 'reduce' : 'no-preference' }]);
+  await page.emulateMediaFeatures([{ name: 'prefers-reduced-motion', value: calm ? 'reduce' : 'no-preference' }]);
   page.faults = [];
   page.foreign = [];
   const { origin } = new URL(url);
@@ -33,6 +35,14 @@ export async function open(browser, url, { width = 1440, height = 900, theme = '
   await page.goto(url);
   page.done = () => context.close();
   return page;
+}
+
+export const themes = ['light', 'dark'];
+
+// dress shows the page in a theme, as someone who prefers it sees it.
+export async function dress(page, theme) {
+  await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: theme }]);
+  await wait(1000);
 }
 
 // live waits until the page shows what the server does.

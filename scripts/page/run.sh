@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
-# Tests the live page in a headless browser: run.sh --fixture OUT against made-up data, run.sh URL OUT against a server whose
-# page is at URL (it ends in /live/). OUT gets screenshots. Where Node or Chromium are missing it says so and ends well;
+# Tests the live page in a headless browser; OUT gets screenshots. Where Node or Chromium are missing it says so and ends well;
 # PAGE_REQUIRED=1 makes that a failure.
+#   run.sh --fixture OUT  against made-up data
+#   run.sh --all OUT      that, and with servers: the demo's, one that restarts and one with much load (bin/weft, bin/demo);
+#                         for PAGE_HIDDEN seconds (5) the page is out of sight
+#   run.sh URL OUT        against a server whose page is at URL (it ends in /live/)
 set -euo pipefail
 
-target=${1:?usage: run.sh URL|--fixture OUT}
-out=${2:?usage: run.sh URL|--fixture OUT}
+target=${1:?usage: run.sh --fixture|--all|URL OUT}
+out=${2:?usage: run.sh --fixture|--all|URL OUT}
 mkdir -p "$out"
 out=$(realpath "$out")
 cd "$(dirname "$0")"
@@ -26,10 +29,12 @@ if [[ ! node_modules/.package-lock.json -nt package-lock.json ]]; then
   touch node_modules/.package-lock.json
 fi
 
-export CHROMIUM=$browser
-node --test assets.test.mjs
-if [[ $target == --fixture ]]; then
-  node check.mjs "$out"
-else
-  node check.mjs "$out" "$target"
-fi
+export CHROMIUM=$browser PAGE_OUT=$out
+files=(assets.test.mjs check.mjs)
+case $target in
+  --fixture) ;;
+  --all) files+=(demo.mjs server.mjs) ;;
+  *) export PAGE_URL=$target ;;
+esac
+# Most of the time they wait, so that two at once take half of it.
+exec node --test --test-concurrency=2 "${files[@]}"

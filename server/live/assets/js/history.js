@@ -119,7 +119,7 @@ function sentence(c, h) {
   if (c.name === 'share') return `Device time used: ${percent(mean(h.share))} on average, ${percent(Math.max(...h.share))} at most`;
   if (c.name === 'rate') return `${rate(mean(h.requestsPerSecond))} requests answered per second`;
   if (c.name === 'lost') return `${rate(mean(h.latePerSecond))} answers per second were late, ${rate(mean(h.lostPerSecond))} requests lost`;
-  if (c.name === 'latency') return `Half of the requests took ${ms(mean(h.p50Ms))}, one in a hundred more than ${ms(mean(h.p99Ms))}`;
+  if (c.name === 'latency') return `At worst, half of a version's requests took ${ms(Math.max(...h.p50Ms))}, one in a hundred more than ${ms(Math.max(...h.p99Ms))}`;
   if (c.name === 'queue') return `${rate(mean(h.waiting))} requests waited, ${rate(Math.max(...h.waiting))} at most`;
   return `${rate(mean(h.rowsPerBatch))} rows shared a batch`;
 }
