@@ -488,7 +488,8 @@ var layers = []layer{
 	},
 	{
 		"scripts/demo",
-		[]string{"proto/gen/weft/...", "proto/weftclient", "internal/onnxgraph", "examples/cartpole"},
+		[]string{"proto/gen/weft/...", "proto/weftclient", "internal/onnxgraph", "examples/cartpole", "examples/hopper",
+			"proto/gen/onnx"},
 		"it plays those who ask a server, and looks at it from outside",
 	},
 	{
