@@ -1,6 +1,9 @@
 package server_test
 
 import (
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -10,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/weftserve/weft/internal/race"
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/server/access"
 	"github.com/weftserve/weft/server/servertest"
 )
@@ -81,4 +85,54 @@ func TestReloadWhileCallsRun(t *testing.T) {
 		t.Error(got)
 	}
 	stream.End()
+}
+
+// TestViewersAreAskedAgain: who may not observe any more, or whose token is gone, sees no more of what he watches.
+func TestViewersAreAskedAgain(t *testing.T) {
+	config := func(name string, observe ...string) *access.Config {
+		c := limitedBy(access.Quota{Requests: 1000})
+		c.Roles["all"] = access.Role{Observe: observe, Predict: []string{"*"}}
+		c.Identities[0].Name = name
+		return c
+	}
+	for what, after := range map[string]struct {
+		config *access.Config
+		code   codes.Code
+	}{
+		"the permission": {config("one"), codes.PermissionDenied}, "the token": {config("two", "*"), codes.Unauthenticated},
+	} {
+		t.Run(what, func(t *testing.T) {
+			door := servertest.NewDoor(t, config("one", "*"))
+			h, _, _ := guardedHouse(t, door)
+			page := httptest.NewServer(h.Server.Live())
+			defer page.Close()
+			watch, err := h.Catalog.WatchActivity(as(t.Context(), "one"), &weftv1.WatchActivityRequest{})
+			if err == nil {
+				_, err = watch.Recv()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, page.URL+"/live/activity", http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Authorization", "Bearer "+servertest.Token("one"))
+			resp, err := page.Client().Do(r)
+			if err != nil || resp.StatusCode != http.StatusOK {
+				t.Fatalf("the page answers %v, %v", resp, err)
+			}
+			defer resp.Body.Close()
+			door.Set(t, after.config)
+			if _, err := io.Copy(io.Discard, resp.Body); err != nil { // until its end
+				t.Error(err)
+			}
+			for err == nil {
+				_, err = watch.Recv()
+			}
+			if status.Code(err) != after.code {
+				t.Errorf("the viewer is told %v, want %v", err, after.code)
+			}
+		})
+	}
 }

@@ -37,6 +37,9 @@ func (c *Caller) SeesAll() bool { return c == nil || c.Everywhere() != 0 }
 // Observes reports whether the caller may see the state of a model.
 func (c *Caller) Observes(model string) bool { return c == nil || c.Granted(model)&access.Observe != 0 }
 
+// ObservesAll reports whether the caller may see the state of all that is served.
+func (c *Caller) ObservesAll() bool { return c == nil || c.Everywhere()&access.Observe != 0 }
+
 // Operates reports whether the caller may change how a model is served. On a server that is open to all that is for the
 // listener to say: open.
 func (c *Caller) Operates(model string, open bool) bool {

@@ -67,6 +67,14 @@ func (d *Door) Visitor(r *http.Request) *Caller {
 	return c
 }
 
+// VisitorAgain is Visitor for one who was let in as c, in case something has changed since.
+func (d *Door) VisitorAgain(r *http.Request, c *Caller) *Caller {
+	if c != nil && c.book == d.book.Load() && c.holds() {
+		return c
+	}
+	return d.Visitor(r)
+}
+
 // Listen returns a listener for a server of pages with ConnContext, so that they know who connects to a unix socket.
 func Listen(l net.Listener) net.Listener { return listener{l} }
 

@@ -62,7 +62,11 @@ func (p *Page) activity(w http.ResponseWriter, r *http.Request) {
 	}()
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Time{}) // the server's is for requests that end
+	viewer := p.Door.Visitor(r)
 	watched := p.Activity.Follow(ctx, time.Duration(back)*time.Millisecond, func(f *activity.Frame) bool {
+		if viewer = p.Door.VisitorAgain(r, viewer); !viewer.ObservesAll() {
+			return false // the page asks anew, and is told why
+		}
 		w.Header().Set("Content-Type", "text/event-stream")
 		w.Header().Set("X-Accel-Buffering", "no") // proxies are not to wait for more
 		_ = control.SetWriteDeadline(time.Now().Add(sendTime))

@@ -24,6 +24,7 @@ type guardedStream struct {
 	ctx      context.Context //nolint:containedctx // the stream's, which this is a part of
 	rule     *access.Rule
 	one      bool // the caller sends one message
+	model    string // that the one message is about
 	held     guard.Handler
 	// latest is what the latest message has of the quotas, unless it keeps that itself: until the next one is asked for.
 	latest access.Admission
@@ -81,7 +82,7 @@ func (s *guardedStream) RecvMsg(into any) error {
 	if err == nil {
 		model, priority, err = s.messages.decide(s.caller, s.rule, into)
 	}
-	if err != nil {
+	if s.model = model; err != nil {
 		s.next.Release()
 		err = s.messages.deny(s.ctx, s.caller, s.rule, model, err)
 	}
@@ -95,6 +96,22 @@ func (s *guardedStream) RecvMsg(into any) error {
 		return status.Fail(s.ctx, err, predict.Place{Model: placeOf(model, err)})
 	}
 	return nil
+}
+
+// SendMsg implements grpc.ServerStream. Where one message has many answers, its caller may lose the permission between
+// two of them.
+func (s *guardedStream) SendMsg(answer any) error {
+	if s.one && !s.rule.Public {
+		c, err := s.messages.Door.Again(s.ServerStream.Context(), s.rule, s.caller)
+		if err == nil && c != s.caller {
+			s.caller = c
+			err = c.Check(s.rule, s.model)
+		}
+		if err != nil {
+			return status.Fail(s.ctx, s.messages.deny(s.ctx, s.caller, s.rule, s.model, err), predict.Place{Model: placeOf(s.model, err)})
+		}
+	}
+	return s.ServerStream.SendMsg(answer)
 }
 
 // take implements taker. It finds out whose the message is, as of now, and has it counted. A message that keeps how it
