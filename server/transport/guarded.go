@@ -23,7 +23,7 @@ type guardedStream struct {
 	messages Messages
 	ctx      context.Context //nolint:containedctx // the stream's, which this is a part of
 	rule     *access.Rule
-	one      bool // the caller sends one message
+	one      bool   // the caller sends one message
 	model    string // that the one message is about
 	held     guard.Handler
 	// latest is what the latest message has of the quotas, unless it keeps that itself: until the next one is asked for.
@@ -108,7 +108,8 @@ func (s *guardedStream) SendMsg(answer any) error {
 			err = c.Check(s.rule, s.model)
 		}
 		if err != nil {
-			return status.Fail(s.ctx, s.messages.deny(s.ctx, s.caller, s.rule, s.model, err), predict.Place{Model: placeOf(s.model, err)})
+			err = s.messages.deny(s.ctx, s.caller, s.rule, s.model, err)
+			return status.Fail(s.ctx, err, predict.Place{Model: placeOf(s.model, err)})
 		}
 	}
 	return s.ServerStream.SendMsg(answer)
