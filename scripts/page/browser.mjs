@@ -15,7 +15,7 @@ export function launch({ throttled = false } = {}) {
 export async function open(browser, url, { width = 1440, height = 900, calm = false, before } = {}) {
   const context = await browser.createBrowserContext();
   const page = await context.newPage();
-  page.setDefaultTimeout(30000);
+  page.setDefaultTimeout(60000); // of machines that do much else
   await page.setViewport({ width, height });
   await page.emulateMediaFeatures([{ name: 'prefers-reduced-motion', value: calm ? 'reduce' : 'no-preference' }]);
   page.faults = [];
@@ -32,7 +32,12 @@ export async function open(browser, url, { width = 1440, height = 900, calm = fa
     document.addEventListener('securitypolicyviolation', (e) => console.error(`policy: ${e.violatedDirective} ${e.blockedURI}`));
   });
   if (before) await page.evaluateOnNewDocument(before);
-  await page.goto(url);
+  try {
+    await page.goto(url);
+  } catch (error) {
+    await context.close();
+    throw error;
+  }
   page.done = () => context.close();
   return page;
 }

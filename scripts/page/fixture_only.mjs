@@ -10,11 +10,12 @@ export function define({ measured, browser, out }) {
   // scene shows the page of a fixture, and closes both.
   const scene = (name, options, play) => test(name, async () => {
     const fixture = await startFixture(options.fixture);
-    const page = await open(browser(), fixture.url, options.page);
+    let page;
     try {
+      page = await open(browser(), fixture.url, options.page);
       await play(page, fixture);
     } finally {
-      await page.done();
+      await page?.done();
       await fixture.close();
     }
   });

@@ -60,7 +60,12 @@ export function start(name, ...args) {
 export async function serve({ grpc, http }) {
   const server = start('weft', 'serve', 'examples/models', '--devices', 'cpu:1', '--listen', `127.0.0.1:${grpc}`, '--http', `127.0.0.1:${http}`,
     '--admin-listen', '', '--state-dir', 'none', '--log-format', 'json');
-  await server.said(/"event":"ready"/);
+  try {
+    await server.said(/"event":"ready"/);
+  } catch (error) {
+    server.stop();
+    throw error;
+  }
   return server;
 }
 

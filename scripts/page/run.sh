@@ -37,4 +37,4 @@ case $target in
   *) export PAGE_URL=$target ;;
 esac
 # Most of the time they wait, so that two at once take half of it.
-exec node --test --test-concurrency=2 "${files[@]}"
+exec node --test --test-concurrency=2 --test-timeout=$((600000 + 1000 * ${PAGE_HIDDEN:-5})) "${files[@]}"
