@@ -488,8 +488,10 @@ var layers = []layer{
 	},
 	{
 		"scripts/demo",
-		[]string{"proto/gen/weft/...", "proto/weftclient", "internal/onnxgraph", "examples/cartpole", "examples/hopper",
-			"proto/gen/onnx"},
+		[]string{
+			"proto/gen/weft/...", "proto/gen/onnx", "proto/weftclient", "internal/onnxgraph", "examples/cartpole",
+			"examples/hopper",
+		},
 		"it plays those who ask a server, and looks at it from outside",
 	},
 	{

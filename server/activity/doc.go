@@ -3,6 +3,6 @@
 // decided by it.
 //
 // Everything is bounded: the latest 32,768 batches and 65,536 requests, 65,536 that were refused, and as many that were
-// late or ended otherwise without an answer; histories of 64 versions. What is shown to viewers is put together once for
-// all of them, and only while there are any.
+// late or ended otherwise without an answer; histories of 64 versions. What is shown to viewers is put together once
+// for all of them, and only while there are any.
 package activity
