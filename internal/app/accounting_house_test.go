@@ -54,8 +54,6 @@ type accounted struct {
 	conn    *grpc.ClientConn
 	admin   *grpc.ClientConn
 	metrics string // URL
-	house   *house
-	killed  int // processes of workers
 	// stop drains the server, and everything behind it.
 	stop func()
 }
@@ -123,7 +121,7 @@ func serveAccounted(t *testing.T) *accounted {
 	check(h.models.Settled(t.Context()))
 
 	page := httptest.NewServer(measured.MetricsHandler())
-	a := &accounted{t: t, metrics: page.URL, house: h}
+	a := &accounted{t: t, metrics: page.URL}
 	a.conn, err = weftest.Dial(grpcListener.Addr().String())
 	check(err)
 	a.admin, err = weftest.Dial(adminListener.Addr().String())
