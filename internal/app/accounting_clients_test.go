@@ -4,12 +4,17 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
+	"testing"
 	"time"
 
+	dto "github.com/prometheus/client_model/go"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -36,6 +41,40 @@ func (a *clientCounts) count(method, model string, code codes.Code) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.counts[of(method, model, code.String())]++
+}
+
+func (a *clientCounts) giveUp(calls int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.gaveUp += calls
+}
+
+// compare wants a page of a server that is quiet to have what its clients have counted, and beside it only calls that
+// they gave up.
+func (a *clientCounts) compare(t *testing.T, page map[string]*dto.MetricFamily) {
+	t.Helper()
+	got := by(page, "weft_requests_total", "method", "model", "code")
+	gone := 0 // calls whose end no client heard
+	for _, key := range slices.Sorted(maps.Keys(got)) {
+		missed := got[key] - a.counts[key]
+		ofImpatient := strings.Contains(key, ` "impatient" `) ||
+			// their messages did not come
+			key == of("Predict", "", "Canceled") || key == of("Predict", "", "DeadlineExceeded")
+		if missed != 0 && !ofImpatient || missed < 0 {
+			t.Errorf("%d requests ended as %s, the clients counted %d", got[key], key, a.counts[key])
+		}
+		gone += missed
+	}
+	for key, n := range a.counts {
+		if got[key] == 0 {
+			t.Errorf("the clients counted %d times %s, of which there is nothing on the page", n, key)
+		}
+	}
+	if gone > a.gaveUp {
+		t.Errorf("%d requests ended that nobody has counted, %d were given up", gone, a.gaveUp)
+	}
+	t.Logf("%d requests in %d ways, %d of them given up by their callers, %d refused by closed connections", total(got),
+		len(got), gone, a.notReached)
 }
 
 // client is one caller, with its own dice.
@@ -143,9 +182,7 @@ func (c *client) impatient(ctx context.Context) {
 		c.count("Predict", "impatient", code)
 		return
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.gaveUp++
+	c.giveUp(1)
 }
 
 // hammer makes calls until the server is not there any more, or ctx ends. Requests that never reached it are counted

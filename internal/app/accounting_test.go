@@ -3,9 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
-	"maps"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -108,28 +106,7 @@ func TestEverythingIsAccountedFor(t *testing.T) {
 	page := a.checkBalance("after the end", "weft_requests_in_flight", "weft_tasks_in_flight",
 		"weft_executions_in_flight", "weft_waiting_for_room")
 
-	got := by(page, "weft_requests_total", "method", "model", "code")
-	gone := 0 // calls whose end no client heard
-	for _, key := range slices.Sorted(maps.Keys(got)) {
-		missed := got[key] - counted.counts[key]
-		ofImpatient := strings.HasPrefix(key, `["Predict" "impatient" `) ||
-			// their messages did not come
-			key == of("Predict", "", "Canceled") || key == of("Predict", "", "DeadlineExceeded")
-		if missed != 0 && !ofImpatient || missed < 0 {
-			t.Errorf("%d requests ended as %s, the clients counted %d", got[key], key, counted.counts[key])
-		}
-		gone += missed
-	}
-	for key, n := range counted.counts {
-		if got[key] == 0 {
-			t.Errorf("the clients counted %d times %s, of which there is nothing on the page", n, key)
-		}
-	}
-	if gone > counted.gaveUp {
-		t.Errorf("%d requests ended that nobody has counted, %d were given up", gone, counted.gaveUp)
-	}
-	t.Logf("%d requests in %d ways, %d of them given up by their callers, %d refused by closed connections", total(got),
-		len(got), gone, counted.notReached)
+	counted.compare(t, page)
 	for _, m := range append(a.missing(chances), a.missing(sure)...) {
 		t.Error("nothing was counted as", m)
 	}

@@ -57,12 +57,30 @@ func (o *options) fuzz(ctx context.Context, out io.Writer) error {
 		return fmt.Errorf("shared memory: %w", err)
 	}
 	f := &fuzzing{options: o, status: map[string]int{}}
-	if f.server, err = serve(ctx, o.Weft, repository, access); err != nil {
+	var environment []string
+	if o.Names {
+		collector, stop, err := collect(ctx)
+		if err != nil {
+			return err
+		}
+		defer stop()
+		environment = traced(collector)
+	}
+	if f.server, err = serve(ctx, o.Weft, repository, access, environment...); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "seed %d\n", o.Seed)
 	began := time.Now()
-	held, err := f.all(ctx, out)
+	var held []holdings
+	send := func() (err error) {
+		held, err = f.all(ctx, out)
+		return err
+	}
+	if o.Names {
+		err = f.server.withViewers(ctx, send)
+	} else {
+		err = send()
+	}
 	took := time.Since(began)
 	err = errors.Join(err, f.server.stop(), f.server.fault())
 	n := float64(f.sent.Load())
@@ -70,6 +88,9 @@ func (o *options) fuzz(ctx context.Context, out io.Writer) error {
 		"answers by status: %v\n", n, took.Round(time.Millisecond), n/took.Seconds(), n/processorTime().Seconds(), f.status)
 	if err == nil && o.Batch < 0 {
 		err = grown(held)
+		if o.Names {
+			err = errors.Join(err, piled(held))
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("%w\nseed %d: run again with --seed=%d --executions=%d", err, o.Seed, o.Seed, o.Executions)
@@ -106,7 +127,7 @@ func (f *fuzzing) all(ctx context.Context, out io.Writer) (held []holdings, err 
 			return held, err
 		}
 		held = append(held, h)
-		if phase == 0 || phase == phases-1 || phase%5 == 4 {
+		if phase < 2 || phase%5 == 4 {
 			fmt.Fprintf(out, "after %d executions: %v\n", f.sent.Load(), h)
 		}
 	}
@@ -133,7 +154,7 @@ func (f *fuzzing) phase(ctx context.Context, until int64) error {
 // batch sends one batch, and then asks the server as a caller who means well.
 func (f *fuzzing) batch(ctx context.Context, number int64) error {
 	b := &batch{number: number, rng: rand.New(rand.NewPCG(f.Seed, uint64(number)))}
-	b.admin = f.Admin && number%adminOne == adminOne-1
+	b.admin = f.Admin && !f.Names && number%adminOne == adminOne-1
 	b.maker = hostile.Maker{RNG: b.rng, Words: b.words(), Nasty: 0.25}
 	address := f.server.grpc
 	if b.admin {
@@ -141,10 +162,18 @@ func (f *fuzzing) batch(ctx context.Context, number int64) error {
 	}
 	var err error
 	if number%webOne == webOne-1 {
-		err = (&web{b, f.server.http, &http.Client{Transport: &http.Transport{DisableCompression: true}}}).all(ctx)
+		w := &web{b, f.server.http, &http.Client{Transport: &http.Transport{DisableCompression: true}}}
+		if f.Names {
+			err = newcomer{b}.pages(ctx, w)
+		} else {
+			err = w.all(ctx)
+		}
 	} else {
 		err = f.on(ctx, address, func(c *hostile.Conn) error {
 			b.conn = c
+			if f.Names {
+				return newcomer{b}.all()
+			}
 			err := b.calm()
 			b.storm()
 			return err

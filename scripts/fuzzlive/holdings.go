@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -15,33 +16,37 @@ import (
 
 // holdings are what a server holds when nothing is asked of it.
 type holdings struct {
-	goroutines int
-	heap, rss  int64 // bytes; the heap after a collection, and the memory of the server and its processes
+	goroutines, lines int   // lines: of its metrics
+	objects           int64 // in the heap, after a collection
+	heap, own, rss    int64 // bytes: of those objects, and resident in the server alone and with its processes
 }
 
 const mebibyte = 1 << 20
 
 func (h holdings) String() string {
-	return fmt.Sprintf("%d goroutines, %.1f MiB of heap, %.1f MiB resident", h.goroutines,
-		float64(h.heap)/mebibyte, float64(h.rss)/mebibyte)
+	return fmt.Sprintf("%d goroutines, %d lines of metrics, %d objects of %.1f MiB, %.1f MiB resident, %.1f with processes",
+		h.goroutines, h.lines, h.objects, float64(h.heap)/mebibyte, float64(h.own)/mebibyte, float64(h.rss)/mebibyte)
 }
 
 // Room for what is not a leak: caches that fill, the allocator's and the collector's freedom, timers that run out.
 const (
 	roomGoroutines = 8
+	roomLines      = 24   // such as of the first execution that failed, or of a code that is rare
+	roomObjects    = 4000 // seconds and requests of the live page
 	roomHeap       = 4 * mebibyte
 	roomRSS        = 48 * mebibyte
 )
 
-// most and least of several are those of each number.
+// most and least of several are those of each number that grown compares.
 func extreme(of []holdings, least bool) holdings {
 	out := of[0]
 	for _, h := range of[1:] {
 		if least {
-			out = holdings{min(out.goroutines, h.goroutines), min(out.heap, h.heap), min(out.rss, h.rss)}
+			h.goroutines, h.heap, h.rss = min(out.goroutines, h.goroutines), min(out.heap, h.heap), min(out.rss, h.rss)
 		} else {
-			out = holdings{max(out.goroutines, h.goroutines), max(out.heap, h.heap), max(out.rss, h.rss)}
+			h.goroutines, h.heap, h.rss = max(out.goroutines, h.goroutines), max(out.heap, h.heap), max(out.rss, h.rss)
 		}
+		out = h
 	}
 	return out
 }
@@ -58,9 +63,20 @@ func grown(all []holdings) error {
 	return nil
 }
 
+// piled says what a server has kept of names that it was told once: it compares what it holds at the end with what it
+// held after a quarter of them.
+func piled(all []holdings) error {
+	quarter, last := all[(len(all)-1)/4], all[len(all)-1]
+	if last.lines > quarter.lines+roomLines || last.objects > quarter.objects+roomObjects {
+		return fmt.Errorf("the server keeps names: %v after a quarter of them, %v at the end", quarter, last)
+	}
+	return nil
+}
+
 var (
 	goroutineCount = regexp.MustCompile(`^goroutine profile: total (\d+)`)
 	heapInUse      = regexp.MustCompile(`(?m)^# HeapAlloc = (\d+)`)
+	heapObjects    = regexp.MustCompile(`(?m)^# HeapObjects = (\d+)`)
 )
 
 // hold looks at what the server holds. What ends by itself, such as connections that were just closed, has time to.
@@ -80,33 +96,42 @@ func (s *server) hold(ctx context.Context) (h holdings, err error) {
 			return h, ctx.Err()
 		}
 	}
+	const heapPage = "/debug/pprof/heap?gc=1&debug=1"
 	for range 3 { // pools let go of what nobody uses in the second collection
-		if h.heap, err = s.number(ctx, "/debug/pprof/heap?gc=1&debug=1", heapInUse); err != nil {
+		if h.heap, err = s.number(ctx, heapPage, heapInUse); err != nil {
 			return h, err
 		}
 	}
-	for _, pid := range append(children(s.command.Process.Pid), s.command.Process.Pid) {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
-		if fields := strings.Fields(string(text)); err == nil && len(fields) > 1 {
-			pages, _ := strconv.ParseInt(fields[1], 10, 64)
-			h.rss += pages * int64(os.Getpagesize())
-		}
+	if h.objects, err = s.number(ctx, heapPage, heapObjects); err != nil {
+		return h, err
+	}
+	metrics, err := s.page(ctx, "/metrics")
+	if err != nil {
+		return h, err
+	}
+	h.lines = bytes.Count(metrics, []byte("\n"))
+	own := s.command.Process.Pid
+	for _, pid := range append(children(own), own) {
+		h.own = resident(pid) // the last is that of the server
+		h.rss += h.own
 	}
 	return h, nil
 }
 
+// resident returns the bytes of a process that are in memory; 0 if it has ended.
+func resident(pid int) int64 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	fields := strings.Fields(string(text))
+	if err != nil || len(fields) < 2 {
+		return 0
+	}
+	pages, _ := strconv.ParseInt(fields[1], 10, 64)
+	return pages * int64(os.Getpagesize())
+}
+
 // number fetches a page and returns the number that an expression finds.
 func (s *server) number(ctx context.Context, path string, find *regexp.Regexp) (int64, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.http+path, http.NoBody)
-	if err != nil {
-		return 0, err
-	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return 0, err
-	}
-	defer answer.Body.Close()
-	page, err := io.ReadAll(answer.Body)
+	page, err := s.page(ctx, path)
 	if err != nil {
 		return 0, err
 	}
@@ -115,6 +140,20 @@ func (s *server) number(ctx context.Context, path string, find *regexp.Regexp) (
 		return 0, fmt.Errorf("%s does not say %v", path, find)
 	}
 	return strconv.ParseInt(string(m[1]), 10, 64)
+}
+
+// page fetches a page.
+func (s *server) page(ctx context.Context, path string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.http+path, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	return io.ReadAll(answer.Body)
 }
 
 // children returns the processes that a process has started, on Linux.

@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// TestServerLivesThroughAShortRun of the real program.
+// TestServerLivesThroughAShortRun of the real program, with hostile calls and with names that are new in each.
 func TestServerLivesThroughAShortRun(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it builds the program, and takes 10 seconds")
+		t.Skip("it builds the program, and takes 20 seconds")
 	}
 	program := filepath.Join(t.TempDir(), "weft")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../cmd/weft")
@@ -18,9 +18,11 @@ func TestServerLivesThroughAShortRun(t *testing.T) {
 		t.Fatalf("%v: %s", err, said)
 	}
 	var out strings.Builder
-	args := []string{"--weft", program, "--executions", "20000", "--seed", "1"}
-	if err := run(t.Context(), args, &out, &out); err != nil {
-		t.Error(err)
+	for _, more := range []string{"--admin", "--names"} {
+		args := []string{"--weft", program, "--executions", "20000", "--seed", "1", more}
+		if err := run(t.Context(), args, &out, &out); err != nil {
+			t.Errorf("%s: %v", more, err)
+		}
 	}
 	t.Log(out.String())
 }

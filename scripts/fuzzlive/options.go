@@ -13,6 +13,7 @@ type options struct {
 	Batch       int64  `default:"-1" help:"Send only the batch of this number, such as one that a failure names."`
 	Connections int    `default:"16" help:"Connections at a time."`
 	Admin       bool   `default:"true" negatable:"" help:"Call AdminService too."`
+	Names       bool   `help:"Send calls that are in order, but for names, ids and tokens that are new in each, while the live page is watched and one request in a hundred is traced."`
 }
 
 // Validate is called by the parser of the command line.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -34,12 +35,13 @@ type server struct {
 // record is what is read of a line of the log.
 type record struct{ Level, Event, GRPC, HTTP, Admin string }
 
-// serve starts a server of the repository, with an access file, and returns when it is ready.
-func serve(ctx context.Context, program, repository, access string) (*server, error) {
+// serve starts a server of the repository, with an access file and more of an environment, and returns when it is ready.
+func serve(ctx context.Context, program, repository, access string, environment ...string) (*server, error) {
 	s := &server{ended: make(chan struct{})}
 	s.command = exec.CommandContext(ctx, program, "serve", repository, "--listen=127.0.0.1:0", "--http=127.0.0.1:0",
 		"--admin-listen=127.0.0.1:0", "--pprof", "--log-format=json", "--state-dir=none", "--max-episodes=1000",
 		"--shared-memory", "--access="+access)
+	s.command.Env = append(os.Environ(), environment...)
 	s.command.Cancel = func() error { return s.command.Process.Signal(syscall.SIGTERM) }
 	s.command.WaitDelay = stopTime
 	log, err := s.command.StderrPipe()
