@@ -34,7 +34,7 @@ func (d *stage) tellLate(ctx context.Context) {
 		return
 	}
 	for _, id := range answer.GetRequests().GetId() {
-		if strings.HasPrefix(id, "robot-") {
+		if strings.HasPrefix(id, "cart-") {
 			d.say("    %s was late: `%s explain%s %s` says because of whom.", id, d.server.weft, d.flags(), id)
 			d.lateFrom = time.Time{}
 			return

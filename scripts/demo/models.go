@@ -15,9 +15,12 @@ import (
 
 // The models of the demo.
 const (
-	policy    = "cartpole" // versions 1 and 2, and 3 as a shadow
+	policy    = "cartpole" // versions 1 and 2, of which the second is better
 	baseline  = 1
 	candidate = 2
+	gait      = "hopper" // version 3, and 4 as its shadow
+	walking   = 3
+	limited   = 4
 	ranker    = "ranker"
 	// rankerVersion is of a color that no version of the policy has.
 	rankerVersion = 2
@@ -28,12 +31,18 @@ const (
 )
 
 var manifests = map[string]string{
-	policy: `# Version 1 answers. Version 3 gets copies of its requests, in spare time, and answers nobody.
+	policy: `# Version 1 answers. Version 2 waits for a canary.
 versions: {policy: all}
-target_latency: 15ms
+target_latency: 25ms
 traffic:
   split: [{slot: prod, version: 1, weight: 100}]
-  shadow: [{version: 3, sample: 0.5}]
+`,
+	gait: `# Version 3 answers. Version 4 gets copies of its requests, in spare time, and answers nobody.
+versions: {policy: all}
+target_latency: 25ms
+traffic:
+  split: [{slot: prod, version: 3, weight: 100}]
+  shadow: [{version: 4, sample: 0.5, tolerances: {action: 0.01}}]
 `,
 	ranker: `# A large network, of which a batch holds the device for long.
 target_latency: 300ms
@@ -52,14 +61,20 @@ func writeModels(repository, examples string) error {
 			return err
 		}
 	}
-	for version := baseline; version <= candidate+1; version++ {
-		name := filepath.Join(policy, strconv.Itoa(version), "model.onnx")
+	for _, m := range []struct {
+		name    string
+		version int
+	}{{policy, baseline}, {policy, candidate}, {gait, walking}} {
+		name := filepath.Join(m.name, strconv.Itoa(m.version), "model.onnx")
 		data, err := os.ReadFile(filepath.Join(examples, name))
 		if errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("%w: run it in the source tree of Weft, or name its examples/models with --models", err)
 		}
 		if err == nil {
 			err = write(filepath.Join(repository, name), data)
+		}
+		if err == nil && m.name == gait {
+			err = writeShadow(filepath.Join(repository, gait), data)
 		}
 		if err != nil {
 			return err

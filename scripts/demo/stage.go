@@ -83,8 +83,8 @@ const keyHelp = "Keys: c starts a canary, k slows the device, f floods, q quits.
 // welcome says what runs, and what to try.
 func (d *stage) welcome(o *options) string {
 	return fmt.Sprintf(`
-A server is at work: %d robots ask version %d of the policy %s for an action every %v, version 3 shadows
-it, and large batches of %s v%d come between. One device runs one batch at a time.
+A server is at work: every %v, %d robots ask %s v%d for an action and %d ask %s v%d. %s v%d shadows that
+one, and large batches of %s v%d come between. One device runs one batch at a time.
 
   See it:      http://%s/live/
   In a second terminal:
@@ -95,7 +95,7 @@ it, and large batches of %s v%d come between. One device runs one batch at a tim
                  %s weft.v1.PredictionService/Predict
 
 %s
-`, robots, baseline, policy, period, ranker, rankerVersion, d.server.http, d.server.weft, d.flags(), d.server.weft,
+`, period, carts, policy, baseline, hoppers, gait, walking, gait, limited, ranker, rankerVersion, d.server.http, d.server.weft, d.flags(), d.server.weft,
 		d.flags(), o.grpcurl, policy, d.server.grpc, keyHelp)
 }
 
