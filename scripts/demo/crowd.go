@@ -17,7 +17,7 @@ const (
 	robots         = carts + hoppers
 	period         = 40 * time.Millisecond // between two requests of a robot
 	episodeSteps   = 80                    // of an episode that does not fail
-	rankerEvery    = 400 * time.Millisecond
+	rankerEvery    = 50 * time.Millisecond
 	// flooding is how many times the load there is during a flood.
 	flooding = 10
 	// patience is the limit of a robot's request: after that it acts without an answer.

@@ -78,7 +78,7 @@ func (d *stage) flags() string {
 	return " --address " + d.server.grpc
 }
 
-const keyHelp = "Keys: c starts a canary, k slows the device, f floods, q quits."
+const keyHelp = "Keys: c starts a canary, s slows the device, f floods, q quits."
 
 // welcome says what runs, and what to try.
 func (d *stage) welcome(o *options) string {
@@ -147,11 +147,11 @@ func (d *stage) press(ctx context.Context, key byte) error {
 	switch key {
 	case 'c':
 		return d.startRollout(ctx)
-	case 'k':
+	case 's':
 		if d.burning != nil {
 			b := d.burning
 			d.burning = nil
-			d.say("[k] The device has its speed again: the ! marks end in a few seconds.")
+			d.say("[s] The device has its speed again: the ! marks end in a few seconds.")
 			return b.stop()
 		}
 		b, err := startBurners(ctx)
@@ -160,8 +160,8 @@ func (d *stage) press(ctx context.Context, key byte) error {
 		}
 		d.burning = b
 		d.lateFrom, d.lateUntil = time.Now().Add(lateAfter), time.Now().Add(lateWithin)
-		d.say("[k] Other programs take processor time now, so that batches take longer: look for ! in the weave.\n"+
-			"    `%s explain%s` lists who was late; k ends it.", d.server.weft, d.flags())
+		d.say("[s] Other programs take processor time now, so that batches take longer: look for ! in the weave.\n"+
+			"    `%s explain%s` lists who was late; s ends it.", d.server.weft, d.flags())
 	case 'f':
 		if d.crowd.flood.Load() {
 			d.crowd.flood.Store(false)

@@ -38,7 +38,8 @@ export function startAnswers(store, findings, weave) {
     const now = performance.now();
     if (!urgent && now - told < pace) return;
     told = now;
-    const a = { most: most(store), wronged: wronged(store), late: lastLate(store),
+    const harm = wronged(store);
+    const a = { most: most(store), wronged: harm, late: lastLate(store, harm.bad === true),
       compare: findings.compare ?? { short: 'No comparison', text: 'No rollout with a gate compares two versions.' },
       shadow: findings.shadow ?? { short: 'No shadow', text: 'No version runs in the shadow of another.' } };
     for (const [name, answer] of Object.entries(a)) tell(name, answer);
@@ -55,7 +56,7 @@ export function startAnswers(store, findings, weave) {
 function title(store) {
   const busy = store.devices.filter((d) => d.lanes > 0);
   if (busy.length === 0) return 'This server has no device';
-  const users = (store.present ?? []).filter((v) => v.share > 0.005);
+  const users = (store.present ?? []).filter((v) => v.share > 0.0005);
   if (users.length === 0) return `${list(busy.map((d) => d.name))} rest: no version has work`;
   const d = busy.reduce((a, b) => (b.busyShare > a.busyShare ? b : a));
   const mine = users.filter((v) => v.device === d.name);

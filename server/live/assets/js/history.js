@@ -115,11 +115,17 @@ function choices(store) {
 
 const mean = (values) => values.reduce((a, b) => a + b, 0) / Math.max(1, values.length);
 
+// typical is the median of the steps that had requests.
+function typical(values) {
+  const some = values.filter((v) => v > 0).sort((a, b) => a - b);
+  return some[some.length >> 1] ?? 0;
+}
+
 function sentence(c, h) {
   if (c.name === 'share') return `Device time used: ${percent(mean(h.share))} on average, ${percent(Math.max(...h.share))} at most`;
   if (c.name === 'rate') return `${rate(mean(h.requestsPerSecond))} requests answered per second`;
   if (c.name === 'lost') return `${rate(mean(h.latePerSecond))} answers per second were late, ${rate(mean(h.lostPerSecond))} requests lost`;
-  if (c.name === 'latency') return `Half of the requests took ${ms(mean(h.p50Ms))}, one in a hundred more than ${ms(mean(h.p99Ms))}`;
+  if (c.name === 'latency') return `Latency in a typical ${h.stepMs > 1000 ? 'step' : 'second'}: p50 ${ms(typical(h.p50Ms))}, p99 ${ms(typical(h.p99Ms))}`;
   if (c.name === 'queue') return `${rate(mean(h.waiting))} requests waited, ${rate(Math.max(...h.waiting))} at most`;
   return `${rate(mean(h.rowsPerBatch))} rows shared a batch`;
 }
