@@ -40,7 +40,7 @@ func newStage(s *server, out io.Writer) (*stage, error) {
 		return nil, errors.Join(err, client.Close())
 	}
 	return &stage{
-		server: s, client: client, admin: admin, crowd: &crowd{client: client}, out: out, keys: make(chan byte),
+		server: s, client: client, admin: admin, crowd: &crowd{client: client, began: time.Now().Format("150405")}, out: out, keys: make(chan byte),
 		began: time.Now(),
 	}, nil
 }

@@ -88,7 +88,7 @@ function render(data, print) {
   if (output?.fingerprint?.slices?.length) nodes.push(print.show(data));
   const curve = el('div.ecdf');
   if (output?.errors) nodes.push(curve);
-  nodes.push(el('p.said', null, `${count(data.done)} compared, ${count(Number(summary.dropped ?? 0))} dropped for want of spare time, ${count(Number(summary.failed ?? 0))} failed. Compute p99: ${ms(summary.shadowComputeMsP99 ?? 0)} against ${ms(summary.primaryComputeMsP99 ?? 0)}.`));
+  nodes.push(el('p.said', null, `${count(data.done)} compared, ${count(Number(summary.dropped ?? 0))} dropped for want of spare time, ${count(Number(summary.failed ?? 0))} failed. One in a hundred takes more than ${ms(summary.shadowComputeMsP99 ?? 0)} to compute, of v${summary.primaryVersion} more than ${ms(summary.primaryComputeMsP99 ?? 0)}.`));
   nodes.push(worstRequests(output, summary));
   body.replaceChildren(...nodes);
   print.draw();
