@@ -1,7 +1,7 @@
 // The five answers above the weave, its title, and the sentence that says the same as the picture.
 import { $, el, say, swatch } from './dom.js';
 import { list, ms, percent, plural } from './format.js';
-import { lastLate, most, taken, wronged } from './sentences.js';
+import { lastLate, most, slowed, wronged } from './sentences.js';
 import { explain } from './story.js';
 
 const questions = { most: 'Who uses the device most?', wronged: 'Is anyone wronged?', late: 'Which request was late last?', compare: 'Which version is better?', shadow: 'Where does the shadow differ?' };
@@ -70,7 +70,7 @@ function text(store, weave) {
   const parts = weave.shares();
   const shares = [...parts].filter(([, s]) => s > 0.0005).sort((a, b) => b[1] - a[1]).slice(0, 6).map(([id, s]) => `${store.versions[id].label} ${percent(s)}`);
   if (shares.length === 0) return still ? 'No batch ran in the time shown.' : 'No batch ran in the last seconds.';
-  const held = store.devices.filter((x) => x.lanes > 0 && !still).map((x) => [x, taken(store, x)]).find(([x, t]) => t > x.busyShare + 0.25);
-  const slow = held ? ` Batches take ${(held[1] / Math.max(0.01, held[0].busyShare)).toFixed(1)}\u00d7 as long as they use ${held[0].name}: they wait for it, or for a processor, beside other programs.` : '';
+  const held = still ? undefined : store.devices.filter((x) => x.lanes > 0).find((x) => slowed(store, x) > 1);
+  const slow = held ? ` Batches take ${slowed(store, held).toFixed(1)}\u00d7 as long as they use ${held.name}: they wait for it, or for a processor, beside other programs.` : '';
   return `In words: shares of device time ${still ? 'in the time shown' : `in the last ${ms(store.window)}`} were ${list(shares)}.${still ? ' Time stands still; space lets it flow.' : ''}${slow}`;
 }

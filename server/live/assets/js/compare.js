@@ -80,7 +80,7 @@ function interval(r, m) {
 function became(r) {
   const step = r.steps?.at(-1);
   const at = step ? ` at ${clock(Date.parse(step.at))}` : '';
-  return { ROLLOUT_STATE_RUNNING: `It has ${step?.percent ?? r.stages?.[r.stage ?? 0] ?? 0}\u202f% of the traffic.`,
+  return { ROLLOUT_STATE_RUNNING: `v${r.candidateVersion} has ${step?.percent ?? r.stages?.[r.stage ?? 0] ?? 0}\u202f% of the traffic now.`,
     ROLLOUT_STATE_PROMOTED: `The rollout ended${at}: v${r.candidateVersion} has all traffic.`,
     ROLLOUT_STATE_ROLLED_BACK: `The rollout ended${at}: v${r.baselineVersion} has all traffic again.`,
     ROLLOUT_STATE_ABORTED: `The rollout was ended${at}${step?.reason ? `: ${step.reason.replace(/\.$/, '')}` : ''}.` }[r.state] ?? '';

@@ -18,6 +18,12 @@ export function taken(store, device) {
   return time / 5000 / device.lanes;
 }
 
+// slowed is how many times as long batches of a device take as they use it: 1 where nothing else has it.
+export const slowed = (store, device) => {
+  const [wall, busy] = [taken(store, device), device.busyShare];
+  return wall > busy + 0.15 ? wall / Math.max(0.01, busy) : 1;
+};
+
 // most says who uses the devices most.
 export function most(store) {
   const versions = (store.present ?? []).filter((v) => v.share > 0.0005);
@@ -35,6 +41,10 @@ const few = 0.01;
 // wronged says whether anybody gets less than its due.
 export function wronged(store) {
   const versions = store.present ?? [];
+  for (const d of store.devices) {
+    const factor = slowed(store, d);
+    for (const v of versions) if (v.device === d.name) v.slowed = factor;
+  }
   const hungry = versions.filter((v) => starved(v) && !store.shadows?.has(v.label));
   if (hungry.length > 0) {
     const v = hungry[0];
@@ -46,7 +56,7 @@ export function wronged(store) {
     const e = hurt[0];
     const others = list(hurt.slice(1, 4).map((o) => `${o.version.label} (${percent((o.late + o.lost) / o.all, 1)})`));
     return { bad: true, version: e.version, short: `Yes, ${e.version.label}: ${percent((e.late + e.lost) / e.all, 1)} late or lost`,
-      text: `Of its ${count(e.all)} requests in the last minute ${told(e)}.${others ? ` Also ${others}.` : ''} Shares of the device are fair.` };
+      text: `Of its ${count(e.all)} requests in the last minute ${told(e)}.${others ? ` Also ${others}.` : ''} ${e.version.slowed > 1.5 ? `${e.version.device} is slow: batches take ${e.version.slowed.toFixed(1)}\u00d7 as long as they use it, beside other programs.` : 'Shares of the device are fair.'}` };
   }
   if (versions.length === 0) return { short: 'No', text: 'There is no version yet.' };
   const [all, late, lost] = ['all', 'late', 'lost'].map((name) => ends.reduce((n, e) => n + e[name], 0));
