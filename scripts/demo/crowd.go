@@ -33,7 +33,7 @@ type crowd struct {
 	// a deal of its own.
 	began string
 	done  sync.WaitGroup
-	flood  atomic.Bool
+	flood atomic.Bool
 	// counts of requests and how they ended
 	answered, refused atomic.Int64
 }

@@ -57,8 +57,8 @@ func TestDemo(t *testing.T) {
 	}
 	defer in.Close()
 	o := options{
-		weft: weft, grpcurl: "grpcurl", examples: "../../examples/models", ports: "free", last: 5 * time.Second,
-		press: "c@500ms,s@1s,s@2s,f@2s,f@4s",
+		weft: weft, grpcurl: "grpcurl", examples: "../../examples/models", ports: "free",
+		press: "c@500ms,s@1s,s@2s,f@2s,f@4s,q@5s",
 	}
 	var out bytes.Buffer
 	err = run(t.Context(), &o, in, &out)

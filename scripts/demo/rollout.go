@@ -35,7 +35,7 @@ func (d *stage) startRollout(ctx context.Context) error {
 	}
 	d.rollout, d.steps = true, 0
 	d.say("[c] Version %d gets a part of the episodes beside version %d, and the server compares their rewards:\n"+
-		"    see their shares move in the weave. It decides within about a minute. The evidence:\n"+
+		"    see \"Which version is better?\" on the page. It decides within about a minute. The evidence:\n"+
 		"    `%s rollout show %s%s`.",
 		candidate, baseline, d.server.weft, policy, d.adminFlags())
 	return nil

@@ -32,7 +32,7 @@ export function most(store) {
   const device = store.devices.find((d) => d.name === best.device);
   const next = versions.filter((v) => v !== best && v.device === best.device).sort((a, b) => b.share - a.share)[0];
   return { version: best, short: `${best.label}: ${percent(best.share)} of ${best.device}`,
-    text: `${device ? `${best.device} is ${percent(device.busyShare)} busy.` : ''}${next ? ` Next is ${next.label} with ${percent(next.share)}.` : ''}` };
+    text: `${device ? `${best.device} is ${percent(device.busyShare)} busy${slowed(store, device) > 1.5 ? ' with batches, and slow: other programs take its time' : ''}.` : ''}${next ? ` Next is ${next.label} with ${percent(next.share)}.` : ''}` };
 }
 
 // few is the part of a version's requests that may be late or lost without anybody being wronged: targets are for the p99.
@@ -58,9 +58,9 @@ export function wronged(store) {
     return { bad: true, version: e.version, short: `Yes, ${e.version.label}: ${percent((e.late + e.lost) / e.all, 1)} late or lost`,
       text: `Of its ${count(e.all)} requests in the last minute ${told(e)}.${others ? ` Also ${others}.` : ''} ${e.version.slowed > 1.5 ? `${e.version.device} is slow: batches take ${e.version.slowed.toFixed(1)}\u00d7 as long as they use it, beside other programs.` : 'Shares of the device are fair.'}` };
   }
-  if (versions.length === 0) return { short: 'No', text: 'There is no version yet.' };
+  if (versions.length === 0) return { short: 'No, nobody', text: 'There is no version yet.' };
   const [all, late, lost] = ['all', 'late', 'lost'].map((name) => ends.reduce((n, e) => n + e[name], 0));
-  return { short: 'No', text: `All that had work waiting got their shares.${all > 0 ? ` Of ${plural(all, 'request')} in the last minute ${late + lost > 0 ? `${count(late)} were late and ${count(lost)} lost` : 'none was late or lost'}.` : ''}` };
+  return { short: 'No, nobody', text: `All that had work waiting got their shares.${all > 0 ? ` Of ${plural(all, 'request')} in the last minute ${late + lost > 0 ? `${count(late)} were late and ${count(lost)} lost` : 'none was late or lost'}.` : ''}` };
 }
 
 const lostWords = [[end.refused, 'refused'], [end.expired, 'not answered in time'], [end.cancelled, 'cancelled'], [end.failed, 'failed']];

@@ -84,7 +84,7 @@ function render(data, print) {
   }
   const { summary, output, within, names } = data;
   $('shadow-title').replaceChildren(`Shadow ${pair(summary)}: ${percent(within, 1)} within tolerance`, ...(names ? ['; ', el('span.bad', null, `${names} ${data.places.length > 1 ? 'differ' : 'differs'}`)] : []));
-  const nodes = [el('p.sub', null, floorText(data))];
+  const nodes = output ? [el('p.sub', null, floorText(data))] : [];
   if (output?.fingerprint?.slices?.length) nodes.push(print.show(data));
   const curve = el('div.ecdf');
   if (output?.errors) nodes.push(curve);
