@@ -82,23 +82,28 @@ function estimate(c, size) {
   return c.costs.find(([s]) => s === size)?.[1] ?? null;
 }
 
+// ends are the smallest and the largest size that were measured often enough to say something of.
+function ends(c) {
+  const all = bands(c);
+  const often = all.filter((b) => b.n >= 5);
+  return often.length > 0 ? [often[0], often.at(-1)] : [all[0], all.at(-1)];
+}
+
 // headline is of the version that gains most by batching.
 function headline(charts) {
   const gain = (c) => {
-    const all = bands(c);
-    const [first, last] = [all[0], all.at(-1)];
-    return all.length < 2 ? 0 : last.size / first.size / Math.max(1, last.middle / first.middle);
+    const [first, last] = ends(c);
+    return first === last ? 0 : last.size / first.size / Math.max(1, last.middle / first.middle);
   };
   const best = charts.reduce((a, b) => (gain(b) > gain(a) ? b : a));
   if (gain(best) === 0) return 'What a batch costs';
-  const all = bands(best);
-  return `Batching gains: ${sentence(best)}, not ${Math.round(all.at(-1).size / all[0].size)}×`;
+  const [first, last] = ends(best);
+  return `Batching gains: ${sentence(best)}${last.middle < 1.05 * first.middle ? '' : `, not ${Math.round(last.size / first.size)}×`}`;
 }
 
 function sentence(c) {
-  const all = bands(c);
-  const [first, last] = [all[0], all.at(-1)];
-  if (all.length < 2) return `${c.version.label}: a batch of ${plural(first.size, 'row')} takes ${ms(first.middle)}`;
+  const [first, last] = ends(c);
+  if (first === last) return `${c.version.label}: a batch of ${plural(first.size, 'row')} takes ${ms(first.middle)}`;
   const ratio = last.middle / first.middle;
   return `${c.version.label}: ${last.size} rows cost ${ratio < 1.05 ? 'no more than' : `${ratio.toFixed(1)}×`} ${first.size === 1 ? 'one row' : `${first.size} rows`}`;
 }

@@ -92,7 +92,7 @@ function make(host, chart, h, store) {
     width: Math.max(240, host.clientWidth), height: 190,
     cursor: { y: false, sync: { key: 'weft', scales: ['x', null] }, points: { size: 6 }, drag: { x: true, y: false } },
     hooks: { setCursor: [(u) => u.cursor.event && setCursor(u.cursor.left >= 0 ? u.posToVal(u.cursor.left, 'x') * 1000 - store.began : null, 'history')] },
-    scales: { y: { range: (u, low, high) => [0, chart.most ? Math.max(chart.most, high) : Math.max(high * 1.08, 1e-6)] } },
+    scales: { y: { range: (u, low, high) => [0, chart.most ? Math.max(chart.most, high) : Math.max(high * 1.08, 1)] } },
     axes: [{ ...axis, size: 30, space: 70, values: (u, times, axisAt, space, step) => times.map((t) => clock(t * 1000).slice(0, step < 60 ? 8 : 5)) }, { ...axis, size: 58, values: (u, all) => all.map(format) }],
     series: [{ label: 'at', value: (u, v) => (v ? clock(v * 1000) : '') }, ...chart.lines.map(([, label, stroke, show, dash]) => ({ label, stroke: of(stroke), width: 1.5, dash, points: { show: false }, value: (u, v) => (v === null || v === undefined ? '' : show(v)) }))],
   }, table(chart, h, store), host);

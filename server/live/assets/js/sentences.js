@@ -32,7 +32,7 @@ export function most(store) {
   const device = store.devices.find((d) => d.name === best.device);
   const next = versions.filter((v) => v !== best && v.device === best.device).sort((a, b) => b.share - a.share)[0];
   return { version: best, short: `${best.label}: ${percent(best.share)} of ${best.device}`,
-    text: `${device ? `${best.device} is ${percent(device.busyShare)} busy${slowed(store, device) > 1.5 ? ' with batches, and slow: other programs take its time' : ''}.` : ''}${next ? ` Next is ${next.label} with ${percent(next.share)}.` : ''}` };
+    text: `${device ? `${best.device} is ${percent(device.busyShare)} busy${slowed(store, device) > 2 ? ' with batches, and slow: other programs take its time' : ''}.` : ''}${next ? ` Next is ${next.label} with ${percent(next.share)}.` : ''}` };
 }
 
 // few is the part of a version's requests that may be late or lost without anybody being wronged: targets are for the p99.
@@ -60,7 +60,7 @@ export function wronged(store) {
   }
   if (versions.length === 0) return { short: 'No, nobody', text: 'There is no version yet.' };
   const [all, late, lost] = ['all', 'late', 'lost'].map((name) => ends.reduce((n, e) => n + e[name], 0));
-  return { short: 'No, nobody', text: `All that had work waiting got their shares.${all > 0 ? ` Of ${plural(all, 'request')} in the last minute ${late + lost > 0 ? `${count(late)} were late and ${count(lost)} lost` : 'none was late or lost'}.` : ''}` };
+  return { short: 'No, nobody', text: `All that had work waiting got their shares.${all > 0 ? ` Of ${plural(all, 'request')} in the last minute, ${list([...(late > 0 ? [`${count(late)} late`] : []), ...(lost > 0 ? [`${count(lost)} lost`] : [])]) || 'none was late or lost'}.` : ''}` };
 }
 
 const lostWords = [[end.refused, 'refused'], [end.expired, 'not answered in time'], [end.cancelled, 'cancelled'], [end.failed, 'failed']];
