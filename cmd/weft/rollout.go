@@ -160,6 +160,9 @@ func printRollout(w io.Writer, r *weftv1.Rollout) error {
 				check.GetReason())
 		}
 	}
+	if summary := r.GetReport().GetSummary(); summary != "" {
+		line("%s", summary)
+	}
 	if r.GetState() == weftv1.RolloutState_ROLLOUT_STATE_RUNNING {
 		line("the gate says %s:", word(r.GetReport().GetVerdict().String(), "VERDICT_"))
 		for _, check := range r.GetReport().GetChecks() {

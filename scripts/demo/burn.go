@@ -23,7 +23,7 @@ func burn(until io.Reader) {
 	_, _ = io.Copy(io.Discard, until)
 }
 
-// burners are processes that take processor time beside the server, one for each processor.
+// burners are processes that take processor time beside the server, several for each processor.
 type burners struct {
 	inputs []io.Closer
 	cmds   []*exec.Cmd
@@ -35,7 +35,7 @@ func startBurners(ctx context.Context) (*burners, error) {
 		return nil, err
 	}
 	b := &burners{}
-	for range runtime.NumCPU() {
+	for range 3 * runtime.NumCPU() {
 		cmd := exec.CommandContext(ctx, self, burnWord)
 		in, err := cmd.StdinPipe()
 		if err == nil {

@@ -17,7 +17,7 @@ const (
 	robots         = carts + hoppers
 	period         = 40 * time.Millisecond // between two requests of a robot
 	episodeSteps   = 80                    // of an episode that does not fail
-	rankerEvery    = 400 * time.Millisecond
+	rankerEvery    = 25 * time.Millisecond
 	// flooding is how many times the load there is during a flood.
 	flooding = 10
 	// patience is the limit of a robot's request: after that it acts without an answer.
@@ -29,8 +29,11 @@ const (
 // crowd is everybody who asks the server.
 type crowd struct {
 	client *weftclient.Client
-	done   sync.WaitGroup
-	flood  atomic.Bool
+	// began is the time of the day, part of the names of episodes: versions are dealt out by names, so that each demo has
+	// a deal of its own.
+	began string
+	done  sync.WaitGroup
+	flood atomic.Bool
 	// counts of requests and how they ended
 	answered, refused atomic.Int64
 }

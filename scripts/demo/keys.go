@@ -26,8 +26,8 @@ func parsePresses(text string) ([]press, error) {
 	for one := range strings.SplitSeq(text, ",") {
 		key, after, _ := strings.Cut(strings.TrimSpace(one), "@")
 		at, err := time.ParseDuration(after)
-		if !slices.Contains([]string{"c", "k", "f", "q"}, key) || err != nil || at < 0 {
-			return nil, fmt.Errorf("--press %s: found %q; expected a key of c, k, f and q and a time, such as c@5s", text, one)
+		if !slices.Contains([]string{"c", "s", "f", "q"}, key) || err != nil || at < 0 {
+			return nil, fmt.Errorf("--press %s: found %q; expected a key of c, s, f and q and a time, such as c@5s", text, one)
 		}
 		all = append(all, press{key[0], at})
 	}

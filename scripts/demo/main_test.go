@@ -57,8 +57,8 @@ func TestDemo(t *testing.T) {
 	}
 	defer in.Close()
 	o := options{
-		weft: weft, grpcurl: "grpcurl", examples: "../../examples/models", ports: "free", last: 5 * time.Second,
-		press: "c@500ms,k@1s,k@2s,f@2s,f@4s",
+		weft: weft, grpcurl: "grpcurl", examples: "../../examples/models", ports: "free",
+		press: "c@500ms,s@1s,s@2s,f@2s,f@4s,q@5s",
 	}
 	var out bytes.Buffer
 	err = run(t.Context(), &o, in, &out)
@@ -69,7 +69,7 @@ func TestDemo(t *testing.T) {
 	said := out.String()
 	for _, want := range []string{
 		"/live/\n", "grpcurl -plaintext", "[c] Version 2 gets", "[c] running: version 2 gets 20 %",
-		"[k] Other programs", "[k] The device has", "[f] Ten times", "[f] The flood is over",
+		"[s] Other programs", "[s] The device has", "[f] Ten times", "[f] The flood is over",
 	} {
 		if !strings.Contains(said, want) {
 			t.Errorf("it does not say %q", want)

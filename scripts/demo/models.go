@@ -25,21 +25,21 @@ const (
 	// rankerVersion is of a color that no version of the policy has.
 	rankerVersion = 2
 	rankerWidth   = 1024
-	rankerRows    = 32
-	// rankerLayers make that many rows take a core some 30 ms.
-	rankerLayers = 48
+	rankerRows    = 8
+	// rankerLayers make that many rows take a core some 6 ms.
+	rankerLayers = 32
 )
 
 var manifests = map[string]string{
 	policy: `# Version 1 answers. Version 2 waits for a canary.
 versions: {policy: all}
-target_latency: 25ms
+target_latency: 60ms
 traffic:
   split: [{slot: prod, version: 1, weight: 100}]
 `,
 	gait: `# Version 3 answers. Version 4 gets copies of its requests, in spare time, and answers nobody.
 versions: {policy: all}
-target_latency: 25ms
+target_latency: 60ms
 traffic:
   split: [{slot: prod, version: 3, weight: 100}]
   shadow: [{version: 4, sample: 0.5, tolerances: {action: 0.01}}]

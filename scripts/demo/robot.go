@@ -64,7 +64,7 @@ func (r *robot) episode(ctx context.Context, tick <-chan time.Time,
 ) {
 	r.played++
 	observation := r.machine.Reset(r.random.Uint64())
-	name := fmt.Sprintf("%s/episode-%d", r.name, r.played)
+	name := fmt.Sprintf("%s/%s/episode-%d", r.name, r.began, r.played)
 	action := make([]float32, r.actions)
 	sum, done, version := 0.0, false, int64(0)
 	for step := 0; step < episodeSteps && !done; step++ {

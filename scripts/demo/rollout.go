@@ -22,7 +22,7 @@ func (d *stage) startRollout(ctx context.Context) error {
 	_, err := weftv1.NewAdminServiceClient(d.admin.Conn()).StartRollout(ctx, &weftv1.StartRolloutRequest{
 		Rollout: &weftv1.Rollout{
 			Model: policy, BaselineVersion: baseline, CandidateVersion: candidate, Automatic: true,
-			Stages: []float64{20, 50, 100}, StageDuration: durationpb.New(8 * time.Second),
+			Stages: []float64{20, 50, 100}, StageDuration: durationpb.New(10 * time.Second),
 			Gate: &weftv1.Gate{
 				// Times of a network this small say more of the machine than of it.
 				MinRequests: 100, MinEpisodes: 8, MaxErrorRate: 0.5, MaxLatencyRatio: 100, MaxFailureIncrease: 0.5,
@@ -35,7 +35,7 @@ func (d *stage) startRollout(ctx context.Context) error {
 	}
 	d.rollout, d.steps = true, 0
 	d.say("[c] Version %d gets a part of the episodes beside version %d, and the server compares their rewards:\n"+
-		"    see their shares move in the weave. It decides within about a minute. The evidence:\n"+
+		"    see \"Which version is better?\" on the page. It decides within about a minute. The evidence:\n"+
 		"    `%s rollout show %s%s`.",
 		candidate, baseline, d.server.weft, policy, d.adminFlags())
 	return nil

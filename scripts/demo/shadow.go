@@ -42,11 +42,11 @@ func limit(model []byte, most ...float32) ([]byte, error) {
 	out := m.GetGraph().GetOutput()[0].GetName()
 	last := nodes[len(nodes)-1]
 	last.Output = []string{free}
-	m.Graph.Node = append(nodes, &onnxpb.NodeProto{
-		OpType: proto.String("Min"), Input: []string{free, limits}, Output: []string{out},
+	m.Graph.Node = append(m.Graph.Node, &onnxpb.NodeProto{
+		OpType: new("Min"), Input: []string{free, limits}, Output: []string{out},
 	})
 	m.Graph.Initializer = append(m.Graph.Initializer, &onnxpb.TensorProto{
-		Name: proto.String(limits), DataType: proto.Int32(int32(onnxpb.TensorProto_FLOAT)),
+		Name: new(limits), DataType: new(int32(onnxpb.TensorProto_FLOAT)),
 		Dims: []int64{int64(len(most))}, RawData: onnxgraph.FloatBytes(most),
 	})
 	return proto.MarshalOptions{Deterministic: true}.Marshal(m)

@@ -39,9 +39,10 @@ func newStage(s *server, out io.Writer) (*stage, error) {
 	if err != nil {
 		return nil, errors.Join(err, client.Close())
 	}
+	began := time.Now()
 	return &stage{
-		server: s, client: client, admin: admin, crowd: &crowd{client: client}, out: out, keys: make(chan byte),
-		began: time.Now(),
+		server: s, client: client, admin: admin, out: out, keys: make(chan byte), began: began,
+		crowd: &crowd{client: client, began: began.Format("150405")},
 	}, nil
 }
 
@@ -78,25 +79,26 @@ func (d *stage) flags() string {
 	return " --address " + d.server.grpc
 }
 
-const keyHelp = "Keys: c starts a canary, k slows the device, f floods, q quits."
+const keyHelp = "Keys: c starts a canary, s slows the device, f floods, q quits."
 
 // welcome says what runs, and what to try.
 func (d *stage) welcome(o *options) string {
 	return fmt.Sprintf(`
-A server is at work: every %v, %d robots ask %s v%d for an action and %d ask %s v%d. %s v%d shadows that
-one, and large batches of %s v%d come between. One device runs one batch at a time.
+A server is at work: every %v, %d robots ask %s v%d for an action and %d ask %s v%d. %s v%d shadows
+that one, and large batches of %s v%d come between. One device runs one batch at a time.
 
   See it:      http://%s/live/
   In a second terminal:
-               %s top%s
-               %s explain%s
-  Call it:     %s -plaintext -d '{"model": {"name": "%s"}, "inputs": {"observation":
+               %[13]s top%[14]s
+               %[13]s explain%[14]s
+  Call it:     %[15]s -plaintext -d '{"model": {"name": "%[3]s"}, "inputs": {"observation":
                  {"dtype": "DATA_TYPE_FP32", "shape": [1, 4], "floatValues": [0, 0.1, 0.05, -0.2]}}}' \
-                 %s weft.v1.PredictionService/Predict
+                 %[16]s weft.v1.PredictionService/Predict
 
-%s
+Open the page, then press c: within a minute it says which version is better. Then f, for an overload, and f again.
+%[17]s
 `, period, carts, policy, baseline, hoppers, gait, walking, gait, limited, ranker, rankerVersion, d.server.http,
-		d.server.weft, d.flags(), d.server.weft, d.flags(), o.grpcurl, policy, d.server.grpc, keyHelp)
+		d.server.weft, d.flags(), o.grpcurl, d.server.grpc, keyHelp)
 }
 
 // play carries out keys until the user quits, the time is over (0: never), or the server ends.
@@ -147,11 +149,11 @@ func (d *stage) press(ctx context.Context, key byte) error {
 	switch key {
 	case 'c':
 		return d.startRollout(ctx)
-	case 'k':
+	case 's':
 		if d.burning != nil {
 			b := d.burning
 			d.burning = nil
-			d.say("[k] The device has its speed again: the ! marks end in a few seconds.")
+			d.say("[s] The device has its speed again: the red ends in a few seconds.")
 			return b.stop()
 		}
 		b, err := startBurners(ctx)
@@ -160,8 +162,8 @@ func (d *stage) press(ctx context.Context, key byte) error {
 		}
 		d.burning = b
 		d.lateFrom, d.lateUntil = time.Now().Add(lateAfter), time.Now().Add(lateWithin)
-		d.say("[k] Other programs take processor time now, so that batches take longer: look for ! in the weave.\n"+
-			"    `%s explain%s` lists who was late; k ends it.", d.server.weft, d.flags())
+		d.say("[s] Other programs take processor time now, so that batches take longer: see red on the page.\n"+
+			"    `%s explain%s` lists who was late; s ends it.", d.server.weft, d.flags())
 	case 'f':
 		if d.crowd.flood.Load() {
 			d.crowd.flood.Store(false)
@@ -170,8 +172,8 @@ func (d *stage) press(ctx context.Context, key byte) error {
 		}
 		d.crowd.flood.Store(true)
 		d.lateFrom, d.lateUntil = time.Now().Add(lateAfter), time.Now().Add(lateWithin)
-		d.say("[f] Ten times the load comes now: what cannot be answered in time is refused, as the column \"lost\"\n"+
-			"    of `%s top%s` counts; f ends it.", d.server.weft, d.flags())
+		d.say("[f] Ten times the load comes now: what cannot be answered in time is refused. The page says whose,\n"+
+			"    how many and why; so does the column \"lost\" of `%s top%s`. f ends it.", d.server.weft, d.flags())
 	default:
 		d.say("%s", keyHelp)
 	}

@@ -108,6 +108,25 @@ export function define({ measured, browser, out }) {
     await page.screenshot({ path: path.join(out, 'empty.png'), fullPage: true });
   });
 
+  scene('of several rollouts and shadows one is chosen', { fixture: { scenario: 'robots' } }, async (page) => {
+    await live(page);
+    await visit(page);
+    const text = (id) => page.$eval(`#${id}`, (n) => n.textContent);
+    const answer = (i) => page.$$eval('.answer', (nodes, at) => nodes[at].textContent, i);
+    await page.waitForFunction(() => document.querySelectorAll('#compare-choice option').length === 2 && document.querySelectorAll('#shadow-choice option').length === 2);
+    assert.match(await text('compare-title'), /^grasp v8 against v7/, 'one that runs comes first');
+    assert.match(await text('shadow-title'), /^Shadow grasp v9 beside v7/);
+    await page.select('#compare-choice', 'walk');
+    await page.waitForFunction(() => document.getElementById('compare-title').textContent.startsWith('walk v7 against v6'));
+    assert.match(await text('compare-body'), /The rollout ended at [\d:]+: v6 has all traffic again/);
+    await page.waitForFunction(() => document.querySelectorAll('.answer')[3].textContent.includes('walk v6: v7 was rolled back'));
+    assert.match(await answer(3), /interval/);
+    await page.select('#shadow-choice', 'walk v7 beside v6');
+    await page.waitForFunction(() => document.getElementById('shadow-title').textContent.startsWith('Shadow walk v7 beside v6: 100'));
+    assert.deepEqual(page.faults, []);
+    await page.screenshot({ path: path.join(out, 'choices.png'), fullPage: true });
+  });
+
   scene('two hundred versions', { fixture: { scenario: 'many' } }, async (page) => {
     await live(page);
     await visit(page);

@@ -1,7 +1,7 @@
 // The five answers above the weave, its title, and the sentence that says the same as the picture.
 import { $, el, say, swatch } from './dom.js';
 import { list, ms, percent, plural } from './format.js';
-import { lastLate, most, taken, wronged } from './sentences.js';
+import { lastLate, most, slowed, wronged } from './sentences.js';
 import { explain } from './story.js';
 
 const questions = { most: 'Who uses the device most?', wronged: 'Is anyone wronged?', late: 'Which request was late last?', compare: 'Which version is better?', shadow: 'Where does the shadow differ?' };
@@ -38,7 +38,8 @@ export function startAnswers(store, findings, weave) {
     const now = performance.now();
     if (!urgent && now - told < pace) return;
     told = now;
-    const a = { most: most(store), wronged: wronged(store), late: lastLate(store),
+    const harm = wronged(store);
+    const a = { most: most(store), wronged: harm, late: lastLate(store, harm.bad === true),
       compare: findings.compare ?? { short: 'No comparison', text: 'No rollout with a gate compares two versions.' },
       shadow: findings.shadow ?? { short: 'No shadow', text: 'No version runs in the shadow of another.' } };
     for (const [name, answer] of Object.entries(a)) tell(name, answer);
@@ -55,7 +56,7 @@ export function startAnswers(store, findings, weave) {
 function title(store) {
   const busy = store.devices.filter((d) => d.lanes > 0);
   if (busy.length === 0) return 'This server has no device';
-  const users = (store.present ?? []).filter((v) => v.share > 0.005);
+  const users = (store.present ?? []).filter((v) => v.share > 0.0005);
   if (users.length === 0) return `${list(busy.map((d) => d.name))} rest: no version has work`;
   const d = busy.reduce((a, b) => (b.busyShare > a.busyShare ? b : a));
   const mine = users.filter((v) => v.device === d.name);
@@ -69,7 +70,7 @@ function text(store, weave) {
   const parts = weave.shares();
   const shares = [...parts].filter(([, s]) => s > 0.0005).sort((a, b) => b[1] - a[1]).slice(0, 6).map(([id, s]) => `${store.versions[id].label} ${percent(s)}`);
   if (shares.length === 0) return still ? 'No batch ran in the time shown.' : 'No batch ran in the last seconds.';
-  const held = store.devices.filter((x) => x.lanes > 0 && !still).map((x) => [x, taken(store, x)]).find(([x, t]) => t > x.busyShare + 0.25);
-  const slow = held ? ` Batches take ${(held[1] / Math.max(0.01, held[0].busyShare)).toFixed(1)}\u00d7 as long as they use ${held[0].name}: they wait for it, or for a processor, beside other programs.` : '';
+  const held = still ? undefined : store.devices.filter((x) => x.lanes > 0).find((x) => slowed(store, x) > 1);
+  const slow = held ? ` Batches take ${slowed(store, held).toFixed(1)}\u00d7 as long as they use ${held.name}: they wait for it, or for a processor, beside other programs.` : '';
   return `In words: shares of device time ${still ? 'in the time shown' : `in the last ${ms(store.window)}`} were ${list(shares)}.${still ? ' Time stands still; space lets it flow.' : ''}${slow}`;
 }

@@ -10,8 +10,9 @@ export async function call(method, fields = {}) {
   return response.json();
 }
 
-// every calls a function now and then while an element is in sight and the page is shown, one call at a time.
-export function every(node, milliseconds, work) {
+// every calls a function now and then while one of the elements is in sight and the page is shown, one call at a time.
+export function every(nodes, milliseconds, work) {
+  const sights = new Set();
   let seen = false;
   let timer = 0;
   let busy = false;
@@ -30,11 +31,13 @@ export function every(node, milliseconds, work) {
     busy = false;
     again();
   }
-  new IntersectionObserver((entries) => {
-    const now = entries.at(-1).isIntersecting;
+  const observer = new IntersectionObserver((entries) => {
+    for (const e of entries) sights[e.isIntersecting ? 'add' : 'delete'](e.target);
+    const now = sights.size > 0;
     if (now && !seen) setTimeout(turn, 0);
     seen = now;
-  }, { rootMargin: '300px' }).observe(node);
+  }, { rootMargin: '300px' });
+  for (const node of [nodes].flat()) observer.observe(node);
   document.addEventListener('visibilitychange', () => {
     if (!document.hidden && seen) turn();
   });

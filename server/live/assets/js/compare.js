@@ -1,60 +1,89 @@
 // The A/B comparison of a rollout: the sentence, a forest plot in which every metric is scaled by its agreed margin, and the
 // ribbon of the outcome, whose interval is valid at any time.
 import { call, every } from './api.js';
+import { choice } from './choice.js';
 import { $, el, say } from './dom.js';
 import { forest } from './forest.js';
-import { count, list } from './format.js';
+import { clock, count, list, percent } from './format.js';
 import { path, plot } from './plot.js';
 import { enumWord } from './words.js';
 
 const scanned = 12; // models asked for a rollout at a time
-const patience = 20000; // ms until a model without one is asked again
-const none = new Map(); // models without one, and when they were asked
+const patience = 20000; // ms until a model is asked again whose rollout neither runs nor is shown
+const running = 'ROLLOUT_STATE_RUNNING';
 
 export function startCompare(store, findings) {
+  const asked = new Map(); // by model: when, and the rollout or null
   let model = '';
   let shown = '';
   const work = async () => {
-    const answer = await find(store, model);
-    model = answer?.model ?? '';
-    findings.compare = answer ? finding(answer) : null;
-    const state = JSON.stringify(answer);
+    await ask(store, asked, model);
+    const rollouts = [...asked.values()].map((a) => a.rollout).filter(Boolean).sort((a, b) => (b.state === running) - (a.state === running) || since(b) - since(a));
+    model = choose(rollouts.map((r) => [r.model, `${r.model} v${r.candidateVersion} against v${r.baselineVersion}: ${enumWord(r.state, 'ROLLOUT_STATE_')}`]));
+    const rollout = asked.get(model)?.rollout ?? null;
+    findings.compare = rollout ? finding(rollout) : null;
+    const state = JSON.stringify(rollout);
     if (state === shown) return;
     shown = state;
-    render(answer, findings.compare);
+    render(rollout, findings.compare);
   };
-  every($('compare'), 5000, work);
+  const now = every([$('answers'), $('compare')], 5000, work);
+  const choose = choice('compare-choice', now);
   render(null, null);
   return { clear: () => {
     shown = '';
-    none.clear();
+    asked.clear();
   } };
 }
 
-// find returns the rollout of the model shown, or else of the first that has one; running ones first.
-async function find(store, model) {
-  const present = store.present ?? [];
-  if (model !== '' && present.some((v) => v.model === model)) return (await call('GetRollout', { model }))?.rollout ?? null;
-  // A rollout has two versions.
-  const several = [...new Set(present.map((v) => v.model))].filter((name) => new Set(present.filter((v) => v.model === name).map((v) => v.version)).size > 1);
+// since is when a rollout took its last step.
+const since = (r) => Date.parse(r.steps?.at(-1)?.at ?? r.stageSince) || 0;
+
+// ask learns of rollouts: often of those that run or are shown; of the others a few models at a time, those of several versions first.
+async function ask(store, asked, shown) {
+  const versions = new Map();
+  for (const v of store.present ?? []) versions.set(v.model, (versions.get(v.model) ?? new Set()).add(v.version));
+  for (const name of asked.keys()) if (!versions.has(name)) asked.delete(name);
   const now = performance.now();
-  let best = null;
-  for (const name of several.filter((n) => !(none.get(n) > now - patience)).slice(0, scanned)) {
-    const rollout = (await call('GetRollout', { model: name }))?.rollout;
-    if (!rollout) none.set(name, now);
-    if (rollout && (best === null || rollout.state === 'ROLLOUT_STATE_RUNNING')) best = rollout;
-    if (best?.state === 'ROLLOUT_STATE_RUNNING') break;
+  const old = [...versions].filter(([name]) => {
+    const a = asked.get(name);
+    return !a || a.rollout?.state === running || name === shown || now - a.at > patience;
+  });
+  const rank = ([name, set]) => (name === shown ? -2 : asked.get(name)?.rollout ? -1 : (asked.get(name)?.at ?? 0) - (set.size > 1 ? 1e9 : 0));
+  for (const [name] of old.sort((a, b) => rank(a) - rank(b)).slice(0, scanned)) {
+    asked.set(name, { at: performance.now(), rollout: (await call('GetRollout', { model: name }))?.rollout ?? null });
   }
-  return best;
 }
 
+// finding says which version is better, by how much, and what became of the rollout.
 function finding(r) {
-  const report = r.report ?? {};
-  const verdict = enumWord(report.verdict, 'VERDICT_');
-  const candidate = `${r.model} v${r.candidateVersion}`;
-  const short = { promote: `${candidate} may go on`, rollback: `${r.model} v${r.baselineVersion}: ${candidate} is worse` }[verdict] ?? 'Not decided yet';
-  const better = (report.metrics ?? []).filter((m) => m.verdict === 'METRIC_VERDICT_BETTER');
-  return { bad: verdict === 'rollback', good: verdict === 'promote', short: verdict === 'promote' && better.length > 0 ? `${candidate}` : short, text: sentence(r) };
+  const verdict = enumWord(r.report?.verdict, 'VERDICT_');
+  const outcome = (r.report?.metrics ?? []).find((m) => m.name === 'outcome');
+  const [candidate, baseline] = [`${r.model} v${r.candidateVersion}`, `${r.model} v${r.baselineVersion}`];
+  const better = { METRIC_VERDICT_BETTER: candidate, METRIC_VERDICT_WORSE: baseline }[outcome?.verdict];
+  const ended = { ROLLOUT_STATE_PROMOTED: `${candidate}, promoted`, ROLLOUT_STATE_ROLLED_BACK: `${baseline}: v${r.candidateVersion} was rolled back`, ROLLOUT_STATE_ABORTED: better ?? 'Not decided' }[r.state];
+  const so = { promote: better ?? `${candidate} is no worse`, rollback: `${baseline}: v${r.candidateVersion} is worse` }[verdict];
+  return { bad: r.state === 'ROLLOUT_STATE_ROLLED_BACK' || verdict === 'rollback', good: r.state === 'ROLLOUT_STATE_PROMOTED' || verdict === 'promote',
+    short: ended ?? so ?? (better ? `${better}, so far` : 'Not decided yet'), text: `${interval(r, outcome) || sentence(r)} ${became(r)}` };
+}
+
+// interval says the difference in the outcome, as the gate judges it: more is better for the candidate.
+function interval(r, m) {
+  if (m?.difference === undefined || m.low === undefined || m.high === undefined) return '';
+  const n = Number(m.baselineCount ?? 0) + Number(m.candidateCount ?? 0);
+  const [x, low, high] = [m.difference, m.low, m.high].map((v) => v ?? 0);
+  const [outcome, sure] = [r.gate?.outcome ?? 'its outcome', low > 0 || high < 0];
+  return `${sure ? `v${r.candidateVersion} is ${x < 0 ? 'worse' : 'better'} than v${r.baselineVersion} by ${size(x)} in ${outcome}` : `In ${outcome}, v${r.candidateVersion} may be better or worse than v${r.baselineVersion}`}; ${percent(1 - (r.gate?.alpha || 0.05))} interval ${format(low)} to ${format(high)}, from ${count(n)} episodes.`;
+}
+
+// became says what the rollout did last, and when.
+function became(r) {
+  const step = r.steps?.at(-1);
+  const at = step ? ` at ${clock(Date.parse(step.at))}` : '';
+  return { ROLLOUT_STATE_RUNNING: `v${r.candidateVersion} has ${step?.percent ?? r.stages?.[r.stage ?? 0] ?? 0}\u202f% of the traffic now.`,
+    ROLLOUT_STATE_PROMOTED: `The rollout ended${at}: v${r.candidateVersion} has all traffic.`,
+    ROLLOUT_STATE_ROLLED_BACK: `The rollout ended${at}: v${r.baselineVersion} has all traffic again.`,
+    ROLLOUT_STATE_ABORTED: `The rollout was ended${at}${step?.reason ? `: ${step.reason.replace(/\.$/, '')}` : ''}.` }[r.state] ?? '';
 }
 
 function sentence(r) {
@@ -73,10 +102,10 @@ function render(r, found) {
   const tone = found.good ? 'span.good' : found.bad ? 'span.bad' : 'span';
   title.replaceChildren(`${r.model} v${r.candidateVersion} against v${r.baselineVersion}: `, el(tone, null, sentence(r)));
   const ribbon = el('div.ribbon');
-  const state = enumWord(r.state, 'ROLLOUT_STATE_');
-  const stage = r.stages?.[r.stage ?? 0];
+  const steps = (r.steps ?? []).slice(-6).map((q) => `${clock(Date.parse(q.at))} ${q.state === running ? `${q.percent ?? 0}\u202f%` : enumWord(q.state, 'ROLLOUT_STATE_')}`);
   body.replaceChildren(
-    el('p.sub', null, `Rollout ${state}${stage !== undefined ? `, ${stage} % of the traffic for v${r.candidateVersion}` : ''}. Each bar is an interval of the difference, scaled by its agreed margin. Right is better; grey zone: no worse than agreed.${(r.report?.metrics ?? []).some((m) => !(m.margin > 0)) ? ' Rows without a zone allow nothing less, and have a scale of their own.' : ''}`),
+    el('p.sub', null, `${became(r)}${steps.length > 0 ? ` Traffic of v${r.candidateVersion} step by step: ${steps.join(', ')}.` : ''}`),
+    el('p.sub', null, `Each bar is an interval of the difference, scaled by its agreed margin. Right is better; grey zone: no worse than agreed.${(r.report?.metrics ?? []).some((m) => !(m.margin > 0)) ? ' Rows without a zone allow nothing less, and have a scale of their own.' : ''}`),
     forest(r), ribbon, el('p.said', null, foot(r)));
   drawRibbon(ribbon, r);
 }
@@ -129,4 +158,6 @@ function drawRibbon(node, r) {
   });
 }
 
-const format = (v) => `${v < 0 ? '−' : v > 0 ? '+' : ''}${Math.abs(v ?? 0).toPrecision(2).replace(/\.?0+$/, '') || '0'}`;
+// size is a number of at most three digits that say something.
+const size = (v) => Number(Math.abs(v ?? 0).toPrecision(Math.abs(v ?? 0) >= 100 ? 3 : 2)).toLocaleString('en-US', { maximumSignificantDigits: 3 });
+const format = (v) => `${v < 0 ? '\u2212' : v > 0 ? '+' : ''}${size(v)}`;

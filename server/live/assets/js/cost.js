@@ -82,25 +82,30 @@ function estimate(c, size) {
   return c.costs.find(([s]) => s === size)?.[1] ?? null;
 }
 
+// ends are the smallest and the largest size that were measured often enough to say something of.
+function ends(c) {
+  const all = bands(c);
+  const often = all.filter((b) => b.n >= 5);
+  return often.length > 0 ? [often[0], often.at(-1)] : [all[0], all.at(-1)];
+}
+
 // headline is of the version that gains most by batching.
 function headline(charts) {
   const gain = (c) => {
-    const all = bands(c);
-    const [first, last] = [all[0], all.at(-1)];
-    return all.length < 2 ? 0 : last.size / first.size / (last.middle / first.middle);
+    const [first, last] = ends(c);
+    return first === last ? 0 : last.size / first.size / Math.max(1, last.middle / first.middle);
   };
   const best = charts.reduce((a, b) => (gain(b) > gain(a) ? b : a));
   if (gain(best) === 0) return 'What a batch costs';
-  const all = bands(best);
-  return `Batching gains: ${sentence(best)}, not ${Math.round(all.at(-1).size / all[0].size)}×`;
+  const [first, last] = ends(best);
+  return `Batching gains: ${sentence(best)}${last.middle < 1.05 * first.middle ? '' : `, not ${Math.round(last.size / first.size)}×`}`;
 }
 
 function sentence(c) {
-  const all = bands(c);
-  const [first, last] = [all[0], all.at(-1)];
-  if (all.length < 2) return `${c.version.label}: a batch of ${plural(first.size, 'row')} takes ${ms(first.middle)}`;
+  const [first, last] = ends(c);
+  if (first === last) return `${c.version.label}: a batch of ${plural(first.size, 'row')} takes ${ms(first.middle)}`;
   const ratio = last.middle / first.middle;
-  return `${c.version.label}: ${last.size} rows cost ${ratio.toFixed(1)}× ${first.size === 1 ? 'one row' : `${first.size} rows`}`;
+  return `${c.version.label}: ${last.size} rows cost ${ratio < 1.05 ? 'no more than' : `${ratio.toFixed(1)}×`} ${first.size === 1 ? 'one row' : `${first.size} rows`}`;
 }
 
 function paint(canvas, c) {
@@ -112,9 +117,10 @@ function paint(canvas, c) {
   const g = fit(canvas, width, height);
   g.clearRect(0, 0, width, height);
   g.font = `11px ${getComputedStyle(document.body).fontFamily}`;
-  const [left, top, bottom] = [46, 8, 146];
+  const [top, bottom] = [8, 146];
   const largest = Math.max(2, ...c.sizes, ...c.dots.map(([s]) => s));
   const most = Math.max(...c.dots.map(([, t]) => t), estimate(c, largest) ?? 0) * 1.06;
+  const left = 8 + Math.max(...[0.5, 1].map((part) => g.measureText(ms((part * most) / 1.06)).width));
   const x = (size) => left + 12 + ((width - left - 26) * Math.log2(size)) / Math.log2(largest);
   const y = (time) => bottom - ((bottom - top) * time) / most;
   g.textAlign = 'right';

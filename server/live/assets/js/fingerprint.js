@@ -6,7 +6,7 @@ import { $, el, say } from './dom.js';
 import { clock } from './format.js';
 import { elementName, times } from './shadow.js';
 
-const steps = [['≤ 1× noise', 0], ['2×', 1], ['4×', 2], ['8×', 3], ['tolerance', 4], ['2× tolerance', 5]];
+const steps = [['up to the noise', 0], ['2×', 1], ['4×', 2], ['8×', 3], ['beyond the tolerance', 4], ['beyond 2×', 5]];
 
 export class Fingerprint {
   constructor(store) {

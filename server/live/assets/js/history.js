@@ -92,9 +92,9 @@ function make(host, chart, h, store) {
     width: Math.max(240, host.clientWidth), height: 190,
     cursor: { y: false, sync: { key: 'weft', scales: ['x', null] }, points: { size: 6 }, drag: { x: true, y: false } },
     hooks: { setCursor: [(u) => u.cursor.event && setCursor(u.cursor.left >= 0 ? u.posToVal(u.cursor.left, 'x') * 1000 - store.began : null, 'history')] },
-    scales: { y: { range: (u, low, high) => [0, chart.most ? Math.max(chart.most, high) : Math.max(high * 1.08, 1e-6)] } },
+    scales: { y: { range: (u, low, high) => [0, chart.most ? Math.max(chart.most, high) : Math.max(high * 1.08, 1)] } },
     axes: [{ ...axis, size: 30, space: 70, values: (u, times, axisAt, space, step) => times.map((t) => clock(t * 1000).slice(0, step < 60 ? 8 : 5)) }, { ...axis, size: 58, values: (u, all) => all.map(format) }],
-    series: [{ label: 'at', value: '{HH}:{mm}:{ss}' }, ...chart.lines.map(([, label, stroke, show, dash]) => ({ label, stroke: of(stroke), width: 1.5, dash, points: { show: false }, value: (u, v) => (v === null || v === undefined ? '–' : show(v)) }))],
+    series: [{ label: 'at', value: (u, v) => (v ? clock(v * 1000) : '') }, ...chart.lines.map(([, label, stroke, show, dash]) => ({ label, stroke: of(stroke), width: 1.5, dash, points: { show: false }, value: (u, v) => (v === null || v === undefined ? '' : show(v)) }))],
   }, table(chart, h, store), host);
 }
 
@@ -115,13 +115,19 @@ function choices(store) {
 
 const mean = (values) => values.reduce((a, b) => a + b, 0) / Math.max(1, values.length);
 
+// typical is the median of the steps that had requests.
+function typical(values) {
+  const some = values.filter((v) => v > 0).sort((a, b) => a - b);
+  return some[some.length >> 1] ?? 0;
+}
+
 function sentence(c, h) {
   if (c.name === 'share') return `Device time used: ${percent(mean(h.share))} on average, ${percent(Math.max(...h.share))} at most`;
-  if (c.name === 'rate') return `${rate(mean(h.requestsPerSecond))} requests answered per second`;
-  if (c.name === 'lost') return `${rate(mean(h.latePerSecond))} answers per second were late, ${rate(mean(h.lostPerSecond))} requests lost`;
-  if (c.name === 'latency') return `At worst, half of a version's requests took ${ms(Math.max(...h.p50Ms))}, one in a hundred more than ${ms(Math.max(...h.p99Ms))}`;
-  if (c.name === 'queue') return `${rate(mean(h.waiting))} requests waited, ${rate(Math.max(...h.waiting))} at most`;
-  return `${rate(mean(h.rowsPerBatch))} rows shared a batch`;
+  if (c.name === 'rate') return `${rate(mean(h.requestsPerSecond))} requests answered per second on average`;
+  if (c.name === 'lost') return `On average ${rate(mean(h.latePerSecond))} answers per second were late, ${rate(mean(h.lostPerSecond))} requests lost`;
+  if (c.name === 'latency') return `Latency of the slowest version in a typical ${h.stepMs > 1000 ? 'step' : 'second'}: p50 ${ms(typical(h.p50Ms))}, p99 ${ms(typical(h.p99Ms))}`;
+  if (c.name === 'queue') return `${rate(mean(h.waiting))} requests waited on average, ${rate(Math.max(...h.waiting))} at most`;
+  return `${rate(mean(h.rowsPerBatch))} rows shared a batch on average`;
 }
 
 function summary(h) {

@@ -1,6 +1,6 @@
 // What the page says of the server: answers to the questions that people come with.
 import { blame } from './blame.js';
-import { ago, list, ms, percent, plural } from './format.js';
+import { ago, count, list, ms, percent, plural } from './format.js';
 import { starved } from './verdicts.js';
 import { end } from './words.js';
 
@@ -18,6 +18,12 @@ export function taken(store, device) {
   return time / 5000 / device.lanes;
 }
 
+// slowed is how many times as long batches of a device take as they use it: 1 where nothing else has it.
+export const slowed = (store, device) => {
+  const [wall, busy] = [taken(store, device), device.busyShare];
+  return wall > busy + 0.15 ? wall / Math.max(0.01, busy) : 1;
+};
+
 // most says who uses the devices most.
 export function most(store) {
   const versions = (store.present ?? []).filter((v) => v.share > 0.0005);
@@ -26,55 +32,71 @@ export function most(store) {
   const device = store.devices.find((d) => d.name === best.device);
   const next = versions.filter((v) => v !== best && v.device === best.device).sort((a, b) => b.share - a.share)[0];
   return { version: best, short: `${best.label}: ${percent(best.share)} of ${best.device}`,
-    text: `${device ? `${best.device} is ${percent(device.busyShare)} busy.` : ''}${next ? ` Next is ${next.label} with ${percent(next.share)}.` : ''}` };
+    text: `${device ? `${best.device} is ${percent(device.busyShare)} busy${slowed(store, device) > 2 ? ' with batches, and slow: other programs take its time' : ''}.` : ''}${next ? ` Next is ${next.label} with ${percent(next.share)}.` : ''}` };
 }
+
+// few is the part of a version's requests that may be late or lost without anybody being wronged: targets are for the p99.
+const few = 0.01;
 
 // wronged says whether anybody gets less than its due.
 export function wronged(store) {
   const versions = store.present ?? [];
-  const hungry = versions.filter(starved);
-  const late = lateCounts(store);
+  for (const d of store.devices) {
+    const factor = slowed(store, d);
+    for (const v of versions) if (v.device === d.name) v.slowed = factor;
+  }
+  const hungry = versions.filter((v) => starved(v) && !store.shadows?.has(v.label));
   if (hungry.length > 0) {
     const v = hungry[0];
     return { bad: true, version: v, short: `Yes, ${list(hungry.slice(0, 3).map((h) => h.label))}: below its share`, text: `${v.label} gets ${percent(v.share)} of the time, ${percent(v.entitledShare)} are due to it, and more of its requests wait than its batches take.` };
   }
-  const fair = 'Everyone got the share due to it.';
-  if (late.length > 0) {
-    const [v, n, all] = late[0];
-    return { bad: true, version: v, short: `Yes, ${v.label}: ${plural(n, 'late answer')}`,
-      text: `${percent(n / all, 1)} of its answers in the last minute${late.length > 1 ? `; also ${list(late.slice(1, 4).map(([o, m]) => `${o.label} (${m})`))}` : ''}. ${fair}` };
+  const ends = lastMinute(store);
+  const hurt = ends.filter((e) => e.late + e.lost > few * e.all);
+  if (hurt.length > 0) {
+    const e = hurt[0];
+    const others = list(hurt.slice(1, 4).map((o) => `${o.version.label} (${percent((o.late + o.lost) / o.all, 1)})`));
+    return { bad: true, version: e.version, short: `Yes, ${e.version.label}: ${percent((e.late + e.lost) / e.all, 1)} late or lost`,
+      text: `Of its ${count(e.all)} requests in the last minute ${told(e)}.${others ? ` Also ${others}.` : ''} ${e.version.slowed > 1.5 ? `${e.version.device} is slow: batches take ${e.version.slowed.toFixed(1)}\u00d7 as long as they use it, beside other programs.` : 'Shares of the device are fair.'}` };
   }
-  if (versions.length === 0) return { short: 'No', text: 'There is no version yet.' };
-  return { short: 'No', text: 'All that had work waiting got their shares, and no answer was late in the last minute.' };
+  if (versions.length === 0) return { short: 'No, nobody', text: 'There is no version yet.' };
+  const [all, late, lost] = ['all', 'late', 'lost'].map((name) => ends.reduce((n, e) => n + e[name], 0));
+  return { short: 'No, nobody', text: `All that had work waiting got their shares.${all > 0 ? ` Of ${plural(all, 'request')} in the last minute, ${list([...(late > 0 ? [`${count(late)} late`] : []), ...(lost > 0 ? [`${count(lost)} lost`] : [])]) || 'none was late or lost'}.` : ''}` };
 }
 
-// lateCounts lists version, late answers and all answers of the last minute, those with most late ones first.
-function lateCounts(store) {
+const lostWords = [[end.refused, 'refused'], [end.expired, 'not answered in time'], [end.cancelled, 'cancelled'], [end.failed, 'failed']];
+
+const told = (e) => list([...(e.late > 0 ? [`${count(e.late)} were answered late`] : []), ...lostWords.filter(([kind]) => e.ends[kind] > 0).map(([kind, word]) => `${count(e.ends[kind])} ${word}`)]);
+
+// lastMinute counts requests of the last minute by version and end, those with most late or lost ones first.
+function lastMinute(store) {
   const r = store.requests;
-  const late = new Uint32Array(store.versions.length);
-  const answered = new Uint32Array(store.versions.length);
+  const counts = store.versions.map((version) => ({ version, ends: new Uint32Array(8), all: 0, late: 0, lost: 0 }));
   for (let p = r.firstFrom(r.end, store.now - 60000); p < r.next; p++) {
     const i = p & r.mask;
-    if (r.version[i] === 0 || r.ends[i] > end.late) continue;
-    answered[r.version[i] - 1]++;
-    if (r.ends[i] === end.late) late[r.version[i] - 1]++;
+    if (r.version[i] > 0) counts[r.version[i] - 1].ends[r.ends[i]]++;
   }
-  return [...late].map((n, id) => [store.versions[id], n, answered[id]]).filter(([, n]) => n > 0).sort((a, b) => b[1] - a[1]);
+  for (const c of counts) {
+    c.late = c.ends[end.late];
+    c.lost = lostWords.reduce((n, [kind]) => n + c.ends[kind], 0);
+    c.all = c.ends[end.answered] + c.late + c.lost;
+  }
+  return counts.filter((c) => c.all > 0).sort((a, b) => b.late + b.lost - a.late - a.lost);
 }
 
-// lastLate says which request was late last, and because of what.
-export function lastLate(store) {
+// lastLate says which request was late last, and because of what; bad: it is one of many.
+export function lastLate(store, bad) {
   const r = store.requests;
   if (store.lastLate < r.first || r.length === 0) return { short: 'None in the last minute', text: 'Every request was answered by its target.' };
   const i = store.lastLate & r.mask;
   const v = store.versions[r.version[i] - 1];
   const why = blame(store, store.lastLate);
   const holder = why.holder >= 0 ? store.versions[why.holder] : null;
-  const short = `${v.label} #${r.number[i]}, by ${ms(why.over)}`;
-  const when = `${ago(store.now - r.end[i])}`;
-  let text = `It waited ${ms(why.wait)} for its batch to start (${when}).`;
-  if (why.run > r.target[i]) text = `Because its own batch ran for ${ms(why.run)}, longer than its target (${when}).`;
-  else if (holder && why.holder !== why.own) text = `Because ${holder.label} had ${v.device} for ${ms(why.held)} while it waited (${when}).`;
-  else if (holder) text = `Because earlier requests of ${v.label} itself had ${v.device} for ${ms(why.held)} (${when}).`;
-  return { bad: true, version: v, short, text, number: r.number[i], place: store.lastLate };
+  const short = `${store.names.get(r.number[i]) ?? `#${r.number[i]}`}, by ${ms(why.over)}`;
+  const when = ago(store.now - r.end[i]);
+  const of = `A request to ${v.label} with ${ms(r.target[i])} to be answered: `;
+  let text = `${of}it waited ${ms(why.wait)} for its batch to start (${when}).`;
+  if (why.run > r.target[i]) text = `${of}its own batch ran for ${ms(why.run)} (${when}).`;
+  else if (holder && why.holder !== why.own) text = `${of}${holder.label} had ${v.device} for ${ms(why.held)} of the ${ms(why.wait)} that it waited (${when}).`;
+  else if (holder) text = `${of}earlier requests of the same version had ${v.device} for ${ms(why.held)} of the ${ms(why.wait)} that it waited (${when}).`;
+  return { bad, version: v, short, text, number: r.number[i], place: store.lastLate };
 }

@@ -1,5 +1,6 @@
 // The shadow: a sentence, the fingerprint of its differences, their distribution, and the worst requests.
 import { call, every } from './api.js';
+import { choice } from './choice.js';
 import { $, el, say } from './dom.js';
 import { drawEcdf } from './ecdf.js';
 import { Fingerprint } from './fingerprint.js';
@@ -11,24 +12,28 @@ export function startShadow(store, findings) {
   let shown = '';
   const work = async () => {
     const answer = await call('GetShadowSummary', { fingerprints: true, worst: true });
-    const summary = (answer?.summaries ?? []).toSorted((a, b) => Number(b.done ?? 0) - Number(a.done ?? 0))[0] ?? null;
+    const pairs = new Map((answer?.summaries ?? []).toSorted((a, b) => Number(b.done ?? 0) - Number(a.done ?? 0)).map((s) => [pair(s), s]));
     const traffics = new Map();
-    for (const s of (answer?.summaries ?? []).slice(0, 8)) {
+    for (const s of [...pairs.values()].slice(0, 8)) {
       if (!traffics.has(s.model)) traffics.set(s.model, (await call('GetTraffic', { model: s.model }))?.traffic ?? null);
     }
-    const traffic = summary ? traffics.get(summary.model) : null;
     store.shadows = new Set([...traffics].flatMap(([model, t]) => (t?.shadow ?? []).map((x) => `${model} v${x.version}`)));
+    const chosen = choose([...pairs.keys()].map((key) => [key, key]));
+    const summary = pairs.get(chosen) ?? null;
+    const traffic = summary ? (traffics.get(summary.model) ?? (await call('GetTraffic', { model: summary.model }))?.traffic) : null;
     const data = summary ? read(summary, traffic) : null;
     findings.shadow = data ? data.finding : null;
-    const state = JSON.stringify(answer);
+    const state = JSON.stringify([summary, traffic]);
     if (state === shown) return;
     shown = state;
     render(data, print);
   };
-  every($('shadow'), 10000, work);
+  const choose = choice('shadow-choice', every([$('answers'), $('shadow')], 10000, work));
   render(null, print);
   return { clear: () => (shown = ''), theme: () => print.draw() };
 }
+
+const pair = (s) => `${s.model} v${s.shadowVersion} beside v${s.primaryVersion}`;
 
 // read picks the output that differs most, and finds where.
 function read(summary, traffic) {
@@ -78,12 +83,12 @@ function render(data, print) {
     return;
   }
   const { summary, output, within, names } = data;
-  $('shadow-title').replaceChildren(`Shadow ${data.label} beside v${summary.primaryVersion}: ${percent(within, 1)} within tolerance`, ...(names ? ['; ', el('span.bad', null, `${names} ${data.places.length > 1 ? 'differ' : 'differs'}`)] : []));
-  const nodes = [el('p.sub', null, floorText(data))];
+  $('shadow-title').replaceChildren(`Shadow ${pair(summary)}: ${percent(within, 1)} within tolerance`, ...(names ? ['; ', el('span.bad', null, `${names} ${data.places.length > 1 ? 'differ' : 'differs'}`)] : []));
+  const nodes = output ? [el('p.sub', null, floorText(data))] : [];
   if (output?.fingerprint?.slices?.length) nodes.push(print.show(data));
   const curve = el('div.ecdf');
   if (output?.errors) nodes.push(curve);
-  nodes.push(el('p.said', null, `${count(data.done)} compared, ${count(Number(summary.dropped ?? 0))} dropped for want of spare time, ${count(Number(summary.failed ?? 0))} failed. Compute p99: ${ms(summary.shadowComputeMsP99 ?? 0)} against ${ms(summary.primaryComputeMsP99 ?? 0)}.`));
+  nodes.push(el('p.said', null, `${count(data.done)} compared, ${count(Number(summary.dropped ?? 0))} dropped for want of spare time, ${count(Number(summary.failed ?? 0))} failed. One in a hundred takes more than ${ms(summary.shadowComputeMsP99 ?? 0)} to compute, of v${summary.primaryVersion} more than ${ms(summary.primaryComputeMsP99 ?? 0)}.`));
   nodes.push(worstRequests(output, summary));
   body.replaceChildren(...nodes);
   print.draw();
@@ -96,4 +101,4 @@ function floorText({ output, summary }) {
   return `Output ${output?.name ?? ''}: rows are its elements, columns 10 s each. Colour is the error against the noise floor: ${floor}.`;
 }
 
-export const times = (x) => (x > 1000 ? 'more than 1 000×' : `${x >= 10 ? Math.round(x) : x.toFixed(1)}×`);
+export const times = (x) => (x > 1000 ? 'over 1,000×' : `${x >= 10 ? Math.round(x) : x.toFixed(1)}×`);

@@ -81,7 +81,6 @@ export class Store {
     }
     const entry = Object.assign(this.versions[id], blank, v);
     entry.totals = { ...noTotals, ...v.totals };
-    entry.deviceBusy = this.devices.find((d) => d.name === entry.device)?.busyShare ?? 0;
     entry.waits.push(entry.waiting);
     if (entry.waits.length > 20) entry.waits.shift();
     return id;

@@ -13,13 +13,13 @@ export function status(v) {
 export function due(v, share) {
   if (v.entitledShare === 0) return { text: '', bad: false };
   if (starved(v)) return { text: `▲ due ${percent(v.entitledShare)}`, bad: true };
-  return { text: share < 0.9 * v.entitledShare ? 'wants no more' : `due ${percent(v.entitledShare)}`, bad: false };
+  return { text: share < 0.9 * v.entitledShare ? (v.slowed > 1.5 ? 'the device is slow' : 'wants no more') : `due ${percent(v.entitledShare)}`, bad: false };
 }
 
 // starved says whether a version gets less than its share although it has had work waiting all the time lately, more than its
-// batches could take. Requests that only wait for the batch in flight are no such work: they may be late, but miss no share. The
-// share is one of the time in which the device was busy: nobody had the rest.
+// batches could take. Requests that only wait for the batch in flight are no such work: they may be late, but miss no share.
+// Nor is it the server's doing where batches take long because other programs have the device: then shares are of the rest.
 export function starved(v) {
-  if (v.entitledShare === 0 || v.waits.length < 12 || v.share >= 0.9 * v.entitledShare * v.deviceBusy || v.waits.some((n) => n === 0)) return false;
+  if (v.entitledShare === 0 || v.waits.length < 12 || v.share * Math.max(1, v.slowed ?? 1) >= 0.9 * v.entitledShare || v.waits.some((n) => n === 0)) return false;
   return v.batchesPerSecond === 0 || v.cut > 0.5;
 }

@@ -32,8 +32,10 @@ const endNames = { REQUEST_END_ANSWERED: 1, REQUEST_END_LATE: 2, REQUEST_END_REF
 // endOf reads a RequestEnd, which the streams give as a number and the calls as a name.
 export const endOf = (value) => (typeof value === 'number' ? value : (endNames[value] ?? 0));
 
-// reasonWords says a reason such as QUEUE_FULL.
-export const reasonWords = (reason) => reason.toLowerCase().replaceAll('_', ' ');
+// reasonWords says why a request was not answered; a reason that it does not know, such as CIRCUIT_OPEN, as it is.
+const reasons = { QUEUE_FULL: 'the queue was full', DEADLINE_UNATTAINABLE: 'it could not be answered in time', DROPPED_FOR_GOODPUT: 'given up in overload, so that others are in time',
+  EXPIRED: 'its time ran out', CANCELLED: 'its caller gave up', MODEL_NOT_FOUND: 'there is no such model' };
+export const reasonWords = (reason) => reasons[reason] ?? reason.toLowerCase().replaceAll('_', ' ');
 
 // enumWord turns VERSION_STATE_READY into "ready".
 export const enumWord = (name, prefix) => (name ?? '').replace(prefix, '').toLowerCase().replaceAll('_', ' ');

@@ -13,15 +13,22 @@ export function worstRequests(output, summary) {
   const node = el('details', { id: 'worst' }, el('summary', null, `The ${plural(worst.length, 'worst request')}`), grid);
   node.addEventListener('toggle', () => {
     if (!node.open || grid.childElementCount > 0) return;
-    for (const w of worst) grid.append(one(w, summary));
+    for (const w of worst) grid.append(one(w, summary, output));
   });
   return node;
 }
 
-function one(w, summary) {
+// place names the element, or the group of elements, that differs.
+function place(w, output) {
+  const at = Number(w.element ?? 0);
+  const e = output.fingerprint?.elements?.find((x) => at >= Number(x.first ?? 0) && at < Number(x.first ?? 0) + Number(x.count ?? 1));
+  return e?.name || `element ${at}`;
+}
+
+function one(w, summary, output) {
   const chart = el('div.chunk');
   const name = w.requestId || clock(Date.parse(w.at));
-  const node = el('figure', null, el('figcaption', null, el('button.link', { type: 'button', onclick: () => explain(w.requestId), disabled: !w.requestId }, name), ` element ${w.element ?? 0}, by ${Number(w.absolute ?? 0).toPrecision(2)}`), chart);
+  const node = el('figure', null, el('figcaption', null, el('button.link', { type: 'button', onclick: () => explain(w.requestId), disabled: !w.requestId }, name), ` ${place(w, output)}, by ${Number(w.absolute ?? 0).toPrecision(2)}`), chart);
   const all = [...(w.primary ?? []), ...(w.shadow ?? [])].map(Number).filter(Number.isFinite);
   const [low, high] = [Math.min(...all), Math.max(...all)];
   const label = `${name}: answer of v${summary.primaryVersion}, and of the shadow v${summary.shadowVersion}`;

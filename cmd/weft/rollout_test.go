@@ -1,0 +1,29 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+)
+
+// TestPrintRollout says in one sentence how the versions compare, while a rollout runs and after it.
+func TestPrintRollout(t *testing.T) {
+	const summary = "v2 is no worse on errors, better on reward; 62 episodes"
+	for _, state := range []weftv1.RolloutState{
+		weftv1.RolloutState_ROLLOUT_STATE_RUNNING, weftv1.RolloutState_ROLLOUT_STATE_PROMOTED,
+	} {
+		r := &weftv1.Rollout{
+			Model: "m", BaselineVersion: 1, CandidateVersion: 2, State: state, Report: &weftv1.GateReport{Summary: summary},
+		}
+		var out strings.Builder
+		if err := printRollout(&out, r); err != nil || !strings.Contains(out.String(), "\n"+summary+"\n") {
+			t.Errorf("%v: it prints %q, %v; want a line %q", state, out.String(), err, summary)
+		}
+		out.Reset()
+		r.Report.Summary = ""
+		if err := printRollout(&out, r); err != nil || strings.Contains(out.String(), "\n\n") {
+			t.Errorf("%v without a summary: it prints %q, %v; want no empty line", state, out.String(), err)
+		}
+	}
+}
