@@ -43,7 +43,7 @@ export function wronged(store) {
   const versions = store.present ?? [];
   for (const d of store.devices) {
     const factor = slowed(store, d);
-    for (const v of versions) if (v.device === d.name) v.slowed = factor;
+    for (const v of versions) if (v.device === d.name) Object.assign(v, { slowed: factor, lag: d.lagBoundMs > 0 ? d.lagMs / d.lagBoundMs : 0 });
   }
   const hungry = versions.filter((v) => starved(v) && !store.shadows?.has(v.label));
   if (hungry.length > 0) {

@@ -19,7 +19,8 @@ export function due(v, share) {
 // starved says whether a version gets less than its share although it has had work waiting all the time lately, more than its
 // batches could take. Requests that only wait for the batch in flight are no such work: they may be late, but miss no share.
 // Nor is it the server's doing where batches take long because other programs have the device: then shares are of the rest.
+// Nor, without a lag, of the scheduler: what waits then runs as soon as the batch in flight ends.
 export function starved(v) {
-  if (v.entitledShare === 0 || v.waits.length < 12 || v.share * Math.max(1, v.slowed ?? 1) >= 0.9 * v.entitledShare || v.waits.some((n) => n === 0)) return false;
+  if (v.entitledShare === 0 || !(v.lag > 0.05) || v.waits.length < 12 || v.share * Math.max(1, v.slowed ?? 1) >= 0.9 * v.entitledShare || v.waits.some((n) => n === 0)) return false;
   return v.batchesPerSecond === 0 || v.cut > 0.5;
 }
