@@ -60,7 +60,7 @@ export function wronged(store) {
   }
   if (versions.length === 0) return { short: 'No, nobody', text: 'There is no version yet.' };
   const [all, late, lost] = ['all', 'late', 'lost'].map((name) => ends.reduce((n, e) => n + e[name], 0));
-  return { short: 'No, nobody', text: `All that had work waiting got their shares.${all > 0 ? ` Of ${plural(all, 'request')} in the last minute, ${list([...(late > 0 ? [`${count(late)} late`] : []), ...(lost > 0 ? [`${count(lost)} lost`] : [])]) || 'none was late or lost'}.` : ''}` };
+  return { short: 'No, nobody', text: `All that had work waiting got their shares.${all > 0 ? ` In the last minute ${late + lost > 0 ? `${count(late)} of ${plural(all, 'request')} were late and ${count(lost)} lost` : `none of ${plural(all, 'request')} was late or lost`}.` : ''}` };
 }
 
 const lostWords = [[end.refused, 'refused'], [end.expired, 'not answered in time'], [end.cancelled, 'cancelled'], [end.failed, 'failed']];
