@@ -25,7 +25,7 @@ func (d *stage) startRollout(ctx context.Context) error {
 			Stages: []float64{20, 50, 100}, StageDuration: durationpb.New(10 * time.Second),
 			Gate: &weftv1.Gate{
 				// Times of a network this small say more of the machine than of it.
-				MinRequests: 100, MinEpisodes: 8, MaxErrorRate: 0.5, MaxLatencyRatio: 100, MaxFailureIncrease: 0.5,
+				MinRequests: 100, MinEpisodes: 8, MaxErrorRate: 0.5, MaxLatencyRatio: 3, MaxFailureIncrease: 0.5,
 				MaxLostIncrease: 0.5, Outcome: "reward",
 			},
 		},

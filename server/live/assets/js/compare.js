@@ -105,7 +105,7 @@ function render(r, found) {
   const steps = (r.steps ?? []).slice(-6).map((q) => `${clock(Date.parse(q.at))} ${q.state === running ? `${q.percent ?? 0}\u202f%` : enumWord(q.state, 'ROLLOUT_STATE_')}`);
   body.replaceChildren(
     el('p.sub', null, `${became(r)}${steps.length > 0 ? ` Traffic of v${r.candidateVersion} step by step: ${steps.join(', ')}.` : ''}`),
-    el('p.sub', null, `Each bar is an interval of the difference, scaled by its agreed margin. Right is better; grey zone: no worse than agreed.${(r.report?.metrics ?? []).some((m) => !(m.margin > 0)) ? ' Rows without a zone allow nothing less, and have a scale of their own.' : ''}`),
+    el('p.sub', null, `Each bar is an interval of the difference, scaled by its agreed margin. Right is better; grey zone: no worse than agreed.${(r.report?.metrics ?? []).some((m) => !(m.margin > 0)) ? ' A row without a grey zone has no agreed margin: there anything less counts, and the row has its own scale.' : ''}`),
     forest(r), ribbon, el('p.said', null, foot(r)));
   drawRibbon(ribbon, r);
 }
@@ -154,7 +154,7 @@ function drawRibbon(node, r) {
       add('text', { class: 'moment-text', x: at + (end ? -5 : 5), y: top + 2, 'text-anchor': end ? 'end' : undefined }, words);
     }
     add('text', { x: left, y: 162 }, `${name}, ${count(n(last))} episodes`);
-    if (width > 480) add('text', { x: width - right, y: 162, 'text-anchor': 'end' }, 'valid at any time: looking does no harm');
+    if (width > 480) add('text', { x: width - right, y: 162, 'text-anchor': 'end' }, 'valid at any time, however often one looks');
   });
 }
 

@@ -2,6 +2,7 @@
 import { every } from './api.js';
 import { $, el, say } from './dom.js';
 import { bytes, list, ms, percent, plural } from './format.js';
+import { slowed } from './sentences.js';
 
 export function startDevices(store) {
   let shown = '';
@@ -10,7 +11,7 @@ export function startDevices(store) {
     const text = JSON.stringify(facts);
     if (text === shown) return;
     shown = text;
-    say($('gpu-title'), heading(store.devices));
+    say($('gpu-title'), heading(store));
     $('gpu-body').replaceChildren(...facts.flatMap(([, name, list_, note]) => [
       el('h3.device-title', null, name),
       el('dl.facts', null, ...list_.map(([what, value, part]) => el('div', null, el('dt', null, what), el('dd', null, value), part === null ? null : gauge(part)))),
@@ -20,11 +21,14 @@ export function startDevices(store) {
   return { clear: () => (shown = '') };
 }
 
-function heading(devices) {
+function heading(store) {
+  const { devices } = store;
   const lost = devices.filter((d) => d.lost);
   if (lost.length > 0) return `${list(lost.map((d) => d.name))} ${lost.length > 1 ? 'are' : 'is'} lost`;
   const held = devices.filter((d) => d.gpu?.clockEvents?.length > 0);
   if (held.length > 0) return `${plural(devices.length, 'device')}; ${list(held.map((d) => d.name))} cannot run at full clock`;
+  const slow = devices.filter((d) => slowed(store, d) > 1.5);
+  if (slow.length > 0) return `${list(slow.map((d) => d.name))} ${slow.length > 1 ? 'are' : 'is'} slow: other programs take time of ${slow.length > 1 ? 'them' : 'it'}`;
   return devices.length === 0 ? 'No device' : `${plural(devices.length, 'device works', 'devices work')} as ${devices.length > 1 ? 'they' : 'it'} should`;
 }
 

@@ -42,7 +42,7 @@ export function startHistory(store) {
       say(figures[i].title, text);
       figures[i].host.setAttribute('aria-label', text);
     });
-    say($('history-title'), state.day ? 'The last 24 hours' : 'The last hour');
+    say($('history-title'), state.day ? 'Over time: up to 24 hours' : 'Over time: up to an hour');
     say($('history-text'), h ? summary(h) : 'There is no history yet.');
     const key = JSON.stringify([fields, body.clientWidth]);
     if (state.plots.length === 0 || key !== state.key || !h) render();

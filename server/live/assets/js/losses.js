@@ -1,7 +1,7 @@
 // Late and lost requests: how many and why, and the latest of them, each with its story.
 import { call, every } from './api.js';
 import { $, el, say, swatch } from './dom.js';
-import { ago, count, ms, plural } from './format.js';
+import { clock, count, ms, plural } from './format.js';
 import { colour } from './colour.js';
 import { explain } from './story.js';
 import { endOf, endWord, reasonWords } from './words.js';
@@ -14,7 +14,7 @@ export function startLosses(store) {
     const answer = await call('ListRequests', { limit: 60 });
     if (answer) render(body, store, answer);
   };
-  every($('losses'), 2500, work);
+  every($('losses'), 1000, work);
   return { clear: work };
 }
 
@@ -35,7 +35,7 @@ function render(body, store, answer) {
   const most = Math.max(1, ...reasons.map(([, n]) => n));
   const focused = document.activeElement?.dataset?.request;
   body.replaceChildren(
-    el('p.sub', null, `Since the start of the server: ${count(late)} answered late and ${count(gone)} not answered, of ${count(offered)}.`),
+    el('p.sub', null, `Since the start of the server, as the bars show: ${count(late)} answered late and ${count(gone)} not answered, of ${count(offered)}.`),
     el('div.reasons', null, ...reasons.flatMap(([reason, n]) => {
       const bar = el('div.reason-bar', { 'aria-hidden': 'true' });
       bar.style.width = `${(100 * n) / most}%`;
@@ -59,8 +59,8 @@ function table(store, answer) {
     const why = c.reason?.[i] ? reasonWords(c.reason[i]) : c.targetMs?.[i] > 0 ? `${ms(took - c.targetMs[i])} after its target` : '';
     lines.push(el('tr', null, el('td.nowrap', null, v ? swatch(colour(label)) : null, label),
       el('td', null, el('button.link', { type: 'button', 'data-request': `#${c.number[i]}`, onclick: () => explain(`#${c.number[i]}`) }, `#${c.number[i]}`), c.id?.[i] ? ` ${c.id[i]}` : ''),
-      el('td.nowrap', null, endWord[end]), el('td', null, why), el('td.num', null, ms(took)), el('td.num', null, ago(store.now - c.endMs[i]))));
+      el('td.nowrap', null, endWord[end]), el('td', null, why), el('td.num', null, ms(took)), el('td.num', null, clock(store.began + c.endMs[i]))));
   }
   return el('div.scroll', { tabindex: '0', role: 'region', 'aria-label': 'The latest late or lost requests' }, el('table', null,
-    el('thead', null, el('tr', null, ...['version', 'request', 'end', 'why', 'took', 'when'].map((h) => el(h === 'took' || h === 'when' ? 'th.num' : 'th', { scope: 'col' }, h)))), el('tbody', null, ...lines)));
+    el('thead', null, el('tr', null, ...['version', 'request', 'end', 'how', 'took', 'when'].map((h) => el(h === 'took' || h === 'when' ? 'th.num' : 'th', { scope: 'col' }, h)))), el('tbody', null, ...lines)));
 }

@@ -51,19 +51,21 @@ export function wronged(store) {
     return { bad: true, version: v, short: `Yes, ${list(hungry.slice(0, 3).map((h) => h.label))}: below its share`, text: `${v.label} gets ${percent(v.share)} of the time, ${percent(v.entitledShare)} are due to it, and more of its requests wait than its batches take.` };
   }
   const ends = lastMinute(store);
-  const hurt = ends.filter((e) => e.late + e.lost > few * e.all);
+  const hurt = ends.filter((e) => e.late + e.lost > few * e.all).sort((a, b) => (b.late + b.lost) / b.all - (a.late + a.lost) / a.all);
   if (hurt.length > 0) {
     const e = hurt[0];
     const others = list(hurt.slice(1, 4).map((o) => `${o.version.label} (${percent((o.late + o.lost) / o.all, 1)})`));
     return { bad: true, version: e.version, short: `Yes, ${e.version.label}: ${percent((e.late + e.lost) / e.all, 1)} late or lost`,
-      text: `Of its ${count(e.all)} requests in the last minute ${told(e)}.${others ? ` Also ${others}.` : ''} ${e.version.slowed > 1.5 ? `${e.version.device} is slow: batches take ${e.version.slowed.toFixed(1)}\u00d7 as long as they use it, beside other programs.` : 'Shares of the device are fair.'}` };
+      text: `Of its ${count(e.all)} requests ${lately(store)} ${told(e)}.${others ? ` Also ${others}.` : ''} ${e.version.slowed > 1.5 ? `${e.version.device} is slow now: batches take ${e.version.slowed.toFixed(1)}\u00d7 as long as they use it, beside other programs.` : 'Shares of the device are fair.'}` };
   }
   if (versions.length === 0) return { short: 'No, nobody', text: 'There is no version yet.' };
   const [all, late, lost] = ['all', 'late', 'lost'].map((name) => ends.reduce((n, e) => n + e[name], 0));
-  return { short: 'No, nobody', text: `All that had work waiting got their shares.${all > 0 ? ` In the last minute ${late + lost > 0 ? `${count(late)} of ${plural(all, 'request')} were late and ${count(lost)} lost` : `none of ${plural(all, 'request')} was late or lost`}.` : ''}` };
+  return { short: 'No, nobody', text: `All that had work waiting got their shares.${all > 0 ? ` ${late + lost > 0 ? `Of no version was more than one request in a hundred late or lost: ${count(late)} and ${count(lost)} of ${count(all)}` : `None of ${plural(all, 'request')} was late or lost`} ${lately(store)}.` : ''}` };
 }
 
-const lostWords = [[end.refused, 'refused'], [end.expired, 'not answered in time'], [end.cancelled, 'cancelled'], [end.failed, 'failed']];
+const lately = (store) => (store.now < 60000 ? 'since the start' : 'in the last minute');
+
+const lostWords = [[end.refused, 'refused'], [end.expired, 'ran out of time'], [end.cancelled, 'cancelled'], [end.failed, 'failed']];
 
 const told = (e) => list([...(e.late > 0 ? [`${count(e.late)} were answered late`] : []), ...lostWords.filter(([kind]) => e.ends[kind] > 0).map(([kind, word]) => `${count(e.ends[kind])} ${word}`)]);
 
@@ -96,7 +98,7 @@ export function lastLate(store, bad) {
   const of = `A request to ${v.label} with ${ms(r.target[i])} to be answered: `;
   let text = `${of}it waited ${ms(why.wait)} for its batch to start (${when}).`;
   if (why.run > r.target[i]) text = `${of}its own batch ran for ${ms(why.run)} (${when}).`;
-  else if (holder && why.holder !== why.own) text = `${of}${holder.label} had ${v.device} for ${ms(why.held)} of the ${ms(why.wait)} that it waited (${when}).`;
-  else if (holder) text = `${of}earlier requests of the same version had ${v.device} for ${ms(why.held)} of the ${ms(why.wait)} that it waited (${when}).`;
+  else if (holder && why.holder !== why.own) text = `${of}${holder.label} held ${v.device} for ${ms(why.held)} of the ${ms(why.wait)} that it waited (${when}).`;
+  else if (holder) text = `${of}earlier requests of the same version held ${v.device} for ${ms(why.held)} of the ${ms(why.wait)} that it waited (${when}).`;
   return { bad, version: v, short, text, number: r.number[i], place: store.lastLate };
 }

@@ -88,7 +88,7 @@ function render(data, print) {
   if (output?.fingerprint?.slices?.length) nodes.push(print.show(data));
   const curve = el('div.ecdf');
   if (output?.errors) nodes.push(curve);
-  nodes.push(el('p.said', null, `${count(data.done)} compared, ${count(Number(summary.dropped ?? 0))} dropped for want of spare time, ${count(Number(summary.failed ?? 0))} failed. One in a hundred takes more than ${ms(summary.shadowComputeMsP99 ?? 0)} to compute, of v${summary.primaryVersion} more than ${ms(summary.primaryComputeMsP99 ?? 0)}.`));
+  nodes.push(el('p.said', null, `${count(data.done)} compared, ${count(Number(summary.dropped ?? 0))} dropped for want of spare time, ${count(Number(summary.failed ?? 0))} failed. The p99 of its executions by the clock is ${ms(summary.shadowComputeMsP99 ?? 0)}, that of v${summary.primaryVersion} ${ms(summary.primaryComputeMsP99 ?? 0)}.`));
   nodes.push(worstRequests(output, summary));
   body.replaceChildren(...nodes);
   print.draw();
@@ -98,7 +98,7 @@ function render(data, print) {
 function floorText({ output, summary }) {
   const sources = new Set((output?.fingerprint?.elements ?? []).map((e) => e.floorSource));
   const floor = sources.has('FLOOR_SOURCE_LEAST_UNAUDITED') ? 'its noise floor is not measured yet: it is the least that numbers can differ by' : `against v${summary.primaryVersion} run again by itself`;
-  return `Output ${output?.name ?? ''}: rows are its elements, columns 10 s each. Colour is the error against the noise floor: ${floor}.`;
+  return `Output ${output?.name ?? ''}: rows are its elements, columns 10 s each. The colour is the largest error in that time, against the noise floor: ${floor}.`;
 }
 
 export const times = (x) => (x > 1000 ? 'over 1,000×' : `${x >= 10 ? Math.round(x) : x.toFixed(1)}×`);

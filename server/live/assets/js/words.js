@@ -34,7 +34,7 @@ export const endOf = (value) => (typeof value === 'number' ? value : (endNames[v
 
 // reasonWords says why a request was not answered; a reason that it does not know, such as CIRCUIT_OPEN, as it is.
 const reasons = { QUEUE_FULL: 'the queue was full', DEADLINE_UNATTAINABLE: 'it could not be answered in time', DROPPED_FOR_GOODPUT: 'given up in overload, so that others are in time',
-  EXPIRED: 'its time ran out', CANCELLED: 'its caller gave up', MODEL_NOT_FOUND: 'there is no such model' };
+  EXPIRED: 'ran out of time', CANCELLED: 'its caller gave up', MODEL_NOT_FOUND: 'there is no such model' };
 export const reasonWords = (reason) => reasons[reason] ?? reason.toLowerCase().replaceAll('_', ' ');
 
 // enumWord turns VERSION_STATE_READY into "ready".

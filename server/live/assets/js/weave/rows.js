@@ -2,6 +2,7 @@
 // them out; the canvas is painted where they are.
 import { el, say, show, swatch } from '../dom.js';
 import { ms, percent, plural } from '../format.js';
+import { slowed, taken } from '../sentences.js';
 import { due, status } from '../verdicts.js';
 
 export class Rows {
@@ -89,7 +90,7 @@ export class Rows {
       const d = store.devices.find((x) => x.name === row.device);
       if (!row.lead || !d) continue;
       say(row.note, d.lost ? `lost: ${d.lost}` : d.gpu?.product?.replace(/^NVIDIA /, '') ?? plural(d.lanes, 'lane'));
-      say(row.main, `${percent(d.busyShare)} busy`);
+      say(row.main, `${percent(d.busyShare)} busy${slowed(store, d) > 1.5 ? `, held ${percent(taken(store, d))} of the time` : ''}`);
       say(row.lag, d.lagBoundMs > 0 ? `lag ${Math.round(d.lagMs)} of ${ms(d.lagBoundMs)} allowed` : 'no lag');
     }
     let rest = 0;
