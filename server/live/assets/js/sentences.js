@@ -97,7 +97,7 @@ export function lastLate(store, bad) {
   const when = ago(store.now - r.end[i]);
   const of = `A request to ${v.label} with ${ms(r.target[i])} to be answered: `;
   let text = `${of}it waited ${ms(why.wait)} for its batch to start (${when}).`;
-  if (why.run > r.target[i]) text = `${of}its own batch ran for ${ms(why.run)} (${when}).`;
+  if (why.run > why.wait) text = `${of}its own batch ran for ${ms(why.run)}, after it had waited ${ms(why.wait)} (${when}).`;
   else if (holder && why.holder !== why.own) text = `${of}${holder.label} held ${v.device} for ${ms(why.held)} of the ${ms(why.wait)} that it waited (${when}).`;
   else if (holder) text = `${of}earlier requests of the same version held ${v.device} for ${ms(why.held)} of the ${ms(why.wait)} that it waited (${when}).`;
   return { bad, version: v, short, text, number: r.number[i], place: store.lastLate };
