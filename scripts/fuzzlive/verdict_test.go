@@ -77,7 +77,8 @@ func TestGrownFindsLeaks(t *testing.T) {
 		{"steady", false, func(int, *holdings) {}},
 		{"a peak in between", false, func(i int, h *holdings) { h.goroutines += 100 * (i % 2); h.heap *= int64(1 + i%2) }},
 		{"goroutines", true, func(i int, h *holdings) { h.goroutines += i }},
-		{"heap", true, func(i int, h *holdings) { h.heap += int64(i) * mebibyte }},
+		{"objects", true, func(i int, h *holdings) { h.objects += 1000 * int64(i) }},
+		{"heap", true, func(i int, h *holdings) { h.heap += 3 * int64(i) * mebibyte }},
 		{"memory outside of the heap", true, func(i int, h *holdings) { h.rss += 8 * int64(i) * mebibyte }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -85,6 +86,30 @@ func TestGrownFindsLeaks(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 		})
+	}
+}
+
+// TestPiledFindsNames that were kept after the first quarter.
+func TestPiledFindsNames(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		keeps  bool
+		change func(i int, h *holdings)
+	}{
+		{"steady", false, func(i int, h *holdings) { h.lines += i % 3; h.objects += int64(i) * 100 }},
+		{"at first", false, func(i int, h *holdings) { h.lines += min(i, 4) * 100; h.objects += int64(min(i, 4)) * 10000 }},
+		{"series", true, func(i int, h *holdings) { h.lines += 2 * i }},
+		{"objects", true, func(i int, h *holdings) { h.objects += int64(i) * 1000 }},
+	} {
+		var all []holdings
+		for i := range 20 {
+			h := holdings{lines: 950, objects: 30_000}
+			tt.change(i, &h)
+			all = append(all, h)
+		}
+		if err := piled(all); (err != nil) != tt.keeps {
+			t.Errorf("%s: %v", tt.name, err)
+		}
 	}
 }
 
