@@ -60,6 +60,22 @@ func TestJudgeFindsWhatIsWrong(t *testing.T) {
 	}
 }
 
+// TestEchoOfBytesThatAreSpoilt: a number may have the bytes that stand for others where a message is encoded.
+func TestEchoOfBytesThatAreSpoilt(t *testing.T) {
+	q := &weftv1.PredictRequest{Inputs: map[string]*weftv1.Tensor{"x": {Raw: []byte("\xee\x80\x80\xbe")}}}
+	var came weftv1.PredictRequest
+	if err := proto.Unmarshal(hostile.Encode(q), &came); err != nil {
+		t.Fatal(err)
+	}
+	data, err := proto.Marshal(&weftv1.PredictResponse{Outputs: map[string]*weftv1.Tensor{"y": came.GetInputs()["x"]}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !native.echoed(q, append(make([]byte, 5), data...)) {
+		t.Errorf("the echo of what came is wrong: %x", data)
+	}
+}
+
 func TestGrownFindsLeaks(t *testing.T) {
 	series := func(change func(i int, h *holdings)) (all []holdings) {
 		for i := range 20 {
