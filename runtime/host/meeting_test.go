@@ -130,8 +130,8 @@ func (y *tally) add(more tally) {
 	y.wrong, y.gross, y.shared = y.wrong+more.wrong, y.gross+more.gross, y.shared+more.shared
 }
 
-// isGross reports whether a wrong answer is off by more than an audit lets pass for rounding, where a batch of copies of
-// the row gives it, too. usual is the output's usual magnitude.
+// isGross reports whether a wrong answer is off by more than an audit lets pass for rounding, where a batch of copies
+// of the row gives it, too. usual is the output's usual magnitude.
 func isGross(got, want tensor.Tensor, usual float64) bool {
 	g, w := values(got), values(want)
 	for k := range w {
@@ -155,12 +155,14 @@ func usualOf(all []tensor.Tensor) float64 {
 	return sizes[len(sizes)/2]
 }
 
-// askMeeting asks n requests at once.
-func askMeeting(t *testing.T, predict func(*catalog.Call) error, v *catalog.Version, o *oracle, n int,
+const wave = 256 // requests
+
+// askMeeting asks a wave of requests at once.
+func askMeeting(t *testing.T, predict func(*catalog.Call) error, v *catalog.Version, o *oracle,
 	rng *rand.Rand,
 ) (y tally) {
 	t.Helper()
-	calls, want, errs := make([]*catalog.Call, n), make([]tensor.Tensor, n), make([]error, n)
+	calls, want, errs := make([]*catalog.Call, wave), make([]tensor.Tensor, wave), make([]error, wave)
 	for i := range calls {
 		inputs := meetingRequest(v.Signature, rng)
 		rows, err := v.Signature.Rows(inputs)
@@ -211,7 +213,7 @@ func TestRowsThatMeet(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long")
 	}
-	const waves = 400 // of 256 requests each, at most
+	const waves = 400 // at most
 	for _, hidden := range []bool{false, true} {
 		t.Run(map[bool]string{false: "seen", true: "hidden"}[hidden], func(t *testing.T) {
 			graphs := meetings(hidden)
@@ -229,17 +231,17 @@ func TestRowsThatMeet(t *testing.T) {
 					}
 					rng, o := rand.New(rand.NewPCG(1, uint64(i))), newOracle(t, paths[i])
 					predict := func(c *catalog.Call) error { return h.Predict(t.Context(), c) }
-					y, n := askMeeting(t, predict, v, o, 256, rng), 1
+					y, n := askMeeting(t, predict, v, o, rng), 1
 					// Requests with a value that is not proven yet are not joined: on an idle machine none is at first.
 					for ; g.mixing.placed && version().Batching.Batched && y.wrong == 0 && n < 10; n++ {
-						y.add(askMeeting(t, predict, v, o, 256, rng))
+						y.add(askMeeting(t, predict, v, o, rng))
 					}
 					if y.wrong == 0 {
 						return
 					}
 					late++
 					if !slices.Contains(hardToMeet, g.condition.name) && !g.mixing.placed {
-						t.Errorf("%d of 256 answers are not what the request gets alone: %s", y.wrong, v.Batching.Reason)
+						t.Errorf("%d of %d answers are not what the request gets alone: %s", y.wrong, wave*n, v.Batching.Reason)
 					}
 					// What passes for rounding is never found.
 					wrong := func() int {
@@ -255,22 +257,22 @@ func TestRowsThatMeet(t *testing.T) {
 						return y.shared / max(int(version().Live().Audited), 1)
 					}
 					for ; version().Batching.Batched && wrong() <= 12*expected() && n < waves; n++ {
-						y.add(askMeeting(t, predict, v, o, 256, rng))
+						y.add(askMeeting(t, predict, v, o, rng))
 					}
 					b := version().Batching
 					switch {
 					case b.Batched && wrong() <= 12*expected():
 						t.Logf("%d of %d answers were wrong, and it is not found yet; %d were to be expected", wrong(),
-							256*n, expected())
+							wave*n, expected())
 						return
 					case b.Batched:
 						t.Fatalf("%d of %d answers were wrong, where %d were to be expected before one is found, and "+
-							"nobody noticed", wrong(), 256*n, expected())
+							"nobody noticed", wrong(), wave*n, expected())
 					}
-					t.Logf("%d of %d answers were wrong before it was found; %d were to be expected: %s", wrong(), 256*n,
+					t.Logf("%d of %d answers were wrong before it was found; %d were to be expected: %s", wrong(), wave*n,
 						expected(), b.Reason)
 					for range 3 {
-						if y := askMeeting(t, predict, version(), o, 256, rng); y.wrong > 0 {
+						if y := askMeeting(t, predict, version(), o, rng); y.wrong > 0 {
 							t.Errorf("%d wrong answers after it was found", y.wrong)
 						}
 					}

@@ -24,7 +24,8 @@ type holdings struct {
 const mebibyte = 1 << 20
 
 func (h holdings) String() string {
-	return fmt.Sprintf("%d goroutines, %d lines of metrics, %d objects of %.1f MiB, %.1f MiB resident, %.1f with processes",
+	return fmt.Sprintf(
+		"%d goroutines, %d lines of metrics, %d objects of %.1f MiB, %.1f MiB resident, %.1f with processes",
 		h.goroutines, h.lines, h.objects, float64(h.heap)/mebibyte, float64(h.own)/mebibyte, float64(h.rss)/mebibyte)
 }
 

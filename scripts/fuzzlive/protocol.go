@@ -139,8 +139,8 @@ func tensorflowOutput(message []byte) ([]byte, bool) {
 	return elements(&weftv1.Tensor{Raw: t.GetTensorContent(), FloatValues: t.GetFloatVal()}), true
 }
 
-// echoed reports whether an answer of the echo is what it was asked, bit for bit. data is the answer's one message. Some
-// elements have the bytes of a character for which hostile.Encode has sent others.
+// echoed reports whether an answer of the echo is what it was asked, bit for bit. data is the answer's one message.
+// Some elements have the bytes of a character for which hostile.Encode has sent others.
 func (p *protocol) echoed(q *weftv1.PredictRequest, data []byte) bool {
 	if len(data) < 5 {
 		return false
