@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -31,15 +32,16 @@ func traced(collector string) []string {
 	}
 }
 
-// collect takes the spans of a server and forgets them. It returns its HOST:PORT, and what ends it.
-func collect(ctx context.Context) (address string, stop func(), err error) {
+// collect takes the spans of a server and forgets them, but for their bytes. It returns its HOST:PORT, and what ends it.
+func collect(ctx context.Context, bytes *atomic.Int64) (address string, stop func(), err error) {
 	var at net.ListenConfig
 	l, err := at.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", nil, err
 	}
 	s := &http.Server{ReadHeaderTimeout: patience, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // what is lost is not looked at
+		n, _ := io.Copy(io.Discard, r.Body) // what is lost is not looked at
+		bytes.Add(n)
 	})}
 	go func() { _ = s.Serve(l) }() // until it is closed
 	return l.Addr().String(), func() { _ = s.Close() }, nil
