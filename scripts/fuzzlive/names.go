@@ -32,7 +32,7 @@ func traced(collector string) []string {
 	}
 }
 
-// collect takes the spans of a server and forgets them, but for their bytes. It returns its HOST:PORT, and what ends it.
+// collect takes the spans of a server and counts their bytes. It returns its HOST:PORT, and what ends it.
 func collect(ctx context.Context, bytes *atomic.Int64) (address string, stop func(), err error) {
 	var at net.ListenConfig
 	l, err := at.Listen(ctx, "tcp", "127.0.0.1:0")
