@@ -25,7 +25,7 @@ import (
 )
 
 // killedManifests are those of the models: of networks whose process is killed, and of synthetic ones beside them. With
-// two threads the device time of a network is that of the clock on the wall; with one, the processor time of the thread.
+// two threads the device time of a network is that of the clock on the wall; with one, the thread's processor time.
 var killedManifests = map[string]string{
 	"walker":   "{batching: {mode: on, max_batch_size: 8}, onnx: {intra_op_threads: 2}}",
 	"poisoned": "{batching: {max_batch_size: 8}, onnx: {intra_op_threads: 2}}",
@@ -230,7 +230,8 @@ func TestEverythingIsAccountedForWhileWorkersAreKilled(t *testing.T) {
 				charged += f.GetChargedMs() / 1e3
 			}
 		}
-		t.Logf("%s: versions used %.6f s, flows were charged %.6f s, it was busy for %.6f s", d.GetName(), used, charged, wall)
+		t.Logf("%s: versions used %.6f s, flows were charged %.6f s, it was busy for %.6f s", d.GetName(), used, charged,
+			wall)
 		if wall == 0 || math.Abs(used-wall) > wall/100 || math.Abs(used-charged) > used/1e6 {
 			t.Errorf("versions used %s for %v s, flows were charged %v s, it was busy for %v s", d.GetName(), used, charged,
 				wall)

@@ -63,6 +63,10 @@ func TestVersionsThatAreGoneLeaveThePage(t *testing.T) {
 		if got := values(t, tel)["weft_batch_size_per_flush{model=walker,version=3}"]; got != "2, sum 6" {
 			t.Errorf("a version that returned has %q batches, want those from before, too", got)
 		}
+		const ended = "weft_requests_total{code=OK,method=Predict,model=walker,version=3}"
+		if got := values(t, tel)[ended]; got != "1" { // as docs/METRICS.md has it
+			t.Errorf("a version that returned has %q requests that ended, want those since", got)
+		}
 
 		tel.RequestDone(t.Context(), answered)
 		h.snapshot = &catalog.Snapshot{}

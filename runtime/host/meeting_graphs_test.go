@@ -30,6 +30,9 @@ type mixer struct {
 	mix  func(b *builder) string
 	// timeless mixings take x without a time axis only.
 	timeless bool
+	// placed ones make of a row what its place among others says, by a parameter: its values, which no proof knows before
+	// requests bring them, must be equal in a batch, and a batch of copies of a row shows what one of others does.
+	placed bool
 }
 
 // marshal returns the model file.
@@ -262,7 +265,7 @@ var mixings = []mixer{
 			onnxgraph.IntsAttr("pads", 1, 1))
 		return b.op("Transpose", []string{b.op("Squeeze", []string{pooled, b.ints(0)})})
 	}},
-	{name: "triangle by a parameter", timeless: true, mix: func(b *builder) string {
+	{name: "triangle by a parameter", timeless: true, placed: true, mix: func(b *builder) string {
 		b.Input("k", onnxgraph.Int64)
 		return b.op("Trilu", []string{"x", "k"}, onnxgraph.IntAttr("upper", 0))
 	}},

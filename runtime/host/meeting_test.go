@@ -122,12 +122,47 @@ func sameAnswer(got, want tensor.Tensor) bool {
 	return true
 }
 
-// askMeeting asks n requests at once and returns how many answers differ from the model's answer to the request alone.
-func askMeeting(t *testing.T, predict func(*catalog.Call) error, v *catalog.Version, o *oracle, n int,
+// tally counts answers: those that differ from the model's answer to the request alone, those of them that rounding
+// cannot explain, and all that shared an execution.
+type tally struct{ wrong, gross, shared int }
+
+func (y *tally) add(more tally) {
+	y.wrong, y.gross, y.shared = y.wrong+more.wrong, y.gross+more.gross, y.shared+more.shared
+}
+
+// isGross reports whether a wrong answer is off by more than an audit lets pass for rounding, where a batch of copies
+// of the row gives it, too. usual is the output's usual magnitude.
+func isGross(got, want tensor.Tensor, usual float64) bool {
+	g, w := values(got), values(want)
+	for k := range w {
+		far := math.Abs(float64(g[k]) - float64(w[k]))
+		if g[k] != w[k] && !(far <= 10*1e-5*max(usual, math.Abs(float64(w[k])))) { // also where it is no number
+			return true
+		}
+	}
+	return false
+}
+
+// usualOf returns the median magnitude of all elements.
+func usualOf(all []tensor.Tensor) float64 {
+	var sizes []float64
+	for _, t := range all {
+		for _, v := range values(t) {
+			sizes = append(sizes, math.Abs(float64(v)))
+		}
+	}
+	slices.Sort(sizes)
+	return sizes[len(sizes)/2]
+}
+
+const wave = 256 // requests
+
+// askMeeting asks a wave of requests at once.
+func askMeeting(t *testing.T, predict func(*catalog.Call) error, v *catalog.Version, o *oracle,
 	rng *rand.Rand,
-) (wrong, shared int) {
+) (y tally) {
 	t.Helper()
-	calls, want, errs := make([]*catalog.Call, n), make([]tensor.Tensor, n), make([]error, n)
+	calls, want, errs := make([]*catalog.Call, wave), make([]tensor.Tensor, wave), make([]error, wave)
 	for i := range calls {
 		inputs := meetingRequest(v.Signature, rng)
 		rows, err := v.Signature.Rows(inputs)
@@ -149,19 +184,23 @@ func askMeeting(t *testing.T, predict func(*catalog.Call) error, v *catalog.Vers
 	}
 	close(start)
 	wg.Wait()
+	usual := usualOf(want)
 	for i := range calls {
 		if errs[i] != nil {
 			t.Errorf("request %d: %v", i, errs[i])
 			continue
 		}
 		if calls[i].Outcome.BatchRequests > 1 {
-			shared++
+			y.shared++
 		}
-		if !sameAnswer(calls[i].Results[0], want[i]) {
-			wrong++
+		if got := calls[i].Results[0]; !sameAnswer(got, want[i]) {
+			y.wrong++
+			if isGross(got, want[i], usual) {
+				y.gross++
+			}
 		}
 	}
-	return wrong, shared
+	return y
 }
 
 // hardToMeet are the conditions that neither the graph nor made-up rows need show: an audit of live batches must.
@@ -174,7 +213,7 @@ func TestRowsThatMeet(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long")
 	}
-	const waves = 400 // of 256 requests each, at most
+	const waves = 400 // at most
 	for _, hidden := range []bool{false, true} {
 		t.Run(map[bool]string{false: "seen", true: "hidden"}[hidden], func(t *testing.T) {
 			graphs := meetings(hidden)
@@ -192,40 +231,49 @@ func TestRowsThatMeet(t *testing.T) {
 					}
 					rng, o := rand.New(rand.NewPCG(1, uint64(i))), newOracle(t, paths[i])
 					predict := func(c *catalog.Call) error { return h.Predict(t.Context(), c) }
-					wrong, shared := askMeeting(t, predict, v, o, 256, rng)
-					if wrong == 0 {
+					y, n := askMeeting(t, predict, v, o, rng), 1
+					// Requests with a value that is not proven yet are not joined: on an idle machine none is at first.
+					for ; g.mixing.placed && version().Batching.Batched && y.wrong == 0 && n < 10; n++ {
+						y.add(askMeeting(t, predict, v, o, rng))
+					}
+					if y.wrong == 0 {
 						return
 					}
 					late++
-					if !slices.Contains(hardToMeet, g.condition.name) && g.mixing.name != "triangle by a parameter" {
-						t.Errorf("%d of 256 answers are not what the request gets alone: %s", wrong, v.Batching.Reason)
+					if !slices.Contains(hardToMeet, g.condition.name) && !g.mixing.placed {
+						t.Errorf("%d of %d answers are not what the request gets alone: %s", y.wrong, wave*n, v.Batching.Reason)
 					}
-					n := 1
+					// What passes for rounding is never found.
+					wrong := func() int {
+						if g.mixing.placed {
+							return y.gross
+						}
+						return y.wrong
+					}
 					// Of the wrong answers, each is audited with the chance that any request is. So twelve times as
 					// many as are to be expected come before one is found in six of a million cases; of eight times as
 					// many that is one in 3000, too often where dozens of graphs are watched.
 					expected := func() int {
-						return shared / max(int(version().Live().Audited), 1)
+						return y.shared / max(int(version().Live().Audited), 1)
 					}
-					for ; version().Batching.Batched && wrong <= 12*expected() && n < waves; n++ {
-						w, s := askMeeting(t, predict, v, o, 256, rng)
-						wrong, shared = wrong+w, shared+s
+					for ; version().Batching.Batched && wrong() <= 12*expected() && n < waves; n++ {
+						y.add(askMeeting(t, predict, v, o, rng))
 					}
 					b := version().Batching
 					switch {
-					case b.Batched && wrong <= 12*expected():
-						t.Logf("%d of %d answers were wrong, and it is not found yet; %d were to be expected", wrong,
-							256*n, expected())
+					case b.Batched && wrong() <= 12*expected():
+						t.Logf("%d of %d answers were wrong, and it is not found yet; %d were to be expected", wrong(),
+							wave*n, expected())
 						return
 					case b.Batched:
 						t.Fatalf("%d of %d answers were wrong, where %d were to be expected before one is found, and "+
-							"nobody noticed", wrong, 256*n, expected())
+							"nobody noticed", wrong(), wave*n, expected())
 					}
-					t.Logf("%d of %d answers were wrong before it was found; %d were to be expected: %s", wrong, 256*n,
+					t.Logf("%d of %d answers were wrong before it was found; %d were to be expected: %s", wrong(), wave*n,
 						expected(), b.Reason)
 					for range 3 {
-						if w, _ := askMeeting(t, predict, version(), o, 256, rng); w > 0 {
-							t.Errorf("%d wrong answers after it was found", w)
+						if y := askMeeting(t, predict, version(), o, rng); y.wrong > 0 {
+							t.Errorf("%d wrong answers after it was found", y.wrong)
 						}
 					}
 				})

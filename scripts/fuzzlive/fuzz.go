@@ -58,8 +58,9 @@ func (o *options) fuzz(ctx context.Context, out io.Writer) error {
 	}
 	f := &fuzzing{options: o, status: map[string]int{}}
 	var environment []string
+	var spans atomic.Int64 // bytes
 	if o.Names {
-		collector, stop, err := collect(ctx)
+		collector, stop, err := collect(ctx, &spans)
 		if err != nil {
 			return err
 		}
@@ -90,6 +91,9 @@ func (o *options) fuzz(ctx context.Context, out io.Writer) error {
 		err = grown(held)
 		if o.Names {
 			err = errors.Join(err, piled(held))
+			if spans.Load() == 0 {
+				err = errors.Join(err, errors.New("the server has sent no traces"))
+			}
 		}
 	}
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -31,18 +32,19 @@ func traced(collector string) []string {
 	}
 }
 
-// collect takes the spans of a server and forgets them. It returns its HOST:PORT, and what ends it.
-func collect(ctx context.Context) (address string, stop func() error, err error) {
+// collect takes the spans of a server and counts their bytes. It returns its HOST:PORT, and what ends it.
+func collect(ctx context.Context, bytes *atomic.Int64) (address string, stop func(), err error) {
 	var at net.ListenConfig
 	l, err := at.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", nil, err
 	}
 	s := &http.Server{ReadHeaderTimeout: patience, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // what is lost is not looked at
+		n, _ := io.Copy(io.Discard, r.Body) // what is lost is not looked at
+		bytes.Add(n)
 	})}
 	go func() { _ = s.Serve(l) }() // until it is closed
-	return l.Addr().String(), s.Close, nil
+	return l.Addr().String(), func() { _ = s.Close() }, nil
 }
 
 // view watches the live page until ctx ends.
@@ -66,7 +68,8 @@ func view(ctx context.Context, server string) error {
 	return errors.Join(errors.New("a viewer of the live page is sent no more"), err)
 }
 
-// newcomer is a batch of requests that are in order, but for their names, ids and tokens, which were never there before.
+// newcomer is a batch of requests that are in order, but for their names, ids and tokens, which were never there
+// before.
 type newcomer struct{ *batch }
 
 // name is one that nobody has had before.

@@ -35,7 +35,8 @@ type server struct {
 // record is what is read of a line of the log.
 type record struct{ Level, Event, GRPC, HTTP, Admin string }
 
-// serve starts a server of the repository, with an access file and more of an environment, and returns when it is ready.
+// serve starts a server of the repository, with an access file and more of an environment, and returns when it is
+// ready.
 func serve(ctx context.Context, program, repository, access string, environment ...string) (*server, error) {
 	s := &server{ended: make(chan struct{})}
 	s.command = exec.CommandContext(ctx, program, "serve", repository, "--listen=127.0.0.1:0", "--http=127.0.0.1:0",

@@ -60,6 +60,22 @@ func TestJudgeFindsWhatIsWrong(t *testing.T) {
 	}
 }
 
+// TestEchoOfBytesThatAreSpoilt: a number may have the bytes that stand for others where a message is encoded.
+func TestEchoOfBytesThatAreSpoilt(t *testing.T) {
+	q := &weftv1.PredictRequest{Inputs: map[string]*weftv1.Tensor{"x": {Raw: []byte("\xee\x80\x80\xbe")}}}
+	var came weftv1.PredictRequest
+	if err := proto.Unmarshal(hostile.Encode(q), &came); err != nil {
+		t.Fatal(err)
+	}
+	data, err := proto.Marshal(&weftv1.PredictResponse{Outputs: map[string]*weftv1.Tensor{"y": came.GetInputs()["x"]}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !native.echoed(q, append(make([]byte, 5), data...)) {
+		t.Errorf("the echo of what came is wrong: %x", data)
+	}
+}
+
 func TestGrownFindsLeaks(t *testing.T) {
 	series := func(change func(i int, h *holdings)) (all []holdings) {
 		for i := range 20 {
@@ -77,7 +93,8 @@ func TestGrownFindsLeaks(t *testing.T) {
 		{"steady", false, func(int, *holdings) {}},
 		{"a peak in between", false, func(i int, h *holdings) { h.goroutines += 100 * (i % 2); h.heap *= int64(1 + i%2) }},
 		{"goroutines", true, func(i int, h *holdings) { h.goroutines += i }},
-		{"heap", true, func(i int, h *holdings) { h.heap += int64(i) * mebibyte }},
+		{"objects", true, func(i int, h *holdings) { h.objects += 1000 * int64(i) }},
+		{"heap", true, func(i int, h *holdings) { h.heap += 3 * int64(i) * mebibyte }},
 		{"memory outside of the heap", true, func(i int, h *holdings) { h.rss += 8 * int64(i) * mebibyte }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -85,6 +102,30 @@ func TestGrownFindsLeaks(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 		})
+	}
+}
+
+// TestPiledFindsNames that were kept after the first quarter.
+func TestPiledFindsNames(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		keeps  bool
+		change func(i int, h *holdings)
+	}{
+		{"steady", false, func(i int, h *holdings) { h.lines += i % 3; h.objects += int64(i) * 100 }},
+		{"at first", false, func(i int, h *holdings) { h.lines += min(i, 4) * 100; h.objects += int64(min(i, 4)) * 10000 }},
+		{"series", true, func(i int, h *holdings) { h.lines += 2 * i }},
+		{"objects", true, func(i int, h *holdings) { h.objects += int64(i) * 1000 }},
+	} {
+		var all []holdings
+		for i := range 20 {
+			h := holdings{lines: 950, objects: 30_000}
+			tt.change(i, &h)
+			all = append(all, h)
+		}
+		if err := piled(all); (err != nil) != tt.keeps {
+			t.Errorf("%s: %v", tt.name, err)
+		}
 	}
 }
 
