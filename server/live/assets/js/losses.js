@@ -20,7 +20,8 @@ export function startLosses(store) {
 
 function render(body, store, answer) {
   const minute = answer.inLastMinute ?? 0;
-  const offered = Object.values(store.totals).reduce((n, t) => n + (t.offered ?? 0), 0);
+  const sum = (...names) => Object.values(store.totals).reduce((n, t) => n + names.reduce((m, name) => m + (t[name] ?? 0), 0), 0);
+  const [offered, gone] = [sum('offered'), sum('refused', 'expired', 'cancelled', 'failed')];
   const lost = new Map();
   let late = 0;
   for (const v of store.present ?? []) {
@@ -29,7 +30,8 @@ function render(body, store, answer) {
   }
   const unknown = store.totals['']?.refused ?? 0;
   if (unknown > 0) lost.set('MODEL_NOT_FOUND', (lost.get('MODEL_NOT_FOUND') ?? 0) + unknown);
-  const gone = [...lost.values()].reduce((a, b) => a + b, 0);
+  const early = gone - [...lost.values()].reduce((a, b) => a + b, 0);
+  if (early > 0) lost.set('before a version was chosen, or of one that rests', early);
   say($('losses-title'), minute === 0 ? 'No request was late or lost in the last minute' : `${plural(minute, 'request')} late or lost in the last minute`);
   const reasons = [...(late > 0 ? [['answered late', late]] : []), ...[...lost].map(([r, n]) => [reasonWords(r), n])].sort((a, b) => b[1] - a[1]).slice(0, 7);
   const most = Math.max(1, ...reasons.map(([, n]) => n));
