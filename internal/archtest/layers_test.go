@@ -488,7 +488,7 @@ var layers = []layer{
 	},
 	{
 		"scripts/demo",
-		[]string{"proto/gen/weft/...", "proto/weftclient", "internal/onnxgraph", "examples/cartpole"},
+		[]string{"proto/gen/...", "proto/weftclient", "internal/onnxgraph", "examples/cartpole", "examples/hopper"},
 		"it plays those who ask a server, and looks at it from outside",
 	},
 	{
