@@ -9,7 +9,7 @@ import { path, plot } from './plot.js';
 import { enumWord } from './words.js';
 
 const scanned = 12; // models asked for a rollout at a time
-const patience = 20000; // ms until a model is asked again whose rollout neither runs nor is shown
+const patience = 20000; // ms until one of many models is asked again whose rollout neither runs nor is shown
 const running = 'ROLLOUT_STATE_RUNNING';
 
 export function startCompare(store, findings) {
@@ -47,7 +47,7 @@ async function ask(store, asked, shown) {
   const now = performance.now();
   const old = [...versions].filter(([name]) => {
     const a = asked.get(name);
-    return !a || a.rollout?.state === running || name === shown || now - a.at > patience;
+    return versions.size <= scanned || !a || a.rollout?.state === running || name === shown || now - a.at > patience;
   });
   const rank = ([name, set]) => (name === shown ? -2 : asked.get(name)?.rollout ? -1 : (asked.get(name)?.at ?? 0) - (set.size > 1 ? 1e9 : 0));
   for (const [name] of old.sort((a, b) => rank(a) - rank(b)).slice(0, scanned)) {
