@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"os"
@@ -48,7 +49,9 @@ func (t *Telemetry) examples() exemplar.Filter {
 	if t.traces == nil {
 		return exemplar.AlwaysOffFilter
 	}
-	return exemplar.TraceBasedFilter
+	return func(ctx context.Context) bool {
+		return ctx != context.Background() && exemplar.TraceBasedFilter(ctx) // as those that are not sampled have it
+	}
 }
 
 // MetricsHandler serves the metrics for Prometheus: as text, in OpenMetrics, which has exemplars, or as protocol

@@ -13,10 +13,11 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// An Activity holds at most so many batches and requests; the first one of a viewer, which reaches back, more.
+// An Activity holds at most so many batches and half as many requests; the first one of a viewer, which reaches back,
+// more.
 const (
 	mostInFrame = 1_000
-	mostInFirst = 20_000
+	mostInFirst = 40_000
 	// mostVersions are shown while some of them rest.
 	mostVersions = 256
 )
@@ -69,7 +70,7 @@ func (l *Log) frame(since, until cursor, state *sharedsched.State, most int) *we
 	a.Devices = v.devices(gpus)
 	v.versions()
 	a.Batches, a.BatchesLeftOut = v.batches(since.batches, until.batches, most)
-	a.Requests, a.RequestsLeftOut = v.requests(&l.requests, since.requests, until.requests, most)
+	a.Requests, a.RequestsLeftOut = v.requests(&l.requests, since.requests, until.requests, most/2)
 	a.Running = v.running()
 	a.Totals = totals
 	return a
