@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import { colour, hue, names } from '../../server/live/assets/js/colour.js';
 import { Ring } from '../../server/live/assets/js/ring.js';
+import { Store } from '../../server/live/assets/js/store.js';
 
 const folder = fileURLToPath(new URL('../../server/live/assets/', import.meta.url));
 const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((f) => f.isFile()).map((f) => path.join(f.parentPath ?? f.path, f.name));
@@ -37,4 +38,18 @@ test('a ring forgets the oldest, and finds by an ascending column', () => {
   assert.equal(ring.firstFrom(ring.at, 45), ring.first + 2);
   ring.dropUntil(ring.at, 60);
   assert.equal(ring.length, 1);
+});
+
+test('the store notices what is missing', () => {
+  const store = new Store();
+  const take = (fromMs, nowMs, more = {}) => store.take({ run: 'a', began: '2026-01-01T00:00:00Z', fromMs, nowMs, ...more }, nowMs === 1000);
+  take(0, 1000);
+  take(1000, 1250);
+  assert.equal(store.sparse, -Infinity);
+  take(1500, 1750);
+  assert.equal(store.sparse, 1750, 'a message did not come');
+  take(1750, 2000, { requestsLeftOut: 3 });
+  assert.equal(store.sparse, 2000, 'requests were left out');
+  take(0, 300, { run: 'b' });
+  assert.equal(store.sparse, -Infinity, 'another run');
 });

@@ -72,5 +72,6 @@ function text(store, weave) {
   if (shares.length === 0) return still ? 'No batch ran in the time shown.' : 'No batch ran in the last seconds.';
   const held = still ? undefined : store.devices.filter((x) => x.lanes > 0).find((x) => slowed(store, x) > 1);
   const slow = held ? ` Batches take ${slowed(store, held).toFixed(1)}\u00d7 as long as they use ${held.name}: they wait for it, or for a processor, beside other programs.` : '';
-  return `In words: shares of device time ${still ? 'in the time shown' : `in the last ${ms(store.window)}`} were ${list(shares)}.${still ? ' Time stands still; space lets it flow.' : ''}${slow}`;
+  const sparse = store.now - store.sparse < 10000 ? ' More happened than is drawn: some batches or requests are left out.' : '';
+  return `In words: shares of device time ${still ? 'in the time shown' : `in the last ${ms(store.window)}`} were ${list(shares)}.${still ? ' Time stands still; space lets it flow.' : ''}${slow}${sparse}`;
 }

@@ -41,19 +41,23 @@ export class Store {
     this.lastLate = -1;
     this.now = 0;
     this.leftOut = 0;
+    this.sparse = -Infinity; // when batches or requests were last missing
   }
 
   // take adds a message; first says that it is the first of a connection, which tells the last minute again.
   take(a, first) {
     const restarted = a.run !== this.run && this.run !== '';
     if (first || restarted) this.clear();
+    const gap = !first && !restarted && (a.fromMs ?? 0) > this.now + 1; // messages that came too fast for this page
     this.run = a.run;
     this.began = Date.parse(a.began) || 0;
     this.now = a.nowMs ?? 0;
     this.window = a.windowMs ?? 0;
     this.devices = (a.devices ?? []).map((d) => ({ lanes: 0, firstLane: 0, busySeconds: 0, busyShare: 0, lagMs: 0, lagBoundMs: 0, workMs: 0, ...d }));
     this.totals = a.totals ?? {};
-    this.leftOut += (a.batchesLeftOut ?? 0) + (a.requestsLeftOut ?? 0);
+    const left = (a.batchesLeftOut ?? 0) + (a.requestsLeftOut ?? 0);
+    this.leftOut += left;
+    if (gap || left > 0) this.sparse = this.now;
     const ids = (a.versions ?? []).map((v) => this.identify(v));
     this.present = ids.map((id) => this.versions[id]);
     this.takeBatches(a.batches ?? {}, ids);
