@@ -39,7 +39,7 @@ test('the page shows the numbers of the metrics, at most one refresh late', asyn
     if (poll === 7) console.log(`page    ${JSON.stringify(seen)}\nmetrics ${JSON.stringify(most)}`);
     await wait(1000);
   }
-  // What people read is made of these numbers, every 2.5 s.
+  // What people read is made of these numbers, every second.
   const text = () => document.querySelector('#losses-body .sub').textContent;
   const least = await counted(url);
   await shown(page);

@@ -13,14 +13,16 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// An Activity holds at most so many batches and half as many requests; the first one of a viewer, which reaches back,
-// more.
-const (
-	mostInFrame = 1_000
-	mostInFirst = 40_000
-	// mostVersions are shown while some of them rest.
-	mostVersions = 256
+// limits are how many batches and requests an Activity holds at most: the first one of a viewer reaches back.
+type limits struct{ batches, requests int }
+
+var (
+	inFrame = limits{1_000, 500}
+	inFirst = limits{20_000, 20_000}
 )
+
+// mostVersions are shown while some of them rest.
+const mostVersions = 256
 
 // cursor is how far a viewer has seen.
 type cursor struct {
@@ -47,7 +49,7 @@ func (l *Log) cursor() cursor {
 }
 
 // frame returns what happened between two cursors, and how things stand at the latter. The state may be a moment older.
-func (l *Log) frame(since, until cursor, state *sharedsched.State, most int) *weftv1.Activity {
+func (l *Log) frame(since, until cursor, state *sharedsched.State, most limits) *weftv1.Activity {
 	var gpus map[string]*weftv1.GpuActivity
 	if l.GPUs != nil {
 		gpus = l.GPUs()
@@ -69,8 +71,8 @@ func (l *Log) frame(since, until cursor, state *sharedsched.State, most int) *we
 	v := newView(l, a, state, from, window)
 	a.Devices = v.devices(gpus)
 	v.versions()
-	a.Batches, a.BatchesLeftOut = v.batches(since.batches, until.batches, most)
-	a.Requests, a.RequestsLeftOut = v.requests(&l.requests, since.requests, until.requests, most/2)
+	a.Batches, a.BatchesLeftOut = v.batches(since.batches, until.batches, most.batches)
+	a.Requests, a.RequestsLeftOut = v.requests(&l.requests, since.requests, until.requests, most.requests)
 	a.Running = v.running()
 	a.Totals = totals
 	return a

@@ -111,8 +111,8 @@ func (l *Log) show() {
 	for since := l.cursor(); ; <-ticks.C {
 		state := l.State()
 		until := l.cursor()
-		if !l.views.give(&Frame{Activity: l.frame(since, until, &state, mostInFrame)}, func(back time.Duration) *Frame {
-			return &Frame{Activity: l.frame(l.cursorAt(until.at.Add(-back)), until, &state, mostInFirst)}
+		if !l.views.give(&Frame{Activity: l.frame(since, until, &state, inFrame)}, func(back time.Duration) *Frame {
+			return &Frame{Activity: l.frame(l.cursorAt(until.at.Add(-back)), until, &state, inFirst)}
 		}) {
 			return
 		}
