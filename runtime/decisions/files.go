@@ -2,6 +2,7 @@ package decisions
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ type files interface {
 	// with the process.
 	Lock(path string) (lock, error)
 	List(dir string) (names []string, err error)
+	// Read returns the content of a regular file of at most maxFile bytes.
 	Read(path string) ([]byte, error)
 	// Create makes an empty file, in the place of an existing one if there is one.
 	Create(path string) (writer, error)
@@ -93,7 +95,22 @@ func (disk) List(dir string) (names []string, err error) {
 	return names, err
 }
 
-func (disk) Read(path string) ([]byte, error) { return os.ReadFile(filepath.Clean(path)) }
+func (disk) Read(path string) ([]byte, error) {
+	f, err := os.OpenFile(filepath.Clean(path), os.O_RDONLY|syscall.O_NONBLOCK, 0) // not to wait for a pipe
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() // it was only read
+	switch info, err := f.Stat(); {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, errors.New("it is not a regular file")
+	case info.Size() > maxFile:
+		return nil, fmt.Errorf("it has %d bytes, and this server writes at most %d", info.Size(), maxFile)
+	}
+	return io.ReadAll(io.LimitReader(f, maxFile))
+}
 
 func (disk) Create(path string) (writer, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)

@@ -19,9 +19,15 @@ type file struct {
 	Model
 }
 
+// maxFile bounds the bytes of a file: a start reads all of them. A rollout with all its evidence takes a few megabytes.
+const maxFile = 64 << 20
+
 // encode returns the content of a model's file.
 func encode(name string, m Model) ([]byte, error) {
 	text, err := json.MarshalIndent(file{Format, name, m}, "", "  ")
+	if err == nil && len(text) >= maxFile {
+		err = fmt.Errorf("they take %d bytes, and a file of the state directory has at most %d", len(text), maxFile)
+	}
 	return append(text, '\n'), err
 }
 

@@ -16,8 +16,10 @@ const (
 	lockName  = "lock"
 	suffix    = ".json"           // of a model's file
 	temporary = suffix + ".tmp"   // of one that is being written
-	aside     = suffix + ".aside" // of one that could not be read; a number follows
+	aside     = suffix + ".aside" // of one that could not be read; a number up to maxAside follows
 )
+
+const maxAside = 8
 
 // ErrLost says that the state directory is not this process's any more.
 var ErrLost = errors.New("it was removed or replaced while this server ran, and another one may have it; start this " +
@@ -138,18 +140,15 @@ func (s *Store) load(log *slog.Logger) error {
 	return nil
 }
 
-// putAside renames a file that cannot be read to a name that no other file has, so that it is not written over, and
-// returns that name.
+// putAside renames a file that cannot be read, so that it is not written over, and returns its new name. Of more than
+// maxAside such files the first ones and the latest are kept.
 func (s *Store) putAside(path string, taken []string) (string, error) {
-	stem := strings.TrimSuffix(filepath.Base(path), suffix) + aside
-	for n := 1; ; n++ {
-		name := fmt.Sprint(stem, n)
-		if slices.Contains(taken, name) {
-			continue
-		}
-		to := filepath.Join(s.dir, name)
-		return to, errors.Join(s.files.Rename(path, to), s.files.SyncDir(s.dir))
+	stem, n := strings.TrimSuffix(filepath.Base(path), suffix)+aside, 1
+	for n < maxAside && slices.Contains(taken, fmt.Sprint(stem, n)) {
+		n++
 	}
+	to := filepath.Join(s.dir, fmt.Sprint(stem, n))
+	return to, errors.Join(s.files.Rename(path, to), s.files.SyncDir(s.dir))
 }
 
 // Recall returns the decisions that were kept about a model, and whether there were any.

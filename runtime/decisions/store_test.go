@@ -351,3 +351,35 @@ func TestWhatWasSetAsideIsToldOfAgain(t *testing.T) {
 		t.Errorf("something was decided since, and the log says: %s", log)
 	}
 }
+
+// TestStartIsNotHeldUp by a file that is huge or a pipe, and files that were put aside do not pile up.
+func TestStartIsNotHeldUp(t *testing.T) {
+	dir := t.TempDir()
+	huge, pipe := filepath.Join(dir, "huge.json"), filepath.Join(dir, "pipe.json")
+	err := errors.Join(os.WriteFile(huge, []byte("{"), 0o600), os.Truncate(huge, 1<<40), syscall.Mkfifo(pipe, 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for start := range 20 {
+		var log bytes.Buffer
+		s, err := Open(dir, slog.New(slog.NewTextHandler(&log, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, why := range []string{"it has 1099511627776 bytes", "it is not a regular file"} {
+			if start == 0 && !strings.Contains(log.String(), why) {
+				t.Errorf("the log does not say %s: %s", why, &log)
+			}
+		}
+		err = errors.Join(s.Close(), os.WriteFile(filepath.Join(dir, "m.json"), fmt.Append(nil, start), 0o600))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	first, err1 := os.ReadFile(filepath.Join(dir, "m.json.aside1"))
+	last, err2 := os.ReadFile(filepath.Join(dir, "m.json.aside8"))
+	asides, err3 := filepath.Glob(filepath.Join(dir, "m.json.aside*"))
+	if err := errors.Join(err1, err2, err3); err != nil || string(first) != "0" || string(last) != "18" || len(asides) != 8 {
+		t.Errorf("%q: the first has %q and the last %q; %v", asides, first, last, err)
+	}
+}
