@@ -13,11 +13,12 @@ import (
 type sealCommand struct {
 	Paths   []string `arg:"" name:"path" help:"Repositories, or directories of models or versions in one."`
 	Replace bool     `help:"Replace a SHA256SUMS that differs from the files, too."`
+	Stores  []string `name:"model-stores" placeholder:"DIR" help:"Directories outside the repositories that symbolic links in them may lead to."`
 }
 
 // Run writes the digests.
 func (c *sealCommand) Run(s streams) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	return app.Seal(ctx, c.Paths, c.Replace, s.out)
+	return app.Seal(ctx, c.Paths, c.Replace, c.Stores, s.out)
 }

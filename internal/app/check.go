@@ -56,7 +56,7 @@ func (r *report) check(s *Settings, how Checking, errs io.Writer) error {
 			r.fault(err)
 		}
 	}
-	repository, err := modelrepo.OpenListed(s.ModelConfigFile, s.Repositories...)
+	repository, err := s.repository()
 	if err != nil {
 		r.fault(err)
 		return nil
@@ -66,7 +66,7 @@ func (r *report) check(s *Settings, how Checking, errs io.Writer) error {
 	if !sound {
 		return nil // it would be another server that is tried
 	}
-	r.digests(&listing, s.RequireDigests, how.Load)
+	r.digests(&listing, reads(&s.Server), how.Load)
 	if s.TLSCert != "" {
 		_, err := certs.Open(context.Background(), certs.Config{Files: certFiles(s), Log: slog.New(slog.DiscardHandler)})
 		if err != nil {

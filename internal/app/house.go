@@ -39,7 +39,7 @@ func newHouse(s *config.Server, log *slog.Logger, models host.Config, options sh
 	}
 	h.engines = newEngines(available, s, h.library, log)
 	models.Open, models.Sites, models.Revive = h.engines.open, h.engines.sites, h.engines.revive
-	models.Read = reads(s.RequireDigests)
+	models.Read = reads(s)
 	models.Logger, models.MemoryBudget, models.RunTimeout = log, int64(s.ModelMemory), time.Duration(s.RunTimeout)
 	models.MaxAnswer = int(s.MaxMessageBytes)
 	h.models = host.New(models)

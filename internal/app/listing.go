@@ -6,9 +6,18 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
+// repository opens the repositories.
+func (s *Settings) repository() (*modelrepo.Repository, error) {
+	r, err := modelrepo.OpenListed(s.ModelConfigFile, s.Repositories...)
+	if err != nil {
+		return nil, err
+	}
+	return r, r.LinkInto(s.ModelStores...)
+}
+
 // scan lists the models, and logs oddities of the repositories.
 func scan(s *Settings, log *slog.Logger) (*modelrepo.Repository, modelrepo.Listing, error) {
-	repository, err := modelrepo.OpenListed(s.ModelConfigFile, s.Repositories...)
+	repository, err := s.repository()
 	if err != nil {
 		return nil, modelrepo.Listing{}, err
 	}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 
+	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/internal/courtesy"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/modelfile"
@@ -23,13 +24,13 @@ type onnxModel struct {
 	Options ort.Options
 }
 
-// reads returns a host.Config.Read that refuses versions without digests, if so required.
-func reads(requireDigests bool) serving.Reader {
+// reads returns a host.Config.Read that follows links into stores and refuses versions without digests, as set.
+func reads(s *config.Server) serving.Reader {
 	return func(ctx context.Context, v modelrepo.Version, told func(done, of int64)) (*modelfile.Files, error) {
 		if v.Path == "" {
 			return nil, nil // it is synthetic
 		}
-		return modelfile.Load(ctx, v.Repository(), v.Dir, requireDigests, told)
+		return modelfile.Load(ctx, v.Repository(), v.Dir, s.RequireDigests, told, s.ModelStores...)
 	}
 }
 

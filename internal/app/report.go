@@ -10,6 +10,7 @@ import (
 	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/serving"
 	"github.com/weftserve/weft/sharedsched"
 )
 
@@ -94,13 +95,13 @@ func (r *report) listing(l *modelrepo.Listing) {
 
 // digests reports versions whose files differ from their SHA256SUMS. Those that are about to be loaded are compared
 // then.
-func (r *report) digests(l *modelrepo.Listing, required, load bool) {
+func (r *report) digests(l *modelrepo.Listing, read serving.Reader, load bool) {
 	for _, m := range l.Models {
 		for _, v := range m.Versions {
 			if v.Err != nil || load && slices.Contains(m.Selected, v) {
 				continue
 			}
-			if files, err := reads(required)(context.Background(), v, nil); err != nil {
+			if files, err := read(context.Background(), v, nil); err != nil {
 				r.fault(fmt.Errorf("model %s version %d: %w", m.Name, v.Number, err))
 			} else if files != nil {
 				_ = files.Close() // it was only read

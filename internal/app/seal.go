@@ -24,13 +24,16 @@ const sealQuiet = time.Second
 // models or versions in one, and to out which ones it wrote. It refuses a version whose files change meanwhile, and a
 // list that differs from the files, since these may be damaged; the latter unless it is to replace lists. What is wrong
 // with one version keeps no other from being sealed.
-func Seal(ctx context.Context, paths []string, replace bool, out io.Writer) error {
-	s := sealer{replace: replace, out: out}
+func Seal(ctx context.Context, paths []string, replace bool, stores []string, out io.Writer) error {
+	s := sealer{replace: replace, stores: stores, out: out}
 	repositories, err := s.choose(paths)
 	if err != nil {
 		return err
 	}
 	repository, err := modelrepo.Open(repositories...)
+	if err == nil {
+		err = repository.LinkInto(stores...)
+	}
 	if err != nil {
 		return err
 	}
@@ -51,7 +54,7 @@ func Seal(ctx context.Context, paths []string, replace bool, out io.Writer) erro
 	for _, v := range found {
 		err := v.Err
 		if err == nil {
-			lists[v.Dir], err = sumsOf(ctx, v)
+			lists[v.Dir], err = s.sumsOf(ctx, v)
 		}
 		faults = append(faults, err)
 	}
@@ -77,6 +80,7 @@ func Seal(ctx context.Context, paths []string, replace bool, out io.Writer) erro
 type sealer struct {
 	paths   []string // absolute
 	replace bool
+	stores  []string
 	out     io.Writer
 }
 
@@ -170,10 +174,10 @@ func (s *sealer) fingerprintOf(l *modelrepo.Listing, dir string) string {
 	return ""
 }
 
-func sumsOf(ctx context.Context, v modelrepo.Version) (digestList, error) {
-	f, err := modelfile.Read(ctx, v.Repository(), v.Dir, nil)
+func (s *sealer) sumsOf(ctx context.Context, v modelrepo.Version) (digestList, error) {
+	f, err := modelfile.Read(ctx, v.Repository(), v.Dir, nil, s.stores...)
 	if err != nil {
 		return digestList{}, err
 	}
-	return digestList{text: f.Sums(), differences: f.Differences(v.Repository(), v.Dir)}, f.Close()
+	return digestList{text: f.Sums(), differences: f.Differences()}, f.Close()
 }

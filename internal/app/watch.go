@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"time"
@@ -9,13 +10,19 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
+// maxSettle is how long the files of a version that came or changed must be quiet, unless the repositories are scanned
+// more often than that.
+const maxSettle = 3 * time.Second
+
 // watchPart keeps the served models in line with the repositories, from the first listing on. A value on ask makes it
 // look at once, and is the interval from then on.
 func watchPart(r *modelrepo.Repository, latest modelrepo.Listing, interval time.Duration, ask <-chan time.Duration,
 	h *house, log *slog.Logger,
 ) lifecycle.Part {
 	return untilStopped("repository watch", func(ctx context.Context) error {
-		return r.Watch(ctx, modelrepo.WatchConfig{Interval: interval, Ask: ask, Logger: log},
+		return r.Watch(ctx, modelrepo.WatchConfig{
+			Interval: interval, Ask: ask, SettleLater: cmp.Or(min(interval, maxSettle), maxSettle), Logger: log,
+		},
 			func(l modelrepo.Listing) {
 				tellOddities(l, latest, log)
 				latest = l

@@ -261,12 +261,18 @@ var layers = []layer{
 		"runtime/modelrepo",
 		[]string{
 			"internal/config/...", "proto/gen/inference", "proto/gen/tensorflow/serving", "runtime/tensor",
+			"runtime/modelrepo/rooted",
 		},
 		"reading the repository loads nothing and runs nothing",
 	},
 	{
+		"runtime/modelrepo/rooted",
+		[]string{},
+		"where links lead is a matter of the file system",
+	},
+	{
 		"runtime/modelfile",
-		[]string{"runtime/modelfile/slim", "proto/gen/onnx"},
+		[]string{"runtime/modelfile/slim", "runtime/modelrepo/rooted", "proto/gen/onnx"},
 		"what a model is made of follows from its files: it runs nothing and knows no host",
 	},
 	{

@@ -114,6 +114,9 @@ type Server struct {
 	// ModelConfigFile is a model config file of TensorFlow Serving's, whose models are served beside those of the
 	// repositories; empty: there is none. It is followed as the repositories are.
 	ModelConfigFile string `yaml:"model-config-file,omitempty" name:"model-config-file" default:"" placeholder:"FILE" help:"Serve the models that this file of TensorFlow Serving lists, too."`
+	// ModelStores are directories outside the repositories that symbolic links of models and versions may lead to, and
+	// that must be there. Whoever may write to a repository can have their files served.
+	ModelStores []string `yaml:"model-stores,omitempty,flow" name:"model-stores" placeholder:"DIR" help:"Directories outside the repositories that symbolic links in them may lead to, such as the cache of Hugging Face."`
 	// ModelMemory bounds the estimated memory of all resident models together; 0 disables the limit. Beyond it a
 	// version is refused with the figures. Too low refuses versions that would fit; too high risks that the system
 	// kills the process for memory.

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 )
@@ -29,6 +30,9 @@ type Files struct {
 	// cannot be given otherwise.
 	Opened File
 	copy   *os.File
+	// Where they were read from, and how they looked.
+	from place
+	seen []fs.FileInfo // of the files in List
 }
 
 // Copy returns the file that holds the copy, which is read-only. It is the caller's only until Close.

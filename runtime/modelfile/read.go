@@ -12,26 +12,26 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/weftserve/weft/runtime/modelrepo/rooted"
 )
 
 // Read copies the files of a version, whose directory lies in a repository. Names in the model are relative to that
-// directory and do not lead out of it; symbolic links may lead wherever they stay in the repository. The error says
-// which file is wrong, or that ctx ended. told hears how many bytes were copied, and of how many; it may be nil.
-func Read(ctx context.Context, repository, dir string, told func(done, of int64)) (_ *Files, err error) {
-	below, err := filepath.Rel(repository, dir)
-	if err != nil {
-		return nil, err
-	}
-	r := &reader{dir: dir, below: below, files: &Files{}, told: told}
+// directory and do not lead out of it; symbolic links may lead wherever they stay in the repository, and to the stores.
+// The error says which file is wrong, or that ctx ended. told hears how many bytes were copied, and of how many; it may
+// be nil.
+func Read(ctx context.Context, repository, dir string, told func(done, of int64),
+	stores ...string,
+) (_ *Files, err error) {
+	r := &reader{place: place{repository, dir, stores}, files: &Files{}, told: told}
 	if told == nil {
 		r.told = func(int64, int64) {}
 	}
-	if r.root, err = os.OpenRoot(repository); err != nil {
+	if err := r.enter(); err != nil {
 		return nil, err
 	}
-	defer r.root.Close()
+	defer r.leave()
 	defer func() {
-		r.close()
 		if err != nil && r.copy != nil {
 			_ = r.copy.Close()
 		}
@@ -42,19 +42,75 @@ func Read(ctx context.Context, repository, dir string, told func(done, of int64)
 	if r.files.copy, err = seal(r.copy); err != nil {
 		return nil, err
 	}
+	r.files.from = r.place
+	for _, s := range r.sources {
+		r.files.seen = append(r.files.seen, s.info)
+	}
 	return r.files, nil
 }
 
+// Confirm looks at the files once more, after the time that it took to prove and warm up what was read. It returns
+// ErrChanged, wrapped, if one was written to in place: what was read may be half of a change. A file that was replaced
+// by another one was whole when it was read. Where only its times or links changed, its digest shows that.
+func (f *Files) Confirm(ctx context.Context) error {
+	r := &reader{place: f.from}
+	if err := r.enter(); err != nil {
+		return nil // it was removed since
+	}
+	defer r.leave()
+	for i, file := range f.List {
+		if err := r.open(file.Name); err != nil {
+			continue // it was removed since
+		}
+		now := r.sources[len(r.sources)-1]
+		if !os.SameFile(now.info, f.seen[i]) || unchanged(now.info, f.seen[i]) {
+			continue
+		}
+		sum := sha256.New()
+		if _, err := io.Copy(sum, stoppable(ctx, now.file)); err != nil {
+			return fmt.Errorf("cannot read %s again: %w", r.path(file.Name), err)
+		}
+		if [sha256.Size]byte(sum.Sum(nil)) != file.SHA256 {
+			return r.changed(file.Name)
+		}
+	}
+	return nil
+}
+
+// place is where the files of a version are.
+type place struct {
+	repository, dir string
+	stores          []string
+}
+
+func (p place) path(name string) string { return filepath.Join(p.dir, name) }
+
 // reader reads one version.
 type reader struct {
-	root       *os.Root
-	dir, below string // the version's directory, and the same from root
-	sources    []source
-	files      *Files
-	copy       *os.File
-	end        int64 // of the copy
-	told       func(done, of int64)
-	done, of   int64 // bytes copied, and to be
+	place
+	root     *rooted.Root
+	below    string // the version's directory from root
+	sources  []source
+	files    *Files
+	copy     *os.File
+	end      int64 // of the copy
+	told     func(done, of int64)
+	done, of int64 // bytes copied, and to be
+}
+
+func (r *reader) enter() (err error) {
+	if r.below, err = filepath.Rel(r.repository, r.dir); err != nil {
+		return err
+	}
+	r.root, err = rooted.Open(r.repository, r.stores)
+	return err
+}
+
+func (r *reader) leave() {
+	for _, s := range r.sources {
+		_ = s.file.Close() // it was only read
+	}
+	_ = r.root.Close()
 }
 
 // source is a file that is to be copied.
@@ -107,7 +163,8 @@ func (r *reader) read(ctx context.Context) error {
 func (r *reader) open(name string) error {
 	f, err := r.root.OpenFile(filepath.Join(r.below, name), os.O_RDONLY|syscall.O_NONBLOCK, 0) // not to wait for a pipe
 	if err != nil {
-		return fmt.Errorf("%s: %w; put it there, with symbolic links only within the repository", r.path(name),
+		return fmt.Errorf("%s: %w; put it there, with symbolic links only within the repository or to "+
+			"--model-stores", r.path(name),
 			cause(err))
 	}
 	r.sources = append(r.sources, source{name: name, file: f})
@@ -130,14 +187,6 @@ func cause(err error) error {
 	return err
 }
 
-func (r *reader) close() {
-	for _, s := range r.sources {
-		_ = s.file.Close() // it was only read
-	}
-}
-
-func (r *reader) path(name string) string { return filepath.Join(r.dir, name) }
-
 // add copies a file. One that is written to meanwhile is refused.
 func (r *reader) add(ctx context.Context, s source) error {
 	// Half a change has no digest that anybody wrote down; where there is none, the times tell.
@@ -151,7 +200,7 @@ func (r *reader) add(ctx context.Context, s source) error {
 	if err != nil {
 		return fmt.Errorf("cannot read %s: %w", r.path(s.name), err)
 	}
-	if n != size || after.Size() != size || !changedAt(after).Equal(changedAt(s.info)) {
+	if n != size || !unchanged(after, s.info) {
 		return r.changed(s.name)
 	}
 	f := File{Name: s.name, Offset: r.end, Size: n}
@@ -165,8 +214,13 @@ func (r *reader) changed(name string) error {
 	return fmt.Errorf("%s %w; replace files in one step, by renaming", r.path(name), ErrChanged)
 }
 
-// ErrChanged says that a file was written to while it was read.
-var ErrChanged = errors.New("changed while it was read")
+// unchanged reports whether a file was not written to between two looks at it.
+func unchanged(a, b fs.FileInfo) bool {
+	return a.Size() == b.Size() && changedAt(a).Equal(changedAt(b))
+}
+
+// ErrChanged says that a file was written to while it was read, or shortly after.
+var ErrChanged = errors.New("changed while it was being loaded")
 
 // alignment is where files begin in the copy, so that tensors keep theirs.
 const alignment = 4096

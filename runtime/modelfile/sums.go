@@ -26,21 +26,23 @@ var ErrDigest = errors.New("its digest is not confirmed")
 
 // Load is Read, and refuses a version whose files differ from its SHA256SUMS. One that has none is refused if digests
 // are required.
-func Load(ctx context.Context, repository, dir string, required bool, told func(done, of int64)) (*Files, error) {
-	f, err := Read(ctx, repository, dir, told)
+func Load(ctx context.Context, repository, dir string, required bool, told func(done, of int64),
+	stores ...string,
+) (*Files, error) {
+	f, err := Read(ctx, repository, dir, told, stores...)
 	if err != nil {
 		return nil, err
 	}
-	if err := f.verify(repository, dir, required); err != nil {
+	if err := f.verify(required); err != nil {
 		_ = f.Close() // it was not used
 		return nil, err
 	}
 	return f, nil
 }
 
-func (f *Files) verify(repository, dir string, required bool) error {
-	path := filepath.Join(dir, SumsName)
-	listed, err := readSums(repository, dir)
+func (f *Files) verify(required bool) error {
+	dir, path := f.from.dir, f.from.path(SumsName)
+	listed, err := f.from.readSums()
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !required:
 		return nil
@@ -67,8 +69,8 @@ func (f *Files) verify(repository, dir string, required bool) error {
 }
 
 // Differences says in what a version's SHA256SUMS differs from its files: nothing if there is none.
-func (f *Files) Differences(repository, dir string) (all []string) {
-	listed, err := readSums(repository, dir)
+func (f *Files) Differences() (all []string) {
+	listed, err := f.from.readSums()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -91,17 +93,13 @@ func (f *Files) Differences(repository, dir string) (all []string) {
 }
 
 // readSums reads a version's SHA256SUMS, by name. The error is fs.ErrNotExist, wrapped, if there is none.
-func readSums(repository, dir string) (map[string][sha256.Size]byte, error) {
-	below, err := filepath.Rel(repository, dir)
-	if err != nil {
+func (p place) readSums() (map[string][sha256.Size]byte, error) {
+	r := &reader{place: p}
+	if err := r.enter(); err != nil {
 		return nil, err
 	}
-	root, err := os.OpenRoot(repository)
-	if err != nil {
-		return nil, err
-	}
-	defer root.Close()
-	f, err := root.Open(filepath.Join(below, SumsName))
+	defer r.leave()
+	f, err := r.root.Open(filepath.Join(r.below, SumsName))
 	if err != nil {
 		return nil, err
 	}

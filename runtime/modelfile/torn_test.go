@@ -106,3 +106,37 @@ func TestDamaged(t *testing.T) {
 		t.Errorf("%d copies and %d refusals of %d", whole, refused, seeds)
 	}
 }
+
+// TestConfirm: what was written to in place since it was read is told from what was replaced, touched or linked.
+func TestConfirm(t *testing.T) {
+	for name, c := range map[string]struct {
+		do   func(path string) error
+		want error
+	}{
+		"nothing":     {func(string) error { return nil }, nil},
+		"overwritten": {func(path string) error { return os.WriteFile(path, make([]byte, 8), 0o600) }, modelfile.ErrChanged},
+		"longer":      {func(path string) error { return os.WriteFile(path, make([]byte, 9), 0o600) }, modelfile.ErrChanged},
+		"cut off":     {func(path string) error { return os.Truncate(path, 0) }, modelfile.ErrChanged},
+		"touched":     {func(path string) error { return os.Chmod(path, 0o400) }, nil},
+		"linked":      {func(path string) error { return os.Link(path, path+"2") }, nil},
+		"removed":     {os.Remove, nil},
+		"replaced": {func(path string) error {
+			return errors.Join(os.WriteFile(path+"2", []byte("other"), 0o600), os.Rename(path+"2", path))
+		}, nil},
+	} {
+		repository, dir := put(t, map[string][]byte{
+			"m/1/model.onnx": graph("w.bin"), "m/1/w.bin": onnxgraph.FloatBytes([]float32{1, 2}),
+		})
+		f, err := modelfile.Read(t.Context(), repository, dir, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.do(filepath.Join(dir, "w.bin")); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Confirm(t.Context()); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+		_ = f.Close()
+	}
+}

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/weftserve/weft/runtime/modelrepo/rooted"
 )
 
 const (
@@ -30,20 +32,43 @@ type prints struct {
 
 // walk takes prints.
 type walk struct {
-	root       *os.Root
+	root       *rooted.Root
 	files, all hash.Hash
 	count      int // of the files that were looked at, or passed over beyond maxFiles
 	// the directories that lead to where the walk is: a link may lead back to one
 	above   []fs.FileInfo
 	entered func(dir string, info fs.FileInfo) // is called with each directory
+	looked  func(file string)                  // is called with each regular file that a model may be made of; may be nil
 }
 
 // takePrints reads the state of the directory dir of root. It follows links as far as root does.
-func takePrints(root *os.Root, dir string, entered func(dir string, info fs.FileInfo)) prints {
+func takePrints(root *rooted.Root, dir string, entered func(dir string, info fs.FileInfo)) prints {
 	w := walk{root: root, files: sha256.New(), all: sha256.New(), entered: entered}
 	info, err := root.Stat(dir)
 	w.visit(dir, "", info, err)
 	return prints{files: sum(w.files), all: sum(w.all)}
+}
+
+// openForWriting returns a file below the directory dir of root that a program has open for writing, where that can be
+// known; "": there is none.
+func openForWriting(root *rooted.Root, dir string) (found string) {
+	w := walk{root: root, files: sha256.New(), all: sha256.New(), entered: func(string, fs.FileInfo) {}}
+	w.looked = func(name string) {
+		if found != "" {
+			return
+		}
+		f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+		if err != nil {
+			return // whoever loads the version says why
+		}
+		defer f.Close() // it was only read
+		if rooted.Written(f) {
+			found = name
+		}
+	}
+	info, err := root.Stat(dir)
+	w.visit(dir, "", info, err)
+	return found
 }
 
 func sum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)[:16]) }
@@ -57,6 +82,9 @@ func (w *walk) visit(name, below string, info fs.FileInfo, err error) {
 	if err != nil {
 		w.add(below, err.Error())
 		return
+	}
+	if w.looked != nil && info.Mode().IsRegular() && !hidden(below) {
+		w.looked(name)
 	}
 	w.add(below, fmt.Sprint(info.Mode().Type(), info.Size(), info.ModTime().UnixNano(), identity(info)))
 }
@@ -93,7 +121,7 @@ func (w *walk) enter(name, below string, info fs.FileInfo) {
 
 // open returns a directory and its entries, in the order in which they are to be looked at: the model first, however
 // many files there are, and the others by name.
-func (w *walk) open(name string) (*os.Root, []fs.DirEntry, error) {
+func (w *walk) open(name string) (*rooted.Root, []fs.DirEntry, error) {
 	folder, err := w.root.OpenRoot(name)
 	if err != nil {
 		return nil, nil, err
@@ -118,10 +146,13 @@ func (w *walk) open(name string) (*os.Root, []fs.DirEntry, error) {
 func (w *walk) add(below, state string) {
 	line := fmt.Appendf(nil, "%q %q\n", below, state)
 	w.all.Write(line)
-	if !strings.HasPrefix(below, ".") && !strings.Contains(below, "/.") {
+	if !hidden(below) {
 		w.files.Write(line)
 	}
 }
+
+// hidden reports whether a file or a directory above it is a dot file.
+func hidden(below string) bool { return strings.HasPrefix(below, ".") || strings.Contains(below, "/.") }
 
 // identity distinguishes a file from another one that took its name.
 func identity(info fs.FileInfo) string {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/internal/config/pbtxt"
+	"github.com/weftserve/weft/runtime/modelrepo/rooted"
 )
 
 // listedFile is the model config file from scan to scan.
@@ -70,7 +71,7 @@ func (r *Repository) scanOne(s *settling, l *listedModel) Model {
 	if m.Err = l.faults.Err(); m.Err != nil {
 		return m
 	}
-	root, err := os.OpenRoot(filepath.Dir(dir))
+	root, err := rooted.Open(filepath.Dir(dir), r.stores)
 	if err == nil {
 		defer root.Close()
 		_, err = root.Stat(filepath.Base(dir))

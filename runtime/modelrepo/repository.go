@@ -13,6 +13,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/weftserve/weft/runtime/modelrepo/rooted"
 )
 
 // ModelFile is the name of an ONNX model in its version directory.
@@ -25,8 +27,9 @@ var ErrNoRepository = errors.New("not a model repository")
 
 // Repository is directories of models, and models that a file lists. It is safe for concurrent use.
 type Repository struct {
-	file  string   // the model config file, absolute; "": there is none
-	paths []string // absolute, as given otherwise: a path that is a symbolic link is followed again in each scan
+	file   string   // the model config file, absolute; "": there is none
+	paths  []string // absolute, as given otherwise: a path that is a symbolic link is followed again in each scan
+	stores []string // see LinkInto
 
 	mu sync.Mutex
 	// held is which directory each path led to when models were last found there. Guarded by mu.
@@ -71,6 +74,18 @@ func OpenListed(file string, paths ...string) (*Repository, error) {
 	return r, nil
 }
 
+// LinkInto lets symbolic links in the repository lead to directories outside it. It is called before Scan and Watch.
+func (r *Repository) LinkInto(stores ...string) error {
+	for _, store := range stores {
+		if info, err := os.Stat(store); err != nil || !info.IsDir() {
+			return fmt.Errorf("model store %s is no directory that can be read (%w); name one that links in the "+
+				"repositories lead to (--model-stores)", store, cmp.Or(err, error(syscall.ENOTDIR)))
+		}
+	}
+	r.stores = stores
+	return nil
+}
+
 func isDirectory(path string) error {
 	info, err := os.Stat(path)
 	switch {
@@ -94,7 +109,7 @@ func isDirectory(path string) error {
 // Everything is read through an os.Root per directory, so that neither a name nor a symbolic link reaches anything
 // outside. The paths in the listing are for an engine that opens files itself: a user who may write to the repository
 // can still change the files there before the engine opens them.
-func (r *Repository) Scan() Listing { return r.scan(newSettling(0)) }
+func (r *Repository) Scan() Listing { return r.scan(newSettling(0, 0)) }
 
 func (r *Repository) scan(s *settling) Listing {
 	s.begin(time.Now())
@@ -143,7 +158,7 @@ func joinNamesakes(models []Model) []Model {
 func (r *Repository) scanRoot(s *settling, path string) (models []Model, faults []error) {
 	// A directory that cannot be read says nothing of its content: the models that were there before still count.
 	keep := func(string) bool { return false }
-	root, err := os.OpenRoot(path)
+	root, err := rooted.Open(path, r.stores)
 	if err != nil {
 		return s.missed(path, nil, keep), []error{fmt.Errorf("%w: %w", ErrNoRepository, err)}
 	}
@@ -187,9 +202,20 @@ func (r *Repository) scanRoot(s *settling, path string) (models []Model, faults 
 	emptied := r.emptied(path, itself, len(models) > 0)
 	models = append(models, s.missed(path, models, func(dir string) bool { return !unclear[dir] })...)
 	if len(models) == 0 && len(faults) == 0 && !emptied {
-		faults = append(faults, fmt.Errorf("%w: %s holds no model; %s in it", ErrNoRepository, path, layout))
+		faults = append(faults, fmt.Errorf("%w: %s holds no model; %s in it%s", ErrNoRepository, path, layout,
+			looseModel(root, path)))
 	}
 	return models, faults
+}
+
+// looseModel says where a model file belongs that lies in the repository itself.
+func looseModel(root *rooted.Root, path string) string {
+	files, err := readDir(root, ".", func(e fs.DirEntry) bool { return filepath.Ext(e.Name()) == filepath.Ext(ModelFile) })
+	if err != nil || len(files) == 0 {
+		return ""
+	}
+	name := strings.TrimSuffix(files[0].Name(), filepath.Ext(ModelFile))
+	return fmt.Sprintf("; move %s to %s", files[0].Name(), filepath.Join(path, name, "1", ModelFile))
 }
 
 // emptied reports whether a directory, if there is no model in it now, is one whose models were removed: there were
@@ -217,5 +243,6 @@ func unreadable(path string, err error) error {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	// If the system did not refuse it, the root did.
-	return fmt.Errorf("%s: %w; a symbolic link must be relative and stay inside the repository", path, err)
+	return fmt.Errorf("%s: %w; a symbolic link must be relative and stay inside the repository, "+
+		"or lead to a directory of --model-stores", path, err)
 }

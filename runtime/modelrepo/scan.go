@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 
 	"github.com/weftserve/weft/internal/config"
+	"github.com/weftserve/weft/runtime/modelrepo/rooted"
 )
 
 // source is where a model comes from.
@@ -22,7 +22,7 @@ type source struct {
 }
 
 // scanModel reads the model called name from a directory of root.
-func scanModel(settling *settling, root *os.Root, from source, name string) (m Model) {
+func scanModel(settling *settling, root *rooted.Root, from source, name string) (m Model) {
 	m = Model{Name: name, Dir: filepath.Join(from.repository, from.dir), Manifest: Defaults()}
 	s := modelScan{
 		root: root, from: from, model: &m, settling: settling,
@@ -113,7 +113,7 @@ func within(faults, others config.Faults) bool {
 
 // modelScan is the reading of one model directory.
 type modelScan struct {
-	root     *os.Root
+	root     *rooted.Root
 	from     source
 	model    *Model
 	settling *settling
@@ -133,6 +133,7 @@ type looked struct {
 	number      int64
 	fingerprint string
 	settled     bool
+	copying     error // why it is not settled
 	// Why it cannot be an ONNX model, or a synthetic one; found before the prints were taken, so that a file which goes
 	// or comes in between shows in the prints.
 	asONNX, asSynth error
@@ -151,7 +152,11 @@ func (s *modelScan) look() {
 		prints := takePrints(s.root, s.path(dir), func(name string, info fs.FileInfo) {
 			s.settling.enter(filepath.Join(s.from.repository, name), info)
 		})
-		l.fingerprint, l.settled = prints.files, s.settling.settled(filepath.Join(s.model.Dir, dir), prints.all)
+		l.fingerprint, l.settled = prints.files, s.settling.filled(filepath.Join(s.model.Dir, dir), prints.all)
+		l.copying = s.settling.copying(filepath.Join(s.model.Dir, dir))
+		if before, taken := known[number]; l.settled && (!taken || before.Fingerprint != l.fingerprint) {
+			s.checkWritten(&l, dir)
+		}
 		s.versions = append(s.versions, l)
 	}
 	for number := range known {
@@ -162,7 +167,19 @@ func (s *modelScan) look() {
 			delete(known, number)
 			continue
 		}
-		s.versions = append(s.versions, looked{number: number})
+		s.versions = append(s.versions, looked{number: number}) // known, as long as its absence is not settled
+	}
+}
+
+// checkWritten finds a version unsettled if a program has a file of it open for writing. It is looked at again soon.
+func (s *modelScan) checkWritten(l *looked, dir string) {
+	if s.settling.quiet == 0 {
+		return
+	}
+	if file := openForWriting(s.root, s.path(dir)); file != "" {
+		l.settled, l.copying = false, fmt.Errorf("%s is %w: a program has it open for writing, and it is looked at again "+
+			"when that is over", filepath.Join(s.from.repository, file), ErrCopying)
+		s.settling.lookAt(s.settling.now.Add(s.settling.quiet))
 	}
 }
 
@@ -191,7 +208,7 @@ func (s *modelScan) findVersions() []Version {
 		case known && before.Path == v.Path:
 			v, v.Held = before, l.fingerprint != before.Fingerprint
 		default:
-			v.Fingerprint, v.Err = "", s.settling.copying(v.Dir)
+			v.Fingerprint, v.Err = "", l.copying
 		}
 		versions[i] = v
 	}
@@ -226,12 +243,27 @@ func (s *modelScan) beside(elements []string) string {
 		return fmt.Sprintf(" (%s lies beside it, a model of TensorFlow: export that to ONNX, as with tf2onnx, to %s)",
 			savedModel, ModelFile)
 	}
+	slices.Sort(names)
 	for _, name := range names {
 		if name != ModelFile && filepath.Ext(name) == filepath.Ext(ModelFile) {
 			return fmt.Sprintf(" (%q lies beside it: rename that to %s)", name, ModelFile)
 		}
 	}
+	for _, name := range names {
+		if slices.Contains(otherFormats, filepath.Ext(name)) {
+			return fmt.Sprintf(" (%q lies beside it, a model of another format: export that to ONNX, to %s)", name, ModelFile)
+		}
+		below := append(slices.Clone(elements[:len(elements)-1]), name, ModelFile)
+		if info, err := s.root.Stat(s.path(below...)); err == nil && info.Mode().IsRegular() {
+			return fmt.Sprintf(" (it lies in %q there: move it up)", name)
+		}
+	}
 	return ""
+}
+
+// otherFormats are the extensions of models that people put in the place of ONNX models.
+var otherFormats = []string{
+	".pt", ".pth", ".safetensors", ".pkl", ".joblib", ".h5", ".keras", ".tflite", ".gguf", ".plan", ".engine",
 }
 
 // mustBe returns nil when the elements below the model directory lead to something of the given type; a model

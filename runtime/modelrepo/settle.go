@@ -15,6 +15,8 @@ var ErrCopying = errors.New("still being copied")
 // while. Until then it answers with their last complete state. It is kept from scan to scan by one goroutine.
 type settling struct {
 	quiet  time.Duration // 0: everything is complete at once
+	later  time.Duration // the same for versions that came or changed after the first scan
+	begun  time.Time     // the first scan
 	models map[string]*settledModel
 	seen   map[string]sighting
 	listed listedFile // the zero value: nothing is known of it
@@ -40,13 +42,16 @@ type sighting struct {
 	since, last time.Time
 }
 
-func newSettling(quiet time.Duration) *settling {
-	return &settling{quiet: quiet, models: map[string]*settledModel{}, seen: map[string]sighting{}}
+func newSettling(quiet, later time.Duration) *settling {
+	return &settling{quiet: quiet, later: later, models: map[string]*settledModel{}, seen: map[string]sighting{}}
 }
 
 // begin starts a scan.
 func (s *settling) begin(now time.Time) {
 	s.now, s.next, s.dirs = now, time.Time{}, map[string]string{}
+	if s.begun.IsZero() {
+		s.begun = now
+	}
 }
 
 // end finishes a scan: entries that it did not look at are forgotten.
@@ -62,21 +67,38 @@ func (s *settling) end() {
 func (s *settling) enter(path string, info fs.FileInfo) { s.dirs[path] = identity(info) }
 
 // settled reports whether something has long enough had the mark that it has now.
-func (s *settling) settled(what, mark string) bool {
+func (s *settling) settled(what, mark string) bool { return s.settledFor(s.quiet, what, mark) }
+
+// filled is settled for a version's files. Programs that write to them in place pause: those that came or changed since
+// the first scan must be quiet for longer.
+func (s *settling) filled(dir, mark string) bool {
+	quiet := s.quiet
+	if seen, ok := s.seen[dir]; !ok && !s.now.Equal(s.begun) || ok && (seen.mark != mark || seen.since.After(s.begun)) {
+		quiet = max(quiet, s.later)
+	}
+	return s.settledFor(quiet, dir, mark)
+}
+
+func (s *settling) settledFor(quiet time.Duration, what, mark string) bool {
 	seen, ok := s.seen[what]
 	if !ok || seen.mark != mark {
 		seen = sighting{mark: mark, since: s.now}
 	}
 	seen.last = s.now
 	s.seen[what] = seen
-	due := seen.since.Add(s.quiet)
+	due := seen.since.Add(quiet)
 	if !s.now.Before(due) {
 		return true
 	}
+	s.lookAt(due)
+	return false
+}
+
+// lookAt asks for a scan at a time.
+func (s *settling) lookAt(due time.Time) {
 	if s.next.IsZero() || due.Before(s.next) {
 		s.next = due
 	}
-	return false
 }
 
 // absent is the mark of an entry that was there before.

@@ -19,6 +19,9 @@ type WatchConfig struct {
 	Ask <-chan time.Duration
 	// Settle is how long files must stay as they are before they are taken for complete. Default 1s.
 	Settle time.Duration
+	// SettleLater is the same for the files of versions that come or change while the repository is watched, if it is
+	// longer. Lower takes a program that pauses while it writes in place for one that has ended; higher delays versions.
+	SettleLater time.Duration
 	// Logger gets one record when directories give no events. Default slog.Default().
 	Logger *slog.Logger
 
@@ -47,7 +50,7 @@ func (r *Repository) Watch(ctx context.Context, w WatchConfig, changed func(List
 	n := newNotifier(w.open, cmp.Or(w.Logger, slog.Default()))
 	defer n.close()
 	var (
-		settling = newSettling(w.Settle)
+		settling = newSettling(w.Settle, w.SettleLater)
 		last     *Listing
 		due      = time.Now() // of the next scan; zero: none is
 		first    time.Time    // when something is known to be complete

@@ -397,6 +397,53 @@ func TestWatchByEvents(t *testing.T) {
 	}
 }
 
+// TestWatchPausingWriters: versions that come or change while the repository is watched are taken only after a longer
+// pause, and never while a program has one of their files open for writing.
+func TestWatchPausingWriters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tmp := t.TempDir()
+		repo := filepath.Join(tmp, "repo")
+		build(t, repo, map[string]string{"m/1/model.onnx": "m", "m/2/model.onnx": "m"})
+		r, err := modelrepo.Open(repo)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := newDiary(t, tmp)
+		done := make(chan error)
+		ctx, cancel := context.WithCancel(t.Context())
+		w := modelrepo.WatchConfig{
+			Interval: 5 * time.Second, SettleLater: 3 * time.Second, Logger: slog.New(slog.DiscardHandler),
+		}.WithoutEvents()
+		writer, err := os.OpenFile(filepath.Join(repo, "m/2/model.onnx"), os.O_WRONLY|os.O_APPEND, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() { done <- r.Watch(ctx, w, d.write) }()
+		for _, s := range []step{
+			{7.5, func(*testing.T, string) { _ = writer.Close() }},
+			{11, put("m/1/model.onnx", "half")},    // seen at 13
+			{14.5, put("m/1/model.onnx", "whole")}, // seen at 16
+			{40, func(*testing.T, string) {}},
+		} {
+			time.Sleep(time.Until(d.start.Add(time.Duration(s.at * float64(time.Second)))))
+			s.do(t, repo)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Watch: %v", err)
+		}
+		want := []string{
+			"1.00: m[1] 1A 2-(TMP/repo/m/2/model.onnx is still being copied: a program has it open for writing, and it is " +
+				"looked at again when that is over)",
+			"8.00: m[2] 1A 2B",
+			"19.00: m[2] 1C 2B", // a second of quiet would have taken the half at 14
+		}
+		if diff := cmp.Diff(want, d.lines); diff != "" {
+			t.Errorf("listings (-want +got):\n%s", diff)
+		}
+	})
+}
+
 func TestLackOfEventsIsLoggedOnce(t *testing.T) {
 	var log bytes.Buffer
 	long := strings.Repeat("x", 5000) // no system watches that

@@ -48,6 +48,11 @@ func (r *Replica) admit(ctx context.Context, c residency.Candidate, near func(*f
 	if err := r.warmUp(ctx, c); err != nil {
 		return err
 	}
+	if files := r.copied.held(); files != nil {
+		if err := files.Confirm(ctx); err != nil {
+			return err
+		}
+	}
 	judged := r.judged(c.Manifest)
 	if others := r.Replicas(); len(others) > 0 && !SameCalls(others[0].signature, d.Signature) {
 		return fmt.Errorf("%s: on %s it takes or gives other tensors than on %s", c.Path(), r.Device.Name,
