@@ -324,3 +324,24 @@ func TestEmbedded(t *testing.T) {
 		t.Errorf("a file cut short: %v", err)
 	}
 }
+
+// TestMistaken: a file of another format is told by its beginning; one that is cut short is left to the engine.
+func TestMistaken(t *testing.T) {
+	model := graph()
+	for content, want := range map[string]string{
+		"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n": "a pointer of Git LFS in the place of the model; fetch",
+		"PK\x03\x04 and more":                             "a zip archive",
+		"\x20\x00\x00\x00\x00\x00\x00\x00{\"weight\": 1}": "weights without a graph",
+		"<html></html>":                                   "a page of HTML",
+		"\x1f\x8b\x08":                                    "compressed by gzip",
+		string(model[:len(model)-3]):                      "",
+		string(model):                                     "",
+		"something that nobody knows...":                  "",
+		"":                                                "",
+	} {
+		f, err := read(t, map[string][]byte{"m/1/model.onnx": []byte(content)})
+		if (err != nil) != (want != "") || want != "" && !strings.Contains(err.Error(), want) {
+			t.Errorf("%.20q: %v %v, want %q", content, f, err, want)
+		}
+	}
+}

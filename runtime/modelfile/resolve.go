@@ -24,12 +24,12 @@ type located struct {
 }
 
 // locate returns the files that a model's tensors name. A name that leads out of the version's directory is an error.
-// So is nothing else: of a file that is no model the engine says more.
+// So is a file of another known format; of others that are no model the engine says more.
 func locate(model io.ReaderAt, size int64) (l located, err error) {
 	kept, unreadable := slim.Copy(model, size)
 	m := &onnx.ModelProto{}
 	if unreadable != nil || (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(kept, m) != nil {
-		return l, nil
+		return l, mistaken(model)
 	}
 	names := map[string]bool{}
 	for t, initializer := range tensors(m) {

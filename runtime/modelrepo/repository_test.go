@@ -100,6 +100,15 @@ func TestScan(t *testing.T) {
 			"repo/lost+found/":          "",
 			"repo/dangling":             "-> nowhere",
 		}},
+		{name: "loose", files: map[string]string{"repo/policy.onnx": "m"}},
+		{name: "formats", files: map[string]string{
+			"repo/torch/1/policy.pt":       "m",
+			"repo/deep/1/onnx/model.onnx":  "m",
+			"repo/other/1/notes.txt":       "m",
+			"repo/named/1/policy.onnx":     "m",
+			"repo/named/1/a/b/model.onnx":  "m",
+			"repo/weights/1/w.safetensors": "m",
+		}},
 		{name: "policies", files: map[string]string{
 			"repo/all/1/model.onnx":     "m",
 			"repo/all/3/model.onnx":     "m",

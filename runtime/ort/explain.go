@@ -15,6 +15,9 @@ var (
 	notFound = regexp.MustCompile(`^(\S+): cannot open shared object file`)
 	noDevice = regexp.MustCompile(`CUDA failure (\d+): ([^;]*) ;.*cudaGetDeviceCount`)
 	wrongID  = regexp.MustCompile(`Invalid device ID: .*`)
+	// A model from the future.
+	newerIR    = regexp.MustCompile(`Unsupported model IR version: (\d+), max supported IR version: (\d+)`)
+	newerOpset = regexp.MustCompile(`Opset (\d+) is under development .*support for domain (\S+) is till opset (\d+)`)
 )
 
 // explain drops the binding's preface to ONNX Runtime's text, and adds the advice that the text lacks.
@@ -41,6 +44,15 @@ func explain(err error) error {
 	}
 	if m := loadFailed.FindStringSubmatch(text); m != nil {
 		return explainLoad(m[1], m[2])
+	}
+	const newer = "or name a newer ONNX Runtime with --onnxruntime-lib"
+	if m := newerIR.FindStringSubmatch(text); m != nil {
+		return fmt.Errorf("it has IR version %s, and this ONNX Runtime reads up to %s: set the model's ir_version to that "+
+			"and save it again, %s", m[1], m[2], newer)
+	}
+	if m := newerOpset.FindStringSubmatch(text); m != nil {
+		return fmt.Errorf("it uses opset %s of %s, and this ONNX Runtime has up to %s: export it with that opset_version or "+
+			"a lower one, %s", m[1], m[2], m[3], newer)
 	}
 	return err
 }

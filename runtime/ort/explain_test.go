@@ -46,6 +46,13 @@ func TestExplain(t *testing.T) {
 			"be between 0 (inclusive) and 1 (exclusive).",
 		"CUDA execution provider is not enabled in this build.": "CUDA execution provider is not enabled in this " +
 			"build: " + other,
+		"model.cc:202 Unsupported model IR version: 99, max supported IR version: 13": "it has IR version 99, and this " +
+			"ONNX Runtime reads up to 13: set the model's ir_version to that and save it again, or name a newer ONNX " +
+			"Runtime with --onnxruntime-lib",
+		"model_load_utils.h:46 ONNX Runtime only *guarantees* support for models stamped with official released onnx opset " +
+			"versions. Opset 99 is under development and support for this is limited. Current official support for domain " +
+			"ai.onnx is till opset 26.": "it uses opset 99 of ai.onnx, and this ONNX Runtime has up to 26: export it with " +
+			"that opset_version or a lower one, or name a newer ONNX Runtime with --onnxruntime-lib",
 		"something else": "something else",
 	} {
 		inner := errors.New(text)
