@@ -2,6 +2,7 @@ package app
 
 import (
 	"log/slog"
+	"slices"
 
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
@@ -36,7 +37,7 @@ func tellOddities(now, before modelrepo.Listing, log *slog.Logger) {
 		known[fault.Error()] = true
 	}
 	for _, m := range before.Models {
-		for _, note := range m.Notes {
+		for _, note := range slices.Concat(m.Notes, m.Unused) {
 			known[note] = true
 		}
 	}
@@ -50,6 +51,11 @@ func tellOddities(now, before modelrepo.Listing, log *slog.Logger) {
 			if !known[note] {
 				log.Warn("repository entry passed over", "event", "repository_entry_ignored", "model", m.Name,
 					"cause", note)
+			}
+		}
+		for _, note := range m.Unused {
+			if !known[note] {
+				log.Warn("setting has no effect here", "event", "setting_unused", "model", m.Name, "cause", note)
 			}
 		}
 	}

@@ -84,7 +84,7 @@ func (r *report) listing(l *modelrepo.Listing) {
 		if m.Missing != nil {
 			r.fault(m.Missing)
 		}
-		for _, note := range m.Notes {
+		for _, note := range slices.Concat(m.Notes, m.Unused) {
 			r.note(note)
 		}
 		for _, note := range m.Manifest.Batching.Notes() {

@@ -49,6 +49,8 @@ type Model struct {
 	Missing error
 	// Notes lists things that were passed over and are probably a mistake, such as a directory that is no version.
 	Notes []string
+	// Unused has a sentence for each field of config.pbtxt, or of a model config file, that has no effect here or another.
+	Unused []string
 	// Err is why nothing of the model can be served: config.Faults in the manifest, or a sentence with the path and the
 	// expected content.
 	Err error
@@ -86,7 +88,7 @@ func sameModel(a, b Model) bool {
 		sameError(a.Err, b.Err) && sameError(a.Missing, b.Missing) &&
 		slices.EqualFunc(a.Versions, b.Versions, sameVersion) &&
 		slices.EqualFunc(a.Selected, b.Selected, sameVersion) &&
-		slices.Equal(a.Notes, b.Notes) && reflect.DeepEqual(a.Manifest, b.Manifest)
+		slices.Equal(a.Notes, b.Notes) && slices.Equal(a.Unused, b.Unused) && reflect.DeepEqual(a.Manifest, b.Manifest)
 }
 
 func sameVersion(a, b Version) bool {

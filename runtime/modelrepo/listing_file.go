@@ -67,7 +67,7 @@ func readListed(s *settling, file string) ([]byte, error) {
 // scanOne reads one of its models. Links in the directory may lead to its siblings, as in a repository.
 func (r *Repository) scanOne(s *settling, l *listedModel) Model {
 	dir := l.dir()
-	m := Model{Name: l.c.GetName(), Dir: dir, Manifest: Defaults(), Notes: l.notes}
+	m := Model{Name: l.c.GetName(), Dir: dir, Manifest: Defaults(), Unused: l.notes}
 	if m.Err = l.faults.Err(); m.Err != nil {
 		return m
 	}

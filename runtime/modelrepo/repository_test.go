@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -55,7 +56,7 @@ func show(l modelrepo.Listing, tmp string) string {
 				fmt.Fprintf(&b, "    error: %v\n", v.Err)
 			}
 		}
-		for _, note := range m.Notes {
+		for _, note := range slices.Concat(m.Notes, m.Unused) {
 			fmt.Fprintf(&b, "  note: %s\n", note)
 		}
 		if m.Missing != nil {

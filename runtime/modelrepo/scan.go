@@ -46,7 +46,7 @@ func scanModel(settling *settling, root *rooted.Root, from source, name string) 
 	var set map[string]string // by the entry of a model config file
 	listed := func() config.Faults { return nil }
 	if l := from.listed; l != nil {
-		m.Notes = append(m.Notes, l.notes...)
+		m.Unused = append(m.Unused, l.notes...)
 		listed = func() config.Faults {
 			set = l.over(&m.Manifest)
 			return nil
@@ -58,7 +58,7 @@ func scanModel(settling *settling, root *rooted.Root, from source, name string) 
 		t = readTriton(m.ConfigPath, h.triton.text, []string{m.Name, from.dir}, &m.Manifest)
 		yield = t.yield
 		if m.Err = t.faults.Err(); m.Err != nil {
-			m.Notes = append(m.Notes, t.sentences()...)
+			m.Unused = append(m.Unused, t.sentences()...)
 			return m
 		}
 	}
@@ -85,7 +85,7 @@ func scanModel(settling *settling, root *rooted.Root, from source, name string) 
 		}
 		if t != nil {
 			t.place(found)
-			m.Notes = append(m.Notes, t.sentences()...)
+			m.Unused = append(m.Unused, t.sentences()...)
 		}
 	}
 	// If a model's manifest is faulty, it is not known which files its version directories must hold.
