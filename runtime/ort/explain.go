@@ -33,6 +33,9 @@ func explain(err error) error {
 			"it into a folder, such as `localedef -i en_US -f UTF-8 DIR/en_US.UTF-8`, and set LOCPATH=DIR)", err)
 	case strings.Contains(strings.ToLower(text), "protobuf parsing failed"):
 		return fmt.Errorf("%w (the file is damaged, cut short, or not an ONNX model)", err)
+	case strings.Contains(text, "Unrecognized attribute: "):
+		return fmt.Errorf("%w (the operators are of a later opset than the model names, as PyTorch's exporter writes them "+
+			"for an opset_version below 18: export without opset_version)", err)
 	case strings.Contains(text, "is not enabled in this build"):
 		return fmt.Errorf("%s: %s", strings.TrimSuffix(text, "."), otherLibrary)
 	}

@@ -53,6 +53,9 @@ func TestExplain(t *testing.T) {
 			"versions. Opset 99 is under development and support for this is limited. Current official support for domain " +
 			"ai.onnx is till opset 26.": "it uses opset 99 of ai.onnx, and this ONNX Runtime has up to 26: export it with " +
 			"that opset_version or a lower one, or name a newer ONNX Runtime with --onnxruntime-lib",
+		"Unrecognized attribute: noop_with_empty_axes for operator ReduceMean": "Unrecognized attribute: " +
+			"noop_with_empty_axes for operator ReduceMean (the operators are of a later opset than the model names, as " +
+			"PyTorch's exporter writes them for an opset_version below 18: export without opset_version)",
 		"something else": "something else",
 	} {
 		inner := errors.New(text)
