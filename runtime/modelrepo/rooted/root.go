@@ -58,7 +58,12 @@ func through[T any](r *Root, name string, do func(*os.Root, string) (T, error)) 
 	if err == nil || len(r.stores) == 0 || !filepath.IsLocal(name) || !escaped(err) {
 		return found, err
 	}
-	target, unclear := filepath.EvalSymlinks(filepath.Join(r.path, name))
+	full := filepath.Join(r.path, name)
+	target, unclear := filepath.EvalSymlinks(full)
+	if errors.Is(unclear, fs.ErrNotExist) { // in a directory that is there: the store is to say so
+		target, unclear = filepath.EvalSymlinks(filepath.Dir(full))
+		target = filepath.Join(target, filepath.Base(full))
+	}
 	if unclear != nil {
 		return found, err
 	}

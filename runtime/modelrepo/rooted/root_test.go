@@ -3,6 +3,7 @@ package rooted_test
 import (
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -71,6 +72,9 @@ func try(t *testing.T, root *rooted.Root, stores []string) {
 		if _, err := root.Stat(name); (err == nil) != (want != "") {
 			t.Errorf("with stores %q the state of %s: %v", stores, name, err)
 		}
+	}
+	if _, err := root.Open("m/1/SHA256SUMS"); errors.Is(err, fs.ErrNotExist) != (stores != nil) {
+		t.Errorf("with stores %q a file that is missing there: %v", stores, err)
 	}
 	if got := read(root, "m/here"); got != "own" {
 		t.Errorf("a link within the repository leads to %q", got)
