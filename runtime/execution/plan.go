@@ -22,6 +22,8 @@ type Plan struct {
 	// Budget is the device time that one execution may take; 0: no bound.
 	Budget time.Duration
 	Watch  Watch
+	// Copied: the engine is to write no output in place, so that an audit does not repeat a mistake that was made there.
+	Copied bool
 	// Values are those of the inputs without rows, and the sizes of open dimensions, that are proven, or may be; nil
 	// where none has to be.
 	Values *Values

@@ -24,6 +24,7 @@ import (
 type frame struct {
 	values []C.weft_value // inputs, then outputs
 	dims   tensor.Shape   // of all values, one after the other
+	marks  marks
 	// options are of this run only, by which it is stopped when its context ends; nil: those that all runs of the
 	// session share.
 	options *C.OrtRunOptions
@@ -150,13 +151,19 @@ func (s *Session) attempt(ctx context.Context, b *tensor.Batch) (*graphs, error)
 	return nil, err
 }
 
-// runTwice runs a batch as the model's declaration has it, and once more where the declaration is wrong.
+// runTwice runs a batch as the model's declaration has it, and once more where the declaration is wrong, or an output
+// was not written where it was expected. With b.Copied only the second.
 func (s *Session) runTwice(b *tensor.Batch, f *frame) error {
-	err := s.run(b, f, !s.unpredictable.Load())
-	if e, ok := errors.AsType[*Error](err); ok && e.shapeMismatch() {
-		if err = s.run(b, f, false); err == nil {
-			s.unpredictable.Store(true)
-		}
+	if b.Copied || s.unpredictable.Load() {
+		return s.run(b, f, false)
+	}
+	f.marks.next()
+	err := s.run(b, f, true)
+	if e, is := errors.AsType[*Error](err); !(is && e.shapeMismatch()) && (err != nil || !f.marks.left(b.Outputs)) {
+		return err
+	}
+	if err = s.run(b, f, false); err == nil && !f.marks.left(b.Outputs) { // else it is the model's answer
+		s.unpredictable.Store(true)
 	}
 	return err
 }
@@ -248,7 +255,7 @@ func (s *Session) place(b *tensor.Batch, f *frame, i int, spec tensor.Spec) {
 	if !ok || n > maxPredicted/int64(spec.DType.Size()) {
 		return
 	}
-	b.Output(i, spec.DType, shape, int(n)*spec.DType.Size())
+	f.marks.leave(i, b.Output(i, spec.DType, shape, int(n)*spec.DType.Size()))
 	f.set(len(b.Inputs)+i, b.Outputs[i])
 }
 

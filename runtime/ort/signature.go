@@ -24,8 +24,8 @@ type described struct {
 	ranked bool
 }
 
-// readSignature returns the session's inputs and outputs. Outputs that cannot be served are left out with a note; an
-// input that cannot be fed, or no output at all, is an error.
+// readSignature returns the session's inputs and outputs, each name once. Outputs that cannot be served are left out
+// with a note; an input that cannot be fed, or no output at all, is an error.
 func readSignature(api *C.weft_api, session *C.OrtSession) (*tensor.Signature, error) {
 	var inputs, outputs C.size_t
 	if err := take(api, C.weft_count(api, session, &inputs, &outputs)); err != nil {
@@ -52,7 +52,13 @@ func readSignature(api *C.weft_api, session *C.OrtSession) (*tensor.Signature, e
 		if err != nil {
 			return nil, err
 		}
-		if d.fault != "" {
+		switch {
+		case sig.Output(d.spec.Name) >= 0:
+			// ONNX Runtime writes into one of the places that it is given for a name, and not into the others.
+			sig.Notes = append(sig.Notes, fmt.Sprintf("output %q is listed more than once: it is answered once",
+				d.spec.Name))
+			continue
+		case d.fault != "":
 			sig.Notes = append(sig.Notes, fmt.Sprintf("output %q is left out: it %s", d.spec.Name, d.fault))
 			continue
 		}

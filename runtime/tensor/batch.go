@@ -24,6 +24,9 @@ type Batch struct {
 	Waited time.Duration
 	// Most is how many bytes the outputs may take together; 0: any number. Output keeps to it.
 	Most int
+	// Copied has the engine compute the outputs in memory of its own and copy them, also where it could write in place:
+	// an answer that was written in place is compared with one that was not.
+	Copied bool
 
 	in, out []Slab
 }

@@ -124,7 +124,7 @@ func (l *servedLane) execute(c *cursor) (err error) {
 	if c.get() != runRequest {
 		return errors.New("a run was expected")
 	}
-	s, number, most := l.child.session(uint32(c.get())), uint64(c.get()), int(c.get())
+	s, number, most, copied := l.child.session(uint32(c.get())), uint64(c.get()), int(c.get()), c.get() == 1
 	if s == nil {
 		return engine.ErrClosed
 	}
@@ -165,7 +165,7 @@ func (l *servedLane) execute(c *cursor) (err error) {
 		l.batch.Outputs[i].DType = tensor.Invalid
 		l.batch.Outputs[i].Data = nil
 	}
-	l.batch.DeviceTime, l.batch.Most = 0, most
+	l.batch.DeviceTime, l.batch.Most, l.batch.Copied = 0, most, copied
 	return s.Run(l.begin(number), l.batch)
 }
 
