@@ -107,7 +107,7 @@ func (r *Replica) predictAgain(ctx context.Context, call *catalog.Call, arrival 
 	asItCame bool,
 ) error {
 	j := &execution.Job{
-		Unit: r.unit, Inputs: call.Inputs, Rows: call.Rows, Wanted: call.Wanted,
+		Unit: r.unit, Inputs: call.Inputs, Rows: max(1, call.Rows), Wanted: call.Wanted,
 		Task: r.taskOf(call, arrival), Memory: call.Memory,
 	}
 	if asItCame {

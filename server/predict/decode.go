@@ -27,12 +27,13 @@ func decode(req *Request, v *catalog.Version, call *catalog.Call) (err error) {
 	if call.Rows, err = sig.Rows(call.Inputs); err != nil {
 		return err
 	}
-	if want := wantedRows(v, call.Rows); want != "" {
+	if most := v.Batching.MaxRequestRows; most > 0 && call.Rows > most {
 		i := slices.IndexFunc(sig.Inputs, func(s tensor.Spec) bool { return s.BatchDim != tensor.NoBatch })
 		spec := &sig.Inputs[i] // there is one: else the request would be one row
 		return &tensor.FieldError{
-			Field: inputField(spec.Name) + ".shape", Want: want,
-			Got: fmt.Sprintf("%d rows in dimension %d of %s", call.Rows, spec.BatchDim, call.Inputs[i].Shape.Literal()),
+			Field: inputField(spec.Name) + ".shape",
+			Want:  fmt.Sprintf("at most %d rows in one request (batching.max_request_rows)", most),
+			Got:   fmt.Sprintf("%d rows in dimension %d of %s", call.Rows, spec.BatchDim, call.Inputs[i].Shape.Literal()),
 		}
 	}
 	return checkOutputs(req, call)
@@ -88,18 +89,4 @@ func inInput(name string, err error) error {
 		field += "." + e.Field
 	}
 	return &tensor.FieldError{Field: field, Want: e.Want, Got: e.Got}
-}
-
-// wantedRows says how many rows a request may bring, "" if it brings as many. Where requests are executed one by one
-// there may also be none: whether a model accepts that is its affair.
-func wantedRows(v *catalog.Version, rows int) string {
-	most := v.Batching.MaxRequestRows
-	switch {
-	case rows == 0 && v.Batching.Batched:
-		return "at least one row, because rows of several requests are executed together " +
-			"(with batching.mode: off the model is asked as it is)"
-	case most > 0 && rows > most:
-		return fmt.Sprintf("at most %d rows in one request (batching.max_request_rows)", most)
-	}
-	return ""
 }
