@@ -144,7 +144,7 @@ func (x *execution) count(parts []part, took catalog.Phases) {
 func (x *execution) compute(rows int) (err error) {
 	b := x.buf.batch
 	usual, most := x.unit.Owner.Patience(rows)
-	b.DeviceTime, b.Patience, b.Turn, b.Waited, b.Copied = 0, usual, 0, 0, x.plan.Copied
+	b.DeviceTime, b.Patience, b.Turn, b.Waited = 0, usual, 0, 0
 	if x.session == x.unit.session {
 		x.buf.watch.run(x.unit)
 		defer func() { x.buf.watch.ended(err) }()

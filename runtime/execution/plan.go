@@ -100,7 +100,7 @@ func (p *Plan) Brought() []tensor.Spec {
 // Joined reports whether the rows of an answered call were run in other company than alone.
 func (p *Plan) Joined(call *catalog.Call) bool {
 	o := &call.Outcome
-	return p.Batched && call.Rows > 0 &&
+	return p.Batched && call.Rows > 0 && len(call.Inputs) == len(p.Signature.Inputs) &&
 		(o.BatchRequests > 1 || o.PaddedRows > 0 || o.Executions > 1 || p.pads(call.Inputs))
 }
 

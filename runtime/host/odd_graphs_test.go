@@ -110,7 +110,7 @@ func (o *odd) input() {
 func (o *odd) constant() {
 	v := o.add(oddValue{dtype: onnxgraph.Float, dims: o.dims(3)})
 	o.InitFloats(v.name, v.dims, oddFloats(o.rng, v.dims)...)
-	if o.rng.IntN(3) == 0 {
+	if o.rng.IntN(2) == 0 {
 		o.Input(v.name, v.dtype, o.declared(v)...)
 	}
 }

@@ -171,11 +171,14 @@ func (s *Session) runTwice(b *tensor.Batch, f *frame) error {
 // check keeps inputs that the model does not declare, and such as would be read beyond their end, away from native
 // code.
 func (s *Session) check(inputs []tensor.Tensor) error {
-	if len(inputs) != len(s.signature.Inputs) {
-		return fmt.Errorf("the batch has %d inputs, the model takes %d", len(inputs), len(s.signature.Inputs))
+	if n := len(inputs); n < len(s.signature.Inputs) || n > s.signature.MostInputs() {
+		return fmt.Errorf("the batch has %d inputs, the model takes %d", n, len(s.signature.Inputs))
 	}
-	for i, spec := range s.signature.Inputs {
-		in := inputs[i]
+	for i, in := range inputs {
+		spec, optional := s.signature.Takes(i)
+		if optional && in.DType == tensor.Invalid {
+			continue
+		}
 		if in.DType != spec.DType || !spec.Shape.Accepts(in.Shape) {
 			return fmt.Errorf("input %q: expected %v %v, got %v %v", spec.Name, spec.DType, spec.Shape, in.DType,
 				in.Shape)
@@ -196,7 +199,7 @@ func (s *Session) run(b *tensor.Batch, f *frame, predicted bool) error {
 			s.place(b, f, i, spec)
 		}
 	}
-	if err := s.call(f); err != nil {
+	if err := s.call(f, len(b.Inputs)); err != nil {
 		return err
 	}
 	outputs := f.values[len(b.Inputs):]
@@ -213,12 +216,12 @@ func (s *Session) run(b *tensor.Batch, f *frame, predicted bool) error {
 	return nil
 }
 
-func (s *Session) call(f *frame) error {
+func (s *Session) call(f *frame, inputs int) error {
 	if onCUDA(s.provider) {
 		device.running.enter()
 		defer device.running.leave()
 	}
-	return s.take(C.weft_run(s.native.c, f.options, &f.values[0], f.firstDim()))
+	return s.take(C.weft_run(s.native.c, f.options, &f.values[0], C.size_t(inputs), f.firstDim()))
 }
 
 // take turns a status into an error and releases it, and notes if it says that the session's device is lost. Without a

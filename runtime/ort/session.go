@@ -148,7 +148,7 @@ func fromNative(api *C.weft_api, m made) (*Session, error) {
 	for _, out := range sig.Outputs {
 		s.predictions = append(s.predictions, predict(sig, out))
 	}
-	s.frames.New = func() any { return &frame{values: make([]C.weft_value, len(sig.Inputs)+len(sig.Outputs))} }
+	s.frames.New = func() any { return &frame{values: make([]C.weft_value, sig.MostInputs()+len(sig.Outputs))} }
 	return s, nil
 }
 

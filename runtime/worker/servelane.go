@@ -135,9 +135,11 @@ func (l *servedLane) execute(c *cursor) (err error) {
 			l.rooms[i] = &room{lane: l, output: i}
 		}
 	}
-	if c.count() != s.inputs {
+	n := c.count()
+	if n > s.inputs {
 		return errPage
 	}
+	l.batch.Feed(n)
 	for i := range l.batch.Inputs {
 		in := &l.batch.Inputs[i]
 		id, t, size := c.getTensor(in.Shape)

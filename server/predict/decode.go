@@ -21,7 +21,7 @@ func decode(req *Request, v *catalog.Version, call *catalog.Call) (err error) {
 	if call.Wanted, err = wantedOutputs(sig, req.Outputs); err != nil {
 		return err
 	}
-	if err := decodeInputs(req, sig, call.Inputs); err != nil {
+	if err := decodeInputs(req, sig, call); err != nil {
 		return err
 	}
 	if call.Rows, err = sig.Rows(call.Inputs); err != nil {
@@ -53,27 +53,50 @@ func checkOutputs(req *Request, call *catalog.Call) error {
 	return nil
 }
 
-// decodeInputs fills inputs in the order of the signature. A wrong name is reported before a wrong tensor.
-func decodeInputs(req *Request, sig *tensor.Signature, inputs []tensor.Tensor) error {
+// decodeInputs reads the inputs. A wrong name is reported before a wrong tensor.
+func decodeInputs(req *Request, sig *tensor.Signature, call *catalog.Call) (err error) {
 	for i := range sig.Inputs {
-		in, err := req.Codec.Decode(&sig.Inputs[i])
-		if err != nil {
-			return cmp.Or(checkNames(req, sig), inInput(sig.Inputs[i].Name, err))
+		if call.Inputs[i], err = decodeInput(req, sig, &sig.Inputs[i]); err != nil {
+			return err
 		}
-		// Rows are copied by their shape: elements that a codec leaves out would be filled with data that another
-		// request left.
-		if err := in.Check(); err != nil {
-			wrong := &tensor.FieldError{Want: "as many elements as its shape says", Got: err.Error()}
-			return inInput(sig.Inputs[i].Name, wrong)
-		}
-		inputs[i] = in
 	}
-	if req.Inputs > len(sig.Inputs) {
+	if req.Inputs == len(sig.Inputs) {
+		return nil
+	}
+	came, optional := req.names(), 0
+	for i := range sig.Optional {
+		spec := &sig.Optional[i]
+		if !came[spec.Name] {
+			continue
+		}
+		if optional++; optional == 1 {
+			call.Inputs = append(call.Inputs, make([]tensor.Tensor, len(sig.Optional))...)
+		}
+		if call.Inputs[len(sig.Inputs)+i], err = decodeInput(req, sig, spec); err != nil {
+			return err
+		}
+	}
+	if n := len(sig.Inputs) + optional; req.Inputs > n {
 		return cmp.Or(checkNames(req, sig), error(&tensor.FieldError{
-			Field: "inputs", Want: "each input once", Got: fmt.Sprintf("%d inputs for %d", req.Inputs, len(sig.Inputs)),
+			Field: "inputs", Want: "each input once", Got: fmt.Sprintf("%d inputs for %d", req.Inputs, n),
 		}))
 	}
 	return nil
+}
+
+// decodeInput reads one input. Of a wrong one nothing is left.
+func decodeInput(req *Request, sig *tensor.Signature, spec *tensor.Spec) (tensor.Tensor, error) {
+	in, err := req.Codec.Decode(spec)
+	if err != nil {
+		return tensor.Tensor{}, cmp.Or(checkNames(req, sig), inInput(spec.Name, err))
+	}
+	// Rows are copied by their shape: elements that a codec leaves out would be filled with data that another request
+	// left.
+	if err := in.Check(); err != nil {
+		wrong := &tensor.FieldError{Want: "as many elements as its shape says", Got: err.Error()}
+		return tensor.Tensor{}, inInput(spec.Name, wrong)
+	}
+	return in, nil
 }
 
 func inputField(name string) string { return fmt.Sprintf("inputs[%q]", name) }
