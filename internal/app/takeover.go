@@ -93,8 +93,8 @@ func differs(before, newer *tensor.Signature) string {
 			return fmt.Sprintf("its input %q is %v %v, was %v %v", in.Name, in.DType, in.Shape, old.DType, old.Shape)
 		}
 	}
-	for _, in := range before.Inputs {
-		if newer.Input(in.Name) < 0 {
+	for _, in := range slices.Concat(before.Inputs, before.Optional) {
+		if !newer.Known(in.Name) {
 			return fmt.Sprintf("it has no input %q", in.Name)
 		}
 	}

@@ -79,8 +79,10 @@ func TestAnAudit(t *testing.T) {
 		want    Result
 		demoted bool
 		remark  string // begins with this
+		lost    bool   // the engine does not find its outputs where it was to write them
 	}{
 		"independent": {model: func([][]float32) {}, want: Equal},
+		"misplaced":   {model: func([][]float32) {}, want: Different, demoted: true, lost: true},
 		"meeting":     {model: meet, want: Different, demoted: true},
 		"trusted":     {model: meet, trusted: true, want: Different, remark: "an audit of live batches found"},
 		"random": {
@@ -109,10 +111,19 @@ func TestAnAudit(t *testing.T) {
 				},
 			}
 			auditor := New(cfg, "m", 1, func() { remarked++ })
-			r := newAlone(weftest.OverRows(1, func(rows [][]float32) error {
+			e := weftest.OverRows(1, func(rows [][]float32) error {
 				c.model(rows)
 				return nil
-			}), c.trusted)
+			})
+			answer := e.Answer
+			e.Answer = func(b *tensor.Batch) error {
+				err := answer(b)
+				if c.lost && !b.Copied {
+					clear(b.Outputs[0].Data)
+				}
+				return err
+			}
+			r := newAlone(e, c.trusted)
 			r.fails = c.fails
 			j, other := r.job(1), r.job(2)
 			if err := execute(j, other); err != nil {

@@ -151,6 +151,7 @@ func (a *Auditor) surely(ctx context.Context, k *row, alone bool) (answers [][]t
 func (a *Auditor) again(ctx context.Context, k *row, alone bool, task sharedsched.Task) ([][]tensor.Tensor, error) {
 	rows := 1
 	p := *k.replica.Plan()
+	p.Copied = true // the caller's answer was not
 	if alone {
 		p.Signature, p.Trims = k.bare, nil
 	} else {

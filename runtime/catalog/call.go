@@ -14,8 +14,8 @@ import (
 // Call is one request to one version, and its answer.
 type Call struct {
 	Version *Version
-	// Inputs are in the signature's order and have passed Signature.Rows, which gave Rows; without a row they are
-	// executed as they are, by themselves. Their data, which may be in pieces, belong to the caller and must not change
+	// Inputs are in the signature's order, Inputs and then, if some were brought, Optional, and have passed Signature.Rows,
+	// which gave Rows. Their data, which may be in pieces, belong to the caller and must not change
 	// until Predict returned; nothing keeps them after that.
 	Inputs []tensor.Tensor
 	Rows   int
@@ -42,6 +42,10 @@ type Call struct {
 	// Phases are those of the executions that its rows were in.
 	Phases Phases
 }
+
+// Alone reports whether the call is executed as it is, by itself: it has no row, or it replaces a default, with which
+// nobody knows whether rows meet.
+func (c *Call) Alone() bool { return c.Rows == 0 || len(c.Inputs) > len(c.Version.Signature.Inputs) }
 
 // Phases are the parts of an execution's time: inputs are put together, the engine runs, and the answers are taken
 // apart.

@@ -7,9 +7,19 @@ import "github.com/weftserve/weft/runtime/tensor"
 // takes a model nowhere that a request could not.
 func (x *execution) assemble(parts []part, size int) {
 	rows := rowsOf(parts)
+	all := parts[0].job.Inputs
+	x.buf.batch.Feed(len(all))
+	n := len(x.plan.Signature.Inputs)
+	for i := n; i < len(all); i++ { // the job is alone
+		if in := &all[i]; in.DType != tensor.Invalid {
+			in.CopyTo(x.buf.batch.Input(i, in.DType, in.Shape, in.Size()))
+		}
+	}
+	// Where a default is replaced the model may not keep to the shapes that it declares.
+	x.buf.batch.Copied = x.plan.Copied || len(all) > n
 	for i := range x.plan.Signature.Inputs {
 		dim := x.plan.Signature.Inputs[i].BatchDim
-		first := &parts[0].job.Inputs[i]
+		first := &all[i]
 		if dim == tensor.NoBatch || first.Shape[dim] == 0 {
 			// Equal in all parts: the key says so. A job without rows is alone.
 			first.CopyTo(x.buf.batch.Input(i, first.DType, first.Shape, first.Size()))

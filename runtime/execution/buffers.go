@@ -28,7 +28,7 @@ type pool struct {
 
 // init makes a pool for batches of a signature.
 func (p *pool) init(s *tensor.Signature, memory tensor.Allocator) {
-	p.inputs, p.outputs, p.memory = len(s.Inputs), len(s.Outputs), memory
+	p.inputs, p.outputs, p.memory = s.MostInputs(), len(s.Outputs), memory
 }
 
 // take returns buffers that the caller owns until give.

@@ -22,6 +22,8 @@ type Plan struct {
 	// Budget is the device time that one execution may take; 0: no bound.
 	Budget time.Duration
 	Watch  Watch
+	// Copied: the engine is to write no output in place, so that an audit does not repeat a mistake that was made there.
+	Copied bool
 	// Values are those of the inputs without rows, and the sizes of open dimensions, that are proven, or may be; nil
 	// where none has to be.
 	Values *Values
@@ -98,7 +100,7 @@ func (p *Plan) Brought() []tensor.Spec {
 // Joined reports whether the rows of an answered call were run in other company than alone.
 func (p *Plan) Joined(call *catalog.Call) bool {
 	o := &call.Outcome
-	return p.Batched && call.Rows > 0 &&
+	return p.Batched && call.Rows > 0 && len(call.Inputs) == len(p.Signature.Inputs) &&
 		(o.BatchRequests > 1 || o.PaddedRows > 0 || o.Executions > 1 || p.pads(call.Inputs))
 }
 

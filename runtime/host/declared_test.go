@@ -1,9 +1,12 @@
 package host_test
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/weftserve/weft/internal/onnxgraph"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -89,5 +92,41 @@ func TestADeclarationThatChanges(t *testing.T) {
 	w.reconcile()
 	if v := w.version("m", 1); v.State != catalog.Ready || !strings.Contains(v.Cause, "the data type is int8") {
 		t.Errorf("state %v, cause %q", v.State, v.Cause)
+	}
+}
+
+// TestDeclaredOptional: inputs that the file has as optional may be left out where the model has a default; where it has
+// none, that is said.
+func TestDeclaredOptional(t *testing.T) {
+	g := onnxgraph.New("g").Input("x", onnxgraph.Float, "n", 2).Input("bias", onnxgraph.Float, 2).
+		Node("Add", []string{"x", "bias"}, []string{"y"}).Output("y", onnxgraph.Float, "n", 2)
+	for _, has := range []bool{false, true} {
+		if has {
+			g.InitFloats("bias", []int64{2}, 10, 20)
+		}
+		l := onnxModel(t, g.Marshal())
+		l.Models[0].Manifest.Declared = &modelrepo.Declared{File: "config.pbtxt", Inputs: []modelrepo.DeclaredTensor{
+			{Name: "x", Shape: tensor.Shape{-1, 2}}, {Name: "bias", Shape: tensor.Shape{2}, Optional: true},
+		}}
+		h := onnxHost(t, l)
+		v := h.Snapshot().Model("m").Version(1)
+		if v.State != catalog.Ready {
+			t.Fatal(v.Cause)
+		}
+		if is := strings.Contains(fmt.Sprint(v.Signature.Notes), "optional there, but the model has no default"); is == has {
+			t.Errorf("default %t: notes %q", has, v.Signature.Notes)
+		}
+		if !has {
+			continue
+		}
+		for _, inputs := range [][]tensor.Tensor{
+			{floats(tensor.Shape{1, 2}, 1, 2)},
+			{floats(tensor.Shape{1, 2}, 10, 20), floats(tensor.Shape{2}, 1, 2)},
+		} {
+			c := &catalog.Call{Version: v, Rows: 1, Inputs: inputs}
+			if err := h.Predict(t.Context(), c); err != nil || !slices.Equal(values(c.Results[0]), []float32{11, 22}) {
+				t.Errorf("%v is answered with %v, %v", inputs, c.Results, err)
+			}
+		}
 	}
 }

@@ -286,17 +286,27 @@ func TestRowsThatMeet(t *testing.T) {
 // serveMeetings serves each graph as a model of its own, and returns the paths of their files.
 func serveMeetings(t *testing.T, graphs []crossing) (*host.Host, []string) {
 	t.Helper()
+	files := make([][]byte, len(graphs))
+	for i, g := range graphs {
+		files[i] = g.marshal()
+	}
+	return serveFiles(t, files)
+}
+
+// serveFiles serves each file as a model of its own: m0, m1 and so on.
+func serveFiles(t *testing.T, files [][]byte) (*host.Host, []string) {
+	t.Helper()
 	var listing modelrepo.Listing
 	var paths []string
 	root := t.TempDir()
-	for i, g := range graphs {
+	for i, file := range files {
 		name := fmt.Sprintf("m%d", i)
 		dir := filepath.Join(root, name, "1")
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
 		v := modelrepo.Version{Number: 1, Dir: dir, Path: filepath.Join(dir, modelrepo.ModelFile)}
-		if err := os.WriteFile(v.Path, g.marshal(), 0o600); err != nil {
+		if err := os.WriteFile(v.Path, file, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		paths = append(paths, v.Path)

@@ -26,6 +26,8 @@ type DeclaredTensor struct {
 	Shown tensor.Shape // which clients see instead; nil: that of the model
 	// LabelFile has the label of each element of a row, one a line; "" for none. It lies in the model's directory.
 	LabelFile string
+	// Optional: requests may leave it out.
+	Optional bool
 }
 
 // Check compares the declaration with the signature of the opened model. nil declares nothing.
@@ -42,7 +44,7 @@ func (d *Declared) Check(s *tensor.Signature) error {
 			}
 		}
 	}
-	if err := d.compare("input", d.Inputs, s.Inputs); err != nil {
+	if err := d.compare("input", d.Inputs, slices.Concat(s.Inputs, s.Optional)); err != nil {
 		return err
 	}
 	return d.compare("output", d.Outputs, s.Outputs)
@@ -134,7 +136,10 @@ func (t *tritonConfig) tensors() {
 				"there is an input of that name already; expected each name once, found %q", in.GetName())
 		}
 		named[in.GetName()] = true
-		d.Inputs = append(d.Inputs, t.tensor(fmt.Sprintf("input[%d]", i), in, in.GetDims(), in.GetReshape()))
+		at := fmt.Sprintf("input[%d]", i)
+		is := t.tensor(at, in, in.GetDims(), in.GetReshape())
+		is.Optional, t.told[at+".optional"] = in.GetOptional(), true
+		d.Inputs = append(d.Inputs, is)
 	}
 	for i, out := range t.c.GetOutput() {
 		at := fmt.Sprintf("output[%d]", i)

@@ -19,10 +19,16 @@ func (d *Declared) Show(s *tensor.Signature) error {
 	if d == nil {
 		return nil
 	}
+	for i := range d.Inputs {
+		if t := &d.Inputs[i]; t.Optional && s.Input(t.Name) >= 0 {
+			s.Notes = append(s.Notes, fmt.Sprintf("%s: input %q is optional there, but the model has no default for it, so "+
+				"requests must bring it; make it an initializer of the model, too, to have them leave it out", filepath.Base(d.File), t.Name))
+		}
+	}
 	for _, side := range []struct {
 		declared []DeclaredTensor
 		has      []tensor.Spec
-	}{{d.Inputs, s.Inputs}, {d.Outputs, s.Outputs}} {
+	}{{d.Inputs, s.Inputs}, {d.Inputs, s.Optional}, {d.Outputs, s.Outputs}} {
 		for i := range side.declared {
 			t := &side.declared[i]
 			at := slices.IndexFunc(side.has, func(s tensor.Spec) bool { return s.Name == t.Name })

@@ -15,9 +15,6 @@ var without = map[string]string{
 	"input.allow_ragged_batch": "" +
 		"Weft joins no rows of different shapes: name the input in batching.variable_dims, and it is padded to common " +
 		"lengths",
-	"input.optional": "" +
-		"requests bring every input that the model declares: make it an initializer of the model, or have clients " +
-		"send it",
 	"dynamic_batching.preferred_batch_size": "" +
 		"a batch grows while the device is busy, and needs no preferred size: set batching.allowed_batch_sizes only " +
 		"if the engine is prepared for some sizes",

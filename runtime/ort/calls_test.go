@@ -33,7 +33,7 @@ _Static_assert(OrtMemoryInfoDeviceType_CPU == 0 && OrtMemoryInfoDeviceType_GPU =
 	OrtDeviceMemoryType_DEFAULT == 0, "");
 _Static_assert(ORT_FAIL == 1 && ORT_INVALID_ARGUMENT == 2, "");
 _Static_assert(ONNX_TYPE_TENSOR == 1, "");
-_Static_assert(ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING == 8, "");
+_Static_assert(ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED == 0 && ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING == 8, "");
 _Static_assert(OrtArenaAllocator == 1 && OrtDeviceAllocator == 0 && OrtMemTypeDefault == 0, "");
 _Static_assert(ORT_API_VERSION == 24, "library.go asks for another version than the binding");
 `

@@ -90,10 +90,11 @@ OrtStatus *weft_measure_memory(const weft_api *api, const OrtSession *session, c
 
 static OrtStatus *out_of_memory(const weft_api *api) { return api->CreateStatus(FAIL, "out of memory"); }
 
-OrtStatus *weft_count(const weft_api *api, const OrtSession *session, size_t *inputs, size_t *outputs) {
-    OrtStatus *status = api->SessionGetInputCount(session, inputs);
-    if (status != NULL) return status;
-    return api->SessionGetOutputCount(session, outputs);
+OrtStatus *weft_count(const weft_api *api, const OrtSession *session, size_t counts[WEFT_SIDES]) {
+    OrtStatus *status = api->SessionGetInputCount(session, &counts[WEFT_INPUT]);
+    if (status == NULL) status = api->SessionGetOverridableInitializerCount(session, &counts[WEFT_DEFAULT]);
+    if (status == NULL) status = api->SessionGetOutputCount(session, &counts[WEFT_OUTPUT]);
+    return status;
 }
 
 static OrtStatus *describe_shape(const weft_api *api, const OrtTensorTypeAndShapeInfo *tensor, weft_spec *spec) {
@@ -110,12 +111,21 @@ static OrtStatus *describe_shape(const weft_api *api, const OrtTensorTypeAndShap
     return api->GetSymbolicDimensions(tensor, spec->symbols, spec->rank);
 }
 
-OrtStatus *weft_describe(const weft_api *api, const OrtSession *session, bool output, size_t index, weft_spec *spec) {
-    OrtStatus *status = output ? api->SessionGetOutputName(session, index, api->allocator, &spec->name)
-                               : api->SessionGetInputName(session, index, api->allocator, &spec->name);
-    if (status != NULL) return status;
-    status = output ? api->SessionGetOutputTypeInfo(session, index, &spec->info)
-                    : api->SessionGetInputTypeInfo(session, index, &spec->info);
+OrtStatus *weft_describe(const weft_api *api, const OrtSession *session, weft_side side, size_t index, weft_spec *spec) {
+    OrtStatus *status;
+    switch (side) {
+    case WEFT_INPUT:
+        status = api->SessionGetInputName(session, index, api->allocator, &spec->name);
+        if (status == NULL) status = api->SessionGetInputTypeInfo(session, index, &spec->info);
+        break;
+    case WEFT_DEFAULT:
+        status = api->SessionGetOverridableInitializerName(session, index, api->allocator, &spec->name);
+        if (status == NULL) status = api->SessionGetOverridableInitializerTypeInfo(session, index, &spec->info);
+        break;
+    default:
+        status = api->SessionGetOutputName(session, index, api->allocator, &spec->name);
+        if (status == NULL) status = api->SessionGetOutputTypeInfo(session, index, &spec->info);
+    }
     if (status != NULL) return status;
     status = api->GetOnnxTypeFromTypeInfo(spec->info, &spec->kind);
     if (status != NULL || spec->kind != TENSOR) return status;

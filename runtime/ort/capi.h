@@ -69,6 +69,9 @@ typedef struct {
 // weft_measure_memory reads the arena of the named device, such as Cuda, that the session uses.
 OrtStatus *weft_measure_memory(const weft_api *api, const OrtSession *session, const char *device, int id, weft_memory *memory);
 
+// weft_side is a list of a model's tensors: inputs, inputs that have a default, or outputs.
+typedef enum { WEFT_INPUT, WEFT_DEFAULT, WEFT_OUTPUT, WEFT_SIDES } weft_side;
+
 // weft_spec describes an input or output of a model. It is valid until weft_spec_free.
 typedef struct {
     char *name;
@@ -81,8 +84,9 @@ typedef struct {
     OrtTypeInfo *info;
 } weft_spec;
 
-OrtStatus *weft_count(const weft_api *api, const OrtSession *session, size_t *inputs, size_t *outputs);
-OrtStatus *weft_describe(const weft_api *api, const OrtSession *session, bool output, size_t index, weft_spec *spec);
+// weft_count gives how many there are on each side.
+OrtStatus *weft_count(const weft_api *api, const OrtSession *session, size_t counts[WEFT_SIDES]);
+OrtStatus *weft_describe(const weft_api *api, const OrtSession *session, weft_side side, size_t index, weft_spec *spec);
 void weft_spec_free(const weft_api *api, weft_spec *spec);
 
 // weft_placement is the execution provider of a node, and the node's operator. Both strings are the session's.
@@ -99,7 +103,7 @@ typedef struct {
     const weft_api *api;
     OrtSession *session;
     OrtRunOptions *options;
-    size_t inputs, outputs;
+    size_t inputs, outputs; // inputs with those that have a default
     char **names; // inputs, then outputs; owned
 } weft_session;
 
@@ -110,7 +114,8 @@ OrtStatus *weft_session_eager(weft_session *s);
 // weft_session_terminate makes each run of the session fail before its next node, for good.
 void weft_session_terminate(weft_session *s);
 
-// weft_value is one input or output of a run. Its memory is as large as dtype and dims demand: checked by the caller.
+// weft_value is one input or output of a run. Its memory is as large as dtype and dims demand: checked by the caller. An input without
+// dtype has its default.
 typedef struct {
     void *data;      // the caller's memory; NULL for an output: ONNX Runtime allocates
     size_t size;     // bytes at data
@@ -126,9 +131,9 @@ OrtStatus *weft_options_new(const weft_api *api, OrtRunOptions **options);
 void weft_options_terminate(const weft_api *api, OrtRunOptions *options);
 void weft_options_free(const weft_api *api, OrtRunOptions *options);
 
-// weft_run runs the model once on values, inputs then outputs. options are the run's own, or NULL: then those of the session hold.
-// Nothing is left to release when it fails.
-OrtStatus *weft_run(const weft_session *s, const OrtRunOptions *options, weft_value *values, const int64_t *dims);
+// weft_run runs the model once on values: so many inputs, the first ones of the session, then the outputs. options are the run's own, or
+// NULL: then those of the session hold. Nothing is left to release when it fails.
+OrtStatus *weft_run(const weft_session *s, const OrtRunOptions *options, weft_value *values, size_t inputs, const int64_t *dims);
 
 // weft_extent is the shape of a value and the memory it needs.
 typedef struct {

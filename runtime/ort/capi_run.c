@@ -4,7 +4,7 @@
 #include <string.h>
 
 enum { FAIL = 1 };   // of OrtErrorCode
-enum { STRING = 8 }; // of ONNXTensorElementDataType
+enum { UNDEFINED = 0, STRING = 8 }; // of ONNXTensorElementDataType
 
 static uint32_t get_length(const unsigned char *p) {
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
@@ -40,23 +40,29 @@ static OrtStatus *make_value(const weft_api *api, const weft_value *v, const int
     return api->CreateTensorWithDataAsOrtValue(api->memory, data, v->size, dims, v->rank, v->dtype, value);
 }
 
-OrtStatus *weft_run(const weft_session *s, const OrtRunOptions *options, weft_value *values, const int64_t *dims) {
+OrtStatus *weft_run(const weft_session *s, const OrtRunOptions *options, weft_value *values, size_t inputs, const int64_t *dims) {
     const weft_api *api = s->api;
-    size_t count = s->inputs + s->outputs;
-    OrtValue **made = calloc(count, sizeof *made);
+    size_t count = inputs + s->outputs, given = 0;
+    OrtValue **made = calloc(count, sizeof *made + sizeof(char *));
     if (made == NULL) return api->CreateStatus(FAIL, "out of memory");
+    OrtValue **out = made + inputs;
+    const char **names = (const char **)(made + count);
     OrtStatus *status = NULL;
-    for (size_t i = 0; i < count && status == NULL; i++) {
-        bool allocated_by_run = i >= s->inputs && values[i].data == NULL;
-        if (!allocated_by_run) status = make_value(api, &values[i], dims + values[i].dims, &made[i]);
+    for (size_t i = 0; i < inputs && status == NULL; i++) {
+        if (values[i].dtype == UNDEFINED) continue;
+        names[given] = s->names[i];
+        status = make_value(api, &values[i], dims + values[i].dims, &made[given++]);
     }
+    values += inputs;
+    for (size_t i = 0; i < s->outputs && status == NULL; i++)
+        if (values[i].data != NULL) status = make_value(api, &values[i], dims + values[i].dims, &out[i]);
     if (status == NULL)
-        status = api->Run(s->session, options != NULL ? options : s->options, (const char *const *)s->names, (const OrtValue *const *)made, s->inputs,
-            (const char *const *)s->names + s->inputs, s->outputs, made + s->inputs);
-    for (size_t i = s->inputs; i < count && status == NULL; i++) {
+        status = api->Run(s->session, options != NULL ? options : s->options, names, (const OrtValue *const *)made, given,
+            (const char *const *)s->names + s->inputs, s->outputs, out);
+    for (size_t i = 0; i < s->outputs && status == NULL; i++) {
         if (values[i].data == NULL) {
-            values[i].value = made[i];
-            made[i] = NULL;
+            values[i].value = out[i];
+            out[i] = NULL;
         }
     }
     for (size_t i = 0; i < count; i++)

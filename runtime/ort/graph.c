@@ -20,10 +20,10 @@ static OrtStatus *check(const weft_graph *g, int code, const char *what) {
 }
 
 OrtStatus *weft_find_elsewhere(const weft_api *api, const OrtSession *session, OrtMemoryInfoDeviceType type, bool output, int *index) {
-    size_t counts[2];
-    OrtStatus *status = weft_count(api, session, &counts[0], &counts[1]);
+    size_t counts[WEFT_SIDES];
+    OrtStatus *status = weft_count(api, session, counts);
     if (status != NULL) return status;
-    size_t count = output ? counts[1] : counts[0];
+    size_t count = output ? counts[WEFT_OUTPUT] : counts[WEFT_INPUT];
     const OrtMemoryInfo **infos = calloc(count + 1, sizeof *infos);
     if (infos == NULL) return api->CreateStatus(FAIL, "out of memory");
     status = output ? api->SessionGetMemoryInfoForOutputs(session, infos, count) : api->SessionGetMemoryInfoForInputs(session, infos, count);

@@ -7,6 +7,7 @@ package ort
 import "C"
 
 import (
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -59,6 +60,9 @@ type graphs struct {
 }
 
 func startGraphs(s *Session) (*graphs, error) {
+	if len(s.signature.Optional) > 0 {
+		return nil, errors.New("the model has inputs with defaults")
+	}
 	cuda, err := loadCUDA()
 	if err != nil {
 		return nil, err
@@ -89,13 +93,13 @@ func onDevice(s *Session) error {
 		if *index < 0 {
 			continue
 		}
-		d, err := describe(s.api, s.native.c.session, output, int(*index))
+		what, side := "input", C.weft_side(C.WEFT_INPUT)
+		if output {
+			what, side = "output", C.WEFT_OUTPUT
+		}
+		d, err := describe(s.api, s.native.c.session, side, int(*index))
 		if err != nil {
 			return err
-		}
-		what := "input"
-		if output {
-			what = "output"
 		}
 		return fmt.Errorf("%s %q is in the host's memory", what, d.spec.Name)
 	}

@@ -35,12 +35,12 @@ func newNative(api *C.weft_api, binding *onnxruntime.DynamicAdvancedSession, pro
 	if err != nil {
 		return nil, err
 	}
-	c := C.weft_session_new(api, session, C.size_t(len(sig.Inputs)), C.size_t(len(sig.Outputs)))
+	c := C.weft_session_new(api, session, C.size_t(sig.MostInputs()), C.size_t(len(sig.Outputs)))
 	if c == nil {
 		return nil, errors.New("out of memory")
 	}
-	names := unsafe.Slice(c.names, len(sig.Inputs)+len(sig.Outputs))
-	for i, spec := range slices.Concat(sig.Inputs, sig.Outputs) {
+	names := unsafe.Slice(c.names, sig.MostInputs()+len(sig.Outputs))
+	for i, spec := range slices.Concat(sig.Inputs, sig.Optional, sig.Outputs) {
 		names[i] = C.CString(spec.Name)
 	}
 	return &native{binding: binding, provider: provider, c: c}, nil

@@ -24,6 +24,7 @@ import (
 type frame struct {
 	values []C.weft_value // inputs, then outputs
 	dims   tensor.Shape   // of all values, one after the other
+	marks  marks
 	// options are of this run only, by which it is stopped when its context ends; nil: those that all runs of the
 	// session share.
 	options *C.OrtRunOptions
@@ -150,13 +151,19 @@ func (s *Session) attempt(ctx context.Context, b *tensor.Batch) (*graphs, error)
 	return nil, err
 }
 
-// runTwice runs a batch as the model's declaration has it, and once more where the declaration is wrong.
+// runTwice runs a batch as the model's declaration has it, and once more where the declaration is wrong, or an output
+// was not written where it was expected. With b.Copied only the second.
 func (s *Session) runTwice(b *tensor.Batch, f *frame) error {
-	err := s.run(b, f, !s.unpredictable.Load())
-	if e, ok := errors.AsType[*Error](err); ok && e.shapeMismatch() {
-		if err = s.run(b, f, false); err == nil {
-			s.unpredictable.Store(true)
-		}
+	if b.Copied || s.unpredictable.Load() {
+		return s.run(b, f, false)
+	}
+	f.marks.next()
+	err := s.run(b, f, true)
+	if e, is := errors.AsType[*Error](err); !(is && e.shapeMismatch()) && (err != nil || !f.marks.left(b.Outputs)) {
+		return err
+	}
+	if err = s.run(b, f, false); err == nil && !f.marks.left(b.Outputs) { // else it is the model's answer
+		s.unpredictable.Store(true)
 	}
 	return err
 }
@@ -164,11 +171,14 @@ func (s *Session) runTwice(b *tensor.Batch, f *frame) error {
 // check keeps inputs that the model does not declare, and such as would be read beyond their end, away from native
 // code.
 func (s *Session) check(inputs []tensor.Tensor) error {
-	if len(inputs) != len(s.signature.Inputs) {
-		return fmt.Errorf("the batch has %d inputs, the model takes %d", len(inputs), len(s.signature.Inputs))
+	if n := len(inputs); n < len(s.signature.Inputs) || n > s.signature.MostInputs() {
+		return fmt.Errorf("the batch has %d inputs, the model takes %d", n, len(s.signature.Inputs))
 	}
-	for i, spec := range s.signature.Inputs {
-		in := inputs[i]
+	for i, in := range inputs {
+		spec, optional := s.signature.Takes(i)
+		if optional && in.DType == tensor.Invalid {
+			continue
+		}
 		if in.DType != spec.DType || !spec.Shape.Accepts(in.Shape) {
 			return fmt.Errorf("input %q: expected %v %v, got %v %v", spec.Name, spec.DType, spec.Shape, in.DType,
 				in.Shape)
@@ -189,7 +199,7 @@ func (s *Session) run(b *tensor.Batch, f *frame, predicted bool) error {
 			s.place(b, f, i, spec)
 		}
 	}
-	if err := s.call(f); err != nil {
+	if err := s.call(f, len(b.Inputs)); err != nil {
 		return err
 	}
 	outputs := f.values[len(b.Inputs):]
@@ -206,12 +216,12 @@ func (s *Session) run(b *tensor.Batch, f *frame, predicted bool) error {
 	return nil
 }
 
-func (s *Session) call(f *frame) error {
+func (s *Session) call(f *frame, inputs int) error {
 	if onCUDA(s.provider) {
 		device.running.enter()
 		defer device.running.leave()
 	}
-	return s.take(C.weft_run(s.native.c, f.options, &f.values[0], f.firstDim()))
+	return s.take(C.weft_run(s.native.c, f.options, &f.values[0], C.size_t(inputs), f.firstDim()))
 }
 
 // take turns a status into an error and releases it, and notes if it says that the session's device is lost. Without a
@@ -248,7 +258,7 @@ func (s *Session) place(b *tensor.Batch, f *frame, i int, spec tensor.Spec) {
 	if !ok || n > maxPredicted/int64(spec.DType.Size()) {
 		return
 	}
-	b.Output(i, spec.DType, shape, int(n)*spec.DType.Size())
+	f.marks.leave(i, b.Output(i, spec.DType, shape, int(n)*spec.DType.Size()))
 	f.set(len(b.Inputs)+i, b.Outputs[i])
 }
 

@@ -30,7 +30,8 @@ type Session struct {
 	threadTime  bool // the calling thread does all the work of a run
 	notes       []string
 	predictions []prediction // per output; nil: its shape is known after the run only
-	// unpredictable is set when the model's declared shapes turned out to be wrong.
+	// unpredictable is set when the model's declared shapes turned out to be wrong, or an output not to be written where
+	// it was expected.
 	unpredictable atomic.Bool
 	frames        sync.Pool // of *frame
 	buffers       *pinner   // nil: buffers are not page-locked
@@ -147,7 +148,7 @@ func fromNative(api *C.weft_api, m made) (*Session, error) {
 	for _, out := range sig.Outputs {
 		s.predictions = append(s.predictions, predict(sig, out))
 	}
-	s.frames.New = func() any { return &frame{values: make([]C.weft_value, len(sig.Inputs)+len(sig.Outputs))} }
+	s.frames.New = func() any { return &frame{values: make([]C.weft_value, sig.MostInputs()+len(sig.Outputs))} }
 	return s, nil
 }
 

@@ -160,6 +160,30 @@ func TestOutputsWithoutNode(t *testing.T) {
 	}
 }
 
+// TestOutputsListedTwice are one output each, which has its value, whether or not the number of rows is fixed.
+func TestOutputsListedTwice(t *testing.T) {
+	for name, rows := range map[string]any{"fixed": 1, "open": "n"} {
+		t.Run(name, func(t *testing.T) {
+			g := onnxgraph.New("twice").Input("x", onnxgraph.Float, rows, 2)
+			for _, out := range []string{"h1", "h0", "h1"} {
+				g.Output(out, onnxgraph.Float, rows, 2)
+			}
+			g.Node("Relu", []string{"x"}, []string{"h0"}).Node("Neg", []string{"h0"}, []string{"h1"})
+			s := openGraph(t, g.Marshal())
+			for range 2 {
+				got := runOnce(t, s, floats(tensor.Shape{1, 2}, 1, 2))
+				want := []tensor.Tensor{floats(tensor.Shape{1, 2}, -1, -2), floats(tensor.Shape{1, 2}, 1, 2)}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("(-want +got)\n%s", diff)
+				}
+			}
+			if notes := s.Signature().Notes; len(notes) != 1 {
+				t.Errorf("notes %q, want one of the output that is listed twice", notes)
+			}
+		})
+	}
+}
+
 func TestSeveralInputsAndOutputs(t *testing.T) {
 	g := onnxgraph.New("several").
 		Input("a", onnxgraph.Float, "n").Input("b", onnxgraph.Int64, "n").Input("c", onnxgraph.Double).

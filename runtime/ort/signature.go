@@ -8,6 +8,7 @@ import "C"
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"unsafe"
 
 	onnxruntime "github.com/yalue/onnxruntime_go"
@@ -24,43 +25,45 @@ type described struct {
 	ranked bool
 }
 
-// readSignature returns the session's inputs and outputs. Outputs that cannot be served are left out with a note; an
-// input that cannot be fed, or no output at all, is an error.
+// readSignature returns the session's inputs and outputs, each name once. Outputs that cannot be served are left out
+// with a note, as are inputs that have a default; another input that cannot be fed, or no output at all, is an error.
 func readSignature(api *C.weft_api, session *C.OrtSession) (*tensor.Signature, error) {
-	var inputs, outputs C.size_t
-	if err := take(api, C.weft_count(api, session, &inputs, &outputs)); err != nil {
+	var counts [C.WEFT_SIDES]C.size_t
+	if err := take(api, C.weft_count(api, session, &counts[0])); err != nil {
 		return nil, err
 	}
 	sig := &tensor.Signature{}
-	for i := range int(inputs) {
-		d, err := describe(api, session, false, i)
+	for i := range int(counts[C.WEFT_INPUT]) {
+		d, err := describe(api, session, C.WEFT_INPUT, i)
 		if err != nil {
 			return nil, err
 		}
-		if d.fault == "" && !d.ranked {
-			d.fault = "declares no shape, so requests cannot be checked; export the model with the shape of each " +
-				"input " +
-				"(dimensions may be dynamic)"
-		}
-		if d.fault != "" {
-			return nil, fmt.Errorf("input %q %s", d.spec.Name, d.fault)
+		if fault := d.unfit(); fault != "" {
+			return nil, fmt.Errorf("input %q %s", d.spec.Name, fault)
 		}
 		sig.Inputs = append(sig.Inputs, d.spec)
 	}
-	for i := range int(outputs) {
-		d, err := describe(api, session, true, i)
+	for i := range int(counts[C.WEFT_DEFAULT]) {
+		d, err := describe(api, session, C.WEFT_DEFAULT, i)
 		if err != nil {
 			return nil, err
 		}
-		if d.fault != "" {
-			sig.Notes = append(sig.Notes, fmt.Sprintf("output %q is left out: it %s", d.spec.Name, d.fault))
+		if fault := d.unfit(); fault != "" {
+			sig.Notes = append(sig.Notes, fmt.Sprintf("input %q always has its default: it %s", d.spec.Name, fault))
 			continue
 		}
-		if !d.ranked {
-			sig.Notes = append(sig.Notes,
-				fmt.Sprintf("output %q declares no shape: its rank is known after a run only", d.spec.Name))
+		sig.Optional = append(sig.Optional, d.spec)
+	}
+	if len(sig.Optional) > 0 {
+		sig.Notes = append(sig.Notes, "requests may leave out the inputs that have a default: "+
+			listed(sig.Optional))
+	}
+	for i := range int(counts[C.WEFT_OUTPUT]) {
+		d, err := describe(api, session, C.WEFT_OUTPUT, i)
+		if err != nil {
+			return nil, err
 		}
-		sig.Outputs = append(sig.Outputs, d.spec)
+		addOutput(sig, &d)
 	}
 	if len(sig.Outputs) == 0 {
 		return nil, fmt.Errorf("the model has no output that is a tensor: %q", sig.Notes)
@@ -68,10 +71,52 @@ func readSignature(api *C.weft_api, session *C.OrtSession) (*tensor.Signature, e
 	return sig, nil
 }
 
-func describe(api *C.weft_api, session *C.OrtSession, output bool, index int) (described, error) {
+// addOutput adds an output, or a note.
+func addOutput(sig *tensor.Signature, d *described) {
+	note := ""
+	switch {
+	case sig.Output(d.spec.Name) >= 0:
+		// ONNX Runtime writes into one of the places that it is given for a name, and not into the others.
+		note = "is listed more than once: it is answered once"
+	case d.fault != "":
+		note = "is left out: it " + d.fault
+	default:
+		sig.Outputs = append(sig.Outputs, d.spec)
+		if !d.ranked {
+			note = "declares no shape: its rank is known after a run only"
+		}
+	}
+	if note != "" {
+		sig.Notes = append(sig.Notes, fmt.Sprintf("output %q %s", d.spec.Name, note))
+	}
+}
+
+// unfit says why an input cannot be fed; "" if it can.
+func (d *described) unfit() string {
+	if d.fault == "" && !d.ranked {
+		return "declares no shape, so requests cannot be checked; export the model with the shape of each input " +
+			"(dimensions may be dynamic)"
+	}
+	return d.fault
+}
+
+// listed names some tensors, with their types and shapes: a few of them where they are the weights.
+func listed(specs []tensor.Spec) string {
+	const few = 20
+	var names []string
+	for i := range specs[:min(len(specs), few)] {
+		names = append(names, fmt.Sprintf("%q %v %v", specs[i].Name, specs[i].DType, specs[i].Shape))
+	}
+	if more := len(specs) - few; more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(names, ", ")
+}
+
+func describe(api *C.weft_api, session *C.OrtSession, side C.weft_side, index int) (described, error) {
 	c := new(C.weft_spec)
 	defer C.weft_spec_free(api, c)
-	if err := take(api, C.weft_describe(api, session, C.bool(output), C.size_t(index), c)); err != nil {
+	if err := take(api, C.weft_describe(api, session, side, C.size_t(index), c)); err != nil {
 		return described{}, err
 	}
 	d := described{spec: tensor.Spec{Name: C.GoString(c.name), BatchDim: tensor.NoBatch}, ranked: bool(c.ranked)}

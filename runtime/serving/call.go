@@ -21,7 +21,7 @@ func (r *Replica) taskOf(call *catalog.Call, arrival time.Time) sharedsched.Task
 	if t.Target > 0 {
 		t.Target = max(1, t.Target-time.Since(arrival))
 	}
-	if call.Rows == 0 { // a request without rows is joined with nothing, and its cost says nothing
+	if call.Alone() { // its cost says nothing of others
 		t.Alone, t.Unmeasured = true, true
 	}
 	if call.Shadow {
@@ -53,8 +53,8 @@ func (r *Replica) Predict(ctx context.Context, call *catalog.Call, arrival time.
 		Unit: r.unit, Inputs: call.Inputs, Rows: max(1, call.Rows), Wanted: call.Wanted,
 		Task: r.taskOf(call, arrival), Memory: call.Memory,
 	}
-	if call.Rows == 0 {
-		j.Plan = r.unjoined() // there is no row to pad or to fill up with
+	if call.Alone() {
+		j.Plan = r.unjoined()
 	}
 	call.Outcome, err = r.submit(ctx, j)
 	if call.Phases = j.Phases(); err != nil {
@@ -107,10 +107,10 @@ func (r *Replica) predictAgain(ctx context.Context, call *catalog.Call, arrival 
 	asItCame bool,
 ) error {
 	j := &execution.Job{
-		Unit: r.unit, Inputs: call.Inputs, Rows: call.Rows, Wanted: call.Wanted,
+		Unit: r.unit, Inputs: call.Inputs, Rows: max(1, call.Rows), Wanted: call.Wanted,
 		Task: r.taskOf(call, arrival), Memory: call.Memory,
 	}
-	if asItCame {
+	if asItCame = asItCame || call.Alone(); asItCame {
 		j.Plan = r.unjoined()
 	}
 	j.Task.Alone = asItCame || call.Rows <= r.unit.Plan().Most

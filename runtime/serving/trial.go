@@ -74,7 +74,7 @@ func (t *trial) prepare(call *catalog.Call) {
 		t.job.Inputs = append(t.job.Inputs, in.Clone())
 	}
 	t.most = t.job.Rows
-	if p := r.unit.Plan(); p.Batched && p.Most > 0 && p.Most < t.job.Rows {
+	if p := r.unit.Plan(); !call.Alone() && p.Batched && p.Most > 0 && p.Most < t.job.Rows {
 		t.most = p.Most
 	} else {
 		t.job.Plan = r.unjoined()

@@ -99,5 +99,5 @@ func locked(mu *sync.Mutex) bool {
 // SameCalls reports whether a call that was checked against one signature may be run under the other.
 func SameCalls(a, b *tensor.Signature) bool {
 	return a == b || a != nil && b != nil && reflect.DeepEqual(a.Inputs, b.Inputs) &&
-		reflect.DeepEqual(a.Outputs, b.Outputs)
+		reflect.DeepEqual(a.Outputs, b.Outputs) && reflect.DeepEqual(a.Optional, b.Optional)
 }

@@ -75,12 +75,17 @@ func (r *Replica) runSample(ctx context.Context, v modelrepo.Version, w *modelre
 // sample makes the inputs of a request, in the order of the signature.
 func (r *Replica) sample(v modelrepo.Version, w *modelrepo.Warmup, rng *rand.Rand) ([]tensor.Tensor, error) {
 	var names []string
-	inputs := make([]tensor.Tensor, len(r.signature.Inputs))
-	for i := range r.signature.Inputs {
-		spec := &r.signature.Inputs[i]
+	inputs, n := make([]tensor.Tensor, r.signature.MostInputs()), len(r.signature.Inputs)
+	for i := range inputs {
+		spec, optional := r.signature.Takes(i)
 		names = append(names, spec.Name)
 		in, ok := w.Inputs[spec.Name]
-		if !ok {
+		switch {
+		case ok && optional:
+			n = len(inputs)
+		case optional:
+			continue
+		case !ok:
 			return nil, fmt.Errorf("it has no input %q; add it", spec.Name)
 		}
 		var err error
@@ -93,7 +98,7 @@ func (r *Replica) sample(v modelrepo.Version, w *modelrepo.Warmup, rng *rand.Ran
 			return nil, fmt.Errorf("the model has no input %q, only %s; correct the name", name, strings.Join(names, ", "))
 		}
 	}
-	return inputs, nil
+	return inputs[:n], nil
 }
 
 // sampleInput makes one of them.

@@ -9,8 +9,8 @@ import (
 // the engine fills. It lives in slabs outside the Go heap, is reused from run to run, and belongs to one run at a time:
 // to the engine from the start of Run to its return, to the host otherwise.
 type Batch struct {
-	// Inputs and Outputs are in the signature's order. Output i is valid once the engine called Output(i, ...) in this
-	// run.
+	// Inputs and Outputs are in the signature's order. Inputs are as many as Feed said, and those that the model has a
+	// default for may be Invalid. Output i is valid once the engine called Output(i, ...) in this run.
 	Inputs, Outputs []Tensor
 	// DeviceTime is how long the run used its device, set by an engine that knows; else as the caller left it.
 	DeviceTime time.Duration
@@ -24,11 +24,14 @@ type Batch struct {
 	Waited time.Duration
 	// Most is how many bytes the outputs may take together; 0: any number. Output keeps to it.
 	Most int
+	// Copied has the engine compute the outputs in memory of its own and copy them, also where it could write in place:
+	// an answer that was written in place is compared with one that was not.
+	Copied bool
 
 	in, out []Slab
 }
 
-// NewBatch returns an empty batch for a model with so many inputs and outputs. memory gives the memory that it lies in;
+// NewBatch returns an empty batch for a model with so many inputs, at most, and outputs. memory gives the memory that it lies in;
 // nil: SystemMemory.
 func NewBatch(inputs, outputs int, memory Allocator) *Batch {
 	b := &Batch{
@@ -41,6 +44,15 @@ func NewBatch(inputs, outputs int, memory Allocator) *Batch {
 		}
 	}
 	return b
+}
+
+// Feed makes the batch have the first inputs of those that there may be, without a value each.
+func (b *Batch) Feed(inputs int) {
+	b.Inputs = b.Inputs[:inputs]
+	for i := range b.Inputs {
+		in := &b.Inputs[i]
+		in.DType, in.Shape, in.Data = Invalid, in.Shape[:0], nil
+	}
 }
 
 // Input declares input i and returns its memory, size bytes that the caller fills. For every type but String size is
@@ -80,7 +92,7 @@ func (b *Batch) Free() {
 			slabs[i].Free()
 		}
 	}
-	clear(b.Inputs)
+	clear(b.Inputs[:cap(b.Inputs)])
 	clear(b.Outputs)
 }
 

@@ -34,6 +34,10 @@ type Shown struct {
 // Signature lists a model's inputs and outputs, in the model's own order. It is immutable once published.
 type Signature struct {
 	Inputs, Outputs []Spec
+	// Optional are further inputs, which have a default and no rows. A request that brings some has their tensors behind
+	// those of Inputs, with the DType Invalid where it leaves one out, and is run by itself: what is known of the rows is
+	// true with the defaults only.
+	Optional []Spec
 	// Notes are remarks for readers of the metadata, such as on an output that cannot be served and why.
 	Notes []string
 }
@@ -44,9 +48,28 @@ func (s *Signature) Input(name string) int { return indexOf(s.Inputs, name) }
 // Output returns the position of the named output, or -1.
 func (s *Signature) Output(name string) int { return indexOf(s.Outputs, name) }
 
+// MostInputs returns how many inputs a request may bring.
+func (s *Signature) MostInputs() int { return len(s.Inputs) + len(s.Optional) }
+
+// Known reports whether a request may bring an input of that name.
+func (s *Signature) Known(name string) bool {
+	return s.Input(name) >= 0 || indexOf(s.Optional, name) >= 0
+}
+
+// Takes returns input i of those that a request may bring, and whether it may be left out.
+func (s *Signature) Takes(i int) (input *Spec, optional bool) {
+	if n := len(s.Inputs); i >= n {
+		return &s.Optional[i-n], true
+	}
+	return &s.Inputs[i], false
+}
+
 // Clone returns a copy that shares nothing that is ever written.
 func (s *Signature) Clone() *Signature {
-	return &Signature{Inputs: slices.Clone(s.Inputs), Outputs: slices.Clone(s.Outputs), Notes: slices.Clone(s.Notes)}
+	return &Signature{
+		Inputs: slices.Clone(s.Inputs), Outputs: slices.Clone(s.Outputs), Optional: slices.Clone(s.Optional),
+		Notes: slices.Clone(s.Notes),
+	}
 }
 
 func indexOf(specs []Spec, name string) int {

@@ -23,13 +23,19 @@ func (e *FieldError) Error() string {
 func (s *Signature) Rows(inputs []Tensor) (int, error) {
 	rows := int64(-1)
 	from := ""
-	for i, spec := range s.Inputs {
-		in := inputs[i]
+	for i, in := range inputs {
+		spec, optional := s.Takes(i)
+		if optional && in.DType == Invalid {
+			continue
+		}
 		if in.DType != spec.DType {
 			return 0, &FieldError{inputField(spec.Name, "dtype"), spec.DType.String(), in.DType.String()}
 		}
 		if !spec.Shape.Accepts(in.Shape) {
 			return 0, &FieldError{inputField(spec.Name, "shape"), spec.Shape.String(), in.Shape.Literal()}
+		}
+		if optional {
+			continue
 		}
 		if err := s.checkVariable(i, inputs); err != nil {
 			return 0, err

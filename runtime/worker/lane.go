@@ -153,7 +153,8 @@ func (l *lane) execute(ctx context.Context, s *Session, b *tensor.Batch) error {
 
 // exchangeAll asks for the run of a batch, gives its outputs the room that they need, and declares them.
 func (l *lane) exchangeAll(s *Session, b *tensor.Batch) error {
-	c := l.request(runRequest, int64(s.id), int64(l.run), int64(b.Most), int64(len(b.Inputs)))
+	c := l.request(runRequest, int64(s.id), int64(l.run), int64(b.Most), flag(b.Copied),
+		int64(len(b.Inputs)))
 	for i := range b.Inputs {
 		id, err := s.lend(l.process, b.Inputs[i].Data)
 		if err != nil {

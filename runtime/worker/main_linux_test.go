@@ -227,6 +227,7 @@ const (
 	flipping // answers a string whose length it changes once its input does
 	boasting // took as many hours of its device as the second value says
 	meeting  // waits for another such run
+	copying  // answers whether it is to copy its answer
 )
 
 func (s *session) Signature() *tensor.Signature {
@@ -291,6 +292,10 @@ func (s *session) Run(ctx context.Context, b *tensor.Batch) error {
 			case <-s.meet:
 			case <-ctx.Done():
 				return &engine.Error{Kind: engine.Terminated, Err: ctx.Err()}
+			}
+		case copying:
+			if values[0] = 0; b.Copied {
+				values[0] = 1
 			}
 		case telling:
 			values[0] = float32(os.Getpid()) / s.factor

@@ -5,6 +5,7 @@ package worker
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -40,7 +41,8 @@ func (o *opened) check(device string) error {
 		return fmt.Errorf("there are %d notes, and %d on the signature, expected at most %d", len(o.Notes),
 			len(o.Signature.Notes), maxNotes)
 	}
-	for what, specs := range map[string][]tensor.Spec{"input": o.Signature.Inputs, "output": o.Signature.Outputs} {
+	inputs := slices.Concat(o.Signature.Inputs, o.Signature.Optional)
+	for what, specs := range map[string][]tensor.Spec{"input": inputs, "output": o.Signature.Outputs} {
 		c := &cursor{half: make([]byte, halfBytes)}
 		for i := range specs {
 			s := &specs[i]

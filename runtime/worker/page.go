@@ -114,14 +114,15 @@ func (c *cursor) getText() string { return string(c.room(int(c.get()))) }
 
 // putStats and getStats carry what a session reports of itself; it comes with each answer, so that it never waits.
 func (c *cursor) putStats(took time.Duration, s engine.Stats) {
-	known := func(b bool) int64 {
-		if b {
-			return 1
-		}
-		return 0
+	c.put(int64(took), flag(s.Graphs.Known), int64(s.Graphs.Replayed), int64(s.Graphs.Eager),
+		int64(s.Graphs.Failures), flag(s.Memory.Known), s.Memory.Peak, s.Memory.Held)
+}
+
+func flag(b bool) int64 {
+	if b {
+		return 1
 	}
-	c.put(int64(took), known(s.Graphs.Known), int64(s.Graphs.Replayed), int64(s.Graphs.Eager),
-		int64(s.Graphs.Failures), known(s.Memory.Known), s.Memory.Peak, s.Memory.Held)
+	return 0
 }
 
 func (c *cursor) getStats() (took time.Duration, s engine.Stats) {

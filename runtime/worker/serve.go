@@ -148,7 +148,7 @@ func (c *child) open(m *message, files []int) {
 	if err == nil {
 		sig := o.Session.Signature()
 		c.mu.Lock()
-		c.sessions[m.ID] = &held{o.Session, len(sig.Inputs), len(sig.Outputs), o.Pin}
+		c.sessions[m.ID] = &held{o.Session, sig.MostInputs(), len(sig.Outputs), o.Pin}
 		c.mu.Unlock()
 		answer.Opened = &opened{
 			Signature: sig, Device: o.Device, Provider: o.Provider, Notes: o.Notes, Stats: o.Session.Stats(),

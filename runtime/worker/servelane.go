@@ -124,7 +124,7 @@ func (l *servedLane) execute(c *cursor) (err error) {
 	if c.get() != runRequest {
 		return errors.New("a run was expected")
 	}
-	s, number, most := l.child.session(uint32(c.get())), uint64(c.get()), int(c.get())
+	s, number, most, copied := l.child.session(uint32(c.get())), uint64(c.get()), int(c.get()), c.get() == 1
 	if s == nil {
 		return engine.ErrClosed
 	}
@@ -135,9 +135,11 @@ func (l *servedLane) execute(c *cursor) (err error) {
 			l.rooms[i] = &room{lane: l, output: i}
 		}
 	}
-	if c.count() != s.inputs {
+	n := c.count()
+	if n > s.inputs {
 		return errPage
 	}
+	l.batch.Feed(n)
 	for i := range l.batch.Inputs {
 		in := &l.batch.Inputs[i]
 		id, t, size := c.getTensor(in.Shape)
@@ -165,7 +167,7 @@ func (l *servedLane) execute(c *cursor) (err error) {
 		l.batch.Outputs[i].DType = tensor.Invalid
 		l.batch.Outputs[i].Data = nil
 	}
-	l.batch.DeviceTime, l.batch.Most = 0, most
+	l.batch.DeviceTime, l.batch.Most, l.batch.Copied = 0, most, copied
 	return s.Run(l.begin(number), l.batch)
 }
 

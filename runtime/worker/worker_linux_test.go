@@ -114,6 +114,11 @@ func TestRunsInAnotherProcess(t *testing.T) {
 		len(got) != 100_000 {
 		t.Errorf("a large answer: %d values, %v", len(got), err)
 	}
+	for _, b.Copied = range []bool{true, false} {
+		if got, err := runIn(t.Context(), b, o, copying); err != nil || (got[0] == 2) != b.Copied {
+			t.Errorf("a run whose answer is to be copied, %t: %v, %v", b.Copied, got, err)
+		}
+	}
 	if err := o.Session.Close(); err != nil {
 		t.Error(err)
 	}

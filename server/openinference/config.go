@@ -31,10 +31,14 @@ func configOf(v *catalog.Version) *inference.ModelConfig {
 		ModelTransactionPolicy: &inference.ModelTransactionPolicy{},
 	}
 	rows := c.GetMaxBatchSize() > 0
-	for i := range v.Signature.Inputs {
-		spec := &v.Signature.Inputs[i]
+	for i := range v.Signature.MostInputs() {
+		spec, optional := v.Signature.Takes(i)
+		if optional && rows {
+			break // they have none, and all dims are without the dimension of the rows
+		}
 		c.Input = append(c.Input, &inference.ModelInput{
 			Name: spec.Name, DataType: datatypes[spec.DType].config, Dims: dimsOf(spec, rows), Reshape: reshapeOf(spec, rows),
+			Optional: optional,
 		})
 	}
 	for i := range v.Signature.Outputs {

@@ -2,6 +2,7 @@ package predict_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/weftserve/weft/internal/weftest"
+	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/servertest"
@@ -121,5 +124,60 @@ func TestAnInputThatCameTwice(t *testing.T) {
 	const want = "inputs: expected each input once, got 2 inputs for 1"
 	if _, err := p.Predict(t.Context(), req); err == nil || err.Error() != want {
 		t.Errorf("answered with %v, want %s", err, want)
+	}
+}
+
+// TestInputsWithDefaults: a request may bring some of them, and is recorded with those.
+func TestInputsWithDefaults(t *testing.T) {
+	var hears heard
+	var came []string
+	models := &servertest.House{Run: func(ctx context.Context, call *catalog.Call) error {
+		line := fmt.Sprint(call.Rows, " rows, alone ", call.Alone())
+		for _, in := range call.Inputs {
+			line += fmt.Sprintf(" %v%v", in.DType, in.Shape)
+		}
+		came = append(came, line)
+		return servertest.RunPolicy(ctx, call)
+	}}
+	snapshot := servertest.PolicySnapshot()
+	v := snapshot.Model("policy").Version(2)
+	v.Signature = v.Signature.Clone()
+	v.Signature.Optional = []tensor.Spec{
+		weftest.Spec("scale", tensor.Float32), weftest.Spec("bias", tensor.Float32, 2),
+	}
+	models.Current.Store(snapshot)
+	p := predict.New(predict.Config{Explain: status.Explain, Logger: slog.New(slog.DiscardHandler), Recorder: &hears}, models)
+	var answers strings.Builder
+	const observation = `{"model": "policy", "inputs": {"observation": {"shape": [1, 4], "values": [1, 2, 3, 4]}`
+	if err := serveLines(t.Context(), p, strings.NewReader(strings.Join([]string{
+		observation + `}}`,
+		observation + `, "bias": {"shape": [2], "values": [1, 2]}}}`,
+		observation + `, "bias": {"shape": [2], "values": [1, 2]}, "scale": {"shape": [], "values": [1]}}}`,
+		observation + `, "bias": {"shape": [3], "values": [1, 2, 3]}}}`,
+		observation + `, "bias": {"shape": [2], "values": [1, 2, 3]}}}`,
+		observation + `, "bias": {"shape": [2], "values": [1, 2]}, "sight": {}}}`,
+	}, "\n")), &answers); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{
+		"1 rows, alone false fp32[1,4]", "1 rows, alone true fp32[1,4] invalid[] fp32[2]",
+		"1 rows, alone true fp32[1,4] fp32[] fp32[2]",
+	}, came); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{
+		"OK observation -> action value", "OK observation bias -> action value",
+		"OK observation scale bias -> action value", "InvalidArgument observation", "InvalidArgument observation",
+		"InvalidArgument observation bias",
+	}, hears.recorded); diff != "" {
+		t.Errorf("recorded (-want +got):\n%s", diff)
+	}
+	for _, want := range []string{
+		`inputs[\"bias\"].shape: expected [2], got [3]"`, `inputs[\"bias\"]: expected as many elements as its shape says`,
+		`inputs: expected only \"observation\", \"scale\", \"bias\", got also \"sight\""`,
+	} {
+		if !strings.Contains(answers.String(), want) {
+			t.Errorf("no answer has %s:\n%s", want, &answers)
+		}
 	}
 }

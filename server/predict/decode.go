@@ -21,18 +21,19 @@ func decode(req *Request, v *catalog.Version, call *catalog.Call) (err error) {
 	if call.Wanted, err = wantedOutputs(sig, req.Outputs); err != nil {
 		return err
 	}
-	if err := decodeInputs(req, sig, call.Inputs); err != nil {
+	if err := decodeInputs(req, sig, call); err != nil {
 		return err
 	}
 	if call.Rows, err = sig.Rows(call.Inputs); err != nil {
 		return err
 	}
-	if want := wantedRows(v, call.Rows); want != "" {
+	if most := v.Batching.MaxRequestRows; most > 0 && call.Rows > most {
 		i := slices.IndexFunc(sig.Inputs, func(s tensor.Spec) bool { return s.BatchDim != tensor.NoBatch })
 		spec := &sig.Inputs[i] // there is one: else the request would be one row
 		return &tensor.FieldError{
-			Field: inputField(spec.Name) + ".shape", Want: want,
-			Got: fmt.Sprintf("%d rows in dimension %d of %s", call.Rows, spec.BatchDim, call.Inputs[i].Shape.Literal()),
+			Field: inputField(spec.Name) + ".shape",
+			Want:  fmt.Sprintf("at most %d rows in one request (batching.max_request_rows)", most),
+			Got:   fmt.Sprintf("%d rows in dimension %d of %s", call.Rows, spec.BatchDim, call.Inputs[i].Shape.Literal()),
 		}
 	}
 	return checkOutputs(req, call)
@@ -52,27 +53,50 @@ func checkOutputs(req *Request, call *catalog.Call) error {
 	return nil
 }
 
-// decodeInputs fills inputs in the order of the signature. A wrong name is reported before a wrong tensor.
-func decodeInputs(req *Request, sig *tensor.Signature, inputs []tensor.Tensor) error {
+// decodeInputs reads the inputs. A wrong name is reported before a wrong tensor.
+func decodeInputs(req *Request, sig *tensor.Signature, call *catalog.Call) (err error) {
 	for i := range sig.Inputs {
-		in, err := req.Codec.Decode(&sig.Inputs[i])
-		if err != nil {
-			return cmp.Or(checkNames(req, sig), inInput(sig.Inputs[i].Name, err))
+		if call.Inputs[i], err = decodeInput(req, sig, &sig.Inputs[i]); err != nil {
+			return err
 		}
-		// Rows are copied by their shape: elements that a codec leaves out would be filled with data that another
-		// request left.
-		if err := in.Check(); err != nil {
-			wrong := &tensor.FieldError{Want: "as many elements as its shape says", Got: err.Error()}
-			return inInput(sig.Inputs[i].Name, wrong)
-		}
-		inputs[i] = in
 	}
-	if req.Inputs > len(sig.Inputs) {
+	if req.Inputs == len(sig.Inputs) {
+		return nil
+	}
+	came, optional := req.names(), 0
+	for i := range sig.Optional {
+		spec := &sig.Optional[i]
+		if !came[spec.Name] {
+			continue
+		}
+		if optional++; optional == 1 {
+			call.Inputs = append(call.Inputs, make([]tensor.Tensor, len(sig.Optional))...)
+		}
+		if call.Inputs[len(sig.Inputs)+i], err = decodeInput(req, sig, spec); err != nil {
+			return err
+		}
+	}
+	if n := len(sig.Inputs) + optional; req.Inputs > n {
 		return cmp.Or(checkNames(req, sig), error(&tensor.FieldError{
-			Field: "inputs", Want: "each input once", Got: fmt.Sprintf("%d inputs for %d", req.Inputs, len(sig.Inputs)),
+			Field: "inputs", Want: "each input once", Got: fmt.Sprintf("%d inputs for %d", req.Inputs, n),
 		}))
 	}
 	return nil
+}
+
+// decodeInput reads one input. Of a wrong one nothing is left.
+func decodeInput(req *Request, sig *tensor.Signature, spec *tensor.Spec) (tensor.Tensor, error) {
+	in, err := req.Codec.Decode(spec)
+	if err != nil {
+		return tensor.Tensor{}, cmp.Or(checkNames(req, sig), inInput(spec.Name, err))
+	}
+	// Rows are copied by their shape: elements that a codec leaves out would be filled with data that another request
+	// left.
+	if err := in.Check(); err != nil {
+		wrong := &tensor.FieldError{Want: "as many elements as its shape says", Got: err.Error()}
+		return tensor.Tensor{}, inInput(spec.Name, wrong)
+	}
+	return in, nil
 }
 
 func inputField(name string) string { return fmt.Sprintf("inputs[%q]", name) }
@@ -88,18 +112,4 @@ func inInput(name string, err error) error {
 		field += "." + e.Field
 	}
 	return &tensor.FieldError{Field: field, Want: e.Want, Got: e.Got}
-}
-
-// wantedRows says how many rows a request may bring, "" if it brings as many. Where requests are executed one by one
-// there may also be none: whether a model accepts that is its affair.
-func wantedRows(v *catalog.Version, rows int) string {
-	most := v.Batching.MaxRequestRows
-	switch {
-	case rows == 0 && v.Batching.Batched:
-		return "at least one row, because rows of several requests are executed together " +
-			"(with batching.mode: off the model is asked as it is)"
-	case most > 0 && rows > most:
-		return fmt.Sprintf("at most %d rows in one request (batching.max_request_rows)", most)
-	}
-	return ""
 }

@@ -11,10 +11,7 @@ import (
 
 // checkNames refuses a request that lacks an input, or that brings one that the model does not have.
 func checkNames(req *Request, sig *tensor.Signature) error {
-	came := make(map[string]bool, req.Inputs)
-	for name := range req.Codec.Names() {
-		came[name] = true
-	}
+	came := req.names()
 	foreign := foreignNames(sig, came)
 	for i := range sig.Inputs {
 		spec := &sig.Inputs[i]
@@ -30,9 +27,18 @@ func checkNames(req *Request, sig *tensor.Signature) error {
 		}
 	}
 	if foreign != "" {
-		return &tensor.FieldError{Field: "inputs", Want: "only " + specNames(sig.Inputs), Got: "also " + foreign}
+		return &tensor.FieldError{Field: "inputs", Want: "only " + specNames(slices.Concat(sig.Inputs, sig.Optional)), Got: "also " + foreign}
 	}
 	return nil
+}
+
+// names returns the names of the inputs that came.
+func (r *Request) names() map[string]bool {
+	came := make(map[string]bool, r.Inputs)
+	for name := range r.Codec.Names() {
+		came[name] = true
+	}
+	return came
 }
 
 // foreignNames lists a few of the inputs that the model does not have.
@@ -41,7 +47,7 @@ func foreignNames(sig *tensor.Signature, came map[string]bool) string {
 	var names []string
 	more := ""
 	for name := range came {
-		if sig.Input(name) >= 0 {
+		if sig.Known(name) {
 			continue
 		}
 		if len(names) == few {

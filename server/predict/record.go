@@ -35,7 +35,7 @@ type Recorded struct {
 func (r *Recorded) Inputs() iter.Seq2[*tensor.Spec, tensor.Tensor] {
 	return func(yield func(*tensor.Spec, tensor.Tensor) bool) {
 		for i, t := range r.call.Inputs {
-			if t.DType != tensor.Invalid && !yield(&r.call.Version.Signature.Inputs[i], t) {
+			if spec, _ := r.call.Version.Signature.Takes(i); t.DType != tensor.Invalid && !yield(spec, t) {
 				return
 			}
 		}

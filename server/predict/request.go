@@ -56,7 +56,8 @@ type Request struct {
 // Codec reads the inputs of one request and writes its answer. It is called by one goroutine at a time. Its results may
 // alias the message, which must not change until Predict of the pipeline has returned.
 type Codec interface {
-	// Names returns the names of the inputs that came, each once. It is asked where something is wrong with them.
+	// Names returns the names of the inputs that came, each once. It is asked where something is wrong with them,
+	// and where more came than the model must have.
 	Names() iter.Seq[string]
 	// Decode reads the input that the signature describes so. The error is a *tensor.FieldError whose field is the part
 	// of the input, "" for all of it; also if none of that name came. A codec asks Elements about the shape, before it

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
@@ -118,33 +120,21 @@ func unanswered(err error) verdict {
 
 // call returns the primary's call as the shadow takes it: tensors are found by name, inputs are checked against the
 // shadow's signature, and of the outputs those are wanted that the primary gave.
-func (j *job) call(outputs []Output) (*catalog.Call, error) {
+func (j *job) call(outputs []Output) (call *catalog.Call, err error) {
 	primary, version := j.offer.Primary, j.target.Version
-	own, other := primary.Version.Signature, version.Signature
+	other := version.Signature
 	if other == nil {
 		return nil, fmt.Errorf("model %q version %d: %w", version.Model, version.Number, catalog.ErrNotReady)
 	}
 	if err := j.target.Shadow.CheckOutputs(other); err != nil {
 		return nil, err
 	}
-	call := &catalog.Call{
-		Version: version, Inputs: make([]tensor.Tensor, len(other.Inputs)), Wanted: make([]int, 0, len(outputs)),
-		Priority: sharedsched.Sheddable, Shadow: true,
+	call = &catalog.Call{
+		Version: version, Wanted: make([]int, 0, len(outputs)), Priority: sharedsched.Sheddable, Shadow: true,
 	}
-	for i := range own.Inputs {
-		if name := own.Inputs[i].Name; other.Input(name) < 0 {
-			return nil, fmt.Errorf("the signatures differ: version %d takes no input %q", version.Number, name)
-		}
+	if call.Inputs, err = inputsFor(version.Number, primary, other); err != nil {
+		return nil, err
 	}
-	for i := range other.Inputs {
-		name := other.Inputs[i].Name
-		k := own.Input(name)
-		if k < 0 {
-			return nil, fmt.Errorf("the signatures differ: version %d also takes the input %q", version.Number, name)
-		}
-		call.Inputs[i] = primary.Inputs[k]
-	}
-	var err error
 	if call.Rows, err = other.Rows(call.Inputs); err != nil {
 		return nil, fmt.Errorf("the signatures differ: version %d cannot take the request: %w", version.Number, err)
 	}
@@ -157,6 +147,34 @@ func (j *job) call(outputs []Output) (*catalog.Call, error) {
 		call.Wanted = append(call.Wanted, at)
 	}
 	return call, nil
+}
+
+// inputsFor returns the inputs of a call in the order of another version's signature.
+func inputsFor(version int64, call *catalog.Call, other *tensor.Signature) ([]tensor.Tensor, error) {
+	came := make(map[string]tensor.Tensor, len(call.Inputs))
+	for i, in := range call.Inputs {
+		if spec, _ := call.Version.Signature.Takes(i); in.DType != tensor.Invalid {
+			came[spec.Name] = in
+		}
+	}
+	inputs, n := make([]tensor.Tensor, other.MostInputs()), len(other.Inputs)
+	for i := range inputs {
+		spec, optional := other.Takes(i)
+		in, is := came[spec.Name]
+		switch {
+		case is && optional:
+			n = len(inputs)
+		case !is && !optional:
+			return nil, fmt.Errorf("the signatures differ: version %d also takes the input %q", version, spec.Name)
+		}
+		inputs[i] = in
+		delete(came, spec.Name)
+	}
+	if len(came) > 0 {
+		return nil, fmt.Errorf("the signatures differ: version %d takes no input %q", version,
+			slices.Min(slices.Collect(maps.Keys(came))))
+	}
+	return inputs[:n], nil
 }
 
 // outputsOf names the results of an answered call.

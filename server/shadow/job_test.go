@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -108,6 +109,36 @@ func TestSignaturesDiffer(t *testing.T) {
 					t.Errorf("%d failed (-want +got)\n%s", got.Failed, diff)
 				}
 			})
+		})
+	}
+}
+
+// TestInputsWithDefaults of a shadow are those of the primary, as far as that has them.
+func TestInputsWithDefaults(t *testing.T) {
+	for _, brought := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			var inputs []tensor.Tensor
+			m := shadow.New(quiet(shadow.Config{Models: modelsFunc(func(_ context.Context, call *catalog.Call) error {
+				inputs = call.Inputs
+				return errModel
+			})}))
+			o := offerOf(t, 3)
+			goal := o.Primary.Inputs[1]
+			s := o.Shadows[0].Version.Signature
+			s.Optional = []tensor.Spec{spec("mode", tensor.Int8), s.Inputs[1]}
+			s.Inputs = s.Inputs[:1]
+			if own := o.Primary.Version.Signature.Clone(); !brought {
+				own.Inputs, o.Primary.Inputs = own.Inputs[:1], o.Primary.Inputs[:1]
+				version := *o.Primary.Version
+				version.Signature = own
+				o.Primary.Version = &version
+			}
+			m.Offer(o)
+			synctest.Wait()
+			if brought && (len(inputs) != 3 || inputs[1].DType != tensor.Invalid ||
+				!slices.Equal(inputs[2].Shape, goal.Shape)) || !brought && len(inputs) != 1 {
+				t.Errorf("brought %t: asked with %v", brought, inputs)
+			}
 		})
 	}
 }

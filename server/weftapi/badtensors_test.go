@@ -95,7 +95,7 @@ func TestMessagesAboutBadTensors(t *testing.T) {
 			want, came = "2 GiB", literal(shape)
 			field += ".shape"
 		case "rows":
-			shape[0] = []int64{0, 5, 100}[pick(3)]
+			shape[0] = []int64{5, 100}[pick(2)]
 			fill(count())
 			want, came = "row", literal(shape)
 			field += ".shape"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -113,6 +114,20 @@ func TestPredictCall(t *testing.T) {
 	}
 }
 
+// TestPredictWithoutRows: also where rows are joined, the model answers a request without one.
+func TestPredictWithoutRows(t *testing.T) {
+	h := servertest.New(t, server.Config{})
+	got, err := h.Predictions.Predict(t.Context(), servertest.Observation("", []float32{}...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string][]int64{"action": {0, 2}, "value": {0}} {
+		if out := got.GetOutputs()[name]; !slices.Equal(out.GetShape(), want) {
+			t.Errorf("output %s is %v, want the shape %v", name, out, want)
+		}
+	}
+}
+
 func TestPredictRefuses(t *testing.T) {
 	h := servertest.New(t, server.Config{})
 	many := make([]float32, 4*101)
@@ -188,12 +203,6 @@ func TestPredictRefuses(t *testing.T) {
 		{
 			"a negative dimension", func(r *weftv1.PredictRequest) { r.Inputs["observation"].Shape = []int64{-1, 4} },
 			codes.InvalidArgument, `inputs["observation"].shape: expected dimensions that are not negative, of less than 2 GiB in all, got [-1,4]`,
-		},
-		{
-			"no rows", func(r *weftv1.PredictRequest) {
-				r.Inputs["observation"].Shape, r.Inputs["observation"].FloatValues = []int64{0, 4}, nil
-			}, codes.InvalidArgument,
-			`inputs["observation"].shape: expected at least one row, because rows of several requests are executed together (with batching.mode: off the model is asked as it is), got 0 rows in dimension 0 of [0,4]`,
 		},
 		{
 			"too many rows", func(r *weftv1.PredictRequest) { r.Inputs = servertest.Observation("", many...).GetInputs() },
