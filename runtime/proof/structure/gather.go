@@ -1,6 +1,10 @@
 package structure
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/weftserve/weft/proto/gen/onnx"
+)
 
 // Operators that look elements up by their place.
 var gatherOperators = tableOf(
@@ -45,7 +49,7 @@ func gather(c *call) []*value {
 // noTexts demands that tensors hold numbers: where ONNX Runtime is to take several texts for one place, it takes the
 // first and leaves the others empty.
 func (c *call) noTexts() {
-	if c.p.texts {
+	if c.p.types.has(onnx.TensorProto_STRING) {
 		c.no("of texts it may not take all, and which ones depends on where a row lies")
 	}
 }

@@ -118,8 +118,10 @@ func einsum(c *call) []*value {
 		}
 		for at := range term {
 			letter := term[at]
-			if old, ok := dims[letter]; !ok || old.is(1) {
+			if old, ok := dims[letter]; !ok {
 				dims[letter] = v.dims[at]
+			} else if !v.holds(at) {
+				dims[letter] = c.common(old, v.dims[at])
 			}
 			if v.holds(at) {
 				switch {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"google.golang.org/protobuf/proto"
 
@@ -17,7 +16,7 @@ type Model struct {
 	proto     *onnx.ModelProto
 	functions map[functionKey]*onnx.FunctionProto
 	nodes     int
-	texts     bool // some of its tensors may hold texts
+	types     typeSet
 }
 
 type functionKey struct{ domain, name, overload string }
@@ -45,7 +44,8 @@ func read(r io.ReaderAt, size int64) (*Model, error) {
 		return nil, errors.New("it has no graph")
 	}
 	m.nodes = countNodes(m.proto.GetGraph().GetNode())
-	m.texts = holdsTexts(m.proto.GetGraph())
+	m.types = typeSet{}
+	m.types.addGraph(m.proto.GetGraph())
 	for _, f := range m.proto.GetFunctions() {
 		key := functionKey{standard(f.GetDomain()), f.GetName(), f.GetOverload()}
 		if m.functions[key] != nil {
@@ -53,7 +53,7 @@ func read(r io.ReaderAt, size int64) (*Model, error) {
 		}
 		m.functions[key] = f
 		m.nodes += countNodes(f.GetNode())
-		m.texts = m.texts || makeTexts(f.GetNode())
+		m.types.addNodes(f.GetNode())
 	}
 	return m, nil
 }
@@ -66,25 +66,4 @@ func countNodes(nodes []*onnx.NodeProto) int {
 		}
 	}
 	return n
-}
-
-// holdsTexts reports whether texts may come into a graph, or be made in it.
-func holdsTexts(g *onnx.GraphProto) bool {
-	const text = int32(onnx.TensorProto_STRING)
-	return slices.ContainsFunc(g.GetInput(), func(in *onnx.ValueInfoProto) bool {
-		return in.GetType().GetTensorType().GetElemType() == text
-	}) || slices.ContainsFunc(g.GetInitializer(), func(t *onnx.TensorProto) bool { return t.GetDataType() == text }) ||
-		makeTexts(g.GetNode())
-}
-
-// makeTexts reports whether nodes may make texts of something else: casts, constants, and classical models.
-func makeTexts(nodes []*onnx.NodeProto) bool {
-	const text = onnx.TensorProto_STRING
-	return slices.ContainsFunc(nodes, func(n *onnx.NodeProto) bool {
-		return n.GetDomain() == classic || slices.ContainsFunc(n.GetAttribute(), func(a *onnx.AttributeProto) bool {
-			return a.GetT().GetDataType() == int32(text) || holdsTexts(a.GetG()) ||
-				n.GetOpType() == "Constant" && (len(a.GetS()) > 0 || len(a.GetStrings()) > 0 || a.GetRefAttrName() != "") ||
-				n.GetOpType() == "Cast" && (a.GetI() == int64(text) || a.GetRefAttrName() != "")
-		})
-	})
 }

@@ -24,7 +24,7 @@ type Verdict struct {
 // Prove carries the rows of the inputs through the graph. Axes says by name along which dimension an input has its
 // rows; one that is not in it has none. Prove may be called from several goroutines at once.
 func (m *Model) Prove(axes map[string]int) Verdict {
-	p := &prover{operators: operators, functions: m.functions, opsets: m.proto.GetOpsetImport(), texts: m.texts}
+	p := &prover{operators: operators, functions: m.functions, opsets: m.proto.GetOpsetImport(), types: m.types}
 	v := Verdict{Nodes: m.nodes}
 	var why, refused *cause
 	for {
@@ -91,11 +91,11 @@ type prover struct {
 	operators map[operatorKey]operator
 	functions map[functionKey]*onnx.FunctionProto
 	opsets    []*onnx.OperatorSetIdProto // of the model
-	texts     bool                       // tensors may hold texts
-	symbols   []extent                   // by symbol
-	steps     int                        // nodes looked at, again and again where they are in a loop
-	depth     int                        // of graphs within graphs
-	loops     int                        // of which the node at hand is inside
+	types     typeSet
+	symbols   []extent // by symbol
+	steps     int      // nodes looked at, again and again where they are in a loop
+	depth     int      // of graphs within graphs
+	loops     int      // of which the node at hand is inside
 	outputs   map[string]int
 	// sides are those that this proof of the graph takes of conditions that are the same for all rows, where the graphs
 	// of the two sides give values that cannot be described together. Every combination is a proof of its own.

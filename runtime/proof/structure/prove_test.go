@@ -110,6 +110,9 @@ func TestSureToMeet(t *testing.T) {
 		"x[N,4] c:bool[]; Add(x, ReduceMax{keepdims=0}(If{then_branch=()=>(Relu(x)), else_branch=()=>(Neg(x))}(c)))": "ReduceMax",
 		"x[N,4]; y, a = Loop{body=(i:i64[],c:bool[],s)=>(Identity(c), Neg(s), Relu(s))}(2, _, x); ReduceMean(y)":     "ReduceMean",
 		"x[N,4]; y, a = Loop{body=(i:i64[],c:bool[],s)=>(Identity(c), Neg(s), Relu(x))}(2, _, x); ReduceMean(a)":     "ReduceMean",
+		// Of an input without entries, next to one with some, nothing but garbage is made.
+		"x[N,T,2] y[N,S,2]; s = Shape(x); n = Gather(s, [0]); l = Gather(s, [1]); " +
+			"Reshape(Reshape(Concat{axis=2}(x, y), Concat{axis=0}(Mul(n, l), [4])), Concat{axis=0}(n, l, [4]))": "proven",
 		// Graphs within a graph, whichever runs, how often, and for whatever reason.
 		"x[N,4] c:bool[]; If{then_branch=()=>(Softmax{axis=0}(x)), else_branch=()=>(Relu(x))}(c)":                       "Softmax",
 		"x[N,4]; If{then_branch=()=>(Softmax{axis=0}(x)), else_branch=()=>(Relu(x))}(Nonsense(x))":                      "Softmax",

@@ -1,6 +1,10 @@
 package structure
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/weftserve/weft/proto/gen/onnx"
+)
 
 // Operators that let entries along some dimensions meet.
 var reduceOperators = tableOf(
@@ -94,7 +98,8 @@ func softmax(c *call) []*value {
 		otherwise = 1
 	}
 	at := c.axis(otherwise, v)
-	if v.kind == rows && c.node.GetOpType() == "Hardmax" {
+	op := c.node.GetOpType()
+	if v.kind == rows && (op == "Hardmax" || op == "LogSoftmax" && c.p.types.has(onnx.TensorProto_DOUBLE)) {
 		return c.no(ofNaN)
 	}
 	if v.holds(at) || c.version < 13 && v.kind == rows && v.axis >= at {

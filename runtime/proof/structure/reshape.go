@@ -365,6 +365,14 @@ func concat(c *call) []*value {
 			out.kind = counts
 		}
 		if i > 0 {
+			for j, d := range v.dims {
+				// ONNX Runtime skips an input without entries, and leaves its part of the output as memory is: there is
+				// no answer that could be wrong.
+				if j != at && !d.equal(out.dims[j]) && !(c.p.filled(first) && c.p.filled(v)) &&
+					c.p.differ(d, out.dims[j]) {
+					return c.refuse("its inputs do not fit")
+				}
+			}
 			out.dims[at] = c.sum(out.dims[at], v.dims[at])
 			if elems != nil && v.elems != nil {
 				elems = slices.Concat(elems, v.elems)
@@ -377,6 +385,20 @@ func concat(c *call) []*value {
 		out.withElems(elems)
 	}
 	return []*value{out}
+}
+
+// filled reports whether a tensor is known to have entries, and has that decided if it can be.
+func (p *prover) filled(v *value) bool {
+	filled := true
+	for _, d := range v.dims {
+		if !p.extentOf(d).positive {
+			filled = false
+			for _, s := range d.syms {
+				p.decideZero(s)
+			}
+		}
+	}
+	return filled
 }
 
 // sum is a size made of two.

@@ -248,8 +248,12 @@ func (g *generator) judge(t *testing.T, c *tally) {
 	for g.rng.IntN(3) == 0 && len(wrappers) < 3 {
 		wrappers = append(wrappers, onnxgraph.Wrappers[g.rng.IntN(len(onnxgraph.Wrappers))])
 	}
+	// Some end ONNX Runtime's process: equations that do not fit, and functions with operators of later sets.
 	if strings.Contains(text, "LayerNormalization") && slices.Contains(wrappers, "function") {
-		wrappers = nil // in a function it ends ONNX Runtime's process, in operator sets that do not have it
+		wrappers = nil
+	}
+	if strings.Contains(text, "Einsum") && strings.Contains(text, "= Squeeze(") {
+		return
 	}
 	s, session, m, err := g.open(text, wrappers...)
 	if err != nil {
