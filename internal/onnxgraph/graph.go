@@ -26,6 +26,8 @@ type Graph struct {
 	outputs      []message
 	metadata     []message
 	functions    []message
+	opset        int64 // of the standard operators
+	wrappers     int   // by [Graph.Within]
 }
 
 // New returns an empty graph of that name, in IR version [DefaultIRVersion] and opset [DefaultOpset].
@@ -47,6 +49,9 @@ func (g *Graph) Opset(domain string, version int64) *Graph {
 	var m message
 	m.text(1, domain)
 	m.int(2, version)
+	if domain == "" {
+		g.opset = version
+	}
 	if domain == "" && len(g.opsets) > 0 {
 		g.opsets[0] = m
 	} else {

@@ -2,6 +2,9 @@ package host_test
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
 
 	"github.com/weftserve/weft/internal/onnxgraph"
 )
@@ -14,9 +17,23 @@ type crossing struct {
 	// hidden puts x through a sequence, through which nobody follows its rows: everything behind it is then unknown to
 	// a proof by structure.
 	hidden bool
+	// chosen has an If mix all rows where the condition holds for one of them, in the place of Where.
+	chosen bool
+	within []string // wrappers of all nodes, the inner one first
 }
 
-func (h crossing) name() string { return h.condition.name + "/" + h.mixing.name }
+func (h crossing) name() string {
+	name := h.condition.name + "/" + h.mixing.name
+	for _, is := range []struct {
+		so   bool
+		name string
+	}{{h.hidden, "hidden"}, {h.chosen, "chosen"}, {len(h.within) > 0, strings.Join(h.within, " in ")}} {
+		if is.so {
+			name += ", " + is.name
+		}
+	}
+	return name
+}
 
 // condition says when rows meet. It declares the inputs it needs and returns a bool tensor that spreads over x.
 type condition struct {
@@ -51,13 +68,25 @@ func (h crossing) marshal() []byte {
 	}
 	one := b.float(1)
 	plain := b.op("Add", []string{"x", one})
-	mixed := h.mixing.mix(b)
-	if h.condition.when == nil {
-		b.Node("Identity", []string{mixed}, []string{"y"})
-	} else {
+	switch {
+	case h.chosen:
+		condition := b.op("Greater", []string{b.ofAll("ReduceMax", b.castFloat(h.condition.when(b))), b.float(0)})
+		then := &builder{Graph: onnxgraph.New("then"), values: 1000}
+		then.AnyOutput(h.mixing.mix(then))
+		otherwise := onnxgraph.New("otherwise").Node("Identity", []string{plain}, []string{"same"}).AnyOutput("same")
+		b.Node("If", []string{condition}, []string{"y"}, onnxgraph.GraphAttr("then_branch", then.Graph),
+			onnxgraph.GraphAttr("else_branch", otherwise))
+	case h.condition.when == nil:
+		b.Node("Identity", []string{h.mixing.mix(b)}, []string{"y"})
+	default:
+		mixed := h.mixing.mix(b)
 		b.Node("Where", []string{h.condition.when(b), mixed, plain}, []string{"y"})
 	}
-	return b.Output("y", onnxgraph.Float, dims...).Marshal()
+	b.Output("y", onnxgraph.Float, dims...)
+	for _, w := range h.within {
+		b.Within(w)
+	}
+	return b.Marshal()
 }
 
 // builder names the values of a graph by itself.
@@ -284,8 +313,26 @@ func meetings(hidden bool) []crossing {
 			if m.timeless && c.name == "long sequence" {
 				continue
 			}
-			all = append(all, crossing{c, m, hidden})
+			all = append(all, crossing{condition: c, mixing: m, hidden: hidden})
 		}
 	}
 	return all
+}
+
+// wrappedMeetings draws so many graphs of which all nodes stand within functions and graphs of nodes.
+func wrappedMeetings(rng *rand.Rand, n int) []crossing {
+	list := make([]crossing, 0, n)
+	for len(list) < n {
+		h := crossing{condition: conditions[rng.IntN(len(conditions))], mixing: mixings[rng.IntN(len(mixings))]}
+		h.hidden = rng.IntN(4) == 0
+		h.chosen = h.condition.when != nil && !h.mixing.placed && rng.IntN(3) == 0
+		for range 1 + rng.IntN(3) {
+			h.within = append(h.within, onnxgraph.Wrappers[rng.IntN(len(onnxgraph.Wrappers))])
+		}
+		unshaped := h.hidden && slices.Contains(h.within, "Scan") // which ONNX Runtime does not run
+		if !unshaped && (!h.mixing.timeless || h.condition.name != "long sequence") {
+			list = append(list, h)
+		}
+	}
+	return list
 }

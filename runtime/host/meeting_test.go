@@ -283,6 +283,53 @@ func TestRowsThatMeet(t *testing.T) {
 	}
 }
 
+const wrappedVariable = "WEFT_WRAPPED_MEETINGS"
+
+// TestRowsThatMeetWithin serves models whose rows meet under some condition, somewhere within functions, If, Loop and
+// Scan, with default settings, and asks each 256 times at once. No answer may be another than the request gets alone,
+// but where examples decided, which do not see every condition. WEFT_WRAPPED_MEETINGS=seed,graphs draws more of them.
+func TestRowsThatMeetWithin(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
+	seed, graphs := uint64(1), 40
+	if race.Enabled {
+		graphs = 8
+	}
+	if long := os.Getenv(wrappedVariable); long != "" {
+		if _, err := fmt.Sscanf(long, "%d,%d", &seed, &graphs); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rng := rand.New(rand.NewPCG(seed, 9))
+	const together = 50 // models in one server
+	decided, wrong, answers := map[catalog.Proof]int{}, 0, 0
+	for list := range slices.Chunk(wrappedMeetings(rng, graphs), together) {
+		h, paths := serveMeetings(t, list)
+		for i, g := range list {
+			v := h.Snapshot().Model(fmt.Sprintf("m%d", i)).Version(1)
+			if v.State != catalog.Ready {
+				t.Errorf("%s: %v: %s", g.name(), v.State, v.Cause)
+				continue
+			}
+			decided[v.Batching.Proof]++
+			y := askMeeting(t, func(c *catalog.Call) error { return h.Predict(t.Context(), c) }, v, newOracle(t, paths[i]), rng)
+			if y.wrong == 0 {
+				continue
+			}
+			wrong, answers = wrong+1, answers+y.wrong
+			if v.Batching.Proof != catalog.ProofExamples {
+				t.Errorf("%s: %d of %d answers are not what the request gets alone: %s", g.name(), y.wrong, wave,
+					v.Batching.Reason)
+			} else {
+				t.Logf("%s: %d wrong", g.name(), y.wrong)
+			}
+		}
+	}
+	t.Logf("seed %d: %d graphs, decided by %v: %d of them gave %d wrong answers of %d, all where examples decided", seed,
+		graphs, decided, wrong, answers, wave*graphs)
+}
+
 // serveMeetings serves each graph as a model of its own, and returns the paths of their files.
 func serveMeetings(t *testing.T, graphs []crossing) (*host.Host, []string) {
 	t.Helper()

@@ -31,7 +31,7 @@ func (c *call) arithmetic(ins []*value, dims []dim) []elem {
 		for j, v := range ins {
 			args[j] = v.elems[broadcastIndex(i, dims, v.dims)]
 		}
-		e, ok := compute(op, args, c.fresh)
+		e, ok := c.p.compute(op, args)
 		if !ok {
 			return nil
 		}
@@ -66,6 +66,7 @@ func (c *call) castElems(elems []elem) []elem {
 		out := slices.Clone(elems)
 		for i := range out {
 			out[i].far = 0 // it may overflow
+			out[i] = c.p.bounded(out[i], out[i], elem{narrow: true})
 		}
 		return out
 	case onnx.TensorProto_BOOL:
@@ -93,7 +94,7 @@ func unclear(args ...elem) elem {
 }
 
 // compute is one element; not ok: it is not known how the operator treats integers.
-func compute(op string, args []elem, fresh func() dim) (elem, bool) {
+func (p *prover) compute(op string, args []elem) (elem, bool) {
 	switch op {
 	case "Identity":
 		return args[0], true
@@ -121,7 +122,7 @@ func compute(op string, args []elem, fresh func() dim) (elem, bool) {
 	}
 	e := args[0]
 	for _, arg := range args[1:] {
-		e = combine(op, e, arg, fresh)
+		e = p.combine(op, e, arg)
 	}
 	return e, true
 }
@@ -136,7 +137,7 @@ func truth(b bool) int64 {
 }
 
 // combine computes with two elements.
-func combine(op string, a, b elem, fresh func() dim) elem {
+func (p *prover) combine(op string, a, b elem) elem {
 	n, fixedA := a.fixed()
 	m, fixedB := b.fixed()
 	if fixedA && fixedB {
@@ -151,22 +152,73 @@ func combine(op string, a, b elem, fresh func() dim) elem {
 	if !a.known || !b.known {
 		return unclear(a, b)
 	}
-	if n := binarySizes(op, a.dim, b.dim); n.known {
-		return n
+	e := binarySizes(op, a.dim, b.dim)
+	if !e.known {
+		e = p.newSize(op, a.dim, b.dim)
 	}
-	// Of two sizes that do not depend on how many rows there are comes another, where nothing is taken away.
-	if !a.n && !b.n && a.coef >= 0 && b.coef >= 0 {
-		switch op {
-		case "Add", "Sum", "Mul", "Max", "Min":
-			return elem{dim: fresh(), known: true}
-		case "Div", "Mod":
-			if b.coef > 0 {
-				return elem{dim: fresh(), known: true}
-			}
-		default:
+	if !e.known {
+		return unclear(a, b)
+	}
+	if op == "Mul" && e.is(0) {
+		return e // whatever the other one is
+	}
+	return p.bounded(e, a, b)
+}
+
+// newSize is the size that comes of two that do not depend on how many rows there are, where nothing is taken away.
+func (p *prover) newSize(op string, a, b dim) elem {
+	if a.n || b.n || a.coef < 0 || b.coef < 0 {
+		return elem{}
+	}
+	x, y := p.extentOf(a), p.extentOf(b)
+	switch op {
+	case "Add", "Sum":
+		x = extent{positive: x.positive || y.positive, bits: max(x.bits, y.bits) + 1}
+	case "Mul":
+		x = extent{positive: x.positive && y.positive, bits: x.bits + y.bits}
+	case "Max":
+		x = extent{positive: x.positive || y.positive, bits: max(x.bits, y.bits)}
+	case "Min":
+		x = extent{positive: x.positive && y.positive, bits: min(x.bits, y.bits)}
+	case "Div", "Mod":
+		if b.coef == 0 {
+			return elem{}
 		}
+		x.positive = false
+	default:
+		return elem{}
 	}
-	return unclear(a, b)
+	x.parts = slices.Concat(a.syms, b.syms)
+	return elem{dim: p.symbol(x), known: true}
+}
+
+// bounded is an element that was computed of two others, if it is not sure to be right where something overflowed.
+func (p *prover) bounded(e, a, b elem) elem {
+	e.narrow = a.narrow || b.narrow
+	if !e.known {
+		return e
+	}
+	most := 63
+	if e.narrow {
+		most = sizeBits
+	}
+	peak, ok := a.peak.multiple(b.peak)
+	if ok && p.extentOf(e.dim).bits > most {
+		peak, ok = peak.multiple(e.dim)
+	}
+	// What follows from a number that is another one after an overflow is not known.
+	if _, fixed := e.fixed(); !ok || peak.coef < 0 || peak.coef > 0 && (fixed || !e.derives(a, b)) {
+		return unclear(a, b, e)
+	}
+	e.peak = peak
+	return e
+}
+
+// derives reports whether an element is made of the symbols of others, rather than of a new one.
+func (e elem) derives(others ...elem) bool {
+	return !slices.ContainsFunc(e.syms, func(s symbol) bool {
+		return !slices.ContainsFunc(others, func(o elem) bool { return slices.Contains(o.syms, s) })
+	})
 }
 
 // ofOne has the results of operators for one number.

@@ -24,8 +24,14 @@ func (c *call) hint(name string, otherwise int64) int64 {
 	return n
 }
 
-// flag reads an attribute that is a flag.
-func (c *call) flag(name string) bool { return c.integer(name, 0) != 0 }
+// flag reads an attribute that is a flag. Engines read other numbers than 0 and 1 as the one or the other.
+func (c *call) flag(name string, otherwise bool) bool {
+	n := c.integer(name, truth(otherwise))
+	if n != 0 && n != 1 {
+		c.no("its attribute %q is neither 0 nor 1", name)
+	}
+	return n == 1
+}
 
 // integers reads an attribute that is a list; nil: the node does not have it.
 func (c *call) integers(name string) []int64 {

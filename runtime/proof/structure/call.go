@@ -57,9 +57,14 @@ func (c *call) mixed(format string, args ...any) []*value {
 }
 
 // refuse is no for a node that the engine is sure to refuse as well, for shapes that are the same for all rows.
-func (c *call) refuse(format string, args ...any) []*value {
+func (c *call) refuse(reason string) []*value {
 	c.refused = true
-	return c.no(format, args...)
+	return c.no("%s", reason)
+}
+
+// cause is a reason of this node why nothing is known of an output.
+func (c *call) cause(reason string) *cause {
+	return &cause{operator: operatorName(c.node), reason: reason}
 }
 
 // because is no where the reason is not of the node itself, but of one inside it. It never returns: it panics as no

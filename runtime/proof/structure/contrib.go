@@ -12,8 +12,8 @@ func fusedMatmul(c *call) []*value {
 	var factors [2]*value
 	for i, side := range []string{"A", "B"} {
 		v := c.data(i)
-		turn := c.flag("trans" + side)
-		if c.flag("transBatch" + side) {
+		turn := c.flag("trans"+side, false)
+		if c.flag("transBatch"+side, false) {
 			return c.no("there is no rule for it with transBatch%s", side)
 		}
 		if turn && v.rank() >= 2 {

@@ -1,17 +1,20 @@
 package structure
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
 	"github.com/weftserve/weft/proto/gen/onnx"
 )
 
-// Operators that run graphs of their own, in which the same rules hold.
+// Operators that run graphs of their own, in which the same rules hold. Where rows are sure to meet in one of those, on
+// the way to one of its results, they are sure to meet, whichever graph runs and however often: as behind Where, which
+// may choose the other side.
 var controlOperators = tableOf(
-	each("", operator{apply: choose, counts: true, opaque: true}, "If"),
-	each("", operator{apply: loop, counts: true, opaque: true}, "Loop"),
-	each("", operator{apply: scan, counts: true, opaque: true}, "Scan"),
+	each("", operator{apply: choose, counts: true, opaque: true, walks: true}, "If"),
+	each("", operator{apply: loop, counts: true, opaque: true, walks: true}, "Loop"),
+	each("", operator{apply: scan, counts: true, opaque: true, walks: true}, "Scan"),
 )
 
 // body reads an attribute that is a graph.
@@ -23,7 +26,7 @@ func (c *call) body(name string) *onnx.GraphProto {
 	return a.GetG()
 }
 
-// enter computes the outputs of a graph inside, given its inputs. It gives up if an output is mixed.
+// enter computes the outputs of a graph inside, given its inputs.
 func (c *call) enter(g *onnx.GraphProto, inputs []*value) []*value {
 	s, why := newScope(c.scope, nil)
 	if why == nil && len(inputs) != len(g.GetInput()) {
@@ -58,19 +61,51 @@ func (c *call) within(nodes []*onnx.NodeProto, s *scope, names []string) []*valu
 		if v == nil {
 			c.no("nothing in its graph computes %q", name)
 		}
-		if v.kind == mixed {
-			// Which of the outputs is used, and whether this graph runs at all, is not looked at: rows are not sure to
-			// meet.
-			c.because(&cause{operator: v.why.operator, reason: v.why.reason, refused: v.why.refused})
-		}
 		outs = append(outs, v)
 	}
 	return outs
 }
 
-// function computes a function that the model brings along, as if its nodes stood in place of the call.
+// spoiled are values of which nothing is known, because of why (nil: what is known of them stands).
+func spoiled(values []*value, why *cause) []*value {
+	if why == nil {
+		return values
+	}
+	out := make([]*value, 0, len(values))
+	for _, v := range values {
+		out = append(out, &value{kind: mixed, why: v.why.or(why)})
+	}
+	return out
+}
+
+// doubt is why an input that the rule cannot follow lets nothing be known of the outputs; nil: it is the same for all
+// rows. What else stands in the way is looked for all the same: rows may be sure to meet.
+func (c *call) doubt(i int) *cause {
+	v := c.input(i)
+	switch {
+	case v == nil || v.kind == shared:
+		return nil
+	case v.kind == mixed:
+		return v.why
+	}
+	return c.reasonOf(func() { c.differs(i) })
+}
+
+// reasonOf is why f gives up; nil: it does not.
+func (c *call) reasonOf(f func()) *cause {
+	reason, mixes, refused := c.reason, c.mixes, c.refused
+	defer func() { c.reason, c.mixes, c.refused = reason, mixes, refused }()
+	c.reason, c.mixes, c.refused = "", false, false
+	if c.attempt(f) {
+		return nil
+	}
+	return &cause{operator: operatorName(c.node), reason: c.reason, mixes: c.mixes, refused: c.refused}
+}
+
+// function computes a function that the model brings along, as if its nodes stood in place of the call. ONNX Runtime
+// runs them by the operator sets of the model, whatever the function says: nothing is known where that says otherwise.
 func (c *call) function(f *onnx.FunctionProto) []*value {
-	s, why := newScope(nil, f.GetOpsetImport())
+	s, why := newScope(nil, c.p.opsets)
 	if why != nil {
 		c.because(why)
 	}
@@ -83,60 +118,83 @@ func (c *call) function(f *onnx.FunctionProto) []*value {
 		return c.no("its function takes %d inputs and gets %d", len(f.GetInput()), len(c.in))
 	}
 	for i, name := range f.GetInput() {
-		if c.input(i) == nil {
-			return c.no("there is no rule for a function whose input %d is left out", i)
-		}
-		s.set(name, c.in[i], "")
+		s.set(name, cmp.Or(c.input(i), leftOut), "")
 	}
-	return c.within(f.GetNode(), s, f.GetOutput())
+	return spoiled(c.within(f.GetNode(), s, f.GetOutput()), c.reasonOf(func() { c.sameOpsets(f, s) }))
+}
+
+// sameOpsets demands that a function was written for the operator sets of the model.
+func (c *call) sameOpsets(f *onnx.FunctionProto, s *scope) {
+	for _, set := range f.GetOpsetImport() {
+		domain := standard(set.GetDomain())
+		ruled := domain == "" || domain == microsoft || domain == classic
+		if ruled && set.GetVersion() != s.opsets[domain] && usesDomain(f.GetNode(), domain) {
+			c.no("its function is written for version %d of the operator set %q, and runs as of version %d",
+				set.GetVersion(), domain, s.opsets[domain])
+		}
+	}
+}
+
+// usesDomain reports whether an operator of a domain is among nodes, or in graphs within them.
+func usesDomain(nodes []*onnx.NodeProto, domain string) bool {
+	return slices.ContainsFunc(nodes, func(n *onnx.NodeProto) bool {
+		return standard(n.GetDomain()) == domain || slices.ContainsFunc(n.GetAttribute(),
+			func(a *onnx.AttributeProto) bool { return usesDomain(a.GetG().GetNode(), domain) })
+	})
 }
 
 // choose computes both graphs, unless it is known which one runs.
 func choose(c *call) []*value {
 	cond := c.input(0)
-	switch {
-	case cond == nil:
+	if cond == nil {
 		return c.no("it lacks its condition")
-	case cond.kind == rows:
-		c.differs(0)
 	}
-	if len(cond.elems) == 1 {
+	if len(cond.elems) == 1 && cond.kind != rows {
 		if n, fixed := cond.elems[0].fixed(); fixed {
 			return c.branch(n != 0)
 		}
 	}
-	if cond.kind == counts {
-		c.differs(0)
-	}
-	var then, otherwise []*value
-	if !c.attempt(func() { then = c.branch(true) }) {
-		if !c.passed() {
-			return nil
-		}
-		c.why = nil
-		return c.branch(false)
-	}
-	if !c.attempt(func() { otherwise = c.branch(false) }) {
-		if !c.passed() {
-			return nil
-		}
-		c.why = nil
-		return then
-	}
+	then, otherwise := c.branch(true), c.branch(false)
 	if len(then) != len(otherwise) {
 		return c.no("its graphs do not have the same outputs")
 	}
+	// A graph that the engine refuses gives no answer: the other one counts.
+	switch doubt := c.doubt(0); {
+	case refused(then):
+		return spoiled(otherwise, doubt)
+	case refused(otherwise):
+		return spoiled(then, doubt)
+	default:
+		return c.either(then, otherwise, doubt)
+	}
+}
+
+// refused reports whether the engine is sure to refuse to compute these.
+func refused(values []*value) bool {
+	why := causeOf(values)
+	return why != nil && why.refused
+}
+
+// either holds the known facts about values that one graph or the other computes; doubt is why which one does so may
+// not be the same for all rows, if it may not.
+func (c *call) either(then, otherwise []*value, doubt *cause) []*value {
 	out := make([]*value, 0, len(then))
 	for i := range then {
-		if !c.attempt(func() { out = append(out, c.joined(then[i], otherwise[i])) }) {
-			return c.decided(then, otherwise)
+		var both *value
+		why := causeOf([]*value{then[i], otherwise[i]}).or(doubt)
+		if why == nil {
+			why = c.reasonOf(func() { both = c.joined(then[i], otherwise[i]) })
+			if side := c.decided(then, otherwise, why); side != nil {
+				return side
+			}
 		}
+		if why != nil {
+			both = &value{kind: mixed, why: why}
+		}
+		out = append(out, both)
 	}
 	return out
 }
-
-// passed reports whether a graph gave nothing because the engine refuses it, in which case the other one counts.
-func (c *call) passed() bool { return c.why != nil && c.why.refused }
 
 // branch computes one of the graphs.
 func (c *call) branch(then bool) []*value {
@@ -147,17 +205,17 @@ func (c *call) branch(then bool) []*value {
 	return c.enter(c.body(name), nil)
 }
 
-// decided takes one side here, and leaves the other to another proof of the whole graph: the condition is the same for
-// all rows. In a loop it need not be the same for all turns.
-func (c *call) decided(then, otherwise []*value) []*value {
-	if c.p.loops > 0 {
+// decided takes one side here if there is a reason (why) against describing both at once, and leaves the other to
+// another proof of the whole graph: the condition is the same for all rows. In a loop it need not be the same for all
+// turns.
+func (c *call) decided(then, otherwise []*value, why *cause) []*value {
+	if why == nil || c.p.loops > 0 {
 		return nil
 	}
 	side, ok := c.p.decide()
 	if !ok {
 		return nil
 	}
-	c.reason = ""
 	if side {
 		return then
 	}
@@ -187,7 +245,7 @@ func (c *call) joined(a, b *value) *value {
 		out.kind != rows {
 		elems := slices.Clone(a.elems)
 		for i, e := range elems {
-			if f := b.elems[i]; !e.known || !f.known || !e.equal(f.dim) {
+			if f := b.elems[i]; !sameElem(e, f) {
 				elems[i] = unclear(e, f)
 			}
 		}

@@ -67,14 +67,14 @@ func pool(c *call) []*value {
 func (c *call) windows(dims, kernel []dim) []dim {
 	out := make([]dim, len(dims))
 	for i := range out {
-		out[i] = c.fresh()
+		out[i] = c.p.symbol(extent{positive: true, bits: sizeBits}) // a window that does not fit is refused
 	}
 	var pads, strides, dilations []int64
 	var auto string
 	var ceil bool
 	if !c.attempt(func() {
 		pads, strides, dilations = c.integers("pads"), c.integers("strides"), c.integers("dilations")
-		auto, ceil = c.text("auto_pad", "NOTSET"), c.flag("ceil_mode")
+		auto, ceil = c.text("auto_pad", "NOTSET"), c.flag("ceil_mode", false)
 	}) {
 		c.reason = ""
 		return out
@@ -117,7 +117,10 @@ func globalPool(c *call) []*value {
 // batchNormalization computes statistics over its images where it is trained.
 func batchNormalization(c *call) []*value {
 	v := c.images()
-	if c.flag("training_mode") || c.outputs(1) {
+	switch training := c.flag("training_mode", false); {
+	case training && c.version >= 14:
+		return c.mixed("it computes statistics over dimension 0, as in training")
+	case training || c.outputs(1):
 		return c.no("it computes statistics over dimension 0, as in training")
 	}
 	return same(v)

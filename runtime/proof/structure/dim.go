@@ -5,6 +5,17 @@ import "slices"
 // symbol stands for an unknown size, the same for every row and every number of rows, such as an open length.
 type symbol int
 
+// extent is what is known of the size that a symbol stands for.
+type extent struct {
+	positive bool     // it is not 0
+	given    bool     // it is the size of an input
+	parts    []symbol // it was computed of these
+	bits     int      // it is below 2 to this power
+}
+
+// sizeBits bounds sizes: no tensor of an execution has 2^31 entries along a dimension, or altogether. (doc.go)
+const sizeBits = 31
+
 // dim is a size, or an element of a computed shape: coef · N (where n is set; N is the number of rows) · the product of
 // syms, which are sorted. It is a monomial on purpose: sums of different things are no dimension of rows, and become a
 // new symbol or are not known.
@@ -51,6 +62,9 @@ func (d dim) times(e dim) (_ dim, ok bool) {
 
 // over is an exact quotient; not ok: e does not divide d whatever the symbols stand for.
 func (d dim) over(e dim) (_ dim, ok bool) {
+	if d.coef == 0 && e.coef != 0 {
+		return zero, true
+	}
 	if e.coef == 0 || d.coef%e.coef != 0 || e.n && !d.n {
 		return dim{}, false
 	}
@@ -65,6 +79,28 @@ func (d dim) over(e dim) (_ dim, ok bool) {
 	}
 	q.syms = rest
 	return q, true
+}
+
+// multiple is the least one of both; that of 0 and a size is the size. Not ok: it is too large to compute with.
+func (d dim) multiple(e dim) (_ dim, ok bool) {
+	if d.coef == 0 || e.coef == 0 {
+		return dim{coef: d.coef + e.coef, n: d.n || e.n, syms: slices.Concat(d.syms, e.syms)}, true
+	}
+	a, b := d.coef, e.coef
+	for b != 0 {
+		a, b = b, a%b
+	}
+	m := dim{coef: d.coef / a * e.coef, n: d.n || e.n, syms: slices.Clone(d.syms)}
+	rest := slices.Clone(d.syms)
+	for _, s := range e.syms {
+		if i := slices.Index(rest, s); i >= 0 {
+			rest = slices.Delete(rest, i, i+1)
+		} else {
+			m.syms = append(m.syms, s)
+		}
+	}
+	slices.Sort(m.syms)
+	return m, small(m.coef)
 }
 
 // without is the size without its factor N.

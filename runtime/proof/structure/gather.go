@@ -1,6 +1,10 @@
 package structure
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/weftserve/weft/proto/gen/onnx"
+)
 
 // Operators that look elements up by their place.
 var gatherOperators = tableOf(
@@ -30,6 +34,7 @@ func gather(c *call) []*value {
 	case index.kind == rows:
 		return []*value{like(index, dims, at+index.axis)}
 	case v.kind == rows && v.axis > at:
+		c.noTexts()
 		return []*value{like(v, dims, v.axis-1+index.rank())}
 	}
 	out := like(v, dims, v.axis)
@@ -39,6 +44,14 @@ func gather(c *call) []*value {
 		}
 	}
 	return []*value{out}
+}
+
+// noTexts demands that tensors hold numbers: where ONNX Runtime is to take several texts for one place, it takes the
+// first and leaves the others empty.
+func (c *call) noTexts() {
+	if c.p.types.has(onnx.TensorProto_STRING) {
+		c.no("of texts it may not take all, and which ones depends on where a row lies")
+	}
 }
 
 // pick returns the elements at the given places; nil: a place is not known.

@@ -40,7 +40,7 @@ func resize(c *call) []*value {
 // interpolates along a dimension whose size stays, it does so with a weight of zero, which makes NaN of a neighbour's
 // infinity. Images of four or five dimensions it takes one by one, by channels.
 func (c *call) samples(v *value) {
-	mode, smooth := c.text("mode", "nearest"), c.flag("antialias")
+	mode, smooth := c.text("mode", "nearest"), c.flag("antialias", false)
 	if smooth || mode != "nearest" && (v.rank() < 4 || v.rank() > 5 || v.axis > 1 || mode == "cubic" && v.rank() != 4) {
 		c.no("it interpolates between the entries of dimension %d, which holds the rows of %s", v.axis,
 			c.name(0))

@@ -12,11 +12,6 @@ import (
 // every turn.
 func loop(c *call) []*value {
 	g := c.body("body")
-	for i := range min(2, len(c.in)) {
-		if v := c.in[i]; v != nil && v.kind != shared {
-			c.differs(i)
-		}
-	}
 	carried := len(c.in) - 2
 	if carried < 0 || len(g.GetOutput()) < 1+carried {
 		return c.no("its graph does not fit its inputs")
@@ -24,28 +19,26 @@ func loop(c *call) []*value {
 	for i := 2; i < len(c.in); i++ {
 		c.given(i)
 	}
-	states, made := c.turns(g, c.in[2:], []*value{sharedOf(nil), sharedOf(nil)}, nil, func(made []*value) []*value {
-		if made[0].kind != shared {
-			c.no("how long it runs depends on rows, or on how many there are")
-		}
-		return made[1 : 1+carried]
-	})
+	runs := !slices.ContainsFunc(c.in[:2], func(v *value) bool { return v != nil && !v.positive() })
+	states, made := c.turns(g, c.in[2:], []*value{sharedOf(nil), sharedOf(nil)}, nil, 1, runs)
 	outs := c.leave(states, made[1+carried:], nil)
-	if !slices.ContainsFunc(c.in[:2], func(v *value) bool { return v != nil && !v.positive() }) {
-		return outs
+	if !runs {
+		// Without a turn the engine may give the stacked results of its turns another number of dimensions.
+		copy(outs[carried:], spoiled(outs[carried:],
+			c.cause("whether it makes a turn at all is not known")))
 	}
-	// Without a turn the engine may give the stacked results of its turns another number of dimensions.
-	for i := carried; i < len(outs); i++ {
-		outs[i] = mixedBy(operatorName(c.node), "whether it makes a turn at all is not known")
+	doubt := c.doubt(0).or(c.doubt(1))
+	if ends := made[0]; ends.kind != shared {
+		doubt = ends.why.or(doubt).or(c.cause("how long it runs depends on rows, or on how many there are"))
 	}
-	return outs
+	return spoiled(outs, doubt)
 }
 
 // turns finds the facts that hold for the carried values before every turn and after the last, and returns them with
-// the graph's results for them. The inputs of the graph are those before, the carried ones and those after; next picks
-// the values to hand on from its results.
+// the graph's results for them. The inputs of the graph are those before, the carried ones and those after; the values
+// to hand on are its results from the one at first on. It runs where it is known to make a turn.
 func (c *call) turns(
-	g *onnx.GraphProto, carried, before, after []*value, next func(made []*value) []*value,
+	g *onnx.GraphProto, carried, before, after []*value, first int, runs bool,
 ) (states, made []*value) {
 	c.p.loops++
 	defer func() { c.p.loops-- }()
@@ -55,19 +48,24 @@ func (c *call) turns(
 		own.loose = nil // of a loop around this one
 		states[i] = &own
 	}
-	for {
+	for ; ; runs = false {
 		// New symbols are made for each turn looked at: the sizes of one turn say nothing of those of another.
-		if !c.attempt(func() { made = c.enter(g, slices.Concat(before, states, after)) }) {
-			if c.why != nil {
-				// there may be no turn, and so no refusal
-				c.why = &cause{operator: c.why.operator, reason: c.why.reason}
+		made = c.enter(g, slices.Concat(before, states, after))
+		if runs && refused(made) {
+			c.because(causeOf(made))
+		}
+		for i, v := range made {
+			if v.kind == mixed && v.why.refused { // there may be no turn, and so no refusal
+				made[i] = &value{kind: mixed, why: &cause{operator: v.why.operator, reason: v.why.reason}}
 			}
-			panic(gaveUp{}) // the panic that was caught goes on
 		}
 		changed := false
-		for i, v := range next(made) {
-			wider := c.widened(states[i], v)
-			changed = changed || wider != states[i]
+		for i, state := range states {
+			wider := state
+			if why := c.reasonOf(func() { wider = c.widened(state, made[first+i]) }); why != nil {
+				wider = &value{kind: mixed, why: why}
+			}
+			changed = changed || wider != state
 			states[i] = wider
 		}
 		if !changed {
@@ -79,13 +77,19 @@ func (c *call) turns(
 // widened is the state itself where the result of a turn adds nothing to it, else a state that covers both. A dimension
 // that changes is marked by being a symbol of its own, which covers every size.
 func (c *call) widened(state, made *value) *value {
+	if why := made.why.or(state.why); why != nil {
+		if why == state.why {
+			return state
+		}
+		return &value{kind: mixed, why: why}
+	}
 	if !state.laidOutAs(made) {
 		c.no("which rows a value has that it hands from turn to turn changes")
 	}
 	wider := *state
 	changed := false
-	if made.kind > state.kind {
-		wider.kind, changed = made.kind, true
+	if made.kind > state.kind || made.own && !state.own {
+		wider.kind, wider.own, changed = max(made.kind, state.kind), made.own || state.own, true
 	}
 	if state.ranked && (!made.ranked || state.rank() != made.rank()) {
 		if wider.kind != shared {
@@ -115,15 +119,22 @@ func (c *call) widened(state, made *value) *value {
 	return &wider
 }
 
-func sameElem(e, f elem) bool { return e.known && f.known && e.equal(f.dim) }
+func sameElem(e, f elem) bool {
+	return e.known && f.known && e.equal(f.dim) && e.narrow == f.narrow && e.peak.equal(f.peak)
+}
 
 // leave makes outputs of the values that were handed on, and of the results of each turn, stacked along the axes given
 // (0 where none are).
 func (c *call) leave(states, given []*value, axes []int64) []*value {
 	outs := make([]*value, 0, len(states)+len(given))
 	for i, v := range slices.Concat(states, given) {
+		if v.kind == mixed {
+			outs = append(outs, v)
+			continue
+		}
 		if !v.ranked && v.kind != shared {
-			return c.no("how many dimensions an output has is not known")
+			outs = append(outs, spoiled([]*value{v}, c.cause("how many dimensions an output has is not known"))...)
+			continue
 		}
 		out := like(v, nil, v.axis)
 		out.ranked = v.ranked
@@ -158,22 +169,37 @@ func scan(c *call) []*value {
 	if scanned < 1 || carried < 0 || int64(len(g.GetOutput())) < carried {
 		return c.no("its graph does not fit its inputs")
 	}
-	entries := make([]*value, 0, scanned)
+	entries, runs := make([]*value, 0, scanned), false
 	for i := int(carried); i < len(c.in); i++ {
-		v := c.data(i)
 		axis := int64(0)
 		if k := i - int(carried); k < len(inAxes) {
 			axis = inAxes[k]
 		}
-		at := c.place(axis, v.rank())
-		if v.holds(at) {
-			return c.meets(i, "runs along")
-		}
-		entries = append(entries, v.without(at))
+		entry, turns := c.entry(i, axis)
+		entries, runs = append(entries, entry), runs || c.p.extentOf(turns).positive
 	}
 	for i := range int(carried) {
 		c.given(i)
 	}
-	states, made := c.turns(g, c.in[:carried], nil, entries, func(made []*value) []*value { return made[:carried] })
+	states, made := c.turns(g, c.in[:carried], nil, entries, 0, runs)
 	return c.leave(states, made[carried:], outAxes)
+}
+
+// entry is what the graph gets of an input that is scanned along an axis, and how many of them there are.
+func (c *call) entry(i int, axis int64) (entry *value, turns dim) {
+	entry = c.input(i)
+	if entry != nil && entry.kind == mixed {
+		return entry, c.fresh()
+	}
+	if why := c.reasonOf(func() {
+		v := c.data(i)
+		at := c.place(axis, v.rank())
+		if v.holds(at) {
+			c.meets(i, "runs along")
+		}
+		entry, turns = v.without(at), v.dims[at]
+	}); why != nil {
+		return &value{kind: mixed, why: why}, c.fresh()
+	}
+	return entry, turns
 }

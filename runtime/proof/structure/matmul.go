@@ -42,9 +42,9 @@ func (c *call) product(a, b *value) []*value {
 	// there.
 	brought := []*value{left.with(left.rank()-1, one), right.with(right.rank()-2, one)}
 	var out *value
-	if !c.attempt(func() { out = c.broadcast(brought) }) {
-		c.reason, c.mixes = "", false // it speaks of values made up here
+	if why := c.reasonOf(func() { out = c.broadcast(brought) }); why != nil { // it speaks of values made up here
 		if a.kind == rows && b.kind == rows {
+			c.mixes = why.mixes
 			return c.no("rows of %s meet rows of %s", c.nameOf(a), c.nameOf(b))
 		}
 		return c.no("one of its factors has, or may have, a matrix for each row of the other by its place")
@@ -77,7 +77,7 @@ func gemm(c *call) []*value {
 	var factors [2]*value
 	for i, flag := range []string{"transA", "transB"} {
 		v := c.data(i)
-		turn := c.flag(flag)
+		turn := c.flag(flag, false)
 		if v.rank() != 2 {
 			return c.no("it needs matrices")
 		}
@@ -118,8 +118,10 @@ func einsum(c *call) []*value {
 		}
 		for at := range term {
 			letter := term[at]
-			if old, ok := dims[letter]; !ok || old.is(1) {
+			if old, ok := dims[letter]; !ok {
 				dims[letter] = v.dims[at]
+			} else if !v.holds(at) {
+				dims[letter] = c.common(old, v.dims[at])
 			}
 			if v.holds(at) {
 				switch {

@@ -16,6 +16,7 @@ type Model struct {
 	proto     *onnx.ModelProto
 	functions map[functionKey]*onnx.FunctionProto
 	nodes     int
+	types     typeSet
 }
 
 type functionKey struct{ domain, name, overload string }
@@ -43,6 +44,8 @@ func read(r io.ReaderAt, size int64) (*Model, error) {
 		return nil, errors.New("it has no graph")
 	}
 	m.nodes = countNodes(m.proto.GetGraph().GetNode())
+	m.types = typeSet{}
+	m.types.addGraph(m.proto.GetGraph())
 	for _, f := range m.proto.GetFunctions() {
 		key := functionKey{standard(f.GetDomain()), f.GetName(), f.GetOverload()}
 		if m.functions[key] != nil {
@@ -50,6 +53,7 @@ func read(r io.ReaderAt, size int64) (*Model, error) {
 		}
 		m.functions[key] = f
 		m.nodes += countNodes(f.GetNode())
+		m.types.addNodes(f.GetNode())
 	}
 	return m, nil
 }

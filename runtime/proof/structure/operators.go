@@ -9,6 +9,7 @@ type operatorKey struct{ domain, name string }
 type operator struct {
 	apply  rule
 	counts bool // the rule takes inputs that depend on how many rows there are
+	walks  bool // the rule computes a graph of its own, and takes inputs of which nothing is known
 	opaque bool // it does not follow from its inputs being the same for all rows that its outputs are
 }
 

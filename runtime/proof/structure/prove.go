@@ -3,6 +3,8 @@ package structure
 import (
 	"fmt"
 	"maps"
+	"math/bits"
+	"slices"
 
 	"github.com/weftserve/weft/proto/gen/onnx"
 )
@@ -22,30 +24,41 @@ type Verdict struct {
 // Prove carries the rows of the inputs through the graph. Axes says by name along which dimension an input has its
 // rows; one that is not in it has none. Prove may be called from several goroutines at once.
 func (m *Model) Prove(axes map[string]int) Verdict {
-	p := &prover{operators: operators, functions: m.functions}
+	p := &prover{operators: operators, functions: m.functions, opsets: m.proto.GetOpsetImport(), types: m.types}
 	v := Verdict{Nodes: m.nodes}
+	var why, refused *cause
 	for {
-		p.outputs, p.decided = map[string]int{}, 0
-		why := p.run(m.proto, axes)
-		if why == nil && v.Proven && !maps.Equal(p.outputs, v.Outputs) {
-			why = &cause{reason: "along which dimensions outputs have their rows depends on a condition"}
-		}
+		p.outputs, p.symbols, p.decided, p.empty = map[string]int{}, nil, 0, ""
+		zeros := len(p.zeros)
+		failed := p.run(m.proto, axes)
 		switch {
-		case why == nil:
+		case len(p.zeros) > zeros:
+			p.sides, v.Proven, why, refused = nil, false, nil, nil // from the start
+			continue
+		case failed == nil && v.Proven && !maps.Equal(p.outputs, v.Outputs):
+			failed = &cause{reason: "along which dimensions outputs have their rows depends on a condition"}
+		case failed == nil:
 			v.Proven, v.Outputs = true, p.outputs
-		case why.refused && !v.Proven:
-			v.Operator, v.Reason, v.Mixes = why.operator, why.reason, why.mixes
-		case !why.refused:
-			return Verdict{Operator: why.operator, Reason: why.reason, Mixes: why.mixes, Nodes: m.nodes}
+		}
+		if failed != nil && p.empty != "" {
+			failed.reason += ", where " + p.empty + " has no entries"
+		}
+		if failed != nil && failed.refused {
+			refused = failed
+		} else {
+			why = failed.or(why)
 		}
 		if !p.another() {
 			break
 		}
 	}
-	if v.Proven {
-		v.Operator, v.Reason, v.Mixes = "", "", false
+	if why == nil && !v.Proven {
+		why = refused
 	}
-	return v
+	if why == nil {
+		return v
+	}
+	return Verdict{Operator: why.operator, Reason: why.reason, Mixes: why.mixes, Nodes: m.nodes}
 }
 
 // decide returns which side of a condition this proof of the graph takes; not ok: there are too many to try all.
@@ -77,15 +90,31 @@ func (p *prover) another() bool {
 type prover struct {
 	operators map[operatorKey]operator
 	functions map[functionKey]*onnx.FunctionProto
-	symbols   symbol
-	steps     int // nodes looked at, again and again where they are in a loop
-	depth     int // of graphs within graphs
-	loops     int // of which the node at hand is inside
+	opsets    []*onnx.OperatorSetIdProto // of the model
+	types     typeSet
+	symbols   []extent // by symbol
+	steps     int      // nodes looked at, again and again where they are in a loop
+	depth     int      // of graphs within graphs
+	loops     int      // of which the node at hand is inside
 	outputs   map[string]int
 	// sides are those that this proof of the graph takes of conditions that are the same for all rows, where the graphs
 	// of the two sides give values that cannot be described together. Every combination is a proof of its own.
 	sides   []bool
 	decided int // how many of them were taken
+	// zeros are the sizes of inputs of which each is a decision, too: it is above 0, or it is 0.
+	zeros []symbol
+	empty string // a dimension that is 0 in this proof; "": none was decided to be
+}
+
+// decideZero has the whole graph proven once for a size above 0, and once for 0, if it is one of an input. If it was
+// computed of such, these are decided. The proof at hand is void then.
+func (p *prover) decideZero(s symbol) {
+	for _, part := range p.symbols[s].parts {
+		p.decideZero(part)
+	}
+	if p.symbols[s].given && len(p.zeros) < maxZeros && !slices.Contains(p.zeros, s) {
+		p.zeros = append(p.zeros, s)
+	}
 }
 
 // Beyond these a proof is given up: graphs can be written that double the work with each loop or function inside
@@ -94,11 +123,45 @@ const (
 	maxSteps     = 100_000
 	maxDepth     = 32
 	maxDecisions = 6
+	maxZeros     = 3
 )
 
-func (p *prover) fresh() dim {
-	p.symbols++
-	return dim{coef: 1, syms: []symbol{p.symbols}}
+// fresh is a size of which nothing is known.
+func (p *prover) fresh() dim { return p.symbol(extent{bits: sizeBits}) }
+
+// symbol is a size of which no more is known than that.
+func (p *prover) symbol(x extent) dim {
+	p.symbols = append(p.symbols, x)
+	return dim{coef: 1, syms: []symbol{symbol(len(p.symbols) - 1)}}
+}
+
+// given is a size of an input, in the words given.
+func (p *prover) given(words string) dim {
+	d := p.symbol(extent{bits: sizeBits, given: true})
+	if !slices.Contains(p.zeros, d.syms[0]) {
+		return d
+	}
+	if positive, ok := p.decide(); ok && !positive {
+		p.empty = words
+		return zero
+	}
+	p.symbols[d.syms[0]].positive = true
+	return d
+}
+
+// extentOf is what is known of a size.
+func (p *prover) extentOf(d dim) extent {
+	x := extent{positive: d.coef > 0, bits: bits.Len64(uint64(max(d.coef-1, -d.coef)))}
+	if _, fixed := d.fixed(); fixed {
+		x.bits = bits.Len64(uint64(max(d.coef, -d.coef)))
+	}
+	if d.n {
+		x.bits += sizeBits
+	}
+	for _, s := range d.syms {
+		x.positive, x.bits = x.positive && p.symbols[s].positive, x.bits+p.symbols[s].bits
+	}
+	return x
 }
 
 // run returns why the rows are not known to be independent; nil: they are, and p.outputs is filled.
@@ -167,9 +230,9 @@ func (p *prover) declared(info *onnx.ValueInfoProto) *value {
 		return v
 	}
 	v.ranked = true
-	for _, d := range t.GetShape().GetDim() {
+	for at, d := range t.GetShape().GetDim() {
 		// Two dimensions of one name are two symbols: nobody enforces that they are equal.
-		dim := p.fresh()
+		dim := p.given(fmt.Sprintf("dimension %d of %q", at, info.GetName()))
 		if n, ok := d.GetValue().(*onnx.TensorShapeProto_Dimension_DimValue); ok && n.DimValue >= 0 &&
 			small(n.DimValue) {
 			dim = size(n.DimValue)

@@ -107,7 +107,7 @@ func quantizedUnary(c *call) []*value {
 }
 
 func quantizedPool(c *call) []*value {
-	if c.flag("channels_last") {
+	if c.flag("channels_last", false) {
 		return c.no("there is no rule for channels in the last dimension")
 	}
 	c.singles(1, 2, 3, 4)

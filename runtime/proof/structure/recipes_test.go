@@ -32,7 +32,13 @@ func (g *generator) pick(least, most int, types ...tensor.DType) (genValue, bool
 	return fit[max(g.rng.IntN(len(fit)), g.rng.IntN(len(fit)))], true
 }
 
+// float is a value of floats, or rarely of another type: ONNX Runtime refuses what it does not compute.
 func (g *generator) float(least, most int) (genValue, bool) {
+	if g.rng.IntN(12) == 0 {
+		if v, ok := g.pick(least, most, tensor.String, tensor.Int64, tensor.Bool, tensor.Uint8, tensor.Int32); ok {
+			return v, ok
+		}
+	}
 	return g.pick(least, most, tensor.Float32)
 }
 
@@ -270,7 +276,12 @@ func sizesRecipe(g *generator) (string, int) {
 	}
 	w, _ := g.pick(1, 1, tensor.Int64)
 	i := g.rng.IntN(3)
-	return g.oneOf(fmt.Sprintf("Gather(%s, [%d])", v.name, i), fmt.Sprintf("Gather(%s, %d)", v.name, i),
+	big := g.oneOf("536870912", "1073741823", "65536", "3", "0")
+	return g.oneOf(fmt.Sprintf("Gather(%s, [%d])", v.name, i),
+		fmt.Sprintf("Cast{to=7}(%s(Cast{to=6}(%s), i32[%s]))", g.oneOf("Mul", "Add", "Max"), v.name, big),
+		fmt.Sprintf("Cast{to=7}(Div(Mul(Cast{to=6}(%s), i32[%s]), i32[%s]))", v.name, big, strings.Replace(big, "0", "2", 1)),
+		fmt.Sprintf("Div(Mul(%s, [%s]), [%s])", v.name, big, strings.Replace(big, "0", "2", 1)),
+		fmt.Sprintf("Mul(%s, %s)", v.name, w.name), fmt.Sprintf("Gather(%s, %d)", v.name, i),
 		fmt.Sprintf("Concat{axis=0}(%s, %s)", v.name, w.name),
 		fmt.Sprintf("Concat{axis=0}(%s, [%d])", v.name, g.rng.IntN(4)-1),
 		fmt.Sprintf("Concat{axis=0}([%d], %s)", g.rng.IntN(4)-1, v.name),
@@ -369,7 +380,9 @@ func computedReshape(g *generator) (string, int) {
 	}
 	w := v
 	if g.rng.IntN(3) == 0 {
-		w, _ = g.float(1, 6)
+		if other, ok := g.float(1, 6); ok {
+			w = other
+		}
 	}
 	var parts []string
 	order := g.rng.Perm(w.rank())

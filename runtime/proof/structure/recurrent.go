@@ -6,7 +6,7 @@ var recurrentOperators = each("", operator{apply: recurrent}, "RNN", "GRU", "LST
 func recurrent(c *call) []*value {
 	x := c.data(0)
 	switch {
-	case c.flag("layout"):
+	case c.flag("layout", false):
 		return c.no("there is no rule for it with layout 1")
 	case x.rank() != 3:
 		return c.refuse("it needs 3 dimensions")

@@ -1,6 +1,10 @@
 package structure
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/weftserve/weft/proto/gen/onnx"
+)
 
 // Operators that let entries along some dimensions meet.
 var reduceOperators = tableOf(
@@ -27,8 +31,8 @@ func reduceSince(since int64) rule {
 	return func(c *call) []*value {
 		v := c.data(0)
 		axes := c.axes(since, 1)
-		keep := c.integer("keepdims", 1)
-		nothing := c.flag("noop_with_empty_axes")
+		keep := c.flag("keepdims", true)
+		nothing := c.flag("noop_with_empty_axes", false)
 		if len(axes) == 0 && !(nothing && c.version >= since) {
 			axes = upTo(v.rank())
 		}
@@ -40,7 +44,7 @@ func reduceSince(since int64) rule {
 				out.dims = append(out.dims, d)
 			case v.holds(at):
 				return c.mingles("reduces over")
-			case keep != 0:
+			case keep:
 				out.dims = append(out.dims, one)
 			case at < v.axis:
 				out.axis--
@@ -68,7 +72,7 @@ func (c *call) reduceElems(v, out *value, drop []bool) {
 	}
 	e := v.elems[0]
 	for _, f := range v.elems[1:] {
-		e = combine(op, e, f, c.fresh)
+		e = c.p.combine(op, e, f)
 	}
 	out.withElems([]elem{e})
 }
@@ -76,11 +80,11 @@ func (c *call) reduceElems(v, out *value, drop []bool) {
 func argMax(c *call) []*value {
 	v := c.data(0)
 	at := c.axis(0, v)
-	keep := c.integer("keepdims", 1)
+	keep := c.flag("keepdims", true)
 	if v.holds(at) {
 		return c.mingles("reduces over")
 	}
-	if keep != 0 {
+	if keep {
 		return []*value{v.with(at, one)}
 	}
 	return []*value{v.without(at)}
@@ -94,7 +98,8 @@ func softmax(c *call) []*value {
 		otherwise = 1
 	}
 	at := c.axis(otherwise, v)
-	if v.kind == rows && c.node.GetOpType() == "Hardmax" {
+	op := c.node.GetOpType()
+	if v.kind == rows && (op == "Hardmax" || op == "LogSoftmax" && c.p.types.has(onnx.TensorProto_DOUBLE)) {
 		return c.no(ofNaN)
 	}
 	if v.holds(at) || c.version < 13 && v.kind == rows && v.axis >= at {

@@ -21,17 +21,20 @@ var reshapeOperators = tableOf(
 func reshape(c *call) []*value {
 	v := c.data(0)
 	shape := c.followed(1)
-	return c.reshaped(v, shape.elems, c.flag("allowzero"))
+	return c.reshaped(v, shape.elems, c.flag("allowzero", false))
 }
 
 // reshaped gives v the wanted dimensions: 0 is the one that v has there (unless zero is allowed), and -1 whatever is
 // left.
 func (c *call) reshaped(v *value, want []elem, allowZero bool) []*value {
+	total, ok := product(v.dims)
+	if !ok {
+		return c.no("its input is too large to follow")
+	}
 	dims := make([]*dim, len(want)) // nil: not known
 	rest := -1
 	for i, e := range want {
 		n, fixed := e.fixed()
-		d, isSize := e.size()
 		switch {
 		case fixed && n == -1 && rest >= 0:
 			return c.no("its shape has -1 twice")
@@ -39,20 +42,21 @@ func (c *call) reshaped(v *value, want []elem, allowZero bool) []*value {
 			rest = i
 		case fixed && n == 0 && !allowZero:
 			if i >= v.rank() {
-				return c.no("its shape copies a dimension that there is not")
+				return c.refuse("its shape copies a dimension that there is not")
 			}
 			dims[i] = &v.dims[i]
-		case isSize:
-			dims[i] = &d
-		case e.dependsOnCount() || e.known:
+		case e.known && e.coef >= 0 && e.within(total):
+			dims[i] = &e.dim
+		case e.known && e.n:
+			return c.no("it makes a dimension by arithmetic that may overflow")
+		case e.dependsOnCount() || fixed:
 			return c.no("it makes a dimension that is no multiple of the number of rows")
 		default:
 			// It may be -1 or 0 when it runs; that is the same for all rows.
 		}
 	}
-	total, ok := product(v.dims)
-	if !ok {
-		return c.no("its input is too large to follow")
+	if !allowZero {
+		c.copied(v, dims, rest, total)
 	}
 	if rest >= 0 {
 		if left, ok := c.left(total, dims, rest); ok {
@@ -61,6 +65,8 @@ func (c *call) reshaped(v *value, want []elem, allowZero bool) []*value {
 			return c.no("whether the rows of %s stay whole is not known: what its shape leaves for -1 is not",
 				c.name(0))
 		}
+	} else if all, ok := known(dims); ok && c.p.differ(all, total) {
+		return c.refuse("its shape has another number of elements")
 	}
 	out := &value{kind: v.kind, ranked: true}
 	axis := -1
@@ -77,7 +83,8 @@ func (c *call) reshaped(v *value, want []elem, allowZero bool) []*value {
 		}
 		out.dims = append(out.dims, *d)
 	}
-	if v.kind != rows {
+	switch {
+	case v.kind != rows:
 		if axis >= 0 {
 			return c.no("it makes a dimension of the number of rows of what does not have them")
 		}
@@ -85,13 +92,78 @@ func (c *call) reshaped(v *value, want []elem, allowZero bool) []*value {
 			return []*value{c.regrouped(v, out)}
 		}
 		return []*value{out}
-	}
-	if axis < 0 {
+	case axis < 0 && total.is(0): // it has no entries, and so many dimensions for any number of rows
+		out.kind = shared
+		return []*value{out}
+	case axis < 0:
 		return c.no("its shape has no place for the rows of %s", c.name(0))
 	}
 	out.axis = axis
+	if total.is(0) {
+		out.outer, out.inner = one, out.dims[axis].without()
+		return []*value{out}
+	}
 	c.regroup(v, dims, out)
 	return []*value{out}
+}
+
+// within reports whether an element of a shape is the size that it is taken for in a tensor of so many entries.
+func (e elem) within(total dim) bool {
+	if e.exact() {
+		return true
+	}
+	_, ok := total.over(e.peak)
+	return ok && !total.is(0)
+}
+
+// copied looks for dimensions that may be 0 when it runs, and copy then what v has there, which is not 0. Their sizes
+// become unknown, unless the engine would refuse a shape of so many entries.
+func (c *call) copied(v *value, dims []*dim, rest int, total dim) {
+	for i, d := range dims {
+		if i >= v.rank() || d == nil || c.p.extentOf(*d).positive || d.is(0) {
+			continue // a 0 behind the last dimension is refused
+		}
+		var alone []symbol // that may be 0 while v has entries there
+		for _, s := range d.syms {
+			if !c.p.symbols[s].positive && !slices.Contains(v.dims[i].syms, s) {
+				alone = append(alone, s)
+			}
+		}
+		if len(alone) == 0 || rest < 0 && c.refusedEmpty(v, dims, i, alone, total) {
+			continue
+		}
+		for _, s := range alone {
+			c.p.decideZero(s)
+		}
+		if d.n || v.dims[i].n {
+			c.no("whether its shape copies dimension %d, as for 0, is not known", i)
+		}
+		dims[i] = nil
+	}
+}
+
+// refusedEmpty reports whether no shape has as many entries as v, of which each of some symbols makes 0, where
+// dimension i copies one that is not 0.
+func (c *call) refusedEmpty(v *value, dims []*dim, i int, symbols []symbol, total dim) bool {
+	for _, s := range symbols {
+		if !slices.Contains(total.syms, s) {
+			return false
+		}
+	}
+	for j, d := range dims {
+		if d == nil || d.is(0) || j != i && j < v.rank() && !c.p.extentOf(*d).positive &&
+			!c.p.extentOf(v.dims[j]).positive {
+			return false
+		}
+	}
+	return true
+}
+
+// differ reports whether two numbers of entries are sure to differ.
+func (p *prover) differ(d, e dim) bool {
+	n, fixedD := d.fixed()
+	m, fixedE := e.fixed()
+	return fixedD && fixedE && n != m || d.is(0) && p.extentOf(e).positive || e.is(0) && p.extentOf(d).positive
 }
 
 // regrouped keeps the elements of a small tensor.
@@ -110,6 +182,9 @@ func (c *call) left(total dim, dims []*dim, rest int) (dim, bool) {
 		}
 		if d == nil {
 			return dim{}, false
+		}
+		if d.is(0) {
+			c.refuse("its shape leaves nothing for -1")
 		}
 		var ok bool
 		if total, ok = total.over(*d); !ok {
@@ -290,6 +365,14 @@ func concat(c *call) []*value {
 			out.kind = counts
 		}
 		if i > 0 {
+			for j, d := range v.dims {
+				// ONNX Runtime skips an input without entries, and leaves its part of the output as memory is: there is
+				// no answer that could be wrong.
+				if j != at && !d.equal(out.dims[j]) && !(c.p.filled(first) && c.p.filled(v)) &&
+					c.p.differ(d, out.dims[j]) {
+					return c.refuse("its inputs do not fit")
+				}
+			}
 			out.dims[at] = c.sum(out.dims[at], v.dims[at])
 			if elems != nil && v.elems != nil {
 				elems = slices.Concat(elems, v.elems)
@@ -304,15 +387,24 @@ func concat(c *call) []*value {
 	return []*value{out}
 }
 
+// filled reports whether a tensor is known to have entries, and has that decided if it can be.
+func (p *prover) filled(v *value) bool {
+	filled := true
+	for _, d := range v.dims {
+		if !p.extentOf(d).positive {
+			filled = false
+			for _, s := range d.syms {
+				p.decideZero(s)
+			}
+		}
+	}
+	return filled
+}
+
 // sum is a size made of two.
 func (c *call) sum(d, e dim) dim {
-	if s := binarySizes("Add", d, e); s.known {
+	if s := c.p.combine("Add", elem{dim: d, known: true}, elem{dim: e, known: true}); s.exact() {
 		return s.dim
-	}
-	n, fixedD := d.fixed()
-	m, fixedE := e.fixed()
-	if fixedD && fixedE {
-		return size(n + m)
 	}
 	return c.fresh()
 }

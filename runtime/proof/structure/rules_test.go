@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weftserve/weft/internal/onnxgraph"
 	"github.com/weftserve/weft/internal/onnxgraph/sketch"
 	"github.com/weftserve/weft/internal/race"
 	"github.com/weftserve/weft/runtime/proof/structure"
@@ -91,6 +92,69 @@ func TestRules(t *testing.T) {
 				t.Errorf("%s: only %d trials ran", line.sketch, ran)
 			}
 		})
+	}
+}
+
+// What is known of a graph is known wherever it stands: in a function, in graphs of nodes, and in two of those, one in
+// the other. ONNX Runtime agrees.
+func TestRulesWithin(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes long")
+	}
+	initialise(t)
+	for i, line := range ruleLines(t) {
+		if race.Enabled && i%8 > 0 {
+			continue // one goroutine proves and runs them
+		}
+		plain := proveSketch(t, line.sketch)
+		nested := nestedWrappers()
+		for k, wrappers := range nested {
+			s, err := sketch.Parse(line.sketch)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, w := range wrappers {
+				s.Graph.Within(w)
+			}
+			v := readModel(t, s.Graph.Marshal()).Prove(s.Axes)
+			// The proof does not tell apart the turns of a loop that a condition chooses between.
+			turns := strings.HasPrefix(v.Reason, "which rows its output has depends on its condition") &&
+				(slices.Contains(wrappers, "Loop") || slices.Contains(wrappers, "Scan"))
+			if (v.Proven != plain.Proven || v.Mixes != plain.Mixes) && !turns {
+				t.Errorf("within %v: %s: %+v, want %+v", wrappers, line.sketch, v, plain)
+			}
+			if k == i%len(nested) {
+				runWithin(t, line, wrappers, s, v)
+			}
+		}
+	}
+}
+
+// nestedWrappers are all ways to wrap a graph once or twice.
+func nestedWrappers() (list [][]string) {
+	for _, inner := range onnxgraph.Wrappers {
+		list = append(list, []string{inner})
+		for _, outer := range onnxgraph.Wrappers {
+			list = append(list, []string{inner, outer})
+		}
+	}
+	return list
+}
+
+// runWithin has ONNX Runtime run a wrapped rule, if it takes it.
+func runWithin(t *testing.T, line ruleLine, wrappers []string, s *sketch.Model, v structure.Verdict) {
+	if line.operator == "SimplifiedLayerNormalization" && slices.Contains(wrappers, "function") {
+		return // it ends ONNX Runtime's process
+	}
+	session, _, err := openModel(t, s.Graph.Marshal())
+	if err != nil {
+		return
+	}
+	if found, _ := differs(session, s, 1, 10, v.Outputs); v.Proven && found != "" {
+		t.Errorf("within %v: %s: %s", wrappers, line.sketch, found)
+	}
+	if err := session.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

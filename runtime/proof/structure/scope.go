@@ -118,6 +118,20 @@ func operatorName(n *onnx.NodeProto) string {
 	return fmt.Sprintf("%s %q", name, n.GetName())
 }
 
+// leftOut is an input that the call of a function leaves out, as the function sees it.
+var leftOut = &value{}
+
+// causeOf is why nothing is known of some of these values; nil: of each of them something is.
+func causeOf(values []*value) *cause {
+	var why *cause
+	for _, v := range values {
+		if v != nil {
+			why = v.why.or(why)
+		}
+	}
+	return why
+}
+
 // node applies the rule of one node. The cause is why there is nothing to say of its outputs.
 func (p *prover) node(n *onnx.NodeProto, s *scope) ([]*value, *cause) {
 	maker := operatorName(n)
@@ -128,26 +142,17 @@ func (p *prover) node(n *onnx.NodeProto, s *scope) ([]*value, *cause) {
 		p: p, scope: s, node: n, version: s.opsets[standard(n.GetDomain())],
 		attrs: map[string]*onnx.AttributeProto{},
 	}
-	var why *cause // of inputs of which nothing is known
 	for _, name := range n.GetInput() {
 		var v *value
 		if name != "" {
 			if v = s.find(name); v == nil {
 				return nil, &cause{operator: maker, reason: fmt.Sprintf("nothing computes its input %q", name)}
 			}
-			if v.kind == mixed {
-				why = v.why.or(why)
-				continue
+			if v == leftOut {
+				v = nil
 			}
 		}
 		c.in = append(c.in, v)
-	}
-	switch {
-	case why != nil && (n.GetOpType() == "Shape" || n.GetOpType() == "Size"):
-		// Rows that met are not seen in how many there are.
-		return nil, &cause{operator: why.operator, reason: why.reason, refused: why.refused}
-	case why != nil:
-		return nil, why
 	}
 	for _, a := range n.GetAttribute() {
 		if c.attrs[a.GetName()] != nil {
@@ -169,11 +174,21 @@ func (p *prover) apply(c *call, maker string) ([]*value, *cause) {
 	key := operatorKey{standard(c.node.GetDomain()), c.node.GetOpType()}
 	op, known := p.operators[key]
 	f := p.functions[functionKey{key.domain, key.name, c.node.GetOverload()}]
+	if f != nil && !known {
+		op = operator{
+			apply: func(c *call) []*value { return c.function(f) }, counts: true, opaque: true, walks: true,
+		}
+	}
+	why := causeOf(c.in)
 	switch {
+	case why != nil && !op.walks && (key.name == "Shape" || key.name == "Size"):
+		// Rows that met are not seen in how many there are.
+		return nil, &cause{operator: why.operator, reason: why.reason, refused: why.refused}
+	case why != nil && !op.walks:
+		return nil, why
 	case f != nil && known:
 		return nil, &cause{operator: maker, reason: "the model has a function of the same name"}
 	case f != nil:
-		op = operator{apply: func(c *call) []*value { return c.function(f) }, counts: true, opaque: true}
 	case !known:
 		return nil, &cause{operator: maker, reason: "there is no rule for this operator"}
 	case c.version == 0:
@@ -214,5 +229,5 @@ func (p *prover) apply(c *call, maker string) ([]*value, *cause) {
 		c.reason = "there is no rule for this use of it"
 	}
 	filled := slices.ContainsFunc(c.in, func(v *value) bool { return v != nil && v.kind == rows && !v.own })
-	return nil, &cause{operator: maker, reason: c.reason, mixes: c.mixes && !filled, refused: c.refused}
+	return nil, (&cause{operator: maker, reason: c.reason, mixes: c.mixes && !filled, refused: c.refused}).or(why)
 }

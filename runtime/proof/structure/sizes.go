@@ -91,7 +91,7 @@ func (c *call) wanted(i int) []*dim {
 		switch d, ok := e.size(); {
 		case ok:
 			list = append(list, &d)
-		case e.dependsOnCount() || e.known:
+		case e.dependsOnCount() || e.exact():
 			c.no("it makes a dimension of %s that is no multiple of the number of rows", c.name(i))
 		default:
 			list = append(list, nil)

@@ -13,7 +13,7 @@ func slice(c *call) []*value {
 		first, fixedFirst := start.fixed()
 		stride, fixedStep := step.fixed()
 		whole := fixedFirst && first == 0 && fixedStep && stride == 1 &&
-			(end.far > 0 || end.known && end.equal(v.dims[at]))
+			(end.far > 0 || end.exact() && end.equal(v.dims[at]))
 		switch {
 		case whole:
 		case v.holds(at):

@@ -36,9 +36,13 @@ type value struct {
 // elem is an element of a tensor of integers or bools. A size that is known through symbols is not negative.
 type elem struct {
 	dim
-	known bool
-	rough bool // not known, and may depend on the number of rows
-	far   int  // not known, but beyond maxCoef: 1, or -1
+	known  bool
+	rough  bool // not known, and may depend on the number of rows
+	far    int  // not known, but beyond maxCoef: 1, or -1
+	narrow bool // it was computed with 32 bits somewhere
+	// Where a step that led to it may have overflowed, so that it is something else than the size: a number that the
+	// engine had to be able to hold. coef 0: none may.
+	peak dim
 }
 
 // cause is the operator that stands in the way, and why.
@@ -49,13 +53,13 @@ type cause struct {
 	refused bool
 }
 
-// or prefers the cause that ends in no answer, then the one by which rows are sure to meet, then the other one. c is
-// not nil.
+// or prefers the cause that ends in no answer, then the one by which rows are sure to meet, then the other one. nil is
+// none.
 func (c *cause) or(other *cause) *cause {
 	switch {
-	case other == nil || c.refused:
+	case other == nil || c != nil && c.refused:
 		return c
-	case other.refused || other.mixes || !c.mixes:
+	case c == nil || other.refused || other.mixes || !c.mixes:
 		return other
 	}
 	return c
@@ -81,8 +85,11 @@ func (e elem) fixed() (int64, bool) {
 	return 0, false
 }
 
+// exact reports whether the element is the size that it is taken for, for all that may have overflowed on the way.
+func (e elem) exact() bool { return e.known && e.peak.coef == 0 }
+
 // size is the element where it can be a dimension.
-func (e elem) size() (dim, bool) { return e.dim, e.known && e.coef >= 0 }
+func (e elem) size() (dim, bool) { return e.dim, e.exact() && e.coef >= 0 }
 
 func (e elem) dependsOnCount() bool { return e.rough || e.known && e.n }
 
