@@ -89,7 +89,8 @@ func (t *trial) byStructure(ctx context.Context, base *baseline, shows string) (
 
 // byExamples is the verdict for a graph that proves nothing.
 func (t *trial) byExamples(ctx context.Context, base *baseline) (Verdict, error) {
-	t.plan.rest = int64(t.kindRuns() + t.extentRuns(base)) // of examples, which follow
+	// of examples, which follow
+	t.plan.rest = int64(t.kindRuns() + t.valueRuns(base, t.batching.MaxBatchSize) + t.extentRuns(base))
 	v, err := t.grow(ctx, base, t.sizes(), t.compare)
 	t.plan.rest = 0
 	if err != nil || !v.Batched {
