@@ -190,6 +190,9 @@ func (t *trial) batches(ctx context.Context, b *baseline, batches [][]int, most 
 			f.wrong = "with " + with + ", " + wrong
 			return f, nil
 		}
+		if err := t.looksFurther(ctx, b, rows, outputs); err != nil {
+			return f, err
+		}
 	}
 	return f, nil
 }
