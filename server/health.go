@@ -13,7 +13,7 @@ import (
 
 // modelHealth keeps grpc.health.v1 in step with the models. A service named like a model is SERVING while a version is
 // ready, and not stalled, that answers requests that name none. The server as a whole (service "") becomes SERVING once
-// some model is ready and none still waits for its first version. From then on it is NOT_SERVING only while every model
+// some model is ready and none still waits for its first version, except for slow proofs. From then on it is NOT_SERVING only while every model
 // that is ready is stalled, and when it drains: a model that is added or fails later is that model's affair.
 type modelHealth struct {
 	server *health.Server
@@ -127,7 +127,7 @@ func (h *modelHealth) count(s modelStatus, by int) {
 
 func isComing(m *catalog.Model) bool {
 	for _, v := range m.Versions {
-		if v.State == catalog.Loading {
+		if v.State == catalog.Loading && !(v.Loading != nil && v.Loading().Slow) {
 			return true
 		}
 	}

@@ -313,7 +313,10 @@ func (s *assembly) follow(context.Context) error {
 }
 
 func (s *assembly) awaitModels(ctx context.Context) error {
-	err := s.house.models.Settled(ctx)
+	err := s.house.models.Started(ctx)
+	if serving, _ := tally(s.house.models.Snapshot()); err == nil && serving == 0 {
+		err = s.house.models.Settled(ctx)
+	}
 	if s.loading != nil {
 		s.loading.Close()
 	}

@@ -59,6 +59,8 @@ type Source struct {
 	Bare *tensor.Signature
 	// Tolerance is the relative difference that the manifest allows for, 0 if it states none.
 	Tolerance float64
+	// Rounds: its proof found rounding beyond that.
+	Rounds bool
 }
 
 // Auditor audits the batches of one version. Safe for concurrent use.

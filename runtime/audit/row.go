@@ -28,6 +28,7 @@ func (m *Memory) keep(p *execution.Plan, by Source, j *execution.Job, call *cata
 	k := &row{
 		Audited: proof.Audited{
 			Outputs: by.Bare.Outputs, Wanted: call.Wanted, Size: j.SizeOf(at), Tolerance: by.Tolerance,
+			Rounds: by.Rounds,
 		},
 		replica: by.Replica, bare: by.Bare, mates: call.Outcome.BatchRequests, since: time.Now(),
 	}

@@ -30,6 +30,8 @@ type LoadProgress struct {
 	// where nothing is counted.
 	Done, Of int64
 	Since    time.Time // when the load began; zero: it has not
+	// Slow: its rows are being proven for so long that other models are not to wait for it.
+	Slow bool
 }
 
 // Phrase returns the stage in words, with the count, as in "proving batching 12 of 40".

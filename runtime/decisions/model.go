@@ -24,6 +24,8 @@ type Model struct {
 	Labels map[string]Label `json:"labels,omitempty"`
 	// ByHand are the versions that were loaded or unloaded against versions.policy.
 	ByHand map[int64]ByHand `json:"by_hand,omitempty"`
+	// Unbatched are the files whose rows were found to meet in batches, the latest finding last.
+	Unbatched []Unbatched `json:"unbatched,omitempty"`
 	// Rollout is the latest one, whose meaning is that of package rollout, and RolloutRevision the traffic that it set
 	// last.
 	Rollout         json.RawMessage `json:"rollout,omitempty"`
@@ -52,11 +54,24 @@ type ByHand struct {
 	At     time.Time `json:"at"`
 }
 
+// Unbatched says that a version was taken out of batching at run time.
+type Unbatched struct {
+	Version int64 `json:"version"`
+	// Files is the digest of its files, whatever number or directory they have later.
+	Files string `json:"files"`
+	// Batching is Manifest.Batching of that time.
+	Batching string    `json:"batching"`
+	Why      string    `json:"why"`
+	At       time.Time `json:"at"`
+}
+
 // Manifest is the part of a model's manifest on matters that can be decided at run time.
 type Manifest struct {
 	Traffic *catalog.Traffic `json:"traffic,omitempty"` // nil: nothing
 	Labels  map[string]int64 `json:"labels,omitempty"`
 	Policy  string           `json:"policy,omitempty"` // versions.policy, in any form that differs where that does
+	// Batching is what decides which batches there are and how they are run, in such a form. Each finding keeps its own.
+	Batching string `json:"-"`
 }
 
 // Labelled returns the labels that were asked for last.
@@ -87,6 +102,13 @@ func (m Model) InForce() []any {
 			versions = append(versions, r.Version)
 		}
 		all = append(all, "rolled_back", versions)
+	}
+	if len(m.Unbatched) > 0 {
+		var versions []int64
+		for _, u := range m.Unbatched {
+			versions = append(versions, u.Version)
+		}
+		all = append(all, "unbatched", versions)
 	}
 	if len(m.Labels) > 0 {
 		versions := map[string]int64{} // 0: removed

@@ -19,6 +19,7 @@ import (
 //     traffic takes its place, and gives back those rolled-back versions that it names.
 //   - A label that was set holds as long as the manifest says the same of that label.
 //   - Loads and unloads by override hold as long as versions.policy is the same.
+//   - What was found about batches holds as long as the manifest asks for the same batches.
 func (m Model) Follow(says Manifest, now time.Time) (next Model, changed bool) {
 	next = m
 	if m.Traffic == nil || !m.Manifest.Traffic.Divides(says.Traffic) {
@@ -42,8 +43,24 @@ func (m Model) Follow(says Manifest, now time.Time) (next Model, changed bool) {
 			changed = true
 		}
 	}
+	next.Unbatched = slices.DeleteFunc(slices.Clone(m.Unbatched),
+		func(u Unbatched) bool { return u.Batching != says.Batching })
+	changed = changed || len(next.Unbatched) < len(m.Unbatched)
 	next.Manifest = says
 	return next, changed
+}
+
+// maxUnbatched is how many findings are kept of a model. The oldest is forgotten.
+const maxUnbatched = 64
+
+// Unbatch returns the decisions in force after a version was taken out of batching, and whether that is news.
+func (m Model) Unbatch(u Unbatched) (next Model, news bool) {
+	if slices.ContainsFunc(m.Unbatched,
+		func(known Unbatched) bool { return known.Files == u.Files && known.Batching == u.Batching }) {
+		return m, false
+	}
+	m.Unbatched = append(slices.Clone(m.Unbatched[max(0, len(m.Unbatched)-maxUnbatched+1):]), u)
+	return m, true
 }
 
 // Divide returns the decisions in force after the traffic was divided again. t gets the next revision, and gives back

@@ -133,6 +133,28 @@ func TestByHandHoldsUntilThePolicyChanges(t *testing.T) {
 	}
 }
 
+// TestUnbatchedHoldsUntilTheBatchesChange, of each files once, and of the latest of them.
+func TestUnbatchedHoldsUntilTheBatchesChange(t *testing.T) {
+	says := Manifest{Batching: "b"}
+	m, _ := Model{}.Follow(says, time.Time{})
+	for n := range maxUnbatched + 2 {
+		for again := range 2 {
+			var news bool
+			m, news = m.Unbatch(Unbatched{Version: 1, Files: strconv.Itoa(n), Batching: "b", Why: "rows meet"})
+			if news == (again == 1) {
+				t.Fatalf("finding %d: news %v", n, news)
+			}
+		}
+	}
+	if next, changed := m.Follow(says, time.Time{}); changed || len(next.Unbatched) != maxUnbatched ||
+		next.Unbatched[0].Files != "2" {
+		t.Errorf("with the same batches: %v, %d from %v on", changed, len(next.Unbatched), next.Unbatched[0])
+	}
+	if next, changed := m.Follow(Manifest{Batching: "c"}, time.Time{}); !changed || len(next.Unbatched) > 0 {
+		t.Errorf("with other batches: %v, %v", changed, next.Unbatched)
+	}
+}
+
 // TestWhoTookTheTrafficAway: the manifest where it says nothing any more, and nobody where nobody ever said anything.
 func TestWhoTookTheTrafficAway(t *testing.T) {
 	at := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
@@ -160,10 +182,11 @@ func TestInForce(t *testing.T) {
 	decided.By = "me"
 	m = m.Divide(decided).RollBack(catalog.RolledBack{Version: 3}).Label("k", Label{Version: 2})
 	m.ByHand = map[int64]ByHand{4: {Loaded: true}, 1: {Loaded: true}, 5: {}}
+	m.Unbatched = []Unbatched{{Version: 6, Files: "a"}, {Version: 2, Files: "b"}}
 	const want = "[split [1: version 1, weight 1 2: version 2, weight 1] shadow [] revision 3 source SetTraffic by " +
 		"me " +
 		"at 0001-01-01 00:00:00 +0000 UTC " +
-		"rolled_back [3] labels map[k:2] loaded_by_hand [1 4] unloaded_by_hand [5]]"
+		"rolled_back [3] unbatched [6 2] labels map[k:2] loaded_by_hand [1 4] unloaded_by_hand [5]]"
 	if got := fmt.Sprint(m.InForce()); got != want {
 		t.Errorf("%s, want\n%s", got, want)
 	}

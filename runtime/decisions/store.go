@@ -72,7 +72,8 @@ func openIfWritable(f files, dir string, log *slog.Logger) (*Store, error) {
 		return s, err
 	}
 	log.Warn("state directory unusable", "event", "state_dir_unusable", "dir", dir,
-		"effect", "traffic, rollouts, rollbacks, labels and versions loaded by hand end with this server",
+		"effect", "traffic, rollouts, rollbacks, labels, versions loaded by hand and what was found about batches end with "+
+			"this server",
 		"remedy", "name a writable directory with --state-dir", "cause", err)
 	s = &Store{files: f, dir: dir, models: map[string]Model{}}
 	if err := s.load(log); err != nil && !errors.Is(err, fs.ErrNotExist) {

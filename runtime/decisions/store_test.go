@@ -61,6 +61,7 @@ func TestEveryDecisionIsReadAsItWasWritten(t *testing.T) {
 		RolledBack: []catalog.RolledBack{{Version: 3, At: at, By: "gate", Why: "the gate said ROLLBACK"}},
 		Labels:     map[string]Label{"stable": {2, "127.0.0.1:4711", at}, "old": {0, "", at}},
 		ByHand:     map[int64]ByHand{1: {true, "127.0.0.1:4711", at}, 4: {false, "", at}},
+		Unbatched:  []Unbatched{{5, "4f2a", "81b0", "rows meet", at}},
 		Rollout:    []byte(`{"model":"cartpole"}`), RolloutRevision: 7,
 		Manifest: Manifest{
 			Traffic: &catalog.Traffic{Source: "model.yaml", Split: []catalog.Slot{{Name: "a", Version: 2, Weight: 1}}},

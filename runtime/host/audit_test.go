@@ -404,7 +404,7 @@ func TestAModelThatIsRandom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		drawn := float32(0)
 		f := perRow(1, func(row []float32) error {
-			if row[0] *= 2; row[0] > 1000 {
+			if row[0] *= 2; row[0] >= 1200 && row[0] <= 1800 && row[0] == float32(int(row[0])) { // which no example is
 				drawn++
 				row[0] += drawn
 			}
@@ -514,7 +514,7 @@ func TestRoundingIsNoDifference(t *testing.T) {
 				f := overRows(1, func(rows [][]float32) error {
 					more := float32(0)
 					// which no example is
-					if x := rows[0][0]; len(rows) > 1 && x >= 1000 && x <= 3000 && x == float32(int(x)) {
+					if x := rows[0][0]; len(rows) > 1 && x >= 3000 && x <= 5000 && x == float32(int(x)) {
 						more = test.more(rows)
 					}
 					for _, r := range rows {
@@ -527,11 +527,11 @@ func TestRoundingIsNoDifference(t *testing.T) {
 				for range 20 {
 					if strings.HasSuffix(test.name, "split") {
 						if err := a.Predict(t.Context(),
-							ask(a.v, 8, 1000, 3000, 1001, 2999, 1002, 2998, 1003, 2997)); err != nil {
+							ask(a.v, 8, 3000, 5000, 3001, 4999, 3002, 4998, 3003, 4997)); err != nil {
 							t.Fatal(err)
 						}
 					} else {
-						a.wave(1000, 3000, 1001, 2999, 1002, 2998)
+						a.wave(3000, 5000, 3001, 4999, 3002, 4998)
 					}
 					time.Sleep(time.Second)
 				}
@@ -609,7 +609,7 @@ func TestWhatIsAudited(t *testing.T) {
 	}{
 		{
 			"split", meetingOfRows(), func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = 2 },
-			func(v *catalog.Version) *catalog.Call { return ask(v, 3, 1, magic, 3) },
+			func(v *catalog.Version) *catalog.Call { return ask(v, 3, 1, magic, magic+1) },
 			map[audit.Result]int{audit.Different: 1},
 		},
 		{
@@ -664,7 +664,7 @@ func TestWhatIsAudited(t *testing.T) {
 // meetingOfRows doubles, but all rows of an execution with a magic one get something added.
 func meetingOfRows() *fake {
 	return overRows(1, func(rows [][]float32) error {
-		met := len(rows) > 1 && slices.ContainsFunc(rows, func(r []float32) bool { return r[0] == magic || r[0] == 3 })
+		met := len(rows) > 1 && slices.ContainsFunc(rows, func(r []float32) bool { return r[0] == magic || r[0] == magic+1 })
 		for _, r := range rows {
 			if r[0] *= 2; met {
 				r[0] += 10

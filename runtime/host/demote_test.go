@@ -2,6 +2,8 @@ package host_test
 
 import (
 	"errors"
+	"fmt"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -220,4 +222,36 @@ func TestADemotionLasts(t *testing.T) {
 			t.Errorf("published %+v", b)
 		}
 	})
+}
+
+// TestADemotionOutlivesTheHost: what was found of files holds for them in whatever directory they are and under
+// whatever number, until the manifest asks for other batches.
+func TestADemotionOutlivesTheHost(t *testing.T) {
+	state := filepath.Join(t.TempDir(), "state")
+	tolerant := func(m *modelrepo.Manifest) { m.Batching.Tolerance = 1e-3 }
+	for i, life := range []struct {
+		files  string
+		change func(*modelrepo.Manifest)
+		taken  bool // out of batching
+	}{
+		{files: "a"},
+		{files: "a", taken: true},
+		{files: "b"},
+		{files: "a", change: func(m *modelrepo.Manifest) { m.Weight = 3 }, taken: true},
+		{files: "a", change: tolerant},
+		{files: "a", change: tolerant},
+		{files: "a"}, // the finding was of other batches than those that were asked for last
+	} {
+		t.Run(fmt.Sprint("life ", i+1), func(t *testing.T) {
+			w := newWorldOf(t, 1, keeping(t, state))
+			w.addFile("m", []byte(life.files), perRow(1, double), life.change)
+			b := w.load("m").Batching
+			if b.Batched == life.taken || life.taken && b.Reason != "taken out of batching: rows meet" {
+				t.Errorf("published %+v", b)
+			}
+			if i == 0 {
+				w.Demote("m", 1, "rows meet")
+			}
+		})
+	}
 }

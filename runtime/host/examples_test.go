@@ -230,13 +230,64 @@ func TestLargeParametersAreNotTried(t *testing.T) {
 	}
 }
 
-// TestToleranceIsNamed: where rounding alone denies batching, the reason names the setting with a value that would
-// accept it.
+// signOf is 1 of numbers above 0, and -1 of others.
+func signOf(v float32) float32 {
+	if v > 0 {
+		return 1
+	}
+	return -1
+}
+
+// TestRoundingIsNoMeeting: rows that are answered a little otherwise in larger batches are batched if nothing else than
+// the size changes their answers.
+func TestRoundingIsNoMeeting(t *testing.T) {
+	const accepted = "is rounding of kernels for other sizes"
+	for name, test := range map[string]struct {
+		change  func(rows [][]float32, i int) float32 // of the first number of row i, in proportion
+		batched bool
+		reason  string
+	}{
+		"by size":           {func(rows [][]float32, _ int) float32 { return 1e-5 * float32(len(rows)) }, true, accepted},
+		"by size and place": {func(rows [][]float32, i int) float32 { return 9e-6 * float32(len(rows)-i) }, true, accepted},
+		"by size, too much": {func(rows [][]float32, _ int) float32 { return 2e-5 * float32(len(rows)) }, false, "differs by"},
+		"by a mate": {func(rows [][]float32, i int) float32 {
+			return 1e-4 * signOf(rows[(i+1)%len(rows)][1])
+		}, false, "it changes with the other rows of the batch"},
+		"by a mate above 100, and by size": {func(rows [][]float32, _ int) float32 {
+			most := float32(0)
+			for _, r := range rows {
+				if r[1] > 100 && len(rows) > 1 {
+					most = 2e-4
+				}
+			}
+			return most + 5e-6*float32(len(rows))
+		}, false, "it changes with the other rows of the batch"},
+	} {
+		w := newWorld(t, 1)
+		w.add("m", 1, overRows(3, func(rows [][]float32) error {
+			by := make([]float32, len(rows))
+			for i := range rows {
+				by[i] = test.change(rows, i)
+			}
+			for i, r := range rows {
+				r[0] *= 1 + by[i]
+			}
+			return nil
+		}), nil)
+		if b := w.load("m").Batching; b.Batched != test.batched || !strings.Contains(b.Reason, test.reason) {
+			t.Errorf("%s: batched %v: %s", name, b.Batched, b.Reason)
+		}
+	}
+}
+
+// TestToleranceIsNamed: where so little denies batching that it may not matter, the reason names the setting with a
+// value that would accept it.
 func TestToleranceIsNamed(t *testing.T) {
 	rounds := func() *fake {
 		return overRows(3, func(rows [][]float32) error {
+			last := rows[len(rows)-1][1]
 			for _, r := range rows {
-				r[0] *= 1 + 7e-7*float32(len(rows)) // up to 4.5e-5
+				r[0] *= 1 + 2.5e-5*signOf(last)
 			}
 			return nil
 		})

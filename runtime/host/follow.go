@@ -89,14 +89,20 @@ func cannotTell(l modelrepo.Listing) bool {
 // to be resident is ready or has failed, and those that are to go are gone. A version that another one replaced may
 // still be answering its accepted requests. The error is the cause of ctx, after which all goes on as before, or that
 // the host is closed.
-func (h *Host) Settled(ctx context.Context) error {
+func (h *Host) Settled(ctx context.Context) error { return h.settled(ctx, false) }
+
+// Started is Settled but for versions whose proof is slow: the others are not to wait for them.
+func (h *Host) Started(ctx context.Context) error { return h.settled(ctx, true) }
+
+func (h *Host) settled(ctx context.Context, butSlow bool) error {
 	var all []<-chan struct{}
 	h.mu.Lock()
 	for name := range maps.Keys(h.residency.Models()) {
-		if h.settling[name] == nil {
-			h.settling[name] = make(chan struct{})
+		until := settling{name, butSlow}
+		if h.settling[until] == nil {
+			h.settling[until] = make(chan struct{})
 		}
-		all = append(all, h.settling[name])
+		all = append(all, h.settling[until])
 	}
 	h.tellSettled()
 	h.mu.Unlock()

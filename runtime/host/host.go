@@ -122,14 +122,14 @@ type Host struct {
 	faces     map[string]map[int64]face                // guarded by mu: as published, of each version of each model
 	// guarded by mu: by model, where somebody waits; closed when its published state changes
 	changed   map[string]chan struct{}
-	settling  map[string]chan struct{} // guarded by mu: the same; closed when nothing is running for it
-	telling   int                      // guarded by mu: steps of which not all is reported and logged yet
-	listeners map[*listener]struct{}   // guarded by mu
-	openings  map[*opening]struct{}    // guarded by mu; those that are under way
-	watching  bool                     // guarded by mu: the load of the devices is looked at
-	closed    bool                     // guarded by mu: nothing is loaded any more
-	loads     sync.WaitGroup           // counts goroutines that may load, or wait for that; Add is guarded by mu
-	drains    context.Context          //nolint:containedctx // guarded by mu: bounds draining; that of Close in the end
+	settling  map[settling]chan struct{} // guarded by mu: the same; closed when nothing is running for it
+	telling   int                        // guarded by mu: steps of which not all is reported and logged yet
+	listeners map[*listener]struct{}     // guarded by mu
+	openings  map[*opening]struct{}      // guarded by mu; those that are under way
+	watching  bool                       // guarded by mu: the load of the devices is looked at
+	closed    bool                       // guarded by mu: nothing is loaded any more
+	loads     sync.WaitGroup             // counts goroutines that may load, or wait for that; Add is guarded by mu
+	drains    context.Context            //nolint:containedctx // guarded by mu: bounds draining; that of Close in the end
 	// guarded by mu: starts a goroutine that Close waits for; nil: nothing is started any more
 	start   func(func())
 	closing func(error) // guarded by mu: hears how each version and replica was closed in the end
@@ -147,7 +147,7 @@ func New(cfg Config) *Host {
 		cfg: cfg, log: cmp.Or(cfg.Logger, slog.Default()),
 		versions: map[int64]*serving.Version{}, replicas: map[residency.ReplicaID]*serving.Replica{},
 		faces:   map[string]map[int64]face{},
-		changed: map[string]chan struct{}{}, settling: map[string]chan struct{}{}, listeners: map[*listener]struct{}{},
+		changed: map[string]chan struct{}{}, settling: map[settling]chan struct{}{}, listeners: map[*listener]struct{}{},
 		openings: map[*opening]struct{}{},
 		memory:   fleet.NewBudget(cfg.MemoryBudget), fleet: fleet.New(cfg.Lanes, cfg.FreeMemory),
 		residency: residency.New(

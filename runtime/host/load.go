@@ -11,7 +11,7 @@ import (
 // load opens and proves a version, in the place of before, which serves under its number; nil if nothing does.
 func (h *Host) load(ctx context.Context, e residency.Load, before *serving.Version) {
 	c := e.Of
-	v := h.serving.NewVersion(c, e.Resident, e.Demoted)
+	v := h.serving.NewVersion(c, e.Resident, e.Unbatched)
 	loaded := h.showLoading(v)
 	defer loaded()
 	done := residency.Loaded{Load: e}
@@ -35,7 +35,7 @@ func (h *Host) load(ctx context.Context, e residency.Load, before *serving.Versi
 	}
 	h.counts.loads.Add(1)
 	done.Sites, _ = h.sites(c) // it had some a moment ago
-	done.Wait, done.Demoted = wait, v.Demoted()
+	done.Wait = wait
 	h.mu.Lock()
 	h.versions[v.ID] = v
 	rest := h.stepLocked(done)

@@ -8,8 +8,8 @@ import (
 	"github.com/weftserve/weft/runtime/serving"
 )
 
-// stillLoading is how often the log says that a version is still being loaded.
-const stillLoading = 10 * time.Second
+// stillLoading is how often the log says that a version is still being loaded, and lookAfter how often it is looked at.
+const stillLoading, lookAfter = 10 * time.Second, time.Second
 
 // loadings are the loads that are under way, at most one of each version. Reading them waits for nothing that a load
 // waits for.
@@ -52,19 +52,42 @@ func (l *loadings) of(model string, number int64) catalog.LoadProgress {
 	return v.Loading()
 }
 
-// showLoading shows how far a load is to callers, and again and again in the log, until done is called.
+// slow reports whether nothing of a model is being loaded but versions that nobody else is to wait for.
+func (l *loadings) slow(model string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	slow := false
+	for name, v := range l.all {
+		if name.model == model {
+			if slow = v.Loading().Slow; !slow {
+				return false
+			}
+		}
+	}
+	return slow
+}
+
+// showLoading shows how far a load is to callers, and again and again in the log, until done is called. Who waits for
+// the server to start is told when the load turns out to be slow.
 func (h *Host) showLoading(v *serving.Version) (done func()) {
 	remove := h.loadings.add(v)
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
-		again := time.NewTicker(stillLoading)
+		again := time.NewTicker(lookAfter)
 		defer again.Stop()
-		for {
+		slow := false
+		for n := 1; ; n++ {
 			select {
 			case <-stop:
 				return
 			case <-again.C:
+			}
+			if !slow && v.Loading().Slow {
+				slow = true
+				h.republish(v.Model)
+			}
+			if n%int(stillLoading/lookAfter) == 0 {
 				h.tellLoading(v)
 			}
 		}

@@ -111,3 +111,44 @@ func TestLoadingOfWhatWaits(t *testing.T) {
 		}
 	})
 }
+
+// TestASlowProofHoldsNobody: neither the proof of another model, whose runs would each wait for one of the slow proof,
+// nor those who wait until the server has started.
+func TestASlowProofHoldsNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		for name, takes := range map[string]time.Duration{"slow": 200 * time.Millisecond, "quick": time.Millisecond} {
+			f := perRow(3, double)
+			run := f.Answer
+			f.Answer = func(b *tensor.Batch) error {
+				time.Sleep(takes) // in the bubble's time
+				return run(b)
+			}
+			w.add(name, 1, f, func(m *modelrepo.Manifest) { m.Batching.MaxBatchCost = config.Duration(time.Minute) })
+		}
+		began := time.Now()
+		w.Follow(w.listing)
+		for w.version("quick", 1).State != catalog.Ready {
+			time.Sleep(100 * time.Millisecond)
+		}
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("the quick model is ready after %v", took)
+		}
+		if err := w.Started(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took > 5*time.Second || w.version("slow", 1).State != catalog.Loading ||
+			!w.version("slow", 1).Loading().Slow {
+			t.Fatalf("started after %v, with the slow model %v", took, w.version("slow", 1).State)
+		}
+		if last := w.published(); !last[len(last)-1].Model("slow").Versions[0].Loading().Slow {
+			t.Error("who follows the models is not told that one is slow")
+		}
+		if err := w.Settled(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if w.version("slow", 1).State != catalog.Ready || time.Since(began) < 20*time.Second {
+			t.Errorf("settled after %v, with the slow model %v", time.Since(began), w.version("slow", 1).State)
+		}
+	})
+}

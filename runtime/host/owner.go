@@ -11,10 +11,18 @@ import (
 // owner is the host as versions know it: it turns changes to them into events.
 type owner struct{ *Host }
 
-// Judged publishes how a version is served, and why, after that has changed.
+// Judged publishes how a version is served, and why, after that has changed. That it is out of batching is kept like
+// a decision.
 func (o owner) Judged(v *serving.Version) {
 	o.inBackground(func() {
-		o.step(residency.Judged{Model: v.Model, Number: v.Number, Resident: v.ID, Demoted: v.Demoted()})
+		e := residency.Judged{
+			Model: v.Model, Number: v.Number, Resident: v.ID, Demoted: v.Demoted(), Files: v.Files(),
+		}
+		if e.Demoted != nil {
+			o.deciding.Lock()
+			defer o.deciding.Unlock()
+		}
+		o.step(e)
 	})
 }
 

@@ -53,6 +53,25 @@ func (h *Host) publish(names []string) {
 	next.stopped = nil
 }
 
+// republish has those that follow the snapshots look at a model again, of which nothing but the progress of a load has
+// changed.
+func (h *Host) republish(name string) {
+	h.mu.Lock()
+	next := *h.published.Load()
+	if m := next.snapshot.Model(name); m != nil {
+		again, snapshot := *m, *next.snapshot
+		snapshot.Revision++
+		snapshot.Models = snapshot.Models.With(name, &again)
+		next.snapshot = &snapshot
+		h.published.Store(&next)
+	}
+	h.mu.Unlock()
+	h.notify() // who waits for the start is told last
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.tellSettled()
+}
+
 // publishModel puts the present state of a model into next, with the versions that serve it.
 func (h *Host) publishModel(next *published, name string) {
 	before := h.faces[name]

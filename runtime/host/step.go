@@ -136,16 +136,22 @@ func (h *Host) discard(all ...*serving.Replica) {
 	}
 }
 
+// settling is what somebody waits for: that nothing is running any more for a model, or nothing but slow loads.
+type settling struct {
+	model   string
+	butSlow bool
+}
+
 // tellSettled notifies those that wait for models in which nothing is running any more, once everything was reported
 // and logged. The caller holds Host.mu.
 func (h *Host) tellSettled() {
 	if h.telling > 0 {
 		return
 	}
-	for name, settled := range h.settling {
-		if m := h.residency.Model(name); m == nil || m.Converged() {
+	for until, settled := range h.settling {
+		if m := h.residency.Model(until.model); m == nil || m.Converged() || until.butSlow && h.loadings.slow(until.model) {
 			close(settled)
-			delete(h.settling, name)
+			delete(h.settling, until)
 		}
 	}
 }

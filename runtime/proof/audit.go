@@ -26,6 +26,8 @@ type Audited struct {
 	Size int
 	// Tolerance is the one that the manifest states, 0 for none.
 	Tolerance float64
+	// Rounds: the proof found rounding beyond the tolerance.
+	Rounds bool
 }
 
 // place returns the place of wanted output i.
@@ -83,7 +85,11 @@ func (s Seen) Compare(row *Audited, got, alone []tensor.Tensor) (worst Differenc
 			continue
 		}
 		loosely, _ := deviation(got[i], alone[i], usual, floor)
-		worst.Rounding = worst.Rounding && loosely <= rough(roughly, tolerated)
+		most := rough(roughly, tolerated)
+		if row.Rounds {
+			most = max(most, roundingBound)
+		}
+		worst.Rounding = worst.Rounding && loosely <= most
 		if worst.Text == "" || far > worst.far {
 			worst.far, worst.Text = far, text
 		}

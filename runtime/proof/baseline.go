@@ -21,6 +21,8 @@ type baseline struct {
 	kinds []int
 	scale map[[2]int][]float64 // by output and kind; see scales
 	cost  time.Duration        // the least device time of a row
+	// mates: the answers are of rows that had others in their batch, and not of rows alone.
+	mates bool
 	// difference is the largest that rows alone in their bucket had; 0 where they are not padded.
 	difference float64
 	bytes      int // inputs and outputs of the largest row
@@ -77,6 +79,8 @@ func (b *baseline) betterThan(c *baseline) bool {
 // beside words the batch that a row of the baseline ran in, of so many rows.
 func (b *baseline) beside(rows int) string {
 	switch {
+	case b.mates:
+		return fmt.Sprintf("among %d rows, with other ones", rows)
 	case b.bucket == "":
 		return fmt.Sprintf("among %d rows", rows)
 	case rows == b.unit:

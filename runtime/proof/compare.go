@@ -103,7 +103,7 @@ func inWords(spec *tensor.Spec, far float64, err error, tolerated float64, among
 	case err != nil:
 		return fmt.Sprintf("output %q of a row %s %v", spec.Name, among, err)
 	case math.IsInf(far, 1):
-		return fmt.Sprintf("output %q of a row has another value %s than alone", spec.Name, among)
+		return fmt.Sprintf("output %q of a row has another value %s", spec.Name, among)
 	case far > tolerated:
 		return fmt.Sprintf("output %q of a row differs by %.2g of its magnitude %s (tolerated: %.2g)", spec.Name, far,
 			among, tolerated)

@@ -48,3 +48,26 @@ func TestDeviation(t *testing.T) {
 		t.Error("another shape is no error")
 	}
 }
+
+// TestWhatPassesForRounding in an audit: ten times the tolerance, and more where the proof saw more.
+func TestWhatPassesForRounding(t *testing.T) {
+	row := Audited{Outputs: []tensor.Spec{{Name: "y", DType: tensor.Float32, Shape: tensor.Shape{1}}}}
+	answer := func(v float32) []tensor.Tensor {
+		return []tensor.Tensor{{
+			DType: tensor.Float32, Shape: tensor.Shape{1}, Data: binary.LittleEndian.AppendUint32(nil, math.Float32bits(v)),
+		}}
+	}
+	for _, test := range []struct {
+		by           float32
+		rounds       bool
+		wrong, round bool
+	}{
+		{5e-6, false, false, true}, {5e-5, false, true, true}, {5e-4, false, true, false}, {5e-4, true, true, true},
+		{2e-3, true, true, false},
+	} {
+		row.Rounds = test.rounds
+		if d := (Seen{}).Compare(&row, answer(1+test.by), answer(1)); d.Wrong() != test.wrong || d.Rounding != test.round {
+			t.Errorf("%g where the proof saw rounding (%v): wrong %v, rounding %v", test.by, test.rounds, d.Wrong(), d.Rounding)
+		}
+	}
+}

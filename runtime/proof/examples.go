@@ -35,7 +35,7 @@ func (t *trial) examples(ctx context.Context, base *baseline, most int) (f findi
 	}
 	before := t.spent
 	for _, step := range []func(context.Context, *baseline, *baseline, int) (findings, error){
-		t.varyRows,
+		t.varyRows, t.varyValues,
 		t.varyParameters, t.varyExtents,
 	} {
 		if f, err = f.and(step(ctx, base, pool, most)); err != nil || f.wrong != "" {
@@ -64,11 +64,10 @@ func outOfTime(what string) findings {
 
 // varyRows tries the kinds of rows, and adds one of each to the pool.
 func (t *trial) varyRows(ctx context.Context, base, pool *baseline, most int) (f findings, err error) {
-	t.plan.next(t.kindRuns() + t.extentRuns(base))
-	grown := false // how much the model does grows with integers
+	t.plan.next(t.kindRuns() + t.valueRuns(base, most) + t.extentRuns(base))
 	for n := range kinds {
 		k := &kinds[n]
-		if grown && k.palette.least > 100 {
+		if t.grown && k.palette.least > 100 {
 			continue
 		}
 		b := base.some(4)
@@ -76,7 +75,7 @@ func (t *trial) varyRows(ctx context.Context, base, pool *baseline, most int) (f
 		if err != nil {
 			return f, err
 		}
-		grown = grown || k.palette.least > 100 && more
+		t.grown = t.grown || k.palette.least > 100 && more
 		if fresh == 0 {
 			continue
 		}
@@ -190,6 +189,9 @@ func (t *trial) batches(ctx context.Context, b *baseline, batches [][]int, most 
 		if wrong != "" {
 			f.wrong = "with " + with + ", " + wrong
 			return f, nil
+		}
+		if err := t.looksFurther(ctx, b, rows, outputs); err != nil {
+			return f, err
 		}
 	}
 	return f, nil

@@ -89,7 +89,8 @@ func (t *trial) byStructure(ctx context.Context, base *baseline, shows string) (
 
 // byExamples is the verdict for a graph that proves nothing.
 func (t *trial) byExamples(ctx context.Context, base *baseline) (Verdict, error) {
-	t.plan.rest = int64(t.kindRuns() + t.extentRuns(base)) // of examples, which follow
+	// of examples, which follow
+	t.plan.rest = int64(t.kindRuns() + t.valueRuns(base, t.batching.MaxBatchSize) + t.extentRuns(base))
 	v, err := t.grow(ctx, base, t.sizes(), t.compare)
 	t.plan.rest = 0
 	if err != nil || !v.Batched {
@@ -101,16 +102,17 @@ func (t *trial) byExamples(ctx context.Context, base *baseline) (Verdict, error)
 		return v, err
 	case saw.wrong != "":
 		return t.unproven("%s", saw.wrong), nil
-	case t.rounding.most > 0:
-		return t.unproven("%s", t.rounding.advice()), nil
+	case t.rounding.against() != "":
+		return t.unproven("%s", t.rounding.against()), nil
 	case base.telling == 0:
 		return t.undecided("the model gives every made-up input the same answer, which shows nothing"), nil
 	}
 	v.Difference = max(v.Difference, saw.difference)
 	v.Proof, v.Obstacle = catalog.ProofExamples, t.graph.obstacle()
 	v.Reason = fmt.Sprintf("proven harmless by examples: rows answer alike alone and in batches of %s (largest "+
-		"difference %.2g of the largest value)%s%s",
-		v.tried, v.Difference, saw.end, v.end)
+		"difference %.2g of the largest value)%s%s%s",
+		v.tried, v.Difference, t.rounding.accepted(), saw.end, v.end)
+	v.Rounds = t.rounding.most > 0
 	return v, nil
 }
 
@@ -125,7 +127,7 @@ func (t *trial) rowByRow(ctx context.Context, base *baseline) (Verdict, error) {
 		if err != nil {
 			return few, err
 		}
-		if !few.Batched || few.tried == "" || t.rounding.most > 0 || base.telling == 0 {
+		if !few.Batched || few.tried == "" || t.rounding.against() != "" || base.telling == 0 {
 			wrong := cmp.Or(few.wrong, t.rounding.wrong, "no small batch shows it")
 			return Verdict{
 				Reason: fmt.Sprintf("%s, and its rows are not run one by one, because they are not proven "+
@@ -135,7 +137,7 @@ func (t *trial) rowByRow(ctx context.Context, base *baseline) (Verdict, error) {
 		}
 		v = Verdict{
 			Batched: true, Most: t.unit, dear: true, Proof: catalog.ProofExamples, Obstacle: t.graph.obstacle(),
-			Difference: few.Difference,
+			Difference: few.Difference, Rounds: t.rounding.most > 0,
 		}
 	}
 	if len(t.batching.AllowedBatchSizes) > 0 {

@@ -1,5 +1,7 @@
 package proof
 
+import "math"
+
 // plan is how many runs a trial has made, and is to make as far as that can be told. It decides nothing.
 type plan struct {
 	told func(done, of int64) // nil: nobody asks
@@ -60,6 +62,23 @@ func (t *trial) extentRuns(base *baseline) (runs int) {
 	for _, extent := range t.extents() {
 		if t.varies(base, extent) {
 			runs += extentRows + extentBatches
+		}
+	}
+	return runs
+}
+
+// valueRuns is how many runs varyValues makes at most, but for rows that the model refuses.
+func (t *trial) valueRuns(base *baseline, most int) int {
+	size := spreadSize(base, most)
+	return spreadsRuns(t.spreads(base, size, func(int) int64 { return math.MaxInt64 }), size)
+}
+
+// spreadsRuns is how many runs rows take in batches of a size.
+func spreadsRuns(all []spread, size int) (runs int) {
+	for i := range all {
+		runs += 4 * (len(all[i].rows) / (2 * size))
+		if rest := len(all[i].rows) % (2 * size); rest > 0 {
+			runs += (rest+size-1)/size + min(2, rest-1)
 		}
 	}
 	return runs

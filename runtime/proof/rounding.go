@@ -1,9 +1,15 @@
 package proof
 
 import (
+	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"math"
+	"slices"
 
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
@@ -27,23 +33,115 @@ func (t *trial) rough(d tensor.DType) float64 { return rough(100, t.tolerance(d)
 // rough returns so many times the tolerance, but never so much that any two numbers would do.
 func rough(times, tolerance float64) float64 { return max(min(times*tolerance, 0.25), tolerance) }
 
+// roundingBound is how far apart two answers may lie for the proof to look whether rounding explains it. What is further
+// apart denies batching.
+const roundingBound = 1e-3
+
 // rounding is the largest difference seen that exceeds the tolerance and may be rounding.
 type rounding struct {
 	most  float64
 	wrong string // where it was seen
+	// open: the rows of a batch with such a difference were not run next to others yet, or could not be.
+	open  bool
+	sizes map[int]bool // of the batches whose rows were
+	meets bool         // a row was answered otherwise for its mates
 }
 
 func (r *rounding) note(far float64, wrong string) {
+	r.open = true
 	if far > r.most {
 		r.most, r.wrong = far, wrong
 	}
 }
 
-// advice states the difference, and how to make the server accept it.
-func (r *rounding) advice() string {
-	return fmt.Sprintf("%s; that may be rounding alone: batching.tolerance: %g would accept it, and if you know that "+
-		"rows do not influence each other, "+
-		"batching.mode: on joins them", r.wrong, roundUp(r.most))
+// against states the difference if it denies batching, and how to make the server accept it; "" if it does not.
+func (r *rounding) against() string {
+	if r.most == 0 || r.most <= roundingBound && !r.meets && !r.open {
+		return ""
+	}
+	why := "that may be rounding alone"
+	if r.meets {
+		why = "that is no rounding, because it changes with the other rows of the batch"
+	}
+	return fmt.Sprintf("%s; %s: batching.tolerance: %g would accept it, and if you know that rows do not influence "+
+		"each other, batching.mode: on joins them", r.wrong, why, roundUp(r.most))
+}
+
+// accepted says why differences beyond the tolerance are accepted; "" if there are none.
+func (r *rounding) accepted() string {
+	if r.most == 0 {
+		return ""
+	}
+	return "; what is beyond the tolerance is rounding of kernels for other sizes: a row is answered alike, bit for bit, " +
+		"whichever rows it is next to in a batch of one size"
+}
+
+// looksFurther runs rows of a batch whose answers differ a little from those of rows alone once more, next to other
+// rows. Rounding depends on the size of a batch and the place of a row, but not on its mates: a row whose answer changes
+// by one bit meets them. Which rows stay where they are is drawn, then those change that stayed.
+func (t *trial) looksFurther(ctx context.Context, b *baseline, rows []int, outputs []tensor.Tensor) error {
+	r := &t.rounding
+	if !r.open || r.meets || r.most > roundingBound || len(b.sets) < 2 || len(rows) < 2 {
+		return nil
+	}
+	r.open = false
+	rounds := 1
+	if !r.sizes[len(rows)] {
+		if r.sizes == nil {
+			r.sizes = map[int]bool{}
+		}
+		r.sizes[len(rows)], rounds = true, 3
+	}
+	for range rounds {
+		stays := make([]bool, len(rows))
+		for i := range stays {
+			stays[i] = t.rng.IntN(2) == 0
+		}
+		stays[0], stays[len(rows)-1] = true, false
+		for range 2 {
+			if err := t.besideOthers(ctx, b, rows, outputs, stays); err != nil || r.meets || r.open {
+				return err
+			}
+			for i := range stays {
+				stays[i] = !stays[i]
+			}
+		}
+	}
+	return nil
+}
+
+// besideOthers runs the rows that stay next to other ones of the baseline, and compares their answers bit by bit.
+func (t *trial) besideOthers(ctx context.Context, b *baseline, rows []int, outputs []tensor.Tensor,
+	stays []bool,
+) error {
+	others := slices.Clone(rows)
+	for i := range others {
+		if !stays[i] {
+			others[i] = (rows[i] + 1 + t.rng.IntN(len(b.sets)-1)) % len(b.sets)
+		}
+	}
+	t.halved = false
+	again, _, err := t.run(ctx, t.join(b, others), len(others), true)
+	if failed, is := errors.AsType[*catalog.ModelError](err); is {
+		t.rounding.open = engine.KindOf(failed) == engine.OutOfMemory
+		t.rounding.meets = !t.rounding.open // for the model takes each of them alone
+		return nil
+	}
+	if err != nil || t.halved {
+		t.rounding.open = true
+		return err
+	}
+	for o := range outputs {
+		dim := t.decision.Signature.Outputs[o].BatchDim
+		for i := range rows {
+			if stays[i] && dim != tensor.NoBatch && (!again[o].Shape.HasRows(dim, len(rows)) ||
+				!bytes.Equal(again[o].Row(dim, i).Data, outputs[o].Row(dim, i).Data)) {
+				t.rounding.meets = true
+				return nil
+			}
+		}
+	}
+	return nil
 }
 
 // roundUp returns a number of one digit (1, 2 or 5) that is at least a quarter above x.

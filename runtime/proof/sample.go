@@ -14,7 +14,8 @@ import (
 // an index beyond a table, so there are several, from the most telling to the tamest.
 type palette struct {
 	least, ints int64 // integers are drawn from [least, least+ints)
-	words       bool  // strings are words; else empty
+	words       bool  // strings are words; else text
+	text        string
 	float       func(*rand.Rand) float64
 }
 
@@ -133,7 +134,7 @@ func MadeUp(dtype tensor.DType, shape tensor.Shape, zero bool, rng *rand.Rand) t
 
 func (p palette) word(rng *rand.Rand) []byte {
 	if !p.words {
-		return nil
+		return []byte(p.text)
 	}
 	word := make([]byte, 1+rng.IntN(8))
 	for i := range word {

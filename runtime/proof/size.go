@@ -96,6 +96,9 @@ func (t *trial) size(ctx context.Context, base *baseline, smaller, size int,
 			return sighting{wrong: wrong}, nil
 		}
 		seen.difference = max(seen.difference, difference)
+		if err := t.looksFurther(ctx, base, rows, outputs); err != nil {
+			return seen, err
+		}
 	}
 	return seen, nil
 }

@@ -97,8 +97,8 @@ func (t *trial) value(ctx context.Context, v *Value, sets [][]tensor.Tensor) (wr
 		return "", false
 	case f.wrong != "":
 		return f.wrong, true
-	case t.rounding.most > 0:
-		return t.rounding.advice(), true
+	case t.rounding.against() != "":
+		return t.rounding.against(), true
 	}
 	return "", !f.less && tells(b.outputs)
 }

@@ -21,6 +21,8 @@ type Verdict struct {
 	Padded bool
 	// Difference is the largest deviation that the proof saw, relative to the largest magnitude.
 	Difference float64
+	// Rounds: deviations beyond the tolerance were found to be rounding.
+	Rounds bool
 	// Most is the most rows that one execution may have, and Allowed the sizes that it may have (empty: any).
 	Most    int
 	Allowed []int

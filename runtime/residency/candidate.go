@@ -1,6 +1,9 @@
 package residency
 
 import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
 	"maps"
 	"path/filepath"
 	"reflect"
@@ -59,6 +62,35 @@ func sameSettings(a, b *modelrepo.Manifest) bool {
 func sameOpening(a, b *modelrepo.Manifest) bool {
 	return reflect.DeepEqual(a.Synth, b.Synth) && reflect.DeepEqual(a.ONNX, b.ONNX) && a.Isolation == b.Isolation &&
 		reflect.DeepEqual(a.Declared, b.Declared)
+}
+
+// batchesOf says which batches a manifest asks for, and how it has the model opened that runs them: the same where
+// sameOpening and SameGrouping find two manifests the same, and in another process.
+func batchesOf(m *modelrepo.Manifest) string {
+	b := &m.Batching
+	text, err := json.Marshal([]any{
+		m.Synth, m.ONNX, m.Isolation, m.Declared, b.Mode, b.Tolerance, b.MaxBatchSize, b.MaxBatchCost, b.AllowedBatchSizes,
+		b.BatchDim, b.Unbatched, b.VariableDims,
+	})
+	if err != nil { // such as an infinity, which is in the text of the error
+		return err.Error()
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(text))
+}
+
+// unbatched returns why versions that are opened and batched as a candidate is are out of batching, by their files.
+func (m *Model) unbatched(c *Candidate) map[string]string {
+	var all map[string]string
+	for _, u := range m.Decided.Unbatched {
+		if u.Batching != batchesOf(c.Manifest) {
+			continue
+		}
+		if all == nil {
+			all = map[string]string{}
+		}
+		all[u.Files] = u.Why
+	}
+	return all
 }
 
 // SameGrouping reports whether two manifests ask for the same batches.

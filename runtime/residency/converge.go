@@ -83,15 +83,13 @@ func (m *Machine) load(model *Model, due []Candidate) bool {
 			model.Versions[c.Version.Number] = v
 		}
 		m.loads++
-		e := Load{Of: c, Resident: m.loads, Replicas: 1}
+		// A lost device, a restart, or a file that was only touched is no reason to trust the rows again.
+		e := Load{Of: c, Resident: m.loads, Replicas: 1, Unbatched: model.unbatched(&c)}
 		if r := v.Resident; r != nil {
 			e.Replaces, e.Replicas = r.ID, max(1, min(len(r.Replicas), wantsUnder(r, &c)))
 			v.State = Replacing
 		} else {
 			v.State, v.Of, v.Cause = Loading, c, nil
-			if v.demotion.covers(&c) { // a lost device is no reason to trust it again
-				e.Demoted = &v.demotion.why
-			}
 		}
 		v.kept = ""
 		if v.failure != nil {
@@ -133,9 +131,6 @@ func (m *Machine) loaded(e Loaded) {
 	}
 	if e.Wait != nil {
 		r.wait = newUpgrade(e.Wait, m.now)
-	}
-	if v.demotion = nil; e.Demoted != nil {
-		v.demotion = &demotion{*e.Demoted, c}
 	}
 	v.State, v.Of, v.Cause, v.Resident, v.latest, v.failure = Ready, c, nil, r, r.ID, nil
 	if before != nil {
@@ -179,7 +174,7 @@ func (m *Machine) reconfigured(e Reconfigured) {
 	m.retire(slices.Collect(maps.Values(e.Moved))...)
 	r.Settings, r.short = e.Of.Manifest, shortage{}
 	if e.Proven {
-		r.Proven, v.demotion = e.Of.Manifest, nil
+		r.Proven = e.Of.Manifest
 	}
 	switch {
 	case e.Err != nil:

@@ -22,8 +22,9 @@ type Load struct {
 	// Resident is the number that the version is to have; Replaces is the number of the version that it replaces, 0 for
 	// none.
 	Resident, Replaces int64
-	Replicas           int     // at most so many, as far as they can be had now
-	Demoted            *string // why it is out of batching from the beginning; nil: it is not
+	Replicas           int // at most so many, as far as they can be had now
+	// Unbatched says, by the digest of their files, which versions are out of batching from the beginning, and why.
+	Unbatched map[string]string
 }
 
 // Reconfigure makes a ready version follow another manifest. It ends with Reconfigured.

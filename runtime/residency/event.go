@@ -66,7 +66,6 @@ type Loaded struct {
 	Replicas    []Replica        // at least one, unless Err is set
 	Sites       []placement.Site // may run the version
 	Wait        *Wait            // the version waits for a better device; nil: it does not
-	Demoted     *string          // why it is out of batching; nil: it is not
 	Err         error
 	Interrupted bool // Err says nothing about the version
 	// Free is how many bytes of the budget are free after a failure.
@@ -159,12 +158,13 @@ type Fared struct {
 }
 
 // Judged says that another way of serving a version, or another remark on it, holds from now on. Demoted is why it is
-// out of batching.
+// out of batching, nil if it is not, and Files the digest of its files.
 type Judged struct {
 	Model    string
 	Number   int64
 	Resident int64
 	Demoted  *string
+	Files    string
 }
 
 // Crashed says that the runs of a version ended the engine's process again and again, by requests that do so also when

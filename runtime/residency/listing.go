@@ -96,7 +96,7 @@ func (v *Version) noteFault(found *modelrepo.Version, l *ListedModel) {
 
 // says returns the part of a manifest on matters that can be decided at run time.
 func says(m *modelrepo.Manifest) decisions.Manifest {
-	said := decisions.Manifest{Labels: m.Versions.Labels}
+	said := decisions.Manifest{Labels: m.Versions.Labels, Batching: batchesOf(m)}
 	switch p := m.Versions.Policy; {
 	case p.All:
 		said.Policy = "all"

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weftserve/weft/runtime/decisions"
 	"github.com/weftserve/weft/runtime/fleet/placement"
 )
 
@@ -244,14 +245,21 @@ func (m *Machine) judged(e Judged) {
 		return
 	}
 	v := model.Versions[e.Number]
-	of := v.Of
-	if v.Resident != nil {
-		of = Candidate{e.Model, v.Resident.Of.Version, v.Resident.Settings}
-	}
-	if e.Demoted != nil {
-		v.demotion = &demotion{*e.Demoted, of}
-	}
 	m.touch(model, v)
+	if e.Demoted == nil {
+		return
+	}
+	of := v.Of.Manifest
+	if v.Resident != nil {
+		of = v.Resident.Settings
+	}
+	var news bool
+	if model.Decided, news = model.Decided.Unbatch(decisions.Unbatched{
+		Version: e.Number, Files: e.Files, Batching: batchesOf(of), Why: *e.Demoted, At: m.now.UTC(),
+	}); news {
+		model.Kept = true
+		m.emit(Keep{model.Name, model.Decided})
+	}
 }
 
 // drainAll drains every version, whatever it waits for.

@@ -182,10 +182,6 @@ func (s *shell) end(i int, rng *rand.Rand, good bool) error {
 			if rng.IntN(3) == 0 {
 				done.Wait = &residency.Wait{Why: "it waits", Need: 1, Failed: fails(2)}
 			}
-			if fails(9) {
-				why := "rows meet"
-				done.Demoted = &why
-			}
 		}
 		if len(done.Replicas) == 0 && done.Err == nil {
 			done.Err = errors.New("no device is left")

@@ -47,7 +47,6 @@ type Version struct {
 	before   *decisions.ByHand // the override before that; nil: none
 	kept     string            // why it stays although it is not selected, as the log says
 	failure  *failure
-	demotion *demotion
 	blamed   blame
 	crashes  crashes
 	busy     busyState
@@ -80,18 +79,6 @@ type ReplicaID int64
 type Replica struct {
 	ID     ReplicaID
 	Device placement.DeviceID
-}
-
-// demotion is why a version is out of batching although it was found fit for it.
-type demotion struct {
-	why string
-	of  Candidate // with the manifest that was in force
-}
-
-// covers reports whether loading c loads the demoted version.
-func (d *demotion) covers(c *Candidate) bool {
-	return d != nil && d.of.sameFiles(c) && sameOpening(d.of.Manifest, c.Manifest) &&
-		SameGrouping(&d.of.Manifest.Batching, &c.Manifest.Batching)
 }
 
 // touch notes that the state to be published has changed.

@@ -92,7 +92,9 @@ func (r *Replica) prove(ctx context.Context, c residency.Candidate, d *proof.Dec
 	if files := r.copied.held(); files != nil {
 		s.Graph = files.Graph()
 	}
-	found, err := proof.Prove(ctx, newRunner(r), s, d)
+	runs, end := provingRunner(r)
+	defer end()
+	found, err := proof.Prove(ctx, runs, s, d)
 	if err == nil {
 		plan := planOf(found.Signature, found.Verdict, s.Batching)
 		plan.Trims = found.Trims

@@ -72,7 +72,9 @@ func (r *Replica) Predict(ctx context.Context, call *catalog.Call, arrival time.
 	if v := r.unit.Plan().Values; v != nil {
 		v.Earn(cmp.Or(call.Outcome.DeviceTime, call.Outcome.Compute))
 	}
-	r.audit.Observe(audit.Source{Replica: r, Bare: r.bare, Tolerance: r.verdict.Tolerance}, j, call)
+	r.audit.Observe(audit.Source{
+		Replica: r, Bare: r.bare, Tolerance: r.verdict.Tolerance, Rounds: r.verdict.Rounds,
+	}, j, call)
 	return nil
 }
 

@@ -11,7 +11,12 @@ import (
 type loading struct {
 	mu  sync.Mutex
 	now catalog.LoadProgress // guarded by mu
+	// guarded by mu: when its rows began to be proven
+	proving time.Time
 }
+
+// slowProof is how long a server that starts waits for the proof of a version before it takes requests of others.
+const slowProof = 3 * time.Second
 
 func (l *loading) begin() { l.now.Since = time.Now() } // before anybody else knows it
 
@@ -20,6 +25,9 @@ func (l *loading) enter(s catalog.Stage) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.now.Stage, l.now.Done, l.now.Of = s, 0, 0
+	if s == catalog.StageProving && l.proving.IsZero() {
+		l.proving = time.Now()
+	}
 }
 
 // count notes how far the stage is.
@@ -33,5 +41,7 @@ func (l *loading) count(done, of int64) {
 func (v *Version) Loading() catalog.LoadProgress {
 	v.loading.mu.Lock()
 	defer v.loading.mu.Unlock()
-	return v.loading.now
+	now := v.loading.now
+	now.Slow = !v.loading.proving.IsZero() && time.Since(v.loading.proving) >= slowProof
+	return now
 }

@@ -109,6 +109,7 @@ func (v *Version) open(ctx context.Context, c residency.Candidate, on *fleet.Dev
 			giveCopy()
 		}
 	}()
+	v.recall()
 	v.loading.enter(catalog.StageOpening)
 	var e *engaged // not to be looked at here once the engine is left behind
 	err = on.During(ctx, func(ctx context.Context) (err error) {

@@ -22,6 +22,36 @@ type runner struct {
 	unjoined *execution.Plan // of requests as they came
 	// crashed is how a made-up row was proven to end the engine's process: no other is run, because it could do so, too.
 	crashed error
+	// proves: it is that of a load, and quick while no run of it took long; see quickRun.
+	proves, quick bool
+}
+
+// quickRun is the longest that a run takes of a proof that is to end soon. Such proofs go first: each run of theirs would
+// wait for one of a slow proof otherwise, which begins whenever the device is free. A slow one waits for them for at
+// most courtesy before each run.
+const quickRun, courtesy = 20 * time.Millisecond, time.Second
+
+// provingRunner returns the runner of a load's proof. end is to be called when that has ended.
+func provingRunner(r *Replica) (t *runner, end func()) {
+	t = newRunner(r)
+	t.proves, t.quick = true, true
+	r.shared.quick.Add(1)
+	return t, func() {
+		if t.quick {
+			r.shared.quick.Add(-1)
+		}
+	}
+}
+
+// giveWay waits while quick proofs are under way.
+func (t *runner) giveWay(ctx context.Context) error {
+	for end := time.Now().Add(courtesy); t.proves && !t.quick && t.replica.shared.quick.Load() > 0 &&
+		time.Now().Before(end); {
+		if err := pause(ctx, time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func newRunner(r *Replica) *runner {
@@ -36,13 +66,21 @@ func (t *runner) Run(ctx context.Context, r proof.Request) (a proof.Answer, err 
 	if t.crashed != nil {
 		return a, t.crashed
 	}
+	if err := t.giveWay(ctx); err != nil {
+		return a, err
+	}
 	j := &execution.Job{Unit: t.replica.unit, Inputs: r.Inputs, Rows: r.Rows, PerRow: true}
 	if r.AsItCame {
 		j.Plan = t.unjoined
 	}
 	// The model's own limit is for callers: nobody waits for this.
 	j.Task = sharedsched.Task{Alone: true, Unmeasured: r.Unmeasured, Limit: time.Now().Add(trialPatience)}
-	return t.run(ctx, j)
+	a, err = t.run(ctx, j)
+	if t.quick && a.Cost > quickRun {
+		t.quick = false
+		t.replica.shared.quick.Add(-1)
+	}
+	return a, err
 }
 
 // run is Run of a job.

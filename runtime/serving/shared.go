@@ -52,7 +52,7 @@ const (
 	parallelOpens  = 2
 	openTime       = 10 * time.Second
 	parallelProofs = 8
-	proofTime      = time.Minute
+	proofTime      = 10 * time.Second
 )
 
 // Config holds the settings of a Shared. All of it but Read, Audited, Compared and Tried is required.
@@ -86,6 +86,7 @@ type Shared struct {
 	audits   audit.Config
 	hurried  atomic.Bool  // a run that hangs is not waited for
 	replicas atomic.Int64 // counts replicas
+	quick    atomic.Int64 // counts quick proofs that are under way
 	killers  killers
 	opening  slots // of versions that are opened
 	proving  slots // of versions that are proven and warmed up

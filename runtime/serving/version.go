@@ -33,6 +33,8 @@ type Version struct {
 	tuned map[*Replica]sharedsched.Settings
 
 	proofs atomic.Int64 // how often it was proven again while it served
+	// known says, by digest, of which files it was found before that they are to be out of batching, and why.
+	known map[string]string
 
 	loading  loading
 	copied   copied
@@ -43,18 +45,35 @@ type Version struct {
 	left leftCounts // guarded by the owner's lock once the version is published
 }
 
-// NewVersion returns a version that is to be loaded, under the number that residency gave it. demoted is why it is out
-// of batching from the beginning, nil if it is not.
-func (s *Shared) NewVersion(c residency.Candidate, id int64, demoted *string) *Version {
-	v := &Version{ID: id, Model: c.Model, Number: c.Version.Number, From: c, shared: s}
+// NewVersion returns a version that is to be loaded, under the number that residency gave it. It is out of batching
+// from the beginning if unbatched names the digest of its files; the value is why.
+func (s *Shared) NewVersion(c residency.Candidate, id int64, unbatched map[string]string) *Version {
+	v := &Version{ID: id, Model: c.Model, Number: c.Version.Number, From: c, shared: s, known: unbatched}
 	v.loading.begin()
-	v.demoted.Store(demoted)
 	v.audit = audit.New(&s.audits, v.Model, v.Number, func() { s.Owner.Judged(v) })
 	return v
 }
 
 // Demoted returns why the version is out of batching although it was found fit for it; nil while it is not.
 func (v *Version) Demoted() *string { return v.demoted.Load() }
+
+// Files returns the digest of the version's files or, where an engine reads none, whatever else tells them from others.
+func (v *Version) Files() string {
+	if digest := v.copied.digest.Load(); digest != nil {
+		return *digest
+	}
+	return v.From.Version.Dir + " " + v.From.Version.Fingerprint
+}
+
+// recall takes the version out of batching if that is known of its files, which were read just now. Once a replica
+// serves, later findings count.
+func (v *Version) recall() {
+	v.tuning.Lock()
+	defer v.tuning.Unlock()
+	if why, known := v.known[v.Files()]; known && len(v.Replicas()) == 0 {
+		v.demoted.Store(&why)
+	}
+}
 
 // Replicas returns the version's replicas, the first that was loaded first. It is not to be changed.
 func (v *Version) Replicas() []*Replica {
