@@ -2,6 +2,7 @@ package execution
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"runtime/pprof"
@@ -145,6 +146,7 @@ func (x *execution) compute(rows int) (err error) {
 	b := x.buf.batch
 	usual, most := x.unit.Owner.Patience(rows)
 	b.DeviceTime, b.Patience, b.Turn, b.Waited = 0, usual, 0, 0
+	err = errPanicked // as those see it who are told of the end, unless the session returns
 	if x.session == x.unit.session {
 		x.buf.watch.run(x.unit)
 		defer func() { x.buf.watch.ended(err) }()
@@ -156,3 +158,5 @@ func (x *execution) compute(rows int) (err error) {
 	defer func() { x.deviceTime += b.DeviceTime }()
 	return x.session.Run(x.ctx, b)
 }
+
+var errPanicked = errors.New("the run panicked")

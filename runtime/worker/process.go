@@ -81,7 +81,7 @@ func startProcess(ctx context.Context, cfg Config) (_ *process, err error) {
 		output: newOutput(cfg.Log), ended: make(chan struct{}), replies: map[answer]chan *message{},
 		givenUp: map[uint32]chan struct{}{}, lanes: map[uint32]*lane{}, openings: newOpenings(),
 	}
-	if p.conn, err = newConn(ours, maxAnswer, maxRequest); err != nil {
+	if p.conn, err = newConn(ours, maxAnswer, 0, maxRequest); err != nil {
 		return nil, err
 	}
 	p.conn.patience = deafPatience
@@ -165,8 +165,7 @@ func (p *process) finish(v verdict) {
 // listen hands answers to those who wait for them. A worker that says something that cannot be understood is ended.
 func (p *process) listen() {
 	for {
-		m, files, err := p.conn.receive()
-		closeAll(files) // a worker sends none
+		m, _, err := p.conn.receive()
 		if err != nil {
 			if !errors.Is(err, io.EOF) && !isDead(p.ended) { // else it dies, and await says of what
 				p.kill(fmt.Sprintf("its messages cannot be read: %v", err))
