@@ -227,7 +227,7 @@ func (s *assembly) buildEdge(context.Context) error {
 		Episodes:        func() int { return s.edge.Router().Episodes() },
 		Connections:     func() telemetry.Connections { return connectionsOf(s.guard) },
 		Breakers:        func() []telemetry.Breaker { return breakersOf(s.edge) },
-		Resident:        func() telemetry.Resident { return telemetry.Resident(h.models.Counts()) },
+		Resident:        func() telemetry.Resident { return h.engines.resident(h.models.Counts()) },
 		ShadowLinesLost: mirror.LinesLost,
 		Workers:         h.engines.stats,
 		WorkerMemory:    h.engines.memory,

@@ -189,8 +189,24 @@ func (s *server) holdings() (h holdings) {
 	proc := fmt.Sprintf("/proc/%d/", s.command.Process.Pid)
 	files, err := os.ReadDir(proc + "fd")
 	maps, err2 := os.ReadFile(proc + "maps")
-	resp, err3 := http.Get(s.http + "/metrics")
-	if err := errors.Join(err, err2, err3); err != nil {
+	if err := errors.Join(err, err2); err != nil {
+		s.t.Fatal(err)
+	}
+	h.Files = len(files)
+	h.Maps = strings.Count(string(maps), "\n")
+	h.Shared = strings.Count(string(maps), "/memfd:weft")
+	if m := goroutineCount.FindSubmatch(s.metrics()); m != nil {
+		h.Goroutines, _ = strconv.Atoi(string(m[1]))
+	}
+	h.Workers = len(s.workers())
+	return h
+}
+
+// metrics returns the page of metrics.
+func (s *server) metrics() []byte {
+	s.t.Helper()
+	resp, err := http.Get(s.http + "/metrics")
+	if err != nil {
 		s.t.Fatal(err)
 	}
 	defer resp.Body.Close()
@@ -198,14 +214,7 @@ func (s *server) holdings() (h holdings) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	h.Files = len(files)
-	h.Maps = strings.Count(string(maps), "\n")
-	h.Shared = strings.Count(string(maps), "/memfd:weft")
-	if m := goroutineCount.FindSubmatch(page); m != nil {
-		h.Goroutines, _ = strconv.Atoi(string(m[1]))
-	}
-	h.Workers = len(s.workers())
-	return h
+	return page
 }
 
 // addModel adds a model to a repository. It is moved there whole, so that no server sees a part of it.

@@ -32,6 +32,7 @@ type process struct {
 	cause    *DeathError
 	running  []string // the names of versions whose runs were under way when it died; set with cause
 	usage    usage
+	empty    int64        // memory that it took before a model was opened there
 	bound    atomic.Int64 // on its memory in bytes; 0: none
 	most     atomic.Int64 // memory that it was seen to take
 	openings openings
@@ -121,7 +122,7 @@ func startProcess(ctx context.Context, cfg Config) (_ *process, err error) {
 		<-p.ended // whoever closes the pool finds no process left
 		return nil, fmt.Errorf("cannot start a worker: %w", err)
 	}
-	p.confined = m.Confined
+	p.confined, p.empty = m.Confined, p.usage.read()
 	go p.watchPulse() //nolint:gosec // it lives as long as the process, not as its start
 	return p, nil
 }
