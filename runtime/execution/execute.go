@@ -91,14 +91,16 @@ func (x *execution) run(parts []part, size int) (err error) {
 		if p := recover(); p != nil {
 			e, is := p.(error)
 			switch {
-			case is && engine.KindOf(e) == engine.AnswerTooLarge:
+			case is && (engine.KindOf(e) == engine.AnswerTooLarge || engine.KindOf(e) == engine.NotOpen):
 				err = e
 			case is:
 				err = fmt.Errorf("the run panicked: %w", e)
 			default:
 				err = fmt.Errorf("the run panicked: %v", p)
 			}
-			if kind := engine.KindOf(err); kind != engine.OutOfMemory && kind != engine.AnswerTooLarge {
+			switch engine.KindOf(err) {
+			case engine.OutOfMemory, engine.AnswerTooLarge, engine.NotOpen: // they say why
+			default:
 				// The stack helps nobody but the operator, so it does not travel with the error.
 				x.unit.Log.Error("run panicked", "event", "run_panicked", "model", x.unit.Model,
 					"version", x.unit.Version, "panic", p, "stack", string(debug.Stack()))

@@ -29,12 +29,13 @@ type lane struct {
 
 	copied []byte // the answer, where the worker cannot change it any more
 	run    uint64 // number of the run, by which it is stopped
+	lacks  error  // what kept the server from giving an output the room that the run asked for; nil: nothing
 }
 
-func newLane(p *process, id uint32) (_ *lane, err error) {
+func newLane(p *process, id uint32) (*lane, error) {
 	file, memory, err := share("weft lane", pageBytes)
 	if err != nil {
-		return nil, err
+		return nil, lacking(fmt.Errorf("the run cannot be handed to the engine's process: %w", err))
 	}
 	defer unix.Close(file)
 	l := &lane{id: id, process: p, page: newPage(memory, callersWait())}
@@ -174,6 +175,7 @@ func (l *lane) exchangeAll(s *Session, b *tensor.Batch) error {
 	if c.bad {
 		return errPage
 	}
+	l.lacks = nil
 	for {
 		c, err := l.exchange()
 		if err != nil {
@@ -190,6 +192,8 @@ func (l *lane) exchangeAll(s *Session, b *tensor.Batch) error {
 			b.DeviceTime = s.report(c)
 			kind, bytes, text := c.getKind(), int(c.get()), c.getText()
 			switch {
+			case l.lacks != nil:
+				return l.lacks
 			case c.bad:
 				return l.damaged("a failure that is cut short, or of a kind that there is not")
 			case kind == engine.AnswerTooLarge:
@@ -214,6 +218,7 @@ func (l *lane) more(s *Session, c *cursor, b *tensor.Batch) error {
 		// it has measured the output, and knows the limit
 		return l.damaged("it asks for %d bytes for output %d, of at most %d for all", size, i, b.Most)
 	case err != nil:
+		l.lacks = err
 		l.request(moreRequest, 0, 0).putText(err.Error())
 		return nil
 	}
