@@ -31,6 +31,9 @@ func (a *App) Run(log io.Writer) error {
 	if err := a.Check(); err != nil {
 		return err
 	}
+	if err := reserveThreads(); err != nil {
+		return err
+	}
 	// This comes before anything else: GPU libraries replace signal handlers while they load.
 	signals := lifecycle.Signals()
 	a.hangups = lifecycle.Hangups()

@@ -130,7 +130,7 @@ func (r *replacement) follow(t *testing.T, isolation string, replacements int) (
 	repository := t.TempDir()
 	r.add(t, repository, 1)
 	weftest.SetManifest(t, repository, "m", "batching: {max_batch_size: 4}")
-	s := serve(t, repository, "--isolation="+isolation, "--watch-interval=100ms")
+	s := serve(t, repository, "--isolation="+isolation, "--watch-interval=100ms", "--run-timeout=0")
 	defer s.close()
 	ctx, end := context.WithCancel(t.Context())
 	var callers sync.WaitGroup
