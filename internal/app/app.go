@@ -31,6 +31,9 @@ func (a *App) Run(log io.Writer) error {
 	if err := a.Check(); err != nil {
 		return err
 	}
+	if err := reserveThreads(); err != nil {
+		return err
+	}
 	// This comes before anything else: GPU libraries replace signal handlers while they load.
 	signals := lifecycle.Signals()
 	a.hangups = lifecycle.Hangups()
@@ -61,7 +64,7 @@ func (a *App) serve(signals <-chan os.Signal, log *slog.Logger) error {
 func (a *App) start(ctx context.Context, g *lifecycle.Group, log *slog.Logger) error {
 	s := &assembly{
 		App: a, group: g, log: log, began: time.Now(), ready: newReadiness(),
-		ask: make(chan time.Duration, 1), supervisor: supervisor.New(log),
+		ask: make(chan time.Duration, 1), supervisor: supervisor.New(log), sparing: &sparing{log: log},
 	}
 	context.AfterFunc(ctx, s.supervisor.Stopping)
 	for _, step := range []func(context.Context) error{

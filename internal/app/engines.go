@@ -92,6 +92,16 @@ func (e *engines) memory() (used map[string]int64, bound int64) {
 	return e.workers.Memory()
 }
 
+// resident is telemetry.Sources.Resident, of what the host counts. The memory of models is estimated, or what they take
+// of their workers if that is more.
+func (e *engines) resident(counts host.Counts) telemetry.Resident {
+	r := telemetry.Resident(counts)
+	if e.workers != nil {
+		r.MemoryInUse = max(r.MemoryInUse, e.workers.Held())
+	}
+	return r
+}
+
 // lose notes that the driver has said that a GPU is lost.
 func (e *engines) lose(g gpu.Device, cause error) {
 	if e.workers == nil {

@@ -151,9 +151,12 @@ func measuredOf(e *predict.Event) telemetry.Request {
 }
 
 // connectionsOf gives the state of the connections to the metrics.
-func connectionsOf(g *guard.Guard) telemetry.Connections {
+func connectionsOf(g *guard.Guard, sparing *sparing) telemetry.Connections {
 	s := g.Stats()
-	out := telemetry.Connections{Open: s.Connections, HeldBytes: s.HeldBytes, Ended: map[string]uint64{}}
+	out := telemetry.Connections{
+		Open: s.Connections, HeldBytes: s.HeldBytes,
+		Ended: map[string]uint64{reasonDescriptors: sparing.refused.Load()},
+	}
 	for r, n := range s.Ended {
 		out.Ended[guard.Reason(r).String()] = n
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/internal/courtesy"
+	"github.com/weftserve/weft/internal/threads"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/modelfile"
 	"github.com/weftserve/weft/runtime/modelrepo"
@@ -64,7 +65,12 @@ func (m onnxModel) open(copied *os.File, log *slog.Logger) (engine.Opened, error
 type onnxEngine struct{ library string }
 
 // Load loads the library.
-func (e onnxEngine) Load() error { return ort.Init(e.library) }
+func (e onnxEngine) Load() error {
+	if err := threads.Reserve(workerThreads(), 0); err != nil {
+		return err
+	}
+	return ort.Init(e.library)
+}
 
 // Open opens an onnxModel.
 func (onnxEngine) Open(_ context.Context, model json.RawMessage, copied *os.File,

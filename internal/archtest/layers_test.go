@@ -453,6 +453,11 @@ var layers = []layer{
 		"how threads take turns is the system's matter",
 	},
 	{
+		"internal/threads",
+		[]string{},
+		"how many threads there are is the system's matter",
+	},
+	{
 		"internal/progress",
 		[]string{},
 		"what is shown of a command's progress is text",

@@ -53,7 +53,7 @@ type server struct {
 	repository string
 	command    *exec.Cmd
 	conn       *grpc.ClientConn
-	http       string
+	grpc, http string
 	ended      chan struct{} // closed once the process has ended
 	status     int           // its exit status, from then on
 	close      func()
@@ -67,15 +67,22 @@ type server struct {
 // and must be there until then.
 func serve(t testing.TB, repository string, flags ...string) *server {
 	t.Helper()
+	return serveWith(t, nil, repository, flags...)
+}
+
+// serveWith is serve by a command that runs the one that follows it.
+func serveWith(t testing.TB, by []string, repository string, flags ...string) *server {
+	t.Helper()
 	path, err := program()
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &server{t: t, repository: repository, ended: make(chan struct{}), events: map[string]int{}}
-	s.command = exec.Command(path, append([]string{
+	command := append(slices.Clone(by), path)
+	s.command = exec.Command(command[0], slices.Concat(command[1:], []string{
 		"serve", repository, "--listen=127.0.0.1:0", "--http=127.0.0.1:0",
 		"--admin-listen=", "--log-format=json", "--watch-interval=1s", "--state-dir=",
-	}, flags...)...)
+	}, flags)...)
 	s.command.Env = append(os.Environ(), "OTEL_TRACES_EXPORTER=none", "OTEL_METRICS_EXPORTER=none")
 	s.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := s.command.StderrPipe()
@@ -89,6 +96,7 @@ func serve(t testing.TB, repository string, flags ...string) *server {
 	go s.follow(out, ready)
 	select {
 	case r := <-ready:
+		s.grpc = r.GRPC
 		if s.conn, err = weftest.Dial(r.GRPC); err != nil {
 			t.Fatal(err)
 		}
@@ -189,8 +197,24 @@ func (s *server) holdings() (h holdings) {
 	proc := fmt.Sprintf("/proc/%d/", s.command.Process.Pid)
 	files, err := os.ReadDir(proc + "fd")
 	maps, err2 := os.ReadFile(proc + "maps")
-	resp, err3 := http.Get(s.http + "/metrics")
-	if err := errors.Join(err, err2, err3); err != nil {
+	if err := errors.Join(err, err2); err != nil {
+		s.t.Fatal(err)
+	}
+	h.Files = len(files)
+	h.Maps = strings.Count(string(maps), "\n")
+	h.Shared = strings.Count(string(maps), "/memfd:weft")
+	if m := goroutineCount.FindSubmatch(s.metrics()); m != nil {
+		h.Goroutines, _ = strconv.Atoi(string(m[1]))
+	}
+	h.Workers = len(s.workers())
+	return h
+}
+
+// metrics returns the page of metrics.
+func (s *server) metrics() []byte {
+	s.t.Helper()
+	resp, err := http.Get(s.http + "/metrics")
+	if err != nil {
 		s.t.Fatal(err)
 	}
 	defer resp.Body.Close()
@@ -198,14 +222,7 @@ func (s *server) holdings() (h holdings) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	h.Files = len(files)
-	h.Maps = strings.Count(string(maps), "\n")
-	h.Shared = strings.Count(string(maps), "/memfd:weft")
-	if m := goroutineCount.FindSubmatch(page); m != nil {
-		h.Goroutines, _ = strconv.Atoi(string(m[1]))
-	}
-	h.Workers = len(s.workers())
-	return h
+	return page
 }
 
 // addModel adds a model to a repository. It is moved there whole, so that no server sees a part of it.

@@ -70,7 +70,8 @@ func (t *Telemetry) WatchSources(s Sources) error {
 		"Versions that were unloaded, those that were replaced among them.")
 	takenOut := i.counter("weft_versions_taken_out_total",
 		"Times that a version was taken out because requests end the engine's process again and again.")
-	memory := i.gauge("weft_model_memory_bytes", "Memory that loaded versions take, as estimated.")
+	memory := i.gauge("weft_model_memory_bytes",
+		"Memory that loaded versions take: as estimated, or of the workers' processes if that is more.")
 	budget := i.gauge("weft_model_memory_budget_bytes", "Memory that they may take together; 0: no limit.")
 	linesLost := i.counter("weft_shadow_log_lines_lost_total",
 		"Lines of the shadow log that were lost because the disk was too slow, or to an error.")

@@ -26,8 +26,8 @@ const (
 	Crashed
 	// AnswerTooLarge says that the outputs exceed the batch's Most. The run of each request by itself shows whose are.
 	AnswerTooLarge
-	// NotOpen says that the run did not begin, because the model could not be opened again in the engine's process. A
-	// later run may find it open.
+	// NotOpen says that the run was not made, because the model could not be opened again in the engine's process, or
+	// because the machine lacks what no request is to blame for, such as file descriptors. A later run may be made.
 	NotOpen
 )
 

@@ -32,11 +32,13 @@ func (x *execution) most(parts []part, size int) int {
 // itself, and not filled up, or if only some of its rows did.
 func (x *execution) tooLarge(err error, parts []part) {
 	p := &parts[0]
-	if len(parts) > 1 || x.plan.Batched && p.rows == p.job.Rows {
+	whole := p.rows == p.job.Rows
+	filledUp := x.plan.Batched && whole && (x.plan.Padded(p.rows) > p.rows || x.plan.pads(p.job.Inputs))
+	if len(parts) > 1 || filledUp || p.job.PerRow && x.plan.Batched {
 		x.fail(err, parts, true)
 		return
 	}
-	if e, is := errors.AsType[*tensor.TooLargeError](err); is && p.rows < p.job.Rows {
+	if e, is := errors.AsType[*tensor.TooLargeError](err); is && !whole {
 		err = &tensor.TooLargeError{Bytes: e.Bytes + p.job.bytes(), Most: x.unit.MaxAnswer}
 	}
 	p.span.Err = err

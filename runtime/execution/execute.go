@@ -2,6 +2,7 @@ package execution
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"runtime/pprof"
@@ -90,14 +91,16 @@ func (x *execution) run(parts []part, size int) (err error) {
 		if p := recover(); p != nil {
 			e, is := p.(error)
 			switch {
-			case is && engine.KindOf(e) == engine.AnswerTooLarge:
+			case is && (engine.KindOf(e) == engine.AnswerTooLarge || engine.KindOf(e) == engine.NotOpen):
 				err = e
 			case is:
 				err = fmt.Errorf("the run panicked: %w", e)
 			default:
 				err = fmt.Errorf("the run panicked: %v", p)
 			}
-			if kind := engine.KindOf(err); kind != engine.OutOfMemory && kind != engine.AnswerTooLarge {
+			switch engine.KindOf(err) {
+			case engine.OutOfMemory, engine.AnswerTooLarge, engine.NotOpen: // they say why
+			default:
 				// The stack helps nobody but the operator, so it does not travel with the error.
 				x.unit.Log.Error("run panicked", "event", "run_panicked", "model", x.unit.Model,
 					"version", x.unit.Version, "panic", p, "stack", string(debug.Stack()))
@@ -145,6 +148,7 @@ func (x *execution) compute(rows int) (err error) {
 	b := x.buf.batch
 	usual, most := x.unit.Owner.Patience(rows)
 	b.DeviceTime, b.Patience, b.Turn, b.Waited = 0, usual, 0, 0
+	err = errPanicked // as those see it who are told of the end, unless the session returns
 	if x.session == x.unit.session {
 		x.buf.watch.run(x.unit)
 		defer func() { x.buf.watch.ended(err) }()
@@ -156,3 +160,5 @@ func (x *execution) compute(rows int) (err error) {
 	defer func() { x.deviceTime += b.DeviceTime }()
 	return x.session.Run(x.ctx, b)
 }
+
+var errPanicked = errors.New("the run panicked")

@@ -15,6 +15,9 @@ func TestHanging(t *testing.T) {
 		takes := time.Duration(0)
 		u, o := batched(func(b *tensor.Batch) error {
 			time.Sleep(takes)
+			if b.Inputs[0].Data[0] == '?' {
+				panic("of the engine") // which fails the run, as '!' does
+			}
 			return echo(b)
 		})
 		for _, c := range []struct {
@@ -27,6 +30,7 @@ func TestHanging(t *testing.T) {
 			{takes: 3 * time.Second, hangs: 1800 * time.Millisecond, value: 'a'},
 			{takes: 5 * time.Second, value: 'a'},
 			{takes: 9 * time.Second, value: '!'},
+			{takes: 9 * time.Second, value: '?'},
 			{takes: 11 * time.Second, hangs: 10 * time.Second, value: '!'},
 			{takes: time.Millisecond, value: 'a'},
 			{takes: 4 * time.Second, hangs: time.Second, value: 'a', respite: 9 * time.Second},

@@ -45,6 +45,9 @@ func (j *Job) joinOutput(i int, spec *tensor.Spec) (tensor.Tensor, error) {
 			return tensor.Tensor{}, fmt.Errorf(
 				"it has no batch dimension and rows %d to %d give another value than the first", p.first,
 				p.first+p.rows-1)
+		case t.DType != first.DType:
+			return tensor.Tensor{}, fmt.Errorf("rows %d to %d give elements of the type %v, the first %d rows %v",
+				p.first, p.first+p.rows-1, t.DType, j.pieces[0].rows, first.DType)
 		case dim != tensor.NoBatch && !t.Shape.EqualBut(dim, first.Shape):
 			return tensor.Tensor{}, fmt.Errorf("rows %d to %d give the shape %v, the first %d rows %v",
 				p.first, p.first+p.rows-1, t.Shape, j.pieces[0].rows, first.Shape)

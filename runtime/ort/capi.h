@@ -50,6 +50,11 @@ OrtStatus *weft_prepare(weft_api *api);
 // weft_unload releases everything. The library stays loaded while the binding holds it.
 void weft_unload(weft_api *api);
 
+// weft_heap_bound has large pieces of memory go back to the system when they are freed. It is called before the library is loaded.
+void weft_heap_bound(void);
+// weft_heap_trim gives back to the system what is free among the small ones.
+void weft_heap_trim(void);
+
 // weft_status copies code and message (at most room bytes) out of status and releases it.
 OrtErrorCode weft_status(const weft_api *api, OrtStatus *status, char *message, size_t room);
 

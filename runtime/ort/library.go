@@ -60,6 +60,7 @@ func load(api *C.weft_api, path string) (version string, err error) {
 	if err := silence(); err != nil {
 		return "", err
 	}
+	C.weft_heap_bound()
 	name := C.CString(path)
 	defer C.free(unsafe.Pointer(name))
 	cVersion := new(*C.char)

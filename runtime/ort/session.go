@@ -79,6 +79,7 @@ func OpenSource(src Source, o Options) (*Session, error) {
 		return nil, err
 	}
 	s, err := open(api, &src, o)
+	C.weft_heap_trim() // of what reading the model took
 	if err != nil {
 		src.close()
 		release()
@@ -293,6 +294,7 @@ func (s *Session) Close() error {
 	s.stopping.Unlock()
 	defer release()
 	defer s.source.close()
+	defer C.weft_heap_trim()
 	if s.thread == nil {
 		return s.close()
 	}

@@ -46,7 +46,9 @@ func (s *Shared) tryFirst(ctx context.Context, c residency.Candidate, device str
 	loaded := execution.Load(o)
 	defer func() { _ = loaded.Close() }()
 	t := &firstRunner{longest: s.RunTimeout}
-	t.unit = &execution.Unit{Model: c.Model, Version: c.Version.Number, Loaded: loaded, Owner: t, Log: s.Log}
+	t.unit = &execution.Unit{
+		Model: c.Model, Version: c.Version.Number, Loaded: loaded, Owner: t, Log: s.Log, MaxAnswer: s.MaxAnswer,
+	}
 	t.unit.Follow(execution.NewPlan(d.Signature, 0))
 	of := &proof.Subject{
 		Model: c.Model, Version: c.Version.Number, Device: device, Batching: &c.Manifest.Batching, Log: s.Log,

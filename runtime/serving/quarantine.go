@@ -76,7 +76,7 @@ func (r *Replica) quarantine(ctx context.Context, j *execution.Job, most int) (t
 		return took, context.Cause(ctx)
 	case kind == engine.DeviceLost:
 		return took, sharedsched.ErrRemoved // it says nothing about the job, which may run elsewhere
-	case kind == engine.Terminated: // nor does this, but it may crash the model, and is not to do so elsewhere
+	case kind == engine.Terminated, kind == engine.NotOpen: // nor does this, but it may crash the model elsewhere
 		return took, fmt.Errorf("model %q version %d: %w: %w; try again", r.Model, r.Number, catalog.ErrUntried, err)
 	case kind == engine.AnswerTooLarge:
 		return took, err

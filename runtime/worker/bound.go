@@ -123,3 +123,15 @@ func (p *Pool) Memory() (used map[string]int64, bound int64) {
 	}
 	return used, p.cfg.Memory
 }
+
+// Held returns how much of that models took, in all workers together: what their processes take more than an empty one.
+func (p *Pool) Held() (bytes int64) {
+	for _, w := range p.list() {
+		w.mu.Lock()
+		if w.process != nil {
+			bytes += max(0, w.process.usage.read()-w.process.empty)
+		}
+		w.mu.Unlock()
+	}
+	return bytes
+}

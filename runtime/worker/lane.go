@@ -29,12 +29,13 @@ type lane struct {
 
 	copied []byte // the answer, where the worker cannot change it any more
 	run    uint64 // number of the run, by which it is stopped
+	lacks  error  // what kept the server from giving an output the room that the run asked for; nil: nothing
 }
 
-func newLane(p *process, id uint32) (_ *lane, err error) {
+func newLane(p *process, id uint32) (*lane, error) {
 	file, memory, err := share("weft lane", pageBytes)
 	if err != nil {
-		return nil, err
+		return nil, lacking(fmt.Errorf("the run cannot be handed to the engine's process: %w", err))
 	}
 	defer unix.Close(file)
 	l := &lane{id: id, process: p, page: newPage(memory, callersWait())}
@@ -66,15 +67,16 @@ func (l *lane) exchange() (*cursor, error) {
 	answer := l.page.answer
 	size := binary.LittleEndian.Uint64(answer)
 	if size > uint64(len(answer)-8) {
-		return nil, l.damaged()
+		return nil, l.damaged("%d bytes, in room for %d", size, len(answer)-8)
 	}
 	l.copied = append(l.copied[:0], answer[8:8+size]...)
 	return &cursor{half: l.copied}, nil
 }
 
-// damaged ends a process that answers a run with something that cannot be read, and returns the error of the run.
-func (l *lane) damaged() error {
-	l.process.convict("it answered a run with something that cannot be read")
+// damaged ends a process that answers a run with something that no engine can have said, and returns the error of the
+// run.
+func (l *lane) damaged(answer string, args ...any) error {
+	l.process.convict("it answered a run with something that cannot be read: " + fmt.Sprintf(answer, args...))
 	<-l.process.ended
 	return crashed(l.process.cause)
 }
@@ -174,12 +176,13 @@ func (l *lane) exchangeAll(s *Session, b *tensor.Batch) error {
 	if c.bad {
 		return errPage
 	}
+	l.lacks = nil
 	for {
 		c, err := l.exchange()
 		if err != nil {
 			return err
 		}
-		switch c.get() {
+		switch kind := c.get(); kind {
 		case moreAnswer:
 			if err := l.more(s, c, b); err != nil {
 				return err
@@ -188,16 +191,18 @@ func (l *lane) exchangeAll(s *Session, b *tensor.Batch) error {
 			return l.done(s, c, b)
 		case failedAnswer:
 			b.DeviceTime = s.report(c)
-			kind, bytes, text := engine.Kind(c.get()), int(c.get()), c.getText()
+			kind, bytes, text := c.getKind(), int(c.get()), c.getText()
 			switch {
+			case l.lacks != nil:
+				return l.lacks
 			case c.bad:
-				return l.damaged()
+				return l.damaged("a failure that is cut short, or of a kind that there is not")
 			case kind == engine.AnswerTooLarge:
 				return &tensor.TooLargeError{Bytes: bytes, Most: b.Most}
 			}
 			return s.source.judge((&fault{kind, text}).err())
 		default:
-			return l.damaged()
+			return l.damaged("an answer of the kind %d", kind)
 		}
 	}
 }
@@ -206,13 +211,15 @@ func (l *lane) exchangeAll(s *Session, b *tensor.Batch) error {
 func (l *lane) more(s *Session, c *cursor, b *tensor.Batch) error {
 	i, size := int(c.get()), int(c.get())
 	if c.bad || i < 0 || i >= len(b.Outputs) || size < 0 {
-		return l.damaged()
+		return l.damaged("it asks for %d bytes for output %d of %d", size, i, len(b.Outputs))
 	}
 	room, err := grow(b, i, size)
 	switch {
 	case room == nil && err == nil:
-		return l.damaged() // it has measured the output, and knows the limit
+		// it has measured the output, and knows the limit
+		return l.damaged("it asks for %d bytes for output %d, of at most %d for all", size, i, b.Most)
 	case err != nil:
+		l.lacks = err
 		l.request(moreRequest, 0, 0).putText(err.Error())
 		return nil
 	}
@@ -238,24 +245,32 @@ func grow(b *tensor.Batch, i, size int) (room []byte, err error) {
 }
 
 // done declares the outputs that a worker has written. It was told how large they may be, as it was told their room.
+// Their types are those of the signature, on which everybody relies who joins and compares them. Their shapes may be
+// others: some models declare wrong ones, and ONNX Runtime lets them.
 func (l *lane) done(s *Session, c *cursor, b *tensor.Batch) error {
 	b.DeviceTime = s.report(c)
 	left := cmp.Or(b.Most, math.MaxInt)
 	for i := range b.Outputs {
+		declared := &s.first.Signature.Outputs[i]
 		_, t, size := c.getTensor(b.Outputs[i].Shape)
-		if c.bad || size < 0 || size > min(left, len(b.Room(i))) {
-			return l.damaged()
+		if room := len(b.Room(i)); c.bad || size < 0 || size > min(left, room) {
+			return l.damaged("output %q of %d bytes, in room for %d, or cut short", declared.Name, size, min(left, room))
 		}
 		left -= size
 		b.Output(i, t.DType, t.Shape, size)
-		if t.DType == tensor.Invalid {
+		switch t.DType {
+		case tensor.Invalid:
 			continue // the caller says which output is missing
+		case declared.DType:
+		default:
+			return fmt.Errorf("the engine's process answered output %q with elements of the type %v; the model declares %v",
+				declared.Name, t.DType, declared.DType)
 		}
 		if t.DType == tensor.String { // whose lengths must not change once they are checked
 			b.Outputs[i].Data = slices.Clone(b.Outputs[i].Data)
 		}
 		if err := b.Outputs[i].Check(); err != nil {
-			return fmt.Errorf("output %d of the engine's process: %w", i, err)
+			return fmt.Errorf("output %q of the engine's process: %w", declared.Name, err)
 		}
 	}
 	return nil

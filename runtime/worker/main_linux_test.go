@@ -31,6 +31,7 @@ import (
 const (
 	serves = "serve-as-a-worker"
 	silent = "be-a-silent-worker"
+	lies   = "be-a-lying-worker"
 )
 
 // onCPU is the worker of the processor.
@@ -42,6 +43,13 @@ func on(device string) worker.Place { return worker.Place{Device: device} }
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == serves {
 		if err := worker.Serve(engines{}); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	if len(os.Args) > 1 && os.Args[1] == lies {
+		if err := worker.Lie(engines{}); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -66,6 +74,8 @@ type model struct {
 	Path  string // of an ONNX model
 	On    string // the device that the engine names; "": the processor
 	Load  string // whatever makes the message that asks for it long
+	Tally string // see worker.Lying, as Seed is
+	Seed  uint64
 }
 
 func (engines) Load() error { return nil }
@@ -101,7 +111,7 @@ func (engines) Open(_ context.Context, encoded json.RawMessage, file *os.File,
 		defer func() { _ = unix.Munmap(needed) }()
 	}
 	notes := []string{"a note"}
-	name := "x"
+	name, answers := "x", tensor.Float32
 	switch m.Opens {
 	case "looks":
 		notes = sight()
@@ -122,6 +132,8 @@ func (engines) Open(_ context.Context, encoded json.RawMessage, file *os.File,
 		select {}
 	case "misleads":
 		name = misleading
+	case "spells":
+		answers = tensor.String
 	case "rambles":
 		name = strings.Repeat("x", 3<<20)
 	case "loses":
@@ -130,7 +142,7 @@ func (engines) Open(_ context.Context, encoded json.RawMessage, file *os.File,
 		return engine.Opened{}, &engine.Error{Kind: engine.OutOfMemory, Err: errors.New("no memory for weights")}
 	}
 	log.Info("model opened", "event", "test_opened")
-	s := &session{name: name, factor: 2, meet: make(chan struct{})}
+	s := &session{name: name, answers: answers, factor: 2, meet: make(chan struct{})}
 	s.closed = func() { log.Info("model closed", "event", "test_closed") }
 	if m.Opens == "stays" {
 		s.closed = func() { select {} }
@@ -200,11 +212,12 @@ func die(s unix.Signal) {
 
 // session multiplies its rows, by 2 unless a file says otherwise. Some values have it do something else.
 type session struct {
-	runs   atomic.Uint64
-	meet   chan struct{}
-	factor float32
-	name   string // of its input
-	closed func()
+	runs    atomic.Uint64
+	meet    chan struct{}
+	factor  float32
+	name    string       // of its input
+	answers tensor.DType // as it declares
+	closed  func()
 }
 
 // misleading is the name of an input that has more names for dimensions than dimensions.
@@ -234,11 +247,12 @@ func (s *session) Signature() *tensor.Signature {
 	spec := func(name string) tensor.Spec {
 		return tensor.Spec{Name: name, DType: tensor.Float32, Shape: tensor.Shape{tensor.Unknown}, BatchDim: tensor.NoBatch}
 	}
-	in := spec(s.name)
+	in, out := spec(s.name), spec("y")
+	out.DType = s.answers
 	if s.name == misleading {
 		in.DimNames = []string{"a", "b"}
 	}
-	return &tensor.Signature{Inputs: []tensor.Spec{in}, Outputs: []tensor.Spec{spec("y")}}
+	return &tensor.Signature{Inputs: []tensor.Spec{in}, Outputs: []tensor.Spec{out}}
 }
 
 func (s *session) Run(ctx context.Context, b *tensor.Batch) error {

@@ -100,15 +100,17 @@ const maxText = 16 << 10
 // safe for concurrent use.
 type conn struct {
 	socket   *net.UnixConn
-	takes    int           // bytes of a message that comes, at most
+	takes    uint32        // bytes of a message that comes, at most
+	files    int           // of a message that comes, at most; the kernel closes others before they have a number here
 	gives    int           // bytes of a message that goes
 	patience time.Duration // how long the other side may take to read a message; 0: any time
 
 	sending sync.Mutex
 }
 
-// newConn takes over a connected socket, for messages of at most so many bytes.
-func newConn(f *os.File, takes, gives int) (*conn, error) {
+// newConn takes over a connected socket, for messages of at most so many bytes. Those that come have at most so many
+// files.
+func newConn(f *os.File, takes, files, gives int) (*conn, error) {
 	defer f.Close()
 	c, err := net.FileConn(f)
 	if err != nil {
@@ -118,13 +120,13 @@ func newConn(f *os.File, takes, gives int) (*conn, error) {
 	if !is {
 		return nil, fmt.Errorf("%s is no Unix socket", f.Name())
 	}
-	return &conn{socket: socket, takes: takes, gives: gives}, nil
+	return &conn{socket: socket, takes: uint32(takes), files: files, gives: gives}, nil
 }
 
 const headerBytes = 8 // length of the body, number of files
 
-// maxFiles bounds the files of a message.
-const maxFiles = 3
+// maxFiles bounds the files of a message to a worker. A worker sends none.
+const maxFiles = 1
 
 func (c *conn) send(m *message, files ...int) error {
 	body, err := json.Marshal(m)
@@ -155,15 +157,19 @@ func (c *conn) send(m *message, files ...int) error {
 	return err
 }
 
-// receive returns the next message, and its files, which the caller closes.
+// receive returns the next message, and its files, which the caller closes; none with an error.
 func (c *conn) receive() (m *message, files []int, err error) {
 	defer func() {
 		if err != nil {
 			closeAll(files)
+			m, files = nil, nil
 		}
 	}()
 	var header [headerBytes]byte
-	room := make([]byte, unix.CmsgSpace(maxFiles*4))
+	var room []byte
+	if c.files > 0 {
+		room = make([]byte, unix.CmsgSpace(c.files*4))
+	}
 	n, rights, _, _, err := c.socket.ReadMsgUnix(header[:], room)
 	if err == nil && n == 0 {
 		err = io.EOF
@@ -178,10 +184,10 @@ func (c *conn) receive() (m *message, files []int, err error) {
 		return nil, files, err
 	}
 	length, count := binary.LittleEndian.Uint32(header[:]), binary.LittleEndian.Uint32(header[4:])
-	if int(length) > c.takes {
-		return nil, files, &tooLongError{int(length), c.takes}
+	if length > c.takes {
+		return nil, files, &tooLongError{int(length), int(c.takes)}
 	}
-	if int(count) != len(files) {
+	if int64(count) != int64(len(files)) {
 		return nil, files, fmt.Errorf("a message with %d of %d files", len(files), count)
 	}
 	body := make([]byte, length)
@@ -189,7 +195,10 @@ func (c *conn) receive() (m *message, files []int, err error) {
 		return nil, files, err
 	}
 	m = new(message)
-	return m, files, json.Unmarshal(body, m)
+	if err := json.Unmarshal(body, m); err != nil {
+		return nil, files, fmt.Errorf("%w: %.100q", err, body)
+	}
+	return m, files, nil
 }
 
 func filesOf(rights []byte) (files []int, err error) {

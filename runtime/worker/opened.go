@@ -37,6 +37,8 @@ func (o *opened) check(device string) error {
 			device, processor)
 	case len(o.Provider) > maxName:
 		return fmt.Errorf("the name of the provider has %d bytes, expected at most %d", len(o.Provider), maxName)
+	case o.Stats.Process != engine.Process{} || o.Stats.Memory.Peak < 0 || o.Stats.Memory.Held < 0:
+		return errors.New("it has deaths, or less memory than none")
 	case len(o.Notes) > maxNotes || len(o.Signature.Notes) > maxNotes:
 		return fmt.Errorf("there are %d notes, and %d on the signature, expected at most %d", len(o.Notes),
 			len(o.Signature.Notes), maxNotes)
@@ -65,8 +67,8 @@ func checkSpec(s *tensor.Spec) error {
 		return fmt.Errorf("has the element type %v", s.DType)
 	case s.DimNames != nil && len(s.DimNames) != len(s.Shape):
 		return fmt.Errorf("has %d dimensions with %d names", len(s.Shape), len(s.DimNames))
-	case s.BatchDim != tensor.NoBatch || s.Variable != nil:
-		return errors.New("has a batch dimension, or a variable one, which is not for the engine to say")
+	case s.BatchDim != tensor.NoBatch || s.Variable != nil || s.Shown != nil:
+		return errors.New("has a batch dimension, a variable one, or one that clients see, which is not for the engine to say")
 	}
 	for _, d := range s.Shape {
 		if d < tensor.Unknown {

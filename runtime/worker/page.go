@@ -78,6 +78,20 @@ func (c *cursor) get() int64 {
 	return 0
 }
 
+// getByte reads a number of a list that fits a byte.
+func (c *cursor) getByte() byte {
+	n := c.get()
+	c.bad = c.bad || n != int64(byte(n))
+	return byte(n)
+}
+
+// getKind reads the kind of an error.
+func (c *cursor) getKind() engine.Kind {
+	kind := engine.Kind(c.getByte())
+	c.bad = c.bad || kind > engine.NotOpen
+	return kind
+}
+
 // count reads a number of things of which each takes at least 8 bytes.
 func (c *cursor) count() int {
 	n := c.get()
@@ -95,7 +109,7 @@ func (c *cursor) putTensor(slab uint32, t *tensor.Tensor) {
 
 // getTensor reads a tensor without its data. Its shape is in shape's memory if that suffices.
 func (c *cursor) getTensor(shape tensor.Shape) (slab uint32, t tensor.Tensor, size int) {
-	slab, t.DType = uint32(c.get()), tensor.DType(c.get())
+	slab, t.DType = uint32(c.get()), tensor.DType(c.getByte())
 	size = int(c.get())
 	t.Shape = slices.Grow(shape[:0], 4)
 	for range c.count() {
@@ -131,5 +145,6 @@ func (c *cursor) getStats() (took time.Duration, s engine.Stats) {
 		Known: c.get() == 1, Replayed: uint64(c.get()), Eager: uint64(c.get()), Failures: uint64(c.get()),
 	}
 	s.Memory = engine.Memory{Known: c.get() == 1, Peak: c.get(), Held: c.get()}
+	c.bad = c.bad || s.Memory.Peak < 0 || s.Memory.Held < 0
 	return took, s
 }

@@ -32,6 +32,7 @@ type process struct {
 	cause    *DeathError
 	running  []string // the names of versions whose runs were under way when it died; set with cause
 	usage    usage
+	empty    int64        // memory that it took before a model was opened there
 	bound    atomic.Int64 // on its memory in bytes; 0: none
 	most     atomic.Int64 // memory that it was seen to take
 	openings openings
@@ -66,38 +67,18 @@ const self = "/proc/self/exe"
 const helloPatience = 60 * time.Second
 
 // startProcess starts a process and waits until it is there.
-func startProcess(ctx context.Context, cfg Config) (_ *process, err error) {
+func startProcess(ctx context.Context, cfg Config) (*process, error) {
 	library, err := cfg.Library()
 	if err != nil {
 		return nil, err
 	}
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, fmt.Errorf("cannot start a worker: socketpair: %w", err)
-	}
-	ours, theirs := os.NewFile(uintptr(pair[0]), "worker"), os.NewFile(uintptr(pair[1]), "server")
-	defer theirs.Close()
 	p := &process{
 		output: newOutput(cfg.Log), ended: make(chan struct{}), replies: map[answer]chan *message{},
 		givenUp: map[uint32]chan struct{}{}, lanes: map[uint32]*lane{}, openings: newOpenings(),
 	}
-	if p.conn, err = newConn(ours, maxAnswer, maxRequest); err != nil {
-		return nil, err
+	if err := p.launch(cfg.Command, library); err != nil {
+		return nil, lacking(fmt.Errorf("cannot start a worker: %w", err))
 	}
-	p.conn.patience = deafPatience
-	p.command = &exec.Cmd{Path: self, Args: []string{os.Args[0], cfg.Command, library}}
-	p.command.Env = environment(os.Environ())
-	p.command.ExtraFiles = []*os.File{theirs}
-	p.command.Stderr = p.output
-	p.command.WaitDelay = time.Second
-	// A group of its own: what a terminal sends to the server's is the server's to pass on.
-	p.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := p.command.Start(); err != nil {
-		_ = p.conn.socket.Close()
-		return nil, fmt.Errorf("cannot start a worker: %w", err)
-	}
-	p.started = time.Now()
-	p.usage = newUsage(p.command.Process.Pid)
 	p.bound.Store(cfg.Memory)
 	if cfg.Memory > 0 && p.usage.statm != nil {
 		go p.watch()
@@ -105,11 +86,12 @@ func startProcess(ctx context.Context, cfg Config) (_ *process, err error) {
 	go p.await()
 	first := answer{kind: helloMessage}
 	hello := p.expect(first)
+	defer p.forget(first)
 	_ = p.conn.send(&message{Kind: beginMessage, Sandbox: cfg.policy(library)}) // the answer says more
 	go p.listen()
 	ctx, cancel := context.WithTimeout(ctx, helloPatience)
 	defer cancel()
-	m, err := p.reply(ctx, first, hello)
+	m, err := p.reply(ctx, hello)
 	if err == nil {
 		err = m.Fault.err()
 	}
@@ -121,9 +103,37 @@ func startProcess(ctx context.Context, cfg Config) (_ *process, err error) {
 		<-p.ended // whoever closes the pool finds no process left
 		return nil, fmt.Errorf("cannot start a worker: %w", err)
 	}
-	p.confined = m.Confined
+	p.confined, p.empty = m.Confined, p.usage.read()
 	go p.watchPulse() //nolint:gosec // it lives as long as the process, not as its start
 	return p, nil
+}
+
+// launch starts the process.
+func (p *process) launch(command, library string) error {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("socketpair: %w", err)
+	}
+	ours, theirs := os.NewFile(uintptr(pair[0]), "worker"), os.NewFile(uintptr(pair[1]), "server")
+	defer theirs.Close()
+	if p.conn, err = newConn(ours, maxAnswer, 0, maxRequest); err != nil {
+		return err
+	}
+	p.conn.patience = deafPatience
+	p.command = &exec.Cmd{Path: self, Args: []string{os.Args[0], command, library}}
+	p.command.Env = environment(os.Environ())
+	p.command.ExtraFiles = []*os.File{theirs}
+	p.command.Stderr = p.output
+	p.command.WaitDelay = time.Second
+	// A group of its own: what a terminal sends to the server's is the server's to pass on.
+	p.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := p.command.Start(); err != nil {
+		_ = p.conn.socket.Close()
+		return err
+	}
+	p.started = time.Now()
+	p.usage = newUsage(p.command.Process.Pid)
+	return nil
 }
 
 // await waits for the end of the process, and tells everybody who waits for it.
@@ -165,8 +175,7 @@ func (p *process) finish(v verdict) {
 // listen hands answers to those who wait for them. A worker that says something that cannot be understood is ended.
 func (p *process) listen() {
 	for {
-		m, files, err := p.conn.receive()
-		closeAll(files) // a worker sends none
+		m, _, err := p.conn.receive()
 		if err != nil {
 			if !errors.Is(err, io.EOF) && !isDead(p.ended) { // else it dies, and await says of what
 				p.kill(fmt.Sprintf("its messages cannot be read: %v", err))
@@ -189,7 +198,7 @@ func (p *process) listen() {
 	}
 }
 
-// expect prepares for an answer, before it is asked for; reply waits for it.
+// expect prepares for an answer, before it is asked for; reply waits for it. forget must follow.
 func (p *process) expect(a answer) chan *message {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -198,12 +207,13 @@ func (p *process) expect(a answer) chan *message {
 	return waiter
 }
 
-func (p *process) reply(ctx context.Context, a answer, waiter chan *message) (*message, error) {
-	defer func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		delete(p.replies, a)
-	}()
+func (p *process) forget(a answer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.replies, a)
+}
+
+func (p *process) reply(ctx context.Context, waiter chan *message) (*message, error) {
 	select {
 	case m := <-waiter:
 		return m, nil
@@ -224,12 +234,17 @@ func (p *process) reply(ctx context.Context, a answer, waiter chan *message) (*m
 	}
 }
 
-// ask sends a message about a session, with files, and waits for the answer to it, which is of another kind.
-func (p *process) ask(ctx context.Context, m *message, to kind, files ...int) (*message, error) {
+// ask sends a message about a session, with a file that may be nil, and waits for the answer to it, which is of another
+// kind. The error may be that the file is closed.
+func (p *process) ask(ctx context.Context, m *message, to kind, file *os.File) (*message, error) {
 	expected := answer{to, m.ID}
 	waiter := p.expect(expected)
-	_ = p.send(m, files...) // the answer, or the end of the process, says more
-	got, err := p.reply(ctx, expected, waiter)
+	defer p.forget(expected)
+	// The answer, or the end of the process, says more than an error of send.
+	if err := numbered(file, func(files ...int) { _ = p.send(m, files...) }); err != nil {
+		return nil, err
+	}
+	got, err := p.reply(ctx, waiter)
 	if err != nil {
 		return nil, err
 	}
@@ -246,7 +261,7 @@ func (p *process) closeSession(id uint32) error {
 		p.kill(fmt.Sprintf("it did not close a session within %v", closePatience))
 	})
 	defer late.Stop()
-	_, err := p.ask(context.Background(), &message{Kind: closeMessage, ID: id}, closedMessage)
+	_, err := p.ask(context.Background(), &message{Kind: closeMessage, ID: id}, closedMessage, nil)
 	if _, died := errors.AsType[*DeathError](err); died {
 		return nil
 	}

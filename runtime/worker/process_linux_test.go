@@ -24,7 +24,7 @@ func connected(t *testing.T) (server, worker *conn) {
 	var ends [2]*conn
 	for i := range ends {
 		end := os.NewFile(uintptr(pair[i]), "end")
-		if ends[i], err = newConn(end, maxAnswer, math.MaxInt); err != nil {
+		if ends[i], err = newConn(end, maxAnswer, 0, math.MaxInt); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = ends[i].socket.Close() })
@@ -50,6 +50,24 @@ func TestLongMessages(t *testing.T) {
 	}
 }
 
+// TestFilesOfAWorker: descriptors that a worker sends never get a number in the server, where another file may have it
+// by the time at which it is closed.
+func TestFilesOfAWorker(t *testing.T) {
+	for body, good := range map[string]bool{"{}": true, "x": false} {
+		server, worker := connected(t)
+		header := [headerBytes]byte{byte(len(body))}
+		if _, _, err := worker.socket.WriteMsgUnix(header[:], unix.UnixRights(0, 1, 2), nil); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := worker.socket.Write([]byte(body)); err != nil {
+			t.Fatal(err)
+		}
+		if m, files, err := server.receive(); len(files) > 0 || (m != nil) != good || (err == nil) != good {
+			t.Errorf("%s with descriptors: %v, files %v, %v", body, m, files, err)
+		}
+	}
+}
+
 // TestOpenedChecks: what no engine can have said of a model is refused.
 func TestOpenedChecks(t *testing.T) {
 	one := func(s tensor.Spec) *opened { return &opened{Signature: &tensor.Signature{Outputs: []tensor.Spec{s}}} }
@@ -70,7 +88,8 @@ func TestOpenedChecks(t *testing.T) {
 		"with 1 names":            of(func(s *tensor.Spec) { s.DimNames = s.DimNames[:1] }),
 		"of size -2":              of(func(s *tensor.Spec) { s.Shape = tensor.Shape{1, -2} }),
 		"a batch dimension":       of(func(s *tensor.Spec) { s.BatchDim = 0 }),
-		"or a variable one":       of(func(s *tensor.Spec) { s.Variable = &tensor.Variable{} }),
+		"a variable one":          of(func(s *tensor.Spec) { s.Variable = &tensor.Variable{} }),
+		"one that clients see":    of(func(s *tensor.Spec) { s.Shown = &tensor.Shown{} }),
 		"it has 6000 inputs":      {Signature: &tensor.Signature{Inputs: slices.Repeat(most.Inputs, 2)[:6000]}},
 		"1001 notes":              {Signature: most, Notes: make([]string, 1001)},
 		"name of the provider":    {Signature: most, Provider: strings.Repeat("p", 1000)},

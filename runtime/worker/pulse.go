@@ -27,7 +27,7 @@ func (p *process) watchPulse() {
 		case <-time.After(pulsePeriod):
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), deafPatience)
-		_, err := p.ask(ctx, &message{Kind: pingMessage}, pongMessage)
+		_, err := p.ask(ctx, &message{Kind: pingMessage}, pongMessage, nil)
 		cancel()
 		if errors.Is(err, context.DeadlineExceeded) {
 			p.kill(fmt.Sprintf("it did not answer within %v", deafPatience))

@@ -30,7 +30,7 @@ func Serve(e Engine) error {
 	if socket == nil {
 		return errors.New("a worker is started by a server, not by hand")
 	}
-	c, err := newConn(socket, maxRequest, maxAnswer)
+	c, err := newConn(socket, maxRequest, maxFiles, maxAnswer)
 	if err != nil {
 		return fmt.Errorf("a worker is started by a server, not by hand: %w", err)
 	}

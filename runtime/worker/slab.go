@@ -3,6 +3,7 @@
 package worker
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -22,8 +23,6 @@ type slab struct {
 
 // memory gives the slabs of one session. It is a tensor.Allocator.
 type memory struct {
-	worker *Worker
-
 	mu    sync.Mutex
 	slabs map[*byte]*slab // guarded by mu; by first byte
 }
@@ -36,6 +35,9 @@ func (m *memory) Allocate(size int) ([]byte, error) {
 	s := &slab{id: slabs.Add(1)}
 	var err error
 	if s.file, s.memory, err = share("weft batch", size); err != nil {
+		if !errors.Is(err, unix.ENOMEM) { // else a smaller batch may fit
+			err = lacking(err)
+		}
 		return nil, err
 	}
 	m.mu.Lock()

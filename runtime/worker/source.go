@@ -57,16 +57,7 @@ func (p *process) open(ctx context.Context, id uint32, from source) (_ *message,
 			p.giveUp(id)
 		}
 	}()
-	var files []int
-	if from.file != nil {
-		file, err := duplicate(from.file) // the session may be closed meanwhile
-		if err != nil {
-			return nil, err
-		}
-		defer file.Close()
-		files = append(files, int(file.Fd()))
-	}
-	answer, err := p.ask(ctx, &message{Kind: openMessage, ID: id, Model: from.model}, openedMessage, files...)
+	answer, err := p.ask(ctx, &message{Kind: openMessage, ID: id, Model: from.model}, openedMessage, from.file)
 	return answer, from.judge(err)
 }
 
@@ -77,7 +68,7 @@ func (p *process) giveUp(id uint32) {
 	p.givenUp[id] = closed
 	p.mu.Unlock()
 	go func() {
-		_, _ = p.ask(context.Background(), &message{Kind: closeMessage, ID: id}, closedMessage) // or the process ends
+		_, _ = p.ask(context.Background(), &message{Kind: closeMessage, ID: id}, closedMessage, nil) // or the process ends
 		p.mu.Lock()
 		delete(p.givenUp, id)
 		p.mu.Unlock()
@@ -85,15 +76,26 @@ func (p *process) giveUp(id uint32) {
 	}()
 }
 
-// duplicate returns another descriptor of an open file.
-func duplicate(f *os.File) (*os.File, error) {
+// numbered calls use with the descriptor of a file, which stays open meanwhile; with none where there is no file.
+func numbered(f *os.File, use func(files ...int)) error {
+	if f == nil {
+		use()
+		return nil
+	}
 	raw, err := f.SyscallConn()
 	if err != nil {
-		return nil, err
+		return err
 	}
+	return raw.Control(func(fd uintptr) { use(int(fd)) })
+}
+
+// duplicate returns another descriptor of an open file.
+func duplicate(f *os.File) (*os.File, error) {
 	fd := -1
-	failed := raw.Control(func(of uintptr) { fd, err = unix.FcntlInt(of, unix.F_DUPFD_CLOEXEC, 0) })
-	if failed != nil {
+	var err error
+	if failed := numbered(f, func(files ...int) {
+		fd, err = unix.FcntlInt(uintptr(files[0]), unix.F_DUPFD_CLOEXEC, 0)
+	}); failed != nil {
 		return nil, failed
 	}
 	if err != nil {

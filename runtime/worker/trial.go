@@ -52,14 +52,13 @@ func (p *Pool) try(ctx context.Context, from source, try engine.Try) (_ *opened,
 	if err != nil {
 		return nil, taken{}, err
 	}
-	empty := process.usage.read()
 	defer func() {
 		process.kill("the model was opened")
 		<-process.ended
 	}()
 	const only = 1
 	first, err := process.openFirst(ctx, only, from, p.patience)
-	took = taken{peak: process.peak() - empty, held: process.usage.read() - empty}
+	took = taken{peak: process.peak() - process.empty, held: process.usage.read() - process.empty}
 	if err != nil || try == nil {
 		return first, took, err
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"time"
 
 	"github.com/weftserve/weft/runtime/engine"
 )
@@ -30,10 +31,13 @@ func (*Pool) Open(context.Context, Place, any, *os.File, engine.Try) (engine.Ope
 }
 
 // Stats returns nothing.
-func (*Pool) Stats() (map[string]bool, map[Death]uint64) { return nil, nil }
+func (*Pool) Stats() (map[string]time.Time, map[Death]uint64) { return nil, nil }
 
 // Memory returns nothing.
 func (*Pool) Memory() (map[string]int64, int64) { return nil, 0 }
+
+// Held returns nothing.
+func (*Pool) Held() int64 { return 0 }
 
 // Lose does nothing.
 func (*Pool) Lose(string, error) {}

@@ -112,7 +112,7 @@ func (w *Worker) add(ctx context.Context, of source, first *opened, took taken) 
 	w.mu.Lock()
 	w.last++
 	s := newSession(w.last, of, first)
-	s.worker, s.memory.worker, s.took, s.before = w, w, took, w.history.deaths
+	s.worker, s.took, s.before = w, took, w.history.deaths
 	w.mu.Unlock()
 	var died *DeathError // what runs there may be the cause; opened by itself, the model did not end the process
 	for range openTries {

@@ -170,7 +170,10 @@ func TestDeviceTime(t *testing.T) {
 // with the server, changes nothing there.
 func TestStringsThatChange(t *testing.T) {
 	p, _ := newPool(t)
-	o := open(t, p)
+	o, err := p.Open(t.Context(), onCPU, model{Opens: "spells"}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	b := tensor.NewBatch(1, 1, o.Memory)
 	defer b.Free()
 	in := b.Input(0, tensor.Float32, tensor.Shape{1}, 4)
