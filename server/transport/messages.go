@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"sync"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/encoding"
@@ -80,7 +81,7 @@ func (m Messages) RegisterService(desc *grpc.ServiceDesc, service any) {
 			defer held.End()
 			// The guard counts answers as they are written; if it cannot be set, it is too late for a compressor as well.
 			_ = grpc.SetSendCompressor(stream.Context(), encoding.Identity)
-			stream = heldStream{stream, held}
+			stream = &heldStream{ServerStream: stream, held: held}
 			if !m.Door.Open() {
 				return m.open(stream, &rule, one, held, func(s grpc.ServerStream) error { return handler(srv, s) })
 			}
@@ -124,15 +125,20 @@ func sizeOf(answer any) int {
 	return 0
 }
 
-// heldStream is a stream whose answers the guard knows of.
+// heldStream is a stream whose answers the guard knows of from when there are any: many may wait to be sent.
 type heldStream struct {
 	grpc.ServerStream
 	held guard.Handler
+
+	sending sync.Mutex // gRPC allows one at a time
 }
 
-// SendMsg implements grpc.ServerStream.
-func (s heldStream) SendMsg(answer any) error {
+// SendMsg implements grpc.ServerStream. Unlike gRPC's it may be called by many at a time. It blocks while the caller
+// does not read.
+func (s *heldStream) SendMsg(answer any) error {
 	s.held.Answers(sizeOf(answer))
+	s.sending.Lock()
+	defer s.sending.Unlock()
 	return s.ServerStream.SendMsg(answer)
 }
 
