@@ -63,7 +63,7 @@ type assembly struct {
 	present     presence
 	house       *house
 	memory      tensor.Recycler // of messages
-	guard       *guard.Guard    // of all connections of gRPC
+	guard       *guard.Guard    // of all connections
 	edge        *server.Server
 	web, live   atomic.Pointer[http.Handler] // of edge; nil before there is one
 	activity    *activity.Log
@@ -94,6 +94,11 @@ func (s *assembly) listen(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	s.guard = guard.New(guard.Config{MaxHeld: int64(s.MaxHeldBytes), Logger: s.log})
+	s.group.Start(untilStopped("connection guard", func(ctx context.Context) error {
+		s.guard.Watch(ctx)
+		return nil
+	}))
 	if s.HTTP == "" {
 		return nil
 	}
@@ -204,11 +209,6 @@ func (s *assembly) buildEdge(context.Context) error {
 			return s.edge.Router().Unfinished(model, since)
 		},
 	})
-	s.guard = guard.New(guard.Config{MaxHeld: int64(s.MaxHeldBytes), Logger: s.log})
-	s.group.Start(untilStopped("connection guard", func(ctx context.Context) error {
-		s.guard.Watch(ctx)
-		return nil
-	}))
 	settings := server.Config{
 		Guard:                 s.guard,
 		MaxConcurrentRequests: s.MaxConcurrentRequests, MaxMessageBytes: int(s.MaxMessageBytes), Memory: &s.memory,

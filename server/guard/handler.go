@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-
-	"github.com/weftserve/weft/server/handshake"
 )
 
 // Handler is one run of the handler of a call. Its zero value is that of a call whose connection has no account.
@@ -42,7 +40,7 @@ func (g *Guard) Tap(ctx context.Context, header map[string][]string) (context.Co
 
 // Handle notes that the handler of a call runs. End must follow.
 func Handle(ctx context.Context) Handler {
-	a, ok := handshake.Of[*account](ctx)
+	a, ok := accountOf(ctx)
 	if !ok {
 		return Handler{}
 	}

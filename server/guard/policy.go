@@ -40,6 +40,8 @@ const (
 	lately = 3 * time.Second
 	// alike is by how many bytes connections may differ that are taken to hold as much as each other.
 	alike = 1 << 20
+	// One connection of so many is new, and goes after its equals.
+	newest = 8
 	// lookEvery is how often connections are looked at for what stands still.
 	lookEvery = time.Second
 
