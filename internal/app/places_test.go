@@ -1,11 +1,17 @@
 package app
 
 import (
+	"bufio"
+	"context"
 	"io"
 	"net"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weftserve/weft/internal/weftest"
+	"github.com/weftserve/weft/server/activity"
 )
 
 // TestStrangersTakeNoPlacesOfHealth: while very many requests of strangers come slowly, or stand still, health,
@@ -36,6 +42,48 @@ func TestStrangersTakeNoPlacesOfHealth(t *testing.T) {
 		_ = c.SetReadDeadline(time.Now().Add(time.Microsecond))
 		if n, err := c.Read(make([]byte, 1)); n > 0 || !isTimeout(err) {
 			t.Fatalf("connection %d was ended before health answered: %v", i, err)
+		}
+	}
+}
+
+// TestViewersThatDoNotReadMakeRoom for one that does.
+func TestViewersThatDoNotReadMakeRoom(t *testing.T) {
+	r := serve(t, map[string]string{"walker": quick})
+	r.awaitReady(t)
+	var open []net.Conn
+	for range activity.MostViewers {
+		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(r.http, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if _, err := io.WriteString(c, "GET /live/activity HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		open = append(open, c)
+	}
+	for _, c := range open {
+		if _, err := c.Read(make([]byte, 1)); err != nil { // it is shown something
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), weftest.Patience)
+	defer cancel()
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, r.http+"/live/activity", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	for lines := bufio.NewReader(answer.Body); ; {
+		if line, err := lines.ReadString('\n'); err != nil || line == "event: activity\n" {
+			if err != nil {
+				t.Errorf("%s: %q, %v", answer.Status, line, err)
+			}
+			return
 		}
 	}
 }

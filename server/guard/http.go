@@ -39,6 +39,16 @@ func accountOf(ctx context.Context) (*account, bool) {
 	return handshake.Of[*account](ctx)
 }
 
+// Reads returns how to learn how many of the bytes that were sent on the connection of a call or a request have arrived
+// at its peer's machine, and how many have not; nil where nothing is known of it.
+func Reads(ctx context.Context) func() (arrived, underWay int64) {
+	a, ok := accountOf(ctx)
+	if !ok {
+		return nil
+	}
+	return func() (arrived, underWay int64) { return taken(a.conn.Conn) }
+}
+
 // Pages has requests to next count with what they hold: each a handler, what has come of its body, and what is being
 // written of its answer.
 func Pages(next http.Handler) http.Handler {
