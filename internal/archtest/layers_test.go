@@ -107,7 +107,7 @@ var layers = []layer{
 	{
 		"server/calls",
 		[]string{
-			"server/access", "server/doorkeeper", "server/intake", "server/predict", "server/routing", "server/status",
+			"server/access", "server/doorkeeper", "server/guard", "server/intake", "server/predict", "server/routing", "server/status",
 			"server/throttle", "server/transport", "server/wire/fields", "sharedsched", "runtime/tensor",
 		},
 		"calls are taken through the pipeline alike, whatever protocol they are of",

@@ -10,6 +10,7 @@ import (
 	rpc "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc"
 
+	"github.com/weftserve/weft/server/guard"
 	"github.com/weftserve/weft/server/intake"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/status"
@@ -145,7 +146,9 @@ func (st *stream) accept(m Message, asked time.Time) {
 			st.of.Leave(m)
 			e.Admission.Release()
 		}
-		answer, left := st.answer(m, at, err), *r
+		answer, fault := st.answer(m, at, err)
+		guard.Judge(ctx, fault || e.Refused != nil)
+		left := *r
 		// What came is of no use any more, however long the answer lies here.
 		if errors.Is(err, predict.ErrPanic) {
 			e.Leave()
@@ -162,19 +165,21 @@ func (st *stream) accept(m Message, asked time.Time) {
 	}()
 }
 
-// answer returns the message that answers one request. It is nil where the stream ends instead.
-func (st *stream) answer(m Message, at predict.Place, err error) any {
+// answer returns the message that answers one request, nil where the stream ends instead, and whether it is refused for
+// what it is.
+func (st *stream) answer(m Message, at predict.Place, err error) (answer any, fault bool) {
 	if err == nil {
-		return m.Answer()
+		return m.Answer(), false
 	}
 	why := status.Of(st.Narrow(m.Entrance().Caller, err), at)
-	answer := st.of.Failed(m, why.Proto())
+	end := why.Err()
+	fault = status.OfCaller(end)
+	answer = st.of.Failed(m, why.Proto())
 	if answer == nil {
-		end := why.Err()
 		if st.Codes != nil {
 			end = st.Codes(end)
 		}
 		st.end(end)
 	}
-	return answer
+	return answer, fault
 }

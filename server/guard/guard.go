@@ -72,13 +72,17 @@ const (
 	UnreadAnswer
 	// HeldBytes were too many, of all connections, and this one had the most.
 	HeldBytes
+	// Refusals of calls that nobody could have answered were too many.
+	Refusals
 
 	reasons = iota
 )
 
 // String returns the reason's name in metrics and logs, such as idle_frames.
 func (r Reason) String() string {
-	return [...]string{"headers", "idle_frames", "resets", "slow_request", "unread_answer", "held_bytes"}[r]
+	return [...]string{"headers", "idle_frames", "resets", "slow_request", "unread_answer", "held_bytes",
+		"refusals",
+	}[r]
 }
 
 // Stats is how a guard stands.

@@ -58,13 +58,16 @@ func Pages(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		body := &heldBody{r.Body, a, handlerCost}
+		body, answer := &heldBody{r.Body, a, handlerCost}, &heldAnswer{w, a, false}
 		a.holds(handlerCost)
-		defer func() { a.holds(-body.held) }()
+		defer func() {
+			a.holds(-body.held)
+			Judge(r.Context(), answer.fault)
+		}()
 		if r.Body != http.NoBody {
 			r.Body = body
 		}
-		next.ServeHTTP(heldAnswer{w, a}, r)
+		next.ServeHTTP(answer, r)
 	})
 }
 
@@ -100,13 +103,40 @@ type heldAnswer struct {
 	http.ResponseWriter
 
 	account *account
+	fault   bool // the request is refused for what it is
 }
 
 // Unwrap is for http.ResponseController.
-func (w heldAnswer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w *heldAnswer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// WriteHeader implements http.ResponseWriter. The answer that says so is the last where too many were refused.
+func (w *heldAnswer) WriteHeader(code int) {
+	w.fault = 400 <= code && code < 500 && code != http.StatusRequestTimeout && code != http.StatusTooManyRequests
+	if w.fault && w.account.refusesMuch() {
+		w.Header().Set("Connection", "close")
+	}
+	w.ResponseWriter.WriteHeader(code)
+}
+
+// refusesMuch reports whether one more refusal is too many, and notes that the connection is ended for that.
+func (a *account) refusesMuch() bool {
+	a.mu.Lock()
+	now := time.Now()
+	a.refused.take(now, 0, refusalBurst, refusalRate)
+	much := a.refused.used+1 > refusalBurst
+	tell := much && a.retired.IsZero()
+	if tell {
+		a.retired, a.retires = now, Refusals
+	}
+	a.mu.Unlock()
+	if tell {
+		a.guard.tell(a, Refusals)
+	}
+	return much
+}
 
 // Write implements io.Writer. It writes in pieces, each of which is progress.
-func (w heldAnswer) Write(b []byte) (n int, err error) {
+func (w *heldAnswer) Write(b []byte) (n int, err error) {
 	const piece = 256 << 10
 	held := memoryOf(len(b))
 	w.account.holds(held)

@@ -26,7 +26,9 @@ func web(t *testing.T, c Config) *house {
 		Handler: Pages(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			var size int
 			_, err := fmt.Sscanf(r.URL.Path, "/%d", &size)
-			if _, read := io.Copy(io.Discard, r.Body); err == nil && read == nil {
+			if err != nil {
+				http.NotFound(w, r)
+			} else if _, err := io.Copy(io.Discard, r.Body); err == nil {
 				_, _ = w.Write(make([]byte, size))
 			}
 		})),
@@ -131,6 +133,29 @@ func TestAccountOfHTTP(t *testing.T) {
 	}
 	h.endAll()
 	settle(t, h.Guard)
+}
+
+// TestRefusalsOfHTTP: the connection of who asks for what there is not, again and again, ends with the answer that says so.
+// That of who asks as often for what there is stays.
+func TestRefusalsOfHTTP(t *testing.T) {
+	h := web(t, Config{})
+	for path, ends := range map[string]bool{"/1": false, "/nothing": true} {
+		c := h.visit(t, "")
+		answers, closes := bufio.NewReader(c), false
+		for range 2*refusalBurst + 10*refusalRate {
+			_, _ = io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: a\r\n\r\n")
+			answer, err := http.ReadResponse(answers, nil)
+			if err != nil {
+				break
+			}
+			_, _ = io.Copy(io.Discard, answer.Body)
+			answer.Body.Close()
+			closes = answer.Close
+		}
+		if n := h.Stats().Ended[Refusals]; closes != ends || ends && n != 1 {
+			t.Errorf("%s: the connection ends: %v; for refusals: %d", path, closes, n)
+		}
+	}
 }
 
 // endAll ends all connections, as if each exceeded a limit.

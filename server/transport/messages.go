@@ -60,7 +60,7 @@ func (m Messages) RegisterService(desc *grpc.ServiceDesc, service any) {
 				defer func() { m.Ended(ctx, err) }()
 			}
 			held := guard.Handle(ctx)
-			defer held.End()
+			defer func() { held.End(status.OfCaller(err)) }()
 			if !m.Door.Open() {
 				return m.enter(ctx, &rule, decode, held).handle(handler, srv, interceptor)
 			}
@@ -78,7 +78,7 @@ func (m Messages) RegisterService(desc *grpc.ServiceDesc, service any) {
 				defer func() { m.Ended(ctx, err) }()
 			}
 			held := guard.Handle(stream.Context())
-			defer held.End()
+			defer func() { held.End(status.OfCaller(err)) }()
 			// The guard counts answers as they are written; if it cannot be set, it is too late for a compressor as well.
 			_ = grpc.SetSendCompressor(stream.Context(), encoding.Identity)
 			stream = &heldStream{ServerStream: stream, held: held}
@@ -176,6 +176,7 @@ func (m Messages) receive(ctx context.Context, into any, must bool, decode func(
 	if !broken && !large {
 		return err // nil, the end of the stream, or that of the connection
 	}
+	guard.Blame(ctx)
 	if m.Refused != nil {
 		m.Refused(ctx, call.Method(), err)
 	}
