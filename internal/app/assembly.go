@@ -147,12 +147,12 @@ func (s *assembly) buildHouse(context.Context) (err error) {
 	over := newTakeovers(s.log)
 	models := host.Config{
 		Scan: s.repository.Scan, Keeper: s.state,
-		OnChange: func(now *catalog.Snapshot) { // like Busy, not before something was loaded: by then there is an edge
+		OnChange: func(now *catalog.Snapshot) { // like LastUse, not before something was loaded: by then there is an edge
 			over.follow(now)
 			s.edge.ModelsChanged()
 			s.ready.stalled.Store(s.edge.Stalled())
 		},
-		Busy:    func(model string, version int64) bool { return s.edge.Router().Busy(model, version) },
+		LastUse: func(model string, version int64) time.Time { return s.edge.Router().LastUse(model, version) },
 		Audited: func(e audit.Event) { s.measured.Audited(e.Model, e.Version, string(e.Result), e.Count) },
 		// Nothing is audited before something was loaded.
 		Compared: func(c audit.Comparison) { showNoise(s.mirror, &c) },
