@@ -277,6 +277,7 @@ func (s *Server) tap(ctx context.Context, call *tap.Info) (context.Context, erro
 	}
 	ctx, err = s.api.Throttle.Tap(intake.Header(ctx, now), now, call)
 	if err != nil {
+		guard.Excuse(ctx)
 		return ctx, s.codes(call.FullMethodName, err)
 	}
 	return s.came(ctx, call, s.methods), nil

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
@@ -91,7 +92,7 @@ func serveAccounted(t *testing.T) *accounted {
 	shown := activity.New()
 	h, err := newHouse(&settings, log, host.Config{
 		OnChange: func(*catalog.Snapshot) { edge.ModelsChanged() },
-		Busy:     func(model string, version int64) bool { return edge.Router().Busy(model, version) },
+		LastUse:  func(model string, version int64) time.Time { return edge.Router().LastUse(model, version) },
 	}, shell.Options{Observer: batchObserver{measured, shown}})
 	check(err)
 	models, err := measured.Watch(h.models, h.scheduler)

@@ -64,7 +64,7 @@ type assembly struct {
 	present     presence
 	house       *house
 	memory      tensor.Recycler // of messages
-	guard       *guard.Guard    // of all connections of gRPC
+	guard       *guard.Guard    // of all connections
 	edge        *server.Server
 	web, live   atomic.Pointer[http.Handler] // of edge; nil before there is one
 	activity    *activity.Log
@@ -95,6 +95,11 @@ func (s *assembly) listen(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	s.guard = guard.New(guard.Config{MaxHeld: int64(s.MaxHeldBytes), Logger: s.log})
+	s.group.Start(untilStopped("connection guard", func(ctx context.Context) error {
+		s.guard.Watch(ctx)
+		return nil
+	}))
 	if s.HTTP == "" {
 		return nil
 	}
@@ -143,12 +148,12 @@ func (s *assembly) buildHouse(context.Context) (err error) {
 	over := newTakeovers(s.log)
 	models := host.Config{
 		Scan: s.repository.Scan, Keeper: s.state,
-		OnChange: func(now *catalog.Snapshot) { // like Busy, not before something was loaded: by then there is an edge
+		OnChange: func(now *catalog.Snapshot) { // like LastUse, not before something was loaded: by then there is an edge
 			over.follow(now)
 			s.edge.ModelsChanged()
 			s.ready.stalled.Store(s.edge.Stalled())
 		},
-		Busy:    func(model string, version int64) bool { return s.edge.Router().Busy(model, version) },
+		LastUse: func(model string, version int64) time.Time { return s.edge.Router().LastUse(model, version) },
 		Audited: func(e audit.Event) { s.measured.Audited(e.Model, e.Version, string(e.Result), e.Count) },
 		// Nothing is audited before something was loaded.
 		Compared: func(c audit.Comparison) { showNoise(s.mirror, &c) },
@@ -205,11 +210,6 @@ func (s *assembly) buildEdge(context.Context) error {
 			return s.edge.Router().Unfinished(model, since)
 		},
 	})
-	s.guard = guard.New(guard.Config{MaxHeld: int64(s.MaxHeldBytes), Logger: s.log})
-	s.group.Start(untilStopped("connection guard", func(ctx context.Context) error {
-		s.guard.Watch(ctx)
-		return nil
-	}))
 	settings := server.Config{
 		Guard:                 s.guard,
 		MaxConcurrentRequests: s.MaxConcurrentRequests, MaxMessageBytes: int(s.MaxMessageBytes), Memory: &s.memory,

@@ -13,12 +13,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/net/netutil"
-
 	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/internal/lifecycle"
 	"github.com/weftserve/weft/server/access"
 	"github.com/weftserve/weft/server/doorkeeper"
+	"github.com/weftserve/weft/server/guard"
 	"github.com/weftserve/weft/server/live"
 )
 
@@ -127,9 +126,6 @@ func addProfiles(mux *http.ServeMux, door *doorkeeper.Door) {
 }
 
 const (
-	// httpConnections is how many callers of HTTP may be connected; further ones wait. Probes and collectors of metrics
-	// are few.
-	httpConnections = 256
 	httpHeaderBytes = 16 << 10
 	httpHeaderTime  = 5 * time.Second
 	httpIdle        = time.Minute // longer than collectors of metrics wait between two requests
@@ -140,34 +136,19 @@ func (s *assembly) httpPart(l net.Listener, pages http.Handler) lifecycle.Part {
 	s.httpGuard.Local, s.httpGuard.Hosts, s.httpGuard.Origins = config.Local(addressOf(l)), s.HTTPHosts, s.HTTPOrigins
 	s.httpGuard.Identified, s.httpGuard.Public = s.Identified() && s.Access == "", []string{"/healthz", "/readyz"}
 	s.httpGuard.Bodies = []string{inferencePaths}
-	l = netutil.LimitListener(doorkeeper.Listen(l), httpConnections)
+	l = s.guard.ListenHTTP(doorkeeper.Listen(l))
 	if s.certs != nil {
 		l = tls.NewListener(l, s.certs.HTTP())
 	}
 	return serveHTTP(l, &http.Server{
-		Handler: s.httpGuard.Handler(pages), ConnContext: doorkeeper.ConnContext,
-		ConnState: new(places).follow, ReadTimeout: httpTimeout, WriteTimeout: httpTimeout,
+		Handler: guard.Pages(s.httpGuard.Handler(pages)),
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return guard.ConnContext(doorkeeper.ConnContext(ctx, c), c)
+		},
+		ReadTimeout: httpTimeout, WriteTimeout: httpTimeout,
 		ReadHeaderTimeout: httpHeaderTime, IdleTimeout: httpIdle, MaxHeaderBytes: httpHeaderBytes,
 		ErrorLog: slog.NewLogLogger(complaints{s.log.Handler(), s.certs}, slog.LevelDebug),
 	})
-}
-
-// places counts the connections of a server. Where more than half of the places are taken, a connection that has become
-// idle ends: whoever keeps connections must not keep probes out.
-type places struct{ taken atomic.Int64 }
-
-func (p *places) follow(c net.Conn, state http.ConnState) {
-	switch state {
-	case http.StateNew:
-		p.taken.Add(1)
-	case http.StateIdle:
-		if p.taken.Load() > httpConnections/2 {
-			_ = c.Close() // the server notices
-		}
-	case http.StateClosed, http.StateHijacked:
-		p.taken.Add(-1)
-	case http.StateActive:
-	}
 }
 
 // serveHTTP serves until it is stopped.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -118,7 +119,7 @@ func serveCallers(t *testing.T, manifest string) (*house, callerClient) {
 	var edge *server.Server
 	h, err := newHouse(&settings, log, host.Config{
 		OnChange: func(*catalog.Snapshot) { edge.ModelsChanged() },
-		Busy:     func(model string, version int64) bool { return edge.Router().Busy(model, version) },
+		LastUse:  func(model string, version int64) time.Time { return edge.Router().LastUse(model, version) },
 	}, shell.Options{})
 	check(err)
 	memory := &tensor.Recycler{}

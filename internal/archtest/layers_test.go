@@ -107,7 +107,7 @@ var layers = []layer{
 	{
 		"server/calls",
 		[]string{
-			"server/access", "server/doorkeeper", "server/intake", "server/predict", "server/routing", "server/status",
+			"server/access", "server/doorkeeper", "server/guard", "server/intake", "server/predict", "server/routing", "server/status",
 			"server/throttle", "server/transport", "server/wire/fields", "sharedsched", "runtime/tensor",
 		},
 		"calls are taken through the pipeline alike, whatever protocol they are of",
@@ -148,7 +148,7 @@ var layers = []layer{
 		[]string{
 			"proto/gen/weft/...", "server/activity", "server/calls", "server/predict", "server/wire", "server/wire/elements",
 			"server/status", "server/routing", "server/shadow", "server/rollout", "server/access", "server/doorkeeper",
-			"sharedsched", "runtime/catalog", "runtime/tensor",
+			"server/guard", "sharedsched", "runtime/catalog", "runtime/tensor",
 		},
 		"a protocol is one codec before the pipeline, and knows no other protocol",
 	},
@@ -159,7 +159,9 @@ var layers = []layer{
 	},
 	{
 		"server/live",
-		[]string{"proto/gen/weft/...", "server/access", "server/activity", "server/doorkeeper", "server/status"},
+		[]string{
+			"proto/gen/weft/...", "server/access", "server/activity", "server/doorkeeper", "server/guard", "server/status",
+		},
 		"the page shows what the API shows, and nothing else",
 	},
 	{

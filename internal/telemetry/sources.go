@@ -87,10 +87,10 @@ func (t *Telemetry) WatchSources(s Sources) error {
 		"Resident memory of a worker's process that it does not share with others.")
 	workerBound := i.gauge("weft_worker_memory_bound_bytes",
 		"How much of such memory each may take; 0: no limit.")
-	connections := i.gauge("weft_connections", "Open connections of gRPC.")
+	connections := i.gauge("weft_connections", "Open connections, of gRPC and of HTTP.")
 	held := i.gauge("weft_connection_held_bytes",
 		"Bytes held for connections of gRPC: requests being received, answers not taken, open calls.")
-	ended := i.counter("weft_connections_ended_total", "Connections of gRPC that exceeded a limit, by reason.")
+	ended := i.counter("weft_connections_ended_total", "Connections that exceeded a limit, by reason.")
 	expiry := i.floatGauge("weft_certificate_expiry_seconds",
 		"Time until the first certificate of a role expires; negative once it has.")
 	handshakes := i.counter("weft_tls_handshake_failures_total", "TLS handshakes that failed, by reason.")

@@ -73,10 +73,11 @@ type Config struct {
 	// Revive returns once a device that was lost can be used again, in another process; an error: never, or ctx ended.
 	// It is called in a goroutine of its own after each loss. Nil: devices do not come back.
 	Revive func(ctx context.Context, device string) error
-	// Busy reports whether episodes are running on a version. A version that the policy does not select any more is
-	// unloaded when none are running, unless versions.transition is resource. Busy must not block, and is called about
-	// once a second. Nil: no episodes ever run.
-	Busy func(model string, version int64) bool
+	// LastUse returns when an episode that is running on a version was last heard of; zero: none is. A version that the
+	// policy does not select any more is unloaded when none are running, unless versions.transition is resource, or when
+	// others that stay for that are used more. LastUse must not block, and is called about once a second. Nil: no episodes
+	// ever run.
+	LastUse func(model string, version int64) time.Time
 	// Scan looks at the repositories as they are now. LoadVersion asks it for the version that it is to load, because
 	// the latest listing may be older than that. Nil: nothing is known but the listings.
 	Scan func() modelrepo.Listing
@@ -151,7 +152,7 @@ func New(cfg Config) *Host {
 		openings: map[*opening]struct{}{},
 		memory:   fleet.NewBudget(cfg.MemoryBudget), fleet: fleet.New(cfg.Lanes, cfg.FreeMemory),
 		residency: residency.New(
-			residency.Config{AsksBusy: cfg.Busy != nil, TryOnce: cfg.TryOnce, Seed: rand.Uint64()}),
+			residency.Config{AsksBusy: cfg.LastUse != nil, TryOnce: cfg.TryOnce, Seed: rand.Uint64()}),
 	}
 	h.stop, h.stopNow = context.WithCancelCause(context.Background())
 	h.drains, h.start = h.stop, h.loads.Go

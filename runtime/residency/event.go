@@ -1,6 +1,8 @@
 package residency
 
 import (
+	"time"
+
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/decisions"
 	"github.com/weftserve/weft/runtime/fleet/placement"
@@ -122,11 +124,11 @@ type Shrunk struct {
 	Replica ReplicaID
 }
 
-// BusyAnswered ends AskBusy.
+// BusyAnswered ends AskBusy. LastUse is when an episode on the version was last heard of; zero: none runs.
 type BusyAnswered struct {
-	Model  string
-	Number int64
-	Busy   bool
+	Model   string
+	Number  int64
+	LastUse time.Time
 }
 
 // DeviceLost says that a device failed. By is the version that ran or was being opened there, if one is known.

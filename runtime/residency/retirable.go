@@ -18,15 +18,32 @@ type busyState struct {
 	asked bool
 	idle  bool
 	again time.Time // when they are asked about again
+	last  time.Time // when one that runs was last heard of, as was answered for the time until then
 }
 
-// busyEvery is the time between questions about a version that stays because episodes run on it.
-const busyEvery = time.Second
+const (
+	// busyEvery is the time between questions about a version that stays because episodes run on it.
+	busyEvery = time.Second
+	// mostBusy is how many versions of a model may stay for nothing but that. Episodes that never end would keep every
+	// version that there ever was.
+	mostBusy = 4
+)
 
 // unload drains the first version that is to go, or asks whether episodes run on it.
 func (m *Machine) unload(model *Model, wanted []Candidate) bool {
 	retirable, kept := model.retirable(wanted)
 	m.noteKept(model, kept)
+	if v := m.leastUsed(model, retirable); v != nil {
+		m.log(Log{
+			slog.LevelWarn, "episodes lose their version",
+			[]any{
+				"event", "episodes_moved", "model", model.Name, "version", v.Number, "silent", m.now.Sub(v.busy.last),
+				"cause", fmt.Sprintf("more than %d versions stay for their episodes", mostBusy),
+			},
+		})
+		m.drain(model, v)
+		return true
+	}
 	asked := false
 	for _, n := range retirable {
 		v := model.Versions[n]
@@ -47,11 +64,30 @@ func (m *Machine) mayHaveEpisodes(model *Model, v *Version) bool {
 	return m.config.AsksBusy && v.ready() && !v.override && model.listed != nil && !model.resourceFirst()
 }
 
+// leastUsed returns the version that is to go although episodes run on it, because too many stay for that: the one of
+// whose episodes nothing was heard for longest. Nil: none is.
+func (m *Machine) leastUsed(model *Model, retirable []int64) (least *Version) {
+	stay := 0
+	for _, n := range retirable {
+		v := model.Versions[n]
+		if v.busy.asked || v.busy.last.IsZero() || m.now.After(v.busy.again.Add(busyEvery)) || !m.mayHaveEpisodes(model, v) {
+			continue
+		}
+		if stay++; least == nil || v.busy.last.Before(least.busy.last) {
+			least = v
+		}
+	}
+	if stay <= mostBusy {
+		return nil
+	}
+	return least
+}
+
 // busyAnswered notes whether episodes run on a version.
 func (m *Machine) busyAnswered(e BusyAnswered) {
 	model, v := m.end(e.Model, e.Number)
-	v.busy = busyState{idle: !e.Busy}
-	if e.Busy {
+	v.busy = busyState{idle: e.LastUse.IsZero(), last: e.LastUse}
+	if !v.busy.idle {
 		v.busy.again = m.now.Add(busyEvery)
 		m.emit(WakeAt{e.Model, v.busy.again})
 	}

@@ -318,7 +318,15 @@ func (s *script) ending(kind string, effect residency.Effect, words []string) (r
 		}
 		return residency.Drained{Model: e.Model, Number: e.Number}, nil
 	case residency.AskBusy:
-		return residency.BusyAnswered{Model: e.Model, Number: e.Number, Busy: kind == "busy"}, nil
+		done := residency.BusyAnswered{Model: e.Model, Number: e.Number}
+		if kind == "busy" {
+			ago := time.Duration(0)
+			if len(words) > 0 {
+				ago, _ = time.ParseDuration(words[0]) // "" of a line that does not say
+			}
+			done.LastUse = s.now.Add(-ago)
+		}
+		return done, nil
 	}
 	return nil, fmt.Errorf("%T is running", effect)
 }

@@ -255,7 +255,11 @@ func (s *shell) end(i int, rng *rand.Rand, good bool) error {
 		delete(s.open, e.Replica)
 		return s.step(residency.Retired(e))
 	case residency.AskBusy:
-		return s.step(residency.BusyAnswered{Model: e.Model, Number: e.Number, Busy: fails(2)})
+		done := residency.BusyAnswered{Model: e.Model, Number: e.Number}
+		if fails(2) {
+			done.LastUse = s.now.Add(-time.Duration(rng.IntN(10)) * time.Second)
+		}
+		return s.step(done)
 	}
 	return fmt.Errorf("nobody knows how to end %T", e)
 }

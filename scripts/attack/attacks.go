@@ -50,8 +50,8 @@ var attacks = []attack{
 		rate: 20_000, unit: "requests", deaf: nobody, window: plenty, begin: resetRequests,
 	},
 	{
-		name: "unread-stream", about: "requests for 4 MB each on PredictStream, whose answers are not read",
-		rate: 200, unit: "requests", deaf: nobody, window: 1 << 16, begin: unreadStream,
+		name: "unread-stream", about: "requests for 4 MB each on four PredictStream, whose answers are not read",
+		rate: 400, unit: "requests", deaf: nobody, window: 1 << 16, begin: unreadStream,
 	},
 	{
 		name: "settings", about: "SETTINGS and unasked acknowledgements; every other connection reads nothing",

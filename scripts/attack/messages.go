@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/binary"
+	"strconv"
 	"sync"
 
 	"golang.org/x/net/http2/hpack"
@@ -40,11 +41,22 @@ func unreadAnswers(l *link) (operation, error) {
 	}, nil
 }
 
-// unreadStream asks for large answers on one stream.
+// unreadStream asks for large answers on a few streams in turn.
 func unreadStream(l *link) (operation, error) {
-	message := framed(&weftv1.PredictStreamRequest{Request: largeRequest()})
-	stream, err := l.call(streamMethod)
-	return func(context.Context) error { return l.send(stream, message, false) }, err
+	request := largeRequest()
+	var streams [4]uint32
+	for i := range streams {
+		var err error
+		if streams[i], err = l.call(streamMethod); err != nil {
+			return nil, err
+		}
+	}
+	n := 0
+	return func(context.Context) error {
+		n++
+		request.RequestId = strconv.Itoa(n)
+		return l.send(streams[n%len(streams)], framed(&weftv1.PredictStreamRequest{Request: request}), false)
+	}, nil
 }
 
 const emptySize = 15 << 20 // bytes of a message of emptyInputs

@@ -36,7 +36,7 @@ func TestViewersSeeEverythingOnce(t *testing.T) {
 		over := make(chan struct{})
 		go func() {
 			defer close(over)
-			h.log.Follow(ctx, time.Minute, func(f *activity.Frame) bool {
+			h.log.Follow(ctx, time.Minute, nil, func(f *activity.Frame) bool {
 				frames = append(frames, f)
 				return true
 			})
@@ -143,7 +143,7 @@ func TestBackgroundIsDueNothing(t *testing.T) {
 // once returns one Activity.
 func (h *house) once(t *testing.T) (a *weftv1.Activity) {
 	t.Helper()
-	h.log.Follow(t.Context(), 0, func(f *activity.Frame) bool {
+	h.log.Follow(t.Context(), 0, nil, func(f *activity.Frame) bool {
 		a = f.Activity
 		return false
 	})
@@ -366,19 +366,70 @@ func TestViewersAreBounded(t *testing.T) {
 		h := newHouse(t, 1)
 		ctx, cancel := context.WithCancel(t.Context())
 		for range activity.MostViewers {
-			go h.log.Follow(ctx, 0, func(*activity.Frame) bool { return true })
+			go h.log.Follow(ctx, 0, nil, func(*activity.Frame) bool { return true })
 		}
 		synctest.Wait()
-		if h.log.Follow(ctx, 0, func(*activity.Frame) bool { return false }) {
+		if h.log.Follow(ctx, 0, nil, func(*activity.Frame) bool { return false }) {
 			t.Error("one more may watch")
 		}
 		cancel()
 		synctest.Wait()
-		if !h.log.Follow(t.Context(), 0, func(*activity.Frame) bool { return false }) {
+		if !h.log.Follow(t.Context(), 0, nil, func(*activity.Frame) bool { return false }) {
 			t.Error("nobody may watch after all have left")
 		}
 		time.Sleep(time.Second) // whoever makes frames ends
 	})
+}
+
+// One more is shown something where one of them does not read: that which has read nothing for longest, or else the
+// oldest that never read much. Who reads stays.
+func TestWhoDoesNotReadMakesRoom(t *testing.T) {
+	const much = 1 << 30
+	for name, c := range map[string]struct {
+		arrived, left int64 // of viewer 5; the others are sent everything that they are sent
+		others        int64 // that has arrived at them
+		ends          int   // viewer; -1: none
+	}{
+		"all read":             {much, 0, much, -1},
+		"one does not":         {much, 1, much, 5},
+		"one is not known yet": {0, 0, much, 5},
+		"all are not known":    {0, 0, 0, 0},
+		"one of those not":     {0, 1, 0, 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHouse(t, 1)
+				ctx, cancel := context.WithCancel(t.Context())
+				ended := make(chan int, activity.MostViewers)
+				for i := range activity.MostViewers {
+					go func() {
+						reads := func() (int64, int64) {
+							if i == 5 {
+								return c.arrived, c.left
+							}
+							return c.others, 0
+						}
+						if !h.log.Follow(ctx, 0, reads, func(*activity.Frame) bool { return true }) {
+							ended <- i
+						}
+					}()
+					time.Sleep(10 * time.Millisecond)
+				}
+				time.Sleep(5 * time.Second)
+				shown := h.log.Follow(ctx, 0, nil, func(*activity.Frame) bool { return false })
+				synctest.Wait()
+				who := -1
+				if len(ended) > 0 {
+					who = <-ended
+				}
+				if who != c.ends || len(ended) > 0 || shown != (c.ends >= 0) {
+					t.Errorf("viewer %d is shown no more, want %d; the next one is shown something: %v", who, c.ends, shown)
+				}
+				cancel()
+				time.Sleep(time.Second) // whoever makes frames ends
+			})
+		})
+	}
 }
 
 // A batch that takes longer than the window uses no more of the device than there is, and who gave up waiting for it

@@ -15,8 +15,6 @@ const (
 	frameEvery = 250 * time.Millisecond
 	// framesAhead may wait for a viewer; further ones it misses.
 	framesAhead = 4
-	// MostViewers may watch at once: a page takes a connection of few.
-	MostViewers = 64
 )
 
 // Frame is one Activity, for all viewers.
@@ -54,56 +52,6 @@ func (f *Frame) JSON() []byte {
 	return f.json
 }
 
-// views are the viewers. A goroutine makes frames while there are any.
-type views struct {
-	mu     sync.Mutex
-	joined map[chan *Frame]time.Duration // guarded by mu; new viewers, and how far back they want to see
-	all    map[chan *Frame]struct{}      // guarded by mu
-}
-
-// Follow shows the server at work, from a while back on, until the context ends. What show returns false for is the
-// last. A viewer that is slow misses frames. It reports false at once if MostViewers watch already.
-func (l *Log) Follow(ctx context.Context, back time.Duration, show func(*Frame) bool) bool {
-	frames := make(chan *Frame, framesAhead)
-	if !l.join(frames, back) {
-		return false
-	}
-	defer l.leave(frames)
-	for {
-		select {
-		case f := <-frames:
-			if !show(f) {
-				return true
-			}
-		case <-ctx.Done():
-			return true
-		}
-	}
-}
-
-// join adds a viewer, if there is room.
-func (l *Log) join(frames chan *Frame, back time.Duration) bool {
-	v := &l.views
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if len(v.all)+len(v.joined) >= MostViewers {
-		return false
-	}
-	if v.all == nil {
-		v.all, v.joined = map[chan *Frame]struct{}{}, map[chan *Frame]time.Duration{}
-		go l.show()
-	}
-	v.joined[frames] = back
-	return true
-}
-
-func (l *Log) leave(frames chan *Frame) {
-	l.views.mu.Lock()
-	defer l.views.mu.Unlock()
-	delete(l.views.all, frames)
-	delete(l.views.joined, frames)
-}
-
 // show makes frames until there is no viewer.
 func (l *Log) show() {
 	ticks := time.NewTicker(frameEvery)
@@ -124,15 +72,15 @@ func (l *Log) show() {
 func (v *views) give(frame *Frame, first func(back time.Duration) *Frame) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for frames := range v.all {
+	for w := range v.all {
 		select {
-		case frames <- frame:
+		case w.frames <- frame:
 		default:
 		}
 	}
-	for frames, back := range v.joined {
-		frames <- first(back) // there is room
-		v.all[frames] = struct{}{}
+	for w := range v.joined {
+		w.frames <- first(w.back) // there is room
+		v.all[w] = struct{}{}
 	}
 	clear(v.joined)
 	if len(v.all) > 0 {

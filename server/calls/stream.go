@@ -10,6 +10,7 @@ import (
 	rpc "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc"
 
+	"github.com/weftserve/weft/server/guard"
 	"github.com/weftserve/weft/server/intake"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/status"
@@ -46,15 +47,13 @@ func (h *House) Stream(call grpc.ServerStream, of Streamed) error {
 type stream struct {
 	*House
 
-	call    grpc.ServerStream
+	call    grpc.ServerStream // many may send at a time, as transport.Messages lets them
 	of      Streamed
 	slots   chan struct{} // one element per request being read, run or answered; its capacity is the bound
 	answers sync.WaitGroup
 	// ended gets why nothing more is read: from the reader, and from an answer that ends the stream. Only the first
 	// counts, and after a drain none.
 	ended chan error
-
-	sendMu sync.Mutex // gRPC allows one Send at a time; not held together with mu
 
 	mu   sync.Mutex
 	over bool // guarded by mu; nothing is accepted any more
@@ -138,47 +137,49 @@ func (st *stream) accept(m Message, asked time.Time) {
 		defer st.answers.Done()
 		defer cancel(nil)
 		defer func() { <-st.slots }()
+		var at predict.Place
 		if err != nil {
 			st.Pipeline.Refuse(ctx, r, err)
-			st.send(m, predict.Place{}, err)
-			st.Pipeline.Leave(r)
-			m.Release()
-			return
+		} else {
+			at, err = st.Pipeline.Predict(ctx, r)
+			// The caller may use the id, and what the request had of its quotas, again as soon as it has the answer.
+			st.of.Leave(m)
+			e.Admission.Release()
 		}
-		at, err := st.Pipeline.Predict(ctx, r)
-		// The caller may use the id, and what the request had of its quotas, again as soon as it has the answer.
-		st.of.Leave(m)
-		e.Admission.Release()
-		st.send(m, at, err)
-		// Only now: an answer that its caller does not read is still in the server.
-		st.Pipeline.Leave(r)
+		answer, fault := st.answer(m, at, err)
+		guard.Judge(ctx, fault || e.Refused != nil)
+		left := *r
+		// What came is of no use any more, however long the answer lies here.
 		if errors.Is(err, predict.ErrPanic) {
 			e.Leave()
 		} else {
 			m.Release()
 		}
+		if answer != nil {
+			// A failure means that the stream is broken, or breaks it: no caller is left to be answered, and the reader
+			// learns of it too. Answers that are too large to send have become errors before (CheckSize).
+			_ = st.call.SendMsg(answer)
+		}
+		// Only now: an answer that its caller does not read is still in the server.
+		st.Pipeline.Leave(&left)
 	}()
 }
 
-// send answers one request. It blocks while the caller does not read.
-func (st *stream) send(m Message, at predict.Place, err error) {
-	var answer any
+// answer returns the message that answers one request, nil where the stream ends instead, and whether it is refused for
+// what it is.
+func (st *stream) answer(m Message, at predict.Place, err error) (answer any, fault bool) {
 	if err == nil {
-		answer = m.Answer()
-	} else {
-		why := status.Of(st.Narrow(m.Entrance().Caller, err), at)
-		if answer = st.of.Failed(m, why.Proto()); answer == nil {
-			end := why.Err()
-			if st.Codes != nil {
-				end = st.Codes(end)
-			}
-			st.end(end)
-			return
-		}
+		return m.Answer(), false
 	}
-	st.sendMu.Lock()
-	defer st.sendMu.Unlock()
-	// A failure means that the stream is broken, or breaks it: no caller is left to be answered, and the reader learns
-	// of it too. Answers that are too large to send have become errors before (CheckSize).
-	_ = st.call.SendMsg(answer)
+	why := status.Of(st.Narrow(m.Entrance().Caller, err), at)
+	end := why.Err()
+	fault = status.OfCaller(end)
+	answer = st.of.Failed(m, why.Proto())
+	if answer == nil {
+		if st.Codes != nil {
+			end = st.Codes(end)
+		}
+		st.end(end)
+	}
+	return answer, fault
 }

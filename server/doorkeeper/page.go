@@ -99,6 +99,9 @@ type visiting struct {
 // RemoteAddr implements net.Conn.
 func (v *visiting) RemoteAddr() net.Addr { return proven{v.Conn.RemoteAddr(), v.proof} }
 
+// NetConn returns the connection that was accepted.
+func (v *visiting) NetConn() net.Conn { return v.Conn }
+
 type proven struct {
 	net.Addr
 

@@ -24,8 +24,11 @@ type account struct {
 	last    uint32            // guarded by mu; the newest
 	idle    bucket            // guarded by mu
 	resets  bucket            // guarded by mu
+	refused bucket            // guarded by mu
+	excused int               // guarded by mu; calls that are being refused, and do not count
 	flowed  time.Time         // guarded by mu; when data of a call came or went last, but for tiny ones
 	retired time.Time         // guarded by mu; when it was asked to go; zero: it was not
+	retires Reason            // guarded by mu; why
 	block   uint32            // guarded by mu; the stream whose headers are not complete; 0: there is none
 	pieces  int               // guarded by mu; that continued it
 	blockAt time.Time         // guarded by mu; when they began
@@ -37,6 +40,8 @@ type stream struct {
 	in, out  int  // bytes that no handler has read yet, and of answers that were not written yet
 	reads    bool // the handler waits for a message
 	answered bool // a part of an answer was written
+	excused  bool // that it ends without one is not its caller's doing
+	blamed   bool // it is
 	// When what is under way moved last; zero: nothing is.
 	inAt, outAt time.Time
 }
@@ -104,7 +109,7 @@ func (a *account) look(now time.Time) {
 // stands says why the connection should be ended by now, if it should.
 func (a *account) stands(now time.Time) (why Reason, ends bool) {
 	if !a.retired.IsZero() && now.Sub(a.retired) > retireWithin {
-		return Resets, true
+		return a.retires, true
 	}
 	if a.block != 0 && now.Sub(a.blockAt) > patience {
 		return Headers, true

@@ -51,6 +51,7 @@ func explain(why Reason) string {
 		"an answer was not read; read answers, or cancel calls",
 		"the connections of this server hold too much, and this one the most; have fewer calls open, or raise " +
 			"--max-held-bytes",
+		"too many calls were refused for reasons that their caller could have known; read their errors, and make fewer",
 	}[why]
 }
 

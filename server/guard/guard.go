@@ -72,13 +72,17 @@ const (
 	UnreadAnswer
 	// HeldBytes were too many, of all connections, and this one had the most.
 	HeldBytes
+	// Refusals of calls that nobody could have answered were too many.
+	Refusals
 
 	reasons = iota
 )
 
 // String returns the reason's name in metrics and logs, such as idle_frames.
 func (r Reason) String() string {
-	return [...]string{"headers", "idle_frames", "resets", "slow_request", "unread_answer", "held_bytes"}[r]
+	return [...]string{"headers", "idle_frames", "resets", "slow_request", "unread_answer", "held_bytes",
+		"refusals",
+	}[r]
 }
 
 // Stats is how a guard stands.
@@ -99,12 +103,13 @@ func (g *Guard) Stats() Stats {
 
 // Listen returns a listener whose connections have accounts from when they are accepted, for servers whose credentials
 // are those of Credentials.
-func (g *Guard) Listen(l net.Listener) net.Listener { return &listener{l, g} }
+func (g *Guard) Listen(l net.Listener) net.Listener { return &listener{l, g, false} }
 
 type listener struct {
 	net.Listener
 
 	guard *Guard
+	http  bool
 }
 
 // Accept implements net.Listener.
@@ -113,20 +118,23 @@ func (l *listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if l.guard.pending.Load() > pendingHandshakes {
+	if !l.http && l.guard.pending.Load() > pendingHandshakes {
 		time.Sleep(handshakeStep / time.Duration(runtime.GOMAXPROCS(0)))
 	}
-	return l.guard.open(c), nil
+	return l.guard.open(c, l.http), nil
 }
 
-// open begins an account.
-func (g *Guard) open(c net.Conn) *accepted {
+// open begins an account. The handshake of a connection of HTTP is nobody's to wait for.
+func (g *Guard) open(c net.Conn, http bool) *accepted {
 	a := &account{guard: g, began: time.Now(), streams: map[uint32]stream{}}
 	a.conn = &accepted{Conn: c, account: a}
 	a.atOnce.Store(firstRead)
 	a.hold(connectionCost) // nobody else knows it yet
 	g.count.Add(1)
 	g.pending.Add(1)
+	if http {
+		a.shake()
+	}
 	g.mu.Lock()
 	g.accounts[a] = struct{}{}
 	g.mu.Unlock()
@@ -155,7 +163,7 @@ func (g *Guard) Credentials(of credentials.TransportCredentials) credentials.Tra
 	return handshake.Then(of, func(secured, raw net.Conn, _ credentials.AuthInfo) (net.Conn, any, error) {
 		from, is := raw.(*accepted)
 		if !is {
-			from = g.open(raw)
+			from = g.open(raw, false)
 		}
 		return frame(secured, from), from.account, nil
 	})
@@ -172,7 +180,7 @@ func (*CrowdedError) Error() string {
 // crowded reports whether there is no room for another call on the connection of this one: most is held for this one,
 // or much is held, and a large part of it for this one, whose calls make no progress.
 func (g *Guard) crowded(ctx context.Context) bool {
-	a, ok := handshake.Of[*account](ctx)
+	a, ok := accountOf(ctx)
 	if !ok {
 		return false
 	}
@@ -202,9 +210,11 @@ func (g *Guard) relieve() {
 
 // worst returns all connections in the order in which they are to be ended: those that hold the most first, but before
 // them all whose calls make no progress, if these together hold more than the others; of equals those first whose calls
-// made none for longest.
+// made none for longest, but last the newest, which had no time to make any: a crowd that was answered once must not
+// keep out who comes after it.
 func (g *Guard) worst(now time.Time) []rank {
 	var all []rank
+	var began []time.Time
 	rest, move := int64(0), int64(0) // bytes that they hold
 	for _, a := range g.all() {
 		r := rank{account: a, held: a.held.Load(), moved: a.moved.Load()}
@@ -215,17 +225,32 @@ func (g *Guard) worst(now time.Time) []rank {
 			move += r.held
 		}
 		all = append(all, r)
+		began = append(began, r.began)
+	}
+	slices.SortFunc(began, time.Time.Compare)
+	for i := range all {
+		all[i].isNew = all[i].began.After(began[len(began)-1-len(began)/newest])
 	}
 	slices.SortStableFunc(all, func(x, y rank) int {
-		if x.stuck != y.stuck && rest >= move {
-			if x.stuck {
-				return -1
-			}
-			return 1
+		stuck := 0
+		if rest >= move {
+			stuck = first(x.stuck, y.stuck)
 		}
-		return cmp.Or(cmp.Compare(y.much, x.much), cmp.Compare(x.moved, y.moved), x.began.Compare(y.began))
+		return cmp.Or(stuck, cmp.Compare(y.much, x.much), -first(x.isNew, y.isNew), cmp.Compare(x.moved, y.moved),
+			x.began.Compare(y.began))
 	})
 	return all
+}
+
+// first is the order of those that are something before the others.
+func first(x, y bool) int {
+	switch {
+	case x == y:
+		return 0
+	case x:
+		return -1
+	}
+	return 1
 }
 
 // rank is what decides the place of a connection, as it was at one time.
@@ -233,7 +258,7 @@ type rank struct {
 	*account
 
 	held, much, moved int64
-	stuck             bool
+	stuck, isNew      bool
 }
 
 // Watch ends connections whose requests or answers stand still, until ctx ends.

@@ -45,7 +45,7 @@ func serve(t *testing.T, c Config) *house {
 		MethodName: "Bytes",
 		Handler: func(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
 			h := Handle(ctx)
-			defer h.End()
+			defer h.End(false)
 			h.Reads(true)
 			var size wrapperspb.Int64Value
 			if err := decode(&size); err != nil {
@@ -105,6 +105,8 @@ type raw struct {
 	block  bytes.Buffer
 	encode *hpack.Encoder
 	next   uint32
+
+	path, contentType string // of calls
 }
 
 func (h *house) raw(t *testing.T, window uint32) *raw {
@@ -114,7 +116,7 @@ func (h *house) raw(t *testing.T, window uint32) *raw {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	r := &raw{Framer: http2.NewFramer(c, c), Conn: c, t: t, next: 1}
+	r := &raw{Framer: http2.NewFramer(c, c), Conn: c, t: t, next: 1, path: "/test/Bytes", contentType: "application/grpc"}
 	r.encode = hpack.NewEncoder(&r.block)
 	if _, err := io.WriteString(c, http2.ClientPreface); err != nil {
 		t.Fatal(err)
@@ -131,9 +133,9 @@ func (r *raw) headers(more ...hpack.HeaderField) []byte {
 	for _, f := range append([]hpack.HeaderField{
 		{Name: ":method", Value: "POST"},
 		{Name: ":scheme", Value: "http"},
-		{Name: ":path", Value: "/test/Bytes"},
+		{Name: ":path", Value: r.path},
 		{Name: ":authority", Value: "test"},
-		{Name: "content-type", Value: "application/grpc"},
+		{Name: "content-type", Value: r.contentType},
 		{Name: "te", Value: "trailers"},
 	}, more...) {
 		_ = r.encode.WriteField(f)
@@ -171,7 +173,7 @@ func (r *raw) ends() (code http2.ErrCode, why string) {
 		}
 		if g, is := f.(*http2.GoAwayFrame); is {
 			code, why = g.ErrCode, string(g.DebugData())
-			if why == explain(Resets) {
+			if why == explain(Resets) || why == explain(Refusals) {
 				return code, why // it takes its time
 			}
 		}
@@ -238,6 +240,18 @@ func TestEnds(t *testing.T) {
 		"resets": {Resets, func(r *raw) {
 			for range 300 {
 				r.must(r.WriteRSTStream(r.begin(), http2.ErrCodeCancel))
+			}
+		}},
+		"unknown methods": {Refusals, func(r *raw) {
+			r.path = "/test/Nothing"
+			for range 5000 {
+				r.call(1)
+			}
+		}},
+		"content types": {Refusals, func(r *raw) {
+			r.contentType = "text/plain"
+			for range 5000 {
+				r.call(1)
 			}
 		}},
 		"resets of whole requests": {Resets, func(r *raw) {

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-
-	"github.com/weftserve/weft/server/handshake"
 )
 
 // Handler is one run of the handler of a call. Its zero value is that of a call whose connection has no account.
@@ -26,6 +24,7 @@ type headers struct{}
 // returns.
 func (g *Guard) Tap(ctx context.Context, header map[string][]string) (context.Context, error) {
 	if g.crowded(ctx) {
+		Excuse(ctx)
 		return ctx, &CrowdedError{}
 	}
 	size := 0
@@ -42,7 +41,7 @@ func (g *Guard) Tap(ctx context.Context, header map[string][]string) (context.Co
 
 // Handle notes that the handler of a call runs. End must follow.
 func Handle(ctx context.Context) Handler {
-	a, ok := handshake.Of[*account](ctx)
+	a, ok := accountOf(ctx)
 	if !ok {
 		return Handler{}
 	}
@@ -55,14 +54,52 @@ func Handle(ctx context.Context) Handler {
 	return h
 }
 
-// End notes that the handler has returned.
-func (h Handler) End() {
+// End notes that the handler has returned. fault: its call was refused, and its caller could have known it.
+func (h Handler) End(fault bool) {
+	h.change(func(s *stream) {
+		fault = fault || s.blamed
+		s.excused = !fault
+	})
 	if h.account == nil {
 		return
 	}
 	h.account.mu.Lock()
 	defer h.account.mu.Unlock()
 	h.account.hold(-h.cost)
+	if !fault {
+		h.account.refused.give(refusalCredit)
+	}
+}
+
+// Blame notes that the call of a context is refused because of who makes it, or how many that caller makes.
+func Blame(ctx context.Context) {
+	if a, ok := accountOf(ctx); ok {
+		Handler{a, streamOf(ctx), 0}.change(func(s *stream) { s.blamed = true })
+	}
+}
+
+// Excuse notes that a call of a connection is about to be refused by its header, and that this is not its caller's doing.
+func Excuse(ctx context.Context) {
+	if a, ok := accountOf(ctx); ok {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.excused++
+	}
+}
+
+// Judge notes that one of the messages of a call was answered, or refused though its caller could have known it.
+func Judge(ctx context.Context, fault bool) {
+	a, ok := accountOf(ctx)
+	if !ok {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if fault {
+		a.refused.take(time.Now(), 1, refusalBurst, refusalRate)
+	} else {
+		a.refused.give(refusalCredit)
+	}
 }
 
 // Reads notes that the handler waits for a message. It must come soon, unless the call is a stream on which none may

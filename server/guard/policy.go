@@ -26,6 +26,9 @@ const (
 
 	// Resets of calls that were not answered: so many at once, so many a second for ever, one more for each answer.
 	resetBurst, resetRate, resetCredit = 100, 5, 1
+	// Calls that were refused, be it for what they are or who makes them, and not for the server's load: so many at once,
+	// so many a second for ever, one more for each call that was not. They cost nearly as much as answers do.
+	refusalBurst, refusalRate, refusalCredit = 100, 20, 1
 	// A peer that goes on has its frames read so late that it does not exceed that rate, but no later than this for those
 	// that came at once.
 	latest = time.Second
@@ -40,6 +43,8 @@ const (
 	lately = 3 * time.Second
 	// alike is by how many bytes connections may differ that are taken to hold as much as each other.
 	alike = 1 << 20
+	// One connection of so many is new, and goes after its equals.
+	newest = 8
 	// lookEvery is how often connections are looked at for what stands still.
 	lookEvery = time.Second
 

@@ -42,7 +42,7 @@ func TestMemoryOfReads(t *testing.T) {
 		"plain": func(c net.Conn) net.Conn { return readyConn{c} }, "secured": func(c net.Conn) net.Conn { return c },
 	} {
 		theirs, ours := net.Pipe()
-		a := New(Config{Logger: slog.New(slog.DiscardHandler)}).open(wrap(ours))
+		a := New(Config{Logger: slog.New(slog.DiscardHandler)}).open(wrap(ours), false)
 		f := frame(a, a)
 		if name == "secured" {
 			f.ready = nil
@@ -89,7 +89,7 @@ func TestFramesAreReadWhole(t *testing.T) {
 	g := New(Config{Logger: slog.New(slog.DiscardHandler)})
 	theirs, ours := net.Pipe()
 	defer theirs.Close()
-	a := g.open(ours)
+	a := g.open(ours, false)
 	f := frame(a, a)
 	defer f.Close()
 	for left, want := range map[int]int{0: firstRead, 10_000: 10_000 + firstRead, 1 << 20: 32 << 10} {
@@ -179,7 +179,7 @@ func TestOneReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		theirs, ours := net.Pipe()
 		c := &alone{Conn: ours}
-		a := New(Config{Logger: slog.New(slog.DiscardHandler)}).open(c)
+		a := New(Config{Logger: slog.New(slog.DiscardHandler)}).open(c, false)
 		f := frame(a, a)
 		reader := make(chan error)
 		go func() {

@@ -18,14 +18,10 @@ func (a *account) received(s *scanner, b []byte) (wait time.Duration) {
 			why, wrong = a.frame(h, now)
 		}
 	}
-	a.resets.take(now, 0, resetBurst, resetRate)
-	if excess := a.resets.used - resetBurst; excess > 0 {
-		wait = min(latest, time.Duration(excess/resetRate*float64(time.Second)))
-		a.atOnce.Store(slowRead)
-	}
-	retire := a.resets.used > resetBurst && a.retired.IsZero()
+	wait, exceeds := a.excess(now)
+	retire := wait > 0 && a.retired.IsZero()
 	if retire {
-		a.retired = now
+		a.retired, a.retires = now, exceeds
 	}
 	f, bulk := a.framed, a.bulk
 	a.mu.Unlock()
@@ -33,14 +29,32 @@ func (a *account) received(s *scanner, b []byte) (wait time.Duration) {
 	case wrong:
 		a.end(why)
 	case retire:
-		a.guard.tell(a, Resets)
-		f.say(goAway(1<<31-1, enhanceYourCalm, explain(Resets)))
+		a.guard.tell(a, exceeds)
+		f.say(goAway(1<<31-1, enhanceYourCalm, explain(exceeds)))
 	}
 	a.guard.relieve()
 	if bulk > 0 {
 		wait = max(wait, a.guard.pace(time.Now(), bulk))
 	}
 	return wait
+}
+
+// excess returns for how long to wait before more is read, so that resets and refusals do not exceed their rates, and
+// which of them would; 0: neither. The caller holds mu.
+func (a *account) excess(now time.Time) (wait time.Duration, why Reason) {
+	for _, b := range []struct {
+		*bucket
+
+		burst, rate float64
+		why         Reason
+	}{{&a.resets, resetBurst, resetRate, Resets}, {&a.refused, refusalBurst, refusalRate, Refusals}} {
+		b.take(now, 0, b.burst, b.rate)
+		if excess := b.used - b.burst; excess > 0 {
+			wait, why = max(wait, min(latest, time.Duration(excess/b.rate*float64(time.Second)))), b.why
+			a.atOnce.Store(slowRead)
+		}
+	}
+	return wait, why
 }
 
 // pace returns for how long so many bytes of large messages should wait.
@@ -170,10 +184,7 @@ func (a *account) sent(s *scanner, b []byte) {
 			a.wrote(h, now)
 		case frameHeaders:
 			if h.flags&flagEndStream != 0 {
-				if a.streams[h.stream].answered {
-					a.resets.give(resetCredit)
-				}
-				a.close(h.stream)
+				a.ended(h.stream, now)
 			}
 		case frameReset:
 			a.dropped(h.stream, now)
@@ -181,11 +192,27 @@ func (a *account) sent(s *scanner, b []byte) {
 	}
 }
 
+// ended takes note of the end of a call. It was refused unless it was answered, be it in part.
+func (a *account) ended(id uint32, now time.Time) {
+	s, open := a.streams[id]
+	switch {
+	case !open:
+	case s.answered:
+		a.resets.give(resetCredit)
+	case s.excused:
+	case a.excused > 0:
+		a.excused--
+	default:
+		a.refused.take(now, 1, refusalBurst, refusalRate)
+	}
+	a.close(id)
+}
+
 // wrote takes note of data that were written.
 func (a *account) wrote(h head, now time.Time) {
 	a.idle.give(idleCredit)
 	a.moved.Store(now.UnixNano())
-	if a.resets.used <= resetBurst {
+	if a.resets.used <= resetBurst && a.refused.used <= refusalBurst {
 		a.atOnce.Store(0)
 	}
 	s, open := a.streams[h.stream]

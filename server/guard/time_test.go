@@ -28,7 +28,7 @@ func connect(t *testing.T, g *Guard) *pair {
 		theirs.Close()
 		ours.Close()
 	})
-	a := g.open(ours)
+	a := g.open(ours, false)
 	f := frame(a, a)
 	go func() { _, _ = io.Copy(io.Discard, f) }()
 	r := &raw{Framer: http2.NewFramer(theirs, theirs), Conn: theirs, t: t, next: 1}

@@ -13,6 +13,7 @@ import (
 	"github.com/weftserve/weft/server/access"
 	"github.com/weftserve/weft/server/activity"
 	"github.com/weftserve/weft/server/doorkeeper"
+	"github.com/weftserve/weft/server/guard"
 	"github.com/weftserve/weft/server/status"
 )
 
@@ -63,7 +64,9 @@ func (p *Page) activity(w http.ResponseWriter, r *http.Request) {
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Time{}) // the server's is for requests that end
 	viewer := p.Door.Visitor(r)
-	watched := p.Activity.Follow(ctx, time.Duration(back)*time.Millisecond, func(f *activity.Frame) bool {
+	shown := false
+	show := func(f *activity.Frame) bool {
+		shown = true
 		if viewer = p.Door.VisitorAgain(r, viewer); !viewer.ObservesAll() {
 			return false // the page asks anew, and is told why
 		}
@@ -76,8 +79,9 @@ func (p *Page) activity(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 		return control.Flush() == nil
-	})
-	if !watched {
+	}
+	watched := p.Activity.Follow(ctx, time.Duration(back)*time.Millisecond, guard.Reads(r.Context()), show)
+	if !watched && !shown {
 		fail(w, http.StatusServiceUnavailable, (&status.ViewersError{Limit: activity.MostViewers}).Error())
 	}
 }

@@ -171,7 +171,7 @@ func TestHowRequestsEnd(t *testing.T) {
 			if (log.Len() > 0) != (c.logged != "") || !strings.Contains(log.String(), c.logged) {
 				t.Errorf("the log is %q, want ...%s...", log.String(), c.logged)
 			}
-			if got := p.Router().Busy("policy", 2); got != c.busy {
+			if got := !p.Router().LastUse("policy", 2).IsZero(); got != c.busy {
 				t.Errorf("the episode goes on: %v", got)
 			}
 		})

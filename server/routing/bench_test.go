@@ -80,7 +80,7 @@ func BenchmarkBusy(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if r.Busy("m", 7) {
+		if !r.LastUse("m", 7).IsZero() {
 			b.Fatal("it is")
 		}
 	}

@@ -63,7 +63,7 @@ func (t *episodes) find(model, episode string, now time.Duration) pin {
 	if e == nil || e.ended || t.expired(e, now) {
 		return pin{}
 	}
-	e.last = now
+	e.last, e.use.last = now, now
 	s.running.moveToBack(e)
 	return e.pin
 }
@@ -98,25 +98,22 @@ func (t *episodes) unfinished(model string, since, heard time.Duration) map[int6
 	return began
 }
 
-// isOn reports whether an episode is running on a model's version that was heard of within ttl. It asks each shard for
-// a count, which is right once the shard has forgotten its expired episodes; that happens to each episode once.
-func (t *episodes) isOn(model string, version int64, now time.Duration) bool {
+// lastUse returns whether episodes run on a model's version, and when one on it was last heard of. It asks each
+// shard, which knows once it has forgotten its expired episodes; that happens to each episode once.
+func (t *episodes) lastUse(model string, version int64, now time.Duration) (last time.Duration, used bool) {
+	v := versionID{model, version}
 	for i := range t.shards {
-		if t.isOnIn(&t.shards[i], versionID{model, version}, now) {
-			return true
+		s := &t.shards[i]
+		s.mu.Lock()
+		if s.on[v] != nil {
+			t.forgetExpiredLocked(s, now, len(s.byID))
 		}
+		if u := s.on[v]; u != nil {
+			last, used = max(last, u.last), true
+		}
+		s.mu.Unlock()
 	}
-	return false
-}
-
-func (t *episodes) isOnIn(s *shard, v versionID, now time.Duration) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.on[v] == 0 {
-		return false
-	}
-	t.forgetExpiredLocked(s, now, len(s.byID))
-	return s.on[v] > 0
+	return last, used
 }
 
 // replace makes next the pin of an episode if it is still was, which find returned, and reports whether it did.

@@ -347,15 +347,15 @@ func TestWhenEpisodesBegan(t *testing.T) {
 		}
 	}
 	on := mustRoute(t, r, s, routing.Request{Episode: "c"}).Version.Number
-	if !r.Busy(model, on) || r.Busy(model, 7) || r.Busy("another", on) {
-		t.Errorf("busy: version %d %v, 7 %v, another model %v", on, r.Busy(model, on), r.Busy(model, 7),
-			r.Busy("another", on))
+	if !r.LastUse(model, on).Equal(c.Now()) || !r.LastUse(model, 7).IsZero() || !r.LastUse("another", on).IsZero() {
+		t.Errorf("last used: version %d %v, want %v; 7 %v and another model %v, want never", on, r.LastUse(model, on), c.Now(),
+			r.LastUse(model, 7), r.LastUse("another", on))
 	}
 	for _, episode := range []string{"b", "c"} {
 		r.End(model, episode)
 	}
-	if r.Busy(model, on) {
-		t.Errorf("version %d is busy although all of its episodes have ended", on)
+	if !r.LastUse(model, on).IsZero() {
+		t.Errorf("version %d is in use although all of its episodes have ended", on)
 	}
 	if got := r.Unfinished("another", time.Time{}); len(got) != 0 {
 		t.Errorf("another model has unfinished episodes: %v", got)

@@ -199,7 +199,12 @@ func (r *Router) Unfinished(model string, since time.Time) map[int64][]time.Time
 	return began
 }
 
-// Busy reports whether an episode is running on a version. It takes the same time however many there are.
-func (r *Router) Busy(model string, version int64) bool {
-	return r.episodes.isOn(model, version, r.now())
+// LastUse returns when an episode on a version was last heard of; zero: none is running there. It takes the same time
+// however many there are.
+func (r *Router) LastUse(model string, version int64) time.Time {
+	last, used := r.episodes.lastUse(model, version, r.now())
+	if !used {
+		return time.Time{}
+	}
+	return r.start.Add(last)
 }

@@ -15,12 +15,18 @@ type versionID struct {
 // shard is a part of the episodes behind a lock of its own.
 type shard struct {
 	mu sync.Mutex
-	// The following are guarded by mu. Both lists have the longest silent first; on counts the running ones by version.
+	// The following are guarded by mu. Both lists have the longest silent first; on has the use of running ones by version.
 	byID           map[episodeID]*episode
 	running, ended list
-	on             map[versionID]int
+	on             map[versionID]*use
 
 	_ [64]byte // neighbours do not share a cache line
+}
+
+// use is how a version is used by the running episodes of a shard.
+type use struct {
+	episodes int
+	last     time.Duration // when one of them, or of those that have ended since, was last heard of
 }
 
 // episode is in one list of its shard, and owned by it.
@@ -31,6 +37,7 @@ type episode struct {
 	last       time.Duration // when it was last heard of
 	ended      bool
 	reported   bool // how it went
+	use        *use // of its version, while it runs
 	prev, next *episode
 }
 
@@ -39,7 +46,7 @@ func (e *episode) version() versionID { return versionID{e.id.model, e.pin.versi
 
 func (s *shard) init() {
 	s.byID = map[episodeID]*episode{}
-	s.on = map[versionID]int{}
+	s.on = map[versionID]*use{}
 	s.running.init()
 	s.ended.init()
 }
@@ -47,7 +54,13 @@ func (s *shard) init() {
 // runLocked takes in an episode that runs.
 func (s *shard) runLocked(e *episode) {
 	s.running.pushBack(e)
-	s.on[e.version()]++
+	v := e.version()
+	if e.use = s.on[v]; e.use == nil {
+		e.use = &use{}
+		s.on[v] = e.use
+	}
+	e.use.episodes++
+	e.use.last = e.last
 }
 
 // removeLocked takes an episode out of its list, and out of the count if it was running.
@@ -57,9 +70,8 @@ func (s *shard) removeLocked(e *episode) {
 		return
 	}
 	s.running.remove(e)
-	v := e.version()
-	if s.on[v]--; s.on[v] == 0 {
-		delete(s.on, v) // versions come and go for as long as the server runs
+	if e.use.episodes--; e.use.episodes == 0 {
+		delete(s.on, e.version()) // versions come and go for as long as the server runs
 	}
 }
 

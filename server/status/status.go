@@ -82,6 +82,18 @@ func Fail(ctx context.Context, err error, at predict.Place) error {
 	return f.status(err, at).Err()
 }
 
+// OfCaller reports whether a call that ended with an error was refused for what it asks or who asks it: it would have been
+// however little there was to do.
+func OfCaller(err error) bool {
+	switch status.Code(err) {
+	case codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.PermissionDenied, codes.Unauthenticated,
+		codes.OutOfRange, codes.Unimplemented:
+		return true
+	default:
+		return false
+	}
+}
+
 // Explain returns an error in the terms of metrics, recordings and rollouts.
 func Explain(err error) predict.Explanation {
 	f := faultOf(err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"sync"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/encoding"
@@ -59,7 +60,7 @@ func (m Messages) RegisterService(desc *grpc.ServiceDesc, service any) {
 				defer func() { m.Ended(ctx, err) }()
 			}
 			held := guard.Handle(ctx)
-			defer held.End()
+			defer func() { held.End(status.OfCaller(err)) }()
 			if !m.Door.Open() {
 				return m.enter(ctx, &rule, decode, held).handle(handler, srv, interceptor)
 			}
@@ -77,10 +78,10 @@ func (m Messages) RegisterService(desc *grpc.ServiceDesc, service any) {
 				defer func() { m.Ended(ctx, err) }()
 			}
 			held := guard.Handle(stream.Context())
-			defer held.End()
+			defer func() { held.End(status.OfCaller(err)) }()
 			// The guard counts answers as they are written; if it cannot be set, it is too late for a compressor as well.
 			_ = grpc.SetSendCompressor(stream.Context(), encoding.Identity)
-			stream = heldStream{stream, held}
+			stream = &heldStream{ServerStream: stream, held: held}
 			if !m.Door.Open() {
 				return m.open(stream, &rule, one, held, func(s grpc.ServerStream) error { return handler(srv, s) })
 			}
@@ -124,15 +125,20 @@ func sizeOf(answer any) int {
 	return 0
 }
 
-// heldStream is a stream whose answers the guard knows of.
+// heldStream is a stream whose answers the guard knows of from when there are any: many may wait to be sent.
 type heldStream struct {
 	grpc.ServerStream
 	held guard.Handler
+
+	sending sync.Mutex // gRPC allows one at a time
 }
 
-// SendMsg implements grpc.ServerStream.
-func (s heldStream) SendMsg(answer any) error {
+// SendMsg implements grpc.ServerStream. Unlike gRPC's it may be called by many at a time. It blocks while the caller
+// does not read.
+func (s *heldStream) SendMsg(answer any) error {
 	s.held.Answers(sizeOf(answer))
+	s.sending.Lock()
+	defer s.sending.Unlock()
 	return s.ServerStream.SendMsg(answer)
 }
 
@@ -170,6 +176,7 @@ func (m Messages) receive(ctx context.Context, into any, must bool, decode func(
 	if !broken && !large {
 		return err // nil, the end of the stream, or that of the connection
 	}
+	guard.Blame(ctx)
 	if m.Refused != nil {
 		m.Refused(ctx, call.Method(), err)
 	}

@@ -1,0 +1,133 @@
+package activity
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// MostViewers may watch at once: each is sent everything that happens.
+	MostViewers = 64
+	// A viewer that has left something unread for so long may be shown nothing more, so that others are. So may one that
+	// has not taken so many bytes yet, which is more than a system keeps for a program that reads nothing.
+	unreadFor = time.Second
+	provesIt  = 1 << 20
+)
+
+// Reads says how many of the bytes that were sent on the connection of a viewer have arrived at its machine, and how many
+// have not: they are on the way, or there is no room for them there, since the viewer does not read.
+type Reads func() (arrived, underWay int64)
+
+// views are the viewers. A goroutine makes frames while there are any.
+type views struct {
+	mu     sync.Mutex
+	joined map[*viewer]struct{} // guarded by mu; new ones
+	all    map[*viewer]struct{} // guarded by mu
+}
+
+// viewer is one that watches.
+type viewer struct {
+	frames chan *Frame
+	back   time.Duration // how far the first frame is to reach back
+	reads  Reads         // nil: nothing is known
+	began  time.Time
+	read   atomic.Pointer[time.Time] // until when all that was sent before is known to have arrived
+	end    context.CancelFunc
+}
+
+// Follow shows the server at work, from a while back on, until the context ends. What show returns false for is the
+// last. A viewer that is slow misses frames. It reports false if there is no room: at once, if MostViewers watch already
+// who read what they are sent, or later, if another one comes and this one does not. reads may be nil.
+func (l *Log) Follow(ctx context.Context, back time.Duration, reads Reads, show func(*Frame) bool) bool {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	now := time.Now()
+	v := &viewer{frames: make(chan *Frame, framesAhead), back: back, reads: reads, began: now, end: cancel}
+	if v.read.Store(&now); !l.join(v) {
+		return false
+	}
+	defer l.views.leave(v)
+	for {
+		select {
+		case f := <-v.frames:
+			v.look()
+			if !show(f) {
+				return true
+			}
+		case <-ctx.Done():
+			return l.views.has(v)
+		}
+	}
+}
+
+// look takes note of whether all that was sent has arrived.
+func (v *viewer) look() {
+	if v.reads == nil {
+		return
+	}
+	if _, left := v.reads(); left == 0 {
+		now := time.Now()
+		v.read.Store(&now)
+	}
+}
+
+// join adds a viewer, if there is room, or another one makes room.
+func (l *Log) join(v *viewer) bool {
+	all := &l.views
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if len(all.all)+len(all.joined) >= MostViewers {
+		other := all.yieldsLocked(v.began)
+		if other == nil {
+			return false
+		}
+		delete(all.all, other)
+		delete(all.joined, other)
+		other.end()
+	}
+	if all.all == nil {
+		all.all, all.joined = map[*viewer]struct{}{}, map[*viewer]struct{}{}
+		go l.show()
+	}
+	all.joined[v] = struct{}{}
+	return true
+}
+
+// yieldsLocked returns the viewer that makes room for another one: that which has left something unread for longest, or
+// else the oldest of those that have not shown yet that they read; nil if all have.
+func (v *views) yieldsLocked(now time.Time) (yields *viewer) {
+	longest, oldest := unreadFor, now
+	for _, some := range []map[*viewer]struct{}{v.all, v.joined} {
+		for w := range some {
+			if w.reads == nil {
+				continue
+			}
+			arrived, left := w.reads()
+			unread := now.Sub(*w.read.Load())
+			switch {
+			case left > 0 && unread > longest:
+				longest, yields = unread, w
+			case longest == unreadFor && arrived < provesIt && !w.began.After(oldest):
+				oldest, yields = w.began, w
+			}
+		}
+	}
+	return yields
+}
+
+func (v *views) has(w *viewer) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	_, is := v.all[w]
+	_, comes := v.joined[w]
+	return is || comes
+}
+
+func (v *views) leave(w *viewer) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.all, w)
+	delete(v.joined, w)
+}

@@ -1,0 +1,133 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/server"
+	"github.com/weftserve/weft/server/access"
+	"github.com/weftserve/weft/server/guard"
+	"github.com/weftserve/weft/server/servertest"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// nonsense encodes every message as what is none.
+type nonsense struct{ encoding.CodecV2 }
+
+func (nonsense) Name() string { return "proto" }
+
+func (nonsense) Marshal(any) (mem.BufferSlice, error) {
+	return mem.BufferSlice{mem.SliceBuffer("\xff nonsense")}, nil
+}
+
+// TestFloodsOfRefusedCallsEnd: the connection of who makes calls of one kind, again and again, which nobody could have
+// answered, is ended and told so. That of who is refused for the load of the server is not, nor is that of who is
+// answered as often as refused.
+func TestFloodsOfRefusedCallsEnd(t *testing.T) {
+	const calls = 1000
+	one := func(f func(*servertest.House, context.Context) error) func(*servertest.House, context.Context) []error {
+		return func(h *servertest.House, ctx context.Context) []error { return []error{f(h, ctx)} }
+	}
+	predict := func(q *weftv1.PredictRequest, options ...grpc.CallOption) func(*servertest.House, context.Context) []error {
+		return one(func(h *servertest.House, ctx context.Context) error {
+			_, err := h.Predictions.Predict(ctx, q, options...)
+			return err
+		})
+	}
+	short := servertest.Observation("", 1, 2, 3, 4)
+	short.Inputs["observation"].Shape[1] = 5
+	elsewhere := servertest.Observation("")
+	elsewhere.Model.Name = "nothing"
+	for name, c := range map[string]struct {
+		call func(*servertest.House, context.Context) []error
+		code codes.Code
+		// guest: the caller is one of whom nothing is known, on a server that is not open to all.
+		guest bool
+		load  error // why the model does not answer
+		ends  bool
+	}{
+		"unknown method": {one(func(h *servertest.House, ctx context.Context) error {
+			return h.Conn.Invoke(ctx, "/nobody/Nothing", &weftv1.ListModelsRequest{}, &weftv1.ListModelsResponse{})
+		}), codes.Unimplemented, false, nil, true},
+		"content type": {predict(short, grpc.CallContentSubtype("nothing"), grpc.ForceCodecV2(nonsense{})),
+			codes.InvalidArgument, false, nil, true},
+		"unknown model":   {predict(elsewhere), codes.NotFound, false, nil, true},
+		"wrong shape":     {predict(short), codes.InvalidArgument, false, nil, true},
+		"broken message":  {predict(short, grpc.ForceCodecV2(nonsense{})), codes.InvalidArgument, false, nil, true},
+		"nobody known":    {predict(servertest.Observation("")), codes.Unauthenticated, true, nil, true},
+		"large message":   {predict(servertest.Observation(strings.Repeat("x", 70<<10))), codes.ResourceExhausted, false, nil, true},
+		"full queue":      {predict(servertest.Observation("")), codes.ResourceExhausted, false, &sharedsched.Refusal{Reason: sharedsched.RefusedQueueFull}, false},
+		"expired":         {predict(servertest.Observation("")), codes.DeadlineExceeded, false, sharedsched.ErrExpired, false},
+		"a fault of ours": {predict(servertest.Observation("")), codes.Internal, false, servertest.ErrBoom, false},
+		"answered":        {predict(servertest.Observation("")), codes.OK, false, nil, false},
+		"answered as often": {func(h *servertest.House, ctx context.Context) []error {
+			_, wrong := h.Predictions.Predict(ctx, elsewhere)
+			_, err := h.Predictions.Predict(ctx, servertest.Observation(""))
+			return []error{wrong, err}
+		}, codes.NotFound, false, nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := guard.New(guard.Config{})
+			config := server.Config{Guard: g, MaxMessageBytes: 64 << 10}
+			if c.guest {
+				config.Door = &servertest.NewDoor(t, &access.Config{}).Door
+			}
+			h := servertest.New(t, config)
+			if c.load != nil {
+				h.Run = func(context.Context, *catalog.Call) error { return c.load }
+			}
+			for range calls {
+				err := c.call(h, t.Context())[0]
+				ended := g.Stats().Ended[guard.Refusals] > 0
+				if ended != c.ends && ended {
+					t.Fatal("the connection was ended")
+				}
+				if ended {
+					return
+				}
+				if status.Code(err) != c.code && c.load == nil { // else some are refused unread
+					t.Fatalf("%v, want %v", err, c.code)
+				}
+			}
+			if c.ends {
+				t.Errorf("%d calls were refused, and the connection goes on", calls)
+			}
+		})
+	}
+}
+
+// TestFloodsOfRefusedMessagesEnd: so it is with the requests of a stream.
+func TestFloodsOfRefusedMessagesEnd(t *testing.T) {
+	for model, ends := range map[string]bool{"nothing": true, "policy": false} {
+		g := guard.New(guard.Config{})
+		h := servertest.New(t, server.Config{Guard: g})
+		stream, err := h.Predictions.PredictStream(metadata.AppendToOutgoingContext(t.Context()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := &weftv1.PredictStreamRequest{Request: servertest.Observation("a")}
+		q.Request.Model.Name = model
+		for range 1000 {
+			if err = errors.Join(stream.Send(q)); err == nil {
+				_, err = stream.Recv()
+			}
+			if err != nil || g.Stats().Ended[guard.Refusals] > 0 {
+				break
+			}
+		}
+		if ended := g.Stats().Ended[guard.Refusals] > 0; ended != ends {
+			t.Errorf("%s: the connection was ended: %v, want %v (%v)", model, ended, ends, err)
+		}
+	}
+}
