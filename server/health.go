@@ -13,8 +13,8 @@ import (
 
 // modelHealth keeps grpc.health.v1 in step with the models. A service named like a model is SERVING while a version is
 // ready, and not stalled, that answers requests that name none. The server as a whole (service "") becomes SERVING once
-// some model is ready and none still waits for its first version, except for slow proofs. From then on it is NOT_SERVING only while every model
-// that is ready is stalled, and when it drains: a model that is added or fails later is that model's affair.
+// some model is ready and none still waits for its first version, except for slow proofs. From then on it is NOT_SERVING
+// only while no model answers, and when it drains: a model that is added or fails later is that model's affair.
 type modelHealth struct {
 	server *health.Server
 	told   chan struct{} // closed by over, after the statuses were set
@@ -27,7 +27,7 @@ type modelHealth struct {
 	// first version. Guarded by mu.
 	answering, stalled, coming int
 	begun                      bool // guarded by mu; the whole server was reported as SERVING
-	serving                    bool // guarded by mu; it was so the latest time
+	serving                    bool // guarded by mu; it is now
 }
 
 // modelStatus is the part of a model's state that decides the health of the server.
@@ -48,16 +48,33 @@ func newModelHealth(server *health.Server) *modelHealth {
 	}
 }
 
-// ready reports whether the whole server is SERVING.
-func (h *modelHealth) ready() bool {
+// The states of the whole server, which is SERVING exactly while it is ready.
+const (
+	ready       = "ready"
+	loading     = "loading"
+	stalled     = "stalled"     // all models that are ready
+	unavailable = "unavailable" // there is no model that could answer
+	draining    = "draining"
+)
+
+// state returns the state of the whole server, which all say who are asked whether it is ready.
+func (h *modelHealth) state() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	select {
 	case <-h.told:
-		return false
+		return draining
 	default:
-		return h.serving
 	}
+	switch {
+	case h.serving:
+		return ready
+	case h.answering > 0 && (h.begun || h.coming == 0):
+		return stalled
+	case h.coming > 0 || h.followed.Revision == 0:
+		return loading
+	}
+	return unavailable
 }
 
 // follow brings the statuses in step with s: of the models that changed, however many there are. A snapshot older than
@@ -88,7 +105,7 @@ func (h *modelHealth) follow(s *catalog.Snapshot) {
 		}
 	}
 	h.begun = h.begun || h.answering > h.stalled && h.coming == 0
-	if serving := h.begun && !h.allStalled(); serving != h.serving {
+	if serving := h.begun && h.answering > h.stalled; serving != h.serving {
 		h.serving = serving
 		h.set(wholeServer, serving)
 	}
@@ -100,9 +117,6 @@ func (h *modelHealth) services() []string {
 	defer h.mu.Unlock()
 	return append(slices.Collect(maps.Keys(h.models)), wholeServer)
 }
-
-// allStalled reports whether there are models that answer, and each of them is stalled. The caller holds mu.
-func (h *modelHealth) allStalled() bool { return h.answering > 0 && h.stalled == h.answering }
 
 // set tells the health of a service.
 func (h *modelHealth) set(service string, serving bool) {

@@ -213,7 +213,7 @@ func New(config Config, models predict.Models, scheduler weftapi.SchedulerState)
 		house.Codes = status.AsTriton
 	}
 	s.inference = &openinference.Service{
-		House: &house, Name: "weft", Version: config.Release, Ready: s.health.ready, Statistics: statistics,
+		House: &house, Name: "weft", Version: config.Release, Ready: s.ready, Statistics: statistics,
 		Level: config.Level,
 	}
 	if config.SharedMemory > 0 {
@@ -384,13 +384,11 @@ func (s *Server) ModelsChanged() {
 	s.inference.Statistics.Keep(now)
 }
 
-// Stalled reports whether no model answers at present although some are ready: see catalog.Version.Stalled. It is as of
-// the latest ModelsChanged.
-func (s *Server) Stalled() bool {
-	s.health.mu.Lock()
-	defer s.health.mu.Unlock()
-	return s.health.allStalled()
-}
+// Health says whether requests are answered: ready, loading, stalled (see catalog.Version.Stalled), draining, or
+// unavailable where there is no model that could answer. It is as of the latest ModelsChanged.
+func (s *Server) Health() string { return s.health.state() }
+
+func (s *Server) ready() bool { return s.Health() == ready }
 
 // ModelHealth says whether requests of a model that name no version are answered: ready, stalled, loading or
 // unavailable; "" if there is no such model.
@@ -400,13 +398,13 @@ func (s *Server) ModelHealth(model string) string {
 	case m == nil:
 		return ""
 	case m.Responds():
-		return "ready"
+		return ready
 	case m.Answers():
-		return "stalled"
+		return stalled
 	case isComing(m):
-		return "loading"
+		return loading
 	}
-	return "unavailable"
+	return unavailable
 }
 
 // Drain refuses new requests as UNAVAILABLE, turns health to NOT_SERVING and soon ends the calls that watch it, ends

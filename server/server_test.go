@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/weftserve/weft/proto/gen/inference"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/server"
@@ -101,6 +106,83 @@ func TestHealthFollowsModels(t *testing.T) {
 	}
 }
 
+// TestReadinessAgrees: whether the server is ready, and each of its models, is the same by every protocol, whatever
+// models there are, and while the server drains. It is not ready while no model answers.
+func TestReadinessAgrees(t *testing.T) {
+	rng := rand.New(rand.NewPCG(35, 22))
+	h := servertest.New(t, server.Config{})
+	client := inference.NewGRPCInferenceServiceClient(h.Conn)
+	names := []string{"a", "b", "c"}
+	anyModel := func(name string) *catalog.Model {
+		m := &catalog.Model{Name: name}
+		for n := range rng.IntN(3) {
+			states := []catalog.State{catalog.Loading, catalog.Ready, catalog.Ready, catalog.Unloading, catalog.Failed}
+			v := &catalog.Version{Model: name, Number: int64(n + 1), State: states[rng.IntN(len(states))]}
+			if v.State == catalog.Ready && rng.IntN(3) == 0 {
+				v.Stalled = "hangs"
+			}
+			m.Versions = append(m.Versions, v)
+		}
+		if rng.IntN(2) == 0 {
+			m.Traffic = &catalog.Traffic{Split: []catalog.Slot{{Version: 1}, {Version: 2}}}
+		}
+		return m
+	}
+	said := map[string]int{}
+	page := func(path string) bool {
+		w := httptest.NewRecorder()
+		h.Web().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody))
+		if is := w.Code == http.StatusOK; is != strings.Contains(w.Body.String(), `"ready":true`) {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+		return w.Code == http.StatusOK
+	}
+	check := func(what string) {
+		t.Helper()
+		now := statuses(t, h, names...)
+		is := h.Health() == "ready"
+		answer, err := client.ServerReady(t.Context(), &inference.ServerReadyRequest{})
+		if err != nil || answer.GetReady() != is || (now[""] == "SERVING") != is || page("/v2/health/ready") != is {
+			t.Errorf("%s: %s, %v, %v, %v", what, h.Health(), answer, err, now)
+		}
+		said[h.Health()]++
+		answers := false
+		for _, name := range names {
+			serving := now[name] == "SERVING"
+			answers = answers || serving
+			answer, err := client.ModelReady(t.Context(), &inference.ModelReadyRequest{Name: name})
+			if err != nil && status.Code(err) != codes.NotFound || answer.GetReady() != serving ||
+				page("/v2/models/"+name+"/ready") != serving ||
+				h.Health() != "draining" && (h.ModelHealth(name) == "ready") != serving {
+				t.Errorf("%s: %s is %s and %s, and %v, %v", what, name, now[name], h.ModelHealth(name), answer, err)
+			}
+		}
+		if is && !answers {
+			t.Errorf("%s: it is ready, and no model answers", what)
+		}
+	}
+	for step := range 100 {
+		var models []*catalog.Model
+		for _, name := range names {
+			if rng.IntN(3) > 0 {
+				models = append(models, anyModel(name))
+			}
+		}
+		h.Current.Store(servertest.SnapshotOf(uint64(step+1), models...))
+		h.ModelsChanged()
+		check(fmt.Sprint("step ", step))
+	}
+	if err := h.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	check("draining")
+	for _, state := range []string{"ready", "loading", "stalled", "unavailable", "draining"} {
+		if said[state] == 0 {
+			t.Errorf("it was never %s: %v", state, said)
+		}
+	}
+}
+
 // TestHealthOfManyModels: the list has all models that are there, however many, and none that was.
 func TestHealthOfManyModels(t *testing.T) {
 	h := servertest.New(t, server.Config{})
@@ -158,8 +240,8 @@ func TestHealthOfStalledModels(t *testing.T) {
 		h.Current.Store(servertest.SnapshotOf(uint64(i+1), step.models...))
 		h.ModelsChanged()
 		got := statuses(t, h, "a", "b")
-		if [3]string{got[""], got["a"], got["b"]} != step.want || h.Stalled() != step.stalled {
-			t.Errorf("step %d: %v, stalled %t; want %v, %t", i, got, h.Stalled(), step.want, step.stalled)
+		if [3]string{got[""], got["a"], got["b"]} != step.want || (h.Health() == "stalled") != step.stalled {
+			t.Errorf("step %d: %v, %s; want %v, stalled: %t", i, got, h.Health(), step.want, step.stalled)
 		}
 	}
 }

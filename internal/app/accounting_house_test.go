@@ -129,7 +129,7 @@ func serveAccounted(t *testing.T) *accounted {
 	check(err)
 	// In the order in which serve stops them.
 	parts := []lifecycle.Part{
-		grpcPart(grpcListener, edge, transport, newReadiness(), h.scheduler.Hurry, h.scheduler.Abandon, h.end, log),
+		grpcPart(grpcListener, edge, transport, h.scheduler.Hurry, h.scheduler.Abandon, h.end, log),
 		adminPart(adminListener, server.NewAdmin(edge, h.models), grpcOptions(&settings, memory, log)),
 		mirrored,
 		{Name: "scheduler and models", Stop: h.close},

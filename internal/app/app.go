@@ -63,7 +63,7 @@ func (a *App) serve(signals <-chan os.Signal, log *slog.Logger) error {
 // it.
 func (a *App) start(ctx context.Context, g *lifecycle.Group, log *slog.Logger) error {
 	s := &assembly{
-		App: a, group: g, log: log, began: time.Now(), ready: newReadiness(),
+		App: a, group: g, log: log, began: time.Now(),
 		ask: make(chan time.Duration, 1), supervisor: supervisor.New(log), sparing: &sparing{log: log},
 	}
 	context.AfterFunc(ctx, s.supervisor.Stopping)

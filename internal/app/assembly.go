@@ -42,7 +42,6 @@ type assembly struct {
 	group *lifecycle.Group
 	log   *slog.Logger
 	began time.Time
-	ready *readiness
 	ask   chan time.Duration // has the repositories looked at, and from then on so often
 	// supervisor is told how the server is.
 	supervisor *supervisor.Supervisor
@@ -151,7 +150,6 @@ func (s *assembly) buildHouse(context.Context) (err error) {
 		OnChange: func(now *catalog.Snapshot) { // like LastUse, not before something was loaded: by then there is an edge
 			over.follow(now)
 			s.edge.ModelsChanged()
-			s.ready.stalled.Store(s.edge.Stalled())
 		},
 		LastUse: func(model string, version int64) time.Time { return s.edge.Router().LastUse(model, version) },
 		Audited: func(e audit.Event) { s.measured.Audited(e.Model, e.Version, string(e.Result), e.Count) },
@@ -300,7 +298,7 @@ func (s *assembly) openDoors(context.Context) error {
 		s.house.models.Hurry()
 	}
 	guarded := s.guard.Listen(intake.Listen(s.grpc, transport.PingTimeout))
-	s.group.Start(grpcPart(guarded, s.edge, s.transport, s.ready, hurry, s.house.scheduler.Abandon, s.house.end, s.log))
+	s.group.Start(grpcPart(guarded, s.edge, s.transport, hurry, s.house.scheduler.Abandon, s.house.end, s.log))
 	s.log.Info("gRPC listening, models loading", "event", "grpc_listening", "grpc", addressOf(s.grpc),
 		"models", len(s.listing.Models))
 	s.tellDev()
@@ -328,7 +326,6 @@ func (s *assembly) awaitModels(ctx context.Context) error {
 	if serving == 0 && len(failed) > 0 { // else an operator unloaded everything
 		return &nothingLoadedError{failed}
 	}
-	s.ready.set("ready")
 	s.supervisor.Ready()
 	s.log.Info("ready", "event", "ready", "grpc", addressOf(s.grpc), "versions", serving, "failed", len(failed),
 		"took", time.Since(s.began).Round(time.Millisecond))

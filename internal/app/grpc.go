@@ -38,14 +38,13 @@ const farewell = time.Second
 // there is for the answers to arrive: hurry must see to it that nothing waits for a batch to fill. If it is cut short,
 // abandon must end the queued requests, so that their callers get an answer; running requests have the farewell to end,
 // and then end must end them. Those that it cannot end are left behind, which is its error.
-func grpcPart(l net.Listener, s *server.Server, g *grpc.Server, ready *readiness, hurry, abandon func(),
+func grpcPart(l net.Listener, s *server.Server, g *grpc.Server, hurry, abandon func(),
 	end func() error, log *slog.Logger,
 ) lifecycle.Part {
 	return lifecycle.Part{
 		Name: "gRPC server",
 		Run:  func() error { return g.Serve(l) },
 		Stop: func(ctx context.Context) error {
-			ready.set("draining")
 			hurry()
 			err := s.Drain(ctx)
 			if err != nil {

@@ -46,7 +46,7 @@ func TestStopWithAnIdleStream(t *testing.T) {
 		log := slog.New(slog.NewTextHandler(&text, nil))
 		edge, g, listener := server.New(server.Config{Logger: log}, nil, nil), grpc.NewServer(), bufconn.Listen(1<<16)
 		edge.Register(g)
-		part := grpcPart(listener, edge, g, newReadiness(), func() {}, func() {}, func() error { return nil }, log)
+		part := grpcPart(listener, edge, g, func() {}, func() {}, func() error { return nil }, log)
 		served := make(chan error, 1)
 		go func() { served <- part.Run() }()
 		conn := dialPart(t, listener)
@@ -87,7 +87,7 @@ func TestStopWaitsForAnswersOnTheWay(t *testing.T) {
 			}))
 		listener := bufconn.Listen(1 << 16)
 		log := slog.New(slog.DiscardHandler)
-		part := grpcPart(listener, server.New(server.Config{Logger: log}, nil, nil), g, newReadiness(), func() {},
+		part := grpcPart(listener, server.New(server.Config{Logger: log}, nil, nil), g, func() {},
 			func() { t.Error("abandoned") }, func() error { t.Error("ended"); return nil }, log)
 		served := make(chan error, 1)
 		go func() { served <- part.Run() }()
@@ -126,7 +126,7 @@ func TestStopEndsRunsThatHang(t *testing.T) {
 			listener := bufconn.Listen(1 << 16)
 			log := slog.New(slog.DiscardHandler)
 			end := sync.OnceFunc(func() { close(hangs) })
-			part := grpcPart(listener, server.New(server.Config{Logger: log}, nil, nil), g, newReadiness(), func() {},
+			part := grpcPart(listener, server.New(server.Config{Logger: log}, nil, nil), g, func() {},
 				func() {}, func() error {
 					if left == nil {
 						end()

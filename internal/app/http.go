@@ -21,31 +21,23 @@ import (
 	"github.com/weftserve/weft/server/live"
 )
 
-// readiness is the answer of /readyz: "loading", "ready", "draining" or, of a server that is ready, "stalled" while
-// none of its models answers.
-type readiness struct {
-	now     atomic.Value
-	stalled atomic.Bool
-}
-
-func newReadiness() *readiness {
-	r := &readiness{}
-	r.now.Store("loading")
-	return r
-}
-
-func (r *readiness) set(state string) { r.now.Store(state) }
-
-// ServeHTTP answers 200 exactly while requests can be answered.
-func (r *readiness) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
-	state := r.now.Load()
-	if state == "ready" && r.stalled.Load() {
-		state = "stalled"
+// health is the state of the server.
+func (s *assembly) health() string {
+	if s.web.Load() == nil {
+		return "loading"
 	}
+	return s.edge.Health()
+}
+
+// serverReady answers 200 exactly while requests can be answered.
+func (s *assembly) serverReady(w http.ResponseWriter, _ *http.Request) { tell(w, s.health()) }
+
+// tell answers with the state of a server or a model.
+func tell(w http.ResponseWriter, state string) {
 	if state != "ready" {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	fmt.Fprintln(w, state)
+	fmt.Fprintln(w, state) //nolint:gosec // one of a few words
 }
 
 // A caller gets this long to send its request and to take the answer.
@@ -58,7 +50,7 @@ const inferencePaths = "/v2/"
 func (s *assembly) pages(at net.Addr, metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", s.door.Page(access.Observe, metrics))
-	mux.Handle("GET /readyz", s.ready)
+	mux.HandleFunc("GET /readyz", s.serverReady)
 	mux.HandleFunc("GET /readyz/{model}", s.modelReady)
 	for _, path := range []string{"/v2", inferencePaths} {
 		mux.Handle(path, s.measured.TraceWeb(s.once(&s.web)))
@@ -107,13 +99,10 @@ func (s *assembly) modelReady(w http.ResponseWriter, r *http.Request) {
 	case state == "" || !s.door.Visitor(r).Sees(model):
 		http.Error(w, "there is no such model, or the caller may not know of it", http.StatusNotFound)
 		return
-	case s.ready.now.Load() == "draining":
+	case s.health() == "draining":
 		state = "draining"
 	}
-	if state != "ready" {
-		w.WriteHeader(http.StatusServiceUnavailable)
-	}
-	fmt.Fprintln(w, state) //nolint:gosec // one of a few words
+	tell(w, state)
 }
 
 // addProfiles serves profiles where tools look for them.

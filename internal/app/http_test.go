@@ -14,7 +14,7 @@ import (
 // TestInferenceWhileStarting: before there is anything to answer, the Open Inference Protocol says so in its own form.
 func TestInferenceWhileStarting(t *testing.T) {
 	s := &assembly{
-		App: &App{}, log: slog.New(slog.DiscardHandler), ready: newReadiness(), measured: &telemetry.Telemetry{},
+		App: &App{}, log: slog.New(slog.DiscardHandler), measured: &telemetry.Telemetry{},
 	}
 	pages := s.pages(&net.TCPAddr{}, http.NotFoundHandler())
 	for _, path := range []string{"/v2", "/v2/health/ready", "/v2/models/x/infer"} {

@@ -133,7 +133,7 @@ func serveCallers(t *testing.T, manifest string) (*house, callerClient) {
 	h.models.Follow(listing)
 	check(h.models.Settled(t.Context()))
 	parts := []lifecycle.Part{
-		grpcPart(listener, edge, g, newReadiness(), h.scheduler.Hurry, h.scheduler.Abandon, h.end, log),
+		grpcPart(listener, edge, g, h.scheduler.Hurry, h.scheduler.Abandon, h.end, log),
 		{Name: "scheduler and models", Stop: h.close},
 	}
 	ended := make(chan error, 1)

@@ -49,7 +49,7 @@ func TestProfiles(t *testing.T) {
 func TestExposedProfiles(t *testing.T) {
 	var log bytes.Buffer
 	s := &assembly{
-		App: &App{}, log: slog.New(slog.NewTextHandler(&log, nil)), ready: newReadiness(), measured: &telemetry.Telemetry{},
+		App: &App{}, log: slog.New(slog.NewTextHandler(&log, nil)), measured: &telemetry.Telemetry{},
 	}
 	s.Pprof = true
 	for address, warned := range map[string]bool{"127.0.0.1:9001": false, "0.0.0.0:9001": true} {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -54,9 +55,11 @@ func again(t *testing.T, repository string, adjust func(*App), each ...func(t *t
 	for i, do := range each {
 		t.Run(fmt.Sprint("start ", i+1), func(t *testing.T) {
 			r := serveFrom(t, repository, adjust)
-			r.until(t, "all is loaded", func(*weftv1.Model) bool {
-				code, _ := r.get(t, "/readyz")
-				return code == http.StatusOK
+			r.until(t, "all is loaded", func(m *weftv1.Model) bool {
+				_, state := r.get(t, "/readyz")
+				return state != "loading\n" && !slices.ContainsFunc(m.GetVersions(), func(v *weftv1.ModelVersion) bool {
+					return v.GetState() == weftv1.VersionState_VERSION_STATE_LOADING
+				})
 			})
 			do(t, r)
 		})
@@ -274,11 +277,17 @@ func TestAServerStartsWithNothingLoaded(t *testing.T) {
 		},
 		func(t *testing.T, r *running) {
 			r.until(t, "nothing is loaded", func(m *weftv1.Model) bool { return ready(m) == "[]" })
+			if code, state := r.get(t, "/readyz"); code != http.StatusServiceUnavailable || state != "unavailable\n" {
+				t.Errorf("with no model: %d %s", code, state)
+			}
 			load := &weftv1.LoadVersionRequest{Model: "walker", Version: 1}
 			if _, err := weftv1.NewAdminServiceClient(r.admin).LoadVersion(t.Context(), load); err != nil {
 				t.Fatal(err)
 			}
 			r.answerers(t, 1)
+			if code, state := r.get(t, "/readyz"); code != http.StatusOK || state != "ready\n" {
+				t.Errorf("with a model: %d %s", code, state)
+			}
 		},
 	)
 }

@@ -103,8 +103,7 @@ func rankOfFloat(x float64) uint64 {
 // appendPlain appends the first element as C's printf writes it: %d, or %f.
 func appendPlain(out []byte, dtype tensor.DType, raw []byte) []byte {
 	if !dtype.IsFloat() {
-		out, _ = appendValue(out, dtype, raw)
-		return out
+		return appendValue(out, dtype, raw)
 	}
 	switch x := floatOf(dtype, raw); {
 	case math.IsNaN(x):

@@ -234,9 +234,10 @@ func TestErrorTable(t *testing.T) {
 			got := overHTTP(t, h, q)
 			code, text, _ := strings.Cut(got, " ")
 			var body struct{ Error string }
+			says := strings.Replace(c.says, "raw_input_contents", `parameters["binary_data_size"]`, 1)
 			if err := json.Unmarshal([]byte(text), &body); err != nil || code != strconv.Itoa(c.web) ||
-				!strings.Contains(body.Error, c.says) {
-				t.Errorf("over HTTP: %s, %v, want %d with %q", got, err, c.web, c.says)
+				!strings.Contains(body.Error, says) {
+				t.Errorf("over HTTP: %s, %v, want %d with %q", got, err, c.web, says)
 			}
 		})
 	}

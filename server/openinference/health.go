@@ -28,7 +28,21 @@ func (s *Service) ModelReady(
 	if err != nil && !notReady(err) {
 		return nil, s.fail(ctx, err)
 	}
-	return &inference.ModelReadyResponse{Ready: v != nil && v.State == catalog.Ready && v.Stalled == ""}, nil
+	return &inference.ModelReadyResponse{Ready: s.answers(q, v)}, nil
+}
+
+// answers reports whether requests of a model are answered at present; v is the version that one would get now. Of
+// those that name none it says what grpc.health.v1 does.
+func (s *Service) answers(q *inference.ModelReadyRequest, v *catalog.Version) bool {
+	select {
+	case <-s.Pipeline.Gate().Closed():
+		return false
+	default:
+	}
+	if m := s.Pipeline.Snapshot().Model(q.GetName()); q.GetVersion() == "" && m != nil {
+		return m.Responds()
+	}
+	return v != nil && v.State == catalog.Ready && v.Stalled == ""
 }
 
 // notReady reports whether an error says that a version does not answer at present.

@@ -1,8 +1,6 @@
 package openinference
 
 import (
-	"encoding/json"
-
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/weftserve/weft/proto/gen/inference"
@@ -70,24 +68,6 @@ func plainParameter(p *inference.InferParameter) any {
 		return c.DoubleParam
 	case *inference.InferParameter_Uint64Param:
 		return c.Uint64Param
-	}
-	return nil
-}
-
-// parameterOf returns the parameter of a value of JSON; nil: there is none of that kind.
-func parameterOf(value any) *inference.InferParameter {
-	switch v := value.(type) {
-	case bool:
-		return &inference.InferParameter{ParameterChoice: &inference.InferParameter_BoolParam{BoolParam: v}}
-	case string:
-		return &inference.InferParameter{ParameterChoice: &inference.InferParameter_StringParam{StringParam: v}}
-	case json.Number:
-		if n, err := v.Int64(); err == nil {
-			return &inference.InferParameter{ParameterChoice: &inference.InferParameter_Int64Param{Int64Param: n}}
-		}
-		if x, err := v.Float64(); err == nil {
-			return &inference.InferParameter{ParameterChoice: &inference.InferParameter_DoubleParam{DoubleParam: x}}
-		}
 	}
 	return nil
 }

@@ -31,7 +31,8 @@ type input struct {
 	left           elements.Elements
 	more           []elements.Elements // of further lists, beside which left is refused
 	texts          [][]byte
-	raw            int // the index of its entry in message.raw; -1: none
+	raw            int  // the index of its entry in message.raw; -1: none
+	list           list // of JSON
 
 	// Of an input in shared memory: where it lies, and the copy of it. Nil: neither.
 	place  *region.Part

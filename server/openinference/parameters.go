@@ -88,7 +88,9 @@ func ask(m *message) (asked, error) {
 	return a, nil
 }
 
-func parameterField(p *parameter) string { return "parameters[" + routing.Quote(p.key) + "]" }
+func parameterField(p *parameter) string { return "parameters" + parameterKey(p.key) }
+
+func parameterKey(key string) string { return "[" + routing.Quote(key) + "]" }
 
 // name returns a text or a number as the name of an episode; 0 and "" are none.
 func (p *parameter) name() (name string, ok bool) {

@@ -34,6 +34,7 @@ type request struct {
 	house   *calls.House
 	regions *region.Registry
 	stream  bool
+	web     bool // it came as JSON
 	in      message
 	data    mem.BufferSlice // that the message refers to; nil: none
 	bytes   [][]byte        // those of data
@@ -133,7 +134,7 @@ func (r *request) fill(size int) {
 		r.Choice = routing.Choice{Label: &a.label}
 	}
 	if r.Fault == nil {
-		r.Fault = m.match()
+		r.Fault = m.match(r.web)
 	}
 }
 
@@ -149,8 +150,11 @@ func versionOf(text string) (int64, error) {
 	return n, nil
 }
 
-// match gives the raw entries to the inputs that have no contents, in their order.
-func (m *message) match() error {
+// match gives the raw entries to the inputs that have no contents, in their order. Those of JSON have theirs.
+func (m *message) match(web bool) error {
+	if web {
+		return m.matchBody()
+	}
 	next := 0
 	for _, in := range m.inputs[:m.came] {
 		switch {
@@ -220,6 +224,7 @@ func (r *request) Release() {
 	clear(r.values)
 	r.values = r.values[:0]
 	r.Request, r.house, r.regions, r.data, r.given, r.answer = predict.Request{}, nil, nil, nil, false, nil
+	r.web = false
 	r.asked = asked{}
 	requests.Put(r)
 }
@@ -250,6 +255,13 @@ var protocol = elements.Protocol{RawTexts: true, RawHalves: true, Names: [elemen
 	elements.Texts: "contents.bytes_contents",
 }}
 
+// inBodies is how a body of HTTP carries elements.
+var inBodies = elements.Protocol{RawTexts: true, Names: [elements.Lists]string{
+	elements.Raw: `parameters["binary_data_size"]`, elements.Float: "data", elements.Double: "data",
+	elements.Int32: "data", elements.Int64: "data", elements.Uint32: "data", elements.Uint64: "data",
+	elements.Bool: "data", elements.Texts: "data",
+}}
+
 // Decode implements predict.Codec.
 func (r *request) Decode(spec *tensor.Spec) (tensor.Tensor, error) {
 	m := &r.in
@@ -265,8 +277,11 @@ func (r *request) Decode(spec *tensor.Spec) (tensor.Tensor, error) {
 	if err != nil {
 		return tensor.Tensor{}, err
 	}
-	if in.place != nil {
+	switch {
+	case in.place != nil:
 		return r.decodeShared(spec, in, shape)
+	case in.list.text != nil:
+		return r.decodeList(spec, in, shape)
 	}
 	came := elements.Came{Texts: in.texts, Left: in.left, Sizes: elements.Sizes{elements.Texts: len(in.texts)}}
 	for _, e := range in.more {
@@ -281,6 +296,10 @@ func (r *request) Decode(spec *tensor.Spec) (tensor.Tensor, error) {
 			came.Left = raw
 		}
 	}
-	t, _, err := protocol.Decode(spec, shape, &came, nil)
+	names := &protocol
+	if r.web {
+		names = &inBodies
+	}
+	t, _, err := names.Decode(spec, shape, &came, nil)
 	return t, err
 }

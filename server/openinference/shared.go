@@ -46,7 +46,9 @@ func (r *request) locate(came int) error {
 		}
 		r.shared += in.place.Size
 		if limit := r.house.MaxMessageBytes; in.place.Size > int64(limit) || r.shared > int64(limit-came) {
-			return &status.MessageTooLargeError{Bytes: came + int(r.shared), Limit: limit, Shared: true}
+			return &status.MessageTooLargeError{
+				Bytes: came + int(r.shared), Limit: limit, What: "the message with its inputs in shared memory",
+			}
 		}
 	}
 	for i := range m.outputs {

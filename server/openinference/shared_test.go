@@ -610,7 +610,7 @@ func TestSharedAccess(t *testing.T) {
 	}
 	body := fmt.Sprintf(`{"inputs": [{"name": "observation", "shape": [%d, 4], "datatype": "FP32", "parameters": `+
 		`{"shared_memory_region": "r", "shared_memory_offset": 16, "shared_memory_byte_size": %d}}]}`, 20, 320)
-	for name, want := range map[string]string{"pilot": "403", "robot": "429"} {
+	for name, want := range map[string]string{"pilot": "403", "robot": "413"} {
 		got, _ := web(t, h, "POST", "/v2/models/policy/infer", body, "Authorization: Bearer "+servertest.Token(name))
 		if !strings.HasPrefix(got, want) {
 			t.Errorf("over HTTP as %s: %s", name, got)
@@ -635,7 +635,7 @@ func TestWebShared(t *testing.T) {
 	region := fmt.Sprintf(`{"key": %q, "offset": 0, "byte_size": 1000}`, key)
 	ask("GET", system+"/status", "", "200 []")
 	ask("POST", system+"/region/r/register", `{"key": "/", "byte_size": 1}`, `400 {"error":"key: expected`)
-	ask("POST", system+"/region/r/register", `{"key": "/", "byte_size": -1}`, `400 {"error":"the body: `)
+	ask("POST", system+"/region/r/register", `{"key": "/", "byte_size": -1}`, `400 {"error":"byte_size: expected a whole number that is not negative, got -1"}`)
 	ask("POST", system+"/region/r/register", region, "200")
 	ask("POST", system+"/region/r/register", region, "409 {")
 	ask("POST", system+"/region/s/register", region, "200")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -51,28 +50,37 @@ func (s *Web) Handler() http.Handler {
 	page("GET /v2", "ServerMetadata", func(v *visit) (any, error) {
 		return s.ServerMetadata(v.ctx, &inference.ServerMetadataRequest{})
 	})
-	page("GET /v2/health/live", "ServerLive", func(*visit) (any, error) { return nil, nil })
-	page("GET /v2/health/ready", "ServerReady", func(v *visit) (any, error) { return nil, v.ready(s.Ready()) })
+	page("GET /v2/health/live", "ServerLive", func(v *visit) (any, error) {
+		return s.ServerLive(v.ctx, &inference.ServerLiveRequest{})
+	})
+	page("GET /v2/health/ready", "ServerReady", func(v *visit) (any, error) {
+		return s.ServerReady(v.ctx, &inference.ServerReadyRequest{})
+	})
 	page("POST /v2/repository/index", "RepositoryIndex", func(v *visit) (any, error) {
-		var asked struct {
-			Ready bool `json:"ready"`
-		}
-		if err := v.read(&asked); err != nil {
+		q := &inference.RepositoryIndexRequest{}
+		err := s.read(v, func(in *scanner) error {
+			return in.members([]string{"ready"}, func(int) (err error) {
+				q.Ready, err = in.bool()
+				return err
+			})
+		})
+		if err != nil {
 			return nil, s.fail(v.ctx, err)
 		}
-		index, err := s.RepositoryIndex(v.ctx, &inference.RepositoryIndexRequest{Ready: asked.Ready})
+		index, err := s.RepositoryIndex(v.ctx, q)
 		return listed(index), err
 	})
 	page("POST /v2/repository/models/{model}/load", "RepositoryModelLoad", func(v *visit) (any, error) {
-		var asked struct {
-			Parameters map[string]json.RawMessage `json:"parameters"`
-		}
-		if err := v.read(&asked); err != nil {
-			return nil, s.fail(v.ctx, err)
-		}
 		q := &inference.RepositoryModelLoadRequest{ModelName: v.model()}
-		for key := range asked.Parameters { // which say what is not supported
-			q.Parameters = map[string]*inference.ModelRepositoryParameter{key: {}}
+		err := s.read(v, func(in *scanner) error {
+			return in.members([]string{"parameters"}, func(int) error {
+				return in.firstName(func(key string) { // which says what is not supported
+					q.Parameters = map[string]*inference.ModelRepositoryParameter{key: {}}
+				})
+			})
+		})
+		if err != nil {
+			return nil, s.fail(v.ctx, err)
 		}
 		v.slow()
 		return s.RepositoryModelLoad(v.ctx, q)
@@ -89,11 +97,7 @@ func (s *Web) Handler() http.Handler {
 			return s.ModelMetadata(v.ctx, &inference.ModelMetadataRequest{Name: v.model(), Version: v.version()})
 		})
 		page("GET "+of+"/ready", "ModelReady", func(v *visit) (any, error) {
-			ready, err := s.ModelReady(v.ctx, &inference.ModelReadyRequest{Name: v.model(), Version: v.version()})
-			if err == nil {
-				err = v.ready(ready.GetReady())
-			}
-			return nil, err
+			return s.ModelReady(v.ctx, &inference.ModelReadyRequest{Name: v.model(), Version: v.version()})
 		})
 		page("GET "+of+"/config", "ModelConfig", func(v *visit) (any, error) {
 			config, err := s.ModelConfig(v.ctx, &inference.ModelConfigRequest{Name: v.model(), Version: v.version()})
@@ -109,31 +113,6 @@ func (s *Web) Handler() http.Handler {
 	return mux
 }
 
-// read reads a small body of JSON, which may be empty.
-func (v *visit) read(into any) error {
-	body, err := io.ReadAll(v.bounded(smallBody))
-	if err == nil && len(body) > 0 {
-		err = json.Unmarshal(body, into)
-	}
-	if err != nil {
-		return broken("%v", err)
-	}
-	return nil
-}
-
-// bounded returns a reader of the body that fails beyond so many bytes. It is to be made with the writer of net/http
-// itself, which then closes the connection.
-func (v *visit) bounded(most int64) io.ReadCloser {
-	w := v.w
-	for {
-		around, is := w.(interface{ Unwrap() http.ResponseWriter })
-		if !is {
-			return http.MaxBytesReader(w, v.r.Body, most)
-		}
-		w = around.Unwrap()
-	}
-}
-
 // slow lets the answer take as long as it does: the server's times are those of requests and of answers themselves.
 func (v *visit) slow() {
 	at := http.NewResponseController(v.w)
@@ -147,17 +126,8 @@ const answerTime = 30 * time.Second
 func (v *visit) model() string   { return v.r.PathValue("model") }
 func (v *visit) version() string { return v.r.PathValue("version") }
 
-// errNotReady is answered without a text.
-var errNotReady = errors.New("not ready")
-
-func (*visit) ready(is bool) error {
-	if is {
-		return nil
-	}
-	return errNotReady
-}
-
-// serve answers a request: with nothing, a message, a list of them, or what infer has made.
+// serve answers a request: with nothing, a message, a list of them, or what infer has made. What says that it is not
+// ready is 503.
 func (s *Web) serve(w http.ResponseWriter, r *http.Request, rule *access.Rule, answer func(*visit) (any, error)) {
 	v := &visit{ctx: r.Context(), w: w, r: r}
 	defer func() {
@@ -170,17 +140,23 @@ func (s *Web) serve(w http.ResponseWriter, r *http.Request, rule *access.Rule, a
 		made, err = answer(v)
 	}
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTime)) // a recorder of tests has none
-	switch {
-	case errors.Is(err, errNotReady):
-		w.WriteHeader(http.StatusServiceUnavailable)
-		return
-	case err != nil:
+	if err != nil {
 		s.refuse(v, err)
 		return
 	}
 	switch made := made.(type) {
 	case *inferred:
-		made.write(w)
+		made.write(v)
+	case interface{ GetReady() bool }:
+		code := http.StatusOK
+		if !made.GetReady() {
+			code = http.StatusServiceUnavailable
+		}
+		said := plain(made.(proto.Message).ProtoReflect())
+		if model := v.model(); model != "" {
+			said["name"] = model
+		}
+		writeJSON(w, code, said)
 	case proto.Message:
 		writeJSON(w, http.StatusOK, plain(made.ProtoReflect()))
 	case nil:

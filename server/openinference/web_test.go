@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -59,19 +58,26 @@ func TestWebInfer(t *testing.T) {
 		t.Errorf("bytes: %q: %v", got, err)
 	}
 	for body, want := range map[string]string{
-		"":        "400 {\"error\":\"the body: expected JSON as docs/OPEN_INFERENCE.md has it, got unexpected end of JSON input",
+		"":        "400 {\"error\":\"the body: expected JSON as docs/OPEN_INFERENCE.md has it, got the end of it at byte 0, where an object was expected",
 		"{":       "400",
 		"[]":      "400",
 		`{"x`:     "400",
 		`{}`:      `400 {"error":"inputs[\"observation\"]: expected a tensor of fp32`,
 		"[[[[[":   "400",
 		row + "x": `400 {"error":"the body: `,
-		strings.Replace(row, "3, 4", "3", 1): `400 {"error":"inputs[\"observation\"].raw_input_contents: expected 16 bytes ` +
-			`(shape [1,4] of fp32), got 12 bytes`,
-		strings.Replace(row, "4]}", `"x"]}`, 1):                           `400 {"error":"inputs[\"observation\"].data[3]: expected an element of FP32, got x"}`,
+		strings.Replace(row, "3, 4", "3", 1): `400 {"error":"inputs[\"observation\"].data: expected 4 elements ` +
+			`(shape [1,4] of fp32), got 3 elements"}`,
+		strings.Replace(row, "4]}", `"x"]}`, 1):                           `400 {"error":"inputs[\"observation\"].data[3]: expected an element of FP32, got a text \"x\""}`,
 		strings.Replace(row, "4]}", "{}]}", 1):                            `400 {"error":"inputs[\"observation\"].data: expected a list of elements`,
 		strings.Replace(row, "FP32", "FP99", 1):                           `400 {"error":"inputs[\"observation\"].datatype: expected FP32, got \"FP99\""}`,
-		strings.Replace(row, "{", `{"parameters": {"priority": []}, `, 1): `400 {"error":"the body: expected JSON as docs/OPEN_INFERENCE.md has it, got a parameter is a bool`,
+		strings.Replace(row, "{", `{"parameters": {"priority": []}, `, 1): `400 {"error":"parameters[\"priority\"]: expected a bool, a number or a text, got a list"}`,
+		strings.Replace(row, `, "data": [1, 2, 3, 4]`, "", 1): `400 {"error":"inputs[\"observation\"]: expected 4 elements ` +
+			`(shape [1,4]) in parameters[\"binary_data_size\"] or data, got none"}`,
+		strings.Replace(row, "[1, 4]", `"x"`, 1):                                           `400 {"error":"inputs[\"observation\"].shape: expected a list, got a text"}`,
+		strings.Replace(row, `"shape"`, `"data"`, 1):                                       `400 {"error":"inputs[\"observation\"].data: expected each member once, got it again"}`,
+		strings.Replace(row, `"observation"`, "7", 1):                                      `400 {"error":"inputs[0].name: expected a text, got a number"}`,
+		strings.Replace(row, "[1, 2,", "[1, \x00,", 1):                                     `400 {"error":"the body: expected JSON as docs/OPEN_INFERENCE.md has it, got '\\x00' at byte 85, where a value`,
+		strings.Replace(row, `"data"`, `"parameters": {"binary_data_size": 0}, "data"`, 1): `400 {"error":"inputs[\"observation\"]: expected either data or binary_data_size, got both"}`,
 	} {
 		if got, _ := web(t, h, "POST", path, body); !strings.HasPrefix(got, want) {
 			t.Errorf("%s: %s\nwant %s", body, got, want)
@@ -156,6 +162,11 @@ func TestWebTypes(t *testing.T) {
 				t.Errorf("%s %s: %s", name, wide, got)
 			}
 		}
+		for _, odd := range []string{"[NaN,Infinity]", "[-Infinity,-0.5]"} {
+			if got := ask(name, odd); strings.HasSuffix(got, `"shape":[2],"data":`+odd+`}]}`) != r.DType.IsFloat() {
+				t.Errorf("%s %s: %s", name, odd, got)
+			}
+		}
 		if strings.Contains(name, "INT") {
 			for _, wrong := range []string{"[99999999999999999999, 1]", "[1.5, 1]", "[true, 1]", `["1", 1]`} {
 				if got := ask(name, wrong); !strings.HasPrefix(got, `400 {"error":"inputs[\"x\"].data[0]: expected an element of `+name) {
@@ -171,16 +182,6 @@ func TestWebTypes(t *testing.T) {
 	if got := ask("BYTES", `["a", "b"]`); !strings.HasPrefix(got, "501 ") || !strings.Contains(got, "binary_data") {
 		t.Errorf("bytes that are no text: %s", got)
 	}
-	nan := servertest.PolicyVersion(1, catalog.Ready)
-	h.Current.Store(servertest.SnapshotOf(3, &catalog.Model{Name: "policy", Versions: []*catalog.Version{nan}}))
-	h.Run = func(ctx context.Context, call *catalog.Call) error {
-		err := servertest.RunPolicy(ctx, call)
-		call.Results[1].Data = floats(float32(math.NaN()))
-		return err
-	}
-	if got, _ := web(t, h, "POST", "/v2/models/policy/infer", row); !strings.HasPrefix(got, "501 ") {
-		t.Errorf("a number that is none: %s", got)
-	}
 }
 
 // TestWebPages: what is said of the server and of models, and how much it is said with.
@@ -189,10 +190,10 @@ func TestWebPages(t *testing.T) {
 	h.ModelsChanged()
 	for path, want := range map[string]string{
 		"GET /v2":                                       `200 {"extensions":[`,
-		"GET /v2/health/live":                           "200 ",
-		"GET /v2/health/ready":                          "200 ",
-		"GET /v2/models/policy/ready":                   "200 ",
-		"GET /v2/models/policy/versions/3/ready":        "503 ",
+		"GET /v2/health/live":                           `200 {"live":true} `,
+		"GET /v2/health/ready":                          `200 {"ready":true} `,
+		"GET /v2/models/policy/ready":                   `200 {"name":"policy","ready":true} `,
+		"GET /v2/models/policy/versions/3/ready":        `503 {"name":"policy","ready":false} `,
 		"GET /v2/models/x/ready":                        "404 {",
 		"GET /v2/models/policy":                         `200 {"inputs":[{"datatype":"FP32","name":"observation","shape":[-1,4]}]`,
 		"GET /v2/models/policy/versions/9":              "404 {",
@@ -229,12 +230,16 @@ func TestWebPages(t *testing.T) {
 func TestWebLimits(t *testing.T) {
 	h := servertest.New(t, server.Config{MaxMessageBytes: 4096})
 	got, _ := web(t, h, "POST", "/v2/models/policy/infer", row+strings.Repeat(" ", 4096))
-	if !strings.HasPrefix(got, "429 ") || !strings.Contains(got, "4096") {
+	if !strings.HasPrefix(got, "413 ") || !strings.Contains(got, "4096") {
 		t.Errorf("a large body: %s", got)
 	}
 	wide := `{"inputs": [{"name": "x", "datatype": "FP64", "shape": [1], "data": [` + strings.Repeat("1,", 1000) + "1]}]}"
-	if got, _ = web(t, h, "POST", "/v2/models/policy/infer", wide); !strings.HasPrefix(got, "429 ") {
+	if got, _ = web(t, h, "POST", "/v2/models/policy/infer", wide); !strings.HasPrefix(got, "413 ") {
 		t.Errorf("a body of much larger tensors: %s", got)
+	}
+	if got, _ = web(t, h, "POST", "/v2/logging", strings.Repeat(" ", 64<<10+1)); !strings.HasPrefix(got, "413 ") ||
+		strings.Contains(got, "max-message-bytes") {
+		t.Errorf("a large body of settings: %s", got)
 	}
 	h = servertest.New(t, server.Config{})
 	handler := h.Web()
@@ -263,12 +268,8 @@ func TestWebLimits(t *testing.T) {
 		t.Errorf("beside bodies of 64 MiB a small one is %d, and a large one %d", small, code)
 	}
 	many := `{"inputs": [` + strings.Repeat("{},", 10_000) + "{}]}"
-	if got, _ := web(t, h, "POST", "/v2/models/policy/infer", many); !strings.Contains(got, "very many objects") {
+	if got, _ := web(t, h, "POST", "/v2/models/policy/infer", many); !strings.Contains(got, "4096 inputs, outputs") {
 		t.Errorf("many parts: %.200s", got)
-	}
-	got, _ = web(t, h, "POST", "/v2/models/policy/infer", row, "Content-Encoding: gzip")
-	if !strings.HasPrefix(got, "501 ") {
-		t.Errorf("a compressed body: %s", got)
 	}
 	for _, to := range slow {
 		_ = to.Close()
@@ -318,7 +319,7 @@ func TestWebQuota(t *testing.T) {
 	door := servertest.NewDoor(t, c)
 	h := servertest.New(t, server.Config{Door: &door.Door})
 	for size, want := range map[int]int{
-		len(row): 200, 64<<10 - 1: 200, 64 << 10: 200, 64<<10 + 1: 200, quota: 200, quota + 1: 429,
+		len(row): 200, 64<<10 - 1: 200, 64 << 10: 200, 64<<10 + 1: 200, quota: 200, quota + 1: 413,
 	} {
 		for _, known := range []bool{true, false} {
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v2/models/policy/infer",

@@ -30,17 +30,24 @@ func (s *Web) regions(page pages) {
 		page("POST "+cuda+of+"/unregister", "CudaSharedMemoryUnregister", func(*visit) (any, error) { return nil, nil })
 	}
 	page("POST "+system+"/region/{region}/register", "SystemSharedMemoryRegister", func(v *visit) (any, error) {
-		var asked struct {
-			Key    string `json:"key"`
-			Offset uint64 `json:"offset"`
-			Size   uint64 `json:"byte_size"`
-		}
-		if err := v.read(&asked); err != nil {
+		q := &inference.SystemSharedMemoryRegisterRequest{Name: v.region()}
+		err := s.read(v, func(in *scanner) error {
+			return in.members([]string{"key", "offset", "byte_size"}, func(i int) (err error) {
+				switch i {
+				case 0:
+					q.Key, err = in.string()
+				case 1:
+					q.Offset, err = in.natural()
+				case 2:
+					q.ByteSize, err = in.natural()
+				}
+				return err
+			})
+		})
+		if err != nil {
 			return nil, s.fail(v.ctx, err)
 		}
-		_, err := s.SystemSharedMemoryRegister(v.ctx, &inference.SystemSharedMemoryRegisterRequest{
-			Name: v.region(), Key: asked.Key, Offset: asked.Offset, ByteSize: asked.Size,
-		})
+		_, err = s.SystemSharedMemoryRegister(v.ctx, q)
 		return nil, err
 	})
 	page("POST "+cuda+"/region/{region}/register", "CudaSharedMemoryRegister", func(v *visit) (any, error) {

@@ -1,13 +1,11 @@
 package openinference
 
 import (
-	"encoding/json"
 	"math"
 	"strconv"
 
 	"github.com/weftserve/weft/proto/gen/inference"
 	"github.com/weftserve/weft/runtime/tensor"
-	"github.com/weftserve/weft/server/routing"
 )
 
 // settings are the pages of the log and of traces. What is read is the answer to what is set, too.
@@ -16,12 +14,15 @@ func (s *Web) settings(page pages) {
 		page(method+"/v2/logging", "LogSettings", func(v *visit) (any, error) {
 			q := &inference.LogSettingsRequest{}
 			if method == "POST " {
-				var asked map[string]scalar
-				if err := v.read(&asked); err != nil {
-					return nil, s.fail(v.ctx, err)
+				var asked []parameter
+				err := s.read(v, func(in *scanner) (err error) {
+					asked, err = in.parameters(func() error { return nil })
+					return err
+				})
+				if err == nil {
+					q.Settings, err = logSettingsOf(asked)
 				}
-				var err error
-				if q.Settings, err = logSettingsOf(asked); err != nil {
+				if err != nil {
 					return nil, s.fail(v.ctx, err)
 				}
 			}
@@ -38,12 +39,13 @@ func (s *Web) settings(page pages) {
 			page(method+of+"/trace/setting", "TraceSetting", func(v *visit) (any, error) {
 				q := &inference.TraceSettingRequest{ModelName: v.model()}
 				if method == "POST " {
-					var asked map[string]json.RawMessage
-					if err := v.read(&asked); err != nil {
+					err := s.read(v, func(in *scanner) error {
+						return in.firstName(func(key string) { // which says what is not supported
+							q.Settings = map[string]*inference.TraceSettingRequest_SettingValue{key: {}}
+						})
+					})
+					if err != nil {
 						return nil, s.fail(v.ctx, err)
-					}
-					for key := range asked { // which say what is not supported
-						q.Settings = map[string]*inference.TraceSettingRequest_SettingValue{key: {}}
 					}
 				}
 				all, err := s.TraceSetting(v.ctx, q)
@@ -59,26 +61,24 @@ func (s *Web) settings(page pages) {
 	}
 }
 
-func logSettingsOf(asked map[string]scalar) (map[string]*inference.LogSettingsRequest_SettingValue, error) {
+func logSettingsOf(asked []parameter) (map[string]*inference.LogSettingsRequest_SettingValue, error) {
 	out := map[string]*inference.LogSettingsRequest_SettingValue{}
-	for key, value := range asked {
-		to := &inference.LogSettingsRequest_SettingValue{}
-		switch v := value.value.(type) {
-		case bool:
-			to.ParameterChoice = &inference.LogSettingsRequest_SettingValue_BoolParam{BoolParam: v}
-		case string:
-			to.ParameterChoice = &inference.LogSettingsRequest_SettingValue_StringParam{StringParam: v}
-		case json.Number:
-			n, err := strconv.ParseUint(v.String(), 10, 32)
-			if err != nil {
-				return nil, &tensor.FieldError{
-					Field: "settings[" + routing.Quote(key) + "]", Want: "a number from 0 to " + strconv.Itoa(math.MaxUint32),
-					Got: v.String(),
-				}
+	for i := range asked {
+		p, to := &asked[i], &inference.LogSettingsRequest_SettingValue{}
+		switch {
+		case p.kind == isBool:
+			to.ParameterChoice = &inference.LogSettingsRequest_SettingValue_BoolParam{BoolParam: p.number != 0}
+		case p.kind == isText:
+			to.ParameterChoice = &inference.LogSettingsRequest_SettingValue_StringParam{StringParam: p.text}
+		case p.natural() && p.number <= math.MaxUint32:
+			to.ParameterChoice = &inference.LogSettingsRequest_SettingValue_Uint32Param{Uint32Param: uint32(p.number)}
+		default:
+			return nil, &tensor.FieldError{
+				Field: "settings" + parameterKey(p.key), Want: "a number from 0 to " + strconv.Itoa(math.MaxUint32),
+				Got: p.String(),
 			}
-			to.ParameterChoice = &inference.LogSettingsRequest_SettingValue_Uint32Param{Uint32Param: uint32(n)}
 		}
-		out[key] = to
+		out[p.key] = to
 	}
 	return out, nil
 }

@@ -23,18 +23,29 @@ var httpCodes = map[codes.Code]int{
 	codes.DeadlineExceeded: http.StatusGatewayTimeout,
 }
 
-// HTTP returns the error of a call as HTTP has it: the code, the text, and the header Retry-After, "" for none.
+// The reasons why a message is not taken, be it for its size.
+const messageTooLarge, quotaExceeded = "MESSAGE_TOO_LARGE", "QUOTA_EXCEEDED"
+
+// HTTP returns the error of a call as HTTP has it: the code, the text, and the header Retry-After, "" for none. What is
+// too large to be taken at any time is told from what may be sent again later.
 func HTTP(err error) (code int, text, retryAfter string) {
 	st := status.Convert(err)
 	code, known := httpCodes[st.Code()]
 	if !known {
 		code = http.StatusInternalServerError
 	}
+	reason := ""
 	for _, d := range st.Details() {
-		if retry, is := d.(*errdetails.RetryInfo); is {
-			seconds := math.Ceil(float64(retry.GetRetryDelay().AsDuration()) / float64(time.Second))
+		switch d := d.(type) {
+		case *errdetails.RetryInfo:
+			seconds := math.Ceil(float64(d.GetRetryDelay().AsDuration()) / float64(time.Second))
 			retryAfter = strconv.Itoa(int(seconds))
+		case *errdetails.ErrorInfo:
+			reason = d.GetReason()
 		}
+	}
+	if retryAfter == "" && (reason == messageTooLarge || reason == quotaExceeded) {
+		code = http.StatusRequestEntityTooLarge
 	}
 	return code, st.Message(), retryAfter
 }

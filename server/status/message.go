@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -30,22 +31,22 @@ func (e *BrokenMessageError) Error() string {
 
 // MessageTooLargeError says that a message that came is larger than one may be.
 type MessageTooLargeError struct {
-	Bytes, Limit int  // Bytes is the size that came, as far as it is known
-	Inflated     bool // it became too large when it was decompressed
-	Shared       bool // Bytes counts elements in shared memory, too
+	Bytes, Limit int    // Bytes is the size that came, as far as it is known
+	Inflated     bool   // it became too large when it was decompressed
+	What         string // what has that size; "": the message
+	Fixed        bool   // no setting raises the limit
 }
 
 func (e *MessageTooLargeError) Error() string {
-	const remedy = "send fewer rows at a time, or raise --max-message-bytes"
+	remedy := "send fewer rows at a time, or raise --max-message-bytes"
+	if e.Fixed {
+		remedy = "send less"
+	}
 	if e.Inflated {
 		return fmt.Sprintf("the message takes more than %d bytes when it is decompressed, which is the most; %s",
 			e.Limit, remedy)
 	}
-	what := "the message"
-	if e.Shared {
-		what = "the message with its inputs in shared memory"
-	}
-	return fmt.Sprintf("%s takes %d bytes, of at most %d; %s", what, e.Bytes, e.Limit, remedy)
+	return fmt.Sprintf("%s takes %d bytes, of at most %d; %s", cmp.Or(e.What, "the message"), e.Bytes, e.Limit, remedy)
 }
 
 // AnswerTooLargeError says that an answer is larger than a message may be.

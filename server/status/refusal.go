@@ -59,7 +59,7 @@ func refusalFault(e *sharedsched.Refusal) fault {
 
 func quotaFault(e *access.QuotaError) fault {
 	f := fault{
-		code: codes.ResourceExhausted, reason: "QUOTA_EXCEEDED", retry: max(e.Again, time.Millisecond), pushback: true,
+		code: codes.ResourceExhausted, reason: quotaExceeded, retry: max(e.Again, time.Millisecond), pushback: true,
 		numbers: []string{"identity", e.Identity, "quota", e.Quota, "limit", e.Limit},
 	}
 	switch {

@@ -118,7 +118,7 @@ var table = []entry{
 	all[*ExistsError](fault{code: codes.AlreadyExists}),
 	all[*ElsewhereError](fault{code: codes.PermissionDenied, reason: "PERMISSION_DENIED"}),
 	of(func(e *MessageTooLargeError) fault {
-		f := fault{code: codes.ResourceExhausted, reason: "MESSAGE_TOO_LARGE", retry: -1, pushback: true}
+		f := fault{code: codes.ResourceExhausted, reason: messageTooLarge, retry: -1, pushback: true}
 		if !e.Inflated {
 			f.numbers = []string{"bytes", strconv.Itoa(e.Bytes)}
 		}

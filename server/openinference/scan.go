@@ -1,0 +1,237 @@
+package openinference
+
+import (
+	"bytes"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server/weigh"
+)
+
+// scanner reads a text of JSON from its beginning to its end. Values stay where they lie: it allocates for the names of
+// members that are escaped, and for errors. encoding/json makes an object of each value, or of each token, which takes
+// up to 300 times the bytes of a body, and neither it nor other libraries take NaN and Infinity, which Triton writes.
+//
+// Its errors are *tensor.FieldError: of the text if it is no JSON, else of the part that is not as expected.
+type scanner struct {
+	text  []byte
+	at    int
+	depth int
+	name  []byte // of the latest member whose name was escaped
+	turn  *weigh.Turn
+}
+
+// deepest is how many lists and objects may lie within each other.
+const deepest = 100
+
+// bytesOfStep is how much of a long text or number a step passes over.
+const bytesOfStep = 16
+
+// A value is told by its first byte; all that begin a number are told by this one.
+const aNumber = '0'
+
+// kind returns what the next value begins with, 0 if there is none.
+func (s *scanner) kind() byte {
+	s.turn.Step(1)
+	s.space()
+	if s.at == len(s.text) {
+		return 0
+	}
+	switch c := s.text[s.at]; {
+	case c == '{', c == '[', c == '"', c == 't', c == 'f', c == 'n':
+		return c
+	case c == '-', c == 'N', c == 'I', isDigit(c):
+		return aNumber
+	}
+	return 0
+}
+
+// kinds says in words what a value is that begins so.
+var kinds = map[byte]string{
+	'{': "an object", '[': "a list", '"': "a text", 't': "true", 'f': "false", 'n': "null", aNumber: "a number",
+}
+
+func (s *scanner) space() {
+	for ; s.at < len(s.text); s.at++ {
+		if c := s.text[s.at]; c != ' ' && c != '\n' && c != '\t' && c != '\r' {
+			return
+		}
+	}
+}
+
+// take passes over a byte, if it is next.
+func (s *scanner) take(c byte) bool {
+	if s.at == len(s.text) || s.text[s.at] != c {
+		return false
+	}
+	s.at++
+	return true
+}
+
+func (s *scanner) word(w string) bool {
+	if !bytes.HasPrefix(s.text[s.at:], []byte(w)) {
+		return false
+	}
+	s.at += len(w)
+	return true
+}
+
+// broken says what is not JSON.
+func (s *scanner) broken(want string) error {
+	got := "the end of it"
+	if s.at < len(s.text) {
+		r, size := utf8.DecodeRune(s.text[s.at:])
+		got = strconv.QuoteRune(r)
+		if r == utf8.RuneError && size == 1 {
+			got = "a byte that is not UTF-8"
+		}
+	}
+	return broken("%s at byte %d, where %s was expected", got, s.at, want)
+}
+
+// between reads what lies between two brackets, with a comma between any two parts.
+func (s *scanner) between(shut byte, part func() error) error {
+	if s.depth++; s.depth > deepest {
+		return broken("more than %d lists or objects within each other", deepest)
+	}
+	s.at++
+	if s.space(); !s.take(shut) {
+		for {
+			if err := part(); err != nil {
+				return err
+			}
+			if s.space(); s.take(shut) {
+				break
+			}
+			if !s.take(',') {
+				return s.broken("a comma or " + string(shut))
+			}
+		}
+	}
+	s.depth--
+	return nil
+}
+
+// list reads a list, whose elements are read by that function.
+func (s *scanner) list(element func() error) error {
+	if k := s.kind(); k != '[' {
+		return s.unlike("a list")
+	}
+	return s.between(']', element)
+}
+
+// object reads an object, whose members are read by that function.
+func (s *scanner) object(member func(name []byte) error) error {
+	if k := s.kind(); k != '{' {
+		return s.unlike("an object")
+	}
+	return s.between('}', func() error {
+		if s.kind() != '"' {
+			return s.broken("the name of a member")
+		}
+		name, err := s.quoted()
+		if err != nil {
+			return err
+		}
+		if bytes.IndexByte(name, '\\') >= 0 {
+			s.name = appendText(s.name[:0], name)
+			name = s.name
+		}
+		if s.space(); !s.take(':') {
+			return s.broken("a colon")
+		}
+		return member(name)
+	})
+}
+
+// null reports whether the next value is null.
+func (s *scanner) null() bool { return s.kind() == 'n' }
+
+// unlike refuses the next value, which is not what it should be.
+func (s *scanner) unlike(want string) error {
+	got := kinds[s.kind()]
+	if got == "" {
+		return s.broken(want)
+	}
+	return &tensor.FieldError{Want: want, Got: got}
+}
+
+// skip passes over a value.
+func (s *scanner) skip() error {
+	switch s.kind() {
+	case '{':
+		return s.object(func([]byte) error { return s.skip() })
+	case '[':
+		return s.between(']', s.skip)
+	}
+	_, err := s.scalar()
+	return err
+}
+
+// elements reads a list, the lists within it, and so on: their values are read by that function. A value that is no
+// list is read as if it were alone in one.
+func (s *scanner) elements(element func() error) error {
+	switch s.kind() {
+	case '[':
+		return s.between(']', func() error { return s.elements(element) })
+	case '{':
+		return &tensor.FieldError{Want: "a list of elements, or of lists", Got: "an object"}
+	}
+	return element()
+}
+
+// scalar passes over a value that has none within it, and returns it as it stands: of a text what is between the
+// quotes.
+func (s *scanner) scalar() ([]byte, error) {
+	kind := s.kind()
+	begin := s.at
+	switch {
+	case kind == '"':
+		return s.quoted()
+	case kind == aNumber && s.numeral(),
+		kind != aNumber && (s.word("true") || s.word("false") || s.word("null")):
+		return s.text[begin:s.at], nil
+	}
+	return nil, s.broken("a value")
+}
+
+// numeral passes over a number, or over NaN, Infinity and -Infinity.
+func (s *scanner) numeral() bool {
+	if s.word("NaN") {
+		return true
+	}
+	s.take('-')
+	switch {
+	case s.word("Infinity"):
+		return true
+	case !s.take('0') && !s.digits():
+		return false
+	case s.take('.') && !s.digits():
+		return false
+	}
+	if s.take('e') || s.take('E') {
+		_ = s.take('+') || s.take('-')
+		return s.digits()
+	}
+	return true
+}
+
+func (s *scanner) digits() bool {
+	begin := s.at
+	for s.at < len(s.text) && isDigit(s.text[s.at]) {
+		s.at++
+	}
+	s.turn.Step((s.at - begin) / bytesOfStep)
+	return s.at > begin
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+// end wants nothing but space to be left.
+func (s *scanner) end() error {
+	if s.space(); s.at < len(s.text) {
+		return s.broken("the end")
+	}
+	return nil
+}

@@ -1,0 +1,90 @@
+package openinference
+
+import (
+	"bytes"
+	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// quoted passes over a text, and returns what is between the quotes.
+func (s *scanner) quoted() ([]byte, error) {
+	s.at++
+	ascii := true
+	for begin := s.at; s.at < len(s.text); s.at++ {
+		switch c := s.text[s.at]; {
+		case c == '"':
+			text := s.text[begin:s.at]
+			if s.turn.Step(len(text) / bytesOfStep); !ascii && !utf8.Valid(text) {
+				return nil, broken("a text that is not UTF-8 at byte %d", begin)
+			}
+			s.at++
+			return text, nil
+		case c >= utf8.RuneSelf:
+			ascii = false
+		case c < ' ':
+			return nil, s.broken("a text without control characters")
+		case c == '\\':
+			if s.at++; s.at == len(s.text) || !s.escape() {
+				return nil, s.broken("an escape of JSON")
+			}
+		}
+	}
+	return nil, s.broken("the end of a text")
+}
+
+// escape passes over all but the last byte of what follows a backslash.
+func (s *scanner) escape() bool {
+	if s.text[s.at] != 'u' {
+		return bytes.IndexByte([]byte(`"\/bfnrt`), s.text[s.at]) >= 0
+	}
+	for range 4 {
+		if s.at++; s.at == len(s.text) || !isHex(s.text[s.at]) {
+			return false
+		}
+	}
+	return true
+}
+
+func isHex(c byte) bool { return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' }
+
+// textOf returns a text of JSON, which is between its quotes.
+func textOf(quoted []byte) string { return string(appendText(nil, quoted)) }
+
+// appendText appends a text of JSON, which is between its quotes and sound. Of surrogates that are no pair it makes
+// U+FFFD.
+func appendText(to, quoted []byte) []byte {
+	for {
+		i := bytes.IndexByte(quoted, '\\')
+		if i < 0 {
+			return append(to, quoted...)
+		}
+		to, quoted = append(to, quoted[:i]...), quoted[i+1:]
+		c := quoted[0]
+		quoted = quoted[1:]
+		switch c {
+		case 'u':
+			r := hexRune(quoted)
+			quoted = quoted[4:]
+			if utf16.IsSurrogate(r) {
+				pair := utf8.RuneError
+				if len(quoted) >= 6 && quoted[0] == '\\' && quoted[1] == 'u' {
+					pair = utf16.DecodeRune(r, hexRune(quoted[2:]))
+				}
+				if r = pair; pair != utf8.RuneError {
+					quoted = quoted[6:]
+				}
+			}
+			to = utf8.AppendRune(to, r)
+		case 'b', 'f', 'n', 'r', 't':
+			to = append(to, "\b\f\n\r\t"[bytes.IndexByte([]byte("bfnrt"), c)])
+		default:
+			to = append(to, c)
+		}
+	}
+}
+
+func hexRune(four []byte) rune {
+	n, _ := strconv.ParseUint(string(four[:4]), 16, 16) // the scanner has seen to it
+	return rune(n)
+}

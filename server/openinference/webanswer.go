@@ -1,0 +1,195 @@
+package openinference
+
+import (
+	"bufio"
+	"compress/gzip"
+	"encoding/json"
+	"io"
+	"strconv"
+	"sync"
+
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/weftserve/weft/proto/gen/inference"
+	"github.com/weftserve/weft/server/calls"
+	"github.com/weftserve/weft/server/weigh"
+	"github.com/weftserve/weft/server/wire/fields"
+)
+
+// inferred is an answer: JSON, and the outputs that are bytes behind it. The JSON is made as it is written, for it
+// takes several times the memory of the tensors.
+type inferred struct {
+	head    any // without the outputs
+	outputs []webOutput
+	pieces  mem.BufferSlice // which the outputs lie in
+}
+
+// webOutput is the JSON of an output.
+type webOutput struct {
+	Name       string         `json:"name"`
+	Datatype   string         `json:"datatype"`
+	Shape      []int64        `json:"shape"`
+	Parameters map[string]any `json:"parameters,omitempty"`
+
+	raw   []byte
+	place place
+}
+
+// place is where the elements of an output are.
+type place uint8
+
+const (
+	inJSON place = iota
+	behindJSON
+	inRegion
+)
+
+// inferredOf makes an answer of a message, which it owns unless there is an error.
+func inferredOf(encoded *calls.Encoded, w *wanted) (*inferred, error) {
+	m, raws, err := messageOf(encoded.Pieces())
+	if err != nil {
+		return nil, err
+	}
+	parameters := map[string]any{}
+	for key, p := range m.GetParameters() {
+		parameters[key] = plainParameter(p)
+	}
+	a := &inferred{pieces: encoded.Pieces(), head: struct {
+		Model      string         `json:"model_name"`
+		Version    string         `json:"model_version"`
+		ID         string         `json:"id,omitempty"`
+		Parameters map[string]any `json:"parameters,omitempty"`
+	}{m.GetModelName(), m.GetModelVersion(), m.GetId(), parameters}}
+	for i, o := range m.GetOutputs() {
+		out := webOutput{Name: o.GetName(), Datatype: o.GetDatatype(), Shape: o.GetShape(), raw: raws[i]}
+		if out.Shape == nil {
+			out.Shape = []int64{}
+		}
+		switch parameters := o.GetParameters(); {
+		case len(parameters) > 0:
+			out.place, out.Parameters = inRegion, map[string]any{}
+			for key, p := range parameters {
+				out.Parameters[key] = plainParameter(p)
+			}
+		case w.asBytes(out.Name):
+			out.place, out.Parameters = behindJSON, map[string]any{bytesBehind: len(out.raw)}
+		default:
+			if err := listable(out.Name, dtypeOf(out.Datatype), out.raw); err != nil {
+				return nil, err
+			}
+		}
+		a.outputs = append(a.outputs, out)
+	}
+	return a, nil
+}
+
+// messageOf reads an answer, but for its raw outputs, which stay where they lie.
+func messageOf(pieces mem.BufferSlice) (m *inference.ModelInferResponse, raws [][]byte, err error) {
+	data := make([][]byte, len(pieces))
+	for i, p := range pieces {
+		data[i] = p.ReadOnlyData()
+	}
+	var rest []byte
+	const repeated = 1<<4 | 1<<5 | 1<<6
+	for f := fields.Of(fields.NewSource(data), repeated); f.Next(); {
+		if f.Tag == fields.Bytes(6) {
+			raws = append(raws, f.Bytes.Whole())
+			continue
+		}
+		rest = protowire.AppendBytes(protowire.AppendVarint(rest, f.Tag), f.Bytes.Whole())
+	}
+	m = &inference.ModelInferResponse{}
+	return m, raws, proto.Unmarshal(rest, m)
+}
+
+// write answers.
+func (a *inferred) write(v *visit) {
+	defer a.pieces.Free()
+	size, behind := 1<<10, 0 // about how long the JSON is, and how many bytes follow it
+	for i := range a.outputs {
+		switch raw := a.outputs[i].raw; a.outputs[i].place {
+		case inJSON:
+			size += 4 * len(raw)
+		case behindJSON:
+			behind += len(raw)
+		case inRegion:
+		}
+	}
+	const worthwhile = 4 << 10
+	pack := size+behind > worthwhile && v.takesGzip()
+	header := v.w.Header()
+	header.Set("Content-Type", "application/json")
+	if behind > 0 {
+		var head counter
+		a.writeJSON(&head, size)
+		header.Set("Content-Type", "application/octet-stream")
+		header.Set(jsonHeader, strconv.Itoa(int(head)))
+		if !pack {
+			header.Set("Content-Length", strconv.Itoa(int(head)+behind))
+		}
+	}
+	if !pack {
+		a.writeTo(v.w, size)
+		return
+	}
+	header.Set("Content-Encoding", "gzip")
+	packer := packers.Get().(*gzip.Writer)
+	packer.Reset(v.w)
+	a.writeTo(packer, size)
+	_ = packer.Close() // who is gone needs no answer
+	packers.Put(packer)
+}
+
+// packers are *gzip.Writer, each of which takes a megabyte.
+var packers = sync.Pool{New: func() any {
+	w, _ := gzip.NewWriterLevel(io.Discard, gzip.BestSpeed) // the level is one
+	return w
+}}
+
+func (a *inferred) writeTo(w io.Writer, size int) {
+	a.writeJSON(w, size)
+	for i := range a.outputs {
+		if a.outputs[i].place == behindJSON {
+			_, _ = w.Write(a.outputs[i].raw) // who is gone needs no answer
+		}
+	}
+}
+
+// writeJSON writes the JSON of an answer, which has about that size.
+func (a *inferred) writeJSON(w io.Writer, size int) {
+	to := bufio.NewWriterSize(w, min(size, smallBody))
+	var turn weigh.Turn
+	writeOpen(to, a.head)
+	_, _ = to.WriteString(`,"outputs":[`)
+	for i := range a.outputs {
+		if i > 0 {
+			_ = to.WriteByte(',')
+		}
+		o := &a.outputs[i]
+		writeOpen(to, o)
+		if o.place == inJSON {
+			_, _ = to.WriteString(`,"data":`)
+			writeList(to, dtypeOf(o.Datatype), o.raw, &turn)
+		}
+		_ = to.WriteByte('}')
+	}
+	_, _ = to.WriteString("]}")
+	_ = to.Flush() // who is gone needs no answer
+}
+
+// writeOpen writes an object that is to have more members.
+func writeOpen(to *bufio.Writer, object any) {
+	text, _ := json.Marshal(object) //nolint:errchkjson // texts and numbers always are JSON
+	_, _ = to.Write(text[:max(0, len(text)-1)])
+}
+
+// counter counts what is written.
+type counter int
+
+// Write implements io.Writer.
+func (c *counter) Write(data []byte) (int, error) {
+	*c += counter(len(data))
+	return len(data), nil
+}

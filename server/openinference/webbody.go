@@ -1,0 +1,161 @@
+package openinference
+
+import (
+	"compress/gzip"
+	"compress/zlib"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/weftserve/weft/server/routing"
+	"github.com/weftserve/weft/server/status"
+	"github.com/weftserve/weft/server/weigh"
+)
+
+const (
+	// smallBody is how large a body may be that always has room, and mostBodies how much all others have together.
+	smallBody  = 64 << 10
+	mostBodies = 64 << 20
+)
+
+// hold takes so much memory more for bodies, tensors and answers, until the request ends. One that is alone gets any.
+func (s *Web) hold(v *visit, bytes int) error {
+	v.held += int64(bytes)
+	if all := s.bodies.Add(int64(bytes)); all > mostBodies && all > v.held {
+		return &status.CrowdedError{Most: mostBodies}
+	}
+	return nil
+}
+
+// readBody reads a body of so many bytes at most, unpacked, unless those that are under way are too large. One that is
+// not small counts, as soon as so much has come that it is not: with its whole size or, where that is not known, with
+// the memory that it has so far.
+func (s *Web) readBody(v *visit, most int) (*[]byte, error) {
+	tooLarge := status.MessageTooLargeError{Bytes: int(v.r.ContentLength), Limit: most, Fixed: most == smallBody}
+	if v.r.ContentLength > int64(most) {
+		return nil, &tooLarge
+	}
+	from, size, err := v.unpacked(most)
+	if err != nil {
+		return nil, err
+	}
+	room := smallBody
+	if size >= 0 {
+		room = min(room, size)
+	}
+	data := s.Memory.Get(min(room, most+1))
+	refuse := func(err error) (*[]byte, error) {
+		s.Memory.Put(data)
+		return nil, err
+	}
+	n, err := fill(from, *data)
+	held, counted := 0, 0
+	for err == nil && n == len(*data) && n != size && n <= most {
+		larger := min(2*n, most+1)
+		if size >= 0 {
+			larger, counted = size, size
+			if err := v.admission.Grow(size); err != nil {
+				return refuse(err)
+			}
+		}
+		if err := s.hold(v, larger-held); err != nil {
+			return refuse(err)
+		}
+		held = larger
+		moved := s.Memory.Get(larger)
+		copy(*moved, *data)
+		s.Memory.Put(data)
+		data = moved
+		var more int
+		more, err = fill(from, (*data)[n:])
+		n += more
+	}
+	*data = (*data)[:n]
+	_, cut := errors.AsType[*http.MaxBytesError](err)
+	switch {
+	case cut || n > most:
+		tooLarge.Bytes, tooLarge.Inflated = most+1, n > most
+		return refuse(&tooLarge)
+	case err != nil && !errors.Is(err, io.EOF):
+		return refuse(broken("what could not be read: %v", err))
+	}
+	if err := v.admission.Grow(n - counted); err != nil {
+		return refuse(err)
+	}
+	return data, nil
+}
+
+// fill reads until the data are full, and returns how much was read. At the end of the body the error is io.EOF.
+func fill(from io.Reader, data []byte) (n int, err error) {
+	for n < len(data) && err == nil {
+		var more int
+		more, err = from.Read(data[n:])
+		n += more
+	}
+	return n, err
+}
+
+// unpacked returns a reader of the body, and how many bytes that has, -1 where it is not known. Of the body so many
+// bytes may come.
+func (v *visit) unpacked(most int) (from io.Reader, size int, err error) {
+	from = v.bounded(int64(most))
+	switch encoding := strings.ToLower(v.r.Header.Get("Content-Encoding")); encoding {
+	case "", "identity":
+		return from, int(v.r.ContentLength), nil
+	case "gzip":
+		from, err = gzip.NewReader(from)
+	case "deflate":
+		from, err = zlib.NewReader(from)
+	default:
+		return nil, 0, &status.UnsupportedError{
+			What: "Content-Encoding " + routing.Quote(encoding), Instead: "send bodies as they are, or as gzip or deflate",
+		}
+	}
+	if err != nil {
+		return nil, 0, broken("what could not be read: %v", err)
+	}
+	return from, -1, nil
+}
+
+// bounded returns a reader of the body that fails beyond so many bytes. It is to be made with the writer of net/http
+// itself, which then closes the connection.
+func (v *visit) bounded(most int64) io.ReadCloser {
+	w := v.w
+	for {
+		around, is := w.(interface{ Unwrap() http.ResponseWriter })
+		if !is {
+			return http.MaxBytesReader(w, v.r.Body, most)
+		}
+		w = around.Unwrap()
+	}
+}
+
+// read reads a small body of JSON, which may be empty, and has that function read the value.
+func (s *Web) read(v *visit, value func(*scanner) error) error {
+	body, err := s.readBody(v, smallBody)
+	if err != nil {
+		return err
+	}
+	defer s.Memory.Put(body)
+	if len(*body) == 0 {
+		return nil
+	}
+	var turn weigh.Turn
+	in := scanner{text: *body, turn: &turn}
+	if err := value(&in); err != nil {
+		return err
+	}
+	return in.end()
+}
+
+// takesGzip reports whether an answer may be gzip.
+func (v *visit) takesGzip() bool {
+	for one := range strings.SplitSeq(v.r.Header.Get("Accept-Encoding"), ",") {
+		coding, weight, _ := strings.Cut(strings.TrimSpace(one), ";")
+		if coding == "gzip" {
+			return strings.TrimRight(strings.TrimSpace(weight), ".0") != "q="
+		}
+	}
+	return false
+}

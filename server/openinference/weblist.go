@@ -1,0 +1,120 @@
+package openinference
+
+import (
+	"bufio"
+	"math"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server/routing"
+	"github.com/weftserve/weft/server/status"
+	"github.com/weftserve/weft/server/weigh"
+)
+
+// listable returns an error unless an output can be a list of JSON, which has no bytes that are no text.
+func listable(output string, dtype tensor.DType, raw []byte) error {
+	for dtype == tensor.String && len(raw) > 0 {
+		text, rest, ok := tensor.NextString(raw)
+		if !ok || !utf8.Valid(text) {
+			return &status.UnsupportedError{
+				What:    "output " + routing.Quote(output) + " in JSON, with bytes that are no text",
+				Instead: "ask for it with the parameter binary_data",
+			}
+		}
+		raw = rest
+	}
+	return nil
+}
+
+// writeList writes raw elements, which can be one, as a list of JSON.
+func writeList(to *bufio.Writer, dtype tensor.DType, raw []byte, turn *weigh.Turn) {
+	_ = to.WriteByte('[') // Flush has the error
+	for first := true; len(raw) > 0; first = false {
+		const steps = 3 // as many as an element takes
+		turn.Step(steps)
+		if !first {
+			_ = to.WriteByte(',')
+		}
+		if dtype == tensor.String {
+			text, rest, _ := tensor.NextString(raw)
+			writeText(to, text)
+			raw = rest
+			continue
+		}
+		_, _ = to.Write(appendValue(to.AvailableBuffer(), dtype, raw))
+		raw = raw[dtype.Size():]
+	}
+	_ = to.WriteByte(']')
+}
+
+// writeText writes a text in quotes.
+func writeText(to *bufio.Writer, text []byte) {
+	_ = to.WriteByte('"')
+	for _, c := range text {
+		switch {
+		case c == '"' || c == '\\':
+			_ = to.WriteByte('\\')
+			_ = to.WriteByte(c)
+		case c == '\n':
+			_, _ = to.WriteString(`\n`)
+		case c < ' ':
+			const hex = "0123456789abcdef"
+			_, _ = to.WriteString(`\u00`)
+			_ = to.WriteByte(hex[c>>4])
+			_ = to.WriteByte(hex[c&0xf])
+		default:
+			_ = to.WriteByte(c)
+		}
+	}
+	_ = to.WriteByte('"')
+}
+
+// appendValue appends the first element. NaN and infinities, which JSON does not have, are as Triton writes them and
+// Python's json reads them.
+func appendValue(out []byte, dtype tensor.DType, raw []byte) []byte {
+	if dtype.IsFloat() {
+		switch x := floatOf(dtype, raw); {
+		case math.IsInf(x, 1):
+			return append(out, "Infinity"...)
+		case math.IsInf(x, -1):
+			return append(out, "-Infinity"...)
+		default:
+			return strconv.AppendFloat(out, x, 'g', -1, 8*max(4, dtype.Size()))
+		}
+	}
+	switch dtype {
+	case tensor.Bool:
+		return strconv.AppendBool(out, raw[0] != 0)
+	case tensor.Int8:
+		return strconv.AppendInt(out, int64(int8(raw[0])), 10)
+	case tensor.Int16:
+		return strconv.AppendInt(out, int64(int16(little.Uint16(raw))), 10)
+	case tensor.Int32:
+		return strconv.AppendInt(out, int64(int32(little.Uint32(raw))), 10)
+	case tensor.Int64:
+		return strconv.AppendInt(out, int64(little.Uint64(raw)), 10)
+	case tensor.Uint8:
+		return strconv.AppendUint(out, uint64(raw[0]), 10)
+	case tensor.Uint16:
+		return strconv.AppendUint(out, uint64(little.Uint16(raw)), 10)
+	case tensor.Uint32:
+		return strconv.AppendUint(out, uint64(little.Uint32(raw)), 10)
+	default:
+		return strconv.AppendUint(out, little.Uint64(raw), 10)
+	}
+}
+
+// floatOf returns the first element of a type of floats.
+func floatOf(dtype tensor.DType, raw []byte) float64 {
+	switch dtype {
+	case tensor.Float16:
+		return float64(tensor.Float16Value(little.Uint16(raw)))
+	case tensor.BFloat16:
+		return float64(tensor.BFloat16Value(little.Uint16(raw)))
+	case tensor.Float32:
+		return float64(math.Float32frombits(little.Uint32(raw)))
+	default:
+		return math.Float64frombits(little.Uint64(raw))
+	}
+}

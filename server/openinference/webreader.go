@@ -1,0 +1,122 @@
+package openinference
+
+import "fmt"
+
+// bodyReader reads the JSON of a request into a message.
+type bodyReader struct {
+	scanner
+	*message
+
+	parts int
+}
+
+// mostParts is how many inputs, outputs, parameters and dimensions a request in JSON may have: each takes memory.
+const mostParts = 1 << 12
+
+// part counts one of them.
+func (b *bodyReader) part() error {
+	if b.parts++; b.parts > mostParts {
+		return broken("more than %d inputs, outputs, parameters and dimensions, which is very many", mostParts)
+	}
+	return nil
+}
+
+func (b *bodyReader) read() error {
+	err := b.members([]string{"id", "parameters", "inputs", "outputs"}, func(i int) (err error) {
+		switch i {
+		case 0:
+			b.id, err = b.string()
+		case 1:
+			b.message.parameters, err = b.scanner.parameters(b.part)
+		case 2:
+			err = b.each(b.input)
+		case 3:
+			err = b.each(b.output)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return b.end()
+}
+
+// each reads a list of parts. The function returns the name of the part that it has read, if that has any.
+func (b *bodyReader) each(read func() (name string, err error)) error {
+	i := 0
+	return b.list(func() error {
+		if err := b.part(); err != nil {
+			return err
+		}
+		name, err := read()
+		switch {
+		case err == nil:
+			i++
+		case name != "":
+			err = inPart(parameterKey(name), err)
+		default:
+			err = inPart(fmt.Sprintf("[%d]", i), err)
+		}
+		return err
+	})
+}
+
+// input reads an input.
+func (b *bodyReader) input() (name string, err error) {
+	if b.came == len(b.inputs) {
+		b.inputs = append(b.inputs, &input{})
+	}
+	in := b.inputs[b.came]
+	*in = input{raw: -1, shape: in.shape[:0]}
+	b.came++
+	err = b.members([]string{"name", "datatype", "shape", "parameters", "data"}, func(i int) (err error) {
+		switch i {
+		case 0:
+			in.name, err = b.string()
+		case 1:
+			in.datatype, err = b.string()
+		case 2:
+			err = b.each(func() (string, error) {
+				size, err := b.whole()
+				in.shape = append(in.shape, size)
+				return "", err
+			})
+		case 3:
+			in.parameters, err = b.scanner.parameters(b.part)
+		case 4:
+			err = b.data(&in.list)
+		}
+		return err
+	})
+	return in.name, err
+}
+
+// data passes over a list of elements.
+func (b *bodyReader) data(to *list) error {
+	b.kind()
+	begin := b.at
+	if err := b.elements(func() error {
+		_, err := b.scalar()
+		to.count++
+		return err
+	}); err != nil {
+		return err
+	}
+	to.text = b.text[begin:b.at]
+	return nil
+}
+
+// output reads an output.
+func (b *bodyReader) output() (name string, err error) {
+	b.outputs = append(b.outputs, output{})
+	o := &b.outputs[len(b.outputs)-1]
+	err = b.members([]string{"name", "parameters"}, func(i int) (err error) {
+		if i == 0 {
+			o.name, err = b.string()
+		} else {
+			o.parameters, err = b.scanner.parameters(b.part)
+		}
+		return err
+	})
+	return o.name, err
+}
