@@ -28,9 +28,9 @@ type run struct {
 	// refusal is the error that the log has last, so that it has each only once.
 	refusal string
 	// thinning is that of the History. outside and noRoom count reported episodes that began when not both versions got
-	// some, and that there was no room for.
-	thinning        thinning
-	outside, noRoom [2]int64
+	// some, and that there was no room for; repeated counts outcomes that a later report of the same episode replaced.
+	thinning                  thinning
+	outside, noRoom, repeated [2]int64
 }
 
 // stratum is a stage in which both versions get episodes.
