@@ -59,7 +59,7 @@ function table(store, answer) {
     const end = endOf(c.end[i]);
     const took = Math.max(0, c.endMs[i] - c.arrivalMs[i]);
     const why = c.reason?.[i] ? reasonWords(c.reason[i]) : c.targetMs?.[i] > 0 ? `${ms(took - c.targetMs[i])} after its target` : '';
-    lines.push(el('tr', null, el('td.nowrap', null, v ? swatch(colour(label)) : null, label),
+    lines.push(el('tr', null, el('td.name', null, v ? swatch(colour(label)) : null, label),
       el('td', null, el('button.link', { type: 'button', 'data-request': `#${c.number[i]}`, onclick: () => explain(`#${c.number[i]}`) }, `#${c.number[i]}`), c.id?.[i] ? ` ${c.id[i]}` : ''),
       el('td.nowrap', null, endWord[end]), el('td', null, why), el('td.num', null, ms(took)), el('td.num', null, clock(store.began + c.endMs[i]))));
   }

@@ -13,6 +13,7 @@ export function status(v) {
 export function due(v, share) {
   if (v.entitledShare === 0) return { text: '', bad: false };
   if (starved(v)) return { text: `▲ due ${percent(v.entitledShare)}`, bad: true };
+  if (v.greedy) return { text: `asks for more than its ${percent(v.entitledShare)}`, bad: false };
   return { text: share < 0.9 * v.entitledShare ? (v.slowed > 1.5 ? 'the device is slow' : 'wants no more') : `due ${percent(v.entitledShare)}`, bad: false };
 }
 
