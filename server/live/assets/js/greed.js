@@ -4,12 +4,13 @@
 const seconds = 60;
 
 // greed says how many of the last minute's late or lost requests of a version came while it had asked for more device time than
-// its share, and for which part of its device it asked in the worst second: as if it had its share, and nothing else, to itself.
+// its share, for which part of its device it asked in the worst second, and whether it does so now: as if it had its share, and
+// nothing else, to itself.
 export function greed(store, version) {
   const from = store.now - seconds * 1000;
   const lanes = store.devices.find((d) => d.name === version.device)?.lanes ?? 0;
   const cost = costOf(store, version, from);
-  if (version.due === 0 || lanes === 0 || cost === 0) return { own: 0, asked: 0 };
+  if (version.due === 0 || lanes === 0 || cost === 0) return { own: 0, asked: 0, now: false };
   const asked = new Float64Array(seconds + 1); // ms of device time, by second of arrival
   const troubled = new Float64Array(seconds + 1);
   const r = store.requests;
@@ -26,7 +27,7 @@ export function greed(store, version) {
     queue = Math.max(0, queue + asked[s] - due);
     if (queue > 0) own += troubled[s];
   }
-  return { own, asked: Math.max(...asked) / 1000 / lanes };
+  return { own, asked: Math.max(...asked) / 1000 / lanes, now: queue > 0 };
 }
 
 // costOf is the device time that a request of a version took lately, in milliseconds. Full batches are the cheapest: what is asked

@@ -50,8 +50,8 @@ export function wronged(store) {
   const hurt = ends.filter((e) => e.late + e.lost > few * e.all).sort((a, b) => (b.late + b.lost) / b.all - (a.late + a.lost) / a.all);
   for (const e of hurt) e.greed = greed(store, e.version);
   const greedy = hurt.filter((e) => 2 * e.greed.own > e.late + e.lost);
-  for (const v of store.versions) v.greedy = greedy.some((e) => e.version === v);
-  const innocent = hurt.filter((e) => !e.version.greedy);
+  for (const v of store.versions) v.greedy = greedy.some((e) => e.version === v && e.greed.now);
+  const innocent = hurt.filter((e) => !greedy.includes(e));
   const more = greedy.length > 0 ? ` ${tooMuch(greedy[0])}` : '';
   const hungry = versions.filter((v) => starved(v) && !store.shadows?.has(v.label));
   if (hungry.length > 0) {
@@ -62,11 +62,11 @@ export function wronged(store) {
     const e = innocent[0];
     const others = list(innocent.slice(1, 4).map((o) => `${o.version.label} (${percent((o.late + o.lost) / o.all, 1)})`));
     return { bad: true, version: e.version, short: `Yes, ${e.version.label}: ${percent((e.late + e.lost) / e.all, 1)} late or lost`,
-      text: `Of its ${about(e.all, e)} requests ${lately(store)} ${told(e)}.${others ? ` Also ${others}.` : ''}${e.version.slowed > 1.5 ? ` ${e.version.device} is slow now: batches take ${e.version.slowed.toFixed(1)}\u00d7 as long as they use it, beside other programs.` : more || ' Shares of the device are fair.'}` };
+      text: `Of ${about(e.all, e)} requests ${lately(store)} ${told(e)}.${others ? ` Also ${others}.` : ''}${more}${e.version.slowed > 1.5 ? ` ${e.version.device} is slow now: batches take ${e.version.slowed.toFixed(1)}\u00d7 as long as they use it, beside other programs.` : more ? '' : ' Shares of the device are fair.'}` };
   }
   if (greedy.length > 0) {
     const e = greedy[0];
-    return { version: e.version, short: `No: ${list(greedy.slice(0, 2).map((g) => g.version.label))} ${greedy.length > 1 ? 'ask' : 'asks'} for more than ${greedy.length > 1 ? 'their shares' : 'its share'}`, text: `${tooMuch(e)} ${capital(lately(store))} ${told(e)} of its ${about(e.all, e)} requests.` };
+    return { version: e.version, short: `No: ${list(greedy.slice(0, 2).map((g) => g.version.label))} ${e.greed.now ? (greedy.length > 1 ? 'ask' : 'asks') : 'asked'} for more than ${greedy.length > 1 ? 'their shares' : 'its share'}`, text: `${tooMuch(e)} Of ${about(e.all, e)} requests ${lately(store)} ${told(e)}.` };
   }
   if (versions.length === 0) return { short: 'No, nobody', text: 'There is no version yet.' };
   const [all, late, lost] = ['all', 'late', 'lost'].map((name) => ends.reduce((n, e) => n + e[name], 0));
@@ -81,7 +81,6 @@ function tooMuch({ version: v, greed: g }) {
 }
 
 const about = (n, { some }) => `${some ? 'about ' : ''}${count(n)}`;
-const capital = (text) => text[0].toUpperCase() + text.slice(1);
 
 const lately = (store) => (store.now < 60000 ? 'since the start' : 'in the last minute');
 
