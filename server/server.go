@@ -244,10 +244,11 @@ func (s *Server) Web() http.Handler {
 	return (&openinference.Web{Service: s.inference, Door: s.door}).Handler()
 }
 
-// Live returns the live page, for all paths below live.Path.
-func (s *Server) Live() http.Handler {
+// Live returns the live page, for all paths below live.Path. It names the address where the server takes calls.
+func (s *Server) Live(address string) http.Handler {
 	return (&live.Page{
 		Activity: s.api.Activity, Models: weftapi.Catalog{API: s.api}, Door: s.door, Closed: s.pipeline.Gate().Closed(),
+		Address: address,
 	}).Handler()
 }
 

@@ -163,6 +163,12 @@ func printRollout(w io.Writer, r *weftv1.Rollout) error {
 	if summary := r.GetReport().GetSummary(); summary != "" {
 		line("%s", summary)
 	}
+	for _, x := range r.GetReport().GetExcluded() {
+		if x.GetReason() == "repeated" {
+			line("%d outcomes, %d of them of version %d, replaced earlier ones of the same episode_id, which counts once: "+
+				"give each episode an id of its own", x.GetBaseline()+x.GetCandidate(), x.GetCandidate(), r.GetCandidateVersion())
+		}
+	}
 	if r.GetState() == weftv1.RolloutState_ROLLOUT_STATE_RUNNING {
 		line("the gate says %s:", word(r.GetReport().GetVerdict().String(), "VERDICT_"))
 		for _, check := range r.GetReport().GetChecks() {

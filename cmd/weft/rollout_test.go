@@ -7,18 +7,27 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
-// TestPrintRollout says in one sentence how the versions compare, while a rollout runs and after it.
+// TestPrintRollout says in one sentence how the versions compare, while a rollout runs and after it, and that ids of
+// episodes repeat.
 func TestPrintRollout(t *testing.T) {
 	const summary = "v2 is no worse on errors, better on reward; 62 episodes"
 	for _, state := range []weftv1.RolloutState{
 		weftv1.RolloutState_ROLLOUT_STATE_RUNNING, weftv1.RolloutState_ROLLOUT_STATE_PROMOTED,
 	} {
 		r := &weftv1.Rollout{
-			Model: "m", BaselineVersion: 1, CandidateVersion: 2, State: state, Report: &weftv1.GateReport{Summary: summary},
+			Model: "m", BaselineVersion: 1, CandidateVersion: 2, State: state, Report: &weftv1.GateReport{
+				Summary: summary,
+				Excluded: []*weftv1.EpisodeExclusion{
+					{Reason: "lost", Baseline: 7}, {Reason: "repeated", Baseline: 9, Candidate: 3},
+				},
+			},
 		}
 		var out strings.Builder
 		if err := printRollout(&out, r); err != nil || !strings.Contains(out.String(), "\n"+summary+"\n") {
 			t.Errorf("%v: it prints %q, %v; want a line %q", state, out.String(), err, summary)
+		}
+		if !strings.Contains(out.String(), "\n12 outcomes, 3 of them of version 2, replaced earlier ones of the same ") {
+			t.Errorf("%v: it prints %q; want that ids of episodes repeat", state, out.String())
 		}
 		out.Reset()
 		r.Report.Summary = ""

@@ -260,7 +260,7 @@ func (s *assembly) buildEdge(context.Context) error {
 		s.edge.Options(s.credentials("listen"))...)...)
 	s.edge.Register(s.transport)
 	s.web.Store(new(s.edge.Web()))
-	s.live.Store(new(s.edge.Live()))
+	s.live.Store(new(s.edge.Live(addressOf(s.grpc))))
 	return s.measured.WatchSources(sources)
 }
 

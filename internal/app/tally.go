@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/weftserve/weft/runtime/catalog"
-	"github.com/weftserve/weft/server/routing"
 )
 
 // slotOf returns the name of the traffic entry that leads to a version, "" for none.
@@ -14,7 +13,7 @@ func slotOf(m *catalog.Model, v *catalog.Version) string {
 		return m.Traffic.SlotOf(v.Number)
 	}
 	if m.Newest() == v {
-		return routing.DefaultSlot
+		return catalog.DefaultSlot
 	}
 	return ""
 }

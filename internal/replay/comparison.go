@@ -27,6 +27,7 @@ type comparison struct {
 	answeredThen     int64                // guarded by mu
 	lost             map[string]int64     // guarded by mu; how requests end now, by code, that were answered then
 	outputs          shadow.Tally         // guarded by mu
+	several          map[string]bool      // guarded by mu; outputs with a row of several elements: one has no argmax
 	recorded, now    timings              // guarded by mu
 	codes            map[string]*[2]int64 // guarded by mu; how many requests ended so then, and now
 	versions         map[int64]*[2]int64  // guarded by mu; how many a version answered then, and now
@@ -39,7 +40,7 @@ type timings struct{ queue, compute, device, roundTrip durations }
 func newComparison(s *weftv1.Signature, tolerances *tolerances) *comparison {
 	c := &comparison{
 		tolerances: tolerances, batchDims: map[string]int{}, lost: map[string]int64{},
-		codes: map[string]*[2]int64{}, versions: map[int64]*[2]int64{},
+		codes: map[string]*[2]int64{}, versions: map[int64]*[2]int64{}, several: map[string]bool{},
 	}
 	for _, output := range s.GetOutputs() {
 		dim := tensor.NoBatch
@@ -54,15 +55,26 @@ func newComparison(s *weftv1.Signature, tolerances *tolerances) *comparison {
 // add takes in one request. The entry and the answer are not kept.
 func (c *comparison) add(r replayed) {
 	var differences []shadow.Difference
+	var then []shadow.Output
 	both := r.answer != nil && r.entry.Response != nil
 	if both {
-		differences = shadow.Compare(c.tensors(r.entry.Response), c.tensors(r.answer), c.tolerances.of)
+		then = c.tensors(r.entry.Response)
+		differences = shadow.Compare(then, c.tensors(r.answer), c.tolerances.of)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if both {
 		c.compared++
 		c.outputs.Add(differences)
+		for _, o := range then {
+			rows := int64(1)
+			if o.BatchDim >= 0 && o.BatchDim < len(o.Tensor.Shape) {
+				rows = o.Tensor.Shape[o.BatchDim]
+			}
+			if elements, _ := o.Tensor.Shape.Elements(); elements > rows {
+				c.several[o.Name] = true
+			}
+		}
 		if !slices.ContainsFunc(differences, func(d shadow.Difference) bool { return !d.Agreed }) {
 			c.agreed++
 		}
@@ -77,11 +89,11 @@ func (c *comparison) add(r replayed) {
 			c.example = cmp.Or(c.example, r.err)
 		}
 	}
-	const then, now = 0, 1
-	count(c.codes, r.entry.Code, then)
+	const recorded, now = 0, 1
+	count(c.codes, r.entry.Code, recorded)
 	count(c.codes, status.Code(r.err).String(), now)
 	if e := r.entry; e.Response != nil {
-		count(c.versions, e.Version, then)
+		count(c.versions, e.Version, recorded)
 		c.recorded.add(e.QueueUs, e.ComputeUs, e.DeviceUs)
 	}
 	if r.answer != nil {

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,6 +32,31 @@ func TestComparisonKnowsRows(t *testing.T) {
 	c.add(replayed{entry: &record.Entry{Code: "OK", Response: answerOf(1, 2, 1, 2)}, answer: answerOf(1, 2, 2, 1)})
 	if o := c.outputs.Outputs()[0]; o.Rows != 2 || o.ArgmaxAgreement != 0.5 {
 		t.Errorf("%+v; want 2 rows, of which the largest element is at the same place in one", o)
+	}
+}
+
+// A row of one element has no largest one, in however many rows they come.
+func TestOneElementHasNoArgmax(t *testing.T) {
+	for _, test := range []struct {
+		shape  []int64
+		argmax string
+	}{
+		{[]int64{2, 2}, "100.00 %"}, {[]int64{4, 1}, "-"}, {[]int64{4}, "-"}, {[]int64{1, 4}, "100.00 %"}, {[]int64{}, "-"},
+	} {
+		c := newComparison(&weftv1.Signature{Outputs: []*weftv1.TensorSpec{{Name: "y", BatchDim: new(int32(0))}}},
+			&tolerances{})
+		answer := answerOf(1, 2, 3, 4)
+		if len(test.shape) == 0 {
+			answer = answerOf(1)
+		}
+		answer.GetOutputs()["y"].Shape = test.shape
+		c.add(replayed{entry: &record.Entry{Code: "OK", Response: answer}, answer: answer})
+		var text strings.Builder
+		(&report{comparison: c}).outputs(&text)
+		lines := strings.Split(strings.TrimSpace(text.String()), "\n")
+		if cells := strings.Split(lines[len(lines)-1], "\t"); cells[1] != "1" || cells[6] != test.argmax {
+			t.Errorf("%v: agreed %s, argmax %s; want 1, %s", test.shape, cells[1], cells[6], test.argmax)
+		}
 	}
 }
 

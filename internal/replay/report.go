@@ -112,7 +112,7 @@ func (r *report) outputs(out io.Writer) {
 		if o.Cosines > 0 {
 			cosines = fmt.Sprintf("%.6f\t%.6f", o.MinCosine, o.MeanCosine)
 		}
-		if o.Rows > 0 {
+		if o.Rows > 0 && c.several[o.Name] {
 			argmax = fmt.Sprintf("%.2f %%", 100*o.ArgmaxAgreement)
 		}
 		fmt.Fprintf(out, "%s\t%d\t%.3g\t%.3g\t%s\t%s\t%d\n", o.Name, o.Agreed, o.MaxAbsolute, o.MaxRelative, cosines,

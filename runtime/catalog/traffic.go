@@ -46,6 +46,9 @@ func (t *Traffic) Divides(like *Traffic) bool {
 	})
 }
 
+// DefaultSlot is the name of the part that has everything, of a model whose traffic is not divided.
+const DefaultSlot = "prod"
+
 // Slot is one part of a split.
 type Slot struct {
 	Name    string `json:"slot"` // unique within the split

@@ -55,6 +55,10 @@ export async function live(page) {
   await page.waitForFunction(() => document.getElementById('state').dataset.state === 'live' && globalThis.weft?.store.now > 0);
 }
 
+// sticking lists what sticks out of the window to the right, but for what scrolls by itself.
+export const sticking = (page) => page.evaluate(() => [...document.querySelectorAll('body *')].filter((n) => !n.closest('.scroll, .visually-hidden') && n.getBoundingClientRect().width > 0 && n.getBoundingClientRect().right > window.innerWidth + 0.5)
+  .map((n) => `${n.tagName} ${n.id || n.getAttribute('class') || n.textContent.slice(0, 60)} ends at ${Math.round(n.getBoundingClientRect().right)} px`));
+
 // sections brings every part of the page into sight, so that each asks for its data.
 export async function visit(page) {
   for (const id of ['compare', 'shadow', 'service', 'losses', 'cost', 'history', 'models', 'gpu']) {

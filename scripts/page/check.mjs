@@ -5,8 +5,9 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { audit } from './audit.mjs';
-import { dress, launch, live, open, themes, visit, wait } from './browser.mjs';
+import { dress, launch, live, open, sticking, themes, visit, wait } from './browser.mjs';
 import { startFixture } from './fixture/server.mjs';
+import { count, ms, percent, rate } from '../../server/live/assets/js/format.js';
 
 const { PAGE_OUT: out = '.weft/page', PAGE_URL: given } = process.env;
 mkdirSync(out, { recursive: true });
@@ -58,18 +59,21 @@ for (const [width, height] of [[1440, 900], [360, 800]]) {
     }
     const wide = await page.evaluate(() => document.documentElement.scrollWidth);
     assert.ok(wide <= width, `the page is ${wide} px wide in a window of ${width} px`);
+    assert.deepEqual(await sticking(page), []);
     assert.deepEqual(page.faults, []);
     await page.done();
   });
 }
 
-test('a large screen', async () => {
+test('a large screen has the weave beside the comparison', async () => {
   const page = await open(browser, url, { width: 3840, height: 2160 });
   await live(page);
   for (const theme of themes) {
     await dress(page, theme);
     await page.screenshot({ path: path.join(out, `3840x2160-${theme}.png`) });
   }
+  const [weave, compare] = await page.evaluate(() => ['weave', 'compare'].map((id) => document.getElementById(id).getBoundingClientRect().toJSON()));
+  assert.ok(weave.width > 2000 && compare.left > weave.right && compare.top === weave.top, JSON.stringify({ weave, compare }));
   assert.deepEqual(page.faults, []);
   await page.done();
 });
@@ -96,6 +100,29 @@ test('the bars of a device add up to its busy time', async () => {
     assert.ok(Math.abs(busy - pairs[0].bars) <= 0.01, `${busy} by the fixture, ${pairs[0].bars} on the page`);
     fixture.state.frozen = false;
   }
+  await page.done();
+});
+
+test('the headline says what the numbers do', async () => {
+  const page = await open(browser, url);
+  await live(page);
+  await wait(3000);
+  if (fixture) fixture.state.frozen = true;
+  await wait(2500); // until it is written again
+  const { shown, h, window } = await page.evaluate(() => ({ shown: [...document.querySelectorAll('#headline dd')].map((n) => n.textContent), h: globalThis.weft.headline(), window: globalThis.weft.store.window }));
+  assert.equal(shown.length, 6);
+  if (!fixture) return page.done();
+  // The fixture's own account, from its requests and queues.
+  const { sim } = fixture.state;
+  const since = (ms) => sim.requests.filter((r) => r.end > sim.now - ms);
+  const times = since(window).filter((r) => r.ends <= 2).map((r) => r.end - r.arrival).sort((a, b) => a - b);
+  const at = (part) => times[Math.ceil(part * times.length) - 1];
+  const [answers, errors] = [(r) => r.ends <= 2, (r) => [3, 4, 6].includes(r.ends)].map((is) => since(1000 * h.seconds).filter(is).length);
+  const running = sim.devices[0].lanes.map((l) => l.batch).filter(Boolean);
+  const busy = [...sim.batches, ...running].filter((b) => b.lane === 0).reduce((sum, b) => sum + Math.max(0, Math.min(b.end, sim.now) - Math.max(b.start, sim.now - window)), 0) / window;
+  const waiting = sim.versions.filter((v) => !v.background).reduce((n, v) => n + v.queue.length, 0);
+  assert.deepEqual(shown, [rate(answers / h.seconds), ms(at(0.5)), ms(at(0.99)), percent(errors / (answers + errors), 1), count(waiting), percent(busy)]);
+  fixture.state.frozen = false;
   await page.done();
 });
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import path from 'node:path';
 import { test } from 'node:test';
 import { audit } from './audit.mjs';
-import { live, open, visit, wait } from './browser.mjs';
+import { live, open, sticking, visit, wait } from './browser.mjs';
 import { startFixture } from './fixture/server.mjs';
 
 export function define({ measured, browser, out }) {
@@ -106,6 +106,48 @@ export function define({ measured, browser, out }) {
     assert.deepEqual(await audit(page), []);
     assert.deepEqual(page.faults, []);
     await page.screenshot({ path: path.join(out, 'empty.png'), fullPage: true });
+  });
+
+  for (const scenario of ['long', 'many', 'lanes', 'flood', 'idle']) {
+    scene(`nothing sticks out of a narrow window: ${scenario}`, { fixture: { scenario }, page: { width: 360, height: 800 } }, async (page) => {
+      await live(page);
+      await visit(page);
+      assert.deepEqual(await sticking(page), []);
+      assert.deepEqual(page.faults, []);
+      await page.screenshot({ path: path.join(out, `narrow-${scenario}.png`), fullPage: true });
+    });
+  }
+
+  scene('it states nothing that it has not loaded', { fixture: { scenario: 'robots', hold: true } }, async (page, fixture) => {
+    const said = () => page.evaluate(() => [...document.querySelectorAll('.answer, .pair section, #cost, #models, #gpu, #history, #try')].map((n) => n.innerText.replaceAll('\n', ' ')));
+    const claims = /\b(No|None|Nobody|nothing|not measured|0 models)\b/;
+    await live(page);
+    await visit(page);
+    await wait(1000);
+    const [used, wronged, late, ...asked] = await said();
+    assert.ok(used && wronged && late); // which the stream tells
+    assert.deepEqual(asked.filter((text) => claims.test(text) && !text.startsWith('Fair')), []);
+    assert.match(asked[0], /Not loaded yet/);
+    fixture.release();
+    await page.waitForFunction(() => /grasp v8/.test(document.querySelectorAll('.answer')[3].innerText) && /grasp v9/.test(document.querySelectorAll('.answer')[4].innerText));
+  });
+
+  scene('who asks for more than its share is named, and not wronged', { fixture: { scenario: 'flood' } }, async (page) => {
+    await live(page);
+    await page.waitForFunction(() => /^No: crowd v2 asks for more than its share$/.test(document.querySelectorAll('.answer .short')[1].textContent));
+    const box = await page.$$eval('.answer', (nodes) => ({ text: nodes[1].textContent, alarm: nodes[1].classList.contains('alarm') }));
+    assert.match(box.text, /crowd v2 asked for \d+\s%\sof cuda:0, and 50\s%\sare due to it/);
+    assert.equal(box.alarm, false);
+    assert.match(await page.$eval('.row.version', (n) => n.textContent), /asks for more than its 50/);
+    assert.deepEqual(page.faults, []);
+  });
+
+  scene('an idle server says what to type', { fixture: { scenario: 'idle' } }, async (page) => {
+    await live(page);
+    await page.waitForSelector('#try:not([hidden]) .command:not([hidden])');
+    assert.equal(await page.$eval('#try code', (n) => n.textContent), "weft predict grasp --input observation='[[0, 0, 0, 0]]' --input 'task id'='[0]' --address 127.0.0.1:9100");
+    await page.click('#try button');
+    assert.deepEqual(page.faults, []);
   });
 
   scene('of several rollouts and shadows one is chosen', { fixture: { scenario: 'robots' } }, async (page) => {

@@ -77,6 +77,14 @@ export async function metrics(url) {
     samples.push({ name, value: Number(value), labels: Object.fromEntries([...labels.matchAll(/(\w+)="([^"]*)"/g)].map(([, k, v]) => [k, v])) });
   }
   const is = (want, value) => (typeof want === 'function' ? want(value) : want === value);
-  return (name, labels = {}) => samples.filter((s) => s.name === name && Object.entries(labels).every(([k, want]) => is(want, s.labels[k])))
-    .reduce((sum, s) => sum + s.value, 0);
+  const sum = (name, labels = {}) => samples.filter((s) => s.name === name && Object.entries(labels).every(([k, want]) => is(want, s.labels[k])))
+    .reduce((all, s) => all + s.value, 0);
+  // bucket is where a part of a histogram's values ends: the bounds of the bucket that has it.
+  sum.bucket = (name, labels, part) => {
+    const bounds = [...new Set(samples.filter((s) => s.name === `${name}_bucket`).map((s) => s.labels.le))].sort((a, b) => Number(a.replace('+', '')) - Number(b.replace('+', '')));
+    const all = sum(`${name}_count`, labels);
+    const i = bounds.findIndex((le) => sum(`${name}_bucket`, { ...labels, le }) >= part * all);
+    return [Number(bounds[i - 1] ?? 0), Number(bounds[i].replace('+', ''))];
+  };
+  return sum;
 }

@@ -1,13 +1,14 @@
 // Tests the page with servers that end: PAGE_OUT gets screenshots. One is restarted while the page is open; another one has 5,000
 // requests a second, of which a trace is made.
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
 import { launch, live, open, wait } from './browser.mjs';
 import { counted, shown } from './numbers.mjs';
-import { freePort, root, serve, start } from './programs.mjs';
+import { freePort, metrics, root, serve, start } from './programs.mjs';
 
 const out = process.env.PAGE_OUT || path.join(root, '.weft/page');
 
@@ -53,6 +54,39 @@ async function same(page) {
   assert.equal(late.counted, late.seen);
   return { ...seen, late: late.counted };
 }
+
+test('an idle server says what to type, and the headline then what the metrics do', async () => {
+  const page = await open(browser, url);
+  await live(page);
+  await page.waitForSelector('#try:not([hidden]) .command:not([hidden])');
+  const line = await page.$eval('#try code', (n) => n.textContent);
+  console.log(line);
+  const typed = spawnSync('bash', ['-c', `bin/${line}`], { cwd: root, encoding: 'utf8' });
+  assert.equal(typed.status, 0, typed.stderr);
+  await page.waitForFunction(() => document.getElementById('try').hidden);
+  await load(200, 2);
+  await same(page);
+  // Over the whole minute, so that it has all requests that the metrics have.
+  const h = await page.evaluate(() => {
+    const { store, headline } = globalThis.weft;
+    const window = store.window;
+    store.window = 60000;
+    const all = headline();
+    store.window = window;
+    return all;
+  });
+  const now = await metrics(url);
+  assert.equal(Math.round(h.answers * h.seconds), now('weft_requests_total', { code: 'OK' }));
+  assert.equal(h.errors, 0);
+  assert.equal(h.waiting, now('weft_queue_depth'));
+  // The page has times from the arrival of a request, the metrics from when it was decoded.
+  for (const [name, part] of [['p50', 0.5], ['p99', 0.99]]) {
+    const [low, high] = now.bucket('weft_request_duration_seconds', {}, part).map((s) => 1000 * s);
+    assert.ok(h[name] >= low && h[name] <= 2 * high + 5, `${name} is ${h[name]} ms on the page, and from ${low} to ${high} ms in the metrics`);
+  }
+  assert.deepEqual(page.faults, []);
+  await page.done();
+});
 
 test('the page goes on by itself after a restart', async () => {
   const page = await open(browser, url);

@@ -26,6 +26,8 @@ type Page struct {
 	// Models answers the calls of the page.
 	Models weftv1.ModelServiceServer
 	Door   *doorkeeper.Door
+	// Address is where the server takes calls, for the commands that the page shows; "" names none.
+	Address string
 	// Closed is closed when the server drains: viewers are told nothing more.
 	Closed <-chan struct{}
 }
@@ -71,6 +73,7 @@ func (p *Page) activity(w http.ResponseWriter, r *http.Request) {
 			return false // the page asks anew, and is told why
 		}
 		w.Header().Set("Content-Type", "text/event-stream")
+		w.Header().Set("Weft-Address", p.Address)
 		w.Header().Set("X-Accel-Buffering", "no") // proxies are not to wait for more
 		_ = control.SetWriteDeadline(time.Now().Add(sendTime))
 		for _, part := range [][]byte{[]byte("event: activity\ndata: "), f.JSON(), []byte("\n\n")} {

@@ -55,7 +55,7 @@ func get(t *testing.T, from *httptest.Server, path, token string) answer {
 func open(t *testing.T) (*servertest.House, *httptest.Server) {
 	t.Helper()
 	h := servertest.New(t, server.Config{})
-	page := httptest.NewServer(h.Server.Live())
+	page := httptest.NewServer(h.Server.Live("127.0.0.1:9000"))
 	t.Cleanup(page.Close)
 	return h, page
 }
@@ -106,7 +106,7 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// Each event has an Activity, the first of which reaches back.
+// Each event has an Activity, the first of which reaches back. Commands are told where the server is.
 func TestActivity(t *testing.T) {
 	h, page := open(t)
 	if _, err := h.Predictions.Predict(t.Context(), servertest.Observation("robot-7")); err != nil {
@@ -121,6 +121,9 @@ func TestActivity(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
+	if got := resp.Header.Get("Weft-Address"); got != "127.0.0.1:9000" {
+		t.Errorf("the address of the server is %q", got)
+	}
 	lines := bufio.NewScanner(resp.Body)
 	lines.Buffer(nil, 1<<20)
 	var run string
@@ -168,7 +171,7 @@ func TestWhoMaySee(t *testing.T) {
 		{Name: "caller", Roles: []string{"caller"}, Weight: 1}, {Name: "observer", Roles: []string{"observer"}, Weight: 1},
 	}})
 	h := servertest.New(t, server.Config{Door: &door.Door})
-	page := httptest.NewServer(h.Server.Live())
+	page := httptest.NewServer(h.Server.Live(""))
 	defer page.Close()
 	for _, path := range []string{"activity?back_ms=x", "api/ListModels", "trace.json.gz"} {
 		for token, want := range map[string]int{

@@ -63,7 +63,7 @@ func TestARolloutGoesOnAfterARestart(t *testing.T) {
 			},
 			func(t *testing.T, b *bench) {
 				expectEnd(t, b.state(t), RolledBack, "ROLLBACK")
-				expectSplit(t, b, "baseline 1: 100, 0 shadows by rollout")
+				expectSplit(t, b, "prod 1: 100, 0 shadows by rollout")
 			},
 		},
 		"aborted": {

@@ -149,7 +149,7 @@ func TestAutomaticPromotes(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		r := b.state(t)
 		expectEnd(t, r, Promoted, "the gate said PROMOTE")
-		expectSplit(t, b, "candidate 2: 100, 1 shadows by rollout")
+		expectSplit(t, b, "prod 2: 100, 1 shadows by rollout")
 		var percents []float64
 		for _, s := range r.Steps {
 			percents = append(percents, s.Percent)
@@ -174,7 +174,7 @@ func TestAutomaticRollsBackAtOnce(t *testing.T) {
 		b.serve(100, 2, 1)
 		time.Sleep(2 * time.Second)
 		expectEnd(t, b.state(t), RolledBack, `ROLLBACK: the candidate's mean of "reward" differs by -1 `)
-		expectSplit(t, b, "baseline 1: 100, 0 shadows by rollout")
+		expectSplit(t, b, "prod 1: 100, 0 shadows by rollout")
 		b.serve(1, 2, 1)
 		time.Sleep(time.Minute)
 		if n := b.runs["m"].strata[0].Candidate.Count; n != 100 {
@@ -199,7 +199,7 @@ func TestByHand(t *testing.T) {
 		if r := b.state(t); r.State != Running || r.Report.Verdict != Rollback {
 			t.Fatalf("%v, %v; expected to be told ROLLBACK and to run on", r.State, r.Report.Verdict)
 		}
-		for _, split := range []string{"baseline 1: 0, candidate 2: 100", "candidate 2: 100"} {
+		for _, split := range []string{"baseline 1: 0, candidate 2: 100", "prod 2: 100"} {
 			if _, err := b.Advance("m"); err != nil {
 				t.Fatal(err)
 			}
@@ -230,7 +230,7 @@ func TestAbort(t *testing.T) {
 		if again := b.state(t); again.Steps[0].Reason != "started by hand" || again.Stages[0] != 1 {
 			t.Errorf("what Get returned is shared: %+v", again)
 		}
-		expectSplit(t, b, "baseline 1: 100, 0 shadows by rollout")
+		expectSplit(t, b, "prod 1: 100, 0 shadows by rollout")
 	})
 }
 
@@ -247,11 +247,11 @@ func TestEndsWhenTheGroundMoves(t *testing.T) {
 			}
 		}},
 		{
-			"candidate", "the candidate, version 2, is gone", "baseline 1: 100, 0 shadows by rollout",
+			"candidate", "the candidate, version 2, is gone", "prod 1: 100, 0 shadows by rollout",
 			func(h *host) { h.put(2, 0) },
 		},
 		{
-			"candidate unloading", "the candidate, version 2, is gone", "baseline 1: 100, 0 shadows by rollout",
+			"candidate unloading", "the candidate, version 2, is gone", "prod 1: 100, 0 shadows by rollout",
 			func(h *host) { h.put(2, catalog.Unloading) },
 		},
 		{

@@ -70,6 +70,9 @@ func (m *Manager) Report(model, episode string, number int64, values map[string]
 			}
 		}
 		if old := s.replace(id, values[name]); old != nil {
+			if side, is := r.side(number); is && decides {
+				r.repeated[side]++
+			}
 			if known && !old.began.Equal(began) { // another episode of the same name
 				old.began = began
 				finished()

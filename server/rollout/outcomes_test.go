@@ -27,6 +27,9 @@ func TestReportAgainReplaces(t *testing.T) {
 		if s.Candidate.Count != 2 || s.Candidate.Mean != 3 || s.Baseline.Count != 1 || s.Baseline.Mean != 9 {
 			t.Errorf("counted %+v", s.Stratum)
 		}
+		if x := (Excluded{"repeated", 0, 2}); !slices.Contains(excludedOf(b.runs["m"]), x) {
+			t.Errorf("excluded are %+v, want %+v among them", excludedOf(b.runs["m"]), x)
+		}
 		var got []string
 		for _, o := range b.Outcomes("m") {
 			got = append(got, fmt.Sprintf("%d %s %d %.2f", o.Version, o.Name, o.Moments.Count, o.Moments.Mean))

@@ -28,9 +28,9 @@ type run struct {
 	// refusal is the error that the log has last, so that it has each only once.
 	refusal string
 	// thinning is that of the History. outside and noRoom count reported episodes that began when not both versions got
-	// some, and that there was no room for.
-	thinning        thinning
-	outside, noRoom [2]int64
+	// some, and that there was no room for; repeated counts outcomes that a later report of the same episode replaced.
+	thinning                  thinning
+	outside, noRoom, repeated [2]int64
 }
 
 // stratum is a stage in which both versions get episodes.
@@ -134,17 +134,23 @@ func (r *run) evidence(agreed, shadowed int64) Evidence {
 }
 
 // traffic returns the split that gives the candidate percent of the new episodes. The baseline stays in it while the
-// rollout runs.
+// rollout runs. At its end nobody is a candidate any more: who has all traffic has the usual slot.
 func (r *run) traffic(percent float64, end bool, before *catalog.Traffic) *catalog.Traffic {
 	t := &catalog.Traffic{Source: "rollout"}
 	if before != nil {
 		t.Shadow = slices.Clone(before.Shadow)
 	}
-	if !end || percent < 100 {
-		t.Split = append(t.Split, catalog.Slot{Name: "baseline", Version: r.BaselineVersion, Weight: 100 - percent})
+	if end {
+		all := r.BaselineVersion
+		if percent == 100 {
+			all = r.CandidateVersion
+		}
+		t.Split = []catalog.Slot{{Name: catalog.DefaultSlot, Version: all, Weight: 100}}
+		return t
 	}
-	if !end || percent > 0 {
-		t.Split = append(t.Split, catalog.Slot{Name: "candidate", Version: r.CandidateVersion, Weight: percent})
+	t.Split = []catalog.Slot{
+		{Name: "baseline", Version: r.BaselineVersion, Weight: 100 - percent},
+		{Name: "candidate", Version: r.CandidateVersion, Weight: percent},
 	}
 	return t
 }

@@ -44,9 +44,9 @@ func splitOf(strata []*stratum) Split {
 	return s
 }
 
-// Excluded counts episodes that no interval of the outcome contains.
+// Excluded counts episodes, or reports of them, that no interval of the outcome contains.
 type Excluded struct {
-	Reason    string `json:"reason"` // lost, unfinished, waiting, outside, no_room or unpaired
+	Reason    string `json:"reason"` // lost, unfinished, waiting, outside, no_room, unpaired or repeated
 	Baseline  int64  `json:"baseline"`
 	Candidate int64  `json:"candidate"`
 }
@@ -68,6 +68,7 @@ func (r *run) tellExcluded(e *Evidence) {
 		{"outside", r.outside[baseline], r.outside[candidate]},
 		{"no_room", r.noRoom[baseline], r.noRoom[candidate]},
 		{"unpaired", unpaired[baseline], unpaired[candidate]},
+		{"repeated", r.repeated[baseline], r.repeated[candidate]},
 	} {
 		if x.Baseline+x.Candidate > 0 {
 			e.Excluded = append(e.Excluded, x)

@@ -48,7 +48,7 @@ func newSplit(m *catalog.Model) (parts, reserve split) {
 	slices.SortFunc(parts, byName)
 	slices.SortFunc(reserve, byName)
 	if newest := m.Newest(); newest != nil && len(parts) == 0 {
-		return split{{slot: DefaultSlot, number: newest.Number, version: newest, weight: 1}}, nil
+		return split{{slot: catalog.DefaultSlot, number: newest.Number, version: newest, weight: 1}}, nil
 	}
 	return parts, reserve
 }

@@ -8,9 +8,6 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 )
 
-// DefaultSlot is the name of the traffic entry of a model whose traffic was not divided.
-const DefaultSlot = "prod"
-
 // Choice is a request's choice of the version. The zero value leaves it to the server. At most one field is set.
 type Choice struct {
 	Version *int64

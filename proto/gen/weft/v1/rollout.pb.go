@@ -906,7 +906,8 @@ type EpisodeExclusion struct {
 	// "lost", "unfinished" and "waiting" as in EpisodeCounts; "outside": reported, but
 	// begun when not both versions got episodes, such as before the rollout; "no_room":
 	// too many waited; "unpaired": counted in a stage in which the other version has
-	// none.
+	// none; "repeated": reported under an episode_id that had an outcome already, which it
+	// replaced.
 	Reason        string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
 	Baseline      int64  `protobuf:"varint,2,opt,name=baseline,proto3" json:"baseline,omitempty"`
 	Candidate     int64  `protobuf:"varint,3,opt,name=candidate,proto3" json:"candidate,omitempty"`

@@ -36,12 +36,12 @@ export function startAnswers(store, findings, weave) {
 
   return (urgent) => {
     const now = performance.now();
-    if (!urgent && now - told < pace) return;
+    if (!urgent && now - told < pace) return false;
     told = now;
     const harm = wronged(store);
     const a = { most: most(store), wronged: harm, late: lastLate(store, harm.bad === true),
-      compare: findings.compare ?? { short: 'No comparison', text: 'No rollout with a gate compares two versions.' },
-      shadow: findings.shadow ?? { short: 'No shadow', text: 'No version runs in the shadow of another.' } };
+      compare: known(findings.compare, { short: 'No comparison', text: 'No model at work has had a rollout, which compares two versions.' }),
+      shadow: known(findings.shadow, { short: 'No shadow', text: 'No version runs in the shadow of another.' }) };
     for (const [name, answer] of Object.entries(a)) tell(name, answer);
     weave.say();
     say($('weave-title'), title(store));
@@ -50,17 +50,21 @@ export function startAnswers(store, findings, weave) {
       spoken = now;
       say($('summary'), `${a.most.short}. Wronged: ${a.wronged.short}. Late last: ${a.late.short}.`);
     }
+    return true;
   };
 }
+
+// known is what was found, or what holds where that is nothing; while it is not known it is said so.
+const known = (found, none) => (found === undefined ? { short: '…', text: 'Not loaded yet.' } : (found ?? none));
 
 function title(store) {
   const busy = store.devices.filter((d) => d.lanes > 0);
   if (busy.length === 0) return 'This server has no device';
   const users = (store.present ?? []).filter((v) => v.share > 0.0005);
-  if (users.length === 0) return `${list(busy.map((d) => d.name))} rest: no version has work`;
+  if (users.length === 0) return `${list(busy.map((d) => d.name))} ${busy.length > 1 ? 'are' : 'is'} idle: no version has work`;
   const d = busy.reduce((a, b) => (b.busyShare > a.busyShare ? b : a));
   const mine = users.filter((v) => v.device === d.name);
-  return `${plural(mine.length, 'version')} ${mine.length === 1 ? 'uses' : 'are woven into'} ${d.name}, which is ${percent(d.busyShare)} busy`;
+  return `${plural(mine.length, 'version')} ${mine.length === 1 ? 'uses' : 'share'} ${d.name}, which is ${percent(d.busyShare)} busy`;
 }
 
 function text(store, weave) {

@@ -4,7 +4,7 @@ import { call, every } from './api.js';
 import { choice } from './choice.js';
 import { $, el, say } from './dom.js';
 import { forest } from './forest.js';
-import { clock, count, list, percent } from './format.js';
+import { clock, count, list, percent, plural } from './format.js';
 import { path, plot } from './plot.js';
 import { enumWord } from './words.js';
 
@@ -17,7 +17,7 @@ export function startCompare(store, findings) {
   let model = '';
   let shown = '';
   const work = async () => {
-    await ask(store, asked, model);
+    while (!(await ask(store, asked, model)) && ![...asked.values()].some((a) => a.rollout)); // one that is not asked yet may have one
     const rollouts = [...asked.values()].map((a) => a.rollout).filter(Boolean).sort((a, b) => (b.state === running) - (a.state === running) || since(b) - since(a));
     model = choose(rollouts.map((r) => [r.model, `${r.model} v${r.candidateVersion} against v${r.baselineVersion}: ${enumWord(r.state, 'ROLLOUT_STATE_')}`]));
     const rollout = asked.get(model)?.rollout ?? null;
@@ -29,10 +29,11 @@ export function startCompare(store, findings) {
   };
   const now = every([$('answers'), $('compare')], 5000, work);
   const choose = choice('compare-choice', now);
-  render(null, null);
-  return { clear: () => {
+  return { clear: (restarted) => {
+    if (restarted) findings.compare = undefined;
     shown = '';
     asked.clear();
+    now();
   } };
 }
 
@@ -40,6 +41,7 @@ export function startCompare(store, findings) {
 const since = (r) => Date.parse(r.steps?.at(-1)?.at ?? r.stageSince) || 0;
 
 // ask learns of rollouts: often of those that run or are shown; of the others a few models at a time, those of several versions first.
+// It returns whether it has asked for each model.
 async function ask(store, asked, shown) {
   const versions = new Map();
   for (const v of store.present ?? []) versions.set(v.model, (versions.get(v.model) ?? new Set()).add(v.version));
@@ -53,6 +55,7 @@ async function ask(store, asked, shown) {
   for (const [name] of old.sort((a, b) => rank(a) - rank(b)).slice(0, scanned)) {
     asked.set(name, { at: performance.now(), rollout: (await call('GetRollout', { model: name }))?.rollout ?? null });
   }
+  return [...versions.keys()].every((name) => asked.has(name));
 }
 
 // finding says which version is better, by how much, and what became of the rollout.
@@ -96,7 +99,7 @@ function render(r, found) {
   const title = $('compare-title');
   if (!r) {
     say(title, 'No two versions are compared');
-    body.replaceChildren(el('p.sub', null, 'A rollout divides traffic between two versions of a model and compares them by outcome, errors and latency; its gate decides by intervals. `weft rollout start` begins one.'));
+    body.replaceChildren(el('p.sub', null, 'A rollout divides traffic between two versions of a model and compares them by outcome, errors and latency; its gate decides by intervals. ', el('code', null, 'weft rollout start'), ' begins one.'));
     return;
   }
   const tone = found.good ? 'span.good' : found.bad ? 'span.bad' : 'span';
@@ -110,6 +113,9 @@ function render(r, found) {
   drawRibbon(ribbon, r);
 }
 
+// Why episodes do not count, in words.
+const outside = { no_room: 'for which there was no room', outside: 'begun before the rollout or after its stages', unpaired: 'of a stage that only one version had' };
+
 function foot(r) {
   const { split, excluded } = r.report ?? {};
   const parts = [];
@@ -117,7 +123,10 @@ function foot(r) {
     const [b, c] = [Number(split.baseline ?? 0), Number(split.candidate ?? 0)];
     parts.push(`${split.mismatch ? '▲ Mismatch: ' : ''}${count(b)} episodes to v${r.baselineVersion} and ${count(c)} to v${r.candidateVersion}; ${count(split.candidateExpected ?? 0)} were expected${split.pValue !== undefined ? ` (p ${split.pValue.toFixed(2)}${split.mismatch ? '' : ', no mismatch'})` : ''}.`);
   }
-  if (excluded?.length) parts.push(`Not counted: ${list(excluded.map((e) => `${count(Number(e.baseline ?? 0) + Number(e.candidate ?? 0))} ${e.reason.replaceAll('_', ' ')}`))}.`);
+  const [both, repeated] = [(e) => Number(e.baseline ?? 0) + Number(e.candidate ?? 0), (excluded ?? []).find((e) => e.reason === 'repeated')];
+  const others = (excluded ?? []).filter((e) => e !== repeated);
+  if (others.length > 0) parts.push(`Not counted: ${list(others.map((e) => `${count(both(e))} ${outside[e.reason] ?? e.reason}`))}.`);
+  if (repeated) parts.push(`▲ ${plural(both(repeated), 'outcome')} replaced earlier ones of the same episode id, which counts once: give each episode an id of its own.`);
   return parts.join(' ');
 }
 

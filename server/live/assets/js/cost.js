@@ -11,15 +11,18 @@ export function startCost(store) {
   const body = $('cost-body');
   const charts = new Map();
   let last = [];
+  let measured = false; // some time, if not lately
   const work = async () => {
     const state = (await call('GetSchedulerState', { max_decisions: 1 }))?.state ?? {};
     const sizes = new Map();
     for (const m of (await call('ListModels'))?.models ?? []) for (const v of m.versions ?? []) sizes.set(`${m.name} v${v.version}`, v.batching?.allowedBatchSizes ?? []);
     last = collect(store, state, sizes);
+    measured = (state.costs ?? []).length > 0;
     render();
   };
   const render = () => {
-    say($('cost-title'), last.length > 0 ? headline(last) : 'What a batch costs is not measured yet');
+    say($('cost-title'), last.length > 0 ? headline(last) : measured ? 'What a batch costs: none ran in the last minute' : 'What a batch costs is not measured yet');
+    $('cost').classList.toggle('bare', last.length === 0);
     const nodes = last.map((c) => {
       const label = c.version.label;
       if (!charts.has(label)) {

@@ -21,7 +21,7 @@ export function drawEcdf(node, output, tolerance) {
     add('line', { class: 'limit', x1: x(tolerance), x2: x(tolerance), y1: top - 4, y2: bottom });
     const end = x(tolerance) > width - 110;
     add('text', { class: 'limit-text', x: x(tolerance) + (end ? -6 : 6), y: bottom - 8, 'text-anchor': end ? 'end' : 'start' }, 'tolerance');
-    add('text', { x: left, y: 134 }, `largest difference of a request, as a part of the answer${noise ? ' · grey: live version against itself' : ''}`);
+    add('text', { x: width < 480 ? 0 : left, y: 134 }, `largest difference of a request, as a part of the answer${noise && width >= 480 ? ' · grey: live version against itself' : ''}`);
   });
 }
 

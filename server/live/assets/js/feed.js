@@ -1,6 +1,7 @@
 // The stream of activity: connects, reads, and connects again for as long as the page is in sight. A server that is asked by
 // nobody does no work for nobody: out of sight for half a minute, the page hangs up.
 import { headers } from './access.js';
+import { heardAddress } from './command.js';
 
 const silence = 6000; // ms without data that mean a dead connection
 const patience = 30000; // ms out of sight until it hangs up
@@ -69,6 +70,7 @@ export class Feed {
         this.detail = await response.json().then((b) => b.error, () => '');
         return response.status;
       }
+      heardAddress(response.headers.get('Weft-Address'));
       await this.read(response.body.getReader(), alive);
     } catch {
       // The connection failed or was given up: the caller tries again.

@@ -1,4 +1,5 @@
 // The keys, and the buttons that do the same.
+import { command, copy } from './command.js';
 import { $, el, say } from './dom.js';
 import { ms } from './format.js';
 import { download, openInPerfetto } from './perfetto.js';
@@ -35,7 +36,7 @@ export function startKeys(store, weave, toast) {
     d: () => weave.change((v) => v.pan(0.2)),
     D: saved(download),
     o: saved(openInPerfetto),
-    e: () => copy(weave, toast),
+    e: () => copyStory(weave, toast),
     l: () => store.lastLate >= store.requests.first && weave.choose({ kind: 'request', place: store.lastLate }, true),
     '?': () => $('help').showModal(),
     Escape: () => weave.choose(null),
@@ -65,14 +66,8 @@ export function startKeys(store, weave, toast) {
   show();
 }
 
-async function copy(weave, toast) {
+function copyStory(weave, toast) {
   const number = weave.number();
   if (!number) return toast('Choose a request or a batch first.');
-  const line = `weft explain '#${number}'`;
-  try {
-    await navigator.clipboard.writeText(line);
-    toast(`Copied: ${line}`);
-  } catch {
-    toast(line);
-  }
+  return copy(command(`explain '#${number}'`), toast);
 }

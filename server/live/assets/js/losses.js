@@ -1,7 +1,7 @@
 // Late and lost requests: how many and why, and the latest of them, each with its story.
 import { call, every } from './api.js';
 import { $, el, say, swatch } from './dom.js';
-import { clock, count, ms, plural } from './format.js';
+import { clock, count, ms, plural, short } from './format.js';
 import { colour } from './colour.js';
 import { explain } from './story.js';
 import { endOf, endWord, reasonWords } from './words.js';
@@ -59,7 +59,7 @@ function table(store, answer) {
     const end = endOf(c.end[i]);
     const took = Math.max(0, c.endMs[i] - c.arrivalMs[i]);
     const why = c.reason?.[i] ? reasonWords(c.reason[i]) : c.targetMs?.[i] > 0 ? `${ms(took - c.targetMs[i])} after its target` : '';
-    lines.push(el('tr', null, el('td.nowrap', null, v ? swatch(colour(label)) : null, label),
+    lines.push(el('tr', null, el('td.nowrap', { title: label }, v ? swatch(colour(label)) : null, short(label, 36)),
       el('td', null, el('button.link', { type: 'button', 'data-request': `#${c.number[i]}`, onclick: () => explain(`#${c.number[i]}`) }, `#${c.number[i]}`), c.id?.[i] ? ` ${c.id[i]}` : ''),
       el('td.nowrap', null, endWord[end]), el('td', null, why), el('td.num', null, ms(took)), el('td.num', null, clock(store.began + c.endMs[i]))));
   }

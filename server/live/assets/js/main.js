@@ -6,6 +6,7 @@ import { startCost } from './cost.js';
 import { startDevices } from './devices.js';
 import { $, say, show } from './dom.js';
 import { Feed } from './feed.js';
+import { headline, startHeadline } from './headline.js';
 import { startHistory } from './history.js';
 import { startKeys } from './keys.js';
 import { startLosses } from './losses.js';
@@ -14,14 +15,16 @@ import { startService } from './service.js';
 import { startShadow } from './shadow.js';
 import { Store } from './store.js';
 import { startTheme } from './theme.js';
+import { startTry } from './try.js';
 import { Weave } from './weave/weave.js';
 
 const store = new Store();
 const weave = new Weave(store);
-const findings = { compare: null, shadow: null };
+const findings = {}; // of the rollout and the shadow: null where there is none, undefined until that is known
 const answers = startAnswers(store, findings, weave);
-const parts = [startService, startCost, startLosses, startModels, startDevices, startHistory].map((start) => start(store, weave));
-parts.push(startCompare(store, findings), startShadow(store, findings));
+const head = startHeadline(store);
+let parts = []; // from the first message on: before it nothing is known
+const start = () => [startTry, startService, startCost, startLosses, startModels, startDevices, startHistory, startCompare, startShadow].map((part) => part(store, findings));
 
 const states = {
   live: ['live', ''],
@@ -33,6 +36,7 @@ const states = {
 
 function state(word, detail) {
   $('state').dataset.state = word;
+  document.body.classList.toggle('stale', word !== 'live');
   say($('state'), states[word][0]);
   const text = [states[word][1], word === 'forbidden' && detail ? `It says: ${detail}.` : ''].join(' ').trim();
   say($('notice'), text);
@@ -47,9 +51,10 @@ const feed = new Feed({
   activity(message, first) {
     const restarted = store.take(message, first);
     state('live');
-    if (first || restarted) for (const part of parts) part.clear?.();
+    if (parts.length === 0) parts = start();
+    else if (first || restarted) for (const part of parts) part.clear?.(restarted);
     weave.heard(first || restarted);
-    answers(first || restarted);
+    if (answers(first || restarted)) head();
     say($('server'), `since ${new Date(store.began).toLocaleString('en-GB', { dateStyle: 'medium', timeStyle: 'short' })}`);
     if (restarted) toast('The server was restarted.');
   },
@@ -76,4 +81,4 @@ startKeys(store, weave, toast);
 feed.start();
 
 // For tests: what the page knows and how it draws.
-globalThis.weft = { store, weave };
+globalThis.weft = { store, weave, headline: () => headline(store) };

@@ -2,7 +2,7 @@
 import { call, every } from './api.js';
 import { colour } from './colour.js';
 import { $, el, say, swatch } from './dom.js';
-import { bytes, list, plural } from './format.js';
+import { bytes, list, plural, short } from './format.js';
 import { enumWord } from './words.js';
 
 const most = 60; // versions shown
@@ -44,7 +44,7 @@ function render(store, models) {
 }
 
 function failedModel(m) {
-  return el('tr', null, el('td.nowrap', null, m.name), el('td.bad', { colspan: '6' }, `▲ ${m.failure}`));
+  return el('tr', null, el('td.nowrap', { title: m.name }, short(m.name, 36)), el('td.bad', { colspan: '6' }, `▲ ${m.failure}`));
 }
 
 function row(store, { model, v, state }) {
@@ -56,7 +56,7 @@ function row(store, { model, v, state }) {
   const memory = replicas.reduce((n, r) => n + Number(r.deviceMemoryBytes ?? 0), 0);
   const trouble = v.failure || v.stalled || v.scarcity || (v.crashes?.latestDeath && `died: ${v.crashes.latestDeath}`);
   return el('tr', null,
-    el('td.nowrap', null, swatch(colour(label)), label),
+    el('td.nowrap', { title: label }, swatch(colour(label)), short(label, 36)),
     el(`td.nowrap${state === 'failed' ? '.bad' : ''}`, null, `${signs[state] ?? ''} ${state}`, loading(v.loading, state)),
     el('td', null, use),
     el('td.why', null, trouble ? el('span.bad', null, trouble) : batching(v.batching)),

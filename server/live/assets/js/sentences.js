@@ -1,6 +1,7 @@
 // What the page says of the server: answers to the questions that people come with.
 import { blame } from './blame.js';
 import { ago, count, list, ms, percent, plural } from './format.js';
+import { greed } from './greed.js';
 import { starved } from './verdicts.js';
 import { end } from './words.js';
 
@@ -27,7 +28,7 @@ export const slowed = (store, device) => {
 // most says who uses the devices most.
 export function most(store) {
   const versions = (store.present ?? []).filter((v) => v.share > 0.0005);
-  if (versions.length === 0) return { text: 'No version uses a device now.', short: 'Nobody' };
+  if (versions.length === 0) return { text: 'No version uses a device now.', short: 'None' };
   const best = versions.reduce((a, b) => (b.share > a.share ? b : a));
   const device = store.devices.find((d) => d.name === best.device);
   const next = versions.filter((v) => v !== best && v.device === best.device).sort((a, b) => b.share - a.share)[0];
@@ -38,44 +39,66 @@ export function most(store) {
 // few is the part of a version's requests that may be late or lost without anybody being wronged: targets are for the p99.
 const few = 0.01;
 
-// wronged says whether anybody gets less than its due.
+// wronged says whether anybody gets less than its due, and who asks for more than that.
 export function wronged(store) {
   const versions = store.present ?? [];
   for (const d of store.devices) {
     const factor = slowed(store, d);
     for (const v of versions) if (v.device === d.name) Object.assign(v, { slowed: factor, lag: d.lagBoundMs > 0 ? d.lagMs / d.lagBoundMs : 0 });
   }
+  const ends = lastMinute(store);
+  const hurt = ends.filter((e) => e.late + e.lost > few * e.all).sort((a, b) => (b.late + b.lost) / b.all - (a.late + a.lost) / a.all);
+  for (const e of hurt) e.greed = greed(store, e.version);
+  const greedy = hurt.filter((e) => 2 * e.greed.own > e.late + e.lost);
+  for (const v of store.versions) v.greedy = greedy.some((e) => e.version === v && e.greed.now);
+  const innocent = hurt.filter((e) => !greedy.includes(e));
+  const more = greedy.length > 0 ? ` ${tooMuch(greedy[0])}` : '';
   const hungry = versions.filter((v) => starved(v) && !store.shadows?.has(v.label));
   if (hungry.length > 0) {
     const v = hungry[0];
-    return { bad: true, version: v, short: `Yes, ${list(hungry.slice(0, 3).map((h) => h.label))}: below its share`, text: `${v.label} gets ${percent(v.share)} of the time, ${percent(v.entitledShare)} are due to it, and more of its requests wait than its batches take.` };
+    return { bad: true, version: v, short: `Yes, ${list(hungry.slice(0, 3).map((h) => h.label))}: below its share`, text: `${v.label} gets ${percent(v.share)} of the time, ${percent(v.entitledShare)} are due to it, and more of its requests wait than its batches take.${more}` };
   }
-  const ends = lastMinute(store);
-  const hurt = ends.filter((e) => e.late + e.lost > few * e.all).sort((a, b) => (b.late + b.lost) / b.all - (a.late + a.lost) / a.all);
-  if (hurt.length > 0) {
-    const e = hurt[0];
-    const others = list(hurt.slice(1, 4).map((o) => `${o.version.label} (${percent((o.late + o.lost) / o.all, 1)})`));
+  if (innocent.length > 0) {
+    const e = innocent[0];
+    const others = list(innocent.slice(1, 4).map((o) => `${o.version.label} (${percent((o.late + o.lost) / o.all, 1)})`));
     return { bad: true, version: e.version, short: `Yes, ${e.version.label}: ${percent((e.late + e.lost) / e.all, 1)} late or lost`,
-      text: `Of its ${count(e.all)} requests ${lately(store)} ${told(e)}.${others ? ` Also ${others}.` : ''} ${e.version.slowed > 1.5 ? `${e.version.device} is slow now: batches take ${e.version.slowed.toFixed(1)}\u00d7 as long as they use it, beside other programs.` : 'Shares of the device are fair.'}` };
+      text: `Of ${about(e.all, e)} requests ${lately(store)} ${told(e)}.${others ? ` Also ${others}.` : ''}${more}${e.version.slowed > 1.5 ? ` ${e.version.device} is slow now: batches take ${e.version.slowed.toFixed(1)}\u00d7 as long as they use it, beside other programs.` : more ? '' : ' Shares of the device are fair.'}` };
+  }
+  if (greedy.length > 0) {
+    const e = greedy[0];
+    return { version: e.version, short: `No: ${list(greedy.slice(0, 2).map((g) => g.version.label))} ${e.greed.now ? (greedy.length > 1 ? 'ask' : 'asks') : 'asked'} for more than ${greedy.length > 1 ? 'their shares' : 'its share'}`, text: `${tooMuch(e)} Of ${about(e.all, e)} requests ${lately(store)} ${told(e)}.` };
   }
   if (versions.length === 0) return { short: 'No, nobody', text: 'There is no version yet.' };
   const [all, late, lost] = ['all', 'late', 'lost'].map((name) => ends.reduce((n, e) => n + e[name], 0));
-  return { short: 'No, nobody', text: `All that had work waiting got their shares.${all > 0 ? ` ${late + lost > 0 ? `Of no version was more than one request in a hundred late or lost: ${count(late)} and ${count(lost)} of ${count(all)}` : `None of ${plural(all, 'request')} was late or lost`} ${lately(store)}.` : ''}` };
+  if (all === 0) return { short: 'No, nobody', text: `No version was asked ${lately(store)}.` };
+  const some = ends.find((e) => e.some) ?? {};
+  return { short: 'No, nobody', text: `All that had work waiting got their shares. ${late + lost > 0 ? `Of no version was more than one request in a hundred late or lost: ${about(late, some)} and ${about(lost, some)} of ${about(all, some)}` : `None of ${some.some ? 'about ' : ''}${plural(all, 'request')} was late or lost`} ${lately(store)}.` };
 }
+
+// tooMuch says by how much a version asks for more than its share.
+function tooMuch({ version: v, greed: g }) {
+  return `${v.label} asked for ${percent(g.asked)} of ${v.device}${v.due > 0.995 ? ', which is more than there is' : `, and ${percent(v.due)} are due to it`}.`;
+}
+
+const about = (n, { some }) => `${some ? 'about ' : ''}${count(n)}`;
 
 const lately = (store) => (store.now < 60000 ? 'since the start' : 'in the last minute');
 
-const lostWords = [[end.refused, 'refused'], [end.expired, 'ran out of time'], [end.cancelled, 'cancelled'], [end.failed, 'failed']];
+const lostWords = [[end.refused, 'refused'], [end.expired, 'ran out of time'], [end.failed, 'failed']];
 
-const told = (e) => list([...(e.late > 0 ? [`${count(e.late)} were answered late`] : []), ...lostWords.filter(([kind]) => e.ends[kind] > 0).map(([kind, word]) => `${count(e.ends[kind])} ${word}`)]);
+const told = (e) => list([...(e.late > 0 ? [`${about(e.late, e)} were answered late`] : []), ...lostWords.filter(([kind]) => e.ends[kind] > 0).map(([kind, word]) => `${about(e.ends[kind], e)} ${word}`)]);
 
-// lastMinute counts requests of the last minute by version and end, those with most late or lost ones first.
+// lastMinute counts requests of the last minute by version and end, those with most late or lost ones first; without those that
+// failed by what their callers did. some: others were left out, for which these stand.
 function lastMinute(store) {
   const r = store.requests;
-  const counts = store.versions.map((version) => ({ version, ends: new Uint32Array(8), all: 0, late: 0, lost: 0 }));
+  const counts = store.versions.map((version) => ({ version, ends: new Float64Array(8), all: 0, late: 0, lost: 0, some: false }));
   for (let p = r.firstFrom(r.end, store.now - 60000); p < r.next; p++) {
     const i = p & r.mask;
-    if (r.version[i] > 0) counts[r.version[i] - 1].ends[r.ends[i]]++;
+    if (r.version[i] === 0 || r.own[i] === 1) continue;
+    const c = counts[r.version[i] - 1];
+    c.ends[r.ends[i]] += r.stands[i];
+    c.some ||= r.stands[i] > 1;
   }
   for (const c of counts) {
     c.late = c.ends[end.late];
@@ -88,7 +111,7 @@ function lastMinute(store) {
 // lastLate says which request was late last, and because of what; bad: it is one of many.
 export function lastLate(store, bad) {
   const r = store.requests;
-  if (store.lastLate < r.first || r.length === 0) return { short: 'None in the last minute', text: 'Every request was answered by its target.' };
+  if (store.lastLate < r.first || r.length === 0) return none(store);
   const i = store.lastLate & r.mask;
   const v = store.versions[r.version[i] - 1];
   const why = blame(store, store.lastLate);
@@ -101,4 +124,15 @@ export function lastLate(store, bad) {
   else if (holder && why.holder !== why.own) text = `${of}${holder.label} held ${v.device} for ${ms(why.held)} of the ${ms(why.wait)} that it waited (${when}).`;
   else if (holder) text = `${of}earlier requests of the same version held ${v.device} for ${ms(why.held)} of the ${ms(why.wait)} that it waited (${when}).`;
   return { bad, version: v, short, text, number: r.number[i], place: store.lastLate };
+}
+
+// none says that no answer was late, as far as that is known.
+function none({ requests: r }) {
+  let [answered, some] = [0, false];
+  for (let p = r.first; p < r.next; p++) {
+    answered += r.ends[p & r.mask] <= end.late ? r.stands[p & r.mask] : 0;
+    some ||= r.stands[p & r.mask] > 1;
+  }
+  if (answered === 0) return { short: 'None', text: 'No request was answered in the last minute.' };
+  return { short: some ? 'None of those drawn' : 'None in the last minute', text: `${about(answered, { some })} requests were answered, ${some ? 'those drawn ' : ''}by their targets.` };
 }

@@ -4,7 +4,7 @@ import { every } from './api.js';
 import { fit } from './canvas.js';
 import { onCursor, setCursor } from './cursor.js';
 import { $, say } from './dom.js';
-import { ms, plural } from './format.js';
+import { ms, plural, short } from './format.js';
 
 const cells = 150;
 const span = 30000; // ms
@@ -105,7 +105,7 @@ function paint(state) {
     g.fillStyle = of('--ink');
     const at = Math.max(y(f.sums[cells]) + 4, labelled + 13);
     labelled = at;
-    if (at < bottom + 12) g.fillText(f.version.label, width - right + 7, at, right - 9);
+    if (at < bottom + 12) g.fillText(short(f.version.label, 14), width - right + 7, at, right - 9);
   }
   lagStrip(g, state, { of, left, right, width, k, from, to, strip });
   describe(store, flows, others);
@@ -139,8 +139,8 @@ function lagStrip(g, { store }, { of, left, right, width, k, from, to, strip }) 
   g.fillText('0', left - 7, strip + 4);
   g.fillText(ms(device.lagBoundMs), left - 7, y(device.lagBoundMs) + 8);
   g.textAlign = 'left';
-  g.fillText('lag,', width - right + 7, strip - 24, right - 9);
-  g.fillText('and its bound', width - right + 7, strip - 9, right - 9);
+  g.fillText('furthest behind,', width - right + 7, strip - 24, right - 9);
+  g.fillText('and its limit', width - right + 7, strip - 9, right - 9);
   g.fillText(`\u2212${ms(to - from)}`, left, strip + 16);
   g.textAlign = 'right';
   g.fillText('now', width - right, strip + 16);
@@ -167,7 +167,9 @@ function mark(state) {
 function describe(store, flows, others) {
   const d = mostLag(store);
   const within = d && d.lagBoundMs > 0 ? d.lagMs <= d.lagBoundMs : true;
-  say($('service-title'), !d || flows.length === 0 ? 'No version received service' : d.lagBoundMs === 0 ? 'No version waits for its share'
-    : `Fair ${within ? 'within the bound' : 'beyond the bound'}: the version furthest behind lags ${ms(d.lagMs)} of ${ms(d.lagBoundMs)} allowed`);
+  const behind = `${ms(d?.lagMs ?? 0)} of device time behind its share`;
+  say($('service-title'), !d || flows.length === 0 ? `No version used a device in the last ${ms(Math.min(span, store.now))}` : d.lagMs < 0.5 ? 'Fair: no version is behind its share'
+    : within ? `Fair: no version is more than ${behind}` : `Not fair now: a version is ${behind}`);
+  $('service').classList.toggle('bare', flows.length === 0);
   say($('service-text'), flows.length === 0 ? '' : `Most service by weight in ${ms(Math.min(span, store.now))}: ${flows[0].version.label} with ${ms(flows[0].sums[cells])}; least of those shown: ${flows.at(-1).version.label} with ${ms(flows.at(-1).sums[cells])}${others ? `; ${plural(others, 'more version')} not shown` : ''}.`);
 }

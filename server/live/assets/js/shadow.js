@@ -28,9 +28,13 @@ export function startShadow(store, findings) {
     shown = state;
     render(data, print);
   };
-  const choose = choice('shadow-choice', every([$('answers'), $('shadow')], 10000, work));
-  render(null, print);
-  return { clear: () => (shown = ''), theme: () => print.draw() };
+  const now = every([$('answers'), $('shadow')], 10000, work);
+  const choose = choice('shadow-choice', now);
+  return { clear: (restarted) => {
+    if (restarted) findings.shadow = undefined;
+    shown = '';
+    now();
+  }, theme: () => print.draw() };
 }
 
 const pair = (s) => `${s.model} v${s.shadowVersion} beside v${s.primaryVersion}`;
@@ -79,7 +83,7 @@ function render(data, print) {
   const body = $('shadow-body');
   if (!data) {
     say($('shadow-title'), 'No version runs in the shadow');
-    body.replaceChildren(el('p.sub', null, 'A shadow gets copies of requests in spare time, and its answers are compared, not sent. Set `shadow` in a model\u2019s traffic to try a version without risk.'));
+    body.replaceChildren(el('p.sub', null, 'A shadow gets copies of requests in spare time, and its answers are compared, not sent. Set ', el('code', null, 'shadow'), ' in a model\u2019s traffic to try a version without risk.'));
     return;
   }
   const { summary, output, within, names } = data;

@@ -2,7 +2,7 @@
 // the same while their place in the messages changes.
 import { Ring } from './ring.js';
 import { colour, ink } from './colour.js';
-import { end } from './words.js';
+import { end, ofCaller } from './words.js';
 
 const minute = 60000;
 const most = 1 << 18; // rows of each ring; at 4,000 batches a second that is a minute
@@ -13,7 +13,7 @@ const batchColumns = { number: Uint32Array, version: Uint16Array, lane: Uint16Ar
   demanding: Uint16Array, left: Uint32Array, passed: Uint16Array, flags: Uint8Array, firstArrival: Float64Array };
 
 const requestColumns = { number: Uint32Array, version: Uint16Array, arrival: Float64Array, start: Float64Array, end: Float64Array, target: Float32Array,
-  batch: Uint32Array, ends: Uint8Array, rank: Uint16Array };
+  batch: Uint32Array, ends: Uint8Array, rank: Uint16Array, stands: Float32Array, own: Uint8Array };
 
 export class Store {
   constructor() {
@@ -61,9 +61,9 @@ export class Store {
     const ids = (a.versions ?? []).map((v) => this.identify(v));
     this.present = ids.map((id) => this.versions[id]);
     this.takeBatches(a.batches ?? {}, ids);
-    this.takeRequests(a.requests ?? {}, ids);
+    this.takeRequests(a.requests ?? {}, ids, a.requestsLeftOut ?? 0);
     this.running = (a.running ?? []).map((r) => ({ lane: 0, rows: 0, size: 0, expectedMs: 0, ...r, version: ids[r.version ?? 0] ?? 0 }));
-    this.samples.push({ at: this.now, devices: this.devices.map((d) => ({ name: d.name, lag: d.lagMs, bound: d.lagBoundMs, busy: d.busyShare })) });
+    this.samples.push({ at: this.now, ...counts(this.totals), devices: this.devices.map((d) => ({ name: d.name, lag: d.lagMs, bound: d.lagBoundMs, busy: d.busyShare })) });
     if (this.samples.length > samplesKept) this.samples.splice(0, this.samples.length - samplesKept);
     // A picture that stands still keeps what it shows, as long as there is room.
     if (!this.hold) {
@@ -80,11 +80,12 @@ export class Store {
       id = this.versions.length;
       const label = `${v.model} v${v.version ?? 0}`;
       const hex = colour(label);
-      this.versions.push({ id, label, colour: hex, ink: ink(hex), stripe: 0, waits: [], cut: 0 });
+      this.versions.push({ id, label, colour: hex, ink: ink(hex), stripe: 0, waits: [], cut: 0, due: 0, greedy: false });
       this.byKey.set(key, id);
     }
     const entry = Object.assign(this.versions[id], blank, v);
     entry.totals = { ...noTotals, ...v.totals };
+    if (entry.entitledShare > 0) entry.due = entry.entitledShare; // as it was when it last had work
     entry.waits.push(entry.waiting);
     if (entry.waits.length > 20) entry.waits.shift();
     return id;
@@ -121,10 +122,11 @@ export class Store {
     }
   }
 
-  takeRequests(c, ids) {
+  takeRequests(c, ids, left) {
     const r = this.requests;
     const n = c.number?.length ?? 0;
     if (n === 0) return;
+    const stands = (n + left) / n; // each for so many, where some were left out
     // By batch and arrival, for the row that each gets in its lane.
     const order = Uint32Array.from({ length: n }, (_, i) => i).sort((x, y) => c.batch[x] - c.batch[y] || c.arrivalMs[x] - c.arrivalMs[y]);
     const ranks = new Uint16Array(n);
@@ -144,6 +146,8 @@ export class Store {
       r.batch[at] = c.batch[i];
       r.ends[at] = c.end[i];
       r.rank[at] = ranks[i];
+      r.stands[at] = stands;
+      r.own[at] = c.end[i] === end.cancelled || ofCaller.has(c.reason?.[i]) ? 1 : 0;
       if (c.endMs[i] - c.arrivalMs[i] > this.longestRequest) this.longestRequest = c.endMs[i] - c.arrivalMs[i];
       if (c.batch[i]) this.noteArrival(c.batch[i], c.arrivalMs[i]);
       if (c.end[i] === end.late) this.lastLate = place;
@@ -169,9 +173,28 @@ export class Store {
     return place >= this.batches.first && this.batches.number[place & this.batches.mask] === number ? place : -1;
   }
 
+  // rates are of the latest seconds: answers and errors a second, and over how long; null before a second is known.
+  get rates() {
+    const last = this.samples.at(-1);
+    const first = this.samples.find((s) => s.at >= this.now - this.window);
+    const seconds = last ? (last.at - first.at) / 1000 : 0;
+    if (seconds < 0.9) return null;
+    return { seconds, answers: (last.answered - first.answered) / seconds, errors: (last.errors - first.errors) / seconds };
+  }
+
   deviceOfLane(lane) {
     return this.devices.find((d) => lane >= d.firstLane && lane < d.firstLane + d.lanes);
   }
+}
+
+// counts sums the totals of all models up. A caller that leaves is no error of the server.
+function counts(totals) {
+  const sum = { answered: 0, errors: 0 };
+  for (const t of Object.values(totals)) {
+    sum.answered += t.answered ?? 0;
+    sum.errors += (t.refused ?? 0) + (t.expired ?? 0) + (t.failed ?? 0);
+  }
+  return sum;
 }
 
 const blank = { slot: '', weight: 0, targetMs: 0, limitMs: 0, share: 0, backgroundShare: 0, entitledShare: 0, requestsPerSecond: 0, batchesPerSecond: 0,

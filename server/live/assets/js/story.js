@@ -1,5 +1,6 @@
 // Why a request fared as it did, told by the server.
 import { call } from './api.js';
+import { command } from './command.js';
 import { $, el, say } from './dom.js';
 import { ms } from './format.js';
 import { endOf, endWord } from './words.js';
@@ -35,6 +36,6 @@ function lines(e) {
     })));
   }
   if (e.traceId) out.push(el('p.sub', null, `Trace ${e.traceId}`));
-  out.push(el('p.sub', null, 'In a terminal: ', el('code', null, `weft explain '#${e.number}'`)));
+  out.push(el('p.sub', null, 'In a terminal: ', el('code', null, command(`explain '#${e.number}'`))));
   return out;
 }

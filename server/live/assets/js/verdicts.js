@@ -3,7 +3,7 @@ import { ms, percent } from './format.js';
 
 // status says how the p99 stands to the target.
 export function status(v) {
-  if (v.p99Ms === 0) return { text: v.waiting > 0 ? `${v.waiting} waiting` : v.backgroundShare > 0 ? 'copies only' : 'no request', bad: false };
+  if (v.p99Ms === 0) return { text: [v.backgroundShare > 0 ? 'copies only' : '', v.waiting > 0 ? `${v.waiting} waiting` : ''].filter(Boolean).join(', ') || 'no request', bad: false };
   if (v.targetMs === 0) return { text: `p99 ${ms(v.p99Ms)}, no target`, bad: false };
   const bad = v.p99Ms > v.targetMs;
   return { text: `${bad ? '▲ ' : ''}p99 ${ms(v.p99Ms)} of ${ms(v.targetMs)}${bad ? ': late' : ''}`, bad };
@@ -13,6 +13,7 @@ export function status(v) {
 export function due(v, share) {
   if (v.entitledShare === 0) return { text: '', bad: false };
   if (starved(v)) return { text: `▲ due ${percent(v.entitledShare)}`, bad: true };
+  if (v.greedy) return { text: `asks for more than its ${percent(v.entitledShare)}`, bad: false };
   return { text: share < 0.9 * v.entitledShare ? (v.slowed > 1.5 ? 'the device is slow' : 'wants no more') : `due ${percent(v.entitledShare)}`, bad: false };
 }
 

@@ -37,5 +37,9 @@ const reasons = { QUEUE_FULL: 'the queue was full', DEADLINE_UNATTAINABLE: 'it c
   EXPIRED: 'ran out of time', CANCELLED: 'its caller gave up', MODEL_NOT_FOUND: 'there is no such model' };
 export const reasonWords = (reason) => reasons[reason] ?? reason.toLowerCase().replaceAll('_', ' ');
 
+// ofCaller are the reasons for which nobody but the caller can do anything.
+export const ofCaller = new Set(['INVALID_ARGUMENT', 'MODEL_NOT_FOUND', 'TOO_MANY_ROWS', 'MESSAGE_TOO_LARGE', 'PERMISSION_DENIED', 'PRIORITY_DENIED', 'QUOTA_EXCEEDED',
+  'CANCELLED', 'SUPERSEDED', 'IDENTITY_UNKNOWN', 'IDENTITY_REQUIRED', 'TOKEN_UNKNOWN', 'TOKEN_MALFORMED', 'TOKEN_EXPIRED']);
+
 // enumWord turns VERSION_STATE_READY into "ready".
 export const enumWord = (name, prefix) => (name ?? '').replace(prefix, '').toLowerCase().replaceAll('_', ' ');

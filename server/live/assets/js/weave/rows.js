@@ -1,7 +1,7 @@
 // The rows of the weave: a lane per lane of a device, then one per version, with their labels and bullet bars. The browser lays
 // them out; the canvas is painted where they are.
 import { el, say, show, swatch } from '../dom.js';
-import { ms, percent, plural } from '../format.js';
+import { ms, percent, plural, short } from '../format.js';
 import { slowed, taken } from '../sentences.js';
 import { due, status } from '../verdicts.js';
 
@@ -70,7 +70,7 @@ export class Rows {
       const v = store.versions[id];
       const mark = swatch(v.colour);
       if (v.stripe > 0) mark.classList.add(`stripe-${Math.min(2, v.stripe)}`);
-      const row = { name: el('span.name', null, v.label), slot: el('span.slot'), note: el('span.note'), track: el('div.track'), bar: el('div.bar'), tick: el('div.tick'), value: el('span.value'), due: el('span'), p99: el('span') };
+      const row = { name: el('span.name', { title: v.label }, short(v.label)), slot: el('span.slot'), note: el('span.note'), track: el('div.track'), bar: el('div.bar'), tick: el('div.tick'), value: el('span.value'), due: el('span'), p99: el('span') };
       row.bar.style.background = v.colour;
       row.meter = el('div.meter', { 'aria-hidden': 'true' }, row.bar, row.tick);
       row.node = el('div.row.version', null, el('div.label', null, el('span.head', null, mark, row.name, row.slot), row.note), row.track,
@@ -90,8 +90,8 @@ export class Rows {
       const d = store.devices.find((x) => x.name === row.device);
       if (!row.lead || !d) continue;
       say(row.note, d.lost ? `lost: ${d.lost}` : d.gpu?.product?.replace(/^NVIDIA /, '') ?? plural(d.lanes, 'lane'));
-      say(row.main, `${percent(d.busyShare)} busy${slowed(store, d) > 1.5 ? `, held ${percent(taken(store, d))} of the time` : ''}`);
-      say(row.lag, d.lagBoundMs > 0 ? `lag ${Math.round(d.lagMs)} of ${ms(d.lagBoundMs)} allowed` : 'no lag');
+      say(row.main, `${percent(d.busyShare)} busy${slowed(store, d) > 1.5 ? `, taken ${percent(taken(store, d))} of the time` : ''}`);
+      say(row.lag, d.busyShare < 0.0005 ? '' : !(d.lagMs > d.lagBoundMs) ? 'shares are kept' : `▲ ${ms(d.lagMs)} behind a share`);
     }
     let rest = 0;
     let hidden = 0;
