@@ -204,13 +204,13 @@ func (s *assembly) buildEdge(context.Context) error {
 			return s.edge.Router().Unfinished(model, since)
 		},
 	})
-	s.guard = guard.New(guard.Config{MaxHeld: int64(s.MaxHeldBytes), Logger: s.log})
+	s.guard = guard.New(guard.Config{MaxHeld: int64(s.MaxHeldBytes), Clock: h.engines.clock, Logger: s.log})
 	s.group.Start(untilStopped("connection guard", func(ctx context.Context) error {
 		s.guard.Watch(ctx)
 		return nil
 	}))
 	settings := server.Config{
-		Guard:                 s.guard,
+		Guard: s.guard, Clock: h.engines.clock.All(),
 		MaxConcurrentRequests: s.MaxConcurrentRequests, MaxMessageBytes: int(s.MaxMessageBytes), Memory: &s.memory,
 		Logger: s.log, Level: &s.level, Door: s.door,
 		Observer: requestObserver{s.measured, s.activity, s.log}, Activity: s.activity,
@@ -300,6 +300,11 @@ func (s *assembly) openDoors(context.Context) error {
 	}
 	guarded := s.guard.Listen(intake.Listen(s.grpc, transport.PingTimeout))
 	s.group.Start(grpcPart(guarded, s.edge, s.transport, s.ready, hurry, s.house.scheduler.Abandon, s.house.end, s.log))
+	// It is stopped before: a stop has so much of the system's time, and what hangs must not take it all.
+	s.group.Start(untilStopped("clock", func(ctx context.Context) error {
+		s.house.engines.clock.Run(ctx)
+		return nil
+	}))
 	s.log.Info("gRPC listening, models loading", "event", "grpc_listening", "grpc", addressOf(s.grpc),
 		"models", len(s.listing.Models))
 	s.tellDev()

@@ -147,7 +147,7 @@ func (x *execution) compute(rows int) (err error) {
 	b.DeviceTime, b.Patience, b.Turn, b.Waited = 0, usual, 0, 0
 	if x.session == x.unit.session {
 		x.buf.watch.run(x.unit)
-		defer func() { x.buf.watch.ended(err) }()
+		defer func() { x.buf.watch.ended(err, b.Waited) }()
 	} else { // in quarantine, where a rare large request is told from one that hangs
 		b.Patience, b.Turn = most, usual
 		began := time.Now()

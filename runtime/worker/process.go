@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/weftserve/weft/internal/owntime"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/worker/sandbox"
 )
@@ -26,6 +27,7 @@ type process struct {
 	conn     *conn
 	command  *exec.Cmd
 	started  time.Time
+	clock    *owntime.Clock // by which what goes on there is judged
 	output   *output
 	confined *sandbox.Report // nil: it is not
 	ended    chan struct{}   // closed with mu held once it is dead, after cause is set; then no lane is taken
@@ -84,7 +86,6 @@ func startProcess(ctx context.Context, cfg Config) (_ *process, err error) {
 	if p.conn, err = newConn(ours, maxAnswer, maxRequest); err != nil {
 		return nil, err
 	}
-	p.conn.patience = deafPatience
 	p.command = &exec.Cmd{Path: self, Args: []string{os.Args[0], cfg.Command, library}}
 	p.command.Env = environment(os.Environ())
 	p.command.ExtraFiles = []*os.File{theirs}
@@ -96,7 +97,8 @@ func startProcess(ctx context.Context, cfg Config) (_ *process, err error) {
 		_ = p.conn.socket.Close()
 		return nil, fmt.Errorf("cannot start a worker: %w", err)
 	}
-	p.started = time.Now()
+	p.started, p.clock = time.Now(), cfg.Clock.Follow(p.command.Process.Pid)
+	p.conn.clock, p.conn.patience = p.clock, deafPatience
 	p.usage = newUsage(p.command.Process.Pid)
 	p.bound.Store(cfg.Memory)
 	if cfg.Memory > 0 && p.usage.statm != nil {
@@ -107,7 +109,7 @@ func startProcess(ctx context.Context, cfg Config) (_ *process, err error) {
 	hello := p.expect(first)
 	_ = p.conn.send(&message{Kind: beginMessage, Sandbox: cfg.policy(library)}) // the answer says more
 	go p.listen()
-	ctx, cancel := context.WithTimeout(ctx, helloPatience)
+	ctx, cancel := p.clock.WithTimeoutCause(ctx, helloPatience, context.DeadlineExceeded)
 	defer cancel()
 	m, err := p.reply(ctx, first, hello)
 	if err == nil {
@@ -129,6 +131,7 @@ func startProcess(ctx context.Context, cfg Config) (_ *process, err error) {
 // await waits for the end of the process, and tells everybody who waits for it.
 func (p *process) await() {
 	err := p.command.Wait()
+	p.clock.Forget()
 	p.mu.Lock()
 	p.cause = deathOf(p.command.ProcessState, err, p.verdict, p.output.last())
 	p.running = p.runningLocked()
@@ -242,7 +245,7 @@ const closePatience = 10 * time.Second
 // closeSession closes a session that is open. A process that takes too long for that is ended, so that nobody waits for
 // it for ever.
 func (p *process) closeSession(id uint32) error {
-	late := time.AfterFunc(closePatience, func() {
+	late := p.clock.AfterFunc(closePatience, func() {
 		p.kill(fmt.Sprintf("it did not close a session within %v", closePatience))
 	})
 	defer late.Stop()
