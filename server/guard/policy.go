@@ -26,6 +26,9 @@ const (
 
 	// Resets of calls that were not answered: so many at once, so many a second for ever, one more for each answer.
 	resetBurst, resetRate, resetCredit = 100, 5, 1
+	// shortReset is as what part of one a reset counts while this process or a worker is short of time: then calls run out
+	// of theirs whatever they do. Honest callers reset some thousands a second together; a flood is more.
+	shortReset = 1e-3
 	// A peer that goes on has its frames read so late that it does not exceed that rate, but no later than this for those
 	// that came at once.
 	latest = time.Second

@@ -136,12 +136,15 @@ func (a *account) headers(h head) float64 {
 }
 
 // dropped takes note of the reset of a call, by either side: a peer may also have the server reset it. It counts unless
-// it was answered, be it in part, as streams are that end so, or the server or a worker of it is short of time: then
-// calls run out of theirs whatever they do. It reports whether the call was open.
+// it was answered, be it in part, as streams are that end so. It reports whether the call was open.
 func (a *account) dropped(id uint32, now time.Time) bool {
 	s, open := a.streams[id]
-	if open && !s.answered && !a.guard.config.Clock.All().Short() {
-		a.resets.take(now, 1, resetBurst, resetRate)
+	if open && !s.answered {
+		cost := 1.0
+		if a.guard.config.Clock.All().Short() {
+			cost = shortReset
+		}
+		a.resets.take(now, cost, resetBurst, resetRate)
 	}
 	a.close(id)
 	return open
