@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/tap"
 
+	"github.com/weftserve/weft/internal/owntime"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/server/activity"
@@ -90,6 +91,8 @@ type Config struct {
 	// Scarce reports whether executions wait for a processor at present; while they do, calls may be refused unread
 	// (THROTTLED). Nil: they do not.
 	Scarce func() bool
+	// Clock is that of this process and its workers. Nil: the system's.
+	Clock *owntime.Clock
 	// Guard bounds what connections cost. Nil: one with its defaults, whose Watch does not run.
 	Guard *guard.Guard
 	// Door decides who may do what. Nil: everybody may do everything.
@@ -174,7 +177,7 @@ func New(config Config, models predict.Models, scheduler weftapi.SchedulerState)
 	pipeline := predict.New(predict.Config{
 		MaxConcurrentRequests: config.MaxConcurrentRequests, MaxEpisodes: config.MaxEpisodes,
 		EpisodeTTL: config.EpisodeTTL, Memory: config.Memory,
-		Explain: status.Explain, Logger: config.Logger,
+		Explain: status.Explain, Clock: config.Clock, Logger: config.Logger,
 		Observer: statistics, Shadows: config.Shadows, Rollouts: config.Rollouts, Recorder: config.Recorder,
 		Traces: config.Traces,
 	}, models)

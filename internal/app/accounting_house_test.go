@@ -90,7 +90,7 @@ func serveAccounted(t *testing.T) *accounted {
 	check(err)
 	var edge *server.Server
 	shown := activity.New()
-	h, err := newHouse(&settings, log, host.Config{
+	h, err := newHouse(&settings, log, nil, host.Config{
 		OnChange: func(*catalog.Snapshot) { edge.ModelsChanged() },
 		LastUse:  func(model string, version int64) time.Time { return edge.Router().LastUse(model, version) },
 	}, shell.Options{Observer: batchObserver{measured, shown}})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weftserve/weft/internal/lifecycle"
+	"github.com/weftserve/weft/internal/owntime"
 	"github.com/weftserve/weft/internal/progress"
 	"github.com/weftserve/weft/internal/supervisor"
 )
@@ -63,7 +64,7 @@ func (a *App) serve(signals <-chan os.Signal, log *slog.Logger) error {
 // it.
 func (a *App) start(ctx context.Context, g *lifecycle.Group, log *slog.Logger) error {
 	s := &assembly{
-		App: a, group: g, log: log, began: time.Now(),
+		App: a, group: g, log: log, began: time.Now(), clock: owntime.New(),
 		ask: make(chan time.Duration, 1), supervisor: supervisor.New(log), sparing: &sparing{log: log},
 	}
 	context.AfterFunc(ctx, s.supervisor.Stopping)

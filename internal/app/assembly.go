@@ -16,6 +16,7 @@ import (
 	"github.com/weftserve/weft/internal/courtesy"
 	"github.com/weftserve/weft/internal/httpguard"
 	"github.com/weftserve/weft/internal/lifecycle"
+	"github.com/weftserve/weft/internal/owntime"
 	"github.com/weftserve/weft/internal/record"
 	"github.com/weftserve/weft/internal/supervisor"
 	"github.com/weftserve/weft/internal/telemetry"
@@ -63,6 +64,7 @@ type assembly struct {
 	present     presence
 	house       *house
 	memory      tensor.Recycler // of messages
+	clock       *owntime.Clock  // of this process and its workers
 	guard       *guard.Guard    // of all connections
 	edge        *server.Server
 	web, live   atomic.Pointer[http.Handler] // of edge; nil before there is one
@@ -94,7 +96,7 @@ func (s *assembly) listen(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	s.guard = guard.New(guard.Config{MaxHeld: int64(s.MaxHeldBytes), Logger: s.log})
+	s.guard = guard.New(guard.Config{MaxHeld: int64(s.MaxHeldBytes), Clock: s.clock, Logger: s.log})
 	s.group.Start(untilStopped("connection guard", func(ctx context.Context) error {
 		s.guard.Watch(ctx)
 		return nil
@@ -165,7 +167,7 @@ func (s *assembly) buildHouse(context.Context) (err error) {
 	if s.gpus != nil {
 		options.Telemetry, models.FreeMemory = s.gpus, s.gpus.free
 	}
-	if s.house, err = newHouse(&s.Server, s.log, models, options); err != nil {
+	if s.house, err = newHouse(&s.Server, s.log, s.clock, models, options); err != nil {
 		return err
 	}
 	s.group.Start(untilStopped("watchdog", func(ctx context.Context) error { // first: it watches the drain, too
@@ -209,7 +211,7 @@ func (s *assembly) buildEdge(context.Context) error {
 		},
 	})
 	settings := server.Config{
-		Guard:                 s.guard,
+		Guard: s.guard, Clock: s.clock.All(),
 		MaxConcurrentRequests: s.MaxConcurrentRequests, MaxMessageBytes: int(s.MaxMessageBytes), Memory: &s.memory,
 		Logger: s.log, Level: &s.level, Door: s.door,
 		Observer: requestObserver{s.measured, s.activity, s.log}, Activity: s.activity,
@@ -299,6 +301,11 @@ func (s *assembly) openDoors(context.Context) error {
 	}
 	guarded := s.guard.Listen(intake.Listen(s.grpc, transport.PingTimeout))
 	s.group.Start(grpcPart(guarded, s.edge, s.transport, hurry, s.house.scheduler.Abandon, s.house.end, s.log))
+	// It is stopped before: a stop has so much of the system's time, and what hangs must not take it all.
+	s.group.Start(untilStopped("clock", func(ctx context.Context) error {
+		s.clock.Run(ctx)
+		return nil
+	}))
 	s.log.Info("gRPC listening, models loading", "event", "grpc_listening", "grpc", addressOf(s.grpc),
 		"models", len(s.listing.Models))
 	s.tellDev()

@@ -121,7 +121,7 @@ func checkModels(s *Settings, r *report, listing modelrepo.Listing, present pres
 	if s.LogLevel == "debug" {
 		log = newLogger(errs, &s.Server, new(slog.LevelVar))
 	}
-	h, err := newHouse(&s.Server, log, host.Config{TryOnce: true}, shell.Options{})
+	h, err := newHouse(&s.Server, log, nil, host.Config{TryOnce: true}, shell.Options{})
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weftserve/weft/gpu"
 	"github.com/weftserve/weft/internal/config"
+	"github.com/weftserve/weft/internal/owntime"
 	"github.com/weftserve/weft/internal/telemetry"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/host"
@@ -26,16 +27,17 @@ import (
 type engines struct {
 	devices devices
 	library *library
-	workers *worker.Pool // nil: models run in this process
-	each    bool         // version has a worker for itself, else each device
-	changed func()       // called when the process of a worker has died or the next one is there; may be nil
+	clock   *owntime.Clock // of this process and its workers
+	workers *worker.Pool   // nil: models run in this process
+	each    bool           // version has a worker for itself, else each device
+	changed func()         // called when the process of a worker has died or the next one is there; may be nil
 	log     *slog.Logger
 
 	synths map[string]*synth.Device // which all synthetic models share
 }
 
-func newEngines(d devices, s *config.Server, l *library, log *slog.Logger) *engines {
-	e := &engines{devices: d, library: l, log: log, synths: map[string]*synth.Device{}}
+func newEngines(d devices, s *config.Server, l *library, clock *owntime.Clock, log *slog.Logger) *engines {
+	e := &engines{devices: d, library: l, clock: clock, log: log, synths: map[string]*synth.Device{}}
 	if s.Isolation != config.IsolateNone {
 		if err := worker.Supported(); err != nil {
 			log.Warn("models run in the server's process", "event", "isolation_unavailable",
@@ -47,7 +49,7 @@ func newEngines(d devices, s *config.Server, l *library, log *slog.Logger) *engi
 			}
 			e.workers = worker.NewPool(worker.Config{
 				Command: workerCommand, Library: l.find, Sandbox: sandboxOf(s, d), Memory: memory,
-				Changed: e.tellChanged, Log: log,
+				Changed: e.tellChanged, Clock: e.clock, Log: log,
 			})
 			e.each = s.Isolation == config.IsolateModel
 		}
@@ -220,7 +222,9 @@ func (e *engines) openWhere(ctx context.Context, v modelrepo.Version, f *modelfi
 		if err != nil {
 			return engine.Opened{}, err
 		}
-		return m.open(copied, e.log)
+		opened, err := m.open(copied, e.log)
+		opened.Clock = e.here
+		return opened, err
 	}
 	return e.workers.Open(ctx, worker.Place{
 		Device: device, Version: fmt.Sprintf("%s/%d", v.Model, v.Number), Alone: e.each || alone,
@@ -277,8 +281,11 @@ func (e *engines) openSynth(m *modelrepo.Synth, device string) (engine.Opened, e
 	if err != nil {
 		return engine.Opened{}, err
 	}
-	return engine.Opened{Session: session, Device: device, Provider: synthDevice}, nil
+	return engine.Opened{Session: session, Device: device, Provider: synthDevice, Clock: e.here}, nil
 }
+
+// here is the clock of runs in this process.
+func (e *engines) here() *owntime.Clock { return e.clock }
 
 // specs lists declared tensors by name.
 func specs(declared map[string]modelrepo.Tensor) []tensor.Spec {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/internal/lifecycle"
+	"github.com/weftserve/weft/internal/owntime"
 	"github.com/weftserve/weft/internal/supervisor"
 	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/runtime/worker/sandbox"
@@ -28,7 +29,9 @@ type house struct {
 
 // newHouse returns a house without models, whose parts are connected as models and options say: what follows from the
 // settings is filled in. It must be closed.
-func newHouse(s *config.Server, log *slog.Logger, models host.Config, options shell.Options) (*house, error) {
+func newHouse(s *config.Server, log *slog.Logger, clock *owntime.Clock, models host.Config,
+	options shell.Options,
+) (*house, error) {
 	h := &house{library: &library{named: s.ONNXRuntimeLib}, log: log}
 	available := parseDevices(s.Devices)
 	available.countByBus(log)
@@ -37,7 +40,7 @@ func newHouse(s *config.Server, log *slog.Logger, models host.Config, options sh
 	for _, d := range scheduled {
 		models.Lanes[d.Name] = d.Lanes
 	}
-	h.engines = newEngines(available, s, h.library, log)
+	h.engines = newEngines(available, s, h.library, clock, log)
 	models.Open, models.Sites, models.Revive = h.engines.open, h.engines.sites, h.engines.revive
 	models.Read = reads(s)
 	models.Logger, models.MemoryBudget, models.RunTimeout = log, int64(s.ModelMemory), time.Duration(s.RunTimeout)

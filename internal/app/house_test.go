@@ -32,7 +32,7 @@ func TestRunsEndWithACutStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := config.DefaultServer()
-	h, err := newHouse(&s, slog.New(log), host.Config{}, shell.Options{})
+	h, err := newHouse(&s, slog.New(log), nil, host.Config{}, shell.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

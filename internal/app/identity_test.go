@@ -117,7 +117,7 @@ func serveCallers(t *testing.T, manifest string) (*house, callerClient) {
 	}
 	settings := config.DefaultServer()
 	var edge *server.Server
-	h, err := newHouse(&settings, log, host.Config{
+	h, err := newHouse(&settings, log, nil, host.Config{
 		OnChange: func(*catalog.Snapshot) { edge.ModelsChanged() },
 		LastUse:  func(model string, version int64) time.Time { return edge.Router().LastUse(model, version) },
 	}, shell.Options{})

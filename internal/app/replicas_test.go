@@ -73,7 +73,7 @@ func TestALostDeviceInTheHouse(t *testing.T) {
 	s := config.DefaultServer()
 	s.Devices = several
 	changed := make(chan *catalog.Snapshot, 1000)
-	h, err := newHouse(&s, slog.New(slog.DiscardHandler),
+	h, err := newHouse(&s, slog.New(slog.DiscardHandler), nil,
 		host.Config{OnChange: func(s *catalog.Snapshot) { changed <- s }, TryOnce: true}, shell.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -153,7 +153,7 @@ func TestSites(t *testing.T) {
 	} {
 		m := modelrepo.Defaults()
 		m.ONNX.Providers = c.providers
-		e := newEngines(parseDevices(strings.Split(c.devices, ",")), &config.Server{Isolation: config.IsolateNone}, nil, nil)
+		e := newEngines(parseDevices(strings.Split(c.devices, ",")), &config.Server{Isolation: config.IsolateNone}, nil, nil, nil)
 		got, err := e.sites(modelrepo.Version{}, &m)
 		if diff := cmp.Diff(c.want, got); err != nil || diff != "" {
 			t.Errorf("--devices %s, providers %v: %v (-want +got):\n%s", c.devices, c.providers, err, diff)

@@ -29,7 +29,7 @@ func TestModelsInASandbox(t *testing.T) {
 	}
 	log := &weftest.Log{}
 	s := config.DefaultServer()
-	h, err := newHouse(&s, slog.New(log), host.Config{TryOnce: true}, shell.Options{})
+	h, err := newHouse(&s, slog.New(log), nil, host.Config{TryOnce: true}, shell.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

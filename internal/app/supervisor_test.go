@@ -93,7 +93,7 @@ func TestAServiceManagerIsTold(t *testing.T) {
 // probe from answering.
 func TestAHeldLockStopsTheBeats(t *testing.T) {
 	s := config.DefaultServer()
-	h, err := newHouse(&s, slog.New(slog.DiscardHandler), host.Config{}, shell.Options{})
+	h, err := newHouse(&s, slog.New(slog.DiscardHandler), nil, host.Config{}, shell.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

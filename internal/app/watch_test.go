@@ -52,7 +52,7 @@ func TestOdditiesAreToldAsTheyAppear(t *testing.T) {
 		t.Errorf("at the start: %s", line)
 	}
 	s := config.DefaultServer()
-	h, err := newHouse(&s, slog.New(slog.DiscardHandler), host.Config{}, shell.Options{})
+	h, err := newHouse(&s, slog.New(slog.DiscardHandler), nil, host.Config{}, shell.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -71,7 +71,7 @@ var layers = []layer{
 	{
 		"server",
 		[]string{
-			"proto/gen/weft/...", "server/calls", "server/openinference", "server/openinference/region", "server/predict", "server/tfserving",
+			"internal/owntime", "proto/gen/weft/...", "server/calls", "server/openinference", "server/openinference/region", "server/predict", "server/tfserving",
 			"server/weftapi", "server/status", "server/transport", "server/activity", "server/live",
 			"server/breaker", "server/doorkeeper", "server/guard", "server/intake", "server/routing", "server/throttle",
 			"sharedsched", "runtime/catalog",
@@ -81,7 +81,7 @@ var layers = []layer{
 	{
 		"server/predict",
 		[]string{
-			"server/routing", "server/breaker", "server/shadow", "server/rollout", "sharedsched",
+			"internal/owntime", "server/routing", "server/breaker", "server/shadow", "server/rollout", "sharedsched",
 			"runtime/catalog", "runtime/tensor",
 		},
 		"the pipeline is the same for every protocol, and knows none",
@@ -211,7 +211,7 @@ var layers = []layer{
 	},
 	{
 		"server/guard",
-		[]string{"server/handshake"},
+		[]string{"internal/owntime", "server/handshake"},
 		"what a connection costs shows in its frames, whatever the calls are about",
 	},
 	{
@@ -316,7 +316,7 @@ var layers = []layer{
 	{
 		"runtime/serving",
 		[]string{
-			"runtime/residency", "runtime/fleet/...", "runtime/engine", "runtime/execution", "runtime/proof",
+			"internal/owntime", "runtime/residency", "runtime/fleet/...", "runtime/engine", "runtime/execution", "runtime/proof",
 			"runtime/audit", "sharedsched", "runtime/catalog", "runtime/tensor", "runtime/modelrepo", "runtime/modelfile",
 		},
 		"a version answers by its replicas, whatever made it resident; when it comes and goes is its owner's to say",
@@ -339,9 +339,9 @@ var layers = []layer{
 	},
 	{
 		"runtime/engine",
-		[]string{"runtime/tensor"},
-		"what engines and those who use them agree on speaks of tensors and of nothing else, so that either side may " +
-			"live in another process",
+		[]string{"internal/owntime", "runtime/tensor"},
+		"what engines and those who use them agree on speaks of tensors, and of whose time a run takes, so that either " +
+			"side may live in another process",
 	},
 	{
 		"runtime/worker/sandbox/...",
@@ -350,12 +350,12 @@ var layers = []layer{
 	},
 	{
 		"runtime/worker",
-		[]string{"runtime/engine", "runtime/tensor", "runtime/worker/sandbox"},
+		[]string{"internal/owntime", "runtime/engine", "runtime/tensor", "runtime/worker/sandbox"},
 		"what crosses between two processes is a batch; which engine runs it, and for whom, neither end knows",
 	},
 	{
 		"runtime/execution",
-		[]string{"runtime/engine", "runtime/catalog", "runtime/tensor", "sharedsched"},
+		[]string{"internal/owntime", "runtime/engine", "runtime/catalog", "runtime/tensor", "sharedsched"},
 		"how requests become executions does not depend on who keeps models resident, nor on why rows may be joined",
 	},
 	{
@@ -398,6 +398,11 @@ var layers = []layer{
 		"internal/certs",
 		[]string{"internal/config"},
 		"who speaks at the other end of a connection follows from certificates, and not from what is said",
+	},
+	{
+		"internal/owntime",
+		[]string{},
+		"what time a process had is for the system to tell, whoever judges by it",
 	},
 	{
 		"internal/httpguard",

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 
+	"github.com/weftserve/weft/internal/owntime"
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
@@ -47,6 +48,8 @@ type Opened struct {
 	// Interrupt has the session's runs stopped as if their patience were over, but for those in Quarantine. Nil: they
 	// cannot be.
 	Interrupt func()
+	// Clock returns the clock by which runs that begin now are judged. Nil: the system's.
+	Clock func() *owntime.Clock
 	// Memory gives the memory of the batches that Run gets. Nil: any outside the Go heap will do.
 	Memory tensor.Allocator
 	// Pin prepares memory of batches that the engine did not give, so that its device reads and writes it faster, until

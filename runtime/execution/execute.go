@@ -151,7 +151,7 @@ func (x *execution) compute(rows int) (err error) {
 	err = errPanicked // as those see it who are told of the end, unless the session returns
 	if x.session == x.unit.session {
 		x.buf.watch.run(x.unit)
-		defer func() { x.buf.watch.ended(err) }()
+		defer func() { x.buf.watch.ended(err, b.Waited) }()
 	} else { // in quarantine, where a rare large request is told from one that hangs
 		b.Patience, b.Turn = most, usual
 		began := time.Now()

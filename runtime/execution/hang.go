@@ -3,6 +3,8 @@ package execution
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/weftserve/weft/internal/owntime"
 )
 
 // A run hangs once it has taken hangTime, and hangFactor times as long as the latest run of its session that went well.
@@ -52,8 +54,9 @@ func (l *Loaded) Hanging() int { return int(l.pace.hanging.Load()) }
 // is used again, because a timer costs more than the rest.
 type watch struct {
 	unit  atomic.Pointer[Unit]
+	clock *owntime.Clock
 	begin time.Time
-	timer *time.Timer
+	timer *owntime.Timer
 }
 
 // run watches a run from now on. ended must follow it.
@@ -64,17 +67,17 @@ func (w *watch) run(u *Unit) {
 	if latest := u.pace.latest.Load(); latest > 0 {
 		after = hangs(latest)
 	}
-	if w.timer == nil {
-		w.timer = time.AfterFunc(after, func() { w.count(1) })
+	if clock := u.Clock(); w.timer == nil || w.clock != clock {
+		w.clock, w.timer = clock, clock.AfterFunc(after, func() { w.count(1) })
 	} else {
 		w.timer.Reset(after)
 	}
 }
 
-// ended says how the run ended.
-func (w *watch) ended(err error) {
+// ended says how the run ended, and how much of its time it did not have.
+func (w *watch) ended(err error, lost time.Duration) {
 	p, now := &w.unit.Load().pace, time.Now()
-	took := max(1, now.Sub(w.begin))
+	took := max(1, now.Sub(w.begin)-lost)
 	p.note(took, err)
 	if err == nil {
 		p.latest.Store(int64(took))

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weftserve/weft/internal/owntime"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/sharedsched"
 )
@@ -74,6 +75,7 @@ type Loaded struct {
 	Counts Counts
 
 	session    engine.Session
+	clock      func() *owntime.Clock // nil: the system's
 	buffers    pool
 	pace       pace
 	quarantine *quarantine // nil: the engine has none
@@ -82,13 +84,21 @@ type Loaded struct {
 // Load takes over a session that was just opened.
 func Load(o engine.Opened) *Loaded {
 	s := o.Session.Signature()
-	l := &Loaded{Meter: engine.NewMeter(o.Session), session: o.Session}
+	l := &Loaded{Meter: engine.NewMeter(o.Session), session: o.Session, clock: o.Clock}
 	l.buffers.init(s, o.Memory)
 	if o.Quarantine != nil {
 		l.quarantine = &quarantine{session: o.Quarantine}
 		l.quarantine.buffers.init(s, o.Memory)
 	}
 	return l
+}
+
+// Clock returns the clock by which runs that begin now are judged.
+func (l *Loaded) Clock() *owntime.Clock {
+	if l.clock == nil {
+		return nil
+	}
+	return l.clock()
 }
 
 // Keep keeps the memory of so many executions for later ones, as many as may be in flight. It is called before the

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
-	"time"
 
+	"github.com/weftserve/weft/internal/owntime"
 	"github.com/weftserve/weft/runtime/audit"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/execution"
@@ -45,7 +45,7 @@ type Replica struct {
 	seats   *atomic.Int32
 	gone    atomic.Bool            // its resources were given back
 	stalled atomic.Pointer[string] // why it is stalled, nil if it is not; written by Version.Review
-	again   *time.Timer            // has the replica reviewed; of Version.Review
+	again   *owntime.Timer         // has the replica reviewed; of Version.Review
 
 	// pending is the device time that its unanswered requests are expected to take, and perRow the time that a row took
 	// lately; used is the time that its requests took, and refused how many were refused, since the latest tick. Times

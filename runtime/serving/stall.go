@@ -32,7 +32,7 @@ func (v *Version) Review() {
 	for _, r := range v.Replicas() {
 		now := r.stall()
 		if r.unit.Hanging() > 0 && v.shared.hurried.Load() && r.Opened.Interrupt != nil {
-			time.AfterFunc(r.unit.Respite(), r.interrupt)
+			r.unit.Clock().AfterFunc(r.unit.Respite(), r.interrupt)
 		}
 		before := r.stalled.Swap(now)
 		switch {
@@ -71,12 +71,12 @@ func (r *Replica) stall() *string {
 	case since.IsZero():
 		return nil
 	}
-	if left := stallTime - time.Since(since); left > 0 && r.stalled.Load() == nil {
-		if r.again == nil {
-			r.again = time.AfterFunc(left, r.shared.Owner.Stirred)
-		} else {
-			r.again.Reset(left)
+	clock := r.unit.Clock()
+	if left := stallTime - clock.Since(since); left > 0 && r.stalled.Load() == nil {
+		if r.again != nil {
+			r.again.Stop()
 		}
+		r.again = clock.AfterFunc(left, r.shared.Owner.Stirred)
 		return nil
 	}
 	return new(fmt.Sprintf(why, r.Device.Name))

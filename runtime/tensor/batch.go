@@ -20,7 +20,8 @@ type Batch struct {
 	Patience time.Duration
 	// Turn is how long a run in quarantine may keep others waiting for theirs; 0: until it has ended.
 	Turn time.Duration
-	// Waited is how long the run waited for its turn in quarantine, and for its process.
+	// Waited is how long the run waited for its turn in quarantine, and for its process, and what that did not have of
+	// the time of the run.
 	Waited time.Duration
 	// Most is how many bytes the outputs may take together; 0: any number. Output keeps to it.
 	Most int

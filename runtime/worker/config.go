@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 
+	"github.com/weftserve/weft/internal/owntime"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/worker/sandbox"
 )
@@ -24,7 +25,9 @@ type Config struct {
 	// place, when a session is open there, and when that process works where others died again and again. Nil: nobody
 	// wants to know.
 	Changed func()
-	Log     *slog.Logger
+	// Clock is that of this process. Nil: the system's.
+	Clock *owntime.Clock
+	Log   *slog.Logger
 }
 
 // Place says in which worker a model is opened, and for whom.

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/weftserve/weft/internal/owntime"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/tensor"
 )
@@ -107,14 +108,14 @@ func (l *lane) limit(ctx context.Context, s *Session, patience time.Duration) (r
 		select {
 		case <-over:
 		case <-p.ended:
-		case <-time.After(stopPatience):
+		case <-p.clock.After(stopPatience):
 			end("a run did not stop when it was told to")
 		}
 	}
 	unwatch := context.AfterFunc(ctx, func() { stop(p.kill) })
-	var timer *time.Timer
+	var timer *owntime.Timer
 	if patience > 0 {
-		timer = time.AfterFunc(patience, func() { stop(p.convict) })
+		timer = p.clock.AfterFunc(patience, func() { stop(p.convict) })
 		s.running.Lock()
 		s.patience[timer] = struct{}{}
 		s.running.Unlock()
@@ -139,8 +140,12 @@ func (l *lane) execute(ctx context.Context, s *Session, b *tensor.Batch) error {
 	b.Process = l.process.command.Process.Pid
 	release := l.limit(ctx, s, b.Patience)
 	err := l.exchangeAll(s, b)
-	took := time.Since(began)
-	b.DeviceTime = min(max(b.DeviceTime, 0), took)
+	lost := l.process.clock.Lost(began)
+	took := time.Since(began) - lost
+	b.Waited += lost
+	if b.DeviceTime = min(max(b.DeviceTime, 0), took); b.DeviceTime == 0 && lost > 0 {
+		b.DeviceTime = took
+	}
 	late := release()
 	if kind := engine.KindOf(err); err != nil && late && (kind == engine.Terminated || kind == engine.Crashed) {
 		return engine.Overrun(min(b.Patience, took), err) // it may have been interrupted

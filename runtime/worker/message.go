@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/weftserve/weft/internal/owntime"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/worker/sandbox"
 )
@@ -104,6 +105,7 @@ type conn struct {
 	files    int           // of a message that comes, at most; the kernel closes others before they have a number here
 	gives    int           // bytes of a message that goes
 	patience time.Duration // how long the other side may take to read a message; 0: any time
+	clock    *owntime.Clock
 
 	sending sync.Mutex
 }
@@ -146,9 +148,8 @@ func (c *conn) send(m *message, files ...int) error {
 	c.sending.Lock()
 	defer c.sending.Unlock()
 	if c.patience > 0 {
-		if err := c.socket.SetWriteDeadline(time.Now().Add(c.patience)); err != nil {
-			return err
-		}
+		late := c.clock.AfterFunc(c.patience, func() { _ = c.socket.SetWriteDeadline(time.Now()) }) // it may be closed
+		defer late.Stop()
 	}
 	if _, _, err := c.socket.WriteMsgUnix(header[:], rights, nil); err != nil {
 		return err

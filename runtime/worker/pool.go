@@ -175,7 +175,7 @@ func (p *Pool) Open(ctx context.Context, at Place, model any, file *os.File,
 	}
 	return engine.Opened{
 		Session: s, Device: first.Device, Provider: first.Provider, Notes: first.Notes, Memory: s.memory,
-		Quarantine: Quarantined{s}, Interrupt: s.Interrupt,
+		Quarantine: Quarantined{s}, Interrupt: s.Interrupt, Clock: s.worker.clock,
 	}, nil
 }
 

@@ -13,7 +13,7 @@ import (
 // not, which would keep the scheduler's lane from other models for most of the time.
 func TestRunsDoNotWaitForASlowRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &Worker{changed: make(chan struct{}), history: history{down: time.Now()}}
+		w := &Worker{pool: &Pool{}, changed: make(chan struct{}), history: history{down: time.Now()}}
 		s := &Session{worker: w}
 		for _, want := range []time.Duration{quickRestart, 0, 0} {
 			began := time.Now()

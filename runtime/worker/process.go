@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/weftserve/weft/internal/owntime"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/worker/sandbox"
 )
@@ -26,6 +27,7 @@ type process struct {
 	conn     *conn
 	command  *exec.Cmd
 	started  time.Time
+	clock    *owntime.Clock // by which what goes on there is judged
 	output   *output
 	confined *sandbox.Report // nil: it is not
 	ended    chan struct{}   // closed with mu held once it is dead, after cause is set; then no lane is taken
@@ -76,7 +78,7 @@ func startProcess(ctx context.Context, cfg Config) (*process, error) {
 		output: newOutput(cfg.Log), ended: make(chan struct{}), replies: map[answer]chan *message{},
 		givenUp: map[uint32]chan struct{}{}, lanes: map[uint32]*lane{}, openings: newOpenings(),
 	}
-	if err := p.launch(cfg.Command, library); err != nil {
+	if err := p.launch(&cfg, library); err != nil {
 		return nil, lacking(fmt.Errorf("cannot start a worker: %w", err))
 	}
 	p.bound.Store(cfg.Memory)
@@ -89,7 +91,7 @@ func startProcess(ctx context.Context, cfg Config) (*process, error) {
 	defer p.forget(first)
 	_ = p.conn.send(&message{Kind: beginMessage, Sandbox: cfg.policy(library)}) // the answer says more
 	go p.listen()
-	ctx, cancel := context.WithTimeout(ctx, helloPatience)
+	ctx, cancel := p.clock.WithTimeoutCause(ctx, helloPatience, context.DeadlineExceeded)
 	defer cancel()
 	m, err := p.reply(ctx, hello)
 	if err == nil {
@@ -109,7 +111,7 @@ func startProcess(ctx context.Context, cfg Config) (*process, error) {
 }
 
 // launch starts the process.
-func (p *process) launch(command, library string) error {
+func (p *process) launch(cfg *Config, library string) error {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("socketpair: %w", err)
@@ -119,8 +121,7 @@ func (p *process) launch(command, library string) error {
 	if p.conn, err = newConn(ours, maxAnswer, 0, maxRequest); err != nil {
 		return err
 	}
-	p.conn.patience = deafPatience
-	p.command = &exec.Cmd{Path: self, Args: []string{os.Args[0], command, library}}
+	p.command = &exec.Cmd{Path: self, Args: []string{os.Args[0], cfg.Command, library}}
 	p.command.Env = environment(os.Environ())
 	p.command.ExtraFiles = []*os.File{theirs}
 	p.command.Stderr = p.output
@@ -131,7 +132,8 @@ func (p *process) launch(command, library string) error {
 		_ = p.conn.socket.Close()
 		return err
 	}
-	p.started = time.Now()
+	p.started, p.clock = time.Now(), cfg.Clock.Follow(p.command.Process.Pid)
+	p.conn.clock, p.conn.patience = p.clock, deafPatience
 	p.usage = newUsage(p.command.Process.Pid)
 	return nil
 }
@@ -139,6 +141,7 @@ func (p *process) launch(command, library string) error {
 // await waits for the end of the process, and tells everybody who waits for it.
 func (p *process) await() {
 	err := p.command.Wait()
+	p.clock.Forget()
 	p.mu.Lock()
 	p.cause = deathOf(p.command.ProcessState, err, p.verdict, p.output.last())
 	p.running = p.runningLocked()
@@ -257,7 +260,7 @@ const closePatience = 10 * time.Second
 // closeSession closes a session that is open. A process that takes too long for that is ended, so that nobody waits for
 // it for ever.
 func (p *process) closeSession(id uint32) error {
-	late := time.AfterFunc(closePatience, func() {
+	late := p.clock.AfterFunc(closePatience, func() {
 		p.kill(fmt.Sprintf("it did not close a session within %v", closePatience))
 	})
 	defer late.Stop()

@@ -26,7 +26,7 @@ func (p *process) watchPulse() {
 			return
 		case <-time.After(pulsePeriod):
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), deafPatience)
+		ctx, cancel := p.clock.WithTimeoutCause(context.Background(), deafPatience, context.DeadlineExceeded)
 		_, err := p.ask(ctx, &message{Kind: pingMessage}, pongMessage, nil)
 		cancel()
 		if errors.Is(err, context.DeadlineExceeded) {

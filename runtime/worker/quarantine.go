@@ -206,8 +206,8 @@ func (s Quarantined) runIn(ctx context.Context, p *process, b *tensor.Batch) err
 	if patience > 0 {
 		defer func() { b.Patience = patience }()
 		b.Patience = 0
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, patience, errOverrun)
+		var cancel func()
+		ctx, cancel = p.clock.WithTimeoutCause(ctx, patience, errOverrun)
 		defer cancel()
 	}
 	err := p.run(ctx, s.Session, b)

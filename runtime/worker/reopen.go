@@ -50,7 +50,7 @@ func (l *life) isOpen() bool { return isDead(l.opened) && l.broken == nil }
 // openIn opens the session in a process, within the time that the first opening had.
 func (s *Session) openIn(ctx context.Context, p *process) error {
 	patience := s.worker.pool.patience
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, errOpening(patience))
+	ctx, cancel := p.clock.WithTimeoutCause(ctx, patience, errOpening(patience))
 	defer cancel()
 	m, err := p.open(ctx, s.id, s.source)
 	if err == nil && m.Opened == nil {

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weftserve/weft/internal/owntime"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/tensor"
 )
@@ -27,7 +28,7 @@ type Session struct {
 	before uint64                     // how often the worker's process had died when it was opened
 
 	running  sync.Mutex
-	patience map[*time.Timer]struct{} // guarded by running; of the runs that go on
+	patience map[*owntime.Timer]struct{} // guarded by running; of the runs that go on
 }
 
 var _ engine.Session = (*Session)(nil)
@@ -35,7 +36,7 @@ var _ engine.Session = (*Session)(nil)
 func newSession(id uint32, of source, first *opened) *Session {
 	of.device = first.Device // which may be another one than was asked for
 	s := &Session{
-		id: id, source: of, first: first, memory: &memory{slabs: map[*byte]*slab{}}, patience: map[*time.Timer]struct{}{},
+		id: id, source: of, first: first, memory: &memory{slabs: map[*byte]*slab{}}, patience: map[*owntime.Timer]struct{}{},
 	}
 	s.stats.Store(&first.Stats)
 	return s

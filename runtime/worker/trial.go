@@ -73,7 +73,7 @@ func (p *Pool) try(ctx context.Context, from source, try engine.Try) (_ *opened,
 
 // openFirst opens a session within some time. If the process dies of it, the error is of the kind engine.Crashed.
 func (p *process) openFirst(ctx context.Context, id uint32, from source, patience time.Duration) (*opened, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, errOpening(patience))
+	ctx, cancel := p.clock.WithTimeoutCause(ctx, patience, errOpening(patience))
 	defer cancel()
 	m, err := p.open(ctx, id, from)
 	if cause, died := errors.AsType[*DeathError](err); died {

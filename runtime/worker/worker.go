@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weftserve/weft/internal/owntime"
 	"github.com/weftserve/weft/runtime/engine"
 )
 
@@ -52,7 +53,7 @@ func (w *Worker) runPatience() time.Duration {
 // present returns the process. If there is none, and none for so long, that is no error: changed is closed once there
 // is one, or will never be one.
 func (w *Worker) present(ctx context.Context, patience time.Duration) (p *process, changed <-chan struct{}, err error) {
-	var late <-chan time.Time
+	var late <-chan struct{}
 	for {
 		w.mu.Lock()
 		p, gone, changed := w.process, w.gone, w.changed
@@ -64,7 +65,7 @@ func (w *Worker) present(ctx context.Context, patience time.Duration) (p *proces
 			return p, nil, nil
 		}
 		if late == nil {
-			late = time.After(patience)
+			late = w.pool.cfg.Clock.After(patience)
 		}
 		select {
 		case <-changed:
@@ -95,6 +96,16 @@ func (w *Worker) upSince() time.Time {
 		return time.Time{}
 	}
 	return w.process.started
+}
+
+// clock returns the one by which runs that begin now are judged, and the wait for a process if there is none.
+func (w *Worker) clock() *owntime.Clock {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.process == nil {
+		return w.pool.cfg.Clock
+	}
+	return w.process.clock
 }
 
 func (w *Worker) setLocked(p *process) {

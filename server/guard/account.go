@@ -94,7 +94,12 @@ func (a *account) shake() {
 }
 
 // rests reports whether no call has made progress lately.
-func (a *account) rests(now time.Time) bool { return now.UnixNano()-a.moved.Load() >= int64(lately) }
+func (a *account) rests(now time.Time) bool { return a.over(time.Unix(0, a.moved.Load()), now, lately) }
+
+// over reports whether this process had more time than that from then until now: without it, nothing moves.
+func (a *account) over(then, now time.Time, patience time.Duration) bool {
+	return now.Sub(then) > patience && a.guard.config.Clock.Since(then) > patience
+}
 
 // look ends the connection if a request or an answer stands still, or it was asked to go and does not.
 func (a *account) look(now time.Time) {
@@ -108,21 +113,21 @@ func (a *account) look(now time.Time) {
 
 // stands says why the connection should be ended by now, if it should.
 func (a *account) stands(now time.Time) (why Reason, ends bool) {
-	if !a.retired.IsZero() && now.Sub(a.retired) > retireWithin {
+	if !a.retired.IsZero() && a.over(a.retired, now, retireWithin) {
 		return a.retires, true
 	}
-	if a.block != 0 && now.Sub(a.blockAt) > patience {
+	if a.block != 0 && a.over(a.blockAt, now, patience) {
 		return Headers, true
 	}
 	patient := patience
-	if now.Sub(a.flowed) < patience { // other calls go on: they may be those of other callers, by way of a proxy
+	if !a.over(a.flowed, now, patience) { // other calls go on: they may be those of other callers, by way of a proxy
 		patient = patienceOfMany
 	}
 	for _, s := range a.streams {
 		switch {
-		case !s.inAt.IsZero() && now.Sub(s.inAt) > patient:
+		case !s.inAt.IsZero() && a.over(s.inAt, now, patient):
 			return SlowRequest, true
-		case s.out > 0 && now.Sub(s.outAt) > patient:
+		case s.out > 0 && a.over(s.outAt, now, patient):
 			return UnreadAnswer, true
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/time/rate"
 	"google.golang.org/grpc/credentials"
 
+	"github.com/weftserve/weft/internal/owntime"
 	"github.com/weftserve/weft/server/handshake"
 )
 
@@ -22,6 +23,8 @@ type Config struct {
 	// MaxHeld is how many bytes may be held for all connections together: see the package's comment. Zero: 256 MiB. Too
 	// low ends connections with many calls; too high lets strangers take that much memory.
 	MaxHeld int64
+	// Clock is that of this process, by which it is judged what stands still. Nil: the system's.
+	Clock *owntime.Clock
 	// Logger gets a line for each connection that is ended, or for some of many. Nil: slog.Default().
 	Logger *slog.Logger
 }

@@ -26,6 +26,10 @@ const (
 
 	// Resets of calls that were not answered: so many at once, so many a second for ever, one more for each answer.
 	resetBurst, resetRate, resetCredit = 100, 5, 1
+	// shortReset is as what part of one a reset counts while this process or a worker is short of time: then calls run out
+	// of theirs whatever they do. Honest callers reset some thousands a second together; a flood is more.
+	shortReset = 1e-3
+
 	// Calls that were refused, be it for what they are or who makes them, and not for the server's load: so many at once,
 	// so many a second for ever, one more for each call that was not. They cost nearly as much as answers do.
 	refusalBurst, refusalRate, refusalCredit = 100, 20, 1

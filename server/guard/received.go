@@ -154,7 +154,11 @@ func (a *account) headers(h head) float64 {
 func (a *account) dropped(id uint32, now time.Time) bool {
 	s, open := a.streams[id]
 	if open && !s.answered {
-		a.resets.take(now, 1, resetBurst, resetRate)
+		cost := 1.0
+		if a.guard.config.Clock.All().Short() {
+			cost = shortReset
+		}
+		a.resets.take(now, cost, resetBurst, resetRate)
 	}
 	a.close(id)
 	return open

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/server/breaker"
@@ -12,7 +13,7 @@ import (
 // judge reports to the breaker how a version did.
 func (p *Pipeline) judge(call *catalog.Call, err error) {
 	v, outcome := call.Version, breaker.OK
-	if err == nil && v.TargetLatency > 0 && call.Outcome.Compute > v.TargetLatency {
+	if err == nil && v.TargetLatency > 0 && p.computed(call) > v.TargetLatency {
 		outcome = breaker.Slow // the model alone takes longer than is wanted, wherever the request waited
 	}
 	if err != nil {
@@ -22,6 +23,12 @@ func (p *Pipeline) judge(call *catalog.Call, err error) {
 		}
 	}
 	p.breaker.Done(v.Model, v.Number, outcome)
+}
+
+// computed returns how long the model took for an answer that has just come.
+func (p *Pipeline) computed(call *catalog.Call) time.Duration {
+	took := call.Outcome.Compute
+	return max(0, took-p.config.Clock.Lost(time.Now().Add(-took)))
 }
 
 // isFault reports whether it is surely the model that failed.

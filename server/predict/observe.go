@@ -133,7 +133,7 @@ func (p *Pipeline) compare(f *flight, e *Explanation, err error) {
 	}
 	ending := rollout.Ending{Code: e.Code, Fault: isFault(err), Overload: e.Overload}
 	if err == nil {
-		ending.Compute = f.call.Outcome.Compute
+		ending.Compute = p.computed(&f.call)
 	}
 	p.config.Rollouts.Observe(f.result.Model, f.result.Version, ending)
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weftserve/weft/internal/owntime"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/breaker"
@@ -41,6 +42,8 @@ type Config struct {
 	// Explain is the error table of the API, in whose terms metrics, recordings and rollouts speak of every protocol's
 	// requests.
 	Explain func(error) Explanation
+	// Clock is that of this process and its workers, in whose time it is judged how long models take. Nil: the system's.
+	Clock *owntime.Clock
 	// Logger gets panics, changes of breakers, and the errors whose full text callers do not get.
 	Logger *slog.Logger
 	// Each of these may be nil.

@@ -1,0 +1,185 @@
+// Package owntime measures the time that processes really had, so that none is blamed for what it could not do.
+//
+// A process that is stopped, or waits for a processor, or whose machine stands still, does nothing meanwhile. Whoever
+// judges by the system's time takes it for one that hangs. A Clock goes on only while its process had a processor or
+// slept of its own will. So one that computes for ever, or waits for ever for something that does not come, has all the
+// time there is, and is found out as before.
+//
+// # What counts
+//
+// The clocks are set at looks, ten each second. Of the time between two looks a process did not have
+//
+//   - what the look is late, since nothing went on in this process meanwhile: it was stopped, or the machine was;
+//   - what its threads waited for a processor (/proc/PID/task/TID/schedstat), and its part of what the machine was kept
+//     from running by those that it shares its own processors with (steal, of /proc/stat);
+//   - for another process, all of it, while that is stopped: for up to 12 s at a time, since nothing else would end one
+//     that is stopped for ever.
+//
+// But what it computed counts in any case: one that had as much processor time as time passed had that time, however
+// many more threads it has that want some. And no process had more time than this one, which has to hear of what others
+// do.
+//
+// Where the system does not tell, all time counts but that of late looks.
+package owntime
+
+import (
+	"context"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// every is how often is looked; a look is late after twice that.
+	every, late = 100 * time.Millisecond, 200 * time.Millisecond
+	// soon is how short the time since the latest look is when another one would say nothing.
+	soon = 5 * time.Millisecond
+	// pauseMost is for how long a process may be stopped and not be blamed.
+	pauseMost = 12 * time.Second
+)
+
+// Clock measures the time that a process had. It is safe for concurrent use. A nil Clock is the system's.
+type Clock struct {
+	looks   *looks
+	process *process     // nil: of all processes of the looks, of which the one counts that had the least time
+	judging atomic.Int32 // timers that run; while none does, another process is not looked at
+
+	mu   sync.Mutex
+	lost curve // guarded by mu; the time that the process did not have
+}
+
+// looks is what the clocks of this process and of those that it follows have in common.
+type looks struct {
+	latest   atomic.Pointer[time.Time] // nil: nobody looks
+	own, all *Clock
+
+	mu       sync.Mutex          // held by a look
+	machine  machine             // guarded by mu
+	followed map[*Clock]struct{} // guarded by mu
+}
+
+// New returns the clock of this process. Time counts as the system's while Run does not run.
+func New() *Clock {
+	l := &looks{followed: map[*Clock]struct{}{}}
+	l.own, l.all = &Clock{looks: l, process: &process{pid: os.Getpid()}}, &Clock{looks: l}
+	return l.own
+}
+
+// All returns the clock of this process and all that it follows: in a time that one of them did not have, what they do
+// together cannot be expected either. But a time counts in which they had all processors, and only kept each other from
+// running.
+func (c *Clock) All() *Clock {
+	if c == nil {
+		return nil
+	}
+	return c.looks.all
+}
+
+// Follow returns the clock of another process, which is not waited for before Forget.
+func (c *Clock) Follow(pid int) *Clock {
+	if c == nil {
+		return nil
+	}
+	of := &Clock{looks: c.looks, process: &process{pid: pid}}
+	c.looks.mu.Lock()
+	defer c.looks.mu.Unlock()
+	c.looks.followed[of] = struct{}{}
+	return of
+}
+
+// Forget says that the clock's process ends: from now on the clock is not set any more.
+func (c *Clock) Forget() {
+	if c != nil {
+		c.looks.mu.Lock()
+		defer c.looks.mu.Unlock()
+		delete(c.looks.followed, c)
+	}
+}
+
+// Run looks until ctx ends. It is called once.
+func (c *Clock) Run(ctx context.Context) {
+	defer c.looks.latest.Store(nil)
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		c.looks.look()
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// look sets all clocks.
+func (l *looks) look() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	if l.latest.Load() == nil {
+		l.latest.Store(&now)
+	}
+	from := *l.latest.Load()
+	took := now.Sub(from)
+	if took < soon {
+		return
+	}
+	l.machine.look(took)
+	used, least := l.own.process.look(took, &l.machine, true)
+	if took > late {
+		least = max(least, min(took-every, took-used))
+	}
+	l.own.lose(from, now, least)
+	together, most := used, least
+	for c := range l.followed {
+		used, lost := c.process.look(took, &l.machine, c.judging.Load() > 0)
+		c.lose(from, now, max(lost, least))
+		together, most = together+used, max(most, lost)
+	}
+	l.all.lose(from, now, min(most, took-together/time.Duration(runtime.GOMAXPROCS(0))))
+	l.latest.Store(&now)
+}
+
+func (c *Clock) lose(from, to time.Time, lost time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lost.add(from, to, lost)
+}
+
+// Since returns how much time the process had since then.
+func (c *Clock) Since(then time.Time) time.Duration { return time.Since(then) - c.Lost(then) }
+
+// Lost returns how much time the process did not have since then.
+func (c *Clock) Lost(since time.Time) time.Duration {
+	if c == nil {
+		return 0
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	return c.lost.at(now) + c.unseen(now) - c.lost.at(since)
+}
+
+// unseen is the time that was probably lost since the latest look, which is late. The caller holds mu.
+func (c *Clock) unseen(now time.Time) time.Duration {
+	if latest := c.looks.latest.Load(); latest != nil {
+		if passed := now.Sub(*latest); passed > late {
+			return passed - every
+		}
+	}
+	return 0
+}
+
+// Short reports whether the process had less than half of some time that ends now. What happens in such a time says
+// nothing about callers: theirs runs on. Where it was stopped for a while, it is still short for as long after that.
+func (c *Clock) Short() bool {
+	if c == nil {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	return c.unseen(now) > 0 || c.lost.steep(now)
+}

@@ -1,0 +1,102 @@
+package owntime
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// usedBy returns the processor time of a process; 0: it has ended.
+func usedBy(pid int) time.Duration {
+	const scheduled = 2 // the clock of all its threads, to the nanosecond
+	var ts unix.Timespec
+	if unix.ClockGettime(int32(^pid<<3|scheduled), &ts) != nil {
+		return 0
+	}
+	return time.Duration(ts.Nano())
+}
+
+// folder returns where the system tells of a process.
+func folder(pid int) string { return "/proc/" + strconv.Itoa(pid) + "/" }
+
+// isStopped reports whether a process is, by a signal or a debugger.
+func isStopped(folder string) bool { return strings.ContainsRune("Tt", stateIn(folder)) }
+
+// isRunnable reports whether a thread has a processor or waits for one.
+func isRunnable(folder string) bool { return stateIn(folder) == 'R' }
+
+func stateIn(folder string) rune {
+	text, _ := os.ReadFile(folder + "stat") // number (name) state ...
+	if at := bytes.LastIndexByte(text, ')') + 2; at < len(text) {
+		return rune(text[at])
+	}
+	return 0
+}
+
+// threadsOf returns the threads of a process.
+func threadsOf(pid int) map[string]thread {
+	dir := folder(pid) + "task/"
+	names, _ := os.ReadDir(dir) // those that could be read
+	threads := make(map[string]thread, len(names))
+	for _, name := range names {
+		text, _ := os.ReadFile(dir + name.Name() + "/schedstat") // used, waited, how often it began
+		if fields := bytes.Fields(text); len(fields) > 1 {
+			threads[name.Name()] = thread{used: time.Duration(number(fields[0])), waited: time.Duration(number(fields[1]))}
+		}
+	}
+	return threads
+}
+
+func number(text []byte) int64 {
+	n, _ := strconv.ParseInt(string(text), 10, 64) // the kernel writes numbers
+	return n
+}
+
+// machine is what is known of all processes together at the latest look.
+type machine struct {
+	waited  int64   // how long some process waited for a processor, in microseconds since the machine's start
+	pressed bool    // some did for a part of the time, since the latest look; true, if that is unknown
+	stolen  float64 // the part of processor time that others had, lately
+
+	looks       int
+	used, taken float64 // processor time that was used, and that others had, in ticks since the machine's start
+}
+
+// little is the part of a time in which processes may wait for a processor without that being worth a closer look.
+const little = 0.05
+
+// steals is how many looks there are for one at what was stolen, since reading that takes long on large machines.
+const steals = 10
+
+// look looks at the machine.
+func (m *machine) look(took time.Duration) {
+	m.pressed = true
+	if text, err := os.ReadFile("/proc/pressure/cpu"); err == nil { // some avg10=0.00 avg60=0.00 avg300=0.00 total=0
+		_, total, _ := bytes.Cut(text, []byte("total="))
+		line, _, _ := bytes.Cut(total, []byte("\n"))
+		before := m.waited
+		m.waited = number(line)
+		m.pressed = float64(m.waited-before) > little*float64(took.Microseconds())
+	}
+	if m.looks++; m.looks%steals != 1 {
+		return
+	}
+	text, _ := os.ReadFile("/proc/stat")
+	line, _, _ := bytes.Cut(text, []byte("\n"))
+	all := bytes.Fields(line) // cpu, user, nice, system, idle, iowait, irq, softirq, steal, ...
+	if len(all) < 9 {
+		return
+	}
+	before := *m
+	m.used, m.taken = 0, float64(number(all[8]))
+	for _, at := range []int{1, 2, 3, 6, 7} {
+		m.used += float64(number(all[at]))
+	}
+	if used, taken := m.used-before.used, m.taken-before.taken; before.used > 0 && used > 0 && taken >= 0 {
+		m.stolen = taken / (used + taken)
+	}
+}
