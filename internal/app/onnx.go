@@ -42,6 +42,11 @@ func sourceOf(v modelrepo.Version, f *modelfile.Files) ort.Source {
 	for _, e := range f.External() {
 		s.External = append(s.External, ort.ExternalFile{Name: e.Name, Extent: extent(e)})
 	}
+	for _, t := range f.Large {
+		s.Large = append(s.Large, ort.LargeTensor{
+			Name: t.Name, DType: t.DType, Shape: t.Shape, Extent: ort.Extent{Offset: t.Offset, Size: t.Size},
+		})
+	}
 	return s
 }
 

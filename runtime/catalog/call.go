@@ -14,8 +14,8 @@ import (
 // Call is one request to one version, and its answer.
 type Call struct {
 	Version *Version
-	// Inputs are in the signature's order, Inputs and then, if some were brought, Optional, and have passed Signature.Rows,
-	// which gave Rows. Their data, which may be in pieces, belong to the caller and must not change
+	// Inputs are in the signature's order, Inputs and then, if some of them were brought, Optional. They have passed
+	// Signature.Rows, which gave Rows. Their data, which may be in pieces, belong to the caller and must not change
 	// until Predict returned; nothing keeps them after that.
 	Inputs []tensor.Tensor
 	Rows   int

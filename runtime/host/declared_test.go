@@ -95,8 +95,8 @@ func TestADeclarationThatChanges(t *testing.T) {
 	}
 }
 
-// TestDeclaredOptional: inputs that the file has as optional may be left out where the model has a default; where it has
-// none, that is said.
+// TestDeclaredOptional: inputs that the file has as optional may be left out where the model has a default; where it
+// has none, that is said.
 func TestDeclaredOptional(t *testing.T) {
 	g := onnxgraph.New("g").Input("x", onnxgraph.Float, "n", 2).Input("bias", onnxgraph.Float, 2).
 		Node("Add", []string{"x", "bias"}, []string{"y"}).Output("y", onnxgraph.Float, "n", 2)

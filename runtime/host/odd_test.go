@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -44,7 +45,7 @@ func TestOddSignatures(t *testing.T) {
 	h, paths := serveFiles(t, files)
 	var y oddTally
 	for i, m := range models {
-		t.Run(fmt.Sprint(i), func(t *testing.T) {
+		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			v := h.Snapshot().Model(fmt.Sprintf("m%d", i)).Version(1)
 			alone, err := ort.Open(paths[i], ort.Options{IntraOpThreads: 1})
 			if err != nil {
@@ -191,7 +192,7 @@ func oddRequest(t *testing.T, m *odd, v *catalog.Version) *catalog.Call {
 func appendOdd(data []byte, d tensor.DType, rng *rand.Rand) []byte {
 	switch n := rng.IntN(1 << 20); d {
 	case tensor.String:
-		return tensor.AppendString(data, []byte(strings.Repeat("é", n%4)+fmt.Sprint(n)))
+		return tensor.AppendString(data, []byte(strings.Repeat("é", n%4)+strconv.Itoa(n)))
 	case tensor.Bool:
 		return append(data, byte(n%2))
 	case tensor.Float16:

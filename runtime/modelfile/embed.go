@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"path"
-	"strconv"
 
 	"google.golang.org/protobuf/proto"
 
@@ -36,19 +35,26 @@ func embed(model io.Reader, open func(name string) (*io.SectionReader, error)) (
 		if err != nil {
 			return nil, err
 		}
-		offset, _ := strconv.ParseInt(external(t, "offset"), 10, 64) // none: 0
-		length, err := strconv.ParseInt(external(t, "length"), 10, 64)
+		where, err := extent(t).within(name, file.Size())
 		if err != nil {
-			length = file.Size() - offset
+			return nil, err
 		}
-		if offset < 0 || length < 0 || offset > file.Size()-length {
-			return nil, fmt.Errorf("its tensor %q lies beyond the %d bytes of %s", t.GetName(), file.Size(), name)
-		}
-		t.RawData = make([]byte, length)
-		if _, err := file.ReadAt(t.GetRawData(), offset); err != nil && length > 0 {
+		t.RawData = make([]byte, where.Size)
+		if _, err := file.ReadAt(t.GetRawData(), where.Offset); err != nil && where.Size > 0 {
 			return nil, err
 		}
 		t.ExternalData, t.DataLocation = nil, nil
 	}
 	return proto.Marshal(m)
+}
+
+// within returns the tensor with its size, in a file of that name and of so many bytes.
+func (t Tensor) within(file string, size int64) (Tensor, error) {
+	if t.Size < 0 {
+		t.Size = size - t.Offset
+	}
+	if t.Offset < 0 || t.Size < 0 || t.Offset > size-t.Size {
+		return t, fmt.Errorf("its tensor %q lies beyond the %d bytes of %s", t.Name, size, file)
+	}
+	return t, nil
 }

@@ -22,6 +22,15 @@ type File struct {
 	SHA256       [sha256.Size]byte
 }
 
+// Tensor is an initializer of the graph, and where its elements are in the copy.
+type Tensor struct {
+	Name  string
+	DType int32 // as ONNX numbers element types
+	Shape []int64
+	// Offset is where it begins in the copy, Size its length, in bytes.
+	Offset, Size int64
+}
+
 // Files is the private copy of a version's files. Only Close changes it.
 type Files struct {
 	// List is model.onnx, and then the files of external data by name.
@@ -29,7 +38,10 @@ type Files struct {
 	// Opened is what an engine takes for model.onnx: that file, or the same graph with tensors embedded that engines
 	// cannot be given otherwise.
 	Opened File
-	copy   *os.File
+	// Large are the initializers in files of external data that are too large for a message, which ONNX Runtime (1.30)
+	// makes of the others.
+	Large []Tensor
+	copy  *os.File
 	// Where they were read from, and how they looked.
 	from place
 	seen []fs.FileInfo // of the files in List

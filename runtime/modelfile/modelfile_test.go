@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -146,6 +147,49 @@ func TestCopyIsSealed(t *testing.T) {
 	}
 	if err := again.Truncate(0); !errors.Is(err, unix.EPERM) {
 		t.Errorf("cutting the copy short: %v", err)
+	}
+}
+
+// Initializers that are too large for a message are listed, with their places in the copy: also one that reaches to the
+// end of its file, and does not say how long it is.
+func TestLargeInitializers(t *testing.T) {
+	modelfile.EmbedAtMost(t, 8)
+	model := onnxgraph.New("g").ExternalInit("small", onnxgraph.Float, []int64{2}, "w.bin", 0, 8).
+		ExternalInit("large", onnxgraph.Float, []int64{2, 2}, "./w.bin", 8, 16).Marshal()
+	for name, c := range map[string]struct {
+		model []byte
+		size  int64
+		want  []string
+		fault string
+	}{
+		"said": {model, 24, []string{"large 1 [2 2] 8 16 [8 9]"}, ""},
+		"not said": {bytes.ReplaceAll(model, []byte("length"), []byte("lengtx")), 24, []string{
+			"small 1 [2] 0 24 [0 1]", "large 1 [2 2] 8 16 [8 9]",
+		}, ""},
+		"beyond": {model, 23, nil, `its tensor "large" lies beyond the 23 bytes of w.bin`},
+	} {
+		content := make([]byte, c.size)
+		for i := range content {
+			content[i] = byte(i)
+		}
+		repository, dir := put(t, map[string][]byte{"m/1/model.onnx": c.model, "m/1/w.bin": content})
+		f, err := modelfile.Read(context.Background(), repository, dir, nil)
+		if err != nil {
+			if c.fault == "" || !strings.Contains(err.Error(), c.fault) {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		var got []string
+		for _, l := range f.Large {
+			var first [2]byte
+			_, _ = f.Copy().ReadAt(first[:], l.Offset)
+			got = append(got, fmt.Sprint(l.Name, " ", l.DType, l.Shape, l.Offset-f.List[1].Offset, l.Size, first))
+		}
+		if !slices.Equal(got, c.want) || c.fault != "" {
+			t.Errorf("%s: %q", name, got)
+		}
+		_ = f.Close()
 	}
 }
 

@@ -153,6 +153,11 @@ func (r *reader) read(ctx context.Context) error {
 	if err != nil || fmt.Sprint(now) != fmt.Sprint(l) {
 		return r.changed(Model)
 	}
+	for _, t := range l.large {
+		if err := r.large(t); err != nil {
+			return err
+		}
+	}
 	if l.embed {
 		return r.embed()
 	}
@@ -231,15 +236,38 @@ func (r *reader) section(f File) *io.SectionReader {
 	return io.NewSectionReader(r.copy, f.Offset, f.Size)
 }
 
+// copied returns a file that was copied.
+func (r *reader) copied(name string) (File, error) {
+	for _, f := range r.files.List {
+		if f.Name == name {
+			return f, nil
+		}
+	}
+	return File{}, fmt.Errorf("%s was not copied", name)
+}
+
+// large adds an initializer that may be large: it is if the rest of its file is.
+func (r *reader) large(t largeTensor) error {
+	f, err := r.copied(t.file)
+	if err != nil {
+		return err
+	}
+	where, err := t.within(t.file, f.Size)
+	if err != nil {
+		return fmt.Errorf("%s: %w", r.path(Model), err)
+	}
+	if where.Size > mostEmbedded {
+		where.Offset += f.Offset
+		r.files.Large = append(r.files.Large, where)
+	}
+	return nil
+}
+
 // embed adds the model as the engine is to take it.
 func (r *reader) embed() error {
 	model, err := embed(r.section(r.files.Opened), func(name string) (*io.SectionReader, error) {
-		for _, f := range r.files.List {
-			if f.Name == name {
-				return r.section(f), nil
-			}
-		}
-		return nil, fmt.Errorf("%s was not copied", name)
+		f, err := r.copied(name)
+		return r.section(f), err
 	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", r.path(Model), err)

@@ -8,6 +8,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -21,7 +22,18 @@ type located struct {
 	names []string // of the files of external data, cleaned, ascending
 	// embed: an engine cannot be given all of them by name, see embed.
 	embed bool
+	large []largeTensor
 }
+
+// largeTensor is an initializer of the main graph. Its offset is that in its file, and its size -1 if it reaches to the
+// end of that.
+type largeTensor struct {
+	file string
+	Tensor
+}
+
+// mostEmbedded is the size in bytes from which on an initializer is large: somewhat below the 2 GiB that a message has.
+var mostEmbedded int64 = 2<<30 - 1<<20
 
 // locate returns the files that a model's tensors name. A name that leads out of the version's directory is an error.
 // So is a file of another known format; of others that are no model the engine says more.
@@ -41,6 +53,9 @@ func locate(model io.ReaderAt, size int64) (l located, err error) {
 		}
 		names[name] = true
 		l.embed = l.embed || name != given || !initializer
+		if where := extent(t); initializer && (where.Size < 0 || where.Size > mostEmbedded) {
+			l.large = append(l.large, largeTensor{name, where})
+		}
 	}
 	l.names = slices.Sorted(maps.Keys(names))
 	return l, nil
@@ -89,4 +104,14 @@ func external(t *onnx.TensorProto, key string) string {
 		}
 	}
 	return ""
+}
+
+// extent returns where a tensor is in its file. Its size is -1 if it reaches to the end.
+func extent(t *onnx.TensorProto) Tensor {
+	where := Tensor{Name: t.GetName(), DType: t.GetDataType(), Shape: t.GetDims(), Size: -1}
+	where.Offset, _ = strconv.ParseInt(external(t, "offset"), 10, 64) // none: 0
+	if length, err := strconv.ParseInt(external(t, "length"), 10, 64); err == nil {
+		where.Size = length
+	}
+	return where
 }

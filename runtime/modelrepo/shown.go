@@ -22,7 +22,8 @@ func (d *Declared) Show(s *tensor.Signature) error {
 	for i := range d.Inputs {
 		if t := &d.Inputs[i]; t.Optional && s.Input(t.Name) >= 0 {
 			s.Notes = append(s.Notes, fmt.Sprintf("%s: input %q is optional there, but the model has no default for it, so "+
-				"requests must bring it; make it an initializer of the model, too, to have them leave it out", filepath.Base(d.File), t.Name))
+				"requests must bring it; make it an initializer of the model, too, to have them leave it out",
+				filepath.Base(d.File), t.Name))
 		}
 	}
 	for _, side := range []struct {

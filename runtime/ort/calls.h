@@ -5,6 +5,7 @@
 // ONNX Runtime only ever appends to the table, so a position holds for every later release. TestCallsMatchHeader has the
 // C compiler compare each line, position and prototype, with the header that the Go binding ships.
 
+CALL(210, AddExternalInitializers, OrtStatus *, (OrtSessionOptions *, const char *const *, const OrtValue *const *, size_t))
 CALL(279, AddExternalInitializersFromFilesInMemory, OrtStatus *, (OrtSessionOptions *, const char *const *, char *const *,
     const size_t *, size_t))
 

@@ -59,6 +59,15 @@ OrtStatus *weft_give_files(const weft_api *api, OrtSessionOptions *options, char
     return api->AddExternalInitializersFromFilesInMemory(options, (const char *const *)names, (char *const *)files, sizes, count);
 }
 
+OrtStatus *weft_give_value(const weft_api *api, OrtSessionOptions *options, const char *name, ONNXTensorElementDataType dtype,
+    const int64_t *dims, size_t rank, void *data, size_t size) {
+    OrtValue *value = NULL;
+    OrtStatus *status = api->CreateTensorWithDataAsOrtValue(api->memory, data, size, dims, rank, dtype, &value);
+    if (status == NULL) status = api->AddExternalInitializers(options, &name, (const OrtValue *const *)&value, 1);
+    if (value != NULL) api->ReleaseValue(value);
+    return status;
+}
+
 OrtStatus *weft_providers(const weft_api *api, char ***names, int *count) { return api->GetAvailableProviders(names, count); }
 
 void weft_providers_free(const weft_api *api, char **names, int count) {

@@ -66,6 +66,10 @@ void weft_providers_free(const weft_api *api, char **names, int count);
 // weft_give_files says where in memory files of external data are, by name. It keeps no name. The memory must stay until the session is made.
 OrtStatus *weft_give_files(const weft_api *api, OrtSessionOptions *options, char **names, char **files, const size_t *sizes, size_t count);
 
+// weft_give_value says where in memory an initializer is that lies in a file of external data. The memory must stay until the session is made.
+OrtStatus *weft_give_value(const weft_api *api, OrtSessionOptions *options, const char *name, ONNXTensorElementDataType dtype,
+    const int64_t *dims, size_t rank, void *data, size_t size);
+
 // weft_memory is the state of a session's arena, in bytes.
 typedef struct {
     int64_t reserved, peak;

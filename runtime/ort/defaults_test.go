@@ -82,7 +82,8 @@ func TestConstantsOfOldFiles(t *testing.T) {
 	if sig := s.Signature(); len(sig.Inputs) != 1 || len(sig.Optional) != 0 {
 		t.Errorf("signature %+v", sig)
 	}
-	if diff := cmp.Diff(floats(tensor.Shape{1, 2}, 3, 10), runOnce(t, s, floats(tensor.Shape{1, 2}, 1, 2))[0]); diff != "" {
+	got := runOnce(t, s, floats(tensor.Shape{1, 2}, 1, 2))[0]
+	if diff := cmp.Diff(floats(tensor.Shape{1, 2}, 3, 10), got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }

@@ -15,6 +15,8 @@ import (
 	"unsafe"
 
 	onnxruntime "github.com/yalue/onnxruntime_go"
+
+	"github.com/weftserve/weft/runtime/tensor"
 )
 
 // Source says where a model's bytes are.
@@ -28,6 +30,9 @@ type Source struct {
 	Model Extent
 	// External are the files of external data in File.
 	External []ExternalFile
+	// Large are the initializers in those files that are too large for a message: ONNX Runtime makes one of each of the
+	// others.
+	Large []LargeTensor
 }
 
 // Extent is a part of a file, in bytes.
@@ -36,6 +41,14 @@ type Extent struct{ Offset, Size int64 }
 // ExternalFile is a file of external data, by the name that the model has for it.
 type ExternalFile struct {
 	Name string
+	Extent
+}
+
+// LargeTensor is an initializer of external data, by the name that the graph has for it.
+type LargeTensor struct {
+	Name  string
+	DType int32 // as ONNX numbers element types
+	Shape tensor.Shape
 	Extent
 }
 
@@ -80,6 +93,17 @@ func (s *Source) give(options *onnxruntime.SessionOptions, all []byte) error {
 		return errors.New("this version of github.com/yalue/onnxruntime_go keeps its session options elsewhere; build " +
 			"with the version that go.mod names")
 	}
+	api, err := hold()
+	if err != nil {
+		return err
+	}
+	defer release()
+	to := (*C.OrtSessionOptions)(field.UnsafePointer())
+	for i := range s.Large {
+		if err := s.Large[i].give(api, to, all); err != nil {
+			return err
+		}
+	}
 	n := len(s.External)
 	names, files, sizes := make([]*C.char, n), make([]*C.char, n), make([]C.size_t, n)
 	defer func() {
@@ -98,13 +122,20 @@ func (s *Source) give(options *onnxruntime.SessionOptions, all []byte) error {
 		names[i], sizes[i] = C.CString(e.Name), C.size_t(e.Size)
 		files[i] = (*C.char)(unsafe.Pointer(unsafe.SliceData(b)))
 	}
-	api, err := hold()
+	return take(api, C.weft_give_files(api, to, &names[0], &files[0], &sizes[0], C.size_t(n)))
+}
+
+// give tells ONNX Runtime where in memory the initializer is.
+func (l *LargeTensor) give(api *C.weft_api, options *C.OrtSessionOptions, all []byte) error {
+	b, err := l.of(all)
 	if err != nil {
 		return err
 	}
-	defer release()
-	return take(api, C.weft_give_files(api, (*C.OrtSessionOptions)(field.UnsafePointer()), &names[0], &files[0],
-		&sizes[0], C.size_t(n)))
+	name := C.CString(l.Name)
+	defer C.free(unsafe.Pointer(name))
+	return take(api, C.weft_give_value(api, options, name, C.ONNXTensorElementDataType(l.DType),
+		(*C.int64_t)(unsafe.SliceData(l.Shape)), C.size_t(len(l.Shape)), unsafe.Pointer(unsafe.SliceData(b)),
+		C.size_t(len(b))))
 }
 
 func (e Extent) of(all []byte) ([]byte, error) {

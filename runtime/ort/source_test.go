@@ -1,9 +1,12 @@
 package ort_test
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -26,6 +29,10 @@ func sourceOf(t *testing.T, repository string) ort.Source {
 	for _, e := range f.External() {
 		extent := ort.Extent{Offset: e.Offset, Size: e.Size}
 		src.External = append(src.External, ort.ExternalFile{Name: e.Name, Extent: extent})
+	}
+	for _, l := range f.Large {
+		extent := ort.Extent{Offset: l.Offset, Size: l.Size}
+		src.Large = append(src.Large, ort.LargeTensor{Name: l.Name, DType: l.DType, Shape: l.Shape, Extent: extent})
 	}
 	return src
 }
@@ -118,5 +125,56 @@ func TestSourceLooksNowhere(t *testing.T) {
 	src.External[0].Size = 1 << 40
 	if _, err := ort.OpenSource(src, ort.Options{}); err == nil || !strings.Contains(err.Error(), "copy has") {
 		t.Errorf("beyond the copy: %v", err)
+	}
+}
+
+// TestLargeTensors: an initializer that is too large for a message is handed over by itself. WEFT_LARGE_TENSOR=bytes
+// makes it really large; else the test says that it is.
+func TestLargeTensors(t *testing.T) {
+	initialise(t)
+	size, really := int64(1<<20), false
+	if asked := os.Getenv("WEFT_LARGE_TENSOR"); asked != "" {
+		var err error
+		if size, err = strconv.ParseInt(asked, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+		really = true
+	}
+	g := onnxgraph.New("g").Input("i", onnxgraph.Int64, "N").Output("y", onnxgraph.Uint8, "N")
+	g.ExternalInit("w", onnxgraph.Uint8, []int64{size}, "w.bin", 8, size)
+	g.ExternalInit("v", onnxgraph.Uint8, []int64{1}, "v.bin", 0, 1).
+		Node("Gather", []string{"w", "i"}, []string{"of"}).Node("Max", []string{"of", "v"}, []string{"y"})
+	repository := t.TempDir()
+	dir := filepath.Join(repository, "m", "1")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for file, content := range map[string][]byte{"model.onnx": g.Marshal(), "v.bin": {2}} {
+		if err := os.WriteFile(filepath.Join(dir, file), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w, err := os.Create(filepath.Join(dir, "w.bin"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.WriteAt([]byte{42}, 8+size-1) // the rest is a hole
+	if err := errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	src := sourceOf(t, repository)
+	if !really {
+		file := &src.External[1]
+		large := ort.Extent{Offset: file.Offset + 8, Size: size}
+		src.Large = []ort.LargeTensor{{Name: "w", DType: int32(onnxgraph.Uint8), Shape: tensor.Shape{size}, Extent: large}}
+		file.Size = 0 // where it would be found otherwise
+	}
+	s, err := ort.OpenSource(src, ort.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if y := runOnce(t, s, int64s(tensor.Shape{2}, 0, size-1))[0]; !bytes.Equal(y.Data, []byte{2, 42}) {
+		t.Errorf("answered with %v", y)
 	}
 }

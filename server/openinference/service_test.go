@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/proto/gen/inference"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -450,6 +451,24 @@ func TestFacts(t *testing.T) {
 	servertest.WantCode(t, err, codes.PermissionDenied, "--admin-listen")
 	_, err = client.RepositoryModelLoad(ctx, &inference.RepositoryModelLoadRequest{ModelName: "policy"})
 	servertest.WantCode(t, err, codes.PermissionDenied, "--admin-listen")
+}
+
+// TestConfigOfDefaults: inputs with a default are listed where dims have all dimensions, since they have no rows.
+func TestConfigOfDefaults(t *testing.T) {
+	h := servertest.New(t, server.Config{})
+	snapshot := servertest.PolicySnapshot()
+	v := snapshot.Model("policy").Version(2)
+	v.Signature = v.Signature.Clone()
+	v.Signature.Optional = []tensor.Spec{weftest.Spec("scale", tensor.Float32)}
+	for _, v.Batching.Batched = range []bool{true, false} {
+		h.Current.Store(snapshot)
+		answer, err := clientOf(h).ModelConfig(t.Context(), &inference.ModelConfigRequest{Name: "policy", Version: "2"})
+		in := answer.GetConfig().GetInput()
+		if err != nil || v.Batching.Batched && len(in) != 1 || !v.Batching.Batched && (len(in) != 2 ||
+			in[0].GetOptional() || in[1].GetName() != "scale" || !in[1].GetOptional() || len(in[1].GetDims()) != 0) {
+			t.Errorf("batched %t: %v, %v", v.Batching.Batched, in, err)
+		}
+	}
 }
 
 // TestStatistics: requests of all protocols are counted, those that failed apart.

@@ -132,11 +132,11 @@ func TestInputsWithDefaults(t *testing.T) {
 	var hears heard
 	var came []string
 	models := &servertest.House{Run: func(ctx context.Context, call *catalog.Call) error {
-		line := fmt.Sprint(call.Rows, " rows, alone ", call.Alone())
+		line := []string{fmt.Sprintf("%d rows, alone %t", call.Rows, call.Alone())}
 		for _, in := range call.Inputs {
-			line += fmt.Sprintf(" %v%v", in.DType, in.Shape)
+			line = append(line, in.DType.String()+in.Shape.String())
 		}
-		came = append(came, line)
+		came = append(came, strings.Join(line, " "))
 		return servertest.RunPolicy(ctx, call)
 	}}
 	snapshot := servertest.PolicySnapshot()
@@ -146,7 +146,9 @@ func TestInputsWithDefaults(t *testing.T) {
 		weftest.Spec("scale", tensor.Float32), weftest.Spec("bias", tensor.Float32, 2),
 	}
 	models.Current.Store(snapshot)
-	p := predict.New(predict.Config{Explain: status.Explain, Logger: slog.New(slog.DiscardHandler), Recorder: &hears}, models)
+	p := predict.New(predict.Config{
+		Explain: status.Explain, Logger: slog.New(slog.DiscardHandler), Recorder: &hears,
+	}, models)
 	var answers strings.Builder
 	const observation = `{"model": "policy", "inputs": {"observation": {"shape": [1, 4], "values": [1, 2, 3, 4]}`
 	if err := serveLines(t.Context(), p, strings.NewReader(strings.Join([]string{

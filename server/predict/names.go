@@ -27,7 +27,9 @@ func checkNames(req *Request, sig *tensor.Signature) error {
 		}
 	}
 	if foreign != "" {
-		return &tensor.FieldError{Field: "inputs", Want: "only " + specNames(slices.Concat(sig.Inputs, sig.Optional)), Got: "also " + foreign}
+		return &tensor.FieldError{
+			Field: "inputs", Want: "only " + specNames(slices.Concat(sig.Inputs, sig.Optional)), Got: "also " + foreign,
+		}
 	}
 	return nil
 }
