@@ -34,8 +34,9 @@ func imagewise(c *call) []*value {
 // conv is the rule of a convolution whose kernel is the input at weights.
 func conv(weights int) rule {
 	return func(c *call) []*value {
-		v := c.images()
 		w := c.data(weights)
+		c.sweeps(w.dims)
+		v := c.images()
 		if w.rank() != v.rank() {
 			return c.no("its kernel does not fit %d dimensions", v.rank())
 		}
@@ -54,13 +55,22 @@ func convTranspose(c *call) []*value {
 
 // pool gives the values only: where the largest one was is counted through all images.
 func pool(c *call) []*value {
-	v := c.images()
-	shape := c.integers("kernel_shape")
-	kernel := make([]dim, 0, len(shape))
-	for _, n := range shape {
-		kernel = append(kernel, size(n))
+	window := []dim{one, one}
+	for _, n := range c.integers("kernel_shape") {
+		window = append(window, size(n))
 	}
-	return []*value{like(v, append([]dim{v.dims[0], v.dims[1]}, c.windows(v.dims[2:], kernel)...), 0)}
+	c.sweeps(window)
+	v := c.images()
+	return []*value{like(v, append([]dim{v.dims[0], v.dims[1]}, c.windows(v.dims[2:], window[2:])...), 0)}
+}
+
+// sweeps gives up where a window of several entries moves along the dimension of the rows: these are sure to meet.
+func (c *call) sweeps(window []dim) {
+	if v := c.data(0); v.kind == rows && v.axis >= 2 && v.axis < len(window) {
+		if n, fixed := window[v.axis].fixed(); fixed && n > 1 {
+			c.mingles("moves a window along")
+		}
+	}
 }
 
 // windows is how often a window fits into each dimension; a new symbol where that is not known.
@@ -106,6 +116,9 @@ func entry(list []int64, i int, otherwise int64) int64 {
 }
 
 func globalPool(c *call) []*value {
+	if v := c.data(0); v.kind == rows && v.axis >= 2 {
+		return c.mingles("pools")
+	}
 	v := c.images()
 	dims := slices.Clone(v.dims)
 	for i := 2; i < len(dims); i++ {

@@ -18,7 +18,9 @@
 //   - counts: its dimensions are shared, its elements depend on N but on no row. Shapes are computed with such tensors,
 //     whose elements are known as c·N·s, where c is a number and s a product of symbols for sizes that are not known
 //     and are shared.
-//   - mixed: nothing of that is known, for the reason that is kept.
+//   - mixed: nothing of that is known, for the reason that is kept. The reason may be that values of a row are sure to
+//     reach another, as in a mean over the rows. It is kept through functions and graphs of nodes: these are walked
+//     with mixed values, too, and what they do is taken for done whatever chooses them, as what Where chooses is.
 //
 // An input is rows along the axis that the caller names, with A = B = 1, or shared; that is the definition of a batch.
 // A rule states the kind of an operator's output if its inputs are as stated. Where no rule does so the output is
@@ -31,7 +33,11 @@
 //
 //   - Broadcasting aligns from the right, and a dimension of 1 repeats. A shared tensor next to rows must have no
 //     entry, or exactly one, along their axis: a symbol might be N, or stand for one entry only where N is 1.
-//   - A symbol may be 0, and a shared integer that is no size may be negative: see regroup.
+//   - A symbol may be 0, and a shared integer that is no size may be negative: see regroup. A Reshape to 0 copies a
+//     dimension: where that matters, and the size is one of an input, the whole graph is proven once for 0 and once for
+//     more.
+//   - Arithmetic of shapes may overflow, in 32 bits or 64: see elem. It is taken for granted that no tensor has 2^31
+//     entries, nor a dimension of an empty one so many.
 //   - Where N is 1 an operator may do something else, as Squeeze without axes does. Rules hold for N = 1 as well.
 //   - A condition or a count that is shared takes the same way for all rows. If it is not known, both ways are looked
 //     at, and the facts that hold for both count; where there is no such description of a value, the whole graph is
@@ -40,11 +46,13 @@
 //   - Engines weight elements that do not count with zero, and zero times infinity is NaN: interpolation between rows
 //     mixes them although its weights say no.
 //   - An engine may treat NaN by where it lies in memory, as ONNX Runtime does where it takes the largest of numbers,
-//     or casts to uint32.
+//     or casts to uint32. Texts it may lose.
+//   - ONNX Runtime runs the functions of a model by the operator sets of the model, and takes flags other than 0 and 1
+//     for the one or the other.
 //   - A loop may make no turn. Its stacked results then have an unknown shape.
 //   - An operator whose inputs are all shared gives shared outputs, unless it draws random numbers.
 //
 // The rules are compared with ONNX Runtime twice: each with graphs made for it (testdata/rules.txt), and all together
-// with random graphs (TestSearch). Operator sets before the oldest and after the newest that they were written for are
-// not proven.
+// with random graphs (TestSearch), as they are and within functions and graphs of nodes. Operator sets before the oldest
+// and after the newest that they were written for are not proven.
 package structure

@@ -86,6 +86,10 @@ func TestSureToMeet(t *testing.T) {
 		"Concat{axis=0}(Gather(s, [0]), [1])); n = Cast{to=1}(Gather(s, [0])); "
 	for sketch, operator := range map[string]string{
 		"x[N,4]; ReduceMean{axes=[0]}(x)":                                                      "ReduceMean",
+		"x[N,4]; v, i = TopK{axis=0}(x, Gather(Shape(x), [0])); v":                             "TopK",
+		"x[N,4,3]; Conv(Transpose{perm=[2,1,0]}(x), <2,4,2>)":                                  "Conv",
+		"x[N,4,3]; MaxPool{kernel_shape=[3]}(Transpose{perm=[2,1,0]}(x))":                      "MaxPool",
+		"x[N,4,3]; GlobalMaxPool(Transpose{perm=[2,1,0]}(x))":                                  "GlobalMaxPool",
 		"x[N,4]; MatMul(x, Transpose(x))":                                                      "MatMul",
 		"x[N,4]; Gemm{transB=1}(x, x, <1>)":                                                    "Gemm",
 		"x[N,4]; y, m, v = BatchNormalization{training_mode=1}(x, <4>, <4>, <4>, <4>); y":      "BatchNormalization",
@@ -138,6 +142,7 @@ func TestSureToMeet(t *testing.T) {
 		"x[N,4]; Concat{axis=0}(x, x)":                                                      "",
 		"x[N,4]; Add(x, Slice(x, [0], [1], [0]))":                                           "",
 		"x[N,4,3]; Conv{kernel_shape=[1]}(Transpose{perm=[2,1,0]}(x), <2,4,1>)":             "",
+		"x[N,4,3]; MaxPool{kernel_shape=[1]}(Transpose{perm=[2,1,0]}(x))":                   "",
 		"x[N,4]; Cast{to=1}(Shape(ReduceMean{axes=[0]}(x)))":                                "",
 	} {
 		v := proveSketch(t, sketch)

@@ -15,7 +15,7 @@ var reduceOperators = tableOf(
 	each("", operator{apply: softmax}, "Softmax", "LogSoftmax", "Hardmax"),
 	each("", operator{apply: lpNormalization}, "LpNormalization"),
 	each("", operator{apply: cumSum}, "CumSum"),
-	each("", operator{apply: topK}, "TopK"),
+	each("", operator{apply: topK, counts: true}, "TopK"),
 	each("", operator{apply: meanVariance}, "MeanVarianceNormalization"),
 	each("", operator{apply: layerNormalization}, "LayerNormalization", "SimplifiedLayerNormalization",
 		"RMSNormalization"),
@@ -129,12 +129,12 @@ func cumSum(c *call) []*value {
 }
 
 func topK(c *call) []*value {
-	v := c.data(0)
-	c.uniform(1)
+	v := c.content(0)
 	at := c.axis(-1, v)
 	if v.holds(at) {
 		return c.mingles("sorts")
 	}
+	c.uniform(1)
 	k := c.count(1)
 	return []*value{v.with(at, k), v.with(at, k)}
 }
