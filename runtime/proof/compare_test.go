@@ -62,7 +62,10 @@ func TestWhatPassesForRounding(t *testing.T) {
 		rounds       bool
 		wrong, round bool
 	}{
-		{5e-6, false, false, true}, {5e-5, false, true, true}, {5e-4, false, true, false}, {5e-4, true, true, true},
+		{5e-6, false, false, true},
+		{5e-5, false, true, true},
+		{5e-4, false, true, false},
+		{5e-4, true, true, true},
 		{2e-3, true, true, false},
 	} {
 		row.Rounds = test.rounds

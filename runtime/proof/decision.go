@@ -1,8 +1,10 @@
 package proof
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -23,6 +25,11 @@ type Decision struct {
 	// outputs that are as long as one of those.
 	variables []variable
 	trims     []tensor.Trim
+
+	graph graphProof
+	// declared and manifest are those that the decision was made by.
+	declared *tensor.Signature
+	manifest *modelrepo.Batching
 }
 
 // Decide chooses the batch dimension of every tensor of a model, as far as its declaration and its manifest say. The
@@ -45,7 +52,9 @@ func decide(declared *tensor.Signature, b *modelrepo.Batching) (*Decision, error
 	if err := checkManifest(declared, b); err != nil {
 		return nil, err
 	}
-	d := &Decision{Signature: declared.Clone(), guessed: make([]bool, len(declared.Outputs))}
+	d := &Decision{
+		Signature: declared.Clone(), guessed: make([]bool, len(declared.Outputs)), declared: declared, manifest: b,
+	}
 	symbol := batchSymbol(declared, b)
 	batched := false
 	for i := range d.Signature.Inputs {
@@ -115,17 +124,60 @@ func batchDim(s *tensor.Spec, stated map[string]int, symbol string) int {
 }
 
 // batchSymbol returns the name of the batch dimension: that of the first input which has one, by the manifest or in
-// front.
+// front. Where time comes first, as in [seq_len, batch, 8], it is the second name: every output has it, and not the
+// first, or it is called like a batch.
 func batchSymbol(s *tensor.Signature, b *modelrepo.Batching) string {
 	for i := range s.Inputs {
 		in := &s.Inputs[i]
 		dim := batchDim(in, b.BatchDim.Inputs, "")
-		if dim != tensor.NoBatch && !slices.Contains(b.Unbatched, in.Name) && in.DimNames != nil &&
-			in.DimNames[dim] != "" {
-			return in.DimNames[dim]
+		if dim == tensor.NoBatch || slices.Contains(b.Unbatched, in.Name) || in.DimNames == nil ||
+			in.DimNames[dim] == "" {
+			continue
 		}
+		front := in.DimNames[dim]
+		if _, stated := b.BatchDim.Inputs[in.Name]; stated || namesBatch(front) || dim != 0 || len(in.Shape) < 2 ||
+			in.Shape[1] != tensor.Unknown || in.DimNames[1] == "" {
+			return front
+		}
+		if second := in.DimNames[1]; allHave(s.Outputs, second) && (namesBatch(second) || !allHave(s.Outputs, front)) {
+			return second
+		}
+		return front
 	}
 	return ""
+}
+
+// namesBatch reports whether a dimension is called like that of a batch.
+func namesBatch(symbol string) bool {
+	symbol = strings.ToLower(symbol)
+	return strings.Contains(symbol, "batch") || symbol == "n" || symbol == "b" || symbol == "bs"
+}
+
+func allHave(specs []tensor.Spec, symbol string) bool {
+	return !slices.ContainsFunc(specs, func(s tensor.Spec) bool { return !slices.Contains(s.DimNames, symbol) })
+}
+
+// elsewhere returns manifests by which one input has its rows in another dimension that the model leaves open, and the
+// others along dimensions of the same name. It states nothing where the manifest does.
+func (d *Decision) elsewhere() (all []*modelrepo.Batching) {
+	if len(d.manifest.BatchDim.Inputs) > 0 {
+		return nil
+	}
+	for i := range d.Signature.Inputs {
+		in := &d.Signature.Inputs[i]
+		if in.BatchDim == tensor.NoBatch {
+			continue
+		}
+		for dim, size := range d.declared.Inputs[i].Shape {
+			if size == tensor.Unknown && dim != in.BatchDim {
+				other := *d.manifest
+				other.BatchDim.Inputs = map[string]int{in.Name: dim}
+				all = append(all, &other)
+			}
+		}
+		break // the others follow, or are guessed
+	}
+	return all
 }
 
 // guessStates gives inputs without a batch dimension their only open one, such as that of a recurrent state [layers, ?,
@@ -226,4 +278,15 @@ func (d *Decision) observe(few, many []tensor.Tensor, n, m int) {
 func growsAlong(dim int, few, many tensor.Shape, n, m int) bool {
 	return dim != tensor.NoBatch && dim < len(few) && few[dim] == int64(n) && len(many) == len(few) &&
 		many[dim] == int64(m) && few.EqualBut(dim, many)
+}
+
+// hint says how to name another dimension of rows; "" if there is none.
+func (d *Decision) hint() string {
+	for _, b := range d.elsewhere() {
+		for name, dim := range b.BatchDim.Inputs {
+			return fmt.Sprintf("; if rows are in another dimension, name that, as in batching.batch_dim: {inputs: {%s: %d}}",
+				name, dim)
+		}
+	}
+	return ""
 }

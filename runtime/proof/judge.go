@@ -32,7 +32,7 @@ func (t *trial) judge(ctx context.Context) (v Verdict, base *baseline, err error
 	case t.decision.Against != "":
 		return Verdict{Reason: t.decision.Against}, base, nil
 	case t.graph.Mixes && t.batching.Tolerance == 0: // a tolerance that is stated is for rows that do meet a little
-		return t.undecided("the graph lets rows meet at %s", t.graph.obstacle()), base, nil
+		return t.undecided("the graph lets rows meet at %s%s", t.graph.obstacle(), t.decision.hint()), base, nil
 	case t.batching.Mode == modelrepo.BatchOn:
 		v, err = t.trusted(ctx, base)
 		return v, base, err

@@ -60,11 +60,11 @@ func plant(seed uint64, meet bool) planted {
 	rng := rand.New(rand.NewPCG(seed, 35))
 	p := planted{width: []int{1, 1, 2, 3, 4, 6, 8, 16}[rng.IntN(8)], own: rng.IntN(3) == 0, all: rng.IntN(2) == 0}
 	column := rng.IntN(p.width)
-	any := rng.IntN(3) == 0
+	anywhere := rng.IntN(3) == 0
 	of := func(what string, is func(c cell) bool) {
 		p.name += what
 		p.fires = func(row []cell) bool {
-			if any {
+			if anywhere {
 				return slices.ContainsFunc(row, is)
 			}
 			return is(row[column])
@@ -246,8 +246,8 @@ func (p *planted) engine() *weftest.Engine {
 }
 
 // TestPlantedTriggers: of models whose rows meet only where a row has some value, sign, magnitude, id, text, or number
-// of equal elements, examples find nearly all, and nothing about models whose rows never meet. So it is where batches of
-// another size round otherwise, and where what mates change is no more than that.
+// of equal elements, examples find nearly all, and nothing about models whose rows never meet. So it is where larger
+// batches round otherwise, and where what mates change is no more than that.
 // WEFT_PLANTED=FIRST,COUNT plants others, and -v lists those that were missed.
 func TestPlantedTriggers(t *testing.T) {
 	for name, as := range map[string]planted{

@@ -3,7 +3,6 @@ package proof
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"time"
 
@@ -14,11 +13,9 @@ import (
 
 // Subject is the version whose batching is to be decided.
 type Subject struct {
-	Model   string
-	Version int64
-	Device  string
-	// Graph is the model file as it is opened; nil where there is none.
-	Graph    *io.SectionReader
+	Model    string
+	Version  int64
+	Device   string
 	Batching *modelrepo.Batching
 	Log      *slog.Logger
 	// Told hears how many runs there were, and how many there are to be as far as that is planned; it may be nil.
@@ -42,9 +39,8 @@ type Found struct {
 // Prove finds out whether rows of different requests may share executions, and warms the version up on the way. The
 // error is the Runner's, or names the setting of the manifest that the model cannot be run with.
 func Prove(ctx context.Context, r Runner, s *Subject, d *Decision) (*Found, error) {
-	graph := proveByStructure(s, d)
 	t := newLoadTrial(r, s, d)
-	t.graph = graph
+	t.graph = d.graph
 	judged, base, err := t.judge(ctx)
 	if err == nil && d.HasLengths() {
 		judged, err = t.lengths(ctx, judged, base)

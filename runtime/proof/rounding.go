@@ -33,8 +33,8 @@ func (t *trial) rough(d tensor.DType) float64 { return rough(100, t.tolerance(d)
 // rough returns so many times the tolerance, but never so much that any two numbers would do.
 func rough(times, tolerance float64) float64 { return max(min(times*tolerance, 0.25), tolerance) }
 
-// roundingBound is how far apart two answers may lie for the proof to look whether rounding explains it. What is further
-// apart denies batching.
+// roundingBound is how far apart two answers may lie for the proof to look whether rounding explains it. More denies
+// batching.
 const roundingBound = 1e-3
 
 // rounding is the largest difference seen that exceeds the tolerance and may be rounding.
@@ -72,13 +72,13 @@ func (r *rounding) accepted() string {
 	if r.most == 0 {
 		return ""
 	}
-	return "; what is beyond the tolerance is rounding of kernels for other sizes: a row is answered alike, bit for bit, " +
-		"whichever rows it is next to in a batch of one size"
+	return "; what is beyond the tolerance is rounding of kernels for other sizes: a row is answered alike, bit for " +
+		"bit, whichever rows it is next to in a batch of one size"
 }
 
 // looksFurther runs rows of a batch whose answers differ a little from those of rows alone once more, next to other
-// rows. Rounding depends on the size of a batch and the place of a row, but not on its mates: a row whose answer changes
-// by one bit meets them. Which rows stay where they are is drawn, then those change that stayed.
+// rows. Rounding depends on the size of a batch and the place of a row, but not on its mates: a row whose answer
+// changes by one bit meets them. Which rows stay where they are is drawn, then those change that stayed.
 func (t *trial) looksFurther(ctx context.Context, b *baseline, rows []int, outputs []tensor.Tensor) error {
 	r := &t.rounding
 	if !r.open || r.meets || r.most > roundingBound || len(b.sets) < 2 || len(rows) < 2 {

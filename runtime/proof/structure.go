@@ -3,6 +3,7 @@ package proof
 import (
 	"cmp"
 	"fmt"
+	"io"
 
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/proof/structure"
@@ -13,16 +14,34 @@ import (
 // asked to.
 type graphProof struct{ structure.Verdict }
 
-// proveByStructure reads the version's graph, if it has one and the proof is wanted. Where it proves the rows
-// independent, the decision's outputs have their rows where the graph has them.
-func proveByStructure(s *Subject, d *Decision) graphProof {
-	if s.Batching.Mode != modelrepo.BatchAuto || s.Graph == nil || d.Against != "" {
-		return graphProof{}
+// Consult reads the model file as it is opened, nil where there is none, if a proof by its graph is wanted. Where that
+// proves the rows independent, outputs have their rows where the graph has them. Where the rows are sure to meet, but
+// those along another dimension are proven, they are along that.
+func (d *Decision) Consult(file *io.SectionReader) {
+	if d.manifest.Mode != modelrepo.BatchAuto || file == nil || d.Against != "" {
+		return
 	}
-	model, err := structure.Read(s.Graph, s.Graph.Size())
+	model, err := structure.Read(file, file.Size())
 	if err != nil {
-		return graphProof{structure.Verdict{Reason: "the file cannot be read for its structure: " + err.Error()}}
+		d.graph = graphProof{structure.Verdict{Reason: "the file cannot be read for its structure: " + err.Error()}}
+		return
 	}
+	if d.consult(model); !d.graph.Mixes || d.manifest.Tolerance > 0 {
+		return
+	}
+	for _, b := range d.elsewhere() {
+		if other, err := decide(d.declared, b); err == nil && other.Against == "" {
+			if other.consult(model); other.graph.Proven {
+				other.manifest = d.manifest
+				*d = *other
+				return
+			}
+		}
+	}
+}
+
+// consult has the graph prove the rows along the decision's dimensions.
+func (d *Decision) consult(model *structure.Model) {
 	v := model.Prove(d.axes())
 	if v.Proven {
 		if name := d.adopt(v.Outputs); name != "" {
@@ -30,7 +49,7 @@ func proveByStructure(s *Subject, d *Decision) graphProof {
 				fmt.Sprintf("output %q has its rows in another dimension than batching.batch_dim.outputs states", name)
 		}
 	}
-	return graphProof{v}
+	d.graph = graphProof{v}
 }
 
 // obstacle is the reason why there is no proof: an operator and why, or why alone; "" if nothing stood in its way.

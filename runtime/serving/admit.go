@@ -77,6 +77,9 @@ func (r *Replica) decide(c residency.Candidate) (*proof.Decision, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.Path(), err)
 	}
+	if files := r.copied.held(); files != nil {
+		d.Consult(files.Graph())
+	}
 	return d, nil
 }
 
@@ -89,9 +92,6 @@ func (r *Replica) prove(ctx context.Context, c residency.Candidate, d *proof.Dec
 		Told: r.loading.count,
 	}
 	r.loading.enter(catalog.StageProving)
-	if files := r.copied.held(); files != nil {
-		s.Graph = files.Graph()
-	}
 	runs, end := provingRunner(r)
 	defer end()
 	found, err := proof.Prove(ctx, runs, s, d)

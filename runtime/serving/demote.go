@@ -8,8 +8,8 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// A version whose rows turn out not to be independent is demoted: taken out of batching, on all its devices, until other
-// files take its place or its manifest asks for other batches. The owner keeps that by the digest of its files.
+// A version whose rows turn out not to be independent is demoted: taken out of batching, on all its devices, until
+// other files take its place or its manifest asks for other batches. The owner keeps that by the digest of its files.
 
 // Demote takes the replica's version out of batching, once; why is a sentence for the log and the metadata, with the
 // numbers. When it returns, no further batch of more than one request of the version is formed, and it is not audited

@@ -26,9 +26,9 @@ type runner struct {
 	proves, quick bool
 }
 
-// quickRun is the longest that a run takes of a proof that is to end soon. Such proofs go first: each run of theirs would
-// wait for one of a slow proof otherwise, which begins whenever the device is free. A slow one waits for them for at
-// most courtesy before each run.
+// quickRun is the longest that a run takes of a proof that is to end soon. Such proofs go first: each run of theirs
+// would wait for one of a slow proof otherwise, which begins whenever the device is free. A slow one waits for them for
+// at most courtesy before each run.
 const quickRun, courtesy = 20 * time.Millisecond, time.Second
 
 // provingRunner returns the runner of a load's proof. end is to be called when that has ended.
