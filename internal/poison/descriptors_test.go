@@ -45,7 +45,7 @@ func TestNoDescriptors(t *testing.T) {
 		}
 		return len(all)
 	}
-	for range 2 * limit {
+	for range limit {
 		c, err := weftest.Dial(s.grpc)
 		if err != nil {
 			t.Fatal(err)
