@@ -132,8 +132,12 @@ func (p *process) launch(command, library string) error {
 		return err
 	}
 	p.started = time.Now()
-	p.usage = newUsage(p.command.Process.Pid)
-	return nil
+	if p.usage, err = newUsage(p.command.Process.Pid); err != nil { // nothing would bound its memory
+		_ = p.conn.socket.Close()
+		_ = p.command.Process.Kill()
+		_ = p.command.Wait()
+	}
+	return err
 }
 
 // await waits for the end of the process, and tells everybody who waits for it.
