@@ -41,12 +41,12 @@ type TooFewError struct{ Had, Needed int }
 
 func (e *TooFewError) Error() string {
 	return fmt.Sprintf("the system has only %d more threads for this program, which needs %d; raise the limit of "+
-		"processes and threads (ulimit -u, TasksMax of systemd, pids.max of the control group, --pids-limit of docker), or end "+
-		"other programs of the user", e.Had, e.Needed)
+		"processes and threads (ulimit -u, TasksMax of systemd, pids.max of the control group, --pids-limit of docker), "+
+		"or end other programs of the user", e.Had, e.Needed)
 }
 
-// Reserve has so many threads started, which this program keeps. The error is a *TooFewError if the system does not have
-// these and so many others, for programs that this one starts.
+// Reserve has so many threads started, which this program keeps. The error is a *TooFewError if the system does not
+// have these and so many others, for programs that this one starts.
 func Reserve(own, others int) error {
 	// The threads of C can be asked for without the end of the program.
 	if had := int(C.weft_threads(C.int(own + others))); had < own+others {

@@ -34,13 +34,10 @@ type usage struct {
 func newUsage(pid int) (usage, error) {
 	// The open file stays that of this process when another one gets its number.
 	statm, err := os.Open("/proc/" + strconv.Itoa(pid) + "/statm")
-	switch {
-	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
+	if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) {
 		return usage{}, err
-	case err != nil:
-		return usage{}, nil
 	}
-	return usage{statm}, nil
+	return usage{statm}, nil // a nil file where there was another error
 }
 
 // read returns the bytes; 0 where the process has ended.

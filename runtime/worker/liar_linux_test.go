@@ -19,8 +19,8 @@ import (
 	"github.com/weftserve/weft/runtime/worker/sandbox"
 )
 
-// liar is a worker that a model has taken over: it says to the server whatever harms it. Until such a model is opened it
-// is an honest worker, and it remains one in what it does not change.
+// liar is a worker that a model has taken over: it says to the server whatever harms it. Until such a model is opened
+// it is an honest worker, and it remains one in what it does not change.
 type liar struct {
 	child
 	told *conn         // messages of the honest worker
