@@ -76,7 +76,7 @@ func spared() int64 {
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
 		return 1 << 62
 	}
-	all := int64(min(limit.Cur, 1<<62)) //nolint:unconvert // not the same type everywhere
+	all := int64(min(limit.Cur, 1<<62))
 	return all - min(max(all/8, leastSpared), mostSpared, all/4)
 }
 

@@ -17,8 +17,8 @@ import (
 	"github.com/weftserve/weft/internal/weftest"
 )
 
-// TestNoDescriptors: callers that hold all descriptors of a server do not keep the next process from taking the place of
-// one that died, and no request is said to be at fault.
+// TestNoDescriptors: callers that hold all descriptors do not keep the next process from taking the place of one that
+// died, and no request is said to be at fault.
 func TestNoDescriptors(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts a server")
@@ -45,7 +45,7 @@ func TestNoDescriptors(t *testing.T) {
 		}
 		return len(all)
 	}
-	for range 2 * limit {
+	for range limit {
 		c, err := weftest.Dial(s.grpc)
 		if err != nil {
 			t.Fatal(err)

@@ -95,6 +95,7 @@ func TestReplacedModels(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it loads large models")
 	}
+	together(t)
 	replacements, sizes := 12, []int{12}
 	if long() {
 		replacements, sizes = 50, []int{12, 40, 200}

@@ -1,6 +1,6 @@
 // Package threads has the system give this program the threads that it is going to need, or says that it does not.
 //
-// Go's runtime starts a thread when one is missing, such as while others wait in system calls, and ends the program when
+// Go's runtime starts a thread when one is missing, such as while others wait in system calls, and ends the program if
 // the system gives it none. It keeps threads that it does not need any more.
 package threads
 
@@ -40,13 +40,13 @@ import (
 type TooFewError struct{ Had, Needed int }
 
 func (e *TooFewError) Error() string {
-	return fmt.Sprintf("the system has only %d more threads for this program, which needs %d; raise the limit of processes "+
-		"and threads (ulimit -u, TasksMax of systemd, pids.max of the control group, --pids-limit of docker), or end "+
-		"other programs of the user", e.Had, e.Needed)
+	return fmt.Sprintf("the system has only %d more threads for this program, which needs %d; raise the limit of "+
+		"processes and threads (ulimit -u, TasksMax of systemd, pids.max of the control group, --pids-limit of docker), "+
+		"or end other programs of the user", e.Had, e.Needed)
 }
 
-// Reserve has so many threads started, which this program keeps. The error is a *TooFewError if the system does not give
-// these and so many others, which are for programs that this one starts.
+// Reserve has so many threads started, which this program keeps. The error is a *TooFewError if the system does not
+// have these and so many others, for programs that this one starts.
 func Reserve(own, others int) error {
 	// The threads of C can be asked for without the end of the program.
 	if had := int(C.weft_threads(C.int(own + others))); had < own+others {

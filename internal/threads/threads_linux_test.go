@@ -44,7 +44,8 @@ func TestReserve(t *testing.T) {
 			t.Skip("another user may not start this program")
 		}
 		var tasks int
-		if _, scanned := fmt.Sscan(string(out), &tasks); err != nil || scanned != nil || !strings.Contains(string(out), want) {
+		_, wrong := fmt.Sscan(string(out), &tasks)
+		if err != nil || wrong != nil || !strings.Contains(string(out), want) {
 			t.Errorf("a limit of %s: %v: %.300s", limit, err, out)
 		}
 		if want == "<nil>" && tasks < 12 {

@@ -79,7 +79,6 @@ func OpenSource(src Source, o Options) (*Session, error) {
 		return nil, err
 	}
 	s, err := open(api, &src, o)
-	C.weft_heap_trim() // of what reading the model took
 	if err != nil {
 		src.close()
 		release()

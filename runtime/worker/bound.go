@@ -4,10 +4,13 @@ package worker
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // A process is looked at again after the time in which the processors could fill what is left of its bound, so that one
@@ -26,14 +29,15 @@ type usage struct {
 	statm *os.File // nil: it is not known
 }
 
-// newUsage finds the memory of a process that is not waited for yet.
-func newUsage(pid int) usage {
+// newUsage finds the memory of a process that is not waited for yet. The error is that there is no descriptor for it;
+// where there is no /proc it is not known.
+func newUsage(pid int) (usage, error) {
 	// The open file stays that of this process when another one gets its number.
 	statm, err := os.Open("/proc/" + strconv.Itoa(pid) + "/statm")
-	if err != nil {
-		return usage{}
+	if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) {
+		return usage{}, err
 	}
-	return usage{statm}
+	return usage{statm}, nil // a nil file where there was another error
 }
 
 // read returns the bytes; 0 where the process has ended.

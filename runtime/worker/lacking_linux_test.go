@@ -10,8 +10,8 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// TestWithoutDescriptors: a run for which the server has no descriptor was not made, whatever its input, and the next one
-// is.
+// TestWithoutDescriptors: a run for which the server has no descriptor was not made, whatever its input, and the next
+// one is.
 func TestWithoutDescriptors(t *testing.T) {
 	p, _ := newPool(t)
 	o := open(t, p)

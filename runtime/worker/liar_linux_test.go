@@ -19,7 +19,7 @@ import (
 	"github.com/weftserve/weft/runtime/worker/sandbox"
 )
 
-// liar is a worker that was taken over by a model: it says to the server whatever harms it. Until such a model is opened
+// liar is a worker that a model has taken over: it says to the server whatever harms it. Until such a model is opened
 // it is an honest worker, and it remains one in what it does not change.
 type liar struct {
 	child
@@ -72,7 +72,7 @@ func Lie(e Engine) error {
 		opening: map[uint32]chan struct{}{}, slabs: newSlabTable(),
 	}
 	if _, _, err := server.receive(); err != nil {
-		return nil
+		return err
 	}
 	if err := server.send(&message{Kind: helloMessage, ID: protocol, Fault: faultOf(e.Load())}); err != nil {
 		return err
@@ -81,7 +81,7 @@ func Lie(e Engine) error {
 	for {
 		m, files, err := server.receive()
 		if err != nil {
-			return nil
+			return err // the server has ended it
 		}
 		if m.Kind == openMessage {
 			l.look(m)
@@ -147,8 +147,10 @@ func (l *liar) burst() int { return l.rng.IntN(2) * l.rng.IntN(400) }
 
 // number returns an integer that somebody may have forgotten.
 func (l *liar) number() int64 {
-	all := [...]int64{0, 1, 2, 3, 4, 7, 8, -1, -2, 255, 256, 257, 4096, 1 << 20, 1 << 31, 1 << 32, 1 << 40, 1<<62 + 1,
-		math.MaxInt64, math.MinInt64, math.MaxInt32, math.MaxUint32}
+	all := [...]int64{
+		0, 1, 2, 3, 4, 7, 8, -1, -2, 255, 256, 257, 4096, 1 << 20, 1 << 31, 1 << 32, 1 << 40, 1<<62 + 1, math.MaxInt64,
+		math.MinInt64, math.MaxInt32, math.MaxUint32,
+	}
 	return all[l.rng.IntN(len(all))]
 }
 
@@ -213,7 +215,9 @@ func (l *liar) stats() engine.Stats {
 
 // message returns a message that nobody asked for, or that answers another question.
 func (l *liar) message() *message {
-	kinds := [...]kind{helloMessage, openedMessage, closedMessage, pongMessage, openMessage, stopMessage, "", kind(l.text())}
+	kinds := [...]kind{
+		helloMessage, openedMessage, closedMessage, pongMessage, openMessage, stopMessage, "", kind(l.text()),
+	}
 	m := &message{Kind: kinds[l.rng.IntN(len(kinds))], ID: uint32(l.rng.IntN(6)), Size: uint64(l.number())}
 	l.spoil(m)
 	return m
@@ -240,7 +244,10 @@ func (l *liar) spoil(m *message) {
 // lie sends a message, seldom as it should be sent. The caller holds mu.
 func (l *liar) lie(m *message) {
 	l.sent.Add(1)
-	body, _ := json.Marshal(m)
+	body, err := json.Marshal(m)
+	if err != nil {
+		panic(err)
+	}
 	var header [headerBytes]byte
 	length, files, attached := uint32(len(body)), uint32(0), 0
 	switch l.rng.IntN(1000) {

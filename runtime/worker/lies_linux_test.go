@@ -108,12 +108,15 @@ func (b *stage) serve(name string, n int64) {
 	v := modelrepo.Version{Model: name, Number: n, Dir: filepath.Join(dir, strconv.FormatInt(n, 10)), Fingerprint: "first"}
 	v.Path = filepath.Join(v.Dir, modelrepo.ModelFile)
 	m := modelrepo.Model{
-		Name: name, Dir: dir, Manifest: modelrepo.Defaults(), Versions: []modelrepo.Version{v}, Selected: []modelrepo.Version{v},
+		Name: name, Dir: dir, Manifest: modelrepo.Defaults(), Versions: []modelrepo.Version{v},
+		Selected: []modelrepo.Version{v},
 	}
 	m.Manifest.Batching.MaxBatchSize = 4
 	if strings.HasPrefix(name, worker.Lies) {
-		m.Manifest.Batching.Audit, m.Manifest.Batching.Mode = 0.5, []modelrepo.BatchMode{
-			modelrepo.BatchOn, modelrepo.BatchAuto}[n%2]
+		m.Manifest.Batching.Audit, m.Manifest.Batching.Mode = 0.5, modelrepo.BatchAuto
+		if n%2 == 0 {
+			m.Manifest.Batching.Mode = modelrepo.BatchOn
+		}
 	}
 	var others []modelrepo.Model
 	for _, other := range b.list.Models {
@@ -204,7 +207,7 @@ func TestAWorkerThatLies(t *testing.T) {
 	end()
 	innocents.Wait()
 	died := len(b.log.Event("worker_died"))
-	t.Logf("%d lies, %d deaths; %d answers and %d refusals to callers of liars; %d right answers to others, %d files opened",
+	t.Logf("%d lies, %d deaths; to callers of liars %d answers, %d refusals; to others %d right answers; %d files opened",
 		b.told(), died, answered.Load(), refused.Load(), right.Load(), opened.Load())
 	if died == 0 || answered.Load() == 0 || right.Load() == 0 {
 		t.Error("nothing was tried")

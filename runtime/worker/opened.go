@@ -68,7 +68,7 @@ func checkSpec(s *tensor.Spec) error {
 	case s.DimNames != nil && len(s.DimNames) != len(s.Shape):
 		return fmt.Errorf("has %d dimensions with %d names", len(s.Shape), len(s.DimNames))
 	case s.BatchDim != tensor.NoBatch || s.Variable != nil || s.Shown != nil:
-		return errors.New("has a batch dimension, a variable one, or one that clients see, which is not for the engine to say")
+		return errors.New("has a batch dimension, a variable one, or one that clients see: not for the engine to say")
 	}
 	for _, d := range s.Shape {
 		if d < tensor.Unknown {

@@ -132,9 +132,14 @@ func (p *process) launch(cfg *Config, library string) error {
 		_ = p.conn.socket.Close()
 		return err
 	}
+	if p.usage, err = newUsage(p.command.Process.Pid); err != nil { // nothing would bound its memory
+		_ = p.conn.socket.Close()
+		_ = p.command.Process.Kill()
+		_ = p.command.Wait()
+		return err
+	}
 	p.started, p.clock = time.Now(), cfg.Clock.Follow(p.command.Process.Pid)
 	p.conn.clock, p.conn.patience = p.clock, deafPatience
-	p.usage = newUsage(p.command.Process.Pid)
 	return nil
 }
 
