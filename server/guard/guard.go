@@ -80,8 +80,8 @@ const (
 
 // String returns the reason's name in metrics and logs, such as idle_frames.
 func (r Reason) String() string {
-	return [...]string{"headers", "idle_frames", "resets", "slow_request", "unread_answer", "held_bytes",
-		"refusals",
+	return [...]string{
+		"headers", "idle_frames", "resets", "slow_request", "unread_answer", "held_bytes", "refusals",
 	}[r]
 }
 

@@ -123,8 +123,7 @@ func TestAccountOfHTTP(t *testing.T) {
 			"", ask1, slowBody, "GET /9000000 HTTP/1.1\r\nHost: a\r\n\r\n", "nonsense\r\n\r\n",
 			"POST /1 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nslow",
 		} {
-			c := h.visit(t, text)
-			defer c.Close()
+			h.visit(t, text)
 		}
 		answered(t, h.visit(t, "POST /70000 HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody"), 70000)
 	}
@@ -135,8 +134,8 @@ func TestAccountOfHTTP(t *testing.T) {
 	settle(t, h.Guard)
 }
 
-// TestRefusalsOfHTTP: the connection of who asks for what there is not, again and again, ends with the answer that says so.
-// That of who asks as often for what there is stays.
+// TestRefusalsOfHTTP: the connection of who asks for what there is not, again and again, ends with the answer that says
+// so. That of who asks as often for what there is stays.
 func TestRefusalsOfHTTP(t *testing.T) {
 	h := web(t, Config{})
 	for path, ends := range map[string]bool{"/1": false, "/nothing": true} {
