@@ -34,14 +34,15 @@ const (
 	killEvery   = 25 * time.Second // a worker
 	probeEvery  = 50 * time.Millisecond
 	sampleEvery = 10 * time.Second
-	stepEvery   = 500 * time.Millisecond // of an episode
-	mostProbe   = 50                     // ms, of the p99
+	stepEvery   = 2 * time.Second // of an episode
+	mostProbe   = 50              // ms, of the p99
 )
 
 // soak is a server that is soaked, and what was seen of it.
 type soak struct {
 	*soakCommand
 	server  *server
+	client  weftv1.PredictionServiceClient // of all episodes
 	folder  string
 	out     io.Writer
 	samples []sample
@@ -81,6 +82,12 @@ func (c *soakCommand) Run(ctx context.Context, o output) (err error) {
 	if err != nil {
 		return err
 	}
+	conn, err := dial(s.server.address)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	s.client = weftv1.NewPredictionServiceClient(conn)
 	ctx, cancel := context.WithTimeout(ctx, c.Span)
 	defer cancel()
 	var all sync.WaitGroup
@@ -189,16 +196,10 @@ func (s *soak) swap(ctx context.Context) {
 
 // episode goes on until the soak is over.
 func (s *soak) episode(ctx context.Context, id string) {
-	conn, err := dial(s.server.address)
-	if err != nil {
-		return
-	}
-	defer conn.Close()
-	client := weftv1.NewPredictionServiceClient(conn)
 	repeat(ctx, stepEvery, func(ctx context.Context) {
 		q := policyRequest()
 		q.EpisodeId = id
-		_, err := client.Predict(ctx, q)
+		_, err := s.client.Predict(ctx, q)
 		if ctx.Err() != nil {
 			return
 		}

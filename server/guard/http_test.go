@@ -112,6 +112,20 @@ func TestCrowdOfHTTP(t *testing.T) {
 	}
 }
 
+// TestCrowdOfDescriptors: connections take half of the descriptors at most.
+func TestCrowdOfDescriptors(t *testing.T) {
+	const most = 50
+	h := web(t, Config{})
+	h.most = most
+	for range 3 * most {
+		h.visit(t, slowBody)
+		answered(t, h.visit(t, ask1), 1)
+		if n := h.Stats().Connections; n > most+1 { // one that was just let in
+			t.Fatalf("%d connections are open, want %d", n, most)
+		}
+	}
+}
+
 // slack is what may be held beyond the bound for a moment: one answer, which was counted as the bound was reached.
 const slack = 10 << 20
 

@@ -65,7 +65,8 @@ const (
 	// overhead is the part by which bytes of requests and answers take more memory than they are: pieces are rounded up,
 	// and what was freed waits for the collector.
 	overhead = 4
-	// relieved is the part of Config.MaxHeld that is held at most once connections were ended because it was more.
+	// relieved is the part of what may be held, and of the connections there may be, that is left once some were ended
+	// because there was more.
 	relieved = 0.99
 	// From this part of Config.MaxHeld on, calls are refused on connections that hold a large part of it and whose calls
 	// make no progress; on one that holds half of it they always are.
