@@ -291,8 +291,8 @@ func (s *soak) sample(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	fmt.Fprintf(s.out, "%3d: %.0f descriptors, %.0f goroutines, %.0f + %.0f MiB, %.0f versions of %d, %d episodes, "+
-		"%d steps, %d kills, %d lost\n", len(s.samples), now.descriptors, now.goroutines, now.server, now.workers, now.versions,
-		s.versions, s.episodes, s.steps, s.kills, len(s.lost))
+		"%d steps, %d kills, %d lost\n", len(s.samples), now.descriptors, now.goroutines, now.server, now.workers,
+		now.versions, s.versions, s.episodes, s.steps, s.kills, len(s.lost))
 }
 
 // metric returns the value of a series, 0 if there is none.
