@@ -28,7 +28,7 @@ const (
 	resetBurst, resetRate, resetCredit = 100, 5, 1
 	// Calls that were refused, be it for what they are or who makes them, and not for the server's load: so many at once,
 	// so many a second for ever, one more for each call that was not. They cost nearly as much as answers do.
-	refusalBurst, refusalRate, refusalCredit = 100, 20, 1
+	refusalBurst, refusalRate, refusalCredit = 200, 50, 1
 	// A peer that goes on has its frames read so late that it does not exceed that rate, but no later than this for those
 	// that came at once.
 	latest = time.Second
