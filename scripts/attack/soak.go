@@ -5,17 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
-
-	"github.com/prometheus/procfs"
 
 	"github.com/weftserve/weft/internal/affinity"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
@@ -46,6 +41,7 @@ type soak struct {
 	folder  string
 	out     io.Writer
 	samples []sample
+	endless sync.WaitGroup // episodes
 
 	mu       sync.Mutex
 	probes   []float64 // guarded by mu; ms of /healthz, on a connection of its own each
@@ -55,9 +51,6 @@ type soak struct {
 	versions int64     // guarded by mu; the newest
 	kills    int       // guarded by mu
 }
-
-// sample is what a server holds at a time.
-type sample struct{ descriptors, goroutines, versions, server, workers float64 }
 
 // Run soaks a server, and prints what it held.
 func (c *soakCommand) Run(ctx context.Context, o output) (err error) {
@@ -69,6 +62,11 @@ func (c *soakCommand) Run(ctx context.Context, o output) (err error) {
 	if err != nil {
 		return err
 	}
+	defer func() {
+		if err == nil { // else the log is of use
+			err = os.RemoveAll(folder)
+		}
+	}()
 	s := &soak{soakCommand: c, folder: folder, out: o.out, versions: 1}
 	if s.server, err = serve(ctx, c.Weft, folder, cpus, "--watch-interval=1s", "--pprof"); err != nil {
 		return err
@@ -101,6 +99,7 @@ func (c *soakCommand) Run(ctx context.Context, o output) (err error) {
 		all.Go(func() { repeat(ctx, time.Millisecond, func(ctx context.Context) { s.hold(ctx, i) }) })
 	}
 	all.Wait()
+	s.endless.Wait()
 	var f fared
 	err = honest.result(&f)
 	for _, strike := range strikes {
@@ -130,180 +129,6 @@ func (s *soak) begin(ctx context.Context, cpus []int) (honest *child, strikes []
 	<-honest.said
 	_, err = honest.in.Write([]byte("go\n"))
 	return honest, strikes, err
-}
-
-// repeat does something again and again, so often.
-func repeat(ctx context.Context, every time.Duration, do func(context.Context)) {
-	beats := time.NewTicker(every)
-	defer beats.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-beats.C:
-			do(ctx)
-		}
-	}
-}
-
-// hold keeps a connection of HTTP for as long as the server does: with a body that comes slowly, or an activity that
-// nobody reads.
-func (s *soak) hold(ctx context.Context, number int) {
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", s.server.http)
-	if err != nil {
-		return
-	}
-	defer conn.Close()
-	text := "POST /v2/models/" + policyName + "/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5000\r\n\r\n"
-	if number%2 == 0 {
-		text = "GET /live/activity HTTP/1.1\r\nHost: localhost\r\n\r\n"
-	}
-	_, err = io.WriteString(conn, text)
-	const most = 60 // seconds
-	for beats := time.NewTicker(time.Second); err == nil && number < 128*most; number += 128 {
-		select {
-		case <-ctx.Done():
-			beats.Stop()
-			return
-		case <-beats.C:
-		}
-		if number%2 == 1 {
-			_, err = conn.Write([]byte(" "))
-		}
-	}
-}
-
-// swap puts a new version into the place of the oldest, and begins an episode that will not end.
-func (s *soak) swap(ctx context.Context) {
-	s.mu.Lock()
-	s.versions++
-	n := s.versions
-	s.episodes++
-	s.mu.Unlock()
-	dir := filepath.Join(s.folder, "models", policyName)
-	file, err := os.ReadFile(filepath.Join(dir, strconv.FormatInt(n-1, 10), "model.onnx"))
-	next := filepath.Join(s.folder, "next")
-	if err == nil {
-		err = errors.Join(os.MkdirAll(next, 0o755), os.WriteFile(filepath.Join(next, "model.onnx"), file, 0o644),
-			os.Rename(next, filepath.Join(dir, strconv.FormatInt(n, 10))),
-			os.RemoveAll(filepath.Join(dir, strconv.FormatInt(n-keptBack, 10))))
-	}
-	if err != nil {
-		s.lose(fmt.Errorf("version %d: %w", n, err))
-	}
-	go s.episode(ctx, fmt.Sprint("endless ", n))
-}
-
-// episode goes on until the soak is over.
-func (s *soak) episode(ctx context.Context, id string) {
-	repeat(ctx, stepEvery, func(ctx context.Context) {
-		q := policyRequest()
-		q.EpisodeId = id
-		_, err := s.client.Predict(ctx, q)
-		if ctx.Err() != nil {
-			return
-		}
-		if err != nil {
-			s.lose(fmt.Errorf("%s: %w", id, err))
-			return
-		}
-		s.mu.Lock()
-		s.steps++
-		s.mu.Unlock()
-	})
-}
-
-func (s *soak) lose(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.lost = append(s.lost, err.Error())
-}
-
-// kill ends the largest worker.
-func (s *soak) kill(context.Context) {
-	var largest *os.Process
-	size := 0
-	all, _ := procfs.AllProcs() // none: nobody is killed, which the result says
-	for _, p := range all {
-		if stat, err := p.Stat(); err == nil && stat.PPID == s.server.pid() && stat.ResidentMemory() > size {
-			size = stat.ResidentMemory()
-			largest, _ = os.FindProcess(p.PID)
-		}
-	}
-	if largest != nil && largest.Kill() == nil {
-		s.mu.Lock()
-		s.kills++
-		s.mu.Unlock()
-	}
-}
-
-// get asks for a page on a connection of its own.
-func (s *soak) get(ctx context.Context, path string) ([]byte, error) {
-	q, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.server.http+path, http.NoBody)
-	if err != nil {
-		return nil, err
-	}
-	q.Close = true
-	answer, err := http.DefaultClient.Do(q)
-	if err != nil {
-		return nil, err
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err == nil && answer.StatusCode != http.StatusOK {
-		err = errors.New(answer.Status)
-	}
-	return text, err
-}
-
-func (s *soak) probe(ctx context.Context) {
-	began := time.Now()
-	if _, err := s.get(ctx, "/healthz"); err != nil {
-		if ctx.Err() == nil {
-			s.lose(err)
-		}
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.probes = append(s.probes, float64(time.Since(began))/float64(time.Millisecond))
-}
-
-// sample looks at what the server holds, and prints it.
-func (s *soak) sample(ctx context.Context) {
-	page, err := s.get(ctx, "/metrics")
-	if err != nil {
-		if ctx.Err() == nil {
-			s.lose(err)
-		}
-		return
-	}
-	u := useOf(s.server.pid())
-	now := sample{
-		goroutines: metric(page, "go_goroutines"), versions: metric(page, `weft_models{state="ready"}`), server: u.server,
-		workers: u.workers,
-	}
-	if p, err := procfs.NewProc(s.server.pid()); err == nil {
-		n, _ := p.FileDescriptorsLen() // 0 of one that has ended
-		now.descriptors = float64(n)
-	}
-	s.samples = append(s.samples, now)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	fmt.Fprintf(s.out, "%3d: %.0f descriptors, %.0f goroutines, %.0f + %.0f MiB, %.0f versions of %d, %d episodes, "+
-		"%d steps, %d kills, %d lost\n", len(s.samples), now.descriptors, now.goroutines, now.server, now.workers,
-		now.versions, s.versions, s.episodes, s.steps, s.kills, len(s.lost))
-}
-
-// metric returns the value of a series, 0 if there is none.
-func metric(page []byte, series string) float64 {
-	for line := range strings.Lines(string(page)) {
-		if value, is := strings.CutPrefix(line, series+" "); is {
-			n, _ := strconv.ParseFloat(strings.TrimSpace(value), 64)
-			return n
-		}
-	}
-	return 0
 }
 
 // judge prints what was seen, and returns what must not be.
