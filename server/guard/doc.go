@@ -17,9 +17,9 @@
 //
 // Token buckets (Turner, New directions in communications, 1986) bound what is no work: frames that carry nothing
 // (settings, pings, priorities, window updates, empty or tiny data, unknown frames), resets of calls that were not
-// answered, and calls that are refused for what they ask or who asks. They are refilled slowly by time, and by each call
-// and answer: who is served much may also say, reset and mistake much. Another limit is time: what a caller has begun to
-// send or was sent must go on at some speed. The numbers are in policy.go.
+// answered, and calls that are refused for what they ask or who asks. They are refilled slowly by time, and by each
+// call and answer: who is served much may also say, reset and mistake much. Another limit is time: what a caller has
+// begun to send or was sent must go on at some speed. The numbers are in policy.go.
 //
 // # How it ends
 //
