@@ -26,7 +26,7 @@ func TestStrangersTakeNoPlacesOfHealth(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer c.Close()
+		t.Cleanup(func() { _ = c.Close() })
 		said := "POST /v2/models/walker/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{"
 		if _, err := io.WriteString(c, said[:len(said)-i%2*4]); err != nil {
 			t.Fatal(err)
@@ -56,7 +56,7 @@ func TestViewersThatDoNotReadMakeRoom(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer c.Close()
+		t.Cleanup(func() { _ = c.Close() })
 		if _, err := io.WriteString(c, "GET /live/activity HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}

@@ -17,6 +17,7 @@ import (
 // commandLine is the commands. The hidden ones are the processes of the attacker and of the honest callers.
 type commandLine struct {
 	Run    runCommand    `cmd:"" default:"withargs" help:"Attack a server, and print what it cost."`
+	Soak   soakCommand   `cmd:"" help:"Have unread streams, slow bodies, swaps of versions, endless episodes and killed workers go on at once, and see that nothing grows."`
 	Strike strikeCommand `cmd:"" hidden:""`
 	Honest honestCommand `cmd:"" hidden:""`
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,6 +25,7 @@ const (
 // server is the Weft server that is attacked.
 type server struct {
 	address string
+	http    string
 	log     string
 	cmd     *exec.Cmd
 	ended   chan struct{} // closed once its log has ended
@@ -54,14 +56,15 @@ func serve(ctx context.Context, weft, folder string, cpus []int, flags ...string
 	if err := affinity.Start(cpus, affinity.Foremost, s.cmd.Start); err != nil {
 		return nil, errors.Join(err, log.Close())
 	}
-	ready := make(chan string, 1)
+	ready := make(chan [2]string, 1)
 	go func() {
 		defer close(s.ended)
 		defer log.Close()
 		follow(output, log, ready)
 	}()
 	select {
-	case s.address = <-ready:
+	case at := <-ready:
+		s.address, s.http = at[0], at[1]
 		return s, nil
 	case <-s.ended:
 		return nil, errors.Join(fmt.Errorf("the server ended before it was ready: see %s", s.log), s.stop())
@@ -70,16 +73,20 @@ func serve(ctx context.Context, weft, folder string, cpus []int, flags ...string
 	}
 }
 
-// follow copies a server's log until its end, and sends where it listens.
-func follow(output io.Reader, log io.Writer, ready chan<- string) {
+// follow copies a server's log until its end, and sends where it listens: for gRPC, and for HTTP.
+func follow(output io.Reader, log io.Writer, ready chan<- [2]string) {
 	var err error
+	http := ""
 	for lines := bufio.NewReader(output); err == nil; {
 		var line []byte
 		line, err = lines.ReadBytes('\n')
 		_, _ = log.Write(line) // without it the figures are as good
-		var said struct{ Event, GRPC string }
-		if json.Unmarshal(line, &said) == nil && said.Event == "ready" {
-			ready <- said.GRPC
+		var said struct{ Event, GRPC, HTTP string }
+		if json.Unmarshal(line, &said) != nil {
+			continue
+		}
+		if http = cmp.Or(said.HTTP, http); said.Event == "ready" {
+			ready <- [2]string{said.GRPC, http}
 		}
 	}
 }

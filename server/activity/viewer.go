@@ -16,8 +16,8 @@ const (
 	provesIt  = 1 << 20
 )
 
-// Reads says how many of the bytes that were sent on the connection of a viewer have arrived at its machine, and how many
-// have not: they are on the way, or there is no room for them there, since the viewer does not read.
+// Reads says how many of the bytes that were sent on the connection of a viewer have arrived at its machine, and how
+// many have not: they are on the way, or there is no room for them there, since the viewer does not read.
 type Reads func() (arrived, underWay int64)
 
 // views are the viewers. A goroutine makes frames while there are any.
@@ -38,8 +38,8 @@ type viewer struct {
 }
 
 // Follow shows the server at work, from a while back on, until the context ends. What show returns false for is the
-// last. A viewer that is slow misses frames. It reports false if there is no room: at once, if MostViewers watch already
-// who read what they are sent, or later, if another one comes and this one does not. reads may be nil.
+// last. A viewer that is slow misses frames. It reports false if there is no room: at once, if MostViewers watch
+// already who read what they are sent, or later, if another one comes and this one does not. reads may be nil.
 func (l *Log) Follow(ctx context.Context, back time.Duration, reads Reads, show func(*Frame) bool) bool {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

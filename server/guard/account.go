@@ -63,6 +63,7 @@ func (a *account) dissolve() bool {
 		return false
 	}
 	a.guard.held.Add(-a.held.Load())
+	a.guard.count.Add(-1)
 	return true
 }
 

@@ -32,6 +32,7 @@ type Config struct {
 // Guard bounds what the connections of one server cost. It is safe for concurrent use.
 type Guard struct {
 	config Config
+	most   int64         // connections: half of the descriptors that this process may have
 	said   *rate.Limiter // of lines in the log
 	unsaid atomic.Int64  // lines that were left out
 	held   atomic.Int64
@@ -43,7 +44,7 @@ type Guard struct {
 
 	mu       sync.Mutex
 	accounts map[*account]struct{} // guarded by mu; of connections that are open
-	count    atomic.Int64          // of them
+	count    atomic.Int64          // of them, but for those that are being ended
 	pending  atomic.Int64          // of these, of those whose handshake is not over
 }
 
@@ -53,7 +54,7 @@ func New(c Config) *Guard {
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	processors := rate.Limit(runtime.GOMAXPROCS(0))
 	return &Guard{
-		config: c, said: rate.NewLimiter(2, 10), accounts: map[*account]struct{}{},
+		config: c, most: descriptors() / 2, said: rate.NewLimiter(2, 10), accounts: map[*account]struct{}{},
 		bulk: rate.NewLimiter(bulkRate*processors, bulkBurst),
 	}
 }
@@ -83,8 +84,8 @@ const (
 
 // String returns the reason's name in metrics and logs, such as idle_frames.
 func (r Reason) String() string {
-	return [...]string{"headers", "idle_frames", "resets", "slow_request", "unread_answer", "held_bytes",
-		"refusals",
+	return [...]string{
+		"headers", "idle_frames", "resets", "slow_request", "unread_answer", "held_bytes", "refusals",
 	}[r]
 }
 
@@ -152,7 +153,6 @@ func (g *Guard) close(a *account) {
 	delete(g.accounts, a)
 	g.mu.Unlock()
 	if open {
-		g.count.Add(-1)
 		a.mu.Lock()
 		a.shake()
 		a.mu.Unlock()
@@ -195,20 +195,24 @@ func (g *Guard) crowded(ctx context.Context) bool {
 // relieve ends connections if more is held than may be: the worst ones, until some of it is free, so that this need not
 // be done for each connection of a crowd.
 func (g *Guard) relieve() {
-	if g.held.Load() <= g.config.MaxHeld {
+	if g.within(1) {
 		return
 	}
 	g.relieving.Lock() // or else two would end two connections where one suffices
 	defer g.relieving.Unlock()
-	if g.held.Load() <= g.config.MaxHeld {
+	if g.within(1) {
 		return
 	}
 	for _, a := range g.worst(time.Now()) {
-		a.end(HeldBytes)
-		if float64(g.held.Load()) <= relieved*float64(g.config.MaxHeld) {
+		if a.end(HeldBytes); g.within(relieved) {
 			return
 		}
 	}
+}
+
+// within reports whether no more is held than a part of what may be.
+func (g *Guard) within(part float64) bool {
+	return float64(g.held.Load()) <= part*float64(g.config.MaxHeld) && float64(g.count.Load()) <= part*float64(g.most)
 }
 
 // worst returns all connections in the order in which they are to be ended: those that hold the most first, but before

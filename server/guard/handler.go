@@ -78,7 +78,7 @@ func Blame(ctx context.Context) {
 	}
 }
 
-// Excuse notes that a call of a connection is about to be refused by its header, and that this is not its caller's doing.
+// Excuse notes that a call of a connection is about to be refused by its header, which is not its caller's doing.
 func Excuse(ctx context.Context) {
 	if a, ok := accountOf(ctx); ok {
 		a.mu.Lock()

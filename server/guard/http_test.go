@@ -13,10 +13,8 @@ import (
 )
 
 // web is a guarded server of HTTP, which answers with as many bytes as the path says once the body has come.
-func web(t *testing.T, c Config) *house {
+func web(t *testing.T, g *Guard) *house {
 	t.Helper()
-	c.Logger = slog.New(slog.DiscardHandler)
-	g := New(c)
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -43,6 +41,11 @@ func web(t *testing.T, c Config) *house {
 		<-served
 	})
 	return &house{g, l.Addr().String()}
+}
+
+// quiet returns a guard that logs nothing.
+func quiet(most int64) *Guard {
+	return New(Config{MaxHeld: most, Logger: slog.New(slog.DiscardHandler)})
 }
 
 // visit sends a text on a new connection, and returns that.
@@ -98,7 +101,7 @@ func TestCrowdOfHTTP(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			const held, crowd = 8 << 20, 200 // there is room for 149 at most
-			h := web(t, Config{MaxHeld: held})
+			h := web(t, quiet(held))
 			var most atomic.Int64
 			for range crowd {
 				hold(t, h)
@@ -112,19 +115,33 @@ func TestCrowdOfHTTP(t *testing.T) {
 	}
 }
 
+// TestCrowdOfDescriptors: connections take half of the descriptors at most.
+func TestCrowdOfDescriptors(t *testing.T) {
+	const most = 50
+	g := quiet(0)
+	g.most = most
+	h := web(t, g)
+	for range 3 * most {
+		h.visit(t, slowBody)
+		answered(t, h.visit(t, ask1), 1)
+		if n := h.Stats().Connections; n > most+1 { // one that was just let in
+			t.Fatalf("%d connections are open, want %d", n, most)
+		}
+	}
+}
+
 // slack is what may be held beyond the bound for a moment: one answer, which was counted as the bound was reached.
 const slack = 10 << 20
 
 // TestAccountOfHTTP: nothing is held once connections are gone, however their requests ended.
 func TestAccountOfHTTP(t *testing.T) {
-	h := web(t, Config{})
+	h := web(t, quiet(0))
 	for range 20 {
 		for _, text := range []string{
 			"", ask1, slowBody, "GET /9000000 HTTP/1.1\r\nHost: a\r\n\r\n", "nonsense\r\n\r\n",
 			"POST /1 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nslow",
 		} {
-			c := h.visit(t, text)
-			defer c.Close()
+			h.visit(t, text)
 		}
 		answered(t, h.visit(t, "POST /70000 HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody"), 70000)
 	}
@@ -135,10 +152,10 @@ func TestAccountOfHTTP(t *testing.T) {
 	settle(t, h.Guard)
 }
 
-// TestRefusalsOfHTTP: the connection of who asks for what there is not, again and again, ends with the answer that says so.
-// That of who asks as often for what there is stays.
+// TestRefusalsOfHTTP: the connection of who asks for what there is not, again and again, ends with the answer that says
+// so. That of who asks as often for what there is stays.
 func TestRefusalsOfHTTP(t *testing.T) {
-	h := web(t, Config{})
+	h := web(t, quiet(0))
 	for path, ends := range map[string]bool{"/1": false, "/nothing": true} {
 		c := h.visit(t, "")
 		answers, closes := bufio.NewReader(c), false

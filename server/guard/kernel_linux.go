@@ -33,6 +33,15 @@ func taken(c net.Conn) (arrived, underWay int64) {
 	return arrived, underWay
 }
 
+// descriptors returns how many this process may have.
+func descriptors() int64 {
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
+		return math.MaxInt64
+	}
+	return int64(min(limit.Cur, math.MaxInt64))
+}
+
 // onSocket asks the system about a connection, unless that is closed or none of the system's.
 func onSocket(c net.Conn, what func(fd int)) {
 	for {

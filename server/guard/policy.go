@@ -32,7 +32,7 @@ const (
 
 	// Calls that were refused, be it for what they are or who makes them, and not for the server's load: so many at once,
 	// so many a second for ever, one more for each call that was not. They cost nearly as much as answers do.
-	refusalBurst, refusalRate, refusalCredit = 100, 20, 1
+	refusalBurst, refusalRate, refusalCredit = 200, 50, 1
 	// A peer that goes on has its frames read so late that it does not exceed that rate, but no later than this for those
 	// that came at once.
 	latest = time.Second
@@ -69,7 +69,8 @@ const (
 	// overhead is the part by which bytes of requests and answers take more memory than they are: pieces are rounded up,
 	// and what was freed waits for the collector.
 	overhead = 4
-	// relieved is the part of Config.MaxHeld that is held at most once connections were ended because it was more.
+	// relieved is the part of what may be held, and of the connections there may be, that is left once some were ended
+	// because there was more.
 	relieved = 0.99
 	// From this part of Config.MaxHeld on, calls are refused on connections that hold a large part of it and whose calls
 	// make no progress; on one that holds half of it they always are.

@@ -2,11 +2,13 @@
 package live
 
 import (
+	"bytes"
 	"compress/gzip"
 	"context"
 	"encoding/json"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
@@ -30,6 +32,8 @@ type Page struct {
 	Address string
 	// Closed is closed when the server drains: viewers are told nothing more.
 	Closed <-chan struct{}
+
+	tracing sync.Mutex // held by who makes a trace
 }
 
 // Handler serves all paths below Path. The files are anybody's; all else needs the permission to observe the server.
@@ -98,13 +102,23 @@ func (p *Page) trace(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
+	data := p.packTrace(time.Duration(seconds) * time.Second)
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(3 * sendTime))
 	w.Header().Set("Content-Type", "application/gzip")
 	w.Header().Set("Content-Disposition", `attachment; filename="weft-trace.json.gz"`)
-	packed, _ := gzip.NewWriterLevel(w, gzip.BestSpeed) // the level is one
-	if p.Activity.WriteTrace(packed, time.Duration(seconds)*time.Second) == nil {
-		_ = packed.Close()
-	}
+	_, _ = w.Write(data) // who is gone needs no answer
+}
+
+// packTrace makes a trace of the latest while. What it is made of takes far more memory than the trace: one is made at
+// a time, and nobody who does not read holds more than the trace.
+func (p *Page) packTrace(back time.Duration) []byte {
+	p.tracing.Lock()
+	defer p.tracing.Unlock()
+	var b bytes.Buffer
+	packed, _ := gzip.NewWriterLevel(&b, gzip.BestSpeed) // the level is one
+	_ = p.Activity.WriteTrace(packed, back)              // memory takes everything
+	_ = packed.Close()
+	return b.Bytes()
 }
 
 // number returns a number of the query, from 0 to most. Where it is none it answers that, and ok is false.

@@ -348,8 +348,8 @@ func TestWhenEpisodesBegan(t *testing.T) {
 	}
 	on := mustRoute(t, r, s, routing.Request{Episode: "c"}).Version.Number
 	if !r.LastUse(model, on).Equal(c.Now()) || !r.LastUse(model, 7).IsZero() || !r.LastUse("another", on).IsZero() {
-		t.Errorf("last used: version %d %v, want %v; 7 %v and another model %v, want never", on, r.LastUse(model, on), c.Now(),
-			r.LastUse(model, 7), r.LastUse("another", on))
+		t.Errorf("last used: version %d %v, want %v; 7 %v and another model %v, want never", on, r.LastUse(model, on),
+			c.Now(), r.LastUse(model, 7), r.LastUse("another", on))
 	}
 	for _, episode := range []string{"b", "c"} {
 		r.End(model, episode)

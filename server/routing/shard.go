@@ -15,7 +15,8 @@ type versionID struct {
 // shard is a part of the episodes behind a lock of its own.
 type shard struct {
 	mu sync.Mutex
-	// The following are guarded by mu. Both lists have the longest silent first; on has the use of running ones by version.
+	// The following are guarded by mu. Both lists have the longest silent first; on has the use of versions by running
+	// ones.
 	byID           map[episodeID]*episode
 	running, ended list
 	on             map[versionID]*use

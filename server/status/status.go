@@ -82,8 +82,8 @@ func Fail(ctx context.Context, err error, at predict.Place) error {
 	return f.status(err, at).Err()
 }
 
-// OfCaller reports whether a call that ended with an error was refused for what it asks or who asks it: it would have been
-// however little there was to do.
+// OfCaller reports whether a call that ended with an error was refused for what it asks or who asks it: it would have
+// been however little there was to do.
 func OfCaller(err error) bool {
 	switch status.Code(err) {
 	case codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.PermissionDenied, codes.Unauthenticated,

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"io"
+	"strings"
+	"testing"
+)
+
+// TestSoakIsJudged: whatever grows, is lost or late fails a soak, and a server that holds the same all the time does
+// not.
+func TestSoakIsJudged(t *testing.T) {
+	for name, c := range map[string]struct {
+		grows func(now *sample, at float64)
+		lost  []string
+		probe float64 // ms
+		want  string
+	}{
+		"flat":        {func(*sample, float64) {}, nil, 1, ""},
+		"descriptors": {func(now *sample, at float64) { now.descriptors += at }, nil, 1, "descriptors grow"},
+		"goroutines":  {func(now *sample, at float64) { now.goroutines += 3 * at }, nil, 1, "goroutines grow"},
+		"server":      {func(now *sample, at float64) { now.server += 2 * at }, nil, 1, "MiB grow"},
+		"workers":     {func(now *sample, at float64) { now.workers += 2 * at }, nil, 1, "MiB grow"},
+		"lost":        {func(*sample, float64) {}, []string{"one"}, 1, "lost"},
+		"late":        {func(*sample, float64) {}, nil, 51, "/healthz"},
+	} {
+		s := &soak{soakCommand: &soakCommand{}, out: io.Discard, lost: c.lost, probes: []float64{c.probe, c.probe}}
+		for at := range 180 {
+			now := sample{descriptors: 200 + float64(at%7), goroutines: 700, server: 300, workers: 80}
+			c.grows(&now, float64(at))
+			s.samples = append(s.samples, now)
+		}
+		err := s.judge(&fared{})
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+// TestMetric: a series is found by its name and labels, and no other.
+func TestMetric(t *testing.T) {
+	page := []byte("# HELP a b\na 1\nab 2\na{x=\"y\"} 3.5\n")
+	for series, want := range map[string]float64{"a": 1, "ab": 2, `a{x="y"}`: 3.5, "b": 0} {
+		if got := metric(page, series); got != want {
+			t.Errorf("%s is %v, want %v", series, got, want)
+		}
+	}
+}
