@@ -173,6 +173,7 @@ func TestWebBodiesAreBounded(t *testing.T) {
 			}
 		}
 	}
+	h.Memory.WantAll()
 }
 
 // TestWebPacked: bodies may be packed, and answers are where that is welcome and they are not small.
