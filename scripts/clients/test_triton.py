@@ -1,11 +1,14 @@
 """Triton's client, as it is, against a Weft server."""
 
+import json
 import os
 import queue
 import random
 import threading
 import time
 import unittest
+import urllib.error
+import urllib.request
 
 import numpy as np
 import tritonclient.grpc as triton
@@ -196,6 +199,46 @@ class Triton(unittest.TestCase):
         with self.assertRaises(InferenceServerException) as caught:
             client.infer("nope", [])
         self.assertEqual("404", caught.exception.status())
+
+    def test_http_packed(self):
+        client = web.InferenceServerClient(self.server.http)
+        self.addCleanup(client.close)
+        x = sample("FP32", 3000, 1)
+        for binary in (True, False):
+            made = web.InferInput("x", list(x.shape), "FP32")
+            made.set_data_from_numpy(x, binary_data=binary)
+            wanted = [web.InferRequestedOutput("y", binary_data=binary)]
+            for asks in (None, "gzip", "deflate"):
+                for accepts in (None, "gzip", "deflate"):
+                    with self.subTest(binary=binary, asks=asks, accepts=accepts):
+                        got = client.infer("echo_fp32", [made], outputs=wanted, request_compression_algorithm=asks,
+                                           response_compression_algorithm=accepts).as_numpy("y")
+                        np.testing.assert_array_equal(x, got.astype(x.dtype))
+
+    def test_http_no_numbers(self):
+        """NaN and infinities go and come in JSON."""
+        client = web.InferenceServerClient(self.server.http)
+        self.addCleanup(client.close)
+        x = np.array([[np.nan, np.inf], [-np.inf, 0.5]], np.float32)
+        made = web.InferInput("x", list(x.shape), "FP32")
+        made.set_data_from_numpy(x, binary_data=False)
+        got = client.infer("echo_fp32", [made], outputs=[web.InferRequestedOutput("y", binary_data=False)]).as_numpy("y")
+        np.testing.assert_array_equal(x, got.astype(np.float32))
+
+    def test_http_readiness(self):
+        """What KServe's client reads."""
+        for path, want in {"/v2/health/live": {"live": True}, "/v2/health/ready": {"ready": True},
+                           "/v2/models/echo_fp32/ready": {"name": "echo_fp32", "ready": True}}.items():
+            with urllib.request.urlopen("http://" + self.server.http + path) as answer:
+                self.assertEqual(want, json.load(answer))
+
+    def test_http_too_large(self):
+        """A body that never fits is refused with that, also to a client that reads when it has sent all."""
+        ask = urllib.request.Request("http://" + self.server.http + "/v2/models/echo_fp32/infer", data=b" " * (40 << 20))
+        with self.assertRaises(urllib.error.HTTPError) as caught:
+            urllib.request.urlopen(ask)
+        self.assertEqual(413, caught.exception.code)
+        self.assertIn("--max-message-bytes", json.load(caught.exception)["error"])
 
     def test_classification(self):
         x = np.array([[0.5, 2.25], [7, 7]], np.float32)

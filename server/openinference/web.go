@@ -201,6 +201,7 @@ func (s *Web) refuse(v *visit, err error) {
 	if code == http.StatusUnauthorized {
 		v.w.Header().Set("WWW-Authenticate", "Bearer")
 	}
+	v.passOver()
 	writeJSON(v.w, code, map[string]string{"error": text})
 }
 

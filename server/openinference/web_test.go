@@ -268,6 +268,12 @@ func TestWebLimits(t *testing.T) {
 		t.Errorf("beside bodies of 64 MiB a small one is %d, and a large one %d", small, code)
 	}
 	many := `{"inputs": [` + strings.Repeat("{},", 10_000) + "{}]}"
+	for levels, want := range map[int]string{100: "400 {\"error\":\"inputs", 101: "400 {\"error\":\"the body: "} {
+		deep := `{"x": ` + strings.Repeat("[", levels-1) + strings.Repeat("]", levels-1) + "}"
+		if got, _ := web(t, h, "POST", "/v2/models/policy/infer", deep); !strings.HasPrefix(got, want) {
+			t.Errorf("%d levels: %s", levels, got)
+		}
+	}
 	if got, _ := web(t, h, "POST", "/v2/models/policy/infer", many); !strings.Contains(got, "4096 inputs, outputs") {
 		t.Errorf("many parts: %.200s", got)
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/weftserve/weft/server/routing"
 	"github.com/weftserve/weft/server/status"
@@ -116,6 +117,16 @@ func (v *visit) unpacked(most int) (from io.Reader, size int, err error) {
 		return nil, 0, broken("what could not be read: %v", err)
 	}
 	return from, -1, nil
+}
+
+// passOver passes over what is left of a body that is refused, for a while: most clients read no answer before they
+// have sent all, and would find the connection closed in its place. Those that ask first are told no.
+func (v *visit) passOver() {
+	const most, patience = 64 << 20, 2 * time.Second
+	if v.r.Header.Get("Expect") == "" {
+		_ = http.NewResponseController(v.w).SetReadDeadline(time.Now().Add(patience)) // a recorder of tests has none
+		_, _ = io.CopyN(io.Discard, v.r.Body, most)
+	}
 }
 
 // bounded returns a reader of the body that fails beyond so many bytes. It is to be made with the writer of net/http

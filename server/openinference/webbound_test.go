@@ -1,6 +1,7 @@
 package openinference_test
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"compress/zlib"
@@ -8,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -171,6 +173,7 @@ func TestWebBodiesAreBounded(t *testing.T) {
 			}
 		}
 	}
+	h.Memory.WantAll()
 }
 
 // TestWebPacked: bodies may be packed, and answers are where that is welcome and they are not small.
@@ -271,6 +274,35 @@ func TestWebAnswersAreBounded(t *testing.T) {
 		if w.code != http.StatusOK || w.header.Get("Content-Encoding") != coding || took > rows+2<<20 {
 			t.Errorf("%q: %d %v %.100q: %d bytes", coding, w.code, w.header, w.begins, took)
 		}
+	}
+}
+
+// TestWebRefusalsAreRead: who sends a whole body before it reads learns why it was refused.
+func TestWebRefusalsAreRead(t *testing.T) {
+	h := servertest.New(t, server.Config{MaxMessageBytes: 1 << 20})
+	s := httptest.NewServer(h.Web())
+	defer s.Close()
+	const sent = 8 << 20
+	for _, header := range []string{fmt.Sprintf("Content-Length: %d", sent), "Transfer-Encoding: chunked"} {
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", s.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		head := "POST /v2/models/policy/infer HTTP/1.1\r\nHost: x\r\n" + header + "\r\n\r\n"
+		body := strings.Repeat(" ", sent)
+		if strings.Contains(head, "chunked") {
+			body = fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", sent, body)
+		}
+		_, wrote := io.WriteString(conn, head+body)
+		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil || wrote != nil {
+			t.Fatalf("%s: %v, %v", header, wrote, err)
+		}
+		if answer.StatusCode != http.StatusRequestEntityTooLarge {
+			t.Errorf("%s: %v", header, answer)
+		}
+		_ = answer.Body.Close()
+		_ = conn.Close()
 	}
 }
 
