@@ -108,11 +108,12 @@ export function define({ measured, browser, out }) {
     await page.screenshot({ path: path.join(out, 'empty.png'), fullPage: true });
   });
 
-  for (const scenario of ['long', 'many', 'lanes', 'flood', 'idle']) {
+  for (const scenario of ['long', 'many', 'lanes', 'flood', 'idle', 'lost']) {
     scene(`nothing sticks out of a narrow window: ${scenario}`, { fixture: { scenario }, page: { width: 360, height: 800 } }, async (page) => {
       await live(page);
       await visit(page);
       assert.deepEqual(await sticking(page), []);
+      assert.equal(await page.$eval('#weave-title', (n) => /^cuda:0 is lost; /.test(n.textContent)), scenario === 'lost');
       assert.deepEqual(page.faults, []);
       await page.screenshot({ path: path.join(out, `narrow-${scenario}.png`), fullPage: true });
     });
