@@ -108,11 +108,12 @@ export function define({ measured, browser, out }) {
     await page.screenshot({ path: path.join(out, 'empty.png'), fullPage: true });
   });
 
-  for (const scenario of ['long', 'many', 'lanes', 'flood', 'idle']) {
+  for (const scenario of ['long', 'many', 'lanes', 'flood', 'idle', 'lost']) {
     scene(`nothing sticks out of a narrow window: ${scenario}`, { fixture: { scenario }, page: { width: 360, height: 800 } }, async (page) => {
       await live(page);
       await visit(page);
       assert.deepEqual(await sticking(page), []);
+      assert.equal(await page.$eval('#weave-title', (n) => /^cuda:0 is lost; /.test(n.textContent)), scenario === 'lost');
       assert.deepEqual(page.faults, []);
       await page.screenshot({ path: path.join(out, `narrow-${scenario}.png`), fullPage: true });
     });
@@ -161,6 +162,7 @@ export function define({ measured, browser, out }) {
     await page.select('#compare-choice', 'walk');
     await page.waitForFunction(() => document.getElementById('compare-title').textContent.startsWith('walk v7 against v6'));
     assert.match(await text('compare-body'), /The rollout ended at [\d:]+: v6 has all traffic again/);
+    assert.match(await text('compare-body'), /341 outcomes replaced earlier ones of the same episode id/);
     await page.waitForFunction(() => document.querySelectorAll('.answer')[3].textContent.includes('walk v6: v7 was rolled back'));
     assert.match(await answer(3), /interval/);
     await page.select('#shadow-choice', 'walk v7 beside v6');

@@ -1,7 +1,7 @@
 // The five answers above the weave, its title, and the sentence that says the same as the picture.
 import { $, el, say, swatch } from './dom.js';
 import { list, ms, percent, plural } from './format.js';
-import { lastLate, most, slowed, wronged } from './sentences.js';
+import { lastLate, most, slowed, waiting, wronged } from './sentences.js';
 import { explain } from './story.js';
 
 const questions = { most: 'Who uses the device most?', wronged: 'Is anyone wronged?', late: 'Which request was late last?', compare: 'Which version is better?', shadow: 'Where does the shadow differ?' };
@@ -58,10 +58,16 @@ export function startAnswers(store, findings, weave) {
 const known = (found, none) => (found === undefined ? { short: '…', text: 'Not loaded yet.' } : (found ?? none));
 
 function title(store) {
-  const busy = store.devices.filter((d) => d.lanes > 0);
-  if (busy.length === 0) return 'This server has no device';
+  const lost = store.devices.filter((d) => d.lost);
+  return `${lost.length > 0 ? `${list(lost.map((d) => d.name))} ${lost.length > 1 ? 'are' : 'is'} lost; ` : ''}${use(store)}`;
+}
+
+// use says who uses the busiest device.
+function use(store) {
+  const busy = store.devices.filter((d) => d.lanes > 0 && !d.lost);
+  if (busy.length === 0) return 'no device is left';
   const users = (store.present ?? []).filter((v) => v.share > 0.0005);
-  if (users.length === 0) return `${list(busy.map((d) => d.name))} ${busy.length > 1 ? 'are' : 'is'} idle: no version has work`;
+  if (users.length === 0) return `${list(busy.map((d) => d.name))} ${busy.length > 1 ? 'are' : 'is'} idle${waiting(store) > 0 ? `, and ${plural(waiting(store), 'request')} wait` : ': no version has work'}`;
   const d = busy.reduce((a, b) => (b.busyShare > a.busyShare ? b : a));
   const mine = users.filter((v) => v.device === d.name);
   return `${plural(mine.length, 'version')} ${mine.length === 1 ? 'uses' : 'share'} ${d.name}, which is ${percent(d.busyShare)} busy`;

@@ -1,6 +1,7 @@
 // The figures on top: what the server does now.
 import { $, el, say } from './dom.js';
 import { count, ms, percent, rate } from './format.js';
+import { waiting } from './sentences.js';
 import { end } from './words.js';
 
 const names = ['answers', 'p50', 'p99', 'errors', 'waiting', 'busy'];
@@ -11,9 +12,7 @@ export function headline(store) {
   const ended = rates ? rates.answers + rates.errors : 0;
   const [p50, p99] = quantiles(store, [0.5, 0.99]);
   const device = store.devices.reduce((a, b) => (a && a.busyShare >= b.busyShare ? a : b), null);
-  // Copies for a shadow may wait as long as they like, and nothing is due to them.
-  const waiting = (store.present ?? []).reduce((n, v) => n + (v.entitledShare > 0 ? v.waiting : 0), 0);
-  return { seconds: rates?.seconds ?? 0, answers: rates ? rates.answers : null, p50, p99, errors: rates ? (ended > 0 ? rates.errors / ended : 0) : null, waiting,
+  return { seconds: rates?.seconds ?? 0, answers: rates ? rates.answers : null, p50, p99, errors: rates ? (ended > 0 ? rates.errors / ended : 0) : null, waiting: waiting(store),
     busy: device ? device.busyShare : null, device: device?.name ?? '' };
 }
 
@@ -38,7 +37,7 @@ function quantiles(store, parts) {
 export function startHeadline(store) {
   const boxes = {};
   for (const name of names) {
-    boxes[name] = { label: el('dt', null, name), value: el('dd') };
+    boxes[name] = { label: el('dt', null, name), value: el('dd', null, '–') };
     $('headline').append(el('div', null, boxes[name].value, boxes[name].label));
   }
   say(boxes.answers.label, 'answers a second');

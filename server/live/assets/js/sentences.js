@@ -25,6 +25,9 @@ export const slowed = (store, device) => {
   return wall > busy + 0.15 ? wall / Math.max(0.01, busy) : 1;
 };
 
+// waiting counts the requests that wait. Copies for a shadow, to which nothing is due, may wait as long as they like.
+export const waiting = (store) => (store.present ?? []).reduce((n, v) => n + (v.entitledShare > 0 ? v.waiting : 0), 0);
+
 // most says who uses the devices most.
 export function most(store) {
   const versions = (store.present ?? []).filter((v) => v.share > 0.0005);
