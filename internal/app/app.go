@@ -65,7 +65,7 @@ func (a *App) serve(signals <-chan os.Signal, log *slog.Logger) error {
 func (a *App) start(ctx context.Context, g *lifecycle.Group, log *slog.Logger) error {
 	s := &assembly{
 		App: a, group: g, log: log, began: time.Now(), clock: owntime.New(),
-		ask: make(chan time.Duration, 1), supervisor: supervisor.New(log), sparing: &sparing{log: log},
+		ask: make(chan time.Duration, 1), supervisor: supervisor.New(log),
 	}
 	context.AfterFunc(ctx, s.supervisor.Stopping)
 	for _, step := range []func(context.Context) error{

@@ -49,7 +49,6 @@ type assembly struct {
 
 	repository  *modelrepo.Repository
 	listing     modelrepo.Listing
-	sparing     *sparing
 	grpc, admin net.Listener  // admin is nil if it is disabled
 	certs       *certs.Keeper // nil: there is no TLS
 	dev         *certs.Dev    // nil: certificates were not made here
@@ -80,7 +79,7 @@ func (s *assembly) findModels(context.Context) (err error) {
 }
 
 func (s *assembly) listen(ctx context.Context) (err error) {
-	if s.grpc, err = s.sparing.listen(ctx, "listen", s.Listen); err != nil {
+	if s.grpc, err = listen(ctx, "listen", s.Listen); err != nil {
 		return err
 	}
 	build := ReadBuild()
@@ -92,7 +91,7 @@ func (s *assembly) listen(ctx context.Context) (err error) {
 	s.group.Start(telemetryPart(s.measured, s.log))
 	s.openDoor()
 	if s.AdminListen != "" {
-		if s.admin, err = s.sparing.listen(ctx, "admin-listen", s.AdminListen); err != nil {
+		if s.admin, err = listen(ctx, "admin-listen", s.AdminListen); err != nil {
 			return err
 		}
 	}
@@ -104,7 +103,7 @@ func (s *assembly) listen(ctx context.Context) (err error) {
 	if s.HTTP == "" {
 		return nil
 	}
-	http, err := s.sparing.listen(ctx, "http", s.HTTP)
+	http, err := listen(ctx, "http", s.HTTP)
 	if err != nil {
 		return err
 	}
@@ -226,7 +225,7 @@ func (s *assembly) buildEdge(context.Context) error {
 	}
 	sources := telemetry.Sources{
 		Episodes:        func() int { return s.edge.Router().Episodes() },
-		Connections:     func() telemetry.Connections { return connectionsOf(s.guard, s.sparing) },
+		Connections:     func() telemetry.Connections { return connectionsOf(s.guard) },
 		Breakers:        func() []telemetry.Breaker { return breakersOf(s.edge) },
 		Resident:        func() telemetry.Resident { return h.engines.resident(h.models.Counts()) },
 		ShadowLinesLost: mirror.LinesLost,

@@ -150,12 +150,9 @@ func measuredOf(e *predict.Event) telemetry.Request {
 }
 
 // connectionsOf gives the state of the connections to the metrics.
-func connectionsOf(g *guard.Guard, sparing *sparing) telemetry.Connections {
+func connectionsOf(g *guard.Guard) telemetry.Connections {
 	s := g.Stats()
-	out := telemetry.Connections{
-		Open: s.Connections, HeldBytes: s.HeldBytes,
-		Ended: map[string]uint64{reasonDescriptors: sparing.refused.Load()},
-	}
+	out := telemetry.Connections{Open: s.Connections, HeldBytes: s.HeldBytes, Ended: map[string]uint64{}}
 	for r, n := range s.Ended {
 		out.Ended[guard.Reason(r).String()] = n
 	}
