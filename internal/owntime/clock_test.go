@@ -51,6 +51,7 @@ func TestStandsStill(t *testing.T) {
 		pass(6*time.Second, true)
 		expect("11 s later", 13*time.Second, false)
 		pass(10*time.Second, true)
+		synctest.Wait()
 		if want := 31 * time.Second; len(fired) != 1 || fired[0] != want || timer.Stop() {
 			t.Errorf("a timer of 20 s that began at 1 s fired at %v, want %v", fired, want)
 		}

@@ -7,7 +7,8 @@ import (
 	"github.com/weftserve/weft/internal/owntime"
 )
 
-// A run hangs once it has taken hangTime, and hangFactor times as long as the latest run of its session that went well.
+// A run hangs once it has taken hangTime, and hangFactor times as long as the latest run of its session that went well,
+// of the time that its process had (engine.Opened.Clock).
 // A model whose runs take seconds has shown that when it was warmed up, so that its ordinary runs do not hang; one that
 // was slow once is soon expected to be quick again. The first run of a session has firstTime: libraries prepare
 // themselves in it.
