@@ -86,7 +86,8 @@ func (c *soakCommand) Run(ctx context.Context, o output) (err error) {
 	}
 	defer conn.Close()
 	s.client = weftv1.NewPredictionServiceClient(conn)
-	ctx, cancel := context.WithTimeout(ctx, c.Span)
+	ctx, cancel := context.WithCancel(ctx) // no deadline: requests would have it, and fail by it
+	defer time.AfterFunc(c.Span, cancel).Stop()
 	defer cancel()
 	var all sync.WaitGroup
 	for _, part := range []struct {
