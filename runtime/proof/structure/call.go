@@ -103,11 +103,11 @@ func (c *call) data(i int) *value {
 	return v
 }
 
-// content is data whose elements are not how many rows there are.
-func (c *call) content(i int) *value {
-	v := c.data(i)
+// content is the first input, whose elements are not how many rows there are.
+func (c *call) content() *value {
+	v := c.data(0)
 	if v.kind == counts {
-		c.differs(i)
+		c.differs(0)
 	}
 	return v
 }

@@ -47,12 +47,13 @@
 //     mixes them although its weights say no.
 //   - An engine may treat NaN by where it lies in memory, as ONNX Runtime does where it takes the largest of numbers,
 //     or casts to uint32. Texts it may lose.
+//   - ONNX Runtime reduces a tensor without entries along none of the axes that count from the end.
 //   - ONNX Runtime runs the functions of a model by the operator sets of the model, and takes flags other than 0 and 1
 //     for the one or the other.
 //   - A loop may make no turn. Its stacked results then have an unknown shape.
 //   - An operator whose inputs are all shared gives shared outputs, unless it draws random numbers.
 //
 // The rules are compared with ONNX Runtime twice: each with graphs made for it (testdata/rules.txt), and all together
-// with random graphs (TestSearch), as they are and within functions and graphs of nodes. Operator sets before the oldest
-// and after the newest that they were written for are not proven.
+// with random graphs (TestSearch), as they are and within functions and graphs of nodes. Operator sets before the
+// oldest and after the newest that they were written for are not proven.
 package structure

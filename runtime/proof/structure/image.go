@@ -10,7 +10,7 @@ var imageOperators = tableOf(
 
 // resize scales dimensions; that of the rows must be left as it is.
 func resize(c *call) []*value {
-	v := c.content(0)
+	v := c.content()
 	if mode := c.text("coordinate_transformation_mode", ""); mode == "tf_crop_and_resize" {
 		return c.no("there is no rule for the mode %q", mode)
 	}

@@ -36,26 +36,51 @@ func reduceSince(since int64) rule {
 		if len(axes) == 0 && !(nothing && c.version >= since) {
 			axes = upTo(v.rank())
 		}
-		drop := c.marked(axes, v.rank())
-		out := like(v, nil, v.axis)
-		for at, d := range v.dims {
-			switch {
-			case !drop[at]:
-				out.dims = append(out.dims, d)
-			case v.holds(at):
-				return c.mingles("reduces over")
-			case keep:
-				out.dims = append(out.dims, one)
-			case at < v.axis:
-				out.axis--
-			}
-		}
+		out, drop := c.reduced(v, axes, keep)
 		if op := c.node.GetOpType(); v.kind == rows && (op == "ReduceMax" || op == "ReduceMin") {
 			return c.no(ofNaN)
 		}
 		c.reduceElems(v, out, drop)
 		return []*value{out}
 	}
+}
+
+// reduced is v less some dimensions, or with one entry along them; dropped says which they are.
+func (c *call) reduced(v *value, axes []int64, keep bool) (out *value, dropped []bool) {
+	axes, doubtful := c.counted(v, axes)
+	dropped = c.marked(axes, v.rank())
+	out = like(v, nil, v.axis)
+	for at, d := range v.dims {
+		switch {
+		case !dropped[at]:
+			out.dims = append(out.dims, d)
+		case v.holds(at):
+			c.mingles("reduces over")
+		case keep && doubtful:
+			out.dims = append(out.dims, c.fresh())
+		case doubtful:
+			c.no("whether it drops a dimension is not known: %s may have no entries, and its axes count from "+
+				"the end", c.name(0))
+		case keep:
+			out.dims = append(out.dims, one)
+		case at < v.axis:
+			out.axis--
+		}
+	}
+	return out, dropped
+}
+
+// counted returns the axes that ONNX Runtime reduces over: of a tensor without entries it leaves out those that count
+// from the end. Doubtful: whether it has entries is not known.
+func (c *call) counted(v *value, axes []int64) (_ []int64, doubtful bool) {
+	fromEnd := func(axis int64) bool { return axis < 0 }
+	if !slices.ContainsFunc(axes, fromEnd) || c.p.filled(v) {
+		return axes, false
+	}
+	if total, ok := product(v.dims); !ok || !total.is(0) {
+		return axes, true
+	}
+	return slices.DeleteFunc(slices.Clone(axes), fromEnd), false
 }
 
 // reduceElems computes the product of a shape, which is how many elements a tensor has.
@@ -78,16 +103,8 @@ func (c *call) reduceElems(v, out *value, drop []bool) {
 }
 
 func argMax(c *call) []*value {
-	v := c.data(0)
-	at := c.axis(0, v)
-	keep := c.flag("keepdims", true)
-	if v.holds(at) {
-		return c.mingles("reduces over")
-	}
-	if keep {
-		return []*value{v.with(at, one)}
-	}
-	return []*value{v.without(at)}
+	out, _ := c.reduced(c.data(0), []int64{c.integer("axis", 0)}, c.flag("keepdims", true))
+	return []*value{out}
 }
 
 // softmax took all dimensions from its axis on together, before operator set 13.
@@ -129,7 +146,7 @@ func cumSum(c *call) []*value {
 }
 
 func topK(c *call) []*value {
-	v := c.content(0)
+	v := c.content()
 	at := c.axis(-1, v)
 	if v.holds(at) {
 		return c.mingles("sorts")

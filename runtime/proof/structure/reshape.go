@@ -308,6 +308,9 @@ func withSame(out, v *value) *value {
 func unsqueeze(c *call) []*value {
 	v := c.data(0)
 	axes := c.axes(13, 1)
+	if c.version < 11 && slices.ContainsFunc(axes, func(axis int64) bool { return axis < 0 }) {
+		return c.no("its axes count from the end, which ONNX Runtime does in two ways before operator set 11")
+	}
 	out := like(v, v.dims, v.axis)
 	for at, isNew := range c.distinct(axes, v.rank()+len(axes)) {
 		if isNew {

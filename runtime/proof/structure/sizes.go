@@ -133,7 +133,7 @@ func constantOfShape(c *call) []*value {
 
 // expand broadcasts a tensor with a shape.
 func expand(c *call) []*value {
-	v := c.content(0)
+	v := c.content()
 	shape := c.wanted(1)
 	rank := max(v.rank(), len(shape))
 	c.expandable(v, shape, rank)
@@ -186,7 +186,7 @@ func (c *call) expandable(v *value, shape []*dim, rank int) {
 }
 
 func tile(c *call) []*value {
-	v := c.content(0)
+	v := c.content()
 	repeats := c.wanted(1)
 	if len(repeats) != v.rank() {
 		return c.no("it has %d repeats for %d dimensions", len(repeats), v.rank())
