@@ -56,7 +56,7 @@ func TestNoDescriptors(t *testing.T) {
 	before := 0
 	weftest.Until(t, "no descriptor", func() bool {
 		defer func() { before = files() }()
-		return files() >= limit*3/4 && files() == before
+		return files() >= limit/2 && files() == before
 	})
 	t.Logf("%d descriptors of %d", files(), limit)
 	for range times(5) {
