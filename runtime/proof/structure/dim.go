@@ -103,6 +103,11 @@ func (d dim) multiple(e dim) (_ dim, ok bool) {
 	return m, small(m.coef)
 }
 
+// since reports whether the size has a symbol that is not older than that one.
+func (d dim) since(first symbol) bool {
+	return slices.ContainsFunc(d.syms, func(s symbol) bool { return s >= first })
+}
+
 // without is the size without its factor N.
 func (d dim) without() dim { return dim{coef: d.coef, syms: d.syms} }
 

@@ -20,7 +20,11 @@ func loop(c *call) []*value {
 		c.given(i)
 	}
 	runs := !slices.ContainsFunc(c.in[:2], func(v *value) bool { return v != nil && !v.positive() })
+	before := symbol(len(c.p.symbols))
 	states, made := c.turns(g, c.in[2:], []*value{sharedOf(nil), sharedOf(nil)}, nil, 1, runs)
+	if once := c.in[0] != nil && len(c.in[0].elems) == 1 && c.in[0].elems[0].known && c.in[0].elems[0].is(1); !once {
+		c.unlike(made[1+carried:], before)
+	}
 	outs := c.leave(states, made[1+carried:], nil)
 	if !runs {
 		// Without a turn the engine may give the stacked results of its turns another number of dimensions.
@@ -32,6 +36,18 @@ func loop(c *call) []*value {
 		doubt = ends.why.or(doubt).or(c.cause("how long it runs depends on rows, or on how many there are"))
 	}
 	return spoiled(outs, doubt)
+}
+
+// unlike makes values mixed that are not known to be of one shape in all turns, because of symbols not older than that.
+// ONNX Runtime puts one behind the other as they lie in memory.
+func (c *call) unlike(made []*value, before symbol) {
+	for i, v := range made {
+		if v.kind == rows && v.axis > 0 && slices.ContainsFunc(v.dims, func(d dim) bool { return d.since(before) }) {
+			made[i] = &value{
+				kind: mixed, why: c.cause("whether the results of its turns are of one shape is not known"),
+			}
+		}
+	}
 }
 
 // turns finds the facts that hold for the carried values before every turn and after the last, and returns them with
