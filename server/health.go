@@ -13,8 +13,9 @@ import (
 
 // modelHealth keeps grpc.health.v1 in step with the models. A service named like a model is SERVING while a version is
 // ready, and not stalled, that answers requests that name none. The server as a whole (service "") becomes SERVING once
-// some model is ready and none still waits for its first version, except for slow proofs. From then on it is NOT_SERVING
-// only while no model answers, and when it drains: a model that is added or fails later is that model's affair.
+// some model is ready and none still waits for its first version, except for slow proofs. From then on it is
+// NOT_SERVING only while no model answers, and when it drains: a model that is added or fails later is that model's
+// affair.
 type modelHealth struct {
 	server *health.Server
 	told   chan struct{} // closed by over, after the statuses were set

@@ -19,6 +19,9 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
+// noIsolation has models run in the process of the test.
+var noIsolation = &config.Server{Isolation: config.IsolateNone}
+
 func TestDevicesAndLanes(t *testing.T) {
 	got := parseDevices([]string{"cuda", "cpu:5", "cuda:3"}).forScheduler()
 	want := []sharedsched.Device{
@@ -90,7 +93,7 @@ func TestUsableProviders(t *testing.T) {
 		},
 		{devices: "cpu,cuda", asked: []modelrepo.Provider{cuda, cpu}, want: []string{"cuda", "cpu"}},
 	} {
-		e := newEngines(parseDevices(strings.Split(tt.devices, ",")), &config.Server{Isolation: config.IsolateNone}, nil, nil, nil)
+		e := newEngines(parseDevices(strings.Split(tt.devices, ",")), noIsolation, nil, nil, nil)
 		got, notes := e.usable(tt.asked)
 		if !cmp.Equal(got, tt.want) || !cmp.Equal(notes, tt.notes) {
 			t.Errorf("--devices %s, providers %v: %q with notes %q, want %q with %q", tt.devices, tt.asked, got, notes,
@@ -111,7 +114,7 @@ func cartpole(t *testing.T, devices string,
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := newEngines(parseDevices(strings.Split(devices, ",")), &config.Server{Isolation: config.IsolateNone}, &library{}, nil,
+	e := newEngines(parseDevices(strings.Split(devices, ",")), noIsolation, &library{}, nil,
 		slog.New(slog.DiscardHandler))
 	m := modelrepo.Defaults()
 	m.ONNX = onnx
@@ -181,7 +184,7 @@ func TestSitesOfONNX(t *testing.T) {
 			"",
 		},
 	} {
-		e := newEngines(parseDevices(strings.Split(c.devices, ",")), &config.Server{Isolation: config.IsolateNone}, nil, nil, nil)
+		e := newEngines(parseDevices(strings.Split(c.devices, ",")), noIsolation, nil, nil, nil)
 		m := modelrepo.Defaults()
 		m.ONNX.Device, m.ONNX.Providers = c.device, c.providers
 		got, err := e.sites(modelrepo.Version{Path: "p"}, &m)
@@ -232,7 +235,7 @@ func TestONNXOnTheProcessorBesideAGPU(t *testing.T) {
 		{[]modelrepo.Provider{modelrepo.CUDA, modelrepo.CPU}, []string{"it asks for cuda, but no GPU can take it now"}},
 		{[]modelrepo.Provider{modelrepo.CPU, modelrepo.CUDA}, nil},
 	} {
-		e := newEngines(parseDevices([]string{"cuda:0", "cpu"}), &config.Server{Isolation: config.IsolateNone}, &library{}, nil,
+		e := newEngines(parseDevices([]string{"cuda:0", "cpu"}), noIsolation, &library{}, nil,
 			slog.New(slog.DiscardHandler))
 		m := modelrepo.Defaults()
 		m.ONNX.Providers = c.providers

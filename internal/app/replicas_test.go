@@ -153,7 +153,7 @@ func TestSites(t *testing.T) {
 	} {
 		m := modelrepo.Defaults()
 		m.ONNX.Providers = c.providers
-		e := newEngines(parseDevices(strings.Split(c.devices, ",")), &config.Server{Isolation: config.IsolateNone}, nil, nil, nil)
+		e := newEngines(parseDevices(strings.Split(c.devices, ",")), noIsolation, nil, nil, nil)
 		got, err := e.sites(modelrepo.Version{}, &m)
 		if diff := cmp.Diff(c.want, got); err != nil || diff != "" {
 			t.Errorf("--devices %s, providers %v: %v (-want +got):\n%s", c.devices, c.providers, err, diff)

@@ -91,8 +91,8 @@ var ErrDeviceLost = errors.New("the device that holds the model is lost")
 var ErrUntried = errors.New("the run of this request, and of any others in its batch, ended the engine's process or " +
 	"hung, and there is no other process in which the request can be run by itself")
 
-// ErrNotOpen says that the version could not be opened again in the next process of its engine, which is tried again, or
-// that the machine lacks what a run takes, whatever the request.
+// ErrNotOpen says that the version could not be opened again in the next process of its engine, which is tried again,
+// or that the machine lacks what a run takes, whatever the request.
 var ErrNotOpen = errors.New("the model cannot be run at present, try again later")
 
 // ModelError is a failure of the model itself on this request's input.

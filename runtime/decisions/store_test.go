@@ -380,7 +380,8 @@ func TestStartIsNotHeldUp(t *testing.T) {
 	first, err1 := os.ReadFile(filepath.Join(dir, "m.json.aside1"))
 	last, err2 := os.ReadFile(filepath.Join(dir, "m.json.aside8"))
 	asides, err3 := filepath.Glob(filepath.Join(dir, "m.json.aside*"))
-	if err := errors.Join(err1, err2, err3); err != nil || string(first) != "0" || string(last) != "18" || len(asides) != 8 {
+	err = errors.Join(err1, err2, err3)
+	if err != nil || string(first) != "0" || string(last) != "18" || len(asides) != 8 {
 		t.Errorf("%q: the first has %q and the last %q; %v", asides, first, last, err)
 	}
 }

@@ -63,11 +63,14 @@ func (r *Replica) admit(ctx context.Context, c residency.Candidate, near func(*f
 	if d.Against == "" && (!judged.Batched || !judged.Padded && d.HasLengths()) {
 		level = slog.LevelWarn // the manifest and the model's declaration would have allowed it
 	}
+	batched, reason := judged.Batched && judged.Most > 1, judged.Reason
+	if batched && level == slog.LevelInfo {
+		reason = "" // proof says it in a word, and GetModel in full
+	}
 	r.shared.Log.Log(ctx, level, "version ready", "event", "version_ready",
 		"model", r.Model, "version", r.Number, "device", r.Opened.Device,
-		"provider", r.Opened.Provider, "batched", judged.Batched && judged.Most > 1, "proof", judged.Proof,
-		"reason", judged.Reason, "obstacle", judged.Obstacle,
-		"warm_up", found.Spent.Round(time.Microsecond), "took", time.Since(start).Round(time.Millisecond))
+		"provider", r.Opened.Provider, "batched", batched, "proof", judged.Proof, "reason", reason,
+		"obstacle", judged.Obstacle, "warm_up", found.Spent.Round(time.Microsecond), "took", time.Since(start).Round(time.Millisecond))
 	return nil
 }
 

@@ -32,8 +32,8 @@ type Batch struct {
 	in, out []Slab
 }
 
-// NewBatch returns an empty batch for a model with so many inputs, at most, and outputs. memory gives the memory that it
-// lies in; nil: SystemMemory.
+// NewBatch returns an empty batch for a model with so many inputs, at most, and outputs. memory gives the memory that
+// it lies in; nil: SystemMemory.
 func NewBatch(inputs, outputs int, memory Allocator) *Batch {
 	b := &Batch{
 		Inputs: make([]Tensor, inputs), Outputs: make([]Tensor, outputs),
