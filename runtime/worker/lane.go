@@ -133,6 +133,10 @@ func (l *lane) limit(ctx context.Context, s *Session, patience time.Duration) (r
 	}
 }
 
+// pause is how much a run must have lacked of its time to be charged what it had, and not its part of the time in which
+// the device was busy: then the process was paused. Less is what runs on a busy machine take of each other.
+const pause = 500 * time.Millisecond
+
 // execute has a session of the process run a batch. It sets the session's statistics. The worker's word on the device
 // time is taken within bounds, because devices are shared by it.
 func (l *lane) execute(ctx context.Context, s *Session, b *tensor.Batch) error {
@@ -143,7 +147,7 @@ func (l *lane) execute(ctx context.Context, s *Session, b *tensor.Batch) error {
 	lost := l.process.clock.Lost(began)
 	took := time.Since(began) - lost
 	b.Waited += lost
-	if b.DeviceTime = min(max(b.DeviceTime, 0), took); b.DeviceTime == 0 && lost > 0 {
+	if b.DeviceTime = min(max(b.DeviceTime, 0), took); b.DeviceTime == 0 && lost > pause {
 		b.DeviceTime = took
 	}
 	late := release()
