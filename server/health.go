@@ -24,15 +24,15 @@ type modelHealth struct {
 	mu       sync.Mutex
 	followed *catalog.Snapshot      // guarded by mu; the one followed last
 	models   map[string]modelStatus // guarded by mu; of each model that is there
-	// How many models have a version that answers, and how many of them are stalled, and how many models wait for their
-	// first version. Guarded by mu.
-	answering, stalled, coming int
-	begun                      bool // guarded by mu; the whole server was reported as SERVING
-	serving                    bool // guarded by mu; it is now
+	// How many models have a version that answers, and how many of them are stalled; how many models have none yet and
+	// load one, and for how many of them others wait. Guarded by mu.
+	answering, stalled, loading, coming int
+	begun                               bool // guarded by mu; the whole server was reported as SERVING
+	serving                             bool // guarded by mu; it is now
 }
 
 // modelStatus is the part of a model's state that decides the health of the server.
-type modelStatus struct{ answers, stalled, coming bool }
+type modelStatus struct{ answers, stalled, loading, coming bool }
 
 // serves reports whether the model is SERVING.
 func (s modelStatus) serves() bool { return s.answers && !s.stalled }
@@ -72,7 +72,7 @@ func (h *modelHealth) state() string {
 		return ready
 	case h.answering > 0 && (h.begun || h.coming == 0):
 		return stalled
-	case h.coming > 0 || h.followed.Revision == 0:
+	case h.loading > 0 || h.followed.Revision == 0:
 		return loading
 	}
 	return unavailable
@@ -98,7 +98,9 @@ func (h *modelHealth) follow(s *catalog.Snapshot) {
 		}
 		now := modelStatus{answers: m.Answers()}
 		now.stalled = now.answers && !m.Responds()
-		now.coming = !now.answers && isComing(m)
+		if !now.answers {
+			now.loading, now.coming = isLoading(m)
+		}
 		h.models[name] = now
 		h.count(now, 1)
 		if !known || now.serves() != before.serves() {
@@ -135,16 +137,21 @@ func (h *modelHealth) count(s modelStatus, by int) {
 	if s.stalled {
 		h.stalled += by
 	}
+	if s.loading {
+		h.loading += by
+	}
 	if s.coming {
 		h.coming += by
 	}
 }
 
-func isComing(m *catalog.Model) bool {
+// isLoading reports whether a version of a model is being loaded, and whether others wait for one that is.
+func isLoading(m *catalog.Model) (loads, awaited bool) {
 	for _, v := range m.Versions {
-		if v.State == catalog.Loading && !(v.Loading != nil && v.Loading().Slow) {
-			return true
+		if v.State == catalog.Loading {
+			loads = true
+			awaited = awaited || v.Loading == nil || !v.Loading().Slow
 		}
 	}
-	return false
+	return loads, awaited
 }

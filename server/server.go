@@ -405,7 +405,8 @@ func (s *Server) ModelHealth(model string) string {
 		return ready
 	case m.Answers():
 		return stalled
-	case isComing(m):
+	}
+	if loads, _ := isLoading(m); loads {
 		return loading
 	}
 	return unavailable

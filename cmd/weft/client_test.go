@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -114,15 +113,9 @@ func settled(ts *testscript.TestScript, _ bool, args []string) {
 	defer cancel()
 	again := time.NewTicker(10 * time.Millisecond) // nothing tells but asking
 	defer again.Stop()
-	defer http.DefaultClient.CloseIdleConnections()
 	for {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+args[0]+"/readyz", http.NoBody)
-		ts.Check(err)
-		if answer, err := http.DefaultClient.Do(req); err == nil {
-			answer.Body.Close()
-			if answer.StatusCode == http.StatusOK {
-				return
-			}
+		if weftest.Settled(ctx, "http://"+args[0]) {
+			return
 		}
 		select {
 		case <-again.C:

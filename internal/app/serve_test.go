@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -160,24 +159,9 @@ func (r *running) awaitReady(t testing.TB) {
 	if err := weftest.AwaitHealth(ctx, r.conn, healthgrpc.HealthCheckResponse_SERVING); err != nil {
 		t.Fatal(err)
 	}
-	// The server does not wait for models whose proof is slow, as each is on a busy machine.
-	weftest.Until(t, "a version of each model", func() bool {
-		all, err := weftv1.NewModelServiceClient(r.conn).ListModels(ctx, &weftv1.ListModelsRequest{})
-		return err != nil || !slices.ContainsFunc(all.GetModels(), stillProven) // or nobody may list them
-	})
-}
-
-// stillProven reports whether a model has no version yet, and one that is being proven.
-func stillProven(m *weftv1.Model) (proven bool) {
-	for _, v := range m.GetVersions() {
-		switch v.GetState() {
-		case weftv1.VersionState_VERSION_STATE_READY:
-			return false
-		case weftv1.VersionState_VERSION_STATE_LOADING:
-			proven = true
-		}
+	if r.http != "" {
+		weftest.Until(t, "a server that loads nothing", func() bool { return weftest.Settled(ctx, r.http) })
 	}
-	return proven
 }
 
 func (r *running) get(t testing.TB, path string) (int, string) {

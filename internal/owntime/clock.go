@@ -56,6 +56,7 @@ type looks struct {
 	own, all *Clock
 
 	mu       sync.Mutex          // held by a look
+	ended    bool                // guarded by mu; Run has returned
 	machine  machine             // guarded by mu
 	followed map[*Clock]struct{} // guarded by mu
 }
@@ -100,7 +101,7 @@ func (c *Clock) Forget() {
 
 // Run looks until ctx ends. It is called once.
 func (c *Clock) Run(ctx context.Context) {
-	defer c.looks.latest.Store(nil)
+	defer c.looks.end()
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {
@@ -113,10 +114,21 @@ func (c *Clock) Run(ctx context.Context) {
 	}
 }
 
+// end has time count as the system's again. A look of a timer that goes on meanwhile is over before.
+func (l *looks) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ended = true
+	l.latest.Store(nil)
+}
+
 // look sets all clocks.
 func (l *looks) look() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.ended {
+		return
+	}
 	now := time.Now()
 	if l.latest.Load() == nil {
 		l.latest.Store(&now)
@@ -159,7 +171,8 @@ func (c *Clock) Lost(since time.Time) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
-	return c.lost.at(now) + c.unseen(now) - c.lost.at(since)
+	lost := c.lost.at(now) + c.unseen(now) - c.lost.at(since)
+	return min(lost, now.Sub(since)) // the latest look may have been long before
 }
 
 // unseen is the time that was probably lost since the latest look, which is late. The caller holds mu.

@@ -51,6 +51,7 @@ type planted struct {
 	all bool
 	// size is how much the number of rows changes each answer, and small is what mates change of it; 0: all of it.
 	size, small float64
+	next        bool // only the row behind one that fires meets it
 }
 
 var specialIDs = []float64{-1, 0, 1, 42, 50, 100, 101, 102, 103, 127, 128, 255, 256, 1000}
@@ -216,6 +217,10 @@ func (p *planted) answer(b *tensor.Batch) error {
 		mates := 0.0
 		switch {
 		case len(rows) == 1 || firing == 0:
+		case p.next:
+			if i > 0 && fires[i-1] {
+				mates = fired
+			}
 		case p.own && fires[i], !p.own && p.all:
 			mates = 1 + total/float64(len(rows))
 		case !p.own && !fires[i]:
@@ -252,6 +257,7 @@ func (p *planted) engine() *weftest.Engine {
 func TestPlantedTriggers(t *testing.T) {
 	for name, as := range map[string]planted{
 		"exact": {}, "rounding": {size: 1e-5}, "small": {small: 2e-4}, "small among rounding": {small: 2e-4, size: 1e-5},
+		"small of a neighbour": {small: 2e-4, size: 1e-5, next: true},
 	} {
 		t.Run(name, func(t *testing.T) { plantAll(t, as) })
 	}
@@ -272,7 +278,7 @@ func plantAll(t *testing.T, as planted) {
 	for seed := first; seed < first+count; seed++ {
 		for _, meet := range []bool{true, false} {
 			p := plant(seed, meet)
-			p.size, p.small = as.size, as.small
+			p.size, p.small, p.next = as.size, as.small, as.next
 			e := p.engine()
 			v := prove(t, e, batching(), &weftest.Log{}).Verdict
 			kind, _, _ := strings.Cut(p.name, " ")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 
 	"github.com/weftserve/weft/runtime/catalog"
@@ -41,10 +42,10 @@ const roundingBound = 1e-3
 type rounding struct {
 	most  float64
 	wrong string // where it was seen
-	// open: the rows of a batch with such a difference were not run next to others yet, or could not be.
-	open  bool
-	sizes map[int]bool // of the batches whose rows were
-	meets bool         // a row was answered otherwise for its mates
+	// open: the rows of the latest batch with such a difference were not run next to others yet.
+	open   bool
+	unsure bool // those of some batch could not be
+	meets  bool // a row was answered otherwise for its mates
 }
 
 func (r *rounding) note(far float64, wrong string) {
@@ -56,7 +57,7 @@ func (r *rounding) note(far float64, wrong string) {
 
 // against states the difference if it denies batching, and how to make the server accept it; "" if it does not.
 func (r *rounding) against() string {
-	if r.most == 0 || r.most <= roundingBound && !r.meets && !r.open {
+	if r.most == 0 || r.most <= roundingBound && !r.meets && !r.open && !r.unsure {
 		return ""
 	}
 	why := "that may be rounding alone"
@@ -78,32 +79,26 @@ func (r *rounding) accepted() string {
 
 // looksFurther runs rows of a batch whose answers differ a little from those of rows alone once more, next to other
 // rows. Rounding depends on the size of a batch and the place of a row, but not on its mates: a row whose answer
-// changes by one bit meets them. Which rows stay where they are is drawn, then those change that stayed.
+// changes by one bit meets them. Rows are numbered at random, and of each two one stays where it is while the other
+// changes, both ways: they differ in some bit of their numbers.
 func (t *trial) looksFurther(ctx context.Context, b *baseline, rows []int, outputs []tensor.Tensor) error {
 	r := &t.rounding
-	if !r.open || r.meets || r.most > roundingBound || len(b.sets) < 2 || len(rows) < 2 {
+	if !r.open || r.meets || r.most > roundingBound {
 		return nil
 	}
 	r.open = false
-	rounds := 1
-	if !r.sizes[len(rows)] {
-		if r.sizes == nil {
-			r.sizes = map[int]bool{}
-		}
-		r.sizes[len(rows)], rounds = true, 3
+	if len(b.sets) < 2 || len(rows) < 2 {
+		r.unsure = true
+		return nil
 	}
-	for range rounds {
-		stays := make([]bool, len(rows))
-		for i := range stays {
-			stays[i] = t.rng.IntN(2) == 0
-		}
-		stays[0], stays[len(rows)-1] = true, false
-		for range 2 {
-			if err := t.besideOthers(ctx, b, rows, outputs, stays); err != nil || r.meets || r.open {
-				return err
+	numbers, stays := t.rng.Perm(len(rows)), make([]bool, len(rows))
+	for bit := range bits.Len(uint(len(rows) - 1)) {
+		for _, side := range []int{0, 1} {
+			for i, n := range numbers {
+				stays[i] = n>>bit&1 == side
 			}
-			for i := range stays {
-				stays[i] = !stays[i]
+			if err := t.besideOthers(ctx, b, rows, outputs, stays); err != nil || r.meets || r.unsure {
+				return err
 			}
 		}
 	}
@@ -123,12 +118,12 @@ func (t *trial) besideOthers(ctx context.Context, b *baseline, rows []int, outpu
 	t.halved = false
 	again, _, err := t.run(ctx, t.join(b, others), len(others), true)
 	if failed, is := errors.AsType[*catalog.ModelError](err); is {
-		t.rounding.open = engine.KindOf(failed) == engine.OutOfMemory
-		t.rounding.meets = !t.rounding.open // for the model takes each of them alone
+		t.rounding.unsure = engine.KindOf(failed) == engine.OutOfMemory
+		t.rounding.meets = !t.rounding.unsure // for the model takes each of them alone
 		return nil
 	}
 	if err != nil || t.halved {
-		t.rounding.open = true
+		t.rounding.unsure = true
 		return err
 	}
 	for o := range outputs {

@@ -48,7 +48,8 @@ func (r *Replica) admit(ctx context.Context, c residency.Candidate, near func(*f
 	if err := r.warmUp(ctx, c); err != nil {
 		return err
 	}
-	if files := r.copied.held(); files != nil {
+	// Further replicas are opened from the copy that was confirmed with the first, whatever has become of the files.
+	if files := r.copied.held(); files != nil && len(r.Replicas()) == 0 {
 		if err := files.Confirm(ctx); err != nil {
 			return err
 		}
@@ -70,7 +71,8 @@ func (r *Replica) admit(ctx context.Context, c residency.Candidate, near func(*f
 	r.shared.Log.Log(ctx, level, "version ready", "event", "version_ready",
 		"model", r.Model, "version", r.Number, "device", r.Opened.Device,
 		"provider", r.Opened.Provider, "batched", batched, "proof", judged.Proof, "reason", reason,
-		"obstacle", judged.Obstacle, "warm_up", found.Spent.Round(time.Microsecond), "took", time.Since(start).Round(time.Millisecond))
+		"obstacle", judged.Obstacle, "warm_up", found.Spent.Round(time.Microsecond),
+		"took", time.Since(start).Round(time.Millisecond))
 	return nil
 }
 

@@ -148,6 +148,8 @@ func (c *conn) send(m *message, files ...int) error {
 	c.sending.Lock()
 	defer c.sending.Unlock()
 	if c.patience > 0 {
+		// That of a message before may stand, which was sent all the same.
+		_ = c.socket.SetWriteDeadline(time.Time{})
 		late := c.clock.AfterFunc(c.patience, func() { _ = c.socket.SetWriteDeadline(time.Now()) }) // it may be closed
 		defer late.Stop()
 	}

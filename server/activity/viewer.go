@@ -34,7 +34,14 @@ type viewer struct {
 	reads  Reads         // nil: nothing is known
 	began  time.Time
 	read   atomic.Pointer[time.Time] // until when all that was sent before is known to have arrived
+	mark   mark                      // of Follow
 	end    context.CancelFunc
+}
+
+// mark is how much had been sent on a connection at some time: once so much has arrived, all that was sent before has.
+type mark struct {
+	sent int64
+	at   time.Time
 }
 
 // Follow shows the server at work, from a while back on, until the context ends. What show returns false for is the
@@ -44,7 +51,9 @@ func (l *Log) Follow(ctx context.Context, back time.Duration, reads Reads, show 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	now := time.Now()
-	v := &viewer{frames: make(chan *Frame, framesAhead), back: back, reads: reads, began: now, end: cancel}
+	v := &viewer{
+		frames: make(chan *Frame, framesAhead), back: back, reads: reads, began: now, mark: mark{at: now}, end: cancel,
+	}
 	if v.read.Store(&now); !l.join(v) {
 		return false
 	}
@@ -62,14 +71,21 @@ func (l *Log) Follow(ctx context.Context, back time.Duration, reads Reads, show 
 	}
 }
 
-// look takes note of whether all that was sent has arrived.
+// look takes note of whether all has arrived that had been sent at the mark, and sets the next one. At any one time
+// something may be on the way to a viewer that reads.
 func (v *viewer) look() {
 	if v.reads == nil {
 		return
 	}
-	if _, left := v.reads(); left == 0 {
-		now := time.Now()
-		v.read.Store(&now)
+	arrived, left := v.reads()
+	now := time.Now()
+	if left == 0 {
+		v.mark = mark{arrived, now}
+	}
+	if arrived >= v.mark.sent {
+		at := v.mark.at
+		v.read.Store(&at)
+		v.mark = mark{arrived + left, now}
 	}
 }
 

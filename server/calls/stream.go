@@ -10,6 +10,7 @@ import (
 	rpc "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc"
 
+	"github.com/weftserve/weft/server/access"
 	"github.com/weftserve/weft/server/guard"
 	"github.com/weftserve/weft/server/intake"
 	"github.com/weftserve/weft/server/predict"
@@ -147,7 +148,10 @@ func (st *stream) accept(m Message, asked time.Time) {
 			e.Admission.Release()
 		}
 		answer, fault := st.answer(m, at, err)
-		guard.Judge(ctx, fault || e.Refused != nil)
+		if answer != nil { // else the stream ends with the error, and counts once
+			_, used := errors.AsType[*access.QuotaError](e.Refused)
+			guard.Judge(ctx, fault || used)
+		}
 		left := *r
 		// What came is of no use any more, however long the answer lies here.
 		if errors.Is(err, predict.ErrPanic) {

@@ -58,7 +58,7 @@ func Pages(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		body, answer := &heldBody{r.Body, a, handlerCost}, &heldAnswer{w, a, false}
+		body, answer := &heldBody{ReadCloser: r.Body, account: a, held: handlerCost}, &heldAnswer{w, a, false}
 		a.holds(handlerCost)
 		defer func() {
 			a.holds(-body.held)
@@ -87,11 +87,22 @@ type heldBody struct {
 
 	account *account
 	held    int64
+	dropped bool
+}
+
+// Drop says that what was read, and what will be, is not kept.
+func (b *heldBody) Drop() {
+	b.dropped = true
+	b.account.holds(-b.held)
+	b.held = 0
 }
 
 // Read implements io.Reader.
 func (b *heldBody) Read(into []byte) (int, error) {
 	n, err := b.ReadCloser.Read(into)
+	if b.dropped {
+		return n, err
+	}
 	more := memoryOf(n)
 	b.held += more
 	b.account.holds(more)

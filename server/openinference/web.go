@@ -130,10 +130,7 @@ func (v *visit) version() string { return v.r.PathValue("version") }
 // ready is 503.
 func (s *Web) serve(w http.ResponseWriter, r *http.Request, rule *access.Rule, answer func(*visit) (any, error)) {
 	v := &visit{ctx: r.Context(), w: w, r: r}
-	defer func() {
-		v.admission.Release()
-		s.bodies.Add(-v.held)
-	}()
+	defer s.leave(v)
 	var made any
 	err := s.admit(v, rule)
 	if err == nil {
@@ -141,6 +138,7 @@ func (s *Web) serve(w http.ResponseWriter, r *http.Request, rule *access.Rule, a
 	}
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTime)) // a recorder of tests has none
 	if err != nil {
+		s.leave(v) // the rest of the body, which may take long to come, is thrown away
 		s.refuse(v, err)
 		return
 	}
@@ -163,6 +161,13 @@ func (s *Web) serve(w http.ResponseWriter, r *http.Request, rule *access.Rule, a
 	default:
 		writeJSON(w, http.StatusOK, made)
 	}
+}
+
+// leave gives back what a request has of the quotas of its caller, and of the memory for bodies; once.
+func (s *Web) leave(v *visit) {
+	v.admission.Release()
+	s.bodies.Add(-v.held)
+	v.held = 0
 }
 
 // admit finds out who calls, and decides whether they may.

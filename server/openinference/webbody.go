@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// smallBody is how large a body may be that always has room, and mostBodies how much all others have together.
+	// smallBody is how large a body of known size may be that always has room, and mostBodies how much all others have
+	// together.
 	smallBody  = 64 << 10
 	mostBodies = 64 << 20
 )
@@ -124,6 +125,9 @@ func (v *visit) unpacked(most int) (from io.Reader, size int, err error) {
 func (v *visit) passOver() {
 	const most, patience = 64 << 20, 2 * time.Second
 	if v.r.Header.Get("Expect") == "" {
+		if held, is := v.r.Body.(interface{ Drop() }); is { // by the guard of its connection
+			held.Drop()
+		}
 		_ = http.NewResponseController(v.w).SetReadDeadline(time.Now().Add(patience)) // a recorder of tests has none
 		_, _ = io.CopyN(io.Discard, v.r.Body, most)
 	}
