@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/weftserve/weft/internal/onnxgraph"
+	"github.com/weftserve/weft/internal/race"
 	"github.com/weftserve/weft/internal/weftest"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
@@ -92,8 +93,8 @@ func (s *server) engineMemory(isolation string) int {
 // TestReplacedModels: a model that is replaced again and again under traffic takes the memory of two, and none is left
 // of it in the end.
 func TestReplacedModels(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it loads large models")
+	if testing.Short() || race.Enabled {
+		t.Skip("it loads large models, and measures memory, of which the race detector takes much")
 	}
 	together(t)
 	replacements, sizes := 12, []int{12}

@@ -100,6 +100,16 @@ func serveWith(t testing.TB, by []string, repository string, flags ...string) *s
 		if s.conn, err = weftest.Dial(r.GRPC); err != nil {
 			t.Fatal(err)
 		}
+		s.mu.Lock()
+		http := s.http // it was logged before
+		s.mu.Unlock()
+		for !weftest.Settled(t.Context(), http) {
+			select {
+			case <-time.After(50 * time.Millisecond): // nothing tells but asking
+			case <-s.ended:
+				t.Fatalf("the server ended while it loaded its models:\n%s", strings.Join(s.said, "\n"))
+			}
+		}
 	case <-s.ended:
 		t.Fatalf("the server did not start:\n%s", strings.Join(s.said, "\n"))
 	}
