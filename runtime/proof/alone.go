@@ -45,14 +45,16 @@ func (t *trial) alone(ctx context.Context) (found *baseline, refused *catalog.Mo
 	return found, refused, nil
 }
 
+// mostFixed is how large a row of fixed size may be to be made up. A faulty signature may say any size.
+const mostFixed = 1 << 30
+
 // extents returns the sizes to try for open dimensions, those that make no row too large.
 func (t *trial) extents() []int64 {
+	all, most := t.decision.extents(), int64(trialBytes/sampleRows)
 	if !hasExtent(t.decision.Signature) {
-		return extents[:1]
+		all, most = slices.Clone(extents[:1]), mostFixed
 	}
-	return slices.DeleteFunc(t.decision.extents(), func(extent int64) bool {
-		return sampleBytes(t.decision.Signature, extent) > trialBytes/sampleRows
-	})
+	return slices.DeleteFunc(all, func(extent int64) bool { return sampleBytes(t.decision.Signature, extent) > most })
 }
 
 // baseline runs every set alone.
