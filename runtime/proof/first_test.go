@@ -88,3 +88,14 @@ func TestTooLargeForMadeUpRows(t *testing.T) {
 		t.Errorf("batched: %s", found.Verdict.Reason)
 	}
 }
+
+// TestFirstOfAnySize: no row of a terabyte is made up, though a signature asks for one.
+func TestFirstOfAnySize(t *testing.T) {
+	e := &weftest.Engine{Declared: tensor.Signature{
+		Inputs:  []tensor.Spec{weftest.Spec("x", tensor.Float32, tensor.Unknown, 1<<38)},
+		Outputs: []tensor.Spec{weftest.Spec("y", tensor.Float32, tensor.Unknown, 1)},
+	}}
+	if took, err := first(t, e, batching()); took != 0 || err != nil {
+		t.Errorf("took %v, %v", took, err)
+	}
+}
