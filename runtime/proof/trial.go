@@ -40,7 +40,7 @@ type trial struct {
 	// asItCame has single rows run as requests do that share no execution.
 	asItCame bool
 	plan     plan
-	// rounding is the largest difference that denies batching and may be rounding.
+	// rounding is the largest difference beyond the tolerance that may be rounding.
 	rounding rounding
 }
 

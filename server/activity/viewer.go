@@ -10,8 +10,8 @@ import (
 const (
 	// MostViewers may watch at once: each is sent everything that happens.
 	MostViewers = 64
-	// A viewer that has left something unread for so long may be shown nothing more, so that others are. So may one that
-	// has not taken so many bytes yet, which is more than a system keeps for a program that reads nothing.
+	// A viewer that has left something unread for so long may be ended to make room for another. So may one that has not
+	// taken so many bytes yet, which is more than a system keeps for a program that reads nothing.
 	unreadFor = time.Second
 	provesIt  = 1 << 20
 )

@@ -76,7 +76,7 @@ const (
 	UnreadAnswer
 	// HeldBytes were too many, of all connections, and this one had the most.
 	HeldBytes
-	// Refusals of calls that nobody could have answered were too many.
+	// Refusals of calls for what they ask, or for who asks, were too many.
 	Refusals
 
 	reasons = iota

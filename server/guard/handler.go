@@ -71,7 +71,7 @@ func (h Handler) End(fault bool) {
 	}
 }
 
-// Blame notes that the call of a context is refused because of who makes it, or how many that caller makes.
+// Blame notes that the call of a context is refused for its message, or because its caller has used up a quota.
 func Blame(ctx context.Context) {
 	if a, ok := accountOf(ctx); ok {
 		Handler{a, streamOf(ctx), 0}.change(func(s *stream) { s.blamed = true })

@@ -96,5 +96,5 @@ func escaped(err error) bool {
 }
 
 // Written reports whether some process has an open file open for writing. It is false where that cannot be known: the
-// file belongs to another user, or lies on a file system without leases, such as NFS.
+// file belongs to another user, or lies on a file system of other machines, such as NFS.
 func Written(f *os.File) bool { return written(f) }
