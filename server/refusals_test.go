@@ -3,6 +3,7 @@ package server_test
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"errors"
 	"strings"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	"github.com/weftserve/weft/server"
 	"github.com/weftserve/weft/server/access"
 	"github.com/weftserve/weft/server/guard"
+	"github.com/weftserve/weft/server/identity"
 	"github.com/weftserve/weft/server/servertest"
 	"github.com/weftserve/weft/sharedsched"
 )
@@ -30,6 +32,23 @@ func (nonsense) Name() string { return "proto" }
 
 func (nonsense) Marshal(any) (mem.BufferSlice, error) {
 	return mem.BufferSlice{mem.SliceBuffer("\xff nonsense")}, nil
+}
+
+// jwt is a token that only its issuer can tell from a good one.
+var jwt = strings.Join([]string{
+	base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"RS256","kid":"first"}`)),
+	base64.RawURLEncoding.EncodeToString([]byte(`{"iss":"http://127.0.0.1:1","aud":"weft","sub":"bob","exp":99999999999}`)),
+	base64.RawURLEncoding.EncodeToString([]byte("signed")),
+}, ".")
+
+// gone returns the issuer of jwt, which cannot be reached.
+func gone(t *testing.T) *identity.Issuer {
+	t.Helper()
+	issuer, err := identity.NewIssuer(identity.IssuerConfig{URL: "http://127.0.0.1:1", Audience: "weft"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return issuer
 }
 
 // TestFloodsOfRefusedCallsEnd: the connection of who makes calls of one kind, again and again, which nobody could have
@@ -50,37 +69,59 @@ func TestFloodsOfRefusedCallsEnd(t *testing.T) {
 	full := &sharedsched.Refusal{Reason: sharedsched.RefusedQueueFull}
 	elsewhere := servertest.Observation("")
 	elsewhere.Model.Name = "nothing"
+	as := func(token string) call {
+		return func(h *servertest.House, ctx context.Context) error {
+			ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
+			return predict(servertest.Observation(""))(h, ctx)
+		}
+	}
+	nobody := servertest.NewDoor(t, &access.Config{})
+	poor := servertest.NewDoor(t, &access.Config{
+		Roles: map[string]access.Role{"pilot": {Predict: []string{"*"}}},
+		Identities: []access.Entry{{
+			Name: "pilot", Roles: []string{"pilot"}, Weight: 1, Quota: access.Quota{Rate: 1e-6, Burst: 1},
+		}},
+	})
+	dark := servertest.NewDoor(t, &access.Config{})
+	dark.Follow(dark.Policy(), &identity.Prover{Tokens: &identity.Tokens{}, Issuer: gone(t)})
 	for name, c := range map[string]struct {
 		call call
 		code codes.Code
-		// guest: the caller is one of whom nothing is known, on a server that is not open to all.
-		guest bool
-		load  error // why the model does not answer
-		ends  bool
+		door *servertest.Door // of a server that is not open to all
+		load error            // why the model does not answer
+		ends bool
 	}{
 		"unknown method": {func(h *servertest.House, ctx context.Context) error {
 			return h.Conn.Invoke(ctx, "/nobody/Nothing", &weftv1.ListModelsRequest{}, &weftv1.ListModelsResponse{})
-		}, codes.Unimplemented, false, nil, true},
-		"unknown model":   {predict(elsewhere), codes.NotFound, false, nil, true},
-		"wrong shape":     {predict(short), codes.InvalidArgument, false, nil, true},
-		"broken message":  {predict(short, grpc.ForceCodecV2(nonsense{})), codes.InvalidArgument, false, nil, true},
-		"nobody known":    {predict(servertest.Observation("")), codes.Unauthenticated, true, nil, true},
-		"large message":   {predict(large), codes.ResourceExhausted, false, nil, true},
-		"full queue":      {predict(servertest.Observation("")), codes.ResourceExhausted, false, full, false},
-		"expired":         {predict(servertest.Observation("")), codes.DeadlineExceeded, false, sharedsched.ErrExpired, false},
-		"a fault of ours": {predict(servertest.Observation("")), codes.Internal, false, servertest.ErrBoom, false},
-		"answered":        {predict(servertest.Observation("")), codes.OK, false, nil, false},
+		}, codes.Unimplemented, nil, nil, true},
+		"unknown model":  {predict(elsewhere), codes.NotFound, nil, nil, true},
+		"wrong shape":    {predict(short), codes.InvalidArgument, nil, nil, true},
+		"broken message": {predict(short, grpc.ForceCodecV2(nonsense{})), codes.InvalidArgument, nil, nil, true},
+		"nobody known":   {predict(servertest.Observation("")), codes.Unauthenticated, nobody, nil, true},
+		"large message":  {predict(large), codes.ResourceExhausted, nil, nil, true},
+		"used up": {func(h *servertest.House, ctx context.Context) error {
+			err := as(servertest.Token("pilot"))(h, ctx)
+			if err == nil { // the one that there is
+				return as(servertest.Token("pilot"))(h, ctx)
+			}
+			return err
+		}, codes.ResourceExhausted, poor, nil, true},
+		"issuer is gone":  {as(jwt), codes.Unavailable, dark, nil, false},
+		"full queue":      {predict(servertest.Observation("")), codes.ResourceExhausted, nil, full, false},
+		"expired":         {predict(servertest.Observation("")), codes.DeadlineExceeded, nil, sharedsched.ErrExpired, false},
+		"a fault of ours": {predict(servertest.Observation("")), codes.Internal, nil, servertest.ErrBoom, false},
+		"answered":        {predict(servertest.Observation("")), codes.OK, nil, nil, false},
 		"answered as often": {func(h *servertest.House, ctx context.Context) error {
 			_, wrong := h.Predictions.Predict(ctx, elsewhere)
 			_, err := h.Predictions.Predict(ctx, servertest.Observation(""))
 			return cmp.Or(err, wrong)
-		}, codes.NotFound, false, nil, false},
+		}, codes.NotFound, nil, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := guard.New(guard.Config{})
 			config := server.Config{Guard: g, MaxMessageBytes: 64 << 10}
-			if c.guest {
-				config.Door = &servertest.NewDoor(t, &access.Config{}).Door
+			if c.door != nil {
+				config.Door = &c.door.Door
 			}
 			h := servertest.New(t, config)
 			if c.load != nil {

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/access"
 	"github.com/weftserve/weft/server/doorkeeper"
+	"github.com/weftserve/weft/server/guard"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/routing"
 	"github.com/weftserve/weft/server/status"
@@ -87,6 +89,9 @@ func (h *House) failed(ctx context.Context, c *doorkeeper.Caller, err error, at 
 	}
 	return err
 }
+
+// RefusesPage notes that the answer which is to be written is this error.
+func (*House) RefusesPage(w http.ResponseWriter, err error) { guard.Refuses(w, status.OfCaller(err)) }
 
 // Narrow returns an error as its caller may see it: one that lists models lists those that the caller may know of.
 func (h *House) Narrow(c *doorkeeper.Caller, err error) error {

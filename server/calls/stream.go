@@ -10,7 +10,6 @@ import (
 	rpc "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc"
 
-	"github.com/weftserve/weft/server/access"
 	"github.com/weftserve/weft/server/guard"
 	"github.com/weftserve/weft/server/intake"
 	"github.com/weftserve/weft/server/predict"
@@ -149,8 +148,7 @@ func (st *stream) accept(m Message, asked time.Time) {
 		}
 		answer, fault := st.answer(m, at, err)
 		if answer != nil { // else the stream ends with the error, and counts once
-			_, used := errors.AsType[*access.QuotaError](e.Refused)
-			guard.Judge(ctx, fault || used)
+			guard.Judge(ctx, fault)
 		}
 		left := *r
 		// What came is of no use any more, however long the answer lies here.

@@ -41,7 +41,6 @@ type stream struct {
 	reads    bool // the handler waits for a message
 	answered bool // a part of an answer was written
 	excused  bool // that it ends without one is not its caller's doing
-	blamed   bool // it is
 	// When what is under way moved last; zero: nothing is.
 	inAt, outAt time.Time
 }

@@ -56,10 +56,7 @@ func Handle(ctx context.Context) Handler {
 
 // End notes that the handler has returned. fault: its call was refused, and its caller could have known it.
 func (h Handler) End(fault bool) {
-	h.change(func(s *stream) {
-		fault = fault || s.blamed
-		s.excused = !fault
-	})
+	h.change(func(s *stream) { s.excused = !fault })
 	if h.account == nil {
 		return
 	}
@@ -68,13 +65,6 @@ func (h Handler) End(fault bool) {
 	h.account.hold(-h.cost)
 	if !fault {
 		h.account.refused.give(refusalCredit)
-	}
-}
-
-// Blame notes that the call of a context is refused for its message, or because its caller has used up a quota.
-func Blame(ctx context.Context) {
-	if a, ok := accountOf(ctx); ok {
-		Handler{a, streamOf(ctx), 0}.change(func(s *stream) { s.blamed = true })
 	}
 }
 

@@ -58,7 +58,8 @@ func Pages(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		body, answer := &heldBody{ReadCloser: r.Body, account: a, held: handlerCost}, &heldAnswer{w, a, false}
+		body := &heldBody{ReadCloser: r.Body, account: a, held: handlerCost}
+		answer := &heldAnswer{ResponseWriter: w, account: a}
 		a.holds(handlerCost)
 		defer func() {
 			a.holds(-body.held)
@@ -115,6 +116,23 @@ type heldAnswer struct {
 
 	account *account
 	fault   bool // the request is refused for what it is
+	judged  bool // by Refuses, and not by the code of the answer
+}
+
+// Refuses says whether the answer that is to be written refuses its request for what it asks or who asks it, where its
+// code alone does not tell.
+func Refuses(w http.ResponseWriter, fault bool) {
+	for w != nil {
+		if held, is := w.(*heldAnswer); is {
+			held.fault, held.judged = fault, true
+			return
+		}
+		around, is := w.(interface{ Unwrap() http.ResponseWriter })
+		if !is {
+			return
+		}
+		w = around.Unwrap()
+	}
 }
 
 // Unwrap is for http.ResponseController.
@@ -122,7 +140,9 @@ func (w *heldAnswer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // WriteHeader implements http.ResponseWriter. The answer that says so is the last where too many were refused.
 func (w *heldAnswer) WriteHeader(code int) {
-	w.fault = 400 <= code && code < 500 && code != http.StatusRequestTimeout && code != http.StatusTooManyRequests
+	if !w.judged {
+		w.fault = 400 <= code && code < 500 && code != http.StatusRequestTimeout && code != http.StatusTooManyRequests
+	}
 	if w.fault && w.account.refusesMuch() {
 		w.Header().Set("Connection", "close")
 	}

@@ -22,6 +22,16 @@ func web(t *testing.T, g *Guard) *house {
 	s := &http.Server{
 		ReadHeaderTimeout: time.Minute, ConnContext: ConnContext,
 		Handler: Pages(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch r.URL.Path {
+			case "/spent": // as a quota is
+				Refuses(w, true)
+				w.WriteHeader(http.StatusTooManyRequests)
+				return
+			case "/busy":
+				Refuses(w, false)
+				w.WriteHeader(http.StatusConflict)
+				return
+			}
 			var size int
 			_, err := fmt.Sscanf(r.URL.Path, "/%d", &size)
 			if err != nil {
@@ -156,7 +166,8 @@ func TestAccountOfHTTP(t *testing.T) {
 // so. That of who asks as often for what there is stays.
 func TestRefusalsOfHTTP(t *testing.T) {
 	h := web(t, quiet(0))
-	for path, ends := range map[string]bool{"/1": false, "/nothing": true} {
+	for path, ends := range map[string]bool{"/1": false, "/nothing": true, "/spent": true, "/busy": false} {
+		before := h.Stats().Ended[Refusals]
 		c := h.visit(t, "")
 		answers, closes := bufio.NewReader(c), false
 		for range 2*refusalBurst + 10*refusalRate {
@@ -169,7 +180,7 @@ func TestRefusalsOfHTTP(t *testing.T) {
 			answer.Body.Close()
 			closes = answer.Close
 		}
-		if n := h.Stats().Ended[Refusals]; closes != ends || ends && n != 1 {
+		if n := h.Stats().Ended[Refusals] - before; closes != ends || ends && n != 1 {
 			t.Errorf("%s: the connection ends: %v; for refusals: %d", path, closes, n)
 		}
 	}

@@ -207,6 +207,7 @@ func (s *Web) refuse(v *visit, err error) {
 		v.w.Header().Set("WWW-Authenticate", "Bearer")
 	}
 	v.passOver()
+	s.RefusesPage(v.w, err)
 	writeJSON(v.w, code, map[string]string{"error": text})
 }
 

@@ -34,17 +34,13 @@ func HTTP(err error) (code int, text, retryAfter string) {
 	if !known {
 		code = http.StatusInternalServerError
 	}
-	reason := ""
 	for _, d := range st.Details() {
-		switch d := d.(type) {
-		case *errdetails.RetryInfo:
+		if d, is := d.(*errdetails.RetryInfo); is {
 			seconds := math.Ceil(float64(d.GetRetryDelay().AsDuration()) / float64(time.Second))
 			retryAfter = strconv.Itoa(int(seconds))
-		case *errdetails.ErrorInfo:
-			reason = d.GetReason()
 		}
 	}
-	if retryAfter == "" && (reason == messageTooLarge || reason == quotaExceeded) {
+	if reason := reasonOf(st); retryAfter == "" && (reason == messageTooLarge || reason == quotaExceeded) {
 		code = http.StatusRequestEntityTooLarge
 	}
 	return code, st.Message(), retryAfter

@@ -82,16 +82,30 @@ func Fail(ctx context.Context, err error, at predict.Place) error {
 	return f.status(err, at).Err()
 }
 
-// OfCaller reports whether a call that ended with an error was refused for what it asks or who asks it: it would have
-// been however little there was to do.
+// OfCaller reports whether a call that ended with an error was refused for what it asks, who asks it, or how much that
+// one asks: it would have been however little there was to do.
 func OfCaller(err error) bool {
-	switch status.Code(err) {
+	st := status.Convert(err)
+	switch st.Code() {
 	case codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.PermissionDenied, codes.Unauthenticated,
 		codes.OutOfRange, codes.Unimplemented:
 		return true
+	case codes.ResourceExhausted, codes.Unavailable: // the latter by AsTriton
+		reason := reasonOf(st)
+		return reason == messageTooLarge || reason == quotaExceeded
 	default:
 		return false
 	}
+}
+
+// reasonOf returns the reason that an error names, "" for none.
+func reasonOf(st *status.Status) string {
+	for _, d := range st.Details() {
+		if d, is := d.(*errdetails.ErrorInfo); is {
+			return d.GetReason()
+		}
+	}
+	return ""
 }
 
 // Explain returns an error in the terms of metrics, recordings and rollouts.

@@ -162,9 +162,6 @@ func (m Messages) decide(c *doorkeeper.Caller, r *access.Rule, message any) (str
 
 // deny notes that something was refused, and returns the error that its caller may see.
 func (m Messages) deny(ctx context.Context, c *doorkeeper.Caller, r *access.Rule, model string, err error) error {
-	if isQuota(err) { // of other errors their codes tell whose they are
-		guard.Blame(ctx)
-	}
 	m.Door.Deny(ctx, c, r.Method, model, err)
 	if hidden, is := errors.AsType[*access.HiddenError](err); is {
 		return m.Absent(hidden.Model, c.Sees)

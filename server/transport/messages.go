@@ -176,7 +176,6 @@ func (m Messages) receive(ctx context.Context, into any, must bool, decode func(
 	if !broken && !large {
 		return err // nil, the end of the stream, or that of the connection
 	}
-	guard.Blame(ctx)
 	if m.Refused != nil {
 		m.Refused(ctx, call.Method(), err)
 	}
