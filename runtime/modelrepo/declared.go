@@ -10,8 +10,8 @@ import (
 
 // Declared is the signature that a config.pbtxt says the model has.
 type Declared struct {
-	// File is that file.
-	File string
+	// File is that file. What is kept of a model does not depend on where it lies.
+	File string `json:"-"`
 	// Rows: shapes lack the dimension of the batch, which is the model's first; else they are whole. MaybeRows: either.
 	Rows, MaybeRows bool
 	// Inputs and Outputs are empty where the file leaves it to the model.

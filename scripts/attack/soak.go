@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -103,13 +104,15 @@ func (c *soakCommand) Run(ctx context.Context, o output) (err error) {
 	s.endless.Wait()
 	var f fared
 	err = honest.result(&f)
+	struck := int64(math.MaxInt64) // by the attack that did the least
 	for _, strike := range strikes {
 		var t tally
 		err = errors.Join(err, strike.result(&t))
+		struck = min(struck, t.Done)
 		fmt.Fprintf(s.out, "%s: %d done, %d connections, %d ended: %s\n", strike.cmd.Args[2], t.Done, t.Dialed, t.Ended,
 			counted(t.GoAways))
 	}
-	return errors.Join(err, s.judge(&f))
+	return errors.Join(err, s.judge(&f, struck))
 }
 
 // begin starts honest callers, and attacks over gRPC.
@@ -133,13 +136,21 @@ func (s *soak) begin(ctx context.Context, cpus []int) (honest *child, strikes []
 }
 
 // judge prints what was seen, and returns what must not be.
-func (s *soak) judge(f *fared) error {
+func (s *soak) judge(f *fared, struck int64) error {
 	slices.Sort(s.probes)
 	p99 := quantile(s.probes, 0.99)
 	fmt.Fprintf(s.out, "%v: /healthz %d times: p50 %.2f, p99 %.2f, max %.2f ms; honest: %d, p99 %.2f ms, lost %d %q; "+
 		"of others lost: %d %q\n", s.Span, len(s.probes), quantile(s.probes, 0.5), p99, quantile(s.probes, 1), f.Sent,
 		quantile(f.Ms, 0.99), f.Lost, f.Errors, len(s.lost), s.lost[:min(len(s.lost), 5)])
 	var wrong []error
+	for what, n := range map[string]int64{
+		"answers": int64(f.Sent), "strikes": struck, "steps of episodes": int64(s.steps), "versions": s.versions - 1,
+		"workers killed": int64(s.kills), "probes": int64(len(s.probes)), "samples": int64(len(s.samples)) / 8,
+	} {
+		if n <= 0 {
+			wrong = append(wrong, fmt.Errorf("there were too few %s, so that nothing is known", what))
+		}
+	}
 	if p99 > mostProbe {
 		wrong = append(wrong, fmt.Errorf("/healthz: p99 %.2f ms, want at most %d", p99, mostProbe))
 	}

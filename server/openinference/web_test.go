@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -338,8 +339,33 @@ func TestWebQuota(t *testing.T) {
 			if h.Web().ServeHTTP(w, r); w.Code != want {
 				t.Errorf("%d bytes (known: %v): %d %s, want %d", size, known, w.Code, w.Body, want)
 			}
+			if used := door.Policy().Used(time.Now())["pilot"][access.BytesInFlight]; used != 0 {
+				t.Errorf("%d bytes (known: %v): %v of the quota remain used", size, known, used)
+			}
 		}
 	}
+	body := &counted{Reader: strings.NewReader(row + strings.Repeat(" ", 10*quota))}
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v2/models/policy/infer", body)
+	r.Header.Set("Authorization", "Bearer "+servertest.Token("pilot"))
+	r.Header.Set("Expect", "100-continue") // what is refused is not passed over
+	r.ContentLength = -1
+	w := httptest.NewRecorder()
+	if h.Web().ServeHTTP(w, r); w.Code != http.StatusRequestEntityTooLarge || body.read > 3*quota {
+		t.Errorf("%d after %d bytes, want %d after at most %d", w.Code, body.read, http.StatusRequestEntityTooLarge, 3*quota)
+	}
+}
+
+// counted counts what is read of it.
+type counted struct {
+	io.Reader
+
+	read int
+}
+
+func (c *counted) Read(into []byte) (int, error) {
+	n, err := c.Reader.Read(into)
+	c.read += n
+	return n, err
 }
 
 func policyOf(roles map[string]access.Role) *access.Config {

@@ -54,13 +54,14 @@ func (s *Web) readBody(v *visit, most int) (*[]byte, error) {
 	n, err := fill(from, *data)
 	held, counted := 0, 0
 	for err == nil && n == len(*data) && n != size && n <= most {
-		larger := min(2*n, most+1)
+		larger, came := min(2*n, most+1), n
 		if size >= 0 {
-			larger, counted = size, size
-			if err := v.admission.Grow(size); err != nil {
-				return refuse(err)
-			}
+			larger, came = size, size
 		}
+		if err := v.admission.Grow(came - counted); err != nil {
+			return refuse(err)
+		}
+		counted = came
 		if err := s.hold(v, larger-held); err != nil {
 			return refuse(err)
 		}
