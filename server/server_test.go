@@ -183,6 +183,37 @@ func TestReadinessAgrees(t *testing.T) {
 	}
 }
 
+// TestServerBeginsWithoutSlowProofs: a server is ready once each model has a version that answers, or none yet and a
+// proof that takes long; one with nothing but such proofs loads.
+func TestServerBeginsWithoutSlowProofs(t *testing.T) {
+	in := func(name string, state catalog.State, slow bool) *catalog.Model {
+		loading := func() catalog.LoadProgress { return catalog.LoadProgress{Slow: slow} }
+		return &catalog.Model{Name: name, Versions: []*catalog.Version{
+			{Model: name, Number: 1, State: state, Loading: loading},
+		}}
+	}
+	answers, waits, slow := in("a", catalog.Ready, false), in("b", catalog.Loading, false), in("c", catalog.Loading, true)
+	for name, c := range map[string]struct {
+		models []*catalog.Model
+		want   string
+	}{
+		"one answers":          {[]*catalog.Model{answers}, "ready"},
+		"one loads":            {[]*catalog.Model{answers, waits}, "loading"},
+		"one takes long":       {[]*catalog.Model{answers, slow}, "ready"},
+		"one of each":          {[]*catalog.Model{answers, waits, slow}, "loading"},
+		"all take long":        {[]*catalog.Model{slow}, "loading"},
+		"one fails, one takes": {[]*catalog.Model{in("d", catalog.Failed, false), slow}, "loading"},
+		"one fails":            {[]*catalog.Model{in("d", catalog.Failed, false)}, "unavailable"},
+	} {
+		h := servertest.New(t, server.Config{})
+		h.Current.Store(servertest.SnapshotOf(2, c.models...))
+		h.ModelsChanged()
+		if got := h.Health(); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
 // TestHealthOfManyModels: the list has all models that are there, however many, and none that was.
 func TestHealthOfManyModels(t *testing.T) {
 	h := servertest.New(t, server.Config{})
