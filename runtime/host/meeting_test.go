@@ -162,7 +162,7 @@ func askMeeting(t *testing.T, predict func(*catalog.Call) error, v *catalog.Vers
 	rng *rand.Rand,
 ) (y tally) {
 	t.Helper()
-	calls, want, errs := make([]*catalog.Call, wave), make([]tensor.Tensor, wave), make([]error, wave)
+	calls, want := make([]*catalog.Call, wave), make([]tensor.Tensor, wave)
 	for i := range calls {
 		inputs := meetingRequest(v.Signature, rng)
 		rows, err := v.Signature.Rows(inputs)
@@ -174,16 +174,7 @@ func askMeeting(t *testing.T, predict func(*catalog.Call) error, v *catalog.Vers
 			t.Fatalf("alone: %v", err)
 		}
 	}
-	var wg sync.WaitGroup
-	start := make(chan struct{})
-	for i := range calls {
-		wg.Go(func() {
-			<-start
-			errs[i] = predict(calls[i])
-		})
-	}
-	close(start)
-	wg.Wait()
+	errs := askAll(calls, predict)
 	usual := usualOf(want)
 	for i := range calls {
 		if errs[i] != nil {
@@ -363,4 +354,20 @@ func serveFiles(t *testing.T, files [][]byte) (*host.Host, []string) {
 		})
 	}
 	return onnxHost(t, listing), paths
+}
+
+// askAll makes calls at the same time, and returns how each ended.
+func askAll(calls []*catalog.Call, predict func(*catalog.Call) error) []error {
+	errs := make([]error, len(calls))
+	var wg sync.WaitGroup
+	start := make(chan struct{})
+	for i := range calls {
+		wg.Go(func() {
+			<-start
+			errs[i] = predict(calls[i])
+		})
+	}
+	close(start)
+	wg.Wait()
+	return errs
 }

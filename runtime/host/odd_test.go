@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/weftserve/weft/internal/race"
@@ -90,20 +89,11 @@ func askOdd(t *testing.T, m *odd, alone *ort.Session, v *catalog.Version, reques
 	predict func(*catalog.Call) error, y *oddTally,
 ) {
 	t.Helper()
-	calls, errs := make([]*catalog.Call, requests), make([]error, requests)
+	calls := make([]*catalog.Call, requests)
 	for i := range calls {
 		calls[i] = oddRequest(t, m, v)
 	}
-	var wg sync.WaitGroup
-	start := make(chan struct{})
-	for i := range calls {
-		wg.Go(func() {
-			<-start
-			errs[i] = predict(calls[i])
-		})
-	}
-	close(start)
-	wg.Wait()
+	errs := askAll(calls, predict)
 	b := tensor.NewBatch(v.Signature.MostInputs(), len(v.Signature.Outputs), nil)
 	defer b.Free()
 	for i, c := range calls {
