@@ -92,7 +92,9 @@ func (s *Session) Interrupt() {
 	s.running.Lock()
 	defer s.running.Unlock()
 	for t := range s.patience {
-		t.Reset(0)
+		if t.Stop() { // else the run is being stopped, and is late whenever it ends
+			t.Reset(0)
+		}
 	}
 }
 
