@@ -4,7 +4,10 @@ package supervisor
 
 import (
 	"log/slog"
+	"net"
+	"os"
 	"sync"
+	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 )
@@ -12,7 +15,7 @@ import (
 // Supervisor is the service manager. Its methods may be called at once.
 type Supervisor struct {
 	log  *slog.Logger
-	tell func(state string) error // of tests; nil: daemon.SdNotify
+	tell func(state string) error // of tests; nil: send
 
 	mu  sync.Mutex // held while something is told, so that the manager hears things in the order in which they are
 	now phase
@@ -65,12 +68,30 @@ func (s *Supervisor) whileReady(state string) {
 func (s *Supervisor) notify(state string) {
 	tell := s.tell
 	if tell == nil {
-		tell = func(state string) error {
-			_, err := daemon.SdNotify(false, state)
-			return err
-		}
+		tell = send
 	}
 	if err := tell(state); err != nil {
 		s.log.Warn("service manager not told", "event", "supervisor_not_told", "state", state, "cause", err)
 	}
+}
+
+// sendTime is how long the manager may take to make room for what it is told.
+const sendTime = time.Second
+
+// send is daemon.SdNotify with an end: one that does not read must not keep the process from stopping.
+func send(state string) error {
+	name := os.Getenv("NOTIFY_SOCKET")
+	if name == "" {
+		return nil
+	}
+	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: name, Net: "unixgram"})
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if err := conn.SetWriteDeadline(time.Now().Add(sendTime)); err != nil {
+		return err
+	}
+	_, err = conn.Write([]byte(state))
+	return err
 }

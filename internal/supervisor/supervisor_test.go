@@ -163,3 +163,28 @@ func TestAWatchdogIsFedOnlyByProgress(t *testing.T) {
 		<-ended
 	})
 }
+
+// TestAManagerThatDoesNotReadHoldsNothingUp: what there is no room for is not told, and the log says so.
+func TestAManagerThatDoesNotReadHoldsNothingUp(t *testing.T) {
+	listen(t)
+	var log strings.Builder
+	s := New(slog.New(slog.NewTextHandler(&log, nil)))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for range 1000 { // more than a system keeps for one that does not read
+			s.notify("WATCHDOG=1")
+			if log.Len() > 0 {
+				return
+			}
+		}
+	}()
+	select {
+	case <-ended:
+	case <-time.After(weftest.Patience):
+		t.Fatal("it waits for the manager")
+	}
+	if !strings.Contains(log.String(), "supervisor_not_told") {
+		t.Error("all was told")
+	}
+}
