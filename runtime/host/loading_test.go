@@ -45,8 +45,9 @@ func TestLoadingIsShown(t *testing.T) {
 		if v := w.version("m", 1); v.State != catalog.Ready || v.Loading != nil {
 			t.Fatalf("%v, %v; loading %v", v.State, v.Fault, v.Loading != nil)
 		}
-		if stages = slices.DeleteFunc(stages, func(s catalog.Stage) bool { return s == catalog.StageWaiting }); !slices.Equal(
-			stages, []catalog.Stage{catalog.StageOpening, catalog.StageProving, catalog.StageWarmingUp}) {
+		// The stages before take no time here, and may be seen or not.
+		stages = slices.DeleteFunc(stages, func(s catalog.Stage) bool { return s < catalog.StageOpening })
+		if !slices.Equal(stages, []catalog.Stage{catalog.StageOpening, catalog.StageProving, catalog.StageWarmingUp}) {
 			t.Errorf("stages %v", stages)
 		}
 		if runs := int64(m.runs()["cpu"]); of[catalog.StageWarmingUp] != 100 || of[catalog.StageProving] > runs ||
