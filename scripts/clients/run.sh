@@ -18,10 +18,11 @@ environment() { # folder, list
 }
 
 environment "$folder" "$here/requirements.txt"
-"$here/wheel.sh" "$folder/bin/python" "$(dirname "$weft")"
-"$folder/bin/python" -m pip install --quiet --disable-pip-version-check --no-index --no-deps --force-reinstall \
-  "$(dirname "$weft")"/weft_client-*.whl
-"$here/first.sh" "$weft" "$(dirname "$weft")"/weft_client-*.whl
+mkdir -p "$folder-wheel"
+"$here/wheel.sh" "$folder/bin/python" "$folder-wheel"
+wheel=$(realpath "$folder-wheel"/weft_client-*.whl)
+"$folder/bin/python" -m pip install --quiet --disable-pip-version-check --no-index --no-deps --force-reinstall "$wheel"
+"$here/first.sh" "$weft" "$wheel"
 (cd "$here" && "$folder/bin/mypy" --cache-dir=/dev/null --no-error-summary \
   --config-file ../../examples/python/pyproject.toml -p weft -m typed)
 (cd "$here" && "$folder/bin/python" -m unittest)
@@ -36,7 +37,7 @@ if ! why=$("$torch" -c 'import torch, onnxscript, onnx, gymnasium, grpc, google.
   fi
   torch=$folder/bin/python
 fi
-(cd "$here/policy" && PYTHONPATH=$(realpath "$(dirname "$weft")"/weft_client-*.whl) "$torch" -m unittest)
+(cd "$here/policy" && PYTHONPATH=$wheel "$torch" -m unittest)
 
 environment "$folder-tensorflow" "$here/tensorflow/requirements.txt"
 (cd "$here/tensorflow" && "$folder-tensorflow/bin/python" -m unittest)
