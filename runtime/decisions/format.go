@@ -31,28 +31,29 @@ func encode(name string, m Model) ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// decode reads the content of the file of the named model. The error says what is wrong with the content.
-func decode(name string, text []byte) (Model, error) {
+// decode reads the content of a model's file, and returns the model's name: that of the file where it has none. The
+// error says what is wrong with the content.
+func decode(stem string, text []byte) (string, Model, error) {
 	var head struct{ Format int }
 	if err := json.Unmarshal(text, &head); err != nil {
-		return Model{}, fmt.Errorf("it is no JSON: %w", err)
+		return stem, Model{}, fmt.Errorf("it is no JSON: %w", err)
 	}
 	if head.Format != Format {
-		return Model{}, fmt.Errorf("it has format %d, and this server reads %d", head.Format, Format)
+		return stem, Model{}, fmt.Errorf("it has format %d, and this server reads %d", head.Format, Format)
 	}
 	var f file
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&f); err != nil {
-		return Model{}, err
+		return stem, Model{}, err
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return Model{}, errors.New("something follows its end")
+		return stem, Model{}, errors.New("something follows its end")
 	}
-	if f.Name != name {
-		return Model{}, fmt.Errorf("it is of model %q", f.Name)
+	if stemOf(f.Name) != stem {
+		return stem, Model{}, fmt.Errorf("it is of model %q", f.Name)
 	}
-	return f.Model, f.check()
+	return f.Name, f.Model, f.check()
 }
 
 // check returns an error for content that no server would have written.

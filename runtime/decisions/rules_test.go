@@ -94,7 +94,7 @@ func TestWhatWinsOverWhat(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if m, err = decode("m", text); err != nil {
+				if _, m, err = decode("m", text); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -1,6 +1,7 @@
 package decisions
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -20,6 +21,17 @@ const (
 )
 
 const maxAside = 8
+
+// stemOf returns the name of a model's file, without what follows. That of a model whose name is too long for a file is
+// its beginning and a digest; no model has a ~ in its name.
+func stemOf(model string) string {
+	const most = 255 - len(temporary) - len(aside) - 1
+	if len(model) <= most {
+		return model
+	}
+	sum := fmt.Sprintf("~%x", sha256.Sum256([]byte(model)))
+	return model[:most-len(sum)] + sum
+}
 
 // ErrLost says that the state directory is not this process's any more.
 var ErrLost = errors.New("it was removed or replaced while this server ran, and another one may have it; start this " +
@@ -115,14 +127,15 @@ func (s *Store) load(log *slog.Logger) error {
 			log.Warn("decisions set aside at an earlier start", "event", "decisions_still_aside",
 				"model", model, "file", path, "effect", "they are not in force, and none were made since")
 		}
-		model, is := strings.CutSuffix(name, suffix)
+		stem, is := strings.CutSuffix(name, suffix)
 		if !is {
 			continue
 		}
 		var m Model
+		model := stem
 		text, why := s.files.Read(path)
 		if why == nil {
-			m, why = decode(model, text)
+			model, m, why = decode(stem, text)
 		}
 		if why == nil {
 			s.models[model] = m
@@ -220,7 +233,7 @@ func (s *Store) replace(model string, m Model) error {
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(s.dir, model+suffix)
+	path := filepath.Join(s.dir, stemOf(model)+suffix)
 	if err := s.write(path, text); err != nil {
 		return err
 	}

@@ -105,6 +105,37 @@ func TestEveryDecisionIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
+// TestLongNames: what is decided about models whose names are as long as a name of a file may be is kept like all else.
+func TestLongNames(t *testing.T) {
+	m := Model{Traffic: &catalog.Traffic{Revision: 7, Split: []catalog.Slot{{Name: "a", Version: 2, Weight: 1}}}}
+	dir := t.TempDir()
+	long := strings.Repeat("n", 254)
+	names := []string{long + "a", long + "b", long[:230], long[:229]}
+	s, err := Open(dir, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if err := s.Keep(name, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = Open(dir, slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if _, is := s.Recall(name); !is {
+			t.Errorf("a name of %d bytes is not found", len(name))
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestADirectoryThatIsRemoved while a server runs is another one's from then on, also where only the lock is gone: the
 // first server keeps nothing there any more, and says so.
 func TestADirectoryThatIsRemoved(t *testing.T) {
