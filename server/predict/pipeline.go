@@ -171,12 +171,11 @@ func (p *Pipeline) try(ctx context.Context, f *flight) error {
 		return err
 	}
 	f.observed.submitted = f.req.moment()
-	err = p.models.Predict(ctx, &f.call)
+	if err = p.models.Predict(ctx, &f.call); err == nil {
+		err = checkResults(&f.call)
+	}
 	f.observed.returned = f.req.moment()
 	if p.judge(&f.call, err); err != nil {
-		return err
-	}
-	if err := checkResults(&f.call); err != nil {
 		return err
 	}
 	p.mirror(f, &route)

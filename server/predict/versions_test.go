@@ -28,9 +28,10 @@ func TestBreakerTurnsNewEpisodesAway(t *testing.T) {
 		err   error
 		opens bool
 	}{
-		"fault":    {&catalog.ModelError{Model: "policy", Version: 2, Err: errModel}, true},
-		"poison":   {&catalog.ModelError{Model: "policy", Version: 2, Mates: 3, Err: errModel}, false},
-		"overload": {catalog.ErrDeviceLost, false},
+		"fault":                      {&catalog.ModelError{Model: "policy", Version: 2, Err: errModel}, true},
+		"poison":                     {&catalog.ModelError{Model: "policy", Version: 2, Mates: 3, Err: errModel}, false},
+		"overload":                   {catalog.ErrDeviceLost, false},
+		"no answer that can be sent": {nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := servertest.New(t, server.Config{})
