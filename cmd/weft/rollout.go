@@ -94,17 +94,21 @@ type rolloutStart struct {
 	Stage     time.Duration `default:"30s" help:"Least duration of a stage."`
 	Automatic bool          `default:"true" negatable:"" help:"Follow the gate without further commands."`
 
-	MinRequests   int64   `default:"100" help:"Requests that the candidate must have answered in a stage."`
-	MinEpisodes   int64   `default:"20" help:"Episodes with an outcome that each version must have."`
-	MaxErrorRate  float64 `default:"0.01" help:"Part of the candidate's requests that may fail with a fault of the model."`
-	MaxLatency    float64 `name:"max-latency-ratio" default:"1.5" help:"Largest ratio of the candidate's p95 of compute time to the baseline's."`
-	MinAgreement  float64 `default:"0" help:"Part of the shadowed requests that must agree; 0 disables the check."`
-	MaxFailures   float64 `name:"max-failure-increase" default:"0.01" help:"Allowed excess over the baseline of the part of requests that fail without a fault of the model."`
-	MaxLost       float64 `name:"max-lost-increase" default:"0.05" help:"Allowed excess over the baseline of the part of episodes that end without a report of the outcome."`
-	Outcome       string  `default:"" placeholder:"NAME" help:"Outcome that decides, such as reward; empty disables the check."`
-	LowerIsBetter bool    `help:"A lower outcome is better."`
-	Margin        float64 `default:"0" help:"Allowed shortfall of the candidate's mean outcome."`
-	Alpha         float64 `default:"0.05" help:"Probability of a wrong verdict on the outcome."`
+	MaxDuration time.Duration `default:"168h" help:"End without a verdict after so long, if automatic: the baseline gets all traffic."`
+
+	MinRequests   int64    `default:"100" help:"Requests that the candidate must have answered in a stage."`
+	MinEpisodes   int64    `default:"20" help:"Episodes with an outcome that each version must have."`
+	MaxErrorRate  float64  `default:"0.01" help:"Allowed excess over the baseline of the part of requests that fail with a fault of the model, and of the part that take longer than they may."`
+	MaxLatency    float64  `name:"max-latency-ratio" default:"1.5" help:"How many times the baseline's p95 of compute time the candidate's requests may take."`
+	MinAgreement  float64  `default:"0" help:"Part of the shadowed requests that must agree; 0 disables the check."`
+	MaxFailures   float64  `name:"max-failure-increase" default:"0.01" help:"Allowed excess over the baseline of the part of requests that fail without a fault of the model."`
+	MaxLost       float64  `name:"max-lost-increase" default:"0.05" help:"Allowed excess over the baseline of the part of episodes that end without a report of the outcome."`
+	Outcome       string   `default:"" placeholder:"NAME" help:"Outcome that decides, such as reward; empty disables the check."`
+	LowerIsBetter bool     `help:"A lower outcome is better."`
+	Margin        float64  `default:"0" help:"Allowed shortfall of the candidate's mean outcome."`
+	OutcomeMin    *float64 `placeholder:"NUMBER" help:"The least that an outcome can be; without it and --outcome-max the server assumes that outcomes lie about where they did so far."`
+	OutcomeMax    *float64 `placeholder:"NUMBER" help:"The greatest that an outcome can be."`
+	Alpha         float64  `default:"0.05" help:"Probability of a wrong promotion, and that of a wrong rollback, by each check."`
 }
 
 // Run starts the rollout and prints it.
@@ -114,12 +118,14 @@ func (c *rolloutStart) Run(s streams) error {
 			&weftv1.StartRolloutRequest{Rollout: &weftv1.Rollout{
 				Model: c.Model, BaselineVersion: c.Baseline, CandidateVersion: c.Candidate,
 				Stages: c.Stages, Automatic: c.Automatic, StageDuration: durationpb.New(c.Stage),
+				MaxDuration: durationpb.New(c.MaxDuration),
 				Gate: &weftv1.Gate{
 					MinRequests: c.MinRequests, MinEpisodes: c.MinEpisodes, MaxErrorRate: c.MaxErrorRate,
 					MaxLatencyRatio: c.MaxLatency,
 					MinAgreement:    c.MinAgreement, Outcome: c.Outcome, LowerIsBetter: c.LowerIsBetter,
 					Margin: c.Margin, Alpha: c.Alpha,
 					MaxFailureIncrease: c.MaxFailures, MaxLostIncrease: c.MaxLost,
+					OutcomeMin: c.OutcomeMin, OutcomeMax: c.OutcomeMax,
 				},
 			}})
 	}, s.out)
@@ -164,9 +170,13 @@ func printRollout(w io.Writer, r *weftv1.Rollout) error {
 		line("%s", summary)
 	}
 	for _, x := range r.GetReport().GetExcluded() {
-		if x.GetReason() == "repeated" {
-			line("%d outcomes, %d of them of version %d, replaced earlier ones of the same episode_id, which counts once: "+
-				"give each episode an id of its own", x.GetBaseline()+x.GetCandidate(), x.GetCandidate(), r.GetCandidateVersion())
+		switch x.GetReason() {
+		case "same_draw":
+			line("%d episodes had an episode_id that was used before, and went where that led: give each episode an id of "+
+				"its own", x.GetBaseline()+x.GetCandidate())
+		case "outside":
+			line("%d outcomes were of episodes that the split did not assign, and do not count",
+				x.GetBaseline()+x.GetCandidate())
 		}
 	}
 	if r.GetState() == weftv1.RolloutState_ROLLOUT_STATE_RUNNING {

@@ -18,7 +18,7 @@ func TestPrintRollout(t *testing.T) {
 			Model: "m", BaselineVersion: 1, CandidateVersion: 2, State: state, Report: &weftv1.GateReport{
 				Summary: summary,
 				Excluded: []*weftv1.EpisodeExclusion{
-					{Reason: "lost", Baseline: 7}, {Reason: "repeated", Baseline: 9, Candidate: 3},
+					{Reason: "lost", Baseline: 7}, {Reason: "same_draw", Baseline: 9, Candidate: 3},
 				},
 			},
 		}
@@ -26,7 +26,7 @@ func TestPrintRollout(t *testing.T) {
 		if err := printRollout(&out, r); err != nil || !strings.Contains(out.String(), "\n"+summary+"\n") {
 			t.Errorf("%v: it prints %q, %v; want a line %q", state, out.String(), err, summary)
 		}
-		if !strings.Contains(out.String(), "\n12 outcomes, 3 of them of version 2, replaced earlier ones of the same ") {
+		if !strings.Contains(out.String(), "\n12 episodes had an episode_id that was used before, ") {
 			t.Errorf("%v: it prints %q; want that ids of episodes repeat", state, out.String())
 		}
 		out.Reset()

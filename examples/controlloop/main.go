@@ -66,7 +66,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	machines.duration = forever
 	var episodes []*episode
-	err = o.rollout.lead(ctx, o.model, stdout, weftv1.NewModelServiceClient(server.Conn()),
+	err = o.rollout.lead(ctx, o.model, float64(kind.MaxSteps), stdout, weftv1.NewModelServiceClient(server.Conn()),
 		func(ctx context.Context) { episodes = machines.run(ctx) })
 	return errors.Join(err, writeReport(stdout, episodes))
 }

@@ -37,8 +37,8 @@ func parseRollout(s string) (r rollout, err error) {
 const reportPeriod = 500 * time.Millisecond
 
 // lead starts the rollout, prints each of its steps with the evidence, and returns when it has ended. play must keep
-// episodes going until its context ends.
-func (r rollout) lead(ctx context.Context, model string, stdout io.Writer, show weftv1.ModelServiceClient,
+// episodes going until its context ends, whose rewards are most at most.
+func (r rollout) lead(ctx context.Context, model string, most float64, stdout io.Writer, show weftv1.ModelServiceClient,
 	play func(context.Context),
 ) error {
 	admin, err := weftclient.New(r.admin)
@@ -53,8 +53,8 @@ func (r rollout) lead(ctx context.Context, model string, stdout io.Writer, show 
 		// The policies answer in well under a millisecond, where a ratio of latencies says more of the machine than of
 		// them.
 		Gate: &weftv1.Gate{
-			MinRequests: 100, MinEpisodes: 20, MaxErrorRate: 0.05, MaxLatencyRatio: 10,
-			Outcome: "reward",
+			MinRequests: 100, MinEpisodes: 20, MaxErrorRate: 0.5, MaxFailureIncrease: 0.5, MaxLatencyRatio: 10,
+			MaxLostIncrease: 0.5, Outcome: "reward", OutcomeMin: new(0.0), OutcomeMax: new(most),
 		},
 	}})
 	if err != nil {

@@ -101,7 +101,7 @@ func serveAccounted(t *testing.T) *accounted {
 		Models: h.models.Snapshot, State: h.scheduler.State, VersionName: h.scheduler.VersionName,
 		Epoch: h.scheduler.Epoch(), Slot: slotOf, Totals: totalsOf(measured),
 	})
-	mirror, mirrored, err := newMirror(h.models, "", measured, log)
+	mirror, mirrored, err := newMirror(h.models, "", measured, nil, log)
 	check(err)
 	memory := &tensor.Recycler{}
 	edge = server.New(server.Config{

@@ -194,21 +194,16 @@ func (s *assembly) buildEdge(context.Context) error {
 		s.activity.Run(ctx)
 		return nil
 	}))
-	mirror, part, err := newMirror(s.measured.TraceShadows(h.models), s.ShadowLog, s.measured, s.log)
+	s.rollouts = rollout.New(rollout.Config{
+		Traffic: h.models, Kept: keptRollouts(s.state), Logger: s.log,
+		Unfinished: func(model string) []string { return s.edge.Router().Unfinished(model) },
+	})
+	mirror, part, err := newMirror(s.measured.TraceShadows(h.models), s.ShadowLog, s.measured, s.rollouts.Compared, s.log)
 	if err != nil {
 		return err
 	}
 	s.group.Start(part)
 	s.mirror = mirror
-	s.rollouts = rollout.New(rollout.Config{
-		Traffic: h.models, Agreement: mirror.Agreement, Kept: keptRollouts(s.state), Logger: s.log,
-		Began: func(model, episode string) (time.Time, bool) { return s.edge.Router().Began(model, episode) },
-		Unfinished: func(model string,
-			since time.Time,
-		) map[int64][]time.Time {
-			return s.edge.Router().Unfinished(model, since)
-		},
-	})
 	settings := server.Config{
 		Guard: s.guard, Clock: s.clock.All(),
 		MaxConcurrentRequests: s.MaxConcurrentRequests, MaxMessageBytes: int(s.MaxMessageBytes), Memory: &s.memory,

@@ -6,12 +6,10 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/tensor"
-	"github.com/weftserve/weft/server/rollout"
 	"github.com/weftserve/weft/server/shadow"
 	"github.com/weftserve/weft/server/wire"
 )
@@ -131,43 +129,4 @@ func (c *comparison) tensors(answer *weftv1.PredictResponse) []shadow.Output {
 		all = append(all, shadow.Output{Name: name, Tensor: output, BatchDim: dim})
 	}
 	return all
-}
-
-// countEnds counts requests that ended with a code.
-func countEnds(r *rollout.Requests, code string, n int64) {
-	switch code {
-	case codes.OK.String():
-		r.Count += n
-	case codes.Internal.String(), codes.Unknown.String(): // faults of the model
-		r.Count += n
-		r.Faults += n
-	case codes.ResourceExhausted.String(), codes.DeadlineExceeded.String(), codes.Unavailable.String():
-		r.Failed += n
-		r.Overload += n
-	default:
-		r.Failed += n
-	}
-}
-
-// evidence returns the evidence for the gate. Nothing may be added after that.
-func (c *comparison) evidence() rollout.Evidence {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	e := rollout.Evidence{Agreed: c.agreed, Shadowed: c.compared}
-	e.Baseline.Codes, e.Candidate.Codes = map[string]int64{}, c.lost
-	for code, n := range c.codes {
-		if n[0] > 0 {
-			e.Baseline.Codes[code] = n[0]
-			e.Baseline.Asked += n[0]
-			countEnds(&e.Baseline, code, n[0])
-		}
-	}
-	// Requests that failed when they were recorded may well fail again; those that were answered then must be answered.
-	e.Candidate.Asked = c.answeredThen
-	countEnds(&e.Candidate, codes.OK.String(), c.compared)
-	for code, n := range c.lost {
-		countEnds(&e.Candidate, code, n)
-	}
-	e.Baseline.Compute, e.Candidate.Compute = c.recorded.compute.ascending(), c.now.compute.ascending()
-	return e
 }

@@ -2,9 +2,9 @@ package replay
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
@@ -80,22 +80,25 @@ func TestComparisonEvidence(t *testing.T) {
 	c.add(replayed{entry: then("OK", 7000), err: status.Error(codes.Internal, "NaN")})
 	c.add(replayed{entry: then("Unavailable", 0), err: status.Error(codes.Internal, "NaN")})
 	c.add(replayed{entry: then("Internal", 0), err: errors.New("lost")})
-	ms := time.Millisecond
-	want := rollout.Evidence{
-		Baseline: rollout.Requests{
-			Count: 7, Faults: 3, Asked: 8, Failed: 1, Overload: 1,
-			Codes:   map[string]int64{"OK": 4, "Internal": 3, "Unavailable": 1},
-			Compute: []time.Duration{4 * ms, 5 * ms, 6 * ms, 7 * ms},
-		},
-		Candidate: rollout.Requests{
-			Count: 3, Faults: 1, Asked: 4, Failed: 1, Overload: 1,
-			Codes:   map[string]int64{"ResourceExhausted": 1, "Internal": 1},
-			Compute: []time.Duration{3 * ms, 3 * ms, 3 * ms},
-		},
-		Agreed: 1, Shadowed: 2,
+	var all []string
+	for _, check := range c.judge(rollout.Gate{MinRequests: 2, MinAgreement: 0.9}, "").Checks {
+		all = append(all, fmt.Sprint(check.Name, " ", check.Verdict, ": ", check.Reason))
 	}
-	if diff := cmp.Diff(want, c.evidence()); diff != "" {
-		t.Errorf("evidence (-want +got):\n%s", diff)
+	want := []string{
+		"requests PROMOTE: 2 requests were answered then and now, 2 needed",
+		"errors ROLLBACK: 1 of 3 requests that were answered then failed with a fault of the model now, a part of 0.3333 " +
+			"against a limit of 0.01",
+		"latency PROMOTE: the p95 of compute time is 3ms, and was 7ms: a ratio of 0.4286 against a limit of 1.5",
+		"agreement ROLLBACK: 1 of 2 answers agreed, a part of 0.5 against at least 0.9",
+		"failures ROLLBACK: 1 of 4 requests that were answered then failed otherwise (by code: Internal 1, " +
+			"ResourceExhausted 1) now, a part of 0.25 against a limit of 0.135",
+	}
+	if diff := cmp.Diff(want, all); diff != "" {
+		t.Errorf("checks (-want +got):\n%s", diff)
+	}
+	failures := c.judge(rollout.Gate{}, "it was hurried").Checks[3]
+	if failures.Verdict != rollout.Hold || !strings.Contains(failures.Reason, "it was hurried") {
+		t.Errorf("where requests came faster than they were recorded: %+v", failures)
 	}
 }
 

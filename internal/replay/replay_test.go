@@ -222,7 +222,7 @@ func TestReplayVerdicts(t *testing.T) {
 			[]string{
 				`^ResourceExhausted +0 +30$`, `^270 answers compared, 270 agree`,
 				`^of 300 requests that were answered then, 30 fail now: ResourceExhausted 30$`,
-				`^failures +HOLD +30 of 300 requests of the candidate failed .*ResourceExhausted 30.*; 30 of them are overload, .* came faster than they were recorded; replay them with --speed recorded`,
+				`^failures +HOLD +30 of 300 requests that were answered then failed .*ResourceExhausted 30.*; 30 of them for want of capacity or time, .* came faster than they were recorded; replay them with --speed recorded`,
 				`^HOLD$`,
 			},
 		},
@@ -235,7 +235,7 @@ func TestReplayVerdicts(t *testing.T) {
 		{
 			"overloaded, which is allowed", &doubler{compute: asRecorded, failEvery: 10, code: codes.ResourceExhausted},
 			func(c *Options) { c.MaxFailures = 0.1 }, rollout.Promote,
-			[]string{`^failures +PROMOTE .* and 0\.1 more is allowed`, `^PROMOTE$`},
+			[]string{`^failures +PROMOTE .* against a limit of 0\.1$`, `^PROMOTE$`},
 		},
 		{
 			"refusing", &doubler{compute: asRecorded, failEvery: 10, code: codes.InvalidArgument}, nil,

@@ -25,12 +25,12 @@ type report struct {
 
 // judge asks the gate. Everything was answered.
 func (r *report) judge(g rollout.Gate, maxUncompared float64) {
-	evidence := r.comparison.evidence()
+	hurried := ""
 	if r.sender.hurried() {
-		evidence.Apart = "the requests came faster than they were recorded; replay them with --speed recorded and " +
+		hurried = "the requests came faster than they were recorded; replay them with --speed recorded and " +
 			"without --max-gap to tell"
 	}
-	r.verdict = rollout.Judge(g, evidence)
+	r.verdict = r.comparison.judge(g, hurried)
 	beyond := &coverage{
 		sent: int64(r.sender.sent), withoutInputs: r.recording.withoutInputs, notRecorded: r.recording.reader.Missed(),
 		failedThen: int64(r.sender.sent) - r.comparison.answeredThen, mismatched: r.comparison.mismatched,

@@ -26,7 +26,7 @@ func (d *stage) startRollout(ctx context.Context) error {
 			Gate: &weftv1.Gate{
 				// Times of a network this small say more of the machine than of it.
 				MinRequests: 100, MinEpisodes: 8, MaxErrorRate: 0.5, MaxLatencyRatio: 3, MaxFailureIncrease: 0.5,
-				MaxLostIncrease: 0.5, Outcome: "reward",
+				MaxLostIncrease: 0.5, Outcome: "reward", OutcomeMin: new(0.0), OutcomeMax: new(500.0),
 			},
 		},
 	})

@@ -31,7 +31,7 @@ func (c *compared) Observe(model string, version int64, e rollout.Ending) {
 }
 
 // Begun implements predict.Rollouts.
-func (c *compared) Begun(model string, version int64, _ time.Time) {
+func (c *compared) Begun(model string, version int64, _ string, _ uint64, _ time.Time) {
 	*c = append(*c, fmt.Sprintf("%s/%d begun", model, version))
 }
 

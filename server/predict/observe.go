@@ -102,8 +102,9 @@ func EndingOf(code string) Ending {
 type Rollouts interface {
 	// Observe is called for each request that came to a version.
 	Observe(model string, version int64, e rollout.Ending)
-	// Begun is called for each episode whose first request came to a version, with the moment when it did.
-	Begun(model string, version int64, at time.Time)
+	// Begun is called for each episode whose first request the split led to a version, with the number that decided it,
+	// and the moment.
+	Begun(model string, version int64, episode string, draw uint64, at time.Time)
 }
 
 // answered explains the lack of an error.
@@ -131,11 +132,17 @@ func (p *Pipeline) compare(f *flight, e *Explanation, err error) {
 	if p.config.Rollouts == nil || f.result.Version == 0 || errors.Is(err, ErrSuperseded) {
 		return
 	}
-	ending := rollout.Ending{Code: e.Code, Fault: isFault(err), Overload: e.Overload}
+	ending := rollout.Ending{Code: e.Code, Episode: f.req.Episode, Drawn: f.drawn(), Fault: isFault(err)}
+	ending.Spared = !ending.Fault && (e.Overload || EndingOf(e.Code) == Cancelled || EndingOf(e.Code) == Expired)
 	if err == nil {
 		ending.Compute = p.computed(&f.call)
 	}
 	p.config.Rollouts.Observe(f.result.Model, f.result.Version, ending)
+}
+
+// drawn reports whether the split led the request to its version.
+func (f *flight) drawn() bool {
+	return f.result.Slot != "" && f.result.FailedOverFrom == 0
 }
 
 // observed is a request that reached the server, on its way to its end.

@@ -30,14 +30,19 @@ type listener struct {
 func (l *listener) Observe(model string, version int64, e rollout.Ending) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	undrawn := ""
+	if !e.Drawn {
+		undrawn = ", not drawn"
+	}
 	l.heard = append(l.heard,
-		fmt.Sprintf("%s %d %s fault %v overload %v %v", model, version, e.Code, e.Fault, e.Overload, e.Compute))
+		fmt.Sprintf("%s %d %s fault %v spared %v %v%s", model, version, e.Code, e.Fault, e.Spared, e.Compute, undrawn))
 }
 
-func (l *listener) Begun(model string, version int64, at time.Time) {
+func (l *listener) Begun(model string, version int64, _ string, draw uint64, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.heard = append(l.heard, fmt.Sprintf("%s %d begun, in the past %v", model, version, !at.After(time.Now())))
+	past := !at.After(time.Now()) && draw > 0
+	l.heard = append(l.heard, fmt.Sprintf("%s %d begun, in the past %v", model, version, past))
 }
 
 // TestRolloutsHearOfEveryRequest: with every code, once for each request that came to a version.
@@ -57,33 +62,33 @@ func TestRolloutsHearOfEveryRequest(t *testing.T) {
 		change func(*weftv1.PredictRequest)
 		want   []string // the events that rollouts hear of
 	}{
-		{nil, nil, []string{"policy 2 begun, in the past true", "policy 2 OK fault false overload false 2ms"}},
-		{nil, nil, []string{"policy 2 OK fault false overload false 2ms"}},
+		{nil, nil, []string{"policy 2 begun, in the past true", "policy 2 OK fault false spared false 2ms"}},
+		{nil, nil, []string{"policy 2 OK fault false spared false 2ms"}},
 		{
 			&catalog.ModelError{Model: "policy", Version: 2, Err: broken}, nil,
-			[]string{"policy 2 Internal fault true overload false 0s"},
+			[]string{"policy 2 Internal fault true spared false 0s"},
 		},
 		{
 			&catalog.ModelError{Model: "policy", Version: 2, Err: broken, Mates: 3}, nil,
-			[]string{"policy 2 Internal fault false overload false 0s"},
+			[]string{"policy 2 Internal fault false spared false 0s"},
 		},
 		{
 			&sharedsched.Refusal{Reason: sharedsched.RefusedQueueFull}, nil,
-			[]string{"policy 2 ResourceExhausted fault false overload true 0s"},
+			[]string{"policy 2 ResourceExhausted fault false spared true 0s"},
 		},
-		{sharedsched.ErrExpired, nil, []string{"policy 2 DeadlineExceeded fault false overload true 0s"}},
-		{catalog.ErrDeviceLost, nil, []string{"policy 2 Unavailable fault false overload true 0s"}},
-		{context.Canceled, nil, []string{"policy 2 Canceled fault false overload false 0s"}},
+		{sharedsched.ErrExpired, nil, []string{"policy 2 DeadlineExceeded fault false spared true 0s"}},
+		{catalog.ErrDeviceLost, nil, []string{"policy 2 Unavailable fault false spared true 0s"}},
+		{context.Canceled, nil, []string{"policy 2 Canceled fault false spared true 0s"}},
 		{
 			nil, func(q *weftv1.PredictRequest) { q.Inputs = nil },
-			[]string{"policy 2 InvalidArgument fault false overload false 0s"},
+			[]string{"policy 2 InvalidArgument fault false spared false 0s"},
 		},
 		{predict.ErrSuperseded, nil, nil},                                        // nobody waits for it any more
 		{nil, func(q *weftv1.PredictRequest) { q.Model.Name = "nonesuch" }, nil}, // it came to no version
 		// another
 		{
 			nil, func(q *weftv1.PredictRequest) { q.EpisodeId = "other" },
-			[]string{"policy 2 begun, in the past true", "policy 2 OK fault false overload false 2ms"},
+			[]string{"policy 2 begun, in the past true", "policy 2 OK fault false spared false 2ms"},
 		},
 	} {
 		q := servertest.Observation("r")

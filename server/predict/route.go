@@ -16,8 +16,8 @@ func (p *Pipeline) route(f *flight) (routing.Route, error) {
 		Model: v.Model, Version: v.Number, Slot: route.Slot, Degraded: route.Degraded,
 		FailedOverFrom: route.FailedOverFrom,
 	}
-	if p.config.Rollouts != nil && !route.Began.IsZero() {
-		p.config.Rollouts.Begun(v.Model, v.Number, route.Began)
+	if p.config.Rollouts != nil && !route.Began.IsZero() && f.drawn() {
+		p.config.Rollouts.Begun(v.Model, v.Number, f.req.Episode, route.Draw, route.Began)
 	}
 	return route, nil
 }

@@ -2,216 +2,306 @@ package rollout
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
+	"strings"
 	"time"
 )
 
-func checkRequests(g Gate, e Evidence) GateCheck {
+func checkRequests(g Gate, e *Evidence) GateCheck {
+	n := e.Requests[candidate].Answered
 	c := GateCheck{Name: "requests", Verdict: Promote}
-	c.Reason = fmt.Sprintf("%d requests of the candidate in this stage, %d needed", e.Candidate.Count, g.MinRequests)
-	if e.Candidate.Count < g.MinRequests {
+	c.Reason = fmt.Sprintf("%d requests of the candidate were answered in this stage, %d needed", n, g.MinRequests)
+	if n < g.MinRequests {
 		c.Verdict = Hold
 	}
 	return c
 }
 
-func checkErrors(g Gate, e Evidence) (GateCheck, Metric) {
-	r := e.Candidate
-	m := Metric{
-		Name: "errors", Margin: g.MaxErrorRate, BaselineCount: e.Baseline.Count, CandidateCount: r.Count,
-		Baseline: rate(e.Baseline.Faults, e.Baseline.Count), Candidate: rate(r.Faults, r.Count),
-	}
-	if r.Count > 0 {
-		low, high := partBounds(r.Faults, r.Count, g.Alpha)
-		m.between(-high, -*m.Candidate, -low)
-	}
-	c := GateCheck{Name: "errors", Verdict: Promote}
-	c.Reason = fmt.Sprintf("%d of %d requests of the candidate failed, a part of %s against a limit of %s",
-		r.Faults, r.Count, part(r.Faults, r.Count), number(g.MaxErrorRate))
-	switch {
-	case r.Count == 0:
-		c.Verdict = Hold
-		c.Reason = fmt.Sprintf("no request of the candidate in this stage, %d needed", g.MinRequests)
-	case surelyAbove(r.Faults, r.Count, g.MaxErrorRate, g.Alpha):
-		c.Verdict = Rollback
-	case r.Count < g.MinRequests:
-		c.Verdict = Hold
-		c.Reason += fmt.Sprintf("; %d requests are needed", g.MinRequests)
-	case float64(r.Faults) > g.MaxErrorRate*float64(r.Count):
-		c.Verdict = Hold
-		c.Reason += ", which may still be chance"
-	}
-	return c, m
+// comparison is of parts of requests.
+type comparison struct {
+	name, what string // of units; the name is that of the check
+	of         *paced
+	margin     float64
+	alone      *Score // what the candidate does since nothing is left to compare with; nil: that is not looked at
 }
 
-// checkLatency compares percentiles. The bounds of three standard errors are for one look, not for all looks at once.
-func checkLatency(g Gate, e Evidence) (GateCheck, Metric) {
-	b, c := e.Baseline, e.Candidate
+// check promotes a candidate that surely exceeds the baseline by less than the margin, and rolls back one that surely
+// exceeds it by more, be it from the first requests of its units, from whole ones, or without the baseline. A wrong
+// rollback by either has a third of alpha.
+func (c *comparison) check(g Gate) (GateCheck, Metric) {
+	whole := &c.of.Whole
+	low, estimate, high := whole.Bounds(g.Alpha)
 	m := Metric{
-		Name: "latency", Margin: g.MaxLatencyRatio - 1,
-		BaselineCount: int64(len(b.Compute)), CandidateCount: int64(len(c.Compute)),
+		Name: c.name, Margin: c.margin, BaselineCount: whole.Count[baseline], CandidateCount: whole.Count[candidate],
+		Baseline: known(whole.mean(baseline)), Candidate: known(whole.mean(candidate)),
 	}
-	check := GateCheck{Name: "latency", Verdict: Hold}
-	enough := func(r Requests) bool {
-		return len(r.Compute) > 0 && (r.Earlier || int64(len(r.Compute)) >= min(g.MinRequests, sampleSize))
+	m.between(-high, -estimate, -low)
+	check := GateCheck{Name: c.name, Verdict: Hold}
+	if whole.Information == 0 {
+		check.Reason = fmt.Sprintf("no requests of both versions to compare by how many %s", c.what)
+	} else {
+		check.Reason = fmt.Sprintf("a part of %s of the candidate's requests %s, and %s of the baseline's: the difference "+
+			"is %s, with confidence %s between %s and %s, and %s is allowed",
+			number(whole.mean(candidate)), c.what, number(whole.mean(baseline)), signed(estimate), number(1-g.Alpha),
+			signed(low), signed(high), number(c.margin))
 	}
-	if !enough(b) || !enough(c) {
-		check.Reason = fmt.Sprintf(
-			"compute time measured of %d requests of the candidate and %d of the baseline, %d of each needed",
-			len(c.Compute), len(b.Compute), min(g.MinRequests, sampleSize))
-		return check, m
-	}
-	baselineLow, baseline, baselineHigh := p95(b.Compute)
-	candidateLow, candidate, candidateHigh := p95(c.Compute)
-	ratio := float64(candidate) / float64(max(baseline, 1))
-	m.Baseline, m.Candidate = known(milliseconds(baseline)), known(milliseconds(candidate))
-	m.Difference = known(1 - ratio)
-	if candidateHigh < math.MaxInt64 {
-		m.Low = known(1 - float64(candidateHigh)/float64(max(baselineLow, 1)))
-	}
-	if baselineHigh < math.MaxInt64 {
-		m.High = known(1 - float64(candidateLow)/float64(max(baselineHigh, 1)))
-	}
-	check.Reason = fmt.Sprintf(
-		"the candidate's p95 of compute time is %v, the baseline's %v: a ratio of %s against a limit of %s",
-		candidate.Round(time.Microsecond), baseline.Round(time.Microsecond), number(ratio), number(g.MaxLatencyRatio))
-	if b.Earlier {
-		check.Reason += " (the baseline's is of an earlier stage)"
+	worse := func(s *Score, than float64) bool {
+		low, _, _ := s.Bounds(g.Alpha / 3)
+		return low > than
 	}
 	switch {
-	case ratio <= g.MaxLatencyRatio:
-		check.Verdict = Promote
-	case float64(candidateLow) <= g.MaxLatencyRatio*float64(baselineHigh):
-		check.Reason += ", which may still be chance"
-	case e.Apart != "" && !b.Earlier: // more requests at once are larger batches, of which each takes longer
-		check.Reason += "; that need not be the candidate's: " + e.Apart
-	default:
+	case worse(whole, c.margin):
 		check.Verdict = Rollback
+	case worse(&c.of.Early, c.margin):
+		check.Verdict = Rollback
+		check.Reason += fmt.Sprintf("; of the first %d requests of an episode %s, and %s of the baseline's", early,
+			number(c.of.Early.mean(candidate)), number(c.of.Early.mean(baseline)))
+	case c.alone != nil && whole.Information > 0 && worse(c.alone, whole.mean(baseline)+c.margin):
+		check.Verdict = Rollback
+		check.Reason += fmt.Sprintf("; since it has all traffic %s", number(c.alone.mean(candidate)))
+	case high < c.margin:
+		check.Verdict = Promote
+	default:
+		check.Reason += whole.more(c.margin, g.Alpha, "episodes, or requests without one,")
 	}
 	return check, m
 }
 
-func checkAgreement(g Gate, e Evidence) (GateCheck, Metric) {
-	m := Metric{
-		Name: "agreement", Margin: 1 - g.MinAgreement, CandidateCount: e.Shadowed, Candidate: rate(e.Agreed, e.Shadowed),
+// more says how many units of the candidate are needed, if there are fewer: as many if the numbers of both versions do
+// not differ, and more if they swing.
+func (s *Score) more(margin, alpha float64, units string) string {
+	c := s.centre(baseline)
+	least := math.Ceil(boundary(0, alpha) / margin * max(c, 1-c) / (1 - room))
+	if float64(s.Count[candidate]) < least && margin > 0 {
+		return fmt.Sprintf("; about %.0f %s of the candidate are needed", least, units)
 	}
-	if e.Shadowed > 0 {
-		low, high := partBounds(e.Shadowed-e.Agreed, e.Shadowed, g.Alpha)
-		m.between(-high, *m.Candidate-1, -low)
+	return ""
+}
+
+func checkErrors(g Gate, e *Evidence) (GateCheck, Metric) {
+	c := comparison{"errors", "failed with a fault of the model", &e.Errors, g.MaxErrorRate, &e.Alone}
+	return c.check(g)
+}
+
+func checkFailures(g Gate, e *Evidence) (GateCheck, Metric) {
+	c := comparison{"failures", "failed otherwise", &e.Failures, g.MaxFailureIncrease, nil}
+	check, m := c.check(g)
+	check.Reason += codeList("the candidate", &e.Requests[candidate]) + codeList("the baseline", &e.Requests[baseline])
+	return check, m
+}
+
+func checkLatency(g Gate, e *Evidence) (GateCheck, Metric) {
+	than := e.P95.value()
+	c := comparison{
+		"latency", fmt.Sprintf("took longer than they may (%s times the baseline's p95 of compute time, and that itself "+
+			"for the baseline's)", number(g.MaxLatencyRatio)), &e.Slow, g.MaxErrorRate, nil,
 	}
-	c := GateCheck{Name: "agreement", Verdict: Promote}
-	c.Reason = fmt.Sprintf("%d of %d shadowed requests agreed, a part of %s against at least %s",
-		e.Agreed, e.Shadowed, part(e.Agreed, e.Shadowed), number(g.MinAgreement))
-	switch {
-	case e.Shadowed == 0:
-		c.Verdict = Hold
+	if !e.P95.known() {
+		return GateCheck{
+				Name: "latency", Verdict: Hold,
+				Reason: fmt.Sprintf("the baseline's p95 of compute time is known from %d requests on", firsts),
+			},
+			Metric{Name: "latency", Margin: g.MaxErrorRate}
+	}
+	check, m := c.check(g)
+	check.Reason += fmt.Sprintf("; the p95 is %v of the baseline", than.Round(time.Microsecond))
+	if own := e.Requests[candidate].P95.value(); own > 0 {
+		check.Reason += fmt.Sprintf(" and about %v of the candidate", own.Round(time.Microsecond))
+	}
+	return check, m
+}
+
+// checkAgreement looks at the requests that the candidate was shown as a shadow.
+func checkAgreement(g Gate, e *Evidence) (GateCheck, Metric) {
+	s, most := &e.Disagreement, 1-g.MinAgreement
+	low, estimate, high := s.Bounds(g.Alpha)
+	m := Metric{Name: "agreement", Margin: most, CandidateCount: s.Count[candidate]}
+	m.Candidate = known(1 - s.mean(candidate))
+	m.between(-high, -estimate, -low)
+	c := GateCheck{Name: "agreement", Verdict: Hold}
+	if s.Information == 0 {
 		c.Reason = "no request of the candidate in the shadow was compared: the traffic must name it as a shadow"
-	case surelyAbove(e.Shadowed-e.Agreed, e.Shadowed, 1-g.MinAgreement, g.Alpha):
+		return c, m
+	}
+	c.Reason = fmt.Sprintf("a part of %s of the shadowed requests agreed, by episodes, with confidence %s between %s and "+
+		"%s, against at least %s", number(1-estimate), number(1-g.Alpha), number(max(0, 1-high)), number(min(1, 1-low)),
+		number(g.MinAgreement))
+	switch {
+	case high < most:
+		c.Verdict = Promote
+	case low > most:
 		c.Verdict = Rollback
-	case e.Shadowed < g.MinRequests:
-		c.Verdict = Hold
-		c.Reason += fmt.Sprintf("; %d are needed", g.MinRequests)
-	case float64(e.Agreed) < g.MinAgreement*float64(e.Shadowed):
-		c.Verdict = Hold
-		c.Reason += ", which may still be chance"
+	default:
+		c.Reason += s.more(most, g.Alpha, "episodes, or requests without one,")
 	}
 	return c, m
 }
 
-func checkEpisodes(g Gate, e Evidence) GateCheck {
-	b, n := episodes(e.Strata)
+func checkEpisodes(g Gate, e *Evidence) GateCheck {
+	b, n := e.Outcome.Count[baseline], e.Outcome.Count[candidate]
 	c := GateCheck{Name: "episodes", Verdict: Promote}
-	waitB, waitN := e.BaselineEpisodes.Waiting, e.CandidateEpisodes.Waiting
-	c.Reason = fmt.Sprintf("%q reported of %d episodes of the candidate and %d of the baseline, ", g.Outcome, n+waitN,
-		b+waitB)
+	waitB, waitN := e.Fates[baseline].Waiting, e.Fates[candidate].Waiting
+	c.Reason = fmt.Sprintf("%q counts of %d episodes of the candidate and %d of the baseline, ", g.Outcome, n, b)
 	if waitB+waitN > 0 {
-		c.Reason += fmt.Sprintf("of which %d and %d count and the others wait for episodes that began before them (%d "+
-			"and %d are unfinished), %v at most; ",
-			n, b, e.CandidateEpisodes.Unfinished, e.BaselineEpisodes.Unfinished, longest)
+		c.Reason += fmt.Sprintf("and waits of %d and %d for episodes that began before them (%d and %d are unfinished); ",
+			waitN, waitB, e.Fates[candidate].Unfinished, e.Fates[baseline].Unfinished)
 	}
-	c.Reason += fmt.Sprintf("%d of each needed", g.MinEpisodes)
-	if min(b, n) < g.MinEpisodes {
+	least := g.leastEpisodes()
+	c.Reason += fmt.Sprintf("%d of each needed", least)
+	if !e.Range.Declared && least == leastUndeclared {
+		c.Reason += ", because outcome_min and outcome_max are not declared"
+	}
+	if min(b, n) < least {
 		c.Verdict = Hold
 	}
 	return c
 }
 
+// leastEpisodes is how many there must be of each version.
+func (g Gate) leastEpisodes() int64 {
+	if g.OutcomeMin == nil || g.OutcomeMax == nil {
+		return max(g.MinEpisodes, leastUndeclared)
+	}
+	return g.MinEpisodes
+}
+
 // checkLost looks at the episodes that ended without a report: nobody reports on a policy that wrecks its robots.
-func checkLost(g Gate, e Evidence) (GateCheck, Metric) {
-	b, n := e.BaselineEpisodes, e.CandidateEpisodes
+func checkLost(g Gate, e *Evidence) (GateCheck, Metric) {
+	s := &e.Lost
+	low, estimate, high := s.Bounds(g.Alpha)
 	m := Metric{
-		Name: "lost", Margin: g.MaxLostIncrease, BaselineCount: b.Begun, CandidateCount: n.Begun,
-		Baseline: rate(b.Lost, b.Begun), Candidate: rate(n.Lost, n.Begun),
+		Name: "lost", Margin: g.MaxLostIncrease, BaselineCount: s.Count[baseline], CandidateCount: s.Count[candidate],
+		Baseline: known(s.mean(baseline)), Candidate: known(s.mean(candidate)),
 	}
-	m.within(e.Lost, g.Alpha)
-	c := GateCheck{Name: "lost", Verdict: Promote}
+	m.between(-high, -estimate, -low)
+	b, n := &e.Fates[baseline], &e.Fates[candidate]
+	c := GateCheck{Name: "lost", Verdict: Hold}
 	c.Reason = fmt.Sprintf("%d of %d episodes of the candidate and %d of %d of the baseline were lost, with nothing "+
-		"heard of them for half a minute and no %q reported; %d and %d are unfinished",
-		n.Lost, n.Begun, b.Lost, b.Begun, g.Outcome, n.Unfinished, b.Unfinished)
-	if min(b.Begun, n.Begun) == 0 {
-		return c, m
+		"heard of them for half a minute and no %q reported", n.Lost, n.Begun, b.Lost, b.Begun, g.Outcome)
+	if s.Information > 0 {
+		c.Reason += fmt.Sprintf(": the difference is %s, with confidence %s between %s and %s, and %s is allowed",
+			signed(estimate), number(1-g.Alpha), signed(low), signed(high), number(g.MaxLostIncrease))
 	}
-	c.Reason += fmt.Sprintf("; a part of %s against %s, and %s more is allowed", part(n.Lost, n.Begun),
-		part(b.Lost, b.Begun), number(g.MaxLostIncrease))
-	switch exceed(e.Lost, n.Lost, g.MaxLostIncrease, g.Alpha) {
-	case surely:
+	switch {
+	case high < g.MaxLostIncrease:
+		c.Verdict = Promote
+	case low > g.MaxLostIncrease:
 		c.Verdict = Rollback
-	case perhaps:
-		c.Reason += "; the excess may still be chance"
-		if !e.Complete {
-			c.Verdict = Hold
-		}
-	case no:
+	default:
+		c.Reason += s.more(g.MaxLostIncrease, g.Alpha, "episodes")
 	}
 	return c, m
 }
 
 // checkOutcome promotes a candidate that is surely less than the margin worse, and rolls one back that is surely worse
 // by more than the margin.
-func checkOutcome(g Gate, e Evidence) (GateCheck, Metric) {
+func checkOutcome(g Gate, e *Evidence) (GateCheck, Metric) {
 	c := GateCheck{Name: "outcome", Verdict: Hold}
-	b, n := episodes(e.Strata)
+	s := &e.Outcome
+	width := e.Range.High - e.Range.Low
 	m := Metric{
-		Name: "outcome", Margin: g.Margin, BaselineCount: b, CandidateCount: n,
-		Baseline:  pooled(e.Strata, func(s *Stratum) *Moments { return &s.Baseline }),
-		Candidate: pooled(e.Strata, func(s *Stratum) *Moments { return &s.Candidate }),
+		Name: "outcome", Margin: g.Margin, BaselineCount: s.Count[baseline], CandidateCount: s.Count[candidate],
+		Baseline:  known(e.Range.Low + width*s.mean(baseline)),
+		Candidate: known(e.Range.Low + width*s.mean(candidate)),
 	}
-	if min(b, n) < g.MinEpisodes {
-		c.Reason = fmt.Sprintf("%q is compared from %d episodes of each version", g.Outcome, g.MinEpisodes)
-		return c, m
-	}
-	estimate, radius := difference(e.Strata, g.Alpha)
-	if math.IsInf(radius, 1) {
-		c.Reason = fmt.Sprintf("no stage has episodes of both versions with %q", g.Outcome)
-		return c, m
-	}
-	better := estimate
-	if g.LowerIsBetter {
-		better = -estimate
-	}
-	m.between(better-radius, better, better+radius)
 	switch {
-	// A difference that is not a number satisfies neither.
-	case better-radius > -g.Margin:
-		c.Verdict = Promote
-	case better+radius < -g.Margin:
-		c.Verdict = Rollback
+	case !e.Range.known() && e.Range.Seen >= learning:
+		c.Reason = fmt.Sprintf("all outcomes were %s so far, which does not tell how bad one can be: declare outcome_min "+
+			"and outcome_max", number(e.Range.Least))
+		return c, m
+	case !e.Range.known() || s.Information == 0:
+		c.Reason = fmt.Sprintf("no outcomes of both versions to compare by %q", g.Outcome)
+		return c, m
+	}
+	alpha := e.Range.alpha(g.Alpha)
+	low, estimate, high := s.Bounds(alpha)
+	all := fmt.Sprintf("between %+.4g and %+.4g", low*width, high*width)
+	low, high, rests := s.withoutEach(low, high, alpha)
+	low, estimate, high = low*width, estimate*width, high*width
+	if g.LowerIsBetter {
+		m.between(-high, -estimate, -low)
+	} else {
+		m.between(low, estimate, high)
 	}
 	direction := "more"
 	if g.LowerIsBetter {
 		direction = "less"
 	}
-	c.Reason = fmt.Sprintf("the candidate's mean of %q differs by %+.4g from the baseline's, with confidence %s "+
-		"between %+.4g and %+.4g, where %s is better and the margin is %s",
-		g.Outcome, estimate, number(1-g.Alpha), estimate-radius, estimate+radius, direction, number(g.Margin))
+	c.Reason = fmt.Sprintf("the candidate's mean of %q differs by %+.4g from the baseline's, with confidence %s %s, "+
+		"where %s is better and the margin is %s", g.Outcome, estimate, number(1-g.Alpha), all, direction, number(g.Margin))
+	if rests != "" {
+		c.Reason += "; " + rests
+	}
+	if !e.Range.Declared {
+		c.Reason += fmt.Sprintf("; this assumes that outcomes lie between %s and %s, as they did so far",
+			number(e.Range.Low), number(e.Range.High))
+	}
+	if min(s.Count[baseline], s.Count[candidate]) < g.leastEpisodes() {
+		return c, m
+	}
+	switch { // a bound that is not a number satisfies neither
+	case *m.Low > -g.Margin:
+		c.Verdict = Promote
+	case *m.High < -g.Margin:
+		c.Verdict = Rollback
+	}
 	return c, m
 }
 
-func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+// withoutEach widens bounds to those that hold whoever's outcomes are left out, if there are at least three identities
+// of which none has more than half: what one of them makes up then moves no verdict. Else it says on whom they rest.
+func (s *Score) withoutEach(low, high, alpha float64) (float64, float64, string) {
+	all, most, largest := s.Count[baseline]+s.Count[candidate], int64(0), ""
+	names := slices.Sorted(maps.Keys(s.By))
+	for _, name := range names {
+		if n := s.By[name].Count[baseline] + s.By[name].Count[candidate]; n > most {
+			most, largest = n, name
+		}
+	}
+	switch {
+	case len(names) < 2:
+		return low, high, ""
+	case len(names) < 3 || 2*most > all:
+		return low, high, fmt.Sprintf("this rests on %q, who reported %d of %d", largest, most, all)
+	}
+	moved := ""
+	for _, name := range names {
+		l, _, h := s.less(s.By[name]).Bounds(alpha)
+		if l > high || h < low {
+			moved = fmt.Sprintf("without what %q reported it would be between %+.4g and %+.4g of the range", name, l, h)
+		}
+		low, high = min(low, l), max(high, h)
+	}
+	return low, high, moved
+}
+
+// codeList lists the codes of requests that were not answered.
+func codeList(who string, r *Requests) string {
+	var all []string
+	for _, code := range slices.Sorted(maps.Keys(r.Codes)) {
+		if code != Answered {
+			all = append(all, fmt.Sprintf("%s %d", code, r.Codes[code]))
+		}
+	}
+	if all == nil {
+		return ""
+	}
+	return fmt.Sprintf("; of %s in this stage, by code: %s", who, strings.Join(all, ", "))
+}
+
+func codeCounts(e *Evidence) []CodeCount {
+	b, c := e.Requests[baseline].Codes, e.Requests[candidate].Codes
+	names := slices.AppendSeq(slices.Collect(maps.Keys(b)), maps.Keys(c))
+	slices.Sort(names)
+	var all []CodeCount
+	for _, code := range slices.Compact(names) {
+		all = append(all, CodeCount{code, b[code], c[code]})
+	}
+	return all
+}
 
 func number(x float64) string { return fmt.Sprintf("%.4g", x) }
 
-// part returns hits/tries in words; of no tries it is NaN.
-func part(hits, tries int64) string {
-	return number(float64(hits) / float64(tries))
-}
+func signed(x float64) string { return fmt.Sprintf("%+.4g", x) }

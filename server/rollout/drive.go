@@ -33,12 +33,12 @@ func (m *Manager) Start(p Plan, by string) (Rollout, error) {
 			return Rollout{}, &NotReadyError{p.Model, number, v.State, v.Cause}
 		}
 	}
-	r := &run{Rollout: Rollout{Plan: p, State: Running}}
+	r := newRun(Rollout{Plan: p, State: Running}, 0, Evidence{})
 	if known.Traffic != nil {
 		r.revision = known.Traffic.Revision
 	}
-	r.agreed, r.shadowed = m.config.Agreement(p.Model, p.CandidateVersion)
 	now := m.config.Now()
+	r.Since = now
 	r.enter(0, now)
 	m.assess(r, now)
 	r.StageSince = now
@@ -48,9 +48,8 @@ func (m *Manager) Start(p Plan, by string) (Rollout, error) {
 	}
 	m.mu.Lock()
 	m.runs[p.Model] = r
-	r.strata[0].since = m.config.Now() // earlier episodes went where the traffic led then
-	m.reserve(r)
-	m.countLocked()
+	r.stages[0].since = m.config.Now() // earlier episodes went where the traffic led then
+	m.followLocked()
 	m.mu.Unlock()
 	m.tell(r)
 	return m.copyOf(r), nil
@@ -58,17 +57,9 @@ func (m *Manager) Start(p Plan, by string) (Rollout, error) {
 
 // assess asks the gate of a stage that has just begun.
 func (m *Manager) assess(r *run, now time.Time) {
-	r.Report = Judge(r.Gate, r.evidence(r.agreed, r.shadowed))
+	r.Report = Judge(r.Gate, &r.evidence)
 	r.Report.At = now
 	r.Report.Summary = r.Report.summarize(&r.Plan)
-}
-
-// reserve makes room for the outcome that decides.
-func (m *Manager) reserve(r *run) {
-	if r.Gate.Outcome != "" {
-		m.windowLocked(version{r.Model, r.BaselineVersion}).reserve(r.Gate.Outcome)
-		m.windowLocked(version{r.Model, r.CandidateVersion}).reserve(r.Gate.Outcome)
-	}
 }
 
 // Advance goes to the next stage, or from the last one to the candidate's promotion, whatever the gate says; by names
@@ -121,14 +112,13 @@ func (m *Manager) copyOf(r *run) Rollout {
 	return r.clone()
 }
 
-// countLocked makes Observe count for the running rollouts.
-func (m *Manager) countLocked() {
-	counters := map[version]*counter{}
-	for _, r := range m.runs {
+// followLocked makes the manager listen to what is told of the running rollouts' versions.
+func (m *Manager) followLocked() {
+	running := map[string]*Plan{}
+	for model, r := range m.runs {
 		if r.State == Running {
-			counters[version{r.Model, r.BaselineVersion}] = r.baseline
-			counters[version{r.Model, r.CandidateVersion}] = r.candidate
+			running[model] = &Plan{BaselineVersion: r.BaselineVersion, CandidateVersion: r.CandidateVersion}
 		}
 	}
-	m.counters.Store(&counters)
+	m.plans.Store(&running)
 }

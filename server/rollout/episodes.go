@@ -1,118 +1,349 @@
 package rollout
 
 import (
+	"hash/maphash"
 	"slices"
 	"time"
 )
 
-// Unfinished episodes hold up the outcomes of episodes that began later. Too few of them, or too old ones, hold up
-// nothing.
 const (
-	// maxUnfinished is the part of a version's episodes, of those that began before an outcome's, that may be
-	// unfinished when it counts.
-	maxUnfinished = 0.05
-	// longest is how long after its beginning an unfinished episode holds up others.
-	longest = 10 * time.Minute
+	// maxEpisodes bounds the episodes of a rollout that are remembered, and as many draws.
+	maxEpisodes = 50_000
+	// maxHeard is how much may be heard between two looks. What comes beyond is not heard.
+	maxHeard = 1 << 18
+	// minPatience is how long an episode that goes on holds up those that began after it, at least.
+	minPatience = 10 * time.Minute
 )
 
-// fates counts, by their fate, the episodes of one version that began in one stratum.
-type fates struct {
-	begun      int64
-	reported   int64
-	seen       int64 // of begun, before it was asked which are unfinished
-	unfinished int64
+// episode is one that the split led to a version of a rollout.
+type episode struct {
+	id    uint64 // a hash: an episode_id may be long
+	began time.Time
+	part  float64 // with which the candidate had got it
+	side  int
+	unit  unit
+	over  bool // another one of the same name has begun
+
+	reported bool
+	outcome  float64
+	by       string // who reported it
+	counted  bool   // it has been counted, or is not waited for any more
+	gave     Given  // to the outcome's score
+	gives    bool   // it did
 }
 
-// all is how many began: an episode that begins during a look is among the unfinished, if not among those seen.
-func (f *fates) all() int64 { return max(f.seen, f.reported+f.unfinished) }
-
-// lost is how many are neither reported nor unfinished.
-func (f *fates) lost() int64 { return f.all() - f.reported - f.unfinished }
-
-// waiting is an outcome that is to count into moments.
-type waiting struct {
-	sample  *sample
-	moments *Moments
-	side    int
+// heard is what the server told of a request, and was not looked at yet.
+type heard struct {
+	version version
+	id      uint64 // of its episode; 0: it is of none
+	draw    uint64 // by which its episode was led to the version, which begins with it; 0: it does not
+	at      time.Time
+	kind    kind
+	ending  Ending // of a request that ended
+	agreed  bool   // of one that was compared
 }
 
-// look takes in which episodes are unfinished, by version, and counts the outcomes that need not wait for them.
-func (r *run) look(unfinished map[int64][]time.Time, now time.Time) {
-	var holding [2][]time.Time
-	for _, s := range r.strata {
-		for side := range s.episodes {
-			s.episodes[side].unfinished = 0
+type kind uint8
+
+const (
+	began kind = iota
+	ended
+	shadowed
+)
+
+// Begun counts an episode whose first request the split led to a version. draw is what that was decided by: the same
+// number leads to the same version. It costs next to nothing for versions without a running rollout, and does not wait
+// for a look at the others.
+func (m *Manager) Begun(model string, number int64, episode string, draw uint64, at time.Time) {
+	m.hear(heard{version: version{model, number}, id: m.idOf(episode), draw: draw, at: at, kind: began})
+}
+
+// Observe counts a request that came to a version. It costs next to nothing for versions without a running rollout.
+func (m *Manager) Observe(model string, number int64, e Ending) {
+	m.hear(heard{version: version{model, number}, id: m.idOf(e.Episode), kind: ended, ending: e})
+}
+
+// Compared counts a request that a version was shown as a shadow, and whether its answer agreed. episode is that of the
+// request, "" for none.
+func (m *Manager) Compared(model string, shadow int64, episode string, agreed bool) {
+	m.hear(heard{version: version{model, shadow}, id: m.idOf(episode), kind: shadowed, agreed: agreed})
+}
+
+func (m *Manager) idOf(episode string) uint64 {
+	if episode == "" {
+		return 0
+	}
+	return maphash.String(m.seed, episode) | 1
+}
+
+// hear keeps what the server tells for the next look.
+func (m *Manager) hear(h heard) {
+	if r := (*m.plans.Load())[h.version.model]; r == nil || !r.concerns(h.version.number) {
+		return
+	}
+	m.hearing.Lock()
+	defer m.hearing.Unlock()
+	if h.kind == ended {
+		h.at = m.config.Now()
+	}
+	if len(m.heard) < maxHeard {
+		m.heard = append(m.heard, h)
+	}
+}
+
+// listenLocked takes in what was heard.
+func (m *Manager) listenLocked() {
+	m.hearing.Lock()
+	all := m.heard
+	m.heard = nil
+	m.hearing.Unlock()
+	for i := range all {
+		if r := m.runs[all[i].version.model]; r != nil && r.State == Running {
+			r.hear(&all[i])
 		}
 	}
-	for number, began := range unfinished {
-		for _, at := range began {
-			s, side := r.stratum(number, at)
-			if s == nil {
-				continue
-			}
-			s.episodes[side].unfinished++
-			if now.Sub(at) < longest {
-				holding[side] = append(holding[side], at)
-			}
-		}
-	}
-	r.settle(holding)
 }
 
-// settle counts the outcomes of the episodes that began before the last moment before which few enough of either
-// version's are in holding.
-func (r *run) settle(holding [2][]time.Time) {
-	finished := [2]int64{}
-	for _, s := range r.strata {
-		finished[baseline] += s.Baseline.Count
-		finished[candidate] += s.Candidate.Count
+// concerns reports whether a version takes part.
+func (p *Plan) concerns(number int64) bool {
+	return number == p.BaselineVersion || number == p.CandidateVersion
+}
+
+// side returns which version of the rollout a number is.
+func (p *Plan) side(number int64) (side int, is bool) {
+	if number == p.CandidateVersion {
+		return candidate, true
 	}
-	for _, w := range r.waiting {
-		finished[w.side]++
+	return baseline, number == p.BaselineVersion
+}
+
+func (r *run) hear(h *heard) {
+	side, is := r.side(h.version.number)
+	if !is {
+		return
 	}
-	for _, began := range holding {
-		slices.SortFunc(began, time.Time.Compare)
+	switch h.kind {
+	case began:
+		r.begin(h, side)
+	case ended:
+		r.ended(h, side)
+	case shadowed:
+		if side == candidate {
+			r.compared(h)
+		}
 	}
-	slices.SortStableFunc(r.waiting, func(a, b waiting) int { return a.sample.began.Compare(b.sample.began) })
-	few := func(side int, until time.Time) bool {
-		// those that began then are among them
-		unfinished, _ := slices.BinarySearchFunc(holding[side], until.Add(1), time.Time.Compare)
-		return float64(unfinished) <= maxUnfinished*float64(int64(unfinished)+finished[side])
+}
+
+// begin takes in an episode.
+func (r *run) begin(h *heard, side int) {
+	if old := r.episodes[h.id]; old != nil {
+		old.over = true // if it is not reported by now, it never will be
 	}
-	n := len(r.waiting)
-	for ; n > 0; n-- {
-		last := r.waiting[n-1]
-		if few(baseline, last.sample.began) && few(candidate, last.sample.began) {
+	part, in := r.partAt(h.at)
+	if !in {
+		delete(r.episodes, h.id)
+		return
+	}
+	e := &episode{id: h.id, began: h.at, side: side, part: part}
+	r.episodes[h.id] = e
+	_, again := r.drawn[h.draw]
+	switch {
+	case part == 1:
+	case again: // this says nothing new of the split, nor are its numbers those of another draw
+		r.evidence.exclude("same_draw", side)
+		e.counted = true
+		return
+	case len(r.waiting) >= maxEpisodes:
+		r.evidence.exclude("no_room", side)
+		e.counted = true
+		return
+	}
+	if len(r.drawn) >= maxEpisodes {
+		clear(r.drawn)
+	}
+	r.drawn[h.draw] = struct{}{}
+	if part < 1 {
+		r.evidence.Split.add(side, part)
+		r.evidence.Fates[side].Begun++
+	}
+	r.waiting = append(r.waiting, e)
+	r.forget(e)
+}
+
+// forget makes room for an episode, at the cost of the oldest one that was counted.
+func (r *run) forget(e *episode) {
+	r.remembered = append(r.remembered, e)
+	if n := len(r.remembered) - 2*maxEpisodes; n > 0 {
+		for _, old := range r.remembered[:n] {
+			if r.episodes[old.id] == old {
+				delete(r.episodes, old.id)
+			}
+		}
+		r.remembered = slices.Clone(r.remembered[n:])
+	}
+}
+
+// ended takes in how a request ended.
+func (r *run) ended(h *heard, side int) {
+	e := &h.ending
+	stage := &r.evidence.Requests[side]
+	if stage.Codes == nil {
+		stage.Codes = map[string]int64{}
+	}
+	stage.Codes[e.Code]++
+	if !e.Drawn {
+		return
+	}
+	stage.Asked++
+	slow := false
+	if e.Code == Answered {
+		stage.Answered++
+		stage.P95.add(e.Compute)
+		slow = r.slow(side, e.Compute)
+	}
+	if h.id == 0 {
+		part, in := r.partAt(h.at)
+		if !in {
+			return
+		}
+		var u unit
+		u.count(e, slow)
+		r.evidence.add(first, side, part, &u)
+		r.evidence.add(whole, side, part, &u)
+		return
+	}
+	of := r.episodes[h.id]
+	if of == nil || of.side != side || of.counted {
+		return
+	}
+	before := of.unit.asked
+	of.unit.count(e, slow)
+	if before < early && of.unit.asked == early {
+		r.evidence.add(first, side, of.part, &of.unit)
+	}
+}
+
+// slow reports whether a compute time is longer than the gate allows. Before the baseline's percentile is known none
+// is.
+func (r *run) slow(side int, compute time.Duration) bool {
+	p := &r.evidence.P95
+	most := float64(p.value())
+	if side == baseline {
+		defer p.add(compute)
+	} else {
+		most *= r.Gate.MaxLatencyRatio
+	}
+	return p.known() && float64(compute) > most
+}
+
+// compared takes in whether the candidate agreed in the shadow.
+func (r *run) compared(h *heard) {
+	disagreed := int64(1)
+	if h.agreed {
+		disagreed = 0
+	}
+	e := r.episodes[h.id]
+	if e == nil || e.counted {
+		r.evidence.Disagreement.alone(float64(disagreed))
+		return
+	}
+	e.unit.shadowed++
+	e.unit.disagreed += disagreed
+}
+
+// settle counts the episodes that are over, in the order in which they began: otherwise those that end early would
+// count first, which speaks against a version that keeps its episodes alive for longer. unfinished reports whether one
+// goes on, or may be reported still.
+func (r *run) settle(unfinished func(id uint64) bool, now time.Time) {
+	slices.SortStableFunc(r.waiting, func(a, b *episode) int { return a.began.Compare(b.began) })
+	n := 0
+	for ; n < len(r.waiting); n++ {
+		e := r.waiting[n]
+		open := !e.reported && !e.over && unfinished(e.id)
+		if open && now.Sub(e.began) < r.patience {
 			break
 		}
-		finished[last.side]--
-	}
-	for _, w := range r.waiting[:n] {
-		w.sample.count(w.moments)
+		e.counted = true
+		if open {
+			r.evidence.exclude("late", e.side)
+			continue
+		}
+		r.count(e)
 	}
 	r.waiting = slices.Delete(r.waiting, 0, n)
+	for side := range r.evidence.Fates {
+		r.evidence.Fates[side].Waiting, r.evidence.Fates[side].Unfinished = 0, 0
+	}
+	for _, e := range r.waiting {
+		if e.part == 1 {
+			continue
+		}
+		if e.reported {
+			r.evidence.Fates[e.side].Waiting++
+		} else {
+			r.evidence.Fates[e.side].Unfinished++
+		}
+	}
 }
 
-// tellEpisodes adds the fates of the episodes to the evidence.
-func (r *run) tellEpisodes(e *Evidence) {
-	for _, s := range r.strata {
-		for side, to := range []*Episodes{&e.BaselineEpisodes, &e.CandidateEpisodes} {
-			f := &s.episodes[side]
-			to.Begun += f.all()
-			to.Reported += f.reported
-			to.Unfinished += f.unfinished
-			to.Lost += f.lost()
-		}
-		b, c := &s.episodes[baseline], &s.episodes[candidate]
-		e.Lost = append(e.Lost, Stratum{Baseline: share(b.lost(), b.all()), Candidate: share(c.lost(), c.all())})
+// count counts an episode that is over.
+func (r *run) count(e *episode) {
+	v := &r.evidence
+	u := &e.unit
+	if u.asked > 0 && u.asked < early {
+		v.add(first, e.side, e.part, u)
 	}
-	e.Split = splitOf(r.strata)
-	e.Complete = len(r.strata) > 0 && !r.strata[len(r.strata)-1].until.IsZero()
-	for _, w := range r.waiting {
-		if w.side == candidate {
-			e.CandidateEpisodes.Waiting++
-		} else {
-			e.BaselineEpisodes.Waiting++
+	v.add(whole, e.side, e.part, u)
+	if u.shadowed > 0 {
+		v.Disagreement.alone(ratio(u.disagreed, u.shadowed))
+	}
+	if r.Gate.Outcome == "" || e.part == 1 {
+		return
+	}
+	if !e.reported {
+		v.Fates[e.side].Lost++
+		v.Lost.Add(e.side, e.part, 1, "")
+		return
+	}
+	v.Lost.Add(e.side, e.part, 0, "")
+	if !v.Range.Declared {
+		widened := v.Range.Widened
+		counts := v.Range.learn(e.outcome)
+		if v.Range.Widened > widened {
+			v.Outcome = Score{}
+			for _, old := range r.remembered {
+				old.gives = false
+			}
 		}
+		if !counts {
+			v.exclude("learning", e.side)
+			return
+		}
+	}
+	e.gave, e.gives = v.Outcome.Add(e.side, e.part, v.Range.place(e.outcome), e.by), true
+}
+
+// report takes in how an episode of a version went.
+func (r *run) report(id uint64, side int, outcome float64, by string, now time.Time) {
+	v := &r.evidence
+	e := r.episodes[id]
+	switch {
+	case e == nil || e.side != side:
+		v.exclude("outside", side)
+	case e.reported: // the latest number is right
+		v.exclude("repeated", side)
+		e.outcome = outcome
+		if e.gives {
+			v.Outcome.correct(&e.gave, v.Range.place(outcome))
+		}
+	case e.counted: // it was given up, or counts for nothing
+		e.reported = true
+		r.patience = max(r.patience, 2*now.Sub(e.began))
+	default:
+		e.reported, e.outcome, e.by = true, outcome, by
+		if e.part < 1 {
+			v.Fates[side].Reported++
+		}
+		r.patience = max(r.patience, 2*now.Sub(e.began))
 	}
 }

@@ -1,67 +1,333 @@
 package rollout
 
-import "time"
+import (
+	"maps"
+	"math"
+	"slices"
+	"time"
+)
 
-// Evidence holds the facts that a gate judges by.
+// The versions of a rollout, where numbers of both stand side by side.
+const (
+	baseline = iota
+	candidate
+)
+
+// Evidence is what a gate judges by. It is kept with the rollout.
 type Evidence struct {
-	// Baseline and Candidate are about requests, since the stage began.
-	Baseline, Candidate Requests
-	// Agreed of Shadowed answers of the candidate agreed with those of the version that answered, since the rollout
-	// began.
-	Agreed, Shadowed int64
-	// Apart says why the two versions' requests did not come under the same load, "" if they did. Overload is then no
-	// proof against the candidate.
-	Apart string
-	// Strata are the outcomes, since the rollout began.
-	Strata []Stratum
-	// Lost has a 1 for each episode that was lost and a 0 for each other that began, by the same strata.
-	Lost []Stratum
-	// Complete: no stage in which both versions get episodes is running. Waiting for more of them is in vain.
-	Complete bool
-	// BaselineEpisodes and CandidateEpisodes count the episodes by their fate since the rollout began.
-	BaselineEpisodes, CandidateEpisodes Episodes
-	// Split is how episodes were divided, and Excluded counts those that are not in Strata, or take no part there. No
-	// verdict depends on them.
-	Split    Split
-	Excluded []Excluded
+	// Requests of the stage.
+	Requests [2]Requests `json:"requests"`
+	// Of each unit, an episode or a request without one: the part of its requests that failed with a fault of the
+	// model, that failed otherwise but for want of capacity or time, and that took long.
+	Errors   paced `json:"errors"`
+	Failures paced `json:"failures"`
+	Slow     paced `json:"slow"`
+	// Alone is the part with faults in units of the candidate since it has all traffic.
+	Alone Score `json:"alone"`
+	// Disagreement is the part of a unit's shadowed requests that the candidate did not agree on.
+	Disagreement Score `json:"disagreement"`
+	// Lost has a 1 for each episode that was lost, and a 0 for each that was reported.
+	Lost Score `json:"lost"`
+	// Outcome has the outcomes within Range, of which 0 is the lower end and 1 the upper.
+	Outcome Score `json:"outcome"`
+	Range   Range `json:"range"`
+	// P95 is about the baseline's.
+	P95 percentile `json:"p95"`
+
+	// Passed are the checks that said Promote when the candidate got all traffic. What still comes from before holds
+	// nothing.
+	Passed []string `json:"passed,omitempty"`
+
+	Fates    [2]Episodes         `json:"fates"`
+	Split    division            `json:"split"`
+	Excluded map[string][2]int64 `json:"excluded,omitempty"`
 }
 
-// Requests counts one version's requests.
+// paced is a Score of units when they are over, and one of their first requests: a candidate that fails is not waited
+// for until its episodes end.
+type paced struct {
+	Early Score `json:"early"`
+	Whole Score `json:"whole"`
+}
+
+// early is how many requests of a unit are its first.
+const early = 16
+
+// Requests are how one version's requests ended in a stage.
 type Requests struct {
-	// Count of requests that were answered or ended by a fault of the model, and the Faults among them.
-	Count, Faults int64
-	// Asked counts the requests. Failed counts those that were not answered, except for faults of the model, and
-	// Overload those of Failed that ended for want of capacity.
-	Asked, Failed, Overload int64
-	// Codes counts how requests ended, by the names of gRPC codes.
-	Codes map[string]int64
-	// Compute is a sample, drawn evenly, of the compute times of the answered ones, ascending.
-	Compute []time.Duration
-	// Earlier: Compute is of an earlier stage, as this one has given the version too few requests.
-	Earlier bool
-}
-
-// Stratum is the outcomes of episodes that were divided between the versions by one and the same split. Versions are
-// only compared inside a stratum: where the outcomes drift with time while the split moves, adding up all episodes
-// would blame or praise the candidate for the time of day at which it got most of its own.
-type Stratum struct {
-	Baseline, Candidate Moments
+	// Asked counts the requests that the split led to the version, and Answered those of them that were.
+	Asked    int64 `json:"asked"`
+	Answered int64 `json:"answered"`
+	// Codes counts how they ended, by the names of gRPC codes.
+	Codes map[string]int64 `json:"codes,omitempty"`
+	// P95 is about that of the compute times.
+	P95 percentile `json:"p95"`
 }
 
 // Episodes counts one version's episodes by their fate, of those that began in stages in which both versions get some.
 type Episodes struct {
 	Begun      int64 `json:"begun"`
 	Reported   int64 `json:"reported"`   // with the outcome that decides
-	Waiting    int64 `json:"waiting"`    // reported, but not counted yet: see Config.Unfinished
+	Waiting    int64 `json:"waiting"`    // reported, but earlier ones are unfinished
 	Unfinished int64 `json:"unfinished"` // not reported, but somebody may do so still
 	Lost       int64 `json:"lost"`       // the rest
 }
 
-// episodes returns how many episodes each version has.
-func episodes(strata []Stratum) (baseline, candidate int64) {
-	for _, s := range strata {
-		baseline += s.Baseline.Count
-		candidate += s.Candidate.Count
+// Ending is how one request ended.
+type Ending struct {
+	// Code is the name of its gRPC code.
+	Code string
+	// Episode is that of the request, "" for none.
+	Episode string
+	// Drawn: the split led to the version, and no other stood in for it.
+	Drawn bool
+	// Fault: of the model. Spared: it ended for want of capacity or time, or its caller has ended it.
+	Fault, Spared bool
+	// Compute is how long the model took for the answer. It is not looked at where there was none.
+	Compute time.Duration
+}
+
+// Answered is the code of requests that were answered.
+const Answered = "OK"
+
+// unit counts the requests of an episode, or one request.
+type unit struct {
+	asked, faults, failed int64 // of those that count
+	answered, slow        int64
+	shadowed, disagreed   int64
+}
+
+// count counts a request. Of units that are told apart nothing is counted here but by their own.
+func (u *unit) count(e *Ending, slow bool) {
+	if e.Spared {
+		return
 	}
-	return baseline, candidate
+	u.asked++
+	switch {
+	case e.Code == Answered:
+		u.answered++
+		if slow {
+			u.slow++
+		}
+	case e.Fault:
+		u.faults++
+	default:
+		u.failed++
+	}
+}
+
+// add adds what a unit says to the scores of the early or of the whole ones.
+func (e *Evidence) add(of func(*paced) *Score, side int, part float64, u *unit) {
+	if part == 1 {
+		if side == candidate && u.asked > 0 && of(&e.Errors) == &e.Errors.Whole {
+			e.Alone.alone(ratio(u.faults, u.asked))
+		}
+		return
+	}
+	if u.asked > 0 {
+		of(&e.Errors).Add(side, part, ratio(u.faults, u.asked), "")
+		of(&e.Failures).Add(side, part, ratio(u.failed, u.asked), "")
+	}
+	if u.answered > 0 && e.P95.known() {
+		of(&e.Slow).Add(side, part, ratio(u.slow, u.answered), "")
+	}
+}
+
+func first(p *paced) *Score { return &p.Early }
+func whole(p *paced) *Score { return &p.Whole }
+
+func ratio(part, of int64) float64 { return float64(part) / float64(of) }
+
+// exclude counts an episode, or a report of one, that no interval of the outcome contains.
+func (e *Evidence) exclude(why string, side int) {
+	if e.Excluded == nil {
+		e.Excluded = map[string][2]int64{}
+	}
+	n := e.Excluded[why]
+	n[side]++
+	e.Excluded[why] = n
+}
+
+// Excluded counts episodes, or reports of them, that no interval of the outcome contains.
+type Excluded struct {
+	// Reason is lost, unfinished, waiting, late, outside, no_room, repeated, same_draw or learning.
+	Reason    string `json:"reason"`
+	Baseline  int64  `json:"baseline"`
+	Candidate int64  `json:"candidate"`
+}
+
+// excluded lists what does not count.
+func (e *Evidence) excluded() (all []Excluded) {
+	b, c := &e.Fates[baseline], &e.Fates[candidate]
+	counts := maps.Clone(e.Excluded)
+	if counts == nil {
+		counts = map[string][2]int64{}
+	}
+	counts["lost"] = [2]int64{b.Lost, c.Lost}
+	counts["unfinished"] = [2]int64{b.Unfinished, c.Unfinished}
+	counts["waiting"] = [2]int64{b.Waiting, c.Waiting}
+	for _, why := range slices.Sorted(maps.Keys(counts)) {
+		if n := counts[why]; n != [2]int64{} {
+			all = append(all, Excluded{why, n[baseline], n[candidate]})
+		}
+	}
+	return all
+}
+
+// Range is where outcomes lie: as the gate declares, or as they did so far.
+type Range struct {
+	Low      float64 `json:"low"`
+	High     float64 `json:"high"`
+	Declared bool    `json:"declared,omitempty"`
+	// Seen counts the outcomes that told it, from Least to Greatest, since it was known last.
+	Seen     int     `json:"seen,omitempty"`
+	Least    float64 `json:"least,omitempty"`
+	Greatest float64 `json:"greatest,omitempty"`
+	// Outside counts the outcomes that lay outside, and Widened how often there was another range for that. The
+	// evidence began anew each time.
+	Outside int `json:"outside,omitempty"`
+	Widened int `json:"widened,omitempty"`
+}
+
+const (
+	// learning is how many outcomes tell the range where it is not declared. They do not count otherwise.
+	learning = 30
+	// leastUndeclared is how many episodes of each version there must be then: what happens in one of a hundred has
+	// been seen in so many with a probability of 0.95.
+	leastUndeclared = 300
+)
+
+// known reports whether there is a range.
+func (r *Range) known() bool { return r.High > r.Low }
+
+// learn takes in an outcome where the range is not declared, and reports whether it counts in the range that there is.
+// Every second one that lies outside begins another range: one alone may be a mistake of who reports, and counts as the
+// end of the range that it lies beyond.
+func (r *Range) learn(outcome float64) (counts bool) {
+	known := r.known()
+	if known && (r.Low > outcome || outcome > r.High) {
+		if r.Outside++; r.Outside%2 == 1 {
+			return true
+		}
+		r.Widened++
+	} else if known {
+		return true
+	}
+	if r.Seen == 0 {
+		r.Least, r.Greatest = outcome, outcome
+	}
+	r.Least, r.Greatest = min(r.Least, outcome), max(r.Greatest, outcome)
+	if r.Seen++; r.Seen < learning {
+		return false
+	}
+	width := r.Greatest - r.Least
+	r.Low, r.High = r.Least-width, r.Greatest+width
+	if r.Least == 0 && r.Greatest == 1 { // successes
+		r.Low, r.High = 0, 1
+	}
+	return false
+}
+
+// place returns where an outcome lies in the range, from 0 to 1.
+func (r *Range) place(outcome float64) float64 {
+	return max(0, min(1, (outcome-r.Low)/(r.High-r.Low)))
+}
+
+// alpha is the part of a gate's for the range that there is: all of them together have all of it.
+func (r *Range) alpha(alpha float64) float64 {
+	if r.Declared {
+		return alpha
+	}
+	k := float64(r.Widened + 1)
+	return alpha / (k * (k + 1))
+}
+
+// percentile follows the 95th percentile of numbers (Robbins, Monro: A stochastic approximation method, Annals of
+// Mathematical Statistics 22, 1951): each above it moves it up, and each below down, by steps in the logarithm whose
+// mean is 0 where it is right. Of the first ones it is exact.
+type percentile struct {
+	Count int64     `json:"count"`
+	Log   float64   `json:"log"`             // of the percentile in ns
+	First []float64 `json:"first,omitempty"` // logarithms
+}
+
+// firsts is how many numbers there must be before a percentile is known.
+const firsts = 40
+
+func (p *percentile) known() bool { return p.Count >= firsts }
+
+// add counts a number.
+func (p *percentile) add(x time.Duration) {
+	const q = 0.95
+	log := math.Log(float64(max(x, 1)))
+	p.Count++
+	switch {
+	case p.Count < firsts:
+		p.First = append(p.First, log)
+	case p.Count == firsts:
+		p.First = append(p.First, log)
+		slices.Sort(p.First)
+		p.Log, p.First = p.First[int(math.Ceil(q*firsts))-1], nil
+	case log > p.Log:
+		p.Log += q * p.step()
+	default:
+		p.Log -= (1 - q) * p.step()
+	}
+}
+
+// step gets smaller, but follows a drift.
+func (p *percentile) step() float64 { return max(0.01, 2/math.Pow(float64(p.Count), 0.6)) }
+
+// value returns the percentile, 0 where it is not known.
+func (p *percentile) value() time.Duration {
+	if !p.known() {
+		return 0
+	}
+	return time.Duration(math.Exp(p.Log))
+}
+
+// division is how episodes were divided between the versions.
+type division struct {
+	Begun    [2]int64 `json:"begun"`
+	Expected float64  `json:"expected"` // of the candidate
+	Variance float64  `json:"variance"`
+}
+
+// add counts an episode.
+func (d *division) add(side int, part float64) {
+	d.Begun[side]++
+	d.Expected += part
+	d.Variance += part * (1 - part)
+}
+
+const (
+	// suspicious is the p value below which episodes are not divided as they should be.
+	suspicious = 0.001
+	// fewestExpected is how many episodes of each version must be expected for the chi-square test.
+	fewestExpected = 5
+)
+
+// Split is how the episodes that began in stages in which both versions get some were divided between them.
+type Split struct {
+	Baseline  int64 `json:"baseline"`
+	Candidate int64 `json:"candidate"`
+	// Expected is how many the percentages of the stages give the candidate, on average.
+	Expected float64 `json:"candidate_expected"`
+	// ChiSquare, of one degree of freedom, and PValue test for a mismatch, at one look; nil while too few are expected.
+	ChiSquare *float64 `json:"chi_square,omitempty"`
+	PValue    *float64 `json:"p_value,omitempty"`
+	Mismatch  bool     `json:"mismatch,omitempty"`
+}
+
+// split tests all stages as one: the variance of the sum of the candidate's episodes is the sum of the stages'. Of one
+// stage it is the usual test of two counts.
+func (d *division) split() Split {
+	s := Split{Baseline: d.Begun[baseline], Candidate: d.Begun[candidate], Expected: d.Expected}
+	if min(s.Expected, float64(s.Baseline+s.Candidate)-s.Expected) >= fewestExpected {
+		off := float64(s.Candidate) - s.Expected
+		square := off * off / d.Variance
+		p := math.Erfc(math.Sqrt(square / 2))
+		s.ChiSquare, s.PValue, s.Mismatch = &square, &p, p < suspicious
+	}
+	return s
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 )
 
-// look judges every running rollout, moves those that follow the gate, and forgets versions that are gone.
+// look judges every running rollout, and moves those that follow the gate.
 func (m *Manager) look() {
 	m.changing.Lock()
 	defer m.changing.Unlock()
@@ -21,28 +21,35 @@ func (m *Manager) look() {
 			m.follow(r)
 		}
 	}
-	snapshot := m.config.Traffic.Snapshot()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	maps.DeleteFunc(m.windows, func(v version, _ *window) bool {
-		known := snapshot.Model(v.model)
-		return known == nil || known.Version(v.number) == nil
-	})
 }
 
 // follow carries out the gate's verdict. A change that the traffic refuses is tried again at the next look.
 func (m *Manager) follow(r *run) {
 	m.judge(r)
-	if m.endIfBroken(r) || !r.Automatic {
+	m.mu.Lock()
+	n := r.evidence.heardOf()
+	m.mu.Unlock()
+	if m.endIfBroken(r) {
 		return
 	}
 	var err error
-	switch {
+	switch now := m.config.Now(); {
+	case !r.Automatic:
+		err = m.keep(r, n)
+	case !now.Before(r.Since.Add(r.MaxDuration)):
+		err = m.end(r, Expired, byGate, fmt.Sprintf("there was no verdict within %v: %s", r.MaxDuration, reason(r.Report)))
 	case r.Report.Verdict == Rollback:
 		err = m.end(r, RolledBack, byGate, "the gate said ROLLBACK: "+reason(r.Report))
 	case r.Report.Verdict == Promote && !r.Report.At.Before(r.StageSince.Add(r.StageDuration)):
 		err = m.advance(r, byGate, "the gate said PROMOTE")
+	default:
+		err = m.keep(r, n)
 	}
+	m.complain(r, err)
+}
+
+// complain logs why a step failed, once.
+func (m *Manager) complain(r *run, err error) {
 	if err != nil && err.Error() != r.refusal {
 		r.refusal = err.Error()
 		m.config.Logger.Warn("rollout step failed", "event", "rollout_step_failed", "model", r.Model,
@@ -52,33 +59,41 @@ func (m *Manager) follow(r *run) {
 
 // judge asks the gate.
 func (m *Manager) judge(r *run) {
-	agreed, shadowed := m.config.Agreement(r.Model, r.CandidateVersion)
 	m.mu.Lock()
-	m.countBegunLocked()
-	for _, s := range r.strata { // first: episodes that begin meanwhile must not seem to be lost
-		for side := range s.episodes {
-			s.episodes[side].seen = s.episodes[side].begun
-		}
-	}
+	m.listenLocked() // first: an episode that begins meanwhile must not seem to be over
 	m.mu.Unlock()
-	var unfinished map[int64][]time.Time
-	if m.config.Unfinished != nil && len(r.strata) > 0 {
-		unfinished = m.config.Unfinished(r.Model, r.strata[0].since)
+	unfinished := map[uint64]bool{}
+	for _, episode := range m.config.Unfinished(r.Model) {
+		unfinished[m.idOf(episode)] = true
 	}
-	m.mu.Lock()
-	r.look(unfinished, m.config.Now())
-	evidence := r.evidence(agreed, shadowed)
-	m.mu.Unlock()
-	report := Judge(r.Gate, evidence)
-	report.At = m.config.Now()
-	report.Summary = report.summarize(&r.Plan)
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	r.settle(func(id uint64) bool { return unfinished[id] }, m.config.Now())
+	report := Judge(r.Gate, &r.evidence)
+	report.At = m.config.Now()
+	report.Summary = report.summarize(&r.Plan)
 	r.thinning.add(&r.History, &report)
 	if report.Verdict != r.Report.Verdict {
 		r.History.mark(&report, report.At, r.Stages[r.Stage], false)
 	}
 	r.Report = report
+}
+
+// keptEvery is how often evidence is kept. What came later is lost with the process.
+const keptEvery = 10 * time.Second
+
+// keep keeps the evidence, which counts so much, if it is other than what was kept.
+func (m *Manager) keep(r *run, count int64) error {
+	now := m.config.Now()
+	if count == r.keptCount || now.Sub(r.keptAt) < keptEvery {
+		return nil
+	}
+	after := m.copyOf(r)
+	if err := m.decide(r, &after, nil); err != nil {
+		return fmt.Errorf("the evidence of the rollout could not be kept: %w", err)
+	}
+	r.keptCount, r.keptAt = count, now
+	return nil
 }
 
 // reason returns the reasons of the checks that decided.
@@ -107,7 +122,7 @@ func (m *Manager) advance(r *run, by, why string) error {
 	m.mu.Lock()
 	r.enter(next, m.config.Now())
 	r.Steps, r.History = after.Steps, after.History
-	m.countLocked()
+	m.followLocked()
 	m.mu.Unlock()
 	m.tell(r)
 	return nil
@@ -137,14 +152,10 @@ func (m *Manager) endIfBroken(r *run) bool {
 	}
 	known := snapshot.Model(r.Model)
 	if known != nil && known.Traffic != nil && known.Traffic.Revision == r.revision && !gone(known, r.BaselineVersion) {
-		err := m.end(r, Aborted, byServer, why)
-		if err == nil {
-			return true
-		}
-		why += fmt.Sprintf("; the baseline could not be given all traffic: %v", err)
-	} else {
-		why += "; the traffic was left as it is"
+		m.complain(r, m.end(r, Aborted, byServer, why))
+		return r.State != Running
 	}
+	why += "; the traffic was left as it is"
 	after := m.ended(r, Aborted, r.Stages[r.Stage], byServer, why)
 	if err := m.decide(r, &after, nil); err != nil {
 		m.config.Logger.Warn("rollout end not kept", "event", "rollout_end_not_kept", "model", r.Model, "cause", err)
@@ -164,7 +175,7 @@ func (m *Manager) ended(r *run, state State, percent float64, by, why string) Ro
 func (m *Manager) finish(r *run, after Rollout) {
 	m.mu.Lock()
 	r.State, r.Steps, r.History = after.State, after.Steps, after.History
-	m.countLocked()
+	m.followLocked()
 	m.mu.Unlock()
 	m.tell(r)
 }

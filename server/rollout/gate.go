@@ -24,19 +24,20 @@ func (v Verdict) String() string { return [...]string{"UNSPECIFIED", "PROMOTE", 
 
 // Gate holds the conditions that a candidate must meet. Zero values are the defaults.
 type Gate struct {
-	// MinRequests must have been counted of the candidate since the stage began, and of both before latency is
-	// compared; 0: 100.
+	// MinRequests of the candidate must have been answered since the stage began; 0: 100.
 	MinRequests int64 `json:"min_requests"`
-	// MinEpisodes with an outcome must have been reported of each version; 0: 20. Not looked at without Outcome.
+	// MinEpisodes with an outcome must have been counted of each version; 0: 20, and at least 300 where OutcomeMin and
+	// OutcomeMax are not declared. Not looked at without Outcome.
 	MinEpisodes int64 `json:"min_episodes"`
-	// MaxErrorRate is the largest part of the candidate's requests that may fail with a fault of the model; 0: 0.01.
+	// MaxErrorRate is by how much the part of the candidate's requests that fail with a fault of the model, and that of
+	// those that take longer than they may, may exceed the baseline's; 0: 0.01.
 	MaxErrorRate float64 `json:"max_error_rate"`
-	// MaxLatencyRatio is the largest ratio of the candidate's p95 of compute time to the baseline's; 0: 1.5.
+	// MaxLatencyRatio is how many times the baseline's p95 of compute time the candidate's p95 may be; 0: 1.5.
 	MaxLatencyRatio float64 `json:"max_latency_ratio"`
 	// MinAgreement is the least part of the shadowed requests that must agree; 0: not looked at.
 	MinAgreement float64 `json:"min_agreement"`
-	// MaxFailureIncrease is by how much the part of the candidate's requests that fail without a fault of the model,
-	// whatever their code, may exceed the baseline's; 0: 0.01.
+	// MaxFailureIncrease is by how much the part of the candidate's requests that fail otherwise, but for want of
+	// capacity or time, may exceed the baseline's; 0: 0.01.
 	MaxFailureIncrease float64 `json:"max_failure_increase"`
 	// MaxLostIncrease is by how much the part of the candidate's episodes that are lost may exceed the baseline's; 0:
 	// 0.05. An episode is lost if it ended, or nothing was heard of it any more, without a report of Outcome. Not
@@ -46,11 +47,15 @@ type Gate struct {
 	Outcome string `json:"outcome"`
 	// LowerIsBetter for this outcome, for instance a cost.
 	LowerIsBetter bool `json:"lower_is_better"`
+	// OutcomeMin and OutcomeMax are the least and the greatest that an outcome can be; others count as these. Nil: they
+	// are what was seen, with as much room on either side, which takes more episodes and is an assumption.
+	OutcomeMin *float64 `json:"outcome_min,omitempty"`
+	OutcomeMax *float64 `json:"outcome_max,omitempty"`
 	// Margin is by how much the candidate's mean outcome may be worse and still be promoted, in units of the outcome.
 	// With 0 only a candidate that is surely better is promoted, and one that is as good is held for ever.
 	Margin float64 `json:"margin"`
-	// Alpha is the probability of a wrong verdict on the outcome, on errors, failures, lost episodes and agreement,
-	// each, however often the gate looks; 0: 0.05. Smaller takes more episodes.
+	// Alpha is the probability of a wrong promotion, and that of a wrong rollback, by each check, however often the gate
+	// looks; 0: 0.05. Smaller takes more episodes.
 	Alpha float64 `json:"alpha"`
 }
 
@@ -88,8 +93,16 @@ func (g Gate) Check() error {
 		return &PlanError{"gate.margin", "a number of at least 0, in units of the outcome", fmt.Sprint(g.Margin)}
 	case !(g.Alpha >= 0 && g.Alpha < 1):
 		return &PlanError{"gate.alpha", "a number of at least 0 and below 1", fmt.Sprint(g.Alpha)}
-	case g.Outcome == "" && (g.LowerIsBetter || g.Margin > 0):
-		return &PlanError{"gate.outcome", "the name of the outcome that lower_is_better and margin are about", "none"}
+	case (g.OutcomeMin == nil) != (g.OutcomeMax == nil):
+		return &PlanError{"gate.outcome_max", "outcome_min and outcome_max, or neither", "one of them"}
+	case g.OutcomeMin != nil && !(*g.OutcomeMin < *g.OutcomeMax && finite(*g.OutcomeMax-*g.OutcomeMin)):
+		return &PlanError{
+			"gate.outcome_max", fmt.Sprintf("a number above outcome_min, %v", *g.OutcomeMin), fmt.Sprint(*g.OutcomeMax),
+		}
+	case g.Outcome == "" && (g.LowerIsBetter || g.Margin > 0 || g.OutcomeMin != nil):
+		return &PlanError{
+			"gate.outcome", "the name of the outcome that lower_is_better, margin and outcome_min are about", "none",
+		}
 	}
 	return nil
 }
@@ -137,12 +150,16 @@ type CodeCount struct {
 
 // Judge weighs evidence. It is a pure function. Any check that says Rollback makes the verdict Rollback; else all must
 // say Promote for Promote; else it is Hold. Zero values of the gate are its defaults.
-func Judge(g Gate, e Evidence) Report {
+func Judge(g Gate, e *Evidence) Report {
 	g = g.WithDefaults()
 	checks := []GateCheck{checkRequests(g, e)}
 	var metrics []Metric
-	compare := func(check func(Gate, Evidence) (GateCheck, Metric)) {
+	compare := func(check func(Gate, *Evidence) (GateCheck, Metric)) {
 		c, m := check(g, e)
+		if c.Verdict == Hold && slices.Contains(e.Passed, c.Name) {
+			c.Verdict = Promote
+			c.Reason += "; this was decided before the candidate got all traffic"
+		}
 		m.stand(c.Verdict)
 		checks, metrics = append(checks, c), append(metrics, m)
 	}
@@ -151,20 +168,19 @@ func Judge(g Gate, e Evidence) Report {
 	if g.MinAgreement > 0 {
 		compare(checkAgreement)
 	}
+	report := Report{Codes: codeCounts(e)}
 	if g.Outcome != "" {
 		checks = append(checks, checkEpisodes(g, e))
 		compare(checkOutcome)
 		compare(checkLost)
+		report.BaselineEpisodes, report.CandidateEpisodes = e.Fates[baseline], e.Fates[candidate]
+		report.Split, report.Excluded = e.Split.split(), e.excluded()
 	}
 	compare(checkFailures)
-	verdict := Promote
+	report.Checks, report.Metrics, report.Verdict = checks, metrics, Promote
 	for _, c := range checks {
 		// The verdicts are ordered by how much they weigh.
-		verdict = max(verdict, c.Verdict)
+		report.Verdict = max(report.Verdict, c.Verdict)
 	}
-	return Report{
-		Verdict: verdict, Checks: checks, Codes: codeCounts(e),
-		BaselineEpisodes: e.BaselineEpisodes, CandidateEpisodes: e.CandidateEpisodes,
-		Metrics: metrics, Split: e.Split, Excluded: e.Excluded,
-	}
+	return report
 }

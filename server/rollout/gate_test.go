@@ -1,238 +1,196 @@
 package rollout
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
-	"slices"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
 )
 
-// times returns n compute times that rise evenly up to longest.
-func times(n int, longest time.Duration) []time.Duration {
-	sample := make([]time.Duration, n)
-	for i := range sample {
-		sample[i] = longest * time.Duration(i+1) / time.Duration(n)
-	}
-	return sample
+// rates are how often units of a version do something.
+type rates struct {
+	fault, failed, slow, lost, disagree float64
+	outcome                             float64 // its mean
 }
 
-// fine is evidence that promotes by every default.
-func fine() Evidence {
-	return Evidence{
-		Baseline:  Requests{Count: 1000, Asked: 1000, Compute: times(1000, 10*time.Millisecond)},
-		Candidate: Requests{Count: 1000, Asked: 1000, Compute: times(1000, 10*time.Millisecond)},
+// gathered is the evidence of so many units of each version, by halves.
+func gathered(r *rand.Rand, units int, b, c rates) *Evidence {
+	e := &Evidence{Range: Range{High: 1, Declared: true}}
+	e.P95.Count, e.P95.Log = firsts, math.Log(1e6)
+	hit := func(p float64) int64 {
+		if r.Float64() < p {
+			return 1
+		}
+		return 0
 	}
+	for range 2 * units {
+		side := r.IntN(2)
+		of := [...]rates{b, c}[side]
+		u := unit{asked: 1, answered: 1, faults: hit(of.fault), failed: hit(of.failed), slow: hit(of.slow)}
+		e.add(first, side, 0.5, &u)
+		e.add(whole, side, 0.5, &u)
+		e.Requests[side].Answered++
+		e.Fates[side].Begun++
+		lost := hit(of.lost)
+		e.Fates[side].Lost += lost
+		e.Lost.Add(side, 0.5, float64(lost), "")
+		e.Outcome.Add(side, 0.5, float64(hit(of.outcome)), "")
+		if side == candidate {
+			e.Disagreement.alone(float64(hit(of.disagree)))
+		}
+	}
+	return e
 }
 
-func outcomes(baseline, candidate float64) []Stratum {
-	var s Stratum
-	for i := range 100 {
-		s.Baseline.Add(baseline + float64(i%2))
-		s.Candidate.Add(candidate + float64(i%2))
-	}
-	return []Stratum{s}
-}
-
+// TestJudge: what differs surely and by more than is allowed is rolled back, what surely does not is promoted, and all
+// else is held.
 func TestJudge(t *testing.T) {
-	for _, c := range []struct {
-		name    string
-		gate    Gate
-		change  func(*Evidence)
-		verdict Verdict
-		check   string // that decides
-		reason  string // part of it
+	fine := rates{outcome: 0.5}
+	for name, c := range map[string]struct {
+		gate                Gate
+		units               int
+		baseline, candidate rates
+		verdict             Verdict
+		check, reason       string // that decides
 	}{
-		{
-			"all is well",
-			Gate{},
-			func(*Evidence) {}, Promote, "requests",
-			"1000 requests of the candidate in this stage, 100 needed",
+		"all is well":             {Gate{}, 2000, fine, fine, Promote, "errors", "and 0.01 is allowed"},
+		"too few to say":          {Gate{}, 300, fine, fine, Hold, "errors", " of the candidate are needed"},
+		"few, and much allowed":   {Gate{MaxErrorRate: 0.1, MaxFailureIncrease: 0.1}, 800, fine, fine, Promote, "errors", ""},
+		"faults":                  {Gate{}, 2000, fine, rates{fault: 0.05}, Rollback, "errors", "with a fault of the model"},
+		"faults of both alike":    {Gate{}, 20_000, rates{fault: 0.03}, rates{fault: 0.03}, Promote, "errors", ""},
+		"failures":                {Gate{}, 2000, fine, rates{failed: 0.05}, Rollback, "failures", "failed otherwise"},
+		"failures of both alike":  {Gate{}, 20_000, rates{failed: 0.03}, rates{failed: 0.03}, Promote, "failures", ""},
+		"slow":                    {Gate{}, 2000, rates{slow: 0.05}, rates{slow: 0.2}, Rollback, "latency", "took longer"},
+		"as slow":                 {Gate{}, 2000, rates{slow: 0.05}, rates{slow: 0.001}, Promote, "latency", "1ms of the baseline"},
+		"lost":                    {Gate{Outcome: "x", Margin: 0.2}, 2000, fine, rates{outcome: 0.5, lost: 0.2}, Rollback, "lost", "were lost"},
+		"worse":                   {Gate{Outcome: "x", Margin: 0.1}, 2000, fine, rates{outcome: 0.3}, Rollback, "outcome", "more is better"},
+		"no worse":                {Gate{Outcome: "x", Margin: 0.2}, 2000, fine, fine, Promote, "outcome", "the margin is 0.2"},
+		"better, where it counts": {Gate{Outcome: "x"}, 2000, fine, rates{outcome: 0.7}, Promote, "outcome", ""},
+		"better, being lower": {
+			Gate{Outcome: "x", LowerIsBetter: true}, 2000, fine, rates{outcome: 0.3}, Promote, "outcome", "less is better",
 		},
-		{"no evidence", Gate{}, func(e *Evidence) { *e = Evidence{} }, Hold, "errors", "no request"},
-		{"too few requests", Gate{}, func(e *Evidence) { e.Candidate.Count = 99 }, Hold, "requests", "99 requests"},
-		{
-			"enough by its own number",
-			Gate{MinRequests: 50},
-			func(e *Evidence) { e.Candidate.Count = 99 }, Promote,
-			"requests", "50 needed",
+		"worse, being higher": {
+			Gate{Outcome: "x", LowerIsBetter: true}, 2000, fine, rates{outcome: 0.7}, Rollback, "outcome", "",
 		},
-		{
-			"one fault in a hundred",
-			Gate{},
-			func(e *Evidence) { e.Candidate.Faults = 10 }, Promote, "errors",
-			"a part of 0.01 against a limit of 0.01",
-		},
-		{"a few faults too many", Gate{}, func(e *Evidence) { e.Candidate.Faults = 12 }, Hold, "errors", "chance"},
-		{
-			"many faults too many",
-			Gate{},
-			func(e *Evidence) { e.Candidate.Faults = 50 }, Rollback, "errors",
-			"50 of 1000",
-		},
-		{
-			"faults before there are enough requests",
-			Gate{},
-			func(e *Evidence) { e.Candidate.Count, e.Candidate.Faults = 5, 5 }, Rollback, "errors", "5 of 5",
-		},
-		{
-			"slower within the limit",
-			Gate{},
-			func(e *Evidence) { e.Candidate.Compute = times(1000, 14*time.Millisecond) }, Promote, "latency",
-			"13.3ms, the baseline's 9.5ms: a ratio of 1.4 ",
-		},
-		{
-			"slower at the edge",
-			Gate{},
-			func(e *Evidence) { e.Candidate.Compute = times(1000, 15100*time.Microsecond) },
-			Hold, "latency", "chance",
-		},
-		{
-			"slower by less than the error of its own p95",
-			Gate{},
-			func(e *Evidence) { e.Candidate.Compute = times(1000, 15600*time.Microsecond) }, Hold, "latency", "chance",
-		},
-		{
-			"slower",
-			Gate{},
-			func(e *Evidence) { e.Candidate.Compute = times(1000, 20*time.Millisecond) }, Rollback,
-			"latency", "a ratio of 2 against a limit of 1.5",
-		},
-		{
-			"slower than its own limit",
-			Gate{MaxLatencyRatio: 1.1},
-			func(e *Evidence) { e.Candidate.Compute = times(1000, 14*time.Millisecond) }, Rollback, "latency", "1.1",
-		},
-		{
-			"slower, under another load",
-			Gate{},
-			func(e *Evidence) { e.Candidate.Compute, e.Apart = times(1000, 20*time.Millisecond), "faster" }, Hold,
-			"latency", "a limit of 1.5; that need not be the candidate's: faster",
-		},
-		{"slower than at an earlier stage", Gate{}, func(e *Evidence) {
-			e.Candidate.Compute, e.Baseline.Earlier, e.Apart = times(1000, 20*time.Millisecond), true, "earlier"
-		}, Rollback, "latency", "earlier stage"},
-		{
-			"nothing of the baseline",
-			Gate{},
-			func(e *Evidence) { e.Baseline.Compute = nil }, Hold, "latency",
-			"0 of the baseline",
-		},
-		{
-			"of an earlier stage",
-			Gate{},
-			func(e *Evidence) { e.Baseline.Earlier = true }, Promote, "latency",
-			"earlier stage",
-		},
-		{"never in the shadow", Gate{MinAgreement: 0.9}, func(*Evidence) {}, Hold, "agreement", "must name it"},
-		{
-			"agreed",
-			Gate{MinAgreement: 0.9},
-			func(e *Evidence) { e.Agreed, e.Shadowed = 95, 100 }, Promote, "agreement",
-			"95 of 100",
-		},
-		{
-			"agreed too few",
-			Gate{MinAgreement: 0.9},
-			func(e *Evidence) { e.Agreed, e.Shadowed = 50, 50 }, Hold,
-			"agreement", "100 are needed",
-		},
-		{
-			"agreed barely not",
-			Gate{MinAgreement: 0.9},
-			func(e *Evidence) { e.Agreed, e.Shadowed = 89, 100 }, Hold,
-			"agreement", "chance",
-		},
-		{
-			"disagreed",
-			Gate{MinAgreement: 0.9},
-			func(e *Evidence) { e.Agreed, e.Shadowed = 60, 100 }, Rollback,
-			"agreement", "0.6",
-		},
-		{"outcome not asked for", Gate{}, func(e *Evidence) { e.Strata = outcomes(1, 0) }, Promote, "requests", ""},
-		{
-			"no outcomes",
-			Gate{Outcome: "reward"},
-			func(*Evidence) {}, Hold, "episodes",
-			`"reward" reported of 0 episodes`,
-		},
-		{
-			"better",
-			Gate{Outcome: "reward"},
-			func(e *Evidence) { e.Strata = outcomes(1, 2) }, Promote, "outcome",
-			"+1 from the baseline's, with confidence 0.95",
-		},
-		{
-			"worse",
-			Gate{Outcome: "reward"},
-			func(e *Evidence) { e.Strata = outcomes(2, 1) }, Rollback, "outcome",
-			"more is better",
-		},
-		{"the same", Gate{Outcome: "reward"}, func(e *Evidence) { e.Strata = outcomes(1, 1) }, Hold, "outcome", "+0 "},
-		{
-			"the same, with a margin",
-			Gate{Outcome: "reward", Margin: 0.5},
-			func(e *Evidence) { e.Strata = outcomes(1, 1) }, Promote, "outcome", "margin is 0.5",
-		},
-		{
-			"worse within the margin",
-			Gate{Outcome: "reward", Margin: 1.5},
-			func(e *Evidence) { e.Strata = outcomes(2, 1) }, Promote, "outcome", "",
-		},
-		{
-			"worse by the margin itself",
-			Gate{Outcome: "reward", Margin: 1},
-			func(e *Evidence) { e.Strata = outcomes(2, 1) }, Hold, "outcome", "",
-		},
-		{
-			"costs less",
-			Gate{Outcome: "cost", LowerIsBetter: true},
-			func(e *Evidence) { e.Strata = outcomes(2, 1) },
-			Promote, "outcome", "less is better",
-		},
-		{
-			"costs more",
-			Gate{Outcome: "cost", LowerIsBetter: true},
-			func(e *Evidence) { e.Strata = outcomes(1, 2) },
-			Rollback, "outcome", "",
-		},
-		{
-			"costs more within the margin",
-			Gate{Outcome: "cost", LowerIsBetter: true, Margin: 1.5},
-			func(e *Evidence) { e.Strata = outcomes(1, 2) }, Promote, "outcome", "",
-		},
-		{
-			"too few episodes",
-			Gate{Outcome: "reward", MinEpisodes: 101},
-			func(e *Evidence) { e.Strata = outcomes(1, 9) },
-			Hold, "outcome", "101 episodes",
-		},
-		{"never side by side", Gate{Outcome: "reward"}, func(e *Evidence) {
-			e.Strata = []Stratum{{Baseline: repeated(1, 50)}, {Candidate: repeated(2, 50)}}
-		}, Hold, "outcome", "no stage has"},
-		{
-			"not a number",
-			Gate{Outcome: "reward"},
-			func(e *Evidence) { e.Strata = outcomes(1, math.NaN()) }, Hold,
-			"outcome", "NaN",
-		},
-		{"better, but failing", Gate{Outcome: "reward"}, func(e *Evidence) {
-			e.Strata = outcomes(1, 2)
-			e.Candidate.Faults = 50
-		}, Rollback, "errors", ""},
+		"as good, without a margin": {Gate{Outcome: "x"}, 2000, fine, fine, Hold, "outcome", ""},
+		"agrees":                    {Gate{MinAgreement: 0.9}, 2000, fine, rates{disagree: 0.05}, Promote, "agreement", "at least 0.9"},
+		"disagrees":                 {Gate{MinAgreement: 0.9}, 2000, fine, rates{disagree: 0.2}, Rollback, "agreement", ""},
+		"disagrees at the limit":    {Gate{MinAgreement: 0.9}, 2000, fine, rates{disagree: 0.1}, Hold, "agreement", ""},
+		"nothing":                   {Gate{MinAgreement: 0.9, Outcome: "x"}, 0, fine, fine, Hold, "agreement", "no request of the candidate"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			e := fine()
-			c.change(&e)
-			report := Judge(c.gate, e)
-			i := slices.IndexFunc(report.Checks, func(k GateCheck) bool { return k.Name == c.check })
-			if i < 0 || report.Verdict != c.verdict || report.Checks[i].Verdict != c.verdict ||
-				!strings.Contains(report.Checks[i].Reason, c.reason) {
-				t.Errorf("expected %v by %s with %q, found %v by %+v", c.verdict, c.check, c.reason, report.Verdict,
-					report.Checks)
+		t.Run(name, func(t *testing.T) {
+			if c.gate.Outcome != "" {
+				c.gate.OutcomeMin, c.gate.OutcomeMax = new(0.0), new(1.0)
+			}
+			r := Judge(c.gate, gathered(rand.New(rand.NewPCG(1, 36)), c.units, c.baseline, c.candidate))
+			check := named(r, c.check)
+			if r.Verdict != c.verdict || check.Verdict != c.verdict || !strings.Contains(check.Reason, c.reason) {
+				t.Errorf("%v, want %v by %s (%q): %+v", r.Verdict, c.verdict, c.check, c.reason, r.Checks)
 			}
 		})
+	}
+}
+
+// TestMetricsAreTheGates: of any evidence the bounds lie where the checks say.
+func TestMetricsAreTheGates(t *testing.T) {
+	seen := map[string]int{}
+	for seed := range uint64(400) {
+		r := rand.New(rand.NewPCG(seed, 7))
+		g := Gate{
+			MinAgreement: 0.9, Outcome: "reward", Margin: 0.1, LowerIsBetter: r.IntN(2) == 0, OutcomeMin: new(0.0),
+			OutcomeMax: new(1.0),
+		}
+		anyRates := func() rates {
+			p := func() float64 { return r.Float64() * r.Float64() * float64(r.IntN(2)) / 3 }
+			return rates{p(), p(), p(), p(), p(), 0.3 + 0.4*r.Float64()}
+		}
+		report := Judge(g, gathered(r, 1<<r.IntN(13), anyRates(), anyRates()))
+		if _, err := json.Marshal(report); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		for _, c := range report.Checks {
+			m := report.Metric(c.Name)
+			if m == nil {
+				continue
+			}
+			seen[fmt.Sprint(m.Name, " ", m.Standing)]++
+			if m.Low != nil && m.High != nil && !(*m.Low <= *m.Difference && *m.Difference <= *m.High) {
+				t.Errorf("seed %d: %s: the difference is out of its bounds, %+v", seed, c.Name, c)
+			}
+			within := m.Standing == Better || m.Standing == NoWorse
+			if (m.Standing == Worse) != (c.Verdict == Rollback) || c.Verdict == Promote && !within {
+				t.Errorf("seed %d: %s is %v, and the check says %v", seed, c.Name, m.Standing, c.Verdict)
+			}
+		}
+	}
+	for _, name := range []string{"outcome", "errors", "failures", "lost", "latency", "agreement"} {
+		standings := []Standing{NoWorse, Worse, Undecided}
+		if name != "agreement" {
+			standings = append(standings, Better)
+		}
+		for _, s := range standings {
+			if seen[fmt.Sprint(name, " ", s)] == 0 {
+				t.Errorf("%s was never %v: the evidence is too alike", name, s)
+			}
+		}
+	}
+}
+
+// TestMetricsOfNothing: what is not known is absent.
+func TestMetricsOfNothing(t *testing.T) {
+	report := Judge(Gate{Outcome: "reward", MinAgreement: 0.5}, &Evidence{})
+	for _, m := range report.Metrics {
+		if m.Baseline != nil || m.Candidate != nil || m.Difference != nil || m.Low != nil || m.High != nil ||
+			m.Standing != Undecided {
+			t.Errorf("%+v", m)
+		}
+	}
+	if len(report.Metrics) != 6 {
+		t.Errorf("%d metrics", len(report.Metrics))
+	}
+	if known(math.Inf(1)) != nil || known(math.NaN()) != nil || math.Signbit(*known(math.Copysign(0, -1))) {
+		t.Error("a number that cannot be written down is known")
+	}
+}
+
+// TestWhoReports: of several identities none moves a verdict, and one that reports most of all is named.
+func TestWhoReports(t *testing.T) {
+	g := Gate{Outcome: "x", Margin: 0.1, OutcomeMin: new(0.0), OutcomeMax: new(1.0)}.WithDefaults()
+	draw := func(shares map[string]int, liar string) GateCheck {
+		r := rand.New(rand.NewPCG(3, 36))
+		e := &Evidence{Range: Range{High: 1, Declared: true}}
+		for name, n := range shares {
+			for range n {
+				side := r.IntN(2)
+				outcome := float64(r.IntN(2)) * float64(1-side) // the candidate is worse by a half
+				if name == liar {
+					outcome = float64(side)
+				}
+				e.Outcome.Add(side, 0.5, outcome, name)
+			}
+		}
+		c, _ := checkOutcome(g, e)
+		return c
+	}
+	for name, c := range map[string]struct {
+		shares  map[string]int
+		liar    string
+		verdict Verdict
+		reason  string
+	}{
+		"all alike":       {map[string]int{"a": 300, "b": 300, "c": 300}, "", Rollback, ""},
+		"one of several":  {map[string]int{"a": 300, "b": 300, "liar": 590}, "liar", Hold, `without what "liar" reported`},
+		"most of it":      {map[string]int{"a": 100, "b": 100, "liar": 2000}, "liar", Promote, `rests on "liar", who reported 2000 of 2200`},
+		"nobody else":     {map[string]int{"liar": 2000}, "liar", Promote, ""},
+		"too few to tell": {map[string]int{"a": 500, "liar": 500}, "liar", Promote, `rests on "a", who reported 500 of 1000`},
+	} {
+		if got := draw(c.shares, c.liar); got.Verdict != c.verdict || !strings.Contains(got.Reason, c.reason) {
+			t.Errorf("%s: %+v, want %v because %s", name, got, c.verdict, c.reason)
+		}
 	}
 }
 
@@ -246,6 +204,7 @@ func TestPlanCheck(t *testing.T) {
 		"baseline_version":          func(p *Plan) { p.BaselineVersion = 0 },
 		"candidate_version":         func(p *Plan) { p.CandidateVersion = 1 },
 		"stage_duration":            func(p *Plan) { p.StageDuration = -1 },
+		"max_duration":              func(p *Plan) { p.MaxDuration = -1 },
 		"stages[0]":                 func(p *Plan) { p.Stages = []float64{math.NaN(), 100} },
 		"stages[1]":                 func(p *Plan) { p.Stages = []float64{50, 50, 100} },
 		"stages[2]":                 func(p *Plan) { p.Stages = []float64{1, 2, 99} },
@@ -260,6 +219,7 @@ func TestPlanCheck(t *testing.T) {
 		"gate.margin":               func(p *Plan) { p.Gate.Margin = -1 },
 		"gate.alpha":                func(p *Plan) { p.Gate.Alpha = 1 },
 		"gate.outcome":              func(p *Plan) { p.Gate.Margin = 1 },
+		"gate.outcome_max":          func(p *Plan) { p.Gate.Outcome, p.Gate.OutcomeMin = "x", new(1.0) },
 	} {
 		p := valid
 		change(&p)
@@ -268,20 +228,64 @@ func TestPlanCheck(t *testing.T) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
+	backwards := Gate{Outcome: "x", OutcomeMin: new(1.0), OutcomeMax: new(1.0)}
+	if err := backwards.Check(); err == nil {
+		t.Error("a range of nothing is taken")
+	}
 }
 
-func TestP95(t *testing.T) {
-	low, mid, high := p95(times(1000, time.Second))
-	if low != 929*time.Millisecond || mid != 950*time.Millisecond || high != 972*time.Millisecond {
-		t.Errorf("of 1000: %v, %v, %v", low, mid, high)
+// TestRange: what was seen, with as much room on either side; one outcome outside changes nothing, and a second begins
+// another range.
+func TestRange(t *testing.T) {
+	var r Range
+	for i := range learning {
+		if r.learn(float64(i%3)) || r.known() != (i == learning-1) {
+			t.Fatalf("after %d: %+v", i, r)
+		}
 	}
-	if _, _, high := p95(times(209, time.Second)); high != math.MaxInt64 {
-		t.Errorf("of 209: an upper bound of %v", high)
+	if r.Low != -2 || r.High != 4 || r.place(1) != 0.5 || r.place(1e17) != 1 {
+		t.Errorf("%+v", r)
 	}
-	if _, _, high := p95(times(210, time.Second)); high == math.MaxInt64 {
-		t.Error("of 210: no upper bound")
+	if !r.learn(1) || !r.learn(1e17) || !r.learn(1) || r.High != 4 || r.alpha(0.1) != 0.05 {
+		t.Errorf("after one outside: %+v", r)
 	}
-	if low, mid, _ := p95([]time.Duration{7}); low != 7 || mid != 7 {
-		t.Errorf("of one: %v, %v", low, mid)
+	if r.learn(10) || r.Low != -10 || r.High != 20 || r.Widened != 1 || r.alpha(6) != 1 {
+		t.Errorf("after another: %+v", r)
+	}
+	var successes, same Range
+	for i := range learning {
+		successes.learn(float64(i % 2))
+		same.learn(500)
+	}
+	if successes.Low != 0 || successes.High != 1 || same.known() {
+		t.Errorf("%+v, %+v", successes, same)
+	}
+}
+
+// TestPercentile follows the 95th percentile, also where that moves.
+func TestPercentile(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 40))
+	var p percentile
+	for range firsts - 1 {
+		p.add(time.Millisecond)
+	}
+	if p.known() || p.value() != 0 {
+		t.Errorf("%+v", p)
+	}
+	for _, scale := range []float64{1, 3} {
+		above, counted := 0, 0
+		for i := range 20_000 {
+			x := time.Duration(scale * float64(time.Millisecond) * math.Exp(0.5*r.NormFloat64()))
+			if i >= 5000 {
+				counted++
+				if x > p.value() {
+					above++
+				}
+			}
+			p.add(x)
+		}
+		if part := float64(above) / float64(counted); part < 0.03 || part > 0.07 {
+			t.Errorf("scale %v: %v are above", scale, part)
+		}
 	}
 }

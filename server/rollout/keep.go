@@ -25,11 +25,13 @@ type Kept struct {
 // which is that of the last step. docs/VERSIONS.md describes it.
 type keptRollout struct {
 	*Rollout
-	StageDuration string `json:"stage_duration"`
+	StageDuration string    `json:"stage_duration"`
+	MaxDuration   string    `json:"max_duration"`
+	Evidence      *Evidence `json:"evidence,omitempty"`
 }
 
-// recall goes on with rollouts of an earlier process. Their counts did not outlive that: evidence begins from zero, in
-// the stage that was reached, and the stage lasts as long as if it began now.
+// recall goes on with rollouts of an earlier process, from the evidence that was kept. Episodes that were running are
+// not part of it any more. The stage lasts as long as if it began now.
 func (m *Manager) recall(kept map[string]Kept) {
 	now := m.config.Now()
 	for model, k := range kept {
@@ -43,25 +45,35 @@ func (m *Manager) recall(kept map[string]Kept) {
 		if r.State != Running {
 			continue
 		}
-		r.History = History{} // of other evidence
-		r.enter(r.Stage, now)
-		m.reserve(r)
+		why := "the server was started again, and goes on with the evidence that was kept"
+		if r.evidence.heardOf() == 0 {
+			why = "the server was started again, and the evidence begins anew"
+			r.History = History{} // of other evidence
+		}
+		r.StageSince = now
+		r.span(now)
 		m.assess(r, now)
-		r.note(now, r.Stages[r.Stage], byServer, "the server was started again, and the evidence begins anew")
+		r.note(now, r.Stages[r.Stage], byServer, why)
 	}
-	m.countLocked()
+	m.followLocked()
 }
 
 func decode(model string, k Kept) (*run, error) {
-	r := &run{revision: k.Revision}
-	kept := keptRollout{Rollout: &r.Rollout}
+	kept := keptRollout{Rollout: &Rollout{}, Evidence: &Evidence{}}
 	err := json.Unmarshal(k.Text, &kept)
 	if err != nil {
 		return nil, err
 	}
-	if r.StageDuration, err = time.ParseDuration(kept.StageDuration); err != nil {
+	if kept.Rollout.StageDuration, err = time.ParseDuration(kept.StageDuration); err != nil {
 		return nil, err
 	}
+	kept.Rollout.MaxDuration = defaultMaxDuration // of earlier releases
+	if kept.MaxDuration != "" {
+		if kept.Rollout.MaxDuration, err = time.ParseDuration(kept.MaxDuration); err != nil {
+			return nil, err
+		}
+	}
+	r := newRun(*kept.Rollout, k.Revision, *kept.Evidence)
 	if err := r.Plan.Check(); err != nil {
 		return nil, err
 	}
@@ -69,7 +81,10 @@ func decode(model string, k Kept) (*run, error) {
 		return nil, errors.New("it has no steps")
 	}
 	r.Report = r.Steps[len(r.Steps)-1].Report
-	if r.Model != model || r.Stage < 0 || r.Stage >= len(r.Stages) || r.State < Running || r.State > Aborted {
+	if r.Since.IsZero() {
+		r.Since = r.Steps[0].At
+	}
+	if r.Model != model || r.Stage < 0 || r.Stage >= len(r.Stages) || r.State < Running || r.State > Expired {
 		return nil, fmt.Errorf("it is in stage %d of %d and %v, of model %q", r.Stage, len(r.Stages), r.State, r.Model)
 	}
 	return r, nil
@@ -79,7 +94,13 @@ func decode(model string, k Kept) (*run, error) {
 // provided that it still is the rollout's own, and the candidate is rolled back if all of it goes to the baseline. Nil
 // is no change of the traffic.
 func (m *Manager) decide(r *run, after *Rollout, t *catalog.Traffic) error {
-	text, err := json.Marshal(keptRollout{after, after.StageDuration.String()})
+	m.mu.Lock()
+	kept := keptRollout{after, after.StageDuration.String(), after.MaxDuration.String(), nil}
+	if after.State == Running {
+		kept.Evidence = &r.evidence
+	}
+	text, err := json.Marshal(kept)
+	m.mu.Unlock()
 	if err != nil {
 		return err
 	}
@@ -102,7 +123,7 @@ func (m *Manager) decide(r *run, after *Rollout, t *catalog.Traffic) error {
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // UnmarshalText reads the name.
-func (s *State) UnmarshalText(text []byte) error { return parse(s, text, Running, Aborted) }
+func (s *State) UnmarshalText(text []byte) error { return parse(s, text, Running, Expired) }
 
 // MarshalText gives the name.
 func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }

@@ -4,8 +4,11 @@ package rollout
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"hash/maphash"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,29 +29,18 @@ type Traffic interface {
 // Config holds the parts that a Manager works with. Only Traffic is required.
 type Config struct {
 	Traffic Traffic
-	// Agreement returns how many shadowed requests of a version were compared, and how many of them agreed, since the
-	// server started. Nil: none.
-	Agreement func(model string, shadow int64) (agreed, done int64)
-	// Began returns when an episode's first request came, if that is still known. An outcome then counts for the stage
-	// in which its episode began, and not at all if that was before the rollout. Else it counts for the stage in which
-	// it is reported; a new version is then judged by its short episodes first, as they are the first to be reported.
-	Began func(model, episode string) (time.Time, bool)
-	// Unfinished returns, by version, the beginnings of those episodes of a model that began at since or later and may
-	// still be reported. Outcomes then wait until episodes that began before theirs are finished, but for one in twenty
-	// of each version's and for those that began ten minutes ago. Otherwise episodes that end early count first, which
-	// speaks against a version that keeps its episodes alive for longer. Nil: they count at once.
-	Unfinished func(model string, since time.Time) map[int64][]time.Time
+	// Unfinished returns the episodes of a model that go on, or may still be reported. Nil: none.
+	Unfinished func(model string) []string
 	// Kept are rollouts that an earlier process kept, by model.
 	Kept   map[string]Kept
 	Now    func() time.Time // nil: time.Now
 	Logger *slog.Logger     // nil: slog.Default
 }
 
-// Manager holds the outcomes of all versions and the latest rollout of each model. It is safe for concurrent use. The
-// part of a rollout that Config.Traffic keeps outlives the process.
+// Manager holds the latest rollout of each model. It is safe for concurrent use. The part of a rollout that
+// Config.Traffic keeps outlives the process.
 //
-// Lock order: changing, mu, then counter.mu or begunMu. Config.Traffic and Config.Agreement may be called with
-// changing held, never with mu.
+// Lock order: changing, mu, hearing. Config.Traffic may be called with changing held, never with mu.
 type Manager struct {
 	config Config
 	seed   maphash.Seed
@@ -56,15 +48,14 @@ type Manager struct {
 	// changing is held from the look at the evidence to the end of the change of traffic.
 	changing sync.Mutex
 
-	mu      sync.Mutex
-	runs    map[string]*run     // by model; written with changing held too
-	windows map[version]*window // versions that are not in the snapshot any more are removed by look
+	mu   sync.Mutex
+	runs map[string]*run // by model; written with changing held too
 
-	begunMu sync.Mutex
-	begun   []beginning // of the running rollouts' versions, since the last look; guarded by begunMu
+	hearing sync.Mutex
+	heard   []heard // since the last look; guarded by hearing
 
-	// counters of the running rollouts' versions, for Observe. The map is immutable.
-	counters atomic.Pointer[map[version]*counter]
+	// plans are those of the running rollouts, by model. The map is immutable.
+	plans atomic.Pointer[map[string]*Plan]
 }
 
 // version names one version.
@@ -76,16 +67,13 @@ type version struct {
 // New returns a Manager. Nothing happens by itself until Run.
 func New(c Config) *Manager {
 	c.Logger = cmp.Or(c.Logger, slog.Default())
-	if c.Agreement == nil {
-		c.Agreement = func(string, int64) (int64, int64) { return 0, 0 }
-	}
-	if c.Began == nil {
-		c.Began = func(string, string) (time.Time, bool) { return time.Time{}, false }
+	if c.Unfinished == nil {
+		c.Unfinished = func(string) []string { return nil }
 	}
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	m := &Manager{config: c, seed: maphash.MakeSeed(), runs: map[string]*run{}, windows: map[version]*window{}}
+	m := &Manager{config: c, seed: maphash.MakeSeed(), runs: map[string]*run{}}
 	m.recall(c.Kept)
 	return m
 }
@@ -116,9 +104,48 @@ func (m *Manager) Get(model string) (Rollout, bool) {
 	return r.clone(), true
 }
 
-// Observe counts a request that came to a version. It costs next to nothing for versions without a running rollout.
-func (m *Manager) Observe(model string, number int64, e Ending) {
-	if c := (*m.counters.Load())[version{model, number}]; c != nil {
-		c.observe(e)
+// MaxOutcome is the largest magnitude of an outcome.
+const MaxOutcome = 1e100
+
+// Report takes in how an episode went: numbers by name, a success being 1 or 0. The numbers must be finite and within
+// ±MaxOutcome. The one that a rollout decides by counts for it once the episodes that began before are over. Reported
+// again, it replaces the former. by is who reports it, "" where nobody is told apart. It returns the numbers that are
+// not kept.
+func (m *Manager) Report(model, episode string, number int64, values map[string]float64, by string) []NotKept {
+	if known := m.config.Traffic.Snapshot().Model(model); known == nil || known.Version(number) == nil {
+		var all []NotKept
+		for _, name := range slices.Sorted(maps.Keys(values)) {
+			all = append(all, NotKept{
+				name, VersionGone, fmt.Sprintf("version %d of model %q is not there any more", number, model),
+			})
+		}
+		return all
 	}
+	id, now := m.idOf(episode), m.config.Now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.runs[model]
+	if r == nil || r.State != Running {
+		return nil
+	}
+	side, is := r.side(number)
+	if outcome, has := values[r.Gate.Outcome]; is && has {
+		m.listenLocked()
+		r.report(id, side, outcome, by, now)
+	}
+	return nil
 }
+
+// NotKept is a number of a report that is not kept.
+type NotKept struct {
+	Name   string
+	Reason NotKeptReason
+	// Message is the reason in words, with figures, and the remedy.
+	Message string
+}
+
+// NotKeptReason says why a number is not kept.
+type NotKeptReason string
+
+// VersionGone is that the version is not there any more.
+const VersionGone NotKeptReason = "version_gone"

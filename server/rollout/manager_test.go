@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,6 +23,7 @@ type bench struct {
 	*Manager
 	host     *host
 	log      *bytes.Buffer
+	draws    *rand.Rand
 	episodes int
 }
 
@@ -30,7 +31,7 @@ type bench struct {
 func within(t *testing.T, change func(*Config), f func(t *testing.T, b *bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		b := &bench{host: newHost(1, 2, 3), log: &bytes.Buffer{}}
+		b := &bench{host: newHost(1, 2, 3), log: &bytes.Buffer{}, draws: rand.New(rand.NewPCG(1, 36))}
 		c := Config{Traffic: b.host, Logger: slog.New(slog.NewTextHandler(b.log, nil))}
 		if change != nil {
 			change(&c)
@@ -49,9 +50,11 @@ func within(t *testing.T, change func(*Config), f func(t *testing.T, b *bench)) 
 }
 
 // faulty is how a request ends by a fault of the model.
-var faulty = Ending{Code: "Internal", Fault: true}
+var faulty = Ending{Code: "Internal", Fault: true, Drawn: true}
 
-func answered(compute time.Duration) Ending { return Ending{Code: Answered, Compute: compute} }
+func answered(compute time.Duration) Ending {
+	return Ending{Code: Answered, Compute: compute, Drawn: true}
+}
 
 // Start, Advance and Abort are those of the Manager, by somebody.
 
@@ -66,16 +69,31 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// serve gives each version n requests, and n episodes whose reward is near the given one.
-func (b *bench) serve(n int, baseline, candidate float64) {
-	for range n {
-		b.episodes++
-		for i, reward := range [...]float64{baseline, candidate} {
-			b.Observe("m", int64(i+1), answered(10*time.Millisecond))
-			b.Report("m", fmt.Sprint("episode ", b.episodes), int64(i+1),
-				map[string]float64{"reward": reward + float64(b.episodes%2)})
+// serve draws episodes of one request until the candidate has got n, whose reward is near the given one.
+func (b *bench) serve(n int, rewards ...float64) {
+	for n > 0 {
+		b.mu.Lock()
+		part := b.runs["m"].stages[len(b.runs["m"].stages)-1].part
+		b.mu.Unlock()
+		side := baseline
+		if b.draws.Float64() < part {
+			side = candidate
+			n--
 		}
+		id := b.ask(side)
+		b.Report("m", id, int64(side+1), map[string]float64{"reward": rewards[side] + float64(b.draws.IntN(2))}, "")
 	}
+}
+
+// ask has a version answer the first request of an episode, and returns the name of that.
+func (b *bench) ask(side int) string {
+	b.episodes++
+	id := fmt.Sprint("episode ", b.episodes)
+	b.Begun("m", int64(side+1), id, uint64(b.episodes), b.config.Now())
+	e := answered(10 * time.Millisecond)
+	e.Episode = id
+	b.Observe("m", int64(side+1), e)
+	return id
 }
 
 func (b *bench) state(t *testing.T) Rollout {
@@ -90,7 +108,10 @@ func (b *bench) state(t *testing.T) Rollout {
 
 func (b *bench) start(t *testing.T, change func(*Plan)) {
 	t.Helper()
-	p := Plan{Model: "m", BaselineVersion: 1, CandidateVersion: 2, Automatic: true, Gate: Gate{Outcome: "reward"}}
+	p := Plan{Model: "m", BaselineVersion: 1, CandidateVersion: 2, Automatic: true, Gate: Gate{
+		Outcome: "reward", OutcomeMin: new(0.0), OutcomeMax: new(4.0), MaxErrorRate: 0.1, MaxFailureIncrease: 0.1,
+		MaxLostIncrease: 0.1,
+	}}
 	if change != nil {
 		change(&p)
 	}
@@ -143,9 +164,7 @@ func TestAutomaticPromotes(t *testing.T) {
 		if r := b.state(t); r.State != Running || r.Report.Verdict != Hold {
 			t.Fatalf("without a request in the last stage: %+v", r)
 		}
-		for range 100 {
-			b.Observe("m", 2, answered(11*time.Millisecond))
-		}
+		b.serve(100, 0, 0)
 		time.Sleep(2 * time.Second)
 		r := b.state(t)
 		expectEnd(t, r, Promoted, "the gate said PROMOTE")
@@ -171,13 +190,13 @@ func TestAutomaticPromotes(t *testing.T) {
 func TestAutomaticRollsBackAtOnce(t *testing.T) {
 	within(t, nil, func(t *testing.T, b *bench) {
 		b.start(t, nil)
-		b.serve(100, 2, 1)
+		b.serve(200, 2, 1)
 		time.Sleep(2 * time.Second)
-		expectEnd(t, b.state(t), RolledBack, `ROLLBACK: the candidate's mean of "reward" differs by -1 `)
+		expectEnd(t, b.state(t), RolledBack, `ROLLBACK: the candidate's mean of "reward" differs by -`)
 		expectSplit(t, b, "prod 1: 100, 0 shadows by rollout")
 		b.serve(1, 2, 1)
 		time.Sleep(time.Minute)
-		if n := b.runs["m"].strata[0].Candidate.Count; n != 100 {
+		if n := b.runs["m"].evidence.Outcome.Count[candidate]; n != 200 {
 			t.Errorf("%d episodes counted, one of them after the end", n)
 		}
 		if got := b.state(t); len(got.Steps) != 2 || b.host.changes != 2 {
@@ -185,7 +204,7 @@ func TestAutomaticRollsBackAtOnce(t *testing.T) {
 		}
 		b.start(t, nil)
 		if e := b.state(t).Report.Checks[3]; !strings.Contains(e.Reason,
-			"reported of 0 episodes of the candidate and 0") {
+			"counts of 0 episodes of the candidate and 0") {
 			t.Errorf("another rollout starts with %q", e.Reason)
 		}
 	})
@@ -194,7 +213,7 @@ func TestAutomaticRollsBackAtOnce(t *testing.T) {
 func TestByHand(t *testing.T) {
 	within(t, nil, func(t *testing.T, b *bench) {
 		b.start(t, func(p *Plan) { p.Automatic, p.Stages = false, []float64{20, 100} })
-		b.serve(100, 2, 1)
+		b.serve(200, 2, 1)
 		time.Sleep(time.Minute)
 		if r := b.state(t); r.State != Running || r.Report.Verdict != Rollback {
 			t.Fatalf("%v, %v; expected to be told ROLLBACK and to run on", r.State, r.Report.Verdict)
@@ -298,7 +317,7 @@ func TestReloadIsWaitedFor(t *testing.T) {
 func TestRefusedTrafficIsTriedAgain(t *testing.T) {
 	within(t, nil, func(t *testing.T, b *bench) {
 		b.start(t, nil)
-		b.serve(100, 2, 1)
+		b.serve(200, 2, 1)
 		b.host.setRefusal(errors.New("not now"))
 		time.Sleep(10 * time.Second)
 		if r := b.state(t); r.State != Running || len(r.Steps) != 1 {
@@ -354,60 +373,90 @@ func TestStartRefuses(t *testing.T) {
 	})
 }
 
+// TestAgreementCountsFromTheStart: by units, and what failed in the shadow is no agreement.
 func TestAgreementCountsFromTheStart(t *testing.T) {
-	var counts atomic.Pointer[[2]int64]
-	counts.Store(&[2]int64{5, 1000})
-	known := func(c *Config) {
-		c.Agreement = func(string, int64) (int64, int64) { return counts.Load()[0], counts.Load()[1] }
-	}
-	within(t, known, func(t *testing.T, b *bench) {
+	within(t, nil, func(t *testing.T, b *bench) {
+		for range 100 {
+			b.Compared("m", 2, "", false)
+		}
 		b.start(t, func(p *Plan) { p.Gate = Gate{MinAgreement: 0.9} })
-		reason := func() string { return b.state(t).Report.Checks[3].Reason }
-		if r := reason(); !strings.Contains(r, "no request") {
-			t.Errorf("at the start: %s", r)
+		check := func() GateCheck { return *named(b.state(t).Report, "agreement") }
+		if c := check(); c.Verdict != Hold || !strings.Contains(c.Reason, "no request") {
+			t.Errorf("at the start: %+v", c)
 		}
-		counts.Store(&[2]int64{103, 1100})
-		time.Sleep(2 * time.Second)
-		if r := reason(); !strings.Contains(r, "98 of 100") {
-			t.Errorf("after a hundred: %s", r)
+		for i := range 200 {
+			b.Compared("m", 2, "", i%100 > 0)
+			b.Compared("m", 1, "", false) // of another shadow
 		}
-		counts.Store(&[2]int64{1, 3}) // they began again at 0
 		time.Sleep(2 * time.Second)
-		if r := reason(); !strings.Contains(r, "1 of 3") {
-			t.Errorf("after a new beginning: %s", r)
+		if c := check(); c.Verdict != Promote || !strings.Contains(c.Reason, "a part of 0.99 of") {
+			t.Errorf("after two hundred: %+v", c)
+		}
+		for range 100 { // an episode that disagrees all the time is one unit
+			b.ask(baseline)
+			b.Compared("m", 2, "episode 1", false)
+		}
+		time.Sleep(2 * time.Second)
+		if c := check(); !strings.Contains(c.Reason, "a part of 0.9851 of") {
+			t.Errorf("after an episode: %+v", c)
 		}
 	})
 }
 
-// TestStagesCountAnew: requests are counted by the stage, outcomes from the start, and the last stage is compared with
-// the baseline's times of the stage before.
-func TestStagesCountAnew(t *testing.T) {
+// named returns the check of a report, nil if there is none.
+func named(r Report, name string) *GateCheck {
+	for i := range r.Checks {
+		if r.Checks[i].Name == name {
+			return &r.Checks[i]
+		}
+	}
+	return nil
+}
+
+// TestTheLastStage: requests are counted by the stage, and the evidence from the start. A candidate that fails once it
+// has all traffic is rolled back.
+func TestTheLastStage(t *testing.T) {
 	within(t, nil, func(t *testing.T, b *bench) {
 		b.start(t, func(p *Plan) { p.Automatic, p.Stages = false, []float64{50, 100} })
-		b.serve(200, 1, 1)
-		b.Observe("m", 2, faulty)
-		b.Observe("m", 3, faulty)
+		b.serve(300, 1, 1)
 		time.Sleep(2 * time.Second)
-		checks := b.state(t).Report.Checks
-		if !strings.Contains(checks[0].Reason, "201 requests") || !strings.Contains(checks[1].Reason, "1 of 201") {
-			t.Errorf("in the first stage: %+v", checks)
+		if c := named(b.state(t).Report, "requests"); !strings.Contains(c.Reason, "300 requests") {
+			t.Errorf("in the first stage: %+v", c)
 		}
 		if _, err := b.Advance("m"); err != nil {
 			t.Fatal(err)
 		}
+		b.serve(100, 0, -1000)
+		time.Sleep(2 * time.Second)
+		r := b.state(t).Report
+		if c := named(r, "requests"); !strings.Contains(c.Reason, "100 requests") {
+			t.Errorf("in the last stage: %+v", c)
+		}
+		if c := named(r, "episodes"); !strings.Contains(c.Reason, "counts of 300 episodes of the candidate") {
+			t.Errorf("in the last stage: %+v", c)
+		}
 		for range 100 {
-			b.Observe("m", 2, answered(time.Second))
-			b.Report("m", fmt.Sprint("later ", b.episodes), 2, map[string]float64{"reward": -1000})
-			b.episodes++
+			b.Observe("m", 2, faulty)
 		}
 		time.Sleep(2 * time.Second)
-		checks = b.state(t).Report.Checks
-		if !strings.Contains(checks[0].Reason, "100 requests") || !strings.Contains(checks[1].Reason, "0 of 100") ||
-			!strings.Contains(checks[2].Reason,
-				"the baseline's 10ms: a ratio of 100 against a limit of 1.5 (the baseline's is of an earlier stage)") ||
-			!strings.Contains(checks[3].Reason, "of 200 episodes of the candidate and 200 of the baseline") {
-			t.Errorf("in the last stage: %+v", checks)
+		if c := named(b.state(t).Report, "errors"); c.Verdict != Rollback || !strings.Contains(c.Reason, "all traffic") {
+			t.Errorf("after faults: %+v", c)
 		}
+	})
+}
+
+// TestARolloutEnds: without a verdict, when its time is over.
+func TestARolloutEnds(t *testing.T) {
+	within(t, nil, func(t *testing.T, b *bench) {
+		b.start(t, func(p *Plan) { p.MaxDuration = time.Hour })
+		b.serve(1, 1, 1)
+		pass(59 * time.Minute)
+		if r := b.state(t); r.State != Running {
+			t.Fatalf("%v", r.State)
+		}
+		pass(2 * time.Minute)
+		expectEnd(t, b.state(t), Expired, "no verdict within 1h0m0s: ")
+		expectSplit(t, b, "prod 1: 100, 0 shadows by rollout")
 	})
 }
 
@@ -423,12 +472,12 @@ func TestConcurrentUse(t *testing.T) {
 					} else {
 						b.Observe("m", int64(1+k%2), answered(time.Millisecond))
 					}
-					b.Begun("m", int64(1+k%2), time.Now())
-					b.Report("m", fmt.Sprint(i, k), int64(1+k%2), map[string]float64{"reward": float64(k)})
+					b.Begun("m", int64(1+k%2), fmt.Sprint(i, k), uint64(i*1000+k), time.Now())
+					b.Compared("m", 2, "", k%2 == 0)
+					b.Report("m", fmt.Sprint(i, k), int64(1+k%2), map[string]float64{"reward": float64(k)}, "")
 					if k%50 == i {
 						r, _ := b.Get("m")
 						r.Steps = append(r.Steps, Step{})
-						b.Outcomes("m")
 						time.Sleep(time.Second)
 					}
 				}

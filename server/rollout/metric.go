@@ -40,25 +40,18 @@ func (s Standing) MarshalText() ([]byte, error) { return []byte(s.String()), nil
 // UnmarshalText reads the name.
 func (s *Standing) UnmarshalText(text []byte) error { return parse(s, text, Better, Undecided) }
 
-// OfEpisodes reports whether the metric counts episodes, since the rollout began. Others count requests.
+// OfEpisodes reports whether the metric counts episodes. Others count them, and requests without one.
 func (m *Metric) OfEpisodes() bool { return m.Name == "outcome" || m.Name == "lost" }
 
 // AgainstLimit reports whether the candidate is compared with a fixed limit instead of the baseline.
-func (m *Metric) AgainstLimit() bool { return m.Name == "errors" || m.Name == "agreement" }
+func (m *Metric) AgainstLimit() bool { return m.Name == "agreement" }
 
-// AlwaysValid reports whether the interval contains the truth at all times at once, with probability 1-alpha.
-func (m *Metric) AlwaysValid() bool { return m.Name != "latency" }
-
-// between sets the difference and its bounds.
+// between sets the difference and its bounds, if there are any.
 func (m *Metric) between(low, difference, high float64) {
-	m.Low, m.Difference, m.High = known(low), known(difference), known(high)
-}
-
-// within sets the difference and its bounds from those of candidate - baseline, where less of it is better.
-func (m *Metric) within(strata []Stratum, alpha float64) {
-	if estimate, radius := difference(strata, alpha); !math.IsInf(radius, 1) {
-		m.between(-(estimate + radius), -estimate, -(estimate - radius))
+	if math.IsInf(low, -1) && math.IsInf(high, 1) {
+		return
 	}
+	m.Low, m.Difference, m.High = known(low), known(difference), known(high)
 }
 
 // stand decides the standing.
@@ -75,24 +68,10 @@ func (m *Metric) stand(check Verdict) {
 	}
 }
 
-// rate returns hits/tries; nil of no tries.
-func rate(hits, tries int64) *float64 { return known(float64(hits) / float64(tries)) }
-
 // known returns a number that can be written down, nil of others.
 func known(x float64) *float64 {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return nil
 	}
 	return new(x + 0) // no -0
-}
-
-// pooled returns the mean of one version's outcomes; nil if there are none.
-func pooled(strata []Stratum, of func(*Stratum) *Moments) *float64 {
-	var sum, n float64
-	for i := range strata {
-		m := of(&strata[i])
-		sum += m.Mean * float64(m.Count)
-		n += float64(m.Count)
-	}
-	return known(sum / n)
 }

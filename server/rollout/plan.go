@@ -20,8 +20,13 @@ type Plan struct {
 	// StageDuration is how long a stage lasts at least before the gate may end it; a Rollback does not wait for it. 0:
 	// 30 s.
 	StageDuration time.Duration `json:"-"`
-	Gate          Gate          `json:"gate"`
+	// MaxDuration is how long the rollout lasts at most, if it is Automatic: then the baseline has all traffic again. 0:
+	// 7 days.
+	MaxDuration time.Duration `json:"-"`
+	Gate        Gate          `json:"gate"`
 }
+
+const defaultMaxDuration = 7 * 24 * time.Hour
 
 // maxStages bounds a plan, and with it the steps of a rollout and its strata.
 const maxStages = 100
@@ -34,6 +39,9 @@ func (p Plan) withDefaults() Plan {
 	}
 	if p.StageDuration == 0 {
 		p.StageDuration = 30 * time.Second
+	}
+	if p.MaxDuration == 0 {
+		p.MaxDuration = defaultMaxDuration
 	}
 	p.Gate = p.Gate.WithDefaults()
 	return p
@@ -55,6 +63,8 @@ func (p Plan) Check() error {
 		}
 	case p.StageDuration < 0:
 		return &PlanError{"stage_duration", "a duration of at least 0", p.StageDuration.String()}
+	case p.MaxDuration < 0:
+		return &PlanError{"max_duration", "a duration of at least 0", p.MaxDuration.String()}
 	case len(p.Stages) > maxStages:
 		return &PlanError{"stages", fmt.Sprintf("at most %d", maxStages), strconv.Itoa(len(p.Stages))}
 	}

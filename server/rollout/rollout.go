@@ -14,17 +14,19 @@ const (
 	Promoted         // the candidate has all traffic
 	RolledBack       // the baseline has all traffic again, because the gate said so
 	Aborted          // a caller stopped it, or one of its conditions changed; the last step says which
+	Expired          // the baseline has all traffic again, because Plan.MaxDuration was over without a verdict
 )
 
-// String returns RUNNING, PROMOTED, ROLLED_BACK or ABORTED.
+// String returns RUNNING, PROMOTED, ROLLED_BACK, ABORTED or UNDECIDED.
 func (s State) String() string {
-	return [...]string{"UNSPECIFIED", "RUNNING", "PROMOTED", "ROLLED_BACK", "ABORTED"}[s]
+	return [...]string{"UNSPECIFIED", "RUNNING", "PROMOTED", "ROLLED_BACK", "ABORTED", "UNDECIDED"}[s]
 }
 
 // Rollout is a plan and how far it has come.
 type Rollout struct {
 	Plan
 	State      State     `json:"state"`
+	Since      time.Time `json:"since"` // when it began
 	Stage      int       `json:"stage"` // index in Stages
 	StageSince time.Time `json:"stage_since"`
 	Report     Report    `json:"-"`     // the gate's latest

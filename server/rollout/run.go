@@ -9,128 +9,83 @@ import (
 )
 
 // run is a rollout and its evidence. Manager.mu guards it; it is written with Manager.changing held too, save the
-// strata's moments.
+// evidence.
 type run struct {
 	Rollout
 	// revision is that of the traffic that the rollout set last.
 	revision uint64
-	strata   []*stratum
-	// waiting holds outcomes that do not count yet, because episodes that began before theirs are running.
-	waiting []waiting
-	// baseline and candidate count this stage's requests.
-	baseline, candidate *counter
-	// earlier is the baseline's sample of the stages before, if there were requests enough, and earlierEnded how its
-	// requests ended there.
-	earlier      []time.Duration
-	earlierEnded Requests
-	// agreed and shadowed are the counts from before the rollout began.
-	agreed, shadowed int64
+	evidence Evidence
+	stages   []stage             // that began in this process, the latest last
+	episodes map[uint64]*episode // by id
+	waiting  []*episode          // that are not counted yet
+	// remembered are the episodes in the order in which they came, and drawn what they were led by.
+	remembered []*episode
+	drawn      map[uint64]struct{}
+	patience   time.Duration // how long an episode that goes on holds up others
+	keptAt     time.Time     // when the evidence was kept last
+	keptCount  int64         // of what, as heardOf counts
 	// refusal is the error that the log has last, so that it has each only once.
 	refusal string
-	// thinning is that of the History. outside and noRoom count reported episodes that began when not both versions got
-	// some, and that there was no room for; repeated counts outcomes that a later report of the same episode replaced.
-	thinning                  thinning
-	outside, noRoom, repeated [2]int64
+	// thinning is that of the History.
+	thinning thinning
 }
 
-// stratum is a stage in which both versions get episodes.
-type stratum struct {
-	Stratum
+// stage is a span in which the candidate got a part of the units.
+type stage struct {
 	since, until time.Time // until is zero while it lasts
-	part         float64   // of the episodes, for the candidate
-	episodes     [2]fates
+	part         float64
 }
 
-// The versions of a rollout, where numbers of both stand side by side.
-const (
-	baseline = iota
-	candidate
-)
-
-// stratum returns the stage in which an episode began, nil if it is in none, and which version's it is. r may be nil.
-func (r *run) stratum(number int64, began time.Time) (s *stratum, side int) {
-	side, is := r.side(number)
-	if !is {
-		return nil, 0
+// newRun returns a run of a rollout that begins, or goes on with what was kept.
+func newRun(r Rollout, revision uint64, e Evidence) *run {
+	if g := &r.Gate; g.OutcomeMin != nil && g.OutcomeMax != nil {
+		e.Range = Range{Low: *g.OutcomeMin, High: *g.OutcomeMax, Declared: true}
 	}
-	for _, s := range slices.Backward(r.strata) {
-		switch {
-		case began.Before(s.since):
-			continue
-		case !s.until.IsZero() && !began.Before(s.until):
-			return nil, 0
+	return &run{
+		Rollout: r, revision: revision, evidence: e, patience: minPatience, episodes: map[uint64]*episode{},
+		drawn: map[uint64]struct{}{},
+	}
+}
+
+// partAt returns which part of the units the candidate got at a time, and whether the rollout ran then.
+func (r *run) partAt(at time.Time) (part float64, in bool) {
+	for _, s := range slices.Backward(r.stages) {
+		if !at.Before(s.since) {
+			return s.part, s.until.IsZero() || at.Before(s.until)
 		}
-		return s, side
-	}
-	return nil, 0
-}
-
-// side returns which version of a running rollout a number is. r may be nil.
-func (r *run) side(number int64) (side int, is bool) {
-	switch {
-	case r == nil || r.State != Running:
-	case number == r.CandidateVersion:
-		return candidate, true
-	case number == r.BaselineVersion:
-		return baseline, true
 	}
 	return 0, false
 }
 
-// moments returns where an outcome of an episode counts.
-func (s *stratum) moments(side int) *Moments {
-	if side == candidate {
-		return &s.Candidate
-	}
-	return &s.Baseline
-}
-
-// enter begins a stage. With all traffic at the candidate no stratum begins, because there is nothing to compare with:
-// the baseline's outcomes that still come are of its longest episodes.
-func (r *run) enter(stage int, now time.Time) {
-	if r.baseline != nil {
-		before := r.baseline.requests()
-		if int64(len(before.Compute)) >= min(r.Gate.MinRequests, sampleSize) {
-			r.earlier = before.Compute
-		}
-		if before.Asked >= r.Gate.MinRequests {
-			r.earlierEnded = before
+// enter begins a stage. Requests are counted anew.
+func (r *run) enter(number int, now time.Time) {
+	r.Stage, r.StageSince = number, now
+	r.evidence.Requests = [2]Requests{}
+	if r.Stages[number] == 100 {
+		for _, c := range r.Report.Checks {
+			if c.Verdict == Promote {
+				r.evidence.Passed = append(r.evidence.Passed, c.Name)
+			}
 		}
 	}
-	r.Stage, r.StageSince = stage, now
-	r.baseline, r.candidate = &counter{}, &counter{}
-	if n := len(r.strata); n > 0 && r.strata[n-1].until.IsZero() {
-		r.strata[n-1].until = now
-	}
-	if r.Stages[stage] < 100 {
-		r.strata = append(r.strata, &stratum{since: now, part: r.Stages[stage] / 100})
-	}
+	r.span(now)
 }
 
-// evidence returns the evidence for the gate, given the present counts of agreement.
-func (r *run) evidence(agreed, shadowed int64) Evidence {
-	e := Evidence{Baseline: r.baseline.requests(), Candidate: r.candidate.requests()}
-	if int64(len(e.Baseline.Compute)) < min(r.Gate.MinRequests, sampleSize) && r.earlier != nil {
-		e.Baseline.Compute, e.Baseline.Earlier = r.earlier, true
+// span begins that of the stage.
+func (r *run) span(now time.Time) {
+	if n := len(r.stages); n > 0 && r.stages[n-1].until.IsZero() {
+		r.stages[n-1].until = now
 	}
-	if e.Baseline.Asked < r.Gate.MinRequests && r.earlierEnded.Asked > 0 {
-		before := &r.earlierEnded
-		e.Baseline.Asked, e.Baseline.Failed, e.Baseline.Overload, e.Baseline.Codes = before.Asked, before.Failed,
-			before.Overload, before.Codes
-		e.Apart = "the baseline's requests are of an earlier stage"
+	r.stages = append(r.stages, stage{since: now, part: r.Stages[r.Stage] / 100})
+}
+
+// heardOf counts what the evidence is of.
+func (e *Evidence) heardOf() int64 {
+	n := e.Requests[baseline].Asked + e.Requests[candidate].Asked
+	for side := range e.Fates {
+		n += e.Fates[side].Begun + e.Fates[side].Reported + e.Fates[side].Lost
 	}
-	if shadowed < r.shadowed || agreed < r.agreed {
-		r.agreed, r.shadowed = 0, 0 // The counts began again at 0.
-	}
-	e.Agreed, e.Shadowed = agreed-r.agreed, shadowed-r.shadowed
-	for _, s := range r.strata {
-		e.Strata = append(e.Strata, s.Stratum)
-	}
-	if r.Gate.Outcome != "" {
-		r.tellEpisodes(&e)
-		r.tellExcluded(&e)
-	}
-	return e
+	return n + e.Disagreement.Count[candidate]
 }
 
 // traffic returns the split that gives the candidate percent of the new episodes. The baseline stays in it while the

@@ -12,6 +12,7 @@
 //	mix(z)     z ^= z>>30; z *= 0xbf58476d1ce4e5b9; z ^= z>>27; z *= 0x94d049bb133111eb; z ^= z>>31   (mod 2^64)
 //	join(a, b) mix(mix(a) xor b)
 //	key        join(XXH64(model), XXH64(episode_id))                        XXH64 with seed 0, of the bytes of the name
+//	           join(join(XXH64(model), XXH64(episode_id)), n)               the n-th episode again by that name
 //	draw(slot) join(key, XXH64(slot))
 //	u(draw)    (floor(draw / 2^12) + 1/2) / 2^52
 //	score      -ln(u) / (weight / the largest weight)
@@ -26,6 +27,9 @@
 //
 // Where that slot's version is not ready, or not fit for new work, the slot with the next score answers. Slots of
 // weight 0 have no score that compares with the others': they answer where no other is ready, by their draws alone.
+//
+// An id that is used again once its episode has ended is drawn anew, as long as the router remembers it: versions are
+// compared by episodes, and a robot whose episodes all have its own name would otherwise be with one of them for ever.
 //
 // A request without an episode goes by its request_id in the place of the episode_id, and one without either by a
 // number.

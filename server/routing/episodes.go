@@ -54,48 +54,50 @@ func (t *episodes) indexOf(episode string) int {
 	return int(maphash.String(t.seed, episode) & uint64(len(t.shards)-1))
 }
 
-// find returns the pin of a running episode and renews it.
-func (t *episodes) find(model, episode string, now time.Duration) pin {
+// find returns the pin of a running episode and renews it, and how many episodes of its name there were before.
+func (t *episodes) find(model, episode string, now time.Duration) (p pin, use uint64) {
 	s := t.shardOf(episode)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.byID[episodeID{model, episode}]
-	if e == nil || e.ended || t.expired(e, now) {
-		return pin{}
+	switch {
+	case e == nil:
+		return pin{}, 0
+	case e.ended || t.expired(e, now):
+		return pin{}, e.again + 1
 	}
 	e.last, e.use.last = now, now
 	s.running.moveToBack(e)
-	return e.pin
+	return e.pin, e.again
 }
 
-// peek returns the pin of an episode that is running or ended lately, and when it was made.
-func (t *episodes) peek(model, episode string, now time.Duration) (p pin, began time.Duration) {
+// peek returns the pin of an episode that is running or ended lately.
+func (t *episodes) peek(model, episode string, now time.Duration) (p pin) {
 	s := t.shardOf(episode)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e := s.byID[episodeID{model, episode}]; e != nil && !t.expired(e, now) {
-		p, began = e.pin, e.began
+		p = e.pin
 	}
-	return p, began
+	return p
 }
 
-// unfinished returns, by version, the times at which those episodes of a model were pinned that are no older than
-// since, were heard of after heard, and were not reported. It looks at all episodes.
-func (t *episodes) unfinished(model string, since, heard time.Duration) map[int64][]time.Duration {
-	began := map[int64][]time.Duration{}
+// unfinished returns those episodes of a model that were heard of after heard, and were not reported. It looks at all
+// episodes.
+func (t *episodes) unfinished(model string, heard time.Duration) (all []string) {
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.Lock()
 		for _, l := range []*list{&s.running, &s.ended} {
 			for e := l.root.prev; e != &l.root && e.last >= heard; e = e.prev { // the latest heard of first
-				if e.id.model == model && e.began >= since && !e.reported {
-					began[e.pin.version] = append(began[e.pin.version], e.began)
+				if e.id.model == model && !e.reported {
+					all = append(all, e.id.episode)
 				}
 			}
 		}
 		s.mu.Unlock()
 	}
-	return began
+	return all
 }
 
 // lastUse returns whether episodes run on a model's version, and when one on it was last heard of. It asks each
@@ -140,6 +142,9 @@ func (t *episodes) replaceIn(s *shard, id episodeID, was, next pin, now time.Dur
 	// A pin that vanished since find is not another request's choice.
 	if e != nil {
 		s.removeLocked(e)
+		if e.ended || t.expired(e, now) {
+			e.again++
+		}
 		e.ended, e.reported = false, false
 	} else {
 		if t.total.Add(1) > t.max {

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/server/routing"
 )
@@ -297,50 +295,40 @@ func TestWhenEpisodesBegan(t *testing.T) {
 	for _, episode := range []string{"a", "b", "c"} {
 		c.advance(time.Second)
 		at[episode] = c.Now()
-		model := mustRoute(t, r, s, routing.Request{Episode: episode}).Version.Model
+		if began := mustRoute(t, r, s, routing.Request{Episode: episode}).Began; !began.Equal(at[episode]) {
+			t.Errorf("%s began at %v, want %v", episode, began, at[episode])
+		}
 		c.advance(time.Second)
 		mustRoute(t, r, s, routing.Request{Episode: episode}) // not the first request
-		if began, ok := r.Began(model, episode); !ok || !began.Equal(at[episode]) {
-			t.Errorf("%s began at %v, %v, want %v", episode, began, ok, at[episode])
-		}
 	}
 	model := mustRoute(t, r, s, routing.Request{Episode: "b"}).Version.Model
-	unfinished := func(since time.Time, want ...string) {
+	unfinished := func(want ...string) {
 		t.Helper()
-		expected := map[int64][]time.Time{}
-		for _, episode := range want {
-			on, _ := r.VersionOf(model, episode)
-			expected[on] = append(expected[on], at[episode])
-		}
-		got := r.Unfinished(model, since)
-		for _, began := range got {
-			slices.SortFunc(began, time.Time.Compare)
-		}
-		if diff := cmp.Diff(expected, got); diff != "" {
-			t.Errorf("unfinished since %v (-want +got):\n%s", since, diff)
+		got := r.Unfinished(model)
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Errorf("unfinished: %v, want %v", got, want)
 		}
 	}
-	unfinished(time.Time{}, "a", "b", "c")
-	unfinished(at["b"], "b", "c")
+	unfinished("a", "b", "c")
 	r.End(model, "a")
-	unfinished(time.Time{}, "a", "b", "c") // its report may be on the way
+	unfinished("a", "b", "c") // its report may be on the way
 	r.Reported(model, "a")
-	unfinished(time.Time{}, "b", "c")
-	if _, ok := r.Began(model, "a"); !ok {
+	unfinished("b", "c")
+	if _, ok := r.VersionOf(model, "a"); !ok {
 		t.Error("an episode that has just ended is forgotten")
 	}
 	r.End(model, "b")
 	c.advance(31 * time.Second)
-	unfinished(time.Time{}) // nothing was heard of the others for half a minute
+	unfinished() // nothing was heard of the others for half a minute
 	mustRoute(t, r, s, routing.Request{Episode: "c"})
-	unfinished(time.Time{}, "c")
+	unfinished("c")
 	c.advance(time.Second)
 	r.Reported(model, "c")
 	again := mustRoute(t, r, s, routing.Request{Episode: "c"})
 	if at["c"] = c.Now(); !again.Began.Equal(at["c"]) {
 		t.Errorf("begun again at %v, want %v", again.Began, at["c"])
 	}
-	unfinished(time.Time{}, "c")
+	unfinished("c")
 	for _, q := range []routing.Request{{Episode: "c"}, {}} {
 		if route := mustRoute(t, r, s, q); !route.Began.IsZero() {
 			t.Errorf("the request %+v begins no episode, yet one began at %v", q, route.Began)
@@ -357,7 +345,31 @@ func TestWhenEpisodesBegan(t *testing.T) {
 	if !r.LastUse(model, on).IsZero() {
 		t.Errorf("version %d is in use although all of its episodes have ended", on)
 	}
-	if got := r.Unfinished("another", time.Time{}); len(got) != 0 {
+	if got := r.Unfinished("another"); len(got) != 0 {
 		t.Errorf("another model has unfinished episodes: %v", got)
+	}
+}
+
+// TestAnIDThatIsUsedAgain is drawn anew, as long as the router remembers it, and its episode stays where it is.
+func TestAnIDThatIsUsedAgain(t *testing.T) {
+	var c clock
+	r := routing.NewRouter(routing.Config{Now: c.Now})
+	s := serving(1, weights(50, 50))
+	draws, candidates := map[uint64]bool{}, 0
+	const uses = 400
+	for range uses {
+		first := mustRoute(t, r, s, routing.Request{Episode: "robot-7"})
+		draws[first.Draw] = true
+		if first.Version.Number == 2 {
+			candidates++
+		}
+		if second := mustRoute(t, r, s, routing.Request{Episode: "robot-7"}); second.Version != first.Version {
+			t.Fatal("an episode left its version")
+		}
+		r.End(first.Version.Model, "robot-7")
+		c.advance(time.Minute)
+	}
+	if len(draws) != uses || candidates < uses*4/10 || candidates > uses*6/10 {
+		t.Errorf("%d draws of %d, %d to one of two versions", len(draws), uses, candidates)
 	}
 }

@@ -47,7 +47,7 @@ func TestHashIsWhatItEverWas(t *testing.T) {
 	e := table.models.Get("policy")
 	for _, want := range golden {
 		q := Request{Episode: want.episode}
-		key := e.episodeKey(&q)
+		key := e.episodeKey(&q, 0)
 		if key != want.key {
 			t.Errorf("key of %q is %#016x, want %#016x", want.episode, key, want.key)
 		}
@@ -61,7 +61,7 @@ func TestHashIsWhatItEverWas(t *testing.T) {
 		if shown[3] != want.third || shown[4] != want.fourth {
 			t.Errorf("%q is shown to %v, want 3 %v, 4 %v", want.episode, shown, want.third, want.fourth)
 		}
-		if byRequest := (Request{RequestID: want.episode}); e.episodeKey(&byRequest) != key {
+		if byRequest := (Request{RequestID: want.episode}); e.episodeKey(&byRequest, 0) != key {
 			t.Errorf("request id %q alone has another key than the episode", want.episode)
 		}
 	}

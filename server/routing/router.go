@@ -55,8 +55,10 @@ type Route struct {
 	Shadows []catalog.Shadow
 	// Pinned: the episode was running, and Version is the one that it is on.
 	Pinned bool
-	// Began is when the request's episode began with it; zero: it did not, or the request is of none.
+	// Began is when the request's episode began with it; zero: it did not, or the request is of none. Draw is the number
+	// that led it to its slot.
 	Began time.Time
+	Draw  uint64
 }
 
 // Router routes requests by the newest snapshot it has seen, and remembers the versions of running episodes. It is
@@ -118,8 +120,9 @@ func (r *Router) Route(s *catalog.Snapshot, q Request) (Route, error) {
 		// The pin before the table: then the table is at least as new as the one that the pin was made by, and a
 		// version that is not ready in it is gone rather than still unknown.
 		var was pin
+		var use uint64
 		if q.Episode != "" {
-			was = r.episodes.find(q.Model, q.Episode, r.now())
+			was, use = r.episodes.find(q.Model, q.Episode, r.now())
 		}
 		e, err := r.Table(s).entry(q.Model)
 		if err != nil {
@@ -133,7 +136,8 @@ func (r *Router) Route(s *catalog.Snapshot, q Request) (Route, error) {
 				}, nil
 			}
 		}
-		answers, wanted := e.choose(e.episodeKey(&q), r.config.Health)
+		key := e.episodeKey(&q, use)
+		answers, wanted := e.choose(key, r.config.Health)
 		if answers == nil {
 			return Route{}, e.noneReady()
 		}
@@ -147,7 +151,7 @@ func (r *Router) Route(s *catalog.Snapshot, q Request) (Route, error) {
 			if !r.episodes.replace(e.model.Name, q.Episode, was, begun, now) {
 				continue // another request of the episode was faster, and decides
 			}
-			route.Began = r.start.Add(now)
+			route.Began, route.Draw = r.start.Add(now), key
 		}
 		route.Shadows = e.shadowsOf(&q, answers.number)
 		return route, nil
@@ -172,31 +176,18 @@ func (r *Router) Episodes() int {
 // VersionOf returns the version of an episode that is running or ended lately: at most EpisodeTTL ago, and less if the
 // table of episodes was full since.
 func (r *Router) VersionOf(model, episode string) (int64, bool) {
-	p, _ := r.episodes.peek(model, episode, r.now())
+	p := r.episodes.peek(model, episode, r.now())
 	return p.version, p != (pin{})
-}
-
-// Began returns when an episode that is running, or ended lately, came to its version.
-func (r *Router) Began(model, episode string) (time.Time, bool) {
-	p, began := r.episodes.peek(model, episode, r.now())
-	return r.start.Add(began), p != (pin{})
 }
 
 // silent is the time after which an episode without requests counts as ended, and an ended one without a report counts
 // as one that will get none.
 const silent = 30 * time.Second
 
-// Unfinished returns, by version, the beginnings of those episodes of a model that began at since or later and may
-// still be reported. Episodes of which nothing was heard for half a minute do not count. It looks at all episodes: call
-// it every second, not with every request.
-func (r *Router) Unfinished(model string, since time.Time) map[int64][]time.Time {
-	began := map[int64][]time.Time{}
-	for version, all := range r.episodes.unfinished(model, since.Sub(r.start), r.now()-silent) {
-		for _, at := range all {
-			began[version] = append(began[version], r.start.Add(at))
-		}
-	}
-	return began
+// Unfinished returns the episodes of a model that may still be reported. Those of which nothing was heard for half a
+// minute do not count. It looks at all episodes: call it every second, not with every request.
+func (r *Router) Unfinished(model string) []string {
+	return r.episodes.unfinished(model, r.now()-silent)
 }
 
 // LastUse returns when an episode on a version was last heard of; zero: none is running there. It takes the same time

@@ -127,9 +127,13 @@ func (e *entry) choose(key uint64, health Health) (answers, wanted *part) {
 	return answers, wanted
 }
 
-// episodeKey hashes the unit that stays with one version.
-func (e *entry) episodeKey(q *Request) uint64 {
-	if q.Episode != "" {
+// episodeKey hashes the unit that stays with one version: of an episode, its name and how many there were of that
+// before.
+func (e *entry) episodeKey(q *Request, use uint64) uint64 {
+	switch {
+	case q.Episode != "" && use > 0:
+		return join(join(e.seed, hash(q.Episode)), use)
+	case q.Episode != "":
 		return join(e.seed, hash(q.Episode))
 	}
 	return join(e.seed, q.ownHash())

@@ -65,6 +65,9 @@ type Config struct {
 	Timeout time.Duration
 	// Observer may be nil.
 	Observer Observer
+	// Compared is told of each request that a shadow answered or failed on, and whether its answer agreed; nil: nobody
+	// is. It must not block.
+	Compared func(model string, shadow int64, episode string, agreed bool)
 	// Log receives a line of JSON for each request that ended, but for those that found no room. Lines that it is too
 	// slow for, or fails on, are lost and counted. Nil: none. The caller closes it, after Close.
 	Log io.Writer
@@ -216,6 +219,9 @@ func (m *Mirror) run(j *job) {
 }
 
 func (m *Mirror) tell(j *job, v *verdict) {
+	if m.config.Compared != nil && v.outcome != Dropped {
+		m.config.Compared(j.pair.model, j.pair.shadow, j.offer.Episode, v.agreed)
+	}
 	if m.config.Observer == nil {
 		return
 	}
@@ -254,20 +260,6 @@ func (m *Mirror) Summaries(model string, d Detail) []Summary {
 			cmp.Compare(a.ShadowVersion, b.ShadowVersion))
 	})
 	return all
-}
-
-// Agreement returns how many requests a shadow agreed on with whichever version answered them, of how many that were
-// compared.
-func (m *Mirror) Agreement(model string, shadow int64) (agreed, done int64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, p := range m.pairs {
-		if p.model == model && p.shadow == shadow {
-			agreed += p.agreed
-			done += p.done
-		}
-	}
-	return agreed, done
 }
 
 // LinesLost returns how many lines did not reach Config.Log.

@@ -127,11 +127,16 @@ func TestDisagreement(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				m := shadow.New(quiet(shadow.Config{Models: modelsFunc(
-					func(_ context.Context, call *catalog.Call) error {
+				var told []string
+				m := shadow.New(quiet(shadow.Config{
+					Models: modelsFunc(func(_ context.Context, call *catalog.Call) error {
 						call.Results = []tensor.Tensor{tt.action, answered(t).Results[1]}
 						return nil
-					})}))
+					}),
+					Compared: func(model string, version int64, episode string, agreed bool) {
+						told = append(told, fmt.Sprint(model, version, episode, agreed))
+					},
+				}))
 				o := offerOf(t, 3)
 				o.Shadows[0].Shadow = catalog.Shadow{Version: 3, Tolerance: tt.tolerance, Tolerances: tt.tolerances}
 				m.Offer(o)
@@ -143,9 +148,8 @@ func TestDisagreement(t *testing.T) {
 				if value := got.Outputs[1]; value.Name != "value" || value.Agreed != 1 {
 					t.Errorf("the other output: %+v", value)
 				}
-				agreed, done := m.Agreement("policy", 3)
-				if agreed != tt.want.Agreed || done != 1 {
-					t.Errorf("agreement %d of %d", agreed, done)
+				if want := fmt.Sprint("policy", 3, "e1", tt.want.Agreed == 1); len(told) != 1 || told[0] != want {
+					t.Errorf("told %q, want %q", told, want)
 				}
 			})
 		})
@@ -255,24 +259,6 @@ func TestOldestPairIsForgotten(t *testing.T) {
 		}
 		if len(m.Summaries("other", shadow.Detail{})) != 0 {
 			t.Error("another model has summaries")
-		}
-	})
-}
-
-func TestAgreementOverPrimaries(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := shadow.New(quiet(shadow.Config{Models: repeat(t)}))
-		for _, primary := range []int64{1, 2, 2} {
-			o := offerOf(t, 3, 4)
-			o.Primary.Version = versionOf(primary, policySignature())
-			m.Offer(o)
-		}
-		synctest.Wait()
-		if agreed, done := m.Agreement("policy", 3); agreed != 3 || done != 3 {
-			t.Errorf("agreed %d of %d, want 3 of 3", agreed, done)
-		}
-		if agreed, done := m.Agreement("other", 3); agreed != 0 || done != 0 {
-			t.Errorf("another model: %d of %d", agreed, done)
 		}
 	})
 }

@@ -32,7 +32,7 @@ func metricMessage(m *rollout.Metric) *weftv1.GateMetric {
 		Reference: weftv1.MetricReference_METRIC_REFERENCE_BASELINE,
 		Baseline:  m.Baseline, Candidate: m.Candidate,
 		BaselineCount: m.BaselineCount, CandidateCount: m.CandidateCount,
-		Difference: m.Difference, Low: m.Low, High: m.High, AlwaysValid: m.AlwaysValid(),
+		Difference: m.Difference, Low: m.Low, High: m.High, AlwaysValid: true,
 		Margin: m.Margin, Verdict: weftv1.MetricVerdict(m.Standing),
 	}
 	if m.OfEpisodes() {

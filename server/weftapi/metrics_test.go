@@ -48,13 +48,13 @@ func TestRolloutMetricsAreShown(t *testing.T) {
 			},
 			{
 				Name: "errors", Unit: weftv1.MetricUnit_METRIC_UNIT_REQUEST,
-				Reference: weftv1.MetricReference_METRIC_REFERENCE_LIMIT, AlwaysValid: true, Margin: 0.01,
+				Reference: weftv1.MetricReference_METRIC_REFERENCE_BASELINE, AlwaysValid: true, Margin: 0.01,
 				Verdict: weftv1.MetricVerdict_METRIC_VERDICT_UNDECIDED,
 			},
 			{
 				Name: "latency", Unit: weftv1.MetricUnit_METRIC_UNIT_REQUEST,
 				Reference: weftv1.MetricReference_METRIC_REFERENCE_BASELINE, High: new(0.3), Margin: 0.5,
-				Verdict: weftv1.MetricVerdict_METRIC_VERDICT_UNDECIDED,
+				AlwaysValid: true, Verdict: weftv1.MetricVerdict_METRIC_VERDICT_UNDECIDED,
 			},
 		},
 		Split: &weftv1.EpisodeSplit{

@@ -11,6 +11,7 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server/doorkeeper"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/rollout"
 	"github.com/weftserve/weft/server/wire"
@@ -47,7 +48,7 @@ func (s Predictions) ReportOutcome(
 	if s.Rollouts == nil {
 		return resp, nil
 	}
-	for _, n := range s.Rollouts.Report(m.Name, req.GetEpisodeId(), number, values) {
+	for _, n := range s.Rollouts.Report(m.Name, req.GetEpisodeId(), number, values, reporter(ctx)) {
 		resp.NotKept = append(resp.NotKept, &weftv1.OutcomeNotKept{
 			Name: n.Name, Reason: notKeptReasons[n.Reason], Message: predict.Clip(n.Message),
 		})
@@ -91,9 +92,7 @@ func (s Predictions) served(m *catalog.Model, req *weftv1.ReportOutcomeRequest) 
 }
 
 var notKeptReasons = map[rollout.NotKeptReason]weftv1.NotKeptReason{
-	rollout.TooManyNames:   weftv1.NotKeptReason_NOT_KEPT_REASON_TOO_MANY_NAMES,
-	rollout.TooManyWaiting: weftv1.NotKeptReason_NOT_KEPT_REASON_TOO_MANY_WAITING,
-	rollout.VersionGone:    weftv1.NotKeptReason_NOT_KEPT_REASON_VERSION_GONE,
+	rollout.VersionGone: weftv1.NotKeptReason_NOT_KEPT_REASON_VERSION_GONE,
 }
 
 // outcomeValues returns the reported numbers, by name. The error is a *tensor.FieldError.
@@ -156,4 +155,12 @@ type OutcomeObserver interface {
 	OutcomeReported(model string, version int64)
 	// OutcomeNotKept follows for each number of a report that was not kept. The reason is one of few constants.
 	OutcomeNotKept(model string, version int64, reason string)
+}
+
+// reporter names the identity that reports, "" where nobody is told apart.
+func reporter(ctx context.Context) string {
+	if by := doorkeeper.Of(ctx); by != nil {
+		return by.String()
+	}
+	return ""
 }

@@ -27,7 +27,9 @@ type reports struct {
 	said    []string // guarded by mu
 }
 
-func (r *reports) Report(model, episode string, version int64, values map[string]float64) []rollout.NotKept {
+func (r *reports) Report(
+	model, episode string, version int64, values map[string]float64, _ string,
+) []rollout.NotKept {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.said = append(r.said, fmt.Sprint(model, " ", episode, " ", version, " ", values))
@@ -36,7 +38,7 @@ func (r *reports) Report(model, episode string, version int64, values map[string
 
 func (r *reports) Observe(string, int64, rollout.Ending) {}
 
-func (r *reports) Begun(string, int64, time.Time) {}
+func (r *reports) Begun(string, int64, string, uint64, time.Time) {}
 
 // spec names a version of a model; 0: none.
 func spec(model string, version int64) *weftv1.ModelSpec {
@@ -174,8 +176,6 @@ func TestReportWhatCannotBeKept(t *testing.T) {
 // TestReportThatIsNotKept: a number for which there is no room is in the answer and is counted.
 func TestReportThatIsNotKept(t *testing.T) {
 	said := reports{notKept: []rollout.NotKept{
-		{Name: "falls", Reason: rollout.TooManyNames, Message: "16 names"},
-		{Name: "reward", Reason: rollout.TooManyWaiting, Message: "20000 wait"},
 		{Name: "success", Reason: rollout.VersionGone, Message: "gone"},
 	}}
 	h := servertest.New(t, server.Config{Rollouts: &said})
@@ -187,15 +187,13 @@ func TestReportThatIsNotKept(t *testing.T) {
 	want := &weftv1.ReportOutcomeResponse{
 		Model: &weftv1.ModelSpec{Name: "policy", VersionChoice: &weftv1.ModelSpec_Version{Version: 1}},
 		NotKept: []*weftv1.OutcomeNotKept{
-			{Name: "falls", Reason: weftv1.NotKeptReason_NOT_KEPT_REASON_TOO_MANY_NAMES, Message: "16 names"},
-			{Name: "reward", Reason: weftv1.NotKeptReason_NOT_KEPT_REASON_TOO_MANY_WAITING, Message: "20000 wait"},
 			{Name: "success", Reason: weftv1.NotKeptReason_NOT_KEPT_REASON_VERSION_GONE, Message: "gone"},
 		},
 	}
 	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
 		t.Errorf("answer (-want +got)\n%s", diff)
 	}
-	counted := []string{"policy/1", "policy/1: too_many_names", "policy/1: too_many_waiting", "policy/1: version_gone"}
+	counted := []string{"policy/1", "policy/1: version_gone"}
 	if outcomes := h.Outcomes(); !slices.Equal(outcomes, counted) {
 		t.Errorf("counted %q, want %q", outcomes, counted)
 	}

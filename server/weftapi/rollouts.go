@@ -15,8 +15,9 @@ import (
 // Rollouts compares versions by how they did, and moves traffic to the better ones. Errors are those of package
 // rollout.
 type Rollouts interface {
-	// Report hears how an episode went, and returns which of the values it does not keep.
-	Report(model, episode string, version int64, values map[string]float64) []rollout.NotKept
+	// Report hears how an episode went, from an identity ("": nobody is told apart), and returns which of the values it
+	// does not keep.
+	Report(model, episode string, version int64, values map[string]float64, by string) []rollout.NotKept
 
 	// by names the caller.
 	Start(p rollout.Plan, by string) (rollout.Rollout, error)
@@ -100,6 +101,9 @@ func (a Admin) drive(
 
 func planOf(m *weftv1.Rollout) rollout.Plan {
 	g := m.GetGate()
+	if g == nil {
+		g = &weftv1.Gate{}
+	}
 	return rollout.Plan{
 		Model: m.GetModel(), BaselineVersion: m.GetBaselineVersion(), CandidateVersion: m.GetCandidateVersion(),
 		Stages: m.GetStages(), Automatic: m.GetAutomatic(), StageDuration: m.GetStageDuration().AsDuration(),
@@ -108,7 +112,9 @@ func planOf(m *weftv1.Rollout) rollout.Plan {
 			MaxLatencyRatio: g.GetMaxLatencyRatio(), MinAgreement: g.GetMinAgreement(), Outcome: g.GetOutcome(),
 			LowerIsBetter: g.GetLowerIsBetter(), Margin: g.GetMargin(), Alpha: g.GetAlpha(),
 			MaxFailureIncrease: g.GetMaxFailureIncrease(), MaxLostIncrease: g.GetMaxLostIncrease(),
+			OutcomeMin: g.OutcomeMin, OutcomeMax: g.OutcomeMax,
 		},
+		MaxDuration: m.GetMaxDuration().AsDuration(),
 	}
 }
 
@@ -121,8 +127,10 @@ func rolloutMessage(r *rollout.Rollout) *weftv1.Rollout {
 			MaxLatencyRatio: r.Gate.MaxLatencyRatio, MinAgreement: r.Gate.MinAgreement, Outcome: r.Gate.Outcome,
 			LowerIsBetter: r.Gate.LowerIsBetter, Margin: r.Gate.Margin, Alpha: r.Gate.Alpha,
 			MaxFailureIncrease: r.Gate.MaxFailureIncrease, MaxLostIncrease: r.Gate.MaxLostIncrease,
+			OutcomeMin: r.Gate.OutcomeMin, OutcomeMax: r.Gate.OutcomeMax,
 		},
-		State: weftv1.RolloutState(r.State), Stage: int32(r.Stage), StageSince: timestamppb.New(r.StageSince),
+		MaxDuration: durationpb.New(r.MaxDuration),
+		State:       weftv1.RolloutState(r.State), Stage: int32(r.Stage), StageSince: timestamppb.New(r.StageSince),
 		Report: reportMessage(&r.Report),
 	}
 	if r.Gate.Outcome != "" {

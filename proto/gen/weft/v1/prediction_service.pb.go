@@ -168,10 +168,9 @@ type NotKeptReason int32
 
 const (
 	NotKeptReason_NOT_KEPT_REASON_UNSPECIFIED NotKeptReason = 0
-	// The version has the most different names that a version may have.
+	// Not given any more: the version has the most different names that it may have.
 	NotKeptReason_NOT_KEPT_REASON_TOO_MANY_NAMES NotKeptReason = 1
-	// Too many outcomes wait until episodes that began before theirs have ended.
-	// Reporting it again later helps.
+	// Not given any more: too many outcomes wait for episodes that began before theirs.
 	NotKeptReason_NOT_KEPT_REASON_TOO_MANY_WAITING NotKeptReason = 2
 	// The version was unloaded.
 	NotKeptReason_NOT_KEPT_REASON_VERSION_GONE NotKeptReason = 3
@@ -956,8 +955,7 @@ func (x *ReportOutcomeRequest) GetMetrics() map[string]float64 {
 type ReportOutcomeResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Model *ModelSpec             `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
-	// The numbers that the server had no room for, by name; the others are kept.
-	// Empty means that all are kept.
+	// The numbers that are not kept, by name. Empty means that all are.
 	NotKept       []*OutcomeNotKept `protobuf:"bytes,2,rep,name=not_kept,json=notKept,proto3" json:"not_kept,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

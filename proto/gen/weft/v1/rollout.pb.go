@@ -147,7 +147,7 @@ const (
 	MetricUnit_METRIC_UNIT_UNSPECIFIED MetricUnit = 0
 	// Episodes, since the rollout began.
 	MetricUnit_METRIC_UNIT_EPISODE MetricUnit = 1
-	// Requests, since the stage began; of the agreement, since the rollout began.
+	// Episodes, and requests of none, since the rollout began.
 	MetricUnit_METRIC_UNIT_REQUEST MetricUnit = 2
 )
 
@@ -199,9 +199,8 @@ const (
 	MetricReference_METRIC_REFERENCE_UNSPECIFIED MetricReference = 0
 	// The baseline, at the same time.
 	MetricReference_METRIC_REFERENCE_BASELINE MetricReference = 1
-	// A fixed limit: the difference is from no fault at all (errors) or from full
-	// agreement (agreement), and the margin is the limit. Such a metric is at most 0 and
-	// never METRIC_VERDICT_BETTER.
+	// A fixed limit: the difference is from full agreement (agreement), and the margin is
+	// the limit. Such a metric is at most 0 and never METRIC_VERDICT_BETTER.
 	MetricReference_METRIC_REFERENCE_LIMIT MetricReference = 2
 )
 
@@ -259,6 +258,8 @@ const (
 	// It was ended by hand, and the baseline has all traffic again; or the traffic or the
 	// baseline changed, and the traffic is as it was left. The last step says which.
 	RolloutState_ROLLOUT_STATE_ABORTED RolloutState = 4
+	// The baseline has all traffic again, because max_duration was over without a verdict.
+	RolloutState_ROLLOUT_STATE_UNDECIDED RolloutState = 5
 )
 
 // Enum value maps for RolloutState.
@@ -269,6 +270,7 @@ var (
 		2: "ROLLOUT_STATE_PROMOTED",
 		3: "ROLLOUT_STATE_ROLLED_BACK",
 		4: "ROLLOUT_STATE_ABORTED",
+		5: "ROLLOUT_STATE_UNDECIDED",
 	}
 	RolloutState_value = map[string]int32{
 		"ROLLOUT_STATE_UNSPECIFIED": 0,
@@ -276,6 +278,7 @@ var (
 		"ROLLOUT_STATE_PROMOTED":    2,
 		"ROLLOUT_STATE_ROLLED_BACK": 3,
 		"ROLLOUT_STATE_ABORTED":     4,
+		"ROLLOUT_STATE_UNDECIDED":   5,
 	}
 )
 
@@ -311,13 +314,15 @@ type Gate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Requests that the candidate must have answered; 0 means 100.
 	MinRequests int64 `protobuf:"varint,1,opt,name=min_requests,json=minRequests,proto3" json:"min_requests,omitempty"`
-	// Episodes with a reported outcome that each of both versions must have; 0 means 20.
-	// Ignored without `outcome`.
+	// Episodes with a reported outcome that each of both versions must have; 0 means 20,
+	// and less than 300 means 300 without outcome_min and outcome_max. Ignored without
+	// `outcome`.
 	MinEpisodes int64 `protobuf:"varint,2,opt,name=min_episodes,json=minEpisodes,proto3" json:"min_episodes,omitempty"`
-	// Largest part of the candidate's requests that may fail with a fault of the model;
-	// 0 means 0.01.
+	// Allowed excess, over the baseline's, of the part of the candidate's requests that
+	// fail with a fault of the model, and of the part that take longer than they may; 0
+	// means 0.01.
 	MaxErrorRate float64 `protobuf:"fixed64,3,opt,name=max_error_rate,json=maxErrorRate,proto3" json:"max_error_rate,omitempty"`
-	// Largest ratio of the candidate's p95 of compute time to the baseline's; 0 means
+	// How many times the baseline's p95 of compute time the candidate's may be; 0 means
 	// 1.5.
 	MaxLatencyRatio float64 `protobuf:"fixed64,4,opt,name=max_latency_ratio,json=maxLatencyRatio,proto3" json:"max_latency_ratio,omitempty"`
 	// Least part of the shadowed requests that must agree; 0 disables the check.
@@ -329,18 +334,23 @@ type Gate struct {
 	LowerIsBetter bool `protobuf:"varint,7,opt,name=lower_is_better,json=lowerIsBetter,proto3" json:"lower_is_better,omitempty"`
 	// Allowed shortfall of the candidate's mean outcome, in units of the outcome.
 	Margin float64 `protobuf:"fixed64,8,opt,name=margin,proto3" json:"margin,omitempty"`
-	// Probability of a wrong verdict on the outcome, on errors, failures, lost episodes
-	// and agreement, each, however often the gate is read; 0 means 0.05.
+	// Probability of a wrong promotion, and that of a wrong rollback, by each check,
+	// however often the gate is read; 0 means 0.05.
 	Alpha float64 `protobuf:"fixed64,9,opt,name=alpha,proto3" json:"alpha,omitempty"`
 	// Allowed excess, over the baseline's, of the part of the candidate's requests that
-	// fail without a fault of the model, with any code; 0 means 0.01.
+	// fail otherwise, but for want of capacity or time; 0 means 0.01.
 	MaxFailureIncrease float64 `protobuf:"fixed64,20,opt,name=max_failure_increase,json=maxFailureIncrease,proto3" json:"max_failure_increase,omitempty"`
 	// Allowed excess, over the baseline's, of the part of the candidate's episodes that
 	// are lost; 0 means 0.05. An episode is lost if it ended, or had no request for half
 	// a minute, without a report of `outcome`. Ignored without `outcome`.
 	MaxLostIncrease float64 `protobuf:"fixed64,21,opt,name=max_lost_increase,json=maxLostIncrease,proto3" json:"max_lost_increase,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// The least and the greatest that an outcome can be; others count as these. Declare
+	// both: without them they are what was seen, with as much room on either side, which
+	// is an assumption and takes 300 episodes of each version at least.
+	OutcomeMin    *float64 `protobuf:"fixed64,22,opt,name=outcome_min,json=outcomeMin,proto3,oneof" json:"outcome_min,omitempty"`
+	OutcomeMax    *float64 `protobuf:"fixed64,23,opt,name=outcome_max,json=outcomeMax,proto3,oneof" json:"outcome_max,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Gate) Reset() {
@@ -446,6 +456,20 @@ func (x *Gate) GetMaxFailureIncrease() float64 {
 func (x *Gate) GetMaxLostIncrease() float64 {
 	if x != nil {
 		return x.MaxLostIncrease
+	}
+	return 0
+}
+
+func (x *Gate) GetOutcomeMin() float64 {
+	if x != nil && x.OutcomeMin != nil {
+		return *x.OutcomeMin
+	}
+	return 0
+}
+
+func (x *Gate) GetOutcomeMax() float64 {
+	if x != nil && x.OutcomeMax != nil {
+		return *x.OutcomeMax
 	}
 	return 0
 }
@@ -648,15 +672,20 @@ func (x *GateReport) GetExcluded() []*EpisodeExclusion {
 //	outcome    mean outcome                 candidate - baseline, or     gate.margin
 //	                                        baseline - candidate if
 //	                                        lower_is_better
-//	errors     part of requests             0 - candidate                max_error_rate
+//	errors     part of requests             baseline - candidate         max_error_rate
 //	failures   part of requests             baseline - candidate         max_failure_increase
 //	lost       part of episodes             baseline - candidate         max_lost_increase
 //	agreement  part of shadowed requests    candidate - 1                1 - min_agreement
-//	latency    p95 of compute time, in ms   1 - candidate / baseline     max_latency_ratio - 1
+//	latency    part of requests that take   baseline - candidate         max_error_rate
+//	           longer than the baseline's
+//	           p95 of compute time, of the
+//	           candidate's than
+//	           max_latency_ratio times that
 //
 // To draw metrics on one axis, divide difference and bounds by the margin: -1 is then
-// the limit of what is allowed. A margin of 0 allows no shortfall at all, and that of
-// the latency is below 0 where the candidate must be faster; draw those by themselves.
+// the limit of what is allowed. A margin of 0 allows no shortfall at all; draw that by
+// itself. Parts of requests are means over units: an episode is one, and so is a request
+// of none.
 type GateMetric struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// As the check's.
@@ -677,9 +706,8 @@ type GateMetric struct {
 	// the outcome until min_episodes are there, and of small samples of the latency.
 	Low  *float64 `protobuf:"fixed64,9,opt,name=low,proto3,oneof" json:"low,omitempty"`
 	High *float64 `protobuf:"fixed64,10,opt,name=high,proto3,oneof" json:"high,omitempty"`
-	// Whether the interval contains the truth at all times at once, with probability 1 -
-	// alpha: it may be read as often as one likes. That of the latency is not: it is
-	// three standard errors of the rank of each p95, for one look.
+	// Whether the interval contains the truth at all times at once, each bound with
+	// probability 1 - alpha: it may be read as often as one likes.
 	AlwaysValid   bool          `protobuf:"varint,11,opt,name=always_valid,json=alwaysValid,proto3" json:"always_valid,omitempty"`
 	Margin        float64       `protobuf:"fixed64,12,opt,name=margin,proto3" json:"margin,omitempty"`
 	Verdict       MetricVerdict `protobuf:"varint,13,opt,name=verdict,proto3,enum=weft.v1.MetricVerdict" json:"verdict,omitempty"`
@@ -1355,7 +1383,9 @@ type Rollout struct {
 	// Least duration of a stage; absent means 30 s.
 	StageDuration *durationpb.Duration `protobuf:"bytes,6,opt,name=stage_duration,json=stageDuration,proto3" json:"stage_duration,omitempty"`
 	Gate          *Gate                `protobuf:"bytes,7,opt,name=gate,proto3" json:"gate,omitempty"`
-	State         RolloutState         `protobuf:"varint,8,opt,name=state,proto3,enum=weft.v1.RolloutState" json:"state,omitempty"`
+	// Longest duration of an automatic rollout; absent means 7 days.
+	MaxDuration *durationpb.Duration `protobuf:"bytes,13,opt,name=max_duration,json=maxDuration,proto3" json:"max_duration,omitempty"`
+	State       RolloutState         `protobuf:"varint,8,opt,name=state,proto3,enum=weft.v1.RolloutState" json:"state,omitempty"`
 	// Index in `stages`.
 	Stage      int32                  `protobuf:"varint,9,opt,name=stage,proto3" json:"stage,omitempty"`
 	StageSince *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=stage_since,json=stageSince,proto3" json:"stage_since,omitempty"`
@@ -1444,6 +1474,13 @@ func (x *Rollout) GetStageDuration() *durationpb.Duration {
 func (x *Rollout) GetGate() *Gate {
 	if x != nil {
 		return x.Gate
+	}
+	return nil
+}
+
+func (x *Rollout) GetMaxDuration() *durationpb.Duration {
+	if x != nil {
+		return x.MaxDuration
 	}
 	return nil
 }
@@ -1583,7 +1620,7 @@ var File_weft_v1_rollout_proto protoreflect.FileDescriptor
 
 const file_weft_v1_rollout_proto_rawDesc = "" +
 	"\n" +
-	"\x15weft/v1/rollout.proto\x12\aweft.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x91\x03\n" +
+	"\x15weft/v1/rollout.proto\x12\aweft.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfd\x03\n" +
 	"\x04Gate\x12!\n" +
 	"\fmin_requests\x18\x01 \x01(\x03R\vminRequests\x12!\n" +
 	"\fmin_episodes\x18\x02 \x01(\x03R\vminEpisodes\x12$\n" +
@@ -1595,7 +1632,13 @@ const file_weft_v1_rollout_proto_rawDesc = "" +
 	"\x06margin\x18\b \x01(\x01R\x06margin\x12\x14\n" +
 	"\x05alpha\x18\t \x01(\x01R\x05alpha\x120\n" +
 	"\x14max_failure_increase\x18\x14 \x01(\x01R\x12maxFailureIncrease\x12*\n" +
-	"\x11max_lost_increase\x18\x15 \x01(\x01R\x0fmaxLostIncrease\"c\n" +
+	"\x11max_lost_increase\x18\x15 \x01(\x01R\x0fmaxLostIncrease\x12$\n" +
+	"\voutcome_min\x18\x16 \x01(\x01H\x00R\n" +
+	"outcomeMin\x88\x01\x01\x12$\n" +
+	"\voutcome_max\x18\x17 \x01(\x01H\x01R\n" +
+	"outcomeMax\x88\x01\x01B\x0e\n" +
+	"\f_outcome_minB\x0e\n" +
+	"\f_outcome_max\"c\n" +
 	"\tGateCheck\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12*\n" +
 	"\averdict\x18\x02 \x01(\x0e2\x10.weft.v1.VerdictR\averdict\x12\x16\n" +
@@ -1682,7 +1725,7 @@ const file_weft_v1_rollout_proto_rawDesc = "" +
 	"\n" +
 	"unfinished\x18\x04 \x01(\x03R\n" +
 	"unfinished\x12\x12\n" +
-	"\x04lost\x18\x05 \x01(\x03R\x04lost\"\x9e\x04\n" +
+	"\x04lost\x18\x05 \x01(\x03R\x04lost\"\xdc\x04\n" +
 	"\aRollout\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12)\n" +
 	"\x10baseline_version\x18\x02 \x01(\x03R\x0fbaselineVersion\x12+\n" +
@@ -1690,7 +1733,8 @@ const file_weft_v1_rollout_proto_rawDesc = "" +
 	"\x06stages\x18\x04 \x03(\x01R\x06stages\x12\x1c\n" +
 	"\tautomatic\x18\x05 \x01(\bR\tautomatic\x12@\n" +
 	"\x0estage_duration\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\rstageDuration\x12!\n" +
-	"\x04gate\x18\a \x01(\v2\r.weft.v1.GateR\x04gate\x12+\n" +
+	"\x04gate\x18\a \x01(\v2\r.weft.v1.GateR\x04gate\x12<\n" +
+	"\fmax_duration\x18\r \x01(\v2\x19.google.protobuf.DurationR\vmaxDuration\x12+\n" +
 	"\x05state\x18\b \x01(\x0e2\x15.weft.v1.RolloutStateR\x05state\x12\x14\n" +
 	"\x05stage\x18\t \x01(\x05R\x05stage\x12;\n" +
 	"\vstage_since\x18\n" +
@@ -1726,13 +1770,14 @@ const file_weft_v1_rollout_proto_rawDesc = "" +
 	"\x0fMetricReference\x12 \n" +
 	"\x1cMETRIC_REFERENCE_UNSPECIFIED\x10\x00\x12\x1d\n" +
 	"\x19METRIC_REFERENCE_BASELINE\x10\x01\x12\x1a\n" +
-	"\x16METRIC_REFERENCE_LIMIT\x10\x02*\x9e\x01\n" +
+	"\x16METRIC_REFERENCE_LIMIT\x10\x02*\xbb\x01\n" +
 	"\fRolloutState\x12\x1d\n" +
 	"\x19ROLLOUT_STATE_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15ROLLOUT_STATE_RUNNING\x10\x01\x12\x1a\n" +
 	"\x16ROLLOUT_STATE_PROMOTED\x10\x02\x12\x1d\n" +
 	"\x19ROLLOUT_STATE_ROLLED_BACK\x10\x03\x12\x19\n" +
-	"\x15ROLLOUT_STATE_ABORTED\x10\x04B\x8c\x01\n" +
+	"\x15ROLLOUT_STATE_ABORTED\x10\x04\x12\x1b\n" +
+	"\x17ROLLOUT_STATE_UNDECIDED\x10\x05B\x8c\x01\n" +
 	"\vcom.weft.v1B\fRolloutProtoP\x01Z2github.com/weftserve/weft/proto/gen/weft/v1;weftv1\xa2\x02\x03WXX\xaa\x02\aWeft.V1\xca\x02\aWeft\\V1\xe2\x02\x13Weft\\V1\\GPBMetadata\xea\x02\bWeft::V1b\x06proto3"
 
 var (
@@ -1792,19 +1837,20 @@ var file_weft_v1_rollout_proto_depIdxs = []int32{
 	0,  // 17: weft.v1.GateMoment.verdict:type_name -> weft.v1.Verdict
 	19, // 18: weft.v1.Rollout.stage_duration:type_name -> google.protobuf.Duration
 	5,  // 19: weft.v1.Rollout.gate:type_name -> weft.v1.Gate
-	4,  // 20: weft.v1.Rollout.state:type_name -> weft.v1.RolloutState
-	18, // 21: weft.v1.Rollout.stage_since:type_name -> google.protobuf.Timestamp
-	7,  // 22: weft.v1.Rollout.report:type_name -> weft.v1.GateReport
-	17, // 23: weft.v1.Rollout.steps:type_name -> weft.v1.RolloutStep
-	11, // 24: weft.v1.Rollout.history:type_name -> weft.v1.OutcomeHistory
-	18, // 25: weft.v1.RolloutStep.at:type_name -> google.protobuf.Timestamp
-	4,  // 26: weft.v1.RolloutStep.state:type_name -> weft.v1.RolloutState
-	7,  // 27: weft.v1.RolloutStep.report:type_name -> weft.v1.GateReport
-	28, // [28:28] is the sub-list for method output_type
-	28, // [28:28] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	19, // 20: weft.v1.Rollout.max_duration:type_name -> google.protobuf.Duration
+	4,  // 21: weft.v1.Rollout.state:type_name -> weft.v1.RolloutState
+	18, // 22: weft.v1.Rollout.stage_since:type_name -> google.protobuf.Timestamp
+	7,  // 23: weft.v1.Rollout.report:type_name -> weft.v1.GateReport
+	17, // 24: weft.v1.Rollout.steps:type_name -> weft.v1.RolloutStep
+	11, // 25: weft.v1.Rollout.history:type_name -> weft.v1.OutcomeHistory
+	18, // 26: weft.v1.RolloutStep.at:type_name -> google.protobuf.Timestamp
+	4,  // 27: weft.v1.RolloutStep.state:type_name -> weft.v1.RolloutState
+	7,  // 28: weft.v1.RolloutStep.report:type_name -> weft.v1.GateReport
+	29, // [29:29] is the sub-list for method output_type
+	29, // [29:29] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_weft_v1_rollout_proto_init() }
@@ -1812,6 +1858,7 @@ func file_weft_v1_rollout_proto_init() {
 	if File_weft_v1_rollout_proto != nil {
 		return
 	}
+	file_weft_v1_rollout_proto_msgTypes[0].OneofWrappers = []any{}
 	file_weft_v1_rollout_proto_msgTypes[3].OneofWrappers = []any{}
 	file_weft_v1_rollout_proto_msgTypes[4].OneofWrappers = []any{}
 	type x struct{}

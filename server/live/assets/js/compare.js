@@ -64,7 +64,7 @@ function finding(r) {
   const outcome = (r.report?.metrics ?? []).find((m) => m.name === 'outcome');
   const [candidate, baseline] = [`${r.model} v${r.candidateVersion}`, `${r.model} v${r.baselineVersion}`];
   const better = { METRIC_VERDICT_BETTER: candidate, METRIC_VERDICT_WORSE: baseline }[outcome?.verdict];
-  const ended = { ROLLOUT_STATE_PROMOTED: `${candidate}, promoted`, ROLLOUT_STATE_ROLLED_BACK: `${baseline}: v${r.candidateVersion} was rolled back`, ROLLOUT_STATE_ABORTED: better ?? 'Not decided' }[r.state];
+  const ended = { ROLLOUT_STATE_PROMOTED: `${candidate}, promoted`, ROLLOUT_STATE_ROLLED_BACK: `${baseline}: v${r.candidateVersion} was rolled back`, ROLLOUT_STATE_ABORTED: better ?? 'Not decided', ROLLOUT_STATE_UNDECIDED: 'Not decided' }[r.state];
   const so = { promote: better ?? `${candidate} is no worse`, rollback: `${baseline}: v${r.candidateVersion} is worse` }[verdict];
   return { bad: r.state === 'ROLLOUT_STATE_ROLLED_BACK' || verdict === 'rollback', good: r.state === 'ROLLOUT_STATE_PROMOTED' || verdict === 'promote',
     short: ended ?? so ?? (better ? `${better}, so far` : 'Not decided yet'), text: `${interval(r, outcome) || sentence(r)} ${became(r)}` };
@@ -86,7 +86,8 @@ function became(r) {
   return { ROLLOUT_STATE_RUNNING: `v${r.candidateVersion} has ${step?.percent ?? r.stages?.[r.stage ?? 0] ?? 0}\u202f% of the traffic now.`,
     ROLLOUT_STATE_PROMOTED: `The rollout ended${at}: v${r.candidateVersion} has all traffic.`,
     ROLLOUT_STATE_ROLLED_BACK: `The rollout ended${at}: v${r.baselineVersion} has all traffic again.`,
-    ROLLOUT_STATE_ABORTED: `The rollout was ended${at}${step?.reason ? `: ${step.reason.replace(/\.$/, '')}` : ''}.` }[r.state] ?? '';
+    ROLLOUT_STATE_ABORTED: `The rollout was ended${at}${step?.reason ? `: ${step.reason.replace(/\.$/, '')}` : ''}.`,
+    ROLLOUT_STATE_UNDECIDED: `The rollout ended${at} without a verdict: all traffic is at v${r.baselineVersion}.` }[r.state] ?? '';
 }
 
 function sentence(r) {

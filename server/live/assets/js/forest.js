@@ -5,7 +5,7 @@ import { signed } from './format.js';
 const reach = 2.5; // margins to each side
 
 const words = { BETTER: 'better', NO_WORSE: 'no worse', WORSE: 'worse', UNDECIDED: 'undecided' };
-const titles = { latency: 'latency (p95)', errors: 'faults of the model', failures: 'failed requests', lost: 'lost episodes', agreement: 'agreement' };
+const titles = { latency: 'slow requests', errors: 'faults of the model', failures: 'failed requests', lost: 'lost episodes', agreement: 'agreement' };
 
 export function forest(rollout) {
   const metrics = rollout.report?.metrics ?? [];
@@ -48,7 +48,6 @@ function row(m, rollout) {
 // value says the difference as people would.
 function value(m) {
   if (m.difference === undefined) return 'nothing yet';
-  if (m.name === 'latency') return `${Math.abs(m.difference * 100).toFixed(1)} % ${m.difference < 0 ? 'slower' : 'faster'}`;
   if (m.name === 'outcome' && !(m.baseline >= 0 && m.baseline <= 1)) return signed(m.difference, Math.abs(m.difference) < 10 ? 2 : Math.abs(m.difference) < 100 ? 1 : 0);
   return `${signed(m.difference * 100, Math.abs(m.difference) < 0.01 ? 2 : 1)} pp`;
 }

@@ -1,0 +1,200 @@
+package rollout
+
+import "math"
+
+// Score is the evidence on the difference δ between the mean of a number in units that a fair draw gave to the
+// candidate and in those that it gave to the baseline. The number is from 0 to 1. docs/EVIDENCE.md has the whole
+// argument.
+//
+// Unit i goes to the candidate (A_i = 1, else 0) with probability p_i, whatever its numbers would be there and here. It
+// gives Y_i = (A_i - p_i)(r_i - c_i)/b_i for its number r_i, and any c_i from 0 to 1 that was fixed before. b_i is at
+// least what makes Y_i lie from -1 to 1. The mean of Y_i is p_i(1-p_i)/b_i·δ_i, whatever c_i is, and however δ_i and
+// the level drift from unit to unit. So S = ΣY_i less its mean δ·I, with I = Σp_i(1-p_i)/b_i, is a martingale. With
+// guesses y_i of Y_i that were fixed before and keep Y_i - y_i from -1 to 1, and V = Σ(Y_i - y_i)²,
+//
+//	exp(λ(S - δI) - ψ(λ)V),  ψ(λ) = -log(1-λ) - λ,  0 < λ < 1
+//
+// is a supermartingale that starts at 1 (Fan, Grama, Liu: Exponential inequalities for martingales with applications,
+// Electronic Journal of Probability 20, 2015; Howard, Ramdas, McAuliffe, Sekhon: Time-uniform, nonparametric,
+// nonasymptotic confidence sequences, Annals of Statistics 49, 2021, theorem 4), and so is its average over several λ.
+// It ever reaches 1/alpha with probability alpha at most (Ville). That gives an interval of δ which may be looked at as
+// often as one likes. That it rests on the draw alone is the idea of design-based confidence sequences (Ham, Bojinov,
+// Lindon, Tingley, 2022, arXiv 2210.08639).
+//
+// c_i is the mean that both versions had lately, each weighted by the other's part: it makes V least, and changes
+// nothing else.
+type Score struct {
+	Sums
+
+	// Values are the sums of the numbers, by side.
+	Values [2]float64 `json:"values"`
+	// Means and Weights are of the latest numbers, by side.
+	Means   [2]float64 `json:"means"`
+	Weights [2]float64 `json:"weights"`
+	// By has the part of each identity, where that is told apart.
+	By map[string]*Sums `json:"by,omitempty"`
+}
+
+// Sums are those of a Score, or of a part of its units.
+type Sums struct {
+	Count       [2]int64 `json:"count"` // of units, by side
+	Score       float64  `json:"score"`
+	Information float64  `json:"information"`
+	Variation   float64  `json:"variation"`
+}
+
+// Given is what a unit gave to a Score.
+type Given struct {
+	side                         int
+	weight, centre, guess, value float64
+	by                           *Sums // the part of its identity; nil: it is not told apart
+}
+
+const (
+	// room is what guesses may be.
+	room = 0.1
+	// recent is how many of a version's latest units make its mean.
+	recent = 200
+	// maxIdentities is how many identities are told apart. All others together are one.
+	maxIdentities = 64
+)
+
+// centre is the mean of a version's latest numbers, drawn a little towards both versions', and that to the middle.
+func (s *Score) centre(side int) float64 {
+	const prior = 0.1 // of a number in the middle
+	all := (s.Means[0]*s.Weights[0] + s.Means[1]*s.Weights[1] + 0.5*prior) / (s.Weights[0] + s.Weights[1] + prior)
+	return (s.Means[side]*s.Weights[side] + 2*all) / (s.Weights[side] + 2)
+}
+
+// Add counts a unit of a side, 0 for the baseline and 1 for the candidate, which had got it with a probability. by
+// is its identity; "": it is not told apart.
+func (s *Score) Add(side int, part, value float64, by string) Given {
+	g := Given{side: side, value: value, by: s.part(by)}
+	g.centre = (1-part)*s.centre(candidate) + part*s.centre(baseline)
+	most := max(part, 1-part) * max(g.centre, 1-g.centre) / (1 - room)
+	g.weight = (float64(side) - part) / most
+	information := part * (1 - part) / most
+	g.guess = max(-room, min(room, information*s.Score/(s.Information+1)))
+	s.sum(&g, information, 1)
+	n := min(s.Weights[side], recent-1)
+	s.Means[side] = (s.Means[side]*n + value) / (n + 1)
+	s.Weights[side] = n + 1
+	return g
+}
+
+// alone counts a number of the candidate with which nothing is compared: δ is its mean.
+func (s *Score) alone(value float64) {
+	g := Given{side: candidate, weight: 1, value: value, guess: s.centre(candidate)}
+	s.sum(&g, 1, 1)
+	n := s.Weights[candidate]
+	s.Means[candidate] = (s.Means[candidate]*n + value) / (n + 1)
+	s.Weights[candidate] = n + 1
+}
+
+// correct replaces the number of a unit.
+func (s *Score) correct(g *Given, value float64) {
+	s.sum(g, 0, -1)
+	g.value = value
+	s.sum(g, 0, 1)
+}
+
+// sum adds what a unit gives, or takes it out again.
+func (s *Score) sum(g *Given, information, sign float64) {
+	s.Values[g.side] += sign * g.value
+	y := g.weight * (g.value - g.centre)
+	for _, to := range [...]*Sums{&s.Sums, g.by} {
+		if to != nil {
+			to.Count[g.side] += int64(sign)
+			to.Score += sign * y
+			to.Information += information
+			to.Variation = max(0, to.Variation+sign*(y-g.guess)*(y-g.guess))
+		}
+	}
+}
+
+// part returns the sums of an identity.
+func (s *Score) part(by string) *Sums {
+	if by == "" {
+		return nil
+	}
+	if s.By == nil {
+		s.By = map[string]*Sums{}
+	}
+	if s.By[by] == nil && len(s.By) >= maxIdentities {
+		by = "all others"
+	}
+	if s.By[by] == nil {
+		s.By[by] = &Sums{}
+	}
+	return s.By[by]
+}
+
+// mean returns that of a side's numbers, NaN of none.
+func (s *Score) mean(side int) float64 { return s.Values[side] / float64(s.Count[side]) }
+
+// Bounds returns an estimate of δ, and bounds each of which it is ever beyond with probability alpha at most. They are
+// infinite where there is nothing to compare.
+func (s *Sums) Bounds(alpha float64) (low, estimate, high float64) {
+	if !(s.Information > 0) {
+		return math.Inf(-1), 0, math.Inf(1)
+	}
+	u := boundary(s.Variation, alpha)
+	return (s.Score - u) / s.Information, s.Score / s.Information, (s.Score + u) / s.Information
+}
+
+// less returns the sums without a part of them.
+func (s *Sums) less(part *Sums) *Sums {
+	return &Sums{
+		Score: s.Score - part.Score, Information: s.Information - part.Information,
+		Variation: max(0, s.Variation-part.Variation),
+	}
+}
+
+// The λ of the average, from steep to flat: at the one end a few dozen units decide on a difference as large as the
+// range, at the other some hundred thousand on a thousandth of it. The steep ones have more weight: where units are
+// few, each of them costs more.
+const slopes = 12
+
+var lambdas, psis, weights = func() (lambdas, psis, weights [slopes]float64) {
+	const steepest, ratio = 0.8, 1.6
+	sum := 0.0
+	for k := range slopes {
+		λ := steepest / math.Pow(ratio, float64(k))
+		lambdas[k], psis[k], weights[k] = λ, -math.Log1p(-λ)-λ, 1/float64(k+2)
+		sum += weights[k]
+	}
+	for k := range slopes {
+		weights[k] /= sum
+	}
+	return lambdas, psis, weights
+}()
+
+// boundary returns what S - δI ever exceeds with probability alpha at most, where the variation is v.
+func boundary(v, alpha float64) float64 {
+	enough := -math.Log(alpha)
+	x := math.Inf(1) // where one λ alone gives enough evidence
+	for k, λ := range lambdas {
+		x = min(x, (enough+psis[k]*v-math.Log(weights[k]))/λ)
+	}
+	// The logarithm of the average is convex in x, so that Newton's steps come from above, and each x is a bound.
+	for range 8 {
+		var exponents [slopes]float64
+		top := math.Inf(-1)
+		for k := range exponents {
+			exponents[k] = lambdas[k]*x - psis[k]*v
+			top = max(top, exponents[k])
+		}
+		sum, slope := 0.0, 0.0
+		for k, e := range exponents {
+			part := weights[k] * math.Exp(e-top)
+			sum += part
+			slope += part * lambdas[k]
+		}
+		step := (top + math.Log(sum) - enough) / (slope / sum)
+		if step < 1e-9*x {
+			break
+		}
+		x -= step
+	}
+	return x
+}

@@ -1,0 +1,246 @@
+package rollout
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/weftserve/weft/internal/race"
+)
+
+// law draws the number of the n-th unit, with either version, from 0 to 1. shift is by how much the mean is larger with
+// the candidate.
+type law struct {
+	name  string
+	shift float64
+	draw  func(r *rand.Rand, n, side int) float64
+}
+
+func success(with, without float64) law {
+	draw := func(r *rand.Rand, _, side int) float64 {
+		if r.Float64() < [...]float64{without, with}[side] {
+			return 1
+		}
+		return 0
+	}
+	return law{fmt.Sprintf("success of %.3g and %.3g", without, with), with - without, draw}
+}
+
+func even(width, shift float64) law {
+	return law{fmt.Sprintf("even over %.3g, %+.3g", width, shift), shift, func(r *rand.Rand, _, side int) float64 {
+		return 0.5 + float64(side)*shift + width*(r.Float64()-0.5)
+	}}
+}
+
+// lawOf draws a law. Each is fair to the test only in that numbers are from 0 to 1: whatever the level does, both
+// versions have it.
+func lawOf(r *rand.Rand) law {
+	shift := -0.15 * r.Float64() * float64(r.IntN(3)) / 2
+	level := func(name string, at func(r *rand.Rand, n int) float64) law {
+		return law{fmt.Sprintf("%s, %+.3g", name, shift), shift, func(r *rand.Rand, n, side int) float64 {
+			return 0.25 + 0.5*at(r, n) + float64(side)*shift + 0.1*(r.Float64()-0.5)
+		}}
+	}
+	state, last := 0.5, 0
+	switch r.IntN(10) {
+	case 0:
+		p := 0.2 + 0.75*r.Float64()
+		return success(p+shift, p)
+	case 1:
+		return even(0.02+0.6*r.Float64(), shift)
+	case 2: // the candidate fails seldom, and all else is the same number
+		p := 0.001 * math.Pow(100, r.Float64())
+		return law{fmt.Sprintf("a failure in %.2g", p), -p, func(r *rand.Rand, _, side int) float64 {
+			if side == candidate && r.Float64() < p {
+				return 0
+			}
+			return 1
+		}}
+	case 3: // a long tail, cut at the end of the range
+		tail := func(r *rand.Rand) float64 { return min(1, 0.02/math.Pow(1-r.Float64(), 1/1.2)) }
+		return law{"a long tail of both", 0, func(r *rand.Rand, _, _ int) float64 { return tail(r) }}
+	case 4:
+		period := 50 + 1000*r.Float64()
+		return level("days", func(_ *rand.Rand, n int) float64 { return 0.5 + 0.5*math.Sin(float64(n)/period) })
+	case 5:
+		at := r.IntN(1000)
+		return level("a jump", func(_ *rand.Rand, n int) float64 { return float64(min(n/(at+1), 1)) })
+	case 6:
+		length := 2 + r.IntN(100)
+		return level("blocks", func(_ *rand.Rand, n int) float64 { return float64(n / length % 2) })
+	case 7:
+		return level("a walk", func(r *rand.Rand, n int) float64 {
+			if n == 0 {
+				state = 0.5
+			}
+			state = max(0, min(1, state+0.05*r.NormFloat64()))
+			return state
+		})
+	case 8: // each number is like the one before, of whichever version that was
+		return law{fmt.Sprintf("memory, %+.3g", shift), shift, func(r *rand.Rand, n, side int) float64 {
+			if n == 0 {
+				state = 0.5
+			}
+			x := 0.25 + 0.5*state + float64(side)*shift
+			state = max(0, min(1, 0.9*state+0.1*r.Float64()))
+			return x
+		}}
+	}
+	// the level is high after a unit of the candidate, and low after one of the baseline
+	return law{fmt.Sprintf("an adversary, %+.3g", shift), shift, func(r *rand.Rand, n, side int) float64 {
+		if n == 0 {
+			last = 0
+		}
+		x := 0.3 + 0.4*float64(last) + float64(side)*shift + 0.1*(r.Float64()-0.5)
+		last = side
+		return x
+	}}
+}
+
+// bounded is a test that gives bounds of the difference after each unit.
+type bounded interface {
+	Add(side int, part, value float64)
+	Bounds(alpha float64) (low, estimate, high float64)
+}
+
+type ours struct{ Score }
+
+func (o *ours) Add(side int, part, value float64) { o.Score.Add(side, part, value, "") }
+
+// play lets units come, and returns the first looks at which the bounds excluded a difference, from below and from
+// above, 0 for never.
+func play(r *rand.Rand, l law, parts []float64, units int, alpha, difference float64, s bounded) (above, below int) {
+	for n := range units {
+		part := parts[n*len(parts)/units]
+		side := baseline
+		if r.Float64() < part {
+			side = candidate
+		}
+		s.Add(side, part, max(0, min(1, l.draw(r, n, side))))
+		if n%10 != 9 {
+			continue
+		}
+		low, _, high := s.Bounds(alpha)
+		if low > difference && above == 0 {
+			above = n
+		}
+		if high < difference && below == 0 {
+			below = n
+		}
+		if above+below > 0 {
+			break
+		}
+	}
+	return above, below
+}
+
+// verdictsVariable draws more laws, and more runs of each: seed,laws,runs.
+const verdictsVariable = "WEFT_VERDICTS"
+
+// TestBoundsHoldAtAllTimes: whatever numbers do, and whatever parts the candidate gets, each bound is ever wrong in
+// alpha of the runs at most.
+func TestBoundsHoldAtAllTimes(t *testing.T) {
+	if testing.Short() || race.Enabled {
+		t.Skip("one goroutine computes for seconds")
+	}
+	const units, alpha = 2000, 0.05
+	seed, laws, runs := uint64(1), 20, 200
+	if asked := os.Getenv(verdictsVariable); asked != "" {
+		if _, err := fmt.Sscanf(asked, "%d,%d,%d", &seed, &laws, &runs); err != nil {
+			t.Fatalf("%s: %v", verdictsVariable, err)
+		}
+	}
+	draws := rand.New(rand.NewPCG(seed, 35))
+	for range laws {
+		l := lawOf(draws)
+		parts := [][]float64{{0.5}, {0.01, 0.1, 0.5}, {0.9}, {0.05}}[draws.IntN(4)]
+		above, below := 0, 0
+		for run := range uint64(runs) {
+			a, b := play(rand.New(rand.NewPCG(seed<<32|run, 36)), l, parts, units, alpha, l.shift, &ours{})
+			if a > 0 {
+				above++
+			}
+			if b > 0 {
+				below++
+			}
+		}
+		limit := alpha*float64(runs) + 3*math.Sqrt(alpha*(1-alpha)*float64(runs))
+		if float64(above) > limit || float64(below) > limit {
+			t.Errorf("%s, %v to the candidate: %d bounds above the difference and %d below it, of %d", l.name, parts, above,
+				below, runs)
+		} else {
+			t.Logf("%s, %v to the candidate: %d above, %d below, of %d", l.name, parts, above, below, runs)
+		}
+	}
+}
+
+// TestVerdictsComeSoon: the median number of units until the bounds exclude a shortfall of the margin is at most 1.6
+// times what a test of a fixed horizon takes that finds it with probability 0.95.
+func TestVerdictsComeSoon(t *testing.T) {
+	const runs, alpha, margin = 200, 0.05, 0.05
+	for _, part := range []float64{0.5, 0.1} {
+		for _, l := range []law{success(0.9, 0.9), success(0.5, 0.5), even(0.8, 0), success(0.95, 0.9), even(0.5, -0.1)} {
+			var took []float64
+			for seed := range uint64(runs) {
+				a, b := play(rand.New(rand.NewPCG(seed, 37)), l, []float64{part}, 60_000, alpha, -margin, &ours{})
+				if a+b == 0 {
+					a = math.MaxInt
+				}
+				took = append(took, float64(a+b))
+			}
+			slices.Sort(took)
+			fixed := horizon(l, part, alpha, margin)
+			if ratio := took[runs/2] / fixed; ratio > 1.6 {
+				t.Errorf("%s, %v to the candidate: %.0f units, %.2f times the %.0f of a fixed horizon", l.name, part,
+					took[runs/2], ratio, fixed)
+			} else {
+				t.Logf("%s, %v to the candidate: %.2f times", l.name, part, ratio)
+			}
+		}
+	}
+}
+
+// horizon is how many units a test of two means takes that is looked at once.
+func horizon(l law, part, alpha, margin float64) float64 {
+	r := rand.New(rand.NewPCG(1, 38))
+	var variance [2]float64
+	for side := range variance {
+		var sum, squares float64
+		const n = 50_000
+		for i := range n {
+			x := l.draw(r, i, side)
+			sum += x
+			squares += x * x
+		}
+		variance[side] = squares/n - sum/n*sum/n
+	}
+	normal := func(p float64) float64 { return math.Sqrt2 * math.Erfinv(2*p-1) }
+	z := normal(1-alpha) + normal(0.95)
+	return z * z * (variance[candidate]/part + variance[baseline]/(1-part)) / ((l.shift + margin) * (l.shift + margin))
+}
+
+// TestCorrect: a number that is replaced is as if it had been right from the beginning, but for what it told of where
+// the others lie.
+func TestCorrect(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 39))
+	var s Score
+	var all []Given
+	for i := range 500 {
+		all = append(all, s.Add(i%2, 0.5, r.Float64(), "one"))
+	}
+	was := s.Sums
+	for i := range all {
+		value := all[i].value
+		s.correct(&all[i], 1)
+		s.correct(&all[i], value)
+	}
+	for _, got := range []*Sums{&s.Sums, s.By["one"]} {
+		if got.Count != was.Count || math.Abs(got.Score-was.Score) > 1e-9 || got.Information != was.Information ||
+			math.Abs(got.Variation-was.Variation) > 1e-9 {
+			t.Errorf("%+v, was %+v", got, was)
+		}
+	}
+}
