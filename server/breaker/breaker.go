@@ -93,6 +93,12 @@ func (b *Breaker) Allow(model string, version int64) bool {
 	return allowed
 }
 
+// Fit reports whether the version takes all new work: nothing keeps any from it.
+func (b *Breaker) Fit(model string, version int64) bool {
+	c := (*b.circuits.Load())[versionID{model, version}]
+	return c == nil || c.closed.Load()
+}
+
 // Done reports how a request ended.
 func (b *Breaker) Done(model string, version int64, outcome Outcome) {
 	if outcome == Ignored {

@@ -132,17 +132,12 @@ func (p *Pipeline) compare(f *flight, e *Explanation, err error) {
 	if p.config.Rollouts == nil || f.result.Version == 0 || errors.Is(err, ErrSuperseded) {
 		return
 	}
-	ending := rollout.Ending{Code: e.Code, Episode: f.req.Episode, Drawn: f.drawn(), Fault: isFault(err)}
+	ending := rollout.Ending{Code: e.Code, Episode: f.req.Episode, Drawn: f.drawn, Fault: isFault(err)}
 	ending.Spared = !ending.Fault && (e.Overload || EndingOf(e.Code) == Cancelled || EndingOf(e.Code) == Expired)
 	if err == nil {
 		ending.Compute = p.computed(&f.call)
 	}
 	p.config.Rollouts.Observe(f.result.Model, f.result.Version, ending)
-}
-
-// drawn reports whether the split led the request to its version.
-func (f *flight) drawn() bool {
-	return f.result.Slot != "" && f.result.FailedOverFrom == 0
 }
 
 // observed is a request that reached the server, on its way to its end.

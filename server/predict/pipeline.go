@@ -152,8 +152,9 @@ type flight struct {
 	req      *Request
 	observed observed
 	call     catalog.Call
-	// result has its Place as soon as the request is routed.
+	// result has its Place as soon as the request is routed, and drawn is the route's.
 	result Result
+	drawn  bool
 }
 
 // try takes a request from its routing to its results.

@@ -16,7 +16,8 @@ func (p *Pipeline) route(f *flight) (routing.Route, error) {
 		Model: v.Model, Version: v.Number, Slot: route.Slot, Degraded: route.Degraded,
 		FailedOverFrom: route.FailedOverFrom,
 	}
-	if p.config.Rollouts != nil && !route.Began.IsZero() && f.drawn() {
+	f.drawn = route.Drawn
+	if p.config.Rollouts != nil && !route.Began.IsZero() && route.Drawn {
 		p.config.Rollouts.Begun(v.Model, v.Number, f.req.Episode, route.Draw, route.Began)
 	}
 	return route, nil

@@ -146,6 +146,7 @@ func (r *run) begin(h *heard, side int) {
 	}
 	e := &episode{id: h.id, began: h.at, side: side, part: part}
 	r.episodes[h.id] = e
+	r.forget(e)
 	_, again := r.drawn[h.draw]
 	switch {
 	case part == 1:
@@ -167,10 +168,9 @@ func (r *run) begin(h *heard, side int) {
 		r.evidence.Fates[side].Begun++
 	}
 	r.waiting = append(r.waiting, e)
-	r.forget(e)
 }
 
-// forget makes room for an episode, at the cost of the oldest one that was counted.
+// forget makes room for an episode, at the cost of the oldest ones.
 func (r *run) forget(e *episode) {
 	r.remembered = append(r.remembered, e)
 	if n := len(r.remembered) - 2*maxEpisodes; n > 0 {

@@ -88,11 +88,12 @@ func (m *Manager) keep(r *run, count int64) error {
 	if count == r.keptCount || now.Sub(r.keptAt) < keptEvery {
 		return nil
 	}
+	r.keptAt = now
 	after := m.copyOf(r)
 	if err := m.decide(r, &after, nil); err != nil {
 		return fmt.Errorf("the evidence of the rollout could not be kept: %w", err)
 	}
-	r.keptCount, r.keptAt = count, now
+	r.keptCount = count
 	return nil
 }
 

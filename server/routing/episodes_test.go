@@ -72,6 +72,7 @@ func TestRunningEpisodesStay(t *testing.T) {
 type healthFunc func(model string, version int64) bool
 
 func (f healthFunc) Allow(model string, version int64) bool { return f(model, version) }
+func (f healthFunc) Fit(model string, version int64) bool   { return f(model, version) }
 
 func TestEpisodeOfAVersionThatIsGone(t *testing.T) {
 	for _, state := range []catalog.State{catalog.Unloading, catalog.Failed, catalog.Loading, 0} {

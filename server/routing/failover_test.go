@@ -1,6 +1,7 @@
 package routing_test
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -14,6 +15,8 @@ import (
 type refusing []int64
 
 func (r refusing) Allow(_ string, version int64) bool { return !slices.Contains(r, version) }
+
+func (r refusing) Fit(m string, version int64) bool { return r.Allow(m, version) }
 
 func TestFailover(t *testing.T) {
 	healthy := assign(t, weights(60, 30, 10))
@@ -209,5 +212,37 @@ func TestSlotsWithoutWeightAreTheLastResort(t *testing.T) {
 				t.Errorf("slots %v answered, want each of %q", count, tt.allowed)
 			}
 		})
+	}
+}
+
+// TestDrawn: no unit is drawn while a part of the split does not take what it is led to, be it led there or not; a
+// running episode stays what it was.
+func TestDrawn(t *testing.T) {
+	unfit := refusing{}
+	r := routing.NewRouter(routing.Config{Health: healthFunc(func(m string, v int64) bool { return unfit.Allow(m, v) })})
+	s := serving(1, weights(50, 50))
+	drawn := func(n int) (all int) {
+		for i := range 100 {
+			route := mustRoute(t, r, s, routing.Request{Episode: fmt.Sprint(n, "-", i)})
+			again := mustRoute(t, r, s, routing.Request{Episode: fmt.Sprint(n, "-", i)})
+			if again.Drawn != (route.FailedOverFrom == 0) {
+				t.Errorf("%+v, then %+v", route, again)
+			}
+			if route.Drawn {
+				all++
+			}
+		}
+		return all
+	}
+	if n := drawn(1); n != 100 {
+		t.Errorf("%d of 100 are drawn while all versions are fit", n)
+	}
+	unfit = refusing{2}
+	if n := drawn(2); n != 0 {
+		t.Errorf("%d of 100 are drawn while one version is not fit", n)
+	}
+	named := mustRoute(t, r, s, routing.Request{Choice: routing.Choice{Version: new(int64(1))}, Episode: "named"})
+	if named.Drawn {
+		t.Error("a request that names its version is drawn")
 	}
 }

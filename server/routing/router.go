@@ -12,6 +12,8 @@ type Health interface {
 	// Allow is asked once for each new episode and each request without one, where another version could stand in. It
 	// is called from many goroutines and must not block. A version that it allowed need not be used.
 	Allow(model string, version int64) bool
+	// Fit reports whether a version takes all new work, without asking for any.
+	Fit(model string, version int64) bool
 }
 
 // Config holds the settings of a Router. Zero values are defaults.
@@ -53,6 +55,9 @@ type Route struct {
 	FailedOverFrom int64
 	// Shadows are the versions to be shown the request: ready, and never Version itself. Read only.
 	Shadows []catalog.Shadow
+	// Drawn: nothing but the weights and the hash decided. It is false also of those that they lead to one version while
+	// another one that has a part could not have taken them: what is left then is no fair draw.
+	Drawn bool
 	// Pinned: the episode was running, and Version is the one that it is on.
 	Pinned bool
 	// Began is when the request's episode began with it; zero: it did not, or the request is of none. Draw is the number
@@ -132,7 +137,7 @@ func (r *Router) Route(s *catalog.Snapshot, q Request) (Route, error) {
 			if v := readyVersion(e.model, was.version); v != nil {
 				return Route{
 					Version: v, Slot: was.slot, FailedOverFrom: was.failedOverFrom, Shadows: e.shadowsOf(&q, v.Number),
-					Pinned: true,
+					Drawn: was.slot != "" && was.failedOverFrom == 0, Pinned: true,
 				}, nil
 			}
 		}
@@ -145,6 +150,7 @@ func (r *Router) Route(s *catalog.Snapshot, q Request) (Route, error) {
 		if wanted.number != answers.number {
 			route.FailedOverFrom = wanted.number
 		}
+		route.Drawn = route.FailedOverFrom == 0 && e.split.fit(q.Model, r.config.Health)
 		if q.Episode != "" {
 			begun, now := pin{version: answers.number, slot: answers.slot, failedOverFrom: route.FailedOverFrom},
 				r.now()

@@ -102,6 +102,13 @@ func (s split) choose(model string, key uint64, health Health) (answers, wanted 
 	return answers, wanted
 }
 
+// fit reports whether each part takes what it is led to.
+func (s split) fit(model string, health Health) bool {
+	return !slices.ContainsFunc(s, func(p part) bool {
+		return p.version == nil || health != nil && !health.Fit(model, p.number)
+	})
+}
+
 // largest returns the part with the most weight of those that are ready, nil if none is.
 func (s split) largest() *part {
 	var most *part
