@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"log/slog"
+	"math/rand/v2"
 	"regexp"
 	"strings"
 	"syscall"
@@ -275,5 +276,57 @@ func TestTheHistoryIsKept(t *testing.T) {
 				t.Errorf("history (-before +after):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestRestartsAtAnyMoment change no verdict, and no rollout runs for ever for them.
+func TestRestartsAtAnyMoment(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it simulates many rollouts")
+	}
+	rng := rand.New(rand.NewPCG(36, 2))
+	for _, c := range []struct {
+		better float64
+		want   State
+	}{{1, Promoted}, {-1, RolledBack}} {
+		for range 40 {
+			kept, began := map[string]Kept(nil), (*catalog.Model)(nil)
+			restarts, ended := 1+rng.IntN(4), State(0)
+			for life := 0; ended == 0; life++ {
+				var before *bench
+				within(t, func(config *Config) {
+					config.Kept = kept
+					if began != nil {
+						config.Traffic.(*host).model = began
+					}
+				}, func(t *testing.T, b *bench) {
+					if life == 0 {
+						b.start(t, func(p *Plan) { p.Stages, p.StageDuration = []float64{20, 50, 100}, 30*time.Second })
+					}
+					lives := time.Duration(rng.Int64N(int64(100 * time.Second)))
+					if life >= restarts {
+						lives = time.Hour
+					}
+					for at := time.Now(); time.Since(at) < lives; {
+						if r := b.state(t); r.State != Running {
+							ended = r.State
+							break
+						}
+						b.serve(1, 1.5, 1.5+c.better)
+						pass(time.Duration(rng.Int64N(int64(time.Second))))
+					}
+					before = b
+				})
+				if began = before.host.model; len(before.host.kept) > 0 {
+					kept = before.host.lastKept()
+				}
+				if life > restarts {
+					t.Fatal("a rollout runs on for more than an hour")
+				}
+			}
+			if ended != c.want {
+				t.Errorf("%v, want %v", ended, c.want)
+			}
+		}
 	}
 }

@@ -61,14 +61,20 @@ func (r *run) partAt(at time.Time) (part float64, in bool) {
 func (r *run) enter(number int, now time.Time) {
 	r.Stage, r.StageSince = number, now
 	r.evidence.Requests = [2]Requests{}
-	if r.Stages[number] == 100 {
-		for _, c := range r.Report.Checks {
-			if c.Verdict == Promote {
-				r.evidence.Passed = append(r.evidence.Passed, c.Name)
-			}
+	r.pass(&r.Report)
+	r.span(now)
+}
+
+// pass notes what was decided before the candidate got all traffic, if it has.
+func (r *run) pass(by *Report) {
+	if r.Stages[r.Stage] < 100 || r.evidence.Passed != nil {
+		return
+	}
+	for _, c := range by.Checks {
+		if c.Verdict == Promote {
+			r.evidence.Passed = append(r.evidence.Passed, c.Name)
 		}
 	}
-	r.span(now)
 }
 
 // span begins that of the stage.
