@@ -47,21 +47,21 @@ func (c *comparison) check(g Gate) (GateCheck, Metric) {
 			number(whole.mean(candidate)), c.what, number(whole.mean(baseline)), signed(estimate), number(1-g.Alpha),
 			signed(low), signed(high), number(c.margin))
 	}
-	worse := func(s *Score, than float64) bool {
-		low, _, _ := s.Bounds(g.Alpha / 3)
-		return low > than
+	alone := func() bool {
+		low, _, _ := c.alone.Bounds(g.Alpha / 3)
+		return low > whole.mean(baseline)+c.margin
 	}
 	switch {
-	case worse(whole, c.margin):
+	case whole.above(g.Alpha / 3):
 		check.Verdict = Rollback
-	case worse(&c.of.Early, c.margin):
+	case c.of.Early.above(g.Alpha / 3):
 		check.Verdict = Rollback
 		check.Reason += fmt.Sprintf("; of the first %d requests of an episode %s, and %s of the baseline's", early,
 			number(c.of.Early.mean(candidate)), number(c.of.Early.mean(baseline)))
-	case c.alone != nil && whole.Information > 0 && worse(c.alone, whole.mean(baseline)+c.margin):
+	case c.alone != nil && whole.Information > 0 && alone():
 		check.Verdict = Rollback
 		check.Reason += fmt.Sprintf("; since it has all traffic %s", number(c.alone.mean(candidate)))
-	case high < c.margin:
+	case whole.below(g.Alpha):
 		check.Verdict = Promote
 	default:
 		check.Reason += whole.more(c.margin, g.Alpha, "episodes, or requests without one,")
@@ -129,9 +129,9 @@ func checkAgreement(g Gate, e *Evidence) (GateCheck, Metric) {
 		"%s, against at least %s", number(1-estimate), number(1-g.Alpha), number(max(0, 1-high)), number(min(1, 1-low)),
 		number(g.MinAgreement))
 	switch {
-	case high < most:
+	case s.below(g.Alpha):
 		c.Verdict = Promote
-	case low > most:
+	case s.above(g.Alpha):
 		c.Verdict = Rollback
 	default:
 		c.Reason += s.more(most, g.Alpha, "episodes, or requests without one,")
@@ -185,9 +185,9 @@ func checkLost(g Gate, e *Evidence) (GateCheck, Metric) {
 			signed(estimate), number(1-g.Alpha), signed(low), signed(high), number(g.MaxLostIncrease))
 	}
 	switch {
-	case high < g.MaxLostIncrease:
+	case s.below(g.Alpha):
 		c.Verdict = Promote
-	case low > g.MaxLostIncrease:
+	case s.above(g.Alpha):
 		c.Verdict = Rollback
 	default:
 		c.Reason += s.more(g.MaxLostIncrease, g.Alpha, "episodes")
@@ -241,13 +241,40 @@ func checkOutcome(g Gate, e *Evidence) (GateCheck, Metric) {
 	if min(s.Count[baseline], s.Count[candidate]) < g.leastEpisodes() {
 		return c, m
 	}
-	switch { // a bound that is not a number satisfies neither
-	case *m.Low > -g.Margin:
+	above, below := s.withoutAny((*Sums).above, alpha), s.withoutAny((*Sums).below, alpha)
+	if g.LowerIsBetter {
+		above, below = below, above
+	}
+	switch {
+	case above:
 		c.Verdict = Promote
-	case *m.High < -g.Margin:
+	case below:
 		c.Verdict = Rollback
 	}
 	return c, m
+}
+
+// withoutAny reports whether something is sure whoever's outcomes are left out, by the rule of withoutEach.
+func (s *Score) withoutAny(sure func(*Sums, float64) bool, alpha float64) bool {
+	if !sure(&s.Sums, alpha) || !s.diverse() {
+		return sure(&s.Sums, alpha)
+	}
+	for _, part := range s.By {
+		if !sure(s.less(part), alpha) {
+			return false
+		}
+	}
+	return true
+}
+
+// diverse reports whether there are at least three identities, of which none has more than half.
+func (s *Score) diverse() bool {
+	for _, part := range s.By {
+		if 2*(part.Count[baseline]+part.Count[candidate]) > s.Count[baseline]+s.Count[candidate] {
+			return false
+		}
+	}
+	return len(s.By) >= 3
 }
 
 // withoutEach widens bounds to those that hold whoever's outcomes are left out, if there are at least three identities
@@ -263,7 +290,7 @@ func (s *Score) withoutEach(low, high, alpha float64) (float64, float64, string)
 	switch {
 	case len(names) < 2:
 		return low, high, ""
-	case len(names) < 3 || 2*most > all:
+	case !s.diverse():
 		return low, high, fmt.Sprintf("this rests on %q, who reported %d of %d", largest, most, all)
 	}
 	moved := ""

@@ -316,6 +316,7 @@ func (r *run) count(e *episode) {
 			}
 		}
 		if !counts {
+			v.askOutcome(&r.Gate)
 			v.exclude("learning", e.side)
 			return
 		}

@@ -43,6 +43,27 @@ type Evidence struct {
 	Excluded map[string][2]int64 `json:"excluded,omitempty"`
 }
 
+// ask has the scores look at what a gate asks.
+func (e *Evidence) ask(g *Gate) {
+	e.Errors.at(g.MaxErrorRate)
+	e.Slow.at(g.MaxErrorRate)
+	e.Failures.at(g.MaxFailureIncrease)
+	e.Lost.At, e.Disagreement.At = g.MaxLostIncrease, 1-g.MinAgreement
+	e.askOutcome(g)
+}
+
+// askOutcome has that of the outcome look at the margin, in its range.
+func (e *Evidence) askOutcome(g *Gate) {
+	if e.Range.known() {
+		e.Outcome.At = -g.Margin / (e.Range.High - e.Range.Low)
+		if g.LowerIsBetter {
+			e.Outcome.At *= -1
+		}
+	}
+}
+
+func (p *paced) at(difference float64) { p.Early.At, p.Whole.At = difference, difference }
+
 // paced is a Score of units when they are over, and one of their first requests: a candidate that fails is not waited
 // for until its episodes end.
 type paced struct {

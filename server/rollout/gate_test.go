@@ -18,8 +18,10 @@ type rates struct {
 }
 
 // gathered is the evidence of so many units of each version, by halves.
-func gathered(r *rand.Rand, units int, b, c rates) *Evidence {
+func gathered(r *rand.Rand, g Gate, units int, b, c rates) *Evidence {
 	e := &Evidence{Range: Range{High: 1, Declared: true}}
+	g = g.WithDefaults()
+	e.ask(&g)
 	e.P95.Count, e.P95.Log = firsts, math.Log(1e6)
 	hit := func(p float64) int64 {
 		if r.Float64() < p {
@@ -86,7 +88,7 @@ func TestJudge(t *testing.T) {
 			if c.gate.Outcome != "" {
 				c.gate.OutcomeMin, c.gate.OutcomeMax = new(0.0), new(1.0)
 			}
-			r := Judge(c.gate, gathered(rand.New(rand.NewPCG(1, 36)), c.units, c.baseline, c.candidate))
+			r := Judge(c.gate, gathered(rand.New(rand.NewPCG(1, 36)), c.gate, c.units, c.baseline, c.candidate))
 			check := named(r, c.check)
 			if r.Verdict != c.verdict || check.Verdict != c.verdict || !strings.Contains(check.Reason, c.reason) {
 				t.Errorf("%v, want %v by %s (%q): %+v", r.Verdict, c.verdict, c.check, c.reason, r.Checks)
@@ -108,7 +110,7 @@ func TestMetricsAreTheGates(t *testing.T) {
 			p := func() float64 { return r.Float64() * r.Float64() * float64(r.IntN(2)) / 3 }
 			return rates{p(), p(), p(), p(), p(), 0.3 + 0.4*r.Float64()}
 		}
-		report := Judge(g, gathered(r, 1<<r.IntN(13), anyRates(), anyRates()))
+		report := Judge(g, gathered(r, g, 1<<r.IntN(13), anyRates(), anyRates()))
 		if _, err := json.Marshal(report); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
@@ -163,6 +165,7 @@ func TestWhoReports(t *testing.T) {
 	draw := func(shares map[string]int, liar string) GateCheck {
 		r := rand.New(rand.NewPCG(3, 36))
 		e := &Evidence{Range: Range{High: 1, Declared: true}}
+		e.ask(&g)
 		for name, n := range shares {
 			for range n {
 				side := r.IntN(2)

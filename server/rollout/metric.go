@@ -24,7 +24,7 @@ type Standing uint8
 // The standings.
 const (
 	Better    Standing = iota + 1 // wholly right of 0
-	NoWorse                       // wholly right of -margin
+	NoWorse                       // wholly right of -margin, or the check says Promote
 	Worse                         // the check says Rollback: wholly left of -margin, through the candidate
 	Undecided                     // none of these yet
 )
@@ -61,7 +61,7 @@ func (m *Metric) stand(check Verdict) {
 		m.Standing = Worse
 	case m.Low != nil && *m.Low > 0:
 		m.Standing = Better
-	case m.Low != nil && *m.Low > -m.Margin:
+	case m.Low != nil && *m.Low > -m.Margin, check == Promote:
 		m.Standing = NoWorse
 	default:
 		m.Standing = Undecided

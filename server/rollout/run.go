@@ -41,6 +41,7 @@ func newRun(r Rollout, revision uint64, e Evidence) *run {
 	if g := &r.Gate; g.OutcomeMin != nil && g.OutcomeMax != nil {
 		e.Range = Range{Low: *g.OutcomeMin, High: *g.OutcomeMax, Declared: true}
 	}
+	e.ask(&r.Gate)
 	return &run{
 		Rollout: r, revision: revision, evidence: e, patience: minPatience, episodes: map[uint64]*episode{},
 		drawn: map[uint64]struct{}{},

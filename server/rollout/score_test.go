@@ -110,6 +110,22 @@ type ours struct{ Score }
 
 func (o *ours) Add(side int, part, value float64) { o.Score.Add(side, part, value, "") }
 
+// bets are those on At, as bounds.
+type bets struct{ ours }
+
+func (b *bets) Bounds(alpha float64) (low, estimate, high float64) {
+	low, high = math.Inf(-1), math.Inf(1)
+	if b.above(alpha) {
+		low = high
+	}
+	if b.below(alpha) {
+		high = math.Inf(-1)
+	}
+	return low, 0, high
+}
+
+func betsOn(difference float64) *bets { return &bets{ours{Score{At: difference}}} }
+
 // play lets units come, and returns the first looks at which the bounds excluded a difference, from below and from
 // above, 0 for never.
 func play(r *rand.Rand, l law, parts []float64, units int, alpha, difference float64, s bounded) (above, below int) {
@@ -157,27 +173,32 @@ func TestBoundsHoldAtAllTimes(t *testing.T) {
 	for range laws {
 		l := lawOf(draws)
 		parts := [][]float64{{0.5}, {0.01, 0.1, 0.5}, {0.9}, {0.05}}[draws.IntN(4)]
-		above, below := 0, 0
-		for run := range uint64(runs) {
-			a, b := play(rand.New(rand.NewPCG(seed<<32|run, 36)), l, parts, units, alpha, l.shift, &ours{})
-			if a > 0 {
-				above++
+		for name, test := range map[string]func() bounded{
+			"bounds": func() bounded { return &ours{} }, "bets": func() bounded { return betsOn(l.shift) },
+		} {
+			above, below := 0, 0
+			for run := range uint64(runs) {
+				a, b := play(rand.New(rand.NewPCG(seed<<32|run, 36)), l, parts, units, alpha, l.shift, test())
+				if a > 0 {
+					above++
+				}
+				if b > 0 {
+					below++
+				}
 			}
-			if b > 0 {
-				below++
+			limit := alpha*float64(runs) + 3*math.Sqrt(alpha*(1-alpha)*float64(runs))
+			said := fmt.Sprintf("%s, %v to the candidate: %s above the difference %d times and below it %d times of %d",
+				l.name, parts, name, above, below, runs)
+			if float64(above) > limit || float64(below) > limit {
+				t.Error(said)
+			} else {
+				t.Log(said)
 			}
-		}
-		limit := alpha*float64(runs) + 3*math.Sqrt(alpha*(1-alpha)*float64(runs))
-		if float64(above) > limit || float64(below) > limit {
-			t.Errorf("%s, %v to the candidate: %d bounds above the difference and %d below it, of %d", l.name, parts, above,
-				below, runs)
-		} else {
-			t.Logf("%s, %v to the candidate: %d above, %d below, of %d", l.name, parts, above, below, runs)
 		}
 	}
 }
 
-// TestVerdictsComeSoon: the median number of units until the bounds exclude a shortfall of the margin is at most 1.6
+// TestVerdictsComeSoon: the median number of units until the bets exclude a shortfall of the margin is at most 1.5
 // times what a test of a fixed horizon takes that finds it with probability 0.95.
 func TestVerdictsComeSoon(t *testing.T) {
 	const runs, alpha, margin = 200, 0.05, 0.05
@@ -185,7 +206,7 @@ func TestVerdictsComeSoon(t *testing.T) {
 		for _, l := range []law{success(0.9, 0.9), success(0.5, 0.5), even(0.8, 0), success(0.95, 0.9), even(0.5, -0.1)} {
 			var took []float64
 			for seed := range uint64(runs) {
-				a, b := play(rand.New(rand.NewPCG(seed, 37)), l, []float64{part}, 60_000, alpha, -margin, &ours{})
+				a, b := play(rand.New(rand.NewPCG(seed, 37)), l, []float64{part}, 60_000, alpha, -margin, betsOn(-margin))
 				if a+b == 0 {
 					a = math.MaxInt
 				}
@@ -193,7 +214,7 @@ func TestVerdictsComeSoon(t *testing.T) {
 			}
 			slices.Sort(took)
 			fixed := horizon(l, part, alpha, margin)
-			if ratio := took[runs/2] / fixed; ratio > 1.6 {
+			if ratio := took[runs/2] / fixed; ratio > 1.5 {
 				t.Errorf("%s, %v to the candidate: %.0f units, %.2f times the %.0f of a fixed horizon", l.name, part,
 					took[runs/2], ratio, fixed)
 			} else {
@@ -238,6 +259,9 @@ func TestCorrect(t *testing.T) {
 		s.correct(&all[i], value)
 	}
 	for _, got := range []*Sums{&s.Sums, s.By["one"]} {
+		if !slices.EqualFunc(got.Above[:], was.Above[:], func(x, y float64) bool { return math.Abs(x-y) < 1e-9 }) {
+			t.Errorf("bets %v, were %v", got.Above, was.Above)
+		}
 		if got.Count != was.Count || math.Abs(got.Score-was.Score) > 1e-9 || got.Information != was.Information ||
 			math.Abs(got.Variation-was.Variation) > 1e-9 {
 			t.Errorf("%+v, was %+v", got, was)
