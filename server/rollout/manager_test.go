@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -495,4 +496,65 @@ func TestConcurrentUse(t *testing.T) {
 		}
 		work.Wait()
 	})
+}
+
+// TestRareFailuresAreNotPromoted: a candidate that does as well as the baseline but for a failure now and then is
+// promoted in alpha of the rollouts at most where outcomes have a range, and hardly more often where that has to be
+// learnt.
+func TestRareFailuresAreNotPromoted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it simulates many rollouts")
+	}
+	const rollouts, episodes = 60, 3000
+	for _, c := range []struct {
+		name     string
+		fails    float64 // part of the candidate's episodes
+		failure  float64
+		spread   float64
+		declared bool
+	}{
+		{"500 and 10", 0.02, 10, 0, true},
+		{"500 and 10, seldom", 0.005, 10, 0, true},
+		{"about 100 and -1000", 0.03, -1000, 1, true},
+		{"500 and 10, undeclared", 0.02, 10, 0, false},
+		{"about 100 and -1000, undeclared", 0.03, -1000, 1, false},
+	} {
+		promoted, rolledBack := 0, 0
+		for seed := range uint64(rollouts) {
+			within(t, nil, func(t *testing.T, b *bench) {
+				rng := rand.New(rand.NewPCG(seed, 36))
+				b.start(t, func(p *Plan) {
+					p.Stages, p.StageDuration = []float64{50, 100}, time.Second
+					if p.Gate.OutcomeMin, p.Gate.OutcomeMax = nil, nil; c.declared {
+						p.Gate.OutcomeMin, p.Gate.OutcomeMax = new(min(0, c.failure)), new(500.0)
+					}
+				})
+				state := Running
+				for n := 0; n < episodes && state == Running; n++ {
+					side := rng.IntN(2)
+					reward := 500 - 400*c.spread + c.spread*(rng.Float64()-0.5)
+					if side == candidate && rng.Float64() < c.fails {
+						reward = c.failure
+					}
+					b.Report("m", b.ask(side), int64(side+1), map[string]float64{"reward": reward}, "")
+					if n%20 == 0 {
+						pass(2 * time.Second)
+						r := b.state(t)
+						if state = r.State; r.Stage > 0 {
+							state = Promoted // in the stage that compares
+						}
+					}
+				}
+				if state == Promoted {
+					promoted++
+				} else if state == RolledBack {
+					rolledBack++
+				}
+			})
+		}
+		t.Logf("%s: %d promoted, %d rolled back of %d", c.name, promoted, rolledBack, rollouts)
+		if limit := 0.05*rollouts + 3*math.Sqrt(0.05*0.95*rollouts); float64(promoted) > limit {
+			t.Errorf("%s: %d of %d were promoted", c.name, promoted, rollouts)
+		}
+	}
 }
