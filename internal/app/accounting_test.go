@@ -98,9 +98,16 @@ func TestEverythingIsAccountedFor(t *testing.T) {
 	}
 
 	// The end, with requests on their way.
+	asked := func() int {
+		counted.mu.Lock()
+		defer counted.mu.Unlock()
+		return total(counted.counts)
+	}
+	before := asked()
 	for seed := range uint64(8) {
 		busy.Go(func() { caller(100 + seed).hammer(ctx) })
 	}
+	weftest.Until(t, "calls at the end", func() bool { return asked() >= before+16 })
 	a.stop()
 	busy.Wait()
 	page := a.checkBalance("after the end", "weft_requests_in_flight", "weft_tasks_in_flight",
