@@ -67,9 +67,11 @@ def join(a, b):
     return mix(mix(a) ^ b)
 
 
-def led(model, slots, episode):
+def led(model, slots, episode, again):
     """The slot of equal weights that an episode goes to, as the documentation of server/routing has it."""
     key = join(xxh64(model), xxh64(episode))
+    if again:
+        key = join(key, again)
     return min(slots, key=lambda slot: -math.log(((join(key, xxh64(slot)) >> 12) + 0.5) / 2**52))
 
 
@@ -136,8 +138,9 @@ class Page(unittest.TestCase):
         """Each episode went where its id leads, and each version earned what it can."""
         rewards, = self.names("split")
         expected = {1: [], 2: []}
+        played = {0: 2, 1: 1, 2: 1}  # on the page before
         for n in range(40):
-            expected[{"old": 1, "new": 2}[led("balance", ("old", "new"), f"seed-{n}")]].append(n)
+            expected[{"old": 1, "new": 2}[led("balance", ("old", "new"), f"seed-{n}", played.get(n, 0))]].append(n)
         self.assertEqual({v: len(n) for v, n in expected.items()}, {v: len(r) for v, r in rewards.items()})
         self.assertLess(np.mean(rewards[1]), 60)
         self.assertGreater(np.mean(rewards[2]), 80)
