@@ -28,7 +28,7 @@ func TestThePageAgreesWithTheMetrics(t *testing.T) {
 	}
 	r := serve(t, map[string]string{
 		"quick": `{synth: {base: 4ms, per_row: 100us, ` + tensors + `}, target_latency: 30ms}`,
-		"long":  `{synth: {base: 30ms, ` + tensors + `}, batching: {max_queue: 2}, max_latency: 100ms}`,
+		"long":  `{synth: {base: 12ms, ` + tensors + `}, batching: {max_queue: 2}, max_latency: 100ms}`,
 	})
 	r.awaitReady(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
