@@ -254,7 +254,7 @@ func checkOutcome(g Gate, e *Evidence) (GateCheck, Metric) {
 	return c, m
 }
 
-// withoutAny reports whether something is sure whoever's outcomes are left out, by the rule of withoutEach.
+// withoutAny reports whether something is sure with any one identity left out, by the rule of withoutEach.
 func (s *Score) withoutAny(sure func(*Sums, float64) bool, alpha float64) bool {
 	if !sure(&s.Sums, alpha) || !s.diverse() {
 		return sure(&s.Sums, alpha)
@@ -277,7 +277,7 @@ func (s *Score) diverse() bool {
 	return len(s.By) >= 3
 }
 
-// withoutEach widens bounds to those that hold whoever's outcomes are left out, if there are at least three identities
+// withoutEach widens bounds to those that hold with any one identity left out, if there are at least three identities
 // of which none has more than half: what one of them makes up then moves no verdict. Else it says on whom they rest.
 func (s *Score) withoutEach(low, high, alpha float64) (float64, float64, string) {
 	all, most, largest := s.Count[baseline]+s.Count[candidate], int64(0), ""

@@ -55,18 +55,18 @@ const (
 // number leads to the same version. It costs next to nothing for versions without a running rollout, and does not wait
 // for a look at the others.
 func (m *Manager) Begun(model string, number int64, episode string, draw uint64, at time.Time) {
-	m.hear(heard{version: version{model, number}, id: m.idOf(episode), draw: draw, at: at, kind: began})
+	m.hear(episode, heard{version: version{model, number}, draw: draw, at: at, kind: began})
 }
 
 // Observe counts a request that came to a version. It costs next to nothing for versions without a running rollout.
 func (m *Manager) Observe(model string, number int64, e Ending) {
-	m.hear(heard{version: version{model, number}, id: m.idOf(e.Episode), kind: ended, ending: e})
+	m.hear(e.Episode, heard{version: version{model, number}, kind: ended, ending: e})
 }
 
 // Compared counts a request that a version was shown as a shadow, and whether its answer agreed. episode is that of the
 // request, "" for none.
 func (m *Manager) Compared(model string, shadow int64, episode string, agreed bool) {
-	m.hear(heard{version: version{model, shadow}, id: m.idOf(episode), kind: shadowed, agreed: agreed})
+	m.hear(episode, heard{version: version{model, shadow}, kind: shadowed, agreed: agreed})
 }
 
 func (m *Manager) idOf(episode string) uint64 {
@@ -76,11 +76,12 @@ func (m *Manager) idOf(episode string) uint64 {
 	return maphash.String(m.seed, episode) | 1
 }
 
-// hear keeps what the server tells for the next look.
-func (m *Manager) hear(h heard) {
+// hear keeps what the server tells of an episode, or of a request without one, for the next look.
+func (m *Manager) hear(episode string, h heard) {
 	if r := (*m.plans.Load())[h.version.model]; r == nil || !r.concerns(h.version.number) {
 		return
 	}
+	h.id, h.ending.Episode = m.idOf(episode), "" // which may lie in a message, and would keep all of it
 	m.hearing.Lock()
 	defer m.hearing.Unlock()
 	if h.kind == ended {

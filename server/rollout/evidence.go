@@ -100,7 +100,7 @@ type Ending struct {
 	Code string
 	// Episode is that of the request, "" for none.
 	Episode string
-	// Drawn: the split led to the version, and no other stood in for it.
+	// Drawn: the split led to the version, and each version that has a part took what it was led to.
 	Drawn bool
 	// Fault: of the model. Spared: it ended for want of capacity or time, or its caller has ended it.
 	Fault, Spared bool
