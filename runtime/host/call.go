@@ -59,7 +59,7 @@ func (h *Host) resident(v *catalog.Version) *serving.Version {
 		return nil
 	}
 	now := m.Version(v.Number)
-	if now == nil || now.State != catalog.Ready || !serving.SameCalls(now.Signature, v.Signature) {
+	if now == nil || now.State != catalog.Ready || !now.Signature.Same(v.Signature) {
 		return nil
 	}
 	return p.byID.Get(sharedsched.VersionID(now.Scheduler))

@@ -55,7 +55,7 @@ func (r *Replica) admit(ctx context.Context, c residency.Candidate, near func(*f
 		}
 	}
 	judged := r.judged(c.Manifest)
-	if others := r.Replicas(); len(others) > 0 && !SameCalls(others[0].signature, d.Signature) {
+	if others := r.Replicas(); len(others) > 0 && !others[0].signature.Same(d.Signature) {
 		return fmt.Errorf("%s: on %s it takes or gives other tensors than on %s", c.Path(), r.Device.Name,
 			others[0].Device.Name)
 	}

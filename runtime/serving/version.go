@@ -1,7 +1,6 @@
 package serving
 
 import (
-	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -10,7 +9,6 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/fleet"
 	"github.com/weftserve/weft/runtime/residency"
-	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/sharedsched"
 )
 
@@ -113,10 +111,4 @@ func locked(mu *sync.Mutex) bool {
 		mu.Unlock()
 	}
 	return !free
-}
-
-// SameCalls reports whether a call that was checked against one signature may be run under the other.
-func SameCalls(a, b *tensor.Signature) bool {
-	return a == b || a != nil && b != nil && reflect.DeepEqual(a.Inputs, b.Inputs) &&
-		reflect.DeepEqual(a.Outputs, b.Outputs) && reflect.DeepEqual(a.Optional, b.Optional)
 }

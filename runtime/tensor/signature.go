@@ -1,6 +1,9 @@
 package tensor
 
-import "slices"
+import (
+	"reflect"
+	"slices"
+)
 
 // NoBatch is the BatchDim of a tensor that has no row per request.
 const NoBatch = -1
@@ -62,6 +65,12 @@ func (s *Signature) Takes(i int) (input *Spec, optional bool) {
 		return &s.Optional[i-n], true
 	}
 	return &s.Inputs[i], false
+}
+
+// Same reports whether requests that were checked against one signature may be run under the other. Either may be nil.
+func (s *Signature) Same(other *Signature) bool {
+	return s == other || s != nil && other != nil && reflect.DeepEqual(s.Inputs, other.Inputs) &&
+		reflect.DeepEqual(s.Outputs, other.Outputs) && reflect.DeepEqual(s.Optional, other.Optional)
 }
 
 // Clone returns a copy that shares nothing that is ever written.

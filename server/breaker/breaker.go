@@ -8,6 +8,9 @@
 // Requests that may not be turned away, such as those of running episodes, do not ask it; how they end counts all the
 // same.
 //
+// A request that failed may be tried on another version, which tells whose fault that is. As with a budget of retries,
+// only a part of a version's requests is. The rest is taken for what the last one was.
+//
 // # Why not a library
 //
 // sony/gobreaker and failsafe-go have circuits of one kind of failure, with one pause. Here failed and slow requests
@@ -31,7 +34,7 @@ type Outcome uint8
 // The outcomes.
 const (
 	// Ignored says nothing about the version: overload, cancellation, a deadline, an invalid request, an input that
-	// fails while others of its batch are answered.
+	// fails while others of its batch are answered, or on another version too.
 	Ignored Outcome = iota
 	// OK is an answer.
 	OK
@@ -54,6 +57,8 @@ const (
 	// probes is how many requests decide in a half-open circuit, and how many are let through until they have ended or
 	// openFor has passed.
 	probes = 3
+	// trialRatio is how many trials elsewhere each request of a version earns, and mostTrials how many it may save.
+	trialRatio, mostTrials = 0.1, 20.0
 )
 
 // forgetAfter is how long a circuit without requests is kept, since versions come and go.
@@ -99,17 +104,32 @@ func (b *Breaker) Fit(model string, version int64) bool {
 	return c == nil || c.closed.Load()
 }
 
-// Done reports how a request ended.
-func (b *Breaker) Done(model string, version int64, outcome Outcome) {
+// Done reports how a request ended. by is its episode or caller, as a number, of which no single one opens a circuit;
+// 0: it has none.
+func (b *Breaker) Done(model string, version int64, outcome Outcome, by uint64) {
 	if outcome == Ignored {
 		return
 	}
 	now := time.Now()
-	c := (*b.circuits.Load())[versionID{model, version}]
-	if c == nil {
-		c = b.add(versionID{model, version}, now)
+	b.tell(b.circuit(model, version, now).done(ended{outcome, by}, now))
+}
+
+// Try reports whether a request that failed on a version may be tried on another one, for Tried to be told whether it
+// failed there too. If it may not, excuse reports whether that is so of the last one which was.
+func (b *Breaker) Try(model string, version int64) (may, excuse bool) {
+	return b.circuit(model, version, time.Now()).try()
+}
+
+// Tried reports whether a request that failed on a version failed on another one too, which excuses the version.
+func (b *Breaker) Tried(model string, version int64, excuse bool) {
+	b.circuit(model, version, time.Now()).tried(excuse)
+}
+
+func (b *Breaker) circuit(model string, version int64, now time.Time) *circuit {
+	if c := (*b.circuits.Load())[versionID{model, version}]; c != nil {
+		return c
 	}
-	b.tell(c.done(outcome, now))
+	return b.add(versionID{model, version}, now)
 }
 
 // add returns the circuit of a version, new unless another goroutine was faster, and forgets circuits without requests.

@@ -31,7 +31,7 @@ func newBench(t *testing.T) *bench {
 // outcomes reports n outcomes of version 1 of m.
 func (b *bench) outcomes(n int, o breaker.Outcome) {
 	for range n {
-		b.Done("m", 1, o)
+		b.Done("m", 1, o, 0)
 	}
 }
 
@@ -266,8 +266,8 @@ func TestStates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		began := time.Now()
-		b.Done("n", 1, breaker.OK)
-		b.Done("m", 2, breaker.Fault)
+		b.Done("n", 1, breaker.OK, 0)
+		b.Done("m", 2, breaker.Fault, 0)
 		b.outcomes(8, breaker.OK)
 		b.outcomes(7, breaker.Fault)
 		time.Sleep(time.Second)
@@ -286,16 +286,61 @@ func TestStates(t *testing.T) {
 	})
 }
 
+// TestOneCallerOpensNothing: half of the requests must fail, and with those of more than one episode or caller.
+func TestOneCallerOpensNothing(t *testing.T) {
+	for _, kind := range []breaker.Outcome{breaker.Fault, breaker.Slow} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench(t)
+			for range 1000 {
+				b.Done("m", 1, kind, 7)
+			}
+			b.outcomes(5, breaker.OK)
+			b.wantAllowed("all that failed is of one episode", true)
+			b.Done("m", 1, kind, 8)
+			b.wantAllowed("two episodes", false)
+		})
+	}
+}
+
+// TestTrials: a version has so many trials of failed requests elsewhere, and earns more by its requests.
+func TestTrials(t *testing.T) {
+	b := newBench(t)
+	trials := func() (n int) {
+		for may := true; may; n++ {
+			may, _ = b.Try("m", 1)
+		}
+		return n - 1
+	}
+	// Asking earns a tenth of a trial too.
+	if n := trials(); n != 22 {
+		t.Errorf("%d trials at first, want 20 and 2", n)
+	}
+	b.outcomes(105, breaker.OK)
+	if n := trials(); n != 11 {
+		t.Errorf("%d trials after 105 requests, want 10 and 1", n)
+	}
+	b.outcomes(100_000, breaker.OK)
+	if n := trials(); n != 22 {
+		t.Errorf("%d trials after many requests, want 20 and 2", n)
+	}
+	for _, want := range []bool{true, false} {
+		b.Tried("m", 1, want)
+		if may, excuse := b.Try("m", 1); may || excuse != want {
+			t.Errorf("may %v, excuse %v, want what the last one was, %v", may, excuse, want)
+		}
+	}
+}
+
 func TestForgetsVersionsThatAreGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		b.outcomes(10, breaker.Fault)
-		b.Done("m", 2, breaker.OK)
+		b.Done("m", 2, breaker.OK, 0)
 		b.told = nil
 		time.Sleep(30 * time.Minute)
-		b.Done("m", 2, breaker.OK)
+		b.Done("m", 2, breaker.OK, 0)
 		time.Sleep(30*time.Minute + 1)
-		b.Done("m", 3, breaker.OK)
+		b.Done("m", 3, breaker.OK, 0)
 		b.wantTold("m/1 closed: nothing was heard of it for an hour")
 		var known []int64
 		for _, s := range b.States() {
@@ -321,7 +366,7 @@ func TestManyAtOnce(t *testing.T) {
 						outcome = breaker.Fault
 					}
 					if version := int64(j % 3); b.Allow("m", version) {
-						b.Done("m", version, outcome)
+						b.Done("m", version, outcome, 0)
 					}
 					b.States()
 					if j%50 == 0 {
@@ -345,7 +390,7 @@ func BenchmarkAllowAndDone(b *testing.B) {
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			health.Allow("policy", 1)
-			health.Done("policy", 1, breaker.OK)
+			health.Done("policy", 1, breaker.OK, 0)
 		}
 	})
 }

@@ -44,16 +44,24 @@ type circuit struct {
 	since  time.Time
 	last   time.Time // when an outcome or a question came
 	reason string
-	window []Outcome // the last ones, a ring from at on, once it is full
+	window []ended // the last ones, a ring from at on, once it is full
 	at     int
 	counts [Fault + 1]int // of window
 	pause  time.Duration  // the last one; 0: there was none
 	lent   int            // probes let through that have not ended
 	lentAt time.Time      // when the last of them was
+	trials float64        // how many failed requests may be tried elsewhere now
+	excuse bool           // the last one failed there too
+}
+
+// ended is an outcome, and whose it was.
+type ended struct {
+	outcome Outcome
+	by      uint64
 }
 
 func newCircuit(id versionID, now time.Time) *circuit {
-	c := &circuit{id: id, phase: Closed, since: now, last: now}
+	c := &circuit{id: id, phase: Closed, since: now, last: now, trials: mostTrials}
 	c.closed.Store(true)
 	return c
 }
@@ -102,31 +110,34 @@ func (c *circuit) allow(now time.Time) (allowed bool, changed State) {
 }
 
 // done returns the states that it changed to.
-func (c *circuit) done(outcome Outcome, now time.Time) (woke, changed State) {
+func (c *circuit) done(end ended, now time.Time) (woke, changed State) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.last = now
+	if end.outcome != Fault { // which has asked for a trial
+		c.earnLocked()
+	}
 	woke = c.wakeLocked(now)
 	switch c.phase {
 	case Closed:
-		c.countLocked(outcome, window)
+		c.countLocked(end, window)
 		n, errors, slow := len(c.window), c.counts[Fault], c.counts[Slow]
 		if n < minRequests {
 			return woke, State{}
 		}
 		switch {
-		case reaches(errors, n):
+		case reaches(errors, n) && c.severalLocked(Fault):
 			changed = c.openLocked(now, fmt.Sprintf("%d of the last %d requests failed", errors, n))
-		case reaches(slow, n):
+		case reaches(slow, n) && c.severalLocked(Slow):
 			changed = c.openLocked(now, fmt.Sprintf("%d of the last %d requests were slow", slow, n))
 		}
 	case Open: // a request that was not turned away; it is judged when the pause is over
 	case HalfOpen:
 		c.lent = max(0, c.lent-1)
-		c.countLocked(outcome, probes)
+		c.countLocked(end, probes)
 		n, slow := len(c.window), c.counts[Slow]
 		switch {
-		case outcome == Fault:
+		case end.outcome == Fault:
 			changed = c.openLocked(now, "a probe failed")
 		case n < probes:
 		case reaches(slow, n):
@@ -140,15 +151,50 @@ func (c *circuit) done(outcome Outcome, now time.Time) (woke, changed State) {
 
 func reaches(count, of int) bool { return count > 0 && float64(count) >= openRate*float64(of) }
 
-func (c *circuit) countLocked(outcome Outcome, most int) {
+// severalLocked reports whether the outcomes of a kind are those of more than one episode or caller.
+func (c *circuit) severalLocked(o Outcome) bool {
+	var first *ended
+	for i := range c.window {
+		switch e := &c.window[i]; {
+		case e.outcome != o:
+		case first == nil:
+			first = e
+		case e.by != first.by || e.by == 0:
+			return true
+		}
+	}
+	return false
+}
+
+func (c *circuit) countLocked(end ended, most int) {
 	if len(c.window) < most {
-		c.window = append(c.window, outcome)
+		c.window = append(c.window, end)
 	} else {
-		c.counts[c.window[c.at]]--
-		c.window[c.at] = outcome
+		c.counts[c.window[c.at].outcome]--
+		c.window[c.at] = end
 		c.at = (c.at + 1) % most
 	}
-	c.counts[outcome]++
+	c.counts[end.outcome]++
+}
+
+// try reports whether a request that failed may be tried elsewhere, and if not whether the last one failed there too.
+func (c *circuit) try() (may, excuse bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.earnLocked()
+	if c.trials < 1 {
+		return false, c.excuse
+	}
+	c.trials--
+	return true, false
+}
+
+func (c *circuit) earnLocked() { c.trials = min(mostTrials, c.trials+trialRatio) }
+
+func (c *circuit) tried(excuse bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.excuse = excuse
 }
 
 // wakeLocked ends the pause of an open circuit.

@@ -54,6 +54,7 @@ func TestHowRequestsEnd(t *testing.T) {
 	for name, c := range map[string]struct {
 		change   func(*predict.Request)
 		run      error // how the model ends; nil: it answers
+		only     int64 // in this version; 0: in each
 		code     string
 		version  int64
 		compared []string
@@ -92,8 +93,14 @@ func TestHowRequestsEnd(t *testing.T) {
 			code:   "InvalidArgument", version: 2, compared: []string{"policy/2 begun", "policy/2 InvalidArgument"},
 			recorded: true, busy: true,
 		},
+		"the model fails on both versions": {
+			run: secret, code: "InvalidArgument", version: 2,
+			compared: []string{"policy/2 begun", "policy/2 InvalidArgument"}, recorded: true,
+			logged: "/tmp/secret/core.1", busy: true,
+		},
 		"the model fails": {
-			run: secret, code: "Internal", version: 2, compared: []string{"policy/2 begun", "policy/2 Internal"},
+			only: 2,
+			run:  secret, code: "Internal", version: 2, compared: []string{"policy/2 begun", "policy/2 Internal"},
 			recorded: true,
 			logged:   "/tmp/secret/core.1", busy: true,
 		},
@@ -124,7 +131,7 @@ func TestHowRequestsEnd(t *testing.T) {
 				switch {
 				case errors.Is(c.run, errPanics):
 					panic("secret")
-				case c.run != nil:
+				case c.run != nil && (c.only == 0 || c.only == call.Version.Number):
 					return c.run
 				}
 				return servertest.RunPolicy(ctx, call)

@@ -3,6 +3,8 @@ package predict
 import (
 	"context"
 	"errors"
+	"fmt"
+	"hash/maphash"
 	"log/slog"
 	"time"
 
@@ -11,18 +13,91 @@ import (
 )
 
 // judge reports to the breaker how a version did.
-func (p *Pipeline) judge(call *catalog.Call, err error) {
-	v, outcome := call.Version, breaker.OK
-	if err == nil && v.TargetLatency > 0 && p.computed(call) > v.TargetLatency {
+func (p *Pipeline) judge(f *flight, err error) {
+	v, outcome := f.call.Version, breaker.OK
+	if err == nil && v.TargetLatency > 0 && p.computed(&f.call) > v.TargetLatency {
 		outcome = breaker.Slow // the model alone takes longer than is wanted, wherever the request waited
 	}
 	if err != nil {
 		outcome = breaker.Ignored // overload, a caller that went away, or an input that only fails itself
-		if isFault(err) {
+		if isFault(err) && !f.excused {
 			outcome = breaker.Fault
 		}
 	}
-	p.breaker.Done(v.Model, v.Number, outcome)
+	by := uint64(0)
+	if outcome != breaker.OK {
+		by = p.unit(f.req)
+	}
+	p.breaker.Done(v.Model, v.Number, outcome, by)
+}
+
+// unit returns a number of the request's episode, or else of its caller; 0: it has neither.
+func (p *Pipeline) unit(req *Request) uint64 {
+	who := [2]string{"", req.Episode}
+	if req.Caller != nil {
+		who[0] = req.Caller.Name
+	}
+	if who == [2]string{} {
+		return 0
+	}
+	return maphash.Comparable(p.seed, who) | 1
+}
+
+// InputError says that a model fails on an input in two versions that take the same: it is the input that is wrong.
+type InputError struct {
+	Err   error // that of the version that was asked
+	Other int64
+}
+
+func (e *InputError) Error() string {
+	return fmt.Sprintf("%v; version %d of the model takes the same inputs and failed on it too, so that the input is "+
+		"what is wrong: send another one", e.Err, e.Other)
+}
+
+// Unwrap gives the version's error but not that it is its fault.
+func (e *InputError) Unwrap() error { return errors.Unwrap(e.Err) }
+
+// mostElsewhere is how long a request without a limit is tried elsewhere.
+const mostElsewhere = 10 * time.Second
+
+// tryElsewhere runs a request that its version failed on once more, within its limit, on another version that takes the
+// same inputs: what fails there too is the caller's mistake, an *InputError. Other errors stay as they are. What would
+// end a process a second time is not tried.
+func (p *Pipeline) tryElsewhere(ctx context.Context, f *flight, err error) error {
+	if !isAnswer(err) {
+		return err
+	}
+	v := f.call.Version
+	other := p.Table().Alternative(v, p.breaker)
+	if other == nil {
+		return err
+	}
+	may, excuse := p.breaker.Try(v.Model, v.Number)
+	if !may {
+		f.excused = excuse
+		return err
+	}
+	again := f.call
+	again.Version, again.Memory, again.Traced = other, nil, false
+	if again.Limit.IsZero() {
+		again.Limit = time.Now().Add(mostElsewhere)
+	}
+	switch second := p.models.Predict(ctx, &again); {
+	case second == nil:
+		p.breaker.Tried(v.Model, v.Number, false)
+	case isAnswer(second):
+		p.breaker.Tried(v.Model, v.Number, true)
+		f.excused = true
+		return &InputError{err, other.Number}
+	}
+	return err
+}
+
+// isAnswer reports whether an error is a model's answer to an input, and neither the end of its process nor want of
+// memory or of a device.
+func isAnswer(err error) bool {
+	e, is := errors.AsType[*catalog.ModelError](err)
+	return is && !e.Crashed && !e.OutOfMemory() && !errors.Is(err, catalog.ErrDeviceLost)
 }
 
 // computed returns how long the model took for an answer that has just come.

@@ -132,8 +132,9 @@ func (p *Pipeline) compare(f *flight, e *Explanation, err error) {
 	if p.config.Rollouts == nil || f.result.Version == 0 || errors.Is(err, ErrSuperseded) {
 		return
 	}
-	ending := rollout.Ending{Code: e.Code, Episode: f.req.Episode, Drawn: f.drawn, Fault: isFault(err)}
-	ending.Spared = !ending.Fault && (e.Overload || EndingOf(e.Code) == Cancelled || EndingOf(e.Code) == Expired)
+	ending := rollout.Ending{Code: e.Code, Episode: f.req.Episode, Drawn: f.drawn, Fault: isFault(err) && !f.excused}
+	ending.Spared = !ending.Fault &&
+		(f.excused || e.Overload || EndingOf(e.Code) == Cancelled || EndingOf(e.Code) == Expired)
 	if err == nil {
 		ending.Compute = p.computed(&f.call)
 	}

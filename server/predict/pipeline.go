@@ -3,6 +3,7 @@ package predict
 import (
 	"context"
 	"errors"
+	"hash/maphash"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -73,6 +74,7 @@ type Pipeline struct {
 	breaker  *breaker.Breaker
 	serial   atomic.Uint64 // of requests
 	withheld withheld
+	seed     maphash.Seed
 }
 
 // New returns a pipeline to the models.
@@ -85,6 +87,7 @@ func New(c Config, models Models) *Pipeline {
 		router:   routing.NewRouter(routing.Config{MaxEpisodes: c.MaxEpisodes, EpisodeTTL: c.EpisodeTTL, Health: fit}),
 		breaker:  fit,
 		withheld: withheld{log: c.Logger},
+		seed:     maphash.MakeSeed(),
 	}
 }
 
@@ -155,11 +158,13 @@ type flight struct {
 	// result has its Place as soon as the request is routed, and drawn is the route's.
 	result Result
 	drawn  bool
+	// excused: that the request failed says nothing of the version.
+	excused bool
 }
 
 // try takes a request from its routing to its results.
 func (p *Pipeline) try(ctx context.Context, f *flight) error {
-	f.result = Result{call: &f.call}
+	f.result, f.excused = Result{call: &f.call}, false
 	route, err := p.route(f)
 	if err != nil {
 		return err
@@ -174,9 +179,11 @@ func (p *Pipeline) try(ctx context.Context, f *flight) error {
 	f.observed.submitted = f.req.moment()
 	if err = p.models.Predict(ctx, &f.call); err == nil {
 		err = checkResults(&f.call)
+	} else {
+		err = p.tryElsewhere(ctx, f, err)
 	}
 	f.observed.returned = f.req.moment()
-	if p.judge(&f.call, err); err != nil {
+	if p.judge(f, err); err != nil {
 		return err
 	}
 	p.mirror(f, &route)

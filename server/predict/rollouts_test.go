@@ -50,13 +50,13 @@ func TestRolloutsHearOfEveryRequest(t *testing.T) {
 	var l listener
 	h := servertest.New(t, server.Config{Rollouts: &l})
 	var next error
+	broken, bad := errors.New("broken"), errors.New("a bad input")
 	h.Run = func(ctx context.Context, call *catalog.Call) error {
-		if next == nil {
+		if next == nil || call.Version.Number == 1 && !errors.Is(next, bad) {
 			return servertest.RunPolicy(ctx, call)
 		}
 		return next
 	}
-	broken := errors.New("broken")
 	for _, c := range []struct {
 		err    error
 		change func(*weftv1.PredictRequest)
@@ -71,6 +71,10 @@ func TestRolloutsHearOfEveryRequest(t *testing.T) {
 		{
 			&catalog.ModelError{Model: "policy", Version: 2, Err: broken, Mates: 3}, nil,
 			[]string{"policy 2 Internal fault false spared false 0s"},
+		},
+		{
+			&catalog.ModelError{Model: "policy", Version: 2, Err: bad}, nil,
+			[]string{"policy 2 InvalidArgument fault false spared true 0s"},
 		},
 		{
 			&sharedsched.Refusal{Reason: sharedsched.RefusedQueueFull}, nil,

@@ -58,6 +58,34 @@ func (t *Table) Model(name string) (*catalog.Model, error) {
 	return e.model, nil
 }
 
+// Alternative returns another version that is ready and fit and takes the same inputs: the one with the largest part of
+// the traffic, or else the newest. Nil: there is none.
+func (t *Table) Alternative(v *catalog.Version, health Health) *catalog.Version {
+	e := t.models.Get(v.Model)
+	if e == nil {
+		return nil
+	}
+	can := func(other *catalog.Version) bool {
+		return other != nil && other.Number != v.Number && other.State == catalog.Ready &&
+			other.Signature.Same(v.Signature) && health.Fit(v.Model, other.Number)
+	}
+	var rest split
+	for _, p := range e.split {
+		if can(p.version) {
+			rest = append(rest, p)
+		}
+	}
+	if most := rest.largest(); most != nil {
+		return most.version
+	}
+	for _, other := range slices.Backward(e.model.Versions) {
+		if can(other) {
+			return other
+		}
+	}
+	return nil
+}
+
 func (t *Table) entry(name string) (*entry, error) {
 	if e := t.models.Get(name); e != nil {
 		return e, nil

@@ -33,6 +33,9 @@ type fault struct {
 	pushback bool
 }
 
+// inputFailed is the reason of what a model said of an input, which is no text about the request.
+const inputFailed = "INPUT_FAILED"
+
 // violation is the fault of a request that is wrong in a field.
 func violation(field, description string) fault {
 	return fault{code: codes.InvalidArgument, detail: &errdetails.BadRequest{

@@ -62,7 +62,7 @@ func (f fault) status(err error, at predict.Place) *status.Status {
 // text returns the error as the caller may read it. A text about the request repeats that as it came, and holds nothing
 // of the machine; all else may have come from files, engines and drivers.
 func (f fault) text(err error) string {
-	if f.code == codes.InvalidArgument || f.code == codes.NotFound {
+	if (f.code == codes.InvalidArgument || f.code == codes.NotFound) && f.reason != inputFailed {
 		return err.Error()
 	}
 	return catalog.Public(err)

@@ -165,6 +165,7 @@ var table = []entry{
 	// A lost device is asked for before ModelError, which may wrap it.
 	some(unavailable, catalog.ErrDeviceLost, catalog.ErrNotReady, catalog.ErrUntried, catalog.ErrNotOpen,
 		sharedsched.ErrRemoved, sharedsched.ErrDraining, sharedsched.ErrClosed),
+	all[*predict.InputError](fault{code: codes.InvalidArgument, reason: inputFailed}),
 	of(func(e *catalog.ModelError) fault {
 		if e.OutOfMemory() {
 			f := fault{code: codes.ResourceExhausted, reason: "OUT_OF_MEMORY", retry: -1, pushback: true}

@@ -434,6 +434,14 @@ func TestErrorTable(t *testing.T) {
 			details: []proto.Message{info("MODEL_FAILED")},
 		},
 		{
+			name: "poisoned everywhere", err: &predict.InputError{
+				Err: &catalog.ModelError{Model: "policy", Version: 3, Err: errors.New("NaN")}, Other: 2,
+			},
+			code: codes.InvalidArgument, message: `model "policy" version 3 failed on this input: NaN; version 2 of the model ` +
+				`takes the same inputs and failed on it too, so that the input is what is wrong: send another one`,
+			details: []proto.Message{info("INPUT_FAILED")},
+		},
+		{
 			name: "crash", err: &catalog.ModelError{
 				Model: "policy", Version: 3, Crashed: true, Signal: "SIGFPE", Err: errors.New("SIGFPE: a division"),
 			},
