@@ -19,126 +19,6 @@ func checkRequests(g Gate, e *Evidence) GateCheck {
 	return c
 }
 
-// comparison is of parts of requests.
-type comparison struct {
-	name, what string // of units; the name is that of the check
-	of         *paced
-	margin     float64
-	alone      *Score // what the candidate does since nothing is left to compare with; nil: that is not looked at
-}
-
-// check promotes a candidate that surely exceeds the baseline by less than the margin, and rolls back one that surely
-// exceeds it by more, be it from the first requests of its units, from whole ones, or without the baseline. A wrong
-// rollback by either has a third of alpha.
-func (c *comparison) check(g Gate) (GateCheck, Metric) {
-	whole := &c.of.Whole
-	low, estimate, high := whole.Bounds(g.Alpha)
-	m := Metric{
-		Name: c.name, Margin: c.margin, BaselineCount: whole.Count[baseline], CandidateCount: whole.Count[candidate],
-		Baseline: known(whole.mean(baseline)), Candidate: known(whole.mean(candidate)),
-	}
-	m.between(-high, -estimate, -low)
-	check := GateCheck{Name: c.name, Verdict: Hold}
-	if whole.Information == 0 {
-		check.Reason = fmt.Sprintf("no requests of both versions to compare by how many %s", c.what)
-	} else {
-		check.Reason = fmt.Sprintf("a part of %s of the candidate's requests %s, and %s of the baseline's: the difference "+
-			"is %s, with confidence %s between %s and %s, and %s is allowed",
-			number(whole.mean(candidate)), c.what, number(whole.mean(baseline)), signed(estimate), number(1-g.Alpha),
-			signed(low), signed(high), number(c.margin))
-	}
-	alone := func() bool {
-		low, _, _ := c.alone.Bounds(g.Alpha / 3)
-		return low > whole.mean(baseline)+c.margin
-	}
-	switch {
-	case whole.above(g.Alpha / 3):
-		check.Verdict = Rollback
-	case c.of.Early.above(g.Alpha / 3):
-		check.Verdict = Rollback
-		check.Reason += fmt.Sprintf("; of the first %d requests of an episode %s, and %s of the baseline's", early,
-			number(c.of.Early.mean(candidate)), number(c.of.Early.mean(baseline)))
-	case c.alone != nil && whole.Information > 0 && alone():
-		check.Verdict = Rollback
-		check.Reason += fmt.Sprintf("; since it has all traffic %s", number(c.alone.mean(candidate)))
-	case whole.below(g.Alpha):
-		check.Verdict = Promote
-	default:
-		check.Reason += whole.more(c.margin, g.Alpha, "episodes, or requests without one,")
-	}
-	return check, m
-}
-
-// more says how many units of the candidate are needed, if there are fewer: as many if the numbers of both versions do
-// not differ, and more if they swing.
-func (s *Score) more(margin, alpha float64, units string) string {
-	c := s.centre(baseline)
-	least := math.Ceil(boundary(0, alpha) / margin * max(c, 1-c) / (1 - room))
-	if float64(s.Count[candidate]) < least && margin > 0 {
-		return fmt.Sprintf("; about %.0f %s of the candidate are needed", least, units)
-	}
-	return ""
-}
-
-func checkErrors(g Gate, e *Evidence) (GateCheck, Metric) {
-	c := comparison{"errors", "failed with a fault of the model", &e.Errors, g.MaxErrorRate, &e.Alone}
-	return c.check(g)
-}
-
-func checkFailures(g Gate, e *Evidence) (GateCheck, Metric) {
-	c := comparison{"failures", "failed otherwise", &e.Failures, g.MaxFailureIncrease, nil}
-	check, m := c.check(g)
-	check.Reason += codeList("the candidate", &e.Requests[candidate]) + codeList("the baseline", &e.Requests[baseline])
-	return check, m
-}
-
-func checkLatency(g Gate, e *Evidence) (GateCheck, Metric) {
-	than := e.P95.value()
-	c := comparison{
-		"latency", fmt.Sprintf("took longer than they may (%s times the baseline's p95 of compute time, and that itself "+
-			"for the baseline's)", number(g.MaxLatencyRatio)), &e.Slow, g.MaxErrorRate, nil,
-	}
-	if !e.P95.known() {
-		return GateCheck{
-				Name: "latency", Verdict: Hold,
-				Reason: fmt.Sprintf("the baseline's p95 of compute time is known from %d requests on", firsts),
-			},
-			Metric{Name: "latency", Margin: g.MaxErrorRate}
-	}
-	check, m := c.check(g)
-	check.Reason += fmt.Sprintf("; the p95 is %v of the baseline", than.Round(time.Microsecond))
-	if own := e.Requests[candidate].P95.value(); own > 0 {
-		check.Reason += fmt.Sprintf(" and about %v of the candidate", own.Round(time.Microsecond))
-	}
-	return check, m
-}
-
-// checkAgreement looks at the requests that the candidate was shown as a shadow.
-func checkAgreement(g Gate, e *Evidence) (GateCheck, Metric) {
-	s, most := &e.Disagreement, 1-g.MinAgreement
-	low, estimate, high := s.Bounds(g.Alpha)
-	m := Metric{Name: "agreement", Margin: most, CandidateCount: s.Count[candidate]}
-	m.Candidate = known(1 - s.mean(candidate))
-	m.between(-high, -estimate, -low)
-	c := GateCheck{Name: "agreement", Verdict: Hold}
-	if s.Information == 0 {
-		c.Reason = "no request of the candidate in the shadow was compared: the traffic must name it as a shadow"
-		return c, m
-	}
-	c.Reason = fmt.Sprintf("a part of %s of the shadowed requests agreed, by episodes, with confidence %s between %s and "+
-		"%s, against at least %s", number(1-estimate), number(1-g.Alpha), number(max(0, 1-high)), number(min(1, 1-low)),
-		number(g.MinAgreement))
-	switch {
-	case s.below(g.Alpha):
-		c.Verdict = Promote
-	case s.above(g.Alpha):
-		c.Verdict = Rollback
-	default:
-		c.Reason += s.more(most, g.Alpha, "episodes, or requests without one,")
-	}
-	return c, m
-}
-
 func checkEpisodes(g Gate, e *Evidence) GateCheck {
 	b, n := e.Outcome.Count[baseline], e.Outcome.Count[candidate]
 	c := GateCheck{Name: "episodes", Verdict: Promote}
@@ -167,141 +47,185 @@ func (g Gate) leastEpisodes() int64 {
 	return g.MinEpisodes
 }
 
-// checkLost looks at the episodes that ended without a report: nobody reports on a policy that wrecks its robots.
-func checkLost(g Gate, e *Evidence) (GateCheck, Metric) {
-	s := &e.Lost
-	low, estimate, high := s.Bounds(g.Alpha)
-	m := Metric{
-		Name: "lost", Margin: g.MaxLostIncrease, BaselineCount: s.Count[baseline], CandidateCount: s.Count[candidate],
-		Baseline: known(s.mean(baseline)), Candidate: known(s.mean(candidate)),
-	}
-	m.between(-high, -estimate, -low)
-	b, n := &e.Fates[baseline], &e.Fates[candidate]
-	c := GateCheck{Name: "lost", Verdict: Hold}
-	c.Reason = fmt.Sprintf("%d of %d episodes of the candidate and %d of %d of the baseline were lost, with nothing "+
-		"heard of them for half a minute and no %q reported", n.Lost, n.Begun, b.Lost, b.Begun, g.Outcome)
-	if s.Information > 0 {
-		c.Reason += fmt.Sprintf(": the difference is %s, with confidence %s between %s and %s, and %s is allowed",
-			signed(estimate), number(1-g.Alpha), signed(low), signed(high), number(g.MaxLostIncrease))
-	}
-	switch {
-	case s.below(g.Alpha):
-		c.Verdict = Promote
-	case s.above(g.Alpha):
-		c.Verdict = Rollback
-	default:
-		c.Reason += s.more(g.MaxLostIncrease, g.Alpha, "episodes")
-	}
-	return c, m
+// comparison is what one check looks at: by how much the mean of a number, of which more is worse, is larger with the
+// candidate.
+type comparison struct {
+	name string
+	// absent is why there is nothing to compare yet; "": there is.
+	absent string
+	// says is what is compared, notes what else there is to know, and units of what there must be more.
+	says, notes, units string
+	limit, alpha       float64
+	// of are the numbers of units that are over, and besides are more by which the candidate may be worse.
+	of      *Score
+	besides []*Score
+	// People see zero + scale·r for a number r.
+	zero, scale float64
+	early       bool // it is too early for a verdict
 }
 
-// checkOutcome promotes a candidate that is surely less than the margin worse, and rolls one back that is surely worse
-// by more than the margin.
-func checkOutcome(g Gate, e *Evidence) (GateCheck, Metric) {
-	c := GateCheck{Name: "outcome", Verdict: Hold}
-	s := &e.Outcome
-	width := e.Range.High - e.Range.Low
-	m := Metric{
-		Name: "outcome", Margin: g.Margin, BaselineCount: s.Count[baseline], CandidateCount: s.Count[candidate],
-		Baseline:  known(e.Range.Low + width*s.mean(baseline)),
-		Candidate: known(e.Range.Low + width*s.mean(candidate)),
+// comparisons are those that a gate asks for.
+func (g Gate) comparisons(e *Evidence) []comparison {
+	errors := g.parts("errors", "failed with a fault of the model", &e.Errors, g.MaxErrorRate)
+	if alone := &e.Alone; alone.Count[candidate] > 0 {
+		errors.besides = append(errors.besides, alone)
+		errors.notes = "; of the candidate's since it has all traffic " + number(alone.mean(candidate))
 	}
-	switch {
-	case !e.Range.known() && e.Range.Seen >= learning:
-		c.Reason = fmt.Sprintf("all outcomes were %s so far, which does not tell how bad one can be: declare outcome_min "+
-			"and outcome_max", number(e.Range.Least))
-		return c, m
-	case !e.Range.known() || s.Information == 0:
-		c.Reason = fmt.Sprintf("no outcomes of both versions to compare by %q", g.Outcome)
-		return c, m
+	all := []comparison{errors, g.latency(e)}
+	if g.MinAgreement > 0 {
+		all = append(all, g.agreement(e))
 	}
-	alpha := e.Range.alpha(g.Alpha)
-	low, estimate, high := s.Bounds(alpha)
-	all := fmt.Sprintf("between %+.4g and %+.4g", low*width, high*width)
-	low, high, rests := s.withoutEach(low, high, alpha)
-	low, estimate, high = low*width, estimate*width, high*width
-	if g.LowerIsBetter {
-		m.between(-high, -estimate, -low)
-	} else {
-		m.between(low, estimate, high)
+	if g.Outcome != "" {
+		all = append(all, g.outcome(e), g.lost(e))
+	}
+	failures := g.parts("failures", "failed otherwise", &e.Failures, g.MaxFailureIncrease)
+	failures.notes = codeList("the candidate", &e.Requests[candidate]) + codeList("the baseline", &e.Requests[baseline])
+	return append(all, failures)
+}
+
+const ofRequests = "episodes, or requests without one,"
+
+// parts compares parts of requests.
+func (g Gate) parts(name, what string, p *paced, limit float64) comparison {
+	s := &p.Whole
+	c := comparison{
+		name: name, units: ofRequests, limit: limit, alpha: g.Alpha, of: s, besides: []*Score{&p.Early}, scale: 1,
+	}
+	if c.says = fmt.Sprintf("a part of %s of the candidate's requests %s, and %s of the baseline's",
+		number(s.mean(candidate)), what, number(s.mean(baseline))); s.Information == 0 {
+		c.absent = "no requests of both versions to compare by how many " + what
+	}
+	if p.Early.Count[candidate] > s.Count[candidate] {
+		c.says += fmt.Sprintf(" (of the first %d of each episode %s and %s)", early, number(p.Early.mean(candidate)),
+			number(p.Early.mean(baseline)))
+	}
+	return c
+}
+
+func (g Gate) latency(e *Evidence) comparison {
+	c := g.parts("latency", fmt.Sprintf("took longer than they may (%s times the baseline's p95 of compute time, and "+
+		"that itself for the baseline's)", number(g.MaxLatencyRatio)), &e.Slow, g.MaxErrorRate)
+	if !e.P95.known() {
+		c.absent = fmt.Sprintf("the baseline's p95 of compute time is known from %d requests on", firsts)
+	}
+	c.notes = fmt.Sprintf("; the p95 is %v of the baseline", e.P95.value().Round(time.Microsecond))
+	if own := e.Requests[candidate].P95.value(); own > 0 {
+		c.notes += fmt.Sprintf(" and about %v of the candidate", own.Round(time.Microsecond))
+	}
+	return c
+}
+
+// agreement looks at the requests that the candidate was shown as a shadow.
+func (g Gate) agreement(e *Evidence) comparison {
+	s := &e.Disagreement
+	c := comparison{
+		name: "agreement", units: ofRequests, limit: 1 - g.MinAgreement, alpha: g.Alpha, of: s, zero: 1, scale: -1,
+	}
+	if c.says = fmt.Sprintf("a part of %s of the shadowed requests agreed, by episodes, against at least %s",
+		number(1-s.mean(candidate)), number(g.MinAgreement)); s.Information == 0 {
+		c.absent = "no request of the candidate in the shadow was compared: the traffic must name it as a shadow"
+	}
+	return c
+}
+
+// lost looks at the episodes that ended without a report: nobody reports on a policy that wrecks its robots.
+func (g Gate) lost(e *Evidence) comparison {
+	b, n := &e.Fates[baseline], &e.Fates[candidate]
+	c := comparison{
+		name: "lost", units: "episodes", limit: g.MaxLostIncrease, alpha: g.Alpha, of: &e.Lost, scale: 1,
+	}
+	if c.says = fmt.Sprintf("%d of %d episodes of the candidate and %d of %d of the baseline were lost, with nothing "+
+		"heard of them for half a minute and no %q reported", n.Lost, n.Begun, b.Lost, b.Begun,
+		g.Outcome); e.Lost.Information == 0 {
+		c.absent = c.says
+	}
+	return c
+}
+
+// outcome is promoted by where the candidate is surely less than the margin worse.
+func (g Gate) outcome(e *Evidence) comparison {
+	s, r := &e.Outcome, &e.Range
+	width := r.High - r.Low
+	c := comparison{
+		name: "outcome", limit: s.At, alpha: r.alpha(g.Alpha), of: s, zero: r.High, scale: -width,
+		early: min(s.Count[baseline], s.Count[candidate]) < g.leastEpisodes(),
 	}
 	direction := "more"
 	if g.LowerIsBetter {
-		direction = "less"
-	}
-	c.Reason = fmt.Sprintf("the candidate's mean of %q differs by %+.4g from the baseline's, with confidence %s %s, "+
-		"where %s is better and the margin is %s", g.Outcome, estimate, number(1-g.Alpha), all, direction, number(g.Margin))
-	if rests != "" {
-		c.Reason += "; " + rests
-	}
-	if !e.Range.Declared {
-		c.Reason += fmt.Sprintf("; this assumes that outcomes lie between %s and %s, as they did so far",
-			number(e.Range.Low), number(e.Range.High))
-	}
-	if min(s.Count[baseline], s.Count[candidate]) < g.leastEpisodes() {
-		return c, m
-	}
-	above, below := s.withoutAny((*Sums).above, alpha), s.withoutAny((*Sums).below, alpha)
-	if g.LowerIsBetter {
-		above, below = below, above
+		c.zero, c.scale, direction = r.Low, width, "less"
 	}
 	switch {
-	case above:
-		c.Verdict = Promote
-	case below:
-		c.Verdict = Rollback
+	case !r.known() && r.Seen >= learning:
+		c.absent = fmt.Sprintf("all outcomes were %s so far, which does not tell how bad one can be: declare outcome_min "+
+			"and outcome_max", number(r.Least))
+	case !r.known() || s.Information == 0:
+		c.absent = fmt.Sprintf("no outcomes of both versions to compare by %q", g.Outcome)
 	}
-	return c, m
+	c.says = fmt.Sprintf("the mean of %q is %s with the candidate and %s with the baseline, where %s is better", g.Outcome,
+		number(c.zero+c.scale*s.mean(candidate)), number(c.zero+c.scale*s.mean(baseline)), direction)
+	if name, n := s.largest(); len(s.By) > 1 && !s.diverse() {
+		c.notes = fmt.Sprintf("; this rests on %q, who reported %d of %d", name, n, s.Count[baseline]+s.Count[candidate])
+	}
+	if !r.Declared {
+		c.notes += fmt.Sprintf("; this assumes that outcomes lie between %s and %s, as they did so far", number(r.Low),
+			number(r.High))
+	}
+	return c
 }
 
-// withoutAny reports whether something is sure with any one identity left out, by the rule of withoutEach.
-func (s *Score) withoutAny(sure func(*Sums, float64) bool, alpha float64) bool {
-	if !sure(&s.Sums, alpha) || !s.diverse() {
-		return sure(&s.Sums, alpha)
+// judge promotes a candidate that surely exceeds the baseline by less than the limit, and rolls back one that surely
+// exceeds it by more. All rollbacks of so many ways share alpha; a promotion needs every check, each of which has it.
+func (c *comparison) judge(ways int) (GateCheck, Metric) {
+	m := Metric{
+		Name: c.name, Margin: c.limit * math.Abs(c.scale), BaselineCount: c.of.Count[baseline],
+		CandidateCount: c.of.Count[candidate], Baseline: known(c.zero + c.scale*c.of.mean(baseline)),
+		Candidate: known(c.zero + c.scale*c.of.mean(candidate)),
 	}
-	for _, part := range s.By {
-		if !sure(s.less(part), alpha) {
-			return false
-		}
+	if c.absent != "" {
+		return GateCheck{c.name, Hold, c.absent}, m
 	}
-	return true
-}
-
-// diverse reports whether there are at least three identities, of which none has more than half.
-func (s *Score) diverse() bool {
-	for _, part := range s.By {
-		if 2*(part.Count[baseline]+part.Count[candidate]) > s.Count[baseline]+s.Count[candidate] {
-			return false
-		}
+	low, estimate, high := c.of.Bounds(c.alpha)
+	check := GateCheck{Name: c.name, Verdict: Hold}
+	check.Reason = fmt.Sprintf("%s: the difference is %s, with confidence %s between %s and %s, and the margin is %s",
+		c.says, signed(estimate*c.scale), number(1-c.alpha), signed(min(low*c.scale, high*c.scale)),
+		signed(max(low*c.scale, high*c.scale)), number(m.Margin)) + c.notes
+	low, high, moved := c.of.withoutEach(low, high, c.alpha)
+	if moved != "" {
+		check.Reason += fmt.Sprintf("; without what %q reported it would be elsewhere", moved)
 	}
-	return len(s.By) >= 3
-}
-
-// withoutEach widens bounds to those that hold with any one identity left out, if there are at least three identities
-// of which none has more than half: what one of them makes up then moves no verdict. Else it says on whom they rest.
-func (s *Score) withoutEach(low, high, alpha float64) (float64, float64, string) {
-	all, most, largest := s.Count[baseline]+s.Count[candidate], int64(0), ""
-	names := slices.Sorted(maps.Keys(s.By))
-	for _, name := range names {
-		if n := s.By[name].Count[baseline] + s.By[name].Count[candidate]; n > most {
-			most, largest = n, name
-		}
-	}
+	wide := math.Abs(c.scale)
+	m.between(-high*wide, -estimate*wide, -low*wide)
+	enough := -math.Log(c.alpha)
 	switch {
-	case len(names) < 2:
-		return low, high, ""
-	case !s.diverse():
-		return low, high, fmt.Sprintf("this rests on %q, who reported %d of %d", largest, most, all)
+	case c.early:
+	case c.worse() >= enough+math.Log(float64(ways)):
+		check.Verdict = Rollback
+	case c.of.without(below) >= enough:
+		check.Verdict = Promote
+	case c.units != "":
+		check.Reason += c.of.more(c.limit, c.alpha, c.units)
 	}
-	moved := ""
-	for _, name := range names {
-		l, _, h := s.less(s.By[name]).Bounds(alpha)
-		if l > high || h < low {
-			moved = fmt.Sprintf("without what %q reported it would be between %+.4g and %+.4g of the range", name, l, h)
-		}
-		low, high = min(low, l), max(high, h)
+	return check, m
+}
+
+// worse returns the logarithm of the evidence that the candidate exceeds the limit, on average of all that tells it.
+func (c *comparison) worse() float64 {
+	logs := []float64{c.of.without(above)}
+	for _, s := range c.besides {
+		logs = append(logs, s.wealth(above))
 	}
-	return low, high, moved
+	return average(logs, nil)
+}
+
+// more says how many units of the candidate are needed, if there are fewer: as many if the numbers of both versions do
+// not differ, and more if they swing.
+func (s *Score) more(limit, alpha float64, units string) string {
+	c := s.centre(baseline)
+	least := math.Ceil(boundary(0, alpha) / limit * max(c, 1-c) / (1 - room))
+	if float64(s.Count[candidate]) < least && limit > 0 {
+		return fmt.Sprintf("; about %.0f %s of the candidate are needed", least, units)
+	}
+	return ""
 }
 
 // codeList lists the codes of requests that were not answered.

@@ -322,7 +322,7 @@ func (r *run) count(e *episode) {
 			return
 		}
 	}
-	e.gave, e.gives = v.Outcome.Add(e.side, e.part, v.Range.place(e.outcome), e.by), true
+	e.gave, e.gives = v.Outcome.Add(e.side, e.part, r.place(e.outcome), e.by), true
 }
 
 // report takes in how an episode of a version went.
@@ -336,7 +336,7 @@ func (r *run) report(id uint64, side int, outcome float64, by string, now time.T
 		v.exclude("repeated", side)
 		e.outcome = outcome
 		if e.gives {
-			v.Outcome.correct(&e.gave, v.Range.place(outcome))
+			v.Outcome.correct(&e.gave, r.place(outcome))
 		}
 	case e.counted: // it was given up, or counts for nothing
 		e.reported = true

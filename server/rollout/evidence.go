@@ -28,7 +28,7 @@ type Evidence struct {
 	Disagreement Score `json:"disagreement"`
 	// Lost has a 1 for each episode that was lost, and a 0 for each that was reported.
 	Lost Score `json:"lost"`
-	// Outcome has the outcomes within Range, of which 0 is the lower end and 1 the upper.
+	// Outcome has the outcomes within Range, of which 0 is the better end and 1 the worse.
 	Outcome Score `json:"outcome"`
 	Range   Range `json:"range"`
 	// P95 is about the baseline's.
@@ -55,10 +55,7 @@ func (e *Evidence) ask(g *Gate) {
 // askOutcome has that of the outcome look at the margin, in its range.
 func (e *Evidence) askOutcome(g *Gate) {
 	if e.Range.known() {
-		e.Outcome.At = -g.Margin / (e.Range.High - e.Range.Low)
-		if g.LowerIsBetter {
-			e.Outcome.At *= -1
-		}
+		e.Outcome.At = g.Margin / (e.Range.High - e.Range.Low)
 	}
 }
 
@@ -249,7 +246,7 @@ func (r *Range) learn(outcome float64) (counts bool) {
 	return false
 }
 
-// place returns where an outcome lies in the range, from 0 to 1.
+// place returns where an outcome lies in the range, from 0 at its lower end to 1.
 func (r *Range) place(outcome float64) float64 {
 	return max(0, min(1, (outcome-r.Low)/(r.High-r.Low)))
 }

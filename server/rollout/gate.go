@@ -152,33 +152,23 @@ type CodeCount struct {
 // say Promote for Promote; else it is Hold. Zero values of the gate are its defaults.
 func Judge(g Gate, e *Evidence) Report {
 	g = g.WithDefaults()
-	checks := []GateCheck{checkRequests(g, e)}
-	var metrics []Metric
-	compare := func(check func(Gate, *Evidence) (GateCheck, Metric)) {
-		c, m := check(g, e)
+	report := Report{Checks: []GateCheck{checkRequests(g, e)}, Codes: codeCounts(e), Verdict: Promote}
+	if g.Outcome != "" {
+		report.Checks = append(report.Checks, checkEpisodes(g, e))
+		report.BaselineEpisodes, report.CandidateEpisodes = e.Fates[baseline], e.Fates[candidate]
+		report.Split, report.Excluded = e.Split.split(), e.excluded()
+	}
+	all := g.comparisons(e)
+	for i := range all {
+		c, m := all[i].judge(len(all))
 		if c.Verdict == Hold && slices.Contains(e.Passed, c.Name) {
 			c.Verdict = Promote
 			c.Reason += "; this was decided before the candidate got all traffic"
 		}
 		m.stand(c.Verdict)
-		checks, metrics = append(checks, c), append(metrics, m)
+		report.Checks, report.Metrics = append(report.Checks, c), append(report.Metrics, m)
 	}
-	compare(checkErrors)
-	compare(checkLatency)
-	if g.MinAgreement > 0 {
-		compare(checkAgreement)
-	}
-	report := Report{Codes: codeCounts(e)}
-	if g.Outcome != "" {
-		checks = append(checks, checkEpisodes(g, e))
-		compare(checkOutcome)
-		compare(checkLost)
-		report.BaselineEpisodes, report.CandidateEpisodes = e.Fates[baseline], e.Fates[candidate]
-		report.Split, report.Excluded = e.Split.split(), e.excluded()
-	}
-	compare(checkFailures)
-	report.Checks, report.Metrics, report.Verdict = checks, metrics, Promote
-	for _, c := range checks {
+	for _, c := range report.Checks {
 		// The verdicts are ordered by how much they weigh.
 		report.Verdict = max(report.Verdict, c.Verdict)
 	}

@@ -40,7 +40,11 @@ func gathered(r *rand.Rand, g Gate, units int, b, c rates) *Evidence {
 		lost := hit(of.lost)
 		e.Fates[side].Lost += lost
 		e.Lost.Add(side, 0.5, float64(lost), "")
-		e.Outcome.Add(side, 0.5, float64(hit(of.outcome)), "")
+		outcome := hit(of.outcome)
+		if !g.LowerIsBetter {
+			outcome = 1 - outcome
+		}
+		e.Outcome.Add(side, 0.5, float64(outcome), "")
 		if side == candidate {
 			e.Disagreement.alone(float64(hit(of.disagree)))
 		}
@@ -59,7 +63,7 @@ func TestJudge(t *testing.T) {
 		verdict             Verdict
 		check, reason       string // that decides
 	}{
-		"all is well":             {Gate{}, 2000, fine, fine, Promote, "errors", "and 0.01 is allowed"},
+		"all is well":             {Gate{}, 2000, fine, fine, Promote, "errors", "and the margin is 0.01"},
 		"too few to say":          {Gate{}, 300, fine, fine, Hold, "errors", " of the candidate are needed"},
 		"few, and much allowed":   {Gate{MaxErrorRate: 0.1, MaxFailureIncrease: 0.1}, 800, fine, fine, Promote, "errors", ""},
 		"faults":                  {Gate{}, 2000, fine, rates{fault: 0.05}, Rollback, "errors", "with a fault of the model"},
@@ -173,11 +177,12 @@ func TestWhoReports(t *testing.T) {
 				if name == liar {
 					outcome = float64(side)
 				}
-				e.Outcome.Add(side, 0.5, outcome, name)
+				e.Outcome.Add(side, 0.5, 1-outcome, name)
 			}
 		}
-		c, _ := checkOutcome(g, e)
-		return c
+		c := g.outcome(e)
+		check, _ := c.judge(1)
+		return check
 	}
 	for name, c := range map[string]struct {
 		shares  map[string]int

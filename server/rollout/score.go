@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"maps"
 	"math"
 	"slices"
 )
@@ -31,8 +32,10 @@ type Score struct {
 
 	// At is the difference that is of interest: whether δ is above or below it is told sooner than the bounds tell, since
 	// bets on that alone pay more (Waudby-Smith, Ramdas: Estimating means of bounded random variables by betting,
-	// Journal of the Royal Statistical Society B 86, 2024). For a share λ of what one has, a bet on a larger δ makes it
-	// 1 + λ(Y_i - p_i(1-p_i)/b_i·At) times as much, which on average is no gain while δ is At or less.
+	// Journal of the Royal Statistical Society B 86, 2024). Who bets the share λ of what he has on a larger δ makes it
+	// 1 + λ(Y_i - y_i)/w_i times as much, where y_i = p_i(1-p_i)/b_i·At, and w_i is the most that y_i - Y_i can be. On
+	// average that is no gain while δ is At or less. Where a unit can cost little and bring much, such as a fault of a
+	// version that gets one of a hundred, it brings a hundred times the stake.
 	At float64 `json:"at"`
 
 	// Values are the sums of the numbers, by side.
@@ -59,14 +62,15 @@ type Sums struct {
 type Given struct {
 	side                               int
 	weight, centre, guess, fair, value float64
-	by                                 *Sums // the part of its identity; nil: it is not told apart
+	above, below                       float64 // what a bet on either can lose
+	by                                 *Sums   // the part of its identity; nil: it is not told apart
 }
 
 const (
 	// room is what guesses may be.
 	room = 0.1
-	// recent is how many of a version's latest units make its mean.
-	recent = 200
+	// recent is how many of a version's latest units make its mean, and learnt how many tell about where it lies.
+	recent, learnt = 200, 10.0
 	// maxIdentities is how many identities are told apart. All others together are one.
 	maxIdentities = 64
 )
@@ -88,6 +92,11 @@ func (s *Score) Add(side int, part, value float64, by string) Given {
 	information := part * (1 - part) / most
 	g.guess = max(-room, min(room, information*s.Score/(s.Information+1)))
 	g.fair = information * s.At
+	q := 1 - part
+	// The first units tell where numbers lie, and are no more than a part of a bet.
+	unsure := max(1, learnt/(1+s.Weights[baseline]+s.Weights[candidate]))
+	g.above = (max(q*g.centre, part*(1-g.centre))/most + g.fair) * unsure
+	g.below = (max(q*(1-g.centre), part*g.centre)/most - g.fair) * unsure
 	s.sum(&g, information, 1)
 	n := min(s.Weights[side], recent-1)
 	s.Means[side] = (s.Means[side]*n + value) / (n + 1)
@@ -98,6 +107,7 @@ func (s *Score) Add(side int, part, value float64, by string) Given {
 // alone counts a number of the candidate with which nothing is compared: δ is its mean.
 func (s *Score) alone(value float64) {
 	g := Given{side: candidate, weight: 1, value: value, guess: s.centre(candidate), fair: s.At}
+	g.above, g.below = s.At, 1-s.At
 	s.sum(&g, 1, 1)
 	n := s.Weights[candidate]
 	s.Means[candidate] = (s.Means[candidate]*n + value) / (n + 1)
@@ -123,9 +133,10 @@ func (s *Score) sum(g *Given, information, sign float64) {
 			to.Variation = max(0, to.Variation+sign*(y-g.guess)*(y-g.guess))
 		}
 	}
-	stake := (y - g.fair) / (1 + math.Abs(s.At))
+	const least = 1e-3 // of what is lost, which bounds what is won
+	gain, loss := (y-g.fair)/max(least, g.above), (y-g.fair)/max(least, g.below)
 	for k, λ := range lambdas {
-		above, below := sign*math.Log1p(λ*stake), sign*math.Log1p(-λ*stake)
+		above, below := sign*math.Log1p(λ*gain), sign*math.Log1p(-λ*loss)
 		for _, to := range [...]*Sums{&s.Sums, g.by} {
 			if to != nil {
 				to.Above[k] += above
@@ -165,6 +176,58 @@ func (s *Sums) Bounds(alpha float64) (low, estimate, high float64) {
 	return (s.Score - u) / s.Information, s.Score / s.Information, (s.Score + u) / s.Information
 }
 
+// above and below are what bets on δ being above Score.At, and below it, have made.
+func above(s *Sums) *[slopes]float64 { return &s.Above }
+func below(s *Sums) *[slopes]float64 { return &s.Below }
+
+// wealth returns the logarithm of what bets have made of one on average. It ever is -log(alpha) with probability alpha
+// at most, unless δ lies where they say.
+func (s *Sums) wealth(of func(*Sums) *[slopes]float64) float64 { return average(of(s)[:], weights[:]) }
+
+// without is the least wealth with any one identity left out, if there are several: what one of them makes up then
+// moves no verdict.
+func (s *Score) without(of func(*Sums) *[slopes]float64) float64 {
+	least := s.wealth(of)
+	if s.diverse() {
+		for _, part := range s.By {
+			least = min(least, s.less(part).wealth(of))
+		}
+	}
+	return least
+}
+
+// withoutEach widens bounds to those that hold with any one identity left out, if there are several, and names who
+// moved them, if one did: with whom they lie wholly elsewhere.
+func (s *Score) withoutEach(low, high, alpha float64) (least, most float64, moved string) {
+	least, most = low, high
+	if s.diverse() {
+		for _, name := range slices.Sorted(maps.Keys(s.By)) {
+			l, _, h := s.less(s.By[name]).Bounds(alpha)
+			if l > high || h < low {
+				moved = name
+			}
+			least, most = min(least, l), max(most, h)
+		}
+	}
+	return least, most, moved
+}
+
+// diverse reports whether there are at least three identities, of which none has more than half.
+func (s *Score) diverse() bool {
+	_, n := s.largest()
+	return len(s.By) >= 3 && 2*n <= s.Count[baseline]+s.Count[candidate]
+}
+
+// largest returns the identity with the most units, and how many these are.
+func (s *Score) largest() (name string, units int64) {
+	for _, by := range slices.Sorted(maps.Keys(s.By)) {
+		if n := s.By[by].Count[baseline] + s.By[by].Count[candidate]; n > units {
+			name, units = by, n
+		}
+	}
+	return name, units
+}
+
 // less returns the sums without a part of them.
 func (s *Sums) less(part *Sums) *Sums {
 	rest := &Sums{
@@ -177,32 +240,31 @@ func (s *Sums) less(part *Sums) *Sums {
 	return rest
 }
 
-// above and below report whether δ is surely above Score.At, and below it: each is ever wrong with probability alpha at
-// most.
-func (s *Sums) above(alpha float64) bool { return average(&s.Above) >= -math.Log(alpha) }
-func (s *Sums) below(alpha float64) bool { return average(&s.Below) >= -math.Log(alpha) }
-
-// average returns the logarithm of the average of numbers, one for each λ, whose logarithms are given.
-func average(logs *[slopes]float64) float64 {
-	top := slices.Max(logs[:])
-	sum := 0.0
+// average returns the logarithm of the average of numbers whose logarithms are given, with weights whose sum is 1; nil:
+// equal ones.
+func average(logs, weights []float64) float64 {
+	top, sum := slices.Max(logs), 0.0
 	for k, log := range logs {
-		sum += weights[k] * math.Exp(log-top)
+		weight := 1 / float64(len(logs))
+		if weights != nil {
+			weight = weights[k]
+		}
+		sum += weight * math.Exp(log-top)
 	}
 	return top + math.Log(sum)
 }
 
-// The λ of the average, from steep to flat: at the one end a few dozen units decide on a difference as large as the
-// range, at the other some hundred thousand on a thousandth of it. The steep ones have more weight: where units are
-// few, each of them costs more.
-const slopes = 12
+// The λ of the average, from steep to flat: at the one end a few units decide on a difference as large as the range, at
+// the other some hundred thousand on a thousandth of it. The steep ones have more weight: where units are few, each of
+// them costs more.
+const slopes = 16
 
 var lambdas, psis, weights = func() (lambdas, psis, weights [slopes]float64) {
-	const steepest, ratio = 0.95, 1.6
+	const steepest, ratio = 0.98, 1.6
 	sum := 0.0
 	for k := range slopes {
 		λ := steepest / math.Pow(ratio, float64(k))
-		lambdas[k], psis[k], weights[k] = λ, -math.Log1p(-λ)-λ, 1/float64(k+2)
+		lambdas[k], psis[k], weights[k] = λ, -math.Log1p(-λ)-λ, 1/float64(k+1)
 		sum += weights[k]
 	}
 	for k := range slopes {
