@@ -198,7 +198,7 @@ func (s *assembly) buildEdge(context.Context) error {
 		Traffic: h.models, Kept: keptRollouts(s.state), Logger: s.log,
 		Unfinished: func(model string) []string { return s.edge.Router().Unfinished(model) },
 	})
-	mirror, part, err := newMirror(s.measured.TraceShadows(h.models), s.ShadowLog, s.measured, s.rollouts.Compared, s.log)
+	mirror, part, err := newMirror(s.measured.TraceShadows(h.models), s.ShadowLog, s.measured, s.rollouts.Shown, s.log)
 	if err != nil {
 		return err
 	}

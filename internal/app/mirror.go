@@ -35,7 +35,7 @@ func showNoise(m *shadow.Mirror, c *audit.Comparison) {
 // newMirror returns the mirror that shows requests to shadows, and its part. path is the file of --shadow-log, "" for
 // none.
 func newMirror(models shadow.Models, path string, measured *telemetry.Telemetry,
-	compared func(model string, shadow int64, episode string, agreed bool), log *slog.Logger,
+	shown func(model string, shadow int64, episode, outcome string, agreed bool), log *slog.Logger,
 ) (*shadow.Mirror, lifecycle.Part, error) {
 	var lines io.Writer
 	var file *os.File
@@ -47,7 +47,7 @@ func newMirror(models shadow.Models, path string, measured *telemetry.Telemetry,
 		lines = file
 	}
 	m := shadow.New(shadow.Config{
-		Models: models, Observer: shadowObserver{measured}, Compared: compared, Log: lines, Logger: log,
+		Models: models, Observer: shadowObserver{measured}, Shown: shown, Log: lines, Logger: log,
 	})
 	return m, lifecycle.Part{Name: "shadows", Stop: func(ctx context.Context) error {
 		if err := m.Close(ctx); err != nil {

@@ -35,8 +35,8 @@ func newComparison(m metric.Meter) (comparison, error) {
 		metric.WithDescription("Requests that another version answered because the breaker of theirs was open, by the "+
 			"version that should have."))
 	s.shadows, errs[2] = m.Int64Counter("weft_shadow_requests_total",
-		metric.WithDescription("Requests shown to a shadow, by how that ended: done, dropped for want of room or "+
-			"time, or failed."))
+		metric.WithDescription("Answered requests for a shadow, by how that ended: done, dropped for want of room "+
+			"or time, failed, or skipped by the sample or since it was not ready."))
 	s.agreed, errs[3] = m.Int64Counter("weft_shadow_agreed_total",
 		metric.WithDescription("Answers of a shadow that were within the tolerance of the answer that was given."))
 	s.difference, errs[4] = m.Float64Histogram("weft_shadow_difference_ratio", differences,
@@ -67,7 +67,7 @@ func (t *Telemetry) routed(model string, degraded bool, failedOver int64) {
 type Shadow struct {
 	Model   string
 	Version int64
-	// Outcome is done, dropped or failed. The others are looked at only where it is done.
+	// Outcome is done, dropped, failed or skipped. The others are looked at only where it is done.
 	Outcome string
 	Agreed  bool
 	// MaxRelative is the largest difference as a part of the output's largest magnitude, ComputeRatio the shadow's time

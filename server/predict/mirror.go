@@ -14,14 +14,16 @@ type Shadows interface {
 
 // mirror offers an answered request to the versions in the shadow of the one that answered it.
 func (p *Pipeline) mirror(f *flight, route *routing.Route) {
-	if len(route.Shadows) == 0 || p.config.Shadows == nil {
+	if p.config.Shadows == nil {
 		return
 	}
 	m := p.models.Snapshot().Model(f.result.Model)
-	if m == nil {
+	if m == nil || m.Traffic == nil || len(m.Traffic.Shadow) == 0 {
 		return
 	}
-	o := shadow.Offer{Primary: &f.call, Slot: route.Slot, RequestID: f.req.ID, Episode: f.req.Episode}
+	o := shadow.Offer{
+		Primary: &f.call, Slot: route.Slot, RequestID: f.req.ID, Episode: f.req.Episode, Named: m.Traffic.Shadow,
+	}
 	if f.req.trace != nil {
 		o.Follow = f.req.trace.Follow()
 	}
@@ -30,7 +32,5 @@ func (p *Pipeline) mirror(f *flight, route *routing.Route) {
 			o.Shadows = append(o.Shadows, shadow.Target{Version: v, Shadow: target})
 		}
 	}
-	if len(o.Shadows) > 0 {
-		p.config.Shadows.Offer(o)
-	}
+	p.config.Shadows.Offer(o)
 }

@@ -125,6 +125,9 @@ func (g Gate) agreement(e *Evidence) comparison {
 		number(1-s.mean(candidate)), number(g.MinAgreement)); s.Information == 0 {
 		c.absent = "no request of the candidate in the shadow was compared: the traffic must name it as a shadow"
 	}
+	n := e.Shown
+	c.notes = fmt.Sprintf("; of %d requests for it %d were dropped, %d skipped, and it failed on %d",
+		n["done"]+n["failed"]+n["dropped"]+n["skipped"], n["dropped"], n["skipped"], n["failed"])
 	return c
 }
 

@@ -40,7 +40,8 @@ type heard struct {
 	at      time.Time
 	kind    kind
 	ending  Ending // of a request that ended
-	agreed  bool   // of one that was compared
+	shown   string // how one ended in the shadow
+	agreed  bool   // there
 }
 
 type kind uint8
@@ -63,10 +64,10 @@ func (m *Manager) Observe(model string, number int64, e Ending) {
 	m.hear(e.Episode, heard{version: version{model, number}, kind: ended, ending: e})
 }
 
-// Compared counts a request that a version was shown as a shadow, and whether its answer agreed. episode is that of the
-// request, "" for none.
-func (m *Manager) Compared(model string, shadow int64, episode string, agreed bool) {
-	m.hear(episode, heard{version: version{model, shadow}, kind: shadowed, agreed: agreed})
+// Shown counts a request that a version might have been shown as a shadow: outcome is done, failed, dropped or skipped,
+// and agreed whether its answer agreed. episode is that of the request, "" for none.
+func (m *Manager) Shown(model string, shadow int64, episode, outcome string, agreed bool) {
+	m.hear(episode, heard{version: version{model, shadow}, kind: shadowed, shown: outcome, agreed: agreed})
 }
 
 func (m *Manager) idOf(episode string) uint64 {
@@ -237,8 +238,14 @@ func (r *run) slow(side int, compute time.Duration) bool {
 	return p.known() && float64(compute) > most
 }
 
-// compared takes in whether the candidate agreed in the shadow.
+// compared takes in whether the candidate agreed in the shadow, if it was asked.
 func (r *run) compared(h *heard) {
+	if r.evidence.Shown == nil {
+		r.evidence.Shown = map[string]int64{}
+	}
+	if r.evidence.Shown[h.shown]++; h.shown == "dropped" || h.shown == "skipped" {
+		return
+	}
 	disagreed := int64(1)
 	if h.agreed {
 		disagreed = 0

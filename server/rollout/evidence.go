@@ -24,8 +24,10 @@ type Evidence struct {
 	Slow     paced `json:"slow"`
 	// Alone is the part with faults in units of the candidate since it has all traffic.
 	Alone Score `json:"alone"`
-	// Disagreement is the part of a unit's shadowed requests that the candidate did not agree on.
-	Disagreement Score `json:"disagreement"`
+	// Disagreement is the part of a unit's shadowed requests that the candidate did not agree on. Shown counts the
+	// requests that it might have been shown, by how they ended there.
+	Disagreement Score            `json:"disagreement"`
+	Shown        map[string]int64 `json:"shown,omitempty"`
 	// Lost has a 1 for each episode that was lost, and a 0 for each that was reported.
 	Lost Score `json:"lost"`
 	// Outcome has the outcomes within Range, of which 0 is the better end and 1 the worse.

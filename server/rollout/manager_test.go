@@ -378,7 +378,7 @@ func TestStartRefuses(t *testing.T) {
 func TestAgreementCountsFromTheStart(t *testing.T) {
 	within(t, nil, func(t *testing.T, b *bench) {
 		for range 100 {
-			b.Compared("m", 2, "", false)
+			b.Shown("m", 2, "", "done", false)
 		}
 		b.start(t, func(p *Plan) { p.Gate = Gate{MinAgreement: 0.9} })
 		check := func() GateCheck { return *named(b.state(t).Report, "agreement") }
@@ -386,8 +386,8 @@ func TestAgreementCountsFromTheStart(t *testing.T) {
 			t.Errorf("at the start: %+v", c)
 		}
 		for i := range 200 {
-			b.Compared("m", 2, "", i%100 > 0)
-			b.Compared("m", 1, "", false) // of another shadow
+			b.Shown("m", 2, "", "done", i%100 > 0)
+			b.Shown("m", 1, "", "done", false) // of another shadow
 		}
 		time.Sleep(2 * time.Second)
 		if c := check(); c.Verdict != Promote || !strings.Contains(c.Reason, "a part of 0.99 of") {
@@ -395,7 +395,7 @@ func TestAgreementCountsFromTheStart(t *testing.T) {
 		}
 		for range 100 { // an episode that disagrees all the time is one unit
 			b.ask(baseline)
-			b.Compared("m", 2, "episode 1", false)
+			b.Shown("m", 2, "episode 1", "done", false)
 		}
 		time.Sleep(2 * time.Second)
 		if c := check(); !strings.Contains(c.Reason, "a part of 0.9851 of") {
@@ -474,7 +474,7 @@ func TestConcurrentUse(t *testing.T) {
 						b.Observe("m", int64(1+k%2), answered(time.Millisecond))
 					}
 					b.Begun("m", int64(1+k%2), fmt.Sprint(i, k), uint64(i*1000+k), time.Now())
-					b.Compared("m", 2, "", k%2 == 0)
+					b.Shown("m", 2, "", "done", k%2 == 0)
 					b.Report("m", fmt.Sprint(i, k), int64(1+k%2), map[string]float64{"reward": float64(k)}, "")
 					if k%50 == i {
 						r, _ := b.Get("m")

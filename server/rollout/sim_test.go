@@ -319,7 +319,7 @@ func (w *world) live(t *testing.T, seed uint64, units int) (State, int) {
 			case v.failed != nil && v.failed(i):
 				e.Code = "InvalidArgument"
 			case on == baseline && w.gate.MinAgreement > 0:
-				m.Compared("m", 2, id, !v.disagrees)
+				m.Shown("m", 2, id, "done", !v.disagrees)
 			}
 			m.Observe("m", version, e)
 		}

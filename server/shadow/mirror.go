@@ -25,8 +25,8 @@ type Models interface {
 
 // Observer is notified of how mirrored requests ended, for metrics.
 type Observer interface {
-	// ShadowDone is called once for each request and shadow, by any goroutine and also by the one that offered. It must
-	// not block.
+	// ShadowDone is called once for each answered request and shadow that its model's traffic names, by any goroutine
+	// and also by the one that offered. It must not block.
 	ShadowDone(Event)
 }
 
@@ -38,6 +38,7 @@ const (
 	Done    Outcome = "done"    // answered and compared
 	Dropped Outcome = "dropped" // there was no room for it, no spare device time, or the shadow was not ready
 	Failed  Outcome = "failed"  // the shadow's model failed, or cannot take the primary's inputs
+	Skipped Outcome = "skipped" // it was not offered, by the sample or since the shadow was not ready
 )
 
 // Event says how one request ended at one shadow.
@@ -65,9 +66,8 @@ type Config struct {
 	Timeout time.Duration
 	// Observer may be nil.
 	Observer Observer
-	// Compared is told of each request that a shadow answered or failed on, and whether its answer agreed; nil: nobody
-	// is. It must not block.
-	Compared func(model string, shadow int64, episode string, agreed bool)
+	// Shown is told what the Observer is told, with the episode of the request; nil: nobody is. It must not block.
+	Shown func(model string, shadow int64, episode, outcome string, agreed bool)
 	// Log receives a line of JSON for each request that ended, but for those that found no room. Lines that it is too
 	// slow for, or fails on, are lost and counted. Nil: none. The caller closes it, after Close.
 	Log io.Writer
@@ -81,6 +81,8 @@ type Offer struct {
 	Primary                  *catalog.Call
 	Slot, RequestID, Episode string
 	Shadows                  []Target
+	// Named are all shadows that the traffic names: those that are not among Shadows are skipped. Read only.
+	Named []catalog.Shadow
 	// Follow returns the context of work that follows from the request; nil: the request is not traced.
 	Follow func(context.Context) context.Context
 }
@@ -135,6 +137,9 @@ func New(c Config) *Mirror {
 // Offer shows a request to its shadows. It neither waits nor fails: a request for which there is no room is dropped, as
 // is every one after Close. It copies the tensors of one for which there is room.
 func (m *Mirror) Offer(o Offer) {
+	for i := range o.Named {
+		m.skip(&o, &o.Named[i])
+	}
 	if len(o.Shadows) == 0 {
 		return
 	}
@@ -147,9 +152,24 @@ func (m *Mirror) Offer(o Offer) {
 			}
 			go m.run(j)
 		} else {
-			m.tell(j, &verdict{outcome: Dropped})
+			m.tell(j.pair.key, o.Episode, &verdict{outcome: Dropped})
 		}
 	}
+}
+
+// skip counts a request that a shadow might have been shown, if it is not among those that are.
+func (m *Mirror) skip(o *Offer, named *catalog.Shadow) {
+	primary := o.Primary.Version
+	if named.Version == primary.Number || slices.ContainsFunc(o.Shadows, func(t Target) bool {
+		return t.Version.Number == named.Version
+	}) {
+		return
+	}
+	m.mu.Lock()
+	p := m.pairLocked(key{primary.Model, primary.Number, named.Version})
+	p.skipped++
+	m.mu.Unlock()
+	m.tell(p.key, o.Episode, &verdict{outcome: Skipped})
 }
 
 // enter counts a job and reports whether there is room for it.
@@ -204,7 +224,7 @@ func (m *Mirror) run(j *job) {
 			"version", j.pair.shadow, "answered_by", j.pair.primary, "repeats", "only counted",
 			"cause", shorten(v.err.Error()))
 	}
-	m.tell(j, &v)
+	m.tell(j.pair.key, j.offer.Episode, &v)
 	if m.journal != nil {
 		m.journal.add(lineOf(j, &v))
 	}
@@ -218,15 +238,15 @@ func (m *Mirror) run(j *job) {
 	}
 }
 
-func (m *Mirror) tell(j *job, v *verdict) {
-	if m.config.Compared != nil && v.outcome != Dropped {
-		m.config.Compared(j.pair.model, j.pair.shadow, j.offer.Episode, v.agreed)
+func (m *Mirror) tell(of key, episode string, v *verdict) {
+	if m.config.Shown != nil {
+		m.config.Shown(of.model, of.shadow, episode, string(v.outcome), v.agreed)
 	}
 	if m.config.Observer == nil {
 		return
 	}
 	e := Event{
-		Model: j.pair.model, Primary: j.pair.primary, Shadow: j.pair.shadow,
+		Model: of.model, Primary: of.primary, Shadow: of.shadow,
 		Outcome: v.outcome, Agreed: v.agreed, MaxRelative: v.relative,
 	}
 	if v.primary > 0 {

@@ -133,8 +133,8 @@ func TestDisagreement(t *testing.T) {
 						call.Results = []tensor.Tensor{tt.action, answered(t).Results[1]}
 						return nil
 					}),
-					Compared: func(model string, version int64, episode string, agreed bool) {
-						told = append(told, fmt.Sprint(model, version, episode, agreed))
+					Shown: func(model string, version int64, episode, outcome string, agreed bool) {
+						told = append(told, fmt.Sprint(model, version, episode, outcome, agreed))
 					},
 				}))
 				o := offerOf(t, 3)
@@ -148,7 +148,7 @@ func TestDisagreement(t *testing.T) {
 				if value := got.Outputs[1]; value.Name != "value" || value.Agreed != 1 {
 					t.Errorf("the other output: %+v", value)
 				}
-				if want := fmt.Sprint("policy", 3, "e1", tt.want.Agreed == 1); len(told) != 1 || told[0] != want {
+				if want := fmt.Sprint("policy", 3, "e1", "done", tt.want.Agreed == 1); len(told) != 1 || told[0] != want {
 					t.Errorf("told %q, want %q", told, want)
 				}
 			})

@@ -22,6 +22,9 @@ type Summary struct {
 	PrimaryVersion, ShadowVersion int64
 	// Offered = Done + Dropped + Failed + Pending, always.
 	Offered, Done, Dropped, Failed, Pending int64
+	// Skipped counts the requests that were not offered, of those that the primary answered while the traffic named the
+	// shadow.
+	Skipped int64
 	// Agreed counts those of Done all of whose outputs were within the tolerance.
 	Agreed  int64
 	Outputs []OutputSummary // ascending by name
@@ -40,7 +43,7 @@ type key struct {
 // pair holds the counts and samples of a shadow compared with a primary. Everything but key is guarded by Mirror.mu.
 type pair struct {
 	key
-	offered, done, dropped, failed, pending, agreed int64
+	offered, done, dropped, failed, pending, agreed, skipped int64
 
 	tally    Tally
 	prints   []*imprint // of outputs that are numbers
@@ -82,7 +85,7 @@ func (p *pair) snapshot() unfinished {
 	return unfinished{
 		Summary: Summary{
 			Model: p.model, PrimaryVersion: p.key.primary, ShadowVersion: p.key.shadow,
-			Offered: p.offered, Done: p.done, Dropped: p.dropped, Failed: p.failed, Pending: p.pending,
+			Offered: p.offered, Done: p.done, Dropped: p.dropped, Failed: p.failed, Pending: p.pending, Skipped: p.skipped,
 			Agreed: p.agreed, Outputs: p.tally.Outputs(), Failures: slices.Clone(p.failures),
 		},
 		primary: slices.Clone(p.computes.primary), shadow: slices.Clone(p.computes.shadow),

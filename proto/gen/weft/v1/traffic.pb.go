@@ -374,6 +374,9 @@ type ShadowSummary struct {
 	// The shadow failed on it.
 	Failed  int64 `protobuf:"varint,7,opt,name=failed,proto3" json:"failed,omitempty"`
 	Pending int64 `protobuf:"varint,8,opt,name=pending,proto3" json:"pending,omitempty"`
+	// Not offered, of those that the primary answered while the traffic named the
+	// shadow: by the sample, or because it was not ready.
+	Skipped int64 `protobuf:"varint,16,opt,name=skipped,proto3" json:"skipped,omitempty"`
 	// Done requests with all outputs within the tolerance.
 	Agreed  int64           `protobuf:"varint,9,opt,name=agreed,proto3" json:"agreed,omitempty"`
 	Outputs []*ShadowOutput `protobuf:"bytes,10,rep,name=outputs,proto3" json:"outputs,omitempty"`
@@ -472,6 +475,13 @@ func (x *ShadowSummary) GetFailed() int64 {
 func (x *ShadowSummary) GetPending() int64 {
 	if x != nil {
 		return x.Pending
+	}
+	return 0
+}
+
+func (x *ShadowSummary) GetSkipped() int64 {
+	if x != nil {
+		return x.Skipped
 	}
 	return 0
 }
@@ -1151,7 +1161,7 @@ const file_weft_v1_traffic_proto_rawDesc = "" +
 	"tolerances\x1a=\n" +
 	"\x0fTolerancesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"\xcb\x04\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"\xe5\x04\n" +
 	"\rShadowSummary\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12'\n" +
 	"\x0fprimary_version\x18\x02 \x01(\x03R\x0eprimaryVersion\x12%\n" +
@@ -1160,7 +1170,8 @@ const file_weft_v1_traffic_proto_rawDesc = "" +
 	"\x04done\x18\x05 \x01(\x03R\x04done\x12\x18\n" +
 	"\adropped\x18\x06 \x01(\x03R\adropped\x12\x16\n" +
 	"\x06failed\x18\a \x01(\x03R\x06failed\x12\x18\n" +
-	"\apending\x18\b \x01(\x03R\apending\x12\x16\n" +
+	"\apending\x18\b \x01(\x03R\apending\x12\x18\n" +
+	"\askipped\x18\x10 \x01(\x03R\askipped\x12\x16\n" +
 	"\x06agreed\x18\t \x01(\x03R\x06agreed\x12/\n" +
 	"\aoutputs\x18\n" +
 	" \x03(\v2\x15.weft.v1.ShadowOutputR\aoutputs\x123\n" +
