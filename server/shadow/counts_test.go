@@ -94,7 +94,8 @@ func TestCountsAddUp(t *testing.T) {
 	reading.Wait()
 	ran := int64(0)
 	for _, s := range m.Summaries("policy", shadow.Detail{}) {
-		if skipped := s.ShadowVersion == 4; s.Offered+s.Skipped != writers*each || (s.Skipped > 0) != skipped || s.Pending != 0 {
+		skipped := s.ShadowVersion == 4
+		if s.Offered+s.Skipped != writers*each || (s.Skipped > 0) != skipped || s.Pending != 0 {
 			t.Errorf("in the end %+v", countsOf(s))
 		}
 		ran += s.Done + s.Failed

@@ -71,6 +71,7 @@ func (p *pair) settle(v *verdict) {
 			p.failures = slices.Delete(p.failures, 0, 1)
 		}
 		p.failures = append(p.failures, shorten(v.err.Error()))
+	case Skipped: // it was not pending
 	}
 }
 

@@ -49,7 +49,7 @@ func shadowMessage(s *shadow.Summary, show shadow.Detail) *weftv1.ShadowSummary 
 	out := &weftv1.ShadowSummary{
 		Model: s.Model, PrimaryVersion: s.PrimaryVersion, ShadowVersion: s.ShadowVersion,
 		Offered: s.Offered, Done: s.Done, Dropped: s.Dropped, Failed: s.Failed, Pending: s.Pending, Agreed: s.Agreed,
-		Skipped: s.Skipped,
+		Skipped:             s.Skipped,
 		PrimaryComputeMsP50: float64(s.PrimaryComputeP50) / float64(time.Millisecond),
 		PrimaryComputeMsP99: float64(s.PrimaryComputeP99) / float64(time.Millisecond),
 		ShadowComputeMsP50:  float64(s.ShadowComputeP50) / float64(time.Millisecond),
