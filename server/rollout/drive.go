@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
 )
@@ -40,7 +39,7 @@ func (m *Manager) Start(p Plan, by string) (Rollout, error) {
 	now := m.config.Now()
 	r.Since = now
 	r.enter(0, now)
-	m.assess(r, now)
+	r.Report = r.judged(now)
 	r.StageSince = now
 	r.note(now, p.Stages[0], by, "started by hand")
 	if err := m.decide(r, &r.Rollout, r.traffic(p.Stages[0], false, known.Traffic)); err != nil {
@@ -53,13 +52,6 @@ func (m *Manager) Start(p Plan, by string) (Rollout, error) {
 	m.mu.Unlock()
 	m.tell(r)
 	return m.copyOf(r), nil
-}
-
-// assess asks the gate of a stage that has just begun.
-func (m *Manager) assess(r *run, now time.Time) {
-	r.Report = Judge(r.Gate, &r.evidence)
-	r.Report.At = now
-	r.Report.Summary = r.Report.summarize(&r.Plan)
 }
 
 // Advance goes to the next stage, or from the last one to the candidate's promotion, whatever the gate says; by names

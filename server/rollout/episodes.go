@@ -79,7 +79,11 @@ func (m *Manager) idOf(episode string) uint64 {
 
 // hear keeps what the server tells of an episode, or of a request without one, for the next look.
 func (m *Manager) hear(episode string, h heard) {
-	if r := (*m.plans.Load())[h.version.model]; r == nil || !r.concerns(h.version.number) {
+	plan := (*m.plans.Load())[h.version.model]
+	if plan == nil {
+		return
+	}
+	if _, takes := plan.side(h.version.number); !takes {
 		return
 	}
 	h.id, h.ending.Episode = m.idOf(episode), "" // which may lie in a message, and would keep all of it
@@ -106,12 +110,7 @@ func (m *Manager) listenLocked() {
 	}
 }
 
-// concerns reports whether a version takes part.
-func (p *Plan) concerns(number int64) bool {
-	return number == p.BaselineVersion || number == p.CandidateVersion
-}
-
-// side returns which version of the rollout a number is.
+// side returns which version of the rollout a number is, if it takes part.
 func (p *Plan) side(number int64) (side int, is bool) {
 	if number == p.CandidateVersion {
 		return candidate, true

@@ -69,9 +69,7 @@ func (m *Manager) judge(r *run) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r.settle(func(id uint64) bool { return unfinished[id] }, m.config.Now())
-	report := Judge(r.Gate, &r.evidence)
-	report.At = m.config.Now()
-	report.Summary = report.summarize(&r.Plan)
+	report := r.judged(m.config.Now())
 	r.thinning.add(&r.History, &report)
 	if report.Verdict != r.Report.Verdict {
 		r.History.mark(&report, report.At, r.Stages[r.Stage], false)
@@ -113,20 +111,7 @@ func (m *Manager) advance(r *run, by, why string) error {
 	if r.Stage == len(r.Stages)-1 {
 		return m.end(r, Promoted, by, why)
 	}
-	next, now := r.Stage+1, m.config.Now()
-	after := m.copyOf(r)
-	after.Stage, after.StageSince = next, now
-	after.note(now, r.Stages[next], by, why)
-	if err := m.set(r, &after, r.traffic(r.Stages[next], false, m.present(r))); err != nil {
-		return err
-	}
-	m.mu.Lock()
-	r.enter(next, m.config.Now())
-	r.Steps, r.History = after.Steps, after.History
-	m.followLocked()
-	m.mu.Unlock()
-	m.tell(r)
-	return nil
+	return m.step(r, Running, r.Stage+1, r.Stages[r.Stage+1], by, why, true)
 }
 
 // end gives all traffic to the candidate if the state is Promoted, else to the baseline, and ends the rollout.
@@ -135,11 +120,35 @@ func (m *Manager) end(r *run, state State, by, why string) error {
 	if state == Promoted {
 		percent = 100
 	}
-	after := m.ended(r, state, percent, by, why)
-	if err := m.set(r, &after, r.traffic(percent, true, m.present(r))); err != nil {
-		return err
+	return m.step(r, state, r.Stage, percent, by, why, true)
+}
+
+// step changes the traffic, if that is asked for, and the kept record of the rollout with it. The rollout is as it was
+// if it cannot, but for one that ends and leaves the traffic.
+func (m *Manager) step(r *run, state State, stage int, percent float64, by, why string, divide bool) error {
+	after, now := m.copyOf(r), m.config.Now()
+	after.State = state
+	if state == Running {
+		after.Stage, after.StageSince = stage, now
 	}
-	m.finish(r, after)
+	after.note(now, percent, by, why)
+	var t *catalog.Traffic
+	if divide {
+		t = r.traffic(percent, state != Running, m.present(r))
+	}
+	if err := m.decide(r, &after, t); err != nil && divide {
+		return fmt.Errorf("model %q: the rollout could not set the traffic: %w", r.Model, err)
+	} else if err != nil {
+		m.config.Logger.Warn("rollout end not kept", "event", "rollout_end_not_kept", "model", r.Model, "cause", err)
+	}
+	m.mu.Lock()
+	if r.State = state; state == Running {
+		r.enter(stage, m.config.Now())
+	}
+	r.Steps, r.History = after.Steps, after.History
+	m.followLocked()
+	m.mu.Unlock()
+	m.tell(r)
 	return nil
 }
 
@@ -157,42 +166,14 @@ func (m *Manager) endIfBroken(r *run) bool {
 		return r.State != Running
 	}
 	why += "; the traffic was left as it is"
-	after := m.ended(r, Aborted, r.Stages[r.Stage], byServer, why)
-	if err := m.decide(r, &after, nil); err != nil {
-		m.config.Logger.Warn("rollout end not kept", "event", "rollout_end_not_kept", "model", r.Model, "cause", err)
-	}
-	m.finish(r, after)
+	m.complain(r, m.step(r, Aborted, r.Stage, r.Stages[r.Stage], byServer, why, false))
 	return true
-}
-
-// ended returns a rollout as it is after its end.
-func (m *Manager) ended(r *run, state State, percent float64, by, why string) Rollout {
-	after := m.copyOf(r)
-	after.State = state
-	after.note(m.config.Now(), percent, by, why)
-	return after
-}
-
-func (m *Manager) finish(r *run, after Rollout) {
-	m.mu.Lock()
-	r.State, r.Steps, r.History = after.State, after.Steps, after.History
-	m.followLocked()
-	m.mu.Unlock()
-	m.tell(r)
 }
 
 // present returns the model's traffic now, nil if there is none.
 func (m *Manager) present(r *run) *catalog.Traffic {
 	if known := m.config.Traffic.Snapshot().Model(r.Model); known != nil {
 		return known.Traffic
-	}
-	return nil
-}
-
-// set changes the traffic, and the kept record of the rollout with it.
-func (m *Manager) set(r *run, after *Rollout, t *catalog.Traffic) error {
-	if err := m.decide(r, after, t); err != nil {
-		return fmt.Errorf("model %q: the rollout could not set the traffic: %w", r.Model, err)
 	}
 	return nil
 }

@@ -53,7 +53,7 @@ func (m *Manager) recall(kept map[string]Kept) {
 		r.StageSince = now
 		r.pass(&r.Steps[len(r.Steps)-1].Report) // which may be all that was kept of it
 		r.span(now)
-		m.assess(r, now)
+		r.Report = r.judged(now)
 		r.note(now, r.Stages[r.Stage], byServer, why)
 	}
 	m.followLocked()

@@ -28,7 +28,7 @@ type Plan struct {
 
 const defaultMaxDuration = 7 * 24 * time.Hour
 
-// maxStages bounds a plan, and with it the steps of a rollout and its strata.
+// maxStages bounds a plan, and with it the steps of a rollout.
 const maxStages = 100
 
 // withDefaults returns a copy of the plan with its zero values replaced.

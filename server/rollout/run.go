@@ -58,6 +58,13 @@ func (r *run) partAt(at time.Time) (part float64, in bool) {
 	return 0, false
 }
 
+// judged asks the gate.
+func (r *run) judged(at time.Time) Report {
+	report := Judge(r.Gate, &r.evidence)
+	report.At, report.Summary = at, report.summarize(&r.Plan)
+	return report
+}
+
 // enter begins a stage. Requests are counted anew.
 func (r *run) enter(number int, now time.Time) {
 	r.Stage, r.StageSince = number, now

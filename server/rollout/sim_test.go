@@ -346,7 +346,7 @@ func TestWholeRollouts(t *testing.T) {
 	seed, laws, most := asked(t, 1, len(kinds), 6)
 	units := 3000
 	if most > 6 {
-		units = 12_000
+		units = 10_000
 	}
 	draws := rand.New(rand.NewPCG(seed, 62))
 	const alpha = 0.05
