@@ -9,7 +9,7 @@
 // same.
 //
 // A request that failed may be tried on another version, which tells whose fault that is. As with a budget of retries,
-// only a part of a version's requests is. The rest is taken for what the last one was.
+// only a part of a version's requests is. Of the rest as large a part is excused as of those.
 //
 // # Why not a library
 //
@@ -59,6 +59,10 @@ const (
 	probes = 3
 	// trialRatio is how many trials elsewhere each request of a version earns, and mostTrials how many it may save.
 	trialRatio, mostTrials = 0.1, 20.0
+	// trialWeight is how much the latest trial counts for those that are not tried.
+	trialWeight = 0.1
+	// answeredLately is how long ago a version may have answered last to be a witness against an input.
+	answeredLately = 10 * time.Second
 )
 
 // forgetAfter is how long a circuit without requests is kept, since versions come and go.
@@ -114,15 +118,27 @@ func (b *Breaker) Done(model string, version int64, outcome Outcome, by uint64) 
 	b.tell(b.circuit(model, version, now).done(ended{outcome, by}, now))
 }
 
-// Try reports whether a request that failed on a version may be tried on another one, for Tried to be told whether it
-// failed there too. If it may not, excuse reports whether that is so of the last one which was.
-func (b *Breaker) Try(model string, version int64) (may, excuse bool) {
+// Try reports whether a request that failed on a version may be tried on another one, for Tried to be told how it
+// ended there.
+func (b *Breaker) Try(model string, version int64) bool {
 	return b.circuit(model, version, time.Now()).try()
 }
 
-// Tried reports whether a request that failed on a version failed on another one too, which excuses the version.
-func (b *Breaker) Tried(model string, version int64, excuse bool) {
-	b.circuit(model, version, time.Now()).tried(excuse)
+// Tried reports whether a request that failed on a version, and failed on another one too or did not, excuses it: not
+// where neither has answered anybody of late.
+func (b *Breaker) Tried(model string, version, other int64, failed bool) (excused bool) {
+	now := time.Now()
+	c := b.circuit(model, version, now)
+	excused = failed && (now.Sub(c.lastAnswer()) < answeredLately ||
+		now.Sub(b.circuit(model, other, now).lastAnswer()) < answeredLately)
+	c.tried(excused)
+	return excused
+}
+
+// Excuses reports whether a request that failed on a version, and was not tried elsewhere, is to be taken for one that
+// would have failed there too.
+func (b *Breaker) Excuses(model string, version int64) bool {
+	return b.circuit(model, version, time.Now()).excuses()
 }
 
 func (b *Breaker) circuit(model string, version int64, now time.Time) *circuit {

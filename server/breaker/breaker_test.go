@@ -306,10 +306,10 @@ func TestOneCallerOpensNothing(t *testing.T) {
 func TestTrials(t *testing.T) {
 	b := newBench(t)
 	trials := func() (n int) {
-		for may := true; may; n++ {
-			may, _ = b.Try("m", 1)
+		for b.Try("m", 1) {
+			n++
 		}
-		return n - 1
+		return n
 	}
 	// Asking earns a tenth of a trial too.
 	if n := trials(); n != 22 {
@@ -323,12 +323,34 @@ func TestTrials(t *testing.T) {
 	if n := trials(); n != 22 {
 		t.Errorf("%d trials after many requests, want 20 and 2", n)
 	}
-	for _, want := range []bool{true, false} {
-		b.Tried("m", 1, want)
-		if may, excuse := b.Try("m", 1); may || excuse != want {
-			t.Errorf("may %v, excuse %v, want what the last one was, %v", may, excuse, want)
+}
+
+// TestExcuses: of requests that are not tried elsewhere as large a part is excused as of those that were, and none
+// where nobody was answered of late.
+func TestExcuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		if b.Tried("m", 1, 2, true) || b.Excuses("m", 1) {
+			t.Error("a version that never answered, nor did the other, is excused")
 		}
-	}
+		b.Done("m", 2, breaker.OK, 0)
+		excused := 0
+		for i := range 1000 {
+			if failed := i%4 > 0; b.Tried("m", 1, 2, failed) != failed {
+				t.Fatalf("request %d failed elsewhere: %v", i, failed)
+			}
+			if b.Excuses("m", 1) {
+				excused++
+			}
+		}
+		if excused < 700 || excused > 800 {
+			t.Errorf("%d of 1000 are excused, want some 750", excused)
+		}
+		time.Sleep(10 * time.Second)
+		if b.Tried("m", 1, 2, true) {
+			t.Error("a version is excused by one that has not answered for ten seconds")
+		}
+	})
 }
 
 func TestForgetsVersionsThatAreGone(t *testing.T) {

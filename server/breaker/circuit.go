@@ -50,8 +50,10 @@ type circuit struct {
 	pause  time.Duration  // the last one; 0: there was none
 	lent   int            // probes let through that have not ended
 	lentAt time.Time      // when the last of them was
-	trials float64        // how many failed requests may be tried elsewhere now
-	excuse bool           // the last one failed there too
+	// trials is how many failed requests may be tried elsewhere now, excused the part of the latest that failed there
+	// too, and owed what that comes to of those that were not tried.
+	trials, excused, owed float64
+	answered              time.Time // when the version last answered
 }
 
 // ended is an outcome, and whose it was.
@@ -116,6 +118,7 @@ func (c *circuit) done(end ended, now time.Time) (woke, changed State) {
 	c.last = now
 	if end.outcome != Fault { // which has asked for a trial
 		c.earnLocked()
+		c.answered = now
 	}
 	woke = c.wakeLocked(now)
 	switch c.phase {
@@ -177,24 +180,45 @@ func (c *circuit) countLocked(end ended, most int) {
 	c.counts[end.outcome]++
 }
 
-// try reports whether a request that failed may be tried elsewhere, and if not whether the last one failed there too.
-func (c *circuit) try() (may, excuse bool) {
+// try reports whether a request that failed may be tried elsewhere.
+func (c *circuit) try() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.earnLocked()
-	if c.trials < 1 {
-		return false, c.excuse
+	may := c.trials >= 1
+	if may {
+		c.trials--
 	}
-	c.trials--
-	return true, false
+	return may
 }
 
 func (c *circuit) earnLocked() { c.trials = min(mostTrials, c.trials+trialRatio) }
 
-func (c *circuit) tried(excuse bool) {
+func (c *circuit) tried(excused bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.excuse = excuse
+	c.excused *= 1 - trialWeight
+	if excused {
+		c.excused += trialWeight
+	}
+}
+
+// excuses excuses as large a part of those that it is asked about as was excused of the latest that were tried.
+func (c *circuit) excuses() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.owed += c.excused
+	excused := c.owed >= 1
+	if excused {
+		c.owed--
+	}
+	return excused
+}
+
+func (c *circuit) lastAnswer() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.answered
 }
 
 // wakeLocked ends the pause of an open circuit.

@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,8 +25,8 @@ func (p *Pipeline) judge(f *flight, err error) {
 			outcome = breaker.Fault
 		}
 	}
-	by := uint64(0)
-	if outcome != breaker.OK {
+	by := uint64(0) // an answer of another version tells more than who asked
+	if outcome != breaker.OK && !f.proven {
 		by = p.unit(f.req)
 	}
 	p.breaker.Done(v.Model, v.Number, outcome, by)
@@ -33,10 +34,7 @@ func (p *Pipeline) judge(f *flight, err error) {
 
 // unit returns a number of the request's episode, or else of its caller; 0: it has neither.
 func (p *Pipeline) unit(req *Request) uint64 {
-	who := [2]string{"", req.Episode}
-	if req.Caller != nil {
-		who[0] = req.Caller.Name
-	}
+	who := [2]string{req.caller(), req.Episode}
 	if who == [2]string{} {
 		return 0
 	}
@@ -72,24 +70,27 @@ func (p *Pipeline) tryElsewhere(ctx context.Context, f *flight, err error) error
 	if other == nil {
 		return err
 	}
-	may, excuse := p.breaker.Try(v.Model, v.Number)
-	if !may {
-		f.excused = excuse
-		return err
-	}
 	again := f.call
 	again.Version, again.Memory, again.Traced = other, nil, false
 	if again.Limit.IsZero() {
-		again.Limit = time.Now().Add(mostElsewhere)
+		again.Limit = f.routed.Add(cmp.Or(v.MaxLatency, mostElsewhere))
 	}
-	switch second := p.models.Predict(ctx, &again); {
-	case second == nil:
-		p.breaker.Tried(v.Model, v.Number, false)
-	case isAnswer(second):
-		p.breaker.Tried(v.Model, v.Number, true)
-		f.excused = true
-		return &InputError{err, other.Number}
+	// A caller who has no time for a second run learns of the first.
+	may := time.Until(again.Limit) > 2*f.call.Outcome.Compute && p.breaker.Try(v.Model, v.Number)
+	if may {
+		second := p.models.Predict(ctx, &again)
+		if gone := context.Cause(ctx); gone != nil {
+			return gone
+		}
+		if f.proven = second == nil; f.proven || isAnswer(second) {
+			f.excused = p.breaker.Tried(v.Model, v.Number, other.Number, !f.proven)
+			if f.excused {
+				return &InputError{err, other.Number}
+			}
+			return err
+		}
 	}
+	f.excused = p.breaker.Excuses(v.Model, v.Number)
 	return err
 }
 

@@ -102,9 +102,8 @@ func EndingOf(code string) Ending {
 type Rollouts interface {
 	// Observe is called for each request that came to a version.
 	Observe(model string, version int64, e rollout.Ending)
-	// Begun is called for each episode whose first request the split led to a version, with the number that decided it,
-	// and the moment.
-	Begun(model string, version int64, episode string, draw uint64, at time.Time)
+	// Begun is called for each episode whose first request the split led to a version.
+	Begun(model string, version int64, b rollout.Beginning)
 }
 
 // answered explains the lack of an error.
@@ -132,7 +131,9 @@ func (p *Pipeline) compare(f *flight, e *Explanation, err error) {
 	if p.config.Rollouts == nil || f.result.Version == 0 || errors.Is(err, ErrSuperseded) {
 		return
 	}
-	ending := rollout.Ending{Code: e.Code, Episode: f.req.Episode, Drawn: f.drawn, Fault: isFault(err) && !f.excused}
+	ending := rollout.Ending{
+		Code: e.Code, Episode: f.req.Episode, Drawn: f.drawn, Routed: f.routed, Fault: isFault(err) && !f.excused,
+	}
 	ending.Spared = !ending.Fault &&
 		(f.excused || e.Overload || EndingOf(e.Code) == Cancelled || EndingOf(e.Code) == Expired)
 	if err == nil {
@@ -179,14 +180,11 @@ func (p *Pipeline) done(ctx context.Context, o *observed, req *Request, at *Plac
 	e := events.Get().(*Event)
 	defer events.Put(e)
 	*e = Event{
-		Number: o.number, ID: req.ID, Model: o.model, Stream: o.stream,
+		Number: o.number, ID: req.ID, Identity: req.caller(), Model: o.model, Stream: o.stream,
 		Arrived: req.Arrived, Ended: now, Limit: call.Limit, Target: call.Target,
 		Code: why.Code, Ending: EndingOf(why.Code), Reason: why.Reason, Duration: now.Sub(o.decoded),
 		Degraded: at.Degraded, FailedOverFrom: at.FailedOverFrom,
 		Execution: Execution{Rows: call.Rows, Outcome: call.Outcome, Phases: call.Phases},
-	}
-	if req.Caller != nil {
-		e.Identity = req.Caller.Name
 	}
 	if e.Arrived.IsZero() {
 		e.Arrived = o.decoded

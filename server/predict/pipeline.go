@@ -5,6 +5,7 @@ import (
 	"errors"
 	"hash/maphash"
 	"log/slog"
+	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -75,6 +76,7 @@ type Pipeline struct {
 	serial   atomic.Uint64 // of requests
 	withheld withheld
 	seed     maphash.Seed
+	salt     uint64 // of the numbers of requests
 }
 
 // New returns a pipeline to the models.
@@ -88,6 +90,7 @@ func New(c Config, models Models) *Pipeline {
 		breaker:  fit,
 		withheld: withheld{log: c.Logger},
 		seed:     maphash.MakeSeed(),
+		salt:     rand.Uint64(),
 	}
 }
 
@@ -158,18 +161,21 @@ type flight struct {
 	// result has its Place as soon as the request is routed, and drawn is the route's.
 	result Result
 	drawn  bool
-	// excused: that the request failed says nothing of the version.
-	excused bool
+	routed time.Time
+	// excused: that the request failed says nothing of the version. proven: another version answers it.
+	excused, proven bool
 }
 
 // try takes a request from its routing to its results.
 func (p *Pipeline) try(ctx context.Context, f *flight) error {
-	f.result, f.excused = Result{call: &f.call}, false
+	f.result, f.excused, f.proven = Result{call: &f.call}, false, false
 	route, err := p.route(f)
 	if err != nil {
 		return err
 	}
 	if err := decode(f.req, route.Version, &f.call); err != nil {
+		// Another version that takes the same inputs would refuse it as well.
+		f.excused = p.Table().Alternative(route.Version, p.breaker) != nil
 		return err
 	}
 	f.call.Memory, f.call.Traced = p.config.Memory, f.req.trace != nil

@@ -75,6 +75,14 @@ type OutputChecker interface {
 	CheckOutput(i int, output *tensor.Spec, rows int) error
 }
 
+// caller returns the name of who the request is charged to, "" if nobody is known.
+func (r *Request) caller() string {
+	if r.Caller == nil {
+		return ""
+	}
+	return r.Caller.Name
+}
+
 // check refuses a request that is wrong for every model. The error is a *tensor.FieldError.
 func (r *Request) check() error {
 	return cmp.Or(CheckID("request_id", r.ID), CheckID("episode_id", r.Episode), r.Fault, CheckModel(r.Model))

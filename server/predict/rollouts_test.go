@@ -38,10 +38,10 @@ func (l *listener) Observe(model string, version int64, e rollout.Ending) {
 		fmt.Sprintf("%s %d %s fault %v spared %v %v%s", model, version, e.Code, e.Fault, e.Spared, e.Compute, undrawn))
 }
 
-func (l *listener) Begun(model string, version int64, _ string, draw uint64, at time.Time) {
+func (l *listener) Begun(model string, version int64, b rollout.Beginning) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	past := !at.After(time.Now()) && draw > 0
+	past := !b.At.After(time.Now()) && b.Draw > 0
 	l.heard = append(l.heard, fmt.Sprintf("%s %d begun, in the past %v", model, version, past))
 }
 
@@ -85,7 +85,7 @@ func TestRolloutsHearOfEveryRequest(t *testing.T) {
 		{context.Canceled, nil, []string{"policy 2 Canceled fault false spared true 0s"}},
 		{
 			nil, func(q *weftv1.PredictRequest) { q.Inputs = nil },
-			[]string{"policy 2 InvalidArgument fault false spared false 0s"},
+			[]string{"policy 2 InvalidArgument fault false spared true 0s"},
 		},
 		{predict.ErrSuperseded, nil, nil},                                        // nobody waits for it any more
 		{nil, func(q *weftv1.PredictRequest) { q.Model.Name = "nonesuch" }, nil}, // it came to no version

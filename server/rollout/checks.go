@@ -67,9 +67,9 @@ type comparison struct {
 // comparisons are those that a gate asks for.
 func (g Gate) comparisons(e *Evidence) []comparison {
 	errors := g.parts("errors", "failed with a fault of the model", &e.Errors, g.MaxErrorRate)
-	if alone := &e.Alone; alone.Count[candidate] > 0 {
-		errors.besides = append(errors.besides, alone)
-		errors.notes = "; of the candidate's since it has all traffic " + number(alone.mean(candidate))
+	errors.besides = append(errors.besides, &e.Alone)
+	if e.Alone.Count[candidate] > 0 {
+		errors.notes = "; of the candidate's since it has all traffic " + number(e.Alone.mean(candidate))
 	}
 	all := []comparison{errors, g.latency(e)}
 	if g.MinAgreement > 0 {

@@ -1,8 +1,10 @@
 package rollout
 
 import (
+	"cmp"
 	"hash/maphash"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -23,10 +25,11 @@ type episode struct {
 	side  int
 	unit  unit
 	over  bool // another one of the same name has begun
+	whose string
 
 	reported bool
 	outcome  float64
-	by       string // who reported it
+	by       string // who reported it first
 	counted  bool   // it has been counted, or is not waited for any more
 	gave     Given  // to the outcome's score
 	gives    bool   // it did
@@ -37,6 +40,7 @@ type heard struct {
 	version version
 	id      uint64 // of its episode; 0: it is of none
 	draw    uint64 // by which its episode was led to the version, which begins with it; 0: it does not
+	whose   string // is the episode
 	at      time.Time
 	kind    kind
 	ending  Ending // of a request that ended
@@ -52,16 +56,27 @@ const (
 	shadowed
 )
 
-// Begun counts an episode whose first request the split led to a version. draw is what that was decided by: the same
-// number leads to the same version. It costs next to nothing for versions without a running rollout, and does not wait
-// for a look at the others.
-func (m *Manager) Begun(model string, number int64, episode string, draw uint64, at time.Time) {
-	m.hear(episode, heard{version: version{model, number}, draw: draw, at: at, kind: began})
+// Beginning is that of an episode whose first request the split led to a version.
+type Beginning struct {
+	Episode string
+	By      string // whose it is; "": nobody is told apart
+	Draw    uint64 // decided it: the same number leads to the same version
+	At      time.Time
+}
+
+// Begun counts an episode. It costs next to nothing for versions without a running rollout, and does not wait for a
+// look at the others.
+func (m *Manager) Begun(model string, number int64, b Beginning) {
+	m.hear(b.Episode, heard{
+		version: version{model, number}, draw: b.Draw, whose: strings.Clone(b.By), at: b.At, kind: began,
+	})
 }
 
 // Observe counts a request that came to a version. It costs next to nothing for versions without a running rollout.
 func (m *Manager) Observe(model string, number int64, e Ending) {
-	m.hear(e.Episode, heard{version: version{model, number}, kind: ended, ending: e})
+	m.hear(e.Episode, heard{
+		version: version{model, number}, at: cmp.Or(e.Routed, m.config.Now()), kind: ended, ending: e,
+	})
 }
 
 // Shown counts a request that a version might have been shown as a shadow: outcome is done, failed, dropped or skipped,
@@ -89,9 +104,6 @@ func (m *Manager) hear(episode string, h heard) {
 	h.id, h.ending.Episode = m.idOf(episode), "" // which may lie in a message, and would keep all of it
 	m.hearing.Lock()
 	defer m.hearing.Unlock()
-	if h.kind == ended {
-		h.at = m.config.Now()
-	}
 	if len(m.heard) < maxHeard {
 		m.heard = append(m.heard, h)
 	}
@@ -145,10 +157,11 @@ func (r *run) begin(h *heard, side int) {
 		delete(r.episodes, h.id)
 		return
 	}
-	e := &episode{id: h.id, began: h.at, side: side, part: part}
+	e := &episode{id: h.id, began: h.at, side: side, part: part, whose: h.whose}
 	r.episodes[h.id] = e
 	r.forget(e)
-	_, again := r.drawn[h.draw]
+	drawn, draw := r.evidence.Drawn, uint32(h.draw^h.draw>>32)
+	_, again := drawn[draw]
 	switch {
 	case part == 1:
 	case again: // this says nothing new of the split, nor are its numbers those of another draw
@@ -160,10 +173,10 @@ func (r *run) begin(h *heard, side int) {
 		e.counted = true
 		return
 	}
-	if len(r.drawn) >= maxEpisodes {
-		clear(r.drawn)
+	if len(drawn) >= maxEpisodes {
+		clear(drawn)
 	}
-	r.drawn[h.draw] = struct{}{}
+	drawn[draw] = struct{}{}
 	if part < 1 {
 		r.evidence.Split.add(side, part)
 		r.evidence.Fates[side].Begun++
@@ -249,13 +262,12 @@ func (r *run) compared(h *heard) {
 	if h.agreed {
 		disagreed = 0
 	}
-	e := r.episodes[h.id]
-	if e == nil || e.counted {
+	if e := r.episodes[h.id]; h.id == 0 {
 		r.evidence.Disagreement.alone(float64(disagreed))
-		return
+	} else if e != nil && !e.counted {
+		e.unit.shadowed++
+		e.unit.disagreed += disagreed
 	}
-	e.unit.shadowed++
-	e.unit.disagreed += disagreed
 }
 
 // settle counts the episodes that are over, in the order in which they began: otherwise those that end early would
@@ -309,10 +321,10 @@ func (r *run) count(e *episode) {
 	}
 	if !e.reported {
 		v.Fates[e.side].Lost++
-		v.Lost.Add(e.side, e.part, 1, "")
+		v.Lost.Add(e.side, e.part, 1, e.whose)
 		return
 	}
-	v.Lost.Add(e.side, e.part, 0, "")
+	v.Lost.Add(e.side, e.part, 0, e.whose)
 	if !v.Range.Declared {
 		widened := v.Range.Widened
 		counts := v.Range.learn(e.outcome)
@@ -338,6 +350,8 @@ func (r *run) report(id uint64, side int, outcome float64, by string, now time.T
 	switch {
 	case e == nil || e.side != side:
 		v.exclude("outside", side)
+	case e.reported && by != e.by: // nobody corrects another
+		v.exclude("repeated", side)
 	case e.reported: // the latest number is right
 		v.exclude("repeated", side)
 		e.outcome = outcome

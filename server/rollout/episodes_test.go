@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/weftserve/weft/runtime/catalog"
 )
 
 // fleet is robots that play episodes, and a server's knowledge of them.
@@ -57,7 +59,7 @@ func (f *fleet) ask(episode string, version int64) {
 	e.heard = now
 	f.mu.Unlock()
 	if begins {
-		f.Begun("m", version, episode, f.draws, now)
+		f.Begun("m", version, Beginning{Episode: episode, Draw: f.draws, At: now})
 	}
 	ending := answered(time.Millisecond)
 	ending.Episode = episode
@@ -149,7 +151,8 @@ func TestEpisodesAreToldApart(t *testing.T) {
 			f.report("twice", 2)
 			pass(time.Second)
 		}
-		f.draws-- // the server did not remember the name
+		f.Report("m", "twice", 2, map[string]float64{"reward": 4}, "somebody else") // whose word changes nothing
+		f.draws--                                                                   // the server did not remember the name
 		f.ask("twice", 2)
 		f.report("twice", 3)
 		f.ask("other", 3)
@@ -170,11 +173,47 @@ func TestEpisodesAreToldApart(t *testing.T) {
 		for _, x := range r.Excluded {
 			all = append(all, fmt.Sprint(x.Reason, " ", x.Candidate))
 		}
-		if got := strings.Join(all, ", "); got != "lost 1, outside 2, repeated 2, same_draw 1, unfinished 1" {
+		if got := strings.Join(all, ", "); got != "lost 1, outside 2, repeated 3, same_draw 1, unfinished 1" {
 			t.Errorf("left out: %s", got)
 		}
 		if o := r.Metric("outcome"); o.CandidateCount != 2 || *o.Candidate != 2 {
 			t.Errorf("%+v", o)
+		}
+	})
+}
+
+// TestRequestsCountWhereTheyWereLed: a request that ends after a step counts with the part that it was drawn by, and
+// what was drawn before a restart is not drawn again after it.
+func TestRequestsCountWhereTheyWereLed(t *testing.T) {
+	var kept map[string]Kept
+	var model *catalog.Model
+	within(t, nil, func(t *testing.T, b *bench) {
+		b.start(t, func(p *Plan) { p.Automatic, p.Stages = false, []float64{1, 50, 100} })
+		early := faulty
+		early.Routed = time.Now().Add(time.Millisecond)
+		pass(time.Second)
+		b.ask(baseline)
+		if _, err := b.Advance("m"); err != nil {
+			t.Fatal(err)
+		}
+		for range 40 {
+			b.Observe("m", 1, early)
+		}
+		pass(2 * time.Second)
+		s := b.runs["m"].evidence.Failures.Whole
+		if information := s.Information; s.Count[baseline] != 41 || information > 0.5 {
+			t.Errorf("%d requests of a stage of 1 %% count with the information %v", s.Count[baseline], information)
+		}
+		pass(20 * time.Second)
+		kept, model = b.host.lastKept(), b.host.model
+	})
+	within(t, func(c *Config) { c.Kept, c.Traffic.(*host).model = kept, model }, func(t *testing.T, b *bench) {
+		pass(time.Second)
+		b.ask(baseline) // it is running, and its draw is that of before
+		b.ask(baseline)
+		pass(2 * time.Second)
+		if e := b.runs["m"].evidence; e.Fates[baseline].Begun != 2 || e.Excluded["same_draw"][baseline] != 1 {
+			t.Errorf("begun %+v, excluded %v", e.Fates, e.Excluded)
 		}
 	})
 }

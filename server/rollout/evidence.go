@@ -40,6 +40,8 @@ type Evidence struct {
 	// nothing.
 	Passed []string `json:"passed,omitempty"`
 
+	// Drawn are the draws of the episodes that count, so that none counts again after a restart.
+	Drawn    map[uint32]struct{} `json:"drawn,omitempty"`
 	Fates    [2]Episodes         `json:"fates"`
 	Split    division            `json:"split"`
 	Excluded map[string][2]int64 `json:"excluded,omitempty"`
@@ -54,10 +56,10 @@ func (e *Evidence) ask(g *Gate) {
 	e.askOutcome(g)
 }
 
-// askOutcome has that of the outcome look at the margin, in its range.
+// askOutcome has that of the outcome look at the margin, in its range: no difference is larger than that.
 func (e *Evidence) askOutcome(g *Gate) {
 	if e.Range.known() {
-		e.Outcome.At = g.Margin / (e.Range.High - e.Range.Low)
+		e.Outcome.At = min(1, g.Margin/(e.Range.High-e.Range.Low))
 	}
 }
 
@@ -99,8 +101,9 @@ type Ending struct {
 	Code string
 	// Episode is that of the request, "" for none.
 	Episode string
-	// Drawn: the split led to the version, and each version that has a part took what it was led to.
-	Drawn bool
+	// Drawn: the split led to the version, at that moment, and each version that has a part took what it was led to.
+	Drawn  bool
+	Routed time.Time // zero: just now
 	// Fault: of the model. Spared: it ended for want of capacity or time, or its caller has ended it.
 	Fault, Spared bool
 	// Compute is how long the model took for the answer. It is not looked at where there was none.
@@ -217,8 +220,10 @@ const (
 	leastUndeclared = 300
 )
 
-// known reports whether there is a range.
-func (r *Range) known() bool { return r.High > r.Low }
+// known reports whether there is a range, wide enough to tell numbers within it apart.
+func (r *Range) known() bool {
+	return r.High-r.Low > 1e-9*max(math.Abs(r.Low), math.Abs(r.High), 1e-100)
+}
 
 // learn takes in an outcome where the range is not declared, and reports whether it counts in the range that there is.
 // Every second one that lies outside begins another range: one alone may be a mistake of who reports, and counts as the

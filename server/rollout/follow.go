@@ -136,12 +136,19 @@ func (m *Manager) step(r *run, state State, stage int, percent float64, by, why 
 	if divide {
 		t = r.traffic(percent, state != Running, m.present(r))
 	}
-	if err := m.decide(r, &after, t); err != nil && divide {
+	m.mu.Lock()
+	r.pause(now)
+	m.mu.Unlock()
+	err := m.decide(r, &after, t)
+	m.mu.Lock()
+	if err != nil && divide {
+		r.resume()
+		m.mu.Unlock()
 		return fmt.Errorf("model %q: the rollout could not set the traffic: %w", r.Model, err)
-	} else if err != nil {
+	}
+	if err != nil {
 		m.config.Logger.Warn("rollout end not kept", "event", "rollout_end_not_kept", "model", r.Model, "cause", err)
 	}
-	m.mu.Lock()
 	if r.State = state; state == Running {
 		r.enter(stage, m.config.Now())
 	}

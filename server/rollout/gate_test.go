@@ -260,7 +260,13 @@ func TestRange(t *testing.T) {
 	if r.learn(10) || r.Low != -10 || r.High != 20 || r.Widened != 1 || r.alpha(6) != 1 {
 		t.Errorf("after another: %+v", r)
 	}
-	var successes, same Range
+	var successes, same, tiny Range
+	for i := range learning {
+		tiny.learn(float64(i%2) * 1e-320)
+	}
+	if tiny.known() {
+		t.Errorf("a range of nothing that numbers can tell: %+v", tiny)
+	}
 	for i := range learning {
 		successes.learn(float64(i % 2))
 		same.learn(500)

@@ -50,7 +50,7 @@ func (m *Manager) recall(kept map[string]Kept) {
 			why = "the server was started again, and the evidence begins anew"
 			r.History = History{} // of other evidence
 		}
-		r.StageSince = now
+		r.StageSince, r.evidence.Requests = now, [2]Requests{}
 		r.pass(&r.Steps[len(r.Steps)-1].Report) // which may be all that was kept of it
 		r.span(now)
 		r.Report = r.judged(now)
@@ -74,6 +74,7 @@ func decode(model string, k Kept) (*run, error) {
 			return nil, err
 		}
 	}
+	kept.Plan = kept.withDefaults()
 	r := newRun(*kept.Rollout, k.Revision, *kept.Evidence)
 	if err := r.Plan.Check(); err != nil {
 		return nil, err

@@ -51,7 +51,7 @@ func TestARolloutGoesOnAfterARestart(t *testing.T) {
 				if r = b.state(t); r.Stage != 1 || r.Report.Verdict != Hold { // 50 requests in this stage
 					t.Errorf("without evidence: %+v", r)
 				}
-				b.serve(50, 1, 2)
+				b.serve(100, 1, 2) // counted anew
 				pass(2 * time.Second)
 				expectSplit(t, b, "baseline 1: 50, candidate 2: 50, 0 shadows by rollout")
 				if by := b.state(t).Steps; by[0].By != "somebody" || by[1].By != "gate" || by[2].By != "weft" ||

@@ -90,7 +90,7 @@ func (b *bench) serve(n int, rewards ...float64) {
 func (b *bench) ask(side int) string {
 	b.episodes++
 	id := fmt.Sprint("episode ", b.episodes)
-	b.Begun("m", int64(side+1), id, uint64(b.episodes), b.config.Now())
+	b.Begun("m", int64(side+1), Beginning{Episode: id, Draw: uint64(b.episodes), At: b.config.Now()})
 	e := answered(10 * time.Millisecond)
 	e.Episode = id
 	b.Observe("m", int64(side+1), e)
@@ -396,6 +396,7 @@ func TestAgreementCountsFromTheStart(t *testing.T) {
 		for range 100 { // an episode that disagrees all the time is one unit
 			b.ask(baseline)
 			b.Shown("m", 2, "episode 1", "done", false)
+			b.Shown("m", 2, "of before", "done", false) // nobody knows which unit it is
 		}
 		time.Sleep(2 * time.Second)
 		if c := check(); !strings.Contains(c.Reason, "a part of 0.9851 of") {
@@ -473,7 +474,7 @@ func TestConcurrentUse(t *testing.T) {
 					} else {
 						b.Observe("m", int64(1+k%2), answered(time.Millisecond))
 					}
-					b.Begun("m", int64(1+k%2), fmt.Sprint(i, k), uint64(i*1000+k), time.Now())
+					b.Begun("m", int64(1+k%2), Beginning{Episode: fmt.Sprint(i, k), Draw: uint64(i*1000 + k), At: time.Now()})
 					b.Shown("m", 2, "", "done", k%2 == 0)
 					b.Report("m", fmt.Sprint(i, k), int64(1+k%2), map[string]float64{"reward": float64(k)}, "")
 					if k%50 == i {

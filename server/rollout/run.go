@@ -13,17 +13,15 @@ import (
 type run struct {
 	Rollout
 	// revision is that of the traffic that the rollout set last.
-	revision uint64
-	evidence Evidence
-	stages   []stage             // that began in this process, the latest last
-	episodes map[uint64]*episode // by id
-	waiting  []*episode          // that are not counted yet
-	// remembered are the episodes in the order in which they came, and drawn what they were led by.
-	remembered []*episode
-	drawn      map[uint64]struct{}
-	patience   time.Duration // how long an episode that goes on holds up others
-	keptAt     time.Time     // when the evidence was kept last
-	keptCount  int64         // of what, as heardOf counts
+	revision   uint64
+	evidence   Evidence
+	stages     []stage             // that began in this process, the latest last
+	episodes   map[uint64]*episode // by id
+	waiting    []*episode          // that are not counted yet
+	remembered []*episode          // in the order in which they came
+	patience   time.Duration       // how long an episode that goes on holds up others
+	keptAt     time.Time           // when the evidence was kept last
+	keptCount  int64               // of what, as heardOf counts
 	// refusal is the error that the log has last, so that it has each only once.
 	refusal string
 	// thinning is that of the History.
@@ -41,10 +39,12 @@ func newRun(r Rollout, revision uint64, e Evidence) *run {
 	if g := &r.Gate; g.OutcomeMin != nil && g.OutcomeMax != nil {
 		e.Range = Range{Low: *g.OutcomeMin, High: *g.OutcomeMax, Declared: true}
 	}
+	if e.Drawn == nil {
+		e.Drawn = map[uint32]struct{}{}
+	}
 	e.ask(&r.Gate)
 	return &run{
 		Rollout: r, revision: revision, evidence: e, patience: minPatience, episodes: map[uint64]*episode{},
-		drawn: map[uint64]struct{}{},
 	}
 }
 
@@ -83,6 +83,9 @@ func (r *run) pass(by *Report) {
 			r.evidence.Passed = append(r.evidence.Passed, c.Name)
 		}
 	}
+	if r.evidence.Alone.Count[candidate] > 0 {
+		return
+	}
 	// What the baseline's part of faults was is known no better than the difference.
 	errors := &r.evidence.Errors.Whole
 	low, estimate, _ := errors.Bounds(r.Gate.Alpha)
@@ -100,11 +103,12 @@ func (r *run) place(outcome float64) float64 {
 	return place
 }
 
+// pause ends the span of the stage, and resume goes on with it: between them nothing is known of where units are led.
+func (r *run) pause(now time.Time) { r.stages[len(r.stages)-1].until = now }
+func (r *run) resume()             { r.stages[len(r.stages)-1].until = time.Time{} }
+
 // span begins that of the stage.
 func (r *run) span(now time.Time) {
-	if n := len(r.stages); n > 0 && r.stages[n-1].until.IsZero() {
-		r.stages[n-1].until = now
-	}
 	r.stages = append(r.stages, stage{since: now, part: r.Stages[r.Stage] / 100})
 }
 
@@ -112,7 +116,7 @@ func (r *run) span(now time.Time) {
 func (e *Evidence) heardOf() int64 {
 	n := e.Requests[baseline].Asked + e.Requests[candidate].Asked
 	for side := range e.Fates {
-		n += e.Fates[side].Begun + e.Fates[side].Reported + e.Fates[side].Lost
+		n += e.Fates[side].Begun + e.Fates[side].Reported + e.Fates[side].Lost + e.Excluded["repeated"][side]
 	}
 	return n + e.Disagreement.Count[candidate]
 }

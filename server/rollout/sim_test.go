@@ -325,7 +325,7 @@ func (w *world) live(t *testing.T, seed uint64, units int) (State, int) {
 		if v.single {
 			id = ""
 		} else {
-			m.Begun("m", version, id, uint64(n)+1, now)
+			m.Begun("m", version, Beginning{Episode: id, By: v.by, Draw: uint64(n) + 1, At: now})
 		}
 		for i := range v.requests {
 			e := Ending{Code: Answered, Episode: id, Drawn: true, Compute: 10 * time.Millisecond}

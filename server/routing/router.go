@@ -37,7 +37,8 @@ type Request struct {
 	Choice Choice
 	// Episode and RequestID are empty where the client gave none.
 	Episode, RequestID string
-	// Serial is any number that belongs to the request alone: it stands for the ids of a request that has none.
+	// Serial is any number that belongs to the request alone, which decides where one without an episode goes. It stands
+	// for the id of a request that has none.
 	Serial uint64
 }
 
@@ -127,7 +128,9 @@ func (r *Router) Route(s *catalog.Snapshot, q Request) (Route, error) {
 		var was pin
 		var use uint64
 		if q.Episode != "" {
-			was, use = r.episodes.find(q.Model, q.Episode, r.now())
+			if was, use = r.episodes.find(q.Model, q.Episode, r.now()); use > 0 {
+				use += uint64(r.start.UnixNano()) // it is not drawn as before a restart
+			}
 		}
 		e, err := r.Table(s).entry(q.Model)
 		if err != nil {

@@ -164,7 +164,7 @@ func (e *entry) episodeKey(q *Request, use uint64) uint64 {
 	case q.Episode != "":
 		return join(e.seed, hash(q.Episode))
 	}
-	return join(e.seed, q.ownHash())
+	return join(e.seed, mix(q.Serial)) // its id need not be its own
 }
 
 // ownHash hashes the id or number that tells the request from others.

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
@@ -38,7 +37,7 @@ func (r *reports) Report(
 
 func (r *reports) Observe(string, int64, rollout.Ending) {}
 
-func (r *reports) Begun(string, int64, string, uint64, time.Time) {}
+func (r *reports) Begun(string, int64, rollout.Beginning) {}
 
 // spec names a version of a model; 0: none.
 func spec(model string, version int64) *weftv1.ModelSpec {
