@@ -49,14 +49,13 @@ func Compare(primary, shadow []Output, tolerance func(output string) float64) []
 	return all
 }
 
-// look is Compare, and returns as well what each output shows element by element if that is asked for.
+// look is Compare, and returns as well what outputs of numbers show element by element if that is asked for.
 func look(
 	primary, shadow []Output, tolerance func(output string) float64, closely bool,
-) ([]Difference, []compared) {
-	all := make([]Difference, 0, len(primary))
-	var seen []compared
+) (all []Difference, seen []*sight) {
+	all = make([]Difference, 0, len(primary))
 	if closely {
-		seen = make([]compared, len(primary))
+		seen = make([]*sight, 0, len(primary))
 	}
 	for i := range primary {
 		p := &primary[i]
@@ -64,12 +63,9 @@ func look(
 		if k := indexOf(shadow, p.Name); k < 0 {
 			d.Mismatch = "the shadow does not give it"
 		} else if d.Mismatch = mismatch(p.Tensor, shadow[k].Tensor); d.Mismatch == "" {
-			var c *compared
-			if closely {
-				c = &seen[i]
-				c.primary, c.shadow = p, shadow[k].Tensor
+			if s := d.measure(p, shadow[k].Tensor, tolerance(p.Name), closely); s != nil {
+				seen = append(seen, s)
 			}
-			d.measure(p, shadow[k].Tensor, tolerance(p.Name), c)
 		}
 		all = append(all, d)
 	}
@@ -100,33 +96,19 @@ func mismatch(primary, shadow tensor.Tensor) string {
 	return ""
 }
 
-// measure fills in everything but the name, and the sight of c, which may be nil.
-func (d *Difference) measure(p *Output, s tensor.Tensor, tolerance float64, c *compared) {
+// measure fills in everything but the name. It returns what each element shows if that is asked for, nil of none.
+func (d *Difference) measure(p *Output, s tensor.Tensor, tolerance float64, closely bool) *sight {
 	equal := bytes.Equal(p.Data, s.Data)
 	if !countable(p.DType) {
 		if d.Agreed = equal; !equal {
 			d.MaxAbsolute, d.MaxRelative = 1, 1
 		}
-		return
+		return nil
 	}
 	var w walk
-	if c != nil {
-		w.sight = &sight{}
-	}
-	w.rows(p, s)
-	if c != nil && w.count > 0 {
-		w.sight.conclude(&w, p, s)
-		c.sight = w.sight
-	}
-	if !p.DType.IsFloat() && !equal {
-		// Rounding may have hidden the difference of two large integers.
-		w.absolute = max(w.absolute, 1)
-	}
-	d.MaxAbsolute = w.absolute
-	if w.absolute > 0 {
-		d.MaxRelative = w.absolute / w.primary // +Inf where that is 0
-	}
-	d.Rows, d.SameArgmax = w.count, w.same
+	w.rows(p, s, closely)
+	d.MaxAbsolute, d.MaxRelative, d.Rows, d.SameArgmax = w.absolute, w.relative, w.count, w.same
 	d.Cosine, d.HasCosine = w.cosine(p.Tensor, s)
 	d.Agreed = equal || p.DType.IsFloat() && d.MaxRelative <= tolerance
+	return w.sight
 }

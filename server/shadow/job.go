@@ -24,15 +24,13 @@ type job struct {
 
 // verdict is how a job ended.
 type verdict struct {
-	outcome Outcome
-	err     error // why it is not Done
+	Event        // without Model, Primary and Shadow, which Mirror.tell adds
+	cause string // why it is not Done
 
 	// The following are of jobs that are done.
 	differences     []Difference
-	agreed          bool
-	relative        float64 // the largest of all outputs
 	primary, shadow time.Duration
-	compared        []compared // by output of the primary
+	seen            []*sight
 }
 
 // size estimates the memory that an offer holds on to for one shadow: inputs and answer of the primary, and as much
@@ -52,10 +50,10 @@ func (o *Offer) size() int64 {
 func (m *Mirror) end(j *job) (v verdict) {
 	defer func() {
 		if p := recover(); p != nil {
-			m.log.Error("panic in a shadow request", "event", "shadow_panicked",
+			m.config.Logger.Error("panic in a shadow request", "event", "shadow_panicked",
 				"model", j.target.Version.Model, "version", j.target.Version.Number, "panic", p,
 				"stack", string(debug.Stack()))
-			v = verdict{outcome: Failed, err: fmt.Errorf("panic: %v", p)}
+			v = unanswered(fmt.Errorf("panic: %v", p))
 		}
 	}()
 	primary, err := outputsOf(j.offer.Primary)
@@ -79,41 +77,35 @@ func (m *Mirror) end(j *job) (v verdict) {
 	if err != nil {
 		return unanswered(err)
 	}
-	v = verdict{outcome: Done, agreed: true, primary: j.offer.Primary.Outcome.Compute, shadow: call.Outcome.Compute}
-	v.differences, v.compared = m.compare(primary, shadow, j.target.Shadow.ToleranceOf)
-	for i := range v.differences {
-		v.agreed = v.agreed && v.differences[i].Agreed
-		v.relative = max(v.relative, v.differences[i].MaxRelative)
+	v.Event = Event{Outcome: Done, Agreed: true}
+	v.primary, v.shadow = j.offer.Primary.Outcome.Compute, call.Outcome.Compute
+	if v.primary > 0 {
+		v.ComputeRatio = float64(v.shadow) / float64(v.primary)
+	}
+	// One comparison runs at a time, so that they take no more than one processor from the work of answering requests.
+	m.comparing.Lock()
+	defer m.comparing.Unlock()
+	v.differences, v.seen = look(primary, shadow, j.target.Shadow.ToleranceOf, true)
+	for _, d := range v.differences {
+		v.Agreed = v.Agreed && d.Agreed
+		v.MaxRelative = max(v.MaxRelative, d.MaxRelative)
 	}
 	return v
 }
 
-// compare lets one comparison run at a time, so that comparisons take no more than one processor from the work of
-// answering requests.
-func (m *Mirror) compare(primary, shadow []Output, tolerance func(output string) float64,
-) ([]Difference, []compared) {
-	m.comparing.Lock()
-	defer m.comparing.Unlock()
-	return look(primary, shadow, tolerance, true)
-}
-
 // unanswered distinguishes the shadow's own failures from lack of room, of time or of a version that is ready.
 func unanswered(err error) verdict {
-	v := verdict{outcome: Failed, err: err}
-	if _, ok := errors.AsType[*catalog.ModelError](err); ok {
+	v := verdict{Event: Event{Outcome: Failed}, cause: shorten(err.Error(), maxFailureBytes)}
+	if _, own := errors.AsType[*catalog.ModelError](err); own {
 		return v
 	}
-	if _, ok := errors.AsType[*sharedsched.Refusal](err); ok {
-		v.outcome = Dropped
-	}
-	for _, dropped := range []error{
+	_, refused := errors.AsType[*sharedsched.Refusal](err)
+	if refused || slices.ContainsFunc([]error{
 		sharedsched.ErrExpired, sharedsched.ErrRemoved, sharedsched.ErrDraining, sharedsched.ErrClosed,
 		catalog.ErrNotReady, catalog.ErrUntried, catalog.ErrNotOpen,
 		context.DeadlineExceeded, context.Canceled,
-	} {
-		if errors.Is(err, dropped) {
-			v.outcome = Dropped
-		}
+	}, func(dropped error) bool { return errors.Is(err, dropped) }) {
+		v.Outcome = Dropped
 	}
 	return v
 }

@@ -2,11 +2,10 @@ package shadow
 
 import (
 	"bytes"
-	"context"
-	"fmt"
 	"io"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 )
 
 // maxJournalBytes bounds the lines that wait for the writer; as many may be in its hands.
@@ -15,13 +14,14 @@ const maxJournalBytes = 1 << 20
 // journal hands lines to a writer that may be slow, block or fail, without ever waiting for it. Its goroutine lives
 // only while there are lines.
 type journal struct {
-	w   io.Writer
-	log *slog.Logger
+	w          io.Writer
+	log        *slog.Logger
+	goroutines *sync.WaitGroup
+	lost       atomic.Int64 // lines
+	writing    atomic.Bool  // the goroutine runs
 
 	mu     sync.Mutex
-	queued []byte        // whole lines
-	idle   chan struct{} // closed when the goroutine ends; nil while there is none
-	lost   int64
+	queued []byte // whole lines
 
 	// The following belong to the goroutine.
 	failing bool
@@ -33,13 +33,12 @@ func (j *journal) add(line []byte) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if len(j.queued)+len(line) > maxJournalBytes {
-		j.lost++
+		j.lost.Add(1)
 		return
 	}
 	j.queued = append(j.queued, line...)
-	if j.idle == nil {
-		j.idle = make(chan struct{})
-		go j.drain()
+	if j.writing.CompareAndSwap(false, true) {
+		j.goroutines.Go(j.drain)
 	}
 }
 
@@ -48,60 +47,31 @@ func (j *journal) drain() {
 	for {
 		j.mu.Lock()
 		text, j.queued = j.queued, text[:0]
+		j.writing.Store(len(text) > 0)
+		j.mu.Unlock()
 		if len(text) == 0 {
-			close(j.idle)
-			j.idle = nil
-			j.mu.Unlock()
 			return
 		}
-		j.mu.Unlock()
 		lost, err := j.write(text)
 		if err != nil && !j.failing {
 			j.log.Warn("shadow log write failed", "event", "shadow_log_failed",
 				"effect", "lines are lost until a write succeeds", "cause", err)
 		}
 		j.failing = err != nil
-		j.mu.Lock()
-		j.lost += lost
-		j.mu.Unlock()
+		j.lost.Add(lost)
 	}
 }
 
 // write returns how many of the lines were not written whole. A line that was cut short is ended before the next one,
 // so that it spoils no other.
 func (j *journal) write(lines []byte) (lost int64, err error) {
-	n := 0
+	n := int64(0)
 	if j.torn {
 		_, err = j.w.Write([]byte{'\n'})
 	}
 	if err == nil {
-		n, err = j.w.Write(lines)
-		if err == nil && n < len(lines) {
-			err = io.ErrShortWrite
-		}
+		n, err = bytes.NewReader(lines).WriteTo(j.w)
 		j.torn = n > 0 && lines[n-1] != '\n'
 	}
 	return int64(bytes.Count(lines[n:], []byte{'\n'})), err
-}
-
-func (j *journal) lostLines() int64 {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.lost
-}
-
-// flush waits until all lines were handed to the writer.
-func (j *journal) flush(ctx context.Context) error {
-	j.mu.Lock()
-	idle := j.idle
-	j.mu.Unlock()
-	if idle == nil {
-		return nil
-	}
-	select {
-	case <-idle:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("the log of shadows was not written to its end: %w", context.Cause(ctx))
-	}
 }

@@ -52,14 +52,10 @@ func lineOf(j *job, v *verdict) []byte {
 	l := line{
 		Time: time.Now().UTC(), Model: j.pair.model, Primary: j.pair.primary, Shadow: j.pair.shadow,
 		Slot: j.offer.Slot, RequestID: j.offer.RequestID, Episode: j.offer.Episode,
-		Outcome: v.outcome, Agreed: v.agreed,
+		Outcome: v.Outcome, Error: v.cause, Agreed: v.Agreed,
 		PrimaryMS: milliseconds(v.primary), ShadowMS: milliseconds(v.shadow),
 	}
-	if v.err != nil {
-		l.Error = shorten(v.err.Error())
-	}
-	for i := range v.differences {
-		d := &v.differences[i]
+	for _, d := range v.differences {
 		o := outputLine{
 			Name: d.Name, Mismatch: d.Mismatch, MaxAbsolute: number(d.MaxAbsolute), MaxRelative: number(d.MaxRelative),
 			Rows: d.Rows, SameArgmax: d.SameArgmax, Agreed: d.Agreed,

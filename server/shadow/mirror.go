@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -99,24 +99,21 @@ type Target struct {
 // Mirror shows requests to shadows. An offered request is either dropped at once or pending until it is done, dropped
 // or failed. It is safe for concurrent use.
 type Mirror struct {
-	config  Config
-	log     *slog.Logger
-	journal *journal        // nil: none
-	life    context.Context //nolint:containedctx // the mirror's own life: ends when Close gives up waiting
-	endLife context.CancelFunc
+	config     Config
+	journal    journal         // for Config.Log, if there is one
+	life       context.Context //nolint:containedctx // the mirror's own life: ends when Close gives up waiting
+	endLife    context.CancelFunc
+	goroutines sync.WaitGroup // Close waits for them; after it, only one that runs adds another
 
 	comparing sync.Mutex // taken alone
 
 	mu      sync.Mutex // taken alone
 	pairs   map[key]*pair
-	prints  int // of all pairs
 	noises  map[output]*noise
-	audits  uint64
-	offers  uint64
-	running int   // goroutines
-	bytes   int64 // that they hold on to
+	clock   uint64 // ticks with each offer and each audit
+	running int    // requests
+	bytes   int64  // that they hold on to
 	closed  bool
-	idle    chan struct{} // closed when nothing runs; nil until Close
 }
 
 // New returns a mirror. It has no goroutine until something is offered.
@@ -124,12 +121,9 @@ func New(c Config) *Mirror {
 	c.MaxPending = cmp.Or(max(0, c.MaxPending), 256)
 	c.MaxPendingBytes = cmp.Or(max(0, c.MaxPendingBytes), 64<<20)
 	c.Timeout = cmp.Or(max(0, c.Timeout), 10*time.Second)
-	m := &Mirror{
-		config: c, log: cmp.Or(c.Logger, slog.Default()), pairs: map[key]*pair{}, noises: map[output]*noise{},
-	}
-	if c.Log != nil {
-		m.journal = &journal{w: c.Log, log: m.log}
-	}
+	c.Logger = cmp.Or(c.Logger, slog.Default())
+	m := &Mirror{config: c, pairs: map[key]*pair{}, noises: map[output]*noise{}}
+	m.journal = journal{w: c.Log, log: c.Logger, goroutines: &m.goroutines}
 	m.life, m.endLife = context.WithCancel(context.Background())
 	return m
 }
@@ -140,9 +134,6 @@ func (m *Mirror) Offer(o Offer) {
 	for i := range o.Named {
 		m.skip(&o, &o.Named[i])
 	}
-	if len(o.Shadows) == 0 {
-		return
-	}
 	size, kept := o.size(), false
 	for _, target := range o.Shadows {
 		j := &job{offer: &o, target: target, bytes: size}
@@ -152,7 +143,7 @@ func (m *Mirror) Offer(o Offer) {
 			}
 			go m.run(j)
 		} else {
-			m.tell(j.pair.key, o.Episode, &verdict{outcome: Dropped})
+			m.tell(j.pair.key, o.Episode, Event{Outcome: Dropped})
 		}
 	}
 }
@@ -167,9 +158,9 @@ func (m *Mirror) skip(o *Offer, named *catalog.Shadow) {
 	}
 	m.mu.Lock()
 	p := m.pairLocked(key{primary.Model, primary.Number, named.Version})
-	p.skipped++
+	p.Skipped++
 	m.mu.Unlock()
-	m.tell(p.key, o.Episode, &verdict{outcome: Skipped})
+	m.tell(p.key, o.Episode, Event{Outcome: Skipped})
 }
 
 // enter counts a job and reports whether there is room for it.
@@ -177,16 +168,17 @@ func (m *Mirror) enter(j *job) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	p := m.pairLocked(key{j.target.Version.Model, j.offer.Primary.Version.Number, j.target.Version.Number})
-	m.offers++
-	p.last = m.offers
+	m.clock++
+	p.last = m.clock
 	j.pair = p
-	p.offered++
+	p.Offered++
 	if m.closed || m.running == m.config.MaxPending || j.bytes > m.config.MaxPendingBytes-m.bytes {
-		p.dropped++
+		p.Dropped++
 		return false
 	}
-	p.pending++
+	p.Pending++
 	m.running++
+	m.goroutines.Add(1)
 	m.bytes += j.bytes
 	return true
 }
@@ -196,36 +188,35 @@ func (m *Mirror) pairLocked(k key) *pair {
 		return p
 	}
 	if len(m.pairs) == maxPairs {
-		var oldest *pair
-		for _, p := range m.pairs {
-			if oldest == nil || p.last < oldest.last {
-				oldest = p
-			}
-		}
-		m.dropPrintsLocked(oldest)
+		oldest := slices.MinFunc(slices.Collect(maps.Values(m.pairs)), func(a, b *pair) int {
+			return cmp.Compare(a.last, b.last)
+		})
+		clear(oldest.prints) // a pending request may hold on to the pair
 		delete(m.pairs, oldest.key)
 	}
-	p := &pair{key: k}
+	p := &pair{
+		key: k, Summary: Summary{Model: k.model, PrimaryVersion: k.primary, ShadowVersion: k.shadow},
+		prints: map[string]*imprint{},
+	}
 	m.pairs[k] = p
 	return p
 }
 
 // run takes a job that entered to its end.
 func (m *Mirror) run(j *job) {
+	defer m.goroutines.Done()
 	v := m.end(j)
 	m.mu.Lock()
 	j.pair.settle(&v)
-	m.markLocked(j, &v, time.Now())
-	first := v.outcome == Failed && j.pair.failed == 1
+	m.markLocked(j, v.seen, time.Now())
+	first := v.Outcome == Failed && j.pair.Failed == 1
 	m.mu.Unlock()
-	v.compared = nil // with the tensors
 	if first {
-		m.log.Warn("shadow request failed", "event", "shadow_failed", "model", j.pair.model,
-			"version", j.pair.shadow, "answered_by", j.pair.primary, "repeats", "only counted",
-			"cause", shorten(v.err.Error()))
+		m.config.Logger.Warn("shadow request failed", "event", "shadow_failed", "model", j.pair.model,
+			"version", j.pair.shadow, "answered_by", j.pair.primary, "repeats", "only counted", "cause", v.cause)
 	}
-	m.tell(j.pair.key, j.offer.Episode, &v)
-	if m.journal != nil {
+	m.tell(j.pair.key, j.offer.Episode, v.Event)
+	if m.config.Log != nil {
 		m.journal.add(lineOf(j, &v))
 	}
 
@@ -233,62 +224,53 @@ func (m *Mirror) run(j *job) {
 	defer m.mu.Unlock()
 	m.running--
 	m.bytes -= j.bytes
-	if m.running == 0 && m.idle != nil {
-		close(m.idle)
-	}
 }
 
-func (m *Mirror) tell(of key, episode string, v *verdict) {
+// tell completes an event and tells it to those who want to know.
+func (m *Mirror) tell(of key, episode string, e Event) {
+	e.Model, e.Primary, e.Shadow = of.model, of.primary, of.shadow
 	if m.config.Shown != nil {
-		m.config.Shown(of.model, of.shadow, episode, string(v.outcome), v.agreed)
+		m.config.Shown(e.Model, e.Shadow, episode, string(e.Outcome), e.Agreed)
 	}
-	if m.config.Observer == nil {
-		return
+	if m.config.Observer != nil {
+		m.config.Observer.ShadowDone(e)
 	}
-	e := Event{
-		Model: of.model, Primary: of.primary, Shadow: of.shadow,
-		Outcome: v.outcome, Agreed: v.agreed, MaxRelative: v.relative,
-	}
-	if v.primary > 0 {
-		e.ComputeRatio = float64(v.shadow) / float64(v.primary)
-	}
-	m.config.Observer.ShadowDone(e)
 }
 
 // Summaries returns the pairs of a model ("": of all), ascending by model, primary and shadow. All of them are of one
 // moment.
 func (m *Mirror) Summaries(model string, d Detail) []Summary {
 	now := time.Now()
+	all := []Summary{}
+	var primary, shadow [][]time.Duration
 	m.mu.Lock()
-	var found []unfinished
 	for _, p := range m.pairs {
 		if model == "" || p.model == model {
-			u := p.snapshot()
+			s := p.Summary
+			s.Outputs, s.Failures = p.tally.Outputs(), slices.Clone(p.Failures)
 			if d != (Detail{}) {
-				m.describeLocked(p, &u.Summary, d, now)
+				m.describeLocked(p, &s, d, now)
 			}
-			found = append(found, u)
+			all = append(all, s)
+			primary = append(primary, slices.Clone(p.computes.primary))
+			shadow = append(shadow, slices.Clone(p.computes.shadow))
 		}
 	}
 	m.mu.Unlock()
-	all := make([]Summary, len(found))
-	for i := range found {
-		all[i] = found[i].finish()
+	for i := range all { // outside the lock, since it sorts
+		s := &all[i]
+		s.PrimaryComputeP50, s.PrimaryComputeP99 = quantiles(primary[i])
+		s.ShadowComputeP50, s.ShadowComputeP99 = quantiles(shadow[i])
 	}
 	slices.SortFunc(all, func(a, b Summary) int {
-		return cmp.Or(strings.Compare(a.Model, b.Model), cmp.Compare(a.PrimaryVersion, b.PrimaryVersion),
+		return cmp.Or(cmp.Compare(a.Model, b.Model), cmp.Compare(a.PrimaryVersion, b.PrimaryVersion),
 			cmp.Compare(a.ShadowVersion, b.ShadowVersion))
 	})
 	return all
 }
 
 // LinesLost returns how many lines did not reach Config.Log.
-func (m *Mirror) LinesLost() int64 {
-	if m.journal == nil {
-		return 0
-	}
-	return m.journal.lostLines()
-}
+func (m *Mirror) LinesLost() int64 { return m.journal.lost.Load() }
 
 // Close drops requests that are offered from now on, and waits for the pending ones and for their lines to be written.
 // When ctx ends it cancels the requests that are still queued and returns an error that says how many it left behind;
@@ -296,25 +278,26 @@ func (m *Mirror) LinesLost() int64 {
 func (m *Mirror) Close(ctx context.Context) error {
 	m.mu.Lock()
 	m.closed = true
-	if m.idle == nil {
-		m.idle = make(chan struct{})
-		if m.running == 0 {
-			close(m.idle)
-		}
-	}
-	idle := m.idle
 	m.mu.Unlock()
 	defer m.endLife()
 
+	ended := make(chan struct{})
+	go func() {
+		m.goroutines.Wait()
+		close(ended)
+	}()
 	select {
-	case <-idle:
+	case <-ended:
+		return nil
 	case <-ctx.Done():
-		m.mu.Lock()
-		defer m.mu.Unlock()
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.running > 0:
 		return fmt.Errorf("%d requests were still shown to shadows and are cut off: %w", m.running, context.Cause(ctx))
+	case m.journal.writing.Load():
+		return fmt.Errorf("the log of shadows was not written to its end: %w", context.Cause(ctx))
 	}
-	if m.journal != nil {
-		return m.journal.flush(ctx)
-	}
-	return nil
+	return nil // ctx ended, but nothing is left to wait for
 }

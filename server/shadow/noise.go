@@ -1,6 +1,8 @@
 package shadow
 
 import (
+	"cmp"
+	"maps"
 	"math"
 	"slices"
 
@@ -14,11 +16,12 @@ const maxNoises = 512
 // noise is by how much a version differs from itself, in one output: rows that were answered in batches, and the same
 // rows run alone.
 type noise struct {
+	output
 	parts
 	rows   int64
 	errors [maxElements]float32 // the largest finite ones
 	spread Spread
-	last   uint64 // Mirror.audits when it was added to
+	last   uint64 // Mirror.clock when it was added to
 }
 
 // output names an output of a version.
@@ -40,28 +43,21 @@ func (m *Mirror) Audited(model string, version int64, batched Output, alone tens
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.audits++
-	n := m.noiseLocked(output{model, version, batched.Name})
-	n.last = m.audits
-	n.add(s)
-}
-
-func (m *Mirror) noiseLocked(o output) *noise {
-	if n := m.noises[o]; n != nil {
-		return n
-	}
-	if len(m.noises) == maxNoises {
-		var oldest output
-		for other, n := range m.noises {
-			if oldest.model == "" || n.last < m.noises[oldest].last {
-				oldest = other
-			}
+	of := output{model, version, batched.Name}
+	n := m.noises[of]
+	if n == nil {
+		if len(m.noises) == maxNoises {
+			oldest := slices.MinFunc(slices.Collect(maps.Values(m.noises)), func(a, b *noise) int {
+				return cmp.Compare(a.last, b.last)
+			})
+			delete(m.noises, oldest.output)
 		}
-		delete(m.noises, oldest)
+		n = &noise{output: of}
+		m.noises[of] = n
 	}
-	n := &noise{}
-	m.noises[o] = n
-	return n
+	m.clock++
+	n.last = m.clock
+	n.add(s)
 }
 
 func (n *noise) add(s *sight) {

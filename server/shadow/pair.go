@@ -43,68 +43,38 @@ type key struct {
 // pair holds the counts and samples of a shadow compared with a primary. Everything but key is guarded by Mirror.mu.
 type pair struct {
 	key
-	offered, done, dropped, failed, pending, agreed, skipped int64
-
+	Summary  // without Outputs and compute times, which Mirror.Summaries adds
 	tally    Tally
-	prints   []*imprint // of outputs that are numbers
+	prints   map[string]*imprint // by output, of those that are numbers
 	computes reservoir
-	failures []string
-	last     uint64 // Mirror.offers when something was last offered
+	last     uint64 // Mirror.clock when something was last offered
 }
 
 // settle counts the end of a pending request.
 func (p *pair) settle(v *verdict) {
-	p.pending--
-	switch v.outcome {
+	p.Pending--
+	switch v.Outcome {
 	case Done:
-		p.done++
-		if v.agreed {
-			p.agreed++
+		p.Done++
+		if v.Agreed {
+			p.Agreed++
 		}
 		p.tally.Add(v.differences)
 		p.computes.add(v.primary, v.shadow)
 	case Dropped:
-		p.dropped++
+		p.Dropped++
 	case Failed:
-		p.failed++
-		if len(p.failures) == maxFailures {
-			p.failures = slices.Delete(p.failures, 0, 1)
+		p.Failed++
+		if len(p.Failures) == maxFailures {
+			p.Failures = slices.Delete(p.Failures, 0, 1)
 		}
-		p.failures = append(p.failures, shorten(v.err.Error()))
+		p.Failures = append(p.Failures, v.cause)
 	case Skipped: // it was not pending
 	}
 }
 
-// unfinished is a summary and the samples that finish needs.
-type unfinished struct {
-	Summary
-	primary, shadow []time.Duration
-}
-
-// snapshot takes the parts of a summary that must be taken under the lock.
-func (p *pair) snapshot() unfinished {
-	return unfinished{
-		Summary: Summary{
-			Model: p.model, PrimaryVersion: p.key.primary, ShadowVersion: p.key.shadow,
-			Offered: p.offered, Done: p.done, Dropped: p.dropped, Failed: p.failed, Pending: p.pending, Skipped: p.skipped,
-			Agreed: p.agreed, Outputs: p.tally.Outputs(), Failures: slices.Clone(p.failures),
-		},
-		primary: slices.Clone(p.computes.primary), shadow: slices.Clone(p.computes.shadow),
-	}
-}
-
-// finish does the sorting.
-func (u *unfinished) finish() Summary {
-	primary, shadow := quantiles(u.primary, 0.5, 0.99), quantiles(u.shadow, 0.5, 0.99)
-	u.PrimaryComputeP50, u.PrimaryComputeP99 = primary[0], primary[1]
-	u.ShadowComputeP50, u.ShadowComputeP99 = shadow[0], shadow[1]
-	return u.Summary
-}
-
-// shorten makes a text valid UTF-8, as protocol messages demand, and cuts it to maxFailureBytes.
-func shorten(text string) string { return cutTo(text, maxFailureBytes) }
-
-func cutTo(text string, most int) string {
+// shorten makes a text valid UTF-8, as protocol messages demand, and cuts it to so many bytes.
+func shorten(text string, most int) string {
 	const cut = "..."
 	text = strings.ToValidUTF8(text, "�")
 	if len(text) <= most {

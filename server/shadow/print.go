@@ -1,6 +1,7 @@
 package shadow
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -60,11 +61,10 @@ type Slice struct {
 }
 
 // SliceDuration is the time of a slice.
-const SliceDuration = sliceSeconds * time.Second
+const SliceDuration = 10 * time.Second
 
 // imprint holds what is known of an output of a pair. Mirror.mu guards it.
 type imprint struct {
-	name   string
 	dtype  tensor.DType
 	labels []string
 	strip  strip
@@ -72,100 +72,82 @@ type imprint struct {
 	worst  worst
 }
 
-// compared is one output of both answers, and what their comparison shows.
-type compared struct {
-	sight   *sight
-	primary *Output
-	shadow  tensor.Tensor
-}
-
 // markLocked takes in the comparison of a request.
-func (m *Mirror) markLocked(j *job, v *verdict, now time.Time) {
-	for i := range v.compared {
-		c := &v.compared[i]
-		if c.sight == nil {
-			continue
-		}
-		p := m.printLocked(j.pair, c.primary.Name)
+func (m *Mirror) markLocked(j *job, seen []*sight, now time.Time) {
+	for _, s := range seen {
+		p := m.printLocked(j.pair, s.primary.Name)
 		if p == nil {
 			continue
 		}
-		if p.dtype != c.primary.DType { // other files under the same number
-			*p = imprint{name: p.name, dtype: c.primary.DType}
+		if p.dtype != s.primary.DType { // other files under the same number
+			*p = imprint{dtype: s.primary.DType}
 		}
-		p.labels = c.primary.labels
-		p.strip.add(c.sight, now)
-		p.spread.add(v.differences[i].MaxRelative)
-		p.worst.add(&v.differences[i], c, j.offer.RequestID, now)
+		p.labels = s.primary.labels
+		p.strip.add(s, now)
+		p.spread.add(s.relative)
+		p.worst.add(s, j.offer.RequestID, now)
 	}
 }
 
 // printLocked returns the print of an output, nil if there is no room for it.
 func (m *Mirror) printLocked(of *pair, name string) *imprint {
-	if i := slices.IndexFunc(of.prints, func(p *imprint) bool { return p.name == name }); i >= 0 {
-		return of.prints[i]
+	if p := of.prints[name]; p != nil {
+		return p
 	}
 	if len(of.prints) == maxPairPrints || m.pairs[of.key] != of { // it was forgotten meanwhile
 		return nil
 	}
-	if m.prints == maxPrints {
-		var oldest *pair
-		for _, p := range m.pairs {
-			if p != of && len(p.prints) > 0 && (oldest == nil || p.last < oldest.last) {
-				oldest = p
-			}
+	prints := 0
+	var oldest *pair // of the others that have some
+	for _, p := range m.pairs {
+		prints += len(p.prints)
+		if p != of && len(p.prints) > 0 && (oldest == nil || p.last < oldest.last) {
+			oldest = p
 		}
-		m.dropPrintsLocked(oldest)
 	}
-	p := &imprint{name: name}
-	of.prints = append(of.prints, p)
-	m.prints++
-	return p
-}
-
-func (m *Mirror) dropPrintsLocked(of *pair) {
-	m.prints -= len(of.prints)
-	of.prints = nil
+	if prints == maxPrints {
+		clear(oldest.prints)
+	}
+	of.prints[name] = &imprint{}
+	return of.prints[name]
 }
 
 // describeLocked adds details to the summary of a pair.
 func (m *Mirror) describeLocked(p *pair, s *Summary, d Detail, now time.Time) {
 	for i := range s.Outputs {
-		at := slices.IndexFunc(p.prints, func(x *imprint) bool { return x.name == s.Outputs[i].Name })
-		if at < 0 {
+		out := &s.Outputs[i]
+		kept := p.prints[out.Name]
+		if kept == nil {
 			continue
 		}
-		out := &Print{}
+		out.Print = &Print{}
 		if d.Fingerprints {
-			p.prints[at].show(out, m.noises[output{p.model, p.key.primary, s.Outputs[i].Name}], now)
+			kept.show(out.Print, cmp.Or(m.noises[output{p.model, p.primary, out.Name}], &noise{}), now)
 		}
 		if d.Worst {
-			out.Worst = slices.Clone(p.prints[at].worst)
+			out.Print.Worst = slices.Clone(kept.worst)
 		}
-		s.Outputs[i].Print = out
 	}
 }
 
-// show writes the fingerprint and the spreads. n may be nil.
+// show writes the fingerprint and the spreads.
 func (p *imprint) show(out *Print, n *noise, now time.Time) {
 	var magnitude float64
 	out.Slices, magnitude = p.strip.shown(now)
 	out.RowElements, out.Varying, out.Errors = p.strip.size, p.strip.varying, p.spread
-	least := leastFloor(p.dtype, magnitude)
-	if n != nil {
-		out.AuditedRows, out.Noise = n.rows, n.spread
+	out.AuditedRows, out.Noise = n.rows, n.spread
+	least, source := leastFloor(p.dtype, magnitude), LeastUnaudited
+	if n.rows > 0 {
+		source = LeastAudited
 	}
 	for i := range p.strip.n {
 		first, next := startOf(i, p.strip.n, p.strip.size), startOf(i+1, p.strip.n, p.strip.size)
-		e := Element{First: first, Count: next - first, Floor: least, Source: LeastUnaudited}
+		e := Element{First: first, Count: next - first, Floor: least, Source: source}
 		if e.Count == 1 && first < len(p.labels) {
-			e.Name = cutTo(p.labels[first], maxName)
+			e.Name = shorten(p.labels[first], maxName)
 		}
-		if n != nil {
-			e.Source = LeastAudited
-			if seen := n.of(i, p.strip.n); seen > 0 {
-				e.Floor, e.Source = seen, FromAudit
-			}
+		if seen := n.of(i, p.strip.n); seen > 0 {
+			e.Floor, e.Source = seen, FromAudit
 		}
 		out.Elements = append(out.Elements, e)
 	}

@@ -1,7 +1,6 @@
 package shadow
 
 import (
-	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -29,17 +28,12 @@ func (r *reservoir) add(primary, shadow time.Duration) {
 	}
 }
 
-// quantiles sorts the sample and returns its values at parts of it, such as 0.5, by nearest rank; zeros of an empty
-// sample.
-func quantiles(sample []time.Duration, parts ...float64) []time.Duration {
-	at := make([]time.Duration, len(parts))
+// quantiles sorts the sample and returns its median and its 99th percentile, by nearest rank; zeros of an empty sample.
+func quantiles(sample []time.Duration) (p50, p99 time.Duration) {
 	if len(sample) == 0 {
-		return at
+		return 0, 0
 	}
 	slices.Sort(sample)
-	for i, part := range parts {
-		rank := int(math.Ceil(part * float64(len(sample))))
-		at[i] = sample[max(rank, 1)-1]
-	}
-	return at
+	nearest := func(percent int) time.Duration { return sample[(percent*len(sample)+99)/100-1] } // rounded up
+	return nearest(50), nearest(99)
 }

@@ -1,7 +1,6 @@
 package shadow
 
 import (
-	"bytes"
 	"math"
 
 	"github.com/weftserve/weft/runtime/tensor"
@@ -13,14 +12,16 @@ const maxElements = 64
 
 // sight is what one comparison shows of an output, element by element.
 type sight struct {
-	size  int // elements of a row
-	parts int // that are told apart: size, or maxElements
-	rows  int64
+	primary *Output
+	shadow  []byte // the data of the shadow's output
+	size    int    // elements of a row
+	parts   int    // that are told apart: size, or maxElements
+	rows    int64
 	// errors is the largest difference of each part: +Inf where no number expresses it.
-	errors    [maxElements]float64
-	magnitude float64 // the largest finite one of the primary's
-	relative  float64 // as of Difference
-	row, at   int     // where the largest difference is: row of the tensor, and element of the row
+	errors             [maxElements]float64
+	magnitude          float64 // the largest finite one of the primary's
+	absolute, relative float64 // as of Difference
+	row, at            int     // where the largest difference is: row of the tensor, and element of the row
 }
 
 // startOf returns the first element of a part of a row of size elements that is divided into so many.
@@ -64,35 +65,17 @@ func apart(far, x, y float64) float64 {
 
 // sightOf compares two tensors of numbers of equal type and shape; nil where they have no elements.
 func sightOf(p *Output, s tensor.Tensor) *sight {
-	var seen sight
 	var w walk
-	w.sight = &seen
-	w.rows(p, s)
-	if w.count == 0 {
-		return nil
-	}
-	seen.conclude(&w, p, s)
-	return &seen
+	w.rows(p, s, true)
+	return w.sight
 }
 
-// conclude fills in everything but the errors, after a walk.
-func (s *sight) conclude(w *walk, p *Output, other tensor.Tensor) {
-	s.rows, s.magnitude = w.count, w.primary
-	at := w.farthest
-	if w.absolute == 0 && !p.DType.IsFloat() && !bytes.Equal(p.Data, other.Data) {
-		// Rounding has hidden the difference of two large integers.
-		for at = 0; p.Data[at] == other.Data[at]; at++ {
-		}
-		at /= p.DType.Size()
-		w.absolute = 1
-	}
-	l := layoutOf(p)
-	s.row, s.at = at/l.inner%l.rows, at/l.inner/l.rows*l.inner+at%l.inner
-	if w.absolute > 0 {
-		part := partOf(s.at, s.parts, s.size)
-		s.errors[part] = max(s.errors[part], w.absolute)
-		s.relative = w.absolute / w.primary
-	}
+// conclude fills in what a walk over the whole tensor found.
+func (s *sight) conclude(w *walk, l layout) {
+	s.rows, s.magnitude, s.absolute, s.relative = w.count, w.primary, w.absolute, w.relative
+	s.row, s.at = w.farthest/l.inner%l.rows, w.farthest/l.inner/l.rows*l.inner+w.farthest%l.inner
+	part := partOf(s.at, s.parts, s.size)
+	s.errors[part] = max(s.errors[part], w.absolute) // which rounding may have hidden from take
 }
 
 // layout is how the elements of a row lie in a tensor: outer runs of inner neighbours, rows·inner apart.

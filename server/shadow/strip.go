@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A strip has so many slices of so many seconds at most.
-const maxSlices, sliceSeconds = 60, 10
+// maxSlices bounds the slices of a strip, each of SliceDuration.
+const maxSlices = 60
 
 // parts is how rows of an output are divided. They may be of different lengths: a part is then the same part of each.
 type parts struct {
@@ -37,12 +37,10 @@ func fold(into []float32, errors []float64) {
 
 // above returns the least float32 that is not below a difference; one that is too large is the largest there is.
 func above(d float64) float32 {
-	f := float32(d)
+	f := float32(min(d, math.MaxFloat32))
 	switch {
 	case math.IsInf(d, 1):
-		return f
-	case d > math.MaxFloat32:
-		return math.MaxFloat32
+		return float32(d)
 	case float64(f) < d:
 		return math.Nextafter32(f, math.MaxFloat32)
 	}
@@ -56,35 +54,34 @@ type strip struct {
 }
 
 type slice struct {
-	number    int64 // Unix time / sliceSeconds
-	rows      int64
+	Slice
 	magnitude float64
-	errors    []float32
 }
 
-func numberOf(at time.Time) int64 { return at.Unix() / sliceSeconds }
+// old reports whether a slice began too long before the one that begins now.
+func (s *slice) old(now time.Time) bool { return now.Sub(s.Start) >= maxSlices*SliceDuration }
 
 // add takes in a comparison. A clock that was put back goes on where it was.
 func (t *strip) add(s *sight, at time.Time) {
 	if t.admit(s) {
 		t.slices = nil // their parts are too coarse
 	}
-	number := numberOf(at)
-	if n := len(t.slices); n == 0 || t.slices[n-1].number < number {
-		t.slices = append(t.slices, &slice{number: number, errors: make([]float32, t.n)})
-		t.slices = slices.DeleteFunc(t.slices, func(s *slice) bool { return s.number <= number-maxSlices })
+	start := at.Truncate(SliceDuration)
+	if n := len(t.slices); n == 0 || t.slices[n-1].Start.Before(start) {
+		t.slices = append(t.slices, &slice{Slice: Slice{Start: start, Errors: make([]float32, t.n)}})
+		t.slices = slices.DeleteFunc(t.slices, func(s *slice) bool { return s.old(start) })
 	}
 	now := t.slices[len(t.slices)-1]
-	now.rows += s.rows
+	now.Rows += s.rows
 	now.magnitude = max(now.magnitude, s.magnitude)
-	fold(now.errors, s.errors[:s.parts])
+	fold(now.Errors, s.errors[:s.parts])
 }
 
 // shown returns the slices that are not too old at some time, as copies, and the largest magnitude in them.
 func (t *strip) shown(at time.Time) (all []Slice, magnitude float64) {
 	for _, s := range t.slices {
-		if s.number > numberOf(at)-maxSlices {
-			all = append(all, Slice{time.Unix(s.number*sliceSeconds, 0), s.rows, slices.Clone(s.errors)})
+		if !s.old(at.Truncate(SliceDuration)) {
+			all = append(all, Slice{s.Start, s.Rows, slices.Clone(s.Errors)})
 			magnitude = max(magnitude, s.magnitude)
 		}
 	}

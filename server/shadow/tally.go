@@ -40,7 +40,12 @@ type OutputSummary struct {
 func (t *Tally) Add(differences []Difference) {
 	for i := range differences {
 		d := &differences[i]
-		t.output(d.Name).add(d)
+		at, is := slices.BinarySearchFunc(t.outputs, d.Name,
+			func(o *tallied, name string) int { return strings.Compare(o.Name, name) })
+		if !is {
+			t.outputs = slices.Insert(t.outputs, at, &tallied{OutputSummary: OutputSummary{Name: d.Name}})
+		}
+		t.outputs[at].add(d)
 	}
 }
 
@@ -57,15 +62,6 @@ func (t *Tally) Outputs() []OutputSummary {
 		}
 	}
 	return all
-}
-
-func (t *Tally) output(name string) *tallied {
-	i, ok := slices.BinarySearchFunc(t.outputs, name,
-		func(o *tallied, n string) int { return strings.Compare(o.Name, n) })
-	if !ok {
-		t.outputs = slices.Insert(t.outputs, i, &tallied{OutputSummary: OutputSummary{Name: name}})
-	}
-	return t.outputs[i]
 }
 
 func (o *tallied) add(d *Difference) {

@@ -12,35 +12,36 @@ import (
 type walk struct {
 	a, b [256]float64
 
-	sight           *sight  // nil: elements need not be told apart
+	sight           *sight  // nil: elements need not be told apart, or there are none
 	absolute        float64 // largest difference
-	farthest        int     // where it is in the tensor
+	relative        float64 // as of Difference
+	farthest        int     // where the largest difference is in the tensor
 	primary, shadow float64 // largest finite magnitudes
 	count, same     int64   // rows, and those of equal argmax
 }
 
-// rows goes from row to row and leaves differences, magnitudes and arguments of maxima.
-func (w *walk) rows(p *Output, s tensor.Tensor) {
+// rows goes from row to row and leaves differences, magnitudes and arguments of maxima; closely, a sight as well.
+func (w *walk) rows(p *Output, s tensor.Tensor, closely bool) {
 	l := layoutOf(p)
-	outer, rows, inner := l.outer, l.rows, l.inner
-	if outer*inner == 0 {
+	length := l.outer * l.inner
+	if length*l.rows == 0 {
 		return
 	}
-	if w.sight != nil {
-		w.sight.size, w.sight.parts = outer*inner, min(outer*inner, maxElements)
+	if closely {
+		w.sight = &sight{primary: p, shadow: s.Data, size: length, parts: min(length, maxElements)}
 	}
 	size := p.DType.Size()
-	for r := range rows {
+	for r := range l.rows {
 		a, b := peak{at: -1}, peak{at: -1}
-		for o := range outer {
-			first := (o*rows + r) * inner
-			for at := first; at < first+inner; at += len(w.a) {
-				n := min(len(w.a), first+inner-at)
+		for o := range l.outer {
+			first := l.place(r, o*l.inner)
+			for at := first; at < first+l.inner; at += len(w.a) {
+				n := min(len(w.a), first+l.inner-at)
 				numbers(w.a[:n], p.DType, p.Data, at)
 				numbers(w.b[:n], s.DType, s.Data, at)
 				w.look(n, at, &a, &b)
-				if w.sight != nil && !bytes.Equal(p.Data[at*size:][:n*size], s.Data[at*size:][:n*size]) {
-					w.sight.take(w.a[:n], w.b[:n], o*inner+at-first)
+				if closely && !bytes.Equal(p.Data[at*size:][:n*size], s.Data[at*size:][:n*size]) {
+					w.sight.take(w.a[:n], w.b[:n], o*l.inner+at-first)
 				}
 			}
 		}
@@ -48,6 +49,18 @@ func (w *walk) rows(p *Output, s tensor.Tensor) {
 		if a.at == b.at {
 			w.same++
 		}
+	}
+	if w.absolute == 0 && !p.DType.IsFloat() && !bytes.Equal(p.Data, s.Data) {
+		// Rounding has hidden the difference of two large integers.
+		for w.absolute = 1; p.Data[w.farthest] == s.Data[w.farthest]; w.farthest++ {
+		}
+		w.farthest /= size
+	}
+	if w.absolute > 0 {
+		w.relative = w.absolute / w.primary // +Inf where that is 0
+	}
+	if closely {
+		w.sight.conclude(w, l)
 	}
 }
 
@@ -65,15 +78,12 @@ func (p *peak) see(at int, v float64) {
 
 // look takes in n elements of a row, the first of which is at a place.
 func (w *walk) look(n, at int, a, b *peak) {
-	inf := math.Inf(1)
 	absolute, primary, shadow, pa, pb := w.absolute, w.primary, w.shadow, *a, *b
 	xs, ys := w.a[:n], w.b[:n]
 	for i, x := range xs {
 		y := ys[i]
-		if d := math.Abs(x - y); d > absolute {
-			absolute, w.farthest = d, at+i
-		} else if d != d && x != y && (x == x || y == y) && absolute < inf { // not equal infinities, nor two NaN
-			absolute, w.farthest = inf, at+i
+		if far := apart(absolute, x, y); far > absolute {
+			absolute, w.farthest = far, at+i
 		}
 		if m := math.Abs(x); m > primary && m <= math.MaxFloat64 {
 			primary = m

@@ -2,6 +2,7 @@ package shadow
 
 import (
 	"slices"
+	"sort"
 	"time"
 )
 
@@ -29,31 +30,22 @@ type Request struct {
 type worst []Request
 
 // add keeps a request if it belongs here. It is only then that rows are read.
-func (w *worst) add(d *Difference, c *compared, id string, at time.Time) {
-	if d.MaxRelative == 0 || len(*w) == maxWorst && d.MaxRelative <= (*w)[maxWorst-1].Relative {
+func (w *worst) add(s *sight, id string, at time.Time) {
+	if s.relative == 0 || len(*w) == maxWorst && s.relative <= (*w)[maxWorst-1].Relative {
 		return
 	}
-	s := c.sight
-	r := Request{
-		At: at, ID: cutTo(id, maxName), Absolute: d.MaxAbsolute, Relative: d.MaxRelative, Row: s.row, Element: s.at,
-		First: max(0, min(s.at-maxElements/2, s.size-maxElements)),
-	}
 	n := min(s.size, maxElements)
-	r.Primary, r.Shadow = make([]float64, n), make([]float64, n)
-	l := layoutOf(c.primary)
+	r := Request{
+		At: at, ID: shorten(id, maxName), Absolute: s.absolute, Relative: s.relative, Row: s.row, Element: s.at,
+		First:   max(0, min(s.at-maxElements/2, s.size-maxElements)),
+		Primary: make([]float64, n), Shadow: make([]float64, n),
+	}
+	l := layoutOf(s.primary)
 	for i := range n {
 		place := l.place(s.row, r.First+i)
-		numbers(r.Primary[i:i+1], c.primary.DType, c.primary.Data, place)
-		numbers(r.Shadow[i:i+1], c.primary.DType, c.shadow.Data, place)
+		numbers(r.Primary[i:i+1], s.primary.DType, s.primary.Data, place)
+		numbers(r.Shadow[i:i+1], s.primary.DType, s.shadow, place)
 	}
-	if len(*w) == maxWorst {
-		*w = (*w)[:maxWorst-1]
-	}
-	place, _ := slices.BinarySearchFunc(*w, r.Relative, func(other Request, relative float64) int {
-		if other.Relative >= relative {
-			return -1
-		}
-		return 1
-	})
-	*w = slices.Insert(*w, place, r)
+	place := sort.Search(len(*w), func(i int) bool { return (*w)[i].Relative < r.Relative })
+	*w = slices.Insert((*w)[:min(len(*w), maxWorst-1)], place, r)
 }
