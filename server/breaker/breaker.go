@@ -13,10 +13,9 @@
 //
 // # Why not a library
 //
-// sony/gobreaker and failsafe-go have circuits of one kind of failure, with one pause. Here failed and slow requests
-// are judged by their own rates over the same window, each pause is twice the one before, a closed circuit costs a
-// request one atomic load, and metrics and messages need its counts and its reason. With a library, two of its circuits
-// per version and all of that would remain to be written; it would replace only circuit.allow and circuit.done.
+// sony/gobreaker and failsafe-go have circuits of one kind of failure, with one pause, whoever failed. Here failed and
+// slow requests of several callers are judged over one window, each pause is twice the one before, and metrics and
+// messages need the counts and the reason. A library would replace only circuit.allow and circuit.done.
 package breaker
 
 import (
@@ -44,6 +43,16 @@ const (
 	Fault
 )
 
+// Trial is how a request that failed on a version ended on another one.
+type Trial uint8
+
+// The ends of trials.
+const (
+	Untried Trial = iota // or nobody knows
+	AnsweredElsewhere
+	FailedToo
+)
+
 const (
 	// window is how many of a version's last requests are judged: of fewer, chance opens a circuit; of more, it opens
 	// late. There must be minRequests before it opens.
@@ -57,10 +66,9 @@ const (
 	// probes is how many requests decide in a half-open circuit, and how many are let through until they have ended or
 	// openFor has passed.
 	probes = 3
-	// trialRatio is how many trials elsewhere each request of a version earns, and mostTrials how many it may save.
-	trialRatio, mostTrials = 0.1, 20.0
-	// trialWeight is how much the latest trial counts for those that are not tried.
-	trialWeight = 0.1
+	// trialRatio is how many trials elsewhere each request of a version earns, mostTrials how many it may save, and
+	// trialWeight how much the latest counts for those that are not tried.
+	trialRatio, mostTrials, trialWeight = 0.1, 20.0, 0.1
 	// answeredLately is how long ago a version may have answered last to be a witness against an input.
 	answeredLately = 10 * time.Second
 )
@@ -118,27 +126,19 @@ func (b *Breaker) Done(model string, version int64, outcome Outcome, by uint64) 
 	b.tell(b.circuit(model, version, now).done(ended{outcome, by}, now))
 }
 
-// Try reports whether a request that failed on a version may be tried on another one, for Tried to be told how it
-// ended there.
-func (b *Breaker) Try(model string, version int64) bool {
-	return b.circuit(model, version, time.Now()).try()
-}
-
-// Tried reports whether a request that failed on a version, and failed on another one too or did not, excuses it: not
-// where neither has answered anybody of late.
-func (b *Breaker) Tried(model string, version, other int64, failed bool) (excused bool) {
-	now := time.Now()
+// Excuse reports whether a version is not to blame for a request that failed on it, which try runs on another one if it
+// may: what fails there too is the caller's mistake, unless neither version has answered anybody of late.
+func (b *Breaker) Excuse(model string, version, other int64, try func() Trial) bool {
+	now, trial := time.Now(), Untried
 	c := b.circuit(model, version, now)
-	excused = failed && (now.Sub(c.lastAnswer()) < answeredLately ||
-		now.Sub(b.circuit(model, other, now).lastAnswer()) < answeredLately)
-	c.tried(excused)
-	return excused
-}
-
-// Excuses reports whether a request that failed on a version, and was not tried elsewhere, is to be taken for one that
-// would have failed there too.
-func (b *Breaker) Excuses(model string, version int64) bool {
-	return b.circuit(model, version, time.Now()).excuses()
+	if c.mayTry() {
+		trial = try()
+	}
+	lately := now.Add(-answeredLately).UnixNano()
+	if trial == FailedToo && max(c.answered.Load(), b.circuit(model, other, now).answered.Load()) <= lately {
+		trial = AnsweredElsewhere // as far as anybody can tell, it is the model
+	}
+	return c.excuse(trial)
 }
 
 func (b *Breaker) circuit(model string, version int64, now time.Time) *circuit {

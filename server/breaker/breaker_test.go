@@ -306,10 +306,11 @@ func TestOneCallerOpensNothing(t *testing.T) {
 func TestTrials(t *testing.T) {
 	b := newBench(t)
 	trials := func() (n int) {
-		for b.Try("m", 1) {
-			n++
+		for tried := true; tried; n++ {
+			tried = false
+			b.Excuse("m", 1, 2, func() breaker.Trial { tried = true; return breaker.Untried })
 		}
-		return n
+		return n - 1
 	}
 	// Asking earns a tenth of a trial too.
 	if n := trials(); n != 22 {
@@ -330,25 +331,33 @@ func TestTrials(t *testing.T) {
 func TestExcuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
-		if b.Tried("m", 1, 2, true) || b.Excuses("m", 1) {
+		tried := func(trial breaker.Trial) bool {
+			b.outcomes(10, breaker.Slow) // which earn a trial, and are answers
+			return b.Excuse("m", 1, 2, func() breaker.Trial { return trial })
+		}
+		excuse := func(trial breaker.Trial) bool {
+			return b.Excuse("m", 1, 2, func() breaker.Trial { return trial })
+		}
+		if excuse(breaker.FailedToo) || excuse(breaker.Untried) {
 			t.Error("a version that never answered, nor did the other, is excused")
 		}
-		b.Done("m", 2, breaker.OK, 0)
 		excused := 0
 		for i := range 1000 {
-			if failed := i%4 > 0; b.Tried("m", 1, 2, failed) != failed {
+			trial := []breaker.Trial{breaker.AnsweredElsewhere, breaker.FailedToo}[min(i%4, 1)]
+			if failed := trial == breaker.FailedToo; tried(trial) != failed {
 				t.Fatalf("request %d failed elsewhere: %v", i, failed)
 			}
-			if b.Excuses("m", 1) {
+			if excuse(breaker.Untried) {
 				excused++
 			}
 		}
 		if excused < 700 || excused > 800 {
 			t.Errorf("%d of 1000 are excused, want some 750", excused)
 		}
+		b.outcomes(100, breaker.Slow)
 		time.Sleep(10 * time.Second)
-		if b.Tried("m", 1, 2, true) {
-			t.Error("a version is excused by one that has not answered for ten seconds")
+		if excuse(breaker.FailedToo) {
+			t.Error("a version is excused by none that has answered for ten seconds")
 		}
 	})
 }

@@ -37,6 +37,8 @@ type State struct {
 type circuit struct {
 	id     versionID
 	closed atomic.Bool // for readers without mu: phase is Closed
+	// answered is when the version last answered, in nanoseconds since 1970.
+	answered atomic.Int64
 
 	mu sync.Mutex
 	// The following are guarded by mu.
@@ -53,7 +55,6 @@ type circuit struct {
 	// trials is how many failed requests may be tried elsewhere now, excused the part of the latest that failed there
 	// too, and owed what that comes to of those that were not tried.
 	trials, excused, owed float64
-	answered              time.Time // when the version last answered
 }
 
 // ended is an outcome, and whose it was.
@@ -118,7 +119,7 @@ func (c *circuit) done(end ended, now time.Time) (woke, changed State) {
 	c.last = now
 	if end.outcome != Fault { // which has asked for a trial
 		c.earnLocked()
-		c.answered = now
+		c.answered.Store(now.UnixNano())
 	}
 	woke = c.wakeLocked(now)
 	switch c.phase {
@@ -180,45 +181,37 @@ func (c *circuit) countLocked(end ended, most int) {
 	c.counts[end.outcome]++
 }
 
-// try reports whether a request that failed may be tried elsewhere.
-func (c *circuit) try() bool {
+// mayTry reports whether a request that failed may be tried elsewhere.
+func (c *circuit) mayTry() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.earnLocked()
-	may := c.trials >= 1
-	if may {
-		c.trials--
+	if c.trials < 1 {
+		return false
 	}
-	return may
+	c.trials--
+	return true
 }
 
 func (c *circuit) earnLocked() { c.trials = min(mostTrials, c.trials+trialRatio) }
 
-func (c *circuit) tried(excused bool) {
+// excuse takes in how a trial ended, and reports whether the version is excused: if there was none, as large a part is
+// as of the latest that there were.
+func (c *circuit) excuse(trial Trial) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.excused *= 1 - trialWeight
-	if excused {
+	excused := trial == FailedToo
+	if trial == Untried {
+		if c.owed += c.excused; c.owed >= 1 {
+			c.owed--
+			excused = true
+		}
+		return excused
+	}
+	if c.excused *= 1 - trialWeight; excused {
 		c.excused += trialWeight
 	}
-}
-
-// excuses excuses as large a part of those that it is asked about as was excused of the latest that were tried.
-func (c *circuit) excuses() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.owed += c.excused
-	excused := c.owed >= 1
-	if excused {
-		c.owed--
-	}
 	return excused
-}
-
-func (c *circuit) lastAnswer() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.answered
 }
 
 // wakeLocked ends the pause of an open circuit.

@@ -75,22 +75,26 @@ func (p *Pipeline) tryElsewhere(ctx context.Context, f *flight, err error) error
 	if again.Limit.IsZero() {
 		again.Limit = f.routed.Add(cmp.Or(v.MaxLatency, mostElsewhere))
 	}
-	// A caller who has no time for a second run learns of the first.
-	may := time.Until(again.Limit) > 2*f.call.Outcome.Compute && p.breaker.Try(v.Model, v.Number)
-	if may {
-		second := p.models.Predict(ctx, &again)
-		if gone := context.Cause(ctx); gone != nil {
-			return gone
+	trial := breaker.Untried
+	f.excused = p.breaker.Excuse(v.Model, v.Number, other.Number, func() breaker.Trial {
+		// A caller who has no time for a second run learns of the first.
+		if time.Until(again.Limit) < 2*f.call.Outcome.Compute {
+			return trial
 		}
-		if f.proven = second == nil; f.proven || isAnswer(second) {
-			f.excused = p.breaker.Tried(v.Model, v.Number, other.Number, !f.proven)
-			if f.excused {
-				return &InputError{err, other.Number}
-			}
-			return err
+		if second := p.models.Predict(ctx, &again); second == nil {
+			trial = breaker.AnsweredElsewhere
+		} else if isAnswer(second) {
+			trial = breaker.FailedToo
 		}
+		return trial
+	})
+	f.proven = trial == breaker.AnsweredElsewhere
+	switch gone := context.Cause(ctx); {
+	case trial == breaker.FailedToo && f.excused:
+		return &InputError{err, other.Number}
+	case trial == breaker.Untried && gone != nil:
+		return gone
 	}
-	f.excused = p.breaker.Excuses(v.Model, v.Number)
 	return err
 }
 

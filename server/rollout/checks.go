@@ -224,7 +224,7 @@ func (c *comparison) worse() float64 {
 // not differ, and more if they swing.
 func (s *Score) more(limit, alpha float64, units string) string {
 	c := s.centre(baseline)
-	least := math.Ceil(boundary(0, alpha) / limit * max(c, 1-c) / (1 - room))
+	least := math.Ceil(boundary(0, alpha) / limit * max(c, 1-c))
 	if float64(s.Count[candidate]) < least && limit > 0 {
 		return fmt.Sprintf("; about %.0f %s of the candidate are needed", least, units)
 	}

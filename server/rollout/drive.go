@@ -42,7 +42,7 @@ func (m *Manager) Start(p Plan, by string) (Rollout, error) {
 	r.Report = r.judged(now)
 	r.StageSince = now
 	r.note(now, p.Stages[0], by, "started by hand")
-	if err := m.decide(r, &r.Rollout, r.traffic(p.Stages[0], false, known.Traffic)); err != nil {
+	if err := m.decide(r, &r.Rollout, r.traffic(p.Stages[0], false, known)); err != nil {
 		return Rollout{}, fmt.Errorf("model %q: the rollout was not started: %w", p.Model, err)
 	}
 	m.mu.Lock()

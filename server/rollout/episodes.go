@@ -3,6 +3,7 @@ package rollout
 import (
 	"cmp"
 	"hash/maphash"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -39,22 +40,8 @@ type episode struct {
 type heard struct {
 	version version
 	id      uint64 // of its episode; 0: it is of none
-	draw    uint64 // by which its episode was led to the version, which begins with it; 0: it does not
-	whose   string // is the episode
-	at      time.Time
-	kind    kind
-	ending  Ending // of a request that ended
-	shown   string // how one ended in the shadow
-	agreed  bool   // there
+	take    func(r *run, id uint64, side int)
 }
-
-type kind uint8
-
-const (
-	began kind = iota
-	ended
-	shadowed
-)
 
 // Beginning is that of an episode whose first request the split led to a version.
 type Beginning struct {
@@ -67,22 +54,31 @@ type Beginning struct {
 // Begun counts an episode. It costs next to nothing for versions without a running rollout, and does not wait for a
 // look at the others.
 func (m *Manager) Begun(model string, number int64, b Beginning) {
-	m.hear(b.Episode, heard{
-		version: version{model, number}, draw: b.Draw, whose: strings.Clone(b.By), at: b.At, kind: began,
-	})
+	if m.concerns(model, number) {
+		whose := strings.Clone(b.By) // which may lie in a message, and would keep all of it
+		m.hear(model, number, b.Episode, func(r *run, id uint64, side int) { r.begin(id, side, b.At, b.Draw, whose) })
+	}
 }
 
 // Observe counts a request that came to a version. It costs next to nothing for versions without a running rollout.
 func (m *Manager) Observe(model string, number int64, e Ending) {
-	m.hear(e.Episode, heard{
-		version: version{model, number}, at: cmp.Or(e.Routed, m.config.Now()), kind: ended, ending: e,
-	})
+	if m.concerns(model, number) {
+		episode := e.Episode
+		e.Episode, e.Routed = "", cmp.Or(e.Routed, m.config.Now())
+		m.hear(model, number, episode, func(r *run, id uint64, side int) { r.ended(id, side, &e) })
+	}
 }
 
 // Shown counts a request that a version might have been shown as a shadow: outcome is done, failed, dropped or skipped,
 // and agreed whether its answer agreed. episode is that of the request, "" for none.
 func (m *Manager) Shown(model string, shadow int64, episode, outcome string, agreed bool) {
-	m.hear(episode, heard{version: version{model, shadow}, kind: shadowed, shown: outcome, agreed: agreed})
+	if m.concerns(model, shadow) {
+		m.hear(model, shadow, episode, func(r *run, id uint64, side int) {
+			if side == candidate {
+				r.compared(id, outcome, agreed)
+			}
+		})
+	}
 }
 
 func (m *Manager) idOf(episode string) uint64 {
@@ -92,20 +88,22 @@ func (m *Manager) idOf(episode string) uint64 {
 	return maphash.String(m.seed, episode) | 1
 }
 
-// hear keeps what the server tells of an episode, or of a request without one, for the next look.
-func (m *Manager) hear(episode string, h heard) {
-	plan := (*m.plans.Load())[h.version.model]
+// concerns reports whether a version takes part in a running rollout.
+func (m *Manager) concerns(model string, number int64) bool {
+	plan := (*m.plans.Load())[model]
 	if plan == nil {
-		return
+		return false
 	}
-	if _, takes := plan.side(h.version.number); !takes {
-		return
-	}
-	h.id, h.ending.Episode = m.idOf(episode), "" // which may lie in a message, and would keep all of it
+	_, takes := plan.side(number)
+	return takes
+}
+
+// hear keeps what the server tells of an episode, or of a request without one, for the next look.
+func (m *Manager) hear(model string, number int64, episode string, take func(*run, uint64, int)) {
 	m.hearing.Lock()
 	defer m.hearing.Unlock()
 	if len(m.heard) < maxHeard {
-		m.heard = append(m.heard, h)
+		m.heard = append(m.heard, heard{version{model, number}, m.idOf(episode), take})
 	}
 }
 
@@ -115,9 +113,12 @@ func (m *Manager) listenLocked() {
 	all := m.heard
 	m.heard = nil
 	m.hearing.Unlock()
-	for i := range all {
-		if r := m.runs[all[i].version.model]; r != nil && r.State == Running {
-			r.hear(&all[i])
+	for _, h := range all {
+		if r := m.runs[h.version.model]; r != nil && r.State == Running {
+			if side, takes := r.side(h.version.number); takes {
+				h.take(r, h.id, side)
+				r.fresh = true
+			}
 		}
 	}
 }
@@ -130,37 +131,22 @@ func (p *Plan) side(number int64) (side int, is bool) {
 	return baseline, number == p.BaselineVersion
 }
 
-func (r *run) hear(h *heard) {
-	side, is := r.side(h.version.number)
-	if !is {
-		return
-	}
-	switch h.kind {
-	case began:
-		r.begin(h, side)
-	case ended:
-		r.ended(h, side)
-	case shadowed:
-		if side == candidate {
-			r.compared(h)
-		}
-	}
-}
-
 // begin takes in an episode.
-func (r *run) begin(h *heard, side int) {
-	if old := r.episodes[h.id]; old != nil {
+func (r *run) begin(id uint64, side int, at time.Time, by uint64, whose string) {
+	if old := r.episodes[id]; old != nil {
 		old.over = true // if it is not reported by now, it never will be
 	}
-	part, in := r.partAt(h.at)
+	part, in := r.partAt(at)
 	if !in {
-		delete(r.episodes, h.id)
+		delete(r.episodes, id)
 		return
 	}
-	e := &episode{id: h.id, began: h.at, side: side, part: part, whose: h.whose}
-	r.episodes[h.id] = e
-	r.forget(e)
-	drawn, draw := r.evidence.Drawn, uint32(h.draw^h.draw>>32)
+	e := &episode{id: id, began: at, side: side, part: part, whose: whose}
+	r.episodes[id] = e
+	if len(r.episodes) > 2*maxEpisodes { // those that are waited for stay
+		maps.DeleteFunc(r.episodes, func(_ uint64, e *episode) bool { return e.counted })
+	}
+	drawn, draw := r.evidence.Drawn, uint32(by^by>>32)
 	_, again := drawn[draw]
 	switch {
 	case part == 1:
@@ -184,22 +170,8 @@ func (r *run) begin(h *heard, side int) {
 	r.waiting = append(r.waiting, e)
 }
 
-// forget makes room for an episode, at the cost of the oldest ones.
-func (r *run) forget(e *episode) {
-	r.remembered = append(r.remembered, e)
-	if n := len(r.remembered) - 2*maxEpisodes; n > 0 {
-		for _, old := range r.remembered[:n] {
-			if r.episodes[old.id] == old {
-				delete(r.episodes, old.id)
-			}
-		}
-		r.remembered = slices.Clone(r.remembered[n:])
-	}
-}
-
 // ended takes in how a request ended.
-func (r *run) ended(h *heard, side int) {
-	e := &h.ending
+func (r *run) ended(id uint64, side int, e *Ending) {
 	stage := &r.evidence.Requests[side]
 	if stage.Codes == nil {
 		stage.Codes = map[string]int64{}
@@ -208,15 +180,14 @@ func (r *run) ended(h *heard, side int) {
 	if !e.Drawn {
 		return
 	}
-	stage.Asked++
 	slow := false
 	if e.Code == Answered {
 		stage.Answered++
 		stage.P95.add(e.Compute)
 		slow = r.slow(side, e.Compute)
 	}
-	if h.id == 0 {
-		part, in := r.partAt(h.at)
+	if id == 0 {
+		part, in := r.partAt(e.Routed)
 		if !in {
 			return
 		}
@@ -226,7 +197,7 @@ func (r *run) ended(h *heard, side int) {
 		r.evidence.add(whole, side, part, &u)
 		return
 	}
-	of := r.episodes[h.id]
+	of := r.episodes[id]
 	if of == nil || of.side != side || of.counted {
 		return
 	}
@@ -251,18 +222,18 @@ func (r *run) slow(side int, compute time.Duration) bool {
 }
 
 // compared takes in whether the candidate agreed in the shadow, if it was asked.
-func (r *run) compared(h *heard) {
+func (r *run) compared(id uint64, outcome string, agreed bool) {
 	if r.evidence.Shown == nil {
 		r.evidence.Shown = map[string]int64{}
 	}
-	if r.evidence.Shown[h.shown]++; h.shown == "dropped" || h.shown == "skipped" {
+	if r.evidence.Shown[outcome]++; outcome == "dropped" || outcome == "skipped" {
 		return
 	}
 	disagreed := int64(1)
-	if h.agreed {
+	if agreed {
 		disagreed = 0
 	}
-	if e := r.episodes[h.id]; h.id == 0 {
+	if e := r.episodes[id]; id == 0 {
 		r.evidence.Disagreement.alone(float64(disagreed))
 	} else if e != nil && !e.counted {
 		e.unit.shadowed++
@@ -330,7 +301,7 @@ func (r *run) count(e *episode) {
 		counts := v.Range.learn(e.outcome)
 		if v.Range.Widened > widened {
 			v.Outcome = Score{}
-			for _, old := range r.remembered {
+			for _, old := range r.episodes {
 				old.gives = false
 			}
 		}

@@ -77,8 +77,7 @@ const early = 16
 
 // Requests are how one version's requests ended in a stage.
 type Requests struct {
-	// Asked counts the requests that the split led to the version, and Answered those of them that were.
-	Asked    int64 `json:"asked"`
+	// Answered counts those that the split led to the version and that were answered.
 	Answered int64 `json:"answered"`
 	// Codes counts how they ended, by the names of gRPC codes.
 	Codes map[string]int64 `json:"codes,omitempty"`

@@ -26,16 +26,13 @@ func (m *Manager) look() {
 // follow carries out the gate's verdict. A change that the traffic refuses is tried again at the next look.
 func (m *Manager) follow(r *run) {
 	m.judge(r)
-	m.mu.Lock()
-	n := r.evidence.heardOf()
-	m.mu.Unlock()
 	if m.endIfBroken(r) {
 		return
 	}
 	var err error
 	switch now := m.config.Now(); {
 	case !r.Automatic:
-		err = m.keep(r, n)
+		err = m.keep(r)
 	case !now.Before(r.Since.Add(r.MaxDuration)):
 		err = m.end(r, Expired, byGate, fmt.Sprintf("there was no verdict within %v: %s", r.MaxDuration, reason(r.Report)))
 	case r.Report.Verdict == Rollback:
@@ -43,7 +40,7 @@ func (m *Manager) follow(r *run) {
 	case r.Report.Verdict == Promote && !r.Report.At.Before(r.StageSince.Add(r.StageDuration)):
 		err = m.advance(r, byGate, "the gate said PROMOTE")
 	default:
-		err = m.keep(r, n)
+		err = m.keep(r)
 	}
 	m.complain(r, err)
 }
@@ -80,19 +77,24 @@ func (m *Manager) judge(r *run) {
 // keptEvery is how often evidence is kept. What came later is lost with the process.
 const keptEvery = 10 * time.Second
 
-// keep keeps the evidence, which counts so much, if it is other than what was kept.
-func (m *Manager) keep(r *run, count int64) error {
+// keep keeps the evidence, if something was heard since it was.
+func (m *Manager) keep(r *run) error {
 	now := m.config.Now()
-	if count == r.keptCount || now.Sub(r.keptAt) < keptEvery {
+	m.mu.Lock()
+	due := r.fresh && now.Sub(r.keptAt) >= keptEvery
+	if due {
+		r.keptAt, r.fresh = now, false
+	}
+	m.mu.Unlock()
+	if !due {
 		return nil
 	}
-	r.keptAt = now
 	after := m.copyOf(r)
-	if err := m.decide(r, &after, nil); err != nil {
-		return fmt.Errorf("the evidence of the rollout could not be kept: %w", err)
+	err := m.decide(r, &after, nil)
+	if err != nil {
+		r.fresh, err = true, fmt.Errorf("the evidence of the rollout could not be kept: %w", err)
 	}
-	r.keptCount = count
-	return nil
+	return err
 }
 
 // reason returns the reasons of the checks that decided.
@@ -134,7 +136,7 @@ func (m *Manager) step(r *run, state State, stage int, percent float64, by, why 
 	after.note(now, percent, by, why)
 	var t *catalog.Traffic
 	if divide {
-		t = r.traffic(percent, state != Running, m.present(r))
+		t = r.traffic(percent, state != Running, m.config.Traffic.Snapshot().Model(r.Model))
 	}
 	m.mu.Lock()
 	r.pause(now)
@@ -175,14 +177,6 @@ func (m *Manager) endIfBroken(r *run) bool {
 	why += "; the traffic was left as it is"
 	m.complain(r, m.step(r, Aborted, r.Stage, r.Stages[r.Stage], byServer, why, false))
 	return true
-}
-
-// present returns the model's traffic now, nil if there is none.
-func (m *Manager) present(r *run) *catalog.Traffic {
-	if known := m.config.Traffic.Snapshot().Model(r.Model); known != nil {
-		return known.Traffic
-	}
-	return nil
 }
 
 // tell logs the latest step, with its evidence.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"time"
 )
 
@@ -74,25 +73,29 @@ func (g Gate) WithDefaults() Gate {
 // Check returns a fault of the gate in itself, as a *PlanError.
 func (g Gate) Check() error {
 	finite := func(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
+	for _, f := range []struct {
+		name string
+		x    float64
+		most float64
+	}{
+		{"min_requests", float64(g.MinRequests), math.Inf(1)},
+		{"min_episodes", float64(g.MinEpisodes), math.Inf(1)},
+		{"max_error_rate", g.MaxErrorRate, 1},
+		{"max_latency_ratio", g.MaxLatencyRatio, math.Inf(1)},
+		{"min_agreement", g.MinAgreement, 1},
+		{"max_failure_increase", g.MaxFailureIncrease, 1},
+		{"max_lost_increase", g.MaxLostIncrease, 1},
+		{"margin", g.Margin, math.Inf(1)},
+		{"alpha", g.Alpha, 0.99},
+	} {
+		if want := fmt.Sprintf("a number from 0 to %v", f.most); !(f.x >= 0 && f.x <= f.most) || !finite(f.x) {
+			if math.IsInf(f.most, 1) {
+				want = "a number of at least 0"
+			}
+			return &PlanError{"gate." + f.name, want, fmt.Sprint(f.x)}
+		}
+	}
 	switch {
-	case g.MinRequests < 0:
-		return &PlanError{"gate.min_requests", "a number of at least 0", strconv.FormatInt(g.MinRequests, 10)}
-	case g.MinEpisodes < 0:
-		return &PlanError{"gate.min_episodes", "a number of at least 0", strconv.FormatInt(g.MinEpisodes, 10)}
-	case !(g.MaxErrorRate >= 0 && g.MaxErrorRate <= 1):
-		return &PlanError{"gate.max_error_rate", "a number from 0 to 1", fmt.Sprint(g.MaxErrorRate)}
-	case !(g.MaxLatencyRatio >= 0) || !finite(g.MaxLatencyRatio):
-		return &PlanError{"gate.max_latency_ratio", "a number of at least 0", fmt.Sprint(g.MaxLatencyRatio)}
-	case !(g.MinAgreement >= 0 && g.MinAgreement <= 1):
-		return &PlanError{"gate.min_agreement", "a number from 0 to 1", fmt.Sprint(g.MinAgreement)}
-	case !(g.MaxFailureIncrease >= 0 && g.MaxFailureIncrease <= 1):
-		return &PlanError{"gate.max_failure_increase", "a number from 0 to 1", fmt.Sprint(g.MaxFailureIncrease)}
-	case !(g.MaxLostIncrease >= 0 && g.MaxLostIncrease <= 1):
-		return &PlanError{"gate.max_lost_increase", "a number from 0 to 1", fmt.Sprint(g.MaxLostIncrease)}
-	case !(g.Margin >= 0) || !finite(g.Margin):
-		return &PlanError{"gate.margin", "a number of at least 0, in units of the outcome", fmt.Sprint(g.Margin)}
-	case !(g.Alpha >= 0 && g.Alpha < 1):
-		return &PlanError{"gate.alpha", "a number of at least 0 and below 1", fmt.Sprint(g.Alpha)}
 	case (g.OutcomeMin == nil) != (g.OutcomeMax == nil):
 		return &PlanError{"gate.outcome_max", "outcome_min and outcome_max, or neither", "one of them"}
 	case g.OutcomeMin != nil && !(*g.OutcomeMin < *g.OutcomeMax && finite(*g.OutcomeMax-*g.OutcomeMin)):

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,7 +36,7 @@ type keptRollout struct {
 func (m *Manager) recall(kept map[string]Kept) {
 	now := m.config.Now()
 	for model, k := range kept {
-		r, err := decode(model, k)
+		r, anew, err := decode(model, k)
 		if err != nil {
 			m.config.Logger.Error("KEPT ROLLOUT UNREADABLE AND FORGOTTEN", "event", "rollout_unreadable", "model", model,
 				"kept", "the traffic as it is", "cause", err)
@@ -46,7 +47,7 @@ func (m *Manager) recall(kept map[string]Kept) {
 			continue
 		}
 		why := "the server was started again, and goes on with the evidence that was kept"
-		if r.evidence.heardOf() == 0 {
+		if anew {
 			why = "the server was started again, and the evidence begins anew"
 			r.History = History{} // of other evidence
 		}
@@ -59,37 +60,37 @@ func (m *Manager) recall(kept map[string]Kept) {
 	m.followLocked()
 }
 
-func decode(model string, k Kept) (*run, error) {
-	kept := keptRollout{Rollout: &Rollout{}, Evidence: &Evidence{}}
-	err := json.Unmarshal(k.Text, &kept)
-	if err != nil {
-		return nil, err
+// decode returns a rollout that was kept. Those of earlier releases have no evidence: it begins anew.
+func decode(model string, k Kept) (_ *run, anew bool, err error) {
+	kept := keptRollout{Rollout: &Rollout{}}
+	if err := json.Unmarshal(k.Text, &kept); err != nil {
+		return nil, false, err
+	}
+	if anew = kept.Evidence == nil; anew {
+		kept.Evidence = &Evidence{}
 	}
 	if kept.Rollout.StageDuration, err = time.ParseDuration(kept.StageDuration); err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	kept.Rollout.MaxDuration = defaultMaxDuration // of earlier releases
-	if kept.MaxDuration != "" {
-		if kept.Rollout.MaxDuration, err = time.ParseDuration(kept.MaxDuration); err != nil {
-			return nil, err
-		}
+	if kept.Rollout.MaxDuration, err = time.ParseDuration(cmp.Or(kept.MaxDuration, "0")); err != nil {
+		return nil, false, err
 	}
 	kept.Plan = kept.withDefaults()
 	r := newRun(*kept.Rollout, k.Revision, *kept.Evidence)
 	if err := r.Plan.Check(); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if len(r.Steps) == 0 {
-		return nil, errors.New("it has no steps")
+		return nil, false, errors.New("it has no steps")
 	}
 	r.Report = r.Steps[len(r.Steps)-1].Report
 	if r.Since.IsZero() {
 		r.Since = r.Steps[0].At
 	}
 	if r.Model != model || r.Stage < 0 || r.Stage >= len(r.Stages) || r.State < Running || r.State > Expired {
-		return nil, fmt.Errorf("it is in stage %d of %d and %v, of model %q", r.Stage, len(r.Stages), r.State, r.Model)
+		return nil, false, fmt.Errorf("it is in stage %d of %d and %v, of model %q", r.Stage, len(r.Stages), r.State, r.Model)
 	}
-	return r, nil
+	return r, anew, nil
 }
 
 // decide makes a decision, all of it or nothing: the rollout's new state is kept, the traffic is divided accordingly,

@@ -152,7 +152,7 @@ func TestWhatARolloutDecidesIsOneDecision(t *testing.T) {
 		}
 		for i, want := range []State{Running, Running, Running, Aborted} {
 			d := b.host.kept[i]
-			r, err := decode("m", Kept{d.Rollout, 0})
+			r, _, err := decode("m", Kept{d.Rollout, 0})
 			if err != nil || r.State != want || len(r.Steps) != i+1 || i < 3 && r.Stage != i || d.Traffic == nil ||
 				d.Traffic.By != "somebody" {
 				t.Errorf("decision %d: %+v, %v", i+1, d, err)
@@ -190,7 +190,7 @@ func TestARolloutThatCannotBeKeptStays(t *testing.T) {
 func TestAKeptRolloutThatCannotBeRead(t *testing.T) {
 	const good = `{"model":"m","baseline_version":1,"candidate_version":2,"stages":[1,100],"stage":0,"state":"RUNNING","stage_duration":"30s",` +
 		`"steps":[{"at":"2026-05-04T03:02:01Z","percent":1,"state":"RUNNING"}]}`
-	if _, err := decode("m", Kept{[]byte(good), 1}); err != nil {
+	if _, _, err := decode("m", Kept{[]byte(good), 1}); err != nil {
 		t.Fatal(err)
 	}
 	replaced := func(old, with string) string {

@@ -4,11 +4,8 @@ package rollout
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"hash/maphash"
 	"log/slog"
-	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -109,43 +106,24 @@ const MaxOutcome = 1e100
 
 // Report takes in how an episode went: numbers by name, a success being 1 or 0. The numbers must be finite and within
 // ±MaxOutcome. The one that a rollout decides by counts for it once the episodes that began before are over. Reported
-// again, it replaces the former. by is who reports it, "" where nobody is told apart. It returns the numbers that are
-// not kept.
-func (m *Manager) Report(model, episode string, number int64, values map[string]float64, by string) []NotKept {
+// again by the same one, it replaces the former. by is who reports it, "" where nobody is told apart. It returns
+// whether the version is there.
+func (m *Manager) Report(model, episode string, number int64, values map[string]float64, by string) (there bool) {
 	if known := m.config.Traffic.Snapshot().Model(model); known == nil || known.Version(number) == nil {
-		var all []NotKept
-		for _, name := range slices.Sorted(maps.Keys(values)) {
-			all = append(all, NotKept{
-				name, VersionGone, fmt.Sprintf("version %d of model %q is not there any more", number, model),
-			})
-		}
-		return all
+		return false
 	}
 	id, now := m.idOf(episode), m.config.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.runs[model]
 	if r == nil || r.State != Running {
-		return nil
+		return true
 	}
 	side, is := r.side(number)
 	if outcome, has := values[r.Gate.Outcome]; is && has {
 		m.listenLocked()
 		r.report(id, side, outcome, by, now)
+		r.fresh = true
 	}
-	return nil
+	return true
 }
-
-// NotKept is a number of a report that is not kept.
-type NotKept struct {
-	Name   string
-	Reason NotKeptReason
-	// Message is the reason in words, with figures, and the remedy.
-	Message string
-}
-
-// NotKeptReason says why a number is not kept.
-type NotKeptReason string
-
-// VersionGone is that the version is not there any more.
-const VersionGone NotKeptReason = "version_gone"

@@ -1,9 +1,9 @@
 package rollout
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 )
 
@@ -26,8 +26,6 @@ type Plan struct {
 	Gate        Gate          `json:"gate"`
 }
 
-const defaultMaxDuration = 7 * 24 * time.Hour
-
 // maxStages bounds a plan, and with it the steps of a rollout.
 const maxStages = 100
 
@@ -37,36 +35,38 @@ func (p Plan) withDefaults() Plan {
 	if len(p.Stages) == 0 {
 		p.Stages = []float64{1, 10, 50, 100}
 	}
-	if p.StageDuration == 0 {
-		p.StageDuration = 30 * time.Second
-	}
-	if p.MaxDuration == 0 {
-		p.MaxDuration = defaultMaxDuration
-	}
+	p.StageDuration = cmp.Or(p.StageDuration, 30*time.Second)
+	p.MaxDuration = cmp.Or(p.MaxDuration, 7*24*time.Hour)
 	p.Gate = p.Gate.WithDefaults()
 	return p
 }
 
 // Check returns a fault of the plan in itself, as a *PlanError; whether its versions are there is another matter.
 func (p Plan) Check() error {
-	switch {
-	case p.Model == "":
-		return &PlanError{"model", "the name of a model", "none"}
-	case p.BaselineVersion < 1:
-		return &PlanError{"baseline_version", "a positive number", strconv.FormatInt(p.BaselineVersion, 10)}
-	case p.CandidateVersion < 1:
-		return &PlanError{"candidate_version", "a positive number", strconv.FormatInt(p.CandidateVersion, 10)}
-	case p.BaselineVersion == p.CandidateVersion:
-		return &PlanError{
-			"candidate_version", "another version than the baseline",
+	for _, f := range []struct {
+		wrong       bool
+		field, want string
+		got         any
+	}{
+		{p.Model == "", "model", "the name of a model", "none"},
+		{p.BaselineVersion < 1, "baseline_version", "a positive number", p.BaselineVersion},
+		{p.CandidateVersion < 1, "candidate_version", "a positive number", p.CandidateVersion},
+		{
+			p.BaselineVersion == p.CandidateVersion, "candidate_version", "another version than the baseline",
 			fmt.Sprintf("%d again", p.CandidateVersion),
+		},
+		{p.StageDuration < 0, "stage_duration", "a duration of at least 0", p.StageDuration},
+		{p.MaxDuration < 0, "max_duration", "a duration of at least 0", p.MaxDuration},
+		{len(p.Stages) > maxStages, "stages", fmt.Sprintf("at most %d", maxStages), len(p.Stages)},
+		{
+			len(p.Stages) == 1 && p.Stages[0] == 100, "stages",
+			"a stage below 100 first, in which both versions can be compared; SetTraffic moves everything at once",
+			"only 100",
+		},
+	} {
+		if f.wrong {
+			return &PlanError{f.field, f.want, fmt.Sprint(f.got)}
 		}
-	case p.StageDuration < 0:
-		return &PlanError{"stage_duration", "a duration of at least 0", p.StageDuration.String()}
-	case p.MaxDuration < 0:
-		return &PlanError{"max_duration", "a duration of at least 0", p.MaxDuration.String()}
-	case len(p.Stages) > maxStages:
-		return &PlanError{"stages", fmt.Sprintf("at most %d", maxStages), strconv.Itoa(len(p.Stages))}
 	}
 	for i, percent := range p.Stages {
 		field := fmt.Sprintf("stages[%d]", i)
@@ -79,13 +79,6 @@ func (p Plan) Check() error {
 	}
 	if n := len(p.Stages); n > 0 && p.Stages[n-1] != 100 {
 		return &PlanError{fmt.Sprintf("stages[%d]", n-1), "100 in the last stage", fmt.Sprint(p.Stages[n-1])}
-	}
-	if len(p.Stages) == 1 {
-		return &PlanError{
-			"stages",
-			"a stage below 100 first, in which both versions can be compared; SetTraffic moves everything at once",
-			"only 100",
-		}
 	}
 	return p.Gate.Check()
 }

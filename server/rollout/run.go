@@ -13,15 +13,14 @@ import (
 type run struct {
 	Rollout
 	// revision is that of the traffic that the rollout set last.
-	revision   uint64
-	evidence   Evidence
-	stages     []stage             // that began in this process, the latest last
-	episodes   map[uint64]*episode // by id
-	waiting    []*episode          // that are not counted yet
-	remembered []*episode          // in the order in which they came
-	patience   time.Duration       // how long an episode that goes on holds up others
-	keptAt     time.Time           // when the evidence was kept last
-	keptCount  int64               // of what, as heardOf counts
+	revision uint64
+	evidence Evidence
+	stages   []stage             // that began in this process, the latest last
+	episodes map[uint64]*episode // by id
+	waiting  []*episode          // that are not counted yet
+	patience time.Duration       // how long an episode that goes on holds up others
+	keptAt   time.Time           // when the evidence was kept last
+	fresh    bool                // something was heard since
 	// refusal is the error that the log has last, so that it has each only once.
 	refusal string
 	// thinning is that of the History.
@@ -112,21 +111,12 @@ func (r *run) span(now time.Time) {
 	r.stages = append(r.stages, stage{since: now, part: r.Stages[r.Stage] / 100})
 }
 
-// heardOf counts what the evidence is of.
-func (e *Evidence) heardOf() int64 {
-	n := e.Requests[baseline].Asked + e.Requests[candidate].Asked
-	for side := range e.Fates {
-		n += e.Fates[side].Begun + e.Fates[side].Reported + e.Fates[side].Lost + e.Excluded["repeated"][side]
-	}
-	return n + e.Disagreement.Count[candidate]
-}
-
 // traffic returns the split that gives the candidate percent of the new episodes. The baseline stays in it while the
 // rollout runs. At its end nobody is a candidate any more: who has all traffic has the usual slot.
-func (r *run) traffic(percent float64, end bool, before *catalog.Traffic) *catalog.Traffic {
+func (r *run) traffic(percent float64, end bool, m *catalog.Model) *catalog.Traffic {
 	t := &catalog.Traffic{Source: "rollout"}
-	if before != nil {
-		t.Shadow = slices.Clone(before.Shadow)
+	if m != nil && m.Traffic != nil {
+		t.Shadow = slices.Clone(m.Traffic.Shadow)
 	}
 	if end {
 		all := r.BaselineVersion

@@ -11,10 +11,9 @@ import (
 // argument.
 //
 // Unit i goes to the candidate (A_i = 1, else 0) with probability p_i, whatever its numbers would be there and here. It
-// gives Y_i = (A_i - p_i)(r_i - c_i)/b_i for its number r_i, and any c_i from 0 to 1 that was fixed before. b_i is at
-// least what makes Y_i lie from -1 to 1. The mean of Y_i is p_i(1-p_i)/b_i·δ_i, whatever c_i is, and however δ_i and
-// the level drift from unit to unit. So S = ΣY_i less its mean δ·I, with I = Σp_i(1-p_i)/b_i, is a martingale. With
-// guesses y_i of Y_i that were fixed before and keep Y_i - y_i from -1 to 1, and V = Σ(Y_i - y_i)²,
+// gives Y_i = (A_i - p_i)(r_i - c_i)/b_i for its number r_i, and any c_i from 0 to 1 that was fixed before. b_i
+// makes Y_i lie from -1 to 1. The mean of Y_i is p_i(1-p_i)/b_i·δ_i, whatever c_i is, and however δ_i and the level
+// drift from unit to unit. So S = ΣY_i less its mean δ·I, with I = Σp_i(1-p_i)/b_i, is a martingale. With V = ΣY_i²,
 //
 //	exp(λ(S - δI) - ψ(λ)V),  ψ(λ) = -log(1-λ) - λ,  0 < λ < 1
 //
@@ -60,15 +59,13 @@ type Sums struct {
 
 // Given is what a unit gave to a Score.
 type Given struct {
-	side                               int
-	weight, centre, guess, fair, value float64
-	above, below                       float64 // what a bet on either can lose
-	by                                 *Sums   // the part of its identity; nil: it is not told apart
+	side                        int
+	weight, centre, fair, value float64
+	above, below                float64 // what a bet on either can lose
+	by                          *Sums   // the part of its identity; nil: it is not told apart
 }
 
 const (
-	// room is what guesses may be.
-	room = 0.1
 	// recent is how many of a version's latest units make its mean, and learnt how many tell about where it lies.
 	recent, learnt = 200, 10.0
 	// maxIdentities is how many identities are told apart. All others together are one.
@@ -87,10 +84,9 @@ func (s *Score) centre(side int) float64 {
 func (s *Score) Add(side int, part, value float64, by string) Given {
 	g := Given{side: side, value: value, by: s.part(by)}
 	g.centre = (1-part)*s.centre(candidate) + part*s.centre(baseline)
-	most := max(part, 1-part) * max(g.centre, 1-g.centre) / (1 - room)
+	most := max(part, 1-part) * max(g.centre, 1-g.centre)
 	g.weight = (float64(side) - part) / most
 	information := part * (1 - part) / most
-	g.guess = max(-room, min(room, information*s.Score/(s.Information+1)))
 	g.fair = information * s.At
 	q := 1 - part
 	// The first units tell where numbers lie, and are no more than a part of a bet.
@@ -106,7 +102,7 @@ func (s *Score) Add(side int, part, value float64, by string) Given {
 
 // alone counts a number of the candidate with which nothing is compared: δ is its mean.
 func (s *Score) alone(value float64) {
-	g := Given{side: candidate, weight: 1, value: value, guess: s.centre(candidate), fair: s.At}
+	g := Given{side: candidate, weight: 1, value: value, fair: s.At}
 	g.above, g.below = s.At, 1-s.At
 	s.sum(&g, 1, 1)
 	n := s.Weights[candidate]
@@ -130,7 +126,7 @@ func (s *Score) sum(g *Given, information, sign float64) {
 			to.Count[g.side] += int64(sign)
 			to.Score += sign * y
 			to.Information += information
-			to.Variation = max(0, to.Variation+sign*(y-g.guess)*(y-g.guess))
+			to.Variation = max(0, to.Variation+sign*y*y)
 		}
 	}
 	const least = 1e-3 // of what is lost, which bounds what is won
@@ -273,32 +269,12 @@ var lambdas, psis, weights = func() (lambdas, psis, weights [slopes]float64) {
 	return lambdas, psis, weights
 }()
 
-// boundary returns what S - δI ever exceeds with probability alpha at most, where the variation is v.
+// boundary returns what S - δI ever exceeds with probability alpha at most, where the variation is v: where the λ that
+// fits best gives enough evidence by its own weight.
 func boundary(v, alpha float64) float64 {
-	enough := -math.Log(alpha)
-	x := math.Inf(1) // where one λ alone gives enough evidence
+	x := math.Inf(1)
 	for k, λ := range lambdas {
-		x = min(x, (enough+psis[k]*v-math.Log(weights[k]))/λ)
-	}
-	// The logarithm of the average is convex in x, so that Newton's steps come from above, and each x is a bound.
-	for range 8 {
-		var exponents [slopes]float64
-		top := math.Inf(-1)
-		for k := range exponents {
-			exponents[k] = lambdas[k]*x - psis[k]*v
-			top = max(top, exponents[k])
-		}
-		sum, slope := 0.0, 0.0
-		for k, e := range exponents {
-			part := weights[k] * math.Exp(e-top)
-			sum += part
-			slope += part * lambdas[k]
-		}
-		step := (top + math.Log(sum) - enough) / (slope / sum)
-		if step < 1e-9*x {
-			break
-		}
-		x -= step
+		x = min(x, (psis[k]*v-math.Log(alpha*weights[k]))/λ)
 	}
 	return x
 }

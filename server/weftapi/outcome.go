@@ -45,15 +45,16 @@ func (s Predictions) ReportOutcome(
 		s.Outcomes.OutcomeReported(m.Name, number)
 	}
 	resp := &weftv1.ReportOutcomeResponse{Model: resolvedSpec(v)}
-	if s.Rollouts == nil {
+	if s.Rollouts == nil || s.Rollouts.Report(m.Name, req.GetEpisodeId(), number, values, reporter(ctx)) {
 		return resp, nil
 	}
-	for _, n := range s.Rollouts.Report(m.Name, req.GetEpisodeId(), number, values, reporter(ctx)) {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
 		resp.NotKept = append(resp.NotKept, &weftv1.OutcomeNotKept{
-			Name: n.Name, Reason: notKeptReasons[n.Reason], Message: predict.Clip(n.Message),
+			Name: name, Reason: weftv1.NotKeptReason_NOT_KEPT_REASON_VERSION_GONE,
+			Message: fmt.Sprintf("version %d of model %q is not there any more", number, m.Name),
 		})
 		if s.Outcomes != nil {
-			s.Outcomes.OutcomeNotKept(m.Name, number, string(n.Reason))
+			s.Outcomes.OutcomeNotKept(m.Name, number, "version_gone")
 		}
 	}
 	return resp, nil
@@ -89,10 +90,6 @@ func (s Predictions) served(m *catalog.Model, req *weftv1.ReportOutcomeRequest) 
 	}
 	_, err := s.table().Resolve(m.Name, choice)
 	return nil, err
-}
-
-var notKeptReasons = map[rollout.NotKeptReason]weftv1.NotKeptReason{
-	rollout.VersionGone: weftv1.NotKeptReason_NOT_KEPT_REASON_VERSION_GONE,
 }
 
 // outcomeValues returns the reported numbers, by name. The error is a *tensor.FieldError.

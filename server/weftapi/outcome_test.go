@@ -21,18 +21,18 @@ import (
 // reports remembers the reported outcomes.
 type reports struct {
 	rollout.Manager
-	notKept []rollout.NotKept
-	mu      sync.Mutex
-	said    []string // guarded by mu
+	gone bool
+	mu   sync.Mutex
+	said []string // guarded by mu
 }
 
 func (r *reports) Report(
 	model, episode string, version int64, values map[string]float64, _ string,
-) []rollout.NotKept {
+) (there bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.said = append(r.said, fmt.Sprint(model, " ", episode, " ", version, " ", values))
-	return r.notKept
+	return !r.gone
 }
 
 func (r *reports) Observe(string, int64, rollout.Ending) {}
@@ -174,9 +174,7 @@ func TestReportWhatCannotBeKept(t *testing.T) {
 
 // TestReportThatIsNotKept: a number for which there is no room is in the answer and is counted.
 func TestReportThatIsNotKept(t *testing.T) {
-	said := reports{notKept: []rollout.NotKept{
-		{Name: "success", Reason: rollout.VersionGone, Message: "gone"},
-	}}
+	said := reports{gone: true}
 	h := servertest.New(t, server.Config{Rollouts: &said})
 	got, err := h.Predictions.ReportOutcome(t.Context(),
 		&weftv1.ReportOutcomeRequest{Model: spec("policy", 1), EpisodeId: "e", Reward: new(1.0)})
@@ -186,7 +184,10 @@ func TestReportThatIsNotKept(t *testing.T) {
 	want := &weftv1.ReportOutcomeResponse{
 		Model: &weftv1.ModelSpec{Name: "policy", VersionChoice: &weftv1.ModelSpec_Version{Version: 1}},
 		NotKept: []*weftv1.OutcomeNotKept{
-			{Name: "success", Reason: weftv1.NotKeptReason_NOT_KEPT_REASON_VERSION_GONE, Message: "gone"},
+			{
+				Name: "reward", Reason: weftv1.NotKeptReason_NOT_KEPT_REASON_VERSION_GONE,
+				Message: `version 1 of model "policy" is not there any more`,
+			},
 		},
 	}
 	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {

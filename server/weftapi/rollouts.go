@@ -17,7 +17,7 @@ import (
 type Rollouts interface {
 	// Report hears how an episode went, from an identity ("": nobody is told apart), and returns which of the values it
 	// does not keep.
-	Report(model, episode string, version int64, values map[string]float64, by string) []rollout.NotKept
+	Report(model, episode string, version int64, values map[string]float64, by string) (there bool)
 
 	// by names the caller.
 	Start(p rollout.Plan, by string) (rollout.Rollout, error)
