@@ -506,7 +506,7 @@ func TestRareFailuresAreNotPromoted(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it simulates many rollouts")
 	}
-	const rollouts, episodes = 60, 3000
+	const rollouts, episodes = 30, 3000
 	for _, c := range []struct {
 		name     string
 		fails    float64 // part of the candidate's episodes

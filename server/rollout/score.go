@@ -72,10 +72,10 @@ const (
 	maxIdentities = 64
 )
 
-// centre is the mean of a version's latest numbers, drawn a little towards both versions', and that to the middle.
+// centre is the mean of a version's latest numbers, drawn a little towards both versions', and that to the better end.
 func (s *Score) centre(side int) float64 {
-	const prior = 0.1 // of a number in the middle
-	all := (s.Means[0]*s.Weights[0] + s.Means[1]*s.Weights[1] + 0.5*prior) / (s.Weights[0] + s.Weights[1] + prior)
+	const prior = 0.1 // of a number there
+	all := (s.Means[0]*s.Weights[0] + s.Means[1]*s.Weights[1]) / (s.Weights[0] + s.Weights[1] + prior)
 	return (s.Means[side]*s.Weights[side] + 2*all) / (s.Weights[side] + 2)
 }
 

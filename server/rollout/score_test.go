@@ -231,7 +231,7 @@ func TestBoundsHoldAtAllTimes(t *testing.T) {
 		t.Skip("one goroutine computes for seconds")
 	}
 	const units, alpha = 2000, 0.05
-	seed, laws, runs := asked(t, 1, 20, 200)
+	seed, laws, runs := asked(t, 1, 20, 100)
 	draws := rand.New(rand.NewPCG(seed, 35))
 	for range laws {
 		l := lawOf(draws)
