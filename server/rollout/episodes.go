@@ -146,11 +146,10 @@ func (r *run) begin(id uint64, side int, at time.Time, by uint64, whose string) 
 	if len(r.episodes) > 2*maxEpisodes { // those that are waited for stay
 		maps.DeleteFunc(r.episodes, func(_ uint64, e *episode) bool { return e.counted })
 	}
-	drawn, draw := r.evidence.Drawn, uint32(by^by>>32)
-	_, again := drawn[draw]
+	draw := uint32(by ^ by>>32)
 	switch {
 	case part == 1:
-	case again: // this says nothing new of the split, nor are its numbers those of another draw
+	case r.drawn[draw]: // this says nothing new of the split, nor are its numbers those of another draw
 		r.evidence.exclude("same_draw", side)
 		e.counted = true
 		return
@@ -159,10 +158,11 @@ func (r *run) begin(id uint64, side int, at time.Time, by uint64, whose string) 
 		e.counted = true
 		return
 	}
-	if len(drawn) >= maxEpisodes {
-		clear(drawn)
+	if len(r.drawn) >= maxEpisodes {
+		clear(r.drawn)
+		r.evidence.Drawn = nil
 	}
-	drawn[draw] = struct{}{}
+	r.drawn[draw], r.evidence.Drawn = true, append(r.evidence.Drawn, draw)
 	if part < 1 {
 		r.evidence.Split.add(side, part)
 		r.evidence.Fates[side].Begun++

@@ -41,7 +41,7 @@ type Evidence struct {
 	Passed []string `json:"passed,omitempty"`
 
 	// Drawn are the draws of the episodes that count, so that none counts again after a restart.
-	Drawn    map[uint32]struct{} `json:"drawn,omitempty"`
+	Drawn    []uint32            `json:"drawn,omitempty"`
 	Fates    [2]Episodes         `json:"fates"`
 	Split    division            `json:"split"`
 	Excluded map[string][2]int64 `json:"excluded,omitempty"`

@@ -18,6 +18,7 @@ type run struct {
 	stages   []stage             // that began in this process, the latest last
 	episodes map[uint64]*episode // by id
 	waiting  []*episode          // that are not counted yet
+	drawn    map[uint32]bool     // what Evidence.Drawn lists
 	patience time.Duration       // how long an episode that goes on holds up others
 	keptAt   time.Time           // when the evidence was kept last
 	fresh    bool                // something was heard since
@@ -38,13 +39,15 @@ func newRun(r Rollout, revision uint64, e Evidence) *run {
 	if g := &r.Gate; g.OutcomeMin != nil && g.OutcomeMax != nil {
 		e.Range = Range{Low: *g.OutcomeMin, High: *g.OutcomeMax, Declared: true}
 	}
-	if e.Drawn == nil {
-		e.Drawn = map[uint32]struct{}{}
-	}
 	e.ask(&r.Gate)
-	return &run{
+	n := &run{
 		Rollout: r, revision: revision, evidence: e, patience: minPatience, episodes: map[uint64]*episode{},
+		drawn: map[uint32]bool{},
 	}
+	for _, draw := range e.Drawn {
+		n.drawn[draw] = true
+	}
+	return n
 }
 
 // partAt returns which part of the units the candidate got at a time, and whether the rollout ran then.

@@ -284,18 +284,20 @@ func (w *world) live(t *testing.T, seed uint64, units int) (State, int) {
 	r := rand.New(rand.NewPCG(seed, 61))
 	now := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 	type running struct {
-		id  string
-		end time.Time
-		on  int
-		v   visit
+		id      string
+		version int64
+		by      string
+		outcome float64
 	}
-	var open []running
+	open := map[int][]running{} // by the second in which they end
 	h := newHost(1, 2)
 	m := New(Config{
 		Traffic: h, Now: func() time.Time { return now }, Logger: slog.New(slog.DiscardHandler),
 		Unfinished: func(string) (ids []string) {
-			for _, o := range open {
-				ids = append(ids, o.id)
+			for _, all := range open {
+				for i := range all {
+					ids = append(ids, all[i].id)
+				}
 			}
 			return ids
 		},
@@ -343,15 +345,15 @@ func (w *world) live(t *testing.T, seed uint64, units int) (State, int) {
 			m.Observe("m", version, e)
 		}
 		if !v.single && !v.lost {
-			open = append(open, running{id, now.Add(v.lasts), on, v})
+			end := n/perSecond + int(v.lasts/time.Second)
+			open[end] = append(open[end], running{id, version, v.by, v.outcome})
 		}
-		open = slices.DeleteFunc(open, func(o running) bool {
-			over := !o.end.After(now)
-			if over {
-				m.Report("m", o.id, int64(o.on+1), map[string]float64{"reward": o.v.outcome}, o.v.by)
+		if n%perSecond == perSecond-1 {
+			for _, o := range open[n/perSecond] {
+				m.Report("m", o.id, o.version, map[string]float64{"reward": o.outcome}, o.by)
 			}
-			return over
-		})
+			delete(open, n/perSecond)
+		}
 	}
 	return Running, units
 }
@@ -365,7 +367,7 @@ func TestWholeRollouts(t *testing.T) {
 	seed, laws, most := asked(t, 1, len(kinds), 6)
 	units := 3000
 	if most > 6 {
-		units = 8000
+		units = 6000
 	}
 	draws := rand.New(rand.NewPCG(seed, 62))
 	for i := range laws {
