@@ -38,9 +38,10 @@ type episode struct {
 
 // heard is what the server told of a request, and was not looked at yet.
 type heard struct {
-	version version
-	id      uint64 // of its episode; 0: it is of none
-	take    func(r *run, id uint64, side int)
+	model  string
+	number int64  // of the version
+	id     uint64 // of its episode; 0: it is of none
+	take   func(r *run, id uint64, side int)
 }
 
 // Beginning is that of an episode whose first request the split led to a version.
@@ -103,7 +104,7 @@ func (m *Manager) hear(model string, number int64, episode string, take func(*ru
 	m.hearing.Lock()
 	defer m.hearing.Unlock()
 	if len(m.heard) < maxHeard {
-		m.heard = append(m.heard, heard{version{model, number}, m.idOf(episode), take})
+		m.heard = append(m.heard, heard{model, number, m.idOf(episode), take})
 	}
 }
 
@@ -114,10 +115,10 @@ func (m *Manager) listenLocked() {
 	m.heard = nil
 	m.hearing.Unlock()
 	for _, h := range all {
-		if r := m.runs[h.version.model]; r != nil && r.State == Running {
-			if side, takes := r.side(h.version.number); takes {
+		if r := m.runs[h.model]; r != nil && r.State == Running {
+			if side, takes := r.side(h.number); takes {
 				h.take(r, h.id, side)
-				r.fresh = true
+				r.fresh.Store(true)
 			}
 		}
 	}

@@ -80,19 +80,15 @@ const keptEvery = 10 * time.Second
 // keep keeps the evidence, if something was heard since it was.
 func (m *Manager) keep(r *run) error {
 	now := m.config.Now()
-	m.mu.Lock()
-	due := r.fresh && now.Sub(r.keptAt) >= keptEvery
-	if due {
-		r.keptAt, r.fresh = now, false
-	}
-	m.mu.Unlock()
-	if !due {
+	if now.Sub(r.keptAt) < keptEvery || !r.fresh.Swap(false) {
 		return nil
 	}
+	r.keptAt = now
 	after := m.copyOf(r)
 	err := m.decide(r, &after, nil)
 	if err != nil {
-		r.fresh, err = true, fmt.Errorf("the evidence of the rollout could not be kept: %w", err)
+		r.fresh.Store(true)
+		err = fmt.Errorf("the evidence of the rollout could not be kept: %w", err)
 	}
 	return err
 }

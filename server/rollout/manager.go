@@ -55,12 +55,6 @@ type Manager struct {
 	plans atomic.Pointer[map[string]*Plan]
 }
 
-// version names one version.
-type version struct {
-	model  string
-	number int64
-}
-
 // New returns a Manager. Nothing happens by itself until Run.
 func New(c Config) *Manager {
 	c.Logger = cmp.Or(c.Logger, slog.Default())
@@ -123,7 +117,7 @@ func (m *Manager) Report(model, episode string, number int64, values map[string]
 	if outcome, has := values[r.Gate.Outcome]; is && has {
 		m.listenLocked()
 		r.report(id, side, outcome, by, now)
-		r.fresh = true
+		r.fresh.Store(true)
 	}
 	return true
 }

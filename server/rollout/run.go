@@ -3,6 +3,7 @@ package rollout
 import (
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
@@ -21,7 +22,7 @@ type run struct {
 	drawn    map[uint32]bool     // what Evidence.Drawn lists
 	patience time.Duration       // how long an episode that goes on holds up others
 	keptAt   time.Time           // when the evidence was kept last
-	fresh    bool                // something was heard since
+	fresh    atomic.Bool         // something was heard since
 	// refusal is the error that the log has last, so that it has each only once.
 	refusal string
 	// thinning is that of the History.
