@@ -22,7 +22,8 @@ type Evidence struct {
 	Errors   paced `json:"errors"`
 	Failures paced `json:"failures"`
 	Slow     paced `json:"slow"`
-	// Alone is the part with faults in units of the candidate since it has all traffic.
+	// Alone is the part with faults in units of the candidate since it has all traffic. There is nothing to compare it
+	// with then: an outage is everybody's.
 	Alone Score `json:"alone"`
 	// Disagreement is the part of a unit's shadowed requests that the candidate did not agree on. Shown counts the
 	// requests that it might have been shown, by how they ended there.
@@ -52,7 +53,7 @@ func (e *Evidence) ask(g *Gate) {
 	e.Errors.at(g.MaxErrorRate)
 	e.Slow.at(g.MaxErrorRate)
 	e.Failures.at(g.MaxFailureIncrease)
-	e.Lost.At, e.Disagreement.At = g.MaxLostIncrease, 1-g.MinAgreement
+	e.Lost.At, e.Disagreement.At, e.Alone.At = g.MaxLostIncrease, 1-g.MinAgreement, mostAlone
 	e.askOutcome(g)
 }
 
@@ -62,6 +63,9 @@ func (e *Evidence) askOutcome(g *Gate) {
 		e.Outcome.At = min(1, g.Margin/(e.Range.High-e.Range.Low))
 	}
 }
+
+// mostAlone is what part may have faults then.
+const mostAlone = 0.5
 
 func (p *paced) at(difference float64) { p.Early.At, p.Whole.At = difference, difference }
 

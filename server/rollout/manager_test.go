@@ -441,6 +441,13 @@ func TestTheLastStage(t *testing.T) {
 			b.Observe("m", 2, faulty)
 		}
 		time.Sleep(2 * time.Second)
+		if c := named(b.state(t).Report, "errors"); c.Verdict != Promote || !strings.Contains(c.Reason, "all traffic 0.5") {
+			t.Errorf("after faults of half of all: %+v", c)
+		}
+		for range 300 {
+			b.Observe("m", 2, faulty)
+		}
+		time.Sleep(2 * time.Second)
 		if c := named(b.state(t).Report, "errors"); c.Verdict != Rollback || !strings.Contains(c.Reason, "all traffic") {
 			t.Errorf("after faults: %+v", c)
 		}

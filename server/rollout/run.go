@@ -86,15 +86,6 @@ func (r *run) pass(by *Report) {
 			r.evidence.Passed = append(r.evidence.Passed, c.Name)
 		}
 	}
-	if r.evidence.Alone.Count[candidate] > 0 {
-		return
-	}
-	// What the baseline's part of faults was is known no better than the difference.
-	errors := &r.evidence.Errors.Whole
-	low, estimate, _ := errors.Bounds(r.Gate.Alpha)
-	if r.evidence.Alone.At = 1; errors.Information > 0 {
-		r.evidence.Alone.At = min(1, errors.mean(baseline)+r.Gate.MaxErrorRate+estimate-low)
-	}
 }
 
 // place returns how bad an outcome is, from 0 to 1.
