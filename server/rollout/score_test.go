@@ -311,9 +311,9 @@ func TestVerdictsComeSoon(t *testing.T) {
 	}
 }
 
-// horizon is how many units a test of two means takes that is looked at once, or, where the baseline's is always 1, an
-// exact one of how many of the candidate's are 0. No fewer can do where numbers are only known to be from 0 to 1: all
-// might be equal although the means differ.
+// horizon is how many units a test of two means takes that is looked at once, as many as find it with probability 0.95;
+// or, where the baseline's is always 1, an exact one of how many of the candidate's are 0. No fewer can do where numbers
+// are only known to be from 0 to 1: all might be equal although the means differ.
 func horizon(l law, part, alpha, at float64) float64 {
 	if l.rare > 0 {
 		for n := 1; ; n++ {
@@ -322,20 +322,45 @@ func horizon(l law, part, alpha, at float64) float64 {
 			}
 		}
 	}
-	r := rand.New(rand.NewPCG(1, 38))
-	var n, sum, squares [2]float64
-	for i := range 100_000 {
-		side := r.IntN(2)
-		x := l.draw(r, i, side)
-		n[side]++
-		sum[side] += x
-		squares[side] += x * x
+	const runs, steps = 200, 90
+	least := math.Log(alpha) / math.Log1p(-math.Abs(l.shift-at)) / part
+	sizes, found := make([]int, steps), make([]int, steps)
+	for i := range sizes {
+		sizes[i] = int(least * math.Pow(1.05, float64(i)))
 	}
-	variance := func(side int) float64 { return squares[side]/n[side] - sum[side]/n[side]*sum[side]/n[side] }
-	normal := func(p float64) float64 { return math.Sqrt2 * math.Erfinv(2*p-1) }
-	z := normal(1-alpha) + normal(0.95)
-	return max(z*z*(variance(candidate)/part+variance(baseline)/(1-part))/((l.shift-at)*(l.shift-at)),
-		math.Log(alpha)/math.Log1p(-math.Abs(l.shift-at))/part)
+	enough := math.Sqrt2 * math.Erfinv(2*(1-alpha)-1)
+	for run := range uint64(runs) {
+		r := rand.New(rand.NewPCG(run, 38))
+		var n, sum, squares [2]float64
+		for i, step := 0, 0; step < steps; i++ {
+			side := baseline
+			if r.Float64() < part {
+				side = candidate
+			}
+			x := max(0, min(1, l.draw(r, i, side)))
+			n[side]++
+			sum[side] += x
+			squares[side] += x * x
+			if i+1 == sizes[step] {
+				of := func(side int) (mean, error float64) {
+					mean = sum[side] / n[side]
+					return mean, (squares[side]/n[side] - mean*mean) / n[side]
+				}
+				b, be := of(baseline)
+				c, ce := of(candidate)
+				if math.Abs(c-b-at) > enough*math.Sqrt(be+ce) && (c-b > at) == (l.shift > at) {
+					found[step]++
+				}
+				step++
+			}
+		}
+	}
+	for step, times := range found {
+		if times >= 0.95*runs {
+			return float64(sizes[step])
+		}
+	}
+	return float64(sizes[steps-1])
 }
 
 // tolerated is how many failures of n exclude a rate; -1: none do.
