@@ -312,8 +312,8 @@ func TestVerdictsComeSoon(t *testing.T) {
 }
 
 // horizon is how many units a test of two means takes that is looked at once, as many as find it with probability 0.95;
-// or, where the baseline's is always 1, an exact one of how many of the candidate's are 0. No fewer can do where numbers
-// are only known to be from 0 to 1: all might be equal although the means differ.
+// or, where the baseline's is always 1, an exact one of how many of the candidate's are 0. No fewer can do where
+// numbers are only known to be from 0 to 1: all might be equal although the means differ.
 func horizon(l law, part, alpha, at float64) float64 {
 	if l.rare > 0 {
 		for n := 1; ; n++ {
@@ -342,7 +342,7 @@ func horizon(l law, part, alpha, at float64) float64 {
 			sum[side] += x
 			squares[side] += x * x
 			if i+1 == sizes[step] {
-				of := func(side int) (mean, error float64) {
+				of := func(side int) (mean, variance float64) {
 					mean = sum[side] / n[side]
 					return mean, (squares[side]/n[side] - mean*mean) / n[side]
 				}
