@@ -64,9 +64,9 @@ func (m *Manager) Begun(model string, number int64, b Beginning) {
 // Observe counts a request that came to a version. It costs next to nothing for versions without a running rollout.
 func (m *Manager) Observe(model string, number int64, e Ending) {
 	if m.concerns(model, number) {
-		episode := e.Episode
-		e.Episode, e.Routed = "", cmp.Or(e.Routed, m.config.Now())
-		m.hear(model, number, episode, func(r *run, id uint64, side int) { r.ended(id, side, &e) })
+		kept := e // here, so that nothing is kept of requests without a rollout
+		kept.Episode, kept.Routed = "", cmp.Or(e.Routed, m.config.Now())
+		m.hear(model, number, e.Episode, func(r *run, id uint64, side int) { r.ended(id, side, &kept) })
 	}
 }
 
