@@ -240,7 +240,7 @@ func TestDecisionsOutliveTheServer(t *testing.T) {
 			}
 			for _, part := range []string{
 				"RUNNING", "started by hand (127.0.0.1:", "asked for by hand (127.0.0.1:",
-				"the evidence begins anew (weft)",
+				"goes on with the evidence that was kept (weft)",
 			} {
 				if !strings.Contains(out.String(), part) {
 					t.Errorf("the rollout does not tell %q:\n%s", part, out)
