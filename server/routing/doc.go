@@ -12,7 +12,7 @@
 //	mix(z)     z ^= z>>30; z *= 0xbf58476d1ce4e5b9; z ^= z>>27; z *= 0x94d049bb133111eb; z ^= z>>31   (mod 2^64)
 //	join(a, b) mix(mix(a) xor b)
 //	key        join(XXH64(model), XXH64(episode_id))                        XXH64 with seed 0, of the bytes of the name
-//	           join(join(XXH64(model), XXH64(episode_id)), n)               the n-th episode again by that name
+//	           join(join(XXH64(model), XXH64(episode_id)), t+n)             the n-th again by that name, see below
 //	draw(slot) join(key, XXH64(slot))
 //	u(draw)    (floor(draw / 2^12) + 1/2) / 2^52
 //	score      -ln(u) / (weight / the largest weight)
@@ -30,9 +30,11 @@
 //
 // An id that is used again once its episode has ended is drawn anew, as long as the router remembers it: versions are
 // compared by episodes, and a robot whose episodes all have its own name would otherwise be with one of them for ever.
+// These draws begin anew with the process, by its start t in nanoseconds since 1970: were they those of before, a
+// comparison that goes on after a restart would count the same draws twice.
 //
-// A request without an episode goes by its request_id in the place of the episode_id, and one without either by a
-// number.
+// A request without an episode goes by a number of its own. Its request_id need not be its own: many clients give all
+// of their requests the same.
 //
 // Shadows are drawn from the same key by join(join(key, shadowDomain), version), independent of the split and of each
 // other: one is shown the requests whose u is below its sample.
