@@ -166,11 +166,8 @@ func (g Gate) outcome(e *Evidence) comparison {
 	}
 	c.says = fmt.Sprintf("the mean of %q is %s with the candidate and %s with the baseline, where %s is better", g.Outcome,
 		number(c.zero+c.scale*s.mean(candidate)), number(c.zero+c.scale*s.mean(baseline)), direction)
-	if name, n := s.largest(); len(s.By) > 1 && !s.diverse() {
-		c.notes = fmt.Sprintf("; this rests on %q, who reported %d of %d", name, n, s.Count[baseline]+s.Count[candidate])
-	}
 	if !r.Declared {
-		c.notes += fmt.Sprintf("; this assumes that outcomes lie between %s and %s, as they did so far", number(r.Low),
+		c.notes = fmt.Sprintf("; this assumes that outcomes lie between %s and %s, as they did so far", number(r.Low),
 			number(r.High))
 	}
 	return c
@@ -192,6 +189,9 @@ func (c *comparison) judge(ways int) (GateCheck, Metric) {
 	check.Reason = fmt.Sprintf("%s: the difference is %s, with confidence %s between %s and %s, and the margin is %s",
 		c.says, signed(estimate*c.scale), number(1-c.alpha), signed(min(low*c.scale, high*c.scale)),
 		signed(max(low*c.scale, high*c.scale)), number(m.Margin)) + c.notes
+	if name, n := c.of.largest(); len(c.of.By) > 1 && !c.of.diverse() {
+		check.Reason += fmt.Sprintf("; this rests on %q, who has %d of %d", name, n, m.BaselineCount+m.CandidateCount)
+	}
 	low, high, moved := c.of.withoutEach(low, high, c.alpha)
 	if moved != "" {
 		check.Reason += fmt.Sprintf("; without what %q reported it would be elsewhere", moved)

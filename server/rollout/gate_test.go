@@ -192,9 +192,9 @@ func TestWhoReports(t *testing.T) {
 	}{
 		"all alike":       {map[string]int{"a": 300, "b": 300, "c": 300}, "", Rollback, ""},
 		"one of several":  {map[string]int{"a": 300, "b": 300, "liar": 590}, "liar", Hold, `without what "liar" reported`},
-		"most of it":      {map[string]int{"a": 100, "b": 100, "liar": 2000}, "liar", Promote, `rests on "liar", who reported 2000 of 2200`},
+		"most of it":      {map[string]int{"a": 100, "b": 100, "liar": 2000}, "liar", Promote, `rests on "liar", who has 2000 of 2200`},
 		"nobody else":     {map[string]int{"liar": 2000}, "liar", Promote, ""},
-		"too few to tell": {map[string]int{"a": 500, "liar": 500}, "liar", Promote, `rests on "a", who reported 500 of 1000`},
+		"too few to tell": {map[string]int{"a": 500, "liar": 500}, "liar", Promote, `rests on "a", who has 500 of 1000`},
 	} {
 		if got := draw(c.shares, c.liar); got.Verdict != c.verdict || !strings.Contains(got.Reason, c.reason) {
 			t.Errorf("%s: %+v, want %v because %s", name, got, c.verdict, c.reason)
