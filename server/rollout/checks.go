@@ -2,15 +2,13 @@ package rollout
 
 import (
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 	"strings"
 	"time"
 )
 
 func checkRequests(g Gate, e *Evidence) GateCheck {
-	n := e.Requests[candidate].Answered
+	n := e.Requests.Answered[candidate]
 	c := GateCheck{Name: "requests", Verdict: Promote}
 	c.Reason = fmt.Sprintf("%d requests of the candidate were answered in this stage, %d needed", n, g.MinRequests)
 	if n < g.MinRequests {
@@ -51,7 +49,7 @@ func (g Gate) leastEpisodes() int64 {
 // candidate.
 type comparison struct {
 	name string
-	// absent is why there is nothing to compare yet; "": there is.
+	// absent is why there is nothing to compare, if there is not.
 	absent string
 	// says is what is compared, notes what else there is to know, and units of what there must be more.
 	says, notes, units string
@@ -79,7 +77,7 @@ func (g Gate) comparisons(e *Evidence) []comparison {
 		all = append(all, g.outcome(e), g.lost(e))
 	}
 	failures := g.parts("failures", "failed otherwise", &e.Failures, g.MaxFailureIncrease)
-	failures.notes = codeList("the candidate", &e.Requests[candidate]) + codeList("the baseline", &e.Requests[baseline])
+	failures.notes = codeList("the candidate", candidate, e) + codeList("the baseline", baseline, e)
 	return append(all, failures)
 }
 
@@ -87,17 +85,16 @@ const ofRequests = "episodes, or requests without one,"
 
 // parts compares parts of requests.
 func (g Gate) parts(name, what string, p *paced, limit float64) comparison {
-	s := &p.Whole
+	s := &p[whole]
 	c := comparison{
-		name: name, units: ofRequests, limit: limit, alpha: g.Alpha, of: s, besides: []*Score{&p.Early}, scale: 1,
+		name: name, units: ofRequests, limit: limit, alpha: g.Alpha, of: s, besides: []*Score{&p[first]}, scale: 1,
+		absent: "no requests of both versions to compare by how many " + what,
+		says: fmt.Sprintf("a part of %s of the candidate's requests %s, and %s of the baseline's", number(s.mean(candidate)),
+			what, number(s.mean(baseline))),
 	}
-	if c.says = fmt.Sprintf("a part of %s of the candidate's requests %s, and %s of the baseline's",
-		number(s.mean(candidate)), what, number(s.mean(baseline))); s.Information == 0 {
-		c.absent = "no requests of both versions to compare by how many " + what
-	}
-	if p.Early.Count[candidate] > s.Count[candidate] {
-		c.says += fmt.Sprintf(" (of the first %d of each episode %s and %s)", early, number(p.Early.mean(candidate)),
-			number(p.Early.mean(baseline)))
+	if p[first].Count[candidate] > s.Count[candidate] {
+		c.says += fmt.Sprintf(" (of the first %d of each episode %s and %s)", early, number(p[first].mean(candidate)),
+			number(p[first].mean(baseline)))
 	}
 	return c
 }
@@ -105,11 +102,11 @@ func (g Gate) parts(name, what string, p *paced, limit float64) comparison {
 func (g Gate) latency(e *Evidence) comparison {
 	c := g.parts("latency", fmt.Sprintf("took longer than they may (%s times the baseline's p95 of compute time, and "+
 		"that itself for the baseline's)", number(g.MaxLatencyRatio)), &e.Slow, g.MaxErrorRate)
-	if !e.P95.known() {
+	if !e.P95[baseline].known() {
 		c.absent = fmt.Sprintf("the baseline's p95 of compute time is known from %d requests on", firsts)
 	}
-	c.notes = fmt.Sprintf("; the p95 is %v of the baseline", e.P95.value().Round(time.Microsecond))
-	if own := e.Requests[candidate].P95.value(); own > 0 {
+	c.notes = fmt.Sprintf("; the p95 is %v of the baseline", e.P95[baseline].value().Round(time.Microsecond))
+	if own := e.P95[candidate].value(); own > 0 {
 		c.notes += fmt.Sprintf(" and about %v of the candidate", own.Round(time.Microsecond))
 	}
 	return c
@@ -120,14 +117,13 @@ func (g Gate) agreement(e *Evidence) comparison {
 	s := &e.Disagreement
 	c := comparison{
 		name: "agreement", units: ofRequests, limit: 1 - g.MinAgreement, alpha: g.Alpha, of: s, zero: 1, scale: -1,
+		absent: "no request of the candidate in the shadow was compared: the traffic must name it as a shadow",
+		says: fmt.Sprintf("a part of %s of the shadowed requests agreed, by episodes, against at least %s",
+			number(1-s.mean(candidate)), number(g.MinAgreement)),
 	}
-	if c.says = fmt.Sprintf("a part of %s of the shadowed requests agreed, by episodes, against at least %s",
-		number(1-s.mean(candidate)), number(g.MinAgreement)); s.Information == 0 {
-		c.absent = "no request of the candidate in the shadow was compared: the traffic must name it as a shadow"
-	}
-	n := e.Shown
+	n := func(outcome string) int64 { return e.Shown[outcome][candidate] }
 	c.notes = fmt.Sprintf("; of %d requests for it %d were dropped, %d skipped, and it failed on %d",
-		n["done"]+n["failed"]+n["dropped"]+n["skipped"], n["dropped"], n["skipped"], n["failed"])
+		n("done")+n("failed")+n("dropped")+n("skipped"), n("dropped"), n("skipped"), n("failed"))
 	return c
 }
 
@@ -136,12 +132,10 @@ func (g Gate) lost(e *Evidence) comparison {
 	b, n := &e.Fates[baseline], &e.Fates[candidate]
 	c := comparison{
 		name: "lost", units: "episodes", limit: g.MaxLostIncrease, alpha: g.Alpha, of: &e.Lost, scale: 1,
+		says: fmt.Sprintf("%d of %d episodes of the candidate and %d of %d of the baseline were lost, with nothing heard of "+
+			"them for half a minute and no %q reported", n.Lost, n.Begun, b.Lost, b.Begun, g.Outcome),
 	}
-	if c.says = fmt.Sprintf("%d of %d episodes of the candidate and %d of %d of the baseline were lost, with nothing "+
-		"heard of them for half a minute and no %q reported", n.Lost, n.Begun, b.Lost, b.Begun,
-		g.Outcome); e.Lost.Information == 0 {
-		c.absent = c.says
-	}
+	c.absent = c.says
 	return c
 }
 
@@ -151,18 +145,16 @@ func (g Gate) outcome(e *Evidence) comparison {
 	width := r.High - r.Low
 	c := comparison{
 		name: "outcome", limit: s.At, alpha: r.alpha(g.Alpha), of: s, zero: r.High, scale: -width,
-		early: min(s.Count[baseline], s.Count[candidate]) < g.leastEpisodes(),
+		early:  min(s.Count[baseline], s.Count[candidate]) < g.leastEpisodes(),
+		absent: fmt.Sprintf("no outcomes of both versions to compare by %q", g.Outcome),
 	}
 	direction := "more"
 	if g.LowerIsBetter {
 		c.zero, c.scale, direction = r.Low, width, "less"
 	}
-	switch {
-	case !r.known() && r.Seen >= learning:
+	if !r.known() && r.Seen >= learning {
 		c.absent = fmt.Sprintf("all outcomes were %s so far, which does not tell how bad one can be: declare outcome_min "+
 			"and outcome_max", number(r.Least))
-	case !r.known() || s.Information == 0:
-		c.absent = fmt.Sprintf("no outcomes of both versions to compare by %q", g.Outcome)
 	}
 	c.says = fmt.Sprintf("the mean of %q is %s with the candidate and %s with the baseline, where %s is better", g.Outcome,
 		number(c.zero+c.scale*s.mean(candidate)), number(c.zero+c.scale*s.mean(baseline)), direction)
@@ -181,7 +173,7 @@ func (c *comparison) judge(ways int) (GateCheck, Metric) {
 		CandidateCount: c.of.Count[candidate], Baseline: known(c.zero + c.scale*c.of.mean(baseline)),
 		Candidate: known(c.zero + c.scale*c.of.mean(candidate)),
 	}
-	if c.absent != "" {
+	if c.of.Information == 0 {
 		return GateCheck{c.name, Hold, c.absent}, m
 	}
 	low, estimate, high := c.of.Bounds(c.alpha)
@@ -197,7 +189,7 @@ func (c *comparison) judge(ways int) (GateCheck, Metric) {
 		check.Reason += fmt.Sprintf("; without what %q reported it would be elsewhere", moved)
 	}
 	wide := math.Abs(c.scale)
-	m.between(-high*wide, -estimate*wide, -low*wide)
+	m.Low, m.Difference, m.High = known(-high*wide), known(-estimate*wide), known(-low*wide)
 	enough := -math.Log(c.alpha)
 	switch {
 	case c.early:
@@ -213,11 +205,12 @@ func (c *comparison) judge(ways int) (GateCheck, Metric) {
 
 // worse returns the logarithm of the evidence that the candidate exceeds the limit, on average of all that tells it.
 func (c *comparison) worse() float64 {
-	logs := []float64{c.of.without(above)}
+	equal := 1 / float64(1+len(c.besides))
+	logs, weights := []float64{c.of.without(above)}, []float64{equal}
 	for _, s := range c.besides {
-		logs = append(logs, s.wealth(above))
+		logs, weights = append(logs, s.wealth(above)), append(weights, equal)
 	}
-	return average(logs, nil)
+	return average(logs, weights)
 }
 
 // more says how many units of the candidate are needed, if there are fewer: as many if the numbers of both versions do
@@ -232,11 +225,11 @@ func (s *Score) more(limit, alpha float64, units string) string {
 }
 
 // codeList lists the codes of requests that were not answered.
-func codeList(who string, r *Requests) string {
+func codeList(who string, side int, e *Evidence) string {
 	var all []string
-	for _, code := range slices.Sorted(maps.Keys(r.Codes)) {
-		if code != Answered {
-			all = append(all, fmt.Sprintf("%s %d", code, r.Codes[code]))
+	for code, n := range e.Requests.Codes.sorted() {
+		if code != Answered && n[side] > 0 {
+			all = append(all, fmt.Sprintf("%s %d", code, n[side]))
 		}
 	}
 	if all == nil {
@@ -245,13 +238,9 @@ func codeList(who string, r *Requests) string {
 	return fmt.Sprintf("; of %s in this stage, by code: %s", who, strings.Join(all, ", "))
 }
 
-func codeCounts(e *Evidence) []CodeCount {
-	b, c := e.Requests[baseline].Codes, e.Requests[candidate].Codes
-	names := slices.AppendSeq(slices.Collect(maps.Keys(b)), maps.Keys(c))
-	slices.Sort(names)
-	var all []CodeCount
-	for _, code := range slices.Compact(names) {
-		all = append(all, CodeCount{code, b[code], c[code]})
+func codeCounts(e *Evidence) (all []CodeCount) {
+	for code, n := range e.Requests.Codes.sorted() {
+		all = append(all, CodeCount{code, n[baseline], n[candidate]})
 	}
 	return all
 }

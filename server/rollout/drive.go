@@ -109,7 +109,7 @@ func (m *Manager) followLocked() {
 	running := map[string]*Plan{}
 	for model, r := range m.runs {
 		if r.State == Running {
-			running[model] = &Plan{BaselineVersion: r.BaselineVersion, CandidateVersion: r.CandidateVersion}
+			running[model] = &r.Plan
 		}
 	}
 	m.plans.Store(&running)

@@ -148,14 +148,16 @@ func (r *run) begin(id uint64, side int, at time.Time, by uint64, whose string) 
 		maps.DeleteFunc(r.episodes, func(_ uint64, e *episode) bool { return e.counted })
 	}
 	draw := uint32(by ^ by>>32)
+	why := ""
 	switch {
 	case part == 1:
 	case r.drawn[draw]: // this says nothing new of the split, nor are its numbers those of another draw
-		r.evidence.exclude("same_draw", side)
-		e.counted = true
-		return
+		why = "same_draw"
 	case len(r.waiting) >= maxEpisodes:
-		r.evidence.exclude("no_room", side)
+		why = "no_room"
+	}
+	if why != "" {
+		r.evidence.Excluded.add(why, side)
 		e.counted = true
 		return
 	}
@@ -173,18 +175,13 @@ func (r *run) begin(id uint64, side int, at time.Time, by uint64, whose string) 
 
 // ended takes in how a request ended.
 func (r *run) ended(id uint64, side int, e *Ending) {
-	stage := &r.evidence.Requests[side]
-	if stage.Codes == nil {
-		stage.Codes = map[string]int64{}
-	}
-	stage.Codes[e.Code]++
+	r.evidence.Requests.Codes.add(e.Code, side)
 	if !e.Drawn {
 		return
 	}
 	slow := false
 	if e.Code == Answered {
-		stage.Answered++
-		stage.P95.add(e.Compute)
+		r.evidence.Requests.Answered[side]++
 		slow = r.slow(side, e.Compute)
 	}
 	if id == 0 {
@@ -212,22 +209,18 @@ func (r *run) ended(id uint64, side int, e *Ending) {
 // slow reports whether a compute time is longer than the gate allows. Before the baseline's percentile is known none
 // is.
 func (r *run) slow(side int, compute time.Duration) bool {
-	p := &r.evidence.P95
+	p := &r.evidence.P95[baseline]
 	most := float64(p.value())
-	if side == baseline {
-		defer p.add(compute)
-	} else {
+	if side == candidate {
 		most *= r.Gate.MaxLatencyRatio
 	}
+	defer r.evidence.P95[side].add(compute)
 	return p.known() && float64(compute) > most
 }
 
 // compared takes in whether the candidate agreed in the shadow, if it was asked.
 func (r *run) compared(id uint64, outcome string, agreed bool) {
-	if r.evidence.Shown == nil {
-		r.evidence.Shown = map[string]int64{}
-	}
-	if r.evidence.Shown[outcome]++; outcome == "dropped" || outcome == "skipped" {
+	if r.evidence.Shown.add(outcome, candidate); outcome == "dropped" || outcome == "skipped" {
 		return
 	}
 	disagreed := int64(1)
@@ -245,18 +238,18 @@ func (r *run) compared(id uint64, outcome string, agreed bool) {
 // settle counts the episodes that are over, in the order in which they began: otherwise those that end early would
 // count first, which speaks against a version that keeps its episodes alive for longer. unfinished reports whether one
 // goes on, or may be reported still.
-func (r *run) settle(unfinished func(id uint64) bool, now time.Time) {
+func (r *run) settle(unfinished map[uint64]bool, now time.Time) {
 	slices.SortStableFunc(r.waiting, func(a, b *episode) int { return a.began.Compare(b.began) })
 	n := 0
 	for ; n < len(r.waiting); n++ {
 		e := r.waiting[n]
-		open := !e.reported && !e.over && unfinished(e.id)
+		open := !e.reported && !e.over && unfinished[e.id]
 		if open && now.Sub(e.began) < r.patience {
 			break
 		}
 		e.counted = true
 		if open {
-			r.evidence.exclude("late", e.side)
+			r.evidence.Excluded.add("late", e.side)
 			continue
 		}
 		r.count(e)
@@ -266,13 +259,12 @@ func (r *run) settle(unfinished func(id uint64) bool, now time.Time) {
 		r.evidence.Fates[side].Waiting, r.evidence.Fates[side].Unfinished = 0, 0
 	}
 	for _, e := range r.waiting {
-		if e.part == 1 {
-			continue
-		}
-		if e.reported {
-			r.evidence.Fates[e.side].Waiting++
-		} else {
-			r.evidence.Fates[e.side].Unfinished++
+		switch fates := &r.evidence.Fates[e.side]; {
+		case e.part == 1:
+		case e.reported:
+			fates.Waiting++
+		default:
+			fates.Unfinished++
 		}
 	}
 }
@@ -308,7 +300,7 @@ func (r *run) count(e *episode) {
 		}
 		if !counts {
 			v.askOutcome(&r.Gate)
-			v.exclude("learning", e.side)
+			v.Excluded.add("learning", e.side)
 			return
 		}
 	}
@@ -321,23 +313,21 @@ func (r *run) report(id uint64, side int, outcome float64, by string, now time.T
 	e := r.episodes[id]
 	switch {
 	case e == nil || e.side != side:
-		v.exclude("outside", side)
-	case e.reported && by != e.by: // nobody corrects another
-		v.exclude("repeated", side)
-	case e.reported: // the latest number is right
-		v.exclude("repeated", side)
-		e.outcome = outcome
+		v.Excluded.add("outside", side)
+	case e.reported:
+		v.Excluded.add("repeated", side)
+		if by != e.by {
+			return // nobody corrects another
+		}
+		e.outcome = outcome // the latest is right
 		if e.gives {
 			v.Outcome.correct(&e.gave, r.place(outcome))
 		}
-	case e.counted: // it was given up, or counts for nothing
-		e.reported = true
-		r.patience = max(r.patience, 2*now.Sub(e.began))
 	default:
 		e.reported, e.outcome, e.by = true, outcome, by
-		if e.part < 1 {
+		r.patience = max(r.patience, 2*now.Sub(e.began))
+		if e.part < 1 && !e.counted { // else it was given up, or counts for nothing
 			v.Fates[side].Reported++
 		}
-		r.patience = max(r.patience, 2*now.Sub(e.began))
 	}
 }

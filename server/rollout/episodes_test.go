@@ -200,7 +200,7 @@ func TestRequestsCountWhereTheyWereLed(t *testing.T) {
 			b.Observe("m", 1, early)
 		}
 		pass(2 * time.Second)
-		s := b.runs["m"].evidence.Failures.Whole
+		s := b.runs["m"].evidence.Failures[whole]
 		if information := s.Information; s.Count[baseline] != 41 || information > 0.5 {
 			t.Errorf("%d requests of a stage of 1 %% count with the information %v", s.Count[baseline], information)
 		}

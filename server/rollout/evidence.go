@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -15,8 +16,8 @@ const (
 
 // Evidence is what a gate judges by. It is kept with the rollout.
 type Evidence struct {
-	// Requests of the stage.
-	Requests [2]Requests `json:"requests"`
+	// Requests are those of the stage, which begins anew after a restart.
+	Requests Requests `json:"-"`
 	// Of each unit, an episode or a request without one: the part of its requests that failed with a fault of the
 	// model, that failed otherwise but for want of capacity or time, and that took long.
 	Errors   paced `json:"errors"`
@@ -27,25 +28,25 @@ type Evidence struct {
 	Alone Score `json:"alone"`
 	// Disagreement is the part of a unit's shadowed requests that the candidate did not agree on. Shown counts the
 	// requests that it might have been shown, by how they ended there.
-	Disagreement Score            `json:"disagreement"`
-	Shown        map[string]int64 `json:"shown,omitempty"`
+	Disagreement Score  `json:"disagreement"`
+	Shown        counts `json:"shown,omitempty"`
 	// Lost has a 1 for each episode that was lost, and a 0 for each that was reported.
 	Lost Score `json:"lost"`
 	// Outcome has the outcomes within Range, of which 0 is the better end and 1 the worse.
 	Outcome Score `json:"outcome"`
 	Range   Range `json:"range"`
-	// P95 is about the baseline's.
-	P95 percentile `json:"p95"`
+	// P95 is about that of the compute times, by side.
+	P95 [2]percentile `json:"p95"`
 
 	// Passed are the checks that said Promote when the candidate got all traffic. What still comes from before holds
 	// nothing.
 	Passed []string `json:"passed,omitempty"`
 
 	// Drawn are the draws of the episodes that count, so that none counts again after a restart.
-	Drawn    []uint32            `json:"drawn,omitempty"`
-	Fates    [2]Episodes         `json:"fates"`
-	Split    division            `json:"split"`
-	Excluded map[string][2]int64 `json:"excluded,omitempty"`
+	Drawn    []uint32    `json:"drawn,omitempty"`
+	Fates    [2]Episodes `json:"fates"`
+	Split    division    `json:"split"`
+	Excluded counts      `json:"excluded,omitempty"`
 }
 
 // ask has the scores look at what a gate asks.
@@ -67,26 +68,48 @@ func (e *Evidence) askOutcome(g *Gate) {
 // mostAlone is what part may have faults then.
 const mostAlone = 0.5
 
-func (p *paced) at(difference float64) { p.Early.At, p.Whole.At = difference, difference }
-
-// paced is a Score of units when they are over, and one of their first requests: a candidate that fails is not waited
+// paced is a Score of the first requests of units, and one of units that are over: a candidate that fails is not waited
 // for until its episodes end.
-type paced struct {
-	Early Score `json:"early"`
-	Whole Score `json:"whole"`
-}
+type paced [2]Score
+
+const (
+	first = iota
+	whole
+)
 
 // early is how many requests of a unit are its first.
 const early = 16
 
-// Requests are how one version's requests ended in a stage.
+func (p *paced) at(difference float64) { p[first].At, p[whole].At = difference, difference }
+
+// Requests are how requests ended.
 type Requests struct {
-	// Answered counts those that the split led to the version and that were answered.
-	Answered int64 `json:"answered"`
-	// Codes counts how they ended, by the names of gRPC codes.
-	Codes map[string]int64 `json:"codes,omitempty"`
-	// P95 is about that of the compute times.
-	P95 percentile `json:"p95"`
+	Answered [2]int64 // those that the split led to a version, by side
+	Codes    counts   // all, by the names of gRPC codes
+}
+
+// counts count something of both versions, by name.
+type counts map[string][2]int64
+
+// add counts one.
+func (c *counts) add(name string, side int) {
+	if *c == nil {
+		*c = counts{}
+	}
+	n := (*c)[name]
+	n[side]++
+	(*c)[name] = n
+}
+
+// sorted returns those of which there are some, ascending by name.
+func (c counts) sorted() iter.Seq2[string, [2]int64] {
+	return func(yield func(string, [2]int64) bool) {
+		for _, name := range slices.Sorted(maps.Keys(c)) {
+			if n := c[name]; n != [2]int64{} && !yield(name, n) {
+				return
+			}
+		}
+	}
 }
 
 // Episodes counts one version's episodes by their fate, of those that began in stages in which both versions get some.
@@ -142,37 +165,24 @@ func (u *unit) count(e *Ending, slow bool) {
 	}
 }
 
-// add adds what a unit says to the scores of the early or of the whole ones.
-func (e *Evidence) add(of func(*paced) *Score, side int, part float64, u *unit) {
+// add adds what a unit says to the scores of first requests or of whole units.
+func (e *Evidence) add(pace, side int, part float64, u *unit) {
 	if part == 1 {
-		if side == candidate && u.asked > 0 && of(&e.Errors) == &e.Errors.Whole {
+		if side == candidate && u.asked > 0 && pace == whole {
 			e.Alone.alone(ratio(u.faults, u.asked))
 		}
 		return
 	}
 	if u.asked > 0 {
-		of(&e.Errors).Add(side, part, ratio(u.faults, u.asked), "")
-		of(&e.Failures).Add(side, part, ratio(u.failed, u.asked), "")
+		e.Errors[pace].Add(side, part, ratio(u.faults, u.asked), "")
+		e.Failures[pace].Add(side, part, ratio(u.failed, u.asked), "")
 	}
-	if u.answered > 0 && e.P95.known() {
-		of(&e.Slow).Add(side, part, ratio(u.slow, u.answered), "")
+	if u.answered > 0 && e.P95[baseline].known() {
+		e.Slow[pace].Add(side, part, ratio(u.slow, u.answered), "")
 	}
 }
-
-func first(p *paced) *Score { return &p.Early }
-func whole(p *paced) *Score { return &p.Whole }
 
 func ratio(part, of int64) float64 { return float64(part) / float64(of) }
-
-// exclude counts an episode, or a report of one, that no interval of the outcome contains.
-func (e *Evidence) exclude(why string, side int) {
-	if e.Excluded == nil {
-		e.Excluded = map[string][2]int64{}
-	}
-	n := e.Excluded[why]
-	n[side]++
-	e.Excluded[why] = n
-}
 
 // Excluded counts episodes, or reports of them, that no interval of the outcome contains.
 type Excluded struct {
@@ -185,17 +195,12 @@ type Excluded struct {
 // excluded lists what does not count.
 func (e *Evidence) excluded() (all []Excluded) {
 	b, c := &e.Fates[baseline], &e.Fates[candidate]
-	counts := maps.Clone(e.Excluded)
-	if counts == nil {
-		counts = map[string][2]int64{}
+	of := counts{
+		"lost": {b.Lost, c.Lost}, "unfinished": {b.Unfinished, c.Unfinished}, "waiting": {b.Waiting, c.Waiting},
 	}
-	counts["lost"] = [2]int64{b.Lost, c.Lost}
-	counts["unfinished"] = [2]int64{b.Unfinished, c.Unfinished}
-	counts["waiting"] = [2]int64{b.Waiting, c.Waiting}
-	for _, why := range slices.Sorted(maps.Keys(counts)) {
-		if n := counts[why]; n != [2]int64{} {
-			all = append(all, Excluded{why, n[baseline], n[candidate]})
-		}
+	maps.Copy(of, e.Excluded)
+	for why, n := range of.sorted() {
+		all = append(all, Excluded{why, n[baseline], n[candidate]})
 	}
 	return all
 }

@@ -65,9 +65,9 @@ func (m *Manager) judge(r *run) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r.settle(func(id uint64) bool { return unfinished[id] }, m.config.Now())
+	r.settle(unfinished, m.config.Now())
 	report := r.judged(m.config.Now())
-	r.thinning.add(&r.History, &report)
+	r.History.add(&report)
 	if report.Verdict != r.Report.Verdict {
 		r.History.mark(&report, report.At, r.Stages[r.Stage], false)
 	}

@@ -72,24 +72,23 @@ func (g Gate) WithDefaults() Gate {
 
 // Check returns a fault of the gate in itself, as a *PlanError.
 func (g Gate) Check() error {
-	finite := func(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 	for _, f := range []struct {
 		name string
 		x    float64
 		most float64
 	}{
-		{"min_requests", float64(g.MinRequests), math.Inf(1)},
-		{"min_episodes", float64(g.MinEpisodes), math.Inf(1)},
+		{"min_requests", float64(g.MinRequests), math.MaxFloat64},
+		{"min_episodes", float64(g.MinEpisodes), math.MaxFloat64},
 		{"max_error_rate", g.MaxErrorRate, 1},
-		{"max_latency_ratio", g.MaxLatencyRatio, math.Inf(1)},
+		{"max_latency_ratio", g.MaxLatencyRatio, math.MaxFloat64},
 		{"min_agreement", g.MinAgreement, 1},
 		{"max_failure_increase", g.MaxFailureIncrease, 1},
 		{"max_lost_increase", g.MaxLostIncrease, 1},
-		{"margin", g.Margin, math.Inf(1)},
+		{"margin", g.Margin, math.MaxFloat64},
 		{"alpha", g.Alpha, 0.99},
 	} {
-		if want := fmt.Sprintf("a number from 0 to %v", f.most); !(f.x >= 0 && f.x <= f.most) || !finite(f.x) {
-			if math.IsInf(f.most, 1) {
+		if want := fmt.Sprintf("a number from 0 to %v", f.most); !(f.x >= 0 && f.x <= f.most) {
+			if f.most == math.MaxFloat64 {
 				want = "a number of at least 0"
 			}
 			return &PlanError{"gate." + f.name, want, fmt.Sprint(f.x)}
@@ -98,7 +97,7 @@ func (g Gate) Check() error {
 	switch {
 	case (g.OutcomeMin == nil) != (g.OutcomeMax == nil):
 		return &PlanError{"gate.outcome_max", "outcome_min and outcome_max, or neither", "one of them"}
-	case g.OutcomeMin != nil && !(*g.OutcomeMin < *g.OutcomeMax && finite(*g.OutcomeMax-*g.OutcomeMin)):
+	case g.OutcomeMin != nil && !(*g.OutcomeMin < *g.OutcomeMax && *g.OutcomeMax-*g.OutcomeMin <= math.MaxFloat64):
 		return &PlanError{
 			"gate.outcome_max", fmt.Sprintf("a number above outcome_min, %v", *g.OutcomeMin), fmt.Sprint(*g.OutcomeMax),
 		}

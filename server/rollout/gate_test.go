@@ -22,7 +22,7 @@ func gathered(r *rand.Rand, g Gate, units int, b, c rates) *Evidence {
 	e := &Evidence{Range: Range{High: 1, Declared: true}}
 	g = g.WithDefaults()
 	e.ask(&g)
-	e.P95.Count, e.P95.Log = firsts, math.Log(1e6)
+	e.P95[baseline].Count, e.P95[baseline].Log = firsts, math.Log(1e6)
 	hit := func(p float64) int64 {
 		if r.Float64() < p {
 			return 1
@@ -35,7 +35,7 @@ func gathered(r *rand.Rand, g Gate, units int, b, c rates) *Evidence {
 		u := unit{asked: 1, answered: 1, faults: hit(of.fault), failed: hit(of.failed), slow: hit(of.slow)}
 		e.add(first, side, 0.5, &u)
 		e.add(whole, side, 0.5, &u)
-		e.Requests[side].Answered++
+		e.Requests.Answered[side]++
 		e.Fates[side].Begun++
 		lost := hit(of.lost)
 		e.Fates[side].Lost += lost

@@ -34,11 +34,6 @@ type Moment struct {
 	Percent   float64   `json:"percent"` // of the candidate, afterwards
 }
 
-// clone returns a copy that shares nothing that changes.
-func (h History) clone() History {
-	return History{Points: slices.Clone(h.Points), Moments: slices.Clone(h.Moments)}
-}
-
 // mark adds a moment, at the cost of the oldest one that is no step where there is no room.
 func (h *History) mark(r *Report, at time.Time, percent float64, step bool) {
 	m := Moment{At: at, Verdict: r.Verdict, Step: step, Percent: percent}
@@ -52,38 +47,28 @@ func (h *History) mark(r *Report, at time.Time, percent float64, step bool) {
 	h.Moments = append(h.Moments, m)
 }
 
-// thinning is which of many points are kept.
-type thinning struct {
-	seen  int  // points that came
-	every int  // one of so many is kept, a power of two; 0 is 1
-	loose bool // the last point is only kept until the next one comes
-}
-
-// add adds a point if the outcome of another number of episodes was compared than at the last one. When there are
-// maxPoints, every second of them is dropped, and so many fewer are kept from then on. The last one is always there.
-func (t *thinning) add(h *History, r *Report) {
+// add adds a point if the outcome of another number of episodes was compared than at the last one. The more
+// episodes there are, the farther points lie apart: the last one goes when the next one comes if it lies close to the
+// one before, and when there are maxPoints every second of them goes.
+func (h *History) add(r *Report) {
 	o := r.Metric("outcome")
 	if o == nil || o.Low == nil || o.High == nil || o.Difference == nil {
 		return
 	}
 	p := Point{r.At, o.BaselineCount, o.CandidateCount, *o.Difference, *o.Low, *o.High}
-	if n := len(h.Points); n > 0 {
-		if last := &h.Points[n-1]; last.Baseline == p.Baseline && last.Candidate == p.Candidate {
-			return
-		}
-		if t.loose {
-			h.Points = h.Points[:n-1]
-		}
+	n := len(h.Points)
+	if n > 0 && h.Points[n-1].Baseline == p.Baseline && h.Points[n-1].Candidate == p.Candidate {
+		return
 	}
-	t.every = max(t.every, 1)
-	if len(h.Points) == maxPoints {
+	if n > 1 && h.Points[n-1].episodes()-h.Points[n-2].episodes() < 2*p.episodes()/maxPoints {
+		h.Points = h.Points[:n-1]
+	} else if n == maxPoints {
 		for i := range maxPoints / 2 {
 			h.Points[i] = h.Points[2*i]
 		}
 		h.Points = h.Points[:maxPoints/2]
-		t.every *= 2
 	}
 	h.Points = append(h.Points, p)
-	t.loose = t.seen%t.every != 0
-	t.seen++
 }
+
+func (p *Point) episodes() int64 { return p.Baseline + p.Candidate }

@@ -26,9 +26,9 @@ type Kept struct {
 // which is that of the last step. docs/VERSIONS.md describes it.
 type keptRollout struct {
 	*Rollout
-	StageDuration string    `json:"stage_duration"`
-	MaxDuration   string    `json:"max_duration"`
-	Evidence      *Evidence `json:"evidence,omitempty"`
+	StageDuration string `json:"stage_duration"`
+	MaxDuration   string `json:"max_duration"`
+	Evidence      any    `json:"evidence,omitempty"` // *Evidence
 }
 
 // recall goes on with rollouts of an earlier process, from the evidence that was kept. Episodes that were running are
@@ -51,7 +51,7 @@ func (m *Manager) recall(kept map[string]Kept) {
 			why = "the server was started again, and the evidence begins anew"
 			r.History = History{} // of other evidence
 		}
-		r.StageSince, r.evidence.Requests = now, [2]Requests{}
+		r.StageSince = now
 		r.pass(&r.Steps[len(r.Steps)-1].Report) // which may be all that was kept of it
 		r.span(now)
 		r.Report = r.judged(now)
@@ -60,14 +60,16 @@ func (m *Manager) recall(kept map[string]Kept) {
 	m.followLocked()
 }
 
-// decode returns a rollout that was kept. Those of earlier releases have no evidence: it begins anew.
+// decode returns a rollout that was kept. If its evidence is missing, or written as other releases do, it begins anew.
 func decode(model string, k Kept) (_ *run, anew bool, err error) {
-	kept := keptRollout{Rollout: &Rollout{}}
+	var text json.RawMessage
+	kept := keptRollout{Rollout: &Rollout{}, Evidence: &text}
 	if err := json.Unmarshal(k.Text, &kept); err != nil {
 		return nil, false, err
 	}
-	if anew = kept.Evidence == nil; anew {
-		kept.Evidence = &Evidence{}
+	var e Evidence
+	if anew = json.Unmarshal(text, &e) != nil; anew {
+		e = Evidence{}
 	}
 	if kept.Rollout.StageDuration, err = time.ParseDuration(kept.StageDuration); err != nil {
 		return nil, false, err
@@ -76,7 +78,7 @@ func decode(model string, k Kept) (_ *run, anew bool, err error) {
 		return nil, false, err
 	}
 	kept.Plan = kept.withDefaults()
-	r := newRun(*kept.Rollout, k.Revision, *kept.Evidence)
+	r := newRun(*kept.Rollout, k.Revision, e)
 	if err := r.Plan.Check(); err != nil {
 		return nil, false, err
 	}
@@ -136,7 +138,7 @@ func (v *Verdict) UnmarshalText(text []byte) error { return parse(v, text, 0, Ro
 
 // parse finds the value that has the name, among those from first to last.
 func parse[T interface {
-	State | Verdict | Standing
+	State | Verdict
 	fmt.Stringer
 }](value *T, name []byte, first, last T) error {
 	for *value = first; *value <= last; *value++ {

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"bytes"
 	"log/slog"
 	"math/rand/v2"
 	"regexp"
@@ -247,6 +248,31 @@ func TestARolloutOfAnEarlierRelease(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestEvidenceOfAnotherReleaseBeginsAnew: the rollout goes on.
+func TestEvidenceOfAnotherReleaseBeginsAnew(t *testing.T) {
+	var kept map[string]Kept
+	var model *catalog.Model
+	within(t, nil, func(t *testing.T, b *bench) {
+		b.start(t, nil)
+		b.serve(50, 1, 2)
+		pass(12 * time.Second)
+		kept, model = b.host.lastKept(), b.host.model
+	})
+	k := kept["m"]
+	k.Text = bytes.Replace(k.Text, []byte(`"errors":[{`), []byte(`"errors":[7,{`), 1)
+	if bytes.Equal(k.Text, kept["m"].Text) {
+		t.Fatalf("kept: %s", k.Text)
+	}
+	kept["m"] = k
+	within(t, func(c *Config) { c.Kept, c.Traffic.(*host).model = kept, model }, func(t *testing.T, b *bench) {
+		r := b.state(t)
+		if _, why := last(r); r.State != Running || !strings.Contains(why, "begins anew") ||
+			r.Report.CandidateEpisodes != (Episodes{}) {
+			t.Errorf("%+v", r)
+		}
+	})
 }
 
 // TestTheHistoryIsKept, like the evidence that it is of.

@@ -18,41 +18,22 @@ type Metric struct {
 	Standing       Standing `json:"standing"`
 }
 
-// Standing is where a metric's interval lies. Its numbers are those of weft.v1.MetricVerdict.
-type Standing uint8
+// Standing is where a metric's interval lies, by its name in weft.v1.MetricVerdict.
+type Standing string
 
 // The standings.
 const (
-	Better    Standing = iota + 1 // wholly right of 0
-	NoWorse                       // wholly right of -margin, or the check says Promote
-	Worse                         // the check says Rollback: wholly left of -margin, through the candidate
-	Undecided                     // none of these yet
+	Better    Standing = "BETTER"    // wholly right of 0
+	NoWorse   Standing = "NO_WORSE"  // wholly right of -margin, or the check says Promote
+	Worse     Standing = "WORSE"     // the check says Rollback: wholly left of -margin, through the candidate
+	Undecided Standing = "UNDECIDED" // none of these yet
 )
-
-// String returns BETTER, NO_WORSE, WORSE or UNDECIDED.
-func (s Standing) String() string {
-	return [...]string{"UNSPECIFIED", "BETTER", "NO_WORSE", "WORSE", "UNDECIDED"}[s]
-}
-
-// MarshalText gives the name.
-func (s Standing) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
-// UnmarshalText reads the name.
-func (s *Standing) UnmarshalText(text []byte) error { return parse(s, text, Better, Undecided) }
 
 // OfEpisodes reports whether the metric counts episodes. Others count them, and requests without one.
 func (m *Metric) OfEpisodes() bool { return m.Name == "outcome" || m.Name == "lost" }
 
 // AgainstLimit reports whether the candidate is compared with a fixed limit instead of the baseline.
 func (m *Metric) AgainstLimit() bool { return m.Name == "agreement" }
-
-// between sets the difference and its bounds, if there are any.
-func (m *Metric) between(low, difference, high float64) {
-	if math.IsInf(low, -1) && math.IsInf(high, 1) {
-		return
-	}
-	m.Low, m.Difference, m.High = known(low), known(difference), known(high)
-}
 
 // stand decides the standing.
 func (m *Metric) stand(check Verdict) {

@@ -50,6 +50,6 @@ func (r *Rollout) clone() Rollout {
 	c := *r
 	c.Stages = slices.Clone(r.Stages)
 	c.Steps = slices.Clone(r.Steps)
-	c.History = r.History.clone()
+	c.History = History{slices.Clone(r.History.Points), slices.Clone(r.History.Moments)}
 	return c
 }

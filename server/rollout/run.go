@@ -25,8 +25,6 @@ type run struct {
 	fresh    atomic.Bool         // something was heard since
 	// refusal is the error that the log has last, so that it has each only once.
 	refusal string
-	// thinning is that of the History.
-	thinning thinning
 }
 
 // stage is a span in which the candidate got a part of the units.
@@ -71,7 +69,7 @@ func (r *run) judged(at time.Time) Report {
 // enter begins a stage. Requests are counted anew.
 func (r *run) enter(number int, now time.Time) {
 	r.Stage, r.StageSince = number, now
-	r.evidence.Requests = [2]Requests{}
+	r.evidence.Requests = Requests{}
 	r.pass(&r.Report)
 	r.span(now)
 }

@@ -93,10 +93,7 @@ func (s *Score) Add(side int, part, value float64, by string) Given {
 	unsure := max(1, learnt/(1+s.Weights[baseline]+s.Weights[candidate]))
 	g.above = (max(q*g.centre, part*(1-g.centre))/most + g.fair) * unsure
 	g.below = (max(q*(1-g.centre), part*g.centre)/most - g.fair) * unsure
-	s.sum(&g, information, 1)
-	n := min(s.Weights[side], recent-1)
-	s.Means[side] = (s.Means[side]*n + value) / (n + 1)
-	s.Weights[side] = n + 1
+	s.give(&g, information)
 	return g
 }
 
@@ -104,10 +101,15 @@ func (s *Score) Add(side int, part, value float64, by string) Given {
 func (s *Score) alone(value float64) {
 	g := Given{side: candidate, weight: 1, value: value, fair: s.At}
 	g.above, g.below = s.At, 1-s.At
-	s.sum(&g, 1, 1)
-	n := s.Weights[candidate]
-	s.Means[candidate] = (s.Means[candidate]*n + value) / (n + 1)
-	s.Weights[candidate] = n + 1
+	s.give(&g, 1)
+}
+
+// give counts a unit, and takes in where numbers lie.
+func (s *Score) give(g *Given, information float64) {
+	s.sum(g, information, 1)
+	n := min(s.Weights[g.side], recent-1)
+	s.Means[g.side] = (s.Means[g.side]*n + g.value) / (n + 1)
+	s.Weights[g.side] = n + 1
 }
 
 // correct replaces the number of a unit.
@@ -120,25 +122,23 @@ func (s *Score) correct(g *Given, value float64) {
 // sum adds what a unit gives, or takes it out again.
 func (s *Score) sum(g *Given, information, sign float64) {
 	s.Values[g.side] += sign * g.value
-	y := g.weight * (g.value - g.centre)
-	for _, to := range [...]*Sums{&s.Sums, g.by} {
-		if to != nil {
-			to.Count[g.side] += int64(sign)
-			to.Score += sign * y
-			to.Information += information
-			to.Variation = max(0, to.Variation+sign*y*y)
-		}
+	s.Sums.sum(g, information, sign)
+	if g.by != nil {
+		g.by.sum(g, information, sign)
 	}
+}
+
+func (s *Sums) sum(g *Given, information, sign float64) {
+	y := g.weight * (g.value - g.centre)
+	s.Count[g.side] += int64(sign)
+	s.Score += sign * y
+	s.Information += information
+	s.Variation = max(0, s.Variation+sign*y*y)
 	const least = 1e-3 // of what is lost, which bounds what is won
 	gain, loss := (y-g.fair)/max(least, g.above), (y-g.fair)/max(least, g.below)
 	for k, λ := range lambdas {
-		above, below := sign*math.Log1p(λ*gain), sign*math.Log1p(-λ*loss)
-		for _, to := range [...]*Sums{&s.Sums, g.by} {
-			if to != nil {
-				to.Above[k] += above
-				to.Below[k] += below
-			}
-		}
+		s.Above[k] += sign * math.Log1p(λ*gain)
+		s.Below[k] += sign * math.Log1p(-λ*loss)
 	}
 }
 
@@ -236,16 +236,11 @@ func (s *Sums) less(part *Sums) *Sums {
 	return rest
 }
 
-// average returns the logarithm of the average of numbers whose logarithms are given, with weights whose sum is 1; nil:
-// equal ones.
+// average returns the logarithm of the average of numbers whose logarithms are given, with weights whose sum is 1.
 func average(logs, weights []float64) float64 {
 	top, sum := slices.Max(logs), 0.0
 	for k, log := range logs {
-		weight := 1 / float64(len(logs))
-		if weights != nil {
-			weight = weights[k]
-		}
-		sum += weight * math.Exp(log-top)
+		sum += weights[k] * math.Exp(log-top)
 	}
 	return top + math.Log(sum)
 }

@@ -33,7 +33,8 @@ func metricMessage(m *rollout.Metric) *weftv1.GateMetric {
 		Baseline:  m.Baseline, Candidate: m.Candidate,
 		BaselineCount: m.BaselineCount, CandidateCount: m.CandidateCount,
 		Difference: m.Difference, Low: m.Low, High: m.High, AlwaysValid: true,
-		Margin: m.Margin, Verdict: weftv1.MetricVerdict(m.Standing),
+		Margin:  m.Margin,
+		Verdict: weftv1.MetricVerdict(weftv1.MetricVerdict_value["METRIC_VERDICT_"+string(m.Standing)]),
 	}
 	if m.OfEpisodes() {
 		out.Unit = weftv1.MetricUnit_METRIC_UNIT_EPISODE
