@@ -21,12 +21,23 @@ type Process struct {
 	// Every is the period of callers that act at the same moments, such as robots, each of which asks once a period; 0:
 	// they do not. Jitter is how much later than that a request may be. CV and Course mean nothing then.
 	Every, Jitter time.Duration
+	// Think is how long after an answer its caller asks again, on average. There are as many as ask at the model's rate if
+	// each is answered in half of its SLO; 0: they do not wait for answers.
+	Think time.Duration
 }
 
 // times appends the arrivals of a model to out.
-func (p *Process) times(rate float64, course []Stretch, span time.Duration, rng *rand.Rand,
+func (p *Process) times(rate float64, slo time.Duration, course []Stretch, span time.Duration, rng *rand.Rand,
 	out []time.Duration,
 ) []time.Duration {
+	if p.Think > 0 { // the first time that each of them asks
+		cycle := (p.Think + slo/2).Seconds()
+		for range max(1, int(rate*cycle+0.5)) {
+			out = append(out, time.Duration(rng.Float64()*min(cycle, span.Seconds())*float64(time.Second)))
+		}
+		slices.Sort(out)
+		return out
+	}
 	if p.Every == 0 {
 		return arrivals.Gamma{Rate: rate, CV: p.CV, Course: course}.Times(span, rng, out)
 	}

@@ -52,16 +52,21 @@ func (e *engine) drop(now Time, r *Request, f Fate) {
 
 // end counts the fate of a request.
 func (e *engine) end(r *Request) {
-	if r.Fate != OnTime {
+	if r.Fate != OnTime && !r.background() {
 		e.missed++
 	}
-	e.result.Flows[r.Model].Fates[r.Fate]++
+	e.result.tally(r).Fates[r.Fate]++
+	e.think(r)
 }
 
 // giveUp ends the requests that a policy left in its queues for good.
 func (e *engine) giveUp() {
+	e.until = 0 // nobody asks again
 	for i := range e.requests[:e.arrived] {
-		if r := &e.requests[i]; r.Fate == Waiting && !r.running && e.fault == nil {
+		e.waits = append(e.waits, &e.requests[i])
+	}
+	for _, r := range e.waits {
+		if r.Fate == Waiting && !r.running && e.fault == nil {
 			e.drop(e.lanes.at, r, Dropped)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -19,7 +20,9 @@ type Setup struct {
 	Copying float64
 	// Telemetry reports the state of the device to the policy, which must be an observer.
 	Telemetry Telemetry
-	Seed      uint64 // of the device's noise
+	Seed      uint64 // of the device's noise, and of how long callers think
+	// Span is until when callers ask again.
+	Span time.Duration
 	// Lost ends the run as soon as more requests than this are not on time, for a search that need not know
 	// how many more. Nil: it does not.
 	Lost *int
@@ -39,6 +42,8 @@ func Run(s *Setup, requests []Request, policy func(*Env) Policy) (*Result, error
 		pace:     s.Device.Pace,
 		memory:   newMemory(s),
 		lost:     s.Lost,
+		thinks:   stream(s.Seed, 1),
+		until:    Time(s.Span),
 		result:   Result{Flows: make([]Tally, len(s.Models)), requests: requests},
 		wake:     Never,
 	}
@@ -61,9 +66,13 @@ type engine struct {
 	env      Env
 	policy   Policy
 	requests []Request
-	arrived  int // how many of them
-	waiting  int // arrived, not running and not ended
-	missed   int // ended, and not on time
+	arrived  int        // how many of them
+	again    []*Request // of callers who think, the soonest last
+	waits    []*Request // that came so
+	thinks   *rand.Rand
+	until    Time // they think for the last time
+	waiting  int  // arrived, not running and not ended
+	missed   int  // ended, and not on time
 	lost     *int
 	lanes    lanes
 	noise    noise
@@ -92,7 +101,7 @@ const (
 func (e *engine) run() {
 	end := Never
 	if n := len(e.requests); n > 0 {
-		end = e.requests[n-1].Arrival.Add(patience)
+		end = max(e.requests[n-1].Arrival, e.until).Add(patience)
 	}
 	for e.fault == nil {
 		now, what := e.next()
@@ -128,7 +137,7 @@ func (e *engine) run() {
 
 // next returns the next event and its time.
 func (e *engine) next() (Time, event) {
-	over := e.arrived == len(e.requests) && e.waiting == 0 && e.lanes.inFlight == 0
+	over := e.arrived == len(e.requests) && len(e.again) == 0 && e.waiting == 0 && e.lanes.inFlight == 0
 	if over {
 		return Never, nothing
 	}
@@ -139,8 +148,8 @@ func (e *engine) next() (Time, event) {
 	if len(e.pace) > 0 && e.pace[0].From < at {
 		at, what = e.pace[0].From, paceChanges
 	}
-	if e.arrived < len(e.requests) && e.requests[e.arrived].Arrival < at {
-		at, what = e.requests[e.arrived].Arrival, arrives
+	if r := e.upcoming(); r != nil && r.Arrival < at {
+		at, what = r.Arrival, arrives
 	}
 	if e.wake < at {
 		at, what = e.wake, wakes
@@ -154,12 +163,52 @@ func (e *engine) next() (Time, event) {
 	return at, what
 }
 
+// upcoming returns the request that arrives next, nil if none does.
+func (e *engine) upcoming() *Request {
+	n := len(e.again)
+	if e.arrived < len(e.requests) {
+		if first := &e.requests[e.arrived]; n == 0 || first.Arrival <= e.again[n-1].Arrival {
+			return first
+		}
+	}
+	if n > 0 {
+		return e.again[n-1]
+	}
+	return nil
+}
+
 func (e *engine) arrive(now Time) {
-	r := &e.requests[e.arrived]
-	e.arrived++
+	r := e.upcoming()
+	if e.arrived < len(e.requests) && r == &e.requests[e.arrived] {
+		e.arrived++
+	} else {
+		e.again = e.again[:len(e.again)-1]
+		e.waits = append(e.waits, r)
+	}
 	e.waiting++
-	e.result.Flows[r.Model].Offered++
+	e.result.tally(r).Offered++
 	e.policy.Arrive(now, r)
+}
+
+// think has the caller of a request that has ended ask again, if he does.
+func (e *engine) think(r *Request) {
+	if r.Think == 0 {
+		return
+	}
+	takes := r.Deadline.Sub(r.Arrival)
+	at := r.Finish.Add(1 + time.Duration(float64(r.Think)*(0.5+e.thinks.Float64())))
+	if r.Fate == Refused {
+		at = at.Add(takes / 2) // as if there had been an answer
+	}
+	if at >= e.until {
+		return
+	}
+	next := &Request{
+		Model: r.Model, Key: r.Key, Identity: r.Identity, Rows: r.Rows, Priority: r.Priority, Think: r.Think,
+		Arrival: at, Deadline: at.Add(takes),
+	}
+	i, _ := slices.BinarySearchFunc(e.again, at, func(r *Request, at Time) int { return cmp.Compare(at, r.Arrival) })
+	e.again = slices.Insert(e.again, i, next)
 }
 
 // fill offers each free lane to the policy.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,7 +22,7 @@ const (
 
 	// What callers wait for, over the time that one row takes, and in all.
 	leastOver, mostOver   = 2.5, 300.0
-	soonestSLO, latestSLO = 5 * time.Millisecond, 16 * time.Second
+	soonestSLO, latestSLO = 500 * time.Microsecond, 16 * time.Second
 
 	fewestRequests, mostRequests = 2_000, 30_000 // of a run
 	longestSpan                  = time.Minute   // of one with more than the fewest
@@ -59,8 +60,61 @@ func Generate(seed uint64) Generated {
 		w.Pace = coTenant
 	}
 	load := pickOf(&g, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 1, 1.1, 1.3, 1.6, 2, 3, 5, 10)
-	w.About = fmt.Sprintf("%s; load %g", strings.Join(g.about, "; "), load)
-	return Generated{Seed: seed, Workload: w, Span: spanOf(models, 1), Load: load}
+	more := generator{Rand: rand.New(rand.NewPCG(seed, 0x6d6f7265))} // so that all else is drawn as it is without
+	span := more.further(&w)
+	w.About = fmt.Sprintf("%s; load %g", strings.Join(slices.Concat(g.about, more.about), "; "), load)
+	return Generated{Seed: seed, Workload: w, Span: span, Load: load}
+}
+
+// further draws what not every device has: weights, callers who wait for answers, bursts of seconds, shadows. It
+// returns the span.
+func (g *generator) further(w *Workload) time.Duration {
+	models := w.Models
+	one := func() int { return g.IntN(len(models)) }
+	if len(w.Arrivals) == 1 {
+		w.Arrivals = slices.Repeat(w.Arrivals, len(models))
+	}
+	span := spanOf(models, 1)
+	if g.chance(0.2) {
+		for i := range models {
+			models[i].Weight = pickOf(g, 1.0, 1, 3, 10)
+		}
+		g.say("weights of 1, 3 and 10")
+	}
+	if share := pickOf(g, 0.1, 0.5, 1); g.chance(0.15) {
+		for i := range models {
+			if g.chance(share) || i == 0 {
+				w.Arrivals[i] = Process{Think: time.Duration(g.between(0.3, 30) * float64(models[i].Cost(1)))}
+			}
+		}
+		g.say("%g of the models have callers who wait for answers", share)
+	}
+	// Where it lasts long enough for several of them.
+	on, off := g.duration(time.Second, 5*time.Second), g.duration(9*time.Second, 30*time.Second)
+	if i := one(); g.chance(0.3) && span >= longestSpan/2 {
+		w.Arrivals[i] = Process{Course: OnOff(on, off)}
+		g.say("%s in bursts of %v each %v", models[i].Name, on.Round(time.Millisecond), (on + off).Round(time.Millisecond))
+	}
+	for i := range models {
+		if models[i].Cold && g.chance(0.5) {
+			models[i].MaxBatch = 256
+			g.say("%s with batches to 256", models[i].Name)
+		}
+	}
+	if g.chance(0.15) {
+		for range 1 + g.IntN(3) {
+			m := models[one()]
+			m.Name, m.Cold, m.Rate = m.Name+" in the shadow", false, m.Rate*g.between(0.1, 1)
+			m.SLO = max(10*m.SLO, 10*time.Second)
+			m.Mix = []Wish{{Share: 1, SLO: m.SLO, Priority: sharedsched.Sheddable}}
+			w.Models, w.Arrivals = append(w.Models, m), append(w.Arrivals, Process{})
+			if w.Error != nil {
+				w.Error = append(w.Error, 1)
+			}
+			g.say("%s", m.Name)
+		}
+	}
+	return span
 }
 
 // spanOf returns how long requests come so that there are enough of them, and not too many.
@@ -229,11 +283,7 @@ func (g *generator) cold(w *Workload) {
 		return
 	}
 	if len(w.Arrivals) == 1 {
-		one := w.Arrivals[0]
-		w.Arrivals = make([]Process, len(w.Models))
-		for i := range w.Arrivals {
-			w.Arrivals[i] = one
-		}
+		w.Arrivals = slices.Repeat(w.Arrivals, len(w.Models))
 	}
 	n := 0
 	for i := range w.Models {

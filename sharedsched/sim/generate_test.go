@@ -36,6 +36,12 @@ func TestGenerateIsWide(t *testing.T) {
 		"robots":         anyArrivals(func(p *Process) bool { return p.Every > 0 }),
 		"bursts":         anyArrivals(func(p *Process) bool { return p.CV >= 3 }),
 		"all at once":    anyArrivals(func(p *Process) bool { return p.Together }),
+		"500 µs":         anyModel(func(m *Model) bool { return m.SLO < time.Millisecond }),
+		"weights":        anyModel(func(m *Model) bool { return m.Weight > 1 }),
+		"shadows":        anyModel(func(m *Model) bool { return len(m.Mix) > 0 && m.Mix[0].Priority == sharedsched.Sheddable }),
+		"cold, to 256":   anyModel(func(m *Model) bool { return m.Cold && m.MaxBatch == 256 }),
+		"closed loops":   anyArrivals(func(p *Process) bool { return p.Think > 0 }),
+		"bursts of 10 s": func(g *Generated) bool { return strings.Contains(g.Workload.About, "in bursts of") },
 		"half load":      func(g *Generated) bool { return g.Load <= 0.5 },
 		"nine tenths":    func(g *Generated) bool { return g.Load == 0.9 },
 		"ten times":      func(g *Generated) bool { return g.Load == 10 },
@@ -58,7 +64,7 @@ func TestGenerateIsWide(t *testing.T) {
 				count[name]++
 			}
 		}
-		if n := len(g.Workload.Requests(1, g.Span, 1)); n < fewestRequests/4 || n > 4*mostRequests {
+		if n := len(g.Workload.Requests(1, g.Span, 1)); n < fewestRequests/4 && !g.Workload.waits() || n > 4*mostRequests {
 			t.Errorf("%d requests in %v: %s", n, g.Span, g.Workload.About)
 		}
 	}
@@ -86,7 +92,7 @@ func TestRobotsAct(t *testing.T) {
 	p := Process{Every: 50 * time.Millisecond, Jitter: 5 * time.Millisecond}
 	for _, rate := range []float64{3, 20, 510} {
 		const span = 10 * time.Second
-		times := p.times(rate, nil, span, stream(1, 2), nil)
+		times := p.times(rate, 0, nil, span, stream(1, 2), nil)
 		if n := float64(len(times)); n < rate*10-2 || n > rate*10+2 {
 			t.Errorf("%v a second: %v in %v", rate, n, span)
 		}
@@ -125,6 +131,33 @@ func TestWishes(t *testing.T) {
 		p.Arrive(r.Arrival, r)
 		if p.task.Priority != r.Priority || p.task.Target != r.Deadline.Sub(r.Arrival) {
 			t.Errorf("the scheduler got %+v for %+v", p.task, *r)
+		}
+	}
+}
+
+// TestCallersWait for their answers before they ask again, and their requests are counted like all others; shadows are
+// counted apart.
+func TestCallersWait(t *testing.T) {
+	think := linear("thinks", 1, 0.1, 100, 100)
+	shadow := linear("shadow", 1, 0.1, 1000, 10)
+	shadow.Mix = []Wish{{Share: 1, SLO: time.Second, Priority: sharedsched.Sheddable}}
+	w := Workload{
+		Models: []Model{think, shadow}, Device: TypicalDevice,
+		Arrivals: []Process{{Think: 50 * time.Millisecond}, {}},
+	}
+	const span = 10 * time.Second
+	for _, p := range Policies() {
+		r := w.Play(&p, 1, span, 1)
+		asked, shadows := r.Flows[0], r.Shadows
+		// Ten callers, of whom each asks about every 50 ms and the time of an answer.
+		if n := asked.Offered; n < 1000 || n > 2000 || asked.Fates[OnTime]+asked.missed() != n {
+			t.Errorf("%s: %+v", p.Name, asked)
+		}
+		if n := shadows.Offered; n < 50 || n > 150 || shadows.Fates[OnTime]+shadows.missed() != n || r.Flows[1].Offered > 0 {
+			t.Errorf("%s: shadows %+v", p.Name, shadows)
+		}
+		if len(r.requests) != 10+shadows.Offered {
+			t.Errorf("%s: %d callers and shadows", p.Name, len(r.requests))
 		}
 	}
 }

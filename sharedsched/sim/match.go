@@ -40,7 +40,12 @@ func (g *Generated) Play(families []Family, e Effort) Match {
 		}
 		r := g.Workload.Play(who, g.Load, spanOf(g.Workload.Models, g.Load), e.seed(0))
 		modest := InShare(g.Workload.Models, r)
-		within := r.Of(func(q *Request) bool { return modest[q.Model] })
+		var within Tally
+		for i := range r.Flows {
+			if modest[i] {
+				within.add(&r.Flows[i])
+			}
+		}
 		m.Carried, m.Tuned, m.InShare = append(m.Carried, carried), append(m.Tuned, who.Name),
 			append(m.InShare, within.Share())
 	}

@@ -22,6 +22,8 @@ type Request struct {
 	Arrival  Time
 	Deadline Time
 	Priority sharedsched.Priority // only the server's scheduler has them
+	// Think is how long after an answer its caller asks again, on average; 0: never.
+	Think time.Duration
 
 	Fate   Fate // set by the engine, or by Env.Drop
 	Finish Time // when the fate was decided
@@ -32,6 +34,9 @@ type Request struct {
 	running bool // in a batch
 	failed  bool // in the batch that runs
 }
+
+// background reports whether nobody waits for the answer.
+func (r *Request) background() bool { return r.Priority == sharedsched.Sheddable }
 
 // Fate is how a request ended.
 type Fate uint8

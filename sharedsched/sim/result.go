@@ -7,7 +7,8 @@ import (
 
 // Result holds the results of a run.
 type Result struct {
-	Flows    []Tally       // by model
+	Flows    []Tally       // by model, without the requests of which
+	Shadows  Tally         // nobody waits for the answers
 	End      Time          // of the last batch
 	Busy     time.Duration // device time of all batches
 	Computed time.Duration // time with at least one of them past copying
@@ -19,7 +20,7 @@ type Result struct {
 
 	Predictions []Prediction // of the batches whose estimate the policy stated, in order of their ends
 
-	requests []Request
+	requests []Request // without those of callers who asked again
 }
 
 // Prediction compares the time that a batch took with the estimate.
@@ -36,6 +37,14 @@ type Tally struct {
 
 	Useful time.Duration // of their batches' device time, the share of requests on time, by rows
 	Wasted time.Duration // of it, the share of late ones
+}
+
+// tally is where a request counts.
+func (r *Result) tally(q *Request) *Tally {
+	if q.background() {
+		return &r.Shadows
+	}
+	return &r.Flows[q.Model]
 }
 
 // Share returns the share of the offered requests that were on time; 1 if there were none.
@@ -64,7 +73,7 @@ func (t *Tally) add(u *Tally) {
 func (r *Result) done(now Time, b *Batch, took time.Duration) {
 	r.End = now
 	r.Busy += took
-	t := &r.Flows[b.Model]
+	t := r.tally(b.Requests[0])
 	onTime := 0
 	for _, q := range b.Requests {
 		if q.Fate == OnTime {

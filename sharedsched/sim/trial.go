@@ -43,8 +43,12 @@ func (t *trial) onTime(p *Maker, load float64) float64 {
 	return sum.Share()
 }
 
-// carries reports whether a policy has enough requests on time over all seeds. Runs end as soon as it has not.
+// carries reports whether a policy has enough requests on time over all seeds. Runs end as soon as it has not, where it
+// is known how many there are.
 func (t *trial) carries(p *Maker, load float64) bool {
+	if t.w.waits() {
+		return t.onTime(p, load) >= attained
+	}
 	t.prepare(load)
 	lost := int(float64(t.offered) * (1 - attained)) // that many may be lost
 	for i := range t.runs {
@@ -70,6 +74,10 @@ func (t *trial) prepare(load float64) {
 	t.load, t.offered = load, 0
 	for i := range t.runs {
 		t.runs[i] = t.w.Requests(load, t.effort.Span, t.effort.seed(i))
-		t.offered += len(t.runs[i])
+		for k := range t.runs[i] {
+			if !t.runs[i][k].background() {
+				t.offered++
+			}
+		}
 	}
 }

@@ -53,7 +53,7 @@ func (w *Workload) Requests(load float64, span time.Duration, seed uint64) []Req
 			}
 			course = p.Course(stream(seed, group), span)
 		}
-		times = p.times(m.Rate*load, course, span, stream(seed, purpose+1), times[:0])
+		times = p.times(m.Rate*load, m.SLO, course, span, stream(seed, purpose+1), times[:0])
 		for _, at := range times {
 			all = append(all, uint64(at)<<width|uint64(i))
 		}
@@ -79,7 +79,7 @@ func (w *Workload) Requests(load float64, span time.Duration, seed uint64) []Req
 		}
 		requests[i] = Request{
 			Model: model, Key: k.key, Identity: k.identity, Rows: 1,
-			Arrival: at, Deadline: at.Add(k.wish.SLO), Priority: k.wish.Priority,
+			Arrival: at, Deadline: at.Add(k.wish.SLO), Priority: k.wish.Priority, Think: w.process(model).Think,
 		}
 	}
 	return requests
@@ -98,6 +98,11 @@ func (w *Workload) process(model int) *Process {
 	return &w.Arrivals[model]
 }
 
+// waits reports whether some callers wait for answers before they ask again.
+func (w *Workload) waits() bool {
+	return slices.ContainsFunc(w.Arrivals, func(p Process) bool { return p.Think > 0 })
+}
+
 // Play runs the workload under a policy, as run does.
 func (w *Workload) Play(p *Maker, load float64, span time.Duration, seed uint64) *Result {
 	return w.run(p, w.Requests(load, span, seed), span, seed, nil)
@@ -108,7 +113,7 @@ func (w *Workload) Play(p *Maker, load float64, span time.Duration, seed uint64)
 func (w *Workload) run(p *Maker, requests []Request, span time.Duration, seed uint64, lost *int) *Result {
 	s := Setup{
 		Models: w.Models, Error: w.Error, Device: w.Device, Lanes: p.lanes(len(w.Models)), Overlap: p.Overlap,
-		Copying: p.Copying, Telemetry: p.Telemetry, Seed: seed, Lost: lost,
+		Copying: p.Copying, Telemetry: p.Telemetry, Seed: seed, Lost: lost, Span: span,
 	}
 	if w.Pace != nil {
 		s.Device.Pace = w.Pace(span)
