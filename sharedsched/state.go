@@ -147,7 +147,7 @@ func (c *Core) State(now Time) State {
 			*lag = max(*lag, fs.Lead)
 			if q := f.first[foreground]; q != nil {
 				bound := &s.Devices[slices.Index(c.devices, f.device)].LagBound
-				*bound = max(*bound, q.due.Sub(q.oldest)+time.Duration(float64(q.cost)/f.weight))
+				*bound = max(*bound, q.due.Sub(c.tasks[q.ring.At(0).Task].arrival)+time.Duration(float64(q.cost)/f.weight))
 			}
 		}
 		s.Flows = append(s.Flows, fs)
