@@ -194,7 +194,7 @@ func (c *Core) predict(now Time, q *queue, t *Task, n int, left time.Duration, o
 	}
 	before := time.Duration(0) // of the work in the queue as much as if all of its tasks were alike
 	p.takes, p.reason = wait+own, RefusedDeadline
-	if n > 0 && q.foreground > 0 {
+	if n > 0 && q.foreground > 0 && !q.reaching {
 		before = q.work * time.Duration(min(n, q.foreground)) / time.Duration(q.foreground)
 		together := t.Rows + q.waiting*n/q.ring.Len()
 		if !t.Alone && q.version.settings.Batched && together <= q.most {
@@ -204,7 +204,9 @@ func (c *Core) predict(now Time, q *queue, t *Task, n int, left time.Duration, o
 			p.takes += before / d.parallel()
 		}
 	}
-	if p.late = p.takes - left; p.late > 0 || openEnded || !f.beyond {
+	// A burst is no flood, and a device that nobody else asks for is not shared.
+	flood := f.beyond && now.Sub(f.since) >= floodFor && d.shares.last.weights > f.weight && !q.reaching
+	if p.late = p.takes - left; p.late > 0 || openEnded || !flood {
 		return p
 	}
 	// A flow gets a batch each time that its share comes to one; when the next is due nobody knows: in half of that

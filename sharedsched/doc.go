@@ -96,7 +96,8 @@
 //     fairq).
 //  4. If no flow demands service, the pending queue with the least slack goes: a device does not idle. If no foreground
 //     task waits at all, background work gets the device, for batches of at most a tenth of the smallest target seen in
-//     the last second, so that the next arrival is hardly delayed.
+//     the last second, so that the next arrival is hardly delayed. Where one row takes more than that, a batch may run
+//     once ten times its length has passed since the last such batch: background work always gets on.
 //  5. Of the chosen queue, a prefix in order of target and arrival (but for overload: flood.go): as many rows as
 //     MaxBatchSize, MaxBatchCost, the device cap and the device's memory allow. A task that fits no batch is split over
 //     several; one that would fit the next batch whole waits for it. A batch with room takes tasks of other flows for
@@ -124,9 +125,10 @@
 // as much again each minute (memory.go).
 //
 // Admission: a task is refused when the device, serving nothing but the work that goes before it in its queue, would
-// miss its limit; and of a flow beyond its share when that share would not serve the work before it within half of the
-// time. Tasks that matter less make room for it. An estimate that was never measured refuses and drops nothing, and one
-// that nothing has confirmed for 100 ms lets a task through.
+// miss its limit; and of a flow that has been beyond its share for 2 s, while another asks for the device, when that
+// share would not serve the work before it within half of the time. Tasks that matter less make room for it. What was
+// never measured refuses and drops nothing, be it a shape or the size that batches would have, and an estimate that
+// nothing has confirmed for 100 ms lets a task through.
 //
 // This is scheduling by deadline with max-min shares, in the family of Clockwork (OSDI 2020), Nexus (SOSP 2019) and
 // Symphony (2023) for deadlines and batches, and of start-time fair queueing (SIGCOMM 1996) for fairness.

@@ -25,6 +25,7 @@ func (c *Core) fullBatch(q *queue) (rows int, cost, high time.Duration) {
 		limit := q.mayTake()
 		q.most = q.shape.MaxRows(own, limit, s.padded)
 		q.bound = q.most < limit && own > 0 && q.shape.Estimate(s.padded(q.most+1)).Cost > own
+		q.reaching = q.most < limit && !q.bound
 		q.full = q.shape.Estimate(s.padded(q.most))
 		unknown := q.fullHigh == 0
 		if q.fullHigh = q.high(q.most); unknown && q.fullHigh > 0 {

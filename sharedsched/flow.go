@@ -31,7 +31,8 @@ type flow struct {
 	locals []*queue      // by local id, nil when free
 	recent recent
 
-	beyond bool // it asks for more than its share (share.go)
+	beyond      bool // it asks for more than its share (share.go)
+	since, last Time // that it does, with gaps of at most floodFor: the first and the latest look that found it
 }
 
 // addFlow carries out EventAddFlow.

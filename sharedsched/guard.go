@@ -3,12 +3,22 @@ package sharedsched
 import "time"
 
 // A background batch may run only for as long as the next arrival can well wait: a caller who wants an answer soon must
-// not notice that background work exists.
+// not notice that background work exists. Where even one row takes longer than that, or is thought to, background work
+// would never run, nor would the estimate be corrected: then a batch may run once ten times its length has passed since
+// the latest such one began, so that these take a tenth of the device at most.
 
 // guard knows the smallest target seen on a device in the last second: a background batch may take a small part of it.
 type guard struct {
 	least [guardSteps]time.Duration // by step; 0: none
 	step  int64                     // the latest
+	long  int64                     // the first after the one in which a batch began that took more
+}
+
+// began notes the cost of a background batch that starts.
+func (g *guard) began(now Time, cost time.Duration) {
+	if most, _ := g.most(now); most > 0 && cost > most {
+		g.long = g.step + 1
+	}
 }
 
 // saw notes the target of a foreground task; 0: it has none that counts.
@@ -31,8 +41,9 @@ func (g *guard) turn(now Time) {
 	g.step = max(g.step, step)
 }
 
-// most returns the most device time of one background batch, 0 if there is no bound.
-func (g *guard) most(now Time) time.Duration {
+// most returns the most device time of one background batch, 0 if there is no bound, and that of one of which a row
+// takes more.
+func (g *guard) most(now Time) (most, long time.Duration) {
 	g.turn(now)
 	least := time.Duration(0)
 	for _, l := range g.least {
@@ -40,7 +51,7 @@ func (g *guard) most(now Time) time.Duration {
 			least = l
 		}
 	}
-	return least / guardShare
+	return least / guardShare, time.Duration(max(0, g.step-g.long)) * guardStep / guardShare
 }
 
 // mayBlock returns the most rows that a batch of the queue may have for the sake of tasks that may arrive while it
@@ -50,7 +61,7 @@ func (c *Core) mayBlock(now Time, q *queue) int {
 	if q.ring.Len() > 0 && classOf(q.ring.At(0).Order) == foreground || q.version.closing || c.draining {
 		return most
 	}
-	limit := q.device.guard.most(now)
+	limit, long := q.device.guard.most(now)
 	s := &q.version.settings
 	if limit == 0 {
 		return most
@@ -58,14 +69,19 @@ func (c *Core) mayBlock(now Time, q *queue) int {
 	if q.ring.Len() > 0 {
 		if t := &c.tasks[q.ring.At(0).Task]; t.alone || !s.Batched {
 			// It is all or nothing: such a task cannot be cut to what the guard allows.
-			if q.estimate(t.rows).Cost > limit {
+			if q.estimate(t.rows).Cost > max(limit, long) {
 				return 0
 			}
 			return most
 		}
 	}
-	if q.rowCost > limit {
+	if q.rowCost <= limit {
+		return min(most, q.shape.MaxRows(limit, s.MaxBatchSize, s.padded))
+	}
+	// One row is dear: as many go along as cost as much again.
+	most = min(most, q.shape.MaxRows(guardRows*q.rowCost, s.MaxBatchSize, s.padded))
+	if q.estimate(s.padded(min(most, max(1, q.waiting)))).Cost > long {
 		return 0
 	}
-	return min(most, q.shape.MaxRows(limit, s.MaxBatchSize, s.padded))
+	return most
 }

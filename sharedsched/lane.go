@@ -55,6 +55,9 @@ func (c *Core) start(now Time, l *lane, p pick, b *Batch) {
 	if l.est.Source != cost.Unmeasured {
 		l.batch.Estimated = unwaited(d, l.est.Cost)
 	}
+	if k == background {
+		d.guard.began(now, l.est.Cost)
+	}
 	q.version.account.Started++
 	q.served = true
 	// Now and not at the end: until then other lanes would serve the flow again, as if it had got nothing.

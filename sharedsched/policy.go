@@ -61,6 +61,9 @@ const (
 	// able to serve a task: the rest is for others that go first. More and some learn at the end of it that they are
 	// given up.
 	admitPart = 2
+	// floodFor is how long a flow has asked for more than its share, with no longer gaps, before any of its tasks is
+	// refused for that: a burst is no flood.
+	floodFor = 2 * time.Second
 	// probeAfter is how long a shape may be refused on its estimates alone before one task is let through to check
 	// them.
 	probeAfter = 100 * time.Millisecond
@@ -141,6 +144,8 @@ const (
 	// guardSteps is in how many steps the smallest target is forgotten, each of them guardStep long: a second in all.
 	guardSteps = 4
 	guardStep  = time.Second / guardSteps
+	// guardRows is how many times what one row takes a batch may take where that is too long already.
+	guardRows = 2
 )
 
 // Device memory (memory.go).

@@ -60,6 +60,7 @@ type queue struct {
 	rowCost  time.Duration // of a batch of one row
 	ownCost  time.Duration // of a full batch if memory had no bound
 	bound    bool          // one more row would cost more than the settings allow
+	reaching bool          // larger batches may be, which were not measured yet
 	learning bool          // first measurements of the shape are being taken
 
 	backTo Time // until then its stale tasks are set back, for it was full (flood.go)

@@ -52,7 +52,7 @@ func (c *Core) sweep(now Time, d *device) {
 		if f == nil || f.device != d || now.Sub(f.recent.seen) > targetsFor {
 			continue
 		}
-		c.divide(f, f.use(now))
+		c.divide(now, f, f.use(now))
 		if target, ok := f.impatience(s.last.row); !ok {
 			s.expose(f, target)
 		} else if s.round.least == 0 || target < s.round.least {
@@ -62,11 +62,17 @@ func (c *Core) sweep(now Time, d *device) {
 }
 
 // divide counts the use that a flow asks for, and decides whether it is beyond its share.
-func (c *Core) divide(f *flow, use float64) {
+func (c *Core) divide(now Time, f *flow, use float64) {
 	s := &f.device.shares
 	if beyond := s.level > 0 && use > s.level*f.weight && !c.variant.NoShares; beyond != f.beyond {
 		f.beyond = beyond
 		c.tell(f, foreground)
+	}
+	if f.beyond {
+		if now.Sub(f.last) > floodFor {
+			f.since = now
+		}
+		f.last = now
 	}
 	r := &s.round
 	if f.recent.row > r.row {
