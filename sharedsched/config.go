@@ -19,7 +19,7 @@ type Device struct {
 	// Lanes is how many batches may be in flight at once; each lane is one batch thread. At least 1.
 	Lanes int
 	// Handover is for lanes that share the device's time, so that batches side by side slow each other: the next one is
-	// started when no more device time than this, or a tenth of a batch, is left of those in flight (handover.go). Too
+	// started when no more device time than this, or a quarter of a batch, is left of those in flight (handover.go). Too
 	// low leaves the device idle while a batch is assembled and copied, too high holds it for longer than one batch.
 	// Zero: each lane has a processor of its own, and takes its next batch as soon as it is free. It means nothing
 	// where there is one lane.

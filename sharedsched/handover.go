@@ -51,13 +51,14 @@ func (l *lane) left(now Time) time.Duration {
 }
 
 // setTurn follows a change of the set in flight: it sets when the next batch may be started while that set runs: when
-// it is unlikely to run for longer than Handover yet. Batches of unknown cost hold nothing back.
+// it is unlikely to run for longer than Handover yet, or than a part of a batch of it. Batches of unknown cost hold nothing back.
 func (d *device) setTurn(now Time) {
 	d.turn = 0
 	if !d.shared() || d.inFlight == 0 {
 		return
 	}
 	end, surely, due := d.freeAt(now), now, Never
+	ahead := d.Handover
 	for _, l := range d.lanes {
 		if l.running {
 			if !l.est.Known() {
@@ -66,10 +67,11 @@ func (d *device) setTurn(now Time) {
 			// By how much longer it may run than expected does not become less while it runs: stalls come late.
 			surely = surely.Add(l.left(now) + l.est.High - l.est.Cost)
 			due = min(due, l.due)
+			ahead = min(ahead, l.est.Cost/handoverPart)
 		}
 	}
 	d.end = surely
-	d.turn = surely - Time(d.Handover)
+	d.turn = surely - Time(ahead)
 	if end <= due && due < end+max(end-d.turn, 0)+delivery {
 		d.turn = max(d.turn, due) // it would be late for the sake of the next
 	}

@@ -86,6 +86,13 @@ const (
 	lookedAt = 512
 )
 
+// Lanes that share a device's time (handover.go).
+const (
+	// handoverPart is the part of a batch in flight (a quarter) that may be left of it when the next one starts, if that is
+	// less than Device.Handover: shorter batches would all run two at a time.
+	handoverPart = 4
+)
+
 // The pick (pick.go).
 const (
 	// conflictBatches is within how many batches like the candidate's a rival that is due cannot count on being in
