@@ -235,6 +235,39 @@ func TestNewSizesAreProvenWhileItServes(t *testing.T) {
 	}
 }
 
+// TestWhatNeedsNoProofDoesNotWaitForOne: the other settings of a change are in force before the first run of the proof
+// of larger batches, of which no larger one is formed before.
+func TestWhatNeedsNoProofDoesNotWaitForOne(t *testing.T) {
+	w := newWorld(t, 1)
+	f := times(1)
+	run := f.Answer
+	var meanwhile []sharedsched.Settings
+	edited := false
+	f.Answer = func(b *tensor.Batch) error {
+		if edited {
+			meanwhile = append(meanwhile, w.sched.State().Versions[0].Settings)
+		}
+		return run(b)
+	}
+	w.add("m", 1, f, fourRows)
+	w.reconcile()
+	w.sealed()
+	edited = true
+	w.edit("m", func(m *modelrepo.Manifest) {
+		m.Batching.MaxBatchSize, m.Batching.MaxQueue, m.MaxLatency = 32, 7, config.Duration(time.Second)
+	})
+	w.reconcile()
+	if len(meanwhile) == 0 {
+		t.Fatal("nothing was proven")
+	}
+	if s := meanwhile[0]; s.MaxQueue != 7 || s.MaxLatency != time.Second || s.MaxBatchSize != 4 {
+		t.Errorf("in the first run of the proof: %+v", s)
+	}
+	if b := w.version("m", 1).Batching; b.MaxBatchSize != 32 || b.MaxQueue != 7 {
+		t.Errorf("published %+v", b)
+	}
+}
+
 // fourRows has batches of four rows.
 func fourRows(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = 4 }
 

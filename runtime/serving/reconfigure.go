@@ -31,6 +31,7 @@ func (v *Version) Follow(ctx context.Context, c residency.Candidate,
 		f.Reload = true
 	case v.needsProof(settings, proven, c.Manifest):
 		f.Proven = true
+		v.relieve(settings, c)
 		f.Moved, err = v.reproveAll(ctx, c)
 		f.Reload = errors.Is(err, errOtherRows)
 	default:
@@ -45,6 +46,21 @@ func (v *Version) Follow(ctx context.Context, c residency.Candidate,
 func (v *Version) needsOtherRows(proven, to *modelrepo.Manifest) bool {
 	return proven.Batching.Mode != to.Batching.Mode &&
 		slices.ContainsFunc(v.Replicas(), func(r *Replica) bool { return !r.sameRows(&to.Batching) })
+}
+
+// relieve makes the replicas follow at the next batch in all that their proof covers: under load the next proof takes
+// long, and a setting that relieves it, such as a shorter queue, is not to wait. What cannot be set now is with the
+// proof.
+func (v *Version) relieve(settings *modelrepo.Manifest, c residency.Candidate) {
+	a, b := &settings.Batching, &c.Manifest.Batching
+	if a.Mode != b.Mode || a.Tolerance != b.Tolerance {
+		return
+	}
+	for _, r := range v.Replicas() {
+		if r.flowFor(c) == r.flow {
+			_, _ = r.reconfigure(c)
+		}
+	}
 }
 
 // reproveAll proves every replica of the version again, and returns those that are to take their places, by place,
