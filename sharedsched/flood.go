@@ -11,10 +11,11 @@ import (
 // their first tasks in the queue. Once it is full of those, nobody is answered who still waits, and retries keep it
 // full, also when the cause has long passed (a metastable failure: Bronson et al., HotOS 2021).
 //
-// So for a while after a queue was full, or its first task had waited for ten times the time to its target, a task
-// without a limit that has waited for half of that time goes behind those that have not, and is served, the newest
-// first, with the capacity that they leave (adaptive LIFO: Maurer, Fail at Scale, ACM Queue 2015). Before that callers
-// are few enough to be served in their order: all who wait are answered.
+// So for a while after a queue was full, or has grown while its first task had waited for ten times the time to its
+// target, a task without a limit that has waited for half of that time goes behind those that have not, and is served,
+// the newest first, with the capacity that they leave (adaptive LIFO: Maurer, Fail at Scale, ACM Queue 2015). Before that
+// callers are served in their order, however many: all who wait are answered. Afterwards those that went behind come
+// back.
 
 // noRoom notes that a queue is as good as full. Where callers wait for room, none is to overtake.
 func (c *Core) noRoom(now Time, q *queue, k class) {
@@ -36,11 +37,12 @@ const stalePlace = math.MaxInt64 / 2
 // setBack puts stale tasks at the head of a queue behind the others. One that was begun stays, or comes back (goOn):
 // what it has cost would be lost. Those beyond lookedAt are left for the next pick.
 func (c *Core) setBack(now Time, q *queue) {
-	if t := &c.tasks[q.ring.At(0).Task]; t.waitedFor(now-Time(q.version.settings.BatchTimeout), patienceTargets) &&
-		now.Sub(t.arrival) >= patienceTargets*q.flow.recent.targets.low() { // one in a hurry is not to turn the queue
-		c.noRoom(now, q, classOf(t.Order))
+	c.watchCrowd(now, q)
+	if q.version.settings.WaitWhenFull || c.variant.NoFloodRule {
+		return
 	}
-	if now >= q.backTo || q.version.settings.WaitWhenFull || c.variant.NoFloodRule {
+	if now >= q.backTo {
+		c.bringBack(q)
 		return
 	}
 	for range lookedAt {
@@ -52,6 +54,34 @@ func (c *Core) setBack(now Time, q *queue) {
 		q.ring.Remove(t.Order)
 		t.Target = stalePlace - int64(t.Seq)
 		q.ring.Insert(ring.Entry{Order: t.Order, Task: slot})
+	}
+}
+
+// watchCrowd takes the queue for full if its first task has waited for patienceTargets, and it has grown by more than a
+// batch since its first task was late: where callers wait for their answers before they ask again it does not grow.
+func (c *Core) watchCrowd(now Time, q *queue) {
+	t := &c.tasks[q.ring.At(0).Task]
+	held := Time(q.version.settings.BatchTimeout)
+	switch {
+	case !t.waitedFor(now-held, 1):
+		q.crowd = 0
+	case q.crowd == 0:
+		q.crowd = q.foreground
+	case t.waitedFor(now-held, patienceTargets) && q.foreground > q.crowd+q.most &&
+		now.Sub(t.arrival) >= patienceTargets*q.flow.recent.targets.low(): // one in a hurry is not to turn the queue
+		c.noRoom(now, q, classOf(t.Order))
+	}
+}
+
+// bringBack gives the last of the tasks that were set back its place again: one with each batch, for there may be many
+// of which nobody knows whether their callers still wait.
+func (c *Core) bringBack(q *queue) {
+	if q.foreground == 0 {
+		return
+	}
+	slot := q.ring.At(q.foreground - 1).Task
+	if t := &c.tasks[slot]; t.Target > stalePlace/2 {
+		q.goOn(t, slot)
 	}
 }
 

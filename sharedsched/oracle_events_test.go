@@ -86,8 +86,22 @@ func (q *oracleQueue) noRoom() { q.filled = true }
 
 // setBack moves tasks that have waited for too long behind the others, the newest first.
 func (q *oracleQueue) setBack(now Time, low time.Duration) {
-	if t := q.tasks[0]; t.rank != backgroundRank && t.stale != Never &&
-		now-Time(q.version.BatchTimeout) >= t.arrival+10*(t.target-t.arrival) && now.Sub(t.arrival) >= 10*low {
+	t, front := q.tasks[0], 0
+	for _, t := range q.tasks {
+		if t.rank != backgroundRank {
+			front++
+		}
+	}
+	waited := func(targets Time) bool {
+		return t.rank != backgroundRank && t.stale != Never &&
+			now-Time(q.version.BatchTimeout) >= t.arrival+targets*(t.target-t.arrival)
+	}
+	switch { // it must have grown since its first task was late
+	case !waited(1):
+		q.crowd = 0
+	case q.crowd == 0:
+		q.crowd = front
+	case waited(10) && now.Sub(t.arrival) >= 10*low && front > q.crowd+q.most():
 		q.filled = true
 	}
 	for q.filled && !q.version.WaitWhenFull && q.tasks[0].stale <= now && q.tasks[0].next == 0 {

@@ -71,6 +71,7 @@ type oracleQueue struct {
 	heldTo      Time
 	served      bool // since then
 	unheld      bool // since a pick found that it cannot wait
+	crowd       int
 	filled      bool // it was full, not longer ago than a trace takes
 }
 
