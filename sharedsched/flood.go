@@ -13,9 +13,9 @@ import (
 //
 // So for a while after a queue was full, or has grown while its first task had waited for ten times the time to its
 // target, a task without a limit that has waited for half of that time goes behind those that have not, and is served,
-// the newest first, with the capacity that they leave (adaptive LIFO: Maurer, Fail at Scale, ACM Queue 2015). Before that
-// callers are served in their order, however many: all who wait are answered. Afterwards those that went behind come
-// back.
+// the newest first, with the capacity that they leave (adaptive LIFO: Maurer, Fail at Scale, ACM Queue 2015). Before
+// that callers are served in their order, however many: all who wait are answered. Afterwards those that went behind
+// come back.
 
 // noRoom notes that a queue is as good as full. Where callers wait for room, none is to overtake.
 func (c *Core) noRoom(now Time, q *queue, k class) {

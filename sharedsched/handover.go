@@ -51,7 +51,8 @@ func (l *lane) left(now Time) time.Duration {
 }
 
 // setTurn follows a change of the set in flight: it sets when the next batch may be started while that set runs: when
-// it is unlikely to run for longer than Handover yet, or than a part of a batch of it. Batches of unknown cost hold nothing back.
+// it is unlikely to run for longer than Handover yet, or than a part of a batch of it. Batches of unknown cost hold
+// nothing back.
 func (d *device) setTurn(now Time) {
 	d.turn = 0
 	if !d.shared() || d.inFlight == 0 {

@@ -88,8 +88,8 @@ const (
 
 // Lanes that share a device's time (handover.go).
 const (
-	// handoverPart is the part of a batch in flight (a quarter) that may be left of it when the next one starts, if that is
-	// less than Device.Handover: shorter batches would all run two at a time.
+	// handoverPart is the part of a batch in flight (a quarter) that may be left of it when the next one starts, if that
+	// is less than Device.Handover: shorter batches would all run two at a time.
 	handoverPart = 4
 )
 
