@@ -54,6 +54,9 @@ func (g *guard) most(now Time) (most, long time.Duration) {
 	return least / guardShare, time.Duration(max(0, g.step-g.long)) * guardStep / guardShare
 }
 
+// next returns when more may be allowed: at the end of the step, when targets are forgotten.
+func (g *guard) next() Time { return Time(g.step+1) * Time(guardStep) }
+
 // mayBlock returns the most rows that a batch of the queue may have for the sake of tasks that may arrive while it
 // runs; 0 if not even one. Only background work is bounded so, unless it is draining.
 func (c *Core) mayBlock(now Time, q *queue) int {

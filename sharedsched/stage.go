@@ -33,8 +33,8 @@ func (c *Core) refresh(now Time, q *queue) {
 		q.device.held.Remove(q.id)
 	}
 	if ready && c.classNow(q) == background && c.mayBlock(now, q) == 0 {
-		ready = false // until the guard opens, or the targets seen meanwhile are forgotten
-		c.holds.Set(q.id, int64(now.Add(guardStep)))
+		ready = false
+		c.holds.Set(q.id, int64(q.device.guard.next()))
 	}
 	// A queue that demands goes on demanding until it is served, also when its batch is not full any more because tasks
 	// left: service that is owed must not be lost by going back and forth.
