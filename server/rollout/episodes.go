@@ -243,7 +243,7 @@ func (r *run) settle(unfinished map[uint64]bool, now time.Time) {
 	n := 0
 	for ; n < len(r.waiting); n++ {
 		e := r.waiting[n]
-		open := !e.reported && !e.over && unfinished[e.id]
+		open := !e.reported && !e.over && (unfinished[e.id] || e.began.After(now)) // since it was asked which are
 		if open && now.Sub(e.began) < r.patience {
 			break
 		}

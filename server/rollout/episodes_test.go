@@ -312,3 +312,30 @@ func (f *fleet) playOn(t *testing.T, r *rand.Rand, crashes [2]float64) State {
 	t.Logf("undecided: %+v", f.state(t).Report)
 	return Running
 }
+
+// TestWhatBeginsDuringALookIsNotLost: an episode that begins once it was asked which go on, of which the manager hears
+// before it counts.
+func TestWhatBeginsDuringALookIsNotLost(t *testing.T) {
+	var during func()
+	within(t, func(c *Config) {
+		c.Unfinished = func(string) []string {
+			if during != nil {
+				time.Sleep(time.Microsecond)
+				during()
+			}
+			return nil
+		}
+	}, func(t *testing.T, b *bench) {
+		b.start(t, nil)
+		during = func() {
+			b.serve(1, 1, 2) // a report makes the manager listen
+			b.ask(baseline)
+			during = nil
+			b.serve(1, 1, 2)
+		}
+		pass(1500 * time.Millisecond)
+		if r := b.state(t).Report; r.BaselineEpisodes.Lost != 0 || r.BaselineEpisodes.Begun < 1 {
+			t.Errorf("%+v", r.BaselineEpisodes)
+		}
+	})
+}

@@ -58,6 +58,7 @@ func (m *Manager) complain(r *run, err error) {
 func (m *Manager) judge(r *run) {
 	m.mu.Lock()
 	m.listenLocked() // first: an episode that begins meanwhile must not seem to be over
+	now := m.config.Now()
 	m.mu.Unlock()
 	unfinished := map[uint64]bool{}
 	for _, episode := range m.config.Unfinished(r.Model) {
@@ -65,7 +66,7 @@ func (m *Manager) judge(r *run) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r.settle(unfinished, m.config.Now())
+	r.settle(unfinished, now)
 	report := r.judged(m.config.Now())
 	r.History.add(&report)
 	if report.Verdict != r.Report.Verdict {

@@ -40,12 +40,14 @@ func (s Predictions) ReportOutcome(
 		return nil, s.Fail(ctx, err, predict.Place{})
 	}
 	number := v.Number
+	// The rollout first: it takes an episode for lost that has ended without a report.
+	kept := s.Rollouts == nil || s.Rollouts.Report(m.Name, req.GetEpisodeId(), number, values, reporter(ctx))
 	s.Pipeline.Router().Reported(m.Name, req.GetEpisodeId())
 	if s.Outcomes != nil {
 		s.Outcomes.OutcomeReported(m.Name, number)
 	}
 	resp := &weftv1.ReportOutcomeResponse{Model: resolvedSpec(v)}
-	if s.Rollouts == nil || s.Rollouts.Report(m.Name, req.GetEpisodeId(), number, values, reporter(ctx)) {
+	if kept {
 		return resp, nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
