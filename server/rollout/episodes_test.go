@@ -320,7 +320,7 @@ func TestWhatBeginsDuringALookIsNotLost(t *testing.T) {
 	within(t, func(c *Config) {
 		c.Unfinished = func(string) []string {
 			if during != nil {
-				time.Sleep(time.Microsecond)
+				<-time.After(time.Microsecond)
 				during()
 			}
 			return nil
