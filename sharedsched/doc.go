@@ -126,9 +126,9 @@
 //
 // Admission: a task is refused when the device, serving nothing but the work that goes before it in its queue, would
 // miss its limit; and of a flow that has been beyond its share for 2 s, while another asks for the device, when that
-// share would not serve the work before it within half of the time. Tasks that matter less make room for it. What was
-// never measured refuses and drops nothing, be it a shape or the size that batches would have, and an estimate that
-// nothing has confirmed for 100 ms lets a task through.
+// share would not serve the work before it within half of the time. Tasks that matter less make room for it. An
+// estimate that was never measured refuses and drops nothing, and one that nothing has confirmed for 100 ms lets a task
+// through. While batches could be larger than any that was measured, the work before a task refuses nobody.
 //
 // This is scheduling by deadline with max-min shares, in the family of Clockwork (OSDI 2020), Nexus (SOSP 2019) and
 // Symphony (2023) for deadlines and batches, and of start-time fair queueing (SIGCOMM 1996) for fairness.

@@ -31,8 +31,9 @@ type flow struct {
 	locals []*queue      // by local id, nil when free
 	recent recent
 
-	beyond      bool // it asks for more than its share (share.go)
-	since, last Time // that it does, with gaps of at most floodFor: the first and the latest look that found it
+	beyond bool // it asks for more than its share (share.go)
+	since  Time // the first look that found it beyond, without a gap of more than floodFor since
+	last   Time // the latest one
 }
 
 // addFlow carries out EventAddFlow.

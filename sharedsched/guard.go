@@ -11,7 +11,7 @@ import "time"
 type guard struct {
 	least [guardSteps]time.Duration // by step; 0: none
 	step  int64                     // the latest
-	long  int64                     // the first after the one in which a batch began that took more
+	long  int64                     // the step after that in which a batch began that took more
 }
 
 // began notes the cost of a background batch that starts.

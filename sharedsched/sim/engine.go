@@ -42,7 +42,7 @@ func Run(s *Setup, requests []Request, policy func(*Env) Policy) (*Result, error
 		pace:     s.Device.Pace,
 		memory:   newMemory(s),
 		lost:     s.Lost,
-		thinks:   stream(s.Seed, 1),
+		thinks:   stream(s.Seed, 0), // the device has 1, and models have those from 2 on
 		until:    Time(s.Span),
 		result:   Result{Flows: make([]Tally, len(s.Models)), requests: requests},
 		wake:     Never,
