@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -316,23 +317,23 @@ func (f *fleet) playOn(t *testing.T, r *rand.Rand, crashes [2]float64) State {
 // TestWhatBeginsDuringALookIsNotLost: an episode that begins once it was asked which go on, of which the manager hears
 // before it counts.
 func TestWhatBeginsDuringALookIsNotLost(t *testing.T) {
-	var during func()
+	var during atomic.Pointer[func()]
 	within(t, func(c *Config) {
 		c.Unfinished = func(string) []string {
-			if during != nil {
+			if f := during.Swap(nil); f != nil {
 				<-time.After(time.Microsecond)
-				during()
+				(*f)()
 			}
 			return nil
 		}
 	}, func(t *testing.T, b *bench) {
 		b.start(t, nil)
-		during = func() {
+		serve := func() {
 			b.serve(1, 1, 2) // a report makes the manager listen
 			b.ask(baseline)
-			during = nil
 			b.serve(1, 1, 2)
 		}
+		during.Store(&serve)
 		pass(1500 * time.Millisecond)
 		if r := b.state(t).Report; r.BaselineEpisodes.Lost != 0 || r.BaselineEpisodes.Begun < 1 {
 			t.Errorf("%+v", r.BaselineEpisodes)
