@@ -14,22 +14,53 @@ import "time"
 //     Control in Computer Networks, ICC 1978). Below it a batch gets slower per row faster than it gets shorter: where
 //     a batch costs a + b·rows, at a/b rows, with half of the throughput that there can be.
 //   - A flow within its share is cut only as far as its waiting tasks are not nearly late for it.
+//
+// Where each lane has a processor of its own, a target that the rows of others could not meet does not make it to be
+// left out: if the others' lanes suffice for all that is asked for of flows with such rows, the last lane that is free
+// is for batches within the cap only, and a short batch waits for short ones at most.
 
 // batchCap is the device cap of one device.
 type batchCap struct {
 	most     time.Duration // device time of one batch; 0: no bound
-	revision uint64        // counts changes of most
+	keeps    bool          // one lane is for batches within it only
+	revision uint64        // counts changes of both
+
+	long float64 // the use that flows with rows beyond it ask for, in the mean over floodFor
+	at   Time    // when that was noted
 }
 
-// follow sets the cap by the least target there is, 0 for none: by what is left of it without the margins that are kept
-// for answers' ways.
-func (b *batchCap) follow(target time.Duration) {
-	left := time.Duration(endBy(Time(target), 0))
-	if limit := left * capShareNum / capShareDen; limit != b.most {
-		b.most = limit
+// follow sets the cap by what the latest round over all flows found.
+func (c *Core) follow(now Time, d *device) {
+	s, b := &d.shares.last, &d.cap
+	if b.long == 0 {
+		b.long = s.long
+	}
+	b.long += float64((s.long - b.long) * min(1, now.Sub(b.at).Seconds()/floodFor.Seconds())) // rounded, for replays
+	b.at = now
+	most, keeps := capFor(s.least), d.parallel() > 1 && s.keen > 0 && s.long > 0 && b.long <= 1-1/float64(d.parallel())
+	if keeps {
+		most = capFor(s.keen)
+	}
+	if most != b.most || keeps != b.keeps {
+		if keeps || b.keeps {
+			c.touchDevice(d) // other queues are short
+		}
+		b.most, b.keeps = most, keeps
 		b.revision++
 	}
 }
+
+// capFor returns the most device time of one batch for the sake of a target, 0 for none: a part of what is left of it
+// without the margins that are kept for answers' ways.
+func capFor(target time.Duration) time.Duration {
+	return time.Duration(endBy(Time(target), 0)) * capShareNum / capShareDen
+}
+
+// isLong reports whether not even one row of the queue is within the cap.
+func (q *queue) isLong() bool { return q.rowCost > q.device.cap.most }
+
+// keepsLast reports whether a lane that is free now is the last one, and kept for batches within the cap.
+func (d *device) keepsLast() bool { return d.cap.keeps && d.inFlight == d.Lanes-1 }
 
 // impatience returns how soon the flow wants its answers, if that counts. row is the dearest execution of a single row,
 // which may run when its task arrives.

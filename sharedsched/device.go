@@ -22,6 +22,7 @@ type device struct {
 	pending    iheap.Heap     // ready foreground queues that demand nothing yet, by latest start
 	held       iheap.Heap     // queues held for a batch timeout that limits or named targets end, by latest start
 	blocks     iheap.Heap     // ready foreground queues, the one with the dearest next batch first
+	short      iheap.Heap     // of these, but for the ones that the last lane is not for, by when they are due
 	state      cost.Device    // as far as it changes the cost of executions
 	memory     deviceMemory
 	shares     shares
@@ -32,6 +33,8 @@ type device struct {
 	inFlight   int           // lanes with a batch
 	since      Time          // when the in-flight set last changed
 	turn       Time          // before it no batch is started while others are in flight, but beside; see setTurn
+	awaited    *flow         // of which a batch of tasks that named no time ended last; it may be gone
+	credit     fairq.Tag     // by how much others got more since
 	end        Time          // when those in flight have most likely ended; of a device with a turn
 	free       Time          // as of the last pick: when a batch started then has the device to itself
 	busy       time.Duration // time of its lanes with a batch in flight; that of lanes that share its time counts once
@@ -147,7 +150,10 @@ func (c *Core) Waits(now Time) float64 {
 
 // hasWork reports whether a pick would find a queue, or a task to give up.
 func (d *device) hasWork() bool {
-	return d.demanding(foreground) > 0 || d.pending.Len() > 0 || d.foreground == 0 && d.fair[background].Len() > 0
+	if d.demanding(foreground) > 0 || d.pending.Len() > 0 {
+		return !d.keepsLast() || d.short.Len() > 0
+	}
+	return d.foreground == 0 && d.fair[background].Len() > 0
 }
 
 // demanding returns how many flows demand service in a class.

@@ -5,7 +5,8 @@
 //   - Meet the targets and limits of as many tasks as the device can serve, in batches as large as that allows.
 //   - When not every task can be served in time, share each device fairly among flows, in device time, by weight: who
 //     asks for no more than his share loses nothing by others.
-//   - Never leave a device idle while foreground work waits, unless a batch timeout asks for it.
+//   - Never leave a device idle while foreground work waits, unless a batch timeout asks for it, or a moment of rest
+//     earns more (owed.go, cap.go).
 //   - Refuse or give up at once every task that would miss its limit anyway, with the numbers that decided it; start no
 //     row after its limit.
 //   - Be explainable (every decision is kept with its reason), bounded (every queue states its limit) and
@@ -93,7 +94,9 @@
 //  3. If there is none, the same holds among flows beyond their shares, but for the conflict rule: if others are due
 //     before two batches like that of the first could end, and so much later as it is ahead already, not all can be in
 //     time; of these the flow furthest behind goes first, by its start tag (device time received, over the weight; see
-//     fairq).
+//     fairq). Once that comes to a second all others count. Before all of these goes a flow that is behind them, and
+//     whose callers named no time: they ask again once they are answered, and the device waits a moment for them
+//     (owed.go).
 //  4. If no flow demands service, the pending queue with the least slack goes: a device does not idle. If no foreground
 //     task waits at all, background work gets the device, for batches of at most a tenth of the smallest target seen in
 //     the last second, so that the next arrival is hardly delayed. Where one row takes more than that, a batch may run
@@ -108,6 +111,8 @@
 //     time measured.
 //
 // Beside a batch in flight that is not about to end, a short one starts that would be late at its turn (handover.go).
+// Where lanes have processors of their own, and all others suffice for those of which one row takes longer than the
+// device cap, the last free lane is for shorter ones (cap.go).
 //
 // Early drop: tasks at the head that would miss their limits even alone are given up. If the limits of the next ones
 // would make the batch so small that it is worth less than eight tenths of a batch of those behind them, in rows per
@@ -137,24 +142,29 @@
 //
 // # Bounds
 //
-// Deadlines, for one lane and exact estimates: the first task of a queue of a flow within its share, unless it is held,
-// is started in time for its target, or late by no more than the batches of other flows within their shares that are
-// due before it and start after its queue demands. Proof: let l be its latest start, with all that its own batch may
-// take along. At a pick at which its queue does not demand yet, l is later than the end of the dearest batch that may
-// start, with all that it may take along, so that the next pick is before l. So it demands at some pick before l, and
-// from then on only flows within their shares that are due before it go first. What others ask for delays it by no more
-// than that: neither a flood nor a heavy batch makes it late, as long as it is ready by then; if it arrives later than
-// that, it also waits for the end of the batch that runs, which the device cap bounds.
+// Deadlines, for one lane and exact estimates: the first task of a queue of a flow within its share, unless it is held
+// or set back, is started in time for its target, or late by no more than the batches of other flows within their
+// shares that are due before it and start after its queue demands, what its own batch has grown by since it is the
+// first, and, if it arrives less than a batch before its latest start, the rest of the batch that runs then, which the
+// device cap bounds. Proof: let l be its latest start, for a batch as large as it was when it became the first. At a
+// pick at which its queue does not demand yet, l is later than the end of the dearest batch that may start. What starts
+// is no longer than that, for a batch has no more rows than its queue was looked at with last (plan, form), and for
+// callers the device waits no longer than that. So the next pick is before l, its queue demands at some pick before l,
+// and from then on only flows within their shares that are due before it go first. Neither a flood nor a heavy batch
+// makes it late. TestDeadlines searches for counter-examples.
 //
 // Shares, for one lane and exact estimates: between two flows i and j that demand service beyond their shares
 // throughout an interval, the weighted device time that they receive in it differs by at most 2T + C_i/w_i + C_j/w_j: T
-// is the longest time from the arrival of a task of such a flow to its target, or the longest batch that takes tasks
-// along if that is longer, C the largest part of a flow in the cost of one batch, w the weight, which is constant. A
+// is the longest time from the arrival of a task of such a flow to its target, or a second if that is shorter, or the
+// longest batch that takes tasks along if that is longer, C the largest part of a flow in the cost of one batch, w the
+// weight, which is constant. A
 // flow that came into the interval with a larger lead than T + C_i/w_i, for what it got within its share is charged
 // too, gives way until it has none: that lead stands in place of T + C_i/w_i. Proof: let S be the start tags and lo the
 // least of those that demand. When i is served as the one that is due first, every rival is due no earlier than 2 C_i +
-// S_i - lo from then, and a task is due no later than T from then: so S_i ≤ lo + T before the batch. When it is served
-// as the one furthest behind, S_i = lo. When tasks of it are taken along, S_i - lo is no more than that batch takes. So
+// S_i - lo from then, which is less than a second, and a task is due no later than the longest such time from then: so
+// S_i ≤ lo + T before the batch. When it is served as the one furthest behind of those that are due so soon, its tag is
+// no more than that of the one due first, for which that holds. When tasks of it are taken along, S_i - lo is no more
+// than that batch takes. So
 // S_i ≤ lo + T + C_i/w_i after it, and S_i stays until i is served again. Every flow that demands service from then on
 // has at least that lo: those that did already, for tags do not fall, and those that begin to, for the virtual time
 // they enter at is at least every lo at which a flow was served. So S_i - S_j ≤ T + C_i/w_i at every time, and by

@@ -23,13 +23,14 @@ type flow struct {
 	identity  string
 	tenancies map[VersionID]*tenancy // what it has in each version
 
-	weight float64
-	served time.Duration // device time, ever
-	work   time.Duration // expected cost of its waiting foreground tasks
-	demand [2]iheap.Heap // local ids of its demanding queues, by when they are due
-	first  [2]*queue     // the one that is due first, nil if there is none
-	locals []*queue      // by local id, nil when free
-	recent recent
+	weight  float64
+	served  time.Duration // device time, ever
+	work    time.Duration // expected cost of its waiting foreground tasks
+	demand  [2]iheap.Heap // local ids of its demanding queues, by when they are due
+	first   [2]*queue     // the one that is due first, nil if there is none
+	locals  []*queue      // by local id, nil when free
+	recent  recent
+	callers callers
 
 	beyond bool // it asks for more than its share (share.go)
 	since  Time // the first look that found it beyond, without a gap of more than floodFor since

@@ -19,7 +19,7 @@ func (c *Core) form(now Time, q *queue, b *Batch, out *Answer) {
 		b.Padded = b.Rows
 		return
 	}
-	largest := c.mayTakeNow(now, q)
+	largest := min(q.planned, c.mayTakeNow(now, q)) // no longer than others expect it to be
 	most := c.size(q, min(room, largest, c.mayBlock(now, q)))
 	hurried := room < min(largest, q.waiting) // limits, not sizes, made the batch as small as it is
 	head := q.ring.At(0).Order

@@ -70,6 +70,11 @@ func (c *Core) start(now Time, l *lane, p pick, b *Batch) {
 		}
 		i += spans
 	}
+	if used := fairq.Tag(float64(l.est.Cost) / q.flow.weight); d.awaited == q.flow {
+		d.credit -= used
+	} else {
+		d.credit = min(d.credit, 0) + used
+	}
 	d.setTurn(now)
 	c.touch(q)
 	c.log.batch(now, q, b, l, &d.fair[k], p)

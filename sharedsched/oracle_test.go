@@ -17,6 +17,8 @@ type oracle struct {
 	least    time.Duration  // the smallest target of foreground work; 0: none was seen
 	beyond   func(*oracleFlow) bool
 	low      func(*oracleFlow) time.Duration // the least target of its flow that counts
+	kept     func() time.Duration            // the most that a batch on the last lane may take; 0: no bound
+	last     func() bool                     // whether one lane only is free
 	draining bool
 
 	joined []*oracleQueue // those that the latest batch took tasks of along
@@ -266,8 +268,20 @@ func (o *oracle) leastTag(k class) int64 {
 	return least
 }
 
-// pick returns the queue to serve, nil for none, and the class that pays for it.
+// pick returns the queue to serve, nil for none, and the class that pays for it: on the last lane a short one, where
+// that is for those.
 func (o *oracle) pick(now Time) (*oracleQueue, class) {
+	q, k := o.turn(now)
+	short := func(q *oracleQueue) bool { return q.takes(1) <= o.kept() }
+	if q == nil || k == background || o.kept() == 0 || !o.last() || short(q) {
+		return q, k
+	}
+	return o.best(func(q *oracleQueue) bool { return q.stage != resting && q.class == foreground && short(q) },
+		func(a, b *oracleQueue) int { return cmp.Compare(a.due, b.due) }), k
+}
+
+// turn returns the queue whose turn it is.
+func (o *oracle) turn(now Time) (*oracleQueue, class) {
 	for _, f := range o.flows {
 		o.update(f) // it may be beyond its share now, or no longer
 	}
@@ -297,8 +311,23 @@ func (o *oracle) pick(now Time) (*oracleQueue, class) {
 		}
 		return o.pickBackground(now), background
 	}
+	// Whose callers named no time goes first where it is owed service.
+	due := func(except *oracleQueue) *oracleQueue {
+		return o.best(func(q *oracleQueue) bool { return q.stage == pending && q != except },
+			func(a, b *oracleQueue) int { return cmp.Compare(a.latest, b.latest) })
+	}
+	first := due(nil)
+	for _, p := range []*oracleQueue{first, due(first)} {
+		if p != nil && !p.tasks[0].named && p.tasks[0].target < p.tasks[0].limit &&
+			p.flow.tag[foreground] <= o.leastTag(foreground) {
+			return p, foreground
+		}
+	}
 	// Where not all that are beyond their shares can be in time, the one furthest behind.
 	until := now.Add(2*q.cost + time.Duration(q.flow.tag[foreground]-o.leastTag(foreground)))
+	if until >= now.Add(time.Second) {
+		until = Never
+	}
 	rivals := func(q *oracleQueue) bool { return demands(q) && q.due < until }
 	if r := o.best(rivals, o.behind(foreground)); r != nil {
 		return r, foreground

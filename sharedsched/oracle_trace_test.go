@@ -91,6 +91,7 @@ type inFlight struct {
 // compare decodes a trace from bytes and returns the first difference.
 func compare(data []byte, v Variant) error {
 	v.NoAdmission = true // the oracle admits the tasks that Core admits
+	v.NoAwait = true     // it does not measure when they come
 	m := &match{
 		bytes: source(data), queues: map[string]*oracleQueue{},
 		known: map[*shape]*int{}, tasks: map[Handle]*oracleTask{},
@@ -134,6 +135,13 @@ func (m *match) setUp(variant Variant) error {
 		total:  int64(4+8*m.bytes.next(2)) << 30,
 		beyond: func(f *oracleFlow) bool { return m.core.flows[f.id].beyond },
 		low:    func(f *oracleFlow) time.Duration { return m.core.flows[f.id].recent.targets.low() },
+		kept: func() time.Duration {
+			if b := &m.core.devices[0].cap; b.keeps {
+				return b.most
+			}
+			return 0
+		},
+		last: func() bool { return len(m.lanes) == 2 && (m.lanes[0] == nil) != (m.lanes[1] == nil) },
 	}
 	for i := range 2 + m.bytes.next(3) {
 		weight := 1 << m.bytes.next(3)

@@ -69,10 +69,26 @@ type pick struct {
 	passed VersionID
 }
 
-// pick chooses the queue to serve. Background work is looked at only when no foreground task waits on the device, ready
-// or not.
+// pick chooses the queue to serve: on a lane that is kept for short batches the one of these that is due first, unless
+// it is the turn of one anyway.
 func (c *Core) pick(now Time, d *device) pick {
 	c.promote(now, d)
+	p := c.turn(now, d)
+	if q := p.queue; q != nil && q.class == foreground && d.keepsLast() && !d.short.Has(q.id) {
+		p = pick{rule: PickEarliest}
+		if id, _, ok := d.short.Min(); ok {
+			p.queue = c.queues[id]
+			if q.stage == demanding {
+				p.rival = q
+			}
+		}
+	}
+	return p
+}
+
+// turn returns whose turn it is. Background work is looked at only when no foreground task waits on the device, ready
+// or not.
+func (c *Core) turn(now Time, d *device) pick {
 	fair := &d.fair[foreground]
 	w, due, within := d.within.Min()
 	f, beyond := fair.First()
@@ -91,12 +107,21 @@ func (c *Core) pick(now Time, d *device) pick {
 		return pick{queue: c.pickBackground(now, d), rule: PickBackground}
 	}
 	q := c.flows[f].first[foreground]
+	if owed, until := c.owed(now, d); until > now {
+		d.turn = until
+		return pick{}
+	} else if owed != nil {
+		return pick{queue: owed, rule: PickBehind, rival: q}
+	}
 	if c.variant.NoConflictRule {
 		return pick{queue: q, rule: PickEarliest}
 	}
 	// Those that are due before another batch of that cost could end after this one would be late, and the further the
-	// flow is ahead already, the longer it keeps them waiting.
-	conflict := now.Add(conflictBatches*q.cost + time.Duration(fair.Lead(f)))
+	// flow is ahead already, the longer it keeps them waiting: but for no longer than any default target.
+	conflict := Never
+	if ahead := conflictBatches*q.cost + time.Duration(fair.Lead(f)); ahead < maxTarget {
+		conflict = now.Add(ahead)
+	}
 	if rival, ok := fair.Behind(int64(conflict)); ok && rival != f {
 		return pick{queue: c.flows[rival].first[foreground], rule: PickBehind, rival: q}
 	}

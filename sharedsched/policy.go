@@ -93,6 +93,16 @@ const (
 	handoverPart = 4
 )
 
+// Callers who named no time (owed.go).
+const (
+	// awaitPart is the part of a batch (a quarter) for which at most the device waits for the callers that it answered.
+	awaitPart = 4
+	// awaitPauses is for how many of their usual pauses it waits: most come in one.
+	awaitPauses = 2
+	// awaitMemory is how many batches a longer pause is remembered for, or a part of it.
+	awaitMemory = 8
+)
+
 // The pick (pick.go).
 const (
 	// conflictBatches is within how many batches like the candidate's a rival that is due cannot count on being in

@@ -43,13 +43,14 @@ type queue struct {
 	idleAt  Time // when it last became empty, to choose the queue to evict
 	touched bool // in Core.touched
 
-	stage  stage
-	class  class         // unless resting
-	served bool          // a batch was started since the last refresh
-	cost   time.Duration // of the next batch, as of the last refresh
-	due    Time          // when its first task wants to be answered, as of the last refresh
-	latest Time          // by when the batch must start for that, as of the last refresh
-	work   time.Duration // expected cost of its waiting foreground tasks
+	stage   stage
+	class   class         // unless resting
+	planned int           // the most rows of the next batch, as of the last refresh
+	served  bool          // a batch was started since the last refresh
+	cost    time.Duration // of the next batch, as of the last refresh
+	due     Time          // when its first task wants to be answered, as of the last refresh
+	latest  Time          // by when the batch must start for that, as of the last refresh
+	work    time.Duration // expected cost of its waiting foreground tasks
 
 	// The size and the cost of a full batch, as of this sum of the device's revisions. See fullBatch.
 	asOf     uint64 // 0: the known costs, or the settings, have changed since

@@ -62,6 +62,14 @@ func (c *Core) settle(now Time, ev *Event, out *Answer) {
 		i += spans
 	}
 
+	if first := c.get(b.Spans[0].task); l.class == foreground {
+		if first.untimed() && q.flow.work == 0 && !c.variant.NoAwait {
+			if d.awaited != q.flow {
+				d.awaited, d.credit = q.flow, 0
+			}
+			q.flow.callers.answered(now, len(b.Spans), used)
+		}
+	}
 	failed, late := r.Failure != NotFailed, true
 	var part time.Duration // of used, for a span; kept, for most spans have as many rows, and a division takes long
 	for i, rows := 0, 0; i < len(b.Spans); i++ {

@@ -26,7 +26,9 @@ type sums struct {
 	weights float64 // of the flows that ask for anything
 	beyond  float64 // of these, of those beyond their share
 
-	least   time.Duration // the least target; 0: none
+	least   time.Duration // the least target that no row of any flow makes late; 0: none
+	keen    time.Duration // the least that no row of its own flow does
+	long    float64       // of the use, by flows of which a row takes longer than the cap would be for that
 	row     time.Duration // the dearest execution of a single row
 	dearest *flow         // whose that is; it may be gone by now
 	exposed exposure      // the least target that is left out because of it
@@ -44,7 +46,7 @@ func (c *Core) sweep(now Time, d *device) {
 		if s.next >= len(c.flows) {
 			s.next = 0
 			s.close()
-			d.cap.follow(s.last.least)
+			c.follow(now, d)
 			return
 		}
 		f := c.flows[s.next]
@@ -53,12 +55,24 @@ func (c *Core) sweep(now Time, d *device) {
 			continue
 		}
 		c.divide(now, f, f.use(now))
-		if target, ok := f.impatience(s.last.row); !ok {
+		target, counts := f.impatience(s.last.row)
+		if counts {
+			s.round.least = lesser(s.round.least, target)
+		} else {
 			s.expose(f, target)
-		} else if s.round.least == 0 || target < s.round.least {
-			s.round.least = target
+		}
+		if target, counts = f.impatience(f.recent.row); counts {
+			s.round.keen = lesser(s.round.keen, target)
 		}
 	}
+}
+
+// lesser returns the lesser of two durations of which 0 is none.
+func lesser(a, b time.Duration) time.Duration {
+	if a == 0 || b < a {
+		return b
+	}
+	return a
 }
 
 // divide counts the use that a flow asks for, and decides whether it is beyond its share.
@@ -82,6 +96,9 @@ func (c *Core) divide(now Time, f *flow, use float64) {
 		return
 	}
 	r.use += use
+	if s.last.keen > 0 && f.recent.row > capFor(s.last.keen) {
+		r.long += use
+	}
 	r.weights += f.weight
 	if f.beyond {
 		r.beyond += f.weight

@@ -53,6 +53,11 @@ func (c *Core) refresh(now Time, q *queue) {
 	full := c.plan(now, q) || q.tenancy.isFull(foreground, &q.version.settings)
 	if k == foreground {
 		d.blocks.Set(q.id, -int64(q.cost))
+		if d.cap.keeps && q.isLong() {
+			d.short.Remove(q.id)
+		} else {
+			d.short.Set(q.id, int64(q.due))
+		}
 	}
 	switch s := &q.version.settings; {
 	case k == background, full, q.stage == demanding && !served, s.BatchTimeout > 0, q.version.closing, c.draining,
@@ -75,9 +80,9 @@ func (c *Core) plan(now Time, q *queue) (full bool) {
 	if t.alone || !s.Batched {
 		q.cost, full = q.estimate(t.rows).Cost, true
 	} else {
-		most := c.mayTakeNow(now, q)
-		full = q.waiting >= most
-		rows := min(q.waiting, most)
+		q.planned = c.mayTakeNow(now, q)
+		full = q.waiting >= q.planned
+		rows := min(q.waiting, q.planned)
 		if q.foreground > 0 {
 			rows = max(rows, c.mayGrow(q))
 		}
@@ -115,6 +120,7 @@ func (c *Core) demand(d *device, q *queue) {
 func (c *Core) rest(q *queue) {
 	d := q.device
 	d.blocks.Remove(q.id)
+	d.short.Remove(q.id)
 	switch q.stage {
 	case resting:
 	case pending:

@@ -51,3 +51,40 @@ func TestProcessors(t *testing.T) {
 		}
 	}
 }
+
+// TestShortBesideLong: a row of a heavy model holds a processor for five times the time that the callers of a light one
+// have. While the others suffice for the heavy one, one processor is not for it.
+func TestShortBesideLong(t *testing.T) {
+	skipUnderRace(t)
+	for _, c := range []struct {
+		lanes int
+		load  float64 // of the processors, by the heavy model
+		light float64 // on time, at least
+		heavy float64
+	}{
+		{2, 0.3, 0.99, 0.99},
+		{2, 0.45, 0.99, 0.98},
+		{4, 0.5, 0.99, 0.99},
+		{4, 0.7, 0.99, 0.99},
+	} {
+		w := Workload{
+			Models:   []Model{linear("heavy", 99, 1, 2000, 1), linear("light", 1, 0.01, 20, 1)},
+			Arrivals: []Process{{}},
+		}
+		w.Models[0].MaxBatch = 1
+		w.Models[0].Rate, w.Models[1].Rate = 10*c.load*float64(c.lanes), 50
+		p := processors(c.lanes)
+		var heavy, light Tally
+		for seed := uint64(1); seed <= 3; seed++ {
+			r := w.Play(&p, 1, 100*time.Second, seed)
+			heavy.add(&r.Flows[0])
+			light.add(&r.Flows[1])
+		}
+		t.Logf("%d processors, %.2f of them by the heavy one: light %.4f, heavy %.4f", c.lanes, c.load, light.Share(),
+			heavy.Share())
+		if light.Share() < c.light || heavy.Share() < c.heavy {
+			t.Errorf("%d processors, %.2f of them by the heavy one: light %.4f, heavy %.4f on time", c.lanes, c.load,
+				light.Share(), heavy.Share())
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package sharedsched
+
+import (
+	"slices"
+	"time"
+
+	"github.com/weftserve/weft/sharedsched/fairq"
+	"github.com/weftserve/weft/sharedsched/iheap"
+)
+
+// Callers who wait for an answer before they ask again get no more done than their answers are soon, and seldom say by
+// when they want them. Beside a flood they would be answered just by the target that they are taken to have, and their
+// flow get as little of the device as that comes to, whatever its weight. So a flow that is owed service, for it is
+// behind all that demand it beyond their shares, goes first although it is not urgent, where nobody named a time.
+//
+// Such callers ask again a moment after the answer, when the device is taken already: so for that moment it waits for
+// those that it has just answered (anticipatory scheduling: Iyer and Druschel, Deceptive Idleness, SOSP 2001).
+
+// callers are those that the latest batch of a flow answered, as far as they named no time.
+type callers struct {
+	away  int // have not asked again
+	since Time
+	pause time.Duration // from the answers until all have asked again, of late
+	most  time.Duration // to wait for them
+}
+
+// answered notes that a batch of tasks of which none has a time of its own has ended, after the time that it took.
+func (r *callers) answered(now Time, tasks int, took time.Duration) {
+	if r.away > 0 {
+		r.learn(now.Sub(r.since))
+	}
+	r.away, r.since, r.most = tasks, now, took/awaitPart
+}
+
+// asked notes that one of them may be back.
+func (r *callers) asked(now Time) {
+	if r.away == 0 {
+		return
+	}
+	if r.away--; r.away == 0 {
+		r.learn(now.Sub(r.since))
+	}
+}
+
+// learn follows longer pauses at once, and shorter ones slowly.
+func (r *callers) learn(pause time.Duration) {
+	r.pause = max(pause, r.pause-(r.pause-pause)/awaitMemory)
+}
+
+// wait returns for how long they are waited for after their answers.
+func (r *callers) wait() time.Duration {
+	if wait := awaitPauses * r.pause; wait <= r.most {
+		return wait
+	}
+	return 0
+}
+
+// untimed reports whether nobody named a time by which the task is to be answered, but a limit that is further away.
+func (t *task) untimed() bool { return t.wanted == Never && t.due < t.limit }
+
+// awaits returns until when the device is to wait for the callers of the latest such batch, or of one that is about to
+// end.
+func (c *Core) awaits(now Time, d *device) Time {
+	f := d.awaited
+	if f == nil || c.flows[f.id] != f || d.credit <= 0 {
+		return 0
+	}
+	r := &f.callers
+	runs := func(l *lane) bool { return l.running && l.queue.flow == f }
+	switch {
+	case d.shared() && f.work == 0 && slices.ContainsFunc(d.lanes, runs):
+		return d.freeAt(now).Add(r.wait())
+	case r.away == 0:
+		return 0
+	}
+	return r.since.Add(r.wait())
+}
+
+// owed returns the queue of a flow that is owed service, and until when the device is to wait for callers of one: no
+// longer than for a batch, so that others are urgent early enough.
+func (c *Core) owed(now Time, d *device) (q *queue, until Time) {
+	if until = c.awaits(now, d); until > now && until <= now.Add(d.block()) {
+		return nil, until
+	}
+	fair := &d.fair[foreground]
+	for _, nth := range [...]func(*iheap.Heap) (int32, int64, bool){(*iheap.Heap).Min, (*iheap.Heap).Second} {
+		if id, _, ok := nth(&d.pending); ok {
+			q = c.queues[id]
+			if c.tasks[q.ring.At(0).Task].untimed() &&
+				(fair.Lead(fairq.Flow(q.flow.id)) <= 0 || q.flow == d.awaited && d.credit > 0) {
+				return q, 0
+			}
+		}
+	}
+	return nil, 0
+}
