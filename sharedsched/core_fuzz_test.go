@@ -347,8 +347,8 @@ func (x *trial) next(lane int) {
 	x.note(acts)
 	l := x.core.lanes[lane]
 	if !ok {
-		if d := l.device; d.turn > x.now && (d.awaited != nil || d.inFlight > 0 && d.shared()) {
-			if asked && had && len(acts) == 0 && d.awaited == nil {
+		if d := l.device; d.turn > x.now && (d.turn == d.until || d.inFlight > 0 && d.shared()) {
+			if asked && had && len(acts) == 0 && d.turn != d.until {
 				x.t.Fatal("a lane would be woken for nothing")
 			}
 			return

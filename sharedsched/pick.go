@@ -108,7 +108,7 @@ func (c *Core) turn(now Time, d *device) pick {
 	}
 	q := c.flows[f].first[foreground]
 	if owed, until := c.owed(now, d); until > now {
-		d.turn = until
+		d.turn, d.until = until, until
 		return pick{}
 	} else if owed != nil {
 		return pick{queue: owed, rule: PickBehind, rival: q}

@@ -144,7 +144,7 @@ func (c *Core) enqueue(now Time, q *queue, t *Task, when timing, place ring.Orde
 	if when.limit != Never {
 		c.limits.Add(uint64(h), int64(when.limit))
 	}
-	if d := q.device; d.turn > now && d.awaited != nil && (d.awaited == q.flow || !q.flow.beyond) {
+	if d := q.device; d.turn > now && d.turn == d.until && (d.awaited == q.flow || !q.flow.beyond) {
 		d.setTurn(now) // it may be one that the device waits for, or goes first
 	}
 	if q.stage == resting || q.ring.At(0).Task == slot || q.device.turn > now {
