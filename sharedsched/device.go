@@ -34,8 +34,8 @@ type device struct {
 	since      Time          // when the in-flight set last changed
 	turn       Time          // before it no batch is started while others are in flight, but beside; see setTurn
 	awaited    *flow         // of which a batch of tasks that named no time ended last; it may be gone
-	credit     fairq.Tag     // by how much others got more since
-	until      Time          // as turn, where that is for the sake of those callers
+	waits      Time          // it waits for its callers since then,
+	until      Time          // and until then, as turn says; 0: it does not
 	end        Time          // when those in flight have most likely ended; of a device with a turn
 	free       Time          // as of the last pick: when a batch started then has the device to itself
 	busy       time.Duration // time of its lanes with a batch in flight; that of lanes that share its time counts once

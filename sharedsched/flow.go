@@ -35,6 +35,9 @@ type flow struct {
 	beyond bool // it asks for more than its share (share.go)
 	since  Time // the first look that found it beyond, without a gap of more than floodFor since
 	last   Time // the latest one
+
+	saved  float64 // seconds of device time that it did not ask for, of its part
+	looked Time    // at it, last
 }
 
 // addFlow carries out EventAddFlow.

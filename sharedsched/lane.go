@@ -70,11 +70,10 @@ func (c *Core) start(now Time, l *lane, p pick, b *Batch) {
 		}
 		i += spans
 	}
-	if used := fairq.Tag(float64(l.est.Cost) / q.flow.weight); d.awaited == q.flow {
-		d.credit -= used
-	} else {
-		d.credit = min(d.credit, 0) + used
+	if f := d.awaited; d.until > 0 && c.flows[f.id] == f {
+		d.fair[foreground].Charge(fairq.Flow(f.id), min(d.until, now).Sub(d.waits)) // it was for its sake
 	}
+	d.until = 0
 	d.setTurn(now)
 	c.touch(q)
 	c.log.batch(now, q, b, l, &d.fair[k], p)

@@ -42,9 +42,12 @@ func (r *callers) asked(now Time) {
 	}
 }
 
-// learn follows longer pauses at once, and shorter ones slowly.
+// learn follows pauses slowly, and a much longer one no faster: then a caller does something else.
 func (r *callers) learn(pause time.Duration) {
-	r.pause = max(pause, r.pause-(r.pause-pause)/awaitMemory)
+	if r.pause == 0 {
+		r.pause = pause
+	}
+	r.pause += (min(pause, awaitMemory*r.pause) - r.pause) / awaitMemory
 }
 
 // wait returns for how long they are waited for after their answers.
@@ -62,7 +65,7 @@ func (t *task) untimed() bool { return t.wanted == Never && t.due < t.limit }
 // end.
 func (c *Core) awaits(now Time, d *device) Time {
 	f := d.awaited
-	if f == nil || c.flows[f.id] != f || d.credit <= 0 {
+	if f == nil || c.flows[f.id] != f || d.fair[foreground].Lead(fairq.Flow(f.id)) >= 0 {
 		return 0
 	}
 	r := &f.callers
@@ -86,8 +89,7 @@ func (c *Core) owed(now Time, d *device) (q *queue, until Time) {
 	for _, nth := range [...]func(*iheap.Heap) (int32, int64, bool){(*iheap.Heap).Min, (*iheap.Heap).Second} {
 		if id, _, ok := nth(&d.pending); ok {
 			q = c.queues[id]
-			if c.tasks[q.ring.At(0).Task].untimed() &&
-				(fair.Lead(fairq.Flow(q.flow.id)) <= 0 || q.flow == d.awaited && d.credit > 0) {
+			if c.tasks[q.ring.At(0).Task].untimed() && fair.Lead(fairq.Flow(q.flow.id)) <= 0 {
 				return q, 0
 			}
 		}

@@ -108,6 +108,9 @@ func (c *Core) turn(now Time, d *device) pick {
 	}
 	q := c.flows[f].first[foreground]
 	if owed, until := c.owed(now, d); until > now {
+		if d.until == 0 {
+			d.waits = now
+		}
 		d.turn, d.until = until, until
 		return pick{}
 	} else if owed != nil {

@@ -95,11 +95,11 @@ const (
 
 // Callers who named no time (owed.go).
 const (
-	// awaitPart is the part of a batch (a quarter) for which at most the device waits for the callers that it answered.
-	awaitPart = 4
+	// awaitPart is the part of a batch (half) for which at most the device waits for the callers that it answered.
+	awaitPart = 2
 	// awaitPauses is for how many of their usual pauses it waits: most come in one.
 	awaitPauses = 2
-	// awaitMemory is how many batches a longer pause is remembered for, or a part of it.
+	// awaitMemory is over how many batches their usual pause is learnt, and how many times as long it may be at most.
 	awaitMemory = 8
 )
 
@@ -125,6 +125,10 @@ const (
 	// targetsFor is how long a flow's targets count after its latest arrival: a model that is asked every few seconds
 	// wants its answers as soon each time.
 	targetsFor = 10 * time.Second
+	// savedFor is of how much time a flow's part of the device is saved at most, where it asked for less than a part of
+	// it (savedPart, half): callers who wait ask for about their part, now for more and now for less.
+	savedFor  = 2 * time.Second
+	savedPart = 2
 	// surplus is how much more than there is all must ask for together before some are beyond their shares: arrivals
 	// are uneven.
 	surplus = 1.1

@@ -64,9 +64,7 @@ func (c *Core) settle(now Time, ev *Event, out *Answer) {
 
 	if first := c.get(b.Spans[0].task); l.class == foreground {
 		if first.untimed() && q.flow.work == 0 && !c.variant.NoAwait {
-			if d.awaited != q.flow {
-				d.awaited, d.credit = q.flow, 0
-			}
+			d.awaited = q.flow
 			q.flow.callers.answered(now, len(b.Spans), used)
 		}
 	}

@@ -78,7 +78,12 @@ func lesser(a, b time.Duration) time.Duration {
 // divide counts the use that a flow asks for, and decides whether it is beyond its share.
 func (c *Core) divide(now Time, f *flow, use float64) {
 	s := &f.device.shares
-	if beyond := s.level > 0 && use > s.level*f.weight && !c.variant.NoShares; beyond != f.beyond {
+	part := s.level * f.weight
+	if s.level == 0 && s.last.weights > 0 {
+		part = f.weight / s.last.weights
+	}
+	f.save(now, part, use)
+	if beyond := s.level > 0 && use > part && f.saved == 0 && !c.variant.NoShares; beyond != f.beyond {
 		f.beyond = beyond
 		c.tell(f, foreground)
 	}
@@ -105,6 +110,18 @@ func (c *Core) divide(now Time, f *flow, use float64) {
 	} else {
 		r.within += use
 	}
+}
+
+// save follows what a flow asked for since it was looked at last. Who asks for less than half of its part of the device
+// saves what is left of that half, and spends it when it asks for more than its part: a tenant who comes in bursts, and
+// asks for no more than is his in the long run, is no flood.
+func (f *flow) save(now Time, part, use float64) {
+	if f.looked > 0 {
+		more := min(part-use, 0) + max(part/savedPart-use, 0)
+		f.saved += float64(more * now.Sub(f.looked).Seconds()) // rounded, so that a trace replays anywhere
+		f.saved = min(max(f.saved, 0), part*savedFor.Seconds())
+	}
+	f.looked = now
 }
 
 // close ends a round: the level follows from what it found.

@@ -30,6 +30,7 @@ type Queue struct {
 	flows  []flow
 	demand tree // flows that demand service
 	now    Tag  // the virtual time; never decreases, but for shift
+	moved  Tag  // by how much it did last
 }
 
 type flow struct {
@@ -102,14 +103,19 @@ func (q *Queue) Lead(f Flow) Tag { return q.flows[f].start - q.demand.least() }
 
 // Charge serves f: the virtual time follows, and the tag of f advances by the estimated cost over the weight.
 func (q *Queue) Charge(f Flow, cost time.Duration) {
+	before := q.now
 	if q.demand.size > 0 {
 		q.now = max(q.now, q.demand.least())
 	} else {
 		q.now = max(q.now, q.flows[f].start) // served although it did not demand it
 	}
+	if q.now > before {
+		q.moved = q.now - before
+	}
 	if !q.demand.has(int32(f)) {
-		// Its tag would be lifted when it begins to demand, and with it the charge wiped out, but not a refund of it.
-		q.flows[f].start = max(q.flows[f].start, q.now)
+		// Its tag would be lifted when it begins to demand, and with it the charge wiped out, but not a refund of it. What
+		// the virtual time last moved by, it may have waited for.
+		q.flows[f].start = max(q.flows[f].start, q.now-q.moved)
 	}
 	q.advance(f, int64(cost))
 	if q.now > mostTag {
