@@ -47,8 +47,7 @@ func (c *Core) startBy(q *queue) Time {
 		latest = q.wanted - Time(cost+cost/margin)
 	}
 	if q.soonest != Never {
-		kept := min(q.soonest.Sub(q.oldest)/holdShare, maxHoldKept) + timerSlack
-		latest = min(latest, q.soonest-Time(max(full, high)+kept))
+		latest = min(latest, endBy(q.soonest, q.oldest)-Time(max(full, high)))
 	}
 	return latest
 }

@@ -159,9 +159,10 @@ func (q *oracleQueue) startBy() Time {
 	if soonest == Never {
 		return by
 	}
-	// A tenth of the time that there was is kept for late timers and the way of the answer.
-	kept := min(soonest.Sub(oldest)/10, 10*time.Millisecond) + 200*time.Microsecond
-	return min(by, soonest-Time(max(q.takes(q.most()), q.high(q.most()))+kept))
+	// A part of the time that there was is kept for late timers and the way of the answer.
+	kept := (soonest - oldest) / 20
+	kept += min(kept, Time(time.Millisecond))
+	return min(by, soonest-kept-Time(max(q.takes(q.most()), q.high(q.most()))))
 }
 
 // latest returns when an execution must start that answers the task by its target. A part of the time to that is kept

@@ -41,16 +41,6 @@ const (
 	delivery = Time(time.Millisecond)
 )
 
-// Holding for a batch timeout (hold.go). Of the time that is left when a hold for a limit begins, a part is kept at its
-// end.
-const (
-	// holdShare is that part (one tenth), maxHoldKept the most of it: the answer must get to its caller.
-	holdShare   = 10
-	maxHoldKept = 10 * time.Millisecond
-	// timerSlack is kept in any case: timers fire late.
-	timerSlack = 200 * time.Microsecond
-)
-
 // Admission (admit.go).
 const (
 	// A limit that is further away than all work and this many full batches is met without looking closer.

@@ -42,24 +42,18 @@ func (r *recent) arrived(now Time, q *queue, target time.Duration, rows int) {
 type rate struct {
 	fading
 	rows float64
-	each float64 // nanoseconds that a row costs in batches as large as they get at that rate
 }
 
 // costPerRow returns the device time, in nanoseconds, of a row in batches that start when the first of their tasks
 // must.
 func (q *queue) costPerRow(now Time, target time.Duration) float64 {
 	r := &q.kin.rate
-	kept := r.fade(now)
-	if kept == 1 && r.each > 0 {
-		return r.each
-	}
-	r.rows *= kept
+	r.rows *= r.fade(now)
 	rows := 1
 	if s := &q.version.settings; s.Batched {
 		rows = min(q.most, 1+int(r.rows*target.Seconds()/askedFor.Seconds()))
 	}
-	r.each = float64(q.estimate(q.version.settings.padded(rows)).Cost) / float64(rows)
-	return r.each
+	return float64(q.estimate(q.version.settings.padded(rows)).Cost) / float64(rows)
 }
 
 // fading is a count that is forgotten over askedFor, in proportion to the time since it was last added to.

@@ -211,8 +211,7 @@ func (c *Core) checkIdle(now Time, device *device) error {
 		}
 		held := s.BatchTimeout > 0 && s.Batched && !first.alone && !drains && !c.hurrying && rows < most && !begun &&
 			oldest.Add(s.BatchTimeout) > now
-		if kept := min(soonest.Sub(oldest)/10, 10*time.Millisecond); soonest != Never &&
-			soonest-Time(max(full, high)+kept+200*time.Microsecond) <= now {
+		if soonest != Never && endBy(soonest, oldest)-Time(max(full, high)) <= now {
 			held = false
 		}
 		if cost := q.shape.Estimate(s.padded(min(rows, most))).Cost; wanted != Never &&
