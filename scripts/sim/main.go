@@ -69,12 +69,27 @@ func (o *options) match(s *sim.Study, shown *shown, out io.Writer) error {
 	if o.Generated == 0 {
 		count, e = o.Search, sim.SearchEffort
 	}
-	all := sim.PlayGenerated(s.Families, o.First, count, e, s.Workers, s.Progress)
-	shown.line.Close()
-	if o.Generated > 0 {
-		return all.Markdown(out)
+	if o.Search > 0 {
+		all := sim.PlayGenerated(s.Families, o.First, count, e, s.Workers, s.Progress)
+		shown.line.Close()
+		return sim.WriteWorst(out, all.Worst())
 	}
-	return sim.WriteWorst(out, all.Worst())
+	var policies []sim.Maker
+	for _, f := range s.Families {
+		policies = append(policies, f.Members...)
+	}
+	for _, lanes := range []struct {
+		title string
+		of    func([]sim.Maker) []sim.Maker
+	}{{"Two batches in flight", sim.TwoLanes}, {"One batch at a time", sim.OneLane}} {
+		all := sim.PlayGenerated(sim.Families(lanes.of(policies)), o.First, count, e, s.Workers, s.Progress)
+		shown.line.Close()
+		all.Title = lanes.title
+		if err := all.Markdown(out); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (o *options) study() (*sim.Study, error) {

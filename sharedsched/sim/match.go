@@ -55,11 +55,7 @@ func (g *Generated) Play(families []Family, e Effort) Match {
 			m.Rival = i + 1
 		}
 	}
-	var each []float64
-	for s, ours := range m.Carried[0] {
-		each = append(each, over(ours, m.Carried[m.Rival][s]))
-	}
-	m.Ratio, m.Error = interval(each)
+	m.Ratio, m.Error = m.over(m.Rival)
 	return m
 }
 
@@ -94,6 +90,7 @@ func interval(of []float64) (middle, half float64) {
 
 // Matches are matches of the same families.
 type Matches struct {
+	Title    string
 	Families []string
 	All      []Match
 }
@@ -123,36 +120,65 @@ func (m Match) String() string {
 	return fmt.Sprintf("%.3f ± %.3f of %s; %s: %s", m.Ratio, m.Error, m.Tuned[m.Rival], m.Workload.Name, m.Workload.About)
 }
 
-// Summary is what many ratios come to.
-type Summary struct{ Mean, Fifth, Worst float64 }
+// Summary is what many ratios come to. Most and Fifth are of the workloads that are worth judging: where nobody carries
+// much, little is a large ratio. Worst is of those of them whose ratio is known; NaN if there is none.
+type Summary struct{ Mean, Most, Fifth, Worst float64 }
 
-// summary returns the geometric mean of ratios, their fifth percentile, and the least.
-func summary(ratios []float64) Summary {
-	return Summary{geomean(ratios), quantile(ratios, 0.05), slices.Min(ratios)}
-}
+const (
+	// worthJudging is the least load that the best family carries on a workload worth judging.
+	worthJudging = 0.15
+	// known is the most width of a confidence interval of a ratio that is known.
+	known = 0.15
+)
 
 // Over returns the summary of the first family's loads over those of another, over the best of each workload if it is
 // -1.
 func (m *Matches) Over(family int) Summary {
-	var ratios []float64
+	var all, most []float64
+	worst := math.NaN()
 	for i := range m.All {
+		one := &m.All[i]
 		rival := family
 		if rival < 0 {
-			rival = m.All[i].Rival
+			rival = one.Rival
 		}
-		ratios = append(ratios, over(mean(m.All[i].Carried[0]), mean(m.All[i].Carried[rival])))
+		r := over(mean(one.Carried[0]), mean(one.Carried[rival]))
+		all = append(all, r)
+		if max(mean(one.Carried[0]), mean(one.Carried[one.Rival])) < worthJudging {
+			continue
+		}
+		most = append(most, r)
+		if _, half := one.over(rival); 2*half < known && !(r >= worst) {
+			worst = r
+		}
 	}
-	return summary(ratios)
+	s := Summary{Mean: geomean(all), Most: math.NaN(), Fifth: math.NaN(), Worst: worst}
+	if len(most) > 0 {
+		s.Most, s.Fifth = geomean(most), quantile(most, 0.05)
+	}
+	return s
+}
+
+// over returns the ratio of the first family's load over another's, the mean over the seeds, and its error.
+func (m *Match) over(family int) (ratio, half float64) {
+	var each []float64
+	for s, ours := range m.Carried[0] {
+		each = append(each, over(ours, m.Carried[family][s]))
+	}
+	return interval(each)
 }
 
 // Markdown writes a table of the families, and the workloads on which the first does worst.
 func (m *Matches) Markdown(w io.Writer) error {
 	p := &page{}
-	p.section("Generated workloads", fmt.Sprintf("The highest load with 99 %% of the requests on time, %s over others, "+
-		"on %d workloads that were drawn (seeds %d to %d). In share:\nthe share on time of flows within their share, "+
-		"at a load that was drawn too; the mean, and the worst.",
-		m.Families[0], len(m.All), m.All[0].Seed, m.All[len(m.All)-1].Seed))
-	p.head(right, m.Families[0]+" over", "geometric mean", "5th percentile", "worst", "its in share", "its worst")
+	p.section(m.Title, fmt.Sprintf("The highest load with 99 %% of the requests on time, %s over others, "+
+		"on %d workloads that were drawn (seeds %d to %d), of %d seeds each.\nNot small: those of which the best carries at "+
+		"least %.2f of the fluid capacity. The worst is of those of them whose 95 %%\nconfidence interval is narrower than "+
+		"%.2f. In share: the share on time of flows within their share, at a load that was drawn\ntoo; the mean, and the "+
+		"worst.", m.Families[0], len(m.All), m.All[0].Seed, m.All[len(m.All)-1].Seed, len(m.All[0].Carried[0]),
+		worthJudging, known))
+	p.head(right, m.Families[0]+" over", "geometric mean", "not small", "5th percentile", "worst", "its in share",
+		"its worst")
 	row := func(name string, family int) {
 		s := m.Over(family)
 		sum, worst := 0.0, 1.0
@@ -160,14 +186,17 @@ func (m *Matches) Markdown(w io.Writer) error {
 			share := m.All[i].InShare[max(family, 0)]
 			sum, worst = sum+share, min(worst, share)
 		}
-		p.row(name, append(numbers(s.Mean, s.Fifth, s.Worst), percent(sum/float64(len(m.All))), percent(worst))...)
+		p.row(name, append(numbers(s.Mean, s.Most, s.Fifth, s.Worst), percent(sum/float64(len(m.All))), percent(worst))...)
 	}
 	for i, name := range m.Families {
 		row(name, i)
 	}
 	row(bestOfOthers+", and "+m.Families[0]+" in share", -1)
 	p.printf("\n")
-	worst := slices.SortedFunc(slices.Values(m.All), func(a, b Match) int { return cmp.Compare(a.Ratio, b.Ratio) })
+	worst := slices.DeleteFunc(slices.Clone(m.All), func(a Match) bool {
+		return 2*a.Error >= known || max(mean(a.Carried[0]), mean(a.Carried[a.Rival])) < worthJudging
+	})
+	slices.SortFunc(worst, func(a, b Match) int { return cmp.Compare(a.Ratio, b.Ratio) })
 	p.head(right, "the worst", "ratio", "±", m.Families[0], "rival", "its load", "workload")
 	for _, one := range worst[:min(25, len(worst))] {
 		p.row(strconv.FormatUint(one.Seed, 10), fmt.Sprintf("%.3f", one.Ratio), fmt.Sprintf("%.3f", one.Error),

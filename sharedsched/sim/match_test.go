@@ -3,6 +3,7 @@ package sim
 import (
 	"bytes"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -28,8 +29,12 @@ func TestMatches(t *testing.T) {
 		if one.Seed != uint64(i+1) || len(one.Carried) != len(families) || len(one.Carried[0]) != e.Seeds {
 			t.Errorf("match %d: %+v", i, one)
 		}
-		if one.Ratio <= 0 || math.IsNaN(one.Error) || !strings.Contains(page.String(), one.Workload.About) {
-			t.Errorf("match %d: %v\n%s", i, one, page.String())
+		if one.Ratio <= 0 || math.IsNaN(one.Error) {
+			t.Errorf("match %d: %v", i, one)
+		}
+		listed := 2*one.Error < known && max(mean(one.Carried[0]), mean(one.Carried[one.Rival])) >= worthJudging
+		if strings.Contains(page.String(), one.Workload.About) != listed {
+			t.Errorf("match %d: %v, to be listed: %v\n%s", i, one, listed, page.String())
 		}
 	}
 }
@@ -55,7 +60,39 @@ func TestInterval(t *testing.T) {
 	if middle, half := interval([]float64{5}); middle != 5 || half != 0 {
 		t.Errorf("of one sample: %v ± %v", middle, half)
 	}
-	if s := summary([]float64{1, 4, 2, 0.5}); math.Abs(s.Mean-math.Sqrt(2)) > 1e-9 || s.Worst != 0.5 || s.Fifth != 0.5 {
+}
+
+// TestOver: a worst is named only where its interval is narrow and somebody carries much.
+func TestOver(t *testing.T) {
+	m := Matches{All: []Match{
+		{Carried: [][]float64{{0.6, 0.6, 0.6}, {0.8, 0.8, 0.8}}, Rival: 1},    // 0.75, known
+		{Carried: [][]float64{{0.2, 0.6, 0.1}, {0.8, 0.8, 0.8}}, Rival: 1},    // less, unknown
+		{Carried: [][]float64{{0.02, 0.02, 0.02}, {0.1, 0.1, 0.1}}, Rival: 1}, // less, small
+		{Carried: [][]float64{{2, 2, 2}, {1, 1, 1}}, Rival: 1},
+	}}
+	s := m.Over(-1)
+	if math.Abs(s.Worst-0.75) > 1e-9 || math.Abs(s.Most-math.Cbrt(0.75*0.375*2)) > 1e-9 || s.Mean >= s.Most {
 		t.Errorf("%+v", s)
+	}
+}
+
+// TestLanes: with one lane everybody has one, and those that mean nothing then are not there; with two everybody may.
+func TestLanes(t *testing.T) {
+	for _, c := range []struct {
+		of    func([]Maker) []Maker
+		ours  int
+		lanes []int
+	}{{OneLane, 1, []int{1}}, {TwoLanes, 2, []int{1, 2, 9}}} {
+		all := c.of(Policies())
+		if all[0].Name != Ours || all[0].lanes(9) != c.ours {
+			t.Errorf("%s has %d lanes", all[0].Name, all[0].lanes(9))
+		}
+		for _, f := range Families(all[1:]) {
+			for _, m := range f.Members {
+				if !slices.Contains(c.lanes, m.lanes(9)) {
+					t.Errorf("%s of %s has %d lanes", m.Name, f.Name, m.lanes(9))
+				}
+			}
+		}
 	}
 }

@@ -24,7 +24,11 @@ func ratios(a, b []float64) (mean, worst string) {
 func numbers(values ...float64) []string {
 	var out []string
 	for _, v := range values {
-		out = append(out, fmt.Sprintf("%.2f", v))
+		cell := "-" // unknown
+		if !math.IsNaN(v) {
+			cell = fmt.Sprintf("%.2f", v)
+		}
+		out = append(out, cell)
 	}
 	return out
 }

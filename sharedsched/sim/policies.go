@@ -63,3 +63,30 @@ const Ours = "weft"
 func Policies() []Maker {
 	return append([]Maker{Core(Ours, CoreOptions{Handover: Handover})}, Baselines()...)
 }
+
+// OneLane returns the policies, the server's scheduler first, with one batch in flight for everybody. Those that have
+// one for each model mean nothing then.
+func OneLane(policies []Maker) []Maker {
+	all := []Maker{Core(Ours, CoreOptions{})}
+	for _, m := range policies[1:] {
+		if m.Lanes == nil {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// TwoLanes returns the policies, the server's scheduler first, which has two batches in flight. Each of the others may
+// have two as well where that suits it better.
+func TwoLanes(policies []Maker) []Maker {
+	all := policies[:1:1]
+	for _, m := range policies[1:] {
+		m.Family = cmp.Or(m.Family, m.Name)
+		if all = append(all, m); m.Lanes == nil {
+			m.Name += ", two lanes"
+			m.Lanes = func(int) int { return 2 }
+			all = append(all, m)
+		}
+	}
+	return all
+}
