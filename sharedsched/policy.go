@@ -93,13 +93,6 @@ const (
 	awaitMemory = 8
 )
 
-// The pick (pick.go).
-const (
-	// conflictBatches is within how many batches like the candidate's a rival that is due cannot count on being in
-	// time: one for the candidate, one of about that length for itself.
-	conflictBatches = 2
-)
-
 // Early drop (drop.go).
 const (
 	// A batch that limits cut short is good enough with this part (eight tenths) of the rows per device time of one
