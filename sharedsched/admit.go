@@ -205,7 +205,7 @@ func (c *Core) predict(now Time, q *queue, t *Task, n int, left time.Duration, o
 		}
 	}
 	// A burst is no flood, and a device that nobody else asks for is not shared.
-	flood := f.beyond && now.Sub(f.since) >= floodFor && d.shares.last.weights > f.weight && !q.reaching
+	flood := f.beyond && now.Sub(f.since) >= lately && d.shares.last.weights > f.weight && !q.reaching
 	if p.late = p.takes - left; p.late > 0 || openEnded || !flood {
 		return p
 	}

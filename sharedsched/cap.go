@@ -3,10 +3,10 @@ package sharedsched
 import "time"
 
 // The device cap bounds the device time of one batch by how long the most impatient flow can wait: a running batch
-// cannot be taken back, so every task that arrives meanwhile waits for its end. It is capShare of the least, over the
-// flows that ask for no more than their share, of each one's tenth percentile of targets, less the margins that are
-// kept for answers' ways. One impatient caller among many does not move that percentile, and a target that could not be
-// met even if every batch were one row is left out.
+// cannot be taken back, so every task that arrives meanwhile waits for its end. It is all but capSpare of the least,
+// over the flows that ask for no more than their share, of each one's tenth percentile of targets, less the margins
+// that are kept for answers' ways. One impatient caller among many does not move that percentile, and a target that
+// could not be met even if every batch were one row is left out.
 //
 // A smaller batch costs the tenant whose batch it is: the cap gives way where that weighs more.
 //
@@ -25,7 +25,7 @@ type batchCap struct {
 	keeps    bool          // one lane is for batches within it only
 	revision uint64        // counts changes of both
 
-	long float64 // the use that flows with rows beyond it ask for, in the mean over floodFor
+	long float64 // the use that flows with rows beyond it ask for, in the mean of lately
 	at   Time    // when that was noted
 }
 
@@ -35,7 +35,7 @@ func (c *Core) follow(now Time, d *device) {
 	if b.long == 0 {
 		b.long = s.long
 	}
-	b.long += float64((s.long - b.long) * min(1, now.Sub(b.at).Seconds()/floodFor.Seconds())) // rounded, for replays
+	b.long += float64((s.long - b.long) * min(1, now.Sub(b.at).Seconds()/lately.Seconds())) // rounded, for replays
 	b.at = now
 	most, keeps := capFor(s.least), d.parallel() > 1 && s.keen > 0 && s.long > 0 && b.long <= 1-1/float64(d.parallel())
 	if keeps {
@@ -53,7 +53,8 @@ func (c *Core) follow(now Time, d *device) {
 // capFor returns the most device time of one batch for the sake of a target, 0 for none: a part of what is left of it
 // without the margins that are kept for answers' ways.
 func capFor(target time.Duration) time.Duration {
-	return time.Duration(endBy(Time(target), 0)) * capShareNum / capShareDen
+	left := time.Duration(endBy(Time(target), 0))
+	return left - left/capSpare
 }
 
 // isLong reports whether not even one row of the queue is within the cap.
@@ -100,7 +101,7 @@ func (c *Core) mayTakeNow(now Time, q *queue) int {
 	}
 	d := q.device
 	last := Time(q.ring.At(q.foreground - 1).Target)
-	left := float64(last.Sub(now)*nearlyLateNum/nearlyLateDen) * float64(d.parallel())
+	left := float64(last.Sub(now)-last.Sub(now)/nearlyLate) * float64(d.parallel())
 	left -= float64(d.work - q.work) // for all that waits in q
 	for rows := q.brief; rows < most; rows *= 2 {
 		if float64(q.estimate(q.version.settings.padded(rows)).Cost)*float64(q.waiting) <= left*float64(rows) {

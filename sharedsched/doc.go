@@ -115,7 +115,7 @@
 // device cap, the last free lane is for shorter ones (cap.go).
 //
 // Early drop: tasks at the head that would miss their limits even alone are given up. If the limits of the next ones
-// would make the batch so small that it is worth less than eight tenths of a batch of those behind them, in rows per
+// would make the batch so small that it is worth less than four fifths of a batch of those behind them, in rows per
 // device time, they are given up too, unless they matter more: in overload every task would else be served at its last
 // moment, in batches of two, and the device be spent on fixed costs.
 //

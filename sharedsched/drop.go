@@ -65,7 +65,7 @@ func (c *Core) giveUp(now Time, q *queue, out *Answer) int {
 	few := c.fit(q, most)    // rows of the batch if no task is given up
 	many := min(loose, most) // rows of the batch if the tasks with limits before its end are given up
 	if !fair || c.variant.NoWindowDrop ||
-		worthDen*int64(few)*int64(q.high(many)) >= worthNum*int64(many)*int64(q.high(few)) {
+		worthSpare*int64(few)*int64(q.high(many)) >= (worthSpare-1)*int64(many)*int64(q.high(few)) {
 		return few
 	}
 	needs := end.Sub(now)

@@ -20,7 +20,7 @@ import (
 // noRoom notes that a queue is as good as full. Where callers wait for room, none is to overtake.
 func (c *Core) noRoom(now Time, q *queue, k class) {
 	if k == foreground && !q.version.settings.WaitWhenFull {
-		q.backTo = now.Add(staleFor)
+		q.backTo = now.Add(lately)
 	}
 }
 

@@ -33,7 +33,7 @@ type flow struct {
 	callers callers
 
 	beyond bool // it asks for more than its share (share.go)
-	since  Time // the first look that found it beyond, without a gap of more than floodFor since
+	since  Time // the first look that found it beyond, without a gap of more than lately since
 	last   Time // the latest one
 
 	saved  float64 // seconds of device time that it did not ask for, of its part

@@ -287,7 +287,7 @@ func (o *oracle) turn(now Time) (*oracleQueue, class) {
 	for _, f := range o.flows {
 		o.update(f) // it may be beyond its share now, or no longer
 	}
-	soon := now.Add(o.dearest() + o.dearest()/20)
+	soon := now.Add(o.dearest())
 	for _, q := range o.queues {
 		switch {
 		case q.stage == pending && q.latest <= soon:

@@ -64,7 +64,7 @@ func TestPatientCallersAreAllAnswered(t *testing.T) {
 		}
 		most := 6 * time.Duration(n) * takes / 5
 		if growing { // it may be taken for a flood until they all are there
-			most += staleFor
+			most += lately
 		}
 		if slowest > most {
 			t.Errorf("%d callers, growing %v: the slowest answer takes %v, want at most %v", n, growing, slowest, most)

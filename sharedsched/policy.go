@@ -41,6 +41,12 @@ const (
 	delivery = Time(time.Millisecond)
 )
 
+// lately is how long overload is remembered: so long after a queue was full its stale tasks go behind the others, so
+// long a flow has asked for more than its share, with no longer gaps, before any of its tasks is refused for that, so
+// much of its share is saved for bursts, and over so long it is seen whether other lanes suffice for long batches. A
+// burst is no flood, and when this ends it is seen what is still needed.
+const lately = 2 * time.Second
+
 // Admission (admit.go).
 const (
 	// A limit that is further away than all work and this many full batches is met without looking closer.
@@ -51,9 +57,6 @@ const (
 	// able to serve a task: the rest is for others that go first. More and some learn at the end of it that they are
 	// given up.
 	admitPart = 2
-	// floodFor is how long a flow has asked for more than its share, with no longer gaps, before any of its tasks is
-	// refused for that: a burst is no flood.
-	floodFor = 2 * time.Second
 	// probeAfter is how long a shape may be refused on its estimates alone before one task is let through to check
 	// them.
 	probeAfter = 100 * time.Millisecond
@@ -63,9 +66,6 @@ const (
 
 // Overload (flood.go).
 const (
-	// staleFor is how long after a queue was full, or as good as full, its stale tasks go behind the others. When that
-	// ends it is seen whether it is still needed.
-	staleFor = 2 * time.Second
 	// staleTargets is for what part of the time to its target (half) a task without a limit keeps its place then.
 	staleTargets = 0.5
 	// patienceTargets is for how many times that time the first task of a queue may wait: beyond that callers have given
@@ -95,9 +95,9 @@ const (
 
 // Early drop (drop.go).
 const (
-	// A batch that limits cut short is good enough with this part (eight tenths) of the rows per device time of one
+	// A batch that limits cut short is good enough with all but this part (one fifth) of the rows per device time of one
 	// without the tasks that cut it short: what is given up is lost, and estimates are a little wrong.
-	worthNum, worthDen = 8, 10
+	worthSpare = 5
 )
 
 // What flows ask for, their shares, and the device cap that follows from their targets (recent.go, share.go, cap.go).
@@ -108,9 +108,8 @@ const (
 	// targetsFor is how long a flow's targets count after its latest arrival: a model that is asked every few seconds
 	// wants its answers as soon each time.
 	targetsFor = 10 * time.Second
-	// savedFor is of how much time a flow's part of the device is saved at most, where it asked for less than a part of
-	// it (savedPart, half): callers who wait ask for about their part, now for more and now for less.
-	savedFor  = 2 * time.Second
+	// savedPart is the part of a flow's part of the device (half) of which what it does not ask for is saved: callers who
+	// wait ask for about their part, now for more and now for less.
 	savedPart = 2
 	// surplus is how much more than there is all must ask for together before some are beyond their shares: arrivals
 	// are uneven.
@@ -118,15 +117,15 @@ const (
 	// burstTargets is over how many times its target at least what a flow asks for is looked at where it came only
 	// lately, and what waits: a burst is no flood.
 	burstTargets = 4
-	// capShare is the part of the least target (two thirds) that one batch may take: a target leaves room for the batch
-	// that runs when its task arrives, and for some of its own.
-	capShareNum, capShareDen = 2, 3
+	// capSpare is the part of the least target (one third) that is left where one batch takes as much as it may: a target
+	// leaves room for the batch that runs when its task arrives, and for some of its own.
+	capSpare = 3
 	// goodPower is the part of the greatest power that is about as good: near it power hardly changes with the size,
 	// and estimates are a little wrong.
 	goodPower = 0.9
-	// nearlyLate is the part of the time until the last of a queue's tasks is due (three quarters) in which all that
-	// waits must be served for the cap to hold: at the whole of it some are late.
-	nearlyLateNum, nearlyLateDen = 3, 4
+	// nearlyLate is the part of the time until the last of a queue's tasks is due (one quarter) by which all that waits
+	// must be served before that for the cap to hold: at the whole of it some are late.
+	nearlyLate = 4
 	// capPercentile is the part of a flow's targets (one tenth) that may be shorter than the one that counts: one
 	// impatient caller among many is not to make all batches small.
 	capPercentile = 10

@@ -88,7 +88,7 @@ func (c *Core) divide(now Time, f *flow, use float64) {
 		c.tell(f, foreground)
 	}
 	if f.beyond {
-		if now.Sub(f.last) > floodFor {
+		if now.Sub(f.last) > lately {
 			f.since = now
 		}
 		f.last = now
@@ -119,7 +119,7 @@ func (f *flow) save(now Time, part, use float64) {
 	if f.looked > 0 {
 		more := min(part-use, 0) + max(part/savedPart-use, 0)
 		f.saved += float64(more * now.Sub(f.looked).Seconds()) // rounded, so that a trace replays anywhere
-		f.saved = min(max(f.saved, 0), part*savedFor.Seconds())
+		f.saved = min(max(f.saved, 0), part*lately.Seconds())
 	}
 	f.looked = now
 }

@@ -141,7 +141,7 @@ func (c *Core) yield(q *queue) {
 // ones, and those that are held for their batch timeout. It is done at picks only: with nothing to pick, being urgent
 // changes nothing.
 func (c *Core) promote(now Time, d *device) {
-	soon := now.Add(d.block() + d.block()/margin)
+	soon := now.Add(d.block())
 	for {
 		id, latest, ok := d.pending.Min()
 		if !ok || Time(latest) > soon {
