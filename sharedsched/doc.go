@@ -93,10 +93,11 @@
 //  2. Of the flows within their shares that demand service the one goes that is due first, by the target of its first
 //     task: the earliest deadline first.
 //  3. If there is none, the same holds among flows beyond their shares, but for the conflict rule: if others are due
-//     before the batch of the first could end, and so much later as it is ahead already, not all can be in time; of
-//     these the flow furthest behind goes first, by its start tag (device time received, over the weight; see fairq).
-//     Once that comes to a second all others count. Before all of these goes a flow that is behind them, and whose
-//     callers named no time: they ask again once they are answered, and the device waits a moment for them (owed.go).
+//     before two batches like that of the first could end, and so much later as it is ahead already, not all can be in
+//     time; of these the flow furthest behind goes first, by its start tag (device time received, over the weight; see
+//     fairq). Once that comes to a second all others count. Before all of these goes a flow that is behind them, and
+//     whose callers named no time: they ask again once they are answered, and the device waits a moment for them
+//     (owed.go).
 //  4. If no flow demands service, the pending queue with the least slack goes: a device does not idle. If no foreground
 //     task waits at all, background work gets the device, for batches of at most a tenth of the smallest target seen in
 //     the last second, so that the next arrival is hardly delayed. Where one row takes more than that, a batch may run
@@ -160,7 +161,7 @@
 // weight, which is constant. A
 // flow that came into the interval with a larger lead than T + C_i/w_i, for what it got within its share is charged
 // too, gives way until it has none: that lead stands in place of T + C_i/w_i. Proof: let S be the start tags and lo the
-// least of those that demand. When i is served as the one that is due first, every rival is due no earlier than C_i +
+// least of those that demand. When i is served as the one that is due first, every rival is due no earlier than 2 C_i +
 // S_i - lo from then, which is less than a second, and a task is due no later than the longest such time from then: so
 // S_i ≤ lo + T before the batch. When it is served as the one furthest behind of those that are due so soon, its tag is
 // no more than that of the one due first, for which that holds. When tasks of it are taken along, S_i - lo is no more

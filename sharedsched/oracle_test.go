@@ -326,7 +326,7 @@ func (o *oracle) turn(now Time) (*oracleQueue, class) {
 		}
 	}
 	// Where not all that are beyond their shares can be in time, the one furthest behind.
-	until := now.Add(q.cost + time.Duration(q.flow.tag[foreground]-o.leastTag(foreground)))
+	until := now.Add(2*q.cost + time.Duration(q.flow.tag[foreground]-o.leastTag(foreground)))
 	if until >= now.Add(time.Second) {
 		until = Never
 	}

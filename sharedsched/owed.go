@@ -20,39 +20,33 @@ import (
 type callers struct {
 	away  int // have not asked again
 	since Time
-	pause time.Duration // from the answers until all have asked again, of late
 	most  time.Duration // to wait for them
+	// From the answers until all had asked again, the last two times.
+	pauses [2]time.Duration
 }
 
 // answered notes that a batch of tasks of which none has a time of its own has ended, after the time that it took.
 func (r *callers) answered(now Time, tasks int, took time.Duration) {
 	if r.away > 0 {
-		r.learn(now.Sub(r.since))
+		r.back(now)
 	}
 	r.away, r.since, r.most = tasks, now, took/awaitPart
 }
 
 // asked notes that one of them may be back.
 func (r *callers) asked(now Time) {
-	if r.away == 0 {
-		return
+	if r.away == 1 {
+		r.back(now)
 	}
-	if r.away--; r.away == 0 {
-		r.learn(now.Sub(r.since))
-	}
+	r.away = max(0, r.away-1)
 }
 
-// learn follows pauses slowly, and a much longer one no faster: then a caller does something else.
-func (r *callers) learn(pause time.Duration) {
-	if r.pause == 0 {
-		r.pause = pause
-	}
-	r.pause += (min(pause, awaitMemory*r.pause) - r.pause) / awaitMemory
-}
+// back notes that all of them are, or will not come.
+func (r *callers) back(now Time) { r.pauses = [...]time.Duration{r.pauses[1], now.Sub(r.since)} }
 
 // wait returns for how long they are waited for after their answers.
 func (r *callers) wait() time.Duration {
-	if wait := awaitPauses * r.pause; wait <= r.most {
+	if wait := awaitPauses * max(r.pauses[0], r.pauses[1]); wait <= r.most {
 		return wait
 	}
 	return 0
