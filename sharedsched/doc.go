@@ -80,7 +80,7 @@
 //
 // A flow is beyond its share while it asks for more than its part of a device that cannot do all that it is asked for,
 // by weighted max-min fairness (share.go). What it asks for is the device time of the rows that came of late, admitted
-// or not, in batches as large as they get at that rate; or of those that wait, if they are far more, or late. Who asks
+// or not, in batches as large as they get at that rate; or of those that wait, if they are late. Who asks
 // for much less saves some of his part for bursts. All other flows are within their shares, and what they ask for can
 // all be served.
 //

@@ -121,7 +121,7 @@ const (
 	// are uneven.
 	surplus = 1.1
 	// burstTargets is over how many times its target at least what a flow asks for is looked at where it came only
-	// lately, and what waits: a burst is no flood.
+	// lately: a burst is no flood.
 	burstTargets = 4
 	// capSpare is the part of the least target (one third) that is left where one batch takes as much as it may: a target
 	// leaves room for the batch that runs when its task arrives, and for some of its own.

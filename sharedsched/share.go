@@ -138,20 +138,15 @@ func (s *shares) close() {
 }
 
 // use returns the part of the device that a flow asks for. Where it has come back not long ago, that is since then;
-// but over some times its target at least, for a burst is no flood. If more waits than it has asked for of late, that
-// counts, and where tasks are late already, as what would have to be served within its target: callers who wait for
-// answers before they ask again ask for no more than they get.
+// but over some times its target at least, for a burst is no flood. Where its tasks are late, and more waits than it
+// has asked for of late, that counts, as what would have to be served within its target: callers who wait for answers
+// before they ask again ask for no more than they get.
 func (f *flow) use(now Time) float64 {
 	r := &f.recent
 	target := r.targets.low()
-	burst := burstTargets * target
-	use := r.kept(now) * r.asked / float64(min(askedFor, max(now.Sub(r.began), burst, sweepStep)))
-	if target > 0 {
-		soon := burst
-		if q := f.first[foreground]; q != nil && q.isLate(now) {
-			soon = target
-		}
-		use = max(use, float64(f.work)/float64(soon))
+	use := r.kept(now) * r.asked / float64(min(askedFor, max(now.Sub(r.began), burstTargets*target, sweepStep)))
+	if q := f.first[foreground]; q != nil && q.isLate(now) && target > 0 {
+		use = max(use, float64(f.work)/float64(target))
 	}
 	return use / float64(f.device.parallel())
 }
