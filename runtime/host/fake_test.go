@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -23,6 +24,7 @@ import (
 	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/runtime/modelfile"
 	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/serving"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/sharedsched"
 	"github.com/weftserve/weft/sharedsched/shell"
@@ -230,6 +232,13 @@ func (w *world) version(name string, number int64) *catalog.Version {
 		w.t.Fatalf("no version %d of %q in the snapshot", number, name)
 	}
 	return v
+}
+
+// flows returns those of the scheduler, but for the one of proofs on each device.
+func (w *world) flows() []sharedsched.FlowState {
+	return slices.DeleteFunc(w.sched.State().Flows, func(f sharedsched.FlowState) bool {
+		return strings.HasSuffix(f.Name, serving.Proofs)
+	})
 }
 
 // ask makes a call of floats: one input [rows, width].

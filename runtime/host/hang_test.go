@@ -239,8 +239,8 @@ func TestATrialOnADeviceThatHangs(t *testing.T) {
 				t.Errorf("%s: in the end %d bytes, %d failures, sessions %v", c.name, n.MemoryInUse, n.LoadFailures,
 					got)
 			}
-			if s := w.sched.State(); len(s.Versions) != resident || len(s.Flows) != resident {
-				t.Errorf("%s: %d versions and %d flows in the scheduler", c.name, len(s.Versions), len(s.Flows))
+			if v, f := w.sched.State().Versions, w.flows(); len(v) != resident || len(f) != resident {
+				t.Errorf("%s: %d versions and %d flows in the scheduler", c.name, len(v), len(f))
 			}
 		})
 	}

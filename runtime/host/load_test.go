@@ -139,7 +139,7 @@ func TestFairnessOwners(t *testing.T) {
 	w.load("each")
 	flows := func() map[string]float64 {
 		got := map[string]float64{}
-		for _, f := range w.sched.State().Flows {
+		for _, f := range w.flows() {
 			got[f.Name] = f.Weight
 		}
 		return got
@@ -328,8 +328,8 @@ func TestTrialWaitsForRoom(t *testing.T) {
 	if full.refusals != 0 {
 		t.Errorf("%d refusals are left, so nothing was tried", full.refusals)
 	}
-	if full.bytes != 4 {
-		t.Errorf("one row of one fp32 counts as %d bytes", full.bytes)
+	if full.bytes != 4+int64(len("alone")) {
+		t.Errorf("one row of one fp32 and the key of those that run alone count as %d bytes", full.bytes)
 	}
 	if err := b.Close(t.Context()); err != nil {
 		t.Error(err)

@@ -217,8 +217,8 @@ func TestLostWhileUnloading(t *testing.T) {
 		synctest.Wait()
 		w.states("m ")
 		if n := w.Counts(); n.Unloads != 1 || n.MemoryInUse != 0 || len(m.sessions()) != 0 ||
-			len(w.sched.State().Flows) != 0 {
-			t.Errorf("counted %+v, sessions %v, flows %v", n, m.sessions(), w.sched.State().Flows)
+			len(w.flows()) != 0 {
+			t.Errorf("counted %+v, sessions %v, flows %v", n, m.sessions(), w.flows())
 		}
 	})
 }

@@ -59,7 +59,7 @@ func (w *world) reconcile() {
 		w.t.Fatal(err)
 	}
 	weftest.Until(w.t, "what was replaced is closed", func() bool { // what failed before may become ready meanwhile
-		return w.Counts().Loads-w.Counts().Unloads <= uint64(w.serving()) && len(w.sched.State().Flows) <= w.serving()
+		return w.Counts().Loads-w.Counts().Unloads <= uint64(w.serving()) && len(w.flows()) <= w.serving()
 	})
 }
 

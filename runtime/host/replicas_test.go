@@ -115,7 +115,7 @@ func TestReplicasFollowTheManifest(t *testing.T) {
 		synctest.Wait()
 		w.on("m", 1, "a", "b")
 		weights := map[string]float64{}
-		for _, f := range w.sched.State().Flows {
+		for _, f := range w.flows() {
 			weights[f.Device] = f.Weight
 		}
 		if want := map[string]float64{"a": 3, "b": 3}; !maps.Equal(weights, want) {

@@ -394,9 +394,9 @@ func TestWeightChangesWithoutAReload(t *testing.T) {
 	}
 	close(stop)
 	callers.Wait()
-	s := w.sched.State()
-	if len(s.Flows) != 1 || s.Flows[0].Weight != 11 || s.Flows[0].Name != "m@1" || len(s.Versions) != 1 {
-		t.Errorf("flows %+v, versions %+v", s.Flows, s.Versions)
+	flows, versions := w.flows(), w.sched.State().Versions
+	if len(flows) != 1 || flows[0].Weight != 11 || flows[0].Name != "m@1" || len(versions) != 1 {
+		t.Errorf("flows %+v, versions %+v", flows, versions)
 	}
 	if v := w.version("m", 1); v.Weight != 11 || v.Cause != "" || f.Closed() != 0 {
 		t.Errorf("weight %v, cause %q, closed %d times", v.Weight, v.Cause, f.Closed())

@@ -137,8 +137,8 @@ func (w *world) nothingLeftOf(engines []*fake) {
 			w.t.Errorf("version %d was closed %d times", i+1, f.Closed())
 		}
 	}
-	if s := w.sched.State(); len(s.Versions) != 1 || len(s.Flows) != 1 {
-		w.t.Errorf("%d versions and %d flows are in the scheduler", len(s.Versions), len(s.Flows))
+	if v, f := w.sched.State().Versions, w.flows(); len(v) != 1 || len(f) != 1 {
+		w.t.Errorf("%d versions and %d flows are in the scheduler", len(v), len(f))
 	}
 	if n := w.Counts(); n.Loads != uint64(len(engines))+1 || n.Unloads != uint64(len(engines)) || n.LoadFailures != 0 {
 		w.t.Errorf("counted %+v", n)

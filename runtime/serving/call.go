@@ -141,8 +141,10 @@ func (r *Replica) submit(ctx context.Context, j *execution.Job) (sharedsched.Out
 		}
 	}
 	if j.Plan != nil {
-		// They never share an execution, and their rows are not those that a batch waits for.
 		_, t.ShapeKey = j.Plan.Keys(j.Inputs)
+	}
+	if j.Plan != nil || t.Identity == Proofs {
+		// They never share an execution, and their rows are not those that a batch waits for.
 		t.Key = aloneKey + t.ShapeKey
 	}
 	t.Bytes = int64(len(t.Key))

@@ -26,6 +26,11 @@ type runner struct {
 	proves, quick bool
 }
 
+// Proofs is the identity that runs of proofs and of warm-up are charged to: all those on a device have one share of it
+// together. In the flow of the version each of the hundreds of runs would wait for the turn of all its callers, where
+// larger batches may be what these wait for.
+const Proofs = "weft:proofs"
+
 // quickRun is the longest that a run takes of a proof that is to end soon. Such proofs go first: each run of theirs
 // would wait for one of a slow proof otherwise, which begins whenever the device is free. A slow one waits for them for
 // at most courtesy before each run.
@@ -85,6 +90,7 @@ func (t *runner) Run(ctx context.Context, r proof.Request) (a proof.Answer, err 
 
 // run is Run of a job.
 func (t *runner) run(ctx context.Context, j *execution.Job) (a proof.Answer, err error) {
+	j.Task.Identity = Proofs
 	for {
 		outcome, err := t.replica.submitTried(ctx, j)
 		if refusal, is := errors.AsType[*sharedsched.Refusal](err); is &&
