@@ -63,6 +63,7 @@ type queue struct {
 	bound    bool          // one more row would cost more than the settings allow
 	reaching bool          // larger batches may be, which were not measured yet
 	learning bool          // first measurements of the shape are being taken
+	alone    bool          // its latest task ran alone, such as one of a proof
 
 	crowd  int  // its foreground tasks when its first one became late; 0: it is not
 	backTo Time // until then its stale tasks are set back, for it was full (flood.go)

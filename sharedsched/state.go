@@ -169,6 +169,9 @@ func (c *Core) versionState(now Time, v *version) VersionState {
 	for _, q := range slices.SortedFunc(maps.Values(v.queues), func(a, b *queue) int {
 		return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.flow.identity, b.flow.identity))
 	}) {
+		if q.alone && q.isIdle() && len(q.shape.queues) > 1 {
+			continue // others of the shape show what it was good for
+		}
 		s.Queued += q.foreground
 		s.Background += q.ring.Len() - q.foreground
 		most, _, _ := c.fullBatch(q)

@@ -124,6 +124,7 @@ func (c *Core) enqueue(now Time, q *queue, t *Task, when timing, place ring.Orde
 	k.Order = place
 	k.queue, k.rank = q, ranks[t.Priority]
 	k.alone, k.unmeasured, k.probe = t.Alone, t.Unmeasured, probe
+	q.alone = t.Alone
 	k.rows, k.bytes = t.Rows, t.Bytes
 	k.arrival, k.timing = now, when
 
