@@ -15,9 +15,9 @@ import "time"
 //     a batch costs a + b·rows, at a/b rows, with half of the throughput that there can be.
 //   - A flow within its share is cut only as far as its waiting tasks are not nearly late for it.
 //
-// Where each lane has a processor of its own, a target that the rows of others could not meet does not make it to be
-// left out: if the others' lanes suffice for all that is asked for of flows with such rows, the last lane that is free
-// is for batches within the cap only, and a short batch waits for short ones at most.
+// Where each lane has a processor of its own, a target need not be left out for the rows of others. If the other lanes
+// suffice for all that is asked for of flows of which one row takes longer than the cap would be, a lane that is free
+// while all others have batches beyond the cap is for foreground batches within it only.
 
 // batchCap is the device cap of one device.
 type batchCap struct {
@@ -37,16 +37,27 @@ func (c *Core) follow(now Time, d *device) {
 	}
 	b.long += float64((s.long - b.long) * min(1, now.Sub(b.at).Seconds()/lately.Seconds())) // rounded, for replays
 	b.at = now
-	most, keeps := capFor(s.least), d.parallel() > 1 && s.keen > 0 && s.long > 0 && b.long <= 1-1/float64(d.parallel())
-	if keeps {
-		most = capFor(s.keen)
+	least, keen := capFor(s.least), capFor(s.keen)
+	if keen > 0 && s.row > keen && d.parallel() > 1 && b.long <= 1-1/float64(d.parallel()) && !c.variant.NoKeptLane {
+		c.setCap(d, keen, true)
+	} else {
+		c.setCap(d, least, false)
 	}
-	if most != b.most || keeps != b.keeps {
-		if keeps || b.keeps {
-			c.touchDevice(d) // other queues are short
+}
+
+// setCap sets the cap, and whether a lane is kept.
+func (c *Core) setCap(d *device, most time.Duration, keeps bool) {
+	b := &d.cap
+	if most == b.most && keeps == b.keeps {
+		return
+	}
+	before := b.keeps
+	b.most, b.keeps = most, keeps
+	b.revision++
+	for _, q := range c.queues {
+		if (keeps || before) && q != nil && q.device == d && q.stage != resting && q.class == foreground {
+			d.enlist(q) // others are short
 		}
-		b.most, b.keeps = most, keeps
-		b.revision++
 	}
 }
 
@@ -57,11 +68,30 @@ func capFor(target time.Duration) time.Duration {
 	return left - left/capSpare
 }
 
-// isLong reports whether not even one row of the queue is within the cap.
-func (q *queue) isLong() bool { return q.rowCost > q.device.cap.most }
+// isLong reports whether the next batch of the queue is beyond the cap. What is closing is to end.
+func (q *queue) isLong() bool { return q.cost > q.device.cap.most && !q.version.closing }
 
-// keepsLast reports whether a lane that is free now is the last one, and kept for batches within the cap.
-func (d *device) keepsLast() bool { return d.cap.keeps && d.inFlight == d.Lanes-1 }
+// enlist notes whether the last lane is for a queue that is ready.
+func (d *device) enlist(q *queue) {
+	if d.cap.keeps && q.isLong() {
+		d.short.Remove(q.id)
+	} else {
+		d.short.Set(q.id, int64(q.due))
+	}
+}
+
+// keepsLast reports whether a lane that is free now is kept for batches within the cap: all others have longer ones.
+func (c *Core) keepsLast(d *device) bool {
+	if !d.cap.keeps || d.inFlight < d.Lanes-1 || c.draining || c.hurrying {
+		return false
+	}
+	for _, l := range d.lanes {
+		if l.running && l.est.Cost <= d.cap.most {
+			return false
+		}
+	}
+	return true
+}
 
 // impatience returns how soon the flow wants its answers, if that counts. row is the dearest execution of a single row,
 // which may run when its task arrives.

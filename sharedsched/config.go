@@ -37,6 +37,7 @@ type Variant struct {
 	NoBeside    bool `json:",omitempty"` // no batch starts beside another that is not about to end
 	NoShares    bool `json:",omitempty"` // no flow is ever beyond its share
 	NoAwait     bool `json:",omitempty"` // the device waits for nobody
+	NoKeptLane  bool `json:",omitempty"` // no lane is kept for short batches
 	NoFloodRule bool `json:",omitempty"` // in overload stale tasks keep their places
 	NoCompany   bool `json:",omitempty"` // no batch has rows of several flows
 	NoAdmission bool // only full queues refuse

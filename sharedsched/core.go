@@ -177,7 +177,7 @@ func (c *Core) HasWork(now Time, id LaneID) bool {
 	if d.turn > now {
 		return c.beside(now, d) != nil
 	}
-	return d.hasWork()
+	return c.hasWork(d)
 }
 
 // NextWake returns a time before which EventAdvance will have nothing to do if nothing else happens, or Never.
@@ -190,8 +190,11 @@ func (c *Core) NextWake() Time {
 		wake = min(wake, Time(at))
 	}
 	for _, d := range c.devices {
-		if d.turn > 0 && d.inFlight < d.Lanes && d.hasWork() {
+		if d.turn > 0 && d.inFlight < d.Lanes && c.hasWork(d) {
 			wake = min(wake, d.turn)
+		}
+		if d.cap.keeps && d.inFlight < d.Lanes && d.foreground > 0 {
+			wake = min(wake, d.cap.at.Add(targetsFor))
 		}
 	}
 	return wake

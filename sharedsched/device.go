@@ -150,9 +150,9 @@ func (c *Core) Waits(now Time) float64 {
 }
 
 // hasWork reports whether a pick would find a queue, or a task to give up.
-func (d *device) hasWork() bool {
+func (c *Core) hasWork(d *device) bool {
 	if d.demanding(foreground) > 0 || d.pending.Len() > 0 {
-		return !d.keepsLast() || d.short.Len() > 0
+		return d.short.Len() > 0 || !c.keepsLast(d)
 	}
 	return d.foreground == 0 && d.fair[background].Len() > 0
 }

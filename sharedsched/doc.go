@@ -112,8 +112,8 @@
 //     time measured.
 //
 // Beside a batch in flight that is not about to end, a short one starts that would be late at its turn (handover.go).
-// Where lanes have processors of their own, and all others suffice for those of which one row takes longer than the
-// device cap, the last free lane is for shorter ones (cap.go).
+// Where lanes have processors of their own, a lane is kept for batches within the device cap, as long as the others
+// suffice for those of which one row takes longer (cap.go).
 //
 // Early drop: tasks at the head that would miss their limits even alone are given up. If the limits of the next ones
 // would make the batch so small that it is worth less than four fifths of a batch of those behind them, in rows per
@@ -176,7 +176,8 @@
 // larger of C_i/w_i and C_j/w_j plus the smaller, with C the largest cost there ever was. The tests drive two lanes
 // with estimates that are a hundredfold wrong half the time.
 //
-// A flow that does not demand is owed nothing, and gains nothing by it: it comes back at the virtual time.
+// A flow that does not demand gains nothing by it: it comes back at the virtual time, or is behind it by as much as
+// that last moved, for it may have waited for that batch.
 //
 // Cost: a pick and a task take O(log n) in the number of queues, flows and waiting tasks, and allocate nothing.
 //

@@ -1,8 +1,7 @@
 package sharedsched
 
 // Where the settings ask for it, a partial batch is held so that more tasks can join it: until its oldest task has
-// waited for the batch timeout, and no longer than limits and named targets allow. It is the only reason for which a
-// device idles while work waits that could run.
+// waited for the batch timeout, and no longer than limits and named targets allow.
 
 // readiness reports whether a batch may start, and if not, the time at which waiting alone will make it so.
 func (c *Core) readiness(now Time, q *queue) (ready bool, until Time) {

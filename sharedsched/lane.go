@@ -70,10 +70,7 @@ func (c *Core) start(now Time, l *lane, p pick, b *Batch) {
 		}
 		i += spans
 	}
-	if f := d.awaited; d.until > 0 && c.flows[f.id] == f {
-		d.fair[foreground].Charge(fairq.Flow(f.id), min(d.until, now).Sub(d.waits)) // it was for its sake
-	}
-	d.until = 0
+	c.waited(now, d)
 	d.setTurn(now)
 	c.touch(q)
 	c.log.batch(now, q, b, l, &d.fair[k], p)

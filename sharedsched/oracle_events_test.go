@@ -42,8 +42,9 @@ func (o *oracle) advance(now Time) (gone []Handle) {
 	return gone
 }
 
-// arrive admits a task that Core admitted. A target of 0 is none.
-func (o *oracle) arrive(now Time, q *oracleQueue, t *oracleTask, target time.Duration) {
+// hear works out when a task, admitted or not, is to be answered, and notes that somebody wants that. A target of 0 is
+// none.
+func (o *oracle) hear(now Time, q *oracleQueue, t *oracleTask, target time.Duration) {
 	asked := target
 	if asked < q.takes(1) { // not even a row could meet it
 		target = q.version.TargetLatency
@@ -55,15 +56,20 @@ func (o *oracle) arrive(now Time, q *oracleQueue, t *oracleTask, target time.Dur
 		target = min(max(5*q.takes(roomy.most()), 20*time.Millisecond), time.Second)
 	}
 	t.target = min(now.Add(target), t.limit)
+	if wanted := t.target.Sub(now); t.rank != backgroundRank && !t.alone && (asked == 0 || asked >= q.takes(1)) &&
+		(o.least == 0 || wanted < o.least) {
+		o.least = wanted
+	}
+}
+
+// arrive admits a task that Core admitted.
+func (o *oracle) arrive(now Time, q *oracleQueue, t *oracleTask, target time.Duration) {
+	o.hear(now, q, t, target)
 	t.place = int64(t.target)
 	switch t.stale = Never; {
 	case t.rank == backgroundRank:
 	case t.limit == Never || t.openEnded:
 		t.stale = now + (t.target-now+1)/2
-	}
-	if wanted := t.target.Sub(now); t.rank != backgroundRank && !t.alone && (asked == 0 || asked >= q.takes(1)) &&
-		(o.least == 0 || wanted < o.least) {
-		o.least = wanted
 	}
 	i := 0
 	for i < len(q.tasks) && q.tasks[i].order().Before(t.order()) {

@@ -19,7 +19,7 @@ type oracle struct {
 	beyond   func(*oracleFlow) bool
 	low      func(*oracleFlow) time.Duration // the least target of its flow that counts
 	kept     func() time.Duration            // the most that a batch on the last lane may take; 0: no bound
-	last     func() bool                     // whether one lane only is free
+	last     func() time.Duration            // what the batch on the other lane takes, 0 for none
 	draining bool
 
 	joined []*oracleQueue // those that the latest batch took tasks of along
@@ -274,8 +274,8 @@ func (o *oracle) leastTag(k class) int64 {
 // that is for those.
 func (o *oracle) pick(now Time) (*oracleQueue, class) {
 	q, k := o.turn(now)
-	short := func(q *oracleQueue) bool { return q.takes(1) <= o.kept() }
-	if q == nil || k == background || o.kept() == 0 || !o.last() || short(q) {
+	short := func(q *oracleQueue) bool { return q.cost <= o.kept() }
+	if q == nil || k == background || o.kept() == 0 || o.last() <= o.kept() || o.draining || short(q) {
 		return q, k
 	}
 	return o.best(func(q *oracleQueue) bool { return q.stage != resting && q.class == foreground && short(q) },

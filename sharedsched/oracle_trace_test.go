@@ -1,6 +1,7 @@
 package sharedsched
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -141,7 +142,15 @@ func (m *match) setUp(variant Variant) error {
 			}
 			return 0
 		},
-		last: func() bool { return len(m.lanes) == 2 && (m.lanes[0] == nil) != (m.lanes[1] == nil) },
+		last: func() time.Duration {
+			if len(m.lanes) == 1 {
+				return 0
+			}
+			if l := cmp.Or(m.lanes[0], m.lanes[1]); l != nil {
+				return l.est
+			}
+			return 0
+		},
 	}
 	for i := range 2 + m.bytes.next(3) {
 		weight := 1 << m.bytes.next(3)
@@ -290,6 +299,7 @@ func (m *match) submit() error {
 	if _, refused := errors.AsType[*Refusal](err); refused && task.Priority != Sheddable &&
 		cv.queues[address{f, key}] != nil {
 		q.noRoom()
+		m.oracle.hear(m.now, q, &oracleTask{rank: ranks[task.Priority], alone: task.Alone, limit: limit}, task.Target)
 	}
 	var gone []Handle
 	if victim := m.oracle.room(q, task.Priority, queued); victim != nil && err == nil {

@@ -55,11 +55,20 @@ func (r *callers) wait() time.Duration {
 // untimed reports whether nobody named a time by which the task is to be answered, but a limit that is further away.
 func (t *task) untimed() bool { return t.wanted == Never && t.due < t.limit }
 
+// waited ends a wait of the device, and charges it to the flow for whose sake it was.
+func (c *Core) waited(now Time, d *device) {
+	if f := d.awaited; d.until > 0 && c.flows[f.id] == f {
+		d.fair[foreground].Charge(fairq.Flow(f.id), max(0, min(d.until, now).Sub(d.waits)))
+	}
+	d.until = 0
+}
+
 // awaits returns until when the device is to wait for the callers of the latest such batch, or of one that is about to
 // end.
 func (c *Core) awaits(now Time, d *device) Time {
 	f := d.awaited
-	if f == nil || c.flows[f.id] != f || d.fair[foreground].Lead(fairq.Flow(f.id)) >= 0 {
+	if f == nil || c.flows[f.id] != f || d.fair[foreground].Lead(fairq.Flow(f.id)) >= 0 || c.draining ||
+		!d.shared() && d.inFlight < d.Lanes-1 { // one lane is enough
 		return 0
 	}
 	r := &f.callers
@@ -73,10 +82,11 @@ func (c *Core) awaits(now Time, d *device) Time {
 	return r.since.Add(r.wait())
 }
 
-// owed returns the queue of a flow that is owed service, and until when the device is to wait for callers of one: no
-// longer than for a batch, so that others are urgent early enough.
-func (c *Core) owed(now Time, d *device) (q *queue, until Time) {
-	if until = c.awaits(now, d); until > now && until <= now.Add(d.block()) {
+// owed returns the queue of a flow that is owed service before another, and until when the device is to wait for
+// callers of one: no longer than they would wait for that other's batch, so that others are urgent early enough, too.
+func (c *Core) owed(now Time, other *queue) (q *queue, until Time) {
+	d := other.device
+	if until = c.awaits(now, d); until > now && until <= now.Add(other.cost/d.parallel()) {
 		return nil, until
 	}
 	fair := &d.fair[foreground]

@@ -4,7 +4,8 @@ import "time"
 
 // The pick decides between queues in the order of the package comment: urgency, but shares where not all can be in
 // time, the least slack where no flow demands service, and background work last. A device that has foreground work
-// never idles, unless the work is held for a batch timeout or waits for its first measurements.
+// does not idle, unless the work is held for a batch timeout or waits for its first measurements, callers who are owed
+// service are waited for (owed.go), or a lane is kept for short batches (cap.go).
 
 // next carries out EventNext.
 func (c *Core) next(now Time, id LaneID, b *Batch, out *Answer) bool {
@@ -74,7 +75,7 @@ type pick struct {
 func (c *Core) pick(now Time, d *device) pick {
 	c.promote(now, d)
 	p := c.turn(now, d)
-	if q := p.queue; q != nil && q.class == foreground && d.keepsLast() && !d.short.Has(q.id) {
+	if q := p.queue; q != nil && q.class == foreground && c.keepsLast(d) && !d.short.Has(q.id) {
 		p = pick{rule: PickEarliest}
 		if id, _, ok := d.short.Min(); ok {
 			p.queue = c.queues[id]
@@ -107,11 +108,8 @@ func (c *Core) turn(now Time, d *device) pick {
 		return pick{queue: c.pickBackground(now, d), rule: PickBackground}
 	}
 	q := c.flows[f].first[foreground]
-	if owed, until := c.owed(now, d); until > now {
-		if d.until == 0 {
-			d.waits = now
-		}
-		d.turn, d.until = until, until
+	if owed, until := c.owed(now, q); until > now {
+		d.waits, d.turn, d.until = max(now, d.freeAt(now)), until, until
 		return pick{}
 	} else if owed != nil {
 		return pick{queue: owed, rule: PickBehind, rival: q}

@@ -22,12 +22,7 @@ type recent struct {
 // arrived notes that rows of a queue were asked for. target is the time from the arrival until an answer is wanted, 0
 // for none that counts.
 func (r *recent) arrived(now Time, q *queue, target time.Duration, rows int) {
-	if now.Sub(r.seen) > targetsFor {
-		r.began = now
-	}
-	if kept := r.fade(now); kept < 1 {
-		r.asked *= kept
-	}
+	r.ran(now, 0)
 	if target > 0 {
 		r.targets.add(target)
 	}
@@ -36,6 +31,15 @@ func (r *recent) arrived(now Time, q *queue, target time.Duration, rows int) {
 		r.asked += float64(float64(rows) * q.costPerRow(now, r.targets.low())) // rounded, so that a trace replays anywhere
 	}
 	q.kin.rate.rows += float64(rows)
+}
+
+// ran adds to the device time that was asked for, or that a task took that ran alone, of which nothing was noted when
+// it came.
+func (r *recent) ran(now Time, used time.Duration) {
+	if now.Sub(r.seen) > targetsFor {
+		r.began = now
+	}
+	r.asked = float64(r.asked*r.fade(now)) + float64(used)
 }
 
 // rate counts the rows of a version and key that were asked for lately.

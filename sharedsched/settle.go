@@ -16,6 +16,7 @@ func (c *Core) settle(now Time, ev *Event, out *Answer) {
 	d := l.device
 	q := l.queue
 	v := q.version
+	c.waited(now, d)
 	d.accrue(now)
 	d.inFlight--
 	l.running = false
@@ -63,9 +64,13 @@ func (c *Core) settle(now Time, ev *Event, out *Answer) {
 	}
 
 	if first := c.get(b.Spans[0].task); l.class == foreground {
+		if first.alone {
+			q.flow.recent.ran(now, used)
+		}
 		if first.untimed() && q.flow.work == 0 && !c.variant.NoAwait {
 			d.awaited = q.flow
-			q.flow.callers.answered(now, len(b.Spans), used)
+			_, tasks, _ := c.stretch(l, b, 0, used)
+			q.flow.callers.answered(now, tasks, used)
 		}
 	}
 	failed, late := r.Failure != NotFailed, true

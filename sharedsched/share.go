@@ -118,7 +118,10 @@ func (c *Core) divide(now Time, f *flow, use float64) {
 func (f *flow) save(now Time, part, use float64) {
 	if f.looked > 0 {
 		more := min(part-use, 0) + max(part/savedPart-use, 0)
-		f.saved += float64(more * now.Sub(f.looked).Seconds()) // rounded, so that a trace replays anywhere
+		// What happened longer ago nobody looked at, for there was nothing to pick.
+		passed := now.Sub(f.looked)
+		known := min(passed, askedFor)
+		f.saved += float64(more*known.Seconds()) + float64(part/savedPart*(passed-known).Seconds()) // rounded, for replays
 		f.saved = min(max(f.saved, 0), part*lately.Seconds())
 	}
 	f.looked = now

@@ -53,11 +53,7 @@ func (c *Core) refresh(now Time, q *queue) {
 	full := c.plan(now, q) || q.tenancy.isFull(foreground, &q.version.settings)
 	if k == foreground {
 		d.blocks.Set(q.id, -int64(q.cost))
-		if d.cap.keeps && q.isLong() {
-			d.short.Remove(q.id)
-		} else {
-			d.short.Set(q.id, int64(q.due))
-		}
+		d.enlist(q)
 	}
 	switch s := &q.version.settings; {
 	case k == background, full, q.stage == demanding && !served, s.BatchTimeout > 0, q.version.closing, c.draining,
@@ -77,10 +73,10 @@ func (c *Core) refresh(now Time, q *queue) {
 func (c *Core) plan(now Time, q *queue) (full bool) {
 	t := &c.tasks[q.ring.At(0).Task]
 	s := &q.version.settings
+	q.planned = c.mayTakeNow(now, q)
 	if t.alone || !s.Batched {
 		q.cost, full = q.estimate(t.rows).Cost, true
 	} else {
-		q.planned = c.mayTakeNow(now, q)
 		full = q.waiting >= q.planned
 		rows := min(q.waiting, q.planned)
 		if q.foreground > 0 {

@@ -169,7 +169,7 @@ func (c *Core) versionState(now Time, v *version) VersionState {
 	for _, q := range slices.SortedFunc(maps.Values(v.queues), func(a, b *queue) int {
 		return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.flow.identity, b.flow.identity))
 	}) {
-		if q.alone && q.isIdle() && len(q.shape.queues) > 1 {
+		if q.alone && q.isIdle() && slices.ContainsFunc(q.shape.queues, func(o *queue) bool { return !o.alone }) {
 			continue // others of the shape show what it was good for
 		}
 		s.Queued += q.foreground

@@ -145,8 +145,9 @@ func (c *Core) enqueue(now Time, q *queue, t *Task, when timing, place ring.Orde
 	if when.limit != Never {
 		c.limits.Add(uint64(h), int64(when.limit))
 	}
-	if d := q.device; d.turn > now && d.turn == d.until && (d.awaited == q.flow || !q.flow.beyond) {
-		d.setTurn(now) // it may be one that the device waits for, or goes first
+	if d := q.device; d.until > now && (d.awaited == q.flow || !q.flow.beyond) {
+		c.waited(now, d) // for it, or it goes first
+		d.setTurn(now)
 	}
 	if q.stage == resting || q.ring.At(0).Task == slot || q.device.turn > now {
 		c.refresh(now, q)

@@ -218,7 +218,7 @@ func (c *Core) checkIdle(now Time, device *device) error {
 			wanted-Time(cost+cost/20) <= now {
 			held = false
 		}
-		if !held && !(device.keepsLast() && q.isLong()) {
+		if !held && !(c.keepsLast(device) && q.isLong()) {
 			return fmt.Errorf("%d rows of queue %d wait, nothing holds them, and a lane stays idle", rows, q.id)
 		}
 	}

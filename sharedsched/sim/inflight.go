@@ -1,6 +1,10 @@
 package sim
 
-import "time"
+import (
+	"time"
+
+	"github.com/weftserve/weft/sharedsched"
+)
 
 // Handover is that of the server's GPUs.
 const Handover = time.Millisecond
@@ -17,7 +21,7 @@ func InFlight() []Maker {
 		overlap, copying float64
 	}{{"two gain nothing", 1, 0}, {"two do 10 % more", 1.1, 0}, {"a fiftieth is copying", 1, 0.02}} {
 		for _, m := range []Maker{
-			Core(device.name+": two at once", CoreOptions{}),
+			Core(device.name+": two at once", CoreOptions{Config: func(c *sharedsched.Config) { c.Variant.NoKeptLane = true }}),
 			Core(device.name+": handed over", CoreOptions{Handover: Handover}),
 		} {
 			m.Lanes = func(int) int { return 2 }
