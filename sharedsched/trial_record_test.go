@@ -126,7 +126,7 @@ func (r *trialRecord) batch(c *Core, now Time, l *lane, b *Batch) error {
 		}
 		whole = whole || t.alone
 	}
-	if rows != b.Rows || whole != b.Alone || whole && (len(b.Spans) > 1 || b.Padded != rows) {
+	if rows < 1 || rows != b.Rows || whole != b.Alone || whole && (len(b.Spans) > 1 || b.Padded != rows) {
 		return fmt.Errorf("a batch of %d rows, counted %d, in %d spans, as %d; alone: %v, want %v", b.Rows, rows,
 			len(b.Spans), b.Padded, b.Alone, whole)
 	}
