@@ -51,11 +51,10 @@ func (c *Core) setCap(d *device, most time.Duration, keeps bool) {
 	if most == b.most && keeps == b.keeps {
 		return
 	}
-	before := b.keeps
 	b.most, b.keeps = most, keeps
 	b.revision++
 	for _, q := range c.queues {
-		if (keeps || before) && q != nil && q.device == d && q.stage != resting && q.class == foreground {
+		if keeps && q != nil && q.device == d && q.stage != resting && q.class == foreground {
 			d.enlist(q) // others are short
 		}
 	}
@@ -71,9 +70,9 @@ func capFor(target time.Duration) time.Duration {
 // isLong reports whether the next batch of the queue is beyond the cap. What is closing is to end.
 func (q *queue) isLong() bool { return q.cost > q.device.cap.most && !q.version.closing }
 
-// enlist notes whether the last lane is for a queue that is ready.
+// enlist notes whether the lane that is kept is for a queue that is ready.
 func (d *device) enlist(q *queue) {
-	if d.cap.keeps && q.isLong() {
+	if q.isLong() {
 		d.short.Remove(q.id)
 	} else {
 		d.short.Set(q.id, int64(q.due))

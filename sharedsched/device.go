@@ -22,7 +22,7 @@ type device struct {
 	pending    iheap.Heap     // ready foreground queues that demand nothing yet, by latest start
 	held       iheap.Heap     // queues held for a batch timeout that limits or named targets end, by latest start
 	blocks     iheap.Heap     // ready foreground queues, the one with the dearest next batch first
-	short      iheap.Heap     // of these, but for the ones that the last lane is not for, by when they are due
+	short      iheap.Heap     // of these, while a lane is kept, those that it is for, by when they are due
 	state      cost.Device    // as far as it changes the cost of executions
 	memory     deviceMemory
 	shares     shares

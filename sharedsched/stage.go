@@ -53,7 +53,9 @@ func (c *Core) refresh(now Time, q *queue) {
 	full := c.plan(now, q) || q.tenancy.isFull(foreground, &q.version.settings)
 	if k == foreground {
 		d.blocks.Set(q.id, -int64(q.cost))
-		d.enlist(q)
+		if d.cap.keeps {
+			d.enlist(q)
+		}
 	}
 	switch s := &q.version.settings; {
 	case k == background, full, q.stage == demanding && !served, s.BatchTimeout > 0, q.version.closing, c.draining,
