@@ -79,9 +79,6 @@ func lesser(a, b time.Duration) time.Duration {
 func (c *Core) divide(now Time, f *flow, use float64) {
 	s := &f.device.shares
 	part := s.level * f.weight
-	if s.level == 0 && s.last.weights > 0 {
-		part = f.weight / s.last.weights
-	}
 	f.save(now, part, use)
 	if beyond := s.level > 0 && use > part && f.saved == 0 && !c.variant.NoShares; beyond != f.beyond {
 		f.beyond = beyond
@@ -114,9 +111,9 @@ func (c *Core) divide(now Time, f *flow, use float64) {
 
 // save follows what a flow asked for since it was looked at last. Who asks for less than half of its part of the device
 // saves what is left of that half, and spends it when it asks for more than its part: a tenant who comes in bursts, and
-// asks for no more than is his in the long run, is no flood.
+// asks for no more than is his in the long run, is no flood. Nothing is saved of a device that is not contended.
 func (f *flow) save(now Time, part, use float64) {
-	if f.looked > 0 {
+	if f.looked > 0 && part > 0 {
 		more := min(part-use, 0) + max(part/savedPart-use, 0)
 		// What happened longer ago nobody looked at, for there was nothing to pick.
 		passed := now.Sub(f.looked)
