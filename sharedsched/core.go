@@ -193,7 +193,7 @@ func (c *Core) NextWake() Time {
 		if d.turn > 0 && d.inFlight < d.Lanes && c.hasWork(d) {
 			wake = min(wake, d.turn)
 		}
-		if d.cap.keeps && d.inFlight < d.Lanes && d.foreground > 0 {
+		if d.cap.keeps && d.inFlight < d.Lanes && d.foreground > 0 { // it is kept no longer then
 			wake = min(wake, d.cap.at.Add(targetsFor))
 		}
 	}

@@ -80,9 +80,8 @@
 //
 // A flow is beyond its share while it asks for more than its part of a device that cannot do all that it is asked for,
 // by weighted max-min fairness (share.go). What it asks for is the device time of the rows that came of late, admitted
-// or not, in batches as large as they get at that rate; or of those that wait, if they are late. Who asks
-// for much less saves some of his part for bursts. All other flows are within their shares, and what they ask for can
-// all be served.
+// or not, in batches as large as they get at that rate; or of those that wait, if they are late. Who asks for much less
+// saves some of his part for bursts. All other flows are within their shares, and what they ask for can all be served.
 //
 // # The pick
 //
@@ -158,23 +157,21 @@
 // throughout an interval, the weighted device time that they receive in it differs by at most 2T + C_i/w_i + C_j/w_j: T
 // is the longest time from the arrival of a task of such a flow to its target, or a second if that is shorter, or the
 // longest batch that takes tasks along if that is longer, C the largest part of a flow in the cost of one batch, w the
-// weight, which is constant. A
-// flow that came into the interval with a larger lead than T + C_i/w_i, for what it got within its share is charged
-// too, gives way until it has none: that lead stands in place of T + C_i/w_i. Proof: let S be the start tags and lo the
-// least of those that demand. When i is served as the one that is due first, every rival is due no earlier than 2 C_i +
-// S_i - lo from then, which is less than a second, and a task is due no later than the longest such time from then: so
-// S_i ≤ lo + T before the batch. When it is served as the one furthest behind of those that are due so soon, its tag is
-// no more than that of the one due first, for which that holds. When tasks of it are taken along, S_i - lo is no more
-// than that batch takes. So
-// S_i ≤ lo + T + C_i/w_i after it, and S_i stays until i is served again. Every flow that demands service from then on
-// has at least that lo: those that did already, for tags do not fall, and those that begin to, for the virtual time
-// they enter at is at least every lo at which a flow was served. So S_i - S_j ≤ T + C_i/w_i at every time, and by
-// symmetry for j. Service received in an interval is w times the growth of S, and S_i - S_j moves between the two
-// bounds: the sum is the claim. With D lanes and estimates that may be wrong the bound is argued and tested, not
-// proven: a tag is the measured device time of batches that ended plus the estimates of those in flight, at most D of
-// both flows together, and corrections are never lost (fairq), so that errors do not add up: 2T + (2D-1) times the
-// larger of C_i/w_i and C_j/w_j plus the smaller, with C the largest cost there ever was. The tests drive two lanes
-// with estimates that are a hundredfold wrong half the time.
+// weight, which is constant. A flow that came into the interval with a larger lead than T + C_i/w_i, for what it got
+// within its share is charged too, gives way until it has none: that lead stands in place of T + C_i/w_i. Proof: let S
+// be the start tags and lo the least of those that demand. When i is served as the one that is due first, every rival
+// is due no earlier than 2 C_i + S_i - lo from then, which is less than a second, and a task is due no later than the
+// longest such time from then: so S_i ≤ lo + T before the batch. When it is served as the one furthest behind of those
+// that are due so soon, its tag is no more than that of the one due first, for which that holds. When tasks of it are
+// taken along, S_i - lo is no more than that batch takes. So S_i ≤ lo + T + C_i/w_i after it, and S_i stays until i is
+// served again. Every flow that demands service from then on has at least that lo: those that did already, for tags do
+// not fall, and those that begin to, for the virtual time they enter at is at least every lo at which a flow was
+// served. So S_i - S_j ≤ T + C_i/w_i at every time, and by symmetry for j. Service received in an interval is w times
+// the growth of S, and S_i - S_j moves between the two bounds: the sum is the claim. With D lanes and estimates that
+// may be wrong the bound is argued and tested, not proven: a tag is the measured device time of batches that ended plus
+// the estimates of those in flight, at most D of both flows together, and corrections are never lost (fairq), so that
+// errors do not add up: 2T + (2D-1) times the larger of C_i/w_i and C_j/w_j plus the smaller, with C the largest cost
+// there ever was. The tests drive two lanes with estimates that are a hundredfold wrong half the time.
 //
 // A flow that does not demand gains nothing by it: it comes back at the virtual time, or is behind it by as much as
 // that last moved, for it may have waited for that batch.

@@ -88,3 +88,23 @@ func TestShortBesideLong(t *testing.T) {
 		}
 	}
 }
+
+// TestLongBesideAShortFlood: that a processor is kept for the short must not starve the long. The heavy model is within
+// its share, and a flood of short batches takes one processor after the other.
+func TestLongBesideAShortFlood(t *testing.T) {
+	skipUnderRace(t)
+	w := Workload{
+		Models: []Model{
+			linear("heavy", 99, 1, 2000, 1), linear("light", 1, 0.01, 20, 1), linear("flood", 1, 0.5, 1000, 1),
+		},
+		Arrivals: []Process{{}},
+	}
+	w.Models[0].MaxBatch, w.Models[2].MaxBatch = 1, 8
+	w.Models[0].Weight = 4
+	w.Models[0].Rate, w.Models[1].Rate, w.Models[2].Rate = 9, 50, 3*2*8/0.005
+	p := processors(2)
+	r := w.Play(&p, 1, 30*time.Second, 1)
+	if heavy := r.Flows[0].Share(); heavy < 0.99 {
+		t.Errorf("%.3f of the heavy model's requests are on time, want 0.99", heavy)
+	}
+}
