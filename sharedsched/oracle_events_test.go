@@ -155,18 +155,16 @@ func (o *oracle) room(q *oracleQueue, p Priority, queued int) *oracleTask {
 
 // charge makes a flow pay for a batch. The virtual time follows the flow furthest behind.
 func (o *oracle) charge(q *oracleQueue, k class, est time.Duration) {
-	before := o.virtual[k]
 	if slices.ContainsFunc(o.flows, func(f *oracleFlow) bool { return f.demands[k] }) {
 		o.virtual[k] = max(o.virtual[k], o.leastTag(k))
 	} else {
 		o.virtual[k] = max(o.virtual[k], q.flow.tag[k])
 	}
-	if o.virtual[k] > before {
-		o.moved[k] = o.virtual[k] - before
-	}
-	if !q.flow.demands[k] {
+	if q.flow.demands[k] {
+		o.latest[k] = int64(est) / q.flow.weight
+	} else {
 		// Or the charge would be wiped out later, but not its refund.
-		q.flow.tag[k] = max(q.flow.tag[k], o.virtual[k]-o.moved[k])
+		q.flow.tag[k] = max(q.flow.tag[k], o.virtual[k]-o.latest[k])
 	}
 	o.correct(q, k, est)
 }

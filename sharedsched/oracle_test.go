@@ -14,7 +14,7 @@ type oracle struct {
 	flows    []*oracleFlow
 	queues   []*oracleQueue // in order of creation
 	virtual  [2]int64       // by class
-	moved    [2]int64       // by how much it did last
+	latest   [2]int64       // what a flow that demanded service was charged last, over its weight
 	least    time.Duration  // the smallest target of foreground work; 0: none was seen
 	beyond   func(*oracleFlow) bool
 	low      func(*oracleFlow) time.Duration // the least target of its flow that counts

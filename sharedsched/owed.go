@@ -58,7 +58,7 @@ func (t *task) untimed() bool { return t.wanted == Never && t.due < t.limit }
 // waited ends a wait of the device, and charges it to the flow for whose sake it was.
 func (c *Core) waited(now Time, d *device) {
 	if f := d.awaited; d.until > 0 && c.flows[f.id] == f {
-		d.fair[foreground].Charge(fairq.Flow(f.id), max(0, min(d.until, now).Sub(d.waits)))
+		d.fair[foreground].Correct(fairq.Flow(f.id), max(0, min(d.until, now).Sub(d.waits)))
 	}
 	d.until = 0
 }

@@ -28,7 +28,9 @@ func (r *recent) arrived(now Time, q *queue, target time.Duration, rows int) {
 	}
 	r.row, r.known = q.rowCost, q.fullHigh > 0
 	if q.fullHigh > 0 { // a guess must put no flow beyond its share
-		r.asked += float64(float64(rows) * q.costPerRow(now, r.targets.low())) // rounded, so that a trace replays anywhere
+		target := r.targets.low()
+		row := q.costPerRow(now, target, r.over(now, target))
+		r.asked += float64(float64(rows) * row) // rounded, so that a trace replays anywhere
 	}
 	q.kin.rate.rows += float64(rows)
 }
@@ -36,10 +38,16 @@ func (r *recent) arrived(now Time, q *queue, target time.Duration, rows int) {
 // ran adds to the device time that was asked for, or that a task took that ran alone, of which nothing was noted when
 // it came.
 func (r *recent) ran(now Time, used time.Duration) {
-	if now.Sub(r.seen) > targetsFor {
+	if r.seen == 0 || now.Sub(r.seen) > targetsFor {
 		r.began = now
 	}
 	r.asked = float64(r.asked*r.fade(now)) + float64(used)
+}
+
+// over returns the time in which that was asked for: where the flow has come back not long ago, since then, but at
+// least some time, for a burst is no flood.
+func (r *recent) over(now Time, least time.Duration) time.Duration {
+	return min(askedFor, max(now.Sub(r.began), least, sweepStep))
 }
 
 // rate counts the rows of a version and key that were asked for lately.
@@ -49,13 +57,13 @@ type rate struct {
 }
 
 // costPerRow returns the device time, in nanoseconds, of a row in batches that start when the first of their tasks
-// must.
-func (q *queue) costPerRow(now Time, target time.Duration) float64 {
+// must, where the rows that are counted came over that time.
+func (q *queue) costPerRow(now Time, target, over time.Duration) float64 {
 	r := &q.kin.rate
 	r.rows *= r.fade(now)
 	rows := 1
 	if s := &q.version.settings; s.Batched {
-		rows = min(q.most, 1+int(r.rows*target.Seconds()/askedFor.Seconds()))
+		rows = min(q.most, 1+int(r.rows*target.Seconds()/over.Seconds()))
 	}
 	return float64(q.estimate(q.version.settings.padded(rows)).Cost) / float64(rows)
 }

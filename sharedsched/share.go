@@ -117,7 +117,7 @@ func (f *flow) save(now Time, part, use float64) {
 		more := min(part-use, 0) + max(part/savedPart-use, 0)
 		// What happened longer ago nobody looked at, for there was nothing to pick.
 		passed := now.Sub(f.looked)
-		known := min(passed, askedFor)
+		known := max(min(passed, askedFor), passed-now.Sub(f.recent.seen))
 		f.saved += float64(more*known.Seconds()) + float64(part/savedPart*(passed-known).Seconds()) // rounded, for replays
 		f.saved = min(max(f.saved, 0), part*lately.Seconds())
 	}
@@ -144,7 +144,7 @@ func (s *shares) close() {
 func (f *flow) use(now Time) float64 {
 	r := &f.recent
 	target := r.targets.low()
-	use := r.kept(now) * r.asked / float64(min(askedFor, max(now.Sub(r.began), burstTargets*target, sweepStep)))
+	use := r.kept(now) * r.asked / float64(r.over(now, burstTargets*target))
 	if q := f.first[foreground]; q != nil && q.isLate(now) && target > 0 {
 		use = max(use, float64(f.work)/float64(target))
 	}

@@ -6,7 +6,8 @@ import "time"
 
 // target returns how long after its arrival the answer to t is wanted, and whether the task or the settings named that.
 // A target that not even a row of its own could meet orders nothing: it would put the task first each time, and others
-// late, for nothing.
+// late, for nothing. (On drawn workloads that makes no difference. It stays for a caller with such a target who would
+// end everybody's batch timeout each time.)
 func (q *queue) target(t *Task) (d time.Duration, named bool) {
 	s := &q.version.settings
 	switch {

@@ -30,7 +30,7 @@ type Queue struct {
 	flows  []flow
 	demand tree // flows that demand service
 	now    Tag  // the virtual time; never decreases, but for shift
-	moved  Tag  // by how much it did last
+	latest Tag  // by how much the tag of a flow that demanded service advanced last
 }
 
 type flow struct {
@@ -103,19 +103,17 @@ func (q *Queue) Lead(f Flow) Tag { return q.flows[f].start - q.demand.least() }
 
 // Charge serves f: the virtual time follows, and the tag of f advances by the estimated cost over the weight.
 func (q *Queue) Charge(f Flow, cost time.Duration) {
-	before := q.now
 	if q.demand.size > 0 {
 		q.now = max(q.now, q.demand.least())
 	} else {
 		q.now = max(q.now, q.flows[f].start) // served although it did not demand it
 	}
-	if q.now > before {
-		q.moved = q.now - before
-	}
-	if !q.demand.has(int32(f)) {
-		// Its tag would be lifted when it begins to demand, and with it the charge wiped out, but not a refund of it. What
-		// the virtual time last moved by, it may have waited for.
-		q.flows[f].start = max(q.flows[f].start, q.now-q.moved)
+	if fl := &q.flows[f]; q.demand.has(int32(f)) {
+		q.latest = fl.advance(int64(cost))
+	} else {
+		// Its tag would be lifted when it begins to demand, and with it the charge wiped out, but not a refund of it. For
+		// the latest that was served on demand it may have waited.
+		fl.start = max(fl.start, q.now-q.latest)
 	}
 	q.advance(f, int64(cost))
 	if q.now > mostTag {
@@ -143,11 +141,14 @@ func (q *Queue) Correct(f Flow, delta time.Duration) { q.advance(f, int64(delta)
 
 func (q *Queue) advance(f Flow, cost int64) {
 	fl := &q.flows[f]
-	fl.start += Tag(cost * weightUnit / fl.weight)
+	fl.start += fl.advance(cost)
 	if q.demand.has(int32(f)) {
 		q.demand.retag(int32(f), fl.start)
 	}
 }
+
+// advance returns by how much a cost advances the tag.
+func (f *flow) advance(cost int64) Tag { return Tag(cost * weightUnit / f.weight) }
 
 // Start returns the start tag of f.
 func (q *Queue) Start(f Flow) Tag { return q.flows[f].start }

@@ -73,6 +73,7 @@ func newCorePolicy(env *Env, o CoreOptions) *corePolicy {
 			must(p.step(0, &sharedsched.Event{Kind: sharedsched.EventInherit, Version: id, From: p.versions[before]}))
 		}
 	}
+	p.offset += time.Second // until the first request nothing of that counts as recent any more
 	return p
 }
 

@@ -42,7 +42,7 @@ func TestProcessors(t *testing.T) {
 		for _, n := range []int{2, 4} {
 			p := processors(n)
 			scene.Load = load * float64(n)
-			seen := scene.Play(&p, Effort{Span: 10 * time.Second, Seeds: 1})
+			seen := scene.Play(&p, Effort{Span: 10 * time.Second, Seeds: 4})
 			t.Logf("%s: %d processors: %.3f of what is watched is on time", name, n, seen.Watched)
 			if seen.Watched < mustInShare {
 				t.Errorf("%s: %d processors: %.3f of what is watched is on time, must be %.2f", name, n, seen.Watched,
