@@ -101,7 +101,8 @@ func (w *lagWatch) settled(c *Core, f FlowID, est, used time.Duration) {
 }
 
 // check looks at every pair of flows after an event. A flow whose tag moved by more than it was served was at rest
-// meanwhile.
+// meanwhile. One that goes to rest without having been served loses what its tag was lifted by, and is lifted to the
+// virtual time when it demands service again.
 func (w *lagWatch) check(c *Core) error {
 	for i := range c.flows {
 		if c.flows[i] == nil {
@@ -110,7 +111,8 @@ func (w *lagWatch) check(c *Core) error {
 		}
 		fl, fair := w.flow(c, FlowID(i)), &c.flows[i].device.fair[foreground]
 		demands, tag := fair.Demands(fairq.Flow(i)) && c.flows[i].beyond, int64(fair.Start(fairq.Flow(i)))
-		if tag != fl.tag && (tag < fl.tag || tag-fl.charged > int64(fair.Now())) {
+		virtual := int64(fair.Now())
+		if fell := demands && tag < min(fl.tag, virtual); fell || tag > fl.tag && tag-fl.charged > virtual {
 			return fmt.Errorf("flow %d has the tag %v, by its batches it would be %v, and virtual time is %v", i, tag,
 				fl.tag, fair.Now())
 		}

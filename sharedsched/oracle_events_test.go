@@ -161,7 +161,7 @@ func (o *oracle) charge(q *oracleQueue, k class, est time.Duration) {
 		o.virtual[k] = max(o.virtual[k], q.flow.tag[k])
 	}
 	if q.flow.demands[k] {
-		o.latest[k] = int64(est) / q.flow.weight
+		o.latest[k], q.flow.lift[k] = int64(est)/q.flow.weight, 0
 	} else {
 		// Or the charge would be wiped out later, but not its refund.
 		q.flow.tag[k] = max(q.flow.tag[k], o.virtual[k]-o.latest[k])

@@ -33,6 +33,7 @@ type oracleFlow struct {
 	id      int
 	weight  int64
 	tag     [2]int64 // by class
+	lift    [2]int64 // by how much it was raised when the flow began to demand, until it is served
 	demands [2]bool
 }
 
@@ -243,8 +244,12 @@ func (o *oracle) update(f *oracleFlow) {
 		demands := slices.ContainsFunc(o.queues, func(q *oracleQueue) bool {
 			return q.flow == f && q.stage == demanding && q.class == class(k)
 		}) && (class(k) == background || o.beyond(f))
-		if demands && !f.demands[k] {
-			f.tag[k] = max(f.tag[k], o.virtual[k])
+		switch {
+		case demands && !f.demands[k]:
+			f.lift[k] = max(0, o.virtual[k]-f.tag[k])
+			f.tag[k] += f.lift[k]
+		case !demands && f.demands[k]: // without having been served: as if nothing had been
+			f.tag[k] -= f.lift[k]
 		}
 		f.demands[k] = demands
 	}

@@ -36,6 +36,7 @@ type Queue struct {
 type flow struct {
 	weight int64 // in thousandths, so that tags are exact on every processor
 	start  Tag
+	lift   Tag // by how much its tag was raised when it began to demand, until it is served
 }
 
 const weightUnit = 1000
@@ -65,15 +66,17 @@ func (q *Queue) Remove(f Flow) {
 func (q *Queue) Demand(f Flow, due int64) {
 	fl := &q.flows[f]
 	if !q.demand.has(int32(f)) {
-		fl.start = max(fl.start, q.now)
+		fl.lift = max(0, q.now-fl.start)
+		fl.start += fl.lift
 	}
 	q.demand.set(int32(f), due, fl.start)
 }
 
-// Rest says that f demands no service.
+// Rest says that f demands no service any more. If it was not served meanwhile that changed nothing.
 func (q *Queue) Rest(f Flow) {
 	if q.demand.has(int32(f)) {
 		q.demand.remove(int32(f))
+		q.flows[f].start -= q.flows[f].lift
 	}
 }
 
@@ -109,7 +112,7 @@ func (q *Queue) Charge(f Flow, cost time.Duration) {
 		q.now = max(q.now, q.flows[f].start) // served although it did not demand it
 	}
 	if fl := &q.flows[f]; q.demand.has(int32(f)) {
-		q.latest = fl.advance(int64(cost))
+		q.latest, fl.lift = fl.advance(int64(cost)), 0
 	} else {
 		// Its tag would be lifted when it begins to demand, and with it the charge wiped out, but not a refund of it. For
 		// the latest that was served on demand it may have waited.

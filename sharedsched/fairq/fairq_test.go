@@ -73,6 +73,31 @@ func TestIdlingEarnsNoCredit(t *testing.T) {
 }
 
 // TestRefundsAreNotLost charges one flow too much while another is served: the excess comes back to it.
+// TestWhoIsNotServedLosesNothing: a flow that is served although it does not demand it may be behind by the latest
+// charge of one that does, whether or not it demanded service for a moment, and whatever corrections came since.
+func TestWhoIsNotServedLosesNothing(t *testing.T) {
+	for _, moment := range []bool{false, true} {
+		var q Queue
+		q.Set(0, 1)
+		q.Set(1, 2)
+		q.Demand(0, 0)
+		for range 10 {
+			q.Charge(0, 6*time.Millisecond)
+			q.Correct(0, time.Microsecond)
+		}
+		q.Charge(1, 4*time.Millisecond)
+		if moment {
+			q.Demand(1, 0)
+			q.Rest(1)
+		}
+		q.Correct(0, time.Microsecond)
+		q.Charge(1, 4*time.Millisecond)
+		if lead, want := q.Lead(1), Tag(-2*time.Millisecond-time.Microsecond); lead != want {
+			t.Errorf("demanded for a moment: %v; it leads by %v, want %v", moment, lead, want)
+		}
+	}
+}
+
 func TestRefundsAreNotLost(t *testing.T) {
 	var q Queue
 	for f := range Flow(2) {
