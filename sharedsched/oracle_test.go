@@ -325,7 +325,7 @@ func (o *oracle) turn(now Time) (*oracleQueue, class) {
 	}
 	first := due(nil)
 	for _, p := range []*oracleQueue{first, due(first)} {
-		if p != nil && !p.tasks[0].named && p.tasks[0].target < p.tasks[0].limit &&
+		if p != nil && p.flow != q.flow && !p.tasks[0].named && p.tasks[0].target < p.tasks[0].limit &&
 			p.flow.tag[foreground] <= o.leastTag(foreground) {
 			return p, foreground
 		}

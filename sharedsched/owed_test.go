@@ -140,3 +140,43 @@ func besideAFlood(t *testing.T, d Device, callers int, weight float64, flood int
 	slices.Sort(took)
 	return took[len(took)/2], float64(used[0]) / float64(max(used[1], 1))
 }
+
+// TestOwedPassesNobodyOfItsOwnFlow: a flow that is behind all others is not behind itself. Its queue that is due first
+// goes, and not the one whose callers just asked: with these asking on and on the others would wait for ever.
+func TestOwedPassesNobodyOfItsOwnFlow(t *testing.T) {
+	c, err := NewCore(Config{Devices: []Device{{Name: "d", Lanes: 1}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := c.AddFlow("f", "d", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := c.AddVersion("v", f, Settings{Batched: true, MaxBatchSize: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.flows[f].beyond = true
+	for _, key := range []string{"old", "new"} {
+		curve := c.shapeOf(v, key)
+		for range 6 {
+			for rows := 1; rows <= 2; rows++ {
+				curve.Settle(curve.Begin(rows), 10*time.Millisecond)
+			}
+		}
+	}
+	var first Handle
+	for i, key := range []string{"old", "old", "new"} { // a full batch, and half of one
+		h, _, err := c.Submit(Time(i), v, &Task{Rows: 1, Key: key, ShapeKey: key}, Never, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			first = h
+		}
+	}
+	var b Batch
+	if ok, _ := c.Next(3, 0, &b, nil); !ok || b.Spans[0].Task() != first {
+		t.Errorf("the batch has %d rows, want the two that were there first", b.Rows)
+	}
+}
