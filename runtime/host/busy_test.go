@@ -79,7 +79,7 @@ func TestProofsGetOnUnderFullLoad(t *testing.T) {
 		took = time.Since(start)
 		part := float64(answered.Load()-before) / took.Seconds() / rate
 		t.Logf("a new version is ready after %v, in which callers had %.3f of what they have alone", took, part)
-		if w.version("m", 2).Cause != "" || took > 4*time.Second || part < 0.7 {
+		if w.version("m", 2).Cause != "" || took > 4*time.Second || part < 0.5 {
 			t.Errorf("a new version is ready after %v, in which callers had %.2f of what they have alone", took, part)
 		}
 	})
