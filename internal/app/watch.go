@@ -10,13 +10,9 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
-const (
-	// settle is how long a manifest must be quiet: so soon its settings are in force.
-	settle = time.Second / 4
-	// maxSettle is how long the files of a version that came or changed must be quiet, unless the repositories are
-	// scanned more often than that.
-	maxSettle = 3 * time.Second
-)
+// maxSettle is how long the files of a version that came or changed must be quiet, unless the repositories are scanned
+// more often than that.
+const maxSettle = 3 * time.Second
 
 // watchPart keeps the served models in line with the repositories, from the first listing on. A value on ask makes it
 // look at once, and is the interval from then on.
@@ -25,8 +21,7 @@ func watchPart(r *modelrepo.Repository, latest modelrepo.Listing, interval time.
 ) lifecycle.Part {
 	return untilStopped("repository watch", func(ctx context.Context) error {
 		return r.Watch(ctx, modelrepo.WatchConfig{
-			Interval: interval, Ask: ask, Settle: settle, SettleLater: cmp.Or(min(interval, maxSettle), maxSettle),
-			Logger: log,
+			Interval: interval, Ask: ask, SettleLater: cmp.Or(min(interval, maxSettle), maxSettle), Logger: log,
 		},
 			func(l modelrepo.Listing) {
 				tellOddities(l, latest, log)

@@ -32,7 +32,7 @@ func scanModel(settling *settling, root *rooted.Root, from source, name string) 
 	h := s.readHead()
 	s.look()
 	switch {
-	case settling.settled(m.Dir, h.mark()):
+	case settling.settled(m.Dir, h.mark()) || settling.asked:
 		s.before.head, s.before.headKnown = h, true
 	case s.before.headKnown:
 		h = s.before.head
