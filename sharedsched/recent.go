@@ -11,7 +11,6 @@ import (
 // recent holds the work and the targets that a flow asked for lately.
 type recent struct {
 	fading
-	began   Time // when it came, or came back after targetsFor
 	targets histogram
 	asked   float64       // device time, in nanoseconds
 	row     time.Duration // the latest queue's cost of an execution of a single row
@@ -28,9 +27,7 @@ func (r *recent) arrived(now Time, q *queue, target time.Duration, rows int) {
 	}
 	r.row, r.known = q.rowCost, q.fullHigh > 0
 	if q.fullHigh > 0 { // a guess must put no flow beyond its share
-		target := r.targets.low()
-		row := q.costPerRow(now, target, r.over(now, target))
-		r.asked += float64(float64(rows) * row) // rounded, so that a trace replays anywhere
+		r.asked += float64(float64(rows) * q.costPerRow(now, r.targets.low())) // rounded, so that a trace replays anywhere
 	}
 	q.kin.rate.rows += float64(rows)
 }
@@ -38,16 +35,7 @@ func (r *recent) arrived(now Time, q *queue, target time.Duration, rows int) {
 // ran adds to the device time that was asked for, or that a task took that ran alone, of which nothing was noted when
 // it came.
 func (r *recent) ran(now Time, used time.Duration) {
-	if r.seen == 0 || now.Sub(r.seen) > targetsFor {
-		r.began = now
-	}
 	r.asked = float64(r.asked*r.fade(now)) + float64(used)
-}
-
-// over returns the time in which that was asked for: where the flow has come back not long ago, since then, but at
-// least some time, for a burst is no flood.
-func (r *recent) over(now Time, least time.Duration) time.Duration {
-	return min(askedFor, max(now.Sub(r.began), least, sweepStep))
 }
 
 // rate counts the rows of a version and key that were asked for lately.
@@ -57,20 +45,27 @@ type rate struct {
 }
 
 // costPerRow returns the device time, in nanoseconds, of a row in batches that start when the first of their tasks
-// must, where the rows that are counted came over that time.
-func (q *queue) costPerRow(now Time, target, over time.Duration) float64 {
+// must.
+func (q *queue) costPerRow(now Time, target time.Duration) float64 {
 	r := &q.kin.rate
 	r.rows *= r.fade(now)
 	rows := 1
 	if s := &q.version.settings; s.Batched {
-		rows = min(q.most, 1+int(r.rows*target.Seconds()/over.Seconds()))
+		rows = min(q.most, 1+int(r.rows*target.Seconds()/r.over(now, target).Seconds()))
 	}
 	return float64(q.estimate(q.version.settings.padded(rows)).Cost) / float64(rows)
 }
 
 // fading is a count that is forgotten over askedFor, in proportion to the time since it was last added to.
 type fading struct {
-	seen Time // to within sweepStep
+	seen  Time // to within sweepStep
+	began Time // when it was first added to, or again after targetsFor
+}
+
+// over returns the time in which that was counted: where that began not long ago, since then, but at least some time,
+// for a burst is no flood.
+func (f *fading) over(now Time, least time.Duration) time.Duration {
+	return min(askedFor, max(now.Sub(f.began), least, sweepStep))
 }
 
 // fade returns the part of the count that is left, which the caller is to keep.
@@ -79,6 +74,9 @@ func (f *fading) fade(now Time) float64 {
 		return 1
 	}
 	kept := f.kept(now)
+	if f.seen == 0 || now.Sub(f.seen) > targetsFor {
+		f.began = now
+	}
 	f.seen = now
 	return kept
 }
