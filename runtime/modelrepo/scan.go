@@ -32,7 +32,7 @@ func scanModel(settling *settling, root *rooted.Root, from source, name string) 
 	h := s.readHead()
 	s.look()
 	switch {
-	case settling.settled(m.Dir, h.mark()) || settling.asked:
+	case settling.settled(m.Dir, h.mark()):
 		s.before.head, s.before.headKnown = h, true
 	case s.before.headKnown:
 		h = s.before.head

@@ -22,10 +22,9 @@ type settling struct {
 	listed listedFile // the zero value: nothing is known of it
 
 	// Of the scan in progress.
-	asked bool // somebody asked for it: manifests are taken as they are
-	now   time.Time
-	next  time.Time         // when the first thing that is not quiet yet will have been; zero: all is quiet
-	dirs  map[string]string // the directories that were read, by absolute path, and which ones they were
+	now  time.Time
+	next time.Time         // when the first thing that is not quiet yet will have been; zero: all is quiet
+	dirs map[string]string // the directories that were read, by absolute path, and which ones they were
 }
 
 // settledModel is the complete part of a model directory.

@@ -15,7 +15,7 @@ type WatchConfig struct {
 	// Interval is the time between scans when no event of the file system calls for one. 0: the repository is looked at
 	// only when Ask says so, whatever happens in it.
 	Interval time.Duration
-	// Ask asks for a scan at once, which takes manifests as they are, and sends the interval from then on. May be nil.
+	// Ask asks for a scan at once, and sends the interval from then on. May be nil.
 	Ask <-chan time.Duration
 	// Settle is how long files must stay as they are before they are taken for complete. Default 1s.
 	Settle time.Duration
@@ -69,7 +69,7 @@ func (r *Repository) Watch(ctx context.Context, w WatchConfig, changed func(List
 		case <-ctx.Done():
 			return nil
 		case w.Interval = <-w.Ask:
-			due, settling.asked = time.Now(), true
+			due = time.Now()
 			timer.Reset(0)
 			continue
 		case <-events:
@@ -81,7 +81,6 @@ func (r *Repository) Watch(ctx context.Context, w WatchConfig, changed func(List
 				return nil
 			}
 			listing := r.scan(settling)
-			settling.asked = false
 			n.follow(settling.dirs)
 			due = settling.next
 			if polled := settling.now.Add(w.Interval); w.Interval > 0 && (due.IsZero() || polled.Before(due)) {

@@ -496,8 +496,6 @@ func TestWatchWhenAsked(t *testing.T) {
 			{400, func(*testing.T, string) { ask <- 0 }},
 			{400.2, func(*testing.T, string) { ask <- 0 }}, // which does not hold up the first
 			{500, put("m/4/model.onnx", "m")},
-			{550, put("m/model.yaml", "weight: 3")},
-			{550.1, func(*testing.T, string) { ask <- 0 }}, // whoever asks has written it
 			{600, func(*testing.T, string) { ask <- 5 * time.Second }},
 			{702, put("m/5/model.onnx", "m")},
 			{800, func(*testing.T, string) { ask <- 0 }},
@@ -514,8 +512,8 @@ func TestWatchWhenAsked(t *testing.T) {
 		half := func(number int) string { return fmt.Sprintf(" %d-(TMP/repo/m/%d %s)", number, number, copying) }
 		want := []string{
 			"201.00: m[2] 1A 2B", "400.00: m[2] 1A 2B" + half(3), "401.00: m[3] 1A 2B 3C",
-			"550.10: m[3] 1A 2B 3C" + half(4) + " weight 3", "551.10: m[4] 1A 2B 3C 4D weight 3",
-			"705.00: m[4] 1A 2B 3C 4D" + half(5) + " weight 3", "706.00: m[5] 1A 2B 3C 4D 5E weight 3",
+			"600.00: m[3] 1A 2B 3C" + half(4), "601.00: m[4] 1A 2B 3C 4D", "706.00: m[4] 1A 2B 3C 4D" + half(5),
+			"707.00: m[5] 1A 2B 3C 4D 5E",
 		}
 		if diff := cmp.Diff(want, d.lines); diff != "" {
 			t.Errorf("listings (-want +got):\n%s", diff)
