@@ -81,7 +81,8 @@
 // A flow is beyond its share while it asks for more than its part of a device that cannot do all that it is asked for,
 // by weighted max-min fairness (share.go). What it asks for is the device time of the rows that came of late, admitted
 // or not, in batches as large as they get at that rate; or of those that wait, if they are late. Who asks for much less
-// saves some of his part for bursts. All other flows are within their shares, and what they ask for can all be served.
+// saves some of his part for bursts; who is a second of service ahead of others that demand it is beyond his share in
+// any case. All other flows are within their shares, and what they ask for can all be served.
 //
 // # The pick
 //
@@ -173,8 +174,8 @@
 // errors do not add up: 2T + (2D-1) times the larger of C_i/w_i and C_j/w_j plus the smaller, with C the largest cost
 // there ever was. The tests drive two lanes with estimates that are a hundredfold wrong half the time.
 //
-// A flow that does not demand gains nothing by it: it comes back at the virtual time, or is behind it by as much as
-// that last moved, for it may have waited for that batch.
+// A flow that does not demand gains nothing by it: it comes back at the virtual time, or is behind it by as much as the
+// latest batch of a flow that demands moved lo, for it may have waited for that batch.
 //
 // Cost: a pick and a task take O(log n) in the number of queues, flows and waiting tasks, and allocate nothing.
 //

@@ -38,6 +38,7 @@ type flow struct {
 
 	saved  float64 // seconds of device time that it did not ask for, of its part
 	looked Time    // at it, last
+	came   Time    // its first task since then; before that, if there was none
 }
 
 // addFlow carries out EventAddFlow.

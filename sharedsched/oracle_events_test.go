@@ -160,13 +160,15 @@ func (o *oracle) charge(q *oracleQueue, k class, est time.Duration) {
 	} else {
 		o.virtual[k] = max(o.virtual[k], q.flow.tag[k])
 	}
-	if q.flow.demands[k] {
-		o.latest[k], q.flow.lift[k] = int64(est)/q.flow.weight, 0
-	} else {
+	if !q.flow.demands[k] {
 		// Or the charge would be wiped out later, but not its refund.
-		q.flow.tag[k] = max(q.flow.tag[k], o.virtual[k]-o.latest[k])
+		q.flow.tag[k] = max(q.flow.tag[k], o.virtual[k]-o.step[k])
+		o.correct(q, k, est)
+		return
 	}
+	before := o.leastTag(k)
 	o.correct(q, k, est)
+	o.step[k], q.flow.lift[k] = o.leastTag(k)-before, 0
 }
 
 func (o *oracle) correct(q *oracleQueue, k class, by time.Duration) {

@@ -14,7 +14,7 @@ type oracle struct {
 	flows    []*oracleFlow
 	queues   []*oracleQueue // in order of creation
 	virtual  [2]int64       // by class
-	latest   [2]int64       // what a flow that demanded service was charged last, over its weight
+	step     [2]int64       // by how much the least tag advanced when a flow that demanded service was charged last
 	least    time.Duration  // the smallest target of foreground work; 0: none was seen
 	beyond   func(*oracleFlow) bool
 	low      func(*oracleFlow) time.Duration // the least target of its flow that counts
@@ -325,7 +325,7 @@ func (o *oracle) turn(now Time) (*oracleQueue, class) {
 	}
 	first := due(nil)
 	for _, p := range []*oracleQueue{first, due(first)} {
-		if p != nil && p.flow != q.flow && !p.tasks[0].named && p.tasks[0].target < p.tasks[0].limit &&
+		if p != nil && !p.flow.demands[foreground] && !p.tasks[0].named && p.tasks[0].target < p.tasks[0].limit &&
 			p.flow.tag[foreground] <= o.leastTag(foreground) {
 			return p, foreground
 		}

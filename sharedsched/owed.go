@@ -93,7 +93,8 @@ func (c *Core) owed(now Time, other *queue) (q *queue, until Time) {
 	for _, nth := range [...]func(*iheap.Heap) (int32, int64, bool){(*iheap.Heap).Min, (*iheap.Heap).Second} {
 		if id, _, ok := nth(&d.pending); ok {
 			q = c.queues[id]
-			if f := q.flow; f != other.flow && c.tasks[q.ring.At(0).Task].untimed() && fair.Lead(fairq.Flow(f.id)) <= 0 {
+			f := fairq.Flow(q.flow.id)
+			if !fair.Demands(f) && c.tasks[q.ring.At(0).Task].untimed() && fair.Lead(f) <= 0 {
 				return q, 0
 			}
 		}

@@ -42,103 +42,14 @@ func besideAFlood(t *testing.T, d Device, callers int, weight float64, flood int
 	median time.Duration, ratio float64,
 ) {
 	t.Helper()
-	c, err := NewCore(Config{Devices: []Device{d}, Variant: variant})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := newWaiting(t, d, variant)
+	s := Settings{Batched: true, MaxBatchSize: 32, MaxQueue: 1000, Adaptive: true}
 	cost := func(rows int) time.Duration { return 10*time.Millisecond + time.Duration(rows)*time.Millisecond }
-	var versions [2]VersionID
-	for i, w := range []float64{weight, 1} {
-		f, err := c.AddFlow("f", "d", w)
-		if err != nil {
-			t.Fatal(err)
-		}
-		versions[i], err = c.AddVersion("v", f, Settings{Batched: true, MaxBatchSize: 32, MaxQueue: 1000, Adaptive: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		curve := c.shapeOf(versions[i], "")
-		for range 6 {
-			for _, rows := range []int{1, 8, 32} {
-				curve.Settle(curve.Begin(rows), cost(rows))
-			}
-		}
-	}
-	const pause = time.Millisecond / 2
-	type back struct {
-		at   Time
-		flow int
-	}
-	var coming []back
-	for i := range callers {
-		coming = append(coming, back{Time(i), 0})
-	}
-	for i := range flood {
-		coming = append(coming, back{Time(i), 1})
-	}
-	asked, flow := map[Handle]Time{}, map[Handle]int{}
-	var took []time.Duration
-	var used [2]time.Duration
-	type running struct {
-		*Batch
-		lane LaneID
-		ends Time
-	}
-	var runs []running // in order; a batch that was handed over early waits for the end of the one before it
-	now := Time(0)
-	for now < Time(20*time.Second) {
-		next, first := c.NextWake(), -1
-		if len(runs) > 0 {
-			next = min(next, runs[0].ends)
-		}
-		for i, k := range coming {
-			if k.at <= next && (first < 0 || k.at < coming[first].at) {
-				first = i
-			}
-		}
-		switch {
-		case first >= 0:
-			k := coming[first]
-			coming = slices.Delete(coming, first, first+1)
-			now = max(now, k.at)
-			h, _, err := c.Submit(now, versions[k.flow], &Task{Rows: 1}, Never, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			asked[h], flow[h] = now, k.flow
-		case len(runs) > 0 && next == runs[0].ends:
-			b := runs[0]
-			runs, now = runs[1:], b.ends
-			for i, s := range b.Spans {
-				h := s.Task()
-				if flow[h] == 0 {
-					took = append(took, now.Sub(asked[h]))
-				}
-				coming = append(coming, back{now.Add(pause + time.Duration(i)*pause/32), flow[h]})
-				delete(asked, h)
-			}
-			used[flow[b.Spans[0].Task()]] += cost(b.Rows)
-			c.Settle(now, b.lane, b.Batch, Report{DeviceTime: cost(b.Rows)}, nil)
-		default:
-			now = max(now, next)
-			c.Advance(now, nil)
-		}
-		for lane := range LaneID(d.Lanes) {
-			b := &Batch{}
-			if slices.ContainsFunc(runs, func(r running) bool { return r.lane == lane }) {
-				continue
-			}
-			if ok, _ := c.Next(now, lane, b, nil); ok {
-				begins := now
-				if len(runs) > 0 {
-					begins = runs[len(runs)-1].ends
-				}
-				runs = append(runs, running{b, lane, begins.Add(cost(b.Rows))})
-			}
-		}
-	}
-	slices.Sort(took)
-	return took[len(took)/2], float64(used[0]) / float64(max(used[1], 1))
+	a := w.ask(crowd{n: callers, pause: time.Millisecond / 2, version: w.add(weight, s, cost)})
+	b := w.ask(crowd{n: flood, pause: time.Millisecond / 2, version: w.add(1, s, cost)})
+	w.until(Time(20 * time.Second))
+	slices.Sort(a.took)
+	return a.took[len(a.took)/2], float64(w.used[a.version]) / float64(max(w.used[b.version], 1))
 }
 
 // TestOwedPassesNobodyOfItsOwnFlow: a flow that is behind all others is not behind itself. Its queue that is due first

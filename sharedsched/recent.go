@@ -36,6 +36,9 @@ func (r *recent) arrived(now Time, q *queue, target time.Duration, rows int) {
 // it came.
 func (r *recent) ran(now Time, used time.Duration) {
 	r.asked = float64(r.asked*r.fade(now)) + float64(used)
+	if r.began == now {
+		r.began = now.Add(-used)
+	}
 }
 
 // rate counts the rows of a version and key that were asked for lately.

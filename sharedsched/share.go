@@ -1,12 +1,18 @@
 package sharedsched
 
-import "time"
+import (
+	"time"
+
+	"github.com/weftserve/weft/sharedsched/fairq"
+)
 
 // Shares follow from what flows ask for, by weighted max-min fairness (Bertsekas and Gallager, Data Networks, 1987,
 // section 6.5.2): a flow that asks for less than its part of the device gets what it asks for, and what it leaves is
 // divided among the others by weight. A flow that asks for more than it gets so is beyond its share: where not all can
-// be in time, it gives way. Flows are looked at a few at a time, and each round over all of them works with what the
-// one before it found; where demand stands still, rounds settle after a few.
+// be in time, it gives way. So it is when it is as far ahead of another that demands service as the conflict rule lets
+// anybody be (pick.go), for what flows ask for swings, and of a few one is always within its share. Flows are looked at
+// a few at a time, and each round over all of them works with what the one before it found; where demand stands still,
+// rounds settle after a few.
 
 // shares is what is known of the demand on a device.
 type shares struct {
@@ -51,10 +57,16 @@ func (c *Core) sweep(now Time, d *device) {
 		}
 		f := c.flows[s.next]
 		s.next++
-		if f == nil || f.device != d || now.Sub(f.recent.seen) > targetsFor {
+		if f == nil || f.device != d {
 			continue
 		}
-		c.divide(now, f, f.use(now))
+		old := now.Sub(f.recent.seen) > targetsFor
+		if !old || f.work > 0 {
+			c.divide(now, f, f.use(now))
+		}
+		if old {
+			continue
+		}
 		target, counts := f.impatience(s.last.row)
 		if counts {
 			s.round.least = lesser(s.round.least, target)
@@ -80,7 +92,10 @@ func (c *Core) divide(now Time, f *flow, use float64) {
 	s := &f.device.shares
 	part := s.level * f.weight
 	f.save(now, part, use)
-	if beyond := s.level > 0 && use > part && f.saved == 0 && !c.variant.NoShares; beyond != f.beyond {
+	fair := &f.device.fair[foreground]
+	ahead := fair.Len() > 0 && time.Duration(fair.Lead(fairq.Flow(f.id))) >= maxTarget
+	more := use > part && f.saved == 0 || ahead
+	if beyond := s.level > 0 && more && !c.variant.NoShares; beyond != f.beyond {
 		f.beyond = beyond
 		c.tell(f, foreground)
 	}
@@ -115,9 +130,12 @@ func (c *Core) divide(now Time, f *flow, use float64) {
 func (f *flow) save(now Time, part, use float64) {
 	if f.looked > 0 && part > 0 {
 		more := min(part-use, 0) + max(part/savedPart-use, 0)
-		// What happened longer ago nobody looked at, for there was nothing to pick.
+		// Where nobody looked for longer it had rested until its next task came.
 		passed := now.Sub(f.looked)
-		known := max(min(passed, askedFor), passed-now.Sub(f.recent.seen))
+		known := min(passed, askedFor)
+		if f.came > f.looked {
+			known = max(known, now.Sub(f.came))
+		}
 		f.saved += float64(more*known.Seconds()) + float64(part/savedPart*(passed-known).Seconds()) // rounded, for replays
 		f.saved = min(max(f.saved, 0), part*lately.Seconds())
 	}

@@ -13,13 +13,21 @@ func TestOnlyRestIsSaved(t *testing.T) {
 	now := at.Add(batch)
 	for name, c := range map[string]struct {
 		use  float64
-		seen Time // its latest task
+		asks []Time
 		want float64
 	}{
-		"rests":  {use: 0, seen: at, want: part / savedPart * batch.Seconds()},
-		"floods": {use: 2, seen: now.Add(-time.Millisecond), want: 0},
+		"rests":  {use: 0, asks: []Time{now}, want: part / savedPart * batch.Seconds()},
+		"floods": {use: 2, asks: []Time{at.Add(time.Millisecond), now}, want: 0},
 	} {
-		f := flow{looked: at, recent: recent{fading: fading{seen: c.seen}}}
+		w := newWaiting(t, Device{Name: "d", Lanes: 1}, Variant{})
+		v := w.add(1, Settings{MaxBatchSize: 1}, fixed)
+		f := w.c.version(v).flow
+		f.looked = at
+		for _, when := range c.asks {
+			if _, _, err := w.c.Submit(when, v, &Task{Rows: 1}, Never, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
 		f.save(now, part, c.use)
 		if f.saved != c.want {
 			t.Errorf("%s: saved %v s, want %v", name, f.saved, c.want)

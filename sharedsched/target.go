@@ -37,8 +37,12 @@ func (c *Core) hear(now Time, q *queue, t *Task, limit Time) (target time.Durati
 	if q.isUnreal(t) {
 		wanted = 0 // a target that cannot be met must not make others' batches small
 	}
-	q.flow.recent.named = named
-	q.flow.recent.arrived(now, q, wanted, t.Rows)
+	f := q.flow
+	if f.came <= f.looked {
+		f.came = now
+	}
+	f.recent.named = named
+	f.recent.arrived(now, q, wanted, t.Rows)
 	q.device.guard.saw(now, wanted)
 	return target, named
 }

@@ -30,7 +30,7 @@ type Queue struct {
 	flows  []flow
 	demand tree // flows that demand service
 	now    Tag  // the virtual time; never decreases, but for shift
-	latest Tag  // by how much the tag of a flow that demanded service advanced last
+	step   Tag  // by how much the least tag advanced when a flow that demanded service was charged last
 }
 
 type flow struct {
@@ -112,13 +112,15 @@ func (q *Queue) Charge(f Flow, cost time.Duration) {
 		q.now = max(q.now, q.flows[f].start) // served although it did not demand it
 	}
 	if fl := &q.flows[f]; q.demand.has(int32(f)) {
-		q.latest, fl.lift = fl.advance(int64(cost)), 0
+		before := q.demand.least()
+		q.advance(f, int64(cost))
+		q.step, fl.lift = q.demand.least()-before, 0
 	} else {
 		// Its tag would be lifted when it begins to demand, and with it the charge wiped out, but not a refund of it. For
 		// the latest that was served on demand it may have waited.
-		fl.start = max(fl.start, q.now-q.latest)
+		fl.start = max(fl.start, q.now-q.step)
+		q.advance(f, int64(cost))
 	}
-	q.advance(f, int64(cost))
 	if q.now > mostTag {
 		q.shift(q.now)
 	}
@@ -144,14 +146,11 @@ func (q *Queue) Correct(f Flow, delta time.Duration) { q.advance(f, int64(delta)
 
 func (q *Queue) advance(f Flow, cost int64) {
 	fl := &q.flows[f]
-	fl.start += fl.advance(cost)
+	fl.start += Tag(cost * weightUnit / fl.weight)
 	if q.demand.has(int32(f)) {
 		q.demand.retag(int32(f), fl.start)
 	}
 }
-
-// advance returns by how much a cost advances the tag.
-func (f *flow) advance(cost int64) Tag { return Tag(cost * weightUnit / f.weight) }
 
 // Start returns the start tag of f.
 func (q *Queue) Start(f Flow) Tag { return q.flows[f].start }
