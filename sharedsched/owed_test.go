@@ -55,39 +55,32 @@ func besideAFlood(t *testing.T, d Device, callers int, weight float64, flood int
 // TestOwedPassesNobodyOfItsOwnFlow: a flow that is behind all others is not behind itself. Its queue that is due first
 // goes, and not the one whose callers just asked: with these asking on and on the others would wait for ever.
 func TestOwedPassesNobodyOfItsOwnFlow(t *testing.T) {
-	c, err := NewCore(Config{Devices: []Device{{Name: "d", Lanes: 1}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := c.AddFlow("f", "d", 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := c.AddVersion("v", f, Settings{Batched: true, MaxBatchSize: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.flows[f].beyond = true
-	for _, key := range []string{"old", "new"} {
-		curve := c.shapeOf(v, key)
-		for range 6 {
-			for rows := 1; rows <= 2; rows++ {
-				curve.Settle(curve.Begin(rows), 10*time.Millisecond)
+	for _, beside := range []bool{false, true} { // another flow, of which a task is due before all
+		w := newWaiting(t, Device{Name: "d", Lanes: 1}, Variant{})
+		v := w.add(1, Settings{Batched: true, MaxBatchSize: 2}, fixed, "old", "new")
+		other := w.add(1, Settings{MaxBatchSize: 1}, fixed)
+		for _, f := range w.c.flows {
+			f.beyond = true
+		}
+		var first Handle
+		ask := func(v VersionID, key string) {
+			h, _, err := w.c.Submit(w.now, v, &Task{Rows: 1, Key: key, ShapeKey: key}, Never, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if w.now++; w.now == 1 {
+				first = h
 			}
 		}
-	}
-	var first Handle
-	for i, key := range []string{"old", "old", "new"} { // a full batch, and half of one
-		h, _, err := c.Submit(Time(i), v, &Task{Rows: 1, Key: key, ShapeKey: key}, Never, nil)
-		if err != nil {
-			t.Fatal(err)
+		if beside {
+			ask(other, "")
 		}
-		if i == 0 {
-			first = h
+		for _, key := range []string{"old", "old", "new"} { // a full batch, and half of one
+			ask(v, key)
 		}
-	}
-	var b Batch
-	if ok, _ := c.Next(3, 0, &b, nil); !ok || b.Spans[0].Task() != first {
-		t.Errorf("the batch has %d rows, want the two that were there first", b.Rows)
+		var b Batch
+		if ok, _ := w.c.Next(w.now, 0, &b, nil); !ok || b.Spans[0].Task() != first {
+			t.Errorf("beside another flow: %v; the batch does not begin with the task that was there first", beside)
+		}
 	}
 }

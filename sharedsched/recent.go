@@ -37,7 +37,7 @@ func (r *recent) arrived(now Time, q *queue, target time.Duration, rows int) {
 func (r *recent) ran(now Time, used time.Duration) {
 	r.asked = float64(r.asked*r.fade(now)) + float64(used)
 	if r.began == now {
-		r.began = now.Add(-used)
+		r.began = now.Add(-used) // for so long it has run
 	}
 }
 
