@@ -204,8 +204,9 @@ func (c *Core) predict(now Time, q *queue, t *Task, n int, left time.Duration, o
 			p.takes += before / d.parallel()
 		}
 	}
-	// A burst is no flood, and a device that nobody else asks for is not shared.
-	flood := f.beyond && now.Sub(f.since) >= lately && d.shares.last.weights > f.weight && !q.reaching
+	// A burst is no flood, and a device that nobody else asks for is not shared, nor one that suffices for all.
+	flood := f.beyond && now.Sub(f.since) >= lately && d.shares.last.weights > f.weight && d.shares.mean.use > 1 &&
+		!q.reaching
 	if p.late = p.takes - left; p.late > 0 || openEnded || !flood {
 		return p
 	}

@@ -18,7 +18,7 @@ func (c *Core) advance(now Time, out *Answer) {
 		c.stop(now, slot, EndExpired, out)
 	}
 	for _, d := range c.devices {
-		if d.cap.keeps && now.Sub(d.cap.at) >= targetsFor { // nobody was picked since, and so none looked at
+		if d.cap.keeps && now.Sub(d.shares.mean.at) >= targetsFor { // nobody was picked since, and so none looked at
 			c.setCap(d, d.cap.most, false)
 		}
 		if d.turn <= now {

@@ -14,6 +14,7 @@ import "time"
 //     Control in Computer Networks, ICC 1978). Below it a batch gets slower per row faster than it gets shorter: where
 //     a batch costs a + b·rows, at a/b rows, with half of the throughput that there can be.
 //   - A flow within its share is cut only as far as its waiting tasks are not nearly late for it.
+//   - For the sake of a few, batches are cut only so far that the device still suffices for what is asked for.
 //
 // Where each lane has a processor of its own, a target need not be left out for the rows of others. If the other lanes
 // suffice for all that is asked for of flows of which one row takes longer than the cap would be, a lane that is free
@@ -24,21 +25,14 @@ type batchCap struct {
 	most     time.Duration // device time of one batch; 0: no bound
 	keeps    bool          // one lane is for batches within it only
 	revision uint64        // counts changes of both
-
-	long float64 // the use that flows with rows beyond it ask for, in the mean of lately
-	at   Time    // when that was noted
 }
 
 // follow sets the cap by what the latest round over all flows found.
-func (c *Core) follow(now Time, d *device) {
-	s, b := &d.shares.last, &d.cap
-	if b.long == 0 {
-		b.long = s.long
-	}
-	b.long += float64((s.long - b.long) * min(1, now.Sub(b.at).Seconds()/lately.Seconds())) // rounded, for replays
-	b.at = now
+func (c *Core) follow(d *device) {
+	s := &d.shares.last
 	least, keen := capFor(s.least), capFor(s.keen)
-	if keen > 0 && s.row > keen && d.parallel() > 1 && b.long <= 1-1/float64(d.parallel()) && !c.variant.NoKeptLane {
+	rest := 1 - 1/float64(d.parallel()) // that the other lanes can do
+	if keen > 0 && s.row > keen && rest > 0 && d.shares.mean.long <= rest && !c.variant.NoKeptLane {
 		c.setCap(d, keen, true)
 	} else {
 		c.setCap(d, least, false)
@@ -125,15 +119,17 @@ func (c *Core) mayTakeNow(now Time, q *queue) int {
 	if q.brief >= min(most, q.waiting) || q.foreground == 0 {
 		return most
 	}
+	d, s := q.device, &q.version.settings
+	brief := int(min(float64(q.brief)*d.shares.mean.room(), float64(most)))
+	brief = min(s.padded(brief), most)
 	if q.flow.beyond {
-		return q.brief
+		return brief
 	}
-	d := q.device
 	last := Time(q.ring.At(q.foreground - 1).Target)
 	left := float64(last.Sub(now)-last.Sub(now)/nearlyLate) * float64(d.parallel())
 	left -= float64(d.work - q.work) // for all that waits in q
-	for rows := q.brief; rows < most; rows *= 2 {
-		if float64(q.estimate(q.version.settings.padded(rows)).Cost)*float64(q.waiting) <= left*float64(rows) {
+	for rows := brief; rows < most; rows *= 2 {
+		if float64(q.estimate(s.padded(rows)).Cost)*float64(q.waiting) <= left*float64(rows) {
 			return rows
 		}
 	}

@@ -194,7 +194,7 @@ func (c *Core) NextWake() Time {
 			wake = min(wake, d.turn)
 		}
 		if d.cap.keeps && d.inFlight < d.Lanes && d.foreground > 0 { // it is kept no longer then
-			wake = min(wake, d.cap.at.Add(targetsFor))
+			wake = min(wake, d.shares.mean.at.Add(targetsFor))
 		}
 	}
 	return wake

@@ -63,8 +63,8 @@
 //	           measurements of its shape's cost
 //	pending    a batch may start, but nothing is lost by letting others go first
 //	demanding  its batch is full, or no more tasks may wait; or it must start before the dearest batch that may go
-//	           first on the device would end, if its first task is to meet its target; or its batch timeout has
-//	           passed; or it is draining
+//	           first on the device, and those that became urgent before it, would end, if its first task and that of
+//	           the next one are to meet their targets; or its batch timeout has passed; or it is draining
 //
 // A partial batch is held until its oldest task has waited the timeout, or until the latest start for its soonest
 // limit, or for a target that was named; not as long if another batch would run until then, and not again once a part
@@ -122,19 +122,20 @@
 //
 // The device cap: a batch cannot be taken back, so its device time is also bounded by how long others can wait: two
 // thirds of the least, over the flows within their shares, of each one's tenth percentile of targets, less the margins
-// of an answer's way. No batch is cut
-// below the size of the greatest power, and of a flow within its share none so far that its waiting tasks would be late
-// for it (cap.go).
+// of an answer's way. No batch is cut below the size of the greatest power; of a flow within its share none so far that
+// its waiting tasks would be late for it; and for the sake of a few none so far that the device would not suffice any
+// more (cap.go).
 //
 // Memory: a size at which a version ran well fits, whatever its shape; larger executions may take the memory that
 // telemetry says is free, less a reserve; after one ran out of memory half of it is the most for its shape, and twice
 // as much again each minute (memory.go).
 //
 // Admission: a task is refused when the device, serving nothing but the work that goes before it in its queue, would
-// miss its limit; and of a flow that has been beyond its share for 2 s, while another asks for the device, when that
-// share would not serve the work before it within half of the time. Tasks that matter less make room for it. An
-// estimate that was never measured refuses and drops nothing, and one that nothing has confirmed for 100 ms lets a task
-// through. While batches could be larger than any that was measured, the work before a task refuses nobody.
+// miss its limit; and of a flow that has been beyond its share for 2 s, while another asks for the device and that does
+// not suffice, when that share would not serve the work before it within half of the time. Tasks that matter less make
+// room for it. An estimate that was never measured refuses and drops nothing, and one that nothing has confirmed for
+// 100 ms lets a task through. While batches could be larger than any that was measured, the work before a task refuses
+// nobody.
 //
 // This is scheduling by deadline with max-min shares, in the family of Clockwork (OSDI 2020), Nexus (SOSP 2019) and
 // Symphony (2023) for deadlines and batches, and of start-time fair queueing (SIGCOMM 1996) for fairness.

@@ -292,13 +292,23 @@ func (o *oracle) turn(now Time) (*oracleQueue, class) {
 	for _, f := range o.flows {
 		o.update(f) // it may be beyond its share now, or no longer
 	}
+	slack := func(a, b *oracleQueue) int { return cmp.Compare(a.latest, b.latest) }
+	due := func(except *oracleQueue) *oracleQueue {
+		return o.best(func(q *oracleQueue) bool { return q.stage == pending && q != except }, slack)
+	}
+	// Urgent is who must start before the dearest and those that became urgent before him have ended, himself or for
+	// the sake of the next.
 	soon := now.Add(o.dearest())
+	for q := due(nil); q != nil; q = due(nil) {
+		if next := due(q); q.latest > soon && (next == nil || next.latest-Time(q.cost) > soon) {
+			break
+		}
+		q.stage = demanding
+		o.update(q.flow)
+		soon = soon.Add(q.cost)
+	}
 	for _, q := range o.queues {
-		switch {
-		case q.stage == pending && q.latest <= soon:
-			q.stage = demanding
-			o.update(q.flow)
-		case q.heldTo != Never && q.startBy() <= soon:
+		if q.heldTo != Never && q.startBy() <= soon {
 			q.unheld = true
 			o.look(now, q)
 		}
@@ -312,17 +322,12 @@ func (o *oracle) turn(now Time) (*oracleQueue, class) {
 	}
 	q := o.best(demands, earliest)
 	if q == nil {
-		slack := func(a, b *oracleQueue) int { return cmp.Compare(a.latest, b.latest) }
-		if q := o.best(func(q *oracleQueue) bool { return q.stage == pending }, slack); q != nil {
+		if q := due(nil); q != nil {
 			return q, foreground
 		}
 		return o.pickBackground(now), background
 	}
 	// Whose callers named no time goes first where it is owed service.
-	due := func(except *oracleQueue) *oracleQueue {
-		return o.best(func(q *oracleQueue) bool { return q.stage == pending && q != except },
-			func(a, b *oracleQueue) int { return cmp.Compare(a.latest, b.latest) })
-	}
 	first := due(nil)
 	for _, p := range []*oracleQueue{first, due(first)} {
 		if p != nil && !p.flow.demands[foreground] && !p.tasks[0].named && p.tasks[0].target < p.tasks[0].limit &&

@@ -2,8 +2,8 @@ package sharedsched
 
 // A queue is resting while no batch of it may start: it is empty, holds a partial batch for its timeout, or waits for a
 // first measurement. Else it is pending, and becomes demanding when its batch is full, when no more tasks may wait, or,
-// at a pick, when the batch must start before the dearest batch that could go first would end. A flow demands
-// service while one of its queues does.
+// at a pick, when the batch must start before others that could go first would end (promote). A flow demands service
+// while one of its queues does.
 
 // stage is where a queue stands on its way to the device.
 type stage uint8
@@ -135,17 +135,25 @@ func (c *Core) yield(q *queue) {
 	c.tell(q.flow, q.class)
 }
 
-// promote makes queues demanding whose batch must start before the dearest one that could go first would end: pending
-// ones, and those that are held for their batch timeout. It is done at picks only: with nothing to pick, being urgent
-// changes nothing.
+// promote makes queues demanding whose batch must start before the dearest one that could go first, and those made
+// demanding just before, would have ended: pending ones, and those that are held for their batch timeout. It is done at
+// picks only: with nothing to pick, being urgent changes nothing.
 func (c *Core) promote(now Time, d *device) {
 	soon := now.Add(d.block())
 	for {
 		id, latest, ok := d.pending.Min()
-		if !ok || Time(latest) > soon {
+		if !ok {
 			break
 		}
-		c.demand(d, c.queues[id])
+		q := c.queues[id]
+		if _, next, ok := d.pending.Second(); ok {
+			latest = min(latest, next-int64(q.cost)) // or the next would be late for it
+		}
+		if Time(latest) > soon {
+			break
+		}
+		c.demand(d, q)
+		soon = soon.Add(q.cost)
 	}
 	for {
 		id, latest, ok := d.held.Min()

@@ -84,3 +84,23 @@ func with(m Model, change func(*Model)) Model {
 	change(&m)
 	return m
 }
+
+// TestTheCapMakesNobodyLate: a model that does much less in smaller batches asks for nine tenths of the device, and a
+// few callers want their answers in less than one of its full batches takes. All can be in time, but not in batches
+// that are cut for the few.
+func TestTheCapMakesNobodyLate(t *testing.T) {
+	skipUnderRace(t)
+	const ms = time.Millisecond
+	w := Workload{Models: []Model{
+		{Name: "busy", Base: 2 * ms, PerRow: ms, MaxBatch: 8, Rate: 660, SLO: 60 * ms},
+		{Name: "hurried", Base: 2 * ms, PerRow: ms / 10, MaxBatch: 8, Rate: 4, SLO: 9 * ms},
+	}, Arrivals: []Process{{CV: 1.5}, {}}, Device: TypicalDevice}
+	gpu := Core("on a GPU", CoreOptions{Handover: Handover})
+	for seed := range uint64(3) {
+		r := w.Play(&gpu, 1, 20*time.Second, seed+1)
+		if total := r.Total(); total.Share() < 0.99 {
+			t.Errorf("seed %d: %.3f on time, want 0.99; by model %.3f and %.3f", seed+1, total.Share(), r.Flows[0].Share(),
+				r.Flows[1].Share())
+		}
+	}
+}
