@@ -14,7 +14,6 @@ import "time"
 //     Control in Computer Networks, ICC 1978). Below it a batch gets slower per row faster than it gets shorter: where
 //     a batch costs a + b·rows, at a/b rows, with half of the throughput that there can be.
 //   - A flow within its share is cut only as far as its waiting tasks are not nearly late for it.
-//   - For the sake of a few, batches are cut only so far that the device still suffices for what is asked for.
 //
 // Where each lane has a processor of its own, a target need not be left out for the rows of others. If the other lanes
 // suffice for all that is asked for of flows of which one row takes longer than the cap would be, a lane that is free
@@ -31,8 +30,8 @@ type batchCap struct {
 func (c *Core) follow(d *device) {
 	s := &d.shares.last
 	least, keen := capFor(s.least), capFor(s.keen)
-	rest := 1 - 1/float64(d.parallel()) // that the other lanes can do
-	if keen > 0 && s.row > keen && rest > 0 && d.shares.mean.long <= rest && !c.variant.NoKeptLane {
+	others := 1 - 1/float64(d.parallel()) // of the lanes
+	if keen > 0 && s.row > keen && others > 0 && d.shares.mean.long <= others && !c.variant.NoKeptLane {
 		c.setCap(d, keen, true)
 	} else {
 		c.setCap(d, least, false)
@@ -119,17 +118,15 @@ func (c *Core) mayTakeNow(now Time, q *queue) int {
 	if q.brief >= min(most, q.waiting) || q.foreground == 0 {
 		return most
 	}
-	d, s := q.device, &q.version.settings
-	brief := int(min(float64(q.brief)*d.shares.mean.room(), float64(most)))
-	brief = min(s.padded(brief), most)
 	if q.flow.beyond {
-		return brief
+		return q.brief
 	}
+	d := q.device
 	last := Time(q.ring.At(q.foreground - 1).Target)
 	left := float64(last.Sub(now)-last.Sub(now)/nearlyLate) * float64(d.parallel())
 	left -= float64(d.work - q.work) // for all that waits in q
-	for rows := brief; rows < most; rows *= 2 {
-		if float64(q.estimate(s.padded(rows)).Cost)*float64(q.waiting) <= left*float64(rows) {
+	for rows := q.brief; rows < most; rows *= 2 {
+		if float64(q.estimate(q.version.settings.padded(rows)).Cost)*float64(q.waiting) <= left*float64(rows) {
 			return rows
 		}
 	}

@@ -63,8 +63,8 @@
 //	           measurements of its shape's cost
 //	pending    a batch may start, but nothing is lost by letting others go first
 //	demanding  its batch is full, or no more tasks may wait; or it must start before the dearest batch that may go
-//	           first on the device, and those that became urgent before it, would end, if its first task and that of
-//	           the next one are to meet their targets; or its batch timeout has passed; or it is draining
+//	           first on the device would end (stage.go: promote), if its first task, and that of the next queue, are to
+//	           meet their targets; or its batch timeout has passed; or it is draining
 //
 // A partial batch is held until its oldest task has waited the timeout, or until the latest start for its soonest
 // limit, or for a target that was named; not as long if another batch would run until then, and not again once a part
@@ -122,9 +122,8 @@
 //
 // The device cap: a batch cannot be taken back, so its device time is also bounded by how long others can wait: two
 // thirds of the least, over the flows within their shares, of each one's tenth percentile of targets, less the margins
-// of an answer's way. No batch is cut below the size of the greatest power; of a flow within its share none so far that
-// its waiting tasks would be late for it; and for the sake of a few none so far that the device would not suffice any
-// more (cap.go).
+// of an answer's way. No batch is cut below the size of the greatest power, and of a flow within its share none so far
+// that its waiting tasks would be late for it (cap.go).
 //
 // Memory: a size at which a version ran well fits, whatever its shape; larger executions may take the memory that
 // telemetry says is free, less a reserve; after one ran out of memory half of it is the most for its shape, and twice
@@ -178,7 +177,8 @@
 // A flow that does not demand gains nothing by it: it comes back at the virtual time, or is behind it by as much as the
 // latest batch of a flow that demands moved lo, for it may have waited for that batch.
 //
-// Cost: a pick and a task take O(log n) in the number of queues, flows and waiting tasks, and allocate nothing.
+// Cost: a pick and a task take O(log n) in the number of queues, flows and waiting tasks, and allocate nothing. A pick
+// at which queues become urgent takes as much for each of them, which each of them pays once until it is served.
 //
 // Memory: tasks that wait are bounded per version, flow and class (MaxQueue), or by their limits, and by bytes in all
 // (Config.MaxQueuedBytes), which are all flows' together. There are 256 queues per version and flow, 1,024 idle ones

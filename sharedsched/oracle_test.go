@@ -298,17 +298,18 @@ func (o *oracle) turn(now Time) (*oracleQueue, class) {
 	}
 	// Urgent is who must start before the dearest and those that became urgent before him have ended, himself or for
 	// the sake of the next.
-	soon := now.Add(o.dearest())
+	first := now.Add(o.dearest())
+	soon := first
 	for q := due(nil); q != nil; q = due(nil) {
 		if next := due(q); q.latest > soon && (next == nil || next.latest-Time(q.cost) > soon) {
 			break
 		}
 		q.stage = demanding
 		o.update(q.flow)
-		soon = soon.Add(q.cost)
+		soon = min(soon.Add(q.cost), first.Add(o.dearest()))
 	}
 	for _, q := range o.queues {
-		if q.heldTo != Never && q.startBy() <= soon {
+		if q.heldTo != Never && q.startBy() <= first {
 			q.unheld = true
 			o.look(now, q)
 		}
@@ -328,8 +329,8 @@ func (o *oracle) turn(now Time) (*oracleQueue, class) {
 		return o.pickBackground(now), background
 	}
 	// Whose callers named no time goes first where it is owed service.
-	first := due(nil)
-	for _, p := range []*oracleQueue{first, due(first)} {
+	least := due(nil)
+	for _, p := range []*oracleQueue{least, due(least)} {
 		if p != nil && !p.flow.demands[foreground] && !p.tasks[0].named && p.tasks[0].target < p.tasks[0].limit &&
 			p.flow.tag[foreground] <= o.leastTag(foreground) {
 			return p, foreground

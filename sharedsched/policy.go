@@ -43,8 +43,8 @@ const (
 
 // lately is how long overload is remembered: so long after a queue was full its stale tasks go behind the others, so
 // long a flow has asked for more than its share, with no longer gaps, before any of its tasks is refused for that, so
-// much of its share is saved for bursts, and over so long it is seen whether other lanes suffice for long batches. A
-// burst is no flood, and when this ends it is seen what is still needed.
+// much of its share is saved for bursts, and over so long it is seen whether the device suffices for all, and other
+// lanes for long batches. A burst is no flood, and when this ends it is seen what is still needed.
 const lately = 2 * time.Second
 
 // Admission (admit.go).

@@ -13,7 +13,6 @@ type recent struct {
 	fading
 	targets histogram
 	asked   float64       // device time, in nanoseconds
-	cut     float64       // the same in batches that the device cap cuts
 	row     time.Duration // the latest queue's cost of an execution of a single row
 	known   bool          // that was measured
 	named   bool          // the latest task or its settings named a target
@@ -28,9 +27,7 @@ func (r *recent) arrived(now Time, q *queue, target time.Duration, rows int) {
 	}
 	r.row, r.known = q.rowCost, q.fullHigh > 0
 	if q.fullHigh > 0 { // a guess must put no flow beyond its share
-		target = r.targets.low()
-		r.asked += float64(float64(rows) * q.costPerRow(now, target, q.most)) // rounded, so that a trace replays anywhere
-		r.cut += float64(float64(rows) * q.costPerRow(now, target, q.brief))
+		r.asked += float64(float64(rows) * q.costPerRow(now, r.targets.low())) // rounded, so that a trace replays anywhere
 	}
 	q.kin.rate.rows += float64(rows)
 }
@@ -38,9 +35,7 @@ func (r *recent) arrived(now Time, q *queue, target time.Duration, rows int) {
 // ran adds to the device time that was asked for, or that a task took that ran alone, of which nothing was noted when
 // it came.
 func (r *recent) ran(now Time, used time.Duration) {
-	kept := r.fade(now)
-	r.asked = float64(r.asked*kept) + float64(used)
-	r.cut = float64(r.cut*kept) + float64(used)
+	r.asked = float64(r.asked*r.fade(now)) + float64(used)
 	if r.began == now {
 		r.began = now.Add(-used) // for so long it has run
 	}
@@ -52,14 +47,14 @@ type rate struct {
 	rows float64
 }
 
-// costPerRow returns the device time, in nanoseconds, of a row in batches of at most that many rows that start when the
-// first of their tasks must.
-func (q *queue) costPerRow(now Time, target time.Duration, most int) float64 {
+// costPerRow returns the device time, in nanoseconds, of a row in batches that start when the first of their tasks
+// must.
+func (q *queue) costPerRow(now Time, target time.Duration) float64 {
 	r := &q.kin.rate
 	r.rows *= r.fade(now)
 	rows := 1
 	if s := &q.version.settings; s.Batched {
-		rows = min(most, 1+int(r.rows*target.Seconds()/r.over(now, target).Seconds()))
+		rows = min(q.most, 1+int(r.rows*target.Seconds()/r.over(now, target).Seconds()))
 	}
 	return float64(q.estimate(q.version.settings.padded(rows)).Cost) / float64(rows)
 }

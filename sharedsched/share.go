@@ -1,7 +1,6 @@
 package sharedsched
 
 import (
-	"math"
 	"time"
 
 	"github.com/weftserve/weft/sharedsched/fairq"
@@ -29,8 +28,8 @@ type shares struct {
 
 // mean is what was found in the mean of lately.
 type mean struct {
-	use, cut, hurry, long float64 // see sums
-	at                    Time    // when it was followed up
+	use, long float64 // see sums
+	at        Time    // when it was followed up
 }
 
 // follow adds the findings of a round.
@@ -40,38 +39,20 @@ func (m *mean) follow(now Time, s *sums) {
 	}
 	part := min(1, now.Sub(m.at).Seconds()/lately.Seconds())
 	m.use += float64((s.use - m.use) * part) // rounded, for replays
-	m.cut += float64((s.cut - m.cut) * part)
-	m.hurry += float64((s.hurry - m.hurry) * part)
 	m.long += float64((s.long - m.long) * part)
 	m.at = now
-}
-
-// room returns by what batches that the device cap cuts are to be larger, so that the device suffices for all that is
-// asked for: of what cutting costs the part 1/x is left in batches x times as large, for the cost of n rows is a + b·n.
-// 1 where it suffices for all, where it does not in any case, and where not only a few ask for batches to be cut.
-func (m *mean) room() float64 {
-	const enough = 1 / surplus
-	switch {
-	case m.use > surplus || m.cut <= enough || m.hurry > m.use/capPercentile:
-		return 1
-	case m.use >= enough:
-		return math.Inf(1)
-	}
-	return max(1, (m.cut-m.use)/(enough-m.use))
 }
 
 // sums are the findings of a round over all flows. Use is device time per time.
 type sums struct {
 	use     float64
-	cut     float64 // the same where all batches are cut to the device cap
-	within  float64 // of use, by flows within their share
+	within  float64 // of it, by flows within their share
 	weights float64 // of the flows that ask for anything
-	beyond  float64 // of weights, of those beyond their share
+	beyond  float64 // of these, of those beyond their share
 
-	hurry   float64       // of use, by flows with targets of up to twice the least
 	least   time.Duration // the least target that no row of any flow makes late; 0: none
 	keen    time.Duration // the least that no row of its own flow does
-	long    float64       // of use, by flows of which a row takes longer than the cap would be for that
+	long    float64       // of the use, by flows of which a row takes longer than the cap would be for that
 	row     time.Duration // the dearest execution of a single row
 	dearest *flow         // whose that is; it may be gone by now
 	exposed exposure      // the least target that is left out because of it
@@ -108,9 +89,6 @@ func (c *Core) sweep(now Time, d *device) {
 		target, counts := f.impatience(s.last.row)
 		if counts {
 			s.round.least = lesser(s.round.least, target)
-			if target <= 2*s.last.least {
-				s.round.hurry += f.use(now)
-			}
 		} else {
 			s.expose(f, target)
 		}
@@ -154,9 +132,6 @@ func (c *Core) divide(now Time, f *flow, use float64) {
 		return
 	}
 	r.use += use
-	if f.recent.asked > 0 {
-		r.cut += float64(use * f.recent.cut / f.recent.asked)
-	}
 	if s.last.keen > 0 && f.recent.row > capFor(s.last.keen) {
 		r.long += use
 	}

@@ -135,29 +135,31 @@ func (c *Core) yield(q *queue) {
 	c.tell(q.flow, q.class)
 }
 
-// promote makes queues demanding whose batch must start before the dearest one that could go first, and those made
-// demanding just before, would have ended: pending ones, and those that are held for their batch timeout. It is done at
+// promote makes queues demanding whose batch must start before the dearest one that could go first would end: pending
+// ones, and those that are held for their batch timeout. Of several that become urgent together the later ones wait for
+// the others, too; but by no more than another of the dearest, for in overload all would demand else. It is done at
 // picks only: with nothing to pick, being urgent changes nothing.
 func (c *Core) promote(now Time, d *device) {
-	soon := now.Add(d.block())
-	for {
+	block := d.block()
+	next, last := now.Add(block), now.Add(2*block)
+	for soon := next; ; {
 		id, latest, ok := d.pending.Min()
 		if !ok {
 			break
 		}
 		q := c.queues[id]
-		if _, next, ok := d.pending.Second(); ok {
-			latest = min(latest, next-int64(q.cost)) // or the next would be late for it
+		if _, second, ok := d.pending.Second(); ok {
+			latest = min(latest, second-int64(q.cost)) // or the second would be late for it
 		}
 		if Time(latest) > soon {
 			break
 		}
 		c.demand(d, q)
-		soon = soon.Add(q.cost)
+		soon = min(soon.Add(q.cost), last)
 	}
 	for {
 		id, latest, ok := d.held.Min()
-		if !ok || Time(latest) > soon {
+		if !ok || Time(latest) > next {
 			break
 		}
 		c.queues[id].unheld = true

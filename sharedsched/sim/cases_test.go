@@ -85,22 +85,25 @@ func with(m Model, change func(*Model)) Model {
 	return m
 }
 
-// TestTheCapMakesNobodyLate: a model that does much less in smaller batches asks for nine tenths of the device, and a
-// few callers want their answers in less than one of its full batches takes. All can be in time, but not in batches
-// that are cut for the few.
-func TestTheCapMakesNobodyLate(t *testing.T) {
+// TestBurstsOfAllAreNoFlood: five models that are asked in bursts which come to all at once, and together fill six
+// tenths of the device. The bursts make flows ask for more than their shares again and again, but the device suffices
+// for all: nobody is refused for the sake of a share.
+func TestBurstsOfAllAreNoFlood(t *testing.T) {
 	skipUnderRace(t)
-	const ms = time.Millisecond
-	w := Workload{Models: []Model{
-		{Name: "busy", Base: 2 * ms, PerRow: ms, MaxBatch: 8, Rate: 660, SLO: 60 * ms},
-		{Name: "hurried", Base: 2 * ms, PerRow: ms / 10, MaxBatch: 8, Rate: 4, SLO: 9 * ms},
-	}, Arrivals: []Process{{CV: 1.5}, {}}, Device: TypicalDevice}
+	w := Workload{Models: equal(5, 30, 0.3, 1500)}
+	toCapacity(w.Models)
+	for i, part := range []float64{0.45, 0.25, 0.15, 0.1, 0.05} {
+		demands(w.Models[i:i+1], part)
+	}
+	w.Arrivals = []Process{{Course: OnOff(50*time.Millisecond, 300*time.Millisecond), Together: true}}
+	w.Device = TypicalDevice
 	gpu := Core("on a GPU", CoreOptions{Handover: Handover})
 	for seed := range uint64(3) {
-		r := w.Play(&gpu, 1, 20*time.Second, seed+1)
-		if total := r.Total(); total.Share() < 0.99 {
-			t.Errorf("seed %d: %.3f on time, want 0.99; by model %.3f and %.3f", seed+1, total.Share(), r.Flows[0].Share(),
-				r.Flows[1].Share())
+		r := w.Play(&gpu, 0.6, 30*time.Second, seed+1)
+		total := r.Total()
+		if refused := total.Fates[Refused]; refused > 0 || total.Share() < 0.99 {
+			t.Errorf("seed %d: of %d requests %d were refused and %.3f on time, want none and 0.99", seed+1, total.Offered,
+				refused, total.Share())
 		}
 	}
 }
