@@ -79,6 +79,8 @@ func (w *Worker) reopen(p *process, lives map[*Session]*life) {
 	p.openings.enter(all...)
 	for _, s := range all {
 		go func() {
+			s.again.Lock()
+			defer s.again.Unlock()
 			opened, err := w.admit(context.Background(), p, s)
 			if err == nil {
 				err = s.openAgain(lives[s])
