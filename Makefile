@@ -120,7 +120,7 @@ checkgenerate: $(BUF) $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc ## Fail
 	@rm -rf .weft/generated
 
 .PHONY: lint
-lint: lint-go lint-proto ## Run all linters
+lint: lint-go lint-proto rooms ## Run all linters
 
 .PHONY: lint-go
 lint-go: $(TOOLS)/golangci-lint $(TOOLS)/deadcode ## Lint the Go code: golangci-lint, formatting, dead code
@@ -132,6 +132,10 @@ lint-proto: $(BUF) ## Lint the protocol and refuse breaking changes against the 
 	$(BUF) lint
 	$(BUF) format --diff --exit-code --path proto/weft
 	scripts/breaking.sh $(BUF)
+
+.PHONY: rooms
+rooms: ## Print the lines of Go by room; fail where a room is larger than scripts/rooms.txt allows
+	scripts/rooms.sh
 
 .PHONY: vulncheck
 vulncheck: $(TOOLS)/govulncheck ## Look for known vulnerabilities that the code reaches (skips where the database cannot be reached; VULNCHECK_REQUIRED=1 fails)
