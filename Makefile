@@ -120,7 +120,7 @@ checkgenerate: $(BUF) $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc ## Fail
 	@rm -rf .weft/generated
 
 .PHONY: lint
-lint: lint-go lint-proto rooms ## Run all linters
+lint: lint-go lint-proto rooms words ## Run all linters
 
 .PHONY: lint-go
 lint-go: $(TOOLS)/golangci-lint $(TOOLS)/deadcode ## Lint the Go code: golangci-lint, formatting, dead code
@@ -136,6 +136,10 @@ lint-proto: $(BUF) ## Lint the protocol and refuse breaking changes against the 
 .PHONY: rooms
 rooms: ## Print the lines of Go by room; fail where a room is larger than scripts/rooms.txt allows
 	scripts/rooms.sh
+
+.PHONY: words
+words: ## Refuse turns of phrase that make readers stop, and commit subjects that are not "pkg: verb object"
+	scripts/words.sh
 
 .PHONY: vulncheck
 vulncheck: $(TOOLS)/govulncheck ## Look for known vulnerabilities that the code reaches (skips where the database cannot be reached; VULNCHECK_REQUIRED=1 fails)
