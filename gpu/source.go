@@ -1,3 +1,11 @@
+// Package gpu describes GPUs and their state, on any machine: how fast a GPU runs, which causes hold it back, how much
+// of its memory is left, and the share of its time that other processes use.
+//
+// A [Sampler] asks a [Source] in one goroutine of its own, since a driver may be slow, and publishes the answers
+// through an atomic pointer: a dispatcher of work reads the latest [Sample] and never waits. Every reading may fail. A
+// value that the device does not have is asked for once; one that fails is missing until it is back; a device that
+// fails altogether is left alone for a growing while; and a sample that has become too old says so. Each of these is
+// counted, see [Sampler.FallBacks].
 package gpu
 
 import "errors"
@@ -18,3 +26,15 @@ var (
 	// ErrLost marks a device that does not answer any more: it fell off the bus, or must be reset.
 	ErrLost = errors.New("the GPU is lost")
 )
+
+// Device is a GPU that work runs on, or a part of one.
+type Device struct {
+	Name    string // as schedulers, logs and metrics call it, such as cuda:0
+	Ordinal int    // by which CUDA knows it in this process
+	UUID    string // by which the driver knows it
+	Product string // such as NVIDIA H100 80GB HBM3
+	Bus     string // its place in the machine, such as 0000:3b:00
+	// Part: it is an instance of a GPU that was divided (MIG). Clock, power, temperature and errors are those of the
+	// whole.
+	Part bool
+}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"go.uber.org/goleak"
 	"google.golang.org/grpc/codes"
 	healthgrpc "google.golang.org/grpc/health/grpc_health_v1"
 	reflectiongrpc "google.golang.org/grpc/reflection/grpc_reflection_v1"
@@ -464,3 +465,5 @@ func TestReflection(t *testing.T) {
 		t.Errorf("services (-want +got):\n%s", diff)
 	}
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

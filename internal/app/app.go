@@ -3,16 +3,21 @@ package app
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"os"
 	"sync/atomic"
 	"time"
 
+	"github.com/alecthomas/kong"
+
+	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/internal/lifecycle"
 	"github.com/weftserve/weft/internal/owntime"
 	"github.com/weftserve/weft/internal/progress"
 	"github.com/weftserve/weft/internal/supervisor"
+	"github.com/weftserve/weft/internal/telemetry"
 )
 
 // App is one server and all that is around it.
@@ -88,4 +93,57 @@ func (a *App) start(ctx context.Context, g *lifecycle.Group, log *slog.Logger) e
 		}
 	}
 	return nil
+}
+
+// Settings are the flags of every command that reads repositories.
+type Settings struct {
+	Repositories []string        `arg:"" optional:"" name:"repository" help:"Directory of <model>/<version>/model.onnx."`
+	Config       kong.ConfigFlag `placeholder:"FILE" help:"Read settings from this YAML file. Its keys have the names of the flags; a flag wins over its key."`
+	config.Server
+}
+
+// Validate refuses a command line that names no models; kong calls it.
+func (s *Settings) Validate() error {
+	if len(s.Repositories) == 0 && s.ModelConfigFile == "" {
+		return errors.New(`expected "<repository> ...", or --model-config-file`)
+	}
+	return nil
+}
+
+// Check returns everything that is wrong with the settings together, as config.Faults. They are named as flags,
+// wherever they came from.
+func (s *Settings) Check() error {
+	faults := s.Server.Check()
+	if wrong := misplacedState(s.StateDir, s.Repositories); wrong != "" {
+		faults.Addf("state-dir", "%s", wrong)
+	}
+	for i := range faults {
+		faults[i].Key = "--" + faults[i].Key
+	}
+	return faults.Err()
+}
+
+var logLevels = map[config.LogLevel]slog.Level{
+	"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
+}
+
+// newLogger returns a logger that writes as the settings say, from the level on, which may change.
+func newLogger(w io.Writer, s *config.Server, level *slog.LevelVar) *slog.Logger {
+	level.Set(logLevels[s.LogLevel])
+	options := &slog.HandlerOptions{Level: level}
+	w = printable{w}
+	if s.LogFormat == "json" {
+		options.ReplaceAttr = inSeconds
+		return slog.New(telemetry.LogHandler(slog.NewJSONHandler(w, options)))
+	}
+	return slog.New(telemetry.LogHandler(slog.NewTextHandler(w, options)))
+}
+
+// inSeconds has durations say their unit where a program reads them, to which they would be plain numbers: took is
+// took_seconds there.
+func inSeconds(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		return slog.Float64(a.Key+"_seconds", a.Value.Duration().Seconds())
+	}
+	return a
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/internal/owntime"
 	"github.com/weftserve/weft/internal/telemetry"
+	"github.com/weftserve/weft/internal/threads"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/runtime/modelfile"
@@ -295,4 +297,17 @@ func specs(declared map[string]modelrepo.Tensor) []tensor.Spec {
 		list = append(list, tensor.Spec{Name: name, DType: tensor.DType(t.DType), Shape: t.Shape})
 	}
 	return list
+}
+
+// The threads that a server and a worker are expected to need at most. Idle ones take some kB each.
+func serverThreads() int { return min(8+2*runtime.GOMAXPROCS(0), 64) }
+func workerThreads() int { return min(8+runtime.GOMAXPROCS(0), 32) }
+
+// reserveThreads has those of the server started. The error is that there are not enough for it and for three processes
+// of workers: the first one, the one that takes its place, and one where a model is opened by itself.
+func reserveThreads() error {
+	if err := threads.Reserve(serverThreads(), 3*workerThreads()); err != nil {
+		return fmt.Errorf("cannot start the server: %w", err)
+	}
+	return nil
 }

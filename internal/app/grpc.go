@@ -167,3 +167,24 @@ func breakersOf(s *server.Server) []telemetry.Breaker {
 	}
 	return out
 }
+
+// adminPart serves the calls that change something. Those that wait for a version to load or to drain end with the
+// drain of the server, which must have begun before this is stopped: only their answers are still on the way then.
+func adminPart(l net.Listener, admin *server.Admin, options []grpc.ServerOption) lifecycle.Part {
+	g := grpc.NewServer(options...)
+	admin.Register(g)
+	return lifecycle.Part{
+		Name: "admin server",
+		Run:  func() error { return g.Serve(l) },
+		Stop: func(ctx context.Context) error {
+			sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+			defer cancel()
+			finished := context.AfterFunc(sending, g.Stop)
+			g.GracefulStop()
+			if !finished() {
+				g.Stop() // is on its way
+			}
+			return nil
+		},
+	}
+}

@@ -2,10 +2,13 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"regexp"
 	"strings"
@@ -22,6 +25,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/weftserve/weft/internal/config"
+	"github.com/weftserve/weft/internal/telemetry"
 	"github.com/weftserve/weft/internal/weftest"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
@@ -324,5 +328,36 @@ func TestStopTellsThoseWhoWatch(t *testing.T) {
 	}
 	if ended := <-answered; ended[codes.OK] != 4 {
 		t.Errorf("accepted requests ended %v, want OK", ended)
+	}
+}
+
+func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == workerCommand { // the test binary is the program whose servers start workers
+		if err := Work(os.Args[2]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	status := m.Run()
+	os.RemoveAll(driverFolder)
+	os.Exit(status)
+}
+
+// TestInferenceWhileStarting: before there is anything to answer, the Open Inference Protocol says so in its own form.
+func TestInferenceWhileStarting(t *testing.T) {
+	s := &assembly{
+		App: &App{}, log: slog.New(slog.DiscardHandler), measured: &telemetry.Telemetry{},
+	}
+	pages := s.pages(&net.TCPAddr{}, http.NotFoundHandler())
+	for _, path := range []string{"/v2", "/v2/health/ready", "/v2/models/x/infer"} {
+		w := httptest.NewRecorder()
+		pages.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody))
+		var body struct{ Error string }
+		err := json.Unmarshal(w.Body.Bytes(), &body)
+		if err != nil || w.Code != http.StatusServiceUnavailable || body.Error == "" ||
+			w.Header().Get("Content-Type") != "application/json" {
+			t.Errorf("%s: %d %v %s, %v", path, w.Code, w.Header(), w.Body, err)
+		}
 	}
 }

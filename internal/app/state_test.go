@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -389,5 +390,19 @@ func TestStateDirectory(t *testing.T) {
 		": no such file or directory; name a directory that this server may write to")
 	if entries, err := os.ReadDir(repository); err != nil || len(entries) != 1 {
 		t.Errorf("in the repository there are %v, %v; want the model alone", entries, err)
+	}
+}
+
+// These are behaviours of other servers that docs/MIGRATING.md maps to ours and that only the whole program shows.
+
+// TestFullQueueMakesCallersWait: with on_full: wait a hundred callers of a queue of two are all answered.
+func TestFullQueueMakesCallersWait(t *testing.T) {
+	r := serve(t, map[string]string{"patient": `{synth: {base: 1ms, ` + tensors +
+		`}, batching: {mode: "off", max_queue: 2, on_full: wait}}`})
+	r.awaitReady(t)
+	ctx, cancel := context.WithTimeout(t.Context(), weftest.Patience)
+	defer cancel()
+	if ended, errs := weftest.Predict(ctx, r.conn, "patient", "x", 100); ended[codes.OK] != 100 {
+		t.Errorf("ended %v: %v", ended, errs)
 	}
 }

@@ -2,7 +2,10 @@ package app
 
 import (
 	"context"
+	"log/slog"
+	"time"
 
+	"github.com/weftserve/weft/internal/lifecycle"
 	"github.com/weftserve/weft/internal/telemetry"
 	"github.com/weftserve/weft/server"
 	"github.com/weftserve/weft/server/intake"
@@ -51,4 +54,20 @@ func (t tracedRequest) Done(c *predict.Course) {
 		Ended: c.Event.Ended, Decoded: c.Decoded, Submitted: c.Submitted, Returned: c.Returned, Encoding: c.Encoding,
 		Rows: c.Event.Execution.Rows, Outcome: c.Event.Execution.Outcome, Phases: c.Event.Execution.Phases,
 	})
+}
+
+// flushTimeout is how long the last metrics and traces may take to be sent, also when the stop was cut short.
+const flushTimeout = 3 * time.Second
+
+// telemetryPart sends, at the end, the metrics and spans that were not exported yet.
+func telemetryPart(t *telemetry.Telemetry, log *slog.Logger) lifecycle.Part {
+	return lifecycle.Part{Name: "telemetry", Stop: func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
+		defer cancel()
+		// A collector that is away does not make the end a failure.
+		if err := t.Shutdown(ctx); err != nil {
+			log.Warn("last telemetry export failed", "event", "telemetry_flush_failed", "cause", err)
+		}
+		return nil
+	}}
 }

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -86,4 +88,16 @@ func (w *watched) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo,
 // Clone implements credentials.TransportCredentials.
 func (w *watched) Clone() credentials.TransportCredentials {
 	return &watched{w.TransportCredentials.Clone(), w.failures, w.listener}
+}
+
+// longest is how much of what a caller has written is told, in bytes.
+const longest = 300
+
+// printable makes text that a caller may have chosen, such as a name in its certificate, fit for a line of a log.
+func printable(s string) string {
+	if len(s) > longest {
+		s = strings.ToValidUTF8(s[:longest], "") + "..."
+	}
+	quoted := strconv.QuoteToASCII(s)
+	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
 }

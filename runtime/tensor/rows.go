@@ -116,3 +116,30 @@ func stringsEnd(data []byte, n int) int {
 // around returns how many stretches of rows lie one after the other in memory, and the elements of one row within a
 // stretch.
 func around(s Shape, dim int) (outer, inner int) { return product(s[:dim]), product(s[dim+1:]) }
+
+// RowBytes returns how many bytes Row copies.
+func (t Tensor) RowBytes(dim, row int) int64 {
+	if dim == NoBatch {
+		return int64(t.Size())
+	}
+	return int64(JoinedSize(dim, []RowRange{{Tensor: t, First: row, Rows: 1}}))
+}
+
+// Row copies one row along dim, all where there are no rows (NoBatch).
+func (t Tensor) Row(dim, row int) Tensor {
+	if dim == NoBatch {
+		return t.Clone()
+	}
+	return RowRange{Tensor: t, First: row, Rows: 1}.Copy(dim)
+}
+
+// Repeated returns n times the one row along dim. Where that changes nothing it is the tensor itself.
+func (t Tensor) Repeated(dim, n int) Tensor {
+	if dim == NoBatch || n == 1 {
+		return t
+	}
+	ranges := slices.Repeat([]RowRange{{Tensor: t, Rows: 1}}, n)
+	all := Tensor{DType: t.DType, Shape: t.Shape.With(dim, int64(n)), Data: make([]byte, JoinedSize(dim, ranges))}
+	JoinRows(all.Data, dim, ranges)
+	return all
+}

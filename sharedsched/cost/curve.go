@@ -185,3 +185,69 @@ func (c *Curve) observe(s *size, measured time.Duration) (reference time.Duratio
 	}
 	return duration(float64(measured) / scale), c.link.device.now.isClean() || s.n < settled
 }
+
+// stranger is the factor by which another curve's measurements are overestimated, to be on the safe side.
+const stranger = 1.1
+
+// Inherit makes a curve that is cold answer with a snapshot of another's estimates, such as those of the previous
+// version, raised by a tenth, until it has measurements of its own. A curve that has them is left alone.
+func (c *Curve) Inherit(from *Curve) { c.InheritScaled(from, 1) }
+
+// InheritScaled is Inherit from a curve whose executions take another multiple of time, for instance of another shape:
+// factor is the ratio expected of ours to its.
+func (c *Curve) InheritScaled(from *Curve, factor float64) {
+	if len(c.own.points) > 0 || from.IsCold() || !(factor > 0) {
+		return
+	}
+	points, scale := from.own.points, stranger*factor*exp(from.link.residual)
+	if len(points) == 0 {
+		points, scale = from.given.points, factor // raised already
+	}
+	c.given.reset(0)
+	for _, p := range points {
+		p.cost, p.high = duration(float64(p.cost)*scale), duration(1.25*scale*float64(p.high))
+		p.used = 0 // all count alike
+		c.given.points = append(c.given.points, p)
+	}
+	c.link.clock, c.link.coTenant = from.link.clock, from.link.coTenant
+	if c.link.device != nil {
+		c.link.show()
+	}
+	c.revision++
+}
+
+// Estimate is a prediction, and the token that ends with Settle or Abandon.
+type Estimate struct {
+	Rows int
+	// Cost is the time that the execution is expected to take: the median. Charge it and choose sizes by it.
+	Cost time.Duration
+	// High is a time that it is unlikely to exceed, about the 95th percentile. Judge by it whether a deadline can be
+	// met.
+	High   time.Duration
+	Source Source
+}
+
+// Known reports whether the estimate rests on measurements of this very model, version and shape. One that does not
+// must refuse nothing.
+func (e Estimate) Known() bool { return e.Source < Inherited }
+
+// Source says what an estimate rests on.
+type Source uint8
+
+// The sources, from best to worst.
+const (
+	Measured     Source = iota // the median of this size
+	Interpolated               // the straight line between two measured sizes
+	Regressed                  // the slope of a line through all measured sizes
+	Inherited                  // another curve's estimate
+	Unmeasured                 // nothing: the cold default
+)
+
+// String returns measured, interpolated, regressed, inherited or unmeasured.
+func (s Source) String() string {
+	return [...]string{"measured", "interpolated", "regressed", "inherited", "unmeasured"}[s]
+}
+
+// duration returns ns as a time of at least 1 ns that other times can be added to without overflow. It truncates, as
+// the same everywhere as the float64 is.
+func duration(ns float64) time.Duration { return time.Duration(min(max(ns, 1), float64(longest))) }

@@ -1,11 +1,29 @@
+// Package shell runs the Core of a scheduler in a server: it brings the clock, the lock and the goroutines.
+//
+// Scheduler turns calls into events for Core, and Core's actions into answers. It has one batch thread for each lane of
+// each device, a timer for the times at which Core must act though no event happens, and, where a trace is asked for, a
+// goroutine that writes it.
+//
+// # Locks
+//
+// Scheduler.mu guards Core and every field marked so. It is a leaf: while it is held no other lock is taken, and
+// neither the Executor, the Observer, the Telemetry, the writer of a trace nor a caller is called. A trace is appended
+// to memory under it, and written by a goroutine of its own without.
+//
+// # Bounds
+//
+// A trace keeps at most twice 16 MiB in memory for its writer. There are as many threads as the present devices have
+// lanes, and those of removed devices that hang. The owner must bound the callers that wait for room (WaitWhenFull).
 package shell
 
 import (
 	"context"
+	"io"
 	"sync"
 	"time"
 
 	"github.com/weftserve/weft/sharedsched"
+	"github.com/weftserve/weft/sharedsched/cost"
 )
 
 // Scheduler is the shell around Core: one mutex, one timer, and one batch thread per lane. It turns calls into events
@@ -179,4 +197,43 @@ func (s *Scheduler) stepLocked(now sharedsched.Time, ev *sharedsched.Event, out 
 		s.recorder.recordLocked(now, ev, out, first, err)
 	}
 	return err
+}
+
+// Options are the listeners and the sources of a Scheduler. All of them are fixed for its life.
+type Options struct {
+	// Observer is notified of executions. Nil: none.
+	Observer Observer
+	// Telemetry reports the state of the devices. Nil: only the measured times of executions show it.
+	Telemetry Telemetry
+	// Trace is given lines of JSON, one for each event with the decisions, so that trace.Replay can make them again. A
+	// goroutine of the Scheduler writes to it, with no lock held; Close writes the rest. Nil: none.
+	Trace io.Writer
+	// TraceCut is called once, from a goroutine of its own, if Trace does not keep up and is cut: when more than 16 MiB
+	// wait for it the trace ends with a line that says so, and the scheduler goes on without it. May be nil.
+	TraceCut func()
+}
+
+// Executor runs batches on a device. The scheduler calls Execute from one batch thread per lane, never with a lock
+// held.
+type Executor interface {
+	// Execute runs the batch once and blocks until it is done. It must set Err of each span that has no answer, and
+	// have delivered the rows of the others, before it returns. The batch is valid until then. Execute must end in
+	// bounded time: the lane is lost until it does.
+	Execute(b *sharedsched.Batch) sharedsched.Report
+}
+
+// Telemetry reports the state of devices, so that estimates follow a change before many executions have shown it. Batch
+// threads ask after each execution and when they are woken for work, never with a lock held.
+type Telemetry interface {
+	// Sample returns the latest sample of the named device, and a number that grows whenever the sample changes; 0
+	// while there has been none. It must not block. One that has become too old must give way to one that is Expired.
+	Sample(device string) (cost.Sample, uint64)
+}
+
+// Observer is notified of executions, for metrics. It is not notified of tasks: Do returns the outcome of a task to its
+// caller, and only the caller knows whether the task was a request, and whether it is tried elsewhere.
+type Observer interface {
+	// BatchDone follows every execution, before the callers of the batch are answered. It is called from any goroutine,
+	// never with a lock held, and must not block.
+	BatchDone(sharedsched.BatchEvent)
 }
