@@ -11,7 +11,7 @@ type alarms struct {
 	seen [len(reasonNames)]time.Time // when each was last there
 }
 
-// hear takes in the present reasons, and returns those that begin and those that are over. Each begins once a minute at
+// hear takes in the present reasons, and returns which begin and which are over. Each begins once a minute at
 // most.
 func (a *alarms) hear(now Reasons) (begun, over Reasons) {
 	for i := range reasonNames {
@@ -28,7 +28,7 @@ func (a *alarms) hear(now Reasons) (begun, over Reasons) {
 	return begun, over
 }
 
-// tellAlarms logs the reasons in Throttled that begin, and those that are over, with the other known values of the
+// tellAlarms logs the reasons in Throttled that begin, and the ones that are over, with the other known values of the
 // device. The driver's own measures against power and heat are in the metrics alone.
 func (w *watched) tellAlarms() {
 	if !w.next.Has(EventReasons) {

@@ -20,7 +20,7 @@ type Account struct {
 	Live     int                  // tasks that wait or run
 
 	Started    uint64                 // executions
-	Executions [LostDevice + 1]uint64 // that ended, by Failure: the first one is of those that did not fail
+	Executions [LostDevice + 1]uint64 // that ended, by Failure: the first one counts the executions that did not fail
 	InFlight   int                    // that run
 	Late       uint64                 // that ended after the limits of all their tasks: for nothing
 	Reruns     uint64                 // runs of parts of failed ones

@@ -12,7 +12,7 @@ import (
 
 // Admission refuses at once tasks that cannot be answered, for two reasons: bounds keep memory finite, and the caller
 // of a task whose limit cannot be met is saved the wait and can try elsewhere. A flow beyond its share can count on
-// its share only: who is admitted there for more waits for his whole limit, and in vain. A refusal is final and early,
+// its share only: a task admitted beyond that would wait until its limit and miss it. A refusal is final and early,
 // so it rests only on measurements.
 
 // submit carries out EventSubmit. The checks stand in the order of their cost; the caller learns of the first that
@@ -108,7 +108,7 @@ func (c *Core) makeRoom(now Time, v *version, f *flow, t *Task, limit Time, open
 }
 
 // lesser yields the tasks among the first n of a queue, or the last lookedAt of these, that matter less than a rank and
-// have not begun: first those that matter least, and of equals first those that are due last.
+// have not begun: first the ones that matter least, and of equals the one that is due last.
 func (c *Core) lesser(q *queue, n int, rank uint8) iter.Seq[int32] {
 	return func(yield func(int32) bool) {
 		for r := uint8(backgroundRank - 1); r > rank; r-- {
@@ -265,7 +265,7 @@ func (c *Core) serviceTime(q *queue, alone bool, rows int) (time.Duration, bool)
 	return max(full, total/q.device.parallel()), known
 }
 
-// refuse completes and logs a refusal for want of room. Room appears when the version's next batch ends.
+// refuse completes and logs a refusal because there is no room. Room appears when the version's next batch ends.
 func (c *Core) refuse(now Time, v *version, f *flow, t *Task, limit Time, r Refusal) *Refusal {
 	r.Reason, r.Identity, r.Queued = RefusedQueueFull, f.identity, f.tenancy(v).queued[t.Priority.class()]
 	r.MaxQueue, r.RetryAfter = v.settings.QueueBound(), minRetry

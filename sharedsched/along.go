@@ -10,7 +10,7 @@ import (
 // Requests of several identities for one version and key could share an execution, though each waits in the queue of
 // its flow. Were a batch to have rows of one flow only, the fixed cost of an execution would be paid once for each
 // identity, and each would wait for the turns of all others. So a batch with room takes waiting tasks of the other
-// flows along, those that are due first, and each flow is charged for its part of the rows.
+// flows along, the earliest due first, and each flow is charged for its part of the rows.
 //
 // Nobody may lose by it, and nobody get more than is his:
 //
@@ -19,7 +19,7 @@ import (
 //     theirs.
 //   - It is no longer than a batch of its own queue could be, but for the device cap at most, and every queue with such
 //     company expects that (plan), so that others are urgent early enough.
-//   - No limit is missed for it: of those in the batch (giveUp), or of those that join.
+//   - No limit is missed for it, of a task in the batch (giveUp) or of one that joins.
 //   - A flow beyond its share joins no batch of one within, which would be answered later for it; and of others only
 //     where it is not far ahead of the flow furthest behind.
 type kin struct {

@@ -18,7 +18,7 @@ type Span struct {
 	Payload     any // the task's
 	First, Rows int
 	Err         error // set by the Executor: why this span has no answer
-	Again       bool  // set with Err: whoever submitted the task submits it once more
+	Again       bool  // set with Err: the submitter submits the task once more
 	task        Handle
 }
 

@@ -16,7 +16,7 @@ import "time"
 //   - A flow within its share is cut only as far as its waiting tasks are not nearly late for it.
 //
 // Where each lane has a processor of its own, a target need not be left out for the rows of others. If the other lanes
-// suffice for all that is asked for of flows of which one row takes longer than the cap would be, a lane that is free
+// suffice for all that is asked of flows whose single row takes longer than the cap would be, a lane that is free
 // while all others have batches beyond the cap is for foreground batches within it only.
 
 // batchCap is the device cap of one device.

@@ -46,7 +46,7 @@ type Core struct {
 	freeFlows []FlowID // that may be used again
 	freeIDs   []int32  // of queues, as well
 
-	limits iheap.Lazy // of tasks that wait, by Handle; those that have started leave
+	limits iheap.Lazy // of tasks that wait, by Handle; tasks that have started leave
 	holds  iheap.Heap // queues that wait for their batch timeout, by its end
 
 	variant        Variant

@@ -22,7 +22,7 @@ type device struct {
 	pending    iheap.Heap     // ready foreground queues that demand nothing yet, by latest start
 	held       iheap.Heap     // queues held for a batch timeout that limits or named targets end, by latest start
 	blocks     iheap.Heap     // ready foreground queues, the one with the dearest next batch first
-	short      iheap.Heap     // of these, while a lane is kept, those that it is for, by when they are due
+	short      iheap.Heap     // the ones among them that a kept lane is for, by when they are due
 	state      cost.Device    // as far as it changes the cost of executions
 	memory     deviceMemory
 	shares     shares
@@ -33,14 +33,14 @@ type device struct {
 	inFlight   int           // lanes with a batch
 	since      Time          // when the in-flight set last changed
 	turn       Time          // before it no batch is started while others are in flight, but beside; see setTurn
-	awaited    *flow         // of which a batch of tasks that named no time ended last; it may be gone
+	awaited    *flow         // its batch of tasks that named no time ended last; it may be gone
 	waits      Time          // it waits for its callers since then,
 	until      Time          // and until then, as turn says; 0: it does not
 	end        Time          // when those in flight have most likely ended; of a device with a turn
 	free       Time          // as of the last pick: when a batch started then has the device to itself
 	busy       time.Duration // time of its lanes with a batch in flight; that of lanes that share its time counts once
 	ran        Time          // when an execution with a measured device time ended last
-	looked     uint64        // revision of cap and state as of which held queues were last looked at
+	looked     uint64        // revision of cap and state when held queues were last looked at
 }
 
 // device returns the one of that name, nil if there is none.
@@ -105,7 +105,7 @@ func (c *Core) removeDevice(now Time, name string, out *Answer) error {
 		}
 	}
 	c.stopAll(now, EndRemoved, func(q *queue) bool { return q.device == d }, out)
-	// Versions of which no task waited and none runs are gone now; the others are with the end of their last task.
+	// Versions without a task that waited or runs are gone now; the others go with the end of their last task.
 	for _, v := range c.versions {
 		if v != nil && v.flow.device == d {
 			c.retire(v, out)

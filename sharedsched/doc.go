@@ -38,7 +38,7 @@
 //   - A device has lanes; each lane runs one batch at a time on its own batch thread. Lanes of a CPU have a processor
 //     each, and the device does as much in a second as all of them. Where lanes share the device's time, as on a GPU,
 //     the second is for handing over the next batch before the last one ends, not for running two (handover.go).
-//     Devices come and go; one that comes back is a new one of the same name, of which nothing is known.
+//     Devices come and go; one that comes back is a new one of the same name, and nothing is known about it.
 //   - There are two classes of work: foreground work, whose callers wait for it, and background work (priority
 //     Sheddable).
 //   - A batch holds spans: ranges of rows of one or more tasks.
@@ -80,9 +80,9 @@
 //
 // A flow is beyond its share while it asks for more than its part of a device that cannot do all that it is asked for,
 // by weighted max-min fairness (share.go). What it asks for is the device time of the rows that came of late, admitted
-// or not, in batches as large as they get at that rate; or of those that wait, if they are late. Who asks for much less
-// saves some of his part for bursts; who is a second of service ahead of others that demand it is beyond his share in
-// any case. All other flows are within their shares, and what they ask for can all be served.
+// or not, in batches as large as they get at that rate; or of the rows that wait, if they are late. Who asks for much
+// less saves some of his part for bursts; who is a second of service ahead of others that demand it is beyond his share
+// in any case. All other flows are within their shares, and what they ask for can all be served.
 //
 // # The pick
 //
@@ -105,7 +105,7 @@
 //  5. Of the chosen queue, a prefix in order of target and arrival (but for overload: flood.go): as many rows as
 //     MaxBatchSize, MaxBatchCost, the device cap and the device's memory allow. A task that fits no batch is split over
 //     several; one that would fit the next batch whole waits for it. A batch with room takes tasks of other flows for
-//     the same version and key along, those that are due first (along.go). Of flows within their shares they go before
+//     the same version and key along, the earliest due first (along.go). Of flows within their shares they go before
 //     all but the first task of a flow beyond its own; of flows beyond their shares they join only batches of others,
 //     and only if not far ahead. Behind foreground tasks, background ones only take the place of padding.
 //  6. Each flow is charged the estimate, by its part of the rows, and when the batch ends the difference to the device
@@ -113,7 +113,7 @@
 //
 // Beside a batch in flight that is not about to end, a short one starts that would be late at its turn (handover.go).
 // Where lanes have processors of their own, a lane is kept for batches within the device cap, as long as the others
-// suffice for those of which one row takes longer (cap.go).
+// suffice for the flows whose single row takes longer (cap.go).
 //
 // Early drop: tasks at the head that would miss their limits even alone are given up. If the limits of the next ones
 // would make the batch so small that it is worth less than four fifths of a batch of those behind them, in rows per
@@ -160,19 +160,19 @@
 // longest batch that takes tasks along if that is longer, C the largest part of a flow in the cost of one batch, w the
 // weight, which is constant. A flow that came into the interval with a larger lead than T + C_i/w_i, for what it got
 // within its share is charged too, gives way until it has none: that lead stands in place of T + C_i/w_i. Proof: let S
-// be the start tags and lo the least of those that demand. When i is served as the one that is due first, every rival
-// is due no earlier than 2 C_i + S_i - lo from then, which is less than a second, and a task is due no later than the
-// longest such time from then: so S_i ≤ lo + T before the batch. When it is served as the one furthest behind of those
-// that are due so soon, its tag is no more than that of the one due first, for which that holds. When tasks of it are
-// taken along, S_i - lo is no more than that batch takes. So S_i ≤ lo + T + C_i/w_i after it, and S_i stays until i is
-// served again. Every flow that demands service from then on has at least that lo: those that did already, for tags do
-// not fall, and those that begin to, for the virtual time they enter at is at least every lo at which a flow was
-// served. So S_i - S_j ≤ T + C_i/w_i at every time, and by symmetry for j. Service received in an interval is w times
-// the growth of S, and S_i - S_j moves between the two bounds: the sum is the claim. With D lanes and estimates that
-// may be wrong the bound is argued and tested, not proven: a tag is the measured device time of batches that ended plus
-// the estimates of those in flight, at most D of both flows together, and corrections are never lost (fairq), so that
-// errors do not add up: 2T + (2D-1) times the larger of C_i/w_i and C_j/w_j plus the smaller, with C the largest cost
-// there ever was. The tests drive two lanes with estimates that are a hundredfold wrong half the time.
+// be the start tags and lo the least tag of a flow that demands. When i is served as the one that is due first, every
+// rival is due no earlier than 2 C_i + S_i - lo from then, which is less than a second, and a task is due no later than
+// the longest such time from then: so S_i ≤ lo + T before the batch. When it is served as the one furthest behind of
+// the flows that are due so soon, its tag is no more than that of the one due first, for which that holds. When tasks
+// of it are taken along, S_i - lo is no more than that batch takes. So S_i ≤ lo + T + C_i/w_i after it, and S_i stays
+// until i is served again. Every flow that demands service from then on has at least that lo: one that did already,
+// because tags do not fall, and one that begins to, because the virtual time it enters at is at least every lo at which
+// a flow was served. So S_i - S_j ≤ T + C_i/w_i at every time, and by symmetry for j. Service received in an interval
+// is w times the growth of S, and S_i - S_j moves between the two bounds: the sum is the claim. With D lanes and
+// estimates that may be wrong the bound is argued and tested, not proven: a tag is the measured device time of batches
+// that ended plus the estimates of those in flight, at most D of both flows together, and corrections are never lost
+// (fairq), so that errors do not add up: 2T + (2D-1) times the larger of C_i/w_i and C_j/w_j plus the smaller, with C
+// the largest cost there ever was. The tests drive two lanes with estimates that are a hundredfold wrong half the time.
 //
 // A flow that does not demand gains nothing by it: it comes back at the virtual time, or is behind it by as much as the
 // latest batch of a flow that demands moved lo, for it may have waited for that batch.

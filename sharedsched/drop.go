@@ -130,7 +130,7 @@ func (c *Core) sift(now Time, q *queue, k class, most int, out *Answer) (end Tim
 }
 
 // fit returns the most rows from the head on, and of other flows, that a batch may have so that all of its tasks meet
-// their limits: at least those that the head needs.
+// their limits: at least the rows that the head needs.
 func (c *Core) fit(q *queue, most int) int {
 	rows := 0
 	soonest := Never

@@ -104,7 +104,7 @@ const (
 	EventCancel
 	// EventNext gives a free Lane its next batch, in Batch but for the payloads; its slice of spans is used again. OK
 	// is false when there is nothing to start; the lane then stays free. Tasks that expired are dropped first, and so
-	// are those that must be given up for the sake of the batch.
+	// are the tasks that must be given up for the sake of the batch.
 	EventNext
 	// EventSettle ends the Batch on Lane, whose cost is in Report: the cost is learnt, charges are corrected, and its
 	// tasks end or go on. A span whose Err is set failed. It answers Batch.

@@ -3,7 +3,7 @@ package sharedsched
 import "time"
 
 // A running batch cannot be taken back: where a single row of one flow takes longer than another has until its target,
-// that target is missed by whoever comes while the row runs. No order of the queues helps, so that the device cap
+// every task that comes while the row runs misses that target. No order of the queues helps, so that the device cap
 // leaves such targets out (cap.go), and people are to know of it.
 
 // Exposure is a target that cannot be kept while a row of another flow runs on the same device.

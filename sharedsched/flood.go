@@ -7,15 +7,15 @@ import (
 )
 
 // In overload somebody must lose. Tasks with limits of their own are refused at once where they would (admit.go).
-// Callers without limits have patience all the same, which nobody knows: when they give up they ask again, and leave
+// Callers without limits have patience too, and nobody knows how much: when they give up they ask again, and leave
 // their first tasks in the queue. Once it is full of those, nobody is answered who still waits, and retries keep it
 // full, also when the cause has long passed (a metastable failure: Bronson et al., HotOS 2021).
 //
 // So for a while after a queue was full, or has grown while its first task had waited for ten times the time to its
-// target, a task without a limit that has waited for half of that time goes behind those that have not, and is served,
-// the newest first, with the capacity that they leave (adaptive LIFO: Maurer, Fail at Scale, ACM Queue 2015). Before
-// that callers are served in their order, however many: all who wait are answered. Afterwards those that went behind
-// come back.
+// target, a task without a limit that has waited for half of that time goes behind newer ones, and such tasks are
+// served, the newest first, with the capacity that the others leave (adaptive LIFO: Maurer, Fail at Scale, ACM Queue
+// 2015). Before that callers are served in their order, however many: all who wait are answered. Afterwards the tasks
+// that went behind come back.
 
 // noRoom notes that a queue is as good as full. Where callers wait for room, none is to overtake.
 func (c *Core) noRoom(now Time, q *queue, k class) {
@@ -73,8 +73,8 @@ func (c *Core) watchCrowd(now Time, q *queue) {
 	}
 }
 
-// bringBack gives the last of the tasks that were set back its place again: one with each batch, for there may be many
-// of which nobody knows whether their callers still wait.
+// bringBack gives the last of the tasks that were set back its place again: one with each batch, because there may be
+// many, and nobody knows whether their callers still wait.
 func (c *Core) bringBack(q *queue) {
 	if q.foreground == 0 {
 		return

@@ -24,7 +24,7 @@ func (c *Core) form(now Time, q *queue, b *Batch, out *Answer) {
 	hurried := room < min(largest, q.waiting) // limits, not sizes, made the batch as small as it is
 	head := q.ring.At(0).Order
 	full := false
-	if q.flow.beyond && classOf(head) == foreground { // first those who ask for no more than is theirs
+	if q.flow.beyond && classOf(head) == foreground { // the flows that ask for no more than their share go first
 		if full = c.takeOwn(now, q, b, most, 1); !full {
 			full = c.takeAlong(now, q, b, most, true)
 		}

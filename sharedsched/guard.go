@@ -41,7 +41,7 @@ func (g *guard) turn(now Time) {
 	g.step = max(g.step, step)
 }
 
-// most returns the most device time of one background batch, 0 if there is no bound, and that of one of which a row
+// most returns the most device time of one background batch, 0 if there is no bound, and the most of a batch whose row
 // takes more.
 func (g *guard) most(now Time) (most, long time.Duration) {
 	g.turn(now)

@@ -79,8 +79,8 @@ func (d *device) setTurn(now Time) {
 }
 
 // beside returns the queue whose next batch is to start beside what runs, though that is not about to end; nil if there
-// is none. It is the one that must start first, of the two that are due first within their shares and of the two most
-// urgent of those that are not urgent yet.
+// is none. It is the one that must start first among four: the two that are due first within their shares, and the two
+// that become urgent next.
 func (c *Core) beside(now Time, d *device) (best *queue) {
 	if d.inFlight == d.Lanes {
 		return nil

@@ -92,7 +92,7 @@ func checkWeight(name string, weight float64) error {
 		float64(fairq.MaxWeight))
 }
 
-// idlest returns the flow of an identity on the device that nothing of which waits or runs, and that was asked of
+// idlest returns the flow of an identity on the device that has nothing waiting or running, and that was asked of
 // longest ago; nil if there is none.
 func (c *Core) idlest(d *device) (victim *flow) {
 	oldest := Time(math.MaxInt64)

@@ -14,9 +14,9 @@ import (
 // behind all that demand it beyond their shares, goes first although it is not urgent, where nobody named a time.
 //
 // Such callers ask again a moment after the answer, when the device is taken already: so for that moment it waits for
-// those that it has just answered (anticipatory scheduling: Iyer and Druschel, Deceptive Idleness, SOSP 2001).
+// the callers that it has just answered (anticipatory scheduling: Iyer and Druschel, Deceptive Idleness, SOSP 2001).
 
-// callers are those that the latest batch of a flow answered, as far as they named no time.
+// callers are the ones that the latest batch of a flow answered, as far as they named no time.
 type callers struct {
 	away  int // have not asked again
 	since Time
@@ -25,7 +25,7 @@ type callers struct {
 	pauses [2]time.Duration
 }
 
-// answered notes that a batch of tasks of which none has a time of its own has ended, after the time that it took.
+// answered notes that a batch has ended, after the time that it took, whose tasks all named no time.
 func (r *callers) answered(now Time, tasks int, took time.Duration) {
 	if r.away > 0 {
 		r.back(now)

@@ -117,7 +117,7 @@ func (c *Core) turn(now Time, d *device) pick {
 	if c.variant.NoConflictRule {
 		return pick{queue: q, rule: PickEarliest}
 	}
-	// Those that are due before another batch of that cost could end after this one would be late, and the further the
+	// Queues that are due before another batch of that cost could end after this one would be late, and the further the
 	// flow is ahead already, the longer it keeps them waiting: but for no longer than any default target.
 	conflict := Never
 	if ahead := conflictBatches*q.cost + time.Duration(fair.Lead(f)); ahead < maxTarget {

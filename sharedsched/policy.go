@@ -114,7 +114,7 @@ const (
 	// targetsFor is how long a flow's targets count after its latest arrival: a model that is asked every few seconds
 	// wants its answers as soon each time.
 	targetsFor = 10 * time.Second
-	// savedPart is the part of a flow's part of the device (half) of which what it does not ask for is saved: callers who
+	// savedPart says how much of a flow's share (half) is saved for later while it does not ask for it: callers who
 	// wait ask for about their part, now for more and now for less.
 	savedPart = 2
 	// surplus is how much more than there is all must ask for together before some are beyond their shares: arrivals

@@ -19,7 +19,7 @@ const (
 	SheddablePlus
 )
 
-// ranks orders priorities, those that matter most first.
+// ranks orders priorities; the one that matters most has the least rank.
 var ranks = [...]uint8{Critical: 1, CriticalPlus: 0, Sheddable: backgroundRank, SheddablePlus: 2}
 
 const backgroundRank = 3

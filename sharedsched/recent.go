@@ -32,7 +32,7 @@ func (r *recent) arrived(now Time, q *queue, target time.Duration, rows int) {
 	q.kin.rate.rows += float64(rows)
 }
 
-// ran adds to the device time that was asked for, or that a task took that ran alone, of which nothing was noted when
+// ran adds to the device time that was asked for, or that a task took that ran alone, because nothing was noted when
 // it came.
 func (r *recent) ran(now Time, used time.Duration) {
 	r.asked = float64(r.asked*r.fade(now)) + float64(used)

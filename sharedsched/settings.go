@@ -73,7 +73,7 @@ func (s *Settings) validate() error {
 	return nil
 }
 
-// QueueBound returns how many tasks may wait, but for those that limits of their own bound.
+// QueueBound returns how many tasks may wait; tasks with limits of their own are bounded by these.
 func (s *Settings) QueueBound() int { return cmp.Or(s.MaxQueue, defaultQueue) }
 
 // Limit returns the limit of a task that arrives then and brings none.

@@ -52,7 +52,7 @@ type sums struct {
 
 	least   time.Duration // the least target that no row of any flow makes late; 0: none
 	keen    time.Duration // the least that no row of its own flow does
-	long    float64       // of the use, by flows of which a row takes longer than the cap would be for that
+	long    float64       // of the use, by flows whose single row takes longer than the cap would be for that
 	row     time.Duration // the dearest execution of a single row
 	dearest *flow         // whose that is; it may be gone by now
 	exposed exposure      // the least target that is left out because of it
@@ -98,7 +98,7 @@ func (c *Core) sweep(now Time, d *device) {
 	}
 }
 
-// lesser returns the lesser of two durations of which 0 is none.
+// lesser returns the lesser of two durations, where 0 stands for none.
 func lesser(a, b time.Duration) time.Duration {
 	if a == 0 || b < a {
 		return b

@@ -86,7 +86,7 @@ func (c *Core) plan(now Time, q *queue) (full bool) {
 		}
 		q.cost = q.estimate(s.padded(rows)).Cost
 	}
-	q.due = t.due // those that are due before it, if any, are not to go before it: see flood.go
+	q.due = t.due // tasks that are due before it, if any, must not go before it: see flood.go
 	q.latest = endBy(q.due, t.arrival) - Time(q.cost) - Time(q.cost)/margin
 	if c.variant.LeastSlack {
 		q.due = q.latest
@@ -103,7 +103,7 @@ func (c *Core) classNow(q *queue) class {
 	return classOf(q.ring.At(0).Order)
 }
 
-// demand makes the queue demanding, or moves it among those that are.
+// demand makes the queue demanding, or moves it among the demanding ones.
 func (c *Core) demand(d *device, q *queue) {
 	if q.stage == pending {
 		d.pending.Remove(q.id)
@@ -129,15 +129,15 @@ func (c *Core) rest(q *queue) {
 	q.stage = resting
 }
 
-// yield takes the queue out of those that demand service.
+// yield takes the queue out of the demanding ones.
 func (c *Core) yield(q *queue) {
 	q.flow.demand[q.class].Remove(q.local)
 	c.tell(q.flow, q.class)
 }
 
 // promote makes queues demanding whose batch must start before the dearest one that could go first would end: pending
-// ones, and those that are held for their batch timeout. Of several that become urgent together the later ones wait for
-// the others, too; but by no more than another of the dearest, for in overload all would demand else. It is done at
+// ones, and ones that are held for their batch timeout. Of several that become urgent together the later ones wait for
+// the others, too; but by no more than another of the dearest, because in overload all would demand. It is done at
 // picks only: with nothing to pick, being urgent changes nothing.
 func (c *Core) promote(now Time, d *device) {
 	block := d.block()

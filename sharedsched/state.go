@@ -53,7 +53,7 @@ type FlowState struct {
 	Start  fairq.Tag     // start tag of its foreground work
 	Served time.Duration // device time, ever
 	// Demanding says that a batch of it is full or must start soon, Beyond that it asks for more than its share, and Lead
-	// how far it then is ahead of the one furthest behind of those of which both are true.
+	// how far it then is ahead of the flow furthest behind for which both are true.
 	Demanding, Beyond bool
 
 	Lead fairq.Tag

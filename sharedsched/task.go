@@ -71,7 +71,7 @@ const (
 )
 
 // task is the state of an admitted task. Its rows start in order, a batch's part at a time; it ends when the last of
-// those that were started has ended, for an executor reads its payload until then.
+// started rows has ended, because an executor reads its payload until then.
 type task struct {
 	gen   uint32
 	state taskState
@@ -209,7 +209,7 @@ func (c *Core) stopAll(now Time, end End, in func(*queue) bool, out *Answer) {
 	c.refreshTouched(now)
 }
 
-// finish ends a task of which nothing runs, and gives its slot back. It is the only way out, so that each task ends
+// finish ends a task that has nothing running, and gives its slot back. It is the only way out, so that each task ends
 // once.
 func (c *Core) finish(slot int32, end End, out *Answer) {
 	t := &c.tasks[slot]

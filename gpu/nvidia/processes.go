@@ -15,7 +15,7 @@ import (
 //
 // In a container the driver may number processes as the machine does, and our own number is another one there. Then our
 // process cannot be told from others, and nothing is reported of the others (which costs some accuracy after they come
-// or go, see the residual in sharedsched/cost), until our own number was among those that the driver lists: then it
+// or go, see the residual in sharedsched/cost), until our own number was among the ones that the driver lists: then it
 // numbers them as we do.
 type processes struct {
 	own       uint32

@@ -61,7 +61,7 @@ func visible(wholes []whole, named *string) []place {
 
 func (p place) isPart() bool { return p.part != undivided }
 
-// find returns the device that one entry names: by a number, or by a UUID of which the beginning is enough.
+// find returns the device that one entry names: by a number, or by the beginning of a UUID.
 func find(wholes []whole, entry string) (found place, ok bool) {
 	if n, err := strconv.Atoi(entry); err == nil {
 		return place{n, undivided}, n >= 0 && n < len(wholes)

@@ -94,7 +94,7 @@ func (q *Queue) First() (Flow, bool) {
 	return Flow(q.demand.first()), true
 }
 
-// Behind returns the flow with the least tag among those that are due before a time. It reports false when there is
+// Behind returns the flow with the least tag among the flows that are due before a time. It reports false when there is
 // none.
 func (q *Queue) Behind(before int64) (Flow, bool) {
 	f := q.demand.behind(before)

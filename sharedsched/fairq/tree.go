@@ -1,7 +1,7 @@
 package fairq
 
 // tree holds demanding flows in the order in which they are due, and knows the least start tag of every subtree. That
-// answers the questions of the pick in O(log n): which flow is due first, and which is furthest behind among those that
+// answers the questions of the pick in O(log n): which flow is due first, and which is furthest behind among flows that
 // are due before some time. (The eligible-first tree of EEVDF, Stoica and Abdel-Wahab 1995, answers the same kind of
 // question with the keys the other way round.)
 //
@@ -170,7 +170,7 @@ func (t *tree) first() int32 {
 	return at
 }
 
-// behind returns the member with the least tag among those that are due before a time, none if there is none.
+// behind returns the member with the least tag among members that are due before a time, none if there is none.
 func (t *tree) behind(before int64) int32 {
 	if t.size == 0 {
 		return none

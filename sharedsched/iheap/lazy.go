@@ -69,7 +69,7 @@ func (h *Lazy) Pop() {
 	h.down(0)
 }
 
-// All are the members and their keys, those that have left included, in no order.
+// All are the members and their keys, including members that have left, in no order.
 func (h *Lazy) All() iter.Seq2[uint64, int64] {
 	return func(yield func(uint64, int64) bool) {
 		for _, m := range h.members {

@@ -29,7 +29,7 @@ type scratch struct {
 // Do submits a task and waits until it ends. It returns only when the task's payload will not be read any more: when
 // ctx ends, a task that still has rows waiting is taken out at once and the error is the context's cause; a task all of
 // whose rows are running is waited for, and answered. Other errors: those of EventSubmit, ErrExpired, ErrClosed,
-// ErrRemoved, and those that the Executor set on a span.
+// ErrRemoved, and the errors that the Executor set on a span.
 func (s *Scheduler) Do(ctx context.Context, v sharedsched.VersionID, t *sharedsched.Task) (sharedsched.Outcome, error) {
 	if ctx.Err() != nil {
 		return sharedsched.Outcome{}, context.Cause(ctx)

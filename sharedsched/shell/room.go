@@ -14,9 +14,9 @@ type place struct {
 	identity string
 }
 
-// room is the line of callers that wait for a place to have room, where the settings ask for waiting
-// (WaitWhenFull). No caller overtakes: a newcomer waits behind the callers that wait, and behind those that were called
-// and have not come yet.
+// room is the line of callers that wait for a place to have room, where the settings ask for waiting (WaitWhenFull). No
+// caller overtakes: a newcomer waits behind the callers that wait, and behind callers that were called and have not
+// come yet.
 type room struct {
 	line   []chan struct{} // first come first; closed to call
 	called int             // callers that were called and have not come yet
@@ -36,7 +36,7 @@ func (s *Scheduler) mustWaitLocked(at place, t *sharedsched.Task, called bool) b
 		s.core.Room(at.version, at.identity) <= 0
 }
 
-// lineUpLocked puts a caller into the line, at its head if it was called in vain.
+// lineUpLocked puts a caller into the line, at its head if it was called and found no room.
 func (s *Scheduler) lineUpLocked(at place, first bool) chan struct{} {
 	r := s.rooms[at]
 	if r == nil {

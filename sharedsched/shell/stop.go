@@ -65,5 +65,5 @@ func (s *Scheduler) Abandon() {
 	sc.answer()
 }
 
-// Abandoned returns a channel that Abandon closes, for those who wait outside of the scheduler to hand it a task.
+// Abandoned returns a channel that Abandon closes, for callers that wait outside of the scheduler to hand it a task.
 func (s *Scheduler) Abandoned() <-chan struct{} { return s.abandoned }

@@ -66,7 +66,7 @@ func (s *Scheduler) run(t *batchThread) {
 		case !running:
 			<-t.wake
 			// The caller that woke it would have a batch of its own, as Go runs the goroutine that was woken last before
-			// those that were ready earlier: let these hand in their tasks, too.
+			// the ones that were ready earlier: let these hand in their tasks, too.
 			runtime.Gosched()
 		}
 	}

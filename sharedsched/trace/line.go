@@ -195,7 +195,7 @@ func newBatch(b *sharedsched.Batch) *batch {
 // errReplay marks the failed spans of a replayed batch; their own errors are not recorded.
 var errReplay = errors.New("failed when it was recorded")
 
-// event returns the event of the line. running are the batches in flight by lane, of which a settled one is taken.
+// event returns the event of the line. running are the batches in flight by lane; a settled one is taken out.
 func (l *line) event(running map[sharedsched.LaneID]*sharedsched.Batch) (sharedsched.Event, error) {
 	ev := sharedsched.Event{
 		Name: l.Name, Device: l.Device, Weight: l.Weight,
