@@ -38,19 +38,39 @@ build: ## Build bin/weft
 serve: setup build ## Serve the example models (MODELS=dir for your own, ARGS='--devices cpu,cuda' for flags)
 	bin/weft serve $(ARGS) $(MODELS)
 
+# Programs of the laboratory, a module of its own.
+LAB := go build -C tools/lab -o $(CURDIR)/bin/
+
 .PHONY: demo
 demo: setup build ## See it work: a server, robots that ask it, and keys that cause a canary, a slow device and a flood (ARGS='--for 30s --press c@5s')
-	go build -o bin/demo ./scripts/demo
+	$(LAB) ./demo
 	bin/demo --weft bin/weft $(ARGS)
 
 .PHONY: quick
 quick: setup ## The inner loop, about a minute: vet, and the tests that take less than a second each
 	go vet ./...
+	go vet -C tools/lab ./...
 	go test $(UNVETTED) -short ./...
 
 .PHONY: test
 test: setup ## Run every test
 	go test $(UNVETTED) ./...
+
+.PHONY: test-lab
+test-lab: setup ## Vet the laboratory, and run its quick tests
+	go vet -C tools/lab ./...
+	go test -C tools/lab $(UNVETTED) -short ./...
+
+.PHONY: lab
+lab: setup build ## All of the laboratory, nightly and before a release: its tests, and then each of its programs in full (three hours; writes docs/sim and docs/bench)
+	go test -C tools/lab $(UNVETTED) -timeout 30m ./...
+	go test -C tools/lab $(UNVETTED) -race -timeout 30m ./...
+	$(MAKE) sim
+	$(MAKE) fuzz-live
+	$(MAKE) fuzz-live ARGS=--names
+	$(MAKE) attack
+	$(MAKE) bench-limits
+	$(MAKE) gpu-check $(if $(wildcard /dev/nvidia0),,ARGS='--device cpu')
 
 .PHONY: race
 race: setup ## Run every test under the race detector
@@ -62,7 +82,7 @@ fuzz: setup ## Run each fuzz target for FUZZTIME (10s)
 
 .PHONY: fuzz-live
 fuzz-live: setup build ## Send a real server hostile messages of all protocols, headers and frames (ARGS='--executions 10000000 --seed 7')
-	go build -o bin/fuzzlive ./scripts/fuzzlive
+	$(LAB) ./fuzzlive
 	bin/fuzzlive $(ARGS)
 
 .PHONY: bench
@@ -71,21 +91,22 @@ bench: setup $(TOOLS)/benchstat ## Run benchmarks matching FILTER, COUNT (6) tim
 
 .PHONY: bench-limits
 bench-limits: setup build ## Compare the server with an echo, with ONNX Runtime alone and with itself overloaded; writes docs/bench/limits.md (ARGS=--quick: two minutes)
-	go build -o bin/limits ./scripts/limits
+	$(LAB) ./limits
 	bin/limits --weft bin/weft --out docs/bench/limits.md $(ARGS)
 
 .PHONY: attack
 attack: setup build ## Attack a server, and measure what that costs it and honest callers; writes docs/bench/attacks.md (ARGS=--quick: six minutes)
-	go build -o bin/attack ./scripts/attack
+	$(LAB) ./attack
 	bin/attack --weft bin/weft --out docs/bench/attacks.md $(ARGS)
 
 .PHONY: sim
-sim: ## Compare the scheduler with others in simulation; writes docs/sim (four minutes; `go run ./scripts/sim --quick` takes half of one)
-	go run ./scripts/sim --out docs/sim >/dev/null
+sim: ## Compare the scheduler with others in simulation; writes docs/sim in four minutes (ARGS=--quick: prints, in half of one)
+	$(LAB) ./simulate
+	bin/simulate $(if $(ARGS),$(ARGS),--out docs/sim >/dev/null)
 
 .PHONY: gpu-check
 gpu-check: setup build ## Check a server on this machine's GPU: answers, speed, sharing, telemetry (ARGS='--device cpu': without one)
-	go build -o bin/gpucheck ./scripts/gpucheck
+	$(LAB) ./gpucheck
 	bin/gpucheck $(ARGS)
 
 .PHONY: smoke
@@ -105,7 +126,7 @@ test-clients: setup build ## Test clients against a server: in Python ours, Trit
 
 .PHONY: test-page
 test-page: setup build ## Test the live page in a headless Chromium, against made-up data and servers; screenshots go to .weft/page (skips without Node or Chromium; PAGE_REQUIRED=1 fails)
-	go build -o bin/demo ./scripts/demo
+	$(LAB) ./demo
 	scripts/page/run.sh --all .weft/page
 
 .PHONY: generate
@@ -125,6 +146,7 @@ lint: lint-go lint-proto rooms words ## Run all linters
 .PHONY: lint-go
 lint-go: $(TOOLS)/golangci-lint $(TOOLS)/deadcode ## Lint the Go code: golangci-lint, formatting, dead code
 	$(TOOLS)/golangci-lint run --allow-parallel-runners ./...
+	cd tools/lab && $(TOOLS)/golangci-lint run --allow-parallel-runners ./...
 	scripts/deadcode.sh $(TOOLS)/deadcode
 
 .PHONY: lint-proto
@@ -173,7 +195,7 @@ fmt: $(TOOLS)/golangci-lint $(BUF) ## Format the Go and protocol sources
 
 .PHONY: ci
 ci: ## Everything a change must pass, two parts at a time; what each says comes when it has ended
-	$(MAKE) --jobs=2 --output-sync=target FUZZTIME=2000x race test lint checkgenerate vulncheck smoke test-clients test-packages test-image test-fleet test-page fuzz
+	$(MAKE) --jobs=2 --output-sync=target FUZZTIME=2000x race test test-lab lint checkgenerate vulncheck smoke test-clients test-packages test-image test-fleet test-page fuzz
 
 .PHONY: clean
 clean: ## Remove what was built (keeps the downloaded ONNX Runtime)

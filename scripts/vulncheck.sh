@@ -1,16 +1,19 @@
 #!/usr/bin/env bash
-# Looks for known vulnerabilities that the code of this module can reach (vulncheck.sh GOVULNCHECK). Where the database
-# cannot be reached it says so and ends with status 0; with VULNCHECK_REQUIRED=1, as for a release, with status 1.
+# Looks for known vulnerabilities that the code of this module and of the laboratory can reach (vulncheck.sh GOVULNCHECK).
+# Where the database cannot be reached it says so and ends with status 0; with VULNCHECK_REQUIRED=1, as for a release, with
+# status 1.
 # GOVULNDB is the URL of another database, such as file:///copy.
 set -euo pipefail
 
 govulncheck=${1:?usage: vulncheck.sh GOVULNCHECK}
 said=$(mktemp)
-trap 'rm -f "$said"' EXIT
+workspace=$(mktemp -d)
+trap 'rm -rf "$said" "$workspace"' EXIT
+printf 'go %s\nuse %s\nuse %s\n' "$(go list -m -f '{{.GoVersion}}')" "$PWD" "$PWD/tools/lab" >"$workspace/go.work"
 
 status=0
 # All packages, not the programs: what a command line calls by reflection would count as unreachable.
-"$govulncheck" ${GOVULNDB:+-db="$GOVULNDB"} ./... >"$said" 2>&1 || status=$?
+GOWORK=$workspace/go.work "$govulncheck" ${GOVULNDB:+-db="$GOVULNDB"} ./... ./tools/lab/... >"$said" 2>&1 || status=$?
 cat "$said"
 case $status in
   0) echo "vulncheck: ok" ;;

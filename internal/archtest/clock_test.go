@@ -23,13 +23,14 @@ func sleepsInTests(t *tree) []string {
 	return complaints
 }
 
-// clockInCore keeps the clock and goroutines out of the state machines of the scheduler and of residency, and of
-// everything they are made of; sharedsched/shell brings both to the scheduler, and schedtest is the harness that tests
-// put around that.
+// clockInCore keeps the clock and goroutines out of the state machines of the scheduler and of residency, of everything
+// they are made of, and of the simulator. sharedsched/shell brings both to the scheduler, and schedtest is the harness
+// that tests put around that.
 func clockInCore(t *tree) []string {
 	var complaints []string
 	for _, f := range t.files {
-		if f.test || !covers("sharedsched/...", f.dir) && f.dir != "runtime/residency" ||
+		if f.test || !covers("sharedsched/...", f.dir) && f.dir != "runtime/residency" &&
+			f.dir != "tools/lab/sim" ||
 			f.dir == "sharedsched/schedtest" || f.dir == "sharedsched/shell" {
 			continue
 		}

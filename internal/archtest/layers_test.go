@@ -470,11 +470,6 @@ var layers = []layer{
 		"what is shown of a command's progress is text",
 	},
 	{
-		"internal/affinity",
-		[]string{},
-		"where a process runs is a leaf",
-	},
-	{
 		"internal/race",
 		[]string{},
 		"how a test was built is a leaf",
@@ -500,12 +495,22 @@ var layers = []layer{
 		"an example shows what a client outside this repository can do",
 	},
 	{
-		"scripts/attack",
-		[]string{"proto/gen/...", "internal/affinity", "internal/onnxgraph"},
+		"scripts/...",
+		[]string{"internal/ortlib", "internal/ortlib/fetch", "internal/progress"},
+		"scripts run before anything else can be built",
+	},
+	{
+		"tools/lab/affinity",
+		[]string{},
+		"where a process runs is a leaf",
+	},
+	{
+		"tools/lab/attack",
+		[]string{"proto/gen/...", "internal/onnxgraph", "tools/lab/affinity"},
 		"it attacks and measures programs from outside",
 	},
 	{
-		"scripts/demo",
+		"tools/lab/demo",
 		[]string{
 			"proto/gen/weft/...", "proto/gen/onnx", "proto/weftclient", "internal/onnxgraph", "examples/cartpole",
 			"examples/hopper",
@@ -513,7 +518,7 @@ var layers = []layer{
 		"it plays those who ask a server, and looks at it from outside",
 	},
 	{
-		"scripts/gpucheck",
+		"tools/lab/gpucheck",
 		[]string{
 			"proto/gen/...", "internal/onnxgraph", "internal/ortlib", "runtime/modelrepo", "runtime/ort",
 			"runtime/tensor", "server/shadow", "server/wire", "gpu",
@@ -522,27 +527,27 @@ var layers = []layer{
 			"part of, though it may use its words",
 	},
 	{
-		"scripts/fuzzlive",
+		"tools/lab/fuzzlive",
 		[]string{"internal/hostile", "internal/onnxgraph/...", "proto/gen/..."},
 		"it sends a program what any caller could",
 	},
 	{
-		"scripts/limits",
+		"tools/lab/limits",
 		[]string{
-			"proto/gen/...", "internal/affinity", "internal/loadgen", "internal/onnxgraph", "internal/ortlib", "runtime/ort",
-			"runtime/tensor",
+			"proto/gen/...", "internal/loadgen", "internal/onnxgraph", "internal/ortlib", "runtime/ort",
+			"runtime/tensor", "tools/lab/affinity",
 		},
 		"it measures programs from outside, and the engine alone",
 	},
 	{
-		"scripts/sim",
-		[]string{"internal/progress", "sharedsched/sim/..."},
-		"it plays schedulers, and no server",
+		"tools/lab/sim",
+		[]string{"sharedsched/..."},
+		"the scheduler is simulated without anything that runs it",
 	},
 	{
-		"scripts/...",
-		[]string{"internal/ortlib", "internal/ortlib/fetch", "internal/progress"},
-		"scripts run before anything else can be built",
+		"tools/lab/simulate",
+		[]string{"internal/progress", "tools/lab/sim"},
+		"it plays schedulers, and no server",
 	},
 }
 
@@ -552,10 +557,9 @@ var exclusive = []struct{ pkg, importers, why string }{
 		"internal/telemetry", "internal/app",
 		"metrics libraries stay out of the house: packages emit events, app attaches listeners",
 	},
-	{"sharedsched/sim", "scripts/sim", "a server has no use for a simulator"},
+	{laboratory, laboratory + "/...", "a server does without its laboratory"},
 	{"internal/weftest", "a test", "what tests share is for test files, which are not asked"},
 	{"sharedsched/schedtest", "a test", "stand-ins are for test files, which are not asked"},
-	{"internal/affinity", "scripts/...", "a server leaves it to the system where it runs"},
 	{"internal/race", "a test", "nothing works otherwise under the race detector"},
 	{"gpu/gputest", "a test", "stand-ins are for test files, which are not asked"},
 	{"runtime/ort/simgpu", "a test", "stand-ins are for test files, which are not asked"},
@@ -632,7 +636,7 @@ func TestLayeringComplains(t *testing.T) {
 		{"server/server.go", "runtime/host", "behind the interfaces"},
 		{"server/routing/table.go", "sharedsched", "pure arithmetic"},
 		{"sharedsched/core.go", "runtime/tensor", "stands alone"},
-		{"sharedsched/sim/sim.go", "runtime/synth", "stands alone"},
+		{"tools/lab/sim/sim.go", "runtime/synth", "without anything that runs it"},
 		{"runtime/tensor/tensor.go", "sharedsched", "vocabulary"},
 		{"runtime/catalog/catalog.go", "runtime/host", "plain values"},
 		{"runtime/modelrepo/repo.go", "runtime/ort", "loads nothing"},
@@ -653,8 +657,8 @@ func TestLayeringComplains(t *testing.T) {
 		{"proto/weftclient/client.go", "runtime/tensor", "should not have to build one"},
 		{"scripts/setup/main.go", "runtime/ort", "before anything else"},
 		{"scripts/setup/main.go", "internal/ortlib/fetch/registry", "before anything else"},
-		{"scripts/gpucheck/load.go", "runtime/host", "as any client does"},
-		{"scripts/gpucheck/smi.go", "gpu/nvidia", "as any client does"},
+		{"tools/lab/gpucheck/load.go", "runtime/host", "as any client does"},
+		{"tools/lab/gpucheck/smi.go", "gpu/nvidia", "as any client does"},
 		{"internal/surprise/x.go", "runtime/tensor", "no row in layers"},
 	}
 	for _, tt := range tests {
@@ -668,9 +672,10 @@ func TestLayeringComplains(t *testing.T) {
 			t.Errorf("complaints %q, want the layer's and the exclusive rule's", got)
 		}
 	})
-	wantComplaint(t, layering, map[string]string{"sharedsched/sim/sim.go": imports("sharedsched/schedtest")},
+	wantComplaint(t, layering, map[string]string{"tools/lab/sim/sim.go": imports("sharedsched/schedtest")},
 		"only a test imports")
 	wantComplaint(t, layering, map[string]string{"internal/app/gpu.go": imports("gpu/gputest")}, "only a test imports")
+	wantComplaint(t, layering, map[string]string{"internal/app/sim.go": imports("tools/lab/sim")}, "its laboratory")
 	t.Run("allowed", func(t *testing.T) {
 		wantNone(t, layering, map[string]string{
 			"sharedsched/schedtest/s.go":      imports("sharedsched"),
@@ -688,8 +693,8 @@ func TestLayeringComplains(t *testing.T) {
 			"examples/internal/policy/p.go":   imports("internal/onnxgraph"),
 			"proto/gen/inference/v1/i.pb.go":  imports("proto/gen/weft/v1"),
 			"scripts/setup/main.go":           imports("internal/ortlib"),
-			"scripts/gpucheck/engine.go":      imports("runtime/ort"),
-			"scripts/gpucheck/reasons.go":     imports("gpu"),
+			"tools/lab/gpucheck/engine.go":    imports("runtime/ort"),
+			"tools/lab/gpucheck/reasons.go":   imports("gpu"),
 			"runtime/modelrepo/repository.go": imports("internal/config"),
 		})
 	})

@@ -50,7 +50,7 @@ var libraries = []struct {
 	},
 	{
 		"golang.org/x/net",
-		[]string{"internal/hostile", "scripts/attack", "internal/app"},
+		[]string{"internal/hostile", "tools/lab/attack", "internal/app"},
 		"only who sends frames as they are needs them; a server has those of its RPC library",
 	},
 	{
@@ -71,8 +71,8 @@ var libraries = []struct {
 			"server/weftapi", "server/calls", "server/openinference", "server/tfserving",
 			"server/servertest", "cmd/...",
 			"internal/app", "internal/ask", "internal/certs", "internal/loadgen", "internal/replay",
-			"internal/top", "internal/weftest", "proto/gen/...", "proto/weftclient", "examples/...", "internal/telemetry/...", "scripts/attack",
-			"scripts/demo", "scripts/fuzzlive", "scripts/gpucheck", "scripts/limits",
+			"internal/top", "internal/weftest", "proto/gen/...", "proto/weftclient", "examples/...", "internal/telemetry/...",
+			"tools/lab/...",
 		},
 		"everything behind the edge works without an RPC library",
 	},

@@ -17,7 +17,10 @@ import (
 	"testing/fstest"
 )
 
-const module = "github.com/weftserve/weft"
+const (
+	module     = "github.com/weftserve/weft"
+	laboratory = "tools/lab" // a module of its own, which keeps the same rules
+)
 
 // tree is the module's hand-written and generated Go, parsed, with any build tags.
 type tree struct {
@@ -82,8 +85,8 @@ func (f sourceFile) uses(importPath string, names ...string) []*ast.SelectorExpr
 	return found
 }
 
-// load parses every Go file of the module. Other modules, testdata and hidden folders are left out, as
-// the go command leaves them out.
+// load parses every Go file of the module and of the laboratory. Other modules, testdata and hidden folders are left
+// out, as the go command leaves them out.
 func load(root fs.FS) (*tree, error) {
 	t := &tree{}
 	entries, err := fs.ReadDir(root, ".")
@@ -102,7 +105,7 @@ func load(root fs.FS) (*tree, error) {
 			return err
 		}
 		if entry.IsDir() {
-			if name != "." && notOurs(root, name) {
+			if name != "." && name != path.Dir(laboratory) && notOurs(root, name) {
 				return fs.SkipDir
 			}
 			return nil
@@ -126,7 +129,7 @@ func notOurs(root fs.FS, dir string) bool {
 		return true
 	}
 	_, err := fs.Stat(root, path.Join(dir, "go.mod"))
-	return err == nil
+	return err == nil && dir != laboratory
 }
 
 func parse(root fs.FS, name string) (sourceFile, error) {
@@ -211,8 +214,11 @@ func TestLoadSkipsWhatIsNotOurs(t *testing.T) {
 		"a/a.go":                    "",
 		"a/testdata/t.go":           "not even Go",
 		".weft/x.go":                "not even Go",
-		"tools/go.mod":              "module other",
-		"tools/t.go":                "not even Go",
+		"other/go.mod":              "module other",
+		"other/t.go":                "not even Go",
+		"tools/go.mod":              "module tools",
+		"tools/lab/go.mod":          "module lab",
+		"tools/lab/l/l.go":          "",
 		"b/node_modules/c/d/e.go":   "not even Go",
 		"b/b_windows.go":            "//go:build never\n\npackage b\n",
 		"b/_ignored.go":             "not even Go",
@@ -226,7 +232,7 @@ func TestLoadSkipsWhatIsNotOurs(t *testing.T) {
 				t.Errorf("%s: generated = %v", f.path(), f.generated)
 			}
 		}
-		want := []string{"a/a.go", "b/b_windows.go", "proto/gen/weft/v1/x.pb.go"}
+		want := []string{"a/a.go", "b/b_windows.go", "proto/gen/weft/v1/x.pb.go", "tools/lab/l/l.go"}
 		if !slices.Equal(got, want) {
 			t.Errorf("loaded %v, want %v", got, want)
 		}

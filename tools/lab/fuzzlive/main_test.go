@@ -13,7 +13,7 @@ func TestServerLivesThroughAShortRun(t *testing.T) {
 		t.Skip("it builds the program, and takes 20 seconds")
 	}
 	program := filepath.Join(t.TempDir(), "weft")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../cmd/weft")
+	build := exec.CommandContext(t.Context(), "go", "build", "-C", "../../..", "-o", program, "./cmd/weft")
 	if said, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, said)
 	}

@@ -13,8 +13,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weftserve/weft/internal/affinity"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/tools/lab/affinity"
 )
 
 // soakCommand has all that takes something of a server, and gives it back late or never, go on at the same time.

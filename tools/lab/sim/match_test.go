@@ -11,6 +11,9 @@ import (
 // TestMatches plays a few workloads that were drawn: nobody breaks the contract, the table has all, and the same seeds
 // find the same.
 func TestMatches(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes seconds")
+	}
 	skipUnderRace(t)
 	families := Families([]Maker{
 		Core(Ours, CoreOptions{}), Baselines()[0], policyNamed(t, "edf"), policyNamed(t, "nexus"),

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weftserve/weft/internal/affinity"
+	"github.com/weftserve/weft/tools/lab/affinity"
 )
 
 // weft is the server, which is built once.
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	if err == nil && !testing.Short() {
 		weft = filepath.Join(dir, "weft")
 		var said []byte
-		if said, err = exec.Command("go", "build", "-o", weft, "../../cmd/weft").CombinedOutput(); err != nil {
+		if said, err = exec.Command("go", "build", "-C", "../../..", "-o", weft, "./cmd/weft").CombinedOutput(); err != nil {
 			err = fmt.Errorf("%w: %s", err, said)
 		}
 	}

@@ -23,6 +23,9 @@ func smallPolicy(load float64, slo time.Duration, identities ...float64) Workloa
 // TestWhatIdentitiesCost plays a model whose requests are of more and more identities. Were a batch to have rows of one
 // only, each would wait for the turns of all.
 func TestWhatIdentitiesCost(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes seconds")
+	}
 	skipUnderRace(t)
 	ours := Core("ours", CoreOptions{})
 	apart := Core("apart", CoreOptions{Config: func(c *sharedsched.Config) { c.Variant.NoCompany = true }})
@@ -54,6 +57,9 @@ func TestWhatIdentitiesCost(t *testing.T) {
 // TestFloodOfOneIdentity compares what an identity gets that asks for a fifth of what the device can do, of the same
 // version as another that asks for three times as much, with what it gets alone.
 func TestFloodOfOneIdentity(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes seconds")
+	}
 	skipUnderRace(t)
 	const modest, burst = 0.2, 150 * time.Millisecond // until then a flood may be one
 	for _, slo := range []time.Duration{2 * time.Millisecond, 20 * time.Millisecond} {

@@ -9,7 +9,7 @@ import (
 // TestWorstAreNoWorse plays the workloads that a search found to be the worst against each rival: none gets worse by a
 // tenth. After a change of a rule that makes others the worst, search again:
 //
-//	go run ./scripts/sim --search 100 > sharedsched/sim/testdata/worst.txt
+//	bin/simulate --search 100 > tools/lab/sim/testdata/worst.txt
 func TestWorstAreNoWorse(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes some seconds")

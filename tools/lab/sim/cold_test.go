@@ -1,4 +1,4 @@
-package bench
+package sim
 
 import (
 	"fmt"
@@ -6,12 +6,11 @@ import (
 	"time"
 
 	"github.com/weftserve/weft/sharedsched"
-	"github.com/weftserve/weft/sharedsched/sim"
 )
 
 // coldRun is a run of the simulator with the standard model, of which nothing was measured before.
 type coldRun struct {
-	requests []sim.Request
+	requests []Request
 	batches  []sharedsched.Decision // the first of them
 	rows     []int                  // by batch: the most rows that it could have had
 }
@@ -19,7 +18,7 @@ type coldRun struct {
 func playCold(t *testing.T, rate float64, seed uint64) *coldRun {
 	t.Helper()
 	run := &coldRun{}
-	core := sim.Core(sim.Ours, sim.CoreOptions{Decided: func(c *sharedsched.Core, now sim.Time) {
+	core := Core(Ours, CoreOptions{Decided: func(c *sharedsched.Core, now Time) {
 		if len(run.batches) == watched {
 			return
 		}
@@ -34,16 +33,16 @@ func playCold(t *testing.T, rate float64, seed uint64) *coldRun {
 		run.batches = append(run.batches, newest)
 		run.rows = append(run.rows, s.Versions[0].Queues[0].MaxRows)
 	}})
-	w := sim.Workload{
-		Models: []sim.Model{{
-			Name: "cold", Base: 20 * time.Millisecond, PerRow: time.Millisecond, SLO: limit,
+	w := Workload{
+		Models: []Model{{
+			Name: "cold", Base: 20 * time.Millisecond, PerRow: time.Millisecond, SLO: 500 * time.Millisecond,
 			MaxBatch: 100, MaxCost: 120 * time.Millisecond, Rate: rate, Cold: true,
 		}},
-		Arrivals: []sim.Process{{}},
-		Device:   sim.TypicalDevice,
+		Arrivals: []Process{{}},
+		Device:   TypicalDevice,
 	}
 	run.requests = w.Requests(1, coldSpan, seed)
-	if _, err := sim.Run(&sim.Setup{Models: w.Models, Device: w.Device, Seed: seed}, run.requests,
+	if _, err := Run(&Setup{Models: w.Models, Device: w.Device, Seed: seed}, run.requests,
 		core.New); err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +53,8 @@ const (
 	learnt  = 24 // batches that a cold model has to learn its curve
 	watched = 60 // batches that are looked at
 
-	coldSpan = 10 * time.Second
+	coldSpan     = 10 * time.Second
+	coldCapacity = 100 / 0.120 // answers a second
 )
 
 // TestColdModel: a model without measurements is called at once with most of the load that it can answer, or with more
@@ -78,22 +78,22 @@ func TestColdModel(t *testing.T) {
 							b.Estimate.Cost, cost)
 					}
 				}
-				fates, intime := map[sim.Fate]int{}, 0
+				fates, intime := map[Fate]int{}, 0
 				for i := range run.requests {
 					q := &run.requests[i]
 					fates[q.Fate]++
-					if q.Fate == sim.OnTime && time.Duration(q.Finish) <= coldSpan {
+					if q.Fate == OnTime && time.Duration(q.Finish) <= coldSpan {
 						intime++
 					}
 				}
 				t.Logf("of %d requests %d were answered in time, %d of them within %v, %d late, %d refused, %d dropped",
-					len(run.requests), fates[sim.OnTime], intime, coldSpan, fates[sim.Late], fates[sim.Refused],
-					fates[sim.Dropped])
-				if late := fates[sim.Late]; late > len(run.requests)/200 {
+					len(run.requests), fates[OnTime], intime, coldSpan, fates[Late], fates[Refused],
+					fates[Dropped])
+				if late := fates[Late]; late > len(run.requests)/200 {
 					t.Errorf("%d of %d answers came too late", late, len(run.requests))
 				}
 				// Compared with the requests that the model could have answered, had its curve been known.
-				if could := min(rate, capacity) * coldSpan.Seconds(); float64(intime) < 0.9*could {
+				if could := min(rate, coldCapacity) * coldSpan.Seconds(); float64(intime) < 0.9*could {
 					t.Errorf("%d requests were answered in time, of %.0f that could have been", intime, could)
 				}
 			})

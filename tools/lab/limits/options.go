@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weftserve/weft/internal/affinity"
+	"github.com/weftserve/weft/tools/lab/affinity"
 )
 
 // runCommand is the flags of a run.

@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/weftserve/weft/internal/affinity"
+	"github.com/weftserve/weft/tools/lab/affinity"
 )
 
 const (

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/weftserve/weft/internal/affinity"
+	"github.com/weftserve/weft/tools/lab/affinity"
 )
 
 // phase is what a server showed for some seconds.

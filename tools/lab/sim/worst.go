@@ -8,7 +8,7 @@ import (
 )
 
 // Worst is the workload, of many that were drawn, on which the scheduler carries least compared with another family.
-// Searches find them (scripts/sim --search), and tests keep them.
+// Searches find them (`bin/simulate --search`), and tests keep them.
 type Worst struct {
 	Seed  uint64
 	Ratio float64 // the scheduler's load over the other's

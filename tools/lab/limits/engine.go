@@ -16,11 +16,11 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/weftserve/weft/internal/affinity"
 	"github.com/weftserve/weft/internal/onnxgraph"
 	"github.com/weftserve/weft/internal/ortlib"
 	"github.com/weftserve/weft/runtime/ort"
 	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/tools/lab/affinity"
 )
 
 // batchSizes are those at which the engine is measured.

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	if err == nil && !testing.Short() {
 		weft = filepath.Join(dir, "weft")
 		var said []byte
-		if said, err = exec.Command("go", "build", "-o", weft, "../../cmd/weft").CombinedOutput(); err != nil {
+		if said, err = exec.Command("go", "build", "-C", "../../..", "-o", weft, "./cmd/weft").CombinedOutput(); err != nil {
 			err = fmt.Errorf("%w: %s", err, said)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/weftserve/weft/internal/affinity"
+	"github.com/weftserve/weft/tools/lab/affinity"
 )
 
 // child is a process of this program that plays a part, on the processors of clients.

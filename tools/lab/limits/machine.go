@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weftserve/weft/internal/affinity"
 	"github.com/weftserve/weft/internal/ortlib"
+	"github.com/weftserve/weft/tools/lab/affinity"
 )
 
 // machine says where, when and what was measured.

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weftserve/weft/internal/affinity"
 	"github.com/weftserve/weft/internal/loadgen"
+	"github.com/weftserve/weft/tools/lab/affinity"
 )
 
 // load is what a run of `weft bench` asks of a server.

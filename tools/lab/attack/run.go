@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/weftserve/weft/internal/affinity"
+	"github.com/weftserve/weft/tools/lab/affinity"
 )
 
 var errFailed = errors.New("the server does not withstand all attacks: see the verdicts")

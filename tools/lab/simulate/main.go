@@ -1,4 +1,4 @@
-// Command sim compares the scheduler with others under simulated load, and writes the tables and plots of docs/sim.
+// Command simulate compares the scheduler with others under simulated load, and writes the tables of docs/sim.
 package main
 
 import (
@@ -12,7 +12,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/weftserve/weft/sharedsched/sim"
+	"github.com/weftserve/weft/tools/lab/sim"
 )
 
 // options are the command line.
@@ -30,7 +30,7 @@ type options struct {
 
 func main() {
 	if err := run(os.Args[1:], os.Stdout, os.Stderr); err != nil {
-		fmt.Fprintf(os.Stderr, "sim: %v\n", err)
+		fmt.Fprintf(os.Stderr, "simulate: %v\n", err)
 		os.Exit(1)
 	}
 }
@@ -38,7 +38,7 @@ func main() {
 // run simulates and writes the tables. Each figure goes to errs as soon as it is known.
 func run(args []string, out, errs io.Writer) error {
 	var o options
-	parser, err := kong.New(&o, kong.Name("sim"),
+	parser, err := kong.New(&o, kong.Name("simulate"),
 		kong.Description("Compare the scheduler with others under simulated load."), kong.Writers(out, errs))
 	if err != nil {
 		return err
@@ -60,7 +60,7 @@ func run(args []string, out, errs io.Writer) error {
 	if err := found.Markdown(out); err != nil || o.Out == "" {
 		return err
 	}
-	return write(found, o.Out, "go run ./scripts/sim "+strings.Join(args, " "))
+	return write(found, o.Out, "bin/simulate "+strings.Join(args, " "))
 }
 
 // match plays workloads that are drawn.

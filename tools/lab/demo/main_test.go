@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	if err == nil && !testing.Short() {
 		weft = filepath.Join(dir, "weft")
 		var said []byte
-		if said, err = exec.Command("go", "build", "-o", weft, "../../cmd/weft").CombinedOutput(); err != nil {
+		if said, err = exec.Command("go", "build", "-C", "../../..", "-o", weft, "./cmd/weft").CombinedOutput(); err != nil {
 			err = fmt.Errorf("%w: %s", err, said)
 		}
 	}
@@ -57,7 +57,7 @@ func TestDemo(t *testing.T) {
 	}
 	defer in.Close()
 	o := options{
-		weft: weft, grpcurl: "grpcurl", examples: "../../examples/models", ports: "free",
+		weft: weft, grpcurl: "grpcurl", examples: "../../../examples/models", ports: "free",
 		press: "c@500ms,s@1s,s@2s,f@2s,f@4s,q@5s",
 	}
 	var out bytes.Buffer
@@ -96,7 +96,7 @@ func TestServerThatFails(t *testing.T) {
 	defer in.Close()
 	for program, want := range map[string]string{"absent": "make build", "/bin/true": "ended before it was ready"} {
 		var out bytes.Buffer
-		o := options{weft: program, examples: "../../examples/models", ports: "free"}
+		o := options{weft: program, examples: "../../../examples/models", ports: "free"}
 		if err := run(t.Context(), &o, in, &out); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", program, err, want)
 		}

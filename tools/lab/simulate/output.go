@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/weftserve/weft/sharedsched/sim"
+	"github.com/weftserve/weft/tools/lab/sim"
 )
 
 // write puts the tables and plots of a command's findings into a folder.
