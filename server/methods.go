@@ -6,8 +6,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/tap"
 
-	"github.com/weftserve/weft/server/guard"
 	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/status"
 )
 
@@ -27,7 +27,7 @@ func methodsOf(g *grpc.Server) methods {
 
 // tap refuses, by their headers, calls of methods that no service has, and those that the guard has no room for. gRPC
 // would begin a handler for each, and repeat the name of the method as it came, however long it is.
-func (m methods) tap(ctx context.Context, g *guard.Guard, call *tap.Info) (context.Context, error) {
+func (m methods) tap(ctx context.Context, g *protect.Connections, call *tap.Info) (context.Context, error) {
 	ctx, err := g.Tap(ctx, call.Header)
 	if _, known := m[call.FullMethodName]; err == nil && !known {
 		err = &status.UnknownMethodError{Method: call.FullMethodName}

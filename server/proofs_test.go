@@ -35,7 +35,7 @@ import (
 	"github.com/weftserve/weft/server/access"
 	"github.com/weftserve/weft/server/doorkeeper"
 	"github.com/weftserve/weft/server/identity"
-	"github.com/weftserve/weft/server/intake"
+	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/servertest"
 	"github.com/weftserve/weft/server/transport"
 )
@@ -183,7 +183,7 @@ func TestProofsOnRealSockets(t *testing.T) {
 		}
 		g := grpc.NewServer(append(transport.Options(transport.DefaultMaxMessageBytes, h.Memory, nil), h.Options(c)...)...)
 		h.Register(g)
-		go func() { _ = g.Serve(intake.Listen(l, transport.PingTimeout)) }()
+		go func() { _ = g.Serve(protect.Listen(l, transport.PingTimeout)) }()
 		t.Cleanup(g.Stop)
 		return l.Addr().String()
 	}

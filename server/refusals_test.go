@@ -19,8 +19,8 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/server"
 	"github.com/weftserve/weft/server/access"
-	"github.com/weftserve/weft/server/guard"
 	"github.com/weftserve/weft/server/identity"
+	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/servertest"
 	"github.com/weftserve/weft/sharedsched"
 )
@@ -118,7 +118,7 @@ func TestFloodsOfRefusedCallsEnd(t *testing.T) {
 		}, codes.NotFound, nil, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := guard.New(guard.Config{})
+			g := protect.New(protect.Config{})
 			config := server.Config{Guard: g, MaxMessageBytes: 64 << 10}
 			if c.door != nil {
 				config.Door = &c.door.Door
@@ -129,7 +129,7 @@ func TestFloodsOfRefusedCallsEnd(t *testing.T) {
 			}
 			for range calls {
 				err := c.call(h, t.Context())
-				ended := g.Stats().Ended[guard.Refusals] > 0
+				ended := g.Stats().Ended[protect.Refusals] > 0
 				if ended != c.ends && ended {
 					t.Fatal("the connection was ended")
 				}
@@ -150,7 +150,7 @@ func TestFloodsOfRefusedCallsEnd(t *testing.T) {
 // TestFloodsOfRefusedMessagesEnd: so it is with the requests of a stream.
 func TestFloodsOfRefusedMessagesEnd(t *testing.T) {
 	for model, ends := range map[string]bool{"nothing": true, "policy": false} {
-		g := guard.New(guard.Config{})
+		g := protect.New(protect.Config{})
 		h := servertest.New(t, server.Config{Guard: g})
 		stream, err := h.Predictions.PredictStream(metadata.AppendToOutgoingContext(t.Context()))
 		if err != nil {
@@ -162,11 +162,11 @@ func TestFloodsOfRefusedMessagesEnd(t *testing.T) {
 			if err = errors.Join(stream.Send(q)); err == nil {
 				_, err = stream.Recv()
 			}
-			if err != nil || g.Stats().Ended[guard.Refusals] > 0 {
+			if err != nil || g.Stats().Ended[protect.Refusals] > 0 {
 				break
 			}
 		}
-		if ended := g.Stats().Ended[guard.Refusals] > 0; ended != ends {
+		if ended := g.Stats().Ended[protect.Refusals] > 0; ended != ends {
 			t.Errorf("%s: the connection was ended: %v, want %v (%v)", model, ended, ends, err)
 		}
 	}

@@ -26,16 +26,14 @@ import (
 	"github.com/weftserve/weft/server/breaker"
 	"github.com/weftserve/weft/server/calls"
 	"github.com/weftserve/weft/server/doorkeeper"
-	"github.com/weftserve/weft/server/guard"
-	"github.com/weftserve/weft/server/intake"
 	"github.com/weftserve/weft/server/live"
 	"github.com/weftserve/weft/server/openinference"
 	"github.com/weftserve/weft/server/openinference/region"
 	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/routing"
 	"github.com/weftserve/weft/server/status"
 	"github.com/weftserve/weft/server/tfserving"
-	"github.com/weftserve/weft/server/throttle"
 	"github.com/weftserve/weft/server/transport"
 	"github.com/weftserve/weft/server/weftapi"
 	"github.com/weftserve/weft/sharedsched"
@@ -94,7 +92,7 @@ type Config struct {
 	// Clock is that of this process and its workers. Nil: the system's.
 	Clock *owntime.Clock
 	// Guard bounds what connections cost. Nil: one with its defaults, whose Watch does not run.
-	Guard *guard.Guard
+	Guard *protect.Connections
 	// Door decides who may do what. Nil: everybody may do everything.
 	Door *doorkeeper.Door
 	// Logger gets panics. Nil: slog.Default().
@@ -140,7 +138,7 @@ type Server struct {
 	health    *modelHealth
 	observer  Observer // nil: none
 	calls     Calls    // may be nil
-	guard     *guard.Guard
+	guard     *protect.Connections
 	door      *doorkeeper.Door
 	methods   methods
 }
@@ -151,7 +149,7 @@ func New(config Config, models predict.Models, scheduler weftapi.SchedulerState)
 	config.MaxMessageBytes = cmp.Or(config.MaxMessageBytes, transport.DefaultMaxMessageBytes)
 	config.Logger = cmp.Or(config.Logger, slog.Default())
 	config.Level = cmp.Or(config.Level, &slog.LevelVar{})
-	config.Guard = cmp.Or(config.Guard, guard.New(guard.Config{Logger: config.Logger}))
+	config.Guard = cmp.Or(config.Guard, protect.New(protect.Config{Logger: config.Logger}))
 	if config.Door == nil {
 		config.Door = &doorkeeper.Door{}
 	}
@@ -181,14 +179,14 @@ func New(config Config, models predict.Models, scheduler weftapi.SchedulerState)
 		Observer: statistics, Shadows: config.Shadows, Rollouts: config.Rollouts, Recorder: config.Recorder,
 		Traces: config.Traces,
 	}, models)
-	throttled := status.Explain(&throttle.Error{})
-	refuse := &throttle.Throttle{
+	throttled := status.Explain(&protect.ThrottledError{})
+	refuse := &protect.Throttle{
 		Predicts: predictsOne,
 		Scarce:   config.Scarce,
-		Status: func(e *throttle.Error) error {
+		Status: func(e *protect.ThrottledError) error {
 			return status.Of(e, predict.Place{Model: e.Model, Version: e.Version}).Err()
 		},
-		Refused: func(k throttle.Kind) {
+		Refused: func(k protect.Kind) {
 			if config.Observer != nil {
 				config.Observer.RequestUnread(k.Model)
 			}
@@ -259,7 +257,7 @@ func (s *Server) Live(address string) http.Handler {
 // listener must be one of the guard.
 func (s *Server) Options(c credentials.TransportCredentials) []grpc.ServerOption {
 	return []grpc.ServerOption{
-		grpc.Creds(s.guard.Credentials(doorkeeper.Credentials(throttle.Credentials(c)))), grpc.InTapHandle(s.tap),
+		grpc.Creds(s.guard.Credentials(doorkeeper.Credentials(protect.ThrottleCredentials(c)))), grpc.InTapHandle(s.tap),
 	}
 }
 
@@ -271,7 +269,7 @@ const measuredCalls = 16
 func (s *Server) tap(ctx context.Context, call *tap.Info) (context.Context, error) {
 	now := time.Now()
 	if s.observer != nil && rand.Uint32()%measuredCalls == 0 {
-		if waited := intake.Waited(ctx, now); waited > 0 {
+		if waited := protect.Waited(ctx, now); waited > 0 {
 			s.observer.CallCame(waited)
 		}
 	}
@@ -279,9 +277,9 @@ func (s *Server) tap(ctx context.Context, call *tap.Info) (context.Context, erro
 	if err != nil {
 		return ctx, err
 	}
-	ctx, err = s.api.Throttle.Tap(intake.Header(ctx, now), now, call)
+	ctx, err = s.api.Throttle.Tap(protect.Header(ctx, now), now, call)
 	if err != nil {
-		guard.Excuse(ctx)
+		protect.Excuse(ctx)
 		return ctx, s.codes(call.FullMethodName, err)
 	}
 	return s.came(ctx, call, s.methods), nil

@@ -10,7 +10,7 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server"
-	"github.com/weftserve/weft/server/guard"
+	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/servertest"
 )
 
@@ -19,7 +19,7 @@ import (
 // answered all the while.
 func TestUnreadAnswersOfStreamsAreHeld(t *testing.T) {
 	const held, answer, requests = 16 << 20, 1 << 20, 64
-	g := guard.New(guard.Config{MaxHeld: held})
+	g := protect.New(protect.Config{MaxHeld: held})
 	h := servertest.New(t, server.Config{Guard: g, MaxInFlightPerStream: requests})
 	v := servertest.PolicyVersion(1, catalog.Ready)
 	v.Signature = &tensor.Signature{Inputs: v.Signature.Inputs, Outputs: []tensor.Spec{
@@ -46,7 +46,7 @@ func TestUnreadAnswersOfStreamsAreHeld(t *testing.T) {
 		}
 	}
 	deadline := time.After(time.Minute)
-	for g.Stats().Ended[guard.HeldBytes] == 0 {
+	for g.Stats().Ended[protect.HeldBytes] == 0 {
 		select {
 		case <-deadline:
 			t.Fatalf("%d bytes are held as it seems, of %d answers of %d", g.Stats().HeldBytes, 2*requests, answer)

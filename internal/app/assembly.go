@@ -29,8 +29,7 @@ import (
 	"github.com/weftserve/weft/server"
 	"github.com/weftserve/weft/server/activity"
 	"github.com/weftserve/weft/server/doorkeeper"
-	"github.com/weftserve/weft/server/guard"
-	"github.com/weftserve/weft/server/intake"
+	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/rollout"
 	"github.com/weftserve/weft/server/shadow"
 	"github.com/weftserve/weft/server/transport"
@@ -62,9 +61,9 @@ type assembly struct {
 	gpus        *gpuWatch  // nil: there are none to follow
 	present     presence
 	house       *house
-	memory      tensor.Recycler // of messages
-	clock       *owntime.Clock  // of this process and its workers
-	guard       *guard.Guard    // of all connections
+	memory      tensor.Recycler      // of messages
+	clock       *owntime.Clock       // of this process and its workers
+	guard       *protect.Connections // of all connections
 	edge        *server.Server
 	web, live   atomic.Pointer[http.Handler] // of edge; nil before there is one
 	activity    *activity.Log
@@ -95,7 +94,7 @@ func (s *assembly) listen(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	s.guard = guard.New(guard.Config{MaxHeld: int64(s.MaxHeldBytes), Clock: s.clock, Logger: s.log})
+	s.guard = protect.New(protect.Config{MaxHeld: int64(s.MaxHeldBytes), Clock: s.clock, Logger: s.log})
 	s.group.Start(untilStopped("connection guard", func(ctx context.Context) error {
 		s.guard.Watch(ctx)
 		return nil
@@ -286,14 +285,14 @@ func (s *assembly) openDoors(context.Context) error {
 		admin := server.NewAdmin(s.edge, s.house.models)
 		options := append(grpcOptions(&s.Server, &s.memory, s.log),
 			admin.Options(s.credentials("admin-listen"))...)
-		s.group.Start(adminPart(s.guard.Listen(intake.Listen(s.admin, transport.PingTimeout)), admin, options))
+		s.group.Start(adminPart(s.guard.Listen(protect.Listen(s.admin, transport.PingTimeout)), admin, options))
 		s.log.Info("admin API listening", "event", "admin_listening", "admin", addressOf(s.admin))
 	}
 	hurry := func() {
 		s.house.scheduler.Hurry()
 		s.house.models.Hurry()
 	}
-	guarded := s.guard.Listen(intake.Listen(s.grpc, transport.PingTimeout))
+	guarded := s.guard.Listen(protect.Listen(s.grpc, transport.PingTimeout))
 	s.group.Start(grpcPart(guarded, s.edge, s.transport, hurry, s.house.scheduler.Abandon, s.house.end, s.log))
 	// It is stopped before: a stop has so much of the system's time, and what hangs must not take it all.
 	s.group.Start(untilStopped("clock", func(ctx context.Context) error {

@@ -17,8 +17,8 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server"
 	"github.com/weftserve/weft/server/activity"
-	"github.com/weftserve/weft/server/guard"
 	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/transport"
 	"github.com/weftserve/weft/sharedsched"
 )
@@ -150,11 +150,11 @@ func measuredOf(e *predict.Event) telemetry.Request {
 }
 
 // connectionsOf gives the state of the connections to the metrics.
-func connectionsOf(g *guard.Guard) telemetry.Connections {
+func connectionsOf(g *protect.Connections) telemetry.Connections {
 	s := g.Stats()
 	out := telemetry.Connections{Open: s.Connections, HeldBytes: s.HeldBytes, Ended: map[string]uint64{}}
 	for r, n := range s.Ended {
-		out.Ended[guard.Reason(r).String()] = n
+		out.Ended[protect.Reason(r).String()] = n
 	}
 	return out
 }

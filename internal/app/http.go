@@ -18,8 +18,8 @@ import (
 	"github.com/weftserve/weft/internal/lifecycle"
 	"github.com/weftserve/weft/server/access"
 	"github.com/weftserve/weft/server/doorkeeper"
-	"github.com/weftserve/weft/server/guard"
 	"github.com/weftserve/weft/server/live"
+	"github.com/weftserve/weft/server/protect"
 )
 
 // health is the state of the server.
@@ -131,9 +131,9 @@ func (s *assembly) httpPart(l net.Listener, pages http.Handler) lifecycle.Part {
 		l = tls.NewListener(l, s.certs.HTTP())
 	}
 	return serveHTTP(l, &http.Server{
-		Handler: guard.Pages(s.httpGuard.Handler(pages)),
+		Handler: protect.Pages(s.httpGuard.Handler(pages)),
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			return guard.ConnContext(doorkeeper.ConnContext(ctx, c), c)
+			return protect.ConnContext(doorkeeper.ConnContext(ctx, c), c)
 		},
 		ReadTimeout: httpTimeout, WriteTimeout: httpTimeout,
 		ReadHeaderTimeout: httpHeaderTime, IdleTimeout: httpIdle, MaxHeaderBytes: httpHeaderBytes,

@@ -8,8 +8,8 @@ import (
 	"github.com/weftserve/weft/internal/lifecycle"
 	"github.com/weftserve/weft/internal/telemetry"
 	"github.com/weftserve/weft/server"
-	"github.com/weftserve/weft/server/intake"
 	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/protect"
 )
 
 // tracing has telemetry follow the requests of the pipeline.
@@ -34,7 +34,7 @@ func callsOf(t *telemetry.Telemetry) server.Calls {
 // Begin implements predict.Traces.
 func (t tracing) Begin(ctx context.Context, r *predict.Request) (context.Context, predict.Trace) {
 	ctx, one := t.Traces.Begin(ctx, telemetry.Arrival{
-		At: r.Arrived, Late: intake.Late(ctx), Stream: r.Stream, Parent: r.TraceParent,
+		At: r.Arrived, Late: protect.Late(ctx), Stream: r.Stream, Parent: r.TraceParent,
 	})
 	if one == nil {
 		return ctx, nil

@@ -71,10 +71,10 @@ var layers = []layer{
 	{
 		"server",
 		[]string{
-			"internal/owntime", "proto/gen/weft/...", "server/calls", "server/openinference", "server/openinference/region", "server/predict", "server/tfserving",
-			"server/weftapi", "server/status", "server/transport", "server/activity", "server/live",
-			"server/breaker", "server/doorkeeper", "server/guard", "server/intake", "server/routing", "server/throttle",
-			"sharedsched", "runtime/catalog",
+			"internal/owntime", "proto/gen/weft/...", "server/calls", "server/openinference",
+			"server/openinference/region", "server/predict", "server/tfserving", "server/weftapi", "server/status",
+			"server/transport", "server/activity", "server/live", "server/breaker", "server/doorkeeper",
+			"server/protect", "server/routing", "sharedsched", "runtime/catalog",
 		},
 		"the edge puts its parts together; engines, devices and files stay behind the interfaces that app hands in",
 	},
@@ -89,14 +89,14 @@ var layers = []layer{
 	{
 		"server/wire",
 		[]string{
-			"proto/gen/weft/...", "server/predict", "server/routing", "server/weigh", "server/wire/elements",
+			"proto/gen/weft/...", "server/predict", "server/routing", "server/protect", "server/wire/elements",
 			"server/wire/fields", "sharedsched", "runtime/tensor",
 		},
 		"it carries values between messages and memory for the edge, for recordings and for replays, and serves nobody",
 	},
 	{
 		"server/wire/elements",
-		[]string{"server/predict", "server/weigh", "server/wire/fields", "runtime/tensor"},
+		[]string{"server/predict", "server/protect", "server/wire/fields", "runtime/tensor"},
 		"elements of tensors lie alike in the messages of all protocols",
 	},
 	{
@@ -107,15 +107,15 @@ var layers = []layer{
 	{
 		"server/calls",
 		[]string{
-			"server/access", "server/doorkeeper", "server/guard", "server/intake", "server/predict", "server/routing", "server/status",
-			"server/throttle", "server/transport", "server/wire/fields", "sharedsched", "runtime/tensor",
+			"server/access", "server/doorkeeper", "server/protect", "server/predict", "server/routing", "server/status",
+			"server/transport", "server/wire/fields", "sharedsched", "runtime/tensor",
 		},
 		"calls are taken through the pipeline alike, whatever protocol they are of",
 	},
 	{
 		"server/status",
 		[]string{
-			"server/access", "server/guard", "server/identity", "server/predict", "server/routing", "server/rollout", "server/throttle",
+			"server/access", "server/protect", "server/identity", "server/predict", "server/routing", "server/rollout",
 			"sharedsched", "runtime/catalog", "runtime/tensor",
 		},
 		"what an error means to a caller is the same for every service",
@@ -123,8 +123,7 @@ var layers = []layer{
 	{
 		"server/transport",
 		[]string{
-			"server/access", "server/doorkeeper", "server/guard", "server/predict", "server/status", "server/weigh",
-			"sharedsched",
+			"server/access", "server/doorkeeper", "server/protect", "server/predict", "server/status", "sharedsched",
 		},
 		"how calls come in is the same for every service",
 	},
@@ -140,15 +139,15 @@ var layers = []layer{
 	},
 	{
 		"server/doorkeeper",
-		[]string{"server/access", "server/handshake", "server/identity"},
+		[]string{"server/access", "server/protect", "server/identity"},
 		"it joins who calls with what they may do, and knows no service",
 	},
 	{
 		"server/weftapi",
 		[]string{
-			"proto/gen/weft/...", "server/activity", "server/calls", "server/predict", "server/wire", "server/wire/elements",
-			"server/status", "server/routing", "server/shadow", "server/rollout", "server/access", "server/doorkeeper",
-			"server/guard", "sharedsched", "runtime/catalog", "runtime/tensor",
+			"proto/gen/weft/...", "server/activity", "server/calls", "server/predict", "server/wire",
+			"server/wire/elements", "server/status", "server/routing", "server/shadow", "server/rollout",
+			"server/access", "server/doorkeeper", "server/protect", "sharedsched", "runtime/catalog", "runtime/tensor",
 		},
 		"a protocol is one codec before the pipeline, and knows no other protocol",
 	},
@@ -160,28 +159,29 @@ var layers = []layer{
 	{
 		"server/live",
 		[]string{
-			"proto/gen/weft/...", "server/access", "server/activity", "server/doorkeeper", "server/guard", "server/status",
+			"proto/gen/weft/...", "server/access", "server/activity", "server/doorkeeper", "server/protect",
+			"server/status",
 		},
 		"the page shows what the API shows, and nothing else",
 	},
 	{
 		"server/openinference",
 		[]string{
-			"proto/gen/inference", "server/calls", "server/openinference/region", "server/predict", "server/wire/elements",
-			"server/wire/fields", "server/weigh", "server/status", "server/routing", "server/access", "server/doorkeeper",
-			"sharedsched", "runtime/catalog", "runtime/tensor",
+			"proto/gen/inference", "server/calls", "server/openinference/region", "server/predict",
+			"server/wire/elements", "server/wire/fields", "server/protect", "server/status", "server/routing",
+			"server/access", "server/doorkeeper", "sharedsched", "runtime/catalog", "runtime/tensor",
 		},
 		"a protocol is one codec before the pipeline, and knows no other protocol",
 	},
 	{
 		"server/openinference/region",
-		[]string{"server/routing", "server/status", "server/weigh", "sharedsched", "runtime/tensor"},
+		[]string{"server/routing", "server/status", "server/protect", "sharedsched", "runtime/tensor"},
 		"what is in shared memory is bytes; what they mean, and who may name them, is for the protocol to know",
 	},
 	{
 		"server/tfserving",
 		[]string{
-			"proto/gen/tensorflow/...", "server/calls", "server/predict", "server/weigh", "server/routing",
+			"proto/gen/tensorflow/...", "server/calls", "server/predict", "server/protect", "server/routing",
 			"server/access", "server/doorkeeper", "sharedsched", "runtime/catalog", "runtime/tensor",
 		},
 		"a protocol is one codec before the pipeline, and knows no other protocol",
@@ -200,29 +200,9 @@ var layers = []layer{
 		"which version answers is pure arithmetic on an immutable snapshot of the catalog",
 	},
 	{
-		"server/intake",
-		[]string{},
-		"when bytes came is a matter of connections, and of nothing in the server",
-	},
-	{
-		"server/handshake",
-		[]string{},
-		"what is kept of a connection is for the packages that keep it to know",
-	},
-	{
-		"server/guard",
-		[]string{"internal/owntime", "server/handshake"},
-		"what a connection costs shows in its frames, whatever the calls are about",
-	},
-	{
-		"server/weigh",
-		[]string{},
-		"what a message takes follows from its bytes and its type",
-	},
-	{
-		"server/throttle",
-		[]string{"server/handshake", "sharedsched"},
-		"whether a call is read follows from how those before it ended, and from nothing in the server",
+		"server/protect",
+		[]string{"internal/owntime", "sharedsched"},
+		"what a caller costs shows in frames, bytes and endings, whatever the calls are about",
 	},
 	{
 		"server/breaker",

@@ -66,8 +66,7 @@ var libraries = []struct {
 	{
 		"google.golang.org/grpc",
 		[]string{
-			"server", "server/doorkeeper", "server/guard", "server/handshake", "server/identity", "server/intake",
-			"server/status", "server/throttle", "server/transport",
+			"server", "server/doorkeeper", "server/identity", "server/protect", "server/status", "server/transport",
 			"server/weftapi", "server/calls", "server/openinference", "server/tfserving",
 			"server/servertest", "cmd/...",
 			"internal/app", "internal/ask", "internal/certs", "internal/loadgen", "internal/replay",

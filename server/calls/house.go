@@ -9,11 +9,10 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/access"
 	"github.com/weftserve/weft/server/doorkeeper"
-	"github.com/weftserve/weft/server/guard"
 	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/routing"
 	"github.com/weftserve/weft/server/status"
-	"github.com/weftserve/weft/server/throttle"
 	"github.com/weftserve/weft/server/transport"
 	"github.com/weftserve/weft/sharedsched"
 )
@@ -28,7 +27,7 @@ type House struct {
 	// Memory is where answers lie until they were sent.
 	Memory tensor.Memory
 	// Throttle learns how requests ended.
-	Throttle *throttle.Throttle
+	Throttle *protect.Throttle
 	// Logger gets changes and panics.
 	Logger *slog.Logger
 	// Codes returns the error of a call as the protocol has it; nil: as it is.
@@ -91,7 +90,7 @@ func (h *House) failed(ctx context.Context, c *doorkeeper.Caller, err error, at 
 }
 
 // RefusesPage notes that the answer which is to be written is this error.
-func (*House) RefusesPage(w http.ResponseWriter, err error) { guard.Refuses(w, status.OfCaller(err)) }
+func (*House) RefusesPage(w http.ResponseWriter, err error) { protect.Refuses(w, status.OfCaller(err)) }
 
 // Narrow returns an error as its caller may see it: one that lists models lists those that the caller may know of.
 func (h *House) Narrow(c *doorkeeper.Caller, err error) error {

@@ -10,9 +10,8 @@ import (
 	rpc "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc"
 
-	"github.com/weftserve/weft/server/guard"
-	"github.com/weftserve/weft/server/intake"
 	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/status"
 )
 
@@ -128,7 +127,7 @@ func (st *stream) accept(m Message, asked time.Time) {
 	now := time.Now()
 	ctx, cancel := context.WithCancelCause(st.call.Context())
 	e, r := m.Entrance(), m.Asked()
-	r.Arrived = now.Add(-min(intake.Waited(st.call.Context(), now), now.Sub(asked)))
+	r.Arrived = now.Add(-min(protect.Waited(st.call.Context(), now), now.Sub(asked)))
 	err := e.Refused
 	if err == nil {
 		err = st.of.Enter(m, r.Arrived, cancel)
@@ -148,7 +147,7 @@ func (st *stream) accept(m Message, asked time.Time) {
 		}
 		answer, fault := st.answer(m, at, err)
 		if answer != nil { // else the stream ends with the error, and counts once
-			guard.Judge(ctx, fault)
+			protect.Judge(ctx, fault)
 		}
 		left := *r
 		// What came is of no use any more, however long the answer lies here.

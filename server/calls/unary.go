@@ -8,9 +8,8 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/weftserve/weft/server/intake"
 	"github.com/weftserve/weft/server/predict"
-	"github.com/weftserve/weft/server/throttle"
+	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/sharedsched"
 )
 
@@ -41,7 +40,7 @@ func (h *House) Run(ctx context.Context, request any) (any, error) {
 	began := time.Now()
 	m := request.(Message)
 	r := m.Asked()
-	late := intake.Late(ctx)
+	late := protect.Late(ctx)
 	r.Arrived = began.Add(-late)
 	if deadline, ok := ctx.Deadline(); ok {
 		if by := predict.AnswerBy(began, deadline.Add(-late)); r.Limit.IsZero() || by.Before(r.Limit) {
@@ -59,7 +58,7 @@ func (h *House) Run(ctx context.Context, request any) (any, error) {
 	}()
 	at, err := h.Pipeline.Predict(ctx, r)
 	if at.Model != "" {
-		k := throttle.Kind{Model: at.Model, Version: at.Version, Priority: r.Priority}
+		k := protect.Kind{Model: at.Model, Version: at.Version, Priority: r.Priority}
 		if r.Caller != nil {
 			k.Caller = r.Caller.Name
 		}

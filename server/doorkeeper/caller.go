@@ -9,8 +9,8 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/weftserve/weft/server/access"
-	"github.com/weftserve/weft/server/handshake"
 	"github.com/weftserve/weft/server/identity"
+	"github.com/weftserve/weft/server/protect"
 )
 
 // Caller is who makes a call. Nil is anybody, on a server that is open to all.
@@ -79,7 +79,7 @@ type connection struct {
 
 // Credentials returns those of a server so that connections remember who calls.
 func Credentials(of credentials.TransportCredentials) credentials.TransportCredentials {
-	return handshake.Then(of, func(secured, raw net.Conn, info credentials.AuthInfo) (net.Conn, any, error) {
+	return protect.Then(of, func(secured, raw net.Conn, info credentials.AuthInfo) (net.Conn, any, error) {
 		return secured, &connection{proof: identity.OfConnection(raw, info)}, nil
 	})
 }

@@ -11,8 +11,8 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/weftserve/weft/server/access"
-	"github.com/weftserve/weft/server/handshake"
 	"github.com/weftserve/weft/server/identity"
+	"github.com/weftserve/weft/server/protect"
 )
 
 // Observer is notified of what is refused, for metrics. Calls come from any goroutine and must not block.
@@ -79,7 +79,7 @@ func (d *Door) caller(ctx context.Context) (*Caller, error) {
 	if b == nil {
 		return nil, nil //nolint:nilnil // everybody is welcome
 	}
-	at, known := handshake.Of[*connection](ctx)
+	at, known := protect.Of[*connection](ctx)
 	if !known {
 		at = &connection{} // an unusual server, as in a test
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/weftserve/weft/server/access"
 	"github.com/weftserve/weft/server/activity"
 	"github.com/weftserve/weft/server/doorkeeper"
-	"github.com/weftserve/weft/server/guard"
+	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/status"
 )
 
@@ -87,7 +87,7 @@ func (p *Page) activity(w http.ResponseWriter, r *http.Request) {
 		}
 		return control.Flush() == nil
 	}
-	watched := p.Activity.Follow(ctx, time.Duration(back)*time.Millisecond, guard.Reads(r.Context()), show)
+	watched := p.Activity.Follow(ctx, time.Duration(back)*time.Millisecond, protect.Reads(r.Context()), show)
 	if !watched && !shown {
 		fail(w, http.StatusServiceUnavailable, (&status.ViewersError{Limit: activity.MostViewers}).Error())
 	}

@@ -7,8 +7,8 @@ import (
 	"strconv"
 
 	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/status"
-	"github.com/weftserve/weft/server/weigh"
 )
 
 // classes returns the largest elements of each row of an output, as many as are asked for and there are, as texts
@@ -30,7 +30,7 @@ func classes(spec *tensor.Spec, t *tensor.Tensor, asked uint64, limit int) (tens
 	if spec.Shown != nil {
 		labels = spec.Shown.Labels
 	}
-	var turn weigh.Turn
+	var turn protect.Turn
 	defer turn.End()
 	const large = 64 << 10
 	if len(t.Data) > large {

@@ -19,8 +19,8 @@ import (
 	"github.com/weftserve/weft/server/doorkeeper"
 	"github.com/weftserve/weft/server/openinference/region"
 	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/routing"
-	"github.com/weftserve/weft/server/weigh"
 	"github.com/weftserve/weft/server/wire/elements"
 	"github.com/weftserve/weft/server/wire/fields"
 	"github.com/weftserve/weft/sharedsched"
@@ -85,7 +85,7 @@ func (r *request) takeOdd(data mem.BufferSlice) error {
 	data.Free()
 	defer whole.Free()
 	var m inference.ModelInferRequest
-	if err := weigh.Unmarshal(whole.ReadOnlyData(), &m); err != nil {
+	if err := protect.Unmarshal(whole.ReadOnlyData(), &m); err != nil {
 		return err
 	}
 	plain, err := proto.Marshal(&m)

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/weftserve/weft/runtime/tensor"
-	"github.com/weftserve/weft/server/weigh"
+	"github.com/weftserve/weft/server/protect"
 )
 
 // scanner reads a text of JSON from its beginning to its end. Values stay where they lie: it allocates for the names of
@@ -19,7 +19,7 @@ type scanner struct {
 	at    int
 	depth int
 	name  []byte // of the latest member whose name was escaped
-	turn  *weigh.Turn
+	turn  *protect.Turn
 }
 
 // deepest is how many lists and objects may lie within each other.

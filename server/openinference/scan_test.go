@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/weftserve/weft/internal/race"
-	"github.com/weftserve/weft/server/weigh"
+	"github.com/weftserve/weft/server/protect"
 )
 
 // TestScanner: the scanner takes what encoding/json takes, and reads the same in it, but for NaN and infinities, which
@@ -63,7 +63,7 @@ func TestScanner(t *testing.T) {
 			end := min(len(in), at+rng.IntN(2))
 			in = append(append(bytes.Clone(in[:at]), odd[rng.IntN(len(odd))]...), in[end:]...)
 		}
-		s := scanner{text: in, turn: &weigh.Turn{}}
+		s := scanner{text: in, turn: &protect.Turn{}}
 		err := s.skip()
 		if err == nil {
 			err = s.end()
@@ -82,7 +82,7 @@ func TestScanner(t *testing.T) {
 		if err := d.Decode(&want); err != nil {
 			t.Fatal(err)
 		}
-		s = scanner{text: in, turn: &weigh.Turn{}}
+		s = scanner{text: in, turn: &protect.Turn{}}
 		got, err := valueOf(&s)
 		if err != nil {
 			t.Fatalf("%q: %v", in, err)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/weftserve/weft/proto/gen/inference"
 	"github.com/weftserve/weft/server/calls"
-	"github.com/weftserve/weft/server/weigh"
+	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/wire/fields"
 )
 
@@ -160,7 +160,7 @@ func (a *inferred) writeTo(w io.Writer, size int) {
 // writeJSON writes the JSON of an answer, which has about that size.
 func (a *inferred) writeJSON(w io.Writer, size int) {
 	to := bufio.NewWriterSize(w, min(size, smallBody))
-	var turn weigh.Turn
+	var turn protect.Turn
 	writeOpen(to, a.head)
 	_, _ = to.WriteString(`,"outputs":[`)
 	for i := range a.outputs {

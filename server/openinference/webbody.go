@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/routing"
 	"github.com/weftserve/weft/server/status"
-	"github.com/weftserve/weft/server/weigh"
 )
 
 const (
@@ -157,7 +157,7 @@ func (s *Web) read(v *visit, value func(*scanner) error) error {
 	if len(*body) == 0 {
 		return nil
 	}
-	var turn weigh.Turn
+	var turn protect.Turn
 	in := scanner{text: *body, turn: &turn}
 	if err := value(&in); err != nil {
 		return err

@@ -8,8 +8,8 @@ import (
 
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/routing"
-	"github.com/weftserve/weft/server/weigh"
 )
 
 var little = binary.LittleEndian
@@ -36,7 +36,7 @@ func (r *request) decodeList(spec *tensor.Spec, in *input, shape tensor.Shape) (
 			Got: fmt.Sprintf("%d elements", in.list.count),
 		}
 	}
-	var turn weigh.Turn
+	var turn protect.Turn
 	defer turn.End()
 	if len(in.list.text) > smallBody {
 		turn.Begin()
@@ -50,7 +50,7 @@ func (r *request) decodeList(spec *tensor.Spec, in *input, shape tensor.Shape) (
 }
 
 // appendList appends the elements of a list of JSON, which is sound, as a tensor of that type has them.
-func appendList(raw []byte, dtype tensor.DType, l *list, turn *weigh.Turn) ([]byte, error) {
+func appendList(raw []byte, dtype tensor.DType, l *list, turn *protect.Turn) ([]byte, error) {
 	s, n := scanner{text: l.text, turn: turn}, 0
 	err := s.elements(func() error {
 		kind := s.kind()

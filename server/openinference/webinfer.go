@@ -8,8 +8,8 @@ import (
 	"github.com/weftserve/weft/server/access"
 	"github.com/weftserve/weft/server/calls"
 	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/status"
-	"github.com/weftserve/weft/server/weigh"
 )
 
 // jsonHeader is the header that says how many bytes of a body are JSON; the others are tensors.
@@ -52,7 +52,7 @@ func (s *Web) readRequest(v *visit) (*request, wanted, error) {
 		s.Memory.Put(body)
 		return nil, wanted{}, err
 	}
-	var turn weigh.Turn
+	var turn protect.Turn
 	defer turn.End()
 	if head > smallBody {
 		turn.Begin() // reading it takes a processor for long

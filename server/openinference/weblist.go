@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/routing"
 	"github.com/weftserve/weft/server/status"
-	"github.com/weftserve/weft/server/weigh"
 )
 
 // listable returns an error unless an output can be a list of JSON, which has no bytes that are no text.
@@ -28,7 +28,7 @@ func listable(output string, dtype tensor.DType, raw []byte) error {
 }
 
 // writeList writes raw elements, which can be one, as a list of JSON.
-func writeList(to *bufio.Writer, dtype tensor.DType, raw []byte, turn *weigh.Turn) {
+func writeList(to *bufio.Writer, dtype tensor.DType, raw []byte, turn *protect.Turn) {
 	_ = to.WriteByte('[') // Flush has the error
 	for first := true; len(raw) > 0; first = false {
 		const steps = 3 // as many as an element takes

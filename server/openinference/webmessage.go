@@ -7,7 +7,7 @@ import (
 	"google.golang.org/grpc/mem"
 
 	"github.com/weftserve/weft/runtime/tensor"
-	"github.com/weftserve/weft/server/weigh"
+	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/wire/elements"
 )
 
@@ -38,7 +38,7 @@ func (w *wanted) asBytes(output string) bool {
 
 // takeBody makes a request of a body of HTTP, which is the request's from then on. The first bytes of it are JSON,
 // and the others tensors; size is how many bytes the elements take that are in the JSON, once they are tensors.
-func (r *request) takeBody(model, version string, body *[]byte, head int, turn *weigh.Turn) (
+func (r *request) takeBody(model, version string, body *[]byte, head int, turn *protect.Turn) (
 	size int, w wanted, err error,
 ) {
 	r.web, r.data = true, mem.BufferSlice{mem.NewBuffer(body, r.house.Memory)}

@@ -13,12 +13,11 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/access"
-	"github.com/weftserve/weft/server/guard"
 	"github.com/weftserve/weft/server/identity"
 	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/rollout"
 	"github.com/weftserve/weft/server/routing"
-	"github.com/weftserve/weft/server/throttle"
 	"github.com/weftserve/weft/sharedsched"
 )
 
@@ -69,8 +68,8 @@ var table = []entry{
 		}
 	}),
 	all[*CrowdedError](fault{code: codes.ResourceExhausted, reason: "CONNECTION_CROWDED", retry: retryWhenFull}),
-	all[*throttle.Error](fault{code: codes.ResourceExhausted, reason: "THROTTLED", retry: retryWhenFull}),
-	all[*guard.CrowdedError](fault{
+	all[*protect.ThrottledError](fault{code: codes.ResourceExhausted, reason: "THROTTLED", retry: retryWhenFull}),
+	all[*protect.CrowdedError](fault{
 		code: codes.ResourceExhausted, reason: "CONNECTION_CROWDED", retry: retryWhenFull, pushback: true,
 	}),
 

@@ -22,8 +22,8 @@ import (
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/routing"
-	"github.com/weftserve/weft/server/throttle"
 	"github.com/weftserve/weft/sharedsched"
 )
 
@@ -332,8 +332,8 @@ func TestErrorTable(t *testing.T) {
 			details: []proto.Message{info("TOO_MANY_VIEWERS"), retry(time.Second)},
 		},
 		{
-			name: "refused unread", err: &throttle.Error{
-				Kind: throttle.Kind{Model: "policy"}, Cause: &sharedsched.Refusal{
+			name: "refused unread", err: &protect.ThrottledError{
+				Kind: protect.Kind{Model: "policy"}, Cause: &sharedsched.Refusal{
 					Reason: sharedsched.RefusedDeadline, Predicted: 5 * time.Millisecond, Limit: 2 * time.Millisecond,
 				},
 			},

@@ -14,8 +14,8 @@ import (
 	"github.com/weftserve/weft/server/calls"
 	"github.com/weftserve/weft/server/doorkeeper"
 	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/routing"
-	"github.com/weftserve/weft/server/weigh"
 	"github.com/weftserve/weft/sharedsched"
 )
 
@@ -37,7 +37,7 @@ func (r *request) Take(data mem.BufferSlice) error {
 	whole := data.MaterializeToBuffer(r.house.Memory)
 	data.Free()
 	defer whole.Free() // the message has copies
-	if err := weigh.Unmarshal(whole.ReadOnlyData(), &r.message); err != nil {
+	if err := protect.Unmarshal(whole.ReadOnlyData(), &r.message); err != nil {
 		return err
 	}
 	m := r.message.GetModelSpec()

@@ -11,7 +11,7 @@ import (
 	"github.com/weftserve/weft/proto/gen/tensorflow"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/predict"
-	"github.com/weftserve/weft/server/weigh"
+	"github.com/weftserve/weft/server/protect"
 )
 
 // dataTypes maps our element types to TensorFlow's.
@@ -72,7 +72,7 @@ func decode(spec *tensor.Spec, m *tensorflow.TensorProto) (tensor.Tensor, error)
 		if l.n == 0 {
 			last = make([]byte, cmp.Or(t.DType.Size(), emptyText))
 		}
-		if size, most := len(last)*missing, weigh.Most(len(l.data)); size > most {
+		if size, most := len(last)*missing, protect.MostDecoded(len(l.data)); size > most {
 			return t, fault(l.name, fmt.Sprintf("%d elements (shape %v): the last one stands for others of at most %d bytes",
 				count, t.Shape, most), fmt.Sprintf("%d elements", l.n))
 		}

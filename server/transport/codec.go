@@ -6,7 +6,7 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/weftserve/weft/server/weigh"
+	"github.com/weftserve/weft/server/protect"
 )
 
 // Message is a message that reads itself, so that what is large in it need not be copied.
@@ -56,7 +56,7 @@ func (c codec) Unmarshal(data mem.BufferSlice, into any) error {
 	}
 	whole := data.MaterializeToBuffer(c.memory)
 	defer whole.Free()
-	return weigh.Unmarshal(whole.ReadOnlyData(), m)
+	return protect.Unmarshal(whole.ReadOnlyData(), m)
 }
 
 // Marshal implements encoding.CodecV2.

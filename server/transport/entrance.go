@@ -11,8 +11,8 @@ import (
 
 	"github.com/weftserve/weft/server/access"
 	"github.com/weftserve/weft/server/doorkeeper"
-	"github.com/weftserve/weft/server/guard"
 	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/status"
 	"github.com/weftserve/weft/sharedsched"
 )
@@ -52,7 +52,7 @@ type entrance struct {
 	decode    func(any) error
 	caller    *doorkeeper.Caller
 	admission access.Admission
-	held      guard.Handler
+	held      protect.Handler
 
 	reads func(any) error // is read
 }
@@ -64,7 +64,7 @@ var entrances = sync.Pool{New: func() any {
 	return e
 }}
 
-func (m *Messages) enter(ctx context.Context, r *access.Rule, decode func(any) error, held guard.Handler,
+func (m *Messages) enter(ctx context.Context, r *access.Rule, decode func(any) error, held protect.Handler,
 ) *entrance {
 	e := entrances.Get().(*entrance)
 	e.Messages, e.ctx, e.rule, e.decode, e.held = m, ctx, r, decode, held

@@ -19,8 +19,8 @@ import (
 
 	"github.com/weftserve/weft/server/access"
 	"github.com/weftserve/weft/server/doorkeeper"
-	"github.com/weftserve/weft/server/guard"
 	"github.com/weftserve/weft/server/identity"
+	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/sharedsched"
 )
 
@@ -123,7 +123,7 @@ func TestAdmissionEndsWithTheCall(t *testing.T) {
 					err = errors.New("panic")
 				}
 			}()
-			_, err = m.enter(ctx, &rule, func(any) error { return nil }, guard.Handler{}).handle(
+			_, err = m.enter(ctx, &rule, func(any) error { return nil }, protect.Handler{}).handle(
 				func(_ any, _ context.Context, read func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
 					if n, _ := id.InFlight(); n != 1 {
 						t.Errorf("%d requests are in", n)
@@ -171,10 +171,10 @@ func BenchmarkEntrance(b *testing.B) {
 			for b.Loop() {
 				var err error
 				if !m.Door.Open() {
-					_, err = m.enter(ctx, &rule, decode, guard.Handler{}).handle(handler, nil, nil)
+					_, err = m.enter(ctx, &rule, decode, protect.Handler{}).handle(handler, nil, nil)
 				} else {
 					_, err = handler(nil, ctx, func(into any) error {
-						return m.receive(ctx, into, true, decode, guard.Handler{}, nil)
+						return m.receive(ctx, into, true, decode, protect.Handler{}, nil)
 					}, nil)
 				}
 				if err != nil {

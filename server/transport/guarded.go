@@ -9,8 +9,8 @@ import (
 
 	"github.com/weftserve/weft/server/access"
 	"github.com/weftserve/weft/server/doorkeeper"
-	"github.com/weftserve/weft/server/guard"
 	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/status"
 	"github.com/weftserve/weft/sharedsched"
 )
@@ -25,7 +25,7 @@ type guardedStream struct {
 	rule     *access.Rule
 	one      bool   // the caller sends one message
 	model    string // that the one message is about
-	held     guard.Handler
+	held     protect.Handler
 	// latest is what the latest message has of the quotas, unless it keeps that itself: until the next one is asked for.
 	latest access.Admission
 
@@ -38,7 +38,7 @@ type guardedStream struct {
 }
 
 // open lets a stream in, and serves it.
-func (m Messages) open(stream grpc.ServerStream, r *access.Rule, one bool, held guard.Handler,
+func (m Messages) open(stream grpc.ServerStream, r *access.Rule, one bool, held protect.Handler,
 	serve func(grpc.ServerStream) error,
 ) error {
 	ctx := stream.Context()

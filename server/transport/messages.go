@@ -14,8 +14,8 @@ import (
 
 	"github.com/weftserve/weft/server/access"
 	"github.com/weftserve/weft/server/doorkeeper"
-	"github.com/weftserve/weft/server/guard"
 	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/status"
 )
 
@@ -59,7 +59,7 @@ func (m Messages) RegisterService(desc *grpc.ServiceDesc, service any) {
 			if m.Ended != nil {
 				defer func() { m.Ended(ctx, err) }()
 			}
-			held := guard.Handle(ctx)
+			held := protect.Handle(ctx)
 			defer func() { held.End(status.OfCaller(err)) }()
 			if !m.Door.Open() {
 				return m.enter(ctx, &rule, decode, held).handle(handler, srv, interceptor)
@@ -77,7 +77,7 @@ func (m Messages) RegisterService(desc *grpc.ServiceDesc, service any) {
 				ctx := stream.Context()
 				defer func() { m.Ended(ctx, err) }()
 			}
-			held := guard.Handle(stream.Context())
+			held := protect.Handle(stream.Context())
 			defer func() { held.End(status.OfCaller(err)) }()
 			// The guard counts answers as they are written; if it cannot be set, it is too late for a compressor as well.
 			_ = grpc.SetSendCompressor(stream.Context(), encoding.Identity)
@@ -102,7 +102,7 @@ func mustRule(service, method string) access.Rule {
 }
 
 // reply returns the answer of a handler, or why it cannot be sent.
-func (m Messages) reply(ctx context.Context, reply any, err error, held guard.Handler) (any, error) {
+func (m Messages) reply(ctx context.Context, reply any, err error, held protect.Handler) (any, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +128,7 @@ func sizeOf(answer any) int {
 // heldStream is a stream whose answers the guard knows of from when there are any: many may wait to be sent.
 type heldStream struct {
 	grpc.ServerStream
-	held guard.Handler
+	held protect.Handler
 
 	sending sync.Mutex // gRPC allows one at a time
 }
@@ -147,7 +147,7 @@ type messageStream struct {
 	grpc.ServerStream
 	messages Messages
 	one      bool // the caller sends one message
-	held     guard.Handler
+	held     protect.Handler
 }
 
 // RecvMsg implements grpc.ServerStream.
@@ -157,7 +157,7 @@ func (s *messageStream) RecvMsg(into any) error {
 
 // receive reads the next message. The error is io.EOF where a stream has no more, which is a fault if one must come, or
 // the one that ends the call. decode is how gRPC does it. An error of by, which may be nil, is returned as it is.
-func (m Messages) receive(ctx context.Context, into any, must bool, decode func(any) error, held guard.Handler,
+func (m Messages) receive(ctx context.Context, into any, must bool, decode func(any) error, held protect.Handler,
 	by taker,
 ) error {
 	call := grpc.ServerTransportStreamFromContext(ctx)

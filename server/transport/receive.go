@@ -10,9 +10,8 @@ import (
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/mem"
 
-	"github.com/weftserve/weft/server/guard"
+	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/status"
-	"github.com/weftserve/weft/server/weigh"
 )
 
 // inbound is the part of gRPC's stream of a call that reads. These methods are not promised: where one is missing, gRPC
@@ -33,7 +32,7 @@ type taker interface{ take(bytes int) error }
 // receive reads the next message of a call into a message, and returns how many bytes of the call it took. The error is
 // a *status.BrokenMessageError, a *status.MessageTooLargeError, io.EOF where there is none, that of the connection, or
 // that of by, which may be nil.
-func receive(from inbound, c codec, into any, limit int, held guard.Handler, by taker) (n int, _ error) {
+func receive(from inbound, c codec, into any, limit int, held protect.Handler, by taker) (n int, _ error) {
 	broken := func(why string) error { return &status.BrokenMessageError{Want: typeOf(into), Why: why} }
 	var header [5]byte // whether it is compressed, and its length
 	switch err := from.ReadMessageHeader(header[:]); {
@@ -118,7 +117,7 @@ func inflate(data mem.BufferSlice, how string, limit int, memory mem.BufferPool)
 type inflation struct {
 	from io.Reader
 	came int
-	turn weigh.Turn
+	turn protect.Turn
 }
 
 // Read implements io.Reader.

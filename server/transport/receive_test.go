@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
-	"github.com/weftserve/weft/server/guard"
+	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/status"
 )
 
@@ -122,7 +122,7 @@ func TestReceive(t *testing.T) {
 	} {
 		got := ""
 		from := &sent{bytes: c.bytes, compressed: c.compressed}
-		_, err := receive(from, plain, &weftv1.ModelSpec{}, 100, guard.Handler{}, nil)
+		_, err := receive(from, plain, &weftv1.ModelSpec{}, 100, protect.Handler{}, nil)
 		if err != nil {
 			got = err.Error()
 		}
@@ -159,7 +159,7 @@ func FuzzReceive(f *testing.F) {
 		if compressed {
 			from.compressed = gzip.Name
 		}
-		_, err := receive(from, plain, got, limit, guard.Handler{}, nil)
+		_, err := receive(from, plain, got, limit, protect.Handler{}, nil)
 		want, what := understood(bytes, compressed, limit)
 		is := ""
 		if _, broken := errors.AsType[*status.BrokenMessageError](err); broken {

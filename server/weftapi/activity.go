@@ -11,8 +11,8 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/activity"
-	"github.com/weftserve/weft/server/guard"
 	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/routing"
 	"github.com/weftserve/weft/server/status"
 )
@@ -38,7 +38,7 @@ func (s Catalog) WatchActivity(
 	}()
 	back := min(time.Duration(req.GetBackMs())*time.Millisecond, mostBack)
 	var err error
-	watched := s.Activity.Follow(ctx, back, guard.Reads(ctx), func(f *activity.Frame) bool {
+	watched := s.Activity.Follow(ctx, back, protect.Reads(ctx), func(f *activity.Frame) bool {
 		if req.GetNumbersOnly() {
 			f = f.Numbers()
 		}

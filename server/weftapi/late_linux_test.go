@@ -14,7 +14,7 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/server"
-	"github.com/weftserve/weft/server/intake"
+	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/servertest"
 )
 
@@ -61,7 +61,7 @@ func TestLimitsCountFromArrival(t *testing.T) {
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		_ = h.GRPC.Serve(slowly{intake.Listen(l, 0), &by}) // it is stopped with the house
+		_ = h.GRPC.Serve(slowly{protect.Listen(l, 0), &by}) // it is stopped with the house
 	}()
 	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/tensor"
-	"github.com/weftserve/weft/server/weigh"
+	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/wire/elements"
 	"github.com/weftserve/weft/server/wire/fields"
 )
@@ -43,16 +43,16 @@ func (m *Inbound) Scan(pieces [][]byte, streamed bool) bool {
 	return true
 }
 
-// Unmarshal reads any message by the generated code. The message does not refer to the data. A *weigh.Error says that
+// Unmarshal reads any message by the generated code. The message does not refer to the data. A *protect.DecodeError says that
 // it would take too much memory.
 func (m *Inbound) Unmarshal(data []byte, streamed bool) error {
 	m.Forget()
 	if !streamed {
 		m.Request = &weftv1.PredictRequest{}
-		return weigh.Unmarshal(data, m.Request)
+		return protect.Unmarshal(data, m.Request)
 	}
 	var whole weftv1.PredictStreamRequest
-	err := weigh.Unmarshal(data, &whole)
+	err := protect.Unmarshal(data, &whole)
 	m.Request, m.Timeout, m.Supersede = whole.GetRequest(), whole.GetTimeout(), whole.GetSupersede()
 	return err
 }

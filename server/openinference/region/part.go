@@ -6,8 +6,8 @@ import (
 	"io"
 
 	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/status"
-	"github.com/weftserve/weft/server/weigh"
 	"github.com/weftserve/weft/sharedsched"
 )
 
@@ -73,7 +73,7 @@ func (p *Part) Read(memory tensor.Memory) (*[]byte, error) {
 		}
 		p.held = p.Size
 	}
-	var turn weigh.Turn
+	var turn protect.Turn
 	defer turn.End()
 	if p.Size > large {
 		turn.Begin()
@@ -92,7 +92,7 @@ const large = 256 << 10
 // Write copies data to the beginning of the part, which is as large at least. The error is a *tensor.FieldError if it
 // is not there any more.
 func (p *Part) Write(data []byte) error {
-	var turn weigh.Turn
+	var turn protect.Turn
 	defer turn.End()
 	if len(data) > large {
 		turn.Begin()

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/weftserve/weft/runtime/tensor"
-	"github.com/weftserve/weft/server/weigh"
+	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/wire/fields"
 )
 
@@ -126,10 +126,10 @@ func Counted(l List, data fields.Source) (count int, ok bool) {
 	case l == Double:
 		return size / 8, size%8 == 0
 	}
-	var turn weigh.Turn
+	var turn protect.Turn
 	for ok = true; ok && data.Size() > 0; count++ {
 		turn.Step(1)
 		_, ok = data.Varint()
 	}
-	return count, ok && 8*count <= weigh.Most(size)
+	return count, ok && 8*count <= protect.MostDecoded(size)
 }

@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/weftserve/weft/runtime/tensor"
-	"github.com/weftserve/weft/server/weigh"
+	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/wire/fields"
 )
 
@@ -18,7 +18,7 @@ func pack(dtype tensor.DType, e *Elements) (data []byte, bad int, value int64) {
 	data = make([]byte, e.Count*size)
 	low, high := bounds(dtype)
 	from := fields.NewSource(e.Pieces)
-	var turn weigh.Turn
+	var turn protect.Turn
 	for i := range e.Count {
 		turn.Step(1)
 		v := element(&from, e.List, dtype)

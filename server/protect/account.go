@@ -1,0 +1,135 @@
+package protect
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// account is what is held for one connection, and what it did.
+type account struct {
+	guard  *Connections
+	conn   *accepted
+	held   atomic.Int64 // bytes
+	began  time.Time
+	moved  atomic.Int64 // when a call made progress last, in nanoseconds since 1970; 0: none did
+	ending atomic.Bool  // nothing is held any more as far as the guard is concerned
+	// How many bytes may be read at once; 0: any number.
+	atOnce atomic.Int32
+
+	mu      sync.Mutex
+	framed  *framed           // guarded by mu; nil before the handshake
+	shaken  bool              // guarded by mu; the handshake is over, or never will be
+	streams map[uint32]stream // guarded by mu; that are open
+	last    uint32            // guarded by mu; the newest
+	idle    bucket            // guarded by mu
+	resets  bucket            // guarded by mu
+	refused bucket            // guarded by mu
+	excused int               // guarded by mu; calls that are being refused, and do not count
+	flowed  time.Time         // guarded by mu; when data of a call came or went last, but for tiny ones
+	retired time.Time         // guarded by mu; when it was asked to go; zero: it was not
+	retires Reason            // guarded by mu; why
+	block   uint32            // guarded by mu; the stream whose headers are not complete; 0: there is none
+	pieces  int               // guarded by mu; that continued it
+	blockAt time.Time         // guarded by mu; when they began
+	bulk    int               // guarded by mu; bytes of large messages that came with the latest read
+}
+
+// stream is a call.
+type stream struct {
+	in, out  int  // bytes that no handler has read yet, and of answers that were not written yet
+	reads    bool // the handler waits for a message
+	answered bool // a part of an answer was written
+	excused  bool // that it ends without one is not its caller's doing
+	// When what is under way moved last; zero: nothing is.
+	inAt, outAt time.Time
+}
+
+// hold counts bytes that are held, or are not any more. The caller holds mu, or is the only one that knows the account,
+// and sees to it that relieve is called when it has given mu back.
+func (a *account) hold(bytes int64) {
+	if !a.ending.Load() {
+		a.held.Add(bytes)
+		a.guard.held.Add(bytes)
+	}
+}
+
+// dissolve ends the account: nothing is held, but for a moment by handlers that still run.
+func (a *account) dissolve() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.ending.Swap(true) {
+		return false
+	}
+	a.guard.held.Add(-a.held.Load())
+	a.guard.count.Add(-1)
+	return true
+}
+
+// end ends the connection. It does not wait for the peer.
+func (a *account) end(why Reason) {
+	if !a.dissolve() {
+		return
+	}
+	a.mu.Lock()
+	f, last, told := a.framed, a.last, !a.retired.IsZero()
+	a.mu.Unlock()
+	if !told {
+		a.guard.tell(a, why)
+	}
+	if f == nil {
+		_ = a.conn.Close() // its handshake fails
+		return
+	}
+	f.last.Store(&farewell{last, why})
+	go f.end()
+}
+
+// shake notes that the handshake is over, or never will be. The caller holds mu.
+func (a *account) shake() {
+	if !a.shaken {
+		a.shaken = true
+		a.guard.pending.Add(-1)
+	}
+}
+
+// rests reports whether no call has made progress lately.
+func (a *account) rests(now time.Time) bool { return a.over(time.Unix(0, a.moved.Load()), now, lately) }
+
+// over reports whether this process had more time than that from then until now: without it, nothing moves.
+func (a *account) over(then, now time.Time, patience time.Duration) bool {
+	return now.Sub(then) > patience && a.guard.config.Clock.Since(then) > patience
+}
+
+// look ends the connection if a request or an answer stands still, or it was asked to go and does not.
+func (a *account) look(now time.Time) {
+	a.mu.Lock()
+	why, ends := a.stands(now)
+	a.mu.Unlock()
+	if ends {
+		a.end(why)
+	}
+}
+
+// stands says why the connection should be ended by now, if it should.
+func (a *account) stands(now time.Time) (why Reason, ends bool) {
+	if !a.retired.IsZero() && a.over(a.retired, now, retireWithin) {
+		return a.retires, true
+	}
+	if a.block != 0 && a.over(a.blockAt, now, patience) {
+		return Headers, true
+	}
+	patient := patience
+	if !a.over(a.flowed, now, patience) { // other calls go on: they may be those of other callers, by way of a proxy
+		patient = patienceOfMany
+	}
+	for _, s := range a.streams {
+		switch {
+		case !s.inAt.IsZero() && a.over(s.inAt, now, patient):
+			return SlowRequest, true
+		case s.out > 0 && a.over(s.outAt, now, patient):
+			return UnreadAnswer, true
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,307 @@
+package protect
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"net"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/weftserve/weft/internal/owntime"
+)
+
+// Config is the limits of Connections that depend on the machine. It is fixed for its life.
+type Config struct {
+	// MaxHeld is how many bytes may be held for all connections together: see the package's comment. Zero: 256 MiB. Too
+	// low ends connections with many calls; too high lets strangers take that much memory.
+	MaxHeld int64
+	// Clock is that of this process, by which it is judged what stands still. Nil: the system's.
+	Clock *owntime.Clock
+	// Logger gets a line for each connection that is ended, or for some of many. Nil: slog.Default().
+	Logger *slog.Logger
+}
+
+// Connections bounds what the connections of one server cost. It is safe for concurrent use.
+type Connections struct {
+	config Config
+	most   int64         // connections: half of the descriptors that this process may have
+	said   *rate.Limiter // of lines in the log
+	unsaid atomic.Int64  // lines that were left out
+	held   atomic.Int64
+	ended  [reasons]atomic.Uint64
+	bulk   *rate.Limiter // of bytes of large messages that are read
+	small  atomic.Int64  // when a small message came lately, in nanoseconds since 1970
+
+	relieving sync.Mutex
+
+	mu       sync.Mutex
+	accounts map[*account]struct{} // guarded by mu; of connections that are open
+	count    atomic.Int64          // of them, but for those that are being ended
+	pending  atomic.Int64          // of these, of those whose handshake is not over
+}
+
+// New returns a guard. Connections are told by time only while Watch runs.
+func New(c Config) *Connections {
+	c.MaxHeld = cmp.Or(c.MaxHeld, 256<<20)
+	c.Logger = cmp.Or(c.Logger, slog.Default())
+	processors := rate.Limit(runtime.GOMAXPROCS(0))
+	return &Connections{
+		config: c, most: descriptors() / 2, said: rate.NewLimiter(2, 10), accounts: map[*account]struct{}{},
+		bulk: rate.NewLimiter(bulkRate*processors, bulkBurst),
+	}
+}
+
+// Reason is why a connection was ended.
+type Reason uint8
+
+// The reasons.
+const (
+	// Headers of one call came in too many pieces.
+	Headers Reason = iota
+	// IdleFrames came too often: frames that ask for nothing.
+	IdleFrames
+	// Resets of calls that were not answered came too often.
+	Resets
+	// SlowRequest stood still.
+	SlowRequest
+	// UnreadAnswer stood still.
+	UnreadAnswer
+	// HeldBytes were too many, of all connections, and this one had the most.
+	HeldBytes
+	// Refusals of calls for what they ask, or for who asks, were too many.
+	Refusals
+
+	reasons = iota
+)
+
+// String returns the reason's name in metrics and logs, such as idle_frames.
+func (r Reason) String() string {
+	return [...]string{
+		"headers", "idle_frames", "resets", "slow_request", "unread_answer", "held_bytes", "refusals",
+	}[r]
+}
+
+// Stats is how a guard stands.
+type Stats struct {
+	Connections, HeldBytes int64
+	// Ended counts the connections that were ended, by Reason.
+	Ended [reasons]uint64
+}
+
+// Stats returns how the guard stands.
+func (g *Connections) Stats() Stats {
+	s := Stats{Connections: g.count.Load(), HeldBytes: g.held.Load()}
+	for r := range s.Ended {
+		s.Ended[r] = g.ended[r].Load()
+	}
+	return s
+}
+
+// Listen returns a listener whose connections have accounts from when they are accepted, for servers whose credentials
+// are those of Credentials.
+func (g *Connections) Listen(l net.Listener) net.Listener { return &listener{l, g, false} }
+
+type listener struct {
+	net.Listener
+
+	guard *Connections
+	http  bool
+}
+
+// Accept implements net.Listener.
+func (l *listener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	if !l.http && l.guard.pending.Load() > pendingHandshakes {
+		time.Sleep(handshakeStep / time.Duration(runtime.GOMAXPROCS(0)))
+	}
+	return l.guard.open(c, l.http), nil
+}
+
+// open begins an account. The handshake of a connection of HTTP is nobody's to wait for.
+func (g *Connections) open(c net.Conn, http bool) *accepted {
+	a := &account{guard: g, began: time.Now(), streams: map[uint32]stream{}}
+	a.conn = &accepted{Conn: c, account: a}
+	a.atOnce.Store(firstRead)
+	a.hold(connectionCost) // nobody else knows it yet
+	g.count.Add(1)
+	g.pending.Add(1)
+	if http {
+		a.shake()
+	}
+	g.mu.Lock()
+	g.accounts[a] = struct{}{}
+	g.mu.Unlock()
+	g.relieve()
+	return a.conn
+}
+
+// close ends an account.
+func (g *Connections) close(a *account) {
+	g.mu.Lock()
+	_, open := g.accounts[a]
+	delete(g.accounts, a)
+	g.mu.Unlock()
+	if open {
+		a.mu.Lock()
+		a.shake()
+		a.mu.Unlock()
+		a.dissolve()
+	}
+}
+
+// Credentials returns those of a server so that it reads and writes through guarded connections. The server's listener
+// must be one of Listen.
+func (g *Connections) Credentials(of credentials.TransportCredentials) credentials.TransportCredentials {
+	return Then(of, func(secured, raw net.Conn, _ credentials.AuthInfo) (net.Conn, any, error) {
+		from, is := raw.(*accepted)
+		if !is {
+			from = g.open(raw, false)
+		}
+		return frame(secured, from), from.account, nil
+	})
+}
+
+// CrowdedError says that a call was refused because its connection holds much.
+type CrowdedError struct{}
+
+func (*CrowdedError) Error() string {
+	return "this connection holds half of what those of the server may, or a large part while that is nearly full, and " +
+		"its calls make no progress; read the answers of its calls, have fewer open, or raise --max-held-bytes"
+}
+
+// crowded reports whether there is no room for another call on the connection of this one: most is held for this one,
+// or much is held, and a large part of it for this one, whose calls make no progress.
+func (g *Connections) crowded(ctx context.Context) bool {
+	a, ok := accountOf(ctx)
+	if !ok {
+		return false
+	}
+	room := float64(g.config.MaxHeld)
+	own, all := float64(a.held.Load())/room, float64(g.held.Load())/room
+	return own > half || all > crowded && own > large && a.rests(time.Now())
+}
+
+// relieve ends connections if more is held than may be: the worst ones, until some of it is free, so that this need not
+// be done for each connection of a crowd.
+func (g *Connections) relieve() {
+	if g.within(1) {
+		return
+	}
+	g.relieving.Lock() // or else two would end two connections where one suffices
+	defer g.relieving.Unlock()
+	if g.within(1) {
+		return
+	}
+	for _, a := range g.worst(time.Now()) {
+		if a.end(HeldBytes); g.within(relieved) {
+			return
+		}
+	}
+}
+
+// within reports whether no more is held than a part of what may be.
+func (g *Connections) within(part float64) bool {
+	return float64(g.held.Load()) <= part*float64(g.config.MaxHeld) && float64(g.count.Load()) <= part*float64(g.most)
+}
+
+// worst returns all connections in the order in which they are to be ended: those that hold the most first, but before
+// them all whose calls make no progress, if these together hold more than the others; of equals those first whose calls
+// made none for longest, but last the newest, which had no time to make any: a crowd that was answered once must not
+// keep out who comes after it.
+func (g *Connections) worst(now time.Time) []rank {
+	var all []rank
+	var began []time.Time
+	rest, move := int64(0), int64(0) // bytes that they hold
+	for _, a := range g.all() {
+		r := rank{account: a, held: a.held.Load(), moved: a.moved.Load()}
+		r.much = r.held / alike
+		if r.stuck = a.rests(now); r.stuck {
+			rest += r.held
+		} else {
+			move += r.held
+		}
+		all = append(all, r)
+		began = append(began, r.began)
+	}
+	slices.SortFunc(began, time.Time.Compare)
+	for i := range all {
+		all[i].isNew = all[i].began.After(began[len(began)-1-len(began)/newest])
+	}
+	slices.SortStableFunc(all, func(x, y rank) int {
+		stuck := 0
+		if rest >= move {
+			stuck = first(x.stuck, y.stuck)
+		}
+		return cmp.Or(stuck, cmp.Compare(y.much, x.much), -first(x.isNew, y.isNew), cmp.Compare(x.moved, y.moved),
+			x.began.Compare(y.began))
+	})
+	return all
+}
+
+// first is the order of those that are something before the others.
+func first(x, y bool) int {
+	switch {
+	case x == y:
+		return 0
+	case x:
+		return -1
+	}
+	return 1
+}
+
+// rank is what decides the place of a connection, as it was at one time.
+type rank struct {
+	*account
+
+	held, much, moved int64
+	stuck, isNew      bool
+}
+
+// Watch ends connections whose requests or answers stand still, until ctx ends.
+func (g *Connections) Watch(ctx context.Context) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now := time.Now()
+		for _, a := range g.all() {
+			a.look(now)
+		}
+	}
+}
+
+// all returns the open accounts.
+func (g *Connections) all() []*account {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	all := make([]*account, 0, len(g.accounts))
+	for a := range g.accounts {
+		all = append(all, a)
+	}
+	return all
+}
+
+// tell notes that a connection was ended.
+func (g *Connections) tell(a *account, why Reason) {
+	g.ended[why].Add(1)
+	if !g.said.Allow() {
+		g.unsaid.Add(1)
+		return
+	}
+	g.config.Logger.Warn("connection ended", "event", "connection_ended", "peer", a.conn.RemoteAddr().String(),
+		"reason", why.String(), "held_bytes", a.held.Load(), "not_logged", g.unsaid.Swap(0))
+}

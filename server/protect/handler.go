@@ -1,0 +1,176 @@
+package protect
+
+import (
+	"context"
+	"reflect"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+)
+
+// Handler is one run of the handler of a call. Its zero value is that of a call whose connection has no account.
+type Handler struct {
+	account *account
+	stream  uint32
+	cost    int64
+}
+
+// headers is the key of what Tap adds to a context: how much larger the headers of the call are than handlerCost
+// includes.
+type headers struct{}
+
+// Tap is to be called for the header of each call. The error is a *CrowdedError. The call's context is the one that it
+// returns.
+func (g *Connections) Tap(ctx context.Context, header map[string][]string) (context.Context, error) {
+	if g.crowded(ctx) {
+		Excuse(ctx)
+		return ctx, &CrowdedError{}
+	}
+	size := 0
+	for name, values := range header {
+		for _, v := range values {
+			size += headerCost + len(name) + len(v)
+		}
+	}
+	if size > freeHeaders {
+		ctx = context.WithValue(ctx, headers{}, size-freeHeaders)
+	}
+	return ctx, nil
+}
+
+// Handle notes that the handler of a call runs. End must follow.
+func Handle(ctx context.Context) Handler {
+	a, ok := accountOf(ctx)
+	if !ok {
+		return Handler{}
+	}
+	beyond, _ := ctx.Value(headers{}).(int)
+	h := Handler{a, streamOf(ctx), int64(handlerCost + beyond)}
+	a.mu.Lock()
+	a.hold(h.cost)
+	a.mu.Unlock()
+	a.guard.relieve()
+	return h
+}
+
+// End notes that the handler has returned. fault: its call was refused, and its caller could have known it.
+func (h Handler) End(fault bool) {
+	h.change(func(s *stream) { s.excused = !fault })
+	if h.account == nil {
+		return
+	}
+	h.account.mu.Lock()
+	defer h.account.mu.Unlock()
+	h.account.hold(-h.cost)
+	if !fault {
+		h.account.refused.give(refusalCredit)
+	}
+}
+
+// Excuse notes that a call of a connection is about to be refused by its header, which is not its caller's doing.
+func Excuse(ctx context.Context) {
+	if a, ok := accountOf(ctx); ok {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.excused++
+	}
+}
+
+// Judge notes that one of the messages of a call was answered, or refused though its caller could have known it.
+func Judge(ctx context.Context, fault bool) {
+	a, ok := accountOf(ctx)
+	if !ok {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if fault {
+		a.refused.take(time.Now(), 1, refusalBurst, refusalRate)
+	} else {
+		a.refused.give(refusalCredit)
+	}
+}
+
+// Reads notes that the handler waits for a message. It must come soon, unless the call is a stream on which none may
+// ever come: then it must once it has begun.
+func (h Handler) Reads(must bool) {
+	h.change(func(s *stream) {
+		s.reads = true
+		if must || s.in > 0 {
+			s.inAt = time.Now()
+		}
+	})
+}
+
+// Came notes that the message has come whole, before it is decoded: from then on the caller is waited for no more.
+func (h Handler) Came() {
+	h.change(func(s *stream) { s.reads, s.inAt = false, time.Time{} })
+}
+
+// Read notes that the handler has got a message of so many bytes, or none.
+func (h Handler) Read(bytes int) {
+	if h.account != nil {
+		h.account.guard.served(bytes, time.Now())
+	}
+	h.change(func(s *stream) {
+		n := min(s.in, bytes)
+		s.in -= n
+		s.reads, s.inAt = false, time.Time{}
+		h.account.hold(memoryOf(s.in) - memoryOf(s.in+n))
+	})
+}
+
+// Answers notes that an answer of so many bytes is to be written.
+func (h Handler) Answers(bytes int) {
+	h.change(func(s *stream) {
+		if s.out == 0 {
+			s.outAt = time.Now()
+		}
+		s.out += bytes
+		h.account.hold(memoryOf(s.out) - memoryOf(s.out-bytes))
+	})
+	if h.account != nil {
+		h.account.guard.relieve()
+	}
+}
+
+// change changes what is known of the call, if it is still open.
+func (h Handler) change(how func(*stream)) {
+	if h.account == nil {
+		return
+	}
+	h.account.mu.Lock()
+	defer h.account.mu.Unlock()
+	if s, open := h.account.streams[h.stream]; open {
+		how(&s)
+		h.account.streams[h.stream] = s
+	}
+}
+
+// streamOf returns the number of a call's stream, which gRPC knows and does not tell; 0 where it cannot be found.
+func streamOf(ctx context.Context) uint32 {
+	v := reflect.ValueOf(grpc.ServerTransportStreamFromContext(ctx))
+	if v.Kind() != reflect.Pointer || v.Elem().Kind() != reflect.Struct {
+		return 0
+	}
+	v = v.Elem()
+	at, known := placeOfID.Load().(place)
+	if !known || at.in != v.Type() {
+		f, has := v.Type().FieldByName("id")
+		if !has || f.Type.Kind() != reflect.Uint32 {
+			return 0
+		}
+		at = place{v.Type(), f.Index}
+		placeOfID.Store(at)
+	}
+	return uint32(v.FieldByIndex(at.index).Uint())
+}
+
+// place is where gRPC keeps the number of a stream, which takes long to find.
+type place struct {
+	in    reflect.Type
+	index []int
+}
+
+var placeOfID atomic.Value

@@ -1,0 +1,102 @@
+package protect
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/tap"
+)
+
+// ThrottledError says that a request was refused unread.
+type ThrottledError struct {
+	Kind        // of the connection's latest requests
+	Cause error // why the latest of that kind was not answered
+}
+
+func (e *ThrottledError) Error() string {
+	return fmt.Sprintf("most of the latest requests like this connection's could not be answered, and this one was "+
+		"refused unread (of the latest: %v)", e.Cause)
+}
+
+// Throttle refuses calls of one server. Its fields are fixed for its life.
+type Throttle struct {
+	// Predicts reports whether calls of a method, of one request each, are refused.
+	Predicts func(method string) bool
+	// Scarce reports whether executions wait for a processor. Only while they do is anything refused here: otherwise it
+	// costs nobody anything to read what is refused later.
+	Scarce func() bool
+	// Status returns the error with which calls end.
+	Status func(*ThrottledError) error
+	// Refused is called for each call that was refused.
+	Refused func(Kind)
+
+	mu    sync.Mutex
+	kinds map[Kind]*history // guarded by mu
+}
+
+const (
+	// maxKinds bounds the memory of kinds, of which there are as many as versions times priorities times identities.
+	maxKinds = 1 << 12
+	// endless is the time, in seconds, in which the answer to a call without a deadline is wanted.
+	endless = 1e6
+	// leak is the longest time, in seconds, of a call that is refused: gRPC keeps the context of one until its deadline.
+	leak = 1
+)
+
+// Tap is to be called for the header of each call, by a tap.ServerInHandle.
+func (t *Throttle) Tap(ctx context.Context, now time.Time, call *tap.Info) (context.Context, error) {
+	c := connectionOf(ctx)
+	if c == nil || !t.Predicts(call.FullMethodName) {
+		return ctx, nil
+	}
+	left := within(ctx, now)
+	k, of := c.only(now)
+	if of == nil || k.Endless != (left == endless) || left > leak && !k.Endless {
+		return ctx, nil
+	}
+	err := of.refuse(now, left, t.Scarce,
+		func(cause error) error { return t.Status(&ThrottledError{Kind: k, Cause: cause}) })
+	if err != nil {
+		t.Refused(k)
+	}
+	return ctx, err
+}
+
+// Answered notes that the request of a call that began then was answered, or could not be for reasons of its own; or
+// that it was not, by the cause, for want of capacity. The kind's model and version must exist.
+func (t *Throttle) Answered(ctx context.Context, began time.Time, k Kind, cause error) {
+	c := connectionOf(ctx)
+	if c == nil {
+		return
+	}
+	left := within(ctx, began)
+	k.Endless = left == endless
+	now := time.Now()
+	c.brought(now, k, t.history).ended(now, left, cause)
+}
+
+// history returns that of a kind.
+func (t *Throttle) history(k Kind) *history {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	h := t.kinds[k]
+	if h == nil {
+		if t.kinds == nil || len(t.kinds) >= maxKinds {
+			t.kinds = map[Kind]*history{}
+		}
+		h = &history{}
+		t.kinds[k] = h
+	}
+	return h
+}
+
+// within returns the time from now to the deadline in seconds.
+func within(ctx context.Context, now time.Time) float64 {
+	deadline, has := ctx.Deadline()
+	if !has {
+		return endless
+	}
+	return deadline.Sub(now).Seconds()
+}

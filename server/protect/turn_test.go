@@ -1,0 +1,54 @@
+package protect_test
+
+import (
+	"net"
+	"runtime"
+	"sync/atomic"
+	"testing"
+
+	"github.com/weftserve/weft/server/protect"
+)
+
+// TestTurns: on one processor, who works on large messages lets those go on whom the network has brought something.
+func TestTurns(t *testing.T) {
+	t.Cleanup(protect.Processors(1))
+	processors := runtime.GOMAXPROCS(1)
+	defer runtime.GOMAXPROCS(processors)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	near, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer near.Close()
+	far, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer far.Close()
+	var came atomic.Int64
+	go func() {
+		for b := make([]byte, 1); ; came.Add(1) {
+			if _, err := near.Read(b); err != nil {
+				return
+			}
+		}
+	}()
+	var turn protect.Turn
+	turn.Begin()
+	defer turn.End()
+	turn.Step(1 << 20) // it waits for the first
+	for i := range 100 {
+		if _, err := far.Write([]byte{1}); err != nil {
+			t.Fatal(err)
+		}
+		turn.Step(1 << 20)
+		turn.Step(1 << 20)
+		if n := came.Load(); n <= int64(i) {
+			t.Fatalf("%d bytes were sent, and %d have come", i+1, n)
+		}
+	}
+}
