@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc/health"
 	healthgrpc "google.golang.org/grpc/health/grpc_health_v1"
 
-	"github.com/weftserve/weft/server/doorkeeper"
+	"github.com/weftserve/weft/server/access"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/status"
 	"github.com/weftserve/weft/sharedsched"
@@ -30,7 +30,7 @@ const noModel = "/"
 // visible returns the service that a caller asks for, or one that is never there if it is a model that the caller may
 // not know of.
 func visible(ctx context.Context, service string) string {
-	if service == wholeServer || doorkeeper.Of(ctx).Sees(service) {
+	if service == wholeServer || access.CallerOf(ctx).Sees(service) {
 		return service
 	}
 	return noModel

@@ -33,8 +33,6 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/server"
 	"github.com/weftserve/weft/server/access"
-	"github.com/weftserve/weft/server/doorkeeper"
-	"github.com/weftserve/weft/server/identity"
 	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/servertest"
 	"github.com/weftserve/weft/server/transport"
@@ -105,12 +103,12 @@ func proofs(t *testing.T) *access.Config {
 		{"uid", fmt.Sprint("uid:", os.Getuid())},
 		{"anyone", "anonymous"},
 	} {
-		caller, err := access.ParseCaller(e[1])
+		caller, err := access.ParsePattern(e[1])
 		if err != nil {
 			t.Fatal(err)
 		}
 		c.Identities = append(c.Identities, access.Entry{
-			Name: e[0], Weight: 1, Roles: []string{"see"}, Callers: []access.Caller{caller},
+			Name: e[0], Weight: 1, Roles: []string{"see"}, Callers: []access.Pattern{caller},
 		})
 	}
 	return c
@@ -159,18 +157,18 @@ func TestProofsOnRealSockets(t *testing.T) {
 		}
 		return compact
 	}
-	tokens, faults := identity.ParseTokens(fmt.Sprintf("fleet-7 sha256:%x\nspare sha256:%x expires 2020-01-01T00:00:00Z",
+	tokens, faults := access.ParseTokens(fmt.Sprintf("fleet-7 sha256:%x\nspare sha256:%x expires 2020-01-01T00:00:00Z",
 		sha256.Sum256([]byte("secret")), sha256.Sum256([]byte("old"))))
 	if faults != nil {
 		t.Fatal(faults)
 	}
-	verifier, err := identity.NewIssuer(identity.IssuerConfig{URL: issuer.URL, Audience: "weft", Groups: "groups"})
+	verifier, err := access.NewIssuer(access.IssuerConfig{URL: issuer.URL, Audience: "weft", Groups: "groups"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	door := &doorkeeper.Door{}
+	door := &access.Control{}
 	h := servertest.New(t, server.Config{Door: door})
-	door.Follow(access.NewPolicy(proofs(t), nil, time.Now()), &identity.Prover{Tokens: tokens, Issuer: verifier})
+	door.Follow(access.NewPolicy(proofs(t), nil, time.Now()), &access.Prover{Tokens: tokens, Issuer: verifier})
 
 	ca, strangers := newPKI(t), newPKI(t)
 	secure := credentials.NewTLS(&tls.Config{

@@ -19,7 +19,6 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/server"
 	"github.com/weftserve/weft/server/access"
-	"github.com/weftserve/weft/server/identity"
 	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/servertest"
 	"github.com/weftserve/weft/sharedsched"
@@ -42,9 +41,9 @@ var jwt = strings.Join([]string{
 }, ".")
 
 // gone returns the issuer of jwt, which cannot be reached.
-func gone(t *testing.T) *identity.Issuer {
+func gone(t *testing.T) *access.Issuer {
 	t.Helper()
-	issuer, err := identity.NewIssuer(identity.IssuerConfig{URL: "http://127.0.0.1:1", Audience: "weft"})
+	issuer, err := access.NewIssuer(access.IssuerConfig{URL: "http://127.0.0.1:1", Audience: "weft"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +82,7 @@ func TestFloodsOfRefusedCallsEnd(t *testing.T) {
 		}},
 	})
 	dark := servertest.NewDoor(t, &access.Config{})
-	dark.Follow(dark.Policy(), &identity.Prover{Tokens: &identity.Tokens{}, Issuer: gone(t)})
+	dark.Follow(dark.Policy(), &access.Prover{Tokens: &access.Tokens{}, Issuer: gone(t)})
 	for name, c := range map[string]struct {
 		call call
 		code codes.Code
@@ -121,7 +120,7 @@ func TestFloodsOfRefusedCallsEnd(t *testing.T) {
 			g := protect.New(protect.Config{})
 			config := server.Config{Guard: g, MaxMessageBytes: 64 << 10}
 			if c.door != nil {
-				config.Door = &c.door.Door
+				config.Door = &c.door.Control
 			}
 			h := servertest.New(t, config)
 			if c.load != nil {

@@ -22,10 +22,10 @@ import (
 	"github.com/weftserve/weft/internal/owntime"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/server/access"
 	"github.com/weftserve/weft/server/activity"
 	"github.com/weftserve/weft/server/breaker"
 	"github.com/weftserve/weft/server/calls"
-	"github.com/weftserve/weft/server/doorkeeper"
 	"github.com/weftserve/weft/server/live"
 	"github.com/weftserve/weft/server/openinference"
 	"github.com/weftserve/weft/server/openinference/region"
@@ -94,7 +94,7 @@ type Config struct {
 	// Guard bounds what connections cost. Nil: one with its defaults, whose Watch does not run.
 	Guard *protect.Connections
 	// Door decides who may do what. Nil: everybody may do everything.
-	Door *doorkeeper.Door
+	Door *access.Control
 	// Logger gets panics. Nil: slog.Default().
 	Logger *slog.Logger
 	// Level is that from which on Logger logs; callers may change it. Nil: one that nobody follows.
@@ -139,7 +139,7 @@ type Server struct {
 	observer  Observer // nil: none
 	calls     Calls    // may be nil
 	guard     *protect.Connections
-	door      *doorkeeper.Door
+	door      *access.Control
 	methods   methods
 }
 
@@ -151,7 +151,7 @@ func New(config Config, models predict.Models, scheduler weftapi.SchedulerState)
 	config.Level = cmp.Or(config.Level, &slog.LevelVar{})
 	config.Guard = cmp.Or(config.Guard, protect.New(protect.Config{Logger: config.Logger}))
 	if config.Door == nil {
-		config.Door = &doorkeeper.Door{}
+		config.Door = &access.Control{}
 	}
 	if config.Scarce == nil {
 		config.Scarce = func() bool { return false }
@@ -257,7 +257,7 @@ func (s *Server) Live(address string) http.Handler {
 // listener must be one of the guard.
 func (s *Server) Options(c credentials.TransportCredentials) []grpc.ServerOption {
 	return []grpc.ServerOption{
-		grpc.Creds(s.guard.Credentials(doorkeeper.Credentials(protect.ThrottleCredentials(c)))), grpc.InTapHandle(s.tap),
+		grpc.Creds(s.guard.Credentials(access.Credentials(protect.ThrottleCredentials(c)))), grpc.InTapHandle(s.tap),
 	}
 }
 
@@ -350,7 +350,7 @@ func NewAdmin(s *Server, residents weftapi.Residents) *Admin {
 // Options returns the options of a grpc.Server that listens to those who change what is served, with these credentials.
 func (a *Admin) Options(c credentials.TransportCredentials) []grpc.ServerOption {
 	return []grpc.ServerOption{
-		grpc.Creds(a.server.guard.Credentials(doorkeeper.Credentials(c))), grpc.InTapHandle(a.tap),
+		grpc.Creds(a.server.guard.Credentials(access.Credentials(c))), grpc.InTapHandle(a.tap),
 	}
 }
 

@@ -15,17 +15,15 @@ import (
 
 	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/server/access"
-	"github.com/weftserve/weft/server/doorkeeper"
-	"github.com/weftserve/weft/server/identity"
 )
 
 // accessRules are those of an access file, and of the files that it names.
 type accessRules struct {
 	config *access.Config
-	tokens *identity.Tokens
-	jwt    *identity.IssuerConfig // nil: JWTs are not taken
-	issuer *identity.Issuer       // of jwt; nil if there is none, or something is wrong
-	files  map[string]string      // what was read, by path; also if something is wrong with it
+	tokens *access.Tokens
+	jwt    *access.IssuerConfig // nil: JWTs are not taken
+	issuer *access.Issuer       // of jwt; nil if there is none, or something is wrong
+	files  map[string]string    // what was read, by path; also if something is wrong with it
 }
 
 // maxAccessFile is the largest file of access rules that is read, in bytes.
@@ -54,7 +52,7 @@ func readBounded(path string) (string, error) {
 // readAccess reads an access file and those that it names. The error is everything that is wrong; the rules then have
 // their files only.
 func readAccess(path string) (*accessRules, error) {
-	r := &accessRules{files: map[string]string{}, tokens: &identity.Tokens{}}
+	r := &accessRules{files: map[string]string{}, tokens: &access.Tokens{}}
 	text, err := r.read(path)
 	if err != nil {
 		return r, fmt.Errorf("--access: %w", err)
@@ -75,7 +73,7 @@ func readAccess(path string) (*accessRules, error) {
 		errs = append(errs, r.readTokens(beside(f.Tokens)))
 	}
 	if f.JWT != nil {
-		r.jwt = &identity.IssuerConfig{URL: f.JWT.Issuer, Audience: f.JWT.Audience, Groups: f.JWT.Groups}
+		r.jwt = &access.IssuerConfig{URL: f.JWT.Issuer, Audience: f.JWT.Audience, Groups: f.JWT.Groups}
 		if r.jwt.Groups == "" {
 			r.jwt.Groups = "groups"
 		}
@@ -91,7 +89,7 @@ func readAccess(path string) (*accessRules, error) {
 	if err := errors.Join(errs...); err != nil || r.jwt == nil {
 		return r, err
 	}
-	if r.issuer, err = identity.NewIssuer(*r.jwt); err != nil {
+	if r.issuer, err = access.NewIssuer(*r.jwt); err != nil {
 		return r, fmt.Errorf("%s: jwt.jwks: %w", path, err)
 	}
 	return r, nil
@@ -103,7 +101,7 @@ func (r *accessRules) readTokens(path string) error {
 		return err
 	}
 	var faults []error
-	r.tokens, faults = identity.ParseTokens(text)
+	r.tokens, faults = access.ParseTokens(text)
 	for i, fault := range faults {
 		faults[i] = fmt.Errorf("%s: %w", path, fault)
 	}
@@ -145,7 +143,7 @@ type porter struct {
 	path string
 	// closed are the addresses where nobody is served who proves nothing, by setting; none: anybody may be.
 	closed map[string]string
-	door   *doorkeeper.Door
+	door   *access.Control
 	log    *slog.Logger
 	rules  *accessRules // those of the latest reading, faulty or not
 	kept   *accessRules // those in force
@@ -157,7 +155,7 @@ type porter struct {
 const lookEvery = time.Second
 
 // newPorter returns one whose door follows the rules.
-func newPorter(path string, rules *accessRules, door *doorkeeper.Door, log *slog.Logger) *porter {
+func newPorter(path string, rules *accessRules, door *access.Control, log *slog.Logger) *porter {
 	p := &porter{
 		path: path, door: door, log: log, rules: rules, again: make(chan struct{}, 1), every: lookEvery,
 	}
@@ -172,7 +170,7 @@ func (p *porter) follow(r *accessRules) {
 	}
 	p.kept = r
 	policy := access.NewPolicy(r.config, p.door.Policy(), time.Now())
-	p.door.Follow(policy, &identity.Prover{Tokens: r.tokens, Issuer: r.issuer})
+	p.door.Follow(policy, &access.Prover{Tokens: r.tokens, Issuer: r.issuer})
 	p.log.Info("access rules in force", "event", "access_in_force", "access", p.path,
 		"identities", policy.Identities(), "tokens", r.tokens.Len())
 }
@@ -250,7 +248,7 @@ func (s *assembly) closed() map[string]string {
 
 // openDoor makes the door that calls come in by.
 func (s *assembly) openDoor() {
-	s.door = &doorkeeper.Door{Observer: s.measured, Logger: s.log}
+	s.door = &access.Control{Observer: s.measured, Logger: s.log}
 	if s.rules != nil {
 		s.porter = newPorter(s.Access, s.rules, s.door, s.log)
 		s.porter.closed = s.closed()

@@ -21,8 +21,6 @@ import (
 	"github.com/weftserve/weft/internal/weftest"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/server/access"
-	"github.com/weftserve/weft/server/doorkeeper"
-	"github.com/weftserve/weft/server/identity"
 )
 
 // write writes a file of a folder at once, as editors and ConfigMaps do, and returns its path.
@@ -55,8 +53,8 @@ identities:
 // TestAccessOfAServer: a whole server by its access file: both listeners, the pages, and what is logged and counted.
 func TestAccessOfAServer(t *testing.T) {
 	dir, repository := t.TempDir(), t.TempDir()
-	pilot, first := identity.NewToken("pilot-7")
-	ada, second := identity.NewToken("ada")
+	pilot, first := access.NewToken("pilot-7")
+	ada, second := access.NewToken("ada")
 	write(t, dir, "tokens.txt", first+"\n"+second+"\n")
 	for _, model := range []string{"walker", "secret"} {
 		weftest.AddVersion(t, repository, model, 1)
@@ -152,7 +150,7 @@ func TestAccessOfAServer(t *testing.T) {
 func TestFaultyAccessFiles(t *testing.T) {
 	const who = "  - {name: a, callers: [\"token:a\"], roles: [all]}\n"
 	const good = "tokens: tokens.txt\nroles: {all: {predict: [\"*\"]}}\nidentities:\n" + who
-	_, line := identity.NewToken("a")
+	_, line := access.NewToken("a")
 	for name, tt := range map[string]struct{ old, now, want string }{
 		"good":                {"", "", ""},
 		"unknown key":         {"identities:", "identitys:", "access.yaml:3:1: identitys: unknown key; did you mean \"identities\"?"},
@@ -217,7 +215,7 @@ func TestAnonymousFromAfar(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		var log weftest.Log
-		p := newPorter(path, s.rules, &doorkeeper.Door{}, slog.New(&log))
+		p := newPorter(path, s.rules, &access.Control{}, slog.New(&log))
 		p.closed = s.closed()
 		p.reload()
 		if lines := log.Event("access_rejected"); (len(lines) > 0) != c.refused {
@@ -229,7 +227,7 @@ func TestAnonymousFromAfar(t *testing.T) {
 // TestMadeUpAccessFiles: whatever the bytes are, reading ends with rules or with an error.
 func TestMadeUpAccessFiles(t *testing.T) {
 	dir := t.TempDir()
-	_, line := identity.NewToken("ada")
+	_, line := access.NewToken("ada")
 	write(t, dir, "tokens.txt", line)
 	read := 0
 	for seed := range 300 {
@@ -261,8 +259,8 @@ func TestMadeUpAccessFiles(t *testing.T) {
 // hang-up has them read at once.
 func TestAccessFilesAreFollowed(t *testing.T) {
 	dir := t.TempDir()
-	_, first := identity.NewToken("ada")
-	_, more := identity.NewToken("pilot-1")
+	_, first := access.NewToken("ada")
+	_, more := access.NewToken("pilot-1")
 	tokens := write(t, dir, "tokens.txt", first)
 	path := write(t, dir, "access.yaml", teams)
 	rules, err := readAccess(path)
@@ -270,7 +268,7 @@ func TestAccessFilesAreFollowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log weftest.Log
-	door := &doorkeeper.Door{}
+	door := &access.Control{}
 	p := newPorter(path, rules, door, slog.New(&log))
 	p.every = time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())
@@ -318,7 +316,7 @@ func TestAccessFilesAreFollowed(t *testing.T) {
 // TestHalfWrittenAccessFiles are not read, although they have no fault.
 func TestHalfWrittenAccessFiles(t *testing.T) {
 	dir := t.TempDir()
-	_, line := identity.NewToken("ada")
+	_, line := access.NewToken("ada")
 	write(t, dir, "tokens.txt", line)
 	path := write(t, dir, "access.yaml", teams)
 	rules, err := readAccess(path)
@@ -326,7 +324,7 @@ func TestHalfWrittenAccessFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log weftest.Log
-	p := newPorter(path, rules, &doorkeeper.Door{}, slog.New(&log))
+	p := newPorter(path, rules, &access.Control{}, slog.New(&log))
 	first := p.door.Policy()
 	half := strings.Replace(teams, "operate: [\"*\"]", "", 1)
 	whole := strings.Replace(teams, "name: staff", "name: crew", 1)
@@ -349,12 +347,12 @@ func TestTokenIsPrintedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	tokens, faults := identity.ParseTokens(lines[len(lines)-1])
+	tokens, faults := access.ParseTokens(lines[len(lines)-1])
 	if faults != nil {
 		t.Fatal(faults)
 	}
-	p := &identity.Prover{Tokens: tokens}
-	proof, err := p.Prove(t.Context(), lines[1], identity.Hash(lines[1]), time.Now())
+	p := &access.Prover{Tokens: tokens}
+	proof, err := p.Prove(t.Context(), lines[1], access.Hash(lines[1]), time.Now())
 	if err != nil || proof.How != "token:fleet-7" {
 		t.Errorf("%v, %v of\n%s", proof, err, out.String())
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/server/access"
-	"github.com/weftserve/weft/server/identity"
 )
 
 // accessFile is the YAML of an access file.
@@ -121,7 +120,7 @@ func (f *accessFile) entry(faults *config.Faults, key string, e *identityEntry, 
 		faults.Addf(key+".callers", "nobody can be this identity; expected at least one of the callers")
 	}
 	for i, text := range e.Callers {
-		caller, err := access.ParseCaller(text)
+		caller, err := access.ParsePattern(text)
 		kind, _, _ := strings.Cut(text, ":")
 		switch {
 		case err != nil:
@@ -174,7 +173,7 @@ func (j *jwtEntry) check(faults *config.Faults) {
 // checkURL refuses a URL from which anybody on the way could send keys.
 func checkURL(faults *config.Faults, key, text string) {
 	u, err := url.Parse(text)
-	if err == nil && u.Host != "" && (u.Scheme == "https" || u.Scheme == "http" && identity.Local(u.Hostname())) {
+	if err == nil && u.Host != "" && (u.Scheme == "https" || u.Scheme == "http" && access.Local(u.Hostname())) {
 		return
 	}
 	faults.Addf(key, "%q is no safe URL; expected https://HOST/PATH, or http:// on this machine", text)

@@ -14,7 +14,6 @@ import (
 	"github.com/weftserve/weft/gpu"
 	"github.com/weftserve/weft/internal/certs"
 	"github.com/weftserve/weft/internal/courtesy"
-	"github.com/weftserve/weft/internal/httpguard"
 	"github.com/weftserve/weft/internal/lifecycle"
 	"github.com/weftserve/weft/internal/owntime"
 	"github.com/weftserve/weft/internal/record"
@@ -27,8 +26,8 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server"
+	"github.com/weftserve/weft/server/access"
 	"github.com/weftserve/weft/server/activity"
-	"github.com/weftserve/weft/server/doorkeeper"
 	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/rollout"
 	"github.com/weftserve/weft/server/shadow"
@@ -51,11 +50,11 @@ type assembly struct {
 	grpc, admin net.Listener  // admin is nil if it is disabled
 	certs       *certs.Keeper // nil: there is no TLS
 	dev         *certs.Dev    // nil: certificates were not made here
-	httpGuard   httpguard.Guard
+	httpGuard   access.Browsers
 	measured    *telemetry.Telemetry
 	state       *decisions.Store
 	rules       *accessRules // nil: everybody may do everything
-	door        *doorkeeper.Door
+	door        *access.Control
 	porter      *porter    // nil: there are no rules to follow
 	trace       *traceFile // nil: the scheduler is not recorded
 	gpus        *gpuWatch  // nil: there are none to follow

@@ -17,7 +17,6 @@ import (
 	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/internal/lifecycle"
 	"github.com/weftserve/weft/server/access"
-	"github.com/weftserve/weft/server/doorkeeper"
 	"github.com/weftserve/weft/server/live"
 	"github.com/weftserve/weft/server/protect"
 )
@@ -107,7 +106,7 @@ func (s *assembly) modelReady(w http.ResponseWriter, r *http.Request) {
 }
 
 // addProfiles serves profiles where tools look for them.
-func addProfiles(mux *http.ServeMux, door *doorkeeper.Door) {
+func addProfiles(mux *http.ServeMux, door *access.Control) {
 	for path, page := range map[string]http.HandlerFunc{
 		"": pprof.Index, "cmdline": pprof.Cmdline, "profile": pprof.Profile, "symbol": pprof.Symbol, "trace": pprof.Trace,
 	} {
@@ -126,14 +125,14 @@ func (s *assembly) httpPart(l net.Listener, pages http.Handler) lifecycle.Part {
 	s.httpGuard.Local, s.httpGuard.Hosts, s.httpGuard.Origins = config.Local(addressOf(l)), s.HTTPHosts, s.HTTPOrigins
 	s.httpGuard.Identified, s.httpGuard.Public = s.Identified() && s.Access == "", []string{"/healthz", "/readyz"}
 	s.httpGuard.Bodies = []string{inferencePaths}
-	l = s.guard.ListenHTTP(doorkeeper.Listen(l))
+	l = s.guard.ListenHTTP(access.Listen(l))
 	if s.certs != nil {
 		l = tls.NewListener(l, s.certs.HTTP())
 	}
 	return serveHTTP(l, &http.Server{
 		Handler: protect.Pages(s.httpGuard.Handler(pages)),
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			return protect.ConnContext(doorkeeper.ConnContext(ctx, c), c)
+			return protect.ConnContext(access.ConnContext(ctx, c), c)
 		},
 		ReadTimeout: httpTimeout, WriteTimeout: httpTimeout,
 		ReadHeaderTimeout: httpHeaderTime, IdleTimeout: httpIdle, MaxHeaderBytes: httpHeaderBytes,

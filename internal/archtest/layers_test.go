@@ -73,8 +73,8 @@ var layers = []layer{
 		[]string{
 			"internal/owntime", "proto/gen/weft/...", "server/calls", "server/openinference",
 			"server/openinference/region", "server/predict", "server/tfserving", "server/weftapi", "server/status",
-			"server/transport", "server/activity", "server/live", "server/breaker", "server/doorkeeper",
-			"server/protect", "server/routing", "sharedsched", "runtime/catalog",
+			"server/transport", "server/activity", "server/live", "server/breaker", "server/access", "server/protect",
+			"server/routing", "sharedsched", "runtime/catalog",
 		},
 		"the edge puts its parts together; engines, devices and files stay behind the interfaces that app hands in",
 	},
@@ -107,47 +107,36 @@ var layers = []layer{
 	{
 		"server/calls",
 		[]string{
-			"server/access", "server/doorkeeper", "server/protect", "server/predict", "server/routing", "server/status",
-			"server/transport", "server/wire/fields", "sharedsched", "runtime/tensor",
+			"server/access", "server/protect", "server/predict", "server/routing", "server/status", "server/transport",
+			"server/wire/fields", "sharedsched", "runtime/tensor",
 		},
 		"calls are taken through the pipeline alike, whatever protocol they are of",
 	},
 	{
 		"server/status",
 		[]string{
-			"server/access", "server/protect", "server/identity", "server/predict", "server/routing", "server/rollout",
-			"sharedsched", "runtime/catalog", "runtime/tensor",
+			"server/access", "server/protect", "server/predict", "server/routing", "server/rollout", "sharedsched",
+			"runtime/catalog", "runtime/tensor",
 		},
 		"what an error means to a caller is the same for every service",
 	},
 	{
 		"server/transport",
-		[]string{
-			"server/access", "server/doorkeeper", "server/protect", "server/predict", "server/status", "sharedsched",
-		},
+		[]string{"server/access", "server/protect", "server/predict", "server/status", "sharedsched"},
 		"how calls come in is the same for every service",
 	},
 	{
 		"server/access",
-		[]string{"proto/gen/weft/...", "sharedsched", "runtime/catalog"},
-		"who may do what follows from values; who calls, and where the values come from, is for others to find out",
-	},
-	{
-		"server/identity",
-		[]string{"server/access"},
-		"who calls is proven in the same way whatever is called; what callers may do is not its affair",
-	},
-	{
-		"server/doorkeeper",
-		[]string{"server/access", "server/protect", "server/identity"},
-		"it joins who calls with what they may do, and knows no service",
+		[]string{"proto/gen/weft/...", "server/protect", "sharedsched", "runtime/catalog"},
+		"who calls, and what they may do, is found out in the same way whatever is called; where the rules come from is for " +
+			"others to know",
 	},
 	{
 		"server/weftapi",
 		[]string{
 			"proto/gen/weft/...", "server/activity", "server/calls", "server/predict", "server/wire",
 			"server/wire/elements", "server/status", "server/routing", "server/shadow", "server/rollout",
-			"server/access", "server/doorkeeper", "server/protect", "sharedsched", "runtime/catalog", "runtime/tensor",
+			"server/access", "server/protect", "sharedsched", "runtime/catalog", "runtime/tensor",
 		},
 		"a protocol is one codec before the pipeline, and knows no other protocol",
 	},
@@ -158,10 +147,7 @@ var layers = []layer{
 	},
 	{
 		"server/live",
-		[]string{
-			"proto/gen/weft/...", "server/access", "server/activity", "server/doorkeeper", "server/protect",
-			"server/status",
-		},
+		[]string{"proto/gen/weft/...", "server/access", "server/activity", "server/protect", "server/status"},
 		"the page shows what the API shows, and nothing else",
 	},
 	{
@@ -169,7 +155,7 @@ var layers = []layer{
 		[]string{
 			"proto/gen/inference", "server/calls", "server/openinference/region", "server/predict",
 			"server/wire/elements", "server/wire/fields", "server/protect", "server/status", "server/routing",
-			"server/access", "server/doorkeeper", "sharedsched", "runtime/catalog", "runtime/tensor",
+			"server/access", "sharedsched", "runtime/catalog", "runtime/tensor",
 		},
 		"a protocol is one codec before the pipeline, and knows no other protocol",
 	},
@@ -182,15 +168,15 @@ var layers = []layer{
 		"server/tfserving",
 		[]string{
 			"proto/gen/tensorflow/...", "server/calls", "server/predict", "server/protect", "server/routing",
-			"server/access", "server/doorkeeper", "sharedsched", "runtime/catalog", "runtime/tensor",
+			"server/access", "sharedsched", "runtime/catalog", "runtime/tensor",
 		},
 		"a protocol is one codec before the pipeline, and knows no other protocol",
 	},
 	{
 		"server/servertest",
 		[]string{
-			"proto/gen/weft/...", "server", "server/access", "server/doorkeeper", "server/identity", "server/predict",
-			"server/transport", "sharedsched", "runtime/catalog", "runtime/tensor",
+			"proto/gen/weft/...", "server", "server/access", "server/predict", "server/transport", "sharedsched",
+			"runtime/catalog", "runtime/tensor",
 		},
 		"the fixture of the server's tests is imported by tests only",
 	},
@@ -383,11 +369,6 @@ var layers = []layer{
 		"internal/owntime",
 		[]string{},
 		"what time a process had is for the system to tell, whoever judges by it",
-	},
-	{
-		"internal/httpguard",
-		[]string{},
-		"which requests a browser was made to send shows by their headers, whatever they ask for",
 	},
 	{
 		"internal/onnxgraph",

@@ -40,12 +40,12 @@ var libraries = []struct {
 	},
 	{
 		"github.com/coreos/go-oidc/v3",
-		[]string{"server/identity"},
+		[]string{"server/access"},
 		"whose word a token is, is decided in one place",
 	},
 	{
 		"github.com/go-jose/go-jose/v4",
-		[]string{"server/identity"},
+		[]string{"server/access"},
 		"whose word a token is, is decided in one place",
 	},
 	{
@@ -66,7 +66,7 @@ var libraries = []struct {
 	{
 		"google.golang.org/grpc",
 		[]string{
-			"server", "server/doorkeeper", "server/identity", "server/protect", "server/status", "server/transport",
+			"server", "server/access", "server/protect", "server/status", "server/transport",
 			"server/weftapi", "server/calls", "server/openinference", "server/tfserving",
 			"server/servertest", "cmd/...",
 			"internal/app", "internal/ask", "internal/certs", "internal/loadgen", "internal/replay",

@@ -1,81 +1,83 @@
 package access
 
 import (
-	"fmt"
-	"strconv"
-	"strings"
+	"context"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/credentials"
+
+	"github.com/weftserve/weft/server/protect"
 )
 
-// Claim is one thing that a caller has proven of itself, such as {"dns", "robot-7.example.org"}.
-type Claim struct{ Kind, Value string }
-
-// The kinds of claims.
-const (
-	SPIFFE    = "spiffe"    // of a certificate: a SPIFFE ID, without "spiffe://"
-	DNS       = "dns"       // of a certificate: a DNS name
-	Subject   = "subject"   // of a certificate: the distinguished name, as RFC 2253 writes it
-	Token     = "token"     // a token of the tokens file: its name
-	JWT       = "jwt"       // a JWT: its subject
-	Group     = "group"     // a JWT: one of its groups
-	UID       = "uid"       // a unix socket: the number of the caller's user
-	GID       = "gid"       // a unix socket: the number of the caller's group
-	Anonymous = "anonymous" // whoever calls
-)
-
-// kinds says of each kind what follows the colon, and what a * in it does not stand for.
-var kinds = map[string]struct {
-	separators string
-	number     bool
-}{
-	// In a subject a comma within a value follows a backslash.
-	SPIFFE: {separators: "/"}, DNS: {separators: "."}, Subject: {separators: `,+\`},
-	Token: {}, JWT: {}, Group: {}, UID: {number: true}, GID: {number: true},
-}
-
-// Caller is a pattern of claims, as an entry of `callers` in the access file.
+// Caller is who makes a call. Nil is anybody, on a server that is open to all.
 type Caller struct {
-	kind, pattern, separators string
+	*Identity
+
+	// How says how the identity was proven, such as "token:fleet".
+	How string
+
+	book  *book
+	hash  [32]byte  // of the token
+	until time.Time // zero: for ever
 }
 
-// ParseCaller reads a pattern, such as "dns:robot-*.example.org". The error says what is expected.
-func ParseCaller(text string) (Caller, error) {
-	if text == Anonymous {
-		return Caller{kind: Anonymous}, nil
+// holds reports whether the proof is still good.
+func (c *Caller) holds() bool { return c.until.IsZero() || time.Now().Before(c.until) }
+
+// Sees reports whether the caller may know that there is a model.
+func (c *Caller) Sees(model string) bool { return c == nil || c.Identity.Sees(model) }
+
+// SeesAll reports whether the caller may know of every model.
+func (c *Caller) SeesAll() bool { return c == nil || c.Everywhere() != 0 }
+
+// Observes reports whether the caller may see the state of a model.
+func (c *Caller) Observes(model string) bool { return c == nil || c.Granted(model)&Observe != 0 }
+
+// ObservesAll reports whether the caller may see the state of all that is served.
+func (c *Caller) ObservesAll() bool { return c == nil || c.Everywhere()&Observe != 0 }
+
+// Operates reports whether the caller may change how a model is served. On a server that is open to all that is for the
+// listener to say: open.
+func (c *Caller) Operates(model string, open bool) bool {
+	if c == nil {
+		return open
 	}
-	kind, pattern, _ := strings.Cut(text, ":")
-	of, known := kinds[kind]
-	if kind == SPIFFE {
-		var is bool
-		if pattern, is = strings.CutPrefix(pattern, "//"); !is {
-			known = false
-		}
-	}
-	if !known || pattern == "" {
-		return Caller{}, fmt.Errorf("%q names no callers; expected spiffe://ID, dns:NAME, subject:NAME, token:NAME, "+
-			"jwt:SUBJECT, group:NAME, uid:NUMBER, gid:NUMBER or anonymous", text)
-	}
-	if of.number {
-		n, err := strconv.ParseUint(pattern, 10, 32)
-		if err != nil {
-			return Caller{}, fmt.Errorf("%q has no number after the colon; expected one, such as %s:1000", text, kind)
-		}
-		pattern = strconv.FormatUint(n, 10) // as claims have it
-	}
-	if kind == DNS {
-		pattern = strings.ToLower(pattern)
-	}
-	return Caller{kind, pattern, of.separators}, nil
+	return c.Granted(model)&Operate != 0
 }
 
-// is reports whether one of the claims is of the pattern.
-func (c *Caller) is(claims []Claim) bool {
-	if c.kind == Anonymous {
-		return true
+// String returns the identity and how it was proven, such as "fleet (token:robot-7)"; "" of anybody.
+func (c *Caller) String() string {
+	if c == nil {
+		return ""
 	}
-	for _, claim := range claims {
-		if claim.Kind == c.kind && match(c.pattern, claim.Value, c.separators) {
-			return true
-		}
-	}
-	return false
+	return c.Name + " (" + c.How + ")"
+}
+
+type callerKey struct{}
+
+// WithCaller returns the context of a call of c.
+func WithCaller(ctx context.Context, c *Caller) context.Context {
+	return context.WithValue(ctx, callerKey{}, c)
+}
+
+// CallerOf returns who makes a call; nil: anybody, or the call keeps it elsewhere.
+func CallerOf(ctx context.Context) *Caller {
+	c, _ := ctx.Value(callerKey{}).(*Caller)
+	return c
+}
+
+// connection remembers who calls by a connection.
+type connection struct {
+	proof Proof
+	// The latest caller without a token, and the latest with one: most connections have one caller only.
+	bare, withToken atomic.Pointer[Caller]
+}
+
+// Credentials returns those of a server so that connections remember who calls.
+func Credentials(of credentials.TransportCredentials) credentials.TransportCredentials {
+	return protect.Then(of, func(secured, raw net.Conn, info credentials.AuthInfo) (net.Conn, any, error) {
+		return secured, &connection{proof: OfConnection(raw, info)}, nil
+	})
 }

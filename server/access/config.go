@@ -16,7 +16,7 @@ type Role struct{ Predict, Observe, Operate []string }
 // Entry describes an identity.
 type Entry struct {
 	Name    string
-	Callers []Caller
+	Callers []Pattern
 	// Roles are names of Config.Roles.
 	Roles []string
 	// Weight is the identity's part of a device, relative to others, for models whose fairness is by identity; above 0.

@@ -169,7 +169,7 @@ func (m maker) file(t *testing.T) *oracle {
 			return fmt.Sprint("r", m.IntN(3))
 		})}
 		for _, text := range texts {
-			caller, err := access.ParseCaller(text)
+			caller, err := access.ParsePattern(text)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -242,7 +242,7 @@ func TestCallersThatAreNone(t *testing.T) {
 		"", "robot", "token", "token:", "uid:root", "uid:-1", "uid:*", "gid:", "spiffe:example.org", "spiffe://", "user:a",
 		"Anonymous", "anonymous:x",
 	} {
-		if c, err := access.ParseCaller(text); err == nil {
+		if c, err := access.ParsePattern(text); err == nil {
 			t.Errorf("%q is %v", text, c)
 		}
 	}
@@ -253,11 +253,11 @@ func FuzzGlob(f *testing.F) {
 	f.Add("a*b*c", "axbyc")
 	f.Add("***", "")
 	f.Fuzz(func(t *testing.T, pattern, text string) {
-		c, err := access.ParseCaller("jwt:" + pattern)
+		c, err := access.ParsePattern("jwt:" + pattern)
 		if err != nil || len(pattern) > 30 || !validText(pattern) || !validText(text) {
 			return
 		}
-		p := access.NewPolicy(&access.Config{Identities: []access.Entry{{Name: "a", Callers: []access.Caller{c}}}},
+		p := access.NewPolicy(&access.Config{Identities: []access.Entry{{Name: "a", Callers: []access.Pattern{c}}}},
 			nil, time.Time{})
 		got := p.Identify([]access.Claim{{Kind: "jwt", Value: text}}) != nil
 		if want := glob(pattern, "").MatchString(text); got != want {

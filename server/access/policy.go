@@ -74,7 +74,7 @@ type Identity struct {
 	// Caller is who requests are charged to.
 	Caller *catalog.Caller
 
-	callers []Caller
+	callers []Pattern
 	grants  grants
 	quota   Quota
 	used    *usage

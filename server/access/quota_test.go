@@ -26,14 +26,14 @@ func only(t testing.TB, q access.Quota, before *access.Policy) (*access.Policy, 
 
 func from(t testing.TB, at time.Time, q access.Quota, before *access.Policy) (*access.Policy, *access.Identity) {
 	t.Helper()
-	caller, err := access.ParseCaller("anonymous")
+	caller, err := access.ParsePattern("anonymous")
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := access.NewPolicy(&access.Config{
 		Roles: map[string]access.Role{"all": {Predict: []string{"exact", "a*", "*z"}, Observe: []string{"*"}}},
 		Identities: []access.Entry{
-			{Name: "one", Weight: 3, Callers: []access.Caller{caller}, Roles: []string{"all"}, Quota: q},
+			{Name: "one", Weight: 3, Callers: []access.Pattern{caller}, Roles: []string{"all"}, Quota: q},
 		},
 	}, before, at)
 	return p, p.Identify(nil)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/access"
-	"github.com/weftserve/weft/server/doorkeeper"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/routing"
@@ -50,7 +49,7 @@ type Message interface {
 
 // Entrance says how a message was let in; it is zero on a server that is open to all.
 type Entrance struct {
-	Caller    *doorkeeper.Caller
+	Caller    *access.Caller
 	Admission access.Admission
 	// Refused is why it was not, on a stream.
 	Refused error
@@ -59,7 +58,7 @@ type Entrance struct {
 }
 
 // Admit is a part of transport.Admitted: r is the request of the message.
-func (e *Entrance) Admit(r *predict.Request, c *doorkeeper.Caller, p sharedsched.Priority, a access.Admission,
+func (e *Entrance) Admit(r *predict.Request, c *access.Caller, p sharedsched.Priority, a access.Admission,
 	refused error,
 ) {
 	e.Caller, e.Admission, e.Refused = c, a, refused
@@ -77,11 +76,11 @@ func (e *Entrance) Leave() {
 
 // Fail returns the error with which a unary call ends.
 func (h *House) Fail(ctx context.Context, err error, at predict.Place) error {
-	return h.failed(ctx, doorkeeper.Of(ctx), err, at)
+	return h.failed(ctx, access.CallerOf(ctx), err, at)
 }
 
 // failed is Fail of a caller that the context may not know.
-func (h *House) failed(ctx context.Context, c *doorkeeper.Caller, err error, at predict.Place) error {
+func (h *House) failed(ctx context.Context, c *access.Caller, err error, at predict.Place) error {
 	err = status.Fail(ctx, h.Narrow(c, err), at)
 	if h.Codes != nil {
 		err = h.Codes(err)
@@ -93,7 +92,7 @@ func (h *House) failed(ctx context.Context, c *doorkeeper.Caller, err error, at 
 func (*House) RefusesPage(w http.ResponseWriter, err error) { protect.Refuses(w, status.OfCaller(err)) }
 
 // Narrow returns an error as its caller may see it: one that lists models lists those that the caller may know of.
-func (h *House) Narrow(c *doorkeeper.Caller, err error) error {
+func (h *House) Narrow(c *access.Caller, err error) error {
 	if c.SeesAll() {
 		return err
 	}

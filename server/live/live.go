@@ -14,7 +14,6 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/server/access"
 	"github.com/weftserve/weft/server/activity"
-	"github.com/weftserve/weft/server/doorkeeper"
 	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/status"
 )
@@ -27,7 +26,7 @@ type Page struct {
 	Activity *activity.Log
 	// Models answers the calls of the page.
 	Models weftv1.ModelServiceServer
-	Door   *doorkeeper.Door
+	Door   *access.Control
 	// Address is where the server takes calls, for the commands that the page shows; "" names none.
 	Address string
 	// Closed is closed when the server drains: viewers are told nothing more.

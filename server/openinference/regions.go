@@ -6,7 +6,7 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"github.com/weftserve/weft/proto/gen/inference"
-	"github.com/weftserve/weft/server/doorkeeper"
+	"github.com/weftserve/weft/server/access"
 	"github.com/weftserve/weft/server/openinference/region"
 	"github.com/weftserve/weft/server/status"
 )
@@ -72,7 +72,7 @@ func who(ctx context.Context) []any {
 	if p, is := peer.FromContext(ctx); is {
 		fields = append(fields, "who", p.Addr.String())
 	}
-	if by := doorkeeper.Of(ctx); by != nil {
+	if by := access.CallerOf(ctx); by != nil {
 		fields = append(fields, "identity", by.Name, "proof", by.How)
 	}
 	return fields

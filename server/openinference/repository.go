@@ -6,7 +6,7 @@ import (
 
 	"github.com/weftserve/weft/proto/gen/inference"
 	"github.com/weftserve/weft/runtime/catalog"
-	"github.com/weftserve/weft/server/doorkeeper"
+	"github.com/weftserve/weft/server/access"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/status"
 )
@@ -28,7 +28,7 @@ var states = map[catalog.State]string{
 func (s *Service) RepositoryIndex(
 	ctx context.Context, q *inference.RepositoryIndexRequest,
 ) (*inference.RepositoryIndexResponse, error) {
-	by, index := doorkeeper.Of(ctx), &inference.RepositoryIndexResponse{}
+	by, index := access.CallerOf(ctx), &inference.RepositoryIndexResponse{}
 	for name, m := range s.Pipeline.Snapshot().Models.All() {
 		if !by.Sees(name) {
 			continue

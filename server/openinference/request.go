@@ -16,7 +16,6 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/access"
 	"github.com/weftserve/weft/server/calls"
-	"github.com/weftserve/weft/server/doorkeeper"
 	"github.com/weftserve/weft/server/openinference/region"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/protect"
@@ -190,7 +189,7 @@ func (r *request) Asks() (model string, p sharedsched.Priority, chosen bool) {
 }
 
 // Admit implements transport.Admitted.
-func (r *request) Admit(by *doorkeeper.Caller, p sharedsched.Priority, a access.Admission, refused error) {
+func (r *request) Admit(by *access.Caller, p sharedsched.Priority, a access.Admission, refused error) {
 	r.entrance.Admit(&r.Request, by, p, a, refused)
 	if r.sharing {
 		if err := mayUseRegions(by); err != nil {

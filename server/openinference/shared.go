@@ -8,7 +8,6 @@ import (
 	"github.com/weftserve/weft/proto/gen/inference"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/access"
-	"github.com/weftserve/weft/server/doorkeeper"
 	"github.com/weftserve/weft/server/openinference/region"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/status"
@@ -22,7 +21,7 @@ var usesRegions = access.Rule{
 }
 
 // mayUseRegions decides on a request that names regions.
-func mayUseRegions(c *doorkeeper.Caller) error {
+func mayUseRegions(c *access.Caller) error {
 	if c == nil {
 		return nil
 	}
@@ -167,7 +166,7 @@ func (r *request) encodeShared(w *fields.Writer, o *output, data []byte) error {
 }
 
 // Brings implements transport.Bringing.
-func (r *request) Brings(by *doorkeeper.Caller) int {
+func (r *request) Brings(by *access.Caller) int {
 	if mayUseRegions(by) != nil {
 		return 0
 	}

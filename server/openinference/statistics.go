@@ -9,7 +9,7 @@ import (
 
 	"github.com/weftserve/weft/proto/gen/inference"
 	"github.com/weftserve/weft/runtime/catalog"
-	"github.com/weftserve/weft/server/doorkeeper"
+	"github.com/weftserve/weft/server/access"
 	"github.com/weftserve/weft/server/predict"
 )
 
@@ -106,7 +106,7 @@ func (s *Statistics) Keep(now *catalog.Snapshot) {
 func (s *Service) ModelStatistics(
 	ctx context.Context, q *inference.ModelStatisticsRequest,
 ) (*inference.ModelStatisticsResponse, error) {
-	by, all := doorkeeper.Of(ctx), &inference.ModelStatisticsResponse{}
+	by, all := access.CallerOf(ctx), &inference.ModelStatisticsResponse{}
 	if q.GetName() != "" {
 		m, err := s.Pipeline.Table().Model(q.GetName())
 		if err == nil && q.GetVersion() != "" {

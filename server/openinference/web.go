@@ -12,7 +12,6 @@ import (
 
 	"github.com/weftserve/weft/proto/gen/inference"
 	"github.com/weftserve/weft/server/access"
-	"github.com/weftserve/weft/server/doorkeeper"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/status"
 )
@@ -22,7 +21,7 @@ import (
 type Web struct {
 	*Service
 
-	Door *doorkeeper.Door
+	Door *access.Control
 
 	bodies atomic.Int64 // bytes of large bodies and answers that are under way
 }
@@ -30,7 +29,7 @@ type Web struct {
 // visit is a request of HTTP that is let in.
 type visit struct {
 	ctx       context.Context //nolint:containedctx // the request's
-	caller    *doorkeeper.Caller
+	caller    *access.Caller
 	admission access.Admission
 	held      int64 // of Web.bodies
 	w         http.ResponseWriter
@@ -176,7 +175,7 @@ func (s *Web) admit(v *visit, rule *access.Rule) error {
 	if v.caller, err = s.Door.EnterPage(v.r, rule); err != nil || v.caller == nil {
 		return s.denied(v, rule, err)
 	}
-	v.ctx = doorkeeper.With(v.ctx, v.caller)
+	v.ctx = access.WithCaller(v.ctx, v.caller)
 	if !rule.Public {
 		if v.admission, err = v.caller.Admit(time.Now); err != nil {
 			return s.denied(v, rule, err)

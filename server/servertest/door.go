@@ -10,13 +10,11 @@ import (
 	"time"
 
 	"github.com/weftserve/weft/server/access"
-	"github.com/weftserve/weft/server/doorkeeper"
-	"github.com/weftserve/weft/server/identity"
 )
 
 // Door is a door whose refusals a test can count.
 type Door struct {
-	doorkeeper.Door
+	access.Control
 
 	mu      sync.Mutex
 	refused map[string]int // guarded by mu; by identity and reason
@@ -37,24 +35,24 @@ func (d *Door) Set(t *testing.T, c *access.Config) {
 	var lines strings.Builder
 	for i := range c.Identities {
 		e := &c.Identities[i]
-		caller, err := access.ParseCaller("token:" + e.Name)
+		caller, err := access.ParsePattern("token:" + e.Name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		e.Callers = append(e.Callers, caller)
 		fmt.Fprintf(&lines, "%s sha256:%x\n", e.Name, sha256.Sum256([]byte(Token(e.Name))))
 	}
-	tokens, faults := identity.ParseTokens(lines.String())
+	tokens, faults := access.ParseTokens(lines.String())
 	if faults != nil {
 		t.Fatal(faults)
 	}
-	d.Follow(access.NewPolicy(c, d.Policy(), time.Now()), &identity.Prover{Tokens: tokens})
+	d.Follow(access.NewPolicy(c, d.Policy(), time.Now()), &access.Prover{Tokens: tokens})
 }
 
 // Token returns the token of an identity.
 func Token(name string) string { return "secret of " + name }
 
-// RequestDenied implements doorkeeper.Observer.
+// RequestDenied implements access.Observer.
 func (d *Door) RequestDenied(identity, reason string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -13,7 +13,6 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/access"
-	"github.com/weftserve/weft/server/identity"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/rollout"
@@ -74,14 +73,14 @@ var table = []entry{
 	}),
 
 	// who may call, and how much
-	of(func(e *identity.Error) fault {
+	of(func(e *access.ProofError) fault {
 		code := codes.Unauthenticated
-		if e.Reason == identity.Stranger {
+		if e.Reason == access.Stranger {
 			code = codes.PermissionDenied
 		}
 		return fault{code: code, reason: string(e.Reason)}
 	}),
-	all[*identity.UnreachableError](fault{
+	all[*access.UnreachableError](fault{
 		code: codes.Unavailable, reason: "ISSUER_UNREACHABLE", retry: retryUnavailable,
 	}),
 	of(func(e *access.DeniedError) fault {

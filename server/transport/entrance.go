@@ -10,7 +10,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/weftserve/weft/server/access"
-	"github.com/weftserve/weft/server/doorkeeper"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/status"
@@ -25,18 +24,18 @@ type Admitted interface {
 	// Admit says whose it is, with which priority, and what it has of the quotas, which it must release when its request
 	// has left the server. On a stream its request may be refused by that error, so that an answer says so; else the
 	// stream, or the call, has ended with it.
-	Admit(c *doorkeeper.Caller, p sharedsched.Priority, a access.Admission, refused error)
+	Admit(c *access.Caller, p sharedsched.Priority, a access.Admission, refused error)
 }
 
 // Bringing is a message whose request has more bytes than the message itself, such as those that it names in memory
 // which its caller shares with the server. They count as if they had come.
 type Bringing interface {
 	// Brings returns their number, 0 where the caller may not name them and will be denied.
-	Brings(by *doorkeeper.Caller) int
+	Brings(by *access.Caller) int
 }
 
 // brought returns how many those are.
-func brought(message any, by *doorkeeper.Caller) int {
+func brought(message any, by *access.Caller) int {
 	if b, is := message.(Bringing); is {
 		return b.Brings(by)
 	}
@@ -50,7 +49,7 @@ type entrance struct {
 	ctx       context.Context //nolint:containedctx // the call's, which this is a part of
 	rule      *access.Rule
 	decode    func(any) error
-	caller    *doorkeeper.Caller
+	caller    *access.Caller
 	admission access.Admission
 	held      protect.Handler
 
@@ -92,7 +91,7 @@ func (e *entrance) handle(handler grpc.MethodHandler, srv any, interceptor grpc.
 	}
 	ctx := e.ctx
 	if e.Keeps == nil || !e.Keeps(e.rule.Method) {
-		ctx = doorkeeper.With(ctx, e.caller)
+		ctx = access.WithCaller(ctx, e.caller)
 	}
 	reply, err := handler(srv, ctx, e.reads, interceptor)
 	return e.reply(ctx, reply, err, e.held)
@@ -144,7 +143,7 @@ func placeOf(model string, err error) string {
 }
 
 // decide decides on a message. It returns the model that the message is about, and the priority that it gets.
-func (m Messages) decide(c *doorkeeper.Caller, r *access.Rule, message any) (string, sharedsched.Priority, error) {
+func (m Messages) decide(c *access.Caller, r *access.Rule, message any) (string, sharedsched.Priority, error) {
 	switch message := message.(type) {
 	case Admitted:
 		model, asked, chosen := message.Asks()
@@ -161,7 +160,7 @@ func (m Messages) decide(c *doorkeeper.Caller, r *access.Rule, message any) (str
 }
 
 // deny notes that something was refused, and returns the error that its caller may see.
-func (m Messages) deny(ctx context.Context, c *doorkeeper.Caller, r *access.Rule, model string, err error) error {
+func (m Messages) deny(ctx context.Context, c *access.Caller, r *access.Rule, model string, err error) error {
 	m.Door.Deny(ctx, c, r.Method, model, err)
 	if hidden, is := errors.AsType[*access.HiddenError](err); is {
 		return m.Absent(hidden.Model, c.Sees)

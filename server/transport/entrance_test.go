@@ -18,8 +18,6 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"github.com/weftserve/weft/server/access"
-	"github.com/weftserve/weft/server/doorkeeper"
-	"github.com/weftserve/weft/server/identity"
 	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/sharedsched"
 )
@@ -32,7 +30,7 @@ func TestNoRuleNoService(t *testing.T) {
 	}
 	register := func(desc grpc.ServiceDesc) (caught any) {
 		defer func() { caught = recover() }()
-		Messages{Server: grpc.NewServer(), Door: &doorkeeper.Door{}}.RegisterService(&desc, nil)
+		Messages{Server: grpc.NewServer(), Door: &access.Control{}}.RegisterService(&desc, nil)
 		return nil
 	}
 	if caught := register(known); caught != nil {
@@ -54,7 +52,7 @@ func TestNoRuleNoService(t *testing.T) {
 // kept is a message that keeps how it was let in.
 type kept struct {
 	model     string
-	by        *doorkeeper.Caller
+	by        *access.Caller
 	admission access.Admission
 }
 
@@ -64,19 +62,19 @@ func (k *kept) Asks() (string, sharedsched.Priority, bool) {
 	return k.model, sharedsched.Critical, false
 }
 
-func (k *kept) Admit(c *doorkeeper.Caller, _ sharedsched.Priority, a access.Admission, _ error) {
+func (k *kept) Admit(c *access.Caller, _ sharedsched.Priority, a access.Admission, _ error) {
 	k.by, k.admission = c, a
 }
 
 // callBy returns the context of a call by a connection of its own, and the door that it comes in by.
-func callBy(t testing.TB, token string) (*doorkeeper.Door, context.Context) {
+func callBy(t testing.TB, token string) (*access.Control, context.Context) {
 	t.Helper()
 	theirs, ours := net.Pipe()
 	t.Cleanup(func() {
 		_ = theirs.Close()
 		_ = ours.Close()
 	})
-	_, info, err := doorkeeper.Credentials(insecure.NewCredentials()).ServerHandshake(ours)
+	_, info, err := access.Credentials(insecure.NewCredentials()).ServerHandshake(ours)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,25 +83,25 @@ func callBy(t testing.TB, token string) (*doorkeeper.Door, context.Context) {
 	if token != "" {
 		header["authorization"] = []string{"Bearer " + token}
 	}
-	tokens, faults := identity.ParseTokens(fmt.Sprintf("a sha256:%x", sha256.Sum256([]byte("secret"))))
+	tokens, faults := access.ParseTokens(fmt.Sprintf("a sha256:%x", sha256.Sum256([]byte("secret"))))
 	if faults != nil {
 		t.Fatal(faults)
 	}
-	var callers []access.Caller
+	var callers []access.Pattern
 	for _, text := range []string{"dns:robot-*.example.org", "token:a", "anonymous"} {
-		caller, err := access.ParseCaller(text)
+		caller, err := access.ParsePattern(text)
 		if err != nil {
 			t.Fatal(err)
 		}
 		callers = append(callers, caller)
 	}
-	door := &doorkeeper.Door{Logger: slog.New(slog.DiscardHandler)}
+	door := &access.Control{Logger: slog.New(slog.DiscardHandler)}
 	door.Follow(access.NewPolicy(&access.Config{
 		Roles: map[string]access.Role{"pilot": {Predict: []string{"walker", "hopper-*"}}},
 		Identities: []access.Entry{{
 			Name: "fleet", Callers: callers, Roles: []string{"pilot"}, Quota: access.Quota{Requests: 100, Bytes: 1 << 30},
 		}},
-	}, nil, time.Now()), &identity.Prover{Tokens: tokens})
+	}, nil, time.Now()), &access.Prover{Tokens: tokens})
 	return door, metadata.NewIncomingContext(ctx, header)
 }
 
@@ -164,7 +162,7 @@ func BenchmarkEntrance(b *testing.B) {
 		b.Run(how, func(b *testing.B) {
 			door, ctx := callBy(b, map[string]string{"token": "secret"}[how])
 			if how == "open" {
-				door = &doorkeeper.Door{}
+				door = &access.Control{}
 			}
 			m := Messages{Door: door, Keeps: func(string) bool { return true }}
 			b.ReportAllocs()

@@ -8,7 +8,6 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/weftserve/weft/server/access"
-	"github.com/weftserve/weft/server/doorkeeper"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/status"
@@ -30,7 +29,7 @@ type guardedStream struct {
 	latest access.Admission
 
 	// Of the message that is being read:
-	caller  *doorkeeper.Caller
+	caller  *access.Caller
 	next    access.Admission
 	asked   bool  // Door and quotas were asked
 	lasts   bool  // the message is one of those that keep how they were let in
@@ -47,7 +46,7 @@ func (m Messages) open(stream grpc.ServerStream, r *access.Rule, one bool, held 
 		return status.Fail(ctx, m.deny(ctx, nil, r, "", err), predict.Place{})
 	}
 	s := &guardedStream{
-		ServerStream: stream, messages: m, ctx: doorkeeper.With(ctx, caller), rule: r, one: one, held: held,
+		ServerStream: stream, messages: m, ctx: access.WithCaller(ctx, caller), rule: r, one: one, held: held,
 		caller: caller,
 	}
 	defer s.latest.Release()
@@ -124,7 +123,7 @@ func (s *guardedStream) take(bytes int) error {
 	var err error
 	if !s.asked {
 		s.asked = true
-		var c *doorkeeper.Caller
+		var c *access.Caller
 		if c, err = s.messages.Door.Again(s.ServerStream.Context(), s.rule, s.caller); err == nil {
 			s.caller = c
 			s.next, err = c.Admit(time.Now)

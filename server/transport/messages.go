@@ -13,7 +13,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/weftserve/weft/server/access"
-	"github.com/weftserve/weft/server/doorkeeper"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/status"
@@ -32,7 +31,7 @@ type Messages struct {
 	// /weft.v1.PredictionService/Predict.
 	Refused func(ctx context.Context, method string, err error)
 	// Door decides on each call, and on each message of a stream.
-	Door *doorkeeper.Door
+	Door *access.Control
 	// Absent returns the error of a model that does not exist, for a caller who sees some models only.
 	Absent func(model string, sees func(model string) bool) error
 	// Keeps reports whether the messages of a method keep their caller themselves, see Admitted: then the context of a

@@ -13,7 +13,7 @@ import (
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/catalog"
-	"github.com/weftserve/weft/server/doorkeeper"
+	"github.com/weftserve/weft/server/access"
 	"github.com/weftserve/weft/server/predict"
 )
 
@@ -45,7 +45,7 @@ func (a Admin) try(ctx context.Context, c *attempt, do func() error) error {
 			"who", address(ctx), "call", c.call, "model", predict.Clip(c.model),
 			"request", compact(c.request), "before", before,
 		}
-		if by := doorkeeper.Of(ctx); by != nil {
+		if by := access.CallerOf(ctx); by != nil {
 			fields = append(fields, "identity", by.Name, "proof", by.How)
 		}
 		switch {
@@ -101,7 +101,7 @@ func division(m *catalog.Model) proto.Message { return trafficMessage(m.Traffic)
 // caller names the caller of a change, in what is kept of it: the address and, where callers are known, the identity
 // and how it was proven.
 func caller(ctx context.Context) string {
-	if by := doorkeeper.Of(ctx); by != nil {
+	if by := access.CallerOf(ctx); by != nil {
 		return by.String() + " at " + address(ctx)
 	}
 	return address(ctx)

@@ -12,7 +12,6 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/access"
 	"github.com/weftserve/weft/server/calls"
-	"github.com/weftserve/weft/server/doorkeeper"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/wire"
 	"github.com/weftserve/weft/server/wire/elements"
@@ -80,7 +79,7 @@ func (c *codec) Asks() (model string, p sharedsched.Priority, chosen bool) {
 }
 
 // Admit implements transport.Admitted.
-func (c *codec) Admit(by *doorkeeper.Caller, p sharedsched.Priority, a access.Admission, refused error) {
+func (c *codec) Admit(by *access.Caller, p sharedsched.Priority, a access.Admission, refused error) {
 	c.entrance.Admit(&c.Request, by, p, a, refused)
 }
 

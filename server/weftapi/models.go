@@ -10,14 +10,14 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
-	"github.com/weftserve/weft/server/doorkeeper"
+	"github.com/weftserve/weft/server/access"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/wire"
 )
 
 // ListModels implements weftv1.ModelServiceServer.
 func (s Catalog) ListModels(ctx context.Context, _ *weftv1.ListModelsRequest) (*weftv1.ListModelsResponse, error) {
-	resp, by := &weftv1.ListModelsResponse{}, doorkeeper.Of(ctx)
+	resp, by := &weftv1.ListModelsResponse{}, access.CallerOf(ctx)
 	for name, m := range s.snapshot().Models.All() {
 		switch {
 		case by.Observes(name):

@@ -11,7 +11,7 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
-	"github.com/weftserve/weft/server/doorkeeper"
+	"github.com/weftserve/weft/server/access"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/rollout"
 	"github.com/weftserve/weft/server/wire"
@@ -158,7 +158,7 @@ type OutcomeObserver interface {
 
 // reporter names the identity that reports, "" where nobody is told apart.
 func reporter(ctx context.Context) string {
-	if by := doorkeeper.Of(ctx); by != nil {
+	if by := access.CallerOf(ctx); by != nil {
 		return by.String()
 	}
 	return ""

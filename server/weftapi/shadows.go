@@ -5,7 +5,7 @@ import (
 	"time"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
-	"github.com/weftserve/weft/server/doorkeeper"
+	"github.com/weftserve/weft/server/access"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/shadow"
 )
@@ -29,7 +29,7 @@ func (s Catalog) GetShadowSummary(
 	if s.Shadows == nil {
 		return resp, nil
 	}
-	by := doorkeeper.Of(ctx)
+	by := access.CallerOf(ctx)
 	detail := shadow.Detail{Fingerprints: req.GetFingerprints(), Worst: req.GetWorst()}
 	for _, summary := range s.Shadows.Summaries(req.GetModel(), detail) {
 		if !by.Observes(summary.Model) {

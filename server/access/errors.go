@@ -1,7 +1,7 @@
-package identity
+package access
 
-// Error says that a call does not prove who makes it.
-type Error struct {
+// ProofError says that a call does not prove who makes it.
+type ProofError struct {
 	// Reason is a constant for programs.
 	Reason Reason
 	// Why says what is wrong, and what to do.
@@ -20,7 +20,7 @@ const (
 	Stranger  Reason = "IDENTITY_UNKNOWN"  // what is proven is none of the identities
 )
 
-func (e *Error) Error() string { return e.Why }
+func (e *ProofError) Error() string { return e.Why }
 
 // UnreachableError says that a JWT cannot be verified, because its issuer does not give its keys. The cause is for the
 // keeper of the server only.

@@ -1,4 +1,4 @@
-package identity
+package access
 
 // Remembered returns how many tokens are remembered.
 func (i *Issuer) Remembered() (n int) {

@@ -1,4 +1,4 @@
-package identity
+package access
 
 import (
 	"crypto/x509"
@@ -7,8 +7,6 @@ import (
 	"strings"
 
 	"google.golang.org/grpc/credentials"
-
-	"github.com/weftserve/weft/server/access"
 )
 
 // OfConnection returns what a connection proves of its caller: by the certificate that the credentials have verified
@@ -24,7 +22,7 @@ func OfConnection(raw net.Conn, info credentials.AuthInfo) Proof {
 	if uid, gid, known := peerOf(raw); known {
 		u, g := strconv.FormatUint(uint64(uid), 10), strconv.FormatUint(uint64(gid), 10)
 		return Proof{
-			Claims: []access.Claim{{Kind: access.UID, Value: u}, {Kind: access.GID, Value: g}},
+			Claims: []Claim{{Kind: UID, Value: u}, {Kind: GID, Value: g}},
 			How:    "uid:" + u,
 		}
 	}
@@ -34,35 +32,35 @@ func OfConnection(raw net.Conn, info credentials.AuthInfo) Proof {
 // OfCertificate returns what a certificate proves that was verified. It ends with the certificate.
 func OfCertificate(c *x509.Certificate) Proof {
 	subject := c.Subject.String()
-	p := Proof{How: how(access.Subject, subject), Until: c.NotAfter}
+	p := Proof{How: how(Subject, subject), Until: c.NotAfter}
 	for _, uri := range c.URIs {
 		if id, is := strings.CutPrefix(uri.String(), "spiffe://"); is {
-			p.Claims = append(p.Claims, access.Claim{Kind: access.SPIFFE, Value: id})
-			p.How = how(access.SPIFFE, "//"+id)
+			p.Claims = append(p.Claims, Claim{Kind: SPIFFE, Value: id})
+			p.How = how(SPIFFE, "//"+id)
 		}
 	}
 	if len(p.Claims) > 0 {
 		return p // what else it says, no trust domain vouches for: a federated one may issue any name
 	}
 	for _, name := range c.DNSNames {
-		p.Claims = append(p.Claims, access.Claim{Kind: access.DNS, Value: strings.ToLower(name)})
+		p.Claims = append(p.Claims, Claim{Kind: DNS, Value: strings.ToLower(name)})
 	}
 	if subject != "" {
-		p.Claims = append(p.Claims, access.Claim{Kind: access.Subject, Value: subject})
+		p.Claims = append(p.Claims, Claim{Kind: Subject, Value: subject})
 	} else if len(c.DNSNames) > 0 {
-		p.How = how(access.DNS, c.DNSNames[0])
+		p.How = how(DNS, c.DNSNames[0])
 	}
 	return p
 }
 
-// longest is how much of a name that somebody else chose is repeated, in bytes.
-const longest = 128
+// longestName is how much of a name that somebody else chose is repeated, in bytes.
+const longestName = 128
 
 // how describes a proof in one line: a name that comes with a call must not forge one.
 func how(kind, name string) string {
 	quoted := strconv.QuoteToASCII(name)
-	if text := quoted[1 : len(quoted)-1]; text == name && len(name) <= longest {
+	if text := quoted[1 : len(quoted)-1]; text == name && len(name) <= longestName {
 		return kind + ":" + name
 	}
-	return kind + ":" + quoted[:min(len(quoted), longest)]
+	return kind + ":" + quoted[:min(len(quoted), longestName)]
 }

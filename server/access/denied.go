@@ -1,4 +1,4 @@
-package doorkeeper
+package access
 
 import (
 	"cmp"
@@ -10,9 +10,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc/peer"
-
-	"github.com/weftserve/weft/server/access"
-	"github.com/weftserve/weft/server/identity"
 )
 
 // deniedPause is the shortest time between two log lines about what was denied to an identity, or to all callers who
@@ -53,7 +50,7 @@ func (d *denied) turn(name string, now time.Time) (passed int, may bool) {
 }
 
 // Deny notes that a request was refused or denied. c is nil where the caller is not known.
-func (d *Door) Deny(ctx context.Context, c *Caller, method, model string, err error) {
+func (d *Control) Deny(ctx context.Context, c *Caller, method, model string, err error) {
 	reason := reasonOf(err)
 	if reason == "" {
 		return // the caller went away
@@ -65,7 +62,7 @@ func (d *Door) Deny(ctx context.Context, c *Caller, method, model string, err er
 	if d.Observer != nil {
 		d.Observer.RequestDenied(name, reason)
 	}
-	if _, quota := errors.AsType[*access.QuotaError](err); quota {
+	if _, quota := errors.AsType[*QuotaError](err); quota {
 		return // the metric says enough
 	}
 	passed, may := d.denied.turn(name, time.Now())
@@ -73,7 +70,7 @@ func (d *Door) Deny(ctx context.Context, c *Caller, method, model string, err er
 		return
 	}
 	cause := err.Error()
-	if e, is := errors.AsType[*identity.UnreachableError](err); is {
+	if e, is := errors.AsType[*UnreachableError](err); is {
 		cause = e.Cause.Error()
 	}
 	who := "unknown"
@@ -86,29 +83,29 @@ func (d *Door) Deny(ctx context.Context, c *Caller, method, model string, err er
 		"cause", clip(cause), "others_since", passed)
 }
 
-// longest is how much of a text that comes with a call the log gets, in bytes.
-const longest = 512
+// longestText is how much of a text that comes with a call the log gets, in bytes.
+const longestText = 512
 
 func clip(text string) string {
-	if len(text) <= longest {
+	if len(text) <= longestText {
 		return text
 	}
-	return strings.ToValidUTF8(text[:longest], "") + "..."
+	return strings.ToValidUTF8(text[:longestText], "") + "..."
 }
 
 // reasonOf returns the reason of an error, for metrics; "" of one that is none of the door's.
 func reasonOf(err error) string {
-	if e, is := errors.AsType[*identity.Error](err); is {
+	if e, is := errors.AsType[*ProofError](err); is {
 		return string(e.Reason)
 	}
-	if e, is := errors.AsType[*access.QuotaError](err); is {
+	if e, is := errors.AsType[*QuotaError](err); is {
 		return "QUOTA_" + strings.ToUpper(strings.ReplaceAll(e.Quota, "-", "_"))
 	}
 	for reason, is := range map[string]bool{
-		"PERMISSION_DENIED":  isOf[*access.DeniedError](err),
-		"MODEL_HIDDEN":       isOf[*access.HiddenError](err),
-		"PRIORITY_DENIED":    isOf[*access.PriorityError](err),
-		"ISSUER_UNREACHABLE": isOf[*identity.UnreachableError](err),
+		"PERMISSION_DENIED":  isOf[*DeniedError](err),
+		"MODEL_HIDDEN":       isOf[*HiddenError](err),
+		"PRIORITY_DENIED":    isOf[*PriorityError](err),
+		"ISSUER_UNREACHABLE": isOf[*UnreachableError](err),
 	} {
 		if is {
 			return reason

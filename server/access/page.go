@@ -1,23 +1,20 @@
-package doorkeeper
+package access
 
 import (
 	"context"
 	"net"
 	"net/http"
-
-	"github.com/weftserve/weft/server/access"
-	"github.com/weftserve/weft/server/identity"
 )
 
 // Page returns a page that only callers get who have one of the permissions on the server as a whole.
-func (d *Door) Page(need access.Permissions, page http.Handler) http.Handler {
+func (d *Control) Page(need Permissions, page http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b := d.book.Load()
 		if b == nil {
 			page.ServeHTTP(w, r)
 			return
 		}
-		rule := access.Rule{Method: r.Method + " " + r.URL.Path, AnyOf: need, Whole: true}
+		rule := Rule{Method: r.Method + " " + r.URL.Path, AnyOf: need, Whole: true}
 		c, err := b.visitor(r)
 		if err == nil {
 			err = c.Check(&rule, "")
@@ -29,9 +26,9 @@ func (d *Door) Page(need access.Permissions, page http.Handler) http.Handler {
 		d.Deny(r.Context(), c, rule.Method, "", err)
 		code := http.StatusUnauthorized
 		switch {
-		case isOf[*access.DeniedError](err), reasonOf(err) == string(identity.Stranger):
+		case isOf[*DeniedError](err), reasonOf(err) == string(Stranger):
 			code = http.StatusForbidden
-		case isOf[*identity.UnreachableError](err):
+		case isOf[*UnreachableError](err):
 			code = http.StatusServiceUnavailable
 		default:
 			w.Header().Set("WWW-Authenticate", "Bearer")
@@ -41,34 +38,34 @@ func (d *Door) Page(need access.Permissions, page http.Handler) http.Handler {
 }
 
 // EnterPage is Enter for a request of HTTP.
-func (d *Door) EnterPage(r *http.Request, rule *access.Rule) (*Caller, error) {
+func (d *Control) EnterPage(r *http.Request, rule *Rule) (*Caller, error) {
 	b := d.book.Load()
 	if b == nil {
 		return nil, nil //nolint:nilnil // everybody is welcome
 	}
 	c, err := b.visitor(r)
 	if err != nil && rule.Public {
-		return &Caller{Identity: access.Nobody, How: access.Anonymous}, nil
+		return &Caller{Identity: Nobody, How: Anonymous}, nil
 	}
 	return c, err
 }
 
 // Visitor returns who asks for a page; nil: the door is open to all. Whoever proves nothing, or something wrong, is
 // nobody.
-func (d *Door) Visitor(r *http.Request) *Caller {
+func (d *Control) Visitor(r *http.Request) *Caller {
 	b := d.book.Load()
 	if b == nil {
 		return nil
 	}
 	c, err := b.visitor(r)
 	if err != nil {
-		return &Caller{Identity: access.Nobody, How: access.Anonymous}
+		return &Caller{Identity: Nobody, How: Anonymous}
 	}
 	return c
 }
 
 // VisitorAgain is Visitor for one who was let in as c, in case something has changed since.
-func (d *Door) VisitorAgain(r *http.Request, c *Caller) *Caller {
+func (d *Control) VisitorAgain(r *http.Request, c *Caller) *Caller {
 	if c != nil && c.book == d.book.Load() && c.holds() {
 		return c
 	}
@@ -86,14 +83,14 @@ func (l listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &visiting{c, identity.OfConnection(c, nil)}, nil
+	return &visiting{c, OfConnection(c, nil)}, nil
 }
 
 // visiting is a connection whose address says what it proves: other listeners put theirs around it, and hide all else.
 type visiting struct {
 	net.Conn
 
-	proof identity.Proof
+	proof Proof
 }
 
 // RemoteAddr implements net.Conn.
@@ -105,7 +102,7 @@ func (v *visiting) NetConn() net.Conn { return v.Conn }
 type proven struct {
 	net.Addr
 
-	proof identity.Proof
+	proof Proof
 }
 
 type proofKey struct{}
@@ -121,9 +118,9 @@ func ConnContext(ctx context.Context, c net.Conn) context.Context {
 // visitor finds out who asks for a page.
 func (b *book) visitor(r *http.Request) (*Caller, error) {
 	at := &connection{}
-	at.proof, _ = r.Context().Value(proofKey{}).(identity.Proof)
+	at.proof, _ = r.Context().Value(proofKey{}).(Proof)
 	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 { // verified: no other is taken
-		at.proof = identity.OfCertificate(r.TLS.PeerCertificates[0])
+		at.proof = OfCertificate(r.TLS.PeerCertificates[0])
 	}
 	if header := r.Header.Values("Authorization"); len(header) > 0 {
 		return b.bearer(r.Context(), at, header)

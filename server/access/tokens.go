@@ -1,4 +1,4 @@
-package identity
+package access
 
 import (
 	"crypto/rand"
@@ -11,8 +11,6 @@ import (
 	"regexp"
 	"strings"
 	"time"
-
-	"github.com/weftserve/weft/server/access"
 )
 
 // Tokens are those of a tokens file. Only their hashes are known.
@@ -127,7 +125,7 @@ func (t *Tokens) find(hash [sha256.Size]byte) *token {
 	return nil
 }
 
-// prove returns what a token proves, false if it is none of these. The error is an *Error.
+// prove returns what a token proves, false if it is none of these. The error is a *ProofError.
 func (t *Tokens) prove(hash [sha256.Size]byte, now time.Time) (Proof, bool, error) {
 	one := t.find(hash)
 	if one == nil {
@@ -137,10 +135,10 @@ func (t *Tokens) prove(hash [sha256.Size]byte, now time.Time) (Proof, bool, erro
 		return Proof{}, true, expired("token "+one.name, one.until, "make a new one with `weft token`")
 	}
 	return Proof{
-		Claims: []access.Claim{{Kind: access.Token, Value: one.name}}, How: how(access.Token, one.name), Until: one.until,
+		Claims: []Claim{{Kind: Token, Value: one.name}}, How: how(Token, one.name), Until: one.until,
 	}, true, nil
 }
 
 func expired(what string, at time.Time, remedy string) error {
-	return &Error{Expired, fmt.Sprintf("the %s expired at %s; %s", what, at.UTC().Format(time.RFC3339), remedy)}
+	return &ProofError{Expired, fmt.Sprintf("the %s expired at %s; %s", what, at.UTC().Format(time.RFC3339), remedy)}
 }

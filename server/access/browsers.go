@@ -1,8 +1,4 @@
-// Package httpguard lets an HTTP port of a server answer its operator's tools, and nobody's browser by surprise.
-//
-// A page on the web can have a browser call a server on loopback, as it is, or under a name that the page's owner has
-// pointed there (DNS rebinding). The first shows by the Origin of a request, the second by its Host.
-package httpguard
+package access
 
 import (
 	"crypto/tls"
@@ -16,8 +12,11 @@ import (
 	"sync/atomic"
 )
 
-// Guard refuses requests before a handler sees them.
-type Guard struct {
+// Browsers lets an HTTP port answer its operator's tools, and refuses what a page on the web made a browser send.
+//
+// A page can have a browser call a server on loopback, as it is, or under a name that the page's owner has pointed there
+// (DNS rebinding). The first shows by the Origin of a request, the second by its Host.
+type Browsers struct {
 	// Local says that the port is on loopback or a Unix socket: Host must be localhost, an address of loopback, or one of
 	// Hosts. Elsewhere it must be one of Hosts if there are any.
 	Local bool
@@ -48,16 +47,16 @@ const (
 )
 
 // Refused returns how many requests were refused, by reason.
-func (g *Guard) Refused() map[string]uint64 {
+func (b *Browsers) Refused() map[string]uint64 {
 	out := map[string]uint64{}
 	for i, name := range reasons {
-		out[name] = g.refused[i].Load()
+		out[name] = b.refused[i].Load()
 	}
 	return out
 }
 
 // Handler returns one that refuses, or hands on to next.
-func (g *Guard) Handler(next http.Handler) http.Handler {
+func (b *Browsers) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		head := w.Header()
 		head.Set("X-Content-Type-Options", "nosniff")
@@ -67,7 +66,7 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 		head.Set("Cross-Origin-Resource-Policy", "same-origin")
 		head.Set("Cache-Control", "no-store")
 		refuse := func(by, status int, format string, args ...any) {
-			g.refused[by].Add(1)
+			b.refused[by].Add(1)
 			http.Error(w, fmt.Sprintf(format, args...), status)
 		}
 		origin := r.Header.Get("Origin")
@@ -83,19 +82,19 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 		}
 		switch {
-		case !g.knows(r.Host):
+		case !b.knows(r.Host):
 			refuse(byHost, http.StatusForbidden, "This server is not called %q. Use localhost or its address, or list the "+
 				"name in the setting http-hosts.", r.Host)
-		case origin != "" && !slices.Contains(g.Origins, origin):
+		case origin != "" && !slices.Contains(b.Origins, origin):
 			refuse(byOrigin, http.StatusForbidden, "Pages of %q may not read this server. List the origin in the setting "+
 				"http-origins, if they are to.", origin)
 		case origin == "" && !slices.Contains(ownSites, r.Header.Get("Sec-Fetch-Site")):
 			refuse(byOrigin, http.StatusForbidden, "A page of another site may not have this server asked. Open its address "+
 				"yourself.")
-		case g.Identified && !slices.Contains(g.Public, r.URL.Path) && !identified(r.TLS):
+		case b.Identified && !slices.Contains(b.Public, r.URL.Path) && !identified(r.TLS):
 			refuse(byCertificate, http.StatusUnauthorized, "Show a certificate of a CA that this server trusts "+
-				"(curl: --cert and --key). Without one it serves %s.", strings.Join(g.Public, " and "))
-		case r.Method == http.MethodPost && g.takesBody(r.URL.Path):
+				"(curl: --cert and --key). Without one it serves %s.", strings.Join(b.Public, " and "))
+		case r.Method == http.MethodPost && b.takesBody(r.URL.Path):
 			serve()
 		case r.Method != http.MethodGet && r.Method != http.MethodHead:
 			head.Set("Allow", "GET, HEAD")
@@ -110,8 +109,8 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 }
 
 // takesBody reports whether a path takes requests with a body.
-func (g *Guard) takesBody(path string) bool {
-	return slices.ContainsFunc(g.Bodies, func(begin string) bool { return strings.HasPrefix(path, begin) })
+func (b *Browsers) takesBody(path string) bool {
+	return slices.ContainsFunc(b.Bodies, func(begin string) bool { return strings.HasPrefix(path, begin) })
 }
 
 // ownSites are what browsers say of requests that no page of another site has made; others say nothing.
@@ -123,7 +122,7 @@ const sameOrigin = "same-origin"
 func identified(s *tls.ConnectionState) bool { return s != nil && len(s.PeerCertificates) > 0 }
 
 // knows reports whether a Host is one of the server.
-func (g *Guard) knows(host string) bool {
+func (b *Browsers) knows(host string) bool {
 	if host == "" {
 		return true // an old tool: browsers always send one
 	}
@@ -134,11 +133,11 @@ func (g *Guard) knows(host string) bool {
 		host = name
 	}
 	host = strings.TrimSuffix(strings.ToLower(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")), ".")
-	if slices.ContainsFunc(g.Hosts, func(h string) bool { return strings.EqualFold(strings.Trim(h, "[]"), host) }) {
+	if slices.ContainsFunc(b.Hosts, func(h string) bool { return strings.EqualFold(strings.Trim(h, "[]"), host) }) {
 		return true
 	}
-	if !g.Local {
-		return len(g.Hosts) == 0
+	if !b.Local {
+		return len(b.Hosts) == 0
 	}
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.Zone() == "" && ip.IsLoopback()

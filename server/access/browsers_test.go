@@ -1,4 +1,4 @@
-package httpguard_test
+package access_test
 
 import (
 	"crypto/tls"
@@ -10,10 +10,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weftserve/weft/internal/httpguard"
+	"github.com/weftserve/weft/server/access"
 )
 
-func ask(g *httpguard.Guard, adjust func(*http.Request)) *httptest.ResponseRecorder {
+func ask(g *access.Browsers, adjust func(*http.Request)) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodGet, "http://localhost:9001/metrics", nil)
 	adjust(r)
 	w := httptest.NewRecorder()
@@ -23,8 +23,8 @@ func ask(g *httpguard.Guard, adjust func(*http.Request)) *httptest.ResponseRecor
 
 // TestGuard: what a page on the web makes a browser send is refused with a word about what to do.
 func TestGuard(t *testing.T) {
-	local := func() *httpguard.Guard {
-		return &httpguard.Guard{
+	local := func() *access.Browsers {
+		return &access.Browsers{
 			Local: true, Hosts: []string{"Weft.example"}, Origins: []string{"https://grafana.example"},
 			Public: []string{"/healthz", "/readyz"}, Bodies: []string{"/v2/"},
 		}
@@ -39,7 +39,7 @@ func TestGuard(t *testing.T) {
 	certificate := &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{}}}
 	for _, c := range []struct {
 		name   string
-		of     func(*httpguard.Guard)
+		of     func(*access.Browsers)
 		adjust func(*http.Request)
 		status int
 		want   string
@@ -56,9 +56,9 @@ func TestGuard(t *testing.T) {
 		{"rebinding to a name like it", nil, host("localhost.evil.example"), 403, "http-hosts"},
 		{"a foreign address", nil, host("10.0.0.1:9001"), 403, "http-hosts"},
 		{"every address", nil, host("0.0.0.0:9001"), 403, "http-hosts"},
-		{"elsewhere, no names", func(g *httpguard.Guard) { g.Local, g.Hosts = false, nil }, host("robot"), 200, "served"},
-		{"elsewhere, names", func(g *httpguard.Guard) { g.Local = false }, host("robot"), 403, "http-hosts"},
-		{"elsewhere, its name", func(g *httpguard.Guard) { g.Local = false }, host("weft.example"), 200, "served"},
+		{"elsewhere, no names", func(g *access.Browsers) { g.Local, g.Hosts = false, nil }, host("robot"), 200, "served"},
+		{"elsewhere, names", func(g *access.Browsers) { g.Local = false }, host("robot"), 403, "http-hosts"},
+		{"elsewhere, its name", func(g *access.Browsers) { g.Local = false }, host("weft.example"), 200, "served"},
 		{"a foreign page", nil, header("Origin", "https://evil.example"), 403, "http-origins"},
 		{"a page without origin", nil, header("Origin", "null"), 403, "http-origins"},
 		{"a page of its own", nil, header("Origin", "http://localhost:9001"), 403, "http-origins"},
@@ -82,14 +82,14 @@ func TestGuard(t *testing.T) {
 			post("/v2/x")(r)
 			r.Header.Set("Origin", "https://evil.example")
 		}, 403, "http-origins"},
-		{"a body without a certificate", func(g *httpguard.Guard) { g.Identified = true }, post("/v2/x"), 401, "--cert"},
-		{"no certificate", func(g *httpguard.Guard) { g.Identified = true }, host("localhost"), 401, "--cert"},
+		{"a body without a certificate", func(g *access.Browsers) { g.Identified = true }, post("/v2/x"), 401, "--cert"},
+		{"no certificate", func(g *access.Browsers) { g.Identified = true }, host("localhost"), 401, "--cert"},
 		{
-			"health", func(g *httpguard.Guard) { g.Identified = true },
+			"health", func(g *access.Browsers) { g.Identified = true },
 			func(r *http.Request) { r.URL.Path = "/readyz" }, 200, "served",
 		},
 		{
-			"a certificate", func(g *httpguard.Guard) { g.Identified = true },
+			"a certificate", func(g *access.Browsers) { g.Identified = true },
 			func(r *http.Request) { r.TLS = certificate }, 200, "served",
 		},
 	} {
@@ -129,7 +129,7 @@ func TestGuard(t *testing.T) {
 func TestNoNameIsOfLoopback(t *testing.T) {
 	const seed = 3
 	random := rand.New(rand.NewPCG(seed, seed))
-	g := &httpguard.Guard{Local: true}
+	g := &access.Browsers{Local: true}
 	parts := []string{"localhost", "127.0.0.1", "::1", "[", "]", ".", ":", "evil.example", "@", "%", "9001", "0", "x"}
 	for range 20_000 {
 		var b strings.Builder

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package identity
+package access
 
 import "net"
 

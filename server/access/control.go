@@ -1,4 +1,4 @@
-package doorkeeper
+package access
 
 import (
 	"cmp"
@@ -10,8 +10,6 @@ import (
 
 	"google.golang.org/grpc/metadata"
 
-	"github.com/weftserve/weft/server/access"
-	"github.com/weftserve/weft/server/identity"
 	"github.com/weftserve/weft/server/protect"
 )
 
@@ -22,9 +20,9 @@ type Observer interface {
 	RequestDenied(identity, reason string)
 }
 
-// Door is where all calls of a server come in. The zero value lets everybody do everything. It is safe for concurrent
+// Control authenticates and authorizes the calls of a server. The zero value lets everybody do everything. It is safe for concurrent
 // use.
-type Door struct {
+type Control struct {
 	// Observer hears of what is refused. Nil: nobody does.
 	Observer Observer
 	// Logger gets what is denied. Nil: slog.Default().
@@ -36,37 +34,37 @@ type Door struct {
 
 // book says who may come in. It is replaced as a whole.
 type book struct {
-	policy *access.Policy
-	prover *identity.Prover
+	policy *Policy
+	prover *Prover
 }
 
 // Follow has the door follow a policy from the next call on, and from the next message of streams; identities are
 // proven by p.
-func (d *Door) Follow(policy *access.Policy, p *identity.Prover) { d.book.Store(&book{policy, p}) }
+func (d *Control) Follow(policy *Policy, p *Prover) { d.book.Store(&book{policy, p}) }
 
 // Open reports whether everybody may do everything.
-func (d *Door) Open() bool { return d.book.Load() == nil }
+func (d *Control) Open() bool { return d.book.Load() == nil }
 
 // Policy returns the one that is followed; nil: none is.
-func (d *Door) Policy() *access.Policy {
+func (d *Control) Policy() *Policy {
 	if b := d.book.Load(); b != nil {
 		return b.policy
 	}
 	return nil
 }
 
-// Enter returns who makes the call of a method; nil if the door is open to all. The error is an *identity.Error, an
-// *identity.UnreachableError, or that of ctx; a public method has none, and is called by nobody instead.
-func (d *Door) Enter(ctx context.Context, r *access.Rule) (*Caller, error) {
+// Enter returns who makes the call of a method; nil if the door is open to all. The error is a *ProofError, an
+// *UnreachableError, or that of ctx; a public method has none, and is called by nobody instead.
+func (d *Control) Enter(ctx context.Context, r *Rule) (*Caller, error) {
 	c, err := d.caller(ctx)
 	if err != nil && r.Public {
-		return &Caller{Identity: access.Nobody, How: access.Anonymous}, nil
+		return &Caller{Identity: Nobody, How: Anonymous}, nil
 	}
 	return c, err
 }
 
 // Again returns who makes a call that came in as c, in case something has changed since.
-func (d *Door) Again(ctx context.Context, r *access.Rule, c *Caller) (*Caller, error) {
+func (d *Control) Again(ctx context.Context, r *Rule, c *Caller) (*Caller, error) {
 	if c != nil && c.book == d.book.Load() && c.holds() {
 		return c, nil
 	}
@@ -74,7 +72,7 @@ func (d *Door) Again(ctx context.Context, r *access.Rule, c *Caller) (*Caller, e
 }
 
 // caller finds out who calls. What it finds is kept with the connection.
-func (d *Door) caller(ctx context.Context) (*Caller, error) {
+func (d *Control) caller(ctx context.Context) (*Caller, error) {
 	b := d.book.Load()
 	if b == nil {
 		return nil, nil //nolint:nilnil // everybody is welcome
@@ -99,11 +97,11 @@ func (d *Door) caller(ctx context.Context) (*Caller, error) {
 // bearer finds out who calls with a token. It decides alone: a caller who shows one does not want to be taken for
 // whoever owns the connection.
 func (b *book) bearer(ctx context.Context, at *connection, header []string) (*Caller, error) {
-	token, err := identity.Bearer(header)
+	token, err := Bearer(header)
 	if err != nil {
 		return nil, err
 	}
-	hash := identity.Hash(token)
+	hash := Hash(token)
 	c := at.withToken.Load()
 	if c != nil && c.book == b && c.holds() && subtle.ConstantTimeCompare(c.hash[:], hash[:]) == 1 {
 		return c, nil
@@ -123,19 +121,19 @@ func (b *book) bearer(ctx context.Context, at *connection, header []string) (*Ca
 }
 
 // caller returns who has proven that.
-func (b *book) caller(p identity.Proof) (*Caller, error) {
-	c := &Caller{Identity: b.policy.Identify(p.Claims), How: cmp.Or(p.How, access.Anonymous), book: b, until: p.Until}
+func (b *book) caller(p Proof) (*Caller, error) {
+	c := &Caller{Identity: b.policy.Identify(p.Claims), How: cmp.Or(p.How, Anonymous), book: b, until: p.Until}
 	switch {
 	case !c.holds():
-		return nil, &identity.Error{Reason: identity.Expired, Why: "the certificate of this connection has expired since " +
+		return nil, &ProofError{Reason: Expired, Why: "the certificate of this connection has expired since " +
 			"it was made; connect again with a valid one"}
 	case c.Identity != nil:
 		return c, nil
 	case len(p.Claims) == 0:
-		return nil, &identity.Error{Reason: identity.Missing, Why: "this server wants to know who calls, and the call " +
+		return nil, &ProofError{Reason: Missing, Why: "this server wants to know who calls, and the call " +
 			"proves nothing; send a token as \"authorization: Bearer TOKEN\", or connect with a certificate that the " +
 			"server trusts"}
 	}
-	return nil, &identity.Error{Reason: identity.Stranger, Why: "the caller, proven as " + p.How + ", is none of the " +
+	return nil, &ProofError{Reason: Stranger, Why: "the caller, proven as " + p.How + ", is none of the " +
 		"server's identities; add it to the callers of one in the access file"}
 }

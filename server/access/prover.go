@@ -1,4 +1,4 @@
-package identity
+package access
 
 import (
 	"context"
@@ -14,10 +14,10 @@ type Prover struct {
 }
 
 // unknown is the error of a token of which nothing is known.
-var unknown = &Error{Unknown, "the token of this call is not known; send one of the server's tokens file, or a JWT " +
+var unknown = &ProofError{Unknown, "the token of this call is not known; send one of the server's tokens file, or a JWT " +
 	"of the issuer that the access file names, as \"authorization: Bearer TOKEN\""}
 
-// Bearer returns the token in the values of a header authorization. The error is an *Error.
+// Bearer returns the token in the values of a header authorization. The error is a *ProofError.
 func Bearer(header []string) (string, error) {
 	if len(header) == 1 {
 		scheme, token, _ := strings.Cut(header[0], " ")
@@ -25,14 +25,14 @@ func Bearer(header []string) (string, error) {
 			return token, nil
 		}
 	}
-	return "", &Error{Malformed, "the header authorization of this call is not of the form \"Bearer TOKEN\"; send it " +
+	return "", &ProofError{Malformed, "the header authorization of this call is not of the form \"Bearer TOKEN\"; send it " +
 		"once, in that form, or leave it out"}
 }
 
 // Hash returns that of a token.
 func Hash(token string) [sha256.Size]byte { return sha256.Sum256([]byte(token)) }
 
-// Prove returns what a token with that hash proves. The error is an *Error, an *UnreachableError, or that of ctx.
+// Prove returns what a token with that hash proves. The error is a *ProofError, an *UnreachableError, or that of ctx.
 func (p *Prover) Prove(ctx context.Context, token string, hash [sha256.Size]byte, now time.Time) (Proof, error) {
 	if proof, is, err := p.Tokens.prove(hash, now); is {
 		return proof, err

@@ -1,4 +1,4 @@
-package identity_test
+package access_test
 
 import (
 	"context"
@@ -22,7 +22,6 @@ import (
 	"github.com/weftserve/weft/internal/race"
 	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/server/access"
-	"github.com/weftserve/weft/server/identity"
 )
 
 // authority issues JWTs, and serves its keys over HTTP.
@@ -140,26 +139,26 @@ func (a *authority) claims(changes map[string]any) map[string]any {
 	return c
 }
 
-func prover(t *testing.T, c identity.IssuerConfig) *identity.Prover {
+func prover(t *testing.T, c access.IssuerConfig) *access.Prover {
 	t.Helper()
-	issuer, err := identity.NewIssuer(c)
+	issuer, err := access.NewIssuer(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &identity.Prover{Tokens: &identity.Tokens{}, Issuer: issuer}
+	return &access.Prover{Tokens: &access.Tokens{}, Issuer: issuer}
 }
 
 // ways are how the keys of an issuer are found.
-func (a *authority) ways(t *testing.T) map[string]*identity.Prover {
+func (a *authority) ways(t *testing.T) map[string]*access.Prover {
 	t.Helper()
-	c := identity.IssuerConfig{URL: a.URL, Audience: "weft", Groups: "groups"}
+	c := access.IssuerConfig{URL: a.URL, Audience: "weft", Groups: "groups"}
 	file, url := c, c
 	file.Keys, url.KeysURL = a.jwks(), a.URL+"/keys"
-	return map[string]*identity.Prover{"file": prover(t, file), "url": prover(t, url), "discovery": prover(t, c)}
+	return map[string]*access.Prover{"file": prover(t, file), "url": prover(t, url), "discovery": prover(t, c)}
 }
 
-func prove(p *identity.Prover, token string, now time.Time) (identity.Proof, error) {
-	return p.Prove(context.Background(), token, identity.Hash(token), now)
+func prove(p *access.Prover, token string, now time.Time) (access.Proof, error) {
+	return p.Prove(context.Background(), token, access.Hash(token), now)
 }
 
 // TestJWTs: a token proves its subject and groups, and one with any fault nothing.
@@ -183,29 +182,29 @@ func TestJWTs(t *testing.T) {
 			secret := sign(t, jose.SigningKey{Algorithm: jose.HS256, Key: a.jwks()}, a.claims(nil))
 			for name, tt := range map[string]struct {
 				token  string
-				reason identity.Reason
+				reason access.Reason
 			}{
-				"of another issuer":   {stranger.sign(t, "first", stranger.claims(nil)), identity.Unknown},
-				"by another's key":    {stranger.sign(t, "first", a.claims(nil)), identity.Unknown},
-				"for others":          {a.sign(t, "first", a.claims(map[string]any{"aud": "others"})), identity.Unknown},
-				"for nobody":          {a.sign(t, "first", a.claims(map[string]any{"aud": nil})), identity.Unknown},
-				"over":                {a.sign(t, "first", a.claims(map[string]any{"exp": now.Add(-hour).Unix()})), identity.Expired},
-				"for ever":            {a.sign(t, "first", a.claims(map[string]any{"exp": nil})), identity.Unknown},
-				"not yet":             {a.sign(t, "first", a.claims(map[string]any{"nbf": now.Add(hour).Unix()})), identity.Unknown},
-				"with a changed text": {parts[0] + "." + parts[1] + "A." + parts[2], identity.Unknown},
-				"without a signature": {parts[0] + "." + parts[1] + ".", identity.Unknown},
+				"of another issuer":   {stranger.sign(t, "first", stranger.claims(nil)), access.Unknown},
+				"by another's key":    {stranger.sign(t, "first", a.claims(nil)), access.Unknown},
+				"for others":          {a.sign(t, "first", a.claims(map[string]any{"aud": "others"})), access.Unknown},
+				"for nobody":          {a.sign(t, "first", a.claims(map[string]any{"aud": nil})), access.Unknown},
+				"over":                {a.sign(t, "first", a.claims(map[string]any{"exp": now.Add(-hour).Unix()})), access.Expired},
+				"for ever":            {a.sign(t, "first", a.claims(map[string]any{"exp": nil})), access.Unknown},
+				"not yet":             {a.sign(t, "first", a.claims(map[string]any{"nbf": now.Add(hour).Unix()})), access.Unknown},
+				"with a changed text": {parts[0] + "." + parts[1] + "A." + parts[2], access.Unknown},
+				"without a signature": {parts[0] + "." + parts[1] + ".", access.Unknown},
 				"with no algorithm": {
-					"eyJhbGciOiJub25lIn0." + parts[1] + ".", identity.Unknown,
+					"eyJhbGciOiJub25lIn0." + parts[1] + ".", access.Unknown,
 				},
-				"with a shared secret": {secret, identity.Unknown},
-				"of dots":              {"..", identity.Unknown},
-				"too long":             {strings.Repeat("a", 20_000) + "." + parts[1] + "." + parts[2], identity.Unknown},
-				"that is none":         {"abc", identity.Unknown},
+				"with a shared secret": {secret, access.Unknown},
+				"of dots":              {"..", access.Unknown},
+				"too long":             {strings.Repeat("a", 20_000) + "." + parts[1] + "." + parts[2], access.Unknown},
+				"that is none":         {"abc", access.Unknown},
 			} {
 				p := a.ways(t)[way]
 				for range 2 { // the second time from memory
 					proof, err := prove(p, tt.token, now)
-					if e, is := errors.AsType[*identity.Error](err); !is || e.Reason != tt.reason {
+					if e, is := errors.AsType[*access.ProofError](err); !is || e.Reason != tt.reason {
 						t.Errorf("a token %s: %v, %v; want %s", name, proof, err, tt.reason)
 					}
 				}
@@ -244,7 +243,7 @@ func TestVerifiedOnce(t *testing.T) {
 		if err == nil {
 			t.Fatal("a stranger is known")
 		}
-		if _, is := errors.AsType[*identity.UnreachableError](err); is {
+		if _, is := errors.AsType[*access.UnreachableError](err); is {
 			unreachable++
 		}
 	}
@@ -282,7 +281,7 @@ func TestIssuerDown(t *testing.T) {
 	other := a.sign(t, "first", a.claims(map[string]any{"sub": "bob"}))
 	a.add(t, "unseen")
 	unseen := a.sign(t, "unseen", a.claims(nil))
-	if _, err := p.Prove(cancelled, unseen, identity.Hash(unseen), now); !errors.Is(err, context.Canceled) &&
+	if _, err := p.Prove(cancelled, unseen, access.Hash(unseen), now); !errors.Is(err, context.Canceled) &&
 		!isUnreachable(err) {
 		t.Errorf("a call that was cancelled: %v", err)
 	}
@@ -359,7 +358,7 @@ func TestWaitForKeys(t *testing.T) {
 	for range 3 {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		token := a.sign(t, "first", a.claims(nil))
-		if _, err := p.Prove(ctx, token, identity.Hash(token), time.Now()); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := p.Prove(ctx, token, access.Hash(token), time.Now()); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("while the issuer hangs: %v", err)
 		}
 		cancel()
@@ -373,7 +372,7 @@ func TestPageInPlaceOfKeys(t *testing.T) {
 		fmt.Fprint(w, "<html>Sign in</html>")
 	}))
 	defer page.Close()
-	for _, c := range []identity.IssuerConfig{{URL: a.URL, Audience: "weft", KeysURL: page.URL}, {URL: page.URL}} {
+	for _, c := range []access.IssuerConfig{{URL: a.URL, Audience: "weft", KeysURL: page.URL}, {URL: page.URL}} {
 		if proof, err := prove(prover(t, c), a.sign(t, "first", a.claims(nil)), time.Now()); !isUnreachable(err) {
 			t.Errorf("%v, %v", proof, err)
 		}
@@ -381,13 +380,13 @@ func TestPageInPlaceOfKeys(t *testing.T) {
 }
 
 func isUnreachable(err error) bool {
-	_, is := errors.AsType[*identity.UnreachableError](err)
+	_, is := errors.AsType[*access.UnreachableError](err)
 	return is
 }
 
 func TestKeysThatAreNone(t *testing.T) {
 	for _, keys := range []string{"", "{}", `{"keys": []}`, "keys", `{"keys": [{"kty": "oct", "k": "c2VjcmV0"}]}`} {
-		if _, err := identity.NewIssuer(identity.IssuerConfig{URL: "u", Audience: "a", Keys: []byte(keys)}); err == nil {
+		if _, err := access.NewIssuer(access.IssuerConfig{URL: "u", Audience: "a", Keys: []byte(keys)}); err == nil {
 			t.Errorf("%q are keys", keys)
 		}
 	}

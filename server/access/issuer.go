@@ -1,4 +1,4 @@
-package identity
+package access
 
 import (
 	"bytes"
@@ -11,8 +11,6 @@ import (
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/time/rate"
-
-	"github.com/weftserve/weft/server/access"
 )
 
 // IssuerConfig says which JWTs are taken.
@@ -183,7 +181,7 @@ func (i *Issuer) prove(ctx context.Context, token string, hash [32]byte, now tim
 // judge verifies a JWT. The error is for reasons that are not the token's.
 func (i *Issuer) judge(ctx context.Context, keys oidc.KeySet, token string, now time.Time) (v verdict, _ error) {
 	refused := func(err error) verdict {
-		return verdict{fault: &Error{Unknown, fmt.Sprintf("the JWT of this call is not accepted: %v; send one that %s "+
+		return verdict{fault: &ProofError{Unknown, fmt.Sprintf("the JWT of this call is not accepted: %v; send one that %s "+
 			"issued for %s", err, i.config.URL, i.config.Audience)}, until: now.Add(refusedFor)}
 	}
 	// The library is trusted to be correct, not to survive whatever strangers send.
@@ -216,17 +214,17 @@ func (i *Issuer) judge(ctx context.Context, keys oidc.KeySet, token string, now 
 	if id.Expiry.Unix() <= 0 {
 		return refused(errors.New("it does not say when it expires")), nil
 	}
-	p := Proof{How: how(access.JWT, id.Subject), Until: id.Expiry}
+	p := Proof{How: how(JWT, id.Subject), Until: id.Expiry}
 	if id.Subject != "" {
-		p.Claims = append(p.Claims, access.Claim{Kind: access.JWT, Value: id.Subject})
+		p.Claims = append(p.Claims, Claim{Kind: JWT, Value: id.Subject})
 	}
 	switch groups := all[i.config.Groups].(type) {
 	case string:
-		p.Claims = append(p.Claims, access.Claim{Kind: access.Group, Value: groups})
+		p.Claims = append(p.Claims, Claim{Kind: Group, Value: groups})
 	case []any:
 		for _, g := range groups {
 			if name, is := g.(string); is {
-				p.Claims = append(p.Claims, access.Claim{Kind: access.Group, Value: name})
+				p.Claims = append(p.Claims, Claim{Kind: Group, Value: name})
 			}
 		}
 	}

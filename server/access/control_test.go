@@ -1,4 +1,4 @@
-package doorkeeper_test
+package access_test
 
 import (
 	"context"
@@ -23,8 +23,6 @@ import (
 
 	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/server/access"
-	"github.com/weftserve/weft/server/doorkeeper"
-	"github.com/weftserve/weft/server/identity"
 )
 
 // counted counts refusals by identity and reason.
@@ -36,13 +34,13 @@ func (c counted) RequestDenied(identity, reason string) { c[identity+" "+reason]
 var users = map[string]string{"all": strconv.Itoa(os.Getuid()), "some": "123456"}
 
 // door returns one with an identity all, whose token is secret and expires in an hour, and an identity some.
-func door(t *testing.T, log *weftest.Log, c counted) *doorkeeper.Door {
+func door(t *testing.T, log *weftest.Log, c counted) *access.Control {
 	t.Helper()
 	var entries []access.Entry
 	for _, name := range []string{"all", "some"} {
 		entry := access.Entry{Name: name, Weight: 1, Roles: []string{name}}
 		for _, text := range []string{"token:" + name, "uid:" + users[name]} {
-			caller, err := access.ParseCaller(text)
+			caller, err := access.ParsePattern(text)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -50,19 +48,19 @@ func door(t *testing.T, log *weftest.Log, c counted) *doorkeeper.Door {
 		}
 		entries = append(entries, entry)
 	}
-	tokens, faults := identity.ParseTokens(fmt.Sprintf("all sha256:%x expires %s\nsome sha256:%x\nnobody sha256:%x",
+	tokens, faults := access.ParseTokens(fmt.Sprintf("all sha256:%x expires %s\nsome sha256:%x\nnobody sha256:%x",
 		sha256.Sum256([]byte("secret")), time.Now().Add(time.Hour).Format(time.RFC3339),
 		sha256.Sum256([]byte("other")), sha256.Sum256([]byte("third"))))
 	if faults != nil {
 		t.Fatal(faults)
 	}
-	d := &doorkeeper.Door{Observer: c, Logger: slog.New(log)}
+	d := &access.Control{Observer: c, Logger: slog.New(log)}
 	d.Follow(access.NewPolicy(&access.Config{
 		Roles: map[string]access.Role{
 			"all": {Predict: []string{"*"}, Observe: []string{"*"}}, "some": {Observe: []string{"walker"}},
 		},
 		Identities: entries,
-	}, nil, time.Now()), &identity.Prover{Tokens: tokens})
+	}, nil, time.Now()), &access.Prover{Tokens: tokens})
 	return d
 }
 
@@ -123,7 +121,7 @@ func TestProofsEnd(t *testing.T) {
 		}
 		time.Sleep(2 * time.Hour)
 		_, err = d.Again(bearer("secret"), rule, by)
-		if e, is := errors.AsType[*identity.Error](err); !is || e.Reason != identity.Expired {
+		if e, is := errors.AsType[*access.ProofError](err); !is || e.Reason != access.Expired {
 			t.Errorf("when it has expired: %v", err)
 		}
 		if by, err := d.Enter(bearer("secret"), &access.Rule{Public: true}); err != nil || by.Sees("walker") {
@@ -134,7 +132,7 @@ func TestProofsEnd(t *testing.T) {
 
 // TestOpenDoor: without a policy nobody is asked anything.
 func TestOpenDoor(t *testing.T) {
-	var d doorkeeper.Door
+	var d access.Control
 	by, err := d.Enter(bearer("whatever"), &access.Rule{})
 	if by != nil || err != nil || !d.Open() || d.Policy() != nil {
 		t.Errorf("%v, %v", by, err)
@@ -179,11 +177,11 @@ func TestPagesOfASocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := &http.Server{
-		ReadHeaderTimeout: time.Minute, ConnContext: doorkeeper.ConnContext,
+		ReadHeaderTimeout: time.Minute, ConnContext: access.ConnContext,
 		Handler: d.Page(access.Observe, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})),
 	}
 	defer server.Close()
-	go func() { _ = server.Serve(netutil.LimitListener(doorkeeper.Listen(l), 9)) }()
+	go func() { _ = server.Serve(netutil.LimitListener(access.Listen(l), 9)) }()
 	client := &http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", path)
