@@ -129,23 +129,11 @@ func (o batchObserver) BatchDone(e sharedsched.BatchEvent) {
 
 // RequestDone implements predict.Observer.
 func (o requestObserver) RequestDone(ctx context.Context, e *predict.Event) {
-	if e.TraceID == "" {
-		o.Telemetry.RequestDone(context.Background(), measuredOf(e)) // nobody is to look for its trace
-	} else {
-		o.Telemetry.RequestDone(ctx, measuredOf(e))
-	}
+	o.Telemetry.RequestDone(ctx, e)
 	o.activity.RequestDone(ctx, e)
 	if o.log.Enabled(ctx, slog.LevelDebug) {
 		o.log.DebugContext(ctx, "request done", "event", "request_done", "model", e.Model, "version", e.Version,
 			"slot", e.Slot, "code", e.Code, "took", e.Duration, "stream", e.Stream)
-	}
-}
-
-// measuredOf returns what telemetry wants to know of a request.
-func measuredOf(e *predict.Event) telemetry.Request {
-	return telemetry.Request{
-		Model: e.Model, Version: e.Version, Code: e.Code, Duration: e.Duration, Stream: e.Stream,
-		Degraded: e.Degraded, FailedOverFrom: e.FailedOverFrom,
 	}
 }
 

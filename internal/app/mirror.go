@@ -13,17 +13,6 @@ import (
 	"github.com/weftserve/weft/server/shadow"
 )
 
-// shadowObserver hands the mirror's events to the metrics.
-type shadowObserver struct{ measured *telemetry.Telemetry }
-
-// ShadowDone implements shadow.Observer.
-func (o shadowObserver) ShadowDone(e shadow.Event) {
-	o.measured.ShadowDone(telemetry.Shadow{
-		Model: e.Model, Version: e.Shadow, Outcome: string(e.Outcome), Agreed: e.Agreed, MaxRelative: e.MaxRelative,
-		ComputeRatio: e.ComputeRatio,
-	})
-}
-
 // showNoise lets the mirror know by how much a version differs from itself in another batch.
 func showNoise(m *shadow.Mirror, c *audit.Comparison) {
 	for i, o := range c.Outputs {
@@ -47,7 +36,7 @@ func newMirror(models shadow.Models, path string, measured *telemetry.Telemetry,
 		lines = file
 	}
 	m := shadow.New(shadow.Config{
-		Models: models, Observer: shadowObserver{measured}, Shown: shown, Log: lines, Logger: log,
+		Models: models, Observer: measured, Shown: shown, Log: lines, Logger: log,
 	})
 	return m, lifecycle.Part{Name: "shadows", Stop: func(ctx context.Context) error {
 		if err := m.Close(ctx); err != nil {

@@ -357,7 +357,9 @@ var layers = []layer{
 	},
 	{
 		"internal/telemetry/...",
-		[]string{"internal/telemetry/...", "runtime/catalog", "sharedsched", "gpu"},
+		[]string{
+			"internal/telemetry/...", "runtime/catalog", "server/protect", "server/predict", "server/shadow", "sharedsched", "gpu",
+		},
 		"telemetry listens to the house, nothing in the house waits for it",
 	},
 	{

@@ -12,7 +12,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/mem"
 
-	"github.com/weftserve/weft/internal/telemetry"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/host"
@@ -81,7 +80,7 @@ func (l *layers) edge(b *testing.B) func() {
 func (l *layers) telemetry(b *testing.B, rows int) func() {
 	b.Helper()
 	around := newSurroundings(b, l.house, answering{l.house.host})
-	request := telemetry.Request{Model: "policy", Version: 1, Code: "OK", Duration: time.Millisecond}
+	request := predict.Event{Model: "policy", Version: 1, Code: "OK", Duration: time.Millisecond}
 	batch := sharedsched.BatchEvent{
 		Version: sharedsched.VersionID(l.house.version.Scheduler), Device: "cpu", Tasks: rows, Rows: rows, Padded: rows,
 		Estimated: time.Millisecond, DeviceTime: time.Millisecond,
@@ -92,7 +91,7 @@ func (l *layers) telemetry(b *testing.B, rows int) func() {
 		if err := around.models.Predict(b.Context(), &catalog.Call{Version: l.house.version}); err != nil {
 			b.Error(err)
 		}
-		around.metrics.RequestDone(b.Context(), request)
+		around.metrics.RequestDone(b.Context(), &request)
 		if requests.Add(1)%int64(rows) == 0 {
 			around.metrics.BatchDone(batch)
 		}

@@ -12,7 +12,6 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server"
-	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/rollout"
 	"github.com/weftserve/weft/server/shadow"
 	"github.com/weftserve/weft/server/transport"
@@ -57,18 +56,9 @@ func (s *surroundings) serve(tb testing.TB, h *house) *grpc.ClientConn {
 	tb.Helper()
 	h.metrics.Store(s.metrics)
 	edge := server.New(server.Config{
-		Observer: measured{s.metrics}, Memory: s.memory, Shadows: s.mirror, Rollouts: s.rollouts, Scarce: h.sched.Scarce,
+		Observer: s.metrics, Memory: s.memory, Shadows: s.mirror, Rollouts: s.rollouts, Scarce: h.sched.Scarce,
 	}, s.models, h.sched)
 	return listen(tb, edge.Register, append(
 		transport.Options(transport.DefaultMaxMessageBytes, s.memory, slog.Default()),
 		edge.Options(insecure.NewCredentials())...)...)
-}
-
-// measured adds the metrics of requests to those of the house, as the program does.
-type measured struct{ *telemetry.Telemetry }
-
-func (m measured) RequestDone(ctx context.Context, e *predict.Event) {
-	m.Telemetry.RequestDone(ctx, telemetry.Request{
-		Model: e.Model, Version: e.Version, Code: e.Code, Duration: e.Duration,
-	})
 }

@@ -7,6 +7,8 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+
+	"github.com/weftserve/weft/server/shadow"
 )
 
 // comparison are the metrics of versions that are compared with each other.
@@ -52,48 +54,25 @@ func newComparison(m metric.Meter) (comparison, error) {
 	return s, errors.Join(errs[:]...)
 }
 
-// routed counts how a request found its version, where that is out of the ordinary. failedOver is the version that
-// should have answered, 0 if none.
-func (t *Telemetry) routed(model string, degraded bool, failedOver int64) {
-	if degraded {
-		t.degraded.Add(context.Background(), 1, metric.WithAttributes(attribute.String("model", model)))
-	}
-	if failedOver != 0 {
-		t.failedOver.Add(context.Background(), 1, versionOf(model, failedOver))
-	}
-}
-
-// Shadow says how one request that was shown to a shadow ended.
-type Shadow struct {
-	Model   string
-	Version int64
-	// Outcome is done, dropped, failed or skipped. The others are looked at only where it is done.
-	Outcome string
-	Agreed  bool
-	// MaxRelative is the largest difference as a part of the output's largest magnitude, ComputeRatio the shadow's time
-	// of execution over that of the answer given.
-	MaxRelative, ComputeRatio float64
-}
-
 // maxDifference stands for all larger differences: an infinite one, as between a number and none, would make the sum
 // infinite.
 const maxDifference = 1e6
 
-// ShadowDone counts a request that was shown to a shadow.
-func (t *Telemetry) ShadowDone(s Shadow) {
-	ctx, version := context.Background(), versionOf(s.Model, s.Version)
-	t.shadows.Add(ctx, 1, version, metric.WithAttributes(attribute.String("outcome", s.Outcome)))
-	if s.Outcome != "done" {
+// ShadowDone implements shadow.Observer.
+func (t *Telemetry) ShadowDone(e shadow.Event) {
+	ctx, version := context.Background(), versionOf(e.Model, e.Shadow)
+	t.shadows.Add(ctx, 1, version, metric.WithAttributes(attribute.String("outcome", string(e.Outcome))))
+	if e.Outcome != shadow.Done {
 		return
 	}
 	agreed := int64(0) // also counted: where no answer agrees, a ratio must find 0, and not nothing
-	if s.Agreed {
+	if e.Agreed {
 		agreed = 1
 	}
 	t.agreed.Add(ctx, agreed, version)
-	t.difference.Record(ctx, min(s.MaxRelative, maxDifference), version)
-	if s.ComputeRatio > 0 {
-		t.slower.Record(ctx, s.ComputeRatio, version)
+	t.difference.Record(ctx, min(e.MaxRelative, maxDifference), version)
+	if e.ComputeRatio > 0 {
+		t.slower.Record(ctx, e.ComputeRatio, version)
 	}
 }
 

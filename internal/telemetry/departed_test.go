@@ -10,6 +10,7 @@ import (
 
 	"github.com/weftserve/weft/internal/telemetry"
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/sharedsched"
 )
 
@@ -104,7 +105,7 @@ func TestThePageIsBounded(t *testing.T) {
 				b.Version = id
 				tel.BatchDone(b)
 				tel.RequestOffered(v.Model, false)
-				tel.RequestDone(t.Context(), telemetry.Request{Model: v.Model, Version: v.Number, Code: "OK"})
+				tel.RequestDone(t.Context(), &predict.Event{Model: v.Model, Version: v.Number, Code: "OK"})
 			}
 			lines[hour] = strings.Count(string(text(t, tel)), "\nweft_")
 			time.Sleep(time.Hour + time.Second)

@@ -26,6 +26,7 @@ import (
 
 	"github.com/weftserve/weft/internal/telemetry"
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/server/predict"
 )
 
 // collector is an OTLP collector over HTTP. It keeps the requests that it gets as JSON, by path.
@@ -72,14 +73,17 @@ type predicting struct {
 }
 
 func (p predicting) List(ctx context.Context, _ *healthgrpc.HealthListRequest) (*healthgrpc.HealthListResponse, error) {
-	var one *telemetry.Trace
+	var one predict.Trace
 	if p.traces != nil {
-		ctx, one = p.traces.Begin(ctx, telemetry.Arrival{})
+		ctx, one = p.traces.Begin(ctx, &predict.Request{})
 		p.call.Traced = one != nil
 	}
 	err := p.models.Predict(ctx, p.call)
 	if one != nil {
-		one.Done(&telemetry.Traced{Request: telemetry.Request{Model: "walker", Code: "OK"}, Outcome: p.call.Outcome})
+		one.Done(&predict.Course{
+			Event:   &predict.Event{Model: "walker", Code: "OK", Execution: predict.Execution{Outcome: p.call.Outcome}},
+			Request: &predict.Request{},
+		})
 	}
 	return &healthgrpc.HealthListResponse{}, err
 }

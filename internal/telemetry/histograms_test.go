@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/encoding/protodelim"
 
 	"github.com/weftserve/weft/internal/telemetry"
+	"github.com/weftserve/weft/server/predict"
 )
 
 const histogramVariable = "OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION"
@@ -43,7 +44,9 @@ func duration(t *testing.T, tel *telemetry.Telemetry) *dto.Histogram {
 	}
 }
 
-var answered = telemetry.Request{Model: "walker", Version: 3, Code: "OK", Duration: 3 * time.Millisecond}
+var answered = &predict.Event{
+	Model: "walker", Version: 3, Code: "OK", Duration: 3 * time.Millisecond, TraceID: "000000000000000000000000000000ab",
+}
 
 func TestHistogramsAreNativeWhereAsked(t *testing.T) {
 	for value, native := range map[string]bool{

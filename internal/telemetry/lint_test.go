@@ -19,6 +19,7 @@ import (
 
 	"github.com/weftserve/weft/internal/telemetry"
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/sharedsched"
 )
 
@@ -106,7 +107,7 @@ func TestLinesOfAModel(t *testing.T) {
 			for _, code := range []string{"OK", "DeadlineExceeded", "ResourceExhausted", "Canceled", "Internal"} {
 				for _, stream := range []bool{false, true} {
 					tel.RequestOffered("walker", stream)
-					tel.RequestDone(t.Context(), telemetry.Request{
+					tel.RequestDone(t.Context(), &predict.Event{
 						Model: "walker", Version: v.Number, Code: code, Duration: time.Millisecond, Stream: stream,
 					})
 				}

@@ -9,35 +9,29 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// Request says how one prediction ended. Its fields are those of predict.Event.
-type Request struct {
-	// Model is the one asked for, empty if there was none of that name when the request came. Version is zero when the
-	// request could not be routed.
-	Model   string
-	Version int64
-	// Code is the gRPC code's name, such as OK.
-	Code     string
-	Duration time.Duration
-	Stream   bool
-	// Degraded and FailedOverFrom are as in the answer's execution.
-	Degraded       bool
-	FailedOverFrom int64
-}
-
-// RequestOffered counts a request that came. RequestDone must follow with the same model.
+// RequestOffered implements predict.Observer.
 func (t *Telemetry) RequestOffered(model string, stream bool) {
 	t.requests.offer(requestKey{model: model, stream: stream})
 }
 
-// RequestDone counts a request that ended. ctx is the request's: if its trace is sampled, its duration is an example of
-// those in the same bucket.
-func (t *Telemetry) RequestDone(ctx context.Context, r Request) {
-	l := t.requests.end(requestKey{r.Model, r.Version, r.Code, r.Stream})
-	t.duration.Record(ctx, r.Duration.Seconds(), l.record...)
-	t.routed(r.Model, r.Degraded, r.FailedOverFrom)
+// RequestDone implements predict.Observer. If the request's trace is sampled, its duration is an example of those in
+// the same bucket.
+func (t *Telemetry) RequestDone(ctx context.Context, e *predict.Event) {
+	if e.TraceID == "" {
+		ctx = context.Background() // nobody is to look for its trace
+	}
+	l := t.requests.end(requestKey{e.Model, e.Version, e.Code, e.Stream})
+	t.duration.Record(ctx, e.Duration.Seconds(), l.record...)
+	if e.Degraded {
+		t.degraded.Add(context.Background(), 1, metric.WithAttributes(attribute.String("model", e.Model)))
+	}
+	if e.FailedOverFrom != 0 {
+		t.failedOver.Add(context.Background(), 1, versionOf(e.Model, e.FailedOverFrom))
+	}
 }
 
 // RequestUnread counts a request that was refused by its header. RequestOffered and RequestDone are called for it, too.

@@ -24,6 +24,8 @@ import (
 	"github.com/weftserve/weft/internal/telemetry"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/engine"
+	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/shadow"
 	"github.com/weftserve/weft/sharedsched"
 )
 
@@ -182,16 +184,16 @@ func exercise(t *testing.T, tel *telemetry.Telemetry, models telemetry.Models, h
 	for range 3 {
 		tel.RequestOffered("walker", false)
 	}
-	tel.RequestDone(t.Context(), telemetry.Request{
+	tel.RequestDone(t.Context(), &predict.Event{
 		Model: "walker", Version: 3, Code: "OK", Duration: 25 * time.Millisecond, Degraded: true,
 		FailedOverFrom: 2,
 	})
-	tel.ShadowDone(telemetry.Shadow{
-		Model: "walker", Version: 4, Outcome: "done", Agreed: true, MaxRelative: 0.25,
+	tel.ShadowDone(shadow.Event{
+		Model: "walker", Shadow: 4, Outcome: shadow.Done, Agreed: true, MaxRelative: 0.25,
 		ComputeRatio: 2,
 	})
-	tel.ShadowDone(telemetry.Shadow{Model: "walker", Version: 4, Outcome: "dropped", MaxRelative: 7})
-	tel.ShadowDone(telemetry.Shadow{Model: "walker", Version: 5, Outcome: "done", MaxRelative: 0.5, ComputeRatio: 1})
+	tel.ShadowDone(shadow.Event{Model: "walker", Shadow: 4, Outcome: shadow.Dropped, MaxRelative: 7})
+	tel.ShadowDone(shadow.Event{Model: "walker", Shadow: 5, Outcome: shadow.Done, MaxRelative: 0.5, ComputeRatio: 1})
 	tel.OutcomeReported("walker", 3)
 	tel.OutcomeNotKept("walker", 3, "too_many_names")
 	tel.Tried("walker", 3, "crashed")
@@ -466,9 +468,9 @@ func TestValues(t *testing.T) {
 func TestUnroutedRequestsHaveNoModel(t *testing.T) {
 	tel, _ := start(t, newHouse())
 	tel.RequestOffered("", true)
-	tel.RequestDone(t.Context(), telemetry.Request{Code: "NotFound", Stream: true})
+	tel.RequestDone(t.Context(), &predict.Event{Code: "NotFound", Stream: true})
 	tel.RequestOffered("walker", false)
-	tel.RequestDone(t.Context(), telemetry.Request{Model: "walker", Code: "NotFound"})
+	tel.RequestDone(t.Context(), &predict.Event{Model: "walker", Code: "NotFound"})
 	got := values(t, tel)
 	for name, want := range map[string]string{
 		"weft_requests_offered_total{method=PredictStream,model=}":                "1",
@@ -675,7 +677,7 @@ func TestObservingDoesNotAllocate(t *testing.T) {
 	h := newHouse()
 	tel, models := start(t, h)
 	refusal := &sharedsched.Refusal{Reason: sharedsched.RefusedQueueFull}
-	request := telemetry.Request{Model: "walker", Version: 3, Code: "OK"}
+	request := &predict.Event{Model: "walker", Version: 3, Code: "OK"}
 	call := &catalog.Call{Version: h.snapshot.Model("walker").Version(3)}
 	for name, observe := range map[string]func(){
 		"BatchDone":   func() { tel.BatchDone(batch) },

@@ -14,6 +14,8 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/sharedsched"
 )
 
@@ -65,38 +67,25 @@ func (t *Traces) shutdown(ctx context.Context) error {
 	return t.provider.Shutdown(ctx)
 }
 
-// Arrival is a request that has come.
-type Arrival struct {
-	// At is when it came; zero: just now.
-	At time.Time
-	// Late is by how much its call had come before its header was read.
-	Late time.Duration
-	// Stream: it is one of those of its call.
-	Stream bool
-	// Parent is the traceparent of the request itself; "": that of its call counts.
-	Parent string
-}
-
-// Begin begins the trace of a request. It returns a context that names its span, and the trace; nil if it is not
-// sampled.
-func (t *Traces) Begin(ctx context.Context, a Arrival) (context.Context, *Trace) {
+// Begin implements predict.Traces.
+func (t *Traces) Begin(ctx context.Context, r *predict.Request) (context.Context, predict.Trace) {
 	c := t.callOf(ctx)
-	if c == nil && a.Parent == "" && t.roots < 1 {
+	if c == nil && r.TraceParent == "" && t.roots < 1 {
 		return ctx, nil // its call was not sampled
 	}
-	name, start := "predict", a.At
+	name, start := "predict", r.Arrived
 	if c != nil {
 		c.asked.Store(true)
 		name = c.name()
-		if !a.Stream {
-			start = c.began.Add(-a.Late)
+		if !r.Stream {
+			start = c.began.Add(-protect.Late(ctx))
 		}
 	}
 	by := t.sampled
-	if a.Parent != "" {
-		ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": a.Parent})
+	if r.TraceParent != "" {
+		ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": r.TraceParent})
 	} else if t.roots < 1 && !trace.SpanContextFromContext(ctx).IsValid() {
-		if by = t.kept; a.Stream && !t.rolled() { // of others the call was
+		if by = t.kept; r.Stream && !t.rolled() { // of others the call was
 			return ctx, nil
 		}
 	}
@@ -110,7 +99,7 @@ func (t *Traces) Begin(ctx context.Context, a Arrival) (context.Context, *Trace)
 	made := &Trace{traces: t, root: span, began: start}
 	if c != nil {
 		span.SetAttributes(c.attributes()...)
-		if !a.Stream {
+		if !r.Stream {
 			made.call, c.request = c, made
 			c.respond(ctx, span.SpanContext())
 		}
@@ -134,7 +123,7 @@ func (t *Traces) child(of context.Context, name string, from, to time.Time, opti
 	return ctx
 }
 
-// fail marks a span as that of an error. The code is gRPC's, as Request has it.
+// fail marks a span as that of an error. The code is gRPC's, as predict.Event has it.
 func fail(span trace.Span, code, why string) {
 	if code != "OK" && code != "" {
 		span.SetAttributes(semconv.ErrorTypeKey.String(statusName(code)))

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/sharedsched"
 )
 
@@ -34,7 +35,8 @@ func batchOf(t *Traces, number uint64, tasks int) {
 func TestBatchesAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		traces, kept := recorded(t, sdktrace.AlwaysSample())
-		_, sampled := traces.Begin(t.Context(), Arrival{})
+		_, one := traces.Begin(t.Context(), &predict.Request{})
+		sampled := one.(*Trace)
 		back := func(number uint64) {
 			traces.cameBack(sampled, &catalog.Call{
 				Version: &catalog.Version{Model: "walker"}, Outcome: sharedsched.Outcome{Batch: number},
@@ -82,7 +84,8 @@ func TestAFullBatch(t *testing.T) {
 		batchOf(traces, 1, tasks)
 		linked := map[trace.SpanID]bool{}
 		for range tasks {
-			_, one := traces.Begin(t.Context(), Arrival{})
+			_, begun := traces.Begin(t.Context(), &predict.Request{})
+			one := begun.(*Trace)
 			traces.cameBack(one, &catalog.Call{
 				Version: &catalog.Version{}, Outcome: sharedsched.Outcome{Batch: 1}, Phases: catalog.Phases{Process: pid},
 			})
@@ -106,13 +109,13 @@ func TestParentsThatCannotBe(t *testing.T) {
 	for _, came := range [][]string{{parent, parent}, {"ff" + parent[2:]}, {"00-4bf9"}, {""}} {
 		traces, kept := recorded(t, sdktrace.ParentBased(sdktrace.NeverSample()))
 		ctx := traces.Came(t.Context(), "/a.B/C", metadata.MD{"traceparent": came}, true)
-		if _, one := traces.Begin(ctx, Arrival{Stream: true}); one != nil || len(kept.Started()) > 0 {
+		if _, one := traces.Begin(ctx, &predict.Request{Stream: true}); one != nil || len(kept.Started()) > 0 {
 			t.Errorf("%q is taken for a parent", came)
 		}
 	}
 	traces, _ := recorded(t, sdktrace.ParentBased(sdktrace.NeverSample()))
 	ctx := traces.Came(t.Context(), "/a.B/C", metadata.MD{"traceparent": {parent}}, true)
-	if _, one := traces.Begin(ctx, Arrival{Stream: true}); one == nil || one.ID() != parent[3:35] {
+	if _, one := traces.Begin(ctx, &predict.Request{Stream: true}); one == nil || one.ID() != parent[3:35] {
 		t.Errorf("%v is the trace of %q", one, parent)
 	}
 }

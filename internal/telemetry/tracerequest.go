@@ -8,7 +8,7 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/sharedsched"
 )
 
@@ -24,69 +24,50 @@ type Trace struct {
 	writing time.Time         // since when its answer is written
 }
 
-// Traced says how a request that is traced went.
-type Traced struct {
-	Request
-	// Slot is the entry of the model's traffic that led to the version, "" for none.
-	Slot string
-	// ID and Episode are the caller's own names, and Identity is who it was charged to.
-	ID, Episode, Identity string
-	Priority              sharedsched.Priority
-	// Why explains an error, and Reason is the constant that clients tell it by.
-	Why, Reason string
-	// Ended is when its answer was there, Decoded when it was read, Submitted and Returned are when the models got its
-	// call and gave it back, and Encoding is since when its answer was written; zero: it did not come so far.
-	Ended, Decoded, Submitted, Returned, Encoding time.Time
-
-	Rows    int
-	Outcome sharedsched.Outcome
-	Phases  catalog.Phases
-}
-
 var priorities = [...]string{
 	sharedsched.Critical: "critical", sharedsched.CriticalPlus: "critical-plus", sharedsched.Sheddable: "sheddable",
 	sharedsched.SheddablePlus: "sheddable-plus",
 }
 
-// ID is the name of the trace, in hexadecimal digits.
+// ID implements predict.Trace.
 func (t *Trace) ID() string { return t.root.SpanContext().TraceID().String() }
 
-// Done makes the spans of a request that has ended, but for those of its answer's way.
-func (t *Trace) Done(r *Traced) {
-	t.describe(r)
+// Done implements predict.Trace. It makes the spans of the request but for those of its answer's way.
+func (t *Trace) Done(c *predict.Course) {
+	t.describe(c)
 	child := func(name string, from, to time.Time) {
 		from = later(from, t.began)
 		t.traces.child(t.ctx, name, from, later(to, from))
 	}
-	if r.Decoded.After(t.began) {
-		child("intake", t.began, r.Decoded)
+	if c.Decoded.After(t.began) {
+		child("intake", t.began, c.Decoded)
 	}
-	switch o := &r.Outcome; {
+	switch o := &c.Event.Execution.Outcome; {
 	case o.Executions > 0:
-		ended := r.Returned
+		ended := c.Returned
 		if o.Batch != 0 {
-			ended = t.traces.at(o.Ended, r.Ended)
+			ended = t.traces.at(o.Ended, c.Event.Ended)
 		}
 		started := ended.Add(-o.Compute)
 		child("queue", started.Add(-o.Queue), started)
-		t.execution(r, started, ended)
-	case !r.Submitted.IsZero():
-		child("queue", r.Submitted, r.Returned)
+		t.execution(&c.Event.Execution, started, ended)
+	case !c.Submitted.IsZero():
+		child("queue", c.Submitted, c.Returned)
 	}
-	if t.writing = r.Encoding; t.writing.IsZero() {
-		t.writing = r.Ended
+	if t.writing = c.Encoding; t.writing.IsZero() {
+		t.writing = c.Event.Ended
 	}
 }
 
 // execution makes the spans of an execution. Its parts are known where it was one.
-func (t *Trace) execution(r *Traced, started, ended time.Time) {
+func (t *Trace) execution(e *predict.Execution, started, ended time.Time) {
 	var options []trace.SpanStartOption
 	if t.batch.IsValid() {
 		options = append(options, trace.WithLinks(trace.Link{SpanContext: t.batch}))
 	}
 	ctx := t.traces.child(t.ctx, "batch", started, ended, options...)
-	p := &r.Phases
-	if r.Outcome.Executions > 1 || p.Input+p.Run+p.Output > ended.Sub(started) {
+	p := &e.Phases
+	if e.Outcome.Executions > 1 || p.Input+p.Run+p.Output > ended.Sub(started) {
 		return
 	}
 	at := started
@@ -101,8 +82,8 @@ func (t *Trace) execution(r *Traced, started, ended time.Time) {
 	}
 }
 
-// Sent ends the trace: the answer was handed over to be sent, or there is none. That of a call by itself ends with it,
-// when gRPC or the answer of HTTP was written.
+// Sent implements predict.Trace. It ends the trace; that of a call by itself ends with the call, when gRPC or the answer
+// of HTTP was written.
 func (t *Trace) Sent() {
 	if t.call == nil {
 		t.end(time.Now())
@@ -117,33 +98,34 @@ func (t *Trace) end(at time.Time) {
 }
 
 // describe puts what is known of a request into its root.
-func (t *Trace) describe(r *Traced) {
+func (t *Trace) describe(c *predict.Course) {
+	e := c.Event
 	attrs := make([]attribute.KeyValue, 0, 24)
 	text := func(key, value string) {
 		if value != "" {
 			attrs = append(attrs, attribute.String(key, value))
 		}
 	}
-	if r.Code != "" && (t.call == nil || t.call.web == nil) {
-		attrs = append(attrs, semconv.RPCResponseStatusCode(statusName(r.Code)))
+	if e.Code != "" && (t.call == nil || t.call.web == nil) {
+		attrs = append(attrs, semconv.RPCResponseStatusCode(statusName(e.Code)))
 	}
-	text("weft.model", r.Model)
-	if r.Version > 0 {
-		attrs = append(attrs, attribute.Int64("weft.version", r.Version))
+	text("weft.model", e.Model)
+	if e.Version > 0 {
+		attrs = append(attrs, attribute.Int64("weft.version", e.Version))
 	}
-	text("weft.slot", r.Slot)
-	text("weft.request_id", r.ID)
-	text("weft.episode", r.Episode)
-	text("weft.identity", r.Identity)
-	text("weft.priority", priorities[r.Priority])
-	text("weft.reason", r.Reason)
-	if r.FailedOverFrom != 0 {
-		attrs = append(attrs, attribute.Int64("weft.failed_over_from", r.FailedOverFrom))
+	text("weft.slot", e.Slot)
+	text("weft.request_id", predict.Clip(e.ID))
+	text("weft.episode", predict.Clip(c.Request.Episode))
+	text("weft.identity", e.Identity)
+	text("weft.priority", priorities[c.Request.Priority])
+	text("weft.reason", e.Reason)
+	if e.FailedOverFrom != 0 {
+		attrs = append(attrs, attribute.Int64("weft.failed_over_from", e.FailedOverFrom))
 	}
-	if r.Rows > 0 {
-		attrs = append(attrs, attribute.Int("weft.rows", r.Rows))
+	if e.Execution.Rows > 0 {
+		attrs = append(attrs, attribute.Int("weft.rows", e.Execution.Rows))
 	}
-	if o := &r.Outcome; o.Executions > 0 {
+	if o := &e.Execution.Outcome; o.Executions > 0 {
 		attrs = append(
 			attrs,
 			attribute.String("weft.device", o.Device),
@@ -158,11 +140,11 @@ func (t *Trace) describe(r *Traced) {
 			attribute.Float64("weft.device_seconds", o.DeviceTime.Seconds()),
 		)
 	}
-	if r.Phases.Process > 0 {
-		attrs = append(attrs, workerKey.Int(r.Phases.Process))
+	if e.Execution.Phases.Process > 0 {
+		attrs = append(attrs, workerKey.Int(e.Execution.Phases.Process))
 	}
 	t.root.SetAttributes(attrs...)
-	fail(t.root, r.Code, r.Why)
+	fail(t.root, e.Code, c.Why)
 }
 
 func later(a, b time.Time) time.Time {

@@ -8,6 +8,8 @@ import (
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"google.golang.org/grpc/metadata"
+
+	"github.com/weftserve/weft/server/predict"
 )
 
 // TestSampling: of calls, of requests on a stream and of requests of HTTP a part is sampled, and of those with a parent
@@ -22,7 +24,7 @@ func TestSampling(t *testing.T) {
 			traces, _ := recorded(t, sdktrace.ParentBased(sdktrace.TraceIDRatioBased(part)))
 			traces.roots = part
 			web := (&Telemetry{traces: traces}).TraceWeb(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-				if _, one := traces.Begin(r.Context(), Arrival{}); one != nil {
+				if _, one := traces.Begin(r.Context(), &predict.Request{}); one != nil {
 					r.Header.Set("sampled", "yes")
 				}
 			}))
@@ -33,10 +35,11 @@ func TestSampling(t *testing.T) {
 			const n = 4000
 			sampled := map[string]float64{}
 			for range n {
-				if _, one := traces.Begin(traces.Came(t.Context(), "/a.B/C", header, false), Arrival{}); one != nil {
+				if _, one := traces.Begin(traces.Came(t.Context(), "/a.B/C", header, false), &predict.Request{}); one != nil {
 					sampled["calls"] += 1. / n
 				}
-				if _, one := traces.Begin(traces.Came(t.Context(), "/a.B/S", header, true), Arrival{Stream: true}); one != nil {
+				ctx := traces.Came(t.Context(), "/a.B/S", header, true)
+				if _, one := traces.Begin(ctx, &predict.Request{Stream: true}); one != nil {
 					sampled["requests on streams"] += 1. / n
 				}
 				r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v2/models/x/infer", http.NoBody)

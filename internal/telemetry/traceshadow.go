@@ -8,11 +8,12 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/server/predict"
 )
 
 type followsKey struct{}
 
-// Follow returns what makes contexts of work that follows from the request, such as that of its shadows.
+// Follow implements predict.Trace, for work such as that of the request's shadows.
 func (t *Trace) Follow() func(context.Context) context.Context {
 	of := t.root.SpanContext()
 	return func(ctx context.Context) context.Context { return context.WithValue(ctx, followsKey{}, of) }
@@ -49,10 +50,12 @@ func (s shadows) Predict(ctx context.Context, call *catalog.Call) error {
 	}
 	s.traces.cameBack(made, call)
 	now := time.Now()
-	made.Done(&Traced{
-		Request:  Request{Model: call.Version.Model, Version: call.Version.Number},
-		Priority: call.Priority, Submitted: began, Returned: now, Ended: now,
-		Rows: call.Rows, Outcome: call.Outcome, Phases: call.Phases,
+	made.Done(&predict.Course{
+		Event: &predict.Event{
+			Model: call.Version.Model, Version: call.Version.Number, Ended: now,
+			Execution: predict.Execution{Rows: call.Rows, Outcome: call.Outcome, Phases: call.Phases},
+		},
+		Request: &predict.Request{Priority: call.Priority}, Submitted: began, Returned: now,
 	})
 	if err != nil {
 		made.root.SetStatus(codes.Error, err.Error())
