@@ -4,33 +4,35 @@ import (
 	"encoding/binary"
 	"math"
 	"strconv"
+
+	"github.com/weftserve/weft/proto/gen/onnx"
 )
 
-// DType is an element type, numbered as in ONNX's TensorProto.DataType.
-type DType int32
+// DType is an element type.
+type DType = onnx.TensorProto_DataType
 
 // The element types of tensors.
 const (
-	Float    DType = 1
-	Uint8    DType = 2
-	Int8     DType = 3
-	Uint16   DType = 4
-	Int16    DType = 5
-	Int32    DType = 6
-	Int64    DType = 7
-	String   DType = 8
-	Bool     DType = 9
-	Float16  DType = 10
-	Double   DType = 11
-	Uint32   DType = 12
-	Uint64   DType = 13
-	BFloat16 DType = 16
+	Float    = onnx.TensorProto_FLOAT
+	Uint8    = onnx.TensorProto_UINT8
+	Int8     = onnx.TensorProto_INT8
+	Uint16   = onnx.TensorProto_UINT16
+	Int16    = onnx.TensorProto_INT16
+	Int32    = onnx.TensorProto_INT32
+	Int64    = onnx.TensorProto_INT64
+	String   = onnx.TensorProto_STRING
+	Bool     = onnx.TensorProto_BOOL
+	Float16  = onnx.TensorProto_FLOAT16
+	Double   = onnx.TensorProto_DOUBLE
+	Uint32   = onnx.TensorProto_UINT32
+	Uint64   = onnx.TensorProto_UINT64
+	BFloat16 = onnx.TensorProto_BFLOAT16
 )
 
 // Init adds a constant tensor. Raw holds its elements little-endian in row-major order; strings have no raw
 // form, see [Graph.InitStrings]. An empty shape is a scalar.
 func (g *Graph) Init(name string, dtype DType, shape []int64, raw []byte) *Graph {
-	g.initializers = append(g.initializers, rawTensor(name, dtype, shape, raw))
+	g.graph.Initializer = append(g.graph.Initializer, rawTensor(name, dtype, shape, raw))
 	return g
 }
 
@@ -50,24 +52,23 @@ func (g *Graph) InitInt64s(name string, shape []int64, values ...int64) *Graph {
 
 // InitStrings adds a constant tensor of strings.
 func (g *Graph) InitStrings(name string, shape []int64, values ...string) *Graph {
-	m := tensorHeader(name, String, shape)
-	for _, v := range values {
-		m.text(6, v)
-	}
-	g.initializers = append(g.initializers, m)
+	t := tensor(name, String, shape)
+	t.StringData = texts(values)
+	g.graph.Initializer = append(g.graph.Initializer, t)
 	return g
 }
 
 // ExternalInit adds a constant tensor whose bytes lie in another file, which the caller writes: length bytes
 // from offset of file, a path relative to the model's folder.
 func (g *Graph) ExternalInit(name string, dtype DType, shape []int64, file string, offset, length int64) *Graph {
-	const external = 1 // TensorProto.DataLocation
-	m := tensorHeader(name, dtype, shape)
-	m.bytes(13, entry("location", file))
-	m.bytes(13, entry("offset", strconv.FormatInt(offset, 10)))
-	m.bytes(13, entry("length", strconv.FormatInt(length, 10)))
-	m.int(14, external)
-	g.initializers = append(g.initializers, m)
+	t := tensor(name, dtype, shape)
+	t.DataLocation = onnx.TensorProto_EXTERNAL.Enum()
+	for _, entry := range [][2]string{
+		{"location", file}, {"offset", strconv.FormatInt(offset, 10)}, {"length", strconv.FormatInt(length, 10)},
+	} {
+		t.ExternalData = append(t.ExternalData, &onnx.StringStringEntryProto{Key: &entry[0], Value: &entry[1]})
+	}
+	g.graph.Initializer = append(g.graph.Initializer, t)
 	return g
 }
 
@@ -80,21 +81,17 @@ func FloatBytes(values []float32) []byte {
 	return raw
 }
 
-// tensorHeader encodes the fields that every TensorProto has.
-func tensorHeader(name string, dtype DType, shape []int64) message {
-	var m message
-	for _, d := range shape {
-		m.int(1, d)
-	}
-	m.int(2, int64(dtype))
+// tensor is a tensor without its elements.
+func tensor(name string, dtype DType, shape []int64) *onnx.TensorProto {
+	t := &onnx.TensorProto{Dims: shape, DataType: new(int32(dtype))}
 	if name != "" {
-		m.text(8, name)
+		t.Name = &name
 	}
-	return m
+	return t
 }
 
-func rawTensor(name string, dtype DType, shape []int64, raw []byte) message {
-	m := tensorHeader(name, dtype, shape)
-	m.bytes(9, raw)
-	return m
+func rawTensor(name string, dtype DType, shape []int64, raw []byte) *onnx.TensorProto {
+	t := tensor(name, dtype, shape)
+	t.RawData = append([]byte{}, raw...) // not nil, which would be no elements
+	return t
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weftserve/weft/internal/onnxgraph"
 	"github.com/weftserve/weft/internal/onnxgraph/sketch"
+	"github.com/weftserve/weft/proto/gen/onnx"
 	"github.com/weftserve/weft/runtime/proof/structure"
 )
 
@@ -202,7 +203,8 @@ func TestFunctions(t *testing.T) {
 		axis   int64
 		proven bool
 	}{{1, true}, {0, false}} {
-		body := onnxgraph.New("").Node("Softmax", []string{"a"}, []string{"s"}, onnxgraph.RefAttr("axis", "along", 2)).
+		body := onnxgraph.New("").
+			Node("Softmax", []string{"a"}, []string{"s"}, onnxgraph.RefAttr("axis", "along", onnx.AttributeProto_INT)).
 			Node("Add", []string{"s", "a"}, []string{"b"})
 		g := onnxgraph.New("g").Opset("mine", 1).Input("x", onnxgraph.Float, "N", 4).Output("y", onnxgraph.Float,
 			"N", 4)
