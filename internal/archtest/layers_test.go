@@ -37,7 +37,9 @@ var layers = []layer{
 	},
 	{
 		"internal/ask",
-		[]string{"proto/gen/weft/...", "proto/weftclient", "internal/certs", "internal/config"},
+		[]string{
+			"proto/gen/weft/...", "proto/weftclient", "internal/certs", "internal/config", "runtime/tensor", "server/wire",
+		},
 		"it asks a server as any client does",
 	},
 	{

@@ -193,7 +193,7 @@ func TestWrongInputs(t *testing.T) {
 		{"fp32", []string{`[[1,"a"]]`}, `"a" in row 1, place 2; expected a number of fp32`},
 		{"fp32", []string{`[[1,1e99]]`}, `1e99 in row 1, place 2; expected a number of fp32`},
 		{"fp32", []string{`[[1,true]]`}, `true in row 1, place 2; expected a number of fp32`},
-		{"fp16", []string{`[[1,65505]]`}, `65505 in row 1, place 2; expected a number of fp16`},
+		{"fp16", []string{`[[1,65520]]`}, `65520 in row 1, place 2; expected a number of fp16`},
 		{"int8", []string{`[[1,128]]`}, `128 in row 1, place 2; expected a number of int8`},
 		{"int8", []string{`[[1,"NaN"]]`}, `"NaN" in row 1, place 2; expected a number of int8`},
 		{"uint8", []string{`[[1,-1]]`}, `-1 in row 1, place 2; expected a number of uint8`},

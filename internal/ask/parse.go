@@ -5,12 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server/wire"
 )
 
 // parse returns the tensor that nested lists of JSON stand for.
@@ -27,22 +28,22 @@ func parse(spec *weftv1.TensorSpec, text string) (*weftv1.Tensor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s is no JSON (%w); expected such as %s", cut(text), err, example(spec))
 	}
-	p := parser{spec: spec, tensor: &weftv1.Tensor{Dtype: spec.GetDtype()}}
-	p.shape = slices.Clone(spec.GetShape())
+	p := parser{spec: spec, shape: slices.Clone(spec.GetShape()), dtype: wire.DType(spec.GetDtype())}
 	if err := p.list(value, nil); err != nil {
 		return nil, err
 	}
-	for _, extent := range p.shape {
-		p.tensor.Shape = append(p.tensor.Shape, max(extent, 0)) // no list says how long the lists in an empty one are
+	for i, extent := range p.shape {
+		p.shape[i] = max(extent, 0) // no list says how long the lists in an empty one are
 	}
-	return p.tensor, nil
+	return wire.Encode(tensor.Tensor{DType: p.dtype, Shape: p.shape, Data: p.data}, true), nil
 }
 
 // parser makes a tensor of nested lists.
 type parser struct {
-	spec   *weftv1.TensorSpec
-	shape  []int64 // -1 for an open dimension of which no list was seen yet
-	tensor *weftv1.Tensor
+	spec  *weftv1.TensorSpec
+	dtype tensor.DType
+	shape tensor.Shape // -1 for an open dimension of which no list was seen yet
+	data  []byte
 }
 
 // list reads what is at a place, which counts from 0.
@@ -51,12 +52,10 @@ func (p *parser) list(value any, place []int) error {
 	depth := len(place)
 	if depth == len(p.shape) {
 		if is {
-			return fmt.Errorf("a list %s; expected %s of %s, whose dimensions are %s", in(place), element(p.spec.GetDtype()),
-				dtype(p.spec.GetDtype()), dims(p.spec))
+			return fmt.Errorf("a list %s; expected %s, whose dimensions are %s", in(place), p.elements(), dims(p.spec))
 		}
 		if !p.element(value) {
-			return fmt.Errorf("%s %s; expected %s of %s", show(value), in(place), element(p.spec.GetDtype()),
-				dtype(p.spec.GetDtype()))
+			return fmt.Errorf("%s %s; expected %s", show(value), in(place), p.elements())
 		}
 		return nil
 	}
@@ -91,90 +90,36 @@ func in(place []int) string {
 	return text.String()
 }
 
-func element(d weftv1.DataType) string {
-	switch d {
-	case weftv1.DataType_DATA_TYPE_BOOL:
-		return "true or false"
-	case weftv1.DataType_DATA_TYPE_STRING:
-		return "a text"
+// elements says what the elements are, such as "a number of fp32".
+func (p *parser) elements() string {
+	what := "a number"
+	switch p.dtype {
+	case tensor.Bool:
+		what = "true or false"
+	case tensor.String:
+		what = "a text"
 	default:
-		return "a number"
 	}
+	return what + " of " + dtype(p.spec.GetDtype())
 }
 
 // element adds an element to the tensor, and reports whether its type has it.
 func (p *parser) element(value any) bool {
-	t, d := p.tensor, p.spec.GetDtype()
+	var text string
+	is := false
 	switch v := value.(type) {
 	case bool:
-		t.BoolValues = append(t.BoolValues, v)
-		return d == weftv1.DataType_DATA_TYPE_BOOL
+		text, is = strconv.FormatBool(v), p.dtype == tensor.Bool
 	case json.Number:
-		return p.number(v.String())
+		text, is = v.String(), p.dtype != tensor.Bool && p.dtype != tensor.String
 	case string:
-		if d == weftv1.DataType_DATA_TYPE_STRING {
-			t.StringValues = append(t.StringValues, []byte(v))
-			return true
-		}
-		// As protobuf has them in JSON, which has no such numbers.
-		return floatBits[d] != 0 && slices.Contains([]string{"NaN", "Infinity", "-Infinity"}, v) && p.number(v)
+		// Floats as protobuf has them in JSON, which has no such numbers.
+		text, is = v, p.dtype == tensor.String ||
+			p.dtype.IsFloat() && slices.Contains([]string{"NaN", "Infinity", "-Infinity"}, v)
 	}
-	return false
-}
-
-var (
-	floatBits = map[weftv1.DataType]int{
-		weftv1.DataType_DATA_TYPE_FP16: 32, weftv1.DataType_DATA_TYPE_BF16: 32, // the server rounds
-		weftv1.DataType_DATA_TYPE_FP32: 32, weftv1.DataType_DATA_TYPE_FP64: 64,
-	}
-	// halves are the largest numbers of the types that the server rounds to.
-	halves = map[weftv1.DataType]float64{
-		weftv1.DataType_DATA_TYPE_FP16: 65504, weftv1.DataType_DATA_TYPE_BF16: 0x1.fep127,
-	}
-	intBits = map[weftv1.DataType]int{
-		weftv1.DataType_DATA_TYPE_INT8: 8, weftv1.DataType_DATA_TYPE_INT16: 16,
-		weftv1.DataType_DATA_TYPE_INT32: 32, weftv1.DataType_DATA_TYPE_INT64: 64,
-	}
-	uintBits = map[weftv1.DataType]int{
-		weftv1.DataType_DATA_TYPE_UINT8: 8, weftv1.DataType_DATA_TYPE_UINT16: 16,
-		weftv1.DataType_DATA_TYPE_UINT32: 32, weftv1.DataType_DATA_TYPE_UINT64: 64,
-	}
-)
-
-// number adds a number to the tensor, and reports whether its element type has it.
-func (p *parser) number(text string) bool {
-	t, d := p.tensor, p.spec.GetDtype()
-	if bits := floatBits[d]; bits != 0 {
-		v, err := strconv.ParseFloat(text, bits)
-		if most := halves[d]; most != 0 && math.Abs(v) > most && !math.IsInf(v, 0) {
-			return false
-		}
-		if bits == 64 {
-			t.DoubleValues = append(t.DoubleValues, v)
-		} else {
-			t.FloatValues = append(t.FloatValues, float32(v))
-		}
-		return err == nil
-	}
-	if bits := intBits[d]; bits != 0 {
-		v, err := strconv.ParseInt(text, 10, bits)
-		if bits == 64 {
-			t.Int64Values = append(t.Int64Values, v)
-		} else {
-			t.Int32Values = append(t.Int32Values, int32(v))
-		}
-		return err == nil
-	}
-	if bits := uintBits[d]; bits != 0 {
-		v, err := strconv.ParseUint(text, 10, bits)
-		if bits == 64 {
-			t.Uint64Values = append(t.Uint64Values, v)
-		} else {
-			t.Uint32Values = append(t.Uint32Values, uint32(v))
-		}
-		return err == nil
-	}
-	return false
+	data, err := tensor.ParseElement(p.dtype, text)
+	p.data = append(p.data, data...)
+	return is && err == nil
 }
 
 // show returns a value as it was written, or what can be seen of it.

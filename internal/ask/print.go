@@ -53,7 +53,11 @@ func (o *Options) print(out io.Writer, a *weftclient.Answer, order []*weftv1.Ten
 		},
 	}
 	for name, t := range a.Outputs {
-		values, err := elements(t)
+		read := elements[t.GetDtype()]
+		if read == nil { // float32, or a type of a later release, which is an error
+			read = list[float32]
+		}
+		values, err := read(t)
 		if err != nil {
 			return fmt.Errorf("output %q: %w", name, err)
 		}
@@ -112,34 +116,15 @@ func count(n int32, of string) string {
 	return fmt.Sprintf("%d %ss", n, of)
 }
 
-// elements returns the elements of a tensor, as JSON can have them.
-func elements(t *weftv1.Tensor) ([]any, error) {
-	switch t.GetDtype() {
-	case weftv1.DataType_DATA_TYPE_BOOL:
-		return list[bool](t)
-	case weftv1.DataType_DATA_TYPE_INT8:
-		return list[int8](t)
-	case weftv1.DataType_DATA_TYPE_INT16:
-		return list[int16](t)
-	case weftv1.DataType_DATA_TYPE_INT32:
-		return list[int32](t)
-	case weftv1.DataType_DATA_TYPE_INT64:
-		return list[int64](t)
-	case weftv1.DataType_DATA_TYPE_UINT8:
-		return list[uint8](t)
-	case weftv1.DataType_DATA_TYPE_UINT16:
-		return list[uint16](t)
-	case weftv1.DataType_DATA_TYPE_UINT32:
-		return list[uint32](t)
-	case weftv1.DataType_DATA_TYPE_UINT64:
-		return list[uint64](t)
-	case weftv1.DataType_DATA_TYPE_FP64:
-		return list[float64](t)
-	case weftv1.DataType_DATA_TYPE_STRING:
-		return list[string](t)
-	default:
-		return list[float32](t)
-	}
+// elements return the elements of a tensor, as JSON can have them, by its type.
+var elements = map[weftv1.DataType]func(*weftv1.Tensor) ([]any, error){
+	weftv1.DataType_DATA_TYPE_BOOL: list[bool], weftv1.DataType_DATA_TYPE_STRING: list[string],
+	weftv1.DataType_DATA_TYPE_INT8: list[int8], weftv1.DataType_DATA_TYPE_INT16: list[int16],
+	weftv1.DataType_DATA_TYPE_INT32: list[int32], weftv1.DataType_DATA_TYPE_INT64: list[int64],
+	weftv1.DataType_DATA_TYPE_UINT8: list[uint8], weftv1.DataType_DATA_TYPE_UINT16: list[uint16],
+	weftv1.DataType_DATA_TYPE_UINT32: list[uint32], weftv1.DataType_DATA_TYPE_UINT64: list[uint64],
+	weftv1.DataType_DATA_TYPE_FP16: list[float32], weftv1.DataType_DATA_TYPE_BF16: list[float32],
+	weftv1.DataType_DATA_TYPE_FP64: list[float64],
 }
 
 func list[T weftclient.Element](t *weftv1.Tensor) ([]any, error) {
