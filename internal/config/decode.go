@@ -173,7 +173,8 @@ func (d *decoder) unknown(e entry, fields []field) {
 	if f.Suggestion = Nearest(e.key, siblings); f.Suggestion != "" && plain(f.Suggestion) == plain(e.key) {
 		return
 	}
-	if other := elsewhere(e.key, d.root); other != "" {
+	// A section that the key stands in is not what it was meant to be.
+	if other := elsewhere(e.key, d.root); other != "" && !within(other, e.path) {
 		f.Suggestion = other
 	}
 	if f.Suggestion == "" {
