@@ -1,6 +1,7 @@
 package ask
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/weftserve/weft/internal/config"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
@@ -71,7 +73,7 @@ func (o *Explain) Run(ctx context.Context, out io.Writer) error {
 	case err != nil:
 		return o.wrong(err, &who)
 	case o.JSON:
-		return encode(out, explained(e))
+		return printJSON(out, e)
 	}
 	return tell(out, e)
 }
@@ -127,68 +129,18 @@ func encode(out io.Writer, v any) error {
 	return encoder.Encode(v)
 }
 
-// printedExplanation is an explanation in JSON: the fields of weft.v1.Explanation that people ask for. Times are
-// milliseconds from the arrival.
-type printedExplanation struct {
-	Number     uint32          `json:"number"`
-	ID         string          `json:"id"`
-	Model      string          `json:"model"`
-	Version    int32           `json:"version"`
-	Arrived    time.Time       `json:"arrived"`
-	End        string          `json:"end"`
-	Reason     string          `json:"reason"`
-	AdmittedMS float64         `json:"admitted_ms"`
-	StartedMS  float64         `json:"started_ms"`
-	ComputedMS float64         `json:"computed_ms"`
-	EndedMS    float64         `json:"ended_ms"`
-	TargetMS   float64         `json:"target_ms"`
-	LimitMS    float64         `json:"limit_ms"`
-	ChargedMS  float64         `json:"charged_ms"`
-	Batch      *printedBatch   `json:"batch,omitempty"`
-	Holders    []printedHolder `json:"holders"`
-	TraceID    string          `json:"trace_id"`
-	Story      []string        `json:"story"`
-}
-
-// printedBatch is the execution of an explained request.
-type printedBatch struct {
-	Number     uint32   `json:"number"`
-	Device     string   `json:"device"`
-	Lane       uint32   `json:"lane"`
-	Requests   uint32   `json:"requests"`
-	Rows       uint32   `json:"rows"`
-	Size       uint32   `json:"size"`
-	DurationMS float64  `json:"duration_ms"`
-	ExpectedMS float64  `json:"expected_ms"`
-	Reason     string   `json:"reason"`
-	Rule       string   `json:"rule"`
-	Mates      []uint32 `json:"mates"`
-}
-
-// printedHolder is a version that had a device while the request waited.
-type printedHolder struct {
-	Model   string  `json:"model"`
-	Version int32   `json:"version"`
-	Batches uint32  `json:"batches"`
-	MS      float64 `json:"ms"`
-}
-
-func explained(e *weftv1.Explanation) *printedExplanation {
-	p := &printedExplanation{
-		Number: e.GetNumber(), ID: e.GetId(), Model: e.GetModel(), Version: e.GetVersion(), Arrived: e.GetArrived().AsTime(),
-		End: endName(e.GetEnd()), Reason: e.GetReason(), AdmittedMS: e.GetAdmittedMs(), StartedMS: e.GetStartedMs(),
-		ComputedMS: e.GetComputedMs(), EndedMS: e.GetEndedMs(), TargetMS: e.GetTargetMs(), LimitMS: e.GetLimitMs(),
-		ChargedMS: e.GetChargedMs(), Holders: []printedHolder{}, TraceID: e.GetTraceId(),
-		Story: append([]string{}, e.GetStory()...),
+// printJSON prints an explanation as weft.v1.Explanation has it, but for the name of its end.
+func printJSON(out io.Writer, e *weftv1.Explanation) error {
+	text, err := protojson.MarshalOptions{UseProtoNames: true, EmitDefaultValues: true}.Marshal(e)
+	if err != nil {
+		return err
 	}
-	if b := e.GetBatch(); b != nil {
-		p.Batch = &printedBatch{
-			b.GetNumber(), b.GetDevice(), b.GetLane(), b.GetRequests(), b.GetRows(), b.GetSize(), b.GetDurationMs(),
-			b.GetExpectedMs(), b.GetReason(), b.GetRule(), append([]uint32{}, b.GetMates()...),
-		}
+	var line bytes.Buffer
+	if err := json.Compact(&line, text); err != nil {
+		return err
 	}
-	for _, h := range e.GetHolders() {
-		p.Holders = append(p.Holders, printedHolder{h.GetModel(), h.GetVersion(), h.GetBatches(), h.GetMs()})
-	}
-	return p
+	const end = `"end":"%s"`
+	_, err = fmt.Fprintln(out, strings.Replace(line.String(), fmt.Sprintf(end, e.GetEnd()),
+		fmt.Sprintf(end, endName(e.GetEnd())), 1))
+	return err
 }

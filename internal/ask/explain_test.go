@@ -108,6 +108,7 @@ func TestExplain(t *testing.T) {
 		{Explain{Request: "77"}, "Request 13 came."}, // one did
 		{Explain{Request: "#77"}, "Request 77 came."},
 		{Explain{Request: "#12", JSON: true}, `"holders":[{"model":"rank","version":12,"batches":1,"ms":47}]`},
+		{Explain{Request: "#12", JSON: true}, `"end":"late",`},
 		{
 			Explain{},
 			"NUMBER  FOR      END                 AFTER    WAITED   TARGET  NAME\n" +
