@@ -47,19 +47,11 @@ type identityEntry struct {
 }
 
 type quotaEntry struct {
-	Requests    int64         `yaml:"requests-in-flight"`
-	Bytes       config.Size   `yaml:"bytes-in-flight"`
-	Rate        float64       `yaml:"rate"`
-	Burst       int           `yaml:"burst"`
-	MaxPriority priorityEntry `yaml:"max-priority"`
-}
-
-// priorityEntry is the name of a priority.
-type priorityEntry string
-
-// Choices lists the priorities.
-func (priorityEntry) Choices() (now, later []string) {
-	return []string{"critical-plus", "critical", "sheddable-plus", "sheddable"}, nil
+	Requests    int64       `yaml:"requests-in-flight"`
+	Bytes       config.Size `yaml:"bytes-in-flight"`
+	Rate        float64     `yaml:"rate"`
+	Burst       int         `yaml:"burst"`
+	MaxPriority string      `yaml:"max-priority" enum:"critical-plus,critical,sheddable-plus,sheddable"`
 }
 
 // SetDefaults implements config.Defaulter.
@@ -155,7 +147,7 @@ func (q *quotaEntry) check(faults *config.Faults, key string) access.Quota {
 	return access.Quota{
 		Requests: q.Requests, Bytes: int64(q.Bytes), Rate: q.Rate,
 		Burst:        cmp.Or(q.Burst, int(math.Ceil(q.Rate))),
-		MostPriority: access.Priorities[string(q.MaxPriority)],
+		MostPriority: access.Priorities[q.MaxPriority],
 	}
 }
 

@@ -163,7 +163,7 @@ func (d *decoder) structure(path string, node ast.Node, into reflect.Value) {
 		if _, ok := e.value.(ast.MapNode); ok && fields[i].replace {
 			value.SetZero()
 		}
-		d.value(e.path, e.value, value)
+		d.value(e.path, e.value, value, fields[i].choices)
 	}
 }
 
@@ -182,7 +182,7 @@ func (d *decoder) unknown(e entry, fields []field) {
 	}
 }
 
-func (d *decoder) mapping(path string, node ast.Node, into reflect.Value) {
+func (d *decoder) mapping(path string, node ast.Node, into reflect.Value, choices []string) {
 	entries, ok := d.entries(path, node)
 	if !ok {
 		return
@@ -191,12 +191,12 @@ func (d *decoder) mapping(path string, node ast.Node, into reflect.Value) {
 	for _, e := range entries {
 		value := reflect.New(into.Type().Elem()).Elem()
 		setDefaults(value)
-		d.value(e.path, e.value, value)
+		d.value(e.path, e.value, value, choices)
 		into.SetMapIndex(reflect.ValueOf(e.key).Convert(into.Type().Key()), value)
 	}
 }
 
-func (d *decoder) list(path string, node ast.Node, into reflect.Value) {
+func (d *decoder) list(path string, node ast.Node, into reflect.Value, choices []string) {
 	sequence, ok := node.(*ast.SequenceNode)
 	if !ok {
 		d.mismatch(path, node, "a list ([a, b])")
@@ -207,8 +207,14 @@ func (d *decoder) list(path string, node ast.Node, into reflect.Value) {
 		at := fmt.Sprintf("%s[%d]", path, i)
 		d.places[at] = placeOf(element)
 		setDefaults(into.Index(i))
-		d.value(at, element, into.Index(i))
+		d.value(at, element, into.Index(i), choices)
 	}
+}
+
+// Defaulter is implemented by (a pointer to) the element type of a list or map whose absent keys are not zero.
+// SetDefaults is called on each new element, before the keys that the file gives are read over it.
+type Defaulter interface {
+	SetDefaults()
 }
 
 // setDefaults sets the defaults that the program could not: those of an element that is only now known to exist.

@@ -172,3 +172,70 @@ func TestPrintReadsBack(t *testing.T) {
 	s.Nested.Words = []string{"on", "null", "1", "a: b", "", "é # x", "two\nlines"}
 	readsBack(t, s)
 }
+
+// share has a default that is not zero, wherever it is an element.
+type share struct {
+	Part  float64 `yaml:"part"`
+	Times int     `yaml:"times"`
+}
+
+func (s *share) SetDefaults() { s.Part = 1 }
+
+func TestElementsBeginWithTheirDefaults(t *testing.T) {
+	type shares struct {
+		List  []share          `yaml:"list"`
+		Named map[string]share `yaml:"named"`
+		Field share            `yaml:"field"`
+	}
+	const source = `
+list: [{times: 2}, {part: 0}, {}]
+named: {a: {times: 3}, b: {part: 0.5}}
+field: {times: 4} # the program has set it, or not, before
+`
+	want := shares{
+		List:  []share{{Part: 1, Times: 2}, {Part: 0}, {Part: 1}},
+		Named: map[string]share{"a": {Part: 1, Times: 3}, "b": {Part: 0.5}},
+		Field: share{Part: 7, Times: 4},
+	}
+	got := shares{Field: share{Part: 7}}
+	if err := config.Decode("f.yaml", []byte(source), &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("decoded (-want +got):\n%s", diff)
+	}
+}
+
+func TestDecodePanicsOnTheProgramsMistakes(t *testing.T) {
+	for name, into := range map[string]any{
+		"no pointer": settings{},
+		"no struct":  new(int),
+		"unknown type": &struct {
+			X chan int `yaml:"x"`
+		}{},
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: accepted", name)
+				}
+			}()
+			_ = config.Decode("f.yaml", []byte("x: 1"), into)
+		}()
+	}
+}
+
+func TestUnsigned(t *testing.T) {
+	var s struct {
+		Seed uint64 `yaml:"seed"`
+	}
+	if err := config.Decode("f.yaml", []byte("seed: 9223372036854775807"), &s); err != nil || s.Seed != 1<<63-1 {
+		t.Errorf("%d, error %v", s.Seed, err)
+	}
+	for _, text := range []string{"-1", "1.5", "one", "9223372036854775808"} {
+		err := config.Decode("f.yaml", []byte("seed: "+text), &s)
+		if err == nil || !strings.Contains(err.Error(), "expected a whole number from 0 to 9223372036854775807, found") {
+			t.Errorf("%s: error %v", text, err)
+		}
+	}
+}

@@ -9,7 +9,7 @@
 //     says;
 //   - a pointer to a struct stands for a section that may be absent;
 //   - a type with UnmarshalText is read from any scalar, a struct with UnmarshalText also from a mapping;
-//   - a string type with [Choices] takes only those;
+//   - the field tag enum:"a,b" lists the texts that a field, or each of its elements, may have;
 //   - the field tag config:"replace" makes a mapping replace the struct instead of merging with it.
 //
 // [Server] is the settings of the whole server, as flags and as a file.

@@ -9,7 +9,8 @@ import (
 type field struct {
 	key     string
 	index   int
-	replace bool // a mapping replaces the struct instead of merging with it
+	choices []string // all values that it may have, or each of its elements; nil: any
+	replace bool     // a mapping replaces the struct instead of merging with it
 }
 
 // fieldsOf lists the keys of struct type t in the order of its fields.
@@ -21,7 +22,11 @@ func fieldsOf(t reflect.Type) []field {
 		if key == "" || key == "-" || !f.IsExported() {
 			continue
 		}
-		fields = append(fields, field{key: key, index: i, replace: f.Tag.Get("config") == "replace"})
+		here := field{key: key, index: i, replace: f.Tag.Get("config") == "replace"}
+		if enum := f.Tag.Get("enum"); enum != "" {
+			here.choices = strings.Split(enum, ",")
+		}
+		fields = append(fields, here)
 	}
 	return fields
 }

@@ -164,11 +164,6 @@ const (
 	IsolateNone   Isolation = "none"
 )
 
-// Choices lists where models may run.
-func (Isolation) Choices() (now, later []string) {
-	return []string{string(IsolateDevice), string(IsolateModel), string(IsolateNone)}, nil
-}
-
 // Sandbox is auto or off.
 type Sandbox string
 
@@ -178,11 +173,6 @@ const (
 	SandboxOff  Sandbox = "off"
 )
 
-// Choices lists whether processes of models may be confined.
-func (Sandbox) Choices() (now, later []string) {
-	return []string{string(SandboxAuto), string(SandboxOff)}, nil
-}
-
 // GPUTelemetry is auto or off.
 type GPUTelemetry string
 
@@ -191,11 +181,6 @@ const (
 	GPUTelemetryAuto GPUTelemetry = "auto"
 	GPUTelemetryOff  GPUTelemetry = "off"
 )
-
-// Choices lists whether GPUs may be followed.
-func (GPUTelemetry) Choices() (now, later []string) {
-	return []string{string(GPUTelemetryAuto), string(GPUTelemetryOff)}, nil
-}
 
 // Values of state-dir that are no directory.
 const (
@@ -212,30 +197,14 @@ const (
 	ClientAuthOptional ClientAuth = "optional"
 )
 
-// Choices lists whether callers must show a certificate.
-func (ClientAuth) Choices() (now, later []string) {
-	return []string{string(ClientAuthRequire), string(ClientAuthOptional)}, nil
-}
-
 // RecordInputs is full, hash or none.
 type RecordInputs string
-
-// Choices lists what may be recorded of inputs.
-func (RecordInputs) Choices() (now, later []string) { return []string{"full", "hash", "none"}, nil }
 
 // LogLevel is debug, info, warn or error.
 type LogLevel string
 
-// Choices lists the levels.
-func (LogLevel) Choices() (now, later []string) {
-	return []string{"debug", "info", "warn", "error"}, nil
-}
-
 // LogFormat is text or json.
 type LogFormat string
-
-// Choices lists the formats.
-func (LogFormat) Choices() (now, later []string) { return []string{"text", "json"}, nil }
 
 // DefaultServer returns the settings of a server without flags and file; they equal the default tags of Server.
 func DefaultServer() Server {

@@ -15,8 +15,8 @@ type settings struct {
 	Enabled bool               `yaml:"enabled"`
 	Wait    config.Duration    `yaml:"wait"`
 	Memory  config.Size        `yaml:"memory"`
-	Color   color              `yaml:"color"`
-	Colors  []color            `yaml:"colors"`
+	Color   color              `yaml:"color" enum:"red,green"`
+	Colors  []color            `yaml:"colors" enum:"red,green"`
 	Sizes   []int              `yaml:"sizes,flow"`
 	Nested  nested             `yaml:"nested"`
 	Section *section           `yaml:"section,omitempty"`
@@ -38,8 +38,6 @@ type section struct {
 }
 
 type color string
-
-func (color) Choices() (now, later []string) { return []string{"red", "green"}, []string{"blue"} }
 
 // pick is written "all" or {first: N}.
 type pick struct {

@@ -14,8 +14,8 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// value reads node, which stands at path, into the addressable value into.
-func (d *decoder) value(path string, node ast.Node, into reflect.Value) {
+// value reads node, which stands at path, into the addressable value into. Texts must be among choices; nil: any text.
+func (d *decoder) value(path string, node ast.Node, into reflect.Value, choices []string) {
 	if _, ok := node.(*ast.NullNode); ok {
 		d.mismatch(path, node, "a value (remove the key to keep the default)")
 		return
@@ -33,20 +33,20 @@ func (d *decoder) value(path string, node ast.Node, into reflect.Value) {
 		if into.IsNil() {
 			into.Set(reflect.New(into.Type().Elem()))
 		}
-		d.value(path, node, into.Elem())
+		d.value(path, node, into.Elem(), choices)
 	case into.Kind() == reflect.Struct:
 		d.structure(path, node, into)
 	case into.Kind() == reflect.Map:
-		d.mapping(path, node, into)
+		d.mapping(path, node, into, choices)
 	case into.Kind() == reflect.Slice:
-		d.list(path, node, into)
+		d.list(path, node, into, choices)
 	default:
-		d.scalar(path, node, into)
+		d.scalar(path, node, into, choices)
 	}
 }
 
 // scalar reads a plain value. It panics on a type that it does not know, which the program chose, not the file.
-func (d *decoder) scalar(path string, node ast.Node, into reflect.Value) {
+func (d *decoder) scalar(path string, node ast.Node, into reflect.Value, choices []string) {
 	switch into.Kind() {
 	case reflect.Bool:
 		if n, ok := node.(*ast.BoolNode); ok {
@@ -55,7 +55,7 @@ func (d *decoder) scalar(path string, node ast.Node, into reflect.Value) {
 		}
 		d.mismatch(path, node, "true or false")
 	case reflect.String:
-		d.str(path, node, into)
+		d.str(path, node, into, choices)
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		n, ok := integer(node)
 		switch _, isNumber := node.(*ast.IntegerNode); {
@@ -85,26 +85,15 @@ func (d *decoder) scalar(path string, node ast.Node, into reflect.Value) {
 	}
 }
 
-func (d *decoder) str(path string, node ast.Node, into reflect.Value) {
-	choices, limited := reflect.TypeAssert[Choices](into)
+func (d *decoder) str(path string, node ast.Node, into reflect.Value, choices []string) {
 	s, ok := stringOf(node)
-	if !limited {
-		if !ok {
-			d.mismatch(path, node, "text (put it in quotes)")
-			return
-		}
-		into.SetString(s)
-		return
-	}
-	now, later := choices.Choices()
 	switch {
-	case ok && slices.Contains(now, s):
+	case choices == nil && !ok:
+		d.mismatch(path, node, "text (put it in quotes)")
+	case choices == nil || ok && slices.Contains(choices, s):
 		into.SetString(s)
-	case ok && slices.Contains(later, s):
-		d.fault(d.places[path], path, fmt.Sprintf("%q is not supported yet; expected %s", s, oneOf(now)))
 	default:
-		f := d.mismatch(path, node, oneOf(now))
-		f.Suggestion = Nearest(s, now)
+		d.mismatch(path, node, oneOf(choices)).Suggestion = Nearest(s, choices)
 	}
 }
 

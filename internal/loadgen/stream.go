@@ -48,18 +48,8 @@ const (
 	constant Arrivals = "constant"
 )
 
-// Choices returns the values of Arrivals.
-func (Arrivals) Choices() (now, later []string) {
-	return []string{string(poisson), string(gamma), string(constant)}, nil
-}
-
 // Priority is a priority of the API, in lower case.
 type Priority string
-
-// Choices returns the values of Priority.
-func (Priority) Choices() (now, later []string) {
-	return []string{"critical", "critical_plus", "sheddable", "sheddable_plus"}, nil
-}
 
 func (p Priority) proto() weftv1.Priority {
 	return weftv1.Priority(weftv1.Priority_value["PRIORITY_"+strings.ToUpper(string(p))])

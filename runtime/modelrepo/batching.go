@@ -9,7 +9,7 @@ import (
 // Batching says how requests share executions.
 type Batching struct {
 	// Mode is auto (batched if that is proven harmless when the model is loaded; the default), on or off.
-	Mode BatchMode `yaml:"mode"`
+	Mode BatchMode `yaml:"mode" enum:"auto,on,off"`
 	// MaxBatchSize is the most rows in one execution, 1 to 65536, default 64. Too low wastes the device; too high
 	// makes single executions long, so that urgent requests wait behind them.
 	MaxBatchSize int `yaml:"max_batch_size"`
@@ -26,7 +26,7 @@ type Batching struct {
 	MaxQueue int `yaml:"max_queue"`
 	// OnFull says what happens to a request beyond MaxQueue: refuse, the default, answers at once that there is no
 	// room; wait keeps its caller waiting for room until the request's limit.
-	OnFull OnFull `yaml:"on_full"`
+	OnFull OnFull `yaml:"on_full" enum:"refuse,wait"`
 	// MaxRequestRows is the most rows in one request, 1 to 1048576, default 4096; more is an invalid argument. A
 	// request above MaxBatchSize is split over executions. Too high lets one request occupy the device for long.
 	MaxRequestRows int `yaml:"max_request_rows"`
@@ -36,7 +36,7 @@ type Batching struct {
 	// Padding says how a batch is brought to an allowed size: pad_up, the default, adds rows up to the next one,
 	// batch_down leaves rows for a later batch where that reaches the one before, minimize_cost does whichever costs less
 	// per row. A request is cut where its parts cost less together. All but pad_up need AllowedBatchSizes.
-	Padding Padding `yaml:"padding"`
+	Padding Padding `yaml:"padding" enum:"pad_up,batch_down,minimize_cost"`
 	// Adaptive, the default, lets batch size and waiting follow the traffic and the measured costs, within the bounds
 	// set here. false holds to the bounds alone.
 	Adaptive bool `yaml:"adaptive"`
@@ -95,9 +95,6 @@ const (
 	BatchOff  BatchMode = "off"
 )
 
-// Choices lists the modes.
-func (BatchMode) Choices() (now, later []string) { return []string{"auto", "on", "off"}, nil }
-
 // OnFull is what happens to a request when the queue is full.
 type OnFull string
 
@@ -106,9 +103,6 @@ const (
 	RefuseWhenFull OnFull = "refuse"
 	WaitWhenFull   OnFull = "wait"
 )
-
-// Choices lists the values.
-func (OnFull) Choices() (now, later []string) { return []string{"refuse", "wait"}, nil }
 
 // Padding is how a batch is brought to an allowed size.
 type Padding string
@@ -119,8 +113,3 @@ const (
 	BatchDown    Padding = "batch_down"
 	MinimizeCost Padding = "minimize_cost"
 )
-
-// Choices lists the ways.
-func (Padding) Choices() (now, later []string) {
-	return []string{"pad_up", "batch_down", "minimize_cost"}, nil
-}

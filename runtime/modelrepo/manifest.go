@@ -18,7 +18,7 @@ type Manifest struct {
 	// Isolation is which process the model runs in: that which the server's --isolation says, or one of its own for each
 	// version on each device. The second takes some 30 MB for each, and on a GPU a CUDA context; in return no other
 	// model waits when the process dies. It is ignored where models run in the server's process, with a note.
-	Isolation Isolation `yaml:"isolation"`
+	Isolation Isolation `yaml:"isolation" enum:"server,model"`
 	// Replicas is the number of devices on which each version is resident, so that they share its requests: 1 or more,
 	// default 1, or auto, which follows the load. There are never more replicas than devices that can run the version.
 	// Each takes the version's memory on its device.
@@ -29,7 +29,7 @@ type Manifest struct {
 	// Fairness is the owner of the share: each version owns one, or the model owns one for all its versions, or each
 	// identity that asks owns one, of its own weight, for all models that say so on the device. With identity, Weight is
 	// that of each version's requests of which no identity is known, and batching.max_queue is of each identity.
-	Fairness Fairness `yaml:"fairness"`
+	Fairness Fairness `yaml:"fairness" enum:"version,model,identity"`
 	// TargetLatency is the target of requests without one: it orders, ends BatchTimeout, and refuses nothing. 0 derives
 	// it from the measured cost of a full batch. Too low makes other models wait and batches small; too high makes the
 	// model wait for others.
@@ -61,9 +61,6 @@ const (
 	IsolateModel    Isolation = "model"
 )
 
-// Choices lists the processes.
-func (Isolation) Choices() (now, later []string) { return []string{"server", "model"}, nil }
-
 // Fairness is the owner of a share of the device: version, model or identity.
 type Fairness string
 
@@ -73,9 +70,6 @@ const (
 	FairModel    Fairness = "model"
 	FairIdentity Fairness = "identity"
 )
-
-// Choices lists the owners.
-func (Fairness) Choices() (now, later []string) { return []string{"version", "model", "identity"}, nil }
 
 // Defaults returns the manifest of a model that has no file.
 func Defaults() Manifest {

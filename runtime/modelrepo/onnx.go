@@ -13,7 +13,7 @@ import (
 type ONNX struct {
 	// Providers are tried in order, default [cpu]. [cuda, cpu] is CUDA, else the CPU with a warning. tensorrt leaves
 	// unsupported nodes to CUDA. openvino and coreml choose their device, and are scheduled as the CPU.
-	Providers []Provider `yaml:"providers,flow"`
+	Providers []Provider `yaml:"providers,flow" enum:"cpu,cuda,tensorrt,openvino,coreml"`
 	// IntraOpThreads is the threads that one execution may use on the CPU, 1 to 256, default 1. More shortens a
 	// large model's execution; it takes cores from the other models, and their costs become harder to predict. auto:
 	// one for each 32 MiB of weights, as far as there are processors.
@@ -27,13 +27,13 @@ type ONNX struct {
 	DeviceMemoryLimit config.Size `yaml:"device_memory_limit"`
 	// ArenaExtendStrategy is how the model's memory on a CUDA device grows: same_as_requested, the default, by the needed
 	// amount, or next_power_of_two, by steps each twice the last, which calls the driver less often and wastes more.
-	ArenaExtendStrategy ArenaStrategy `yaml:"arena_extend_strategy"`
+	ArenaExtendStrategy ArenaStrategy `yaml:"arena_extend_strategy" enum:"same_as_requested,next_power_of_two"`
 	// TF32 lets a CUDA device round the factors of fp32 products to 10 bits; default false. Faster, with answers that
 	// differ in the fourth digit.
 	TF32 bool `yaml:"tf32"`
 	// ConvAlgoSearch is how an algorithm is chosen for each convolution on a CUDA device: heuristic, the default,
 	// guesses at once; exhaustive tries all, which stops the device at each new shape; default always takes the same one.
-	ConvAlgoSearch ConvSearch `yaml:"conv_algo_search"`
+	ConvAlgoSearch ConvSearch `yaml:"conv_algo_search" enum:"heuristic,exhaustive,default"`
 	// PinBuffers page-locks batch buffers for CUDA devices; default false. Experimental.
 	PinBuffers bool `yaml:"pin_buffers"`
 	// CUDAGraphs captures a CUDA graph for each of batching.allowed_batch_sizes and replays it; default false.
@@ -53,29 +53,14 @@ const (
 	CoreML   Provider = "coreml"
 )
 
-// Choices lists the providers.
-func (Provider) Choices() (now, later []string) {
-	return []string{"cpu", "cuda", "tensorrt", "openvino", "coreml"}, nil
-}
-
 // OnCUDA reports whether the provider computes on a CUDA device.
 func (p Provider) OnCUDA() bool { return p == CUDA || p == TensorRT }
 
 // ArenaStrategy is how memory on a CUDA device grows.
 type ArenaStrategy string
 
-// Choices lists the strategies.
-func (ArenaStrategy) Choices() (now, later []string) {
-	return []string{"same_as_requested", "next_power_of_two"}, nil
-}
-
 // ConvSearch is how algorithms for convolutions are chosen.
 type ConvSearch string
-
-// Choices lists the ways.
-func (ConvSearch) Choices() (now, later []string) {
-	return []string{"heuristic", "exhaustive", "default"}, nil
-}
 
 func defaultONNX() ONNX {
 	return ONNX{

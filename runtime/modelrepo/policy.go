@@ -13,7 +13,7 @@ type Versions struct {
 	Policy Policy `yaml:"policy" config:"replace"`
 	// Transition says which step comes first when other versions are selected: loading the new ones or unloading the
 	// old.
-	Transition Transition `yaml:"transition"`
+	Transition Transition `yaml:"transition" enum:"availability,resource"`
 	// Labels are names of versions that requests may use, such as stable: 3. A label names a version that is there and
 	// that the policy does not exclude.
 	Labels map[string]int64 `yaml:"labels,omitempty,flow"`
@@ -29,9 +29,6 @@ const (
 	AvailabilityFirst Transition = "availability"
 	ResourceFirst     Transition = "resource"
 )
-
-// Choices lists the transitions.
-func (Transition) Choices() (now, later []string) { return []string{"availability", "resource"}, nil }
 
 // Policy selects versions; exactly one field is set. In files it is all, {latest: N} or {specific: [N, ...]}.
 type Policy struct {

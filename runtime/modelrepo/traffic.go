@@ -37,7 +37,7 @@ type ShadowEntry struct {
 	Sample float64 `yaml:"sample"`
 	// Per is the sampled unit: whole episodes, the default, or single requests. A version that keeps state between the
 	// requests of an episode needs whole ones.
-	Per Per `yaml:"per"`
+	Per Per `yaml:"per" enum:"episode,request"`
 	// Tolerance is the largest difference with which an element agrees, relative to its output's largest magnitude;
 	// above 0, default 0.001. Too low calls rounding a difference; too high hides real ones.
 	Tolerance float64 `yaml:"tolerance"`
@@ -54,9 +54,6 @@ const (
 	PerEpisode Per = "episode"
 	PerRequest Per = "request"
 )
-
-// Choices lists the units.
-func (Per) Choices() (now, later []string) { return []string{"episode", "request"}, nil }
 
 // notGiven is a weight that no file can hold.
 var notGiven = math.Inf(-1)

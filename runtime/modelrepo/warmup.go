@@ -32,7 +32,7 @@ type WarmupInput struct {
 	// Shape is that of one row, without the dimension of the batch, or the whole one; required.
 	Shape tensor.Shape `yaml:"shape,flow"`
 	// Data is zero or, by default, random: small numbers.
-	Data WarmupData `yaml:"data"`
+	Data WarmupData `yaml:"data" enum:"zero,random"`
 	// File is a file below the directory warmup of the model, which has the elements in the place of Data: those of a row,
 	// which are repeated for all rows, or those of the whole shape.
 	File string `yaml:"file,omitempty"`
@@ -46,9 +46,6 @@ const (
 	ZeroData   WarmupData = "zero"
 	RandomData WarmupData = "random"
 )
-
-// Choices lists the kinds.
-func (WarmupData) Choices() (now, later []string) { return []string{"zero", "random"}, nil }
 
 // SetDefaults sets what a request has that says nothing.
 func (w *Warmup) SetDefaults() { w.BatchSize, w.Count = 1, 1 }
