@@ -11,7 +11,6 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/weftserve/weft/internal/app"
-	"github.com/weftserve/weft/internal/config/flagfile"
 )
 
 // commandLine is the commands and their flags.
@@ -79,7 +78,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 func newParser(line *commandLine, s streams) (*kong.Kong, error) {
 	return kong.New(line,
 		kong.Name("weft"), kong.Description(description), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.Configuration(flagfile.Load), kong.Writers(s.out, s.err), kong.Bind(s),
+		kong.Configuration(loadSettings), kong.Writers(s.out, s.err), kong.Bind(s),
 	)
 }
 

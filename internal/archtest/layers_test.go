@@ -654,7 +654,7 @@ func TestLayeringComplains(t *testing.T) {
 			"internal/app/gpu.go":             imports("gpu/nvidia"),
 			"internal/app/gpu_test.go":        imports("gpu/gputest"),
 			"runtime/host/host.go":            imports("runtime/catalog"),
-			"internal/config/flagfile/f.go":   imports("internal/config"),
+			"internal/config/pbtxt/d.go":      imports("internal/config"),
 			"examples/internal/policy/p.go":   imports("internal/onnxgraph"),
 			"proto/gen/inference/v1/i.pb.go":  imports("proto/gen/weft/v1"),
 			"scripts/setup/main.go":           imports("internal/ortlib"),

@@ -1,5 +1,4 @@
-// Package flagfile lets kong take the server's flags from a settings file.
-package flagfile
+package main
 
 import (
 	"fmt"
@@ -11,11 +10,10 @@ import (
 	"github.com/weftserve/weft/internal/config"
 )
 
-// Load is a kong.ConfigurationLoader: pass kong.Configuration(flagfile.Load) to kong and give the command a
-// field of type kong.ConfigFlag. The error is config.Faults when the file is read but wrong.
-//
-// kong itself would let a file win over an environment variable; here a variable that is set wins.
-func Load(r io.Reader) (kong.Resolver, error) {
+// loadSettings is a kong.ConfigurationLoader that takes the server's flags from a settings file. The error is
+// config.Faults when the file is read but wrong. kong itself would let a file win over an environment variable; here a
+// variable that is set wins.
+func loadSettings(r io.Reader) (kong.Resolver, error) {
 	name := "settings"
 	if named, ok := r.(interface{ Name() string }); ok {
 		name = named.Name()

@@ -1,36 +1,27 @@
-package flagfile_test
+package main
 
 import (
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/alecthomas/kong"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weftserve/weft/internal/config"
-	"github.com/weftserve/weft/internal/config/flagfile"
 )
-
-// cli is a command line as cmd/weft has it: a settings file, and the server's flags in a command.
-type cli struct {
-	Serve struct {
-		Config kong.ConfigFlag
-		config.Server
-	} `cmd:""`
-}
 
 func parse(t *testing.T, args ...string) (config.Server, error) {
 	t.Helper()
-	var c cli
-	parser, err := kong.New(&c, kong.Configuration(flagfile.Load))
+	var line commandLine
+	parser, err := newParser(&line, streams{out: io.Discard, err: io.Discard})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = parser.Parse(append([]string{"serve"}, args...))
-	return c.Serve.Server, err
+	_, err = parser.Parse(append([]string{"serve", "models"}, args...))
+	return line.Serve.Server, err
 }
 
 func settingsFile(t *testing.T, text string) string {
