@@ -112,8 +112,9 @@ func (m *Model) hasten() {
 
 // giveUp keeps a version that failed from being tried again by itself.
 func (v *Version) giveUp() {
-	if v != nil && v.failure != nil {
+	if v != nil && v.failure != nil && !v.failure.again.IsZero() {
 		v.failure.again = time.Time{}
+		v.touch()
 	}
 }
 

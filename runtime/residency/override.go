@@ -128,6 +128,7 @@ func (m *Machine) gaveUp(e GaveUp) {
 		delete(model.overrides, e.Number)
 		if !model.selected(e.Number) {
 			v.giveUp()
+			m.touch(model, nil)
 		}
 	}
 	m.visit[e.Model] = true

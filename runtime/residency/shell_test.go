@@ -24,8 +24,9 @@ type shell struct {
 	devices  []placement.DeviceID
 	lost     map[string]bool
 	replicas residency.ReplicaID
-	wakes    map[string][]time.Time // that were asked for, by model
-	seen     []residency.Effect     // by the latest step
+	wakes    map[string][]time.Time   // that were asked for, by model
+	note     func([]residency.Effect) // hears of the effects of each step; nil: nobody does
+	shown    map[string]shown         // models as they were when they were published last
 }
 
 // sites are where every version of the tests may go: two devices that it prefers, and the processor.
@@ -44,14 +45,22 @@ func newShell(c residency.Config) *shell {
 }
 
 // step takes an event in. The error is a contradiction to the contract of effects or to an invariant.
-func (s *shell) step(e residency.Event) error {
-	s.seen = s.machine.Step(s.now, e)
-	for i, effect := range s.seen {
+func (s *shell) step(event residency.Event) error {
+	var published []string
+	effects := s.machine.Step(s.now, event)
+	if s.note != nil {
+		s.note(effects)
+	}
+	for i, effect := range effects {
 		switch e := effect.(type) {
 		case residency.Publish:
 			if i > 0 {
 				return errors.New("something is done before the state is published")
 			}
+			if _, lost := event.(residency.DeviceLost); !lost && len(e.Models) == 0 {
+				return errors.New("nothing is published, which everybody would look at")
+			}
+			published = e.Models
 		case residency.Load, residency.Drain, residency.Upgrade, residency.Grow, residency.Shrink,
 			residency.Reconfigure, residency.AskBusy:
 			if err := s.mayStart(effect); err != nil {
@@ -63,7 +72,7 @@ func (s *shell) step(e residency.Event) error {
 				return fmt.Errorf("replica %d is retired, but not open", e.Replica)
 			}
 			if slices.Contains(s.running, effect) {
-				if !s.closing() {
+				if _, closed := event.(residency.Closed); !closed {
 					return fmt.Errorf("replica %d is retired twice", e.Replica)
 				}
 				continue
@@ -77,10 +86,73 @@ func (s *shell) step(e residency.Event) error {
 			s.wakes[e.Model] = append(s.wakes[e.Model], e.At)
 		}
 	}
-	return s.check()
+	return errors.Join(s.checkPublished(published), s.check())
 }
 
-func (s *shell) closing() bool { return s.wakes == nil }
+// shown is the state of a model to be published.
+type shown struct {
+	model    string
+	versions map[int64]face
+}
+
+// face is that of a version. The shell publishes it again when it is another one, or has another revision.
+type face struct {
+	of       *residency.Version
+	revision uint64
+	text     string
+	scarce   string
+}
+
+func show(m *residency.Model) shown {
+	all := shown{versions: map[int64]face{}, model: fmt.Sprint(m.Cause, m.Labels, m.Traffic.Public, m.Traffic.WaitsFor,
+		m.Decided.RolledBack)}
+	for n, v := range m.Versions {
+		again, out := v.TakenOut()
+		text, scarce := fmt.Sprint(v.State, v.Cause, v.Of.Path(), again, out), ""
+		if v.Cause != nil {
+			text += v.Cause.Text
+		}
+		if r := v.Resident; r != nil {
+			text += fmt.Sprint(r.ID, r.Of.Path(), r.Since, r.Replicas) + fmt.Sprintf("%p", r.Settings)
+			scarce = r.Scarce()
+		} else if v.Of.Manifest != nil {
+			text += fmt.Sprintf("%p", v.Of.Manifest)
+		}
+		all.versions[n] = face{v, v.Revision(), text, scarce}
+	}
+	return all
+}
+
+// checkPublished returns an error for a model that has changed and is not published, or not as it is.
+func (s *shell) checkPublished(published []string) error {
+	now := map[string]shown{}
+	for name, m := range s.machine.Models() {
+		now[name] = show(m)
+		before, was := s.shown[name]
+		for n, f := range now[name].versions { // what is scarce is not said anew while it is tried once more
+			if b := before.versions[n]; b.of == f.of && b.revision == f.revision && !m.Converged() {
+				f.scarce = b.scarce
+				now[name].versions[n] = f
+			}
+		}
+		same := was && before.model == now[name].model && maps.Equal(before.versions, now[name].versions)
+		if !same && !slices.Contains(published, name) {
+			return fmt.Errorf("%s has changed, and is not published: %v, before %v", name, now[name], before)
+		}
+		for n, f := range now[name].versions {
+			if b := before.versions[n]; b.of == f.of && b.revision == f.revision && b != f {
+				return fmt.Errorf("%s/%d has changed, but not its revision: %v, before %v", name, n, f, b)
+			}
+		}
+	}
+	for name := range s.shown {
+		if _, is := now[name]; !is && !slices.Contains(published, name) {
+			return fmt.Errorf("%s is gone, which is not published", name)
+		}
+	}
+	s.shown = now
+	return nil
+}
 
 // about returns the version that an effect is about.
 func about(e residency.Effect) (model string, number int64) {
@@ -318,30 +390,43 @@ func someError(rng *rand.Rand, e residency.Load) error {
 
 // wake has time pass until the next moment that the machine asked for, and the models woken that asked for it.
 func (s *shell) wake() error {
-	var next time.Time
-	for _, all := range s.wakes {
-		for _, at := range all {
-			if next.IsZero() || at.Before(next) {
-				next = at
-			}
-		}
-	}
-	if next.IsZero() {
+	next, ok := s.nextWake()
+	if !ok {
 		return nil
 	}
 	if next.After(s.now) {
 		s.now = next
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.wakes)) {
-		due := len(s.wakes[name])
-		s.wakes[name] = slices.DeleteFunc(s.wakes[name], func(at time.Time) bool { return !at.After(s.now) })
-		if len(s.wakes[name]) < due {
-			if err := s.step(residency.Tick{Model: name}); err != nil {
-				return err
-			}
+	for _, name := range s.due() {
+		if err := s.step(residency.Tick{Model: name}); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// nextWake returns the next moment that the machine asked for, if there is one.
+func (s *shell) nextWake() (next time.Time, ok bool) {
+	for _, all := range s.wakes {
+		for _, at := range all {
+			if !ok || at.Before(next) {
+				next, ok = at, true
+			}
+		}
+	}
+	return next, ok
+}
+
+// due returns the models that are to be woken by now, and forgets that.
+func (s *shell) due() (names []string) {
+	for _, name := range slices.Sorted(maps.Keys(s.wakes)) {
+		before := len(s.wakes[name])
+		s.wakes[name] = slices.DeleteFunc(s.wakes[name], func(at time.Time) bool { return !at.After(s.now) })
+		if len(s.wakes[name]) < before {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // listing has the versions of a model as a repository would have them, those with a fault included.
