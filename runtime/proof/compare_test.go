@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/weftserve/weft/runtime/tensor"
@@ -49,28 +50,105 @@ func TestDeviation(t *testing.T) {
 	}
 }
 
-// TestWhatPassesForRounding in an audit: ten times the tolerance, and more where the proof saw more.
-func TestWhatPassesForRounding(t *testing.T) {
-	row := Audited{Outputs: []tensor.Spec{{Name: "y", DType: tensor.Float32, Shape: tensor.Shape{1}}}}
-	answer := func(v float32) []tensor.Tensor {
-		return []tensor.Tensor{{
-			DType: tensor.Float32, Shape: tensor.Shape{1}, Data: binary.LittleEndian.AppendUint32(nil, math.Float32bits(v)),
-		}}
+// single is an answer of one output of fp32.
+func single(values ...float32) []tensor.Tensor {
+	t := tensor.Tensor{DType: tensor.Float32, Shape: tensor.Shape{int64(len(values))}}
+	for _, v := range values {
+		t.Data = binary.LittleEndian.AppendUint32(t.Data, math.Float32bits(v))
 	}
-	for _, test := range []struct {
-		by           float32
-		rounds       bool
+	return []tensor.Tensor{t}
+}
+
+// TestAudited: how the answer of a row of a live batch is compared with its result alone.
+func TestAudited(t *testing.T) {
+	floats := tensor.Spec{Name: "y", DType: tensor.Float32}
+	both := []tensor.Spec{floats, {Name: "z", DType: tensor.Float32}}
+	shaped := single(1, 2)
+	shaped[0].Shape = tensor.Shape{1, 2}
+	usual := Seen{}
+	for _, v := range []float32{1e20, 1, 1, 1, 1e20} { // a few huge rows do not move what is usual
+		usual = usual.Learn(&Audited{Outputs: both}, single(v))
+	}
+	for n := range 100 { // of which only the latest count
+		usual = usual.Learn(&Audited{Outputs: both, Wanted: []int{1}}, single(float32(100-n)))
+	}
+	for _, c := range []struct {
+		name         string
+		seen         Seen
+		row          Audited
+		got, alone   []tensor.Tensor
 		wrong, round bool
+		text         string
 	}{
-		{5e-6, false, false, true},
-		{5e-5, false, true, true},
-		{5e-4, false, true, false},
-		{5e-4, true, true, true},
-		{2e-3, true, true, false},
+		{"equal", Seen{}, Audited{}, single(1, 2), single(1, 2), false, true, ""},
+		{"another shape", Seen{}, Audited{}, shaped, single(1, 2), true, false, `output "y" of a row in a batch of 4 rows has type`},
+		{"tolerated", Seen{}, Audited{}, single(1 + 5e-6), single(1), false, true, ""},
+		{"ten times that", Seen{}, Audited{}, single(1 + 5e-5), single(1), true, true, `output "y" of a row differs by`},
+		{"a hundred times", Seen{}, Audited{}, single(1 + 5e-4), single(1), true, false, ""},
+		{"where the proof saw as much", Seen{}, Audited{Rounds: true}, single(1 + 5e-4), single(1), true, true, ""},
+		{"more than it looks for", Seen{}, Audited{Rounds: true}, single(1 + 2e-3), single(1), true, false, ""},
+		{"beside a huge one", Seen{}, Audited{}, single(1.01, 1e9), single(1, 1e9), true, true, ""},
+		{"a remainder", Seen{}, Audited{}, single(1e-6, 1, 2, 3, 4), single(2e-6, 1, 2, 3, 4), false, true, ""},
+		{"half are remainders", Seen{}, Audited{}, single(1e-6, 1e-6, 2, 3), single(2e-6, 1e-6, 2, 3), true, true, ""},
+		{"near zero for once", Seen{}, Audited{Tolerance: 1e-3}, single(1e-3), single(2e-3), true, false, ""},
+		{"near zero where 1 is usual", usual, Audited{Tolerance: 1e-3}, single(1e-3), single(1.9e-3), false, true, ""},
+		{
+			"far where 8 are usual", usual,
+			Audited{Tolerance: 1e-3, Wanted: []int{1}},
+			single(1e-3), single(0.01), true, true,
+			`output "z" of a row differs by 0.0011 `,
+		},
+		{"random", Seen{}.Without([]int{0}), Audited{}, single(1), single(2), false, true, ""},
+		{"random elsewhere", Seen{}.Without([]int{0}), Audited{Wanted: []int{1}}, single(1), single(2), true, false, `"z"`},
+		{
+			"the worst of two",
+			Seen{},
+			Audited{},
+			append(single(1.001), single(2)...), append(single(1), single(1)...), true, false,
+			`output "z" of a row differs by 1 `,
+		},
+		{
+			"the worst of two, the other way",
+			Seen{},
+			Audited{},
+			append(single(2), single(1+5e-5)...),
+			append(single(1), single(1)...), true, false, `output "y" of a row differs by 1 `,
+		},
 	} {
-		row.Rounds = test.rounds
-		if d := (Seen{}).Compare(&row, answer(1+test.by), answer(1)); d.Wrong() != test.wrong || d.Rounding != test.round {
-			t.Errorf("%g where the proof saw rounding (%v): wrong %v, rounding %v", test.by, test.rounds, d.Wrong(), d.Rounding)
+		c.row.Outputs, c.row.Size = both, 4
+		if d := c.seen.Compare(&c.row, c.got, c.alone); d.Wrong() != c.wrong || d.Rounding != c.round ||
+			!strings.Contains(d.Text, c.text) {
+			t.Errorf("%s: wrong %v, rounding %v: %s", c.name, d.Wrong(), d.Rounding, d.Text)
 		}
+	}
+}
+
+// TestRandomOutputs are left out, each by itself.
+func TestRandomOutputs(t *testing.T) {
+	row := &Audited{Outputs: []tensor.Spec{{Name: "a"}, {Name: "b"}, {Name: "c"}}, Wanted: []int{2, 0}}
+	two := func(a, b float32) []tensor.Tensor { return append(single(a), single(b)...) }
+	s := Seen{}
+	if random := s.Random(row, two(1, 2), two(3, 2)); !slices.Equal(random, []int{2}) {
+		t.Errorf("outputs %v are random, want 2", random)
+	}
+	for _, c := range []struct {
+		left     int
+		row, all bool
+	}{{2, false, false}, {0, true, false}, {1, true, true}} {
+		if s = s.Without([]int{c.left}); s.LeftOut(row, 2) != c.row || s.AllLeftOut(3) != c.all {
+			t.Errorf("without %d: nothing to compare of the row: %v, of any: %v", c.left, s.LeftOut(row, 2), s.AllLeftOut(3))
+		}
+	}
+}
+
+// TestRanksOfMany: of many values some are looked at, in no order.
+func TestRanksOfMany(t *testing.T) {
+	many := make([]float64, 1<<16)
+	for i := range many {
+		many[i] = float64(i % 2)
+	}
+	if ranked(nil, 2) != 0 || ranked([]float64{3, 1, 2}, 2) != 2 || ranked([]float64{4, 3, 2, 1}, 4) != 1 ||
+		ranked(many, 4) != 0 || ranked(append(many, 1, 1, 1), 1) != 1 {
+		t.Error("ranks are wrong")
 	}
 }

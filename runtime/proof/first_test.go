@@ -20,7 +20,7 @@ func first(t *testing.T, e *weftest.Engine, b *modelrepo.Batching) (time.Duratio
 	if err != nil {
 		t.Fatal(err)
 	}
-	return proof.First(t.Context(), &direct{engine: e}, &proof.Subject{Version: 1, Batching: b}, d)
+	return proof.First(t.Context(), &direct{session: e}, &proof.Subject{Version: 1, Batching: b}, d)
 }
 
 // TestFirst: the row that is tried first is the first one of the proof.

@@ -31,7 +31,7 @@ func TestProofTellsHowFarItIs(t *testing.T) {
 			}
 		},
 	}
-	if _, err := proof.Prove(t.Context(), &direct{engine: e}, s, d); err != nil {
+	if _, err := proof.Prove(t.Context(), &direct{session: e}, s, d); err != nil {
 		t.Fatal(err)
 	}
 	runs := int64(len(e.Forget()))

@@ -1,10 +1,14 @@
 package proof_test
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,23 +21,24 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// direct runs made-up requests on an engine at once, each for a microsecond a row.
+// direct runs made-up requests on a session at once, each for a microsecond a row unless the session says how long.
 type direct struct {
-	engine *weftest.Engine
-	asCame int // requests as they came
+	session engine.Session
+	asCame  int // requests as they came
 }
 
 func (d *direct) Run(ctx context.Context, r proof.Request) (a proof.Answer, err error) {
-	a.Cost = time.Duration(r.Rows) * time.Microsecond
 	if r.AsItCame {
 		d.asCame++
 	}
-	b := tensor.NewBatch(len(r.Inputs), len(d.engine.Declared.Outputs), nil)
+	b := tensor.NewBatch(len(r.Inputs), len(d.session.Signature().Outputs), nil)
 	defer b.Free()
 	for i, in := range r.Inputs {
 		copy(b.Input(i, in.DType, in.Shape, len(in.Data)), in.Data)
 	}
-	if err := d.engine.Run(ctx, b); err != nil {
+	err = d.session.Run(ctx, b)
+	a.Cost = cmp.Or(b.DeviceTime, time.Duration(r.Rows)*time.Microsecond)
+	if err != nil {
 		return a, &catalog.ModelError{Model: "m", Version: 1, Err: err}
 	}
 	for _, out := range b.Outputs {
@@ -52,28 +57,29 @@ func batching() *modelrepo.Batching {
 
 func prove(t *testing.T, e *weftest.Engine, b *modelrepo.Batching, log *weftest.Log) *proof.Found {
 	t.Helper()
-	d, err := proof.Decide(e.Signature().Clone(), b)
+	found, err := proveFile(t, e, nil, b, log)
 	if err != nil {
-		t.Fatal(err)
-	}
-	r := &direct{engine: e}
-	found, err := proof.Prove(t.Context(), r,
-		&proof.Subject{Model: "m", Version: 1, Device: "dev", Batching: b, Log: slog.New(log)}, d)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := found.WarmUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return found
 }
 
-// sum adds the first value of the first row to the others.
-func sum(rows [][]float32) error {
-	for _, row := range rows[1:] {
-		row[0] += rows[0][0]
+// proveFile proves a session whose model file is the graph; nil: it has none.
+func proveFile(t *testing.T, s engine.Session, graph []byte, b *modelrepo.Batching, log *weftest.Log) (*proof.Found, error) {
+	t.Helper()
+	d, err := proof.Decide(s.Signature().Clone(), b)
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	if graph != nil {
+		d.Consult(io.NewSectionReader(bytes.NewReader(graph), 0, int64(len(graph))))
+	}
+	found, err := proof.Prove(t.Context(), &direct{session: s},
+		&proof.Subject{Model: "m", Version: 1, Device: "dev", Batching: b, Log: slog.New(log)}, d)
+	if err == nil {
+		err = found.WarmUp(t.Context())
+	}
+	return found, err
 }
 
 // upTo fails on more rows than so many.
@@ -83,50 +89,6 @@ func upTo(most int, err error) func(rows [][]float32) error {
 			return err
 		}
 		return nil
-	}
-}
-
-func TestProve(t *testing.T) {
-	full := &engine.Error{Kind: engine.OutOfMemory, Err: errors.New("no memory for that")}
-	for name, test := range map[string]struct {
-		engine  *weftest.Engine
-		batched bool
-		most    int
-		reason  string
-	}{
-		"rows by themselves": {weftest.PerRow(3, weftest.Double), true, 64, "proven harmless by examples"},
-		"rows that meet": {
-			weftest.OverRows(3, sum), false, 0,
-			"not proven harmless: output \"y\" of a row differs",
-		},
-		"a batch that fails": {
-			weftest.OverRows(3, upTo(4, errors.New("too many"))), false, 0,
-			"a batch of 8 rows fails",
-		},
-		"a batch without room": {
-			weftest.OverRows(3, upTo(8, full)), true, 8,
-			"the device's memory does not suffice for 16 rows",
-		},
-		"nothing that it takes": {
-			weftest.OverRows(3, upTo(0, errors.New("never"))), false, 0,
-			"fails on made-up inputs even for one row",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			found := prove(t, test.engine, batching(), &weftest.Log{})
-			v := found.Verdict
-			if v.Batched != test.batched || test.batched && v.Most != test.most ||
-				!strings.Contains(v.Reason, test.reason) {
-				t.Errorf("batched %v, up to %d rows: %s\nwant %v, %d: %s", v.Batched, v.Most, v.Reason, test.batched,
-					test.most, test.reason)
-			}
-			if found.Spent <= 0 {
-				t.Error("it took no device time")
-			}
-			if (v.Proof == catalog.ProofExamples) != test.batched {
-				t.Errorf("it rests on %q", v.Proof)
-			}
-		})
 	}
 }
 
@@ -147,16 +109,6 @@ func TestATrustedSizeThatFailsIsLogged(t *testing.T) {
 	}
 	if records := log.Records(); len(records) != 1 || !isOne(records[0]) {
 		t.Errorf("logged %v", log.Records())
-	}
-}
-
-// TestDecideRefuses: wishes of the manifest that the model cannot meet.
-func TestDecideRefuses(t *testing.T) {
-	b := batching()
-	b.Unbatched = []string{"z"}
-	if _, err := proof.Decide(weftest.PerRow(3, weftest.Double).Signature(), b); err == nil ||
-		!strings.Contains(err.Error(), `names "z"`) {
-		t.Errorf("got %v", err)
 	}
 }
 
@@ -188,7 +140,7 @@ func TestProveValue(t *testing.T) {
 			s.Inputs[0].BatchDim, s.Outputs[0].BatchDim = 0, 0
 			inputs := []tensor.Tensor{weftest.Floats(tensor.Shape{3, 1}, 1, 2, 3), weftest.Floats(tensor.Shape{}, -2)}
 			value := proof.Value{Signature: s, Most: 8, Brought: s.Inputs[1:]}
-			r := &direct{engine: e}
+			r := &direct{session: e}
 			found := value.Prove(t.Context(), r, 1, proof.CopyRows(s, inputs, 3))
 			if !found.Shown || (found.Wrong != "") != meet || meet &&
 				!strings.Contains(found.Wrong, `what a request brought for "by"`) {
@@ -198,5 +150,42 @@ func TestProveValue(t *testing.T) {
 				t.Errorf("%d requests ran as they came, in %v", r.asCame, found.Spent)
 			}
 		})
+	}
+}
+
+// TestHowAValueIsProven: in batches no larger than those of requests, and in small ones where rows are run one by one.
+// Batches that memory does not suffice for show nothing.
+func TestHowAValueIsProven(t *testing.T) {
+	for name, c := range map[string]struct {
+		value   proof.Value
+		full    bool // there is no memory for more than a row
+		largest int
+		shown   bool
+	}{
+		"as large as batches":  {proof.Value{Most: 8}, false, 8, true},
+		"one by one":           {proof.Value{Most: 1}, false, 3, true},
+		"as long as batches":   {proof.Value{Most: 64, Budget: 100 * time.Millisecond}, false, 3, true},
+		"with allowed sizes":   {proof.Value{Most: 8, Allowed: []int{1, 4, 8}}, false, 8, true},
+		"but not without room": {proof.Value{Most: 8}, true, 8, false},
+	} {
+		e := perRow(scaled(false), 40*time.Millisecond)
+		if answer := e.Answer; c.full {
+			e.Answer = func(b *tensor.Batch) error {
+				if b.Inputs[0].Shape[0] > 1 {
+					return errFull
+				}
+				return answer(b)
+			}
+		}
+		s := e.Signature().Clone()
+		s.Inputs[0].BatchDim, s.Outputs[0].BatchDim = 0, 0
+		c.value.Signature, c.value.Brought = s, s.Inputs[1:]
+		inputs := []tensor.Tensor{weftest.Floats(tensor.Shape{3, 1}, 1, 2, 3), weftest.Floats(tensor.Shape{}, -2)}
+		found := c.value.Prove(t.Context(), &direct{session: e}, 1, proof.CopyRows(s, inputs, 3))
+		runs := e.Forget()
+		if found.Wrong != "" || found.Shown != c.shown || slices.Max(runs) != c.largest ||
+			c.value.Allowed != nil && slices.ContainsFunc(runs, func(n int) bool { return !slices.Contains(c.value.Allowed, n) }) {
+			t.Errorf("%s: %+v in runs of %v rows", name, found, runs)
+		}
 	}
 }
