@@ -20,7 +20,11 @@ import (
 // alone is a replica on which nothing else runs.
 type alone struct {
 	unit    *execution.Unit
-	fails   error // ends rows that are run again, if not nil
+	fails   error   // ends rows that are run again, if not nil
+	errs    []error // ends the next of them each, if there is one, and nil none
+	took    func(rows int) time.Duration
+	tasks   []sharedsched.Task // of rows that were run again
+	other   Replica
 	demoted []string
 }
 
@@ -30,17 +34,26 @@ func (a *alone) Found(execution.Finding) {}
 func (a *alone) Patience(int) (usual, most time.Duration) { return 0, 0 }
 func (a *alone) Hangs(int)                                {}
 func (a *alone) Plan() *execution.Plan                    { return a.unit.Plan() }
-func (a *alone) Another() Replica                         { return nil }
+func (a *alone) Another() Replica                         { return a.other }
 func (a *alone) Demote(why string)                        { a.demoted = append(a.demoted, why) }
 func (a *alone) bare() *tensor.Signature                  { return a.unit.Plan().Signature }
-func (a *alone) job(value float32) *execution.Job {
-	x := weftest.Floats(tensor.Shape{1, 1}, value)
+func (a *alone) job(values ...float32) *execution.Job {
+	x := weftest.Floats(tensor.Shape{1, int64(len(values))}, values...)
 	return &execution.Job{Unit: a.unit, Rows: 1, Inputs: []tensor.Tensor{x}}
 }
 
 func (a *alone) Run(_ context.Context, j *execution.Job) (sharedsched.Outcome, error) {
 	j.Unit = a.unit
-	return sharedsched.Outcome{DeviceTime: time.Millisecond}, errors.Join(a.fails, execute(j))
+	a.tasks = append(a.tasks, j.Task)
+	fails := a.fails
+	if len(a.errs) > 0 {
+		fails, a.errs = a.errs[0], a.errs[1:]
+	}
+	took := time.Millisecond
+	if a.took != nil {
+		took = a.took(j.Rows)
+	}
+	return sharedsched.Outcome{DeviceTime: took}, errors.Join(fails, execute(j))
 }
 
 // execute runs jobs of one row each, or one of several, in one execution.
