@@ -25,7 +25,6 @@ import (
 	"github.com/weftserve/weft/server/access"
 	"github.com/weftserve/weft/server/activity"
 	"github.com/weftserve/weft/server/breaker"
-	"github.com/weftserve/weft/server/calls"
 	"github.com/weftserve/weft/server/live"
 	"github.com/weftserve/weft/server/openinference"
 	"github.com/weftserve/weft/server/openinference/region"
@@ -196,7 +195,7 @@ func New(config Config, models predict.Models, scheduler weftapi.SchedulerState)
 	s := &Server{
 		pipeline: pipeline,
 		api: &weftapi.API{
-			House: &calls.House{
+			Calls: &transport.Calls{
 				Pipeline: pipeline, Memory: config.Memory, Throttle: refuse, Logger: config.Logger,
 				MaxInFlightPerStream: cmp.Or(config.MaxInFlightPerStream, 64), MaxMessageBytes: config.MaxMessageBytes,
 			},
@@ -209,12 +208,12 @@ func New(config Config, models predict.Models, scheduler weftapi.SchedulerState)
 		guard:    config.Guard,
 		door:     config.Door,
 	}
-	house := *s.api.House
+	house := *s.api.Calls
 	if config.TritonStatusCodes {
 		house.Codes = status.AsTriton
 	}
 	s.inference = &openinference.Service{
-		House: &house, Name: "weft", Version: config.Release, Ready: s.ready, Statistics: statistics,
+		Calls: &house, Name: "weft", Version: config.Release, Ready: s.ready, Statistics: statistics,
 		Level: config.Level,
 	}
 	if config.SharedMemory > 0 {
@@ -234,7 +233,7 @@ func (s *Server) Register(g *grpc.Server) {
 	weftapi.Predictions{API: s.api}.Register(services)
 	weftv1.RegisterModelServiceServer(services, weftapi.Catalog{API: s.api})
 	s.inference.Register(services)
-	tfserving.Register(services, s.api.House)
+	tfserving.Register(services, s.api.Calls)
 	healthgrpc.RegisterHealthServer(services, &drainingHealth{s.health.server, s.health})
 	reflection.Register(services)
 	s.methods = methodsOf(g)

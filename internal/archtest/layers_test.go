@@ -73,10 +73,10 @@ var layers = []layer{
 	{
 		"server",
 		[]string{
-			"internal/owntime", "proto/gen/weft/...", "server/calls", "server/openinference",
+			"internal/owntime", "proto/gen/weft/...", "server/transport", "server/openinference",
 			"server/openinference/region", "server/predict", "server/tfserving", "server/weftapi", "server/status",
-			"server/transport", "server/activity", "server/live", "server/breaker", "server/access", "server/protect",
-			"server/routing", "sharedsched", "runtime/catalog",
+			"server/activity", "server/live", "server/breaker", "server/access", "server/protect", "server/routing",
+			"sharedsched", "runtime/catalog",
 		},
 		"the edge puts its parts together; engines, devices and files stay behind the interfaces that app hands in",
 	},
@@ -107,14 +107,6 @@ var layers = []layer{
 		"the encoding of protobuf knows no message",
 	},
 	{
-		"server/calls",
-		[]string{
-			"server/access", "server/protect", "server/predict", "server/routing", "server/status", "server/transport",
-			"server/wire/fields", "sharedsched", "runtime/tensor",
-		},
-		"calls are taken through the pipeline alike, whatever protocol they are of",
-	},
-	{
 		"server/status",
 		[]string{
 			"server/access", "server/protect", "server/predict", "server/routing", "server/rollout", "sharedsched",
@@ -124,8 +116,11 @@ var layers = []layer{
 	},
 	{
 		"server/transport",
-		[]string{"server/access", "server/protect", "server/predict", "server/status", "sharedsched"},
-		"how calls come in is the same for every service",
+		[]string{
+			"server/access", "server/protect", "server/predict", "server/routing", "server/status", "server/wire/fields",
+			"sharedsched", "runtime/tensor",
+		},
+		"how calls come in, and go through the pipeline, is the same for every service and every protocol",
 	},
 	{
 		"server/access",
@@ -136,7 +131,7 @@ var layers = []layer{
 	{
 		"server/weftapi",
 		[]string{
-			"proto/gen/weft/...", "server/activity", "server/calls", "server/predict", "server/wire",
+			"proto/gen/weft/...", "server/activity", "server/transport", "server/predict", "server/wire",
 			"server/wire/elements", "server/status", "server/routing", "server/shadow", "server/rollout",
 			"server/access", "server/protect", "sharedsched", "runtime/catalog", "runtime/tensor",
 		},
@@ -155,7 +150,7 @@ var layers = []layer{
 	{
 		"server/openinference",
 		[]string{
-			"proto/gen/inference", "server/calls", "server/openinference/region", "server/predict",
+			"proto/gen/inference", "server/transport", "server/openinference/region", "server/predict",
 			"server/wire/elements", "server/wire/fields", "server/protect", "server/status", "server/routing",
 			"server/access", "sharedsched", "runtime/catalog", "runtime/tensor",
 		},
@@ -169,7 +164,7 @@ var layers = []layer{
 	{
 		"server/tfserving",
 		[]string{
-			"proto/gen/tensorflow/...", "server/calls", "server/predict", "server/protect", "server/routing",
+			"proto/gen/tensorflow/...", "server/transport", "server/predict", "server/protect", "server/routing",
 			"server/access", "sharedsched", "runtime/catalog", "runtime/tensor",
 		},
 		"a protocol is one codec before the pipeline, and knows no other protocol",

@@ -67,7 +67,7 @@ var libraries = []struct {
 		"google.golang.org/grpc",
 		[]string{
 			"server", "server/access", "server/protect", "server/status", "server/transport",
-			"server/weftapi", "server/calls", "server/openinference", "server/tfserving",
+			"server/weftapi", "server/openinference", "server/tfserving",
 			"server/servertest", "cmd/...",
 			"internal/app", "internal/ask", "internal/certs", "internal/loadgen", "internal/replay",
 			"internal/top", "internal/weftest", "proto/gen/...", "proto/weftclient", "examples/...", "internal/telemetry/...",

@@ -18,7 +18,6 @@ import (
 	"github.com/weftserve/weft/runtime/modelfile"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
-	servercalls "github.com/weftserve/weft/server/calls"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/status"
 	"github.com/weftserve/weft/server/transport"
@@ -57,7 +56,7 @@ func (l *layers) edge(b *testing.B) func() {
 	models := answering{l.house.host}
 	around := newSurroundings(b, l.house, models)
 	var predictions caught
-	weftapi.Predictions{API: &weftapi.API{House: &servercalls.House{
+	weftapi.Predictions{API: &weftapi.API{Calls: &transport.Calls{
 		Pipeline: predict.New(predict.Config{
 			Explain: status.Explain, Logger: slog.Default(), Memory: around.memory,
 			Shadows: around.mirror, Rollouts: around.rollouts,
@@ -72,7 +71,7 @@ func (l *layers) edge(b *testing.B) func() {
 			b.Error(err)
 			return
 		}
-		answer.(transport.Encoded).Pieces().Free()
+		answer.(*transport.Encoded).Pieces().Free()
 	}
 }
 

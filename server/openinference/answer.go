@@ -3,8 +3,8 @@ package openinference
 import (
 	"strconv"
 
-	"github.com/weftserve/weft/server/calls"
 	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/transport"
 	"github.com/weftserve/weft/server/wire/fields"
 )
 
@@ -59,7 +59,7 @@ func (r *request) Encode(result *predict.Result) error {
 	if err := r.house.CheckSize(w.Bytes()); err != nil {
 		return err
 	}
-	r.answer, r.given = calls.Encode(w, r.house.Memory)
+	r.answer, r.given = transport.Encode(w, r.house.Memory)
 	return nil
 }
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/weftserve/weft/proto/gen/inference"
-	"github.com/weftserve/weft/server/calls"
+	"github.com/weftserve/weft/server/transport"
 )
 
 // TestLevelChangesAreLogged: whoever reads the log sees why it says less, or more, from there on.
@@ -15,7 +15,7 @@ func TestLevelChangesAreLogged(t *testing.T) {
 	var log bytes.Buffer
 	level := &slog.LevelVar{}
 	logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: level}))
-	s := &Service{House: &calls.House{Logger: logger}, Level: level, Operated: true}
+	s := &Service{Calls: &transport.Calls{Logger: logger}, Level: level, Operated: true}
 	value := func(on bool) *inference.LogSettingsRequest_SettingValue {
 		return &inference.LogSettingsRequest_SettingValue{
 			ParameterChoice: &inference.LogSettingsRequest_SettingValue_BoolParam{BoolParam: on},

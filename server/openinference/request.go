@@ -15,22 +15,22 @@ import (
 	"github.com/weftserve/weft/proto/gen/inference"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/access"
-	"github.com/weftserve/weft/server/calls"
 	"github.com/weftserve/weft/server/openinference/region"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/routing"
+	"github.com/weftserve/weft/server/transport"
 	"github.com/weftserve/weft/server/wire/elements"
 	"github.com/weftserve/weft/server/wire/fields"
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// request is a ModelInferRequest on its way. It implements calls.Message and predict.Codec, and is used again for
+// request is a ModelInferRequest on its way. It implements transport.Request and predict.Codec, and is used again for
 // another request once it was released.
 type request struct {
 	predict.Request
 
-	house   *calls.House
+	house   *transport.Calls
 	regions *region.Registry
 	stream  bool
 	web     bool // it came as JSON
@@ -48,14 +48,14 @@ type request struct {
 	shared  int64     // bytes of inputs there
 	copies  []*[]byte // of inputs from there, and outputs that the answer does not have
 
-	entrance calls.Entrance
+	entrance transport.Entrance
 }
 
 var requests = sync.Pool{New: func() any { return new(request) }}
 
 func newRequest(s *Service, stream bool) *request {
 	r := requests.Get().(*request)
-	r.house, r.regions, r.stream = s.House, s.Regions, stream
+	r.house, r.regions, r.stream = s.Calls, s.Regions, stream
 	return r
 }
 
@@ -198,16 +198,16 @@ func (r *request) Admit(by *access.Caller, p sharedsched.Priority, a access.Admi
 	}
 }
 
-// Asked implements calls.Message.
+// Asked implements transport.Request.
 func (r *request) Asked() *predict.Request { return &r.Request }
 
-// Entrance implements calls.Message.
-func (r *request) Entrance() *calls.Entrance { return &r.entrance }
+// Entrance implements transport.Request.
+func (r *request) Entrance() *transport.Entrance { return &r.entrance }
 
-// Answer implements calls.Message.
+// Answer implements transport.Request.
 func (r *request) Answer() any { return r.answer }
 
-// Release implements calls.Message.
+// Release implements transport.Request.
 func (r *request) Release() {
 	r.entrance.Leave()
 	if !r.given {

@@ -8,16 +8,16 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/weftserve/weft/proto/gen/inference"
-	"github.com/weftserve/weft/server/calls"
 	"github.com/weftserve/weft/server/openinference/region"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/status"
+	"github.com/weftserve/weft/server/transport"
 )
 
 // Service implements the GRPCInferenceService of one listener.
 type Service struct {
 	inference.UnimplementedGRPCInferenceServiceServer
-	*calls.House
+	*transport.Calls
 
 	// Name and Version are the server's.
 	Name, Version string
@@ -50,7 +50,7 @@ func Owns(method string) bool {
 // those of the generated code: see request.
 func (s *Service) Register(with grpc.ServiceRegistrar) {
 	with.RegisterService(s.Unary(&inference.GRPCInferenceService_ServiceDesc, "ModelInfer", s,
-		func() calls.Message { return newRequest(s, false) }), s)
+		func() transport.Request { return newRequest(s, false) }), s)
 }
 
 // fail returns the error with which a call ends.

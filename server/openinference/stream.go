@@ -9,8 +9,8 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/weftserve/weft/proto/gen/inference"
-	"github.com/weftserve/weft/server/calls"
 	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/transport"
 )
 
 // ModelStreamInfer implements inference.GRPCInferenceServiceServer. It returns once everything that it accepted was
@@ -24,17 +24,17 @@ func (s *Service) ModelStreamInfer(rpc inference.GRPCInferenceService_ModelStrea
 // text.
 const statusKey = "triton_grpc_error"
 
-// stream is one ModelStreamInfer call. It implements calls.Streamed.
+// stream is one ModelStreamInfer call. It implements transport.Streamed.
 type stream struct {
 	service  *Service
 	statuses bool
 }
 
-// New implements calls.Streamed.
-func (st stream) New() calls.Message { return newRequest(st.service, true) }
+// New implements transport.Streamed.
+func (st stream) New() transport.Request { return newRequest(st.service, true) }
 
-// Enter implements calls.Streamed.
-func (stream) Enter(m calls.Message, arrival time.Time, _ context.CancelCauseFunc) error {
+// Enter implements transport.Streamed.
+func (stream) Enter(m transport.Request, arrival time.Time, _ context.CancelCauseFunc) error {
 	r := m.(*request)
 	if t := r.asked.timeout; t > 0 {
 		r.Limit = predict.AnswerBy(arrival, arrival.Add(t))
@@ -42,11 +42,11 @@ func (stream) Enter(m calls.Message, arrival time.Time, _ context.CancelCauseFun
 	return nil
 }
 
-// Leave implements calls.Streamed.
-func (stream) Leave(calls.Message) {}
+// Leave implements transport.Streamed.
+func (stream) Leave(transport.Request) {}
 
-// Failed implements calls.Streamed.
-func (st stream) Failed(m calls.Message, why *status.Status) any {
+// Failed implements transport.Streamed.
+func (st stream) Failed(m transport.Request, why *status.Status) any {
 	if st.statuses {
 		return nil
 	}

@@ -13,8 +13,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/weftserve/weft/proto/gen/inference"
-	"github.com/weftserve/weft/server/calls"
 	"github.com/weftserve/weft/server/protect"
+	"github.com/weftserve/weft/server/transport"
 	"github.com/weftserve/weft/server/wire/fields"
 )
 
@@ -47,7 +47,7 @@ const (
 )
 
 // inferredOf makes an answer of a message, which it owns unless there is an error.
-func inferredOf(encoded *calls.Encoded, w *wanted) (*inferred, error) {
+func inferredOf(encoded *transport.Encoded, w *wanted) (*inferred, error) {
 	m, raws, err := messageOf(encoded.Pieces())
 	if err != nil {
 		return nil, err

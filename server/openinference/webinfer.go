@@ -6,10 +6,10 @@ import (
 
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/access"
-	"github.com/weftserve/weft/server/calls"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/status"
+	"github.com/weftserve/weft/server/transport"
 )
 
 // jsonHeader is the header that says how many bytes of a body are JSON; the others are tensors.
@@ -26,7 +26,7 @@ func (s *Web) infer(v *visit) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	encoded := answer.(*calls.Encoded)
+	encoded := answer.(*transport.Encoded)
 	if size := encoded.Bytes(); size > smallBody {
 		err = s.hold(v, size)
 	}

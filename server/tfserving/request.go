@@ -11,20 +11,20 @@ import (
 	"github.com/weftserve/weft/proto/gen/tensorflow/serving"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/access"
-	"github.com/weftserve/weft/server/calls"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/routing"
+	"github.com/weftserve/weft/server/transport"
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// request is a PredictRequest on its way. It implements calls.Message and predict.Codec.
+// request is a PredictRequest on its way. It implements transport.Request and predict.Codec.
 type request struct {
 	predict.Request
 
-	house    *calls.House
+	house    *transport.Calls
 	message  serving.PredictRequest
-	entrance calls.Entrance
+	entrance transport.Entrance
 	answer   *serving.PredictResponse
 }
 
@@ -63,16 +63,16 @@ func (r *request) Admit(by *access.Caller, p sharedsched.Priority, a access.Admi
 	r.entrance.Admit(&r.Request, by, p, a, refused)
 }
 
-// Asked implements calls.Message.
+// Asked implements transport.Request.
 func (r *request) Asked() *predict.Request { return &r.Request }
 
-// Entrance implements calls.Message.
-func (r *request) Entrance() *calls.Entrance { return &r.entrance }
+// Entrance implements transport.Request.
+func (r *request) Entrance() *transport.Entrance { return &r.entrance }
 
-// Answer implements calls.Message.
+// Answer implements transport.Request.
 func (r *request) Answer() any { return r.answer }
 
-// Release implements calls.Message. The results are left to the garbage collector: the answer refers to them.
+// Release implements transport.Request. The results are left to the garbage collector: the answer refers to them.
 func (r *request) Release() { r.entrance.Leave() }
 
 // Names implements predict.Codec.

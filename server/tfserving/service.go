@@ -12,9 +12,9 @@ import (
 	"github.com/weftserve/weft/proto/gen/tensorflow/serving"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
-	"github.com/weftserve/weft/server/calls"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/routing"
+	"github.com/weftserve/weft/server/transport"
 )
 
 // PredictMethod is the method that predicts.
@@ -23,22 +23,22 @@ const PredictMethod = serving.PredictionService_Predict_FullMethodName
 // Predictions implements PredictionService.
 type Predictions struct {
 	serving.UnimplementedPredictionServiceServer
-	*calls.House
+	*transport.Calls
 }
 
 // Models implements ModelService.
 type Models struct {
 	serving.UnimplementedModelServiceServer
-	*calls.House
+	*transport.Calls
 }
 
 // Register registers both services. The handler of Predict is not the generated one, because its messages read
 // themselves: see request.
-func Register(with grpc.ServiceRegistrar, h *calls.House) {
-	s := Predictions{House: h}
+func Register(with grpc.ServiceRegistrar, h *transport.Calls) {
+	s := Predictions{Calls: h}
 	with.RegisterService(h.Unary(&serving.PredictionService_ServiceDesc, "Predict", s,
-		func() calls.Message { return &request{house: h} }), s)
-	serving.RegisterModelServiceServer(with, Models{House: h})
+		func() transport.Request { return &request{house: h} }), s)
+	serving.RegisterModelServiceServer(with, Models{Calls: h})
 }
 
 // choiceOf says which version a message asks for in the terms of routing.

@@ -18,14 +18,6 @@ type Message interface {
 	Type() string
 }
 
-// Encoded is a message that was encoded before it is sent.
-type Encoded interface {
-	// Pieces returns the bytes, one after the other, with a reference to each that the caller frees.
-	Pieces() mem.BufferSlice
-	// Bytes is how many there are.
-	Bytes() int
-}
-
 // leastPiece is how large the pieces of a message are, on average, for which it is left in them. Smaller ones are
 // joined: to hold on to them takes far more memory than they have bytes, and to go through them more time.
 const leastPiece = 4 << 10
@@ -61,7 +53,7 @@ func (c codec) Unmarshal(data mem.BufferSlice, into any) error {
 
 // Marshal implements encoding.CodecV2.
 func (c codec) Marshal(m any) (mem.BufferSlice, error) {
-	if e, is := m.(Encoded); is {
+	if e, is := m.(*Encoded); is {
 		return e.Pieces(), nil
 	}
 	return c.CodecV2.Marshal(m)

@@ -116,7 +116,7 @@ func (m Messages) reply(ctx context.Context, reply any, err error, held protect.
 // sizeOf returns how many bytes an answer takes.
 func sizeOf(answer any) int {
 	switch a := answer.(type) {
-	case Encoded:
+	case *Encoded:
 		return a.Bytes()
 	case proto.Message:
 		return proto.Size(a)

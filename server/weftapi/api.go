@@ -5,15 +5,15 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/activity"
-	"github.com/weftserve/weft/server/calls"
 	"github.com/weftserve/weft/server/routing"
+	"github.com/weftserve/weft/server/transport"
 	"github.com/weftserve/weft/sharedsched"
 )
 
 // API holds the parts that the services of weft.v1 share, besides those of all protocols. It must not be changed once
 // one of them is used.
 type API struct {
-	*calls.House
+	*transport.Calls
 
 	// Scheduler is only shown, and so is Activity.
 	Scheduler SchedulerState

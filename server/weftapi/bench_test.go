@@ -14,7 +14,6 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
-	"github.com/weftserve/weft/server/calls"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/status"
 	"github.com/weftserve/weft/server/transport"
@@ -50,7 +49,7 @@ func BenchmarkPredict(b *testing.B) {
 		Explain: status.Explain, Logger: slog.New(slog.DiscardHandler), Memory: memory,
 	}, echo{newDecoder(version)})
 	var predictions caught
-	weftapi.Predictions{API: &weftapi.API{House: &calls.House{
+	weftapi.Predictions{API: &weftapi.API{Calls: &transport.Calls{
 		Pipeline: pipeline, MaxMessageBytes: 16 << 20, Memory: memory,
 	}}}.Register(&predictions)
 	for _, size := range []int{64, 4 << 10, 600 << 10} {
@@ -78,7 +77,7 @@ func BenchmarkPredict(b *testing.B) {
 					if err != nil {
 						b.Fatal(err)
 					}
-					if encoded, is := answer.(transport.Encoded); is {
+					if encoded, is := answer.(*transport.Encoded); is {
 						encoded.Pieces().Free()
 					}
 				}

@@ -11,8 +11,8 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/access"
-	"github.com/weftserve/weft/server/calls"
 	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/transport"
 	"github.com/weftserve/weft/server/wire"
 	"github.com/weftserve/weft/server/wire/elements"
 	"github.com/weftserve/weft/sharedsched"
@@ -33,7 +33,7 @@ type codec struct {
 	given  bool // the values of out belong to the answer
 	answer any  // nil until there is one
 	// entrance says how the request was let in.
-	entrance calls.Entrance
+	entrance transport.Entrance
 }
 
 var codecs = sync.Pool{New: func() any { return new(codec) }}
@@ -83,16 +83,16 @@ func (c *codec) Admit(by *access.Caller, p sharedsched.Priority, a access.Admiss
 	c.entrance.Admit(&c.Request, by, p, a, refused)
 }
 
-// Asked implements calls.Message.
+// Asked implements transport.Request.
 func (c *codec) Asked() *predict.Request { return &c.Request }
 
-// Entrance implements calls.Message.
-func (c *codec) Entrance() *calls.Entrance { return &c.entrance }
+// Entrance implements transport.Request.
+func (c *codec) Entrance() *transport.Entrance { return &c.entrance }
 
-// Answer implements calls.Message.
+// Answer implements transport.Request.
 func (c *codec) Answer() any { return c.answer }
 
-// Release implements calls.Message.
+// Release implements transport.Request.
 func (c *codec) Release() {
 	c.entrance.Leave()
 	if !c.given {
@@ -135,7 +135,7 @@ func (c *codec) Encode(result *predict.Result) error {
 	if err := c.api.CheckSize(c.out.Bytes()); err != nil {
 		return err
 	}
-	c.answer, c.given = calls.Encode(&c.out.Writer, c.api.Memory)
+	c.answer, c.given = transport.Encode(&c.out.Writer, c.api.Memory)
 	return nil
 }
 

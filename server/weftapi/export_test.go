@@ -5,8 +5,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
-	"github.com/weftserve/weft/server/calls"
 	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/transport"
 )
 
 // NewRequest returns the request of a message.
@@ -15,7 +15,7 @@ func NewRequest(m *weftv1.PredictRequest) *predict.Request {
 	if err != nil {
 		panic(err)
 	}
-	c := &codec{api: &API{House: &calls.House{MaxMessageBytes: 1 << 30, Memory: mem.DefaultBufferPool()}}}
+	c := &codec{api: &API{Calls: &transport.Calls{MaxMessageBytes: 1 << 30, Memory: mem.DefaultBufferPool()}}}
 	if err := c.Take(mem.BufferSlice{mem.SliceBuffer(data)}); err != nil {
 		panic(err)
 	}

@@ -4,7 +4,7 @@ import (
 	"google.golang.org/grpc"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
-	"github.com/weftserve/weft/server/calls"
+	"github.com/weftserve/weft/server/transport"
 )
 
 // Predictions implements PredictionService.
@@ -17,7 +17,7 @@ type Predictions struct {
 // of the generated code: see codec.
 func (s Predictions) Register(with grpc.ServiceRegistrar) {
 	with.RegisterService(s.Unary(&weftv1.PredictionService_ServiceDesc, "Predict", s,
-		func() calls.Message { return s.request(false) }), s)
+		func() transport.Request { return s.request(false) }), s)
 }
 
 // Checked reports whether an answer was kept to the limit of messages where it was counted.

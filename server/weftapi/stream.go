@@ -10,9 +10,9 @@ import (
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/tensor"
-	"github.com/weftserve/weft/server/calls"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/routing"
+	"github.com/weftserve/weft/server/transport"
 	"github.com/weftserve/weft/server/wire"
 )
 
@@ -21,7 +21,7 @@ func (s Predictions) PredictStream(rpc weftv1.PredictionService_PredictStreamSer
 	return s.Stream(rpc, &stream{api: s.API, inFlight: make(map[string]*accepted)})
 }
 
-// stream is one PredictStream call. It implements calls.Streamed.
+// stream is one PredictStream call. It implements transport.Streamed.
 type stream struct {
 	api *API
 
@@ -35,11 +35,11 @@ type accepted struct {
 	cancel  context.CancelCauseFunc
 }
 
-// New implements calls.Streamed.
-func (st *stream) New() calls.Message { return st.api.request(true) }
+// New implements transport.Streamed.
+func (st *stream) New() transport.Request { return st.api.request(true) }
 
-// Enter implements calls.Streamed.
-func (st *stream) Enter(m calls.Message, arrival time.Time, cancel context.CancelCauseFunc) error {
+// Enter implements transport.Streamed.
+func (st *stream) Enter(m transport.Request, arrival time.Time, cancel context.CancelCauseFunc) error {
 	c := m.(*codec)
 	limit, err := limitOf(c.in.Timeout, arrival)
 	if err != nil {
@@ -86,15 +86,15 @@ func (st *stream) enter(id string, a *accepted, supersede bool) error {
 	return nil
 }
 
-// Leave implements calls.Streamed.
-func (st *stream) Leave(m calls.Message) {
+// Leave implements transport.Streamed.
+func (st *stream) Leave(m transport.Request) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	delete(st.inFlight, m.(*codec).ID)
 }
 
-// Failed implements calls.Streamed.
-func (st *stream) Failed(m calls.Message, why *status.Status) any {
+// Failed implements transport.Streamed.
+func (st *stream) Failed(m transport.Request, why *status.Status) any {
 	return &weftv1.PredictStreamResponse{
 		RequestId: predict.Clip(m.(*codec).ID), Result: &weftv1.PredictStreamResponse_Error{Error: why},
 	}

@@ -13,7 +13,6 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
-	"github.com/weftserve/weft/server/calls"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/servertest"
 	"github.com/weftserve/weft/server/status"
@@ -60,7 +59,7 @@ func (*broken) RecvMsg(any) error { panic("a bug") }
 
 // TestPanicOfReader: it ends the stream, and not the server.
 func TestPanicOfReader(t *testing.T) {
-	s := weftapi.Predictions{API: &weftapi.API{House: &calls.House{
+	s := weftapi.Predictions{API: &weftapi.API{Calls: &transport.Calls{
 		Pipeline: predict.New(predict.Config{}, noModels{}), MaxInFlightPerStream: 1, Memory: &tensor.Recycler{},
 		Logger: slog.New(slog.DiscardHandler),
 	}}}
@@ -72,7 +71,7 @@ func TestUnsentAnswersAreInTheServer(t *testing.T) {
 	pipeline := predict.New(predict.Config{
 		MaxConcurrentRequests: 1, Explain: status.Explain, Logger: slog.New(slog.DiscardHandler),
 	}, noModels{})
-	s := weftapi.Predictions{API: &weftapi.API{House: &calls.House{
+	s := weftapi.Predictions{API: &weftapi.API{Calls: &transport.Calls{
 		Pipeline: pipeline, MaxInFlightPerStream: 2, MaxMessageBytes: 1 << 20, Memory: &tensor.Recycler{},
 	}}}
 	stream := &oneRequest{ctx: t.Context(), requests: make(chan *weftv1.PredictStreamRequest, 1)}

@@ -1,4 +1,4 @@
-package calls
+package transport
 
 import (
 	"context"
@@ -12,12 +12,11 @@ import (
 	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/routing"
 	"github.com/weftserve/weft/server/status"
-	"github.com/weftserve/weft/server/transport"
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// House holds the parts that the services of all protocols share. It must not be changed once one of them is used.
-type House struct {
+// Calls holds the parts that the services of all protocols share. It must not be changed once one of them is used.
+type Calls struct {
 	Pipeline *predict.Pipeline
 	// MaxInFlightPerStream is how many requests of one stream may be unanswered before the server stops reading it.
 	MaxInFlightPerStream int
@@ -33,10 +32,10 @@ type House struct {
 	Codes func(error) error
 }
 
-// Message is a request of a protocol on its way, from its bytes to its answer. It is used again for another request
+// Request is a request of a protocol on its way, from its bytes to its answer. It is used again for another request
 // once it was released.
-type Message interface {
-	transport.Admitted
+type Request interface {
+	Admitted
 	// Asked is the request that the message was read as.
 	Asked() *predict.Request
 	// Entrance says how it was let in.
@@ -57,7 +56,7 @@ type Entrance struct {
 	Holds []interface{ Release() }
 }
 
-// Admit is a part of transport.Admitted: r is the request of the message.
+// Admit is a part of Admitted: r is the request of the message.
 func (e *Entrance) Admit(r *predict.Request, c *access.Caller, p sharedsched.Priority, a access.Admission,
 	refused error,
 ) {
@@ -75,12 +74,12 @@ func (e *Entrance) Leave() {
 }
 
 // Fail returns the error with which a unary call ends.
-func (h *House) Fail(ctx context.Context, err error, at predict.Place) error {
+func (h *Calls) Fail(ctx context.Context, err error, at predict.Place) error {
 	return h.failed(ctx, access.CallerOf(ctx), err, at)
 }
 
 // failed is Fail of a caller that the context may not know.
-func (h *House) failed(ctx context.Context, c *access.Caller, err error, at predict.Place) error {
+func (h *Calls) failed(ctx context.Context, c *access.Caller, err error, at predict.Place) error {
 	err = status.Fail(ctx, h.Narrow(c, err), at)
 	if h.Codes != nil {
 		err = h.Codes(err)
@@ -89,10 +88,10 @@ func (h *House) failed(ctx context.Context, c *access.Caller, err error, at pred
 }
 
 // RefusesPage notes that the answer which is to be written is this error.
-func (*House) RefusesPage(w http.ResponseWriter, err error) { protect.Refuses(w, status.OfCaller(err)) }
+func (*Calls) RefusesPage(w http.ResponseWriter, err error) { protect.Refuses(w, status.OfCaller(err)) }
 
 // Narrow returns an error as its caller may see it: one that lists models lists those that the caller may know of.
-func (h *House) Narrow(c *access.Caller, err error) error {
+func (h *Calls) Narrow(c *access.Caller, err error) error {
 	if c.SeesAll() {
 		return err
 	}
@@ -103,7 +102,7 @@ func (h *House) Narrow(c *access.Caller, err error) error {
 }
 
 // CheckSize refuses an answer that gRPC would refuse to send, which on a stream would end it for every request.
-func (h *House) CheckSize(bytes int) error {
+func (h *Calls) CheckSize(bytes int) error {
 	if limit := h.MaxMessageBytes; bytes > limit {
 		return &status.AnswerTooLargeError{Bytes: bytes, Limit: limit, Remedy: "ask for fewer outputs or rows"}
 	}

@@ -1,4 +1,4 @@
-package calls
+package transport
 
 import (
 	"slices"
@@ -9,16 +9,16 @@ import (
 	"github.com/weftserve/weft/server/wire/fields"
 )
 
-// Encoded is a message that was encoded. It implements transport.Encoded.
+// Encoded is a message that was encoded before it is sent.
 type Encoded struct {
 	pieces mem.BufferSlice
 	room   [2]mem.Buffer // of pieces, where there is one output
 }
 
-// Pieces implements transport.Encoded.
+// Pieces returns the bytes, one after the other, with a reference to each that the caller frees.
 func (a *Encoded) Pieces() mem.BufferSlice { return a.pieces }
 
-// Bytes implements transport.Encoded.
+// Bytes is how many there are.
 func (a *Encoded) Bytes() int { return a.pieces.Len() }
 
 // oneFrame is the size up to which an answer is copied into one buffer: that of the largest frame of gRPC, which the

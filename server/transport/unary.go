@@ -1,4 +1,4 @@
-package calls
+package transport
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 )
 
 // Unary returns a service in which that method is served by messages of this kind instead of the generated code's.
-func (h *House) Unary(desc *grpc.ServiceDesc, method string, service any, message func() Message) *grpc.ServiceDesc {
+func (h *Calls) Unary(desc *grpc.ServiceDesc, method string, service any, message func() Request) *grpc.ServiceDesc {
 	own := *desc
 	own.Methods = slices.Clone(desc.Methods)
 	info := &grpc.UnaryServerInfo{Server: service, FullMethod: "/" + desc.ServiceName + "/" + method}
@@ -35,10 +35,10 @@ func (h *House) Unary(desc *grpc.ServiceDesc, method string, service any, messag
 	return &own
 }
 
-// Run answers a request, which is a Message, and releases it.
-func (h *House) Run(ctx context.Context, request any) (any, error) {
+// Run answers a request, which is a Request, and releases it.
+func (h *Calls) Run(ctx context.Context, request any) (any, error) {
 	began := time.Now()
-	m := request.(Message)
+	m := request.(Request)
 	r := m.Asked()
 	late := protect.Late(ctx)
 	r.Arrived = began.Add(-late)

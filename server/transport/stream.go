@@ -1,4 +1,4 @@
-package calls
+package transport
 
 import (
 	"context"
@@ -18,23 +18,23 @@ import (
 // Streamed is what a protocol has for one stream of its requests.
 type Streamed interface {
 	// New returns a message that is to be read.
-	New() Message
+	New() Request
 	// Enter takes a request in that came at that time, and sets its limit. cancel gives it up. The error refuses it.
-	Enter(m Message, arrival time.Time, cancel context.CancelCauseFunc) error
+	Enter(m Request, arrival time.Time, cancel context.CancelCauseFunc) error
 	// Leave is called for each request that was taken in, before it is answered.
-	Leave(m Message)
+	Leave(m Request)
 	// Failed returns the message that answers a request which failed; nil: the stream ends with that error.
-	Failed(m Message, why *rpc.Status) any
+	Failed(m Request, why *rpc.Status) any
 }
 
 // Stream serves a stream. It returns once everything that it accepted was answered.
-func (h *House) Stream(call grpc.ServerStream, of Streamed) error {
+func (h *Calls) Stream(call grpc.ServerStream, of Streamed) error {
 	if err := h.Pipeline.Gate().EnterStream(); err != nil {
 		return status.Fail(call.Context(), err, predict.Place{})
 	}
 	defer h.Pipeline.Gate().LeaveStream()
 	st := &stream{
-		House: h, call: call, of: of, slots: make(chan struct{}, h.MaxInFlightPerStream), ended: make(chan error, 2),
+		Calls: h, call: call, of: of, slots: make(chan struct{}, h.MaxInFlightPerStream), ended: make(chan error, 2),
 	}
 	err := st.run()
 	st.answers.Wait()
@@ -44,9 +44,9 @@ func (h *House) Stream(call grpc.ServerStream, of Streamed) error {
 // stream is a stream that is served. A goroutine reads, one per accepted request runs it and sends the answer, and the
 // handler waits, so that a drain reaches it while the reader waits for the caller.
 type stream struct {
-	*House
+	*Calls
 
-	call    grpc.ServerStream // many may send at a time, as transport.Messages lets them
+	call    grpc.ServerStream // many may send at a time, as Messages lets them
 	of      Streamed
 	slots   chan struct{} // one element per request being read, run or answered; its capacity is the bound
 	answers sync.WaitGroup
@@ -123,7 +123,7 @@ func (st *stream) begin() bool {
 // accept starts a request, or answers at once that it cannot be. The request's slot is held until its answer was sent.
 // Its time counts from when it came; one that came before the stream asked for it may have lain unread for want of a
 // slot, which nothing tells apart, and counts from then.
-func (st *stream) accept(m Message, asked time.Time) {
+func (st *stream) accept(m Request, asked time.Time) {
 	now := time.Now()
 	ctx, cancel := context.WithCancelCause(st.call.Context())
 	e, r := m.Entrance(), m.Asked()
@@ -168,7 +168,7 @@ func (st *stream) accept(m Message, asked time.Time) {
 
 // answer returns the message that answers one request, nil where the stream ends instead, and whether it is refused for
 // what it is.
-func (st *stream) answer(m Message, at predict.Place, err error) (answer any, fault bool) {
+func (st *stream) answer(m Request, at predict.Place, err error) (answer any, fault bool) {
 	if err == nil {
 		return m.Answer(), false
 	}
