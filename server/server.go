@@ -167,16 +167,13 @@ func New(config Config, models predict.Models, scheduler weftapi.SchedulerState)
 			VersionName: func(sharedsched.VersionID) string { return "" },
 		})
 	}
-	statistics := &openinference.Statistics{}
-	if config.Observer != nil {
-		statistics.Next = config.Observer
-	}
+	statistics := &predict.Statistics{}
 	pipeline := predict.New(predict.Config{
 		MaxConcurrentRequests: config.MaxConcurrentRequests, MaxEpisodes: config.MaxEpisodes,
 		EpisodeTTL: config.EpisodeTTL, Memory: config.Memory,
 		Explain: status.Explain, Clock: config.Clock, Logger: config.Logger,
-		Observer: statistics, Shadows: config.Shadows, Rollouts: config.Rollouts, Recorder: config.Recorder,
-		Traces: config.Traces,
+		Statistics: statistics, Observer: config.Observer, Shadows: config.Shadows, Rollouts: config.Rollouts,
+		Recorder: config.Recorder, Traces: config.Traces,
 	}, models)
 	throttled := status.Explain(&protect.ThrottledError{})
 	refuse := &protect.Throttle{

@@ -24,7 +24,7 @@ type Service struct {
 	// Ready reports whether the server serves its models.
 	Ready func() bool
 	// Statistics are of the models.
-	Statistics *Statistics
+	Statistics *predict.Statistics
 	// Repository changes which models are served; nil: nobody may change them on this listener.
 	Repository Repository
 	// Regions are those of shared memory; nil: there is none.

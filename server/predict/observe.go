@@ -155,13 +155,12 @@ type observed struct {
 // offered notifies the observer of a request.
 func (p *Pipeline) offered(model string, stream bool) observed {
 	o := observed{number: p.serial.Add(1), stream: stream, decoded: time.Now()}
-	if p.config.Observer == nil {
-		return o
-	}
 	if m := p.models.Snapshot().Model(model); m != nil {
 		o.model = m.Name
 	}
-	p.config.Observer.RequestOffered(o.model, stream)
+	if p.config.Observer != nil {
+		p.config.Observer.RequestOffered(o.model, stream)
+	}
 	return o
 }
 
@@ -173,7 +172,7 @@ var events = sync.Pool{New: func() any { return new(Event) }}
 func (p *Pipeline) done(ctx context.Context, o *observed, req *Request, at *Place, why *Explanation,
 	call *catalog.Call,
 ) {
-	if p.config.Observer == nil {
+	if p.config.Observer == nil && p.config.Statistics == nil {
 		return
 	}
 	now := time.Now()
@@ -199,7 +198,12 @@ func (p *Pipeline) done(ctx context.Context, o *observed, req *Request, at *Plac
 		e.TraceID = req.trace.ID()
 		o.trace(req, e, why)
 	}
-	p.config.Observer.RequestDone(ctx, e)
+	if p.config.Statistics != nil {
+		p.config.Statistics.count(e)
+	}
+	if p.config.Observer != nil {
+		p.config.Observer.RequestDone(ctx, e)
+	}
 }
 
 // trace tells the trace of a request how that ended.

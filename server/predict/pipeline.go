@@ -49,11 +49,12 @@ type Config struct {
 	// Logger gets panics, changes of breakers, and the errors whose full text callers do not get.
 	Logger *slog.Logger
 	// Each of these may be nil.
-	Observer Observer
-	Shadows  Shadows
-	Rollouts Rollouts
-	Recorder Recorder
-	Traces   Traces
+	Statistics *Statistics
+	Observer   Observer
+	Shadows    Shadows
+	Rollouts   Rollouts
+	Recorder   Recorder
+	Traces     Traces
 }
 
 // Explanation is an error in the terms of the API.
