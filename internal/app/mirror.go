@@ -10,6 +10,7 @@ import (
 	"github.com/weftserve/weft/internal/lifecycle"
 	"github.com/weftserve/weft/internal/telemetry"
 	"github.com/weftserve/weft/runtime/audit"
+	"github.com/weftserve/weft/runtime/tensor/compare"
 	"github.com/weftserve/weft/server/shadow"
 )
 
@@ -17,7 +18,7 @@ import (
 func showNoise(m *shadow.Mirror, c *audit.Comparison) {
 	for i, o := range c.Outputs {
 		m.Audited(c.Model, c.Version,
-			shadow.Output{Name: o.Name, Tensor: c.InBatch[i], BatchDim: o.BatchDim}, c.Alone[i])
+			compare.Output{Name: o.Name, Tensor: c.InBatch[i], BatchDim: o.BatchDim}, c.Alone[i])
 	}
 }
 

@@ -31,7 +31,7 @@ var layers = []layer{
 		"internal/replay",
 		[]string{
 			"proto/gen/...", "internal/certs", "internal/config", "internal/progress", "internal/record", "runtime/tensor",
-			"server/rollout", "server/shadow", "server/wire",
+			"runtime/tensor/compare", "server/rollout", "server/shadow", "server/wire",
 		},
 		"it asks a server as any client does, and judges by the rules that the server has",
 	},
@@ -199,7 +199,7 @@ var layers = []layer{
 	},
 	{
 		"server/shadow",
-		[]string{"runtime/catalog", "runtime/tensor", "sharedsched"},
+		[]string{"runtime/catalog", "runtime/tensor", "runtime/tensor/compare", "sharedsched"},
 		"mirroring knows tensors and the scheduler, neither the protocol nor how models are hosted",
 	},
 	{
@@ -216,6 +216,11 @@ var layers = []layer{
 		"runtime/tensor",
 		[]string{},
 		"tensors are the vocabulary of every other package",
+	},
+	{
+		"runtime/tensor/compare",
+		[]string{"runtime/tensor"},
+		"how far two tensors are apart is arithmetic; how much is tolerated, and why, is for those who ask",
 	},
 	{
 		"runtime/catalog",
@@ -291,7 +296,10 @@ var layers = []layer{
 	},
 	{
 		"runtime/proof",
-		[]string{"runtime/proof/structure", "runtime/engine", "runtime/catalog", "runtime/modelrepo", "runtime/tensor"},
+		[]string{
+			"runtime/proof/structure", "runtime/engine", "runtime/catalog", "runtime/modelrepo", "runtime/tensor",
+			"runtime/tensor/compare",
+		},
 		"whether rows may be joined follows from what made-up rows give; what runs them, and when, is behind an " +
 			"interface",
 	},
@@ -323,7 +331,7 @@ var layers = []layer{
 	},
 	{
 		"runtime/ort",
-		[]string{"runtime/engine", "runtime/tensor"},
+		[]string{"runtime/engine", "runtime/tensor", "runtime/tensor/compare"},
 		"an engine gets batches in buffers and knows neither requests nor the host; it must be able to live in " +
 			"another process",
 	},
@@ -481,7 +489,7 @@ var layers = []layer{
 		"tools/lab/gpucheck",
 		[]string{
 			"proto/gen/...", "internal/onnxgraph", "internal/ortlib", "runtime/modelrepo", "runtime/ort",
-			"runtime/tensor", "server/shadow", "server/wire", "gpu",
+			"runtime/tensor", "runtime/tensor/compare", "server/wire", "gpu",
 		},
 		"it asks a server as any client does, and compares it with the engine alone; what it measures it must not be " +
 			"part of, though it may use its words",

@@ -10,6 +10,7 @@ import (
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/runtime/tensor/compare"
 	"github.com/weftserve/weft/server/shadow"
 	"github.com/weftserve/weft/server/wire"
 )
@@ -52,12 +53,12 @@ func newComparison(s *weftv1.Signature, tolerances *tolerances) *comparison {
 
 // add takes in one request. The entry and the answer are not kept.
 func (c *comparison) add(r replayed) {
-	var differences []shadow.Difference
-	var then []shadow.Output
+	var differences []compare.Difference
+	var then []compare.Output
 	both := r.answer != nil && r.entry.Response != nil
 	if both {
 		then = c.tensors(r.entry.Response)
-		differences = shadow.Compare(then, c.tensors(r.answer), c.tolerances.of)
+		differences, _ = compare.Outputs(then, c.tensors(r.answer), c.tolerances.of)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,10 +74,10 @@ func (c *comparison) add(r replayed) {
 				c.several[o.Name] = true
 			}
 		}
-		if !slices.ContainsFunc(differences, func(d shadow.Difference) bool { return !d.Agreed }) {
+		if !slices.ContainsFunc(differences, func(d compare.Difference) bool { return !d.Agreed }) {
 			c.agreed++
 		}
-		if slices.ContainsFunc(differences, func(d shadow.Difference) bool { return d.Mismatch != "" }) {
+		if slices.ContainsFunc(differences, func(d compare.Difference) bool { return d.Mismatch != "" }) {
 			c.mismatched++
 		}
 	}
@@ -115,8 +116,8 @@ func (t *timings) add(queueUs, computeUs, deviceUs int64) {
 	t.device.add(time.Duration(deviceUs) * time.Microsecond)
 }
 
-func (c *comparison) tensors(answer *weftv1.PredictResponse) []shadow.Output {
-	all := make([]shadow.Output, 0, len(answer.GetOutputs()))
+func (c *comparison) tensors(answer *weftv1.PredictResponse) []compare.Output {
+	all := make([]compare.Output, 0, len(answer.GetOutputs()))
 	for name, message := range answer.GetOutputs() {
 		dim, known := c.batchDims[name]
 		if !known {
@@ -126,7 +127,7 @@ func (c *comparison) tensors(answer *weftv1.PredictResponse) []shadow.Output {
 		if err != nil {
 			output = tensor.Tensor{} // which agrees with nothing
 		}
-		all = append(all, shadow.Output{Name: name, Tensor: output, BatchDim: dim})
+		all = append(all, compare.Output{Name: name, Tensor: output, BatchDim: dim})
 	}
 	return all
 }

@@ -9,7 +9,7 @@ import (
 )
 
 func TestAgree(t *testing.T) {
-	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	nan := float32(math.NaN())
 	for _, tt := range []struct {
 		got, want []float32
 		agree     bool
@@ -17,10 +17,7 @@ func TestAgree(t *testing.T) {
 		{[]float32{1, 2}, []float32{1, 2}, true},
 		{[]float32{1.0009, 2}, []float32{1, 2}, true},
 		{[]float32{1.003, 2}, []float32{1, 2}, false},
-		{[]float32{nan, inf, 1}, []float32{nan, inf, 1.0001}, true},
-		{[]float32{nan, 1}, []float32{1, 1}, false},
-		{[]float32{1, 1}, []float32{inf, 1}, false},
-		{[]float32{1e-9}, []float32{0}, false},
+		{[]float32{nan, 2}, []float32{1, 2}, false},
 		{[]float32{1}, []float32{1, 1}, false},
 	} {
 		if got := agree(of(tt.got), of(tt.want)); got != tt.agree {

@@ -15,6 +15,7 @@ import (
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/ort"
 	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/runtime/tensor/compare"
 )
 
 // gpu is where the tests of CUDA run.
@@ -79,7 +80,7 @@ func asOnCPU(t *testing.T, what string, sig *tensor.Signature, got, want []tenso
 	t.Helper()
 	for i, w := range want {
 		tolerance := map[tensor.DType]float64{tensor.Float16: 5e-3, tensor.Float32: 1e-3}[w.DType]
-		if d := deviation(got[i], w); !(d <= tolerance) {
+		if d, err := compare.Relative(got[i], w, nil, 0); err != nil || d > tolerance {
 			t.Errorf("%s: output %q deviates by %g of the largest magnitude, want at most %g", what,
 				sig.Outputs[i].Name, d, tolerance)
 		}

@@ -7,14 +7,12 @@ package ort
 import "C"
 
 import (
-	"bytes"
-	"encoding/binary"
 	"hash/maphash"
-	"math"
 	"slices"
 	"time"
 
 	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/runtime/tensor/compare"
 )
 
 // graph is the state of one shape of a session's inputs.
@@ -80,45 +78,6 @@ var tolerances = map[tensor.DType]float64{
 
 // agree compares an answer that came with a graph to one that came without.
 func agree(got, want tensor.Tensor) bool {
-	if bytes.Equal(got.Data, want.Data) {
-		return true
-	}
-	tolerance, isFloat := tolerances[want.DType]
-	if !isFloat || len(got.Data) != len(want.Data) {
-		return false
-	}
-	largest, difference := 0.0, 0.0
-	for at := 0; at < len(want.Data); at += want.DType.Size() {
-		g, w := float(want.DType, got.Data[at:]), float(want.DType, want.Data[at:])
-		if g == w || math.IsNaN(g) && math.IsNaN(w) {
-			largest = max(largest, finite(w))
-			continue
-		}
-		if math.IsNaN(g) || math.IsNaN(w) || math.IsInf(g, 0) || math.IsInf(w, 0) {
-			return false
-		}
-		largest, difference = max(largest, math.Abs(w)), max(difference, math.Abs(g-w))
-	}
-	return difference <= tolerance*largest
-}
-
-func finite(v float64) float64 {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return 0
-	}
-	return math.Abs(v)
-}
-
-// float returns the first number of data.
-func float(d tensor.DType, data []byte) float64 {
-	switch d {
-	case tensor.Float16:
-		return float64(tensor.Float16Value(binary.LittleEndian.Uint16(data)))
-	case tensor.BFloat16:
-		return float64(tensor.BFloat16Value(binary.LittleEndian.Uint16(data)))
-	case tensor.Float32:
-		return float64(math.Float32frombits(binary.LittleEndian.Uint32(data)))
-	default:
-		return math.Float64frombits(binary.LittleEndian.Uint64(data))
-	}
+	far, err := compare.Relative(got, want, nil, 0)
+	return err == nil && far <= tolerances[want.DType]
 }

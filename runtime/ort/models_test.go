@@ -1,19 +1,16 @@
 package ort_test
 
 import (
-	"encoding/binary"
 	"encoding/json"
-	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/weftserve/weft/runtime/ort"
 	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/runtime/tensor/compare"
 )
 
 // references is ref.json: ONNX Runtime's answers on another machine.
@@ -121,52 +118,11 @@ func compareReference(t *testing.T, s *ort.Session, in, out []reference) {
 	}
 	for _, r := range out {
 		g, want := got[sig.Output(r.Name)], r.tensor()
-		if g.DType != want.DType || cmp.Diff(want.Shape, g.Shape) != "" {
-			t.Errorf("output %q: %v %v, want %v %v", r.Name, g.DType, g.Shape, want.DType, want.Shape)
-			continue
-		}
 		tolerance := map[tensor.DType]float64{tensor.Float16: 2e-3, tensor.Float32: 1e-5}[want.DType]
-		if d := deviation(g, want); !(d <= tolerance) {
-			t.Errorf("output %q: deviates by %g of the largest magnitude, want at most %g", r.Name, d, tolerance)
+		if d, err := compare.Relative(g, want, nil, 0); err != nil || d > tolerance {
+			t.Errorf("output %q: deviates by %g of the largest magnitude, want at most %g: %v", r.Name, d, tolerance, err)
 		}
 	}
-}
-
-// deviation is the largest difference relative to the largest magnitude; types other than fp16 and fp32 must be equal.
-func deviation(got, want tensor.Tensor) float64 {
-	size := want.DType.Size()
-	if want.DType != tensor.Float16 && want.DType != tensor.Float32 {
-		if string(got.Data) == string(want.Data) {
-			return 0
-		}
-		return math.Inf(1)
-	}
-	difference, magnitude := 0.0, 0.0
-	for i := 0; i < len(want.Data); i += size {
-		g, w := number(got.Data[i:i+size]), number(want.Data[i:i+size])
-		difference = math.Max(difference, math.Abs(g-w)) // NaN if either is
-		magnitude = math.Max(magnitude, math.Abs(w))
-	}
-	if difference == 0 {
-		return 0
-	}
-	return difference / magnitude
-}
-
-// number reads an fp16 (2 bytes) or fp32 (4 bytes).
-func number(b []byte) float64 {
-	if len(b) == 4 {
-		return float64(math.Float32frombits(binary.LittleEndian.Uint32(b)))
-	}
-	h := binary.LittleEndian.Uint16(b)
-	sign, exponent, fraction := 1-2*float64(h>>15), int(h>>10&31), float64(h&1023)
-	switch exponent {
-	case 0:
-		return sign * math.Ldexp(fraction, -24)
-	case 31:
-		return math.NaN() // no reference is infinite
-	}
-	return sign * math.Ldexp(1024+fraction, exponent-25)
 }
 
 // Odd models load, and answer an input of zeros, or fail with words.

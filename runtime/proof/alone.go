@@ -82,13 +82,12 @@ func (t *trial) baseline(ctx context.Context, sets [][]tensor.Tensor) (*baseline
 	}
 	for o := range t.decision.Signature.Outputs {
 		rows := make([]tensor.Tensor, len(b.outputs))
-		finite := false
+		some := false
 		for k := range rows {
 			rows[k] = b.outputs[k][o]
-			_, ok := magnitude(rows[k])
-			finite = finite || ok
+			some = some || finite(rows[k])
 		}
-		if !finite {
+		if !some {
 			b.against = cmp.Or(b.against, fmt.Sprintf("output %q has no finite number for any made-up input, which "+
 				"shows nothing", t.decision.Signature.Outputs[o].Name))
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/runtime/tensor/compare"
 )
 
 const (
@@ -79,12 +80,12 @@ func (s Seen) Compare(row *Audited, got, alone []tensor.Tensor) (worst Differenc
 			scale, least = usual, floor
 		}
 		tolerated := tolerated(row.Tolerance, spec.DType)
-		far, err := deviation(got[i], alone[i], scale, least)
+		far, err := compare.Relative(got[i], alone[i], scale, least)
 		text := inWords(spec, far, err, tolerated, fmt.Sprintf("in a batch of %d rows", row.Size))
 		if text == "" {
 			continue
 		}
-		loosely, _ := deviation(got[i], alone[i], usual, floor)
+		loosely, _ := compare.Relative(got[i], alone[i], usual, floor)
 		most := rough(roughly, tolerated)
 		if row.Rounds {
 			most = max(most, roundingBound)
@@ -120,7 +121,7 @@ func ranked(values []float64, part int) float64 {
 
 // middling returns the median magnitude of a tensor's elements.
 func middling(t tensor.Tensor) float64 {
-	return rankedOf(len(t.Data)/t.DType.Size(), func(i int) float64 { return finiteAbs(floatAt(t, i)) }, 2)
+	return rankedOf(len(t.Data)/t.DType.Size(), func(i int) float64 { return compare.Magnitude(t, i) }, 2)
 }
 
 // someValues is how many values are enough to tell their rank.

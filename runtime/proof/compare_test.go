@@ -10,46 +10,6 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-func TestDeviation(t *testing.T) {
-	inf, nan := math.Inf(1), math.NaN()
-	doubles := func(values ...float64) tensor.Tensor {
-		t := tensor.Tensor{DType: tensor.Float64, Shape: tensor.Shape{int64(len(values))}}
-		for _, v := range values {
-			t.Data = binary.LittleEndian.AppendUint64(t.Data, math.Float64bits(v))
-		}
-		return t
-	}
-	for _, test := range []struct {
-		got, want tensor.Tensor
-		scale     float64
-		expect    float64
-	}{
-		{doubles(1, 2), doubles(1, 2), 2, 0},
-		{doubles(1, 3), doubles(1, 2), 4, 0.25},
-		{doubles(nan, 2), doubles(math.Float64frombits(0x7ff8000000000123), 2), 4, 0},
-		{doubles(nan, 2), doubles(1, 2), 4, inf},
-		{doubles(1, 2), doubles(1, nan), 4, inf},
-		{doubles(inf), doubles(inf), 1, 0},
-		{doubles(inf), doubles(-inf), 1, inf},
-		{doubles(0.1), doubles(0), 0, inf},
-		{doubles(0), doubles(math.Copysign(0, -1)), 0, 0},
-		{
-			tensor.Tensor{DType: tensor.Int8, Shape: tensor.Shape{1}, Data: []byte{1}},
-			tensor.Tensor{DType: tensor.Int8, Shape: tensor.Shape{1}, Data: []byte{2}},
-			2, inf,
-		},
-	} {
-		got, err := deviation(test.got, test.want, slices.Repeat([]float64{test.scale}, 2), floor)
-		if err != nil || got != test.expect {
-			t.Errorf("%v against %v at scale %v: %v, %v; want %v", test.got, test.want, test.scale, got, err,
-				test.expect)
-		}
-	}
-	if _, err := deviation(doubles(1), doubles(1, 2), nil, floor); err == nil {
-		t.Error("another shape is no error")
-	}
-}
-
 // single is an answer of one output of fp32.
 func single(values ...float32) []tensor.Tensor {
 	t := tensor.Tensor{DType: tensor.Float32, Shape: tensor.Shape{int64(len(values))}}

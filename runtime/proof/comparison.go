@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/runtime/tensor/compare"
 )
 
 // compare is the comparison of the proof. A difference that may be rounding is noted, and left to the caller's
@@ -47,7 +48,7 @@ func (t *trial) compareUnless(base *baseline, rows []int, outputs []tensor.Tenso
 		}
 		for at, row := range rows {
 			got := s.Share(t.decision.trims, o, dim, tensor.RowRange{Tensor: out, First: at, Rows: 1}, base.sets[row], nil)
-			far, err := deviation(got, base.answer(s, row, o), base.scaleOf(s, row, o), floor)
+			far, err := compare.Relative(got, base.answer(s, row, o), base.scaleOf(s, row, o), floor)
 			if most := t.tolerance(spec.DType); err != nil || far > most {
 				if wrong := inWords(spec, far, err, most, base.beside(len(rows))); !excused(spec.DType, far, wrong) {
 					return 0, wrong

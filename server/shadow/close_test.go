@@ -17,8 +17,8 @@ import (
 func TestCloseWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
-		m := shadow.New(quiet(shadow.Config{Models: held(gate, repeat(t))}))
-		m.Offer(offerOf(t, 3))
+		m := shadow.New(quiet(shadow.Config{Models: held(gate, repeat())}))
+		m.Offer(offerOf(3))
 		var closed atomic.Bool
 		for range 2 {
 			go func() {
@@ -32,7 +32,7 @@ func TestCloseWaits(t *testing.T) {
 		if closed.Load() {
 			t.Error("did not wait")
 		}
-		m.Offer(offerOf(t, 3))
+		m.Offer(offerOf(3))
 		if diff := cmp.Diff(counts{Offered: 2, Dropped: 1, Pending: 1}, countsOf(only(t, m))); diff != "" {
 			t.Errorf("offered while closing (-want +got)\n%s", diff)
 		}
@@ -41,7 +41,7 @@ func TestCloseWaits(t *testing.T) {
 		if !closed.Load() {
 			t.Error("waits for nothing")
 		}
-		m.Offer(offerOf(t, 3))
+		m.Offer(offerOf(3))
 		if diff := cmp.Diff(counts{Offered: 3, Done: 1, Dropped: 2, Agreed: 1}, countsOf(only(t, m))); diff != "" {
 			t.Errorf("(-want +got)\n%s", diff)
 		}
@@ -51,7 +51,7 @@ func TestCloseWaits(t *testing.T) {
 func TestCloseGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := shadow.New(quiet(shadow.Config{Models: held(nil, nil)}))
-		m.Offer(offerOf(t, 3, 4))
+		m.Offer(offerOf(3, 4))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		err := m.Close(ctx)

@@ -45,7 +45,7 @@ func addsUp(t *testing.T, s shadow.Summary) {
 // TestCountsAddUp reads while many offer: at no moment is a request counted twice or not at all.
 func TestCountsAddUp(t *testing.T) {
 	var calls atomic.Int64
-	done := repeat(t)
+	done := repeat()
 	books := &bookkeeper{t: t}
 	m := shadow.New(quiet(shadow.Config{
 		MaxPending: 4, Observer: books,
@@ -79,7 +79,7 @@ func TestCountsAddUp(t *testing.T) {
 	}
 	for range writers {
 		offering.Go(func() {
-			offer := offerOf(t, 2, 3)
+			offer := offerOf(2, 3)
 			offer.Named = []catalog.Shadow{{Version: 1}, {Version: 2}, {Version: 3}, {Version: 4}} // 1 answers
 			for range each {
 				m.Offer(offer)

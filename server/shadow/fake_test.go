@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/shadow"
@@ -60,17 +61,17 @@ func versionOf(number int64, s *tensor.Signature) *catalog.Version {
 }
 
 // answered is a call of 1 row to version 1 that was answered; 12 bytes of inputs, 12 of results.
-func answered(t testing.TB) *catalog.Call {
+func answered() *catalog.Call {
 	return &catalog.Call{
 		Version: versionOf(1, policySignature()),
 		Inputs: []tensor.Tensor{
-			of(t, tensor.Float32, tensor.Shape{1, 2}, "1 2"),
-			of(t, tensor.Float32, tensor.Shape{1, 1}, "3"),
+			weftest.Floats(tensor.Shape{1, 2}, 1, 2),
+			weftest.Floats(tensor.Shape{1, 1}, 3),
 		},
 		Rows: 1,
 		Results: []tensor.Tensor{
-			of(t, tensor.Float32, tensor.Shape{1, 2}, "4 5"),
-			of(t, tensor.Float32, tensor.Shape{1}, "6"),
+			weftest.Floats(tensor.Shape{1, 2}, 4, 5),
+			weftest.Floats(tensor.Shape{1}, 6),
 		},
 		Outcome: sharedsched.Outcome{Compute: 4 * time.Millisecond},
 	}
@@ -78,8 +79,8 @@ func answered(t testing.TB) *catalog.Call {
 
 const offerBytes = 12 + 2*12
 
-func offerOf(t testing.TB, shadows ...int64) shadow.Offer {
-	o := shadow.Offer{Primary: answered(t), Slot: "prod", RequestID: "r1", Episode: "e1"}
+func offerOf(shadows ...int64) shadow.Offer {
+	o := shadow.Offer{Primary: answered(), Slot: "prod", RequestID: "r1", Episode: "e1"}
 	for _, number := range shadows {
 		o.Shadows = append(o.Shadows, shadow.Target{Version: versionOf(number, policySignature())})
 	}
@@ -87,8 +88,8 @@ func offerOf(t testing.TB, shadows ...int64) shadow.Offer {
 }
 
 // repeat answers as the primary did.
-func repeat(t testing.TB) modelsFunc {
-	same := answered(t)
+func repeat() modelsFunc {
+	same := answered()
 	return func(_ context.Context, call *catalog.Call) error {
 		for _, i := range call.Wanted {
 			call.Results = append(call.Results, same.Results[i])

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/runtime/tensor/compare"
 	"github.com/weftserve/weft/sharedsched"
 )
 
@@ -28,9 +29,9 @@ type verdict struct {
 	cause string // why it is not Done
 
 	// The following are of jobs that are done.
-	differences     []Difference
+	differences     []compare.Difference
 	primary, shadow time.Duration
-	seen            []*sight
+	seen            []*compare.Profile
 }
 
 // size estimates the memory that an offer holds on to for one shadow: inputs and answer of the primary, and as much
@@ -85,7 +86,7 @@ func (m *Mirror) end(j *job) (v verdict) {
 	// One comparison runs at a time, so that they take no more than one processor from the work of answering requests.
 	m.comparing.Lock()
 	defer m.comparing.Unlock()
-	v.differences, v.seen = look(primary, shadow, j.target.Shadow.ToleranceOf, true)
+	v.differences, v.seen = compare.Outputs(primary, shadow, j.target.Shadow.ToleranceOf)
 	for _, d := range v.differences {
 		v.Agreed = v.Agreed && d.Agreed
 		v.MaxRelative = max(v.MaxRelative, d.MaxRelative)
@@ -112,7 +113,7 @@ func unanswered(err error) verdict {
 
 // call returns the primary's call as the shadow takes it: tensors are found by name, inputs are checked against the
 // shadow's signature, and of the outputs those are wanted that the primary gave.
-func (j *job) call(outputs []Output) (call *catalog.Call, err error) {
+func (j *job) call(outputs []compare.Output) (call *catalog.Call, err error) {
 	primary, version := j.offer.Primary, j.target.Version
 	other := version.Signature
 	if other == nil {
@@ -170,7 +171,7 @@ func inputsFor(version int64, call *catalog.Call, other *tensor.Signature) ([]te
 }
 
 // outputsOf names the results of an answered call.
-func outputsOf(call *catalog.Call) ([]Output, error) {
+func outputsOf(call *catalog.Call) ([]compare.Output, error) {
 	specs := call.Version.Signature.Outputs
 	wanted := len(specs)
 	if call.Wanted != nil {
@@ -180,15 +181,15 @@ func outputsOf(call *catalog.Call) ([]Output, error) {
 		return nil, fmt.Errorf("version %d answered with %d outputs instead of %d", call.Version.Number,
 			len(call.Results), wanted)
 	}
-	outputs := make([]Output, wanted)
+	outputs := make([]compare.Output, wanted)
 	for k := range outputs {
 		i := k
 		if call.Wanted != nil {
 			i = call.Wanted[k]
 		}
-		outputs[k] = Output{Name: specs[i].Name, Tensor: call.Results[k], BatchDim: specs[i].BatchDim}
+		outputs[k] = compare.Output{Name: specs[i].Name, Tensor: call.Results[k], BatchDim: specs[i].BatchDim}
 		if shown := specs[i].Shown; shown != nil {
-			outputs[k].labels = shown.Labels
+			outputs[k].Labels = shown.Labels
 		}
 	}
 	return outputs, nil

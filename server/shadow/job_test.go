@@ -46,7 +46,7 @@ func TestEndsWithoutAnAnswer(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				observed := &events{}
 				m := shadow.New(quiet(shadow.Config{Models: failing(tt.err), Observer: observed}))
-				m.Offer(offerOf(t, 3))
+				m.Offer(offerOf(3))
 				synctest.Wait()
 				got := only(t, m)
 				if diff := cmp.Diff(tt.want, countsOf(got)); diff != "" {
@@ -100,7 +100,7 @@ func TestSignaturesDiffer(t *testing.T) {
 					t.Error("the shadow was asked")
 					return errModel
 				})}))
-				o := offerOf(t, 3)
+				o := offerOf(3)
 				tt.change(o.Shadows[0].Version.Signature)
 				m.Offer(o)
 				synctest.Wait()
@@ -122,7 +122,7 @@ func TestInputsWithDefaults(t *testing.T) {
 				inputs = call.Inputs
 				return errModel
 			})}))
-			o := offerOf(t, 3)
+			o := offerOf(3)
 			goal := o.Primary.Inputs[1]
 			s := o.Shadows[0].Version.Signature
 			s.Optional = []tensor.Spec{spec("mode", tensor.Int8), s.Inputs[1]}
@@ -151,8 +151,8 @@ func TestToleranceForNothing(t *testing.T) {
 		"choice": `traffic.tolerances: expected floating point outputs of version 3 ("action", "value"), found "choice", which is int64 and agrees only if it is equal`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := shadow.New(quiet(shadow.Config{Models: repeat(t)}))
-			o := offerOf(t, 3)
+			m := shadow.New(quiet(shadow.Config{Models: repeat()}))
+			o := offerOf(3)
 			signature := o.Shadows[0].Version.Signature
 			signature.Outputs = append(signature.Outputs, spec("choice", tensor.Int64, tensor.Unknown))
 			o.Shadows[0].Shadow = catalog.Shadow{Version: 3, Tolerances: map[string]float64{"action": 1e-2, name: 1e-2}}
@@ -196,7 +196,7 @@ func TestBrokenShadows(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := shadow.New(quiet(shadow.Config{Models: tt.models}))
-			o := offerOf(t)
+			o := offerOf()
 			o.Shadows = []shadow.Target{{Version: tt.version}}
 			m.Offer(o)
 			if err := m.Close(t.Context()); err != nil {
@@ -226,7 +226,7 @@ func TestOperatorHearsOnce(t *testing.T) {
 		}),
 	})
 	for range 3 {
-		m.Offer(offerOf(t, 3, 4))
+		m.Offer(offerOf(3, 4))
 	}
 	if err := m.Close(t.Context()); err != nil {
 		t.Fatal(err)

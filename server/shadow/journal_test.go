@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/shadow"
@@ -63,16 +65,16 @@ func TestLogLines(t *testing.T) {
 					return errModel
 				}
 				call.Results = []tensor.Tensor{
-					of(t, tensor.Float32, tensor.Shape{1, 2}, ".nan 5"),
-					of(t, tensor.Float32, tensor.Shape{2}, "6 6"),
+					weftest.Floats(tensor.Shape{1, 2}, float32(math.NaN()), 5),
+					weftest.Floats(tensor.Shape{2}, 6, 6),
 				}
 				call.Outcome.Compute = 1500 * time.Microsecond
 				return nil
 			}),
 		}))
-		m.Offer(offerOf(t, 3))
+		m.Offer(offerOf(3))
 		synctest.Wait()
-		m.Offer(offerOf(t, 4))
+		m.Offer(offerOf(4))
 		if err := m.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +110,7 @@ func TestSlowLog(t *testing.T) {
 		d := &disk{room: -1, gate: make(chan struct{})}
 		m := shadow.New(quiet(shadow.Config{Log: d, Models: failing(errModel)}))
 		const n = 10_000
-		offer := offerOf(t, 3)
+		offer := offerOf(3)
 		for range n {
 			m.Offer(offer)
 			synctest.Wait()
@@ -141,12 +143,12 @@ func TestFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said bytes.Buffer
 		d := &disk{room: -1}
-		m := shadow.New(shadow.Config{Log: d, Models: repeat(t), Logger: slog.New(slog.NewTextHandler(&said, nil))})
+		m := shadow.New(shadow.Config{Log: d, Models: repeat(), Logger: slog.New(slog.NewTextHandler(&said, nil))})
 		offer := func(room int) {
 			d.mu.Lock()
 			d.room = room
 			d.mu.Unlock()
-			m.Offer(offerOf(t, 3))
+			m.Offer(offerOf(3))
 			synctest.Wait()
 		}
 		offer(-1)
@@ -176,8 +178,8 @@ func TestFullDisk(t *testing.T) {
 func TestLogNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{room: -1}
-		m := shadow.New(quiet(shadow.Config{Log: d, Models: repeat(t)}))
-		o := offerOf(t, 3)
+		m := shadow.New(quiet(shadow.Config{Log: d, Models: repeat()}))
+		o := offerOf(3)
 		o.RequestID = "a\n{\"\xff"
 		m.Offer(o)
 		if err := m.Close(t.Context()); err != nil {

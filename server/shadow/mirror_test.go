@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/shadow"
@@ -28,13 +30,13 @@ func TestShadowIsAskedTheSame(t *testing.T) {
 				asked = *call
 				deadline, _ := ctx.Deadline()
 				left = time.Until(deadline)
-				call.Results = []tensor.Tensor{of(t, tensor.Float32, tensor.Shape{1, 2}, "5 4")}
+				call.Results = []tensor.Tensor{weftest.Floats(tensor.Shape{1, 2}, 5, 4)}
 				call.Outcome.Compute = 6 * time.Millisecond
 				return nil
 			}),
 		}))
 
-		o := offerOf(t)
+		o := offerOf()
 		o.Primary.Wanted = []int{0}
 		o.Primary.Results = o.Primary.Results[:1]
 		other := policySignature() // its tensors are in another order, and there is one output more
@@ -71,7 +73,7 @@ func TestShadowIsAskedTheSame(t *testing.T) {
 			}},
 			PrimaryComputeP50: 4 * ms, PrimaryComputeP99: 4 * ms, ShadowComputeP50: 6 * ms, ShadowComputeP99: 6 * ms,
 		}
-		if diff := cmp.Diff(wantSummary, got, almost); diff != "" {
+		if diff := cmp.Diff(wantSummary, got, cmpopts.EquateApprox(1e-12, 1e-15)); diff != "" {
 			t.Errorf("summary (-want +got)\n%s", diff)
 		}
 		wantEvents := []shadow.Event{{
@@ -92,52 +94,52 @@ func TestDisagreement(t *testing.T) {
 		want       counts
 	}{
 		"default tolerance, within": {
-			of(t, tensor.Float32, tensor.Shape{1, 2}, "4 5.004"), 0, nil,
+			weftest.Floats(tensor.Shape{1, 2}, 4, 5.004), 0, nil,
 			counts{Offered: 1, Done: 1, Agreed: 1},
 		},
 		"default tolerance, beyond": {
-			of(t, tensor.Float32, tensor.Shape{1, 2}, "4 5.006"), 0, nil,
+			weftest.Floats(tensor.Shape{1, 2}, 4, 5.006), 0, nil,
 			counts{Offered: 1, Done: 1},
 		},
 		"own tolerance": {
-			of(t, tensor.Float32, tensor.Shape{1, 2}, "4 5.004"), 1e-4, nil,
+			weftest.Floats(tensor.Shape{1, 2}, 4, 5.004), 1e-4, nil,
 			counts{Offered: 1, Done: 1},
 		},
 		"of the output, within": {
-			of(t, tensor.Float32, tensor.Shape{1, 2}, "4 5.04"), 1e-4,
+			weftest.Floats(tensor.Shape{1, 2}, 4, 5.04), 1e-4,
 			map[string]float64{"action": 1e-2},
 			counts{Offered: 1, Done: 1, Agreed: 1},
 		},
 		"of the output, beyond": {
-			of(t, tensor.Float32, tensor.Shape{1, 2}, "4 5.04"), 1e-2,
+			weftest.Floats(tensor.Shape{1, 2}, 4, 5.04), 1e-2,
 			map[string]float64{"action": 1e-4},
 			counts{Offered: 1, Done: 1},
 		},
 		"of the output, equal": {
-			of(t, tensor.Float32, tensor.Shape{1, 2}, "4 5.000001"), 1e-2,
+			weftest.Floats(tensor.Shape{1, 2}, 4, 5.000001), 1e-2,
 			map[string]float64{"action": 0},
 			counts{Offered: 1, Done: 1},
 		},
 		"of another output": {
-			of(t, tensor.Float32, tensor.Shape{1, 2}, "4 5.04"), 0,
+			weftest.Floats(tensor.Shape{1, 2}, 4, 5.04), 0,
 			map[string]float64{"value": 1e-2},
 			counts{Offered: 1, Done: 1},
 		},
-		"another shape": {of(t, tensor.Float32, tensor.Shape{2, 1}, "4 5"), 0, nil, counts{Offered: 1, Done: 1}},
+		"another shape": {weftest.Floats(tensor.Shape{2, 1}, 4, 5), 0, nil, counts{Offered: 1, Done: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var told []string
 				m := shadow.New(quiet(shadow.Config{
 					Models: modelsFunc(func(_ context.Context, call *catalog.Call) error {
-						call.Results = []tensor.Tensor{tt.action, answered(t).Results[1]}
+						call.Results = []tensor.Tensor{tt.action, answered().Results[1]}
 						return nil
 					}),
 					Shown: func(model string, version int64, episode, outcome string, agreed bool) {
 						told = append(told, fmt.Sprint(model, version, episode, outcome, agreed))
 					},
 				}))
-				o := offerOf(t, 3)
+				o := offerOf(3)
 				o.Shadows[0].Shadow = catalog.Shadow{Version: 3, Tolerance: tt.tolerance, Tolerances: tt.tolerances}
 				m.Offer(o)
 				synctest.Wait()
@@ -166,9 +168,9 @@ func TestNoRoom(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				gate := make(chan struct{})
 				observed := &events{}
-				c.Models, c.Observer = held(gate, repeat(t)), observed
+				c.Models, c.Observer = held(gate, repeat()), observed
 				m := shadow.New(quiet(c))
-				offer := offerOf(t, 3)
+				offer := offerOf(3)
 				for range 5 {
 					m.Offer(offer)
 				}
@@ -197,7 +199,7 @@ func TestNoRoom(t *testing.T) {
 func TestTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := shadow.New(quiet(shadow.Config{Models: held(nil, nil), Timeout: 3 * time.Second}))
-		m.Offer(offerOf(t, 3))
+		m.Offer(offerOf(3))
 		time.Sleep(3*time.Second - 1)
 		synctest.Wait()
 		if got := only(t, m); got.Pending != 1 {
@@ -219,7 +221,7 @@ func TestFailuresAreFewAndShort(t *testing.T) {
 			return fmt.Errorf("%d \xff%s", n, strings.Repeat("ä", 1000))
 		})}))
 		for range 10 {
-			m.Offer(offerOf(t, 3))
+			m.Offer(offerOf(3))
 			synctest.Wait()
 		}
 		got := only(t, m).Failures
@@ -236,9 +238,9 @@ func TestFailuresAreFewAndShort(t *testing.T) {
 
 func TestOldestPairIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := shadow.New(quiet(shadow.Config{Models: repeat(t)}))
+		m := shadow.New(quiet(shadow.Config{Models: repeat()}))
 		offer := func(number int64) {
-			m.Offer(offerOf(t, number))
+			m.Offer(offerOf(number))
 			synctest.Wait()
 		}
 		for number := range int64(256) {

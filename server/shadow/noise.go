@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/runtime/tensor/compare"
 )
 
 // maxNoises bounds the outputs whose noise is known: of more, the one that was audited longest ago is forgotten. Each
@@ -19,7 +20,7 @@ type noise struct {
 	output
 	parts
 	rows   int64
-	errors [maxElements]float32 // the largest finite ones
+	errors [compare.MaxParts]float32 // the largest finite ones
 	spread Spread
 	last   uint64 // Mirror.clock when it was added to
 }
@@ -33,11 +34,8 @@ type output struct {
 
 // Audited takes in one output of a row as the version answered it in a batch, and as it answers it alone. The tensors
 // are not kept. Outputs that are no numbers, or of different shapes, say nothing.
-func (m *Mirror) Audited(model string, version int64, batched Output, alone tensor.Tensor) {
-	if !countable(batched.DType) || mismatch(batched.Tensor, alone) != "" {
-		return
-	}
-	s := sightOf(&batched, alone)
+func (m *Mirror) Audited(model string, version int64, batched compare.Output, alone tensor.Tensor) {
+	s := compare.ProfileOf(&batched, alone)
 	if s == nil {
 		return
 	}
@@ -60,21 +58,21 @@ func (m *Mirror) Audited(model string, version int64, batched Output, alone tens
 	n.add(s)
 }
 
-func (n *noise) add(s *sight) {
+func (n *noise) add(s *compare.Profile) {
 	before := n.errors
 	if old := n.n; n.admit(s) && old > 0 {
 		for i := range n.n {
 			n.errors[i] = before[i*old/n.n]
 		}
 	}
-	n.rows += s.rows
-	n.spread.add(s.relative)
-	for i, d := range s.errors[:s.parts] {
+	n.rows += s.Rows
+	n.spread.add(s.Relative)
+	for i, d := range s.Errors[:s.Parts] {
 		if math.IsInf(d, 1) { // it would hide everything
-			s.errors[i] = 0
+			s.Errors[i] = 0
 		}
 	}
-	fold(n.errors[:n.n], s.errors[:s.parts])
+	fold(n.errors[:n.n], s.Errors[:s.Parts])
 }
 
 // of returns the largest difference of a part of a row that is divided into so many.
@@ -104,6 +102,3 @@ func leastFloor(d tensor.DType, magnitude float64) float64 {
 	}
 	return max(leastUlps*epsilon*magnitude, smallest)
 }
-
-// countable reports whether elements are numbers.
-func countable(d tensor.DType) bool { return d != tensor.Bool && d != tensor.String }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/runtime/tensor/compare"
 )
 
 const (
@@ -27,7 +28,7 @@ type Detail struct {
 type Print struct {
 	RowElements int // of the latest row
 	Varying     bool
-	Elements    []Element // at most maxElements
+	Elements    []Element // at most compare.MaxParts
 	Slices      []Slice   // the oldest first
 	// AuditedRows of the primary version are what is known of its noise, with Noise, their spread.
 	AuditedRows   int64
@@ -73,18 +74,18 @@ type imprint struct {
 }
 
 // markLocked takes in the comparison of a request.
-func (m *Mirror) markLocked(j *job, seen []*sight, now time.Time) {
+func (m *Mirror) markLocked(j *job, seen []*compare.Profile, now time.Time) {
 	for _, s := range seen {
-		p := m.printLocked(j.pair, s.primary.Name)
+		p := m.printLocked(j.pair, s.Primary.Name)
 		if p == nil {
 			continue
 		}
-		if p.dtype != s.primary.DType { // other files under the same number
-			*p = imprint{dtype: s.primary.DType}
+		if p.dtype != s.Primary.DType { // other files under the same number
+			*p = imprint{dtype: s.Primary.DType}
 		}
-		p.labels = s.primary.labels
+		p.labels = s.Primary.Labels
 		p.strip.add(s, now)
-		p.spread.add(s.relative)
+		p.spread.add(s.Relative)
 		p.worst.add(s, j.offer.RequestID, now)
 	}
 }
@@ -141,7 +142,7 @@ func (p *imprint) show(out *Print, n *noise, now time.Time) {
 		source = LeastAudited
 	}
 	for i := range p.strip.n {
-		first, next := startOf(i, p.strip.n, p.strip.size), startOf(i+1, p.strip.n, p.strip.size)
+		first, next := compare.StartOf(i, p.strip.n, p.strip.size), compare.StartOf(i+1, p.strip.n, p.strip.size)
 		e := Element{First: first, Count: next - first, Floor: least, Source: source}
 		if e.Count == 1 && first < len(p.labels) {
 			e.Name = shorten(p.labels[first], maxName)

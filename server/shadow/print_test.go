@@ -14,6 +14,7 @@ import (
 
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/runtime/tensor/compare"
 	"github.com/weftserve/weft/server/shadow"
 	"github.com/weftserve/weft/sharedsched"
 )
@@ -69,7 +70,7 @@ func (d *duel) ask(id string, primary, other []float32) {
 }
 
 func (d *duel) audit(batched, alone []float32) {
-	d.Audited("policy", 1, shadow.Output{Name: "y", Tensor: row(batched)}, row(alone))
+	d.Audited("policy", 1, compare.Output{Name: "y", Tensor: row(batched)}, row(alone))
 }
 
 func (d *duel) print(t *testing.T) *shadow.Print {
@@ -187,8 +188,8 @@ func TestFloors(t *testing.T) {
 		d.audit([]float32{1.5, -8}, []float32{1, -8})
 		expect(shadow.FromAudit, 0.5, least)
 		// Of another version, and of another shape.
-		d.Audited("policy", 2, shadow.Output{Name: "y", Tensor: row([]float32{9, 9})}, row([]float32{1, 1}))
-		d.Audited("policy", 1, shadow.Output{Name: "y", Tensor: row([]float32{9, 9, 9})}, row([]float32{1, 1}))
+		d.Audited("policy", 2, compare.Output{Name: "y", Tensor: row([]float32{9, 9})}, row([]float32{1, 1}))
+		d.Audited("policy", 1, compare.Output{Name: "y", Tensor: row([]float32{9, 9, 9})}, row([]float32{1, 1}))
 		expect(shadow.FromAudit, 0.5, least)
 	})
 }

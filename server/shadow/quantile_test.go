@@ -18,14 +18,14 @@ func computed(t *testing.T, n int) shadow.Summary {
 	t.Helper()
 	var got shadow.Summary
 	synctest.Test(t, func(t *testing.T) {
-		done := repeat(t)
+		done := repeat()
 		var took time.Duration
 		m := shadow.New(quiet(shadow.Config{Models: modelsFunc(func(ctx context.Context, call *catalog.Call) error {
 			defer func() { call.Outcome.Compute = 2 * took }()
 			return done(ctx, call)
 		})}))
 		for i := range n {
-			o := offerOf(t, 3)
+			o := offerOf(3)
 			took = time.Duration(n-i) * time.Microsecond
 			o.Primary.Outcome.Compute = took
 			m.Offer(o)

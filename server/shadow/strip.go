@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/weftserve/weft/runtime/tensor/compare"
 )
 
 // maxSlices bounds the slices of a strip, each of SliceDuration.
@@ -17,11 +19,11 @@ type parts struct {
 }
 
 // admit takes in the length of another row, and reports whether it is divided more finely than those before.
-func (p *parts) admit(s *sight) (finer bool) {
-	p.varying = p.varying || p.n > 0 && p.size != s.size
-	p.size = s.size
-	finer = s.parts > p.n
-	p.n = max(p.n, s.parts)
+func (p *parts) admit(s *compare.Profile) (finer bool) {
+	p.varying = p.varying || p.n > 0 && p.size != s.Size
+	p.size = s.Size
+	finer = s.Parts > p.n
+	p.n = max(p.n, s.Parts)
 	return finer
 }
 
@@ -62,7 +64,7 @@ type slice struct {
 func (s *slice) old(now time.Time) bool { return now.Sub(s.Start) >= maxSlices*SliceDuration }
 
 // add takes in a comparison. A clock that was put back goes on where it was.
-func (t *strip) add(s *sight, at time.Time) {
+func (t *strip) add(s *compare.Profile, at time.Time) {
 	if t.admit(s) {
 		t.slices = nil // their parts are too coarse
 	}
@@ -72,9 +74,9 @@ func (t *strip) add(s *sight, at time.Time) {
 		t.slices = slices.DeleteFunc(t.slices, func(s *slice) bool { return s.old(start) })
 	}
 	now := t.slices[len(t.slices)-1]
-	now.Rows += s.rows
-	now.magnitude = max(now.magnitude, s.magnitude)
-	fold(now.Errors, s.errors[:s.parts])
+	now.Rows += s.Rows
+	now.magnitude = max(now.magnitude, s.Magnitude)
+	fold(now.Errors, s.Errors[:s.Parts])
 }
 
 // shown returns the slices that are not too old at some time, as copies, and the largest magnitude in them.

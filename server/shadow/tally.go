@@ -3,6 +3,8 @@ package shadow
 import (
 	"slices"
 	"strings"
+
+	"github.com/weftserve/weft/runtime/tensor/compare"
 )
 
 // Tally adds up the differences of many requests, output by output. The zero value is empty. It is not safe for
@@ -20,7 +22,7 @@ type tallied struct {
 // OutputSummary compares one output over many requests.
 type OutputSummary struct {
 	Name string
-	// MaxAbsolute and MaxRelative are the largest of all requests; see Difference.
+	// MaxAbsolute and MaxRelative are the largest of all requests; see compare.Difference.
 	MaxAbsolute, MaxRelative float64
 	// MinCosine and MeanCosine are those of Cosines requests; where that is 0 they are 0 and mean nothing.
 	MinCosine, MeanCosine float64
@@ -36,8 +38,8 @@ type OutputSummary struct {
 	Print *Print
 }
 
-// Add takes in the differences of one request, as Compare gives them.
-func (t *Tally) Add(differences []Difference) {
+// Add takes in the differences of one request, as compare.Outputs gives them.
+func (t *Tally) Add(differences []compare.Difference) {
 	for i := range differences {
 		d := &differences[i]
 		at, is := slices.BinarySearchFunc(t.outputs, d.Name,
@@ -64,7 +66,7 @@ func (t *Tally) Outputs() []OutputSummary {
 	return all
 }
 
-func (o *tallied) add(d *Difference) {
+func (o *tallied) add(d *compare.Difference) {
 	if d.Mismatch != "" {
 		o.Mismatched++
 		return

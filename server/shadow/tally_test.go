@@ -7,14 +7,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/runtime/tensor/compare"
 	"github.com/weftserve/weft/server/shadow"
 )
 
 func TestTally(t *testing.T) {
-	number := func(absolute, relative, cosine float64, rows, same int64, agreed bool) shadow.Difference {
-		return shadow.Difference{
+	number := func(absolute, relative, cosine float64, rows, same int64, agreed bool) compare.Difference {
+		return compare.Difference{
 			Name: "action", MaxAbsolute: absolute, MaxRelative: relative, Cosine: cosine, HasCosine: true, Rows: rows,
 			SameArgmax: same, Agreed: agreed,
 		}
@@ -23,7 +25,7 @@ func TestTally(t *testing.T) {
 	if got := tally.Outputs(); len(got) != 0 {
 		t.Errorf("nothing was added: %+v", got)
 	}
-	for _, d := range []shadow.Difference{
+	for _, d := range []compare.Difference{
 		number(1, 0.5, 0.75, 3, 1, false),
 		number(3, 0.1, 0.25, 4, 4, true),
 		number(2, 0.2, 0.5, 1, 1, false),
@@ -32,9 +34,9 @@ func TestTally(t *testing.T) {
 		{Name: "text", MaxAbsolute: 1, MaxRelative: 1},
 		{Name: "text", Agreed: true},
 	} {
-		tally.Add([]shadow.Difference{d})
+		tally.Add([]compare.Difference{d})
 	}
-	tally.Add([]shadow.Difference{{Name: "none", Mismatch: "missing"}, {Name: "text", Agreed: true}})
+	tally.Add([]compare.Difference{{Name: "none", Mismatch: "missing"}, {Name: "text", Agreed: true}})
 	want := []shadow.OutputSummary{
 		{
 			Name: "action", MaxAbsolute: 3, MaxRelative: 0.5, MinCosine: 0.25, MeanCosine: 0.5, Cosines: 3,
@@ -52,13 +54,13 @@ func TestTally(t *testing.T) {
 func TestRowsAreTheSignatures(t *testing.T) {
 	for dim, want := range map[int]float64{0: 0, 1: 2. / 3, tensor.NoBatch: 0} {
 		synctest.Test(t, func(t *testing.T) {
-			o := offerOf(t, 3)
+			o := offerOf(3)
 			s := o.Primary.Version.Signature
 			s.Outputs = s.Outputs[:1]
 			s.Outputs[0].BatchDim = dim
-			o.Primary.Results = []tensor.Tensor{of(t, tensor.Float32, tensor.Shape{2, 3}, "9 8 4 6 5 7")}
+			o.Primary.Results = []tensor.Tensor{weftest.Floats(tensor.Shape{2, 3}, 9, 8, 4, 6, 5, 7)}
 			m := shadow.New(quiet(shadow.Config{Models: modelsFunc(func(_ context.Context, call *catalog.Call) error {
-				call.Results = []tensor.Tensor{of(t, tensor.Float32, tensor.Shape{2, 3}, "5 9 4 6 8 7")}
+				call.Results = []tensor.Tensor{weftest.Floats(tensor.Shape{2, 3}, 5, 9, 4, 6, 8, 7)}
 				return nil
 			})}))
 			m.Offer(o)

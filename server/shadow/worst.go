@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sort"
 	"time"
+
+	"github.com/weftserve/weft/runtime/tensor/compare"
 )
 
 const (
@@ -17,11 +19,11 @@ type Request struct {
 	At       time.Time
 	ID       string // as the caller gave it, shortened; "" if it gave none
 	Absolute float64
-	Relative float64 // see Difference
+	Relative float64 // see compare.Difference
 	Row      int     // of the request
 	Element  int     // of that row, which differs most
-	// Primary and Shadow are that row in both answers: all of it, or maxElements around the element, from First on. They
-	// are never written again.
+	// Primary and Shadow are that row in both answers: all of it, or compare.MaxParts around the element, from First
+	// on. They are never written again.
 	First           int
 	Primary, Shadow []float64
 }
@@ -30,22 +32,14 @@ type Request struct {
 type worst []Request
 
 // add keeps a request if it belongs here. It is only then that rows are read.
-func (w *worst) add(s *sight, id string, at time.Time) {
-	if s.relative == 0 || len(*w) == maxWorst && s.relative <= (*w)[maxWorst-1].Relative {
+func (w *worst) add(s *compare.Profile, id string, at time.Time) {
+	if s.Relative == 0 || len(*w) == maxWorst && s.Relative <= (*w)[maxWorst-1].Relative {
 		return
 	}
-	n := min(s.size, maxElements)
 	r := Request{
-		At: at, ID: shorten(id, maxName), Absolute: s.absolute, Relative: s.relative, Row: s.row, Element: s.at,
-		First:   max(0, min(s.at-maxElements/2, s.size-maxElements)),
-		Primary: make([]float64, n), Shadow: make([]float64, n),
+		At: at, ID: shorten(id, maxName), Absolute: s.Absolute, Relative: s.Relative, Row: s.Row, Element: s.At,
 	}
-	l := layoutOf(s.primary)
-	for i := range n {
-		place := l.place(s.row, r.First+i)
-		numbers(r.Primary[i:i+1], s.primary.DType, s.primary.Data, place)
-		numbers(r.Shadow[i:i+1], s.primary.DType, s.shadow, place)
-	}
+	r.First, r.Primary, r.Shadow = s.Around()
 	place := sort.Search(len(*w), func(i int) bool { return (*w)[i].Relative < r.Relative })
 	*w = slices.Insert((*w)[:min(len(*w), maxWorst-1)], place, r)
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/weftserve/weft/runtime/tensor"
-	"github.com/weftserve/weft/server/shadow"
+	"github.com/weftserve/weft/runtime/tensor/compare"
 )
 
 func TestCompare(t *testing.T) {
@@ -31,8 +31,8 @@ func TestCompare(t *testing.T) {
 		{"integers are equal", tensor.Int8, []byte{100, 1}, []byte{100, 1}, true},
 		{"or not", tensor.Int8, []byte{100, 1}, []byte{100, 2}, false},
 	} {
-		output := func(data []byte) []shadow.Output {
-			return []shadow.Output{{
+		output := func(data []byte) []compare.Output {
+			return []compare.Output{{
 				Name: "y",
 				Tensor: tensor.Tensor{
 					DType: test.dtype, Shape: tensor.Shape{int64(len(data) / test.dtype.Size())},

@@ -18,7 +18,7 @@ import (
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/tensor"
-	"github.com/weftserve/weft/server/shadow"
+	"github.com/weftserve/weft/runtime/tensor/compare"
 )
 
 // correctness asks every version of every model the same questions on the device and on the CPU, one at a time and many
@@ -165,7 +165,7 @@ func (s *suite) compareTwin(ctx context.Context, v *server, t twin) (difference,
 		return difference{}, err
 	}
 	found := difference{within: true}
-	truth := make([][]shadow.Output, len(asked))
+	truth := make([][]compare.Output, len(asked))
 	for i, q := range asked {
 		want, err1 := v.ask(ctx, onCPU, q)
 		again, err2 := v.ask(ctx, onCPU, q)
@@ -218,9 +218,9 @@ func (v *server) ask(ctx context.Context, model *weftv1.ModelSpec, q question) (
 }
 
 // compare returns the largest difference of an answer.
-func (s *suite) compare(where string, want, got []shadow.Output) difference {
+func (s *suite) compare(where string, want, got []compare.Output) difference {
 	tolerance := func(name string) float64 {
-		switch i := slices.IndexFunc(want, func(o shadow.Output) bool { return o.Name == name }); want[i].DType {
+		switch i := slices.IndexFunc(want, func(o compare.Output) bool { return o.Name == name }); want[i].DType {
 		case tensor.Float16:
 			return s.bounds.fp16
 		case tensor.BFloat16:
@@ -230,7 +230,8 @@ func (s *suite) compare(where string, want, got []shadow.Output) difference {
 		}
 	}
 	found := difference{within: true}
-	for _, d := range shadow.Compare(want, got, tolerance) {
+	differences, _ := compare.Outputs(want, got, tolerance)
+	for _, d := range differences {
 		one := difference{far: d.MaxRelative, where: where + ", output " + d.Name, within: d.Agreed && d.Mismatch == ""}
 		if d.Mismatch != "" {
 			one.where += ": " + d.Mismatch

@@ -13,14 +13,14 @@ import (
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/tensor"
-	"github.com/weftserve/weft/server/shadow"
+	"github.com/weftserve/weft/runtime/tensor/compare"
 	"github.com/weftserve/weft/server/wire"
 )
 
 // question is inputs of a model, and the answer if one is recorded.
 type question struct {
 	inputs map[string]*weftv1.Tensor
-	want   []shadow.Output
+	want   []compare.Output
 }
 
 // references is the file next to a model that has recorded questions and answers.
@@ -132,16 +132,16 @@ func madeUp(s *weftv1.Signature) []question {
 }
 
 // output is a tensor of an answer, the zero tensor if it is broken: that is like no other.
-func output(name string, m *weftv1.Tensor) shadow.Output {
+func output(name string, m *weftv1.Tensor) compare.Output {
 	t, err := wire.Tensor(m)
 	if err != nil {
 		t = tensor.Tensor{}
 	}
-	return shadow.Output{Name: name, BatchDim: tensor.NoBatch, Tensor: t}
+	return compare.Output{Name: name, BatchDim: tensor.NoBatch, Tensor: t}
 }
 
-func outputs(answer *weftv1.PredictResponse) []shadow.Output {
-	var all []shadow.Output
+func outputs(answer *weftv1.PredictResponse) []compare.Output {
+	var all []compare.Output
 	for name, m := range answer.GetOutputs() {
 		all = append(all, output(name, m))
 	}

@@ -1,4 +1,6 @@
-package shadow
+// Package compare measures how far two tensors are apart. It alone says what NaN, infinities and large integers count
+// for, and tensors of different types or shapes; how much is tolerated is the caller's.
+package compare
 
 import (
 	"bytes"
@@ -15,8 +17,8 @@ type Output struct {
 	// BatchDim is the dimension along which the rows lie; tensor.NoBatch, or one that the shape does not have: it is
 	// one row.
 	BatchDim int
-
-	labels []string // of the elements of a row, from the first on; nil: they have none
+	// Labels name the elements of a row, from the first on; nil: they have none.
+	Labels []string
 }
 
 // Difference says how far a shadow's output is from the primary's. NaN equals NaN, and an infinity itself; a difference
@@ -42,28 +44,18 @@ type Difference struct {
 	Agreed bool
 }
 
-// Compare compares outputs of equal name, in the primary's order; outputs that only the shadow gives come last.
-// tolerance returns the largest MaxRelative with which the named output agrees; 0 asks for equal values.
-func Compare(primary, shadow []Output, tolerance func(output string) float64) []Difference {
-	all, _ := look(primary, shadow, tolerance, false)
-	return all
-}
-
-// look is Compare, and returns as well what outputs of numbers show element by element if that is asked for.
-func look(
-	primary, shadow []Output, tolerance func(output string) float64, closely bool,
-) (all []Difference, seen []*sight) {
-	all = make([]Difference, 0, len(primary))
-	if closely {
-		seen = make([]*sight, 0, len(primary))
-	}
+// Outputs compares outputs of equal name, in the primary's order; outputs that only the shadow gives come last.
+// tolerance returns the largest MaxRelative with which the named output agrees; 0 asks for equal values. The profiles
+// are those of outputs of numbers.
+func Outputs(primary, shadow []Output, tolerance func(output string) float64) (all []Difference, seen []*Profile) {
+	all, seen = make([]Difference, 0, len(primary)), make([]*Profile, 0, len(primary))
 	for i := range primary {
 		p := &primary[i]
 		d := Difference{Name: p.Name}
 		if k := indexOf(shadow, p.Name); k < 0 {
 			d.Mismatch = "the shadow does not give it"
 		} else if d.Mismatch = mismatch(p.Tensor, shadow[k].Tensor); d.Mismatch == "" {
-			if s := d.measure(p, shadow[k].Tensor, tolerance(p.Name), closely); s != nil {
+			if s := d.measure(p, shadow[k].Tensor, tolerance(p.Name)); s != nil {
 				seen = append(seen, s)
 			}
 		}
@@ -96,8 +88,11 @@ func mismatch(primary, shadow tensor.Tensor) string {
 	return ""
 }
 
-// measure fills in everything but the name. It returns what each element shows if that is asked for, nil of none.
-func (d *Difference) measure(p *Output, s tensor.Tensor, tolerance float64, closely bool) *sight {
+// countable reports whether elements are numbers.
+func countable(d tensor.DType) bool { return d != tensor.Bool && d != tensor.String }
+
+// measure fills in everything but the name. It returns the profile, nil of what are no numbers.
+func (d *Difference) measure(p *Output, s tensor.Tensor, tolerance float64) *Profile {
 	equal := bytes.Equal(p.Data, s.Data)
 	if !countable(p.DType) {
 		if d.Agreed = equal; !equal {
@@ -106,9 +101,9 @@ func (d *Difference) measure(p *Output, s tensor.Tensor, tolerance float64, clos
 		return nil
 	}
 	var w walk
-	w.rows(p, s, closely)
+	w.rows(p, s, true)
 	d.MaxAbsolute, d.MaxRelative, d.Rows, d.SameArgmax = w.absolute, w.relative, w.count, w.same
 	d.Cosine, d.HasCosine = w.cosine(p.Tensor, s)
 	d.Agreed = equal || p.DType.IsFloat() && d.MaxRelative <= tolerance
-	return w.sight
+	return w.profile
 }

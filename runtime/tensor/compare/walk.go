@@ -1,4 +1,4 @@
-package shadow
+package compare
 
 import (
 	"bytes"
@@ -7,20 +7,32 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// walk goes through two tensors of numbers of equal type and shape in parallel, some elements at a time, so that it
-// needs no memory of its own for any size.
-type walk struct {
-	a, b [256]float64
+// block is so many elements of two tensors of numbers of equal type and shape, so that a comparison needs no memory of
+// its own for any size.
+type block struct{ a, b [256]float64 }
 
-	sight           *sight  // nil: elements need not be told apart, or there are none
-	absolute        float64 // largest difference
-	relative        float64 // as of Difference
-	farthest        int     // where the largest difference is in the tensor
-	primary, shadow float64 // largest finite magnitudes
-	count, same     int64   // rows, and those of equal argmax
+// read returns both tensors' elements from at on, no further than end.
+func (k *block) read(d tensor.DType, a, b []byte, at, end int) (xs, ys []float64) {
+	n := min(len(k.a), end-at)
+	xs, ys = k.a[:n], k.b[:n]
+	tensor.Numbers(xs, d, a, at)
+	tensor.Numbers(ys, d, b, at)
+	return xs, ys
 }
 
-// rows goes from row to row and leaves differences, magnitudes and arguments of maxima; closely, a sight as well.
+// walk goes through two tensors of numbers in parallel.
+type walk struct {
+	block
+
+	profile         *Profile // nil: elements need not be told apart, or there are none
+	absolute        float64  // largest difference
+	relative        float64  // as of Difference
+	farthest        int      // where the largest difference is in the tensor
+	primary, shadow float64  // largest finite magnitudes
+	count, same     int64    // rows, and those of equal argmax
+}
+
+// rows goes from row to row and leaves differences, magnitudes and arguments of maxima; closely, a profile as well.
 func (w *walk) rows(p *Output, s tensor.Tensor, closely bool) {
 	l := layoutOf(p)
 	length := l.outer * l.inner
@@ -28,7 +40,7 @@ func (w *walk) rows(p *Output, s tensor.Tensor, closely bool) {
 		return
 	}
 	if closely {
-		w.sight = &sight{primary: p, shadow: s.Data, size: length, parts: min(length, maxElements)}
+		w.profile = &Profile{Primary: p, shadow: s, layout: l, Size: length, Parts: min(length, MaxParts)}
 	}
 	size := p.DType.Size()
 	for r := range l.rows {
@@ -36,12 +48,10 @@ func (w *walk) rows(p *Output, s tensor.Tensor, closely bool) {
 		for o := range l.outer {
 			first := l.place(r, o*l.inner)
 			for at := first; at < first+l.inner; at += len(w.a) {
-				n := min(len(w.a), first+l.inner-at)
-				numbers(w.a[:n], p.DType, p.Data, at)
-				numbers(w.b[:n], s.DType, s.Data, at)
-				w.look(n, at, &a, &b)
-				if closely && !bytes.Equal(p.Data[at*size:][:n*size], s.Data[at*size:][:n*size]) {
-					w.sight.take(w.a[:n], w.b[:n], o*l.inner+at-first)
+				xs, ys := w.read(p.DType, p.Data, s.Data, at, first+l.inner)
+				w.look(xs, ys, at, &a, &b)
+				if n := len(xs); closely && !bytes.Equal(p.Data[at*size:][:n*size], s.Data[at*size:][:n*size]) {
+					w.profile.take(xs, ys, o*l.inner+at-first)
 				}
 			}
 		}
@@ -60,7 +70,7 @@ func (w *walk) rows(p *Output, s tensor.Tensor, closely bool) {
 		w.relative = w.absolute / w.primary // +Inf where that is 0
 	}
 	if closely {
-		w.sight.conclude(w, l)
+		w.profile.conclude(w)
 	}
 }
 
@@ -76,10 +86,10 @@ func (p *peak) see(at int, v float64) {
 	}
 }
 
-// look takes in n elements of a row, the first of which is at a place.
-func (w *walk) look(n, at int, a, b *peak) {
+// look takes in elements of a row, the first of which is at a place.
+func (w *walk) look(xs, ys []float64, at int, a, b *peak) {
 	absolute, primary, shadow, pa, pb := w.absolute, w.primary, w.shadow, *a, *b
-	xs, ys := w.a[:n], w.b[:n]
+	ys = ys[:len(xs)]
 	for i, x := range xs {
 		y := ys[i]
 		if far := apart(absolute, x, y); far > absolute {
@@ -103,10 +113,7 @@ func (w *walk) cosine(p, s tensor.Tensor) (cosine float64, ok bool) {
 	scaleP, scaleS := scale(w.primary), scale(w.shadow)
 	total := len(p.Data) / p.DType.Size()
 	for at := 0; at < total; at += len(w.a) {
-		n := min(len(w.a), total-at)
-		xs, ys := w.a[:n], w.b[:n]
-		numbers(xs, p.DType, p.Data, at)
-		numbers(ys, s.DType, s.Data, at)
+		xs, ys := w.read(p.DType, p.Data, s.Data, at, total)
 		for i, x := range xs {
 			y := ys[i]
 			if x-x != 0 || y-y != 0 { // not finite
