@@ -65,7 +65,6 @@ type Telemetry struct {
 	traces   *Traces // nil: nothing is traced
 
 	instruments
-	comparison
 	versions versions
 	requests requests
 	departed atomic.Pointer[departed] // nil: Watch was not called yet
@@ -129,10 +128,10 @@ func New(ctx context.Context, cfg Config) (_ *Telemetry, err error) {
 		reportFailures(cfg.Logger)
 	}
 	t.meter = t.meters.Meter(scope)
-	var err1, err2 error
-	t.instruments, err1 = newInstruments(t.meter)
-	t.comparison, err2 = newComparison(t.meter)
-	if err := errors.Join(err1, err2, showBuild(ctx, t.meter, cfg)); err != nil {
+	if t.instruments, err = newInstruments(t.meter); err == nil {
+		err = showBuild(ctx, t.meter, cfg)
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("telemetry: %w", err), t.Shutdown(ctx))
 	}
 	return t, nil
