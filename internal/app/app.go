@@ -16,7 +16,6 @@ import (
 	"github.com/weftserve/weft/internal/lifecycle"
 	"github.com/weftserve/weft/internal/owntime"
 	"github.com/weftserve/weft/internal/progress"
-	"github.com/weftserve/weft/internal/supervisor"
 	"github.com/weftserve/weft/internal/telemetry"
 )
 
@@ -70,7 +69,7 @@ func (a *App) serve(signals <-chan os.Signal, log *slog.Logger) error {
 func (a *App) start(ctx context.Context, g *lifecycle.Group, log *slog.Logger) error {
 	s := &assembly{
 		App: a, group: g, log: log, began: time.Now(), clock: owntime.New(),
-		ask: make(chan time.Duration, 1), supervisor: supervisor.New(log),
+		ask: make(chan time.Duration, 1), supervisor: lifecycle.NewSupervisor(log),
 	}
 	context.AfterFunc(ctx, s.supervisor.Stopping)
 	for _, step := range []func(context.Context) error{

@@ -13,12 +13,11 @@ import (
 
 	"github.com/weftserve/weft/gpu"
 	"github.com/weftserve/weft/internal/certs"
-	"github.com/weftserve/weft/internal/courtesy"
 	"github.com/weftserve/weft/internal/lifecycle"
 	"github.com/weftserve/weft/internal/owntime"
 	"github.com/weftserve/weft/internal/record"
-	"github.com/weftserve/weft/internal/supervisor"
 	"github.com/weftserve/weft/internal/telemetry"
+	"github.com/weftserve/weft/internal/threads"
 	"github.com/weftserve/weft/runtime/audit"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/decisions"
@@ -43,7 +42,7 @@ type assembly struct {
 	began time.Time
 	ask   chan time.Duration // has the repositories looked at, and from then on so often
 	// supervisor is told how the server is.
-	supervisor *supervisor.Supervisor
+	supervisor *lifecycle.Supervisor
 
 	repository  *modelrepo.Repository
 	listing     modelrepo.Listing
@@ -173,7 +172,10 @@ func (s *assembly) buildHouse(context.Context) (err error) {
 	}))
 	s.group.Start(lifecycle.Part{Name: "scheduler and models", Stop: s.house.close})
 	s.group.Start(returnPart())
-	s.group.Start(courtesyPart(s.house.scheduler.Scarce))
+	s.group.Start(untilStopped("courtesy", func(ctx context.Context) error {
+		threads.YieldWhile(ctx, s.house.scheduler.Scarce)
+		return nil
+	}))
 	s.group.Start(exposedPart(s.house.scheduler.State, s.log))
 	return nil
 }
@@ -329,23 +331,4 @@ func (s *assembly) awaitModels(ctx context.Context) error {
 	s.log.Info("ready", "event", "ready", "grpc", addressOf(s.grpc), "versions", serving, "failed", len(failed),
 		"took", time.Since(s.began).Round(time.Millisecond))
 	return nil
-}
-
-// courtesyPart keeps this process from interrupting executions that wait for a processor.
-func courtesyPart(scarce func() bool) lifecycle.Part {
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	return lifecycle.Part{
-		Name: "courtesy",
-		Run: func() error {
-			defer close(ended)
-			courtesy.Keep(ctx, scarce)
-			return nil
-		},
-		Stop: func(context.Context) error {
-			stop()
-			<-ended
-			return nil
-		},
-	}
 }

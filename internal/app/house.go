@@ -10,7 +10,6 @@ import (
 	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/internal/lifecycle"
 	"github.com/weftserve/weft/internal/owntime"
-	"github.com/weftserve/weft/internal/supervisor"
 	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/runtime/worker/sandbox"
 	"github.com/weftserve/weft/sharedsched"
@@ -60,8 +59,8 @@ func newHouse(s *config.Server, log *slog.Logger, clock *owntime.Clock, models h
 
 // probes are the parts without which no request is answered and no model changes. That requests are answered late, or
 // that a model hangs, is no reason to end the server: others answer.
-func (h *house) probes() []supervisor.Probe {
-	return []supervisor.Probe{
+func (h *house) probes() []lifecycle.Probe {
+	return []lifecycle.Probe{
 		{Name: "scheduler", Ask: func() { h.scheduler.Scarce() }},
 		{Name: "models", Ask: func() { h.models.Counts() }},
 	}

@@ -7,7 +7,6 @@ import (
 	"os"
 
 	"github.com/weftserve/weft/internal/config"
-	"github.com/weftserve/weft/internal/courtesy"
 	"github.com/weftserve/weft/internal/threads"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/modelfile"
@@ -93,6 +92,6 @@ const workerCommand = "worker"
 
 // Work is the main function of a worker, which runs models for a server with the ONNX Runtime library at path.
 func Work(library string) error {
-	courtesy.End()
+	threads.StopYielding()
 	return worker.Serve(onnxEngine{library})
 }

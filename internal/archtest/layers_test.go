@@ -418,19 +418,9 @@ var layers = []layer{
 		"starting and stopping things in order is a leaf",
 	},
 	{
-		"internal/supervisor",
-		[]string{},
-		"what a service manager is told is for its caller to know",
-	},
-	{
-		"internal/courtesy",
-		[]string{},
-		"how threads take turns is the system's matter",
-	},
-	{
 		"internal/threads",
 		[]string{},
-		"how many threads there are is the system's matter",
+		"how many threads there are, and how they take turns, is the system's matter",
 	},
 	{
 		"internal/progress",

@@ -20,7 +20,7 @@ var libraries = []struct {
 	},
 	{
 		"github.com/coreos/go-systemd/v22",
-		[]string{"internal/supervisor"},
+		[]string{"internal/lifecycle"},
 		"how a service manager is told is one package's to know",
 	},
 	{

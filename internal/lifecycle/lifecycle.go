@@ -1,5 +1,5 @@
-// Package lifecycle starts the parts of a program in order, waits for a reason to stop, and stops them in the opposite
-// order.
+// Package lifecycle starts the parts of a program in order, waits for a reason to stop, stops them in the opposite
+// order, and tells the service manager.
 package lifecycle
 
 import (

@@ -1,7 +1,4 @@
-// Package threads has the system give this program the threads that it is going to need, or says that it does not.
-//
-// Go's runtime starts a thread when one is missing, such as while others wait in system calls, and ends the program if
-// the system gives it none. It keeps threads that it does not need any more.
+// Package threads reserves the threads that this program is going to need, and has them yield to executions that wait.
 package threads
 
 /*
@@ -45,7 +42,9 @@ func (e *TooFewError) Error() string {
 		"or end other programs of the user", e.Had, e.Needed)
 }
 
-// Reserve has so many threads started, which this program keeps. The error is a *TooFewError if the system does not
+// Reserve has so many threads started, which this program keeps: Go's runtime starts a thread when one is missing, such
+// as while others wait in system calls, ends the program if the system gives it none, and keeps those that it does not
+// need any more. The error is a *TooFewError if the system does not
 // have these and so many others, for programs that this one starts.
 func Reserve(own, others int) error {
 	// The threads of C can be asked for without the end of the program.

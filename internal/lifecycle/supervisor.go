@@ -1,6 +1,4 @@
-// Package supervisor tells the service manager that started this process how the process is, in systemd's protocol
-// (sd_notify). Where none asks, by NOTIFY_SOCKET, nothing is told.
-package supervisor
+package lifecycle
 
 import (
 	"log/slog"
@@ -12,7 +10,8 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
-// Supervisor is the service manager. Its methods may be called at once.
+// Supervisor is the service manager that started this process, which is told how the process is in systemd's protocol
+// (sd_notify). Where none asks, by NOTIFY_SOCKET, nothing is told. Its methods may be called at once.
 type Supervisor struct {
 	log  *slog.Logger
 	tell func(state string) error // of tests; nil: send
@@ -30,8 +29,8 @@ const (
 	stopping
 )
 
-// New returns the supervisor that the environment names.
-func New(log *slog.Logger) *Supervisor { return &Supervisor{log: log} }
+// NewSupervisor returns the supervisor that the environment names.
+func NewSupervisor(log *slog.Logger) *Supervisor { return &Supervisor{log: log} }
 
 // Ready says that the start is complete. It has no effect on a process that stops.
 func (s *Supervisor) Ready() { s.enter(ready, daemon.SdNotifyReady) }

@@ -1,4 +1,4 @@
-package supervisor
+package lifecycle
 
 import (
 	"context"
@@ -45,7 +45,7 @@ func next(t *testing.T, c *net.UnixConn) string {
 // TestTold: what a manager hears over its socket is in the order in which it is so, and nothing is said too early.
 func TestTold(t *testing.T) {
 	c := listen(t)
-	s := New(slog.New(slog.DiscardHandler))
+	s := NewSupervisor(slog.New(slog.DiscardHandler))
 	reloads := 0
 	reload := func() { reloads++ }
 	s.During(reload) // while it starts
@@ -89,7 +89,7 @@ func TestWithoutAManagerNothingIsTold(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", "")
 	t.Setenv("WATCHDOG_USEC", "")
 	var warnings weftest.Log
-	s := New(slog.New(&warnings))
+	s := NewSupervisor(slog.New(&warnings))
 	s.Ready()
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
@@ -104,7 +104,7 @@ func TestFaultsAreLogged(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", filepath.Join(t.TempDir(), "nobody"))
 	t.Setenv("WATCHDOG_USEC", "often")
 	var warnings weftest.Log
-	s := New(slog.New(&warnings))
+	s := NewSupervisor(slog.New(&warnings))
 	s.Ready()
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
@@ -168,7 +168,7 @@ func TestAWatchdogIsFedOnlyByProgress(t *testing.T) {
 func TestAManagerThatDoesNotReadHoldsNothingUp(t *testing.T) {
 	listen(t)
 	var log strings.Builder
-	s := New(slog.New(slog.NewTextHandler(&log, nil)))
+	s := NewSupervisor(slog.New(slog.NewTextHandler(&log, nil)))
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

@@ -1,4 +1,4 @@
-package courtesy
+package threads
 
 import (
 	"context"
@@ -32,11 +32,11 @@ func policies(t *testing.T) map[uint32]int {
 	return count
 }
 
-func TestCourtesyWhileExecutionsWait(t *testing.T) {
+func TestYieldWhileExecutionsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var scarce atomic.Bool
-		go Keep(ctx, scarce.Load)
+		go YieldWhile(ctx, scarce.Load)
 		expect := func(what string, policy uint32) {
 			t.Helper()
 			synctest.Wait()

@@ -1,4 +1,4 @@
-package courtesy
+package threads
 
 import (
 	"os"
@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// set changes the policy of all threads of this process. What fails is left as it is: it is slower so, and no more.
-func set(courteous bool) {
+// yield changes the policy of all threads of this process. What fails is left as it is: it is slower so, and no more.
+func yield(yields bool) {
 	attr := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_NORMAL}
-	if courteous {
+	if yields {
 		attr.Policy = unix.SCHED_BATCH
 	}
 	threads, _ := os.ReadDir("/proc/self/task") // the names of those that were read

@@ -1,5 +1,0 @@
-//go:build !linux
-
-package courtesy
-
-func set(bool) {}
