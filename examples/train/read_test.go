@@ -7,56 +7,36 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/weftserve/weft/examples/internal/policy"
+	"github.com/weftserve/weft/proto/gen/onnx"
 )
 
 // read returns the policy in a model file that policy.ONNX wrote: a matrix opens a layer, a vector holds its biases. It
 // trusts that the operators are those of that package.
 func read(t *testing.T, model []byte) *policy.Policy {
 	t.Helper()
-	const graphField, initializerField, dimsField, rawField = 7, 5, 1, 9 // of ModelProto, GraphProto, TensorProto
+	var m onnx.ModelProto
+	if err := proto.Unmarshal(model, &m); err != nil {
+		t.Fatal(err)
+	}
 	var sizes []int
 	var weights []float64
-	each(t, model, graphField, func(graph []byte, _ uint64) {
-		each(t, graph, initializerField, func(tensor []byte, _ uint64) {
-			var dims []int
-			each(t, tensor, dimsField, func(_ []byte, dim uint64) { dims = append(dims, int(dim)) })
-			if len(dims) == 2 {
-				sizes = append(sizes[:max(len(sizes)-1, 0)], dims...)
-			}
-			each(t, tensor, rawField, func(raw []byte, _ uint64) {
-				for ; len(raw) >= 4; raw = raw[4:] {
-					weights = append(weights, float64(math.Float32frombits(binary.LittleEndian.Uint32(raw))))
-				}
-			})
-		})
-	})
+	for _, tensor := range m.GetGraph().GetInitializer() {
+		if dims := tensor.GetDims(); len(dims) == 2 {
+			sizes = append(sizes[:max(len(sizes)-1, 0)], int(dims[0]), int(dims[1]))
+		}
+		for raw := tensor.GetRawData(); len(raw) >= 4; raw = raw[4:] {
+			weights = append(weights, float64(math.Float32frombits(binary.LittleEndian.Uint32(raw))))
+		}
+	}
 	if len(sizes) == 0 || len(weights) != policy.Count(sizes...) {
 		t.Fatalf("%d weights do not make a network of sizes %v", len(weights), sizes)
 	}
 	p := policy.New(sizes...)
 	p.SetWeights(weights)
 	return p
-}
-
-// each calls visit with each value of one field of a message: bytes or a number.
-func each(t *testing.T, message []byte, field protowire.Number, visit func(value []byte, number uint64)) {
-	t.Helper()
-	for len(message) > 0 {
-		num, kind, n := protowire.ConsumeTag(message)
-		size := protowire.ConsumeFieldValue(num, kind, message[max(n, 0):])
-		if n < 0 || size < 0 {
-			t.Fatal("not a model file")
-		}
-		if num == field {
-			value, _ := protowire.ConsumeBytes(message[n:])
-			number, _ := protowire.ConsumeVarint(message[n:])
-			visit(value, number)
-		}
-		message = message[n+size:]
-	}
 }
 
 // TestWrittenPoliciesAct as they did before they were written.
