@@ -30,8 +30,9 @@
 //
 // The frames could be those of protobuf's delimited messages (protodelim), or the files MCAP's. The first have no
 // checksum: a frame that was damaged later could not be told from one that was torn off by the end of its writer, which
-// a replay reports differently, and a damaged length would be read as the next message. The second brings both, but
-// also an index, schemas, chunks and compression, which neither a writer that must not wait nor a reader that reads
-// from end to end has a use for, and a library. Only frames with a checksum are needed, and they are a few lines
-// (frame.go).
+// a replay reports differently, and a damaged length would be read as the next message. A checksum of zstd around them
+// does not help: its reader gives a block out before it has seen the checksum, and a torn block loses all its entries.
+// The second brings both, but also an index, schemas, chunks and compression, which neither a writer that must not wait
+// nor a reader that reads from end to end has a use for, and a library. Only frames with a checksum are needed, and
+// they are a few lines (frame.go).
 package record
