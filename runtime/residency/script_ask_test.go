@@ -107,6 +107,9 @@ func traffic(m *residency.Model) (all []string) {
 	}
 	for _, shadow := range m.Traffic.Public.Shadow {
 		all = append(all, fmt.Sprint("shadow=", shadow.Version))
+		if shadow.PerRequest {
+			all = append(all, "per request")
+		}
 	}
 	all = append(all, "by", m.Traffic.Public.Source)
 	if len(m.Traffic.WaitsFor) > 0 {

@@ -323,7 +323,11 @@ func (s *script) model(name string, words []string) residency.ListedModel {
 		case "idle": // a slot without weight
 			traffic.Split = append(traffic.Split, modelrepo.SplitEntry{Slot: parts[0], Version: n})
 		case "shadow":
-			traffic.Shadow = append(traffic.Shadow, modelrepo.ShadowEntry{Version: n, Sample: 1})
+			e := modelrepo.ShadowEntry{Version: n, Sample: 1}
+			if len(parts) > 1 { // "request:2"
+				e.Per = modelrepo.PerRequest
+			}
+			traffic.Shadow = append(traffic.Shadow, e)
 		case "fault":
 			fault = errors.New(rest)
 		case "missing":

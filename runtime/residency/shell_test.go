@@ -29,8 +29,8 @@ type shell struct {
 	shown    map[string]shown         // models as they were when they were published last
 }
 
-// sites are where every version of the tests may go: two devices that it prefers, and the processor.
-var sites = []placement.Site{{Device: "gpu0"}, {Device: "gpu1"}, {Device: "cpu", Rank: 1}}
+// sites are where every version of the tests may go: two devices that it prefers, and two others.
+var sites = []placement.Site{{Device: "gpu0"}, {Device: "gpu1"}, {Device: "cpu", Rank: 1}, {Device: "cpu2", Rank: 1}}
 
 func newShell(c residency.Config) *shell {
 	s := &shell{
