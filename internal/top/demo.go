@@ -44,17 +44,14 @@ func newDemo(began time.Time) *demo {
 func (*demo) name() string  { return "demo (made up)" }
 func (*demo) flags() string { return "" }
 
-func (d *demo) watch(ctx context.Context, once bool, give func(update) bool) error {
+func (d *demo) watch(ctx context.Context, once bool, give func(*weftv1.Activity) bool) error {
 	from := 0.0
 	for {
 		d.mu.Lock()
-		u := update{activity: d.activity(from)}
-		if from == 0 {
-			u.recent = d.late("")
-		}
+		a := d.activity(from)
 		from = d.sim.now
 		d.mu.Unlock()
-		if !give(u) || once || !d.tick(ctx) {
+		if !give(a) || once || !d.tick(ctx) {
 			return nil
 		}
 		d.mu.Lock()
@@ -74,7 +71,7 @@ func (d *demo) late(model string) *weftv1.ListRequestsResponse {
 	s := d.sim
 	r := &weftv1.ListRequestsResponse{Requests: &weftv1.RequestColumns{}, Versions: d.versions()}
 	for _, q := range slices.Backward(s.ended) {
-		if q.how == weftv1.RequestEnd_REQUEST_END_ANSWERED || q.end < s.now-minute || q.end > s.now {
+		if !q.wrong(s.now) {
 			continue
 		}
 		r.InLastMinute++
@@ -83,6 +80,11 @@ func (d *demo) late(model string) *weftv1.ListRequestsResponse {
 		}
 	}
 	return r
+}
+
+// wrong reports whether a request was late or lost in the minute until now.
+func (q *simRequest) wrong(now float64) bool {
+	return q.how != weftv1.RequestEnd_REQUEST_END_ANSWERED && q.end >= now-minute && q.end <= now
 }
 
 func appendRequest(c *weftv1.RequestColumns, q *simRequest) {
@@ -131,6 +133,15 @@ func (d *demo) activity(from float64) *weftv1.Activity {
 		if q.end > from && q.end <= s.now {
 			appendRequest(a.GetRequests(), q)
 		}
+		if q.wrong(s.now) {
+			a.LateOrLostLastMinute++
+			count := a.GetVersions()[q.flow].GetLastMinute()
+			if q.how == weftv1.RequestEnd_REQUEST_END_LATE {
+				count.Late++
+			} else {
+				count.Lost++
+			}
+		}
 	}
 	for _, f := range s.flows {
 		all += f.busy
@@ -164,7 +175,7 @@ func (d *demo) versions() []*weftv1.VersionActivity {
 	for i, f := range s.flows {
 		v := &weftv1.VersionActivity{
 			Model: f.model, Version: f.version, Device: "cuda:0", Slot: f.slot, Weight: f.weight, TargetMs: f.target,
-			EntitledShare: f.weight / weights, Waiting: uint32(len(f.queue)),
+			EntitledShare: f.weight / weights, Waiting: uint32(len(f.queue)), LastMinute: &weftv1.LastMinute{},
 			Totals: &weftv1.VersionTotals{
 				Batches: f.batches, Rows: f.rows, PaddedRows: f.padded, BusySeconds: f.busy / 1000,
 				Answered: f.answered, Late: f.late, Flushes: map[string]float64{"full": f.full, "device_idle": f.batches - f.full},

@@ -33,7 +33,7 @@ func (s *screen) draw() *grid {
 		s.drawList(g, 1, body)
 	case s.page == pageStory:
 		s.drawStory(g, 1, body)
-	case s.shown().run == "":
+	case s.history.Activity == nil:
 		said := "connecting to " + s.name + " ..."
 		if s.lost != nil {
 			said = s.lost.Error() + ". Trying again ..."
@@ -46,20 +46,20 @@ func (s *screen) draw() *grid {
 }
 
 func (s *screen) drawTitle(g *grid) {
-	h := s.shown()
+	h := s.history
 	g.text(0, 0, g.width, "weft top", normal.strong())
 	x := 10 + g.text(10, 0, g.width-40, s.name, normal)
-	if h.run != "" {
-		since := "up " + lasted(h.now)
+	if h.Activity != nil {
+		since := "up " + lasted(h.GetNowMs())
 		if h.restarts > 0 {
-			since = "restarted " + h.began.Local().Format(time.TimeOnly) + ", " + since
+			since = "restarted " + h.GetBegan().AsTime().Local().Format(time.TimeOnly) + ", " + since
 		}
 		g.text(x+2, 0, g.width-x-14, since, normal.weak())
 	}
 	switch {
-	case s.lost != nil && h.run != "":
+	case s.lost != nil && h.Activity != nil:
 		g.right(g.width, 0, 24, " connection lost ", normal.in(red).strong().swapped())
-	case s.frozen != nil:
+	case s.frozen:
 		g.right(g.width, 0, 10, " frozen ", normal.strong().swapped())
 	default:
 		g.right(g.width, 0, 10, "live", normal.weak())
@@ -71,7 +71,7 @@ func (s *screen) drawFoot(g *grid) {
 	switch {
 	case s.typing:
 		g.text(0, y, g.width, "filter: "+s.filter+"_   enter keeps it, esc shows all", normal.strong())
-	case s.lost != nil && s.shown().run != "":
+	case s.lost != nil && s.history.Activity != nil:
 		g.text(0, y, g.width, "Trying again: "+strings.ReplaceAll(s.lost.Error(), "\n", " "), normal.in(red))
 	case s.page == pageList:
 		g.text(0, y, g.width, "up/down select  enter its story  r ask again  esc back  ? keys  q quit", normal.weak())
@@ -103,7 +103,7 @@ const sentenceLines = 3
 
 // drawWeave draws the sentence, the weave, and below it the table.
 func (s *screen) drawWeave(g *grid, top, height int) {
-	h := s.shown()
+	h := s.history
 	y := top
 	for _, line := range wrapped(h.sentence(), g.width, sentenceLines) {
 		g.text(0, y, g.width, line, normal.strong())
@@ -112,8 +112,8 @@ func (s *screen) drawWeave(g *grid, top, height int) {
 	rows := s.rows()
 	rest := top + height - y
 	table := min(len(rows)+1, max(3, rest/2))
-	now := h.now
-	if s.frozen == nil {
+	now := h.GetNowMs()
+	if !s.frozen {
 		now -= s.behind
 	}
 	w := newWeave(h, now, spans[s.span], g.width-labelWidth, s.letters)

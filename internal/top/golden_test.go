@@ -15,6 +15,8 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/colorprofile"
 	"github.com/google/go-cmp/cmp"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the golden files anew; read the difference before committing it")
@@ -60,8 +62,8 @@ func feed(t *testing.T, screen *screen, s source, updates int) {
 	if updates == 0 {
 		return
 	}
-	err := s.watch(t.Context(), false, func(u update) bool {
-		screen.Update(u)
+	err := s.watch(t.Context(), false, func(a *weftv1.Activity) bool {
+		screen.Update(a)
 		updates--
 		return updates > 0
 	})
@@ -115,8 +117,8 @@ func TestColors(t *testing.T) {
 
 func TestOnce(t *testing.T) {
 	h := &history{}
-	err := demoAt().watch(t.Context(), true, func(u update) bool {
-		h.add(u.activity, u.recent)
+	err := demoAt().watch(t.Context(), true, func(a *weftv1.Activity) bool {
+		h.add(a)
 		return false
 	})
 	if err != nil {
@@ -124,7 +126,7 @@ func TestOnce(t *testing.T) {
 	}
 	golden(t, "once.txt", h.text())
 	var text bytes.Buffer
-	if err := h.report().json(&text); err != nil {
+	if err := h.report(&text); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "once.json", text.String())

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
@@ -13,10 +12,9 @@ import (
 const (
 	maxBatches  = 1 << 14
 	maxRequests = 1 << 14
-	// minute is how far back counts of late and lost requests reach, in milliseconds.
+	maxSamples  = 1 << 8 // of how many wait: for a minute
+	// minute is how far back the first answer of a server is to reach, in milliseconds.
 	minute = 60_000
-	// maxSteps are the totals that are kept of the last minute: one a second.
-	maxSteps = 64
 )
 
 // Bits of BatchColumns.flags.
@@ -32,14 +30,6 @@ type version struct {
 	letter rune
 	color  color
 	*weftv1.VersionActivity
-}
-
-func (v *version) lost() float64 {
-	sum := 0.0
-	for _, n := range v.GetTotals().GetLost() {
-		sum += n
-	}
-	return sum
 }
 
 // batch is an execution. Times are milliseconds since the run began.
@@ -66,58 +56,45 @@ type request struct {
 func (q *request) lost() bool { return q.how > weftv1.RequestEnd_REQUEST_END_LATE }
 func (q *request) late() bool { return q.how == weftv1.RequestEnd_REQUEST_END_LATE }
 
-// tally is how many were late and lost.
-type tally struct{ late, lost float64 }
-
-// step is the totals at some time.
-type step struct {
-	at     float64
-	totals map[*version]tally
-	// waiting is how many waited then.
+// sample is how many requests of each version waited at some time.
+type sample struct {
+	at      float64
 	waiting map[*version]uint32
 }
 
 // history is what is known of a server. It is bounded.
 type history struct {
-	run      string
-	began    time.Time
-	now      float64
-	window   float64
-	devices  []*weftv1.DeviceActivity
-	versions []*version
-	models   map[string]*weftv1.RequestTotals
-	wrongs   uint32 // late or lost in the last minute, in all, when the connection began
+	*weftv1.Activity // the latest; nil until there is one
 
-	batches  []batch                // by their end
-	running  []batch                // that have not ended
-	requests []request              // by their end
-	steps    []step                 // one a second
-	samples  []step                 // all of late, for the number of those that wait
-	before   map[*version][]request // late or lost ones that ended before the first step
+	versions []*version
+	batches  []batch   // by their end
+	running  []batch   // that have not ended
+	requests []request // by their end
+	samples  []sample
 	restarts int
 	said     string // the sentence, once it was asked for
 }
 
-// add takes in what happened. Recent may be nil.
-func (h *history) add(a *weftv1.Activity, recent *weftv1.ListRequestsResponse) {
-	if a.GetRun() != h.run {
-		restarts := h.restarts
-		if h.run != "" {
-			restarts++
-		}
-		*h = history{run: a.GetRun(), began: a.GetBegan().AsTime(), restarts: restarts}
-	}
+// add takes in what happened.
+func (h *history) add(a *weftv1.Activity) {
 	known := 0.0 // what ended until then is known, if the caller's connection is a new one
-	if a.GetRun() == h.run && a.GetFromMs() < h.now {
-		known = h.now
+	switch {
+	case h.Activity == nil:
+	case a.GetRun() != h.GetRun():
+		*h = history{restarts: h.restarts + 1}
+	case a.GetFromMs() < h.GetNowMs():
+		known = h.GetNowMs()
 	}
-	h.now, h.window, h.devices, h.models = a.GetNowMs(), a.GetWindowMs(), a.GetDevices(), a.GetTotals()
-	h.said = ""
+	h.Activity, h.said = a, ""
 	h.takeVersions(a.GetVersions())
 	h.takeBatches(a, known)
 	columns := slices.DeleteFunc(requestsOf(a.GetRequests(), h.versions), func(q request) bool { return q.end <= known })
 	h.requests = bounded(append(h.requests, columns...), maxRequests)
-	h.takeTotals(columns, recent)
+	waiting := map[*version]uint32{}
+	for _, v := range h.versions {
+		waiting[v] = v.GetWaiting()
+	}
+	h.samples = bounded(append(h.samples, sample{a.GetNowMs(), waiting}), maxSamples)
 }
 
 // takeVersions keeps the letters of the versions that were there before.
@@ -184,7 +161,7 @@ func (h *history) takeBatches(a *weftv1.Activity, known float64) {
 	for _, r := range a.GetRunning() {
 		if of := at(h.versions, r.GetVersion()); of != nil {
 			h.running = append(h.running, batch{
-				number: r.GetNumber(), of: of, lane: r.GetLane(), start: r.GetStartMs(), end: max(h.now, r.GetStartMs()),
+				number: r.GetNumber(), of: of, lane: r.GetLane(), start: r.GetStartMs(), end: max(h.GetNowMs(), r.GetStartMs()),
 				rows: r.GetRows(), size: r.GetSize(),
 			})
 		}
@@ -206,79 +183,6 @@ func requestsOf(c *weftv1.RequestColumns, versions []*version) []request {
 	return all
 }
 
-// takeTotals keeps what is needed to say how many were late or lost in the last minute: totals of each second, and,
-// from before there were any, the requests themselves.
-func (h *history) takeTotals(columns []request, recent *weftv1.ListRequestsResponse) {
-	s := step{h.now, map[*version]tally{}, map[*version]uint32{}}
-	for _, v := range h.versions {
-		s.totals[v] = tally{v.GetTotals().GetLate(), v.lost()}
-		s.waiting[v] = v.GetWaiting()
-	}
-	h.samples = bounded(append(h.samples, s), 4*maxSteps)
-	if recent != nil {
-		h.wrongs = recent.GetInLastMinute()
-	}
-	if h.before == nil {
-		listed := requestsOf(recent.GetRequests(), h.place(recent.GetVersions()))
-		known := map[uint32]bool{}
-		for _, q := range listed {
-			known[q.number] = true
-		}
-		for _, q := range columns { // either may hold some that the other had no room for
-			if !known[q.number] {
-				listed = append(listed, q)
-			}
-		}
-		h.before = map[*version][]request{}
-		for _, q := range listed {
-			if q.of != nil && (q.late() || q.lost()) && q.end >= h.now-minute {
-				h.before[q.of] = append(h.before[q.of], q)
-			}
-		}
-	}
-	if n := len(h.steps); n == 0 || s.at-h.steps[n-1].at >= 1000 {
-		h.steps = bounded(append(h.steps, s), maxSteps)
-	}
-}
-
-// place returns the known versions for those of another answer, nil for one that is not known.
-func (h *history) place(of []*weftv1.VersionActivity) []*version {
-	all := make([]*version, len(of))
-	for i, v := range of {
-		for _, known := range h.versions {
-			if known.GetModel() == v.GetModel() && known.GetVersion() == v.GetVersion() && known.GetDevice() == v.GetDevice() {
-				all[i] = known
-			}
-		}
-	}
-	return all
-}
-
-// lastMinute returns how many requests of a version were late and lost in the last minute.
-func (h *history) lastMinute(v *version) tally {
-	from := h.now - minute
-	first := step{}
-	for _, s := range h.steps {
-		if _, is := s.totals[v]; is {
-			first = s
-			if s.at >= from {
-				break
-			}
-		}
-	}
-	sum := tally{v.GetTotals().GetLate() - first.totals[v].late, v.lost() - first.totals[v].lost}
-	for _, q := range h.before[v] {
-		switch {
-		case q.end < from:
-		case q.late():
-			sum.late++
-		default:
-			sum.lost++
-		}
-	}
-	return sum
-}
-
 // at returns a member of a list, or nothing where there is none: the columns of a server may differ in length.
 func at[T any, N int | uint32](list []T, i N) T {
 	if int(i) < len(list) {
@@ -294,50 +198,4 @@ func bounded[T any](list []T, n int) []T {
 		return slices.Delete(list, 0, over)
 	}
 	return list
-}
-
-// clone returns a history that stays as it is, with versions of its own.
-func (h *history) clone() *history {
-	c := *h
-	copies := map[*version]*version{nil: nil}
-	its := func(v *version) *version {
-		if _, is := copies[v]; !is {
-			copied := *v
-			copies[v] = &copied
-		}
-		return copies[v]
-	}
-	c.versions = slices.Clone(h.versions)
-	for i, v := range c.versions {
-		c.versions[i] = its(v)
-	}
-	c.batches, c.running, c.requests = slices.Clone(h.batches), slices.Clone(h.running), slices.Clone(h.requests)
-	for i := range c.batches {
-		c.batches[i].of = its(c.batches[i].of)
-	}
-	for i := range c.running {
-		c.running[i].of = its(c.running[i].of)
-	}
-	for i := range c.requests {
-		c.requests[i].of = its(c.requests[i].of)
-	}
-	c.steps, c.samples = stepsOf(h.steps, its), stepsOf(h.samples, its)
-	c.before = renamed(h.before, its)
-	return &c
-}
-
-func stepsOf(steps []step, its func(*version) *version) []step {
-	all := slices.Clone(steps)
-	for i, s := range all {
-		all[i].totals, all[i].waiting = renamed(s.totals, its), renamed(s.waiting, its)
-	}
-	return all
-}
-
-func renamed[T any](of map[*version]T, its func(*version) *version) map[*version]T {
-	all := make(map[*version]T, len(of))
-	for v, t := range of {
-		all[its(v)] = t
-	}
-	return all
 }

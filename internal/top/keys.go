@@ -71,10 +71,8 @@ func (s *screen) back() {
 func (s *screen) pressWeave(key string) tea.Cmd {
 	switch key {
 	case "space":
-		if s.frozen != nil {
-			s.frozen = nil
-		} else {
-			s.frozen = s.live.clone()
+		if s.frozen = !s.frozen; !s.frozen {
+			s.take()
 		}
 	case "f", "/":
 		s.typing = true

@@ -34,8 +34,8 @@ func (s *service) WatchActivity(
 ) error {
 	call := s.calls.Add(1)
 	var failed error
-	err := s.demo.watch(out.Context(), q.GetOnce(), func(u update) bool {
-		failed = out.Send(&weftv1.WatchActivityResponse{Activity: u.activity})
+	err := s.demo.watch(out.Context(), q.GetOnce(), func(a *weftv1.Activity) bool {
+		failed = out.Send(&weftv1.WatchActivityResponse{Activity: a})
 		return failed == nil && call > s.fails
 	})
 	if call <= s.fails {
@@ -74,7 +74,11 @@ func TestOnceOfServer(t *testing.T) {
 	if err := Run(t.Context(), &o, &out); err != nil {
 		t.Fatal(err)
 	}
-	var r Report
+	var r struct {
+		Schema     int
+		Versions   []any
+		LateOrLost int `json:"late_or_lost_last_minute"`
+	}
 	if err := json.Unmarshal(out.Bytes(), &r); err != nil || r.Schema != 1 || len(r.Versions) != 5 || r.LateOrLost == 0 {
 		t.Errorf("%v: %s", err, out.String())
 	}
@@ -104,14 +108,14 @@ func TestReconnects(t *testing.T) {
 			if losses++; !strings.Contains(m.err.Error(), "draining") {
 				t.Error(m.err)
 			}
-		case update:
+		case *weftv1.Activity:
 			if screen.Update(m); s.calls.Load() > s.fails {
 				cancel()
 			}
 		}
 	})
-	if err != nil || losses != 2 || screen.live.run != "demo" || screen.lost != nil {
-		t.Errorf("%v, %d losses, run %q", err, losses, screen.live.run)
+	if err != nil || losses != 2 || screen.history.GetRun() != "demo" || screen.lost != nil {
+		t.Errorf("%v, %d losses, run %q", err, losses, screen.history.GetRun())
 	}
 }
 

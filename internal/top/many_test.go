@@ -50,7 +50,7 @@ func TestMany(t *testing.T) {
 	} {
 		s := seen(t, demoAt(), 0)
 		s.Update(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
-		s.Update(update{activity: manyLanes(uint32(size[2]), uint32(size[3]))})
+		s.Update(manyLanes(uint32(size[2]), uint32(size[3])))
 		for range size[3] - 1 {
 			press(t, s, "down")
 		}

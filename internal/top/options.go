@@ -13,6 +13,7 @@ import (
 
 	"github.com/weftserve/weft/internal/ask"
 	"github.com/weftserve/weft/internal/config"
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
 // Options are the flags.
@@ -75,8 +76,8 @@ func (o *Options) once(ctx context.Context, s source, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(o.Wait))
 	defer cancel()
 	h := &history{}
-	err := s.watch(ctx, true, func(u update) bool {
-		h.add(u.activity, u.recent)
+	err := s.watch(ctx, true, func(a *weftv1.Activity) bool {
+		h.add(a)
 		return false
 	})
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -85,11 +86,11 @@ func (o *Options) once(ctx context.Context, s source, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if h.run == "" {
+	if h.Activity == nil {
 		return errors.New("the server ended the call without an answer; ask it again")
 	}
 	if o.JSON {
-		return h.report().json(out)
+		return h.report(out)
 	}
 	_, err = io.WriteString(out, h.text())
 	return err
@@ -127,8 +128,8 @@ func follow(ctx context.Context, s source, send func(any)) error {
 	again := time.NewTicker(pause)
 	defer again.Stop()
 	for {
-		err := s.watch(ctx, false, func(u update) bool {
-			send(u)
+		err := s.watch(ctx, false, func(a *weftv1.Activity) bool {
+			send(a)
 			return ctx.Err() == nil
 		})
 		if ctx.Err() != nil {

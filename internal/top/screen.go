@@ -21,9 +21,10 @@ type screen struct {
 	letters       bool // no colors
 	light         bool
 
-	live   *history // what is known
-	frozen *history // what is shown instead of it
-	lost   error    // the connection is; nil while it is there
+	history *history // what is shown
+	frozen  bool     // what comes is held
+	held    []*weftv1.Activity
+	lost    error // the connection is; nil while it is there
 
 	by       order
 	filter   string
@@ -64,7 +65,7 @@ type storyMsg struct {
 
 func newScreen(ctx context.Context, s source) *screen {
 	return &screen{
-		name: s.name(), self: s.flags(), width: 80, height: 24, live: &history{}, by: order{key: '2'}, span: usualSpan,
+		name: s.name(), self: s.flags(), width: 80, height: 24, history: &history{}, by: order{key: '2'}, span: usualSpan,
 		ask: func(name string) tea.Cmd {
 			return func() tea.Msg {
 				answer, err := s.explain(ctx, name)
@@ -103,12 +104,11 @@ func (s *screen) Update(m tea.Msg) (tea.Model, tea.Cmd) {
 	case frameMsg:
 		s.behind = max(0, s.behind-float64(frame/time.Millisecond))
 		return s, next()
-	case update:
-		if s.live.run == m.activity.GetRun() {
-			s.behind = min(s.behind+m.activity.GetNowMs()-s.live.now, 2*every)
-		}
-		s.live.add(m.activity, m.recent)
+	case *weftv1.Activity:
 		s.lost = nil
+		if s.held = bounded(append(s.held, m), minute/every); !s.frozen {
+			s.take()
+		}
 	case lostMsg:
 		s.lost = m.err
 	case listMsg:
@@ -121,16 +121,19 @@ func (s *screen) Update(m tea.Msg) (tea.Model, tea.Cmd) {
 	return s, nil
 }
 
-// shown is the history that is shown.
-func (s *screen) shown() *history {
-	if s.frozen != nil {
-		return s.frozen
+// take takes in what is held.
+func (s *screen) take() {
+	for _, a := range s.held {
+		if s.history.GetRun() == a.GetRun() {
+			s.behind = min(s.behind+a.GetNowMs()-s.history.GetNowMs(), 2*every)
+		}
+		s.history.add(a)
 	}
-	return s.live
+	s.held = s.held[:0]
 }
 
 // rows are the versions that are shown, in order.
-func (s *screen) rows() []*version { return s.shown().rows(s.filter, s.by) }
+func (s *screen) rows() []*version { return s.history.rows(s.filter, s.by) }
 
 // selected returns the chosen version and its place, or the first.
 func (s *screen) selected() (*version, int) {

@@ -104,12 +104,12 @@ func TestFreeze(t *testing.T) {
 }
 
 // server is a server of one version that is told what to say.
-func server(run string, now float64, late float64, requests ...float64) update {
+func server(run string, now float64, requests ...float64) *weftv1.Activity {
 	a := &weftv1.Activity{
 		Run: run, Began: timestamppb.New(time.Unix(1000, 0)), NowMs: now, WindowMs: 10_000,
 		Devices: []*weftv1.DeviceActivity{{Name: "cpu", Lanes: 1}},
 		Versions: []*weftv1.VersionActivity{{
-			Model: "m", Version: 1, Device: "cpu", Totals: &weftv1.VersionTotals{Late: late},
+			Model: "m", Version: 1, Device: "cpu",
 		}},
 		Requests: &weftv1.RequestColumns{},
 		Batches:  &weftv1.BatchColumns{},
@@ -128,54 +128,36 @@ func server(run string, now float64, late float64, requests ...float64) update {
 		b.StartMs = append(b.StartMs, end-5)
 		b.DurationMs = append(b.DurationMs, 5)
 	}
-	return update{activity: a}
+	return a
 }
 
 // TestRestart: another run of the server begins anew, and says so.
 func TestRestart(t *testing.T) {
 	s := seen(t, demoAt(), 0)
-	s.Update(server("one", 5000, 2, 4000, 4500))
-	if len(s.live.requests) != 2 || strings.Contains(screenText(s), "restarted") {
-		t.Fatalf("%d requests:\n%s", len(s.live.requests), screenText(s))
+	s.Update(server("one", 5000, 4000, 4500))
+	if len(s.history.requests) != 2 || strings.Contains(screenText(s), "restarted") {
+		t.Fatalf("%d requests:\n%s", len(s.history.requests), screenText(s))
 	}
 	s.Update(lostMsg{errTest})
 	if text := screenText(s); !strings.Contains(text, "connection lost") || !strings.Contains(text, errTest.Error()) {
 		t.Errorf("while it is away:\n%s", text)
 	}
-	s.Update(server("two", 300, 0, 200))
+	s.Update(server("two", 300, 200))
 	text := screenText(s)
-	if len(s.live.requests) != 1 || len(s.live.batches) != 1 || !strings.Contains(text, "restarted") ||
+	if len(s.history.requests) != 1 || len(s.history.batches) != 1 || !strings.Contains(text, "restarted") ||
 		strings.Contains(text, "lost ") && strings.Contains(text, errTest.Error()) {
-		t.Errorf("%d requests:\n%s", len(s.live.requests), text)
+		t.Errorf("%d requests:\n%s", len(s.history.requests), text)
 	}
 }
 
 // TestSameAgain: a new connection to the same run reaches back over what is known.
 func TestSameAgain(t *testing.T) {
 	h := &history{}
-	h.add(server("one", 5000, 2, 4000, 4500).activity, nil)
-	h.add(server("one", 6000, 3, 4000, 4500, 5500).activity, nil)
+	h.add(server("one", 5000, 4000, 4500))
+	h.add(server("one", 6000, 4000, 4500, 5500))
 	if len(h.requests) != 3 || len(h.batches) != 3 {
 		t.Errorf("%d requests and %d batches, want 3", len(h.requests), len(h.batches))
 	}
-}
-
-// TestLastMinute counts by totals, and by requests before there were any.
-func TestLastMinute(t *testing.T) {
-	h := &history{}
-	want := func(now, late, want float64, requests ...float64) {
-		t.Helper()
-		a := server("one", now, late, requests...).activity
-		a.FromMs = h.now
-		h.add(a, nil)
-		if got := h.lastMinute(h.versions[0]); got.late != want {
-			t.Errorf("at %.0f: %.0f late, want %.0f", now, got.late, want)
-		}
-	}
-	want(70_000, 40, 2, 5_000, 30_000, 60_000) // one was more than a minute ago; the others of the 40 before it, too
-	want(80_000, 45, 7)                        // those that are in no list count as well
-	want(95_000, 45, 6)                        // the one at 30,000 is too old now
-	want(145_000, 46, 1)
 }
 
 // TestBounds: however much a server says, so much is kept.
@@ -185,17 +167,17 @@ func TestBounds(t *testing.T) {
 	for i := range many {
 		many[i] = 60_000 + float64(i)/100
 	}
-	h.add(server("one", 70_000, 0, many...).activity, nil)
+	h.add(server("one", 70_000, many...))
 	if len(h.requests) != maxRequests || len(h.batches) != maxBatches {
 		t.Errorf("%d requests, %d batches", len(h.requests), len(h.batches))
 	}
 	for i := range 1000 {
-		a := server("one", 70_000+1000*float64(i), 0).activity
-		a.FromMs = h.now
-		h.add(a, nil)
+		a := server("one", 70_000+1000*float64(i))
+		a.FromMs = h.GetNowMs()
+		h.add(a)
 	}
-	if len(h.steps) > maxSteps || len(h.samples) > 4*maxSteps {
-		t.Errorf("%d steps, %d samples", len(h.steps), len(h.samples))
+	if len(h.samples) > maxSamples {
+		t.Errorf("%d samples", len(h.samples))
 	}
 }
 
@@ -205,7 +187,7 @@ func TestTornColumns(t *testing.T) {
 	h.add(&weftv1.Activity{
 		Run: "one", NowMs: 10, Requests: &weftv1.RequestColumns{Number: []uint32{1, 2}, Version: []uint32{9}},
 		Batches: &weftv1.BatchColumns{Number: []uint32{1}}, Running: []*weftv1.RunningBatch{{Version: 7}},
-	}, nil)
+	})
 	if h.sentence() != "No model is loaded. Nobody was late or refused in the last 10 s." {
 		t.Error(h.sentence())
 	}

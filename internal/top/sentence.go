@@ -55,7 +55,7 @@ func (h *history) troubles() map[string]*trouble {
 	all := map[string]*trouble{}
 	for i := range slices.Backward(h.requests) {
 		q := &h.requests[i]
-		if q.end < h.now-recently { // as all before it
+		if q.end < h.GetNowMs()-recently { // as all before it
 			break
 		}
 		if !q.late() && !q.lost() || q.how == weftv1.RequestEnd_REQUEST_END_CANCELLED {

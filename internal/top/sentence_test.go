@@ -50,7 +50,7 @@ func TestSentence(t *testing.T) {
 			"Nobody was late or refused in the last 10 s.",
 		},
 	} {
-		h := &history{now: 20_000}
+		h := &history{Activity: &weftv1.Activity{NowMs: 20_000}}
 		walk := &version{label: "walk v1", VersionActivity: &weftv1.VersionActivity{Device: "cpu"}}
 		rank := &version{label: "rank v1", VersionActivity: &weftv1.VersionActivity{Device: "cpu"}}
 		for _, b := range tt.batches {

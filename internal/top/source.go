@@ -13,17 +13,10 @@ import (
 	"github.com/weftserve/weft/proto/weftclient"
 )
 
-// update is what a source gives.
-type update struct {
-	activity *weftv1.Activity
-	// recent are the late and lost requests of the last minute: with the first activity of a connection, else nil.
-	recent *weftv1.ListRequestsResponse
-}
-
 // source is a server, or what stands for one. An error is permanent if asking again is of no use.
 type source interface {
-	// watch gives updates to a function until the context ends, the connection fails, or the function says false.
-	watch(ctx context.Context, once bool, give func(update) bool) error
+	// watch gives what the server does to a function until the context ends, the connection fails, or it says false.
+	watch(ctx context.Context, once bool, give func(*weftv1.Activity) bool) error
 	// list returns the latest late and lost requests of a model.
 	list(ctx context.Context, model string) (*weftv1.ListRequestsResponse, error)
 	// explain tells the way of a request, by its caller's name or "#" and the server's number.
@@ -77,7 +70,7 @@ func (l *live) wrong(err error, who *peer.Peer) error {
 	}
 }
 
-func (l *live) watch(ctx context.Context, once bool, give func(update) bool) error {
+func (l *live) watch(ctx context.Context, once bool, give func(*weftv1.Activity) bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var who peer.Peer
@@ -86,18 +79,12 @@ func (l *live) watch(ctx context.Context, once bool, give func(update) bool) err
 	if err != nil {
 		return l.wrong(err, &who)
 	}
-	for first := true; ; first = false {
+	for {
 		answer, err := stream.Recv()
 		if err != nil {
 			return l.wrong(err, &who)
 		}
-		u := update{activity: answer.GetActivity()}
-		if first {
-			if u.recent, err = l.list(ctx, ""); err != nil {
-				return err
-			}
-		}
-		if !give(u) {
+		if !give(answer.GetActivity()) {
 			return nil
 		}
 	}

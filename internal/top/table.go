@@ -11,11 +11,11 @@ type column struct {
 	title string
 	key   rune // that sorts by it; 0: none
 	width int
-	text  func(*history, *version) string
+	text  func(*version) string
 	// value is what is sorted by, largest first; nil sorts by name.
-	value func(*history, *version) float64
+	value func(*version) float64
 	// bad reports that the value deserves red.
-	bad func(*history, *version) bool
+	bad func(*version) bool
 }
 
 const deviceTitle = "device"
@@ -23,55 +23,55 @@ const deviceTitle = "device"
 // columns of the table, behind the version's name.
 var columns = []column{
 	{"model", '1', 0, nil, nil, nil},
-	{deviceTitle, 0, 7, func(_ *history, v *version) string { return v.GetDevice() }, nil, nil},
+	{deviceTitle, 0, 7, func(v *version) string { return v.GetDevice() }, nil, nil},
 	{
-		"share", '2', 7, func(_ *history, v *version) string { return percent(v.GetShare()) },
-		func(_ *history, v *version) float64 { return v.GetShare() }, nil,
+		"share", '2', 7, func(v *version) string { return percent(v.GetShare()) },
+		func(v *version) float64 { return v.GetShare() }, nil,
 	},
 	{
-		"due", '3', 6, func(_ *history, v *version) string {
+		"due", '3', 6, func(v *version) string {
 			if b := v.GetBackgroundShare(); b > 0 && b >= v.GetShare() { // it has nothing else to do
 				return "spare"
 			}
 			return percent(v.GetEntitledShare())
 		},
-		func(_ *history, v *version) float64 { return v.GetEntitledShare() }, nil,
+		func(v *version) float64 { return v.GetEntitledShare() }, nil,
 	},
 	{
-		"rate", '4', 6, func(_ *history, v *version) string { return digits(v.GetRequestsPerSecond()) },
-		func(_ *history, v *version) float64 { return v.GetRequestsPerSecond() }, nil,
+		"rate", '4', 6, func(v *version) string { return digits(v.GetRequestsPerSecond()) },
+		func(v *version) float64 { return v.GetRequestsPerSecond() }, nil,
 	},
 	{
-		"batch", '5', 7, func(_ *history, v *version) string { return digits(v.GetRowsPerBatch()) },
-		func(_ *history, v *version) float64 { return v.GetRowsPerBatch() }, nil,
+		"batch", '5', 7, func(v *version) string { return digits(v.GetRowsPerBatch()) },
+		func(v *version) float64 { return v.GetRowsPerBatch() }, nil,
 	},
 	{
-		"p50", '6', 5, func(_ *history, v *version) string { return digits(v.GetP50Ms()) },
-		func(_ *history, v *version) float64 { return v.GetP50Ms() }, nil,
+		"p50", '6', 5, func(v *version) string { return digits(v.GetP50Ms()) },
+		func(v *version) float64 { return v.GetP50Ms() }, nil,
 	},
 	{
-		"p99/tgt", '7', 9, func(_ *history, v *version) string {
+		"p99/tgt", '7', 9, func(v *version) string {
 			if v.GetTargetMs() == 0 {
 				return digits(v.GetP99Ms()) + "/-"
 			}
 			return digits(v.GetP99Ms()) + "/" + digits(v.GetTargetMs())
 		},
-		func(_ *history, v *version) float64 { return v.GetP99Ms() },
-		func(_ *history, v *version) bool { return v.GetTargetMs() > 0 && v.GetP99Ms() > v.GetTargetMs() },
+		func(v *version) float64 { return v.GetP99Ms() },
+		func(v *version) bool { return v.GetTargetMs() > 0 && v.GetP99Ms() > v.GetTargetMs() },
 	},
 	{
-		"wait", '8', 6, func(_ *history, v *version) string { return count(float64(v.GetWaiting())) },
-		func(_ *history, v *version) float64 { return float64(v.GetWaiting()) }, nil,
+		"wait", '8', 6, func(v *version) string { return count(float64(v.GetWaiting())) },
+		func(v *version) float64 { return float64(v.GetWaiting()) }, nil,
 	},
 	{
-		"lost", '9', 6, func(h *history, v *version) string { return count(h.lastMinute(v).lost) },
-		func(h *history, v *version) float64 { return h.lastMinute(v).lost },
-		func(h *history, v *version) bool { return h.lastMinute(v).lost > 0 },
+		"lost", '9', 6, func(v *version) string { return count(float64(v.GetLastMinute().GetLost())) },
+		func(v *version) float64 { return float64(v.GetLastMinute().GetLost()) },
+		func(v *version) bool { return v.GetLastMinute().GetLost() > 0 },
 	},
 	{
-		"late", '0', 6, func(h *history, v *version) string { return count(h.lastMinute(v).late) },
-		func(h *history, v *version) float64 { return h.lastMinute(v).late },
-		func(h *history, v *version) bool { return h.lastMinute(v).late > 0 },
+		"late", '0', 6, func(v *version) string { return count(float64(v.GetLastMinute().GetLate())) },
+		func(v *version) float64 { return float64(v.GetLastMinute().GetLate()) },
+		func(v *version) bool { return v.GetLastMinute().GetLate() > 0 },
 	},
 }
 
@@ -93,7 +93,7 @@ func (h *history) rows(filter string, by order) []*version {
 	slices.SortStableFunc(rows, func(a, b *version) int {
 		order := 0
 		if value := columns[at].value; value != nil {
-			order = cmp.Compare(value(h, b), value(h, a))
+			order = cmp.Compare(value(b), value(a))
 		}
 		if order == 0 { // names ascend either way
 			order = cmp.Or(cmp.Compare(a.GetModel(), b.GetModel()), cmp.Compare(a.GetVersion(), b.GetVersion()),
@@ -115,7 +115,7 @@ const roomy = 90
 
 // shownColumns are those that there is room for: where there is one device, its column says little.
 func (h *history) shownColumns(width int) []column {
-	if width >= roomy || len(h.devices) > 1 {
+	if width >= roomy || len(h.GetDevices()) > 1 {
 		return columns
 	}
 	return slices.DeleteFunc(slices.Clone(columns), func(c column) bool { return c.title == deviceTitle })
@@ -170,13 +170,13 @@ func (h *history) drawRow(g *grid, y, name int, v *version, shown []column) {
 	x := name
 	for _, c := range shown[1:] {
 		s := normal
-		if c.bad != nil && c.bad(h, v) {
+		if c.bad != nil && c.bad(v) {
 			s = normal.in(red).strong()
 		}
 		if c.title == deviceTitle {
-			g.text(x+1, y, c.width-1, c.text(h, v), s)
+			g.text(x+1, y, c.width-1, c.text(v), s)
 		} else {
-			g.right(x+c.width, y, c.width-1, c.text(h, v), s)
+			g.right(x+c.width, y, c.width-1, c.text(v), s)
 		}
 		x += c.width
 	}

@@ -53,7 +53,7 @@ func (w *weave) place(at float64) int { return int(math.Floor((at - w.from) / w.
 // strips returns the lanes of all devices, by their numbers.
 func (w *weave) strips() map[uint32]*strip {
 	all := map[uint32]*strip{}
-	for _, d := range w.devices {
+	for _, d := range w.GetDevices() {
 		for lane := range min(d.GetLanes(), maxLanes) {
 			all[d.GetFirstLane()+lane] = &strip{make([][]part, w.bins), make([]rune, w.bins)}
 		}
@@ -217,14 +217,14 @@ type track struct {
 func (w *weave) tracks(rows int) []track {
 	strips := w.strips()
 	var all []track
-	for _, d := range w.devices {
+	for _, d := range w.GetDevices() {
 		t := track{device: d}
 		lanes := min(d.GetLanes(), maxLanes)
 		merged := &strip{make([][]part, w.bins), make([]rune, w.bins)}
 		for lane := range lanes {
 			s := strips[d.GetFirstLane()+lane]
 			merged.add(s, float64(lanes))
-			if len(strips)+len(w.devices) <= rows {
+			if len(strips)+len(w.GetDevices()) <= rows {
 				t.strips = append(t.strips, s)
 				t.labels = append(t.labels, fmt.Sprintf("%s lane %d", d.GetName(), lane+1))
 			}

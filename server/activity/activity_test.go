@@ -224,12 +224,15 @@ func TestEveryTroubledRequestIsExplained(t *testing.T) {
 	eachSeed(t, func(t *testing.T, h *house, seed uint64) {
 		h.load(t.Context(), seed, 2*time.Second)
 		list := h.log.Requests("", 0, 1000)
-		want := 0
+		late, lost := 0, 0
 		for _, e := range h.events {
-			if e.Ending != predict.Answered || e.Duration > e.Target {
-				want++
+			if e.Ending != predict.Answered {
+				lost++
+			} else if e.Duration > e.Target {
+				late++
 			}
 		}
+		want := late + lost
 		if n := len(list.GetRequests().GetNumber()); n != want || int(list.GetInLastMinute()) != want || want == 0 {
 			t.Errorf("%d requests are listed, %d counted, want %d", n, list.GetInLastMinute(), want)
 		}
@@ -260,7 +263,24 @@ func TestEveryTroubledRequestIsExplained(t *testing.T) {
 				t.Errorf("request %d is told as %s", e.Number, text)
 			}
 		}
+		h.lastMinute(t, late, lost)
+		time.Sleep(time.Minute)
+		h.lastMinute(t, 0, 0)
 	})
+}
+
+// lastMinute compares how many requests an Activity says were late and lost in the last minute.
+func (h *house) lastMinute(t *testing.T, late, lost int) {
+	t.Helper()
+	a := h.once(t)
+	all := int(a.GetLateOrLostLastMinute()) - late - lost
+	for _, v := range a.GetVersions() {
+		late -= int(v.GetLastMinute().GetLate())
+		lost -= int(v.GetLastMinute().GetLost())
+	}
+	if all != 0 || late != 0 || lost != 0 {
+		t.Errorf("%d more in all, %d late and %d lost less than there were", all, late, lost)
+	}
 }
 
 func near(ms float64, d time.Duration) bool { return math.Abs(ms-float64(d)/1e6) < 0.01 }

@@ -75,6 +75,7 @@ func (l *Log) frame(since, until cursor, state *sharedsched.State, most limits) 
 	a.Requests, a.RequestsLeftOut = v.requests(&l.requests, since.requests, until.requests, most.requests)
 	a.Running = v.running()
 	a.Totals = totals
+	a.LateOrLostLastMinute = l.troubled.counts.since(v.minute) + l.refused.counts.since(v.minute)
 	return a
 }
 
@@ -93,6 +94,7 @@ type view struct {
 	out    *weftv1.Activity
 	state  *sharedsched.State
 	from   int64 // the first second of the window
+	minute int64 // that of the last minute
 	window time.Duration
 	order  []*tracked // of out.Versions
 	places map[*tracked]uint32
@@ -104,8 +106,8 @@ type view struct {
 
 func newView(l *Log, out *weftv1.Activity, state *sharedsched.State, from int64, window time.Duration) *view {
 	v := &view{
-		Log: l, out: out, state: state, from: from, window: window, places: map[*tracked]uint32{},
-		lookup: l.lookupLocked(), sums: map[*tracked]*slot{},
+		Log: l, out: out, state: state, from: from, minute: l.secondOf(l.now()) - 59, window: window,
+		places: map[*tracked]uint32{}, lookup: l.lookupLocked(), sums: map[*tracked]*slot{},
 		queues: map[sharedsched.VersionID]*sharedsched.VersionState{}, lanes: map[string]int{},
 	}
 	for i := range state.Versions {

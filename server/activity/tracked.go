@@ -26,6 +26,7 @@ type tracked struct {
 	totals  versionTotals
 	lost    map[string]uint64    // requests that were not answered, by their reasons, which are constants
 	window  *[windowSeconds]slot // by second; nil: nothing happened yet
+	minute  *lastMinute          // nil: no request was late or lost yet
 	waiting int                  // requests, as of the last second
 	history *history             // nil: it was not active, or others were before
 	latest  int64                // second of the latest activity
@@ -81,6 +82,7 @@ func (t *tracked) count(second int64, r *request, reason string, took time.Durat
 	if r.ending != predict.Answered {
 		s.lost++
 		t.lost[reason]++
+		t.troubled().lost.add(second)
 		return
 	}
 	s.answered++
@@ -89,7 +91,18 @@ func (t *tracked) count(second int64, r *request, reason string, took time.Durat
 	if r.late {
 		s.late++
 		t.totals.late++
+		t.troubled().late.add(second)
 	}
+}
+
+// lastMinute counts requests that were late, and lost.
+type lastMinute struct{ late, lost perSecond }
+
+func (t *tracked) troubled() *lastMinute {
+	if t.minute == nil {
+		t.minute = &lastMinute{}
+	}
+	return t.minute
 }
 
 // sum returns the sum of the slots from a second on.

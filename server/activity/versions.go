@@ -85,6 +85,10 @@ func (v *view) version(t *tracked, entitled float64) *weftv1.VersionActivity {
 			a.Waiting += uint32(queue.Queued + queue.Background + queue.Waiting)
 		}
 	}
+	a.LastMinute = &weftv1.LastMinute{}
+	if m := t.minute; m != nil {
+		a.LastMinute.Late, a.LastMinute.Lost = m.late.since(v.minute), m.lost.since(v.minute)
+	}
 	n := &t.totals
 	a.Totals = &weftv1.VersionTotals{
 		Batches: float64(n.batches), Rows: float64(n.rows), PaddedRows: float64(n.padded), BusySeconds: n.busy.Seconds(),

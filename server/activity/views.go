@@ -34,6 +34,7 @@ func (f *Frame) Numbers() *Frame {
 		f.plain = &Frame{Activity: &weftv1.Activity{
 			Run: a.GetRun(), Began: a.GetBegan(), FromMs: a.GetFromMs(), NowMs: a.GetNowMs(), WindowMs: a.GetWindowMs(),
 			Devices: a.GetDevices(), Versions: a.GetVersions(), Running: a.GetRunning(), Totals: a.GetTotals(),
+			LateOrLostLastMinute: a.GetLateOrLostLastMinute(),
 		}}
 	})
 	return f.plain

@@ -185,9 +185,12 @@ type Activity struct {
 	RequestsLeftOut uint32 `protobuf:"varint,12,opt,name=requests_left_out,json=requestsLeftOut,proto3" json:"requests_left_out,omitempty"`
 	// Totals of requests since the run began, of models by name. "" are requests for a
 	// model that there is not.
-	Totals        map[string]*RequestTotals `protobuf:"bytes,13,rep,name=totals,proto3" json:"totals,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Totals map[string]*RequestTotals `protobuf:"bytes,13,rep,name=totals,proto3" json:"totals,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Requests of the last minute that were late or not answered, those that came to no
+	// version included.
+	LateOrLostLastMinute uint32 `protobuf:"varint,14,opt,name=late_or_lost_last_minute,json=lateOrLostLastMinute,proto3" json:"late_or_lost_last_minute,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
 }
 
 func (x *Activity) Reset() {
@@ -309,6 +312,13 @@ func (x *Activity) GetTotals() map[string]*RequestTotals {
 		return x.Totals
 	}
 	return nil
+}
+
+func (x *Activity) GetLateOrLostLastMinute() uint32 {
+	if x != nil {
+		return x.LateOrLostLastMinute
+	}
+	return 0
 }
 
 // DeviceActivity is how a device stands.
@@ -595,6 +605,7 @@ type VersionActivity struct {
 	Waiting uint32 `protobuf:"varint,16,opt,name=waiting,proto3" json:"waiting,omitempty"`
 	// Since the run began.
 	Totals        *VersionTotals `protobuf:"bytes,17,opt,name=totals,proto3" json:"totals,omitempty"`
+	LastMinute    *LastMinute    `protobuf:"bytes,18,opt,name=last_minute,json=lastMinute,proto3" json:"last_minute,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -748,6 +759,68 @@ func (x *VersionActivity) GetTotals() *VersionTotals {
 	return nil
 }
 
+func (x *VersionActivity) GetLastMinute() *LastMinute {
+	if x != nil {
+		return x.LastMinute
+	}
+	return nil
+}
+
+// LastMinute counts requests of the last minute.
+type LastMinute struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Answered later than their target.
+	Late uint32 `protobuf:"varint,1,opt,name=late,proto3" json:"late,omitempty"`
+	// Not answered.
+	Lost          uint32 `protobuf:"varint,2,opt,name=lost,proto3" json:"lost,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LastMinute) Reset() {
+	*x = LastMinute{}
+	mi := &file_weft_v1_activity_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LastMinute) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LastMinute) ProtoMessage() {}
+
+func (x *LastMinute) ProtoReflect() protoreflect.Message {
+	mi := &file_weft_v1_activity_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LastMinute.ProtoReflect.Descriptor instead.
+func (*LastMinute) Descriptor() ([]byte, []int) {
+	return file_weft_v1_activity_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *LastMinute) GetLate() uint32 {
+	if x != nil {
+		return x.Late
+	}
+	return 0
+}
+
+func (x *LastMinute) GetLost() uint32 {
+	if x != nil {
+		return x.Lost
+	}
+	return 0
+}
+
 // VersionTotals count what became of a version's work on a device.
 type VersionTotals struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -772,7 +845,7 @@ type VersionTotals struct {
 
 func (x *VersionTotals) Reset() {
 	*x = VersionTotals{}
-	mi := &file_weft_v1_activity_proto_msgTypes[4]
+	mi := &file_weft_v1_activity_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -784,7 +857,7 @@ func (x *VersionTotals) String() string {
 func (*VersionTotals) ProtoMessage() {}
 
 func (x *VersionTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_weft_v1_activity_proto_msgTypes[4]
+	mi := &file_weft_v1_activity_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -797,7 +870,7 @@ func (x *VersionTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VersionTotals.ProtoReflect.Descriptor instead.
 func (*VersionTotals) Descriptor() ([]byte, []int) {
-	return file_weft_v1_activity_proto_rawDescGZIP(), []int{4}
+	return file_weft_v1_activity_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *VersionTotals) GetBatches() float64 {
@@ -877,7 +950,7 @@ type RequestTotals struct {
 
 func (x *RequestTotals) Reset() {
 	*x = RequestTotals{}
-	mi := &file_weft_v1_activity_proto_msgTypes[5]
+	mi := &file_weft_v1_activity_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -889,7 +962,7 @@ func (x *RequestTotals) String() string {
 func (*RequestTotals) ProtoMessage() {}
 
 func (x *RequestTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_weft_v1_activity_proto_msgTypes[5]
+	mi := &file_weft_v1_activity_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -902,7 +975,7 @@ func (x *RequestTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestTotals.ProtoReflect.Descriptor instead.
 func (*RequestTotals) Descriptor() ([]byte, []int) {
-	return file_weft_v1_activity_proto_rawDescGZIP(), []int{5}
+	return file_weft_v1_activity_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RequestTotals) GetOffered() float64 {
@@ -995,7 +1068,7 @@ type BatchColumns struct {
 
 func (x *BatchColumns) Reset() {
 	*x = BatchColumns{}
-	mi := &file_weft_v1_activity_proto_msgTypes[6]
+	mi := &file_weft_v1_activity_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1007,7 +1080,7 @@ func (x *BatchColumns) String() string {
 func (*BatchColumns) ProtoMessage() {}
 
 func (x *BatchColumns) ProtoReflect() protoreflect.Message {
-	mi := &file_weft_v1_activity_proto_msgTypes[6]
+	mi := &file_weft_v1_activity_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1020,7 +1093,7 @@ func (x *BatchColumns) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BatchColumns.ProtoReflect.Descriptor instead.
 func (*BatchColumns) Descriptor() ([]byte, []int) {
-	return file_weft_v1_activity_proto_rawDescGZIP(), []int{6}
+	return file_weft_v1_activity_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *BatchColumns) GetNumber() []uint32 {
@@ -1158,7 +1231,7 @@ type RunningBatch struct {
 
 func (x *RunningBatch) Reset() {
 	*x = RunningBatch{}
-	mi := &file_weft_v1_activity_proto_msgTypes[7]
+	mi := &file_weft_v1_activity_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1170,7 +1243,7 @@ func (x *RunningBatch) String() string {
 func (*RunningBatch) ProtoMessage() {}
 
 func (x *RunningBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_weft_v1_activity_proto_msgTypes[7]
+	mi := &file_weft_v1_activity_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1183,7 +1256,7 @@ func (x *RunningBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunningBatch.ProtoReflect.Descriptor instead.
 func (*RunningBatch) Descriptor() ([]byte, []int) {
-	return file_weft_v1_activity_proto_rawDescGZIP(), []int{7}
+	return file_weft_v1_activity_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RunningBatch) GetNumber() uint32 {
@@ -1264,7 +1337,7 @@ type RequestColumns struct {
 
 func (x *RequestColumns) Reset() {
 	*x = RequestColumns{}
-	mi := &file_weft_v1_activity_proto_msgTypes[8]
+	mi := &file_weft_v1_activity_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1276,7 +1349,7 @@ func (x *RequestColumns) String() string {
 func (*RequestColumns) ProtoMessage() {}
 
 func (x *RequestColumns) ProtoReflect() protoreflect.Message {
-	mi := &file_weft_v1_activity_proto_msgTypes[8]
+	mi := &file_weft_v1_activity_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1289,7 +1362,7 @@ func (x *RequestColumns) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestColumns.ProtoReflect.Descriptor instead.
 func (*RequestColumns) Descriptor() ([]byte, []int) {
-	return file_weft_v1_activity_proto_rawDescGZIP(), []int{8}
+	return file_weft_v1_activity_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RequestColumns) GetNumber() []uint32 {
@@ -1394,7 +1467,7 @@ type History struct {
 
 func (x *History) Reset() {
 	*x = History{}
-	mi := &file_weft_v1_activity_proto_msgTypes[9]
+	mi := &file_weft_v1_activity_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1406,7 +1479,7 @@ func (x *History) String() string {
 func (*History) ProtoMessage() {}
 
 func (x *History) ProtoReflect() protoreflect.Message {
-	mi := &file_weft_v1_activity_proto_msgTypes[9]
+	mi := &file_weft_v1_activity_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1419,7 +1492,7 @@ func (x *History) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use History.ProtoReflect.Descriptor instead.
 func (*History) Descriptor() ([]byte, []int) {
-	return file_weft_v1_activity_proto_rawDescGZIP(), []int{9}
+	return file_weft_v1_activity_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *History) GetRun() string {
@@ -1539,7 +1612,7 @@ type Explanation struct {
 
 func (x *Explanation) Reset() {
 	*x = Explanation{}
-	mi := &file_weft_v1_activity_proto_msgTypes[10]
+	mi := &file_weft_v1_activity_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1551,7 +1624,7 @@ func (x *Explanation) String() string {
 func (*Explanation) ProtoMessage() {}
 
 func (x *Explanation) ProtoReflect() protoreflect.Message {
-	mi := &file_weft_v1_activity_proto_msgTypes[10]
+	mi := &file_weft_v1_activity_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1564,7 +1637,7 @@ func (x *Explanation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Explanation.ProtoReflect.Descriptor instead.
 func (*Explanation) Descriptor() ([]byte, []int) {
-	return file_weft_v1_activity_proto_rawDescGZIP(), []int{10}
+	return file_weft_v1_activity_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Explanation) GetNumber() uint32 {
@@ -1725,7 +1798,7 @@ type ExplainedBatch struct {
 
 func (x *ExplainedBatch) Reset() {
 	*x = ExplainedBatch{}
-	mi := &file_weft_v1_activity_proto_msgTypes[11]
+	mi := &file_weft_v1_activity_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1737,7 +1810,7 @@ func (x *ExplainedBatch) String() string {
 func (*ExplainedBatch) ProtoMessage() {}
 
 func (x *ExplainedBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_weft_v1_activity_proto_msgTypes[11]
+	mi := &file_weft_v1_activity_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1750,7 +1823,7 @@ func (x *ExplainedBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainedBatch.ProtoReflect.Descriptor instead.
 func (*ExplainedBatch) Descriptor() ([]byte, []int) {
-	return file_weft_v1_activity_proto_rawDescGZIP(), []int{11}
+	return file_weft_v1_activity_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ExplainedBatch) GetNumber() uint32 {
@@ -1857,7 +1930,7 @@ type Holder struct {
 
 func (x *Holder) Reset() {
 	*x = Holder{}
-	mi := &file_weft_v1_activity_proto_msgTypes[12]
+	mi := &file_weft_v1_activity_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1869,7 +1942,7 @@ func (x *Holder) String() string {
 func (*Holder) ProtoMessage() {}
 
 func (x *Holder) ProtoReflect() protoreflect.Message {
-	mi := &file_weft_v1_activity_proto_msgTypes[12]
+	mi := &file_weft_v1_activity_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1882,7 +1955,7 @@ func (x *Holder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holder.ProtoReflect.Descriptor instead.
 func (*Holder) Descriptor() ([]byte, []int) {
-	return file_weft_v1_activity_proto_rawDescGZIP(), []int{12}
+	return file_weft_v1_activity_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Holder) GetModel() string {
@@ -1917,7 +1990,7 @@ var File_weft_v1_activity_proto protoreflect.FileDescriptor
 
 const file_weft_v1_activity_proto_rawDesc = "" +
 	"\n" +
-	"\x16weft/v1/activity.proto\x12\aweft.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfb\x04\n" +
+	"\x16weft/v1/activity.proto\x12\aweft.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb3\x05\n" +
 	"\bActivity\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x120\n" +
 	"\x05began\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05began\x12\x17\n" +
@@ -1932,7 +2005,8 @@ const file_weft_v1_activity_proto_rawDesc = "" +
 	" \x01(\v2\x17.weft.v1.RequestColumnsR\brequests\x12(\n" +
 	"\x10batches_left_out\x18\v \x01(\rR\x0ebatchesLeftOut\x12*\n" +
 	"\x11requests_left_out\x18\f \x01(\rR\x0frequestsLeftOut\x125\n" +
-	"\x06totals\x18\r \x03(\v2\x1d.weft.v1.Activity.TotalsEntryR\x06totals\x1aQ\n" +
+	"\x06totals\x18\r \x03(\v2\x1d.weft.v1.Activity.TotalsEntryR\x06totals\x126\n" +
+	"\x18late_or_lost_last_minute\x18\x0e \x01(\rR\x14lateOrLostLastMinute\x1aQ\n" +
 	"\vTotalsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
 	"\x05value\x18\x02 \x01(\v2\x16.weft.v1.RequestTotalsR\x05value:\x028\x01\"\xa9\x02\n" +
@@ -1974,7 +2048,7 @@ const file_weft_v1_activity_proto_rawDesc = "" +
 	"\x12_memory_used_bytesB\x15\n" +
 	"\x13_memory_total_bytesB\x0e\n" +
 	"\f_utilizationB\x12\n" +
-	"\x10_co_tenant_share\"\xa1\x04\n" +
+	"\x10_co_tenant_share\"\xd7\x04\n" +
 	"\x0fVersionActivity\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x05R\aversion\x12\x16\n" +
@@ -1993,7 +2067,13 @@ const file_weft_v1_activity_proto_rawDesc = "" +
 	"\x06p50_ms\x18\x0e \x01(\x01R\x05p50Ms\x12\x15\n" +
 	"\x06p99_ms\x18\x0f \x01(\x01R\x05p99Ms\x12\x18\n" +
 	"\awaiting\x18\x10 \x01(\rR\awaiting\x12.\n" +
-	"\x06totals\x18\x11 \x01(\v2\x16.weft.v1.VersionTotalsR\x06totals\"\x9b\x03\n" +
+	"\x06totals\x18\x11 \x01(\v2\x16.weft.v1.VersionTotalsR\x06totals\x124\n" +
+	"\vlast_minute\x18\x12 \x01(\v2\x13.weft.v1.LastMinuteR\n" +
+	"lastMinute\"4\n" +
+	"\n" +
+	"LastMinute\x12\x12\n" +
+	"\x04late\x18\x01 \x01(\rR\x04late\x12\x12\n" +
+	"\x04lost\x18\x02 \x01(\rR\x04lost\"\x9b\x03\n" +
 	"\rVersionTotals\x12\x18\n" +
 	"\abatches\x18\x01 \x01(\x01R\abatches\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\x01R\x04rows\x12\x1f\n" +
@@ -2155,7 +2235,7 @@ func file_weft_v1_activity_proto_rawDescGZIP() []byte {
 }
 
 var file_weft_v1_activity_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_weft_v1_activity_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_weft_v1_activity_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_weft_v1_activity_proto_goTypes = []any{
 	(PickRule)(0),                 // 0: weft.v1.PickRule
 	(RequestEnd)(0),               // 1: weft.v1.RequestEnd
@@ -2163,42 +2243,44 @@ var file_weft_v1_activity_proto_goTypes = []any{
 	(*DeviceActivity)(nil),        // 3: weft.v1.DeviceActivity
 	(*GpuActivity)(nil),           // 4: weft.v1.GpuActivity
 	(*VersionActivity)(nil),       // 5: weft.v1.VersionActivity
-	(*VersionTotals)(nil),         // 6: weft.v1.VersionTotals
-	(*RequestTotals)(nil),         // 7: weft.v1.RequestTotals
-	(*BatchColumns)(nil),          // 8: weft.v1.BatchColumns
-	(*RunningBatch)(nil),          // 9: weft.v1.RunningBatch
-	(*RequestColumns)(nil),        // 10: weft.v1.RequestColumns
-	(*History)(nil),               // 11: weft.v1.History
-	(*Explanation)(nil),           // 12: weft.v1.Explanation
-	(*ExplainedBatch)(nil),        // 13: weft.v1.ExplainedBatch
-	(*Holder)(nil),                // 14: weft.v1.Holder
-	nil,                           // 15: weft.v1.Activity.TotalsEntry
-	nil,                           // 16: weft.v1.VersionTotals.FlushesEntry
-	nil,                           // 17: weft.v1.VersionTotals.LostEntry
-	(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
+	(*LastMinute)(nil),            // 6: weft.v1.LastMinute
+	(*VersionTotals)(nil),         // 7: weft.v1.VersionTotals
+	(*RequestTotals)(nil),         // 8: weft.v1.RequestTotals
+	(*BatchColumns)(nil),          // 9: weft.v1.BatchColumns
+	(*RunningBatch)(nil),          // 10: weft.v1.RunningBatch
+	(*RequestColumns)(nil),        // 11: weft.v1.RequestColumns
+	(*History)(nil),               // 12: weft.v1.History
+	(*Explanation)(nil),           // 13: weft.v1.Explanation
+	(*ExplainedBatch)(nil),        // 14: weft.v1.ExplainedBatch
+	(*Holder)(nil),                // 15: weft.v1.Holder
+	nil,                           // 16: weft.v1.Activity.TotalsEntry
+	nil,                           // 17: weft.v1.VersionTotals.FlushesEntry
+	nil,                           // 18: weft.v1.VersionTotals.LostEntry
+	(*timestamppb.Timestamp)(nil), // 19: google.protobuf.Timestamp
 }
 var file_weft_v1_activity_proto_depIdxs = []int32{
-	18, // 0: weft.v1.Activity.began:type_name -> google.protobuf.Timestamp
+	19, // 0: weft.v1.Activity.began:type_name -> google.protobuf.Timestamp
 	3,  // 1: weft.v1.Activity.devices:type_name -> weft.v1.DeviceActivity
 	5,  // 2: weft.v1.Activity.versions:type_name -> weft.v1.VersionActivity
-	8,  // 3: weft.v1.Activity.batches:type_name -> weft.v1.BatchColumns
-	9,  // 4: weft.v1.Activity.running:type_name -> weft.v1.RunningBatch
-	10, // 5: weft.v1.Activity.requests:type_name -> weft.v1.RequestColumns
-	15, // 6: weft.v1.Activity.totals:type_name -> weft.v1.Activity.TotalsEntry
+	9,  // 3: weft.v1.Activity.batches:type_name -> weft.v1.BatchColumns
+	10, // 4: weft.v1.Activity.running:type_name -> weft.v1.RunningBatch
+	11, // 5: weft.v1.Activity.requests:type_name -> weft.v1.RequestColumns
+	16, // 6: weft.v1.Activity.totals:type_name -> weft.v1.Activity.TotalsEntry
 	4,  // 7: weft.v1.DeviceActivity.gpu:type_name -> weft.v1.GpuActivity
-	6,  // 8: weft.v1.VersionActivity.totals:type_name -> weft.v1.VersionTotals
-	16, // 9: weft.v1.VersionTotals.flushes:type_name -> weft.v1.VersionTotals.FlushesEntry
-	17, // 10: weft.v1.VersionTotals.lost:type_name -> weft.v1.VersionTotals.LostEntry
-	18, // 11: weft.v1.Explanation.arrived:type_name -> google.protobuf.Timestamp
-	1,  // 12: weft.v1.Explanation.end:type_name -> weft.v1.RequestEnd
-	13, // 13: weft.v1.Explanation.batch:type_name -> weft.v1.ExplainedBatch
-	14, // 14: weft.v1.Explanation.holders:type_name -> weft.v1.Holder
-	7,  // 15: weft.v1.Activity.TotalsEntry.value:type_name -> weft.v1.RequestTotals
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	7,  // 8: weft.v1.VersionActivity.totals:type_name -> weft.v1.VersionTotals
+	6,  // 9: weft.v1.VersionActivity.last_minute:type_name -> weft.v1.LastMinute
+	17, // 10: weft.v1.VersionTotals.flushes:type_name -> weft.v1.VersionTotals.FlushesEntry
+	18, // 11: weft.v1.VersionTotals.lost:type_name -> weft.v1.VersionTotals.LostEntry
+	19, // 12: weft.v1.Explanation.arrived:type_name -> google.protobuf.Timestamp
+	1,  // 13: weft.v1.Explanation.end:type_name -> weft.v1.RequestEnd
+	14, // 14: weft.v1.Explanation.batch:type_name -> weft.v1.ExplainedBatch
+	15, // 15: weft.v1.Explanation.holders:type_name -> weft.v1.Holder
+	8,  // 16: weft.v1.Activity.TotalsEntry.value:type_name -> weft.v1.RequestTotals
+	17, // [17:17] is the sub-list for method output_type
+	17, // [17:17] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_weft_v1_activity_proto_init() }
@@ -2213,7 +2295,7 @@ func file_weft_v1_activity_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_weft_v1_activity_proto_rawDesc), len(file_weft_v1_activity_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   16,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
