@@ -7,10 +7,12 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/weftserve/weft/internal/app"
+	"github.com/weftserve/weft/internal/config"
 )
 
 // commandLine is the commands and their flags.
@@ -59,6 +61,11 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	command, err := parser.Parse(args)
 	if wrong, ok := errors.AsType[*kong.ParseError](err); ok {
+		for key, instead := range (config.Server{}).Gone() {
+			if strings.HasPrefix(err.Error(), "unknown flag --"+key) {
+				err = fmt.Errorf("--%s is gone: %s", key, instead)
+			}
+		}
 		if node := wrong.Context.Selected(); node != nil {
 			defer fmt.Fprintf(stderr, "Run \"%s --help\" for help.\n", node.FullPath())
 		} else {

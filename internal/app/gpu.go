@@ -27,6 +27,7 @@ type gpuWatch struct {
 
 // gpuStandIns let a test follow other devices than GPUs, by a library of its own.
 type gpuStandIns struct {
+	interval time.Duration
 	library  string
 	patience time.Duration // with the library
 	devices  []gpu.Device
@@ -74,7 +75,7 @@ func watchGPUs(s *config.Server, instead gpuStandIns, lost func(d gpu.Device, ca
 	}
 	w.close = source.Close
 	w.sampler = gpu.NewSampler(gpu.Config{
-		Source: source, Devices: source.Devices(), Interval: time.Duration(s.GPUTelemetryInterval), Logger: log,
+		Source: source, Devices: source.Devices(), Interval: instead.interval, Logger: log,
 		OnLost: func(d gpu.Device, cause error) {
 			if otherOrder() { // else a sound one might be given up in its place
 				log.Error("GPU lost, CUDA ordinal unknown", "event", "gpu_lost", "driver_counts_it_as", d.Name,

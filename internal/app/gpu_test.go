@@ -63,8 +63,9 @@ func serveFollowed(t *testing.T, large string, adjust func(*App)) (*running, *gp
 		weftest.SetManifest(t, repository, model, "target_latency: 5s\n"+manifest)
 	}
 	return serveFrom(t, repository, func(c *App) {
-		c.GPUTelemetryInterval = config.Duration(50 * time.Millisecond)
-		c.gpuStandIns = gpuStandIns{library: nvml.Path, devices: []gpu.Device{{Name: synthDevice}}}
+		c.gpuStandIns = gpuStandIns{
+			library: nvml.Path, devices: []gpu.Device{{Name: synthDevice}}, interval: 50 * time.Millisecond,
+		}
 		if adjust != nil {
 			adjust(c)
 		}

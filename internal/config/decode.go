@@ -156,7 +156,7 @@ func (d *decoder) structure(path string, node ast.Node, into reflect.Value) {
 	for _, e := range entries {
 		i := slices.IndexFunc(fields, func(f field) bool { return f.key == e.key })
 		if i < 0 {
-			d.unknown(e, fields)
+			d.unknown(e, into, fields)
 			continue
 		}
 		value := into.Field(fields[i].index)
@@ -167,8 +167,18 @@ func (d *decoder) structure(path string, node ast.Node, into reflect.Value) {
 	}
 }
 
-func (d *decoder) unknown(e entry, fields []field) {
+// Outdated are settings that once had more keys.
+type Outdated interface {
+	// Gone says for each key that is gone what to write instead.
+	Gone() map[string]string
+}
+
+func (d *decoder) unknown(e entry, into reflect.Value, fields []field) {
 	f := d.fault(d.places[e.path], e.path, "unknown key")
+	if o, is := reflect.TypeAssert[Outdated](into); is && o.Gone()[e.key] != "" {
+		f.Message = "this key is gone: " + o.Gone()[e.key]
+		return
+	}
 	siblings := keysOf(fields)
 	if f.Suggestion = Nearest(e.key, siblings); f.Suggestion != "" && plain(f.Suggestion) == plain(e.key) {
 		return

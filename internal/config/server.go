@@ -18,140 +18,136 @@ import (
 type Server struct {
 	// Listen is the address of gRPC, as HOST:PORT, or unix:/PATH for a socket. Port 0 takes a free one. An empty host is
 	// every interface. Beyond this machine it needs identities, or Insecure.
-	Listen string `yaml:"listen" name:"listen" default:"127.0.0.1:9000" help:"Serve gRPC on this address."`
+	Listen string `yaml:"listen" name:"listen" default:"127.0.0.1:9000" group:"Addresses:" help:"gRPC."`
 	// HTTP is the address of metrics and health, as HOST:PORT or unix:/PATH; empty disables it.
-	HTTP string `yaml:"http" name:"http" default:"127.0.0.1:9001" help:"Serve metrics and health over HTTP on this address; empty disables it."`
+	HTTP string `yaml:"http" name:"http" default:"127.0.0.1:9001" group:"Addresses:" help:"Metrics, health, JSON and the page; empty: none."`
 	// Pprof serves profiles and all metrics of the Go runtime on the HTTP address, too. Everybody who reaches it can have
 	// the server take profiles, which slows it down, and see what it runs.
-	Pprof bool `yaml:"pprof" name:"pprof" help:"Serve profiles (/debug/pprof/) and all metrics of the Go runtime on the address of --http, too."`
+	Pprof bool `yaml:"pprof" name:"pprof" group:"Addresses:" help:"Serve profiles (/debug/pprof/) on --http, too."`
 	// AdminListen is the address of AdminService, as HOST:PORT or unix:/PATH; empty disables it. Everybody who may call
 	// it can unload models: keep it on this machine.
-	AdminListen string `yaml:"admin-listen" name:"admin-listen" default:"127.0.0.1:9002" help:"Serve AdminService, which changes what is served, on this address; empty disables it."`
+	AdminListen string `yaml:"admin-listen" name:"admin-listen" default:"127.0.0.1:9002" group:"Addresses:" help:"AdminService, which changes what is served; empty: none."`
 	// TLSCert and TLSKey are PEM files of the server's certificate, with those between it and its CA, and of its key.
 	// Every address then speaks TLS 1.3 and nothing else. They are read again when they change, and on SIGHUP.
-	TLSCert string `yaml:"tls-cert,omitempty" name:"tls-cert" placeholder:"FILE" help:"Speak TLS 1.3 on every address, with the certificates of this PEM file."`
-	TLSKey  string `yaml:"tls-key,omitempty" name:"tls-key" placeholder:"FILE" help:"The key of --tls-cert, a PEM file."`
+	TLSCert string `yaml:"tls-cert,omitempty" name:"tls-cert" placeholder:"FILE" group:"TLS and access:" help:"PEM file of the certificate; TLS 1.3 everywhere."`
+	TLSKey  string `yaml:"tls-key,omitempty" name:"tls-key" placeholder:"FILE" group:"TLS and access:" help:"PEM file of its key."`
 	// TLSClientCA is a PEM file of the CAs whose certificates callers must show, or may, as TLSClientAuth says.
-	TLSClientCA string `yaml:"tls-client-ca,omitempty" name:"tls-client-ca" placeholder:"FILE" help:"Ask callers for a certificate of one of the CAs in this PEM file."`
+	TLSClientCA string `yaml:"tls-client-ca,omitempty" name:"tls-client-ca" placeholder:"FILE" group:"TLS and access:" help:"PEM file of the CAs of callers' certificates."`
 	// TLSClientAuth says whether callers must show a certificate where they are asked for one: require or optional. The
 	// HTTP address asks, and needs one for everything but health, so that probes work without.
-	TLSClientAuth ClientAuth `yaml:"tls-client-auth" name:"tls-client-auth" default:"require" enum:"require,optional" help:"Whether callers must show a certificate where they are asked for one: require or optional."`
+	TLSClientAuth ClientAuth `yaml:"tls-client-auth" name:"tls-client-auth" default:"require" enum:"require,optional" group:"TLS and access:" help:"Of callers with --tls-client-ca: require or optional."`
 	// TLSSPIFFESocket is the address of a SPIFFE Workload API, such as unix:///run/spire/agent.sock, which gives the
 	// certificate and the CAs, and replaces them in time.
-	TLSSPIFFESocket string `yaml:"tls-spiffe-socket,omitempty" name:"tls-spiffe-socket" placeholder:"unix:///PATH" help:"Speak TLS 1.3 with the certificates of this SPIFFE Workload API, in the place of files."`
+	TLSSPIFFESocket string `yaml:"tls-spiffe-socket,omitempty" name:"tls-spiffe-socket" placeholder:"unix:///PATH" group:"TLS and access:" help:"A SPIFFE Workload API in the place of files."`
 	// TLSDev makes certificates for this machine, and keeps them in the state directory of the user, or in StateDir.
-	TLSDev bool `yaml:"tls-dev" name:"tls-dev" help:"Speak TLS 1.3 with certificates that are made for this machine, and print what a client needs."`
+	TLSDev bool `yaml:"tls-dev" name:"tls-dev" group:"TLS and access:" help:"Certificates that are made for this machine."`
 	// Insecure lets addresses beyond this machine serve whoever reaches them.
-	Insecure bool `yaml:"insecure" name:"insecure" help:"Listen beyond this machine although callers need no identity, or send it in the clear."`
+	Insecure bool `yaml:"insecure" name:"insecure" group:"TLS and access:" help:"Listen beyond this machine without identities."`
 	// Access is a YAML file that says who may do what, see docs/ACCESS.md; empty: everybody may do everything.
-	Access string `yaml:"access,omitempty" name:"access" default:"" placeholder:"FILE" help:"Read who may do what from this YAML file."`
+	Access string `yaml:"access,omitempty" name:"access" default:"" placeholder:"FILE" group:"TLS and access:" help:"YAML file that says who may do what."`
 	// HTTPHosts are the names, without a port, by which callers reach the HTTP address. On loopback they count beside
 	// localhost and its addresses; elsewhere requests to other names are refused if there are any.
-	HTTPHosts []string `yaml:"http-hosts,omitempty,flow" name:"http-hosts" placeholder:"NAME" help:"Names by which callers may reach the HTTP address; on loopback beside localhost and its addresses."`
+	HTTPHosts []string `yaml:"http-hosts,omitempty,flow" name:"http-hosts" placeholder:"NAME" group:"Addresses:" help:"More names by which callers reach --http."`
 	// HTTPOrigins are the origins, such as https://grafana.example, whose pages may read the HTTP address in a browser.
-	HTTPOrigins []string `yaml:"http-origins,omitempty,flow" name:"http-origins" placeholder:"ORIGIN" help:"Origins, such as https://grafana.example, whose pages may read the HTTP address in a browser."`
+	HTTPOrigins []string `yaml:"http-origins,omitempty,flow" name:"http-origins" placeholder:"ORIGIN" group:"Addresses:" help:"Origins whose pages may read --http."`
 	// Devices are the devices that models may run on: cpu, cuda (the first GPU) or cuda:N. cpu:N runs N batches at a
 	// time on the processor, 1 to 999; without N as many as there are processors. Too few leave processors
 	// idle; more than there are make each batch slower, and keep gRPC waiting.
-	Devices []string `yaml:"devices,flow" name:"devices" default:"cpu" help:"Devices that models may run on: cpu, cpu:N (N batches at a time), cuda, cuda:N (GPU number N)."`
+	Devices []string `yaml:"devices,flow" name:"devices" default:"cpu" group:"Execution:" help:"cpu, cpu:N (N batches at a time), cuda, cuda:N (GPU number N)."`
 	// Isolation says where models run: device, in a process for each device, so that a model that crashes or hangs ends
 	// that process and not the server; model, in a process for each version on each device; none, in the server.
-	Isolation Isolation `yaml:"isolation" name:"isolation" default:"device" enum:"device,model,none" help:"Run models in a process for each device, in one for each version (model), or in the server (none)."`
+	Isolation Isolation `yaml:"isolation" name:"isolation" default:"device" enum:"device,model,none" group:"Execution:" help:"A process for each device, for each version (model), or none."`
 	// Sandbox says whether the processes of models are confined: to libraries, without a network, and without a way to
 	// programs and other processes: auto as far as the kernel can, off not at all.
-	Sandbox Sandbox `yaml:"sandbox" name:"sandbox" default:"auto" enum:"auto,off" help:"Keep the processes of models from files, networks, programs and other processes: auto (as far as the kernel can) or off."`
+	Sandbox Sandbox `yaml:"sandbox" name:"sandbox" default:"auto" enum:"auto,off" group:"Execution:" help:"Confine these processes: auto (as far as the kernel can) or off."`
 	// WorkerMemory bounds the memory of each process that runs models, besides the memory of batches and of the files
 	// that it shares; auto: three quarters of the memory that the server may use, of the machine or of its control
 	// group. A run that takes more ends with that process, and its requests are run once more, each by itself. 0
 	// disables the limit. Too low refuses models and requests that there is memory for; too high risks that the system
 	// kills a process of its own choice for memory.
-	WorkerMemory Bound `yaml:"worker-memory" name:"worker-memory" default:"auto" help:"Memory that each process that runs models may take; auto: three quarters of the machine's or control group's; 0 disables the limit."`
+	WorkerMemory Bound `yaml:"worker-memory" name:"worker-memory" default:"auto" group:"Limits:" help:"Memory of each process that runs models; auto: 3/4 of what there is; 0: no limit."`
 	// RunTimeout is the longest that one run of a model may take; one whose cost is known may take less: 20 times what is
 	// expected, at least 2 s. A run that takes longer is stopped, if need be by ending its process, and its requests
 	// are run once more, each by itself. 0: any time. Too low stops the first runs of large models; too high lets a run
 	// that hangs hold up its device for so long.
-	RunTimeout Duration `yaml:"run-timeout" name:"run-timeout" default:"30s" help:"The longest that one run of a model may take; 0 disables the limit."`
+	RunTimeout Duration `yaml:"run-timeout" name:"run-timeout" default:"30s" group:"Execution:" help:"Longest run of a model; 0: no limit."`
 	// RequireDigests refuses versions that have no SHA256SUMS, which `weft seal` writes; default false: a version's files
 	// are compared with it where there is one.
-	RequireDigests bool `yaml:"require-digests" name:"require-digests" help:"Refuse versions without a SHA256SUMS, which weft seal writes."`
+	RequireDigests bool `yaml:"require-digests" name:"require-digests" group:"Models:" help:"Refuse versions without SHA256SUMS (weft seal)."`
 	// GPUTelemetry says whether the server follows the state of the GPUs among the devices, so that estimates of
 	// executions know clocks, other processes and memory: auto does where the driver can report it, off never does.
-	GPUTelemetry GPUTelemetry `yaml:"gpu-telemetry" name:"gpu-telemetry" default:"auto" enum:"auto,off" help:"Follow the state of the GPUs, for estimates and metrics: auto (where the driver can report it) or off."`
-	// GPUTelemetryInterval is how often clocks and memory are read, 50ms to 10s; power and so on are read every second,
-	// at most as often. Too low holds up other calls of the driver, which has one lock for many; too high notices a
-	// lower clock late.
-	GPUTelemetryInterval Duration `yaml:"gpu-telemetry-interval" name:"gpu-telemetry-interval" default:"150ms" help:"How often the clocks and the memory of GPUs are read."`
+	GPUTelemetry GPUTelemetry `yaml:"gpu-telemetry" name:"gpu-telemetry" default:"auto" enum:"auto,off" group:"Execution:" help:"Read the state of GPUs: auto or off."`
 	// DrainTimeout is how long a stopping server lets accepted requests finish; 0 cuts them short at once. Too low
 	// breaks off promised work; too high delays a restart in which something hangs.
-	DrainTimeout Duration `yaml:"drain-timeout" name:"drain-timeout" default:"30s" help:"How long accepted requests may finish when the server stops; 0 cuts them short at once."`
+	DrainTimeout Duration `yaml:"drain-timeout" name:"drain-timeout" default:"30s" group:"Limits:" help:"Time of accepted requests to end at a stop."`
 	// MaxQueuedBytes bounds the input bytes of all waiting requests together; beyond it requests are refused.
 	// Too low refuses bursts that there is memory for; too high risks that the system kills the process for memory.
-	MaxQueuedBytes Size `yaml:"max-queued-bytes" name:"max-queued-bytes" default:"1GiB" help:"Input bytes of all waiting requests together; beyond it requests are refused."`
+	MaxQueuedBytes Size `yaml:"max-queued-bytes" name:"max-queued-bytes" default:"1GiB" group:"Limits:" help:"Inputs of all waiting requests."`
 	// MaxMessageBytes bounds one message in either direction, at least 1KiB. Too low refuses large inputs; too
 	// high lets one client take that much memory per call.
-	MaxMessageBytes Size `yaml:"max-message-bytes" name:"max-message-bytes" default:"16MiB" help:"Largest message, in either direction."`
+	MaxMessageBytes Size `yaml:"max-message-bytes" name:"max-message-bytes" default:"16MiB" group:"Limits:" help:"Largest message, in either direction."`
 	// MaxHeldBytes bounds what is held for all connections together, at least 16MiB: requests that are being received,
 	// answers that were not taken yet, 56KiB for each connection and 24KiB for each open call. Near it calls are refused
 	// on connections that hold a large part without progress; beyond it the worst connection is ended. Too low ends
 	// connections with many calls; too high lets strangers take that much memory.
-	MaxHeldBytes Size `yaml:"max-held-bytes" name:"max-held-bytes" default:"256MiB" help:"Memory held for all connections: requests being received, answers not taken, open calls; beyond it connections are ended."`
+	MaxHeldBytes Size `yaml:"max-held-bytes" name:"max-held-bytes" default:"256MiB" group:"Limits:" help:"Memory held for all connections."`
 	// MaxConnectionAge is after how long a connection of gRPC is asked to go, so that its caller connects anew, by other
 	// certificates or to another server, a tenth earlier or later; its open calls go on. At least 1m; 0 disables it. Too
 	// low has callers connect all the time; too high lets callers stay whose certificates are no longer taken.
-	MaxConnectionAge Duration `yaml:"max-connection-age" name:"max-connection-age" default:"24h" help:"After this long a connection is asked to go, while its open calls go on; 0 disables it."`
+	MaxConnectionAge Duration `yaml:"max-connection-age" name:"max-connection-age" default:"24h" group:"Limits:" help:"When a connection is asked to go; 0: never."`
 	// MaxConcurrentRequests bounds the requests inside the server; 0 disables the limit, and the queues bound them.
-	MaxConcurrentRequests int `yaml:"max-concurrent-requests" name:"max-concurrent-requests" default:"0" help:"Requests inside the server at once; 0 disables the limit."`
+	MaxConcurrentRequests int `yaml:"max-concurrent-requests" name:"max-concurrent-requests" default:"0" group:"Limits:" help:"Requests inside the server; 0: no limit."`
 	// TritonStatusCodes has the Open Inference Protocol answer as Triton does where there is no capacity, or no time.
-	TritonStatusCodes bool `yaml:"triton-status-codes" name:"triton-status-codes" help:"Answer overload of the Open Inference Protocol with UNAVAILABLE, as Triton does."`
+	TritonStatusCodes bool `yaml:"triton-status-codes" name:"triton-status-codes" group:"Compatibility:" help:"Answer overload with UNAVAILABLE, as Triton does."`
 	// SharedMemory lets callers of the Open Inference Protocol register regions of POSIX shared memory of this machine,
 	// whose parts requests name in the place of elements. Whoever may register one has the server read and write what is
 	// in /dev/shm as its own user.
-	SharedMemory bool `yaml:"shared-memory" name:"shared-memory" help:"Let callers of the Open Inference Protocol register shared memory of this machine for their tensors."`
+	SharedMemory bool `yaml:"shared-memory" name:"shared-memory" group:"Compatibility:" help:"Let callers of the Open Inference Protocol register shared memory."`
 	// WatchInterval is how often the repositories are scanned, in addition to the file system's notifications, at least
 	// 100ms; 0 scans only when the server starts and on SIGHUP. Too low reads the disk for nothing; too high finds
 	// changes late on file systems without notifications.
-	WatchInterval Duration `yaml:"watch-interval" name:"watch-interval" default:"5s" help:"How often the repositories are scanned for changes; 0 scans only at the start and on SIGHUP."`
+	WatchInterval Duration `yaml:"watch-interval" name:"watch-interval" default:"5s" group:"Models:" help:"How often repositories are scanned; 0: at the start and on SIGHUP."`
 	// ModelConfigFile is a model config file of TensorFlow Serving's, whose models are served beside those of the
 	// repositories; empty: there is none. It is followed as the repositories are.
-	ModelConfigFile string `yaml:"model-config-file,omitempty" name:"model-config-file" default:"" placeholder:"FILE" help:"Serve the models that this file of TensorFlow Serving lists, too."`
+	ModelConfigFile string `yaml:"model-config-file,omitempty" name:"model-config-file" default:"" placeholder:"FILE" group:"Models:" help:"Serve the models of this TensorFlow Serving file."`
 	// ModelStores are directories outside the repositories that symbolic links of models and versions may lead to, and
 	// that must be there. Whoever may write to a repository can have their files served.
-	ModelStores []string `yaml:"model-stores,omitempty,flow" name:"model-stores" placeholder:"DIR" help:"Directories outside the repositories that symbolic links in them may lead to, such as the cache of Hugging Face."`
+	ModelStores []string `yaml:"model-stores,omitempty,flow" name:"model-stores" placeholder:"DIR" group:"Models:" help:"Where symbolic links in repositories may lead."`
 	// ModelMemory bounds the estimated memory of all resident models together; 0 disables the limit. Beyond it a
 	// version is refused with the figures. Too low refuses versions that would fit; too high risks that the system
 	// kills the process for memory.
-	ModelMemory Size `yaml:"model-memory" name:"model-memory" default:"0" help:"Estimated memory that resident models may take together; 0 disables the limit."`
+	ModelMemory Size `yaml:"model-memory" name:"model-memory" default:"0" group:"Limits:" help:"Estimated memory of resident models; 0: no limit."`
 	// MaxEpisodes bounds the running episodes whose version the server remembers, at least 1. The episode whose latest
 	// request is oldest is forgotten first, and then goes where its id leads. Each takes about 200 bytes.
-	MaxEpisodes int `yaml:"max-episodes" name:"max-episodes" default:"100000" help:"Running episodes whose version is remembered."`
+	MaxEpisodes int `yaml:"max-episodes" name:"max-episodes" default:"100000" group:"Models:" help:"Running episodes that keep their version."`
 	// EpisodeTTL is the time without a request after which an episode is over, at least 1s.
-	EpisodeTTL Duration `yaml:"episode-ttl" name:"episode-ttl" default:"10m" help:"After this long without a request an episode is over."`
+	EpisodeTTL Duration `yaml:"episode-ttl" name:"episode-ttl" default:"10m" group:"Models:" help:"An episode ends after this long without a request."`
 	// Record is a folder for recordings of requests and answers; empty disables recording.
-	Record string `yaml:"record,omitempty" name:"record" default:"" placeholder:"DIR" help:"Record requests and answers in files in this folder; empty disables recording."`
+	Record string `yaml:"record,omitempty" name:"record" default:"" placeholder:"DIR" group:"Recordings and logs:" help:"Record requests and answers in this folder."`
 	// RecordSample is the part of the episodes that is recorded, and the part of the requests without an episode;
 	// above 0 up to 1.
-	RecordSample float64 `yaml:"record-sample" name:"record-sample" default:"1" help:"Part of the episodes to record."`
+	RecordSample float64 `yaml:"record-sample" name:"record-sample" default:"1" group:"Recordings and logs:" help:"Part of the episodes that is recorded."`
 	// RecordInputs is the recorded form of inputs: full, hash or none. Only full recordings can be replayed.
-	RecordInputs RecordInputs `yaml:"record-inputs" name:"record-inputs" default:"full" enum:"full,hash,none" help:"How to record inputs: full, hash or none."`
+	RecordInputs RecordInputs `yaml:"record-inputs" name:"record-inputs" default:"full" enum:"full,hash,none" group:"Recordings and logs:" help:"full, hash or none."`
 	// RecordLimit bounds the size of all recordings in the folder, those of earlier runs too, at least 64MiB:
 	// the oldest are deleted beyond it; 0 disables the limit. Too low keeps too short a time; too high fills the disk.
-	RecordLimit Size `yaml:"record-limit" name:"record-limit" default:"10GiB" help:"Size of all recordings in the folder; beyond it the oldest are deleted; at least 64MiB; 0 disables the limit."`
+	RecordLimit Size `yaml:"record-limit" name:"record-limit" default:"10GiB" group:"Recordings and logs:" help:"Size of the folder; the oldest go; 0: no limit."`
 	// StateDir is a directory for decisions made at run time: traffic, rollouts, labels, versions loaded by hand. auto
 	// is .weft-state in the first repository, where that can be written to. none, or empty: decisions end with the
 	// server. Each server needs one of its own.
-	StateDir string `yaml:"state-dir" name:"state-dir" default:"auto" placeholder:"DIR" help:"Keep decisions made at run time in this directory; auto: .weft-state in the first repository, if that can be written to; none disables it."`
+	StateDir string `yaml:"state-dir" name:"state-dir" default:"auto" placeholder:"DIR" group:"Models:" help:"Where decisions are kept; auto: .weft-state in the first repository; or none."`
 	// ShadowLog is a file to which one line is appended for each comparison of a shadow; empty disables it.
-	ShadowLog string `yaml:"shadow-log,omitempty" name:"shadow-log" default:"" placeholder:"FILE" help:"Append a line of JSON for each comparison of a shadow to this file; empty disables it."`
+	ShadowLog string `yaml:"shadow-log,omitempty" name:"shadow-log" default:"" placeholder:"FILE" group:"Models:" help:"Append a line of JSON for each comparison of a shadow."`
 	// ONNXRuntimeLib is the path of the ONNX Runtime shared library; empty searches as package ortlib does.
-	ONNXRuntimeLib string `yaml:"onnxruntime-lib" name:"onnxruntime-lib" default:"" env:"WEFT_ONNXRUNTIME_LIB" placeholder:"PATH" help:"The ONNX Runtime shared library; empty searches for it."`
+	ONNXRuntimeLib string `yaml:"onnxruntime-lib" name:"onnxruntime-lib" default:"" env:"WEFT_ONNXRUNTIME_LIB" placeholder:"PATH" group:"Execution:" help:"The ONNX Runtime library; empty: search"`
 	// SchedTrace is a file for every event and decision of the scheduler, to be decided again later; empty disables
 	// it. It grows by some hundred bytes with each request, and holds the shapes of requests and the values of
 	// inputs without a batch dimension.
-	SchedTrace string `yaml:"sched-trace,omitempty" name:"sched-trace" default:"" placeholder:"FILE" help:"Record every event of the scheduler in this file, for \"weft sim --replay FILE\"; the file is overwritten; empty disables it."`
+	SchedTrace string `yaml:"sched-trace,omitempty" name:"sched-trace" default:"" placeholder:"FILE" group:"Recordings and logs:" help:"Record the scheduler's events for weft sim --replay."`
 	// LogLevel is the least severe level that is logged.
-	LogLevel LogLevel `yaml:"log-level" name:"log-level" default:"info" enum:"debug,info,warn,error" help:"Least severe level to log: debug, info, warn or error."`
+	LogLevel LogLevel `yaml:"log-level" name:"log-level" default:"info" enum:"debug,info,warn,error" group:"Recordings and logs:" help:"debug, info, warn or error."`
 	// LogFormat is text for people, json for machines.
-	LogFormat LogFormat `yaml:"log-format" name:"log-format" default:"text" enum:"text,json" help:"Log as text or json."`
+	LogFormat LogFormat `yaml:"log-format" name:"log-format" default:"text" enum:"text,json" group:"Recordings and logs:" help:"text or json."`
 }
 
 // Isolation is device, model or none.
@@ -175,6 +171,11 @@ const (
 
 // GPUTelemetry is auto or off.
 type GPUTelemetry string
+
+// Gone implements [Outdated].
+func (Server) Gone() map[string]string {
+	return map[string]string{"gpu-telemetry-interval": "clocks and memory of GPUs are read every 150ms: remove it"}
+}
 
 // Whether GPUs are followed.
 const (
@@ -212,7 +213,7 @@ func DefaultServer() Server {
 		Listen: "127.0.0.1:9000", HTTP: "127.0.0.1:9001", AdminListen: "127.0.0.1:9002", Devices: []string{"cpu"},
 		TLSClientAuth: ClientAuthRequire,
 		Isolation:     IsolateDevice, Sandbox: SandboxAuto, WorkerMemory: AutoBound, RunTimeout: Duration(30 * time.Second),
-		GPUTelemetry: GPUTelemetryAuto, GPUTelemetryInterval: Duration(150 * time.Millisecond),
+		GPUTelemetry:   GPUTelemetryAuto,
 		DrainTimeout:   Duration(30 * time.Second),
 		MaxQueuedBytes: GiB, MaxMessageBytes: 16 * MiB, MaxHeldBytes: 256 * MiB, MaxConnectionAge: Duration(24 * time.Hour),
 		WatchInterval: Duration(5 * time.Second),
@@ -299,8 +300,6 @@ func (s *Server) checkEach() Faults {
 	}
 	checkWeb(&faults, s.HTTPHosts, s.HTTPOrigins)
 	checkDevices(&faults, s.Devices)
-	Between(&faults, "gpu-telemetry-interval", s.GPUTelemetryInterval, Duration(50*time.Millisecond),
-		Duration(10*time.Second))
 	Between(&faults, "drain-timeout", s.DrainTimeout, 0, Duration(24*time.Hour))
 	Between(&faults, "max-queued-bytes", s.MaxQueuedBytes, KiB, 1<<40)
 	// Protocol buffers hold less than 2 GiB.
