@@ -463,15 +463,20 @@ var layers = []layer{
 		"where a process runs is a leaf",
 	},
 	{
+		"tools/lab/harness/...",
+		[]string{"internal/ortlib", "tools/lab/affinity"},
+		"it runs programs, whatever they serve",
+	},
+	{
 		"tools/lab/attack",
-		[]string{"proto/gen/...", "internal/onnxgraph", "tools/lab/affinity"},
+		[]string{"proto/gen/...", "internal/onnxgraph", "tools/lab/affinity", "tools/lab/harness"},
 		"it attacks and measures programs from outside",
 	},
 	{
 		"tools/lab/demo",
 		[]string{
 			"proto/gen/weft/...", "proto/gen/onnx", "proto/weftclient", "internal/onnxgraph", "examples/cartpole",
-			"examples/hopper",
+			"examples/hopper", "tools/lab/harness",
 		},
 		"it plays those who ask a server, and looks at it from outside",
 	},
@@ -479,21 +484,21 @@ var layers = []layer{
 		"tools/lab/gpucheck",
 		[]string{
 			"proto/gen/...", "internal/onnxgraph", "internal/ortlib", "runtime/modelrepo", "runtime/ort",
-			"runtime/tensor", "runtime/tensor/compare", "server/wire", "gpu",
+			"runtime/tensor", "runtime/tensor/compare", "server/wire", "gpu", "tools/lab/harness",
 		},
 		"it asks a server as any client does, and compares it with the engine alone; what it measures it must not be " +
 			"part of, though it may use its words",
 	},
 	{
 		"tools/lab/fuzzlive",
-		[]string{"internal/hostile", "internal/onnxgraph/...", "proto/gen/..."},
+		[]string{"internal/hostile", "internal/onnxgraph/...", "proto/gen/...", "tools/lab/harness"},
 		"it sends a program what any caller could",
 	},
 	{
 		"tools/lab/limits",
 		[]string{
 			"proto/gen/...", "internal/loadgen", "internal/onnxgraph", "internal/ortlib", "runtime/ort",
-			"runtime/tensor", "tools/lab/affinity",
+			"runtime/tensor", "tools/lab/affinity", "tools/lab/harness",
 		},
 		"it measures programs from outside, and the engine alone",
 	},
@@ -518,6 +523,7 @@ var exclusive = []struct{ pkg, importers, why string }{
 	{laboratory, laboratory + "/...", "a server does without its laboratory"},
 	{"internal/weftest", "a test", "what tests share is for test files, which are not asked"},
 	{"sharedsched/schedtest", "a test", "stand-ins are for test files, which are not asked"},
+	{"tools/lab/harness/harnesstest", "a test", "what tests share is for test files, which are not asked"},
 	{"internal/race", "a test", "nothing works otherwise under the race detector"},
 	{"gpu/gputest", "a test", "stand-ins are for test files, which are not asked"},
 	{"runtime/ort/simgpu", "a test", "stand-ins are for test files, which are not asked"},

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/weftserve/weft/tools/lab/harness"
 )
 
 // bout is one attack on a server of its own, in rounds.
@@ -15,7 +17,7 @@ type bout struct {
 	attack   *attack
 	effort   effort
 	clients  []int // processors
-	server   *server
+	server   *harness.Server
 	progress io.Writer
 	cost     float64   // processor seconds of one ordinary request, as known so far
 	latest   *phase    // of an attack
@@ -41,13 +43,13 @@ func (b *bout) fight(ctx context.Context, folder string, cpus []int) (rounds []r
 		return nil, err
 	}
 	defer func() {
-		if stopped := b.server.stop(); stopped != nil {
+		if stopped := b.server.Stop(); stopped != nil {
 			fmt.Fprintf(b.progress, "%s: %v\n", b.attack.name, stopped)
 		}
 	}()
 	for n := range b.effort.rounds {
 		r, err := b.round(ctx, n)
-		if b.server.died() {
+		if b.server.Died() {
 			return append(rounds, round{died: true}), nil
 		}
 		if err != nil {
@@ -65,7 +67,7 @@ func (b *bout) round(ctx context.Context, number int) (r round, err error) {
 	if r.idle, err = b.measure(ctx, "", 0, b.effort.idle); err != nil {
 		return r, err
 	}
-	r.rest = useOf(b.server.pid())
+	r.rest = useOf(b.server.PID())
 	if number == 0 {
 		const trial = 500 // requests a second
 		p, err := b.measure(ctx, controlName, trial, time.Second)
@@ -93,9 +95,9 @@ func (b *bout) strike(ctx context.Context, r *round) (err error) {
 	b.latest = r.attack
 	const look = time.Second
 	time.Sleep(time.Until(b.struck.Add(b.effort.after - look)))
-	before := useOf(b.server.pid())
+	before := useOf(b.server.PID())
 	time.Sleep(look)
-	r.after = useOf(b.server.pid())
+	r.after = useOf(b.server.PID())
 	r.afterCPU = (r.after.seconds - before.seconds) / look.Seconds()
 	return nil
 }

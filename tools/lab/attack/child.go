@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/weftserve/weft/tools/lab/affinity"
+	"github.com/weftserve/weft/tools/lab/harness"
 )
 
 // child is a process of this program that plays a part, on the processors of clients.
@@ -33,7 +34,7 @@ func start(ctx context.Context, cpus []int, niceness int, args ...string) (*chil
 	c := &child{cmd: exec.CommandContext(ctx, self, args...), said: make(chan struct{})}
 	c.cmd.Cancel = func() error { return c.cmd.Process.Signal(syscall.SIGTERM) } // it prints what it did until then
 	c.cmd.WaitDelay = stopTime
-	endWithParent(c.cmd)
+	harness.EndWithParent(c.cmd)
 	c.cmd.Stdout, c.cmd.Stderr = &firstLine{&c.out, c.said, false}, &c.errs
 	if c.in, err = c.cmd.StdinPipe(); err != nil {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/tools/lab/harness"
 )
 
 const (
@@ -38,17 +39,17 @@ type fared struct {
 }
 
 // Run waits for the word, asks, and prints.
-func (c *honestCommand) Run(ctx context.Context, o output) error {
+func (c *honestCommand) Run(ctx context.Context, o harness.Output) error {
 	h, err := newHonest(ctx, c.Target)
 	if err != nil {
 		return err
 	}
 	defer h.conn.Close()
-	fmt.Fprintln(o.out, readyWord)
-	if _, err := bufio.NewReader(o.in).ReadString('\n'); err != nil {
+	fmt.Fprintln(o.Out, readyWord)
+	if _, err := bufio.NewReader(o.In).ReadString('\n'); err != nil {
 		return err
 	}
-	return json.NewEncoder(o.out).Encode(h.ask(ctx, c.Span))
+	return json.NewEncoder(o.Out).Encode(h.ask(ctx, c.Span))
 }
 
 const readyWord = "ready"

@@ -5,13 +5,8 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"io"
-	"os"
-	"os/signal"
-	"syscall"
 
-	"github.com/alecthomas/kong"
+	"github.com/weftserve/weft/tools/lab/harness"
 )
 
 // commandLine is the commands. The hidden ones are the processes of the attacker and of the honest callers.
@@ -22,32 +17,12 @@ type commandLine struct {
 	Honest honestCommand `cmd:"" hidden:""`
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], output{os.Stdin, os.Stdout, os.Stderr})
-	stop()
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "attack: %v\n", err)
-		os.Exit(1)
-	}
-}
+func main() { harness.Main("attack", run) }
 
-// output is where a command reads when to go on (in), and writes its result (out) and everything else (err).
-type output struct {
-	in       io.Reader
-	out, err io.Writer
-}
-
-func run(ctx context.Context, args []string, o output) error {
+func run(ctx context.Context, args []string, o harness.Output) error {
 	var line commandLine
-	parser, err := kong.New(&line, kong.Name("attack"), kong.Writers(o.out, o.err),
-		kong.Description("Attack a Weft server that this program starts, and measure what that costs it and honest "+
-			"callers. A full run takes about 25 minutes, --quick six."),
-		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(o))
-	if err != nil {
-		return err
-	}
-	command, err := parser.Parse(args)
+	command, err := harness.Parse(ctx, "attack", "Attack a Weft server that this program starts, and measure what that "+
+		"costs it and honest callers. A full run takes about 25 minutes, --quick six.", &line, args, o)
 	if err != nil {
 		return err
 	}

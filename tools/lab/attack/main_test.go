@@ -2,20 +2,14 @@ package main
 
 import (
 	"context"
-	"flag"
-	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/weftserve/weft/tools/lab/affinity"
+	"github.com/weftserve/weft/tools/lab/harness/harnesstest"
 )
-
-// weft is the server, which is built once.
-var weft string
 
 // TestMain plays a part where it is told to, as this program's children are.
 func TestMain(m *testing.M) {
@@ -23,31 +17,13 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	flag.Parse()
-	dir, err := os.MkdirTemp("", "attack")
-	if err == nil && !testing.Short() {
-		weft = filepath.Join(dir, "weft")
-		var said []byte
-		if said, err = exec.Command("go", "build", "-C", "../../..", "-o", weft, "./cmd/weft").CombinedOutput(); err != nil {
-			err = fmt.Errorf("%w: %s", err, said)
-		}
-	}
-	status := 1
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	} else {
-		status = m.Run()
-	}
-	_ = os.RemoveAll(dir) // files left there do no harm
-	os.Exit(status)
+	harnesstest.Main(m)
 }
 
 // TestServerSurvives short attacks: it answers all honest requests, and its memory stays bounded. How long it takes is
 // for a run of the program to say.
 func TestServerSurvives(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it builds and starts a server")
-	}
+	weft := harnesstest.Weft(t)
 	cpus, err := affinity.Own()
 	if err != nil {
 		t.Skip(err)
@@ -58,16 +34,16 @@ func TestServerSurvives(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := b.server.stop(); err != nil {
+		if err := b.server.Stop(); err != nil {
 			t.Error(err)
 		}
 	}()
 	for _, name := range []string{"rapid-reset", "settings", "reset-requests", "empty-frames", "header-bombs"} {
 		const rate, span = 5000, time.Second
-		rest := useOf(b.server.pid()).memory()
+		rest := useOf(b.server.PID()).memory()
 		p, err := b.measure(t.Context(), name, rate, span)
-		if err != nil || b.server.died() {
-			t.Fatalf("%s: %v, died: %v", name, err, b.server.died())
+		if err != nil || b.server.Died() {
+			t.Fatalf("%s: %v, died: %v", name, err, b.server.Died())
 		}
 		if p.Done == 0 || p.Failed > 0 {
 			t.Errorf("%s: the attacker did %d operations, and %d of its connections failed", name, p.Done, p.Failed)

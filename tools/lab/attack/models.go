@@ -1,11 +1,9 @@
 package main
 
 import (
-	"os"
-	"path/filepath"
-
 	"github.com/weftserve/weft/internal/onnxgraph"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/tools/lab/harness"
 )
 
 const (
@@ -28,19 +26,10 @@ func writeModels(repository string) error {
 		Node("Tile", []string{largeInput, "times"}, []string{"y"}).
 		Output("y", onnxgraph.Float, onnxgraph.BatchDim, largeWidth).Marshal()
 	policy := onnxgraph.MLP(policyName, []int{policyWidth, 256, 128, 12}, 1, "Elu", "")
-	for name, file := range map[string][]byte{
+	return harness.WriteAll(repository, map[string][]byte{
 		policyName + "/1/model.onnx": policy, largeName + "/1/model.onnx": large,
 		largeName + "/model.yaml": []byte(alone),
-	} {
-		path := filepath.Join(repository, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return err
-		}
-		if err := os.WriteFile(path, file, 0o644); err != nil {
-			return err
-		}
-	}
-	return nil
+	})
 }
 
 func policyRequest() *weftv1.PredictRequest { return request(policyName, policyInput, policyWidth) }

@@ -27,7 +27,7 @@ const lead = 500 * time.Millisecond
 func (b *bout) measure(ctx context.Context, strike string, rate float64, span time.Duration) (p *phase, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	honest, err := start(ctx, b.clients, affinity.Foremost, "honest", "--target", b.server.address,
+	honest, err := start(ctx, b.clients, affinity.Foremost, "honest", "--target", b.server.GRPC,
 		"--span", span.String())
 	if err != nil {
 		return nil, err
@@ -38,15 +38,15 @@ func (b *bout) measure(ctx context.Context, strike string, rate float64, span ti
 		return nil, fmt.Errorf("the honest callers were not ready: %s", honest.errs.String())
 	}
 	p = &phase{}
-	_ = forgetPeak(b.server.pid()) // where it may not be, the peak is what is looked at ten times a second
+	_ = forgetPeak(b.server.PID()) // where it may not be, the peak is what is looked at ten times a second
 	striking, stop := context.WithCancel(ctx)
 	defer stop()
 	watching, seen := context.WithCancel(ctx)
 	defer seen()
-	peak := watch(watching, b.server.pid(), float64(b.Most), func() { p.broken = true; stop() })
+	peak := watch(watching, b.server.PID(), float64(b.Most), func() { p.broken = true; stop() })
 	var attacker *child
 	if strike != "" {
-		attacker, err = start(striking, b.clients, affinity.Usual, "strike", strike, "--target", b.server.address,
+		attacker, err = start(striking, b.clients, affinity.Usual, "strike", strike, "--target", b.server.GRPC,
 			"--connections", strconv.Itoa(b.Connections), "--rate", fmt.Sprint(rate), "--span", (lead + span).String(),
 			"--seed", strconv.FormatUint(b.Seed, 10))
 		if err != nil {
@@ -54,12 +54,12 @@ func (b *bout) measure(ctx context.Context, strike string, rate float64, span ti
 		}
 		time.Sleep(lead)
 	}
-	before := useOf(b.server.pid())
+	before := useOf(b.server.PID())
 	if _, err := honest.in.Write([]byte("go\n")); err != nil {
 		return nil, err
 	}
 	time.Sleep(span)
-	p.cpu = (useOf(b.server.pid()).seconds - before.seconds) / span.Seconds()
+	p.cpu = (useOf(b.server.PID()).seconds - before.seconds) / span.Seconds()
 	if attacker != nil {
 		err = attacker.result(&p.tally)
 	}

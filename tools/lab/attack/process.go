@@ -5,6 +5,8 @@ import (
 	"os"
 
 	"github.com/prometheus/procfs"
+
+	"github.com/weftserve/weft/tools/lab/harness"
 )
 
 // use is what the processes of a server take.
@@ -19,24 +21,15 @@ const mib = 1 << 20
 
 // useOf reads what a server takes. A process that has ended takes nothing.
 func useOf(pid int) (u use) {
-	all, err := procfs.AllProcs()
-	if err != nil {
-		return u
-	}
-	for _, p := range all {
+	for _, p := range harness.Family(pid) {
 		stat, err := p.Stat()
 		if err != nil {
 			continue
 		}
-		switch {
-		case p.PID == pid:
+		if p.PID == pid {
 			u.server = float64(stat.ResidentMemory()) / mib
-		case stat.PPID == pid:
-			if pages, err := p.ProcSMapsRollup(); err == nil {
-				u.workers += float64(pages.Pss) / mib
-			}
-		default:
-			continue
+		} else if pages, err := p.ProcSMapsRollup(); err == nil {
+			u.workers += float64(pages.Pss) / mib
 		}
 		u.seconds += stat.CPUTime()
 	}

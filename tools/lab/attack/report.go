@@ -5,12 +5,11 @@ import (
 	"io"
 	"maps"
 	"os"
-	"os/exec"
-	"runtime"
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"time"
+
+	"github.com/weftserve/weft/tools/lab/harness"
 )
 
 func list(out io.Writer) error {
@@ -35,27 +34,15 @@ func (a *attack) cap() string {
 }
 
 // publish writes the tables as Markdown.
-func (c *runCommand) publish(all []table) error {
+func (c *runCommand) publish(all []harness.Table) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "# What attacks cost\n\nWritten by `make attack`; [BENCHMARKING.md](../BENCHMARKING.md) describes "+
 		"the figures. %s\n\nRounds: %d of %v, beside a control each. The server has one processor, the attacker and the "+
-		"honest callers another.\n", c.machine(), c.effort().rounds, c.effort().span)
+		"honest callers another.\n", harness.Machine(c.Weft), c.effort().rounds, c.effort().span)
 	for _, t := range all {
-		t.markdown(&text)
+		t.Markdown(&text)
 	}
 	return os.WriteFile(c.Out, []byte(text.String()), 0o644)
-}
-
-// machine says where, when and what was measured.
-func (c *runCommand) machine() string {
-	version, _ := exec.Command(c.Weft, "version").Output() //nolint:noctx // it prints a line; "" where it cannot
-	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease") // "" where there is none
-	info, _ := os.ReadFile("/proc/cpuinfo")
-	_, rest, _ := strings.Cut(string(info), "model name")
-	processor, _, _ := strings.Cut(rest, "\n")
-	return fmt.Sprintf("%s, %d processors (%s), Linux %s, %s, %s.", time.Now().UTC().Format("2006-01-02"),
-		runtime.NumCPU(), strings.Trim(processor, "\t :"), strings.TrimSpace(string(kernel)), runtime.Version(),
-		strings.TrimSpace(string(version)))
 }
 
 // counted says how often what was seen, most often first.

@@ -4,17 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/weftserve/weft/tools/lab/affinity"
+	"github.com/weftserve/weft/tools/lab/harness"
 )
 
 var errFailed = errors.New("the server does not withstand all attacks: see the verdicts")
 
 // Run attacks, and prints the tables.
-func (c *runCommand) Run(ctx context.Context, o output) (err error) {
+func (c *runCommand) Run(ctx context.Context, o harness.Output) error {
 	if c.List {
-		return list(o.out)
+		return list(o.Out)
 	}
 	cpus, err := affinity.Own()
 	if err != nil {
@@ -24,18 +24,14 @@ func (c *runCommand) Run(ctx context.Context, o output) (err error) {
 		return fmt.Errorf("this program may use %d processor; expected 2 or more: one for the server, the others for its "+
 			"callers", len(cpus))
 	}
-	folder, err := os.MkdirTemp("", "weft-attack")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err == nil { // else the logs are of use
-			err = os.RemoveAll(folder)
-		}
-	}()
+	return harness.InFolder("weft-attack", func(folder string) error { return c.attack(ctx, o, folder, cpus) })
+}
+
+// attack attacks with each of the chosen attacks, and prints the tables.
+func (c *runCommand) attack(ctx context.Context, o harness.Output, folder string, cpus []int) (err error) {
 	var verdicts []verdict
 	for _, a := range c.chosen() {
-		b := &bout{runCommand: c, attack: a, effort: c.effort(), clients: cpus[1:], progress: o.err}
+		b := &bout{runCommand: c, attack: a, effort: c.effort(), clients: cpus[1:], progress: o.Err}
 		rounds, failed := b.fight(ctx, folder, cpus[:1])
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -46,14 +42,14 @@ func (c *runCommand) Run(ctx context.Context, o output) (err error) {
 		}
 		v := judge(a, rounds, float64(c.Budget))
 		verdicts = append(verdicts, v)
-		fmt.Fprintf(o.err, "%s: %s\n", a.name, v.word())
+		fmt.Fprintf(o.Err, "%s: %s\n", a.name, v.word())
 		if len(v.fails()) > 0 && !errors.Is(err, errFailed) {
 			err = errors.Join(err, errFailed)
 		}
 	}
 	all := tables(verdicts)
 	for _, t := range all {
-		err = errors.Join(err, t.text(o.out))
+		err = errors.Join(err, t.Text(o.Out))
 	}
 	if c.Out != "" && !c.Quick {
 		err = errors.Join(err, c.publish(all))

@@ -15,6 +15,7 @@ import (
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/tools/lab/affinity"
+	"github.com/weftserve/weft/tools/lab/harness"
 )
 
 // soakCommand has all that takes something of a server, and gives it back late or never, go on at the same time.
@@ -37,7 +38,7 @@ const (
 // soak is a server that is soaked, and what was seen of it.
 type soak struct {
 	*soakCommand
-	server  *server
+	server  *harness.Server
 	client  weftv1.PredictionServiceClient // of all episodes
 	folder  string
 	out     io.Writer
@@ -54,25 +55,20 @@ type soak struct {
 }
 
 // Run soaks a server, and prints what it held.
-func (c *soakCommand) Run(ctx context.Context, o output) (err error) {
+func (c *soakCommand) Run(ctx context.Context, o harness.Output) error {
 	cpus, err := affinity.Own()
 	if err != nil {
 		return err
 	}
-	folder, err := os.MkdirTemp("", "weft-soak")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err == nil { // else the log is of use
-			err = os.RemoveAll(folder)
-		}
-	}()
-	s := &soak{soakCommand: c, folder: folder, out: o.out, versions: 1}
+	return harness.InFolder("weft-soak", func(folder string) error { return c.soak(ctx, o, folder, cpus) })
+}
+
+func (c *soakCommand) soak(ctx context.Context, o harness.Output, folder string, cpus []int) (err error) {
+	s := &soak{soakCommand: c, folder: folder, out: o.Out, versions: 1}
 	if s.server, err = serve(ctx, c.Weft, folder, cpus, "--watch-interval=1s", "--pprof"); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.server.stop()) }()
+	defer func() { err = errors.Join(err, s.server.Stop()) }()
 	policy := "versions: {policy: {latest: 3}}\n"
 	if err := os.WriteFile(filepath.Join(folder, "models", policyName, "model.yaml"), []byte(policy), 0o644); err != nil {
 		return err
@@ -81,7 +77,7 @@ func (c *soakCommand) Run(ctx context.Context, o output) (err error) {
 	if err != nil {
 		return err
 	}
-	conn, err := dial(s.server.address)
+	conn, err := dial(s.server.GRPC)
 	if err != nil {
 		return err
 	}
@@ -118,14 +114,14 @@ func (c *soakCommand) Run(ctx context.Context, o output) (err error) {
 // begin starts honest callers, and attacks over gRPC.
 func (s *soak) begin(ctx context.Context, cpus []int) (honest *child, strikes []*child, err error) {
 	for _, name := range []string{"unread-stream", "slow-bodies", "unknown-methods"} {
-		strike, err := start(ctx, cpus, affinity.Usual, "strike", name, "--target", s.server.address, "--connections", "4",
+		strike, err := start(ctx, cpus, affinity.Usual, "strike", name, "--target", s.server.GRPC, "--connections", "4",
 			"--rate", "40", "--span", s.Span.String(), "--seed", strconv.FormatUint(s.Seed, 10))
 		if err != nil {
 			return nil, nil, err
 		}
 		strikes = append(strikes, strike)
 	}
-	honest, err = start(ctx, cpus, affinity.Foremost, "honest", "--target", s.server.address,
+	honest, err = start(ctx, cpus, affinity.Foremost, "honest", "--target", s.server.GRPC,
 		"--span", (s.Span - 2*honestDeadline).String())
 	if err != nil {
 		return nil, nil, err

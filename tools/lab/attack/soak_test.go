@@ -44,13 +44,3 @@ func TestSoakIsJudged(t *testing.T) {
 		}
 	}
 }
-
-// TestMetric: a series is found by its name and labels, and no other.
-func TestMetric(t *testing.T) {
-	page := []byte("# HELP a b\na 1\nab 2\na{x=\"y\"} 3.5\n")
-	for series, want := range map[string]float64{"a": 1, "ab": 2, `a{x="y"}`: 3.5, "b": 0} {
-		if got := metric(page, series); got != want {
-			t.Errorf("%s is %v, want %v", series, got, want)
-		}
-	}
-}

@@ -9,6 +9,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/weftserve/weft/tools/lab/harness"
 )
 
 // strikeCommand attacks a server, and prints a tally.
@@ -22,12 +24,12 @@ type strikeCommand struct {
 }
 
 // Run attacks until the span is over or ctx ends.
-func (c *strikeCommand) Run(ctx context.Context, o output) error {
+func (c *strikeCommand) Run(ctx context.Context, o harness.Output) error {
 	t, err := c.strike(ctx)
 	if err != nil {
 		return err
 	}
-	return json.NewEncoder(o.out).Encode(t)
+	return json.NewEncoder(o.Out).Encode(t)
 }
 
 // strike returns what it did. The error says that it may not or cannot attack that.

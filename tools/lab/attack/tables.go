@@ -2,20 +2,11 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
+
+	"github.com/weftserve/weft/tools/lab/harness"
 )
-
-// table is one of those that are printed.
-type table struct {
-	title, about string
-	columns      []string
-	rows         [][]string
-}
-
-func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
 
 // word is what is wrong, or that nothing is.
 func (v *verdict) word() string {
@@ -25,44 +16,44 @@ func (v *verdict) word() string {
 	return "holds"
 }
 
-func tables(verdicts []verdict) []table {
-	judged := table{
-		title: "Verdicts",
-		about: "Memory is that of the server and of its workers, in MiB over what they had at rest, at most during the " +
+func tables(verdicts []verdict) []harness.Table {
+	judged := harness.Table{
+		Title: "Verdicts",
+		About: "Memory is that of the server and of its workers, in MiB over what they had at rest, at most during the " +
 			"attack and five\nseconds after. Medians of the rounds; those of the lost are sums.",
-		columns: []string{
+		Columns: []string{
 			"attack", "verdict", "memory", "memory after", "p99 ms", "p99 of control", "ratio", "p99 at rest", "lost",
 			"processor after",
 		},
 	}
-	told := table{
-		title: "What was done and seen",
-		about: "Medians of the rounds. The processor is that of the server and of its workers, in percent of one.",
-		columns: []string{
+	told := harness.Table{
+		Title: "What was done and seen",
+		About: "Medians of the rounds. The processor is that of the server and of its workers, in percent of one.",
+		Columns: []string{
 			"attack", "rate", "at most", "processor", "of control", "server MiB: rest, most, after",
 			"workers MiB: rest, most, after", "p50 ms (control)", "max ms (control)", "p99 of new connections ms (control)",
 		},
 	}
-	heard := table{
-		title:   "What the server said",
-		about:   "The first round.",
-		columns: []string{"attack", "connections", "ended", "not made", "how", "GOAWAY", "RST_STREAM", "statuses"},
+	heard := harness.Table{
+		Title:   "What the server said",
+		About:   "The first round.",
+		Columns: []string{"attack", "connections", "ended", "not made", "how", "GOAWAY", "RST_STREAM", "statuses"},
 	}
 	for i := range verdicts {
 		v := &verdicts[i]
 		if v.died {
-			judged.add(v.attack.name, v.word(), "", "", "", "", "", "", "", "")
+			judged.Add(v.attack.name, v.word(), "", "", "", "", "", "", "", "")
 			continue
 		}
-		judged.add(v.attack.name, v.word(), mibs(v.growth), mibs(v.left), ms(v.p99), ms(v.control),
+		judged.Add(v.attack.name, v.word(), mibs(v.growth), mibs(v.left), ms(v.p99), ms(v.control),
 			fmt.Sprintf("%.1f", v.ratio()),
 			ms(v.median(func(r round) float64 { return quantile(r.idle.Ms, 0.99) })), strconv.Itoa(v.lost), percent(v.afterCPU))
-		told.add(v.told()...)
+		told.Add(v.told()...)
 		first := v.rounds[0].attack
-		heard.add(v.attack.name, whole(first.Dialed), whole(first.Ended), whole(first.Failed),
+		heard.Add(v.attack.name, whole(first.Dialed), whole(first.Ended), whole(first.Failed),
 			counted(first.Ends), counted(first.GoAways), counted(first.Resets), counted(first.Statuses))
 	}
-	return []table{judged, told, heard}
+	return []harness.Table{judged, told, heard}
 }
 
 // told is a row of what was done and seen.
@@ -100,22 +91,3 @@ func whole(n int64) string     { return strconv.FormatInt(n, 10) }
 func mibs(v float64) string    { return fmt.Sprintf("%.0f", v) }
 func ms(v float64) string      { return fmt.Sprintf("%.2f", v) }
 func percent(v float64) string { return fmt.Sprintf("%.0f %%", 100*v) }
-
-func (t *table) text(out io.Writer) error {
-	fmt.Fprintf(out, "\n%s\n", t.title)
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	for _, row := range append([][]string{t.columns}, t.rows...) {
-		fmt.Fprintln(w, strings.Join(row, "\t"))
-	}
-	return w.Flush()
-}
-
-func (t *table) markdown(out io.Writer) {
-	fmt.Fprintf(out, "\n## %s\n\n%s\n\n", t.title, t.about)
-	line := func(cells []string) { fmt.Fprintf(out, "| %s |\n", strings.Join(cells, " | ")) }
-	line(t.columns)
-	line(strings.Split(strings.Repeat("---,", len(t.columns)-1)+"---", ","))
-	for _, row := range t.rows {
-		line(row)
-	}
-}

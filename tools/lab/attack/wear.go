@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/prometheus/procfs"
+	"github.com/weftserve/weft/tools/lab/harness"
 )
 
 // repeat does something again and again, so often.
@@ -31,7 +31,7 @@ func repeat(ctx context.Context, every time.Duration, do func(context.Context)) 
 // hold keeps a connection of HTTP for as long as the server does: with a body that comes slowly, or an activity that
 // nobody reads.
 func (s *soak) hold(ctx context.Context, number int) {
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", s.server.http)
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", s.server.HTTP)
 	if err != nil {
 		return
 	}
@@ -105,9 +105,8 @@ func (s *soak) lose(err error) {
 func (s *soak) kill(context.Context) {
 	var largest *os.Process
 	size := 0
-	all, _ := procfs.AllProcs() // none: nobody is killed, which the result says
-	for _, p := range all {
-		if stat, err := p.Stat(); err == nil && stat.PPID == s.server.pid() && stat.ResidentMemory() > size {
+	for _, p := range harness.Family(s.server.PID()) { // without any nobody is killed, which the result says
+		if stat, err := p.Stat(); err == nil && p.PID != s.server.PID() && stat.ResidentMemory() > size {
 			size = stat.ResidentMemory()
 			largest, _ = os.FindProcess(p.PID)
 		}

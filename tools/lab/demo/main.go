@@ -78,7 +78,7 @@ func run(ctx context.Context, o *options, in *os.File, out io.Writer) (err error
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.stop()) }()
+	defer func() { err = errors.Join(err, s.Stop()) }()
 	d, err := newStage(s, out)
 	if err != nil {
 		return err

@@ -2,52 +2,29 @@ package main
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/weftserve/weft/internal/ortlib"
+	"github.com/weftserve/weft/tools/lab/harness/harnesstest"
 )
-
-// weft is the server, which is built once.
-var weft string
 
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == burnWord { // a test is the program that burners are started from
 		burn(os.Stdin)
 		return
 	}
-	flag.Parse()
-	dir, err := os.MkdirTemp("", "demo")
-	if err == nil && !testing.Short() {
-		weft = filepath.Join(dir, "weft")
-		var said []byte
-		if said, err = exec.Command("go", "build", "-C", "../../..", "-o", weft, "./cmd/weft").CombinedOutput(); err != nil {
-			err = fmt.Errorf("%w: %s", err, said)
-		}
-	}
-	status := 1
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	} else {
-		status = m.Run()
-	}
-	_ = os.RemoveAll(dir) // files left there do no harm
-	os.Exit(status)
+	harnesstest.Main(m)
 }
 
 // TestDemo plays it without a user: every key does what it says, and all ends.
 func TestDemo(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it builds and runs a server")
-	}
+	weft := harnesstest.Weft(t)
 	if _, err := ortlib.Find(); err != nil {
 		t.Skip(err)
 	}

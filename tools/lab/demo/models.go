@@ -11,6 +11,7 @@ import (
 	"strconv"
 
 	"github.com/weftserve/weft/internal/onnxgraph"
+	"github.com/weftserve/weft/tools/lab/harness"
 )
 
 // The models of the demo.
@@ -53,13 +54,9 @@ batching: {max_batch_size: 32}
 
 // writeModels writes the repository: the trained policies, and a ranker of random weights.
 func writeModels(repository, examples string) error {
+	files := map[string][]byte{ranker + "/" + strconv.Itoa(rankerVersion) + "/model.onnx": rankerModel()}
 	for model, manifest := range manifests {
-		if err := os.MkdirAll(filepath.Join(repository, model), 0o755); err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(repository, model, "model.yaml"), []byte(manifest), 0o644); err != nil {
-			return err
-		}
+		files[model+"/model.yaml"] = []byte(manifest)
 	}
 	for _, m := range []struct {
 		name    string
@@ -70,9 +67,7 @@ func writeModels(repository, examples string) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("%w: run it in the source tree of Weft, or name its examples/models with --models", err)
 		}
-		if err == nil {
-			err = write(filepath.Join(repository, name), data)
-		}
+		files[name] = data
 		if err == nil && m.name == gait {
 			err = writeShadow(filepath.Join(repository, gait), data)
 		}
@@ -80,8 +75,7 @@ func writeModels(repository, examples string) error {
 			return err
 		}
 	}
-	return write(filepath.Join(repository, ranker, strconv.Itoa(rankerVersion), "model.onnx"),
-		rankerModel())
+	return harness.WriteAll(repository, files)
 }
 
 // rankerModel returns a model that multiplies by the same random matrix again and again, so that its file is small and
@@ -104,11 +98,4 @@ func rankerModel() []byte {
 	}
 	g.Node("MatMul", []string{value, "last"}, []string{"scores"})
 	return g.Output("scores", onnxgraph.Float, onnxgraph.BatchDim, 1).Marshal()
-}
-
-func write(path string, data []byte) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(path, data, 0o644)
 }

@@ -45,7 +45,7 @@ func (d *stage) adminFlags() string {
 	if d.server.usual {
 		return ""
 	}
-	return " --admin " + d.server.admin
+	return " --admin " + d.server.Admin
 }
 
 // watchRollout tells each step of a rollout once.

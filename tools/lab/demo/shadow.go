@@ -9,6 +9,7 @@ import (
 
 	"github.com/weftserve/weft/internal/onnxgraph"
 	onnxpb "github.com/weftserve/weft/proto/gen/onnx"
+	"github.com/weftserve/weft/tools/lab/harness"
 )
 
 // mostAngle is what the shadow limits the first element of an action to: about one answer in fifty goes further.
@@ -23,9 +24,9 @@ const gaitConfig = `output [ { name: "action" data_type: TYPE_FP32 dims: [ 2 ] l
 func writeShadow(folder string, live []byte) error {
 	shadow, err := limit(live, mostAngle, 1)
 	return errors.Join(err,
-		write(filepath.Join(folder, strconv.Itoa(limited), "model.onnx"), shadow),
-		write(filepath.Join(folder, "config.pbtxt"), []byte(gaitConfig)),
-		write(filepath.Join(folder, "action.txt"), []byte("leg angle\nleg push\n")))
+		harness.Write(filepath.Join(folder, strconv.Itoa(limited), "model.onnx"), shadow),
+		harness.Write(filepath.Join(folder, "config.pbtxt"), []byte(gaitConfig)),
+		harness.Write(filepath.Join(folder, "action.txt"), []byte("leg angle\nleg push\n")))
 }
 
 // limit returns the model with each element of its one output limited to the most given for it.

@@ -31,11 +31,11 @@ type stage struct {
 }
 
 func newStage(s *server, out io.Writer) (*stage, error) {
-	client, err := weftclient.New(s.grpc, weftclient.WithAttempts(1))
+	client, err := weftclient.New(s.GRPC, weftclient.WithAttempts(1))
 	if err != nil {
 		return nil, err
 	}
-	admin, err := weftclient.New(s.admin)
+	admin, err := weftclient.New(s.Admin)
 	if err != nil {
 		return nil, errors.Join(err, client.Close())
 	}
@@ -76,7 +76,7 @@ func (d *stage) flags() string {
 	if d.server.usual {
 		return ""
 	}
-	return " --address " + d.server.grpc
+	return " --address " + d.server.GRPC
 }
 
 const keyHelp = "Keys: c starts a canary, s slows the device, f floods, q quits."
@@ -97,8 +97,8 @@ that one, and large batches of %s v%d come between. One device runs one batch at
 
 Open the page, then press c: within a minute it says which version is better. Then f, for an overload, and f again.
 %[17]s
-`, period, carts, policy, baseline, hoppers, gait, walking, gait, limited, ranker, rankerVersion, d.server.http,
-		d.server.weft, d.flags(), o.grpcurl, d.server.grpc, keyHelp)
+`, period, carts, policy, baseline, hoppers, gait, walking, gait, limited, ranker, rankerVersion, d.server.HTTP,
+		d.server.weft, d.flags(), o.grpcurl, d.server.GRPC, keyHelp)
 }
 
 // play carries out keys until the user quits, the time is over (0: never), or the server ends.
@@ -123,8 +123,8 @@ func (d *stage) play(ctx context.Context, last time.Duration, presses []press) e
 		case <-end:
 			d.end()
 			return nil
-		case <-d.server.read:
-			return fmt.Errorf("the server ended; its log ends with\n%s", d.server.tail())
+		case <-d.server.Ended():
+			return fmt.Errorf("the server ended: %s", d.server.Tail())
 		case <-ctx.Done():
 			d.end()
 			return nil

@@ -43,8 +43,7 @@ func (o *options) fuzz(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(folder)
-	repository := filepath.Join(folder, "models")
-	if err := writeModels(repository); err != nil {
+	if err := writeModels(filepath.Join(folder, "models")); err != nil {
 		return err
 	}
 	access, err := writeAccess(folder)
@@ -67,7 +66,7 @@ func (o *options) fuzz(ctx context.Context, out io.Writer) error {
 		defer stop()
 		environment = traced(collector)
 	}
-	if f.server, err = serve(ctx, o.Weft, repository, access, environment...); err != nil {
+	if f.server, err = serve(ctx, o.Weft, folder, access, environment...); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "seed %d\n", o.Seed)
@@ -83,7 +82,7 @@ func (o *options) fuzz(ctx context.Context, out io.Writer) error {
 		err = send()
 	}
 	took := time.Since(began)
-	err = errors.Join(err, f.server.stop(), f.server.fault())
+	err = errors.Join(err, f.server.end(), f.server.fault())
 	n := float64(f.sent.Load())
 	fmt.Fprintf(out, "%.0f executions in %v, %.0f a second, %.0f for each second of a processor (server and caller); "+
 		"answers by status: %v\n", n, took.Round(time.Millisecond), n/took.Seconds(), n/processorTime().Seconds(), f.status)
@@ -160,13 +159,13 @@ func (f *fuzzing) batch(ctx context.Context, number int64) error {
 	b := &batch{number: number, rng: rand.New(rand.NewPCG(f.Seed, uint64(number)))}
 	b.admin = f.Admin && !f.Names && number%adminOne == adminOne-1
 	b.maker = hostile.Maker{RNG: b.rng, Words: b.words(), Nasty: 0.25}
-	address := f.server.grpc
+	address := f.server.GRPC
 	if b.admin {
-		address = f.server.admin
+		address = f.server.Admin
 	}
 	var err error
 	if number%webOne == webOne-1 {
-		w := &web{b, f.server.http, &http.Client{Transport: &http.Transport{DisableCompression: true}}}
+		w := &web{b, f.server.HTTP, &http.Client{Transport: &http.Transport{DisableCompression: true}}}
 		if f.Names {
 			err = newcomer{b}.pages(ctx, w)
 		} else {
@@ -197,7 +196,7 @@ func (f *fuzzing) batch(ctx context.Context, number int64) error {
 func (f *fuzzing) healthy(ctx context.Context, rng *rand.Rand) error {
 	for range 20 { // while the queue of its model is full
 		ok := false
-		err := f.on(ctx, f.server.grpc, func(c *hostile.Conn) error {
+		err := f.on(ctx, f.server.GRPC, func(c *hostile.Conn) error {
 			b := &batch{rng: rng, conn: c}
 			q := sound(rng, echoModel)
 			id := b.begin("/weft.v1.PredictionService/Predict")
@@ -232,7 +231,7 @@ func (f *fuzzing) on(ctx context.Context, address string, send func(*hostile.Con
 	}
 	err = send(c)
 	c.Close()
-	if !f.server.alive() {
+	if f.server.Died() {
 		err = errors.Join(errEnded, err)
 	}
 	return errors.Join(append(faults, err)...)

@@ -4,14 +4,11 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
-	"net/http"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
-	"strings"
 	"time"
+
+	"github.com/weftserve/weft/tools/lab/harness"
 )
 
 // holdings are what a server holds when nothing is asked of it.
@@ -110,33 +107,24 @@ func (s *server) hold(ctx context.Context) (h holdings, err error) {
 	if h.objects, err = s.number(ctx, heapPage, heapObjects); err != nil {
 		return h, err
 	}
-	metrics, err := s.page(ctx, "/metrics")
+	metrics, err := s.Get(ctx, "/metrics")
 	if err != nil {
 		return h, err
 	}
 	h.lines = bytes.Count(metrics, []byte("\n"))
-	own := s.command.Process.Pid
-	for _, pid := range append(children(own), own) {
-		h.own = resident(pid) // the last is that of the server
-		h.rss += h.own
+	for i, p := range harness.Family(s.PID()) {
+		stat, _ := p.Stat() // 0 of one that has ended
+		h.rss += int64(stat.ResidentMemory())
+		if i == 0 {
+			h.own = h.rss
+		}
 	}
 	return h, nil
 }
 
-// resident returns the bytes of a process that are in memory; 0 if it has ended.
-func resident(pid int) int64 {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
-	fields := strings.Fields(string(text))
-	if err != nil || len(fields) < 2 {
-		return 0
-	}
-	pages, _ := strconv.ParseInt(fields[1], 10, 64)
-	return pages * int64(os.Getpagesize())
-}
-
 // number fetches a page and returns the number that an expression finds.
 func (s *server) number(ctx context.Context, path string, find *regexp.Regexp) (int64, error) {
-	page, err := s.page(ctx, path)
+	page, err := s.Get(ctx, path)
 	if err != nil {
 		return 0, err
 	}
@@ -145,35 +133,4 @@ func (s *server) number(ctx context.Context, path string, find *regexp.Regexp) (
 		return 0, fmt.Errorf("%s does not say %v", path, find)
 	}
 	return strconv.ParseInt(string(m[1]), 10, 64)
-}
-
-// page fetches a page.
-func (s *server) page(ctx context.Context, path string) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.http+path, http.NoBody)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer answer.Body.Close()
-	return io.ReadAll(answer.Body)
-}
-
-// children returns the processes that a process has started, on Linux.
-func children(parent int) (pids []int) {
-	names, _ := filepath.Glob("/proc/[0-9]*/stat")
-	for _, name := range names {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			continue // it has ended
-		}
-		_, rest, _ := strings.Cut(string(text), ") ") // from its state on
-		if fields := strings.Fields(rest); len(fields) > 1 && fields[1] == strconv.Itoa(parent) {
-			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(name)))
-			pids = append(pids, pid)
-		}
-	}
-	return pids
 }

@@ -6,34 +6,17 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"io"
-	"os"
-	"os/signal"
-	"syscall"
 
-	"github.com/alecthomas/kong"
+	"github.com/weftserve/weft/tools/lab/harness"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "fuzzlive: %v\n", err)
-		os.Exit(1)
-	}
-}
+func main() { harness.Main("fuzzlive", run) }
 
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	var o options
-	parser, err := kong.New(&o, kong.Name("fuzzlive"), kong.Writers(stdout, stderr),
-		kong.Description("Send a real server what hostile callers send, and see that it goes on serving."))
-	if err != nil {
+func run(ctx context.Context, args []string, o harness.Output) error {
+	var with options
+	if _, err := harness.Parse(ctx, "fuzzlive", "Send a real server what hostile callers send, and see that it goes on "+
+		"serving.", &with, args, o); err != nil {
 		return err
 	}
-	if _, err := parser.Parse(args); err != nil {
-		return err
-	}
-	return o.fuzz(ctx, stdout)
+	return with.fuzz(ctx, o.Out)
 }

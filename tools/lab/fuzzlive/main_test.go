@@ -1,26 +1,22 @@
 package main
 
 import (
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/weftserve/weft/tools/lab/harness"
+	"github.com/weftserve/weft/tools/lab/harness/harnesstest"
 )
+
+func TestMain(m *testing.M) { harnesstest.Main(m) }
 
 // TestServerLivesThroughAShortRun of the real program, with hostile calls and with names that are new in each.
 func TestServerLivesThroughAShortRun(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it builds the program, and takes 20 seconds")
-	}
-	program := filepath.Join(t.TempDir(), "weft")
-	build := exec.CommandContext(t.Context(), "go", "build", "-C", "../../..", "-o", program, "./cmd/weft")
-	if said, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, said)
-	}
+	program := harnesstest.Weft(t)
 	var out strings.Builder
 	for _, more := range []string{"--admin", "--names"} {
 		args := []string{"--weft", program, "--executions", "20000", "--seed", "1", more}
-		if err := run(t.Context(), args, &out, &out); err != nil {
+		if err := run(t.Context(), args, harness.Output{Out: &out, Err: &out}); err != nil {
 			t.Errorf("%s: %v", more, err)
 		}
 	}
@@ -34,7 +30,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		{"--weft=none/such", "no such file"},
 	} {
 		var out strings.Builder
-		err := run(t.Context(), strings.Fields(tt.args), &out, &out)
+		err := run(t.Context(), strings.Fields(tt.args), harness.Output{Out: &out, Err: &out})
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want ...%s...", tt.args, err, tt.want)
 		}

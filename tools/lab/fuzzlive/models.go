@@ -10,6 +10,7 @@ import (
 
 	"github.com/weftserve/weft/internal/onnxgraph/sketch"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/tools/lab/harness"
 )
 
 // echoModel answers what it is asked, and is never changed by calls of AdminService: it shows that the server is well.
@@ -38,20 +39,15 @@ var others = []string{"texts", "scalars", "sum", "small"}
 
 // writeModels writes a repository.
 func writeModels(folder string) error {
+	files := map[string][]byte{}
 	for name, text := range models {
 		m, err := sketch.Parse(text)
 		if err != nil {
 			return err
 		}
-		path := filepath.Join(folder, name, "1", "model.onnx")
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return err
-		}
-		if err := os.WriteFile(path, m.Graph.Marshal(), 0o644); err != nil {
-			return err
-		}
+		files[name+"/1/model.onnx"] = m.Graph.Marshal()
 	}
-	return nil
+	return harness.WriteAll(folder, files)
 }
 
 // sound returns a request that a model must answer.

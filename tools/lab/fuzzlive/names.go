@@ -208,7 +208,7 @@ func (s *server) withViewers(ctx context.Context, do func() error) error {
 	ctx, leave := context.WithCancel(ctx)
 	ended := make(chan error, viewers)
 	for range viewers {
-		go func() { ended <- view(ctx, s.http) }()
+		go func() { ended <- view(ctx, s.HTTP) }()
 	}
 	err := do()
 	leave()

@@ -141,7 +141,7 @@ func TestLogHasFaults(t *testing.T) {
 		"goroutine 1 [running]:":                    true,
 	} {
 		s := &server{}
-		s.take(line, func() {})
+		s.take([]byte(line))
 		if (s.fault() != nil) != fault {
 			t.Errorf("%s: %v", line, s.fault())
 		}

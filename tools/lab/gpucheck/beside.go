@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weftserve/weft/runtime/ort"
+	"github.com/weftserve/weft/tools/lab/harness"
 )
 
 // job is a model file and the rows of the batches that it is run on.
@@ -25,7 +26,7 @@ func (s *suite) beside(ctx context.Context) error {
 		return err
 	}
 	small := job{filepath.Join(s.repository("beside"), "small.onnx"), 8}
-	if err := write(small.path, smallPolicy("small")); err != nil {
+	if err := harness.Write(small.path, smallPolicy("small")); err != nil {
 		return err
 	}
 	const longer = 32 // kernels that take about so much longer, and so many fewer of them
@@ -34,7 +35,7 @@ func (s *suite) beside(ctx context.Context) error {
 		rows, layers int
 	}{{"short kernels", h.rows, h.layers}, {"long kernels", h.rows * longer, max(h.layers/longer, 2)}} {
 		large := job{filepath.Join(s.repository("beside"), fmt.Sprintf("heavy_%d.onnx", heavy.rows)), heavy.rows}
-		if err := write(large.path, deep(h.width, heavy.layers)); err != nil {
+		if err := harness.Write(large.path, deep(h.width, heavy.layers)); err != nil {
 			return err
 		}
 		for _, jobs := range [][]job{{small}, {large}, {small, large}, {large, large}} {

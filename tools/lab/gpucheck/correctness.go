@@ -19,6 +19,7 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/runtime/tensor/compare"
+	"github.com/weftserve/weft/tools/lab/harness"
 )
 
 // correctness asks every version of every model the same questions on the device and on the CPU, one at a time and many
@@ -65,7 +66,7 @@ func (s *suite) compareModels(ctx context.Context, from, folder string) error {
 		fmt.Sprintf("%d of %d versions agree, %d cannot be compared; farthest %v", a.agreed, len(twins), a.skipped,
 			a.worst),
 		a.agreed > 0 && a.agreed+a.skipped == len(twins))
-	return errors.Join(err, write(filepath.Join(s.folder(folder), "differences.txt"), []byte(a.log.String())))
+	return errors.Join(err, harness.Write(filepath.Join(s.folder(folder), "differences.txt"), []byte(a.log.String())))
 }
 
 // compareUntilGone serves models and compares them, until all are done or one took the device or the server down. It

@@ -15,6 +15,7 @@ import (
 	"github.com/weftserve/weft/internal/onnxgraph"
 	"github.com/weftserve/weft/runtime/ort"
 	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/tools/lab/harness"
 )
 
 // engine runs models in this process, without a server: the server is compared with it.
@@ -35,7 +36,7 @@ const deviceOrder = "CUDA_DEVICE_ORDER"
 // probe writes a small model to a folder and returns an error if the device does not run it.
 func (e engine) probe(dir string) error {
 	path := filepath.Join(dir, "model.onnx")
-	if err := write(path, onnxgraph.MLP("probe", []int{4, 2}, 1, "Tanh", "")); err != nil {
+	if err := harness.Write(path, onnxgraph.MLP("probe", []int{4, 2}, 1, "Tanh", "")); err != nil {
 		return err
 	}
 	_, err := e.loop(path, 1, 0)
@@ -93,12 +94,4 @@ func randomFloats(n int) []byte {
 		numbers[i] = float32(rng.NormFloat64())
 	}
 	return onnxgraph.FloatBytes(numbers)
-}
-
-// write writes a file and the folders that it lies in.
-func write(path string, data []byte) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(path, data, 0o644)
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"time"
+
+	"github.com/weftserve/weft/tools/lab/harness"
 )
 
 // heavy is a model whose full batches take the device some milliseconds.
@@ -33,7 +35,7 @@ func (s *suite) heavyModel() (*heavy, error) {
 	}
 	const layers, most = 32, 5000
 	path := filepath.Join(s.repository("probe"), "deep.onnx")
-	if err := write(path, deep(h.width, layers)); err != nil {
+	if err := harness.Write(path, deep(h.width, layers)); err != nil {
 		return nil, err
 	}
 	p, err := s.engine.loop(path, h.rows, 200*time.Millisecond)
@@ -57,10 +59,10 @@ func (s *suite) placeHeavy(repository, name string, h *heavy, weight float64, la
 // It returns the model file.
 func (s *suite) place(repository, name string, network []byte, onnx, more string) (path string, err error) {
 	path = filepath.Join(repository, name, "1", "model.onnx")
-	if err := write(path, network); err != nil {
+	if err := harness.Write(path, network); err != nil {
 		return "", err
 	}
-	return path, write(filepath.Join(repository, name, "model.yaml"),
+	return path, harness.Write(filepath.Join(repository, name, "model.yaml"),
 		fmt.Appendf(nil, "onnx: {providers: [%s]%s}\n%s", s.provider(), onnx, more))
 }
 

@@ -31,7 +31,7 @@ func (s *suite) loading(ctx context.Context) error {
 		}
 	}
 	return s.serve(ctx, "loading", repository, func(v *server) error {
-		admin, err := grpc.NewClient(v.admin, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		admin, err := grpc.NewClient(v.Admin, grpc.WithTransportCredentials(insecure.NewCredentials()))
 		if err != nil {
 			return err
 		}

@@ -5,10 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"flag"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,30 +15,11 @@ import (
 	"github.com/weftserve/weft/internal/ortlib"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/ort"
+	"github.com/weftserve/weft/tools/lab/harness"
+	"github.com/weftserve/weft/tools/lab/harness/harnesstest"
 )
 
-// weft is the server, which is built once.
-var weft string
-
-func TestMain(m *testing.M) {
-	flag.Parse()
-	dir, err := os.MkdirTemp("", "gpucheck")
-	if err == nil && !testing.Short() {
-		weft = filepath.Join(dir, "weft")
-		var said []byte
-		if said, err = exec.Command("go", "build", "-C", "../../..", "-o", weft, "./cmd/weft").CombinedOutput(); err != nil {
-			err = fmt.Errorf("%w: %s", err, said)
-		}
-	}
-	status := 1
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	} else {
-		status = m.Run()
-	}
-	_ = os.RemoveAll(dir) // files left there do no harm
-	os.Exit(status)
-}
+func TestMain(m *testing.M) { harnesstest.Main(m) }
 
 // repository holds one small policy, with a recorded answer if adjust is there: the one that the engine of these checks
 // gives, after adjust had its way with it.
@@ -50,7 +28,7 @@ func repository(t *testing.T, adjust func(answer []byte)) string {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "policy", "1", "model.onnx")
 	const inputs, actions = 8, 2
-	if err := write(path, onnxgraph.MLP("policy", []int{inputs, 16, actions}, 1, "Tanh", "")); err != nil {
+	if err := harness.Write(path, onnxgraph.MLP("policy", []int{inputs, 16, actions}, 1, "Tanh", "")); err != nil {
 		t.Fatal(err)
 	}
 	if adjust == nil {
@@ -72,7 +50,7 @@ func repository(t *testing.T, adjust func(answer []byte)) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := write(filepath.Join(dir, "policy", "1", references), cases); err != nil {
+	if err := harness.Write(filepath.Join(dir, "policy", "1", references), cases); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -102,18 +80,10 @@ func answerOf(t *testing.T, path string, question []byte) []byte {
 	return bytes.Clone(b.Outputs[0].Data)
 }
 
-// needsServer skips a test for which the server is built, if tests are to be short.
-func needsServer(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("it builds and runs a server")
-	}
-}
-
 // checked runs the command on the CPU and returns its status, the table and the rows.
 func checked(t *testing.T, args ...string) (status int, table string, rows []row) {
 	t.Helper()
-	needsServer(t)
+	weft := harnesstest.Weft(t)
 	t.Setenv("WEFT_TEST_MODELS", "") // which has its own test
 	out := filepath.Join(t.TempDir(), "out")
 	var stdout, stderr bytes.Buffer
@@ -188,7 +158,7 @@ func TestWrongAnswerFails(t *testing.T) {
 
 // TestMissedBoundFails sets a bound that cannot be reached.
 func TestMissedBoundFails(t *testing.T) {
-	needsServer(t)
+	weft := harnesstest.Weft(t)
 	o := options{
 		Weft: weft, Out: t.TempDir(), Device: cpu, Span: 200 * time.Millisecond, Limit: time.Hour,
 		Only: []string{"saturation", "weights"},
@@ -219,7 +189,7 @@ func TestMissedBoundFails(t *testing.T) {
 
 // TestEnoughMemoryShowsNothing: a request that does not run out of memory shows nothing of the effects of running out.
 func TestEnoughMemoryShowsNothing(t *testing.T) {
-	needsServer(t)
+	weft := harnesstest.Weft(t)
 	s, err := newSuite(&options{Weft: weft, Out: t.TempDir(), Device: cpu, Span: 100 * time.Millisecond},
 		&bytes.Buffer{})
 	if err != nil {
@@ -242,7 +212,7 @@ func TestDeviceThatIsNotThereFails(t *testing.T) {
 }
 
 func TestCommandLineIsChecked(t *testing.T) {
-	needsServer(t)
+	weft := harnesstest.Weft(t)
 	for _, args := range [][]string{
 		{"--device", "tpu"},
 		{"--only", "nonesuch"},

@@ -151,7 +151,7 @@ func (s *suite) reportHits(ctx context.Context, v *server, c *contest) error {
 		return err
 	}
 	for i, model := range s.variants(c) {
-		hits, err := page.value("weft_captured_graph_hit_rate", "model", model)
+		hits, err := page.Value("weft_captured_graph_hit_rate", "model", model)
 		if err != nil {
 			return err
 		}

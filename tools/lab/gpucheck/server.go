@@ -1,24 +1,18 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"syscall"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/tools/lab/harness"
 )
 
 const (
@@ -33,11 +27,11 @@ const (
 
 // server is a Weft server in a process of its own, on free ports.
 type server struct {
+	*harness.Server
+
 	dir   string // with its log
 	conns []*grpc.ClientConn
-	http  string // HOST:PORT
-	admin string // the same, of AdminService
-	lost  bool   // a row says already that it failed
+	lost  bool // a row says already that it failed
 }
 
 // serve starts a server of a repository, with its log in the folder of that name, does something with it when it is
@@ -45,71 +39,44 @@ type server struct {
 func (s *suite) serve(ctx context.Context, folder, repository string, do func(*server) error, flags ...string,
 ) (err error) {
 	v := &server{dir: s.folder(folder)}
-	if err := os.MkdirAll(v.dir, 0o755); err != nil {
-		return err
-	}
-	log, err := os.Create(filepath.Join(v.dir, "server.log"))
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, log.Close()) }()
 	devices := cpu
 	if s.onGPU() {
 		devices = s.Device + "," + cpu // whose answers the device's are compared with
 	}
-	cmd := exec.CommandContext(ctx, s.Weft, append([]string{
-		"serve", repository, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0",
-		"--state-dir", "none", "--watch-interval", "0s",
-		"--devices", devices, "--onnxruntime-lib", s.ONNXRuntimeLib, "--log-format", "json",
-		"--max-message-bytes", strconv.Itoa(maxMessage),
-	}, flags...)...)
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = stopTime
-	output, err := cmd.StderrPipe()
+	if err := harness.Write(filepath.Join(v.dir, logName), nil); err != nil {
+		return err
+	}
+	v.Server, err = harness.Start(ctx, harness.Options{
+		Program: s.Weft, Log: filepath.Join(v.dir, logName), Load: loadTime, Stop: stopTime,
+		Args: harness.Serve(repository, append([]string{
+			"--watch-interval=0s", "--devices=" + devices, "--onnxruntime-lib=" + s.ONNXRuntimeLib,
+			fmt.Sprint("--max-message-bytes=", maxMessage),
+		}, flags...)...),
+	})
 	if err != nil {
 		return err
 	}
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	ready, read := make(chan announcement, 1), make(chan struct{})
-	go func() {
-		defer close(read)
-		follow(output, log, ready)
-	}()
 	defer func() {
 		for _, conn := range v.conns {
 			_ = conn.Close() // fails only if it was closed before
 		}
-		_ = cmd.Process.Signal(syscall.SIGTERM) // fails if it has ended, which Wait reports
-		kill := time.AfterFunc(stopTime, func() { _ = cmd.Process.Kill() })
-		defer kill.Stop()
-		<-read
-		if ended := cmd.Wait(); ended != nil && !v.lost {
-			err = errors.Join(err, fmt.Errorf("the server ended with %w: see %s", ended, log.Name()))
+		if ended := v.Stop(); !v.lost {
+			err = errors.Join(err, ended)
 		}
 	}()
-
-	select {
-	case said, is := <-ready:
-		if !is {
-			return fmt.Errorf("the server ended before it was ready: see %s", log.Name())
+	for range connections {
+		conn, err := grpc.NewClient(v.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials()),
+			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)))
+		if err != nil {
+			return err
 		}
-		v.http, v.admin = said.HTTP, said.Admin
-		for range connections {
-			conn, err := grpc.NewClient(said.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials()),
-				grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)))
-			if err != nil {
-				return err
-			}
-			v.conns = append(v.conns, conn)
-		}
-		v.awaitProofs(ctx)
-		return do(v)
-	case <-time.After(loadTime):
-		return fmt.Errorf("the server was not ready within %v: see %s", loadTime, log.Name())
+		v.conns = append(v.conns, conn)
 	}
+	v.awaitProofs(ctx)
+	return do(v)
 }
+
+const logName = "server.log"
 
 // awaitProofs waits for the versions that are still loaded: a server is ready without those whose proof is slow.
 // What keeps it from an answer is for the checks to find.
@@ -135,23 +102,13 @@ func (v *server) awaitProofs(ctx context.Context) {
 	}
 }
 
-// announcement holds what lines of the server's log say of it.
-type announcement struct{ Event, GRPC, HTTP, Admin string }
-
-// follow copies the server's log until its end, and sends the addresses when it is ready. It closes ready.
-func follow(output io.Reader, log io.Writer, ready chan<- announcement) {
-	defer close(ready)
-	var said announcement
-	var err error
-	for lines := bufio.NewReader(output); err == nil; {
-		var line []byte
-		line, err = lines.ReadBytes('\n')
-		_, _ = log.Write(line) // a full disk shows in the report, which is written last
-		said.Event = ""
-		if json.Unmarshal(line, &said) == nil && said.Event == "ready" {
-			ready <- said
-		}
+// metrics reads the metrics, and keeps the page next to the log.
+func (v *server) metrics(ctx context.Context) (harness.Metrics, error) {
+	text, err := v.Get(ctx, "/metrics")
+	if err := errors.Join(err, harness.Write(filepath.Join(v.dir, "metrics.txt"), text)); err != nil {
+		return nil, err
 	}
+	return harness.ParseMetrics(text)
 }
 
 func (v *server) predictions() weftv1.PredictionServiceClient {

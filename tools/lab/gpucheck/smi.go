@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/weftserve/weft/tools/lab/harness"
 )
 
 var (
@@ -97,9 +99,9 @@ func (s *suite) smiName(ctx context.Context, v *server) string {
 	if err != nil {
 		return s.Device
 	}
-	info, err := told.find("weft_gpu_info", "device", s.Device)
+	info, err := told.Find("weft_gpu_info", "device", s.Device)
 	if err != nil {
 		return s.Device
 	}
-	return labelOf(info, "uuid")
+	return harness.LabelOf(info, "uuid")
 }

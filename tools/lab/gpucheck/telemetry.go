@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weftserve/weft/gpu"
+	"github.com/weftserve/weft/tools/lab/harness"
 )
 
 // readings are the values that both the server and nvidia-smi report of a GPU.
@@ -112,7 +113,7 @@ func (s *suite) compareTelemetry(ctx context.Context, v *server, times int, paus
 		if err != nil {
 			return err
 		}
-		age, err := told.value("weft_gpu_sample_age_seconds", "device", s.Device)
+		age, err := told.Value("weft_gpu_sample_age_seconds", "device", s.Device)
 		if err != nil {
 			return err
 		}
@@ -123,7 +124,7 @@ func (s *suite) compareTelemetry(ctx context.Context, v *server, times int, paus
 				all[i].missing = err
 				continue
 			}
-			server, err := told.value(r.metric, "device", s.Device)
+			server, err := told.Value(r.metric, "device", s.Device)
 			if err != nil {
 				server = math.NaN() // which is like nothing
 			}
@@ -131,7 +132,7 @@ func (s *suite) compareTelemetry(ctx context.Context, v *server, times int, paus
 		}
 		reasons, err := values.reasons(reasonField)
 		noReasons = cmp.Or(noReasons, err)
-		serverReasons.add(told.reasonsOf(s.Device))
+		serverReasons.add(reasonsOf(told, s.Device))
 		smiReasons.add(reasons)
 	}
 	for i, r := range readings {
@@ -163,10 +164,11 @@ func (s *suite) compareTelemetry(ctx context.Context, v *server, times int, paus
 }
 
 // reasonsOf reads the present reasons of a device.
-func (p page) reasonsOf(device string) (now gpu.Reasons) {
-	for _, m := range p["weft_gpu_clock_event"].GetMetric() {
+func reasonsOf(told harness.Metrics, device string) (now gpu.Reasons) {
+	for _, m := range told["weft_gpu_clock_event"].GetMetric() {
 		for r := gpu.Reasons(1); r <= gpu.AllReasons; r <<= 1 {
-			if labelOf(m, "device") == device && labelOf(m, "reason") == r.String() && m.GetGauge().GetValue() != 0 {
+			is := harness.LabelOf(m, "device") == device && harness.LabelOf(m, "reason") == r.String()
+			if is && m.GetGauge().GetValue() != 0 {
 				now |= r
 			}
 		}

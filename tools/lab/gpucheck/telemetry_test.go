@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/weftserve/weft/tools/lab/harness"
 )
 
 const gpuPage = `# TYPE weft_gpu_info gauge
@@ -45,7 +47,7 @@ func pageServer(t *testing.T, page string) *server {
 	t.Helper()
 	pages := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, page) }))
 	t.Cleanup(pages.Close)
-	return &server{dir: t.TempDir(), http: strings.TrimPrefix(pages.URL, "http://")}
+	return &server{dir: t.TempDir(), Server: &harness.Server{HTTP: strings.TrimPrefix(pages.URL, "http://")}}
 }
 
 // standInForSMI puts a program in the place of nvidia-smi that answers each field with the value that is there for it,

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/weftserve/weft/internal/onnxgraph"
+	"github.com/weftserve/weft/tools/lab/harness"
+	"github.com/weftserve/weft/tools/lab/harness/harnesstest"
 )
 
 // TestRowsAreWrittenAsTheyCome: when the program is ended, no finding is lost.
@@ -59,7 +61,7 @@ exec %[1]s "$@" 2> >(while read -r line; do
   echo "$line" >&2
   case $line in *'"event":"ready"'*) kill -KILL $$ ;; esac
 done)
-`, weft)
+`, harnesstest.Weft(t))
 	if err := os.WriteFile(frail, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +84,7 @@ func TestRandomAnswersAreNotCompared(t *testing.T) {
 	models := repository(t, nil)
 	g := onnxgraph.New("dice").Input(inputName, onnxgraph.Float, rowsDim, 4)
 	g.Node("RandomNormalLike", []string{inputName}, []string{outputName})
-	if err := write(filepath.Join(models, "dice", "1", "model.onnx"),
+	if err := harness.Write(filepath.Join(models, "dice", "1", "model.onnx"),
 		g.Output(outputName, onnxgraph.Float, rowsDim, 4).Marshal()); err != nil {
 		t.Fatal(err)
 	}

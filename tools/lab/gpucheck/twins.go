@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/tools/lab/harness"
 )
 
 // twin is a version of a model that is served twice: on the device, under its own name, and on the CPU.
@@ -63,7 +64,7 @@ func placeTwins(from, to, provider string) ([]twin, error) {
 			if err != nil {
 				return nil, err
 			}
-			if err := write(filepath.Join(to, name, modelrepo.ManifestName), []byte(text)); err != nil {
+			if err := harness.Write(filepath.Join(to, name, modelrepo.ManifestName), []byte(text)); err != nil {
 				return nil, err
 			}
 		}

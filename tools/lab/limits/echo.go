@@ -17,6 +17,7 @@ import (
 
 	"github.com/weftserve/weft/internal/onnxgraph"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/tools/lab/harness"
 )
 
 // The kinds of echo.
@@ -33,14 +34,15 @@ type echoCommand struct {
 }
 
 // Run serves until ctx ends.
-func (c *echoCommand) Run(ctx context.Context, o output) error {
+func (c *echoCommand) Run(ctx context.Context, o harness.Output) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
 	g := newEcho(c.Kind)
 	context.AfterFunc(ctx, g.Stop)
-	if err := json.NewEncoder(o.err).Encode(announcement{Event: readyEvent, GRPC: listener.Addr().String()}); err != nil {
+	ready := map[string]string{"event": "ready", "grpc": listener.Addr().String()}
+	if err := json.NewEncoder(o.Err).Encode(ready); err != nil {
 		return err
 	}
 	if err := g.Serve(listener); !errors.Is(err, grpc.ErrServerStopped) {

@@ -16,11 +16,14 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prometheus/procfs"
+
 	"github.com/weftserve/weft/internal/onnxgraph"
 	"github.com/weftserve/weft/internal/ortlib"
 	"github.com/weftserve/weft/runtime/ort"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/tools/lab/affinity"
+	"github.com/weftserve/weft/tools/lab/harness"
 )
 
 // batchSizes are those at which the engine is measured.
@@ -43,7 +46,7 @@ type engineCommand struct {
 }
 
 // Run measures each batch size for a time.
-func (c *engineCommand) Run(o output) error {
+func (c *engineCommand) Run(o harness.Output) error {
 	library, err := ortlib.Find()
 	if err != nil {
 		return err
@@ -64,7 +67,7 @@ func (c *engineCommand) Run(o output) error {
 		}
 		paces = append(paces, p)
 	}
-	return errors.Join(json.NewEncoder(o.out).Encode(paces), session.Close())
+	return errors.Join(json.NewEncoder(o.Out).Encode(paces), session.Close())
 }
 
 func measureEngine(session *ort.Session, rows int, span time.Duration, before float64) (pace, error) {
@@ -134,7 +137,8 @@ func repeat(session *ort.Session, b *tensor.Batch, span time.Duration, batches *
 // ownMemory returns the megabytes that this process holds beyond garbage.
 func ownMemory() float64 {
 	debug.FreeOSMemory()
-	return memoryOf([]int{os.Getpid()})
+	self, _ := procfs.Self() // 0 where there is no /proc
+	return memoryOf([]procfs.Proc{self})
 }
 
 // processorTime is what this process has used.
@@ -146,7 +150,7 @@ func processorTime() time.Duration {
 
 // engine measures a model without a server on some processors.
 func engine(ctx context.Context, cpus []int, path string, span time.Duration) ([]pace, error) {
-	self, err := program()
+	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/weftserve/weft/internal/loadgen"
 	"github.com/weftserve/weft/tools/lab/affinity"
+	"github.com/weftserve/weft/tools/lab/harness"
 )
 
 // load is what a run of `weft bench` asks of a server.
@@ -67,7 +68,7 @@ func (r *round) bench(s *server, l load) (m measured, err error) {
 		span = l.span
 	}
 	args := append([]string{
-		"bench", "--json", "-", "--target", s.address, "--server-pid", strconv.Itoa(s.pid()),
+		"bench", "--json", "-", "--target", s.GRPC, "--server-pid", strconv.Itoa(s.PID()),
 		"--warmup", r.effort.warmup.String(), "--duration", span.String(),
 	}, l.args()...)
 	cmd := exec.CommandContext(r.ctx, r.Weft, args...)
@@ -77,7 +78,7 @@ func (r *round) bench(s *server, l load) (m measured, err error) {
 		return m, err
 	}
 	before := usageNow()
-	most := watchMemory(r.ctx, s.pid())
+	most := watchMemory(r.ctx, s.PID())
 	err = cmd.Wait()
 	m.memory, m.others = most(), others(before, usageNow())
 	if err != nil {
@@ -102,7 +103,7 @@ func (r *round) bench(s *server, l load) (m measured, err error) {
 func watchMemory(ctx context.Context, pid int) func() float64 {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan float64)
-	all := family(pid)
+	all := harness.Family(pid)
 	go func() {
 		most := 0.0
 		for now := time.NewTicker(500 * time.Millisecond); ; {

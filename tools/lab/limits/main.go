@@ -5,13 +5,8 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"io"
-	"os"
-	"os/signal"
-	"syscall"
 
-	"github.com/alecthomas/kong"
+	"github.com/weftserve/weft/tools/lab/harness"
 )
 
 // commandLine is the commands. The hidden ones are the processes that the first one measures.
@@ -21,29 +16,12 @@ type commandLine struct {
 	Engine engineCommand `cmd:"" hidden:""`
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "limits: %v\n", err)
-		os.Exit(1)
-	}
-}
+func main() { harness.Main("limits", run) }
 
-// output is where a command writes its result (out) and everything else (err).
-type output struct{ out, err io.Writer }
-
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+func run(ctx context.Context, args []string, o harness.Output) error {
 	var line commandLine
-	parser, err := kong.New(&line, kong.Name("limits"), kong.Writers(stdout, stderr),
-		kong.Description("Compare a Weft server with a bare gRPC echo, with ONNX Runtime alone, and with itself under "+
-			"overload. A full run takes about an hour and a half, --quick two minutes."),
-		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(output{stdout, stderr}))
-	if err != nil {
-		return err
-	}
-	command, err := parser.Parse(args)
+	command, err := harness.Parse(ctx, "limits", "Compare a Weft server with a bare gRPC echo, with ONNX Runtime alone, "+
+		"and with itself under overload. A full run takes about an hour and a half, --quick two minutes.", &line, args, o)
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/weftserve/weft/internal/onnxgraph"
@@ -52,16 +51,6 @@ func identity(width int) []byte {
 		Output(onnxgraph.MLPOutput, onnxgraph.Float, onnxgraph.BatchDim, width).Marshal()
 }
 
-// writeModels writes a repository.
-func writeModels(repository string, all []model) error {
-	for _, m := range all {
-		if err := write(modelPath(repository, m.name), m.file()); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func modelPath(repository, name string) string {
 	return filepath.Join(repository, name, "1", "model.onnx")
 }
@@ -70,19 +59,3 @@ func modelPath(repository, name string) string {
 const stuck = `synth: {base: 1s, inputs: {observation: {dtype: fp32, shape: [-1, 512]}}, outputs: {action: {dtype: fp32, shape: [-1, 4]}}}
 batching: {mode: "off", max_queue: 1}
 `
-
-// writeStuck writes a repository of the model that is stuck.
-func writeStuck(repository string) error {
-	if err := os.MkdirAll(filepath.Join(repository, stuckName, "1"), 0o755); err != nil {
-		return err
-	}
-	return write(filepath.Join(repository, stuckName, "model.yaml"), []byte(stuck))
-}
-
-// write writes a file and the folders that it lies in.
-func write(path string, data []byte) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(path, data, 0o644)
-}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -110,6 +109,3 @@ func (c *runCommand) places(e effort) ([]place, error) {
 	}
 	return chosen, nil
 }
-
-// program returns the path of this program, which is also the echo and the engine.
-func program() (string, error) { return os.Executable() }

@@ -1,50 +1,39 @@
 package main
 
 import (
-	"fmt"
 	"os"
-	"strconv"
-	"strings"
+
+	"github.com/prometheus/procfs"
+
+	"github.com/weftserve/weft/tools/lab/harness"
 )
 
-// usage is processor time, in ticks, since the machine or the process started.
+// usage is processor time, in seconds, since the machine or the process started.
 type usage struct {
 	all  float64 // that there was
 	busy float64 // that anybody used, but for interrupts: those of the network are the servers' own
-	ours float64 // that this program and its children used
+	ours float64 // that this program and its children used, those that have ended too
 }
 
-// usageNow reads /proc.
+const userHZ = 100 // the unit of times in /proc
+
+// usageNow reads /proc. Without it all is 0.
 func usageNow() (u usage) {
-	machine, _ := os.ReadFile("/proc/stat") // without it all is 0
-	line, _, _ := strings.Cut(string(machine), "\n")
-	for i, field := range strings.Fields(strings.TrimPrefix(line, "cpu")) {
-		ticks, _ := strconv.ParseFloat(field, 64)
-		if i < guestField { // those of guests are in the others
-			u.all += ticks
-		}
-		if i <= systemField || i == stealField {
-			u.busy += ticks
-		}
+	fs, err := procfs.NewDefaultFS()
+	if err != nil {
+		return u
 	}
-	for _, pid := range family(os.Getpid()) {
-		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)) // it may have ended
-		_, rest, _ := strings.Cut(string(text), ") ")
-		if fields := strings.Fields(rest); len(fields) > lastTime {
-			for _, field := range fields[firstTime : lastTime+1] {
-				ticks, _ := strconv.ParseFloat(field, 64)
-				u.ours += ticks
-			}
+	machine, _ := fs.Stat()
+	c := machine.CPUTotal // whose times of guests are in the others
+	u.busy = c.User + c.Nice + c.System + c.Steal
+	u.all = u.busy + c.Idle + c.Iowait + c.IRQ + c.SoftIRQ
+	for _, p := range harness.Family(os.Getpid()) {
+		if stat, err := p.Stat(); err == nil {
+			u.ours += float64(int(stat.UTime+stat.STime)+stat.CUTime+stat.CSTime) / userHZ
 		}
 	}
 	return u
 }
-
-// Fields of /proc/stat, and of /proc/PID/stat behind the name: its own time, and that of children that have ended.
-const (
-	systemField, stealField, guestField = 2, 7, 8
-	firstTime, lastTime                 = 11, 14
-)
 
 // others is the part of the machine's processor time that other programs used between two readings.
 func others(before, after usage) float64 {

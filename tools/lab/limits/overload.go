@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/weftserve/weft/tools/lab/harness"
 )
 
 // manner is how the clients of an overloaded server behave.
@@ -79,16 +81,16 @@ func (r *round) overload() error {
 			for _, multiple := range r.effort.multiples {
 				r.scene = ladderScene(how, multiple)
 				l := how.load(multiple * capacity)
-				var before, after map[string]float64
+				var before, after harness.Metrics
 				m, err := r.open(func() (m measured, err error) {
 					s := r.servers[name]
-					if before, err = s.counters(r.ctx); err != nil {
+					if before, err = s.Metrics(r.ctx); err != nil {
 						return m, err
 					}
 					if m, err = r.bench(s, l); err != nil {
 						return m, err
 					}
-					after, err = s.counters(r.ctx)
+					after, err = s.Metrics(r.ctx)
 					return m, err
 				})
 				if err != nil {
@@ -129,4 +131,10 @@ func (r *round) open(run func() (measured, error)) (m measured, err error) {
 // processor time, in microseconds.
 func boundOf(capacity, refusals, costUs float64) float64 {
 	return capacity * max(0, 1-refusals*costUs/1e6)
+}
+
+// latePart returns which part of the executions between two looks ended too late for all their requests, in percent.
+func latePart(before, after harness.Metrics) float64 {
+	more := func(name string) float64 { return after.Sum(name) - before.Sum(name) }
+	return 100 * more("weft_executions_late_total") / max(1, more("weft_executions_ended_total"))
 }

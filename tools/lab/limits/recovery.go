@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weftserve/weft/internal/loadgen"
+	"github.com/weftserve/weft/tools/lab/harness"
 )
 
 const (
@@ -53,7 +54,7 @@ func (r *round) slowdown(name string, how manner, rate float64) error {
 		go func() {
 			begin := time.Now().Add(e.warmup + e.before)
 			if wait(ctx, begin) {
-				slow(ctx, s.pid(), begin.Add(e.slow))
+				slow(ctx, s.PID(), begin.Add(e.slow))
 			}
 			ended <- [2]time.Time{begin, time.Now()}
 		}()
@@ -82,10 +83,10 @@ const (
 
 // slow stops a process and all that it started for four fifths of the time.
 func slow(ctx context.Context, pid int, until time.Time) {
-	all := family(pid)
+	all := harness.Family(pid)
 	tell := func(what syscall.Signal) {
 		for _, of := range all {
-			_ = syscall.Kill(of, what) // it may have ended
+			_ = syscall.Kill(of.PID, what) // it may have ended
 		}
 	}
 	defer tell(syscall.SIGCONT)

@@ -4,18 +4,20 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+
+	"github.com/weftserve/weft/tools/lab/harness"
 )
 
 // publish prints the tables, and writes the page of a full run.
-func (c *runCommand) publish(b *book, places []place, e effort, o output) error {
+func (c *runCommand) publish(b *book, places []place, e effort, o harness.Output) error {
 	tables := c.tables(b, places, e)
 	for _, t := range tables {
-		if err := t.text(o.out); err != nil {
+		if err := t.Text(o.Out); err != nil {
 			return err
 		}
 	}
 	for _, p := range places {
-		fmt.Fprintf(o.out, "\n%s\n", doubts(b, p))
+		fmt.Fprintf(o.Out, "\n%s\n", doubts(b, p))
 	}
 	if c.Out == "" || c.Quick {
 		return nil
@@ -27,12 +29,12 @@ func (c *runCommand) publish(b *book, places []place, e effort, o output) error 
 Medians of %d rounds, with the least and the greatest in parentheses; ratios are taken within each round.
 
 %s
-`, e.rounds, c.machine())
+`, e.rounds, harness.Machine(c.Weft))
 	for _, p := range places {
 		fmt.Fprintf(&page, "\n%s\n", doubts(b, p))
 	}
 	for _, t := range tables {
-		t.markdown(&page)
+		t.Markdown(&page)
 	}
 	return os.WriteFile(c.Out, page.Bytes(), 0o644)
 }
@@ -48,25 +50,25 @@ func doubts(b *book, p place) string {
 func (c *runCommand) names() []string { return (&round{runCommand: c}).wefts() }
 
 // tables returns all, the most important first.
-func (c *runCommand) tables(b *book, places []place, e effort) []*table {
-	head := &table{
-		title: "Promises", about: "What a server ought to reach, and what it did.",
-		columns: []string{"what", "processors", "server", "measured", "aim", "met"},
+func (c *runCommand) tables(b *book, places []place, e effort) []*harness.Table {
+	head := &harness.Table{
+		Title: "Promises", About: "What a server ought to reach, and what it did.",
+		Columns: []string{"what", "processors", "server", "measured", "aim", "met"},
 	}
-	all := []*table{head}
+	all := []*harness.Table{head}
 	for _, p := range places {
 		for _, server := range c.names() {
 			j := &judge{book: b, place: p.name, server: server}
 			for _, promised := range j.all(e.multiples) {
-				head.add(promised.row()...)
+				head.Add(promised.row()...)
 			}
 		}
 	}
-	for _, t := range []*table{
+	for _, t := range []*harness.Table{
 		c.closedLoops(b, places), c.alone(b, places), c.refusals(b, places),
 		c.ladder(b, places, e), c.slowdowns(b, places),
 	} {
-		if len(t.rows) > 0 {
+		if len(t.Rows) > 0 {
 			all = append(all, t)
 		}
 	}

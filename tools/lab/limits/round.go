@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/weftserve/weft/tools/lab/harness"
 )
 
 // round is one turn of all that is compared, in one placement.
@@ -43,13 +45,15 @@ func (r *round) wefts() []string {
 
 // start starts every server that is compared.
 func (r *round) start() error {
-	self, err := program()
+	self, err := os.Executable() // which is also the echo and the engine
 	if err != nil {
 		return err
 	}
 	repository := filepath.Join(r.folder, "models")
-	if err := writeModels(repository, models()); err != nil {
-		return err
+	for _, m := range models() {
+		if err := harness.Write(modelPath(repository, m.name), m.file()); err != nil {
+			return err
+		}
 	}
 	for _, kind := range []string{echoDefault, echoZeroCopy, echoCopies, echoRefusal} {
 		if err := r.add(kind, self, "echo", kind); err != nil {
@@ -73,10 +77,8 @@ func (r *round) addWeft(name, repository string, flags ...string) error {
 		flags = append(flags, "--isolation", "none")
 	default:
 	}
-	return r.add(name, path, slices.Concat([]string{
-		"serve", repository, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--admin-listen", "",
-		"--state-dir", "none", "--watch-interval", "0s", "--log-format", "json",
-	}, flags, r.Flags)...)
+	return r.add(name, path, harness.Serve(repository,
+		slices.Concat([]string{"--admin-listen=", "--watch-interval=0s"}, flags, r.Flags)...)...)
 }
 
 func (r *round) add(name, program string, args ...string) error {
@@ -94,7 +96,9 @@ func (r *round) add(name, program string, args ...string) error {
 func (r *round) stop() error {
 	var errs []error
 	for _, s := range r.servers {
-		errs = append(errs, s.stop())
+		if err := s.Stop(); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", s.name, err))
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -157,31 +161,29 @@ func (r *round) closed(scene string, l load, targets ...string) error {
 	return nil
 }
 
-// Run measures everything, and prints the tables.
-func (c *runCommand) Run(ctx context.Context, o output) (err error) {
+// Run measures in a folder of its own.
+func (c *runCommand) Run(ctx context.Context, o harness.Output) error {
 	e := c.effort()
 	places, err := c.places(e)
 	if err != nil {
 		return err
 	}
-	folder, err := os.MkdirTemp("", "weft-limits")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err == nil { // else the logs are of use
-			err = os.RemoveAll(folder)
-		}
-	}()
+	return harness.InFolder("weft-limits", func(folder string) error { return c.measure(ctx, o, folder, e, places) })
+}
+
+// measure measures everything, and prints the tables.
+func (c *runCommand) measure(
+	ctx context.Context, o harness.Output, folder string, e effort, places []place,
+) (err error) {
 	b := newBook()
 	for n := range e.rounds {
 		for _, p := range places {
 			r := &round{
-				runCommand: c, ctx: ctx, progress: o.err, effort: e, place: p, number: n, folder: folder, book: b,
+				runCommand: c, ctx: ctx, progress: o.Err, effort: e, place: p, number: n, folder: folder, book: b,
 				servers: map[string]*server{},
 			}
 			if failed := r.play(); failed != nil { // what it measured until then counts
-				fmt.Fprintf(o.err, "round %d, %s: %v\n", n+1, p.name, failed)
+				fmt.Fprintf(o.Err, "round %d, %s: %v\n", n+1, p.name, failed)
 				err = errors.Join(err, failed)
 			}
 			if ctx.Err() != nil {

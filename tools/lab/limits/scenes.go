@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+
+	"github.com/weftserve/weft/tools/lab/harness"
 )
 
 // Callers of the closed loops.
@@ -105,7 +107,9 @@ const refusalScene = "refusal"
 // request and has a queue of one.
 func (r *round) refusal() (err error) {
 	stuckModels := filepath.Join(r.folder, "stuck")
-	if err := writeStuck(stuckModels); err != nil {
+	if err := harness.WriteAll(stuckModels, map[string][]byte{
+		stuckName + "/1/README": nil, stuckName + "/model.yaml": []byte(stuck),
+	}); err != nil {
 		return err
 	}
 	names := slices.DeleteFunc(r.wefts(), func(name string) bool { return name == weftNone }) // models play no part

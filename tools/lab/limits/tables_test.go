@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/weftserve/weft/tools/lab/harness"
 )
 
 // overloadedBook is of a server that can do 1000 a second, in two rounds.
@@ -35,7 +37,7 @@ func TestTables(t *testing.T) {
 	tables := c.tables(overloadedBook(), places, c.effort())
 	rows := map[string][][]string{}
 	for _, table := range tables {
-		rows[table.title] = table.rows
+		rows[table.Title] = table.Rows
 	}
 	if diff := cmp.Diff([][]string{{
 		"2 x, deadline 50 ms", "1-core", "weft", "2000 (2000 to 2000)", "1000 (1000 to 1000)", "100 (100 to 100)",
@@ -59,7 +61,7 @@ func TestPage(t *testing.T) {
 	for _, quick := range []bool{true, false} {
 		var text bytes.Buffer
 		c := &runCommand{Out: path, Quick: quick}
-		if err := c.publish(overloadedBook(), []place{{name: "1-core"}}, c.effort(), output{out: &text}); err != nil {
+		if err := c.publish(overloadedBook(), []place{{name: "1-core"}}, c.effort(), harness.Output{Out: &text}); err != nil {
 			t.Fatal(err)
 		}
 		if !strings.Contains(text.String(), "0.75 (0.50 to 1.00)") {

@@ -5,6 +5,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/weftserve/weft/tools/lab/harness"
 )
 
 func TestLatePart(t *testing.T) {
@@ -17,13 +19,13 @@ func TestLatePart(t *testing.T) {
 		_, _ = w.Write([]byte(pages[page]))
 	}))
 	defer metrics.Close()
-	s := &server{http: strings.TrimPrefix(metrics.URL, "http://")}
-	before, err := s.counters(t.Context())
+	s := &harness.Server{HTTP: strings.TrimPrefix(metrics.URL, "http://")}
+	before, err := s.Metrics(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	page = 1
-	after, err := s.counters(t.Context())
+	after, err := s.Metrics(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
