@@ -32,7 +32,6 @@ func (f *Findings) Markdown(w io.Writer) error {
 	if len(suite) > 0 {
 		f.inFlight(p, suite)
 	}
-	f.hindsights(p)
 	f.sceneTables(p)
 	f.shifts(p)
 	f.tuned(p)
@@ -185,23 +184,6 @@ func (f *Findings) inFlight(p *page, on []Workload) {
 			copying, most = copying+part/float64(len(on)), max(most, part)
 		}
 		p.row(all[i].Name, append(numbers(loads...), mean, worst, percent(copying), percent(most))...)
-	}
-}
-
-// hindsights writes the table of loads carried by a search that knows the future.
-func (f *Findings) hindsights(p *page) {
-	if len(f.Hindsight) == 0 {
-		return
-	}
-	ours := f.Study.Families[0].Name
-	p.section("With hindsight", fmt.Sprintf("The load that is carried, at least, if all arrivals and true costs are "+
-		"known in advance, by running one batch at a time: by a\n"+
-		"beam search over batches. Runs of %v with a single seed, of the first draw.", hindsightEffort.Span))
-	p.head(right, "workload", ours, "search", ours+" / search")
-	for _, w := range f.Study.Workloads {
-		h := f.Hindsight[Pair{ours, w.Name}]
-		ratio, _ := ratios([]float64{h.Ours}, []float64{h.Search})
-		p.row(w.Name, append(numbers(h.Ours, h.Search), ratio)...)
 	}
 }
 

@@ -17,7 +17,6 @@ type Study struct {
 	Scenes    []Scene
 	Shifts    []Shift
 	Loads     []float64 // of the curves; none: no curves
-	Hindsight bool      // also compare with a search that knows the future
 	Effort    Effort
 	Workers   int      // runs at a time
 	Progress  Progress // may be nil
@@ -25,11 +24,10 @@ type Study struct {
 
 // Findings holds the results of a study.
 type Findings struct {
-	Study     *Study
-	Carried   map[Pair]Carried
-	Scenes    map[Pair]Seen
-	Shifts    map[Pair]Told
-	Hindsight map[Pair]Hindsight // of the first family
+	Study   *Study
+	Carried map[Pair]Carried
+	Scenes  map[Pair]Seen
+	Shifts  map[Pair]Told
 }
 
 // Pair names a family of policies, or a way, and the workload, scene or shift that it plays.
@@ -59,7 +57,7 @@ type Progress func(done, of int, figure string)
 
 // Run carries the study out.
 func (s *Study) Run() *Findings {
-	f := &Findings{s, map[Pair]Carried{}, map[Pair]Seen{}, map[Pair]Told{}, map[Pair]Hindsight{}}
+	f := &Findings{s, map[Pair]Carried{}, map[Pair]Seen{}, map[Pair]Told{}}
 	q := &queue{progress: s.Progress}
 	for i := range s.Workloads {
 		w := &s.Workloads[i]
@@ -70,9 +68,6 @@ func (s *Study) Run() *Findings {
 			if !w.Further {
 				find(q, f.Carried, family.Name, w.Name, func() Carried { return s.carry(w, &family, nil) })
 			}
-		}
-		if s.Hindsight {
-			find(q, f.Hindsight, s.Families[0].Name, w.Name, func() Hindsight { return foresee(w, &s.Families[0]) })
 		}
 	}
 	for i := range s.Scenes {

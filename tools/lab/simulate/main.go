@@ -104,7 +104,6 @@ func (o *options) study() (*sim.Study, error) {
 		Scenes:    choose(workloads, sim.Scenes(), func(s sim.Scene) string { return s.Name }),
 		Shifts:    choose(workloads, sim.Shifts(), func(s sim.Shift) string { return s.Name }),
 		Effort:    sim.Full,
-		Hindsight: !o.Quick,
 		Workers:   runtime.GOMAXPROCS(0),
 	}
 	for _, parts := range []map[string]bool{policies, workloads} {
