@@ -7,33 +7,12 @@ import (
 	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
-	"github.com/weftserve/weft/runtime/engine"
-	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/sharedsched"
 )
 
 // TestRequestsOutsideOfTheSchedulerAreAbandoned with those in its queues: their callers get an answer at once.
 func TestRequestsOutsideOfTheSchedulerAreAbandoned(t *testing.T) {
 	for name, wait := range map[string]func(*testing.T) (w *world, ended <-chan error){
-		"the model is opened again": func(t *testing.T) (*world, <-chan error) {
-			w := newWorld(t, 1)
-			f := perRow(1, double)
-			w.add("m", 1, f, trusted)
-			v := w.load("m")
-			f.Answer = func(*tensor.Batch) error {
-				return &engine.Error{Kind: engine.Terminated, Err: &engine.ReopeningError{Done: make(chan struct{})}}
-			}
-			return w, predicts(w, ask(v, 1, 1))
-		},
-		"the request is tried by itself": func(t *testing.T) (*world, <-chan error) {
-			w, h, v := hangs(t, time.Hour)
-			ended := predicts(w, ask(v, 1, poison))
-			time.Sleep(5 * time.Second)
-			if h.tries.Load() != 1 {
-				t.Error("it is not tried")
-			}
-			return w, ended
-		},
 		"the version is loaded elsewhere": func(t *testing.T) (*world, <-chan error) {
 			w, m := newFleet(t, time.Second, "a", "b")
 			w.add("m", 1, m.open, tiny)

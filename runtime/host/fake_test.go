@@ -18,6 +18,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/weftserve/weft/internal/config"
+	"github.com/weftserve/weft/internal/onnxgraph"
 	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/engine"
@@ -312,4 +314,110 @@ func integersOf(t tensor.Tensor) []int64 {
 		out[i] = int64(binary.LittleEndian.Uint64(t.Data[8*i:]))
 	}
 	return out
+}
+
+// The errors of an engine that say what they mean.
+var (
+	errLost   = &engine.Error{Kind: engine.DeviceLost, Err: errors.New("the engine lost its device")}
+	errMemory = &engine.Error{Kind: engine.OutOfMemory, Err: errors.New("no memory for that")}
+)
+
+// patient gives isolation all the time that it may want, so that a slow machine does not change a test.
+func patient(m *modelrepo.Manifest) { m.Batching.MaxBatchCost = config.Duration(time.Minute) }
+
+// oneRowCalls returns n calls of one row with the value i+1.
+func oneRowCalls(n int) []*catalog.Call {
+	calls := make([]*catalog.Call, n)
+	for i := range calls {
+		calls[i] = ask(nil, 1, float32(i+1))
+	}
+	return calls
+}
+
+// sequence is a model x [?, ?] → y [?, ?] of rows of any length, the same for all rows of a run.
+func sequence(f func(rows [][]float32) ([][]float32, error)) *fake {
+	return &fake{
+		Declared: tensor.Signature{
+			Inputs:  []tensor.Spec{spec("x", tensor.Float32, tensor.Unknown, tensor.Unknown)},
+			Outputs: []tensor.Spec{spec("y", tensor.Float32, tensor.Unknown, tensor.Unknown)},
+		},
+		Answer: func(b *tensor.Batch) error {
+			x, length := values(b.Inputs[0]), int(b.Inputs[0].Shape[1])
+			rows := make([][]float32, b.Inputs[0].Shape[0])
+			for i := range rows {
+				rows[i] = x[i*length:][:length]
+			}
+			out, err := f(rows)
+			if err != nil {
+				return err
+			}
+			y := floats(tensor.Shape{int64(len(out)), int64(len(out[0]))}, slices.Concat(out...)...)
+			copy(b.Output(0, y.DType, y.Shape, len(y.Data)), y.Data)
+			return nil
+		},
+	}
+}
+
+// eachRow applies f to each row of a sequence model.
+func eachRow(f func(row []float32) []float32) *fake {
+	return sequence(func(rows [][]float32) ([][]float32, error) {
+		for i, row := range rows {
+			rows[i] = f(row)
+		}
+		return rows, nil
+	})
+}
+
+func doubled(row []float32) []float32 {
+	_ = double(row)
+	return row
+}
+
+func mean(row []float32) []float32 {
+	total := float32(0)
+	for _, v := range row {
+		total += v
+	}
+	return []float32{total / float32(len(row))}
+}
+
+// buckets makes x padded with zeros.
+func buckets(sizes ...int) func(*modelrepo.Manifest) {
+	return func(m *modelrepo.Manifest) {
+		m.Batching.VariableDims = map[string]modelrepo.VariableDim{"x": {Axis: 1, Buckets: sizes}}
+	}
+}
+
+// addFile is add for a version with a file: an engine written in Go runs it, whatever the file says.
+func (w *world) addFile(name string, graph []byte, engine any, change func(*modelrepo.Manifest)) {
+	w.t.Helper()
+	path := filepath.Join(w.t.TempDir(), modelrepo.ModelFile)
+	if err := os.WriteFile(path, graph, 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+	w.add(name, 1, engine, change)
+	m := &w.listing.Models[len(w.listing.Models)-1]
+	m.Versions[0].Path, m.Selected[0].Path = path, path
+	w.engine(path, engine)
+}
+
+// doubling is a graph x [?, 3] → y [?, 3] whose rows are independent; mixing one whose rows are not.
+func doubling() []byte {
+	g := onnxgraph.New("doubling")
+	g.Input("x", onnxgraph.Float, "batch", 3)
+	g.Node("Add", []string{"x", "x"}, []string{"y"})
+	return g.Output("y", onnxgraph.Float, "batch", 3).Marshal()
+}
+
+func mixing() []byte {
+	g := onnxgraph.New("mixing")
+	g.Input("x", onnxgraph.Float, "batch", 3)
+	g.Node("ReduceMean", []string{"x"}, []string{"mean"}, onnxgraph.IntsAttr("axes", 0))
+	g.Node("Sub", []string{"x", "mean"}, []string{"y"})
+	return g.Output("y", onnxgraph.Float, "batch", 3).Marshal()
+}
+
+// request is one with the input x.
+func request(rows, count int, in modelrepo.WarmupInput) modelrepo.Warmup {
+	return modelrepo.Warmup{BatchSize: rows, Count: count, Inputs: map[string]modelrepo.WarmupInput{"x": in}}
 }

@@ -14,11 +14,9 @@ import (
 	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
-	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/runtime/modelfile"
 	"github.com/weftserve/weft/runtime/modelrepo"
-	"github.com/weftserve/weft/runtime/tensor"
 )
 
 // hang has further runs, on any device, take three hours, until the returned function is called.
@@ -317,43 +315,6 @@ func TestTheEndWithARunThatHangs(t *testing.T) {
 				t.Errorf("loss known %v before: Close ended %v after it: %v", before, took, err)
 			}
 			f.callers.Wait()
-		})
-	}
-}
-
-// TestAHurriedHang: once the host hurries, a run that hangs is stopped when it has taken twice as long as any before,
-// and no other is.
-func TestAHurriedHang(t *testing.T) {
-	for slowest, stops := range map[time.Duration]time.Duration{0: time.Second, 4 * time.Second: 8 * time.Second} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, 1)
-			f := perRow(1, double)
-			var takes atomic.Int64
-			run, stopped := f.Answer, make(chan struct{})
-			f.Answer = func(b *tensor.Batch) error {
-				select {
-				case <-time.After(time.Duration(takes.Load())):
-					return run(b)
-				case <-stopped:
-					return &engine.Error{Kind: engine.Crashed, Err: errors.New("it was stopped")}
-				}
-			}
-			f.Opened.Interrupt = func() { close(stopped) }
-			w.add("m", 1, f, nil)
-			v := w.load("m")
-			for _, took := range []time.Duration{slowest, 0} {
-				takes.Store(int64(took))
-				answered(t, w, v, 1)
-			}
-			begin := time.Now()
-			w.Hurry()
-			takes.Store(int64(time.Hour))
-			call := ask(v, 1, 5)
-			call.Limit = begin.Add(time.Hour)
-			err := asked(t, w, []*catalog.Call{call})()[0]
-			if e, is := errors.AsType[*catalog.ModelError](err); !is || !e.Crashed || time.Since(begin) != stops {
-				t.Errorf("after %v: %v", time.Since(begin), err)
-			}
 		})
 	}
 }

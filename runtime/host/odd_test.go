@@ -5,15 +5,20 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/weftserve/weft/internal/race"
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/host"
+	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/ort"
 	"github.com/weftserve/weft/runtime/tensor"
 )
@@ -21,12 +26,14 @@ import (
 // oddVariable asks for many odd signatures: seed,graphs.
 const oddVariable = "WEFT_ODD_SIGNATURES"
 
-// TestOddSignatures serves models with odd signatures, and asks each 256 times at once, for some of its outputs. Every
+const wave = 128 // requests
+
+// TestOddSignatures serves models with odd signatures, and asks each 128 times at once, for some of its outputs. Every
 // answer must be that of ONNX Runtime to the request alone, which computes it in memory of its own.
 //
 // It asks below the protocols and without processes of their own: a session gets its outputs in the same way there.
 func TestOddSignatures(t *testing.T) {
-	seed, graphs, requests := uint64(1), 120, wave
+	seed, graphs, requests := uint64(1), 60, wave
 	switch asked := os.Getenv(oddVariable); {
 	case asked != "":
 		if _, err := fmt.Sscanf(asked, "%d,%d", &seed, &graphs); err != nil {
@@ -193,4 +200,63 @@ func appendOdd(data []byte, d tensor.DType, rng *rand.Rand) []byte {
 	default:
 		return append(data, binary.LittleEndian.AppendUint64(nil, uint64(n))[:d.Size()]...)
 	}
+}
+
+// serveFiles serves each file as a model of its own: m0, m1 and so on.
+func serveFiles(t *testing.T, files [][]byte) (*host.Host, []string) {
+	t.Helper()
+	var listing modelrepo.Listing
+	var paths []string
+	root := t.TempDir()
+	for i, file := range files {
+		name := fmt.Sprintf("m%d", i)
+		dir := filepath.Join(root, name, "1")
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		v := modelrepo.Version{Number: 1, Dir: dir, Path: filepath.Join(dir, modelrepo.ModelFile)}
+		if err := os.WriteFile(v.Path, file, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, v.Path)
+		listing.Models = append(listing.Models, modelrepo.Model{
+			Name: name, Manifest: modelrepo.Defaults(), Versions: []modelrepo.Version{v},
+			Selected: []modelrepo.Version{v},
+		})
+	}
+	return onnxHost(t, listing), paths
+}
+
+// askAll makes calls at the same time, and returns how each ended.
+func askAll(calls []*catalog.Call, predict func(*catalog.Call) error) []error {
+	errs := make([]error, len(calls))
+	var wg sync.WaitGroup
+	start := make(chan struct{})
+	for i := range calls {
+		wg.Go(func() {
+			<-start
+			errs[i] = predict(calls[i])
+		})
+	}
+	close(start)
+	wg.Wait()
+	return errs
+}
+
+// sameAnswer allows for rounding alone.
+func sameAnswer(got, want tensor.Tensor) bool {
+	if len(got.Data) != len(want.Data) {
+		return false
+	}
+	g, w := values(got), values(want)
+	for k := range w {
+		far := math.Abs(float64(g[k]) - float64(w[k]))
+		switch {
+		case g[k] == w[k], g[k] != g[k] && w[k] != w[k]:
+		case far <= 1e-5*math.Abs(float64(w[k])):
+		default:
+			return false
+		}
+	}
+	return true
 }
