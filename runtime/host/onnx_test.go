@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/weftserve/weft/internal/onnxgraph"
@@ -118,33 +117,6 @@ func TestPolicyNetworkOnONNXRuntime(t *testing.T) {
 		}
 		return c.Outcome, err
 	})
-}
-
-// TestMeanOverTheBatch has a model with a dynamic first dimension whose rows are not independent.
-func TestMeanOverTheBatch(t *testing.T) {
-	g := onnxgraph.New("centre")
-	g.Input("x", onnxgraph.Float, "batch", 4)
-	g.Node("ReduceMean", []string{"x"}, []string{"mean"}, onnxgraph.IntsAttr("axes", 0))
-	g.Node("Sub", []string{"x", "mean"}, []string{"y"})
-	g.Output("y", onnxgraph.Float, "batch", 4)
-	h := onnxHost(t, onnxModel(t, g.Marshal()))
-	v := h.Snapshot().Model("m").Version(1)
-	if v.State != catalog.Ready || v.Batching.Batched ||
-		!strings.Contains(v.Batching.Reason,
-			`the graph lets rows meet at ReduceMean "ReduceMean_0": it reduces over dimension 0`) {
-		t.Fatalf("state %v %s, batching %+v", v.State, v.Cause, v.Batching)
-	}
-	t.Log(v.Batching.Reason)
-	// The rows of one request belong together all the same.
-	c := ask(v, 2, 1, 2, 3, 4, 3, 4, 5, 6)
-	if err := h.Predict(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
-	for k, y := range values(c.Results[0]) {
-		if want := float32(k/4*2 - 1); y != want {
-			t.Errorf("value %d is %v, want %v", k, y, want)
-		}
-	}
 }
 
 // TestAnAuditOnONNXRuntime: rows that meet only where one of them has a certain sum, which no proof by structure sees,
