@@ -1,11 +1,9 @@
 package audit
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
-	"strings"
 	"testing"
 	"time"
 
@@ -79,112 +77,6 @@ func newAlone(e *weftest.Engine, trusted bool) *alone {
 	p.Batched, p.Most, p.Watch = true, 8, execution.Watch{Share: 1, Trusted: trusted}
 	a.unit.Follow(p)
 	return a
-}
-
-// TestAnAudit of a row that was answered in a batch of two has the result and the consequences that follow from its
-// result alone.
-func TestAnAudit(t *testing.T) {
-	runs := 0
-	for name, c := range map[string]struct {
-		model   func(rows [][]float32)
-		trusted bool
-		fails   error
-		want    Result
-		demoted bool
-		remark  string // begins with this
-		lost    bool   // the engine does not find its outputs where it was to write them
-	}{
-		"independent": {model: func([][]float32) {}, want: Equal},
-		"misplaced":   {model: func([][]float32) {}, want: Different, demoted: true, lost: true},
-		"meeting":     {model: meet, want: Different, demoted: true},
-		"trusted":     {model: meet, trusted: true, want: Different, remark: "an audit of live batches found"},
-		"random": {
-			model: func(rows [][]float32) { runs++; rows[0][0] += float32(runs) }, want: Nondeterministic,
-			remark: `output "y" is not audited`,
-		},
-		"failing": {
-			model: meet, fails: &catalog.ModelError{Model: "m", Version: 1, Err: errors.New("a NaN")}, want: Failed,
-		},
-		"crashing": {
-			model: meet, fails: &catalog.ModelError{Model: "m", Version: 1, Crashed: true, Err: errors.New("SIGFPE")},
-			want: Failed, remark: "batches are not audited any more, because a row",
-		},
-		"refused": {model: meet, fails: sharedsched.ErrExpired, want: Busy},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var told []Event
-			remarked := 0
-			var shown []Comparison
-			cfg := &Config{
-				Compared: func(c Comparison) { shown = append(shown, c) },
-				Memory:   &Memory{}, Audited: func(e Event) { told = append(told, e) }, Log: slog.New(slog.DiscardHandler),
-				Go: func(do func(context.Context)) bool {
-					do(t.Context())
-					return true
-				},
-			}
-			auditor := New(cfg, "m", 1, func() { remarked++ })
-			e := weftest.OverRows(1, func(rows [][]float32) error {
-				c.model(rows)
-				return nil
-			})
-			answer := e.Answer
-			e.Answer = func(b *tensor.Batch) error {
-				err := answer(b)
-				if c.lost && !b.Copied {
-					clear(b.Outputs[0].Data)
-				}
-				return err
-			}
-			r := newAlone(e, c.trusted)
-			r.fails = c.fails
-			j, other := r.job(1), r.job(2)
-			if err := execute(j, other); err != nil {
-				t.Fatal(err)
-			}
-			results, err := j.Join()
-			if err != nil {
-				t.Fatal(err)
-			}
-			call := &catalog.Call{Rows: 1, Inputs: j.Inputs, Results: results}
-			call.Outcome = sharedsched.Outcome{BatchRequests: 2, DeviceTime: time.Millisecond}
-			auditor.Observe(Source{Replica: r, Bare: r.bare()}, j, call)
-			if len(told) != 1 || told[0] != (Event{"m", 1, c.want, 1}) {
-				t.Errorf("told %v, want %s", told, c.want)
-			}
-			if compared, _ := auditor.Counts(); int(compared) != len(shown) {
-				t.Errorf("%d comparisons were shown, of %d", len(shown), compared)
-			}
-			for _, s := range shown {
-				if s.Model != "m" || s.Version != 1 || len(s.Alone) != 1 || s.Outputs[0].Name != "y" ||
-					!bytes.Equal(s.InBatch[0].Data, results[0].Data) || c.want == Different &&
-					bytes.Equal(s.InBatch[0].Data, s.Alone[0].Data) {
-					t.Errorf("shown %+v", s)
-				}
-			}
-			if (len(r.demoted) == 1) != c.demoted {
-				t.Errorf("demoted for %q", r.demoted)
-			}
-			if got := auditor.Remarks(); !strings.HasPrefix(got, c.remark) || (got == "") != (c.remark == "") ||
-				(remarked > 0) != (c.remark != "") {
-				t.Errorf("remarks %q, told of %d times; want %q", got, remarked, c.remark)
-			}
-			if held := cfg.Memory.Held(); held != 0 {
-				t.Errorf("%d bytes are held in the end", held)
-			}
-		})
-	}
-}
-
-// meet makes each row hold the sum of all.
-func meet(rows [][]float32) {
-	sum := float32(0)
-	for _, row := range rows {
-		sum += row[0]
-	}
-	for _, row := range rows {
-		row[0] = sum
-	}
 }
 
 // TestMemoryMakesRoom where rows wait: the oldest first, never one that is being audited.

@@ -29,6 +29,7 @@ type audited struct {
 	logs   weftest.Log
 	a      *Auditor
 	told   map[Result]int
+	shown  int // comparisons
 	joined int // requests that there was something to audit of
 }
 
@@ -41,7 +42,19 @@ func newAudited(t *testing.T, e *weftest.Engine, share float64, took func(rows i
 	w.unit.Follow(&p)
 	w.by = Source{Replica: w, Bare: p.Signature}
 	w.cfg = Config{
-		Memory: &Memory{}, Audited: func(e Event) { w.told[e.Result] += e.Count }, Log: slog.New(&w.logs),
+		Memory: &Memory{}, Log: slog.New(&w.logs),
+		Audited: func(e Event) {
+			if w.told[e.Result] += e.Count; e.Model != "m" {
+				t.Errorf("told %+v", e)
+			}
+		},
+		Compared: func(c Comparison) {
+			w.shown++
+			if y := c.Outputs[0]; c.Model != "m" || len(c.Alone) != len(c.InBatch) || len(c.Alone) != len(c.Outputs) || y.Name != "y" ||
+				c.Alone[0].DType != y.DType || c.InBatch[0].DType != y.DType {
+				t.Errorf("shown %+v", c)
+			}
+		},
 		Go: func(do func(context.Context)) bool {
 			do(t.Context())
 			return true
@@ -120,6 +133,9 @@ func (w *audited) ends(want map[Result]int) {
 	told := 0
 	for _, n := range w.told {
 		told += n
+	}
+	if compared, _ := w.a.Counts(); int(compared) != w.shown {
+		w.t.Errorf("%d comparisons were shown, of %d", w.shown, compared)
 	}
 	delete(w.told, Budget)
 	maps.DeleteFunc(want, func(_ Result, n int) bool { return n == 0 })
@@ -268,6 +284,15 @@ func TestFindings(t *testing.T) {
 			return nil
 		})
 	}
+	misplaced := weftest.PerRow(1, weftest.Double)
+	answer := misplaced.Answer
+	misplaced.Answer = func(b *tensor.Batch) error {
+		err := answer(b)
+		if !b.Copied {
+			clear(b.Outputs[0].Data)
+		}
+		return err
+	}
 	half := func(rows [][]float32) float32 { return 0.01 * float32(len(rows)) }
 	for _, c := range []struct {
 		name      string
@@ -401,23 +426,27 @@ func TestWhatWasFoundIsNotForgotten(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		rounds bool
-		errs   []error // of the runs after the first
+		errs   []error // of the runs after the first, which ends with first
 		other  bool    // there is another replica
 		want   Result
 		runs   int
 		remark string
+		first  error
 	}{
-		"at once":         {false, nil, false, Different, 3, ""},
-		"failing once":    {false, []error{fails}, false, Different, 4, ""},
-		"failing":         {false, slices.Repeat([]error{fails}, 6), false, Different, 7, ""},
-		"busy":            {false, []error{full, sharedsched.ErrExpired, full, full, dropped, full}, false, Different, 9, ""},
-		"lost":            {false, []error{gone}, false, Failed, 2, ""},
-		"lost, and other": {false, []error{gone}, true, Different, 2, ""},
-		"crashing":        {false, []error{crashes}, false, Different, 2, "batches are not audited any more, because a row of one crashed"},
-		"rounding":        {true, nil, false, Rounding, 4, ""},
-		"rounding, busy":  {true, []error{nil, nil, full, full, full, full}, false, Rounding, 8, ""},
-		"copies too many": {true, []error{nil, nil, never, never, never}, false, Different, 6, ""},
-		"copies lost":     {true, []error{nil, nil, gone}, false, Failed, 4, ""},
+		"first fails":     {false, nil, false, Failed, 1, "", fails},
+		"first crashes":   {false, nil, false, Failed, 1, "batches are not audited any more, because a row of one crashed", crashes},
+		"first expires":   {false, nil, false, Busy, 1, "", sharedsched.ErrExpired},
+		"at once":         {false, nil, false, Different, 3, "", nil},
+		"failing once":    {false, []error{fails}, false, Different, 4, "", nil},
+		"failing":         {false, slices.Repeat([]error{fails}, 6), false, Different, 7, "", nil},
+		"busy":            {false, []error{full, sharedsched.ErrExpired, full, full, dropped, full}, false, Different, 9, "", nil},
+		"lost":            {false, []error{gone}, false, Failed, 2, "", nil},
+		"lost, and other": {false, []error{gone}, true, Different, 2, "", nil},
+		"crashing":        {false, []error{crashes}, false, Different, 2, "batches are not audited any more, because a row of one crashed", nil},
+		"rounding":        {true, nil, false, Rounding, 4, "", nil},
+		"rounding, busy":  {true, []error{nil, nil, full, full, full, full}, false, Rounding, 8, "", nil},
+		"copies too many": {true, []error{nil, nil, never, never, never}, false, Different, 6, "", nil},
+		"copies lost":     {true, []error{nil, nil, gone}, false, Failed, 4, "", nil},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			e := meetsMagic(one)
@@ -425,7 +454,7 @@ func TestWhatWasFoundIsNotForgotten(t *testing.T) {
 				e = weftest.OverRows(1, rounds)
 			}
 			w := newAudited(t, e, 1, milliseconds)
-			w.errs = append([]error{nil}, c.errs...)
+			w.errs = append([]error{c.first}, c.errs...)
 			var other *audited
 			if c.other {
 				other = newAudited(t, meetsMagic(one), 1, milliseconds)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/weftserve/weft/internal/weftest"
-	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/sharedsched"
@@ -87,19 +86,6 @@ func echo(b *tensor.Batch) error {
 	return nil
 }
 
-func TestExecute(t *testing.T) {
-	u, o := batched(echo)
-	got, report := together(u, 'a', '!', 'c')
-	const failed = `model "m" version 1 failed on this input: no exclamations`
-	if !slices.Equal(got, []string{"a", failed, "c"}) || report.Failure != sharedsched.ModelFailed ||
-		report.Reruns == 0 {
-		t.Errorf("answers %q, report %+v", got, report)
-	}
-	if len(o.found) != 0 {
-		t.Errorf("something was found of a unit that works: %v", o.found)
-	}
-}
-
 // TestOwnerHears: a finding about the unit itself is reported once, and a lost unit does not run any more.
 func TestOwnerHears(t *testing.T) {
 	lost := &engine.Error{Kind: engine.DeviceLost, Err: errors.New("fell off the bus")}
@@ -114,26 +100,5 @@ func TestOwnerHears(t *testing.T) {
 	got, report := together(u, 'a')
 	if got[0] != sharedsched.ErrRemoved.Error() || report.Failure != sharedsched.LostDevice || len(o.found) != 1 {
 		t.Errorf("on a lost device: answers %q, report %+v, found %v", got, report, o.found)
-	}
-
-	u, o = batched(func(b *tensor.Batch) error {
-		copy(b.Output(0, tensor.Uint8, tensor.Shape{5}, 5), "other")
-		return nil
-	})
-	b := &sharedsched.Batch{Rows: 2, Padded: 2}
-	for range 2 {
-		b.Spans = append(b.Spans, sharedsched.Span{Payload: oneRow(u, 1), Rows: 1})
-	}
-	Execute(b)
-	if len(o.found) != 1 || o.found[0].Rowless == nil || o.found[0].Lost != nil {
-		t.Errorf("found %v, want that an output has no rows", o.found)
-	}
-	for _, s := range b.Spans {
-		if e, is := errors.AsType[*UndecidedError](s.Err); !is || !e.AsItCame() {
-			t.Errorf("a request of that batch ended with %v", s.Err)
-		}
-		if _, is := errors.AsType[*catalog.ModelError](s.Err); !is {
-			t.Errorf("%v is no error of the model", s.Err)
-		}
 	}
 }

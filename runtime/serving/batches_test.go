@@ -388,6 +388,43 @@ func TestWhatARowCosts(t *testing.T) {
 	})
 }
 
+// TestWhatIsWaitedFor: the device time that unanswered requests are expected to take counts until they end; refused ones
+// count as asked for.
+func TestWhatIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t, model(nil), options{change: func(m *modelrepo.Manifest) {
+			trusted(m)
+			m.Batching.MaxQueue = 1
+		}})
+		if c := s.ask(1); outcome(c, s.predict(c)) != "ok" {
+			t.Fatal("it answers nothing")
+		}
+		r := s.v.Replicas()[0]
+		d := r.Device
+		first, second := s.begin(s.ask(busy, 2)), s.begin(s.ask(3))
+		if p := d.Pending.Load(); p != r.expects(2)+r.expects(1) || p < int64(time.Millisecond)/4 || s.v.waiting() != time.Duration(p) {
+			t.Errorf("%v are waited for on the device, and %v of the version", time.Duration(p), s.v.waiting())
+		}
+		before := d.Asked.Load()
+		if _, refused := errors.AsType[*sharedsched.Refusal](s.predict(s.ask(4))); !refused || s.v.Fare(time.Second).Refused != 1 ||
+			d.Asked.Load() != before+r.expects(1) {
+			t.Error("a request is not refused, or not counted")
+		}
+		background, pending := s.ask(4), d.Pending.Load()
+		background.Shadow = true
+		third := s.begin(background)
+		if p := d.Pending.Load(); p != pending {
+			t.Errorf("%v are waited for with a shadow, and %v without", p, pending)
+		}
+		if err := errors.Join(<-first, <-second, <-third); err != nil || d.Pending.Load() != 0 || s.v.waiting() != 0 {
+			t.Errorf("%v are waited for in the end, %v", d.Pending.Load(), err)
+		}
+		if f := s.v.Fare(time.Second); f.Replicas != 1 || f.Used < 1 || f.Used > 1.01 {
+			t.Errorf("it fared %+v", f)
+		}
+	})
+}
+
 // TestWhatIsRunAgain has the sizes of batches, and keeps its limit.
 func TestWhatIsRunAgain(t *testing.T) {
 	fails := func(rows [][]float32) error {

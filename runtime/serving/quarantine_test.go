@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/engine"
@@ -38,7 +39,7 @@ func TestWhoIsToBlame(t *testing.T) {
 		"one of five fails":    {trusted, false, [][]float32{{1}, {2}, {nan}, {4}, {5}}, "ok ok alone ok ok", 4, nil},
 		"one fails, and time is short": {func(m *modelrepo.Manifest) {
 			trusted(m)
-			m.Batching.MaxBatchCost = 1
+			m.Batching.MaxBatchCost = config.Duration(time.Millisecond) // one run of a half
 		}, false, [][]float32{{1}, {2}, {nan}, {4}}, "ok ok alone ok", -1, nil},
 		"all fail": {trusted, false, [][]float32{{nan}, {nan}}, "alone alone", 0, nil},
 		"two that are split, of which one crashes": {
