@@ -230,6 +230,26 @@ func TestLoad(t *testing.T) {
 	}
 }
 
+// TestAwaitKnown returns at once while a device works, and on a lost one when its loss is known, or the context ends.
+func TestAwaitKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := fleet.New(nil, nil)
+		a, b := f.Get("a"), f.Get("b")
+		began := time.Now()
+		a.AwaitKnown(t.Context())
+		a.Lose(errors.New("fell off the bus"))
+		b.Lose(errors.New("fell off the bus"))
+		time.AfterFunc(time.Second, a.Known)
+		a.AwaitKnown(t.Context())
+		if took := time.Since(began); took != time.Second {
+			t.Errorf("known after %v, want 1s", took)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		b.AwaitKnown(ctx)
+	})
+}
+
 // TestHangs: a device is stuck when each of its lanes is held.
 func TestHangs(t *testing.T) {
 	d := fleet.New(map[string]int{"a": 2}, nil).Get("a")

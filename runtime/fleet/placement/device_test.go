@@ -33,6 +33,10 @@ func TestBest(t *testing.T) {
 			devices: devices{{Name: "a"}, {Name: "b", Load: 0.2, Versions: 3}},
 			prefer:  "b", want: "b",
 		},
+		"preferred, the first": {
+			devices: devices{{Name: "a", Load: 0.2, Versions: 3}, {Name: "b"}},
+			prefer:  "a", want: "a",
+		},
 		"preferred, but clearly more loaded": {
 			devices: devices{{Name: "a", Load: 0.1}, {Name: "b", Load: 0.4}}, prefer: "b", want: "a",
 		},

@@ -46,8 +46,12 @@ func TestScaler(t *testing.T) {
 				if n == step.seconds-1 {
 					want = step.want
 				}
-				if got := s.Tick(step.fare); got != want {
+				got := s.Tick(step.fare)
+				if got != want {
 					t.Errorf("%s: step %d, second %d: %d, want %d", name, at, n, got, want)
+				}
+				if asks := step.fare.Refused > 0 || step.fare.Waiting >= 100*time.Millisecond; s.Hot() != (asks && got == 0) {
+					t.Errorf("%s: step %d, second %d: hot %v", name, at, n, s.Hot())
 				}
 			}
 		}
