@@ -77,6 +77,9 @@ func migrating(root fs.FS, t *tree) []string {
 func missing(root fs.FS, t *tree, file, test string) string {
 	if path.Ext(file) == ".txt" {
 		at := path.Join("sharedsched/testdata", file)
+		if of, base := path.Split(file); of != "" { // such as residency/named.txt
+			at = path.Join("runtime", of, "testdata", base)
+		}
 		if !slices.ContainsFunc(comments(root, at),
 			func(comment string) bool { return strings.HasPrefix(comment, test) }) {
 			return fmt.Sprintf("%s has no comment that begins with %q", at, test)

@@ -14,9 +14,10 @@ import (
 //
 //	m/1 ready on gpu0 | m absent           of a version or a model
 //	cause m/1 TEXT | cause m TEXT | scarce m/1 TEXT | settings m/1 weight=2 proven=1
-//	labels m stable=1 | traffic m a=1 shadow=2 by SetTraffic [waits for 2] | rolled back m 3 | named m/1 BY and BY
+//	labels m stable=1 | traffic m a=1 shadow=2 by SetTraffic [waits for 2] | named m/1 BY and BY
+//	rolled back m 3 | rollout m "x" at 2
 //	outlook m/1 gpu0 gpu1 need=5 [full gpu1] | further m/1 gpu1 | watched m/1 false | blamed m/1 TEXT | taken out 1
-//	loading m/1 OUTCOME | unloading m/1 OUTCOME | unlisted m 2 3 | lost gpu0 | known m n
+//	loading m/1 OUTCOME | unloading m/1 OUTCOME | lost gpu0 | known m n
 func (s *script) ask(line string) string {
 	words := strings.Fields(line)
 	kind := words[0]
@@ -81,6 +82,8 @@ func (s *script) ask(line string) string {
 			all = append(all, strconv.FormatInt(r.Version, 10))
 		}
 		return answer(all...)
+	case "rollout":
+		return answer(string(m.Decided.Rollout), "at", strconv.FormatUint(m.Decided.RolloutRevision, 10))
 	case "named":
 		return answer(strings.Join(m.NamedBy(number), " and "))
 	}
