@@ -16,7 +16,6 @@ import (
 	"github.com/weftserve/weft/runtime/decisions"
 	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/runtime/modelrepo"
-	"github.com/weftserve/weft/server/routing"
 )
 
 // keeping makes a host keep decisions in a directory, until the end of the test.
@@ -63,31 +62,6 @@ func (w *world) UnloadVersion(ctx context.Context, name string, number int64) er
 	return w.Host.UnloadVersion(ctx, name, number, "me")
 }
 
-// newest expects the version that answers where nothing divides the traffic; 0 for none.
-func (w *world) newest(want int64) {
-	w.t.Helper()
-	got := int64(0)
-	if v := w.Snapshot().Model("m").Newest(); v != nil {
-		got = v.Number
-	}
-	if got != want {
-		w.t.Errorf("version %d answers for being the newest, want %d", got, want)
-	}
-}
-
-// rollBack rolls version 3 back, as a rollout does.
-func (w *world) rollBack(expected uint64) *catalog.Traffic {
-	w.t.Helper()
-	public, err := w.Decide("m", catalog.Decision{
-		Traffic: split(2), Expected: expected, RollBack: &catalog.RolledBack{Version: 3, By: "gate", Why: "worse"},
-		Rollout: []byte(`{"A":1}`),
-	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return public
-}
-
 // TestTrafficOutlivesTheHost with its revision, also where the policy does not select the version that it leads to.
 func TestTrafficOutlivesTheHost(t *testing.T) {
 	var set *catalog.Traffic
@@ -115,147 +89,12 @@ func TestTrafficOutlivesTheHost(t *testing.T) {
 		func(w *world) {
 			w.divided(3)
 			w.states("m/3 ready")
-		},
-	)
-}
-
-// TestARollbackOutlivesTheHost, until somebody gives the version traffic by name.
-func TestARollbackOutlivesTheHost(t *testing.T) {
-	lives(t, true, nil,
-		func(w *world) {
-			public := w.rollBack(0)
-			w.newest(2)
-			if _, err := w.SetTraffic("m", nil, public.Revision); err != nil {
-				w.t.Fatal(err)
-			}
-		},
-		func(w *world) { // the policy selects version 3 alone, and another one answers
-			w.newest(2)
-			w.states("m/2 ready", "m/3 ready")
-			if err := w.SetLabel("m", "bad", 3, "me"); err != nil {
-				w.t.Error(err)
-			}
-			w.newest(2)
-			w.put("m", 3, times(3), "other files")
+			w.choose("m", 2, 3)
+			w.edit("m", func(m *modelrepo.Manifest) { m.Traffic = stated(2) })
 			w.reconcile()
-			w.newest(2)
-			if _, err := w.SetTraffic("m",
-				&catalog.Traffic{Split: split(2).Split, Shadow: []catalog.Shadow{{Version: 3, Sample: 1}}},
-				0); err != nil {
-				w.t.Error(err)
-			}
-			w.newest(2)
-		},
-		func(w *world) {
-			w.newest(2)
-			if _, err := w.SetTraffic("m", split(2, 3), 0); err != nil {
-				w.t.Error(err)
-			}
-			w.newest(3)
-		},
-		func(w *world) { w.newest(3) },
-	)
-}
-
-// TestTheManifestUndoesARollback if it gives the version traffic, but not because it says the same as before.
-func TestTheManifestUndoesARollback(t *testing.T) {
-	says := stated(3)
-	manifest := func(m *modelrepo.Manifest) { m.Traffic = says }
-	lives(t, false, manifest,
-		func(w *world) {
-			w.divided(3)
-			w.rollBack(0)
 			w.divided(2)
 		},
-		func(w *world) {
-			w.divided(2)
-			w.newest(2)
-			w.edit("m", func(m *modelrepo.Manifest) { m.Traffic = stated(1) })
-			w.reconcile()
-			w.divided(1)
-			w.newest(2) // it was not named
-			says = stated(1)
-		},
-		func(w *world) {
-			w.divided(1)
-			w.newest(2)
-			if _, err := w.SetTraffic("m", split(2), 0); err != nil {
-				w.t.Fatal(err)
-			}
-			says = stated(3, 1) // while no server runs
-		},
-		func(w *world) {
-			w.divided(3, 1)
-			w.newest(3)
-			says = nil
-		},
-		func(w *world) { w.divided() },
-	)
-}
-
-// TestWhatIsGoneIsStoodInFor: traffic that was kept leads to a version that is gone, or cannot be loaded, after the
-// restart.
-func TestWhatIsGoneIsStoodInFor(t *testing.T) {
-	state := filepath.Join(t.TempDir(), "state")
-	for i, engine := range []any{times(1), errors.New("cut short"), nil} {
-		t.Run(fmt.Sprint("life ", i+1), func(t *testing.T) {
-			w := newWorldOf(t, 1, keeping(t, state))
-			if engine != nil {
-				w.add("m", 1, engine, nil)
-			}
-			w.add("m", 2, times(2), nil)
-			w.reconcile()
-			if i == 0 {
-				if _, err := w.SetTraffic("m", split(1, 2), 0); err != nil {
-					t.Fatal(err)
-				}
-			}
-			w.divided(1, 2)
-			answered := map[float32]bool{}
-			router := routing.NewRouter(routing.Config{})
-			for n := range uint64(50) {
-				route, err := router.Route(w.Snapshot(), routing.Request{Model: "m", Serial: n})
-				if err != nil {
-					t.Fatal(err)
-				}
-				got, err := w.answer(route.Version)
-				if err != nil {
-					t.Fatal(err)
-				}
-				answered[got] = true
-			}
-			if !answered[6] || answered[3] != (i == 0) || !w.Snapshot().Model("m").Answers() {
-				t.Errorf("the answers are %v", answered)
-			}
-		})
-	}
-}
-
-// TestByHandOutlivesTheHost until the policy changes.
-func TestByHandOutlivesTheHost(t *testing.T) {
-	lives(t, true, nil,
-		func(w *world) {
-			for n := range int64(2) {
-				if err := w.LoadVersion(w.t.Context(), "m", n+1); err != nil {
-					w.t.Fatal(err)
-				}
-			}
-			for _, n := range []int64{1, 3} {
-				if err := w.UnloadVersion(w.t.Context(), "m", n); err != nil {
-					w.t.Fatal(err)
-				}
-			}
-		},
-		func(w *world) {
-			w.states("m/2 ready")
-			w.edit("m", func(m *modelrepo.Manifest) { m.Versions.Policy.Latest = 2 })
-			w.choose("m", 3)
-			w.reconcile()
-			w.states("m/3 ready")
-			w.edit("m", func(m *modelrepo.Manifest) { m.Versions.Policy.Latest = 1 })
-			w.reconcile()
-		},
-		func(w *world) { w.states("m/3 ready") },
+		func(w *world) { w.divided() }, // what a manifest says is kept, too: here it says nothing any more
 	)
 }
 
@@ -318,4 +157,56 @@ func TestWhatCannotBeKeptIsNotDone(t *testing.T) {
 	w.edit("m", func(m *modelrepo.Manifest) { m.Traffic = nil })
 	w.reconcile()
 	w.divided()
+}
+
+// TestDecisionsAreCarriedOut: traffic and labels are published at once, or refused as residency refuses them; what can
+// be no decision is refused before it is asked.
+func TestDecisionsAreCarriedOut(t *testing.T) {
+	w := newWorld(t, 1)
+	w.add("m", 1, times(1), nil)
+	w.add("m", 2, times(2), nil)
+	w.reconcile()
+	first, err := w.SetTraffic("m", split(1, 2), w.Snapshot().Model("m").Traffic.Revision)
+	if err != nil || first != w.Snapshot().Model("m").Traffic || first.Source != "SetTraffic" || first.At.IsZero() {
+		t.Fatalf("%+v, %v", first, err)
+	}
+	second, err := w.SetTraffic("m", &catalog.Traffic{
+		Split: split(1).Split, Source: "rollout", By: "me",
+		Shadow: []catalog.Shadow{{Version: 2, Sample: 1}},
+	}, first.Revision)
+	if err != nil || second.Source != "rollout" || second.By != "me" || len(second.Shadow) != 1 {
+		t.Errorf("%+v, %v", second, err)
+	}
+	if err := w.SetLabel("m", "stable", 2, "me"); err != nil || w.Snapshot().Model("m").Labels["stable"] != 2 {
+		t.Errorf("%v, labels %v", err, w.Snapshot().Model("m").Labels)
+	}
+	twice := split(1, 2)
+	twice.Split[1].Name = "a"
+	for what, wrong := range map[string]bool{
+		"the traffic of an unknown model": !errors.Is(errOf(w.SetTraffic("n", split(1), 0)), catalog.ErrUnknown),
+		"a label of an unknown model":     !errors.Is(w.SetLabel("n", "stable", 1, "me"), catalog.ErrUnknown),
+		"a version that is not there":     !errors.Is(w.SetLabel("m", "stable", 9, "me"), catalog.ErrNotReady),
+		"no name of a label":              w.SetLabel("m", "../x", 1, "me") == nil,
+		"two slots of one name":           !is[*catalog.TrafficError](errOf(w.SetTraffic("m", twice, 0))),
+		"a change of what changed":        !is[*catalog.RevisionError](errOf(w.SetTraffic("m", split(2), first.Revision))),
+	} {
+		if wrong {
+			t.Errorf("%s is taken, or refused for another reason", what)
+		}
+	}
+	if now := w.Snapshot().Model("m").Traffic; now != second {
+		t.Errorf("refused changes changed it to %+v", now)
+	}
+	if last, err := w.SetTraffic("m", nil, second.Revision); err != nil || len(last.Split) != 0 {
+		t.Errorf("%+v, %v", last, err)
+	}
+	if _, err := w.Decide("n", catalog.Decision{Rollout: []byte("1")}); err != nil {
+		t.Errorf("a decision about the rollout of a model that is not there: %v", err)
+	}
+}
+
+// is reports whether an error is one of a type.
+func is[E error](err error) bool {
+	_, is := errors.AsType[E](err)
+	return is
 }
