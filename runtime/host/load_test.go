@@ -160,16 +160,6 @@ func TestFairnessOwners(t *testing.T) {
 	}
 }
 
-// TestTheSameListingAgain leaves serving versions alone.
-func TestTheSameListingAgain(t *testing.T) {
-	w := newWorld(t, 1)
-	w.add("a", 1, perRow(1, double), nil)
-	before := w.load("a")
-	if after := w.load("a"); after != before {
-		t.Error("a version that serves was loaded again")
-	}
-}
-
 func TestUnknownDevice(t *testing.T) {
 	w := newWorld(t, 1)
 	f := perRow(1, double)

@@ -11,27 +11,6 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
-// TestUnloadsAreLoggedOnce, and not by a host that is closed.
-func TestUnloadsAreLoggedOnce(t *testing.T) {
-	const unloaded = "version_unloaded"
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 1)
-		w.add("m", 1, times(1), nil)
-		w.add("bad", 1, errors.New("bad"), nil)
-		w.reconcile()
-		w.listing.Models = w.listing.Models[:1]
-		w.load("m")
-		if n := len(w.logs.Event(unloaded)); n != 1 {
-			t.Errorf("a failed version that goes: %d lines, want 1", n)
-		}
-		before := len(w.logs.Event(unloaded))
-		_ = w.Close(context.Background())
-		if n := len(w.logs.Event(unloaded)) - before; n != 0 {
-			t.Errorf("at Close: %d lines, want none", n)
-		}
-	})
-}
-
 // TestCloseSaysWhatDidNotDrain in time.
 func TestCloseSaysWhatDidNotDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -94,40 +73,5 @@ func TestAnUnloadThatNobodyWaitsFor(t *testing.T) {
 		close(block)
 		synctest.Wait()
 		w.states("m/1 ready", "m/2 ready")
-	})
-}
-
-// TestARefusedUnloadKeepsTheLoadByHand: an unload that is refused because a label names the version by now changes
-// nothing.
-func TestARefusedUnloadKeepsTheLoadByHand(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 1)
-		w.add("m", 1, times(1), nil)
-		w.add("m", 2, times(2), nil)
-		w.choose("m", 2)
-		w.reconcile()
-		if err := w.LoadVersion(t.Context(), "m", 1); err != nil {
-			t.Fatal(err)
-		}
-		block := make(chan struct{})
-		w.add("m", 3, opening(times(3), func() { <-block }), nil)
-		w.choose("m", 2, 3)
-		w.Follow(w.listing)
-		synctest.Wait()
-		unloaded := make(chan error, 1)
-		go func() { unloaded <- w.UnloadVersion(t.Context(), "m", 1) }()
-		synctest.Wait()
-		if err := w.SetLabel("m", "stable", 1, "me"); err != nil {
-			t.Error(err)
-		}
-		close(block)
-		if err := <-unloaded; err == nil || !strings.Contains(err.Error(), "stable") {
-			t.Errorf("unloaded: %v", err)
-		}
-		if err := w.SetLabel("m", "stable", 0, "me"); err != nil {
-			t.Error(err)
-		}
-		synctest.Wait()
-		w.states("m/1 ready", "m/2 ready", "m/3 ready")
 	})
 }

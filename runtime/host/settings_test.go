@@ -128,10 +128,10 @@ func TestAChangeIsLoggedFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		logs, events := &weftest.Log{}, []string{provenAnew, "version_reconfigured"}
 		w := newWorldOf(t, 1, func(c *host.Config) { c.Logger = slog.New(slowLog{logs, events}) })
-		w.add("m", 1, times(1), fourRows)
+		w.add("n", 1, times(1), fourRows)
 		w.reconcile()
 		for i, most := range []int{32, 16} {
-			w.edit("m", func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = most })
+			w.edit("n", func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = most })
 			w.reconcile()
 			if n := len(logs.Event(events[i])); n != 1 {
 				t.Errorf("%s was logged %d times", events[i], n)
