@@ -18,28 +18,6 @@ func tiny(m *modelrepo.Manifest) {
 	m.Batching.Mode = modelrepo.BatchOff
 }
 
-// TestVersionsSpread: over devices that are loaded alike; and resident ones stay while others come and go.
-func TestVersionsSpread(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, m := newFleet(t, time.Millisecond, "a", "b", "c")
-		for _, name := range []string{"one", "two", "three", "four"} {
-			w.add(name, 1, m.open, tiny)
-			w.load(name)
-		}
-		w.on("one", 1, "a")
-		w.on("two", 1, "b")
-		w.on("three", 1, "c")
-		w.on("four", 1, "a")
-		w.listing.Models = w.listing.Models[1:]
-		w.load("two")
-		w.on("two", 1, "b")
-		w.on("four", 1, "a")
-		w.add("five", 1, m.open, tiny)
-		w.load("five")
-		w.on("five", 1, "a") // the first of three with one each
-	})
-}
-
 // TestPlacementByLoad: a device on which much was asked for lately is passed over, even if it has fewer versions.
 func TestPlacementByLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -113,45 +91,6 @@ func (w *world) keepAsking(v *catalog.Version, callers int) (stop func()) {
 	}
 }
 
-// TestPlacementByMemory: a version that does not fit goes elsewhere; one that fits nowhere is refused with the figures,
-// and loaded when there is room again.
-func TestPlacementByMemory(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, m := newFleet(t, time.Millisecond, "a", "b", "cpu")
-		m.free["a"], m.free["b"], m.free["cpu"] = 1<<20, 3<<20, 0
-		w.add("first", 1, m.open, tiny)
-		w.add("second", 1, m.open, tiny)
-		w.add("large", 1, m.open, nil)
-		w.sized("large", 1, 3<<20) // 4.5 MiB
-		w.load("first")
-		got := map[string]int{}
-		for _, name := range []string{"first", "second"} {
-			got[w.version(name, 1).Device]++
-		}
-		if got["a"] != 1 || got["b"] != 1 {
-			t.Errorf("the small ones are on %v, want one on each GPU", got)
-		}
-		cause := w.version("large", 1).Cause
-		for _, want := range []string{
-			`no device can take model "large" version 1, which needs about 4.5 MiB: a has `,
-			" MiB free, b has ", ", cpu has 0.0 MiB free",
-		} {
-			if !strings.Contains(cause, want) {
-				t.Errorf("cause %q, want %q in it", cause, want)
-			}
-		}
-		if e, is := errors.AsType[*catalog.PlacementError](w.LoadVersion(t.Context(), "large", 1)); !is ||
-			len(e.Devices) != 3 || e.Need != 9<<19 {
-			t.Errorf("LoadVersion: %+v", e)
-		}
-		m.mu.Lock()
-		m.free["cpu"] = 5 << 20
-		m.mu.Unlock()
-		time.Sleep(time.Minute)
-		w.on("large", 1, "cpu") // the last resort
-	})
-}
-
 // TestRoomIsUsedAtOnce: a version that failed for want of a device's memory is loaded as soon as another was unloaded
 // there.
 func TestRoomIsUsedAtOnce(t *testing.T) {
@@ -176,33 +115,6 @@ func TestRoomIsUsedAtOnce(t *testing.T) {
 		w.load("y")
 		time.Sleep(100 * time.Millisecond)
 		w.states("y/1 ready")
-	})
-}
-
-// TestLoadsAtOnceShareTheMemory: of two versions that are loaded at once and fit into a device one by one, the second
-// sees the first.
-func TestLoadsAtOnceShareTheMemory(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, m := newFleet(t, time.Millisecond, "a", "b")
-		m.free["a"], m.free["b"] = 3<<19, 0
-		loading := make(chan struct{})
-		m.opens["a"] = func() error {
-			<-loading
-			return nil
-		}
-		w.add("x", 1, m.open, tiny)
-		w.add("y", 1, m.open, tiny)
-		w.Follow(w.listing)
-		synctest.Wait()
-		states := map[catalog.State]int{w.version("x", 1).State: 1}
-		states[w.version("y", 1).State]++
-		if states[catalog.Loading] != 1 || states[catalog.Failed] != 1 {
-			t.Errorf("x is %v, y is %v; want one to be loading and one to have failed", w.version("x", 1).State,
-				w.version("y", 1).State)
-		}
-		close(loading)
-		time.Sleep(time.Minute)
-		w.states("x/1 ready", "y/1 ready") // the driver says that there is room again
 	})
 }
 

@@ -1,10 +1,8 @@
 package host_test
 
 import (
-	"errors"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -176,84 +174,6 @@ func TestAReplacementHasAsManyReplicas(t *testing.T) {
 	})
 }
 
-// TestAFixedNumberOfReplicas is had as soon as there is room, however busy others keep the further device.
-func TestAFixedNumberOfReplicas(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes long")
-	}
-	synctest.Test(t, func(t *testing.T) {
-		w, m := newFleet(t, 10*time.Millisecond, "a", "b")
-		m.room("a", 1<<20)
-		m.room("b", 0)
-		w.add("m", 1, m.open, replicated(2))
-		w.load("m")
-		w.on("m", 1, "a")
-		m.room("a", -1<<20)
-		m.room("b", 1<<20)
-		w.add("other", 1, m.open, func(m *modelrepo.Manifest) {
-			tiny(m)
-			m.Batching.MaxQueue = 1
-		})
-		stop := w.keepAsking(w.load("other"), 3) // one runs, one waits, one is refused
-		w.on("other", 1, "b")
-		m.room("b", -1<<19)
-		time.Sleep(2 * time.Minute)
-		if got := w.version("m", 1).Scarce; w.Load("b") < 1 || !strings.Contains(got, "b has 0.5 MiB free") {
-			t.Errorf("the load of b is %.2f; scarce %q", w.Load("b"), got)
-		}
-		m.room("b", 1<<19)
-		time.Sleep(62 * time.Second)
-		w.on("m", 1, "a", "b")
-		stop()
-	})
-}
-
-// TestAutomaticReplicas: one more when requests are refused or much waits for seconds, and another device is idle
-// enough; one fewer after a long quiet time.
-func TestAutomaticReplicas(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes long")
-	}
-	synctest.Test(t, func(t *testing.T) {
-		w, m := newFleet(t, 10*time.Millisecond, "a", "b", "c")
-		w.add("m", 1, m.open, replicated(modelrepo.AutoReplicas))
-		v := w.load("m")
-		w.on("m", 1, "a")
-		w.add("other", 1, m.open, tiny)
-		other := w.load("other")
-		w.on("other", 1, "b")
-		busy := w.keepAsking(other, 1)
-
-		light := w.keepAsking(v, 2)
-		time.Sleep(time.Minute)
-		w.on("m", 1, "a")
-		light()
-		heavy := w.keepAsking(v, 12) // 110 ms of work wait
-		time.Sleep(2 * time.Second)
-		w.on("m", 1, "a")
-		time.Sleep(3 * time.Second)
-		w.on("m", 1, "a", "c") // b is not idle
-		time.Sleep(time.Minute)
-		w.on("m", 1, "a", "c") // 50 ms wait on each, and b is busy
-		heavy()
-		refused := w.keepAsking(v, 1)
-		time.Sleep(59 * time.Second)
-		w.on("m", 1, "a", "c") // one would do, but not for long enough yet
-		refused()
-		time.Sleep(5 * time.Minute)
-		w.on("m", 1, "a")
-		const rescaled = "replicas_rescaled"
-		if n := len(w.logs.Event(rescaled)); n != 2 {
-			t.Errorf("%d changes are logged, want 2", n)
-		}
-		synctest.Wait()
-		if got := m.sessions(); !maps.Equal(got, map[string]int{"a": 1, "b": 1}) {
-			t.Errorf("open sessions: %v", got)
-		}
-		busy()
-	})
-}
-
 // TestAutomaticReplicasWhereRequestsAreRefused: with a short queue nothing much ever waits.
 func TestAutomaticReplicasWhereRequestsAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -291,91 +211,6 @@ func TestAutomaticReplicasOfTwoLanes(t *testing.T) {
 			answered(t, w, v, 1)
 		}
 		w.on("m", 1, "a", "b") // nine tenths of the time of one are used
-	})
-}
-
-// TestAutomaticReplicasWithoutRoom: a replica that cannot be had is tried again after a while only, and is not held
-// against the version.
-func TestAutomaticReplicasWithoutRoom(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, m := newFleet(t, 10*time.Millisecond, "a", "b")
-		opened := 0
-		m.opens["b"] = func() error {
-			opened++
-			return errors.New("not here")
-		}
-		w.add("m", 1, m.open, replicated(modelrepo.AutoReplicas))
-		v := w.load("m")
-		stop := w.keepAsking(v, 20)
-		time.Sleep(100 * time.Second)
-		synctest.Wait() // the host looks at its load at this moment, too
-		if opened != 2 || w.version("m", 1).Scarce == "" {
-			t.Errorf("opened %d times in 100 s, want 2; scarce %q", opened, w.version("m", 1).Scarce)
-		}
-		if n := len(w.logs.Event(scarce)); n != 1 {
-			t.Errorf("that it cannot be had is logged %d times", n)
-		}
-		shown := false
-		for _, s := range w.published() {
-			now := s.Model("m").Version(1).Scarce != ""
-			if shown && !now {
-				t.Error("it is not shown between two attempts, although it is wanted all the time")
-			}
-			shown = now
-		}
-		stop()
-		m.mu.Lock()
-		delete(m.opens, "b")
-		m.mu.Unlock()
-		time.Sleep(45 * time.Second)
-		w.on("m", 1, "a") // the load is gone
-		if got := w.version("m", 1).Scarce; got != "" {
-			t.Errorf("nothing is wanted any more, but scarce is %q", got)
-		}
-		before := w.Snapshot().Revision
-		time.Sleep(10 * time.Minute)
-		if now := w.Snapshot().Revision; now != before {
-			t.Errorf("revision %d became %d although nothing changed", before, now)
-		}
-	})
-}
-
-// TestAReplicaThatIsNotWantedAnyMore is not said to be missing, also where there was no second attempt, because the
-// other device is busy.
-func TestAReplicaThatIsNotWantedAnyMore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, m := newFleet(t, 10*time.Millisecond, "a", "b")
-		w.add("m", 1, m.open, replicated(modelrepo.AutoReplicas))
-		v := w.load("m")
-		w.add("other", 1, m.open, tiny)
-		other := w.load("other")
-		w.on("other", 1, "b")
-		m.mu.Lock()
-		m.opens["b"] = func() error { return errors.New("not here") }
-		m.mu.Unlock()
-		stop := w.keepAsking(v, 20)
-		time.Sleep(10 * time.Second)
-		done := make(chan struct{})
-		go func() { // two thirds of b
-			defer close(done)
-			for range 100 * 50 {
-				if err := w.Predict(t.Context(), ask(other, 1, 1)); err != nil {
-					t.Error(err)
-				}
-				time.Sleep(5 * time.Millisecond)
-			}
-		}()
-		time.Sleep(65 * time.Second)
-		if w.version("m", 1).Scarce == "" || len(w.logs.Event(scarce)) != 1 {
-			t.Errorf("scarce %q, logged %d times; want it missed, and tried once", w.version("m", 1).Scarce,
-				len(w.logs.Event(scarce)))
-		}
-		stop()
-		time.Sleep(3 * time.Second)
-		if got := w.version("m", 1).Scarce; got != "" {
-			t.Errorf("scarce %q", got)
-		}
-		<-done
 	})
 }
 

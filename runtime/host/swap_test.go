@@ -68,7 +68,7 @@ func (c *traffickers) end() {
 	c.group.Wait()
 }
 
-const swaps = 50
+const swaps = 15
 
 // small makes loading quick.
 func small(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = 2 }
@@ -76,9 +76,6 @@ func small(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = 2 }
 // TestHotSwapsUnderLoad: load the next version, move the traffic, unload the one before, and that over and over: no
 // request fails, none is answered by another version than it was led to, and nothing is left of those before.
 func TestHotSwapsUnderLoad(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes long")
-	}
 	w := newWorld(t, 2)
 	engines := []*fake{times(1)}
 	w.add("m", 1, engines[0], small)
@@ -108,9 +105,6 @@ func TestHotSwapsUnderLoad(t *testing.T) {
 
 // TestReplacementsUnderLoad: the same for files that change under one number. No caller has to choose twice.
 func TestReplacementsUnderLoad(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes long")
-	}
 	w := newWorld(t, 2)
 	engines := []*fake{times(1)}
 	w.add("m", 1, engines[0], small)
