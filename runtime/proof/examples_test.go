@@ -13,8 +13,8 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// meeting has the sum of all rows added to each where they meet.
-func meeting(meet func(rows [][]float32) bool) *weftest.Engine {
+// dependent has the sum of all rows added to each where they meet.
+func dependent(meet func(rows [][]float32) bool) *weftest.Engine {
 	return over(func(rows [][]float32) {
 		if len(rows) > 1 && meet(rows) {
 			total := float32(1)
@@ -120,7 +120,7 @@ func TestExamplesOfEveryKind(t *testing.T) {
 			return some(func(v float32) bool { return v > 100 })(rows) && rows[0][2] < 0
 		},
 	} {
-		all = append(all, subject{name, meeting(meet), nil, nil, "none: "})
+		all = append(all, subject{name, dependent(meet), nil, nil, "none: "})
 	}
 	has := func(is func(id int64) bool) func([]int64) bool {
 		return func(ids []int64) bool { return slices.ContainsFunc(ids, is) }

@@ -9,9 +9,9 @@ import (
 	"github.com/weftserve/weft/internal/onnxgraph"
 )
 
-// crossing is a model whose rows meet under a condition. Its input x is [batch, 4], or [batch, time, 4], its output y
+// dependence is a model whose rows depend on each other under a condition. Its input x is [batch, 4], or [batch, time, 4], its output y
 // has the shape of x: x plus one where the condition does not hold, and the result of the mixing where it does.
-type crossing struct {
+type dependence struct {
 	condition condition
 	mixing    mixer
 	// hidden puts x through a sequence, through which nobody follows its rows: everything behind it is then unknown to
@@ -22,7 +22,7 @@ type crossing struct {
 	within []string // wrappers of all nodes, the inner one first
 }
 
-func (h crossing) name() string {
+func (h dependence) name() string {
 	name := h.condition.name + "/" + h.mixing.name
 	for _, is := range []struct {
 		so   bool
@@ -35,7 +35,7 @@ func (h crossing) name() string {
 	return name
 }
 
-// condition says when rows meet. It declares the inputs it needs and returns a bool tensor that spreads over x.
+// condition says when rows depend on each other. It declares the inputs it needs and returns a bool tensor that spreads over x.
 type condition struct {
 	name string
 	when func(b *builder) string
@@ -53,7 +53,7 @@ type mixer struct {
 }
 
 // marshal returns the model file.
-func (h crossing) marshal() []byte {
+func (h dependence) marshal() []byte {
 	b := &builder{Graph: onnxgraph.New(h.name())}
 	b.Opset("", 20)
 	dims := []any{"batch", 4}
@@ -152,7 +152,7 @@ func (b *builder) ofAll(reduce, v string) string {
 	return b.op(reduce, []string{v}, onnxgraph.IntAttr("keepdims", 0))
 }
 
-// conditions are the cases in which rows meet: by a parameter without rows, by the values of a row or one of its mates,
+// conditions are the cases in which rows do: by a parameter without rows, by the values of a row or one of its mates,
 // by how many rows there are and where, and by the length of another axis.
 var conditions = []condition{
 	{"always", nil},
@@ -233,7 +233,7 @@ func (b *builder) rare(modulus, remainder int64) string {
 	return b.op("Equal", []string{b.op("Mod", []string{whole, b.int(modulus)}), b.int(remainder)})
 }
 
-// mixings are ways in which rows can meet.
+// mixings are ways in which rows can depend on each other.
 var mixings = []mixer{
 	{name: "mean", mix: func(b *builder) string {
 		return b.op("Add", []string{
@@ -305,22 +305,22 @@ var mixings = []mixer{
 	}},
 }
 
-// meetings are all conditions with all mixings.
-func meetings(hidden bool) (all []crossing) {
+// dependences are all conditions with all mixings.
+func dependences(hidden bool) (all []dependence) {
 	for _, c := range conditions {
 		for _, m := range mixings {
 			if !m.timeless || c.name != "long sequence" {
-				all = append(all, crossing{condition: c, mixing: m, hidden: hidden})
+				all = append(all, dependence{condition: c, mixing: m, hidden: hidden})
 			}
 		}
 	}
 	return all
 }
 
-// drawMeeting draws one, of which all nodes may stand within functions and graphs of nodes.
-func drawMeeting(rng *rand.Rand) crossing {
+// drawDependence draws one, of which all nodes may stand within functions and graphs of nodes.
+func drawDependence(rng *rand.Rand) dependence {
 	for {
-		h := crossing{condition: conditions[rng.IntN(len(conditions))], mixing: mixings[rng.IntN(len(mixings))]}
+		h := dependence{condition: conditions[rng.IntN(len(conditions))], mixing: mixings[rng.IntN(len(mixings))]}
 		h.hidden = rng.IntN(2) == 0
 		h.chosen = h.condition.when != nil && !h.mixing.placed && rng.IntN(3) == 0
 		for range rng.IntN(4) {

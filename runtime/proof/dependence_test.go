@@ -46,7 +46,7 @@ func open(t *testing.T, file []byte) engine.Session {
 	return s
 }
 
-// asked makes up the inputs of a request for a crossing: values of every kind, so that among many each condition holds
+// asked makes up the inputs of a request for a dependence: values of every kind, so that among many each condition holds
 // for some. like has the inputs that must be equal in a batch; nil: any do.
 func asked(s *tensor.Signature, rng *rand.Rand, like []tensor.Tensor) []tensor.Tensor {
 	inputs := make([]tensor.Tensor, len(s.Inputs))
@@ -129,14 +129,14 @@ func wrongTogether(t *testing.T, s engine.Session, signature *tensor.Signature, 
 	return wrong
 }
 
-// hardToMeet are the conditions that neither the graph nor made-up rows need show: an audit of live batches must.
-var hardToMeet = []string{"id is 77", "one row in a hundred", "one row in a thousand", "all negative", "tiny"}
+// hardToFind are the conditions that neither the graph nor made-up rows need show: an audit of live batches must.
+var hardToFind = []string{"id is 77", "one row in a hundred", "one row in a thousand", "all negative", "tiny"}
 
-// TestNoMeetingIsProven by structure, whether its rows can be followed or not.
-func TestNoMeetingIsProven(t *testing.T) {
-	none := crossing{mixing: mixer{name: "none", mix: func(b *builder) string { return b.op("Neg", []string{"x"}) }}}
+// TestNoDependenceIsProven by structure, whether its rows can be followed or not.
+func TestNoDependenceIsProven(t *testing.T) {
+	none := dependence{mixing: mixer{name: "none", mix: func(b *builder) string { return b.op("Neg", []string{"x"}) }}}
 	for _, hidden := range []bool{false, true} {
-		for _, g := range append(meetings(hidden), none) {
+		for _, g := range append(dependences(hidden), none) {
 			e := &weftest.Engine{Declared: tensor.Signature{
 				Inputs:  []tensor.Spec{weftest.Spec("input", tensor.Float32, tensor.Unknown, 4)},
 				Outputs: []tensor.Spec{weftest.Spec("y", tensor.Float32, tensor.Unknown, 4)},
@@ -149,17 +149,17 @@ func TestNoMeetingIsProven(t *testing.T) {
 	}
 }
 
-const meetingsVariable = "WEFT_MEETINGS"
+const dependenceVariable = "WEFT_DEPENDENT_ROWS"
 
-// TestMeetings proves models whose rows meet under some condition on ONNX Runtime, and joins the rows of those that are
+// TestDependentRows proves models whose rows depend on each other under some condition on ONNX Runtime, and joins the rows of those that are
 // to be batched, with values that are proven. None is answered otherwise than alone, but under conditions that only an
-// audit can find. WEFT_MEETINGS=seed,graphs draws as many of them as you like.
-func TestMeetings(t *testing.T) {
+// audit can find. WEFT_DEPENDENT_ROWS=seed,graphs draws as many of them as you like.
+func TestDependentRows(t *testing.T) {
 	seed, graphs := uint64(1), 150
 	if testing.Short() || race.Enabled {
 		graphs = 25
 	}
-	if long := os.Getenv(meetingsVariable); long != "" {
+	if long := os.Getenv(dependenceVariable); long != "" {
 		if _, err := fmt.Sscanf(long, "%d,%d", &seed, &graphs); err != nil {
 			t.Fatal(err)
 		}
@@ -167,7 +167,7 @@ func TestMeetings(t *testing.T) {
 	decided, refuted, late := map[catalog.Proof]int{}, 0, 0
 	for i := range graphs {
 		rng := rand.New(rand.NewPCG(seed, uint64(i)))
-		g := drawMeeting(rng)
+		g := drawDependence(rng)
 		t.Run(g.name(), func(t *testing.T) {
 			file := g.marshal()
 			s := open(t, file)
@@ -193,7 +193,7 @@ func TestMeetings(t *testing.T) {
 					continue
 				}
 				if wrong := wrongTogether(t, s, found.Signature, rows); wrong > 0 {
-					if late++; !slices.Contains(hardToMeet, g.condition.name) && !g.mixing.placed {
+					if late++; !slices.Contains(hardToFind, g.condition.name) && !g.mixing.placed {
 						t.Errorf("seed %d, %d: %d of %d answers are not what the row gets alone: %s", seed, i, wrong, len(rows),
 							v.Reason)
 					}
