@@ -50,8 +50,10 @@ func newAudited(t *testing.T, e *weftest.Engine, share float64, took func(rows i
 		},
 		Compared: func(c Comparison) {
 			w.shown++
-			if y := c.Outputs[0]; c.Model != "m" || len(c.Alone) != len(c.InBatch) || len(c.Alone) != len(c.Outputs) || y.Name != "y" ||
-				c.Alone[0].DType != y.DType || c.InBatch[0].DType != y.DType {
+			if y := c.Outputs[0]; c.Model != "m" || len(c.Alone) != len(c.InBatch) || len(c.Alone) != len(c.Outputs) ||
+				y.Name != "y" ||
+				c.Alone[0].DType != y.DType ||
+				c.InBatch[0].DType != y.DType {
 				t.Errorf("shown %+v", c)
 			}
 		},
@@ -140,8 +142,15 @@ func (w *audited) ends(want map[Result]int) {
 	delete(w.told, Budget)
 	maps.DeleteFunc(want, func(_ Result, n int) bool { return n == 0 })
 	if !maps.Equal(w.told, want) || told != w.joined && len(w.demoted) == 0 || w.cfg.Memory.Held() != 0 {
-		w.t.Errorf("told %v, want %v; in all of %d of %d requests; %d bytes are held; demoted %q", w.told, want, told, w.joined,
-			w.cfg.Memory.Held(), w.demoted)
+		w.t.Errorf(
+			"told %v, want %v; in all of %d of %d requests; %d bytes are held; demoted %q",
+			w.told,
+			want,
+			told,
+			w.joined,
+			w.cfg.Memory.Held(),
+			w.demoted,
+		)
 	}
 }
 
@@ -192,7 +201,8 @@ func TestHowManyAnswersAreWrongBeforeAnAuditFindsOne(t *testing.T) {
 				}
 			}
 			const why = `an audit of live batches found that output "y" of a row differs by `
-			if compared, different := w.a.Counts(); len(w.demoted) != 1 || !strings.HasPrefix(w.demoted[0], why) || different != 1 ||
+			if compared, different := w.a.Counts(); len(w.demoted) != 1 || !strings.HasPrefix(w.demoted[0], why) ||
+				different != 1 ||
 				!strings.HasSuffix(w.demoted[0], fmt.Sprintf("after %d that found nothing", compared-1)) {
 				t.Fatalf("demoted %q after %d rows, %d different", w.demoted, compared, different)
 			}
@@ -293,6 +303,7 @@ func TestFindings(t *testing.T) {
 		}
 		return err
 	}
+	slightly := func(rows [][]float32) float32 { return 1e-4 * rows[0][0] }
 	half := func(rows [][]float32) float32 { return 0.01 * float32(len(rows)) }
 	for _, c := range []struct {
 		name      string
@@ -311,7 +322,7 @@ func TestFindings(t *testing.T) {
 			}
 			return nil
 		}), [][]float32{{3000}, {5000}}, 0, Rounding},
-		{"mates", meetsMagic(func(rows [][]float32) float32 { return 1e-4 * rows[0][0] }), [][]float32{{3000}, {magic}}, 0, Different},
+		{"mates", meetsMagic(slightly), [][]float32{{3000}, {magic}}, 0, Different},
 		{"too much for rounding", weftest.OverRows(1, func(rows [][]float32) error {
 			rows[0][0] += float32(len(rows) - 1)
 			return nil
@@ -471,7 +482,7 @@ func TestWhatWasFoundIsNotForgotten(t *testing.T) {
 			}
 			waits := len(c.errs)
 			for _, err := range c.errs {
-				if err == nil || err == gone && !c.other {
+				if err == nil || errors.Is(err, gone) && !c.other {
 					waits--
 				}
 			}
@@ -576,8 +587,9 @@ func TestCopiesKeepTheirMemory(t *testing.T) {
 			if !w.cfg.Memory.Reserve(filled) {
 				t.Fatal("there is no room")
 			}
-			w.answered(w.jobs([][]float32{{1001}}, [][]float32{{1002}}, [][]float32{{1003}}, [][]float32{{1004}}, [][]float32{{1005}},
-				[][]float32{{1006}})...)
+			w.answered(
+				w.jobs([][]float32{{1001}}, [][]float32{{1002}}, [][]float32{{1003}}, [][]float32{{1004}}, [][]float32{{1005}},
+					[][]float32{{1006}})...)
 			if held < c.held || held > c.held+row || w.told[Rounding] == 0 || len(w.demoted) > 0 {
 				t.Errorf("%d bytes were held while copies ran, want %d: %v", held, c.held, w.told)
 			}

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -74,9 +75,9 @@ func made(rng *rand.Rand, s *tensor.Signature, rows int) (inputs []tensor.Tensor
 				v = 7
 			}
 			if in.DType == tensor.String {
-				x.Data = tensor.AppendString(x.Data, []byte(strings.Repeat("é", v%5)+fmt.Sprint(v)))
+				x.Data = tensor.AppendString(x.Data, []byte(strings.Repeat("é", v%5)+strconv.Itoa(v)))
 			} else {
-				e, _ := tensor.ParseElement(in.DType, fmt.Sprint(v))
+				e, _ := tensor.ParseElement(in.DType, strconv.Itoa(v))
 				x.Data = append(x.Data, e...)
 			}
 		}
@@ -94,7 +95,13 @@ func TestAnswers(t *testing.T) {
 		if rng.IntN(2) == 0 {
 			p.Allowed = []int{3, 8}
 		}
-		u := &Unit{Model: "m", Version: 1, Loaded: Load(engine.Opened{Session: e}), Owner: &owner{}, Log: slog.New(slog.DiscardHandler)}
+		u := &Unit{
+			Model:   "m",
+			Version: 1,
+			Loaded:  Load(engine.Opened{Session: e}),
+			Owner:   &owner{},
+			Log:     slog.New(slog.DiscardHandler),
+		}
 		u.Follow(p)
 		var jobs []*Job
 		var before [][]tensor.Tensor
@@ -235,7 +242,11 @@ func TestPartsThatDoNotFitTogether(t *testing.T) {
 		p.Signature = p.Signature.Clone()
 		p.Signature.Outputs[0].BatchDim = c.rows
 		u.Follow(&p)
-		j := &Job{Unit: u, Rows: 4, Inputs: []tensor.Tensor{{DType: tensor.Uint8, Shape: tensor.Shape{4}, Data: []byte("abcd")}}}
+		j := &Job{
+			Unit:   u,
+			Rows:   4,
+			Inputs: []tensor.Tensor{{DType: tensor.Uint8, Shape: tensor.Shape{4}, Data: []byte("abcd")}},
+		}
 		for _, first := range []int{2, 0} { // in any order
 			Execute(&sharedsched.Batch{Rows: 2, Padded: 2, Spans: []sharedsched.Span{{Payload: j, First: first, Rows: 2}}})
 		}
@@ -246,7 +257,7 @@ func TestPartsThatDoNotFitTogether(t *testing.T) {
 	}
 }
 
-// TestADissolvedPlan: a batch that was formed before, and the rest of a request that was split, end as they began; other
+// TestADissolvedPlan: a batch that was formed before, and the rest of a request that was split, end as they began. Other
 // requests run as they came.
 func TestADissolvedPlan(t *testing.T) {
 	u, _, sizes, _ := watched(echo)

@@ -30,8 +30,8 @@ func watched(run func(b *tensor.Batch) error) (u *Unit, o *owner, sizes *[]int, 
 }
 
 // ended executes requests, of whose bytes each is a row, in one batch. Each ends with its answer, "alone" where the
-// model failed on it, "again" where it is to be run by itself, "as it came" where that is to be without its batch's size,
-// or with another error.
+// model failed on it, "again" where it is to be run by itself, "as it came" where it is to be so without padding, or
+// with another error.
 func ended(u *Unit, padded int, requests ...string) (ends []string, errs []error, r sharedsched.Report) {
 	b := &sharedsched.Batch{}
 	for _, text := range requests {
@@ -112,7 +112,15 @@ func TestFailedRuns(t *testing.T) {
 	of := func(k engine.Kind) error {
 		return fmt.Errorf("run: %w", &engine.Error{Kind: k, Err: errors.New("so it is")})
 	}
-	hiccup, full, stopped, lost := errors.New("hiccup"), of(engine.OutOfMemory), of(engine.Terminated), of(engine.DeviceLost)
+	hiccup, full, stopped, lost := errors.New(
+		"hiccup",
+	), of(
+		engine.OutOfMemory,
+	), of(
+		engine.Terminated,
+	), of(
+		engine.DeviceLost,
+	)
 	const device = `model "m" version 1: the device that holds the model is lost: run: so it is`
 	for name, c := range map[string]struct {
 		requests []string
@@ -157,11 +165,13 @@ func TestFailedRuns(t *testing.T) {
 			sizes: []int{4, 2, 2}, failure: sharedsched.OutOfMemory, ranOut: true,
 		},
 		"none does": {
-			requests: []string{"a", "b"}, errs: []error{full, full, full}, ends: []string{"alone", "alone"}, sizes: []int{2, 1, 1},
+			requests: []string{"a", "b"}, errs: []error{full, full, full}, ends: []string{"alone", "alone"},
+			sizes:   []int{2, 1, 1},
 			failure: sharedsched.OutOfMemory,
 		},
 		"a cut through a request": {
-			requests: []string{"a", "bcdefg", "h"}, errs: []error{full}, ends: []string{"a", "bcdefg", "h"}, sizes: []int{8, 4, 4},
+			requests: []string{"a", "bcdefg", "h"}, errs: []error{full}, ends: []string{"a", "bcdefg", "h"},
+			sizes:   []int{8, 4, 4},
 			failure: sharedsched.OutOfMemory, ranOut: true,
 		},
 		"of which one part fails": {
@@ -169,7 +179,8 @@ func TestFailedRuns(t *testing.T) {
 			sizes: []int{8, 4, 4}, failure: sharedsched.OutOfMemory, ranOut: true,
 		},
 		"one row": {
-			requests: []string{"a"}, errs: []error{full}, ends: []string{"alone"}, sizes: []int{1}, failure: sharedsched.OutOfMemory,
+			requests: []string{"a"}, errs: []error{full}, ends: []string{"alone"}, sizes: []int{1},
+			failure: sharedsched.OutOfMemory,
 		},
 		"rows that are not to be parted": {
 			requests: []string{"abc"}, plan: func(p *Plan) { p.Batched = false }, errs: []error{full}, ends: []string{"alone"},
@@ -236,7 +247,10 @@ func TestPanic(t *testing.T) {
 		})
 		ends, errs, _ := ended(u, 0, "a", "b", "!", "d")
 		if want := []string{"a", "b", "alone", "d"}; logged > 0 && !slices.Equal(ends, want) ||
-			!strings.Contains(errs[2].Error(), "the run panicked: kernel bug") || strings.Contains(errs[2].Error(), "goroutine") {
+			!strings.Contains(
+				errs[2].Error(),
+				"the run panicked: kernel bug",
+			) || strings.Contains(errs[2].Error(), "goroutine") {
 			t.Errorf("ended as %q, %v", ends, errs)
 		}
 		if n := len(logs.Event("run_panicked")); n != logged {
@@ -310,7 +324,8 @@ func TestRowsThatAreMissing(t *testing.T) {
 		if !slices.Equal(ends, c.ends) || report.Unusable == (name == "alone") || (len(o.found) == 1) != c.found {
 			t.Errorf("%s: ended as %q, want %q; %+v, found %v", name, ends, c.ends, report, o.found)
 		}
-		if c.found && (o.found[0].Lost != nil || !strings.Contains(o.found[0].Rowless.Error(), `output "y" has the shape [`)) {
+		if c.found &&
+			(o.found[0].Lost != nil || !strings.Contains(o.found[0].Rowless.Error(), `output "y" has the shape [`)) {
 			t.Errorf("%s: found %v", name, o.found)
 		}
 	}

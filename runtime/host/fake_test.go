@@ -3,7 +3,6 @@ package host_test
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -306,14 +305,6 @@ func doubleUnlessNaN(row []float32) error {
 		}
 	}
 	return double(row)
-}
-
-func integersOf(t tensor.Tensor) []int64 {
-	out := make([]int64, len(t.Data)/8)
-	for i := range out {
-		out[i] = int64(binary.LittleEndian.Uint64(t.Data[8*i:]))
-	}
-	return out
 }
 
 // The errors of an engine that say what they mean.

@@ -20,7 +20,8 @@ import (
 // What is found about rows is stated where it is found: in runtime/proof, runtime/audit, runtime/execution and
 // runtime/serving. These tests show that a host has it done, and publishes it.
 
-// TestAVersionIsProven by its file, by examples, or refused, and published so; one that does not fit its manifest fails.
+// TestAVersionIsProven by its file or by examples, or refused, and published so. One that its manifest does not fit
+// fails.
 func TestAVersionIsProven(t *testing.T) {
 	w := newWorld(t, 1)
 	meets := func() *fake {
@@ -97,8 +98,10 @@ func TestAVersionIsAudited(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		now := w.version("m", 1)
-		if l := now.Live(); now.Batching.Batched || l.Different != 1 || int(l.Audited) != compared || results[audit.Different] != 1 ||
-			len(w.logs.Event(takenOut)) != 1 || now.Batching.AuditShare != 0.5 ||
+		if l := now.Live(); now.Batching.Batched || l.Different != 1 || int(l.Audited) != compared ||
+			results[audit.Different] != 1 ||
+			len(w.logs.Event(takenOut)) != 1 ||
+			now.Batching.AuditShare != 0.5 ||
 			!strings.HasPrefix(now.Batching.Reason, "taken out of batching: an audit of live batches found that output") {
 			t.Errorf("%+v, %+v; told %v, shown %d", now.Batching, l, results, compared)
 		}

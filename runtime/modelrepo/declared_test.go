@@ -9,7 +9,7 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// TestDeclared has a model x [?,3] → y [?,3], with the default of an input k [2], and what a config.pbtxt may say of it.
+// TestDeclared has a model x [?,3] → y [?,3], and what a config.pbtxt may say of it.
 func TestDeclared(t *testing.T) {
 	one := func(name string, dtype tensor.DType, dims ...int64) []modelrepo.DeclaredTensor {
 		return []modelrepo.DeclaredTensor{{Name: name, DType: dtype, Shape: dims}}
@@ -26,21 +26,25 @@ func TestDeclared(t *testing.T) {
 		{modelrepo.Declared{MaybeRows: true, Inputs: one("x", fp32, 3)}, unknown, ""},
 		{modelrepo.Declared{Outputs: one("y", fp32, unknown, 3)}, unknown, ""},
 		{
-			modelrepo.Declared{Inputs: one("x", fp32, 3)}, unknown,
+			modelrepo.Declared{Inputs: one("x", fp32, 3)},
+			unknown,
 			`input "x": dims [3], but the model expects [?,3]; correct dims, or set max_batch_size`,
 		},
 		{
-			modelrepo.Declared{Rows: true, Inputs: one("x", fp32, 4)}, unknown,
+			modelrepo.Declared{Rows: true, Inputs: one("x", fp32, 4)},
+			unknown,
 			`input "x": dims [4], with the dimension of the batch before them [?,4] (max_batch_size is above 0), but the model expects [?,3]`,
 		},
 		{
-			modelrepo.Declared{Rows: true, Inputs: one("x", tensor.Int64, 3)}, unknown,
+			modelrepo.Declared{Rows: true, Inputs: one("x", tensor.Int64, 3)},
+			unknown,
 			`input "x": the data type is int64, but the model expects fp32; correct data_type`,
 		},
 		{modelrepo.Declared{Inputs: one("z", fp32)}, unknown, `the model has the input "x", which the file does not have; add it`},
 		{modelrepo.Declared{Outputs: one("z", fp32)}, unknown, `output "z": the model has no such output, only y; correct the name`},
 		{
-			modelrepo.Declared{Rows: true, Inputs: one("x", fp32, 3)}, 4,
+			modelrepo.Declared{Rows: true, Inputs: one("x", fp32, 3)},
+			4,
 			`input "x": max_batch_size is above 0, so the model's first dimension must be open`,
 		},
 	} {

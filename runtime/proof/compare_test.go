@@ -103,10 +103,7 @@ func TestRandomOutputs(t *testing.T) {
 
 // TestRanksOfMany: of many values some are looked at, in no order.
 func TestRanksOfMany(t *testing.T) {
-	many := make([]float64, 1<<16)
-	for i := range many {
-		many[i] = float64(i % 2)
-	}
+	many := slices.Repeat([]float64{0, 1}, 1<<15)
 	if ranked(nil, 2) != 0 || ranked([]float64{3, 1, 2}, 2) != 2 || ranked([]float64{4, 3, 2, 1}, 4) != 1 ||
 		ranked(many, 4) != 0 || ranked(append(many, 1, 1, 1), 1) != 1 {
 		t.Error("ranks are wrong")

@@ -46,8 +46,8 @@ func open(t *testing.T, file []byte) engine.Session {
 	return s
 }
 
-// asked makes up the inputs of a request for a dependence: values of every kind, so that among many each condition holds
-// for some. like has the inputs that must be equal in a batch; nil: any do.
+// asked makes up the inputs of a request: values of every kind, so that among many each condition holds for some. like
+// has the inputs that must be equal in a batch; nil: any do.
 func asked(s *tensor.Signature, rng *rand.Rand, like []tensor.Tensor) []tensor.Tensor {
 	inputs := make([]tensor.Tensor, len(s.Inputs))
 	for i := range s.Inputs {
@@ -151,9 +151,9 @@ func TestNoDependenceIsProven(t *testing.T) {
 
 const dependenceVariable = "WEFT_DEPENDENT_ROWS"
 
-// TestDependentRows proves models whose rows depend on each other under some condition on ONNX Runtime, and joins the rows of those that are
-// to be batched, with values that are proven. None is answered otherwise than alone, but under conditions that only an
-// audit can find. WEFT_DEPENDENT_ROWS=seed,graphs draws as many of them as you like.
+// TestDependentRows proves models on ONNX Runtime whose rows depend on each other under some condition, and joins the
+// rows of those that are to be batched, with values that are proven. None is answered otherwise than alone, but under
+// conditions that only an audit can find. WEFT_DEPENDENT_ROWS=seed,graphs draws as many of them as you like.
 func TestDependentRows(t *testing.T) {
 	seed, graphs := uint64(1), 150
 	if testing.Short() || race.Enabled {
@@ -202,6 +202,12 @@ func TestDependentRows(t *testing.T) {
 			}
 		})
 	}
-	t.Logf("seed %d: %d graphs, decided by %v; %d of them were found with the values of requests, and %d are left for audits",
-		seed, graphs, decided, refuted, late)
+	t.Logf(
+		"seed %d: %d graphs, decided by %v; %d of them were found with the values of requests, and %d are left for audits",
+		seed,
+		graphs,
+		decided,
+		refuted,
+		late,
+	)
 }

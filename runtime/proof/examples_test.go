@@ -246,10 +246,22 @@ func TestRounding(t *testing.T) {
 			return by
 		}), nil, nil, meets},
 		{"advised", last, nil, nil, meets + advice},
-		{"tolerated", last, func(b *modelrepo.Batching) { b.Tolerance = 1e-4 }, nil, "64 by examples: (largest difference 5e-05 "},
+		{
+			"tolerated",
+			last,
+			func(b *modelrepo.Batching) { b.Tolerance = 1e-4 },
+			nil,
+			"64 by examples: (largest difference 5e-05 ",
+		},
 	})
 	far := over(func(rows [][]float32) { rows[0][0] += rows[len(rows)-1][1] })
-	if v := prove(t, far, batching(), &weftest.Log{}).Verdict; v.Batched || strings.Contains(v.Reason, "batching.tolerance") {
+	if v := prove(
+		t,
+		far,
+		batching(),
+		&weftest.Log{},
+	).Verdict; v.Batched ||
+		strings.Contains(v.Reason, "batching.tolerance") {
 		t.Errorf("far off: %v, %s", v.Batched, v.Reason)
 	}
 }

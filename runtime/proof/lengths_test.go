@@ -92,7 +92,13 @@ func TestPadding(t *testing.T) {
 	}
 	const harms = "64 by examples: because padding is not proven harmless: "
 	verdicts(t, []subject{
-		{"each element by itself", eachRow(twice), padded(), nil, "64 by examples, padded: ; so is padding to 4, 8 (largest difference 0)"},
+		{
+			"each element by itself",
+			eachRow(twice),
+			padded(),
+			nil,
+			"64 by examples, padded: ; so is padding to 4, 8 (largest difference 0)",
+		},
 		{"zeros do not matter", eachRow(total), padded(), nil, "64 by examples, padded: ; so is padding to 4, 8 "},
 		{"all elements matter", eachRow(average), padded(), nil, harms + `output "y" of a row differs by`},
 		{
@@ -209,10 +215,28 @@ func TestBucketsThatDoNotFit(t *testing.T) {
 	}
 	const long = "fails on made-up inputs as long as a bucket "
 	verdicts(t, []subject{
-		{"all below the model's minimum", from16(), buckets(4, 8), nil, "fault: " + long + "(4), though it takes such of length 16: " +
-			"4 elements; remove that bucket"},
-		{"one below it", from16(), buckets(8, 32), nil, "fault: " + long + "(8), though it takes such of length 16: 8 elements"},
-		{"one above its maximum", from16(), buckets(32, 128), nil, "fault: " + long + "(128), though it takes such of length 16"},
+		{
+			"all below the model's minimum",
+			from16(),
+			buckets(4, 8),
+			nil,
+			"fault: " + long + "(4), though it takes such of length 16: " +
+				"4 elements; remove that bucket",
+		},
+		{
+			"one below it",
+			from16(),
+			buckets(8, 32),
+			nil,
+			"fault: " + long + "(8), though it takes such of length 16: 8 elements",
+		},
+		{
+			"one above its maximum",
+			from16(),
+			buckets(32, 128),
+			nil,
+			"fault: " + long + "(128), though it takes such of length 16",
+		},
 		{
 			"no such input", eachRow(twice), variable("z", dim(1, "", 8)), nil,
 			`fault: variable_dims names "z", but the model's inputs are "x"`,
@@ -232,8 +256,14 @@ func TestBucketsThatDoNotFit(t *testing.T) {
 		{"an input without rows", scalars(nil, weftest.Spec("rate", tensor.Float32)), func(b *modelrepo.Batching) {
 			b.VariableDims = map[string]modelrepo.VariableDim{"rate": dim(0, "", 8)}
 		}, nil, `fault: names "rate", which has no batch dimension`},
-		{"a pad value of another type", of(tensor.Int32), variable("x", dim(1, "0.5", 8)), nil, "fault: variable_dims.x.pad_value: " +
-			`expected a whole number that int32 holds, found "0.5" (the input is int32)`},
+		{
+			"a pad value of another type",
+			of(tensor.Int32),
+			variable("x", dim(1, "0.5", 8)),
+			nil,
+			"fault: variable_dims.x.pad_value: " +
+				`expected a whole number that int32 holds, found "0.5" (the input is int32)`,
+		},
 		{
 			"a pad value out of range", of(tensor.Float16), variable("x", dim(1, "-1e9", 8)), nil,
 			"fault: pad_value: -1e9 is beyond the range of fp16",
@@ -242,14 +272,26 @@ func TestBucketsThatDoNotFit(t *testing.T) {
 			buckets(4, 8)(b)
 			b.Unbatched = []string{"more"}
 		}, nil, `fault: variable_dims.x: input "more", which has no batch dimension, has that dimension too (the model calls it "tokens")`},
-		{"one of two equal dimensions", named("batch", "tokens"), buckets(4, 8), nil, `fault: no entry for input "more", whose ` +
-			`dimension 1 the model calls "tokens" like that of "x"; add one with axis: 1 and buckets: [4, 8]`},
+		{
+			"one of two equal dimensions",
+			named("batch", "tokens"),
+			buckets(4, 8),
+			nil,
+			`fault: no entry for input "more", whose ` +
+				`dimension 1 the model calls "tokens" like that of "x"; add one with axis: 1 and buckets: [4, 8]`,
+		},
 		{
 			"two equal dimensions in one input", named("tokens", "tokens"), variable("more", dim(1, "", 4, 8)), nil,
 			`fault: calls two dimensions of this input "tokens"`,
 		},
-		{"equal dimensions, other buckets", named("batch", "tokens"), variable("more", dim(1, "", 8)), nil, `fault: more.buckets are 8, ` +
-			`but those of "x" are 4, 8, and the model calls both dimensions "tokens"; give both the same`},
+		{
+			"equal dimensions, other buckets",
+			named("batch", "tokens"),
+			variable("more", dim(1, "", 8)),
+			nil,
+			`fault: more.buckets are 8, ` +
+				`but those of "x" are 4, 8, and the model calls both dimensions "tokens"; give both the same`,
+		},
 	})
 }
 
@@ -274,7 +316,18 @@ func encoder(masked bool) []byte {
 			onnxgraph.IntAttr("keepdims", 0))
 	}
 	// The name is not that of the inputs' dimension, as in some exports.
-	return g.Output("states", onnxgraph.Float, "batch", "sequence", 2).Output("pooled", onnxgraph.Float, "batch", 2).Marshal()
+	return g.Output(
+		"states",
+		onnxgraph.Float,
+		"batch",
+		"sequence",
+		2,
+	).Output(
+		"pooled",
+		onnxgraph.Float,
+		"batch",
+		2,
+	).Marshal()
 }
 
 // TestPaddedSentences of an encoder on ONNX Runtime.

@@ -65,7 +65,13 @@ func prove(t *testing.T, e *weftest.Engine, b *modelrepo.Batching, log *weftest.
 }
 
 // proveFile proves a session whose model file is the graph; nil: it has none.
-func proveFile(t *testing.T, s engine.Session, graph []byte, b *modelrepo.Batching, log *weftest.Log) (*proof.Found, error) {
+func proveFile(
+	t *testing.T,
+	s engine.Session,
+	graph []byte,
+	b *modelrepo.Batching,
+	log *weftest.Log,
+) (*proof.Found, error) {
 	t.Helper()
 	d, err := proof.Decide(s.Signature().Clone(), b)
 	if err != nil {
@@ -184,7 +190,8 @@ func TestHowAValueIsProven(t *testing.T) {
 		found := c.value.Prove(t.Context(), &direct{session: e}, 1, proof.CopyRows(s, inputs, 3))
 		runs := e.Forget()
 		if found.Wrong != "" || found.Shown != c.shown || slices.Max(runs) != c.largest ||
-			c.value.Allowed != nil && slices.ContainsFunc(runs, func(n int) bool { return !slices.Contains(c.value.Allowed, n) }) {
+			c.value.Allowed != nil &&
+				slices.ContainsFunc(runs, func(n int) bool { return !slices.Contains(c.value.Allowed, n) }) {
 			t.Errorf("%s: %+v in runs of %v rows", name, found, runs)
 		}
 	}

@@ -56,16 +56,34 @@ func TestVerdictsByStructure(t *testing.T) {
 		{"as it says", doubles(), nil, doubling(), "64 by structure: proven harmless by structure: the graph gives each row"},
 		{"rounding", off(5e-5), nil, doubling(), "64 by structure: (largest difference 5e-05 of the largest value)"},
 		{"beyond rounding", off(0.1), nil, doubling(), `none: output "y" of a row differs by 0.0`},
-		{"a batch fails", weftest.OverRows(3, upTo(8, errOther)), nil, doubling(), "none: a batch of 16 rows fails: not for me"},
+		{
+			"a batch fails",
+			weftest.OverRows(3, upTo(8, errOther)),
+			nil,
+			doubling(),
+			"none: a batch of 16 rows fails: not for me",
+		},
 		{"no memory for 16 rows", weftest.OverRows(3, upTo(8, errFull)), nil, doubling(), "64 by structure: "},
 		{"nothing made up is taken", never(), nil, doubling(), "64 by structure: no batch was compared, because the model " +
 			"fails on made-up inputs even for one row: not for me"},
-		{"it crashes", weftest.OverRows(3, upTo(0, errCrash)), nil, doubling(), "none: fails on made-up inputs even for one row: " +
-			"SIGFPE"},
+		{
+			"it crashes",
+			weftest.OverRows(3, upTo(0, errCrash)),
+			nil,
+			doubling(),
+			"none: fails on made-up inputs even for one row: " +
+				"SIGFPE",
+		},
 		{"a graph that mixes", doubles(), nil, mixing(), "none: the graph lets rows meet at ReduceMean"},
 		{"one that mixes a little", doubles(), tolerant, mixing(), "64 by examples: ; obstacle ReduceMean"},
 		{"an operator without a rule", doubles(), nil, hidden(), "64 by examples: ; obstacle SequenceConstruct"},
-		{"no graph", doubles(), nil, []byte("nonsense"), "64 by examples: ; obstacle the file cannot be read for its structure: "},
+		{
+			"no graph",
+			doubles(),
+			nil,
+			[]byte("nonsense"),
+			"64 by examples: ; obstacle the file cannot be read for its structure: ",
+		},
 		{"on", doubles(), mode(modelrepo.BatchOn), doubling(), "64 by trusted: mode is on"},
 		{"off", doubles(), mode(modelrepo.BatchOff), doubling(), "none: batching.mode is off"},
 		{"rows of the output elsewhere", doubles(), func(b *modelrepo.Batching) {
@@ -112,7 +130,19 @@ func TestRowsByStructure(t *testing.T) {
 			},
 		}
 	}
-	x, steps := weftest.Spec("x", tensor.Float32, unknown, unknown, 2), weftest.Spec("y", tensor.Float32, unknown, unknown, 3)
+	x, steps := weftest.Spec(
+		"x",
+		tensor.Float32,
+		unknown,
+		unknown,
+		2,
+	), weftest.Spec(
+		"y",
+		tensor.Float32,
+		unknown,
+		unknown,
+		3,
+	)
 	for name, c := range map[string]struct {
 		model           *weftest.Engine
 		graph           []byte
@@ -121,11 +151,13 @@ func TestRowsByStructure(t *testing.T) {
 		states, allowed bool
 	}{
 		"an output that is turned": {
-			model(weftest.Spec("y", tensor.Float32, unknown, unknown), func(s tensor.Shape) tensor.Shape { return tensor.Shape{4, s[0]} },
+			model(weftest.Spec("y", tensor.Float32, unknown, unknown),
+				func(s tensor.Shape) tensor.Shape { return tensor.Shape{4, s[0]} },
 				weftest.Spec("x", tensor.Float32, unknown, 4)), turned, 0, 1, "proven harmless by structure", false, true,
 		},
 		"the last step": {
-			model(weftest.Spec("y", tensor.Float32, unknown, 3), func(s tensor.Shape) tensor.Shape { return tensor.Shape{s[1], 3} },
+			model(weftest.Spec("y", tensor.Float32, unknown, 3),
+				func(s tensor.Shape) tensor.Shape { return tensor.Shape{s[1], 3} },
 				x), network(true, false), 1, 0, "proven harmless by structure", false, false,
 		},
 		"each step, which nobody follows": {

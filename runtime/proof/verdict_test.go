@@ -39,10 +39,10 @@ func verdicts(t *testing.T, all []subject) {
 			if c.change != nil {
 				c.change(b)
 			}
-			head, got := "fault", ""
+			var head, got string
 			found, err := proveFile(t, c.model, c.graph, b, &weftest.Log{})
 			if err != nil {
-				got = err.Error()
+				head, got = "fault", err.Error()
 			} else {
 				v := found.Verdict
 				if head, got = "none", v.Reason; v.Batched {
@@ -149,11 +149,23 @@ func TestVerdicts(t *testing.T) {
 			}
 		}), nil, nil, `none: batching is not proven harmless: output "y" of a row differs by`},
 		{"eight rows fail", weftest.OverRows(3, upTo(7, errOther)), nil, nil, "none: a batch of 8 rows fails: not for me"},
-		{"no memory for 32", weftest.OverRows(3, upTo(31, fmt.Errorf("allocate: %w", errFull))), nil, nil, "16 by examples: " +
-			"in batches of 2, 4, 8, 16 (largest difference 0 of the largest value); the device's memory does not suffice for " +
-			"32 rows (larger ones are tried when the version is loaded again)"},
+		{
+			"no memory for 32",
+			weftest.OverRows(3, upTo(31, fmt.Errorf("allocate: %w", errFull))),
+			nil,
+			nil,
+			"16 by examples: " +
+				"in batches of 2, 4, 8, 16 (largest difference 0 of the largest value); the device's memory does not suffice for " +
+				"32 rows (larger ones are tried when the version is loaded again)",
+		},
 		{"no memory for any", weftest.OverRows(3, upTo(1, errFull)), nil, nil, "none: no batch could be tried; the device's"},
-		{"no memory, on", weftest.OverRows(3, upTo(8, errFull)), mode(modelrepo.BatchOn), nil, "64 by trusted: without proof"},
+		{
+			"no memory, on",
+			weftest.OverRows(3, upTo(8, errFull)),
+			mode(modelrepo.BatchOn),
+			nil,
+			"64 by trusted: without proof",
+		},
 		{"a row's place", over(func(rows [][]float32) {
 			for i, r := range rows {
 				r[0] += float32(i)
@@ -199,7 +211,13 @@ func TestVerdicts(t *testing.T) {
 				r[0] = max(0, most-100)
 			}
 		}), nil, nil, `none: output "y" of a row differs by`},
-		{"the same for all", each(func(r []float32) { clear(r) }), nil, nil, "none: gives every made-up input the same answer"},
+		{
+			"the same for all",
+			each(func(r []float32) { clear(r) }),
+			nil,
+			nil,
+			"none: gives every made-up input the same answer",
+		},
 		{"zeros only", weftest.PerRow(3, func(r []float32) error {
 			if r[0] != 0 {
 				return errOther
@@ -208,7 +226,13 @@ func TestVerdicts(t *testing.T) {
 		}), nil, nil, "none: the model takes no made-up input but a constant one, which shows nothing"},
 		{"nothing made up", weftest.OverRows(3, upTo(0, errOther)), nil, nil, "none: fails on made-up inputs even for one " +
 			"row: not for me; if you know"},
-		{"crashes", weftest.OverRows(3, upTo(0, errCrash)), nil, nil, "none: fails on made-up inputs even for one row: SIGFPE"},
+		{
+			"crashes",
+			weftest.OverRows(3, upTo(0, errCrash)),
+			nil,
+			nil,
+			"none: fails on made-up inputs even for one row: SIGFPE",
+		},
 		{"off", doubles(), mode(modelrepo.BatchOff), nil, "none: batching.mode is off"},
 		{"one row at most", doubles(), most(1), nil, "none: one row is the most"},
 		{
@@ -228,8 +252,8 @@ func TestDearRows(t *testing.T) {
 			b.AllowedBatchSizes = sizes
 		}
 	}
-	const says = "one row takes 1ms, more than batching.max_batch_cost (100µs) allows for an execution, so its rows are run " +
-		"one by one; they are proven independent by "
+	const says = "one row takes 1ms, more than batching.max_batch_cost (100µs) allows for an execution, so its rows are " +
+		"run one by one; they are proven independent by "
 	verdicts(t, []subject{
 		{"independent", dear(doubles()), over100(), nil, "1 by examples: " + says + "examples"},
 		{"by its graph", dear(doubles()), over100(), doubling(), "1 by structure: " + says + "structure"},
@@ -239,7 +263,13 @@ func TestDearRows(t *testing.T) {
 		},
 		{"two are the fewest", dear(doubles()), over100(2, 4), nil, "2 by examples: run one by one"},
 		{"all alike", dear(each(func(r []float32) { clear(r) })), over100(), nil, "none: no small batch shows it"},
-		{"on", dear(doubles()), func(b *modelrepo.Batching) { over100()(b); b.Mode = modelrepo.BatchOn }, nil, "64 by trusted: "},
+		{
+			"on",
+			dear(doubles()),
+			func(b *modelrepo.Batching) { over100()(b); b.Mode = modelrepo.BatchOn },
+			nil,
+			"64 by trusted: ",
+		},
 		{
 			"batches up to the budget", perRow(doubles(), 200*time.Microsecond), within(time.Millisecond), nil,
 			"8 by examples: ; more rows would exceed batching.max_batch_cost (1ms)",
@@ -275,30 +305,45 @@ func TestRows(t *testing.T) {
 	}
 	classes := weftest.Spec("classes", tensor.Float32, 2)
 	verdicts(t, []subject{
-		{"open dimensions of one name, and a least length", answer([]tensor.Spec{named(weftest.Spec("y", tensor.Int64, unknown, unknown),
-			"batch", "tokens")}, func(in []tensor.Tensor) ([]tensor.Tensor, error) {
-			if !slices.Equal(in[0].Shape, in[1].Shape) || in[0].Shape[1] < 16 {
-				return nil, fmt.Errorf("shapes %v and %v", in[0].Shape, in[1].Shape)
-			}
-			return in[:1], nil
-		}, ids, mask), nil, nil, "64 by examples: "},
+		{
+			"open dimensions of one name, and a least length",
+			answer([]tensor.Spec{named(weftest.Spec("y", tensor.Int64, unknown, unknown),
+				"batch", "tokens")}, func(in []tensor.Tensor) ([]tensor.Tensor, error) {
+				if !slices.Equal(in[0].Shape, in[1].Shape) || in[0].Shape[1] < 16 {
+					return nil, fmt.Errorf("shapes %v and %v", in[0].Shape, in[1].Shape)
+				}
+				return in[:1], nil
+			}, ids, mask),
+			nil,
+			nil,
+			"64 by examples: ",
+		},
 		{
 			"of a recurrent state", answer([]tensor.Spec{y, weftest.Spec("next", tensor.Float32, unknown, unknown, unknown)},
 				func(in []tensor.Tensor) ([]tensor.Tensor, error) { return in[:2], nil },
 				x, weftest.Spec("state", tensor.Float32, 3, unknown, 2), weftest.Spec("rate", tensor.Float32)), nil, nil,
 			"64 by examples: ",
 		},
-		{"of a graph's nodes and edges", answer([]tensor.Spec{weftest.Spec("sum", tensor.Float32, 1)},
-			func(in []tensor.Tensor) ([]tensor.Tensor, error) {
-				return []tensor.Tensor{weftest.Floats(tensor.Shape{1}, mean([][]float32{weftest.Values(in[0])}))}, nil
-			}, weftest.Spec("nodes", tensor.Float32, unknown, 1), weftest.Spec("edges", tensor.Int64, unknown, 2)), nil, nil, "none: "},
+		{
+			"of a graph's nodes and edges", answer([]tensor.Spec{weftest.Spec("sum", tensor.Float32, 1)},
+				func(in []tensor.Tensor) ([]tensor.Tensor, error) {
+					return []tensor.Tensor{weftest.Floats(tensor.Shape{1}, mean([][]float32{weftest.Values(in[0])}))}, nil
+				}, weftest.Spec("nodes", tensor.Float32, unknown, 1), weftest.Spec("edges", tensor.Int64, unknown, 2)), nil, nil,
+			"none: ",
+		},
 		{
 			"an output without, that is the same for all", answer([]tensor.Spec{y, classes}, constant, x), nil, nil,
 			"64 by examples: ",
 		},
-		{"an output without, that is not", answer([]tensor.Spec{y, classes}, func(in []tensor.Tensor) ([]tensor.Tensor, error) {
-			return []tensor.Tensor{in[0], weftest.Floats(tensor.Shape{2}, weftest.Values(in[0])[:2]...)}, nil
-		}, x), nil, nil, `none: output "classes"`},
+		{
+			"an output without, that is not",
+			answer([]tensor.Spec{y, classes}, func(in []tensor.Tensor) ([]tensor.Tensor, error) {
+				return []tensor.Tensor{in[0], weftest.Floats(tensor.Shape{2}, weftest.Values(in[0])[:2]...)}, nil
+			}, x),
+			nil,
+			nil,
+			`none: output "classes"`,
+		},
 		{
 			"an output without, trusted", answer([]tensor.Spec{y, classes}, constant, x), mode(modelrepo.BatchOn), nil,
 			`fault: output "classes" has no batch dimension, so that callers would get each other's answers`,
@@ -321,15 +366,21 @@ func TestRows(t *testing.T) {
 			b.BatchDim.Outputs = map[string]int{"y": 2}
 		}, nil, "fault: batching.batch_dim.outputs.y is 2, but the shape is [?,3]; dimensions count from 0"},
 		{
-			"in one that is not open", doubles(), func(b *modelrepo.Batching) { b.BatchDim.Inputs = map[string]int{"x": 1} }, nil,
+			"in one that is not open",
+			doubles(),
+			func(b *modelrepo.Batching) { b.BatchDim.Inputs = map[string]int{"x": 1} },
+			nil,
 			"fault: batching.batch_dim.inputs.x is 1, but the shape is [?,3]; rows can only be joined where the size is open",
 		},
 	})
 	b := batching()
 	b.BatchDim.Inputs = map[string]int{"x": 1}
 	_, err := proveFile(t, doubles(), nil, b, &weftest.Log{})
-	if e, is := errors.AsType[*catalog.Hidden](err); !is || e.Text != "model.yaml: batching.batch_dim.inputs.x: expected a "+
-		"dimension of the shape [?,3] whose size is open, counted from 0" {
+	if e, is := errors.AsType[*catalog.Hidden](
+		err,
+	); !is ||
+		e.Text != "model.yaml: batching.batch_dim.inputs.x: expected a "+
+			"dimension of the shape [?,3] whose size is open, counted from 0" {
 		t.Errorf("callers are told %v", e)
 	}
 }
@@ -406,7 +457,8 @@ func TestRuns(t *testing.T) {
 
 // TestMates: rows change places and mates from run to run, and a batch with most padding is run.
 func TestMates(t *testing.T) {
-	front, repeated := map[int]map[[2]float32]bool{}, map[int]int{} // by size: the first two rows; the most equal ones at the end
+	// by size: the first two rows, and the most equal ones at the end
+	front, repeated := map[int]map[[2]float32]bool{}, map[int]int{}
 	e := over(func(rows [][]float32) {
 		n, same := len(rows), 1
 		for same < n && slices.Equal(rows[n-1-same], rows[n-1]) {

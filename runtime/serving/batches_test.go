@@ -49,7 +49,11 @@ func lengths() (e *weftest.Engine, shapes *[]tensor.Shape, change func(m *modelr
 func TestADemotedVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := model(nil)
-		s := serve(t, e, options{change: func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize, m.Batching.MaxRequestRows = 4, 8 }})
+		s := serve(
+			t,
+			e,
+			options{change: func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize, m.Batching.MaxRequestRows = 4, 8 }},
+		)
 		calls := []*catalog.Call{s.ask(busy, 2, 3, 4, 5, 6, 7), s.ask(1), s.ask(2), s.ask(1, 2, 3)}
 		var ends []<-chan error
 		for _, c := range calls {
@@ -71,7 +75,11 @@ func TestADemotedVersion(t *testing.T) {
 			t.Errorf("published %+v; log %q", b, s.logs.Lines(""))
 		}
 		calls = []*catalog.Call{s.ask(1), s.ask(2)}
-		if got := outcomes(calls, s.together(calls...)); !slices.Equal(got, []string{"ok", "ok"}) || slices.Max(e.Forget()) > 1 {
+		if got := outcomes(
+			calls,
+			s.together(calls...),
+		); !slices.Equal(got, []string{"ok", "ok"}) ||
+			slices.Max(e.Forget()) > 1 {
 			t.Errorf("later requests ended as %v", got)
 		}
 	})
@@ -160,7 +168,13 @@ func TestADemotionLasts(t *testing.T) {
 		}
 		now := s.v.Replicas()[0]
 		now.proof-- // as if it had been made before
-		if _, err := now.Run(t.Context(), &execution.Job{Rows: 1, Inputs: s.ask(1).Inputs, Task: sharedsched.Task{Alone: true}}); !errors.Is(err, errProvenAnew) {
+		if _, err := now.Run(
+			t.Context(),
+			&execution.Job{Rows: 1, Inputs: s.ask(1).Inputs, Task: sharedsched.Task{Alone: true}},
+		); !errors.Is(
+			err,
+			errProvenAnew,
+		) {
 			t.Errorf("a row of the proof before: %v", err)
 		}
 		now.proof++
@@ -217,7 +231,10 @@ func TestValues(t *testing.T) {
 			mode := func(mode byte, rows ...float32) *catalog.Call {
 				call := s.ask(rows...)
 				call.Shadow = c.shadow
-				call.Inputs = append(call.Inputs, tensor.Tensor{DType: tensor.Int64, Shape: tensor.Shape{}, Data: []byte{mode, 16, 0, 0, 0, 0, 0, 0}})
+				call.Inputs = append(
+					call.Inputs,
+					tensor.Tensor{DType: tensor.Int64, Shape: tensor.Shape{}, Data: []byte{mode, 16, 0, 0, 0, 0, 0, 0}},
+				)
 				return call
 			}
 			for _, value := range []byte{4243 & 0xff, 4242 & 0xff} {
@@ -284,7 +301,10 @@ func TestValuesThatNeverComeBack(t *testing.T) {
 		s := serve(t, e, options{})
 		for n := range byte(200) {
 			call := s.ask(1)
-			call.Inputs = append(call.Inputs, tensor.Tensor{DType: tensor.Int64, Shape: tensor.Shape{}, Data: []byte{n, 16, 0, 0, 0, 0, 0, 0}})
+			call.Inputs = append(
+				call.Inputs,
+				tensor.Tensor{DType: tensor.Int64, Shape: tensor.Shape{}, Data: []byte{n, 16, 0, 0, 0, 0, 0, 0}},
+			)
 			if err := s.predict(call); err != nil {
 				t.Fatal(err)
 			}
@@ -360,9 +380,17 @@ func TestTasks(t *testing.T) {
 		call     *catalog.Call
 		priority sharedsched.Priority
 		alone    bool
-	}{{plain, sharedsched.CriticalPlus, false}, {shadow, sharedsched.Sheddable, false}, {none, sharedsched.Critical, true}} {
-		if task := r.taskOf(c.call, now); task.Priority != c.priority || task.Alone != c.alone || task.Unmeasured != c.alone ||
-			!task.OpenEnded || !task.Limit.Equal(now.Add(time.Second)) {
+	}{
+		{plain, sharedsched.CriticalPlus, false},
+		{shadow, sharedsched.Sheddable, false},
+		{none, sharedsched.Critical, true},
+	} {
+		if task := r.taskOf(
+			c.call,
+			now,
+		); task.Priority != c.priority || task.Alone != c.alone || task.Unmeasured != c.alone ||
+			!task.OpenEnded ||
+			!task.Limit.Equal(now.Add(time.Second)) {
 			t.Errorf("%+v", task)
 		}
 	}
@@ -377,7 +405,10 @@ func TestWhatARowCosts(t *testing.T) {
 		s := serve(t, moded(), options{})
 		for n := range byte(100) {
 			call := s.ask(1, 2)
-			call.Inputs = append(call.Inputs, tensor.Tensor{DType: tensor.Int64, Shape: tensor.Shape{}, Data: []byte{n, 16, 0, 0, 0, 0, 0, 0}})
+			call.Inputs = append(
+				call.Inputs,
+				tensor.Tensor{DType: tensor.Int64, Shape: tensor.Shape{}, Data: []byte{n, 16, 0, 0, 0, 0, 0, 0}},
+			)
 			if err := s.predict(call); err != nil {
 				t.Fatal(err)
 			}
@@ -388,7 +419,7 @@ func TestWhatARowCosts(t *testing.T) {
 	})
 }
 
-// TestWhatIsWaitedFor: the device time that unanswered requests are expected to take counts until they end; refused ones
+// TestWhatIsWaitedFor: the device time that unanswered requests are expected to take counts until they end. Refused ones
 // count as asked for.
 func TestWhatIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -402,11 +433,15 @@ func TestWhatIsWaitedFor(t *testing.T) {
 		r := s.v.Replicas()[0]
 		d := r.Device
 		first, second := s.begin(s.ask(busy, 2)), s.begin(s.ask(3))
-		if p := d.Pending.Load(); p != r.expects(2)+r.expects(1) || p < int64(time.Millisecond)/4 || s.v.waiting() != time.Duration(p) {
+		if p := d.Pending.Load(); p != r.expects(2)+r.expects(1) || p < int64(time.Millisecond)/4 ||
+			s.v.waiting() != time.Duration(p) {
 			t.Errorf("%v are waited for on the device, and %v of the version", time.Duration(p), s.v.waiting())
 		}
 		before := d.Asked.Load()
-		if _, refused := errors.AsType[*sharedsched.Refusal](s.predict(s.ask(4))); !refused || s.v.Fare(time.Second).Refused != 1 ||
+		if _, refused := errors.AsType[*sharedsched.Refusal](
+			s.predict(s.ask(4)),
+		); !refused ||
+			s.v.Fare(time.Second).Refused != 1 ||
 			d.Asked.Load() != before+r.expects(1) {
 			t.Error("a request is not refused, or not counted")
 		}
@@ -474,8 +509,8 @@ func TestWhatIsRunAgain(t *testing.T) {
 	})
 }
 
-// TestStalls: a version answers nothing while a run hangs and no other ended well for a second, and while its process is
-// started again for longer than that.
+// TestStalls: a version answers nothing while a run hangs and no other ended well for a second, and while its process
+// is started again for longer than that.
 func TestStalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := model(func(rows [][]float32) error {
@@ -552,7 +587,12 @@ func TestStalls(t *testing.T) {
 		if live := s.public().Live(); live.Restarting[0] || live.Crashes.Deaths != 1 {
 			t.Errorf("a process that was started again: %+v", live)
 		}
-		if stalled, resumed := s.logs.Event("version_stalled"), s.logs.Event("version_resumed"); len(stalled) != 4 || len(resumed) != 4 {
+		if stalled, resumed := s.logs.Event(
+			"version_stalled",
+		), s.logs.Event(
+			"version_resumed",
+		); len(stalled) != 4 ||
+			len(resumed) != 4 {
 			t.Errorf("logged %d times that it is stalled, %d times that it answers again", len(stalled), len(resumed))
 		}
 	})
@@ -620,14 +660,15 @@ func TestAHurriedHang(t *testing.T) {
 	}
 }
 
-// TestSettings: the scheduler's, by a manifest and what was proven; also for each model.yaml of docs/MIGRATING.md, as the
-// page says.
+// TestSettings: the scheduler's, by a manifest and what was proven; also for each model.yaml of docs/MIGRATING.md, as
+// the page says.
 func TestSettings(t *testing.T) {
 	m := modelrepo.Defaults()
 	m.TargetLatency, m.MaxLatency = config.Duration(3*time.Millisecond), config.Duration(time.Second)
 	b := &m.Batching
 	b.BatchTimeout, b.MaxBatchCost = config.Duration(time.Millisecond), config.Duration(time.Minute)
-	b.MaxQueue, b.MaxRequestRows, b.OnFull, b.Padding, b.Adaptive = 5, 40, modelrepo.WaitWhenFull, modelrepo.MinimizeCost, false
+	b.MaxQueue, b.MaxRequestRows, b.Adaptive = 5, 40, false
+	b.OnFull, b.Padding = modelrepo.WaitWhenFull, modelrepo.MinimizeCost
 	v := proof.Verdict{Batched: true, Most: 16, Allowed: []int{4, 16}, RowMemory: 7}
 	want := sharedsched.Settings{
 		Batched: true, MaxBatchSize: 16, MaxBatchCost: time.Minute, BatchTimeout: time.Millisecond, MaxQueue: 5,
@@ -657,7 +698,11 @@ func TestSettings(t *testing.T) {
 		got = append(got, settings(&m, most.Under(&m.Batching)))
 	}
 	base := sharedsched.Settings{
-		Batched: true, Adaptive: true, MaxBatchCost: 100 * time.Millisecond, MaxRequestRows: 4096, MaxLatency: 10 * time.Second,
+		Batched:        true,
+		Adaptive:       true,
+		MaxBatchCost:   100 * time.Millisecond,
+		MaxRequestRows: 4096,
+		MaxLatency:     10 * time.Second,
 	}
 	tfs, triton := base, base
 	tfs.MaxBatchSize, tfs.AllowedBatchSizes, tfs.BatchTimeout = 128, []int{8, 32, 128}, 2*time.Millisecond
@@ -698,7 +743,8 @@ func TestWarmUpRequests(t *testing.T) {
 		"a row":        {requests: []modelrepo.Warmup{request(3, 1, file("row", 2))}, seen: [][]float32{{7, -1, 7, -1, 7, -1}}},
 		"a whole file": {requests: []modelrepo.Warmup{request(9, 1, file("row", 1, 2))}, seen: [][]float32{{7, -1}}},
 		"many rows": {
-			requests: []modelrepo.Warmup{request(5, 1, made(modelrepo.ZeroData, 2))}, seen: [][]float32{make([]float32, 8), {0, 0}},
+			requests: []modelrepo.Warmup{request(5, 1, made(modelrepo.ZeroData, 2))},
+			seen:     [][]float32{make([]float32, 8), {0, 0}},
 		},
 		"that fails":       {requests: []modelrepo.Warmup{request(1, 1, file("row", 2)), request(1, 1, made(modelrepo.ZeroData, 2))}, fault: "no such row"},
 		"another shape":    {requests: []modelrepo.Warmup{request(1, 1, made(modelrepo.ZeroData, 3))}, fault: `inputs["x"].shape`},
@@ -708,7 +754,8 @@ func TestWarmUpRequests(t *testing.T) {
 		"too large a file": {requests: []modelrepo.Warmup{request(1, 1, file("row", 1))}, fault: "asks for 1 elements of 4 bytes, got 8 bytes; correct the file"},
 		"no input":         {requests: []modelrepo.Warmup{{Name: "a b", BatchSize: 1, Count: 1}}, fault: `it has no input "x"; add it`},
 		"another input": {requests: []modelrepo.Warmup{{
-			Name: "a b", BatchSize: 1, Count: 1, Inputs: map[string]modelrepo.WarmupInput{"x": made(modelrepo.ZeroData, 2), "z": {}},
+			Name: "a b", BatchSize: 1, Count: 1,
+			Inputs: map[string]modelrepo.WarmupInput{"x": made(modelrepo.ZeroData, 2), "z": {}},
 		}}, fault: `the model has no input "z", only x; correct the name`},
 		"another type": {requests: []modelrepo.Warmup{request(1, 1, modelrepo.WarmupInput{
 			Shape: tensor.Shape{2}, DType: modelrepo.DType(tensor.Int8),

@@ -134,6 +134,9 @@ func TestARequestThatWasNotTried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, quarantine := crashing()
 		run := quarantine.Answer
+		ends := func(k engine.Kind) func(*tensor.Batch) error {
+			return func(*tensor.Batch) error { return &engine.Error{Kind: k, Err: errFailed} }
+		}
 		outside := func(*tensor.Batch) error { return errStopped }
 		s := serve(t, e, options{change: trusted})
 		for i, c := range []struct {
@@ -151,8 +154,8 @@ func TestARequestThatWasNotTried(t *testing.T) {
 			{run, poison, "crashed", 0, 1},
 			{outside, poison, "crashed", 0, 0},
 			{func(*tensor.Batch) error { return errFailed }, suspect, "alone", 1, 1},
-			{func(*tensor.Batch) error { return &engine.Error{Kind: engine.NotOpen, Err: errFailed} }, suspect, "try again", 1, 1},
-			{func(*tensor.Batch) error { return &engine.Error{Kind: engine.DeviceLost, Err: errFailed} }, suspect, "is being unloaded", 0, 1},
+			{ends(engine.NotOpen), suspect, "try again", 1, 1},
+			{ends(engine.DeviceLost), suspect, "is being unloaded", 0, 1},
 		} {
 			e.Forget()
 			quarantine.Forget()

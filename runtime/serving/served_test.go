@@ -38,7 +38,7 @@ type served struct {
 	logs  weftest.Log
 	v     *Version
 	c     residency.Candidate
-	lives context.Context
+	lives context.Context //nolint:containedctx // it ends when everything is to be unloaded
 	end   context.CancelFunc
 	going sync.WaitGroup
 
@@ -122,7 +122,11 @@ func attempt(t *testing.T, e *weftest.Engine, o options) (*served, error) {
 	if o.change != nil {
 		o.change(&m)
 	}
-	s.c = residency.Candidate{Model: "m", Version: modelrepo.Version{Number: 1, Dir: cmp.Or(o.dir, t.TempDir())}, Manifest: &m}
+	s.c = residency.Candidate{
+		Model:    "m",
+		Version:  modelrepo.Version{Number: 1, Dir: cmp.Or(o.dir, t.TempDir())},
+		Manifest: &m,
+	}
 	s.c.Version.Path = filepath.Join(s.c.Version.Dir, "model.onnx")
 	s.v = s.NewVersion(s.c, 1, nil)
 	r, err := s.v.Open(t.Context(), s.c, s.Fleet.Get("dev"), 0, func(*fleet.Device) *Replica { return nil })
