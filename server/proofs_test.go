@@ -179,7 +179,7 @@ func TestProofsOnRealSockets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g := grpc.NewServer(append(transport.Options(transport.DefaultMaxMessageBytes, h.Memory, nil), h.Options(c)...)...)
+		g := grpc.NewServer(append(transport.Options(transport.DefaultMaxMessageBytes, h.Memory), h.Options(c)...)...)
 		h.Register(g)
 		go func() { _ = g.Serve(protect.Listen(l, transport.PingTimeout)) }()
 		t.Cleanup(g.Stop)

@@ -138,7 +138,6 @@ type Server struct {
 	observer  Observer // nil: none
 	calls     Calls    // may be nil
 	guard     *protect.Connections
-	door      *access.Control
 	methods   methods
 }
 
@@ -177,8 +176,7 @@ func New(config Config, models predict.Models, scheduler weftapi.SchedulerState)
 	}, models)
 	throttled := status.Explain(&protect.ThrottledError{})
 	refuse := &protect.Throttle{
-		Predicts: predictsOne,
-		Scarce:   config.Scarce,
+		Scarce: config.Scarce,
 		Status: func(e *protect.ThrottledError) error {
 			return status.Of(e, predict.Place{Model: e.Model, Version: e.Version}).Err()
 		},
@@ -193,7 +191,7 @@ func New(config Config, models predict.Models, scheduler weftapi.SchedulerState)
 		pipeline: pipeline,
 		api: &weftapi.API{
 			Calls: &transport.Calls{
-				Pipeline: pipeline, Memory: config.Memory, Throttle: refuse, Logger: config.Logger,
+				Pipeline: pipeline, Control: config.Door, Memory: config.Memory, Throttle: refuse, Logger: config.Logger,
 				MaxInFlightPerStream: cmp.Or(config.MaxInFlightPerStream, 64), MaxMessageBytes: config.MaxMessageBytes,
 			},
 			Scheduler: scheduler, Activity: config.Activity, NotPersistedBecause: config.NotPersistedBecause,
@@ -203,14 +201,16 @@ func New(config Config, models predict.Models, scheduler weftapi.SchedulerState)
 		calls:    config.Calls,
 		health:   newModelHealth(health.NewServer()),
 		guard:    config.Guard,
-		door:     config.Door,
 	}
-	house := *s.api.Calls
+	if config.Calls != nil {
+		s.api.Ended = config.Calls.Ended
+	}
+	calls := *s.api.Calls
 	if config.TritonStatusCodes {
-		house.Codes = status.AsTriton
+		calls.Codes = status.AsTriton
 	}
 	s.inference = &openinference.Service{
-		Calls: &house, Name: "weft", Version: config.Release, Ready: s.ready, Statistics: statistics,
+		Calls: &calls, Name: "weft", Version: config.Release, Ready: s.ready, Statistics: statistics,
 		Level: config.Level,
 	}
 	if config.SharedMemory > 0 {
@@ -226,11 +226,11 @@ func New(config Config, models predict.Models, scheduler weftapi.SchedulerState)
 // Register adds the services, health and reflection to g, which must have been made with the options of package
 // transport.
 func (s *Server) Register(g *grpc.Server) {
-	services := s.messages(g)
-	weftapi.Predictions{API: s.api}.Register(services)
+	services := s.api.On(g)
+	weftv1.RegisterPredictionServiceServer(services, weftapi.Predictions{API: s.api})
 	weftv1.RegisterModelServiceServer(services, weftapi.Catalog{API: s.api})
-	s.inference.Register(services)
-	tfserving.Register(services, s.api.Calls)
+	s.inference.Register(g)
+	tfserving.Register(g, s.api.Calls)
 	healthgrpc.RegisterHealthServer(services, &drainingHealth{s.health.server, s.health})
 	reflection.Register(services)
 	s.methods = methodsOf(g)
@@ -238,14 +238,14 @@ func (s *Server) Register(g *grpc.Server) {
 
 // Web returns the Open Inference Protocol over HTTP, for all paths below /v2.
 func (s *Server) Web() http.Handler {
-	return (&openinference.Web{Service: s.inference, Door: s.door}).Handler()
+	return (&openinference.Web{Service: s.inference}).Handler()
 }
 
 // Live returns the live page, for all paths below live.Path. It names the address where the server takes calls.
 func (s *Server) Live(address string) http.Handler {
 	return (&live.Page{
-		Activity: s.api.Activity, Models: weftapi.Catalog{API: s.api}, Door: s.door, Closed: s.pipeline.Gate().Closed(),
-		Address: address,
+		Activity: s.api.Activity, Models: weftapi.Catalog{API: s.api}, Door: s.api.Control,
+		Closed: s.pipeline.Gate().Closed(), Address: address,
 	}).Handler()
 }
 
@@ -289,46 +289,12 @@ func (s *Server) codes(method string, err error) error {
 	return err
 }
 
-// messages returns the registrar that services are registered with in the place of g.
-func (s *Server) messages(g *grpc.Server) transport.Messages {
-	m := transport.Messages{
-		Server: g, Limit: s.api.MaxMessageBytes, Memory: s.api.Memory, Refused: s.refused, Checked: weftapi.Checked,
-		Door: s.door, Keeps: predictsOne, Codes: s.codes,
-		Absent: func(model string, sees func(string) bool) error {
-			return s.pipeline.Table().Absent(model, sees)
-		},
-	}
-	if s.calls != nil {
-		m.Ended = s.calls.Ended
-	}
-	return m
-}
-
 // came tells of a call that was let in.
 func (s *Server) came(ctx context.Context, call *tap.Info, of methods) context.Context {
 	if s.calls == nil {
 		return ctx
 	}
 	return s.calls.Came(ctx, call.FullMethodName, call.Header, of[call.FullMethodName])
-}
-
-// predictsOne reports whether a method predicts one request, whose message keeps its caller itself.
-func predictsOne(method string) bool {
-	switch method {
-	case weftv1.PredictionService_Predict_FullMethodName, openinference.InferMethod, tfserving.PredictMethod:
-		return true
-	}
-	return false
-}
-
-// refused counts a prediction whose message could not be read. The method is that of gRPC.
-func (s *Server) refused(ctx context.Context, method string, err error) {
-	stream := method == weftv1.PredictionService_PredictStream_FullMethodName || method == openinference.StreamMethod
-	if stream || predictsOne(method) {
-		r := &predict.Request{Stream: stream}
-		s.pipeline.Refuse(ctx, r, err)
-		s.pipeline.Leave(r)
-	}
 }
 
 // Admin is the service that changes the models and the traffic of a server.
@@ -361,12 +327,12 @@ func (a *Admin) tap(ctx context.Context, call *tap.Info) (context.Context, error
 
 // Register adds the services, those that only show something, and reflection to the server of the admin listener.
 func (a *Admin) Register(g *grpc.Server) {
-	services := a.server.messages(g)
+	services := a.server.api.On(g)
 	weftv1.RegisterAdminServiceServer(services, a.Admin)
 	weftv1.RegisterModelServiceServer(services, weftapi.Catalog{API: a.server.api, Operated: true})
 	inference := *a.server.inference
 	inference.Repository, inference.Operated = repository{a.Admin}, true
-	inference.Register(services)
+	inference.Register(g)
 	reflection.Register(services)
 	a.methods = methodsOf(g)
 }

@@ -109,7 +109,7 @@ func serveAccounted(t *testing.T) *accounted {
 		Memory: memory,
 		Logger: log, Observer: requestObserver{measured, shown, log}, Activity: shown, Shadows: mirror,
 	}, models, h.scheduler)
-	transport := grpc.NewServer(grpcOptions(&settings, memory, log)...)
+	transport := grpc.NewServer(grpcOptions(&settings, memory)...)
 	edge.Register(transport)
 	grpcListener, err := listen(t.Context(), "listen", "127.0.0.1:0")
 	check(err)
@@ -130,7 +130,7 @@ func serveAccounted(t *testing.T) *accounted {
 	// In the order in which serve stops them.
 	parts := []lifecycle.Part{
 		grpcPart(grpcListener, edge, transport, h.scheduler.Hurry, h.scheduler.Abandon, h.end, log),
-		adminPart(adminListener, server.NewAdmin(edge, h.models), grpcOptions(&settings, memory, log)),
+		adminPart(adminListener, server.NewAdmin(edge, h.models), grpcOptions(&settings, memory)),
 		mirrored,
 		{Name: "scheduler and models", Stop: h.close},
 	}

@@ -252,7 +252,7 @@ func (s *assembly) buildEdge(context.Context) error {
 		sources.Recording = func() telemetry.Recording { return telemetry.Recording(recording.Stats()) }
 	}
 	s.edge = server.New(settings, models, h.scheduler)
-	s.transport = grpc.NewServer(append(grpcOptions(&s.Server, &s.memory, s.log),
+	s.transport = grpc.NewServer(append(grpcOptions(&s.Server, &s.memory),
 		s.edge.Options(s.credentials("listen"))...)...)
 	s.edge.Register(s.transport)
 	s.web.Store(new(s.edge.Web()))
@@ -284,7 +284,7 @@ func (s *assembly) load(context.Context) error {
 func (s *assembly) openDoors(context.Context) error {
 	if s.admin != nil {
 		admin := server.NewAdmin(s.edge, s.house.models)
-		options := append(grpcOptions(&s.Server, &s.memory, s.log),
+		options := append(grpcOptions(&s.Server, &s.memory),
 			admin.Options(s.credentials("admin-listen"))...)
 		s.group.Start(adminPart(s.guard.Listen(protect.Listen(s.admin, transport.PingTimeout)), admin, options))
 		s.log.Info("admin API listening", "event", "admin_listening", "admin", addressOf(s.admin))

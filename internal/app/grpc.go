@@ -24,8 +24,8 @@ import (
 )
 
 // grpcOptions returns the options of a gRPC server whose messages lie in memory.
-func grpcOptions(s *config.Server, memory tensor.Memory, log *slog.Logger) []grpc.ServerOption {
-	return append(transport.Options(int(s.MaxMessageBytes), memory, log), grpc.MaxSendMsgSize(int(s.MaxMessageBytes)),
+func grpcOptions(s *config.Server, memory tensor.Memory) []grpc.ServerOption {
+	return append(transport.Options(int(s.MaxMessageBytes), memory), grpc.MaxSendMsgSize(int(s.MaxMessageBytes)),
 		transport.MaxConnectionAge(time.Duration(s.MaxConnectionAge)))
 }
 

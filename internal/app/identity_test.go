@@ -124,7 +124,7 @@ func serveCallers(t *testing.T, manifest string) (*house, callerClient) {
 	check(err)
 	memory := &tensor.Recycler{}
 	edge = server.New(server.Config{Memory: memory, Logger: log}, callers{h.models}, h.scheduler)
-	g := grpc.NewServer(transport.Options(int(settings.MaxMessageBytes), memory, log)...)
+	g := grpc.NewServer(transport.Options(int(settings.MaxMessageBytes), memory)...)
 	edge.Register(g)
 	listener, err := listen(t.Context(), "listen", "127.0.0.1:0")
 	check(err)

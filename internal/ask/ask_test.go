@@ -72,7 +72,7 @@ func serve(t *testing.T) string {
 	h := &house{&catalog.Snapshot{Revision: 1, Models: catalog.ByName(models...)}}
 	log := slog.New(slog.DiscardHandler)
 	edge := server.New(server.Config{Logger: log}, h, h)
-	g := grpc.NewServer(append(transport.Options(transport.DefaultMaxMessageBytes, mem.DefaultBufferPool(), log),
+	g := grpc.NewServer(append(transport.Options(transport.DefaultMaxMessageBytes, mem.DefaultBufferPool()),
 		edge.Options(insecure.NewCredentials())...)...)
 	edge.Register(g)
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")

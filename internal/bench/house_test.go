@@ -162,7 +162,7 @@ func (h *house) serve(tb testing.TB) *grpc.ClientConn {
 	tb.Helper()
 	edge := server.New(server.Config{}, h.host, h.sched)
 	return listen(tb, edge.Register,
-		transport.Options(transport.DefaultMaxMessageBytes, &tensor.Recycler{}, slog.Default())...)
+		transport.Options(transport.DefaultMaxMessageBytes, &tensor.Recycler{})...)
 }
 
 // listen serves on a loopback port and returns a connection to it.

@@ -26,17 +26,6 @@ import (
 	"github.com/weftserve/weft/sharedsched/shell"
 )
 
-// caught is the handler of Predict, without a server.
-type caught struct{ handle grpc.MethodHandler }
-
-func (c *caught) RegisterService(desc *grpc.ServiceDesc, _ any) {
-	for _, m := range desc.Methods {
-		if m.MethodName == "Predict" {
-			c.handle = m.Handler
-		}
-	}
-}
-
 // answering are models that answer at once.
 type answering struct{ *host.Host }
 
@@ -55,18 +44,21 @@ func (l *layers) edge(b *testing.B) func() {
 	b.Helper()
 	models := answering{l.house.host}
 	around := newSurroundings(b, l.house, models)
-	var predictions caught
-	weftapi.Predictions{API: &weftapi.API{Calls: &transport.Calls{
+	calls := &transport.Calls{
 		Pipeline: predict.New(predict.Config{
 			Explain: status.Explain, Logger: slog.Default(), Memory: around.memory,
 			Shadows: around.mirror, Rollouts: around.rollouts,
 		}, models),
 		MaxMessageBytes: transport.DefaultMaxMessageBytes, Memory: around.memory,
-	}}}.Register(&predictions)
+	}
+	predictions := weftapi.Predictions{API: &weftapi.API{Calls: calls}}
 	return func() {
-		answer, err := predictions.handle(nil, b.Context(), func(into any) error {
-			return into.(transport.Message).Take(mem.BufferSlice{mem.SliceBuffer(l.request)})
-		}, nil)
+		request := predictions.NewRequest("Predict")
+		if err := request.Take(mem.BufferSlice{mem.SliceBuffer(l.request)}); err != nil {
+			b.Error(err)
+			return
+		}
+		answer, err := calls.Run(b.Context(), request)
 		if err != nil {
 			b.Error(err)
 			return

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"log/slog"
 	"math"
 	"runtime"
 	"sync/atomic"
@@ -124,7 +123,7 @@ func (f fixed) Marshal(v any) (mem.BufferSlice, error) {
 func (l *layers) echo(b *testing.B, before func()) *grpc.ClientConn {
 	b.Helper()
 	return serveEcho(b, func() any { return &mem.BufferSlice{} }, append(
-		transport.Options(transport.DefaultMaxMessageBytes, &tensor.Recycler{}, slog.Default()),
+		transport.Options(transport.DefaultMaxMessageBytes, &tensor.Recycler{}),
 		grpc.ForceServerCodecV2(fixed{answer: l.answer, before: before}))...)
 }
 

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"log/slog"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -59,6 +58,6 @@ func (s *surroundings) serve(tb testing.TB, h *house) *grpc.ClientConn {
 		Observer: s.metrics, Memory: s.memory, Shadows: s.mirror, Rollouts: s.rollouts, Scarce: h.sched.Scarce,
 	}, s.models, h.sched)
 	return listen(tb, edge.Register, append(
-		transport.Options(transport.DefaultMaxMessageBytes, s.memory, slog.Default()),
+		transport.Options(transport.DefaultMaxMessageBytes, s.memory),
 		edge.Options(insecure.NewCredentials())...)...)
 }

@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -95,5 +94,5 @@ func (h *synthHouse) serveAs(tb testing.TB, c server.Config) weftv1.PredictionSe
 	tb.Helper()
 	edge := server.New(c, h, h.sched)
 	return weftv1.NewPredictionServiceClient(listen(tb, edge.Register,
-		transport.Options(transport.DefaultMaxMessageBytes, &tensor.Recycler{}, slog.Default())...))
+		transport.Options(transport.DefaultMaxMessageBytes, &tensor.Recycler{})...))
 }

@@ -72,7 +72,7 @@ func (h *house) Predict(ctx context.Context, call *catalog.Call) error {
 func (h *house) serve(listener net.Listener, config server.Config) (stop func()) {
 	config.Logger = slog.New(slog.DiscardHandler)
 	edge := server.New(config, h, h)
-	g := grpc.NewServer(append(transport.Options(transport.DefaultMaxMessageBytes, mem.DefaultBufferPool(), config.Logger),
+	g := grpc.NewServer(append(transport.Options(transport.DefaultMaxMessageBytes, mem.DefaultBufferPool()),
 		edge.Options(insecure.NewCredentials())...)...)
 	edge.Register(g)
 	served := make(chan error, 1)

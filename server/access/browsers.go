@@ -14,8 +14,8 @@ import (
 
 // Browsers lets an HTTP port answer its operator's tools, and refuses what a page on the web made a browser send.
 //
-// A page can have a browser call a server on loopback, as it is, or under a name that the page's owner has pointed there
-// (DNS rebinding). The first shows by the Origin of a request, the second by its Host.
+// A page can have a browser call a server on loopback, as it is, or under a name that the page's owner has pointed
+// there (DNS rebinding). The first shows by the Origin of a request, the second by its Host.
 type Browsers struct {
 	// Local says that the port is on loopback or a Unix socket: Host must be localhost, an address of loopback, or one of
 	// Hosts. Elsewhere it must be one of Hosts if there are any.

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/weftserve/weft/server/protect"
+	"github.com/weftserve/weft/sharedsched"
 )
 
 // Caller is who makes a call. Nil is anybody, on a server that is open to all.
@@ -45,6 +46,30 @@ func (c *Caller) Operates(model string, open bool) bool {
 		return open
 	}
 	return c.Granted(model)&Operate != 0
+}
+
+// Check is that of the identity.
+func (c *Caller) Check(r *Rule, model string) error {
+	if c == nil {
+		return nil
+	}
+	return c.Identity.Check(r, model)
+}
+
+// Admit is that of the identity.
+func (c *Caller) Admit(clock func() time.Time) (Admission, error) {
+	if c == nil {
+		return Admission{}, nil
+	}
+	return c.Identity.Admit(clock)
+}
+
+// Priority is that of the identity.
+func (c *Caller) Priority(asked sharedsched.Priority, explicit bool) (sharedsched.Priority, error) {
+	if c == nil {
+		return asked, nil
+	}
+	return c.Identity.Priority(asked, explicit)
 }
 
 // String returns the identity and how it was proven, such as "fleet (token:robot-7)"; "" of anybody.

@@ -20,8 +20,8 @@ type Observer interface {
 	RequestDenied(identity, reason string)
 }
 
-// Control authenticates and authorizes the calls of a server. The zero value lets everybody do everything. It is safe for concurrent
-// use.
+// Control authenticates and authorizes the calls of a server. The zero value lets everybody do everything. It is safe
+// for concurrent use.
 type Control struct {
 	// Observer hears of what is refused. Nil: nobody does.
 	Observer Observer

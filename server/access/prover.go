@@ -14,8 +14,8 @@ type Prover struct {
 }
 
 // unknown is the error of a token of which nothing is known.
-var unknown = &ProofError{Unknown, "the token of this call is not known; send one of the server's tokens file, or a JWT " +
-	"of the issuer that the access file names, as \"authorization: Bearer TOKEN\""}
+var unknown = &ProofError{Unknown, "the token of this call is not known; send one of the server's tokens file, or a " +
+	"JWT of the issuer that the access file names, as \"authorization: Bearer TOKEN\""}
 
 // Bearer returns the token in the values of a header authorization. The error is a *ProofError.
 func Bearer(header []string) (string, error) {
@@ -25,8 +25,8 @@ func Bearer(header []string) (string, error) {
 			return token, nil
 		}
 	}
-	return "", &ProofError{Malformed, "the header authorization of this call is not of the form \"Bearer TOKEN\"; send it " +
-		"once, in that form, or leave it out"}
+	return "", &ProofError{Malformed, "the header authorization of this call is not of the form \"Bearer TOKEN\"; send " +
+		"it once, in that form, or leave it out"}
 }
 
 // Hash returns that of a token.

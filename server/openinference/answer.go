@@ -59,7 +59,7 @@ func (r *request) Encode(result *predict.Result) error {
 	if err := r.house.CheckSize(w.Bytes()); err != nil {
 		return err
 	}
-	r.answer, r.given = transport.Encode(w, r.house.Memory)
+	r.Answer, r.given = transport.Encode(w, r.house.Memory)
 	return nil
 }
 

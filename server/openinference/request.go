@@ -14,7 +14,6 @@ import (
 
 	"github.com/weftserve/weft/proto/gen/inference"
 	"github.com/weftserve/weft/runtime/tensor"
-	"github.com/weftserve/weft/server/access"
 	"github.com/weftserve/weft/server/openinference/region"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/protect"
@@ -22,13 +21,12 @@ import (
 	"github.com/weftserve/weft/server/transport"
 	"github.com/weftserve/weft/server/wire/elements"
 	"github.com/weftserve/weft/server/wire/fields"
-	"github.com/weftserve/weft/sharedsched"
 )
 
 // request is a ModelInferRequest on its way. It implements transport.Request and predict.Codec, and is used again for
 // another request once it was released.
 type request struct {
-	predict.Request
+	transport.Exchange
 
 	house   *transport.Calls
 	regions *region.Registry
@@ -42,13 +40,10 @@ type request struct {
 	out     fields.Writer
 	values  [][]byte // of outputs, while they are encoded
 	given   bool     // the values of out belong to the answer
-	answer  any
 
 	sharing bool      // the message names regions
 	shared  int64     // bytes of inputs there
 	copies  []*[]byte // of inputs from there, and outputs that the answer does not have
-
-	entrance transport.Entrance
 }
 
 var requests = sync.Pool{New: func() any { return new(request) }}
@@ -107,7 +102,8 @@ func (r *request) fill(size int) {
 		r.Outputs = append(r.Outputs, m.outputs[i].name)
 	}
 	var err error
-	if r.asked, err = ask(m); err != nil {
+	r.asked, err = ask(m)
+	if r.Chosen = r.asked.chosen; err != nil {
 		r.Fault = err
 		return
 	}
@@ -183,33 +179,9 @@ func (m *message) match(web bool) error {
 func inputField(in *input) string    { return "inputs[" + routing.Quote(in.name) + "]" }
 func outputField(name string) string { return "outputs[" + routing.Quote(name) + "]" }
 
-// Asks implements transport.Admitted.
-func (r *request) Asks() (model string, p sharedsched.Priority, chosen bool) {
-	return r.Model, r.Priority, r.asked.chosen
-}
-
-// Admit implements transport.Admitted.
-func (r *request) Admit(by *access.Caller, p sharedsched.Priority, a access.Admission, refused error) {
-	r.entrance.Admit(&r.Request, by, p, a, refused)
-	if r.sharing {
-		if err := mayUseRegions(by); err != nil {
-			r.Fault = err // before all that it would say of the regions
-		}
-	}
-}
-
-// Asked implements transport.Request.
-func (r *request) Asked() *predict.Request { return &r.Request }
-
-// Entrance implements transport.Request.
-func (r *request) Entrance() *transport.Entrance { return &r.entrance }
-
-// Answer implements transport.Request.
-func (r *request) Answer() any { return r.answer }
-
 // Release implements transport.Request.
 func (r *request) Release() {
-	r.entrance.Leave()
+	r.Leave()
 	if !r.given {
 		for _, v := range r.out.Values {
 			r.house.Memory.Put(&v.Data)
@@ -222,7 +194,7 @@ func (r *request) Release() {
 	r.out.Reset()
 	clear(r.values)
 	r.values = r.values[:0]
-	r.Request, r.house, r.regions, r.data, r.given, r.answer = predict.Request{}, nil, nil, nil, false, nil
+	r.Exchange, r.house, r.regions, r.data, r.given = transport.Exchange{}, nil, nil, nil, false
 	r.web = false
 	r.asked = asked{}
 	requests.Put(r)

@@ -35,22 +35,21 @@ type Service struct {
 	Operated bool
 }
 
-// InferMethod and StreamMethod are the methods that predict.
-const (
-	InferMethod  = inference.GRPCInferenceService_ModelInfer_FullMethodName
-	StreamMethod = inference.GRPCInferenceService_ModelStreamInfer_FullMethodName
-)
-
 // Owns reports whether a method, such as /inference.GRPCInferenceService/ModelInfer, is one of the protocol.
 func Owns(method string) bool {
 	return strings.HasPrefix(method, "/"+inference.GRPCInferenceService_ServiceDesc.ServiceName+"/")
 }
 
-// Register registers the service. The handler of ModelInfer is not the generated one, because its messages are not
-// those of the generated code: see request.
-func (s *Service) Register(with grpc.ServiceRegistrar) {
-	with.RegisterService(s.Unary(&inference.GRPCInferenceService_ServiceDesc, "ModelInfer", s,
-		func() transport.Request { return newRequest(s, false) }), s)
+// Register registers the service.
+func (s *Service) Register(g *grpc.Server) { inference.RegisterGRPCInferenceServiceServer(s.On(g), s) }
+
+// NewRequest implements transport.Predicting: the messages of ModelInfer are not those of the generated code, see
+// request.
+func (s *Service) NewRequest(method string) transport.Request {
+	if method != "ModelInfer" {
+		return nil
+	}
+	return newRequest(s, false)
 }
 
 // fail returns the error with which a call ends.

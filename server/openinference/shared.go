@@ -22,9 +22,6 @@ var usesRegions = access.Rule{
 
 // mayUseRegions decides on a request that names regions.
 func mayUseRegions(c *access.Caller) error {
-	if c == nil {
-		return nil
-	}
 	if err := c.Check(&usesRegions, ""); err != nil {
 		return fmt.Errorf("requests that name regions of shared memory need the permission to register them: %w", err)
 	}
@@ -101,7 +98,7 @@ func (r *request) part(field string, parameters []parameter) (*region.Part, erro
 	}
 	part, err := r.regions.Part(field, name.text, at, size.number)
 	if err == nil {
-		r.entrance.Holds = append(r.entrance.Holds, part)
+		r.Holds = append(r.Holds, part)
 	}
 	return part, err
 }
@@ -167,7 +164,11 @@ func (r *request) encodeShared(w *fields.Writer, o *output, data []byte) error {
 
 // Brings implements transport.Bringing.
 func (r *request) Brings(by *access.Caller) int {
-	if mayUseRegions(by) != nil {
+	if !r.sharing {
+		return 0
+	}
+	if err := mayUseRegions(by); err != nil {
+		r.Fault = err // before all that it would say of the regions
 		return 0
 	}
 	return int(r.shared)

@@ -42,9 +42,6 @@ func (stream) Enter(m transport.Request, arrival time.Time, _ context.CancelCaus
 	return nil
 }
 
-// Leave implements transport.Streamed.
-func (stream) Leave(transport.Request) {}
-
 // Failed implements transport.Streamed.
 func (st stream) Failed(m transport.Request, why *status.Status) any {
 	if st.statuses {

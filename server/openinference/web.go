@@ -3,7 +3,6 @@ package openinference
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -20,8 +19,6 @@ import (
 // rules of the calls of gRPC.
 type Web struct {
 	*Service
-
-	Door *access.Control
 
 	bodies atomic.Int64 // bytes of large bodies and answers that are under way
 }
@@ -172,7 +169,7 @@ func (s *Web) leave(v *visit) {
 // admit finds out who calls, and decides whether they may.
 func (s *Web) admit(v *visit, rule *access.Rule) error {
 	var err error
-	if v.caller, err = s.Door.EnterPage(v.r, rule); err != nil || v.caller == nil {
+	if v.caller, err = s.Control.EnterPage(v.r, rule); err != nil || v.caller == nil {
 		return s.denied(v, rule, err)
 	}
 	v.ctx = access.WithCaller(v.ctx, v.caller)
@@ -189,10 +186,7 @@ func (s *Web) denied(v *visit, rule *access.Rule, err error) error {
 	if err == nil {
 		return nil
 	}
-	s.Door.Deny(v.ctx, v.caller, rule.Method, v.model(), err)
-	if hidden, is := errors.AsType[*access.HiddenError](err); is {
-		err = s.Pipeline.Table().Absent(hidden.Model, v.caller.Sees)
-	}
+	s.Control.Deny(v.ctx, v.caller, rule.Method, v.model(), err)
 	return s.Fail(v.ctx, err, predict.Place{})
 }
 

@@ -79,11 +79,10 @@ func (s *Web) readRequest(v *visit) (*request, wanted, error) {
 
 // letIn takes of the caller's quotas what a request brings besides its body, and gives it its priority.
 func (s *Web) letIn(v *visit, r *request) error {
-	if err := v.admission.Grow(r.Brings(v.caller)); err != nil || v.caller == nil {
+	if err := v.admission.Grow(r.Brings(v.caller)); err != nil {
 		return err
 	}
-	_, asked, chosen := r.Asks()
-	priority, err := v.caller.Priority(asked, chosen)
+	priority, err := v.caller.Priority(r.Priority, r.Chosen)
 	if err == nil {
 		r.Admit(v.caller, priority, access.Admission{}, nil)
 	}

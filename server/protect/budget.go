@@ -30,7 +30,7 @@ func (e *DecodeError) Error() string {
 // MostDecoded returns how much memory a message of so many bytes may take when it is decoded.
 func MostDecoded(bytes int) int { return free + times*bytes }
 
-// Unmarshal decodes a message, but for fields that it does not have, unless it would take too much: then it returns an
+// Unmarshal decodes a message, but for fields that it does not have, unless it would take too much: then it returns a
 // *DecodeError.
 func Unmarshal(data []byte, into proto.Message) error {
 	var turn Turn
@@ -44,8 +44,8 @@ func Unmarshal(data []byte, into proto.Message) error {
 	return proto.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(data, into)
 }
 
-// check returns an *DecodeError if a message of that type would take too much. It does not say whether the message is broken,
-// which decoding does.
+// check returns a *DecodeError if a message of that type would take too much. It does not say whether the message is
+// broken, which decoding does.
 func check(data []byte, of protoreflect.MessageDescriptor, turn *Turn) error {
 	s := scale{most: MostDecoded(len(data)), turn: turn}
 	if s.left = s.most; !s.message(data, of, 0) {

@@ -22,8 +22,6 @@ func (e *ThrottledError) Error() string {
 
 // Throttle refuses calls of one server. Its fields are fixed for its life.
 type Throttle struct {
-	// Predicts reports whether calls of a method, of one request each, are refused.
-	Predicts func(method string) bool
 	// Scarce reports whether executions wait for a processor. Only while they do is anything refused here: otherwise it
 	// costs nobody anything to read what is refused later.
 	Scarce func() bool
@@ -31,6 +29,8 @@ type Throttle struct {
 	Status func(*ThrottledError) error
 	// Refused is called for each call that was refused.
 	Refused func(Kind)
+
+	methods map[string]bool // whose calls are refused
 
 	mu    sync.Mutex
 	kinds map[Kind]*history // guarded by mu
@@ -45,10 +45,21 @@ const (
 	leak = 1
 )
 
+// Refuses has calls of a method, of one request each, be refused. A method must be named before any call of it comes.
+func (t *Throttle) Refuses(method string) {
+	if t.methods[method] {
+		return // on another listener, whose calls may come already
+	}
+	if t.methods == nil {
+		t.methods = map[string]bool{}
+	}
+	t.methods[method] = true
+}
+
 // Tap is to be called for the header of each call, by a tap.ServerInHandle.
 func (t *Throttle) Tap(ctx context.Context, now time.Time, call *tap.Info) (context.Context, error) {
 	c := connectionOf(ctx)
-	if c == nil || !t.Predicts(call.FullMethodName) {
+	if c == nil || !t.methods[call.FullMethodName] {
 		return ctx, nil
 	}
 	left := within(ctx, now)

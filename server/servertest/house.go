@@ -58,7 +58,7 @@ func New(t *testing.T, config server.Config) *House {
 	config.Memory = h.Memory
 	h.Server = server.New(config, h, h)
 	limit := cmp.Or(config.MaxMessageBytes, transport.DefaultMaxMessageBytes)
-	h.GRPC = grpc.NewServer(append(transport.Options(limit, h.Memory, config.Logger),
+	h.GRPC = grpc.NewServer(append(transport.Options(limit, h.Memory),
 		h.Options(insecure.NewCredentials())...)...)
 	h.Register(h.GRPC)
 	t.Cleanup(func() {
@@ -75,7 +75,7 @@ func New(t *testing.T, config server.Config) *House {
 
 // AdminOptions returns the options of a server for the admin listener.
 func (h *House) AdminOptions(a *server.Admin) []grpc.ServerOption {
-	return append(transport.Options(transport.DefaultMaxMessageBytes, h.Memory, slog.New(slog.DiscardHandler)),
+	return append(transport.Options(transport.DefaultMaxMessageBytes, h.Memory),
 		a.Options(insecure.NewCredentials())...)
 }
 

@@ -10,22 +10,18 @@ import (
 	"github.com/weftserve/weft/proto/gen/tensorflow"
 	"github.com/weftserve/weft/proto/gen/tensorflow/serving"
 	"github.com/weftserve/weft/runtime/tensor"
-	"github.com/weftserve/weft/server/access"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/routing"
 	"github.com/weftserve/weft/server/transport"
-	"github.com/weftserve/weft/sharedsched"
 )
 
 // request is a PredictRequest on its way. It implements transport.Request and predict.Codec.
 type request struct {
-	predict.Request
+	transport.Exchange
 
-	house    *transport.Calls
-	message  serving.PredictRequest
-	entrance transport.Entrance
-	answer   *serving.PredictResponse
+	house   *transport.Calls
+	message serving.PredictRequest
 }
 
 // Type implements transport.Message.
@@ -53,27 +49,8 @@ func (r *request) Take(data mem.BufferSlice) error {
 	return nil
 }
 
-// Asks implements transport.Admitted.
-func (r *request) Asks() (model string, p sharedsched.Priority, chosen bool) {
-	return r.Model, r.Priority, false
-}
-
-// Admit implements transport.Admitted.
-func (r *request) Admit(by *access.Caller, p sharedsched.Priority, a access.Admission, refused error) {
-	r.entrance.Admit(&r.Request, by, p, a, refused)
-}
-
-// Asked implements transport.Request.
-func (r *request) Asked() *predict.Request { return &r.Request }
-
-// Entrance implements transport.Request.
-func (r *request) Entrance() *transport.Entrance { return &r.entrance }
-
-// Answer implements transport.Request.
-func (r *request) Answer() any { return r.answer }
-
 // Release implements transport.Request. The results are left to the garbage collector: the answer refers to them.
-func (r *request) Release() { r.entrance.Leave() }
+func (r *request) Release() { r.Leave() }
 
 // Names implements predict.Codec.
 func (r *request) Names() iter.Seq[string] { return maps.Keys(r.message.GetInputs()) }
@@ -85,11 +62,12 @@ func (r *request) Decode(spec *tensor.Spec) (tensor.Tensor, error) {
 
 // Encode implements predict.Codec.
 func (r *request) Encode(result *predict.Result) error {
-	r.answer = &serving.PredictResponse{
+	answer := &serving.PredictResponse{
 		ModelSpec: specOf(result.Model, result.Version), Outputs: make(map[string]*tensorflow.TensorProto, result.Len()),
 	}
 	for spec, t := range result.Outputs() {
-		r.answer.Outputs[spec.Name] = encode(&t)
+		answer.Outputs[spec.Name] = encode(&t)
 	}
-	return r.house.CheckSize(proto.Size(r.answer))
+	r.Answer = answer
+	return r.house.CheckSize(proto.Size(answer))
 }

@@ -17,9 +17,6 @@ import (
 	"github.com/weftserve/weft/server/transport"
 )
 
-// PredictMethod is the method that predicts.
-const PredictMethod = serving.PredictionService_Predict_FullMethodName
-
 // Predictions implements PredictionService.
 type Predictions struct {
 	serving.UnimplementedPredictionServiceServer
@@ -32,13 +29,18 @@ type Models struct {
 	*transport.Calls
 }
 
-// Register registers both services. The handler of Predict is not the generated one, because its messages read
-// themselves: see request.
-func Register(with grpc.ServiceRegistrar, h *transport.Calls) {
-	s := Predictions{Calls: h}
-	with.RegisterService(h.Unary(&serving.PredictionService_ServiceDesc, "Predict", s,
-		func() transport.Request { return &request{house: h} }), s)
-	serving.RegisterModelServiceServer(with, Models{Calls: h})
+// Register registers both services.
+func Register(g *grpc.Server, c *transport.Calls) {
+	serving.RegisterPredictionServiceServer(c.On(g), Predictions{Calls: c})
+	serving.RegisterModelServiceServer(c.On(g), Models{Calls: c})
+}
+
+// NewRequest implements transport.Predicting: the messages of Predict read themselves, see request.
+func (s Predictions) NewRequest(method string) transport.Request {
+	if method != "Predict" {
+		return nil
+	}
+	return &request{house: s.Calls}
 }
 
 // choiceOf says which version a message asks for in the terms of routing.

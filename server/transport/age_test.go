@@ -1,7 +1,6 @@
 package transport_test
 
 import (
-	"log/slog"
 	"net"
 	"testing"
 	"time"
@@ -21,7 +20,7 @@ func TestMaxConnectionAge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := grpc.NewServer(append(transport.Options(1<<20, &tensor.Recycler{}, slog.New(slog.DiscardHandler)),
+	s := grpc.NewServer(append(transport.Options(1<<20, &tensor.Recycler{}),
 		transport.MaxConnectionAge(10*time.Millisecond))...)
 	defer s.Stop()
 	go func() { _ = s.Serve(l) }()

@@ -9,15 +9,6 @@ import (
 	"github.com/weftserve/weft/server/protect"
 )
 
-// Message is a message that reads itself, so that what is large in it need not be copied.
-type Message interface {
-	// Take reads the message. It owns a reference to the data, which it frees as soon as it does not need them any more,
-	// also if the error says that they are no such message.
-	Take(data mem.BufferSlice) error
-	// Type is the full name of the message's type.
-	Type() string
-}
-
 // leastPiece is how large the pieces of a message are, on average, for which it is left in them. Smaller ones are
 // joined: to hold on to them takes far more memory than they have bytes, and to go through them more time.
 const leastPiece = 4 << 10

@@ -3,7 +3,6 @@ package transport
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -17,8 +16,9 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 
+	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/server/access"
-	"github.com/weftserve/weft/server/protect"
+	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/sharedsched"
 )
 
@@ -30,7 +30,7 @@ func TestNoRuleNoService(t *testing.T) {
 	}
 	register := func(desc grpc.ServiceDesc) (caught any) {
 		defer func() { caught = recover() }()
-		Messages{Server: grpc.NewServer(), Door: &access.Control{}}.RegisterService(&desc, nil)
+		(&Calls{}).On(grpc.NewServer()).RegisterService(&desc, nil)
 		return nil
 	}
 	if caught := register(known); caught != nil {
@@ -50,21 +50,20 @@ func TestNoRuleNoService(t *testing.T) {
 }
 
 // kept is a message that keeps how it was let in.
-type kept struct {
-	model     string
-	by        *access.Caller
-	admission access.Admission
-}
+type kept struct{ Exchange }
 
 func (k *kept) Take(mem.BufferSlice) error { return nil }
 func (k *kept) Type() string               { return "weft.v1.PredictRequest" }
-func (k *kept) Asks() (string, sharedsched.Priority, bool) {
-	return k.model, sharedsched.Critical, false
+func (k *kept) Release()                   {}
+
+func about(model string) *kept {
+	return &kept{Exchange{Request: predict.Request{Model: model, Priority: sharedsched.Critical}}}
 }
 
-func (k *kept) Admit(c *access.Caller, _ sharedsched.Priority, a access.Admission, _ error) {
-	k.by, k.admission = c, a
-}
+// noModels knows no model.
+type noModels struct{ predict.Models }
+
+func (noModels) Snapshot() *catalog.Snapshot { return &catalog.Snapshot{} }
 
 // callBy returns the context of a call by a connection of its own, and the door that it comes in by.
 func callBy(t testing.TB, token string) (*access.Control, context.Context) {
@@ -112,30 +111,32 @@ func TestAdmissionEndsWithTheCall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &Messages{Door: door, Absent: func(model string, _ func(string) bool) error { return errors.New("no " + model) }}
+	calls := &Calls{Control: door, Logger: slog.New(slog.DiscardHandler), Pipeline: predict.New(predict.Config{
+		Explain: func(error) predict.Explanation { return predict.Explanation{} },
+	}, noModels{})}
 	id := door.Policy().Identify(nil)
-	for model, want := range map[string]string{"walker": "", "other": "no other", "panic": "panic"} {
+	for model, want := range map[string]string{"walker": "", "other": "other", "panic": "failed while it handled"} {
+		c := &unaryCall{
+			call:   call{Calls: calls, ctx: ctx, rule: &rule, predicts: true},
+			decode: func(any) error { return nil },
+		}
+		c.read = c.readMessage
 		err := func() (err error) {
-			defer func() {
-				if recover() != nil {
-					err = errors.New("panic")
+			defer func() { c.end(recover(), &err) }()
+			_, err = c.serve(func(_ any, _ context.Context, read func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+				if n, _ := id.InFlight(); n != 1 {
+					t.Errorf("%d requests are in", n)
 				}
-			}()
-			_, err = m.enter(ctx, &rule, func(any) error { return nil }, protect.Handler{}).handle(
-				func(_ any, _ context.Context, read func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
-					if n, _ := id.InFlight(); n != 1 {
-						t.Errorf("%d requests are in", n)
-					}
-					if model == "panic" {
-						panic(model)
-					}
-					k := &kept{model: model}
-					err := read(k)
-					if (k.by != nil) != (want == "") {
-						t.Errorf("%s is admitted as of %v", model, k.by)
-					}
-					return nil, err
-				}, nil, nil)
+				if model == "panic" {
+					panic(model)
+				}
+				k := about(model)
+				err := read(k)
+				if (k.By != nil) != (want == "") {
+					t.Errorf("%s is admitted as of %v", model, k.By)
+				}
+				return nil, err
+			}, nil)
 			return err
 		}()
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
@@ -153,7 +154,7 @@ func BenchmarkEntrance(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	message := &kept{model: "hopper-7"}
+	message := about("hopper-7")
 	handler := func(_ any, _ context.Context, read func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
 		return message, read(message)
 	}
@@ -164,20 +165,17 @@ func BenchmarkEntrance(b *testing.B) {
 			if how == "open" {
 				door = &access.Control{}
 			}
-			m := Messages{Door: door, Keeps: func(string) bool { return true }}
+			calls := &Calls{Control: door}
 			b.ReportAllocs()
 			for b.Loop() {
-				var err error
-				if !m.Door.Open() {
-					_, err = m.enter(ctx, &rule, decode, protect.Handler{}).handle(handler, nil, nil)
-				} else {
-					_, err = handler(nil, ctx, func(into any) error {
-						return m.receive(ctx, into, true, decode, protect.Handler{}, nil)
-					}, nil)
-				}
-				if err != nil {
+				c := unaryCalls.Get().(*unaryCall)
+				c.call = call{Calls: calls, ctx: ctx, rule: &rule, predicts: true}
+				c.decode = decode
+				if _, err := c.serve(handler, nil); err != nil {
 					b.Fatal(err)
 				}
+				c.admission.Release()
+				unaryCalls.Put(c)
 			}
 		})
 	}

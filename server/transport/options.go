@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"log/slog"
 	"time"
 
 	"google.golang.org/grpc"
@@ -46,11 +45,10 @@ func MaxConnectionAge(age time.Duration) grpc.ServerOption {
 	})
 }
 
-// Options returns the options that the grpc.Server of Messages must be made with: message limits, keepalive, recovery
-// from panics, which it logs, a Stop that waits for handlers, so that no handler outlives the models it uses, and
-// messages that read and encode themselves. They lie in memory until they were read or sent.
-func Options(maxMessageBytes int, memory mem.BufferPool, log *slog.Logger) []grpc.ServerOption {
-	recovery := recovery{log: log}
+// Options returns the options that a grpc.Server must be made with: message limits, keepalive, a Stop that waits for
+// handlers, so that no handler outlives the models it uses, and messages that read and encode themselves. They lie in
+// memory until they were read or sent.
+func Options(maxMessageBytes int, memory mem.BufferPool) []grpc.ServerOption {
 	return []grpc.ServerOption{
 		experimental.BufferPool(memory),
 		grpc.ForceServerCodecV2(newCodec(memory)),
@@ -65,7 +63,5 @@ func Options(maxMessageBytes int, memory mem.BufferPool, log *slog.Logger) []grp
 		grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.ConnectionTimeout(connectWithin),
 		grpc.WaitForHandlers(true),
-		grpc.ChainUnaryInterceptor(recovery.unary),
-		grpc.ChainStreamInterceptor(recovery.stream),
 	}
 }

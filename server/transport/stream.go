@@ -19,22 +19,21 @@ import (
 type Streamed interface {
 	// New returns a message that is to be read.
 	New() Request
-	// Enter takes a request in that came at that time, and sets its limit. cancel gives it up. The error refuses it.
+	// Enter takes a request in that came at that time, and sets its limit. cancel gives it up. The error refuses it. What
+	// it adds to Exchange.Holds ends before the request's answer is sent.
 	Enter(m Request, arrival time.Time, cancel context.CancelCauseFunc) error
-	// Leave is called for each request that was taken in, before it is answered.
-	Leave(m Request)
 	// Failed returns the message that answers a request which failed; nil: the stream ends with that error.
 	Failed(m Request, why *rpc.Status) any
 }
 
 // Stream serves a stream. It returns once everything that it accepted was answered.
-func (h *Calls) Stream(call grpc.ServerStream, of Streamed) error {
-	if err := h.Pipeline.Gate().EnterStream(); err != nil {
+func (c *Calls) Stream(call grpc.ServerStream, of Streamed) error {
+	if err := c.Pipeline.Gate().EnterStream(); err != nil {
 		return status.Fail(call.Context(), err, predict.Place{})
 	}
-	defer h.Pipeline.Gate().LeaveStream()
+	defer c.Pipeline.Gate().LeaveStream()
 	st := &stream{
-		Calls: h, call: call, of: of, slots: make(chan struct{}, h.MaxInFlightPerStream), ended: make(chan error, 2),
+		Calls: c, call: call, of: of, slots: make(chan struct{}, c.MaxInFlightPerStream), ended: make(chan error, 2),
 	}
 	err := st.run()
 	st.answers.Wait()
@@ -46,7 +45,7 @@ func (h *Calls) Stream(call grpc.ServerStream, of Streamed) error {
 type stream struct {
 	*Calls
 
-	call    grpc.ServerStream // many may send at a time, as Messages lets them
+	call    grpc.ServerStream // many may send at a time, as messageStream lets them
 	of      Streamed
 	slots   chan struct{} // one element per request being read, run or answered; its capacity is the bound
 	answers sync.WaitGroup
@@ -126,9 +125,10 @@ func (st *stream) begin() bool {
 func (st *stream) accept(m Request, asked time.Time) {
 	now := time.Now()
 	ctx, cancel := context.WithCancelCause(st.call.Context())
-	e, r := m.Entrance(), m.Asked()
+	x := m.Common()
+	r := &x.Request
 	r.Arrived = now.Add(-min(protect.Waited(st.call.Context(), now), now.Sub(asked)))
-	err := e.Refused
+	err := x.Refused
 	if err == nil {
 		err = st.of.Enter(m, r.Arrived, cancel)
 	}
@@ -141,18 +141,16 @@ func (st *stream) accept(m Request, asked time.Time) {
 			st.Pipeline.Refuse(ctx, r, err)
 		} else {
 			at, err = st.Pipeline.Predict(ctx, r)
-			// The caller may use the id, and what the request had of its quotas, again as soon as it has the answer.
-			st.of.Leave(m)
-			e.Admission.Release()
 		}
 		answer, fault := st.answer(m, at, err)
 		if answer != nil { // else the stream ends with the error, and counts once
 			protect.Judge(ctx, fault)
 		}
 		left := *r
-		// What came is of no use any more, however long the answer lies here.
+		// What came is of no use any more, however long the answer lies here. The caller may use the id, and what the
+		// request had of its quotas, again as soon as it has the answer.
 		if errors.Is(err, predict.ErrPanic) {
-			e.Leave()
+			x.Leave()
 		} else {
 			m.Release()
 		}
@@ -170,9 +168,9 @@ func (st *stream) accept(m Request, asked time.Time) {
 // what it is.
 func (st *stream) answer(m Request, at predict.Place, err error) (answer any, fault bool) {
 	if err == nil {
-		return m.Answer(), false
+		return m.Common().Answer, false
 	}
-	why := status.Of(st.Narrow(m.Entrance().Caller, err), at)
+	why := status.Of(st.Narrow(m.Common().By, err), at)
 	end := why.Err()
 	fault = status.OfCaller(end)
 	answer = st.of.Failed(m, why.Proto())

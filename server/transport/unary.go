@@ -3,72 +3,55 @@ package transport
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
-
-	"google.golang.org/grpc"
 
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// Unary returns a service in which that method is served by messages of this kind instead of the generated code's.
-func (h *Calls) Unary(desc *grpc.ServiceDesc, method string, service any, message func() Request) *grpc.ServiceDesc {
-	own := *desc
-	own.Methods = slices.Clone(desc.Methods)
-	info := &grpc.UnaryServerInfo{Server: service, FullMethod: "/" + desc.ServiceName + "/" + method}
-	i := slices.IndexFunc(own.Methods, func(m grpc.MethodDesc) bool { return m.MethodName == method })
-	own.Methods[i].Handler = func(
-		_ any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor,
-	) (any, error) {
-		m := message()
-		if err := decode(m); err != nil {
-			m.Release()
-			return nil, err
-		}
-		if intercept == nil {
-			return h.Run(ctx, m)
-		}
-		return intercept(ctx, m, info, h.Run)
+// answer answers a request that is to be read.
+func (c *Calls) answer(ctx context.Context, r Request, read func(any) error) (any, error) {
+	if err := read(r); err != nil {
+		r.Release()
+		return nil, err
 	}
-	return &own
+	return c.Run(ctx, r)
 }
 
-// Run answers a request, which is a Request, and releases it.
-func (h *Calls) Run(ctx context.Context, request any) (any, error) {
+// Run answers a request, and releases it.
+func (c *Calls) Run(ctx context.Context, r Request) (any, error) {
 	began := time.Now()
-	m := request.(Request)
-	r := m.Asked()
+	x := r.Common()
 	late := protect.Late(ctx)
-	r.Arrived = began.Add(-late)
+	x.Arrived = began.Add(-late)
 	if deadline, ok := ctx.Deadline(); ok {
-		if by := predict.AnswerBy(began, deadline.Add(-late)); r.Limit.IsZero() || by.Before(r.Limit) {
-			r.Limit = by
+		if by := predict.AnswerBy(began, deadline.Add(-late)); x.Limit.IsZero() || by.Before(x.Limit) {
+			x.Limit = by
 		}
 	}
 	sound := false
 	defer func() {
-		h.Pipeline.Leave(r)
+		c.Pipeline.Leave(&x.Request)
 		if sound { // else somebody may use it still
-			m.Release()
+			r.Release()
 		} else {
-			m.Entrance().Leave()
+			x.Leave()
 		}
 	}()
-	at, err := h.Pipeline.Predict(ctx, r)
+	at, err := c.Pipeline.Predict(ctx, &x.Request)
 	if at.Model != "" {
-		k := protect.Kind{Model: at.Model, Version: at.Version, Priority: r.Priority}
-		if r.Caller != nil {
-			k.Caller = r.Caller.Name
+		k := protect.Kind{Model: at.Model, Version: at.Version, Priority: x.Priority}
+		if x.Caller != nil {
+			k.Caller = x.Caller.Name
 		}
-		h.Throttle.Answered(ctx, began, k, lacked(ctx, late, err))
+		c.Throttle.Answered(ctx, began, k, lacked(ctx, late, err))
 	}
 	sound = !errors.Is(err, predict.ErrPanic)
 	if err != nil {
-		return nil, h.failed(ctx, m.Entrance().Caller, err, at)
+		return nil, c.fail(ctx, c.Narrow(x.By, err), at)
 	}
-	return m.Answer(), nil
+	return x.Answer, nil
 }
 
 // lacked returns the error of a request for which there was no capacity, nil for one that was answered, could not be

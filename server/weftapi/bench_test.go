@@ -7,7 +7,6 @@ import (
 	"slices"
 	"testing"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 
@@ -31,14 +30,6 @@ func (echo) Predict(_ context.Context, call *catalog.Call) error {
 	return nil
 }
 
-// caught is the handler of Predict, without a server.
-type caught struct{ handle grpc.MethodHandler }
-
-func (c *caught) RegisterService(desc *grpc.ServiceDesc, _ any) {
-	i := slices.IndexFunc(desc.Methods, func(m grpc.MethodDesc) bool { return m.MethodName == "Predict" })
-	c.handle = desc.Methods[i].Handler
-}
-
 // BenchmarkPredict measures the way of a request with one fp32 input of so many bytes through the server, without gRPC
 // and without a model: it is read, routed, decoded, answered with its input, and encoded.
 func BenchmarkPredict(b *testing.B) {
@@ -48,10 +39,8 @@ func BenchmarkPredict(b *testing.B) {
 	pipeline := predict.New(predict.Config{
 		Explain: status.Explain, Logger: slog.New(slog.DiscardHandler), Memory: memory,
 	}, echo{newDecoder(version)})
-	var predictions caught
-	weftapi.Predictions{API: &weftapi.API{Calls: &transport.Calls{
-		Pipeline: pipeline, MaxMessageBytes: 16 << 20, Memory: memory,
-	}}}.Register(&predictions)
+	calls := &transport.Calls{Pipeline: pipeline, MaxMessageBytes: 16 << 20, Memory: memory}
+	predictions := weftapi.Predictions{API: &weftapi.API{Calls: calls}}
 	for _, size := range []int{64, 4 << 10, 600 << 10} {
 		inputs := map[string]*weftv1.Tensor{
 			"raw":   {Raw: make([]byte, size)},
@@ -71,9 +60,11 @@ func BenchmarkPredict(b *testing.B) {
 				b.SetBytes(int64(size))
 				b.ReportAllocs()
 				for b.Loop() {
-					answer, err := predictions.handle(nil, b.Context(), func(into any) error {
-						return into.(transport.Message).Take(mem.BufferSlice{mem.SliceBuffer(req)})
-					}, nil)
+					request := predictions.NewRequest("Predict")
+					if err := request.Take(mem.BufferSlice{mem.SliceBuffer(req)}); err != nil {
+						b.Fatal(err)
+					}
+					answer, err := calls.Run(b.Context(), request)
 					if err != nil {
 						b.Fatal(err)
 					}

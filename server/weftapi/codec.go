@@ -10,18 +10,16 @@ import (
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/tensor"
-	"github.com/weftserve/weft/server/access"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/transport"
 	"github.com/weftserve/weft/server/wire"
 	"github.com/weftserve/weft/server/wire/elements"
-	"github.com/weftserve/weft/sharedsched"
 )
 
-// codec is one request of weft.v1 on its way. It implements transport.Message, and is used again for another request
+// codec is one request of weft.v1 on its way. It implements transport.Request, and is used again for another request
 // once it was released.
 type codec struct {
-	predict.Request
+	transport.Exchange
 
 	api    *API
 	stream bool // the message is that of a stream
@@ -31,9 +29,6 @@ type codec struct {
 	came   [elements.Typed + 1]int // how many inputs came in each form
 	out    wire.Answer
 	given  bool // the values of out belong to the answer
-	answer any  // nil until there is one
-	// entrance says how the request was let in.
-	entrance transport.Entrance
 }
 
 var codecs = sync.Pool{New: func() any { return new(codec) }}
@@ -70,31 +65,13 @@ func (c *codec) Take(data mem.BufferSlice) error {
 	}
 	c.Request = wire.Request(&c.in)
 	c.Codec, c.Stream = c, c.stream
+	c.Chosen = c.in.Request.GetPriority() != weftv1.Priority_PRIORITY_UNSPECIFIED
 	return err
 }
 
-// Asks implements transport.Admitted.
-func (c *codec) Asks() (model string, p sharedsched.Priority, chosen bool) {
-	return c.Model, c.Priority, c.in.Request.GetPriority() != weftv1.Priority_PRIORITY_UNSPECIFIED
-}
-
-// Admit implements transport.Admitted.
-func (c *codec) Admit(by *access.Caller, p sharedsched.Priority, a access.Admission, refused error) {
-	c.entrance.Admit(&c.Request, by, p, a, refused)
-}
-
-// Asked implements transport.Request.
-func (c *codec) Asked() *predict.Request { return &c.Request }
-
-// Entrance implements transport.Request.
-func (c *codec) Entrance() *transport.Entrance { return &c.entrance }
-
-// Answer implements transport.Request.
-func (c *codec) Answer() any { return c.answer }
-
 // Release implements transport.Request.
 func (c *codec) Release() {
-	c.entrance.Leave()
+	c.Leave()
 	if !c.given {
 		for _, v := range c.out.Values {
 			c.api.Memory.Put(&v.Data)
@@ -104,7 +81,7 @@ func (c *codec) Release() {
 	c.in.Forget()
 	c.forget()
 	c.out.Reset()
-	c.Request, c.api, c.data, c.given, c.answer = predict.Request{}, nil, nil, false, nil
+	c.Exchange, c.api, c.data, c.given = transport.Exchange{}, nil, nil, false
 	c.came = [elements.Typed + 1]int{}
 	codecs.Put(c)
 }
@@ -135,7 +112,7 @@ func (c *codec) Encode(result *predict.Result) error {
 	if err := c.api.CheckSize(c.out.Bytes()); err != nil {
 		return err
 	}
-	c.answer, c.given = transport.Encode(&c.out.Writer, c.api.Memory)
+	c.Answer, c.given = transport.Encode(&c.out.Writer, c.api.Memory)
 	return nil
 }
 
@@ -150,7 +127,7 @@ func (c *codec) encodeTyped(result *predict.Result) error {
 			RequestId: c.ID, Result: &weftv1.PredictStreamResponse_Response{Response: response},
 		}
 	}
-	c.answer = message
+	c.Answer = message
 	return c.api.CheckSize(proto.Size(message))
 }
 

@@ -31,8 +31,16 @@ type stream struct {
 
 // accepted is a request that has no answer yet.
 type accepted struct {
-	episode string
-	cancel  context.CancelCauseFunc
+	of          *stream
+	id, episode string
+	cancel      context.CancelCauseFunc
+}
+
+// Release forgets the request.
+func (a *accepted) Release() {
+	a.of.mu.Lock()
+	defer a.of.mu.Unlock()
+	delete(a.of.inFlight, a.id)
 }
 
 // New implements transport.Streamed.
@@ -46,7 +54,12 @@ func (st *stream) Enter(m transport.Request, arrival time.Time, cancel context.C
 		return err
 	}
 	c.Limit = limit
-	return st.enter(c.ID, &accepted{episode: c.Episode, cancel: cancel}, c.in.Supersede)
+	a := &accepted{of: st, id: c.ID, episode: c.Episode, cancel: cancel}
+	if err := st.enter(a, c.in.Supersede); err != nil {
+		return err
+	}
+	c.Holds = append(c.Holds, a)
+	return nil
 }
 
 // limitOf returns the time after which the answer is worth nothing; zero leaves it to the model.
@@ -62,17 +75,17 @@ func limitOf(timeout *durationpb.Duration, arrival time.Time) (time.Time, error)
 
 // enter registers a request under its id and lets it supersede older ones. Whether one of those is still queued, and
 // can be cancelled, the scheduler decides.
-func (st *stream) enter(id string, a *accepted, supersede bool) error {
-	if id == "" {
+func (st *stream) enter(a *accepted, supersede bool) error {
+	if a.id == "" {
 		return &tensor.FieldError{
 			Field: "request_id", Want: "an id, because answers on a stream come in any order", Got: "none",
 		}
 	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if _, taken := st.inFlight[id]; taken {
+	if _, taken := st.inFlight[a.id]; taken {
 		return &tensor.FieldError{
-			Field: "request_id", Want: "an id that no unanswered request of this stream has", Got: routing.Quote(id),
+			Field: "request_id", Want: "an id that no unanswered request of this stream has", Got: routing.Quote(a.id),
 		}
 	}
 	if supersede {
@@ -82,15 +95,8 @@ func (st *stream) enter(id string, a *accepted, supersede bool) error {
 			}
 		}
 	}
-	st.inFlight[id] = a
+	st.inFlight[a.id] = a
 	return nil
-}
-
-// Leave implements transport.Streamed.
-func (st *stream) Leave(m transport.Request) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	delete(st.inFlight, m.(*codec).ID)
 }
 
 // Failed implements transport.Streamed.

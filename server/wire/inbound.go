@@ -43,8 +43,8 @@ func (m *Inbound) Scan(pieces [][]byte, streamed bool) bool {
 	return true
 }
 
-// Unmarshal reads any message by the generated code. The message does not refer to the data. A *protect.DecodeError says that
-// it would take too much memory.
+// Unmarshal reads any message by the generated code. The message does not refer to the data. A *protect.DecodeError
+// says that it would take too much memory.
 func (m *Inbound) Unmarshal(data []byte, streamed bool) error {
 	m.Forget()
 	if !streamed {
