@@ -57,9 +57,10 @@ test: setup ## Run every test
 	go test $(UNVETTED) ./...
 
 .PHONY: test-lab
-test-lab: setup ## Vet the laboratory, and run its quick tests
+test-lab: setup ## Vet the laboratory, run its quick tests, and see in simulation that the scheduler reaches its goals
 	go vet -C tools/lab ./...
 	go test -C tools/lab $(UNVETTED) -short ./...
+	go test -C tools/lab $(UNVETTED) -run 'TestMusts|TestWorstAreNoWorse|TestColdModel' ./sim
 
 .PHONY: lab
 lab: setup build ## All of the laboratory, nightly and before a release: its tests, and then each of its programs in full (three hours; writes docs/sim and docs/bench)

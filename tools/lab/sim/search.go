@@ -57,8 +57,8 @@ func geomean(values []float64) float64 {
 	return math.Exp(sum / float64(len(values)))
 }
 
-// bracket finds where ok turns from true to false: first by strides of a factor, then by bisection.
-func bracket(ok func(float64) bool, from, stride, precision float64) float64 {
+// bracket finds where ok turns from true to false: first by strides, then by bisection.
+func bracket(ok func(float64) bool, from, precision float64) float64 {
 	first := ok(from)
 	low, high := from, from // ok, and not ok
 	for now := first; now == first; {

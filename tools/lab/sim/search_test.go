@@ -47,7 +47,7 @@ func TestG99OfMD1(t *testing.T) {
 func TestBracket(t *testing.T) {
 	for _, want := range []float64{0.02, 0.3, 0.999, 1, 1.3, 20} {
 		runs := 0
-		got := bracket(func(load float64) bool { runs++; return load <= want }, 1, stride, 0.01)
+		got := bracket(func(load float64) bool { runs++; return load <= want }, 1, 0.01)
 		if got > want || got < want/1.01 {
 			t.Errorf("found %.4f of %.4f", got, want)
 		}
@@ -55,10 +55,10 @@ func TestBracket(t *testing.T) {
 			t.Errorf("%d runs to find %.4f", runs, want)
 		}
 	}
-	if got := bracket(func(float64) bool { return false }, 1, stride, 0.01); got != 0 {
+	if got := bracket(func(float64) bool { return false }, 1, 0.01); got != 0 {
 		t.Errorf("found %.4f where nothing is carried", got)
 	}
-	if got := bracket(func(float64) bool { return true }, 1, stride, 0.01); got != highest {
+	if got := bracket(func(float64) bool { return true }, 1, 0.01); got != highest {
 		t.Errorf("found %.4f where everything is carried", got)
 	}
 }

@@ -17,7 +17,7 @@ func newTrial(w *Workload, e Effort) *trial {
 
 // g99 returns G99, searched for from a load on.
 func (t *trial) g99(p *Maker, from float64) float64 {
-	return bracket(func(load float64) bool { return t.carries(p, load) }, from, stride, t.effort.Precision)
+	return bracket(func(load float64) bool { return t.carries(p, load) }, from, t.effort.Precision)
 }
 
 // g99Above returns the load that a policy carries if it is above another by more than the precision of the search, else

@@ -101,10 +101,10 @@ func (o *options) study() (*sim.Study, error) {
 		Families: families(sim.Policies()), Variants: families(sim.Variants()), InFlight: families(sim.InFlight()),
 		Workloads: choose(workloads, slices.Concat(sim.Suite(), sim.Bursts()),
 			func(w sim.Workload) string { return w.Name }),
-		Scenes:    choose(workloads, sim.Scenes(), func(s sim.Scene) string { return s.Name }),
-		Shifts:    choose(workloads, sim.Shifts(), func(s sim.Shift) string { return s.Name }),
-		Effort:    sim.Full,
-		Workers:   runtime.GOMAXPROCS(0),
+		Scenes:  choose(workloads, sim.Scenes(), func(s sim.Scene) string { return s.Name }),
+		Shifts:  choose(workloads, sim.Shifts(), func(s sim.Shift) string { return s.Name }),
+		Effort:  sim.Full,
+		Workers: runtime.GOMAXPROCS(0),
 	}
 	for _, parts := range []map[string]bool{policies, workloads} {
 		for part, found := range parts {
