@@ -91,34 +91,51 @@ func (s *shell) step(event residency.Event) error {
 
 // shown is the state of a model to be published.
 type shown struct {
-	model    string
-	versions map[int64]face
+	cause      string
+	labels     map[string]int64
+	traffic    *catalog.Traffic
+	waitsFor   []int64
+	rolledBack []catalog.RolledBack
+	versions   map[int64]face
+}
+
+func (a *shown) same(b *shown) bool {
+	return a.cause == b.cause && maps.Equal(a.labels, b.labels) && a.traffic == b.traffic &&
+		slices.Equal(a.waitsFor, b.waitsFor) && slices.Equal(a.rolledBack, b.rolledBack) &&
+		maps.Equal(a.versions, b.versions)
 }
 
 // face is that of a version. The shell publishes it again when it is another one, or has another revision.
 type face struct {
 	of       *residency.Version
 	revision uint64
-	text     string
-	scarce   string
+
+	state               residency.State
+	cause, path, scarce string
+	again               time.Time
+	out                 bool
+	resident            int64
+	replicas            [8]residency.ReplicaID
+	manifest            *modelrepo.Manifest
 }
 
 func show(m *residency.Model) shown {
-	all := shown{versions: map[int64]face{}, model: fmt.Sprint(m.Cause, m.Labels, m.Traffic.Public, m.Traffic.WaitsFor,
-		m.Decided.RolledBack)}
+	all := shown{
+		m.Cause, m.Labels, m.Traffic.Public, m.Traffic.WaitsFor, m.Decided.RolledBack, map[int64]face{},
+	}
 	for n, v := range m.Versions {
-		again, out := v.TakenOut()
-		text, scarce := fmt.Sprint(v.State, v.Cause, v.Of.Path(), again, out), ""
+		f := face{of: v, revision: v.Revision(), state: v.State, path: v.Of.Path(), manifest: v.Of.Manifest}
+		f.again, f.out = v.TakenOut()
 		if v.Cause != nil {
-			text += v.Cause.Text
+			f.cause = v.Cause.Text
 		}
 		if r := v.Resident; r != nil {
-			text += fmt.Sprint(r.ID, r.Of.Path(), r.Since, r.Replicas) + fmt.Sprintf("%p", r.Settings)
-			scarce = r.Scarce()
-		} else if v.Of.Manifest != nil {
-			text += fmt.Sprintf("%p", v.Of.Manifest)
+			f.resident, f.path, f.scarce, f.manifest = r.ID, r.Of.Path(), r.Scarce(), r.Settings
+			for i, replica := range r.Replicas {
+				f.replicas[i] = replica.ID
+			}
 		}
-		all.versions[n] = face{v, v.Revision(), text, scarce}
+		all.versions[n] = f
 	}
 	return all
 }
@@ -135,13 +152,13 @@ func (s *shell) checkPublished(published []string) error {
 				now[name].versions[n] = f
 			}
 		}
-		same := was && before.model == now[name].model && maps.Equal(before.versions, now[name].versions)
-		if !same && !slices.Contains(published, name) {
-			return fmt.Errorf("%s has changed, and is not published: %v, before %v", name, now[name], before)
+		next := now[name]
+		if !(was && before.same(&next)) && !slices.Contains(published, name) {
+			return fmt.Errorf("%s has changed, and is not published: %+v, before %+v", name, next, before)
 		}
 		for n, f := range now[name].versions {
 			if b := before.versions[n]; b.of == f.of && b.revision == f.revision && b != f {
-				return fmt.Errorf("%s/%d has changed, but not its revision: %v, before %v", name, n, f, b)
+				return fmt.Errorf("%s/%d has changed, but not its revision: %+v, before %+v", name, n, f, b)
 			}
 		}
 	}
