@@ -98,10 +98,13 @@ func TestTrafficOutlivesTheHost(t *testing.T) {
 	)
 }
 
-// TestALoadThatNobodyWaitsForIsKept once it succeeded.
+// TestALoadThatNobodyWaitsForIsKept once it succeeded, and so is one of a version that is there already.
 func TestALoadThatNobodyWaitsForIsKept(t *testing.T) {
 	lives(t, true, nil,
 		func(w *world) {
+			if err := w.LoadVersion(w.t.Context(), "m", 2); err != nil {
+				w.t.Fatal(err)
+			}
 			if err := w.UnloadVersion(w.t.Context(), "m", 3); err != nil {
 				w.t.Fatal(err)
 			}
@@ -121,7 +124,7 @@ func TestALoadThatNobodyWaitsForIsKept(t *testing.T) {
 				w.t.Error(err)
 			}
 		},
-		func(w *world) { w.states("m/3 ready") },
+		func(w *world) { w.states("m/2 ready", "m/3 ready") },
 	)
 }
 
