@@ -58,12 +58,23 @@ func newAudited(t *testing.T, e *weftest.Engine, share float64, took func(rows i
 			}
 		},
 		Go: func(do func(context.Context)) bool {
-			do(t.Context())
+			before := w.results()
+			if do(t.Context()); w.results() == before {
+				t.Error("audits are begun, and there is none")
+			}
 			return true
 		},
 	}
 	w.a = New(&w.cfg, "m", 1, func() {})
 	return w
+}
+
+// results returns of how many requests something was told.
+func (w *audited) results() (n int) {
+	for _, told := range w.told {
+		n += told
+	}
+	return n
 }
 
 func milliseconds(rows int) time.Duration {
@@ -132,10 +143,7 @@ func (w *audited) wave(values ...float32) [][]float32 {
 func (w *audited) ends(want map[Result]int) {
 	w.t.Helper()
 	w.a.End()()
-	told := 0
-	for _, n := range w.told {
-		told += n
-	}
+	told := w.results()
 	if compared, _ := w.a.Counts(); int(compared) != w.shown {
 		w.t.Errorf("%d comparisons were shown, of %d", w.shown, compared)
 	}

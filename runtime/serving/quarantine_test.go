@@ -98,7 +98,7 @@ func TestACrashIsProven(t *testing.T) {
 		e, quarantine := crashing()
 		s := serve(t, e, options{change: trusted})
 		for n := range 3 {
-			if len(s.crashed) > 0 {
+			if len(s.takenOut()) > 0 {
 				t.Errorf("it is taken out after %d", n)
 			}
 			for again := range 2 {
@@ -116,8 +116,8 @@ func TestACrashIsProven(t *testing.T) {
 			}
 		}
 		const why = "requests ended the engine's process 3 times within 1m0s, each by itself; the latest: SIGFPE"
-		if len(s.crashed) != 1 || s.crashed[0].Error() != why || len(s.logs.Event("request_crashed")) != 3 {
-			t.Errorf("taken out: %v; log %q", s.crashed, s.logs.Lines(""))
+		if all := s.takenOut(); len(all) != 1 || all[0].Error() != why || len(s.logs.Event("request_crashed")) != 3 {
+			t.Errorf("taken out: %v; log %q", all, s.logs.Lines(""))
 		}
 		if want := map[string]int{"crashed": 3}; !maps.Equal(s.ends(), want) {
 			t.Errorf("tries ended %v", s.ends())
@@ -313,8 +313,8 @@ func TestAHangIsProven(t *testing.T) {
 				}
 			}
 			time.Sleep(time.Minute)
-			if len(s.crashed) != 1 {
-				t.Errorf("taken out: %v", s.crashed)
+			if all := s.takenOut(); len(all) != 1 {
+				t.Errorf("taken out: %v", all)
 			}
 		})
 	}
@@ -344,9 +344,9 @@ func TestTrialsThatNobodyWaitsFor(t *testing.T) {
 		left, leave := context.WithCancel(t.Context())
 		errs := make(chan error, maxLeft+1)
 		for i := range cap(errs) {
+			call := s.ask(poison + float32(i))
+			call.Limit = time.Now().Add(time.Hour)
 			go func() {
-				call := s.ask(poison + float32(i))
-				call.Limit = time.Now().Add(time.Hour)
 				errs <- s.v.Pick(1).Predict(left, call, time.Now())
 			}()
 		}

@@ -297,6 +297,13 @@ func outcomes(calls []*catalog.Call, errs []error) (all []string) {
 	return all
 }
 
+// takenOut returns why the version was to be taken out, each time.
+func (s *served) takenOut() []error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.crashed)
+}
+
 func (s *served) ends() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
