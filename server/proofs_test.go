@@ -181,7 +181,7 @@ func TestProofsOnRealSockets(t *testing.T) {
 		}
 		g := grpc.NewServer(append(transport.Options(transport.DefaultMaxMessageBytes, h.Memory), h.Options(c)...)...)
 		h.Register(g)
-		go func() { _ = g.Serve(protect.Listen(l, transport.PingTimeout)) }()
+		go func() { _ = g.Serve(protect.New(protect.Config{}).Listen(l, transport.PingTimeout)) }()
 		t.Cleanup(g.Stop)
 		return l.Addr().String()
 	}

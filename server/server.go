@@ -253,7 +253,7 @@ func (s *Server) Live(address string) http.Handler {
 // listener must be one of the guard.
 func (s *Server) Options(c credentials.TransportCredentials) []grpc.ServerOption {
 	return []grpc.ServerOption{
-		grpc.Creds(s.guard.Credentials(access.Credentials(protect.ThrottleCredentials(c)))), grpc.InTapHandle(s.tap),
+		grpc.Creds(s.guard.Credentials(c, access.Keep)), grpc.InTapHandle(s.tap),
 	}
 }
 
@@ -312,7 +312,7 @@ func NewAdmin(s *Server, residents weftapi.Residents) *Admin {
 // Options returns the options of a grpc.Server that listens to those who change what is served, with these credentials.
 func (a *Admin) Options(c credentials.TransportCredentials) []grpc.ServerOption {
 	return []grpc.ServerOption{
-		grpc.Creds(a.server.guard.Credentials(access.Credentials(c))), grpc.InTapHandle(a.tap),
+		grpc.Creds(a.server.guard.Credentials(c, access.Keep)), grpc.InTapHandle(a.tap),
 	}
 }
 

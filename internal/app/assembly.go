@@ -286,14 +286,14 @@ func (s *assembly) openDoors(context.Context) error {
 		admin := server.NewAdmin(s.edge, s.house.models)
 		options := append(grpcOptions(&s.Server, &s.memory),
 			admin.Options(s.credentials("admin-listen"))...)
-		s.group.Start(adminPart(s.guard.Listen(protect.Listen(s.admin, transport.PingTimeout)), admin, options))
+		s.group.Start(adminPart(s.guard.Listen(s.admin, transport.PingTimeout), admin, options))
 		s.log.Info("admin API listening", "event", "admin_listening", "admin", addressOf(s.admin))
 	}
 	hurry := func() {
 		s.house.scheduler.Hurry()
 		s.house.models.Hurry()
 	}
-	guarded := s.guard.Listen(protect.Listen(s.grpc, transport.PingTimeout))
+	guarded := s.guard.Listen(s.grpc, transport.PingTimeout)
 	s.group.Start(grpcPart(guarded, s.edge, s.transport, hurry, s.house.scheduler.Abandon, s.house.end, s.log))
 	// It is stopped before: a stop has so much of the system's time, and what hangs must not take it all.
 	s.group.Start(untilStopped("clock", func(ctx context.Context) error {

@@ -8,7 +8,6 @@ import (
 
 	"google.golang.org/grpc/credentials"
 
-	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/sharedsched"
 )
 
@@ -100,9 +99,7 @@ type connection struct {
 	bare, withToken atomic.Pointer[Caller]
 }
 
-// Credentials returns those of a server so that connections remember who calls.
-func Credentials(of credentials.TransportCredentials) credentials.TransportCredentials {
-	return protect.Then(of, func(secured, raw net.Conn, info credentials.AuthInfo) (net.Conn, any, error) {
-		return secured, &connection{proof: OfConnection(raw, info)}, nil
-	})
+// Keep makes what protect.Connections are to keep of each connection, so that they remember who calls.
+func Keep(raw net.Conn, info credentials.AuthInfo) any {
+	return &connection{proof: OfConnection(raw, info)}
 }

@@ -16,9 +16,6 @@ func OfConnection(raw net.Conn, info credentials.AuthInfo) Proof {
 	if secured, is := info.(credentials.TLSInfo); is && len(secured.State.PeerCertificates) > 0 {
 		return OfCertificate(secured.State.PeerCertificates[0])
 	}
-	if inner, wraps := raw.(interface{ NetConn() net.Conn }); wraps {
-		raw = inner.NetConn()
-	}
 	if uid, gid, known := peerOf(raw); known {
 		u, g := strconv.FormatUint(uint64(uid), 10), strconv.FormatUint(uint64(gid), 10)
 		return Proof{

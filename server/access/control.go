@@ -53,14 +53,18 @@ func (d *Control) Policy() *Policy {
 	return nil
 }
 
-// Enter returns who makes the call of a method; nil if the door is open to all. The error is a *ProofError, an
+// Enter returns who makes the call of a method; nil if everybody may do everything. The error is a *ProofError, an
 // *UnreachableError, or that of ctx; a public method has none, and is called by nobody instead.
 func (d *Control) Enter(ctx context.Context, r *Rule) (*Caller, error) {
-	c, err := d.caller(ctx)
-	if err != nil && r.Public {
-		return &Caller{Identity: Nobody, How: Anonymous}, nil
+	b := d.book.Load()
+	if b == nil {
+		return nil, nil //nolint:nilnil // everybody is welcome
 	}
-	return c, err
+	at, known := protect.Kept[*connection](ctx)
+	if !known {
+		at = &connection{} // an unusual server, as in a test
+	}
+	return b.enter(ctx, at, metadata.ValueFromIncomingContext(ctx, "authorization"), r.Public)
 }
 
 // Again returns who makes a call that came in as c, in case something has changed since.
@@ -71,25 +75,21 @@ func (d *Control) Again(ctx context.Context, r *Rule, c *Caller) (*Caller, error
 	return d.Enter(ctx, r)
 }
 
-// caller finds out who calls. What it finds is kept with the connection.
-func (d *Control) caller(ctx context.Context) (*Caller, error) {
-	b := d.book.Load()
-	if b == nil {
-		return nil, nil //nolint:nilnil // everybody is welcome
+// enter returns who calls by a connection, with these values of a header authorization. What it finds is kept with the
+// connection.
+func (b *book) enter(ctx context.Context, at *connection, authorization []string, public bool) (*Caller, error) {
+	c := at.bare.Load()
+	var err error
+	switch {
+	case len(authorization) > 0:
+		c, err = b.bearer(ctx, at, authorization)
+	case c == nil || c.book != b || !c.holds():
+		if c, err = b.caller(at.proof); err == nil {
+			at.bare.Store(c)
+		}
 	}
-	at, known := protect.Of[*connection](ctx)
-	if !known {
-		at = &connection{} // an unusual server, as in a test
-	}
-	if header := metadata.ValueFromIncomingContext(ctx, "authorization"); len(header) > 0 {
-		return b.bearer(ctx, at, header)
-	}
-	if c := at.bare.Load(); c != nil && c.book == b && c.holds() {
-		return c, nil
-	}
-	c, err := b.caller(at.proof)
-	if err == nil {
-		at.bare.Store(c)
+	if err != nil && public {
+		return &Caller{Identity: Nobody, How: Anonymous}, nil
 	}
 	return c, err
 }

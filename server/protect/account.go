@@ -16,6 +16,10 @@ type account struct {
 	ending atomic.Bool  // nothing is held any more as far as the guard is concerned
 	// How many bytes may be read at once; 0: any number.
 	atOnce atomic.Int32
+	// arrivals tells when the kernel received what was read last, as stamp has it; nil: it does not.
+	arrivals interface{ latest() int64 }
+	kept     any // by Credentials
+	kinds    kinds
 
 	mu      sync.Mutex
 	framed  *framed           // guarded by mu; nil before the handshake
@@ -133,3 +137,22 @@ func (a *account) stands(now time.Time) (why Reason, ends bool) {
 	}
 	return 0, false
 }
+
+// bucket is a token bucket. It begins full.
+type bucket struct {
+	used float64 // tokens that are missing
+	at   time.Time
+}
+
+// take takes tokens, and reports whether there were so many, in a bucket that holds burst and gets rate a second.
+func (b *bucket) take(now time.Time, tokens, burst, rate float64) bool {
+	if passed := now.Sub(b.at); passed > 0 {
+		b.used = max(0, b.used-passed.Seconds()*rate)
+		b.at = now
+	}
+	b.used += tokens
+	return b.used <= burst
+}
+
+// give puts tokens back.
+func (b *bucket) give(tokens float64) { b.used = max(0, b.used-tokens) }

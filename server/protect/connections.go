@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/time/rate"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/peer"
 
 	"github.com/weftserve/weft/internal/owntime"
 )
@@ -105,14 +106,19 @@ func (g *Connections) Stats() Stats {
 }
 
 // Listen returns a listener whose connections have accounts from when they are accepted, for servers whose credentials
-// are those of Credentials.
-func (g *Connections) Listen(l net.Listener) net.Listener { return &listener{l, g, false} }
+// are those of Credentials. Where the system tells, calls know how long what they were read from has waited. timeout is
+// how long connections may leave what was sent to them unconfirmed, as gRPC sets it for those of its own; 0: the
+// system's.
+func (c *Connections) Listen(l net.Listener, timeout time.Duration) net.Listener {
+	return &listener{Listener: l, connections: c, timeout: timeout}
+}
 
 type listener struct {
 	net.Listener
 
-	guard *Connections
-	http  bool
+	connections *Connections
+	timeout     time.Duration
+	http        bool
 }
 
 // Accept implements net.Listener.
@@ -121,16 +127,20 @@ func (l *listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !l.http && l.guard.pending.Load() > pendingHandshakes {
-		time.Sleep(handshakeStep / time.Duration(runtime.GOMAXPROCS(0)))
+	if !l.http {
+		if l.connections.pending.Load() > pendingHandshakes {
+			time.Sleep(handshakeStep / time.Duration(runtime.GOMAXPROCS(0)))
+		}
+		c = stamped(c, l.timeout)
 	}
-	return l.guard.open(c, l.http), nil
+	return l.connections.open(c, l.http), nil
 }
 
 // open begins an account. The handshake of a connection of HTTP is nobody's to wait for.
 func (g *Connections) open(c net.Conn, http bool) *accepted {
 	a := &account{guard: g, began: time.Now(), streams: map[uint32]stream{}}
 	a.conn = &accepted{Conn: c, account: a}
+	a.arrivals, _ = within[interface{ latest() int64 }](c)
 	a.atOnce.Store(firstRead)
 	a.hold(connectionCost) // nobody else knows it yet
 	g.count.Add(1)
@@ -159,16 +169,81 @@ func (g *Connections) close(a *account) {
 	}
 }
 
-// Credentials returns those of a server so that it reads and writes through guarded connections. The server's listener
-// must be one of Listen.
-func (g *Connections) Credentials(of credentials.TransportCredentials) credentials.TransportCredentials {
-	return Then(of, func(secured, raw net.Conn, _ credentials.AuthInfo) (net.Conn, any, error) {
-		from, is := raw.(*accepted)
-		if !is {
-			from = g.open(raw, false)
+// Credentials returns those of a server so that it reads and writes through these connections. The server's listener
+// must be one of Listen. keep makes what is kept of each connection, see Kept: raw is the connection that was accepted,
+// and info what the credentials say of the caller, such as a credentials.TLSInfo. Nil: nothing is.
+func (c *Connections) Credentials(of credentials.TransportCredentials,
+	keep func(raw net.Conn, info credentials.AuthInfo) any,
+) credentials.TransportCredentials {
+	return counting{of, c, keep}
+}
+
+type counting struct {
+	credentials.TransportCredentials
+
+	connections *Connections
+	keep        func(net.Conn, credentials.AuthInfo) any
+}
+
+// ServerHandshake implements credentials.TransportCredentials.
+func (c counting) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	secured, info, err := c.TransportCredentials.ServerHandshake(raw)
+	if err != nil {
+		return nil, nil, err
+	}
+	from, is := raw.(*accepted)
+	if !is {
+		from = c.connections.open(raw, false)
+	}
+	if c.keep != nil {
+		from.account.kept = c.keep(raw, info)
+	}
+	return frame(secured, from), &counted{info, from.account}, nil
+}
+
+// Clone implements credentials.TransportCredentials.
+func (c counting) Clone() credentials.TransportCredentials {
+	return counting{c.TransportCredentials.Clone(), c.connections, c.keep}
+}
+
+// counted is what gRPC tells each call of its connection.
+type counted struct {
+	credentials.AuthInfo
+
+	account *account
+}
+
+// accountOf returns the account of the connection of a call or a request, if that has one.
+func accountOf(ctx context.Context) (*account, bool) {
+	if p, is := peer.FromContext(ctx); is {
+		if c, is := p.AuthInfo.(*counted); is {
+			return c.account, true
 		}
-		return frame(secured, from), from.account, nil
-	})
+	}
+	a, is := ctx.Value(accountKey{}).(*account)
+	return a, is
+}
+
+// Kept returns what Credentials keep of type T of the connection of a call.
+func Kept[T any](ctx context.Context) (kept T, ok bool) {
+	if a, is := accountOf(ctx); is {
+		kept, ok = a.kept.(T)
+	}
+	return kept, ok
+}
+
+// within returns the first of a connection, and those that it was put around, that is a T.
+func within[T any](c net.Conn) (found T, ok bool) {
+	for {
+		if found, ok = c.(T); ok {
+			return found, true
+		}
+		around, is := c.(interface{ NetConn() net.Conn })
+		if !is {
+			return found, false
+		}
+		c = around.NetConn()
+	}
 }
 
 // CrowdedError says that a call was refused because its connection holds much.
@@ -194,23 +269,23 @@ func (g *Connections) crowded(ctx context.Context) bool {
 // relieve ends connections if more is held than may be: the worst ones, until some of it is free, so that this need not
 // be done for each connection of a crowd.
 func (g *Connections) relieve() {
-	if g.within(1) {
+	if g.fits(1) {
 		return
 	}
 	g.relieving.Lock() // or else two would end two connections where one suffices
 	defer g.relieving.Unlock()
-	if g.within(1) {
+	if g.fits(1) {
 		return
 	}
 	for _, a := range g.worst(time.Now()) {
-		if a.end(HeldBytes); g.within(relieved) {
+		if a.end(HeldBytes); g.fits(relieved) {
 			return
 		}
 	}
 }
 
-// within reports whether no more is held than a part of what may be.
-func (g *Connections) within(part float64) bool {
+// fits reports whether no more is held than a part of what may be.
+func (g *Connections) fits(part float64) bool {
 	return float64(g.held.Load()) <= part*float64(g.config.MaxHeld) && float64(g.count.Load()) <= part*float64(g.most)
 }
 

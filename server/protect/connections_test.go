@@ -39,7 +39,7 @@ func serve(t *testing.T, c Config) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := grpc.NewServer(grpc.Creds(g.Credentials(insecure.NewCredentials())), grpc.WaitForHandlers(true),
+	s := grpc.NewServer(grpc.Creds(g.Credentials(insecure.NewCredentials(), nil)), grpc.WaitForHandlers(true),
 		grpc.StaticStreamWindowSize(16<<20), grpc.StaticConnWindowSize(16<<20))
 	s.RegisterService(&grpc.ServiceDesc{ServiceName: "test", HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{
 		MethodName: "Bytes",
@@ -64,7 +64,7 @@ func serve(t *testing.T, c Config) *house {
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		_ = s.Serve(g.Listen(l))
+		_ = s.Serve(g.Listen(l, time.Minute))
 	}()
 	go g.Watch(t.Context())
 	t.Cleanup(func() {

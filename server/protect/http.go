@@ -11,30 +11,18 @@ import (
 // ListenHTTP returns a listener whose connections have accounts, for an http.Server with ConnContext and a handler of
 // Pages. They have no places: one more is let in always, and who holds the most, or has held it the longest without
 // progress, makes room for it.
-func (g *Connections) ListenHTTP(l net.Listener) net.Listener { return &listener{l, g, true} }
+func (g *Connections) ListenHTTP(l net.Listener) net.Listener {
+	return &listener{Listener: l, connections: g, http: true}
+}
 
 type accountKey struct{}
 
 // ConnContext is a part of that of an http.Server whose listener is one of ListenHTTP, or one of TLS around it.
 func ConnContext(ctx context.Context, c net.Conn) context.Context {
-	for {
-		if own, is := c.(*accepted); is {
-			return context.WithValue(ctx, accountKey{}, own.account)
-		}
-		around, is := c.(interface{ NetConn() net.Conn })
-		if !is {
-			return ctx
-		}
-		c = around.NetConn()
+	if own, is := within[*accepted](c); is {
+		return context.WithValue(ctx, accountKey{}, own.account)
 	}
-}
-
-// accountOf returns the account of the connection of a call or a request, if that has one.
-func accountOf(ctx context.Context) (*account, bool) {
-	if a, is := ctx.Value(accountKey{}).(*account); is {
-		return a, true
-	}
-	return Of[*account](ctx)
+	return ctx
 }
 
 // Reads returns how to learn how many of the bytes that were sent on the connection of a call or a request have arrived

@@ -11,7 +11,7 @@ import (
 // gone reports whether the peer has closed a connection of TCP, of which there may be bytes to read.
 func gone(c net.Conn) bool {
 	closed := false
-	onSocket(c, func(fd int) {
+	OnSocket(c, func(fd int) {
 		info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
 		closed = err == nil && info.State != unix.BPF_TCP_ESTABLISHED
 	})
@@ -22,7 +22,7 @@ func gone(c net.Conn) bool {
 // that is known, and how many have not. Of a socket of this machine those have that were read.
 func taken(c net.Conn) (arrived, underWay int64) {
 	arrived = math.MaxInt64
-	onSocket(c, func(fd int) {
+	OnSocket(c, func(fd int) {
 		if n, err := unix.IoctlGetInt(fd, unix.SIOCOUTQ); err == nil {
 			underWay = int64(n)
 		}
@@ -42,19 +42,11 @@ func descriptors() int64 {
 	return int64(min(limit.Cur, math.MaxInt64))
 }
 
-// onSocket asks the system about a connection, unless that is closed or none of the system's.
-func onSocket(c net.Conn, what func(fd int)) {
-	for {
-		if of, is := c.(syscall.Conn); is {
-			if raw, err := of.SyscallConn(); err == nil {
-				_ = raw.Control(func(fd uintptr) { what(int(fd)) }) // it fails for one that is closed
-			}
-			return
+// OnSocket asks the system about a connection, unless that is closed or none of the system's.
+func OnSocket(c net.Conn, what func(fd int)) {
+	if of, is := within[syscall.Conn](c); is {
+		if raw, err := of.SyscallConn(); err == nil {
+			_ = raw.Control(func(fd uintptr) { what(int(fd)) }) // it fails for one that is closed
 		}
-		around, is := c.(interface{ NetConn() net.Conn })
-		if !is {
-			return
-		}
-		c = around.NetConn()
 	}
 }

@@ -8,7 +8,7 @@ import (
 // TestKindsThatMix on a connection: its calls are not told apart for a minute.
 func TestKindsThatMix(t *testing.T) {
 	var (
-		c    connection
+		c    kinds
 		all  Throttle
 		now  = time.Now()
 		two  = Kind{Model: "one", Version: 2}

@@ -2,32 +2,9 @@ package protect
 
 import (
 	"context"
-	"net"
 	"sync/atomic"
 	"time"
-
-	"google.golang.org/grpc/peer"
 )
-
-// Listen returns a listener whose connections tell how long what is read from them has waited, where the system tells
-// when it came. timeout is how long they may leave what was sent to them unconfirmed, as gRPC sets it for connections
-// of its own; 0: the system's.
-func Listen(l net.Listener, timeout time.Duration) net.Listener { return &stamping{l, timeout} }
-
-type stamping struct {
-	net.Listener
-
-	timeout time.Duration
-}
-
-// Accept implements net.Listener.
-func (l *stamping) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return wrap(c, l.timeout), nil
-}
 
 // stamp is when the kernel received the newest bytes of a connection's latest read, in nanoseconds since 1970; 0:
 // unknown.
@@ -39,13 +16,7 @@ func (l *stamping) Accept() (net.Conn, error) {
 // connection has asked for it.
 type stamp struct{ came atomic.Int64 }
 
-// address is that of the other end of a connection, by which a call finds its connection. (It is no *net.TCPAddr, which
-// gRPC's channelz and binary logs look for.)
-type address struct {
-	net.Addr
-
-	*stamp
-}
+func (s *stamp) latest() int64 { return s.came.Load() }
 
 const (
 	// reportAfter: waits shorter than this are not reported to the call.
@@ -76,15 +47,11 @@ func Late(ctx context.Context) time.Duration {
 // Waited returns how long ago the bytes came that were read last from the connection of a call, 0 where that is not
 // known.
 func Waited(ctx context.Context, now time.Time) time.Duration {
-	p, ok := peer.FromContext(ctx)
-	if !ok {
+	a, ok := accountOf(ctx)
+	if !ok || a.arrivals == nil {
 		return 0
 	}
-	from, ok := p.Addr.(*address)
-	if !ok {
-		return 0
-	}
-	came := from.came.Load()
+	came := a.arrivals.latest()
 	if came == 0 {
 		return 0
 	}

@@ -34,9 +34,9 @@ type conn struct {
 	control [64]byte // room for the time
 }
 
-// wrap returns a connection that notes times, or the connection itself if it is none of TCP or the kernel does not
+// stamped returns a connection that notes times, or the connection itself if it is none of TCP or the kernel does not
 // tell.
-func wrap(c net.Conn, timeout time.Duration) net.Conn {
+func stamped(c net.Conn, timeout time.Duration) net.Conn {
 	tcp, is := c.(*net.TCPConn)
 	if !is {
 		return c
@@ -60,9 +60,6 @@ func wrap(c net.Conn, timeout time.Duration) net.Conn {
 	w.try = w.read
 	return w
 }
-
-// RemoteAddr implements net.Conn.
-func (c *conn) RemoteAddr() net.Addr { return &address{c.TCPConn.RemoteAddr(), &c.stamp} }
 
 // Read implements net.Conn.
 func (c *conn) Read(into []byte) (int, error) {
@@ -99,7 +96,7 @@ func (c *conn) finish() (int, error) {
 		return 0, err
 	case fault != nil:
 		return 0, &net.OpError{
-			Op: "read", Net: "tcp", Source: c.LocalAddr(), Addr: c.TCPConn.RemoteAddr(), Err: fault,
+			Op: "read", Net: "tcp", Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: fault,
 		}
 	case n == 0:
 		return 0, io.EOF

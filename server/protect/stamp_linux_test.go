@@ -31,7 +31,7 @@ func listen(t *testing.T) net.Listener {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l = Listen(l, time.Minute)
+	l = quiet(0).Listen(l, time.Minute)
 	t.Cleanup(func() { _ = l.Close() })
 	return l
 }
@@ -39,17 +39,25 @@ func listen(t *testing.T) net.Listener {
 // sockets returns the two ends of a connection; a server has the second one.
 func sockets(t *testing.T) (near net.Conn, far *conn) {
 	t.Helper()
+	near, all := accept(t)
+	far, _ = within[*conn](all)
+	return near, far
+}
+
+// accept returns the two ends of a connection that has an account.
+func accept(t *testing.T) (near, far net.Conn) {
+	t.Helper()
 	l := listen(t)
 	near, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	accepted, err := l.Accept()
+	far, err = l.Accept()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _, _ = near.Close(), accepted.Close() })
-	return near, accepted.(*conn)
+	t.Cleanup(func() { _, _ = near.Close(), far.Close() })
+	return near, far
 }
 
 // awaken makes the kernel note times until the end of the test: it begins some time after it was asked to.
@@ -70,8 +78,8 @@ func awaken(t *testing.T) {
 // TestWaited: bytes that lie in the kernel for a while have waited for as long.
 func TestWaited(t *testing.T) {
 	awaken(t)
-	near, far := sockets(t)
-	ctx := peer.NewContext(t.Context(), &peer.Peer{Addr: far.RemoteAddr()})
+	near, far := accept(t)
+	ctx := ConnContext(t.Context(), far)
 	if w := Waited(ctx, time.Now()); w != 0 {
 		t.Errorf("before anything came: %v", w)
 	}
@@ -208,7 +216,7 @@ func callsThatLie(t *testing.T, server, client credentials.TransportCredentials)
 	l := listen(t)
 	reading, lates := make(chan struct{}), make(chan time.Duration, 2)
 	second := true
-	g := grpc.NewServer(grpc.Creds(server), grpc.InTapHandle(func(ctx context.Context, _ *tap.Info,
+	g := grpc.NewServer(grpc.Creds(quiet(0).Credentials(server, nil)), grpc.InTapHandle(func(ctx context.Context, _ *tap.Info,
 	) (context.Context, error) {
 		lates <- Late(Header(ctx, time.Now()))
 		if second = !second; !second { // nothing else is read from the connection meanwhile

@@ -58,12 +58,12 @@ func (t *Throttle) Refuses(method string) {
 
 // Tap is to be called for the header of each call, by a tap.ServerInHandle.
 func (t *Throttle) Tap(ctx context.Context, now time.Time, call *tap.Info) (context.Context, error) {
-	c := connectionOf(ctx)
-	if c == nil || !t.methods[call.FullMethodName] {
+	a, ok := accountOf(ctx)
+	if !ok || !t.methods[call.FullMethodName] {
 		return ctx, nil
 	}
-	left := within(ctx, now)
-	k, of := c.only(now)
+	left := timeLeft(ctx, now)
+	k, of := a.kinds.only(now)
 	if of == nil || k.Endless != (left == endless) || left > leak && !k.Endless {
 		return ctx, nil
 	}
@@ -78,14 +78,14 @@ func (t *Throttle) Tap(ctx context.Context, now time.Time, call *tap.Info) (cont
 // Answered notes that the request of a call that began then was answered, or could not be for reasons of its own; or
 // that it was not, by the cause, for want of capacity. The kind's model and version must exist.
 func (t *Throttle) Answered(ctx context.Context, began time.Time, k Kind, cause error) {
-	c := connectionOf(ctx)
-	if c == nil {
+	a, ok := accountOf(ctx)
+	if !ok {
 		return
 	}
-	left := within(ctx, began)
+	left := timeLeft(ctx, began)
 	k.Endless = left == endless
 	now := time.Now()
-	c.brought(now, k, t.history).ended(now, left, cause)
+	a.kinds.brought(now, k, t.history).ended(now, left, cause)
 }
 
 // history returns that of a kind.
@@ -103,11 +103,46 @@ func (t *Throttle) history(k Kind) *history {
 	return h
 }
 
-// within returns the time from now to the deadline in seconds.
-func within(ctx context.Context, now time.Time) float64 {
+// timeLeft returns the time from now to the deadline in seconds.
+func timeLeft(ctx context.Context, now time.Time) float64 {
 	deadline, has := ctx.Deadline()
 	if !has {
 		return endless
 	}
 	return deadline.Sub(now).Seconds()
+}
+
+// kinds remembers of which kind the latest requests of a connection were. Requests of another kind may be answered
+// where these are not, and no header tells them apart: while kinds mix on a connection, nothing of it is refused.
+type kinds struct {
+	mu    sync.Mutex
+	kind  Kind
+	of    *history  // of the kind; nil: no request has ended
+	mixed time.Time // when the kind changed last
+}
+
+// unlike is for how long a connection counts as one that brings requests of several kinds.
+const unlike = time.Minute
+
+// only returns the kind of the connection's requests, and the history of that; nil if it is not known.
+func (c *kinds) only(now time.Time) (Kind, *history) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now.Sub(c.mixed) < unlike {
+		return Kind{}, nil
+	}
+	return c.kind, c.of
+}
+
+// brought notes that a request of a kind has ended, and returns the history of that.
+func (c *kinds) brought(now time.Time, k Kind, history func(Kind) *history) *history {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if k != c.kind || c.of == nil {
+		if c.of != nil {
+			c.mixed = now
+		}
+		c.kind, c.of = k, history(k)
+	}
+	return c.of
 }

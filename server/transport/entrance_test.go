@@ -19,6 +19,7 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/server/access"
 	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/sharedsched"
 )
 
@@ -73,7 +74,7 @@ func callBy(t testing.TB, token string) (*access.Control, context.Context) {
 		_ = theirs.Close()
 		_ = ours.Close()
 	})
-	_, info, err := access.Credentials(insecure.NewCredentials()).ServerHandshake(ours)
+	_, info, err := protect.New(protect.Config{}).Credentials(insecure.NewCredentials(), access.Keep).ServerHandshake(ours)
 	if err != nil {
 		t.Fatal(err)
 	}

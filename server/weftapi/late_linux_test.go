@@ -36,6 +36,8 @@ type lazy struct {
 	by *atomic.Int64
 }
 
+func (c lazy) NetConn() net.Conn { return c.Conn }
+
 func (c lazy) Read(into []byte) (int, error) {
 	<-time.After(time.Duration(c.by.Load()))
 	return c.Conn.Read(into)
@@ -61,7 +63,7 @@ func TestLimitsCountFromArrival(t *testing.T) {
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		_ = h.GRPC.Serve(slowly{protect.Listen(l, 0), &by}) // it is stopped with the house
+		_ = h.GRPC.Serve(slowly{protect.New(protect.Config{}).Listen(l, 0), &by}) // it is stopped with the house
 	}()
 	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
