@@ -285,9 +285,15 @@ var layers = []layer{
 		"runtime/serving",
 		[]string{
 			"internal/owntime", "runtime/residency", "runtime/fleet/...", "runtime/engine", "runtime/execution", "runtime/proof",
-			"runtime/audit", "sharedsched", "runtime/catalog", "runtime/tensor", "runtime/modelrepo", "runtime/modelfile",
+			"runtime/quarantine", "runtime/audit", "sharedsched", "runtime/catalog", "runtime/tensor", "runtime/modelrepo",
+			"runtime/modelfile",
 		},
 		"a version answers by its replicas, whatever made it resident; when it comes and goes is its owner's to say",
+	},
+	{
+		"runtime/quarantine",
+		[]string{"runtime/tensor"},
+		"which requests are not to be run again follows from how their runs ended, whoever runs them",
 	},
 	{
 		"runtime/audit",

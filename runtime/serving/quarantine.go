@@ -4,13 +4,39 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/execution"
+	"github.com/weftserve/weft/runtime/quarantine"
 	"github.com/weftserve/weft/sharedsched"
 )
+
+// origin returns what the version was loaded from. The digest is that of its copy; where it has none, the files are
+// told apart as they were listed.
+func (v *Version) origin() quarantine.Origin {
+	o := quarantine.Origin{Model: v.Model, Version: v.Number, Files: v.From.Version.Fingerprint}
+	if d := v.copied.digest.Load(); d != nil {
+		o.Files = *d
+	}
+	return o
+}
+
+// awaitVerdict waits for the retry of a call's inputs that is under way, if there is one, and reports whether they are
+// suspect. The error is that of poison, or wraps one of Shared.Await.
+func (r *Replica) awaitVerdict(ctx context.Context, call *catalog.Call, arrival time.Time) (suspect bool, err error) {
+	for {
+		known := r.shared.quarantine.Find(r.origin(), call.Inputs)
+		if known.Retry == nil {
+			return known.Suspect != nil, known.Poison
+		}
+		if err := r.awaitRetry(ctx, known.Retry, LimitOf(call, arrival)); err != nil {
+			return false, err
+		}
+	}
+}
 
 // predictQuarantined answers a call whose batch ended the engine's process, or hung. It runs where nothing else does,
 // outside of the scheduler. The call that ends that process too is the cause, and is not run a third time.
@@ -22,23 +48,87 @@ func (r *Replica) predictQuarantined(ctx context.Context, call *catalog.Call, ar
 		call.Outcome.Batch, call.Outcome.Ended = 0, 0
 	}()
 	for {
-		t, begun, cause := r.try(call)
-		if cause != nil {
-			return r.crash(cause)
+		known, own := r.retry(call)
+		if known.Poison != nil {
+			return known.Poison
 		}
-		err := t.await(ctx, LimitOf(call, arrival))
+		err := r.awaitRetry(ctx, known.Retry, LimitOf(call, arrival))
 		if err != nil {
 			return err
 		}
-		if !begun {
+		if own == nil {
 			continue // it was another call's
 		}
 		call.Outcome.Executions++
-		if err = t.err; err == nil {
-			call.Results, err = t.job.Join()
+		if err = known.Retry.Err(); err == nil {
+			call.Results, err = own.Join()
 		}
 		return err
 	}
+}
+
+// retry begins a retry of a call, suspect or not, and returns its job; or nil where the inputs are being retried
+// already, or are poison. The job has a copy of the call, which may end before it does.
+func (r *Replica) retry(call *catalog.Call) (known quarantine.Known, own *execution.Job) {
+	ctx, stop := context.WithCancelCause(context.Background())
+	// Without a timeout the run of a request that hangs would never end; one of a replica that is gone keeps its session
+	// open.
+	known, begins := r.shared.quarantine.Begin(r.origin(), call.Inputs, stop,
+		func() bool { return r.shared.RunTimeout == 0 || r.gone.Load() })
+	if !begins {
+		stop(nil)
+		return known, nil
+	}
+	j := &execution.Job{Unit: r.unit, Rows: max(1, call.Rows), Wanted: slices.Clone(call.Wanted)}
+	for _, in := range call.Inputs {
+		j.Inputs = append(j.Inputs, in.Clone())
+	}
+	most := j.Rows
+	if p := r.unit.Plan(); !call.Alone() && p.Batched && p.Most > 0 && p.Most < j.Rows {
+		most = p.Most
+	} else {
+		j.Plan = r.unjoined()
+	}
+	if !r.shared.Owner.Go(func(closing context.Context) {
+		unwatch := context.AfterFunc(closing, func() { stop(context.Cause(closing)) })
+		defer unwatch()
+		_, err := r.quarantine(ctx, j, most)
+		r.retried(known.Retry, err)
+	}) {
+		r.retried(known.Retry, sharedsched.ErrClosed)
+	}
+	return known, j
+}
+
+// retried notes how a retry ended.
+func (r *Replica) retried(t *quarantine.Retry, err error) {
+	if errors.Is(err, catalog.ErrUntried) {
+		r.shared.Log.Warn("request cannot be tried by itself", "event", "request_untried", "model", r.Model,
+			"version", r.Number, "device", r.Device.Name, "cause", err)
+	}
+	outcome, cause := outcomeOf(err), errors.Unwrap(err)
+	if outcome == quarantine.Crashed {
+		r.shared.Log.Error("request crashes the model", "event", "request_crashed", "model", r.Model,
+			"version", r.Number, "device", r.Device.Name, "cause", cause)
+		r.crashing.Lock()
+		r.crashes.Proven++
+		r.crashes.ProvenAt, r.crashes.Proof = time.Now(), cause.Error()
+		r.crashing.Unlock()
+	}
+	t.End(outcome, err, func() {
+		r.shared.Owner.Crashed(r.Version, fmt.Errorf("requests ended the engine's process %d times within %v, each by "+
+			"itself; the latest: %w", quarantine.MaxCrashes, quarantine.CrashTime, cause))
+	})
+}
+
+// awaitRetry waits for the end of a retry. The errors wrap those of Shared.Await.
+func (r *Replica) awaitRetry(ctx context.Context, t *quarantine.Retry, limit time.Time) error {
+	defer t.Leave()
+	if err := r.shared.Await(ctx, t.Ended(), limit); err != nil {
+		return fmt.Errorf("model %q version %d: the request is run by itself, because a run of it, or of others in its "+
+			"batch, hung or ended the engine's process: %w", r.Model, r.Number, err)
+	}
+	return nil
 }
 
 // submitTried submits a job for which no caller waits, and runs it in quarantine if it may be the cause of a crash.
@@ -66,7 +156,11 @@ func (r *Replica) quarantine(ctx context.Context, j *execution.Job, most int) (t
 	}
 	defer func() { r.tellUnclean(r.Device, r.vacate()) }()
 	took, err = r.unit.Quarantine(ctx, j, most)
-	defer func() { r.shared.tried(r.Version, err) }()
+	defer func() {
+		if r.shared.Tried != nil {
+			r.shared.Tried(r.Model, r.Number, outcomeOf(err).String())
+		}
+	}()
 	switch kind := engine.KindOf(err); {
 	case err == nil:
 		return took, nil
@@ -84,28 +178,18 @@ func (r *Replica) quarantine(ctx context.Context, j *execution.Job, most int) (t
 	return took, &catalog.ModelError{Model: r.Model, Version: r.Number, Err: err}
 }
 
-// tried reports the end of a run in quarantine.
-func (s *Shared) tried(v *Version, err error) {
-	if s.Tried == nil {
-		return
-	}
+// outcomeOf returns how a run in quarantine ended, by its error.
+func outcomeOf(err error) quarantine.Outcome {
 	failed, is := errors.AsType[*catalog.ModelError](err)
 	switch {
 	case err == nil:
-		s.Tried(v.Model, v.Number, "answered")
+		return quarantine.Answered
 	case is && failed.Crashed:
-		s.Tried(v.Model, v.Number, "crashed")
-	case undecided(err):
-		s.Tried(v.Model, v.Number, "undecided")
-	default:
-		s.Tried(v.Model, v.Number, "failed")
+		return quarantine.Crashed
+	case is, engine.KindOf(err) == engine.AnswerTooLarge:
+		return quarantine.Failed
 	}
-}
-
-// undecided reports whether a run in quarantine that ended with err did not show whether it ends the engine's process.
-func undecided(err error) bool {
-	_, failed := errors.AsType[*catalog.ModelError](err)
-	return err != nil && !failed && engine.KindOf(err) != engine.AnswerTooLarge
+	return quarantine.Undecided
 }
 
 // crash returns the error of a request that ended the engine's process.
@@ -117,4 +201,13 @@ func (v *Version) crash(cause error) error {
 		failed.Exceeded = e.Bound
 	}
 	return failed
+}
+
+// provenCrashes returns the crashes that were proven since the version was loaded, and how many requests are known.
+func (v *Version) provenCrashes() catalog.Crashes {
+	v.crashing.Lock()
+	defer v.crashing.Unlock()
+	c := v.crashes
+	c.Remembered = v.shared.quarantine.Poison(v.origin())
+	return c
 }

@@ -24,7 +24,7 @@ func (r *Replica) Release() error {
 	if !r.gone.CompareAndSwap(false, true) {
 		return nil
 	}
-	r.endTrials()
+	r.shared.quarantine.Review(r.origin()) // they keep its session open
 	r.untune()
 	r.shared.flows.release(r.flow)
 	return r.vacate()

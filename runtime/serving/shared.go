@@ -9,6 +9,7 @@ import (
 
 	"github.com/weftserve/weft/runtime/audit"
 	"github.com/weftserve/weft/runtime/fleet"
+	"github.com/weftserve/weft/runtime/quarantine"
 	"github.com/weftserve/weft/sharedsched"
 )
 
@@ -87,9 +88,10 @@ type Shared struct {
 	hurried  atomic.Bool  // a run that hangs is not waited for
 	replicas atomic.Int64 // counts replicas
 	quick    atomic.Int64 // counts quick proofs that are under way
-	killers  killers
-	opening  slots // of versions that are opened
-	proving  slots // of versions that are proven and warmed up
+	opening  slots        // of versions that are opened
+	proving  slots        // of versions that are proven and warmed up
+
+	quarantine quarantine.Requests
 }
 
 // NewShared returns the parts that versions have in common. Attach comes next.

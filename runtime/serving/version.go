@@ -21,8 +21,9 @@ type Version struct {
 	From   residency.Candidate // its source, with the manifest that the proof was made with
 	Ready  atomic.Bool         // takes requests
 
-	shared  *Shared
-	crashes catalog.Crashes // guarded by killers.mu; those that were proven
+	shared   *Shared
+	crashing sync.Mutex
+	crashes  catalog.Crashes // guarded by crashing; those that were proven
 	// demoted is why it is out of batching although it was found fit for it; nil while it is not. It is written with
 	// tuning held.
 	demoted atomic.Pointer[string]

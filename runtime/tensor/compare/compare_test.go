@@ -223,6 +223,30 @@ func byCoordinates(t *testing.T, rng *rand.Rand, dtype tensor.DType, shape tenso
 	}
 }
 
+// TestRelative to the scale of each element, or a part of the largest magnitude where that is more.
+func TestRelative(t *testing.T) {
+	for _, tt := range []struct {
+		got, want string
+		scale     []float64
+		least     float64
+		far       float64
+	}{
+		{"1 3", "1 2", []float64{4, 4}, 0, 0.25},
+		{"1.5 100", "1 100", []float64{1, 100}, 0.01, 0.5},
+		{"1.5 100", "1 100", []float64{1, 100}, 0.02, 0.25},
+		{"1 0.125", "1 0", []float64{1, 0}, 0, math.Inf(1)},
+		{"1 .nan", "1 0", []float64{1, 1}, 0, math.Inf(1)},
+		{".inf .nan", ".inf .nan", []float64{0, 0}, 0, 0},
+		{"0", "-0", []float64{0}, 0, 0},
+	} {
+		shape := tensor.Shape{int64(len(tt.scale))}
+		far, err := Relative(of(t, tensor.Float64, shape, tt.got), of(t, tensor.Float64, shape, tt.want), tt.scale, tt.least)
+		if err != nil || far != tt.far {
+			t.Errorf("%s beside %s: %v, %v, want %v", tt.got, tt.want, far, err, tt.far)
+		}
+	}
+}
+
 // TestLargeIntegers that differ by less than a float64 can hold.
 func TestLargeIntegers(t *testing.T) {
 	shape := tensor.Shape{1, 3}
