@@ -164,8 +164,8 @@ var layers = []layer{
 	{
 		"server/tfserving",
 		[]string{
-			"proto/gen/tensorflow/...", "server/transport", "server/predict", "server/protect", "server/routing",
-			"server/access", "sharedsched", "runtime/catalog", "runtime/tensor",
+			"proto/gen/tensorflow/...", "server/transport", "server/predict", "server/protect", "server/wire/elements",
+			"server/routing", "server/access", "sharedsched", "runtime/catalog", "runtime/tensor",
 		},
 		"a protocol is one codec before the pipeline, and knows no other protocol",
 	},

@@ -16,10 +16,10 @@ func (r *request) Encode(result *predict.Result) error {
 	w.Text(2, strconv.FormatInt(result.Version, 10))
 	w.Text(3, r.ID)
 	if result.Slot != "" {
-		parameterOut(w, "slot", func() { w.Text(isText, result.Slot) })
+		parameterOut(w, "slot", func() { w.Text(textParam, result.Slot) })
 	}
 	if r.stream && r.asked.final {
-		parameterOut(w, "triton_final_response", func() { w.Number(isBool, 1) })
+		parameterOut(w, "triton_final_response", func() { w.Number(boolParam, 1) })
 	}
 	r.values = r.values[:0]
 	for spec, t := range result.Outputs() {
@@ -62,6 +62,9 @@ func (r *request) Encode(result *predict.Result) error {
 	r.Answer, r.given = transport.Encode(w, r.house.Memory)
 	return nil
 }
+
+// The fields of InferParameter that answers have.
+const boolParam, int64Param, textParam = 1, 2, 3
 
 // parameterOut appends an entry of the map of parameters, whose value is appended by that function.
 func parameterOut(w *fields.Writer, key string, value func()) {

@@ -44,7 +44,7 @@ func plainValue(f protoreflect.FieldDescriptor, v protoreflect.Value) any {
 	switch f.Kind() {
 	case protoreflect.MessageKind:
 		if p, is := v.Message().Interface().(*inference.InferParameter); is {
-			return plainParameter(p)
+			return valueOf(p).any
 		}
 		return plain(v.Message())
 	case protoreflect.EnumKind:
@@ -54,22 +54,6 @@ func plainValue(f protoreflect.FieldDescriptor, v protoreflect.Value) any {
 		return int(v.Enum())
 	}
 	return v.Interface()
-}
-
-func plainParameter(p *inference.InferParameter) any {
-	switch c := p.GetParameterChoice().(type) {
-	case *inference.InferParameter_BoolParam:
-		return c.BoolParam
-	case *inference.InferParameter_Int64Param:
-		return c.Int64Param
-	case *inference.InferParameter_StringParam:
-		return c.StringParam
-	case *inference.InferParameter_DoubleParam:
-		return c.DoubleParam
-	case *inference.InferParameter_Uint64Param:
-		return c.Uint64Param
-	}
-	return nil
 }
 
 // listed returns the models of an index, which is a list of JSON by itself.

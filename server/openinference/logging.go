@@ -4,12 +4,12 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 
 	"github.com/weftserve/weft/proto/gen/inference"
 	"github.com/weftserve/weft/runtime/tensor"
-	"github.com/weftserve/weft/server/routing"
 	"github.com/weftserve/weft/server/status"
 )
 
@@ -53,37 +53,55 @@ func (v verbosity) level() (slog.Level, error) {
 func (s *Service) LogSettings(
 	ctx context.Context, q *inference.LogSettingsRequest,
 ) (*inference.LogSettingsResponse, error) {
-	if len(q.GetSettings()) > 0 {
+	asked := map[string]value{}
+	for key, to := range q.GetSettings() {
+		switch c := to.GetParameterChoice().(type) {
+		case *inference.LogSettingsRequest_SettingValue_BoolParam:
+			asked[key] = value{c.BoolParam}
+		case *inference.LogSettingsRequest_SettingValue_Uint32Param:
+			asked[key] = value{uint64(c.Uint32Param)}
+		case *inference.LogSettingsRequest_SettingValue_StringParam:
+			asked[key] = value{c.StringParam}
+		default:
+			asked[key] = value{}
+		}
+	}
+	all, err := s.logSettings(ctx, asked)
+	answer := &inference.LogSettingsResponse{Settings: map[string]*inference.LogSettingsResponse_SettingValue{}}
+	for key, is := range all {
+		m := &inference.LogSettingsResponse_SettingValue{}
+		switch is := is.(type) {
+		case bool:
+			m.ParameterChoice = &inference.LogSettingsResponse_SettingValue_BoolParam{BoolParam: is}
+		case uint32:
+			m.ParameterChoice = &inference.LogSettingsResponse_SettingValue_Uint32Param{Uint32Param: is}
+		case string:
+			m.ParameterChoice = &inference.LogSettingsResponse_SettingValue_StringParam{StringParam: is}
+		}
+		answer.Settings[key] = m
+	}
+	return answer, err
+}
+
+// logSettings changes the settings of the log, if any are asked for, and returns all of them.
+func (s *Service) logSettings(ctx context.Context, asked map[string]value) (map[string]any, error) {
+	if len(asked) > 0 {
 		if !s.Operated {
 			return nil, s.fail(ctx, &status.ElsewhereError{})
 		}
-		if err := s.setLog(ctx, q.GetSettings()); err != nil {
+		if err := s.setLog(ctx, asked); err != nil {
 			return nil, s.fail(ctx, err)
 		}
 	}
-	return s.logSettings(), nil
-}
-
-func (s *Service) logSettings() *inference.LogSettingsResponse {
-	type value = inference.LogSettingsResponse_SettingValue
-	is := func(b bool) *value {
-		return &value{ParameterChoice: &inference.LogSettingsResponse_SettingValue_BoolParam{BoolParam: b}}
-	}
-	text := func(t string) *value {
-		return &value{ParameterChoice: &inference.LogSettingsResponse_SettingValue_StringParam{StringParam: t}}
-	}
 	v := verbosityOf(s.Level.Level())
-	return &inference.LogSettingsResponse{Settings: map[string]*value{
-		"log_error": is(true), "log_warning": is(v.warning), "log_info": is(v.info),
-		"log_verbose_level": {
-			ParameterChoice: &inference.LogSettingsResponse_SettingValue_Uint32Param{Uint32Param: v.verbose},
-		},
-		"log_file": text(""), "log_format": text("default"),
-	}}
+	return map[string]any{
+		"log_error": true, "log_warning": v.warning, "log_info": v.info, "log_verbose_level": v.verbose,
+		"log_file": "", "log_format": "default",
+	}, nil
 }
 
 // setLog changes the level of the log, as all of the settings together ask.
-func (s *Service) setLog(ctx context.Context, settings map[string]*inference.LogSettingsRequest_SettingValue) error {
+func (s *Service) setLog(ctx context.Context, settings map[string]value) error {
 	before := s.Level.Level()
 	v := verbosityOf(before)
 	for _, key := range slices.Sorted(maps.Keys(settings)) {
@@ -111,60 +129,34 @@ func (s *Service) setLog(ctx context.Context, settings map[string]*inference.Log
 }
 
 // set takes a setting over. The error is a *tensor.FieldError or a *status.UnsupportedError.
-func (v *verbosity) set(key string, value *inference.LogSettingsRequest_SettingValue) error {
-	fault := func(want string) error {
-		return &tensor.FieldError{
-			Field: "settings[" + routing.Quote(key) + "]", Want: want, Got: settingText(value),
-		}
-	}
-	number, isNumber := value.GetParameterChoice().(*inference.LogSettingsRequest_SettingValue_Uint32Param)
-	text, isText := value.GetParameterChoice().(*inference.LogSettingsRequest_SettingValue_StringParam)
-	on, isBool := value.GetParameterChoice().(*inference.LogSettingsRequest_SettingValue_BoolParam)
-	is := func(to *bool) error {
-		if !isBool {
-			return fault("a bool")
-		}
-		*to = on.BoolParam
-		return nil
-	}
+func (v *verbosity) set(key string, to value) error {
+	ok, want := true, "a bool"
 	switch key {
 	case "log_info":
-		return is(&v.info)
+		ok = set(&v.info, to)
 	case "log_warning":
-		return is(&v.warning)
+		ok = set(&v.warning, to)
 	case "log_error":
-		if !isBool || !on.BoolParam {
-			return fault("true: errors are always logged")
-		}
+		ok, want = to.any == true, "true: errors are always logged"
 	case "log_verbose_level":
-		if !isNumber {
-			return fault("a number that is not negative")
-		}
-		v.verbose = number.Uint32Param
+		level, natural := to.natural()
+		v.verbose = uint32(level)
+		ok, want = natural && level <= math.MaxUint32, "a number from 0 to "+strconv.Itoa(math.MaxUint32)
 	case "log_file":
-		if !isText || text.StringParam != "" {
+		if to.any != "" {
 			return &status.UnsupportedError{
 				What: "settings.log_file", Instead: "redirect the server's standard error, where its log goes",
 			}
 		}
 	case "log_format":
-		if !isText || text.StringParam != "default" {
+		if to.any != "default" {
 			return &status.UnsupportedError{What: "settings.log_format", Instead: "start the server with --log-format"}
 		}
 	default:
-		return fault("log_info, log_warning, log_error, log_verbose_level, log_file or log_format")
+		ok, want = false, "log_info, log_warning, log_error, log_verbose_level, log_file or log_format"
+	}
+	if !ok {
+		return &tensor.FieldError{Field: "settings" + parameterKey(key), Want: want, Got: to.String()}
 	}
 	return nil
-}
-
-func settingText(value *inference.LogSettingsRequest_SettingValue) string {
-	switch c := value.GetParameterChoice().(type) {
-	case *inference.LogSettingsRequest_SettingValue_BoolParam:
-		return strconv.FormatBool(c.BoolParam)
-	case *inference.LogSettingsRequest_SettingValue_Uint32Param:
-		return strconv.FormatUint(uint64(c.Uint32Param), 10)
-	case *inference.LogSettingsRequest_SettingValue_StringParam:
-		return routing.Quote(c.StringParam)
-	}
-	return "nothing"
 }

@@ -1,11 +1,14 @@
 package openinference
 
 import (
+	"fmt"
+	"maps"
 	"math"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/weftserve/weft/proto/gen/inference"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/routing"
 	"github.com/weftserve/weft/sharedsched"
@@ -30,107 +33,146 @@ var priorities = [...]sharedsched.Priority{
 	sharedsched.Sheddable,
 }
 
-// ask reads the parameters of a message. Those that Weft does not know are nobody's here, but for those that Triton
+// ask reads the parameters of a request. Those that Weft does not know are nobody's here, but for those that Triton
 // reserves. The error is a *tensor.FieldError.
-func ask(m *message) (asked, error) {
+func (r *request) ask() (asked, error) {
 	var a asked
-	for i := range m.parameters {
-		p := &m.parameters[i]
-		var ok bool
-		var want string
-		switch p.key {
+	err := each(r.in.GetParameters(), func(key string, p value) (ok bool, want string) {
+		switch key {
 		case "sequence_id", "routing_key":
 			a.episode, ok = p.name()
-			want = "a text or a number"
-		case "sequence_start":
-			ok, want = p.kind == isBool, "a bool"
+			return ok, "a text or a number"
+		case "sequence_start", "triton_final_response":
+			return set(new(bool), p), "a bool"
 		case "sequence_end":
-			a.end, ok, want = p.number != 0, p.kind == isBool, "a bool"
-		case "priority":
-			ok, want = p.natural(), "a number that is not negative"
-			a.priority, a.chosen = priorities[min(p.number, uint64(len(priorities)-1))], p.number > 0
-		case "timeout":
-			ok, want = p.natural(), "microseconds that are not negative"
-			a.timeout = p.duration()
-		case "target_latency":
-			ok, want = p.natural(), "microseconds that are not negative"
-			a.target = p.duration()
-		case "label":
-			a.label, ok, want = p.text, p.kind == isText, "a text"
-		case "traceparent":
-			a.trace, ok, want = p.text, p.kind == isText, "a text"
+			return set(&a.end, p), "a bool"
 		case "triton_enable_empty_final_response":
-			a.final, ok, want = p.number != 0, p.kind == isBool, "a bool"
-		case "triton_final_response":
-			ok, want = p.kind == isBool, "a bool"
-		default:
-			ok, want = !strings.HasPrefix(p.key, "triton_"), "none of the parameters that Triton reserves"
+			return set(&a.final, p), "a bool"
+		case "priority":
+			level, ok := p.natural()
+			a.priority, a.chosen = priorities[min(level, uint64(len(priorities)-1))], level > 0
+			return ok, "a number that is not negative"
+		case "timeout":
+			a.timeout, ok = p.duration()
+			return ok, "microseconds that are not negative"
+		case "target_latency":
+			a.target, ok = p.duration()
+			return ok, "microseconds that are not negative"
+		case "label":
+			return set(&a.label, p), "a text"
+		case "traceparent":
+			return set(&a.trace, p), "a text"
 		}
-		if !ok {
-			return a, &tensor.FieldError{Field: parameterField(p), Want: want, Got: p.String()}
-		}
+		return !strings.HasPrefix(key, "triton_"), "none of the parameters that Triton reserves"
+	})
+	if err != nil {
+		return a, err
 	}
-	for i := range m.outputs {
-		o := &m.outputs[i]
-		field := outputField(o.name)
-		for j := range o.parameters {
-			p := &o.parameters[j]
-			if p.key != "classification" {
-				continue
-			}
-			if o.classes = p.number; !p.natural() || p.number == 0 {
-				return a, &tensor.FieldError{
-					Field: field + "." + parameterField(p), Want: "how many classes, 1 at least", Got: p.String(),
-				}
-			}
+	for i := range r.outputs {
+		o := &r.outputs[i]
+		p, is := o.GetParameters()["classification"]
+		if !is {
+			continue
+		}
+		if o.classes, is = valueOf(p).natural(); !is || o.classes == 0 {
+			return a, inPart(outputField(o.GetName()),
+				wrongParameter("classification", "how many classes, 1 at least", valueOf(p)))
 		}
 	}
 	return a, nil
 }
 
-func parameterField(p *parameter) string { return "parameters" + parameterKey(p.key) }
+// each has a function look at parameters in the order of their names. It says whether one is as it should be, and if
+// not, what was expected. The error is a *tensor.FieldError.
+func each(all map[string]*inference.InferParameter, look func(key string, p value) (ok bool, want string)) error {
+	if len(all) == 0 {
+		return nil
+	}
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		p := valueOf(all[key])
+		if ok, want := look(key, p); !ok {
+			return wrongParameter(key, want, p)
+		}
+	}
+	return nil
+}
+
+func wrongParameter(key, want string, p value) error {
+	return &tensor.FieldError{Field: "parameters" + parameterKey(key), Want: want, Got: p.String()}
+}
 
 func parameterKey(key string) string { return "[" + routing.Quote(key) + "]" }
 
+// value is the value of a parameter or of a setting: a bool, a text, a number, or nil.
+type value struct{ any }
+
+// valueOf returns the value of a parameter.
+func valueOf(p *inference.InferParameter) value {
+	switch c := p.GetParameterChoice().(type) {
+	case *inference.InferParameter_BoolParam:
+		return value{c.BoolParam}
+	case *inference.InferParameter_Int64Param:
+		return value{c.Int64Param}
+	case *inference.InferParameter_StringParam:
+		return value{c.StringParam}
+	case *inference.InferParameter_DoubleParam:
+		return value{c.DoubleParam}
+	case *inference.InferParameter_Uint64Param:
+		return value{c.Uint64Param}
+	}
+	return value{}
+}
+
+// set sets a variable to a value, and reports whether that has its type.
+func set[T any](to *T, v value) bool {
+	is, ok := v.any.(T)
+	if ok {
+		*to = is
+	}
+	return ok
+}
+
 // name returns a text or a number as the name of an episode; 0 and "" are none.
-func (p *parameter) name() (name string, ok bool) {
-	switch p.kind {
-	case isText:
-		return p.text, true
-	case isInt64, isUint64:
-		if p.number == 0 {
-			return "", true
+func (v value) name() (name string, ok bool) {
+	switch n := v.any.(type) {
+	case string:
+		return n, true
+	case int64, uint64:
+		if name = v.String(); name == "0" {
+			name = ""
 		}
-		return p.String(), true
+		return name, true
 	}
 	return "", false
 }
 
-func (p *parameter) natural() bool {
-	return p.kind == isUint64 || p.kind == isInt64 && int64(p.number) >= 0
+// natural returns a whole number that is not negative.
+func (v value) natural() (n uint64, ok bool) {
+	switch n := v.any.(type) {
+	case uint64:
+		return n, true
+	case int64:
+		return uint64(max(0, n)), n >= 0
+	}
+	return 0, false
 }
 
 // duration returns microseconds; far too many are as good as none.
-func (p *parameter) duration() time.Duration {
-	if p.number > math.MaxInt64/uint64(time.Microsecond) {
-		return 0
+func (v value) duration() (time.Duration, bool) {
+	n, ok := v.natural()
+	if n > math.MaxInt64/uint64(time.Microsecond) {
+		n = 0
 	}
-	return time.Duration(p.number) * time.Microsecond
+	return time.Duration(n) * time.Microsecond, ok
 }
 
-// String returns the value.
-func (p *parameter) String() string {
-	switch p.kind {
-	case isBool:
-		return strconv.FormatBool(p.number != 0)
-	case isInt64:
-		return strconv.FormatInt(int64(p.number), 10)
-	case isText:
-		return routing.Quote(p.text)
-	case isDouble:
-		return strconv.FormatFloat(math.Float64frombits(p.number), 'g', -1, 64)
-	case isUint64:
-		return strconv.FormatUint(p.number, 10)
+// String returns the value in words.
+func (v value) String() string {
+	switch is := v.any.(type) {
+	case nil:
+		return "nothing"
+	case string:
+		return routing.Quote(is)
 	}
-	return "nothing"
+	return fmt.Sprint(v.any)
 }

@@ -1,7 +1,6 @@
 package openinference
 
 import (
-	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -10,13 +9,13 @@ import (
 	"time"
 
 	"google.golang.org/grpc/mem"
-	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/weftserve/weft/proto/gen/inference"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/openinference/region"
 	"github.com/weftserve/weft/server/predict"
-	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/routing"
 	"github.com/weftserve/weft/server/transport"
 	"github.com/weftserve/weft/server/wire/elements"
@@ -32,7 +31,10 @@ type request struct {
 	regions *region.Registry
 	stream  bool
 	web     bool // it came as JSON
-	in      message
+	in      inference.ModelInferRequest
+	lifted  elements.Lifted // the large values of it
+	inputs  []input         // of in
+	outputs []output
 	data    mem.BufferSlice // that the message refers to; nil: none
 	bytes   [][]byte        // those of data
 	number  int64           // of the version that is asked for
@@ -46,6 +48,24 @@ type request struct {
 	copies  []*[]byte // of inputs from there, and outputs that the answer does not have
 }
 
+// input is an input, and where it lies if that is not in its contents.
+type input struct {
+	*inference.ModelInferRequest_InferInputTensor
+
+	raw    elements.Elements // its entry of raw_input_contents, or the bytes behind the JSON
+	list   list              // of JSON
+	place  *region.Part      // in shared memory; nil: it is not there
+	copied *[]byte           // the copy of what is there; nil: it was not read
+}
+
+// output is an output that is asked for.
+type output struct {
+	*inference.ModelInferRequest_InferRequestedOutputTensor
+
+	place   *region.Part // where it is to lie; nil: in the answer
+	classes uint64       // how many of its largest elements are wanted in its place; 0: the output
+}
+
 var requests = sync.Pool{New: func() any { return new(request) }}
 
 func newRequest(s *Service, stream bool) *request {
@@ -57,52 +77,47 @@ func newRequest(s *Service, stream bool) *request {
 // Type implements transport.Message.
 func (*request) Type() string { return "inference.ModelInferRequest" }
 
+// large are the fields raw_input_contents, and fp32_contents and fp64_contents of inputs.
+var large = elements.Fields{
+	7: {List: elements.Raw},
+	5: {Within: elements.Fields{5: {Within: elements.Fields{6: {List: elements.Float}, 7: {List: elements.Double}}}}},
+}
+
 // Take implements transport.Message.
 func (r *request) Take(data mem.BufferSlice) error {
-	size := data.Len()
+	r.data = data
 	for _, b := range data {
 		r.bytes = append(r.bytes, b.ReadOnlyData())
 	}
-	if r.in.read(r.bytes, false) {
-		r.data = data
-	} else if err := r.takeOdd(data); err != nil {
+	if err := r.lifted.Unmarshal(r.bytes, &r.in, large); err != nil {
 		return err
 	}
-	r.fill(size)
+	r.spread()
+	r.fill(data.Len())
 	return nil
 }
 
-// takeOdd has the generated code read a message, and write it as most clients do.
-func (r *request) takeOdd(data mem.BufferSlice) error {
-	r.forget()
-	whole := data.MaterializeToBuffer(r.house.Memory)
-	data.Free()
-	defer whole.Free()
-	var m inference.ModelInferRequest
-	if err := protect.Unmarshal(whole.ReadOnlyData(), &m); err != nil {
-		return err
+// spread makes room for what is to be known of each tensor of the message.
+func (r *request) spread() {
+	for _, in := range r.in.GetInputs() {
+		r.inputs = append(r.inputs, input{ModelInferRequest_InferInputTensor: in})
 	}
-	plain, err := proto.Marshal(&m)
-	if err != nil {
-		return err
+	for _, out := range r.in.GetOutputs() {
+		r.outputs = append(r.outputs, output{ModelInferRequest_InferRequestedOutputTensor: out})
 	}
-	if !r.in.read([][]byte{plain}, true) {
-		return errors.New("it has too many small parts: send elements raw")
-	}
-	return nil
 }
 
 // fill makes a request of the message, which has so many bytes.
 func (r *request) fill(size int) {
 	m := &r.in
 	r.Request = predict.Request{
-		Model: m.model, ID: m.id, Inputs: m.came, Stream: r.stream, Codec: r,
+		Model: m.GetModelName(), ID: m.GetId(), Inputs: len(m.GetInputs()), Stream: r.stream, Codec: r,
 	}
-	for i := range m.outputs {
-		r.Outputs = append(r.Outputs, m.outputs[i].name)
+	for _, o := range m.GetOutputs() {
+		r.Outputs = append(r.Outputs, o.GetName())
 	}
 	var err error
-	r.asked, err = ask(m)
+	r.asked, err = r.ask()
 	if r.Chosen = r.asked.chosen; err != nil {
 		r.Fault = err
 		return
@@ -117,10 +132,10 @@ func (r *request) fill(size int) {
 		r.Limit = time.Now().Add(a.timeout)
 	}
 	switch {
-	case m.version != "" && a.label != "":
+	case m.GetModelVersion() != "" && a.label != "":
 		r.Fault = &tensor.FieldError{Field: "parameters[\"label\"]", Want: "either a version or a label", Got: "both"}
-	case m.version != "":
-		if r.number, err = versionOf(m.version); err != nil {
+	case m.GetModelVersion() != "":
+		if r.number, err = versionOf(m.GetModelVersion()); err != nil {
 			r.Fault = err
 			return
 		}
@@ -129,7 +144,7 @@ func (r *request) fill(size int) {
 		r.Choice = routing.Choice{Label: &a.label}
 	}
 	if r.Fault == nil {
-		r.Fault = m.match(r.web)
+		r.Fault = r.match()
 	}
 }
 
@@ -146,37 +161,39 @@ func versionOf(text string) (int64, error) {
 }
 
 // match gives the raw entries to the inputs that have no contents, in their order. Those of JSON have theirs.
-func (m *message) match(web bool) error {
-	if web {
-		return m.matchBody()
+func (r *request) match() error {
+	if r.web {
+		return r.matchBody()
 	}
-	next := 0
-	for _, in := range m.inputs[:m.came] {
+	left := r.in.GetRawInputContents()
+	all := len(left)
+	for i := range r.inputs {
+		in := &r.inputs[i]
 		switch {
-		case in.contents && in.place != nil:
-			return &tensor.FieldError{
-				Field: inputField(in), Want: "no contents beside shared_memory_region", Got: "both",
-			}
+		case in.Contents != nil && in.place != nil:
+			return in.both("no contents beside shared_memory_region")
 		case in.place != nil:
-		case in.contents && len(m.raw) > 0:
-			return &tensor.FieldError{
-				Field: inputField(in), Want: "no contents beside raw_input_contents", Got: "both",
-			}
-		case !in.contents && next < len(m.raw):
-			in.raw = next
-			next++
+		case in.Contents != nil && all > 0:
+			return in.both("no contents beside raw_input_contents")
+		case in.Contents == nil && len(left) > 0:
+			in.raw, left = r.lifted.Bytes(left[0]), left[1:]
 		}
 	}
-	if next < len(m.raw) {
+	if len(left) > 0 {
 		return &tensor.FieldError{
-			Field: "raw_input_contents", Want: fmt.Sprintf("an entry for each of %d inputs", next),
-			Got: fmt.Sprintf("%d entries", len(m.raw)),
+			Field: "raw_input_contents", Want: fmt.Sprintf("an entry for each of %d inputs", all-len(left)),
+			Got: fmt.Sprintf("%d entries", all),
 		}
 	}
 	return nil
 }
 
-func inputField(in *input) string    { return "inputs[" + routing.Quote(in.name) + "]" }
+// both refuses an input whose elements are in two places.
+func (in *input) both(want string) error {
+	return &tensor.FieldError{Field: inputField(in), Want: want, Got: "both"}
+}
+
+func inputField(in *input) string    { return "inputs[" + routing.Quote(in.GetName()) + "]" }
 func outputField(name string) string { return "outputs[" + routing.Quote(name) + "]" }
 
 // Release implements transport.Request.
@@ -189,28 +206,31 @@ func (r *request) Release() {
 	}
 	r.letGo()
 	r.data.Free()
-	r.in.reset()
-	r.forget()
+	r.in.Reset()
+	r.lifted.Reset()
 	r.out.Reset()
-	clear(r.values)
-	r.values = r.values[:0]
+	r.inputs, r.outputs, r.bytes, r.values = emptied(r.inputs), emptied(r.outputs), emptied(r.bytes), emptied(r.values)
 	r.Exchange, r.house, r.regions, r.data, r.given = transport.Exchange{}, nil, nil, nil, false
 	r.web = false
 	r.asked = asked{}
 	requests.Put(r)
 }
 
-// forget lets go of the bytes of the data.
-func (r *request) forget() {
-	clear(r.bytes)
-	r.bytes = r.bytes[:0]
+// emptied returns a list without its elements, in the same memory unless that is large.
+func emptied[T any](all []T) []T {
+	const most = 64
+	if cap(all) > most {
+		return nil
+	}
+	clear(all)
+	return all[:0]
 }
 
 // Names implements predict.Codec.
 func (r *request) Names() iter.Seq[string] {
 	return func(yield func(string) bool) {
-		for _, in := range r.in.inputs[:r.in.came] {
-			if !yield(in.name) {
+		for _, in := range r.in.GetInputs() {
+			if !yield(in.GetName()) {
 				return
 			}
 		}
@@ -233,18 +253,36 @@ var inBodies = elements.Protocol{RawTexts: true, Names: [elements.Lists]string{
 	elements.Bool: "data", elements.Texts: "data",
 }}
 
+// contents are the lists of InferTensorContents, by their fields.
+var contents = [...]elements.List{
+	1: elements.Bool, 2: elements.Int32, 3: elements.Int64, 4: elements.Uint32, 5: elements.Uint64,
+	6: elements.Float, 7: elements.Double, 8: elements.Texts,
+}
+
+// sizesOf counts what each list has.
+func sizesOf(c *inference.InferTensorContents) elements.Sizes {
+	if c == nil {
+		return elements.Sizes{}
+	}
+	var sizes elements.Sizes
+	c.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		sizes[contents[f.Number()]] = v.List().Len()
+		return true
+	})
+	return sizes
+}
+
 // Decode implements predict.Codec.
 func (r *request) Decode(spec *tensor.Spec) (tensor.Tensor, error) {
-	m := &r.in
-	i := slices.IndexFunc(m.inputs[:m.came], func(in *input) bool { return in.name == spec.Name })
+	i := slices.IndexFunc(r.inputs, func(in input) bool { return in.GetName() == spec.Name })
 	if i < 0 {
 		return tensor.Tensor{}, &tensor.FieldError{Want: "an input of that name", Got: "none"}
 	}
-	in := m.inputs[i]
-	if want := datatype(spec.DType); in.datatype != want {
-		return tensor.Tensor{}, &tensor.FieldError{Field: "datatype", Want: want, Got: routing.Quote(in.datatype)}
+	in := &r.inputs[i]
+	if want := datatype(spec.DType); in.GetDatatype() != want {
+		return tensor.Tensor{}, &tensor.FieldError{Field: "datatype", Want: want, Got: routing.Quote(in.GetDatatype())}
 	}
-	shape, err := taken(spec, in.shape)
+	shape, err := taken(spec, in.GetShape())
 	if err != nil {
 		return tensor.Tensor{}, err
 	}
@@ -254,23 +292,51 @@ func (r *request) Decode(spec *tensor.Spec) (tensor.Tensor, error) {
 	case in.list.text != nil:
 		return r.decodeList(spec, in, shape)
 	}
-	came := elements.Came{Texts: in.texts, Left: in.left, Sizes: elements.Sizes{elements.Texts: len(in.texts)}}
-	for _, e := range in.more {
-		came.Sizes[e.List] = e.Count
-	}
-	if in.raw >= 0 {
-		raw := m.raw[in.raw]
-		came.Sizes[elements.Raw] = raw.Count
-		if len(raw.Pieces) == 1 {
-			came.Raw = raw.Pieces[0]
-		} else {
-			came.Left = raw
-		}
+	c := in.GetContents()
+	came := elements.Came{Left: in.raw, Texts: c.GetBytesContents(), Sizes: sizesOf(c)}
+	switch {
+	case len(c.GetFp32Contents()) > 0:
+		came.Left = r.lifted.Singles(c.GetFp32Contents())
+	case len(c.GetFp64Contents()) > 0:
+		came.Left = r.lifted.Doubles(c.GetFp64Contents())
 	}
 	names := &protocol
 	if r.web {
 		names = &inBodies
 	}
-	t, _, err := names.Decode(spec, shape, &came, nil)
+	t, _, err := names.Decode(spec, shape, &came, func(l elements.List) []byte {
+		return elements.Packed(c.ProtoReflect(), protowire.Number(slices.Index(contents[:], l)))
+	})
 	return t, err
+}
+
+// output returns what was asked of an output of the answer.
+func (r *request) output(i int) *output {
+	if i < len(r.outputs) {
+		return &r.outputs[i]
+	}
+	return &unasked
+}
+
+// unasked is the output of a request that asks for none in particular.
+var unasked output
+
+// CheckOutput implements predict.OutputChecker.
+func (r *request) CheckOutput(i int, spec *tensor.Spec, rows int) error {
+	o := &r.outputs[i]
+	if o.classes > 0 && !ranks(spec.DType) {
+		return &tensor.FieldError{
+			Field: outputField(o.GetName()) + `.parameters["classification"]`, Want: "an output of numbers",
+			Got: "one of " + datatype(spec.DType),
+		}
+	}
+	shape := spec.Shape
+	if spec.BatchDim != tensor.NoBatch {
+		shape = shape.With(spec.BatchDim, int64(rows))
+	}
+	count, known := shape.Elements()
+	if size := int64(spec.DType.Size()); o.place != nil && known && size > 0 {
+		return fits(o, count*size)
+	}
+	return nil
 }

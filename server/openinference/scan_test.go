@@ -83,7 +83,7 @@ func TestScanner(t *testing.T) {
 			t.Fatal(err)
 		}
 		s = scanner{text: in, turn: &protect.Turn{}}
-		got, err := valueOf(&s)
+		got, err := plainOf(&s)
 		if err != nil {
 			t.Fatalf("%q: %v", in, err)
 		}
@@ -99,15 +99,15 @@ func TestScanner(t *testing.T) {
 // finite has an empty list where JSON has no number, which nothing else next to it can become a part of.
 var finite = strings.NewReplacer("-Infinity", "[]", "Infinity", "[]", "NaN", "[]")
 
-// valueOf reads a value as encoding/json does.
-func valueOf(s *scanner) (any, error) {
+// plainOf reads a value as encoding/json does.
+func plainOf(s *scanner) (any, error) {
 	kind := s.kind()
 	switch kind {
 	case '{':
 		all := map[string]any{}
 		err := s.object(func(name []byte) error {
 			key := string(name)
-			v, err := valueOf(s)
+			v, err := plainOf(s)
 			all[key] = v
 			return err
 		})
@@ -115,7 +115,7 @@ func valueOf(s *scanner) (any, error) {
 	case '[':
 		all := []any{}
 		err := s.list(func() error {
-			v, err := valueOf(s)
+			v, err := plainOf(s)
 			all = append(all, v)
 			return err
 		})

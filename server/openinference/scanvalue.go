@@ -2,10 +2,10 @@ package openinference
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 
+	"github.com/weftserve/weft/proto/gen/inference"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/routing"
 )
@@ -74,14 +74,15 @@ func (s *scanner) whole() (int64, error) {
 
 // natural reads a whole number that is not negative.
 func (s *scanner) natural() (uint64, error) {
-	var p parameter
-	if err := s.value(&p); err != nil {
+	p, err := s.value()
+	if err != nil {
 		return 0, err
 	}
-	if !p.natural() {
-		return 0, &tensor.FieldError{Want: "a whole number that is not negative", Got: p.String()}
+	n, ok := valueOf(p).natural()
+	if !ok {
+		err = &tensor.FieldError{Want: "a whole number that is not negative", Got: valueOf(p).String()}
 	}
-	return p.number, nil
+	return n, err
 }
 
 // firstName reads an object, and tells the name of its first member, if it has any.
@@ -96,59 +97,55 @@ func (s *scanner) firstName(is func(string)) error {
 	})
 }
 
+// mostParameters bounds a map of parameters.
+const mostParameters = 64
+
 // parameters reads a map of parameters. The function counts one of them, and may refuse it.
-func (s *scanner) parameters(part func() error) (all []parameter, err error) {
-	err = s.object(func(key []byte) error {
+func (s *scanner) parameters(part func() error) (map[string]*inference.InferParameter, error) {
+	all := map[string]*inference.InferParameter{}
+	return all, s.object(func(key []byte) error {
 		if err := part(); err != nil {
 			return err
 		}
-		p := parameter{key: string(key)}
+		name := string(key)
 		switch {
-		case find(all, p.key) != nil:
-			return &tensor.FieldError{Field: parameterKey(p.key), Want: "each parameter once", Got: "it again"}
-		case len(all) == most:
-			return &tensor.FieldError{Want: fmt.Sprintf("at most %d parameters", most), Got: "more"}
+		case all[name] != nil:
+			return &tensor.FieldError{Field: parameterKey(name), Want: "each parameter once", Got: "it again"}
+		case len(all) == mostParameters:
+			return &tensor.FieldError{Want: fmt.Sprintf("at most %d parameters", mostParameters), Got: "more"}
 		}
-		if err := s.value(&p); err != nil {
-			return inPart(parameterKey(p.key), err)
-		}
-		all = append(all, p)
-		return nil
+		p, err := s.value()
+		all[name] = p
+		return inPart(parameterKey(name), err)
 	})
-	return all, err
 }
 
 // value reads the value of a parameter.
-func (s *scanner) value(p *parameter) (err error) {
-	kind := s.kind()
-	switch kind {
+func (s *scanner) value() (*inference.InferParameter, error) {
+	switch s.kind() {
 	case '"':
-		p.kind = isText
-		p.text, err = s.string()
-		return err
+		text, err := s.string()
+		return &inference.InferParameter{ParameterChoice: &inference.InferParameter_StringParam{StringParam: text}}, err
 	case 't', 'f':
-		var is bool
-		if is, err = s.bool(); is {
-			p.number = 1
-		}
-		p.kind = isBool
-		return err
+		is, err := s.bool()
+		return &inference.InferParameter{ParameterChoice: &inference.InferParameter_BoolParam{BoolParam: is}}, err
 	case aNumber:
 	default:
-		return s.unlike("a bool, a number or a text")
+		return nil, s.unlike("a bool, a number or a text")
 	}
 	digits, err := s.scalar()
 	if err != nil {
-		return err
+		return nil, err
 	}
+	p := &inference.InferParameter{}
 	if n, err := strconv.ParseInt(string(digits), 10, 64); err == nil {
-		p.kind, p.number = isInt64, uint64(n)
+		p.ParameterChoice = &inference.InferParameter_Int64Param{Int64Param: n}
 	} else if n, err := strconv.ParseUint(string(digits), 10, 64); err == nil {
-		p.kind, p.number = isUint64, n
+		p.ParameterChoice = &inference.InferParameter_Uint64Param{Uint64Param: n}
 	} else if x, err := strconv.ParseFloat(string(digits), 64); err == nil {
-		p.kind, p.number = isDouble, math.Float64bits(x)
+		p.ParameterChoice = &inference.InferParameter_DoubleParam{DoubleParam: x}
 	} else {
-		return &tensor.FieldError{Want: "a number of 64 bits", Got: routing.Quote(string(digits))}
+		return nil, &tensor.FieldError{Want: "a number of 64 bits", Got: routing.Quote(string(digits))}
 	}
-	return nil
+	return p, nil
 }

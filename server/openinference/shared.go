@@ -31,10 +31,10 @@ func mayUseRegions(c *access.Caller) error {
 // locate finds the tensors of a message that lie in regions, and keeps inputs there to the limit of a message, of which
 // so many bytes came.
 func (r *request) locate(came int) error {
-	m := &r.in
 	var err error
-	for _, in := range m.inputs[:m.came] {
-		if in.place, err = r.part(inputField(in), in.parameters); err != nil {
+	for i := range r.inputs {
+		in := &r.inputs[i]
+		if in.place, err = r.part(inputField(in), in.GetParameters()); err != nil {
 			return err
 		}
 		if in.place == nil {
@@ -47,14 +47,15 @@ func (r *request) locate(came int) error {
 			}
 		}
 	}
-	for i := range m.outputs {
-		o := &m.outputs[i]
-		if o.place, err = r.part(outputField(o.name), o.parameters); err != nil {
+	for i := range r.outputs {
+		o := &r.outputs[i]
+		field := outputField(o.GetName())
+		if o.place, err = r.part(field, o.GetParameters()); err != nil {
 			return err
 		}
 		if o.place != nil && o.classes > 0 {
 			return &tensor.FieldError{
-				Field: outputField(o.name) + ".parameters", Want: "either classification or shared_memory_region", Got: "both",
+				Field: field + ".parameters", Want: "either classification or shared_memory_region", Got: "both",
 			}
 		}
 	}
@@ -62,41 +63,38 @@ func (r *request) locate(came int) error {
 }
 
 // part returns the part of a region that parameters name; nil: they name none.
-func (r *request) part(field string, parameters []parameter) (*region.Part, error) {
-	var name, size, offset *parameter
-	for i := range parameters {
-		p := &parameters[i]
-		var ok bool
-		var want string
-		switch p.key {
+func (r *request) part(field string, parameters map[string]*inference.InferParameter) (*region.Part, error) {
+	var name string
+	var size, offset uint64
+	err := each(parameters, func(key string, p value) (ok bool, want string) {
+		switch key {
 		case "shared_memory_region":
-			name, ok, want = p, p.kind == isText && p.text != "", "the name of a region"
+			return set(&name, p) && name != "", "the name of a region"
 		case "shared_memory_byte_size":
-			size, ok, want = p, p.natural(), "a number that is not negative"
+			size, ok = p.natural()
+			return ok, "a number that is not negative"
 		case "shared_memory_offset":
-			offset, ok, want = p, p.natural(), "a number that is not negative"
-		default:
-			ok, want = !strings.HasPrefix(p.key, "shared_memory_"), "shared_memory_region, _byte_size or _offset"
+			offset, ok = p.natural()
+			return ok, "a number that is not negative"
 		}
-		if !ok {
-			return nil, &tensor.FieldError{Field: field + "." + parameterField(p), Want: want, Got: p.String()}
-		}
+		return !strings.HasPrefix(key, "shared_memory_"), "shared_memory_region, _byte_size or _offset"
+	})
+	if err != nil {
+		return nil, inPart(field, err)
 	}
-	if name == nil && size == nil && offset == nil {
+	_, sized := parameters["shared_memory_byte_size"]
+	_, moved := parameters["shared_memory_offset"]
+	if name == "" && !sized && !moved {
 		return nil, nil //nolint:nilnil // the tensor is in the message
 	}
 	r.sharing = true
-	if name == nil || size == nil {
+	if name == "" || !sized {
 		return nil, &tensor.FieldError{
 			Field: field + ".parameters", Want: "both shared_memory_region and shared_memory_byte_size",
 			Got: "one of them, or neither",
 		}
 	}
-	var at uint64
-	if offset != nil {
-		at = offset.number
-	}
-	part, err := r.regions.Part(field, name.text, at, size.number)
+	part, err := r.regions.Part(field, name, offset, size)
 	if err == nil {
 		r.Holds = append(r.Holds, part)
 	}
@@ -117,7 +115,7 @@ func (r *request) decodeShared(spec *tensor.Spec, in *input, shape tensor.Shape)
 	if size := int64(spec.DType.Size()); size > 0 && count*size != in.place.Size {
 		return tensor.Tensor{}, &tensor.FieldError{
 			Field: `parameters["shared_memory_byte_size"]`,
-			Want:  fmt.Sprintf("%d (shape %v of %v)", count*size, tensor.Shape(in.shape), spec.DType),
+			Want:  fmt.Sprintf("%d (shape %v of %v)", count*size, tensor.Shape(in.GetShape()), spec.DType),
 			Got:   strconv.FormatInt(in.place.Size, 10),
 		}
 	}
@@ -138,7 +136,7 @@ func fits(o *output, bytes int64) error {
 		return nil
 	}
 	return &tensor.FieldError{
-		Field: outputField(o.name) + `.parameters["shared_memory_byte_size"]`,
+		Field: outputField(o.GetName()) + `.parameters["shared_memory_byte_size"]`,
 		Want:  fmt.Sprintf("at least the %d bytes that the output takes", bytes), Got: strconv.FormatInt(o.place.Size, 10),
 	}
 }
@@ -150,14 +148,14 @@ func (r *request) encodeShared(w *fields.Writer, o *output, data []byte) error {
 	}
 	if err := o.place.Write(data); err != nil {
 		if fault, is := err.(*tensor.FieldError); is { //nolint:errorlint // as Write returns it
-			fault.Field = outputField(o.name)
+			fault.Field = outputField(o.GetName())
 		}
 		return err
 	}
-	parameterOut(w, "shared_memory_region", func() { w.Text(isText, o.place.Name()) })
-	parameterOut(w, "shared_memory_byte_size", func() { w.Number(isInt64, int64(len(data))) })
+	parameterOut(w, "shared_memory_region", func() { w.Text(textParam, o.place.Name()) })
+	parameterOut(w, "shared_memory_byte_size", func() { w.Number(int64Param, int64(len(data))) })
 	if o.place.Offset > 0 {
-		parameterOut(w, "shared_memory_offset", func() { w.Number(isInt64, o.place.Offset) })
+		parameterOut(w, "shared_memory_offset", func() { w.Number(int64Param, o.place.Offset) })
 	}
 	return nil
 }

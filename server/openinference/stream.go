@@ -51,7 +51,7 @@ func (st stream) Failed(m transport.Request, why *status.Status) any {
 	return &inference.ModelStreamInferResponse{
 		ErrorMessage: why.GetMessage(),
 		InferResponse: &inference.ModelInferResponse{
-			ModelName: predict.Clip(r.Model), ModelVersion: predict.Clip(r.in.version), Id: predict.Clip(r.ID),
+			ModelName: predict.Clip(r.Model), ModelVersion: predict.Clip(r.in.GetModelVersion()), Id: predict.Clip(r.ID),
 		},
 	}
 }

@@ -54,7 +54,7 @@ func inferredOf(encoded *transport.Encoded, w *wanted) (*inferred, error) {
 	}
 	parameters := map[string]any{}
 	for key, p := range m.GetParameters() {
-		parameters[key] = plainParameter(p)
+		parameters[key] = valueOf(p).any
 	}
 	a := &inferred{pieces: encoded.Pieces(), head: struct {
 		Model      string         `json:"model_name"`
@@ -71,7 +71,7 @@ func inferredOf(encoded *transport.Encoded, w *wanted) (*inferred, error) {
 		case len(parameters) > 0:
 			out.place, out.Parameters = inRegion, map[string]any{}
 			for key, p := range parameters {
-				out.Parameters[key] = plainParameter(p)
+				out.Parameters[key] = valueOf(p).any
 			}
 		case w.asBytes(out.Name):
 			out.place, out.Parameters = behindJSON, map[string]any{bytesBehind: len(out.raw)}

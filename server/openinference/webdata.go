@@ -32,7 +32,7 @@ func (r *request) decodeList(spec *tensor.Spec, in *input, shape tensor.Shape) (
 	}
 	if int64(in.list.count) != count {
 		return tensor.Tensor{}, &tensor.FieldError{
-			Field: "data", Want: fmt.Sprintf("%d elements (shape %v of %v)", count, tensor.Shape(in.shape), spec.DType),
+			Field: "data", Want: fmt.Sprintf("%d elements (shape %v of %v)", count, tensor.Shape(in.GetShape()), spec.DType),
 			Got: fmt.Sprintf("%d elements", in.list.count),
 		}
 	}

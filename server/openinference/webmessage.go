@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/grpc/mem"
 
+	"github.com/weftserve/weft/proto/gen/inference"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/wire/elements"
@@ -42,30 +43,28 @@ func (r *request) takeBody(model, version string, body *[]byte, head int, turn *
 	size int, w wanted, err error,
 ) {
 	r.web, r.data = true, mem.BufferSlice{mem.NewBuffer(body, r.house.Memory)}
-	m := &r.in
-	m.reset()
-	m.large = true // if it is broken
-	m.model, m.version = model, version
-	b := bodyReader{scanner{text: (*body)[:head], turn: turn}, m, 0}
+	r.in.ModelName, r.in.ModelVersion = model, version
+	b := bodyReader{scanner: scanner{text: (*body)[:head], turn: turn}, message: &r.in}
 	if err = b.read(); err != nil {
 		return 0, w, err
 	}
-	const long = 4 << 10 // may have long names
-	m.large = b.parts > most || head > long
-	if err = m.takeBehind((*body)[head:]); err != nil {
+	r.spread()
+	for i := range r.inputs {
+		in := &r.inputs[i]
+		in.list = b.lists[i]
+		size += in.list.bytes(dtypeOf(in.GetDatatype()))
+	}
+	if err = r.takeBehind((*body)[head:]); err != nil {
 		return 0, w, err
 	}
-	for _, in := range m.inputs[:m.came] {
-		size += in.list.bytes(dtypeOf(in.datatype))
-	}
-	w.all = isTrue(m.parameters, "binary_data_output")
-	for i := range m.outputs {
-		o := &m.outputs[i]
+	w.all = isTrue(r.in.GetParameters(), "binary_data_output")
+	for _, o := range r.in.GetOutputs() {
+		_, said := o.GetParameters()[asBytes]
 		switch {
-		case isTrue(o.parameters, asBytes):
-			w.bytes = append(w.bytes, o.name)
-		case find(o.parameters, asBytes) != nil:
-			w.texts = append(w.texts, o.name)
+		case isTrue(o.GetParameters(), asBytes):
+			w.bytes = append(w.bytes, o.GetName())
+		case said:
+			w.texts = append(w.texts, o.GetName())
 		}
 	}
 	r.fill(len(*body))
@@ -76,37 +75,25 @@ func (r *request) takeBody(model, version string, body *[]byte, head int, turn *
 // has.
 const asBytes, bytesBehind = "binary_data", "binary_data_size"
 
-func find(parameters []parameter, key string) *parameter {
-	i := slices.IndexFunc(parameters, func(p parameter) bool { return p.key == key })
-	if i < 0 {
-		return nil
-	}
-	return &parameters[i]
-}
-
-func isTrue(parameters []parameter, key string) bool {
-	p := find(parameters, key)
-	return p != nil && p.kind == isBool && p.number != 0
+func isTrue(parameters map[string]*inference.InferParameter, key string) bool {
+	return parameters[key].GetBoolParam()
 }
 
 // takeBehind gives the bytes behind the JSON to the inputs that have some there.
-func (m *message) takeBehind(behind []byte) error {
-	for _, in := range m.inputs[:m.came] {
-		size := find(in.parameters, bytesBehind)
-		if size == nil {
+func (r *request) takeBehind(behind []byte) error {
+	for i := range r.inputs {
+		in := &r.inputs[i]
+		p, is := in.GetParameters()[bytesBehind]
+		if !is {
 			continue
 		}
-		if !size.natural() || size.number > uint64(len(behind)) {
-			return &tensor.FieldError{
-				Field: inputField(in) + "." + parameterField(size),
-				Want:  fmt.Sprintf("at most the %d bytes that are left behind the JSON", len(behind)), Got: size.String(),
-			}
+		size, ok := valueOf(p).natural()
+		if !ok || size > uint64(len(behind)) {
+			return inPart(inputField(in), wrongParameter(bytesBehind,
+				fmt.Sprintf("at most the %d bytes that are left behind the JSON", len(behind)), valueOf(p)))
 		}
-		in.raw = len(m.raw)
-		m.raw = append(m.raw, elements.Elements{
-			List: elements.Raw, Count: int(size.number), Pieces: [][]byte{behind[:size.number:size.number]},
-		})
-		behind = behind[size.number:]
+		in.raw = elements.Elements{List: elements.Raw, Count: int(size), Pieces: [][]byte{behind[:size:size]}}
+		behind = behind[size:]
 	}
 	if len(behind) > 0 {
 		return broken("%d bytes behind the JSON that belong to no input", len(behind))
@@ -115,16 +102,14 @@ func (m *message) takeBehind(behind []byte) error {
 }
 
 // matchBody wants each input to have its elements in one place.
-func (m *message) matchBody() error {
-	for _, in := range m.inputs[:m.came] {
-		fault := &tensor.FieldError{Field: inputField(in), Got: "both"}
-		switch listed, behind := in.list.text != nil, in.raw >= 0; {
+func (r *request) matchBody() error {
+	for i := range r.inputs {
+		in := &r.inputs[i]
+		switch listed, behind := in.list.text != nil, in.raw.List != elements.None; {
 		case in.place != nil && (listed || behind):
-			fault.Want = "no data beside shared_memory_region"
-			return fault
+			return in.both("no data beside shared_memory_region")
 		case listed && behind:
-			fault.Want = "either data or binary_data_size"
-			return fault
+			return in.both("either data or binary_data_size")
 		}
 	}
 	return nil

@@ -1,13 +1,18 @@
 package openinference
 
-import "fmt"
+import (
+	"fmt"
 
-// bodyReader reads the JSON of a request into a message.
+	"github.com/weftserve/weft/proto/gen/inference"
+)
+
+// bodyReader reads the JSON of a request into a message, but for its elements.
 type bodyReader struct {
 	scanner
-	*message
 
-	parts int
+	message *inference.ModelInferRequest
+	lists   []list // the elements of each input
+	parts   int
 }
 
 // mostParts is how many inputs, outputs, parameters and dimensions a request in JSON may have: each takes memory.
@@ -25,9 +30,9 @@ func (b *bodyReader) read() error {
 	err := b.members([]string{"id", "parameters", "inputs", "outputs"}, func(i int) (err error) {
 		switch i {
 		case 0:
-			b.id, err = b.string()
+			b.message.Id, err = b.string()
 		case 1:
-			b.message.parameters, err = b.scanner.parameters(b.part)
+			b.message.Parameters, err = b.parameters(b.part)
 		case 2:
 			err = b.each(b.input)
 		case 3:
@@ -63,32 +68,29 @@ func (b *bodyReader) each(read func() (name string, err error)) error {
 
 // input reads an input.
 func (b *bodyReader) input() (name string, err error) {
-	if b.came == len(b.inputs) {
-		b.inputs = append(b.inputs, &input{})
-	}
-	in := b.inputs[b.came]
-	*in = input{raw: -1, shape: in.shape[:0]}
-	b.came++
+	in := &inference.ModelInferRequest_InferInputTensor{}
+	b.message.Inputs = append(b.message.Inputs, in)
+	b.lists = append(b.lists, list{})
 	err = b.members([]string{"name", "datatype", "shape", "parameters", "data"}, func(i int) (err error) {
 		switch i {
 		case 0:
-			in.name, err = b.string()
+			in.Name, err = b.string()
 		case 1:
-			in.datatype, err = b.string()
+			in.Datatype, err = b.string()
 		case 2:
 			err = b.each(func() (string, error) {
 				size, err := b.whole()
-				in.shape = append(in.shape, size)
+				in.Shape = append(in.Shape, size)
 				return "", err
 			})
 		case 3:
-			in.parameters, err = b.scanner.parameters(b.part)
+			in.Parameters, err = b.parameters(b.part)
 		case 4:
-			err = b.data(&in.list)
+			err = b.data(&b.lists[len(b.lists)-1])
 		}
 		return err
 	})
-	return in.name, err
+	return in.GetName(), err
 }
 
 // data passes over a list of elements.
@@ -108,15 +110,15 @@ func (b *bodyReader) data(to *list) error {
 
 // output reads an output.
 func (b *bodyReader) output() (name string, err error) {
-	b.outputs = append(b.outputs, output{})
-	o := &b.outputs[len(b.outputs)-1]
+	o := &inference.ModelInferRequest_InferRequestedOutputTensor{}
+	b.message.Outputs = append(b.message.Outputs, o)
 	err = b.members([]string{"name", "parameters"}, func(i int) (err error) {
 		if i == 0 {
-			o.name, err = b.string()
+			o.Name, err = b.string()
 		} else {
-			o.parameters, err = b.scanner.parameters(b.part)
+			o.Parameters, err = b.parameters(b.part)
 		}
 		return err
 	})
-	return o.name, err
+	return o.GetName(), err
 }

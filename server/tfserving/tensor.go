@@ -12,6 +12,7 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/protect"
+	"github.com/weftserve/weft/server/wire/elements"
 )
 
 // dataTypes maps our element types to TensorFlow's.
@@ -38,12 +39,12 @@ func shapeMessage(s tensor.Shape) *tensorflow.TensorShapeProto {
 	return m
 }
 
-// decode reads the message that came for an input. The error is a *tensor.FieldError.
-func decode(spec *tensor.Spec, m *tensorflow.TensorProto) (tensor.Tensor, error) {
+// decode reads the message that came for an input, and its large values. The error is a *tensor.FieldError.
+func decode(spec *tensor.Spec, m *tensorflow.TensorProto, lifted *elements.Lifted) (tensor.Tensor, error) {
 	if want := dataTypes[spec.DType]; m.GetDtype() != want {
 		return tensor.Tensor{}, fault("dtype", want.String(), m.GetDtype().String())
 	}
-	t := tensor.Tensor{DType: spec.DType, Data: m.GetTensorContent()}
+	t := tensor.Tensor{DType: spec.DType}
 	for _, d := range m.GetTensorShape().GetDim() {
 		t.Shape = append(t.Shape, d.GetSize())
 	}
@@ -51,18 +52,17 @@ func decode(spec *tensor.Spec, m *tensorflow.TensorProto) (tensor.Tensor, error)
 	if err != nil {
 		return tensor.Tensor{}, err
 	}
-	if len(t.Data) > 0 {
+	content := lifted.Bytes(m.GetTensorContent())
+	if got := int64(content.Count); got > 0 {
+		content.Lend(&t)
 		want := count * int64(t.DType.Size())
-		if got := int64(len(t.Data)); t.DType == tensor.String || got != want {
+		if t.DType == tensor.String || got != want {
 			return t, fault("tensor_content", fmt.Sprintf("%d bytes (shape %v of %v); texts in string_val", want, t.Shape,
 				t.DType), fmt.Sprintf("%d bytes", got))
 		}
-		if at := slices.IndexFunc(t.Data, func(b byte) bool { return b > 1 }); t.DType == tensor.Bool && at >= 0 {
-			return t, fault("tensor_content", "0 or 1 for each bool", fmt.Sprintf("%d at byte %d", t.Data[at], at))
-		}
-		return t, nil
+		return t, elements.CheckBools("tensor_content", &t)
 	}
-	l, err := listed(t.DType, m, count)
+	l, err := listed(t.DType, m, lifted, count)
 	if err != nil {
 		return t, err
 	}
@@ -93,16 +93,12 @@ type list struct {
 }
 
 // listed returns the list of an element type, of which there may be so many elements.
-func listed(d tensor.DType, m *tensorflow.TensorProto, most int64) (list, error) {
+func listed(d tensor.DType, m *tensorflow.TensorProto, lifted *elements.Lifted, most int64) (list, error) {
 	switch d {
 	case tensor.Float32:
-		return each("float_val", m.GetFloatVal(), most, func(b []byte, v float32) []byte {
-			return little.AppendUint32(b, math.Float32bits(v))
-		})
+		return floats("float_val", lifted.Singles(m.GetFloatVal()), most, 4)
 	case tensor.Float64:
-		return each("double_val", m.GetDoubleVal(), most, func(b []byte, v float64) []byte {
-			return little.AppendUint64(b, math.Float64bits(v))
-		})
+		return floats("double_val", lifted.Doubles(m.GetDoubleVal()), most, 8)
 	case tensor.Float16, tensor.BFloat16:
 		return within("half_val", m.GetHalfVal(), most, 0, math.MaxUint16, 2)
 	case tensor.Int8:
@@ -139,14 +135,32 @@ var little = binary.LittleEndian
 
 func each[T any](name string, values []T, most int64, put func([]byte, T) []byte) (list, error) {
 	l := list{name: name, n: len(values)}
-	if int64(l.n) > most {
-		return l, fault(name, fmt.Sprintf("%d elements, or the first of them", most), fmt.Sprintf("%d elements", l.n))
+	if err := l.fits(most); err != nil {
+		return l, err
 	}
 	for _, v := range values {
 		l.last = len(l.data)
 		l.data = put(l.data, v)
 	}
 	return l, nil
+}
+
+// floats is a list of floats of so many bytes.
+func floats(name string, e elements.Elements, most int64, bytes int) (list, error) {
+	l := list{name: name, n: e.Count}
+	if err := l.fits(most); err != nil {
+		return l, err
+	}
+	l.data = slices.Concat(e.Pieces...)
+	l.last = max(0, len(l.data)-bytes)
+	return l, nil
+}
+
+func (l *list) fits(most int64) error {
+	if int64(l.n) > most {
+		return fault(l.name, fmt.Sprintf("%d elements, or the first of them", most), fmt.Sprintf("%d elements", l.n))
+	}
+	return nil
 }
 
 // within is each of numbers from low to high, of so many bytes.

@@ -20,7 +20,9 @@ func decode(input *tensor.Spec, m *weftv1.Tensor, left elements.Elements) (tenso
 		return tensor.Tensor{}, elements.Absent, fault("dtype", input.DType.String(), describe(m.GetDtype()))
 	}
 	came := cameOf(m, left)
-	return protocol.Decode(input, m.GetShape(), &came, func(l elements.List) []byte { return packed(m, l) })
+	return protocol.Decode(input, m.GetShape(), &came, func(l elements.List) []byte {
+		return elements.Packed(m.ProtoReflect(), field(l))
+	})
 }
 
 // Tensor reads a message by the element type that it names itself, such as an output. The error is as of Decode.

@@ -5,30 +5,11 @@ import (
 	"fmt"
 	"math"
 
-	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
-
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/tensor"
-	"github.com/weftserve/weft/server/wire/elements"
 )
 
 var little = binary.LittleEndian
-
-// packed returns a list of a message, which is none of strings, as it lies in one. It panics if numbers cannot be
-// encoded, which cannot be.
-func packed(m *weftv1.Tensor, l elements.List) []byte {
-	field := m.ProtoReflect().Descriptor().Fields().ByNumber(field(l))
-	var only weftv1.Tensor
-	only.ProtoReflect().Set(field, m.ProtoReflect().Get(field))
-	data, err := proto.Marshal(&only)
-	if err != nil {
-		panic(fmt.Sprintf("numbers cannot be encoded: %v", err))
-	}
-	_, _, tag := protowire.ConsumeTag(data)
-	data, _ = protowire.ConsumeBytes(data[tag:])
-	return data
-}
 
 // unpack is the inverse of pack: it writes the elements of src into the typed list of dst. src must be whole
 // (tensor.Tensor.Check). It panics for tensor.Invalid, which no signature has.

@@ -40,7 +40,9 @@ func (p *Protocol) Decode(input *tensor.Spec, shape tensor.Shape, c *Came, packe
 	case err != nil || used == None:
 		return out, Absent, err
 	case used == Raw:
-		out.Data, out.Pieces = c.Raw, c.Left.Pieces
+		if out.Data = c.Raw; c.Left.List == Raw {
+			c.Left.Lend(&out)
+		}
 		return out, AsRaw, p.checkRaw(&out, count)
 	case int64(c.Sizes[used]) != count:
 		return out, Typed, fault(p.Names[used],
@@ -57,9 +59,7 @@ func (p *Protocol) Decode(input *tensor.Spec, shape tensor.Shape, c *Came, packe
 // fill sets the data of a tensor to a list that has as many elements.
 func (e *Elements) fill(t *tensor.Tensor, p *Protocol) error {
 	if t.DType == tensor.Float32 || t.DType == tensor.Float64 { // they lie in a message as they do in a tensor
-		if t.Pieces = e.Pieces; len(e.Pieces) == 1 {
-			t.Data, t.Pieces = e.Pieces[0], nil
-		}
+		e.Lend(t)
 		return nil
 	}
 	data, bad, value := pack(t.DType, e)
@@ -71,6 +71,13 @@ func (e *Elements) fill(t *tensor.Tensor, p *Protocol) error {
 		strconv.FormatInt(value, 10))
 }
 
+// Lend gives a tensor its data where they lie.
+func (e *Elements) Lend(t *tensor.Tensor) {
+	if t.Pieces = e.Pieces; len(e.Pieces) == 1 {
+		t.Data, t.Pieces = e.Pieces[0], nil
+	}
+}
+
 func (p *Protocol) checkRaw(t *tensor.Tensor, count int64) error {
 	if t.DType == tensor.String {
 		return p.checkTexts(t, count)
@@ -79,13 +86,18 @@ func (p *Protocol) checkRaw(t *tensor.Tensor, count int64) error {
 		return fault(p.Names[Raw],
 			fmt.Sprintf("%d bytes (shape %v of %v)", want, t.Shape, t.DType), fmt.Sprintf("%d bytes", got))
 	}
+	return CheckBools(p.Names[Raw], t)
+}
+
+// CheckBools wants each raw bool of a tensor, which came in that field, to be one.
+func CheckBools(field string, t *tensor.Tensor) error {
 	if t.DType != tensor.Bool {
 		return nil
 	}
 	at := 0
 	for run := range t.Runs() {
 		if i := slices.IndexFunc(run, func(b byte) bool { return b > 1 }); i >= 0 {
-			return fault(p.Names[Raw], "0 or 1 for each bool", fmt.Sprintf("%d at byte %d", run[i], at+i))
+			return fault(field, "0 or 1 for each bool", fmt.Sprintf("%d at byte %d", run[i], at+i))
 		}
 		at += len(run)
 	}

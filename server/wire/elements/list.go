@@ -116,11 +116,13 @@ type Elements struct {
 	Pieces [][]byte
 }
 
-// Counted returns how many numbers a packed list has. It reports whether they are whole, and may take the memory that
-// they need.
+// Counted returns how many numbers a packed list has, or bytes if it is raw. It reports whether they are whole, and may
+// take the memory that they need.
 func Counted(l List, data fields.Source) (count int, ok bool) {
 	size := data.Size()
 	switch {
+	case l == Raw:
+		return size, true
 	case l == Float:
 		return size / 4, size%4 == 0
 	case l == Double:

@@ -2,7 +2,12 @@ package elements
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/protect"
@@ -60,6 +65,21 @@ func element(s *fields.Source, l List, dtype tensor.DType) uint64 {
 		return uint64(uint32(v))
 	}
 	return v
+}
+
+// Packed returns a list of numbers of a message, as it lies in one. It panics if they cannot be encoded, which cannot
+// be.
+func Packed(m protoreflect.Message, number protowire.Number) []byte {
+	field := m.Descriptor().Fields().ByNumber(number)
+	only := m.New()
+	only.Set(field, m.Get(field))
+	data, err := proto.Marshal(only.Interface())
+	if err != nil {
+		panic(fmt.Sprintf("numbers cannot be encoded: %v", err))
+	}
+	_, _, tag := protowire.ConsumeTag(data)
+	data, _ = protowire.ConsumeBytes(data[tag:])
+	return data
 }
 
 func packStrings(values [][]byte) []byte {

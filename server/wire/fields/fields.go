@@ -2,7 +2,6 @@
 package fields
 
 import (
-	"encoding/binary"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -30,14 +29,11 @@ func Of(message Source, repeated uint64) Fields {
 // Number returns the tag of a field whose value is a number.
 func Number(field protowire.Number) uint64 { return protowire.EncodeTag(field, protowire.VarintType) }
 
-// Fixed returns the tag of a field whose value is a number of eight bytes.
-func Fixed(field protowire.Number) uint64 { return protowire.EncodeTag(field, protowire.Fixed64Type) }
-
 // Bytes returns the tag of a field whose value is text, bytes, a message, or a packed list.
 func Bytes(field protowire.Number) uint64 { return protowire.EncodeTag(field, protowire.BytesType) }
 
-// Next reads a field, and reports whether there was one. The message is not plain if it is broken, or if a field comes
-// once more.
+// Next reads a field, and reports whether there was one. The message is not plain if it is broken, if a field comes
+// once more, or if a value has neither a length nor is a varint.
 func (f *Fields) Next() bool {
 	if !f.Plain || len(f.left.head) == 0 {
 		return false
@@ -53,10 +49,6 @@ func (f *Fields) Next() bool {
 		if size, f.Plain = f.left.Varint(); f.Plain {
 			f.Plain = f.left.Take(size, &f.Bytes)
 		}
-	case protowire.Fixed64Type:
-		if f.Plain = f.left.Take(8, &f.Bytes); f.Plain {
-			f.Value = binary.LittleEndian.Uint64(f.Bytes.Whole())
-		}
 	default:
 		f.Plain = false
 	}
@@ -64,6 +56,16 @@ func (f *Fields) Next() bool {
 	f.Plain = f.Plain && f.seen&bit&^f.repeated == 0
 	f.seen |= bit
 	return f.Plain
+}
+
+// Append appends the field that was read last.
+func (f *Fields) Append(to []byte) []byte {
+	to = protowire.AppendVarint(to, f.Tag)
+	if protowire.Type(f.Tag&7) == protowire.VarintType {
+		return protowire.AppendVarint(to, f.Value)
+	}
+	to = protowire.AppendVarint(to, uint64(f.Bytes.Size()))
+	return f.Bytes.Append(to)
 }
 
 // Came reports whether a field was there, of those that the message may have.

@@ -107,10 +107,19 @@ func (s *Source) AppendPieces(to [][]byte) [][]byte {
 	return to
 }
 
-// Whole returns the bytes in one piece, which is a copy only if they lie in several. They are few.
+// Append appends the bytes.
+func (s *Source) Append(to []byte) []byte {
+	to = append(slices.Grow(to, s.Size()), s.head...)
+	for i, end := 0, len(to)+s.more; len(to) < end; i++ {
+		to = append(to, s.rest[i][:min(len(s.rest[i]), end-len(to))]...)
+	}
+	return to
+}
+
+// Whole returns the bytes in one piece, which is a copy only if they lie in several.
 func (s *Source) Whole() []byte {
 	if s.more == 0 {
 		return s.head
 	}
-	return slices.Concat(s.AppendPieces(nil)...)
+	return s.Append(nil)
 }

@@ -1,0 +1,122 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"testing"
+
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/weftserve/weft/proto/gen/inference"
+	"github.com/weftserve/weft/proto/gen/tensorflow"
+	"github.com/weftserve/weft/proto/gen/tensorflow/serving"
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server/openinference"
+	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/servertest"
+	"github.com/weftserve/weft/server/status"
+	"github.com/weftserve/weft/server/tfserving"
+	"github.com/weftserve/weft/server/transport"
+	"github.com/weftserve/weft/server/weftapi"
+)
+
+// mirror is a model that answers with its only input at once.
+type mirror struct{ snapshot *catalog.Snapshot }
+
+func (m mirror) Snapshot() *catalog.Snapshot { return m.snapshot }
+
+func (mirror) Predict(_ context.Context, call *catalog.Call) error {
+	in := &call.Inputs[0]
+	data := *call.Memory.Get(in.Size())
+	in.CopyTo(data)
+	call.Results = []tensor.Tensor{{DType: in.DType, Shape: slices.Clone(in.Shape), Data: data}}
+	return nil
+}
+
+// BenchmarkPredict measures the way of a request with one fp32 input of so many bytes through the server, without gRPC
+// and without a model: it is read, routed, decoded, answered with its input, and encoded. 192 bytes are those of a
+// small policy. What is larger than a frame of gRPC comes in several.
+func BenchmarkPredict(b *testing.B) {
+	spec := []tensor.Spec{{Name: "x", DType: tensor.Float32, Shape: tensor.Shape{tensor.Unknown}, BatchDim: 0}}
+	version := &catalog.Version{
+		Model: "one", Number: 1, State: catalog.Ready, Signature: &tensor.Signature{Inputs: spec, Outputs: spec},
+	}
+	memory := &tensor.Recycler{}
+	calls := &transport.Calls{
+		MaxMessageBytes: 16 << 20, Memory: memory,
+		Pipeline: predict.New(predict.Config{
+			Explain: status.Explain, Logger: slog.New(slog.DiscardHandler), Memory: memory,
+		}, mirror{servertest.SnapshotOf(1, &catalog.Model{Name: "one", Versions: []*catalog.Version{version}})}),
+	}
+	weft := weftapi.Predictions{API: &weftapi.API{Calls: calls}}
+	oip := &openinference.Service{Calls: calls}
+	tfs := tfserving.Predictions{Calls: calls}
+	for _, size := range []int{192, 4 << 10, 64 << 10, 600 << 10} {
+		raw, list, shape := make([]byte, size), make([]float32, size/4), []int64{int64(size / 4)}
+		ofWeft := func(t *weftv1.Tensor) proto.Message {
+			t.Dtype, t.Shape = weftv1.DataType_DATA_TYPE_FP32, shape
+			return &weftv1.PredictRequest{Model: &weftv1.ModelSpec{Name: "one"}, Inputs: map[string]*weftv1.Tensor{"x": t}}
+		}
+		ofOIP := func(raw [][]byte, c *inference.InferTensorContents) proto.Message {
+			return &inference.ModelInferRequest{
+				ModelName: "one", RawInputContents: raw, Inputs: []*inference.ModelInferRequest_InferInputTensor{
+					{Name: "x", Datatype: "FP32", Shape: shape, Contents: c},
+				},
+			}
+		}
+		ofTFS := func(t *tensorflow.TensorProto) proto.Message {
+			t.Dtype = tensorflow.DataType_DT_FLOAT
+			t.TensorShape = &tensorflow.TensorShapeProto{Dim: []*tensorflow.TensorShapeProto_Dim{{Size: shape[0]}}}
+			return &serving.PredictRequest{
+				ModelSpec: &serving.ModelSpec{Name: "one"}, Inputs: map[string]*tensorflow.TensorProto{"x": t},
+			}
+		}
+		for _, c := range []struct {
+			name, method string
+			of           interface {
+				NewRequest(method string) transport.Request
+			}
+			m proto.Message
+		}{
+			{"weft/raw", "Predict", weft, ofWeft(&weftv1.Tensor{Raw: raw})},
+			{"weft/typed", "Predict", weft, ofWeft(&weftv1.Tensor{FloatValues: list})},
+			{"oip/raw", "ModelInfer", oip, ofOIP([][]byte{raw}, nil)},
+			{"oip/typed", "ModelInfer", oip, ofOIP(nil, &inference.InferTensorContents{Fp32Contents: list})},
+			{"tfs/raw", "Predict", tfs, ofTFS(&tensorflow.TensorProto{TensorContent: raw})},
+			{"tfs/typed", "Predict", tfs, ofTFS(&tensorflow.TensorProto{FloatVal: list})},
+		} {
+			data, err := proto.Marshal(c.m)
+			if err != nil {
+				b.Fatal(err)
+			}
+			var frames mem.BufferSlice
+			for frame := range slices.Chunk(data, 16<<10) {
+				frames = append(frames, mem.SliceBuffer(frame))
+			}
+			b.Run(fmt.Sprintf("%s/%dB", c.name, size), func(b *testing.B) {
+				b.SetBytes(int64(size))
+				b.ReportAllocs()
+				for b.Loop() {
+					request := c.of.NewRequest(c.method)
+					if err := request.Take(frames); err != nil {
+						b.Fatal(err)
+					}
+					answer, err := calls.Run(b.Context(), request)
+					if err != nil {
+						b.Fatal(err)
+					}
+					if encoded, is := answer.(*transport.Encoded); is {
+						encoded.Pieces().Free()
+					} else if _, err := proto.Marshal(answer.(proto.Message)); err != nil { // as gRPC does
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package elements
+
+import (
+	"encoding/binary"
+	"math"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/weftserve/weft/server/protect"
+	"github.com/weftserve/weft/server/wire/fields"
+)
+
+// Fields are those of a message whose values may be large, by their numbers.
+type Fields map[protowire.Number]Field
+
+// Field is bytes (Raw), or a packed list of floats (Float, Double); or else a message that has such fields.
+type Field struct {
+	List   List
+	Within Fields
+}
+
+// Lifted is the values of a message that were left where they lay when it was decoded: in their fields their indexes
+// stand for them. The zero value is ready. It holds one message after the other, and must not be copied.
+type Lifted struct {
+	rest   fields.Writer // the message without the values
+	values []Elements
+	pieces [][]byte // of the values
+}
+
+// mostLifted bounds the values, and mostRest the bytes without them. A message with more is decoded as a whole.
+const mostLifted, mostRest = 64, 64 << 10
+
+// Unmarshal decodes a message that came in these pieces, but for the values of some fields. A *protect.DecodeError says that
+// the message would take too much memory.
+func (l *Lifted) Unmarshal(pieces [][]byte, into proto.Message, large Fields) error {
+	l.Reset()
+	message := fields.NewSource(pieces)
+	if l.lift(message, large, math.MaxUint64) {
+		return protect.Unmarshal(l.rest.Head, into)
+	}
+	l.Reset()
+	return protect.Unmarshal(message.Whole(), into)
+}
+
+// lift copies a message to the rest, and reports whether it could. repeated has a bit for each field that may come more
+// than once. It cannot if the message is broken, if there is much beside the values, or if the form is one that hardly
+// any client uses: a list comes in parts or not packed, or some other field is a number of fixed size.
+func (l *Lifted) lift(message fields.Source, large Fields, repeated uint64) bool {
+	f := fields.Of(message, repeated)
+	for f.Next() {
+		number, kind := protowire.DecodeTag(f.Tag)
+		field, is := large[number]
+		begin, bytes := len(l.rest.Head), kind == protowire.BytesType
+		switch {
+		case begin > mostRest, !is && bytes && f.Bytes.Size() > mostRest, is && !bytes:
+			return false
+		case !is, f.Bytes.Size() == 0:
+			l.rest.Head = f.Append(l.rest.Head)
+		case field.Within != nil:
+			once := uint64(0)
+			for n := range field.Within {
+				once |= 1 << n
+			}
+			if !l.lift(f.Bytes, field.Within, ^once) {
+				return false
+			}
+			l.rest.Wrap(number, begin, 0)
+		default:
+			count, whole := Counted(field.List, f.Bytes)
+			if !whole || len(l.values) == mostLifted {
+				return false
+			}
+			const indexBytes = 8 // can be bytes, and floats of either size
+			l.rest.Announce(number, indexBytes)
+			l.rest.Head = little.AppendUint64(l.rest.Head, uint64(len(l.values)))
+			before := len(l.pieces)
+			l.pieces = f.Bytes.AppendPieces(l.pieces)
+			l.values = append(l.values, Elements{field.List, count, l.pieces[before:]})
+		}
+	}
+	return f.Plain
+}
+
+// Bytes returns the elements of a field of bytes that was decoded as this.
+func (l *Lifted) Bytes(came []byte) Elements {
+	switch {
+	case len(came) == 0:
+		return Elements{}
+	case len(l.values) > 0:
+		return l.values[came[0]]
+	}
+	return Elements{Raw, len(came), [][]byte{came}}
+}
+
+// Singles returns the elements of a list of floats that was decoded as this.
+func (l *Lifted) Singles(came []float32) Elements {
+	switch {
+	case len(came) == 0:
+		return Elements{}
+	case len(l.values) > 0:
+		return l.values[math.Float32bits(came[0])]
+	}
+	return floats(Float, came)
+}
+
+// Doubles returns the elements of a list of doubles that was decoded as this.
+func (l *Lifted) Doubles(came []float64) Elements {
+	switch {
+	case len(came) == 0:
+		return Elements{}
+	case len(l.values) > 0:
+		return l.values[math.Float64bits(came[0])]
+	}
+	return floats(Double, came)
+}
+
+func floats[T any](l List, came []T) Elements {
+	data, _ := binary.Append(nil, little, came) // numbers can be written
+	return Elements{l, len(came), [][]byte{data}}
+}
+
+// Reset lets go of the message.
+func (l *Lifted) Reset() {
+	clear(l.values)
+	clear(l.pieces)
+	l.rest.Head, l.values, l.pieces = l.rest.Head[:0], l.values[:0], l.pieces[:0]
+}
