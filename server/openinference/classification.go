@@ -64,26 +64,13 @@ func classes(spec *tensor.Spec, t *tensor.Tensor, asked uint64, limit int) (tens
 // rank returns a number that orders the first element among others of its type; 0 is that of what is no number.
 func rank(dtype tensor.DType, raw []byte) uint64 {
 	const sign = 1 << 63
-	switch dtype {
-	case tensor.Int8:
-		return uint64(int64(int8(raw[0]))) ^ sign
-	case tensor.Int16:
-		return uint64(int64(int16(little.Uint16(raw)))) ^ sign
-	case tensor.Int32:
-		return uint64(int64(int32(little.Uint32(raw)))) ^ sign
-	case tensor.Int64:
-		return little.Uint64(raw) ^ sign
-	case tensor.Uint8:
-		return uint64(raw[0])
-	case tensor.Uint16:
-		return uint64(little.Uint16(raw))
-	case tensor.Uint32:
-		return uint64(little.Uint32(raw))
-	case tensor.Uint64:
-		return little.Uint64(raw)
-	default:
+	switch {
+	case dtype.IsFloat():
 		return rankOfFloat(floatOf(dtype, raw))
+	case isSigned(dtype):
+		return wholeOf(dtype, raw) ^ sign
 	}
+	return wholeOf(dtype, raw)
 }
 
 func rankOfFloat(x float64) uint64 {

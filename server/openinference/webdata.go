@@ -110,7 +110,7 @@ func appendNumber(raw []byte, dtype tensor.DType, text []byte) ([]byte, bool) {
 		default:
 			return little.AppendUint64(raw, math.Float64bits(x)), err == nil
 		}
-	case dtype >= tensor.Int8 && dtype <= tensor.Int64:
+	case isSigned(dtype):
 		n, err := strconv.ParseInt(string(text), 10, bits)
 		return appendInteger(raw, bits, uint64(n)), err == nil
 	case dtype >= tensor.Uint8 && dtype <= tensor.Uint64:

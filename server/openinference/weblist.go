@@ -83,27 +83,28 @@ func appendValue(out []byte, dtype tensor.DType, raw []byte) []byte {
 			return strconv.AppendFloat(out, x, 'g', -1, 8*max(4, dtype.Size()))
 		}
 	}
-	switch dtype {
-	case tensor.Bool:
-		return strconv.AppendBool(out, raw[0] != 0)
-	case tensor.Int8:
-		return strconv.AppendInt(out, int64(int8(raw[0])), 10)
-	case tensor.Int16:
-		return strconv.AppendInt(out, int64(int16(little.Uint16(raw))), 10)
-	case tensor.Int32:
-		return strconv.AppendInt(out, int64(int32(little.Uint32(raw))), 10)
-	case tensor.Int64:
-		return strconv.AppendInt(out, int64(little.Uint64(raw)), 10)
-	case tensor.Uint8:
-		return strconv.AppendUint(out, uint64(raw[0]), 10)
-	case tensor.Uint16:
-		return strconv.AppendUint(out, uint64(little.Uint16(raw)), 10)
-	case tensor.Uint32:
-		return strconv.AppendUint(out, uint64(little.Uint32(raw)), 10)
+	switch n := wholeOf(dtype, raw); {
+	case dtype == tensor.Bool:
+		return strconv.AppendBool(out, n != 0)
+	case isSigned(dtype):
+		return strconv.AppendInt(out, int64(n), 10)
 	default:
-		return strconv.AppendUint(out, little.Uint64(raw), 10)
+		return strconv.AppendUint(out, n, 10)
 	}
 }
+
+// wholeOf returns the first element of a type of whole numbers, with its sign.
+func wholeOf(dtype tensor.DType, raw []byte) uint64 {
+	var eight [8]byte
+	size := copy(eight[:], raw[:dtype.Size()])
+	n := little.Uint64(eight[:])
+	if above := 64 - 8*size; isSigned(dtype) {
+		return uint64(int64(n<<above) >> above)
+	}
+	return n
+}
+
+func isSigned(d tensor.DType) bool { return d >= tensor.Int8 && d <= tensor.Int64 }
 
 // floatOf returns the first element of a type of floats.
 func floatOf(dtype tensor.DType, raw []byte) float64 {

@@ -171,7 +171,7 @@ func Judge(g Gate, e *Evidence) Report {
 		report.Checks, report.Metrics = append(report.Checks, c), append(report.Metrics, m)
 	}
 	for _, c := range report.Checks {
-		// The verdicts are ordered by how much they weigh.
+		// The verdicts are ordered by how much they protect.
 		report.Verdict = max(report.Verdict, c.Verdict)
 	}
 	return report
