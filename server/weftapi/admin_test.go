@@ -67,7 +67,7 @@ func TestChangesSayWhetherTheyLast(t *testing.T) {
 		for i := range methods.Len() {
 			m := methods.Get(i)
 			request := dynamicpb.NewMessage(m.Input())
-			if err := protojson.Unmarshal([]byte(requestsOfChanges[m.Name()]), request); err != nil {
+			if err := protojson.Unmarshal(fmt.Appendf(nil, changes[string(m.Name())], "policy"), request); err != nil {
 				t.Fatal(m.Name(), err)
 			}
 			response := dynamicpb.NewMessage(m.Output())
@@ -88,14 +88,6 @@ func TestChangesSayWhetherTheyLast(t *testing.T) {
 			}
 		}
 	}
-}
-
-// requestsOfChanges is one request for each call of AdminService.
-var requestsOfChanges = map[protoreflect.Name]string{
-	"LoadVersion": `{"model": "policy", "version": 2}`, "UnloadVersion": `{"model": "policy", "version": 2}`,
-	"SetLabel":   `{"model": "policy", "label": "stable", "version": 2}`,
-	"SetTraffic": `{"model": "policy"}`, "StartRollout": `{"rollout": {"model": "policy"}}`,
-	"AdvanceRollout": `{"model": "policy"}`, "AbortRollout": `{"model": "policy"}`,
 }
 
 // TestChangesOfAnUnknownModel say which there are, whichever layer finds out.
@@ -141,54 +133,28 @@ func TestErrorsOfChanges(t *testing.T) {
 		{rollout.ErrEnded, codes.FailedPrecondition},
 	} {
 		r.err = c.err
-		if _, err := admin.SetTraffic(t.Context(),
-			&weftv1.SetTrafficRequest{Model: "policy"}); status.Code(err) != c.code {
+		if err := change(t.Context(), admin, "SetTraffic", `{"model": "policy"}`); status.Code(err) != c.code {
 			t.Errorf("%v: %v, want %v", c.err, status.Code(err), c.code)
 		}
 	}
+	r.err = nil
 	for name, c := range map[string]struct {
-		call func() error
-		code codes.Code
+		call, request string
+		code          codes.Code
 	}{
-		"no model": {
-			func() error { _, err := admin.SetTraffic(t.Context(), &weftv1.SetTrafficRequest{}); return err },
+		"no model":               {"SetTraffic", `{}`, codes.InvalidArgument},
+		"no model for a rollout": {"StartRollout", `{}`, codes.InvalidArgument},
+		"an unknown model":       {"SetLabel", `{"model": "nonesuch", "label": "x", "version": 1}`, codes.NotFound},
+		"evil label":             {"SetLabel", `{"model": "policy", "label": "../x", "version": 1}`, codes.InvalidArgument},
+		"a label for version -1": {"SetLabel", `{"model": "policy", "label": "x", "version": -1}`, codes.InvalidArgument},
+		"version 0":              {"LoadVersion", `{"model": "policy"}`, codes.InvalidArgument},
+		"unload of version 0":    {"UnloadVersion", `{"model": "policy"}`, codes.InvalidArgument},
+		"evil slot": {
+			"SetTraffic", `{"model": "policy", "traffic": {"split": [{"slot": "a\n", "version": 1, "weight": 1}]}}`,
 			codes.InvalidArgument,
 		},
-		"no model for a rollout": {func() error {
-			_, err := admin.StartRollout(t.Context(), &weftv1.StartRolloutRequest{})
-			return err
-		}, codes.InvalidArgument},
-		"an unknown model": {func() error {
-			_, err := admin.SetLabel(t.Context(), &weftv1.SetLabelRequest{Model: "nonesuch", Label: "x", Version: 1})
-			return err
-		}, codes.NotFound},
-		"evil label": {func() error {
-			_, err := admin.SetLabel(t.Context(), &weftv1.SetLabelRequest{Model: "policy", Label: "../x", Version: 1})
-			return err
-		}, codes.InvalidArgument},
-		"a label for version -1": {func() error {
-			_, err := admin.SetLabel(t.Context(), &weftv1.SetLabelRequest{Model: "policy", Label: "x", Version: -1})
-			return err
-		}, codes.InvalidArgument},
-		"version 0": {func() error {
-			_, err := admin.LoadVersion(t.Context(), &weftv1.LoadVersionRequest{Model: "policy"})
-			return err
-		}, codes.InvalidArgument},
-		"unload of version 0": {func() error {
-			_, err := admin.UnloadVersion(t.Context(), &weftv1.UnloadVersionRequest{Model: "policy"})
-			return err
-		}, codes.InvalidArgument},
-		"evil slot": {func() error {
-			_, err := admin.SetTraffic(t.Context(),
-				&weftv1.SetTrafficRequest{
-					Model:   "policy",
-					Traffic: &weftv1.Traffic{Split: []*weftv1.TrafficSlot{{Slot: "a\n", Version: 1, Weight: 1}}},
-				})
-			return err
-		}, codes.InvalidArgument},
 	} {
-		r.err = nil
-		if err := c.call(); status.Code(err) != c.code {
+		if err := change(t.Context(), admin, c.call, c.request); status.Code(err) != c.code {
 			t.Errorf("%s: %v, want %v", name, err, c.code)
 		}
 	}

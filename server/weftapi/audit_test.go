@@ -23,11 +23,10 @@ import (
 // TestChangesAreAudited: every call leaves one line, however it ends.
 func TestChangesAreAudited(t *testing.T) {
 	ctx := peer.NewContext(t.Context(), &peer.Peer{Addr: &net.TCPAddr{IP: net.IPv4(10, 1, 2, 3), Port: 4567}})
-	changes := (&audited{}).changes(ctx)
 	if all := len(weftv1.AdminService_ServiceDesc.Methods); len(changes) != all {
 		t.Errorf("%d calls are tried here; there are %d", len(changes), all)
 	}
-	for call := range changes {
+	for call, request := range changes {
 		for outcome, want := range map[string]struct {
 			model  string
 			err    error
@@ -59,7 +58,7 @@ func TestChangesAreAudited(t *testing.T) {
 							err = servertest.ErrBoom
 						}
 					}()
-					return a.changes(ctx)[call](want.model)
+					return change(ctx, a.Admin, call, fmt.Sprintf(request, want.model))
 				}()
 				if (err == nil) != (want.cause == "") {
 					t.Errorf("error %v", err)
@@ -193,13 +192,9 @@ func TestAuditOfACallerWhoLeaves(t *testing.T) {
 				}
 			}
 			admin := server.NewAdmin(s, leaving{a.residents, leave, want.state})
-			var err error
-			if want.unload {
-				_, err = admin.UnloadVersion(ctx, &weftv1.UnloadVersionRequest{Model: "policy", Version: 1})
-			} else {
-				_, err = admin.LoadVersion(ctx, &weftv1.LoadVersionRequest{Model: "policy", Version: 1})
-			}
-			if status.Code(err) != want.code {
+			const request = `{"model": "policy", "version": 1}`
+			call := map[bool]string{true: "UnloadVersion", false: "LoadVersion"}[want.unload]
+			if err := change(ctx, admin, call, request); status.Code(err) != want.code {
 				t.Errorf("error %v, want %v", err, want.code)
 			}
 			line := a.line(t)
@@ -215,8 +210,7 @@ func TestAuditOfACallerWhoLeaves(t *testing.T) {
 			if !want.drains {
 				return
 			}
-			if _, err := admin.LoadVersion(ctx,
-				&weftv1.LoadVersionRequest{Model: "policy", Version: 1}); status.Code(err) != codes.Unavailable ||
+			if err := change(ctx, admin, "LoadVersion", request); status.Code(err) != codes.Unavailable ||
 				a.line(t)["cause"] != "the server is draining" {
 				t.Errorf("a new call of a server that drains: %v", err)
 			}
@@ -228,31 +222,16 @@ func TestAuditOfACallerWhoLeaves(t *testing.T) {
 func TestAuditIsBounded(t *testing.T) {
 	a := newAudited(t)
 	huge := strings.Repeat("x", 1<<20)
-	slots := make([]*weftv1.TrafficSlot, 10_000)
-	for i := range slots {
-		slots[i] = &weftv1.TrafficSlot{Slot: "ä", Version: 1}
-	}
-	for name, call := range map[string]func() error{
-		"a long name": func() error { return a.changes(t.Context())["LoadVersion"](huge) },
+	slots := strings.Repeat(`{"slot": "ä", "version": 1},`, 10_000) + "{}"
+	for name, c := range map[string][2]string{
+		"a long name": {"LoadVersion", fmt.Sprintf(changes["LoadVersion"], huge)},
 		// One of the two is cut within a character.
-		"a long label": func() error {
-			_, err := a.SetLabel(t.Context(),
-				&weftv1.SetLabelRequest{Model: "policy", Label: strings.Repeat("ä", 1<<19)})
-			return err
-		},
-		"another": func() error {
-			_, err := a.SetLabel(t.Context(),
-				&weftv1.SetLabelRequest{Model: "policy", Label: "x" + strings.Repeat("ä", 1<<19)})
-			return err
-		},
-		"many slots": func() error {
-			_, err := a.SetTraffic(t.Context(),
-				&weftv1.SetTrafficRequest{Model: "policy", Traffic: &weftv1.Traffic{Split: slots}})
-			return err
-		},
+		"a long label": {"SetLabel", `{"model": "policy", "label": "` + strings.Repeat("ä", 1<<19) + `"}`},
+		"another":      {"SetLabel", `{"model": "policy", "label": "x` + strings.Repeat("ä", 1<<19) + `"}`},
+		"many slots":   {"SetTraffic", `{"model": "policy", "traffic": {"split": [` + slots + `]}}`},
 	} {
 		a.residents.err = fmt.Errorf("%s: %w", huge, catalog.ErrUnknown)
-		if err := call(); err == nil {
+		if err := change(t.Context(), a.Admin, c[0], c[1]); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
 		size := a.log.Len()

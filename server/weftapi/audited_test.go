@@ -5,10 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"reflect"
 	"strings"
 	"testing"
 
-	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/server"
 	"github.com/weftserve/weft/server/rollout"
@@ -98,44 +101,23 @@ func (a *audited) line(t *testing.T) map[string]any {
 	return line
 }
 
-// changes are all calls that change something, each of one model.
-func (a *audited) changes(ctx context.Context) map[string]func(model string) error {
-	return map[string]func(model string) error{
-		"LoadVersion": func(model string) error {
-			_, err := a.LoadVersion(ctx, &weftv1.LoadVersionRequest{Model: model, Version: 77})
-			return err
-		},
-		"UnloadVersion": func(model string) error {
-			_, err := a.UnloadVersion(ctx, &weftv1.UnloadVersionRequest{Model: model, Version: 77})
-			return err
-		},
-		"SetLabel": func(model string) error {
-			_, err := a.SetLabel(ctx, &weftv1.SetLabelRequest{Model: model, Label: "l77", Version: 1})
-			return err
-		},
-		"SetTraffic": func(model string) error {
-			_, err := a.SetTraffic(ctx,
-				&weftv1.SetTrafficRequest{
-					Model:   model,
-					Traffic: &weftv1.Traffic{Split: []*weftv1.TrafficSlot{{Slot: "s77", Version: 2, Weight: 1}}},
-				})
-			return err
-		},
-		"StartRollout": func(model string) error {
-			_, err := a.StartRollout(ctx,
-				&weftv1.StartRolloutRequest{Rollout: &weftv1.Rollout{
-					Model: model, BaselineVersion: 1,
-					CandidateVersion: 2, Stages: []float64{77},
-				}})
-			return err
-		},
-		"AdvanceRollout": func(model string) error {
-			_, err := a.AdvanceRollout(ctx, &weftv1.AdvanceRolloutRequest{Model: model})
-			return err
-		},
-		"AbortRollout": func(model string) error {
-			_, err := a.AbortRollout(ctx, &weftv1.AbortRolloutRequest{Model: model})
-			return err
-		},
+// changes are the calls that change something, each with a request about a model.
+var changes = map[string]string{
+	"LoadVersion": `{"model": %q, "version": 77}`, "UnloadVersion": `{"model": %q, "version": 77}`,
+	"SetLabel":       `{"model": %q, "label": "l77", "version": 1}`,
+	"SetTraffic":     `{"model": %q, "traffic": {"split": [{"slot": "s77", "version": 2, "weight": 1}]}}`,
+	"StartRollout":   `{"rollout": {"model": %q, "baselineVersion": 1, "candidateVersion": 2, "stages": [77]}}`,
+	"AbortRollout":   `{"model": %q}`,
+	"AdvanceRollout": `{"model": %q}`,
+}
+
+// change makes a call of an Admin, with a request in JSON.
+func change(ctx context.Context, a *server.Admin, call, request string) error {
+	method := reflect.ValueOf(a).MethodByName(call)
+	m := reflect.New(method.Type().In(1).Elem())
+	if err := protojson.Unmarshal([]byte(request), m.Interface().(proto.Message)); err != nil {
+		panic(err)
 	}
+	err, _ := reflect.TypeAssert[error](method.Call([]reflect.Value{reflect.ValueOf(ctx), m})[1])
+	return err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/testing/protocmp"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
@@ -48,10 +49,6 @@ func spec(model string, version int64) *weftv1.ModelSpec {
 	return s
 }
 
-func label(model, name string) *weftv1.ModelSpec {
-	return &weftv1.ModelSpec{Name: model, VersionChoice: &weftv1.ModelSpec_Label{Label: name}}
-}
-
 func TestReportOutcome(t *testing.T) {
 	var said reports
 	h := servertest.New(t, server.Config{Rollouts: &said})
@@ -59,72 +56,37 @@ func TestReportOutcome(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
-		req  *weftv1.ReportOutcomeRequest
-		code codes.Code
+		request string
+		code    codes.Code
 	}{
-		"remembered": {&weftv1.ReportOutcomeRequest{
-			Model: spec("policy", 0), EpisodeId: "e", Reward: new(1.5),
-			Success: new(true),
-		}, codes.OK},
-		"named": {&weftv1.ReportOutcomeRequest{
-			Model:     spec("policy", 1),
-			EpisodeId: "f", Metrics: map[string]float64{"falls": 2},
-		}, codes.OK},
-		"labelled": {&weftv1.ReportOutcomeRequest{
-			Model:     label("policy", "stable"),
-			EpisodeId: "g", Reward: new(1.0),
-		}, codes.OK},
-		"not ready": {
-			&weftv1.ReportOutcomeRequest{Model: spec("policy", 4), EpisodeId: "h", Reward: new(1.0)},
-			codes.OK,
+		"remembered":      {`{"model": {"name": "policy"}, "episodeId": "e", "reward": 1.5, "success": true}`, codes.OK},
+		"named":           {`{"model": {"name": "policy", "version": 1}, "episodeId": "f", "metrics": {"falls": 2}}`, codes.OK},
+		"labelled":        {`{"model": {"name": "policy", "label": "stable"}, "episodeId": "g", "reward": 1}`, codes.OK},
+		"not ready":       {`{"model": {"name": "policy", "version": 4}, "episodeId": "h", "reward": 1}`, codes.OK},
+		"another label":   {`{"model": {"name": "policy", "label": "x"}, "episodeId": "g", "reward": 1}`, codes.NotFound},
+		"version zero":    {`{"model": {"name": "policy", "version": 0}, "episodeId": "e", "reward": 1}`, codes.NotFound},
+		"another model":   {`{"model": {"name": "nonesuch"}, "episodeId": "e", "reward": 1}`, codes.NotFound},
+		"another version": {`{"model": {"name": "policy", "version": 9}, "episodeId": "e", "reward": 1}`, codes.NotFound},
+		"no name":         {`{"model": {}, "episodeId": "e", "reward": 1}`, codes.InvalidArgument},
+		"no model":        {`{"episodeId": "e", "reward": 1}`, codes.InvalidArgument},
+		"no episode":      {`{"model": {"name": "policy"}, "reward": 1}`, codes.InvalidArgument},
+		"unknown episode": {`{"model": {"name": "policy"}, "episodeId": "never", "reward": 1}`, codes.InvalidArgument},
+		"no outcome":      {`{"model": {"name": "policy", "version": 1}, "episodeId": "f"}`, codes.InvalidArgument},
+		"a name of ours": {
+			`{"model": {"name": "policy", "version": 1}, "episodeId": "f", "metrics": {"reward": 2}}`, codes.InvalidArgument,
 		},
-		"another label": {&weftv1.ReportOutcomeRequest{
-			Model:     label("policy", "nonesuch"),
-			EpisodeId: "g", Reward: new(1.0),
-		}, codes.NotFound},
-		"version zero": {&weftv1.ReportOutcomeRequest{Model: &weftv1.ModelSpec{
-			Name:          "policy",
-			VersionChoice: &weftv1.ModelSpec_Version{},
-		}, EpisodeId: "e", Reward: new(1.0)}, codes.NotFound},
-		"no name": {
-			&weftv1.ReportOutcomeRequest{Model: &weftv1.ModelSpec{}, EpisodeId: "e", Reward: new(1.0)},
-			codes.InvalidArgument,
+		"no finite number": {
+			`{"model": {"name": "policy", "version": 1}, "episodeId": "f", "reward": "Infinity"}`, codes.InvalidArgument,
 		},
-		"no model": {&weftv1.ReportOutcomeRequest{EpisodeId: "e", Reward: new(1.0)}, codes.InvalidArgument},
-		"another model": {
-			&weftv1.ReportOutcomeRequest{Model: spec("nonesuch", 0), EpisodeId: "e", Reward: new(1.0)},
-			codes.NotFound,
-		},
-		"another version": {
-			&weftv1.ReportOutcomeRequest{Model: spec("policy", 9), EpisodeId: "e", Reward: new(1.0)},
-			codes.NotFound,
-		},
-		"no episode": {
-			&weftv1.ReportOutcomeRequest{Model: spec("policy", 0), Reward: new(1.0)},
-			codes.InvalidArgument,
-		},
-		"unknown episode": {&weftv1.ReportOutcomeRequest{
-			Model:     spec("policy", 0),
-			EpisodeId: "never", Reward: new(1.0),
-		}, codes.InvalidArgument},
-		"no outcome": {
-			&weftv1.ReportOutcomeRequest{Model: spec("policy", 1), EpisodeId: "f"},
-			codes.InvalidArgument,
-		},
-		"a name of ours": {&weftv1.ReportOutcomeRequest{
-			Model:     spec("policy", 1),
-			EpisodeId: "f", Metrics: map[string]float64{"reward": 2},
-		}, codes.InvalidArgument},
-		"no finite number": {&weftv1.ReportOutcomeRequest{
-			Model:     spec("policy", 1),
-			EpisodeId: "f", Reward: new(math.Inf(1)),
-		}, codes.InvalidArgument},
 		"too large": {
-			&weftv1.ReportOutcomeRequest{Model: spec("policy", 1), EpisodeId: "f", Reward: new(1.01e100)},
-			codes.InvalidArgument,
+			`{"model": {"name": "policy", "version": 1}, "episodeId": "f", "reward": 1.01e100}`, codes.InvalidArgument,
 		},
 	} {
-		if _, err := h.Predictions.ReportOutcome(t.Context(), c.req); status.Code(err) != c.code {
+		req := &weftv1.ReportOutcomeRequest{}
+		if err := protojson.Unmarshal([]byte(c.request), req); err != nil {
+			t.Fatal(name, err)
+		}
+		if _, err := h.Predictions.ReportOutcome(t.Context(), req); status.Code(err) != c.code {
 			t.Errorf("%s: %v, want %v", name, err, c.code)
 		}
 	}

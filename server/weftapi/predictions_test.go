@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/emptypb"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/catalog"
@@ -133,36 +134,19 @@ func TestEvilNames(t *testing.T) {
 			asInput.Inputs[name] = &weftv1.Tensor{}
 			asOutput := servertest.Observation("")
 			asOutput.Outputs = []string{name}
-			for field, call := range map[string]func(...grpc.CallOption) error{
-				"model": func(o ...grpc.CallOption) error {
-					_, err := h.Predictions.Predict(t.Context(), asModel, o...)
-					return err
+			const predict = weftv1.PredictionService_Predict_FullMethodName
+			for field, call := range map[string]struct {
+				method string
+				m      any
+			}{
+				"model": {predict, asModel}, "label": {predict, asVersion}, "input": {predict, asInput}, "output": {predict, asOutput},
+				"metadata of": {
+					weftv1.PredictionService_GetModelMetadata_FullMethodName,
+					&weftv1.GetModelMetadataRequest{Model: asModel.GetModel()},
 				},
-				"label": func(o ...grpc.CallOption) error {
-					_, err := h.Predictions.Predict(t.Context(), asVersion, o...)
-					return err
-				},
-				"input": func(o ...grpc.CallOption) error {
-					_, err := h.Predictions.Predict(t.Context(), asInput, o...)
-					return err
-				},
-				"output": func(o ...grpc.CallOption) error {
-					_, err := h.Predictions.Predict(t.Context(), asOutput, o...)
-					return err
-				},
-				"metadata of": func(o ...grpc.CallOption) error {
-					_, err := h.Predictions.GetModelMetadata(t.Context(),
-						&weftv1.GetModelMetadataRequest{Model: asModel.GetModel()}, o...)
-					return err
-				},
-				"model shown": func(o ...grpc.CallOption) error {
-					_, err := h.Catalog.GetModel(t.Context(), &weftv1.GetModelRequest{Name: name}, o...)
-					return err
-				},
-				"scheduler of": func(o ...grpc.CallOption) error {
-					_, err := h.Catalog.GetSchedulerState(t.Context(), &weftv1.GetSchedulerStateRequest{Model: name},
-						o...)
-					return err
+				"model shown": {weftv1.ModelService_GetModel_FullMethodName, &weftv1.GetModelRequest{Name: name}},
+				"scheduler of": {
+					weftv1.ModelService_GetSchedulerState_FullMethodName, &weftv1.GetSchedulerStateRequest{Model: name},
 				},
 			} {
 				want := codes.NotFound
@@ -170,7 +154,7 @@ func TestEvilNames(t *testing.T) {
 					want = codes.InvalidArgument
 				}
 				var trailer metadata.MD
-				err := call(grpc.Trailer(&trailer))
+				err := h.Conn.Invoke(t.Context(), call.method, call.m, &emptypb.Empty{}, grpc.Trailer(&trailer))
 				st := status.Convert(err)
 				if st.Code() != want {
 					t.Errorf("%s: %v, want %v", field, err, want)

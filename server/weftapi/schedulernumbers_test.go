@@ -160,6 +160,12 @@ func TestDecisionsAreShown(t *testing.T) {
 		decided(sharedsched.Decision{Kind: sharedsched.Refused, Rows: 1, Refused: sharedsched.Refusal{
 			Reason: sharedsched.RefusedForGoodput, Queued: 7, MaxQueue: 1000, Predicted: 300 * ms, Limit: 120 * ms,
 		}}),
+		decided(sharedsched.Decision{Kind: sharedsched.Refused, Refused: sharedsched.Refusal{
+			Reason: sharedsched.RefusedQueueFull, Queued: 7, MaxQueue: 1000,
+		}}),
+		decided(sharedsched.Decision{Kind: sharedsched.Refused, Refused: sharedsched.Refusal{
+			Reason: sharedsched.RefusedQueueFull, QueuedBytes: 8, MaxQueuedBytes: 9,
+		}}),
 		dropped(sharedsched.DropExpired, -ms, 0),
 		dropped(sharedsched.DropHopeless, 5*ms, 6*ms),
 		dropped(sharedsched.DropWindow, 7*ms, 8*ms),
@@ -180,6 +186,14 @@ func TestDecisionsAreShown(t *testing.T) {
 			Kind: weftv1.SchedulerDecisionKind_SCHEDULER_DECISION_KIND_REFUSED, Requests: 1, Rows: 1,
 			Reason:  "DROPPED_FOR_GOODPUT",
 			Numbers: map[string]float64{"predicted_ms": 300, "limit_ms": 120},
+		},
+		{
+			Kind: weftv1.SchedulerDecisionKind_SCHEDULER_DECISION_KIND_REFUSED, Requests: 1,
+			Reason: "QUEUE_FULL", Numbers: map[string]float64{"queued": 7, "max_queue": 1000},
+		},
+		{
+			Kind: weftv1.SchedulerDecisionKind_SCHEDULER_DECISION_KIND_REFUSED, Requests: 1,
+			Reason: "QUEUE_FULL", Numbers: map[string]float64{"queued_bytes": 8, "max_queued_bytes": 9},
 		},
 		{Kind: dropKind, Requests: 1, Rows: 2, Reason: "EXPIRED", Numbers: map[string]float64{"waited_ms": 40}},
 		{
