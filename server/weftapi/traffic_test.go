@@ -108,3 +108,14 @@ func violation(err error) (field, description string) {
 	}
 	return "", ""
 }
+
+// TestGetRollout: a model that has none has no rollout; one that is not there is said so.
+func TestGetRollout(t *testing.T) {
+	h := servertest.New(t, server.Config{})
+	got, err := h.Catalog.GetRollout(t.Context(), &weftv1.GetRolloutRequest{Model: "policy"})
+	if err != nil || got.GetRollout() != nil {
+		t.Errorf("%v, %v", got, err)
+	}
+	_, err = h.Catalog.GetRollout(t.Context(), &weftv1.GetRolloutRequest{Model: "polcy"})
+	servertest.WantCode(t, err, codes.NotFound, `there is "policy"`)
+}
