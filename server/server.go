@@ -276,17 +276,9 @@ func (s *Server) tap(ctx context.Context, call *tap.Info) (context.Context, erro
 	ctx, err = s.api.Throttle.Tap(protect.Header(ctx, now), now, call)
 	if err != nil {
 		protect.Excuse(ctx)
-		return ctx, s.codes(call.FullMethodName, err)
+		return ctx, err
 	}
 	return s.came(ctx, call, s.methods), nil
-}
-
-// codes returns the error of a call as the protocol of its method has it.
-func (s *Server) codes(method string, err error) error {
-	if s.inference.Codes != nil && openinference.Owns(method) {
-		return s.inference.Codes(err)
-	}
-	return err
 }
 
 // came tells of a call that was let in.

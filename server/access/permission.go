@@ -28,3 +28,59 @@ func (p Permissions) String() string {
 	}
 	return strings.Join(all, " or ")
 }
+
+// grants are the permissions of an identity, put together from its roles. To look them up takes one look into a map,
+// and one match for each pattern of several models.
+type grants struct {
+	everywhere Permissions            // by "*"
+	somewhere  Permissions            // on any model
+	exact      map[string]Permissions // by names without *
+	patterns   []grant
+}
+
+type grant struct {
+	pattern string
+	gives   Permissions
+}
+
+func newGrants(roles map[string]Role, of []string) grants {
+	g := grants{exact: map[string]Permissions{}}
+	for _, name := range of {
+		r := roles[name]
+		for i, models := range [...][]string{r.Predict, r.Observe, r.Operate} {
+			for _, model := range models {
+				g.add(model, 1<<i)
+			}
+		}
+	}
+	return g
+}
+
+func (g *grants) add(models string, p Permissions) {
+	g.somewhere |= p
+	switch {
+	case models == "*":
+		g.everywhere |= p
+	case strings.Contains(models, "*"):
+		for i := range g.patterns {
+			if g.patterns[i].pattern == models {
+				g.patterns[i].gives |= p
+				return
+			}
+		}
+		g.patterns = append(g.patterns, grant{models, p})
+	default:
+		g.exact[models] |= p
+	}
+}
+
+// on returns the permissions on a model.
+func (g *grants) on(model string) Permissions {
+	p := g.everywhere | g.exact[model]
+	for i := range g.patterns {
+		if of := &g.patterns[i]; of.gives&^p != 0 && match(of.pattern, model, "") {
+			p |= of.gives
+		}
+	}
+	return p
+}

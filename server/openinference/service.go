@@ -5,7 +5,6 @@ package openinference
 import (
 	"context"
 	"log/slog"
-	"strings"
 
 	"google.golang.org/grpc"
 
@@ -35,11 +34,6 @@ type Service struct {
 	Level *slog.LevelVar
 	// Operated: calls that change something are answered on this listener.
 	Operated bool
-}
-
-// Owns reports whether a method, such as /inference.GRPCInferenceService/ModelInfer, is one of the protocol.
-func Owns(method string) bool {
-	return strings.HasPrefix(method, "/"+inference.GRPCInferenceService_ServiceDesc.ServiceName+"/")
 }
 
 // Register registers the service.

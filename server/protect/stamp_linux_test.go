@@ -216,7 +216,8 @@ func callsThatLie(t *testing.T, server, client credentials.TransportCredentials)
 	l := listen(t)
 	reading, lates := make(chan struct{}), make(chan time.Duration, 2)
 	second := true
-	g := grpc.NewServer(grpc.Creds(quiet(0).Credentials(server, nil)), grpc.InTapHandle(func(ctx context.Context, _ *tap.Info,
+	secured := quiet(0).Credentials(server, nil)
+	g := grpc.NewServer(grpc.Creds(secured), grpc.InTapHandle(func(ctx context.Context, _ *tap.Info,
 	) (context.Context, error) {
 		lates <- Late(Header(ctx, time.Now()))
 		if second = !second; !second { // nothing else is read from the connection meanwhile

@@ -30,7 +30,7 @@ type Throttle struct {
 	// Refused is called for each call that was refused.
 	Refused func(Kind)
 
-	methods map[string]bool // whose calls are refused
+	methods map[string]func(error) error // whose calls are refused, and how
 
 	mu    sync.Mutex
 	kinds map[Kind]*history // guarded by mu
@@ -45,21 +45,23 @@ const (
 	leak = 1
 )
 
-// Refuses has calls of a method, of one request each, be refused. A method must be named before any call of it comes.
-func (t *Throttle) Refuses(method string) {
-	if t.methods[method] {
+// Refuses has calls of a method, of one request each, be refused. codes returns the error of a call as the protocol of
+// the method has it; nil: as it is. A method must be named before any call of it comes.
+func (t *Throttle) Refuses(method string, codes func(error) error) {
+	if _, known := t.methods[method]; known {
 		return // on another listener, whose calls may come already
 	}
 	if t.methods == nil {
-		t.methods = map[string]bool{}
+		t.methods = map[string]func(error) error{}
 	}
-	t.methods[method] = true
+	t.methods[method] = codes
 }
 
 // Tap is to be called for the header of each call, by a tap.ServerInHandle.
 func (t *Throttle) Tap(ctx context.Context, now time.Time, call *tap.Info) (context.Context, error) {
+	codes, refuses := t.methods[call.FullMethodName]
 	a, ok := accountOf(ctx)
-	if !ok || !t.methods[call.FullMethodName] {
+	if !ok || !refuses {
 		return ctx, nil
 	}
 	left := timeLeft(ctx, now)
@@ -69,8 +71,12 @@ func (t *Throttle) Tap(ctx context.Context, now time.Time, call *tap.Info) (cont
 	}
 	err := of.refuse(now, left, t.Scarce,
 		func(cause error) error { return t.Status(&ThrottledError{Kind: k, Cause: cause}) })
-	if err != nil {
-		t.Refused(k)
+	if err == nil {
+		return ctx, nil
+	}
+	t.Refused(k)
+	if codes != nil {
+		err = codes(err)
 	}
 	return ctx, err
 }

@@ -35,10 +35,15 @@ func (r Registrar) RegisterService(desc *grpc.ServiceDesc, service any) {
 		rule, handler := mustRule(desc.ServiceName, m.MethodName), m.Handler
 		predicting, predicts := service.(Predicting)
 		if predicts = predicts && predicting.NewRequest(m.MethodName) != nil; predicts {
-			r.calls.Throttle.Refuses(rule.Method)
+			r.calls.Throttle.Refuses(rule.Method, r.calls.Codes)
 			name := m.MethodName
 			handler = func(_ any, ctx context.Context, read func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
-				return r.calls.answer(ctx, predicting.NewRequest(name), read)
+				request := predicting.NewRequest(name)
+				if err := read(request); err != nil {
+					request.Release()
+					return nil, err
+				}
+				return r.calls.Run(ctx, request)
 			}
 		}
 		m.Handler = func(srv any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor,

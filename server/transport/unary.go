@@ -10,15 +10,6 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// answer answers a request that is to be read.
-func (c *Calls) answer(ctx context.Context, r Request, read func(any) error) (any, error) {
-	if err := read(r); err != nil {
-		r.Release()
-		return nil, err
-	}
-	return c.Run(ctx, r)
-}
-
 // Run answers a request, and releases it.
 func (c *Calls) Run(ctx context.Context, r Request) (any, error) {
 	began := time.Now()
