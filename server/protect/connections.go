@@ -109,8 +109,8 @@ func (g *Connections) Stats() Stats {
 // are those of Credentials. Where the system tells, calls know how long what they were read from has waited. timeout is
 // how long connections may leave what was sent to them unconfirmed, as gRPC sets it for those of its own; 0: the
 // system's.
-func (c *Connections) Listen(l net.Listener, timeout time.Duration) net.Listener {
-	return &listener{Listener: l, connections: c, timeout: timeout}
+func (g *Connections) Listen(l net.Listener, timeout time.Duration) net.Listener {
+	return &listener{Listener: l, connections: g, timeout: timeout}
 }
 
 type listener struct {
@@ -172,10 +172,10 @@ func (g *Connections) close(a *account) {
 // Credentials returns those of a server so that it reads and writes through these connections. The server's listener
 // must be one of Listen. keep makes what is kept of each connection, see Kept: raw is the connection that was accepted,
 // and info what the credentials say of the caller, such as a credentials.TLSInfo. Nil: nothing is.
-func (c *Connections) Credentials(of credentials.TransportCredentials,
+func (g *Connections) Credentials(of credentials.TransportCredentials,
 	keep func(raw net.Conn, info credentials.AuthInfo) any,
 ) credentials.TransportCredentials {
-	return counting{of, c, keep}
+	return counting{of, g, keep}
 }
 
 type counting struct {
