@@ -17,7 +17,7 @@ import (
 
 // script plays events, one a line, and compares what is said to each:
 //
-//	find a | begin a | leave a [endless] | end a crashed because SIGFPE | review | poison | waiting   > answer
+//	find a | begin a | leave a [endless] | end a crashed because SIGFPE | review | poison | waiting a | versions > answer
 //	wait 10m
 //
 // A request is one to version 1, unless its name ends in @ and another. A line may have several events, with ";"
@@ -102,6 +102,11 @@ func (s *script) event(line string) (answer string) {
 		s.Review(of)
 	case "poison":
 		return strconv.Itoa(s.Poison(of))
+	case "versions": // of which anything is known
+		if s.some.Load() != (len(s.of) > 0) {
+			return "are not looked up"
+		}
+		return strconv.Itoa(len(s.of))
 	case "waiting":
 		return strconv.Itoa(t.callers)
 	default:
