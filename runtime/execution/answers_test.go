@@ -257,8 +257,8 @@ func TestPartsThatDoNotFitTogether(t *testing.T) {
 	}
 }
 
-// TestADissolvedPlan: a batch that was formed before, and the rest of a request that was split, end as they began. Other
-// requests run as they came.
+// TestADissolvedPlan: a batch that was formed before, and the rest of a request that was split, end as they began.
+// Other requests run as they came.
 func TestADissolvedPlan(t *testing.T) {
 	u, _, sizes, _ := watched(echo)
 	p := *u.Plan()

@@ -3,19 +3,13 @@ package host_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"math/rand/v2"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/weftserve/weft/runtime/catalog"
-	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
@@ -67,25 +61,6 @@ func TestByHand(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-}
-
-// TestUnloadOfWhatIsNamed is refused, and says by whom.
-func TestUnloadOfWhatIsNamed(t *testing.T) {
-	w := newWorld(t, 1)
-	w.add("m", 1, times(1), func(m *modelrepo.Manifest) { m.Versions.Labels = map[string]int64{"stable": 1} })
-	w.reconcile()
-	if _, err := w.SetTraffic("m", split(1), 0); err != nil {
-		t.Fatal(err)
-	}
-	err := w.UnloadVersion(t.Context(), "m", 1)
-	e, is := errors.AsType[*catalog.InUseError](err)
-	if !is {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]string{`label "stable"`, `slot "a" of the traffic`}, e.By); diff != "" {
-		t.Errorf("named by (-want +got):\n%s", diff)
-	}
-	w.answers(w.version("m", 1), 3)
 }
 
 // TestLoadVersionThatFails: the caller learns of it; a version that only it wanted is not tried again.
@@ -195,84 +170,6 @@ func TestLoadVersionLooksAtTheDisk(t *testing.T) {
 	w.answers(w.version("m", 1), 15)
 }
 
-// TestListingsThatComeTooEarly for a version that somebody loads by override do not keep it from being loaded.
-func TestListingsThatComeTooEarly(t *testing.T) {
-	var w *world
-	var disk modelrepo.Listing
-	w = newWorldOf(t, 1, func(c *host.Config) { c.Scan = func() modelrepo.Listing { return disk } })
-	w.add("m", 1, times(1), nil)
-	w.reconcile()
-	without := w.listing
-	w.add("m", 2, opening(times(2), func() {
-		w.change("m", func(m *modelrepo.Model) {
-			m.Versions[1].Err = fmt.Errorf("/models/m/2 is %w",
-				modelrepo.ErrCopying)
-		})
-		for _, l := range []modelrepo.Listing{without, w.listing, without, w.listing} {
-			w.Follow(l)
-		}
-	}), nil)
-	w.onDisk("m", 2)
-	w.choose("m", 1)
-	disk = w.listing
-	if err := w.LoadVersion(t.Context(), "m", 2); err != nil {
-		t.Error(err)
-	}
-	if err := w.Settled(t.Context()); err != nil {
-		t.Error(err)
-	}
-	w.states("m/1 ready", "m/2 ready")
-}
-
-// TestLoadVersionWaitsForItsOwnOnly: the model's other steps may take their time.
-func TestLoadVersionWaitsForItsOwnOnly(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 1)
-		w.add("m", 1, times(1), nil)
-		w.add("m", 2, times(2), nil)
-		w.choose("m")
-		w.reconcile()
-		busy, slow := make(chan struct{}), make(chan struct{})
-		w.put("m", 2, opening(times(2), func() { <-busy }), "second")
-		w.choose("m", 2)
-		w.Follow(w.listing)
-		synctest.Wait()
-		w.add("m", 3, opening(times(3), func() { <-slow }), nil)
-		w.choose("m", 2, 3)
-		w.Follow(w.listing)
-		loaded := make(chan error, 1)
-		go func() { loaded <- w.LoadVersion(t.Context(), "m", 1) }()
-		synctest.Wait()
-		close(busy)
-		if err := <-loaded; err != nil {
-			t.Error(err)
-		}
-		w.states("m/1 ready", "m/2 ready", "m/3 loading")
-		close(slow)
-	})
-}
-
-// TestABadFileDoesNotUnloadWhatWasLoadedByHand.
-func TestABadFileDoesNotUnloadWhatWasLoadedByHand(t *testing.T) {
-	w := newWorld(t, 1)
-	w.add("m", 1, times(1), nil)
-	w.add("m", 2, times(2), nil)
-	w.choose("m", 2)
-	w.reconcile()
-	if err := w.LoadVersion(t.Context(), "m", 1); err != nil {
-		t.Fatal(err)
-	}
-	w.put("m", 1, errors.New("cut short"), "second")
-	w.reconcile()
-	e, is := errors.AsType[*catalog.LoadError](w.LoadVersion(t.Context(), "m", 1))
-	if !is || e.Cause.Error() != "cut short" {
-		t.Errorf("error %v", e)
-	}
-	w.reconcile()
-	w.states("m/1 ready", "m/2 ready")
-	w.answers(w.version("m", 1), 3)
-}
-
 // TestUnloadVersionThatNobodyWaitsFor: the version is drained and closed all the same.
 func TestUnloadVersionThatNobodyWaitsFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -356,121 +253,4 @@ func TestReplacedVersionsDrainInTheBackground(t *testing.T) {
 			}
 		}
 	})
-}
-
-// TestAnInterruptedUnloadIsFinished by the next Reconcile, which loads the version again if it is wanted.
-func TestAnInterruptedUnloadIsFinished(t *testing.T) {
-	w := newWorld(t, 1)
-	f := times(2)
-	v := withValve(f)
-	w.add("m", 1, f, nil)
-	w.reconcile()
-	v.closed = true
-	call := ask(w.version("m", 1), 1, 3)
-	answered := make(chan error, 1)
-	go func() { answered <- w.Predict(t.Context(), call) }()
-	<-v.entered
-	if err := w.Unload(expired(t), "m", 1); !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v", err)
-	}
-	v.open <- struct{}{}
-	if err := <-answered; err != nil {
-		t.Error(err)
-	}
-	w.put("m", 1, times(5), "first")
-	w.reconcile()
-	w.states("m ")
-	if err := w.LoadVersion(t.Context(), "m", 1); err != nil {
-		t.Fatal(err)
-	}
-	w.answers(w.version("m", 1), 15)
-	if f.Closed() != 1 {
-		t.Errorf("closed %d times", f.Closed())
-	}
-}
-
-// TestByHandHolds also where the policy says the same at that moment.
-func TestByHandHolds(t *testing.T) {
-	w := newWorld(t, 1)
-	for n := range int64(3) {
-		w.add("m", n+1, times(float32(n+1)), nil)
-	}
-	w.choose("m", 2)
-	w.reconcile()
-	if err := w.LoadVersion(t.Context(), "m", 2); err != nil {
-		t.Fatal(err)
-	}
-	w.choose("m", 1)
-	w.reconcile()
-	w.states("m/1 ready", "m/2 ready")
-	if err := w.UnloadVersion(t.Context(), "m", 2); err != nil {
-		t.Fatal(err)
-	}
-	w.choose("m", 2, 3)
-	w.reconcile()
-	w.states("m/3 ready")
-}
-
-// TestManyWaitForABadVersion: each learns why it cannot be loaded, and then it is given up.
-func TestManyWaitForABadVersion(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 1)
-		goOn, attempts := make(chan struct{}), 0
-		w.add("m", 1, opening(nil, func() { attempts++; <-goOn; panic("cut short") }), nil)
-		w.add("m", 2, times(2), nil)
-		w.choose("m", 2)
-		w.reconcile()
-		told := make(chan error, 8)
-		for range cap(told) {
-			go func() { told <- w.LoadVersion(t.Context(), "m", 1) }()
-		}
-		synctest.Wait()
-		close(goOn)
-		for range cap(told) {
-			if _, is := errors.AsType[*catalog.LoadError](<-told); !is {
-				t.Error("not everybody is told why")
-			}
-		}
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		if attempts != 1 {
-			t.Errorf("%d attempts", attempts)
-		}
-		w.states("m/2 ready")
-	})
-}
-
-// TestARewriteIsLoadedOnce: somebody loads a version as it lies there now. A listing that shows it as it was, until it
-// has settled, loads nothing, and neither does the one that shows the change.
-func TestARewriteIsLoadedOnce(t *testing.T) {
-	var disk modelrepo.Listing
-	w := newWorldOf(t, 1, func(c *host.Config) { c.Scan = func() modelrepo.Listing { return disk } })
-	loads := 0
-	open := func(ctx context.Context) (engine.Opened, error) {
-		loads++
-		return opening(times(1), func() {})(ctx)
-	}
-	w.add("m", 1, open, nil)
-	w.onDisk("m", 1)
-	w.reconcile()
-	rng := rand.New(rand.NewPCG(1, 2))
-	for i := range 20 {
-		held := w.listing
-		w.listing = modelrepo.Listing{Models: slices.Clone(held.Models)}
-		w.put("m", 1, open, fmt.Sprint("rewrite ", i))
-		disk = w.listing
-		if err := w.LoadVersion(t.Context(), "m", 1); err != nil {
-			t.Fatal(err)
-		}
-		if rng.IntN(2) == 0 { // something else has changed
-			w.listing = held
-			w.change("m", func(m *modelrepo.Model) { m.Versions[0].Held, m.Selected[0].Held = true, true })
-			w.reconcile()
-			w.listing = disk
-		}
-		w.reconcile()
-		if want := i + 2; loads != want {
-			t.Fatalf("it was loaded %d times in all after rewrite %d, want %d", loads, i, want)
-		}
-	}
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/weftserve/weft/internal/onnxgraph"
 )
 
-// dependence is a model whose rows depend on each other under a condition. Its input x is [batch, 4], or
-// [batch, time, 4], its output y has the shape of x: x plus one where the condition does not hold, and the result of the
-// mixing where it does.
+// dependence is a model whose rows depend on each other under a condition. Its input x is [batch, 4], or [batch, time,
+// 4], its output y has the shape of x: x plus one where the condition does not hold, and the result of the mixing where
+// it does.
 type dependence struct {
 	condition condition
 	mixing    mixer

@@ -419,8 +419,8 @@ func TestWhatARowCosts(t *testing.T) {
 	})
 }
 
-// TestWhatIsWaitedFor: the device time that unanswered requests are expected to take counts until they end. Refused ones
-// count as asked for.
+// TestWhatIsWaitedFor: the device time that unanswered requests are expected to take counts until they end. Refused
+// ones count as asked for.
 func TestWhatIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t, model(nil), options{change: func(m *modelrepo.Manifest) {
