@@ -82,8 +82,8 @@ func (t *Trace) execution(e *predict.Execution, started, ended time.Time) {
 	}
 }
 
-// Sent implements predict.Trace. It ends the trace; that of a call by itself ends with the call, when gRPC or the answer
-// of HTTP was written.
+// Sent implements predict.Trace. It ends the trace; that of a call by itself ends with the call, when gRPC or the
+// answer of HTTP was written.
 func (t *Trace) Sent() {
 	if t.call == nil {
 		t.end(time.Now())

@@ -31,8 +31,8 @@ type Lifted struct {
 // mostLifted bounds the values, and mostRest the bytes without them. A message with more is decoded as a whole.
 const mostLifted, mostRest = 64, 64 << 10
 
-// Unmarshal decodes a message that came in these pieces, but for the values of some fields. A *protect.DecodeError says that
-// the message would take too much memory.
+// Unmarshal decodes a message that came in these pieces, but for the values of some fields. A *protect.DecodeError says
+// that the message would take too much memory.
 func (l *Lifted) Unmarshal(pieces [][]byte, into proto.Message, large Fields) error {
 	l.Reset()
 	message := fields.NewSource(pieces)
