@@ -61,8 +61,14 @@ func newTraces(to sdktrace.SpanProcessor, options ...sdktrace.TracerProviderOpti
 // Traces are nil where the environment does not ask for traces to be exported.
 func (t *Telemetry) Traces() *Traces { return t.traces }
 
+// endings is how long a shutdown waits for the spans of calls that have ended: gRPC says so in goroutines of their own.
+const endings = 100 * time.Millisecond
+
 // shutdown ends the spans of batches that wait for requests, and sends what was not sent yet.
 func (t *Traces) shutdown(ctx context.Context) error {
+	for until := time.Now().Add(endings); t.followed.Load() > 0 && time.Now().Before(until); {
+		time.Sleep(time.Millisecond)
+	}
 	t.closeBatches()
 	return t.provider.Shutdown(ctx)
 }

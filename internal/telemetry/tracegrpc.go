@@ -29,11 +29,13 @@ func (t *Traces) Came(ctx context.Context, method string, header metadata.MD, st
 	c := &call{method: method, stream: stream, began: time.Now()}
 	ctx = context.WithValue(ctx, callKey{}, c)
 	t.followed.Add(1)
-	context.AfterFunc(ctx, func() { t.followed.Add(-1) })
-	if !stream {
-		c.ends.Store(2)
-		context.AfterFunc(ctx, func() { t.oneEnd(ctx, c) })
-	}
+	c.ends.Store(2)
+	context.AfterFunc(ctx, func() {
+		if !stream {
+			t.oneEnd(ctx, c)
+		}
+		t.followed.Add(-1)
+	})
 	return ctx
 }
 
