@@ -194,7 +194,7 @@ func outputField(name string) string { return "outputs[" + routing.Quote(name) +
 
 // Release implements transport.Request.
 func (r *request) Release() {
-	r.Leave()
+	r.Reset()
 	if !r.given {
 		for _, v := range r.out.Values {
 			r.house.Memory.Put(&v.Data)
@@ -206,7 +206,7 @@ func (r *request) Release() {
 	r.lifted.Reset()
 	r.out.Reset()
 	r.inputs, r.outputs, r.bytes, r.values = emptied(r.inputs), emptied(r.outputs), emptied(r.bytes), emptied(r.values)
-	r.Exchange, r.house, r.regions, r.data, r.given = transport.Exchange{}, nil, nil, nil, false
+	r.house, r.regions, r.data, r.given = nil, nil, nil, false
 	r.web = false
 	r.asked = asked{}
 	requests.Put(r)

@@ -75,5 +75,12 @@ func (x *Exchange) Leave() {
 	for _, held := range x.Holds {
 		held.Release()
 	}
-	x.Holds = nil
+	clear(x.Holds)
+	x.Holds = x.Holds[:0]
+}
+
+// Reset is Leave, and makes room for another request.
+func (x *Exchange) Reset() {
+	x.Leave()
+	*x = Exchange{Holds: x.Holds}
 }

@@ -71,7 +71,7 @@ func (c *codec) Take(data mem.BufferSlice) error {
 
 // Release implements transport.Request.
 func (c *codec) Release() {
-	c.Leave()
+	c.Reset()
 	if !c.given {
 		for _, v := range c.out.Values {
 			c.api.Memory.Put(&v.Data)
@@ -81,7 +81,7 @@ func (c *codec) Release() {
 	c.in.Forget()
 	c.forget()
 	c.out.Reset()
-	c.Exchange, c.api, c.data, c.given = transport.Exchange{}, nil, nil, false
+	c.api, c.data, c.given = nil, nil, false
 	c.came = [elements.Typed + 1]int{}
 	codecs.Put(c)
 }
