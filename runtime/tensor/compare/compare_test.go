@@ -285,9 +285,16 @@ func TestMismatch(t *testing.T) {
 			t.Errorf("%q: %+v", tt.want, got)
 		}
 	}
-	_, err := Relative(f, of(t, tensor.Float64, tensor.Shape{2}, "1 2"), nil, 0)
-	if err == nil || err.Error() != "has type fp32 and shape [1,2] instead of fp64 and [2]" {
-		t.Errorf("Relative: %v", err)
+	for _, tt := range []struct {
+		of   tensor.Tensor
+		want string
+	}{
+		{of(t, tensor.Float64, tensor.Shape{1, 2}, "1 2"), "has type fp32 and shape [1,2] instead of fp64 and [1,2]"},
+		{of(t, tensor.Float32, tensor.Shape{2}, "1 2"), "has type fp32 and shape [1,2] instead of fp32 and [2]"},
+	} {
+		if _, err := Relative(f, tt.of, nil, 0); err == nil || err.Error() != tt.want {
+			t.Errorf("Relative: %v, want %q", err, tt.want)
+		}
 	}
 }
 
