@@ -3,11 +3,8 @@ package openinference_test
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"fmt"
 	"math"
-	"math/big"
-	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
@@ -167,73 +164,6 @@ func TestShared(t *testing.T) {
 	}
 	h.GRPC.GracefulStop()
 	h.Memory.WantAll()
-}
-
-// TestSharedParts: of made-up parts of regions, those are answered that lie within and fit, with what is there.
-func TestSharedParts(t *testing.T) {
-	h := newSharing(t, server.Config{})
-	h.register(t, "s", 100, 64)
-	has := map[string][2]uint64{"r": {0, 20_000}, "s": {100, 64}} // offset and size
-	rng := rand.New(rand.NewPCG(3, 4))
-	content := make([]byte, 20_000)
-	for i := range len(content) / 4 {
-		binary.LittleEndian.PutUint32(content[4*i:], math.Float32bits(float32(rng.IntN(100))))
-	}
-	draw := func(near ...uint64) uint64 {
-		switch rng.IntN(12) {
-		case 0:
-			return rng.Uint64()
-		case 1:
-			return math.MaxUint64 - rng.Uint64N(64)
-		}
-		return near[rng.IntN(len(near))] + rng.Uint64N(3) - 1
-	}
-	counts := map[codes.Code]int{}
-	for range 3000 {
-		h.put(t, 0, content)
-		in, out := []string{"r", "s", "s", "x"}[rng.IntN(4)], []string{"r", "r", "s", "x"}[rng.IntN(4)]
-		rows := 1 + rng.IntN(3)
-		need, gives := uint64(16*rows), uint64(8*rows)
-		at, size := draw(1, 1, has[in][1]-need, 33), need
-		to, room := draw(1, 1, has[out][1]-gives, 33), gives+rng.Uint64N(3)
-		if rng.IntN(4) == 0 {
-			size, room = draw(need, has[in][1]), draw(gives, has[out][1])
-		}
-		within := func(region string, offset, bytes uint64) bool {
-			end := new(big.Int).Add(new(big.Int).SetUint64(offset), new(big.Int).SetUint64(bytes))
-			return end.Cmp(new(big.Int).SetUint64(has[region][1])) <= 0
-		}
-		want := codes.OK
-		switch {
-		case in == "x":
-			want = codes.NotFound
-		case !within(in, at, size):
-			want = codes.InvalidArgument
-		case out == "x":
-			want = codes.NotFound
-		case !within(out, to, room), size != need, room < gives:
-			want = codes.InvalidArgument
-		}
-		q := observation("", rows)
-		q.RawInputContents, q.Inputs[0].Parameters = nil, lies(in, at, size)
-		q.Outputs = []*inference.ModelInferRequest_InferRequestedOutputTensor{requested("action", lies(out, to, room))}
-		_, err := clientOf(h.House).ModelInfer(t.Context(), q)
-		servertest.WantCode(t, err, want, "")
-		counts[want]++
-		after := slices.Clone(content)
-		if want == codes.OK {
-			from := content[has[in][0]+at:]
-			for row := range rows {
-				copy(after[has[out][0]+to+uint64(8*row):], from[16*row:16*row+8])
-			}
-		}
-		if !bytes.Equal(h.at(t, 0, len(after)), after) {
-			t.Fatalf("%d rows from %d of %s to %d of %s: the memory is not as it should be", rows, at, in, to, out)
-		}
-	}
-	if counts[codes.OK] < 300 || counts[codes.NotFound] < 300 || counts[codes.InvalidArgument] < 300 {
-		t.Errorf("they ended as %v: they show little", counts)
-	}
 }
 
 // TestSharedBesideRaw: raw entries belong to the inputs that are not in a region.
