@@ -55,7 +55,8 @@ func TestWebInfer(t *testing.T) {
 		"Inference-Header-Content-Length: "+strconv.Itoa(len(head)))
 	n, err := strconv.Atoi(whole.Get("Inference-Header-Content-Length"))
 	if err != nil || len(got) < 4+n || got[4+n:] != string(floats(10)) || !strings.Contains(got, `"binary_data_size":4`) ||
-		!strings.Contains(got, `"data":[1,2]`) || !strings.Contains(got, `"model_version":"1"`) {
+		!strings.Contains(got, `"data":[1,2]`) || !strings.Contains(got, `"model_version":"1"`) ||
+		whole.Get("Content-Length") != strconv.Itoa(len(got)-len("200 ")) {
 		t.Errorf("bytes: %q: %v", got, err)
 	}
 	for body, want := range map[string]string{
