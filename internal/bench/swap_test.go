@@ -24,7 +24,7 @@ import (
 
 // TestHotSwaps replaces a version fifty times (ten times under the race detector), each with the next number. With time
 // to spare every request is answered, hardly later than without; when twice as many come as the device can serve, none
-// fails but for want of time or room. No sessions and no memory are left of the versions that went.
+// fails but for lack of time or room. No sessions and no memory are left of the versions that went.
 func TestHotSwaps(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes 6 seconds")

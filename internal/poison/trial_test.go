@@ -62,7 +62,7 @@ func serveTrials(folder string) {
 func runTrial(c candidate, path string, opened func()) (e ending) {
 	e = ending{Kind: failed, Where: "open"}
 	defer func() {
-		if p := recover(); p != nil { // for want of memory
+		if p := recover(); p != nil { // for lack of memory
 			e.Text = fmt.Sprint("panic: ", p)
 		}
 	}()

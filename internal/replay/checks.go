@@ -31,7 +31,7 @@ func (c *comparison) judge(g rollout.Gate, hurried string) rollout.Report {
 	if wants := c.lostBy(wantCodes); hurried != "" && failures.Verdict == rollout.Rollback &&
 		float64(others-wants) <= most*float64(c.answeredThen) {
 		failures.Verdict = rollout.Hold
-		failures.Reason += fmt.Sprintf("; %d of them for want of capacity or time, which need not be the version's fault: %s",
+		failures.Reason += fmt.Sprintf("; %d of them for lack of capacity or time, which need not be the version's fault: %s",
 			wants, hurried)
 	}
 	checks = append(checks, failures)

@@ -222,7 +222,7 @@ func TestReplayVerdicts(t *testing.T) {
 			[]string{
 				`^ResourceExhausted +0 +30$`, `^270 answers compared, 270 agree`,
 				`^of 300 requests that were answered then, 30 fail now: ResourceExhausted 30$`,
-				`^failures +HOLD +30 of 300 requests that were answered then failed .*ResourceExhausted 30.*; 30 of them for want of capacity or time, .* came faster than they were recorded; replay them with --speed recorded`,
+				`^failures +HOLD +30 of 300 requests that were answered then failed .*ResourceExhausted 30.*; 30 of them for lack of capacity or time, .* came faster than they were recorded; replay them with --speed recorded`,
 				`^HOLD$`,
 			},
 		},
@@ -421,7 +421,7 @@ func TestReplayTellsWhatIsMissing(t *testing.T) {
 		},
 		"no room": {
 			config: record.Config{MaxPendingBytes: 1 << 20},
-			want:   "1 requests were not recorded, for want of room", wantNot: "before the first",
+			want:   "1 requests were not recorded, for lack of room", wantNot: "before the first",
 		},
 		"earlier files": {
 			config: record.Config{MaxPendingBytes: 1 << 20, MaxFileBytes: 4096}, lastFile: true,

@@ -72,7 +72,7 @@ func (r *report) head(out io.Writer) {
 		fmt.Fprintf(out, "the recording is a sample of %.3g %% of the traffic: the load was higher then\n", 100*sample)
 	}
 	if n := rec.reader.Missed(); n > 0 {
-		fmt.Fprintf(out, "%d requests were not recorded, for want of room: the load was higher then\n", n)
+		fmt.Fprintf(out, "%d requests were not recorded, for lack of room: the load was higher then\n", n)
 	}
 	if n := rec.reader.MissedBefore(); n > 0 {
 		fmt.Fprintf(out, "%d requests were not recorded before the first of these files began\n", n)

@@ -69,7 +69,7 @@ func newInstruments(meter metric.Meter) (instruments, error) {
 			"Requests that another version answered because the breaker of theirs was open, by the version that "+
 				"should have."),
 		shadows: m.counter("weft_shadow_requests_total",
-			"Answered requests for a shadow, by how that ended: done, dropped for want of room or time, failed, or "+
+			"Answered requests for a shadow, by how that ended: done, dropped for lack of room or time, failed, or "+
 				"skipped by the sample or since it was not ready."),
 		agreed: m.counter("weft_shadow_agreed_total",
 			"Answers of a shadow that were within the tolerance of the answer that was given."),

@@ -29,7 +29,7 @@
 // # Errors
 //
 // Errors of calls are of type *[Error]: the code, the message, and the server's reason, such as QUEUE_FULL.
-// google.golang.org/grpc/status reads them, too. A call that the server refuses for want of capacity is sent again when
+// google.golang.org/grpc/status reads them, too. A call that the server refuses for lack of capacity is sent again when
 // the server says so, within its deadline, see [WithAttempts]. [Error.RetryAfter] is for callers who do that
 // themselves.
 //

@@ -39,7 +39,7 @@ func WithTLS(config *tls.Config) Option {
 // others fail.
 func WithToken(token string) Option { return func(s *settings) { s.token = token } }
 
-// WithAttempts sets how often a call is sent in all, where the server refuses it for want of capacity or is not there;
+// WithAttempts sets how often a call is sent in all, where the server refuses it for lack of capacity or is not there;
 // 4 by default, and 1 leaves it to the caller. gRPC waits as long as the server says, or else 50 ms, and twice as long
 // each further time, up to 1 s; the deadline of the call ends it. A call on a [Stream] is sent once.
 func WithAttempts(n int) Option { return func(s *settings) { s.attempts = n } }

@@ -44,7 +44,7 @@ type Opened struct {
 	Device string
 	// Provider is the execution provider, such as cpu, cuda or synth.
 	Provider string
-	// Notes are remarks for readers of the metadata, such as on a provider that was asked for in vain.
+	// Notes are remarks for readers of the metadata, such as on a provider that was asked for and is not there.
 	Notes []string
 	// Quarantine runs each batch in a process where nothing else runs at that time: an error of the kind Crashed is then
 	// that batch's fault. A run may wait for others, as Waited of its batch says. It has the signature of Session, its

@@ -51,7 +51,7 @@ type Process struct {
 	Last  time.Time
 	Cause string
 	// Down is since when no run can begin, because the next process is still being started, or because those that are
-	// started die soon, so that runs begin in vain; zero: runs can begin.
+	// started die soon, so that runs do not get through; zero: runs can begin.
 	Down time.Time
 }
 

@@ -31,7 +31,7 @@ type execution struct {
 	answered   *atomic.Int32 // see UndecidedError; nil until there is one
 }
 
-// part is the rows of one span that a run executes: all of them, or some where a batch is halved for want of memory.
+// part is the rows of one span that a run executes: all of them, or some where a batch is halved for lack of memory.
 type part struct {
 	span        *sharedsched.Span
 	job         *Job
@@ -85,7 +85,7 @@ func (x *execution) failure(err error) sharedsched.Failure {
 }
 
 // run executes the parts once, as an execution of size rows, and answers their jobs. After an error no job is answered.
-// A panic on the way, in the engine or for want of memory, becomes an error.
+// A panic on the way, in the engine or for lack of memory, becomes an error.
 func (x *execution) run(parts []part, size int) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/weftserve/weft/runtime/fleet/placement"
 )
 
-// Room is a version's need, and the reasons against some devices: it is there already, or was tried in vain.
+// Room is a version's need, and the reasons against some devices: it is there already, or did not fit when it was
+// tried.
 type Room struct {
 	Need    int64 // bytes
 	Prefer  string

@@ -374,7 +374,7 @@ func TestARunThatHangsOnALostDevice(t *testing.T) {
 	})
 }
 
-// TestADeviceComesBack as another incarnation: a version that failed for want of it is loaded there, and one that found
+// TestADeviceComesBack as another incarnation: a version that failed for lack of it is loaded there, and one that found
 // a worse place moves.
 func TestADeviceComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -16,7 +16,7 @@ func estimate(c *residency.Candidate) int64 {
 	return fleet.Estimate(c.Version.Dir)
 }
 
-// SetMemoryBudget changes Config.MemoryBudget. Versions that failed for want of it are tried again if it suffices now;
+// SetMemoryBudget changes Config.MemoryBudget. Versions that failed for lack of it are tried again if it suffices now;
 // resident versions stay.
 func (h *Host) SetMemoryBudget(bytes int64) {
 	h.memory.SetLimit(bytes)

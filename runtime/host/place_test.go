@@ -91,7 +91,7 @@ func (w *world) keepAsking(v *catalog.Version, callers int) (stop func()) {
 	}
 }
 
-// TestRoomIsUsedAtOnce: a version that failed for want of a device's memory is loaded as soon as another was unloaded
+// TestRoomIsUsedAtOnce: a version that failed for lack of a device's memory is loaded as soon as another was unloaded
 // there.
 func TestRoomIsUsedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

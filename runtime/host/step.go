@@ -129,7 +129,7 @@ func (h *Host) byKey(keys []residency.ReplicaID) (list []*serving.Replica) {
 	return list
 }
 
-// discard gives up a replica that was made ready in vain.
+// discard gives up a replica that was made ready and is not needed any more.
 func (h *Host) discard(all ...*serving.Replica) {
 	for _, r := range all {
 		h.step(residency.Discarded{Replica: h.enlist(r)})

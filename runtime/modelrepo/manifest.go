@@ -15,7 +15,7 @@ type Manifest struct {
 	Synth *Synth `yaml:"synth,omitempty"`
 	// ONNX says how ONNX Runtime runs the model. It is ignored when Synth is set.
 	ONNX ONNX `yaml:"onnx"`
-	// Isolation is which process the model runs in: that which the server's --isolation says, or one of its own for each
+	// Isolation is which process the model runs in: the one that the server's --isolation says, or one of its own for each
 	// version on each device. The second takes some 30 MB for each, and on a GPU a CUDA context; in return no other
 	// model waits when the process dies. It is ignored where models run in the server's process, with a note.
 	Isolation Isolation `yaml:"isolation" enum:"server,model"`

@@ -102,9 +102,9 @@ func (m *Manifest) named() []named {
 	return append(all, m.Traffic.names()...)
 }
 
-// choose returns the versions to serve. missing are the numbers that the manifest asks for in vain: the others are
-// served without them. faults are the contradictions to the policy, and the missing versions where nothing is left to
-// serve. versions ascends by number; so does selected.
+// choose returns the versions to serve. missing are the numbers that the manifest asks for and that do not exist: the
+// others are served without them. faults are the contradictions to the policy, and the missing versions where nothing
+// is left to serve. versions ascends by number; so does selected.
 func (m *Manifest) choose(versions []Version) (selected []Version, missing, faults config.Faults) {
 	good := slices.DeleteFunc(slices.Clone(versions), func(v Version) bool { return !usable(v) })
 	all := m.named()

@@ -202,7 +202,7 @@ func (g *graphs) seize() (end func()) {
 		return nil
 	}
 	end = seize(start.Add(g.patience))
-	// A shorter wait was in vain only if another session captures just now.
+	// A shorter wait did not suffice only if another session captures just now.
 	if waited := time.Since(start); waited >= firstPatience {
 		g.after = time.Now().Add(time.Duration(restAfter) * waited)
 		if end == nil {

@@ -46,7 +46,7 @@ type made struct {
 	session  *onnxruntime.DynamicAdvancedSession
 	provider string
 	graphs   bool // it captures CUDA graphs
-	// notes name the providers and options that were asked for in vain.
+	// notes name the providers and options that were asked for and are not there.
 	notes []string
 }
 

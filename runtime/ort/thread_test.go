@@ -84,7 +84,7 @@ func TestCloseWhileRunsWait(t *testing.T) {
 	})
 }
 
-// A panic of a run, as for want of memory, is its caller's.
+// A panic of a run, as for lack of memory, is its caller's.
 func TestPanicOnThread(t *testing.T) {
 	useFakeCUDA(t)
 	s, _ := openGraphs(t, neg())

@@ -63,7 +63,7 @@ type Seen struct {
 }
 
 // Compare compares an answer of the row with its result alone. Each element is measured by itself, so that none hides
-// behind a larger one next to it: relative to its own magnitude, or that which three in four of its row are above,
+// behind a larger one next to it: relative to its own magnitude, or the one that three in four of its row are above,
 // since an element far below the others may be a remainder that rounding left of them. A tolerance that the manifest
 // states is relative to the usual magnitude, as it is in the proof, and so is the bound of what passes for rounding.
 func (s Seen) Compare(row *Audited, got, alone []tensor.Tensor) (worst Difference) {

@@ -172,7 +172,7 @@ func (t *trial) batches(ctx context.Context, b *baseline, batches [][]int, most 
 		rows = t.fill(rows)
 		t.halved = false
 		outputs, _, err := t.run(ctx, t.join(b, rows), len(rows), true)
-		f.less = f.less || t.halved // for want of memory: that batch was not tried as a whole
+		f.less = f.less || t.halved // for lack of memory: that batch was not tried as a whole
 		if failed, is := errors.AsType[*catalog.ModelError](err); is {
 			if engine.KindOf(failed) == engine.OutOfMemory {
 				f.less = true // which says nothing of the rows

@@ -156,7 +156,7 @@ func (t *trial) unproven(format string, args ...any) Verdict {
 	}
 }
 
-// undecided is the verdict for a model of which the proof shows nothing, for want of data that mean something to it.
+// undecided is the verdict for a model of which the proof shows nothing, for lack of data that mean something to it.
 func (t *trial) undecided(format string, args ...any) Verdict {
 	v := t.unproven(format, args...)
 	v.Reason += "; if you know that rows do not influence each other, batching.mode: on joins them"

@@ -33,5 +33,5 @@ type Request struct {
 type Answer struct {
 	Outputs []tensor.Tensor // all of them
 	Cost    time.Duration   // device time
-	Halved  bool            // it was run in several parts, for want of memory
+	Halved  bool            // it was run in several parts, for lack of memory
 }

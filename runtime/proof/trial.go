@@ -32,7 +32,7 @@ type trial struct {
 	rng      *rand.Rand
 	spent    time.Duration // device time so far
 	grown    bool          // the model does clearly more where integers are large
-	halved   bool          // an execution was run in two halves, for want of memory
+	halved   bool          // an execution was run in two halves, for lack of memory
 	// unit is how many rows the smallest execution has that the version may be run with: where a row runs alone, the
 	// others are copies.
 	unit  int

@@ -222,6 +222,6 @@ type Wait struct {
 	Need int64 // bytes
 	// Full are the better devices without room, as far as that is known.
 	Full []string
-	// Failed: it was tried on a better device in vain.
+	// Failed: it was tried on a better device, and could not be loaded there.
 	Failed bool
 }

@@ -118,7 +118,7 @@ func (v *Version) giveUp() {
 	}
 }
 
-// overBudget reports whether the failure is for want of room in the memory budget, and unplaced whether for want of
+// overBudget reports whether the failure is for lack of room in the memory budget, and unplaced whether for lack of
 // room on devices.
 func (f *failure) overBudget() bool {
 	_, is := errors.AsType[*catalog.MemoryError](f.cause)
@@ -130,17 +130,17 @@ func (f *failure) unplaced() bool {
 	return is && !f.again.IsZero()
 }
 
-// short reports whether the failure is for want of memory, and is tried again by itself.
+// short reports whether the failure is for lack of memory, and is tried again by itself.
 func (f *failure) short() bool { return f.overBudget() && !f.again.IsZero() || f.unplaced() }
 
-// fits reports whether the failure is tried again by itself and would not be for want of memory with so many free
+// fits reports whether the failure is tried again by itself and would not be for lack of memory with so many free
 // bytes.
 func (f *failure) fits(free int64) bool {
 	e, is := errors.AsType[*catalog.MemoryError](f.cause)
 	return is && !f.again.IsZero() && e.Need <= free
 }
 
-// memoryFreed makes versions due that failed for want of memory and for which there is enough now, or may be: how much
+// memoryFreed makes versions due that failed for lack of memory and for which there is enough now, or may be: how much
 // a device has is asked when a version is placed.
 func (m *Machine) memoryFreed(free int64) {
 	for _, name := range slices.Sorted(maps.Keys(m.short)) {

@@ -13,7 +13,7 @@ import (
 	"github.com/weftserve/weft/runtime/fleet/placement"
 )
 
-// A version that is on a device of a worse rank than its manifest prefers, for want of room, is upgraded when there is
+// A version that is on a device of a worse rank than its manifest prefers, for lack of room, is upgraded when there is
 // room: it is loaded there next to the replica that serves, which is then taken away. Nothing moves in the other
 // direction, so that no version goes back and forth.
 

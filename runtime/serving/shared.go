@@ -39,7 +39,7 @@ type Owner interface {
 	Stirred()
 	// Freed says that a session was closed; last, that it was the only one of its version.
 	Freed(last bool)
-	// Discard gives up a replica that was made ready in vain: it is to be drained and released.
+	// Discard gives up a replica that was made ready and is not needed: it is to be drained and released.
 	Discard(*Replica)
 	// Go starts something that ends soon after its context, which ends when everything is to be unloaded. False:
 	// nothing is started any more.

@@ -113,7 +113,7 @@ func (l *servedLane) run(c *cursor) *cursor {
 // execute reads the batch that a request describes and runs it.
 func (l *servedLane) execute(c *cursor) (err error) {
 	defer func() {
-		if p := recover(); p != nil { // as for want of memory
+		if p := recover(); p != nil { // as for lack of memory
 			if is, ok := p.(error); ok {
 				err = is
 			} else {

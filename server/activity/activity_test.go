@@ -401,7 +401,7 @@ func TestViewersAreBounded(t *testing.T) {
 	})
 }
 
-// One more is shown something where one of them does not read: that which has read nothing for longest, or else the
+// One more is shown something where one of them does not read: the one that has read nothing for longest, or else the
 // oldest that never read much. Who reads stays.
 func TestWhoDoesNotReadMakesRoom(t *testing.T) {
 	const much = 1 << 30

@@ -111,8 +111,8 @@ func (l *Log) join(v *viewer) bool {
 	return true
 }
 
-// yieldsLocked returns the viewer that makes room for another one: that which has left something unread for longest, or
-// else the oldest of those that have not shown yet that they read; nil if all have.
+// yieldsLocked returns the viewer that makes room for another one: the one that has left something unread for longest,
+// or else the oldest of those that have not shown yet that they read; nil if all have.
 func (v *views) yieldsLocked(now time.Time) (yields *viewer) {
 	longest, oldest := unreadFor, now
 	for _, some := range []map[*viewer]struct{}{v.all, v.joined} {

@@ -79,7 +79,7 @@ func (h *history) refuse(now time.Time, within float64, scarce func() bool, say 
 	return h.said
 }
 
-// ended notes that a request that was let in was answered, or not, by the cause, for want of capacity.
+// ended notes that a request that was let in was answered, or not, by the cause, for lack of capacity.
 func (h *history) ended(now time.Time, within float64, cause error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

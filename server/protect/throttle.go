@@ -82,7 +82,7 @@ func (t *Throttle) Tap(ctx context.Context, now time.Time, call *tap.Info) (cont
 }
 
 // Answered notes that the request of a call that began then was answered, or could not be for reasons of its own; or
-// that it was not, by the cause, for want of capacity. The kind's model and version must exist.
+// that it was not, by the cause, for lack of capacity. The kind's model and version must exist.
 func (t *Throttle) Answered(ctx context.Context, began time.Time, k Kind, cause error) {
 	a, ok := accountOf(ctx)
 	if !ok {

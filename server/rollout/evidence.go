@@ -19,7 +19,7 @@ type Evidence struct {
 	// Requests are those of the stage, which begins anew after a restart.
 	Requests Requests `json:"-"`
 	// Of each unit, an episode or a request without one: the part of its requests that failed with a fault of the
-	// model, that failed otherwise but for want of capacity or time, and that took long.
+	// model, that failed otherwise but for lack of capacity or time, and that took long.
 	Errors   paced `json:"errors"`
 	Failures paced `json:"failures"`
 	Slow     paced `json:"slow"`
@@ -130,7 +130,7 @@ type Ending struct {
 	// Drawn: the split led to the version, at that moment, and each version that has a part took what it was led to.
 	Drawn  bool
 	Routed time.Time // zero: just now
-	// Fault: of the model. Spared: it ended for want of capacity or time, or its caller has ended it.
+	// Fault: of the model. Spared: it ended for lack of capacity or time, or its caller has ended it.
 	Fault, Spared bool
 	// Compute is how long the model took for the answer. It is not looked at where there was none.
 	Compute time.Duration

@@ -35,7 +35,7 @@ type Gate struct {
 	MaxLatencyRatio float64 `json:"max_latency_ratio"`
 	// MinAgreement is the least part of the shadowed requests that must agree; 0: not looked at.
 	MinAgreement float64 `json:"min_agreement"`
-	// MaxFailureIncrease is by how much the part of the candidate's requests that fail otherwise, but for want of
+	// MaxFailureIncrease is by how much the part of the candidate's requests that fail otherwise, but for lack of
 	// capacity or time, may exceed the baseline's; 0: 0.01.
 	MaxFailureIncrease float64 `json:"max_failure_increase"`
 	// MaxLostIncrease is by how much the part of the candidate's episodes that are lost may exceed the baseline's; 0:

@@ -108,7 +108,7 @@ func TestErrorTable(t *testing.T) {
 			details: []proto.Message{info("LOAD_FAILED")},
 		},
 		{
-			name: "load failed for want of memory",
+			name: "load failed for lack of memory",
 			err: &catalog.LoadError{
 				Model: "policy", Version: 3,
 				Cause: &catalog.MemoryError{

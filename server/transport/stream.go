@@ -120,7 +120,7 @@ func (st *stream) begin() bool {
 }
 
 // accept starts a request, or answers at once that it cannot be. The request's slot is held until its answer was sent.
-// Its time counts from when it came; one that came before the stream asked for it may have lain unread for want of a
+// Its time counts from when it came; one that came before the stream asked for it may have lain unread for lack of a
 // slot, which nothing tells apart, and counts from then.
 func (st *stream) accept(m Request, asked time.Time) {
 	now := time.Now()

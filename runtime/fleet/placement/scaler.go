@@ -12,7 +12,7 @@ type Scaler struct {
 // Fare is how a version fared in one second.
 type Fare struct {
 	Replicas int
-	// Refused counts requests that were refused for want of room or time.
+	// Refused counts requests that were refused for lack of room or time.
 	Refused int
 	// Waiting is the device time that its own unanswered requests are expected to take on each of its replicas: the
 	// least of them.

@@ -102,7 +102,7 @@ def _report(model: str, episode: str, *, reward: float | None, success: bool | N
 class Client:
     """A client of one server. It is safe for concurrent use, and a context manager.
 
-    address is HOST:PORT or unix:/PATH. token is a bearer token. retries: requests that a server refuses for want of
+    address is HOST:PORT or unix:/PATH. token is a bearer token. retries: requests that a server refuses for lack of
     capacity are sent again when it says so, within their timeout.
     """
 

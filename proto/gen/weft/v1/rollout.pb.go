@@ -338,7 +338,7 @@ type Gate struct {
 	// however often the gate is read; 0 means 0.05.
 	Alpha float64 `protobuf:"fixed64,9,opt,name=alpha,proto3" json:"alpha,omitempty"`
 	// Allowed excess, over the baseline's, of the part of the candidate's requests that
-	// fail otherwise, but for want of capacity or time; 0 means 0.01.
+	// fail otherwise, but for lack of capacity or time; 0 means 0.01.
 	MaxFailureIncrease float64 `protobuf:"fixed64,20,opt,name=max_failure_increase,json=maxFailureIncrease,proto3" json:"max_failure_increase,omitempty"`
 	// Allowed excess, over the baseline's, of the part of the candidate's episodes that
 	// are lost; 0 means 0.05. An episode is lost if it ended, or had no request for half

@@ -92,7 +92,7 @@ function render(data, print) {
   if (output?.fingerprint?.slices?.length) nodes.push(print.show(data));
   const curve = el('div.ecdf');
   if (output?.errors) nodes.push(curve);
-  nodes.push(el('p.said', null, `${count(data.done)} compared, ${count(Number(summary.dropped ?? 0))} dropped for want of spare time, ${count(Number(summary.failed ?? 0))} failed, ${count(Number(summary.skipped ?? 0))} skipped by the sample or while it was not ready. The p99 of its executions by the clock is ${ms(summary.shadowComputeMsP99 ?? 0)}, that of v${summary.primaryVersion} ${ms(summary.primaryComputeMsP99 ?? 0)}.`));
+  nodes.push(el('p.said', null, `${count(data.done)} compared, ${count(Number(summary.dropped ?? 0))} dropped for lack of spare time, ${count(Number(summary.failed ?? 0))} failed, ${count(Number(summary.skipped ?? 0))} skipped by the sample or while it was not ready. The p99 of its executions by the clock is ${ms(summary.shadowComputeMsP99 ?? 0)}, that of v${summary.primaryVersion} ${ms(summary.primaryComputeMsP99 ?? 0)}.`));
   nodes.push(worstRequests(output, summary));
   body.replaceChildren(...nodes);
   print.draw();
