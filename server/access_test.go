@@ -273,7 +273,7 @@ func (idle) SetTraffic(_ string, t *catalog.Traffic, _ uint64) (*catalog.Traffic
 // house returns a house with a door, and a connection to its admin listener.
 func guardedHouse(t *testing.T, door *servertest.Door) (*servertest.House, *grpc.Server, *grpc.ClientConn) {
 	t.Helper()
-	h := servertest.New(t, server.Config{Door: &door.Control, Residents: idle{}})
+	h := servertest.New(t, server.Config{Access: &door.Control, Residents: idle{}})
 	h.Current.Store(twoModels())
 	h.ModelsChanged()
 	a := server.NewAdmin(h.Server, idle{})

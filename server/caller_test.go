@@ -35,7 +35,7 @@ func TestRequestsAreCharged(t *testing.T) {
 		var c charged
 		config := server.Config{Recorder: &c}
 		if guarded {
-			config.Door = &limited(t, access.Quota{}).Control
+			config.Access = &limited(t, access.Quota{}).Control
 		}
 		h := servertest.New(t, config)
 		ctx := as(t.Context(), "one")

@@ -25,10 +25,10 @@ func methodsOf(g *grpc.Server) methods {
 	return all
 }
 
-// tap refuses, by their headers, calls of methods that no service has, and those that the guard has no room for. gRPC
+// tap refuses, by their headers, calls of methods that no service has, and those that there is no room for. gRPC
 // would begin a handler for each, and repeat the name of the method as it came, however long it is.
-func (m methods) tap(ctx context.Context, g *protect.Connections, call *tap.Info) (context.Context, error) {
-	ctx, err := g.Tap(ctx, call.Header)
+func (m methods) tap(ctx context.Context, c *protect.Connections, call *tap.Info) (context.Context, error) {
+	ctx, err := c.Tap(ctx, call.Header)
 	if _, known := m[call.FullMethodName]; err == nil && !known {
 		err = &status.UnknownMethodError{Method: call.FullMethodName}
 	}

@@ -167,7 +167,7 @@ func TestProofsOnRealSockets(t *testing.T) {
 		t.Fatal(err)
 	}
 	door := &access.Control{}
-	h := servertest.New(t, server.Config{Door: door})
+	h := servertest.New(t, server.Config{Access: door})
 	door.Follow(access.NewPolicy(proofs(t), nil, time.Now()), &access.Prover{Tokens: tokens, Issuer: verifier})
 
 	ca, strangers := newPKI(t), newPKI(t)

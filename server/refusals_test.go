@@ -118,9 +118,9 @@ func TestFloodsOfRefusedCallsEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := protect.New(protect.Config{})
-			config := server.Config{Guard: g, MaxMessageBytes: 64 << 10}
+			config := server.Config{Connections: g, MaxMessageBytes: 64 << 10}
 			if c.door != nil {
-				config.Door = &c.door.Control
+				config.Access = &c.door.Control
 			}
 			h := servertest.New(t, config)
 			if c.load != nil {
@@ -150,7 +150,7 @@ func TestFloodsOfRefusedCallsEnd(t *testing.T) {
 func TestFloodsOfRefusedMessagesEnd(t *testing.T) {
 	for model, ends := range map[string]bool{"nothing": true, "policy": false} {
 		g := protect.New(protect.Config{})
-		h := servertest.New(t, server.Config{Guard: g})
+		h := servertest.New(t, server.Config{Connections: g})
 		stream, err := h.Predictions.PredictStream(metadata.AppendToOutgoingContext(t.Context()))
 		if err != nil {
 			t.Fatal(err)

@@ -90,10 +90,10 @@ type Config struct {
 	Scarce func() bool
 	// Clock is that of this process and its workers. Nil: the system's.
 	Clock *owntime.Clock
-	// Guard bounds what connections cost. Nil: one with its defaults, whose Watch does not run.
-	Guard *protect.Connections
-	// Door decides who may do what. Nil: everybody may do everything.
-	Door *access.Control
+	// Connections bounds what connections cost. Nil: one with its defaults, whose Watch does not run.
+	Connections *protect.Connections
+	// Access decides who may do what. Nil: everybody may do everything.
+	Access *access.Control
 	// Logger gets panics. Nil: slog.Default().
 	Logger *slog.Logger
 	// Level is that from which on Logger logs; callers may change it. Nil: one that nobody follows.
@@ -117,7 +117,7 @@ type Config struct {
 	Recorder predict.Recorder
 	// Traces follow requests. Nil: none are followed.
 	Traces predict.Traces
-	// Residents changes which versions are served, at the request of those who may operate, where Door says who may.
+	// Residents changes which versions are served, at the request of those who may operate, where Access says who may.
 	// Nil: only Admin does.
 	Residents weftapi.Residents
 	// Release is what the server says its release is.
@@ -131,14 +131,14 @@ type Config struct {
 
 // Server serves models until it drains. It is safe for concurrent use.
 type Server struct {
-	pipeline  *predict.Pipeline
-	api       *weftapi.API
-	inference *openinference.Service
-	health    *modelHealth
-	observer  Observer // nil: none
-	calls     Calls    // may be nil
-	guard     *protect.Connections
-	methods   methods
+	pipeline    *predict.Pipeline
+	api         *weftapi.API
+	inference   *openinference.Service
+	health      *modelHealth
+	observer    Observer // nil: none
+	calls       Calls    // may be nil
+	connections *protect.Connections
+	methods     methods
 }
 
 // New returns a server of the models. The scheduler's state is only shown. Its health is NOT_SERVING until
@@ -147,9 +147,9 @@ func New(config Config, models predict.Models, scheduler weftapi.SchedulerState)
 	config.MaxMessageBytes = cmp.Or(config.MaxMessageBytes, transport.DefaultMaxMessageBytes)
 	config.Logger = cmp.Or(config.Logger, slog.Default())
 	config.Level = cmp.Or(config.Level, &slog.LevelVar{})
-	config.Guard = cmp.Or(config.Guard, protect.New(protect.Config{Logger: config.Logger}))
-	if config.Door == nil {
-		config.Door = &access.Control{}
+	config.Connections = cmp.Or(config.Connections, protect.New(protect.Config{Logger: config.Logger}))
+	if config.Access == nil {
+		config.Access = &access.Control{}
 	}
 	if config.Scarce == nil {
 		config.Scarce = func() bool { return false }
@@ -191,16 +191,16 @@ func New(config Config, models predict.Models, scheduler weftapi.SchedulerState)
 		pipeline: pipeline,
 		api: &weftapi.API{
 			Calls: &transport.Calls{
-				Pipeline: pipeline, Control: config.Door, Memory: config.Memory, Throttle: refuse, Logger: config.Logger,
+				Pipeline: pipeline, Control: config.Access, Memory: config.Memory, Throttle: refuse, Logger: config.Logger,
 				MaxInFlightPerStream: cmp.Or(config.MaxInFlightPerStream, 64), MaxMessageBytes: config.MaxMessageBytes,
 			},
 			Scheduler: scheduler, Activity: config.Activity, NotPersistedBecause: config.NotPersistedBecause,
 			Outcomes: config.Observer, Shadows: config.Shadows, Rollouts: config.Rollouts,
 		},
-		observer: config.Observer,
-		calls:    config.Calls,
-		health:   newModelHealth(health.NewServer()),
-		guard:    config.Guard,
+		observer:    config.Observer,
+		calls:       config.Calls,
+		health:      newModelHealth(health.NewServer()),
+		connections: config.Connections,
 	}
 	if config.Calls != nil {
 		s.api.Ended = config.Calls.Ended
@@ -216,7 +216,7 @@ func New(config Config, models predict.Models, scheduler weftapi.SchedulerState)
 	if config.SharedMemory > 0 {
 		s.inference.Regions = region.New(config.SharedMemory)
 	}
-	s.inference.Operated = !config.Door.Open()
+	s.inference.Operated = !config.Access.Open()
 	if config.Residents != nil {
 		s.inference.Repository = repository{weftapi.Admin{API: s.api, Residents: config.Residents}}
 	}
@@ -244,16 +244,16 @@ func (s *Server) Web() http.Handler {
 // Live returns the live page, for all paths below live.Path. It names the address where the server takes calls.
 func (s *Server) Live(address string) http.Handler {
 	return (&live.Page{
-		Activity: s.api.Activity, Models: weftapi.Catalog{API: s.api}, Door: s.api.Control,
+		Activity: s.api.Activity, Models: weftapi.Catalog{API: s.api}, Access: s.api.Control,
 		Closed: s.pipeline.Gate().Closed(), Address: address,
 	}).Handler()
 }
 
 // Options returns the options of a grpc.Server that listens to the callers of predictions, with these credentials. Its
-// listener must be one of the guard.
+// listener must be one of Connections.
 func (s *Server) Options(c credentials.TransportCredentials) []grpc.ServerOption {
 	return []grpc.ServerOption{
-		grpc.Creds(s.guard.Credentials(c, access.Keep)), grpc.InTapHandle(s.tap),
+		grpc.Creds(s.connections.Credentials(c, access.Keep)), grpc.InTapHandle(s.tap),
 	}
 }
 
@@ -269,7 +269,7 @@ func (s *Server) tap(ctx context.Context, call *tap.Info) (context.Context, erro
 			s.observer.CallCame(waited)
 		}
 	}
-	ctx, err := s.methods.tap(ctx, s.guard, call)
+	ctx, err := s.methods.tap(ctx, s.connections, call)
 	if err != nil {
 		return ctx, err
 	}
@@ -304,13 +304,13 @@ func NewAdmin(s *Server, residents weftapi.Residents) *Admin {
 // Options returns the options of a grpc.Server that listens to those who change what is served, with these credentials.
 func (a *Admin) Options(c credentials.TransportCredentials) []grpc.ServerOption {
 	return []grpc.ServerOption{
-		grpc.Creds(a.server.guard.Credentials(c, access.Keep)), grpc.InTapHandle(a.tap),
+		grpc.Creds(a.server.connections.Credentials(c, access.Keep)), grpc.InTapHandle(a.tap),
 	}
 }
 
 // tap sees the header of each call as soon as it was read.
 func (a *Admin) tap(ctx context.Context, call *tap.Info) (context.Context, error) {
-	ctx, err := a.methods.tap(ctx, a.server.guard, call)
+	ctx, err := a.methods.tap(ctx, a.server.connections, call)
 	if err != nil {
 		return ctx, err
 	}

@@ -64,7 +64,7 @@ func TestRowsAreForOperators(t *testing.T) {
 	} {
 		config := server.Config{Shadows: twoPairs{}}
 		if !c.open {
-			config.Door = &door.Control
+			config.Access = &door.Control
 		}
 		h := servertest.New(t, config)
 		h.Current.Store(twoModels())

@@ -20,7 +20,7 @@ import (
 func TestUnreadAnswersOfStreamsAreHeld(t *testing.T) {
 	const held, answer, requests = 16 << 20, 1 << 20, 64
 	g := protect.New(protect.Config{MaxHeld: held})
-	h := servertest.New(t, server.Config{Guard: g, MaxInFlightPerStream: requests})
+	h := servertest.New(t, server.Config{Connections: g, MaxInFlightPerStream: requests})
 	v := servertest.PolicyVersion(1, catalog.Ready)
 	v.Signature = &tensor.Signature{Inputs: v.Signature.Inputs, Outputs: []tensor.Spec{
 		{Name: "action", DType: tensor.Uint8, Shape: tensor.Shape{tensor.Unknown}, BatchDim: tensor.NoBatch},

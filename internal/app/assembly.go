@@ -61,7 +61,7 @@ type assembly struct {
 	house       *house
 	memory      tensor.Recycler      // of messages
 	clock       *owntime.Clock       // of this process and its workers
-	guard       *protect.Connections // of all connections
+	connections *protect.Connections // of all connections
 	edge        *server.Server
 	web, live   atomic.Pointer[http.Handler] // of edge; nil before there is one
 	activity    *activity.Log
@@ -92,9 +92,9 @@ func (s *assembly) listen(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	s.guard = protect.New(protect.Config{MaxHeld: int64(s.MaxHeldBytes), Clock: s.clock, Logger: s.log})
+	s.connections = protect.New(protect.Config{MaxHeld: int64(s.MaxHeldBytes), Clock: s.clock, Logger: s.log})
 	s.group.Start(untilStopped("connection guard", func(ctx context.Context) error {
-		s.guard.Watch(ctx)
+		s.connections.Watch(ctx)
 		return nil
 	}))
 	if s.HTTP == "" {
@@ -205,9 +205,9 @@ func (s *assembly) buildEdge(context.Context) error {
 	s.group.Start(part)
 	s.mirror = mirror
 	settings := server.Config{
-		Guard: s.guard, Clock: s.clock.All(),
+		Connections: s.connections, Clock: s.clock.All(),
 		MaxConcurrentRequests: s.MaxConcurrentRequests, MaxMessageBytes: int(s.MaxMessageBytes), Memory: &s.memory,
-		Logger: s.log, Level: &s.level, Door: s.door,
+		Logger: s.log, Level: &s.level, Access: s.door,
 		Observer: requestObserver{s.measured, s.activity, s.log}, Activity: s.activity,
 		MaxEpisodes: s.MaxEpisodes, EpisodeTTL: time.Duration(s.EpisodeTTL),
 		Scarce:  h.scheduler.Scarce,
@@ -220,7 +220,7 @@ func (s *assembly) buildEdge(context.Context) error {
 	}
 	sources := telemetry.Sources{
 		Episodes:        func() int { return s.edge.Router().Episodes() },
-		Connections:     func() telemetry.Connections { return connectionsOf(s.guard) },
+		Connections:     func() telemetry.Connections { return connectionsOf(s.connections) },
 		Breakers:        func() []telemetry.Breaker { return breakersOf(s.edge) },
 		Resident:        func() telemetry.Resident { return h.engines.resident(h.models.Counts()) },
 		ShadowLinesLost: mirror.LinesLost,
@@ -286,14 +286,14 @@ func (s *assembly) openDoors(context.Context) error {
 		admin := server.NewAdmin(s.edge, s.house.models)
 		options := append(grpcOptions(&s.Server, &s.memory),
 			admin.Options(s.credentials("admin-listen"))...)
-		s.group.Start(adminPart(s.guard.Listen(s.admin, transport.PingTimeout), admin, options))
+		s.group.Start(adminPart(s.connections.Listen(s.admin, transport.PingTimeout), admin, options))
 		s.log.Info("admin API listening", "event", "admin_listening", "admin", addressOf(s.admin))
 	}
 	hurry := func() {
 		s.house.scheduler.Hurry()
 		s.house.models.Hurry()
 	}
-	guarded := s.guard.Listen(s.grpc, transport.PingTimeout)
+	guarded := s.connections.Listen(s.grpc, transport.PingTimeout)
 	s.group.Start(grpcPart(guarded, s.edge, s.transport, hurry, s.house.scheduler.Abandon, s.house.end, s.log))
 	// It is stopped before: a stop has so much of the system's time, and what hangs must not take it all.
 	s.group.Start(untilStopped("clock", func(ctx context.Context) error {

@@ -125,7 +125,7 @@ func (s *assembly) httpPart(l net.Listener, pages http.Handler) lifecycle.Part {
 	s.httpGuard.Local, s.httpGuard.Hosts, s.httpGuard.Origins = config.Local(addressOf(l)), s.HTTPHosts, s.HTTPOrigins
 	s.httpGuard.Identified, s.httpGuard.Public = s.Identified() && s.Access == "", []string{"/healthz", "/readyz"}
 	s.httpGuard.Bodies = []string{inferencePaths}
-	l = s.guard.ListenHTTP(l)
+	l = s.connections.ListenHTTP(l)
 	if s.certs != nil {
 		l = tls.NewListener(l, s.certs.HTTP())
 	}

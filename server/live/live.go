@@ -26,7 +26,7 @@ type Page struct {
 	Activity *activity.Log
 	// Models answers the calls of the page.
 	Models weftv1.ModelServiceServer
-	Door   *access.Control
+	Access *access.Control
 	// Address is where the server takes calls, for the commands that the page shows; "" names none.
 	Address string
 	// Closed is closed when the server drains: viewers are told nothing more.
@@ -42,7 +42,7 @@ func (p *Page) Handler() http.Handler {
 	for path, page := range map[string]http.HandlerFunc{
 		"activity": p.activity, "api/{method}": p.call, "trace.json.gz": p.trace,
 	} {
-		mux.Handle("GET "+Path+path, p.Door.Page(access.Observe, page))
+		mux.Handle("GET "+Path+path, p.Access.Page(access.Observe, page))
 	}
 	return mux
 }
@@ -68,11 +68,11 @@ func (p *Page) activity(w http.ResponseWriter, r *http.Request) {
 	}()
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Time{}) // the server's is for requests that end
-	viewer := p.Door.Visitor(r)
+	viewer := p.Access.Visitor(r)
 	shown := false
 	show := func(f *activity.Frame) bool {
 		shown = true
-		if viewer = p.Door.VisitorAgain(r, viewer); !viewer.ObservesAll() {
+		if viewer = p.Access.VisitorAgain(r, viewer); !viewer.ObservesAll() {
 			return false // the page asks anew, and is told why
 		}
 		w.Header().Set("Content-Type", "text/event-stream")

@@ -170,7 +170,7 @@ func TestWhoMaySee(t *testing.T) {
 	door := servertest.NewDoor(t, &access.Config{Roles: roles, Identities: []access.Entry{
 		{Name: "caller", Roles: []string{"caller"}, Weight: 1}, {Name: "observer", Roles: []string{"observer"}, Weight: 1},
 	}})
-	h := servertest.New(t, server.Config{Door: &door.Control})
+	h := servertest.New(t, server.Config{Access: &door.Control})
 	page := httptest.NewServer(h.Server.Live(""))
 	defer page.Close()
 	for _, path := range []string{"activity?back_ms=x", "api/ListModels", "trace.json.gz"} {

@@ -481,7 +481,7 @@ func TestSharedAccess(t *testing.T) {
 		c.Identities[i].Quota.Bytes = 400
 	}
 	door := servertest.NewDoor(t, c)
-	h := servertest.New(t, server.Config{Door: &door.Control, SharedMemory: 1000})
+	h := servertest.New(t, server.Config{Access: &door.Control, SharedMemory: 1000})
 	key, memory := servertest.SharedMemory(t, 1000)
 	as := func(name string) context.Context {
 		return metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+servertest.Token(name))
@@ -552,7 +552,7 @@ func TestSharedAccess(t *testing.T) {
 func TestWebShared(t *testing.T) {
 	c := policyOf(map[string]access.Role{"robot": {Predict: []string{"*"}, Operate: []string{"*"}}})
 	door := servertest.NewDoor(t, c)
-	h := servertest.New(t, server.Config{Door: &door.Control, SharedMemory: 1000})
+	h := servertest.New(t, server.Config{Access: &door.Control, SharedMemory: 1000})
 	key, memory := servertest.SharedMemory(t, 1000)
 	ask := func(method, path, body, want string) {
 		t.Helper()

@@ -295,7 +295,7 @@ func TestWebAccess(t *testing.T) {
 		"operator": {Operate: []string{"*"}},
 	})
 	door := servertest.NewDoor(t, c)
-	h := servertest.New(t, server.Config{Door: &door.Control})
+	h := servertest.New(t, server.Config{Access: &door.Control})
 	h.ModelsChanged()
 	for path, want := range map[string][5]string{ // of nobody, pilot, other, watcher, operator
 		"GET /v2/health/live":                      {"200", "200", "200", "200", "200"},
@@ -325,7 +325,7 @@ func TestWebQuota(t *testing.T) {
 	const quota = 100 << 10
 	c.Identities[0].Quota.Bytes = quota
 	door := servertest.NewDoor(t, c)
-	h := servertest.New(t, server.Config{Door: &door.Control})
+	h := servertest.New(t, server.Config{Access: &door.Control})
 	for size, want := range map[int]int{
 		len(row): 200, 64<<10 - 1: 200, 64 << 10: 200, 64<<10 + 1: 200, quota: 200, quota + 1: 413,
 	} {

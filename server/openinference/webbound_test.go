@@ -111,7 +111,7 @@ func TestWebBodiesAreBounded(t *testing.T) {
 	const times, free, packedTimes = 5, 5 << 18, 9
 	c := policyOf(map[string]access.Role{"all": {Predict: []string{"*"}, Operate: []string{"*"}, Observe: []string{"*"}}})
 	door := servertest.NewDoor(t, c)
-	h := servertest.New(t, server.Config{Door: &door.Control, SharedMemory: 1 << 20})
+	h := servertest.New(t, server.Config{Access: &door.Control, SharedMemory: 1 << 20})
 	h.ModelsChanged()
 	h.Run = func(context.Context, *catalog.Call) error { return sharedsched.ErrDraining } // the elements have been read
 	handler := h.Web()

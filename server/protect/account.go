@@ -8,12 +8,12 @@ import (
 
 // account is what is held for one connection, and what it did.
 type account struct {
-	guard  *Connections
+	of     *Connections
 	conn   *accepted
 	held   atomic.Int64 // bytes
 	began  time.Time
 	moved  atomic.Int64 // when a call made progress last, in nanoseconds since 1970; 0: none did
-	ending atomic.Bool  // nothing is held any more as far as the guard is concerned
+	ending atomic.Bool  // nothing is held any more as far as Connections are concerned
 	// How many bytes may be read at once; 0: any number.
 	atOnce atomic.Int32
 	// arrivals tells when the kernel received what was read last, as stamp has it; nil: it does not.
@@ -54,7 +54,7 @@ type stream struct {
 func (a *account) hold(bytes int64) {
 	if !a.ending.Load() {
 		a.held.Add(bytes)
-		a.guard.held.Add(bytes)
+		a.of.held.Add(bytes)
 	}
 }
 
@@ -65,8 +65,8 @@ func (a *account) dissolve() bool {
 	if a.ending.Swap(true) {
 		return false
 	}
-	a.guard.held.Add(-a.held.Load())
-	a.guard.count.Add(-1)
+	a.of.held.Add(-a.held.Load())
+	a.of.count.Add(-1)
 	return true
 }
 
@@ -79,7 +79,7 @@ func (a *account) end(why Reason) {
 	f, last, told := a.framed, a.last, !a.retired.IsZero()
 	a.mu.Unlock()
 	if !told {
-		a.guard.tell(a, why)
+		a.of.tell(a, why)
 	}
 	if f == nil {
 		_ = a.conn.Close() // its handshake fails
@@ -93,7 +93,7 @@ func (a *account) end(why Reason) {
 func (a *account) shake() {
 	if !a.shaken {
 		a.shaken = true
-		a.guard.pending.Add(-1)
+		a.of.pending.Add(-1)
 	}
 }
 
@@ -102,7 +102,7 @@ func (a *account) rests(now time.Time) bool { return a.over(time.Unix(0, a.moved
 
 // over reports whether this process had more time than that from then until now: without it, nothing moves.
 func (a *account) over(then, now time.Time, patience time.Duration) bool {
-	return now.Sub(then) > patience && a.guard.config.Clock.Since(then) > patience
+	return now.Sub(then) > patience && a.of.config.Clock.Since(then) > patience
 }
 
 // look ends the connection if a request or an answer stands still, or it was asked to go and does not.

@@ -24,7 +24,7 @@ func (c *accepted) NetConn() net.Conn { return c.Conn }
 
 // Close implements net.Conn.
 func (c *accepted) Close() error {
-	c.account.guard.close(c.account)
+	c.account.of.close(c.account)
 	return c.Conn.Close()
 }
 
@@ -276,7 +276,7 @@ func (f *framed) Close() error {
 	if !f.account.ending.Load() || !can {
 		return f.Conn.Close()
 	}
-	f.account.guard.close(f.account)
+	f.account.of.close(f.account)
 	go func() {
 		defer f.raw.Close()
 		f.goodbye()

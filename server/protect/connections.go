@@ -48,7 +48,7 @@ type Connections struct {
 	pending  atomic.Int64          // of these, of those whose handshake is not over
 }
 
-// New returns a guard. Connections are told by time only while Watch runs.
+// New returns connections without any. Connections are told by time only while Watch runs.
 func New(c Config) *Connections {
 	c.MaxHeld = cmp.Or(c.MaxHeld, 256<<20)
 	c.Logger = cmp.Or(c.Logger, slog.Default())
@@ -89,14 +89,14 @@ func (r Reason) String() string {
 	}[r]
 }
 
-// Stats is how a guard stands.
+// Stats is how connections stand.
 type Stats struct {
 	Connections, HeldBytes int64
 	// Ended counts the connections that were ended, by Reason.
 	Ended [reasons]uint64
 }
 
-// Stats returns how the guard stands.
+// Stats returns how they stand.
 func (g *Connections) Stats() Stats {
 	s := Stats{Connections: g.count.Load(), HeldBytes: g.held.Load()}
 	for r := range s.Ended {
@@ -138,7 +138,7 @@ func (l *listener) Accept() (net.Conn, error) {
 
 // open begins an account. The handshake of a connection of HTTP is nobody's to wait for.
 func (g *Connections) open(c net.Conn, http bool) *accepted {
-	a := &account{guard: g, began: time.Now(), streams: map[uint32]stream{}}
+	a := &account{of: g, began: time.Now(), streams: map[uint32]stream{}}
 	a.conn = &accepted{Conn: c, account: a}
 	a.arrivals, _ = within[interface{ latest() int64 }](c)
 	a.atOnce.Store(firstRead)

@@ -46,7 +46,7 @@ func TestScanner(t *testing.T) {
 	}
 }
 
-// TestGoAway: another implementation reads what the guard writes.
+// TestGoAway: another implementation reads what connections write.
 func TestGoAway(t *testing.T) {
 	f, err := http2.NewFramer(nil, bytes.NewReader(goAway(7, enhanceYourCalm, "why"))).ReadFrame()
 	if g, is := f.(*http2.GoAwayFrame); err != nil || !is || g.LastStreamID != 7 ||

@@ -50,7 +50,7 @@ func Handle(ctx context.Context) Handler {
 	a.mu.Lock()
 	a.hold(h.cost)
 	a.mu.Unlock()
-	a.guard.relieve()
+	a.of.relieve()
 	return h
 }
 
@@ -111,7 +111,7 @@ func (h Handler) Came() {
 // Read notes that the handler has got a message of so many bytes, or none.
 func (h Handler) Read(bytes int) {
 	if h.account != nil {
-		h.account.guard.served(bytes, time.Now())
+		h.account.of.served(bytes, time.Now())
 	}
 	h.change(func(s *stream) {
 		n := min(s.in, bytes)
@@ -131,7 +131,7 @@ func (h Handler) Answers(bytes int) {
 		h.account.hold(memoryOf(s.out) - memoryOf(s.out-bytes))
 	})
 	if h.account != nil {
-		h.account.guard.relieve()
+		h.account.of.relieve()
 	}
 }
 

@@ -64,7 +64,7 @@ func (a *account) holds(bytes int64) {
 	a.hold(bytes)
 	a.mu.Unlock()
 	if bytes > 0 {
-		a.guard.relieve()
+		a.of.relieve()
 	}
 }
 
@@ -147,7 +147,7 @@ func (a *account) refusesMuch() bool {
 	}
 	a.mu.Unlock()
 	if tell {
-		a.guard.tell(a, Refusals)
+		a.of.tell(a, Refusals)
 	}
 	return much
 }

@@ -53,7 +53,7 @@ func web(t *testing.T, g *Connections) *house {
 	return &house{g, l.Addr().String()}
 }
 
-// quiet returns a guard that logs nothing.
+// quiet returns connections that log nothing.
 func quiet(most int64) *Connections {
 	return New(Config{MaxHeld: most, Logger: slog.New(slog.DiscardHandler)})
 }

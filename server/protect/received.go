@@ -29,12 +29,12 @@ func (a *account) received(s *scanner, b []byte) (wait time.Duration) {
 	case wrong:
 		a.end(why)
 	case retire:
-		a.guard.tell(a, exceeds)
+		a.of.tell(a, exceeds)
 		f.say(goAway(1<<31-1, enhanceYourCalm, explain(exceeds)))
 	}
-	a.guard.relieve()
+	a.of.relieve()
 	if bulk > 0 {
-		wait = max(wait, a.guard.pace(time.Now(), bulk))
+		wait = max(wait, a.of.pace(time.Now(), bulk))
 	}
 	return wait
 }
@@ -155,7 +155,7 @@ func (a *account) dropped(id uint32, now time.Time) bool {
 	s, open := a.streams[id]
 	if open && !s.answered {
 		cost := 1.0
-		if a.guard.config.Clock.All().Short() {
+		if a.of.config.Clock.All().Short() {
 			cost = shortReset
 		}
 		a.resets.take(now, cost, resetBurst, resetRate)
