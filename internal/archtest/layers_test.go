@@ -487,6 +487,11 @@ var layers = []layer{
 		"it plays those who ask a server, and looks at it from outside",
 	},
 	{
+		"tools/lab/planted",
+		[]string{},
+		"it runs the Go command, and knows the product as text",
+	},
+	{
 		"tools/lab/gpucheck",
 		[]string{
 			"proto/gen/...", "internal/onnxgraph", "internal/ortlib", "runtime/modelrepo", "runtime/ort",
