@@ -487,6 +487,11 @@ var layers = []layer{
 		"it plays those who ask a server, and looks at it from outside",
 	},
 	{
+		"tools/lab/way",
+		[]string{"proto/gen/weft/...", "tools/lab/harness"},
+		"it asks a server as any client does, and looks at its stacks",
+	},
+	{
 		"tools/lab/planted",
 		[]string{},
 		"it runs the Go command, and knows the product as text",
