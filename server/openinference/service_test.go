@@ -388,6 +388,10 @@ func TestFacts(t *testing.T) {
 		!slices.Equal(m.GetInputs()[0].GetShape(), []int64{-1, 4}) || m.GetInputs()[0].GetDatatype() != "FP32" {
 		t.Errorf("the model: %v, %v", m, err)
 	}
+	m, err = client.ModelMetadata(ctx, &inference.ModelMetadataRequest{Name: "policy", Version: "1"})
+	if err != nil || !slices.Equal(m.GetVersions(), []string{"1"}) {
+		t.Errorf("a version: %v, %v", m, err)
+	}
 	answer, err := client.ModelConfig(ctx, &inference.ModelConfigRequest{Name: "policy"})
 	c := answer.GetConfig()
 	if err != nil || c.GetMaxBatchSize() != 64 || !slices.Equal(c.GetInput()[0].GetDims(), []int64{4}) ||
