@@ -4,6 +4,8 @@ import (
 	"time"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/wire"
 )
 
 // Entry is one request and its end. Times but At are in microseconds.
@@ -78,4 +80,14 @@ func (e *Entry) completeFrom(answer *weftv1.PredictResponse) {
 	e.QueueUs, e.ComputeUs, e.DeviceUs, e.Device = x.GetQueueUs(), x.GetComputeUs(), x.GetDeviceUs(), x.GetDevice()
 	e.BatchRequests, e.BatchRows, e.PaddedRows = x.GetBatchRequests(), x.GetBatchRows(), x.GetPaddedRows()
 	e.Executions, e.FlushReason = x.GetExecutions(), x.GetFlushReason().String()
+}
+
+// entryOf returns the entry of a request that was served, for every protocol. A request of weft.v1 is recorded as it
+// came and as it was answered; any other as the messages of weft.v1 that ask and answer the same, with raw tensors.
+func entryOf(r *predict.Recorded) Entry {
+	return Entry{
+		At: r.At, LimitUs: r.Limit.Microseconds(), Code: r.Code, Message: r.Message,
+		Model: r.Place.Model, Version: r.Place.Version, Slot: r.Place.Slot,
+		Request: wire.RequestMessage(r), Response: wire.ResponseMessage(r),
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -165,4 +166,23 @@ func (t *Telemetry) endTraces(ctx context.Context) error {
 		return nil
 	}
 	return t.traces.shutdown(ctx)
+}
+
+// showBuild sets the metric whose labels say what the program is built of. Its value says nothing.
+func showBuild(ctx context.Context, m metric.Meter, cfg Config) error {
+	info, err := m.Int64Gauge("weft_build_info",
+		metric.WithDescription("What the program is built of, by the labels; always 1."))
+	if err != nil {
+		return err
+	}
+	info.Record(ctx, 1, metric.WithAttributes(attribute.String("version", cfg.Version),
+		attribute.String("revision", cfg.Revision), attribute.String("goversion", runtime.Version())))
+	return nil
+}
+
+// RequestDenied counts a request that was denied, or refused by a quota. The identity is one of the access file, and
+// the reason one of few constants.
+func (t *Telemetry) RequestDenied(identity, reason string) {
+	t.denied.Add(context.Background(), 1,
+		metric.WithAttributes(attribute.String("identity", identity), attribute.String("reason", reason)))
 }

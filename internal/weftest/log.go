@@ -3,7 +3,10 @@ package weftest
 import (
 	"context"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 )
@@ -86,4 +89,21 @@ func (w *with) Handle(ctx context.Context, r slog.Record) error {
 	r = r.Clone()
 	r.AddAttrs(w.attrs...)
 	return w.Log.Handle(ctx, r)
+}
+
+// Children returns the processes that a process has started and that have not ended, on Linux.
+func Children(parent int) (pids []int) {
+	names, _ := filepath.Glob("/proc/[0-9]*/stat") // of all: the kernel's list of children may miss some
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			continue // it has ended
+		}
+		_, rest, _ := strings.Cut(string(text), ") ") // from its state on
+		if fields := strings.Fields(rest); len(fields) > 1 && fields[0] != "Z" && fields[1] == strconv.Itoa(parent) {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }

@@ -3,10 +3,12 @@ package host
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"slices"
 
+	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/decisions"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/residency"
@@ -140,4 +142,16 @@ func (h *Host) enter(ctx context.Context) (_ context.Context, done func(), _ err
 		cancel(nil)
 		h.loads.Done()
 	}, nil
+}
+
+// Newest returns the number of a model's newest version in the repository now. The error wraps catalog.ErrUnknown.
+func (h *Host) Newest(model string) (int64, error) {
+	if h.cfg.Scan != nil {
+		for _, found := range h.cfg.Scan().Models {
+			if found.Name == model && len(found.Versions) > 0 {
+				return found.Versions[len(found.Versions)-1].Number, nil
+			}
+		}
+	}
+	return 0, fmt.Errorf("model %q: %w: the repository has no version of it", model, catalog.ErrUnknown)
 }

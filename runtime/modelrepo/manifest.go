@@ -1,6 +1,8 @@
 package modelrepo
 
 import (
+	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/weftserve/weft/internal/config"
@@ -104,3 +106,65 @@ func ReadManifest(file string, data []byte) (Manifest, error) {
 
 // Print gives the effective settings as YAML that ReadManifest reads back.
 func Print(m *Manifest) (string, error) { return config.Print(m) }
+
+// Replicas is the number of devices of a version: 1 or more, or AutoReplicas.
+type Replicas int
+
+// AutoReplicas is written auto: as many as the load needs.
+const AutoReplicas Replicas = -1
+
+// maxReplicas keeps a number from being a typing error.
+const maxReplicas = 64
+
+// UnmarshalText reads a number of at least 1, or auto.
+func (r *Replicas) UnmarshalText(text []byte) error {
+	if string(text) == "auto" {
+		*r = AutoReplicas
+		return nil
+	}
+	n, err := strconv.Atoi(string(text))
+	if err != nil || n < 1 || n > maxReplicas {
+		return fmt.Errorf("expected a number from 1 to %d, or auto, found %q", maxReplicas, text)
+	}
+	*r = Replicas(n)
+	return nil
+}
+
+// MarshalYAML gives the form that was read.
+func (r Replicas) MarshalYAML() (any, error) {
+	if r == AutoReplicas {
+		return "auto", nil
+	}
+	return int(r), nil
+}
+
+// Threads is the number of threads of an execution: 1 or more, or AutoThreads.
+type Threads int
+
+// AutoThreads is written auto: one, and for a large model more, as far as there are processors.
+const AutoThreads Threads = -1
+
+// maxThreads keeps a number from being a typing error.
+const maxThreads = 256
+
+// UnmarshalText reads a number of at least 1, or auto.
+func (t *Threads) UnmarshalText(text []byte) error {
+	if string(text) == "auto" {
+		*t = AutoThreads
+		return nil
+	}
+	n, err := strconv.Atoi(string(text))
+	if err != nil || n < 1 || n > maxThreads {
+		return fmt.Errorf("expected a number from 1 to %d, or auto, found %q", maxThreads, text)
+	}
+	*t = Threads(n)
+	return nil
+}
+
+// MarshalYAML gives the form that was read.
+func (t Threads) MarshalYAML() (any, error) {
+	if t == AutoThreads {
+		return "auto", nil
+	}
+	return int(t), nil
+}

@@ -1,6 +1,15 @@
+// Package serving holds the versions that answer requests: on which devices each of them runs, how its batches are
+// proven and formed, and when it is taken out of batching. A Version has a Replica on each of its devices, which is a
+// session, a plan of its executions, and a version of the scheduler by itself. Its Owner decides when it is loaded and
+// when it goes.
+//
+// Locks: Version.tuning is held while the settings and the plan of a replica change, flows.mu while a flow is used or
+// released; both across calls of the scheduler, which never calls back with its own lock held. An engine and the Owner
+// are never called with either held.
 package serving
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -8,6 +17,7 @@ import (
 	"github.com/weftserve/weft/runtime/audit"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/fleet"
+	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/residency"
 	"github.com/weftserve/weft/sharedsched"
 )
@@ -112,4 +122,35 @@ func locked(mu *sync.Mutex) bool {
 		mu.Unlock()
 	}
 	return !free
+}
+
+// Describe writes the public description of a version that has a replica: its devices, its signature, and how requests
+// are batched and audited under a manifest. The caller holds the owner's lock.
+func (v *Version) Describe(public *catalog.Version, m *modelrepo.Manifest) {
+	for _, r := range v.Replicas() {
+		public.Replicas = append(public.Replicas, catalog.Replica{
+			Device: r.Opened.Device, Provider: r.Opened.Provider, Scheduler: int32(r.id),
+		})
+	}
+	first := public.Replicas[0]
+	public.Device, public.Provider, public.Scheduler = first.Device, first.Provider, first.Scheduler
+	r, b := v.Replicas()[0], &m.Batching
+	if digest := v.copied.digest.Load(); digest != nil {
+		public.Digest = *digest
+	}
+	public.Signature, public.Live, public.Stalled = r.shown(), v.live(), v.Stalled()
+	if cause := r.first.crashed; cause != nil {
+		public.RowCrashed = errors.Unwrap(cause).Error()
+	}
+	judged := r.judged(m)
+	set := settings(m, judged)
+	public.Batching = catalog.Batching{
+		Batched: judged.Batched && judged.Most > 1, Reason: judged.Reason, Proof: judged.Proof,
+		Obstacle: judged.Obstacle, MaxDifference: judged.Difference,
+		MaxBatchSize: max(judged.Most, 1), AllowedBatchSizes: judged.Allowed,
+		MaxRequestRows: requestRows(b, judged), MaxQueue: set.QueueBound(),
+	}
+	if compared, _ := v.audit.Counts(); public.Batching.Batched && b.Audit > 0 || compared > 0 {
+		public.Batching.AuditShare = b.Audit
+	}
 }

@@ -5,6 +5,8 @@ package worker
 import (
 	"errors"
 	"fmt"
+	"os"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -96,4 +98,19 @@ func share(name string, size int) (file int, mapped []byte, err error) {
 
 func mapShared(file, size int) ([]byte, error) {
 	return unix.Mmap(file, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+}
+
+// closeInherited closes the descriptors that a process has from the server but should not: all that are not closed by
+// execve, but the standard ones. The server's own are closed by it; those that the server was started with may not be.
+func closeInherited() {
+	all, _ := os.ReadDir("/proc/self/fd") // without /proc there is nothing that could be done
+	for _, entry := range all {
+		fd, err := strconv.Atoi(entry.Name())
+		if err != nil || fd <= unix.Stderr {
+			continue
+		}
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
+			_ = unix.Close(fd)
+		}
+	}
 }

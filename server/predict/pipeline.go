@@ -1,3 +1,20 @@
+// Package predict takes a request for a prediction from its message to its answer, for every protocol: it knows none.
+//
+// A protocol is a codec of its own: a handler makes a [Request] of each message and calls [Pipeline.Predict], which
+// calls the handler's [Codec] back twice. The inputs can be read only when the version is known whose signature says
+// what they must be, and the answer must be written while the request can still fail. In between the pipeline goes
+// through these steps:
+//
+//	gate     is there room, and does the server not drain
+//	route    which version answers, and which are in its shadow
+//	decode   the inputs and the wanted outputs, checked against the version's signature
+//	run      the models execute the call
+//	judge    the breaker hears how the version did
+//	mirror   the versions in the shadow are offered the request
+//	encode   the codec writes the answer
+//
+// However a request ends, by an answer, an error or a panic, in this order: the log gets the parts of an error that its
+// caller does not get, a rollout and the recorder are notified of the request, and the observer counts it.
 package predict
 
 import (
@@ -6,6 +23,7 @@ import (
 	"hash/maphash"
 	"log/slog"
 	"math/rand/v2"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -13,6 +31,7 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/breaker"
+	"github.com/weftserve/weft/server/rollout"
 	"github.com/weftserve/weft/server/routing"
 	"github.com/weftserve/weft/sharedsched"
 )
@@ -207,4 +226,43 @@ const maxReroutes = 2
 // stoppedBeingReady reports whether the version refused a call that was routed to it while it was ready.
 func stoppedBeingReady(err error) bool {
 	return errors.Is(err, catalog.ErrNotReady) || errors.Is(err, sharedsched.ErrRemoved)
+}
+
+// route chooses the version that answers a request, and says so in the result.
+func (p *Pipeline) route(f *flight) (routing.Route, error) {
+	route, err := p.router.Route(p.models.Snapshot(), routing.Request{
+		Model: f.req.Model, Choice: f.req.Choice, Episode: f.req.Episode, RequestID: f.req.ID,
+		Serial: p.salt + f.observed.number, // not that of a request before a restart
+	})
+	f.routed = time.Now()
+	if err != nil {
+		return route, err
+	}
+	v := route.Version
+	f.result.Place = Place{
+		Model: v.Model, Version: v.Number, Slot: route.Slot, Degraded: route.Degraded,
+		FailedOverFrom: route.FailedOverFrom,
+	}
+	f.drawn = route.Drawn
+	if p.config.Rollouts != nil && !route.Began.IsZero() && route.Drawn {
+		p.config.Rollouts.Begun(v.Model, v.Number, rollout.Beginning{
+			Episode: f.req.Episode, By: f.req.caller(), Draw: route.Draw, At: route.Began,
+		})
+	}
+	return route, nil
+}
+
+// ErrPanic is all that a caller learns of a panic; the log has the rest.
+var ErrPanic = errors.New("internal error: the server failed while it handled this request; its log has the details")
+
+// Recovered takes what recover returned in the handler of a call. If there was a panic it is logged, with its stack,
+// and the error with which the call ends is ErrPanic, because the caller must not see the server's internals. Else the
+// error is nil.
+func Recovered(ctx context.Context, log *slog.Logger, method string, p any) error {
+	if p == nil {
+		return nil
+	}
+	log.ErrorContext(ctx, "panic in a request handler", "event", "request_panicked", "method", method, "panic", p,
+		"stack", string(debug.Stack()))
+	return ErrPanic
 }

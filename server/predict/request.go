@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -116,4 +118,22 @@ const (
 // AnswerBy returns when an answer must be there to reach its client by the deadline.
 func AnswerBy(now, deadline time.Time) time.Time {
 	return deadline.Add(-min(max(0, deadline.Sub(now)/deliveryShare), maxDelivery))
+}
+
+// MaxText bounds, in bytes, how much of a text from outside is repeated, and the text of an error: with gRPC that
+// travels twice in one header block, escaped, and some clients refuse more than 8 KiB of those.
+const MaxText = 1024
+
+// Clip makes text valid UTF-8, which messages must be, and cuts it to MaxText bytes.
+func Clip(text string) string {
+	const cut = "..."
+	text = strings.ToValidUTF8(text, "�")
+	if len(text) <= MaxText {
+		return text
+	}
+	end := MaxText - len(cut)
+	for !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + cut
 }

@@ -6,12 +6,17 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
@@ -117,3 +122,59 @@ func (h *House) State() sharedsched.State { return h.Scheduler }
 
 // ErrBoom is an error that no package knows.
 var ErrBoom = errors.New("boom")
+
+// WantCode wants an error of a code whose message contains a text.
+func WantCode(t *testing.T, err error, code codes.Code, message string) {
+	t.Helper()
+	if st := status.Convert(err); st.Code() != code || !strings.Contains(st.Message(), message) {
+		t.Errorf("%v: %s\nwant %v: ...%s...", st.Code(), st.Message(), code, message)
+	}
+}
+
+// Gated is a model whose calls wait until the test lets them go, like queued ones: the end of their context cancels
+// them.
+type Gated struct {
+	Entered chan *catalog.Call
+	Release chan struct{} // one element, or its closing, lets a call go
+}
+
+// NewGated returns a model of which no call has come.
+func NewGated() *Gated {
+	return &Gated{Entered: make(chan *catalog.Call), Release: make(chan struct{})}
+}
+
+// Run runs a call as Models.Predict does.
+func (g *Gated) Run(ctx context.Context, call *catalog.Call) error {
+	select {
+	case g.Entered <- call:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	select {
+	case <-g.Release:
+		return RunPolicy(ctx, call)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// SharedMemory returns POSIX shared memory of so many bytes, and its key. It is gone at the end of the test.
+func SharedMemory(t testing.TB, bytes int64) (key string, memory *os.File) {
+	t.Helper()
+	const folder = "/dev/shm"
+	if _, err := os.Stat(folder); err != nil {
+		t.Skip(err)
+	}
+	memory, err := os.CreateTemp(folder, "weft-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = memory.Close()
+		_ = os.Remove(memory.Name())
+	})
+	if err := memory.Truncate(bytes); err != nil {
+		t.Fatal(err)
+	}
+	return "/" + filepath.Base(memory.Name()), memory
+}

@@ -1,8 +1,14 @@
+// Package status is the error table of the API: which error of the house is which gRPC code, with which reason and
+// details.
+//
+// No other package knows gRPC's codes. They are the names that metrics, recordings and rollouts use for the requests of
+// every protocol.
 package status
 
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -156,4 +162,23 @@ func placeMetadata(p *predict.Place, more []string) map[string]string {
 		m[more[i]] = more[i+1]
 	}
 	return m
+}
+
+// AsTriton returns the error of a call with the code that Triton has for it: where there is no capacity, or the time is
+// over, that is UNAVAILABLE (docs/protocol in github.com/triton-inference-server/server). What a caller should not try
+// again keeps its code.
+func AsTriton(err error) error {
+	p := status.Convert(err).Proto()
+	again := func(d any) bool { _, is := d.(*errdetails.RetryInfo); return is }
+	switch codes.Code(p.GetCode()) {
+	case codes.ResourceExhausted:
+		if !slices.ContainsFunc(status.FromProto(p).Details(), again) {
+			return err
+		}
+	case codes.DeadlineExceeded:
+	default:
+		return err
+	}
+	p.Code = int32(codes.Unavailable)
+	return status.FromProto(p).Err()
 }

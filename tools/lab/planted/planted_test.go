@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A module with two functions, of which one is tested, stands in for the product.
+// A module with a tested and an untested function stands in for the product.
 var small = map[string]string{
 	"go.mod": "module " + module + "\n\ngo 1.26\n",
 	"a/a.go": `package a
