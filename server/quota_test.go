@@ -232,7 +232,7 @@ func TestQuotaErrors(t *testing.T) {
 		"others of its requests were answered, or raise it in the access file")
 	gate.Release <- struct{}{}
 	stream.Want("a: version 2")
-	// Whoever has an answer may send the next request at once.
+	// Anybody who has an answer may send the next request at once.
 	for i := range 50 {
 		stream.Request(strconv.Itoa(i))
 		<-gate.Entered

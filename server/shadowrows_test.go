@@ -39,7 +39,7 @@ func (twoPairs) Summaries(string, shadow.Detail) []shadow.Summary {
 	return []shadow.Summary{{Model: "policy", Outputs: outputs}, {Model: "walker", Outputs: outputs}}
 }
 
-// TestRowsAreForOperators: whoever observes a model may see the fingerprints of its shadows, but rows of single
+// TestRowsAreForOperators: anybody who observes a model may see the fingerprints of its shadows, but rows of single
 // requests only who may operate it. Without an access file that is who reaches the admin listener.
 func TestRowsAreForOperators(t *testing.T) {
 	door := servertest.NewDoor(t, policyOf([]person{

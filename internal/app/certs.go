@@ -51,7 +51,7 @@ func certFiles(s *Settings) certs.Files {
 	return certs.Files{Cert: s.TLSCert, Key: s.TLSKey, ClientCA: s.TLSClientCA}
 }
 
-// tellOpen warns of each address that serves whoever reaches it.
+// tellOpen warns of each address that serves anybody who reaches it.
 func (s *assembly) tellOpen() {
 	effects := map[string]string{
 		"listen": "whoever reaches it can send requests", "http": "whoever reaches it can read metrics",

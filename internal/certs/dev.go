@@ -105,7 +105,7 @@ func makeDev(dir string, names []string, now time.Time) error {
 	ca := &x509.Certificate{
 		Subject: pkix.Name{CommonName: "Weft, for development on " + names[len(names)-1]},
 		IsCA:    true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
-		// whoever trusts it trusts it for this machine only
+		// anybody who trusts it trusts it for this machine only
 		PermittedDNSDomainsCritical: true, PermittedDNSDomains: names,
 		PermittedIPRanges: []*net.IPNet{
 			{IP: net.IPv4(127, 0, 0, 0).To4(), Mask: net.CIDRMask(8, 32)}, {IP: net.IPv6loopback, Mask: net.CIDRMask(128, 128)},

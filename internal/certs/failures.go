@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// toldPerSecond bounds the lines of the log about handshakes: whoever reaches a listener can have them fail.
+// toldPerSecond bounds the lines of the log about handshakes: anybody who reaches a listener can have them fail.
 const toldPerSecond = 4
 
 // failures tells of handshakes that failed.

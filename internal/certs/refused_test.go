@@ -188,7 +188,7 @@ func TestOtherProtocols(t *testing.T) {
 	})
 }
 
-// TestRateOfLines: whoever reaches the server cannot fill its log, and cannot write into it.
+// TestRateOfLines: anybody who reaches the server cannot fill its log, and cannot write into it.
 func TestRateOfLines(t *testing.T) {
 	ca, callers := weftest.NewAuthority(t, "servers"), weftest.NewAuthority(t, "callers")
 	s := serve(t, secret(t, ca, callers), nil)

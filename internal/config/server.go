@@ -41,7 +41,7 @@ type Server struct {
 	TLSSPIFFESocket string `yaml:"tls-spiffe-socket,omitempty" name:"tls-spiffe-socket" placeholder:"unix:///PATH" group:"TLS and access:" help:"A SPIFFE Workload API in the place of files."`
 	// TLSDev makes certificates for this machine, and keeps them in the state directory of the user, or in StateDir.
 	TLSDev bool `yaml:"tls-dev" name:"tls-dev" group:"TLS and access:" help:"Certificates that are made for this machine."`
-	// Insecure lets addresses beyond this machine serve whoever reaches them.
+	// Insecure lets addresses beyond this machine serve anybody who reaches them.
 	Insecure bool `yaml:"insecure" name:"insecure" group:"TLS and access:" help:"Listen beyond this machine without identities."`
 	// Access is a YAML file that says who may do what, see docs/ACCESS.md; empty: everybody may do everything.
 	Access string `yaml:"access,omitempty" name:"access" default:"" placeholder:"FILE" group:"TLS and access:" help:"YAML file that says who may do what."`
@@ -100,8 +100,8 @@ type Server struct {
 	// TritonStatusCodes has the Open Inference Protocol answer as Triton does where there is no capacity, or no time.
 	TritonStatusCodes bool `yaml:"triton-status-codes" name:"triton-status-codes" group:"Compatibility:" help:"Answer overload with UNAVAILABLE, as Triton does."`
 	// SharedMemory lets callers of the Open Inference Protocol register regions of POSIX shared memory of this machine,
-	// whose parts requests name in the place of elements. Whoever may register one has the server read and write what is
-	// in /dev/shm as its own user.
+	// whose parts requests name in the place of elements. Anybody who may register one has the server read and write what
+	// is in /dev/shm as its own user.
 	SharedMemory bool `yaml:"shared-memory" name:"shared-memory" group:"Compatibility:" help:"Let callers of the Open Inference Protocol register shared memory."`
 	// WatchInterval is how often the repositories are scanned, in addition to the file system's notifications, at least
 	// 100ms; 0 scans only when the server starts and on SIGHUP. Too low reads the disk for nothing; too high finds
@@ -111,7 +111,7 @@ type Server struct {
 	// repositories; empty: there is none. It is followed as the repositories are.
 	ModelConfigFile string `yaml:"model-config-file,omitempty" name:"model-config-file" default:"" placeholder:"FILE" group:"Models:" help:"Serve the models of this TensorFlow Serving file."`
 	// ModelStores are directories outside the repositories that symbolic links of models and versions may lead to, and
-	// that must be there. Whoever may write to a repository can have their files served.
+	// that must be there. Anybody who may write to a repository can have their files served.
 	ModelStores []string `yaml:"model-stores,omitempty,flow" name:"model-stores" placeholder:"DIR" group:"Models:" help:"Where symbolic links in repositories may lead."`
 	// ModelMemory bounds the estimated memory of all resident models together; 0 disables the limit. Beyond it a
 	// version is refused with the figures. Too low refuses versions that would fit; too high risks that the system

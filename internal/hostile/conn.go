@@ -85,7 +85,7 @@ func Dial(ctx context.Context, address string, patient time.Duration, done func(
 
 // Close closes the connection, and returns when nothing more is read.
 func (c *Conn) Close() {
-	_ = c.conn.Close() // whoever reads learns of it
+	_ = c.conn.Close() // the reader learns of it
 	<-c.ended
 }
 

@@ -1,9 +1,9 @@
 // Package owntime measures the time that processes really had, so that none is blamed for what it could not do.
 //
-// A process that is stopped, or waits for a processor, or whose machine stands still, does nothing meanwhile. Whoever
-// judges by the system's time takes it for one that hangs. A Clock goes on only while its process had a processor or
-// slept of its own will. So one that computes for ever, or waits for ever for something that does not come, has all the
-// time there is, and is found out as before.
+// A process that is stopped, or waits for a processor, or whose machine stands still, does nothing meanwhile. Anybody
+// who judges by the system's time takes it for one that hangs. A Clock goes on only while its process had a processor
+// or slept of its own will. So one that computes for ever, or waits for ever for something that does not come, has all
+// the time there is, and is found out as before.
 //
 // # What counts
 //

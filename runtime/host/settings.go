@@ -32,7 +32,7 @@ func (h *Host) reconfigure(ctx context.Context, e residency.Reconfigure, v *serv
 	h.mu.Lock()
 	rest := h.stepLocked(done)
 	h.mu.Unlock()
-	defer rest() // whoever waits for this finds it in the log
+	defer rest() // anybody who waits for this finds it in the log
 	switch {
 	case err != nil, f.Reload:
 	case f.Proven:

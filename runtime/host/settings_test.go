@@ -123,7 +123,7 @@ func (l slowLog) Handle(ctx context.Context, r slog.Record) error {
 	return l.Log.Handle(ctx, r)
 }
 
-// TestAChangeIsLoggedFirst: whoever waits until a changed manifest is followed finds in the log how that went.
+// TestAChangeIsLoggedFirst: anybody who waits until a changed manifest is followed finds in the log how that went.
 func TestAChangeIsLoggedFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		logs, events := &weftest.Log{}, []string{provenAnew, "version_reconfigured"}

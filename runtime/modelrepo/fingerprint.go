@@ -59,7 +59,7 @@ func openForWriting(root *rooted.Root, dir string) (found string) {
 		}
 		f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 		if err != nil {
-			return // whoever loads the version says why
+			return // the load of the version says why
 		}
 		defer f.Close() // it was only read
 		if rooted.Written(f) {

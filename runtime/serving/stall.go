@@ -8,9 +8,9 @@ import (
 
 // A replica is stalled while nothing can be expected of it: a run of it hangs and no other has ended well for
 // stallTime, runs that hang hold every lane of its device, or its process died and the next one is still not there
-// after stallTime. Most processes are replaced long before that, and requests wait for it: whoever took the server for
-// unfit because of it would turn a delay into errors. A replica that is stalled remains so until runs can begin again.
-// Time that the process did not have does not count.
+// after stallTime. Most processes are replaced long before that, and requests wait for it: anybody who took the server
+// for unfit because of it would turn a delay into errors. A replica that is stalled remains so until runs can begin
+// again. Time that the process did not have does not count.
 const stallTime = time.Second
 
 // Stalled returns why the version answers nothing at present, although it takes requests; "" if some replica does.

@@ -14,11 +14,11 @@ import (
 // the other waits.
 //
 // To wake a thread on a processor that sleeps takes as long as to run a small model several times. So a thread looks
-// for a while before it sleeps, and whoever rings makes a system call only for one that sleeps. It looks for about as
-// long as wakes take: then looking and sleeping cost at most twice what they would if the length of the wait were known
-// (Karlin, Li, Manasse and Owicki, "Empirical Studies of Competitive Spinning for a Shared-Memory Multiprocessor", SOSP
-// 1991). Where the look found nothing, it is not tried again for 1, 3, 7, then 15 waits. Between two looks it lets
-// others have the processor, who may be those that it waits for.
+// for a while before it sleeps, and the other side makes a system call only for one that sleeps. It looks for about
+// as long as wakes take: then looking and sleeping cost at most twice what they would if the length of the wait were
+// known (Karlin, Li, Manasse and Owicki, "Empirical Studies of Competitive Spinning for a Shared-Memory
+// Multiprocessor", SOSP 1991). Where the look found nothing, it is not tried again for 1, 3, 7, then 15 waits. Between
+// two looks it lets others have the processor, who may be those that it waits for.
 type bell struct {
 	rung   *atomic.Uint32 // how often it was rung
 	asleep *atomic.Uint32 // 1: the one who waits has to be woken

@@ -79,8 +79,8 @@ func TestBellAlone(t *testing.T) {
 	other.Wait()
 }
 
-// TestKeptSleep: whoever keeps his place while he sleeps does not keep others from running for good, though there is no
-// other place.
+// TestKeptSleep: a sleeper that keeps its place does not keep others from running for good, though there
+// is no other place.
 func TestKeptSleep(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	memory := make([]byte, bellBytes)

@@ -12,8 +12,8 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// page is the memory of a lane. The server writes requests into one half, the worker answers into the other. Whoever
-// has written rings the other's bell, and does not touch the page until its own is rung in turn.
+// page is the memory of a lane. The server writes requests into one half, the worker answers into the other. The
+// side that has written rings the other's bell, and does not touch the page until its own is rung in turn.
 type page struct {
 	memory          []byte
 	asked, answered *bell

@@ -102,7 +102,7 @@ func startProcess(ctx context.Context, cfg Config) (*process, error) {
 	}
 	if err != nil {
 		p.kill("it did not start")
-		<-p.ended // whoever closes the pool finds no process left
+		<-p.ended // Close of the pool leaves no process
 		return nil, fmt.Errorf("cannot start a worker: %w", err)
 	}
 	p.confined, p.empty = m.Confined, p.usage.read()
@@ -375,8 +375,8 @@ func asCrash(err error) error {
 
 const (
 	// deafPatience is how long a process may take to read a message, and to say that it lives. One that is stopped, or
-	// hangs as a whole, never does. It would hold up whoever has something to say to it, such as the batch threads, and
-	// as the spare one it would take the place of a worker that died, and serve nothing.
+	// hangs as a whole, never does. It would hold up anybody who has something to say to it, such as the batch threads,
+	// and as the spare one it would take the place of a worker that died, and serve nothing.
 	deafPatience = 5 * time.Second
 	// pulsePeriod is how often a process is asked whether it lives.
 	pulsePeriod = time.Second

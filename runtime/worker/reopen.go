@@ -147,7 +147,7 @@ func (w *Worker) settle(s *Session, l *life, err error) {
 	}
 	w.mu.Lock()
 	closed := w.sessions[s.id] == nil
-	close(l.opened) // from here on, whoever closes the session closes it in the process
+	close(l.opened) // from here on, closing the session closes it in the process
 	w.mu.Unlock()
 	w.tellChanged()
 	switch {

@@ -48,9 +48,9 @@ func (s *Session) Signature() *tensor.Signature { return s.first.Signature }
 
 // Run executes the model in the worker's process. When that dies the error is of the kind engine.Crashed. For a moment
 // after the death the run waits for the next process; if it is not there then, or the session is not open there yet,
-// the error is an *engine.ReopeningError, so that whoever calls Run can do other work. It is of the kind engine.NotOpen
-// if the session could not be opened there. A run that is to stop is told to; a process that does not obey within half
-// a second is ended.
+// the error is an *engine.ReopeningError, so that the caller of Run can do other work. It is of the kind
+// engine.NotOpen if the session could not be opened there. A run that is to stop is told to; a process that does not
+// obey within half a second is ended.
 func (s *Session) Run(ctx context.Context, b *tensor.Batch) error {
 	var l *lane
 	for l == nil {

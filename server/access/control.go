@@ -102,7 +102,7 @@ func (b *book) enter(ctx context.Context, at *connection, authorization []string
 }
 
 // bearer finds out who calls with a token. It decides alone: a caller who shows one does not want to be taken for
-// whoever owns the connection.
+// anybody who owns the connection.
 func (b *book) bearer(ctx context.Context, at *connection, header []string) (*Caller, error) {
 	token, err := Bearer(header)
 	if err != nil {

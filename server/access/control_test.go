@@ -67,7 +67,7 @@ func bearer(token string) context.Context {
 	return metadata.NewIncomingContext(context.Background(), metadata.Pairs("authorization", "Bearer "+token))
 }
 
-// TestDeniedLinesAreFew: whoever is denied again and again has one line a second, which counts the others.
+// TestDeniedLinesAreFew: anybody who is denied again and again has one line a second, which counts the others.
 func TestDeniedLinesAreFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log weftest.Log

@@ -309,7 +309,7 @@ func TestWithdrawnKey(t *testing.T) {
 		}
 		for way, p := range a.ways(t) {
 			if way == "file" {
-				continue // whoever withdraws one writes the file anew
+				continue // anybody who withdraws one writes the file anew
 			}
 			now := time.Now()
 			a.add(t, "old")

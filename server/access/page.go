@@ -48,8 +48,8 @@ func (d *Control) EnterPage(r *http.Request, rule *Rule) (*Caller, error) {
 	return b.enter(r.Context(), at, r.Header.Values("Authorization"), rule.Public)
 }
 
-// Visitor returns who asks for a page; nil: everybody may do everything. Whoever proves nothing, or something wrong, is
-// nobody.
+// Visitor returns who asks for a page; nil: everybody may do everything. Anybody who proves nothing, or something
+// wrong, is nobody.
 func (d *Control) Visitor(r *http.Request) *Caller {
 	c, _ := d.EnterPage(r, &Rule{Public: true}) // which has no error
 	return c

@@ -19,7 +19,7 @@ const (
 	Group     = "group"     // a JWT: one of its groups
 	UID       = "uid"       // a unix socket: the number of the caller's user
 	GID       = "gid"       // a unix socket: the number of the caller's group
-	Anonymous = "anonymous" // whoever calls
+	Anonymous = "anonymous" // any caller
 )
 
 // kinds says of each kind what follows the colon, and what a * in it does not stand for.

@@ -45,7 +45,7 @@ func TestViewersSeeEverythingOnce(t *testing.T) {
 		time.Sleep(time.Second) // two frames at least
 		cancel()
 		<-over
-		time.Sleep(time.Second) // whoever makes frames ends
+		time.Sleep(time.Second) // the goroutine that makes frames ends
 
 		batches, requests := map[uint32]bool{}, map[uint32]bool{}
 		var device, rows float64
@@ -147,7 +147,7 @@ func (h *house) once(t *testing.T) (a *weftv1.Activity) {
 		a = f.Activity
 		return false
 	})
-	time.Sleep(time.Second) // whoever makes frames ends
+	time.Sleep(time.Second) // the goroutine that makes frames ends
 	return a
 }
 
@@ -380,7 +380,7 @@ func TestHistory(t *testing.T) {
 	})
 }
 
-// So many may watch, and no more; whoever leaves makes room.
+// So many may watch, and no more; one that leaves makes room.
 func TestViewersAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, 1)
@@ -397,7 +397,7 @@ func TestViewersAreBounded(t *testing.T) {
 		if !h.log.Follow(t.Context(), 0, nil, func(*activity.Frame) bool { return false }) {
 			t.Error("nobody may watch after all have left")
 		}
-		time.Sleep(time.Second) // whoever makes frames ends
+		time.Sleep(time.Second) // the goroutine that makes frames ends
 	})
 }
 
@@ -446,7 +446,7 @@ func TestWhoDoesNotReadMakesRoom(t *testing.T) {
 					t.Errorf("viewer %d is shown no more, want %d; the next one is shown something: %v", who, c.ends, shown)
 				}
 				cancel()
-				time.Sleep(time.Second) // whoever makes frames ends
+				time.Sleep(time.Second) // the goroutine that makes frames ends
 			})
 		})
 	}

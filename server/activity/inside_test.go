@@ -9,7 +9,7 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 )
 
-// Whoever looks through a ring lets others have the lock meanwhile.
+// A reader of a ring lets others have the lock meanwhile.
 func TestReadersLetOthersIn(t *testing.T) {
 	l := New()
 	for range keptRequests {

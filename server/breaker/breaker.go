@@ -13,7 +13,7 @@
 //
 // # Why not a library
 //
-// sony/gobreaker and failsafe-go have circuits of one kind of failure, with one pause, whoever failed. Here failed and
+// sony/gobreaker and failsafe-go have circuits of one kind of failure, with one pause, whatever failed. Here failed and
 // slow requests of several callers are judged over one window, each pause is twice the one before, and metrics and
 // messages need the counts and the reason. A library would replace only circuit.allow and circuit.done.
 package breaker

@@ -10,7 +10,7 @@ import (
 	"github.com/weftserve/weft/server/transport"
 )
 
-// TestLevelChangesAreLogged: whoever reads the log sees why it says less, or more, from there on.
+// TestLevelChangesAreLogged: anybody who reads the log sees why it says less, or more, from there on.
 func TestLevelChangesAreLogged(t *testing.T) {
 	var log bytes.Buffer
 	level := &slog.LevelVar{}

@@ -212,7 +212,7 @@ func (f *framed) Write(b []byte) (int, error) {
 // say has a frame written between two others.
 func (f *framed) say(frame []byte) {
 	f.words.Store(&frame)
-	for f.words.Load() != nil && f.writing.TryLock() { // else whoever writes now will see to it
+	for f.words.Load() != nil && f.writing.TryLock() { // else the goroutine that writes now does it
 		err, later := f.speak(), !f.out.between()
 		f.writing.Unlock()
 		if err != nil || later { // the next write fails as well, or says it
@@ -261,9 +261,9 @@ func (f *framed) goodbye() {
 func (f *framed) end() {
 	f.goodbye()
 	for began := time.Now(); f.words.Load() != nil && time.Since(began) < linger; {
-		time.Sleep(linger / 100) // whoever writes now says it
+		time.Sleep(linger / 100) // the goroutine that writes now says it
 	}
-	_ = f.Conn.SetDeadline(past) // whoever reads or writes now stops
+	_ = f.Conn.SetDeadline(past) // a goroutine that reads or writes now stops
 }
 
 // past is a deadline that has passed.
@@ -280,7 +280,7 @@ func (f *framed) Close() error {
 	go func() {
 		defer f.raw.Close()
 		f.goodbye()
-		_ = f.Conn.SetReadDeadline(past) // whoever reads now stops
+		_ = f.Conn.SetReadDeadline(past) // a goroutine that reads now stops
 		f.reading.Lock()
 		defer f.reading.Unlock()
 		if half.CloseWrite() == nil && f.raw.SetReadDeadline(time.Now().Add(linger)) == nil {

@@ -27,7 +27,7 @@ func (t *Turn) Begin() {
 }
 
 // Step counts steps of the work, of some 20 ns each. After about a third of a millisecond others get the processor:
-// whoever waits for a small message should not wait for large ones.
+// callers of small messages should not wait for large ones.
 func (t *Turn) Step(n int) {
 	const most = 1 << 14
 	if t.steps += n; t.steps < most {

@@ -22,7 +22,7 @@ const (
 	maxConcurrentStreams = 4096
 	// A caller may ping this often. Robots on poor networks ping often, and without a call in flight.
 	minPingInterval = 5 * time.Second
-	// An idle connection is closed after this long: whoever comes back connects anew.
+	// An idle connection is closed after this long: anybody who comes back connects anew.
 	maxIdle = 30 * time.Minute
 	// The handshakes of TLS and HTTP/2 may take this long.
 	connectWithin = 10 * time.Second

@@ -260,7 +260,7 @@ func TestBudget(t *testing.T) {
 	again.Release()
 }
 
-// TestUnregisterWhileInUse: whoever has a part reads all of it, or finds none; and files are closed in the end.
+// TestUnregisterWhileInUse: anybody who has a part reads all of it, or finds none; and files are closed in the end.
 func TestUnregisterWhileInUse(t *testing.T) {
 	key, memory := servertest.SharedMemory(t, 1<<20)
 	if _, err := memory.WriteAt(bytes.Repeat([]byte{7}, 1<<20), 0); err != nil {

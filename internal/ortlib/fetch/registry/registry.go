@@ -63,7 +63,7 @@ func named() (string, error) {
 	return found, lines.Err()
 }
 
-// download gets the package's file. Whoever reads it checks its digest, so that a registry without TLS will do.
+// download gets the package's file. Anybody who reads it checks its digest, so that a registry without TLS will do.
 func download(ctx context.Context, registry string) (io.ReadCloser, error) {
 	base, err := url.Parse(registry)
 	if err != nil || base.Scheme != "https" && base.Scheme != "http" {
