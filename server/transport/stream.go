@@ -37,6 +37,9 @@ func (c *Calls) Stream(call grpc.ServerStream, of Streamed) error {
 	}
 	err := st.run()
 	st.answers.Wait()
+	for err == nil && len(st.ended) > 0 { // an answer ended it after its caller's half-close, or while it drained
+		err = <-st.ended
+	}
 	return err
 }
 
@@ -49,8 +52,8 @@ type stream struct {
 	of      Streamed
 	slots   chan struct{} // one element per request being read, run or answered; its capacity is the bound
 	answers sync.WaitGroup
-	// ended gets why nothing more is read: from the reader, and from an answer that ends the stream. Only the first
-	// counts, and after a drain none.
+	// ended gets why nothing more is read: from the reader, and from an answer that ends the stream. The first error
+	// counts.
 	ended chan error
 
 	mu   sync.Mutex
