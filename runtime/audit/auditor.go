@@ -78,14 +78,14 @@ type Auditor struct {
 
 	compared, different atomic.Uint64
 	remarks             atomic.Pointer[string]
-	told                atomic.Bool         // that batches change answers, and are formed all the same
+	told                atomic.Bool         // that batches change answers, but are formed anyway
 	kept                atomic.Pointer[row] // for the next audit; nil too where it was dropped; written by Memory only
 
 	mu      sync.Mutex
 	rng     *rand.Rand    // guarded by mu, as all that follows
 	credit  time.Duration // time that may be spent; below zero: to be earned before the next audit
 	first   time.Duration // the remainder of closerLook
-	passed  int           // requests since kept was taken, of which it is a choice
+	passed  int           // requests since kept was taken, which was chosen from them
 	pass    int           // how many have to be before it is taken
 	running bool
 	over    bool       // there is nothing more to find
@@ -213,7 +213,7 @@ func (a *Auditor) workLocked(took time.Duration) {
 	a.credit = max(a.credit-took, min(a.credit, -mostSaved))
 }
 
-// End stops all further audits. tell reports the requests of which none is audited; it is called with no lock held.
+// End stops all further audits. tell reports the requests that were never audited; it is called with no lock held.
 func (a *Auditor) End() (tell func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -254,7 +254,7 @@ func (a *Auditor) tell(result Result, n int) {
 	}
 }
 
-// show hands a row and its result alone to those who measure the difference.
+// show hands a row and its result alone to the code that measures the difference.
 func (a *Auditor) show(k *row, alone []tensor.Tensor) {
 	if a.cfg.Compared == nil {
 		return

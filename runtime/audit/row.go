@@ -76,12 +76,12 @@ const (
 type Comparison struct {
 	Model          string
 	Version        int64
-	Outputs        []*tensor.Spec // those that were asked for
+	Outputs        []*tensor.Spec // the outputs that were asked for
 	InBatch, Alone []tensor.Tensor
 }
 
-// Event reports the outcome of some requests. All requests of which there was something to audit are reported sooner or
-// later, except those that are answered when the audits of their version have ended: it is out of batching, or all its
+// Event reports the outcome of some requests. All requests that had something to audit are reported sooner or later,
+// except requests that are answered when the audits of their version have ended: it is out of batching, or all its
 // outputs are random.
 type Event struct {
 	Model   string

@@ -20,7 +20,7 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// audited is a version of which rows are audited as soon as one may be, in virtual time.
+// audited is a version whose rows are audited as soon as one may be, in virtual time.
 type audited struct {
 	*alone
 	t      *testing.T

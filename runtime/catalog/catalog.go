@@ -89,7 +89,7 @@ type Live struct {
 	// Replayed counts the executions that replayed a captured CUDA graph, Eager the others, and GraphFailures the
 	// graphs that were to be captured and are not used, because they failed; 0 where no graph ever is.
 	Replayed, Eager, GraphFailures uint64
-	// Audited counts the rows of live batches that were run alone and compared, and Different those that had been given
+	// Audited counts the rows of live batches that were run alone and compared, and Different the ones that had been given
 	// another answer.
 	Audited, Different uint64
 	// Memory is how much of its device's memory each of the Replicas holds, in bytes, as of its latest runs; -1 if its
@@ -156,7 +156,7 @@ const (
 // Model is a name in the repository and its versions.
 type Model struct {
 	Name string
-	// Cause says why nothing of the model could be read, such as a fault in its manifest. Its Versions are then those
+	// Cause says why nothing of the model could be read, such as a fault in its manifest. Its Versions are then the ones
 	// that were resident before, if any. It is for callers, see Public.
 	Cause string
 	// Versions ascend by number.

@@ -191,7 +191,7 @@ func (e *MemoryError) Error() string {
 	return b.String()
 }
 
-// Public returns the text without the residents, of which the caller may see not all.
+// Public returns the text without the residents: the caller may not be allowed to see all of them.
 func (e *MemoryError) Public() string {
 	others := *e
 	others.Residents = nil

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestMapIsAsAMap compares maps with Go's own, and each with those that it came from, which must not change.
+// TestMapIsAsAMap compares maps with Go's own, and each with the maps that it came from, which must not change.
 func TestMapIsAsAMap(t *testing.T) {
 	type state struct {
 		now  Map[string, int]
@@ -71,8 +71,8 @@ func check(t *testing.T, m Map[string, int], want map[string]int) {
 	}
 }
 
-// TestMapSharesWhatIsTheSame counts the parts that a change of one key makes again, and those that are looked at for
-// the difference.
+// TestMapSharesWhatIsTheSame counts the parts that a change of one key makes again, and the parts that are looked at
+// for the difference.
 func TestMapSharesWhatIsTheSame(t *testing.T) {
 	var m Map[int, int]
 	const many = 1 << 16

@@ -82,8 +82,8 @@ var machinePath = sync.OnceValue(func() *regexp.Regexp {
 		")\\b(?:/[^\\s\"'`()\\[\\]{}<>,;:|=]*)?")
 })
 
-// PublicText removes from a text everything that looks like an absolute path of this machine, of which the file's name
-// is left, and the places in an engine's source where something failed.
+// PublicText shortens what looks like an absolute path of this machine to the file's name, and removes the places in an
+// engine's source where something failed.
 func PublicText(text string) string {
 	text = strings.ToValidUTF8(text, "�")
 	// Expressions take long, and errors come often in overload: each is tried on texts only that it could match.

@@ -75,8 +75,8 @@ func (c change) apply(entries map[string]*node) {
 	entries[c.path] = c.to
 }
 
-// crash returns the file system as it is found after a power failure. The changes of the directory that are not lasting
-// are there or not, by the bits of which; and of contents that are not lasting so many bytes.
+// crash returns the file system as it is found after a power failure. A change of the directory that is not lasting is
+// there if its bit in which is set; of contents that are not lasting, so many bytes are there.
 func (m *memory) crash(which, bytes int) *memory {
 	next := newMemory()
 	entries := maps.Clone(m.lasting)

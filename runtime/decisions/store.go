@@ -45,7 +45,7 @@ func (e *InUseError) Error() string {
 		"directory of its own (--state-dir), or none", e.Dir)
 }
 
-// Store is a state directory: one file for each model of which something was decided. Safe for concurrent use. A nil
+// Store is a state directory: one file for each model that something was decided about. Safe for concurrent use. A nil
 // Store has nothing and keeps nothing.
 type Store struct {
 	files files
@@ -207,8 +207,8 @@ func (s *Store) NotLasting() string {
 }
 
 // Keep makes the decisions about a model outlive the process and a failure of the machine, unless none do (NotLasting):
-// it returns when they are stored. The error says why they are not kept, such as ErrLost; then those that were kept
-// before remain. It must not be called for one model from two goroutines at once.
+// it returns when they are stored. The error says why they are not kept, such as ErrLost; then the decisions that were
+// kept before remain. It must not be called for one model from two goroutines at once.
 func (s *Store) Keep(model string, m Model) error {
 	if s == nil {
 		return nil

@@ -42,7 +42,7 @@ func (e *Error) Error() string { return e.Err.Error() }
 // Unwrap returns the error without its kind.
 func (e *Error) Unwrap() error { return e.Err }
 
-// RanOutOfMemory tells those who do not know engines that there was not enough memory.
+// RanOutOfMemory tells code that does not know engines that there was not enough memory.
 func (e *Error) RanOutOfMemory() bool { return e.Kind == OutOfMemory }
 
 // Overrun returns the error of a run that was stopped because it took longer than the batch's patience.
@@ -61,7 +61,7 @@ func (e *overrunError) Error() string {
 
 func (e *overrunError) Unwrap() error { return e.err }
 
-// Overran tells those who do not know engines that the run took too long.
+// Overran tells code that does not know engines that the run took too long.
 func (e *overrunError) Overran() {}
 
 // ReopeningError is the error of a run that did not begin, because the engine's process was started again and the model
@@ -90,7 +90,7 @@ func (e *BoundError) Unwrap() error { return e.Err }
 // ErrClosed is returned by a run that Close stopped before it began.
 var ErrClosed error = &Error{Terminated, errors.New("the session is closed")}
 
-// KindOf returns the kind of an error, as the outermost Error among it and those that it wraps says. A
+// KindOf returns the kind of an error, as the outermost Error among it and the errors that it wraps says. A
 // *tensor.OutOfMemoryError, which batch memory panics with, is of the kind OutOfMemory, a *tensor.TooLargeError of the
 // kind AnswerTooLarge.
 func KindOf(err error) Kind {

@@ -2,7 +2,7 @@ package engine
 
 import "sync"
 
-// Meter reads the Stats of a session from any goroutine, also once the session is closed: then those that were read
+// Meter reads the Stats of a session from any goroutine, also once the session is closed: then the ones that were read
 // last. Each method may be called without regard to locks, because a session's Stats is called with none of a Meter
 // held. Safe for concurrent use.
 type Meter struct {
@@ -18,7 +18,7 @@ type Meter struct {
 // the meter's Close.
 func NewMeter(s Session) *Meter { return &Meter{session: s, last: s.Stats()} }
 
-// Read returns the session's Stats, or those that were final.
+// Read returns the session's Stats, or the final ones.
 func (m *Meter) Read() Stats {
 	m.mu.Lock()
 	if m.closed {

@@ -50,8 +50,8 @@ type Process struct {
 	// Last is when it ended the latest time, and Cause is how; zero and "" if it never did.
 	Last  time.Time
 	Cause string
-	// Down is since when no run can begin, because the next process is still being started, or because those that are
-	// started die soon, so that runs do not get through; zero: runs can begin.
+	// Down is since when no run can begin, because the next process is still being started, or because processes die soon
+	// after their start, so that runs do not get through; zero: runs can begin.
 	Down time.Time
 }
 

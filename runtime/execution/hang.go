@@ -20,7 +20,7 @@ const (
 
 // pace is how long the runs of a session take, when one ended well, and how many hang. Safe for concurrent use.
 type pace struct {
-	longest  atomic.Int64 // nanoseconds, of those that went well, in quarantine too
+	longest  atomic.Int64 // nanoseconds, of the runs that went well, in quarantine too
 	latest   atomic.Int64 // nanoseconds, of the latest that went well where others run
 	answered atomic.Int64 // when that ended, as Unix time in nanoseconds
 	hanging  atomic.Int32

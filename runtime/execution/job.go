@@ -34,7 +34,7 @@ type piece struct {
 	outputs     []tensor.Tensor
 }
 
-// answer records the outputs for some of the job's rows, of which those that have rows take so many bytes.
+// answer records the outputs for some of the job's rows. bytes is the size of the outputs that have rows.
 func (j *Job) answer(p piece, bytes int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// quarantine is where jobs are executed of which each is suspected to end its engine's process.
+// quarantine is where jobs are executed that are each suspected to end their engine's process.
 type quarantine struct {
 	session engine.Session
 	buffers pool

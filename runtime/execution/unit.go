@@ -106,7 +106,7 @@ func (l *Loaded) Clock() *owntime.Clock {
 func (l *Loaded) Keep(executions int) { l.buffers.most = executions }
 
 // Trim gives the memory of executions that have ended back to the system. Warm-up runs the largest batches that there
-// may be, and those that come are mostly smaller.
+// may be, and the batches that come are mostly smaller.
 func (l *Loaded) Trim() { l.buffers.trim() }
 
 // Close gives the memory back and closes the session. No execution may be in flight or follow.

@@ -10,7 +10,7 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// TestValuesAreForgotten: as many are remembered as there may be, and as many bytes, of those that were asked for last.
+// TestValuesAreForgotten: the values that were asked for last are remembered, up to a number and a size in bytes.
 func TestValuesAreForgotten(t *testing.T) {
 	v := NewValues(&tensor.Signature{Inputs: []tensor.Spec{{BatchDim: tensor.NoBatch}}})
 	for n := range mostValues + 2 {
@@ -52,8 +52,8 @@ func TestProofsThatShowNothingAreRepeatedLessOften(t *testing.T) {
 	}
 }
 
-// TestProofsOfValuesTakeTheirShareOnly: a second at first, and then a tenth of the device time of answered requests, of
-// which no more than a second is saved up. One value is proven at a time, and none for those that may not have it.
+// TestProofsOfValuesTakeTheirShareOnly: a second at first, and then a tenth of the device time of answered requests; no
+// more than a second is saved up. One value is proven at a time, and none for callers that may not have it.
 func TestProofsOfValuesTakeTheirShareOnly(t *testing.T) {
 	v := NewValues(&tensor.Signature{Inputs: []tensor.Spec{{BatchDim: tensor.NoBatch}}})
 	proofs, n := 0, 0

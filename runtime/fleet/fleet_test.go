@@ -150,7 +150,7 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// TestLostAndUnknownDevices are full, and say why; those that are not known are for who is wary.
+// TestLostAndUnknownDevices are full, and say why; an unknown device is full only if it is among Wary.
 func TestLostAndUnknownDevices(t *testing.T) {
 	f := fleet.New(nil, nil)
 	f.Get("a").Lose(errors.New("fell off the bus"))

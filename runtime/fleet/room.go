@@ -27,7 +27,7 @@ var ErrResident = errors.New("the version is on that device already")
 var errUnknownRoom = errors.New("it had no room when its free memory was known last, which it is not now")
 
 // FreeMemory asks each of the devices how many bytes of its memory are free, all at once, since a driver may take its
-// time. Devices of which that is not known are left out.
+// time. Devices whose free memory is not known are left out.
 func (f *Fleet) FreeMemory(sites []placement.Site) map[string]int64 {
 	free, asked := map[string]int64{}, map[string]bool{}
 	if f.free == nil {

@@ -170,7 +170,7 @@ func TestLoadVersionLooksAtTheDisk(t *testing.T) {
 	w.answers(w.version("m", 1), 15)
 }
 
-// TestUnloadVersionThatNobodyWaitsFor: the version is drained and closed all the same.
+// TestUnloadVersionThatNobodyWaitsFor: the version is drained and closed anyway.
 func TestUnloadVersionThatNobodyWaitsFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)

@@ -158,7 +158,7 @@ func TestWhatCannotBeKeptIsNotDone(t *testing.T) {
 	if m := w.Snapshot().Model("m"); m.Traffic != before || len(m.Labels) != 0 || len(m.RolledBack) != 0 {
 		t.Errorf("the model is %+v", m)
 	}
-	// The manifest's wish takes place all the same.
+	// The manifest's wish takes effect anyway.
 	w.edit("m", func(m *modelrepo.Manifest) { m.Traffic = nil })
 	w.reconcile()
 	w.divided()

@@ -88,7 +88,7 @@ func TestADemotionOutlivesTheHost(t *testing.T) {
 		{files: "a", change: func(m *modelrepo.Manifest) { m.Weight = 3 }, taken: true},
 		{files: "a", change: tolerant},
 		{files: "a", change: tolerant},
-		{files: "a"}, // the finding was of other batches than those that were asked for last
+		{files: "a"}, // the finding was of other batches than the ones that were asked for last
 	} {
 		t.Run(fmt.Sprint("life ", i+1), func(t *testing.T) {
 			w := newWorldOf(t, 1, keeping(t, state))

@@ -88,7 +88,7 @@ func (h *Host) FillAudits(but int64) (taken int64, rest func() int64) {
 // Auditing returns the memory that audits hold, in bytes.
 func (h *Host) Auditing() int64 { return h.serving.AuditMemory().Held() }
 
-// Known returns how many versions and replicas the host remembers beyond those that are published.
+// Known returns how many versions and replicas the host remembers beyond the published ones.
 func (h *Host) Known() (versions, replicas int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

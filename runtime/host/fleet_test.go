@@ -31,7 +31,7 @@ type machines struct {
 	open   func(d string) (engine.Opened, error) // of an engine of all of them
 }
 
-// newFleet returns a world of devices with one lane each, any of which may run any model. A device called cpu is the
+// newFleet returns a world of devices with one lane each; each may run any model. A device called cpu is the
 // last resort.
 func newFleet(t *testing.T, took time.Duration, names ...string) (*world, *machines) {
 	t.Helper()

@@ -24,7 +24,7 @@ import (
 //     new one fails, the old one answers; its Cause reports the failure.
 //   - A version that cannot be loaded is published with its cause and logged, and is tried again by itself, after 1 s,
 //     2 s, ... 5 min, and at once when its files or its manifest change.
-//   - Versions that are not selected any more are unloaded when all selected ones are ready, or those that are not have
+//   - Versions that are not selected any more are unloaded when all selected ones are ready, or the unready ones have
 //     failed and a newer one is ready, once neither the traffic nor a label names them; one whose directory is gone, as
 //     soon as another one that is selected answers. A version that is gone from the repository with its whole model is
 //     unloaded in any case, unless a repository could not be read or is empty: then nothing is taken to be gone.
@@ -88,9 +88,9 @@ func cannotTell(l modelrepo.Listing) bool {
 }
 
 // Settled returns when each model has reached the state that was wanted when Settled was called: every version that is
-// to be resident is ready or has failed, and those that are to go are gone. A version that another one replaced may
-// still be answering its accepted requests. The error is the cause of ctx, after which all goes on as before, or that
-// the host is closed.
+// to be resident is ready or has failed, and every version that is to go is gone. A version that another one replaced
+// may still be answering its accepted requests. The error is the cause of ctx, after which all goes on as before, or
+// that the host is closed.
 func (h *Host) Settled(ctx context.Context) error { return h.settled(ctx, false) }
 
 // Started is Settled but for versions whose proof is slow: the others are not to wait for them.

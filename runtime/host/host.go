@@ -119,14 +119,14 @@ type Host struct {
 	mu        sync.Mutex
 	residency *residency.Machine                       // guarded by mu
 	versions  map[int64]*serving.Version               // guarded by mu: by the number of the resident that they are
-	replicas  map[residency.ReplicaID]*serving.Replica // guarded by mu: those that residency knows
+	replicas  map[residency.ReplicaID]*serving.Replica // guarded by mu: the replicas that residency knows
 	faces     map[string]map[int64]face                // guarded by mu: as published, of each version of each model
 	// guarded by mu: by model, where somebody waits; closed when its published state changes
 	changed   map[string]chan struct{}
 	settling  map[settling]chan struct{} // guarded by mu: the same; closed when nothing is running for it
-	telling   int                        // guarded by mu: steps of which not all is reported and logged yet
+	telling   int                        // guarded by mu: steps that are not fully reported and logged yet
 	listeners map[*listener]struct{}     // guarded by mu
-	openings  map[*opening]struct{}      // guarded by mu; those that are under way
+	openings  map[*opening]struct{}      // guarded by mu; the ones under way
 	watching  bool                       // guarded by mu: the load of the devices is looked at
 	closed    bool                       // guarded by mu: nothing is loaded any more
 	loads     sync.WaitGroup             // counts goroutines that may load, or wait for that; Add is guarded by mu

@@ -64,7 +64,7 @@ func (h *Host) fillUp(ctx context.Context, c residency.Candidate, v, before *ser
 	}
 }
 
-// Hurry has runs that hang stopped from now on, so that a server that stops can answer those who wait behind them.
+// Hurry has runs that hang stopped from now on, so that a server that stops can answer what waits behind them.
 func (h *Host) Hurry() {
 	h.serving.Hurry()
 	h.Review()

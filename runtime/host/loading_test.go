@@ -114,7 +114,7 @@ func TestLoadingOfWhatWaits(t *testing.T) {
 }
 
 // TestASlowProofHoldsNobody: neither the proof of another model, whose runs would each wait for one of the slow proof,
-// nor those who wait until the server has started.
+// nor callers that wait until the server has started.
 func TestASlowProofHoldsNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)

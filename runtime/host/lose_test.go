@@ -78,7 +78,7 @@ func TestALostDeviceWithAnotherReplica(t *testing.T) {
 		v := w.load("m")
 		m.runs()
 		f := w.fates()
-		for range 6 { // three each, of which one runs
+		for range 6 { // three each, and one of them runs
 			f.send(v, nil)
 		}
 		m.breaks("a")

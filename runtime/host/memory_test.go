@@ -134,7 +134,7 @@ func TestMemoryBudgetChanges(t *testing.T) {
 	})
 }
 
-// TestMemoryOfALostDevice is free at once, for versions that were there and for those that wait, also where nothing
+// TestMemoryOfALostDevice is free at once, for versions that were there and for versions that wait, also where nothing
 // there comes to an end. It is given back once, although a version that was moved in the scheduler is there twice.
 func TestMemoryOfALostDevice(t *testing.T) {
 	const one = 1 << 20

@@ -19,7 +19,7 @@ type odd struct {
 	rows    int // that each request must bring; 0: any
 	values  []oddValue
 	outputs []string // each name once, in the order in which they are first listed
-	listed  int      // outputs, with those that are listed again
+	listed  int      // outputs, with the ones that are listed again
 }
 
 // oddValue is a tensor of the graph. Where rows stands for the first dimension, dims are the others.

@@ -54,8 +54,7 @@ func (h *Host) publish(names []string) {
 	next.stopped = nil
 }
 
-// republish has those that follow the snapshots look at a model again, of which nothing but the progress of a load has
-// changed.
+// republish has the followers of the snapshots look at a model again; only the progress of a load has changed.
 func (h *Host) republish(name string) {
 	h.mu.Lock()
 	next := *h.published.Load()
@@ -225,7 +224,7 @@ type counts struct{ loads, failures, unloads atomic.Uint64 }
 // Counts holds the host's counts since it was made, and the memory that it holds.
 type Counts struct {
 	// Loads counts versions that became ready, LoadFailures attempts that failed, and Unloads versions that were
-	// unloaded, those that another one replaced among them. TakenOut counts how often a version was taken out because
+	// unloaded, also the ones that another version replaced. TakenOut counts how often a version was taken out because
 	// its requests end the engine's process again and again.
 	Loads, LoadFailures, Unloads, TakenOut uint64
 	// MemoryInUse and MemoryBudget are bytes, by the estimate described at Config.MemoryBudget; a budget of 0 is none.

@@ -140,7 +140,7 @@ func TestANewVersionIsReadyBeforeTheOldOneGoes(t *testing.T) {
 }
 
 // TestFilesReplacedUnderTheSameNumber: the new ones take over when they are proven; until then
-// the old ones answer. A caller that holds an earlier snapshot is answered all the same.
+// the old ones answer. A caller that holds an earlier snapshot is answered anyway.
 func TestFilesReplacedUnderTheSameNumber(t *testing.T) {
 	w := newWorld(t, 1)
 	old := times(1)

@@ -49,8 +49,8 @@ func TestManyWaitForAModel(t *testing.T) {
 	})
 }
 
-// TestAModelThatIsOpenedAgain: its requests wait for it, within their limits, those too of which some rows were
-// answered before; other models of the device are answered meanwhile.
+// TestAModelThatIsOpenedAgain: its requests wait for it, within their limits, also if some of their rows were answered
+// before; other models of the device are answered meanwhile.
 func TestAModelThatIsOpenedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)

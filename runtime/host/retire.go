@@ -91,7 +91,7 @@ func (h *Host) finishNow(ctx context.Context, r *serving.Replica) {
 	h.closing(err)
 }
 
-// closeAll unloads every version side by side, and closes those that were replaced. The host is closed, and nothing is
+// closeAll unloads every version side by side, and closes the replaced ones. The host is closed, and nothing is
 // being loaded.
 func (h *Host) closeAll(ctx context.Context) error {
 	var (

@@ -236,7 +236,7 @@ func TestNewSizesAreProvenWhileItServes(t *testing.T) {
 }
 
 // TestWhatNeedsNoProofDoesNotWaitForOne: the other settings of a change are in force before the first run of the proof
-// of larger batches, of which no larger one is formed before.
+// of larger batches, and no larger batch is formed before that proof.
 func TestWhatNeedsNoProofDoesNotWaitForOne(t *testing.T) {
 	w := newWorld(t, 1)
 	f := times(1)
@@ -481,7 +481,7 @@ func TestALostReplicaIsNotMoved(t *testing.T) {
 	}
 }
 
-// TestTheDeviceIsLostWhileItIsProvenAgain: the replica on another device follows the changed manifest all the same.
+// TestTheDeviceIsLostWhileItIsProvenAgain: the replica on another device follows the changed manifest anyway.
 func TestTheDeviceIsLostWhileItIsProvenAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleet(t, time.Millisecond, "a", "b")

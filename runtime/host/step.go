@@ -142,8 +142,8 @@ type settling struct {
 	butSlow bool
 }
 
-// tellSettled notifies those that wait for models in which nothing is running any more, once everything was reported
-// and logged. The caller holds Host.mu.
+// tellSettled notifies the callers that wait for models in which nothing is running any more, once everything was
+// reported and logged. The caller holds Host.mu.
 func (h *Host) tellSettled() {
 	if h.telling > 0 {
 		return

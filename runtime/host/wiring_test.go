@@ -56,7 +56,7 @@ func TestAVersionIsProven(t *testing.T) {
 		!strings.HasPrefix(v.Fault.Error(), v.Path+": model.yaml: ") || misfit.Closed() != 1 {
 		t.Errorf("%v %q, %v; closed %d times", v.State, v.Cause, v.Fault, misfit.Closed())
 	}
-	call := ask(w.version("meeting", 1), 2, 1, 2, 3, 4, 5, 6) // whose rows belong together all the same
+	call := ask(w.version("meeting", 1), 2, 1, 2, 3, 4, 5, 6) // whose rows belong together anyway
 	if err := w.Predict(t.Context(), call); err != nil || values(call.Results[0])[0] != 6 || call.Outcome.Executions != 1 {
 		t.Errorf("%v, %+v, %v", call.Results, call.Outcome, err)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo/rooted"
 )
 
-// readDir returns the entries of a directory that are worth keeping, sorted by name, without those that are nobody's
+// readDir returns the entries of a directory that are worth keeping, sorted by name, without the ones that are nobody's
 // model: dot files, which editors and Kubernetes volumes leave, and the lost+found of a mounted file system.
 func readDir(root *rooted.Root, dir string, keep func(fs.DirEntry) bool) ([]fs.DirEntry, error) {
 	entries, err := entriesOf(root, dir)

@@ -53,7 +53,7 @@ func TestFingerprint(t *testing.T) {
 			repo := t.TempDir()
 			build(t, repo, map[string]string{
 				"m/1/model.onnx": "m", "m/1/weights.bin": "w", "m/1/data/w.bin": "w",
-				// none of which may lead it astray
+				// these must not lead it astray
 				"m/1/a": "-> ../1", "m/1/b": "-> ../1", "m/1/c": "-> ../1", "m/1/d": "-> ../1", "m/1/out": "-> /",
 				"m/1/nowhere": "-> nothing",
 			})

@@ -30,7 +30,7 @@ type Manifest struct {
 	Weight float64 `yaml:"weight"`
 	// Fairness is the owner of the share: each version owns one, or the model owns one for all its versions, or each
 	// identity that asks owns one, of its own weight, for all models that say so on the device. With identity, Weight is
-	// that of each version's requests of which no identity is known, and batching.max_queue is of each identity.
+	// that of each version's requests without a known identity, and batching.max_queue is of each identity.
 	Fairness Fairness `yaml:"fairness" enum:"version,model,identity"`
 	// TargetLatency is the target of requests without one: it orders, ends BatchTimeout, and refuses nothing. 0 derives
 	// it from the measured cost of a full batch. Too low makes other models wait and batches small; too high makes the

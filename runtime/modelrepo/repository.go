@@ -154,7 +154,7 @@ func joinNamesakes(models []Model) []Model {
 	return joined
 }
 
-// scanRoot reads the models of one directory. It returns those that it could read, and the faults.
+// scanRoot reads the models of one directory. It returns the models that it could read, and the faults.
 func (r *Repository) scanRoot(s *settling, path string) (models []Model, faults []error) {
 	// A directory that cannot be read says nothing of its content: the models that were there before still count.
 	keep := func(string) bool { return false }

@@ -11,7 +11,7 @@ import (
 // without this error, in a later listing; a version of that number that is loaded already need not be given up for it.
 var ErrCopying = errors.New("still being copied")
 
-// settling decides which manifests, models and versions are complete: those that looked the same in every scan for a
+// settling decides which manifests, models and versions are complete: the ones that looked the same in every scan for a
 // while. Until then it answers with their last complete state. It is kept from scan to scan by one goroutine.
 type settling struct {
 	quiet  time.Duration // 0: everything is complete at once
@@ -69,7 +69,7 @@ func (s *settling) enter(path string, info fs.FileInfo) { s.dirs[path] = identit
 // settled reports whether something has long enough had the mark that it has now.
 func (s *settling) settled(what, mark string) bool { return s.settledFor(s.quiet, what, mark) }
 
-// filled is settled for a version's files. Programs that write to them in place pause: those that came or changed since
+// filled is settled for a version's files. Programs that write to them in place pause: files that came or changed since
 // the first scan must be quiet for longer.
 func (s *settling) filled(dir, mark string) bool {
 	quiet := s.quiet

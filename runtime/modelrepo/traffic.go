@@ -28,7 +28,7 @@ type SplitEntry struct {
 	Weight float64 `yaml:"weight"`
 }
 
-// ShadowEntry is a version in the shadow of those that answer.
+// ShadowEntry is a version in the shadow of the versions that answer.
 type ShadowEntry struct {
 	// Version gets the requests; required.
 	Version int64 `yaml:"version"`

@@ -214,7 +214,7 @@ func (t *tritonConfig) versions() {
 	}
 }
 
-// rest makes a note of each field of which nothing was told.
+// rest makes a note of each field that nothing was told about.
 func (t *tritonConfig) rest() {
 	noted := map[string]bool{}
 	for _, leaf := range t.leaves {

@@ -107,8 +107,8 @@ func (t *tritonConfig) queuePolicy(at string, p *inference.ModelQueuePolicy) {
 	}
 }
 
-// graphSizes returns the sizes of batches that CUDA graphs are captured for: those that the file names, or else powers
-// of two; the last is the largest batch.
+// graphSizes returns the sizes of batches that CUDA graphs are captured for: the ones that the file names, or else
+// powers of two; the last is the largest batch.
 func (t *tritonConfig) graphSizes() []int {
 	most := t.m.Batching.MaxBatchSize
 	sizes := []int{most}

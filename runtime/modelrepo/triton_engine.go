@@ -112,7 +112,7 @@ func (t *tritonConfig) pin(path string, b *inference.ModelOptimizationPolicy_Pin
 
 func (t *tritonConfig) onCUDA() bool { return slices.ContainsFunc(t.m.ONNX.Providers, Provider.OnCUDA) }
 
-// graphs maps CUDA graphs, of which there is one for each size of a batch.
+// graphs maps CUDA graphs: there is one for each size of a batch.
 func (t *tritonConfig) graphs(wanted bool) {
 	const path = "optimization.cuda.graphs"
 	if !wanted || !slices.Contains(t.m.ONNX.Providers, CUDA) || t.m.Batching.Mode == BatchOff {

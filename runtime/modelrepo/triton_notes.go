@@ -66,8 +66,8 @@ var without = map[string]string{
 
 var index = regexp.MustCompile(`\[\d+\]`)
 
-// meaningless returns the field that a path is of, or the message around it of which there is something to say, and
-// that.
+// meaningless returns the field that a path is of, or the message around it that there is something to say about, and
+// what there is to say.
 func meaningless(path string) (of, why string) {
 	for of = path; of != ""; of = parentOf(of) {
 		name := index.ReplaceAllString(of, "")

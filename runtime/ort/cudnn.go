@@ -17,7 +17,7 @@ import (
 // (https://github.com/microsoft/onnxruntime/pull/29252).
 var cudnnNames = []string{"libcudnn.so.9", "libcudnn.so"}
 
-// cudnnOperators are the operators that the CUDA provider computes by cuDNN alone: those that ONNX Runtime's
+// cudnnOperators are the operators that the CUDA provider computes by cuDNN alone: the ones that ONNX Runtime's
 // description of running without it lists (plugin-ep-cuda), and the recurrent ones. Others, such as reductions, use it
 // for some shapes, which show when the model is warmed up.
 var cudnnOperators = []string{

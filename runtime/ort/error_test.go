@@ -9,7 +9,7 @@ import (
 	"github.com/weftserve/weft/runtime/ort"
 )
 
-// The texts are those that users of ONNX Runtime, and of the libraries of this package, have met.
+// The texts are ones that users of ONNX Runtime, and of the libraries of this package, have met.
 func TestErrorKinds(t *testing.T) {
 	const lost, memory, terminated, none = engine.DeviceLost, engine.OutOfMemory, engine.Terminated, engine.ModelFailed
 	for message, want := range map[string]engine.Kind{

@@ -6,7 +6,7 @@ import (
 )
 
 // gate lets many pass, and one shut it for a while. A sync.RWMutex would do if it could give up: a waiting writer holds
-// back everybody who comes later, for as long as the longest of those who came before. The zero gate is open.
+// back everybody who comes later, for as long as the longest stay of the ones before it. The zero gate is open.
 type gate struct {
 	mu     sync.Mutex
 	inside int

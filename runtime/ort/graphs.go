@@ -30,9 +30,9 @@ const (
 	maxShapes = 1024
 )
 
-// A capture holds up everybody who wants a CUDA device while it waits for those who have one, and the answer of its own
-// batch. So it gives up after a while, and waits longer the next time, because there may be no moment without a run in
-// flight; a hundredth of the time goes into that. The longest wait is near the latency targets that people have, so
+// A capture holds up everybody who wants a CUDA device while it waits for all who have one, and the answer of its
+// own batch. So it gives up after a while, and waits longer the next time, because there may be no moment without a run
+// in flight; a hundredth of the time goes into that. The longest wait is near the latency targets that people have, so
 // that with longer runs on the device it takes a pause, or luck.
 const (
 	firstPatience = 4 * time.Millisecond

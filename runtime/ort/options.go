@@ -8,7 +8,7 @@ import (
 // Options say how a model is to be executed.
 type Options struct {
 	// Providers are tried in this order; the first that can be had executes the model. Empty: CPU. Operators that it
-	// lacks run on the CPU all the same.
+	// lacks run on the CPU.
 	Providers []string
 	// IntraOpThreads is how many threads share one operator. 0: one, which leaves the processors to other batches.
 	IntraOpThreads int

@@ -24,7 +24,7 @@ const recordPlacement = "session.record_ep_graph_assignment_info"
 type placement struct {
 	nodes int
 	cuda  map[string]int // operators that CUDA computes, and how many nodes have each
-	left  map[string]int // those that are left to the processor; what remains is TensorRT's
+	left  map[string]int // likewise, for nodes left to the processor; what remains is TensorRT's
 }
 
 // placementOf asks where the nodes of a session run that was made with recordPlacement.

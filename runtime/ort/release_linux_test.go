@@ -11,7 +11,7 @@ import (
 )
 
 // A batch that has no room for an output panics in the middle of Run. ONNX Runtime's allocations for this output and
-// the later ones are given back all the same, and the session runs on.
+// the later ones are given back anyway, and the session runs on.
 func TestPanicReleasesOutputs(t *testing.T) {
 	g := onnxgraph.New("two").Input("shape", onnxgraph.Int64, 1).Output("y", onnxgraph.Float,
 		nil).Output("z", onnxgraph.Float, nil)

@@ -25,7 +25,7 @@ type frame struct {
 	values []C.weft_value // inputs, then outputs
 	dims   tensor.Shape   // of all values, one after the other
 	marks  marks
-	// options are of this run only, by which it is stopped when its context ends; nil: those that all runs of the
+	// options are of this run only, by which it is stopped when its context ends; nil: the options that all runs of the
 	// session share.
 	options *C.OrtRunOptions
 }

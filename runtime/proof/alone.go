@@ -48,7 +48,7 @@ func (t *trial) alone(ctx context.Context) (found *baseline, refused *catalog.Mo
 // mostFixed is how large a row of fixed size may be to be made up. A faulty signature may say any size.
 const mostFixed = 1 << 30
 
-// extents returns the sizes to try for open dimensions, those that make no row too large.
+// extents returns the sizes to try for open dimensions, without sizes that make a row too large.
 func (t *trial) extents() []int64 {
 	all, most := t.decision.extents(), int64(trialBytes/sampleRows)
 	if !hasExtent(t.decision.Signature) {

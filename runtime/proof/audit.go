@@ -20,7 +20,7 @@ const (
 
 // Audited is a row of a live batch that is compared with its result alone.
 type Audited struct {
-	// Outputs are those of the version, and Wanted the places of those that were asked for; nil: all.
+	// Outputs are all of the version's, and Wanted the places of the ones that were asked for; nil: all.
 	Outputs []tensor.Spec
 	Wanted  []int
 	// Size is that of the execution which answered it, with padding.

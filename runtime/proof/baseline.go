@@ -16,7 +16,7 @@ type baseline struct {
 	sets    [][]tensor.Tensor // inputs, one row each
 	outputs [][]tensor.Tensor // of as many rows as unit says, which are alike
 	unit    int
-	// kinds says, by set, of which kind of numbers it is; nil: all are of one. Differences are relative to numbers of
+	// kinds says, by set, what kind of numbers it has; nil: all are of one. Differences are relative to numbers of
 	// their kind.
 	kinds []int
 	scale map[[2]int][]float64 // by output and kind; see scales

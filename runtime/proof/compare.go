@@ -60,8 +60,8 @@ func scales(rows []tensor.Tensor) []float64 {
 	return largest
 }
 
-// varying counts the elements of an output that differ between any two rows, and those that do not. Rows that differ in
-// shape, and strings, are taken as a whole.
+// varying counts the elements of an output that differ between any two rows, and the elements that do not. Rows that
+// differ in shape, and strings, are taken as a whole.
 func varying(rows []tensor.Tensor) (varied, same int) {
 	size := rows[0].DType.Size()
 	for _, t := range rows[1:] {

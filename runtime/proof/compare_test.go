@@ -29,7 +29,7 @@ func TestAudited(t *testing.T) {
 	for _, v := range []float32{1e20, 1, 1, 1, 1e20} { // a few huge rows do not move what is usual
 		usual = usual.Learn(&Audited{Outputs: both}, single(v))
 	}
-	for n := range 100 { // of which only the latest count
+	for n := range 100 { // only the latest of them count
 		usual = usual.Learn(&Audited{Outputs: both, Wanted: []int{1}}, single(float32(100-n)))
 	}
 	for _, c := range []struct {

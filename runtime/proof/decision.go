@@ -27,7 +27,7 @@ type Decision struct {
 	trims     []tensor.Trim
 
 	graph graphProof
-	// declared and manifest are those that the decision was made by.
+	// declared and manifest are what the decision was made by.
 	declared *tensor.Signature
 	manifest *modelrepo.Batching
 }

@@ -319,7 +319,7 @@ func dependences(hidden bool) (all []dependence) {
 	return all
 }
 
-// drawDependence draws one, of which all nodes may stand within functions and graphs of nodes.
+// drawDependence draws one. All its nodes may stand within functions and graphs of nodes.
 func drawDependence(rng *rand.Rand) dependence {
 	for {
 		h := dependence{condition: conditions[rng.IntN(len(conditions))], mixing: mixings[rng.IntN(len(mixings))]}

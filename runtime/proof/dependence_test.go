@@ -152,8 +152,8 @@ func TestNoDependenceIsProven(t *testing.T) {
 const dependenceVariable = "WEFT_DEPENDENT_ROWS"
 
 // TestDependentRows proves models on ONNX Runtime whose rows depend on each other under some condition, and joins the
-// rows of those that are to be batched, with values that are proven. None is answered otherwise than alone, but under
-// conditions that only an audit can find. WEFT_DEPENDENT_ROWS=seed,graphs draws as many of them as you like.
+// rows of the models that are to be batched, with values that are proven. None is answered otherwise than alone, but
+// under conditions that only an audit can find. WEFT_DEPENDENT_ROWS=seed,graphs draws as many of them as you like.
 func TestDependentRows(t *testing.T) {
 	seed, graphs := uint64(1), 150
 	if testing.Short() || race.Enabled {

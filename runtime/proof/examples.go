@@ -115,7 +115,7 @@ func (b *baseline) some(n int) *baseline {
 	}
 }
 
-// add runs rows alone and adds those that the model takes. more reports whether the model did clearly more for them
+// add runs rows alone and adds the ones that the model takes. more reports whether the model did clearly more for them
 // than for the others.
 func (t *trial) add(ctx context.Context, b *baseline, sets [][]tensor.Tensor,
 	kind int,
@@ -317,7 +317,7 @@ func (t *trial) varySizes(ctx context.Context, pool *baseline, most int, limit t
 	t.plan.next(len(sizes))
 	for _, size := range sizes {
 		if t.spent > min(end, trialTime) || size*pool.bytes > trialBytes {
-			return f, nil // sizes between those that were run are used all the same
+			return f, nil // sizes between the ones that were run are used anyway
 		}
 		if f, err = f.and(t.batches(ctx, pool, [][]int{t.mix(size, 0, t.rng.IntN(len(pool.sets)), len(pool.sets))},
 			most, "rows of all kinds")); err != nil || f.wrong != "" {

@@ -116,7 +116,7 @@ func (t *trial) byExamples(ctx context.Context, base *baseline) (Verdict, error)
 	return v, nil
 }
 
-// rowByRow is the verdict for a model of which one row takes more than an execution may: requests of several rows are
+// rowByRow is the verdict for a model if one row takes more than an execution may: requests of several rows are
 // run row by row, if small batches show that rows do not influence each other, or the graph does; else as they come.
 func (t *trial) rowByRow(ctx context.Context, base *baseline) (Verdict, error) {
 	over := fmt.Sprintf("one row takes %v, more than batching.max_batch_cost (%v) allows for an execution",
@@ -156,7 +156,7 @@ func (t *trial) unproven(format string, args ...any) Verdict {
 	}
 }
 
-// undecided is the verdict for a model of which the proof shows nothing, for lack of data that mean something to it.
+// undecided is the verdict for a model that the proof shows nothing about, for lack of data that mean something to it.
 func (t *trial) undecided(format string, args ...any) Verdict {
 	v := t.unproven(format, args...)
 	v.Reason += "; if you know that rows do not influence each other, batching.mode: on joins them"

@@ -295,7 +295,7 @@ func TestBucketsThatDoNotFit(t *testing.T) {
 	})
 }
 
-// encoder is ids and mask [batch, tokens] → each token's row of a table, and their mean: of those that the mask lets
+// encoder is ids and mask [batch, tokens] → each token's row of a table, and their mean: of the ones that the mask lets
 // through, or of all.
 func encoder(masked bool) []byte {
 	g := onnxgraph.New("encoder").Input("ids", onnxgraph.Int64, "batch", "tokens").

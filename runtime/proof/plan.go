@@ -92,9 +92,9 @@ func spreadsRuns(all []spread, size int) (runs int) {
 	return runs
 }
 
-// First runs made-up rows like those that Prove begins with, one after the other, until the model takes one. It returns
-// the time that this took, by row; 0: the model fails on all. The error is the Runner's, and a *catalog.ModelError only
-// if the row ended the engine's process, or the use of its device.
+// First runs made-up rows like the ones that Prove begins with, one after the other, until the model takes one. It
+// returns the time that this took, by row; 0: the model fails on all. The error is the Runner's, and a
+// *catalog.ModelError only if the row ended the engine's process, or the use of its device.
 func First(ctx context.Context, r Runner, s *Subject, d *Decision) (took time.Duration, err error) {
 	t := newLoadTrial(r, s, d)
 	for _, p := range palettes {

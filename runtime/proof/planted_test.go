@@ -39,14 +39,14 @@ func (c cell) weight() float64 {
 	return w
 }
 
-// planted is a model of which rows meet only when a row with a trigger is in the batch.
+// planted is a model whose rows meet only when a row with a trigger is in the batch.
 type planted struct {
 	name  string // the kind of trigger, and what it is
 	dtype tensor.DType
 	width int
 	table float64 // larger integers, and negative ones, are refused; 0: none is
 	fires func(row []cell) bool
-	// own: only a row that fires sees the others; else all rows see those that fire, or everything.
+	// own: only a row that fires sees the others; else all rows see the ones that fire, or everything.
 	own bool
 	all bool
 	// size is how much the number of rows changes each answer, and small is what mates change of it; 0: all of it.
@@ -253,7 +253,7 @@ func (p *planted) engine() *weftest.Engine {
 // TestPlantedTriggers: of models whose rows meet only where a row has some value, sign, magnitude, id, text, or number
 // of equal elements, examples find nearly all, and nothing about models whose rows never meet. So it is where larger
 // batches round otherwise, and where what mates change is no more than that.
-// WEFT_PLANTED=FIRST,COUNT plants others, and -v lists those that were missed.
+// WEFT_PLANTED=FIRST,COUNT plants others, and -v lists the missed ones.
 func TestPlantedTriggers(t *testing.T) {
 	for name, as := range map[string]planted{
 		"exact": {}, "rounding": {size: 1e-5}, "small": {small: 2e-4}, "small among rounding": {small: 2e-4, size: 1e-5},

@@ -25,7 +25,7 @@ type special struct {
 }
 
 // spreads returns the rows to try in batches of a size: numbers in all inputs at once, and integers one input at a
-// time, because one may be the number of a thing of which there are few. Integers are at most as large as most says of
+// time, because one may be the number of a thing that there are few of. Integers are at most as large as most says of
 // the input.
 func (t *trial) spreads(base *baseline, size int, most func(input int) int64) (all []spread) {
 	s := t.decision.Signature

@@ -74,8 +74,8 @@ func (d *Decision) axes() map[string]int {
 	return axes
 }
 
-// adopt takes over where the outputs have their rows. It returns the name of one of which the manifest states something
-// else, and then takes over nothing.
+// adopt takes over where the outputs have their rows. It returns the name of an output that the manifest states
+// something else about, and then takes over nothing.
 func (d *Decision) adopt(outputs map[string]int) (contradicted string) {
 	s := d.Signature.Clone()
 	for i := range s.Outputs {

@@ -24,9 +24,9 @@ func (d *Decision) namedTrims() (trims []tensor.Trim) {
 // trace is one request's inputs, and its outputs as it is and padded.
 type trace struct{ inputs, plain, padded []tensor.Tensor }
 
-// learnTrims replaces the trims that names suggested by those that were observed: the output dimensions that had, in
-// all traces, the length of an input and, padded, that of its bucket. Traces none of which is shorter than its bucket
-// say nothing, and an observation stays once it was made.
+// learnTrims replaces the trims that names suggested by the observed ones: the output dimensions that had, in all
+// traces, the length of an input and, padded, that of its bucket. Traces say nothing if none is shorter than its
+// bucket, and an observation stays once it was made.
 func (d *Decision) learnTrims(traces []trace) {
 	for k := range d.variables {
 		v := &d.variables[k]

@@ -82,7 +82,7 @@ func (t *trial) varyValues(ctx context.Context, base, _ *baseline, most int) (f 
 	return f, nil
 }
 
-// spread runs rows in batches of a size, and then those that are in even places together, and those in odd ones: no two
+// spread runs rows in batches of a size, and then the rows in even places together, and the rows in odd ones: no two
 // neighbours are mates again.
 func (t *trial) spread(ctx context.Context, base *baseline, of *spread, rows []special, size int,
 	refusals *int,
@@ -112,8 +112,8 @@ func (t *trial) spread(ctx context.Context, base *baseline, of *spread, rows []s
 	return f.and(t.batches(ctx, b, batches, size, of.with))
 }
 
-// together runs the sets of next in one batch, and adds those that the model takes to b with their answers there. It
-// looks for those that the model refuses, by halves.
+// together runs the sets of next in one batch, and adds the ones that the model takes to b with their answers there. It
+// looks for the ones that the model refuses, by halves.
 func (t *trial) together(ctx context.Context, b, next *baseline, with string, refusals *int) (f findings, err error) {
 	rows := make([]int, len(next.sets))
 	for n := range rows {

@@ -42,8 +42,8 @@ type Verdict struct {
 	dear bool
 }
 
-// Covers reports whether the sizes that executions may have according to a manifest (to) are among those that the
-// proof has seen, which was made for a manifest with others (from).
+// Covers reports whether the sizes that executions may have according to a manifest (to) are among the ones that the
+// proof saw, which was made for a manifest with others (from).
 func (v *Verdict) Covers(from, to []int) bool {
 	if !v.Batched || slices.Equal(from, to) {
 		return true

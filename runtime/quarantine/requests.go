@@ -27,8 +27,8 @@ const (
 )
 
 const (
-	// maxRemembered is how many poison requests of a version are remembered, and how many suspect ones; maxVersions of
-	// how many versions: those that had one lately.
+	// maxRemembered is how many poison requests of a version are remembered, and how many suspect ones; maxVersions of how
+	// many versions: the ones that had one lately.
 	maxRemembered = 256
 	maxVersions   = 64
 	// suspectTime is how long a request is suspect: while any is, each request of the version is looked up.
@@ -164,9 +164,8 @@ func (k *Requests) Poison(o Origin) int {
 	return 0
 }
 
-// rememberLocked adds to the poison or the suspect requests of a version, of which the oldest is forgotten if there are
-// too many; and if too many versions have any, so are those of the version that had the latest longest ago, first where
-// all are suspect.
+// rememberLocked adds to the poison or the suspect requests of a version, and forgets the oldest if there are too many.
+// If too many versions have any, the one whose latest is the oldest loses all, first if it has only suspects.
 func (k *Requests) rememberLocked(v *version, among map[digest]memory, d digest, m memory) {
 	if v.last.IsZero() {
 		k.makeRoomLocked()
@@ -194,7 +193,7 @@ func (k *Requests) makeRoomLocked() {
 	k.tidyLocked(oldest)
 }
 
-// tidyLocked forgets a version of which nothing is known.
+// tidyLocked forgets a version that nothing is known about.
 func (k *Requests) tidyLocked(o Origin) {
 	if v := k.of[o]; len(v.poison)+len(v.suspects)+len(v.retries) == 0 {
 		delete(k.of, o)

@@ -102,7 +102,7 @@ func (s *script) event(line string) (answer string) {
 		s.Review(of)
 	case "poison":
 		return strconv.Itoa(s.Poison(of))
-	case "versions": // of which anything is known
+	case "versions": // the ones that anything is known about
 		if s.some.Load() != (len(s.of) > 0) {
 			return "are not looked up"
 		}

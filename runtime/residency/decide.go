@@ -95,7 +95,7 @@ func (m *Model) mustBeReady(number int64) error {
 	return err
 }
 
-// newVersionsOf returns the versions that a traffic leads to, and those that it has in the shadow and before had not.
+// newVersionsOf returns the versions that a traffic leads to or has in the shadow, and before did not.
 func newVersionsOf(t, before *catalog.Traffic) []int64 {
 	var all []int64
 	for _, s := range t.Split {

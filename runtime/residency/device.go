@@ -84,7 +84,7 @@ func (m *Machine) leave(model *Model, v *Version, d placement.DeviceID) (bereft 
 	return true
 }
 
-// deviceBack lets versions go to a device that came back: those that failed, and those that are on a worse one.
+// deviceBack lets versions go to a device that came back: the versions that failed, and the ones on a worse device.
 func (m *Machine) deviceBack(e DeviceBack) {
 	m.back[e.Device.Name] = e.Device.Incarnation
 	m.log(Log{

@@ -53,7 +53,7 @@ type Machine struct {
 	// retiring are the replicas that left their versions and are not closed yet.
 	retiring map[ReplicaID]placement.DeviceID
 	reported map[string]string // the faults in the latest listing, by path
-	short    map[string]bool   // models of which a version may have failed for lack of memory
+	short    map[string]bool   // models with a version that may have failed for lack of memory
 	loads    int64             // counts residents
 	takenOut uint64            // counts versions that were taken out because they crash
 	closing  bool

@@ -44,7 +44,7 @@ func newModel(name string, recalled *decisions.Model) *Model {
 	return m
 }
 
-// Recalled returns a model of which nothing is known but the decisions about it; nil: none.
+// Recalled returns a model when only the decisions about it are known; nil: none.
 func Recalled(name string, recalled *decisions.Model) *Model { return newModel(name, recalled) }
 
 // Converged reports whether nothing is running for the model.
@@ -66,8 +66,8 @@ func (m *Model) Want(number int64) *Candidate {
 	return nil
 }
 
-// wanted returns the versions that are to be resident, ascending: those that the policy selects, and those that were
-// asked for by name and are not resident, such as after a restart of the server; overrides count more than either.
+// wanted returns the versions that are to be resident, ascending: the ones that the policy selects, and the ones that
+// were asked for by name and are not resident, such as after a restart of the server; overrides count more than either.
 func (m *Model) wanted() []Candidate {
 	if m.listed == nil {
 		return nil

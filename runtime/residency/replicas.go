@@ -86,7 +86,7 @@ func (m *Machine) shrunk(e Shrunk) {
 }
 
 // fared takes in how a version fared. How busy a further device is matters only where the load asks for it: a number in
-// a manifest is meant as it is.
+// a manifest is taken as it stands.
 func (m *Machine) fared(e Fared) {
 	model, v := m.find(e.Model, e.Number, e.Resident)
 	if v == nil || !v.ready() {

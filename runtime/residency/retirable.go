@@ -95,7 +95,7 @@ func (m *Machine) busyAnswered(e BusyAnswered) {
 	v.busy.idle = false // it holds for now only
 }
 
-// drain begins to unload a version. One of which nothing is resident is gone at once.
+// drain begins to unload a version. If nothing of it is resident, it is gone at once.
 func (m *Machine) drain(model *Model, v *Version) {
 	if v.Resident == nil {
 		m.tellUnloaded(model, v, nil)
@@ -269,8 +269,8 @@ func (m *Model) gaps(wanted []Candidate) (g gaps) {
 }
 
 // canSpare reports whether a version that is not wanted may go although some that are wanted are not ready. One whose
-// directory is gone may as soon as another one answers. Any other waits for those that are still being loaded, and
-// makes no room for those that failed unless a newer one answers: else a bad new version would take a good one down.
+// directory is gone may as soon as another one answers. Any other waits for the ones that are still being loaded, and
+// makes no room for the ones that failed unless a newer one answers: else a bad new version would take a good one down.
 func (g *gaps) canSpare(number int64, gone bool) bool {
 	newer := g.highest > number
 	switch {

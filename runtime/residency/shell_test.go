@@ -14,8 +14,8 @@ import (
 	"github.com/weftserve/weft/runtime/residency"
 )
 
-// shell carries out effects for the tests of this package: it keeps those that have not ended, and ends them when it is
-// told to.
+// shell carries out effects for the tests of this package: it keeps the ones that have not ended, and ends them when it
+// is told to.
 type shell struct {
 	machine  *residency.Machine
 	now      time.Time

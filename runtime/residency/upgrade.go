@@ -22,7 +22,7 @@ type upgrade struct {
 	why  string    // "": it does not wait
 	said time.Time // when why was published
 	need int64     // bytes
-	// full and due are better devices: those that had no room when that was known last, and those that have.
+	// full and due are better devices: the ones that had no room when that was known last, and the ones that have.
 	full, due []string
 	trying    bool // it is being loaded on one of them
 	failed    int  // attempts in a row

@@ -72,7 +72,7 @@ type Resident struct {
 	wait   upgrade
 }
 
-// ReplicaID identifies a replica, also among those that are gone. The shell assigns it.
+// ReplicaID identifies a replica, also among the ones that are gone. The shell assigns it.
 type ReplicaID int64
 
 // Replica is a version on a device.

@@ -367,7 +367,7 @@ func TestAnswersThatCannotBeDivided(t *testing.T) {
 }
 
 // TestTasks: what the scheduler is told of calls. Shadows are background whatever their priority; calls without a row,
-// and those that replace a default, run by themselves, and say nothing about what others cost.
+// and calls that replace a default, run by themselves, and say nothing about what others cost.
 func TestTasks(t *testing.T) {
 	s := serve(t, weftest.PerRow(1, weftest.Double), options{change: func(m *modelrepo.Manifest) {
 		m.MaxLatency = config.Duration(time.Second)
@@ -399,7 +399,7 @@ func TestTasks(t *testing.T) {
 	}
 }
 
-// TestWhatARowCosts is learnt from requests, whatever they bring, and not from those that run alone.
+// TestWhatARowCosts is learnt from requests, whatever they bring, and not from the ones that run alone.
 func TestWhatARowCosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t, moded(), options{})

@@ -144,7 +144,7 @@ func (r *Replica) submit(ctx context.Context, j *execution.Job) (sharedsched.Out
 		_, t.ShapeKey = j.Plan.Keys(j.Inputs)
 	}
 	if j.Plan != nil || t.Identity == Proofs {
-		// They never share an execution, and their rows are not those that a batch waits for.
+		// They never share an execution, and a batch does not wait for their rows.
 		t.Key = aloneKey + t.ShapeKey
 	}
 	t.Bytes = int64(len(t.Key))

@@ -13,7 +13,7 @@ import (
 
 // Demote takes the replica's version out of batching, once; why is a sentence for the log and the metadata, with the
 // numbers. When it returns, no further batch of more than one request of the version is formed, and it is not audited
-// any more. Batches in flight end as they began, and a request of which some rows were run is completed in one more
+// any more. Batches in flight end as they began, and a request that had some rows run is completed in one more
 // execution. A finding about a replica whose version was proven again since does nothing. Demote may be called from a
 // batch thread: the published state follows soon.
 func (r *Replica) Demote(why string) {

@@ -38,8 +38,8 @@ func (r *Replica) enroll(c residency.Candidate, from *Replica) error {
 }
 
 // Nearest returns the replica of the version that comes before a number, else of the first after it: the cost of its
-// executions is the best guess for those that warming up will not measure. Only replicas on the device count, unless
-// that is nil. It returns nil if there is none.
+// executions is the best guess for the executions that warming up will not measure. Only replicas on the device count,
+// unless that is nil. It returns nil if there is none.
 func Nearest(all []*Replica, number int64, on *fleet.Device) (best *Replica) {
 	for _, r := range all {
 		n := r.Number

@@ -22,7 +22,7 @@ type flowKey struct {
 	name   string
 	device placement.DeviceID // the flows of a device that was lost are not those of the one that came back
 	weight float64
-	// byIdentity: it is for requests of which no caller is known. Each of the others is charged to its caller's flow.
+	// byIdentity: it is for requests whose caller is not known. Each of the others is charged to its caller's flow.
 	byIdentity bool
 }
 

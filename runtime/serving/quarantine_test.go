@@ -31,7 +31,7 @@ func TestWhoIsToBlame(t *testing.T) {
 		stopped  bool // the run of both is
 		requests [][]float32
 		ends     string
-		mates    int // of those that failed
+		mates    int // of the ones that failed
 		tries    []int
 	}{
 		"one of four crashes":  {trusted, false, [][]float32{{1}, {2}, {poison}, {4}}, "ok ok crashed ok", -1, []int{1, 1, 1, 1}},
@@ -232,7 +232,7 @@ func TestPatience(t *testing.T) {
 type hanging struct {
 	*weftest.Engine
 	quarantine           *weftest.Engine
-	killed, tried, tries atomic.Int32 // runs that were stopped; those in quarantine, and of these those that go on
+	killed, tried, tries atomic.Int32 // runs that were stopped; the ones in quarantine, and the ones of these that go on
 }
 
 // attempted is the quarantine of a hanging model.
@@ -284,9 +284,9 @@ func serveHanging(t *testing.T, timeout time.Duration) (*served, *hanging) {
 	return s, h
 }
 
-// TestAHangIsProven however short its callers' limits are: the request ends the process once, those that bring the same
-// inputs meanwhile wait for the verdict, and then it is not run any more. Three that nobody waits for have the version
-// taken out.
+// TestAHangIsProven however short its callers' limits are: the request ends the process once, requests that bring the
+// same inputs meanwhile wait for the verdict, and then it is not run any more. Three that nobody waits for have the
+// version taken out.
 func TestAHangIsProven(t *testing.T) {
 	for _, limit := range []time.Duration{0, 50 * time.Millisecond, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {

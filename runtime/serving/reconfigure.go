@@ -40,7 +40,7 @@ func (v *Version) Follow(ctx context.Context, c residency.Candidate,
 	return f, err
 }
 
-// needsOtherRows reports whether a manifest would give requests other rows than those that a version is published with:
+// needsOtherRows reports whether a manifest would give requests other rows than a version is published with:
 // a request that was checked by one set of batch dimensions cannot be run by another, so that callers must see another
 // version in its place.
 func (v *Version) needsOtherRows(proven, to *modelrepo.Manifest) bool {
@@ -63,8 +63,8 @@ func (v *Version) relieve(settings *modelrepo.Manifest, c residency.Candidate) {
 	}
 }
 
-// reproveAll proves every replica of the version again, and returns those that are to take their places, by place,
-// tuned.
+// reproveAll proves every replica of the version again, and returns the replicas that are to take their places, by
+// place, tuned.
 func (v *Version) reproveAll(ctx context.Context, c residency.Candidate) (map[*Replica]*Replica, error) {
 	why := v.demoted.Load()
 	moved, err := v.reprove(ctx, c)
@@ -80,7 +80,7 @@ func (v *Version) reproveAll(ctx context.Context, c residency.Candidate) (map[*R
 	return moved, err
 }
 
-// reconfigureAll makes every replica follow, and returns those that take the place of one that was moved, by place.
+// reconfigureAll makes every replica follow, and returns the ones that take the place of one that was moved, by place.
 func (v *Version) reconfigureAll(c residency.Candidate) (map[*Replica]*Replica, error) {
 	moved := map[*Replica]*Replica{}
 	var errs []error

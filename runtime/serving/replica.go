@@ -92,7 +92,7 @@ func (r *Replica) Plan() *execution.Plan { return r.unit.Plan() }
 // unjoined is the plan of requests that run by themselves, as they came.
 func (r *Replica) unjoined() *execution.Plan { return r.unit.Plan().Unjoined(r.bare) }
 
-// errProvenAnew says that a row was answered by an earlier proof, of which nothing is to be found any more.
+// errProvenAnew says that a row was answered by an earlier proof, and nothing can be found out about that one any more.
 var errProvenAnew = errors.New("the version was proven anew")
 
 // Run runs a row once more that is audited.

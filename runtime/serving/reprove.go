@@ -38,8 +38,8 @@ func sameRows(a, b *tensor.Signature) bool {
 	return slices.EqualFunc(a.Inputs, b.Inputs, func(x, y tensor.Spec) bool { return x.BatchDim == y.BatchDim })
 }
 
-// reprove proves every replica of a version again for a manifest, and returns those that are to take their places, by
-// place; they are not in batching yet. After an error there are none.
+// reprove proves every replica of a version again for a manifest, and returns the replicas that are to take their
+// places, by place; they are not in batching yet. After an error there are none.
 func (v *Version) reprove(ctx context.Context, c residency.Candidate) (map[*Replica]*Replica, error) {
 	moved := map[*Replica]*Replica{}
 	release := v.shared.proving.hold(ctx)

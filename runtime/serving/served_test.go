@@ -190,7 +190,7 @@ func (s *served) begin(c *catalog.Call) (ended <-chan error) {
 	return end
 }
 
-// together makes calls that wait behind another one, in a bubble, so that those that may share an execution do.
+// together makes calls that wait behind another one, in a bubble, so that the ones that may share an execution do.
 func (s *served) together(calls ...*catalog.Call) (errs []error) {
 	hold := s.begin(s.ask(busy))
 	ends := make([]<-chan error, len(calls))

@@ -130,8 +130,8 @@ func (s *Shared) Await(ctx context.Context, done <-chan struct{}, limit time.Tim
 	}
 }
 
-// Hurry has runs that hang stopped from now on, once their versions are reviewed, whatever their patience: those who
-// wait behind them are to be answered before a server stops.
+// Hurry has runs that hang stopped from now on, once their versions are reviewed, whatever their patience: the requests
+// that wait behind them are to be answered before a server stops.
 func (s *Shared) Hurry() { s.hurried.Store(true) }
 
 // AuditMemory returns the memory that the audits of all versions share.

@@ -33,7 +33,7 @@ type Version struct {
 
 	shared   *Shared
 	crashing sync.Mutex
-	crashes  catalog.Crashes // guarded by crashing; those that were proven
+	crashes  catalog.Crashes // guarded by crashing; the proven ones
 	// demoted is why it is out of batching although it was found fit for it; nil while it is not. It is written with
 	// tuning held.
 	demoted atomic.Pointer[string]
@@ -42,7 +42,7 @@ type Version struct {
 	tuned map[*Replica]sharedsched.Settings
 
 	proofs atomic.Int64 // how often it was proven again while it served
-	// known says, by digest, of which files it was found before that they are to be out of batching, and why.
+	// known says, by the digest of files, why a version of them is to be out of batching, as was found before.
 	known map[string]string
 
 	loading  loading

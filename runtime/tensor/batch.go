@@ -9,7 +9,7 @@ import (
 // the engine fills. It lives in slabs outside the Go heap, is reused from run to run, and belongs to one run at a time:
 // to the engine from the start of Run to its return, to the host otherwise.
 type Batch struct {
-	// Inputs and Outputs are in the signature's order. Inputs are as many as Feed said, and those that the model has a
+	// Inputs and Outputs are in the signature's order. Inputs are as many as Feed said, and the ones that the model has a
 	// default for may be Invalid. Output i is valid once the engine called Output(i, ...) in this run.
 	Inputs, Outputs []Tensor
 	// DeviceTime is how long the run used its device, set by an engine that knows; else as the caller left it.
@@ -47,7 +47,7 @@ func NewBatch(inputs, outputs int, memory Allocator) *Batch {
 	return b
 }
 
-// Feed makes the batch have the first inputs of those that there may be, without a value each.
+// Feed makes the batch have the first of the inputs that there may be, without a value each.
 func (b *Batch) Feed(inputs int) {
 	b.Inputs = b.Inputs[:inputs]
 	for i := range b.Inputs {

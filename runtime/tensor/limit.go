@@ -15,7 +15,7 @@ func (e *TooLargeError) Error() string {
 		e.Bytes, e.Most)
 }
 
-// measure panics with a *TooLargeError if output i, of so many bytes, and those that were declared exceed Most.
+// measure panics with a *TooLargeError if output i, of so many bytes, and the ones declared before exceed Most.
 func (b *Batch) measure(i, size int) {
 	if b.Most == 0 {
 		return

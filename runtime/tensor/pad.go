@@ -1,6 +1,6 @@
 package tensor
 
-// Padding brings dimension Dim to Size elements with copies of Element, behind those that are there. Element is as
+// Padding brings dimension Dim to Size elements with copies of Element, behind the ones that are there. Element is as
 // Tensor.Data holds it.
 type Padding struct {
 	Dim     int

@@ -29,7 +29,7 @@ func room(m Memory, size int) []byte {
 // Recycler is a Memory that hands memory of the Go heap on without clearing it. The zero value is ready.
 //
 // Small pieces are the garbage collector's to drop. Of large ones some are always in use and some not, as requests come
-// and go, and each collection would drop those that are about to be needed: they are kept as long as they are used.
+// and go, and each collection would drop the ones that are about to be needed: they are kept as long as they are used.
 type Recycler struct {
 	small [firstLarge]sync.Pool // of *[]byte, by their capacity; see class
 	large [lastClass + 1 - firstLarge]spare

@@ -44,7 +44,7 @@ func TestRecyclerRecycles(t *testing.T) {
 	}
 }
 
-// Large pieces that nobody uses any more are dropped, and those that are used are not.
+// Large pieces that nobody uses any more are dropped, and the ones that are used are not.
 func TestRecyclerDrops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r tensor.Recycler

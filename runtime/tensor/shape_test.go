@@ -26,7 +26,7 @@ func TestElements(t *testing.T) {
 		{tensor.Shape{huge, huge / 4}, 1 << 62, true},
 		{tensor.Shape{huge, huge / 2}, 0, false},
 		{tensor.Shape{huge, huge}, 0, false},                   // 2^64: 0 in 64 bits
-		{tensor.Shape{huge, huge, 0}, 0, false},                // absurd all the same
+		{tensor.Shape{huge, huge, 0}, 0, false},                // absurd anyway
 		{tensor.Shape{math.MaxInt64, 2}, 0, false},             // -2 in 64 bits
 		{tensor.Shape{3, math.MaxInt64/3 + 1}, 0, false},       // one too many
 		{tensor.Shape{tensor.Unknown}, 0, false},               //

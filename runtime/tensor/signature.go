@@ -59,7 +59,7 @@ func (s *Signature) Known(name string) bool {
 	return s.Input(name) >= 0 || indexOf(s.Optional, name) >= 0
 }
 
-// Takes returns input i of those that a request may bring, and whether it may be left out.
+// Takes returns input i of the ones that a request may bring, and whether it may be left out.
 func (s *Signature) Takes(i int) (input *Spec, optional bool) {
 	if n := len(s.Inputs); i >= n {
 		return &s.Optional[i-n], true

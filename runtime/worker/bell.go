@@ -18,7 +18,7 @@ import (
 // as long as wakes take: then looking and sleeping cost at most twice what they would if the length of the wait were
 // known (Karlin, Li, Manasse and Owicki, "Empirical Studies of Competitive Spinning for a Shared-Memory
 // Multiprocessor", SOSP 1991). Where the look found nothing, it is not tried again for 1, 3, 7, then 15 waits. Between
-// two looks it lets others have the processor, who may be those that it waits for.
+// two looks it lets others have the processor: it may be waiting for them.
 type bell struct {
 	rung   *atomic.Uint32 // how often it was rung
 	asleep *atomic.Uint32 // 1: the one who waits has to be woken
@@ -117,7 +117,7 @@ func (b *bell) wait() error {
 // keptSleep sleeps without telling Go, which takes the thread for one that computes. A thread that Go knows to sleep
 // loses its place in Go's scheduler. To see to that and to find it another takes three to five switches of threads:
 // where all share one processor, more time than a small model. Nothing else of the process runs meanwhile. So it is for
-// those who are alone there, and any signal ends it: Go sends one to a thread that seems to have computed for ten
+// a lane that is alone there, and any signal ends it: Go sends one to a thread that seems to have computed for ten
 // milliseconds. (Where there are more processors, Go would look again and again at what other lanes do meanwhile, and
 // interrupt them.)
 func (b *bell) keptSleep(heard uint32) unix.Errno {

@@ -74,7 +74,7 @@ func (f *fault) err() error {
 	return &engine.Error{Kind: f.Kind, Err: &remoteError{text}}
 }
 
-// remoteError is an error of the worker, of which the text is left.
+// remoteError is an error of the worker: only its text is left.
 type remoteError struct{ text string }
 
 func (e *remoteError) Error() string { return e.text }
@@ -148,7 +148,7 @@ func (c *conn) send(m *message, files ...int) error {
 	c.sending.Lock()
 	defer c.sending.Unlock()
 	if c.patience > 0 {
-		// That of a message before may stand, which was sent all the same.
+		// The deadline of an earlier message, which was sent anyway, may still stand.
 		_ = c.socket.SetWriteDeadline(time.Time{})
 		late := c.clock.AfterFunc(c.patience, func() { _ = c.socket.SetWriteDeadline(time.Now()) }) // it may be closed
 		defer late.Stop()

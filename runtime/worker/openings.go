@@ -19,8 +19,8 @@ type taken struct{ peak, held int64 }
 // it in the line only if it would not fit any more once they are open.
 type openings struct {
 	mu      sync.Mutex
-	line    []*Session    // guarded by mu, as is the rest; those that wait
-	going   taken         // the sum of those that go on
+	line    []*Session    // guarded by mu, as is the rest; the ones that wait
+	going   taken         // the sum of the ones that go on
 	settled int64         // bytes that the process takes without them
 	changed chan struct{} // closed, and another one, when one has left the line or has ended
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // output takes what a worker writes to its standard error: log records, which go to the server's log, and what a
-// library or Go's runtime says before the end, of which the first lines are kept.
+// library or Go's runtime says before the end; the first lines of that are kept.
 type output struct {
 	log *slog.Logger
 

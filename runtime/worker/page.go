@@ -92,7 +92,7 @@ func (c *cursor) getKind() engine.Kind {
 	return kind
 }
 
-// count reads a number of things of which each takes at least 8 bytes.
+// count reads a number of things that take at least 8 bytes each.
 func (c *cursor) count() int {
 	n := c.get()
 	if n < 0 || n > int64(len(c.half)-c.at)/8 {

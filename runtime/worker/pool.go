@@ -27,10 +27,10 @@ type Pool struct {
 
 	mu        sync.Mutex
 	closed    bool                  // guarded by mu, as is the rest
-	workers   map[string]*Worker    // those that are not gone
+	workers   map[string]*Worker    // the ones that are not gone
 	spare     *spare                // nil: none was asked for yet
-	processes map[*process]struct{} // those that have started and are not dead
-	deaths    map[Death]uint64      // how often workers died, those that are gone too
+	processes map[*process]struct{} // the ones that have started and are not dead
+	deaths    map[Death]uint64      // how often workers died, also the ones that are gone
 	alive     sync.WaitGroup        // supervisors, and processes
 	told      sync.Once             // whether processes are confined
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/weftserve/weft/runtime/engine"
 )
 
-// TestRunsDoNotWaitForASlowRestart: those that come right after a death wait for the next process, and later ones do
+// TestRunsDoNotWaitForASlowRestart: runs that come right after a death wait for the next process, and later ones do
 // not, which would keep the scheduler's lane from other models for most of the time.
 func TestRunsDoNotWaitForASlowRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

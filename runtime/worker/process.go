@@ -180,7 +180,7 @@ func (p *process) finish(v verdict) {
 	_ = p.command.Process.Kill() // it may be dead already
 }
 
-// listen hands answers to those who wait for them. A worker that says something that cannot be understood is ended.
+// listen hands answers to the callers that wait for them. A worker that says something incomprehensible is ended.
 func (p *process) listen() {
 	for {
 		m, _, err := p.conn.receive()

@@ -98,9 +98,8 @@ type doubt struct {
 	until  time.Time // it is not opened before
 }
 
-// A session that can be opened by itself may all the same end processes in which others are. Or runs of others do,
-// which are found out after far fewer deaths than maxDeaths. After so many in a row it is treated like one that cannot
-// be opened.
+// A session that can be opened by itself may still end processes that others are in. Or runs of others do, which are
+// found out after far fewer deaths than maxDeaths. After so many in a row it is treated like one that cannot be opened.
 const maxDeaths = 20
 
 // doubted returns what is held against the session after another death.

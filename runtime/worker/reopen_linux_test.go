@@ -277,8 +277,8 @@ func TestAnOpeningThatKills(t *testing.T) {
 	}
 }
 
-// TestAnOpeningThatHangs: while a model hangs when it is opened again, others are opened next to it that fit, and those
-// that would not fit any more later are not.
+// TestAnOpeningThatHangs: while a model hangs when it is opened again, others are opened next to it that fit, and
+// sessions that would not fit any more later are not.
 func TestAnOpeningThatHangs(t *testing.T) {
 	p, _ := newPoolWith(t, testPolicy(t), bound)
 	hangs := openFiled(t, p, "cpu", model{Needs: bound * 72 / 100})

@@ -101,7 +101,7 @@ func mapShared(file, size int) ([]byte, error) {
 }
 
 // closeInherited closes the descriptors that a process has from the server but should not: all that are not closed by
-// execve, but the standard ones. The server's own are closed by it; those that the server was started with may not be.
+// execve, but the standard ones. The server's own are closed by it; the ones it was started with may not be.
 func closeInherited() {
 	all, _ := os.ReadDir("/proc/self/fd") // without /proc there is nothing that could be done
 	for _, entry := range all {

@@ -18,8 +18,8 @@ type history struct {
 	loop   time.Time // of the first death after which none of the processes was there for steadyTime
 }
 
-// A process that has been there for steadyTime works. Where none has for as long, those that are there for moments in
-// between change nothing: they die again and again.
+// A process that has been there for steadyTime works. Where none has for as long, processes that are there for moments
+// in between change nothing: they die again and again.
 const steadyTime = time.Second
 
 // dying reports whether the processes die again and again.

@@ -29,13 +29,13 @@ type Worker struct {
 	process  *process            // guarded by mu, as is the rest; nil while the next one is being started
 	changed  chan struct{}       // closed, and another one, when process or gone changes
 	gone     error               // why there is no next process
-	sessions map[uint32]*Session // those that are open
+	sessions map[uint32]*Session // the open ones
 	last     uint32              // number of the latest session
 	history  history             // of its processes
 }
 
 // Most restarts are done within quickRestart, for which a run waits with the scheduler's lane; restartPatience is for
-// those who hold nothing up.
+// runs that hold nothing up.
 const (
 	quickRestart    = 100 * time.Millisecond
 	restartPatience = 10 * time.Second
@@ -270,7 +270,7 @@ func (w *Worker) start() *process {
 }
 
 // publish makes a process the present one and has all sessions opened there, unless it is dead or the worker gone. A
-// model that takes long to be opened holds up nobody but those who wait for it.
+// model that takes long to be opened holds up only the callers that wait for it.
 func (w *Worker) publish(p *process) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -326,7 +326,7 @@ func (w *Worker) endLocked(cause error, why string) (rest func()) {
 	}
 }
 
-// passed are the variables, or their beginnings, that a worker inherits: those that engines, GPU libraries and the
+// passed are the variables, or their beginnings, that a worker inherits: the ones that engines, GPU libraries and the
 // dynamic linker read. All others stay here, because some are secrets.
 var passed = []string{
 	"CUDA_", "CUBLAS_", "CUDNN_", "NVIDIA_", "NCCL_", "LD_LIBRARY_PATH=", "DYLD_LIBRARY_PATH=", "OMP_", "ORT_", "TF32_",

@@ -33,7 +33,7 @@ const (
 	// far above the spare time that taking a replica away leaves to the others, so that one that was added is not soon
 	// taken away.
 	enoughSpare = 0.5
-	// easy is how busy those that remain may be when a replica is taken away.
+	// easy is how busy the remaining replicas may be when a replica is taken away.
 	easy = 0.5
 )
 

@@ -47,7 +47,7 @@ func TestStores(t *testing.T) {
 	}
 }
 
-// try looks at links from a root with stores, of which there may be none.
+// try looks at links from a root with stores, if there are any.
 func try(t *testing.T, root *rooted.Root, stores []string) {
 	t.Helper()
 	read := func(root *rooted.Root, name string) string {

@@ -40,7 +40,7 @@ func (c *call) arithmetic(ins []*value, dims []dim) []elem {
 	return out
 }
 
-// broadcastIndex is where the element of a small tensor is that broadcasts to the i-th of dims, all of which are fixed.
+// broadcastIndex is where the element of a small tensor is that broadcasts to the i-th of dims, which are all fixed.
 func broadcastIndex(i int, dims, own []dim) int {
 	index, stride := 0, 1
 	for back := 1; back <= len(dims); back++ {
@@ -84,7 +84,7 @@ func (c *call) castElems(elems []elem) []elem {
 	}
 }
 
-// unclear is an element of which is known only whether it may depend on how many rows there are.
+// unclear is an element that only one thing is known about: whether it may depend on how many rows there are.
 func unclear(args ...elem) elem {
 	var e elem
 	for _, a := range args {

@@ -16,8 +16,8 @@ func (c *call) integer(name string, otherwise int64) int64 {
 	return a.GetI()
 }
 
-// hint is integer for an attribute that a rule can do without: one of another type is the engine's to refuse. It is the
-// reason all the same if the rule gives up later.
+// hint is integer for an attribute that a rule can do without: one of another type is the engine's to refuse. It is
+// still the reason if the rule gives up later.
 func (c *call) hint(name string, otherwise int64) int64 {
 	n := otherwise
 	c.attempt(func() { n = c.integer(name, otherwise) })

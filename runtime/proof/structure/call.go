@@ -145,7 +145,7 @@ func (c *call) outputs(beyond int) bool {
 }
 
 // followed returns an input that must be the same for all rows, as far as it does not depend on how many there are, and
-// of which the elements are known one by one.
+// whose elements are known one by one.
 func (c *call) followed(i int) *value {
 	v := c.given(i)
 	if v.kind == rows {

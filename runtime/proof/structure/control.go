@@ -66,7 +66,7 @@ func (c *call) within(nodes []*onnx.NodeProto, s *scope, names []string) []*valu
 	return outs
 }
 
-// spoiled are values of which nothing is known, because of why (nil: what is known of them stands).
+// spoiled are values that nothing is known about, because of why (nil: what is known of them stands).
 func spoiled(values []*value, why *cause) []*value {
 	if why == nil {
 		return values
@@ -79,7 +79,7 @@ func spoiled(values []*value, why *cause) []*value {
 }
 
 // doubt is why an input that the rule cannot follow lets nothing be known of the outputs; nil: it is the same for all
-// rows. What else stands in the way is looked for all the same: rows may be sure to meet.
+// rows. What else stands in the way is looked for anyway: rows may be sure to meet.
 func (c *call) doubt(i int) *cause {
 	v := c.input(i)
 	switch {

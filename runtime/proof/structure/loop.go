@@ -7,7 +7,7 @@ import (
 	"github.com/weftserve/weft/proto/gen/onnx"
 )
 
-// loop runs its graph until a count is reached or a condition ends it, neither of which may depend on rows. The values
+// loop runs its graph until a count is reached or a condition ends it; neither may depend on rows. The values
 // that one turn hands to the next are widened until a turn changes no known fact about them, so that the facts hold for
 // every turn.
 func loop(c *call) []*value {

@@ -9,7 +9,7 @@ type operatorKey struct{ domain, name string }
 type operator struct {
 	apply  rule
 	counts bool // the rule takes inputs that depend on how many rows there are
-	walks  bool // the rule computes a graph of its own, and takes inputs of which nothing is known
+	walks  bool // the rule computes a graph of its own, and takes inputs that nothing is known about
 	opaque bool // it does not follow from its inputs being the same for all rows that its outputs are
 }
 

@@ -95,13 +95,13 @@ type prover struct {
 	symbols   []extent // by symbol
 	steps     int      // nodes looked at, again and again where they are in a loop
 	depth     int      // of graphs within graphs
-	loops     int      // of which the node at hand is inside
+	loops     int      // how many loops the node at hand is inside
 	outputs   map[string]int
-	// sides are those that this proof of the graph takes of conditions that are the same for all rows, where the graphs
+	// sides are the ones that this proof of the graph takes of conditions that are the same for all rows, where the graphs
 	// of the two sides give values that cannot be described together. Every combination is a proof of its own.
 	sides   []bool
 	decided int // how many of them were taken
-	// zeros are the sizes of inputs of which each is a decision, too: it is above 0, or it is 0.
+	// zeros are the sizes of inputs. Each is a decision, too: it is above 0, or it is 0.
 	zeros []symbol
 	empty string // a dimension that is 0 in this proof; "": none was decided to be
 }
@@ -126,10 +126,10 @@ const (
 	maxZeros     = 3
 )
 
-// fresh is a size of which nothing is known.
+// fresh is a size that nothing is known about.
 func (p *prover) fresh() dim { return p.symbol(extent{bits: sizeBits}) }
 
-// symbol is a size of which no more is known than that.
+// symbol is a size that no more is known about than x.
 func (p *prover) symbol(x extent) dim {
 	p.symbols = append(p.symbols, x)
 	return dim{coef: 1, syms: []symbol{symbol(len(p.symbols) - 1)}}

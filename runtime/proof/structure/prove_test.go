@@ -230,7 +230,7 @@ func TestFunctions(t *testing.T) {
 }
 
 // ONNX Runtime runs the body of a function by the operator sets of the model: where the function is written for others,
-// nothing is proven, and rows that are sure to meet are sure to meet all the same.
+// nothing is proven, and rows that are sure to meet are still sure to meet.
 func TestFunctionOfAnotherOpset(t *testing.T) {
 	initialise(t)
 	softmax := func(g *onnxgraph.Graph) { g.Node("Softmax", []string{"x"}, []string{"y"}) }

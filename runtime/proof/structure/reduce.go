@@ -70,8 +70,8 @@ func (c *call) reduced(v *value, axes []int64, keep bool) (out *value, dropped [
 	return out, dropped
 }
 
-// counted returns the axes that ONNX Runtime reduces over: of a tensor without entries it leaves out those that count
-// from the end. Doubtful: whether it has entries is not known.
+// counted returns the axes that ONNX Runtime reduces over: of a tensor without entries it leaves out the axes that
+// count from the end. Doubtful: whether it has entries is not known.
 func (c *call) counted(v *value, axes []int64) (_ []int64, doubtful bool) {
 	fromEnd := func(axis int64) bool { return axis < 0 }
 	if !slices.ContainsFunc(axes, fromEnd) || c.p.filled(v) {

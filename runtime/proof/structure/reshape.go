@@ -142,7 +142,7 @@ func (c *call) copied(v *value, dims []*dim, rest int, total dim) {
 	}
 }
 
-// refusedEmpty reports whether no shape has as many entries as v, of which each of some symbols makes 0, where
+// refusedEmpty reports whether no shape has as many entries as v, which are 0 if any of some symbols is 0, where
 // dimension i copies one that is not 0.
 func (c *call) refusedEmpty(v *value, dims []*dim, i int, symbols []symbol, total dim) bool {
 	for _, s := range symbols {
@@ -243,7 +243,7 @@ func outside(dims []dim, part dim) (dim, bool) {
 	return p.times(part)
 }
 
-// known is the product of dimensions all of which are known.
+// known is the product of dimensions if all are known.
 func known(dims []*dim) (dim, bool) {
 	list := make([]dim, 0, len(dims))
 	for _, d := range dims {

@@ -213,7 +213,7 @@ func search(t *testing.T, seed uint64, graphs int) *tally {
 	return c
 }
 
-// prune leaves only the statements that the outputs need: a statement that nobody needs runs all the same, and may fail
+// prune leaves only the statements that the outputs need: a statement that nobody needs still runs, and may fail
 // in a batch.
 func (g *generator) prune(outs []string) {
 	needed := map[string]bool{}

@@ -2,8 +2,8 @@ package structure
 
 import "github.com/weftserve/weft/proto/gen/onnx"
 
-// typeSet has the element types that tensors of a model may have: those of its inputs and constants, and those that
-// operators make by name. A rule needs them where ONNX Runtime computes otherwise with one type than with others.
+// typeSet has the element types that tensors of a model may have: the types of its inputs and constants, and the types
+// that operators make by name. A rule needs them where ONNX Runtime computes otherwise with one type than with others.
 type typeSet map[onnx.TensorProto_DataType]bool
 
 // anyType is in the set where a caller of a function chooses the type.

@@ -26,7 +26,7 @@ type value struct {
 	// of rows: dims[axis] is outer·N·inner, and the element at (o, n, i) there belongs to row n
 	axis         int
 	outer, inner dim
-	own          bool         // of rows: they hold each row's own values from the caller, rather than all the same
+	own          bool         // of rows: they hold each row's own values from the caller, not the same for all
 	elems        []elem       // the elements in row-major order where they are integers worth knowing; nil: not known
 	floats       []float64    // of a constant of floats
 	loose        map[int]bool // of a value that a loop hands on: the dimensions that change from turn to turn
@@ -100,7 +100,7 @@ func rowsOf(dims []dim, axis int) *value {
 	return &value{kind: rows, ranked: true, dims: dims, axis: axis, outer: one, inner: one}
 }
 
-// mixedBy is a value of which nothing is known, because of an operator ("" if it is none) and for the reason given.
+// mixedBy is a value that nothing is known about, because of an operator ("" if it is none) and for the reason given.
 func mixedBy(operator, format string, args ...any) *value {
 	return &value{kind: mixed, why: &cause{operator: operator, reason: fmt.Sprintf(format, args...)}}
 }

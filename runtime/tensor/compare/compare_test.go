@@ -31,7 +31,7 @@ func of(t testing.TB, dtype tensor.DType, shape tensor.Shape, elements string) t
 	return v
 }
 
-// one compares two tensors, the rows of which lie along a dimension.
+// one compares two tensors whose rows lie along a dimension.
 func one(primary, shadow tensor.Tensor, dim int, tolerance float64) Difference {
 	all, _ := Outputs([]Output{{Name: "y", Tensor: primary, BatchDim: dim}}, []Output{{Name: "y", Tensor: shadow}},
 		func(string) float64 { return tolerance })

@@ -51,7 +51,7 @@ func (f *Profile) Around() (first int, primary, shadow []float64) {
 // StartOf returns the first element of a part of a row of size elements that is divided into so many.
 func StartOf(part, parts, size int) int { return part * size / parts }
 
-// partOf returns the part of an element: the only one of which it is at or after the start, and before the next start.
+// partOf returns the part of an element: it is at or after the part's start, and before the next part's.
 func partOf(element, parts, size int) int { return ((element+1)*parts - 1) / size }
 
 // take takes in numbers of both rows that begin at an element.

@@ -86,7 +86,7 @@ func (p *peak) see(at int, v float64) {
 	}
 }
 
-// look takes in elements of a row, the first of which is at a place.
+// look takes in elements of a row, from a place on.
 func (w *walk) look(xs, ys []float64, at int, a, b *peak) {
 	absolute, primary, shadow, pa, pb := w.absolute, w.primary, w.shadow, *a, *b
 	ys = ys[:len(xs)]
