@@ -297,8 +297,8 @@ func TestBlackout(t *testing.T) {
 	})
 }
 
-// TestAnswersNowAndThen: a device of which little can be read, or that can be read for moments, is not logged each
-// time, and is left alone ever longer all the same.
+// TestAnswersNowAndThen: a device that little can be read of, or that can be read for moments only, is not logged each
+// time, but is still left alone for longer and longer.
 func TestAnswersNowAndThen(t *testing.T) {
 	const perInterval = gpu.Clock | gpu.EventReasons | gpu.Utilisation | gpu.Memory
 	for name, flap := range map[string]func(*bench){

@@ -283,7 +283,7 @@ func guardedHouse(t *testing.T, door *servertest.Door) (*servertest.House, *grpc
 }
 
 // TestWhoMayCallWhat: every method of both listeners, called by every identity about every model, ends as its rule and
-// the identity's role say. The methods are those that are registered, and the rules come from their descriptors.
+// the identity's role say. The methods are the registered ones, and the rules come from their descriptors.
 func TestWhoMayCallWhat(t *testing.T) {
 	all := people()
 	door := servertest.NewDoor(t, policyOf(all))
@@ -337,7 +337,7 @@ func TestWhoMayCallWhat(t *testing.T) {
 	}
 }
 
-// wantListed wants an error about a model to list those that the person sees.
+// wantListed wants an error about a model to list the models that the person sees.
 func wantListed(t *testing.T, err error, p *person) {
 	t.Helper()
 	for _, model := range []string{"policy", "walker"} {

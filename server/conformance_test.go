@@ -92,7 +92,7 @@ type httpError struct {
 
 func (e *httpError) Error() string { return fmt.Sprint(e.code, " ", e.text) }
 
-// protocol is one of those that a server has.
+// protocol is a protocol of the server.
 type protocol struct {
 	ask        func(context.Context, *servertest.House, *question) (answer, error)
 	raw        string // what it calls raw elements

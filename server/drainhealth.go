@@ -17,7 +17,7 @@ import (
 // watchFarewell is how long watchers of the health have, once the server drains, to receive NOT_SERVING.
 const watchFarewell = 100 * time.Millisecond
 
-// drainingHealth is grpc.health.v1 that shows models to those who may know of them, with a Watch that ends when the
+// drainingHealth is grpc.health.v1 that shows models to callers who may know of them, with a Watch that ends when the
 // server drains: watchers stay for as long as there is a server, and a graceful stop would wait for them.
 type drainingHealth struct {
 	*health.Server

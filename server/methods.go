@@ -25,7 +25,7 @@ func methodsOf(g *grpc.Server) methods {
 	return all
 }
 
-// tap refuses, by their headers, calls of methods that no service has, and those that there is no room for. gRPC
+// tap refuses, by their headers, calls of methods that no service has, and calls that there is no room for. gRPC
 // would begin a handler for each, and repeat the name of the method as it came, however long it is.
 func (m methods) tap(ctx context.Context, c *protect.Connections, call *tap.Info) (context.Context, error) {
 	ctx, err := c.Tap(ctx, call.Header)

@@ -50,9 +50,9 @@ func gone(t *testing.T) *access.Issuer {
 	return issuer
 }
 
-// TestFloodsOfRefusedCallsEnd: the connection of who makes calls of one kind, again and again, which nobody could have
-// answered, is ended and told so. That of who is refused for the load of the server is not, nor is that of who is
-// answered as often as refused.
+// TestFloodsOfRefusedCallsEnd: the connection of a caller that makes calls of one kind, again and again, which nobody
+// could have answered, is ended and told so. A caller that is refused for the load of the server keeps its connection,
+// and so does one that is answered as often as refused.
 func TestFloodsOfRefusedCallsEnd(t *testing.T) {
 	const calls = 1000
 	type call func(*servertest.House, context.Context) error

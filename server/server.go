@@ -117,8 +117,8 @@ type Config struct {
 	Recorder predict.Recorder
 	// Traces follow requests. Nil: none are followed.
 	Traces predict.Traces
-	// Residents changes which versions are served, at the request of those who may operate, where Access says who may.
-	// Nil: only Admin does.
+	// Residents changes which versions are served, at the request of callers who may operate, where Access says who
+	// may. Nil: only Admin does.
 	Residents weftapi.Residents
 	// Release is what the server says its release is.
 	Release string
@@ -301,7 +301,8 @@ func NewAdmin(s *Server, residents weftapi.Residents) *Admin {
 	return &Admin{Admin: weftapi.Admin{API: s.api, Residents: residents}, server: s}
 }
 
-// Options returns the options of a grpc.Server that listens to those who change what is served, with these credentials.
+// Options returns the options of a grpc.Server that listens to callers who change what is served, with these
+// credentials.
 func (a *Admin) Options(c credentials.TransportCredentials) []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.Creds(a.server.connections.Credentials(c, access.Keep)), grpc.InTapHandle(a.tap),
@@ -317,7 +318,8 @@ func (a *Admin) tap(ctx context.Context, call *tap.Info) (context.Context, error
 	return a.server.came(ctx, call, a.methods), nil
 }
 
-// Register adds the services, those that only show something, and reflection to the server of the admin listener.
+// Register adds the services, including the ones that only show something, and reflection to the server of the admin
+// listener.
 func (a *Admin) Register(g *grpc.Server) {
 	services := a.server.api.On(g)
 	weftv1.RegisterAdminServiceServer(services, a.Admin)

@@ -280,8 +280,8 @@ func (k known) rollBack() decision {
 	}}
 }
 
-// outcomes counts decisions by their kind: those that were answered, those that were cut short, and those of the latter
-// that were kept.
+// outcomes counts decisions by their kind: how many were answered, how many were cut short, and how many of the latter
+// were kept.
 type outcomes struct{ told, cut, kept map[string]int }
 
 // decideUntilKilled makes decisions until the server is killed. It returns the state after the last one that was

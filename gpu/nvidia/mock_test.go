@@ -16,7 +16,7 @@ import (
 	"github.com/weftserve/weft/gpu"
 )
 
-// mocked is a driver of which every function is there, with one device. A function that a test does not define ends it.
+// mocked is a driver that has every function, and one device. A function that a test does not define ends it.
 func mocked(d *mock.Device) *mock.Interface {
 	d.GetUUIDFunc = func() (string, nvml.Return) { return "GPU-mock", nvml.SUCCESS }
 	d.GetNameFunc = func() (string, nvml.Return) { return "Mock", nvml.SUCCESS }

@@ -109,7 +109,7 @@ func over(listener *bufconn.Listener) weftclient.Option {
 	}))
 }
 
-// observation is a request of one row, of which policy gives back the first two and the sum.
+// observation is a request of one row. The model policy answers with its first two values and the sum.
 func observation() *weftclient.Request {
 	return &weftclient.Request{
 		Model:  weftclient.Model("policy"),

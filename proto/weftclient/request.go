@@ -39,7 +39,7 @@ const (
 type Request struct {
 	Model  *ModelSpec
 	Inputs Tensors
-	// Outputs names those that are wanted; nil: all.
+	// Outputs names the outputs that are wanted; nil: all.
 	Outputs []string
 	// Episode names the game, the robot's run or the session that the request belongs to: all its requests go to one
 	// version. EndOfEpisode says that it is the last one.
@@ -67,7 +67,7 @@ func (q *Request) message() *weftv1.PredictRequest {
 // Answer is what a model gave, and how it came about.
 type Answer struct {
 	Outputs Tensors
-	// Model and Version are those that ran.
+	// Model and Version say what ran.
 	Model   string
 	Version int64
 	// ID is that of the request.

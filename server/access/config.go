@@ -34,11 +34,11 @@ type Quota struct {
 	// it must be at least 1 if there is a Rate.
 	Rate  float64
 	Burst int
-	// MostPriority is the priority that matters most of those that requests may have.
+	// MostPriority is the most important priority that requests may have.
 	MostPriority sharedsched.Priority
 }
 
-// ranks orders the priorities, those that matter most first.
+// ranks orders the priorities, the most important first.
 var ranks = [...]int{
 	sharedsched.CriticalPlus: 0, sharedsched.Critical: 1, sharedsched.SheddablePlus: 2, sharedsched.Sheddable: 3,
 }

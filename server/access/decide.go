@@ -27,7 +27,7 @@ func (i *Identity) Check(r *Rule, model string) error {
 // DeniedError says that an identity lacks a permission.
 type DeniedError struct {
 	Identity string
-	// Lacks are the permissions of which any one would do.
+	// Lacks are the permissions; any one of them would do.
 	Lacks Permissions
 	// Model is what they would be needed on: a model, "*" for all, or "" for any.
 	Model string

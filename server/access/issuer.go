@@ -266,7 +266,8 @@ func (all *verdicts) get(hash [32]byte, now time.Time) (verdict, bool) {
 	return v, is && now.Before(v.until)
 }
 
-// put remembers a verdict. Of a few others, those that are over go; if there is no room, any of them does.
+// put remembers a verdict. It looks at a few others and forgets the expired ones, or all of these few if there is no
+// room.
 func (all *verdicts) put(hash [32]byte, v verdict, now time.Time) {
 	s := &all[hash[0]%shards]
 	s.mu.Lock()

@@ -57,7 +57,7 @@ func Local(host string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// growing are keys that were fetched, and those that are there when a token is by none of them.
+// growing are keys that were fetched, and later ones, which are asked for when a token is by none of the first.
 type growing struct{ fetched, later oidc.KeySet }
 
 // VerifySignature implements oidc.KeySet.

@@ -86,7 +86,8 @@ var Nobody = &Identity{Caller: &catalog.Caller{Weight: 1}, used: (*Policy)(nil).
 // Granted returns the permissions on a model.
 func (i *Identity) Granted(model string) Permissions { return i.grants.on(model) }
 
-// Everywhere returns the permissions on all models, those that are yet to come included, and on the server as a whole.
+// Everywhere returns the permissions on all models, including models that are yet to come, and on the server as a
+// whole.
 func (i *Identity) Everywhere() Permissions { return i.grants.everywhere }
 
 // Sees reports whether a caller may know that there is a model.

@@ -13,7 +13,7 @@ type Prover struct {
 	Issuer *Issuer // nil: JWTs are not taken
 }
 
-// unknown is the error of a token of which nothing is known.
+// unknown is the error of a token that nothing is known about.
 var unknown = &ProofError{Unknown, "the token of this call is not known; send one of the server's tokens file, or a " +
 	"JWT of the issuer that the access file names, as \"authorization: Bearer TOKEN\""}
 

@@ -167,7 +167,7 @@ func (i *Identity) Priority(asked sharedsched.Priority, explicit bool) (sharedsc
 	return most, nil
 }
 
-// PriorityError says that a request asks for a priority that matters more than those that its identity may ask for.
+// PriorityError says that a request asks for a more important priority than its identity may ask for.
 type PriorityError struct{ Identity, Asked, Most string }
 
 func (e *PriorityError) Error() string {

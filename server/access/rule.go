@@ -16,7 +16,7 @@ import (
 type Rule struct {
 	// Method is its full name, such as /weft.v1.ModelService/GetModel.
 	Method string
-	// AnyOf are the permissions of which any one will do.
+	// AnyOf are the permissions; any one of them will do.
 	AnyOf Permissions
 	// Public: no permission is needed. Whole: it is needed on all models, because the call shows the whole server.
 	Public, Whole bool

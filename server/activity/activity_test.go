@@ -119,12 +119,12 @@ func TestSharesSumUp(t *testing.T) {
 	})
 }
 
-// Nothing is due to a version of which only copies for a shadow wait.
+// Nothing is due to a version if the only requests that wait for it are copies for a shadow.
 func TestBackgroundIsDueNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, 1)
 		time.Sleep(time.Second)
-		for range 2 { // of which one waits
+		for range 2 { // one of them waits
 			go h.ask(t.Context(), h.kinds[2], "page", 32, 0)
 		}
 		time.Sleep(time.Millisecond)
@@ -219,7 +219,7 @@ func TestTrace(t *testing.T) {
 	})
 }
 
-// Every request that was late or not answered can be explained, and the times of a story are those that were measured.
+// Every request that was late or not answered can be explained, and the times of a story are the measured ones.
 func TestEveryTroubledRequestIsExplained(t *testing.T) {
 	eachSeed(t, func(t *testing.T, h *house, seed uint64) {
 		h.load(t.Context(), seed, 2*time.Second)

@@ -192,7 +192,7 @@ func (l *Log) Requests(model string, end weftv1.RequestEnd, most int) *weftv1.Li
 	out := &weftv1.ListRequestsResponse{Requests: &weftv1.RequestColumns{}}
 	activity := &weftv1.Activity{}
 	v := newView(l, activity, &sharedsched.State{}, l.secondOf(now), time.Second)
-	v.order, v.places = nil, map[*tracked]uint32{} // only those that are named
+	v.order, v.places = nil, map[*tracked]uint32{} // only the ones that are named
 	for i := range found[:min(most, len(found))] {
 		v.request(out.GetRequests(), &found[i])
 	}

@@ -79,8 +79,8 @@ func (l *Log) frame(since, until cursor, state *sharedsched.State, most limits) 
 	return a
 }
 
-// clamp returns the places from one to another of which a ring still has the things, every so manieth of which is to be
-// taken so that there are at most so many, and how many places are gone.
+// clamp limits a range of places to what the ring still has. It returns the first place, every how many places one is
+// to be taken so that there are at most so many, and how many places are gone.
 func clamp[T any](of *ring[T], from, to uint64, most int) (first, every uint64, gone uint32) {
 	first = max(from, of.first())
 	every = (to-min(first, to))/uint64(most) + 1
@@ -118,7 +118,7 @@ func newView(l *Log, out *weftv1.Activity, state *sharedsched.State, from int64,
 	}
 	all := len(l.places) <= mostVersions
 	for _, t := range l.places {
-		// Of versions that are gone those that did something a while ago are shown, as their batches are.
+		// A version that is gone is shown if it did something a while ago, as its batches are.
 		if t.latest > 0 && t.latest >= from-60 || t.waiting > 0 || all && t.resident != nil {
 			v.order = append(v.order, t)
 		}

@@ -181,7 +181,7 @@ func (l *Log) forgetLocked(gone []*tracked) {
 	}
 }
 
-// lookLocked brings what is known of the versions in step with the models. It looks at those that have changed.
+// lookLocked brings what is known of the versions in step with the models. It looks at the models that have changed.
 func (l *Log) lookLocked() {
 	now := l.Models()
 	if now == l.looked {

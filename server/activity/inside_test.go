@@ -72,7 +72,7 @@ func TestMarks(t *testing.T) {
 				t.Fatalf("it reads, and has left something unread for %v", unread)
 			}
 		}
-		lag += 500 // of which nothing comes any more
+		lag += 500 // nothing of this comes any more
 		sent += 500
 		if unread := look(10); unread < 9*time.Second {
 			t.Errorf("it does not read, and has left something unread for %v", unread)

@@ -9,7 +9,7 @@ import (
 // The rings have no pointers, so that the garbage collector does not look through them: what they say in words lies in
 // these two.
 
-// words numbers texts of which there are few: names of models, identities, reasons.
+// words numbers texts that are few: names of models, identities, reasons.
 type words struct {
 	texts   []string
 	numbers map[string]int32

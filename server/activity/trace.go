@@ -162,7 +162,7 @@ func (t *traceWriter) request(it *request) {
 	t.event('e', "request", pid, 0, r.ended, id)
 }
 
-// depths writes how many requests wait, of those that ended in the time of the trace.
+// depths writes how many requests wait. It counts the requests that ended in the time of the trace.
 func (t *traceWriter) depths(requests []request) {
 	type change struct {
 		at sharedsched.Time

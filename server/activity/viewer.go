@@ -112,7 +112,7 @@ func (l *Log) join(v *viewer) bool {
 }
 
 // yieldsLocked returns the viewer that makes room for another one: the one that has left something unread for longest,
-// or else the oldest of those that have not shown yet that they read; nil if all have.
+// or else the oldest viewer that has not shown yet that it reads; nil if all have.
 func (v *views) yieldsLocked(now time.Time) (yields *viewer) {
 	longest, oldest := unreadFor, now
 	for _, some := range []map[*viewer]struct{}{v.all, v.joined} {

@@ -5,8 +5,8 @@
 // through, and if they end well it closes, else the next pause is twice as long. So a version that has recovered comes
 // back by itself.
 //
-// Requests that may not be turned away, such as those of running episodes, do not ask it; how they end counts all the
-// same.
+// Requests that may not be turned away, such as those of running episodes, do not ask it, but how they end still
+// counts.
 //
 // A request that failed may be tried on another version, which tells whose fault that is. As with a budget of retries,
 // only a part of a version's requests is. Of the rest as large a part is excused as of those.
@@ -67,7 +67,7 @@ const (
 	// openFor has passed.
 	probes = 3
 	// trialRatio is how many trials elsewhere each request of a version earns, mostTrials how many it may save, and
-	// trialWeight how much the latest counts for those that are not tried.
+	// trialWeight how much the latest counts for requests that are not tried.
 	trialRatio, mostTrials, trialWeight = 0.1, 20.0, 0.1
 	// answeredLately is how long ago a version may have answered last to be a witness against an input.
 	answeredLately = 10 * time.Second
@@ -116,8 +116,8 @@ func (b *Breaker) Fit(model string, version int64) bool {
 	return c == nil || c.closed.Load()
 }
 
-// Done reports how a request ended. by is its episode or caller, as a number, of which no single one opens a circuit;
-// 0: it has none.
+// Done reports how a request ended. by is its episode or caller, as a number; no single one opens a circuit. 0: it has
+// none.
 func (b *Breaker) Done(model string, version int64, outcome Outcome, by uint64) {
 	if outcome == Ignored {
 		return

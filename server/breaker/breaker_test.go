@@ -326,8 +326,8 @@ func TestTrials(t *testing.T) {
 	}
 }
 
-// TestExcuses: of requests that are not tried elsewhere as large a part is excused as of those that were, and none
-// where nobody was answered of late.
+// TestExcuses: of the requests that are not tried elsewhere, the same part is excused as of the requests that were
+// tried, and none where nobody was answered lately.
 func TestExcuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)

@@ -26,8 +26,8 @@ type State struct {
 	Since time.Time
 	// Until is when an open circuit begins to take probes. Zero in other phases.
 	Until time.Time
-	// Requests, Errors and Slow are those of the window, or of the probes in a half-open circuit. In an open one they
-	// are those that opened it.
+	// Requests, Errors and Slow count what is in the window, or the probes in a half-open circuit. In an open circuit
+	// they are the counts that opened it.
 	Requests, Errors, Slow int
 	// Reason says in one sentence why State began. Empty for a circuit that never opened.
 	Reason string
@@ -53,7 +53,7 @@ type circuit struct {
 	lent   int            // probes let through that have not ended
 	lentAt time.Time      // when the last of them was
 	// trials is how many failed requests may be tried elsewhere now, excused the part of the latest that failed there
-	// too, and owed what that comes to of those that were not tried.
+	// too, and owed what that comes to for requests that were not tried.
 	trials, excused, owed float64
 }
 

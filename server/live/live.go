@@ -105,7 +105,7 @@ func (p *Page) trace(w http.ResponseWriter, r *http.Request) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(3 * sendTime))
 	w.Header().Set("Content-Type", "application/gzip")
 	w.Header().Set("Content-Disposition", `attachment; filename="weft-trace.json.gz"`)
-	_, _ = w.Write(data) // who is gone needs no answer
+	_, _ = w.Write(data) // a caller that is gone needs no answer
 }
 
 // packTrace makes a trace of the latest while. What it is made of takes far more memory than the trace: one is made at

@@ -106,7 +106,7 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// Each event has an Activity, the first of which reaches back. Commands are told where the server is.
+// Each event has an Activity, and the first one reaches back. Commands are told where the server is.
 func TestActivity(t *testing.T) {
 	h, page := open(t)
 	if _, err := h.Predictions.Predict(t.Context(), servertest.Observation("robot-7")); err != nil {

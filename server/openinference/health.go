@@ -31,8 +31,8 @@ func (s *Service) ModelReady(
 	return &inference.ModelReadyResponse{Ready: s.answers(q, v)}, nil
 }
 
-// answers reports whether requests of a model are answered at present; v is the version that one would get now. Of
-// those that name none it says what grpc.health.v1 does.
+// answers reports whether requests of a model are answered at present; v is the version that one would get now. For
+// requests that name no version it says what grpc.health.v1 does.
 func (s *Service) answers(q *inference.ModelReadyRequest, v *catalog.Version) bool {
 	select {
 	case <-s.Pipeline.Gate().Closed():
@@ -54,7 +54,7 @@ func notReady(err error) bool {
 	return waits || failed || out || back
 }
 
-// version returns the version that requests get which name this one, "" for those that name none.
+// version returns the version that a request gets if it names this one; "": if it names none.
 func (s *Service) version(model, version string) (*catalog.Version, error) {
 	if err := predict.CheckModel(model); err != nil {
 		return nil, err

@@ -27,14 +27,15 @@ type asked struct {
 	final    bool   // answers of a stream say that they are the last of their request
 }
 
-// priorities are those of the levels, of which 1 is the highest and 0 the usual one. Further ones are the last.
+// priorities are those of the levels. Level 1 is the highest and 0 the usual one; levels beyond the last count as the
+// last.
 var priorities = [...]sharedsched.Priority{
 	sharedsched.Critical, sharedsched.CriticalPlus, sharedsched.Critical, sharedsched.SheddablePlus,
 	sharedsched.Sheddable,
 }
 
-// ask reads the parameters of a request. Those that Weft does not know are nobody's here, but for those that Triton
-// reserves. The error is a *tensor.FieldError.
+// ask reads the parameters of a request. It passes over parameters that Weft does not know, but refuses other names
+// that Triton reserves. The error is a *tensor.FieldError.
 func (r *request) ask() (asked, error) {
 	var a asked
 	err := each(r.in.GetParameters(), func(key string, p value) (ok bool, want string) {

@@ -10,8 +10,8 @@ import (
 	"github.com/weftserve/weft/server/routing"
 )
 
-// members reads an object: of the members with these names, each of which may come once and counts unless it is null,
-// the value is read by that function. What others have is passed over.
+// members reads an object. A member with one of these names may come once, and read reads its value unless that is
+// null. Other members are passed over.
 func (s *scanner) members(names []string, read func(i int) error) error {
 	var seen uint64
 	return s.object(func(name []byte) error {

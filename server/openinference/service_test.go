@@ -438,7 +438,7 @@ func TestConfigOfDefaults(t *testing.T) {
 	}
 }
 
-// TestStatistics: requests of all protocols are counted, those that failed apart.
+// TestStatistics: requests of all protocols are counted, failed ones separately.
 func TestStatistics(t *testing.T) {
 	h := servertest.New(t, server.Config{})
 	h.Run = func(ctx context.Context, call *catalog.Call) error {

@@ -13,7 +13,7 @@ import (
 	"github.com/weftserve/weft/server/status"
 )
 
-// verbosity is a level of the log in Triton's terms, of which each includes those before it: errors are always logged.
+// verbosity is a level of the log in Triton's terms. Each level includes the ones before it: errors are always logged.
 type verbosity struct {
 	warning, info bool
 	verbose       uint32

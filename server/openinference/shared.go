@@ -28,8 +28,8 @@ func mayUseRegions(c *access.Caller) error {
 	return nil
 }
 
-// locate finds the tensors of a message that lie in regions, and keeps inputs there to the limit of a message, of which
-// so many bytes came.
+// locate finds the tensors of a message that lie in regions, and keeps inputs there to the limit of a message. So many
+// bytes of the message came already.
 func (r *request) locate(came int) error {
 	var err error
 	for i := range r.inputs {

@@ -299,7 +299,7 @@ func TestSharedRefused(t *testing.T) {
 			servertest.WantCode(t, err, c.code, c.says)
 		})
 	}
-	large, memory := servertest.SharedMemory(t, 1<<40) // of which nothing is written
+	large, memory := servertest.SharedMemory(t, 1<<40) // nothing of it is written
 	_ = memory
 	_, err := h.admin.SystemSharedMemoryRegister(t.Context(), &inference.SystemSharedMemoryRegisterRequest{
 		Name: "large", Key: large, ByteSize: 1 << 40,

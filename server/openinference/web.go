@@ -211,5 +211,5 @@ func writeJSON(w http.ResponseWriter, code int, value any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_, _ = w.Write(append(text, '\n')) // who is gone needs no answer
+	_, _ = w.Write(append(text, '\n')) // a caller that is gone needs no answer
 }

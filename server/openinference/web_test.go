@@ -247,7 +247,7 @@ func TestWebLimits(t *testing.T) {
 	handler := h.Web()
 	var slow []*io.PipeWriter
 	var done sync.WaitGroup
-	for range 4 { // 64 MiB, of which a little comes
+	for range 4 { // 64 MiB, and only a little of it comes
 		from, to := io.Pipe()
 		slow = append(slow, to)
 		done.Go(func() {

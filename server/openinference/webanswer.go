@@ -138,11 +138,11 @@ func (a *inferred) write(v *visit) {
 	packer := packers.Get().(*gzip.Writer)
 	packer.Reset(v.w)
 	a.writeTo(packer, size)
-	_ = packer.Close() // who is gone needs no answer
+	_ = packer.Close() // a caller that is gone needs no answer
 	packers.Put(packer)
 }
 
-// packers are *gzip.Writer, each of which takes a megabyte.
+// packers are *gzip.Writer. Each takes a megabyte.
 var packers = sync.Pool{New: func() any {
 	w, _ := gzip.NewWriterLevel(io.Discard, gzip.BestSpeed) // the level is one
 	return w
@@ -152,7 +152,7 @@ func (a *inferred) writeTo(w io.Writer, size int) {
 	a.writeJSON(w, size)
 	for i := range a.outputs {
 		if a.outputs[i].place == behindJSON {
-			_, _ = w.Write(a.outputs[i].raw) // who is gone needs no answer
+			_, _ = w.Write(a.outputs[i].raw) // a caller that is gone needs no answer
 		}
 	}
 }
@@ -176,7 +176,7 @@ func (a *inferred) writeJSON(w io.Writer, size int) {
 		_ = to.WriteByte('}')
 	}
 	_, _ = to.WriteString("]}")
-	_ = to.Flush() // who is gone needs no answer
+	_ = to.Flush() // a caller that is gone needs no answer
 }
 
 // writeOpen writes an object that is to have more members.

@@ -30,9 +30,9 @@ func (s *Web) hold(v *visit, bytes int) error {
 	return nil
 }
 
-// readBody reads a body of so many bytes at most, unpacked, unless those that are under way are too large. One that is
-// not small counts, as soon as so much has come that it is not: with its whole size or, where that is not known, with
-// the memory that it has so far.
+// readBody reads a body of so many bytes at most, unpacked, unless the bodies that are under way are too large. A body
+// counts as soon as so much has come that it is not small: with its whole size or, where that is not known, with the
+// memory that it has so far.
 func (s *Web) readBody(v *visit, most int) (*[]byte, error) {
 	tooLarge := status.MessageTooLargeError{Bytes: int(v.r.ContentLength), Limit: most, Fixed: most == smallBody}
 	if v.r.ContentLength > int64(most) {
@@ -122,7 +122,7 @@ func (v *visit) unpacked(most int) (from io.Reader, size int, err error) {
 }
 
 // passOver passes over what is left of a body that is refused, for a while: most clients read no answer before they
-// have sent all, and would find the connection closed in its place. Those that ask first are told no.
+// have sent all, and would find the connection closed in its place. Clients that ask first are told no.
 func (v *visit) passOver() {
 	const most, patience = 64 << 20, 2 * time.Second
 	if v.r.Header.Get("Expect") == "" {

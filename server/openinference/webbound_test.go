@@ -252,8 +252,8 @@ func unzipped(t *testing.T, packed string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// TestWebAnswersAreBounded: an answer in JSON takes several times the memory of its tensors, of which the server has a
-// little at a time.
+// TestWebAnswersAreBounded: an answer in JSON takes several times the memory of its tensors, and the server has only a
+// little of it at a time.
 func TestWebAnswersAreBounded(t *testing.T) {
 	h := servertest.New(t, server.Config{})
 	v := servertest.PolicyVersion(1, catalog.Ready)

@@ -18,8 +18,8 @@ type list struct {
 	count int
 }
 
-// bytes is how many bytes the elements take at most as a tensor of that type, of which a body has at least two for
-// each.
+// bytes is how many bytes the elements take at most as a tensor of that type. A body has at least two bytes for each
+// element.
 func (l *list) bytes(dtype tensor.DType) int {
 	if dtype == tensor.String {
 		return len(l.text) + l.count + 1 // four bytes more for each, and two quotes and a comma less

@@ -33,7 +33,7 @@ func newGate(limit int) *Gate {
 	return &Gate{limit: limit, closed: make(chan struct{}), empty: make(chan struct{})}
 }
 
-// SetLimit changes how many requests may be inside. Those that are inside stay.
+// SetLimit changes how many requests may be inside. Requests that are inside stay.
 func (g *Gate) SetLimit(limit int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -35,8 +35,8 @@ type Event struct {
 	Model   string
 	Version int64
 	Slot    string
-	// Arrived is when it came, as Request has it, and Ended when its answer was there. Limit and Target are those that
-	// were in force; zero: none.
+	// Arrived is when it came, as Request has it, and Ended when its answer was there. Limit and Target say what was in
+	// force; zero: none.
 	Arrived, Ended time.Time
 	Limit          time.Time
 	Target         time.Duration

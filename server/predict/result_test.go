@@ -8,7 +8,7 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// TestBrokenResultsAreRefused: those that no message could carry.
+// TestBrokenResultsAreRefused: results that no message could carry.
 func TestBrokenResultsAreRefused(t *testing.T) {
 	whole := tensor.Tensor{DType: tensor.Float32, Shape: tensor.Shape{2}, Data: make([]byte, 8)}
 	short := whole

@@ -23,7 +23,7 @@ type versionKey struct {
 // Counts are of the requests of one version.
 type Counts struct {
 	Succeeded, Failed Sum
-	// Queue, Phases, Rows and Last are of those that succeeded, and of their executions.
+	// Queue, Phases, Rows and Last are of the requests that succeeded, and of their executions.
 	Queue  time.Duration
 	Phases catalog.Phases
 	Rows   uint64

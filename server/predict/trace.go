@@ -8,7 +8,7 @@ import (
 // Traces follow requests from their arrival until their answers were sent.
 type Traces interface {
 	// Begin returns the context of a request that came to the pipeline, by which what is logged and measured names its
-	// trace, and the trace; nil: it is none of those that are sampled.
+	// trace, and the trace; nil: the request is not sampled.
 	Begin(ctx context.Context, r *Request) (context.Context, Trace)
 }
 

@@ -22,7 +22,7 @@ import (
 var errModel = errors.New("the model is broken")
 
 // TestBreakerTurnsNewEpisodesAway makes version 2 fail: requests of new episodes go to version 1, and say so. A version
-// that is merely overloaded, or fails on inputs of which others of the batch were answered, keeps its requests.
+// that is merely overloaded, or fails on some inputs of a batch while the others are answered, keeps its requests.
 func TestBreakerTurnsNewEpisodesAway(t *testing.T) {
 	for name, c := range map[string]struct {
 		err   error

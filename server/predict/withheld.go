@@ -11,7 +11,7 @@ import (
 // all of whose requests fail must not fill the log.
 const withheldPause = time.Second
 
-// withheld logs errors of which callers get only a part.
+// withheld logs errors that callers get only a part of.
 type withheld struct {
 	log *slog.Logger
 

@@ -49,7 +49,7 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// TestFine: messages of many empty parts are refused; those that are not take no more than they may.
+// TestFine: messages of many empty parts are refused, and a message that is not refused takes no more than it may.
 func TestFine(t *testing.T) {
 	for name, part := range map[string][]byte{
 		"inputs without anything": {0x12, 0},

@@ -44,7 +44,7 @@ type Connections struct {
 
 	mu       sync.Mutex
 	accounts map[*account]struct{} // guarded by mu; of connections that are open
-	count    atomic.Int64          // of them, but for those that are being ended
+	count    atomic.Int64          // of them, without the ones that are being ended
 	pending  atomic.Int64          // of these, of those whose handshake is not over
 }
 
@@ -232,7 +232,7 @@ func Kept[T any](ctx context.Context) (kept T, ok bool) {
 	return kept, ok
 }
 
-// within returns the first of a connection, and those that it was put around, that is a T.
+// within returns the first that is a T: the connection, or one of the connections that it was put around.
 func within[T any](c net.Conn) (found T, ok bool) {
 	for {
 		if found, ok = c.(T); ok {
@@ -289,10 +289,10 @@ func (g *Connections) fits(part float64) bool {
 	return float64(g.held.Load()) <= part*float64(g.config.MaxHeld) && float64(g.count.Load()) <= part*float64(g.most)
 }
 
-// worst returns all connections in the order in which they are to be ended: those that hold the most first, but before
-// them all whose calls make no progress, if these together hold more than the others; of equals those first whose calls
-// made none for longest, but last the newest, which had no time to make any: a crowd that was answered once must not
-// keep out who comes after it.
+// worst returns all connections in the order in which they are to be ended: first the ones that hold the most, but
+// before them all whose calls make no progress, if these together hold more than the others. Among equals, the ones
+// whose calls made no progress for longest come first, and the newest last, which had no time to make any: a crowd that
+// was answered once must not keep out the callers that come after it.
 func (g *Connections) worst(now time.Time) []rank {
 	var all []rank
 	var began []time.Time
@@ -323,7 +323,7 @@ func (g *Connections) worst(now time.Time) []rank {
 	return all
 }
 
-// first is the order of those that are something before the others.
+// first puts true before false.
 func first(x, y bool) int {
 	switch {
 	case x == y:

@@ -18,8 +18,8 @@
 // Token buckets (Turner, New directions in communications, 1986) bound what is no work: frames that carry nothing
 // (settings, pings, priorities, window updates, empty or tiny data, unknown frames), resets of calls that were not
 // answered, and calls that are refused for what they ask or who asks. They are refilled slowly by time, and by each
-// call and answer: who is served much may also say, reset and mistake much. Another limit is time: what a caller has
-// begun to send or was sent must go on at some speed. The numbers are in policy.go.
+// call and answer: a caller that is served much may also say, reset and mistake much. Another limit is time: what a
+// caller has begun to send or was sent must go on at some speed. The numbers are in policy.go.
 //
 // # How it ends
 //
@@ -29,9 +29,10 @@
 //
 // # Calls without capacity
 //
-// A request that the scheduler refuses has been read, decoded and handed over before, which in overload takes the
-// processor from those that it accepts. To refuse a call by its header takes a quarter to a half less (Throttle). What
-// a header does not say, the model above all, is taken from the requests that the connection brought lately.
+// A request that the scheduler refuses has already been read, decoded and handed over. In overload that takes the
+// processor from the requests that it accepts. To refuse a call by its header takes a quarter to a half less
+// (Throttle). What a header does not say, the model above all, is taken from the requests that the connection brought
+// lately.
 //
 // # Messages that grow
 //

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// TestScanner: however the bytes are cut, the frames are those that another implementation wrote.
+// TestScanner: however the bytes are cut, the scanner finds the frames that another implementation wrote.
 func TestScanner(t *testing.T) {
 	for seed := range uint64(200) {
 		draw := rand.New(rand.NewPCG(seed, 0))

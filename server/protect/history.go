@@ -38,14 +38,14 @@ type Kind struct {
 //
 //	(requests - ratio × answered - few) / requests
 //
-// so that those let in are not many more than there is capacity for. The others would only have cost. It is the same
-// for all connections, which so keep their parts of what is answered. A call that brings more time than those that were
-// not answered is let in.
+// so that the calls let in are not many more than there is capacity for. The others would only have cost. It is the
+// same for all connections, which so keep their parts of what is answered. A call that brings more time than the
+// unanswered ones had is let in.
 type history struct {
 	mu                 sync.Mutex
 	at                 time.Time
 	requests, answered float64   // of about the last memory
-	longest            float64   // time of those that were not answered, in seconds; it shrinks like the counts
+	longest            float64   // time of the unanswered ones, in seconds; it shrinks like the counts
 	cause              error     // of the latest that was not answered
 	said               error     // what calls that are refused end with
 	saidAt             time.Time // when that was written

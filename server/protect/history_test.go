@@ -63,7 +63,7 @@ func TestLittleMoreComesInThanIsAnswered(t *testing.T) {
 }
 
 // TestNothingIsRefusedThatMayBeAnswered: of what there is capacity for, of a burst, of calls that have more time than
-// those that came too late, and where no processor is scarce.
+// the late ones had, and where no processor is scarce.
 func TestNothingIsRefusedThatMayBeAnswered(t *testing.T) {
 	c := &caller{now: time.Now()}
 	if in, answered, _ := c.send(1000, 1000, endless, time.Second); in != 1000 || answered < 999 {

@@ -58,7 +58,7 @@ func Pages(next http.Handler) http.Handler {
 	})
 }
 
-// holds is hold for those that do not hold mu.
+// holds is hold for callers that do not hold mu.
 func (a *account) holds(bytes int64) {
 	a.mu.Lock()
 	a.hold(bytes)
@@ -152,7 +152,7 @@ func (a *account) refusesMuch() bool {
 	return much
 }
 
-// Write implements io.Writer. It writes in pieces, each of which is progress.
+// Write implements io.Writer. It writes in pieces, and each is progress.
 func (w *heldAnswer) Write(b []byte) (n int, err error) {
 	const piece = 256 << 10
 	held := memoryOf(len(b))

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// gone reports whether the peer has closed a connection of TCP, of which there may be bytes to read.
+// gone reports whether the peer has closed a connection of TCP. There may still be bytes to read.
 func gone(c net.Conn) bool {
 	closed := false
 	OnSocket(c, func(fd int) {

@@ -33,8 +33,8 @@ const (
 	// Calls that were refused, be it for what they are or who makes them, and not for the server's load: so many at once,
 	// so many a second for ever, one more for each call that was not. They cost nearly as much as answers do.
 	refusalBurst, refusalRate, refusalCredit = 200, 50, 1
-	// A peer that goes on has its frames read so late that it does not exceed that rate, but no later than this for those
-	// that came at once.
+	// A peer that goes on has its frames read so late that it does not exceed that rate, but no later than this for
+	// frames that came at once.
 	latest = time.Second
 	// So many bytes are read at once from a connection that goes on, and from one that was answered nothing yet: many
 	// calls fit in the largest read, and are begun before what they do is noticed.

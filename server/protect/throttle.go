@@ -37,7 +37,7 @@ type Throttle struct {
 }
 
 const (
-	// maxKinds bounds the memory of kinds, of which there are as many as versions times priorities times identities.
+	// maxKinds bounds the memory of kinds. There are as many as versions times priorities times identities.
 	maxKinds = 1 << 12
 	// endless is the time, in seconds, in which the answer to a call without a deadline is wanted.
 	endless = 1e6
@@ -118,7 +118,7 @@ func timeLeft(ctx context.Context, now time.Time) float64 {
 	return deadline.Sub(now).Seconds()
 }
 
-// kinds remembers of which kind the latest requests of a connection were. Requests of another kind may be answered
+// kinds remembers what kind the latest requests of a connection were. Requests of another kind may be answered
 // where these are not, and no header tells them apart: while kinds mix on a connection, nothing of it is refused.
 type kinds struct {
 	mu    sync.Mutex

@@ -45,8 +45,8 @@ func (g Gate) leastEpisodes() int64 {
 	return g.MinEpisodes
 }
 
-// comparison is what one check looks at: by how much the mean of a number, of which more is worse, is larger with the
-// candidate.
+// comparison is what one check looks at: by how much the mean of a number is larger with the candidate. A larger number
+// is worse.
 type comparison struct {
 	name string
 	// absent is why there is nothing to compare, if there is not.
@@ -62,7 +62,7 @@ type comparison struct {
 	early       bool // it is too early for a verdict
 }
 
-// comparisons are those that a gate asks for.
+// comparisons are what a gate asks for.
 func (g Gate) comparisons(e *Evidence) []comparison {
 	errors := g.parts("errors", "failed with a fault of the model", &e.Errors, g.MaxErrorRate)
 	errors.besides = append(errors.besides, &e.Alone)
@@ -166,7 +166,8 @@ func (g Gate) outcome(e *Evidence) comparison {
 }
 
 // judge promotes a candidate that surely exceeds the baseline by less than the limit, and rolls back one that surely
-// exceeds it by more. All rollbacks of so many ways share alpha; a promotion needs every check, each of which has it.
+// exceeds it by more. All rollbacks of so many ways share alpha; a promotion needs every check, and each has the whole
+// alpha.
 func (c *comparison) judge(ways int) (GateCheck, Metric) {
 	m := Metric{
 		Name: c.name, Margin: c.limit * math.Abs(c.scale), BaselineCount: c.of.Count[baseline],

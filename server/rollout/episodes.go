@@ -14,7 +14,7 @@ const (
 	maxEpisodes = 50_000
 	// maxHeard is how much may be heard between two looks. What comes beyond is not heard.
 	maxHeard = 1 << 18
-	// minPatience is how long an episode that goes on holds up those that began after it, at least.
+	// minPatience is how long an unfinished episode holds up the episodes that began after it, at least.
 	minPatience = 10 * time.Minute
 )
 
@@ -144,7 +144,7 @@ func (r *run) begin(id uint64, side int, at time.Time, by uint64, whose string) 
 	}
 	e := &episode{id: id, began: at, side: side, part: part, whose: whose}
 	r.episodes[id] = e
-	if len(r.episodes) > 2*maxEpisodes { // those that are waited for stay
+	if len(r.episodes) > 2*maxEpisodes { // the ones that are waited for stay
 		maps.DeleteFunc(r.episodes, func(_ uint64, e *episode) bool { return e.counted })
 	}
 	draw := uint32(by ^ by>>32)
@@ -235,7 +235,7 @@ func (r *run) compared(id uint64, outcome string, agreed bool) {
 	}
 }
 
-// settle counts the episodes that are over, in the order in which they began: otherwise those that end early would
+// settle counts the episodes that are over, in the order in which they began: otherwise the ones that end early would
 // count first, which speaks against a version that keeps its episodes alive for longer. unfinished reports whether one
 // goes on, or may be reported still.
 func (r *run) settle(unfinished map[uint64]bool, now time.Time) {

@@ -314,7 +314,7 @@ func (f *fleet) playOn(t *testing.T, r *rand.Rand, crashes [2]float64) State {
 	return Running
 }
 
-// TestWhatBeginsDuringALookIsNotLost: an episode that begins once it was asked which go on, of which the manager hears
+// TestWhatBeginsDuringALookIsNotLost: an episode that begins after the manager asked which go on, and that it hears of
 // before it counts.
 func TestWhatBeginsDuringALookIsNotLost(t *testing.T) {
 	var during atomic.Pointer[func()]

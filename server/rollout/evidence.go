@@ -32,7 +32,7 @@ type Evidence struct {
 	Shown        counts `json:"shown,omitempty"`
 	// Lost has a 1 for each episode that was lost, and a 0 for each that was reported.
 	Lost Score `json:"lost"`
-	// Outcome has the outcomes within Range, of which 0 is the better end and 1 the worse.
+	// Outcome has the outcomes within Range. There 0 is the better end and 1 the worse.
 	Outcome Score `json:"outcome"`
 	Range   Range `json:"range"`
 	// P95 is about that of the compute times, by side.
@@ -84,7 +84,7 @@ func (p *paced) at(difference float64) { p[first].At, p[whole].At = difference, 
 
 // Requests are how requests ended.
 type Requests struct {
-	Answered [2]int64 // those that the split led to a version, by side
+	Answered [2]int64 // the ones that the split led to a version, by side
 	Codes    counts   // all, by the names of gRPC codes
 }
 
@@ -101,7 +101,7 @@ func (c *counts) add(name string, side int) {
 	(*c)[name] = n
 }
 
-// sorted returns those of which there are some, ascending by name.
+// sorted returns the counts that are not zero, ascending by name.
 func (c counts) sorted() iter.Seq2[string, [2]int64] {
 	return func(yield func(string, [2]int64) bool) {
 		for _, name := range slices.Sorted(maps.Keys(c)) {
@@ -112,7 +112,8 @@ func (c counts) sorted() iter.Seq2[string, [2]int64] {
 	}
 }
 
-// Episodes counts one version's episodes by their fate, of those that began in stages in which both versions get some.
+// Episodes counts one version's episodes by their fate. It counts the ones that began in stages in which both versions
+// get some.
 type Episodes struct {
 	Begun      int64 `json:"begun"`
 	Reported   int64 `json:"reported"`   // with the outcome that decides
@@ -141,7 +142,7 @@ const Answered = "OK"
 
 // unit counts the requests of an episode, or one request.
 type unit struct {
-	asked, faults, failed int64 // of those that count
+	asked, faults, failed int64 // of the requests that count
 	answered, slow        int64
 	shadowed, disagreed   int64
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 )
 
-// look judges every running rollout, and moves those that follow the gate.
+// look judges every running rollout, and moves the ones that follow the gate.
 func (m *Manager) look() {
 	m.changing.Lock()
 	defer m.changing.Unlock()

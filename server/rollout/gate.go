@@ -28,8 +28,8 @@ type Gate struct {
 	// MinEpisodes with an outcome must have been counted of each version; 0: 20, and at least 300 where OutcomeMin and
 	// OutcomeMax are not declared. Not looked at without Outcome.
 	MinEpisodes int64 `json:"min_episodes"`
-	// MaxErrorRate is by how much the part of the candidate's requests that fail with a fault of the model, and that of
-	// those that take longer than they may, may exceed the baseline's; 0: 0.01.
+	// MaxErrorRate is by how much the part of the candidate's requests that fail with a fault of the model, and the
+	// part that takes longer than allowed, may exceed the baseline's; 0: 0.01.
 	MaxErrorRate float64 `json:"max_error_rate"`
 	// MaxLatencyRatio is how many times the baseline's p95 of compute time the candidate's p95 may be; 0: 1.5.
 	MaxLatencyRatio float64 `json:"max_latency_ratio"`

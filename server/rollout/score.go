@@ -7,7 +7,7 @@ import (
 )
 
 // Score is the evidence on the difference δ between the mean of a number in units that a fair draw gave to the
-// candidate and in those that it gave to the baseline. The number is from 0 to 1. docs/EVIDENCE.md has the whole
+// candidate and in the units that it gave to the baseline. The number is from 0 to 1. docs/EVIDENCE.md has the whole
 // argument.
 //
 // Unit i goes to the candidate (A_i = 1, else 0) with probability p_i, whatever its numbers would be there and here. It
@@ -162,8 +162,8 @@ func (s *Score) part(by string) *Sums {
 // mean returns that of a side's numbers, NaN of none.
 func (s *Score) mean(side int) float64 { return s.Values[side] / float64(s.Count[side]) }
 
-// Bounds returns an estimate of δ, and bounds each of which it is ever beyond with probability alpha at most. They are
-// infinite where there is nothing to compare.
+// Bounds returns an estimate of δ, and two bounds. For each, the probability that δ is ever beyond it is alpha at most.
+// They are infinite where there is nothing to compare.
 func (s *Sums) Bounds(alpha float64) (low, estimate, high float64) {
 	if !(s.Information > 0) {
 		return math.Inf(-1), 0, math.Inf(1)
@@ -192,8 +192,8 @@ func (s *Score) without(of func(*Sums) *[slopes]float64) float64 {
 	return least
 }
 
-// withoutEach widens bounds to those that hold with any one identity left out, if there are several, and names who
-// moved them, if one did: with whom they lie wholly elsewhere.
+// withoutEach widens bounds so that they hold with any one identity left out, if there are several. It names the
+// identity that moved them, if one did: without it they lie wholly elsewhere.
 func (s *Score) withoutEach(low, high, alpha float64) (least, most float64, moved string) {
 	least, most = low, high
 	if s.diverse() {
@@ -208,7 +208,7 @@ func (s *Score) withoutEach(low, high, alpha float64) (least, most float64, move
 	return least, most, moved
 }
 
-// diverse reports whether there are at least three identities, of which none has more than half.
+// diverse reports whether there are at least three identities, and none has more than half.
 func (s *Score) diverse() bool {
 	_, n := s.largest()
 	return len(s.By) >= 3 && 2*n <= s.Count[baseline]+s.Count[candidate]

@@ -280,7 +280,7 @@ func TestVerdictsComeSoon(t *testing.T) {
 	for i, l := range laws {
 		for _, part := range []float64{0.5, 0.1} {
 			at := -margin
-			if i >= 5 { // of those that are drawn the margin is one below what they are
+			if i >= 5 { // for drawn laws it is one margin below their shift
 				at = l.shift - margin
 			}
 			soon := func(test func() bounded) float64 {

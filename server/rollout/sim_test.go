@@ -247,7 +247,7 @@ var kinds = []func(r *rand.Rand, times float64) world{
 	},
 }
 
-// outcomes is a world of outcomes from 0 to 1, of which more are better.
+// outcomes is a world of outcomes from 0 to 1. A higher outcome is better.
 func outcomes(name string, by, margin float64, draw func(*rand.Rand) func(n, on int) float64) world {
 	return world{
 		name: fmt.Sprintf("%s, %.3g", name, by), limit: margin,

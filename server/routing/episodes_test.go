@@ -286,7 +286,7 @@ func TestOneEpisodeOneVersion(t *testing.T) {
 	}
 }
 
-// TestWhenEpisodesBegan asks for the beginning of episodes, and of those that are unfinished.
+// TestWhenEpisodesBegan asks when episodes began, and which are unfinished.
 func TestWhenEpisodesBegan(t *testing.T) {
 	var c clock
 	c.advance(time.Hour)

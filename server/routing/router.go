@@ -56,8 +56,8 @@ type Route struct {
 	FailedOverFrom int64
 	// Shadows are the versions to be shown the request: ready, and never Version itself. Read only.
 	Shadows []catalog.Shadow
-	// Drawn: nothing but the weights and the hash decided. It is false also of those that they lead to one version while
-	// another one that has a part could not have taken them: what is left then is no fair draw.
+	// Drawn: nothing but the weights and the hash decided. It is false also if they lead to one version while another
+	// one that has a part could not have taken the request: what is left then is no fair draw.
 	Drawn bool
 	// Pinned: the episode was running, and Version is the one that it is on.
 	Pinned bool
@@ -193,7 +193,7 @@ func (r *Router) VersionOf(model, episode string) (int64, bool) {
 // as one that will get none.
 const silent = 30 * time.Second
 
-// Unfinished returns the episodes of a model that may still be reported. Those of which nothing was heard for half a
+// Unfinished returns the episodes of a model that may still be reported. Episodes that nothing was heard of for half a
 // minute do not count. It looks at all episodes: call it every second, not with every request.
 func (r *Router) Unfinished(model string) []string {
 	return r.episodes.unfinished(model, r.now()-silent)

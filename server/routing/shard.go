@@ -27,7 +27,7 @@ type shard struct {
 // use is how a version is used by the running episodes of a shard.
 type use struct {
 	episodes int
-	last     time.Duration // when one of them, or of those that have ended since, was last heard of
+	last     time.Duration // when one of them, or one that has ended since, was last heard of
 }
 
 // episode is in one list of its shard, and owned by it.

@@ -66,7 +66,7 @@ func (a rank) before(b rank) bool {
 // beforeAll comes before every rank: scores are above 0.
 var beforeAll = rank{0, -1}
 
-// after returns the first part of those that come after last, and whether there is one.
+// after returns the first part that comes after last, and whether there is one.
 func (s split) after(key uint64, last rank) (rank, bool) {
 	if len(s) == 1 { // whose score would decide nothing
 		return rank{1, 0}, last == beforeAll
@@ -109,7 +109,7 @@ func (s split) fit(model string, health Health) bool {
 	})
 }
 
-// largest returns the part with the most weight of those that are ready, nil if none is.
+// largest returns the ready part with the most weight, nil if none is ready.
 func (s split) largest() *part {
 	var most *part
 	for i := range s {

@@ -118,8 +118,8 @@ func (t *Table) Absent(name string, sees func(model string) bool) error {
 	return &NotFoundError{Kind: KindModel, Name: name, exists: List(known)}
 }
 
-// Resolve returns the version that the request chose, or if it chose none the one to which most of the traffic goes, of
-// those that are ready. The error is a *NotFoundError, a *NotReadyError, a *TakenOutError or a *FailedError.
+// Resolve returns the version that the request chose, or if it chose none the ready version that most of the traffic
+// goes to. The error is a *NotFoundError, a *NotReadyError, a *TakenOutError or a *FailedError.
 func (t *Table) Resolve(name string, choice Choice) (Route, error) {
 	e, err := t.entry(name)
 	if err != nil {

@@ -138,7 +138,7 @@ type Gated struct {
 	Release chan struct{} // one element, or its closing, lets a call go
 }
 
-// NewGated returns a model of which no call has come.
+// NewGated returns a model that has got no call yet.
 func NewGated() *Gated {
 	return &Gated{Entered: make(chan *catalog.Call), Release: make(chan struct{})}
 }

@@ -68,7 +68,7 @@ type Config struct {
 	Observer Observer
 	// Shown is told what the Observer is told, with the episode of the request; nil: nobody is. It must not block.
 	Shown func(model string, shadow int64, episode, outcome string, agreed bool)
-	// Log receives a line of JSON for each request that ended, but for those that found no room. Lines that it is too
+	// Log receives a line of JSON for each request that ended, except the ones that found no room. Lines that it is too
 	// slow for, or fails on, are lost and counted. Nil: none. The caller closes it, after Close.
 	Log io.Writer
 	// Logger is for events that an operator should know of. Nil: slog.Default().
@@ -81,7 +81,7 @@ type Offer struct {
 	Primary                  *catalog.Call
 	Slot, RequestID, Episode string
 	Shadows                  []Target
-	// Named are all shadows that the traffic names: those that are not among Shadows are skipped. Read only.
+	// Named are all shadows that the traffic names: the ones that are not among Shadows are skipped. Read only.
 	Named []catalog.Shadow
 	// Follow returns the context of work that follows from the request; nil: the request is not traced.
 	Follow func(context.Context) context.Context
@@ -148,7 +148,7 @@ func (m *Mirror) Offer(o Offer) {
 	}
 }
 
-// skip counts a request that a shadow might have been shown, if it is not among those that are.
+// skip counts a request that a shadow might have been shown, if the shadow is not among the ones that are shown it.
 func (m *Mirror) skip(o *Offer, named *catalog.Shadow) {
 	primary := o.Primary.Version
 	if named.Version == primary.Number || slices.ContainsFunc(o.Shadows, func(t Target) bool {
@@ -226,7 +226,7 @@ func (m *Mirror) run(j *job) {
 	m.bytes -= j.bytes
 }
 
-// tell completes an event and tells it to those who want to know.
+// tell completes an event and tells it to Shown and the Observer.
 func (m *Mirror) tell(of key, episode string, e Event) {
 	e.Model, e.Primary, e.Shadow = of.model, of.primary, of.shadow
 	if m.config.Shown != nil {
@@ -274,7 +274,7 @@ func (m *Mirror) LinesLost() int64 { return m.journal.lost.Load() }
 
 // Close drops requests that are offered from now on, and waits for the pending ones and for their lines to be written.
 // When ctx ends it cancels the requests that are still queued and returns an error that says how many it left behind;
-// those that are running then end by themselves, soon. It may be called more than once.
+// the running ones then end by themselves, soon. It may be called more than once.
 func (m *Mirror) Close(ctx context.Context) error {
 	m.mu.Lock()
 	m.closed = true

@@ -22,8 +22,8 @@ type Summary struct {
 	PrimaryVersion, ShadowVersion int64
 	// Offered = Done + Dropped + Failed + Pending, always.
 	Offered, Done, Dropped, Failed, Pending int64
-	// Skipped counts the requests that were not offered, of those that the primary answered while the traffic named the
-	// shadow.
+	// Skipped counts the requests that the primary answered while the traffic named the shadow, and that were not
+	// offered.
 	Skipped int64
 	// Agreed counts those of Done all of whose outputs were within the tolerance.
 	Agreed  int64
@@ -45,7 +45,7 @@ type pair struct {
 	key
 	Summary  // without Outputs and compute times, which Mirror.Summaries adds
 	tally    Tally
-	prints   map[string]*imprint // by output, of those that are numbers
+	prints   map[string]*imprint // by output, for the outputs that are numbers
 	computes reservoir
 	last     uint64 // Mirror.clock when something was last offered
 }

@@ -184,7 +184,7 @@ func TestDetailsAreBounded(t *testing.T) {
 	}
 }
 
-// TestNoisesAreBounded, and those that are audited stay.
+// TestNoisesAreBounded, and the ones that are audited stay.
 func TestNoisesAreBounded(t *testing.T) {
 	m := New(Config{})
 	y := floats(tensor.Shape{1}, []float64{1})

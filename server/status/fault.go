@@ -23,7 +23,7 @@ type fault struct {
 	reason  string               // of ErrorInfo; "" for none
 	numbers []string             // of ErrorInfo's metadata: key, value, ...
 	detail  protoadapt.MessageV1 // one more; may be nil
-	// unnamed: the error does not say itself of which model and version it is.
+	// unnamed: the error does not say itself which model and version it is about.
 	unnamed bool
 	remedy  string // a setting that may be changed; "" for none
 	// retry > 0 asks the caller to wait so long, < 0 not to try again at all.

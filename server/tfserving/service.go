@@ -121,7 +121,7 @@ var states = map[catalog.State]serving.ModelVersionStatus_State{
 	catalog.Unloading: serving.ModelVersionStatus_UNLOADING, catalog.Failed: serving.ModelVersionStatus_END,
 }
 
-// unknown is the code of gRPC for errors of which no more is said.
+// unknown is the code of gRPC for errors that no more is said about.
 const unknown = 2
 
 // GetModelStatus implements serving.ModelServiceServer.

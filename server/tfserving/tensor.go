@@ -92,7 +92,7 @@ type list struct {
 	last int    // where the last one begins
 }
 
-// listed returns the list of an element type, of which there may be so many elements.
+// listed returns the list of an element type. It may have so many elements.
 func listed(d tensor.DType, m *tensorflow.TensorProto, lifted *elements.Lifted, most int64) (list, error) {
 	switch d {
 	case tensor.Float32:

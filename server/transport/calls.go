@@ -63,8 +63,8 @@ func (c *Calls) fail(ctx context.Context, err error, at predict.Place) error {
 // RefusesPage notes that the answer which is to be written is this error.
 func (*Calls) RefusesPage(w http.ResponseWriter, err error) { protect.Refuses(w, status.OfCaller(err)) }
 
-// Narrow returns an error as its caller may see it: one that lists models lists those that the caller may know of, and
-// a model that the caller may not know of does not exist.
+// Narrow returns an error as its caller may see it: one that lists models lists the models that the caller may know of,
+// and a model that the caller may not know of does not exist.
 func (c *Calls) Narrow(by *access.Caller, err error) error {
 	if by.SeesAll() {
 		return err

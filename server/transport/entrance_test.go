@@ -23,7 +23,7 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// TestNoRuleNoService: a method of which nobody says who may call it keeps the server from being put together.
+// TestNoRuleNoService: a method without a rule that says who may call it keeps the server from being put together.
 func TestNoRuleNoService(t *testing.T) {
 	known := grpc.ServiceDesc{
 		ServiceName: "weft.v1.ModelService", HandlerType: (*any)(nil),

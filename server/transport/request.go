@@ -27,8 +27,8 @@ type Request interface {
 	Release()
 }
 
-// Bringing is a message whose request has more bytes than the message itself, such as those that it names in memory
-// which its caller shares with the server. They count as if they had come.
+// Bringing is a message whose request has more bytes than the message itself, such as the bytes that it names in memory
+// shared by its caller. They count as if they had come.
 type Bringing interface {
 	// Brings returns their number, 0 where the caller may not name them and will be denied.
 	Brings(by *access.Caller) int

@@ -36,8 +36,8 @@ type attempt struct {
 
 // try lets do make the change, and writes the one line of log that every call leaves, however it ends. The line says
 // who asked for what, how the model was before, and how it is afterwards or else why the call was refused. A change
-// whose caller goes away may take place all the same: then the line says so, with the model as it is by then. It
-// returns the error that the caller gets.
+// whose caller goes away may still take place: then the line says so, with the model as it is by then. It returns the
+// error that the caller gets.
 func (a Admin) try(ctx context.Context, c *attempt, do func() error) error {
 	before, err := a.look(c), errPanicked
 	defer func() {
@@ -68,7 +68,7 @@ func (a Admin) try(ctx context.Context, c *attempt, do func() error) error {
 	return nil
 }
 
-// goesOn reports whether a call ended because its caller went away, and the change is being made all the same.
+// goesOn reports whether a call ended because its caller went away, and the change is still being made.
 func (a Admin) goesOn(ctx context.Context, c *attempt, err error) bool {
 	if c.goesOn == nil || ctx.Err() == nil || !errors.Is(err, context.Cause(ctx)) {
 		return false

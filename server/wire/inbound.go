@@ -19,7 +19,7 @@ import (
 // not be copied.
 //
 // Messages in the form that nearly all have are read by hand, which leaves the elements of tensors where they are. The
-// generated code reads the others, and says what is wrong with those that are broken.
+// generated code reads the others, and says what is wrong with the broken ones.
 type Inbound struct {
 	// Request is the message, but for the elements of tensors that came in several pieces or in typed lists, which Decode
 	// has. It stays as it is until the next one is read.

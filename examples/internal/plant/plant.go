@@ -50,7 +50,7 @@ func Kinds() []Kind {
 	}
 }
 
-// Lookup returns the machine of that name; the error lists those that exist.
+// Lookup returns the machine of that name; the error lists the machines that exist.
 func Lookup(name string) (Kind, error) {
 	var names []string
 	for _, k := range Kinds() {

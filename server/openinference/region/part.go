@@ -109,7 +109,7 @@ func (p *Part) Write(data []byte) error {
 	return nil
 }
 
-// lost is the error of a part of which so many bytes are there.
+// lost is the error of a part that has only so many bytes.
 func (p *Part) lost(bytes int, why error) error {
 	got := fmt.Sprintf("%d bytes: the shared memory is smaller than when it was registered", bytes)
 	if why != nil && !errors.Is(why, io.EOF) {

@@ -11,7 +11,7 @@ import (
 type Fields struct {
 	left     Source
 	seen     uint64 // bits, by field
-	repeated uint64 // likewise: those that may come more than once
+	repeated uint64 // likewise: the fields that may come more than once
 
 	// Tag, and Value or Bytes, are those of the field that was read last.
 	Tag   uint64
@@ -68,7 +68,7 @@ func (f *Fields) Append(to []byte) []byte {
 	return f.Bytes.Append(to)
 }
 
-// Came reports whether a field was there, of those that the message may have.
+// Came reports whether a field that the message may have was there.
 func (f *Fields) Came(number uint64) bool { return f.seen>>number&1 != 0 }
 
 // Text sets a string to the bytes of a field, and reports whether they may be one, of so many bytes at most. It makes

@@ -11,7 +11,7 @@ import (
 // do, or in several.
 type Source struct {
 	head []byte   // the first bytes; none: there are no others
-	rest [][]byte // the pieces with those that follow, which may hold more
+	rest [][]byte // the pieces with the bytes that follow, which may hold more
 	more int      // how many follow
 }
 
