@@ -80,9 +80,9 @@
 //
 // A flow is beyond its share while it asks for more than its part of a device that cannot do all that it is asked for,
 // by weighted max-min fairness (share.go). What it asks for is the device time of the rows that came of late, admitted
-// or not, in batches as large as they get at that rate; or of the rows that wait, if they are late. Who asks for much
-// less saves some of his part for bursts; who is a second of service ahead of others that demand it is beyond his share
-// in any case. All other flows are within their shares, and what they ask for can all be served.
+// or not, in batches as large as they get at that rate; or of the rows that wait, if they are late. A flow that asks
+// for much less saves some of its part for bursts. One that is a second of service ahead of others that demand it is
+// beyond its share in any case. All other flows are within their shares, and what they ask for can all be served.
 //
 // # The pick
 //

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestFullQueueIsHeard: what a full queue refuses was asked for all the same. Else a flood of callers without limits
+// TestFullQueueIsHeard: what a full queue refuses still counts as asked for. Else a flood of callers without limits
 // would seem to ask for what it gets, and take the answers of others.
 func TestFullQueueIsHeard(t *testing.T) {
 	c, err := NewCore(Config{Devices: []Device{{Name: "d", Lanes: 1}}})

@@ -176,7 +176,7 @@ func checkLimits(c *Core) (map[int32]bool, error) {
 	return watched, nil
 }
 
-// checkStage compares a queue's place among those that batches are picked from with what it should be.
+// checkStage compares a queue's place among the queues that batches are picked from with what it should be.
 func (c *Core) checkStage(q *queue) error {
 	f := q.flow
 	d := f.device

@@ -173,8 +173,8 @@ func (w *lagWatch) follow(c *Core, i, j int) error {
 	return nil
 }
 
-// TestLagBoundHoldsAfterEveryDecision drives flows with unequal weights and costs, and targets near and far, of which
-// two ask for more than their share throughout and the others now and then. Their estimates are exact, or a hundredfold
+// TestLagBoundHoldsAfterEveryDecision drives flows with unequal weights and costs, and targets near and far.
+// Two ask for more than their share throughout and the others now and then. Their estimates are exact, or a hundredfold
 // wrong half the time.
 func TestLagBoundHoldsAfterEveryDecision(t *testing.T) {
 	for _, far := range []time.Duration{10 * time.Millisecond, 60 * time.Millisecond} {

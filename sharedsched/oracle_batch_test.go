@@ -11,7 +11,7 @@ type oracleSpan struct {
 	first, rows int
 }
 
-// next decides for a free lane which tasks are given up, in which order, and which rows it takes of which queue. The
+// next decides for a free lane which tasks are given up, in which order, and which rows it takes from which queue. The
 // batch is empty if there is none.
 func (o *oracle) next(now Time) (gone []Handle, served *oracleQueue, k class, spans []oracleSpan) {
 	gone = o.advance(now)
@@ -68,7 +68,7 @@ func (o *oracle) giveUp(now Time, q *oracleQueue) (gone []Handle, rows int) {
 		expected = max(expected, o.mayGrow(q))
 	}
 	end, loose, n := now.Add(q.takes(expected)), 0, 0
-	lost, gained := 99, -1 // ranks: the one among those that would be lost that matters most, and the other way round
+	lost, gained := 99, -1 // ranks: of the tasks that would be lost the one that matters most, and the other way round
 	for n < q.together() && loose < most {
 		t := q.tasks[n]
 		if q.hopeless(now, t) {
@@ -121,7 +121,7 @@ func (q *oracleQueue) tight(end Time) bool {
 	return false
 }
 
-// fit returns the rows from the head on of which a batch meets all limits.
+// fit returns how many rows from the head on make a batch that meets all limits.
 func (q *oracleQueue) fit(now Time) (rows int) {
 	soonest := Never
 	for _, t := range q.tasks {

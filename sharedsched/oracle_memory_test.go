@@ -51,7 +51,7 @@ func (o *oracle) ranOut(now Time, q *oracleQueue, rows int) {
 }
 
 // setFree changes the free memory and looks at the queues to which that matters: first at those given, then at all of
-// the versions of which an execution may be larger or smaller than before.
+// the versions whose executions may be larger or smaller than before.
 func (o *oracle) setFree(now Time, free int64, changed ...*oracleQueue) {
 	before := o.memory
 	o.free, o.memory = max(free, 0), oracleMemory{true, max(0, free-max(512<<20, o.total/20))}

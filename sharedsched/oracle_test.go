@@ -22,7 +22,7 @@ type oracle struct {
 	last     func() time.Duration            // what the batch on the other lane takes, 0 for none
 	draining bool
 
-	joined []*oracleQueue // those that the latest batch took tasks of along
+	joined []*oracleQueue // queues that the latest batch took tasks of along
 
 	versions    []oracleVersion
 	free, total int64 // memory of the device
@@ -219,7 +219,7 @@ func (o *oracle) lookAt(now Time, q *oracleQueue) {
 	o.update(q.flow)
 }
 
-// stand makes a queue of which a batch may start pending or demanding.
+// stand makes a queue that may start a batch pending or demanding.
 func (o *oracle) stand(now Time, q *oracleQueue, insist bool) {
 	head, waiting := q.tasks[0], q.waiting()
 	full := q.whole() || waiting >= q.most()
@@ -276,7 +276,7 @@ func (o *oracle) leastTag(k class) int64 {
 }
 
 // pick returns the queue to serve, nil for none, and the class that pays for it: on the last lane a short one, where
-// that is for those.
+// that lane is kept for short ones.
 func (o *oracle) pick(now Time) (*oracleQueue, class) {
 	q, k := o.turn(now)
 	short := func(q *oracleQueue) bool { return q.cost <= o.kept() }
@@ -296,8 +296,8 @@ func (o *oracle) turn(now Time) (*oracleQueue, class) {
 	due := func(except *oracleQueue) *oracleQueue {
 		return o.best(func(q *oracleQueue) bool { return q.stage == pending && q != except }, slack)
 	}
-	// Urgent is who must start before the dearest and those that became urgent before him have ended, himself or for
-	// the sake of the next.
+	// A queue is urgent if it must start before the dearest and the ones that became urgent before it have ended, for its
+	// own sake or that of the next.
 	first := now.Add(o.dearest())
 	soon := first
 	for q := due(nil); q != nil; q = due(nil) {

@@ -10,8 +10,8 @@ import (
 
 // Callers who wait for an answer before they ask again get no more done than their answers are soon, and seldom say by
 // when they want them. Beside a flood they would be answered just by the target that they are taken to have, and their
-// flow get as little of the device as that comes to, whatever its weight. So a flow that is owed service, for it is
-// behind all that demand it beyond their shares, goes first although it is not urgent, where nobody named a time.
+// flow get as little of the device as that comes to, whatever its weight. A flow is owed service if it is behind all
+// that demand it beyond their shares. It then goes first although it is not urgent, where nobody named a time.
 //
 // Such callers ask again a moment after the answer, when the device is taken already: so for that moment it waits for
 // the callers that it has just answered (anticipatory scheduling: Iyer and Druschel, Deceptive Idleness, SOSP 2001).

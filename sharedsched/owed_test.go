@@ -55,7 +55,7 @@ func besideAFlood(t *testing.T, d Device, callers int, weight float64, flood int
 // TestOwedPassesNobodyOfItsOwnFlow: a flow that is behind all others is not behind itself. Its queue that is due first
 // goes, and not the one whose callers just asked: with these asking on and on the others would wait for ever.
 func TestOwedPassesNobodyOfItsOwnFlow(t *testing.T) {
-	for _, beside := range []bool{false, true} { // another flow, of which a task is due before all
+	for _, beside := range []bool{false, true} { // another flow, with a task that is due before all
 		w := newWaiting(t, Device{Name: "d", Lanes: 1}, Variant{})
 		v := w.add(1, Settings{Batched: true, MaxBatchSize: 2}, fixed, "old", "new")
 		other := w.add(1, Settings{MaxBatchSize: 1}, fixed)

@@ -8,8 +8,8 @@ import (
 // These are behaviours of other systems that docs/MIGRATING.md maps to ours and that neither a scenario nor another
 // test states.
 
-// TestPaddingPolicies: the rows of the first batch, and as how many it runs. The costs are those that TensorFlow's
-// batching library states the policies with.
+// TestPaddingPolicies: the rows of the first batch, and as how many it runs. TensorFlow's batching library states the
+// policies with these costs.
 func TestPaddingPolicies(t *testing.T) {
 	costs := map[int]time.Duration{2: 2 * time.Second, 4: 3100 * time.Millisecond}
 	cheap := map[int]time.Duration{2: 2 * time.Second, 4: 2900 * time.Millisecond}

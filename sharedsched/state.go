@@ -78,7 +78,7 @@ type VersionState struct {
 // QueueState describes a queue: the tasks of one version that may share an execution.
 type QueueState struct {
 	Key         string // not printable in general
-	Flow        FlowID // whose they are: the version's, or that of an identity
+	Flow        FlowID // the flow that its tasks belong to: the version's, or that of an identity
 	Identity    string // "": of the version's flow
 	Tasks, Rows int    // waiting
 	Running     int    // batches in flight

@@ -15,7 +15,7 @@ type waiting struct {
 	now    Time
 	costs  []func(rows int) time.Duration // by version
 	used   []time.Duration                // by version
-	coming []waitingCaller                // those that do not wait, in no order
+	coming []waitingCaller                // callers that do not wait, in no order
 	asked  map[Handle]waitingCaller
 	runs   []waitingRun // in order
 }
@@ -153,7 +153,7 @@ func fixed(int) time.Duration { return 10 * time.Millisecond }
 
 // TestNobodyStarvesBesideCallersWhoWait: callers who wait and name a target ask for about their parts, now for more and
 // now for less, so that one of them is within its share at any time. A flow that asks for more than its own, and names
-// no time, gets its part all the same.
+// no time, still gets its part.
 func TestNobodyStarvesBesideCallersWhoWait(t *testing.T) {
 	for _, others := range []int{2, 4, 6} {
 		for _, each := range []int{1, 4} {

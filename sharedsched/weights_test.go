@@ -7,7 +7,7 @@ import (
 )
 
 // TestWeightsHoldAmongCallersWhoWait: callers that ask again once they are answered ask for no more than they get.
-// Where not all answers can be in time, flows get device time by their weights all the same, whatever their batches
+// Where not all answers can be in time, flows still get device time by their weights, whatever their batches
 // cost.
 func TestWeightsHoldAmongCallersWhoWait(t *testing.T) {
 	for _, c := range []struct {

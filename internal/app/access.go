@@ -49,8 +49,8 @@ func readBounded(path string) (string, error) {
 	return string(data), err
 }
 
-// readAccess reads an access file and those that it names. The error is everything that is wrong; the rules then have
-// their files only.
+// readAccess reads an access file and the files that it names. The error is everything that is wrong; the rules then
+// have their files only.
 func readAccess(path string) (*accessRules, error) {
 	r := &accessRules{files: map[string]string{}, tokens: &access.Tokens{}}
 	text, err := r.read(path)
@@ -108,7 +108,7 @@ func (r *accessRules) readTokens(path string) error {
 	return errors.Join(faults...)
 }
 
-// changed reports whether the files are others than those that were read, and what they are now.
+// changed reports whether the files differ from what was read, and what they are now.
 func (r *accessRules) changed() (now map[string]string, is bool) {
 	now = map[string]string{}
 	for path, text := range r.files {

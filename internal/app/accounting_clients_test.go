@@ -209,7 +209,7 @@ func hasRetryInfo(err error) bool {
 	return false
 }
 
-// stream sends requests for one model on a stream, some of which supersede others, and reads an answer to each. At the
+// stream sends requests for one model on a stream, some superseding others, and reads an answer to each. At the
 // end it may send bytes that are no message, which ends the stream.
 func (c *client) stream(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)

@@ -17,8 +17,8 @@ import (
 )
 
 // TestEverythingIsAccountedFor lets many clients use a server as clients do, while versions come and go and traffic is
-// moved, and then stops it under load. On every page of its metrics the requests that came are those that ended and
-// those in flight; and when it is quiet the requests are, by method, model and code, as the clients have counted them.
+// moved, and then stops it under load. On every page of its metrics the requests that came are the ended ones and the
+// ones in flight; and when it is quiet the requests are, by method, model and code, as the clients have counted them.
 func TestEverythingIsAccountedFor(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes 8 seconds")
@@ -203,7 +203,7 @@ func (a *accounted) await(ctx context.Context, ready func(map[string]*dto.Metric
 	}
 }
 
-// chances are the values of metrics that clients bring about by chance, and sure those that the test does.
+// chances are the values of metrics that clients bring about by chance, sure the ones that the test brings about.
 var (
 	chances = map[string][]string{
 		"weft_requests_total code": {

@@ -50,8 +50,8 @@ func allowGarbage() {
 	debug.SetGCPercent(percentOf(of(0), of(1), of(2)+of(3)))
 }
 
-// percentOf returns the percentage for a heap of which so many bytes are live, and some of those have to be looked
-// through, with so many bytes of roots besides. The second number is of now, and counts what was allocated since.
+// percentOf returns the percentage for a heap with so many live bytes, so many bytes to look through,
+// and so many bytes of roots besides. The second number is of now, and counts what was allocated since.
 func percentOf(live, scanned, roots uint64) int {
 	const least = 4 << 20 // of the heap, at 100 percent
 	look := float64(min(scanned, live) + roots)

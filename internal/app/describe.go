@@ -35,7 +35,7 @@ func describeVersion(v *catalog.Version) VersionFindings {
 	return f
 }
 
-// openLengths names the dimensions of inputs whose size is the request's own, but for the batch and those that are
+// openLengths names the dimensions of inputs whose size is the request's own, but for the batch and the ones that are
 // padded.
 func openLengths(s *tensor.Signature) (all []string) {
 	for i := range s.Inputs {

@@ -194,7 +194,7 @@ func (e *engines) openONNX(ctx context.Context, v modelrepo.Version, f *modelfil
 		}
 		return engine.Opened{}, err
 	}
-	for _, p := range o.Providers { // those that it would rather have
+	for _, p := range o.Providers { // the providers that it would rather have
 		if string(p) == opened.Provider {
 			break
 		}

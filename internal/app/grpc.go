@@ -34,7 +34,7 @@ func grpcOptions(s *config.Server, memory tensor.Memory) []grpc.ServerOption {
 // client does not read, need all of it.
 const farewell = time.Second
 
-// grpcPart serves predictions. Its stop refuses new requests, answers those that were accepted, and has all the time
+// grpcPart serves predictions. Its stop refuses new requests, answers the accepted ones, and has all the time
 // there is for the answers to arrive: hurry must see to it that nothing waits for a batch to fill. If it is cut short,
 // abandon must end the queued requests, so that their callers get an answer; running requests have the farewell to end,
 // and then end must end them. Those that it cannot end are left behind, which is its error.

@@ -102,7 +102,7 @@ func (c callerClient) ask(ctx context.Context, name string) error {
 	return err
 }
 
-// serveCallers serves a model, of which eight requests may wait, to callers with names.
+// serveCallers serves a model, for which eight requests may wait, to callers with names.
 func serveCallers(t *testing.T, manifest string) (*house, callerClient) {
 	t.Helper()
 	repository, log := t.TempDir(), slog.New(slog.DiscardHandler)

@@ -30,7 +30,7 @@ var brokenManifests = map[string]string{
 	"device":   "onnx: {providers: [cuda], device: 'cuda:51' } # secret-device\n",
 }
 
-// brokenRepository is a repository of models of which nearly each has another fault.
+// brokenRepository is a repository of models, nearly each with another fault.
 func brokenRepository(t *testing.T) string {
 	t.Helper()
 	root := filepath.Join(t.TempDir(), "secret root")

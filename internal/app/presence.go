@@ -79,7 +79,7 @@ func (p *presence) tell(s *config.Server, log *slog.Logger) {
 	}
 }
 
-// loseAbsent takes the devices that are not there out of use, so that models go to those that are.
+// loseAbsent takes absent devices out of use, so that models go to the ones that are there.
 func (p *presence) loseAbsent(h *host.Host) {
 	for _, name := range slices.Sorted(maps.Keys(p.absent)) {
 		h.LoseDevice(name, p.absent[name])

@@ -9,7 +9,7 @@ import (
 )
 
 // printable writes lines of the log with every character escaped that a terminal or a viewer might act on, such as
-// those that change the direction of text. Texts of callers are in the log, and the handlers leave some as they are:
+// the ones that change the direction of text. Texts of callers are in the log, and the handlers leave some as they are:
 // that of text a DEL, that of JSON all but the control characters of ASCII. Outside strings JSON has nothing but ASCII,
 // so that the escapes are inside.
 type printable struct{ to io.Writer }

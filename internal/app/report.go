@@ -49,7 +49,7 @@ func (r *report) verdict() error {
 	return nil
 }
 
-// settings returns those that are to be told.
+// settings returns the settings that are to be told.
 func (r *report) settings(all, defaults any) config.Text {
 	text, err := config.PrintChanged(all, defaults)
 	if r.defaults {
@@ -157,7 +157,7 @@ func (r *report) takeover(m *catalog.Model) {
 	}
 }
 
-// tolerances reports those that are for nothing, which only the signatures of loaded models show.
+// tolerances reports the tolerances that apply to nothing, which only the signatures of loaded models show.
 func (r *report) tolerances(l modelrepo.Listing, s *catalog.Snapshot) {
 	for _, m := range l.Models {
 		served := s.Model(m.Name)

@@ -27,7 +27,7 @@ input { name: "x" data_type: TYPE_FP32 dims: 4 reshape { shape: [ 2, 2 ] } }
 output { name: "y" data_type: TYPE_FP32 dims: [ 1, 4 ] reshape { shape: [ 2, 2 ] } label_filename: "labels.txt" }
 `
 
-// TestReshapeAndLabels of a config.pbtxt are those that clients of Triton see.
+// TestReshapeAndLabels: clients see the reshapes and labels of a config.pbtxt as Triton's clients do.
 func TestReshapeAndLabels(t *testing.T) {
 	if _, err := ortlib.Find(); err != nil {
 		t.Skip(err)

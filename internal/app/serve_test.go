@@ -144,8 +144,8 @@ func serveLogging(t testing.TB, repository string, adjust func(*App), to slog.Ha
 	return r
 }
 
-// noLeaks waits until no goroutine is left but those that there were. A driver that is left behind may take its time on
-// a slow machine.
+// noLeaks waits until only goroutines are left that were there before. A driver that is left behind may take its time
+// on a slow machine.
 func noLeaks(t testing.TB, but goleak.Option) {
 	err := goleak.Find(but) // which itself tries for a while
 	for begin := time.Now(); err != nil && time.Since(begin) < weftest.Patience; {

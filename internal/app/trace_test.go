@@ -102,7 +102,7 @@ func below(all []tracetest.SpanStub, of *tracetest.SpanStub) (found []tracetest.
 	return found
 }
 
-// treeOf writes a tree of spans as text, and complains of those that are not inside the one above, or overlap.
+// treeOf writes a tree of spans as text, and complains of spans that are not inside the one above, or overlap.
 func treeOf(t *testing.T, all []tracetest.SpanStub, of *tracetest.SpanStub) string {
 	t.Helper()
 	parts := below(all, of)

@@ -433,7 +433,7 @@ func TestShadowAndOutcomes(t *testing.T) {
 	}
 }
 
-// TestRecording records requests, the last of which cannot be answered, and reads them again: as they were sent, with
+// TestRecording records requests, the last one unanswerable, and reads them again: as they were sent, with
 // their answers and errors.
 func TestRecording(t *testing.T) {
 	repository, recordings := t.TempDir(), t.TempDir()

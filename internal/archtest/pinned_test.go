@@ -54,7 +54,7 @@ func pinnedModules(root fs.FS) (complaints []string, err error) {
 			complaints = append(complaints, name+": a module is replaced; require a version that has a sum")
 		}
 		for _, m := range required.FindAllStringSubmatch(string(mod), -1) {
-			// A module of which no package is built needs no sum but that of its go.mod.
+			// A module that no package is built of needs only the sum of its go.mod.
 			if !strings.Contains(string(sums), m[1]+" "+m[2]+" h1:") &&
 				!strings.Contains(string(sums), m[1]+" "+m[2]+"/go.mod h1:") {
 				complaints = append(complaints, fmt.Sprintf("%s: %s %s has no sum in go.sum; run go mod tidy", name, m[1], m[2]))
@@ -67,7 +67,7 @@ func pinnedModules(root fs.FS) (complaints []string, err error) {
 var exact = regexp.MustCompile(`^\d+\.\d+\.\d+$`)
 
 // pinnedPackages wants exact versions of npm's packages, and a digest of all that Linux uses on x64 and arm64: npm
-// writes none of those that it did not fetch when the lock file was made.
+// writes none for packages that it did not fetch when the lock file was made.
 func pinnedPackages(root fs.FS) (complaints []string, err error) {
 	var wanted struct{ DevDependencies, Dependencies map[string]string }
 	if err := readJSON(root, "tools/package.json", &wanted); err != nil {

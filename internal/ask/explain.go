@@ -48,7 +48,7 @@ func (o *Explain) check() error {
 	return faults.Err()
 }
 
-// Run explains a request, or lists those that were late or not answered. What is wrong with the command line is a
+// Run explains a request, or lists the ones that were late or not answered. What is wrong with the command line is a
 // config.Faults.
 func (o *Explain) Run(ctx context.Context, out io.Writer) error {
 	if err := o.check(); err != nil {

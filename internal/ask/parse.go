@@ -42,7 +42,7 @@ func parse(spec *weftv1.TensorSpec, text string) (*weftv1.Tensor, error) {
 type parser struct {
 	spec  *weftv1.TensorSpec
 	dtype tensor.DType
-	shape tensor.Shape // -1 for an open dimension of which no list was seen yet
+	shape tensor.Shape // -1 for an open dimension that no list was seen for yet
 	data  []byte
 }
 

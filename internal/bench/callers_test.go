@@ -61,7 +61,7 @@ func TestImpatientCaller(t *testing.T) {
 	}
 }
 
-// mixed is calls of the standard model, part of which have a deadline of half a minute.
+// mixed is calls of the standard model. A part of them has a deadline of half a minute.
 func mixed(rate, part float64, span time.Duration) *scene {
 	return &scene{
 		models: map[string]string{"standard": standard},

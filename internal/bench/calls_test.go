@@ -48,12 +48,12 @@ func ending(err error) string {
 	return st.Code().String()
 }
 
-// between returns those that came from one time to another.
+// between returns the calls that came from one time to another.
 func (c calls) between(from, to time.Duration) calls {
 	return slices.DeleteFunc(slices.Clone(c), func(k call) bool { return k.at < from || k.at >= to })
 }
 
-// within counts those that were answered within a time.
+// within counts the calls that were answered within a time.
 func (c calls) within(d time.Duration) int {
 	n := 0
 	for _, k := range c {
@@ -64,7 +64,7 @@ func (c calls) within(d time.Duration) int {
 	return n
 }
 
-// by counts those that were answered within a time d and before a time since the beginning: the device's work until
+// by counts the calls that were answered within a time d and before a time since the beginning: the device's work until
 // then.
 func (c calls) by(end, d time.Duration) int {
 	n := 0

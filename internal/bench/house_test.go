@@ -100,7 +100,7 @@ func addModel(tb testing.TB, repo, name, manifest string) {
 	}
 }
 
-// assemble serves a repository, of which every model must be batched, on one device with one lane.
+// assemble serves a repository, whose models must all be batched, on one device with one lane.
 func assemble(tb testing.TB, repo, device string, open host.Opener) *house {
 	tb.Helper()
 	opened, err := modelrepo.Open(repo)

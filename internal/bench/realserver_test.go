@@ -31,7 +31,7 @@ func alone(rate float64, span time.Duration) *scene {
 }
 
 // BenchmarkRealServerSaturated calls the standard model 1.8 times as often as it can answer. %capacity is how many
-// answers came in time and before the last call, of those that full batches would give.
+// answers came in time and before the last call, as a part of what full batches would give.
 func BenchmarkRealServerSaturated(b *testing.B) {
 	const span = 10 * time.Second
 	for b.Loop() {

@@ -180,7 +180,7 @@ func BenchmarkWire(b *testing.B) {
 	}
 }
 
-// BenchmarkWireStream is BenchmarkWire for requests on streams, of which each has one at a time.
+// BenchmarkWireStream is BenchmarkWire for requests on streams, each with one at a time.
 func BenchmarkWireStream(b *testing.B) {
 	weft := serveMirror(b)
 	echo := serveEcho(b, func() any { return &wrapperspb.BytesValue{} })

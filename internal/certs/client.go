@@ -116,7 +116,7 @@ func local(target string) bool {
 	return config.Local(target)
 }
 
-// tokenKept is how long a token is used before its file is read again: those that are mounted are replaced in time.
+// tokenKept is how long a token is used before its file is read again: mounted files are replaced in time.
 const tokenKept = time.Minute
 
 // token sends the token of a file.

@@ -34,7 +34,7 @@ type Dev struct {
 	ClientCert, ClientKey string
 }
 
-// Develop returns certificates for this machine, of a CA of their own, in a directory below dir. It keeps those that
+// Develop returns certificates for this machine, of a CA of their own, in a directory below dir. It keeps the ones that
 // are there, unless they expire soon or lack a name of the machine. The key of the CA is kept nowhere: nobody can make
 // more of them.
 func Develop(dir string, now time.Time) (*Dev, error) {

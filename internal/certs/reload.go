@@ -47,7 +47,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 }
 
-// watch returns notifications of changes in the directories of the files, and of those that were lost. In a Kubernetes
+// watch returns notifications of changes in the directories of the files, and of lost notifications. In a Kubernetes
 // secret the files themselves never change: a link beside them does.
 func (k *Keeper) watch() (events <-chan fsnotify.Event, lost <-chan error, stop func()) {
 	if k.cfg.SPIFFE != "" {

@@ -35,7 +35,7 @@ func (s *Server) Beyond() map[string]string {
 	return addresses
 }
 
-// Open lists those that serve anybody who reaches them, and how that comes; but for an access file with which they do.
+// Open lists the addresses that serve anybody, and why: none with identities, or with an access file and TLS.
 func (s *Server) Open() (addresses map[string]string, why string) {
 	switch {
 	case s.Identified(), s.Access != "" && s.TLS():

@@ -46,7 +46,7 @@ func (f Fault) String() string {
 	return b.String()
 }
 
-// Public gives the fault as String does, but without the file's own text: that is for those who may read the file.
+// Public gives the fault as String does, but without the file's own text: that is for people who may read the file.
 func (f Fault) Public() string {
 	f.Text, f.Message = "", expectation(f.Message)
 	text := f.String()

@@ -33,7 +33,7 @@ type Conn struct {
 
 	mu     sync.Mutex
 	change sync.Cond          // of what follows
-	calls  map[uint32]*Answer // guarded by mu, as is the rest: those that were sent whole and have not ended
+	calls  map[uint32]*Answer // guarded by mu, as is the rest: calls that were sent whole and have not ended
 	credit int64              // bytes that the server takes
 	acked  bool               // the latest ping was answered
 	goAway string             // what the server said of the end

@@ -58,8 +58,8 @@ func Kind(name protoreflect.FullName) protoreflect.MessageDescriptor {
 	return d.(protoreflect.MessageDescriptor)
 }
 
-// Encode returns a message as bytes, of which some texts are not UTF-8. It panics if the message has such texts before,
-// which Maker does not make.
+// Encode returns a message as bytes, with some texts that are not UTF-8. It panics if the message has such texts
+// before, which Maker does not make.
 func Encode(m proto.Message) []byte {
 	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
@@ -68,7 +68,7 @@ func Encode(m proto.Message) []byte {
 	return Spoil(data)
 }
 
-// Message returns a message of which each field is set, or not, at random.
+// Message returns a message whose fields are each set, or not, at random.
 func (k *Maker) Message(d protoreflect.MessageDescriptor) proto.Message {
 	m := dynamicpb.NewMessage(d)
 	k.fill(m, 0)
@@ -176,7 +176,7 @@ func (k *Maker) fill(m protoreflect.Message, depth int) {
 	}
 }
 
-// Word returns a string, of those that exist or made to harm.
+// Word returns a string that exists or is made to harm.
 func (k *Maker) Word() string {
 	if len(k.Words) == 0 || k.RNG.Float64() < k.Nasty {
 		return Text(k.RNG)

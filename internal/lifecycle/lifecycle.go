@@ -54,7 +54,7 @@ func Hangups() <-chan os.Signal {
 }
 
 // Run calls start, which starts the program's parts one after the other with Group.Start, and may block until the
-// program is ready. Then it waits for a signal or for a part that ends by itself, either of which ends start's context,
+// program is ready. Then it waits for a signal or for a part that ends by itself. Either ends start's context,
 // and stops the parts, the last one first. It returns when all parts have ended, or were given up.
 //
 // The error is nil after an orderly stop that a signal asked for. Otherwise it joins what start returned, the failure

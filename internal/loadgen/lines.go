@@ -33,7 +33,7 @@ type line struct {
 	grpc.ClientStream
 
 	cancel context.CancelFunc
-	sent   uint64 // requests, the last of which may have no answer yet
+	sent   uint64 // requests; the last one may have no answer yet
 }
 
 // predict is a predictor. A request that its client no longer waits for ends its line.

@@ -48,7 +48,7 @@ func usedBy(pid int) (used, error) {
 		parents[of], _ = strconv.Atoi(fields[1])
 		own[of] = cpu{ticks(11), ticks(12)}
 		if of == pid {
-			u.process, u.children = own[of], cpu{ticks(13), ticks(14)} // those that were waited for
+			u.process, u.children = own[of], cpu{ticks(13), ticks(14)} // the children that were waited for
 		}
 	}
 	if _, there := own[pid]; !there {

@@ -42,11 +42,11 @@ type StreamReport struct {
 	Retries    int     `json:"retries,omitempty"`
 
 	Sent        int64             `json:"sent"`
-	Attempts    int64             `json:"attempts"` // of those that ended
+	Attempts    int64             `json:"attempts"` // that ended
 	Codes       map[string]int64  `json:"codes"`
 	FirstErrors map[string]string `json:"first_errors,omitempty"` // by code
 	Unanswered  int64             `json:"unanswered"`
-	InTime      float64           `json:"in_time"` // part of those that ended
+	InTime      float64           `json:"in_time"` // part of the ones that ended
 	AnswersPS   float64           `json:"answers_per_s"`
 	GoodputPS   float64           `json:"goodput_per_s"`
 	RowsPS      float64           `json:"rows_per_s"`

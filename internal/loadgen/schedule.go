@@ -37,7 +37,7 @@ func (s *Stream) schedule(span time.Duration) ([]time.Duration, error) {
 	return arrivals.Gamma{Rate: s.Rate, CV: s.CV}.Times(span, rand.New(rand.NewPCG(s.Seed, 1)), nil), nil
 }
 
-// readTrace reads times in seconds, one a line; empty lines and those that begin with # are passed over.
+// readTrace reads times in seconds, one a line; empty lines and lines that begin with # are passed over.
 func readTrace(path string, span time.Duration) ([]time.Duration, error) {
 	file, err := os.Open(path)
 	if err != nil {

@@ -32,7 +32,7 @@ func (t *tally) cameLocked(from, to int) came {
 	return all
 }
 
-// seriesLocked returns the first parts of the run, those that it had whole.
+// seriesLocked returns the first parts of the run, the ones that it had whole.
 func (t *tally) seriesLocked(whole int) []Point {
 	var series []Point
 	for i := range whole {

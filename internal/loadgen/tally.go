@@ -37,7 +37,7 @@ type tally struct {
 
 	mu         sync.Mutex
 	sent       int64                // guarded by mu
-	attempts   int64                // guarded by mu; of those that ended
+	attempts   int64                // guarded by mu; that ended
 	unanswered int64                // guarded by mu; when the run was over
 	inTime     int64                // guarded by mu
 	codes      map[codes.Code]int64 // guarded by mu

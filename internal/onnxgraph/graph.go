@@ -95,7 +95,7 @@ func (g *Graph) UnshapedInput(name string, dtype DType) *Graph {
 	return g
 }
 
-// AnyOutput declares an output of which neither the element type nor the shape is given: both follow from the nodes.
+// AnyOutput declares an output without an element type or a shape: both follow from the nodes.
 func (g *Graph) AnyOutput(name string) *Graph {
 	g.graph.Output = append(g.graph.Output, &onnx.ValueInfoProto{Name: &name})
 	return g

@@ -11,7 +11,7 @@
 //
 //   - what the look is late, since nothing went on in this process meanwhile: it was stopped, or the machine was;
 //   - what its threads waited for a processor (/proc/PID/task/TID/schedstat), and its part of what the machine was kept
-//     from running by those that it shares its own processors with (steal, of /proc/stat);
+//     from running by the machines that it shares its own processors with (steal, of /proc/stat);
 //   - for another process, all of it, while that is stopped: for up to 12 s at a time, since nothing else would end one
 //     that is stopped for ever.
 //
@@ -32,7 +32,7 @@ import (
 )
 
 const (
-	// every is how often is looked; a look is late after twice that.
+	// every is how often somebody looks; a look is late after twice that.
 	every, late = 100 * time.Millisecond, 200 * time.Millisecond
 	// soon is how short the time since the latest look is when another one would say nothing.
 	soon = 5 * time.Millisecond
@@ -43,14 +43,14 @@ const (
 // Clock measures the time that a process had. It is safe for concurrent use. A nil Clock is the system's.
 type Clock struct {
 	looks   *looks
-	process *process     // nil: of all processes of the looks, of which the one counts that had the least time
+	process *process     // nil: all of the looks; the one with the least time counts
 	judging atomic.Int32 // timers that run; while none does, another process is not looked at
 
 	mu   sync.Mutex
 	lost curve // guarded by mu; the time that the process did not have
 }
 
-// looks is what the clocks of this process and of those that it follows have in common.
+// looks is what the clocks of this process and of the ones that it follows have in common.
 type looks struct {
 	latest   atomic.Pointer[time.Time] // nil: nobody looks
 	own, all *Clock

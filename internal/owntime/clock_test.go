@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// standing returns a clock of a process of which nothing is known, and a function that lets time pass: with looks, or
+// standing returns a clock of a process that nothing is known about, and a function that lets time pass: with looks, or
 // as if this process stood still.
 func standing() (c *Clock, pass func(d time.Duration, looking bool)) {
 	const nobody = 1 << 30

@@ -21,7 +21,7 @@ const (
 	recent = time.Minute
 )
 
-// add adds what was lost between two times, of which the first is not before those of any call before.
+// add adds what was lost between two times. The first is not before the times of any earlier call.
 func (c *curve) add(from, to time.Time, lost time.Duration) {
 	if lost <= 0 {
 		return

@@ -40,7 +40,7 @@ func stateIn(folder string) rune {
 // threadsOf returns the threads of a process.
 func threadsOf(pid int) map[string]thread {
 	dir := folder(pid) + "task/"
-	names, _ := os.ReadDir(dir) // those that could be read
+	names, _ := os.ReadDir(dir) // the ones that could be read
 	threads := make(map[string]thread, len(names))
 	for _, name := range names {
 		text, _ := os.ReadFile(dir + name.Name() + "/schedstat") // used, waited, how often it began

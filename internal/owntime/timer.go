@@ -28,7 +28,7 @@ func (c *Clock) AfterFunc(takes time.Duration, f func()) *Timer {
 	return t
 }
 
-// judge counts the timer with those that its clock's process is looked at for.
+// judge counts the timer with the ones that its clock's process is looked at for.
 func (t *Timer) judge(by int32) {
 	if t.clock != nil {
 		t.clock.judging.Add(by)

@@ -106,7 +106,7 @@ func TestARunThatNothingEnds(t *testing.T) {
 // ends counts how requests ended.
 type ends struct {
 	answered, refused, lost, cut atomic.Int64
-	last                         atomic.Value   // of those that were lost, as text
+	last                         atomic.Value   // of the lost ones, as text
 	statuses                     [2]map[int]int // of servers, without and with a run that hung
 }
 

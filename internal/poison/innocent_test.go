@@ -67,7 +67,7 @@ func addInnocents(t testing.TB, models []innocent) (repository string) {
 // call is one request of an innocent caller.
 type call struct{ start, end time.Time }
 
-// load is callers of innocents, each of which asks again as soon as it is answered.
+// load is callers of innocents; each asks again as soon as it is answered.
 type load struct {
 	t       testing.TB
 	server  *server
@@ -117,7 +117,7 @@ func (l *load) answered(caller int, m *innocent, c call) {
 	l.tell()
 }
 
-// tell wakes those who wait for an answer to somebody.
+// tell wakes whoever waits for an answer to somebody.
 func (l *load) tell() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -59,7 +59,7 @@ func drawPauses(seed uint64) (all []pause) {
 
 // TestPauses stops the server, its workers and both, and gives them hardly any processor: that is nobody's fault. All
 // requests are answered that have the time for it, no connection of callers who give up soon is ended, no process is,
-// and every model stays SERVING. Then a run that hangs is ended all the same.
+// and every model stays SERVING. Then a run that hangs is still ended.
 func TestPauses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it stops a server for seconds")

@@ -1,6 +1,6 @@
 //go:build !race
 
-// Package race tells tests whether they run under the race detector, for those that take long there and race no more
+// Package race tells tests whether they run under the race detector, for tests that take long there and race no more
 // than others.
 package race
 

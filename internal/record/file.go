@@ -69,7 +69,7 @@ func create(open creator, dir string, at time.Time) (file, string, time.Time, er
 
 // Header holds the settings by which a file was recorded.
 type Header struct {
-	// Started is when the recording began of which the file is a part: it tells the recordings of one directory apart.
+	// Started is when the recording that the file belongs to began: it tells the recordings of one directory apart.
 	Started time.Time `json:"started"`
 	// Created is when the file was begun.
 	Created time.Time `json:"created"`

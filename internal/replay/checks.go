@@ -11,7 +11,7 @@ import (
 	"github.com/weftserve/weft/server/rollout"
 )
 
-// judge compares the answers now with those that were recorded. It speaks of these requests alone: nothing is concluded
+// judge compares the answers now with the recorded ones. It speaks of these requests alone: nothing is concluded
 // of others, so that what is within its limit is promoted.
 func (c *comparison) judge(g rollout.Gate, hurried string) rollout.Report {
 	c.mu.Lock()
@@ -128,7 +128,7 @@ func (c *comparison) latency(g rollout.Gate, hurried string) rollout.GateCheck {
 		check.Verdict = rollout.Promote
 	case float64(afterLow) <= g.MaxLatencyRatio*float64(beforeHigh):
 		check.Reason += ", which may still be chance"
-	case hurried != "": // more requests at once are larger batches, of which each takes longer
+	case hurried != "": // more requests at once are larger batches, and each takes longer
 		check.Reason += "; that need not be the version's: " + hurried
 	default:
 		check.Verdict = rollout.Rollback

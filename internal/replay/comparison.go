@@ -18,7 +18,7 @@ import (
 // comparison compares the answers to requests that were sent again with the recorded ones.
 type comparison struct {
 	tolerances *tolerances
-	batchDims  map[string]int // by output; tensor.NoBatch for those that have none
+	batchDims  map[string]int // by output; tensor.NoBatch for outputs that have none
 
 	mu               sync.Mutex
 	compared, agreed int64                // guarded by mu; requests that were answered then and now

@@ -58,7 +58,7 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
-// TestReplayOfRequestsWithoutInputs: those that have them are replayed, and the verdict names the others.
+// TestReplayOfRequestsWithoutInputs: requests that have inputs are replayed, and the verdict names the others.
 func TestReplayOfRequestsWithoutInputs(t *testing.T) {
 	whole, hashed := recordSome(t, record.Config{}, 150, "walker"),
 		recordSome(t, record.Config{Inputs: record.InputsHash}, 50, "walker")

@@ -50,7 +50,7 @@ func (t *Telemetry) examples() exemplar.Filter {
 		return exemplar.AlwaysOffFilter
 	}
 	return func(ctx context.Context) bool {
-		return ctx != context.Background() && exemplar.TraceBasedFilter(ctx) // as those that are not sampled have it
+		return ctx != context.Background() && exemplar.TraceBasedFilter(ctx) // as calls that are not sampled have it
 	}
 }
 

@@ -23,8 +23,8 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// excepted is all that linters may say of the page. Both names are those that dashboards of other servers of the kind
-// have; what they say is also there in seconds. See docs/METRICS.md.
+// excepted is all that linters may say of the page. Dashboards of other servers of the kind have both
+// names; what they say is also there in seconds. See docs/METRICS.md.
 var excepted = []string{
 	"weft_batch_cost_per_flush_ms metric names should not contain abbreviated units",
 	"weft_fairness_lag_ms metric names should not contain abbreviated units",

@@ -57,7 +57,7 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Telemetry measures. It implements shell.Observer. Its methods are safe for concurrent use, and those that
+// Telemetry measures. It implements shell.Observer. Its methods are safe for concurrent use, and the ones that
 // observe neither block nor, once they have seen a version, allocate.
 type Telemetry struct {
 	registry *prometheus.Registry

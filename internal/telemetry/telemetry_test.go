@@ -169,7 +169,7 @@ var batch = sharedsched.BatchEvent{
 	Estimated: 10 * time.Millisecond, DeviceTime: 20 * time.Millisecond, Elapsed: 21 * time.Millisecond,
 }
 
-// gpuSample is a sample of a GPU of which everything is known.
+// gpuSample is a sample of a GPU that everything is known about.
 var gpuSample = gpu.Sample{
 	At: time.Now(), Known: gpu.AllQuantities, Clock: 1400, MaxClock: 1980, Reasons: gpu.SWPowerCap | gpu.HWThermal,
 	Utilisation: 900, CoTenant: 125,

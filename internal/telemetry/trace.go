@@ -43,7 +43,7 @@ func (t *Traces) rolled() bool {
 	return t.roots >= 1 || rand.Float64() < t.roots
 }
 
-// newTraces returns those that come to the processor, in the name of the options' resource.
+// newTraces returns the traces that come to the processor, in the name of the options' resource.
 func newTraces(to sdktrace.SpanProcessor, options ...sdktrace.TracerProviderOption) *Traces {
 	limits := sdktrace.NewSpanLimits()
 	if os.Getenv("OTEL_SPAN_LINK_COUNT_LIMIT") == "" {

@@ -22,7 +22,7 @@ const (
 // workerKey says which process an engine ran in, where that is not the server.
 const workerKey = attribute.Key("weft.worker.pid")
 
-// batches are the latest, each of which gets a span when the first of its requests that is sampled has come back. It is
+// batches are the latest. Each gets a span when the first of its requests that is sampled has come back. It is
 // a ring of fixed size, with the batch of a number at that number's place. A span ends when it has lingered, when
 // another batch takes the place, or with the server.
 type batches struct {

@@ -24,7 +24,7 @@ type call struct {
 
 	asked     atomic.Bool  // a request came to the pipeline
 	code, why string       // how its handler ended
-	ends      atomic.Int32 // of a call with one answer: those that are still to come
+	ends      atomic.Int32 // of a call with one answer: the ends that are still to come
 	request   *Trace       // of a call that brings one; nil: it is not sampled
 }
 

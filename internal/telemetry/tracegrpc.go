@@ -11,7 +11,7 @@ import (
 )
 
 // Came begins to follow a call of gRPC by its header, unless it is known already that it is not sampled. stream: its
-// caller sends any number of requests, each of which is sampled by itself. A stats handler would learn of the calls,
+// caller sends any number of requests, each sampled by itself. A stats handler would learn of the calls,
 // too, but gRPC then tells it of each message of each call, which costs more than a tenth of a small request. Calls
 // that only look whether the server is there, or what it has, are not followed.
 func (t *Traces) Came(ctx context.Context, method string, header metadata.MD, stream bool) context.Context {

@@ -48,7 +48,7 @@ func (vs *versions) watch(m Models, s Scheduler) {
 	vs.table.Store(&versionTable{snapshot: &catalog.Snapshot{}})
 }
 
-// unknown stands for a version that is not published as ready and of which nothing else needs to be known.
+// unknown stands for a version that is not published as ready; nothing else needs to be known about it.
 var unknown = &series{}
 
 // of returns the labels of a version. device is where one runs that is not published as ready; "" if its labels do not
@@ -100,7 +100,7 @@ func (vs *versions) refresh(id sharedsched.VersionID, device string) *series {
 const maxGone = 4096
 
 // stillNeeded returns the labels of a table without those of versions that are gone, if they are too many, but for the
-// one in use. An event of one of those that is still on its way counts as device time of a version without a name.
+// one in use. An event of such a version that is still on its way counts as device time of a version without a name.
 func stillNeeded(t *versionTable, used sharedsched.VersionID) catalog.Map[sharedsched.VersionID, *series] {
 	if t.byID.Len() <= maxGone {
 		return t.byID

@@ -13,7 +13,7 @@ func yield(yields bool) {
 	if yields {
 		attr.Policy = unix.SCHED_BATCH
 	}
-	threads, _ := os.ReadDir("/proc/self/task") // the names of those that were read
+	threads, _ := os.ReadDir("/proc/self/task") // the names of the ones that were read
 	for _, of := range threads {
 		if id, err := strconv.Atoi(of.Name()); err == nil {
 			attr.Nice = niceOf(id)

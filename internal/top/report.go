@@ -12,7 +12,7 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
-// schema is the version of what `weft top --once --json` prints. Fields may come; those that are there keep their names
+// schema is the version of what `weft top --once --json` prints. Fields may come; existing ones keep their names
 // and meanings, or it counts on.
 const schema = 1
 

@@ -113,7 +113,7 @@ func (h *history) rows(filter string, by order) []*version {
 // roomy is the width from which a table has all columns.
 const roomy = 90
 
-// shownColumns are those that there is room for: where there is one device, its column says little.
+// shownColumns are the columns that there is room for: where there is one device, its column says little.
 func (h *history) shownColumns(width int) []column {
 	if width >= roomy || len(h.GetDevices()) > 1 {
 		return columns

@@ -188,7 +188,7 @@ func (w *weave) drawQueue(g *grid, x, y int, v *version) {
 			}
 		}
 	}
-	for _, s := range w.samples { // those that still wait have not ended
+	for _, s := range w.samples { // requests that still wait have not ended
 		if at := w.place(s.at); at >= 0 && at < w.bins {
 			waited[at] = max(waited[at], float64(s.waiting[v]))
 		}

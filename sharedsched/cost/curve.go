@@ -44,7 +44,7 @@ type Curve struct {
 	given    table   // another curve's, until there is an own one
 	inFlight int     // executions begun while the curve was cold
 	clock    uint64  // counts settlements, to tell how long ago a size was measured
-	revision uint64  // counts changes of estimates but for those that the device counts
+	revision uint64  // counts changes of estimates but for the ones that the device counts
 	drifts   int     // windows restarted because the cost had changed
 	link     link    // to the device
 }

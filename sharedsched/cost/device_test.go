@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// on returns a curve on d of which one row takes 100 ms in the reference state.
+// on returns a curve on d where one row takes 100 ms in the reference state.
 func on(d *Device) *Curve {
 	c := new(Curve)
 	c.On(d)

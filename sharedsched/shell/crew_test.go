@@ -77,7 +77,7 @@ func TestDevicesComeAndGo(t *testing.T) {
 			})
 			synctest.Wait()
 		}
-		submit(onA, nil, 10*time.Millisecond) // the first one runs by itself, for it is measured
+		submit(onA, nil, 10*time.Millisecond) // the first one runs by itself, because it is measured
 		submit(onA, sharedsched.ErrRemoved, time.Millisecond)
 		submit(onB, nil, 10*time.Millisecond)
 		submit(onB, nil, 20*time.Millisecond)

@@ -21,8 +21,8 @@ func (u *turtle) Execute(*sharedsched.Batch) sharedsched.Report {
 	return sharedsched.Report{DeviceTime: took}
 }
 
-// impatience is a load of callers without deadlines: each asks up to four times, and gives up after its patience, of
-// which the scheduler is told nothing.
+// impatience is a load of callers without deadlines: each asks up to four times, and gives up after its patience, which
+// the scheduler is not told about.
 type impatience struct {
 	patience, takes time.Duration // takes: a batch
 	rows            int           // of a batch

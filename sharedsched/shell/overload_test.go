@@ -42,7 +42,7 @@ func TestWhoIsRefusedInOverloadKnowsAtOnce(t *testing.T) {
 }
 
 // run returns the answers in time as a part of what the device can do, and the part of the other requests that were
-// refused within a tenth of their limits, of those that came after the first three seconds.
+// refused within a tenth of their limits. Both are of the requests that came after the first three seconds.
 func (o *overload) run(t *testing.T, rng *rand.Rand) (inTime, soon float64) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -87,7 +87,7 @@ func TestBatchSizeFollowsTraffic(t *testing.T) {
 	})
 }
 
-// TestNobodyWaitsForMemory: where callers wait for a full queue, one whose bytes find no room is refused all the same.
+// TestNobodyWaitsForMemory: where callers wait for a full queue, one whose bytes find no room is still refused.
 func TestNobodyWaitsForMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := sharedsched.Config{Devices: []sharedsched.Device{{Name: "d", Lanes: 1}}, MaxQueuedBytes: 100}

@@ -146,7 +146,7 @@ func (c *counted) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Licence is ONNX Runtime's, of which the npm package has no file.
+// Licence is ONNX Runtime's, which the npm package has no file of.
 //
 //go:embed onnxruntime-LICENSE.txt
 var Licence []byte

@@ -26,7 +26,7 @@ type attack struct {
 // operation is what an attack does again and again on a connection. Its writes are sent soon after.
 type operation func(ctx context.Context) error
 
-// plenty is the window of those who read what they get.
+// plenty is the window of clients that read what they get.
 const plenty = -1
 
 func nobody(int) bool       { return false }

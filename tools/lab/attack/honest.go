@@ -32,7 +32,7 @@ type honestCommand struct {
 // fared is how honest callers fared.
 type fared struct {
 	Ms     []float64 // from when each request was due until it was answered, ascending
-	Visits []float64 // the same, of those who connect for it
+	Visits []float64 // the same, of the caller that connects anew for each
 	Lost   int       // of both
 	Sent   int
 	Errors []string // the first few

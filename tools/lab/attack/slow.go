@@ -9,7 +9,7 @@ func idle(*link) (operation, error) {
 
 // slowHandshakes says nothing on one connection of three, and a byte at a time on the others.
 func slowHandshakes(l *link) (operation, error) {
-	// What begins a ClientHello of TLS 1.2: a record of 512 bytes, of which one of 508.
+	// What begins a ClientHello of TLS 1.2: a record of 512 bytes, and in it a message of 508.
 	hello := append([]byte{22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3}, make([]byte, 506)...)
 	var words []byte
 	switch l.number % 3 {

@@ -16,7 +16,7 @@ import (
 
 // The models of the demo.
 const (
-	policy    = "cartpole" // versions 1 and 2, of which the second is better
+	policy    = "cartpole" // versions 1 and 2; the second is better
 	baseline  = 1
 	candidate = 2
 	gait      = "hopper" // version 3, and 4 as its shadow

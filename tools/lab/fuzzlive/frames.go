@@ -46,7 +46,7 @@ var chosen = []string{
 	"authorization", "authorization",
 }
 
-// headers sends a call with a header block of which one value is chosen to harm, or is missing or there twice.
+// headers sends a call with a header block in which one value is chosen to harm, or is missing or there twice.
 func (b *batch) headers() error {
 	fields := []string{
 		":method", "POST", ":scheme", "http", ":path", "/weft.v1.ModelService/ListModels", ":authority", "weft",

@@ -21,7 +21,7 @@ import (
 
 const (
 	patience = 30 * time.Second // for an answer
-	phases   = 20               // after each of which is seen what the server holds
+	phases   = 20               // what the server holds is looked at after each
 	adminOne = 40               // of so many batches one goes to AdminService
 )
 
@@ -101,7 +101,7 @@ func (o *options) fuzz(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// processorTime is what this process and those that it has waited for have taken.
+// processorTime is what this process and the ones that it has waited for have taken.
 func processorTime() time.Duration {
 	var sum time.Duration
 	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {

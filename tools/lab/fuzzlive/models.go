@@ -16,7 +16,7 @@ import (
 // echoModel answers what it is asked, and is never changed by calls of AdminService: it shows that the server is well.
 const echoModel = "echo"
 
-// models are those that are served, as sketches. Together they take most element types, rows and none, and strings.
+// models are the served ones, as sketches. Together they take most element types, rows and none, and strings.
 var models = map[string]string{
 	echoModel: `x[N,4]; y = Identity(x); y`,
 	"texts":   `x:string[N]; y = Identity(x); y`,

@@ -173,7 +173,7 @@ func (n newcomer) header() map[string]string {
 // hex returns 16 digits.
 func (n newcomer) hex() string { return fmt.Sprintf("%016x", max(1, n.rng.Uint64())) }
 
-// pages asks the HTTP address for them, also for those that are not there.
+// pages asks the HTTP address for its pages, also for ones that are not there.
 func (n newcomer) pages(ctx context.Context, w *web) error {
 	defer w.client.CloseIdleConnections()
 	for n.sent < fewNames {

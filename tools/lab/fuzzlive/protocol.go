@@ -17,7 +17,7 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
-// protocol is one of those that take the same requests.
+// protocol is one of several that take the same requests.
 type protocol struct {
 	predict string // the method
 	request func(*weftv1.PredictRequest) proto.Message

@@ -70,7 +70,7 @@ func (s *suite) compareModels(ctx context.Context, from, folder string) error {
 }
 
 // compareUntilGone serves models and compares them, until all are done or one took the device or the server down. It
-// returns those that were not asked, and removes that one.
+// returns the models that were not asked, and removes the one that took it down.
 func (s *suite) compareUntilGone(ctx context.Context, folder, repository string, twins []twin, a *agreement,
 ) (left []twin, err error) {
 	left = twins
@@ -104,7 +104,7 @@ func (s *suite) compareUntilGone(ctx context.Context, folder, repository string,
 	return left, err
 }
 
-// reportTwin adds a row for a version that is not as it should be, and counts those that are.
+// reportTwin adds a row for a version that is not as it should be, and counts the others.
 func (s *suite) reportTwin(a *agreement, t twin, found difference, err error) {
 	fmt.Fprintf(&a.log, "%v: %v %v\n", t, found, err)
 	row := a.name + ": " + t.String()
@@ -129,7 +129,7 @@ func (s *suite) tolerances() string {
 		s.bounds.bf16)
 }
 
-// difference is the largest difference seen between two answers of which the second should equal the first.
+// difference is the largest difference seen between two answers that should be equal.
 type difference struct {
 	far    float64 // as a part of the output's largest magnitude
 	where  string

@@ -68,7 +68,7 @@ func ask(ctx context.Context, v *server, model string, width int) (*asked, error
 }
 
 // soak has callers ask all models at once for a time. It returns the number of answers and the largest difference from
-// those that the models gave alone.
+// the answers that the models gave alone.
 func (s *suite) soak(ctx context.Context, v *server, all []*asked, span time.Duration,
 ) (n int, far difference, err error) {
 	const callers = 4                      // of each model: more than both lanes hold

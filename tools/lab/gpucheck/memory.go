@@ -27,7 +27,7 @@ var (
 )
 
 // memory makes requests run out of memory while others that do not are running: of another model, and of the same one,
-// but in executions of their own. Only those that ran out may fail.
+// but in executions of their own. Only the ones that ran out may fail.
 func (s *suite) memory(ctx context.Context) error {
 	cases := []shortage{beyondDevice, beyondLimit}
 	if !s.onGPU() {

@@ -51,7 +51,7 @@ func (s *suite) saturation(ctx context.Context) error {
 type served struct {
 	perSecond float64 // rows
 	busy      float64 // part of the time, according to GetSchedulerState
-	fed       int     // of the looks at its queue: those that found a full batch waiting
+	fed       int     // looks at its queue that found a full batch waiting
 	// nvidia-smi's answers in several moments, of saturationFields
 	smi      [len(saturationFields)][]float64
 	smiFault error // why nvidia-smi said nothing

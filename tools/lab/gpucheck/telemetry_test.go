@@ -42,7 +42,7 @@ weft_gpu_clock_event{device="cuda:0",reason="gpu_idle"} 0
 weft_gpu_clock_event{device="cuda:1",reason="hw_thermal"} 1
 `
 
-// pageServer is a server of which there is nothing but its metrics.
+// pageServer is a server that has nothing but its metrics.
 func pageServer(t *testing.T, page string) *server {
 	t.Helper()
 	pages := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, page) }))

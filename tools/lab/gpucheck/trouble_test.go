@@ -48,7 +48,7 @@ func TestTimeIsUp(t *testing.T) {
 }
 
 // TestModelThatTakesTheServerAlong has a server that is killed as soon as it is ready if it has a certain model. The
-// other one must be compared all the same.
+// other one must still be compared.
 func TestModelThatTakesTheServerAlong(t *testing.T) {
 	models := repository(t, nil)
 	if err := os.CopyFS(filepath.Join(models, "killer"), os.DirFS(filepath.Join(models, "policy"))); err != nil {

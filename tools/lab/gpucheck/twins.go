@@ -23,7 +23,7 @@ func (t twin) String() string { return fmt.Sprintf("%s/%d", t.model, t.version) 
 func onCPU(model string) string { return model + ".on-cpu" }
 
 // placeTwins copies every model of a repository into another, once for the device and once for the CPU, with all its
-// versions and its own settings but those of where and how it is executed and of which version answers which callers.
+// versions and its own settings, except where and how it is executed and which version answers which callers.
 func placeTwins(from, to, provider string) ([]twin, error) {
 	repository, err := modelrepo.Open(from)
 	if err != nil {

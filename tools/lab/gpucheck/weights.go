@@ -11,7 +11,7 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
-// weights loads two models, of which one has twice the weight and other batches, with more than the device can do. The
+// weights loads two models, one with twice the weight and other batches, with more than the device can do. The
 // part of each is the device time that its flow was charged, according to GetSchedulerState.
 func (s *suite) weights(ctx context.Context) error {
 	h, err := s.heavyModel()

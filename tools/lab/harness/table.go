@@ -7,7 +7,7 @@ import (
 	"text/tabwriter"
 )
 
-// Table is one of those that are printed.
+// Table is a table that is printed.
 type Table struct {
 	Title, About string
 	Columns      []string

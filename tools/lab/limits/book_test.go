@@ -25,7 +25,7 @@ func TestMedian(t *testing.T) {
 	}
 }
 
-// TestRatiosAreOfOneRound: each round is compared with itself, and one of which a figure is missing counts nowhere.
+// TestRatiosAreOfOneRound: each round is compared with itself, and one that lacks a figure counts nowhere.
 func TestRatiosAreOfOneRound(t *testing.T) {
 	slow, fast := series{0: 10, 1: 50, 2: 90}, series{0: 20, 1: 100, 3: 7}
 	if diff := cmp.Diff(series{0: 0.5, 1: 0.5}, slow.over(fast)); diff != "" {

@@ -75,7 +75,7 @@ func TestEchoes(t *testing.T) {
 	}
 }
 
-// TestEchoMetadata: a client learns which requests to make up, also from those that keep bytes.
+// TestEchoMetadata: a client learns which requests to make up, also from servers that keep bytes.
 func TestEchoMetadata(t *testing.T) {
 	for _, kind := range []string{echoDefault, echoZeroCopy, echoRefusal} {
 		about, err := weftv1.NewPredictionServiceClient(dialEcho(t, kind)).GetModelMetadata(t.Context(),

@@ -7,7 +7,7 @@ import (
 	"github.com/weftserve/weft/internal/onnxgraph"
 )
 
-// model is one of those that are served; requests have one row.
+// model is a model that is served; requests have one row.
 type model struct {
 	name  string
 	width int // numbers in a row of the input

@@ -12,7 +12,7 @@ import (
 type usage struct {
 	all  float64 // that there was
 	busy float64 // that anybody used, but for interrupts: those of the network are the servers' own
-	ours float64 // that this program and its children used, those that have ended too
+	ours float64 // that this program and its children used, also children that have ended
 }
 
 const userHZ = 100 // the unit of times in /proc

@@ -127,8 +127,8 @@ func (r *round) open(run func() (measured, error)) (m measured, err error) {
 	return m, nil
 }
 
-// boundOf is what a server that can do so much a second can do while it refuses so many, each of which takes so much
-// processor time, in microseconds.
+// boundOf is what a server that can do so much a second can do while it refuses so many, at so much processor
+// time each, in microseconds.
 func boundOf(capacity, refusals, costUs float64) float64 {
 	return capacity * max(0, 1-refusals*costUs/1e6)
 }

@@ -27,7 +27,7 @@ const (
 	// backUnder is the prediction error that is good enough.
 	backUnder = 0.1
 	// judged is a number of batches since the change, up to and with one whose error is not good enough. That one
-	// counts only if more than half of them are like it: a stall, or a model of which little is known, is no sign that
+	// counts only if more than half of them are like it: a stall, or a model that little is known about, is no sign that
 	// the change is not understood.
 	judged = 9
 	// atOnce is the number of batches whose median error is the error at once.

@@ -18,7 +18,7 @@ type Process struct {
 	Course func(rng *rand.Rand, span time.Duration) []Stretch
 	// Together makes all models of a workload follow one and the same course, such as bursts that come to all at once.
 	Together bool
-	// Every is the period of callers that act at the same moments, such as robots, each of which asks once a period; 0:
+	// Every is the period of callers that act at the same moments, such as robots that each ask once a period; 0:
 	// they do not. Jitter is how much later than that a request may be. CV and Course mean nothing then.
 	Every, Jitter time.Duration
 	// Think is how long after an answer its caller asks again, on average. There are as many as ask at the model's rate if

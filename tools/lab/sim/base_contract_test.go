@@ -86,7 +86,7 @@ func TestBaselinesDoNotAllocate(t *testing.T) {
 	}
 }
 
-// TestSliding compares the search for a window with trying all: among those that drop as few heads as the rule allows.
+// TestSliding compares the search for a window with trying all that drop as few heads as the rule allows.
 func TestSliding(t *testing.T) {
 	env := &Env{Models: []Model{sized(linear("a", 9, 1, 100, 1), 12)}, Lanes: 1}
 	l := newLines(env)

@@ -29,7 +29,7 @@ func flat(maxBatch int) []Model {
 	return []Model{sized(linear("a", 9, 1, 100, 1), maxBatch), sized(linear("b", 9, 1, 100, 1), maxBatch)}
 }
 
-// TestBaselineDecisions plays small traces of which each batch can be worked out by hand. A profile counts 5 % more
+// TestBaselineDecisions plays small traces whose batches can all be worked out by hand. A profile counts 5 % more
 // where a policy predicts with it: 10.5 ms for one row of flat, 11.55 ms for two.
 func TestBaselineDecisions(t *testing.T) {
 	tf := func(timeout int, expiry bool) func(*Env) Policy {

@@ -6,11 +6,11 @@ import (
 )
 
 // tfServing models the SharedBatchScheduler of TensorFlow Serving with one batch thread per device: round robin over
-// the queues, one batch a turn. A queue is a row of batches, of which the last is open; a batch is given when it is
+// the queues, one batch a turn. A queue is a row of batches. The last one is open. A batch is given when it is
 // closed, which the arrival of a task that does not fit does to it, or full, or when its first task has waited for the
 // batch timeout. A task that needs a batch too many is refused. There are no deadlines, costs or weights.
 //
-// With expiry, callers state their objective as the timeout of the call. A batch of which all tasks are late is then
+// With expiry, callers state their objective as the timeout of the call. A batch whose tasks are all late is then
 // skipped when its turn comes; with a single one alive all run, late ones included. Nothing leaves the queue for being
 // late.
 //

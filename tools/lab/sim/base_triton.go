@@ -5,7 +5,7 @@ import "time"
 // triton models the dynamic batchers of Triton Inference Server with one instance per model: each model has a batcher
 // of its own that knows of no other, so lane i is model i's, and all their batches share the device. A batch starts
 // when it is full or its oldest request has waited for the queue delay. As shipped there is no queue timeout, so that
-// late requests run all the same. With reject, requests that are past their deadline when a batch is formed are
+// late requests still run. With reject, requests that are past their deadline when a batch is formed are
 // rejected, as with a default queue timeout equal to the objective and the action REJECT, which has to be asked for.
 //
 // Without a queue policy the original hands over up to two batches ahead of execution. That is left out, since it

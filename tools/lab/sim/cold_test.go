@@ -8,7 +8,7 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// coldRun is a run of the simulator with the standard model, of which nothing was measured before.
+// coldRun is a run of the simulator with the standard model, before anything was measured of it.
 type coldRun struct {
 	requests []Request
 	batches  []sharedsched.Decision // the first of them

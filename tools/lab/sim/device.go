@@ -19,7 +19,7 @@ type Device struct {
 // Pace is the state of the device from a time on. The zero value is the state that costs are given for.
 type Pace struct {
 	From Time
-	// Speed is that of all batches, including those that run already; 0 counts as 1. Telemetry knows nothing of it.
+	// Speed is that of all batches, including the running ones; 0 counts as 1. Telemetry knows nothing of it.
 	Speed float64
 	// Clock is the clock as a share of the reference, 0 counts as 1, and CoTenant the share of the device that other
 	// processes use. How much either matters depends on the model, and telemetry knows of both. They count for batches

@@ -13,7 +13,7 @@
 // device that telemetry reports to the server's scheduler, or does not. A policy is made by a Maker: Core makes the
 // server's scheduler, the very code that the server runs, taught by warm-up as the server does; Baselines the policies
 // of other servers and papers; Variants the server's scheduler with a part changed. Baselines that differ only in a
-// parameter are a Family, of which one is chosen for each workload in a short run on a training seed (tune).
+// parameter are a Family. One of them is chosen for each workload in a short run on a training seed (tune).
 //
 // A Study plays policies on workloads and finds the figures, Findings writes them as tables.
 //

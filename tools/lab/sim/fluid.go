@@ -50,7 +50,7 @@ func fluidDemand(m *Model, rate float64) float64 {
 	return rate * fluidCost(m, b) / b
 }
 
-// toCapacity scales the rates of models, of which only the proportions matter before, to the fluid capacity: the
+// toCapacity scales the rates of models, whose proportions alone matter before, to the fluid capacity: the
 // demands of all models sum to 1. That is load 1. It is a yardstick and no bound: requests that come in bursts batch
 // better than ones that come evenly.
 func toCapacity(models []Model) {

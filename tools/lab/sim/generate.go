@@ -148,7 +148,7 @@ func (g *generator) duration(low, high time.Duration) time.Duration {
 
 func pickOf[T any](g *generator, from ...T) T { return from[g.IntN(len(from))] }
 
-// models draws models of which only the proportions of the rates matter.
+// models draws models. Only the proportions of their rates matter.
 func (g *generator) models() []Model {
 	n := int(g.between(1, mostModels+1))
 	typical := g.duration(cheapest, dearest/3)

@@ -8,7 +8,7 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// smallPolicy is a model of which an execution costs what that of a network of 48-256-128-12 does on a core, asked for
+// smallPolicy is a model whose execution costs what that of a network of 48-256-128-12 does on a core, asked for
 // load times as much as it can do. Its requests are of identities with these parts of them.
 func smallPolicy(load float64, slo time.Duration, identities ...float64) Workload {
 	models := []Model{{

@@ -79,7 +79,7 @@ func TestOver(t *testing.T) {
 	}
 }
 
-// TestLanes: with one lane everybody has one, and those that mean nothing then are not there; with two everybody may.
+// TestLanes: with one lane everybody has one, and policies that mean nothing then are left out; with two all may.
 func TestLanes(t *testing.T) {
 	for _, c := range []struct {
 		of    func([]Maker) []Maker

@@ -73,7 +73,7 @@ func skipUnderRace(t *testing.T) {
 	}
 }
 
-// lacks returns the goals that a family, of which the first two are the server's, does not reach.
+// lacks returns the goals that a family, whose first two are the server's, does not reach.
 func (f *Findings) lacks(t *testing.T, ours int) []string {
 	var lacks []string
 	best := make([]float64, len(f.Study.Workloads))

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// processors returns the server's scheduler on a device of which each lane has a processor of its own.
+// processors returns the server's scheduler on a device whose lanes each have a processor of their own.
 func processors(n int) Maker {
 	m := Core(fmt.Sprintf("%d processors", n), CoreOptions{})
 	m.Lanes, m.Overlap = func(int) int { return n }, float64(n)

@@ -187,7 +187,7 @@ func (f *Findings) inFlight(p *page, on []Workload) {
 	}
 }
 
-// tuned writes the table of which member of a family was chosen.
+// tuned writes the table that says which member of a family was chosen.
 func (f *Findings) tuned(p *page) {
 	s := f.Study
 	families := slices.DeleteFunc(slices.Clone(s.Families), func(f Family) bool { return len(f.Members) < 2 })

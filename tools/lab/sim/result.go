@@ -7,8 +7,8 @@ import (
 
 // Result holds the results of a run.
 type Result struct {
-	Flows    []Tally       // by model, without the requests of which
-	Shadows  Tally         // nobody waits for the answers
+	Flows    []Tally       // by model, without shadows
+	Shadows  Tally         // requests whose answers nobody waits for
 	End      Time          // of the last batch
 	Busy     time.Duration // device time of all batches
 	Computed time.Duration // time with at least one of them past copying
@@ -33,7 +33,7 @@ type Prediction struct {
 // Tally counts requests, and the device time spent on them.
 type Tally struct {
 	Offered int
-	Fates   [Dropped + 1]int // of those that ended
+	Fates   [Dropped + 1]int // of the requests that ended
 
 	Useful time.Duration // of their batches' device time, the share of requests on time, by rows
 	Wasted time.Duration // of it, the share of late ones

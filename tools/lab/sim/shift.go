@@ -64,8 +64,8 @@ func told(name string, t Telemetry) Maker {
 	return m
 }
 
-// suffering returns models of which each suffers in its own way from changes of the device: of its time 40 to 100 %
-// goes with the clock, and a share of others adds 0.6 to 1.67 times itself; it is 1.67 if others take two fifths of the
+// suffering returns models that each suffer in their own way from changes of the device: 40 to 100 % of its time
+// goes with the clock, and a share of others adds 0.6 to 1.67 times itself. It is 1.67 if others take two fifths of the
 // device in turns with us.
 func suffering(models []Model, pace func(time.Duration) []Pace) Workload {
 	toCapacity(models)
@@ -77,7 +77,7 @@ func suffering(models []Model, pace func(time.Duration) []Pace) Workload {
 	return Workload{Models: models, Arrivals: []Process{{CV: 1}}, Device: TypicalDevice, Pace: pace}
 }
 
-// crowding returns models that could use all of the device's memory, of which another process takes three quarters
+// crowding returns models that could use all of the device's memory. Another process takes three quarters of it
 // before they need it.
 func crowding() Workload {
 	models := equal(10, 4, 0.4, 200)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// seedsOf has a workload and a family of two, of which many carries more, and notes on which seeds each is run.
+// seedsOf has a workload and a family of two, in which many carries more, and notes on which seeds each is run.
 func seedsOf() (*Workload, *Family, map[string][]uint64) {
 	ran := map[string][]uint64{}
 	var first uint64 // the random number that shows the seed of the next run

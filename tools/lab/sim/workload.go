@@ -16,7 +16,7 @@ type Workload struct {
 	Error       []float64 // see Env
 	Device      Device
 	Pace        func(span time.Duration) []Pace // how the device's speed changes; nil: it does not
-	Further     bool                            // not of those that the comparison is decided on
+	Further     bool                            // not one that the comparison is decided on
 }
 
 // draws returns the workload with each of its sets of models. The load that a policy carries with models that were

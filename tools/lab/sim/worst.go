@@ -15,7 +15,7 @@ type Worst struct {
 	Rival string  // the other family
 }
 
-// SearchEffort is the effort with which workloads are searched, and those that were found are played again.
+// SearchEffort is the effort with which workloads are searched, and found ones are played again.
 var SearchEffort = Effort{Seeds: 1, Precision: Quick.Precision}
 
 // Worst returns the worst workload against each family but the first.
