@@ -117,7 +117,7 @@ func (l *load) answered(caller int, m *innocent, c call) {
 	l.tell()
 }
 
-// tell wakes whoever waits for an answer to somebody.
+// tell wakes a caller that waits for an answer.
 func (l *load) tell() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
