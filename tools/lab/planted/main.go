@@ -104,7 +104,7 @@ func (p *pkg) files() (all []string) {
 // Folders that are not the product: what only tests stand on, examples, tools, and generated code.
 var outside = []string{
 	"/scripts", "/tools", "/examples", "/proto/gen", "/internal/weftest", "/internal/archtest", "/internal/hostile",
-	"/internal/bench", "/internal/poison", "/internal/race", "/server/servertest", "/gpu/gputest", "/sharedsched/sim",
+	"/internal/bench", "/internal/poison", "/internal/race", "/server/servertest", "/gpu/gputest",
 	"/sharedsched/schedtest", "/runtime/worker/sandbox/sandboxtest",
 }
 
