@@ -46,6 +46,7 @@ count | awk -v table="$table" -v write="${1:-}" '
       exit
     }
     if (faults == "") exit
+    fflush()
     printf "%s%s", faults, "rooms: take lines away in the same room: look for what says the same, what a library gives, what nobody uses. Where a\n" \
       "room must grow, raise its line in " table " by hand, and name in the commit what was removed for it elsewhere.\n" > "/dev/stderr"
     exit 1
