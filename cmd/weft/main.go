@@ -62,7 +62,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	command, err := parser.Parse(args)
 	if wrong, ok := errors.AsType[*kong.ParseError](err); ok {
 		for key, instead := range (config.Server{}).Gone() {
-			if strings.HasPrefix(err.Error(), "unknown flag --"+key) {
+			if rest, is := strings.CutPrefix(err.Error(), "unknown flag --"+key); is && (rest == "" || rest[0] == ',') {
 				err = fmt.Errorf("--%s is gone: %s", key, instead)
 			}
 		}

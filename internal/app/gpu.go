@@ -27,7 +27,7 @@ type gpuWatch struct {
 
 // gpuStandIns let a test follow other devices than GPUs, by a library of its own.
 type gpuStandIns struct {
-	interval time.Duration
+	interval time.Duration // between readings
 	library  string
 	patience time.Duration // with the library
 	devices  []gpu.Device
