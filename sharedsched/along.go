@@ -96,7 +96,7 @@ func (c *Core) mayGrow(q *queue) int {
 func (c *Core) takeAlong(now Time, q *queue, b *Batch, most int, within bool) (full bool) {
 	s := &q.version.settings
 	limit := min(most, c.mayGrow(q))
-	if s.Padding != PadUp { // which cuts batches to the allowed sizes: joining is not to make another one of it
+	if len(s.AllowedBatchSizes) > 0 { // the batch was brought to one of them: joining is not to need another one
 		limit = min(limit, s.padded(b.Rows))
 	}
 	g, end := q.kin, q.device.free.Add(q.high(limit))

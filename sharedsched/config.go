@@ -34,6 +34,7 @@ type Variant struct {
 	AllDemand      bool // every queue with work demands service, urgent or not
 	NoWindowDrop   bool // only hopeless tasks are given up
 
+	NoDeviceCap bool `json:",omitempty"` // no batch is shorter for the targets of others
 	NoBeside    bool `json:",omitempty"` // no batch starts beside another that is not about to end
 	NoShares    bool `json:",omitempty"` // no flow is ever beyond its share
 	NoAwait     bool `json:",omitempty"` // the device waits for nobody

@@ -126,9 +126,7 @@ func (x *trial) settings() Settings {
 	}
 	if x.bytes.next(3) == 0 {
 		s.AllowedBatchSizes = []int{1, 4, 16}
-		s.Padding = PaddingPolicy(x.bytes.next(3))
 	}
-	s.Adaptive = x.bytes.next(2) == 0
 	return s
 }
 

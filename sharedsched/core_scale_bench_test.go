@@ -33,7 +33,6 @@ func scale(b *testing.B, queues, keys int, state stage) {
 	}
 	s := Settings{
 		Batched: true, MaxBatchSize: 1, MaxQueue: 1000, MaxLatency: time.Hour, TargetLatency: time.Minute,
-		Adaptive: true,
 	}
 	if state == pending {
 		s.MaxBatchSize = 8

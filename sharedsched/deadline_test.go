@@ -62,7 +62,7 @@ func playDeadlines(t *testing.T, seed uint64) (starts, late int) {
 		}
 		m := &models[i]
 		*m = model{base: ms(0.1, 30), row: ms(0.01, 2), target: ms(5, 400), rows: 1 + rng.IntN(8)}
-		s := Settings{Batched: rng.IntN(4) > 0, MaxBatchSize: 1 << rng.IntN(7), Adaptive: rng.IntN(4) > 0}
+		s := Settings{Batched: rng.IntN(4) > 0, MaxBatchSize: 1 << rng.IntN(7)}
 		if m.version, err = c.AddVersion("v", f, s); err != nil {
 			t.Fatal(err)
 		}

@@ -33,7 +33,7 @@ func (c *Core) fullBatch(q *queue) (rows int, cost, high time.Duration) {
 		}
 		q.rowCost = q.shape.Estimate(s.padded(1)).Cost
 		q.brief = q.most
-		if s.Adaptive && d.cap.most > 0 && q.full.Cost > d.cap.most {
+		if d.cap.most > 0 && !c.variant.NoDeviceCap && q.full.Cost > d.cap.most {
 			q.brief = max(q.shape.MaxRows(d.cap.most, q.most, s.padded), q.briefest(q.most))
 		}
 	}

@@ -30,7 +30,7 @@ func TestFullQueueIsHeard(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.version, err = c.AddVersion("v", f, Settings{Batched: true, MaxBatchSize: 256, Adaptive: true})
+		s.version, err = c.AddVersion("v", f, Settings{Batched: true, MaxBatchSize: 256})
 		if err != nil {
 			t.Fatal(err)
 		}

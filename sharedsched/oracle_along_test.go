@@ -55,7 +55,7 @@ func (o *oracle) loose(q *oracleQueue, end Time, most int) (rows int) {
 // along takes tasks of others, or only of those within their shares, into a batch of the queue that has that many rows.
 func (o *oracle) along(now Time, q *oracleQueue, rows, most int, spans []oracleSpan, within bool) ([]oracleSpan, int) {
 	limit := min(most, o.mayGrow(q))
-	if q.version.Padding != PadUp {
+	if len(q.version.AllowedBatchSizes) > 0 {
 		limit = min(limit, q.padded(rows))
 	}
 	end := now.Add(q.high(limit))

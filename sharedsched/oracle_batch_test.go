@@ -194,13 +194,12 @@ func (q *oracleQueue) take(room int, spans []oracleSpan) []oracleSpan {
 	return spans
 }
 
-// policy returns how many rows the batch takes of those it could have, as the padding policy says. Whole tasks may fill
-// the smaller size; if they do not, so that one is cut or the size not filled, all waiting tasks must cost less that
-// way.
+// policy returns how many rows the batch takes of those it could have, by the cost per row. Whole tasks may fill the
+// smaller size; if they do not, so that one is cut or the size not filled, all waiting tasks must cost less that way.
 func (q *oracleQueue) policy(most int) int {
 	rows := min(most, q.waiting())
 	down := q.below(rows)
-	if down == 0 || down == rows || q.version.Padding == PadUp {
+	if down == 0 || down == rows {
 		return most
 	}
 	whole, next := 0, 0
@@ -212,7 +211,7 @@ func (q *oracleQueue) policy(most int) int {
 	}
 	perRow := func(rows int) float64 { return float64(q.takes(rows)) / float64(rows) }
 	switch {
-	case whole == down && q.version.Padding == BatchDown, whole == down && perRow(down) < perRow(rows):
+	case whole == down && perRow(down) < perRow(rows):
 		return down
 	case whole < down && next > down && q.inParts(rows, down) < q.takes(rows): // cut
 		return down
@@ -243,7 +242,7 @@ func (q *oracleQueue) inParts(rows, each int) (cost time.Duration) {
 // alone returns the time of a task of that many rows that shares no execution.
 func (q *oracleQueue) alone(rows int) time.Duration {
 	down := q.below(rows)
-	if down == 0 || q.version.Padding == PadUp {
+	if down == 0 {
 		return q.takes(rows)
 	}
 	return min(q.takes(rows), q.inParts(rows, down))

@@ -126,6 +126,7 @@ func (m *match) setUp(variant Variant) error {
 	m.limits = m.bytes.next(2) == 0
 	m.who = [...][]string{{""}, {"", "p", "q"}, {"p", "q", "r", "s"}}[m.bytes.next(3)]
 	var err error
+	variant.NoDeviceCap = true // the oracle has none
 	m.core, err = NewCore(Config{
 		Devices: []Device{{Name: "d", Lanes: len(m.lanes)}}, Variant: variant,
 	})
@@ -182,7 +183,6 @@ func (m *match) settings() Settings {
 	}
 	if m.bytes.next(3) == 0 {
 		s.AllowedBatchSizes = []int{2, 3, 8, 16}
-		s.Padding = PaddingPolicy(m.bytes.next(3))
 	}
 	s.RowMemory = int64(m.bytes.next(4)) * 64 << 20
 	if m.bytes.next(2) == 0 {

@@ -43,7 +43,7 @@ func besideAFlood(t *testing.T, d Device, callers int, weight float64, flood int
 ) {
 	t.Helper()
 	w := newWaiting(t, d, variant)
-	s := Settings{Batched: true, MaxBatchSize: 32, MaxQueue: 1000, Adaptive: true}
+	s := Settings{Batched: true, MaxBatchSize: 32, MaxQueue: 1000}
 	cost := func(rows int) time.Duration { return 10*time.Millisecond + time.Duration(rows)*time.Millisecond }
 	a := w.ask(crowd{n: callers, pause: time.Millisecond / 2, version: w.add(weight, s, cost)})
 	b := w.ask(crowd{n: flood, pause: time.Millisecond / 2, version: w.add(1, s, cost)})

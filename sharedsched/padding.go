@@ -3,14 +3,15 @@ package sharedsched
 import "time"
 
 // Where executions come in allowed sizes, rows between two of them are padded up to the larger, or some are left for
-// the next execution so that the smaller one is full. Settings.Padding decides.
+// the next execution so that the smaller one is full: whichever costs less device time per row.
 
-// size returns how many rows the next batch takes of those it could have, as the padding policy says. Where whole tasks
-// fill a smaller size the policy alone decides. Where one would have to be cut for that, or be left so that the batch
-// is not full either, it must also cost less in all: its caller waits for the rows that are left over.
+// size returns how many rows the next batch takes of those it could have. Where whole tasks fill a smaller size, it
+// takes them if that costs less per row, as TensorFlow Serving's MINIMIZE_TPU_COST_PER_REQUEST does. Where a task would
+// have to be cut for that, or be left so that the batch is not full either, it must cost less in all: its caller waits
+// for the rows that are left over.
 func (c *Core) size(q *queue, most int) int {
 	s := &q.version.settings
-	if s.Padding == PadUp || len(s.AllowedBatchSizes) == 0 {
+	if len(s.AllowedBatchSizes) == 0 {
 		return most
 	}
 	rows := min(most, q.waiting)
@@ -24,7 +25,7 @@ func (c *Core) size(q *queue, most int) int {
 		if q.estimate(s.padded(taken)).Cost+q.inParts(rows-taken, down) >= cost {
 			return most
 		}
-	case s.Padding == MinimizeCost:
+	default:
 		// By cost per row, compared crosswise: divisions would round.
 		if int64(cost)*int64(down) <= int64(q.estimate(down).Cost)*int64(rows) {
 			return most
@@ -50,12 +51,12 @@ func (c *Core) fill(q *queue, rows int) (taken int, cut bool) {
 	return taken, false
 }
 
-// piece returns how many rows are executed at a time of a task of that many rows without company: all, unless the
-// policy cuts it.
+// piece returns how many rows are executed at a time of a task of that many rows without company: all, unless its parts
+// cost less.
 func (q *queue) piece(rows int) int {
 	s := &q.version.settings
 	down := s.trimmed(rows)
-	if s.Padding == PadUp || down == 0 || down == rows || q.inParts(rows, down) >= q.estimate(s.padded(rows)).Cost {
+	if down == 0 || down == rows || q.inParts(rows, down) >= q.estimate(s.padded(rows)).Cost {
 		return rows
 	}
 	return down

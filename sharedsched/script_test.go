@@ -22,7 +22,7 @@ import (
 //	max_queued_bytes N
 //	version NAME [flow=F] [weight=W] [device=D] [SETTING=VALUE ...]
 //	    settings: batched=no size=8 cost=100ms timeout=5ms queue=10 rows=100 allowed=1,4,8 target=50ms latency=1s
-//	              padding=pad_up|batch_down|minimize_cost adaptive=yes row_memory=MIB
+//	              row_memory=MIB
 //	configure NAME SETTING=VALUE ...
 //	cost NAME rows=N [shape=S] DURATION teaches the cost model: three measurements
 //	inherit NAME FROM [moved]           NAME begins with the known costs of FROM

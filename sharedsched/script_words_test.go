@@ -35,13 +35,9 @@ func (s *script) int(v string) int {
 	return n
 }
 
-var (
-	priorities = map[string]Priority{
-		"": Critical, "critical_plus": CriticalPlus, "sheddable": Sheddable,
-		"sheddable_plus": SheddablePlus,
-	}
-	paddings = map[string]PaddingPolicy{"pad_up": PadUp, "batch_down": BatchDown, "minimize_cost": MinimizeCost}
-)
+var priorities = map[string]Priority{
+	"": Critical, "critical_plus": CriticalPlus, "sheddable": Sheddable, "sheddable_plus": SheddablePlus,
+}
 
 // named looks a word up among those it may be.
 func named[T any](s *script, of map[string]T, word string) T {
@@ -71,12 +67,8 @@ func (s *script) settings(old Settings, kv map[string]string) Settings {
 			old.TargetLatency = s.duration(v)
 		case "latency":
 			old.MaxLatency = s.duration(v)
-		case "padding":
-			old.Padding = named(s, paddings, v)
 		case "row_memory":
 			old.RowMemory = int64(s.int(v)) << 20
-		case "adaptive":
-			old.Adaptive = v == "yes"
 		case "allowed":
 			old.AllowedBatchSizes = nil
 			for n := range strings.SplitSeq(v, ",") {

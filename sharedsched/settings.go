@@ -22,8 +22,6 @@ type Settings struct {
 	// presses. Zero, the default: a free device takes the waiting tasks, which wins unless arrivals are about to fill
 	// the batch anyway.
 	BatchTimeout time.Duration
-	// Adaptive bounds batches, besides by MaxBatchCost, by the device cap, which follows the targets of waiting tasks.
-	Adaptive bool
 	// MaxQueue is how many tasks of one flow may wait, over all keys. Beyond it they are refused. Zero: 1000, and
 	// besides as many with limits of their own as can be served within these.
 	MaxQueue int
@@ -37,8 +35,6 @@ type Settings struct {
 	// knows how much is free, it keeps executions from becoming larger than fits. Zero: unknown; only executions that
 	// ran out of memory bound the next.
 	RowMemory int64 `json:",omitempty"`
-	// Padding says how a batch whose rows are between two of AllowedBatchSizes is executed.
-	Padding PaddingPolicy
 	// WaitWhenFull makes callers wait for room (package shell), until the limit, instead of being refused when MaxQueue
 	// tasks wait.
 	WaitWhenFull bool
@@ -62,8 +58,6 @@ func (s *Settings) validate() error {
 		return fmt.Errorf("sharedsched: RowMemory is %d bytes, must not be negative", s.RowMemory)
 	case !slices.IsSorted(s.AllowedBatchSizes):
 		return fmt.Errorf("sharedsched: AllowedBatchSizes %v must ascend", s.AllowedBatchSizes)
-	case s.Padding > MinimizeCost:
-		return fmt.Errorf("sharedsched: padding policy %d does not exist", s.Padding)
 	case len(s.AllowedBatchSizes) > 0 && s.AllowedBatchSizes[0] < 1:
 		return fmt.Errorf("sharedsched: AllowedBatchSizes %v must be at least 1", s.AllowedBatchSizes)
 	case len(s.AllowedBatchSizes) > 0 && s.AllowedBatchSizes[len(s.AllowedBatchSizes)-1] < s.MaxBatchSize:
@@ -83,19 +77,6 @@ func (s *Settings) Limit(arrival Time) Time {
 	}
 	return Never
 }
-
-// PaddingPolicy chooses between padding a batch and leaving some of its rows for the next one.
-type PaddingPolicy uint8
-
-// The padding policies.
-const (
-	// PadUp: pad to the next allowed size.
-	PadUp PaddingPolicy = iota
-	// BatchDown: take no more rows than the allowed size below.
-	BatchDown
-	// MinimizeCost: whichever costs less device time per row.
-	MinimizeCost
-)
 
 // padded returns the size that an execution of rows rows has.
 func (s *Settings) padded(rows int) int {

@@ -53,7 +53,7 @@ func closedLoop(t *testing.T, weights, costs, targets [2]int, patience time.Dura
 		if err != nil {
 			t.Fatal(err)
 		}
-		versions[i], err = c.AddVersion("v", f, Settings{Batched: true, MaxBatchSize: 16, Adaptive: true})
+		versions[i], err = c.AddVersion("v", f, Settings{Batched: true, MaxBatchSize: 16})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -34,7 +34,7 @@ import (
 // accountedModels are the models of the accounting test. Their requests end in different ways.
 var accountedModels = map[string]string{
 	"walker": quickWith("versions: {policy: all}",
-		"batching: {mode: on, max_batch_size: 8, allowed_batch_sizes: [2, 8], padding: minimize_cost}"),
+		"batching: {mode: on, max_batch_size: 8, allowed_batch_sizes: [2, 8]}"),
 	"poisoned": "synth: {base: 200us, fail_on_nan: true, fail_every: 23, " + tensors +
 		"}\nbatching: {mode: on, max_batch_size: 8}",
 	"narrow": `{synth: {base: 1ms, ` + tensors + `}, batching: {mode: "off", max_queue: 2}}`,

@@ -65,7 +65,7 @@ func TestSettingsChangeWithoutAReload(t *testing.T) {
 		Batched: true, MaxBatchSize: 4, AllowedBatchSizes: []int{1, 4}, MaxQueue: 7, WaitWhenFull: true,
 		MaxRequestRows: 9,
 		BatchTimeout:   time.Millisecond, MaxBatchCost: time.Millisecond, TargetLatency: time.Second,
-		MaxLatency: time.Minute, Adaptive: true,
+		MaxLatency: time.Minute,
 	}
 	if diff := cmp.Diff(want, w.sched.State().Versions[0].Settings); diff != "" {
 		t.Errorf("the scheduler's settings (-want +got):\n%s", diff)

@@ -31,15 +31,10 @@ type Batching struct {
 	// request above MaxBatchSize is split over executions. Too high lets one request occupy the device for long.
 	MaxRequestRows int `yaml:"max_request_rows"`
 	// AllowedBatchSizes are the only sizes of batches, ascending, the last equal to MaxBatchSize. Empty, the default,
-	// allows any size. Few sizes suit engines that prepare for each size; they cost the time of the padding rows.
+	// allows any size. Few sizes suit engines that prepare for each size; they cost the time of the padding rows. A
+	// batch is padded up to the next size, or leaves rows for a later one, whichever costs less device time per row. A
+	// request is cut where its parts cost less together.
 	AllowedBatchSizes []int `yaml:"allowed_batch_sizes,flow"`
-	// Padding says how a batch is brought to an allowed size: pad_up, the default, adds rows up to the next one,
-	// batch_down leaves rows for a later batch where that reaches the one before, minimize_cost does whichever costs less
-	// per row. A request is cut where its parts cost less together. All but pad_up need AllowedBatchSizes.
-	Padding Padding `yaml:"padding" enum:"pad_up,batch_down,minimize_cost"`
-	// Adaptive, the default, lets batch size and waiting follow the traffic and the measured costs, within the bounds
-	// set here. false holds to the bounds alone.
-	Adaptive bool `yaml:"adaptive"`
 	// Audit is the share of a version's device time, 0 to 0.5, default 0.01, for running rows of its batches
 	// again by themselves, while the device is idle, and comparing the answers. A version whose answers differ is taken
 	// out of batching; with mode on it is only logged. Too low lets more wrong answers pass before they are noticed,
@@ -56,6 +51,16 @@ type Batching struct {
 	// VariableDims names the inputs whose length differs from request to request and how they are brought to common
 	// lengths, so that these requests share executions. Without it, the default, only requests of equal length do.
 	VariableDims map[string]VariableDim `yaml:"variable_dims,omitempty"`
+}
+
+// Gone implements [config.Outdated].
+func (Batching) Gone() map[string]string {
+	return map[string]string{
+		"adaptive": "batches follow the traffic and the measured costs, within max_batch_size, max_batch_cost and " +
+			"batch_timeout: remove it",
+		"padding": "a batch is brought to one of allowed_batch_sizes in the way that costs less device time per row: " +
+			"remove it",
+	}
 }
 
 // MostAudit is the largest share of its device time that a version may spend on audits.
@@ -102,14 +107,4 @@ type OnFull string
 const (
 	RefuseWhenFull OnFull = "refuse"
 	WaitWhenFull   OnFull = "wait"
-)
-
-// Padding is how a batch is brought to an allowed size.
-type Padding string
-
-// The ways.
-const (
-	PadUp        Padding = "pad_up"
-	BatchDown    Padding = "batch_down"
-	MinimizeCost Padding = "minimize_cost"
 )

@@ -72,10 +72,6 @@ func (b *Batching) check(faults *config.Faults) {
 
 // checkSizes judges which batch sizes may be executed.
 func (b *Batching) checkSizes(faults *config.Faults) {
-	if b.Padding != PadUp && len(b.AllowedBatchSizes) == 0 {
-		faults.Addf("batching.padding", "%s chooses between allowed batch sizes, and there are none; "+
-			"list them in batching.allowed_batch_sizes, such as [1, 2, 4, 8], or remove the key", b.Padding)
-	}
 	largest := 0
 	for i, size := range b.AllowedBatchSizes {
 		key := fmt.Sprintf("batching.allowed_batch_sizes[%d]", i)

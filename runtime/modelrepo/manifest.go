@@ -88,8 +88,6 @@ func Defaults() Manifest {
 			MaxBatchCost:   config.Duration(100 * time.Millisecond),
 			OnFull:         RefuseWhenFull,
 			MaxRequestRows: 4096,
-			Padding:        PadUp,
-			Adaptive:       true,
 			Audit:          0.01,
 		},
 		Versions: Versions{Policy: Policy{Latest: 1}, Transition: AvailabilityFirst},

@@ -64,7 +64,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 			Mode: modelrepo.BatchOff, MaxBatchSize: 32,
 			MaxBatchCost: config.Duration(50 * time.Millisecond), BatchTimeout: config.Duration(500 * time.Microsecond),
 			MaxQueue: 10, OnFull: modelrepo.WaitWhenFull, MaxRequestRows: 128,
-			AllowedBatchSizes: []int{1, 8, 32}, Padding: modelrepo.MinimizeCost, Audit: 0.05,
+			AllowedBatchSizes: []int{1, 8, 32}, Audit: 0.05,
 			BatchDim:  modelrepo.BatchDim{Inputs: map[string]int{"state": 1}, Outputs: map[string]int{"stateN": 1}},
 			Unbatched: []string{"sr"},
 			VariableDims: map[string]modelrepo.VariableDim{

@@ -667,13 +667,13 @@ func TestSettings(t *testing.T) {
 	m.TargetLatency, m.MaxLatency = config.Duration(3*time.Millisecond), config.Duration(time.Second)
 	b := &m.Batching
 	b.BatchTimeout, b.MaxBatchCost = config.Duration(time.Millisecond), config.Duration(time.Minute)
-	b.MaxQueue, b.MaxRequestRows, b.Adaptive = 5, 40, false
-	b.OnFull, b.Padding = modelrepo.WaitWhenFull, modelrepo.MinimizeCost
+	b.MaxQueue, b.MaxRequestRows = 5, 40
+	b.OnFull = modelrepo.WaitWhenFull
 	v := proof.Verdict{Batched: true, Most: 16, Allowed: []int{4, 16}, RowMemory: 7}
 	want := sharedsched.Settings{
 		Batched: true, MaxBatchSize: 16, MaxBatchCost: time.Minute, BatchTimeout: time.Millisecond, MaxQueue: 5,
 		MaxRequestRows: 40, AllowedBatchSizes: []int{4, 16}, TargetLatency: 3 * time.Millisecond, MaxLatency: time.Second,
-		WaitWhenFull: true, Padding: sharedsched.MinimizeCost, RowMemory: 7,
+		WaitWhenFull: true, RowMemory: 7,
 	}
 	if diff := cmp.Diff(want, settings(&m, v)); diff != "" {
 		t.Errorf("settings (-want +got):\n%s", diff)
@@ -699,7 +699,6 @@ func TestSettings(t *testing.T) {
 	}
 	base := sharedsched.Settings{
 		Batched:        true,
-		Adaptive:       true,
 		MaxBatchCost:   100 * time.Millisecond,
 		MaxRequestRows: 4096,
 		MaxLatency:     10 * time.Second,

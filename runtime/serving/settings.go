@@ -8,11 +8,6 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-var paddingPolicies = map[modelrepo.Padding]sharedsched.PaddingPolicy{
-	modelrepo.PadUp: sharedsched.PadUp, modelrepo.BatchDown: sharedsched.BatchDown,
-	modelrepo.MinimizeCost: sharedsched.MinimizeCost,
-}
-
 // settings returns the scheduler's settings of a version that is ready.
 func settings(m *modelrepo.Manifest, v proof.Verdict) sharedsched.Settings {
 	b := &m.Batching
@@ -21,13 +16,11 @@ func settings(m *modelrepo.Manifest, v proof.Verdict) sharedsched.Settings {
 		MaxBatchSize:      max(v.Most, 1),
 		MaxBatchCost:      time.Duration(b.MaxBatchCost),
 		BatchTimeout:      time.Duration(b.BatchTimeout),
-		Adaptive:          b.Adaptive,
 		MaxQueue:          b.MaxQueue,
 		WaitWhenFull:      b.OnFull == modelrepo.WaitWhenFull,
 		MaxRequestRows:    requestRows(b, v),
 		AllowedBatchSizes: v.Allowed,
 		RowMemory:         v.RowMemory,
-		Padding:           paddingPolicies[b.Padding],
 		TargetLatency:     time.Duration(m.TargetLatency),
 		MaxLatency:        time.Duration(m.MaxLatency),
 	}

@@ -66,7 +66,8 @@ func (o *overload) run(t *testing.T, rng *rand.Rand) (inTime, soon float64) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if other, err = s.AddVersion("b/1", f, sharedsched.Settings{MaxBatchSize: 1}); err != nil {
+		patient := sharedsched.Settings{MaxBatchSize: 1, TargetLatency: time.Second} // batches stay whole for its sake
+		if other, err = s.AddVersion("b/1", f, patient); err != nil {
 			t.Fatal(err)
 		}
 		const sustained, span = 3 * time.Second, 7 * time.Second

@@ -30,7 +30,7 @@ func TestBatchSizeFollowsTraffic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		exec := &line{}
 		s, v := shell(t, 1, exec, sharedsched.Settings{
-			Batched: true, MaxBatchSize: 100, MaxBatchCost: 100 * time.Millisecond, Adaptive: true, MaxQueue: 1000,
+			Batched: true, MaxBatchSize: 100, MaxBatchCost: 100 * time.Millisecond, MaxQueue: 1000,
 			MaxLatency: 10 * time.Second,
 		})
 		for _, phase := range []struct {

@@ -56,7 +56,7 @@ func record(t *testing.T) string {
 			}
 			set := sharedsched.Settings{
 				Batched: i != 2, MaxBatchSize: 8, MaxQueue: 20, MaxRequestRows: 12,
-				MaxLatency: 30 * time.Millisecond, Adaptive: true,
+				MaxLatency: 30 * time.Millisecond,
 			}
 			v, err := s.AddVersion(fmt.Sprintf("m%d/1", i), f, set)
 			if err != nil {
@@ -146,7 +146,7 @@ func TestReplayFindsDifferences(t *testing.T) {
 	}
 }
 
-// earlier is a trace as it was written before traces had memory.
+// earlier is a trace as it was written before traces had memory, and while Adaptive and Padding were settings.
 const earlier = `{"op":"config","config":{"Devices":[{"Name":"gpu","Class":"cuda","Lanes":1}],"MaxQueuedBytes":0,"Variant":{"LeastSlack":false,"NoConflictRule":false,"AllDemand":false,"NoWindowDrop":false,"NoAdmission":false}},"out":{}}
 {"op":"addFlow","name":"a","device":"gpu","weight":1,"out":{}}
 {"op":"addVersion","name":"a/1","settings":{"Batched":true,"MaxBatchSize":4,"MaxBatchCost":0,"BatchTimeout":0,"Adaptive":false,"MaxQueue":4,"MaxRequestRows":0,"AllowedBatchSizes":null,"Padding":0,"WaitWhenFull":false,"TargetLatency":0,"MaxLatency":0},"out":{}}

@@ -21,7 +21,7 @@ func TestNobodyWithinHisShareLoses(t *testing.T) {
 		{Share: 200. / 220, SLO: 25 * ms, Priority: sharedsched.Critical},
 	}}
 	noShares := Core("no shares", CoreOptions{Config: func(c *sharedsched.Config) { c.Variant.NoShares = true }})
-	noCap := Core("no device cap", CoreOptions{Settings: func(_ *Model, s *sharedsched.Settings) { s.Adaptive = false }})
+	noCap := Core("no device cap", CoreOptions{Config: func(c *sharedsched.Config) { c.Variant.NoDeviceCap = true }})
 	noBeside := without("none beside another", func(v *sharedsched.Variant) { v.NoBeside = true })
 	for _, c := range []struct {
 		name   string

@@ -21,7 +21,7 @@ type CoreOptions struct {
 // coreSettings returns the settings that the server gives a version of m by default.
 func coreSettings(m *Model) sharedsched.Settings {
 	return sharedsched.Settings{
-		Batched: m.MaxBatch > 1, MaxBatchSize: m.MaxBatch, MaxBatchCost: m.MaxCost, Adaptive: true, RowMemory: m.RowMemory,
+		Batched: m.MaxBatch > 1, MaxBatchSize: m.MaxBatch, MaxBatchCost: m.MaxCost, RowMemory: m.RowMemory,
 	}
 }
 

@@ -14,9 +14,7 @@ func Variants() []Maker {
 		without("no window drop", func(v *sharedsched.Variant) { v.NoWindowDrop = true }),
 		without("no flood rule", func(v *sharedsched.Variant) { v.NoFloodRule = true }),
 		without("no admission", func(v *sharedsched.Variant) { v.NoAdmission = true }),
-		Core("no device cap", CoreOptions{
-			Handover: Handover, Settings: func(_ *Model, s *sharedsched.Settings) { s.Adaptive = false },
-		}),
+		without("no device cap", func(v *sharedsched.Variant) { v.NoDeviceCap = true }),
 		Core("powers of two", CoreOptions{Handover: Handover, Settings: func(m *Model, s *sharedsched.Settings) {
 			for size := 1; size <= m.MaxBatch; size *= 2 {
 				s.AllowedBatchSizes = append(s.AllowedBatchSizes, size)
