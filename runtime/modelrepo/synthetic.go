@@ -2,6 +2,7 @@ package modelrepo
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -38,9 +39,9 @@ type Tensor struct {
 // DType is an element type by its name in manifests: bool, int8 ... uint64, fp16, bf16, fp32, fp64, string.
 type DType tensor.DType
 
-// UnmarshalText reads a name.
+// UnmarshalText reads a name, also one in capitals, as the Open Inference Protocol writes it.
 func (d *DType) UnmarshalText(text []byte) error {
-	parsed, ok := tensor.ParseDType(string(text))
+	parsed, ok := tensor.ParseDType(strings.ToLower(string(text)))
 	if !ok {
 		return fmt.Errorf("expected one of bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, fp16, "+
 			"bf16, fp32, fp64, string, found %q", text)
