@@ -33,7 +33,7 @@ type FlushReason uint8
 const (
 	// FlushUnspecified: none, of a batch that was not formed.
 	FlushUnspecified FlushReason = iota
-	// FlushBudgetReached: one more task would have cost more device time than MaxBatchCost.
+	// FlushBudgetReached: one more row would have cost more device time than MaxBatchCost or the device cap allow.
 	FlushBudgetReached
 	// FlushTimeout: the oldest task had waited BatchTimeout.
 	FlushTimeout

@@ -22,6 +22,7 @@ type Decision struct {
 	Flush               FlushReason
 	Tasks, Rows, Padded int
 	Left                int
+	Bound               Bound // why it did not take them
 	Estimate            cost.Estimate
 	Lead                fairq.Tag     // of the flow's tag over the virtual time, after the charge
 	Rule                PickRule      // why this queue
@@ -81,6 +82,40 @@ var pickRules = [...]string{
 // String names the rule.
 func (r PickRule) String() string { return pickRules[r] }
 
+// Bound says why a batch left rows of its queue waiting. More than one may have: it is the least.
+type Bound uint8
+
+// The bounds on the rows of a batch.
+const (
+	// BoundNone: nothing waited, or what waits gets a batch of its own.
+	BoundNone Bound = iota
+	// BoundSize: MaxBatchSize.
+	BoundSize
+	// BoundCost: MaxBatchCost.
+	BoundCost
+	// BoundMemory: the device's memory does not suffice for more, or did not lately.
+	BoundMemory
+	// BoundUnmeasured: more than twice the largest size that was measured; four rows where none was.
+	BoundUnmeasured
+	// BoundDeadlines: a larger batch would end after the deadline of a task in it.
+	BoundDeadlines
+	// BoundDeviceCap: a larger batch would keep others on the device from meeting their targets.
+	BoundDeviceCap
+	// BoundBackground: background work is to be over when the next foreground task comes.
+	BoundBackground
+	// BoundAllowedSizes: padding to the next of AllowedBatchSizes costs more per row.
+	BoundAllowedSizes
+)
+
+var bounds = [...]string{
+	BoundNone: "", BoundSize: "max_batch_size", BoundCost: "max_batch_cost", BoundMemory: "device memory",
+	BoundUnmeasured: "largest size measured", BoundDeadlines: "deadlines", BoundDeviceCap: "device cap",
+	BoundBackground: "background work", BoundAllowedSizes: "allowed_batch_sizes",
+}
+
+// String names the bound, "" for none.
+func (b Bound) String() string { return bounds[b] }
+
 // DropReason says why a waiting task was given up.
 type DropReason uint8
 
@@ -115,10 +150,14 @@ func (d Decision) String() string {
 func (d *Decision) words() string {
 	switch d.Kind {
 	case Ran:
+		by := ""
+		if d.Bound != BoundNone {
+			by = fmt.Sprintf(" (bound: %v)", d.Bound)
+		}
 		return fmt.Sprintf("ran %d tasks, %d rows as %d: %v; %v, slack %v, %d flows demand; expected %v (%v), %d rows "+
-			"left waiting, flow %v ahead of virtual time",
+			"left waiting%s, flow %v ahead of virtual time",
 			d.Tasks, d.Rows, d.Padded, d.Flush, d.Rule, d.Slack, d.Demanding, d.Estimate.Cost, d.Estimate.Source,
-			d.Left, time.Duration(d.Lead))
+			d.Left, by, time.Duration(d.Lead))
 	case Refused:
 		return fmt.Sprintf("refused %d rows: %v", d.Rows, &d.Refused)
 	case Dropped:

@@ -25,7 +25,7 @@ func (l *decisionLog) batch(now Time, q *queue, b *Batch, ln *lane, fair *fairq.
 	d := l.next()
 	d.At, d.Version, d.Name, d.Kind = now, b.Version, q.version.name, Ran
 	d.Identity = q.flow.identity
-	d.Flush, d.Tasks, d.Rows, d.Padded, d.Left = b.Reason, len(b.Spans), b.Rows, b.Padded, q.waiting
+	d.Flush, d.Tasks, d.Rows, d.Padded, d.Left, d.Bound = b.Reason, len(b.Spans), b.Rows, b.Padded, q.waiting, q.rest
 	d.Estimate = ln.est
 	d.Lead = fair.Start(fairq.Flow(q.flow.id)) - fair.Now()
 	d.Rule, d.Slack, d.Demanding = p.rule, p.slack, p.demanding

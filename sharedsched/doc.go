@@ -103,11 +103,12 @@
 //     the last second, so that the next arrival is hardly delayed. Where one row takes more than that, a batch may run
 //     once ten times its length has passed since the last such batch: background work always gets on.
 //  5. Of the chosen queue, a prefix in order of target and arrival (but for overload: flood.go): as many rows as
-//     MaxBatchSize, MaxBatchCost, the device cap and the device's memory allow. A task that fits no batch is split over
-//     several; one that would fit the next batch whole waits for it. A batch with room takes tasks of other flows for
-//     the same version and key along, the earliest due first (along.go). Of flows within their shares they go before
-//     all but the first task of a flow beyond its own; of flows beyond their shares they join only batches of others,
-//     and only if not far ahead. Behind foreground tasks, background ones only take the place of padding.
+//     the settings, memory, what was measured, deadlines, the device cap and the allowed sizes let it have (form.go). A
+//     task of more rows than that is split over several; one that would fit the next batch whole waits for it. A batch
+//     with room takes tasks of other flows for the same version and key along, the earliest due first (along.go). Of
+//     flows within their shares they go before all but the first task of a flow beyond its own; of flows beyond their
+//     shares they join only batches of others, and only if not far ahead. Behind foreground tasks, background ones
+//     only take the place of padding.
 //  6. Each flow is charged the estimate, by its part of the rows, and when the batch ends the difference to the device
 //     time measured.
 //

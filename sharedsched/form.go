@@ -1,17 +1,18 @@
 package sharedsched
 
-// A batch is a prefix of its queue. Its rows are the least that its limits, the allowed sizes, memory, the device cap
-// and the tasks that may arrive meanwhile leave room for.
+// A batch is a prefix of its queue. Its rows are the least of what these allow, and boundOf says which it was: the
+// settings, memory and what was measured (fullBatch), deadlines (giveUp), the device cap (mayTakeNow), tasks that may
+// arrive while background work runs (mayBlock), and, after all of them, the allowed sizes (size).
 
 // form takes a prefix of the queue into b, after dropping heads that are to be given up: as many tasks as fit the rows
-// that one batch may have. A task that fits no batch whole is split, one that would fit the next batch whole is left
-// for it. A batch with room takes tasks of other flows along (along.go). Behind foreground tasks, background ones only
-// take the place of padding: no task waits longer because of them.
+// that one batch may have. A task of more rows than this batch may have now is split, one that would fit the next batch
+// whole is left for it. A batch with room takes tasks of other flows along (along.go). Behind foreground tasks,
+// background ones only take the place of padding: no task waits longer because of them.
 func (c *Core) form(now Time, q *queue, b *Batch, out *Answer) {
 	v := q.version
 	s := &v.settings
 	b.Version, b.Spans, b.Rows, b.Padded = v.id, b.Spans[:0], 0, 0
-	b.Alone, b.Reason = false, FlushUnspecified
+	b.Alone, b.Reason, q.rest = false, FlushUnspecified, BoundNone
 	room := c.giveUp(now, q, out)
 	if t := &c.tasks[q.ring.At(0).Task]; t.alone || !s.Batched {
 		b.Alone, b.Reason = true, FlushUnbatched
@@ -20,8 +21,9 @@ func (c *Core) form(now Time, q *queue, b *Batch, out *Answer) {
 		return
 	}
 	largest := min(q.planned, c.mayTakeNow(now, q)) // no longer than others expect it to be
-	most := c.size(q, min(room, largest, c.mayBlock(now, q)))
-	hurried := room < min(largest, q.waiting) // limits, not sizes, made the batch as small as it is
+	guarded := min(room, largest, c.mayBlock(now, q))
+	most := c.size(q, guarded)
+	hurried := room < min(largest, q.waiting) // deadlines, not sizes, made the batch as small as it is
 	head := q.ring.At(0).Order
 	full := false
 	if q.flow.beyond && classOf(head) == foreground { // the flows that ask for no more than their share go first
@@ -41,6 +43,31 @@ func (c *Core) form(now Time, q *queue, b *Batch, out *Answer) {
 	if b.Reason = c.flushReason(now, q, full && most == largest, most); hurried {
 		b.Reason = FlushDeadline
 	}
+	if q.waiting > 0 && full {
+		q.rest = q.boundOf(room, largest, guarded, most)
+	}
+}
+
+// boundOf says which bound on the rows of a batch was the least. It gets the rows that deadlines allow, that the device
+// cap allows, the least of these and the guard against background work, and the least of all with the allowed sizes.
+func (q *queue) boundOf(deadlines, largest, guarded, most int) Bound {
+	switch {
+	case most < guarded:
+		return BoundAllowedSizes
+	case guarded < min(deadlines, largest):
+		return BoundBackground
+	case largest < min(deadlines, q.most):
+		return BoundDeviceCap
+	case deadlines < q.most:
+		return BoundDeadlines
+	case q.bound:
+		return BoundCost
+	case q.reaching:
+		return BoundUnmeasured
+	case q.most < q.version.settings.MaxBatchSize:
+		return BoundMemory
+	}
+	return BoundSize
 }
 
 // takeOwn takes up to n tasks until the batch has so many rows, and reports whether no other could join.

@@ -64,6 +64,7 @@ type queue struct {
 	reaching bool          // larger batches may be, which were not measured yet
 	learning bool          // first measurements of the shape are being taken
 	alone    bool          // its latest task ran alone, such as one of a proof
+	rest     Bound         // why its latest batch left rows waiting
 
 	crowd  int  // its foreground tasks when its first one became late; 0: it is not
 	backTo Time // until then its stale tasks are set back, for it was full (flood.go)

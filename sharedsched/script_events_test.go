@@ -111,7 +111,10 @@ func (s *script) started(lane int) {
 	b := s.running[lane]
 	why := b.Reason.String()
 	if s.terse {
-		why += "; " + s.core.log.latest()[0].Rule.String()
+		d := s.core.log.latest()[0]
+		if why += "; " + d.Rule.String(); d.Bound != BoundNone {
+			why += "; bound: " + d.Bound.String()
+		}
 	}
 	s.printf("lane %d starts %s [%s] %d rows as %d: %s", lane, s.core.version(b.Version).name, s.spans(b), b.Rows,
 		b.Padded, why)

@@ -20,7 +20,7 @@
 //	length facts | length+1 weft.v1.PredictRequest | length+1 weft.v1.PredictResponse
 //
 // Requests and answers of weft.v1 are stored as they travelled, byte for byte as a replay sends them again. Those of
-// another protocol are stored as the messages of weft.v1 that ask and answer the same, with raw tensors; served.go
+// another protocol are stored as the messages of weft.v1 that ask and answer the same, with raw tensors; entry.go
 // makes them of the pipeline's records, and is the only place that knows how.
 //
 // Nothing ends a file: a process that is killed leaves at most one torn frame, behind which nothing was written. A file

@@ -32,7 +32,7 @@ func decisionMessage(
 		out.Numbers["flow_lead_ms"] = inMilliseconds(d.Lead)
 		out.Numbers["slack_ms"] = inMilliseconds(d.Slack)
 		out.Numbers["demanding_flows"] = float64(d.Demanding)
-		out.Rule = d.Rule.String()
+		out.Rule, out.Bound = d.Rule.String(), d.Bound.String()
 	case sharedsched.Refused:
 		out.Reason = d.Refused.Reason.String()
 		switch {

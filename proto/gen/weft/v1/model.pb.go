@@ -477,8 +477,8 @@ type BatchingFacts struct {
 	// The only batch sizes that are executed, ascending; smaller batches are padded.
 	// Empty allows any size up to `max_batch_size`.
 	AllowedBatchSizes []int32 `protobuf:"varint,5,rep,packed,name=allowed_batch_sizes,json=allowedBatchSizes,proto3" json:"allowed_batch_sizes,omitempty"`
-	// Most rows in one request; a larger one is INVALID_ARGUMENT. Above
-	// `max_batch_size` a request is split over executions and rejoined. 0 means no limit.
+	// Most rows in one request; a larger one is INVALID_ARGUMENT. A request of more rows
+	// than its batch may have is split over executions and rejoined. 0 means no limit.
 	MaxRequestRows int32 `protobuf:"varint,6,opt,name=max_request_rows,json=maxRequestRows,proto3" json:"max_request_rows,omitempty"`
 	// Most requests that wait; further ones are refused or held back.
 	MaxQueue int32 `protobuf:"varint,7,opt,name=max_queue,json=maxQueue,proto3" json:"max_queue,omitempty"`

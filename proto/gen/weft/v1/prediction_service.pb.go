@@ -90,18 +90,20 @@ type FlushReason int32
 
 const (
 	FlushReason_FLUSH_REASON_UNSPECIFIED FlushReason = 0
-	// The next request would have exceeded the cost budget of a batch.
+	// One more row would have exceeded `max_batch_cost`, or the device cap: what a batch
+	// may take for the sake of the targets of others.
 	FlushReason_FLUSH_REASON_BUDGET_REACHED FlushReason = 1
 	// `batch_timeout` ended.
 	FlushReason_FLUSH_REASON_TIMEOUT FlushReason = 2
 	// One request alone is over the cost budget.
 	FlushReason_FLUSH_REASON_SINGLE_REQUEST_OVER_BUDGET FlushReason = 3
-	// The batch has its maximum of rows.
+	// The batch has as many rows as it may: `max_batch_size`, what device memory suffices
+	// for, or twice the largest size that was measured.
 	FlushReason_FLUSH_REASON_FULL FlushReason = 4
 	// The device was free and nothing was gained by waiting.
 	FlushReason_FLUSH_REASON_DEVICE_IDLE FlushReason = 5
 	// Waiting longer would have missed a limit, or a target that a request or its
-	// model names, although batch_timeout had not ended; or limits kept the batch
+	// model names, although batch_timeout had not ended; or deadlines kept the batch
 	// small.
 	FlushReason_FLUSH_REASON_DEADLINE FlushReason = 6
 	// The server is draining.

@@ -598,7 +598,9 @@ type SchedulerQueue struct {
 	Rows int64 `protobuf:"varint,5,opt,name=rows,proto3" json:"rows,omitempty"`
 	// Executions of it that run now.
 	InFlight int32 `protobuf:"varint,6,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`
-	// Most rows that its next batch would take, given their cost.
+	// Most rows that a batch of it may have by its settings, memory and what was measured.
+	// The device cap, deadlines and allowed sizes may bound a batch further: see the bound
+	// of its decision.
 	MaxBatchRows int32 `protobuf:"varint,7,opt,name=max_batch_rows,json=maxBatchRows,proto3" json:"max_batch_rows,omitempty"`
 	// Most requests that may wait per version, over all its queues; further ones are
 	// refused (QUEUE_FULL) or held back.
@@ -1071,7 +1073,11 @@ type SchedulerDecision struct {
 	Numbers map[string]float64 `protobuf:"bytes,9,rep,name=numbers,proto3" json:"numbers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
 	// For a batch: why this queue was served and not another, for people, for instance
 	// "earliest target" or "furthest behind of those in conflict".
-	Rule          string `protobuf:"bytes,10,opt,name=rule,proto3" json:"rule,omitempty"`
+	Rule string `protobuf:"bytes,10,opt,name=rule,proto3" json:"rule,omitempty"`
+	// For a batch that left rows of its queue waiting: what kept them out, for people:
+	// "max_batch_size", "max_batch_cost", "device memory", "largest size measured",
+	// "deadlines", "device cap", "background work" or "allowed_batch_sizes".
+	Bound         string `protobuf:"bytes,11,opt,name=bound,proto3" json:"bound,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1176,6 +1182,13 @@ func (x *SchedulerDecision) GetRule() string {
 	return ""
 }
 
+func (x *SchedulerDecision) GetBound() string {
+	if x != nil {
+		return x.Bound
+	}
+	return ""
+}
+
 var File_weft_v1_scheduler_proto protoreflect.FileDescriptor
 
 const file_weft_v1_scheduler_proto_rawDesc = "" +
@@ -1272,7 +1285,7 @@ const file_weft_v1_scheduler_proto_rawDesc = "" +
 	" \x01(\x01R\x0eresidualFactor\x12\x1f\n" +
 	"\vclock_share\x18\v \x01(\x01R\n" +
 	"clockShare\x12$\n" +
-	"\x0eco_tenant_gain\x18\f \x01(\x01R\fcoTenantGain\"\x93\x03\n" +
+	"\x0eco_tenant_gain\x18\f \x01(\x01R\fcoTenantGain\"\xa9\x03\n" +
 	"\x11SchedulerDecision\x122\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x1e.weft.v1.SchedulerDecisionKindR\x04kind\x12+\n" +
 	"\x03age\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x03age\x12\x14\n" +
@@ -1284,7 +1297,8 @@ const file_weft_v1_scheduler_proto_rawDesc = "" +
 	"\x04text\x18\b \x01(\tR\x04text\x12A\n" +
 	"\anumbers\x18\t \x03(\v2'.weft.v1.SchedulerDecision.NumbersEntryR\anumbers\x12\x12\n" +
 	"\x04rule\x18\n" +
-	" \x01(\tR\x04rule\x1a:\n" +
+	" \x01(\tR\x04rule\x12\x14\n" +
+	"\x05bound\x18\v \x01(\tR\x05bound\x1a:\n" +
 	"\fNumbersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01*\xa7\x01\n" +
