@@ -194,7 +194,7 @@ func (c *Core) predict(now Time, q *queue, t *Task, n int, left time.Duration, o
 	}
 	before := time.Duration(0) // of the work in the queue as much as if all of its tasks were alike
 	p.takes, p.reason = wait+own, RefusedDeadline
-	if n > 0 && q.foreground > 0 && !q.reaching {
+	if n > 0 && q.foreground > 0 && !q.unmeasured {
 		before = q.work * time.Duration(min(n, q.foreground)) / time.Duration(q.foreground)
 		together := t.Rows + q.waiting*n/q.ring.Len()
 		if !t.Alone && q.version.settings.Batched && together <= q.most {
@@ -206,7 +206,7 @@ func (c *Core) predict(now Time, q *queue, t *Task, n int, left time.Duration, o
 	}
 	// A burst is no flood, and a device that nobody else asks for is not shared, nor one that suffices for all.
 	flood := f.beyond && now.Sub(f.since) >= lately && d.shares.last.weights > f.weight && d.shares.mean.use > 1 &&
-		!q.reaching
+		!q.unmeasured
 	if p.late = p.takes - left; p.late > 0 || openEnded || !flood {
 		return p
 	}

@@ -88,7 +88,7 @@ func (c *Core) mayGrow(q *queue) int {
 	if n := q.kin.waiting.Len(); n < 2 && (n == 0 || q.kin.waiting.Has(q.place)) || c.variant.NoCompany {
 		return 0
 	}
-	return q.brief
+	return q.underCap
 }
 
 // takeAlong fills a batch of the queue with waiting foreground tasks of other flows, or only of those within their

@@ -93,9 +93,9 @@ func (f *flow) impatience(row time.Duration) (time.Duration, bool) {
 	return target, r.targets.n > 0 && !f.beyond && target >= r.row+row
 }
 
-// briefest returns the rows below which the cap cuts no batch of at most that many: the least power of two that is
+// leastUnderCap returns the rows below which the cap cuts no batch of at most that many: the least power of two that is
 // about as good as the one of the greatest power.
-func (q *queue) briefest(most int) int {
+func (q *queue) leastUnderCap(most int) int {
 	power := func(rows int) float64 {
 		cost := float64(q.shape.Estimate(q.version.settings.padded(rows)).Cost)
 		return float64(rows) / cost / cost
@@ -115,17 +115,17 @@ func (q *queue) briefest(most int) int {
 // mayTakeNow returns the most rows that the next batch of the queue may have under the device cap.
 func (c *Core) mayTakeNow(now Time, q *queue) int {
 	most, _, _ := c.fullBatch(q)
-	if q.brief >= min(most, q.waiting) || q.foreground == 0 {
+	if q.underCap >= min(most, q.waiting) || q.foreground == 0 {
 		return most
 	}
 	if q.flow.beyond {
-		return q.brief
+		return q.underCap
 	}
 	d := q.device
 	last := Time(q.ring.At(q.foreground - 1).Target)
 	left := float64(last.Sub(now)-last.Sub(now)/nearlyLate) * float64(d.parallel())
 	left -= float64(d.work - q.work) // for all that waits in q
-	for rows := q.brief; rows < most; rows *= 2 {
+	for rows := q.underCap; rows < most; rows *= 2 {
 		if float64(q.estimate(q.version.settings.padded(rows)).Cost)*float64(q.waiting) <= left*float64(rows) {
 			return rows
 		}

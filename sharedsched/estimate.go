@@ -24,17 +24,17 @@ func (c *Core) fullBatch(q *queue) (rows int, cost, high time.Duration) {
 		q.ownCost = q.shape.Estimate(s.padded(q.shape.MaxRows(own, s.MaxBatchSize, s.padded))).Cost
 		limit := q.mayTake()
 		q.most = q.shape.MaxRows(own, limit, s.padded)
-		q.bound = q.most < limit && own > 0 && q.shape.Estimate(s.padded(q.most+1)).Cost > own
-		q.reaching = q.most < limit && !q.bound
+		q.costBound = q.most < limit && own > 0 && q.shape.Estimate(s.padded(q.most+1)).Cost > own
+		q.unmeasured = q.most < limit && !q.costBound
 		q.full = q.shape.Estimate(s.padded(q.most))
 		unknown := q.fullHigh == 0
 		if q.fullHigh = q.high(q.most); unknown && q.fullHigh > 0 {
 			c.appraise(q)
 		}
 		q.rowCost = q.shape.Estimate(s.padded(1)).Cost
-		q.brief = q.most
+		q.underCap = q.most
 		if d.cap.most > 0 && !c.variant.NoDeviceCap && q.full.Cost > d.cap.most {
-			q.brief = max(q.shape.MaxRows(d.cap.most, q.most, s.padded), q.briefest(q.most))
+			q.underCap = max(q.shape.MaxRows(d.cap.most, q.most, s.padded), q.leastUnderCap(q.most))
 		}
 	}
 	return q.most, q.full.Cost, q.fullHigh

@@ -60,9 +60,9 @@ func (q *queue) boundOf(deadlines, largest, guarded, most int) Bound {
 		return BoundDeviceCap
 	case deadlines < q.most:
 		return BoundDeadlines
-	case q.bound:
+	case q.costBound:
 		return BoundCost
-	case q.reaching:
+	case q.unmeasured:
 		return BoundUnmeasured
 	case q.most < q.version.settings.MaxBatchSize:
 		return BoundMemory
@@ -107,7 +107,7 @@ func (c *Core) flushReason(now Time, q *queue, full bool, most int) FlushReason 
 	switch {
 	case full && most == 1 && s.MaxBatchCost > 0 && unwaited(q.device, q.rowCost) > s.MaxBatchCost:
 		return FlushSingleRequestOverBudget
-	case full && (q.bound || most < q.most):
+	case full && (q.costBound || most < q.most):
 		return FlushBudgetReached
 	case full:
 		return FlushFull

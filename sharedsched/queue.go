@@ -53,18 +53,18 @@ type queue struct {
 	work    time.Duration // expected cost of its waiting foreground tasks
 
 	// The size and the cost of a full batch, as of this sum of the device's revisions. See fullBatch.
-	asOf     uint64 // 0: the known costs, or the settings, have changed since
-	most     int
-	brief    int           // of them, under the device cap
-	full     cost.Estimate // of most rows
-	fullHigh time.Duration
-	rowCost  time.Duration // of a batch of one row
-	ownCost  time.Duration // of a full batch if memory had no bound
-	bound    bool          // one more row would cost more than the settings allow
-	reaching bool          // larger batches may be, which were not measured yet
-	learning bool          // first measurements of the shape are being taken
-	alone    bool          // its latest task ran alone, such as one of a proof
-	rest     Bound         // why its latest batch left rows waiting
+	asOf       uint64 // 0: the known costs, or the settings, have changed since
+	most       int
+	underCap   int           // of them, within the device cap
+	full       cost.Estimate // of most rows
+	fullHigh   time.Duration
+	rowCost    time.Duration // of a batch of one row
+	ownCost    time.Duration // of a full batch if memory had no bound
+	costBound  bool          // one more row would cost more than the settings allow
+	unmeasured bool          // larger sizes were not measured yet
+	learning   bool          // first measurements of the shape are being taken
+	alone      bool          // its latest task ran alone, such as one of a proof
+	rest       Bound         // why its latest batch left rows waiting
 
 	crowd  int  // its foreground tasks when its first one became late; 0: it is not
 	backTo Time // until then its stale tasks are set back, for it was full (flood.go)
