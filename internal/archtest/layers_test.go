@@ -44,8 +44,11 @@ var layers = []layer{
 	},
 	{
 		"internal/top",
-		[]string{"proto/gen/weft/...", "proto/weftclient", "internal/ask", "internal/config"},
-		"it asks a server as any client does, and shows what that says",
+		[]string{
+			"proto/gen/weft/...", "proto/weftclient", "internal/ask", "internal/config", "runtime/catalog", "server/activity",
+			"server/predict", "sharedsched",
+		},
+		"it asks a server as any client does, and shows what that says; its made-up server keeps a server's own log",
 	},
 	{
 		"internal/loadgen",

@@ -4,40 +4,106 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
+	"math/rand/v2"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
-	"google.golang.org/protobuf/types/known/timestamppb"
-
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/server/activity"
+	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/sharedsched"
 )
 
-// demoWindow is of what the rates and shares of a made-up server are, in milliseconds.
-const demoWindow = 10_000
+const (
+	demoDevice = "cuda:0"
+	// demoRan is how long a made-up server has run when it is first seen. A server's first answer has a bounded number
+	// of requests: in a longer time there would be more.
+	demoRan = 30 * time.Second
+	// spread bounds by how much versions that always have work fall behind each other, in device time over weight.
+	spread = 60 * time.Millisecond
+)
 
-// demo is a made-up server: the same each time. It keeps the time of a clock, or none.
+// demo is a made-up server: a device with one lane, and callers who come at random, the same each time. There are
+// robots that ask two versions of a policy, a walking policy, a ranker with large batches, and a shadow. What happens
+// goes into a server's own log of activity, which answers in the place of a server.
 type demo struct {
-	mu    sync.Mutex
-	sim   *simulation // guarded by mu
-	began time.Time
-	tick  func(context.Context) bool // waits for the next update; false ends
+	log    *activity.Log
+	models *catalog.Snapshot
+	flows  []*demoFlow // by their numbers in the scheduler's state
+
+	mu      sync.Mutex
+	random  *rand.Rand       // guarded by mu, as all below
+	now     sharedsched.Time // until when everything is played
+	running *demoBatch       // nil: the device is free
+	batches uint64
+	numbers uint64 // of requests
 }
 
-// newDemo returns a server that has run for a minute.
-func newDemo(began time.Time) *demo {
-	d := &demo{sim: newSimulation(7), began: began, tick: func(ctx context.Context) bool {
-		select {
-		case <-time.After(every * time.Millisecond):
-			return true
-		case <-ctx.Done():
-			return false
-		}
+// demoFlow is a version and its callers.
+type demoFlow struct {
+	catalog.Version
+	slot       string
+	rate       float64       // requests a second
+	burst      float64       // requests that come together, on average
+	base, each time.Duration // what a batch takes, and each row more
+	most, room int           // rows of a batch, requests that may wait
+	background bool
+
+	next              sharedsched.Time // when its callers come again
+	queue             []*predict.Event
+	used              time.Duration // device time over weight
+	answered, refused float64
+}
+
+type demoBatch struct {
+	sharedsched.BatchEvent
+	end      sharedsched.Time
+	requests []*predict.Event
+}
+
+func newDemo() *demo {
+	d := &demo{log: activity.New(), random: rand.New(rand.NewPCG(7, 7)), flows: []*demoFlow{
+		{slot: "prod", rate: 250, burst: 3, base: 4 * time.Millisecond, each: 550 * time.Microsecond, most: 16, room: 64},
+		{slot: "canary", rate: 60, burst: 3, base: 4 * time.Millisecond, each: 550 * time.Microsecond, most: 16, room: 64},
+		{
+			slot: "shadow", rate: 25, burst: 2, base: 4 * time.Millisecond, each: 550 * time.Microsecond, most: 16, room: 64,
+			background: true,
+		},
+		{slot: "prod", rate: 50, burst: 16, base: 6 * time.Millisecond, each: 1300 * time.Microsecond, most: 32, room: 29},
+		{slot: "prod", rate: 220, burst: 2, base: 800 * time.Microsecond, each: 120 * time.Microsecond, most: 16, room: 64},
 	}}
-	d.sim.advance(minute + demoWindow)
+	models := map[string]*catalog.Model{}
+	for i, v := range []struct {
+		model  string
+		number int64
+		weight float64
+		target time.Duration
+	}{
+		{"pick", 5, 1, 60 * time.Millisecond}, {"pick", 6, 1, 60 * time.Millisecond}, {"pick", 7, 1, 60 * time.Millisecond},
+		{"rank", 3, 1, 300 * time.Millisecond}, {"walk", 8, 2, 20 * time.Millisecond},
+	} {
+		f := d.flows[i]
+		f.Version = catalog.Version{
+			Model: v.model, Number: v.number, State: catalog.Ready, Device: demoDevice, Weight: v.weight,
+			TargetLatency: v.target, Scheduler: int32(i),
+			Replicas: []catalog.Replica{{Device: demoDevice, Scheduler: int32(i)}},
+		}
+		if models[v.model] == nil {
+			models[v.model] = &catalog.Model{Name: v.model}
+		}
+		models[v.model].Versions = append(models[v.model].Versions, &f.Version)
+	}
+	d.models = &catalog.Snapshot{Revision: 1, Models: catalog.ByName(models["pick"], models["rank"], models["walk"])}
+	d.log.Watch(activity.Config{
+		Epoch: time.Now().Add(-demoRan), Models: func() *catalog.Snapshot { return d.models }, State: d.state,
+		VersionName: func(id sharedsched.VersionID) string {
+			return fmt.Sprintf("%s/%d", d.flows[id].Model, d.flows[id].Number)
+		},
+		Slot:   func(_ *catalog.Model, v *catalog.Version) string { return d.flows[v.Scheduler].slot },
+		Totals: d.totals,
+	})
 	return d
 }
 
@@ -45,228 +111,180 @@ func (*demo) name() string  { return "demo (made up)" }
 func (*demo) flags() string { return "" }
 
 func (d *demo) watch(ctx context.Context, once bool, give func(*weftv1.Activity) bool) error {
-	from := 0.0
-	for {
-		d.mu.Lock()
-		a := d.activity(from)
-		from = d.sim.now
-		d.mu.Unlock()
-		if !give(a) || once || !d.tick(ctx) {
-			return nil
-		}
-		d.mu.Lock()
-		d.sim.advance(every)
-		d.mu.Unlock()
+	if !d.log.Follow(ctx, demoRan, nil, func(f *activity.Frame) bool {
+		f.Run = "demo"
+		return give(f.Activity) && !once
+	}) {
+		return errors.New("too many watch the made-up server")
 	}
+	return nil
 }
 
 func (d *demo) list(_ context.Context, model string) (*weftv1.ListRequestsResponse, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.late(model), nil
-}
-
-// late lists as a server does. The caller holds mu.
-func (d *demo) late(model string) *weftv1.ListRequestsResponse {
-	s := d.sim
-	r := &weftv1.ListRequestsResponse{Requests: &weftv1.RequestColumns{}, Versions: d.versions()}
-	for _, q := range slices.Backward(s.ended) {
-		if !q.wrong(s.now) {
-			continue
-		}
-		r.InLastMinute++
-		if (model == "" || s.flows[q.flow].model == model) && len(r.GetRequests().GetNumber()) < listMost {
-			appendRequest(r.GetRequests(), q)
-		}
-	}
-	return r
-}
-
-// wrong reports whether a request was late or lost in the minute until now.
-func (q *simRequest) wrong(now float64) bool {
-	return q.how != weftv1.RequestEnd_REQUEST_END_ANSWERED && q.end >= now-minute && q.end <= now
-}
-
-func appendRequest(c *weftv1.RequestColumns, q *simRequest) {
-	c.Number = append(c.Number, q.number)
-	c.Id = append(c.Id, q.id)
-	c.Version = append(c.Version, uint32(q.flow+1))
-	c.ArrivalMs = append(c.ArrivalMs, q.arrival)
-	c.StartMs = append(c.StartMs, q.started)
-	c.EndMs = append(c.EndMs, q.end)
-	c.TargetMs = append(c.TargetMs, float32(q.target))
-	c.Batch = append(c.Batch, q.batch)
-	c.Rows = append(c.Rows, 1)
-	c.End = append(c.End, uint32(q.how))
-	c.Reason = append(c.Reason, q.reason)
-}
-
-// activity is what happened since from. The caller holds mu.
-func (d *demo) activity(from float64) *weftv1.Activity {
-	s := d.sim
-	a := &weftv1.Activity{
-		Run: "demo", Began: timestamppb.New(d.began), FromMs: from, NowMs: s.now, WindowMs: demoWindow,
-		Versions: d.versions(), Batches: &weftv1.BatchColumns{}, Requests: &weftv1.RequestColumns{},
-		Totals: map[string]*weftv1.RequestTotals{},
-	}
-	busy, all := 0.0, 0.0
-	c := a.GetBatches()
-	for _, b := range s.batches {
-		busy += max(0, min(b.end, s.now)-max(b.start, s.now-demoWindow))
-		if b.end > s.now {
-			a.Running = append(a.Running, &weftv1.RunningBatch{
-				Number: b.number, Version: uint32(b.flow), StartMs: b.start, ExpectedMs: b.end - b.start,
-				Rows: uint32(b.rows), Size: uint32(b.size),
-			})
-		} else if b.end > from {
-			c.Number = append(c.Number, b.number)
-			c.Version = append(c.Version, uint32(b.flow))
-			c.Lane = append(c.Lane, 0)
-			c.StartMs = append(c.StartMs, b.start)
-			c.DurationMs = append(c.DurationMs, float32(b.end-b.start))
-			c.Rows = append(c.Rows, uint32(b.rows))
-			c.Size = append(c.Size, uint32(b.size))
-			c.Flags = append(c.Flags, b.flags)
-		}
-	}
-	for _, q := range s.ended {
-		if q.end > from && q.end <= s.now {
-			appendRequest(a.GetRequests(), q)
-		}
-		if q.wrong(s.now) {
-			a.LateOrLostLastMinute++
-			count := a.GetVersions()[q.flow].GetLastMinute()
-			if q.how == weftv1.RequestEnd_REQUEST_END_LATE {
-				count.Late++
-			} else {
-				count.Lost++
-			}
-		}
-	}
-	for _, f := range s.flows {
-		all += f.busy
-		t := a.GetTotals()[f.model]
-		if t == nil {
-			t = &weftv1.RequestTotals{}
-			a.Totals[f.model] = t
-		}
-		t.Answered += f.answered
-		t.Refused += f.refused
-		t.InFlight += float64(len(f.queue))
-		t.Offered += f.answered + f.refused + float64(len(f.queue))
-	}
-	a.Devices = []*weftv1.DeviceActivity{{
-		Name: "cuda:0", Lanes: 1, BusySeconds: all / 1000, BusyShare: busy / demoWindow, LagMs: 14, LagBoundMs: 30,
-	}}
-	return a
-}
-
-// versions are as a server shows them. The caller holds mu.
-func (d *demo) versions() []*weftv1.VersionActivity {
-	s := d.sim
-	since := s.now - demoWindow
-	var all []*weftv1.VersionActivity
-	weights := 0.0
-	for _, f := range s.flows {
-		if !f.background {
-			weights += f.weight
-		}
-	}
-	for i, f := range s.flows {
-		v := &weftv1.VersionActivity{
-			Model: f.model, Version: f.version, Device: "cuda:0", Slot: f.slot, Weight: f.weight, TargetMs: f.target,
-			EntitledShare: f.weight / weights, Waiting: uint32(len(f.queue)), LastMinute: &weftv1.LastMinute{},
-			Totals: &weftv1.VersionTotals{
-				Batches: f.batches, Rows: f.rows, PaddedRows: f.padded, BusySeconds: f.busy / 1000,
-				Answered: f.answered, Late: f.late, Flushes: map[string]float64{"full": f.full, "device_idle": f.batches - f.full},
-			},
-		}
-		if f.refused > 0 {
-			v.Totals.Lost = map[string]float64{"QUEUE_FULL": f.refused}
-		}
-		batches, rows, busy := 0.0, 0.0, 0.0
-		for _, b := range s.batches {
-			if b.flow == i && b.end > since {
-				busy += min(b.end, s.now) - max(b.start, since)
-				batches++
-				rows += float64(b.rows)
-			}
-		}
-		v.Share, v.BatchesPerSecond = busy/demoWindow, batches*1000/demoWindow
-		if v.RowsPerBatch = 0; batches > 0 {
-			v.RowsPerBatch = rows / batches
-		}
-		if f.background {
-			v.BackgroundShare, v.EntitledShare = v.GetShare(), 0
-		}
-		var times []float64
-		for _, q := range s.ended {
-			if q.flow == i && q.end > since && q.end <= s.now && q.reason == "" {
-				times = append(times, q.end-q.arrival)
-			}
-		}
-		v.RequestsPerSecond = float64(len(times)) * 1000 / demoWindow
-		if slices.Sort(times); len(times) > 0 {
-			v.P50Ms, v.P99Ms = times[len(times)/2], times[len(times)*99/100]
-		}
-		all = append(all, v)
-	}
-	return all
+	return d.log.Requests(model, 0, listMost), nil
 }
 
 func (d *demo) explain(_ context.Context, name string) (*weftv1.Explanation, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	s := d.sim
-	for _, q := range slices.Backward(s.ended) {
-		if q.id == name || "#"+strconv.FormatUint(uint64(q.number), 10) == name {
-			return d.story(q), nil
-		}
+	if e := d.log.Explain(name); e != nil {
+		return e, nil
 	}
 	return nil, errors.New("no request " + name + " is remembered")
 }
 
-// story explains a request. The caller holds mu.
-func (d *demo) story(q *simRequest) *weftv1.Explanation {
-	s, f := d.sim, d.sim.flows[q.flow]
-	e := &weftv1.Explanation{
-		Number: q.number, Id: q.id, Model: f.model, Version: f.version, End: q.how, Reason: q.reason, TargetMs: q.target,
-		Arrived: timestamppb.New(d.began.Add(time.Duration(q.arrival * 1e6))), EndedMs: q.end - q.arrival,
+// state plays until now, and returns how things stand.
+func (d *demo) state() sharedsched.State {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.play(sharedsched.Time(time.Since(d.log.Epoch)))
+	device := sharedsched.DeviceState{
+		Device: sharedsched.Device{Name: demoDevice, Lanes: 1}, LagBound: spread / 2, Lag: 14e6,
 	}
-	say := func(format string, args ...any) { e.Story = append(e.Story, fmt.Sprintf(format, args...)) }
-	say("It came for %s v%d, wanted within %.0f ms.", f.model, f.version, q.target)
-	if q.reason != "" {
-		say("It was refused at once (%s): %d requests waited already.", q.reason, f.room)
-		return e
+	if d.running != nil {
+		device.Running = []sharedsched.BatchEvent{d.running.BatchEvent}
 	}
-	e.StartedMs, e.ComputedMs = q.started-q.arrival, q.end-q.arrival
-	held := map[int]*weftv1.Holder{}
-	for _, b := range s.batches {
-		if ms := min(b.end, q.started) - max(b.start, q.arrival); ms > 0 {
-			if held[b.flow] == nil {
-				held[b.flow] = &weftv1.Holder{Model: s.flows[b.flow].model, Version: s.flows[b.flow].version}
-			}
-			held[b.flow].Batches++
-			held[b.flow].Ms += ms
+	s := sharedsched.State{Now: d.now, Devices: []sharedsched.DeviceState{device}}
+	for i, f := range d.flows {
+		s.Flows = append(s.Flows, sharedsched.FlowState{ID: sharedsched.FlowID(i), Weight: f.Weight})
+		v := sharedsched.VersionState{ID: sharedsched.VersionID(i), Flow: sharedsched.FlowID(i), Queued: len(f.queue)}
+		if f.background {
+			v.Queued, v.Background = 0, v.Queued
+		}
+		s.Versions = append(s.Versions, v)
+	}
+	return s
+}
+
+func (d *demo) totals() map[string]*weftv1.RequestTotals {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := map[string]*weftv1.RequestTotals{}
+	for i, f := range d.flows {
+		t := all[f.Model]
+		if t == nil {
+			t = &weftv1.RequestTotals{}
+			all[f.Model] = t
+		}
+		t.Answered += f.answered
+		t.Refused += f.refused
+		inFlight := float64(len(f.queue))
+		if d.running != nil && int(d.running.Version) == i {
+			inFlight += float64(d.running.Rows)
+		}
+		t.InFlight += inFlight
+		t.Offered += f.answered + f.refused + inFlight
+	}
+	return all
+}
+
+// play has happen what happens until then. The caller holds mu.
+func (d *demo) play(until sharedsched.Time) {
+	for {
+		if d.running == nil {
+			d.start()
+		}
+		f := slices.MinFunc(d.flows, func(a, b *demoFlow) int { return int(a.next - b.next) })
+		switch {
+		case d.running != nil && d.running.end <= min(f.next, until):
+			d.now = d.running.end
+			d.finish()
+		case f.next <= until:
+			d.now = f.next
+			d.arrive(f)
+		default:
+			d.now = until
+			return
 		}
 	}
-	for _, h := range held {
-		e.Holders = append(e.Holders, h)
-	}
-	slices.SortFunc(e.GetHolders(), func(a, b *weftv1.Holder) int { return int(math.Copysign(1, b.GetMs()-a.GetMs())) })
-	var who []string
-	for _, h := range e.GetHolders() {
-		label := labelOf(h.GetModel(), h.GetVersion())
-		who = append(who, fmt.Sprintf("%d of %s for %.0f ms", h.GetBatches(), label, h.GetMs()))
-	}
-	if say("It waited %.1f ms for cuda:0.", e.GetStartedMs()); len(who) > 0 {
-		say("Meanwhile the device ran batches: %s.", strings.Join(who, ", "))
-	}
-	say("Batch #%d with it took %.1f ms.", q.batch, q.end-q.started)
-	if late := q.end - q.arrival - q.target; late > 0 {
-		say("The answer was there after %.1f ms: %.1f ms late.", e.GetEndedMs(), late)
-	} else {
-		say("The answer was there after %.1f ms: in time.", e.GetEndedMs())
-	}
-	return e
 }
+
+// arrive has a burst of requests come.
+func (d *demo) arrive(f *demoFlow) {
+	for range 1 + d.random.IntN(int(2*f.burst)-1) {
+		d.numbers++
+		q := &predict.Event{
+			Number: d.numbers, ID: fmt.Sprintf("robot-%d/step-%d", d.random.IntN(40)+1, d.numbers), Model: f.Model,
+			Version: f.Number, Arrived: d.time(d.now), Ending: predict.Answered, Execution: predict.Execution{Rows: 1},
+		}
+		if !f.background { // nobody waits for a shadow
+			q.Target = f.TargetLatency
+		}
+		q.Execution.Outcome.Device = demoDevice
+		if len(f.queue) < f.room {
+			f.queue = append(f.queue, q)
+			continue
+		}
+		q.Ended, q.Ending, q.Reason = q.Arrived, predict.Refused, "QUEUE_FULL"
+		f.refused++
+		d.log.RequestDone(context.Background(), q)
+	}
+	f.next = d.now.Add(time.Duration(d.random.ExpFloat64() * f.burst / f.rate * float64(time.Second)))
+}
+
+// start runs a batch of the flow that had least of its share; of the shadow where no other waits.
+func (d *demo) start() {
+	var f *demoFlow
+	for _, o := range d.flows {
+		if len(o.queue) > 0 && (f == nil || f.background && !o.background ||
+			f.background == o.background && o.used < f.used) {
+			f = o
+		}
+	}
+	if f == nil {
+		return
+	}
+	n := min(len(f.queue), f.most)
+	size := 1
+	for size < n {
+		size *= 2
+	}
+	d.batches++
+	takes := f.base + time.Duration(size)*f.each
+	b := &demoBatch{requests: slices.Clone(f.queue[:n]), BatchEvent: sharedsched.BatchEvent{
+		BatchStart: sharedsched.BatchStart{
+			Number: d.batches, Started: d.now, Rule: sharedsched.PickIdle, PassedOver: sharedsched.NoVersion,
+			Background: f.background,
+		},
+		Version: sharedsched.VersionID(f.Scheduler), Device: demoDevice, Tasks: n, Rows: n, Padded: size,
+		Reason: sharedsched.FlushDeviceIdle, Estimated: takes,
+		Elapsed: time.Duration(float64(takes) * (0.9 + 0.2*d.random.Float64())),
+	}}
+	if n == f.most {
+		b.Reason = sharedsched.FlushFull
+	}
+	b.DeviceTime, b.end = b.Elapsed, d.now.Add(b.Elapsed)
+	f.queue = slices.Delete(f.queue, 0, n)
+	least := f.used // who had nothing to do does not save up
+	for _, o := range d.flows {
+		if o != f && len(o.queue) > 0 {
+			least = min(least, o.used)
+		}
+	}
+	f.used = max(f.used, least) + time.Duration(float64(b.Elapsed)/f.Weight)
+	for _, o := range d.flows {
+		o.used = max(o.used, f.used-spread)
+	}
+	d.running = b
+}
+
+// finish ends the batch, and its requests with it.
+func (d *demo) finish() {
+	b := d.running
+	d.running = nil
+	for _, q := range b.requests {
+		q.Ended = d.time(b.end)
+		if q.Target > 0 && q.Ended.Sub(q.Arrived) > q.Target {
+			b.Missed++
+		}
+	}
+	d.log.BatchDone(b.BatchEvent)
+	for _, q := range b.requests {
+		q.Execution.Outcome = sharedsched.Outcome{
+			Queue: d.time(b.Started).Sub(q.Arrived), Compute: b.Elapsed, DeviceTime: b.Elapsed / time.Duration(b.Rows),
+			Device: demoDevice, Executions: 1, Batch: b.Number, Ended: b.end,
+		}
+		d.flows[b.Version].answered++
+		d.log.RequestDone(context.Background(), q)
+	}
+}
+
+func (d *demo) time(t sharedsched.Time) time.Time { return d.log.Epoch.Add(time.Duration(t)) }

@@ -2,7 +2,6 @@ package top
 
 import (
 	"bytes"
-	"context"
 	"flag"
 	"os"
 	"path/filepath"
@@ -10,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -39,12 +39,14 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// demoAt is the made-up server as it always begins.
-// Its updates come at once.
-func demoAt() *demo {
-	d := newDemo(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
-	d.tick = func(ctx context.Context) bool { return ctx.Err() == nil }
-	return d
+// atDemo tests with the made-up server and its screen as they always begin: their time is that of a bubble.
+func atDemo(t *testing.T, test func(t *testing.T, d *demo, s *screen)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDemo()
+		test(t, d, seen(t, d, 1))
+		time.Sleep(time.Second) // what makes the updates has ended then
+	})
 }
 
 // seen is a screen at the made-up server, 80 columns by 24 lines, without colors.
@@ -101,35 +103,31 @@ func TestScreens(t *testing.T) {
 		"keys.txt":   {"?"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := seen(t, demoAt(), 1)
-			press(t, s, keys...)
-			golden(t, name, screenText(s))
+			atDemo(t, func(t *testing.T, _ *demo, s *screen) {
+				press(t, s, keys...)
+				golden(t, name, screenText(s))
+			})
 		})
 	}
 }
 
 // TestColors has the same picture in colors.
 func TestColors(t *testing.T) {
-	s := seen(t, demoAt(), 1)
-	s.Update(tea.ColorProfileMsg{Profile: colorprofile.TrueColor})
-	golden(t, "colors.txt", strings.ReplaceAll(s.View().Content, "\x1b", "ESC")+"\n")
+	atDemo(t, func(t *testing.T, _ *demo, s *screen) {
+		s.Update(tea.ColorProfileMsg{Profile: colorprofile.TrueColor})
+		golden(t, "colors.txt", strings.ReplaceAll(s.View().Content, "\x1b", "ESC")+"\n")
+	})
 }
 
 func TestOnce(t *testing.T) {
-	h := &history{}
-	err := demoAt().watch(t.Context(), true, func(a *weftv1.Activity) bool {
-		h.add(a)
-		return false
+	atDemo(t, func(t *testing.T, _ *demo, s *screen) {
+		golden(t, "once.txt", s.history.text())
+		var text bytes.Buffer
+		if err := s.history.report(&text); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, "once.json", text.String())
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	golden(t, "once.txt", h.text())
-	var text bytes.Buffer
-	if err := h.report(&text); err != nil {
-		t.Fatal(err)
-	}
-	golden(t, "once.json", text.String())
 }
 
 // TestPage: docs/TOP.md shows the screen as it is, and names each field of the JSON.

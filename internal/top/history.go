@@ -19,9 +19,8 @@ const (
 
 // Bits of BatchColumns.flags.
 const (
-	flagMissed     = 1
-	flagFailed     = 2
-	flagBackground = 4
+	flagMissed = 1
+	flagFailed = 2
 )
 
 // version is a version on a device.

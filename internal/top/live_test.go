@@ -69,7 +69,7 @@ func serve(t *testing.T, s weftv1.ModelServiceServer) ask.Server {
 }
 
 func TestOnceOfServer(t *testing.T) {
-	o := Options{Once: true, JSON: true, Wait: 10e9, Server: serve(t, &service{demo: demoAt()})}
+	o := Options{Once: true, JSON: true, Wait: 10e9, Server: serve(t, &service{demo: newDemo()})}
 	var out bytes.Buffer
 	if err := Run(t.Context(), &o, &out); err != nil {
 		t.Fatal(err)
@@ -91,7 +91,7 @@ func TestOnceOfServer(t *testing.T) {
 
 // TestReconnects: a server that goes away is asked again; what was known stays.
 func TestReconnects(t *testing.T) {
-	s := &service{demo: demoAt(), fails: 2}
+	s := &service{demo: newDemo(), fails: 2}
 	flags := serve(t, s)
 	l, err := connect(&flags)
 	if err != nil {
@@ -120,7 +120,7 @@ func TestReconnects(t *testing.T) {
 }
 
 func TestFailures(t *testing.T) {
-	closed := serve(t, &service{demo: demoAt()})
+	closed := serve(t, &service{demo: newDemo()})
 	closed.Address = "127.0.0.1:1"
 	old := serve(t, weftv1.UnimplementedModelServiceServer{})
 	for _, tt := range []struct {

@@ -48,7 +48,7 @@ func TestMany(t *testing.T) {
 	for name, size := range map[string][4]int{
 		"many-lanes.txt": {80, 24, 9, 12}, "most-lanes.txt": {100, 30, 65, 60}, "low.txt": {80, 12, 3, 8},
 	} {
-		s := seen(t, demoAt(), 0)
+		s := seen(t, newDemo(), 0)
 		s.Update(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
 		s.Update(manyLanes(uint32(size[2]), uint32(size[3])))
 		for range size[3] - 1 {

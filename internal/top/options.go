@@ -62,7 +62,7 @@ func Run(ctx context.Context, o *Options, out io.Writer) error {
 
 func (o *Options) source() (source, func(), error) {
 	if o.Demo {
-		return newDemo(time.Now().Add(-(minute + demoWindow) * time.Millisecond)), func() {}, nil
+		return newDemo(), func() {}, nil
 	}
 	l, err := connect(&o.Server)
 	if err != nil {

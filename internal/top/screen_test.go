@@ -22,85 +22,88 @@ func labels(s *screen) string {
 }
 
 func TestSorting(t *testing.T) {
-	s := seen(t, demoAt(), 1)
-	for _, tt := range []struct{ key, want string }{
-		{"1", "pick v5, pick v6, pick v7, rank v3, walk v8"},
-		{"1", "walk v8, rank v3, pick v7, pick v6, pick v5"},
-		{"2", "pick v5, pick v6, rank v3, walk v8, pick v7"},
-		{"2", "pick v7, walk v8, rank v3, pick v6, pick v5"},
-		{"3", "walk v8, pick v5, pick v6, rank v3, pick v7"},
-		{"4", "pick v5, walk v8, pick v6, rank v3, pick v7"},
-		{"5", "rank v3, pick v5, pick v6, walk v8, pick v7"},
-		{"6", "rank v3, pick v7, pick v5, pick v6, walk v8"},
-		{"7", "pick v7, pick v5, rank v3, pick v6, walk v8"},
-		{"8", "pick v5, walk v8, pick v7, pick v6, rank v3"},
-		{"9", "rank v3, pick v5, pick v6, pick v7, walk v8"},
-		{"0", "walk v8, pick v5, pick v6, pick v7, rank v3"},
-	} {
-		if press(t, s, tt.key); labels(s) != tt.want {
-			t.Errorf("%s: %s, want %s", tt.key, labels(s), tt.want)
+	atDemo(t, func(t *testing.T, _ *demo, s *screen) {
+		for _, tt := range []struct{ key, want string }{
+			{"1", "pick v5, pick v6, pick v7, rank v3, walk v8"},
+			{"1", "walk v8, rank v3, pick v7, pick v6, pick v5"},
+			{"2", "pick v5, rank v3, pick v6, walk v8, pick v7"},
+			{"2", "pick v7, walk v8, pick v6, rank v3, pick v5"},
+			{"3", "walk v8, pick v5, pick v6, rank v3, pick v7"},
+			{"4", "pick v5, walk v8, rank v3, pick v6, pick v7"},
+			{"5", "rank v3, pick v5, pick v6, walk v8, pick v7"},
+			{"6", "rank v3, pick v7, pick v5, pick v6, walk v8"},
+			{"7", "pick v7, rank v3, pick v5, pick v6, walk v8"},
+			{"8", "pick v5, rank v3, pick v7, walk v8, pick v6"},
+			{"9", "rank v3, pick v5, pick v6, pick v7, walk v8"},
+			{"0", "walk v8, pick v5, pick v6, pick v7, rank v3"},
+		} {
+			if press(t, s, tt.key); labels(s) != tt.want {
+				t.Errorf("%s: %s, want %s", tt.key, labels(s), tt.want)
+			}
 		}
-	}
+	})
 }
 
 func TestFilter(t *testing.T) {
-	s := seen(t, demoAt(), 1)
-	for _, tt := range []struct {
-		keys []string
-		want string
-	}{
-		{[]string{"f", "P", "i", "c", "space", "6"}, "pick v6"},
-		{[]string{"backspace", "backspace", "x"}, ""},
-		{[]string{"enter", "down", "enter", "q"}, ""}, // nothing to select, and no key of the filter any more
-	} {
-		if press(t, s, tt.keys...); labels(s) != tt.want {
-			t.Errorf("%q: %s, want %s", tt.keys, labels(s), tt.want)
+	atDemo(t, func(t *testing.T, _ *demo, s *screen) {
+		for _, tt := range []struct {
+			keys []string
+			want string
+		}{
+			{[]string{"f", "P", "i", "c", "space", "6"}, "pick v6"},
+			{[]string{"backspace", "backspace", "x"}, ""},
+			{[]string{"enter", "down", "enter", "q"}, ""}, // nothing to select, and no key of the filter any more
+		} {
+			if press(t, s, tt.keys...); labels(s) != tt.want {
+				t.Errorf("%q: %s, want %s", tt.keys, labels(s), tt.want)
+			}
 		}
-	}
-	if press(t, s, "esc"); len(s.rows()) != 5 {
-		t.Errorf("after esc: %s", labels(s))
-	}
-	if press(t, s, "f", "s", "h", "a", "d", "enter"); labels(s) != "pick v7" { // by its slot
-		t.Errorf("by slot: %s", labels(s))
-	}
-	long := append([]string{"f"}, slices.Repeat([]string{"a"}, 2*maxFilter)...)
-	if press(t, s, long...); len(s.filter) != maxFilter {
-		t.Errorf("a filter of %d", len(s.filter))
-	}
+		if press(t, s, "esc"); len(s.rows()) != 5 {
+			t.Errorf("after esc: %s", labels(s))
+		}
+		if press(t, s, "f", "s", "h", "a", "d", "enter"); labels(s) != "pick v7" { // by its slot
+			t.Errorf("by slot: %s", labels(s))
+		}
+		long := append([]string{"f"}, slices.Repeat([]string{"a"}, 2*maxFilter)...)
+		if press(t, s, long...); len(s.filter) != maxFilter {
+			t.Errorf("a filter of %d", len(s.filter))
+		}
+	})
 }
 
 func TestSelection(t *testing.T) {
-	s := seen(t, demoAt(), 1)
-	for _, tt := range []struct{ key, want string }{
-		{"up", "pick v5"},
-		{"down", "pick v6"},
-		{"j", "rank v3"},
-		{"1", "rank v3"}, // it stays selected where rows move
-		{"k", "pick v7"},
-	} {
-		if press(t, s, tt.key); true {
-			if v, _ := s.selected(); v.label != tt.want {
-				t.Errorf("%s: %s, want %s", tt.key, v.label, tt.want)
+	atDemo(t, func(t *testing.T, _ *demo, s *screen) {
+		for _, tt := range []struct{ key, want string }{
+			{"up", "pick v5"},
+			{"down", "rank v3"},
+			{"j", "pick v6"},
+			{"1", "pick v6"}, // it stays selected where rows move
+			{"k", "pick v5"},
+		} {
+			if press(t, s, tt.key); true {
+				if v, _ := s.selected(); v.label != tt.want {
+					t.Errorf("%s: %s, want %s", tt.key, v.label, tt.want)
+				}
 			}
 		}
-	}
+	})
 }
 
 // TestFreeze: what is shown stays as it is while more happens.
 func TestFreeze(t *testing.T) {
-	d := demoAt()
-	s := seen(t, d, 1)
-	press(t, s, "space")
-	before := screenText(s)
-	feed(t, s, d, 8)
-	s.Update(frameMsg{})
-	if after := screenText(s); after != before {
-		t.Errorf("the frozen picture changed:\n%s\n%s", before, after)
-	}
-	press(t, s, "space")
-	if after := screenText(s); after == before || !strings.Contains(after, "live") {
-		t.Errorf("the picture did not go on:\n%s", after)
-	}
+	atDemo(t, func(t *testing.T, d *demo, s *screen) {
+		press(t, s, "space")
+		before := screenText(s)
+		feed(t, s, d, 8)
+		s.Update(frameMsg{})
+		if after := screenText(s); after != before {
+			t.Errorf("the frozen picture changed:\n%s\n%s", before, after)
+		}
+		press(t, s, "space")
+		if after := screenText(s); after == before || !strings.Contains(after, "live") {
+			t.Errorf("the picture did not go on:\n%s", after)
+		}
+	})
 }
 
 // server is a server of one version that is told what to say.
@@ -133,7 +136,7 @@ func server(run string, now float64, requests ...float64) *weftv1.Activity {
 
 // TestRestart: another run of the server begins anew, and says so.
 func TestRestart(t *testing.T) {
-	s := seen(t, demoAt(), 0)
+	s := seen(t, newDemo(), 0)
 	s.Update(server("one", 5000, 4000, 4500))
 	if len(s.history.requests) != 2 || strings.Contains(screenText(s), "restarted") {
 		t.Fatalf("%d requests:\n%s", len(s.history.requests), screenText(s))
@@ -195,17 +198,18 @@ func TestTornColumns(t *testing.T) {
 
 // TestSmall: where there is no room, it says so.
 func TestSmall(t *testing.T) {
-	s := seen(t, demoAt(), 1)
-	for _, size := range [][2]int{{0, 0}, {1, 1}, {71, 24}, {80, 9}, {72, 10}, {200, 60}} {
-		s.Update(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
-		text := screenText(s)
-		small := size[0] < leastWidth || size[1] < leastHeight
-		if size[0] > 60 && strings.Contains(text, "weft top needs") != small {
-			t.Errorf("%v:\n%s", size, text)
+	atDemo(t, func(t *testing.T, _ *demo, s *screen) {
+		for _, size := range [][2]int{{0, 0}, {1, 1}, {71, 24}, {80, 9}, {72, 10}, {200, 60}} {
+			s.Update(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
+			text := screenText(s)
+			small := size[0] < leastWidth || size[1] < leastHeight
+			if size[0] > 60 && strings.Contains(text, "weft top needs") != small {
+				t.Errorf("%v:\n%s", size, text)
+			}
+			for _, page := range [][]string{{"enter", "enter"}, {"esc", "esc"}, {"?"}, {"?"}} {
+				press(t, s, page...)
+				_ = screenText(s) // no panic
+			}
 		}
-		for _, page := range [][]string{{"enter", "enter"}, {"esc", "esc"}, {"?"}, {"?"}} {
-			press(t, s, page...)
-			_ = screenText(s) // no panic
-		}
-	}
+	})
 }
