@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/weftserve/weft/examples/internal/plant"
+	"github.com/weftserve/weft/examples/plant"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/proto/weftclient"
 )

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weftserve/weft/examples/internal/plant"
+	"github.com/weftserve/weft/examples/plant"
 )
 
 // fleet is a number of machines that are steered at once.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/weftserve/weft/examples/internal/plant"
+	"github.com/weftserve/weft/examples/plant"
 )
 
 // recorder is a machine that never fails and remembers its seeds and actions.

@@ -16,7 +16,7 @@ import (
 	"os/signal"
 	"time"
 
-	"github.com/weftserve/weft/examples/internal/plant"
+	"github.com/weftserve/weft/examples/plant"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/proto/weftclient"
 )

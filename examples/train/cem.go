@@ -8,8 +8,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/weftserve/weft/examples/internal/plant"
-	"github.com/weftserve/weft/examples/internal/policy"
+	"github.com/weftserve/weft/examples/plant"
 )
 
 // search is the cross-entropy method (R. Y. Rubinstein, "The cross-entropy method for combinatorial and
@@ -40,9 +39,9 @@ func newSearch(kind plant.Kind, seed uint64, hidden ...int) *search {
 	s := &search{
 		kind:      kind,
 		sizes:     sizes,
-		scale:     policy.Scale(kind.Typical, sizes...),
-		mean:      make([]float64, policy.Count(sizes...)),
-		deviation: make([]float64, policy.Count(sizes...)),
+		scale:     scaleOf(kind.Typical, sizes...),
+		mean:      make([]float64, weightsOf(sizes...)),
+		deviation: make([]float64, weightsOf(sizes...)),
 		rng:       rand.New(rand.NewPCG(seed, 0)),
 	}
 	for i := range s.deviation {
@@ -86,16 +85,16 @@ func (s *search) improve() {
 	}
 }
 
-// policy returns the centre of the present distribution as a policy.
-func (s *search) policy() *policy.Policy { return s.policyOf(s.mean) }
+// centre returns the centre of the present distribution as a policy.
+func (s *search) centre() *policy { return s.policyOf(s.mean) }
 
-func (s *search) policyOf(weights []float64) *policy.Policy {
+func (s *search) policyOf(weights []float64) *policy {
 	scaled := make([]float64, len(weights))
 	for i, w := range weights {
 		scaled[i] = w * s.scale[i]
 	}
-	p := policy.New(s.sizes...)
-	p.SetWeights(scaled)
+	p := newPolicy(s.sizes...)
+	p.setWeights(scaled)
 	return p
 }
 

@@ -10,8 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"github.com/weftserve/weft/examples/internal/plant"
-	"github.com/weftserve/weft/examples/internal/policy"
+	"github.com/weftserve/weft/examples/plant"
 )
 
 // iterations lists how long each version was trained: version 1 after the first of them, and so on.
@@ -51,9 +50,9 @@ func train(report io.Writer, kind plant.Kind, seed uint64, iterations []int, out
 			s.improve()
 		}
 		version := i + 1
-		p := s.policy()
+		p := s.centre()
 		path := filepath.Join(out, kind.Name, strconv.Itoa(version), "model.onnx")
-		if err := write(path, p.ONNX(kind.Name)); err != nil {
+		if err := write(path, p.onnx(kind.Name)); err != nil {
 			return err
 		}
 		scores := returns(kind, p, judgeFirstSeed, judgeEpisodes)
@@ -64,11 +63,11 @@ func train(report io.Writer, kind plant.Kind, seed uint64, iterations []int, out
 }
 
 // returns plays n episodes of consecutive seeds.
-func returns(kind plant.Kind, p *policy.Policy, firstSeed uint64, n int) []float64 {
+func returns(kind plant.Kind, p *policy, firstSeed uint64, n int) []float64 {
 	machine := kind.New()
 	out := make([]float64, n)
 	for i := range out {
-		out[i] = plant.Return(machine, firstSeed+uint64(i), p.Act)
+		out[i] = plant.Return(machine, firstSeed+uint64(i), p.act)
 	}
 	return out
 }

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/weftserve/weft/examples/internal/plant"
+	"github.com/weftserve/weft/examples/plant"
 )
 
 // TestCheckedInVersionsImprove plays the models of the repository: a later version must be better by far more than
@@ -48,17 +48,13 @@ func TestCheckedInVersionsImprove(t *testing.T) {
 
 // TestSearchDoesNotDependOnTheCores trains a little with one core and with several.
 func TestSearchDoesNotDependOnTheCores(t *testing.T) {
-	kind, err := plant.Lookup("cartpole")
-	if err != nil {
-		t.Fatal(err)
-	}
 	train := func(cores int) []byte {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))
-		s := newSearch(kind, 1, hidden)
+		s := newSearch(plant.CartPole, 1, hidden)
 		for range 2 {
 			s.improve()
 		}
-		return s.policy().ONNX("p")
+		return s.centre().onnx("p")
 	}
 	if !bytes.Equal(train(1), train(4)) {
 		t.Error("one core and four gave different policies")
@@ -69,37 +65,29 @@ func TestSearchImproves(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long")
 	}
-	kind, err := plant.Lookup("cartpole")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := newSearch(kind, 5, hidden)
-	before := mean(returns(kind, s.policy(), judgeFirstSeed, 20))
+	s := newSearch(plant.CartPole, 5, hidden)
+	before := mean(returns(plant.CartPole, s.centre(), judgeFirstSeed, 20))
 	for range 10 {
 		s.improve()
 	}
-	if after := mean(returns(kind, s.policy(), judgeFirstSeed, 20)); after < 5*before {
+	if after := mean(returns(plant.CartPole, s.centre(), judgeFirstSeed, 20)); after < 5*before {
 		t.Errorf("mean return %.1f after ten iterations, %.1f before", after, before)
 	}
 }
 
 func TestTrainWritesOneVersionForEachTarget(t *testing.T) {
-	kind, err := plant.Lookup("cartpole")
-	if err != nil {
-		t.Fatal(err)
-	}
 	out := t.TempDir()
-	if err := train(io.Discard, kind, 1, []int{1, 3}, out); err != nil {
+	if err := train(io.Discard, plant.CartPole, 1, []int{1, 3}, out); err != nil {
 		t.Fatal(err)
 	}
-	s := newSearch(kind, 1, hidden)
+	s := newSearch(plant.CartPole, 1, hidden)
 	s.improve()
-	want := map[string][]byte{"1": s.policy().ONNX(kind.Name)}
+	want := map[string][]byte{"1": s.centre().onnx(plant.CartPole.Name)}
 	s.improve()
 	s.improve()
-	want["2"] = s.policy().ONNX(kind.Name)
+	want["2"] = s.centre().onnx(plant.CartPole.Name)
 	for version, model := range want {
-		got, err := os.ReadFile(filepath.Join(out, kind.Name, version, "model.onnx"))
+		got, err := os.ReadFile(filepath.Join(out, plant.CartPole.Name, version, "model.onnx"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,7 +102,7 @@ func TestTrainSaysWhatItCannotWrite(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := train(io.Discard, plant.Kinds()[0], 1, []int{1}, file); err == nil {
+	if err := train(io.Discard, plant.CartPole, 1, []int{1}, file); err == nil {
 		t.Error("training into a file that is no folder succeeded")
 	}
 }

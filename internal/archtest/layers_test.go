@@ -484,8 +484,8 @@ var layers = []layer{
 	{
 		"tools/lab/demo",
 		[]string{
-			"proto/gen/weft/...", "proto/gen/onnx", "proto/weftclient", "internal/onnxgraph", "examples/cartpole",
-			"examples/hopper", "tools/lab/harness",
+			"proto/gen/weft/...", "proto/gen/onnx", "proto/weftclient", "internal/onnxgraph", "examples/plant",
+			"tools/lab/harness",
 		},
 		"it plays those who ask a server, and looks at it from outside",
 	},
@@ -673,7 +673,7 @@ func TestLayeringComplains(t *testing.T) {
 			"internal/app/gpu_test.go":        imports("gpu/gputest"),
 			"runtime/host/host.go":            imports("runtime/catalog"),
 			"internal/config/pbtxt/d.go":      imports("internal/config"),
-			"examples/internal/policy/p.go":   imports("internal/onnxgraph"),
+			"examples/train/policy.go":        imports("internal/onnxgraph"),
 			"proto/gen/inference/v1/i.pb.go":  imports("proto/gen/weft/v1"),
 			"scripts/setup/main.go":           imports("internal/ortlib"),
 			"tools/lab/gpucheck/engine.go":    imports("runtime/ort"),

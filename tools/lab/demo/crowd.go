@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weftserve/weft/examples/cartpole"
+	"github.com/weftserve/weft/examples/plant"
 	"github.com/weftserve/weft/proto/weftclient"
 )
 
@@ -134,7 +134,8 @@ func (c *crowd) step(ctx context.Context, id string) {
 	defer cancel()
 	_, err := c.client.Predict(ctx, &weftclient.Request{
 		Model: weftclient.Model(policy), ID: id, Inputs: weftclient.Tensors{
-			"observation": weftclient.FromSlice(make([]float32, cartpole.ObservationSize), 1, cartpole.ObservationSize),
+			"observation": weftclient.FromSlice(make([]float32, plant.CartPole.ObservationSize), 1,
+				int64(plant.CartPole.ObservationSize)),
 		},
 	})
 	c.count(err)

@@ -7,23 +7,16 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/weftserve/weft/examples/cartpole"
-	"github.com/weftserve/weft/examples/hopper"
+	"github.com/weftserve/weft/examples/plant"
 	"github.com/weftserve/weft/proto/weftclient"
 )
-
-// machine is what a robot steers: a cart with a pole, or a leg that hops. It moves on every 20 ms.
-type machine interface {
-	Reset(seed uint64) []float32
-	Step(action []float32) (observation []float32, reward float64, done bool)
-}
 
 // robot steers a machine through episodes, again and again.
 type robot struct {
 	*crowd
 
 	name, model   string
-	machine       machine
+	machine       plant.Plant
 	actions       int // elements of an action
 	random        *rand.Rand
 	steps, played int
@@ -33,13 +26,13 @@ type robot struct {
 // newRobot returns the one of that number from 0: first carts, then hoppers.
 func newRobot(c *crowd, number int) *robot {
 	r := &robot{crowd: c, random: rand.New(rand.NewPCG(uint64(number), 1))}
-	if number < carts {
-		r.name, r.model = fmt.Sprintf("cart-%d", number+1), policy
-		r.machine, r.actions = new(cartpole.Env), cartpole.ActionSize
-	} else {
+	kind := plant.CartPole
+	r.name, r.model = fmt.Sprintf("cart-%d", number+1), policy
+	if number >= carts {
+		kind = plant.Hopper
 		r.name, r.model = fmt.Sprintf("hopper-%d", number-carts+1), gait
-		r.machine, r.actions = new(hopper.Env), hopper.ActionSize
 	}
+	r.machine, r.actions = kind.New(), kind.ActionSize
 	return r
 }
 

@@ -1,6 +1,4 @@
-// Package policy holds small dense networks that choose actions: enough to train them in Go, to run them without
-// an engine and to write them as ONNX files.
-package policy
+package main
 
 import (
 	"fmt"
@@ -9,25 +7,26 @@ import (
 	"github.com/weftserve/weft/internal/onnxgraph"
 )
 
-// Policy is a network of dense layers with tanh after each, so that actions lie in (-1, 1). It computes in
-// float32, as the exported model does.
-type Policy struct {
+// policy is a small network of dense layers that chooses actions, with tanh after each layer, so that actions lie in
+// (-1, 1). It computes in float32, as the exported model does. It is trained, run without an engine, and written as an
+// ONNX file.
+type policy struct {
 	sizes   []int
 	weights []float32   // layer after layer: the weights [inputs][outputs], then the biases [outputs]
 	values  [][]float32 // scratch: the output of each layer
 }
 
-// New returns a policy with all weights zero. Sizes are the widths from the observation to the action.
-func New(sizes ...int) *Policy {
-	p := &Policy{sizes: sizes, weights: make([]float32, Count(sizes...))}
+// newPolicy returns a policy with all weights zero. Sizes are the widths from the observation to the action.
+func newPolicy(sizes ...int) *policy {
+	p := &policy{sizes: sizes, weights: make([]float32, weightsOf(sizes...))}
 	for _, width := range sizes[1:] {
 		p.values = append(p.values, make([]float32, width))
 	}
 	return p
 }
 
-// Count returns the number of weights and biases of a policy of those sizes.
-func Count(sizes ...int) int {
+// weightsOf returns the number of weights and biases of a policy of those sizes.
+func weightsOf(sizes ...int) int {
 	n := 0
 	for i := 1; i < len(sizes); i++ {
 		n += (sizes[i-1] + 1) * sizes[i]
@@ -35,10 +34,10 @@ func Count(sizes ...int) int {
 	return n
 }
 
-// Scale returns a likely magnitude for each weight, given that of each observation: the one that brings every unit's
-// sum to about one. The order is that of [Policy.SetWeights].
-func Scale(observation []float64, sizes ...int) []float64 {
-	scale := make([]float64, 0, Count(sizes...))
+// scaleOf returns a likely magnitude for each weight, given that of each observation: the one that brings every unit's
+// sum to about one. The order is that of setWeights.
+func scaleOf(observation []float64, sizes ...int) []float64 {
+	scale := make([]float64, 0, weightsOf(sizes...))
 	for i := 1; i < len(sizes); i++ {
 		root := math.Sqrt(float64(sizes[i-1]))
 		for in := range sizes[i-1] {
@@ -57,9 +56,9 @@ func Scale(observation []float64, sizes ...int) []float64 {
 	return scale
 }
 
-// SetWeights replaces all weights and biases: layer after layer, the weights row by row (one row per input), then
-// the biases. It panics unless there are exactly [Count] of them.
-func (p *Policy) SetWeights(weights []float64) {
+// setWeights replaces all weights and biases: layer after layer, the weights row by row (one row per input), then
+// the biases. It panics unless there are exactly weightsOf of them.
+func (p *policy) setWeights(weights []float64) {
 	if len(weights) != len(p.weights) {
 		panic(fmt.Sprintf("policy: %d weights for sizes %v, want %d", len(weights), p.sizes, len(p.weights)))
 	}
@@ -68,9 +67,9 @@ func (p *Policy) SetWeights(weights []float64) {
 	}
 }
 
-// Act returns the action for one observation; it is valid until the next call. A policy is not safe for
+// act returns the action for one observation; it is valid until the next call. A policy is not safe for
 // concurrent use.
-func (p *Policy) Act(observation []float32) []float32 {
+func (p *policy) act(observation []float32) []float32 {
 	value, rest := observation, p.weights
 	for _, next := range p.values {
 		width := len(next)
@@ -90,8 +89,8 @@ func (p *Policy) Act(observation []float32) []float32 {
 	return value
 }
 
-// ONNX returns the policy as a model file: input "observation", output "action", both [batch, width] float32.
-func (p *Policy) ONNX(name string) []byte {
+// onnx returns the policy as a model file: input "observation", output "action", both [batch, width] float32.
+func (p *policy) onnx(name string) []byte {
 	var layers []onnxgraph.Layer
 	rest := p.weights
 	for i := 1; i < len(p.sizes); i++ {

@@ -1,15 +1,13 @@
-package hopper
+package plant
 
 import (
 	"math"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // TestFlightIsBallistic compares a throw with its parabola.
 func TestFlightIsBallistic(t *testing.T) {
-	e := Env{height: 5, forward: 1, upward: 2, length: legLength}
+	e := hopper{height: 5, forward: 1, upward: 2, length: legLength}
 	const seconds = 0.5
 	for range int(seconds / tick) {
 		e.advance(0, 0)
@@ -24,7 +22,7 @@ func TestFlightIsBallistic(t *testing.T) {
 
 // apex lets a hopper fall straight down from a metre and returns the top of its next flight, in metres.
 func apex(extension float64) float64 {
-	e := Env{height: 1, length: legLength}
+	e := hopper{height: 1, length: legLength}
 	landed, top := false, 0.0
 	for range 2000 {
 		e.advance(0, extension)
@@ -40,7 +38,7 @@ func apex(extension float64) float64 {
 }
 
 func TestBounceLosesEnergyAndExtensionFeedsIt(t *testing.T) {
-	passive, active := apex(0), apex(MaxExtension)
+	passive, active := apex(0), apex(maxExtension)
 	if passive >= 1 || passive < legLength {
 		t.Errorf("a passive leg hops to %.3f m from 1 m; want less, but off the ground", passive)
 	}
@@ -52,7 +50,7 @@ func TestBounceLosesEnergyAndExtensionFeedsIt(t *testing.T) {
 // TestFootPlacementSteers checks Raibert's first rule: a foot that lands ahead brakes, one that lands behind speeds up.
 func TestFootPlacementSteers(t *testing.T) {
 	after := func(angle float64) float64 {
-		e := Env{height: 0.7, forward: 0.5, legAngle: angle, length: legLength}
+		e := hopper{height: 0.7, forward: 0.5, legAngle: angle, length: legLength}
 		landed := false
 		for !landed || e.standing {
 			e.advance(angle, 0)
@@ -66,42 +64,5 @@ func TestFootPlacementSteers(t *testing.T) {
 	behind, ahead := after(-0.1), after(0.3)
 	if behind <= 0.5 || ahead >= 0.5 {
 		t.Errorf("from 0.5 m/s: %.3f with the foot behind, %.3f with the foot ahead", behind, ahead)
-	}
-}
-
-func TestRobotThatDoesNothingFalls(t *testing.T) {
-	for seed := range uint64(20) {
-		var e Env
-		e.Reset(seed)
-		for {
-			_, reward, done := e.Step([]float32{0, -1})
-			if reward < 0 || reward > 1 {
-				t.Fatalf("seed %d: reward %v is outside [0, 1]", seed, reward)
-			}
-			if done {
-				break
-			}
-		}
-		if !e.fallen() {
-			t.Errorf("seed %d: stood for %d steps without control", seed, e.step)
-		}
-	}
-}
-
-func TestSeedDecidesTheEpisode(t *testing.T) {
-	play := func(seed uint64) []float32 {
-		var e Env
-		trace := append([]float32(nil), e.Reset(seed)...)
-		for range 20 {
-			o, _, _ := e.Step([]float32{0.1, 0})
-			trace = append(trace, o...)
-		}
-		return trace
-	}
-	if diff := cmp.Diff(play(3), play(3)); diff != "" {
-		t.Errorf("the same seed played differently:\n%s", diff)
-	}
-	if cmp.Equal(play(3), play(4)) {
-		t.Error("another seed played the same episode")
 	}
 }
