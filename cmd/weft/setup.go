@@ -11,7 +11,6 @@ import (
 
 	"github.com/weftserve/weft/internal/ortlib"
 	"github.com/weftserve/weft/internal/ortlib/fetch"
-	"github.com/weftserve/weft/internal/ortlib/fetch/registry"
 	"github.com/weftserve/weft/internal/progress"
 )
 
@@ -56,7 +55,7 @@ func (c *setupCommand) setUp(errs io.Writer) (string, error) {
 	} else {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
-		err = place.Fetch(ctx, registry.Fetch)
+		err = place.Fetch(ctx, fetch.Download)
 	}
 	if err != nil || found(path) {
 		return place.String(), err

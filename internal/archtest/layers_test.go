@@ -417,11 +417,6 @@ var layers = []layer{
 		"make setup builds it before anything else",
 	},
 	{
-		"internal/ortlib/fetch/registry",
-		[]string{"internal/ortlib", "internal/ortlib/fetch"},
-		"an HTTP client takes longer to build than make setup may wait for",
-	},
-	{
 		"internal/lifecycle/...",
 		[]string{},
 		"starting and stopping things in order is a leaf",
@@ -639,7 +634,7 @@ func TestLayeringComplains(t *testing.T) {
 		{"examples/controlloop/main.go", "server", "outside this repository"},
 		{"proto/weftclient/client.go", "runtime/tensor", "should not have to build one"},
 		{"scripts/setup/main.go", "runtime/ort", "before anything else"},
-		{"scripts/setup/main.go", "internal/ortlib/fetch/registry", "before anything else"},
+		{"scripts/setup/main.go", "internal/config", "before anything else"},
 		{"tools/lab/gpucheck/load.go", "runtime/host", "as any client does"},
 		{"tools/lab/gpucheck/smi.go", "gpu/nvidia", "as any client does"},
 		{"internal/surprise/x.go", "runtime/tensor", "no row in layers"},

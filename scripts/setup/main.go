@@ -1,7 +1,7 @@
 // Command setup fetches the ONNX Runtime shared library that Weft is built against.
 //
-// It needs npm on the PATH and the network once; when the library is in place and its digest is right,
-// or WEFT_ONNXRUNTIME_LIB names another one, it downloads nothing.
+// It needs the network once, and npm or a registry that npm would ask; when the library is in place and its digest is
+// right, or WEFT_ONNXRUNTIME_LIB names another one, it downloads nothing.
 package main
 
 import (
@@ -45,5 +45,5 @@ func run(ctx context.Context) (string, error) {
 	}
 	shown := progress.Start(os.Stderr, "setup", progress.Bytes(fetch.Package, place.Read))
 	defer shown.Close()
-	return place.String(), place.Fetch(ctx, fetch.NPM)
+	return place.String(), place.Fetch(ctx, fetch.Download)
 }

@@ -2,11 +2,11 @@ package fetch
 
 import "github.com/weftserve/weft/internal/ortlib"
 
-// PackageName is the npm package that carries the shared library for every platform, and Package is that of the pinned
+// packageName is the npm package that carries the shared library for every platform, and Package is that of the pinned
 // release. The package's install script is never run: it would fetch a CUDA build from elsewhere.
 const (
-	PackageName   = "onnxruntime-node"
-	Package       = PackageName + "@" + ortlib.Version
+	packageName   = "onnxruntime-node"
+	Package       = packageName + "@" + ortlib.Version
 	tarballSHA512 = "b7086cd42d82fc1164cf5c9ce4e634288536194aba0d444eee10f86f1e50d90c" +
 		"b79c0309c115d6f31537355733136f5503d96894b3987a9a03f1f8d318e7c8ab"
 )

@@ -1,6 +1,4 @@
 // Package fetch puts the pinned ONNX Runtime library into its place, for `weft setup` and `make setup`.
-//
-// It stays free of what would make `make setup` slow to build, such as an HTTP client: package registry has one.
 package fetch
 
 import (

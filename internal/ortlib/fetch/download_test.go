@@ -1,4 +1,4 @@
-package registry
+package fetch
 
 import (
 	"io"
@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/weftserve/weft/internal/ortlib"
-	"github.com/weftserve/weft/internal/ortlib/fetch"
 )
 
 // alone gives the process a home, and an environment with neither npm nor a registry.
@@ -36,7 +35,7 @@ func serve(t *testing.T) (registry string) {
 	return server.URL + "/some/npm"
 }
 
-func TestFetchWithoutNPM(t *testing.T) {
+func TestDownloadWithoutNPM(t *testing.T) {
 	registry := serve(t)
 	for name, set := range map[string]func(t *testing.T, home string){
 		"environment":          func(t *testing.T, _ string) { t.Setenv("npm_config_registry", registry) },
@@ -55,7 +54,7 @@ func TestFetchWithoutNPM(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			set(t, alone(t))
-			content, err := Fetch(t.Context(), t.TempDir())
+			content, err := Download(t.Context(), t.TempDir())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -70,7 +69,7 @@ func TestFetchWithoutNPM(t *testing.T) {
 	}
 }
 
-func TestFetchFails(t *testing.T) {
+func TestDownloadFails(t *testing.T) {
 	for _, tt := range []struct{ name, registry, want string }{
 		{"no registry", "", "npm is not installed, and neither npm_config_registry nor registry= in ~/.npmrc"},
 		{"no URL", "some registry", "no URL of http or https"},
@@ -80,46 +79,46 @@ func TestFetchFails(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			alone(t)
 			t.Setenv("npm_config_registry", tt.registry)
-			if _, err := Fetch(t.Context(), t.TempDir()); err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("Fetch() error %v, want one with %q", err, tt.want)
+			if _, err := Download(t.Context(), t.TempDir()); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("Download() error %v, want one with %q", err, tt.want)
 			}
 		})
 	}
 }
 
-func TestFetchHidesThePassword(t *testing.T) {
+func TestDownloadHidesThePassword(t *testing.T) {
 	alone(t)
 	t.Setenv("npm_config_registry", strings.Replace(serve(t), "//", "//me:hidden@", 1)+"/else")
-	_, err := Fetch(t.Context(), t.TempDir())
+	_, err := Download(t.Context(), t.TempDir())
 	if err == nil || strings.Contains(err.Error(), "hidden") {
-		t.Errorf("Fetch() error %v, want one without the password", err)
+		t.Errorf("Download() error %v, want one without the password", err)
 	}
 }
 
-// TestFetchByNPM has an npm on the PATH that fails: the registry is not asked past it.
-func TestFetchByNPM(t *testing.T) {
+// TestDownloadByNPM has an npm on the PATH that fails: the registry is not asked past it.
+func TestDownloadByNPM(t *testing.T) {
 	home := alone(t)
 	t.Setenv("npm_config_registry", serve(t))
 	npm := "#!/bin/sh\necho 'npm error code E404' >&2\nexit 1\n"
 	if err := os.WriteFile(filepath.Join(home, "npm"), []byte(npm), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Fetch(t.Context(), t.TempDir()); err == nil || err.Error() != "npm: E404" {
-		t.Errorf("Fetch() error %v, want npm's", err)
+	if _, err := Download(t.Context(), t.TempDir()); err == nil || err.Error() != "npm: E404" {
+		t.Errorf("Download() error %v, want npm's", err)
 	}
 }
 
-// TestFetchedPackageIsChecked gives what the registry has to the place: it is not the package, so nothing appears.
-func TestFetchedPackageIsChecked(t *testing.T) {
+// TestDownloadedPackageIsChecked gives what the registry has to the place: it is not the package, so nothing appears.
+func TestDownloadedPackageIsChecked(t *testing.T) {
 	alone(t)
 	t.Setenv("npm_config_registry", serve(t))
 	path := filepath.Join(t.TempDir(), ortlib.FileName())
-	place, err := fetch.NewPlace(path)
+	place, err := NewPlace(path)
 	if err != nil {
 		t.Skip(err)
 	}
-	if err := place.Fetch(t.Context(), Fetch); err == nil || !strings.Contains(err.Error(), "is neither the npm package") {
-		t.Errorf("Fetch() error %v, want a refusal", err)
+	if err := place.Fetch(t.Context(), Download); err == nil || !strings.Contains(err.Error(), "is neither the npm package") {
+		t.Errorf("Download() error %v, want a refusal", err)
 	}
 	if _, err := os.Stat(path); err == nil {
 		t.Errorf("%s was put in place", path)
@@ -130,5 +129,22 @@ func npmrc(t *testing.T, home, text string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(home, ".npmrc"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestNPMReason(t *testing.T) {
+	tests := []struct{ stderr, want string }{
+		{
+			"npm error code ENOTFOUND\nnpm error syscall getaddrinfo\nnpm error network request to x failed, " +
+				"reason: getaddrinfo ENOTFOUND host.invalid\nnpm error network This is a problem\n",
+			"getaddrinfo ENOTFOUND host.invalid",
+		},
+		{"npm error code E404\nnpm error 404 Not Found\n", "E404"},
+		{"", ""},
+	}
+	for _, tt := range tests {
+		if got := npmReason(tt.stderr); got != tt.want {
+			t.Errorf("npmReason(%q) = %q, want %q", tt.stderr, got, tt.want)
+		}
 	}
 }
