@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"net"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/weftserve/weft/examples/plant"
+	"github.com/weftserve/weft/internal/weftest"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/proto/weftclient"
 )
@@ -81,15 +81,9 @@ func (s *fakeServer) Predict(_ context.Context, r *weftv1.PredictRequest) (*weft
 // serve starts the fake server and returns its address.
 func serve(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
 	server := grpc.NewServer()
 	weftv1.RegisterPredictionServiceServer(server, &fakeServer{newest: 3})
-	go server.Serve(listener)
-	t.Cleanup(server.Stop)
-	return listener.Addr().String()
+	return weftest.Serve(t, server)
 }
 
 // dial returns a client of the model and machine of that name.
@@ -135,17 +129,12 @@ func TestActOutcomes(t *testing.T) {
 
 func TestCheckSaysWhatToDo(t *testing.T) {
 	addr := serve(t)
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed.Close()
 	for _, test := range []struct {
 		name, addr, model, machine string
 		want                       string // in the error; empty: none
 	}{
 		{"fits", addr, "cartpole", "cartpole", ""},
-		{"no server", closed.Addr().String(), "cartpole", "cartpole", "go run ./cmd/weft serve examples/models"},
+		{"no server", "127.0.0.1:1", "cartpole", "cartpole", "go run ./cmd/weft serve examples/models"},
 		{"no model", addr, "walker", "cartpole", "cannot steer with model walker"},
 		{"another machine", addr, "cartpole", "hopper", "--machine"},
 	} {

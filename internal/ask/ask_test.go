@@ -5,34 +5,24 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/mem"
 
 	"github.com/weftserve/weft/internal/config"
+	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server"
-	"github.com/weftserve/weft/server/transport"
+	"github.com/weftserve/weft/server/servertest"
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// house is the models of a real server. Each gives back its inputs, x as X: each element type has one, such as fp32, of
-// two dimensions, and pair takes two inputs.
-type house struct{ snapshot *catalog.Snapshot }
-
-func (h *house) Snapshot() *catalog.Snapshot { return h.snapshot }
-func (h *house) State() sharedsched.State    { return sharedsched.State{} }
-
-func (h *house) Predict(_ context.Context, call *catalog.Call) error {
+// echo gives back the inputs of a call: its models have an output X for an input x.
+func echo(_ context.Context, call *catalog.Call) error {
 	for i, t := range call.Inputs {
 		if call.Wanted == nil || call.Wanted[0] == i {
 			call.Results = append(call.Results, t.Clone())
@@ -42,7 +32,8 @@ func (h *house) Predict(_ context.Context, call *catalog.Call) error {
 	return nil
 }
 
-// serve returns the address of a server.
+// serve returns the address of a server. Each element type has a model, such as fp32, whose input has two dimensions, and
+// pair takes two inputs.
 func serve(t *testing.T) string {
 	t.Helper()
 	spec := func(name string, d tensor.DType, shape ...int64) tensor.Spec {
@@ -69,23 +60,10 @@ func serve(t *testing.T) string {
 	add("open", 1, spec("x", tensor.Float32, tensor.Unknown, tensor.Unknown))
 	add("large", 1, spec("x", tensor.Float32, 1, 1000))
 
-	h := &house{&catalog.Snapshot{Revision: 1, Models: catalog.ByName(models...)}}
-	log := slog.New(slog.DiscardHandler)
-	edge := server.New(server.Config{Logger: log}, h, h)
-	g := grpc.NewServer(append(transport.Options(transport.DefaultMaxMessageBytes, mem.DefaultBufferPool()),
-		edge.Options(insecure.NewCredentials())...)...)
-	edge.Register(g)
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan error, 1)
-	go func() { served <- g.Serve(listener) }()
-	t.Cleanup(func() {
-		g.Stop()
-		<-served
-	})
-	return listener.Addr().String()
+	h := servertest.New(t, server.Config{})
+	h.Run = echo
+	h.Current.Store(servertest.SnapshotOf(1, models...))
+	return weftest.Serve(t, h.GRPC)
 }
 
 // ask runs the command, and returns what it prints.

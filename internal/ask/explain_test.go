@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 	"testing"
 
@@ -14,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/weftserve/weft/internal/config"
+	"github.com/weftserve/weft/internal/weftest"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
@@ -71,19 +71,9 @@ func remembers(t *testing.T) string {
 // listen returns the address of a server.
 func listen(t *testing.T, s weftv1.ModelServiceServer) string {
 	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
 	g := grpc.NewServer()
 	weftv1.RegisterModelServiceServer(g, s)
-	served := make(chan error, 1)
-	go func() { served <- g.Serve(listener) }()
-	t.Cleanup(func() {
-		g.Stop()
-		<-served
-	})
-	return listener.Addr().String()
+	return weftest.Serve(t, g)
 }
 
 // explain runs the command, and returns what it prints.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -52,24 +51,14 @@ func serve(t testing.TB, f files, adjust func(*certs.Config)) *served {
 	if s.keeper, err = certs.Open(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.address = l.Addr().String()
-	g := grpc.NewServer(grpc.Creds(s.keeper.Credentials("listen")))
-	healthgrpc.RegisterHealthServer(g, health.NewServer())
-	ended := make(chan error, 1)
-	go func() { ended <- g.Serve(l) }()
 	t.Cleanup(func() {
-		g.Stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
 		if err := s.keeper.Close(); err != nil {
 			t.Error(err)
 		}
 	})
+	g := grpc.NewServer(grpc.Creds(s.keeper.Credentials("listen")))
+	healthgrpc.RegisterHealthServer(g, health.NewServer())
+	s.address = weftest.Serve(t, g)
 	return s
 }
 

@@ -73,30 +73,17 @@ func TestSPIFFE(t *testing.T) {
 	a := &agent{now: make(chan *workload.X509SVIDResponse, 1)}
 	g := grpc.NewServer()
 	workload.RegisterSpiffeWorkloadAPIServer(g, a)
-	ended := make(chan error, 1)
-	go func() { ended <- g.Serve(l) }()
-	t.Cleanup(func() {
-		g.Stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-	spiffeCA := func(name string) *weftest.Authority { return weftest.NewAuthority(t, name) }
-	ca, next, other := spiffeCA("first"), spiffeCA("next"), spiffeCA("other")
+	weftest.ServeOn(t, g, l)
+	ca, next, other := weftest.NewAuthority(t, "first"), weftest.NewAuthority(t, "next"), weftest.NewAuthority(t, "other")
 	first := a.give(t, "spiffe://fleet.example/weft", ca)
 	s := serve(t, files{}, func(c *certs.Config) { c.Files, c.SPIFFE = certs.Files{}, "unix://"+path })
-	asks := func(trusts, of *weftest.Authority, id string) *tls.Config {
-		c := caller(t, trusts, of)
-		own, err := tls.X509KeyPair(of.Issue(t, func(c *x509.Certificate) {
-			c.DNSNames, c.IPAddresses = nil, nil
+	asks := func(trusts, issuer *weftest.Authority, id string) *tls.Config {
+		c := caller(t, trusts, issuer)
+		own, err := tls.X509KeyPair(issuer.Issue(t, func(c *x509.Certificate) {
+			c.DNSNames, c.IPAddresses = []string{"robot"}, nil
 			if id != "" {
-				u, err := url.Parse(id)
-				if err != nil {
-					t.Fatal(err)
-				}
-				c.URIs = []*url.URL{u}
-			} else {
-				c.DNSNames = []string{"robot"}
+				c.DNSNames = nil
+				of(id)(c)
 			}
 		}))
 		if err != nil {

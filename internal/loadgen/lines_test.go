@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"net"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/weftserve/weft/internal/config"
+	"github.com/weftserve/weft/internal/weftest"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
@@ -76,21 +75,10 @@ func (s *streaming) PredictStream(stream weftv1.PredictionService_PredictStreamS
 // measureStreaming measures the server over streams, with four callers.
 func measureStreaming(t *testing.T, s *streaming, deadline time.Duration) *StreamReport {
 	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	g, served := grpc.NewServer(), make(chan error, 1)
+	g := grpc.NewServer()
 	weftv1.RegisterPredictionServiceServer(g, s)
-	go func() { served <- g.Serve(listener) }()
-	defer func() {
-		g.Stop()
-		if err := <-served; err != nil && !errors.Is(err, grpc.ErrServerStopped) {
-			t.Error(err)
-		}
-	}()
 	var out bytes.Buffer
-	o := optionsFor(listener.Addr().String(), func(o *Options) {
+	o := optionsFor(weftest.Serve(t, g), func(o *Options) {
 		o.OverStreams, o.JSON, o.Deadline = true, "-", config.Duration(deadline)
 	})
 	if err := Run(t.Context(), o, &out, &bytes.Buffer{}); err != nil {

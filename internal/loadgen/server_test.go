@@ -3,16 +3,13 @@ package loadgen
 import (
 	"bytes"
 	"context"
-	"errors"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"google.golang.org/grpc"
-
 	"github.com/weftserve/weft/internal/config"
+	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/server"
 	"github.com/weftserve/weft/server/servertest"
@@ -23,19 +20,7 @@ import (
 func house(t *testing.T) (*servertest.House, string) {
 	t.Helper()
 	h := servertest.New(t, server.Config{})
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan error, 1)
-	go func() { served <- h.GRPC.Serve(listener) }()
-	t.Cleanup(func() {
-		h.GRPC.Stop()
-		if err := <-served; err != nil && !errors.Is(err, grpc.ErrServerStopped) {
-			t.Error(err)
-		}
-	})
-	return h, listener.Addr().String()
+	return h, weftest.Serve(t, h.GRPC)
 }
 
 func optionsFor(address string, change func(*Options)) *Options {

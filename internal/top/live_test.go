@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/weftserve/weft/internal/ask"
 	"github.com/weftserve/weft/internal/config"
+	"github.com/weftserve/weft/internal/weftest"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
@@ -53,19 +53,9 @@ func (s *service) ListRequests(ctx context.Context, q *weftv1.ListRequestsReques
 // serve returns the flags of a server.
 func serve(t *testing.T, s weftv1.ModelServiceServer) ask.Server {
 	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
 	g := grpc.NewServer()
 	weftv1.RegisterModelServiceServer(g, s)
-	served := make(chan error, 1)
-	go func() { served <- g.Serve(listener) }()
-	t.Cleanup(func() {
-		g.Stop()
-		<-served
-	})
-	return ask.Server{Address: listener.Addr().String()}
+	return ask.Server{Address: weftest.Serve(t, g)}
 }
 
 func TestOnceOfServer(t *testing.T) {

@@ -2,8 +2,11 @@ package weftest
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"sync"
+	"testing"
 	"time"
 
 	"google.golang.org/grpc"
@@ -31,6 +34,30 @@ func Dial(address string) (*grpc.ClientConn, error) {
 			MinConnectTimeout: Patience, // else that of the backoff, which is too short for a busy machine
 		}),
 		grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
+}
+
+// Serve has a server answer at an address of this machine until the end of the test, and returns the address.
+func Serve(t testing.TB, g *grpc.Server) (address string) {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ServeOn(t, g, listener)
+	return listener.Addr().String()
+}
+
+// ServeOn has a server answer on a listener until the end of the test.
+func ServeOn(t testing.TB, g *grpc.Server, listener net.Listener) {
+	served := make(chan error, 1)
+	go func() { served <- g.Serve(listener) }()
+	t.Cleanup(func() {
+		g.Stop()
+		// It is stopped already where the test ends before it has begun.
+		if err := <-served; err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+			t.Error(err)
+		}
+	})
 }
 
 // Request asks a model with one input x of shape [-1, 4].

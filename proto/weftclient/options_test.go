@@ -38,14 +38,7 @@ func serveGate(t *testing.T, listener net.Listener, options ...grpc.ServerOption
 	t.Helper()
 	g := grpc.NewServer(options...)
 	weftv1.RegisterPredictionServiceServer(g, gate{})
-	served := make(chan error, 1)
-	go func() { served <- g.Serve(listener) }()
-	t.Cleanup(func() {
-		g.Stop()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-	})
+	weftest.ServeOn(t, g, listener)
 }
 
 func listen(t *testing.T, network, address string) net.Listener {
