@@ -110,8 +110,8 @@ func tell(out io.Writer, e *weftv1.Explanation) error {
 	return err
 }
 
-// label names a version, which is 0 where a request came to none.
-func label(model string, version int32) string {
+// Label names a version, which is 0 where a request came to none.
+func Label(model string, version int32) string {
 	if version == 0 {
 		return model
 	}

@@ -44,21 +44,12 @@ func (o *Explain) list(ctx context.Context, models weftv1.ModelServiceClient, ou
 		return o.wrong(err, &who)
 	}
 	p := &printedList{[]printedRequest{}, answer.GetInLastMinute(), answer.GetForgotten()}
-	c := answer.GetRequests()
-	for i, number := range c.GetNumber() {
-		q := printedRequest{Number: number, ID: at(c.GetId(), i), Reason: at(c.GetReason(), i)}
-		if place := int(at(c.GetVersion(), i)); place > 0 {
-			v := at(answer.GetVersions(), place-1)
-			q.Model, q.Version = v.GetModel(), v.GetVersion()
-		}
-		until := at(c.GetEndMs(), i)
-		q.EndedMS = until - at(c.GetArrivalMs(), i)
-		if start := at(c.GetStartMs(), i); start > 0 {
-			until = start
-		}
-		q.WaitedMS, q.TargetMS = until-at(c.GetArrivalMs(), i), float64(at(c.GetTargetMs(), i))
-		q.End = endName(weftv1.RequestEnd(at(c.GetEnd(), i)))
-		p.Requests = append(p.Requests, q)
+	for _, r := range Requests(answer.GetRequests()) {
+		v := At(answer.GetVersions(), r.Place)
+		p.Requests = append(p.Requests, printedRequest{
+			Number: r.Number, ID: r.ID, Model: v.GetModel(), Version: v.GetVersion(), End: endName(r.How), Reason: r.Reason,
+			WaitedMS: r.Waited(), EndedMS: r.End - r.Arrival, TargetMS: r.Target,
+		})
 	}
 	if o.JSON {
 		return encode(out, p)
@@ -79,7 +70,7 @@ func (p *printedList) text(out io.Writer, model string) error {
 		lines := []string{"NUMBER\tFOR\tEND\tAFTER\tWAITED\tTARGET\tNAME\n"}
 		for _, q := range p.Requests {
 			lines = append(lines, fmt.Sprintf("#%d\t%s\t%s\t%.1f ms\t%.1f ms\t%.0f ms\t%s\n", q.Number,
-				cmp.Or(label(q.Model, q.Version), "-"), strings.TrimSpace(q.End+" "+q.Reason), q.EndedMS, q.WaitedMS, q.TargetMS,
+				cmp.Or(Label(q.Model, q.Version), "-"), strings.TrimSpace(q.End+" "+q.Reason), q.EndedMS, q.WaitedMS, q.TargetMS,
 				q.ID))
 		}
 		table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -97,9 +88,48 @@ func (p *printedList) text(out io.Writer, model string) error {
 	return err
 }
 
-// at returns a member of a column, or nothing where there is none.
-func at[T any](column []T, i int) T {
-	if i < len(column) {
+// Request is one that ended, as a server lists it. Times are milliseconds since the server's run began.
+type Request struct {
+	Number uint32
+	ID     string
+	Place  int // of its version in the list beside it; -1: it came to none
+	// Started is 0 where it was not executed.
+	Arrival, Started, End float64
+	Target                float64 // milliseconds after its arrival; 0: none
+	How                   weftv1.RequestEnd
+	Reason                string
+}
+
+// Requests reads what a server has written column by column.
+func Requests(c *weftv1.RequestColumns) []Request {
+	all := make([]Request, 0, len(c.GetNumber()))
+	for i, number := range c.GetNumber() {
+		all = append(all, Request{
+			Number: number, ID: At(c.GetId(), i), Place: int(At(c.GetVersion(), i)) - 1, Arrival: At(c.GetArrivalMs(), i),
+			Started: At(c.GetStartMs(), i), End: At(c.GetEndMs(), i), Target: float64(At(c.GetTargetMs(), i)),
+			How: weftv1.RequestEnd(At(c.GetEnd(), i)), Reason: At(c.GetReason(), i),
+		})
+	}
+	return all
+}
+
+// Until returns when it had waited: when it was executed first, or else when it ended.
+func (r *Request) Until() float64 {
+	if r.Started > 0 {
+		return r.Started
+	}
+	return r.End
+}
+
+// Waited returns for how long it had waited.
+func (r *Request) Waited() float64 { return r.Until() - r.Arrival }
+
+// Became says what became of it, such as "refused QUEUE_FULL".
+func (r *Request) Became() string { return strings.TrimSpace(endName(r.How) + " " + r.Reason) }
+
+// At returns a member of a column, or nothing where there is none: the columns of a server may differ in length.
+func At[T any, N int | uint32](column []T, i N) T {
+	if i >= 0 && int(i) < len(column) {
 		return column[i]
 	}
 	var none T

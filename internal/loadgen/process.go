@@ -1,12 +1,12 @@
 package loadgen
 
 import (
+	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
+
+	"github.com/prometheus/procfs"
 )
 
 // cpu is processor time that was used.
@@ -23,32 +23,21 @@ const tick = 10 * time.Millisecond
 
 // usedBy reads the processor time of a process from /proc. Children that have ended count, too.
 func usedBy(pid int) (used, error) {
-	names, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil || len(names) == 0 {
-		return used{}, fmt.Errorf("--server-pid: there is no /proc here, expected that of Linux; leave the flag out")
+	all, err := procfs.AllProcs()
+	if err != nil {
+		return used{}, errors.New("--server-pid: there is no /proc here, expected that of Linux; leave the flag out")
 	}
 	parents := map[int]int{}
 	own := map[int]cpu{}
 	var u used
-	for _, name := range names {
-		text, err := os.ReadFile(name)
+	for _, p := range all {
+		stat, err := p.Stat()
 		if err != nil {
 			continue // it has ended
 		}
-		of, _ := strconv.Atoi(filepath.Base(filepath.Dir(name)))
-		_, rest, _ := strings.Cut(string(text), ") ") // behind the name of the program
-		fields := strings.Fields(rest)
-		if len(fields) < 15 {
-			continue
-		}
-		ticks := func(field int) time.Duration {
-			n, _ := strconv.ParseInt(fields[field], 10, 64)
-			return time.Duration(n) * tick
-		}
-		parents[of], _ = strconv.Atoi(fields[1])
-		own[of] = cpu{ticks(11), ticks(12)}
-		if of == pid {
-			u.process, u.children = own[of], cpu{ticks(13), ticks(14)} // the children that were waited for
+		parents[p.PID], own[p.PID] = stat.PPID, cpu{tick * time.Duration(stat.UTime), tick * time.Duration(stat.STime)}
+		if p.PID == pid { // with the children that were waited for
+			u = used{own[pid], cpu{tick * time.Duration(stat.CUTime), tick * time.Duration(stat.CSTime)}}
 		}
 	}
 	if _, there := own[pid]; !there {
@@ -69,4 +58,39 @@ func descends(pid, from int, parents map[int]int) bool {
 		}
 	}
 	return false
+}
+
+// stopwatch reads processor times at the begin and the end of what is counted.
+type stopwatch struct {
+	before, after reading
+	err           error
+}
+
+type reading struct {
+	requests       int64
+	server, client used
+}
+
+func (s *stopwatch) read(pid int, into *reading, requests int64) {
+	if pid == 0 {
+		return
+	}
+	into.requests = requests
+	server, err := usedBy(pid)
+	client, own := usedBy(os.Getpid())
+	into.server, into.client, s.err = server, client, errors.Join(s.err, err, own)
+}
+
+func (s *stopwatch) report() *CPUReport {
+	requests := s.after.requests - s.before.requests
+	per := func(after, before cpu) CPUTime {
+		took, n := after.minus(before), float64(max(requests, 1))
+		return CPUTime{float64(took.user.Microseconds()) / n, float64(took.system.Microseconds()) / n}
+	}
+	return &CPUReport{
+		Requests: requests,
+		Server:   per(s.after.server.process, s.before.server.process),
+		Children: per(s.after.server.children, s.before.server.children),
+		Client:   per(s.after.client.process, s.before.client.process),
+	}
 }

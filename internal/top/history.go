@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weftserve/weft/internal/ask"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
@@ -43,17 +44,13 @@ type batch struct {
 
 // request is one that ended.
 type request struct {
-	number uint32
-	id     string
-	of     *version // nil: it came to none
-	// started is 0 where no execution did.
-	arrival, started, end float64
-	how                   weftv1.RequestEnd
-	reason                string
+	ask.Request
+
+	of *version // nil: it came to none
 }
 
-func (q *request) lost() bool { return q.how > weftv1.RequestEnd_REQUEST_END_LATE }
-func (q *request) late() bool { return q.how == weftv1.RequestEnd_REQUEST_END_LATE }
+func (q *request) lost() bool { return q.How > weftv1.RequestEnd_REQUEST_END_LATE }
+func (q *request) late() bool { return q.How == weftv1.RequestEnd_REQUEST_END_LATE }
 
 // sample is how many requests of each version waited at some time.
 type sample struct {
@@ -87,7 +84,7 @@ func (h *history) add(a *weftv1.Activity) {
 	h.Activity, h.said = a, ""
 	h.takeVersions(a.GetVersions())
 	h.takeBatches(a, known)
-	columns := slices.DeleteFunc(requestsOf(a.GetRequests(), h.versions), func(q request) bool { return q.end <= known })
+	columns := slices.DeleteFunc(requestsOf(a.GetRequests(), h.versions), func(q request) bool { return q.End <= known })
 	h.requests = bounded(append(h.requests, columns...), maxRequests)
 	waiting := map[*version]uint32{}
 	for _, v := range h.versions {
@@ -117,7 +114,7 @@ func (h *history) takeVersions(now []*weftv1.VersionActivity) {
 		if h.versions[i] != nil {
 			continue
 		}
-		label := labelOf(v.GetModel(), v.GetVersion())
+		label := ask.Label(v.GetModel(), v.GetVersion())
 		letter := rune(nameless)
 		if at := strings.IndexFunc(letters, func(r rune) bool { return !used[r] }); at >= 0 {
 			letter = rune(letters[at])
@@ -136,29 +133,27 @@ func (v *version) short(columns int) string {
 	return string(name) + number
 }
 
-func labelOf(model string, number int32) string { return fmt.Sprintf("%s v%d", model, number) }
-
 func (h *history) takeBatches(a *weftv1.Activity, known float64) {
 	c := a.GetBatches()
 	for i, number := range c.GetNumber() {
-		of := at(h.versions, at(c.GetVersion(), i))
+		of := ask.At(h.versions, ask.At(c.GetVersion(), i))
 		if of == nil {
 			continue
 		}
-		start := at(c.GetStartMs(), i)
-		end := start + float64(at(c.GetDurationMs(), i))
+		start := ask.At(c.GetStartMs(), i)
+		end := start + float64(ask.At(c.GetDurationMs(), i))
 		if end <= known {
 			continue
 		}
 		h.batches = append(h.batches, batch{
-			number: number, of: of, lane: at(c.GetLane(), i), start: start, end: end,
-			rows: at(c.GetRows(), i), size: at(c.GetSize(), i), flags: at(c.GetFlags(), i),
+			number: number, of: of, lane: ask.At(c.GetLane(), i), start: start, end: end,
+			rows: ask.At(c.GetRows(), i), size: ask.At(c.GetSize(), i), flags: ask.At(c.GetFlags(), i),
 		})
 	}
 	h.batches = bounded(h.batches, maxBatches)
 	h.running = h.running[:0]
 	for _, r := range a.GetRunning() {
-		if of := at(h.versions, r.GetVersion()); of != nil {
+		if of := ask.At(h.versions, r.GetVersion()); of != nil {
 			h.running = append(h.running, batch{
 				number: r.GetNumber(), of: of, lane: r.GetLane(), start: r.GetStartMs(), end: max(h.GetNowMs(), r.GetStartMs()),
 				rows: r.GetRows(), size: r.GetSize(),
@@ -169,26 +164,10 @@ func (h *history) takeBatches(a *weftv1.Activity, known float64) {
 
 func requestsOf(c *weftv1.RequestColumns, versions []*version) []request {
 	all := make([]request, 0, len(c.GetNumber()))
-	for i, number := range c.GetNumber() {
-		q := request{
-			number: number, id: at(c.GetId(), i), arrival: at(c.GetArrivalMs(), i), started: at(c.GetStartMs(), i),
-			end: at(c.GetEndMs(), i), how: weftv1.RequestEnd(at(c.GetEnd(), i)), reason: at(c.GetReason(), i),
-		}
-		if place := at(c.GetVersion(), i); place > 0 {
-			q.of = at(versions, place-1)
-		}
-		all = append(all, q)
+	for _, q := range ask.Requests(c) {
+		all = append(all, request{q, ask.At(versions, q.Place)})
 	}
 	return all
-}
-
-// at returns a member of a list, or nothing where there is none: the columns of a server may differ in length.
-func at[T any, N int | uint32](list []T, i N) T {
-	if int(i) < len(list) {
-		return list[i]
-	}
-	var none T
-	return none
 }
 
 // bounded returns the last n of a list, or all.

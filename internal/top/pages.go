@@ -8,6 +8,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/weftserve/weft/internal/ask"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
@@ -31,7 +32,7 @@ func (s *screen) takeList(m listMsg) {
 	l.asked, l.err, l.forgot = true, m.err, m.answer.GetForgotten()
 	versions := make([]*version, len(m.answer.GetVersions()))
 	for i, v := range m.answer.GetVersions() {
-		versions[i] = &version{label: labelOf(v.GetModel(), v.GetVersion()), VersionActivity: v}
+		versions[i] = &version{label: ask.Label(v.GetModel(), v.GetVersion()), VersionActivity: v}
 	}
 	l.requests = slices.DeleteFunc(requestsOf(m.answer.GetRequests(), versions), func(q request) bool {
 		return q.of == nil || q.of.label != l.of
@@ -50,20 +51,11 @@ func (s *screen) pressList(key string) tea.Cmd {
 	case "enter", "right":
 		if l.at < len(l.requests) {
 			q := l.requests[l.at]
-			s.page, s.told = pageStory, story{name: numberOf(q.number)}
+			s.page, s.told = pageStory, story{name: numberOf(q.Number)}
 			return s.ask(s.told.name)
 		}
 	}
 	return nil
-}
-
-// ends are what became of a request, in words.
-func endOf(q *request) string {
-	end := strings.ToLower(strings.TrimPrefix(q.how.String(), "REQUEST_END_"))
-	if q.reason != "" {
-		end += " " + q.reason
-	}
-	return end
 }
 
 // story is the page of a request.
@@ -105,15 +97,11 @@ func (s *screen) drawList(g *grid, top, height int) {
 	for i := range l.requests[first:min(len(l.requests), first+most)] {
 		q := &l.requests[first+i]
 		y := top + 2 + i
-		until := q.started
-		if until == 0 {
-			until = q.end
-		}
-		g.right(9, y, 9, numberOf(q.number), normal)
-		g.text(11, y, 27, endOf(q), normal.in(red))
-		g.right(45, y, 8, digits(q.end-q.arrival)+" ms", normal)
-		g.right(54, y, 8, digits(until-q.arrival)+" ms", normal)
-		g.text(56, y, g.width-56, q.id, normal)
+		g.right(9, y, 9, numberOf(q.Number), normal)
+		g.text(11, y, 27, q.Became(), normal.in(red))
+		g.right(45, y, 8, digits(q.End-q.Arrival)+" ms", normal)
+		g.right(54, y, 8, digits(q.Waited())+" ms", normal)
+		g.text(56, y, g.width-56, q.ID, normal)
 		if first+i == l.at {
 			g.restyle(y, style.swapped)
 		}
@@ -134,7 +122,7 @@ func (s *screen) drawStory(g *grid, top, height int) {
 		title += " (" + e.GetId() + ")"
 	}
 	if e != nil {
-		title += " for " + labelOf(e.GetModel(), e.GetVersion())
+		title += " for " + ask.Label(e.GetModel(), e.GetVersion())
 	}
 	g.text(0, top, g.width, title, normal.strong())
 	switch {

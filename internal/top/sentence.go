@@ -55,10 +55,10 @@ func (h *history) troubles() map[string]*trouble {
 	all := map[string]*trouble{}
 	for i := range slices.Backward(h.requests) {
 		q := &h.requests[i]
-		if q.end < h.GetNowMs()-recently { // as all before it
+		if q.End < h.GetNowMs()-recently { // as all before it
 			break
 		}
-		if !q.late() && !q.lost() || q.how == weftv1.RequestEnd_REQUEST_END_CANCELLED {
+		if !q.late() && !q.lost() || q.How == weftv1.RequestEnd_REQUEST_END_CANCELLED {
 			continue
 		}
 		label := "no version"
@@ -72,7 +72,7 @@ func (h *history) troubles() map[string]*trouble {
 		}
 		if q.lost() {
 			t.lost++
-			t.reasons[q.reason]++
+			t.reasons[q.Reason]++
 			continue
 		}
 		t.late++
@@ -83,13 +83,10 @@ func (h *history) troubles() map[string]*trouble {
 
 // blame adds who had the device while a request waited. Batches are ordered by their ends.
 func (h *history) blame(t *trouble, q *request) {
-	until := q.started
-	if until == 0 {
-		until = q.end
-	}
-	t.waited += until - q.arrival
-	t.total += q.end - q.arrival
-	first, _ := slices.BinarySearchFunc(h.batches, q.arrival, func(b batch, at float64) int {
+	until := q.Until()
+	t.waited += q.Waited()
+	t.total += q.End - q.Arrival
+	first, _ := slices.BinarySearchFunc(h.batches, q.Arrival, func(b batch, at float64) int {
 		if b.end <= at {
 			return -1
 		}
@@ -102,7 +99,7 @@ func (h *history) blame(t *trouble, q *request) {
 		if q.of == nil || b.of.GetDevice() != q.of.GetDevice() {
 			continue
 		}
-		if held := min(b.end, until) - max(b.start, q.arrival); held > 0 {
+		if held := min(b.end, until) - max(b.start, q.Arrival); held > 0 {
 			if b.of == q.of {
 				t.own += held
 			} else {

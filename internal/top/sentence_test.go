@@ -3,6 +3,7 @@ package top
 import (
 	"testing"
 
+	"github.com/weftserve/weft/internal/ask"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
@@ -11,42 +12,42 @@ func TestSentence(t *testing.T) {
 	late, refused := weftv1.RequestEnd_REQUEST_END_LATE, weftv1.RequestEnd_REQUEST_END_REFUSED
 	for name, tt := range map[string]struct {
 		batches  []batch
-		requests []request
+		requests []ask.Request
 		want     string
 	}{
 		"nobody": {nil, nil, "Nobody was late or refused in the last 10 s."},
 		"long ago": {
 			nil,
-			[]request{{arrival: 100, started: 110, end: 120, how: late}},
+			[]ask.Request{{Arrival: 100, Started: 110, End: 120, How: late}},
 			"Nobody was late or refused in the last 10 s.",
 		},
 		"another": {
 			[]batch{{start: 19_000, end: 19_047, lane: 1}},
-			[]request{{arrival: 19_007, started: 19_047, end: 19_050, how: late}},
+			[]ask.Request{{Arrival: 19_007, Started: 19_047, End: 19_050, How: late}},
 			"1 request of walk v1 in the last 10 s was late: rank v1 had the device for 40 ms of the 40 ms that it waited.",
 		},
 		"itself": {
 			[]batch{{start: 19_000, end: 19_010}, {start: 19_010, end: 19_030}},
-			[]request{
-				{arrival: 19_000, started: 19_030, end: 19_031, how: late},
-				{arrival: 19_000, started: 19_030, end: 19_031, how: late},
+			[]ask.Request{
+				{Arrival: 19_000, Started: 19_030, End: 19_031, How: late},
+				{Arrival: 19_000, Started: 19_030, End: 19_031, How: late},
 			},
 			"2 requests of walk v1 in the last 10 s were late: others of the same version had the device for 30 ms of the " +
 				"30 ms that each waited.",
 		},
 		"its execution": {
 			[]batch{{start: 19_001, end: 19_031}},
-			[]request{{arrival: 19_000, started: 19_001, end: 19_031, how: late}},
+			[]ask.Request{{Arrival: 19_000, Started: 19_001, End: 19_031, How: late}},
 			"1 request of walk v1 in the last 10 s was late: its own execution took 30 ms of 31 ms.",
 		},
 		"refused": {
 			nil,
-			[]request{{end: 19_000, how: refused, reason: "QUEUE_FULL"}, {end: 19_000, how: refused, reason: "QUEUE_FULL"}},
+			[]ask.Request{{End: 19_000, How: refused, Reason: "QUEUE_FULL"}, {End: 19_000, How: refused, Reason: "QUEUE_FULL"}},
 			"2 requests of walk v1 were lost: QUEUE_FULL.",
 		},
 		"cancelled": {
 			nil,
-			[]request{{end: 19_000, how: weftv1.RequestEnd_REQUEST_END_CANCELLED}},
+			[]ask.Request{{End: 19_000, How: weftv1.RequestEnd_REQUEST_END_CANCELLED}},
 			"Nobody was late or refused in the last 10 s.",
 		},
 	} {
@@ -60,8 +61,7 @@ func TestSentence(t *testing.T) {
 			h.batches = append(h.batches, b)
 		}
 		for _, q := range tt.requests {
-			q.of = walk
-			h.requests = append(h.requests, q)
+			h.requests = append(h.requests, request{q, walk})
 		}
 		if got := h.wronged(); got != tt.want {
 			t.Errorf("%s: %s\nwant %s", name, got, tt.want)

@@ -165,21 +165,18 @@ func (w *weave) drawQueue(g *grid, x, y int, v *version) {
 	marks := make([]rune, w.bins)
 	for i := range slices.Backward(w.requests) {
 		q := &w.requests[i]
-		if q.end < w.from { // as all before it
+		if q.End < w.from { // as all before it
 			break
 		}
 		if q.of != v {
 			continue
 		}
-		until := q.started
-		if until == 0 {
-			until = q.end
-		}
-		for at := max(0, w.place(q.arrival)); at < w.bins && w.from+float64(at)*w.bin < until; at++ {
+		until := q.Until()
+		for at := max(0, w.place(q.Arrival)); at < w.bins && w.from+float64(at)*w.bin < until; at++ {
 			from := w.from + float64(at)*w.bin
-			waited[at] += (min(until, from+w.bin) - max(q.arrival, from)) / w.bin
+			waited[at] += (min(until, from+w.bin) - max(q.Arrival, from)) / w.bin
 		}
-		if at := w.place(q.end); at >= 0 && at < w.bins {
+		if at := w.place(q.End); at >= 0 && at < w.bins {
 			switch {
 			case q.lost() && marks[at] == 0:
 				marks[at] = 'x'
