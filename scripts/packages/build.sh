@@ -24,7 +24,7 @@ install -D --mode 0755 "$weft" "$STAGE/bin/weft"
 install -D --mode 0644 "$library" "$STAGE/lib/libonnxruntime.so"
 mkdir "$STAGE/doc"
 cp README.md CHANGELOG.md LICENSE NOTICE docs/INSTALL.md "$STAGE/doc"
-go run ./scripts/packages/notice --texts >"$STAGE/doc/THIRD_PARTY.txt"
+go run ./scripts/sbom --texts >"$STAGE/doc/THIRD_PARTY.txt"
 chmod 0644 "$STAGE"/doc/*
 
 export GOARCH VERSION STAGE SOURCE_DATE_EPOCH

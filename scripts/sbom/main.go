@@ -1,8 +1,10 @@
 // Command sbom writes what a Weft program is made of, as CycloneDX: its modules, Go's standard library, and the ONNX
-// Runtime library that it is used with.
+// Runtime library that it is used with. With --notice it prints whose code that is, as NOTICE, and with --texts the
+// licences that must go with it.
 package main
 
 import (
+	"context"
 	"debug/buildinfo"
 	"encoding/json"
 	"flag"
@@ -14,20 +16,32 @@ import (
 )
 
 func main() {
-	if err := run(os.Args[1:], os.Stderr); err != nil {
+	if err := run(context.Background(), os.Args[1:], os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintf(os.Stderr, "sbom: %v\n", err)
 		os.Exit(1)
 	}
 }
 
-func run(args []string, stderr io.Writer) error {
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("sbom", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	program := flags.String("weft", "bin/weft", "the program, built by Go")
 	library := flags.String("onnxruntime-lib", "", "the ONNX Runtime library; empty searches for it as the program does")
 	out := flags.String("out", "bin/weft.cdx.json", "the file to write")
+	notice := flags.Bool("notice", false, "print NOTICE instead, of ./cmd/weft")
+	texts := flags.Bool("texts", false, "print the texts of the licences instead")
 	if err := flags.Parse(args); err != nil {
 		return err
+	}
+	if *notice || *texts {
+		modules, err := modulesOf(ctx, "./cmd/weft")
+		if err != nil {
+			return err
+		}
+		if *texts {
+			return writeTexts(ctx, stdout, modules)
+		}
+		return writeNotice(stdout, modules)
 	}
 	info, err := buildinfo.ReadFile(*program)
 	if err != nil {

@@ -23,7 +23,7 @@ func TestEveryModuleIsListed(t *testing.T) {
 	folder := t.TempDir()
 	program, out := filepath.Join(folder, "weft"), filepath.Join(folder, "bom.json")
 	command(t, "go", "build", "-o", program, "../../cmd/weft")
-	if err := run([]string{"--weft", program, "--out", out}, io.Discard); err != nil {
+	if err := run(t.Context(), []string{"--weft", program, "--out", out}, io.Discard, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(out)
@@ -82,11 +82,16 @@ func missing(b *bom, modules []string) (out []string) {
 	return out
 }
 
-func modulesOfPackages(t *testing.T) []string {
+func modulesOfPackages(t *testing.T) (out []string) {
 	t.Helper()
-	text := command(t, "go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}@{{.Version}}{{end}}{{end}}",
-		"../../cmd/weft")
-	return slices.Compact(slices.Sorted(slices.Values(strings.Fields(text))))
+	modules, err := modulesOf(t.Context(), "../../cmd/weft")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range modules {
+		out = append(out, m.Path+"@"+m.Version)
+	}
+	return out
 }
 
 func modulesOfProgram(t *testing.T, program string) (out []string) {
@@ -119,7 +124,7 @@ func TestFaultsSayWhatToDo(t *testing.T) {
 		{"--weft=main.go", "build it by make build"},
 		{"--weft=none/such", "build it by make build"},
 	} {
-		err := run([]string{tt.args}, io.Discard)
+		err := run(t.Context(), []string{tt.args}, io.Discard, io.Discard)
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v", tt.args, err)
 		}

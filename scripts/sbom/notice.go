@@ -1,4 +1,3 @@
-// Command notice says whose code is in the program: as NOTICE, or with --texts as the licences that must go with it.
 package main
 
 import (
@@ -7,7 +6,6 @@ import (
 	_ "embed"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -19,29 +17,11 @@ import (
 	"github.com/weftserve/weft/internal/ortlib/fetch"
 )
 
-func main() {
-	texts := flag.Bool("texts", false, "print the texts of the licences instead")
-	flag.Parse()
-	ctx := context.Background()
-	modules, err := modulesOf(ctx, "./cmd/weft")
-	if err == nil {
-		if *texts {
-			err = writeTexts(ctx, os.Stdout, modules)
-		} else {
-			err = writeNotice(os.Stdout, modules)
-		}
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "notice:", err)
-		os.Exit(1)
-	}
-}
-
-// module is one whose code is in the program.
-type module struct{ Path, Version, Dir string }
+// source is a module whose code is in the program.
+type source struct{ Path, Version, Dir string }
 
 // modulesOf returns the modules of a program for Linux, which has all that others have.
-func modulesOf(ctx context.Context, program string) ([]module, error) {
+func modulesOf(ctx context.Context, program string) ([]source, error) {
 	c := exec.CommandContext(ctx, "go", "list", "-deps", "-json=Module", program)
 	c.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=1")
 	c.Stderr = os.Stderr
@@ -49,11 +29,11 @@ func modulesOf(ctx context.Context, program string) ([]module, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", c.Args, err)
 	}
-	var modules []module
+	var modules []source
 	for packages := json.NewDecoder(bytes.NewReader(out)); ; {
 		var p struct {
 			Module *struct {
-				module
+				source
 
 				Main bool
 			}
@@ -63,11 +43,11 @@ func modulesOf(ctx context.Context, program string) ([]module, error) {
 		} else if err != nil {
 			return nil, err
 		}
-		if p.Module != nil && !p.Module.Main && !slices.Contains(modules, p.Module.module) {
-			modules = append(modules, p.Module.module)
+		if p.Module != nil && !p.Module.Main && !slices.Contains(modules, p.Module.source) {
+			modules = append(modules, p.Module.source)
 		}
 	}
-	slices.SortFunc(modules, func(a, b module) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortFunc(modules, func(a, b source) int { return strings.Compare(a.Path, b.Path) })
 	return modules, nil
 }
 
@@ -100,7 +80,7 @@ var phrases = []struct{ id, phrase string }{
 }
 
 // licenceOf returns the name of a module's licence.
-func licenceOf(m module) (string, error) {
+func licenceOf(m source) (string, error) {
 	names, err := files(m.Dir)
 	if err != nil {
 		return "", err
@@ -117,14 +97,14 @@ func licenceOf(m module) (string, error) {
 			}
 		}
 	}
-	return "", fmt.Errorf("%s: its licence is not known here; add a phrase of it to scripts/packages/notice", m.Path)
+	return "", fmt.Errorf("%s: its licence is not known here; add a phrase of it to scripts/sbom", m.Path)
 }
 
-//go:embed head.txt
+//go:embed notice.txt
 var head string
 
 // writeNotice writes NOTICE: the product's own, and the licence of each module.
-func writeNotice(w io.Writer, modules []module) error {
+func writeNotice(w io.Writer, modules []source) error {
 	var b strings.Builder
 	b.WriteString(head)
 	for _, m := range modules {
@@ -139,7 +119,7 @@ func writeNotice(w io.Writer, modules []module) error {
 }
 
 // writeTexts writes the licences and notices of ONNX Runtime, of Go and of each module.
-func writeTexts(ctx context.Context, w io.Writer, modules []module) error {
+func writeTexts(ctx context.Context, w io.Writer, modules []source) error {
 	root, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
 	if err != nil {
 		return fmt.Errorf("go env GOROOT: %w", err)
@@ -147,7 +127,7 @@ func writeTexts(ctx context.Context, w io.Writer, modules []module) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "=== ONNX Runtime\n\n%s\n", fetch.Licence)
 	for _, m := range slices.Insert(slices.Clone(modules), 0,
-		module{Path: "Go's standard library", Dir: strings.TrimSpace(string(root))}) {
+		source{Path: "Go's standard library", Dir: strings.TrimSpace(string(root))}) {
 		names, err := files(m.Dir)
 		if err != nil {
 			return err

@@ -9,7 +9,7 @@ import (
 
 // TestNoticeIsCurrent: NOTICE says what the go command says of the program that is built today.
 func TestNoticeIsCurrent(t *testing.T) {
-	modules, err := modulesOf(t.Context(), "../../../cmd/weft")
+	modules, err := modulesOf(t.Context(), "../../cmd/weft")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -17,12 +17,12 @@ func TestNoticeIsCurrent(t *testing.T) {
 	if err := writeNotice(&want, modules); err != nil {
 		t.Fatal(err)
 	}
-	got, err := os.ReadFile("../../../NOTICE")
+	got, err := os.ReadFile("../../NOTICE")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if string(got) != want.String() {
-		t.Error("NOTICE is not what `go run ./scripts/packages/notice >NOTICE` writes: run that")
+		t.Error("NOTICE is not what `go run ./scripts/sbom --notice >NOTICE` writes: run that")
 	}
 	if n := strings.Count(want.String(), "\n  "); n != len(modules) || n < 20 {
 		t.Errorf("%d lines for %d modules", n, len(modules))
@@ -31,7 +31,7 @@ func TestNoticeIsCurrent(t *testing.T) {
 
 // TestTexts: each module's licence is there as it is.
 func TestTexts(t *testing.T) {
-	modules, err := modulesOf(t.Context(), "../../../cmd/weft")
+	modules, err := modulesOf(t.Context(), "../../cmd/weft")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestTexts(t *testing.T) {
 // TestAnUnknownLicenceIsAFault, and so is none.
 func TestAnUnknownLicenceIsAFault(t *testing.T) {
 	folder := t.TempDir()
-	_, err := licenceOf(module{Path: "example.org/a", Dir: folder})
+	_, err := licenceOf(source{Path: "example.org/a", Dir: folder})
 	if err == nil || !strings.Contains(err.Error(), "no licence") {
 		t.Errorf("without a licence: %v", err)
 	}
@@ -72,7 +72,7 @@ func TestAnUnknownLicenceIsAFault(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := licenceOf(module{Path: "example.org/a", Dir: folder}); got != want || (err == nil) != (want != "") {
+		if got, err := licenceOf(source{Path: "example.org/a", Dir: folder}); got != want || (err == nil) != (want != "") {
 			t.Errorf("%q: %q, %v", text, got, err)
 		}
 	}
