@@ -1,6 +1,9 @@
 package certs
 
 import (
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"errors"
 	"log/slog"
 	"math/rand/v2"
@@ -24,7 +27,11 @@ func TestPrintable(t *testing.T) {
 			raw[i] = byte(random.IntN(256))
 		}
 		now = now.Add(time.Second)
-		f.note("listen", string(raw), errors.New("x509: certificate of "+string(raw)+" signed by unknown authority"), now)
+		theirs := &x509.Certificate{Subject: pkix.Name{CommonName: string(raw)}}
+		f.note("listen", string(raw), &tls.CertificateVerificationError{
+			UnverifiedCertificates: []*x509.Certificate{theirs},
+			Err:                    errors.New("x509: certificate of " + string(raw) + " signed by unknown authority"),
+		}, now)
 	}
 	lines := log.Lines("")
 	if len(lines) != 2000 {
