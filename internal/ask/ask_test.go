@@ -2,18 +2,22 @@ package ask
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
-	"os"
-	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/alecthomas/kong"
+	"github.com/cockroachdb/datadriven"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/internal/weftest"
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server"
@@ -66,171 +70,123 @@ func serve(t *testing.T) string {
 	return weftest.Serve(t, h.GRPC)
 }
 
-// ask runs the command, and returns what it prints.
-func ask(t *testing.T, o *Options, in string) (string, error) {
-	t.Helper()
-	o.Timeout = config.Duration(10e9)
-	var out strings.Builder
-	err := Run(t.Context(), o, strings.NewReader(in), &out)
-	return out.String(), err
+// memory is a server that remembers some requests.
+type memory struct {
+	weftv1.UnimplementedModelServiceServer
+
+	known map[string]*weftv1.Explanation
 }
 
-func TestValuesComeBack(t *testing.T) {
-	address := serve(t)
-	for model, value := range map[string]string{
-		"bool":   `[[true,false]]`,
-		"int8":   `[[-128,127]]`,
-		"int16":  `[[-32768,32767]]`,
-		"int32":  `[[-2147483648,2147483647]]`,
-		"int64":  `[[-9223372036854775808,9223372036854775807]]`,
-		"uint8":  `[[0,255],[1,2]]`,
-		"uint16": `[[0,65535]]`,
-		"uint32": `[[0,4294967295]]`,
-		"uint64": `[[0,18446744073709551615]]`,
-		"fp16":   `[[0.5,"-Infinity"]]`,
-		"bf16":   `[[0.5,-2]]`,
-		"fp32":   `[[0.1,"NaN"],["Infinity",16777216]]`,
-		"fp64":   `[[0.1,1e+300]]`,
-		"string": `[["ä=\"b\"",""]]`,
-		"open":   `[[1,2,3],[4,5,6]]`,
-	} {
-		text, err := ask(t, &Options{Model: model, Address: address, JSON: true, Input: []string{value}}, "")
-		if err != nil {
-			t.Errorf("%s: %v", model, err)
-			continue
-		}
-		var answer struct {
-			Version int64
-			Outputs map[string]struct {
-				Dtype  string
-				Shape  []int64
-				Values json.RawMessage
-			}
-		}
-		if err := json.Unmarshal([]byte(text), &answer); err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(value, string(answer.Outputs["X"].Values)); diff != "" || answer.Version != 1 {
-			t.Errorf("%s (-sent +got):\n%s\n%s", model, diff, text)
-		}
-		if model != "open" && answer.Outputs["X"].Dtype != model {
-			t.Errorf("%s: %s", model, text)
+func (m *memory) ExplainRequest(_ context.Context, q *weftv1.ExplainRequestRequest) (
+	*weftv1.ExplainRequestResponse, error,
+) {
+	e, is := m.known[q.GetRequest()]
+	if !is {
+		return nil, status.Errorf(codes.NotFound, "no request %q is remembered", q.GetRequest())
+	}
+	return &weftv1.ExplainRequestResponse{Explanation: e}, nil
+}
+
+func (m *memory) ListRequests(_ context.Context, q *weftv1.ListRequestsRequest) (*weftv1.ListRequestsResponse, error) {
+	if q.GetModel() == "idle" {
+		return &weftv1.ListRequestsResponse{}, nil
+	}
+	return &weftv1.ListRequestsResponse{
+		Requests: &weftv1.RequestColumns{
+			Number: []uint32{12, 11}, Id: []string{"robot-7/step-9", ""}, Version: []uint32{1, 0},
+			ArrivalMs: []float64{1000, 900}, StartMs: []float64{1030.5, 0}, EndMs: []float64{1040, 901},
+			TargetMs: []float32{20, 0},
+			End:      []uint32{uint32(weftv1.RequestEnd_REQUEST_END_LATE), uint32(weftv1.RequestEnd_REQUEST_END_REFUSED)},
+			Reason:   []string{"", "QUEUE_FULL"},
+		},
+		Versions: []*weftv1.VersionActivity{{Model: "walk", Version: 3}}, InLastMinute: 40, Forgotten: 5,
+	}, nil
+}
+
+// remembers returns the address of a server.
+func remembers(t *testing.T) string {
+	t.Helper()
+	story := func(number uint32, id string) *weftv1.Explanation {
+		return &weftv1.Explanation{
+			Number: number, Id: id, Model: "walk", Version: 3, End: weftv1.RequestEnd_REQUEST_END_LATE, TargetMs: 20,
+			Story:   []string{fmt.Sprintf("Request %d came.", number), "It waited."},
+			Batch:   &weftv1.ExplainedBatch{Number: 4, Device: "cpu"},
+			Holders: []*weftv1.Holder{{Model: "rank", Version: 12, Batches: 1, Ms: 47}},
 		}
 	}
+	s := &memory{known: map[string]*weftv1.Explanation{
+		"robot-7/step-9": story(12, "robot-7/step-9"), "#12": story(12, "robot-7/step-9"), "#77": story(77, ""),
+		"77": story(13, "77"),
+	}}
+	return listen(t, s)
 }
 
-func TestText(t *testing.T) {
-	address := serve(t)
-	file := filepath.Join(t.TempDir(), "a.json")
-	if err := os.WriteFile(file, []byte("[[1, 2],\n [3, 4]]\n"), 0o600); err != nil {
+// listen returns the address of a server.
+func listen(t *testing.T, s weftv1.ModelServiceServer) string {
+	t.Helper()
+	g := grpc.NewServer()
+	weftv1.RegisterModelServiceServer(g, s)
+	return weftest.Serve(t, g)
+}
+
+// connecting is what gRPC and the system say of a server that is not there.
+var connecting = regexp.MustCompile(`\((max retries|connection error).*\)`)
+
+// TestScripts runs `weft predict` and `weft explain` against servers. Each line of a case is an argument; one that begins
+// with < is the standard input. What is printed follows, or the error: a usage error is about the command line.
+func TestScripts(t *testing.T) {
+	servers := map[string]string{
+		"echo": serve(t), "memory": remembers(t), "old": listen(t, weftv1.UnimplementedModelServiceServer{}),
+		"closed": "127.0.0.1:1", "wrong": "\x00",
+	}
+	datadriven.Walk(t, "testdata/script", func(t *testing.T, path string) {
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			name := map[string]string{"predict": "echo", "explain": "memory"}[d.Cmd]
+			d.MaybeScanArgs(t, "server", &name)
+			args, in := []string{d.Cmd, "--address", servers[name]}, ""
+			for line := range strings.Lines(d.Input) {
+				line = strings.TrimSuffix(line, "\n")
+				if text, is := strings.CutPrefix(line, "<"); is {
+					in = text
+				} else {
+					args = append(args, line)
+				}
+			}
+			return connecting.ReplaceAllString(strings.ReplaceAll(runCommand(t, args, in), servers[name], "ADDRESS"), "(...)")
+		})
+	})
+}
+
+// runCommand runs a command line, and returns what it prints, without blanks at the ends of lines.
+func runCommand(t *testing.T, args []string, in string) string {
+	t.Helper()
+	var commands struct {
+		Predict Options `cmd:""`
+		Explain Explain `cmd:""`
+	}
+	parser, err := kong.New(&commands)
+	if err != nil {
 		t.Fatal(err)
 	}
-	both := []string{"a=@" + file, "b=@-"}
-	for _, tt := range []struct {
-		o    Options
-		in   string
-		want string
-	}{
-		{
-			Options{Model: "pair", Input: both},
-			`"text"`,
-			"A  int8 [2 2]\n  [1,2]\n  [3,4]\nB  string []\n  \"text\"\n\n" +
-				"pair version 7 (prod) on cpu: 0s in the queue, 0s computing, in a batch of 2 rows of 1 request",
-		},
-		{Options{Model: "pair", Input: both, Output: []string{"B"}, Label: new("stable")}, `""`, "B  string []\n  \"\"\n\npair version 7 on cpu"},
-		{Options{Model: "pair", Input: []string{`b="<b>"`, "a=[]"}}, ``, `  "<b>"`},
-		{Options{Model: "pair", Input: []string{`b="a=b"`, "a=[]"}, Version: new(int64(7))}, ``, "A  int8 [0 2]\nB  string []\n  \"a=b\"\n"},
-		{Options{Model: "open", Input: []string{`[` + strings.Repeat("[1],", 29) + `[1]]`}}, ``, "X  fp32 [30 1]\n  [1]\n"},
-		{Options{Model: "open", Input: []string{`[` + strings.Repeat("[1],", 29) + `[1]]`}}, ``, "  [1]\n  and 10 rows more; --json prints all\n"},
-	} {
-		tt.o.Address = address
-		if text, err := ask(t, &tt.o, tt.in); err != nil || !strings.Contains(text, tt.want) {
-			t.Errorf("%v:\n%s%v\nwant ...%s...", tt.o.Input, text, err, tt.want)
-		}
+	if _, err := parser.Parse(args); err != nil {
+		return fmt.Sprintf("flags: %v\n", err)
 	}
-}
-
-func TestWrongInputs(t *testing.T) {
-	address := serve(t)
-	for _, tt := range []struct {
-		model  string
-		inputs []string
-		want   string
-	}{
-		{"fp32", nil, "--input: model fp32 version 1 takes:\n  x  fp32 [rows, 2], such as --input x='[[0, 0]]'"},
-		{"string", nil, `such as --input x='[["text", "text"]]'`},
-		{"bool", nil, `such as --input x='[[false, false]]'`},
-		{"large", nil, "x  fp32 [1, 1000], such as --input x=@FILE"},
-		{"open", nil, "x  fp32 [rows, any], such as --input x='[[0]]'"},
-		{"pair", []string{"a=[[1,2]]"}, "model pair version 7 also takes:\n  b  string [], such as --input b='\"text\"'"},
-		{"fp32", []string{"[[1,2],[3]]"}, "--input x: 1 values in row 2, expected 2"},
-		{"open", []string{"[[1,2,3],[3,1]]"}, "--input x: 2 values in row 2, expected 3"},
-		{"fp32", []string{"[1,2]"}, "1 in row 1; expected a list: the dimensions are [rows, 2], as in '[[0, 0]]'"},
-		{"fp32", []string{"3"}, "3 as the value; expected a list"},
-		{"fp32", []string{"[[1,[2]]]"}, "a list in row 1, place 2; expected a number of fp32"},
-		{"fp32", []string{`[[1,"a"]]`}, `"a" in row 1, place 2; expected a number of fp32`},
-		{"fp32", []string{`[[1,1e99]]`}, `1e99 in row 1, place 2; expected a number of fp32`},
-		{"fp32", []string{`[[1,true]]`}, `true in row 1, place 2; expected a number of fp32`},
-		{"fp16", []string{`[[1,65520]]`}, `65520 in row 1, place 2; expected a number of fp16`},
-		{"int8", []string{`[[1,128]]`}, `128 in row 1, place 2; expected a number of int8`},
-		{"int8", []string{`[[1,"NaN"]]`}, `"NaN" in row 1, place 2; expected a number of int8`},
-		{"uint8", []string{`[[1,-1]]`}, `-1 in row 1, place 2; expected a number of uint8`},
-		{"int64", []string{`[[1,0.5]]`}, `0.5 in row 1, place 2; expected a number of int64`},
-		{"bool", []string{`[[true,1]]`}, `1 in row 1, place 2; expected true or false of bool`},
-		{"string", []string{`[["a",null]]`}, `null in row 1, place 2; expected a text of string`},
-		{"fp32", []string{"y=[[1,2]]"}, `--input: the model has no input "y"; expected one of: x`},
-		{"pair", []string{"[[1,2]]"}, "--input: [[1,2]] has no name; expected NAME=JSON, with one of: a, b"},
-		{"pair", []string{"a=[[1,2]]", "a=[[1,2]]", "b=\"\""}, "--input a: given twice"},
-		{"fp32", []string{"[[1,2]] 3"}, "[[1,2]] 3 is no JSON (something follows the value); expected such as '[[0, 0]]'"},
-		{"fp32", []string{"[[1,"}, "is no JSON (unexpected EOF)"},
-	} {
-		text, err := ask(t, &Options{Model: tt.model, Input: tt.inputs, Address: address}, "")
-		if _, is := errors.AsType[config.Faults](err); !is || !strings.Contains(err.Error(), tt.want) || text != "" {
-			t.Errorf("%s %q: %v\nwant ...%s...", tt.model, tt.inputs, err, tt.want)
-		}
+	var out strings.Builder
+	if args[0] == "predict" {
+		err = Run(t.Context(), &commands.Predict, strings.NewReader(in), &out)
+	} else {
+		err = commands.Explain.Run(t.Context(), &out)
 	}
-}
-
-func TestFailures(t *testing.T) {
-	address := serve(t)
-	for _, tt := range []struct {
-		o     Options
-		usage bool
-		want  string
-	}{
-		{Options{Model: "fp23", Address: address}, false, `the server at --address ` + address + `: no model is named "fp23"`},
-		{Options{Model: "fp32", Address: address, Version: new(int64(3))}, false, `has no version 3`},
-		{
-			Options{Model: "fp32", Address: address, Input: []string{"x=@absent.json"}},
-			false,
-			"--input x: open absent.json: no such file",
-		},
-		{Options{Model: "fp32", Address: address, Input: []string{"[[1,2]]"}, Output: []string{"y"}}, false, `y`},
-		{Options{Model: "fp32", Address: "127.0.0.1:1"}, false, "no server answers at --address 127.0.0.1:1 ("},
-		{Options{Model: "fp32", Address: "\x00"}, false, "--address \x00: "},
-		{
-			Options{Model: "fp32", Address: address, Version: new(int64(-1))},
-			true,
-			"--version: expected a positive number, found -1",
-		},
-		{
-			Options{Model: "fp32", Address: address, Version: new(int64(0))},
-			true,
-			"--version: expected a positive number, found 0",
-		},
-		{Options{Model: "fp32", Address: address, Label: new("")}, true, "--label: expected the label of a version"},
-		{Options{Model: "fp32", Address: address, Output: []string{""}}, true, "--output: expected the name of an output"},
-	} {
-		text, err := ask(t, &tt.o, "")
-		_, usage := errors.AsType[config.Faults](err)
-		if err == nil || usage != tt.usage || !strings.Contains(err.Error(), tt.want) || text != "" {
-			t.Errorf("%+v: %v\nwant ...%s...", tt.o, err, tt.want)
-		}
+	if _, usage := errors.AsType[config.Faults](err); usage {
+		fmt.Fprintf(&out, "usage error: %v\n", err)
+	} else if err != nil {
+		fmt.Fprintf(&out, "error: %v\n", err)
 	}
-	if err := Run(t.Context(), &Options{}, strings.NewReader(""), io.Discard); err == nil ||
-		!strings.Contains(err.Error(), "--timeout: expected a duration above 0") {
-		t.Error(err)
+	var lines []string
+	for line := range strings.Lines(out.String()) {
+		lines = append(lines, strings.TrimRight(line, " \n"))
 	}
+	return strings.Join(lines, "\n") + "\n"
 }
 
 // TestInputThatNeverEnds is given up when the user does, and takes none of the time for an answer.
