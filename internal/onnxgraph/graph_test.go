@@ -2,6 +2,7 @@ package onnxgraph_test
 
 import (
 	"bytes"
+	"os"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -39,53 +40,18 @@ func TestMarshal(t *testing.T) {
 		onnxgraph.RefAttr("alpha", "slope", onnx.AttributeProto_FLOAT))
 	g.Function("mine", "Soft", soft, []string{"a", "c"}, []string{"b", "a"}, []string{"slope", "other"})
 
+	text, err := os.ReadFile("testdata/model.txtpb")
+	if err != nil {
+		t.Fatal(err)
+	}
 	want := &onnx.ModelProto{}
-	if err := prototext.Unmarshal([]byte(text), want); err != nil {
+	if err := prototext.Unmarshal(text, want); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, modelOf(t, g.Marshal()), protocmp.Transform()); diff != "" {
 		t.Errorf("model (-want +got):\n%s", diff)
 	}
 }
-
-const text = `ir_version: 7 producer_name: "weft"
-opset_import { domain: "" version: 13 } opset_import { domain: "com.microsoft" version: 1 }
-metadata_props { key: "owner" value: "me" }
-graph {
-  name: "tiny"
-  input { name: "x" type { tensor_type { elem_type: 10
-    shape { dim { dim_param: "batch" } dim { dim_value: 3 } dim { dim_value: 4 } dim {} } } } }
-  output { name: "y" type { tensor_type { elem_type: 9 shape {} } } }
-  node {
-    name: "Mystery_0" op_type: "Mystery" domain: "com.microsoft" input: ["a", "", "b"] output: "y"
-    attribute { name: "axes" type: INTS ints: [1, -1] } attribute { name: "alpha" type: FLOAT f: 0.5 }
-    attribute { name: "mode" type: STRING s: "up" } attribute { name: "to" type: INT i: 0 }
-    attribute { name: "fs" type: FLOATS floats: [0.5, 1] } attribute { name: "ss" type: STRINGS strings: ["a", "b"] }
-    attribute { name: "value" type: TENSOR t { data_type: 2 dims: 2 raw_data: "\x07\x08" } }
-  }
-  node {
-    name: "Loop_1" op_type: "Loop" attribute { name: "body" type: GRAPH g {
-      name: "body" input { name: "i" type { tensor_type { elem_type: 7 } } } output { name: "o" }
-      node { name: "Identity_0" op_type: "Identity" input: "i" output: "o" }
-    } }
-  }
-  initializer { name: "f" data_type: 1 dims: 2 raw_data: "\0\0\x80\x3f\0\0\0\xc0" }
-  initializer { name: "i" data_type: 7 dims: 1 raw_data: "\xff\xff\xff\xff\xff\xff\xff\xff" }
-  initializer { name: "s" data_type: 8 dims: 2 string_data: ["", "é"] }
-  initializer { name: "none" data_type: 3 dims: 0 raw_data: "" }
-  initializer {
-    name: "e" data_type: 1 dims: [3, 5] data_location: EXTERNAL external_data { key: "location" value: "weights.bin" }
-    external_data { key: "offset" value: "64" } external_data { key: "length" value: "60" }
-  }
-}
-functions {
-  domain: "mine" name: "Soft" input: ["a", "c"] output: ["b", "a"] attribute: ["slope", "other"]
-  opset_import { domain: "" version: 18 }
-  node {
-    name: "Elu_0" op_type: "Elu" input: "a" output: "b"
-    attribute { name: "alpha" type: FLOAT ref_attr_name: "slope" }
-  }
-}`
 
 // TestWhatCannotBeBuiltPanics: a dimension of no known kind, and weights that are not those of a layer.
 func TestWhatCannotBeBuiltPanics(t *testing.T) {

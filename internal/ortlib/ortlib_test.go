@@ -7,105 +7,34 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/cockroachdb/datadriven"
 )
 
+// TestFind has trees of files, LIB among them, and says which library is found from an executable and a working directory.
 func TestFind(t *testing.T) {
-	const weftModule, otherModule = "module github.com/weftserve/weft\n\ngo 1.26.0\n", "module example.com/other\n"
-	libInTree := strings.TrimPrefix(TreePath("/"), "/")
-	tests := []struct {
-		name    string
-		files   map[string]string // path below the test's folder → content
-		exe, wd string
-		want    string // path below the test's folder; empty: ErrMissing
-	}{
-		{
-			name:  "source tree around the working directory",
-			files: map[string]string{"src/go.mod": weftModule, "src/" + libInTree: "lib", "src/runtime/ort/x.go": ""},
-			exe:   "tmp/ort.test", wd: "src/runtime/ort",
-			want: "src/" + libInTree,
-		},
-		{
-			name: "a nested module does not hide the tree",
-			files: map[string]string{
-				"src/go.mod": weftModule, "src/tools/go.mod": otherModule, "src/" + libInTree: "lib",
-			},
-			exe: "tmp/x", wd: "src/tools",
-			want: "src/" + libInTree,
-		},
-		{
-			name:  "source tree around the executable",
-			files: map[string]string{"src/go.mod": weftModule, "src/" + libInTree: "lib", "src/bin/weft": ""},
-			exe:   "src/bin/weft", wd: "elsewhere",
-			want: "src/" + libInTree,
-		},
-		{
-			name: "beside the executable wins over the tree around the working directory",
-			files: map[string]string{
-				"opt/weft": "", "opt/" + FileName(): "lib",
-				"src/go.mod": weftModule, "src/" + libInTree: "other",
-			},
-			exe: "opt/weft", wd: "src",
-			want: "opt/" + FileName(),
-		},
-		{
-			name:  "lib folder of an installation",
-			files: map[string]string{"opt/bin/weft": "", "opt/lib/" + FileName(): "lib"},
-			exe:   "opt/bin/weft", wd: "elsewhere",
-			want: "opt/lib/" + FileName(),
-		},
-		{
-			name: "the user's folder is the last",
-			files: map[string]string{
-				"home/" + FileName(): "lib", "src/go.mod": weftModule, "src/" + libInTree: "other",
-			},
-			exe: "home/go/bin/weft", wd: "src",
-			want: "src/" + libInTree,
-		},
-		{
-			name:  "the user's folder",
-			files: map[string]string{"home/" + FileName(): "lib"},
-			exe:   "home/go/bin/weft", wd: "elsewhere",
-			want: "home/" + FileName(),
-		},
-		{
-			name:  "another module's tree is not ours",
-			files: map[string]string{"src/go.mod": otherModule, "src/" + libInTree: "lib"},
-			exe:   "tmp/x", wd: "src",
-		},
-		{
-			name:  "tree without the library",
-			files: map[string]string{"src/go.mod": weftModule},
-			exe:   "tmp/x", wd: "src",
-		},
-		{
-			name:  "a folder of that name is not a library",
-			files: map[string]string{"src/go.mod": weftModule, "src/" + libInTree + "/x": ""},
-			exe:   "tmp/x", wd: "src",
-		},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			root := t.TempDir()
-			for path, content := range tt.files {
-				write(t, filepath.Join(root, path), content)
-			}
-			got, err := find(filepath.Join(root, tt.exe), filepath.Join(root, tt.wd),
-				filepath.Join(root, "home", FileName()))
-			if tt.want == "" {
-				if !errors.Is(err, ErrMissing) {
-					t.Fatalf("find() = %q, %v; want ErrMissing", got, err)
-				}
-				wantMendingSentence(t, err)
-				return
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if want := filepath.Join(root, tt.want); got != want {
-				t.Errorf("find() = %q, want %q", got, want)
-			}
-		})
-	}
+	inTree := strings.TrimPrefix(TreePath("/"), "/")
+	modules := map[string]string{"weft": "module github.com/weftserve/weft\n\ngo 1.26.0\n", "other": "module example.com/other\n"}
+	datadriven.RunTest(t, "testdata/find.txt", func(t *testing.T, d *datadriven.TestData) string {
+		root, exe, wd := t.TempDir(), "tmp/x", "elsewhere"
+		d.MaybeScanArgs(t, "exe", &exe)
+		d.MaybeScanArgs(t, "wd", &wd)
+		for _, file := range strings.Fields(d.Input) {
+			path, content, _ := strings.Cut(file, "=")
+			path = strings.NewReplacer("TREE", inTree, "LIB", FileName()).Replace(path)
+			write(t, filepath.Join(root, path), modules[content])
+		}
+		got, err := find(filepath.Join(root, exe), filepath.Join(root, wd), filepath.Join(root, "home", FileName()))
+		if errors.Is(err, ErrMissing) {
+			wantMendingSentence(t, err)
+			return "missing\n"
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = strings.TrimPrefix(got, root+"/")
+		return strings.NewReplacer(inTree, "TREE", FileName(), "LIB").Replace(got) + "\n"
+	})
 }
 
 func TestFindObeysTheEnvironment(t *testing.T) {
