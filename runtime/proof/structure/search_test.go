@@ -30,6 +30,8 @@ type generator struct {
 	pool  []genValue
 	made  int
 	trace string // a file that gets each sketch before it runs
+
+	recipes []recipe
 }
 
 // genValue is a value of the sketch, and its shape with 2 and with 3 rows.
@@ -42,6 +44,8 @@ type genValue struct {
 }
 
 func (v genValue) rank() int { return len(v.dims) }
+
+func (v genValue) String() string { return v.name }
 
 var genOpsets = []int{9, 11, 12, 13, 15, 17, 18, 20, 21, 23}
 
@@ -192,6 +196,7 @@ func search(t *testing.T, seed uint64, graphs int) *tally {
 	t.Helper()
 	initialise(t)
 	g := &generator{rng: rand.New(rand.NewPCG(seed, 5)), dir: t.TempDir()}
+	g.readRecipes(t)
 	c := &tally{operators: map[string]int{}, missed: map[string]int{}, examples: map[string]string{}}
 	if os.Getenv(searchVariable) != "" {
 		g.trace = filepath.Join(os.TempDir(), fmt.Sprintf("structure-search-%d.txt", seed))
