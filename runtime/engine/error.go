@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -48,6 +49,24 @@ func (e *Error) RanOutOfMemory() bool { return e.Kind == OutOfMemory }
 // Overrun returns the error of a run that was stopped because it took longer than the batch's patience.
 func Overrun(patience time.Duration, err error) error {
 	return &Error{Crashed, &overrunError{patience, err}}
+}
+
+// errPatience is the cause of the end of a run that took too long.
+var errPatience = errors.New("it took too long")
+
+// WithPatience returns a context that ends a run once the batch's patience is over. judge, which follows the run, makes
+// an overrun of its error if that is why the run was stopped.
+func WithPatience(ctx context.Context, b *tensor.Batch) (limited context.Context, judge func(err *error)) {
+	if b.Patience <= 0 {
+		return ctx, func(*error) {}
+	}
+	patient, cancel := context.WithTimeoutCause(ctx, b.Patience, errPatience)
+	return patient, func(err *error) {
+		if *err != nil && errors.Is(context.Cause(patient), errPatience) && KindOf(*err) == Terminated {
+			*err = Overrun(b.Patience, *err)
+		}
+		cancel()
+	}
 }
 
 type overrunError struct {

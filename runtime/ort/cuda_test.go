@@ -224,39 +224,6 @@ func TestCUDACaptureBesideOthers(t *testing.T) {
 	}
 }
 
-// Two batches in flight on one session do not get at each other: they run one after the other.
-func TestCUDATwoInFlight(t *testing.T) {
-	g := useGPU(t)
-	for name, set := range map[string]func(*ort.Options){"eager": nil, "graphs": withGraphs} {
-		t.Run(name, func(t *testing.T) {
-			s := g.openGraph(t, neg(), set)
-			if g.real && !s.OneAtATime() {
-				t.Error("they run side by side")
-			}
-			var callers sync.WaitGroup
-			for c := range 2 {
-				callers.Go(func() {
-					b := tensor.NewBatch(1, 1, nil)
-					defer b.Free()
-					for k := range 300 {
-						v := float32(1000*c + k)
-						fill(b, floats(tensor.Shape{2, 2}, v, v+0.25, v+0.5, -v))
-						if err := s.Run(t.Context(), b); err != nil {
-							t.Error(err)
-							return
-						}
-						if got := float32s(b.Outputs[0].Data); got[0] != -v || got[3] != v {
-							t.Errorf("caller %d asked for %g and got %g", c, v, got)
-							return
-						}
-					}
-				})
-			}
-			callers.Wait()
-		})
-	}
-}
-
 // glutton makes a tensor of as many numbers as its input says, and answers their sum.
 func glutton() []byte {
 	g := onnxgraph.New("glutton").Input("n", onnxgraph.Int64, 1).Output("sum", onnxgraph.Float)

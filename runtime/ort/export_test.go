@@ -7,18 +7,6 @@ import (
 	"github.com/weftserve/weft/runtime/engine"
 )
 
-// Running reports whether a run holds the session.
-func (s *Session) Running() bool {
-	if s.mu.TryLock() {
-		s.mu.Unlock()
-		return false
-	}
-	return true
-}
-
-// OneAtATime reports whether the session runs one batch at a time, on one thread.
-func (s *Session) OneAtATime() bool { return s.thread != nil }
-
 // Stoppable returns how many runs a context may stop.
 func (s *Session) Stoppable() int {
 	s.stopping.Lock()

@@ -56,16 +56,8 @@ func (s *Session) Run(ctx context.Context, b *tensor.Batch) (err error) {
 
 // runHere is Run on the thread that the session runs on.
 func (s *Session) runHere(ctx context.Context, b *tensor.Batch) (err error) {
-	if b.Patience > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, b.Patience, errPatience)
-		defer cancel()
-		defer func() {
-			if err != nil && errors.Is(context.Cause(ctx), errPatience) && engine.KindOf(err) == engine.Terminated {
-				err = engine.Overrun(b.Patience, err)
-			}
-		}()
-	}
+	ctx, judge := engine.WithPatience(ctx, b)
+	defer judge(&err)
 	if s.threadTime {
 		// Locked around the run only: a goroutine that keeps its thread cannot be scheduled cheaply.
 		runtime.LockOSThread()
@@ -100,9 +92,6 @@ func threadTime() time.Duration {
 	}
 	return time.Duration(ts.Nano())
 }
-
-// errPatience is the cause of the end of a run that took too long.
-var errPatience = errors.New("it took too long")
 
 var errAgain = errors.New("the run needs another native session")
 

@@ -131,9 +131,11 @@ func (s *Session) Notes() []string { return nil }
 
 // Run occupies the device for as long as the rows take, then declares and fills the outputs. A run that is to fail
 // takes its time too; the end of ctx ends one at once.
-func (s *Session) Run(ctx context.Context, b *tensor.Batch) error {
+func (s *Session) Run(ctx context.Context, b *tensor.Batch) (err error) {
 	s.running.RLock()
 	defer s.running.RUnlock()
+	ctx, judge := engine.WithPatience(ctx, b)
+	defer judge(&err)
 	rows, err := s.rows(b.Inputs)
 	if err != nil {
 		return err

@@ -1,9 +1,7 @@
 package synth_test
 
 import (
-	"context"
 	"encoding/binary"
-	"errors"
 	"math"
 	"strings"
 	"sync"
@@ -15,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/weftserve/weft/internal/weftest"
-	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/synth"
 	"github.com/weftserve/weft/runtime/tensor"
 )
@@ -272,61 +269,6 @@ func TestModelsCompeteForTheirDevice(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestCloseStopsRuns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := open(t, synth.Options{Base: time.Hour})
-		errs := make(chan error, 2)
-		for range 2 { // one has the device, one waits for it
-			b := batch(t, s, floats(tensor.Shape{1, 4}, 1, 2, 3, 4))
-			go func() { errs <- s.Run(t.Context(), b) }()
-		}
-		synctest.Wait()
-		start := time.Now()
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
-		for range 2 {
-			if err := <-errs; !errors.Is(err, engine.ErrClosed) {
-				t.Errorf("got %v, want ErrClosed", err)
-			}
-		}
-		if d := time.Since(start); d != 0 {
-			t.Errorf("Close took %v", d)
-		}
-	})
-}
-
-func TestContextStopsRuns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := open(t, synth.Options{Base: time.Hour})
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		for range 2 { // one has the device, one does not get it
-			b := batch(t, s, floats(tensor.Shape{1, 4}, 1, 2, 3, 4))
-			start := time.Now()
-			err := s.Run(ctx, b)
-			if engine.KindOf(err) != engine.Terminated || !errors.Is(err, context.DeadlineExceeded) ||
-				time.Since(start) > time.Second {
-				t.Errorf("got %v after %v, want a run that was stopped when its context ended", err, time.Since(start))
-			}
-		}
-	})
-}
-
-// Also where the device is idle and the run would end at once.
-func TestRunAfterClose(t *testing.T) {
-	s := open(t, synth.Options{})
-	b := batch(t, s, floats(tensor.Shape{1, 4}, 1, 2, 3, 4))
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	for range 100 {
-		if err := s.Run(t.Context(), b); !errors.Is(err, engine.ErrClosed) {
-			t.Fatalf("got %v, want ErrClosed", err)
-		}
-	}
 }
 
 func TestFailEvery(t *testing.T) {
