@@ -70,9 +70,7 @@ func TestMemoryBound(t *testing.T) {
 // TestQuarantineMemory: a run has as much memory in quarantine as in the worker, where other models are open.
 func TestQuarantineMemory(t *testing.T) {
 	p, _ := newPoolWith(t, testPolicy(t), bound)
-	if _, err := p.Open(t.Context(), onCPU, model{Takes: bound / 2}, nil, nil); err != nil {
-		t.Fatal(err)
-	}
+	openModel(t, p, onCPU, model{Takes: bound / 2})
 	o := open(t, p)
 	o.Session = o.Quarantine
 	if err := hoard(t, o, bound*6/10); !isExceeded(err) {
@@ -88,9 +86,7 @@ func TestQuarantineMemory(t *testing.T) {
 func TestQuarantineMemoryThatIsShared(t *testing.T) {
 	p, _ := newPoolWith(t, testPolicy(t), bound)
 	for range 3 {
-		if _, err := p.Open(t.Context(), onCPU, model{Once: bound * 3 / 10}, nil, nil); err != nil {
-			t.Fatal(err)
-		}
+		openModel(t, p, onCPU, model{Once: bound * 3 / 10})
 	}
 	o := open(t, p)
 	o.Session = o.Quarantine
@@ -118,9 +114,7 @@ func TestMemoryToOpen(t *testing.T) {
 		!strings.Contains(err.Error(), "MiB left; raise") {
 		t.Errorf("another: %v", err)
 	}
-	if got, err := run(t.Context(), o, 4); err != nil || got[0] != 8 || len(log.Event("worker_died")) != 0 {
-		t.Errorf("%v, %v; %v", got, err, log.Lines("worker"))
-	}
+	survives(t, o, log, 0)
 }
 
 // TestMemoryToOpenTogether: models that do not fit together while they are opened are opened one after the other, for
@@ -140,13 +134,9 @@ func TestMemoryToOpenTogether(t *testing.T) {
 	if err := errors.Join(failed[:]...); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := run(t.Context(), o, segfaulting); engine.KindOf(err) != engine.Crashed {
-		t.Errorf("a crash: %v", err)
-	}
+	crashes(t, o)
 	for _, o := range append(large[:], o) {
-		if got, err := run(t.Context(), o, 4); err != nil || got[0] != 8 {
-			t.Errorf("%v, %v", got, err)
-		}
+		answers(t, o, 8, "a run")
 	}
 	if n := len(log.Event("worker_died")); n != 1 {
 		t.Errorf("%d deaths: %v", n, log.Lines("worker"))
@@ -159,20 +149,13 @@ func TestOrderOfReopening(t *testing.T) {
 	killer := open(t, p)
 	var all []engine.Opened
 	for _, m := range []model{{Takes: bound / 5, Needs: bound / 2}, {Takes: bound / 2}} {
-		o, err := p.Open(t.Context(), onCPU, m, nil, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		o := openModel(t, p, onCPU, m)
 		all = append(all, o)
 	}
 	for range 3 {
-		if _, err := run(t.Context(), killer, segfaulting); engine.KindOf(err) != engine.Crashed {
-			t.Errorf("a crash: %v", err)
-		}
+		crashes(t, killer)
 		for i, o := range all {
-			if got, err := run(t.Context(), o, 4); err != nil || got[0] != 8 {
-				t.Errorf("model %d: %v, %v", i, got, err)
-			}
+			answers(t, o, 8, "model %d", i)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package worker_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -16,9 +15,7 @@ func TestAnOpeningThatKillsBesideOthers(t *testing.T) {
 	f, other := openFiled(t, p, "cpu", model{}), open(t, p)
 	f.write(t, unsociable)
 	crash := func() {
-		if _, err := run(t.Context(), other, segfaulting); engine.KindOf(err) != engine.Crashed {
-			t.Errorf("a crash: %v", err)
-		}
+		crashes(t, other)
 	}
 	crash()
 	var err error
@@ -32,9 +29,7 @@ func TestAnOpeningThatKillsBesideOthers(t *testing.T) {
 	if !strings.Contains(err.Error(), said) || !strings.Contains(err.Error(), "SIGFPE") {
 		t.Errorf("got %v, want %q", err, said)
 	}
-	if got, err := run(t.Context(), other, 4); err != nil || !slices.Equal(got, []float32{8}) {
-		t.Errorf("the other one meanwhile: %v, %v", got, err)
-	}
+	answers(t, other, 8, "the other one meanwhile")
 	f.write(t, 0)
 	deaths := len(log.Event("worker_died"))
 	weftest.Until(t, "another attempt", func() bool {

@@ -3,7 +3,6 @@ package worker_test
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 
@@ -15,16 +14,10 @@ import (
 func TestALostDevice(t *testing.T) {
 	p, _ := newPool(t)
 	onGPU := func() engine.Opened {
-		o, err := p.Open(t.Context(), on("cuda:0"), model{On: "cuda:0"}, nil, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		o := openModel(t, p, on("cuda:0"), model{On: "cuda:0"})
 		return o
 	}
-	other, err := p.Open(t.Context(), on("cuda:1"), model{}, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := openModel(t, p, on("cuda:1"), model{})
 	for _, lose := range []func(o engine.Opened) error{
 		func(o engine.Opened) error {
 			_, err := run(t.Context(), o, losing)
@@ -48,13 +41,9 @@ func TestALostDevice(t *testing.T) {
 		if err := o.Session.Close(); err != nil {
 			t.Error(err)
 		}
-		if got, err := run(t.Context(), onGPU(), 4); err != nil || !slices.Equal(got, []float32{8}) {
-			t.Errorf("opened after the loss: %v, %v", got, err)
-		}
+		answers(t, onGPU(), 8, "opened after the loss")
 	}
-	if got, err := run(t.Context(), other, 4); err != nil || !slices.Equal(got, []float32{8}) {
-		t.Errorf("on another device: %v, %v", got, err)
-	}
+	answers(t, other, 8, "on another device")
 }
 
 // TestTheProcessorIsNotLost: a worker of the processor that says so has failed in a run, or to open a model. The others
@@ -79,10 +68,7 @@ func TestTheProcessorIsNotLost(t *testing.T) {
 			t.Errorf("an opening of %+v: %v", m, err)
 		}
 	}
-	if got, err := run(t.Context(), o, 4); err != nil || !slices.Equal(got, []float32{8}) ||
-		len(log.Event("worker_died")) > 0 {
-		t.Errorf("afterwards: %v, %v; %v", got, err, log.Lines("worker"))
-	}
+	survives(t, o, log, 0)
 	_, err := p.Open(t.Context(), on("cuda:0"), model{Opens: "loses"}, nil, nil)
 	if engine.KindOf(err) != engine.DeviceLost {
 		t.Errorf("an opening on a GPU: %v", err)
@@ -109,9 +95,7 @@ func TestALossInTheNextProcess(t *testing.T) {
 	p, _ := newPool(t)
 	o := openFiled(t, p, "cuda:0", model{On: "cuda:0"})
 	o.write(t, lost)
-	if _, err := run(t.Context(), o.Opened, segfaulting); engine.KindOf(err) != engine.Crashed {
-		t.Errorf("a crash: %v", err)
-	}
+	crashes(t, o.Opened)
 	if _, err := run(t.Context(), o.Opened, 1); engine.KindOf(err) != engine.DeviceLost {
 		t.Errorf("in the next process: %v", err)
 	}

@@ -20,16 +20,11 @@ func TestTheWorkerOfAnOwner(t *testing.T) {
 	for range 3 {
 		var all []engine.Opened
 		for range 2 {
-			o, err := p.Open(t.Context(), ofOwner, model{}, nil, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			o := openModel(t, p, ofOwner, model{})
 			all = append(all, o)
 		}
 		for i, o := range all {
-			if got, err := run(t.Context(), o, 4); err != nil || !slices.Equal(got, []float32{8}) {
-				t.Errorf("%v, %v", got, err)
-			}
+			answers(t, o, 8, "a run")
 			if up, _ := p.Stats(); up["cpu m/1"].IsZero() || len(up) != 1 {
 				t.Errorf("workers with %d of 2 sessions closed: %v", i, up)
 			}
@@ -70,10 +65,7 @@ func TestADeathNamesWhatRan(t *testing.T) {
 	p, log := newPool(t)
 	all := map[string]engine.Opened{}
 	for _, version := range []string{"hangs/1", "kills/2", "idle/3"} {
-		o, err := p.Open(t.Context(), worker.Place{Device: "cpu", Version: version}, model{}, nil, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		o := openModel(t, p, worker.Place{Device: "cpu", Version: version}, model{})
 		all[version] = o
 		if _, err := run(t.Context(), o, 4); err != nil {
 			t.Error(err)
@@ -85,9 +77,7 @@ func TestADeathNamesWhatRan(t *testing.T) {
 		ended <- err
 	}()
 	weftest.Until(t, "a run that hangs", func() bool { return len(worker.Running(all["hangs/1"].Session)) == 1 })
-	if _, err := run(t.Context(), all["kills/2"], segfaulting); engine.KindOf(err) != engine.Crashed {
-		t.Errorf("a crash: %v", err)
-	}
+	crashes(t, all["kills/2"])
 	if err := <-ended; engine.KindOf(err) != engine.Crashed {
 		t.Errorf("a run beside a crash: %v", err)
 	}

@@ -50,9 +50,7 @@ func TestAProcessThatDoesNotRead(t *testing.T) {
 		_ = unix.Kill(pid, unix.SIGKILL)
 		t.Fatal("opening a model there does not end")
 	}
-	if got, err := run(t.Context(), o, 4); err != nil || !slices.Equal(got, []float32{8}) {
-		t.Errorf("another model: %v, %v", got, err)
-	}
+	answers(t, o, 8, "another model")
 	died := log.Event("worker_died")
 	if len(died) != 1 {
 		t.Fatalf("log: %v", log.Lines("worker"))

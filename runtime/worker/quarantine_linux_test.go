@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,9 +23,7 @@ func TestQuarantine(t *testing.T) {
 	alone.Session, others.Session = o.Quarantine, other.Quarantine
 	for range 2 {
 		for _, q := range []engine.Opened{alone, others, alone} {
-			if got, err := run(t.Context(), q, 4); err != nil || !slices.Equal(got, []float32{8}) {
-				t.Errorf("%v, %v", got, err)
-			}
+			answers(t, q, 8, "a run")
 		}
 		if _, err := run(t.Context(), alone, segfaulting); engine.KindOf(err) != engine.Crashed ||
 			engine.SignalOf(err) != "SIGSEGV" {
@@ -46,9 +43,7 @@ func TestQuarantine(t *testing.T) {
 	if err := alone.Session.Run(t.Context(), b); err != nil || b.Waited <= 0 {
 		t.Errorf("a run for which a process was started: %v, it waited %v", err, b.Waited)
 	}
-	if got, err := run(t.Context(), o, 4); err != nil || got[0] != 8 || len(log.Event("worker_died")) != 0 {
-		t.Errorf("%v, %v; %v", got, err, log.Lines(""))
-	}
+	survives(t, o, log, 0)
 }
 
 // TestARunThatOutlastsItsTurn in quarantine holds up no other, and goes on for as long as its patience lasts.

@@ -71,12 +71,8 @@ func TestReopening(t *testing.T) {
 	slow, o := openFiled(t, p, "cpu", model{}), open(t, p)
 	slow.lock(t)
 	for range 2 {
-		if _, err := run(t.Context(), o, segfaulting); engine.KindOf(err) != engine.Crashed {
-			t.Errorf("a crash: %v", err)
-		}
-		if got, err := run(t.Context(), o, 4); err != nil || !slices.Equal(got, []float32{8}) {
-			t.Errorf("beside a model that is still being opened: %v, %v", got, err)
-		}
+		crashes(t, o)
+		answers(t, o, 8, "beside a model that is still being opened")
 	}
 	b := tensor.NewBatch(1, 1, slow.Memory)
 	defer b.Free()
@@ -86,19 +82,13 @@ func TestReopening(t *testing.T) {
 		t.Errorf("a run of the model that is still being opened: %v", err)
 	}
 	slow.unlock(t)
-	if got, err := run(t.Context(), slow.Opened, 4); err != nil || !slices.Equal(got, []float32{12}) {
-		t.Errorf("once it was opened: %v, %v", got, err)
-	}
+	answers(t, slow.Opened, 12, "once it was opened")
 	slow.lock(t)
-	if _, err := run(t.Context(), o, segfaulting); engine.KindOf(err) != engine.Crashed {
-		t.Errorf("a crash: %v", err)
-	}
+	crashes(t, o)
 	if err := slow.Session.Close(); err != nil {
 		t.Error(err)
 	}
-	if got, err := run(t.Context(), o, 4); err != nil || !slices.Equal(got, []float32{8}) {
-		t.Errorf("once the other was closed: %v, %v", got, err)
-	}
+	answers(t, o, 8, "once the other was closed")
 	slow.unlock(t)
 }
 
@@ -110,9 +100,7 @@ func TestOpeningsThatFail(t *testing.T) {
 	p.SetOpenPatience(500 * time.Millisecond)
 	fails := func(why string) {
 		t.Helper()
-		if _, err := run(t.Context(), killer, segfaulting); engine.KindOf(err) != engine.Crashed {
-			t.Errorf("a crash: %v", err)
-		}
+		crashes(t, killer)
 		if _, err := run(t.Context(), f.Opened, 4); engine.KindOf(err) != engine.NotOpen ||
 			!strings.Contains(err.Error(), why) {
 			t.Errorf("got %v, want that %s", err, why)
@@ -156,9 +144,7 @@ func TestOpeningsThatFail(t *testing.T) {
 	if err := f.Session.Close(); err != nil {
 		t.Error(err)
 	}
-	if got, err := run(t.Context(), killer, 4); err != nil || got[0] != 8 || len(log.Event("worker_died")) != 3 {
-		t.Errorf("another model: %v, %v; %v", got, err, log.Lines("worker"))
-	}
+	survives(t, killer, log, 3)
 }
 
 // TestARestartThatTakesLong: a run does not wait for it with what it holds, and says when another try is worth while.
@@ -197,9 +183,7 @@ func TestARestartThatTakesLong(t *testing.T) {
 	}
 	starts.Unlock()
 	<-again.Done
-	if got, err := run(t.Context(), o, 4); err != nil || !slices.Equal(got, []float32{8}) {
-		t.Errorf("once there is a process: %v, %v", got, err)
-	}
+	answers(t, o, 8, "once there is a process")
 }
 
 // TestOpeningBesideAKiller: a model is not opened for ever where another one ends each process.
@@ -237,9 +221,7 @@ func TestOpeningBesideAKiller(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	slow.unlock(t)
-	if got, err := run(t.Context(), slow.Opened, 4); err != nil || !slices.Equal(got, []float32{12}) {
-		t.Errorf("another model: %v, %v", got, err)
-	}
+	answers(t, slow.Opened, 12, "another model")
 }
 
 // TestAnOpeningThatKills: a model that ends the process in which it is opened again is found by itself, and left out.
@@ -247,9 +229,7 @@ func TestAnOpeningThatKills(t *testing.T) {
 	p, log := newPool(t)
 	killer, o := openFiled(t, p, "cpu", model{}), open(t, p)
 	killer.write(t, deadly)
-	if _, err := run(t.Context(), o, segfaulting); engine.KindOf(err) != engine.Crashed {
-		t.Errorf("a crash: %v", err)
-	}
+	crashes(t, o)
 	for {
 		got, err := run(t.Context(), o, 4)
 		if engine.KindOf(err) == engine.Crashed && err != nil {
@@ -268,9 +248,7 @@ func TestAnOpeningThatKills(t *testing.T) {
 	}
 	deaths := len(log.Event("worker_died"))
 	for range 20 {
-		if got, err := run(t.Context(), o, 4); err != nil || !slices.Equal(got, []float32{8}) {
-			t.Errorf("afterwards: %v, %v", got, err)
-		}
+		answers(t, o, 8, "afterwards")
 	}
 	if now := len(log.Event("worker_died")); now != deaths || now > 2 {
 		t.Errorf("%d deaths, %d afterwards: %v", deaths, now, log.Lines(""))
@@ -284,17 +262,12 @@ func TestAnOpeningThatHangs(t *testing.T) {
 	hangs := openFiled(t, p, "cpu", model{Needs: bound * 72 / 100})
 	var large []engine.Opened // the second one fits next to the one that hangs, but not before the first one
 	for _, m := range []model{{Takes: bound * 30 / 100, Needs: bound * 56 / 100}, {Takes: bound * 15 / 100}} {
-		o, err := p.Open(t.Context(), onCPU, m, nil, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		o := openModel(t, p, onCPU, m)
 		large = append(large, o)
 	}
 	small := open(t, p)
 	hangs.lock(t)
-	if _, err := run(t.Context(), small, segfaulting); engine.KindOf(err) != engine.Crashed {
-		t.Errorf("a crash: %v", err)
-	}
+	crashes(t, small)
 	b := tensor.NewBatch(1, 1, small.Memory)
 	defer b.Free()
 	b.Input(0, tensor.Float32, tensor.Shape{0}, 0)

@@ -46,10 +46,7 @@ func TestConfined(t *testing.T) {
 	}
 	p, log := newPool(t)
 	for range 2 {
-		o, err := p.Open(t.Context(), onCPU, model{Opens: "looks"}, nil, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		o := openModel(t, p, onCPU, model{Opens: "looks"})
 		seen := strings.Join(o.Notes, "\n")
 		if strings.Contains(seen, secret) || strings.Contains(seen, "inherited") {
 			t.Errorf("a model sees:\n%s", seen)
@@ -74,10 +71,7 @@ func TestConfined(t *testing.T) {
 // TestUnconfined: without a policy a process may do what the server may.
 func TestUnconfined(t *testing.T) {
 	p, log := newPoolWith(t, nil, 0)
-	o, err := p.Open(t.Context(), onCPU, model{Opens: "looks"}, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := openModel(t, p, onCPU, model{Opens: "looks"})
 	if slices.Contains(o.Notes, "denied") || len(log.Lines("sandbox")) > 0 {
 		t.Errorf("a file of the system cannot be read; %v", log.Lines("sandbox"))
 	}

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/weftserve/weft/internal/weftest"
-	"github.com/weftserve/weft/runtime/engine"
 )
 
 // TestFile: each process in which a session is opened gets its file, for as long as the session is open, and whatever
@@ -38,9 +37,7 @@ func TestFile(t *testing.T) {
 		if got, err := run(t.Context(), o, 4); err != nil || !slices.Equal(got, []float32{12}) {
 			t.Errorf("%v, %v", got, err)
 		}
-		if _, err := run(t.Context(), other, segfaulting); engine.KindOf(err) != engine.Crashed {
-			t.Errorf("%v, want a crash", err)
-		}
+		crashes(t, other)
 	}
 	// Opening the session again takes another one for a moment.
 	weftest.Until(t, "one descriptor of the file, the session's", func() bool { return held(t, path) == 1 })

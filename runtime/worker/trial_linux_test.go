@@ -56,17 +56,13 @@ func TestTrial(t *testing.T) {
 		if engine.KindOf(err) != engine.Crashed || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
-		if got, err := run(t.Context(), o, 4); err != nil || !slices.Equal(got, []float32{8}) {
-			t.Errorf("after %s: %v, %v", want, got, err)
-		}
+		answers(t, o, 8, "after %s", want)
 	}
 	if _, err := p.Open(t.Context(), onCPU, model{Opens: "dies"}, nil, nil); engine.KindOf(err) != engine.Crashed ||
 		strings.Count(err.Error(), "the engine's process") != 1 {
 		t.Errorf("a model that ends the process when it is opened: %v", err)
 	}
-	if got, err := run(t.Context(), other, 4); err != nil || !slices.Equal(got, []float32{8}) {
-		t.Errorf("another model: %v, %v", got, err)
-	}
+	answers(t, other, 8, "another model")
 	if died := log.Event("worker_died"); len(died) != 0 {
 		t.Errorf("the worker died: %v", died)
 	}
@@ -126,9 +122,7 @@ func TestOpeningThatDoesNotEnd(t *testing.T) {
 	if _, err := p.Open(ctx, onCPU, model{Opens: "hangs"}, nil, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("given up: %v", err)
 	}
-	if got, err := run(t.Context(), o, 4); err != nil || got[0] != 8 || len(log.Event("worker_died")) != 0 {
-		t.Errorf("another model: %v, %v; %v", got, err, log.Lines(""))
-	}
+	survives(t, o, log, 0)
 }
 
 // TestGivenUpWhileItIsOpened: a load that is given up while the model is opened in the worker leaves no session there.

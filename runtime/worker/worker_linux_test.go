@@ -37,11 +37,41 @@ func newPoolWith(t testing.TB, box *sandbox.Policy, bound int64) (*worker.Pool, 
 
 func open(t testing.TB, p *worker.Pool) engine.Opened {
 	t.Helper()
-	o, err := p.Open(t.Context(), onCPU, model{}, nil, nil)
+	return openModel(t, p, onCPU, model{})
+}
+
+func openModel(t testing.TB, p *worker.Pool, where worker.Place, m model) engine.Opened {
+	t.Helper()
+	o, err := p.Open(t.Context(), where, m, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return o
+}
+
+// answers fails the test unless a session answers 4 with want.
+func answers(t *testing.T, o engine.Opened, want float32, what string, args ...any) {
+	t.Helper()
+	if got, err := run(t.Context(), o, 4); err != nil || !slices.Equal(got, []float32{want}) {
+		t.Errorf(what+": %v, %v", append(args, got, err)...)
+	}
+}
+
+// survives fails the test unless a session answers, after so many deaths of processes.
+func survives(t *testing.T, o engine.Opened, log *weftest.Log, deaths int) {
+	t.Helper()
+	answers(t, o, 8, "another model")
+	if n := len(log.Event("worker_died")); n != deaths {
+		t.Errorf("%d deaths, want %d: %v", n, deaths, log.Lines(""))
+	}
+}
+
+// crashes has a session end its process.
+func crashes(t *testing.T, o engine.Opened) {
+	t.Helper()
+	if _, err := run(t.Context(), o, segfaulting); engine.KindOf(err) != engine.Crashed {
+		t.Errorf("a crash: %v", err)
+	}
 }
 
 // run runs values and returns what came.
@@ -86,22 +116,12 @@ func TestRunsInAnotherProcess(t *testing.T) {
 	}
 	b := tensor.NewBatch(1, 1, o.Memory)
 	defer b.Free()
-	for _, n := range []int{1, 3, 2000, 0, 5} {
-		values := make([]float32, n)
-		want := make([]float32, n)
-		for i := range values {
-			values[i], want[i] = float32(i), float32(2*i)
-		}
-		got, err := runIn(t.Context(), b, o, values...)
-		if err != nil || !slices.Equal(got, want) {
-			t.Errorf("%d values: %v, %v", n, got, err)
-		}
-		if b.Process <= 0 || b.Process == os.Getpid() {
-			t.Errorf("the run was in process %d", b.Process)
-		}
+	if got, err := runIn(t.Context(), b, o, 4, 5); err != nil || !slices.Equal(got, []float32{8, 10}) ||
+		b.Process <= 0 || b.Process == os.Getpid() {
+		t.Errorf("in process %d: %v, %v", b.Process, got, err)
 	}
-	if s := o.Session.Stats(); s.Graphs.Eager != 5 {
-		t.Errorf("statistics of 5 runs: %+v", s)
+	if s := o.Session.Stats(); s.Graphs.Eager != 1 {
+		t.Errorf("statistics of a run: %+v", s)
 	}
 	if _, err := runIn(t.Context(), b, o, failing); err == nil || err.Error() != "the model fails" ||
 		engine.KindOf(err) != engine.ModelFailed {
@@ -170,10 +190,7 @@ func TestDeviceTime(t *testing.T) {
 // with the server, changes nothing there.
 func TestStringsThatChange(t *testing.T) {
 	p, _ := newPool(t)
-	o, err := p.Open(t.Context(), onCPU, model{Opens: "spells"}, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := openModel(t, p, onCPU, model{Opens: "spells"})
 	b := tensor.NewBatch(1, 1, o.Memory)
 	defer b.Free()
 	in := b.Input(0, tensor.Float32, tensor.Shape{1}, 4)
@@ -198,9 +215,7 @@ func TestDeaths(t *testing.T) {
 		if engine.KindOf(err) != engine.Crashed || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want a crash by %s", err, want)
 		}
-		if got, err := run(t.Context(), o, 4); err != nil || !slices.Equal(got, []float32{8}) {
-			t.Errorf("after %s: %v, %v", want, got, err)
-		}
+		answers(t, o, 8, "after %s", want)
 	}
 	died := log.Event("worker_died")
 	if len(died) != 2 || weftest.Attr(died[0], "worker").String() != "cpu" {
@@ -242,9 +257,7 @@ func TestStanding(t *testing.T) {
 	}
 	weftest.Until(t, "the first process", func() bool { return changes.Load() == 1 })
 	begin := time.Now()
-	if _, err := run(t.Context(), o, segfaulting); engine.KindOf(err) != engine.Crashed {
-		t.Errorf("a crash: %v", err)
-	}
+	crashes(t, o)
 	if s := o.Session.Stats().Process; s.Down.IsZero() && s.Deaths == 0 {
 		t.Errorf("its process died, and it neither is down nor counts that: %+v", s)
 	}
@@ -288,9 +301,7 @@ func TestStops(t *testing.T) {
 			t.Errorf("value %v: %v, want an overrun", value, err)
 		}
 		b.Free()
-		if got, err := run(t.Context(), o, 4); err != nil || !slices.Equal(got, []float32{8}) {
-			t.Errorf("after %v: %v, %v", value, got, err)
-		}
+		answers(t, o, 8, "after %v", value)
 	}
 }
 
@@ -328,9 +339,7 @@ func TestInterrupt(t *testing.T) {
 			}
 		}
 	}
-	if got, err := run(t.Context(), o, 4); err != nil || !slices.Equal(got, []float32{8}) {
-		t.Errorf("afterwards: %v, %v", got, err)
-	}
+	answers(t, o, 8, "afterwards")
 }
 
 // TestOpening: a model that cannot be opened, or ends the process while it is opened, harms no other.
@@ -353,9 +362,7 @@ func TestOpening(t *testing.T) {
 			t.Errorf("a model that %s: %.300v", opens, err)
 		}
 	}
-	if got, err := run(t.Context(), o, 4); err != nil || got[0] != 8 || len(log.Event("worker_died")) != 0 {
-		t.Errorf("%v, %v; %v", got, err, log.Lines(""))
-	}
+	survives(t, o, log, 0)
 }
 
 // TestManyDeaths: callers of many sessions go on while their process dies again and again.
@@ -386,9 +393,7 @@ func TestManyDeaths(t *testing.T) {
 		})
 	}
 	for range 10 {
-		if _, err := run(t.Context(), killer, segfaulting); engine.KindOf(err) != engine.Crashed {
-			t.Errorf("a crash: %v", err)
-		}
+		crashes(t, killer)
 	}
 	close(end)
 	callers.Wait()
@@ -474,10 +479,7 @@ func TestClosingThatHangs(t *testing.T) {
 	}
 	p, log := newPool(t)
 	other := open(t, p)
-	stays, err := p.Open(t.Context(), onCPU, model{Opens: "stays"}, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stays := openModel(t, p, onCPU, model{Opens: "stays"})
 	closed := make(chan error, 1)
 	go func() { closed <- stays.Session.Close() }()
 	select {
