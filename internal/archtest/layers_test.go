@@ -180,6 +180,7 @@ var layers = []layer{
 		},
 		"the fixture of the server's tests is imported by tests only",
 	},
+	{"server/servertest/script", nil, "scripts are played on anything, and stand on nothing"},
 	{
 		"server/routing",
 		[]string{"runtime/catalog"},

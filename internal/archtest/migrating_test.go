@@ -79,6 +79,9 @@ func missing(root fs.FS, t *tree, file, test string) string {
 		at := path.Join("sharedsched/testdata", file)
 		if of, base := path.Split(file); of != "" { // such as residency/named.txt
 			at = path.Join("runtime", of, "testdata", base)
+			if _, err := fs.Stat(root, at); err != nil {
+				at = path.Join("server", of, "testdata", base)
+			}
 		}
 		if !slices.ContainsFunc(comments(root, at),
 			func(comment string) bool { return strings.HasPrefix(comment, test) }) {
@@ -101,7 +104,7 @@ func missing(root fs.FS, t *tree, file, test string) string {
 	return "there is no file " + file
 }
 
-// comments returns the first line of each comment in a scenario file.
+// comments returns the first line of each comment in a scenario file, and the names of its scripts ("== name").
 func comments(root fs.FS, file string) []string {
 	text, err := fs.ReadFile(root, file)
 	if err != nil {
@@ -112,6 +115,8 @@ func comments(root fs.FS, file string) []string {
 	for line := range strings.Lines(string(text)) {
 		if comment, ok := strings.CutPrefix(strings.TrimSpace(line), "# "); ok && !strings.HasPrefix(before, "#") {
 			found = append(found, comment)
+		} else if name, ok := strings.CutPrefix(strings.TrimSpace(line), "== "); ok {
+			found = append(found, name)
 		}
 		before = line
 	}

@@ -26,118 +26,6 @@ func model(name string, labels map[string]int64, states ...catalog.State) *catal
 	return m
 }
 
-// house has one model in each state of affairs. Sorted by name, as a snapshot is.
-func house() *catalog.Snapshot {
-	const (
-		loading, ready, failed, unloading = catalog.Loading, catalog.Ready, catalog.Failed, catalog.Unloading
-	)
-	broken := model("broken", nil)
-	broken.Cause = "model.yaml line 3"
-	crashing := model("crashing", nil, failed, failed)
-	crashing.Versions[0].TakenOut = true
-	return &catalog.Snapshot{Models: catalog.ByName(
-		broken,
-		model("coming", nil, failed, loading),
-		crashing,
-		model("empty", nil),
-		model("failed", nil, failed, failed),
-		model("leaving", nil, failed, unloading, failed),
-		model("policy", map[string]int64{"stable": 1, "next": 3, "gone": 9, "bad": 4}, ready, ready, loading, failed),
-	)}
-}
-
-func TestResolve(t *testing.T) {
-	table := routing.NewTable(house())
-	choose := func(v int64) routing.Choice { return routing.Choice{Version: &v} }
-	label := func(l string) routing.Choice { return routing.Choice{Label: &l} }
-	for _, tt := range []struct {
-		name    string
-		model   string
-		choice  routing.Choice
-		version int64
-		slot    string
-		err     string
-	}{
-		{name: "newest ready", model: "policy", version: 2, slot: "prod"},
-		{name: "explicit", model: "policy", choice: choose(1), version: 1},
-		{name: "label", model: "policy", choice: label("stable"), version: 1},
-		{
-			name: "explicit loading", model: "policy", choice: choose(3),
-			err: `model "policy" version 3 is loading; try again`,
-		},
-		{
-			name: "explicit failed", model: "policy", choice: choose(4),
-			err: `model "policy" version 4 failed to load: cause 4`,
-		},
-		{
-			name: "label of a loading version", model: "policy", choice: label("next"),
-			err: `model "policy" version 3 is loading; try again`,
-		},
-		{
-			name: "label of a failed version", model: "policy", choice: label("bad"),
-			err: `model "policy" version 4 failed to load: cause 4`,
-		},
-		{
-			name: "label of no version", model: "policy", choice: label("gone"),
-			err: `the label "gone" of model "policy" names version 9, which is not there; there is 4 (failed), 3 (loading), 2, 1 (change the label, or put the version where it was)`,
-		},
-		{
-			name: "unknown version", model: "policy", choice: choose(7),
-			err: `model "policy" has no version 7; there is 4 (failed), 3 (loading), 2, 1 (versions.policy in model.yaml, and who loads and unloads by hand, decide which are served)`,
-		},
-		{
-			name: "version zero", model: "policy", choice: choose(0),
-			err: `model "policy" has no version 0; there is 4 (failed), 3 (loading), 2, 1 (versions.policy in model.yaml, and who loads and unloads by hand, decide which are served)`,
-		},
-		{
-			name: "unknown label", model: "policy", choice: label("canary"),
-			err: `model "policy" has no label "canary"; there is "bad", "gone", "next", "stable"`,
-		},
-		{
-			name: "empty label", model: "policy", choice: label(""),
-			err: `model "policy" has no label ""; there is "bad", "gone", "next", "stable"`,
-		},
-		{
-			name: "label where there is none", model: "failed", choice: label("x"),
-			err: `model "failed" has no label "x"; there is none`,
-		},
-		{
-			name: "unknown model", model: "polcy",
-			err: `no model is named "polcy"; there is "broken", "coming", "crashing", "empty", "failed", "leaving", "policy"`,
-		},
-		{name: "one is loading", model: "coming", err: `model "coming" version 2 is loading; try again`},
-		{name: "one is unloading", model: "leaving", err: `model "leaving" version 2 is unloading; try again`},
-		{name: "one was taken out", model: "crashing", err: `model "crashing" version 1: cause 1`},
-		{name: "all failed", model: "failed", err: `model "failed" version 2 failed to load: cause 2`},
-		{name: "unreadable", model: "broken", err: `model "broken" could not be read: model.yaml line 3`},
-		{
-			name: "unreadable, explicit", model: "broken", choice: choose(1),
-			err: `model "broken" could not be read: model.yaml line 3`,
-		},
-		{
-			name: "no versions", model: "empty",
-			err: `all versions of model "empty" were unloaded by hand; load one with LoadVersion of weft.v1.AdminService, or change versions.policy in model.yaml`,
-		},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			route, err := table.Resolve(tt.model, tt.choice)
-			if tt.err != "" {
-				if err == nil || err.Error() != tt.err {
-					t.Fatalf("error is %v, want %s", err, tt.err)
-				}
-				return
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if route.Version.Number != tt.version || route.Slot != tt.slot {
-				t.Errorf("routed to version %d by slot %q, want %d by %q", route.Version.Number, route.Slot, tt.version,
-					tt.slot)
-			}
-		})
-	}
-}
-
 // evilNames must all be absent, and the message must stay short and printable.
 var evilNames = map[string]string{
 	"parent":            "../policy",
@@ -167,12 +55,12 @@ var evilNames = map[string]string{
 }
 
 func TestEvilNamesAreNotFound(t *testing.T) {
-	table := routing.NewTable(house())
+	table := routing.NewTable(serving(1, nil))
 	for what, name := range evilNames {
 		t.Run(what, func(t *testing.T) {
 			for _, resolve := range []func() error{
 				func() error { _, err := table.Resolve(name, routing.Choice{}); return err },
-				func() error { _, err := table.Resolve("policy", routing.Choice{Label: &name}); return err },
+				func() error { _, err := table.Resolve("m", routing.Choice{Label: &name}); return err },
 				func() error { _, err := table.Model(name); return err },
 			} {
 				err := resolve()
@@ -241,60 +129,32 @@ func TestListOfManyIsBounded(t *testing.T) {
 	}
 }
 
-func TestRouterFollowsSnapshots(t *testing.T) {
-	var router routing.Router
-	answers := func(s *catalog.Snapshot) int64 {
-		t.Helper()
-		route, err := router.Table(s).Resolve("m", routing.Choice{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return route.Version.Number
+// weights makes a split of slots a, b, c... on versions 1, 2, 3...
+func weights(w ...float64) []catalog.Slot {
+	var slots []catalog.Slot
+	for i, weight := range w {
+		slots = append(slots, catalog.Slot{Name: string(rune('a' + i)), Version: int64(i + 1), Weight: weight})
 	}
-	first := &catalog.Snapshot{Revision: 1, Models: catalog.ByName(model("m", nil, catalog.Ready))}
-	second := &catalog.Snapshot{Revision: 2, Models: catalog.ByName(model("m", nil, catalog.Ready, catalog.Ready))}
-	if got := answers(first); got != 1 {
-		t.Errorf("version %d answers the first snapshot", got)
-	}
-	if once, again := router.Table(first), router.Table(first); once != again {
-		t.Error("the table of one snapshot is built twice")
-	}
-	if got := answers(second); got != 2 {
-		t.Errorf("version %d answers the second snapshot", got)
-	}
-	if got := answers(first); got != 2 {
-		t.Errorf("a late reader of the first snapshot turned time back to version %d", got)
-	}
+	return slots
 }
 
-// TestMostOfTheTraffic: a question about a model as such is answered for the version that most requests get.
-func TestMostOfTheTraffic(t *testing.T) {
-	for name, c := range map[string]struct {
-		traffic *catalog.Traffic
-		want    int64
-	}{
-		"undivided": {nil, 2},
-		"most to 1": {&catalog.Traffic{Split: []catalog.Slot{
-			{Name: "a", Version: 1, Weight: 3},
-			{Name: "b", Version: 2, Weight: 1},
-		}}, 1},
-		"most to b": {&catalog.Traffic{Split: []catalog.Slot{
-			{Name: "a", Version: 2, Weight: 1},
-			{Name: "b", Version: 1, Weight: 3},
-		}}, 1},
-		"one loads": {&catalog.Traffic{Split: []catalog.Slot{
-			{Name: "a", Version: 3, Weight: 3},
-			{Name: "b", Version: 1, Weight: 1},
-		}}, 1},
-	} {
-		m := &catalog.Model{Name: "m", Traffic: c.traffic, Versions: []*catalog.Version{
-			{Model: "m", Number: 1, State: catalog.Ready},
-			{Model: "m", Number: 2, State: catalog.Ready},
-			{Model: "m", Number: 3, State: catalog.Loading},
-		}}
-		got, err := routing.NewTable(&catalog.Snapshot{Models: catalog.ByName(m)}).Resolve("m", routing.Choice{})
-		if err != nil || got.Version == nil || got.Version.Number != c.want {
-			t.Errorf("%s: %+v, %v, want version %d", name, got.Version, err, c.want)
-		}
+// serving is the snapshot of a model "m" with four ready versions, its traffic divided so.
+func serving(revision uint64, split []catalog.Slot, shadows ...catalog.Shadow) *catalog.Snapshot {
+	m := model("m", map[string]int64{"stable": 1}, catalog.Ready, catalog.Ready, catalog.Ready, catalog.Ready)
+	m.Traffic = &catalog.Traffic{Revision: revision, Split: split, Shadow: shadows}
+	return &catalog.Snapshot{Revision: revision, Models: catalog.ByName(m)}
+}
+
+func episodeName(i int) string { return fmt.Sprintf("episode-%d", i) }
+
+func mustRoute(t testing.TB, r *routing.Router, s *catalog.Snapshot, q routing.Request) routing.Route {
+	t.Helper()
+	if q.Model == "" {
+		q.Model = "m"
 	}
+	route, err := r.Route(s, q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return route
 }
