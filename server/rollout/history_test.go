@@ -49,33 +49,3 @@ func TestMomentsAreBounded(t *testing.T) {
 		t.Errorf("%d moments, the first %+v", len(h.Moments), h.Moments[0])
 	}
 }
-
-// TestARolloutHasAHistory: the interval narrows, and each step is marked where it came.
-func TestARolloutHasAHistory(t *testing.T) {
-	within(t, nil, func(t *testing.T, b *bench) {
-		b.start(t, nil)
-		for range 40 {
-			b.serve(10, 1, 2)
-			pass(time.Second)
-		}
-		r := b.state(t)
-		first, last := r.History.Points[0], r.History.Points[len(r.History.Points)-1]
-		if len(r.History.Points) < 20 || last.High-last.Low > (first.High-first.Low)/2 || last.Candidate != 400 {
-			t.Errorf("%d points, from %+v to %+v", len(r.History.Points), first, last)
-		}
-		if o := r.Report.Metric("outcome"); *o.Low != last.Low || *o.High != last.High || last.Low > 1 || last.High < 1 {
-			t.Errorf("the last point is %+v, the report's %+v", last, o)
-		}
-		var steps []float64
-		for _, m := range r.History.Moments {
-			if m.Step {
-				steps = append(steps, m.Percent)
-			}
-		}
-		if m := r.History.Moments; len(steps) != len(r.Steps) || steps[1] != 10 || m[1].Step || m[1].Verdict != Promote ||
-			m[1].Candidate < 20 {
-			t.Errorf("steps to %v, moments %+v", steps, m)
-		}
-		t.Log(r.Report.Summary)
-	})
-}

@@ -102,6 +102,12 @@ func (h *host) setRefusal(err error) {
 	h.refuse = err
 }
 
+func (h *host) shadows() []catalog.Shadow {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.model.Traffic.Shadow
+}
+
 // split returns the traffic in words.
 func (h *host) split() string {
 	h.mu.Lock()

@@ -1,17 +1,11 @@
 package rollout
 
 import (
-	"bytes"
-	"log/slog"
 	"math/rand/v2"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/weftserve/weft/runtime/catalog"
 )
@@ -21,105 +15,6 @@ func (h *host) lastKept() map[string]Kept {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return map[string]Kept{"m": {h.kept[len(h.kept)-1].Rollout, h.model.Traffic.Revision}}
-}
-
-// TestARolloutGoesOnAfterARestart in its stage, with the evidence that was kept, and an ended one is shown as it ended.
-func TestARolloutGoesOnAfterARestart(t *testing.T) {
-	for name, c := range map[string]struct {
-		plan  func(*Plan)
-		until func(b *bench)
-		then  func(t *testing.T, b *bench)
-	}{
-		"on its way": {
-			nil,
-			func(b *bench) {
-				b.serve(150, 1, 2)
-				pass(40 * time.Second)
-				b.serve(50, 1, 2)
-				pass(12 * time.Second)
-			},
-			func(t *testing.T, b *bench) {
-				r := b.state(t)
-				if s, why := last(r); r.State != Running || r.Stage != 1 || s != Running ||
-					!strings.Contains(why, "that was kept") || len(r.Steps) != 3 {
-					t.Fatalf("%+v", r)
-				}
-				expectSplit(t, b, "baseline 1: 90, candidate 2: 10, 0 shadows by rollout")
-				if c := named(r.Report, "episodes"); !strings.Contains(c.Reason, "counts of 200 episodes of the candidate") {
-					t.Errorf("%+v", c)
-				}
-				pass(time.Minute)
-				if r = b.state(t); r.Stage != 1 || r.Report.Verdict != Hold { // 50 requests in this stage
-					t.Errorf("without evidence: %+v", r)
-				}
-				b.serve(100, 1, 2) // counted anew
-				pass(2 * time.Second)
-				expectSplit(t, b, "baseline 1: 50, candidate 2: 50, 0 shadows by rollout")
-				if by := b.state(t).Steps; by[0].By != "somebody" || by[1].By != "gate" || by[2].By != "weft" ||
-					by[3].By != "gate" {
-					t.Errorf("by %+v", by)
-				}
-			},
-		},
-		"rolled back": {
-			nil,
-			func(b *bench) {
-				b.serve(150, 3, 1)
-				pass(2 * time.Second)
-			},
-			func(t *testing.T, b *bench) {
-				expectEnd(t, b.state(t), RolledBack, "ROLLBACK")
-				expectSplit(t, b, "prod 1: 100, 0 shadows by rollout")
-			},
-		},
-		"aborted": {
-			nil,
-			func(b *bench) { _, _ = b.Abort("m") },
-			func(t *testing.T, b *bench) { expectEnd(t, b.state(t), Aborted, "asked for by hand") },
-		},
-		"somebody else divided the traffic, and no look came between": {
-			func(p *Plan) { p.Automatic = false },
-			func(b *bench) {},
-			func(t *testing.T, b *bench) {
-				if _, err := b.host.SetTraffic("m",
-					&catalog.Traffic{Source: "SetTraffic", Split: []catalog.Slot{{Name: "x", Version: 3, Weight: 1}}},
-					0); err != nil {
-					t.Fatal(err)
-				}
-				pass(2 * time.Second)
-				expectEnd(t, b.state(t), Aborted, "changed by somebody else")
-				expectSplit(t, b, "x 3: 1, 0 shadows by SetTraffic")
-			},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var before *bench
-			var was Rollout
-			within(t, nil, func(t *testing.T, b *bench) {
-				b.start(t, c.plan)
-				c.until(b)
-				before, was = b, b.state(t)
-			})
-			model := before.host.model
-			within(t, func(config *Config) {
-				config.Kept = before.host.lastKept()
-				config.Traffic.(*host).model = model
-			}, func(t *testing.T, b *bench) {
-				r, _ := b.Get("m")
-				equal := cmp.Comparer(func(a, b time.Time) bool { return a.Equal(b) })
-				if diff := cmp.Diff(was.Steps, r.Steps[:len(was.Steps)], equal); diff != "" {
-					t.Errorf("steps (-before +after):\n%s", diff)
-				}
-				if diff := cmp.Diff(was.Report, r.Report, equal); diff != "" && r.State != Running {
-					t.Errorf("the report of one that has ended (-before +after):\n%s", diff)
-				}
-				if r.State != was.State || r.Stage != was.Stage || !cmp.Equal(r.Plan, was.Plan) {
-					t.Errorf("%+v, was %+v", r, was)
-				}
-				c.then(t, b)
-			})
-		})
-	}
 }
 
 // TestWhatIsKeptIsForPeople: names as in the API, durations with their unit, and each report once.
@@ -169,52 +64,6 @@ func TestWhatARolloutDecidesIsOneDecision(t *testing.T) {
 	})
 }
 
-// TestARolloutThatCannotBeKeptStays where it is, and goes on when it can.
-func TestARolloutThatCannotBeKeptStays(t *testing.T) {
-	within(t, nil, func(t *testing.T, b *bench) {
-		b.start(t, nil)
-		b.host.setRefusal(&catalog.KeepError{Model: "m", Cause: syscall.ENOSPC})
-		b.serve(150, 1, 2)
-		pass(40 * time.Second)
-		if r := b.state(t); r.Stage != 0 || len(r.Steps) != 1 || r.State != Running {
-			t.Errorf("with a full disk: %+v", r)
-		}
-		b.host.setRefusal(nil)
-		pass(2 * time.Second)
-		if r := b.state(t); r.Stage != 1 || len(r.Steps) != 2 {
-			t.Errorf("with room again: %+v", r)
-		}
-	})
-}
-
-// TestAKeptRolloutThatCannotBeRead is forgotten, and the log says so.
-func TestAKeptRolloutThatCannotBeRead(t *testing.T) {
-	const good = `{"model":"m","baseline_version":1,"candidate_version":2,"stages":[1,100],"stage":0,"state":"RUNNING","stage_duration":"30s",` +
-		`"steps":[{"at":"2026-05-04T03:02:01Z","percent":1,"state":"RUNNING"}]}`
-	if _, _, err := decode("m", Kept{[]byte(good), 1}); err != nil {
-		t.Fatal(err)
-	}
-	replaced := func(old, with string) string {
-		if !strings.Contains(good, old) {
-			t.Fatalf("there is no %s", old)
-		}
-		return strings.Replace(good, old, with, 1)
-	}
-	for _, text := range []string{
-		"", "[]", replaced(`"m"`, `"n"`), replaced(`"stage":0`, `"stage":2`),
-		replaced(`"state":"RUNNING"`, `"state":"GONE"`),
-		replaced(`"30s"`, `"30"`), replaced(`[{"at":"2026-05-04T03:02:01Z","percent":1,"state":"RUNNING"}]`, "[]"),
-	} {
-		within(t, func(c *Config) { c.Kept = map[string]Kept{"m": {[]byte(text), 1}} }, func(t *testing.T, b *bench) {
-			synctest.Wait()
-			if r, ok := b.Get("m"); ok || !strings.Contains(b.log.String(), "event=rollout_unreadable") ||
-				!strings.Contains(b.log.String(), slog.LevelError.String()) {
-				t.Errorf("%q: %+v, log %s", text, r, b.log)
-			}
-		})
-	}
-}
-
 // TestARolloutOfAnEarlierRelease has no metrics and no history, and is shown as it ended, or goes on.
 func TestARolloutOfAnEarlierRelease(t *testing.T) {
 	const text = `{"model":"m","baseline_version":1,"candidate_version":2,"stages":[1,100],"automatic":true,` +
@@ -250,61 +99,6 @@ func TestARolloutOfAnEarlierRelease(t *testing.T) {
 	}
 }
 
-// TestEvidenceOfAnotherReleaseBeginsAnew: the rollout goes on.
-func TestEvidenceOfAnotherReleaseBeginsAnew(t *testing.T) {
-	var kept map[string]Kept
-	var model *catalog.Model
-	within(t, nil, func(t *testing.T, b *bench) {
-		b.start(t, nil)
-		b.serve(50, 1, 2)
-		pass(12 * time.Second)
-		kept, model = b.host.lastKept(), b.host.model
-	})
-	k := kept["m"]
-	k.Text = bytes.Replace(k.Text, []byte(`"errors":[{`), []byte(`"errors":[7,{`), 1)
-	if bytes.Equal(k.Text, kept["m"].Text) {
-		t.Fatalf("kept: %s", k.Text)
-	}
-	kept["m"] = k
-	within(t, func(c *Config) { c.Kept, c.Traffic.(*host).model = kept, model }, func(t *testing.T, b *bench) {
-		r := b.state(t)
-		if _, why := last(r); r.State != Running || !strings.Contains(why, "begins anew") ||
-			r.Report.CandidateEpisodes != (Episodes{}) {
-			t.Errorf("%+v", r)
-		}
-	})
-}
-
-// TestTheHistoryIsKept, like the evidence that it is of.
-func TestTheHistoryIsKept(t *testing.T) {
-	for _, abort := range []bool{true, false} {
-		var before *bench
-		var was Rollout
-		within(t, nil, func(t *testing.T, b *bench) {
-			b.start(t, nil)
-			b.serve(150, 1, 2)
-			pass(12 * time.Second)
-			if abort {
-				if _, err := b.Abort("m"); err != nil {
-					t.Fatal(err)
-				}
-			}
-			before, was = b, b.state(t)
-		})
-		within(t, func(c *Config) {
-			c.Kept = before.host.lastKept()
-			c.Traffic.(*host).model = before.host.model
-		}, func(t *testing.T, b *bench) {
-			r, _ := b.Get("m")
-			equal := cmp.Comparer(func(a, b time.Time) bool { return a.Equal(b) })
-			r.History.Moments = r.History.Moments[:len(was.History.Moments)] // and the restart
-			if diff := cmp.Diff(was.History, r.History, equal); diff != "" || len(was.History.Points) == 0 {
-				t.Errorf("history (-before +after):\n%s", diff)
-			}
-		})
-	}
-}
-
 // TestRestartsAtAnyMoment change no verdict, and no rollout runs for ever for them.
 func TestRestartsAtAnyMoment(t *testing.T) {
 	if testing.Short() {
@@ -315,7 +109,7 @@ func TestRestartsAtAnyMoment(t *testing.T) {
 		better float64
 		want   State
 	}{{1, Promoted}, {-1, RolledBack}} {
-		for range 40 {
+		for range 12 {
 			kept, began := map[string]Kept(nil), (*catalog.Model)(nil)
 			restarts, ended := 1+rng.IntN(4), State(0)
 			for life := 0; ended == 0; life++ {

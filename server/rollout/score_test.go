@@ -231,7 +231,7 @@ func TestBoundsHoldAtAllTimes(t *testing.T) {
 		t.Skip("one goroutine computes for seconds")
 	}
 	const units, alpha = 2000, 0.05
-	seed, laws, runs := asked(t, 1, 20, 100)
+	seed, laws, runs := asked(t, 1, 20, 40)
 	draws := rand.New(rand.NewPCG(seed, 35))
 	for range laws {
 		l := lawOf(draws)
@@ -269,7 +269,7 @@ func TestBoundsHoldAtAllTimes(t *testing.T) {
 // TestVerdictsComeSoon: the median number of units until the bets exclude a shortfall of the margin is at most 1.5
 // times what a test of a fixed horizon takes that finds it with probability 0.95.
 func TestVerdictsComeSoon(t *testing.T) {
-	const runs, alpha, margin = 200, 0.05, 0.05
+	const runs, alpha, margin = 60, 0.05, 0.05
 	laws := []law{success(0.9, 0.9), success(0.5, 0.5), even(0.8, 0), success(0.95, 0.9), even(0.5, -0.1)}
 	all := os.Getenv(verdictsVariable) != ""
 	if seed, n, _ := asked(t, 1, 0, 0); all {
@@ -322,7 +322,7 @@ func horizon(l law, part, alpha, at float64) float64 {
 			}
 		}
 	}
-	const runs, steps = 200, 90
+	const runs, steps = 80, 90
 	least := math.Log(alpha) / math.Log1p(-math.Abs(l.shift-at)) / part
 	sizes, found := make([]int, steps), make([]int, steps)
 	for i := range sizes {

@@ -70,6 +70,19 @@ var kinds = []func(r *rand.Rand, times float64) world{
 			}
 		})
 	},
+	func(r *rand.Rand, times float64) world { // a failure now and then among constants, of a range that must be learnt
+		p := 0.01 + 0.03*r.Float64()
+		w := outcomes("failures among constants", p, p*500, func(r *rand.Rand) func(int, int) float64 {
+			return func(_, on int) float64 {
+				if on == candidate && r.Float64() < times*p {
+					return 0
+				}
+				return 500
+			}
+		})
+		w.gate.OutcomeMin, w.gate.OutcomeMax = nil, nil
+		return w
+	},
 	func(r *rand.Rand, times float64) world { // a heavy tail, cut at the declared end
 		shape, margin := 0.8+r.Float64(), 0.05
 		return outcomes("a heavy tail", shape, margin, func(r *rand.Rand) func(int, int) float64 {
@@ -313,6 +326,11 @@ func (w *world) live(t *testing.T, seed uint64, units int) (State, int) {
 		now = now.Add(time.Second / perSecond)
 		if n%perSecond == 0 {
 			m.look()
+			for _, e := range []Episodes{m.runs["m"].Report.BaselineEpisodes, m.runs["m"].Report.CandidateEpisodes} {
+				if e.Begun > e.Reported+e.Unfinished+e.Lost || e.Waiting > e.Reported || e.Lost < 0 {
+					t.Errorf("after %d units: %+v does not add up", n, e)
+				}
+			}
 			if m.runs["m"].State != Running {
 				return m.runs["m"].State, n
 			}

@@ -79,8 +79,8 @@ func pass(howLong string) string {
 
 var ranged = regexp.MustCompile(`^(\d+)\.\.(\d+): (.*)`)
 
-// play returns a script with the answers that its events got, and those that were expected otherwise. The first line is
-// its name.
+// play returns a script with the answers that its events got, and a text for each answer that was not the expected one.
+// The first line is the name of the script.
 func play(script string, answers func(event string) string) (played string, wrong []string) {
 	lines := strings.Split(script, "\n")
 	all := lines[:1:1]
