@@ -77,8 +77,6 @@ func answered() *catalog.Call {
 	}
 }
 
-const offerBytes = 12 + 2*12
-
 func offerOf(shadows ...int64) shadow.Offer {
 	o := shadow.Offer{Primary: answered(), Slot: "prod", RequestID: "r1", Episode: "e1"}
 	for _, number := range shadows {

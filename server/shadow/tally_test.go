@@ -1,15 +1,10 @@
 package shadow_test
 
 import (
-	"context"
 	"testing"
-	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/weftserve/weft/internal/weftest"
-	"github.com/weftserve/weft/runtime/catalog"
-	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/runtime/tensor/compare"
 	"github.com/weftserve/weft/server/shadow"
 )
@@ -47,28 +42,5 @@ func TestTally(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, tally.Outputs()); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
-	}
-}
-
-// TestRowsAreTheSignatures: along which dimension rows lie, the signature says.
-func TestRowsAreTheSignatures(t *testing.T) {
-	for dim, want := range map[int]float64{0: 0, 1: 2. / 3, tensor.NoBatch: 0} {
-		synctest.Test(t, func(t *testing.T) {
-			o := offerOf(3)
-			s := o.Primary.Version.Signature
-			s.Outputs = s.Outputs[:1]
-			s.Outputs[0].BatchDim = dim
-			o.Primary.Results = []tensor.Tensor{weftest.Floats(tensor.Shape{2, 3}, 9, 8, 4, 6, 5, 7)}
-			m := shadow.New(quiet(shadow.Config{Models: modelsFunc(func(_ context.Context, call *catalog.Call) error {
-				call.Results = []tensor.Tensor{weftest.Floats(tensor.Shape{2, 3}, 5, 9, 4, 6, 8, 7)}
-				return nil
-			})}))
-			m.Offer(o)
-			synctest.Wait()
-			rows := map[int]int64{0: 2, 1: 3, tensor.NoBatch: 1}[dim]
-			if got := only(t, m).Outputs[0]; got.Rows != rows || got.ArgmaxAgreement != want {
-				t.Errorf("rows along %d: %v of %d agree, want %v of %d", dim, got.ArgmaxAgreement, got.Rows, want, rows)
-			}
-		})
 	}
 }

@@ -115,6 +115,9 @@ func play(script string, answers func(event string) string) (played string, wron
 				wrong = append(wrong, fmt.Sprintf("%s > %s\nwanted: %s", event, got, want))
 			}
 		}
+		if first < last { // as the last one got it
+			got = strings.ReplaceAll(got, strconv.Itoa(last), "#")
+		}
 		if got != "" {
 			event += strings.TrimSuffix(" > "+got, " ")
 		}
