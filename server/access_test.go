@@ -95,9 +95,9 @@ type person struct {
 
 func people() []person {
 	var all []person
-	patterns := []string{"policy", "walker", "*", "pol*"}
+	patterns := []string{"policy", "*", "pol*"}
 	if race.Enabled {
-		patterns = patterns[3:]
+		patterns = patterns[2:]
 	}
 	for i, models := range patterns {
 		for set := range 8 {
@@ -296,8 +296,12 @@ func TestWhoMayCallWhat(t *testing.T) {
 		methods := methodsOf(t, of.server)
 		for i := range methods {
 			m := &methods[i]
+			models := []string{"policy", "walker", "", "nonesuch", "polygon"}
+			if m.need.field == "" {
+				models = models[:1] // it names none
+			}
 			for _, p := range all {
-				for _, model := range []string{"policy", "walker", "", "nonesuch", "polygon"} {
+				for _, model := range models {
 					want := p.expects(&m.need, model)
 					err := ask(as(t.Context(), p.name), of.conn, m, model)
 					got := outcome(err)

@@ -110,7 +110,7 @@ func TestQuotasOfCallers(t *testing.T) {
 			for caller := range 64 {
 				wg.Go(func() {
 					r := rand.New(rand.NewPCG(uint64(caller), 42))
-					for range map[bool]int{false: 40, true: 3}[race.Enabled] {
+					for range map[bool]int{false: 12, true: 3}[race.Enabled] {
 						how := r.IntN(5)
 						count(fmt.Sprint(how, " ", kindOf(oneCall(as(t.Context(), "one"), h, how))))
 					}

@@ -293,57 +293,55 @@ func TestIssuerDown(t *testing.T) {
 // TestWithdrawnKey: a token that was verified is of no use once its key was withdrawn, and keys that cannot be asked
 // for remain, however the issuer fails.
 func TestWithdrawnKey(t *testing.T) {
-	ended := make(chan struct{})
 	for name, wrong := range map[string]http.HandlerFunc{
 		"status": nil,
-		"hangs":  func(http.ResponseWriter, *http.Request) { <-ended },
+		"hangs":  func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
 		"no keys": func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, `{"error": "later"}`)
 		},
 		"a list": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `[]`) },
 		"a page": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") },
 	} {
-		a := newAuthority(t)
-		if wrong != nil {
-			a.wrong.Store(&wrong)
-		}
-		for way, p := range a.ways(t) {
-			if way == "file" {
-				continue // anybody who withdraws one writes the file anew
-			}
-			now := time.Now()
-			a.add(t, "old")
-			late := a.claims(map[string]any{"exp": now.Add(9999 * time.Hour).Unix()})
-			old, first := a.sign(t, "old", late), a.sign(t, "first", late)
-			known := func(token string) bool {
-				t.Helper()
-				proof, err := prove(p, token, now)
-				if isUnreachable(err) || proof.Until.After(now.Add(5*time.Minute)) {
-					t.Errorf("%s, %s: %v, until %v", name, way, err, proof.Until)
+		for _, way := range []string{"url", "discovery"} { // anybody who withdraws one of a file writes that anew
+			t.Run(name+", "+way, func(t *testing.T) {
+				t.Parallel() // a request to an issuer that hangs takes five seconds
+				a := newAuthority(t)
+				if wrong != nil {
+					a.wrong.Store(&wrong)
 				}
-				return err == nil
-			}
-			if !known(old) {
-				t.Errorf("%s, %s: a good token is refused", name, way)
-			}
-			a.down.Store(true)
-			for range 3 { // the first has the keys fetched, which fails
-				if now = now.Add(10 * time.Minute); !known(old) {
-					t.Errorf("%s, %s: a token is refused since its issuer is down", name, way)
+				p, now := a.ways(t)[way], time.Now()
+				a.add(t, "old")
+				late := a.claims(map[string]any{"exp": now.Add(9999 * time.Hour).Unix()})
+				old, first := a.sign(t, "old", late), a.sign(t, "first", late)
+				known := func(token string) bool {
+					t.Helper()
+					proof, err := prove(p, token, now)
+					if isUnreachable(err) || proof.Until.After(now.Add(5*time.Minute)) {
+						t.Errorf("%v, until %v", err, proof.Until)
+					}
+					return err == nil
 				}
-			}
-			a.down.Store(false)
-			a.remove("old")
-			weftest.Until(t, name+", "+way+": the withdrawn key is forgotten", func() bool {
-				now = now.Add(10 * time.Second)
-				return !known(old)
+				if !known(old) {
+					t.Error("a good token is refused")
+				}
+				a.down.Store(true)
+				for range 3 { // the first has the keys fetched, which fails
+					if now = now.Add(10 * time.Minute); !known(old) {
+						t.Error("a token is refused since its issuer is down")
+					}
+				}
+				a.down.Store(false)
+				a.remove("old")
+				weftest.Until(t, "the withdrawn key is forgotten", func() bool {
+					now = now.Add(10 * time.Second)
+					return !known(old)
+				})
+				if !known(first) {
+					t.Error("the other key is forgotten")
+				}
 			})
-			if !known(first) {
-				t.Errorf("%s, %s: the other key is forgotten", name, way)
-			}
 		}
 	}
-	close(ended)
 }
 
 // TestWaitForKeys: a call does not wait for keys for longer than it has.
