@@ -21,9 +21,9 @@ func saturated(model string, caller load, span time.Duration) *scene {
 // others than a caller without a target, and not more than the cost of its answers.
 func TestImpatientCaller(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it takes 6 seconds")
+		t.Skip("it takes 2 seconds")
 	}
-	const span = 20 * time.Second
+	const span = 8 * time.Second
 	undisturbed := alone(1500, span).inVirtualTime(t).calls[0].by(span, limit)
 	tests := []struct {
 		name, model string // of the caller
@@ -78,10 +78,10 @@ const safety = 30 * time.Second
 // them from theirs.
 func TestSafetyDeadlines(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it takes 4 seconds")
+		t.Skip("it takes 2 seconds")
 	}
-	const span = 20 * time.Second
-	parts := []float64{0.1, 0.02, 0.5}
+	const span = 10 * time.Second
+	parts := []float64{0.1, 0.5}
 	if race.Enabled {
 		parts = parts[:1] // each takes five seconds there
 	}

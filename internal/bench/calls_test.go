@@ -9,10 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
 	"github.com/weftserve/weft/sharedsched"
 )
 
@@ -26,9 +22,12 @@ type call struct {
 	end  string        // answered, or why not
 }
 
-const answered = "answered"
+const (
+	answered = "answered"
+	expired  = "expired"
+)
 
-// ending names how a call ended: the reason of a refusal, else the gRPC code.
+// ending names how a call ended: the reason of a refusal, that its deadline passed, or the error.
 func ending(err error) string {
 	if err == nil {
 		return answered
@@ -37,15 +36,9 @@ func ending(err error) string {
 		return refusal.Reason.String()
 	}
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, sharedsched.ErrExpired) {
-		return codes.DeadlineExceeded.String()
+		return expired
 	}
-	st := status.Convert(err)
-	for _, d := range st.Details() {
-		if info, is := d.(*errdetails.ErrorInfo); is {
-			return info.GetReason()
-		}
-	}
-	return st.Code().String()
+	return err.Error()
 }
 
 // between returns the calls that came from one time to another.
@@ -88,15 +81,6 @@ func (c calls) quantile(q float64) time.Duration {
 		}
 	}
 	return quantile(took, q)
-}
-
-// lag is the 99th percentile of the client's own delay.
-func (c calls) lag() time.Duration {
-	var lags []time.Duration
-	for _, k := range c {
-		lags = append(lags, k.lag)
-	}
-	return quantile(lags, 0.99)
 }
 
 func quantile(d []time.Duration, q float64) time.Duration {

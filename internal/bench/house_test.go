@@ -66,11 +66,6 @@ func (c *counts) mark() (rowsPerBatch, cpuPerRow func() float64) {
 // manifest.
 func newHouse(tb testing.TB, sizes []int, manifest string) *house {
 	tb.Helper()
-	return newHouseOf(tb, sizes, manifest, openONNX)
-}
-
-func newHouseOf(tb testing.TB, sizes []int, manifest string, open host.Opener) *house {
-	tb.Helper()
 	lib, err := ortlib.Find()
 	if err != nil {
 		tb.Fatal(err)
@@ -84,7 +79,7 @@ func newHouseOf(tb testing.TB, sizes []int, manifest string, open host.Opener) *
 		onnxgraph.MLP("policy", sizes, 1, "Tanh", ""), 0o644); err != nil {
 		tb.Fatal(err)
 	}
-	h := assemble(tb, repo, "cpu", open)
+	h := assemble(tb, repo, "cpu", openONNX)
 	h.version = h.host.Snapshot().Model("policy").Newest()
 	return h
 }

@@ -29,7 +29,7 @@ func TestLightBesideHeavy(t *testing.T) {
 	}
 }
 
-// flood calls a model ten times more often than it can answer, for ten seconds, and then at 0.9 of its capacity.
+// flood calls a model ten times more often than it can answer, for five seconds, and then at 0.9 of its capacity.
 func flood(model string, capacity float64) *scene {
 	return &scene{
 		models: map[string]string{"m": model},
@@ -39,7 +39,7 @@ func flood(model string, capacity float64) *scene {
 	}
 }
 
-const floodEnd = 10 * time.Second
+const floodEnd = 5 * time.Second
 
 // recovered returns the calls that came once one target has passed since the flood.
 func (p *played) recovered() calls { return p.calls[0].between(floodEnd+limit, time.Hour) }
@@ -61,7 +61,7 @@ func TestRecoveryFromOverload(t *testing.T) {
 
 // TestSaturation has 1.8 times the calls that can be answered.
 func TestSaturation(t *testing.T) {
-	const span = 20 * time.Second
+	const span = 8 * time.Second
 	p := alone(1500, span).inVirtualTime(t)
 	if n := p.calls[0].by(span, limit); float64(n) < 0.97*capacity*span.Seconds() {
 		t.Errorf("%d calls were answered in time, of %.0f that could have been", n, capacity*span.Seconds())

@@ -6,9 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/protobuf/types/known/durationpb"
-
-	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
 )
@@ -78,24 +75,6 @@ func run(ctx context.Context, ask ask, loads []load) []calls {
 	}
 	running.Wait()
 	return all
-}
-
-// overGRPC asks a server.
-func overGRPC(client weftv1.PredictionServiceClient) ask {
-	return func(ctx context.Context, l *load) error {
-		req := &weftv1.PredictRequest{
-			Model: &weftv1.ModelSpec{Name: l.model},
-			Inputs: map[string]*weftv1.Tensor{"x": {
-				Dtype: weftv1.DataType_DATA_TYPE_FP32, Shape: []int64{1, 4},
-				Raw: make([]byte, 16),
-			}},
-		}
-		if l.target > 0 {
-			req.TargetLatency = durationpb.New(l.target)
-		}
-		_, err := client.Predict(ctx, req)
-		return err
-	}
 }
 
 // inProcess asks a house.

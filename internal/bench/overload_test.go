@@ -9,7 +9,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/weftserve/weft/internal/race"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
@@ -17,7 +16,7 @@ import (
 // call ends with an answer or a refusal that states the numbers, and memory does not grow from round to round.
 func TestOverload(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it takes 9 seconds")
+		t.Skip("it takes 2 seconds")
 	}
 	h := newHouse(t, large, "batching: {max_queue: 10, max_batch_size: 4}")
 	client := weftv1.NewPredictionServiceClient(h.serve(t))
@@ -39,13 +38,10 @@ func TestOverload(t *testing.T) {
 		}
 		return answered, refused
 	}
-	for range 3 { // pools and connections reach their size
+	for range 2 { // pools and connections reach their size
 		round()
 	}
-	rounds := 10
-	if race.Enabled {
-		rounds = 3
-	}
+	rounds := 3
 	before := heap()
 	answered, refused := 0, 0
 	for range rounds {
@@ -58,8 +54,8 @@ func TestOverload(t *testing.T) {
 	if answered == 0 || refused == 0 {
 		t.Errorf("%d answered, %d refused: this was no overload, or nothing was served in it", answered, refused)
 	}
-	// Half a kilobyte for each call of the last ten rounds would be 5 MiB.
-	if after > before+2<<20 {
+	// Half a kilobyte for each call of these rounds would be 1.5 MiB.
+	if after > before+1<<20 {
 		t.Errorf("the heap grew from %d to %d bytes over %d rounds", before, after, rounds)
 	}
 }

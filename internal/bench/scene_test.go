@@ -16,7 +16,6 @@ type scene struct {
 type played struct {
 	calls        []calls // by load
 	wasted       float64 // share of the device time that went into answers which came too late
-	overdue      int     // answers that came after the target that their call brought, without their way to the caller
 	rowsPerBatch float64
 	shares       []float64 // by load: its model's share of the device time
 }
@@ -26,34 +25,26 @@ type played struct {
 func (s *scene) inVirtualTime(t *testing.T) (p played) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		p = s.play(t, newSynthHouse(t, s.models), inProcess)
+		p = s.play(t, newSynthHouse(t, s.models))
 	})
 	return p
 }
 
-// overGRPC plays the scene with a server, in real time.
-func (s *scene) overGRPC(b *testing.B) played {
-	b.Helper()
-	return s.play(b, newSynthHouse(b, s.models), func(h *synthHouse) ask { return overGRPC(h.serve(b)) })
-}
-
-func (s *scene) play(tb testing.TB, h *synthHouse, asking func(*synthHouse) ask) played {
-	tb.Helper()
-	ask := asking(h)
+func (s *scene) play(t *testing.T, h *synthHouse) played {
+	t.Helper()
 	rowsPerBatch, _ := h.mark()
 	total, served := h.cpu.Load(), h.served()
-	p := played{calls: run(tb.Context(), ask, s.loads)}
+	p := played{calls: run(t.Context(), inProcess(h), s.loads)}
 	busy := float64(h.cpu.Load() - total)
 	p.wasted = float64(h.late.Load()) / busy
-	p.overdue = int(h.overdue.Load())
 	for _, l := range s.loads {
 		p.shares = append(p.shares, float64(h.served()[l.model]-served[l.model])/busy)
 	}
 	p.rowsPerBatch = rowsPerBatch()
 	for i, c := range p.calls {
-		tb.Logf("%s: %v", s.loads[i].model, c)
+		t.Logf("%s: %v", s.loads[i].model, c)
 	}
-	tb.Logf("%.1f rows a batch, %.3f %% of the device time for answers that came too late", p.rowsPerBatch,
+	t.Logf("%.1f rows a batch, %.3f %% of the device time for answers that came too late", p.rowsPerBatch,
 		100*p.wasted)
 	return p
 }
@@ -66,3 +57,11 @@ const (
 	capacity = 100 / 0.120
 	limit    = 500 * time.Millisecond
 )
+
+// alone is calls of the standard model and of nothing else.
+func alone(rate float64, span time.Duration) *scene {
+	return &scene{
+		models: map[string]string{"standard": standard},
+		loads:  []load{{model: "standard", course: steady(rate, span), limit: limit, seed: 1}},
+	}
+}

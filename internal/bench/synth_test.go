@@ -8,22 +8,18 @@ import (
 	"testing"
 	"time"
 
-	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/engine"
+	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/runtime/modelfile"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/synth"
-	"github.com/weftserve/weft/runtime/tensor"
-	"github.com/weftserve/weft/server"
-	"github.com/weftserve/weft/server/transport"
 )
 
 // synthHouse is a house whose models are latency curves that share a device.
 type synthHouse struct {
 	*house
-	late    atomic.Int64 // device time of answers that came after their limit
-	overdue atomic.Int64 // answers that came after their target, as the scheduler reports
+	late atomic.Int64 // device time of answers that came after their limit
 }
 
 // newSynthHouse serves models by name, each given by the lines of its manifest.
@@ -33,23 +29,19 @@ func newSynthHouse(tb testing.TB, manifests map[string]string) *synthHouse {
 	for name, manifest := range manifests {
 		addModel(tb, repo, name, manifest)
 	}
-	return synthHouseOf(tb, repo)
+	return &synthHouse{house: assemble(tb, repo, "synth", onSynth(synth.NewDevice()))}
 }
 
-// synthHouseOf serves the synthetic models of a repository.
-func synthHouseOf(tb testing.TB, repo string) *synthHouse {
-	tb.Helper()
-	device := synth.NewDevice()
-	return &synthHouse{house: assemble(tb, repo,
-		"synth", func(_ context.Context, _ modelrepo.Version, _ *modelfile.Files, m *modelrepo.Manifest,
-			_ string, _ engine.Try,
-		) (engine.Opened, error) {
-			session, err := synth.Open(synth.Options{
-				Base: time.Duration(m.Synth.Base), PerRow: time.Duration(m.Synth.PerRow), Jitter: m.Synth.Jitter,
-				Device: device,
-			})
-			return engine.Opened{Session: session, Device: "synth", Provider: "synth"}, err
-		})}
+// onSynth opens models that are latency curves of one device.
+func onSynth(device *synth.Device) host.Opener {
+	return func(_ context.Context, _ modelrepo.Version, _ *modelfile.Files, m *modelrepo.Manifest,
+		_ string, _ engine.Try,
+	) (engine.Opened, error) {
+		session, err := synth.Open(synth.Options{
+			Base: time.Duration(m.Synth.Base), PerRow: time.Duration(m.Synth.PerRow), Device: device,
+		})
+		return engine.Opened{Session: session, Device: "synth", Provider: "synth"}, err
+	}
 }
 
 // curve is the manifest of a model that takes base + perRow for each row; batching is the lines of that key.
@@ -59,17 +51,11 @@ func curve(base, perRow time.Duration, batching string) string {
 	return fmt.Sprintf("synth: {base: %v, per_row: %v, %s}\nbatching: {%s}", base, perRow, tensors, batching)
 }
 
-// Snapshot is the host's: with Predict it lets the gRPC edge serve the house.
-func (h *synthHouse) Snapshot() *catalog.Snapshot { return h.host.Snapshot() }
-
 // Predict is the host's, and notes answers that came too late.
 func (h *synthHouse) Predict(ctx context.Context, call *catalog.Call) error {
 	err := h.host.Predict(ctx, call)
 	if !call.Limit.IsZero() && time.Now().After(call.Limit) {
 		h.late.Add(int64(call.Outcome.DeviceTime))
-	}
-	if o := &call.Outcome; call.Target > 0 && o.Queue+o.Compute > call.Target {
-		h.overdue.Add(1)
 	}
 	return err
 }
@@ -82,17 +68,4 @@ func (h *synthHouse) served() map[string]time.Duration {
 		served[model] = f.Served
 	}
 	return served
-}
-
-// serve returns a client of the house over loopback.
-func (h *synthHouse) serve(tb testing.TB) weftv1.PredictionServiceClient {
-	tb.Helper()
-	return h.serveAs(tb, server.Config{})
-}
-
-func (h *synthHouse) serveAs(tb testing.TB, c server.Config) weftv1.PredictionServiceClient {
-	tb.Helper()
-	edge := server.New(c, h, h.sched)
-	return weftv1.NewPredictionServiceClient(listen(tb, edge.Register,
-		transport.Options(transport.DefaultMaxMessageBytes, &tensor.Recycler{})...))
 }

@@ -6,17 +6,26 @@ import (
 	"fmt"
 	"io"
 	"testing"
+	"time"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/weftserve/weft/internal/telemetry"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/modelfile"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server"
+	"github.com/weftserve/weft/server/rollout"
+	"github.com/weftserve/weft/server/shadow"
+	"github.com/weftserve/weft/server/transport"
 )
 
 // mirrorSession is the least that a model can do: it answers with its input.
@@ -69,40 +78,6 @@ func (plain) Unmarshal(data mem.BufferSlice, v any) error {
 	return nil
 }
 
-// forward is the codec of a server that copies nothing.
-type forward struct{ plain }
-
-func (forward) Marshal(v any) (mem.BufferSlice, error) { return *v.(*mem.BufferSlice), nil }
-
-func (forward) Unmarshal(data mem.BufferSlice, v any) error {
-	data.Ref()
-	*v.(*mem.BufferSlice) = data
-	return nil
-}
-
-// copying is the codec of a server that makes the two copies that batching needs, into its memory and out of it.
-type copying struct {
-	plain
-	memory *tensor.Recycler
-}
-
-func (c copying) Marshal(v any) (mem.BufferSlice, error) {
-	batch := *v.(*mem.BufferSlice)
-	defer batch.Free()
-	return c.copied(batch), nil
-}
-
-func (c copying) Unmarshal(data mem.BufferSlice, v any) error {
-	*v.(*mem.BufferSlice) = c.copied(data)
-	return nil
-}
-
-func (c copying) copied(data mem.BufferSlice) mem.BufferSlice {
-	to := c.memory.Get(data.Len())
-	data.CopyTo(*to)
-	return mem.BufferSlice{mem.NewBuffer(to, c.memory)}
-}
-
 func ignoreEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return nil
@@ -110,16 +85,16 @@ func ignoreEOF(err error) error {
 	return err
 }
 
-// serveEcho serves /echo/Echo and /echo/Stream, which answer with the messages that fresh makes and gRPC decodes.
-func serveEcho(tb testing.TB, fresh func() any, options ...grpc.ServerOption) *grpc.ClientConn {
+// serveEcho serves /echo/Echo and /echo/Stream, which answer with their messages.
+func serveEcho(tb testing.TB) *grpc.ClientConn {
 	tb.Helper()
 	echo := func(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
-		m := fresh()
+		m := &wrapperspb.BytesValue{}
 		return m, decode(m)
 	}
 	echoStream := func(_ any, stream grpc.ServerStream) error {
 		for {
-			m := fresh()
+			m := &wrapperspb.BytesValue{}
 			if err := stream.RecvMsg(m); err != nil {
 				return ignoreEOF(err)
 			}
@@ -135,18 +110,15 @@ func serveEcho(tb testing.TB, fresh func() any, options ...grpc.ServerOption) *g
 				StreamName: "Stream", Handler: echoStream, ClientStreams: true, ServerStreams: true,
 			}},
 		}, struct{}{})
-	}, append(options, grpc.MaxRecvMsgSize(16<<20))...)
+	})
 }
 
-// BenchmarkWire compares the way of a request through Weft, to a model that does nothing, with that through servers
-// that answer with their request: one decodes and encodes it as gRPC does, one copies nothing, and one copies it twice.
+// BenchmarkWire compares the way of a request through Weft, to a model that does nothing, with that through a server
+// that answers with its request, which it decodes and encodes as gRPC does.
 func BenchmarkWire(b *testing.B) {
 	weft := serveMirror(b)
-	echo := serveEcho(b, func() any { return &wrapperspb.BytesValue{} })
-	direct := serveEcho(b, func() any { return &mem.BufferSlice{} }, grpc.ForceServerCodecV2(forward{}))
-	twice := serveEcho(b, func() any { return &mem.BufferSlice{} },
-		grpc.ForceServerCodecV2(copying{memory: &tensor.Recycler{}}))
-	for _, kib := range []int{4, 64, 600} {
+	echo := serveEcho(b)
+	for _, kib := range []int{4, 64} {
 		bytes := make([]byte, kib<<10)
 		request := encoded(b, &weftv1.PredictRequest{
 			Model: &weftv1.ModelSpec{Name: "mirror"},
@@ -163,16 +135,13 @@ func BenchmarkWire(b *testing.B) {
 		}{
 			{"echo", echo, "/echo/Echo", wrapped},
 			{"weft", weft, weftv1.PredictionService_Predict_FullMethodName, request},
-			{"copyless", direct, "/echo/Echo", wrapped},
-			{"two-copies", twice, "/echo/Echo", wrapped},
 		} {
 			b.Run(fmt.Sprintf("%dK/%s", kib, s.name), func(b *testing.B) {
 				b.ReportAllocs()
 				before := processorTime(b)
 				callers(b, 16, func() error {
 					var length int
-					return s.conn.Invoke(b.Context(), s.method, s.message, &length, grpc.ForceCodecV2(plain{}),
-						grpc.MaxCallRecvMsgSize(16<<20))
+					return s.conn.Invoke(b.Context(), s.method, s.message, &length, grpc.ForceCodecV2(plain{}))
 				})
 				b.ReportMetric(float64((processorTime(b)-before).Microseconds())/float64(b.N), "cpu-us/op")
 			})
@@ -183,7 +152,7 @@ func BenchmarkWire(b *testing.B) {
 // BenchmarkWireStream is BenchmarkWire for requests on streams, each with one at a time.
 func BenchmarkWireStream(b *testing.B) {
 	weft := serveMirror(b)
-	echo := serveEcho(b, func() any { return &wrapperspb.BytesValue{} })
+	echo := serveEcho(b)
 	for _, kib := range []int{4, 64} {
 		bytes := make([]byte, kib<<10)
 		request := encoded(b, &weftv1.PredictStreamRequest{Request: &weftv1.PredictRequest{
@@ -239,4 +208,60 @@ func encoded(tb testing.TB, m proto.Message) []byte {
 		tb.Fatal(err)
 	}
 	return data
+}
+
+// processorTime returns the processor time that this process took.
+func processorTime(b *testing.B) time.Duration {
+	b.Helper()
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(t.Nano())
+}
+
+// surroundings are all that the program has around a house.
+type surroundings struct {
+	metrics  *telemetry.Telemetry
+	models   telemetry.Models // with their answers measured
+	mirror   *shadow.Mirror
+	rollouts *rollout.Manager
+	memory   *tensor.Recycler
+}
+
+// newSurroundings returns those of a house in which models answer.
+func newSurroundings(tb testing.TB, h *house, models telemetry.Models) *surroundings {
+	tb.Helper()
+	t, err := telemetry.New(tb.Context(), telemetry.Config{
+		Slot: func(*catalog.Model, *catalog.Version) string { return "" },
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	watched, err := t.Watch(models, h.sched)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	mirror := shadow.New(shadow.Config{Models: models})
+	tb.Cleanup(func() {
+		if err := mirror.Close(context.Background()); err != nil {
+			tb.Error(err)
+		}
+	})
+	return &surroundings{
+		metrics: t, models: watched, mirror: mirror, rollouts: rollout.New(rollout.Config{Traffic: h.host}),
+		memory: &tensor.Recycler{},
+	}
+}
+
+// serve serves the house and returns a connection to it.
+func (s *surroundings) serve(tb testing.TB, h *house) *grpc.ClientConn {
+	tb.Helper()
+	h.metrics.Store(s.metrics)
+	edge := server.New(server.Config{
+		Observer: s.metrics, Memory: s.memory, Shadows: s.mirror, Rollouts: s.rollouts, Scarce: h.sched.Scarce,
+	}, s.models, h.sched)
+	return listen(tb, edge.Register, append(
+		transport.Options(transport.DefaultMaxMessageBytes, s.memory),
+		edge.Options(insecure.NewCredentials())...)...)
 }
