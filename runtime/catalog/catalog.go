@@ -65,6 +65,8 @@ type Version struct {
 	LoadedAt      time.Time
 	// Scheduler is the version's number in the scheduler's state and events.
 	Scheduler int32
+	// Resident is what answers its requests, for the host that published it; nil: nothing does.
+	Resident any
 	// Replicas are where it runs, the first that was loaded first; none until it is ready.
 	Replicas []Replica
 	// Scarce says why there are fewer replicas than were asked for, or why it is on another device than its manifest

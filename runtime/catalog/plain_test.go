@@ -14,6 +14,7 @@ var notPlain = map[string]string{
 	"Version.Fault":     "an error: those that a version has are made once and never changed",
 	"Version.Signature": "it is read from the files when the model is opened, and never changed",
 	"Version.Live":      "read when it is asked for: what the version counts while it serves",
+	"Version.Resident":  "only its host looks into it",
 	"Version.Loading":   "read when it is asked for: how far its load is",
 }
 

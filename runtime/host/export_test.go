@@ -45,11 +45,7 @@ func (h *Host) Tuning(name string, number int64) bool {
 }
 
 // Changed returns a channel that is closed when the published state of a model changes.
-func (h *Host) Changed(name string) <-chan struct{} {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.changesLocked(name)
-}
+func (h *Host) Changed(name string) <-chan struct{} { return owner{h}.Changed(name) }
 
 // Locked reports whether one of the host's locks that are not leaves is held for long: since the caller holds it up,
 // for instance.

@@ -104,7 +104,7 @@ type Host struct {
 	log   *slog.Logger
 	sched Scheduler
 
-	published atomic.Pointer[published]
+	published atomic.Pointer[catalog.Snapshot]
 	notifyMu  sync.Mutex   // orders calls of OnChange
 	reviews   atomic.Int32 // calls of Review that nobody has done the work of
 
@@ -161,7 +161,7 @@ func New(cfg Config) *Host {
 		MaxAnswer: cfg.MaxAnswer,
 		Audited:   cfg.Audited, Compared: cfg.Compared, Tried: cfg.Tried, Log: h.log,
 	})
-	h.published.Store(&published{snapshot: &catalog.Snapshot{}})
+	h.published.Store(&catalog.Snapshot{})
 	return h
 }
 
@@ -176,7 +176,7 @@ func (h *Host) Attach(s Scheduler) {
 func (h *Host) Execute(b *sharedsched.Batch) sharedsched.Report { return execution.Execute(b) }
 
 // Snapshot returns every known model. It is immutable: changes publish another one.
-func (h *Host) Snapshot() *catalog.Snapshot { return h.published.Load().snapshot }
+func (h *Host) Snapshot() *catalog.Snapshot { return h.published.Load() }
 
 // errClosing ends the loads that Close interrupts, and the calls that wait for them.
 var errClosing = fmt.Errorf("the models are being unloaded: %w", sharedsched.ErrDraining)

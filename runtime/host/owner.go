@@ -11,6 +11,13 @@ import (
 // owner is the host as versions know it: it turns changes to them into events.
 type owner struct{ *Host }
 
+// Changed returns a channel that is closed when the published state of a model changes.
+func (o owner) Changed(model string) <-chan struct{} {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.changesLocked(model)
+}
+
 // Judged publishes how a version is served, and why, after that has changed. That it is out of batching is kept like
 // a decision.
 func (o owner) Judged(v *serving.Version) {

@@ -11,15 +11,7 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/residency"
 	"github.com/weftserve/weft/runtime/serving"
-	"github.com/weftserve/weft/sharedsched"
 )
-
-// published is the public state of the models at one moment, and the versions that serve it. Immutable.
-type published struct {
-	snapshot *catalog.Snapshot
-	byID     catalog.Map[sharedsched.VersionID, *serving.Version] // by the number in the scheduler, of each replica
-	stopped  []*serving.Version                                   // take requests no more; nil once it is published
-}
 
 // face is the state of a version that was published last.
 type face struct {
@@ -27,19 +19,16 @@ type face struct {
 	revision uint64
 	public   *catalog.Version
 	resident *serving.Version
-	ids      []sharedsched.VersionID
 }
 
 // publish publishes the present state of the named models. It takes time for these only, however many there are. The
 // caller holds Host.mu.
 func (h *Host) publish(names []string) {
-	now := h.published.Load()
-	next := &published{
-		&catalog.Snapshot{Revision: now.snapshot.Revision + 1, Models: now.snapshot.Models, Lost: h.fleet.Lost()},
-		now.byID, nil,
-	}
+	now := h.Snapshot()
+	next := &catalog.Snapshot{Revision: now.Revision + 1, Models: now.Models, Lost: h.fleet.Lost()}
+	var stopped []*serving.Version // take requests no more
 	for _, name := range names {
-		h.publishModel(next, name)
+		stopped = append(stopped, h.publishModel(next, name)...)
 		if waited := h.changed[name]; waited != nil {
 			close(waited)
 			delete(h.changed, name)
@@ -48,21 +37,19 @@ func (h *Host) publish(names []string) {
 	h.published.Store(next)
 	// Not before that is published, so that a caller that finds a version not ready any more finds a newer snapshot,
 	// too.
-	for _, v := range next.stopped {
+	for _, v := range stopped {
 		v.Ready.Store(false)
 	}
-	next.stopped = nil
 }
 
 // republish has the followers of the snapshots look at a model again; only the progress of a load has changed.
 func (h *Host) republish(name string) {
 	h.mu.Lock()
-	next := *h.published.Load()
-	if m := next.snapshot.Model(name); m != nil {
-		again, snapshot := *m, *next.snapshot
-		snapshot.Revision++
-		snapshot.Models = snapshot.Models.With(name, &again)
-		next.snapshot = &snapshot
+	next := *h.Snapshot()
+	if m := next.Model(name); m != nil {
+		again := *m
+		next.Revision++
+		next.Models = next.Models.With(name, &again)
 		h.published.Store(&next)
 	}
 	h.mu.Unlock()
@@ -72,31 +59,31 @@ func (h *Host) republish(name string) {
 	h.tellSettled()
 }
 
-// publishModel puts the present state of a model into next, with the versions that serve it.
-func (h *Host) publishModel(next *published, name string) {
+// publishModel puts the present state of a model into next, and returns its versions that take requests no more.
+func (h *Host) publishModel(next *catalog.Snapshot, name string) (stopped []*serving.Version) {
 	before := h.faces[name]
 	m := h.residency.Model(name)
 	if m == nil || m.Empty() {
-		next.snapshot.Models = next.snapshot.Models.Without(name)
+		next.Models = next.Models.Without(name)
 		delete(h.faces, name)
 	} else {
 		h.faces[name] = h.publishVersions(next, m, before)
 	}
-	for number, f := range before {
-		now := h.faces[name][number]
-		for _, id := range f.ids {
-			if !slices.Contains(now.ids, id) {
-				next.byID = next.byID.Without(id)
-			}
+	for number, f := range h.faces[name] {
+		if f.resident != nil && m.Versions[number].State == residency.Draining {
+			stopped = append(stopped, f.resident)
 		}
-		if f.resident != nil && f.resident != now.resident {
-			next.stopped = append(next.stopped, f.resident)
+	}
+	for number, f := range before {
+		if f.resident != nil && f.resident != h.faces[name][number].resident {
+			stopped = append(stopped, f.resident)
 			delete(h.versions, f.resident.ID)
 		}
 	}
+	return stopped
 }
 
-func (h *Host) publishVersions(next *published, m *residency.Model, before map[int64]face) map[int64]face {
+func (h *Host) publishVersions(next *catalog.Snapshot, m *residency.Model, before map[int64]face) map[int64]face {
 	public := &catalog.Model{
 		Name: m.Name, Cause: m.Cause, Labels: m.Labels, Traffic: m.Traffic.Public, TrafficWaitsFor: m.Traffic.WaitsFor,
 		RolledBack: m.Decided.RolledBack,
@@ -106,22 +93,19 @@ func (h *Host) publishVersions(next *published, m *residency.Model, before map[i
 		v := m.Versions[number]
 		f := before[number]
 		if f.of != v || f.revision != v.Revision() {
-			f = h.show(next, m, v, f)
-		}
-		for _, id := range f.ids {
-			next.byID = next.byID.With(id, f.resident)
+			f = h.show(m, v, f)
 		}
 		faces[number] = f
 		public.Versions = append(public.Versions, f.public)
 	}
-	if before := next.snapshot.Model(m.Name); before == nil || !sameModel(before, public) {
-		next.snapshot.Models = next.snapshot.Models.With(m.Name, public)
+	if before := next.Model(m.Name); before == nil || !sameModel(before, public) {
+		next.Models = next.Models.With(m.Name, public)
 	}
 	return faces
 }
 
 // show returns the face of a version that is to be published, and directs its requests to the replicas that it has now.
-func (h *Host) show(next *published, m *residency.Model, v *residency.Version, before face) face {
+func (h *Host) show(m *residency.Model, v *residency.Version, before face) face {
 	public := &catalog.Version{Model: m.Name, Number: v.Number, Path: v.Of.Path(), State: v.State.Public()}
 	f := face{of: v, revision: v.Revision(), public: public}
 	if v.Cause != nil {
@@ -139,7 +123,7 @@ func (h *Host) show(next *published, m *residency.Model, v *residency.Version, b
 		if last := before.public; before.of == v && v.State == residency.Failed && last.Signature != nil {
 			out := *last // it is shown as it was before its devices were lost, or before it was taken out
 			out.State, out.Cause, out.Fault, out.Replicas, out.Live = public.State, public.Cause, public.Fault, nil, nil
-			out.Loading = nil
+			out.Loading, out.Resident = nil, nil
 			if out.Again, out.TakenOut = v.TakenOut(); out.TakenOut && last.Live != nil {
 				final := last.Live() // its sessions and buffers are not kept for that
 				out.Live = func() catalog.Live { return final }
@@ -154,23 +138,18 @@ func (h *Host) show(next *published, m *residency.Model, v *residency.Version, b
 	}
 	f.resident = h.versions[r.ID]
 	f.resident.Change(h.replicasOf(r.Replicas))
-	if v.State == residency.Draining {
-		next.stopped = append(next.stopped, f.resident)
-	} else {
+	if v.State != residency.Draining {
 		f.resident.Ready.Store(true)
 	}
 	if len(r.Replicas) == 0 { // all its devices were lost while it drains
 		last := *before.public
-		last.State, last.Replicas, last.Loading = public.State, nil, nil
+		last.State, last.Replicas, last.Loading, last.Resident = public.State, nil, nil, nil
 		f.public = &last
 		return f
 	}
 	public.Path, public.LoadedAt, public.Scarce = r.Of.Path(), r.Since, r.Scarce()
 	promise(public, r.Settings)
 	f.resident.Describe(public, r.Settings)
-	for _, x := range f.resident.Replicas() {
-		f.ids = append(f.ids, x.Scheduled())
-	}
 	return f
 }
 
@@ -205,14 +184,13 @@ func (h *Host) notify() {
 	h.cfg.OnChange(h.Snapshot())
 }
 
-// residents returns every version that is published with a replica, each once, in the order of their numbers in the
-// scheduler.
+// residents returns every version that is published with a replica.
 func (h *Host) residents() (all []*serving.Version) {
-	seen := map[*serving.Version]bool{}
-	for _, v := range h.published.Load().byID.All() {
-		if !seen[v] {
-			seen[v] = true
-			all = append(all, v)
+	for _, m := range h.Snapshot().Models.All() {
+		for _, public := range m.Versions {
+			if v, is := public.Resident.(*serving.Version); is {
+				all = append(all, v)
+			}
 		}
 	}
 	return all

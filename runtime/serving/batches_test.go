@@ -372,7 +372,7 @@ func TestTasks(t *testing.T) {
 	s := serve(t, weftest.PerRow(1, weftest.Double), options{change: func(m *modelrepo.Manifest) {
 		m.MaxLatency = config.Duration(time.Second)
 	}})
-	r, now := s.v.Replicas()[0], time.Now()
+	r := s.v.Replicas()[0]
 	plain, shadow, none := s.ask(1), s.ask(1), s.ask()
 	plain.Priority, shadow.Priority, shadow.Shadow = sharedsched.CriticalPlus, sharedsched.CriticalPlus, true
 	none.Rows = 0
@@ -385,12 +385,9 @@ func TestTasks(t *testing.T) {
 		{shadow, sharedsched.Sheddable, false},
 		{none, sharedsched.Critical, true},
 	} {
-		if task := r.taskOf(
-			c.call,
-			now,
-		); task.Priority != c.priority || task.Alone != c.alone || task.Unmeasured != c.alone ||
-			!task.OpenEnded ||
-			!task.Limit.Equal(now.Add(time.Second)) {
+		a := s.Begin(c.call)
+		if task := r.taskOf(&a); task.Priority != c.priority || task.Alone != c.alone || task.Unmeasured != c.alone ||
+			!task.OpenEnded || !task.Limit.Equal(a.arrival.Add(time.Second)) {
 			t.Errorf("%+v", task)
 		}
 	}
@@ -767,7 +764,7 @@ func TestWarmUpRequests(t *testing.T) {
 			}
 			return nil
 		})
-		_, err := attempt(t, e, options{dir: filepath.Join(dir, "1"), change: func(m *modelrepo.Manifest) {
+		_, err := opened(t, e, options{dir: filepath.Join(dir, "1"), change: func(m *modelrepo.Manifest) {
 			m.Batching.MaxBatchSize, m.Warmup = 4, c.requests
 		}})
 		if c.fault == "" {
@@ -790,7 +787,7 @@ func TestWhatDoesNotFit(t *testing.T) {
 			m.Declared = &modelrepo.Declared{Inputs: []modelrepo.DeclaredTensor{{Name: "z"}}}
 		},
 	} {
-		s, err := attempt(t, weftest.PerRow(1, weftest.Double), options{change: change})
+		s, err := opened(t, weftest.PerRow(1, weftest.Double), options{change: change})
 		if err == nil || !strings.HasPrefix(err.Error(), s.c.Version.Path+": ") || !strings.Contains(err.Error(), `"z"`) &&
 			!strings.Contains(err.Error(), `"x"`) {
 			t.Errorf("%v", err)

@@ -2,7 +2,6 @@ package serving
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"time"
 
@@ -14,12 +13,10 @@ import (
 )
 
 // taskOf returns the call as a task. Its limit and its target count from the arrival.
-func (r *Replica) taskOf(call *catalog.Call, arrival time.Time) sharedsched.Task {
+func (r *Replica) taskOf(a *Attempt) sharedsched.Task {
+	call := a.call
 	t := sharedsched.Task{
-		Limit: LimitOf(call, arrival), OpenEnded: call.Limit.IsZero(), Target: call.Target, Priority: call.Priority,
-	}
-	if t.Target > 0 {
-		t.Target = max(1, t.Target-time.Since(arrival))
+		Limit: a.limit, OpenEnded: call.Limit.IsZero(), Target: a.target(), Priority: call.Priority,
 	}
 	if call.Alone() { // its cost says nothing of others
 		t.Alone, t.Unmeasured = true, true
@@ -32,107 +29,29 @@ func (r *Replica) taskOf(call *catalog.Call, arrival time.Time) sharedsched.Task
 	return t
 }
 
-// LimitOf returns the limit of a call, that of its model if it brought none, or the zero time if there is neither.
-func LimitOf(call *catalog.Call, arrival time.Time) time.Time {
-	if most := call.Version.MaxLatency; call.Limit.IsZero() && most > 0 {
-		return arrival.Add(most)
-	}
-	return call.Limit
-}
-
-// Predict makes the replica answer the call, which may have waited since its arrival.
-func (r *Replica) Predict(ctx context.Context, call *catalog.Call, arrival time.Time) error {
-	suspect, err := r.awaitVerdict(ctx, call, arrival)
-	if err != nil {
-		return err
-	}
-	if suspect && r.unit.HasQuarantine() {
-		return r.predictQuarantined(ctx, call, arrival)
-	}
+// jobOf returns the call as a job: with others, or, by itself, whole, as it came, where its rows could not be told
+// apart; else in an execution that could be a batch's, or, where it has more rows than that, split as before.
+func (r *Replica) jobOf(a *Attempt) *execution.Job {
+	call := a.call
 	j := &execution.Job{
-		Unit: r.unit, Inputs: call.Inputs, Rows: max(1, call.Rows), Wanted: call.Wanted,
-		Task: r.taskOf(call, arrival), Memory: call.Memory,
+		Unit: r.unit, Inputs: call.Inputs, Rows: max(1, call.Rows), Wanted: call.Wanted, Task: r.taskOf(a),
+		Memory: call.Memory,
 	}
-	if call.Alone() {
+	asItCame := call.Alone() || a.now == alone && a.asItCame
+	if asItCame {
 		j.Plan = r.unjoined()
 	}
-	call.Outcome, err = r.submit(ctx, j)
-	if call.Phases = j.Phases(); err != nil {
-		return r.settle(ctx, call, arrival, err)
+	if a.now == alone {
+		j.Task.Alone = asItCame || call.Rows <= r.unit.Plan().Most
 	}
-	if call.Results, err = j.Join(); err != nil {
-		if r.unit.Plan().Batched {
-			if failed, is := errors.AsType[*catalog.ModelError](err); is {
-				err = failed.Err
-			}
-			r.Demote(err.Error())
-		}
-		return r.settle(ctx, call, arrival, r.predictAgain(ctx, call, arrival, true))
-	}
-	if v := r.unit.Plan().Values; v != nil {
-		v.Earn(cmp.Or(call.Outcome.DeviceTime, call.Outcome.Compute))
-	}
-	r.audit.Observe(audit.Source{
-		Replica: r, Bare: r.bare, Tolerance: r.verdict.Tolerance, Rounds: r.verdict.Rounds,
-	}, j, call)
-	return nil
+	return j
 }
 
-// settle makes a replica answer a call that ended with an error, if it is undecided whether that is the call's fault.
-// It returns other errors as they are.
-func (r *Replica) settle(ctx context.Context, call *catalog.Call, arrival time.Time, err error) error {
-	undecided, is := errors.AsType[*execution.UndecidedError](err)
-	if !is {
-		return err
-	}
-	if !r.suspects(err) {
-		err = r.predictAgain(ctx, call, arrival, undecided.AsItCame())
-		_, is = errors.AsType[*execution.UndecidedError](err) // it has so many rows that it was split, or it crashes
-	}
-	if is && r.unit.HasQuarantine() {
-		err = r.predictQuarantined(ctx, call, arrival)
-	}
-	if failed, is := errors.AsType[*catalog.ModelError](err); is {
-		own := *failed // others that it was in a batch with have the same
-		own.Mates = undecided.Mates()
-		return &own
-	}
-	if err == nil {
-		undecided.Answer()
-	}
-	return err
-}
-
-// predictAgain makes a replica answer a call by itself: whole, as it came, where its rows could not be told apart; else
-// in an execution that could be a batch's, or, where it has more rows than that, split as before.
-func (r *Replica) predictAgain(ctx context.Context, call *catalog.Call, arrival time.Time,
-	asItCame bool,
-) error {
-	j := &execution.Job{
-		Unit: r.unit, Inputs: call.Inputs, Rows: max(1, call.Rows), Wanted: call.Wanted,
-		Task: r.taskOf(call, arrival), Memory: call.Memory,
-	}
-	if asItCame = asItCame || call.Alone(); asItCame {
-		j.Plan = r.unjoined()
-	}
-	j.Task.Alone = asItCame || call.Rows <= r.unit.Plan().Most
-	before := call.Outcome
-	outcome, err := r.submit(ctx, j)
-	outcome.Queue, outcome.DeviceTime, outcome.Executions = before.Queue+before.Compute+outcome.Queue,
-		before.DeviceTime+outcome.DeviceTime, before.Executions+outcome.Executions
-	call.Phases = call.Phases.Plus(j.Phases())
-	if call.Outcome = outcome; err != nil {
-		return err
-	}
-	call.Results, err = j.Join()
-	return err
-}
-
-// submit completes the task of the replica's job from its inputs and waits for its end.
-func (r *Replica) submit(ctx context.Context, j *execution.Job) (sharedsched.Outcome, error) {
+// complete completes the task of a job from its inputs, and reports whether it runs as requests of callers mostly do.
+func (r *Replica) complete(j *execution.Job) (typical bool) {
 	t := &j.Task
 	t.Rows, t.Payload = j.Rows, j
-	typical := j.Plan == nil
+	typical = j.Plan == nil
 	if typical {
 		p := r.unit.Plan()
 		t.Key, t.ShapeKey = p.Keys(j.Inputs)
@@ -151,31 +70,17 @@ func (r *Replica) submit(ctx context.Context, j *execution.Job) (sharedsched.Out
 	for i := range j.Inputs {
 		t.Bytes += int64(j.Inputs[i].Size())
 	}
-	expected := r.expects(t.Rows)
-	if t.Priority != sharedsched.Sheddable { // which waits for idle time
-		r.await(expected)
-		defer r.await(-expected)
+	return typical
+}
+
+// learn takes what there is to learn from a call that was answered together with others.
+func (r *Replica) learn(j *execution.Job, call *catalog.Call) {
+	if v := r.unit.Plan().Values; v != nil {
+		v.Earn(cmp.Or(call.Outcome.DeviceTime, call.Outcome.Compute))
 	}
-	first := time.Now()
-	for accepted := false; ; accepted = true {
-		began := time.Now()
-		outcome, err := r.shared.sched.Do(ctx, r.id, t)
-		again := worthAgain(err, accepted)
-		if again == nil {
-			if accepted {
-				outcome.Queue += began.Sub(first)
-			}
-			r.account(t, expected, typical, &outcome, err)
-			return outcome, err
-		}
-		if err := r.shared.Await(ctx, again, t.Limit); err != nil {
-			return outcome, err
-		}
-		if t.Target > 0 {
-			t.Target = max(1, t.Target-time.Since(began))
-		}
-		j.Forget()
-	}
+	r.audit.Observe(audit.Source{
+		Replica: r, Bare: r.bare, Tolerance: r.verdict.Tolerance, Rounds: r.verdict.Rounds,
+	}, j, call)
 }
 
 // worthAgain returns a channel that is closed when a task that ended with err is to be handed to the scheduler once
@@ -190,7 +95,7 @@ func worthAgain(err error, accepted bool) <-chan struct{} {
 		return nil
 	}
 	room := make(chan struct{})
-	time.AfterFunc(refusal.RetryAfter, func() { close(room) })
+	time.AfterFunc(max(refusal.RetryAfter, time.Millisecond), func() { close(room) })
 	return room
 }
 

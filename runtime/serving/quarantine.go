@@ -24,49 +24,6 @@ func (v *Version) origin() quarantine.Origin {
 	return o
 }
 
-// awaitVerdict waits for the retry of a call's inputs that is under way, if there is one, and reports whether they are
-// suspect. The error is that of poison, or wraps one of Shared.Await.
-func (r *Replica) awaitVerdict(ctx context.Context, call *catalog.Call, arrival time.Time) (suspect bool, err error) {
-	for {
-		known := r.shared.quarantine.Find(r.origin(), call.Inputs)
-		if known.Retry == nil {
-			return known.Suspect != nil, known.Poison
-		}
-		if err := r.awaitRetry(ctx, known.Retry, LimitOf(call, arrival)); err != nil {
-			return false, err
-		}
-	}
-}
-
-// predictQuarantined answers a call whose batch ended the engine's process, or hung. It runs where nothing else does,
-// outside of the scheduler. The call that ends that process too is the cause, and is not run a third time.
-func (r *Replica) predictQuarantined(ctx context.Context, call *catalog.Call, arrival time.Time) error {
-	start := time.Now()
-	call.Outcome.Queue += call.Outcome.Compute // of the batch before, which gave it nothing
-	defer func() {
-		call.Outcome.Compute = time.Since(start)
-		call.Outcome.Batch, call.Outcome.Ended = 0, 0
-	}()
-	for {
-		known, own := r.retry(call)
-		if known.Poison != nil {
-			return known.Poison
-		}
-		err := r.awaitRetry(ctx, known.Retry, LimitOf(call, arrival))
-		if err != nil {
-			return err
-		}
-		if own == nil {
-			continue // it was another call's
-		}
-		call.Outcome.Executions++
-		if err = known.Retry.Err(); err == nil {
-			call.Results, err = own.Join()
-		}
-		return err
-	}
-}
-
 // retry begins a retry of a call, suspect or not, and returns its job; or nil where the inputs are being retried
 // already, or are poison. The job has a copy of the call, which may end before it does.
 func (r *Replica) retry(call *catalog.Call) (known quarantine.Known, own *execution.Job) {
@@ -121,30 +78,14 @@ func (r *Replica) retried(t *quarantine.Retry, err error) {
 	})
 }
 
-// awaitRetry waits for the end of a retry. The errors wrap those of Shared.Await.
+// awaitRetry waits for the end of a retry. The errors wrap those of Shared.await.
 func (r *Replica) awaitRetry(ctx context.Context, t *quarantine.Retry, limit time.Time) error {
 	defer t.Leave()
-	if err := r.shared.Await(ctx, t.Ended(), limit); err != nil {
+	if err := r.shared.await(ctx, t.Ended(), limit); err != nil {
 		return fmt.Errorf("model %q version %d: the request is run by itself, because a run of it, or of others in its "+
 			"batch, hung or ended the engine's process: %w", r.Model, r.Number, err)
 	}
 	return nil
-}
-
-// submitTried submits a job for which no caller waits, and runs it in quarantine if it may be the cause of a crash.
-func (r *Replica) submitTried(ctx context.Context, j *execution.Job) (sharedsched.Outcome, error) {
-	outcome, err := r.submit(ctx, j)
-	if r.suspects(err) {
-		j.Forget()
-		outcome.DeviceTime, err = r.quarantine(ctx, j, j.Rows)
-	}
-	return outcome, err
-}
-
-// suspects reports whether an error is that of a job which may be the cause of a crash, as a quarantine can show.
-func (r *Replica) suspects(err error) bool {
-	undecided, is := errors.AsType[*execution.UndecidedError](err)
-	return is && undecided.Crashed() && r.unit.HasQuarantine()
 }
 
 // quarantine runs a job in the engine's quarantine, in executions of at most so many rows, and returns how long they

@@ -155,7 +155,7 @@ func TestARequestThatWasNotTried(t *testing.T) {
 			{outside, poison, "crashed", 0, 0},
 			{func(*tensor.Batch) error { return errFailed }, suspect, "alone", 1, 1},
 			{ends(engine.NotOpen), suspect, "try again", 1, 1},
-			{ends(engine.DeviceLost), suspect, "is being unloaded", 0, 1},
+			{ends(engine.DeviceLost), suspect, "is not ready", 0, 1},
 		} {
 			e.Forget()
 			quarantine.Forget()
@@ -348,7 +348,7 @@ func TestTrialsThatNobodyWaitsFor(t *testing.T) {
 			call := s.ask(poison + float32(i))
 			call.Limit = time.Now().Add(time.Hour)
 			go func() {
-				errs <- s.v.Pick(1).Predict(left, call, time.Now())
+				errs <- s.answer(left, call)
 			}()
 		}
 		time.Sleep(10 * time.Minute)
@@ -411,7 +411,7 @@ func TestLimitsOutsideOfTheScheduler(t *testing.T) {
 					time.AfterFunc(5*time.Second, s.sched.Abandon)
 				}
 				defer cancel()
-				err := s.v.Pick(1).Predict(ctx, call, began)
+				err := s.answer(ctx, call)
 				if _, failed := errors.AsType[*catalog.ModelError](err); failed || !errors.Is(err, want) ||
 					time.Since(began) != 5*time.Second {
 					t.Errorf("reopens %v, %s: after %v: %v", reopens, name, time.Since(began), err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weftserve/weft/internal/weftest"
+	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/execution"
 	"github.com/weftserve/weft/runtime/fleet"
@@ -47,13 +48,15 @@ func newKeeper() *keeper {
 	return k
 }
 
-func (k *keeper) Judged(*Version)                     {}
-func (k *keeper) Lost(*fleet.Device, error, *Version) {}
-func (k *keeper) Stirred()                            {}
-func (k *keeper) Freed(bool)                          {}
-func (k *keeper) Discard(*Replica)                    {}
-func (k *keeper) Crashed(*Version, error)             {}
-func (k *keeper) Go(func(context.Context)) bool       { return false }
+func (k *keeper) Find(*catalog.Version) (*Version, bool) { return nil, false }
+func (k *keeper) Changed(string) <-chan struct{}         { return nil }
+func (k *keeper) Judged(*Version)                        {}
+func (k *keeper) Lost(*fleet.Device, error, *Version)    {}
+func (k *keeper) Stirred()                               {}
+func (k *keeper) Freed(bool)                             {}
+func (k *keeper) Discard(*Replica)                       {}
+func (k *keeper) Crashed(*Version, error)                {}
+func (k *keeper) Go(func(context.Context)) bool          { return false }
 
 // closing is a session that answers nothing, in memory of its own. It takes so long to give that back.
 type closing struct {

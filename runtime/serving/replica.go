@@ -62,9 +62,6 @@ func (v *Version) newReplica(r *Replica, l *execution.Loaded) *Replica {
 	return r
 }
 
-// Scheduled returns the number by which the scheduler knows the replica.
-func (r *Replica) Scheduled() sharedsched.VersionID { return r.id }
-
 // shown is the signature to publish.
 func (r *Replica) shown() *tensor.Signature {
 	if r.demoted.Load() != nil {
@@ -98,7 +95,7 @@ var errProvenAnew = errors.New("the version was proven anew")
 // Run runs a row once more that is audited.
 func (r *Replica) Run(ctx context.Context, j *execution.Job) (sharedsched.Outcome, error) {
 	j.Unit = r.unit
-	outcome, err := r.submitTried(ctx, j)
+	outcome, err := r.runRow(ctx, j)
 	if err == nil && r.proof != r.proofs.Load() {
 		err = errProvenAnew
 	}

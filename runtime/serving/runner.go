@@ -91,35 +91,30 @@ func (t *runner) Run(ctx context.Context, r proof.Request) (a proof.Answer, err 
 // run is Run of a job.
 func (t *runner) run(ctx context.Context, j *execution.Job) (a proof.Answer, err error) {
 	j.Task.Identity = Proofs
-	for {
-		outcome, err := t.replica.submitTried(ctx, j)
-		if refusal, is := errors.AsType[*sharedsched.Refusal](err); is &&
-			refusal.Reason == sharedsched.RefusedQueueFull {
-			if refusal.RetryAfter < 0 {
-				// It is larger than all that may ever wait, which for a proof is a limit of memory like others.
-				full := &engine.Error{Kind: engine.OutOfMemory, Err: refusal}
-				return a, &catalog.ModelError{Model: t.replica.Model, Version: t.replica.Number, Err: full}
-			}
-			// Live traffic fills the queues. Its bytes drain, so there is room sooner or later.
-			if err := pause(ctx, max(refusal.RetryAfter, time.Millisecond)); err != nil {
-				return a, err
-			}
-			continue
-		}
-		a.Cost = cmp.Or(outcome.DeviceTime, outcome.Compute)
-		if failed, is := errors.AsType[*catalog.ModelError](err); is && failed.Crashed {
-			t.crashed = err
-		}
-		if err != nil {
-			if _, is := errors.AsType[*tensor.TooLargeError](err); is { // which for a proof is the model's failure
-				err = &catalog.ModelError{Model: t.replica.Model, Version: t.replica.Number, Err: err}
-			}
-			return a, err
-		}
-		a.Halved = j.Split()
-		a.Outputs, err = j.Join()
-		return a, err
+	outcome, err := t.replica.runRow(ctx, j)
+	a.Cost = cmp.Or(outcome.DeviceTime, outcome.Compute)
+	if failed, is := errors.AsType[*catalog.ModelError](err); is && failed.Crashed {
+		t.crashed = err
 	}
+	if err != nil {
+		return a, t.fault(err)
+	}
+	a.Halved = j.Split()
+	a.Outputs, err = j.Join()
+	return a, err
+}
+
+// fault returns the error of a row. An answer that is too large for a request is for a proof the model's failure, and a
+// row larger than all that may ever wait meets a limit of memory like others.
+func (t *runner) fault(err error) error {
+	if _, is := errors.AsType[*tensor.TooLargeError](err); is {
+		return &catalog.ModelError{Model: t.replica.Model, Version: t.replica.Number, Err: err}
+	}
+	if r, is := errors.AsType[*sharedsched.Refusal](err); is && r.Reason == sharedsched.RefusedQueueFull {
+		full := &engine.Error{Kind: engine.OutOfMemory, Err: r}
+		return &catalog.ModelError{Model: t.replica.Model, Version: t.replica.Number, Err: full}
+	}
+	return err
 }
 
 // Memory returns the replica's part of its device's memory.

@@ -48,10 +48,12 @@ type served struct {
 	reviews sync.Mutex
 }
 
-func (s *served) Judged(*Version)                     {}
-func (s *served) Lost(*fleet.Device, error, *Version) {}
-func (s *served) Freed(bool)                          {}
-func (s *served) Discard(r *Replica)                  { r.Finish(context.Background()) }
+func (s *served) Find(*catalog.Version) (*Version, bool) { return s.v, false }
+func (s *served) Changed(string) <-chan struct{}         { return nil }
+func (s *served) Judged(*Version)                        {}
+func (s *served) Lost(*fleet.Device, error, *Version)    {}
+func (s *served) Freed(bool)                             {}
+func (s *served) Discard(r *Replica)                     { r.Finish(context.Background()) }
 
 func (s *served) Stirred() {
 	s.reviews.Lock()
@@ -82,8 +84,8 @@ type options struct {
 	first   *weftest.Engine // is tried before the version is opened; nil: there is no process for that
 }
 
-// attempt opens a version of the engine, and returns it in any case.
-func attempt(t *testing.T, e *weftest.Engine, o options) (*served, error) {
+// opened opens a version of the engine, and returns it in any case.
+func opened(t *testing.T, e *weftest.Engine, o options) (*served, error) {
 	t.Helper()
 	s := &served{t: t, tries: map[string]int{}}
 	s.lives, s.end = context.WithCancel(context.Background())
@@ -156,7 +158,7 @@ func (s *served) close() {
 // serve opens a version of the engine.
 func serve(t *testing.T, e *weftest.Engine, o options) *served {
 	t.Helper()
-	s, err := attempt(t, e, o)
+	s, err := opened(t, e, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,8 +180,11 @@ func (s *served) ask(rows ...float32) *catalog.Call {
 	}
 }
 
-func (s *served) predict(c *catalog.Call) error {
-	return s.v.Pick(c.Rows).Predict(s.t.Context(), c, time.Now())
+func (s *served) predict(c *catalog.Call) error { return s.answer(s.t.Context(), c) }
+
+func (s *served) answer(ctx context.Context, c *catalog.Call) error {
+	a := s.Begin(c)
+	return a.Run(ctx)
 }
 
 // begin makes a call in the background, in a bubble.

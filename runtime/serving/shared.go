@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weftserve/weft/runtime/audit"
+	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/fleet"
 	"github.com/weftserve/weft/runtime/quarantine"
 	"github.com/weftserve/weft/sharedsched"
@@ -29,6 +30,11 @@ type Scheduler interface {
 // Owner decides which versions there are, and is notified of changes to them: from any goroutine, such as a batch
 // thread, and with no lock of this package held. No method may wait for an execution.
 type Owner interface {
+	// Find returns the version that takes requests which were made for another under its number: that one itself, or the
+	// one in its place. Nil: none does; comes: it is being loaded. It takes no lock.
+	Find(*catalog.Version) (now *Version, comes bool)
+	// Changed returns a channel that is closed when Find may return something else for versions of the model.
+	Changed(model string) <-chan struct{}
 	// Judged says that it has changed how a version is served, or why.
 	Judged(*Version)
 	// Lost says that a device failed. by is the version that ran there, or was being opened there.
@@ -112,9 +118,9 @@ func (s *Shared) Attach(sched Scheduler) {
 	s.flows.sched = sched
 }
 
-// Await waits for done, outside of the scheduler. The error is the cause of ctx, that the limit has come, or that the
+// await waits for done, outside of the scheduler. The error is the cause of ctx, that the limit has come, or that the
 // scheduler has abandoned its tasks; a zero limit is none.
-func (s *Shared) Await(ctx context.Context, done <-chan struct{}, limit time.Time) error {
+func (s *Shared) await(ctx context.Context, done <-chan struct{}, limit time.Time) error {
 	if !limit.IsZero() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadlineCause(ctx, limit, sharedsched.ErrExpired)

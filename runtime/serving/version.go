@@ -132,6 +132,7 @@ func (v *Version) Describe(public *catalog.Version, m *modelrepo.Manifest) {
 			Device: r.Opened.Device, Provider: r.Opened.Provider, Scheduler: int32(r.id),
 		})
 	}
+	public.Resident = v
 	first := public.Replicas[0]
 	public.Device, public.Provider, public.Scheduler = first.Device, first.Provider, first.Scheduler
 	r, b := v.Replicas()[0], &m.Batching

@@ -33,7 +33,6 @@ import (
 	"github.com/weftserve/weft/server/breaker"
 	"github.com/weftserve/weft/server/rollout"
 	"github.com/weftserve/weft/server/routing"
-	"github.com/weftserve/weft/sharedsched"
 )
 
 // ErrSuperseded is the cause with which a request is cancelled when a newer one of its stream takes over.
@@ -151,7 +150,7 @@ func (p *Pipeline) Predict(ctx context.Context, req *Request) (at Place, err err
 	}
 	for tries := 0; ; tries++ {
 		err = p.try(ctx, f)
-		if !stoppedBeingReady(err) || tries == maxReroutes {
+		if !errors.Is(err, catalog.ErrNotReady) || tries == maxReroutes {
 			break
 		}
 	}
@@ -220,13 +219,9 @@ func (p *Pipeline) try(ctx context.Context, f *flight) error {
 }
 
 // maxReroutes is how often a request is routed again because its version stopped being ready between routing and
-// submission, as happens once when a new version takes over.
+// submission, as happens once when a new version takes over. What else is tried again, and in which order, is in the
+// table of package serving (attempt.go).
 const maxReroutes = 2
-
-// stoppedBeingReady reports whether the version refused a call that was routed to it while it was ready.
-func stoppedBeingReady(err error) bool {
-	return errors.Is(err, catalog.ErrNotReady) || errors.Is(err, sharedsched.ErrRemoved)
-}
 
 // route chooses the version that answers a request, and says so in the result.
 func (p *Pipeline) route(f *flight) (routing.Route, error) {

@@ -69,9 +69,9 @@ func TestVersionTakesOver(t *testing.T) {
 	}
 
 	tries = 0
-	h.Run = func(context.Context, *catalog.Call) error { tries++; return sharedsched.ErrRemoved }
+	h.Run = func(context.Context, *catalog.Call) error { tries++; return catalog.ErrNotReady }
 	_, err = h.Predictions.Predict(t.Context(), servertest.Observation(""))
-	servertest.WantCode(t, err, codes.Unavailable, sharedsched.ErrRemoved.Error())
+	servertest.WantCode(t, err, codes.Unavailable, catalog.ErrNotReady.Error())
 	if tries != 3 {
 		t.Errorf("%d tries of a version that never takes the request, want 3", tries)
 	}
