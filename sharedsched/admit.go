@@ -6,8 +6,6 @@ import (
 	"slices"
 	"sort"
 	"time"
-
-	"github.com/weftserve/weft/sharedsched/ring"
 )
 
 // Admission refuses at once tasks that cannot be answered, for two reasons: bounds keep memory finite, and the caller
@@ -56,7 +54,7 @@ func (c *Core) submit(now Time, ev *Event, out *Answer) error {
 	}
 	target, named := c.hear(now, q, t, limit)
 	// An answer is never wanted later than it is worth something.
-	place := ring.Order{Rank: uint8(t.Priority.class()), Target: int64(min(now.Add(target), limit, Never-1)), Seq: c.seq}
+	place := order{Rank: uint8(t.Priority.class()), Target: int64(min(now.Add(target), limit, Never-1)), Seq: c.seq}
 	when := timing{limit: limit, due: Time(place.Target), wanted: Never, openEnded: openEnded}
 	if named {
 		when.wanted = endBy(when.due, now)
@@ -130,7 +128,7 @@ func (c *Core) lesser(q *queue, n int, rank uint8) iter.Seq[int32] {
 // before it, which are then to be given up. An estimate that was never measured refuses nothing, and one that nothing
 // has confirmed for probeAfter lets a single task through: a wrong estimate would keep itself alive by refusing every
 // task that would correct it.
-func (c *Core) unattainable(now Time, q *queue, t *Task, limit Time, place ring.Order, openEnded bool) (
+func (c *Core) unattainable(now Time, q *queue, t *Task, limit Time, place order, openEnded bool) (
 	probe bool, overtaken []int32, _ *Refusal,
 ) {
 	if limit == Never || t.Priority == Sheddable || c.variant.NoAdmission {

@@ -56,7 +56,7 @@ func (c *Core) giveUp(now Time, q *queue, out *Answer) int {
 	if !c.tight(q, most, q.device.free.Add(high)) {
 		return most
 	}
-	k := classOf(q.ring.At(0).Order)
+	k := classOf(q.ring.At(0).order)
 	end, loose, fair := c.sift(now, q, k, most, out)
 	company := 0 // rows of other flows that such a batch could have
 	if k == foreground {
@@ -72,7 +72,7 @@ func (c *Core) giveUp(now Time, q *queue, out *Answer) int {
 	for i, rows := 0, 0; i < q.ring.Len() && rows < many; {
 		slot := q.ring.At(i).Task
 		t := &c.tasks[slot]
-		if t.alone || classOf(t.Order) != k {
+		if t.alone || classOf(t.order) != k {
 			break
 		}
 		if t.deadline() < end {
@@ -111,7 +111,7 @@ func (c *Core) sift(now Time, q *queue, k class, most int, out *Answer) (end Tim
 	for i := 0; i < min(q.ring.Len(), lookedAt) && loose < most; {
 		slot := q.ring.At(i).Task
 		t := &c.tasks[slot]
-		if t.alone || classOf(t.Order) != k {
+		if t.alone || classOf(t.order) != k {
 			break
 		}
 		if needs, hopeless := c.hopeless(q, t); hopeless {

@@ -2,8 +2,6 @@ package sharedsched
 
 import (
 	"math"
-
-	"github.com/weftserve/weft/sharedsched/ring"
 )
 
 // In overload somebody must lose. Tasks with limits of their own are refused at once where they would (admit.go).
@@ -48,12 +46,12 @@ func (c *Core) setBack(now Time, q *queue) {
 	for range lookedAt {
 		slot := q.ring.At(0).Task
 		t := &c.tasks[slot]
-		if !t.waitedFor(now, staleTargets) || t.next > 0 || classOf(t.Order) == background {
+		if !t.waitedFor(now, staleTargets) || t.next > 0 || classOf(t.order) == background {
 			return
 		}
-		q.ring.Remove(t.Order)
+		q.ring.Remove(t.order)
 		t.Target = stalePlace - int64(t.Seq)
-		q.ring.Insert(ring.Entry{Order: t.Order, Task: slot})
+		q.ring.Insert(entry{order: t.order, Task: slot})
 	}
 }
 
@@ -69,7 +67,7 @@ func (c *Core) watchCrowd(now Time, q *queue) {
 		q.crowd = q.foreground
 	case t.waitedFor(now-held, patienceTargets) && q.foreground > q.crowd+q.most &&
 		now.Sub(t.arrival) >= patienceTargets*q.flow.recent.targets.low(): // one in a hurry is not to turn the queue
-		c.noRoom(now, q, classOf(t.Order))
+		c.noRoom(now, q, classOf(t.order))
 	}
 }
 
@@ -93,8 +91,8 @@ func (q *queue) isLate(now Time) bool {
 // goOn gives a task that was begun the place of its target again.
 func (q *queue) goOn(t *task, slot int32) {
 	if t.Target != int64(t.due) {
-		q.ring.Remove(t.Order)
+		q.ring.Remove(t.order)
 		t.Target = int64(t.due)
-		q.ring.Insert(ring.Entry{Order: t.Order, Task: slot})
+		q.ring.Insert(entry{order: t.order, Task: slot})
 	}
 }

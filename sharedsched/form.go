@@ -24,7 +24,7 @@ func (c *Core) form(now Time, q *queue, b *Batch, out *Answer) {
 	guarded := min(room, largest, c.mayBlock(now, q))
 	most := c.size(q, guarded)
 	hurried := room < min(largest, q.waiting) // deadlines, not sizes, made the batch as small as it is
-	head := q.ring.At(0).Order
+	head := q.ring.At(0).order
 	full := false
 	if q.flow.beyond && classOf(head) == foreground { // the flows that ask for no more than their share go first
 		if full = c.takeOwn(now, q, b, most, 1); !full {
@@ -74,7 +74,7 @@ func (q *queue) boundOf(deadlines, largest, guarded, most int) Bound {
 func (c *Core) takeOwn(now Time, q *queue, b *Batch, most, n int) (full bool) {
 	for ; n > 0 && q.ring.Len() > 0 && !full; n-- {
 		t := &c.tasks[q.ring.At(0).Task]
-		if t.alone || b.Rows > 0 && classOf(t.Order) != classOf(c.get(b.Spans[0].task).Order) {
+		if t.alone || b.Rows > 0 && classOf(t.order) != classOf(c.get(b.Spans[0].task).order) {
 			break // it gets a batch of its own, or a place in the padding
 		}
 		left, room := t.rows-t.next, most-b.Rows

@@ -61,7 +61,7 @@ func (g *guard) next() Time { return Time(g.step+1) * Time(guardStep) }
 // runs; 0 if not even one. Only background work is bounded so, unless it is draining.
 func (c *Core) mayBlock(now Time, q *queue) int {
 	most, _, _ := c.fullBatch(q)
-	if q.ring.Len() > 0 && classOf(q.ring.At(0).Order) == foreground || q.version.closing || c.draining {
+	if q.ring.Len() > 0 && classOf(q.ring.At(0).order) == foreground || q.version.closing || c.draining {
 		return most
 	}
 	limit, long := q.device.guard.most(now)

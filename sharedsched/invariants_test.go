@@ -55,17 +55,17 @@ func (k *checker) invariants(c *Core) error {
 		rows, front, ofRank := 0, 0, [backgroundRank]int{}
 		for i := range q.ring.Len() {
 			e := q.ring.At(i)
-			if i > 0 && !q.ring.At(i-1).Before(e.Order) {
+			if i > 0 && !q.ring.At(i-1).Before(e.order) {
 				return fmt.Errorf("queue %d is out of order at %d", q.id, i)
 			}
 			t := &c.tasks[e.Task]
-			if t.state != taskQueued || t.queue != q || t.Order != e.Order || inRing[e.Task] {
+			if t.state != taskQueued || t.queue != q || t.order != e.order || inRing[e.Task] {
 				return fmt.Errorf("queue %d holds task %d wrongly: %+v", q.id, e.Task, t)
 			}
 			inRing[e.Task] = true
 			rows += t.rows - t.next
 			bytes += t.bytes
-			if classOf(t.Order) == foreground {
+			if classOf(t.order) == foreground {
 				front++
 				foregroundTasks[q.device]++
 				ofRank[t.rank]++
@@ -105,7 +105,7 @@ func (k *checker) invariants(c *Core) error {
 		alive[v]++
 		if t.state == taskQueued {
 			n := queued[t.queue.tenancy]
-			n[classOf(t.Order)]++
+			n[classOf(t.order)]++
 			queued[t.queue.tenancy] = n
 		}
 		if (t.state == taskQueued) != inRing[int32(slot)] {
@@ -180,7 +180,7 @@ func checkLimits(c *Core) (map[int32]bool, error) {
 func (c *Core) checkStage(q *queue) error {
 	f := q.flow
 	d := f.device
-	if q.stage == resting && c.holds.Has(q.id) && q.ring.Len() > 0 && classOf(q.ring.At(0).Order) == background {
+	if q.stage == resting && c.holds.Has(q.id) && q.ring.Len() > 0 && classOf(q.ring.At(0).order) == background {
 		return nil // it might block others for too long
 	}
 	// Time that passes without an event makes queues ready only in EventAdvance, so a held queue may be due.

@@ -4,8 +4,6 @@ import (
 	"math"
 	"slices"
 	"time"
-
-	"github.com/weftserve/weft/sharedsched/ring"
 )
 
 // advance lets time pass: it returns the tasks whose limit has come, and looks at the queues that were held until now.
@@ -79,8 +77,8 @@ func (o *oracle) arrive(now Time, q *oracleQueue, t *oracleTask, target time.Dur
 	o.look(now, q)
 }
 
-func (t *oracleTask) order() ring.Order {
-	o := ring.Order{Target: t.place, Seq: uint64(t.seq)}
+func (t *oracleTask) order() order {
+	o := order{Target: t.place, Seq: uint64(t.seq)}
 	if t.rank == backgroundRank {
 		o.Rank = 1 // behind all others
 	}

@@ -1,7 +1,5 @@
 package sharedsched
 
-import "github.com/weftserve/weft/sharedsched/ring"
-
 // Priority decides which of the tasks of a queue give way where not all can be served in time. It does not order: a
 // lax task that matters more must not hide an urgent one. The zero value is Critical. The names follow
 // Google's criticality classes (Site Reliability Engineering, chapter 21).
@@ -41,4 +39,4 @@ func (p Priority) class() class {
 }
 
 // classOf returns the class of a task by where it stands in its queue: behind foreground work.
-func classOf(o ring.Order) class { return class(o.Rank) }
+func classOf(o order) class { return class(o.Rank) }

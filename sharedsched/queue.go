@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/weftserve/weft/sharedsched/cost"
-	"github.com/weftserve/weft/sharedsched/ring"
 )
 
 // queue holds the waiting tasks of one flow and key. It is made when a task brings a key that has none, and dropped
@@ -28,7 +27,7 @@ type queue struct {
 	kin        *kin  // the queues of the version and key
 	place      int32 // among them
 	shape      *shape
-	ring       ring.Ring
+	ring       ring
 	foreground int                 // tasks of that class in the ring; they come before the others
 	ofRank     [backgroundRank]int // of these
 	waiting    int                 // rows in the ring that were not started
@@ -158,7 +157,7 @@ func (q *queue) expect(k *task, work time.Duration) {
 	if q.fullHigh > 0 { // a guess must refuse nothing
 		k.work = work
 	}
-	if classOf(k.Order) == foreground {
+	if classOf(k.order) == foreground {
 		q.foreground++
 		q.ofRank[k.rank]++
 		q.work += k.work
@@ -174,7 +173,7 @@ func (c *Core) appraise(q *queue) {
 		k := &c.tasks[q.ring.At(i).Task]
 		more := q.part(k.rows-k.next) - k.work
 		k.work += more
-		if classOf(k.Order) == foreground {
+		if classOf(k.order) == foreground {
 			q.work += more
 			q.device.work += more
 			q.flow.work += more
@@ -185,7 +184,7 @@ func (c *Core) appraise(q *queue) {
 // forget uncounts a task that expect counted.
 func (q *queue) forget(k *task) {
 	d, f := q.device, q.flow
-	if classOf(k.Order) == foreground {
+	if classOf(k.order) == foreground {
 		q.foreground--
 		q.ofRank[k.rank]--
 		q.work -= k.work
@@ -197,7 +196,7 @@ func (q *queue) forget(k *task) {
 
 // spend uncounts the device time of rows of a task that were started, while others of its rows wait.
 func (q *queue) spend(k *task, rows int) {
-	if part := k.work * time.Duration(rows) / time.Duration(k.rows-k.next+rows); classOf(k.Order) == foreground {
+	if part := k.work * time.Duration(rows) / time.Duration(k.rows-k.next+rows); classOf(k.order) == foreground {
 		k.work -= part
 		q.work -= part
 		q.device.work -= part

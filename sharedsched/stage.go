@@ -100,7 +100,7 @@ func (c *Core) classNow(q *queue) class {
 	if q.ring.Len() == 0 || q.version.closing || c.draining {
 		return foreground
 	}
-	return classOf(q.ring.At(0).Order)
+	return classOf(q.ring.At(0).order)
 }
 
 // demand makes the queue demanding, or moves it among the demanding ones.

@@ -2,8 +2,6 @@ package sharedsched
 
 import (
 	"time"
-
-	"github.com/weftserve/weft/sharedsched/ring"
 )
 
 // Task is the work of one request as the scheduler sees it: features, no tensors.
@@ -75,7 +73,7 @@ const (
 type task struct {
 	gen   uint32
 	state taskState
-	ring.Order
+	order
 	queue *queue
 	rank  uint8 // of its priority
 
@@ -114,14 +112,14 @@ func (t *task) deadline() Time {
 }
 
 // enqueue puts an admitted task into its queue. It is the only way in.
-func (c *Core) enqueue(now Time, q *queue, t *Task, when timing, place ring.Order, work time.Duration,
+func (c *Core) enqueue(now Time, q *queue, t *Task, when timing, place order, work time.Duration,
 	probe bool,
 ) Handle {
 	v := q.version
 	slot, k := c.take()
 	h := c.handle(slot)
 	k.state = taskQueued
-	k.Order = place
+	k.order = place
 	k.queue, k.rank = q, ranks[t.Priority]
 	k.alone, k.unmeasured, k.probe = t.Alone, t.Unmeasured, probe
 	q.alone = t.Alone
@@ -132,12 +130,12 @@ func (c *Core) enqueue(now Time, q *queue, t *Task, when timing, place ring.Orde
 		q.oldest, q.soonest, q.wanted, q.begun = now, Never, Never, false
 	}
 	q.soonest, q.wanted = min(q.soonest, when.limit), min(q.wanted, when.wanted)
-	q.ring.Insert(ring.Entry{Order: k.Order, Task: slot})
+	q.ring.Insert(entry{order: k.order, Task: slot})
 	q.waiting += t.Rows
-	q.tenancy.queued[classOf(k.Order)]++
+	q.tenancy.queued[classOf(k.order)]++
 	v.live++
 	v.account.Accepted++
-	if classOf(k.Order) == foreground {
+	if classOf(k.order) == foreground {
 		q.flow.callers.asked(now)
 	}
 	c.queuedBytes += t.Bytes
@@ -163,11 +161,11 @@ func (c *Core) enqueue(now Time, q *queue, t *Task, when timing, place ring.Orde
 // none. Every way out of a queue leads through it, so that these counts are kept in one place.
 func (c *Core) unqueue(now Time, q *queue, t *task, next taskState) {
 	t.state = next
-	q.ring.Remove(t.Order)
+	q.ring.Remove(t.order)
 	if q.ring.Len() == 0 {
 		q.idleAt = now
 	}
-	q.tenancy.queued[classOf(t.Order)]--
+	q.tenancy.queued[classOf(t.order)]--
 	c.queuedBytes -= t.bytes
 	q.forget(t)
 	if t.limit != Never && c.limits.Left() {

@@ -42,7 +42,7 @@ func (r *trialRecord) admit(c *Core, now Time, h Handle, v VersionID, task *Task
 	r.tasks[h] = &trialTask{version: v, key: task.Key, who: task.Identity, rows: t.rows}
 	// Only a target that a row could meet.
 	met := task.Target == 0 || task.Target >= t.queue.rowCost || t.queue.fullHigh == 0
-	if classOf(t.Order) == foreground && !t.alone && met {
+	if classOf(t.order) == foreground && !t.alone && met {
 		r.targets = append(r.targets, trialTarget{now, t.queue.device, t.due.Sub(now)})
 	}
 	return nil
@@ -111,7 +111,7 @@ func (r *trialRecord) batch(c *Core, now Time, l *lane, b *Batch) error {
 		}
 		k, first := r.tasks[sp.task], r.tasks[b.Spans[0].task]
 		if k.version != b.Version || k.key != first.key || k.who != t.queue.flow.identity ||
-			t.queue != l.queue && (t.alone || classOf(t.Order) == background || k.next+sp.Rows < k.rows ||
+			t.queue != l.queue && (t.alone || classOf(t.order) == background || k.next+sp.Rows < k.rows ||
 				t.queue.shape != l.queue.shape) {
 			return fmt.Errorf("a batch of version %d and %+v has a task of %+v", b.Version, *first, *k)
 		}
@@ -121,7 +121,7 @@ func (r *trialRecord) batch(c *Core, now Time, l *lane, b *Batch) error {
 		}
 		k.next += sp.Rows
 		rows += sp.Rows
-		if classOf(t.Order) == foreground {
+		if classOf(t.order) == foreground {
 			front += sp.Rows
 		}
 		whole = whole || t.alone
@@ -173,7 +173,7 @@ func (c *Core) checkSize(l *lane, b *Batch) error {
 func (r *trialRecord) background(c *Core, now Time, l *lane) error {
 	for slot := range c.tasks {
 		t := &c.tasks[slot]
-		if t.state == taskQueued && classOf(t.Order) == foreground && t.queue.device == l.device {
+		if t.state == taskQueued && classOf(t.order) == foreground && t.queue.device == l.device {
 			return fmt.Errorf("background work starts while task %d waits", slot)
 		}
 	}
@@ -198,7 +198,7 @@ func (c *Core) checkIdle(now Time, device *device) error {
 		}
 		s, first := &q.version.settings, &c.tasks[q.ring.At(0).Task]
 		drains := q.version.closing || c.draining
-		if classOf(first.Order) == background && !drains {
+		if classOf(first.order) == background && !drains {
 			continue
 		}
 		most, full, high := c.fullBatch(q)

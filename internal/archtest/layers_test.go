@@ -208,7 +208,7 @@ var layers = []layer{
 	},
 	{
 		"sharedsched",
-		[]string{"sharedsched/cost", "sharedsched/fairq", "sharedsched/iheap", "sharedsched/ring"},
+		[]string{"sharedsched/cost", "sharedsched/fairq", "sharedsched/iheap"},
 		"the algorithm stands alone: it knows neither who runs it nor who records it",
 	},
 	{

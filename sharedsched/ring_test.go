@@ -1,4 +1,4 @@
-package ring
+package sharedsched
 
 import (
 	"math/rand/v2"
@@ -7,17 +7,17 @@ import (
 )
 
 // TestAgainstSortedList compares the ring with the obvious implementation over random operations.
-func TestAgainstSortedList(t *testing.T) {
+func TestRingAgainstSortedList(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	var r Ring
-	var want []Entry
+	var r ring
+	var want []entry
 	for step := range 20000 {
 		if len(want) == 0 || rng.IntN(10) < 4+2*(step/500%2) { // it grows, then it shrinks
-			o := Order{Target: int64(step + rng.IntN(30)), Seq: uint64(step), Rank: uint8(rng.IntN(20) / 19)}
-			e := Entry{Order: o, Task: int32(step)}
+			o := order{Target: int64(step + rng.IntN(30)), Seq: uint64(step), Rank: uint8(rng.IntN(20) / 19)}
+			e := entry{order: o, Task: int32(step)}
 			r.Insert(e)
-			at, _ := slices.BinarySearchFunc(want, e, func(a, b Entry) int {
-				if a.Before(b.Order) {
+			at, _ := slices.BinarySearchFunc(want, e, func(a, b entry) int {
+				if a.Before(b.order) {
 					return -1
 				}
 				return 1
@@ -25,7 +25,7 @@ func TestAgainstSortedList(t *testing.T) {
 			want = slices.Insert(want, at, e)
 		} else {
 			at := max(0, rng.IntN(len(want)+10)-10) // the first one often
-			r.Remove(want[at].Order)
+			r.Remove(want[at].order)
 			want = slices.Delete(want, at, at+1)
 		}
 		if r.Len() != len(want) {

@@ -1,17 +1,15 @@
-// Package ring keeps the waiting tasks of a queue in order: they nearly always arrive in order, and leave from the
-// front.
-package ring
+package sharedsched
 
-// Order says where a task stands in its queue: by rank (priority), then by target, then by sequence (arrival). In
+// order says where a task stands in its queue: by rank (priority), then by target, then by sequence (arrival). In
 // overload other numbers take the places of targets.
-type Order struct {
+type order struct {
 	Target int64
 	Seq    uint64
 	Rank   uint8
 }
 
 // Before reports whether a task stands before another. No two are equal: Seq differs.
-func (a Order) Before(b Order) bool {
+func (a order) Before(b order) bool {
 	if a.Rank != b.Rank {
 		return a.Rank < b.Rank
 	}
@@ -21,34 +19,34 @@ func (a Order) Before(b Order) bool {
 	return a.Seq < b.Seq
 }
 
-// Ring holds the waiting tasks of one queue in order. Tasks nearly always arrive in order and leave from the front,
+// ring holds the waiting tasks of one queue in order. Tasks nearly always arrive in order and leave from the front,
 // both O(1); one that belongs further forward, or leaves from the middle, moves the shorter side of the ring. A heap
 // would bound that by O(log n), but batch formation walks the tasks in order, which a heap cannot do without taking
 // them out.
-type Ring struct {
-	buf   []Entry // its length is a power of two, or zero
+type ring struct {
+	buf   []entry // its length is a power of two, or zero
 	first int
 	n     int
 }
 
-// Entry is a task in the ring. Its place in the order is kept here, so that moving tasks touches no other memory.
-type Entry struct {
-	Order
+// entry is a task in the ring. Its place in the order is kept here, so that moving tasks touches no other memory.
+type entry struct {
+	order
 	Task int32
 }
 
 // Len returns the number of tasks.
-func (r *Ring) Len() int { return r.n }
+func (r *ring) Len() int { return r.n }
 
 // At returns the ith task from the front.
-func (r *Ring) At(i int) *Entry { return &r.buf[(r.first+i)&(len(r.buf)-1)] }
+func (r *ring) At(i int) *entry { return &r.buf[(r.first+i)&(len(r.buf)-1)] }
 
 // Insert puts a task where it belongs.
-func (r *Ring) Insert(e Entry) {
+func (r *ring) Insert(e entry) {
 	if r.n == len(r.buf) {
 		r.grow()
 	}
-	i := r.Before(e.Order)
+	i := r.Before(e.order)
 	if i < r.n/2 {
 		r.first = (r.first - 1) & (len(r.buf) - 1)
 		r.n++
@@ -65,7 +63,7 @@ func (r *Ring) Insert(e Entry) {
 }
 
 // Remove takes out the task that stands at o. It must be there.
-func (r *Ring) Remove(o Order) {
+func (r *ring) Remove(o order) {
 	i := r.Before(o)
 	if i < r.n/2 {
 		for j := i; j > 0; j-- {
@@ -81,7 +79,7 @@ func (r *Ring) Remove(o Order) {
 }
 
 // Before returns the number of entries before o, looking at the ends first because that is where o usually belongs.
-func (r *Ring) Before(o Order) int {
+func (r *ring) Before(o order) int {
 	if r.n == 0 || r.At(r.n-1).Before(o) {
 		return r.n
 	}
@@ -101,8 +99,8 @@ func (r *Ring) Before(o Order) int {
 }
 
 // grow doubles the room. It never shrinks: room that a queue needed once it will need again.
-func (r *Ring) grow() {
-	bigger := make([]Entry, max(8, 2*len(r.buf)))
+func (r *ring) grow() {
+	bigger := make([]entry, max(8, 2*len(r.buf)))
 	for i := range r.n {
 		bigger[i] = *r.At(i)
 	}
