@@ -19,13 +19,11 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the golden files anew; read the difference before committing it")
-
-// golden compares a text with a file.
+// golden compares a text with a file. The flag -rewrite, which is that of datadriven, writes the file anew.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
-	if *rewrite {
+	if flag.Lookup("rewrite").Value.String() == "true" {
 		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -43,9 +41,9 @@ func golden(t *testing.T, name, got string) {
 func atDemo(t *testing.T, test func(t *testing.T, d *demo, s *screen)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
+		defer time.Sleep(time.Second) // what makes the updates has ended then
 		d := newDemo()
 		test(t, d, seen(t, d, 1))
-		time.Sleep(time.Second) // what makes the updates has ended then
 	})
 }
 

@@ -7,84 +7,33 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/cockroachdb/datadriven"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
-// labels returns the rows of a screen.
-func labels(s *screen) string {
-	var all []string
-	for _, v := range s.rows() {
-		all = append(all, v.label)
-	}
-	return strings.Join(all, ", ")
-}
-
-func TestSorting(t *testing.T) {
+// TestKeys presses keys, those of a case one after the other, and says which versions are shown then, and which of them
+// is selected. Each file begins anew.
+func TestKeys(t *testing.T) {
 	atDemo(t, func(t *testing.T, _ *demo, s *screen) {
-		for _, tt := range []struct{ key, want string }{
-			{"1", "pick v5, pick v6, pick v7, rank v3, walk v8"},
-			{"1", "walk v8, rank v3, pick v7, pick v6, pick v5"},
-			{"2", "pick v5, rank v3, pick v6, walk v8, pick v7"},
-			{"2", "pick v7, walk v8, pick v6, rank v3, pick v5"},
-			{"3", "walk v8, pick v5, pick v6, rank v3, pick v7"},
-			{"4", "pick v5, walk v8, rank v3, pick v6, pick v7"},
-			{"5", "rank v3, pick v5, pick v6, walk v8, pick v7"},
-			{"6", "rank v3, pick v7, pick v5, pick v6, walk v8"},
-			{"7", "pick v7, rank v3, pick v5, pick v6, walk v8"},
-			{"8", "pick v5, rank v3, pick v7, walk v8, pick v6"},
-			{"9", "rank v3, pick v5, pick v6, pick v7, walk v8"},
-			{"0", "walk v8, pick v5, pick v6, pick v7, rank v3"},
-		} {
-			if press(t, s, tt.key); labels(s) != tt.want {
-				t.Errorf("%s: %s, want %s", tt.key, labels(s), tt.want)
+		datadriven.RunTest(t, "testdata/script/keys.txt", func(t *testing.T, d *datadriven.TestData) string {
+			var said strings.Builder
+			for key := range strings.FieldsSeq(d.Input) {
+				press(t, s, key)
 			}
-		}
-	})
-}
-
-func TestFilter(t *testing.T) {
-	atDemo(t, func(t *testing.T, _ *demo, s *screen) {
-		for _, tt := range []struct {
-			keys []string
-			want string
-		}{
-			{[]string{"f", "P", "i", "c", "space", "6"}, "pick v6"},
-			{[]string{"backspace", "backspace", "x"}, ""},
-			{[]string{"enter", "down", "enter", "q"}, ""}, // nothing to select, and no key of the filter any more
-		} {
-			if press(t, s, tt.keys...); labels(s) != tt.want {
-				t.Errorf("%q: %s, want %s", tt.keys, labels(s), tt.want)
+			chosen, _ := s.selected()
+			for _, v := range s.rows() {
+				if said.WriteString(v.label); v == chosen {
+					said.WriteString("*")
+				}
+				said.WriteString("  ")
 			}
-		}
-		if press(t, s, "esc"); len(s.rows()) != 5 {
-			t.Errorf("after esc: %s", labels(s))
-		}
-		if press(t, s, "f", "s", "h", "a", "d", "enter"); labels(s) != "pick v7" { // by its slot
-			t.Errorf("by slot: %s", labels(s))
-		}
+			return strings.TrimSpace(said.String()) + "\n"
+		})
 		long := append([]string{"f"}, slices.Repeat([]string{"a"}, 2*maxFilter)...)
 		if press(t, s, long...); len(s.filter) != maxFilter {
 			t.Errorf("a filter of %d", len(s.filter))
-		}
-	})
-}
-
-func TestSelection(t *testing.T) {
-	atDemo(t, func(t *testing.T, _ *demo, s *screen) {
-		for _, tt := range []struct{ key, want string }{
-			{"up", "pick v5"},
-			{"down", "rank v3"},
-			{"j", "pick v6"},
-			{"1", "pick v6"}, // it stays selected where rows move
-			{"k", "pick v5"},
-		} {
-			if press(t, s, tt.key); true {
-				if v, _ := s.selected(); v.label != tt.want {
-					t.Errorf("%s: %s, want %s", tt.key, v.label, tt.want)
-				}
-			}
 		}
 	})
 }

@@ -3,12 +3,13 @@ package weftclient_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/cockroachdb/datadriven"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -45,80 +46,44 @@ func attempts(t *testing.T, q *weftclient.Request, within time.Duration, option 
 	return at, ended
 }
 
+// TestRetries has a server that ends each attempt as a line of a case says, and then answers.
 func TestRetries(t *testing.T) {
-	const wait = 700 * time.Millisecond
-	large := &weftclient.Request{
-		Model:  weftclient.Model("uint8/1"),
-		Inputs: weftclient.Tensors{"x": weftclient.FromSlice(make([]uint8, 1<<20))},
-	}
-	for _, tt := range []struct {
-		name   string
-		q      *weftclient.Request
-		within time.Duration
-		option weftclient.Option
-		fails  []error
-		at     []time.Duration
-		code   codes.Code
-	}{
-		{
-			"when the server says so", observation(), time.Minute, weftclient.WithAttempts(4),
-			[]error{full(wait), full(wait / 7)},
-			[]time.Duration{0, wait, wait + wait/7},
-			codes.OK,
-		},
-		{
-			"a large request, too", large, time.Minute, weftclient.WithAttempts(4),
-			[]error{full(wait)},
-			[]time.Duration{0, wait},
-			codes.OK,
-		},
-		{
-			"not more often than was said", observation(), time.Minute, weftclient.WithAttempts(2),
-			[]error{full(wait), full(wait)},
-			[]time.Duration{0, wait},
-			codes.ResourceExhausted,
-		},
-		{
-			"more often than gRPC does by itself", observation(), time.Minute, weftclient.WithAttempts(7),
-			[]error{full(wait), full(wait), full(wait), full(wait), full(wait), full(wait)},
-			[]time.Duration{0, wait, 2 * wait, 3 * wait, 4 * wait, 5 * wait, 6 * wait},
-			codes.OK,
-		},
-		{
-			"never", observation(), time.Minute, weftclient.WithAttempts(1),
-			[]error{full(wait)},
-			[]time.Duration{0},
-			codes.ResourceExhausted,
-		},
-		{
-			"not beyond the deadline", observation(), wait / 2, weftclient.WithAttempts(4),
-			[]error{full(wait)},
-			[]time.Duration{0},
-			codes.DeadlineExceeded,
-		},
-		{
-			"not where the server says that it does not help", observation(), time.Minute, weftclient.WithAttempts(4),
-			[]error{&sharedsched.Refusal{Reason: sharedsched.RefusedDeadline, RetryAfter: -1}},
-			[]time.Duration{0},
-			codes.ResourceExhausted,
-		},
-		{
-			"not a fault", observation(), time.Minute, weftclient.WithAttempts(4),
-			[]error{errors.New("boom")},
-			[]time.Duration{0},
-			codes.Internal,
-		},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			at, err := attempts(t, tt.q, tt.within, tt.option, tt.fails...)
-			if diff := cmp.Diff(tt.at, at); diff != "" {
-				t.Errorf("attempts (-want +got):\n%s", diff)
+	datadriven.RunTest(t, "testdata/retries.txt", func(t *testing.T, d *datadriven.TestData) string {
+		q, attemptsMost, within := observation(), 4, time.Minute.String()
+		d.MaybeScanArgs(t, "attempts", &attemptsMost)
+		d.MaybeScanArgs(t, "within", &within)
+		if d.HasArg("large") {
+			q = &weftclient.Request{
+				Model:  weftclient.Model("uint8/1"),
+				Inputs: weftclient.Tensors{"x": weftclient.FromSlice(make([]uint8, 1<<20))},
 			}
-			if status.Code(err) != tt.code || tt.code != codes.OK && strings.Contains(err.Error(), "attempts") {
-				t.Errorf("%v; want %v", err, tt.code)
+		}
+		var fails []error
+		for line := range strings.Lines(d.Input) {
+			switch kind, wait, _ := strings.Cut(strings.TrimSpace(line), " "); kind {
+			case "full":
+				fails = append(fails, full(duration(t, wait)))
+			case "deadline":
+				fails = append(fails, &sharedsched.Refusal{Reason: sharedsched.RefusedDeadline, RetryAfter: -1})
+			default:
+				fails = append(fails, errors.New(kind))
 			}
-		})
+		}
+		at, err := attempts(t, q, duration(t, within), weftclient.WithAttempts(attemptsMost), fails...)
+		if err != nil && strings.Contains(err.Error(), "attempts") {
+			t.Errorf("%v; want the error of the server", err)
+		}
+		return fmt.Sprintf("at %v: %v\n", at, status.Code(err))
+	})
+}
+
+func duration(t *testing.T, text string) time.Duration {
+	t.Helper()
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatal(err)
 	}
+	return d
 }
 
 func TestError(t *testing.T) {
