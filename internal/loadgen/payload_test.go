@@ -1,9 +1,6 @@
 package loadgen
 
 import (
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -80,52 +77,6 @@ func TestLargeRequestsAreFew(t *testing.T) {
 	all, err := s.payloads(signatureOf(spec("x", weftv1.DataType_DATA_TYPE_INT8, 0, -1, variantBytes/2)), native{})
 	if err != nil || len(all) != 1 {
 		t.Errorf("%d requests of half of the bound, %v; want 1", len(all), err)
-	}
-}
-
-func TestImpossibleRequests(t *testing.T) {
-	s := stream(func(s *Stream) { s.Rows = 2 })
-	for want, input := range map[string]*weftv1.TensorSpec{
-		"expected rows: 1, found 2":                           spec("x", weftv1.DataType_DATA_TYPE_FP32, -1, 4),
-		`input "x": the model takes exactly 1 rows`:           spec("x", weftv1.DataType_DATA_TYPE_FP32, 0, 1, 4),
-		`input "x": shape [2 1000000000] has too many`:        spec("x", weftv1.DataType_DATA_TYPE_FP32, 0, -1, 1e9),
-		`input "x": this release knows no data type 99`:       spec("x", 99, 0, -1),
-		"write the requests into a file and name it (request": spec("x", 99, 0, -1),
-	} {
-		if _, err := s.payloads(signatureOf(input), native{}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v\nwant ...%s...", err, want)
-		}
-	}
-}
-
-func TestRequestFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "requests.json")
-	write := func(text string) {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	s := stream(func(s *Stream) { s.Request, s.Label = path, "stable" })
-	about := signatureOf(spec("x", weftv1.DataType_DATA_TYPE_FP32, 1, 2, -1))
-	write(`{"model": {"name": "another"}, "inputs": {"x": {"dtype": "DATA_TYPE_FP32", "shape": [2, 7]}}}
-{"outputs": ["y"]}`)
-	all, err := s.payloads(about, native{})
-	if err != nil || len(all) != 2 {
-		t.Fatalf("%d requests, %v", len(all), err)
-	}
-	q := decoded(t, all[0])
-	if q.GetModel().GetName() != "policy" || q.GetModel().GetLabel() != "stable" || all[0].rows != 7 || all[1].rows != 1 {
-		t.Errorf("%v, %d and %d rows; want policy, stable, 7 and 1", q.GetModel(), all[0].rows, all[1].rows)
-	}
-	for text, want := range map[string]string{
-		"":                    "request 1, which ends at byte 0: expected a weft.v1.PredictRequest in JSON: EOF",
-		`{} {"input": {}}`:    "request 2, which ends at byte 16",
-		`{"inputs": {"x": 1}`: "request 1",
-	} {
-		write(text)
-		if _, err := s.payloads(about, native{}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v\nwant ...%s...", text, err, want)
-		}
 	}
 }
 

@@ -126,52 +126,6 @@ func TestChart(t *testing.T) {
 	}
 }
 
-func TestSteady(t *testing.T) {
-	third := func(answers int64, rate, p50, p99 float64) Third { return Third{answers, rate, p50, p99} }
-	for _, tt := range []struct {
-		name   string
-		thirds []Third
-		want   string
-	}{
-		{"too short", nil, ""},
-		{"alike", []Third{third(9000, 100, 1, 3), third(9000, 104, 1.1, 4), third(9000, 103, 1.2, 3)}, ""},
-		{
-			"slower",
-			[]Third{third(9000, 100, 1, 3), third(9000, 100, 1.2, 3), third(9000, 100, 1.4, 3)},
-			"p50 in ms 1, 1.2, 1.4",
-		},
-		{
-			"fewer",
-			[]Third{third(9000, 100, 1, 3), third(9000, 90, 1, 3), third(9000, 80, 1, 3)},
-			"answers per second 100, 90, 80",
-		},
-		{"a tail", []Third{third(9000, 100, 1, 3), third(9000, 100, 1, 9), third(9000, 100, 1, 3)}, "p99 in ms 3, 9, 3"},
-		{"too few for a tail", []Third{third(90, 100, 1, 3), third(90, 100, 1, 9), third(90, 100, 1, 3)}, ""},
-		{"few that differ by chance", []Third{third(25, 25, 1, 3), third(30, 30, 1, 9), third(36, 36, 1, 3)}, ""},
-	} {
-		if got := unsteady(tt.thirds); tt.want == "" && got != "" || !strings.Contains(got, tt.want) {
-			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
-		}
-	}
-}
-
-func TestDoubt(t *testing.T) {
-	for _, tt := range []struct {
-		name         string
-		lag, latency Quantiles
-		doubtful     bool
-	}{
-		{"on time", Quantiles{P50: 0.05, P99: 0.09}, Quantiles{P50: 0.2, P99: 0.5}, false},
-		{"late, beside slow answers", Quantiles{P50: 0.1, P99: 2}, Quantiles{P50: 10, P99: 40}, false},
-		{"a late tail", Quantiles{P50: 0.05, P99: 2}, Quantiles{P50: 1, P99: 4}, true},
-		{"late throughout", Quantiles{P50: 0.5, P99: 1}, Quantiles{P50: 1, P99: 40}, true},
-	} {
-		if got := doubt(tt.lag, tt.latency); (got != "") != tt.doubtful {
-			t.Errorf("%s: %q", tt.name, got)
-		}
-	}
-}
-
 func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &runner{warmup: 2 * time.Second, duration: 10 * time.Second}

@@ -2,9 +2,6 @@ package loadgen
 
 import (
 	"math"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 )
@@ -62,30 +59,5 @@ func TestScheduleBySeed(t *testing.T) {
 	}
 	if a[17] == b[17] {
 		t.Error("two seeds gave one schedule")
-	}
-}
-
-func TestTrace(t *testing.T) {
-	write := func(text string) string {
-		path := filepath.Join(t.TempDir(), "trace.txt")
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	s := stream(func(s *Stream) { s.Trace = write("# seconds\n0\n\n0.5\n0.5\n3\n") })
-	if due := scheduleOf(t, s, 2*time.Second); len(due) != 3 || due[2] != 500*time.Millisecond {
-		t.Errorf("due %v, want 0, 0.5 s, 0.5 s", due)
-	}
-	for text, want := range map[string]string{
-		"0.5\n0.4\n": ":2: expected seconds since the beginning, not less than 0.5 of the line before, found \"0.4\"",
-		"1s\n":       ":1: expected seconds",
-		"NaN\n":      ":1: expected seconds",
-		"# none\n":   "there is no time within 2s",
-	} {
-		s.Trace = write(text)
-		if _, err := s.schedule(2 * time.Second); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v\nwant ...%s...", text, err, want)
-		}
 	}
 }

@@ -1,15 +1,22 @@
 package loadgen
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/cockroachdb/datadriven"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/weftserve/weft/internal/config"
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
 func streamsOf(t *testing.T, yaml string) (string, []Stream, error) {
@@ -46,29 +53,78 @@ streams:
 			s.Name, s.Model, s.Version, s.Trace, s.Deadline = "other", "other", 2, "/times.txt", 0
 		}),
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := gocmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 }
 
-func TestStreamFaults(t *testing.T) {
-	for yaml, want := range map[string]string{
-		"streams: []": "streams: there are none",
-		"streams: [{model: a, rate: 1}, {model: a, callers: 1}]":    `streams[1]: a stream before it is named "a", too`,
-		"streams: [{model: a}]":                                     "streams[0].rate: not set, nor callers",
-		"streams: [{model: a, rate: -1}]":                           "streams[0].rate: -1 is out of range",
-		"streams: [{model: a, rate: 1, arrivals: gamma}]":           "streams[0].cv: 0 is out of range",
-		"streams: [{model: a, rate: 1, cv: 2}]":                     "streams[0].cv: arrivals are poisson",
-		"streams: [{model: a, rate: 1, rows: 0}]":                   "streams[0].rows: 0 is out of range",
-		"streams: [{model: a, rate: 1, retries: -1}]":               "streams[0].retries: -1 is out of range",
-		"streams: [{model: a, rate: 1, patience: -1s}]":             "streams[0].patience: ",
-		"streams: [{model: a, rate: 1, priority: high}]":            "streams[0].priority: ",
-		"streams: [{model: a, rate: 1, version: 3, label: stable}]": `streams[0].label: "stable" beside version 3`,
-		"streams: [{model: a, callers: 1000000}]":                   "streams[0].callers: 1000000 is out of range",
-		"streams: [{model: a, rate: 1, dedline: 1s}]":               `did you mean "deadline"?`,
-	} {
-		if _, _, err := streamsOf(t, yaml); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s\n%v\nwant ...%s...", yaml, err, want)
+// TestScripts reads files of streams, of times and of requests, makes requests up, and judges figures.
+func TestScripts(t *testing.T) {
+	datadriven.Walk(t, "testdata/script", func(t *testing.T, path string) {
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			said, err := command(t, d)
+			if err != nil {
+				return "error: " + err.Error() + "\n"
+			}
+			return said + "\n"
+		})
+	})
+}
+
+// command carries out a command of a script, and names the files that it writes FILE.
+func command(t *testing.T, d *datadriven.TestData) (said string, err error) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, []byte(d.Input), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err != nil {
+			// The errors of protojson have one blank or the other, so that nobody compares them.
+			err = errors.New(strings.NewReplacer(file, "FILE", "\u00a0", " ").Replace(err.Error()))
+		}
+	}()
+	s := stream(func(s *Stream) { s.Rows = 2 })
+	var figures []float64
+	for _, field := range strings.Fields(d.Input) {
+		if f, err := strconv.ParseFloat(field, 64); err == nil {
+			figures = append(figures, f)
 		}
 	}
+	switch d.Cmd {
+	case "streams":
+		o := &Options{Streams: file, Duration: config.Duration(time.Second), Connections: 1}
+		o.SetDefaults()
+		streams, err := o.streams()
+		return fmt.Sprintf("%d streams", len(streams)), err
+	case "trace":
+		s.Trace = file
+		due, err := s.schedule(2 * time.Second)
+		return fmt.Sprint(due), err
+	case "requests": // for a model whose rows are the second dimension
+		s.Request, s.Label = file, "stable"
+		all, err := s.payloads(signatureOf(spec("x", weftv1.DataType_DATA_TYPE_FP32, 1, 2, -1)), native{})
+		for _, p := range all {
+			m := decoded(t, p).GetModel()
+			said += fmt.Sprintf("%s, label %s: %d rows; ", m.GetName(), m.GetLabel(), p.rows)
+		}
+		return strings.TrimSuffix(said, "; "), err
+	case "makeup": // two rows: type, dimension of rows or -1, dimensions
+		shape := make([]int64, 0, len(figures))
+		for _, f := range figures[2:] {
+			shape = append(shape, int64(f))
+		}
+		_, err := s.payloads(signatureOf(spec("x", weftv1.DataType(figures[0]), int32(figures[1]), shape...)), native{})
+		return "made up", err
+	case "steady": // a line for each third: answers, answers a second, p50, p99
+		var thirds []Third
+		for f := range slices.Chunk(figures, 4) {
+			thirds = append(thirds, Third{int64(f[0]), f[1], f[2], f[3]})
+		}
+		return cmp.Or(unsteady(thirds), "steady"), nil
+	case "doubt": // p50 and p99 of the lag, and of the latency
+		said := doubt(Quantiles{P50: figures[0], P99: figures[1]}, Quantiles{P50: figures[2], P99: figures[3]})
+		return cmp.Or(said, "no doubt"), nil
+	}
+	return "", errors.New("no such command")
 }
