@@ -4,7 +4,6 @@ package ask
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"time"
@@ -12,7 +11,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/peer"
 
-	"github.com/weftserve/weft/internal/certs"
 	"github.com/weftserve/weft/internal/config"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/proto/weftclient"
@@ -28,9 +26,8 @@ type Options struct {
 	Episode string          `placeholder:"NAME" help:"The episode that the request belongs to: all its requests go to one version."`
 	Timeout config.Duration `default:"10s" help:"How long to wait for an answer."`
 	JSON    bool            `name:"json" help:"Print the answer as JSON."`
-	Address string          `default:"127.0.0.1:9000" placeholder:"HOST:PORT" help:"The server's address, or unix:/PATH."`
 
-	certs.Client `embed:"" group:"TLS"`
+	Server
 }
 
 func (o *Options) check() error {
@@ -65,7 +62,7 @@ func Run(ctx context.Context, o *Options, in io.Reader, out io.Writer) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	client, err := (&Server{Address: o.Address, Client: o.Client}).Dial()
+	client, err := o.Dial()
 	if err != nil {
 		return err
 	}
@@ -128,5 +125,5 @@ func (o *Options) explain(ctx context.Context, err error, server *peer.Peer) err
 	if ctx.Err() != nil {
 		return errInterrupted
 	}
-	return wrong(o.Address, err, server, fmt.Sprintf("; it had %v (--timeout)", o.Timeout))
+	return o.Wrong(err, server, o.Timeout)
 }

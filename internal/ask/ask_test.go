@@ -202,7 +202,7 @@ func TestInputThatNeverEnds(t *testing.T) {
 		<-reading
 		cancel()
 	}()
-	o := Options{Model: "fp32", Address: serve(t), Input: []string{"x=@-"}, Timeout: config.Duration(10e9)}
+	o := Options{Model: "fp32", Server: Server{Address: serve(t)}, Input: []string{"x=@-"}, Timeout: config.Duration(10e9)}
 	var out strings.Builder
 	if err := Run(ctx, &o, in, &out); !errors.Is(err, errInterrupted) {
 		t.Errorf("%v", err)

@@ -69,17 +69,14 @@ func (o *Explain) Run(ctx context.Context, out io.Writer) error {
 	e, err := o.find(ctx, models, &who)
 	switch {
 	case status.Code(err) == codes.NotFound:
-		return fmt.Errorf("%w; `weft explain` without a request shows that list", o.wrong(err, &who))
+		return fmt.Errorf("%w; `weft explain` without a request shows that list", o.Wrong(err, &who, o.Timeout))
 	case err != nil:
-		return o.wrong(err, &who)
+		return o.Wrong(err, &who, o.Timeout)
 	case o.JSON:
 		return printJSON(out, e)
 	}
-	return tell(out, e)
-}
-
-func (o *Explain) wrong(err error, who *peer.Peer) error {
-	return wrong(o.Address, err, who, fmt.Sprintf("; it had %v (--timeout)", o.Timeout))
+	_, err = io.WriteString(out, strings.Join(e.GetStory(), "\n")+"\n")
+	return err
 }
 
 // find asks for the request by its caller's name. Digits are the server's number if no caller used them as a name: a
@@ -102,12 +99,6 @@ func (o *Explain) find(ctx context.Context, models weftv1.ModelServiceClient, wh
 		}
 	}
 	return nil, last
-}
-
-// tell prints the story of a request.
-func tell(out io.Writer, e *weftv1.Explanation) error {
-	_, err := io.WriteString(out, strings.Join(e.GetStory(), "\n")+"\n")
-	return err
 }
 
 // Label names a version, which is 0 where a request came to none.

@@ -41,7 +41,7 @@ func (o *Explain) list(ctx context.Context, models weftv1.ModelServiceClient, ou
 	var who peer.Peer
 	answer, err := models.ListRequests(ctx, &weftv1.ListRequestsRequest{Model: o.Model, Limit: o.Limit}, grpc.Peer(&who))
 	if err != nil {
-		return o.wrong(err, &who)
+		return o.Wrong(err, &who, o.Timeout)
 	}
 	p := &printedList{[]printedRequest{}, answer.GetInLastMinute(), answer.GetForgotten()}
 	for _, r := range Requests(answer.GetRequests()) {

@@ -1,7 +1,6 @@
 package ask
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -65,9 +64,7 @@ func (o *Options) print(out io.Writer, a *weftclient.Answer, order []*weftv1.Ten
 		p.Outputs[name] = printedTensor{dtype(t.GetDtype()), shape, nest(values, shape)}
 	}
 	if o.JSON {
-		encoder := json.NewEncoder(out)
-		encoder.SetEscapeHTML(false)
-		return encoder.Encode(&p)
+		return encode(out, &p)
 	}
 	return p.text(out, order)
 }

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/weftserve/weft/internal/certs"
+	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/proto/weftclient"
 )
 
@@ -35,10 +36,9 @@ func (s *Server) Dial() (*weftclient.Client, error) {
 	return client, nil
 }
 
-// Wrong says what the user can do about the error of a call. Who answered, if anybody did, is in server.
-func (s *Server) Wrong(err error, server *peer.Peer) error { return wrong(s.Address, err, server, "") }
-
-func wrong(address string, err error, server *peer.Peer, patience string) error {
+// Wrong says what the user can do about the error of a call, which had so long; 0: nobody chose how long. Who answered, if
+// anybody did, is in server.
+func (s *Server) Wrong(err error, server *peer.Peer, timeout config.Duration) error {
 	message := strings.TrimSpace(status.Convert(err).Message())
 	switch {
 	case server.Addr == nil:
@@ -46,11 +46,11 @@ func wrong(address string, err error, server *peer.Peer, patience string) error 
 		if do == "" {
 			do = "start one with `weft serve REPOSITORY`, or name the --listen address of one that runs"
 		}
-		return fmt.Errorf("no server answers at --address %s (%s); %s", address, message, do)
-	case status.Code(err) == codes.DeadlineExceeded:
-		message += patience
+		return fmt.Errorf("no server answers at --address %s (%s); %s", s.Address, message, do)
+	case status.Code(err) == codes.DeadlineExceeded && timeout > 0:
+		message += fmt.Sprintf("; it had %v (--timeout)", timeout)
 	case status.Code(err) == codes.Unimplemented:
 		message += "; it is older than this program, or no Weft: ask it with the program that it was started with"
 	}
-	return errors.New("the server at --address " + address + ": " + message)
+	return errors.New("the server at --address " + s.Address + ": " + message)
 }

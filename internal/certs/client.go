@@ -92,15 +92,12 @@ func (c *Client) transport() (credentials.TransportCredentials, error) {
 }
 
 func (c *Client) pair() (*tls.Certificate, error) {
-	cert, err := readFile("tls-cert", c.Cert)
+	f := Files{Cert: c.Cert, Key: c.Key}
+	data, err := f.read()
 	if err != nil {
 		return nil, err
 	}
-	key, err := readFile("tls-key", c.Key)
-	if err != nil {
-		return nil, err
-	}
-	return readPair(FileError{Setting: "tls-cert", Path: c.Cert}, FileError{Setting: "tls-key", Path: c.Key}, cert, key)
+	return f.pair(data)
 }
 
 // local reports whether a target of gRPC is on this machine.

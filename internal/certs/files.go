@@ -62,8 +62,7 @@ func readFile(setting, path string) ([]byte, error) {
 
 // material checks the files together.
 func (f Files) material(c *contents, now time.Time) (*material, error) {
-	pair, err := readPair(FileError{Setting: "tls-cert", Path: f.Cert}, FileError{Setting: "tls-key", Path: f.Key},
-		c.cert, c.key)
+	pair, err := f.pair(c)
 	if err != nil {
 		return nil, err
 	}
@@ -92,20 +91,21 @@ func (f Files) material(c *contents, now time.Time) (*material, error) {
 	return m, err
 }
 
-// readPair reads a certificate, with those between it and its CA, and its key.
-func readPair(certAt, keyAt FileError, certPEM, keyPEM []byte) (*tls.Certificate, error) {
-	if _, err := readCertificates(certAt, certPEM); err != nil {
+// pair makes one of a certificate, with those between it and its CA, and its key.
+func (f Files) pair(c *contents) (*tls.Certificate, error) {
+	if _, err := readCertificates(FileError{Setting: "tls-cert", Path: f.Cert}, c.cert); err != nil {
 		return nil, err
 	}
-	if !hasBlock(keyPEM, "PRIVATE KEY") || hasBlock(keyPEM, "ENCRYPTED PRIVATE KEY") {
+	keyAt := FileError{Setting: "tls-key", Path: f.Key}
+	if !hasBlock(c.key, "PRIVATE KEY") || hasBlock(c.key, "ENCRYPTED PRIVATE KEY") {
 		keyAt.Fault = "holds no key in PEM form that is read without a password; expected a block such as " +
 			"-----BEGIN PRIVATE KEY-----"
 		return nil, &keyAt
 	}
-	pair, err := tls.X509KeyPair(certPEM, keyPEM)
+	pair, err := tls.X509KeyPair(c.cert, c.key)
 	if err != nil {
-		keyAt.Fault = fmt.Sprintf("does not go with the certificate of --%s %s: %v; name the key that the certificate was "+
-			"issued for", certAt.Setting, certAt.Path, err)
+		keyAt.Fault = fmt.Sprintf("does not go with the certificate of --tls-cert %s: %v; name the key that the certificate "+
+			"was issued for", f.Cert, err)
 		return nil, &keyAt
 	}
 	return &pair, nil

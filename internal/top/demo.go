@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -64,38 +65,35 @@ type demoBatch struct {
 }
 
 func newDemo() *demo {
-	d := &demo{log: activity.New(), random: rand.New(rand.NewPCG(7, 7)), flows: []*demoFlow{
-		{slot: "prod", rate: 250, burst: 3, base: 4 * time.Millisecond, each: 550 * time.Microsecond, most: 16, room: 64},
-		{slot: "canary", rate: 60, burst: 3, base: 4 * time.Millisecond, each: 550 * time.Microsecond, most: 16, room: 64},
-		{
-			slot: "shadow", rate: 25, burst: 2, base: 4 * time.Millisecond, each: 550 * time.Microsecond, most: 16, room: 64,
-			background: true,
-		},
-		{slot: "prod", rate: 50, burst: 16, base: 6 * time.Millisecond, each: 1300 * time.Microsecond, most: 32, room: 29},
-		{slot: "prod", rate: 220, burst: 2, base: 800 * time.Microsecond, each: 120 * time.Microsecond, most: 16, room: 64},
-	}}
-	models := map[string]*catalog.Model{}
-	for i, v := range []struct {
-		model  string
-		number int64
-		weight float64
-		target time.Duration
-	}{
-		{"pick", 5, 1, 60 * time.Millisecond}, {"pick", 6, 1, 60 * time.Millisecond}, {"pick", 7, 1, 60 * time.Millisecond},
-		{"rank", 3, 1, 300 * time.Millisecond}, {"walk", 8, 2, 20 * time.Millisecond},
-	} {
-		f := d.flows[i]
-		f.Version = catalog.Version{
-			Model: v.model, Number: v.number, State: catalog.Ready, Device: demoDevice, Weight: v.weight,
-			TargetLatency: v.target, Scheduler: int32(i),
-			Replicas: []catalog.Replica{{Device: demoDevice, Scheduler: int32(i)}},
+	const ms, us = time.Millisecond, time.Microsecond
+	version := func(model string, number int64, weight float64, target time.Duration) catalog.Version {
+		return catalog.Version{
+			Model: model, Number: number, State: catalog.Ready, Device: demoDevice, Weight: weight, TargetLatency: target,
 		}
-		if models[v.model] == nil {
-			models[v.model] = &catalog.Model{Name: v.model}
-		}
-		models[v.model].Versions = append(models[v.model].Versions, &f.Version)
 	}
-	d.models = &catalog.Snapshot{Revision: 1, Models: catalog.ByName(models["pick"], models["rank"], models["walk"])}
+	pick := demoFlow{burst: 3, base: 4 * ms, each: 550 * us, most: 16, room: 64}
+	prod, canary, shadow := pick, pick, pick
+	prod.Version, prod.slot, prod.rate = version("pick", 5, 1, 60*ms), "prod", 250
+	canary.Version, canary.slot, canary.rate = version("pick", 6, 1, 60*ms), "canary", 60
+	shadow.Version, shadow.slot, shadow.rate = version("pick", 7, 1, 60*ms), "shadow", 25
+	shadow.burst, shadow.background = 2, true
+	d := &demo{log: activity.New(), random: rand.New(rand.NewPCG(7, 7)), flows: []*demoFlow{
+		&prod, &canary, &shadow,
+		{
+			Version: version("rank", 3, 1, 300*ms), slot: "prod", rate: 50, burst: 16, base: 6 * ms, each: 1300 * us, most: 32,
+			room: 29,
+		},
+		{
+			Version: version("walk", 8, 2, 20*ms), slot: "prod", rate: 220, burst: 2, base: 800 * us, each: 120 * us, most: 16,
+			room: 64,
+		},
+	}}
+	models := map[string]*catalog.Model{"pick": {Name: "pick"}, "rank": {Name: "rank"}, "walk": {Name: "walk"}}
+	for i, f := range d.flows {
+		f.Scheduler, f.Replicas = int32(i), []catalog.Replica{{Device: demoDevice, Scheduler: int32(i)}}
+		models[f.Model].Versions = append(models[f.Model].Versions, &f.Version)
+	}
+	d.models = &catalog.Snapshot{Revision: 1, Models: catalog.ByName(slices.Collect(maps.Values(models))...)}
 	d.log.Watch(activity.Config{
 		Epoch: time.Now().Add(-demoRan), Models: func() *catalog.Snapshot { return d.models }, State: d.state,
 		VersionName: func(id sharedsched.VersionID) string {

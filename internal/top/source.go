@@ -61,7 +61,7 @@ func (l *live) wrong(err error, who *peer.Peer) error {
 	if err == nil {
 		return nil
 	}
-	said := l.server.Wrong(err, who)
+	said := l.server.Wrong(err, who, 0)
 	switch status.Code(err) {
 	case codes.Unimplemented, codes.PermissionDenied, codes.Unauthenticated, codes.InvalidArgument:
 		return permanentError{said}
