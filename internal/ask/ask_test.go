@@ -36,8 +36,8 @@ func echo(_ context.Context, call *catalog.Call) error {
 	return nil
 }
 
-// serve returns the address of a server. Each element type has a model, such as fp32, whose input has two dimensions, and
-// pair takes two inputs.
+// serve returns the address of a server. Each element type has a model, such as fp32, whose input has two dimensions,
+// and pair takes two inputs.
 func serve(t *testing.T) string {
 	t.Helper()
 	spec := func(name string, d tensor.DType, shape ...int64) tensor.Spec {
@@ -132,8 +132,8 @@ func listen(t *testing.T, s weftv1.ModelServiceServer) string {
 // connecting is what gRPC and the system say of a server that is not there.
 var connecting = regexp.MustCompile(`\((max retries|connection error).*\)`)
 
-// TestScripts runs `weft predict` and `weft explain` against servers. Each line of a case is an argument; one that begins
-// with < is the standard input. What is printed follows, or the error: a usage error is about the command line.
+// TestScripts runs `weft predict` and `weft explain` against servers. Each line of a case is an argument; one that
+// begins with < is the standard input. What is printed follows, or the error: a usage error is about the command line.
 func TestScripts(t *testing.T) {
 	servers := map[string]string{
 		"echo": serve(t), "memory": remembers(t), "old": listen(t, weftv1.UnimplementedModelServiceServer{}),

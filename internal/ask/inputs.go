@@ -48,7 +48,9 @@ func (o *Options) inputs(about *weftv1.GetModelMetadataResponse, in io.Reader) (
 	return given, faults.Err()
 }
 
-// inputOf returns which input a flag is for, and its value.
+// inputOf returns which input a flag is for, and its value. Names come first, since a name may have any character, an
+// equals sign among them. A text without a known name is a value by itself where the model has one input; where it has
+// several, or where it looks like NAME=VALUE, it is a mistake to be told of.
 func inputOf(specs []*weftv1.TensorSpec, text string) (*weftv1.TensorSpec, string, error) {
 	var names []string
 	for _, s := range specs {
@@ -94,7 +96,7 @@ func wanted(about *weftv1.GetModelMetadataResponse, missing []*weftv1.TensorSpec
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// quoted returns a name as a shell takes it.
+// quoted returns a name as a shell takes it, so that the line that an error shows can be pasted.
 func quoted(name string) string {
 	plain := func(r rune) bool {
 		return r < 0x80 && (unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("_.:/-", r))

@@ -46,7 +46,8 @@ type parser struct {
 	data  []byte
 }
 
-// list reads what is at a place, which counts from 0.
+// list reads what is at a place, which counts from 0. The first list along an open dimension decides how long all lists
+// along it are; fixed dimensions are known before.
 func (p *parser) list(value any, place []int) error {
 	list, is := value.([]any)
 	depth := len(place)
@@ -125,9 +126,7 @@ func (p *parser) element(value any) bool {
 // show returns a value as it was written, or what can be seen of it.
 func show(value any) string {
 	var text strings.Builder
-	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(value); err != nil {
+	if err := encode(&text, value); err != nil {
 		return "a value"
 	}
 	return cut(strings.TrimSuffix(text.String(), "\n"))

@@ -133,7 +133,8 @@ func list[T weftclient.Element](t *weftv1.Tensor) ([]any, error) {
 	return all, err
 }
 
-// writable returns an element, or the word for a number that JSON does not have.
+// writable returns an element, or the word for a number that JSON does not have: NaN and the infinities, by the words
+// that protobuf has for them, so that what reads the API's JSON reads this, too.
 func writable(v any) any {
 	var number float64
 	switch f := v.(type) {

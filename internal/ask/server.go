@@ -36,8 +36,8 @@ func (s *Server) Dial() (*weftclient.Client, error) {
 	return client, nil
 }
 
-// Wrong says what the user can do about the error of a call, which had so long; 0: nobody chose how long. Who answered, if
-// anybody did, is in server.
+// Wrong says what the user can do about the error of a call, which had so long; 0: nobody chose how long. Who answered,
+// if anybody did, is in server.
 func (s *Server) Wrong(err error, server *peer.Peer, timeout config.Duration) error {
 	message := strings.TrimSpace(status.Convert(err).Message())
 	switch {

@@ -100,7 +100,8 @@ func (c *Client) pair() (*tls.Certificate, error) {
 	return f.pair(data)
 }
 
-// local reports whether a target of gRPC is on this machine.
+// local reports whether a target of gRPC is on this machine. What it does not know, such as xds:///, is not: a token
+// must not leave the machine in the clear because a resolver went elsewhere.
 func local(target string) bool {
 	if strings.HasPrefix(target, "unix-abstract:") {
 		return true
@@ -126,6 +127,8 @@ type token struct {
 	at    time.Time // guarded by mu; when it was read
 }
 
+// read returns the token of the file. Several calls may ask at once. What does not fit into a header of HTTP is refused
+// here, where the file can be named.
 func (t *token) read(now time.Time) (string, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -31,7 +31,9 @@ type notice struct {
 	at      time.Time
 }
 
-// look warns of what expires soon, or has. It is for one goroutine.
+// look warns of what expires soon, or has. It is for one goroutine. Each certificate is warned of once a day, and at
+// once when it has expired or was replaced by one that expires soon, too: a log that is read once a day has the
+// warning.
 func (e *expiry) look(now time.Time, m *material) {
 	if e.told == nil {
 		e.told = map[string]notice{}

@@ -60,7 +60,8 @@ func readFile(setting, path string) ([]byte, error) {
 	return data, nil
 }
 
-// material checks the files together.
+// material checks the files together: what would make every handshake fail, or every caller refuse the server, is said
+// when the server starts or the files change, and not by each caller.
 func (f Files) material(c *contents, now time.Time) (*material, error) {
 	pair, err := f.pair(c)
 	if err != nil {
@@ -147,6 +148,7 @@ func readCertificates(at FileError, data []byte) (found []*x509.Certificate, err
 	return found, nil
 }
 
+// hasBlock reports whether data has a PEM block whose type ends so, such as EC PRIVATE KEY.
 func hasBlock(data []byte, kind string) bool {
 	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
 		if strings.HasSuffix(block.Type, kind) {

@@ -26,6 +26,10 @@ func (m *material) finish(optional bool) *material {
 	return m
 }
 
+// config makes the settings of handshakes for one protocol, with or without a certificate of the caller. Sessions have
+// no tickets: a resumed session would not be verified again, and a CA that was taken out would stay trusted for as long
+// as its callers resume. With a SPIFFE bundle the library verifies in the place of crypto/tls, which knows one pool of
+// CAs and not one for each trust domain.
 func (m *material) config(optional bool, protocol string) *tls.Config {
 	c := &tls.Config{
 		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{*m.pair}, NextProtos: []string{protocol},
@@ -56,7 +60,8 @@ func (m *material) config(optional bool, protocol string) *tls.Config {
 	return c
 }
 
-// named refuses a caller whose certificate names nobody.
+// named refuses a caller whose certificate names nobody. The access rules go by subject alternative names; a
+// certificate without one would pass as a caller that no rule speaks of.
 func named(s tls.ConnectionState) error {
 	if len(s.PeerCertificates) > 0 && !hasName(s.PeerCertificates[0]) {
 		return errNobody

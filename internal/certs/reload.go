@@ -112,6 +112,8 @@ func (k *Keeper) again(complete bool) (doubt bool) {
 	return first && !complete
 }
 
+// tellReloaded logs what is in force now, with the serial number by which an operator tells two certificates of one
+// name apart.
 func (k *Keeper) tellReloaded(m *material) {
 	leaf := m.pair.Leaf
 	k.cfg.Log.Info("certificates reloaded", "event", "certificates_reloaded", "subject", subject(leaf),

@@ -133,7 +133,9 @@ func (b *bench) find(ctx context.Context) (*Report, error) {
 
 var errInterrupted = errors.New("interrupted")
 
-// judge compares a run with the objective.
+// judge compares a run with the objective. Of several open loops the worst decides, since an objective is met only if
+// all of them meet it. A run without any answer, or with requests that never ended, is missed whatever its percentiles
+// are.
 func (b *Objective) judge(r *Report) Step {
 	step := Step{InTime: 1, Met: true}
 	for i := range r.Streams {
@@ -153,7 +155,8 @@ func (b *Objective) judge(r *Report) Step {
 }
 
 // search returns the highest factor for which ok holds, to a precision: it doubles or halves until ok changes, and then
-// bisects; 0 if there is none down to least.
+// bisects; 0 if there is none down to least. It takes the geometric mean, since rates span orders of magnitude and the
+// precision is relative. A run is expensive: no factor is tried twice.
 func search(precision float64, ok func(float64) (bool, error)) (float64, error) {
 	low, high := 0.0, 0.0 // ok, and not ok; 0: none is known
 	for at := 1.0; ; {

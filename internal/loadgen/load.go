@@ -28,7 +28,10 @@ type clock struct{ start, begin, end time.Time } // the warm-up begins, the coun
 // predictor sends a request and fills in the reply, until ctx ends.
 type predictor func(ctx context.Context, q *payload, into *reply) error
 
-// callers runs the stream's closed loop: it returns when all callers have ended.
+// callers runs the stream's closed loop. A caller that is refused asks again at once, as a client without a pause does:
+// a closed loop shows what a server can do, not what it does to callers who come on their own.
+//
+// It returns when all callers have ended.
 func (l *load) callers(ctx context.Context, at clock, predict predictor, done func(failed bool)) {
 	var wg sync.WaitGroup
 	var next atomic.Uint64

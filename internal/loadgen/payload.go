@@ -64,6 +64,7 @@ func (s *Stream) encode(q *weftv1.PredictRequest, rows int64, speaks protocol) (
 	return payload{encoded, rows}, nil
 }
 
+// makeUp returns the request of a variant. The seed decides all values, so that two runs send the same.
 func (s *Stream) makeUp(signature *weftv1.Signature, variant uint64) (*weftv1.PredictRequest, error) {
 	q := &weftv1.PredictRequest{
 		Inputs: map[string]*weftv1.Tensor{}, OutputEncoding: weftv1.OutputEncoding_OUTPUT_ENCODING_RAW,
@@ -88,6 +89,8 @@ func (s *Stream) makeUp(signature *weftv1.Signature, variant uint64) (*weftv1.Pr
 	return q, nil
 }
 
+// makeUpTensor fills an input as its declaration wants it: the dimension of rows has the stream's, each other open
+// dimension the same extent. Fixed dimensions stay as they are.
 func (s *Stream) makeUpTensor(spec *weftv1.TensorSpec, values *rand.Rand) (*weftv1.Tensor, error) {
 	t := &weftv1.Tensor{Dtype: spec.GetDtype()}
 	elements := int64(1)

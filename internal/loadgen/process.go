@@ -51,6 +51,7 @@ func usedBy(pid int) (used, error) {
 	return u, nil
 }
 
+// descends reports whether a process was started by another one, or by what that started.
 func descends(pid, from int, parents map[int]int) bool {
 	for range len(parents) { // a number may have been given anew while they were read: there may be a circle
 		if pid = parents[pid]; pid == from {

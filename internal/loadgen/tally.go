@@ -80,7 +80,9 @@ func newTally(limit, duration time.Duration) *tally {
 	return t
 }
 
-// add counts a request that ended.
+// add counts a request that ended. Latencies belong to the part of the run in which the request was due, so that a
+// stall shows where it began; answers a second belong to the part in which the answer came, so that a server that falls
+// behind is not credited with answers that it gave after the run.
 func (t *tally) add(o *outcome) {
 	code := status.Code(o.err)
 	t.mu.Lock()
@@ -117,7 +119,7 @@ func (t *tally) add(o *outcome) {
 	t.batchRows += int64(o.execution.GetBatchRows())
 }
 
-// refuse counts an attempt that was refused.
+// refuse counts an attempt that was refused: how fast a server refuses says whether it can shed load.
 func (t *tally) refuse(o *outcome) {
 	if o.due < 0 {
 		return
@@ -127,7 +129,8 @@ func (t *tally) refuse(o *outcome) {
 	t.refused.add(o.last)
 }
 
-// abandon counts a request that was not answered when the run was over.
+// abandon counts a request that was not answered when the run was over. It is neither an answer nor a failure: with a
+// longer patience it might have become either, so it is reported by itself.
 func (t *tally) abandon(due time.Duration) {
 	if due < 0 {
 		return

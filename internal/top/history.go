@@ -71,7 +71,9 @@ type history struct {
 	said     string // the sentence, once it was asked for
 }
 
-// add takes in what happened.
+// add takes in an update of the server. A server that was started again counts its milliseconds anew, so that nothing
+// of the run before can be drawn beside it. A connection that was lost and is there again begins with a minute of the
+// past, which overlaps with what is known: what ended before is left out, or it would be drawn and counted twice.
 func (h *history) add(a *weftv1.Activity) {
 	known := 0.0 // what ended until then is known, if the caller's connection is a new one
 	switch {
@@ -93,7 +95,9 @@ func (h *history) add(a *weftv1.Activity) {
 	h.samples = bounded(append(h.samples, sample{a.GetNowMs(), waiting}), maxSamples)
 }
 
-// takeVersions keeps the letters of the versions that were there before.
+// takeVersions keeps the letters of the versions that were there before: a version that changed its letter in each
+// update could not be followed by the eye. Pointers to versions stay the same for as long as the version is shown,
+// since batches, requests and samples of the past refer to them.
 func (h *history) takeVersions(now []*weftv1.VersionActivity) {
 	old := h.versions
 	used := map[rune]bool{}
@@ -133,6 +137,8 @@ func (v *version) short(columns int) string {
 	return string(name) + number
 }
 
+// takeBatches adds the batches that ended, which a server lists by their ends, and replaces the running ones. A running
+// batch is drawn until now: when it will end is not known.
 func (h *history) takeBatches(a *weftv1.Activity, known float64) {
 	c := a.GetBatches()
 	for i, number := range c.GetNumber() {
@@ -162,6 +168,7 @@ func (h *history) takeBatches(a *weftv1.Activity, known float64) {
 	}
 }
 
+// requestsOf reads the columns of requests beside the versions that they name by place.
 func requestsOf(c *weftv1.RequestColumns, versions []*version) []request {
 	all := make([]request, 0, len(c.GetNumber()))
 	for _, q := range ask.Requests(c) {

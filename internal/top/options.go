@@ -123,7 +123,9 @@ func show(ctx context.Context, s source) error {
 	return err
 }
 
-// follow sends what a source gives to the screen, and connects again for as long as that is of use.
+// follow sends what a source gives to the screen, and connects again for as long as that is of use: a server that is
+// started again, or a connection that breaks, is worth waiting for, a server that does not know the call or refuses the
+// caller is not.
 func follow(ctx context.Context, s source, send func(any)) error {
 	again := time.NewTicker(pause)
 	defer again.Stop()

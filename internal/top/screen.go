@@ -99,7 +99,8 @@ type frameMsg struct{}
 
 func next() tea.Cmd { return tea.Tick(frame, func(time.Time) tea.Msg { return frameMsg{} }) }
 
-// Update implements tea.Model.
+// Update implements tea.Model. All state of the screen changes here, in the goroutine of the terminal library; calls to
+// the server run as commands, and their answers come back as messages.
 func (s *screen) Update(m tea.Msg) (tea.Model, tea.Cmd) {
 	switch m := m.(type) {
 	case tea.WindowSizeMsg:
@@ -128,7 +129,9 @@ func (s *screen) Update(m tea.Msg) (tea.Model, tea.Cmd) {
 	return s, nil
 }
 
-// take takes in what is held.
+// take takes in what is held. Updates come four times a second and pictures about fourteen times: what came is drawn a
+// little later than it is known, so that the weave flows rather than jumps. By more than two updates it is never
+// behind, or a program that was suspended would show the past.
 func (s *screen) take() {
 	for _, a := range s.held {
 		if s.history.GetRun() == a.GetRun() {

@@ -81,7 +81,10 @@ func (h *history) troubles() map[string]*trouble {
 	return all
 }
 
-// blame adds who had the device while a request waited. Batches are ordered by their ends.
+// blame adds who had the device while a request waited. Batches are ordered by their ends, so that the first that may
+// have held it is found by bisection. A batch is taken to last a minute at most: one that ends so long after the wait
+// is the last to look at. The request's own version counts for itself, since waiting behind one's own is another
+// finding.
 func (h *history) blame(t *trouble, q *request) {
 	until := q.Until()
 	t.waited += q.Waited()
@@ -138,7 +141,9 @@ func (h *history) wronged() string {
 	return strings.Join(said, " ")
 }
 
-// because says what made requests late.
+// because says what made requests late, on average over all late ones of a version. Where their own execution took more
+// than half of the time, nobody else is to blame; else it is the version that held the device for longest meanwhile,
+// which may be the same one.
 func (t *trouble) because() string {
 	n, each, its := float64(t.late), "each", "their"
 	if t.late == 1 {

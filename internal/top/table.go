@@ -81,7 +81,8 @@ type order struct {
 	opposite bool
 }
 
-// rows returns the versions whose names have all words of a filter, sorted.
+// rows returns the versions whose names have all words of a filter, sorted. Rows of equal values are in the order of
+// their names either way, so that they do not change places from one update to the next.
 func (h *history) rows(filter string, by order) []*version {
 	rows := slices.DeleteFunc(slices.Clone(h.versions), func(v *version) bool {
 		text := strings.ToLower(v.label + " " + v.GetSlot() + " " + v.GetDevice())
@@ -121,7 +122,8 @@ func (h *history) shownColumns(width int) []column {
 	return slices.DeleteFunc(slices.Clone(columns), func(c column) bool { return c.title == deviceTitle })
 }
 
-// drawTable draws the head and as many rows as there is room for, so that the selected one is seen.
+// drawTable draws the head and as many rows as there is room for, so that the selected one is seen. The column of names
+// takes the width that the others leave. The key by which a column is sorted stands before its title.
 func (h *history) drawTable(g *grid, top, height int, rows []*version, by order, selected *version) {
 	shown := h.shownColumns(g.width)
 	name := g.width - 1

@@ -70,7 +70,8 @@ func (w *weave) strips() map[uint32]*strip {
 	return all
 }
 
-// strip adds a batch to its lane.
+// strip adds a batch to its lane, to each bin in the relation of the time that it had there. The mark stands where the
+// batch ended, since its requests were answered then; a failure is worth more than a miss.
 func (w *weave) strip(all map[uint32]*strip, b batch) {
 	s := all[b.lane]
 	if s == nil {
@@ -91,7 +92,9 @@ func (w *weave) strip(all map[uint32]*strip, b batch) {
 	}
 }
 
-// levels returns who has each of so many levels of a bin, from the bottom; nil is nobody.
+// levels returns who has each of so many levels of a bin, from the bottom; nil is nobody. The versions stand in the
+// order of the server's list, so that a color does not jump up and down between neighboring bins. Sums are rounded
+// rather than parts: a bin that was busy all the time is full, whatever the parts are.
 func (w *weave) levels(parts []part, n int) []*version {
 	levels := make([]*version, n)
 	slices.SortFunc(parts, func(a, b part) int { return slices.Index(w.versions, a.of) - slices.Index(w.versions, b.of) })
@@ -159,7 +162,9 @@ func bar(n float64) rune {
 	return []rune(bars)[min(7, int(math.Log2(max(n, 1))))]
 }
 
-// drawQueue draws how many requests of a version waited, and where late ones (!) and lost ones (x) ended.
+// drawQueue draws how many requests of a version waited, and where late ones (!) and lost ones (x) ended. Requests say
+// how long they waited only when they end: what still waits is known by the samples of each update, and the larger
+// number counts. Where both marks fall into a bin the late one is shown, which has a batch above it to look at.
 func (w *weave) drawQueue(g *grid, x, y int, v *version) {
 	waited := make([]float64, w.bins)
 	marks := make([]rune, w.bins)
@@ -257,7 +262,8 @@ func (s *strip) share(bin int, of *version, ms float64) {
 // mostRows of a strip.
 const mostRows = 3
 
-// draw draws the weave into at most so many rows, and returns how many it took.
+// draw draws the weave into at most so many rows, and returns how many it took. Up to half of them are queues; the
+// strips share the rest. A row for marks below each device comes before higher strips, and those grow to mostRows.
 func (w *weave) draw(g *grid, top, height int, rows []*version) int {
 	queues := min(len(rows), max(1, height/2-1))
 	room := height - queues - 1
