@@ -1,70 +1,38 @@
 package top
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
-	"github.com/weftserve/weft/internal/ask"
+	"github.com/cockroachdb/datadriven"
+
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
-// TestSentence says who is late because of what.
+// TestSentence has batches (MODEL START END) and requests for walk v1 (END ARRIVAL STARTED ENDED [REASON]) in the last
+// seconds before 20,000 ms, and says who was late because of what.
 func TestSentence(t *testing.T) {
-	late, refused := weftv1.RequestEnd_REQUEST_END_LATE, weftv1.RequestEnd_REQUEST_END_REFUSED
-	for name, tt := range map[string]struct {
-		batches  []batch
-		requests []ask.Request
-		want     string
-	}{
-		"nobody": {nil, nil, "Nobody was late or refused in the last 10 s."},
-		"long ago": {
-			nil,
-			[]ask.Request{{Arrival: 100, Started: 110, End: 120, How: late}},
-			"Nobody was late or refused in the last 10 s.",
-		},
-		"another": {
-			[]batch{{start: 19_000, end: 19_047, lane: 1}},
-			[]ask.Request{{Arrival: 19_007, Started: 19_047, End: 19_050, How: late}},
-			"1 request of walk v1 in the last 10 s was late: rank v1 had the device for 40 ms of the 40 ms that it waited.",
-		},
-		"itself": {
-			[]batch{{start: 19_000, end: 19_010}, {start: 19_010, end: 19_030}},
-			[]ask.Request{
-				{Arrival: 19_000, Started: 19_030, End: 19_031, How: late},
-				{Arrival: 19_000, Started: 19_030, End: 19_031, How: late},
-			},
-			"2 requests of walk v1 in the last 10 s were late: others of the same version had the device for 30 ms of the " +
-				"30 ms that each waited.",
-		},
-		"its execution": {
-			[]batch{{start: 19_001, end: 19_031}},
-			[]ask.Request{{Arrival: 19_000, Started: 19_001, End: 19_031, How: late}},
-			"1 request of walk v1 in the last 10 s was late: its own execution took 30 ms of 31 ms.",
-		},
-		"refused": {
-			nil,
-			[]ask.Request{{End: 19_000, How: refused, Reason: "QUEUE_FULL"}, {End: 19_000, How: refused, Reason: "QUEUE_FULL"}},
-			"2 requests of walk v1 were lost: QUEUE_FULL.",
-		},
-		"cancelled": {
-			nil,
-			[]ask.Request{{End: 19_000, How: weftv1.RequestEnd_REQUEST_END_CANCELLED}},
-			"Nobody was late or refused in the last 10 s.",
-		},
-	} {
+	datadriven.RunTest(t, "testdata/script/sentence.txt", func(t *testing.T, d *datadriven.TestData) string {
 		h := &history{Activity: &weftv1.Activity{NowMs: 20_000}}
-		walk := &version{label: "walk v1", VersionActivity: &weftv1.VersionActivity{Device: "cpu"}}
-		rank := &version{label: "rank v1", VersionActivity: &weftv1.VersionActivity{Device: "cpu"}}
-		for _, b := range tt.batches {
-			if b.of = walk; b.lane == 1 {
-				b.of = rank
+		versions := map[string]*version{}
+		for _, model := range []string{"walk", "rank"} {
+			versions[model] = &version{label: model + " v1", VersionActivity: &weftv1.VersionActivity{Device: "cpu"}}
+		}
+		for line := range strings.Lines(d.Input) {
+			var what string
+			var q request
+			if _, err := fmt.Sscan(line, &what, &q.Arrival, &q.Started); err != nil {
+				t.Fatal(err)
 			}
-			h.batches = append(h.batches, b)
+			if of := versions[what]; of != nil {
+				h.batches = append(h.batches, batch{of: of, start: q.Arrival, end: q.Started})
+				continue
+			}
+			_, _ = fmt.Sscan(line, &what, &q.Arrival, &q.Started, &q.End, &q.Reason) // there may be no reason
+			q.How, q.of = weftv1.RequestEnd(weftv1.RequestEnd_value["REQUEST_END_"+strings.ToUpper(what)]), versions["walk"]
+			h.requests = append(h.requests, q)
 		}
-		for _, q := range tt.requests {
-			h.requests = append(h.requests, request{q, walk})
-		}
-		if got := h.wronged(); got != tt.want {
-			t.Errorf("%s: %s\nwant %s", name, got, tt.want)
-		}
-	}
+		return h.wronged() + "\n"
+	})
 }
