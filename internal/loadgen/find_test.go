@@ -131,17 +131,3 @@ func TestFindInterrupted(t *testing.T) {
 		}
 	})
 }
-
-func TestFindRefuses(t *testing.T) {
-	for want, s := range map[string]Stream{
-		"expected a rate instead of callers": stream(func(s *Stream) { s.Callers = 2 }),
-		"a trace has its own rate":           stream(func(s *Stream) { s.Trace = "times.txt" }),
-	} {
-		if _, err := search100(t.Context(), within200ms, s); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v\nwant ...%s...", err, want)
-		}
-	}
-	if err := (&Objective{P99: 1}).check().Err(); err == nil || !strings.Contains(err.Error(), "--p99: without --find") {
-		t.Error(err)
-	}
-}

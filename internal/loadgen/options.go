@@ -43,7 +43,7 @@ func (o *Options) streams() ([]Stream, error) {
 	}
 	if o.Streams == "" {
 		s := o.Stream
-		if o.Find && s.Callers == 0 && s.Rate == 0 {
+		if o.Find && s.Callers == 0 && s.Rate == 0 && s.Trace == "" {
 			s.Rate = firstRate
 		}
 		s.Name = s.Model

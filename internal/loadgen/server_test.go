@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -58,37 +57,5 @@ func TestRealServer(t *testing.T) {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in the report:\n%s", want, out.String())
 		}
-	}
-}
-
-// TestUserMistakes: each is told before anything is measured.
-func TestUserMistakes(t *testing.T) {
-	_, address := house(t)
-	requests := filepath.Join(t.TempDir(), "requests.json")
-	if err := os.WriteFile(requests, []byte(`{"inputs": {"wrong": {"dtype": "DATA_TYPE_FP32", "shape": [1]}}}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for name, tt := range map[string]struct {
-		change func(*Options)
-		want   string
-	}{
-		"no such model":   {func(o *Options) { o.Model = "polcy" }, "policy"},
-		"no such version": {func(o *Options) { o.Version = 7 }, "versions"},
-		"too many rows":   {func(o *Options) { o.Rows = 101 }, "refuses its first request"},
-		"wrong input":     {func(o *Options) { o.Request = requests }, `wrong`},
-		"two loops":       {func(o *Options) { o.Rate = 3 }, "--rate: set beside another of callers"},
-		"no model":        {func(o *Options) { o.Model = "" }, "--model: not set"},
-		"flags beside a file": {
-			func(o *Options) { o.Streams = "streams.yaml" },
-			"--streams: beside flags of one stream",
-		},
-		"no such process": {func(o *Options) { o.ServerPID = 1 << 30 }, "--server-pid 1073741824: there is no such process"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			err := Run(t.Context(), optionsFor(address, tt.change), &bytes.Buffer{}, &bytes.Buffer{})
-			if err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("%v\nwant ...%s...", err, tt.want)
-			}
-		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alecthomas/kong"
 	"github.com/cockroachdb/datadriven"
 	gocmp "github.com/google/go-cmp/cmp"
 
@@ -58,11 +60,12 @@ streams:
 	}
 }
 
-// TestScripts reads files of streams, of times and of requests, makes requests up, and judges figures.
+// TestScripts reads flags and files of streams, of times and of requests, makes requests up, and judges figures.
 func TestScripts(t *testing.T) {
+	_, address := house(t)
 	datadriven.Walk(t, "testdata/script", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
-			said, err := command(t, d)
+			said, err := command(t, d, address)
 			if err != nil {
 				return "error: " + err.Error() + "\n"
 			}
@@ -72,7 +75,7 @@ func TestScripts(t *testing.T) {
 }
 
 // command carries out a command of a script, and names the files that it writes FILE.
-func command(t *testing.T, d *datadriven.TestData) (said string, err error) {
+func command(t *testing.T, d *datadriven.TestData, address string) (said string, err error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, []byte(d.Input), 0o600); err != nil {
@@ -81,7 +84,7 @@ func command(t *testing.T, d *datadriven.TestData) (said string, err error) {
 	defer func() {
 		if err != nil {
 			// The errors of protojson have one blank or the other, so that nobody compares them.
-			err = errors.New(strings.NewReplacer(file, "FILE", "\u00a0", " ").Replace(err.Error()))
+			err = errors.New(strings.NewReplacer(file, "FILE", address, "ADDRESS", "\u00a0", " ").Replace(err.Error()))
 		}
 	}()
 	s := stream(func(s *Stream) { s.Rows = 2 })
@@ -92,6 +95,17 @@ func command(t *testing.T, d *datadriven.TestData) (said string, err error) {
 		}
 	}
 	switch d.Cmd {
+	case "bench": // with a flag in each line
+		o := &Options{}
+		parser, err := kong.New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		args := append(strings.Fields(d.Input), "--target="+address, "--duration=100ms", "--warmup=0s")
+		if _, err := parser.Parse(args); err != nil {
+			return "", err
+		}
+		return "measured", Run(t.Context(), o, io.Discard, io.Discard)
 	case "streams":
 		o := &Options{Streams: file, Duration: config.Duration(time.Second), Connections: 1}
 		o.SetDefaults()
