@@ -2,8 +2,6 @@ package loadgen
 
 import (
 	"bytes"
-	"context"
-	"strings"
 	"testing"
 	"time"
 
@@ -14,45 +12,7 @@ import (
 
 	oip "github.com/weftserve/weft/proto/gen/inference"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
-	"github.com/weftserve/weft/runtime/catalog"
-	"github.com/weftserve/weft/server/servertest"
-	"github.com/weftserve/weft/sharedsched"
 )
-
-// TestOpenInference asks a server over the second protocol.
-func TestOpenInference(t *testing.T) {
-	h, address := house(t)
-	calls := make(chan *catalog.Call, 1)
-	h.Run = func(ctx context.Context, call *catalog.Call) error {
-		select {
-		case calls <- call:
-		default:
-		}
-		return servertest.RunPolicy(ctx, call)
-	}
-	var out bytes.Buffer
-	o := optionsFor(address, func(o *Options) {
-		o.Protocol, o.Rows, o.Label, o.Priority = openInference, 3, "stable", "sheddable_plus"
-	})
-	if err := Run(t.Context(), o, &out, &bytes.Buffer{}); err != nil {
-		t.Fatal(err)
-	}
-	if c := <-calls; c.Rows != 3 || c.Priority != sharedsched.SheddablePlus {
-		t.Errorf("a request of %d rows, priority %v; want 3, sheddable plus", c.Rows, c.Priority)
-	}
-	for _, want := range []string{"open-inference", "policy version 1, 4 callers", "sent: OK "} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("no %q in the report:\n%s", want, out.String())
-		}
-	}
-	if strings.Contains(out.String(), "in the server") {
-		t.Errorf("answers of this protocol do not tell their way through the server:\n%s", out.String())
-	}
-	o.OverStreams = true
-	if err := Run(t.Context(), o, &out, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "--protocol weft") {
-		t.Errorf("streams over another protocol: %v", err)
-	}
-}
 
 // TestInferenceMessage: the same request, of each type, as the protocol has it.
 func TestInferenceMessage(t *testing.T) {

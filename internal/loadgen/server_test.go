@@ -31,31 +31,44 @@ func optionsFor(address string, change func(*Options)) *Options {
 	return o
 }
 
+// TestRealServer asks a server over both protocols.
 func TestRealServer(t *testing.T) {
-	h, address := house(t)
-	calls := make(chan *catalog.Call, 1)
-	h.Run = func(ctx context.Context, call *catalog.Call) error {
-		select {
-		case calls <- call:
-		default:
-		}
-		return servertest.RunPolicy(ctx, call)
-	}
-	var out bytes.Buffer
-	o := optionsFor(address, func(o *Options) {
-		o.Rows, o.Label, o.Priority, o.ServerPID = 3, "stable", "sheddable", os.Getpid()
-	})
-	if err := Run(t.Context(), o, &out, &bytes.Buffer{}); err != nil {
-		t.Fatal(err)
-	}
-	if c := <-calls; c.Rows != 3 || c.Priority != sharedsched.Sheddable {
-		t.Errorf("a request of %d rows, priority %v; want 3, sheddable", c.Rows, c.Priority)
-	}
-	for _, want := range []string{
-		"policy version 1, 4 callers, deadline 1000 ms, priority sheddable", "sent: OK ", "this program",
+	for _, tt := range []struct {
+		protocol Protocol
+		priority Priority
+		asked    sharedsched.Priority
+		report   []string
+		served   bool // the answers tell their way through the server
+	}{
+		{weft, "sheddable", sharedsched.Sheddable, []string{"deadline 1000 ms, priority sheddable", "this program"}, true},
+		{openInference, "sheddable_plus", sharedsched.SheddablePlus, []string{"open-inference"}, false},
 	} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("no %q in the report:\n%s", want, out.String())
+		h, address := house(t)
+		calls := make(chan *catalog.Call, 1)
+		h.Run = func(ctx context.Context, call *catalog.Call) error {
+			select {
+			case calls <- call:
+			default:
+			}
+			return servertest.RunPolicy(ctx, call)
+		}
+		var out bytes.Buffer
+		o := optionsFor(address, func(o *Options) {
+			o.Protocol, o.Rows, o.Label, o.Priority, o.ServerPID = tt.protocol, 3, "stable", tt.priority, os.Getpid()
+		})
+		if err := Run(t.Context(), o, &out, &bytes.Buffer{}); err != nil {
+			t.Fatal(err)
+		}
+		if c := <-calls; c.Rows != 3 || c.Priority != tt.asked {
+			t.Errorf("%s: a request of %d rows, priority %v; want 3, %v", tt.protocol, c.Rows, c.Priority, tt.asked)
+		}
+		for _, want := range append(tt.report, "policy version 1, 4 callers", "sent: OK ") {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%s: no %q in the report:\n%s", tt.protocol, want, out.String())
+			}
+		}
+		if strings.Contains(out.String(), "in the server") != tt.served {
+			t.Errorf("%s: the way through the server, want %v:\n%s", tt.protocol, tt.served, out.String())
 		}
 	}
 }
