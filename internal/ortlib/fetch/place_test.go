@@ -70,54 +70,29 @@ func newPlace(t *testing.T) (p *Place, source Source, downloads *int) {
 	}, downloads
 }
 
+// TestFetchTwiceDownloadsOnce also where a damaged library is in place.
 func TestFetchTwiceDownloadsOnce(t *testing.T) {
-	p, source, downloads := newPlace(t)
-	for range 2 {
-		if err := p.Fetch(t.Context(), source); err != nil {
-			t.Fatal(err)
+	for _, damaged := range []bool{false, true} {
+		p, source, downloads := newPlace(t)
+		if damaged {
+			err := errors.Join(os.MkdirAll(filepath.Dir(p.path), 0o755), os.WriteFile(p.path, []byte("cut sho"), 0o600))
+			if err != nil {
+				t.Fatal(err)
+			}
 		}
+		for range 2 {
+			if err := p.Fetch(t.Context(), source); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if *downloads != 1 {
+			t.Errorf("damaged %v: downloads = %d, want 1", damaged, *downloads)
+		}
+		if read, of := p.Read(); read < 1<<16 || of != 0 {
+			t.Errorf("read %d bytes of %d; want all of the package, of a number that its source does not know", read, of)
+		}
+		wantOnly(t, p.path)
 	}
-	if *downloads != 1 {
-		t.Errorf("downloads = %d, want 1", *downloads)
-	}
-	if read, of := p.Read(); read < 1<<16 || of != 0 {
-		t.Errorf("read %d bytes of %d; want all of the package, of a number that its source does not know", read, of)
-	}
-	wantOnly(t, p.path)
-}
-
-// TestTakeTellsHowFarItIs of a file, whose size is known.
-func TestTakeTellsHowFarItIs(t *testing.T) {
-	p, source, _ := newPlace(t)
-	packed, err := source(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, err := io.ReadAll(packed)
-	file := filepath.Join(t.TempDir(), "package.tgz")
-	if err := errors.Join(err, os.WriteFile(file, all, 0o600), p.Take(file)); err != nil {
-		t.Fatal(err)
-	}
-	if read, of := p.Read(); read != int64(len(all)) || of != int64(len(all)) {
-		t.Errorf("read %d bytes of %d; the package has %d", read, of, len(all))
-	}
-}
-
-func TestFetchReplacesADamagedLibrary(t *testing.T) {
-	p, source, downloads := newPlace(t)
-	if err := os.MkdirAll(filepath.Dir(p.path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(p.path, []byte("cut sho"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Fetch(t.Context(), source); err != nil {
-		t.Fatal(err)
-	}
-	if *downloads != 1 {
-		t.Errorf("downloads = %d, want 1", *downloads)
-	}
-	wantOnly(t, p.path)
 }
 
 func TestFetchRefusesWrongDigests(t *testing.T) {
