@@ -16,16 +16,14 @@ import (
 // bom is a bill of materials in the terms of CycloneDX 1.6. It has neither a time nor a serial number, so that the same
 // program has the same one.
 type bom struct {
-	Format       string       `json:"bomFormat"`
-	Spec         string       `json:"specVersion"`
-	Version      int          `json:"version"`
-	Metadata     metadata     `json:"metadata"`
+	Format   string `json:"bomFormat"`
+	Spec     string `json:"specVersion"`
+	Version  int    `json:"version"`
+	Metadata struct {
+		Component component `json:"component"`
+	} `json:"metadata"`
 	Components   []component  `json:"components"`
 	Dependencies []dependency `json:"dependencies"`
-}
-
-type metadata struct {
-	Component component `json:"component"`
 }
 
 type component struct {
@@ -44,11 +42,8 @@ type hash struct {
 	Content   string `json:"content"`
 }
 
-type licence struct {
-	License struct {
-		ID string `json:"id"`
-	} `json:"license"`
-}
+// licence is one by its name in the list of SPDX.
+type licence map[string]map[string]string
 
 type property struct {
 	Name  string `json:"name"`
@@ -60,11 +55,7 @@ type dependency struct {
 	DependsOn []string `json:"dependsOn"`
 }
 
-func spdx(id string) []licence {
-	var l licence
-	l.License.ID = id
-	return []licence{l}
-}
+func spdx(id string) []licence { return []licence{{"license": {"id": id}}} }
 
 // bomOf returns that of a program and the library that it loads when it runs.
 func bomOf(info *debug.BuildInfo, engine component) bom {
@@ -86,7 +77,8 @@ func bomOf(info *debug.BuildInfo, engine component) bom {
 		}
 		all = append(all, module(d))
 	}
-	b := bom{Format: "CycloneDX", Spec: "1.6", Version: 1, Metadata: metadata{main}, Components: all}
+	b := bom{Format: "CycloneDX", Spec: "1.6", Version: 1, Components: all}
+	b.Metadata.Component = main
 	needs := dependency{Ref: main.Ref}
 	for _, c := range all {
 		needs.DependsOn = append(needs.DependsOn, c.Ref)

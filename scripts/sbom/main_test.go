@@ -66,7 +66,7 @@ func wantLibrary(t *testing.T, b *bom) {
 	}
 	c := b.Components[i]
 	if len(c.Hashes) != 1 || c.Hashes[0].Content != hex.EncodeToString(digest[:]) || c.Version != ortlib.Version ||
-		len(c.Licenses) != 1 || c.Licenses[0].License.ID != "MIT" {
+		len(c.Licenses) != 1 || c.Licenses[0]["license"]["id"] != "MIT" {
 		t.Errorf("%+v", c)
 	}
 }
