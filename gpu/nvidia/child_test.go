@@ -47,6 +47,7 @@ type answer struct {
 // beChild opens the library that the system finds, and then reads everything of all devices for each line that comes
 // in. It ends when there are no more.
 func beChild() int {
+	listenFor = 5 * time.Millisecond
 	cfg := Config{
 		Library: os.Getenv("WEFT_TEST_NVML_LIBRARY"), // empty: found by the system
 		Devices: []gpu.Device{{Name: "cuda:0"}, {Name: "cuda:1", Ordinal: 1}},

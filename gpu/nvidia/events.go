@@ -18,12 +18,11 @@ type events struct {
 	ended   chan struct{}
 }
 
-const (
-	// listenFor is how long the driver is made to wait for an event, and so how long a stop takes.
-	listenFor = 200 * time.Millisecond
-	// longestPause is the longest time without listening, after failing again and again.
-	longestPause = time.Minute
-)
+// listenFor is how long the driver is made to wait for an event, and so how long a stop takes.
+var listenFor = 200 * time.Millisecond
+
+// longestPause is the longest time without listening, after failing again and again.
+const longestPause = time.Minute
 
 // listen begins to count the errors of the devices that report any.
 func (s *Source) listen(log *slog.Logger) *events {

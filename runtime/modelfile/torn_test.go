@@ -46,7 +46,7 @@ func damage(rng *rand.Rand, path string) error {
 // TestDamaged: whatever happens to files before they are read, while they are, and afterwards, a copy of a sealed
 // version holds what was sealed, or there is none.
 func TestDamaged(t *testing.T) {
-	seeds := 1000
+	seeds := 300
 	if testing.Short() {
 		seeds = 150
 	}

@@ -307,7 +307,7 @@ func run(seed uint64, events int) error {
 // TestHistories has random ones happen, and checks the invariants after each event. WEFT_HISTORIES is how many.
 func TestHistories(t *testing.T) {
 	const events = 200
-	histories := 500
+	histories := 300
 	if testing.Short() || race.Enabled {
 		histories = 100 // one goroutine takes each step
 	}

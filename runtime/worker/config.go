@@ -16,6 +16,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/weftserve/weft/internal/owntime"
 	"github.com/weftserve/weft/runtime/engine"
@@ -39,6 +40,9 @@ type Config struct {
 	// Clock is that of this process. Nil: the system's.
 	Clock *owntime.Clock
 	Log   *slog.Logger
+
+	// How long a process may take to read a message, and to close a session; 0: deafPatience and closePatience.
+	deaf, closing time.Duration
 }
 
 // Place says in which worker a model is opened, and for whom.

@@ -9,6 +9,12 @@ import (
 // SetOpenPatience limits first openings to another time.
 func (p *Pool) SetOpenPatience(d time.Duration) { p.patience = d }
 
+// Hasten has processes end within a second that do not read, or do not close a session.
+func (c Config) Hasten() Config {
+	c.deaf, c.closing = time.Second, time.Second
+	return c
+}
+
 // HasSpare reports whether the spare process is there, so that it is only handed over.
 func (p *Pool) HasSpare() bool {
 	p.mu.Lock()

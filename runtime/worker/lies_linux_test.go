@@ -35,7 +35,7 @@ import (
 // wantedLies returns how many lies are told; WEFT_LIES=1000000 is the long form.
 func wantedLies(t *testing.T) int64 {
 	t.Helper()
-	text := cmp.Or(os.Getenv("WEFT_LIES"), "20000")
+	text := cmp.Or(os.Getenv("WEFT_LIES"), "5000")
 	if testing.Short() {
 		text = "2000"
 	}

@@ -2,14 +2,12 @@ package worker_test
 
 import (
 	"context"
-	"log/slog"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/weftserve/weft/internal/owntime"
-	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/runtime/worker"
@@ -21,15 +19,12 @@ func TestPatienceIsOfTheProcess(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it stops a process for seconds")
 	}
-	const patience, pause = time.Second, 7 * time.Second
-	clock, log := owntime.New(), &weftest.Log{}
+	const patience, pause = 300 * time.Millisecond, 1500 * time.Millisecond
+	clock := owntime.New()
 	ctx, end := context.WithCancel(t.Context())
 	defer end()
 	go clock.Run(ctx)
-	p := worker.NewPool(worker.Config{
-		Command: serves, Library: func() (string, error) { return "", nil }, Clock: clock, Log: slog.New(log),
-	})
-	defer p.Close()
+	p, log := newPoolOf(t, worker.Config{Clock: clock}.Hasten())
 	o := open(t, p)
 	pid := pidOf(t, o)
 	ask := func(value float32) error {

@@ -3,6 +3,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,6 +38,8 @@ type process struct {
 	empty    int64        // memory that it took before a model was opened there
 	bound    atomic.Int64 // on its memory in bytes; 0: none
 	most     atomic.Int64 // memory that it was seen to take
+	deaf     time.Duration
+	closing  time.Duration
 	openings openings
 
 	mu      sync.Mutex
@@ -77,6 +80,7 @@ func startProcess(ctx context.Context, cfg Config) (*process, error) {
 	p := &process{
 		output: newOutput(cfg.Log), ended: make(chan struct{}), replies: map[answer]chan *message{},
 		givenUp: map[uint32]chan struct{}{}, lanes: map[uint32]*lane{}, openings: newOpenings(),
+		deaf: cmp.Or(cfg.deaf, deafPatience), closing: cmp.Or(cfg.closing, closePatience),
 	}
 	if err := p.launch(&cfg, library); err != nil {
 		return nil, lacking(fmt.Errorf("cannot start a worker: %w", err))
@@ -139,7 +143,7 @@ func (p *process) launch(cfg *Config, library string) error {
 		return err
 	}
 	p.started, p.clock = time.Now(), cfg.Clock.Follow(p.command.Process.Pid)
-	p.conn.clock, p.conn.patience = p.clock, deafPatience
+	p.conn.clock, p.conn.patience = p.clock, p.deaf
 	return nil
 }
 
@@ -265,8 +269,8 @@ const closePatience = 10 * time.Second
 // closeSession closes a session that is open. A process that takes too long for that is ended, so that nobody waits for
 // it for ever.
 func (p *process) closeSession(id uint32) error {
-	late := p.clock.AfterFunc(closePatience, func() {
-		p.kill(fmt.Sprintf("it did not close a session within %v", closePatience))
+	late := p.clock.AfterFunc(p.closing, func() {
+		p.kill(fmt.Sprintf("it did not close a session within %v", p.closing))
 	})
 	defer late.Stop()
 	_, err := p.ask(context.Background(), &message{Kind: closeMessage, ID: id}, closedMessage, nil)
@@ -283,7 +287,7 @@ func (p *process) send(m *message, files ...int) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		p.kill(fmt.Sprintf("it did not take a message within %v", deafPatience))
+		p.kill(fmt.Sprintf("it did not take a message within %v", p.deaf))
 	default:
 		p.kill(fmt.Sprintf("it cannot be written to: %v", err))
 	}
@@ -390,11 +394,11 @@ func (p *process) watchPulse() {
 			return
 		case <-time.After(pulsePeriod):
 		}
-		ctx, cancel := p.clock.WithTimeoutCause(context.Background(), deafPatience, context.DeadlineExceeded)
+		ctx, cancel := p.clock.WithTimeoutCause(context.Background(), p.deaf, context.DeadlineExceeded)
 		_, err := p.ask(ctx, &message{Kind: pingMessage}, pongMessage, nil)
 		cancel()
 		if errors.Is(err, context.DeadlineExceeded) {
-			p.kill(fmt.Sprintf("it did not answer within %v", deafPatience))
+			p.kill(fmt.Sprintf("it did not answer within %v", p.deaf))
 			return
 		}
 	}

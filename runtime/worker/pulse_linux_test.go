@@ -13,6 +13,7 @@ import (
 
 	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/engine"
+	"github.com/weftserve/weft/runtime/worker"
 )
 
 // pidOf returns the process in which a model runs.
@@ -28,9 +29,9 @@ func pidOf(t *testing.T, o engine.Opened) int {
 // TestAProcessThatDoesNotRead: a process that is stopped holds up nobody for long who has something to say to it.
 func TestAProcessThatDoesNotRead(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it takes five seconds")
+		t.Skip("it takes two seconds")
 	}
-	p, log := newPool(t)
+	p, log := newPoolOf(t, worker.Config{}.Hasten())
 	o := open(t, p)
 	pid := pidOf(t, o)
 	long := model{Load: strings.Repeat("more than a socket holds ", 1<<16)}
@@ -56,7 +57,7 @@ func TestAProcessThatDoesNotRead(t *testing.T) {
 		t.Fatalf("log: %v", log.Lines("worker"))
 	}
 	switch cause := weftest.Attr(died[0], "cause").String(); { // a question whether it lives may have come before
-	case strings.Contains(cause, "did not take a message within 5s"), strings.Contains(cause, "did not answer within 5s"):
+	case strings.Contains(cause, "did not take a message within 1s"), strings.Contains(cause, "did not answer within 1s"):
 	default:
 		t.Errorf("it died because %s", cause)
 	}
@@ -65,9 +66,9 @@ func TestAProcessThatDoesNotRead(t *testing.T) {
 // TestAStoppedSpare: a process that is stopped while it is the spare one takes nobody's place for long.
 func TestAStoppedSpare(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it takes five seconds")
+		t.Skip("it takes two seconds")
 	}
-	p, log := newPool(t)
+	p, log := newPoolOf(t, worker.Config{}.Hasten())
 	o := open(t, p)
 	pid := pidOf(t, o)
 	weftest.Until(t, "a spare process", p.HasSpare)
@@ -80,7 +81,7 @@ func TestAStoppedSpare(t *testing.T) {
 		return err == nil && slices.Equal(got, []float32{8})
 	})
 	if died := log.Event("worker_died"); len(died) != 2 ||
-		!strings.Contains(weftest.Attr(died[1], "cause").String(), "did not answer within 5s") {
+		!strings.Contains(weftest.Attr(died[1], "cause").String(), "did not answer within 1s") {
 		t.Errorf("log: %v", log.Lines("worker"))
 	}
 }

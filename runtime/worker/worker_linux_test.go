@@ -26,11 +26,13 @@ func newPool(t testing.TB) (*worker.Pool, *weftest.Log) { return newPoolWith(t, 
 // newPoolWith returns a pool whose processes may take so many MiB of memory.
 func newPoolWith(t testing.TB, box *sandbox.Policy, bound int64) (*worker.Pool, *weftest.Log) {
 	t.Helper()
+	return newPoolOf(t, worker.Config{Sandbox: box, Memory: bound << 20})
+}
+
+func newPoolOf(t testing.TB, c worker.Config) (*worker.Pool, *weftest.Log) {
 	log := &weftest.Log{}
-	library := func() (string, error) { return "", nil }
-	p := worker.NewPool(worker.Config{
-		Command: serves, Library: library, Sandbox: box, Log: slog.New(log), Memory: bound << 20,
-	})
+	c.Command, c.Library, c.Log = serves, func() (string, error) { return "", nil }, slog.New(log)
+	p := worker.NewPool(c)
 	t.Cleanup(p.Close)
 	return p, log
 }
@@ -245,12 +247,7 @@ func TestDeaths(t *testing.T) {
 // next process is started it is down, and somebody is told of both.
 func TestStanding(t *testing.T) {
 	var changes atomic.Int32
-	log := &weftest.Log{}
-	library := func() (string, error) { return "", nil }
-	p := worker.NewPool(worker.Config{
-		Command: serves, Library: library, Log: slog.New(log), Changed: func() { changes.Add(1) },
-	})
-	t.Cleanup(p.Close)
+	p, _ := newPoolOf(t, worker.Config{Changed: func() { changes.Add(1) }})
 	o := open(t, p)
 	if s := o.Session.Stats().Process; s != (engine.Process{}) {
 		t.Errorf("a process that never died: %+v", s)
@@ -474,10 +471,7 @@ func TestClosingBesideOpenings(t *testing.T) {
 
 // TestClosingThatHangs: a process that does not close a session is replaced, and the others go on.
 func TestClosingThatHangs(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes ten seconds")
-	}
-	p, log := newPool(t)
+	p, log := newPoolOf(t, worker.Config{}.Hasten())
 	other := open(t, p)
 	stays := openModel(t, p, onCPU, model{Opens: "stays"})
 	closed := make(chan error, 1)

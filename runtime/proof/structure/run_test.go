@@ -134,7 +134,7 @@ func openModel(t testing.TB, model []byte) (*ort.Session, *structure.Model, erro
 	if err != nil {
 		t.Fatal(err)
 	}
-	session, err := ort.Open(path, ort.Options{})
+	session, err := ort.Open(path, ort.Options{IntraOpThreads: 1})
 	return session, m, err
 }
 

@@ -123,7 +123,7 @@ func (g *generator) open(text string, wrappers ...string) (*sketch.Model, *ort.S
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("cannot be read: %w", err)
 	}
-	session, err := ort.Open(path, ort.Options{})
+	session, err := ort.Open(path, ort.Options{IntraOpThreads: 1})
 	return s, session, m, err
 }
 
