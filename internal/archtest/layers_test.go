@@ -246,13 +246,8 @@ var layers = []layer{
 	},
 	{
 		"runtime/modelfile",
-		[]string{"runtime/modelfile/slim", "runtime/modelrepo/rooted", "proto/gen/onnx"},
+		[]string{"runtime/modelrepo/rooted", "proto/gen/onnx"},
 		"what a model is made of follows from its files: it runs nothing and knows no host",
-	},
-	{
-		"runtime/modelfile/slim",
-		[]string{},
-		"which parts of a file are read is a matter of its format",
 	},
 	{
 		"runtime/decisions",
@@ -315,7 +310,7 @@ var layers = []layer{
 	},
 	{
 		"runtime/proof/structure",
-		[]string{"runtime/modelfile/slim", "proto/gen/onnx", "runtime/tensor"},
+		[]string{"runtime/modelfile", "proto/gen/onnx", "runtime/tensor"},
 		"what a graph says of its rows is arithmetic on the graph: it runs nothing and knows no host",
 	},
 	{
@@ -624,7 +619,6 @@ func TestLayeringComplains(t *testing.T) {
 		{"runtime/execution/unit.go", "runtime/proof", "why rows may be joined"},
 		{"runtime/proof/prove.go", "runtime/execution", "behind an interface"},
 		{"runtime/modelfile/read.go", "runtime/modelrepo", "runs nothing and knows no host"},
-		{"runtime/modelfile/slim/slim.go", "runtime/tensor", "its format"},
 		{"runtime/host/host.go", "runtime/ort", "what residency decides"},
 		{"runtime/host/host.go", "server", "what residency decides"},
 		{"runtime/ort/engine.go", "runtime/host", "another process"},

@@ -14,7 +14,6 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/weftserve/weft/proto/gen/onnx"
-	"github.com/weftserve/weft/runtime/modelfile/slim"
 )
 
 // located is what a graph says of where its tensors are.
@@ -38,7 +37,7 @@ var mostEmbedded int64 = 2<<30 - 1<<20
 // locate returns the files that a model's tensors name. A name that leads out of the version's directory is an error.
 // So is a file of another known format; of others that are no model the engine says more.
 func locate(model io.ReaderAt, size int64) (l located, err error) {
-	kept, unreadable := slim.Copy(model, size)
+	kept, unreadable := Slim(model, size)
 	m := &onnx.ModelProto{}
 	if unreadable != nil || (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(kept, m) != nil {
 		return l, mistaken(model)

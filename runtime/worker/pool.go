@@ -6,12 +6,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"os"
 	"slices"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/weftserve/weft/runtime/engine"
 )
@@ -262,4 +265,18 @@ func (p *Pool) Close() {
 		w.end(errPoolClosed, stopping)
 	}
 	p.alive.Wait()
+}
+
+// Supported returns why this system cannot have workers, or nil.
+func Supported() error {
+	file, page, err := share("weft probe", pageBytes)
+	if err != nil {
+		return fmt.Errorf("it has no sealed shared memory (%w)", err)
+	}
+	_ = unix.Munmap(page)
+	_ = unix.Close(file)
+	if _, err := os.Stat(self); err != nil {
+		return fmt.Errorf("it has no %s by which this program can be started again (%w)", self, err)
+	}
+	return nil
 }

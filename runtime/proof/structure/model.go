@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/weftserve/weft/proto/gen/onnx"
-	"github.com/weftserve/weft/runtime/modelfile/slim"
+	"github.com/weftserve/weft/runtime/modelfile"
 )
 
 // Model is the graph of a model file, without its weights.
@@ -32,7 +32,7 @@ func Read(r io.ReaderAt, size int64) (*Model, error) {
 }
 
 func read(r io.ReaderAt, size int64) (*Model, error) {
-	kept, err := slim.Copy(r, size)
+	kept, err := modelfile.Slim(r, size)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,4 @@
-// Package slim reads ONNX files without the parts that take the space in them: weights, documentation and metadata are
-// passed over unread.
-package slim
+package modelfile
 
 import (
 	"bufio"
@@ -88,10 +86,10 @@ var layouts = map[message]map[protowire.Number]field{
 // no rule takes it for an empty one.
 const attributeType protowire.Number = 20
 
-// Copy copies a model file of so many bytes without the parts that a proof of its structure does not need, above all
+// Slim copies a model file of so many bytes without the parts that a proof of its structure does not need, above all
 // without its weights. Those are not even read. The error says what is wrong with the file as a message, or that the
 // kept part of it would be too large.
-func Copy(r io.ReaderAt, size int64) ([]byte, error) {
+func Slim(r io.ReaderAt, size int64) ([]byte, error) {
 	s := &slimmer{r: r, size: size}
 	s.seek(0)
 	return s.message(modelMessage, size, 0)
