@@ -120,7 +120,7 @@ func TestExamplesOfEveryKind(t *testing.T) {
 			return some(func(v float32) bool { return v > 100 })(rows) && rows[0][2] < 0
 		},
 	} {
-		all = append(all, subject{name, dependent(meet), nil, nil, "none: "})
+		all = append(all, is(name, "none: ", dependent(meet)))
 	}
 	has := func(is func(id int64) bool) func([]int64) bool {
 		return func(ids []int64) bool { return slices.ContainsFunc(ids, is) }
@@ -128,7 +128,7 @@ func TestExamplesOfEveryKind(t *testing.T) {
 	never := func([]int64) bool { return false }
 	large := func(id int64) bool { return id > 100 }
 	boolean := func(name string) tensor.Spec { return weftest.Spec(name, tensor.Bool) }
-	is := func(b *tensor.Batch, i int) bool { return b.Inputs[i].Data[0] == 1 }
+	set := func(b *tensor.Batch, i int) bool { return b.Inputs[i].Data[0] == 1 }
 	integer := func(meet func(k int64) bool) *weftest.Engine {
 		return scalars(func(b *tensor.Batch) bool { return meet(integersOf(b.Inputs[1])[0]) },
 			weftest.Spec("k", tensor.Int64))
@@ -138,48 +138,43 @@ func TestExamplesOfEveryKind(t *testing.T) {
 			weftest.Spec("rate", tensor.Float32))
 	}
 	verdicts(t, append(all, []subject{
-		{"ids above 100", lookup(0, has(large)), nil, nil, "none: "},
-		{"ids above 1e6", lookup(0, has(func(id int64) bool { return id > 1e6 })), nil, nil, "none: "},
-		{"negative ids", lookup(0, has(func(id int64) bool { return id < 0 })), nil, nil, "none: "},
-		{
-			"ids that are all zero", lookup(0, func(ids []int64) bool { return slices.Max(ids) == 0 && slices.Min(ids) == 0 }),
-			nil, nil, "none: ",
-		},
-		{"ids above 100 of 2000", lookup(2000, has(large)), nil, nil, "none: "},
-		{"a table of 2", lookup(2, never), nil, nil, "64 by examples: "},
-		{"a table of 50", lookup(50, never), nil, nil, "64 by examples: "},
-		{"a table of 2000", lookup(2000, never), nil, nil, "64 by examples: "},
-		{"no table", lookup(0, never), nil, nil, "64 by examples: "},
+		is("ids above 100", "none: ", lookup(0, has(large))),
+		is("ids above 1e6", "none: ", lookup(0, has(func(id int64) bool { return id > 1e6 }))),
+		is("negative ids", "none: ", lookup(0, has(func(id int64) bool { return id < 0 }))),
+		is("ids that are all zero", "none: ",
+			lookup(0, func(ids []int64) bool { return slices.Max(ids) == 0 && slices.Min(ids) == 0 })),
+		is("ids above 100 of 2000", "none: ", lookup(2000, has(large))),
+		is("a table of 2", "64 by examples: ", lookup(2, never)),
+		is("a table of 50", "64 by examples: ", lookup(50, never)),
+		is("a table of 2000", "64 by examples: ", lookup(2000, never)),
+		is("no table", "64 by examples: ", lookup(0, never)),
 
-		{
-			"train", scalars(func(b *tensor.Batch) bool { return is(b, 1) }, boolean("train")), nil, nil,
-			`none: with input "train" = true, output "y"`,
-		},
-		{"not eval", scalars(func(b *tensor.Batch) bool { return !is(b, 1) }, boolean("eval")), nil, nil, "none: "},
-		{
-			"both", scalars(func(b *tensor.Batch) bool { return is(b, 1) && is(b, 2) }, boolean("a"), boolean("b")), nil, nil,
-			"none: ",
-		},
-		{"mode 0", integer(func(k int64) bool { return k == 0 }), nil, nil, `none: "k" = 0`},
-		{"mode 1", integer(func(k int64) bool { return k == 1 }), nil, nil, `none: "k" = 1`},
-		{"a negative mode", integer(func(k int64) bool { return k < 0 }), nil, nil, `none: "k" = -1`},
-		{"a mode above 100", integer(func(k int64) bool { return k > 100 }), nil, nil, `none: "k" = 101`},
-		{"a mode above 1e6", integer(func(k int64) bool { return k > 1e6 }), nil, nil, `none: "k" = 1000003`},
-		{"a mode that is no example", integer(func(k int64) bool { return k == 4242 }), nil, nil, "64 by examples: "},
-		{"a rate of 1", number(func(r float32) bool { return r == 1 }), nil, nil, `none: "rate" = 1`},
-		{"a rate of 0", number(func(r float32) bool { return r == 0 }), nil, nil, `none: "rate" = 0`},
-		{"a negative rate", number(func(r float32) bool { return r < -0.9 }), nil, nil, "none: "},
-		{"a rate above 50", number(func(r float32) bool { return r > 50 }), nil, nil, `none: "rate" = 60`},
-		{"a rate that is NaN", number(func(r float32) bool { return r != r }), nil, nil, `none: "rate" = NaN`},
-		{"a length above 10", sequence(func(rows [][]float32) ([][]float32, error) {
-			last := rows[len(rows)-1]
-			for _, r := range rows {
-				if len(r) > 10 {
-					r[0] += last[1]
+		is("train", `none: with input "train" = true, output "y"`,
+			scalars(func(b *tensor.Batch) bool { return set(b, 1) }, boolean("train"))),
+		is("not eval", "none: ", scalars(func(b *tensor.Batch) bool { return !set(b, 1) }, boolean("eval"))),
+		is("both", "none: ",
+			scalars(func(b *tensor.Batch) bool { return set(b, 1) && set(b, 2) }, boolean("a"), boolean("b"))),
+		is("mode 0", `none: "k" = 0`, integer(func(k int64) bool { return k == 0 })),
+		is("mode 1", `none: "k" = 1`, integer(func(k int64) bool { return k == 1 })),
+		is("a negative mode", `none: "k" = -1`, integer(func(k int64) bool { return k < 0 })),
+		is("a mode above 100", `none: "k" = 101`, integer(func(k int64) bool { return k > 100 })),
+		is("a mode above 1e6", `none: "k" = 1000003`, integer(func(k int64) bool { return k > 1e6 })),
+		is("a mode that is no example", "64 by examples: ", integer(func(k int64) bool { return k == 4242 })),
+		is("a rate of 1", `none: "rate" = 1`, number(func(r float32) bool { return r == 1 })),
+		is("a rate of 0", `none: "rate" = 0`, number(func(r float32) bool { return r == 0 })),
+		is("a negative rate", "none: ", number(func(r float32) bool { return r < -0.9 })),
+		is("a rate above 50", `none: "rate" = 60`, number(func(r float32) bool { return r > 50 })),
+		is("a rate that is NaN", `none: "rate" = NaN`, number(func(r float32) bool { return r != r })),
+		is("a length above 10", "none: with open dimensions of 16, output",
+			sequence(func(rows [][]float32) ([][]float32, error) {
+				last := rows[len(rows)-1]
+				for _, r := range rows {
+					if len(r) > 10 {
+						r[0] += last[1]
+					}
 				}
-			}
-			return rows, nil
-		}), nil, nil, "none: with open dimensions of 16, output"},
+				return rows, nil
+			})),
 	}...))
 }
 
@@ -225,34 +220,23 @@ func TestRounding(t *testing.T) {
 			"batching.mode: on"
 	)
 	verdicts(t, []subject{
-		{"by size", times(func(rows [][]float32, _ int) float32 { return 1e-5 * float32(len(rows)) }), nil, nil, accepted},
-		{
-			"by size and place", times(func(rows [][]float32, i int) float32 { return 9e-6 * float32(len(rows)-i) }), nil, nil,
-			accepted,
-		},
-		{
-			"by size, too much", times(func(rows [][]float32, _ int) float32 { return 2e-5 * float32(len(rows)) }), nil, nil,
-			"none: differs by",
-		},
-		{
-			"by a mate", times(func(rows [][]float32, i int) float32 { return 1e-4 * sign(rows[(i+1)%len(rows)][1]) }), nil, nil,
-			meets,
-		},
-		{"by a mate above 100, and by size", times(func(rows [][]float32, _ int) float32 {
+		is("by size", accepted, times(func(rows [][]float32, _ int) float32 { return 1e-5 * float32(len(rows)) })),
+		is("by size and place", accepted,
+			times(func(rows [][]float32, i int) float32 { return 9e-6 * float32(len(rows)-i) })),
+		is("by size, too much", "none: differs by",
+			times(func(rows [][]float32, _ int) float32 { return 2e-5 * float32(len(rows)) })),
+		is("by a mate", meets,
+			times(func(rows [][]float32, i int) float32 { return 1e-4 * sign(rows[(i+1)%len(rows)][1]) })),
+		is("by a mate above 100, and by size", meets, times(func(rows [][]float32, _ int) float32 {
 			by := 5e-6 * float32(len(rows))
 			if len(rows) > 1 && slices.ContainsFunc(rows, func(r []float32) bool { return r[1] > 100 }) {
 				by += 2e-4
 			}
 			return by
-		}), nil, nil, meets},
-		{"advised", last, nil, nil, meets + advice},
-		{
-			"tolerated",
-			last,
-			func(b *modelrepo.Batching) { b.Tolerance = 1e-4 },
-			nil,
-			"64 by examples: (largest difference 5e-05 ",
-		},
+		})),
+		is("advised", meets+advice, last),
+		is("tolerated", "64 by examples: (largest difference 5e-05 ",
+			last).with(func(b *modelrepo.Batching) { b.Tolerance = 1e-4 }),
 	})
 	far := over(func(rows [][]float32) { rows[0][0] += rows[len(rows)-1][1] })
 	if v := prove(

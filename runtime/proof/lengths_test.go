@@ -92,31 +92,24 @@ func TestPadding(t *testing.T) {
 	}
 	const harms = "64 by examples: because padding is not proven harmless: "
 	verdicts(t, []subject{
-		{
-			"each element by itself",
-			eachRow(twice),
-			padded(),
-			nil,
-			"64 by examples, padded: ; so is padding to 4, 8 (largest difference 0)",
-		},
-		{"zeros do not matter", eachRow(total), padded(), nil, "64 by examples, padded: ; so is padding to 4, 8 "},
-		{"all elements matter", eachRow(average), padded(), nil, harms + `output "y" of a row differs by`},
-		{
-			"the last element matters", eachRow(func(row []float32) []float32 { return row[len(row)-1:] }), padded(), nil,
-			"64 by examples: of its magnitude padded to 4 (tolerated: 1e-05)",
-		},
-		{
-			"twice as long and one", eachRow(func(row []float32) []float32 { return append(slices.Concat(row, row), 1) }),
-			padded(), nil, harms + `output "y" of a row padded to 4 has type fp32 and shape [1,9] instead of`,
-		},
-		{"only the longer bucket harms", eachRow(func(row []float32) []float32 {
-			if len(row) == 8 {
-				return average(row)
-			}
-			return total(row)
-		}), padded(), nil, "64 by examples: padded to 8 (tolerated"},
-		{
-			"only mates of other lengths harm", sequence(func(rows [][]float32) ([][]float32, error) {
+		is("each element by itself", "64 by examples, padded: ; so is padding to 4, 8 (largest difference 0)",
+			eachRow(twice)).with(padded()),
+		is("zeros do not matter", "64 by examples, padded: ; so is padding to 4, 8 ", eachRow(total)).with(padded()),
+		is("all elements matter", harms+`output "y" of a row differs by`, eachRow(average)).with(padded()),
+		is("the last element matters", "64 by examples: of its magnitude padded to 4 (tolerated: 1e-05)",
+			eachRow(func(row []float32) []float32 { return row[len(row)-1:] })).with(padded()),
+		is("twice as long and one",
+			harms+`output "y" of a row padded to 4 has type fp32 and shape [1,9] instead of`,
+			eachRow(func(row []float32) []float32 { return append(slices.Concat(row, row), 1) })).with(padded()),
+		is("only the longer bucket harms", "64 by examples: padded to 8 (tolerated",
+			eachRow(func(row []float32) []float32 {
+				if len(row) == 8 {
+					return average(row)
+				}
+				return total(row)
+			})).with(padded()),
+		is("only mates of other lengths harm", "64 by examples: rows padded to 4 (tolerated",
+			sequence(func(rows [][]float32) ([][]float32, error) {
 				ragged := float32(0)
 				for _, row := range rows {
 					if row[len(row)-1] == -77 {
@@ -130,47 +123,48 @@ func TestPadding(t *testing.T) {
 					}
 				}
 				return rows, nil
-			}), variable("x", modelrepo.VariableDim{Axis: 1, Buckets: []int{4, 8}, PadValue: "-77"}), nil,
-			"64 by examples: rows padded to 4 (tolerated",
-		},
-		{"fails on padding", sequence(func(rows [][]float32) ([][]float32, error) {
-			for _, row := range rows {
-				if row[len(row)-1] == 0 {
-					return nil, errors.New("a zero at the end")
+			})).with(variable("x", modelrepo.VariableDim{Axis: 1, Buckets: []int{4, 8}, PadValue: "-77"})),
+		is("fails on padding", harms+"a request that ran alone fails padded to 4: a zero at the end",
+			sequence(func(rows [][]float32) ([][]float32, error) {
+				for _, row := range rows {
+					if row[len(row)-1] == 0 {
+						return nil, errors.New("a zero at the end")
+					}
+					clear(row[1:])
 				}
-				clear(row[1:])
-			}
-			return rows, nil
-		}), padded(), nil, harms + "a request that ran alone fails padded to 4: a zero at the end"},
-		{"takes full buckets only", sequence(func(rows [][]float32) ([][]float32, error) {
-			if len(rows[0])%4 != 0 {
-				return nil, errOther
-			}
-			return rows, nil
-		}), padded(), nil, harms + `the model takes no made-up input "x" that is shorter than its bucket (4), which shows nothing`},
-		{"a row of a bucket takes longer than a batch may", slowly(func(rows, length int64) time.Duration {
-			return map[bool]time.Duration{true: 15 * time.Millisecond, false: time.Microsecond}[length == 8]
-		}, eachRow(total)), padded(within(10 * time.Millisecond)), nil, "64 by examples, padded: ; so is padding to 4, 8 "},
-		{"batches of a bucket take longer", slowly(func(rows, length int64) time.Duration {
-			return map[bool]time.Duration{true: 15 * time.Millisecond, false: time.Microsecond}[length == 8 && rows > 8]
-		}, eachRow(total)), padded(within(10 * time.Millisecond)), nil, "64 by examples, padded: "},
-		{"no memory for batches of a bucket", sequence(full), padded(), nil, "8 by examples, padded: "},
-		{"no memory for an allowed size", sequence(full), padded(sizes(1, 6, 32, 64)), nil, "6 by examples, padded: "},
-		{"no memory for a bucket", sequence(func(rows [][]float32) ([][]float32, error) {
-			if len(rows[0]) == 8 {
-				return nil, errFull
-			}
-			return rows, nil
-		}), padded(), nil, harms + "the device's memory does not suffice for one row of 8"},
-		{
-			"beyond all memory", eachRow(total), buckets(4, 1<<30), nil,
-			harms + "one row of 1073741824 exceeds the memory that a proof may take",
-		},
-		{
-			"on", eachRow(average), padded(mode(modelrepo.BatchOn)), nil,
-			"64 by trusted, padded: without proof, and lengths padded to their buckets",
-		},
-		{"off", eachRow(twice), padded(mode(modelrepo.BatchOff)), nil, "none: batching.mode is off"},
+				return rows, nil
+			})).with(padded()),
+		is("takes full buckets only",
+			harms+`the model takes no made-up input "x" that is shorter than its bucket (4), which shows nothing`,
+			sequence(func(rows [][]float32) ([][]float32, error) {
+				if len(rows[0])%4 != 0 {
+					return nil, errOther
+				}
+				return rows, nil
+			})).with(padded()),
+		is("a row of a bucket takes longer than a batch may", "64 by examples, padded: ; so is padding to 4, 8 ",
+			slowly(func(rows, length int64) time.Duration {
+				return map[bool]time.Duration{true: 15 * time.Millisecond, false: time.Microsecond}[length == 8]
+			}, eachRow(total))).with(padded(within(10 * time.Millisecond))),
+		is("batches of a bucket take longer", "64 by examples, padded: ",
+			slowly(func(rows, length int64) time.Duration {
+				return map[bool]time.Duration{true: 15 * time.Millisecond, false: time.Microsecond}[length == 8 && rows > 8]
+			}, eachRow(total))).with(padded(within(10 * time.Millisecond))),
+		is("no memory for batches of a bucket", "8 by examples, padded: ", sequence(full)).with(padded()),
+		is("no memory for an allowed size", "6 by examples, padded: ",
+			sequence(full)).with(padded(sizes(1, 6, 32, 64))),
+		is("no memory for a bucket", harms+"the device's memory does not suffice for one row of 8",
+			sequence(func(rows [][]float32) ([][]float32, error) {
+				if len(rows[0]) == 8 {
+					return nil, errFull
+				}
+				return rows, nil
+			})).with(padded()),
+		is("beyond all memory", harms+"one row of 1073741824 exceeds the memory that a proof may take",
+			eachRow(total)).with(buckets(4, 1<<30)),
+		is("on", "64 by trusted, padded: without proof, and lengths padded to their buckets",
+			eachRow(average)).with(padded(mode(modelrepo.BatchOn))),
+		is("off", "none: batching.mode is off", eachRow(twice)).with(padded(mode(modelrepo.BatchOff))),
 	})
 	b := batching()
 	padded(sizes(1, 6, 32, 64))(b)
@@ -215,83 +209,48 @@ func TestBucketsThatDoNotFit(t *testing.T) {
 	}
 	const long = "fails on made-up inputs as long as a bucket "
 	verdicts(t, []subject{
-		{
-			"all below the model's minimum",
-			from16(),
-			buckets(4, 8),
-			nil,
-			"fault: " + long + "(4), though it takes such of length 16: " +
-				"4 elements; remove that bucket",
-		},
-		{
-			"one below it",
-			from16(),
-			buckets(8, 32),
-			nil,
-			"fault: " + long + "(8), though it takes such of length 16: 8 elements",
-		},
-		{
-			"one above its maximum",
-			from16(),
-			buckets(32, 128),
-			nil,
-			"fault: " + long + "(128), though it takes such of length 16",
-		},
-		{
-			"no such input", eachRow(twice), variable("z", dim(1, "", 8)), nil,
-			`fault: variable_dims names "z", but the model's inputs are "x"`,
-		},
-		{
-			"no such dimension", eachRow(twice), variable("x", dim(2, "", 8)), nil,
-			"fault: variable_dims.x.axis is 2, but the shape is [?,?]; dimensions count from 0",
-		},
-		{
-			"the batch dimension", eachRow(twice), variable("x", dim(0, "", 8)), nil,
-			"fault: variable_dims.x.axis is 0, which is the batch dimension of [?,?]",
-		},
-		{
-			"a fixed dimension", doubles(), buckets(8), nil,
-			"fault: axis is 1, but the shape is [?,3]; only a dimension whose size is open",
-		},
-		{"an input without rows", scalars(nil, weftest.Spec("rate", tensor.Float32)), func(b *modelrepo.Batching) {
+		is("all below the model's minimum",
+			"fault: "+long+"(4), though it takes such of length 16: 4 elements; remove that bucket",
+			from16()).with(buckets(4, 8)),
+		is("one below it", "fault: "+long+"(8), though it takes such of length 16: 8 elements",
+			from16()).with(buckets(8, 32)),
+		is("one above its maximum", "fault: "+long+"(128), though it takes such of length 16",
+			from16()).with(buckets(32, 128)),
+		is("no such input", `fault: variable_dims names "z", but the model's inputs are "x"`,
+			eachRow(twice)).with(variable("z", dim(1, "", 8))),
+		is("no such dimension", "fault: variable_dims.x.axis is 2, but the shape is [?,?]; dimensions count from 0",
+			eachRow(twice)).with(variable("x", dim(2, "", 8))),
+		is("the batch dimension", "fault: variable_dims.x.axis is 0, which is the batch dimension of [?,?]",
+			eachRow(twice)).with(variable("x", dim(0, "", 8))),
+		is("a fixed dimension", "fault: axis is 1, but the shape is [?,3]; only a dimension whose size is open",
+			doubles()).with(buckets(8)),
+		is("an input without rows", `fault: names "rate", which has no batch dimension`,
+			scalars(nil, weftest.Spec("rate", tensor.Float32))).with(func(b *modelrepo.Batching) {
 			b.VariableDims = map[string]modelrepo.VariableDim{"rate": dim(0, "", 8)}
-		}, nil, `fault: names "rate", which has no batch dimension`},
-		{
-			"a pad value of another type",
-			of(tensor.Int32),
-			variable("x", dim(1, "0.5", 8)),
-			nil,
-			"fault: variable_dims.x.pad_value: " +
+		}),
+		is("a pad value of another type",
+			"fault: variable_dims.x.pad_value: "+
 				`expected a whole number that int32 holds, found "0.5" (the input is int32)`,
-		},
-		{
-			"a pad value out of range", of(tensor.Float16), variable("x", dim(1, "-1e9", 8)), nil,
-			"fault: pad_value: -1e9 is beyond the range of fp16",
-		},
-		{"an equal dimension without rows", named("tokens", "8"), func(b *modelrepo.Batching) {
+			of(tensor.Int32)).with(variable("x", dim(1, "0.5", 8))),
+		is("a pad value out of range", "fault: pad_value: -1e9 is beyond the range of fp16",
+			of(tensor.Float16)).with(variable("x", dim(1, "-1e9", 8))),
+		is("an equal dimension without rows",
+			`fault: variable_dims.x: input "more", which has no batch dimension, has that dimension too (the model `+
+				`calls it "tokens")`,
+			named("tokens", "8")).with(func(b *modelrepo.Batching) {
 			buckets(4, 8)(b)
 			b.Unbatched = []string{"more"}
-		}, nil, `fault: variable_dims.x: input "more", which has no batch dimension, has that dimension too (the model calls it "tokens")`},
-		{
-			"one of two equal dimensions",
-			named("batch", "tokens"),
-			buckets(4, 8),
-			nil,
-			`fault: no entry for input "more", whose ` +
-				`dimension 1 the model calls "tokens" like that of "x"; add one with axis: 1 and buckets: [4, 8]`,
-		},
-		{
-			"two equal dimensions in one input", named("tokens", "tokens"), variable("more", dim(1, "", 4, 8)), nil,
-			`fault: calls two dimensions of this input "tokens"`,
-		},
-		{
-			"equal dimensions, other buckets",
-			named("batch", "tokens"),
-			variable("more", dim(1, "", 8)),
-			nil,
-			`fault: more.buckets are 8, ` +
-				`but those of "x" are 4, 8, and the model calls both dimensions "tokens"; give both the same`,
-		},
+		}),
+		is("one of two equal dimensions",
+			`fault: no entry for input "more", whose dimension 1 the model calls "tokens" like that of "x"; add one `+
+				`with axis: 1 and buckets: [4, 8]`,
+			named("batch", "tokens")).with(buckets(4, 8)),
+		is("two equal dimensions in one input", `fault: calls two dimensions of this input "tokens"`,
+			named("tokens", "tokens")).with(variable("more", dim(1, "", 4, 8))),
+		is("equal dimensions, other buckets",
+			`fault: more.buckets are 8, but those of "x" are 4, 8, and the model calls both dimensions "tokens"; give `+
+				`both the same`,
+			named("batch", "tokens")).with(variable("more", dim(1, "", 8))),
 	})
 }
 

@@ -53,45 +53,36 @@ func TestVerdictsByStructure(t *testing.T) {
 	never := func() *weftest.Engine { return weftest.OverRows(3, upTo(0, errOther)) }
 	tolerant := func(b *modelrepo.Batching) { b.Tolerance = 1e-4 }
 	verdicts(t, []subject{
-		{"as it says", doubles(), nil, doubling(), "64 by structure: proven harmless by structure: the graph gives each row"},
-		{"rounding", off(5e-5), nil, doubling(), "64 by structure: (largest difference 5e-05 of the largest value)"},
-		{"beyond rounding", off(0.1), nil, doubling(), `none: output "y" of a row differs by 0.0`},
-		{
-			"a batch fails",
-			weftest.OverRows(3, upTo(8, errOther)),
-			nil,
-			doubling(),
-			"none: a batch of 16 rows fails: not for me",
-		},
-		{"no memory for 16 rows", weftest.OverRows(3, upTo(8, errFull)), nil, doubling(), "64 by structure: "},
-		{"nothing made up is taken", never(), nil, doubling(), "64 by structure: no batch was compared, because the model " +
-			"fails on made-up inputs even for one row: not for me"},
-		{
-			"it crashes",
-			weftest.OverRows(3, upTo(0, errCrash)),
-			nil,
-			doubling(),
-			"none: fails on made-up inputs even for one row: " +
-				"SIGFPE",
-		},
-		{"a graph that mixes", doubles(), nil, mixing(), "none: the graph lets rows meet at ReduceMean"},
-		{"one that mixes a little", doubles(), tolerant, mixing(), "64 by examples: ; obstacle ReduceMean"},
-		{"an operator without a rule", doubles(), nil, hidden(), "64 by examples: ; obstacle SequenceConstruct"},
-		{
-			"no graph",
-			doubles(),
-			nil,
-			[]byte("nonsense"),
-			"64 by examples: ; obstacle the file cannot be read for its structure: ",
-		},
-		{"on", doubles(), mode(modelrepo.BatchOn), doubling(), "64 by trusted: mode is on"},
-		{"off", doubles(), mode(modelrepo.BatchOff), doubling(), "none: batching.mode is off"},
-		{"rows of the output elsewhere", doubles(), func(b *modelrepo.Batching) {
+		is("as it says", "64 by structure: proven harmless by structure: the graph gives each row",
+			doubles()).of(doubling()),
+		is("rounding", "64 by structure: (largest difference 5e-05 of the largest value)", off(5e-5)).of(doubling()),
+		is("beyond rounding", `none: output "y" of a row differs by 0.0`, off(0.1)).of(doubling()),
+		is("a batch fails", "none: a batch of 16 rows fails: not for me",
+			weftest.OverRows(3, upTo(8, errOther))).of(doubling()),
+		is("no memory for 16 rows", "64 by structure: ", weftest.OverRows(3, upTo(8, errFull))).of(doubling()),
+		is("nothing made up is taken",
+			"64 by structure: no batch was compared, because the model fails on made-up inputs even for one row: not "+
+				"for me",
+			never()).of(doubling()),
+		is("it crashes", "none: fails on made-up inputs even for one row: SIGFPE",
+			weftest.OverRows(3, upTo(0, errCrash))).of(doubling()),
+		is("a graph that mixes", "none: the graph lets rows meet at ReduceMean", doubles()).of(mixing()),
+		is("one that mixes a little", "64 by examples: ; obstacle ReduceMean",
+			doubles()).with(tolerant).of(mixing()),
+		is("an operator without a rule", "64 by examples: ; obstacle SequenceConstruct", doubles()).of(hidden()),
+		is("no graph", "64 by examples: ; obstacle the file cannot be read for its structure: ",
+			doubles()).of([]byte("nonsense")),
+		is("on", "64 by trusted: mode is on", doubles()).with(mode(modelrepo.BatchOn)).of(doubling()),
+		is("off", "none: batching.mode is off", doubles()).with(mode(modelrepo.BatchOff)).of(doubling()),
+		is("rows of the output elsewhere",
+			`64 by examples: ; obstacle output "y" has its rows in another dimension than batching.batch_dim.outputs `+
+				`states`,
+			doubles()).with(func(b *modelrepo.Batching) {
 			b.BatchDim.Outputs = map[string]int{"y": 0}
-		}, graph(func(g *onnxgraph.Graph) {
+		}).of(graph(func(g *onnxgraph.Graph) {
 			g.Node("Add", []string{"x", "x"}, []string{"twice"})
 			g.Node("Transpose", []string{"twice"}, []string{"y"}, onnxgraph.IntsAttr("perm", 1, 0))
-		}), `64 by examples: ; obstacle output "y" has its rows in another dimension than batching.batch_dim.outputs states`},
+		})),
 	})
 }
 

@@ -30,6 +30,21 @@ type subject struct {
 	want string
 }
 
+// is says what is to be found about a model. with is for another manifest, and of for one with a file.
+func is(name, want string, model *weftest.Engine) subject {
+	return subject{name: name, want: want, model: model}
+}
+
+func (s subject) with(change func(*modelrepo.Batching)) subject {
+	s.change = change
+	return s
+}
+
+func (s subject) of(graph []byte) subject {
+	s.graph = graph
+	return s
+}
+
 // verdicts proves each of them. It returns the notes of the signatures, and which inputs are padded.
 func verdicts(t *testing.T, all []subject) {
 	t.Helper()
@@ -140,106 +155,89 @@ func fixed(n int64) *weftest.Engine {
 
 func TestVerdicts(t *testing.T) {
 	verdicts(t, []subject{
-		{"independent rows", doubles(), nil, nil, "64 by examples: in batches of 2, 4, 8, 16, 32, 64 (largest difference 0 "},
-		{"no power of two", doubles(), most(20), nil, "20 by examples: in batches of 2, 4, 8, 16, 20 "},
-		{"allowed sizes", doubles(), sizes(1, 4, 12), nil, "12 by examples: in batches of 1, 4, 12 "},
-		{"mean", over(func(rows [][]float32) {
-			for m, i := mean(rows), 0; i < len(rows); i++ {
-				rows[i][0] -= m
-			}
-		}), nil, nil, `none: batching is not proven harmless: output "y" of a row differs by`},
-		{"eight rows fail", weftest.OverRows(3, upTo(7, errOther)), nil, nil, "none: a batch of 8 rows fails: not for me"},
-		{
-			"no memory for 32",
-			weftest.OverRows(3, upTo(31, fmt.Errorf("allocate: %w", errFull))),
-			nil,
-			nil,
-			"16 by examples: " +
-				"in batches of 2, 4, 8, 16 (largest difference 0 of the largest value); the device's memory does not suffice for " +
-				"32 rows (larger ones are tried when the version is loaded again)",
-		},
-		{"no memory for any", weftest.OverRows(3, upTo(1, errFull)), nil, nil, "none: no batch could be tried; the device's"},
-		{
-			"no memory, on",
-			weftest.OverRows(3, upTo(8, errFull)),
-			mode(modelrepo.BatchOn),
-			nil,
-			"64 by trusted: without proof",
-		},
-		{"a row's place", over(func(rows [][]float32) {
+		is("independent rows", "64 by examples: in batches of 2, 4, 8, 16, 32, 64 (largest difference 0 ",
+			doubles()),
+		is("no power of two", "20 by examples: in batches of 2, 4, 8, 16, 20 ", doubles()).with(most(20)),
+		is("allowed sizes", "12 by examples: in batches of 1, 4, 12 ", doubles()).with(sizes(1, 4, 12)),
+		is("mean", `none: batching is not proven harmless: output "y" of a row differs by`,
+			over(func(rows [][]float32) {
+				for m, i := mean(rows), 0; i < len(rows); i++ {
+					rows[i][0] -= m
+				}
+			})),
+		is("eight rows fail", "none: a batch of 8 rows fails: not for me", weftest.OverRows(3, upTo(7, errOther))),
+		is("no memory for 32",
+			"16 by examples: in batches of 2, 4, 8, 16 (largest difference 0 of the largest value); the device's "+
+				"memory does not suffice for 32 rows (larger ones are tried when the version is loaded again)",
+			weftest.OverRows(3, upTo(31, fmt.Errorf("allocate: %w", errFull)))),
+		is("no memory for any", "none: no batch could be tried; the device's",
+			weftest.OverRows(3, upTo(1, errFull))),
+		is("no memory, on", "64 by trusted: without proof",
+			weftest.OverRows(3, upTo(8, errFull))).with(mode(modelrepo.BatchOn)),
+		is("a row's place", `none: output "y" of a row differs by`, over(func(rows [][]float32) {
 			for i, r := range rows {
 				r[0] += float32(i)
 			}
-		}), nil, nil, `none: output "y" of a row differs by`},
-		{"the last of 16", over(func(rows [][]float32) {
+		})),
+		is("the last of 16", "none: among 16 rows", over(func(rows [][]float32) {
 			if len(rows) == 16 {
 				rows[15][2] = 0
 			}
-		}), nil, nil, "none: among 16 rows"},
-		{"equal neighbours are merged, as in padding", over(func(rows [][]float32) {
-			for i := len(rows) - 1; i > 0; i-- {
-				if len(rows) <= 8 && slices.Equal(rows[i], rows[i-1]) {
-					rows[i][0] = 7
+		})),
+		is("equal neighbours are merged, as in padding", `none: output "y" of a row differs by`,
+			over(func(rows [][]float32) {
+				for i := len(rows) - 1; i > 0; i-- {
+					if len(rows) <= 8 && slices.Equal(rows[i], rows[i-1]) {
+						rows[i][0] = 7
+					}
 				}
-			}
-		}), sizes(4, 8), nil, `none: output "y" of a row differs by`},
-		{"within the tolerance", over(func(rows [][]float32) {
+			})).with(sizes(4, 8)),
+		is("within the tolerance", "64 by examples: (largest difference 6.4e-06 ", over(func(rows [][]float32) {
 			for _, r := range rows {
 				r[0] *= 1 + 1e-7*float32(len(rows))
 			}
-		}), nil, nil, "64 by examples: (largest difference 6.4e-06 "},
-		{"no number where there was one", over(func(rows [][]float32) {
-			if len(rows) == 4 {
-				rows[1][1] = float32(math.NaN())
-			}
-		}), nil, nil, `none: output "y" of a row has another value among 4 rows`},
-		{
-			"no number ever", each(func(r []float32) { r[0], r[1], r[2] = r[0]/0, r[1]/0, r[2]/0 }), nil, nil,
-			`none: output "y" has no finite number for any made-up input, which shows nothing; if you know that rows do not ` +
-				`influence each other, batching.mode: on joins them`,
-		},
-		{"small beside large", over(func(rows [][]float32) {
+		})),
+		is("no number where there was one", `none: output "y" of a row has another value among 4 rows`,
+			over(func(rows [][]float32) {
+				if len(rows) == 4 {
+					rows[1][1] = float32(math.NaN())
+				}
+			})),
+		is("no number ever",
+			`none: output "y" has no finite number for any made-up input, which shows nothing; if you know that rows `+
+				`do not influence each other, batching.mode: on joins them`,
+			each(func(r []float32) { r[0], r[1], r[2] = r[0]/0, r[1]/0, r[2]/0 })),
+		is("small beside large", `none: output "y" of a row differs by`, over(func(rows [][]float32) {
 			m := mean(rows)
 			for _, r := range rows {
 				r[1] -= m
 				r[2] *= 1e6
 			}
-		}), nil, nil, `none: output "y" of a row differs by`},
-		{"beyond ordinary numbers", over(func(rows [][]float32) {
+		})),
+		is("beyond ordinary numbers", `none: output "y" of a row differs by`, over(func(rows [][]float32) {
 			most := slices.MaxFunc(rows, slices.Compare)[0]
 			for _, r := range rows {
 				r[0] = max(0, most-100)
 			}
-		}), nil, nil, `none: output "y" of a row differs by`},
-		{
-			"the same for all",
-			each(func(r []float32) { clear(r) }),
-			nil,
-			nil,
-			"none: gives every made-up input the same answer",
-		},
-		{"zeros only", weftest.PerRow(3, func(r []float32) error {
-			if r[0] != 0 {
-				return errOther
-			}
-			return nil
-		}), nil, nil, "none: the model takes no made-up input but a constant one, which shows nothing"},
-		{"nothing made up", weftest.OverRows(3, upTo(0, errOther)), nil, nil, "none: fails on made-up inputs even for one " +
-			"row: not for me; if you know"},
-		{
-			"crashes",
-			weftest.OverRows(3, upTo(0, errCrash)),
-			nil,
-			nil,
-			"none: fails on made-up inputs even for one row: SIGFPE",
-		},
-		{"off", doubles(), mode(modelrepo.BatchOff), nil, "none: batching.mode is off"},
-		{"one row at most", doubles(), most(1), nil, "none: one row is the most"},
-		{
-			"on, though rows meet", over(func(rows [][]float32) { rows[0][0] += mean(rows) }), mode(modelrepo.BatchOn), nil,
-			"64 by trusted: batching.mode is on: rows are joined without proof",
-		},
-		{"a fixed batch", fixed(2), nil, nil, "none: no input has an open batch dimension"},
+		})),
+		is("the same for all", "none: gives every made-up input the same answer",
+			each(func(r []float32) { clear(r) })),
+		is("zeros only", "none: the model takes no made-up input but a constant one, which shows nothing",
+			weftest.PerRow(3, func(r []float32) error {
+				if r[0] != 0 {
+					return errOther
+				}
+				return nil
+			})),
+		is("nothing made up", "none: fails on made-up inputs even for one row: not for me; if you know",
+			weftest.OverRows(3, upTo(0, errOther))),
+		is("crashes", "none: fails on made-up inputs even for one row: SIGFPE",
+			weftest.OverRows(3, upTo(0, errCrash))),
+		is("off", "none: batching.mode is off", doubles()).with(mode(modelrepo.BatchOff)),
+		is("one row at most", "none: one row is the most", doubles()).with(most(1)),
+		is("on, though rows meet", "64 by trusted: batching.mode is on: rows are joined without proof",
+			over(func(rows [][]float32) { rows[0][0] += mean(rows) })).with(mode(modelrepo.BatchOn)),
+		is("a fixed batch", "none: no input has an open batch dimension", fixed(2)),
 	})
 }
 
@@ -255,25 +253,18 @@ func TestDearRows(t *testing.T) {
 	const says = "one row takes 1ms, more than batching.max_batch_cost (100µs) allows for an execution, so its rows are " +
 		"run one by one; they are proven independent by "
 	verdicts(t, []subject{
-		{"independent", dear(doubles()), over100(), nil, "1 by examples: " + says + "examples"},
-		{"by its graph", dear(doubles()), over100(), doubling(), "1 by structure: " + says + "structure"},
-		{
-			"that meet", dear(over(func(rows [][]float32) { rows[0][0] += rows[len(rows)-1][1] })), over100(), nil,
-			`none: its rows are not run one by one, because they are not proven independent: output "y" of a row differs by`,
-		},
-		{"two are the fewest", dear(doubles()), over100(2, 4), nil, "2 by examples: run one by one"},
-		{"all alike", dear(each(func(r []float32) { clear(r) })), over100(), nil, "none: no small batch shows it"},
-		{
-			"on",
-			dear(doubles()),
-			func(b *modelrepo.Batching) { over100()(b); b.Mode = modelrepo.BatchOn },
-			nil,
-			"64 by trusted: ",
-		},
-		{
-			"batches up to the budget", perRow(doubles(), 200*time.Microsecond), within(time.Millisecond), nil,
-			"8 by examples: ; more rows would exceed batching.max_batch_cost (1ms)",
-		},
+		is("independent", "1 by examples: "+says+"examples", dear(doubles())).with(over100()),
+		is("by its graph", "1 by structure: "+says+"structure", dear(doubles())).with(over100()).of(doubling()),
+		is("that meet",
+			`none: its rows are not run one by one, because they are not proven independent: output "y" of a row `+
+				`differs by`,
+			dear(over(func(rows [][]float32) { rows[0][0] += rows[len(rows)-1][1] }))).with(over100()),
+		is("two are the fewest", "2 by examples: run one by one", dear(doubles())).with(over100(2, 4)),
+		is("all alike", "none: no small batch shows it", dear(each(func(r []float32) { clear(r) }))).with(over100()),
+		is("on", "64 by trusted: ",
+			dear(doubles())).with(func(b *modelrepo.Batching) { over100()(b); b.Mode = modelrepo.BatchOn }),
+		is("batches up to the budget", "8 by examples: ; more rows would exceed batching.max_batch_cost (1ms)",
+			perRow(doubles(), 200*time.Microsecond)).with(within(time.Millisecond)),
 	})
 }
 
@@ -305,73 +296,50 @@ func TestRows(t *testing.T) {
 	}
 	classes := weftest.Spec("classes", tensor.Float32, 2)
 	verdicts(t, []subject{
-		{
-			"open dimensions of one name, and a least length",
+		is("open dimensions of one name, and a least length", "64 by examples: ",
 			answer([]tensor.Spec{named(weftest.Spec("y", tensor.Int64, unknown, unknown),
 				"batch", "tokens")}, func(in []tensor.Tensor) ([]tensor.Tensor, error) {
 				if !slices.Equal(in[0].Shape, in[1].Shape) || in[0].Shape[1] < 16 {
 					return nil, fmt.Errorf("shapes %v and %v", in[0].Shape, in[1].Shape)
 				}
 				return in[:1], nil
-			}, ids, mask),
-			nil,
-			nil,
-			"64 by examples: ",
-		},
-		{
-			"of a recurrent state", answer([]tensor.Spec{y, weftest.Spec("next", tensor.Float32, unknown, unknown, unknown)},
+			}, ids, mask)),
+		is("of a recurrent state", "64 by examples: ",
+			answer([]tensor.Spec{y, weftest.Spec("next", tensor.Float32, unknown, unknown, unknown)},
 				func(in []tensor.Tensor) ([]tensor.Tensor, error) { return in[:2], nil },
-				x, weftest.Spec("state", tensor.Float32, 3, unknown, 2), weftest.Spec("rate", tensor.Float32)), nil, nil,
-			"64 by examples: ",
-		},
-		{
-			"of a graph's nodes and edges", answer([]tensor.Spec{weftest.Spec("sum", tensor.Float32, 1)},
-				func(in []tensor.Tensor) ([]tensor.Tensor, error) {
-					return []tensor.Tensor{weftest.Floats(tensor.Shape{1}, mean([][]float32{weftest.Values(in[0])}))}, nil
-				}, weftest.Spec("nodes", tensor.Float32, unknown, 1), weftest.Spec("edges", tensor.Int64, unknown, 2)), nil, nil,
-			"none: ",
-		},
-		{
-			"an output without, that is the same for all", answer([]tensor.Spec{y, classes}, constant, x), nil, nil,
-			"64 by examples: ",
-		},
-		{
-			"an output without, that is not",
+				x, weftest.Spec("state", tensor.Float32, 3, unknown, 2), weftest.Spec("rate", tensor.Float32))),
+		is("of a graph's nodes and edges", "none: ", answer([]tensor.Spec{weftest.Spec("sum", tensor.Float32, 1)},
+			func(in []tensor.Tensor) ([]tensor.Tensor, error) {
+				return []tensor.Tensor{weftest.Floats(tensor.Shape{1}, mean([][]float32{weftest.Values(in[0])}))}, nil
+			}, weftest.Spec("nodes", tensor.Float32, unknown, 1), weftest.Spec("edges", tensor.Int64, unknown, 2))),
+		is("an output without, that is the same for all", "64 by examples: ",
+			answer([]tensor.Spec{y, classes}, constant, x)),
+		is("an output without, that is not", `none: output "classes"`,
 			answer([]tensor.Spec{y, classes}, func(in []tensor.Tensor) ([]tensor.Tensor, error) {
 				return []tensor.Tensor{in[0], weftest.Floats(tensor.Shape{2}, weftest.Values(in[0])[:2]...)}, nil
-			}, x),
-			nil,
-			nil,
-			`none: output "classes"`,
-		},
-		{
-			"an output without, trusted", answer([]tensor.Spec{y, classes}, constant, x), mode(modelrepo.BatchOn), nil,
+			}, x)),
+		is("an output without, trusted",
 			`fault: output "classes" has no batch dimension, so that callers would get each other's answers`,
-		},
-		{
-			"a wrong size of batches", answer([]tensor.Spec{y}, func(in []tensor.Tensor) ([]tensor.Tensor, error) {
-				return []tensor.Tensor{weftest.Floats(tensor.Shape{1, 2}, weftest.Values(in[0])[:2]...)}, nil
-			}, x), func(b *modelrepo.Batching) { b.BatchDim.Outputs = map[string]int{"y": 0} }, nil,
+			answer([]tensor.Spec{y, classes}, constant, x)).with(mode(modelrepo.BatchOn)),
+		is("a wrong size of batches",
 			`none: output "y" has the shape [1,2] for 2 rows, expected them in dimension 0`,
-		},
-		{
-			"of an input that there is not", doubles(), func(b *modelrepo.Batching) { b.Unbatched = []string{"z"} }, nil,
+			answer([]tensor.Spec{y}, func(in []tensor.Tensor) ([]tensor.Tensor, error) {
+				return []tensor.Tensor{weftest.Floats(tensor.Shape{1, 2}, weftest.Values(in[0])[:2]...)}, nil
+			}, x)).with(func(b *modelrepo.Batching) { b.BatchDim.Outputs = map[string]int{"y": 0} }),
+		is("of an input that there is not",
 			`fault: model.yaml: batching.unbatched names "z", but the model's inputs are "x"`,
-		},
-		{
-			"of another", doubles(), func(b *modelrepo.Batching) { b.BatchDim.Inputs = map[string]int{"z": 0} }, nil,
-			`fault: model.yaml: batching.batch_dim.inputs names "z", but the model's inputs are "x"`,
-		},
-		{"in a dimension that there is not", doubles(), func(b *modelrepo.Batching) {
+			doubles()).with(func(b *modelrepo.Batching) { b.Unbatched = []string{"z"} }),
+		is("of another", `fault: model.yaml: batching.batch_dim.inputs names "z", but the model's inputs are "x"`,
+			doubles()).with(func(b *modelrepo.Batching) { b.BatchDim.Inputs = map[string]int{"z": 0} }),
+		is("in a dimension that there is not",
+			"fault: batching.batch_dim.outputs.y is 2, but the shape is [?,3]; dimensions count from 0",
+			doubles()).with(func(b *modelrepo.Batching) {
 			b.BatchDim.Outputs = map[string]int{"y": 2}
-		}, nil, "fault: batching.batch_dim.outputs.y is 2, but the shape is [?,3]; dimensions count from 0"},
-		{
-			"in one that is not open",
-			doubles(),
-			func(b *modelrepo.Batching) { b.BatchDim.Inputs = map[string]int{"x": 1} },
-			nil,
-			"fault: batching.batch_dim.inputs.x is 1, but the shape is [?,3]; rows can only be joined where the size is open",
-		},
+		}),
+		is("in one that is not open",
+			"fault: batching.batch_dim.inputs.x is 1, but the shape is [?,3]; rows can only be joined where the size "+
+				"is open",
+			doubles()).with(func(b *modelrepo.Batching) { b.BatchDim.Inputs = map[string]int{"x": 1} }),
 	})
 	b := batching()
 	b.BatchDim.Inputs = map[string]int{"x": 1}
