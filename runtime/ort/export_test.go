@@ -131,9 +131,6 @@ func CaptureOnCPU(t *testing.T) {
 	t.Cleanup(func() { graphDevice = before })
 }
 
-// WantDeviceMemory makes graphs demand that values are in a GPU's memory, until CaptureOnCPU ends.
-func WantDeviceMemory() { graphDevice.kind = 1 }
-
 // DeviceMemory measures the session's part of its device's memory.
 func (s *Session) DeviceMemory() (peak, reserved int64, err error) {
 	s.mu.RLock()

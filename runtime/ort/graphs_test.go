@@ -209,31 +209,6 @@ func TestGraphsWithoutRuntime(t *testing.T) {
 	counts(t, s, 0, 4, 1)
 }
 
-// A value in the host's memory would stay as it was at the capture, so a model that has one is run without graphs.
-func TestGraphsOfHostValues(t *testing.T) {
-	useFakeCUDA(t)
-	ort.CaptureOnCPU(t)
-	ort.WantDeviceMemory()
-	initialise(t)
-	path := filepath.Join(t.TempDir(), "model.onnx")
-	if err := os.WriteFile(path, neg(), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s, err := ort.Open(path, ort.Options{CUDAGraphs: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	if notes := s.Notes(); len(notes) != 1 ||
-		!strings.Contains(notes[0], `input "x" is in the host's memory; running without`) {
-		t.Errorf("notes %q", notes)
-	}
-	for i := range 4 {
-		negate(t, s, float32(i), 1)
-	}
-	counts(t, s, 0, 4, 1)
-}
-
 // Many callers share the one thread; Close comes among them.
 func TestGraphsAmongCallers(t *testing.T) {
 	useFakeCUDA(t)
@@ -266,22 +241,6 @@ func TestGraphsAmongCallers(t *testing.T) {
 		t.Error(err)
 	}
 	ended.Wait()
-}
-
-// A failing run on the thread of the graphs is the caller's failure alone.
-func TestGraphsAndErrors(t *testing.T) {
-	useFakeCUDA(t)
-	g := onnxgraph.New("gather").Input("i", onnxgraph.Int64, "n").Output("y", onnxgraph.Float, "n")
-	g.Init("table", onnxgraph.Float, []int64{2},
-		onnxgraph.FloatBytes([]float32{5, 6})).Node("Gather", []string{"table", "i"}, []string{"y"})
-	s, _ := openGraphs(t, g.Marshal())
-	if err := s.Run(t.Context(), batchOf(t, s, int64s(tensor.Shape{1}, 7))); err == nil {
-		t.Fatal("an index out of range was accepted")
-	}
-	if got := float32s(runOnce(t, s, int64s(tensor.Shape{1}, 1))[0].Data); got[0] != 6 {
-		t.Errorf("got %v", got)
-	}
-	counts(t, s, 0, 1, 0)
 }
 
 // A shape that the device had no memory for is captured when it has; one line reports the failures.

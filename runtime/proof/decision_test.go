@@ -1,6 +1,8 @@
 package proof
 
 import (
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -9,185 +11,95 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// declared is a tensor of the given dimensions: a number, or a name whose size is open ("?" for none).
-func declared(name string, dims ...any) tensor.Spec {
-	s := tensor.Spec{Name: name, DType: tensor.Float32, Shape: tensor.Shape{}, BatchDim: tensor.NoBatch}
-	for _, d := range dims {
-		switch d := d.(type) {
-		case int:
-			s.Shape, s.DimNames = append(s.Shape, int64(d)), append(s.DimNames, "")
-		case string:
-			if d == "?" {
+// declared reads tensors, as "a[?,3] h[1,batch,8]": names, with sizes, or names of open dimensions, "?" for none.
+func declared(text string) (all []tensor.Spec) {
+	for word := range strings.FieldsSeq(text) {
+		name, dims, _ := strings.Cut(strings.TrimSuffix(word, "]"), "[")
+		s := tensor.Spec{Name: name, DType: tensor.Float32, Shape: tensor.Shape{}, BatchDim: tensor.NoBatch}
+		for _, d := range strings.FieldsFunc(dims, func(r rune) bool { return r == ',' }) {
+			size, err := strconv.ParseInt(d, 10, 64)
+			if err == nil {
 				d = ""
+			} else {
+				size, d = tensor.Unknown, strings.TrimPrefix(d, "?")
 			}
-			s.Shape, s.DimNames = append(s.Shape, tensor.Unknown), append(s.DimNames, d)
+			s.Shape, s.DimNames = append(s.Shape, size), append(s.DimNames, d)
 		}
+		all = append(all, s)
 	}
-	return s
+	return all
 }
 
 func TestDecide(t *testing.T) {
-	const none = tensor.NoBatch
-	auto := modelrepo.Defaults().Batching
-	with := func(change func(*modelrepo.Batching)) modelrepo.Batching {
-		b := auto
-		change(&b)
-		return b
-	}
 	for _, test := range []struct {
-		name     string
-		inputs   []tensor.Spec
-		outputs  []tensor.Spec
-		manifest modelrepo.Batching
-		want     []int // batch dimensions of inputs and outputs
-		certain  bool
-		against  bool
+		name, signature string
+		want            string // batch dimensions of inputs and outputs; "certain"; "against" batching
+		change          func(*modelrepo.Batching)
 	}{
+		{"first dimensions without names", "a[?,3] b[?,?] → y[?]", "0 0 0", nil},
+		{"one input", "a[?,3] → y[?]", "0 0 certain", nil},
 		{
-			"first dimensions without names",
-			[]tensor.Spec{declared("a", "?", 3), declared("b", "?", "?")},
-			[]tensor.Spec{declared("y", "?")},
-			auto,
-			[]int{0, 0, 0},
-			false, false,
+			"the name is followed to other places", "ids[batch,seq] past[2,batch,4,past,8] → logits[batch,seq,100] present[2,batch,4,total,8]",
+			"0 1 0 1 certain", nil,
+		},
+		{"another name in front", "a[batch,3] b[other,3] → y[third,3]", "0 0 0", nil},
+		{"time in front, the last step", "x[seq_len,robots,4] → y[robots,8]", "1 0 certain", nil},
+		{
+			"time in front, all steps, and a state", "x[time,batch_size,4] h[1,batch_size,8] → y[time,batch_size,8] h'[1,batch_size,8]",
+			"1 1 1 1 certain", nil,
 		},
 		{
-			"one input",
-			[]tensor.Spec{declared("a", "?", 3)},
-			[]tensor.Spec{declared("y", "?")},
-			auto,
-			[]int{0, 0},
-			true,
-			false,
+			"the second name is one of a picture", "x[images,height,width,3] → y[images,height,width,1]",
+			"0 0 certain", nil,
 		},
 		{
-			"the name is followed to other places",
-			[]tensor.Spec{declared("ids", "batch", "seq"), declared("past", 2, "batch", 4, "past", 8)},
-			[]tensor.Spec{declared("logits", "batch", "seq", 100), declared("present", 2, "batch", 4, "total", 8)},
-			auto,
-			[]int{0, 1, 0, 1},
-			true, false,
+			"scalars and fixed inputs have no rows", "a[batch,3] rate[] table[5,3] → y[batch] n[]",
+			"0 - - 0 - certain", nil,
 		},
+		{"a state beside an observation", "a[?,3] state[2,?,128] → y[?]", "0 1 0", nil},
 		{
-			"another name in front",
-			[]tensor.Spec{declared("a", "batch", 3), declared("b", "other", 3)},
-			[]tensor.Spec{declared("y", "third", 3)},
-			auto,
-			[]int{0, 0, 0},
-			false, false,
+			"a state is not guessed where nothing checks the guess", "a[?,3] state[2,?,128] → y[?]",
+			"0 - 0 certain", func(b *modelrepo.Batching) { b.Mode = modelrepo.BatchOn },
 		},
+		{"one sequence at a time", "ids[1,seq] → y[1,seq,8]", "- - against", nil},
+		{"a fixed batch", "a[4,3] → y[4]", "- - against", nil},
+		{"the manifest's word", "a[?,3] b[7,?] c[?] → y[?,?]", "0 1 - 1", func(b *modelrepo.Batching) {
+			b.BatchDim.Inputs, b.BatchDim.Outputs, b.Unbatched = map[string]int{"b": 1}, map[string]int{"y": 1},
+				[]string{"c"}
+		}},
 		{
-			"time in front, the last step",
-			[]tensor.Spec{declared("x", "seq_len", "robots", 4)},
-			[]tensor.Spec{declared("y", "robots", 8)},
-			auto,
-			[]int{1, 0},
-			true, false,
+			"all unbatched", "a[?,3] → y[?]",
+			"- - against", func(b *modelrepo.Batching) { b.Unbatched = []string{"a"} },
 		},
-		{
-			"time in front, all steps, and a state",
-			[]tensor.Spec{declared("x", "time", "batch_size", 4), declared("h", 1, "batch_size", 8)},
-			[]tensor.Spec{declared("y", "time", "batch_size", 8), declared("h'", 1, "batch_size", 8)},
-			auto,
-			[]int{1, 1, 1, 1},
-			true, false,
-		},
-		{
-			"the second name is one of a picture",
-			[]tensor.Spec{declared("x", "images", "height", "width", 3)},
-			[]tensor.Spec{declared("y", "images", "height", "width", 1)},
-			auto,
-			[]int{0, 0},
-			true, false,
-		},
-		{
-			"scalars and fixed inputs have no rows",
-			[]tensor.Spec{declared("a", "batch", 3), declared("rate"), declared("table", 5, 3)},
-			[]tensor.Spec{declared("y", "batch"), declared("n")},
-			auto,
-			[]int{0, none, none, 0, none},
-			true, false,
-		},
-		{
-			"a state beside an observation",
-			[]tensor.Spec{declared("a", "?", 3), declared("state", 2, "?", 128)},
-			[]tensor.Spec{declared("y", "?")},
-			auto,
-			[]int{0, 1, 0},
-			false, false,
-		},
-		{
-			"a state is not guessed where nothing checks the guess",
-			[]tensor.Spec{declared("a", "?", 3), declared("state", 2, "?", 128)},
-			[]tensor.Spec{declared("y", "?")},
-			with(func(b *modelrepo.Batching) { b.Mode = modelrepo.BatchOn }),
-			[]int{0, none, 0},
-			true, false,
-		},
-		{
-			"one sequence at a time",
-			[]tensor.Spec{declared("ids", 1, "seq")},
-			[]tensor.Spec{declared("y", 1, "seq", 8)},
-			auto,
-			[]int{none, none},
-			false, true,
-		},
-		{
-			"a fixed batch",
-			[]tensor.Spec{declared("a", 4, 3)},
-			[]tensor.Spec{declared("y", 4)},
-			auto,
-			[]int{none, none},
-			false, true,
-		},
-		{
-			"the manifest's word",
-			[]tensor.Spec{declared("a", "?", 3), declared("b", 7, "?"), declared("c", "?")},
-			[]tensor.Spec{declared("y", "?", "?")},
-			with(func(b *modelrepo.Batching) {
-				b.BatchDim.Inputs, b.BatchDim.Outputs, b.Unbatched = map[string]int{"b": 1}, map[string]int{"y": 1},
-					[]string{"c"}
-			}),
-			[]int{0, 1, none, 1},
-			false, false,
-		},
-		{
-			"all unbatched",
-			[]tensor.Spec{declared("a", "?", 3)},
-			[]tensor.Spec{declared("y", "?")},
-			with(func(b *modelrepo.Batching) { b.Unbatched = []string{"a"} }),
-			[]int{none, none},
-			false, true,
-		},
-		{
-			"off",
-			[]tensor.Spec{declared("a", "?", 3)},
-			[]tensor.Spec{declared("y", "?")},
-			with(func(b *modelrepo.Batching) { b.Mode = modelrepo.BatchOff }),
-			[]int{0, 0},
-			true, true,
-		},
+		{"off", "a[?,3] → y[?]", "0 0 certain against", func(b *modelrepo.Batching) { b.Mode = modelrepo.BatchOff }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			signature := &tensor.Signature{Inputs: test.inputs, Outputs: test.outputs}
-			d, err := decide(signature, &test.manifest)
+			inputs, outputs, _ := strings.Cut(test.signature, "→")
+			signature := &tensor.Signature{Inputs: declared(inputs), Outputs: declared(outputs)}
+			engines := signature.Clone()
+			manifest := modelrepo.Defaults().Batching
+			if test.change != nil {
+				test.change(&manifest)
+			}
+			d, err := decide(signature, &manifest)
 			if err != nil {
 				t.Fatal(err)
 			}
-			var got []int
+			var got []string
 			for _, s := range append(d.Signature.Inputs, d.Signature.Outputs...) {
-				got = append(got, s.BatchDim)
+				got = append(got, strings.ReplaceAll(strconv.Itoa(s.BatchDim), strconv.Itoa(tensor.NoBatch), "-"))
 			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("batch dimensions (-want +got):\n%s", diff)
+			if d.certain() {
+				got = append(got, "certain")
 			}
-			if d.certain() != test.certain || (d.Against != "") != test.against {
-				t.Errorf("certain %v, against %q; want %v, %v", d.certain(), d.Against, test.certain, test.against)
+			if d.Against != "" {
+				got = append(got, "against")
 			}
-			for _, s := range append(test.inputs, test.outputs...) {
-				if s.BatchDim != none {
-					t.Fatalf("the engine's own signature was changed: %+v", s)
-				}
+			if strings.Join(got, " ") != test.want {
+				t.Errorf("got %q, want %q: %s", got, test.want, d.Against)
+			}
+			if diff := cmp.Diff(engines, signature); diff != "" {
+				t.Errorf("the engine's own signature was changed (-before +now):\n%s", diff)
 			}
 		})
 	}
