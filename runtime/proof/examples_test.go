@@ -239,12 +239,7 @@ func TestRounding(t *testing.T) {
 			last).with(func(b *modelrepo.Batching) { b.Tolerance = 1e-4 }),
 	})
 	far := over(func(rows [][]float32) { rows[0][0] += rows[len(rows)-1][1] })
-	if v := prove(
-		t,
-		far,
-		batching(),
-		&weftest.Log{},
-	).Verdict; v.Batched ||
+	if v := prove(t, far, batching(), &weftest.Log{}).Verdict; v.Batched ||
 		strings.Contains(v.Reason, "batching.tolerance") {
 		t.Errorf("far off: %v, %s", v.Batched, v.Reason)
 	}

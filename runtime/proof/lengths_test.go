@@ -275,18 +275,8 @@ func encoder(masked bool) []byte {
 			onnxgraph.IntAttr("keepdims", 0))
 	}
 	// The name is not that of the inputs' dimension, as in some exports.
-	return g.Output(
-		"states",
-		onnxgraph.Float,
-		"batch",
-		"sequence",
-		2,
-	).Output(
-		"pooled",
-		onnxgraph.Float,
-		"batch",
-		2,
-	).Marshal()
+	g.Output("states", onnxgraph.Float, "batch", "sequence", 2).Output("pooled", onnxgraph.Float, "batch", 2)
+	return g.Marshal()
 }
 
 // TestPaddedSentences of an encoder on ONNX Runtime.

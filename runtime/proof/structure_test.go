@@ -1,41 +1,30 @@
 package proof_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/weftserve/weft/internal/onnxgraph"
+	"github.com/weftserve/weft/internal/onnxgraph/sketch"
 	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// graph is a file x [batch, 3] → y [batch, 3]. doubling is one whose rows are independent, mixing one whose rows are
+// graph is the file of a sketch. doubling is one whose rows are independent, mixing one whose rows are
 // not, and hidden one whose rows are, which no rule can prove.
-func graph(nodes func(g *onnxgraph.Graph)) []byte {
-	g := onnxgraph.New("g").Input("x", onnxgraph.Float, "batch", 3).Output("y", onnxgraph.Float, "batch", 3)
-	nodes(g)
-	return g.Marshal()
+func graph(text string) []byte {
+	s, err := sketch.Parse(text)
+	if err != nil {
+		panic(err)
+	}
+	return s.Graph.Marshal()
 }
 
-func doubling() []byte {
-	return graph(func(g *onnxgraph.Graph) { g.Node("Add", []string{"x", "x"}, []string{"y"}) })
-}
-
-func mixing() []byte {
-	return graph(func(g *onnxgraph.Graph) {
-		g.Node("ReduceMean", []string{"x"}, []string{"mean"}, onnxgraph.IntsAttr("axes", 0))
-		g.Node("Sub", []string{"x", "mean"}, []string{"y"})
-	})
-}
-
+func doubling() []byte { return graph("x[batch,3]; y = Add(x, x); y") }
+func mixing() []byte   { return graph("x[batch,3]; y = Sub(x, ReduceMean{axes=[0]}(x)); y") }
 func hidden() []byte {
-	return graph(func(g *onnxgraph.Graph) {
-		g.InitInt64s("first", nil, 0)
-		g.Node("SequenceConstruct", []string{"x"}, []string{"sequence"})
-		g.Node("SequenceAt", []string{"sequence", "first"}, []string{"same"})
-		g.Node("Add", []string{"same", "same"}, []string{"y"})
-	})
+	return graph("x[batch,3]; same = SequenceAt(SequenceConstruct(x), 0); y = Add(same, same); y")
 }
 
 // TestVerdictsByStructure: a proof by the graph needs no examples, but they may deny it for differences that rounding
@@ -79,10 +68,7 @@ func TestVerdictsByStructure(t *testing.T) {
 				`states`,
 			doubles()).with(func(b *modelrepo.Batching) {
 			b.BatchDim.Outputs = map[string]int{"y": 0}
-		}).of(graph(func(g *onnxgraph.Graph) {
-			g.Node("Add", []string{"x", "x"}, []string{"twice"})
-			g.Node("Transpose", []string{"twice"}, []string{"y"}, onnxgraph.IntsAttr("perm", 1, 0))
-		})),
+		}).of(graph("x[batch,3]; y = Transpose{perm=[1,0]}(Add(x, x)); y")),
 	})
 }
 
@@ -90,26 +76,12 @@ func TestVerdictsByStructure(t *testing.T) {
 // network that runs along the first dimension, be it the last step that it gives, or each, which shows nothing.
 func TestRowsByStructure(t *testing.T) {
 	const unknown = tensor.Unknown
-	turned := onnxgraph.New("turned").Input("x", onnxgraph.Float, nil, 4).Output("y", onnxgraph.Float, nil, nil).
-		Node("Transpose", []string{"x"}, []string{"y"}, onnxgraph.IntsAttr("perm", 1, 0)).Marshal()
-	network := func(last, hidden bool) []byte {
-		g := onnxgraph.New("g").Opset("", 20).Input("x", onnxgraph.Float, nil, nil, 2)
-		g.InitFloats("w", []int64{1, 12, 2}, make([]float32, 24)...)
-		g.InitFloats("r", []int64{1, 12, 3}, make([]float32, 36)...)
-		g.InitInt64s("0", nil, 0)
-		g.Node("LSTM", []string{"x", "w", "r"}, []string{"all", "last"}, onnxgraph.IntAttr("hidden_size", 3))
-		from, axis := "all", int64(1)
-		if last {
-			from, axis = "last", 0
-		}
-		if hidden {
-			g.Node("SequenceConstruct", []string{from}, []string{"s"})
-			g.Node("SequenceAt", []string{"s", "0"}, []string{"again"})
-			from = "again"
-		}
-		g.InitInt64s("axis", []int64{1}, axis)
-		return g.Node("Squeeze", []string{from, "axis"}, []string{"y"}).AnyOutput("y").Marshal()
+	turned := graph("x[A,4]; y = Transpose{perm=[1,0]}(x); y")
+	network := func(of string, axis int) []byte {
+		return graph(fmt.Sprintf("opset 20; x[A,B,2]; all, last = LSTM{hidden_size=3}(x, <1,12,2>[0.0], <1,12,3>[0.0]); "+
+			"y = Squeeze(%s, [%d]); y", of, axis))
 	}
+	const unfollowed = "SequenceAt(SequenceConstruct(all), 0)"
 	model := func(output tensor.Spec, shape func(x tensor.Shape) tensor.Shape, input tensor.Spec) *weftest.Engine {
 		return &weftest.Engine{
 			Declared: tensor.Signature{Inputs: []tensor.Spec{input}, Outputs: []tensor.Spec{output}},
@@ -121,19 +93,8 @@ func TestRowsByStructure(t *testing.T) {
 			},
 		}
 	}
-	x, steps := weftest.Spec(
-		"x",
-		tensor.Float32,
-		unknown,
-		unknown,
-		2,
-	), weftest.Spec(
-		"y",
-		tensor.Float32,
-		unknown,
-		unknown,
-		3,
-	)
+	x := weftest.Spec("x", tensor.Float32, unknown, unknown, 2)
+	steps := weftest.Spec("y", tensor.Float32, unknown, unknown, 3)
 	for name, c := range map[string]struct {
 		model           *weftest.Engine
 		graph           []byte
@@ -149,14 +110,14 @@ func TestRowsByStructure(t *testing.T) {
 		"the last step": {
 			model(weftest.Spec("y", tensor.Float32, unknown, 3),
 				func(s tensor.Shape) tensor.Shape { return tensor.Shape{s[1], 3} },
-				x), network(true, false), 1, 0, "proven harmless by structure", false, false,
+				x), network("last", 0), 1, 0, "proven harmless by structure", false, false,
 		},
 		"each step, which nobody follows": {
-			model(steps, func(s tensor.Shape) tensor.Shape { return tensor.Shape{s[0], s[1], 3} }, x), network(false, true),
+			model(steps, func(s tensor.Shape) tensor.Shape { return tensor.Shape{s[0], s[1], 3} }, x), network(unfollowed, 1),
 			0, 0, "name that, as in batching.batch_dim: {inputs: {x: 1}}", false, false,
 		},
 		"each step, stated": {
-			model(steps, func(s tensor.Shape) tensor.Shape { return tensor.Shape{s[0], s[1], 3} }, x), network(false, true),
+			model(steps, func(s tensor.Shape) tensor.Shape { return tensor.Shape{s[0], s[1], 3} }, x), network(unfollowed, 1),
 			1, 1, "", true, false,
 		},
 	} {

@@ -344,9 +344,7 @@ func TestRows(t *testing.T) {
 	b := batching()
 	b.BatchDim.Inputs = map[string]int{"x": 1}
 	_, err := proveFile(t, doubles(), nil, b, &weftest.Log{})
-	if e, is := errors.AsType[*catalog.Hidden](
-		err,
-	); !is ||
+	if e, is := errors.AsType[*catalog.Hidden](err); !is ||
 		e.Text != "model.yaml: batching.batch_dim.inputs.x: expected a "+
 			"dimension of the shape [?,3] whose size is open, counted from 0" {
 		t.Errorf("callers are told %v", e)
