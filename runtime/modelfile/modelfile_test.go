@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/weftserve/weft/internal/onnxgraph"
+	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/modelfile"
 )
 
@@ -230,10 +231,7 @@ func TestLargeCopy(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	weights := onnxgraph.FloatBytes([]float32{1, 2})
-	outside := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(outside, weights, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	outside := weftest.WriteFile(t, t.TempDir(), "secret", weights)
 	for name, c := range map[string]struct {
 		names []string
 		files map[string][]byte

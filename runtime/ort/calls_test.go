@@ -2,8 +2,9 @@ package ort_test
 
 import (
 	"os"
-	"path/filepath"
 	"testing"
+
+	"github.com/weftserve/weft/internal/weftest"
 )
 
 // The C compiler compares the declarations of capi.h and calls.h with the header that the binding ships: each entry's
@@ -39,10 +40,7 @@ _Static_assert(ORT_API_VERSION == 24, "library.go asks for another version than 
 `
 
 func TestCallsMatchHeader(t *testing.T) {
-	source := filepath.Join(t.TempDir(), "check.c")
-	if err := os.WriteFile(source, []byte(headerCheck), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	source := weftest.WriteFile(t, t.TempDir(), "check.c", []byte(headerCheck))
 	here, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)

@@ -2,7 +2,6 @@ package ort
 
 import (
 	"os"
-	"path/filepath"
 	"testing"
 	"unsafe"
 
@@ -10,6 +9,7 @@ import (
 
 	"github.com/weftserve/weft/internal/onnxgraph"
 	"github.com/weftserve/weft/internal/ortlib"
+	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
@@ -25,10 +25,7 @@ func TestCUDAKeepsSignals(t *testing.T) {
 	if err := Init(library); err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(t.TempDir(), "model.onnx")
-	if err := os.WriteFile(path, onnxgraph.MLP("policy", []int{4, 8, 2}, 1, "Tanh", ""), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	path := weftest.WriteFile(t, t.TempDir(), "model.onnx", onnxgraph.MLP("policy", []int{4, 8, 2}, 1, "Tanh", ""))
 	before := handlers()
 	s, err := Open(path, Options{Providers: []string{CUDA}})
 	if err != nil {

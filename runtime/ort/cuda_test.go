@@ -2,7 +2,6 @@ package ort_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/weftserve/weft/internal/onnxgraph"
+	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/ort"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -47,30 +47,16 @@ func useGPU(t testing.TB) gpu {
 // open opens a model file there, changed by set.
 func (g gpu) open(t testing.TB, path string, set func(*ort.Options)) *ort.Session {
 	t.Helper()
-	initialise(t)
 	o := g.options
 	if set != nil {
 		set(&o)
 	}
-	s, err := ort.Open(path, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
-	return s
+	return openWith(t, path, o)
 }
 
 func (g gpu) openGraph(t testing.TB, model []byte, set func(*ort.Options)) *ort.Session {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "model.onnx")
-	if err := os.WriteFile(path, model, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return g.open(t, path, set)
+	return g.open(t, weftest.WriteFile(t, t.TempDir(), "model.onnx", model), set)
 }
 
 func withGraphs(o *ort.Options) { o.CUDAGraphs = true }
@@ -90,49 +76,23 @@ func asOnCPU(t *testing.T, what string, sig *tensor.Signature, got, want []tenso
 // Each model gives the same answers on CUDA as on the CPU, with CUDA graphs where it allows them, and when asked again.
 func TestCUDAReferenceModels(t *testing.T) {
 	g := useGPU(t)
-	files, err := filepath.Glob(filepath.Join(modelsDir(t), "*", "*", "ref.json"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no model with a ref.json: %v", err)
-	}
-	for _, file := range files {
-		dir := filepath.Dir(file)
-		t.Run(filepath.Base(filepath.Dir(dir))+"/"+filepath.Base(dir), func(t *testing.T) {
-			raw, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var refs references
-			if err := json.Unmarshal(raw, &refs); err != nil {
-				t.Fatal(err)
-			}
-			model := filepath.Join(dir, "model.onnx")
-			initialise(t)
-			cpu, err := ort.Open(model, ort.Options{})
-			if err != nil && strings.Contains(err.Error(), "LOCPATH") {
-				offerLocale(t, err)
-				cpu, err = ort.Open(model, ort.Options{})
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer cpu.Close()
-			eager, graphs := g.open(t, model, nil), g.open(t, model, withGraphs)
-			t.Logf("notes: %q", graphs.Notes())
-			sig := cpu.Signature()
-			for range 3 {
-				for _, c := range refs.Cases {
-					inputs := make([]tensor.Tensor, len(sig.Inputs))
-					for _, r := range c.Inputs {
-						inputs[sig.Input(r.Name)] = r.tensor()
-					}
-					want := runOnce(t, cpu, inputs...)
-					asOnCPU(t, "eager", sig, runOnce(t, eager, inputs...), want)
-					asOnCPU(t, "with graphs", sig, runOnce(t, graphs, inputs...), want)
+	eachReference(t, func(t *testing.T, path string, cpu *ort.Session, refs references) {
+		eager, graphs := g.open(t, path, nil), g.open(t, path, withGraphs)
+		t.Logf("notes: %q", graphs.Notes())
+		sig := cpu.Signature()
+		for range 3 {
+			for _, c := range refs.Cases {
+				inputs := make([]tensor.Tensor, len(sig.Inputs))
+				for _, r := range c.Inputs {
+					inputs[sig.Input(r.Name)] = r.tensor()
 				}
+				want := runOnce(t, cpu, inputs...)
+				asOnCPU(t, "eager", sig, runOnce(t, eager, inputs...), want)
+				asOnCPU(t, "with graphs", sig, runOnce(t, graphs, inputs...), want)
 			}
-			t.Logf("graphs: %+v", graphs.Stats().Graphs)
-		})
-	}
+		}
+		t.Logf("graphs: %+v", graphs.Stats().Graphs)
+	})
 }
 
 // A policy on CUDA replays its graphs, and gives the same answers as without.
@@ -166,10 +126,7 @@ func TestCUDAGraphs(t *testing.T) {
 func TestCUDACaptureBesideOthers(t *testing.T) {
 	g := useGPU(t)
 	model := onnxgraph.MLP("policy", []int{48, 256, 128, 12}, 1, "Elu", "Tanh")
-	path := filepath.Join(t.TempDir(), "model.onnx")
-	if err := os.WriteFile(path, model, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	path := weftest.WriteFile(t, t.TempDir(), "model.onnx", model)
 	other := g.openGraph(t, model, nil)
 	graphs := g.openGraph(t, model, withGraphs)
 	stop := make(chan struct{})
@@ -325,10 +282,7 @@ func TestCUDAWithoutCuDNN(t *testing.T) {
 		!strings.HasSuffix(notes, "; using cpu") {
 		t.Errorf("on %s, notes %q", s.Provider(), notes)
 	}
-	path := filepath.Join(t.TempDir(), "model.onnx")
-	if err := os.WriteFile(path, neg(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	path := weftest.WriteFile(t, t.TempDir(), "model.onnx", neg())
 	_, err := ort.Open(path, g.options)
 	contains(t, err, "the model needs NVIDIA's cuDNN for Neg")
 	if engine.KindOf(err) != engine.ModelFailed {

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weftserve/weft/internal/onnxgraph"
+	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/ort"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -29,22 +28,9 @@ func neg() []byte {
 func openGraphs(t *testing.T, model []byte) (*ort.Session, *bytes.Buffer) {
 	t.Helper()
 	ort.CaptureOnCPU(t)
-	initialise(t)
-	path := filepath.Join(t.TempDir(), "model.onnx")
-	if err := os.WriteFile(path, model, 0o600); err != nil {
-		t.Fatal(err)
-	}
 	log := new(bytes.Buffer)
-	s, err := ort.Open(path, ort.Options{CUDAGraphs: true, Log: slog.New(slog.NewTextHandler(log, nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
-	return s, log
+	o := ort.Options{CUDAGraphs: true, Log: slog.New(slog.NewTextHandler(log, nil))}
+	return openWith(t, weftest.WriteFile(t, t.TempDir(), "model.onnx", model), o), log
 }
 
 // negate runs the model on rows of two and fails unless it answers their negative.

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -32,17 +30,19 @@ func initialise(t testing.TB) {
 // openGraph opens a model made in the test.
 func openGraph(t testing.TB, model []byte) *ort.Session {
 	t.Helper()
-	initialise(t)
-	path := filepath.Join(t.TempDir(), "model.onnx")
-	if err := os.WriteFile(path, model, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return openFile(t, path)
+	return openFile(t, weftest.WriteFile(t, t.TempDir(), "model.onnx", model))
 }
 
 func openFile(t testing.TB, path string) *ort.Session {
 	t.Helper()
-	s, err := ort.Open(path, ort.Options{})
+	return openWith(t, path, ort.Options{})
+}
+
+// openWith opens a model file, which the end of the test closes.
+func openWith(t testing.TB, path string, o ort.Options) *ort.Session {
+	t.Helper()
+	initialise(t)
+	s, err := ort.Open(path, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,10 +58,7 @@ func openFile(t testing.TB, path string) *ort.Session {
 func openError(t *testing.T, model []byte) error {
 	t.Helper()
 	initialise(t)
-	path := filepath.Join(t.TempDir(), "model.onnx")
-	if err := os.WriteFile(path, model, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	path := weftest.WriteFile(t, t.TempDir(), "model.onnx", model)
 	s, err := ort.Open(path, ort.Options{})
 	if err == nil {
 		t.Fatalf("the model was opened, with signature %+v", s.Signature())

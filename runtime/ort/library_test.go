@@ -9,6 +9,7 @@ import (
 
 	"github.com/weftserve/weft/internal/onnxgraph"
 	"github.com/weftserve/weft/internal/ortlib"
+	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/ort"
 	"github.com/weftserve/weft/runtime/tensor"
 )
@@ -28,10 +29,7 @@ func TestShutdownAndBadLibraries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	model := filepath.Join(t.TempDir(), "model.onnx")
-	if err := os.WriteFile(model, onnxgraph.MLP("policy", []int{4, 2}, 1, "Tanh", ""), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	model := weftest.WriteFile(t, t.TempDir(), "model.onnx", onnxgraph.MLP("policy", []int{4, 2}, 1, "Tanh", ""))
 	s, err := ort.Open(model, ort.Options{})
 	if err != nil {
 		t.Fatal(err)

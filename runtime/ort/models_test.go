@@ -53,10 +53,9 @@ func modelsDir(t *testing.T) string {
 	return dir
 }
 
-func TestReferenceModels(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes 4 seconds")
-	}
+// eachReference tests each model that has reference answers, which is opened on the processor.
+func eachReference(t *testing.T, test func(t *testing.T, path string, onCPU *ort.Session, refs references)) {
+	t.Helper()
 	files, err := filepath.Glob(filepath.Join(modelsDir(t), "*", "*", "ref.json"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no model with a ref.json: %v", err)
@@ -70,26 +69,33 @@ func TestReferenceModels(t *testing.T) {
 				t.Fatal(err)
 			}
 			var refs references
-			if err := json.Unmarshal(raw, &refs); err != nil {
-				t.Fatal(err)
+			if err := json.Unmarshal(raw, &refs); err != nil || len(refs.Cases) == 0 {
+				t.Fatalf("%d cases, %v", len(refs.Cases), err)
 			}
-			s, err := ort.Open(filepath.Join(dir, "model.onnx"), ort.Options{})
+			path := filepath.Join(dir, "model.onnx")
+			s, err := ort.Open(path, ort.Options{})
 			if err != nil && strings.Contains(err.Error(), "LOCPATH") {
 				offerLocale(t, err)
-				s, err = ort.Open(filepath.Join(dir, "model.onnx"), ort.Options{})
+				s, err = ort.Open(path, ort.Options{})
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer s.Close()
-			if len(refs.Cases) == 0 {
-				t.Fatal("no cases")
-			}
-			for _, c := range refs.Cases {
-				compareReference(t, s, c.Inputs, c.Outputs)
-			}
+			test(t, path, s, refs)
 		})
 	}
+}
+
+func TestReferenceModels(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes 4 seconds")
+	}
+	eachReference(t, func(t *testing.T, _ string, s *ort.Session, refs references) {
+		for _, c := range refs.Cases {
+			compareReference(t, s, c.Inputs, c.Outputs)
+		}
+	})
 }
 
 // offerLocale follows the error's advice, or skips the test where the system lacks the means.

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weftserve/weft/internal/onnxgraph"
+	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/ort"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -188,10 +189,7 @@ func TestWhatTheGPUIsToBlameFor(t *testing.T) {
 
 func TestProviders(t *testing.T) {
 	initialise(t)
-	path := filepath.Join(t.TempDir(), "model.onnx")
-	if err := os.WriteFile(path, onnxgraph.MLP("policy", []int{4, 2}, 1, "Tanh", ""), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	path := weftest.WriteFile(t, t.TempDir(), "model.onnx", onnxgraph.MLP("policy", []int{4, 2}, 1, "Tanh", ""))
 	_, err := ort.Open(path, ort.Options{Providers: []string{"tpu"}})
 	contains(t, err, `"tpu"`, "cpu, cuda, tensorrt, openvino and coreml")
 

@@ -6,7 +6,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -30,10 +29,7 @@ func open(t *testing.T, file []byte) engine.Session {
 	if err := ort.Init(library); err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(t.TempDir(), "model.onnx")
-	if err := os.WriteFile(path, file, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	path := weftest.WriteFile(t, t.TempDir(), "model.onnx", file)
 	s, err := ort.Open(path, ort.Options{IntraOpThreads: 1})
 	if err != nil {
 		t.Fatal(err)

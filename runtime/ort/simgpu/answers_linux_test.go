@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -52,10 +50,7 @@ func write(t *testing.T, text string) string {
 	if err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
-	path := filepath.Join(t.TempDir(), "model.onnx")
-	if err := os.WriteFile(path, model.Graph.Marshal(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	path := weftest.WriteFile(t, t.TempDir(), "model.onnx", model.Graph.Marshal())
 	return path
 }
 

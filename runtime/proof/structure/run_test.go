@@ -8,8 +8,6 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -18,6 +16,7 @@ import (
 	"github.com/weftserve/weft/internal/onnxgraph"
 	"github.com/weftserve/weft/internal/onnxgraph/sketch"
 	"github.com/weftserve/weft/internal/ortlib"
+	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/ort"
 	"github.com/weftserve/weft/runtime/proof/structure"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -126,10 +125,7 @@ type trial struct {
 // openModel opens a model in ONNX Runtime and for proof.
 func openModel(t testing.TB, model []byte) (*ort.Session, *structure.Model, error) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "model.onnx")
-	if err := os.WriteFile(path, model, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	path := weftest.WriteFile(t, t.TempDir(), "model.onnx", model)
 	m, err := structure.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/weftserve/weft/internal/onnxgraph"
 	"github.com/weftserve/weft/internal/onnxgraph/sketch"
+	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/proof/structure"
 )
 
@@ -38,10 +39,7 @@ func TestWeightsAreLeftAlone(t *testing.T) {
 	tensor = protowire.AppendString(protowire.AppendTag(tensor, 8, protowire.BytesType), "w")
 	tensor = protowire.AppendVarint(protowire.AppendTag(tensor, 9, protowire.BytesType), weights)
 	head := inGraph(model, 5, tensor, weights)
-	path := filepath.Join(t.TempDir(), "model.onnx")
-	if err := os.WriteFile(path, head, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	path := weftest.WriteFile(t, t.TempDir(), "model.onnx", head)
 	if err := os.Truncate(path, int64(len(head))+weights); err != nil { // a hole
 		t.Fatal(err)
 	}
