@@ -3,8 +3,6 @@ package ort_test
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/weftserve/weft/internal/onnxgraph"
 	"github.com/weftserve/weft/runtime/tensor"
 )
@@ -60,9 +58,7 @@ func TestInputsWithDefaults(t *testing.T) {
 			if err := s.Run(t.Context(), b); err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
-			if diff := cmp.Diff(c.want, outputs(t, b)[0]); diff != "" {
-				t.Errorf("%s: (-want +got)\n%s", name, diff)
-			}
+			same(t, c.want, outputs(t, b)[0], "%s", name)
 		}
 	}
 	if s.Unpredictable() {
@@ -83,7 +79,5 @@ func TestConstantsOfOldFiles(t *testing.T) {
 		t.Errorf("signature %+v", sig)
 	}
 	got := runOnce(t, s, floats(tensor.Shape{1, 2}, 1, 2))[0]
-	if diff := cmp.Diff(floats(tensor.Shape{1, 2}, 3, 10), got); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
+	same(t, floats(tensor.Shape{1, 2}, 3, 10), got)
 }

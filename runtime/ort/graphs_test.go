@@ -8,8 +8,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/weftserve/weft/internal/onnxgraph"
 	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/engine"
@@ -41,9 +39,7 @@ func negate(t *testing.T, s *ort.Session, values ...float32) {
 		want = append(want, -v)
 	}
 	out := runOnce(t, s, floats(tensor.Shape{int64(len(values) / 2), 2}, values...))
-	if diff := cmp.Diff(want, float32s(out[0].Data)); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
+	same(t, want, float32s(out[0].Data))
 }
 
 func counts(t *testing.T, s *ort.Session, replayed, eager, failed uint64) {

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"fmt"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/weftserve/weft/internal/onnxgraph"
@@ -105,6 +107,17 @@ func outputs(t testing.TB, b *tensor.Batch) []tensor.Tensor {
 		})
 	}
 	return out
+}
+
+// same fails the test unless two values are equal.
+func same[T any](t testing.TB, want, got T, what ...any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		if len(what) > 0 {
+			diff = fmt.Sprintf(what[0].(string), what[1:]...) + "\n" + diff
+		}
+		t.Errorf("(-want +got) %s", diff)
+	}
 }
 
 var floats = weftest.Floats

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/weftserve/weft/internal/onnxgraph"
 	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/engine"
@@ -66,9 +64,7 @@ func TestSequenceOutputIsLeftOut(t *testing.T) {
 	if len(sig.Notes) != 1 || !strings.Contains(sig.Notes[0], `"both" is left out: it is a sequence`) {
 		t.Errorf("notes: got %q, want one about the sequence", sig.Notes)
 	}
-	if diff := cmp.Diff(floats(tensor.Shape{2}, -1, 2), runOnce(t, s, floats(tensor.Shape{2}, 1, -2))[0]); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
+	same(t, floats(tensor.Shape{2}, -1, 2), runOnce(t, s, floats(tensor.Shape{2}, 1, -2))[0])
 }
 
 func TestNothingToServe(t *testing.T) {
@@ -117,9 +113,7 @@ func TestExternalData(t *testing.T) {
 	}
 	s := openFile(t, filepath.Join(dir, "model.onnx"))
 	got := runOnce(t, s, floats(tensor.Shape{1, 2}, 10, 100))[0]
-	if diff := cmp.Diff(floats(tensor.Shape{1, 2}, 30, 500), got); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
+	same(t, floats(tensor.Shape{1, 2}, 30, 500), got)
 }
 
 // A model that a GPU cannot take now is for the caller to take elsewhere, since another GPU may take it; one that no

@@ -4,8 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/weftserve/weft/runtime/ort"
 	"github.com/weftserve/weft/runtime/tensor"
 )
@@ -15,9 +13,7 @@ func TestCUDAOptions(t *testing.T) {
 		"device_id": "0", "arena_extend_strategy": "kSameAsRequested", "cudnn_conv_algo_search": "HEURISTIC",
 		"do_copy_in_default_stream": "1", "use_tf32": "0", "enable_cuda_graph": "0",
 	}
-	if diff := cmp.Diff(plain, (&ort.Options{}).CUDAOptions()); diff != "" {
-		t.Errorf("defaults (-want +got)\n%s", diff)
-	}
+	same(t, plain, (&ort.Options{}).CUDAOptions(), "defaults")
 	o := ort.Options{
 		DeviceID: 3, DeviceMemory: 2 << 30, ArenaExtend: ort.ArenaDoubling, TF32: true, ConvSearch: ort.SearchExhaustive,
 		CUDAGraphs: true,
@@ -26,9 +22,7 @@ func TestCUDAOptions(t *testing.T) {
 		"device_id": "3", "arena_extend_strategy": "kNextPowerOfTwo", "cudnn_conv_algo_search": "EXHAUSTIVE",
 		"do_copy_in_default_stream": "1", "use_tf32": "1", "enable_cuda_graph": "1", "gpu_mem_limit": "2147483648",
 	}
-	if diff := cmp.Diff(all, o.CUDAOptions()); diff != "" {
-		t.Errorf("all (-want +got)\n%s", diff)
-	}
+	same(t, all, o.CUDAOptions(), "all")
 }
 
 // The arena of a session on the CPU is read as that of one on a GPU is.

@@ -4,8 +4,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/weftserve/weft/internal/onnxgraph"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -20,9 +18,7 @@ func TestStrings(t *testing.T) {
 	x := stringsOf(tensor.Shape{5}, "", "zero\x00byte", "\xff not UTF-8", "漢字", "")
 	got := runOnce(t, s, x, bools(tensor.Shape{5}, false, true, true, false, true))
 	want := []tensor.Tensor{x, stringsOf(tensor.Shape{3}, "zero\x00byte", "\xff not UTF-8", "")}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
+	same(t, want, got)
 }
 
 func TestRunOutOfMemory(t *testing.T) {
@@ -56,9 +52,7 @@ func TestConcurrentRuns(t *testing.T) {
 					return
 				}
 				want := []tensor.Tensor{floats(tensor.Shape{1, 2}, 2*v, 2*v+2), floats(tensor.Shape{2}, 2*v, 2*v+2)}
-				if diff := cmp.Diff(want, b.Outputs); diff != "" {
-					t.Errorf("worker %d: (-want +got)\n%s", worker, diff)
-				}
+				same(t, want, b.Outputs, "worker %d", worker)
 			}
 		})
 	}

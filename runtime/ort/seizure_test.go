@@ -6,8 +6,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/weftserve/weft/runtime/ort"
 	"github.com/weftserve/weft/runtime/tensor"
 )
@@ -36,10 +34,8 @@ func TestCapturePatience(t *testing.T) {
 					time.Sleep(10 * time.Millisecond)
 				}
 				const ms = time.Millisecond
-				if diff := cmp.Diff([]time.Duration{4 * ms, 8 * ms, 16 * ms, 32 * ms, 32 * ms, 32 * ms},
-					waits); diff != "" {
-					t.Errorf("waits (-want +got)\n%s", diff)
-				}
+				same(t, []time.Duration{4 * ms, 8 * ms, 16 * ms, 32 * ms, 32 * ms, 32 * ms},
+					waits, "waits")
 				if n := log.count(t, "cudaMalloc"); n != 0 {
 					t.Error("captured beside others")
 				}

@@ -19,9 +19,7 @@ func TestIdentityOfEachType(t *testing.T) {
 			if diff := cmp.Diff(x, got); rows > 0 && diff != "" {
 				t.Errorf("%d rows: (-want +got)\n%s", rows, diff)
 			}
-			if diff := cmp.Diff(x.Shape, got.Shape); diff != "" {
-				t.Errorf("%d rows: (-want +got)\n%s", rows, diff)
-			}
+			same(t, x.Shape, got.Shape, "%d rows", rows)
 		}
 	})
 }
@@ -31,9 +29,7 @@ func TestScalarOfEachType(t *testing.T) {
 		g := onnxgraph.New("scalar").Input("x", elementTypes[d]).Output("y", elementTypes[d])
 		s := openGraph(t, g.Node("Identity", []string{"x"}, []string{"y"}).Marshal())
 		x := sample(d, tensor.Shape{})
-		if diff := cmp.Diff(x, runOnce(t, s, x)[0]); diff != "" {
-			t.Errorf("(-want +got)\n%s", diff)
-		}
+		same(t, x, runOnce(t, s, x)[0])
 	})
 }
 
@@ -48,13 +44,9 @@ func TestUnknownShapeOfEachType(t *testing.T) {
 		s := openGraph(t, g.Node("Compress", []string{"x", "keep"}, []string{"y"},
 			onnxgraph.IntAttr("axis", 0)).Marshal())
 		x := sample(d, tensor.Shape{4})
-		if diff := cmp.Diff(x, runOnce(t, s, x, bools(tensor.Shape{4}, true, true, true, true))[0]); diff != "" {
-			t.Errorf("all kept: (-want +got)\n%s", diff)
-		}
+		same(t, x, runOnce(t, s, x, bools(tensor.Shape{4}, true, true, true, true))[0], "all kept")
 		want := sample(d, tensor.Shape{2})
-		if diff := cmp.Diff(want, runOnce(t, s, x, bools(tensor.Shape{4}, true, true, false, false))[0]); diff != "" {
-			t.Errorf("two kept: (-want +got)\n%s", diff)
-		}
+		same(t, want, runOnce(t, s, x, bools(tensor.Shape{4}, true, true, false, false))[0], "two kept")
 		if got := runOnce(t, s, x, bools(tensor.Shape{4}, false, false, false, false))[0]; len(got.Data) != 0 ||
 			got.Shape[0] != 0 {
 			t.Errorf("none kept: got %v", got)
@@ -72,15 +64,11 @@ func TestOutputWithoutShape(t *testing.T) {
 			t.Errorf("notes: got %q, want one about the missing shape", notes)
 		}
 		want := sample(d, tensor.Shape{})
-		if diff := cmp.Diff(want, runOnce(t, s, sample(d, tensor.Shape{1}), int64s(tensor.Shape{0}))[0]); diff != "" {
-			t.Errorf("scalar: (-want +got)\n%s", diff)
-		}
+		same(t, want, runOnce(t, s, sample(d, tensor.Shape{1}), int64s(tensor.Shape{0}))[0], "scalar")
 		long := tensor.Shape{1, 1, 2, 1, 1, 1, 3, 1, 1, 1, 1}
 		want = sample(d, long)
-		if diff := cmp.Diff(want,
-			runOnce(t, s, sample(d, tensor.Shape{6}), int64s(tensor.Shape{11}, long...))[0]); diff != "" {
-			t.Errorf("rank 11: (-want +got)\n%s", diff)
-		}
+		same(t, want,
+			runOnce(t, s, sample(d, tensor.Shape{6}), int64s(tensor.Shape{11}, long...))[0], "rank 11")
 		if s.Unpredictable() {
 			t.Error("a missing shape was taken for a promise")
 		}
@@ -94,9 +82,7 @@ func TestNonZeroAndUnique(t *testing.T) {
 	s := openGraph(t, g.Marshal())
 	got := runOnce(t, s, floats(tensor.Shape{2, 2}, 0, 5, 7, 5))
 	want := []tensor.Tensor{int64s(tensor.Shape{2, 3}, 0, 1, 1, 1, 0, 1), floats(tensor.Shape{3}, 0, 5, 7)}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
+	same(t, want, got)
 }
 
 // The model promises that y has as many rows as x, and breaks its word.
@@ -113,9 +99,7 @@ func TestWrongDeclarationIsSurvived(t *testing.T) {
 			s := openGraph(t, g.Node("Compress", keep, []string{"y"}, onnxgraph.IntAttr("axis", 0)).Marshal())
 			for range 3 {
 				got := runOnce(t, s, floats(tensor.Shape{3}, 1, 2, 3), bools(tensor.Shape{3}, true, false, true))[0]
-				if diff := cmp.Diff(floats(tensor.Shape{2}, 1, 3), got); diff != "" {
-					t.Errorf("(-want +got)\n%s", diff)
-				}
+				same(t, floats(tensor.Shape{2}, 1, 3), got)
 				if !s.Unpredictable() {
 					t.Error("the model's word is still taken")
 				}
@@ -131,9 +115,7 @@ func TestOneSymbolTwoSizes(t *testing.T) {
 	s := openGraph(t, g.Node("Add", []string{"a", "b"}, []string{"y"}).Marshal())
 	one, three := floats(tensor.Shape{1}, 10), floats(tensor.Shape{3}, 1, 2, 3)
 	for _, inputs := range [][]tensor.Tensor{{one, three}, {three, one}} {
-		if diff := cmp.Diff(floats(tensor.Shape{3}, 11, 12, 13), runOnce(t, s, inputs...)[0]); diff != "" {
-			t.Errorf("(-want +got)\n%s", diff)
-		}
+		same(t, floats(tensor.Shape{3}, 11, 12, 13), runOnce(t, s, inputs...)[0])
 	}
 	if s.Unpredictable() {
 		t.Error("one such request makes every later run slower")
@@ -154,9 +136,7 @@ func TestOutputsWithoutNode(t *testing.T) {
 	x := floats(tensor.Shape{1, 2}, 1, 2)
 	want := []tensor.Tensor{x, floats(tensor.Shape{2}, 8, 9), x, floats(tensor.Shape{2}, 16, 18), x}
 	for range 2 {
-		if diff := cmp.Diff(want, runOnce(t, s, x)); diff != "" {
-			t.Errorf("(-want +got)\n%s", diff)
-		}
+		same(t, want, runOnce(t, s, x))
 	}
 }
 
@@ -173,9 +153,7 @@ func TestOutputsListedTwice(t *testing.T) {
 			for range 2 {
 				got := runOnce(t, s, floats(tensor.Shape{1, 2}, 1, 2))
 				want := []tensor.Tensor{floats(tensor.Shape{1, 2}, -1, -2), floats(tensor.Shape{1, 2}, 1, 2)}
-				if diff := cmp.Diff(want, got); diff != "" {
-					t.Errorf("(-want +got)\n%s", diff)
-				}
+				same(t, want, got)
 			}
 			if notes := s.Signature().Notes; len(notes) != 1 {
 				t.Errorf("notes %q, want one of the output that is listed twice", notes)
@@ -218,9 +196,7 @@ func TestSeveralInputsAndOutputs(t *testing.T) {
 			{Name: "c_half", DType: tensor.Float16, Shape: tensor.Shape{}, BatchDim: tensor.NoBatch},
 		},
 	}
-	if diff := cmp.Diff(want, s.Signature()); diff != "" {
-		t.Errorf("signature (-want +got)\n%s", diff)
-	}
+	same(t, want, s.Signature(), "signature")
 	c := tensor.Tensor{DType: tensor.Float64, Shape: tensor.Shape{}, Data: []byte{0, 0, 0, 0, 0, 0, 0xf8, 0x3f}} // 1.5
 	got := runOnce(t, s, floats(tensor.Shape{2}, 0.5, 1.5), int64s(tensor.Shape{2}, 10, 20), c)
 	wantOut := []tensor.Tensor{
@@ -228,7 +204,5 @@ func TestSeveralInputsAndOutputs(t *testing.T) {
 		{DType: tensor.Int32, Shape: tensor.Shape{2}, Data: []byte{10, 0, 0, 0, 21, 0, 0, 0}},
 		{DType: tensor.Float16, Shape: tensor.Shape{}, Data: []byte{0, 0x3e}},
 	}
-	if diff := cmp.Diff(wantOut, got); diff != "" {
-		t.Errorf("outputs (-want +got)\n%s", diff)
-	}
+	same(t, wantOut, got, "outputs")
 }

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/weftserve/weft/internal/onnxgraph"
 	"github.com/weftserve/weft/runtime/modelfile"
 	"github.com/weftserve/weft/runtime/ort"
@@ -84,9 +82,7 @@ func TestOpenSource(t *testing.T) {
 				t.Errorf("%s, nested %v: %v", name, nested, err)
 				continue
 			}
-			if diff := cmp.Diff(want, runOnce(t, s, in)); diff != "" {
-				t.Errorf("%s, nested %v (-want +got)\n%s", name, nested, diff)
-			}
+			same(t, want, runOnce(t, s, in), "%s, nested %v", name, nested)
 			if err := s.Close(); err != nil {
 				t.Error(err)
 			}
