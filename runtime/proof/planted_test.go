@@ -176,19 +176,9 @@ func (p *planted) cells(t tensor.Tensor) (rows [][]cell) {
 		for i, s := range weftest.Texts(t) {
 			all[i].text = s
 		}
-	case tensor.Float32:
-		for i, v := range weftest.Values(t) {
-			all[i].number = float64(v)
-		}
 	default:
 		for i := range all {
-			wide := uint64(0)
-			for b := range p.dtype.Size() {
-				wide |= uint64(t.Data[i*p.dtype.Size()+b]) << (8 * b)
-			}
-			all[i].number = map[tensor.DType]float64{
-				tensor.Uint8: float64(uint8(wide)), tensor.Int32: float64(int32(wide)), tensor.Int64: float64(int64(wide)),
-			}[p.dtype]
+			all[i].number = t.Number(i)
 		}
 	}
 	return slices.Collect(slices.Chunk(all, p.width))

@@ -1,7 +1,6 @@
 package synth_test
 
 import (
-	"encoding/binary"
 	"math"
 	"strings"
 	"sync"
@@ -83,26 +82,6 @@ func TestDefaultModelAnswersEachRowAlone(t *testing.T) {
 	}
 }
 
-// rowOf cuts row r out of a value whose rows are counted by dimension d, element by element.
-func rowOf(v tensor.Tensor, d int, r int64) tensor.Tensor {
-	out := tensor.Tensor{DType: v.DType, Shape: v.Shape.With(d, 1)}
-	inner, _ := v.Shape[d+1:].Elements()
-	data := v.Data
-	for e := int64(0); len(data) > 0; e++ {
-		var element []byte
-		if v.DType == tensor.String {
-			text, rest, _ := tensor.NextString(data)
-			element, data = data[:4+len(text)], rest
-		} else {
-			element, data = data[:v.DType.Size()], data[v.DType.Size():]
-		}
-		if e/inner%v.Shape[d] == r {
-			out.Data = append(out.Data, element...)
-		}
-	}
-	return out
-}
-
 func sample(d tensor.DType, shape tensor.Shape) tensor.Tensor {
 	v := tensor.Tensor{DType: d, Shape: shape}
 	n, _ := shape.Elements()
@@ -148,44 +127,29 @@ func TestRowsOfEachTypeAreIndependent(t *testing.T) {
 					t.Fatalf("output %d: %v", i, err)
 				}
 			}
-			if string(rowOf(b.Outputs[0], 0, 0).Data) == string(rowOf(b.Outputs[0], 0, 2).Data) && d != tensor.Bool {
+			if string(b.Outputs[0].Row(0, 0).Data) == string(b.Outputs[0].Row(0, 2).Data) && d != tensor.Bool {
 				t.Error("different rows have the same answer")
 			}
 			// 2 of the row's 6 elements stand together.
-			if state := rowOf(b.Outputs[1], 1, 0).Data; d != tensor.Bool &&
+			if state := b.Outputs[1].Row(1, 0).Data; d != tensor.Bool &&
 				string(state[:len(state)/3]) == string(state[len(state)/3:len(state)/3*2]) {
 				t.Error("a row's elements repeat")
 			}
-			for r := range int64(3) {
-				alone := answer(t, s, rowOf(all[0], 0, r), rowOf(all[1], 1, r), all[2], rowOf(all[3], 0, r))
-				together := []tensor.Tensor{rowOf(b.Outputs[0], 0, r), rowOf(b.Outputs[1], 1, r), b.Outputs[2]}
+			for r := range 3 {
+				alone := answer(t, s, all[0].Row(0, r), all[1].Row(1, r), all[2], all[3].Row(0, r))
+				together := []tensor.Tensor{b.Outputs[0].Row(0, r), b.Outputs[1].Row(1, r), b.Outputs[2]}
 				if diff := cmp.Diff(alone, together, cmpopts.EquateEmpty()); diff != "" {
 					t.Errorf("row %d (-alone +in the batch)\n%s", r, diff)
 				}
 			}
 			if d.IsFloat() {
 				for i, out := range b.Outputs {
-					if v := number(out); math.Abs(v) < 1 || math.Abs(v) >= 2 {
+					if v := out.Number(0); math.Abs(v) < 1 || math.Abs(v) >= 2 {
 						t.Errorf("output %d begins with %v, want a number of magnitude 1 to 2", i, v)
 					}
 				}
 			}
 		})
-	}
-}
-
-// number reads the first element of a floating point tensor of magnitude 1 to 2 by rescaling its fraction.
-func number(v tensor.Tensor) float64 {
-	switch v.DType {
-	case tensor.Float16:
-		h := uint64(binary.LittleEndian.Uint16(v.Data))
-		return math.Float64frombits(h>>15<<63 | (h>>10&31+1023-15)<<52 | h&0x3ff<<42)
-	case tensor.BFloat16:
-		return float64(math.Float32frombits(uint32(binary.LittleEndian.Uint16(v.Data)) << 16))
-	case tensor.Float32:
-		return float64(math.Float32frombits(binary.LittleEndian.Uint32(v.Data)))
-	default:
-		return math.Float64frombits(binary.LittleEndian.Uint64(v.Data))
 	}
 }
 

@@ -208,24 +208,6 @@ func (r *trial) run(members ...[]tensor.Tensor) ([]tensor.Tensor, error) {
 	return out, nil
 }
 
-// elementsOf splits the data of a tensor.
-func elementsOf(t tensor.Tensor) [][]byte {
-	var list [][]byte
-	if t.DType == tensor.String {
-		for rest := t.Data; len(rest) > 0; {
-			e, after, _ := tensor.NextString(rest)
-			list = append(list, tensor.AppendString(nil, e))
-			rest = after
-		}
-		return list
-	}
-	size := t.DType.Size()
-	for i := 0; i < len(t.Data); i += size {
-		list = append(list, t.Data[i:i+size])
-	}
-	return list
-}
-
 func extent(dims tensor.Shape) int {
 	n := 1
 	for _, d := range dims {
@@ -236,36 +218,14 @@ func extent(dims tensor.Shape) int {
 
 // joinRows concatenates tensors along an axis.
 func joinRows(parts []tensor.Tensor, axis int) tensor.Tensor {
-	out := tensor.Tensor{DType: parts[0].DType, Shape: append(tensor.Shape{}, parts[0].Shape...)}
-	out.Shape[axis] = 0
-	var elements [][][]byte
+	out := tensor.Tensor{DType: parts[0].DType, Shape: parts[0].Shape.With(axis, 0)}
+	var ranges []tensor.RowRange
 	for _, p := range parts {
+		ranges = append(ranges, tensor.RowRange{Tensor: p, Rows: int(p.Shape[axis])})
 		out.Shape[axis] += p.Shape[axis]
-		elements = append(elements, elementsOf(p))
 	}
-	for o := range extent(parts[0].Shape[:axis]) {
-		for i, p := range parts {
-			n := extent(p.Shape[axis:])
-			for _, e := range elements[i][o*n : (o+1)*n] {
-				out.Data = append(out.Data, e...)
-			}
-		}
-	}
-	return out
-}
-
-// takeRow is entry n of the axis.
-func takeRow(t tensor.Tensor, axis, n int) tensor.Tensor {
-	out := tensor.Tensor{DType: t.DType, Shape: append(tensor.Shape{}, t.Shape...)}
-	out.Shape[axis] = 1
-	elements := elementsOf(t)
-	inner, rows := extent(t.Shape[axis+1:]), int(t.Shape[axis])
-	for o := range extent(t.Shape[:axis]) {
-		from := (o*rows + n) * inner
-		for _, e := range elements[from : from+inner] {
-			out.Data = append(out.Data, e...)
-		}
-	}
+	out.Data = make([]byte, tensor.JoinedSize(axis, ranges))
+	tensor.JoinRows(out.Data, axis, ranges)
 	return out
 }
 
@@ -298,17 +258,8 @@ func difference(got, want tensor.Tensor) string {
 }
 
 func numbers(t tensor.Tensor) []float64 {
-	var list []float64
-	for _, e := range elementsOf(t) {
-		switch len(e) {
-		case 8:
-			list = append(list, math.Float64frombits(binary.LittleEndian.Uint64(e)))
-		case 4:
-			list = append(list, float64(math.Float32frombits(binary.LittleEndian.Uint32(e))))
-		default:
-			list = append(list, float64(tensor.Float16Value(binary.LittleEndian.Uint16(e))))
-		}
-	}
+	list := make([]float64, len(t.Data)/t.DType.Size())
+	tensor.Numbers(list, t.DType, t.Data, 0)
 	return list
 }
 
@@ -364,7 +315,7 @@ func (r *trial) mates(axes map[string]int) (found string, ran bool) {
 				if axis >= len(got.Shape) || got.Shape[axis] != int64(n) {
 					return fmt.Sprintf("output %s of %d rows has shape %v", spec.Name, n, got.Shape), true
 				}
-				got = takeRow(got, axis, at)
+				got = got.Row(axis, at)
 			}
 			if d := difference(got, alone[i]); d != "" {
 				return fmt.Sprintf("output %s, row %d of %d: %s", spec.Name, at, n, d), true
