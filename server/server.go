@@ -27,7 +27,6 @@ import (
 	"github.com/weftserve/weft/server/breaker"
 	"github.com/weftserve/weft/server/live"
 	"github.com/weftserve/weft/server/openinference"
-	"github.com/weftserve/weft/server/openinference/region"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/routing"
@@ -214,7 +213,7 @@ func New(config Config, models predict.Models, scheduler weftapi.SchedulerState)
 		Level: config.Level,
 	}
 	if config.SharedMemory > 0 {
-		s.inference.Regions = region.New(config.SharedMemory)
+		s.inference.Regions = openinference.NewRegistry(config.SharedMemory)
 	}
 	s.inference.Operated = !config.Access.Open()
 	if config.Residents != nil {
@@ -385,3 +384,30 @@ func (s *Server) Breakers() []breaker.State { return s.pipeline.Breakers() }
 
 // Unanswered returns the number of predictions in the server.
 func (s *Server) Unanswered() int { return s.pipeline.Gate().Inside() }
+
+// methods are those of a grpc.Server, such as /weft.v1.PredictionService/Predict, and whether their callers send any
+// number of messages.
+type methods map[string]bool
+
+func methodsOf(g *grpc.Server) methods {
+	all := methods{}
+	for service, info := range g.GetServiceInfo() {
+		for _, m := range info.Methods {
+			all["/"+service+"/"+m.Name] = m.IsClientStream
+		}
+	}
+	return all
+}
+
+// tap refuses, by their headers, calls of methods that no service has, and calls that there is no room for. gRPC
+// would begin a handler for each, and repeat the name of the method as it came, however long it is.
+func (m methods) tap(ctx context.Context, c *protect.Connections, call *tap.Info) (context.Context, error) {
+	ctx, err := c.Tap(ctx, call.Header)
+	if _, known := m[call.FullMethodName]; err == nil && !known {
+		err = &status.UnknownMethodError{Method: call.FullMethodName}
+	}
+	if err != nil {
+		return ctx, status.Of(err, predict.Place{}).Err()
+	}
+	return ctx, nil
+}

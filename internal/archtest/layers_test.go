@@ -77,7 +77,7 @@ var layers = []layer{
 		"server",
 		[]string{
 			"internal/owntime", "proto/gen/weft/...", "server/transport", "server/openinference",
-			"server/openinference/region", "server/predict", "server/tfserving", "server/weftapi", "server/status",
+			"server/predict", "server/tfserving", "server/weftapi", "server/status",
 			"server/activity", "server/live", "server/breaker", "server/access", "server/protect", "server/routing",
 			"sharedsched", "runtime/catalog",
 		},
@@ -95,19 +95,14 @@ var layers = []layer{
 		"server/wire",
 		[]string{
 			"proto/gen/weft/...", "server/predict", "server/routing", "server/protect", "server/wire/elements",
-			"server/wire/fields", "sharedsched", "runtime/tensor",
+			"sharedsched", "runtime/tensor",
 		},
 		"it carries values between messages and memory for the edge, for recordings and for replays, and serves nobody",
 	},
 	{
 		"server/wire/elements",
-		[]string{"server/predict", "server/protect", "server/wire/fields", "runtime/tensor"},
+		[]string{"server/predict", "server/protect", "runtime/tensor"},
 		"elements of tensors lie alike in the messages of all protocols",
-	},
-	{
-		"server/wire/fields",
-		nil,
-		"the encoding of protobuf knows no message",
 	},
 	{
 		"server/status",
@@ -120,7 +115,7 @@ var layers = []layer{
 	{
 		"server/transport",
 		[]string{
-			"server/access", "server/protect", "server/predict", "server/routing", "server/status", "server/wire/fields",
+			"server/access", "server/protect", "server/predict", "server/routing", "server/status", "server/wire/elements",
 			"sharedsched", "runtime/tensor",
 		},
 		"how calls come in, and go through the pipeline, is the same for every service and every protocol",
@@ -153,16 +148,10 @@ var layers = []layer{
 	{
 		"server/openinference",
 		[]string{
-			"proto/gen/inference", "server/transport", "server/openinference/region", "server/predict",
-			"server/wire/elements", "server/wire/fields", "server/protect", "server/status", "server/routing",
+			"proto/gen/inference", "server/transport", "server/predict", "server/wire/elements", "server/protect", "server/status", "server/routing",
 			"server/access", "sharedsched", "runtime/catalog", "runtime/tensor",
 		},
 		"a protocol is one codec before the pipeline, and knows no other protocol",
-	},
-	{
-		"server/openinference/region",
-		[]string{"server/routing", "server/status", "server/protect", "sharedsched", "runtime/tensor"},
-		"what is in shared memory is bytes; what they mean, and who may name them, is for the protocol to know",
 	},
 	{
 		"server/tfserving",

@@ -30,6 +30,7 @@ type authority struct {
 
 	fetched atomic.Int64 // how often its keys were fetched
 	down    atomic.Bool
+	asked   atomic.Int64                     // while it is down
 	wrong   atomic.Pointer[http.HandlerFunc] // answers in its place while it is down; nil: with a status
 
 	mu   sync.Mutex
@@ -50,6 +51,7 @@ func newAuthority(t *testing.T) *authority {
 	})
 	a.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if a.down.Load() {
+			a.asked.Add(1)
 			if wrong := a.wrong.Load(); wrong != nil {
 				(*wrong)(w, r)
 				return
@@ -330,6 +332,7 @@ func TestWithdrawnKey(t *testing.T) {
 						t.Error("a token is refused since its issuer is down")
 					}
 				}
+				weftest.Until(t, "the issuer is asked", func() bool { return a.asked.Load() > 0 })
 				a.down.Store(false)
 				a.remove("old")
 				weftest.Until(t, "the withdrawn key is forgotten", func() bool {

@@ -14,7 +14,6 @@ import (
 	"github.com/weftserve/weft/server/routing"
 	"github.com/weftserve/weft/server/transport"
 	"github.com/weftserve/weft/server/wire/elements"
-	"github.com/weftserve/weft/server/wire/fields"
 )
 
 // Names implements predict.Codec.
@@ -191,7 +190,7 @@ func (r *request) Encode(result *predict.Result) error {
 const boolParam, int64Param, textParam = 1, 2, 3
 
 // parameterOut appends an entry of the map of parameters, whose value is appended by that function.
-func parameterOut(w *fields.Writer, key string, value func()) {
+func parameterOut(w *elements.Writer, key string, value func()) {
 	entry := len(w.Head)
 	w.Text(1, key)
 	begin := len(w.Head)

@@ -7,7 +7,6 @@ import (
 
 	"github.com/weftserve/weft/proto/gen/inference"
 	"github.com/weftserve/weft/server/access"
-	"github.com/weftserve/weft/server/openinference/region"
 	"github.com/weftserve/weft/server/status"
 )
 
@@ -36,7 +35,7 @@ func (s *Service) SystemSharedMemoryRegister(
 ) (*inference.SystemSharedMemoryRegisterResponse, error) {
 	switch {
 	case s.Regions == nil:
-		return nil, s.unsupported(ctx, "shared memory", region.Off)
+		return nil, s.unsupported(ctx, "shared memory", sharedOff)
 	case !s.Operated:
 		return nil, s.fail(ctx, &status.ElsewhereError{})
 	}

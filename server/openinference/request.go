@@ -10,12 +10,10 @@ import (
 
 	"github.com/weftserve/weft/proto/gen/inference"
 	"github.com/weftserve/weft/runtime/tensor"
-	"github.com/weftserve/weft/server/openinference/region"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/routing"
 	"github.com/weftserve/weft/server/transport"
 	"github.com/weftserve/weft/server/wire/elements"
-	"github.com/weftserve/weft/server/wire/fields"
 )
 
 // request is a ModelInferRequest on its way. It implements transport.Request and predict.Codec, and is used again for
@@ -24,7 +22,7 @@ type request struct {
 	transport.Exchange
 
 	house   *transport.Calls
-	regions *region.Registry
+	regions *Registry
 	stream  bool
 	web     bool // it came as JSON
 	in      inference.ModelInferRequest
@@ -35,7 +33,7 @@ type request struct {
 	bytes   [][]byte        // those of data
 	number  int64           // of the version that is asked for
 	asked   asked
-	out     fields.Writer
+	out     elements.Writer
 	values  [][]byte // of outputs, while they are encoded
 	given   bool     // the values of out belong to the answer
 
@@ -50,7 +48,7 @@ type input struct {
 
 	raw    elements.Elements // its entry of raw_input_contents, or the bytes behind the JSON
 	list   list              // of JSON
-	place  *region.Part      // in shared memory; nil: it is not there
+	place  *Part             // in shared memory; nil: it is not there
 	copied *[]byte           // the copy of what is there; nil: it was not read
 }
 
@@ -58,8 +56,8 @@ type input struct {
 type output struct {
 	*inference.ModelInferRequest_InferRequestedOutputTensor
 
-	place   *region.Part // where it is to lie; nil: in the answer
-	classes uint64       // how many of its largest elements are wanted in its place; 0: the output
+	place   *Part  // where it is to lie; nil: in the answer
+	classes uint64 // how many of its largest elements are wanted in its place; 0: the output
 }
 
 var requests = sync.Pool{New: func() any { return new(request) }}

@@ -9,7 +9,6 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/weftserve/weft/proto/gen/inference"
-	"github.com/weftserve/weft/server/openinference/region"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/status"
 	"github.com/weftserve/weft/server/transport"
@@ -29,7 +28,7 @@ type Service struct {
 	// Repository changes which models are served; nil: nobody may change them on this listener.
 	Repository Repository
 	// Regions are those of shared memory; nil: there is none.
-	Regions *region.Registry
+	Regions *Registry
 	// Level is that from which on the server logs.
 	Level *slog.LevelVar
 	// Operated: calls that change something are answered on this listener.

@@ -8,11 +8,9 @@ import (
 	"github.com/weftserve/weft/proto/gen/inference"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/access"
-	"github.com/weftserve/weft/server/openinference/region"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/status"
 	"github.com/weftserve/weft/server/wire/elements"
-	"github.com/weftserve/weft/server/wire/fields"
 )
 
 // usesRegions is what callers need whose requests name regions: every region is there for all of them.
@@ -63,7 +61,7 @@ func (r *request) locate(came int) error {
 }
 
 // part returns the part of a region that parameters name; nil: they name none.
-func (r *request) part(field string, parameters map[string]*inference.InferParameter) (*region.Part, error) {
+func (r *request) part(field string, parameters map[string]*inference.InferParameter) (*Part, error) {
 	var name string
 	var size, offset uint64
 	err := each(parameters, func(key string, p value) (ok bool, want string) {
@@ -142,7 +140,7 @@ func fits(o *output, bytes int64) error {
 }
 
 // encodeShared writes an output to its region, and appends the parameters that say so.
-func (r *request) encodeShared(w *fields.Writer, o *output, data []byte) error {
+func (r *request) encodeShared(w *elements.Writer, o *output, data []byte) error {
 	if err := fits(o, int64(len(data))); err != nil {
 		return err
 	}

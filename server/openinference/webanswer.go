@@ -15,7 +15,7 @@ import (
 	"github.com/weftserve/weft/proto/gen/inference"
 	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/transport"
-	"github.com/weftserve/weft/server/wire/fields"
+	"github.com/weftserve/weft/server/wire/elements"
 )
 
 // inferred is an answer: JSON, and the outputs that are bytes behind it. The JSON is made as it is written, for it
@@ -93,8 +93,8 @@ func messageOf(pieces mem.BufferSlice) (m *inference.ModelInferResponse, raws []
 	}
 	var rest []byte
 	const repeated = 1<<4 | 1<<5 | 1<<6
-	for f := fields.Of(fields.NewSource(data), repeated); f.Next(); {
-		if f.Tag == fields.Bytes(6) {
+	for f := elements.ScanOf(elements.NewSource(data), repeated); f.Next(); {
+		if f.Tag == elements.BytesTag(6) {
 			raws = append(raws, f.Bytes.Whole())
 			continue
 		}

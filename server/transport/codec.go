@@ -10,7 +10,7 @@ import (
 
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/protect"
-	"github.com/weftserve/weft/server/wire/fields"
+	"github.com/weftserve/weft/server/wire/elements"
 )
 
 // leastPiece is how large the pieces of a message are, on average, for which it is left in them. Smaller ones are
@@ -83,7 +83,7 @@ const oneFrame = 16 << 10
 
 // Encode returns the message that w has. The values of a large one are handed over with the memory that they lie in,
 // which then goes back to that memory when they were sent.
-func Encode(w *fields.Writer, memory tensor.Memory) (answer *Encoded, handedOver bool) {
+func Encode(w *elements.Writer, memory tensor.Memory) (answer *Encoded, handedOver bool) {
 	a := &Encoded{}
 	a.pieces = a.room[:0]
 	head, at := w.Head, 0

@@ -1,3 +1,5 @@
+// Package weftapi serves the API of Weft's own, weft.v1, by gRPC: predictions, the state of models, and changes to
+// them.
 package weftapi
 
 import (
@@ -30,6 +32,20 @@ type API struct {
 type SchedulerState interface {
 	// State returns a snapshot that the caller owns. It may wait for the scheduler's lock.
 	State() sharedsched.State
+}
+
+// Predictions implements PredictionService.
+type Predictions struct {
+	weftv1.UnimplementedPredictionServiceServer // stands for Predict, see NewRequest
+	*API
+}
+
+// NewRequest implements transport.Predicting: the messages of Predict are not those of the generated code, see codec.
+func (s Predictions) NewRequest(method string) transport.Request {
+	if method != "Predict" {
+		return nil
+	}
+	return s.request(false)
 }
 
 // Catalog implements ModelService, which shows the state of models.

@@ -5,11 +5,11 @@ import (
 
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/predict"
-	"github.com/weftserve/weft/server/wire/fields"
+	"github.com/weftserve/weft/server/wire/elements"
 )
 
 // Answer is the encoded message of an answer whose outputs are raw, which are not copied. The zero value is ready.
-type Answer struct{ fields.Writer }
+type Answer struct{ elements.Writer }
 
 // Plain reports whether the answer has a message of raw outputs: strings have no raw form.
 func Plain(result *predict.Result) bool {

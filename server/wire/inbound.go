@@ -12,7 +12,6 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/wire/elements"
-	"github.com/weftserve/weft/server/wire/fields"
 )
 
 // Inbound is a request as it came, in memory that holds one request after the other. The zero value is ready. It must
@@ -35,7 +34,7 @@ type Inbound struct {
 // them. It reports whether that can be done; if not, Unmarshal is to read the message.
 func (m *Inbound) Scan(pieces [][]byte, streamed bool) bool {
 	m.Forget()
-	s, data := &m.scanned, fields.NewSource(pieces)
+	s, data := &m.scanned, elements.NewSource(pieces)
 	if !streamed && !s.request(data) || streamed && !s.streamRequest(data) {
 		return false
 	}

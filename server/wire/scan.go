@@ -9,7 +9,6 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/wire/elements"
-	"github.com/weftserve/weft/server/wire/fields"
 )
 
 // scanned is room for a plain message, which is read by hand: no field of it comes twice or is unknown, and its tensors
@@ -56,17 +55,17 @@ func (s *scanned) reset() {
 }
 
 // streamRequest reads a PredictStreamRequest.
-func (s *scanned) streamRequest(data fields.Source) bool {
-	var request fields.Source
-	f := fields.Of(data, 0)
+func (s *scanned) streamRequest(data elements.Source) bool {
+	var request elements.Source
+	f := elements.ScanOf(data, 0)
 	for f.Next() {
 		switch f.Tag {
-		case fields.Bytes(1):
+		case elements.BytesTag(1):
 			request = f.Bytes
-		case fields.Bytes(2):
+		case elements.BytesTag(2):
 			s.timeout = &s.limit
 			f.Plain = duration(&s.limit, f.Bytes)
-		case fields.Number(3):
+		case elements.NumberTag(3):
 			s.supersede = protowire.DecodeBool(f.Value)
 		default:
 			f.Plain = false
@@ -76,33 +75,33 @@ func (s *scanned) streamRequest(data fields.Source) bool {
 }
 
 // request reads a PredictRequest.
-func (s *scanned) request(data fields.Source) bool {
+func (s *scanned) request(data elements.Source) bool {
 	m := &s.message
 	const inputs, outputs = 1 << 2, 1 << 3
-	f := fields.Of(data, inputs|outputs)
+	f := elements.ScanOf(data, inputs|outputs)
 	for f.Next() {
 		switch f.Tag {
-		case fields.Bytes(1):
+		case elements.BytesTag(1):
 			m.Model = &s.model
 			f.Plain = s.spec(f.Bytes)
-		case fields.Bytes(2):
+		case elements.BytesTag(2):
 			f.Plain = s.input(f.Bytes)
-		case fields.Bytes(3):
+		case elements.BytesTag(3):
 			name := f.Bytes.Whole()
 			m.Outputs = append(m.Outputs, string(name))
 			f.Plain = utf8.Valid(name) && len(m.GetOutputs()) <= most
-		case fields.Bytes(4):
-			f.Plain = fields.Text(&m.RequestId, &f.Bytes, predict.MaxIDBytes)
-		case fields.Bytes(5):
-			f.Plain = fields.Text(&m.EpisodeId, &f.Bytes, predict.MaxIDBytes)
-		case fields.Number(6):
+		case elements.BytesTag(4):
+			f.Plain = elements.SetText(&m.RequestId, &f.Bytes, predict.MaxIDBytes)
+		case elements.BytesTag(5):
+			f.Plain = elements.SetText(&m.EpisodeId, &f.Bytes, predict.MaxIDBytes)
+		case elements.NumberTag(6):
 			m.Priority = weftv1.Priority(f.Value)
-		case fields.Bytes(7):
+		case elements.BytesTag(7):
 			m.TargetLatency = &s.target
 			f.Plain = duration(&s.target, f.Bytes)
-		case fields.Number(8):
+		case elements.NumberTag(8):
 			m.OutputEncoding = weftv1.OutputEncoding(f.Value)
-		case fields.Number(9):
+		case elements.NumberTag(9):
 			m.EndOfEpisode = protowire.DecodeBool(f.Value)
 		default:
 			f.Plain = false
@@ -112,19 +111,19 @@ func (s *scanned) request(data fields.Source) bool {
 }
 
 // spec reads a ModelSpec.
-func (s *scanned) spec(data fields.Source) bool {
-	f := fields.Of(data, 0)
+func (s *scanned) spec(data elements.Source) bool {
+	f := elements.ScanOf(data, 0)
 	for f.Next() {
 		switch {
-		case f.Tag == fields.Bytes(1):
-			f.Plain = fields.Text(&s.model.Name, &f.Bytes, predict.MaxIDBytes)
+		case f.Tag == elements.BytesTag(1):
+			f.Plain = elements.SetText(&s.model.Name, &f.Bytes, predict.MaxIDBytes)
 		case s.model.VersionChoice != nil: // the last one counts
 			f.Plain = false
-		case f.Tag == fields.Number(2):
+		case f.Tag == elements.NumberTag(2):
 			s.version.Version, s.model.VersionChoice = int64(f.Value), &s.version
-		case f.Tag == fields.Bytes(3):
+		case f.Tag == elements.BytesTag(3):
 			s.model.VersionChoice = &s.label
-			f.Plain = fields.Text(&s.label.Label, &f.Bytes, predict.MaxIDBytes)
+			f.Plain = elements.SetText(&s.label.Label, &f.Bytes, predict.MaxIDBytes)
 		default:
 			f.Plain = false
 		}
@@ -133,7 +132,7 @@ func (s *scanned) spec(data fields.Source) bool {
 }
 
 // input reads an entry of the map of inputs, which has a name and a tensor.
-func (s *scanned) input(data fields.Source) bool {
+func (s *scanned) input(data elements.Source) bool {
 	if s.came == most {
 		return false
 	}
@@ -142,12 +141,12 @@ func (s *scanned) input(data fields.Source) bool {
 	}
 	in := s.inputs[s.came]
 	s.came++
-	f := fields.Of(data, 0)
+	f := elements.ScanOf(data, 0)
 	for f.Next() {
 		switch f.Tag {
-		case fields.Bytes(1):
-			f.Plain = fields.Text(&in.name, &f.Bytes, predict.MaxIDBytes)
-		case fields.Bytes(2):
+		case elements.BytesTag(1):
+			f.Plain = elements.SetText(&in.name, &f.Bytes, predict.MaxIDBytes)
+		case elements.BytesTag(2):
 			f.Plain = s.tensor(in, f.Bytes)
 		default:
 			f.Plain = false
@@ -164,29 +163,30 @@ func (s *scanned) input(data fields.Source) bool {
 }
 
 // tensor reads the Tensor of an input that is empty. Its elements are the bytes that came, not a copy.
-func (s *scanned) tensor(in *input, data fields.Source) bool {
+func (s *scanned) tensor(in *input, data elements.Source) bool {
 	m := &in.tensor
-	f := fields.Of(data, 0)
+	f := elements.ScanOf(data, 0)
 	for f.Next() {
 		switch f.Tag {
-		case fields.Number(1):
+		case elements.NumberTag(1):
 			m.Dtype = weftv1.DataType(f.Value)
-		case fields.Bytes(2):
+		case elements.BytesTag(2):
 			for f.Plain && f.Bytes.Size() > 0 {
 				var size uint64
 				size, f.Plain = f.Bytes.Varint()
 				f.Plain = f.Plain && len(m.GetShape()) < most
 				m.Shape = append(m.Shape, int64(size))
 			}
-		case fields.Bytes(3):
+		case elements.BytesTag(3):
 			f.Plain = in.left.List == elements.None
 			if data, one := f.Bytes.One(); one {
 				m.Raw = data
 			} else {
 				s.lie(in, elements.Raw, &f.Bytes, f.Bytes.Size())
 			}
-		case fields.Bytes(4), fields.Bytes(5), fields.Bytes(6), fields.Bytes(7), fields.Bytes(8), fields.Bytes(9),
-			fields.Bytes(10):
+		case elements.BytesTag(4), elements.BytesTag(5), elements.BytesTag(6), elements.BytesTag(7),
+			elements.BytesTag(8), elements.BytesTag(9),
+			elements.BytesTag(10):
 			l := listOf(f.Tag >> 3)
 			count, whole := elements.Counted(l, f.Bytes)
 			f.Plain = whole && in.left.List == elements.None && len(m.GetRaw()) == 0
@@ -201,21 +201,21 @@ func (s *scanned) tensor(in *input, data fields.Source) bool {
 }
 
 // lie notes where the elements of an input lie.
-func (s *scanned) lie(in *input, l elements.List, data *fields.Source, count int) {
+func (s *scanned) lie(in *input, l elements.List, data *elements.Source, count int) {
 	before := len(s.pieces)
 	s.pieces = data.AppendPieces(s.pieces)
 	in.left = elements.Elements{List: l, Count: count, Pieces: s.pieces[before:]}
 }
 
 // duration reads a google.protobuf.Duration.
-func duration(d *durationpb.Duration, data fields.Source) bool {
+func duration(d *durationpb.Duration, data elements.Source) bool {
 	d.Seconds, d.Nanos = 0, 0
-	f := fields.Of(data, 0)
+	f := elements.ScanOf(data, 0)
 	for f.Next() {
 		switch f.Tag {
-		case fields.Number(1):
+		case elements.NumberTag(1):
 			d.Seconds = int64(f.Value)
-		case fields.Number(2):
+		case elements.NumberTag(2):
 			d.Nanos = int32(f.Value)
 		default:
 			f.Plain = false

@@ -8,7 +8,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/weftserve/weft/server/protect"
-	"github.com/weftserve/weft/server/wire/fields"
 )
 
 // Fields are those of a message whose values may be large, by their numbers.
@@ -23,7 +22,7 @@ type Field struct {
 // Lifted is the values of a message that were left where they lay when it was decoded: in their fields their indexes
 // stand for them. The zero value is ready. It holds one message after the other, and must not be copied.
 type Lifted struct {
-	rest   fields.Writer // the message without the values
+	rest   Writer // the message without the values
 	values []Elements
 	pieces [][]byte // of the values
 }
@@ -35,7 +34,7 @@ const mostLifted, mostRest = 64, 64 << 10
 // that the message would take too much memory.
 func (l *Lifted) Unmarshal(pieces [][]byte, into proto.Message, large Fields) error {
 	l.Reset()
-	message := fields.NewSource(pieces)
+	message := NewSource(pieces)
 	if l.lift(message, large, math.MaxUint64) {
 		return protect.Unmarshal(l.rest.Head, into)
 	}
@@ -46,8 +45,8 @@ func (l *Lifted) Unmarshal(pieces [][]byte, into proto.Message, large Fields) er
 // lift copies a message to the rest, and reports whether it could. repeated has a bit for each field that may come more
 // than once. It cannot if the message is broken, if there is much beside the values, or if the form is one that hardly
 // any client uses: a list comes in parts or not packed, or some other field is a number of fixed size.
-func (l *Lifted) lift(message fields.Source, large Fields, repeated uint64) bool {
-	f := fields.Of(message, repeated)
+func (l *Lifted) lift(message Source, large Fields, repeated uint64) bool {
+	f := ScanOf(message, repeated)
 	for f.Next() {
 		number, kind := protowire.DecodeTag(f.Tag)
 		field, is := large[number]

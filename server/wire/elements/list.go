@@ -7,7 +7,6 @@ import (
 
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/protect"
-	"github.com/weftserve/weft/server/wire/fields"
 )
 
 // Form is the way in which a message carries elements.
@@ -118,7 +117,7 @@ type Elements struct {
 
 // Counted returns how many numbers a packed list has, or bytes if it is raw. It reports whether they are whole, and may
 // take the memory that they need.
-func Counted(l List, data fields.Source) (count int, ok bool) {
+func Counted(l List, data Source) (count int, ok bool) {
 	size := data.Size()
 	switch {
 	case l == Raw:

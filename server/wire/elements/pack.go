@@ -11,7 +11,6 @@ import (
 
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/protect"
-	"github.com/weftserve/weft/server/wire/fields"
 )
 
 var little = binary.LittleEndian
@@ -22,7 +21,7 @@ func pack(dtype tensor.DType, e *Elements) (data []byte, bad int, value int64) {
 	size := dtype.Size()
 	data = make([]byte, e.Count*size)
 	low, high := bounds(dtype)
-	from := fields.NewSource(e.Pieces)
+	from := NewSource(e.Pieces)
 	var turn protect.Turn
 	for i := range e.Count {
 		turn.Step(1)
@@ -45,9 +44,9 @@ func pack(dtype tensor.DType, e *Elements) (data []byte, bad int, value int64) {
 }
 
 // element takes an element of a list off. It is a number, or the bits of one.
-func element(s *fields.Source, l List, dtype tensor.DType) uint64 {
+func element(s *Source, l List, dtype tensor.DType) uint64 {
 	if l == Float {
-		var one fields.Source
+		var one Source
 		s.Take(4, &one)
 		v := math.Float32frombits(little.Uint32(one.Whole()))
 		if dtype == tensor.BFloat16 {

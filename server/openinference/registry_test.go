@@ -1,4 +1,4 @@
-package region_test
+package openinference_test
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"github.com/weftserve/weft/runtime/tensor"
-	"github.com/weftserve/weft/server/openinference/region"
+	"github.com/weftserve/weft/server/openinference"
 	"github.com/weftserve/weft/server/servertest"
 	"github.com/weftserve/weft/server/status"
 )
@@ -65,13 +65,13 @@ func TestRegister(t *testing.T) {
 		"a large size":   {"a", key, 0, math.MaxUint64, "at most the 100 bytes"},
 		"two in all":     {"a", key, math.MaxUint64, math.MaxUint64, "at most the 100 bytes"},
 	} {
-		r := region.New(plenty)
+		r := openinference.NewRegistry(plenty)
 		err := r.Register(c.name, c.key, c.offset, c.size)
 		if _, is := errors.AsType[*tensor.FieldError](err); !is || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want one with %q", name, err, c.says)
 		}
 	}
-	r := region.New(plenty)
+	r := openinference.NewRegistry(plenty)
 	if err := r.Register("a", key, 10, 90); err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,8 @@ func TestRegister(t *testing.T) {
 		t.Error(err)
 	}
 	all, err := r.List("")
-	if want := fmt.Sprint([]region.Info{{"a", key, 10, 90}, {"b", key[1:], 0, 1}}); fmt.Sprint(all) != want || err != nil {
+	want := fmt.Sprint([]openinference.Region{{"a", key, 10, 90}, {"b", key[1:], 0, 1}})
+	if fmt.Sprint(all) != want || err != nil {
 		t.Errorf("registered are %v, %v, want %v", all, err, want)
 	}
 	if gone := r.Unregister("c"); len(gone) != 0 {
@@ -101,7 +102,7 @@ func TestRegister(t *testing.T) {
 // TestManyRegions: there is a bound, and room again when some were unregistered.
 func TestManyRegions(t *testing.T) {
 	key, _ := servertest.SharedMemory(t, 1)
-	r := region.New(plenty)
+	r := openinference.NewRegistry(plenty)
 	defer r.Unregister("")
 	for i := range 1024 {
 		if err := r.Register(strconv.Itoa(i), key, 0, 1); err != nil {
@@ -150,7 +151,7 @@ func TestParts(t *testing.T) {
 	content := make([]byte, size)
 	parts, registered := 0, 0
 	for range 20_000 {
-		r := region.New(plenty)
+		r := openinference.NewRegistry(plenty)
 		at, bytesOf := number(), number()
 		err := r.Register("r", key, at, bytesOf)
 		if want := bytesOf > 0 && within(at, bytesOf, size); (err == nil) != want {
@@ -200,7 +201,7 @@ func TestParts(t *testing.T) {
 // TestTruncated: memory that became smaller is an error that says so, and does not become larger.
 func TestTruncated(t *testing.T) {
 	key, memory := servertest.SharedMemory(t, 100)
-	r, h := region.New(plenty), &heap{}
+	r, h := openinference.NewRegistry(plenty), &heap{}
 	if err := r.Register("r", key, 10, 90); err != nil {
 		t.Fatal(err)
 	}
@@ -230,11 +231,11 @@ func TestTruncated(t *testing.T) {
 // TestBudget: what was read counts until it is released, once for each part.
 func TestBudget(t *testing.T) {
 	key, _ := servertest.SharedMemory(t, 100)
-	r, h := region.New(150), &heap{}
+	r, h := openinference.NewRegistry(150), &heap{}
 	if err := r.Register("r", key, 0, 100); err != nil {
 		t.Fatal(err)
 	}
-	part := func() *region.Part {
+	part := func() *openinference.Part {
 		t.Helper()
 		p, err := r.Part(`inputs["x"]`, "r", 0, 100)
 		if err != nil {
@@ -266,7 +267,7 @@ func TestUnregisterWhileInUse(t *testing.T) {
 	if _, err := memory.WriteAt(bytes.Repeat([]byte{7}, 1<<20), 0); err != nil {
 		t.Fatal(err)
 	}
-	r := region.New(plenty)
+	r := openinference.NewRegistry(plenty)
 	var users sync.WaitGroup
 	for range 4 {
 		users.Go(func() {

@@ -1,5 +1,4 @@
-// Package fields reads messages of protobuf by hand, which leaves their bytes where they lie.
-package fields
+package elements
 
 import (
 	"unicode/utf8"
@@ -7,8 +6,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Fields reads the fields of a message, one after the other.
-type Fields struct {
+// Scan reads the fields of a message by hand, one after the other, which leaves their bytes where they lie.
+type Scan struct {
 	left     Source
 	seen     uint64 // bits, by field
 	repeated uint64 // likewise: the fields that may come more than once
@@ -21,20 +20,22 @@ type Fields struct {
 	Plain bool
 }
 
-// Of returns the fields of a message. repeated has a bit for each field that may come more than once.
-func Of(message Source, repeated uint64) Fields {
-	return Fields{left: message, repeated: repeated, Plain: true}
+// ScanOf returns the fields of a message. repeated has a bit for each field that may come more than once.
+func ScanOf(message Source, repeated uint64) Scan {
+	return Scan{left: message, repeated: repeated, Plain: true}
 }
 
-// Number returns the tag of a field whose value is a number.
-func Number(field protowire.Number) uint64 { return protowire.EncodeTag(field, protowire.VarintType) }
+// NumberTag returns the tag of a field whose value is a number.
+func NumberTag(field protowire.Number) uint64 {
+	return protowire.EncodeTag(field, protowire.VarintType)
+}
 
-// Bytes returns the tag of a field whose value is text, bytes, a message, or a packed list.
-func Bytes(field protowire.Number) uint64 { return protowire.EncodeTag(field, protowire.BytesType) }
+// BytesTag returns the tag of a field whose value is text, bytes, a message, or a packed list.
+func BytesTag(field protowire.Number) uint64 { return protowire.EncodeTag(field, protowire.BytesType) }
 
 // Next reads a field, and reports whether there was one. The message is not plain if it is broken, if a field comes
 // once more, or if a value has neither a length nor is a varint.
-func (f *Fields) Next() bool {
+func (f *Scan) Next() bool {
 	if !f.Plain || len(f.left.head) == 0 {
 		return false
 	}
@@ -59,7 +60,7 @@ func (f *Fields) Next() bool {
 }
 
 // Append appends the field that was read last.
-func (f *Fields) Append(to []byte) []byte {
+func (f *Scan) Append(to []byte) []byte {
 	to = protowire.AppendVarint(to, f.Tag)
 	if protowire.Type(f.Tag&7) == protowire.VarintType {
 		return protowire.AppendVarint(to, f.Value)
@@ -69,11 +70,11 @@ func (f *Fields) Append(to []byte) []byte {
 }
 
 // Came reports whether a field that the message may have was there.
-func (f *Fields) Came(number uint64) bool { return f.seen>>number&1 != 0 }
+func (f *Scan) Came(number uint64) bool { return f.seen>>number&1 != 0 }
 
-// Text sets a string to the bytes of a field, and reports whether they may be one, of so many bytes at most. It makes
-// none where the string is that one already, as names mostly are.
-func Text(to *string, from *Source, most int) bool {
+// SetText sets a string to the bytes of a field, and reports whether they may be one, of so many bytes at most. It
+// allocates nothing where the string is that one already, as names mostly are.
+func SetText(to *string, from *Source, most int) bool {
 	if from.Size() > most {
 		return false
 	}

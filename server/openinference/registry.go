@@ -1,5 +1,4 @@
-// Package region keeps the regions of shared memory that clients have registered, and copies parts of them in and out.
-package region
+package openinference
 
 import (
 	"cmp"
@@ -29,7 +28,8 @@ const (
 	folder = "/dev/shm"
 )
 
-// Registry is the regions that are registered. Nil: shared memory is off. It is safe for concurrent use.
+// Registry keeps the regions of shared memory that clients have registered. Nil: shared memory is off. It is safe for
+// concurrent use.
 type Registry struct {
 	most int64        // of held
 	held atomic.Int64 // bytes that were read from regions and are in use
@@ -38,19 +38,20 @@ type Registry struct {
 	regions map[string]*region // guarded by mu
 }
 
-// New returns a registry without regions. At most so many bytes that were read from regions may be in use at once.
-func New(most int64) *Registry { return &Registry{most: most, regions: map[string]*region{}} }
+// NewRegistry returns a registry without regions. At most so many bytes that were read from regions may be in use at
+// once.
+func NewRegistry(most int64) *Registry { return &Registry{most: most, regions: map[string]*region{}} }
 
 // region is registered shared memory. Its file is open until it is unregistered and nobody uses it any more.
 type region struct {
-	Info
+	Region
 
 	file *os.File
 	uses atomic.Int64 // one of them that of being registered
 }
 
-// Info says what was registered.
-type Info struct {
+// Region says what was registered.
+type Region struct {
 	Name, Key string
 	// Offset is where the region begins in the shared memory, Size how many bytes it has.
 	Offset, Size int64
@@ -70,7 +71,7 @@ func (r *Registry) Register(name, key string, offset, size uint64) error {
 			Field: "name", Want: fmt.Sprintf("the name of a region, of at most %d bytes", maxNameBytes), Got: brief(name),
 		}
 	}
-	file, err := open(key)
+	file, err := openRegion(key)
 	if err != nil {
 		return err
 	}
@@ -101,14 +102,14 @@ func (r *Registry) Register(name, key string, offset, size uint64) error {
 			Field: "name", Want: fmt.Sprintf("at most %d regions", maxRegions), Got: "one more; unregister some",
 		}
 	}
-	fresh := &region{Info: Info{name, key, int64(offset), int64(size)}, file: file}
+	fresh := &region{Region: Region{name, key, int64(offset), int64(size)}, file: file}
 	fresh.uses.Store(1)
 	r.regions[name], added = fresh, true
 	return nil
 }
 
-// open opens the shared memory of a key. It does not follow a link, nor wait for the other end of a pipe.
-func open(key string) (*os.File, error) {
+// openRegion opens the shared memory of a key. It does not follow a link, nor wait for the other end of a pipe.
+func openRegion(key string) (*os.File, error) {
 	fault := func(want, got string) (*os.File, error) {
 		return nil, &tensor.FieldError{Field: "key", Want: want, Got: got}
 	}
@@ -168,13 +169,13 @@ func (r *Registry) Unregister(name string) (gone []string) {
 }
 
 // List returns the regions by their names, or the one of that name. The error is a *status.AbsentError.
-func (r *Registry) List(name string) ([]Info, error) {
-	var all []Info
+func (r *Registry) List(name string) ([]Region, error) {
+	var all []Region
 	if r != nil {
 		r.mu.Lock()
 		for _, region := range r.regions {
 			if name == "" || name == region.Name {
-				all = append(all, region.Info)
+				all = append(all, region.Region)
 			}
 		}
 		r.mu.Unlock()
@@ -182,7 +183,7 @@ func (r *Registry) List(name string) ([]Info, error) {
 	if name != "" && len(all) == 0 {
 		return nil, absent("name", name)
 	}
-	slices.SortFunc(all, func(a, b Info) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(all, func(a, b Region) int { return cmp.Compare(a.Name, b.Name) })
 	return all, nil
 }
 

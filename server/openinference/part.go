@@ -1,4 +1,4 @@
-package region
+package openinference
 
 import (
 	"errors"
@@ -29,7 +29,7 @@ type Part struct {
 // *tensor.FieldError, a *status.AbsentError or, where shared memory is off, a *status.UnsupportedError.
 func (r *Registry) Part(field, name string, offset, size uint64) (*Part, error) {
 	if r == nil {
-		return nil, &status.UnsupportedError{What: field + ": shared memory", Instead: Off}
+		return nil, &status.UnsupportedError{What: field + ": shared memory", Instead: sharedOff}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -48,8 +48,8 @@ func (r *Registry) Part(field, name string, offset, size uint64) (*Part, error) 
 	return &Part{Offset: int64(offset), Size: int64(size), registry: r, region: of}, nil
 }
 
-// Off says what to do where shared memory is off.
-const Off = "turn it on with --shared-memory, or send elements in raw_input_contents"
+// sharedOff says what to do where shared memory is off.
+const sharedOff = "turn it on with --shared-memory, or send elements in raw_input_contents"
 
 // Name returns the name of the region.
 func (p *Part) Name() string { return p.region.Name }
@@ -75,7 +75,7 @@ func (p *Part) Read(memory tensor.Memory) (*[]byte, error) {
 	}
 	var turn protect.Turn
 	defer turn.End()
-	if p.Size > large {
+	if p.Size > largePart {
 		turn.Begin()
 	}
 	data := memory.Get(int(p.Size))
@@ -86,15 +86,15 @@ func (p *Part) Read(memory tensor.Memory) (*[]byte, error) {
 	return data, nil
 }
 
-// large is from how many bytes on parts are copied one for each processor at a time.
-const large = 256 << 10
+// largePart is from how many bytes on parts are copied one for each processor at a time.
+const largePart = 256 << 10
 
 // Write copies data to the beginning of the part, which is as large at least. The error is a *tensor.FieldError if it
 // is not there any more.
 func (p *Part) Write(data []byte) error {
 	var turn protect.Turn
 	defer turn.End()
-	if len(data) > large {
+	if len(data) > largePart {
 		turn.Begin()
 	}
 	at := p.region.Offset + p.Offset

@@ -1,4 +1,4 @@
-package fields
+package elements
 
 import (
 	"encoding/binary"
