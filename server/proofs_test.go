@@ -11,7 +11,6 @@ import (
 	"crypto/x509/pkix"
 	"encoding/json"
 	"fmt"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -30,6 +29,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/weftserve/weft/internal/weftest"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/server"
 	"github.com/weftserve/weft/server/access"
@@ -38,54 +38,18 @@ import (
 	"github.com/weftserve/weft/server/transport"
 )
 
-// pki signs certificates.
-type pki struct {
-	t    *testing.T
-	key  *ecdsa.PrivateKey
-	root *x509.Certificate
-}
-
-func newPKI(t *testing.T) *pki {
+// issue signs a certificate of that authority.
+func issue(t *testing.T, a *weftest.Authority, c x509.Certificate) tls.Certificate {
 	t.Helper()
-	p := &pki{t: t}
-	var err error
-	if p.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
-		t.Fatal(err)
-	}
-	root := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, root, root, p.key.Public(), p.key)
+	cert, key := a.Issue(t, func(of *x509.Certificate) {
+		of.Subject, of.DNSNames, of.URIs = c.Subject, c.DNSNames, c.URIs
+		of.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}
+	})
+	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.root, err = x509.ParseCertificate(der); err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
-func (p *pki) pool() *x509.CertPool {
-	pool := x509.NewCertPool()
-	pool.AddCert(p.root)
-	return pool
-}
-
-// issue signs a certificate for one hour.
-func (p *pki) issue(c x509.Certificate) tls.Certificate {
-	p.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	c.SerialNumber, c.NotAfter = big.NewInt(2), time.Now().Add(time.Hour)
-	c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}
-	der, err := x509.CreateCertificate(rand.Reader, &c, p.root, key.Public(), p.key)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+	return pair
 }
 
 // proofs is an access file with an identity for each kind of proof. Each may observe, so that a denial of predictions
@@ -170,10 +134,12 @@ func TestProofsOnRealSockets(t *testing.T) {
 	h := servertest.New(t, server.Config{Access: door})
 	door.Follow(access.NewPolicy(proofs(t), nil, time.Now()), &access.Prover{Tokens: tokens, Issuer: verifier})
 
-	ca, strangers := newPKI(t), newPKI(t)
+	ca, strangers := weftest.NewAuthority(t, "ca"), weftest.NewAuthority(t, "strangers")
+	pool := x509.NewCertPool()
+	pool.AddCert(ca.Cert)
 	secure := credentials.NewTLS(&tls.Config{
-		Certificates: []tls.Certificate{ca.issue(x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}})},
-		ClientAuth:   tls.VerifyClientCertIfGiven, ClientCAs: ca.pool(),
+		Certificates: []tls.Certificate{issue(t, ca, x509.Certificate{})},
+		ClientAuth:   tls.VerifyClientCertIfGiven, ClientCAs: pool,
 	})
 	serve := func(c credentials.TransportCredentials, l net.Listener, err error) string {
 		if err != nil {
@@ -193,7 +159,7 @@ func TestProofsOnRealSockets(t *testing.T) {
 
 	tlsWith := func(certificates ...tls.Certificate) credentials.TransportCredentials {
 		return credentials.NewTLS(&tls.Config{
-			RootCAs: ca.pool(),
+			RootCAs: pool,
 			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 				if len(certificates) == 0 {
 					return &tls.Certificate{}, nil
@@ -207,11 +173,11 @@ func TestProofsOnRealSockets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return ca.issue(x509.Certificate{URIs: []*url.URL{u}, DNSNames: []string{"other.example.org"}})
+		return issue(t, ca, x509.Certificate{URIs: []*url.URL{u}, DNSNames: []string{"other.example.org"}})
 	}
 	robot := spiffe("spiffe://example.org/robot/7")
 	named := func(cn string, dns ...string) tls.Certificate {
-		return ca.issue(x509.Certificate{
+		return issue(t, ca, x509.Certificate{
 			Subject: pkix.Name{CommonName: cn, Organization: []string{"Example"}}, DNSNames: dns,
 		})
 	}
@@ -272,7 +238,7 @@ func TestProofsOnRealSockets(t *testing.T) {
 	}
 	t.Run("a certificate of strangers", func(t *testing.T) {
 		conn, err := grpc.NewClient("passthrough:"+tcpAddress, grpc.WithTransportCredentials(
-			tlsWith(strangers.issue(x509.Certificate{DNSNames: []string{"robot-7.example.org"}}))))
+			tlsWith(issue(t, strangers, x509.Certificate{DNSNames: []string{"robot-7.example.org"}}))))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,15 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/testing/protocmp"
-	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/server"
 	"github.com/weftserve/weft/server/servertest"
+	"github.com/weftserve/weft/server/servertest/script"
 	"github.com/weftserve/weft/server/shadow"
 )
 
@@ -122,32 +119,7 @@ func TestDetailsAreShown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := timestamppb.New(time.Unix(1_700_000_000, 0))
-	errors, noise := make([]int64, 64), make([]int64, 64)
-	errors[5] = 4
-	want := []*weftv1.ShadowOutput{
-		{
-			Name: "action",
-			Fingerprint: &weftv1.Fingerprint{
-				RowElements: 2, AuditedRows: 7, SliceDuration: durationpb.New(10 * time.Second),
-				Elements: []*weftv1.FingerprintElement{{
-					First: 1, Count: 1, Name: "elbow", Floor: 0.5,
-					FloorSource: weftv1.FloorSource_FLOOR_SOURCE_LEAST_AUDITED,
-				}},
-				Slices: []*weftv1.FingerprintSlice{{Start: at, Rows: 9, Errors: []float32{0.25}}},
-			},
-			Errors: &weftv1.ErrorDistribution{From: 1e-9, To: 10, Equal: 1, Below: 2, Bins: errors, Above: 3},
-			Noise:  &weftv1.ErrorDistribution{From: 1e-9, To: 10, Bins: noise},
-			Worst: []*weftv1.WorstRequest{{
-				At: at, RequestId: "r", Absolute: 1, Relative: 0.5, Row: 3, Element: 1, Primary: []float64{1, 2},
-				Shadow: []float64{1, 3},
-			}},
-		},
-		{Name: "note"},
-	}
-	if diff := cmp.Diff(want, answer.GetSummaries()[0].GetOutputs(), protocmp.Transform()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	script.Compare(t, "testdata/details.txt", map[string]string{"policy": script.JSON(answer.GetSummaries()[0])})
 	for _, kind := range []shadow.FloorSource{shadow.FromAudit, shadow.LeastAudited, shadow.LeastUnaudited} {
 		if name := weftv1.FloorSource(kind).String(); name == strconv.Itoa(int(kind)) {
 			t.Errorf("floor source %d has no name", kind)

@@ -23,6 +23,7 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server"
 	"github.com/weftserve/weft/server/servertest"
+	"github.com/weftserve/weft/server/servertest/script"
 	"github.com/weftserve/weft/sharedsched"
 )
 
@@ -383,37 +384,34 @@ func TestFacts(t *testing.T) {
 	}
 	_, err := client.ModelReady(ctx, &inference.ModelReadyRequest{Name: "x"})
 	servertest.WantCode(t, err, codes.NotFound, `no model is named "x"`)
-	about, err := client.ServerMetadata(ctx, &inference.ServerMetadataRequest{})
-	if err != nil || about.GetVersion() != "v9" || !slices.Contains(about.GetExtensions(), "statistics") {
-		t.Errorf("the server: %v, %v", about, err)
+	shown := map[string]string{}
+	for name, ask := range map[string]func() (proto.Message, error){
+		"the server": func() (proto.Message, error) {
+			return client.ServerMetadata(ctx, &inference.ServerMetadataRequest{})
+		},
+		"the model": func() (proto.Message, error) {
+			return client.ModelMetadata(ctx, &inference.ModelMetadataRequest{Name: "policy"})
+		},
+		"a version": func() (proto.Message, error) {
+			return client.ModelMetadata(ctx, &inference.ModelMetadataRequest{Name: "policy", Version: "1"})
+		},
+		"the configuration": func() (proto.Message, error) {
+			return client.ModelConfig(ctx, &inference.ModelConfigRequest{Name: "policy"})
+		},
+		"the index": func() (proto.Message, error) {
+			return client.RepositoryIndex(ctx, &inference.RepositoryIndexRequest{})
+		},
+		"the index of what is ready": func() (proto.Message, error) {
+			return client.RepositoryIndex(ctx, &inference.RepositoryIndexRequest{Ready: true})
+		},
+	} {
+		m, err := ask()
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		shown[name] = script.JSON(m)
 	}
-	m, err := client.ModelMetadata(ctx, &inference.ModelMetadataRequest{Name: "policy"})
-	if err != nil || !slices.Equal(m.GetVersions(), []string{"1", "2"}) ||
-		!slices.Equal(m.GetInputs()[0].GetShape(), []int64{-1, 4}) || m.GetInputs()[0].GetDatatype() != "FP32" {
-		t.Errorf("the model: %v, %v", m, err)
-	}
-	m, err = client.ModelMetadata(ctx, &inference.ModelMetadataRequest{Name: "policy", Version: "1"})
-	if err != nil || !slices.Equal(m.GetVersions(), []string{"1"}) {
-		t.Errorf("a version: %v, %v", m, err)
-	}
-	answer, err := client.ModelConfig(ctx, &inference.ModelConfigRequest{Name: "policy"})
-	c := answer.GetConfig()
-	if err != nil || c.GetMaxBatchSize() != 64 || !slices.Equal(c.GetInput()[0].GetDims(), []int64{4}) ||
-		len(c.GetOutput()[1].GetDims()) != 0 || c.GetDynamicBatching().GetDefaultQueuePolicy().GetMaxQueueSize() != 1000 {
-		t.Errorf("the configuration: %v, %v", c, err)
-	}
-	index, err := client.RepositoryIndex(ctx, &inference.RepositoryIndexRequest{})
-	var states []string
-	for _, m := range index.GetModels() {
-		states = append(states, m.GetVersion()+" "+m.GetState())
-	}
-	if want := []string{"1 READY", "2 READY", "3 LOADING", "4 UNAVAILABLE"}; err != nil || !slices.Equal(states, want) {
-		t.Errorf("the index: %v, %v", states, err)
-	}
-	index, err = client.RepositoryIndex(ctx, &inference.RepositoryIndexRequest{Ready: true})
-	if len(index.GetModels()) != 2 {
-		t.Errorf("the index of ready ones: %v, %v", index, err)
-	}
+	script.Compare(t, "testdata/facts.txt", shown)
 	_, err = client.RepositoryModelUnload(ctx, &inference.RepositoryModelUnloadRequest{ModelName: "policy"})
 	servertest.WantCode(t, err, codes.PermissionDenied, "--admin-listen")
 	_, err = client.RepositoryModelLoad(ctx, &inference.RepositoryModelLoadRequest{ModelName: "policy"})

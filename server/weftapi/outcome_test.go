@@ -7,16 +7,15 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
-	"google.golang.org/protobuf/testing/protocmp"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/server"
 	"github.com/weftserve/weft/server/rollout"
 	"github.com/weftserve/weft/server/servertest"
+	"github.com/weftserve/weft/server/servertest/script"
 )
 
 // reports remembers the reported outcomes.
@@ -143,18 +142,7 @@ func TestReportThatIsNotKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &weftv1.ReportOutcomeResponse{
-		Model: &weftv1.ModelSpec{Name: "policy", VersionChoice: &weftv1.ModelSpec_Version{Version: 1}},
-		NotKept: []*weftv1.OutcomeNotKept{
-			{
-				Name: "reward", Reason: weftv1.NotKeptReason_NOT_KEPT_REASON_VERSION_GONE,
-				Message: `version 1 of model "policy" is not there any more`,
-			},
-		},
-	}
-	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
-		t.Errorf("answer (-want +got)\n%s", diff)
-	}
+	script.Compare(t, "testdata/notkept.txt", map[string]string{"a version that is gone": script.JSON(got)})
 	counted := []string{"policy/1", "policy/1: version_gone"}
 	if outcomes := h.Outcomes(); !slices.Equal(outcomes, counted) {
 		t.Errorf("counted %q, want %q", outcomes, counted)

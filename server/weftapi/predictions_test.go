@@ -7,12 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/emptypb"
 
@@ -20,6 +18,7 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/server"
 	"github.com/weftserve/weft/server/servertest"
+	"github.com/weftserve/weft/server/servertest/script"
 )
 
 func TestPredict(t *testing.T) {
@@ -29,22 +28,7 @@ func TestPredict(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &weftv1.PredictResponse{
-		Outputs: map[string]*weftv1.Tensor{
-			"action": {Dtype: weftv1.DataType_DATA_TYPE_FP32, Shape: []int64{2, 2}, FloatValues: []float32{1, 2, 5, 6}},
-			"value":  {Dtype: weftv1.DataType_DATA_TYPE_FP32, Shape: []int64{2}, FloatValues: []float32{10, 26}},
-		},
-		Model:     &weftv1.ModelSpec{Name: "policy", VersionChoice: &weftv1.ModelSpec_Version{Version: 2}},
-		RequestId: "r1",
-		Execution: &weftv1.ExecutionInfo{
-			Slot: "prod", QueueUs: 1000, ComputeUs: 2000, DeviceUs: 3000, Device: "cpu", BatchRequests: 4, BatchRows: 5,
-			PaddedRows: 6,
-			Executions: 7, FlushReason: weftv1.FlushReason_FLUSH_REASON_FULL,
-		},
-	}
-	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	script.Compare(t, "testdata/answer.txt", map[string]string{"two rows": script.JSON(got)})
 }
 
 // TestPredictCall looks at a call that reaches the models.

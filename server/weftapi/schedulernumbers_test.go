@@ -5,15 +5,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/testing/protocmp"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/server"
 	"github.com/weftserve/weft/server/servertest"
+	"github.com/weftserve/weft/server/servertest/script"
 	"github.com/weftserve/weft/sharedsched"
 	"github.com/weftserve/weft/sharedsched/cost"
 	"github.com/weftserve/weft/sharedsched/fairq"
@@ -74,45 +72,9 @@ func TestEveryNumberHasItsPlace(t *testing.T) {
 			}},
 		}},
 	})
-	key, shape := got.GetQueues()[0].GetShapeKey(), got.GetCosts()[0].GetShapeKey()
-	want := &weftv1.SchedulerState{
-		Draining: true, QueuedBytes: 1,
-		Devices: []*weftv1.SchedulerDevice{{
-			Name: "cuda:0", DeviceClass: "cuda", Lanes: 2, InFlight: 3, BusyMs: 4, VirtualTimeMs: 5, DemandingFlows: 6,
-			LagMs: 7, WorkMs: 9, CapMs: 10, ClockFactor: 1.1, CoTenantFactor: 1.2, ResidualFactor: 1.3,
-			WaitFactor: 1.4,
-			Throttled:  true, MemoryFreeBytes: 101, MemoryTotalBytes: 102,
-			Lost: "fell off the bus �",
-		}},
-		Flows: []*weftv1.SchedulerFlow{{
-			Name: "policy/2", Device: "cuda:0", Weight: 12, VirtualTimeMs: 13, ChargedMs: 14, QueuedRequests: 39,
-			Demanding: true, BeyondShare: true,
-			LeadMs: 15, WorkMs: 16,
-		}},
-		Queues: []*weftv1.SchedulerQueue{{
-			Model: "policy", Version: 2, ShapeKey: key, Requests: 21, Rows: 22, InFlight: 23, MaxBatchRows: 24,
-			MaxQueue: 18,
-			Stage:    weftv1.SchedulerQueueStage_SCHEDULER_QUEUE_STAGE_DEMANDING, NextCostMs: 25, SlackMs: -26,
-			BackgroundRequests: 20, MemoryRows: 103, OutOfMemoryMs: 104,
-			WaitingForRoom: 105,
-		}},
-		Costs: []*weftv1.SchedulerCost{{
-			Model: "policy", Version: 2, ShapeKey: shape, BatchSize: 27, DeviceClass: "cuda", MedianUs: 28, MadUs: 29,
-			HighUs:  30,
-			Samples: 31, Outliers: 32, Cold: true,
-		}},
-		Curves: []*weftv1.SchedulerCurve{{
-			Model: "policy", Version: 2, ShapeKey: shape, DeviceClass: "cuda", AlphaUs: 33, BetaUs: 34, Inherited: true,
-			Drifts: 35,
-			Factor: 3.6, ResidualFactor: 3.7, ClockShare: 0.38, CoTenantGain: 3.9,
-		}},
-	}
-	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	script.Compare(t, "testdata/numbers.txt", map[string]string{"each number": script.JSON(got)})
 	for _, m := range []protoreflect.ProtoMessage{
-		want.GetDevices()[0], want.GetFlows()[0], want.GetQueues()[0],
-		want.GetCosts()[0], want.GetCurves()[0],
+		got.GetDevices()[0], got.GetFlows()[0], got.GetQueues()[0], got.GetCosts()[0], got.GetCurves()[0],
 	} {
 		fields := m.ProtoReflect().Descriptor().Fields()
 		for i := range fields.Len() {
@@ -171,51 +133,5 @@ func TestDecisionsAreShown(t *testing.T) {
 		dropped(sharedsched.DropWindow, 7*ms, 8*ms),
 		dropped(sharedsched.DropRoom, math.MaxInt64, 0), // it had no limit
 	}})
-	dropKind := weftv1.SchedulerDecisionKind_SCHEDULER_DECISION_KIND_DROPPED
-	want := []*weftv1.SchedulerDecision{
-		{
-			Kind: weftv1.SchedulerDecisionKind_SCHEDULER_DECISION_KIND_RAN, Requests: 3, Rows: 5,
-			Reason: "BUDGET_REACHED",
-			Rule:   "furthest behind of those in conflict",
-			Numbers: map[string]float64{
-				"executed_rows": 8, "rows_left": 9, "estimate_ms": 10, "flow_lead_ms": 11, "slack_ms": -12,
-				"demanding_flows": 4,
-			},
-		},
-		{
-			Kind: weftv1.SchedulerDecisionKind_SCHEDULER_DECISION_KIND_REFUSED, Requests: 1, Rows: 1,
-			Reason:  "DROPPED_FOR_GOODPUT",
-			Numbers: map[string]float64{"predicted_ms": 300, "limit_ms": 120},
-		},
-		{
-			Kind: weftv1.SchedulerDecisionKind_SCHEDULER_DECISION_KIND_REFUSED, Requests: 1,
-			Reason: "QUEUE_FULL", Numbers: map[string]float64{"queued": 7, "max_queue": 1000},
-		},
-		{
-			Kind: weftv1.SchedulerDecisionKind_SCHEDULER_DECISION_KIND_REFUSED, Requests: 1,
-			Reason: "QUEUE_FULL", Numbers: map[string]float64{"queued_bytes": 8, "max_queued_bytes": 9},
-		},
-		{Kind: dropKind, Requests: 1, Rows: 2, Reason: "EXPIRED", Numbers: map[string]float64{"waited_ms": 40}},
-		{
-			Kind: dropKind, Requests: 1, Rows: 2,
-			Reason: "HOPELESS", Numbers: map[string]float64{"waited_ms": 40, "left_ms": 5, "needed_ms": 6},
-		},
-		{
-			Kind: dropKind, Requests: 1, Rows: 2,
-			Reason: "WINDOW", Numbers: map[string]float64{"waited_ms": 40, "left_ms": 7, "needed_ms": 8},
-		},
-		{Kind: dropKind, Requests: 1, Rows: 2, Reason: "ROOM", Numbers: map[string]float64{"waited_ms": 40}},
-	}
-	for _, d := range want {
-		d.Model, d.Version, d.Age = "policy", 2, durationpb.New(7*ms)
-	}
-	for _, d := range got.GetDecisions() {
-		if d.GetText() == "" {
-			t.Errorf("no text for %v", d)
-		}
-		d.Text = ""
-	}
-	if diff := cmp.Diff(want, got.GetDecisions(), protocmp.Transform()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	script.Compare(t, "testdata/decisions.txt", map[string]string{"decisions": script.JSON(got)})
 }

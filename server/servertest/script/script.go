@@ -15,15 +15,23 @@
 package script
 
 import (
+	"bytes"
+	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the answers of scripts into their files")
@@ -124,4 +132,39 @@ func play(script string, answers func(event string) string) (played string, wron
 		all = append(all, strings.ReplaceAll(event, " > \n", " >\n"))
 	}
 	return strings.Join(all, "\n"), wrong
+}
+
+// Compare compares texts with the ones of a file, each below its name as a script is.
+func Compare(t *testing.T, file string, texts map[string]string) {
+	t.Helper()
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		parts = append(parts, "== "+name+"\n"+strings.TrimSpace(texts[name])+"\n")
+	}
+	all := strings.Join(parts, "\n")
+	if *rewrite {
+		if err := os.WriteFile(file, []byte(all), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(all, "\n")); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", file, diff)
+	}
+}
+
+// JSON returns a message as JSON, each of its fields on a line, and always the same text.
+func JSON(m proto.Message) string {
+	text, err := protojson.Marshal(m)
+	if err != nil {
+		return err.Error()
+	}
+	var out bytes.Buffer
+	if err := json.Indent(&out, text, "", " "); err != nil {
+		return err.Error()
+	}
+	return out.String()
 }
