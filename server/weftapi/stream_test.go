@@ -3,8 +3,13 @@ package weftapi_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -15,277 +20,225 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/server"
 	"github.com/weftserve/weft/server/servertest"
+	"github.com/weftserve/weft/server/servertest/script"
 	"github.com/weftserve/weft/sharedsched"
 )
 
-func TestStreamAnswersInAnyOrder(t *testing.T) {
-	h := servertest.New(t, server.Config{})
-	first := make(chan struct{})
-	h.Run = func(ctx context.Context, call *catalog.Call) error {
+// streaming plays scripts: requests on streams to a server whose model a script holds. Each event is answered by what
+// came on the streams since the one before, in order of their text.
+//
+//	server 2                  of so many requests in flight on a stream, before the first one is opened
+//	holds [1]                 calls, or those of version 1, wait to be released: of version 1 as if they ran already,
+//	                          for the end of a context does not stop them
+//	open s [for=1m]           a stream, and so long as its deadline
+//	send s a [model=x] [version=1] [rows=2] [timeout=1h] [episode=e] [supersede]     "-" is no id, "long" a long one
+//	release [2]               lets all calls go that wait, or the first of them
+//	panics, full              how calls end from then on
+//	calls                     the limits of calls since it was asked last, how many wait, and how those ended that failed
+//	close s, cancel s, drain, drained
+type streaming struct {
+	t       *testing.T
+	house   *servertest.House
+	streams map[string]weftv1.PredictionService_PredictStreamClient
+	cancel  map[string]context.CancelFunc
+	ends    func(context.Context, *catalog.Call) error
+	holds   string
+
+	mu      sync.Mutex
+	came    []string        // guarded by mu, as all that follow
+	waiting []chan struct{} // of calls
+	calls   []string
+	drained error
+}
+
+var errRunning = errors.New("it goes on")
+
+func newStreaming(t *testing.T) *streaming {
+	return &streaming{
+		t: t, streams: map[string]weftv1.PredictionService_PredictStreamClient{}, cancel: map[string]context.CancelFunc{},
+		ends: servertest.RunPolicy, holds: "none", drained: errRunning,
+	}
+}
+
+func (s *streaming) serve(c server.Config) {
+	s.house = servertest.New(s.t, c)
+	s.house.Run = func(ctx context.Context, call *catalog.Call) error {
+		limit := "no limit"
+		if !call.Limit.IsZero() {
+			limit = "limit in " + time.Until(call.Limit).String()
+		}
+		free := make(chan struct{})
+		s.mu.Lock()
+		s.calls = append(s.calls, limit)
+		if held := s.holds == "" || s.holds == strconv.FormatInt(call.Version.Number, 10); held {
+			s.waiting = append(s.waiting, free)
+		} else {
+			close(free)
+		}
+		s.mu.Unlock()
 		if call.Version.Number == 1 {
-			<-first
+			<-free
+			return s.ends(ctx, call)
 		}
-		return servertest.RunPolicy(ctx, call)
+		select {
+		case <-free:
+			return s.ends(ctx, call)
+		case <-ctx.Done():
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.waiting = slices.DeleteFunc(s.waiting, func(c chan struct{}) bool { return c == free })
+			s.calls = append(s.calls, "ended: "+context.Cause(ctx).Error())
+			return context.Cause(ctx)
+		}
 	}
-	s := h.OpenStream(t.Context(), t)
-	slow := servertest.Observation("slow")
-	slow.Model.VersionChoice = &weftv1.ModelSpec_Version{Version: 1}
-	s.Send(&weftv1.PredictStreamRequest{Request: slow})
-	s.Request("fast")
-	s.Want("fast: version 2")
-	close(first)
-	s.Want("slow: version 1")
-	s.End()
 }
 
-func TestStreamErrorAnswersOneRequest(t *testing.T) {
-	h := servertest.New(t, server.Config{})
-	s := h.OpenStream(t.Context(), t)
-	unknown := servertest.Observation("a")
-	unknown.Model.Name = "polcy"
-	s.Send(&weftv1.PredictStreamRequest{Request: unknown})
-	s.Want(`a: NotFound no model is named "polcy"; there is "policy"`)
-	s.Send(&weftv1.PredictStreamRequest{})
-	s.Want(`: InvalidArgument request_id: expected an id, because answers on a stream come in any order, got none`)
-	s.Send(&weftv1.PredictStreamRequest{Request: servertest.Observation("b"), Timeout: durationpb.New(0)})
-	s.Want(`b: InvalidArgument timeout: expected a duration of at least 1ns, got 0s 0ns`)
-	s.Send(&weftv1.PredictStreamRequest{
-		Request: servertest.Observation("b"),
-		Timeout: &durationpb.Duration{Seconds: -1},
-	})
-	s.Want(`b: InvalidArgument timeout: expected a duration of at least 1ns, got -1s 0ns`)
-	long := strings.Repeat("x", 257)
-	s.Request(long)
-	s.Want(long + `: InvalidArgument request_id: expected at most 256 bytes, got 257 bytes`)
-	s.Request("c")
-	s.Want("c: version 2")
-	s.End()
-}
-
-func TestStreamErrorsCarryDetails(t *testing.T) {
-	h := servertest.New(t, server.Config{})
-	h.Run = func(context.Context, *catalog.Call) error {
-		return &sharedsched.Refusal{Reason: sharedsched.RefusedQueueFull, Queued: 1, MaxQueue: 1}
+// open opens a stream, and reads what comes on it.
+func (s *streaming) open(name, wait string) string {
+	ctx, cancel := context.WithCancel(s.t.Context())
+	if d, err := time.ParseDuration(wait); err == nil {
+		ctx, cancel = context.WithTimeout(s.t.Context(), d)
 	}
-	s := h.OpenStream(t.Context(), t)
-	s.Request("a")
-	resp, err := s.RPC.Recv()
+	stream, err := s.house.Predictions.PredictStream(ctx)
 	if err != nil {
-		t.Fatal(err)
-	}
-	if n := len(status.FromProto(resp.GetError()).Details()); n != 2 {
-		t.Errorf("%d details, want ErrorInfo and RetryInfo: %v", n, resp)
-	}
-	s.End()
-}
-
-func TestStreamRefusesDuplicateIDs(t *testing.T) {
-	h := servertest.New(t, server.Config{})
-	gate := servertest.NewGated()
-	h.Run = gate.Run
-	s := h.OpenStream(t.Context(), t)
-	s.Request("a")
-	<-gate.Entered
-	s.Request("a")
-	s.Want(`a: InvalidArgument request_id: expected an id that no unanswered request of this stream has, got "a"`)
-	gate.Release <- struct{}{}
-	s.Want("a: version 2")
-	// Answered, the id is free again.
-	s.Request("a")
-	<-gate.Entered
-	gate.Release <- struct{}{}
-	s.Want("a: version 2")
-	s.End()
-}
-
-func TestStreamTimeoutIsTheLimit(t *testing.T) {
-	h := servertest.New(t, server.Config{})
-	limits := make(chan time.Time, 1)
-	h.Run = func(ctx context.Context, call *catalog.Call) error {
-		limits <- call.Limit
-		return servertest.RunPolicy(ctx, call)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	s := h.OpenStream(ctx, t)
-	before := time.Now()
-	s.Send(&weftv1.PredictStreamRequest{Request: servertest.Observation("a"), Timeout: durationpb.New(time.Hour)})
-	s.Want("a: version 2")
-	const delivery = 10 * time.Millisecond // kept for the answer's way
-	if limit := (<-limits).Add(delivery); limit.Before(before.Add(time.Hour)) ||
-		limit.After(time.Now().Add(time.Hour)) {
-		t.Errorf("limit is %v after the request, less %v", limit.Sub(before), delivery)
-	}
-	// The stream's own deadline is not a limit of its requests.
-	s.Request("b")
-	s.Want("b: version 2")
-	if limit := <-limits; !limit.IsZero() {
-		t.Errorf("limit is %v without a timeout", limit)
-	}
-	s.End()
-}
-
-func TestStreamSupersedes(t *testing.T) {
-	h := servertest.New(t, server.Config{})
-	gate := servertest.NewGated()
-	running := make(chan struct{})
-	h.Run = func(ctx context.Context, call *catalog.Call) error {
-		if call.Version.Number == 1 { // is running already: its context cannot stop it
-			gate.Entered <- call
-			<-running
-			return servertest.RunPolicy(ctx, call)
-		}
-		return gate.Run(ctx, call)
-	}
-	send := func(s *servertest.Caller, id, episode string, supersede bool) {
-		req := servertest.Observation(id)
-		req.EpisodeId = episode
-		if strings.HasPrefix(id, "running") {
-			req.Model.VersionChoice = &weftv1.ModelSpec_Version{Version: 1}
-		}
-		s.Send(&weftv1.PredictStreamRequest{Request: req, Supersede: supersede})
-		<-gate.Entered
-	}
-	s, other := h.OpenStream(t.Context(), t), h.OpenStream(t.Context(), t)
-	send(other, "elsewhere", "e", false)
-	send(s, "running", "e", false)
-	send(s, "old", "e", false)
-	send(s, "older", "e", false)
-	send(s, "another episode", "f", false)
-	send(s, "no episode", "", false)
-	send(s, "beside", "f", false)
-	send(s, "new", "e", true)
-	const superseded = "Aborted a newer request of this stream and episode took over"
-	s.Want("old: "+superseded, "older: "+superseded)
-	send(s, "newest", "e", true)
-	s.Want("new: " + superseded)
-	close(running)
-	s.Want("running: version 1")
-	close(gate.Release)
-	s.Want("another episode: version 2", "no episode: version 2", "beside: version 2", "newest: version 2")
-	other.Want("elsewhere: version 2")
-	s.End()
-	other.End()
-}
-
-// TestStreamStopsReading: with its maximum in flight the server reads on only after an answer.
-func TestStreamStopsReading(t *testing.T) {
-	h := servertest.New(t, server.Config{MaxInFlightPerStream: 2})
-	gate := servertest.NewGated()
-	h.Run = gate.Run
-	s := h.OpenStream(t.Context(), t)
-	for _, id := range []string{"a", "b", "c", "a"} {
-		s.Request(id)
-	}
-	<-gate.Entered
-	<-gate.Entered
-	// Had the server read on, the last request would be refused as a duplicate, and its answer would come first: the
-	// two requests in flight cannot be answered yet.
-	for range 2 {
-		gate.Release <- struct{}{}
-	}
-	got := []string{s.Answer(), s.Answer()}
-	for _, a := range got {
-		if a != "a: version 2" && a != "b: version 2" {
-			t.Errorf("the first answers are %q", got)
-		}
-	}
-	<-gate.Entered
-	<-gate.Entered
-	close(gate.Release)
-	s.Want("c: version 2", "a: version 2")
-	s.End()
-}
-
-func TestStreamHalfCloseAnswersTheRest(t *testing.T) {
-	h := servertest.New(t, server.Config{})
-	gate := servertest.NewGated()
-	h.Run = gate.Run
-	s := h.OpenStream(t.Context(), t)
-	s.Request("a")
-	s.Request("b")
-	if err := s.RPC.CloseSend(); err != nil {
-		t.Fatal(err)
-	}
-	<-gate.Entered
-	<-gate.Entered
-	close(gate.Release)
-	s.Want("a: version 2", "b: version 2")
-	s.End()
-}
-
-func TestStreamPanicAnswersOneRequest(t *testing.T) {
-	h := servertest.New(t, server.Config{})
-	h.Run = func(ctx context.Context, call *catalog.Call) error {
-		if call.Rows == 2 {
-			panic("secret")
-		}
-		return servertest.RunPolicy(ctx, call)
-	}
-	s := h.OpenStream(t.Context(), t)
-	s.Send(&weftv1.PredictStreamRequest{Request: servertest.Observation("bad", make([]float32, 8)...)})
-	s.Want("bad: Internal internal error: the server failed while it handled this request; its log has the details")
-	s.Request("good")
-	s.Want("good: version 2")
-	s.End()
-}
-
-func TestStreamCallerGoesAway(t *testing.T) {
-	h := servertest.New(t, server.Config{})
-	gate, left := servertest.NewGated(), make(chan error, 2)
-	h.Run = func(ctx context.Context, call *catalog.Call) error {
-		err := gate.Run(ctx, call)
-		left <- err
-		return err
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	s := h.OpenStream(ctx, t)
-	s.Request("a")
-	s.Request("b")
-	<-gate.Entered
-	<-gate.Entered
-	cancel()
-	for range 2 {
-		if err := <-left; !errors.Is(err, context.Canceled) {
-			t.Errorf("a call ended with %v", err)
-		}
-	}
-}
-
-func TestDrainAnswersWhatStreamsHaveAccepted(t *testing.T) {
-	h := servertest.New(t, server.Config{})
-	gate := servertest.NewGated()
-	h.Run = gate.Run
-	s := h.OpenStream(t.Context(), t)
-	s.Request("a")
-	<-gate.Entered
-	drained := make(chan error, 1)
-	go func() { drained <- h.Drain(t.Context()) }()
-	// The server turns away new work while it drains.
-	for {
-		ctx, cancel := context.WithCancel(t.Context())
-		probe, err := h.Predictions.PredictStream(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := probe.CloseSend(); err != nil {
-			t.Fatal(err)
-		}
-		_, err = probe.Recv()
 		cancel()
-		if status.Code(err) == codes.Unavailable {
-			break
+		return err.Error()
+	}
+	s.streams[name], s.cancel[name] = stream, cancel
+	s.t.Cleanup(cancel)
+	go func() {
+		for {
+			m, err := stream.Recv()
+			text := fmt.Sprintf("%s: %s: version %d", name, m.GetRequestId(), m.GetResponse().GetModel().GetVersion())
+			if e := status.FromProto(m.GetError()); e.Code() != codes.OK {
+				text = fmt.Sprintf("%s: %.10s: %v %s (%d details)", name, m.GetRequestId(), e.Code(), e.Message(), len(e.Details()))
+			} else if m.GetResponse().GetRequestId() != m.GetRequestId() {
+				text += " with another id"
+			}
+			if err != nil {
+				text = fmt.Sprint(name, " ended: ", err)
+			}
+			s.mu.Lock()
+			s.came = append(s.came, text)
+			s.mu.Unlock()
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return ""
+}
+
+func (s *streaming) send(words []string) {
+	id := words[1]
+	switch id {
+	case "-":
+		id = ""
+	case "long":
+		id = strings.Repeat("x", 257)
+	}
+	m := &weftv1.PredictStreamRequest{Request: servertest.Observation(id)}
+	for _, word := range words[2:] {
+		key, value, _ := strings.Cut(word, "=")
+		n, _ := strconv.ParseInt(value, 10, 64)
+		switch key {
+		case "model":
+			m.Request.Model.Name = value
+		case "version":
+			m.Request.Model.VersionChoice = &weftv1.ModelSpec_Version{Version: n}
+		case "rows":
+			m.Request.Inputs = servertest.Observation(id, make([]float32, 4*n)...).GetInputs()
+		case "timeout":
+			d, err := time.ParseDuration(value)
+			if err != nil {
+				s.t.Error(err)
+			}
+			m.Timeout = durationpb.New(d)
+		case "episode":
+			m.Request.EpisodeId = value
+		case "supersede":
+			m.Supersede = true
 		}
 	}
-	select {
-	case err := <-drained:
-		t.Fatalf("drained (%v) with a request in flight", err)
+	if err := s.streams[words[0]].Send(m); err != nil {
+		s.t.Log(err) // what ended the stream is read
+	}
+}
+
+func (s *streaming) event(line string) string {
+	words := strings.Fields(line)
+	rest := append(slices.Clone(words[1:]), "", "")
+	n, _ := strconv.Atoi(rest[0])
+	if s.house == nil {
+		c := server.Config{}
+		if words[0] == "server" {
+			c.MaxInFlightPerStream = n
+		}
+		s.serve(c)
+	}
+	answer := s.do(words[0], rest, n)
+	synctest.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := s.came
+	slices.Sort(all)
+	if s.came = nil; answer != "" {
+		all = append(all, answer)
+	}
+	return strings.Join(all, "\n")
+}
+
+func (s *streaming) do(event string, rest []string, n int) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch event {
+	case "server":
+	case "holds":
+		s.holds = rest[0]
+	case "panics":
+		s.ends = func(context.Context, *catalog.Call) error { panic("secret") }
+	case "full":
+		s.ends = func(context.Context, *catalog.Call) error {
+			return &sharedsched.Refusal{Reason: sharedsched.RefusedQueueFull, Queued: 1, MaxQueue: 1}
+		}
+	case "answers":
+		s.ends = servertest.RunPolicy
+	case "open":
+		return s.open(rest[0], strings.TrimPrefix(rest[1], "for="))
+	case "send":
+		s.send(slices.DeleteFunc(rest, func(word string) bool { return word == "" }))
+	case "release":
+		if n == 0 {
+			n, s.holds = len(s.waiting), "none"
+		}
+		for _, free := range s.waiting[:n] {
+			close(free)
+		}
+		s.waiting = s.waiting[n:]
+	case "calls":
+		slices.Sort(s.calls)
+		text := strings.Join(append(s.calls, fmt.Sprint(len(s.waiting), " wait")), ", ")
+		s.calls = nil
+		return text
+	case "close":
+		return fmt.Sprint(s.streams[rest[0]].CloseSend())
+	case "cancel":
+		s.cancel[rest[0]]()
+	case "drain":
+		go func() {
+			err := s.house.Drain(s.t.Context())
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.drained = err
+		}()
+	case "drained":
+		return fmt.Sprint(s.drained)
 	default:
+		return "no event"
 	}
-	gate.Release <- struct{}{}
-	// Without half-closing: the server ends the stream by itself.
-	s.Want("a: version 2", "EOF")
-	if err := <-drained; err != nil {
-		t.Errorf("drain: %v", err)
-	}
+	return ""
+}
+
+func TestStreams(t *testing.T) {
+	script.Play(t, "testdata/streams.txt", func(t *testing.T) func(string) string { return newStreaming(t).event })
 }
