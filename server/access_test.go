@@ -270,10 +270,10 @@ func (idle) SetTraffic(_ string, t *catalog.Traffic, _ uint64) (*catalog.Traffic
 	return t, nil
 }
 
-// house returns a house with a door, and a connection to its admin listener.
-func guardedHouse(t *testing.T, door *servertest.Door) (*servertest.House, *grpc.Server, *grpc.ClientConn) {
+// guarded returns a house with access control, and a connection to its admin listener.
+func guarded(t *testing.T, control *servertest.Control) (*servertest.House, *grpc.Server, *grpc.ClientConn) {
 	t.Helper()
-	h := servertest.New(t, server.Config{Access: &door.Control, Residents: idle{}})
+	h := servertest.New(t, server.Config{Access: &control.Control, Residents: idle{}})
 	h.Current.Store(twoModels())
 	h.ModelsChanged()
 	a := server.NewAdmin(h.Server, idle{})
@@ -286,8 +286,8 @@ func guardedHouse(t *testing.T, door *servertest.Door) (*servertest.House, *grpc
 // the identity's role say. The methods are the registered ones, and the rules come from their descriptors.
 func TestWhoMayCallWhat(t *testing.T) {
 	all := people()
-	door := servertest.NewDoor(t, policyOf(all))
-	h, admin, adminConn := guardedHouse(t, door)
+	control := servertest.NewControl(t, policyOf(all))
+	h, admin, adminConn := guarded(t, control)
 	calls, ends := 0, map[string]int{}
 	for listener, of := range map[string]struct {
 		server *grpc.Server
@@ -356,8 +356,8 @@ func wantListed(t *testing.T, err error, p *person) {
 // one that does not exist.
 func TestHiddenLikeAbsent(t *testing.T) {
 	sees := person{name: "sees", models: "policy", has: []string{"predict", "observe", "operate"}}
-	door := servertest.NewDoor(t, policyOf([]person{sees}))
-	h, admin, adminConn := guardedHouse(t, door)
+	control := servertest.NewControl(t, policyOf([]person{sees}))
+	h, admin, adminConn := guarded(t, control)
 	tried := 0
 	for server, conn := range map[*grpc.Server]*grpc.ClientConn{h.GRPC: h.Conn, admin: adminConn} {
 		for _, m := range methodsOf(t, server) {
@@ -397,7 +397,7 @@ func TestHiddenLikeAbsent(t *testing.T) {
 	role := two.Roles["two"]
 	role.Predict = []string{"walker"}
 	two.Roles["two"] = role
-	door.Set(t, two)
+	control.Set(t, two)
 	if got := list("two"); !slices.Equal(got, []string{"policy 4", "walker 0"}) {
 		t.Errorf("what it may only ask for predictions is not shown by name: %q", got)
 	}
@@ -405,8 +405,8 @@ func TestHiddenLikeAbsent(t *testing.T) {
 
 // TestHealthIsShownToWhoSees a model.
 func TestHealthIsShownToWhoSees(t *testing.T) {
-	door := servertest.NewDoor(t, policyOf([]person{{name: "sees", models: "policy", has: []string{"predict"}}}))
-	h, _, _ := guardedHouse(t, door)
+	control := servertest.NewControl(t, policyOf([]person{{name: "sees", models: "policy", has: []string{"predict"}}}))
+	h, _, _ := guarded(t, control)
 	for name, want := range map[string]map[string]string{
 		"sees":       {"": "SERVING", "policy": "SERVING", "walker": "NotFound", "nonesuch": "NotFound"},
 		"a stranger": {"": "SERVING", "policy": "NotFound", "walker": "NotFound", "nonesuch": "NotFound"},

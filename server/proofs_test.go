@@ -130,9 +130,9 @@ func TestProofsOnRealSockets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	door := &access.Control{}
-	h := servertest.New(t, server.Config{Access: door})
-	door.Follow(access.NewPolicy(proofs(t), nil, time.Now()), &access.Prover{Tokens: tokens, Issuer: verifier})
+	control := &access.Control{}
+	h := servertest.New(t, server.Config{Access: control})
+	control.Follow(access.NewPolicy(proofs(t), nil, time.Now()), &access.Prover{Tokens: tokens, Issuer: verifier})
 
 	ca, strangers := weftest.NewAuthority(t, "ca"), weftest.NewAuthority(t, "strangers")
 	pool := x509.NewCertPool()

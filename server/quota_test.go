@@ -26,10 +26,10 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// limited returns a door with one identity that may predict, and its quota.
-func limited(t *testing.T, q access.Quota) *servertest.Door {
+// limited returns access control with one identity that may predict, and its quota.
+func limited(t *testing.T, q access.Quota) *servertest.Control {
 	t.Helper()
-	return servertest.NewDoor(t, limitedBy(q))
+	return servertest.NewControl(t, limitedBy(q))
 }
 
 func limitedBy(q access.Quota) *access.Config {
@@ -40,7 +40,7 @@ func limitedBy(q access.Quota) *access.Config {
 }
 
 // inFlight returns what the identity has in the server.
-func inFlight(d *servertest.Door) (requests, bytes int64) {
+func inFlight(d *servertest.Control) (requests, bytes int64) {
 	return d.Policy().Identify([]access.Claim{{Kind: access.Token, Value: "one"}}).InFlight()
 }
 
@@ -71,8 +71,8 @@ func TestQuotasOfCallers(t *testing.T) {
 		"requests": {Requests: most}, "bytes": {Bytes: most * message}, "both": {Requests: most, Bytes: most * message},
 	} {
 		t.Run(name, func(t *testing.T) {
-			door := limited(t, q)
-			h, _, _ := guardedHouse(t, door)
+			control := limited(t, q)
+			h, _, _ := guarded(t, control)
 			var inside, peak, ran, ended atomic.Int64
 			h.Run = func(ctx context.Context, call *catalog.Call) error {
 				before := ended.Load()
@@ -85,7 +85,7 @@ func TestQuotasOfCallers(t *testing.T) {
 				for high := peak.Load(); n > high && !peak.CompareAndSwap(high, n); high = peak.Load() {
 				}
 				// Unless one has ended since they were counted.
-				if r, _ := inFlight(door); r < n && q.Requests > 0 && ended.Load() == before {
+				if r, _ := inFlight(control); r < n && q.Requests > 0 && ended.Load() == before {
 					t.Errorf("%d requests run, and %d count", n, r)
 				}
 				if call.Priority == sharedsched.Sheddable {
@@ -124,7 +124,7 @@ func TestQuotasOfCallers(t *testing.T) {
 				t.Errorf("at most %d requests ran at once, of a quota of %d", p, most)
 			}
 			h.GRPC.GracefulStop()
-			if r, b := inFlight(door); r != 0 || b != 0 {
+			if r, b := inFlight(control); r != 0 || b != 0 {
 				t.Errorf("%d requests and %d bytes were not given back", r, b)
 			}
 			text := ""
@@ -133,7 +133,7 @@ func TestQuotasOfCallers(t *testing.T) {
 				return true
 			})
 			t.Logf("%d ran, at most %d at once; %s", ran.Load(), peak.Load(), text)
-			if door.Refused("one", "QUOTA_REQUESTS_IN_FLIGHT")+door.Refused("one", "QUOTA_BYTES_IN_FLIGHT") == 0 {
+			if control.Refused("one", "QUOTA_REQUESTS_IN_FLIGHT")+control.Refused("one", "QUOTA_BYTES_IN_FLIGHT") == 0 {
 				t.Error("nothing was refused")
 			}
 		})
@@ -199,8 +199,8 @@ func oneCall(ctx context.Context, h *servertest.House, how int) error {
 
 // TestQuotaErrors say which quota, and when to try again.
 func TestQuotaErrors(t *testing.T) {
-	door := limited(t, access.Quota{Requests: 1})
-	h, _, _ := guardedHouse(t, door)
+	control := limited(t, access.Quota{Requests: 1})
+	h, _, _ := guarded(t, control)
 	gate := servertest.NewGated()
 	h.Run = gate.Run
 	ctx := as(t.Context(), "one")
@@ -241,13 +241,13 @@ func TestQuotaErrors(t *testing.T) {
 	}
 	stream.End()
 
-	door.Set(t, limitedBy(access.Quota{Bytes: 10}))
+	control.Set(t, limitedBy(access.Quota{Bytes: 10}))
 	_, err = h.Predictions.Predict(ctx, servertest.Observation(""), grpc.Trailer(&trailer))
 	servertest.WantCode(t, err, codes.ResourceExhausted, "its quota bytes-in-flight, which is 10, and this request takes")
 	if pushback := trailer.Get("grpc-retry-pushback-ms"); len(pushback) != 1 || pushback[0] != "-1" {
 		t.Errorf("pushback %q", pushback)
 	}
-	door.Set(t, limitedBy(access.Quota{Rate: 1e-3, Burst: 1}))
+	control.Set(t, limitedBy(access.Quota{Rate: 1e-3, Burst: 1}))
 	go func() {
 		<-gate.Entered
 		gate.Release <- struct{}{}
@@ -257,15 +257,15 @@ func TestQuotaErrors(t *testing.T) {
 	}
 	_, err = h.Predictions.Predict(ctx, servertest.Observation(""))
 	servertest.WantCode(t, err, codes.ResourceExhausted, "its quota rate, which is 0.001; try again in 16m")
-	if r, b := inFlight(door); r != 0 || b != 0 {
+	if r, b := inFlight(control); r != 0 || b != 0 {
 		t.Errorf("%d requests and %d bytes were not given back", r, b)
 	}
 }
 
 // TestBytesOfCompressedMessages count as they are decompressed.
 func TestBytesOfCompressedMessages(t *testing.T) {
-	door := limited(t, access.Quota{Bytes: 4000})
-	h, _, _ := guardedHouse(t, door)
+	control := limited(t, access.Quota{Bytes: 4000})
+	h, _, _ := guarded(t, control)
 	q := servertest.Observation("", make([]float32, 4*1000)...)
 	data, err := proto.Marshal(q)
 	if err != nil {
@@ -276,15 +276,15 @@ func TestBytesOfCompressedMessages(t *testing.T) {
 	}
 	_, err = h.Predictions.Predict(as(t.Context(), "one"), q, grpc.UseCompressor(gzip.Name))
 	servertest.WantCode(t, err, codes.ResourceExhausted, "bytes-in-flight")
-	if r, b := inFlight(door); r != 0 || b != 0 {
+	if r, b := inFlight(control); r != 0 || b != 0 {
 		t.Errorf("%d requests and %d bytes were not given back", r, b)
 	}
 }
 
 // TestPrioritiesOfCallers: a request that names too high a one is denied; one that names none gets what it may have.
 func TestPrioritiesOfCallers(t *testing.T) {
-	door := limited(t, access.Quota{MostPriority: sharedsched.SheddablePlus})
-	h, _, _ := guardedHouse(t, door)
+	control := limited(t, access.Quota{MostPriority: sharedsched.SheddablePlus})
+	h, _, _ := guarded(t, control)
 	var got []sharedsched.Priority
 	h.Run = func(ctx context.Context, call *catalog.Call) error {
 		got = append(got, call.Priority)

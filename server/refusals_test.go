@@ -74,21 +74,21 @@ func TestFloodsOfRefusedCallsEnd(t *testing.T) {
 			return predict(servertest.Observation(""))(h, ctx)
 		}
 	}
-	nobody := servertest.NewDoor(t, &access.Config{})
-	poor := servertest.NewDoor(t, &access.Config{
+	nobody := servertest.NewControl(t, &access.Config{})
+	poor := servertest.NewControl(t, &access.Config{
 		Roles: map[string]access.Role{"pilot": {Predict: []string{"*"}}},
 		Identities: []access.Entry{{
 			Name: "pilot", Roles: []string{"pilot"}, Weight: 1, Quota: access.Quota{Rate: 1e-6, Burst: 1},
 		}},
 	})
-	dark := servertest.NewDoor(t, &access.Config{})
+	dark := servertest.NewControl(t, &access.Config{})
 	dark.Follow(dark.Policy(), &access.Prover{Tokens: &access.Tokens{}, Issuer: gone(t)})
 	for name, c := range map[string]struct {
-		call call
-		code codes.Code
-		door *servertest.Door // of a server that is not open to all
-		load error            // why the model does not answer
-		ends bool
+		call    call
+		code    codes.Code
+		control *servertest.Control // of a server that is not open to all
+		load    error               // why the model does not answer
+		ends    bool
 	}{
 		"unknown method": {func(h *servertest.House, ctx context.Context) error {
 			return h.Conn.Invoke(ctx, "/nobody/Nothing", &weftv1.ListModelsRequest{}, &weftv1.ListModelsResponse{})
@@ -119,8 +119,8 @@ func TestFloodsOfRefusedCallsEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := protect.New(protect.Config{})
 			config := server.Config{Connections: g, MaxMessageBytes: 64 << 10}
-			if c.door != nil {
-				config.Access = &c.door.Control
+			if c.control != nil {
+				config.Access = &c.control.Control
 			}
 			h := servertest.New(t, config)
 			if c.load != nil {

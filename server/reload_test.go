@@ -30,8 +30,8 @@ func TestReloadWhileCallsRun(t *testing.T) {
 		c.Roles["all"] = role
 		return c
 	}
-	door := servertest.NewDoor(t, may(true))
-	h, _, _ := guardedHouse(t, door)
+	control := servertest.NewControl(t, may(true))
+	h, _, _ := guarded(t, control)
 	ctx := as(t.Context(), "one")
 	var stop atomic.Bool
 	var answered, denied atomic.Int64
@@ -53,7 +53,7 @@ func TestReloadWhileCallsRun(t *testing.T) {
 	stream := h.OpenStream(ctx, t)
 	for i := range map[bool]int{false: 200, true: 30}[race.Enabled] {
 		predict := i%2 == 0
-		door.Set(t, may(predict))
+		control.Set(t, may(predict))
 		_, err := h.Predictions.Predict(ctx, servertest.Observation(""))
 		if (err == nil) != predict {
 			t.Fatalf("change %d: may predict is %t, and the call ends with %v", i, predict, err)
@@ -79,7 +79,7 @@ func TestReloadWhileCallsRun(t *testing.T) {
 	stream.Answer() // so the stream is open
 	other := may(true)
 	other.Identities[0].Name = "other"
-	door.Set(t, other)
+	control.Set(t, other)
 	stream.Request("last")
 	if got := stream.Answer(); got[:22] != "last: Unauthenticated " {
 		t.Error(got)
@@ -102,8 +102,8 @@ func TestViewersAreAskedAgain(t *testing.T) {
 		"the permission": {config("one"), codes.PermissionDenied}, "the token": {config("two", "*"), codes.Unauthenticated},
 	} {
 		t.Run(what, func(t *testing.T) {
-			door := servertest.NewDoor(t, config("one", "*"))
-			h, _, _ := guardedHouse(t, door)
+			control := servertest.NewControl(t, config("one", "*"))
+			h, _, _ := guarded(t, control)
 			page := httptest.NewServer(h.Server.Live(""))
 			defer page.Close()
 			watch, err := h.Catalog.WatchActivity(as(t.Context(), "one"), &weftv1.WatchActivityRequest{})
@@ -123,7 +123,7 @@ func TestViewersAreAskedAgain(t *testing.T) {
 				t.Fatalf("the page answers %v, %v", resp, err)
 			}
 			defer resp.Body.Close()
-			door.Set(t, after.config)
+			control.Set(t, after.config)
 			if _, err := io.Copy(io.Discard, resp.Body); err != nil { // until its end
 				t.Error(err)
 			}

@@ -39,7 +39,7 @@ func (twoPairs) Summaries(string, shadow.Detail) []shadow.Summary {
 // TestRowsAreForOperators: anybody who observes a model may see the fingerprints of its shadows, but rows of single
 // requests only who may operate it. Without an access file that is who reaches the admin listener.
 func TestRowsAreForOperators(t *testing.T) {
-	door := servertest.NewDoor(t, policyOf([]person{
+	control := servertest.NewControl(t, policyOf([]person{
 		{name: "observer", models: "*", has: []string{"observe"}},
 		{name: "operator", models: "*", has: []string{"observe", "operate"}},
 		{name: "predictor", models: "*", has: []string{"observe", "predict"}},
@@ -61,7 +61,7 @@ func TestRowsAreForOperators(t *testing.T) {
 	} {
 		config := server.Config{Shadows: twoPairs{}}
 		if !c.open {
-			config.Access = &door.Control
+			config.Access = &control.Control
 		}
 		h := servertest.New(t, config)
 		h.Current.Store(twoModels())

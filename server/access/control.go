@@ -45,7 +45,7 @@ type book struct {
 	prover *Prover
 }
 
-// Follow has the door follow a policy from the next call on, and from the next message of streams; identities are
+// Follow has it follow a policy from the next call on, and from the next message of streams; identities are
 // proven by p.
 func (d *Control) Follow(policy *Policy, p *Prover) { d.book.Store(&book{policy, p}) }
 

@@ -32,8 +32,8 @@ func (c counted) RequestDenied(identity, reason string) { c[identity+" "+reason]
 // users are those of the identities; that of all runs this test.
 var users = map[string]string{"all": strconv.Itoa(os.Getuid()), "some": "123456"}
 
-// door returns one with an identity all, whose token is secret and expires in an hour, and an identity some.
-func door(t *testing.T, log *weftest.Log, c counted) *access.Control {
+// control returns one with an identity all, whose token is secret and expires in an hour, and an identity some.
+func control(t *testing.T, log *weftest.Log, c counted) *access.Control {
 	t.Helper()
 	var entries []access.Entry
 	for _, name := range []string{"all", "some"} {
@@ -72,7 +72,7 @@ func TestDeniedLinesAreFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log weftest.Log
 		c := counted{}
-		d := door(t, &log, c)
+		d := control(t, &log, c)
 		rule := &access.Rule{Method: "/a/B", AnyOf: access.Operate}
 		for range 30 {
 			by, err := d.Enter(bearer("secret"), rule)
@@ -109,7 +109,7 @@ func TestDeniedLinesAreFew(t *testing.T) {
 // TestProofsEnd: a token is no longer taken once it has expired, although the connection remembers it.
 func TestProofsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := door(t, &weftest.Log{}, counted{})
+		d := control(t, &weftest.Log{}, counted{})
 		rule := &access.Rule{AnyOf: access.Observe}
 		by, err := d.Enter(bearer("secret"), rule)
 		if err != nil || by.Name != "all" || by.String() != "all (token:all)" {
@@ -129,8 +129,8 @@ func TestProofsEnd(t *testing.T) {
 	})
 }
 
-// TestOpenDoor: without a policy nobody is asked anything.
-func TestOpenDoor(t *testing.T) {
+// TestOpenControl: without a policy nobody is asked anything.
+func TestOpenControl(t *testing.T) {
 	var d access.Control
 	by, err := d.Enter(bearer("whatever"), &access.Rule{})
 	if by != nil || err != nil || !d.Open() || d.Policy() != nil {
@@ -142,7 +142,7 @@ func TestOpenDoor(t *testing.T) {
 }
 
 func TestPages(t *testing.T) {
-	d := door(t, &weftest.Log{}, counted{})
+	d := control(t, &weftest.Log{}, counted{})
 	page := d.Page(access.Observe, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, "page")
 	}))
@@ -169,7 +169,7 @@ func TestPagesOfASocket(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux tells who connects")
 	}
-	d := door(t, &weftest.Log{}, counted{})
+	d := control(t, &weftest.Log{}, counted{})
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", path)
 	if err != nil {

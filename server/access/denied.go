@@ -93,7 +93,7 @@ func clip(text string) string {
 	return strings.ToValidUTF8(text[:longestText], "") + "..."
 }
 
-// reasonOf returns the reason of an error, for metrics; "" of one that is none of the door's.
+// reasonOf returns the reason of an error, for metrics; "" of one that is none of access control's.
 func reasonOf(err error) string {
 	if e, is := errors.AsType[*ProofError](err); is {
 		return string(e.Reason)

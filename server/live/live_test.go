@@ -167,10 +167,10 @@ func TestTrace(t *testing.T) {
 // Who may see what: the files are anybody's, the numbers are not.
 func TestWhoMaySee(t *testing.T) {
 	roles := map[string]access.Role{"observer": {Observe: []string{"*"}}, "caller": {Predict: []string{"*"}}}
-	door := servertest.NewDoor(t, &access.Config{Roles: roles, Identities: []access.Entry{
+	control := servertest.NewControl(t, &access.Config{Roles: roles, Identities: []access.Entry{
 		{Name: "caller", Roles: []string{"caller"}, Weight: 1}, {Name: "observer", Roles: []string{"observer"}, Weight: 1},
 	}})
-	h := servertest.New(t, server.Config{Access: &door.Control})
+	h := servertest.New(t, server.Config{Access: &control.Control})
 	page := httptest.NewServer(h.Server.Live(""))
 	defer page.Close()
 	for _, path := range []string{"activity?back_ms=x", "api/ListModels", "trace.json.gz"} {

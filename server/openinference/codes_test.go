@@ -43,12 +43,12 @@ func TestStatusCodes(t *testing.T) {
 		servertest.WantCode(t, got, codes.NotFound, "")
 		c := policyOf(map[string]access.Role{"pilot": {Predict: []string{"*"}}})
 		c.Identities[0].Quota.Bytes = 1
-		closed := servertest.New(t, server.Config{Access: &servertest.NewDoor(t, c).Control, TritonStatusCodes: triton})
+		closed := servertest.New(t, server.Config{Access: &servertest.NewControl(t, c).Control, TritonStatusCodes: triton})
 		ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+servertest.Token("pilot"))
 		_, got = clientOf(closed).ModelInfer(ctx, observation("", 1))
 		servertest.WantCode(t, got, codes.ResourceExhausted, "quota") // which it never fits into
 		c.Identities[0].Quota = access.Quota{Rate: 0.001, Burst: 1}
-		closed = servertest.New(t, server.Config{Access: &servertest.NewDoor(t, c).Control, TritonStatusCodes: triton})
+		closed = servertest.New(t, server.Config{Access: &servertest.NewControl(t, c).Control, TritonStatusCodes: triton})
 		_, _ = clientOf(closed).ModelInfer(ctx, observation("", 1))
 		_, got = clientOf(closed).ModelInfer(ctx, observation("", 1))
 		servertest.WantCode(t, got, want[0], "rate")

@@ -125,9 +125,9 @@ func TestTraceSetting(t *testing.T) {
 // TestWebSettings: the same over HTTP.
 func TestWebSettings(t *testing.T) {
 	c := policyOf(map[string]access.Role{"robot": {Operate: []string{"*"}}, "watcher": {Observe: []string{"*"}}})
-	door := servertest.NewDoor(t, c)
+	control := servertest.NewControl(t, c)
 	level := &slog.LevelVar{}
-	h := servertest.New(t, server.Config{Access: &door.Control, Level: level})
+	h := servertest.New(t, server.Config{Access: &control.Control, Level: level})
 	ask := func(method, path, body, want string) {
 		t.Helper()
 		got, _ := web(t, h, method, path, body, "Authorization: Bearer "+servertest.Token("robot"))

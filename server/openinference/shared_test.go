@@ -480,8 +480,8 @@ func TestSharedAccess(t *testing.T) {
 	for i := range c.Identities {
 		c.Identities[i].Quota.Bytes = 400
 	}
-	door := servertest.NewDoor(t, c)
-	h := servertest.New(t, server.Config{Access: &door.Control, SharedMemory: 1000})
+	control := servertest.NewControl(t, c)
+	h := servertest.New(t, server.Config{Access: &control.Control, SharedMemory: 1000})
 	key, memory := servertest.SharedMemory(t, 1000)
 	as := func(name string) context.Context {
 		return metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+servertest.Token(name))
@@ -551,8 +551,8 @@ func TestSharedAccess(t *testing.T) {
 // TestWebShared: regions over HTTP, as Triton's paths have them.
 func TestWebShared(t *testing.T) {
 	c := policyOf(map[string]access.Role{"robot": {Predict: []string{"*"}, Operate: []string{"*"}}})
-	door := servertest.NewDoor(t, c)
-	h := servertest.New(t, server.Config{Access: &door.Control, SharedMemory: 1000})
+	control := servertest.NewControl(t, c)
+	h := servertest.New(t, server.Config{Access: &control.Control, SharedMemory: 1000})
 	key, memory := servertest.SharedMemory(t, 1000)
 	ask := func(method, path, body, want string) {
 		t.Helper()

@@ -294,8 +294,8 @@ func TestWebAccess(t *testing.T) {
 		"pilot": {Predict: []string{"policy"}}, "other": {Predict: []string{"walker"}}, "watcher": {Observe: []string{"*"}},
 		"operator": {Operate: []string{"*"}},
 	})
-	door := servertest.NewDoor(t, c)
-	h := servertest.New(t, server.Config{Access: &door.Control})
+	control := servertest.NewControl(t, c)
+	h := servertest.New(t, server.Config{Access: &control.Control})
 	h.ModelsChanged()
 	for path, want := range map[string][5]string{ // of nobody, pilot, other, watcher, operator
 		"GET /v2/health/live":                      {"200", "200", "200", "200", "200"},
@@ -324,8 +324,8 @@ func TestWebQuota(t *testing.T) {
 	c := policyOf(map[string]access.Role{"pilot": {Predict: []string{"*"}}})
 	const quota = 100 << 10
 	c.Identities[0].Quota.Bytes = quota
-	door := servertest.NewDoor(t, c)
-	h := servertest.New(t, server.Config{Access: &door.Control})
+	control := servertest.NewControl(t, c)
+	h := servertest.New(t, server.Config{Access: &control.Control})
 	for size, want := range map[int]int{
 		len(row): 200, 64<<10 - 1: 200, 64 << 10: 200, 64<<10 + 1: 200, quota: 200, quota + 1: 413,
 	} {
@@ -340,7 +340,7 @@ func TestWebQuota(t *testing.T) {
 			if h.Web().ServeHTTP(w, r); w.Code != want {
 				t.Errorf("%d bytes (known: %v): %d %s, want %d", size, known, w.Code, w.Body, want)
 			}
-			if used := door.Policy().Used(time.Now())["pilot"][access.BytesInFlight]; used != 0 {
+			if used := control.Policy().Used(time.Now())["pilot"][access.BytesInFlight]; used != 0 {
 				t.Errorf("%d bytes (known: %v): %v of the quota remain used", size, known, used)
 			}
 		}

@@ -110,8 +110,8 @@ func allocated(handler http.Handler, r *http.Request) (*nobody, int) {
 func TestWebBodiesAreBounded(t *testing.T) {
 	const times, free, packedTimes = 5, 5 << 18, 9
 	c := policyOf(map[string]access.Role{"all": {Predict: []string{"*"}, Operate: []string{"*"}, Observe: []string{"*"}}})
-	door := servertest.NewDoor(t, c)
-	h := servertest.New(t, server.Config{Access: &door.Control, SharedMemory: 1 << 20})
+	control := servertest.NewControl(t, c)
+	h := servertest.New(t, server.Config{Access: &control.Control, SharedMemory: 1 << 20})
 	h.ModelsChanged()
 	h.Run = func(context.Context, *catalog.Call) error { return sharedsched.ErrDraining } // the elements have been read
 	handler := h.Web()

@@ -66,7 +66,7 @@ type noModels struct{ predict.Models }
 
 func (noModels) Snapshot() *catalog.Snapshot { return &catalog.Snapshot{} }
 
-// callBy returns the context of a call by a connection of its own, and the door that it comes in by.
+// callBy returns the context of a call by a connection of its own, and the access control that it comes under.
 func callBy(t testing.TB, token string) (*access.Control, context.Context) {
 	t.Helper()
 	theirs, ours := net.Pipe()
@@ -95,27 +95,27 @@ func callBy(t testing.TB, token string) (*access.Control, context.Context) {
 		}
 		callers = append(callers, caller)
 	}
-	door := &access.Control{Logger: slog.New(slog.DiscardHandler)}
-	door.Follow(access.NewPolicy(&access.Config{
+	control := &access.Control{Logger: slog.New(slog.DiscardHandler)}
+	control.Follow(access.NewPolicy(&access.Config{
 		Roles: map[string]access.Role{"pilot": {Predict: []string{"walker", "hopper-*"}}},
 		Identities: []access.Entry{{
 			Name: "fleet", Callers: callers, Roles: []string{"pilot"}, Quota: access.Quota{Requests: 100, Bytes: 1 << 30},
 		}},
 	}, nil, time.Now()), &access.Prover{Tokens: tokens})
-	return door, metadata.NewIncomingContext(ctx, header)
+	return control, metadata.NewIncomingContext(ctx, header)
 }
 
 // TestAdmissionEndsWithTheCall, whatever becomes of it.
 func TestAdmissionEndsWithTheCall(t *testing.T) {
-	door, ctx := callBy(t, "")
+	control, ctx := callBy(t, "")
 	rule, err := access.RuleOf("weft.v1.PredictionService", "Predict")
 	if err != nil {
 		t.Fatal(err)
 	}
-	calls := &Calls{Control: door, Logger: slog.New(slog.DiscardHandler), Pipeline: predict.New(predict.Config{
+	calls := &Calls{Control: control, Logger: slog.New(slog.DiscardHandler), Pipeline: predict.New(predict.Config{
 		Explain: func(error) predict.Explanation { return predict.Explanation{} },
 	}, noModels{})}
-	id := door.Policy().Identify(nil)
+	id := control.Policy().Identify(nil)
 	for model, want := range map[string]string{"walker": "", "other": "other", "panic": "failed while it handled"} {
 		c := &unaryCall{
 			call:   call{Calls: calls, ctx: ctx, rule: &rule, predicts: true},
@@ -149,7 +149,7 @@ func TestAdmissionEndsWithTheCall(t *testing.T) {
 	}
 }
 
-// BenchmarkEntrance measures what a decision adds to a call: nothing where the door is open to all.
+// BenchmarkEntrance measures what a decision adds to a call: nothing where the server is open to all.
 func BenchmarkEntrance(b *testing.B) {
 	rule, err := access.RuleOf("weft.v1.PredictionService", "Predict")
 	if err != nil {
@@ -162,11 +162,11 @@ func BenchmarkEntrance(b *testing.B) {
 	decode := func(any) error { return nil }
 	for _, how := range []string{"open", "connection", "token"} {
 		b.Run(how, func(b *testing.B) {
-			door, ctx := callBy(b, map[string]string{"token": "secret"}[how])
+			control, ctx := callBy(b, map[string]string{"token": "secret"}[how])
 			if how == "open" {
-				door = &access.Control{}
+				control = &access.Control{}
 			}
-			calls := &Calls{Control: door}
+			calls := &Calls{Control: control}
 			b.ReportAllocs()
 			for b.Loop() {
 				c := unaryCalls.Get().(*unaryCall)

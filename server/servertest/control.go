@@ -12,25 +12,25 @@ import (
 	"github.com/weftserve/weft/server/access"
 )
 
-// Door is a door whose refusals a test can count.
-type Door struct {
+// Control is access control whose refusals a test can count.
+type Control struct {
 	access.Control
 
 	mu      sync.Mutex
 	refused map[string]int // guarded by mu; by identity and reason
 }
 
-// NewDoor returns a door that follows a config. Each identity has a token of its own name, see Token.
-func NewDoor(t *testing.T, c *access.Config) *Door {
+// NewControl returns one that follows a config. Each identity has a token of its own name, see Token.
+func NewControl(t *testing.T, c *access.Config) *Control {
 	t.Helper()
-	d := &Door{refused: map[string]int{}}
+	d := &Control{refused: map[string]int{}}
 	d.Observer, d.Logger = d, slog.New(slog.DiscardHandler)
 	d.Set(t, c)
 	return d
 }
 
-// Set has the door follow another config.
-func (d *Door) Set(t *testing.T, c *access.Config) {
+// Set has it follow another config.
+func (d *Control) Set(t *testing.T, c *access.Config) {
 	t.Helper()
 	var lines strings.Builder
 	for i := range c.Identities {
@@ -53,14 +53,14 @@ func (d *Door) Set(t *testing.T, c *access.Config) {
 func Token(name string) string { return "secret of " + name }
 
 // RequestDenied implements access.Observer.
-func (d *Door) RequestDenied(identity, reason string) {
+func (d *Control) RequestDenied(identity, reason string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.refused[identity+" "+reason]++
 }
 
 // Refused returns how many requests of an identity were refused for a reason.
-func (d *Door) Refused(identity, reason string) int {
+func (d *Control) Refused(identity, reason string) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.refused[identity+" "+reason]
