@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,13 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
-
 	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/internal/weftest"
-	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/server/access"
 )
 
@@ -49,102 +43,6 @@ identities:
     weight: 2
     quota: {requests-in-flight: 64, bytes-in-flight: 64MiB, rate: 1000, burst: 200, max-priority: critical}
 `
-
-// TestAccessOfAServer: a whole server by its access file: both listeners, the pages, and what is logged and counted.
-func TestAccessOfAServer(t *testing.T) {
-	dir, repository := t.TempDir(), t.TempDir()
-	pilot, first := access.NewToken("pilot-7")
-	ada, second := access.NewToken("ada")
-	write(t, dir, "tokens.txt", first+"\n"+second+"\n")
-	for _, model := range []string{"walker", "secret"} {
-		weftest.AddVersion(t, repository, model, 1)
-		weftest.SetManifest(t, repository, model, quick)
-	}
-	r := serveFrom(t, repository, func(a *App) { a.Access, a.Pprof = write(t, dir, "access.yaml", teams), true })
-	r.awaitReady(t) // without a token
-	as := func(token string) context.Context {
-		return metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+token)
-	}
-	predict := func(ctx context.Context, model string) error {
-		_, err := weftv1.NewPredictionServiceClient(r.conn).Predict(ctx, weftest.Request(model, 1))
-		return err
-	}
-	unload := func(ctx context.Context) error {
-		_, err := weftv1.NewAdminServiceClient(r.admin).SetLabel(ctx,
-			&weftv1.SetLabelRequest{Model: "walker", Label: "stable", Version: 1})
-		return err
-	}
-	for what, tt := range map[string]struct {
-		err  error
-		code codes.Code
-		text string
-	}{
-		"a pilot predicts":        {predict(as(pilot), "walker"), codes.OK, ""},
-		"a pilot asks for others": {predict(as(pilot), "secret"), codes.NotFound, `no model is named "secret"; there is "walker"`},
-		"a pilot operates":        {unload(as(pilot)), codes.PermissionDenied, "identity pilots lacks permission operate on model walker"},
-		"staff predict":           {predict(as(ada), "secret"), codes.OK, ""},
-		"staff operate":           {unload(as(ada)), codes.OK, ""},
-		"nobody predicts":         {predict(t.Context(), "walker"), codes.Unauthenticated, "authorization: Bearer TOKEN"},
-		"a stranger operates":     {unload(as("guess")), codes.Unauthenticated, "the token of this call is not known"},
-	} {
-		if status.Code(tt.err) != tt.code || tt.err != nil && !strings.Contains(tt.err.Error(), tt.text) {
-			t.Errorf("%s: %v; want %v: %s", what, tt.err, tt.code, tt.text)
-		}
-	}
-	for path, want := range map[string][3]int{ // of nobody, a pilot, and staff
-		"/healthz":             {200, 200, 200},
-		"/readyz":              {200, 200, 200},
-		"/readyz/walker":       {404, 200, 200},
-		"/readyz/secret":       {404, 404, 200},
-		"/readyz/nonesuch":     {404, 404, 404},
-		"/metrics":             {401, 403, 200},
-		"/debug/pprof/":        {401, 403, 200},
-		"/debug/pprof/cmdline": {401, 403, 200},
-	} {
-		for i, token := range []string{"", pilot, ada} {
-			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.http+path, http.NoBody)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if token != "" {
-				request.Header.Set("Authorization", "Bearer "+token)
-			}
-			answer, err := http.DefaultClient.Do(request)
-			if err != nil {
-				t.Fatal(err)
-			}
-			answer.Body.Close()
-			if answer.StatusCode != want[i] {
-				t.Errorf("%s of caller %d is %d, want %d", path, i, answer.StatusCode, want[i])
-			}
-		}
-	}
-	if _, err := weftv1.NewAdminServiceClient(r.admin).SetLabel(as(ada),
-		&weftv1.SetLabelRequest{Model: "walker", Label: "stable", Version: 9}); err == nil {
-		t.Error("a version that is not there has a label")
-	}
-	if refused := strings.Join(r.warnings.Lines("change_refused"), "\n"); !strings.Contains(refused,
-		"identity=staff proof=token:ada") || !strings.Contains(refused, "who=127.0.0.1:") {
-		t.Errorf("the audit does not say who it was: %s", refused)
-	}
-	division := &weftv1.Traffic{Split: []*weftv1.TrafficSlot{{Slot: "a", Version: 1, Weight: 1}}}
-	if _, err := weftv1.NewAdminServiceClient(r.admin).SetTraffic(as(ada),
-		&weftv1.SetTrafficRequest{Model: "walker", Traffic: division}); err != nil {
-		t.Error(err)
-	}
-	by, err := weftv1.NewModelServiceClient(r.conn).GetTraffic(as(ada), &weftv1.GetTrafficRequest{Model: "walker"})
-	if err != nil || !strings.HasPrefix(by.GetDecidedBy(), "staff (token:ada) at 127.0.0.1:") {
-		t.Errorf("the traffic was decided by %q, %v", by.GetDecidedBy(), err)
-	}
-	denied := r.warnings.Event("access_denied")
-	if len(denied) == 0 || len(denied) > 4 { // one a second
-		t.Errorf("%d lines about what was denied", len(denied))
-	}
-	traffic, err := weftv1.NewModelServiceClient(r.conn).GetModel(as(ada), &weftv1.GetModelRequest{Name: "walker"})
-	if err != nil || traffic.GetModel().GetLabels()["stable"] != 1 {
-		t.Errorf("%v, %v", traffic, err)
-	}
-}
 
 // TestFaultyAccessFiles: each fault has a line and a key, and says what is expected.
 func TestFaultyAccessFiles(t *testing.T) {

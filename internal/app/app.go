@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"sync/atomic"
 	"time"
@@ -24,11 +25,13 @@ type App struct {
 	Settings
 	Reread func() (*Settings, error) // reads the settings once more, as when the program began
 
-	gpuStandIns gpuStandIns      // of a test
-	hangups     <-chan os.Signal // ask for a reload; nil: there are no reloads
-	level       slog.LevelVar    // of the log
-	drain       atomic.Int64     // nanoseconds; the drain timeout that is in force
-	loading     *loadingLine     // until the server is ready; nil: the log says it
+	gpuStandIns gpuStandIns                // of a test
+	atEnd       func(metrics http.Handler) // of a test; called once all parts but the metrics have stopped
+	settle      time.Duration              // of a test; how long files of a repository must be quiet. 0: as usual
+	hangups     <-chan os.Signal           // ask for a reload; nil: there are no reloads
+	level       slog.LevelVar              // of the log
+	drain       atomic.Int64               // nanoseconds; the drain timeout that is in force
+	loading     *loadingLine               // until the server is ready; nil: the log says it
 }
 
 // Run serves until a signal, or a part that fails, ends it. It writes the log.

@@ -86,6 +86,12 @@ func (s *assembly) listen(ctx context.Context) (err error) {
 		return err
 	}
 	s.group.Start(telemetryPart(s.measured, s.log))
+	if s.atEnd != nil {
+		s.group.Start(lifecycle.Part{Name: "a look of a test", Stop: func(context.Context) error {
+			s.atEnd(s.measured.MetricsHandler())
+			return nil
+		}})
+	}
 	s.openDoor()
 	if s.AdminListen != "" {
 		if s.admin, err = listen(ctx, "admin-listen", s.AdminListen); err != nil {
@@ -307,7 +313,7 @@ func (s *assembly) openDoors(context.Context) error {
 }
 
 func (s *assembly) follow(context.Context) error {
-	s.group.Start(watchPart(s.repository, s.listing, time.Duration(s.WatchInterval), s.ask, s.house, s.log))
+	s.group.Start(watchPart(s.repository, s.listing, time.Duration(s.WatchInterval), s.settle, s.ask, s.house, s.log))
 	s.group.Start(s.reloadPart(s.edge, s.house.models, s.ask, s.log))
 	return nil
 }

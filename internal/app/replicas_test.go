@@ -10,11 +10,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/internal/weftest"
-	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/runtime/modelrepo"
@@ -23,42 +21,6 @@ import (
 )
 
 var several = []string{"synth:0", "synth:1", "synth:2"}
-
-// TestReplicasServe asks a version on two of three devices: both answer, and the metadata show them.
-func TestReplicasServe(t *testing.T) {
-	repository := t.TempDir()
-	weftest.AddVersion(t, repository, "walker", 1)
-	weftest.SetManifest(t, repository, "walker", "replicas: 2\nbatching: {mode: off}\nsynth: {base: 20ms, "+tensors+"}")
-	r := serveFrom(t, repository, func(c *App) { c.Devices = several })
-	r.awaitReady(t)
-	r.until(t, "two replicas", func(m *weftv1.Model) bool { return len(m.GetVersions()[0].GetReplicas()) == 2 })
-	answer, err := weftv1.NewModelServiceClient(r.conn).GetModel(t.Context(), &weftv1.GetModelRequest{Name: "walker"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []*weftv1.ModelReplica{{Device: "synth:0", Provider: "synth"}, {Device: "synth:1", Provider: "synth"}}
-	if diff := cmp.Diff(want, answer.GetModel().GetVersions()[0].GetReplicas(), protocmp.Transform()); diff != "" {
-		t.Errorf("replicas (-want +got):\n%s", diff)
-	}
-	var mu sync.Mutex
-	devices := map[string]int{}
-	var callers sync.WaitGroup
-	for range 20 {
-		callers.Go(func() {
-			answer, err := weftv1.NewPredictionServiceClient(r.conn).Predict(t.Context(), weftest.Request("walker", 1))
-			if err != nil {
-				t.Error(err)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			devices[answer.GetExecution().GetDevice()]++
-		})
-	}
-	callers.Wait()
-	if devices["synth:0"] == 0 || devices["synth:1"] == 0 || devices["synth:0"]+devices["synth:1"] != 20 {
-		t.Errorf("answered by %v, want both devices to have their part of 20", devices)
-	}
-}
 
 // TestALostDeviceInTheHouse loses the devices of a version one by one while requests keep coming: refused callers learn
 // that it is for the moment, and answers come from the next device, until none is left.

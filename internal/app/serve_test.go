@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -18,7 +17,6 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	healthgrpc "google.golang.org/grpc/health/grpc_health_v1"
@@ -40,8 +38,8 @@ type running struct {
 	result  chan error
 
 	warnings weftest.Log // the log's records from that level on
-	// stop asks the server to stop, unless it was asked before.
-	stop func()
+	// stop asks the server to stop, unless it was asked before; close waits for that, and wants nothing to be left.
+	stop, close func()
 }
 
 // announcements is a log handler that passes on addresses, the earlier decisions in force, and warnings.
@@ -102,6 +100,7 @@ func serveLogging(t testing.TB, repository string, adjust func(*App), to slog.Ha
 	leaks := goleak.IgnoreCurrent()
 	c := &App{Settings: Settings{Repositories: []string{repository}, Server: config.DefaultServer()}}
 	c.Listen, c.HTTP, c.AdminListen = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
+	c.settle = 50 * time.Millisecond
 	if adjust != nil {
 		adjust(c)
 	}
@@ -131,7 +130,7 @@ func serveLogging(t testing.TB, repository string, adjust func(*App), to slog.Ha
 	if r.admin, err = weftest.Dial(announced(log.admin)); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	r.close = sync.OnceFunc(func() {
 		conn.Close()
 		r.admin.Close()
 		r.stop()
@@ -141,6 +140,7 @@ func serveLogging(t testing.TB, repository string, adjust func(*App), to slog.Ha
 		http.DefaultClient.CloseIdleConnections()
 		noLeaks(t, leaks)
 	})
+	t.Cleanup(r.close)
 	return r
 }
 
@@ -186,118 +186,6 @@ const (
 	tensors = weftest.Tensors
 	quick   = `synth: {base: 0s, ` + tensors + `}`
 )
-
-func TestServeAnswersAndCounts(t *testing.T) {
-	r := serve(t, map[string]string{"walker": quick + "\nbatching: {audit: 0} # an audit is an execution too"})
-	r.awaitReady(t)
-	ctx, cancel := context.WithTimeout(t.Context(), weftest.Patience)
-	defer cancel()
-	answer, err := weftv1.NewPredictionServiceClient(r.conn).Predict(ctx, weftest.Request("walker", 1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	y := answer.GetOutputs()["y"]
-	if answer.GetModel().GetVersion() != 1 || fmt.Sprint(y.GetShape()) != "[1 2]" || len(y.GetFloatValues()) != 2 {
-		t.Errorf("answer %v, want two values of version 1", answer)
-	}
-	if ended, errs := weftest.Predict(ctx, r.conn, "walker", "x", 4); ended[codes.OK] != 4 {
-		t.Errorf("ended %v: %v", ended, errs)
-	}
-	if ended, _ := weftest.Predict(ctx, r.conn, "nonesuch", "x", 2); ended[codes.NotFound] != 2 {
-		t.Errorf("ended %v, want NotFound", ended)
-	}
-
-	if code, body := r.get(t, "/readyz"); code != http.StatusOK || body != "ready\n" {
-		t.Errorf("/readyz: %d %q", code, body)
-	}
-	_, page := r.get(t, "/metrics")
-	for _, line := range []string{
-		`weft_requests_total{code="OK",method="Predict",model="walker",version="1"} 5`,
-		`weft_requests_total{code="NotFound",method="Predict",model="",version=""} 2`,
-		`weft_request_duration_seconds_count{model="walker",version="1"} 5`,
-		`weft_queue_wait_seconds_count{model="walker",version="1"} 5`,
-		`weft_batch_size_per_flush_sum{model="walker",version="1"} 5`,
-		`weft_queue_depth{model="walker",slot="prod",version="1"} 0`,
-		`weft_captured_graph_hit_rate{model="walker",slot="prod",version="1"} 0`,
-		`weft_models{state="ready"} 1`,
-	} {
-		if !strings.Contains(page, line+"\n") {
-			t.Errorf("the metrics page lacks %s", line)
-		}
-	}
-	for _, name := range []string{
-		"weft_batch_cost_per_flush_ms_sum", "weft_batch_flush_total", "weft_cost_estimate_error_ratio_count",
-		"weft_device_busy_seconds_total",
-	} {
-		if !regexp.MustCompile(`(?m)^` + name + `\{.*model="walker".*\} [1-9]|^` + name +
-			`\{.*model="walker".*\} 0\.0*[1-9]`).MatchString(page) {
-			t.Errorf("%s is missing or zero:\n%s", name, page)
-		}
-	}
-	if t.Failed() {
-		t.Log(page)
-	}
-}
-
-func TestWhileLoadingRequestsAreToldToWait(t *testing.T) {
-	r := serve(t, map[string]string{"slow": `synth: {base: 1s, ` + tensors + `}`})
-	ctx, cancel := context.WithTimeout(t.Context(), weftest.Patience)
-	defer cancel()
-	_, err := weftv1.NewPredictionServiceClient(r.conn).Predict(ctx, weftest.Request("slow", 1))
-	if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "loading") {
-		t.Errorf("error %v, want Unavailable because the model is being loaded", err)
-	}
-	for _, service := range []string{"", "slow"} {
-		h, err := healthgrpc.NewHealthClient(r.conn).Check(ctx, &healthgrpc.HealthCheckRequest{Service: service})
-		if err != nil || h.GetStatus() != healthgrpc.HealthCheckResponse_NOT_SERVING {
-			t.Errorf("health of %q: %v, %v; want NOT_SERVING", service, h.GetStatus(), err)
-		}
-	}
-	if code, body := r.get(t, "/readyz"); code != http.StatusServiceUnavailable || body != "loading\n" {
-		t.Errorf("/readyz: %d %q", code, body)
-	}
-	if code, body := r.get(t, "/healthz"); code != http.StatusOK || body != "alive\n" {
-		t.Errorf("/healthz: %d %q", code, body)
-	}
-	// The cleanup's signal interrupts the loading, which is an orderly end too.
-}
-
-func TestOverloadIsRefusedWithDetails(t *testing.T) {
-	r := serve(t, map[string]string{"busy": `{synth: {base: 20ms, ` + tensors +
-		`}, batching: {mode: "off", max_queue: 10}}`})
-	r.awaitReady(t)
-	ctx, cancel := context.WithTimeout(t.Context(), weftest.Patience)
-	defer cancel()
-	const calls = 1000
-	ended, errs := weftest.Predict(ctx, r.conn, "busy", "x", calls)
-	if ended[codes.OK] < 10 || ended[codes.ResourceExhausted] == 0 ||
-		ended[codes.OK]+ended[codes.ResourceExhausted] != calls {
-		t.Errorf("calls ended %v, want each OK or ResourceExhausted, and a queue of 10 answered", ended)
-	}
-	for _, err := range errs {
-		var (
-			reason  string
-			retries bool
-		)
-		for _, detail := range status.Convert(err).Details() {
-			switch d := detail.(type) {
-			case *errdetails.ErrorInfo:
-				reason = d.GetReason() + " " + d.GetMetadata()["model"] + " " + d.GetMetadata()["max_queue"]
-			case *errdetails.RetryInfo:
-				retries = d.GetRetryDelay().AsDuration() > 0
-			}
-		}
-		if reason != "QUEUE_FULL busy 10" || !retries {
-			t.Fatalf("error %v with details %v", err, status.Convert(err).Details())
-		}
-	}
-	_, page := r.get(t, "/metrics")
-	want := fmt.Sprintf(`weft_rejected_total{model="busy",reason="QUEUE_FULL",version="1"} %d`,
-		ended[codes.ResourceExhausted])
-	if !strings.Contains(page, want+"\n") {
-		t.Errorf("the metrics page lacks %s", want)
-	}
-}
 
 func TestStopTellsThoseWhoWatch(t *testing.T) {
 	if testing.Short() {

@@ -15,13 +15,14 @@ import (
 const maxSettle = 3 * time.Second
 
 // watchPart keeps the served models in line with the repositories, from the first listing on. A value on ask makes it
-// look at once, and is the interval from then on.
-func watchPart(r *modelrepo.Repository, latest modelrepo.Listing, interval time.Duration, ask <-chan time.Duration,
-	h *house, log *slog.Logger,
+// look at once, and is the interval from then on; settle is how long files must be quiet at the start, 0 for a second.
+func watchPart(r *modelrepo.Repository, latest modelrepo.Listing, interval, settle time.Duration,
+	ask <-chan time.Duration, h *house, log *slog.Logger,
 ) lifecycle.Part {
 	return untilStopped("repository watch", func(ctx context.Context) error {
 		return r.Watch(ctx, modelrepo.WatchConfig{
-			Interval: interval, Ask: ask, SettleLater: cmp.Or(min(interval, maxSettle), maxSettle), Logger: log,
+			Interval: interval, Ask: ask, Settle: settle, SettleLater: cmp.Or(min(interval, maxSettle), maxSettle),
+			Logger: log,
 		},
 			func(l modelrepo.Listing) {
 				tellOddities(l, latest, log)

@@ -56,7 +56,7 @@ func TestOdditiesAreToldAsTheyAppear(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	part := watchPart(opened, listing, 50*time.Millisecond, nil, h, log)
+	part := watchPart(opened, listing, 50*time.Millisecond, 50*time.Millisecond, nil, h, log)
 	ended := make(chan error, 1)
 	go func() { ended <- part.Run() }()
 	for _, name := range []string{"v5", "v6"} {

@@ -15,8 +15,8 @@ import (
 const migratingPage = "docs/MIGRATING.md"
 
 // stated is a test that the page names: `FILE: TEST`, where FILE is the end of a Go file's path and TEST a function in
-// it, or FILE is a scenario file and TEST how one of its comments begins.
-var stated = regexp.MustCompile("`([^`:]+\\.(?:go|txt)): ([^`]+)`")
+// it, or FILE is a file of scenarios or a script, and TEST how one of its comments begins.
+var stated = regexp.MustCompile("`([^`:]+\\.(?:go|txt|txtar)): ([^`]+)`")
 
 // migrating wants every row of the page's tables, which end in a column "test", to name tests that exist, and every
 // scenario that states the behaviour of another system to have a row.
@@ -75,9 +75,12 @@ func migrating(root fs.FS, t *tree) []string {
 
 // missing says why a test cannot be found, "" if it is there.
 func missing(root fs.FS, t *tree, file, test string) string {
-	if path.Ext(file) == ".txt" {
+	if path.Ext(file) != ".go" {
 		at := path.Join("sharedsched/testdata", file)
-		if of, base := path.Split(file); of != "" { // such as residency/named.txt
+		switch of, base := path.Split(file); {
+		case path.Ext(file) == ".txtar": // such as app/serve.txtar
+			at = path.Join("internal", of, "testdata", "script", base)
+		case of != "": // such as residency/named.txt
 			at = path.Join("runtime", of, "testdata", base)
 			if _, err := fs.Stat(root, at); err != nil {
 				at = path.Join("server", of, "testdata", base)
@@ -138,13 +141,16 @@ func TestMigratingComplains(t *testing.T) {
 		{head + "| a | b | `seed_x.txt: one thing` |\n| a | b | |\n", `:4: "" names no test`},
 		{head + "| a | b | `seed_x.txt: one thing` and more |\n", "names no test"},
 		{"| theirs | ours |\n|---|---|\n", "the last column is"},
+		{head + "| a | b | `c/d.txtar: a script` `seed_x.txt: one thing` |\n", ""},
+		{head + "| a | b | `c/d.txtar: no script` `seed_x.txt: one thing` |\n", "d.txtar has no comment that begins with"},
 		{head + "| a | b | `a/b_test.go: TestThere` |\n", `"one thing: and so on" has no row`},
 	} {
 		files := fstest.MapFS{
-			"a/b_test.go":                       {Data: []byte("package b\nfunc TestThere() {}\nfunc helper() {}\n")},
-			"sharedsched/testdata/seed_x.txt":   {Data: []byte("# one thing: and so on\n# that goes on\nrun\n----\n")},
-			"sharedsched/testdata/overload.txt": {Data: []byte("# nobody asks for this\n")},
-			migratingPage:                       {Data: []byte(tt.page)},
+			"a/b_test.go":                        {Data: []byte("package b\nfunc TestThere() {}\nfunc helper() {}\n")},
+			"sharedsched/testdata/seed_x.txt":    {Data: []byte("# one thing: and so on\n# that goes on\nrun\n----\n")},
+			"sharedsched/testdata/overload.txt":  {Data: []byte("# nobody asks for this\n")},
+			"internal/c/testdata/script/d.txtar": {Data: []byte("# a script of a server\nserve\n")},
+			migratingPage:                        {Data: []byte(tt.page)},
 		}
 		tr, err := load(files)
 		if err != nil {

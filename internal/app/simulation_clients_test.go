@@ -166,7 +166,7 @@ func (c *client) unary(ctx context.Context) {
 	case 0:
 		model, req = "", garbage
 	case 1:
-		model, req = "", make([]byte, 20<<10) // more than the server reads
+		model, req = "", make([]byte, 300<<10) // more than the server reads
 	}
 	err := c.conn.Invoke(ctx, weftv1.PredictionService_Predict_FullMethodName, req, &weftv1.PredictResponse{},
 		grpc.ForceCodec(rawOrProto{}))
@@ -183,6 +183,58 @@ func (c *client) impatient(ctx context.Context) {
 		return
 	}
 	c.giveUp(1)
+}
+
+// use makes a call in one of the ways of clients.
+func (c *client) use(ctx context.Context, t *testing.T) {
+	switch c.rng.IntN(6) {
+	case 0:
+		if err := c.stream(ctx); err != nil {
+			t.Errorf("a stream ended with %v", err)
+		}
+	case 1:
+		c.impatient(ctx)
+	case 2:
+		c.leave(ctx)
+	default:
+		c.unary(ctx)
+	}
+}
+
+// leave makes a call, or some on a stream, and leaves before all of them were answered.
+func (c *client) leave(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	leaving := time.AfterFunc(time.Duration(c.rng.IntN(20_000))*time.Microsecond, cancel)
+	defer leaving.Stop()
+	service := weftv1.NewPredictionServiceClient(c.conn)
+	if c.rng.IntN(2) == 0 {
+		_, err := service.Predict(ctx, c.request("impatient"))
+		if code := status.Code(err); code == codes.Canceled {
+			c.giveUp(1)
+		} else {
+			c.count("Predict", "impatient", code)
+		}
+		return
+	}
+	n := 0
+	defer func() { c.giveUp(n) }()
+	s, err := service.PredictStream(ctx)
+	for ; err == nil && n < 6; n++ {
+		m := &weftv1.PredictStreamRequest{Request: c.request("impatient"), Supersede: c.rng.IntN(2) == 0}
+		m.Request.RequestId = strconv.Itoa(n)
+		if c.rng.IntN(2) == 0 {
+			m.Timeout = durationpb.New(time.Duration(1+c.rng.IntN(10)) * time.Millisecond)
+		}
+		err = s.Send(m)
+	}
+	for err == nil {
+		var answer *weftv1.PredictStreamResponse
+		if answer, err = s.Recv(); err == nil {
+			c.count("PredictStream", "impatient", codes.Code(answer.GetError().GetCode()))
+			n--
+		}
+	}
 }
 
 // hammer makes calls until the server is not there any more, or ctx ends. Requests that never reached it are counted
@@ -255,7 +307,7 @@ func (c *client) stream(ctx context.Context) error {
 	}
 	bad := garbage
 	if c.rng.IntN(2) == 0 {
-		bad = make([]byte, 20<<10)
+		bad = make([]byte, 300<<10)
 	}
 	if err := s.SendMsg(bad); err != nil {
 		return err
