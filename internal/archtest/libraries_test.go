@@ -6,98 +6,6 @@ import (
 	"testing"
 )
 
-// libraries names the packages that may import a library; everything below the library's path counts.
-// Test files may reach further.
-var libraries = []struct {
-	library string
-	in      []string
-	why     string
-}{
-	{
-		"github.com/yalue/onnxruntime_go",
-		[]string{"runtime/ort"},
-		"the binding is replaceable: no type of it may escape",
-	},
-	{
-		"github.com/coreos/go-systemd/v22",
-		[]string{"internal/lifecycle"},
-		"how a service manager is told is one package's to know",
-	},
-	{
-		"github.com/NVIDIA/go-nvml",
-		[]string{"gpu/nvidia"},
-		"a call into a library that never loaded kills the process, so one package guards it",
-	},
-	{
-		"github.com/landlock-lsm/go-landlock",
-		[]string{"runtime/worker/sandbox"},
-		"what it does to a process cannot be undone, so one package does it",
-	},
-	{
-		"github.com/elastic/go-seccomp-bpf",
-		[]string{"runtime/worker/sandbox", "scripts/packages/confine"},
-		"what it does to a process cannot be undone, so one package does it in the server",
-	},
-	{
-		"github.com/coreos/go-oidc/v3",
-		[]string{"server/access"},
-		"whose word a token is, is decided in one place",
-	},
-	{
-		"github.com/go-jose/go-jose/v4",
-		[]string{"server/access"},
-		"whose word a token is, is decided in one place",
-	},
-	{
-		"golang.org/x/net",
-		[]string{"internal/hostile", "tools/lab/attack", "internal/app"},
-		"only who sends frames as they are needs them; a server has those of its RPC library",
-	},
-	{
-		"github.com/spiffe/go-spiffe",
-		[]string{"internal/certs"},
-		"where certificates come from is one package's to know",
-	},
-	{
-		"charm.land/bubbletea/v2",
-		[]string{"internal/top"},
-		"a terminal is drawn on by one command",
-	},
-	{
-		"google.golang.org/grpc",
-		[]string{
-			"server", "server/access", "server/protect", "server/status", "server/transport",
-			"server/weftapi", "server/openinference", "server/tfserving",
-			"server/servertest", "cmd/...",
-			"internal/app", "internal/ask", "internal/certs", "internal/loadgen", "internal/replay",
-			"internal/top", "internal/weftest", "proto/gen/...", "proto/weftclient", "examples/...", "internal/telemetry/...",
-			"tools/lab/...",
-		},
-		"everything behind the edge works without an RPC library",
-	},
-}
-
-// standalone packages import the standard library and this module only, but for the libraries named.
-var standalone = []struct {
-	packages string
-	but      []string
-	why      string
-}{
-	{"sharedsched/...", nil, "the scheduler must be readable and movable without anybody's library"},
-	{"gpu", nil, "what a device is needs no driver"},
-	{"server/predict", nil, "the way of a request is the same for every protocol"},
-	{"internal/archtest", nil, "the rules must not break with a library"},
-	{"internal/ortlib/...", nil, "set-up runs before any library is fetched"},
-	{"scripts/setup", nil, "set-up runs before any library is fetched"},
-	{
-		"proto/weftclient",
-		[]string{
-			"google.golang.org/grpc/...", "google.golang.org/protobuf/...", "google.golang.org/genproto/googleapis/rpc/...",
-		},
-		"programs that call a server should not have to build one",
-	},
-}
-
 func libraryUse(t *tree) []string {
 	var complaints []string
 	for _, f := range t.files {
@@ -106,13 +14,13 @@ func libraryUse(t *tree) []string {
 		}
 		for _, importPath := range f.imports() {
 			for _, rule := range libraries {
-				if covers(rule.library+"/...", importPath) && !coversAny(rule.in, f.dir) {
+				if covers(rule.of+"/...", importPath) && !coversAny(rule.names, f.dir) {
 					complaints = append(complaints, fmt.Sprintf("%s: only %s may import %s: %s",
-						f.path(), strings.Join(rule.in, ", "), importPath, rule.why))
+						f.path(), strings.Join(rule.names, ", "), importPath, rule.why))
 				}
 			}
 			for _, rule := range standalone {
-				if covers(rule.packages, f.dir) && foreign(importPath) && !coversAny(rule.but, importPath) {
+				if covers(rule.of, f.dir) && foreign(importPath) && !coversAny(rule.names, importPath) {
 					complaints = append(complaints, fmt.Sprintf("%s: %s must not import %s: %s",
 						f.path(), f.dir, importPath, rule.why))
 				}

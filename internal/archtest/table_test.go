@@ -17,7 +17,7 @@ var quoted = regexp.MustCompile("`([^`]+)`")
 
 // importTable wants the table "Who may import whom" of the page to agree with layers for each package. A name in the
 // table is a package, or the last parts of its path; it stands for the packages below it, too.
-func importTable(page string, layers []layer) []string {
+func importTable(page string, layers []rule) []string {
 	_, table, found := strings.Cut(page, "## Who may import whom")
 	table, _, _ = strings.Cut(table, "\n#")
 	if !found {
@@ -33,18 +33,18 @@ func importTable(page string, layers []layer) []string {
 		for _, m := range quoted.FindAllStringSubmatch(cells[1], -1) {
 			pkg := m[1]
 			listed = append(listed, pkg)
-			i := slices.IndexFunc(layers, func(l layer) bool { return covers(l.packages, pkg) })
+			i := slices.IndexFunc(layers, func(l rule) bool { return covers(l.of, pkg) })
 			switch {
 			case i < 0:
 				complaints = append(complaints, fmt.Sprintf("%s: %s has no row in layers", architecturePage, pkg))
 			case strings.Contains(may, "everything"), strings.Contains(may, "imported by"):
 			default:
-				complaints = append(complaints, differences(pkg, may, layers[i].may)...)
+				complaints = append(complaints, differences(pkg, may, layers[i].names)...)
 			}
 		}
 	}
 	for _, l := range layers {
-		pkg := strings.TrimSuffix(l.packages, "/...")
+		pkg := strings.TrimSuffix(l.of, "/...")
 		of, below, _ := strings.Cut(pkg, "/")
 		if slices.Contains([]string{"sharedsched", "runtime", "server"}, of) && strings.Count(below, "/") == 0 &&
 			pkg != "server/servertest" && !slices.Contains(listed, pkg) {
@@ -92,10 +92,10 @@ func TestImportTable(t *testing.T) {
 
 func TestImportTableComplains(t *testing.T) {
 	const head = "## Who may import whom\n\n| package | may import |\n|---|---|\n"
-	rules := []layer{
-		{packages: "runtime/tensor"},
-		{packages: "runtime/a", may: []string{"runtime/a/b", "runtime/tensor", "internal/config/..."}},
-		{packages: "sharedsched/...", may: []string{"sharedsched/..."}},
+	rules := []rule{
+		{of: "runtime/tensor"},
+		{of: "runtime/a", names: []string{"runtime/a/b", "runtime/tensor", "internal/config/..."}},
+		{of: "sharedsched/...", names: []string{"sharedsched/..."}},
 	}
 	const tensorRow, schedRow = "| `runtime/tensor` | nothing |\n", "| `sharedsched` | its own subpackages |\n"
 	const a = "| `runtime/a` | its own subpackage, `tensor`, `internal/config`. It is not `gpu` |\n"
