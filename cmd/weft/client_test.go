@@ -87,20 +87,26 @@ func awaitFile(path string) {
 	}
 }
 
-func serving(ts *testscript.TestScript, _ bool, args []string) {
-	conn, err := weftest.Dial(args[0])
-	if len(args) == 2 || strings.HasPrefix(args[0], "unix:") {
+// dial connects to an address, by the certificates of a directory if there is one.
+func dial(ts *testscript.TestScript, address string, dir ...string) *grpc.ClientConn {
+	conn, err := weftest.Dial(address)
+	if len(dir) > 0 || strings.HasPrefix(address, "unix:") {
 		var over certs.Client
-		if len(args) == 2 {
-			dir := ts.MkAbs(args[1])
-			over.CA, over.Cert, over.Key = dir+"/ca.pem", dir+"/client.pem", dir+"/client-key.pem"
+		if len(dir) > 0 {
+			in := ts.MkAbs(dir[0])
+			over.CA, over.Cert, over.Key = in+"/ca.pem", in+"/client.pem", in+"/client-key.pem"
 			awaitFile(over.Key)
 		}
-		options, wrong := over.DialOptions(args[0])
+		options, wrong := over.DialOptions(address)
 		ts.Check(wrong)
-		conn, err = grpc.NewClient(args[0], append(options, grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))...)
+		conn, err = grpc.NewClient(address, append(options, grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))...)
 	}
 	ts.Check(err)
+	return conn
+}
+
+func serving(ts *testscript.TestScript, _ bool, args []string) {
+	conn := dial(ts, args[0], args[1:]...)
 	defer conn.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), weftest.Patience)
 	defer cancel()
@@ -126,19 +132,7 @@ func settled(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 func waiting(ts *testscript.TestScript, _ bool, args []string) {
-	conn, err := weftest.Dial(args[0])
-	if len(args) == 2 || strings.HasPrefix(args[0], "unix:") {
-		var over certs.Client
-		if len(args) == 2 {
-			dir := ts.MkAbs(args[1])
-			over.CA, over.Cert, over.Key = dir+"/ca.pem", dir+"/client.pem", dir+"/client-key.pem"
-			awaitFile(over.Key)
-		}
-		options, wrong := over.DialOptions(args[0])
-		ts.Check(wrong)
-		conn, err = grpc.NewClient(args[0], append(options, grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))...)
-	}
-	ts.Check(err)
+	conn := dial(ts, args[0])
 	defer conn.Close()
 	n, err := strconv.Atoi(args[2])
 	ts.Check(err)
@@ -149,19 +143,7 @@ func waiting(ts *testscript.TestScript, _ bool, args []string) {
 
 // awaitState waits until a version has a state.
 func awaitState(ts *testscript.TestScript, _ bool, args []string) {
-	conn, err := weftest.Dial(args[0])
-	if len(args) == 2 || strings.HasPrefix(args[0], "unix:") {
-		var over certs.Client
-		if len(args) == 2 {
-			dir := ts.MkAbs(args[1])
-			over.CA, over.Cert, over.Key = dir+"/ca.pem", dir+"/client.pem", dir+"/client-key.pem"
-			awaitFile(over.Key)
-		}
-		options, wrong := over.DialOptions(args[0])
-		ts.Check(wrong)
-		conn, err = grpc.NewClient(args[0], append(options, grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))...)
-	}
-	ts.Check(err)
+	conn := dial(ts, args[0])
 	defer conn.Close()
 	number, err := strconv.ParseInt(args[2], 10, 64)
 	ts.Check(err)

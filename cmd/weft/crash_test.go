@@ -27,7 +27,6 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/weftserve/weft/internal/race"
 	"github.com/weftserve/weft/internal/weftest"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
@@ -370,16 +369,12 @@ func (v *victim) answers(t *testing.T, k known) {
 
 // TestKilledAtAnyMoment kills servers with SIGKILL while decisions are being made. The next server knows the last one
 // that was answered, or the one that was being made, whole, and there is no litter. WEFT_KILLS says how often; by
-// default 30, under the race detector 8.
+// default 10.
 func TestKilledAtAnyMoment(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it takes 12 seconds")
+		t.Skip("it takes 4 seconds")
 	}
-	often := "30"
-	if race.Enabled {
-		often = "8" // nothing is shared between a server and the next but files
-	}
-	kills, err := strconv.Atoi(cmp.Or(os.Getenv("WEFT_KILLS"), often))
+	kills, err := strconv.Atoi(cmp.Or(os.Getenv("WEFT_KILLS"), "10"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -138,91 +138,91 @@ func (r *accessRules) keepClosed(path string, addresses map[string]string) error
 		path, identity, strings.Join(slices.Sorted(maps.Values(addresses)), ", "))
 }
 
-// porter has a door follow an access file.
-type porter struct {
+// authorizer has access control follow an access file.
+type authorizer struct {
 	path string
 	// closed are the addresses where nobody is served who proves nothing, by setting; none: anybody may be.
-	closed map[string]string
-	door   *access.Control
-	log    *slog.Logger
-	rules  *accessRules // those of the latest reading, faulty or not
-	kept   *accessRules // those in force
-	again  chan struct{}
-	every  time.Duration // between two looks at the files
+	closed  map[string]string
+	control *access.Control
+	log     *slog.Logger
+	rules   *accessRules // those of the latest reading, faulty or not
+	kept    *accessRules // those in force
+	again   chan struct{}
+	every   time.Duration // between two looks at the files
 }
 
 // lookEvery is how often the files are looked at: that is cheap, and knows no file system on which it fails.
 const lookEvery = time.Second
 
-// newPorter returns one whose door follows the rules.
-func newPorter(path string, rules *accessRules, door *access.Control, log *slog.Logger) *porter {
-	p := &porter{
-		path: path, door: door, log: log, rules: rules, again: make(chan struct{}, 1), every: lookEvery,
+// newAuthorizer returns one that follows the rules.
+func newAuthorizer(path string, rules *accessRules, control *access.Control, log *slog.Logger) *authorizer {
+	p := &authorizer{
+		path: path, control: control, log: log, rules: rules, again: make(chan struct{}, 1), every: lookEvery,
 	}
 	p.follow(rules)
 	return p
 }
 
-// follow has the door follow the rules.
-func (p *porter) follow(r *accessRules) {
-	if p.kept != nil && p.kept.jwt != nil && r.jwt != nil && p.kept.jwt.Equal(r.jwt) {
-		r.issuer = p.kept.issuer // it remembers what it has verified
+// follow puts rules in force.
+func (a *authorizer) follow(r *accessRules) {
+	if a.kept != nil && a.kept.jwt != nil && r.jwt != nil && a.kept.jwt.Equal(r.jwt) {
+		r.issuer = a.kept.issuer // it remembers what it has verified
 	}
-	p.kept = r
-	policy := access.NewPolicy(r.config, p.door.Policy(), time.Now())
-	p.door.Follow(policy, &access.Prover{Tokens: r.tokens, Issuer: r.issuer})
-	p.log.Info("access rules in force", "event", "access_in_force", "access", p.path,
+	a.kept = r
+	policy := access.NewPolicy(r.config, a.control.Policy(), time.Now())
+	a.control.Follow(policy, &access.Prover{Tokens: r.tokens, Issuer: r.issuer})
+	a.log.Info("access rules in force", "event", "access_in_force", "access", a.path,
 		"identities", policy.Identities(), "tokens", r.tokens.Len())
 }
 
 // reload reads the files again. Faulty ones change nothing.
-func (p *porter) reload() {
-	rules, err := readAccess(p.path)
-	p.rules = rules
+func (a *authorizer) reload() {
+	rules, err := readAccess(a.path)
+	a.rules = rules
 	if err == nil {
-		err = rules.keepClosed(p.path, p.closed)
+		err = rules.keepClosed(a.path, a.closed)
 	}
 	if err != nil {
-		p.log.Error("access file rejected", "event", "access_rejected", "access", p.path,
+		a.log.Error("access file rejected", "event", "access_rejected", "access", a.path,
 			"kept", "previous access rules", "cause", err)
 		return
 	}
-	p.follow(rules)
+	a.follow(rules)
 }
 
-// hurry has the files read again now.
-func (p *porter) hurry() {
+// readAgain has the files read again now.
+func (a *authorizer) readAgain() {
 	select {
-	case p.again <- struct{}{}:
+	case a.again <- struct{}{}:
 	default:
 	}
 }
 
 // run follows the files until ctx ends. Only files that stay the same for two looks are read: others may be half
 // written.
-func (p *porter) run(ctx context.Context) error {
-	look := time.NewTicker(p.every)
+func (a *authorizer) run(ctx context.Context) error {
+	look := time.NewTicker(a.every)
 	defer look.Stop()
 	var before map[string]string
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-p.again:
-			p.reload()
+		case <-a.again:
+			a.reload()
 			before = nil
 		case <-look.C:
-			before = p.look(before)
+			before = a.look(before)
 		}
 	}
 }
 
 // look looks at the files, and reads them if they have changed and are as they were at the look before. It returns how
 // they are.
-func (p *porter) look(before map[string]string) map[string]string {
-	now, changed := p.rules.changed()
+func (a *authorizer) look(before map[string]string) map[string]string {
+	now, changed := a.rules.changed()
 	if changed && maps.Equal(now, before) {
-		p.reload()
+		a.reload()
 	}
 	return now
 }
@@ -246,12 +246,24 @@ func (s *assembly) closed() map[string]string {
 	return s.Beyond()
 }
 
-// openDoor makes the door that calls come in by.
-func (s *assembly) openDoor() {
-	s.door = &access.Control{Observer: s.measured, Logger: s.log}
+// openAccess puts access control before all calls.
+func (s *assembly) openAccess() {
+	s.control = &access.Control{Observer: s.measured, Logger: s.log}
 	if s.rules != nil {
-		s.porter = newPorter(s.Access, s.rules, s.door, s.log)
-		s.porter.closed = s.closed()
-		s.group.Start(untilStopped("access rules", s.porter.run))
+		s.authorizer = newAuthorizer(s.Access, s.rules, s.control, s.log)
+		s.authorizer.closed = s.closed()
+		s.group.Start(untilStopped("access rules", s.authorizer.run))
 	}
+}
+
+// Token makes a token, and writes it and the line of it for the tokens file. The line has its hash only, so that it is
+// shown this once.
+func Token(name string, out io.Writer) error {
+	if err := access.CheckTokenName(name); err != nil {
+		return config.Faults{{Key: "<name>", Message: err.Error()}}
+	}
+	token, line := access.NewToken(name)
+	_, err := fmt.Fprintf(out, "token, for its owner only; it is not shown again:\n%s\n\nline for the tokens file, "+
+		"optionally followed by \"expires 2030-01-31T00:00:00Z\":\n%s\n", token, line)
+	return err
 }

@@ -113,7 +113,7 @@ func TestAnonymousFromAfar(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		var log weftest.Log
-		p := newPorter(path, s.rules, &access.Control{}, slog.New(&log))
+		p := newAuthorizer(path, s.rules, &access.Control{}, slog.New(&log))
 		p.closed = s.closed()
 		p.reload()
 		if lines := log.Event("access_rejected"); (len(lines) > 0) != c.refused {
@@ -166,8 +166,8 @@ func TestAccessFilesAreFollowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log weftest.Log
-	door := &access.Control{}
-	p := newPorter(path, rules, door, slog.New(&log))
+	control := &access.Control{}
+	p := newAuthorizer(path, rules, control, slog.New(&log))
 	p.every = time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
@@ -190,18 +190,18 @@ func TestAccessFilesAreFollowed(t *testing.T) {
 	if got := weftest.Attr(log.Event("access_in_force")[1], "tokens").Int64(); got != 2 {
 		t.Errorf("%d tokens", got)
 	}
-	before := door.Policy()
+	before := control.Policy()
 	write(t, dir, "access.yaml", strings.Replace(teams, "name: staff", "nme: staff", 1))
 	weftest.Until(t, "the file is rejected", func() bool { return len(log.Event("access_rejected")) == 1 })
-	if door.Policy() != before {
+	if control.Policy() != before {
 		t.Error("a faulty file changes the rules")
 	}
 	write(t, dir, "access.yaml", strings.Replace(teams, "name: staff", "name: crew", 1))
 	inForce(3)
-	if got := door.Policy().Identities(); !slices.Equal(got, []string{"pilots", "crew"}) {
+	if got := control.Policy().Identities(); !slices.Equal(got, []string{"pilots", "crew"}) {
 		t.Errorf("the identities are %q", got)
 	}
-	p.hurry()
+	p.readAgain()
 	inForce(4)
 	if err := os.Remove(tokens); err != nil {
 		t.Fatal(err)
@@ -222,19 +222,19 @@ func TestHalfWrittenAccessFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log weftest.Log
-	p := newPorter(path, rules, &access.Control{}, slog.New(&log))
-	first := p.door.Policy()
+	p := newAuthorizer(path, rules, &access.Control{}, slog.New(&log))
+	first := p.control.Policy()
 	half := strings.Replace(teams, "operate: [\"*\"]", "", 1)
 	whole := strings.Replace(teams, "name: staff", "name: crew", 1)
 	at := p.look(nil)
 	for _, text := range []string{half, whole, whole} {
-		if at = p.look(at); p.door.Policy() != first {
+		if at = p.look(at); p.control.Policy() != first {
 			t.Fatal("a file was read that may be half written")
 		}
 		write(t, dir, "access.yaml", text)
 	}
 	at = p.look(at)
-	if p.look(at); p.door.Policy() == first || len(log.Event("access_in_force")) != 2 {
+	if p.look(at); p.control.Policy() == first || len(log.Event("access_in_force")) != 2 {
 		t.Errorf("the whole file was not read once: %v", log.Lines("access"))
 	}
 }

@@ -86,7 +86,7 @@ func (a *App) start(ctx context.Context, g *lifecycle.Group, log *slog.Logger) e
 		s.buildEdge,      // the parts that answer requests: shadows, rollouts, a recording, the service itself
 		s.load,           // begins to load the listed models
 		// so a caller learns that its model is being loaded; before, there would seem to be no such model
-		s.openDoors,
+		s.serveCalls,
 		s.follow, // the repositories and the settings file
 		s.awaitModels,
 	} {

@@ -53,10 +53,10 @@ type assembly struct {
 	measured    *telemetry.Telemetry
 	state       *decisions.Store
 	rules       *accessRules // nil: everybody may do everything
-	door        *access.Control
-	porter      *porter    // nil: there are no rules to follow
-	trace       *traceFile // nil: the scheduler is not recorded
-	gpus        *gpuWatch  // nil: there are none to follow
+	control     *access.Control
+	authorizer  *authorizer // nil: there are no rules to follow
+	trace       *traceFile  // nil: the scheduler is not recorded
+	gpus        *gpuWatch   // nil: there are none to follow
 	present     presence
 	house       *house
 	memory      tensor.Recycler      // of messages
@@ -92,7 +92,7 @@ func (s *assembly) listen(ctx context.Context) (err error) {
 			return nil
 		}})
 	}
-	s.openDoor()
+	s.openAccess()
 	if s.AdminListen != "" {
 		if s.admin, err = listen(ctx, "admin-listen", s.AdminListen); err != nil {
 			return err
@@ -213,7 +213,7 @@ func (s *assembly) buildEdge(context.Context) error {
 	settings := server.Config{
 		Connections: s.connections, Clock: s.clock.All(),
 		MaxConcurrentRequests: s.MaxConcurrentRequests, MaxMessageBytes: int(s.MaxMessageBytes), Memory: &s.memory,
-		Logger: s.log, Level: &s.level, Access: s.door,
+		Logger: s.log, Level: &s.level, Access: s.control,
 		Observer: requestObserver{s.measured, s.activity, s.log}, Activity: s.activity,
 		MaxEpisodes: s.MaxEpisodes, EpisodeTTL: time.Duration(s.EpisodeTTL),
 		Scarce:  h.scheduler.Scarce,
@@ -233,8 +233,8 @@ func (s *assembly) buildEdge(context.Context) error {
 		Workers:         h.engines.stats,
 		WorkerMemory:    h.engines.memory,
 	}
-	if !s.door.Open() {
-		sources.QuotasUsed = func() map[string]map[string]float64 { return s.door.Policy().Used(time.Now()) }
+	if !s.control.Open() {
+		sources.QuotasUsed = func() map[string]map[string]float64 { return s.control.Policy().Used(time.Now()) }
 	}
 	if s.certs != nil {
 		sources.CertificateExpiry, sources.HandshakeFailures = s.certs.Expiry, s.certs.Failures
@@ -287,7 +287,7 @@ func (s *assembly) load(context.Context) error {
 	return nil
 }
 
-func (s *assembly) openDoors(context.Context) error {
+func (s *assembly) serveCalls(context.Context) error {
 	if s.admin != nil {
 		admin := server.NewAdmin(s.edge, s.house.models)
 		options := append(grpcOptions(&s.Server, &s.memory),

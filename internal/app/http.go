@@ -49,7 +49,7 @@ const inferencePaths = "/v2/"
 // pages are metrics, health and, if they are asked for, profiles.
 func (s *assembly) pages(at net.Addr, metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", s.door.Page(access.Observe, metrics))
+	mux.Handle("GET /metrics", s.control.Page(access.Observe, metrics))
 	mux.HandleFunc("GET /readyz", s.serverReady)
 	mux.HandleFunc("GET /readyz/{model}", s.modelReady)
 	for _, path := range []string{"/v2", inferencePaths} {
@@ -64,7 +64,7 @@ func (s *assembly) pages(at net.Addr, metrics http.Handler) http.Handler {
 	}
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "alive") })
 	if s.Pprof {
-		addProfiles(mux, s.door)
+		addProfiles(mux, s.control)
 		if open, _ := s.Open(); open["http"] != "" {
 			s.log.Warn("PROFILES OPEN TO THE NETWORK, WITHOUT AUTHENTICATION", "event", "pprof_exposed",
 				"http", at.String(), "effect", "whoever reaches the address can slow the server down, and see what it runs",
@@ -96,7 +96,7 @@ func (s *assembly) modelReady(w http.ResponseWriter, r *http.Request) {
 	}
 	state := s.edge.ModelHealth(model)
 	switch {
-	case state == "" || !s.door.Visitor(r).Sees(model):
+	case state == "" || !s.control.Visitor(r).Sees(model):
 		http.Error(w, "there is no such model, or the caller may not know of it", http.StatusNotFound)
 		return
 	case s.health() == "draining":
@@ -106,11 +106,11 @@ func (s *assembly) modelReady(w http.ResponseWriter, r *http.Request) {
 }
 
 // addProfiles serves profiles where tools look for them.
-func addProfiles(mux *http.ServeMux, door *access.Control) {
+func addProfiles(mux *http.ServeMux, control *access.Control) {
 	for path, page := range map[string]http.HandlerFunc{
 		"": pprof.Index, "cmdline": pprof.Cmdline, "profile": pprof.Profile, "symbol": pprof.Symbol, "trace": pprof.Trace,
 	} {
-		mux.Handle("/debug/pprof/"+path, door.Page(access.Operate, page))
+		mux.Handle("/debug/pprof/"+path, control.Page(access.Operate, page))
 	}
 }
 

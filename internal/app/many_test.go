@@ -128,9 +128,9 @@ func TestManyModelsTakeLinearTime(t *testing.T) {
 		t.Skip("a minute under the race detector, which allocates too; other tests do the same with fewer models")
 	}
 	if testing.Short() {
-		t.Skip("20 s, most of which are the start of 660 models")
+		t.Skip("some seconds, most of which are the start of 220 models")
 	}
-	const few, many = 60, 600
+	const few, many = 20, 200
 	taken := map[int]map[string]float64{}
 	for _, models := range []int{few, many} {
 		repository := manyModels(t, models)
@@ -152,7 +152,7 @@ func TestManyModelsTakeLinearTime(t *testing.T) {
 		})
 		for name, do := range manyOperations(t, r, repository) {
 			do()
-			for range 10 {
+			for range 3 {
 				measure(name, do)
 			}
 		}

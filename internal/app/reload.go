@@ -20,7 +20,7 @@ func (s *assembly) reloadPart(edge *server.Server, models *host.Host, ask chan t
 ) lifecycle.Part {
 	a := s.App
 	r := &reloader{
-		app: a, log: log, ask: ask, access: s.porter, certs: s.certs,
+		app: a, log: log, ask: ask, access: s.authorizer, certs: s.certs,
 		apply: map[string]func(now, inForce *config.Server){
 			"log-level": func(now, inForce *config.Server) {
 				inForce.LogLevel = now.LogLevel
@@ -61,7 +61,7 @@ type reloader struct {
 	log *slog.Logger
 	ask chan time.Duration // the repository watch; capacity 1
 	// access follows the access file; nil: there is none.
-	access *porter
+	access *authorizer
 	// certs are read again, too; nil: there are none
 	certs *certs.Keeper
 	// apply takes over a setting that may change at run time, by its key, and notes it as in force. All others need a
@@ -89,7 +89,7 @@ func (r *reloader) read() (*Settings, error) {
 func (r *reloader) reload() {
 	defer r.look()
 	if r.access != nil {
-		r.access.hurry()
+		r.access.readAgain()
 	}
 	if r.certs != nil {
 		r.certs.Reload()

@@ -24,17 +24,10 @@ func TestAHungWorkerIsNotReady(t *testing.T) {
 	if err := worker.Supported(); err != nil {
 		t.Skip(err)
 	}
-	t.Run("besides another model", func(t *testing.T) { hungWorker(t, true) })
-	t.Run("by itself", func(t *testing.T) { hungWorker(t, false) })
-}
-
-func hungWorker(t *testing.T, others bool) {
 	repository := t.TempDir()
 	weighted(t, repository, "m", 10, 20, 30, 40)
-	if others { // on another device
-		weftest.AddVersion(t, repository, "other", 1)
-		weftest.SetManifest(t, repository, "other", quick)
-	}
+	weftest.AddVersion(t, repository, "other", 1) // on another device
+	weftest.SetManifest(t, repository, "other", quick)
 	r := serveFrom(t, repository, nil)
 	r.awaitReady(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*weftest.Patience)
@@ -95,11 +88,12 @@ func hungWorker(t *testing.T, others bool) {
 		}
 		return fmt.Sprintf("%d %s%v", code, text, whole.GetStatus())
 	}
-	want := "200 ready\nSERVING"
-	if !others {
-		want = "503 stalled\nNOT_SERVING"
+	weftest.Until(t, "the health of the server", func() bool { return health() == "200 ready\nSERVING" })
+	if _, err := weftv1.NewAdminServiceClient(r.admin).UnloadVersion(ctx,
+		&weftv1.UnloadVersionRequest{Model: "other", Version: 1}); err != nil {
+		t.Error(err)
 	}
-	weftest.Until(t, "the health of the server", func() bool { return health() == want })
+	weftest.Until(t, "its health without the other", func() bool { return health() == "503 stalled\nNOT_SERVING" })
 	if code, text := r.get(t, "/readyz/m"); code != http.StatusServiceUnavailable || text != "stalled\n" {
 		t.Errorf("/readyz of the model: %d %q", code, text)
 	}
