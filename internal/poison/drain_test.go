@@ -31,11 +31,11 @@ func TestStops(t *testing.T) {
 	repository := addInnocents(t, few)
 	all := poisons(t)
 	hanging := &all[slices.IndexFunc(all, func(p poison) bool { return p.name == "conv-no-kernel" })]
-	addModel(t, repository, hanging.name, hanging.Sketch, hanging.manifest())
+	addModel(t, repository, hanging.name, hanging.sketch, hanging.manifest())
 	rng := rand.New(rand.NewPCG(5, 6))
 	var took [2][]time.Duration // without a run that hangs, and with one
 	ended := ends{statuses: [2]map[int]int{{}, {}}}
-	for i := range times(5) {
+	for i := range times(4) {
 		hangs, long := i%4 == 3, i%8 == 7
 		drain, hung := "--drain-timeout=20s", 0
 		if hangs {
@@ -86,7 +86,7 @@ func TestARunThatNothingEnds(t *testing.T) {
 	repository := t.TempDir()
 	all := poisons(t)
 	hanging := &all[slices.IndexFunc(all, func(p poison) bool { return p.name == "conv-no-kernel" })]
-	addModel(t, repository, hanging.name, hanging.Sketch, hanging.manifest())
+	addModel(t, repository, hanging.name, hanging.sketch, hanging.manifest())
 	s := serve(t, repository, "--isolation=none", "--drain-timeout=100ms", "--log-level=debug")
 	var caller sync.WaitGroup
 	caller.Go(func() { _, _ = weftv1.NewPredictionServiceClient(s.conn).Predict(t.Context(), hanging.request(t)) })

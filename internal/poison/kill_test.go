@@ -16,7 +16,7 @@ func TestKills(t *testing.T) {
 		t.Skip("it starts processes again and again")
 	}
 	together(t)
-	kills := times(20)
+	kills := times(8)
 	s := serve(t, addInnocents(t, innocents))
 	l := callInnocents(s, 2)
 	l.more(20)

@@ -32,21 +32,21 @@ func TestLoadingHarmsNobody(t *testing.T) {
 		t.Skip("it serves models in processes that die")
 	}
 	together(t)
-	s := serve(t, addInnocents(t, innocents), "--run-timeout=3s")
+	s := serve(t, addInnocents(t, innocents), "--run-timeout=1s")
 	l := callInnocents(s, 1)
 	defer l.stop()
 	l.more(5)
 	loaded := []poison{
-		{candidate: candidate{Sketch: crashesOnAnyRow}, name: "crashes"},
-		{candidate: candidate{Sketch: crashesOnAnyRow}, name: "unbatched"},
-		{candidate: candidate{Sketch: hangsOnAnyRow}, name: "hangs"},
+		{sketch: crashesOnAnyRow, name: "crashes"},
+		{sketch: crashesOnAnyRow, name: "unbatched"},
+		{sketch: hangsOnAnyRow, name: "hangs"},
 	}
 	for _, p := range loaded {
 		manifest := ""
 		if p.name == "unbatched" {
 			manifest = p.manifest()
 		}
-		addModel(t, s.repository, p.name, p.Sketch, manifest)
+		addModel(t, s.repository, p.name, p.sketch, manifest)
 	}
 	for name, state := range awaitLoads(t, s, l, loaded) {
 		if state != weftv1.VersionState_VERSION_STATE_READY {

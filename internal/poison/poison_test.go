@@ -68,7 +68,7 @@ const groupSize = 10
 // try loads poisons, asks each, and takes them away again.
 func try(t *testing.T, s *server, l *load, group []poison, f *figures) {
 	for i := range group {
-		addModel(t, s.repository, group[i].name, group[i].Sketch, group[i].manifest())
+		addModel(t, s.repository, group[i].name, group[i].sketch, group[i].manifest())
 	}
 	states := awaitLoads(t, s, l, group)
 	for i := range group {

@@ -97,7 +97,7 @@ func TestReplacedModels(t *testing.T) {
 		t.Skip("it loads large models, and measures memory, of which the race detector takes much")
 	}
 	together(t)
-	replacements, sizes := 12, []int{12}
+	replacements, sizes := 5, []int{12}
 	if long() {
 		replacements, sizes = 50, []int{12, 40, 200}
 	}

@@ -41,8 +41,11 @@ var program = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// cleanUp removes the program.
-func cleanUp() { os.Remove(filepath.Join(os.TempDir(), fmt.Sprintf("weft-%d", os.Getpid()))) }
+func TestMain(m *testing.M) {
+	status := m.Run()
+	os.Remove(filepath.Join(os.TempDir(), fmt.Sprintf("weft-%d", os.Getpid()))) // the program
+	os.Exit(status)
+}
 
 // record is what the tests read of a record of the log.
 type record struct{ Level, Event, GRPC, HTTP, Signal, Cause string }

@@ -14,10 +14,17 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
+// The kinds of ends that a poison can come to; a signal or an exit status is one, too.
+const (
+	hung   = "hang"   // over 2 s
+	memory = "memory" // over 2 GiB resident
+	large  = "large"  // an answer of 64 MiB or more
+)
+
 // A poison is a block of lines of testdata/poisons.txt: its name, its kind, whether opening it does it or running it,
 // and "quick" if the short form has it, too; its sketch; and its inputs, if it has any.
 type poison struct {
-	candidate
+	sketch, inputs    string
 	name, kind, where string
 	quick             bool
 }
@@ -42,10 +49,10 @@ func poisons(t testing.TB) (all []poison) {
 		if len(lines) > 3 || len(lines) < 2 || len(head) < 3 {
 			t.Fatalf("a block of the table is not of the form name kind where, sketch, inputs:\n%s", block)
 		}
-		p := poison{candidate: candidate{Sketch: lines[1]}, name: head[0], kind: head[1], where: head[2]}
+		p := poison{sketch: lines[1], name: head[0], kind: head[1], where: head[2]}
 		p.quick = len(head) == 4 && head[3] == "quick"
 		if len(lines) == 3 {
-			p.Inputs = lines[2]
+			p.inputs = lines[2]
 		}
 		all = append(all, p)
 	}
@@ -90,13 +97,13 @@ func served(t testing.TB) (some []poison) {
 // request is a poison on the wire.
 func (p *poison) request(t testing.TB) *weftv1.PredictRequest {
 	t.Helper()
-	values, err := sketch.ParseValues(p.Inputs)
+	values, err := sketch.ParseValues(p.inputs)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := &weftv1.PredictRequest{Model: &weftv1.ModelSpec{Name: p.name}, Inputs: map[string]*weftv1.Tensor{}}
 	for name, v := range values {
-		in := &weftv1.Tensor{Dtype: wireType(v.DType), Shape: v.Shape, Raw: v.Raw}
+		in := &weftv1.Tensor{Dtype: wireTypes[v.DType], Shape: v.Shape, Raw: v.Raw}
 		for _, s := range v.Strings {
 			in.StringValues = append(in.StringValues, []byte(s))
 		}
@@ -105,25 +112,13 @@ func (p *poison) request(t testing.TB) *weftv1.PredictRequest {
 	return r
 }
 
-func wireType(d onnxgraph.DType) weftv1.DataType {
-	return weftv1.DataType(weftv1.DataType_value["DATA_TYPE_"+strings.ToUpper(dataTypes[d].String())])
-}
-
-// TestTable runs each poison by itself, without a server, and compares its end with the table.
-func TestTable(t *testing.T) {
-	if !long() {
-		t.Skip(longVariable + "=1000 has it run")
-	}
-	r := &runner{t: t}
-	defer r.close()
-	for _, p := range poisons(t) {
-		e := r.try(p.candidate)
-		if e.Kind == answered && e.Bytes >= largeAnswer {
-			e.Kind = large
-		}
-		if e.Kind != p.kind && !(p.takesMuch() && (e.Kind == hung || e.Kind == memory || e.Kind == large)) ||
-			e.Where != p.where {
-			t.Errorf("%s: %s by %s, the table has %s by %s: %s", p.name, e.Kind, e.Where, p.kind, p.where, e.Text)
-		}
-	}
+// wireTypes are the element types of requests.
+var wireTypes = map[onnxgraph.DType]weftv1.DataType{
+	onnxgraph.Float: weftv1.DataType_DATA_TYPE_FP32, onnxgraph.Double: weftv1.DataType_DATA_TYPE_FP64,
+	onnxgraph.Float16: weftv1.DataType_DATA_TYPE_FP16, onnxgraph.Int64: weftv1.DataType_DATA_TYPE_INT64,
+	onnxgraph.Int32: weftv1.DataType_DATA_TYPE_INT32, onnxgraph.Int16: weftv1.DataType_DATA_TYPE_INT16,
+	onnxgraph.Int8: weftv1.DataType_DATA_TYPE_INT8, onnxgraph.Uint64: weftv1.DataType_DATA_TYPE_UINT64,
+	onnxgraph.Uint32: weftv1.DataType_DATA_TYPE_UINT32, onnxgraph.Uint16: weftv1.DataType_DATA_TYPE_UINT16,
+	onnxgraph.Uint8: weftv1.DataType_DATA_TYPE_UINT8, onnxgraph.Bool: weftv1.DataType_DATA_TYPE_BOOL,
+	onnxgraph.String: weftv1.DataType_DATA_TYPE_STRING,
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-package poison
+package hunt
 
 import (
 	_ "embed"

@@ -1,12 +1,13 @@
 //go:build linux
 
-package poison
+package hunt
 
 import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -15,7 +16,8 @@ import (
 	"github.com/weftserve/weft/internal/onnxgraph/sketch"
 )
 
-// huntVariable asks for a hunt: seed,seconds. What it finds is printed as lines of testdata/poisons.txt.
+// huntVariable asks for a hunt: seed,seconds. What it finds is printed as lines of
+// internal/poison/testdata/poisons.txt.
 const huntVariable = "WEFT_POISON_HUNT"
 
 // TestHunt looks for poisons.
@@ -88,5 +90,39 @@ func TestTemplates(t *testing.T) {
 	}
 	if len(drawn) < len(templates)*8/10 {
 		t.Errorf("only %d of %d templates were drawn", len(drawn), len(templates))
+	}
+}
+
+// TestTable runs each poison of internal/poison by itself, without a server, and compares its end with the table.
+func TestTable(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts a process for each")
+	}
+	table, err := os.ReadFile("../../../internal/poison/testdata/poisons.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &runner{t: t}
+	defer r.close()
+	comment := regexp.MustCompile(`(?m)^#.*\n`)
+	for block := range strings.SplitSeq(comment.ReplaceAllString(string(table), ""), "\n\n") {
+		lines := strings.Split(strings.TrimSpace(block), "\n")
+		if len(lines) < 2 {
+			continue
+		}
+		head, c := strings.Fields(lines[0]), candidate{Sketch: strings.TrimSpace(lines[1])}
+		if len(lines) > 2 {
+			c.Inputs = strings.TrimSpace(lines[2])
+		}
+		name, kind, where := head[0], head[1], head[2]
+		e := r.try(c)
+		if e.Kind == answered && e.Bytes >= largeAnswer {
+			e.Kind = large
+		}
+		much := []string{hung, memory, large} // a machine may show these for each other
+		alike := e.Kind == kind || (kind == memory || kind == large) && slices.Contains(much, e.Kind)
+		if !alike || e.Where != where {
+			t.Errorf("%s: %s by %s, the table has %s by %s: %s", name, e.Kind, e.Where, kind, where, e.Text)
+		}
 	}
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-package poison
+package hunt
 
 import (
 	"bufio"
@@ -67,9 +67,7 @@ func TestMain(m *testing.M) {
 		serveTrials(folder)
 		return
 	}
-	status := m.Run()
-	cleanUp()
-	os.Exit(status)
+	os.Exit(m.Run())
 }
 
 // start starts the process, with the engine's library loaded.
