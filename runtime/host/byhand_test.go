@@ -1,7 +1,6 @@
 package host_test
 
 import (
-	"context"
 	"errors"
 	"os"
 	"strings"
@@ -168,38 +167,6 @@ func TestLoadVersionLooksAtTheDisk(t *testing.T) {
 		t.Errorf("a version that is not there: %v", err)
 	}
 	w.answers(w.version("m", 1), 15)
-}
-
-// TestUnloadVersionThatNobodyWaitsFor: the version is drained and closed anyway.
-func TestUnloadVersionThatNobodyWaitsFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 1)
-		f := times(2)
-		v := withValve(f)
-		w.add("m", 1, f, nil)
-		w.reconcile()
-		v.closed = true
-		call := ask(w.version("m", 1), 1, 3)
-		answered := make(chan error, 1)
-		go func() { answered <- w.Predict(t.Context(), call) }()
-		<-v.entered
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if err := w.UnloadVersion(ctx, "m", 1); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("error %v", err)
-		}
-		synctest.Wait()
-		w.states("m/1 unloading")
-		v.open <- struct{}{}
-		if err := <-answered; err != nil {
-			t.Error(err)
-		}
-		synctest.Wait()
-		w.states("m ")
-		if f.Closed() != 1 {
-			t.Errorf("closed %d times", f.Closed())
-		}
-	})
 }
 
 // TestReplacedVersionsDrainInTheBackground: however long their accepted requests take, others are loaded meanwhile.

@@ -47,7 +47,6 @@ type world struct {
 	hearing sync.Mutex
 	changes []*catalog.Snapshot // guarded by hearing; that the host published
 	logs    *weftest.Log
-	batches *batches
 }
 
 func (w *world) hear(s *catalog.Snapshot) {
@@ -65,33 +64,6 @@ func (w *world) published() []*catalog.Snapshot {
 	return all
 }
 
-// batches keeps the scheduler's events about executions.
-type batches struct {
-	mu  sync.Mutex
-	all []sharedsched.BatchEvent // guarded by mu
-}
-
-func (b *batches) BatchDone(e sharedsched.BatchEvent) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.all = append(b.all, e)
-}
-
-// wait returns the first batch that is wanted. The scheduler reports a batch after its requests were answered.
-func (b *batches) wait(t *testing.T, wanted func(sharedsched.BatchEvent) bool) (e sharedsched.BatchEvent) {
-	t.Helper()
-	weftest.Until(t, "a batch", func() bool {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		i := slices.IndexFunc(b.all, wanted)
-		if i >= 0 {
-			e = b.all[i]
-		}
-		return i >= 0
-	})
-	return e
-}
-
 func newWorld(t *testing.T, lanes int) *world {
 	t.Helper()
 	return newWorldOf(t, lanes, func(*host.Config) {})
@@ -106,7 +78,7 @@ func newWorldOf(t *testing.T, lanes int, change func(*host.Config)) *world {
 // newWorldOn returns a world of several devices.
 func newWorldOn(t *testing.T, lanes int, devices []string, change func(*host.Config)) *world {
 	t.Helper()
-	w := &world{t: t, engines: map[string]any{}, logs: &weftest.Log{}, batches: &batches{}}
+	w := &world{t: t, engines: map[string]any{}, logs: &weftest.Log{}}
 	all := map[string]int{}
 	for _, name := range devices {
 		all[name] = lanes
@@ -127,7 +99,7 @@ func newWorldOn(t *testing.T, lanes int, devices []string, change func(*host.Con
 		})
 	}
 	var err error
-	w.sched, err = shell.New(sharedsched.Config{Devices: scheduled}, w.Host, shell.Options{Observer: w.batches})
+	w.sched, err = shell.New(sharedsched.Config{Devices: scheduled}, w.Host, shell.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,46 +226,12 @@ func ask(v *catalog.Version, rows int, values ...float32) *catalog.Call {
 var (
 	floats = weftest.Floats
 	values = weftest.Values
-	words  = weftest.Words
-	texts  = weftest.Texts
 	spec   = weftest.Spec
 	double = weftest.Double
+	perRow = weftest.PerRow
+	// overRows changes all rows in place.
+	overRows = weftest.OverRows
 )
-
-// perRow is a model x [?, width] → y [?, width] that applies f to each row.
-func perRow(width int64, f func(row []float32) error) *fake {
-	return overRows(width, func(all [][]float32) error {
-		for _, row := range all {
-			if err := f(row); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-// overRows is a model x [?, width] → y [?, width] that changes all rows in place.
-func overRows(width int64, f func(rows [][]float32) error) *fake {
-	return &fake{
-		Declared: tensor.Signature{
-			Inputs:  []tensor.Spec{spec("x", tensor.Float32, tensor.Unknown, width)},
-			Outputs: []tensor.Spec{spec("y", tensor.Float32, tensor.Unknown, width)},
-		},
-		Answer: func(b *tensor.Batch) error {
-			x := values(b.Inputs[0])
-			rows := make([][]float32, b.Inputs[0].Shape[0])
-			for i := range rows {
-				rows[i] = x[i*int(width):][:width]
-			}
-			if err := f(rows); err != nil {
-				return err
-			}
-			y := floats(b.Inputs[0].Shape, x...)
-			copy(b.Output(0, y.DType, y.Shape, len(y.Data)), y.Data)
-			return nil
-		},
-	}
-}
 
 var errNaN = errors.New("a value is not a number")
 
@@ -315,15 +253,6 @@ var (
 
 // patient gives isolation all the time that it may want, so that a slow machine does not change a test.
 func patient(m *modelrepo.Manifest) { m.Batching.MaxBatchCost = config.Duration(time.Minute) }
-
-// oneRowCalls returns n calls of one row with the value i+1.
-func oneRowCalls(n int) []*catalog.Call {
-	calls := make([]*catalog.Call, n)
-	for i := range calls {
-		calls[i] = ask(nil, 1, float32(i+1))
-	}
-	return calls
-}
 
 // sequence is a model x [?, ?] → y [?, ?] of rows of any length, the same for all rows of a run.
 func sequence(f func(rows [][]float32) ([][]float32, error)) *fake {
@@ -362,14 +291,6 @@ func eachRow(f func(row []float32) []float32) *fake {
 func doubled(row []float32) []float32 {
 	_ = double(row)
 	return row
-}
-
-func mean(row []float32) []float32 {
-	total := float32(0)
-	for _, v := range row {
-		total += v
-	}
-	return []float32{total / float32(len(row))}
 }
 
 // buckets makes x padded with zeros.
@@ -411,4 +332,31 @@ func mixing() []byte {
 // request is one with the input x.
 func request(rows, count int, in modelrepo.WarmupInput) modelrepo.Warmup {
 	return modelrepo.Warmup{BatchSize: rows, Count: count, Inputs: map[string]modelrepo.WarmupInput{"x": in}}
+}
+
+// valve makes the runs of a model wait, once it is closed.
+type valve struct {
+	closed  bool
+	entered chan struct{} // a run has begun
+	open    chan struct{} // a run may go on
+}
+
+func withValve(f *fake) *valve {
+	v := &valve{entered: make(chan struct{}), open: make(chan struct{})}
+	run := f.Answer
+	f.Answer = func(b *tensor.Batch) error {
+		if v.closed {
+			v.entered <- struct{}{}
+			<-v.open
+		}
+		return run(b)
+	}
+	return v
+}
+
+// expired returns a context that has ended.
+func expired(t *testing.T) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/engine"
-	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/sharedsched"
@@ -160,37 +159,6 @@ func TestFairnessOwners(t *testing.T) {
 	}
 }
 
-func TestUnknownDevice(t *testing.T) {
-	w := newWorld(t, 1)
-	f := perRow(1, double)
-	w.add("m", 1, func(context.Context) (engine.Opened, error) {
-		return engine.Opened{Session: f, Device: "cuda:7"},
-			nil
-	}, nil)
-	if v := w.load("m"); v.State != catalog.Failed || !strings.Contains(v.Cause, "cuda:7") {
-		t.Errorf("state %v, cause %q", v.State, v.Cause)
-	}
-	if f.Closed() != 1 {
-		t.Errorf("the session was closed %d times", f.Closed())
-	}
-}
-
-// TestDeviceLostInWarmUp: that is no property of the model, and the version cannot serve.
-func TestDeviceLostInWarmUp(t *testing.T) {
-	w := newWorld(t, 1)
-	f := perRow(1, func([]float32) error { return errLost })
-	w.add("m", 1, f, nil)
-	if v := w.load("m"); v.State != catalog.Failed || !strings.Contains(v.Cause, catalog.ErrDeviceLost.Error()) {
-		t.Errorf("state %v, cause %q", v.State, v.Cause)
-	}
-	if f.Closed() != 1 {
-		t.Errorf("the session was closed %d times", f.Closed())
-	}
-	if n := len(w.sched.State().Versions); n != 0 {
-		t.Errorf("%d versions are left in the scheduler", n)
-	}
-}
-
 func TestUnloadWaitsForRunsInFlight(t *testing.T) {
 	w := newWorld(t, 1)
 	entered, release := make(chan struct{}), make(chan struct{})
@@ -302,79 +270,6 @@ func TestCloseTellsWhoWaitsForALoad(t *testing.T) {
 			t.Errorf("who comes later is told %v", err)
 		}
 	})
-}
-
-// TestTrialWaitsForRoom: live traffic may fill the queues while a version warms up.
-func TestTrialWaitsForRoom(t *testing.T) {
-	b := &bench{world: &world{t: t, engines: map[string]any{}, logs: &weftest.Log{}}, sched: &manual{}}
-	full := &crowded{Scheduler: b.sched, refusals: 3}
-	b.Host = host.New(host.Config{Open: b.open, Logger: slog.New(b.logs)})
-	b.sched.host = b.Host
-	b.Attach(full)
-	b.add("m", 1, perRow(1, double), nil)
-	if v := b.load("m"); !v.Batching.Batched {
-		t.Errorf("not batched: %s, %s", v.Batching.Reason, v.Cause)
-	}
-	if full.refusals != 0 {
-		t.Errorf("%d refusals are left, so nothing was tried", full.refusals)
-	}
-	if full.bytes != 4+int64(len("alone")) {
-		t.Errorf("one row of one fp32 and the key of those that run alone count as %d bytes", full.bytes)
-	}
-	if err := b.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
-}
-
-// crowded is a scheduler that refuses the first tasks.
-type crowded struct {
-	host.Scheduler
-	refusals int
-	bytes    int64 // of the first task that was let in
-}
-
-func (c *crowded) Do(ctx context.Context, v sharedsched.VersionID, t *sharedsched.Task) (sharedsched.Outcome, error) {
-	if c.refusals > 0 {
-		c.refusals--
-		return sharedsched.Outcome{}, &sharedsched.Refusal{Reason: sharedsched.RefusedQueueFull}
-	}
-	if c.bytes == 0 {
-		c.bytes = t.Bytes
-	}
-	return c.Scheduler.Do(ctx, v, t)
-}
-
-// narrow is a scheduler that has no room for more than some bytes, ever.
-type narrow struct {
-	host.Scheduler
-	most int64
-}
-
-func (n *narrow) Do(ctx context.Context, v sharedsched.VersionID, t *sharedsched.Task) (sharedsched.Outcome, error) {
-	if t.Bytes > n.most {
-		return sharedsched.Outcome{},
-			&sharedsched.Refusal{
-				Reason: sharedsched.RefusedQueueFull, Bytes: t.Bytes, MaxQueuedBytes: n.most,
-				RetryAfter: -1,
-			}
-	}
-	return n.Scheduler.Do(ctx, v, t)
-}
-
-// TestTrialLargerThanAllQueues: room that there will never be is not waited for; batches stay below it.
-func TestTrialLargerThanAllQueues(t *testing.T) {
-	b := &bench{world: &world{t: t, engines: map[string]any{}, logs: &weftest.Log{}}, sched: &manual{}}
-	b.Host = host.New(host.Config{Open: b.open, Logger: slog.New(b.logs)})
-	b.sched.host = b.Host
-	b.Attach(&narrow{Scheduler: b.sched, most: 40}) // ten rows of one fp32
-	b.add("m", 1, perRow(1, double), nil)
-	if v := b.load("m"); !v.Batching.Batched || v.Batching.MaxBatchSize != 8 {
-		t.Errorf("batched %v, at most %d rows, want 8: %s, %s", v.Batching.Batched, v.Batching.MaxBatchSize,
-			v.Batching.Reason, v.Cause)
-	}
-	if err := b.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
 }
 
 // TestSlowProofsHoldUpNoOther: a proof that waits for its turns on the device takes no room from versions that are to

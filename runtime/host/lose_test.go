@@ -151,28 +151,6 @@ func TestLostWhileUnloading(t *testing.T) {
 	})
 }
 
-// TestClosedWhileWaitingForADevice: a caller that waits for a version to be loaded elsewhere hears of the end.
-func TestClosedWhileWaitingForADevice(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, m := newFleet(t, time.Second, "a", "b")
-		w.add("m", 1, m.open, tiny)
-		v := w.load("m")
-		m.opens["b"] = func() error {
-			time.Sleep(5 * time.Second)
-			return nil
-		}
-		f := w.fates()
-		f.send(v, nil)
-		f.send(v, nil)
-		m.breaks("a")
-		time.Sleep(2 * time.Second)
-		if err := w.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-		f.want(map[string]int{catalog.ErrDeviceLost.Error(): 1, catalog.ErrNotReady.Error(): 1})
-	})
-}
-
 // TestALostDeviceWithoutAnotherReplica: the version is loaded elsewhere, and waiting requests wait for that, within
 // their limits.
 func TestALostDeviceWithoutAnotherReplica(t *testing.T) {
@@ -218,29 +196,6 @@ func TestALostDeviceWithoutAnotherReplica(t *testing.T) {
 			if v := s.Model("m").Version(1); v.State == catalog.Failed {
 				t.Errorf("it was published as failed: %s", v.Cause)
 			}
-		}
-	})
-}
-
-// TestTheLimitOfTheModelHoldsAcrossDevices: max_latency counts from the arrival, not from when a request is queued
-// again.
-func TestTheLimitOfTheModelHoldsAcrossDevices(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, m := newFleet(t, 100*time.Millisecond, "a", "b")
-		m.opens["b"] = func() error {
-			time.Sleep(time.Minute)
-			return nil
-		}
-		w.add("m", 1, m.open, tiny) // 10 s
-		v := w.load("m")
-		f := w.fates()
-		f.send(v, nil)
-		f.send(v, nil)
-		m.breaks("a")
-		begin := time.Now()
-		f.want(map[string]int{catalog.ErrDeviceLost.Error(): 1, sharedsched.ErrExpired.Error(): 1})
-		if took := time.Since(begin); took != 10*time.Second {
-			t.Errorf("it expired after %v, want 10s", took)
 		}
 	})
 }

@@ -13,8 +13,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/host"
@@ -33,78 +31,6 @@ func (w *world) edit(name string, change func(*modelrepo.Manifest)) {
 func (w *world) sealed() {
 	w.t.Helper()
 	w.put("m", 1, errors.New("opened again"), "first")
-}
-
-func TestSettingsChangeWithoutAReload(t *testing.T) {
-	w := newWorld(t, 1)
-	f := times(1)
-	run, failures := f.Answer, 0
-	f.Answer = func(b *tensor.Batch) error {
-		if failures > 0 {
-			failures--
-			return errMemory
-		}
-		return run(b)
-	}
-	w.add("m", 1, f, func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = 16 })
-	w.reconcile()
-	w.sealed()
-	w.edit("m", func(m *modelrepo.Manifest) {
-		m.Batching.MaxBatchSize, m.Batching.AllowedBatchSizes = 4, []int{1, 4}
-		m.Batching.MaxQueue, m.Batching.OnFull, m.Batching.MaxRequestRows = 7, modelrepo.WaitWhenFull, 9
-		m.Batching.BatchTimeout, m.Batching.MaxBatchCost = config.Duration(time.Millisecond),
-			config.Duration(time.Millisecond)
-		m.TargetLatency, m.MaxLatency = config.Duration(time.Second), config.Duration(time.Minute)
-	})
-	w.reconcile()
-	v := w.version("m", 1)
-	if v.Cause != "" || f.Closed() != 0 {
-		t.Fatalf("the model was loaded again: %q", v.Cause)
-	}
-	want := sharedsched.Settings{
-		Batched: true, MaxBatchSize: 4, AllowedBatchSizes: []int{1, 4}, MaxQueue: 7, WaitWhenFull: true,
-		MaxRequestRows: 9,
-		BatchTimeout:   time.Millisecond, MaxBatchCost: time.Millisecond, TargetLatency: time.Second,
-		MaxLatency: time.Minute,
-	}
-	if diff := cmp.Diff(want, w.sched.State().Versions[0].Settings); diff != "" {
-		t.Errorf("the scheduler's settings (-want +got):\n%s", diff)
-	}
-	if b := v.Batching; !b.Batched || b.MaxBatchSize != 4 || b.MaxQueue != 7 || b.MaxRequestRows != 9 ||
-		v.TargetLatency != time.Second || v.MaxLatency != time.Minute {
-		t.Errorf("published %+v", v)
-	}
-	f.Forget()
-	call := ask(v, 6, 1, 2, 3, 4, 5, 6)
-	if err := w.Predict(t.Context(), call); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]int{4, 4}, f.Forget()); diff != "" {
-		t.Errorf("the sizes of the next batches (-want +got):\n%s", diff)
-	}
-
-	// So do the halves of a batch that memory did not suffice for: they are of an allowed size.
-	failures = 1
-	if err := w.Predict(t.Context(), ask(v, 4, 1, 2, 3, 4)); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]int{4, 4, 4}, f.Forget()); diff != "" {
-		t.Errorf("the sizes of a batch and its halves (-want +got):\n%s", diff)
-	}
-
-	// Back to the proven sizes, and beyond them: no reload either.
-	w.edit("m", func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize, m.Batching.AllowedBatchSizes = 16, nil })
-	w.reconcile()
-	if v := w.version("m", 1); v.Cause != "" || v.Batching.MaxBatchSize != 16 {
-		t.Errorf("at most %d rows, cause %q", v.Batching.MaxBatchSize, v.Cause)
-	}
-	f.Forget()
-	w.edit("m", func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = 32 })
-	w.reconcile()
-	if v := w.version("m", 1); v.Batching.MaxBatchSize != 32 || v.Cause != "" || f.Closed() != 0 ||
-		!slices.Contains(f.Forget(), 32) {
-		t.Errorf("at most %d rows, closed %d times, cause %q", v.Batching.MaxBatchSize, f.Closed(), v.Cause)
-	}
 }
 
 const provenAnew = "version_reproven"

@@ -75,7 +75,7 @@ type Attempt struct {
 	typical  bool            // other requests of callers cost as much
 	accepted bool            // by the scheduler: from now on it waits for room
 	expected int64           // the device time that it is expected to take
-	charged  int64           // the part of that which the replica and its device count as pending
+	charged  int64           // so much of it counts as pending
 	until    <-chan struct{} // closed when the step is to be done again; nil: it has ended
 
 	// Of the steps on the replica.

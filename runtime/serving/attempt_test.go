@@ -15,6 +15,7 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/execution"
+	"github.com/weftserve/weft/runtime/proof"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/sharedsched"
 )
@@ -26,6 +27,7 @@ type acts struct {
 	*served
 	words          []string
 	comes          bool                      // no version is found, but one is being loaded
+	fails          bool                      // that load does
 	run            func(*tensor.Batch) error // of the engine, once; nil: echo
 	original, next *Replica
 	version        *Version
@@ -88,6 +90,8 @@ func told(err error) string {
 		return "answer"
 	case is && failed.Crashed:
 		return "crashed"
+	case is && failed.OutOfMemory():
+		return "out of memory"
 	case is && failed.Mates > 0:
 		return "alone failed"
 	case is:
@@ -97,7 +101,7 @@ func told(err error) string {
 	}
 	for cause, word := range map[error]string{
 		catalog.ErrNotReady: "not ready", catalog.ErrUntried: "untried", sharedsched.ErrRemoved: "removed",
-		sharedsched.ErrExpired: "expired",
+		sharedsched.ErrExpired: "expired", sharedsched.ErrClosed: "closed", context.DeadlineExceeded: "left",
 	} {
 		if errors.Is(err, cause) {
 			return word
@@ -125,7 +129,9 @@ func (a *acts) Find(*catalog.Version) (*Version, bool) {
 func (a *acts) Changed(string) <-chan struct{} {
 	changed := make(chan struct{})
 	time.AfterFunc(time.Second, func() {
-		if a.comes = false; a.v != nil {
+		if a.comes = false; a.fails {
+			a.v = nil
+		} else if a.v != nil {
 			a.v.Change([]*Replica{a.next})
 		}
 		close(changed)
@@ -188,9 +194,10 @@ func (a *acts) Do(_ context.Context, _ sharedsched.VersionID, t *sharedsched.Tas
 		return sharedsched.Outcome{}, &sharedsched.Refusal{Reason: sharedsched.RefusedQueueFull, RetryAfter: -1}
 	case "moved":
 		a.v.Change([]*Replica{a.next})
-	case "lost", "lost, untold", "lost, loading", "lost, gone":
+	case "lost", "lost, untold", "lost, loading", "lost, failing", "lost, gone":
 		a.original.Device.Lose(errFailed)
-		a.comes = w == "lost, loading"
+		a.fails = w == "lost, failing"
+		a.comes = a.fails || w == "lost, loading"
 		switch w {
 		case "lost":
 			a.v.Change([]*Replica{a.next})
@@ -262,7 +269,15 @@ func TestTheOrderOfAttempts(t *testing.T) {
 		{"lost; ok", "answer", "2 looked, 2 together"},
 		{"lost, untold; ok", "answer", "3 looked, 2 together"},
 		{"lost, loading; ok", "answer", "3 looked, 2 together"},
+		{"lost, failing", "not ready", "3 looked, 1 together"},
 		{"lost, gone", "not ready", "2 looked, 1 together"},
+		// What it waits for outside of the scheduler comes too late.
+		{hurried + "opening", "expired", "1 looked, 1 together"},
+		{hurried + "lost, loading", "expired", "2 looked, 1 together"},
+		{left + "opening", "left", "1 looked, 1 together"},
+		{left + "lost, loading", "left", "2 looked, 1 together"},
+		{abandoned + "opening", "closed", "1 looked, 1 together"},
+		{abandoned + "lost, loading", "closed", "2 looked, 1 together"},
 		// Outputs that cannot be joined.
 		{"apart; ok", "answer", "1 looked, 1 together, 1 alone"},
 		{"apart; fails", "failed", "1 looked, 1 together, 1 alone"},
@@ -290,7 +305,7 @@ func TestTheOrderOfAttempts(t *testing.T) {
 		{"undecided; crash; crashed", "crashed", "1 looked, 1 together, 1 alone, 1 isolated"},
 		// Rows that no caller asked for.
 		{ofProof + "full; full; ok", "answer", "3 alone"},
-		{ofProof + "too large", "full", "1 alone"},
+		{ofProof + "too large", "out of memory", "1 alone"},
 		{ofProof + "opening; ok", "answer", "2 alone"},
 		{ofProof + "gone", "removed", "1 alone"},
 		{ofProof + "undecided", "failed", "1 alone"},
@@ -310,6 +325,10 @@ const (
 	ofProof       = "proof: " // where nothing is looked up
 	ofAudit       = "audit: "
 	unquarantined = "no quarantine: "
+	// Half a second after it came its limit, its context or the scheduler ends.
+	hurried   = "limit: "
+	left      = "left: "
+	abandoned = "abandoned: "
 )
 
 // follows checks one row.
@@ -322,15 +341,24 @@ func follows(t *testing.T, happens, gets, asked string) {
 	defer a.restore()
 	call, began := a.ask(1, 2), time.Now()
 	j := &execution.Job{Unit: a.original.unit, Inputs: call.Inputs, Rows: 2, Task: sharedsched.Task{Alone: true}}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	var err error
 	switch whose {
+	case hurried:
+		call.Limit = began.Add(time.Second / 2)
+	case left:
+		ctx, cancel = context.WithTimeout(ctx, time.Second/2)
+	case abandoned:
+		time.AfterFunc(time.Second/2, a.sched.Abandon)
+	}
+	defer cancel()
+	switch whose {
 	case ofProof:
-		j.Task.Identity = Proofs
-		_, err = a.original.runRow(t.Context(), j)
+		_, err = newRunner(a.original).Run(ctx, proof.Request{Inputs: call.Inputs, Rows: 2})
 	case ofAudit:
 		_, err = a.original.runRow(t.Context(), j)
 	default:
-		err = a.answer(t.Context(), call)
+		err = a.answer(ctx, call)
 	}
 	if got := told(err); got != gets || len(a.words) > 0 {
 		t.Errorf("it gets %s (%v), want %s; left over: %q", got, err, gets, a.words)

@@ -391,6 +391,10 @@ func TestTasks(t *testing.T) {
 			t.Errorf("%+v", task)
 		}
 	}
+	plain.Limit = time.Now().Add(time.Minute)
+	if a := s.Begin(plain); !r.taskOf(&a).Limit.Equal(plain.Limit) || r.taskOf(&a).OpenEnded {
+		t.Errorf("a limit later than the model's: %+v", r.taskOf(&a))
+	}
 	if err := s.predict(none); err != nil || !slices.Equal(none.Results[0].Shape, tensor.Shape{0, 1}) {
 		t.Errorf("a call without a row: %v, %v", none.Results, err)
 	}

@@ -386,38 +386,30 @@ func TestTrialsThatNobodyWaitsFor(t *testing.T) {
 	})
 }
 
-// TestLimitsOutsideOfTheScheduler: a call that is tried, or whose model is opened again, ends with its limit, its
-// context, and when the scheduler abandons its own.
-func TestLimitsOutsideOfTheScheduler(t *testing.T) {
-	for _, reopens := range []bool{false, true} {
-		for name, want := range map[string]error{
-			"limit": sharedsched.ErrExpired, "context": context.DeadlineExceeded, "abandoned": sharedsched.ErrClosed,
-		} {
-			synctest.Test(t, func(t *testing.T) {
-				s, h := serveHanging(t, time.Hour)
-				if reopens {
-					h.Answer = func(*tensor.Batch) error {
-						return &engine.Error{Kind: engine.Terminated, Err: &engine.ReopeningError{Done: make(chan struct{})}}
-					}
-				}
-				call, began := s.ask(poison), time.Now()
-				ctx, cancel := context.WithCancel(t.Context())
-				switch name {
-				case "limit":
-					call.Limit = began.Add(5 * time.Second)
-				case "context":
-					ctx, cancel = context.WithTimeout(ctx, 5*time.Second)
-				default:
-					time.AfterFunc(5*time.Second, s.sched.Abandon)
-				}
-				defer cancel()
-				err := s.answer(ctx, call)
-				if _, failed := errors.AsType[*catalog.ModelError](err); failed || !errors.Is(err, want) ||
-					time.Since(began) != 5*time.Second {
-					t.Errorf("reopens %v, %s: after %v: %v", reopens, name, time.Since(began), err)
-				}
-			})
-		}
+// TestLimitsOfTrials: a call that is tried ends with its limit, its context, and when the scheduler abandons its own.
+func TestLimitsOfTrials(t *testing.T) {
+	for name, want := range map[string]error{
+		"limit": sharedsched.ErrExpired, "context": context.DeadlineExceeded, "abandoned": sharedsched.ErrClosed,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s, _ := serveHanging(t, time.Hour)
+			call, began := s.ask(poison), time.Now()
+			ctx, cancel := context.WithCancel(t.Context())
+			switch name {
+			case "limit":
+				call.Limit = began.Add(5 * time.Second)
+			case "context":
+				ctx, cancel = context.WithTimeout(ctx, 5*time.Second)
+			default:
+				time.AfterFunc(5*time.Second, s.sched.Abandon)
+			}
+			defer cancel()
+			err := s.answer(ctx, call)
+			if _, failed := errors.AsType[*catalog.ModelError](err); failed || !errors.Is(err, want) ||
+				time.Since(began) != 5*time.Second {
+				t.Errorf("%s: after %v: %v", name, time.Since(began), err)
+			}
+		})
 	}
 }
 
