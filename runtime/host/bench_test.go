@@ -15,25 +15,36 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// repeater is a scheduler that makes a batch of n times the same task and gives the caller an error.
+// repeater is a scheduler that makes a batch of n times the same task and gives the caller an error; a task that is to
+// run alone does.
 type repeater struct {
-	*manual
-	n     int
-	spans []sharedsched.Span
+	host.Scheduler // nil
+	host           *host.Host
+	n              int
+	spans          []sharedsched.Span
 }
 
 var errMeasured = errors.New("measured")
 
-func (r *repeater) Do(ctx context.Context, v sharedsched.VersionID, t *sharedsched.Task) (sharedsched.Outcome, error) {
+func (*repeater) AddFlow(string, string, float64) (sharedsched.FlowID, error) { return 0, nil }
+func (*repeater) RemoveFlow(sharedsched.FlowID)                               {}
+func (*repeater) AddVersion(string, sharedsched.FlowID, sharedsched.Settings) (sharedsched.VersionID, error) {
+	return 0, nil
+}
+func (*repeater) Configure(sharedsched.VersionID, sharedsched.Settings) error { return nil }
+func (*repeater) RemoveVersion(context.Context, sharedsched.VersionID) error  { return nil }
+
+func (r *repeater) Do(_ context.Context, v sharedsched.VersionID, t *sharedsched.Task) (sharedsched.Outcome, error) {
+	n, err := r.n, errMeasured
 	if t.Alone {
-		return r.manual.Do(ctx, v, t)
+		n, err = 1, nil
 	}
 	r.spans = r.spans[:0]
-	for range r.n {
+	for range n {
 		r.spans = append(r.spans, sharedsched.Span{Payload: t.Payload, Rows: t.Rows})
 	}
-	r.host.Execute(&sharedsched.Batch{Version: v, Spans: r.spans, Rows: r.n * t.Rows, Padded: r.n * t.Rows})
-	return sharedsched.Outcome{}, errMeasured
+	r.host.Execute(&sharedsched.Batch{Version: v, Spans: r.spans, Rows: n * t.Rows, Padded: n * t.Rows, Alone: t.Alone})
+	return sharedsched.Outcome{Compute: 1}, err
 }
 
 // silent is a session that keeps no list of its runs.
@@ -61,7 +72,7 @@ func BenchmarkBatch(b *testing.B) {
 				return nil
 			}
 			w := &world{engines: map[string]any{}, logs: &weftest.Log{}}
-			s := &repeater{manual: &manual{}, n: n}
+			s := &repeater{n: n}
 			w.Host = host.New(host.Config{Open: w.open, Logger: slog.New(w.logs)})
 			s.host = w.Host
 			w.Attach(s)

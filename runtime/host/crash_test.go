@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/modelrepo"
@@ -44,34 +43,8 @@ func crashing() (f, quarantine *fake) {
 // trusted joins rows without a proof, whose made-up rows would crash.
 func trusted(m *modelrepo.Manifest) { m.Batching.Mode = modelrepo.BatchOn }
 
-// TestACrashingVersionIsTakenOut once three different requests have ended the engine's process.
-func TestACrashingVersionIsTakenOut(t *testing.T) {
-	f, _ := crashing()
-	b := newBench(t, f, trusted)
-	before := time.Now()
-	for i := range 3 {
-		if b.version("m", 1).State != catalog.Ready {
-			t.Fatalf("it is out after %d", i)
-		}
-		if errs, _ := b.together(0, []*catalog.Call{ask(nil, 1, poison+float32(i))}); errs[0] == nil {
-			t.Fatal("a poisoned request was answered")
-		}
-	}
-	weftest.Until(t, "a failed version", func() bool { return b.version("m", 1).State == catalog.Failed })
-	v := b.version("m", 1)
-	const said = "it was taken out: requests ended the engine's process 3 times within 1m0s, each by itself; the latest: "
-	if !v.TakenOut || !v.Again.After(before) || !strings.HasPrefix(v.Cause, said) || v.Live == nil ||
-		v.Live().Crashes.Proven != 3 {
-		t.Errorf("it is shown as %+v", v)
-	}
-	if n := b.Counts().TakenOut; n != 1 {
-		t.Errorf("counted %d times", n)
-	}
-	weftest.Until(t, "a record of that", func() bool { return len(b.logs.Event("version_taken_out")) == 1 })
-}
-
-// TestAKillerIsRememberedAcrossLoads of the same files, whether the version was taken out in between or another one
-// took its place; and not once the files are others.
+// TestAKillerIsRememberedAcrossLoads of the same files, whether the version was taken out in between, as it is once
+// three requests have ended the engine's process, or another one took its place; and not once the files are others.
 func TestAKillerIsRememberedAcrossLoads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, quarantine := crashing()
@@ -92,6 +65,7 @@ func TestAKillerIsRememberedAcrossLoads(t *testing.T) {
 			}
 			return len(f.Forget()) + len(quarantine.Forget())
 		}
+		before := time.Now()
 		for i := range 3 {
 			if n := runs(poison + float32(i)); n != 2 {
 				t.Errorf("a new poison made %d runs", n)
@@ -99,6 +73,14 @@ func TestAKillerIsRememberedAcrossLoads(t *testing.T) {
 		}
 		synctest.Wait()
 		w.states("m/1 failed")
+		const said = "it was taken out: requests ended the engine's process 3 times within 1m0s, each by itself; the latest: "
+		if out := w.version("m", 1); !out.TakenOut || !out.Again.After(before) || !strings.HasPrefix(out.Cause, said) ||
+			out.Live == nil || out.Live().Crashes.Proven != 3 {
+			t.Errorf("it is shown as %+v", out)
+		}
+		if counted, logged := w.Counts().TakenOut, len(w.logs.Event("version_taken_out")); counted != 1 || logged != 1 {
+			t.Errorf("counted %d times, logged %d times", counted, logged)
+		}
 		time.Sleep(time.Minute) // it is tried again
 		for _, c := range []struct {
 			fingerprint      string

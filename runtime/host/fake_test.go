@@ -17,7 +17,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/internal/onnxgraph"
 	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/catalog"
@@ -250,55 +249,6 @@ var (
 	errLost   = &engine.Error{Kind: engine.DeviceLost, Err: errors.New("the engine lost its device")}
 	errMemory = &engine.Error{Kind: engine.OutOfMemory, Err: errors.New("no memory for that")}
 )
-
-// patient gives isolation all the time that it may want, so that a slow machine does not change a test.
-func patient(m *modelrepo.Manifest) { m.Batching.MaxBatchCost = config.Duration(time.Minute) }
-
-// sequence is a model x [?, ?] → y [?, ?] of rows of any length, the same for all rows of a run.
-func sequence(f func(rows [][]float32) ([][]float32, error)) *fake {
-	return &fake{
-		Declared: tensor.Signature{
-			Inputs:  []tensor.Spec{spec("x", tensor.Float32, tensor.Unknown, tensor.Unknown)},
-			Outputs: []tensor.Spec{spec("y", tensor.Float32, tensor.Unknown, tensor.Unknown)},
-		},
-		Answer: func(b *tensor.Batch) error {
-			x, length := values(b.Inputs[0]), int(b.Inputs[0].Shape[1])
-			rows := make([][]float32, b.Inputs[0].Shape[0])
-			for i := range rows {
-				rows[i] = x[i*length:][:length]
-			}
-			out, err := f(rows)
-			if err != nil {
-				return err
-			}
-			y := floats(tensor.Shape{int64(len(out)), int64(len(out[0]))}, slices.Concat(out...)...)
-			copy(b.Output(0, y.DType, y.Shape, len(y.Data)), y.Data)
-			return nil
-		},
-	}
-}
-
-// eachRow applies f to each row of a sequence model.
-func eachRow(f func(row []float32) []float32) *fake {
-	return sequence(func(rows [][]float32) ([][]float32, error) {
-		for i, row := range rows {
-			rows[i] = f(row)
-		}
-		return rows, nil
-	})
-}
-
-func doubled(row []float32) []float32 {
-	_ = double(row)
-	return row
-}
-
-// buckets makes x padded with zeros.
-func buckets(sizes ...int) func(*modelrepo.Manifest) {
-	return func(m *modelrepo.Manifest) {
-		m.Batching.VariableDims = map[string]modelrepo.VariableDim{"x": {Axis: 1, Buckets: sizes}}
-	}
-}
 
 // addFile is add for a version with a file: an engine written in Go runs it, whatever the file says.
 func (w *world) addFile(name string, graph []byte, engine any, change func(*modelrepo.Manifest)) {

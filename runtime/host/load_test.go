@@ -87,6 +87,9 @@ func TestFailuresHarmNobodyElse(t *testing.T) {
 			reported++
 		}
 	}
+	if n := w.Counts().LoadFailures; n != 2 {
+		t.Errorf("counted %d times that a load failed, want 2", n)
+	}
 	if reported != 4 {
 		t.Errorf("%d errors were logged, want one for each of the 4 that failed", reported)
 	}

@@ -395,6 +395,10 @@ func TestTasks(t *testing.T) {
 	if a := s.Begin(plain); !r.taskOf(&a).Limit.Equal(plain.Limit) || r.taskOf(&a).OpenEnded {
 		t.Errorf("a limit later than the model's: %+v", r.taskOf(&a))
 	}
+	row := &execution.Job{Rows: 1, Inputs: plain.Inputs, Task: sharedsched.Task{Identity: Proofs}}
+	if r.complete(row); row.Task.Key != "alone" || row.Task.Bytes != 4+int64(len("alone")) {
+		t.Errorf("a row of a proof: %+v", row.Task)
+	}
 	if err := s.predict(none); err != nil || !slices.Equal(none.Results[0].Shape, tensor.Shape{0, 1}) {
 		t.Errorf("a call without a row: %v, %v", none.Results, err)
 	}
