@@ -22,11 +22,12 @@ func slow() *fake {
 	return f
 }
 
-// besiege has callers ask version 1 of m again and again, and counts what is answered.
-func (w *world) besiege(callers int) (answered *atomic.Int64, end func()) {
+// besiege has callers ask version 1 of m again and again, as it was published at first, and counts the answers.
+func (w *world) besiege(callers int, want float32) (answered *atomic.Int64, end func()) {
 	answered = &atomic.Int64{}
 	stop := make(chan struct{})
 	var all sync.WaitGroup
+	v := w.version("m", 1)
 	for range callers {
 		all.Go(func() {
 			for {
@@ -35,7 +36,7 @@ func (w *world) besiege(callers int) (answered *atomic.Int64, end func()) {
 					return
 				default:
 				}
-				if got, err := w.answer(w.version("m", 1)); err != nil || got != 3 {
+				if got, err := w.answer(v); err != nil || got != want {
 					w.t.Errorf("%v, %v", got, err)
 					return
 				}
@@ -56,7 +57,7 @@ func TestProofsGetOnUnderFullLoad(t *testing.T) {
 		w := newWorld(t, 1)
 		w.add("m", 1, slow(), func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = 1 })
 		w.reconcile()
-		answered, end := w.besiege(16)
+		answered, end := w.besiege(16, 3)
 		defer end()
 		<-time.After(time.Second)
 

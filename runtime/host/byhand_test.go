@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/host"
@@ -60,27 +59,6 @@ func TestByHand(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-}
-
-// TestLoadVersionThatFails: the caller learns of it; a version that only it wanted is not tried again.
-func TestLoadVersionThatFails(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 1)
-		attempts := 0
-		w.add("m", 1, opening(nil, func() { attempts++; panic("cut short") }), nil)
-		w.add("m", 2, times(2), nil)
-		w.choose("m", 2)
-		w.reconcile()
-		if err := w.LoadVersion(t.Context(), "m", 1); err == nil || !strings.Contains(err.Error(), "cut short") {
-			t.Errorf("error %v", err)
-		}
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		if attempts != 1 {
-			t.Errorf("%d attempts", attempts)
-		}
-		w.states("m/2 ready")
-	})
 }
 
 // onDisk gives a version a directory of its own, as far as that matters here.

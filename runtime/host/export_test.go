@@ -3,9 +3,7 @@ package host
 import (
 	"context"
 	"runtime"
-	"time"
 
-	"github.com/weftserve/weft/runtime/audit"
 	"github.com/weftserve/weft/runtime/serving"
 )
 
@@ -26,22 +24,9 @@ func (h *Host) Load(device string) float64 {
 	return h.fleet.Load(h.fleet.Get(device))
 }
 
-// RowCost returns the device time that a row of a resident version took lately, on its first replica.
-func (h *Host) RowCost(name string, number int64) time.Duration {
-	return h.serves(name, number).Replicas()[0].RowCost()
-}
-
 // Demote takes a resident version out of batching.
-func (h *Host) Demote(name string, number int64, why string) { h.Demoter(name, number)(why) }
-
-// Demoter returns the function that a serving replica calls when it finds a reason to take its version out of batching.
-func (h *Host) Demoter(name string, number int64) (demote func(why string)) {
-	return h.serves(name, number).Replicas()[0].Demote
-}
-
-// Tuning reports whether the settings of a resident version are being changed.
-func (h *Host) Tuning(name string, number int64) bool {
-	return h.serves(name, number).Tuning()
+func (h *Host) Demote(name string, number int64, why string) {
+	h.serves(name, number).Replicas()[0].Demote(why)
 }
 
 // Changed returns a channel that is closed when the published state of a model changes.
@@ -66,19 +51,6 @@ func (h *Host) Locked() bool {
 		}
 	}
 	return false
-}
-
-// FillAudits takes the memory for audits except for so much. rest gives it back, and returns how much audits hold.
-func (h *Host) FillAudits(but int64) (taken int64, rest func() int64) {
-	m := h.serving.AuditMemory()
-	taken = audit.MemoryLimit - but
-	if !m.Reserve(taken) {
-		panic("there is no room")
-	}
-	return taken, func() int64 {
-		m.Release(taken)
-		return m.Held()
-	}
 }
 
 // Auditing returns the memory that audits hold, in bytes.

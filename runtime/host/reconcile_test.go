@@ -167,24 +167,6 @@ func TestFilesReplacedUnderTheSameNumber(t *testing.T) {
 	}
 }
 
-// TestAFaultyManifestIsPublished, and that it is mended.
-func TestAFaultyManifestIsPublished(t *testing.T) {
-	w := newWorld(t, 1)
-	w.add("m", 1, times(1), nil)
-	w.reconcile()
-	good := w.listing
-	w.change("m", func(m *modelrepo.Model) { m.Err = errors.New("model.yaml:1: unknown key wait") })
-	w.reconcile()
-	if cause := w.Snapshot().Model("m").Cause; cause != "model.yaml:1: unknown key wait" {
-		t.Errorf("cause %q", cause)
-	}
-	w.listing = good
-	w.reconcile()
-	if cause := w.Snapshot().Model("m").Cause; cause != "" {
-		t.Errorf("cause %q, though it is mended", cause)
-	}
-}
-
 // TestARemovedModelDrains: its accepted requests are answered, and then it is gone. A repository that is empty
 // altogether is more likely one that is not mounted.
 func TestARemovedModelDrains(t *testing.T) {

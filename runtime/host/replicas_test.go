@@ -2,14 +2,11 @@ package host_test
 
 import (
 	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/engine"
@@ -23,49 +20,6 @@ func replicated(n modelrepo.Replicas) func(*modelrepo.Manifest) {
 		tiny(m)
 		m.Replicas = n
 	}
-}
-
-// TestReplicasShareTheRequests: each on the device where it is expected to be answered first, so that two devices
-// answer twice as much.
-func TestReplicasShareTheRequests(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, m := newFleet(t, 10*time.Millisecond, "a", "b")
-		w.add("m", 1, m.open, replicated(2))
-		v := w.load("m")
-		w.on("m", 1, "a", "b")
-		if n := w.Counts(); n.Loads != 1 || n.MemoryInUse != 2<<20 {
-			t.Errorf("counted %+v, want 1 load and the memory of two replicas", n)
-		}
-		m.runs()
-		begin := time.Now()
-		f := w.fates()
-		for range 20 {
-			f.send(v, nil)
-		}
-		f.want(map[string]int{"": 20})
-		if took := time.Since(begin); took != 100*time.Millisecond {
-			t.Errorf("20 requests of 10ms took %v on two devices", took)
-		}
-		if got := m.runs(); got["a"] != 10 || got["b"] != 10 {
-			t.Errorf("the devices ran %v, want 10 each", got)
-		}
-		// A device that others keep busy gets fewer.
-		w.add("other", 1, m.open, tiny)
-		other := w.load("other")
-		m.runs()
-		f = w.fates()
-		for range 10 {
-			f.send(other, nil)
-		}
-		for range 10 {
-			f.send(v, nil)
-		}
-		f.want(map[string]int{"": 20})
-		if took := m.runs(); took["a"] != 10 || took["b"] != 10 || w.version("other", 1).Device != "a" {
-			t.Errorf("the devices ran %v, and other is on %s; want it on a, and all of m on b", took,
-				w.version("other", 1).Device)
-		}
-	})
 }
 
 // answered sends so many requests at once and waits for their answers.
@@ -211,46 +165,6 @@ func TestAutomaticReplicasOfTwoLanes(t *testing.T) {
 			answered(t, w, v, 1)
 		}
 		w.on("m", 1, "a", "b") // nine tenths of the time of one are used
-	})
-}
-
-// TestRequestsOfAReplicaThatIsTakenAway: it answers its accepted requests, and it inherits nothing of the callers who
-// come later.
-func TestRequestsOfAReplicaThatIsTakenAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, m := newFleet(t, time.Second, "a", "b")
-		w.add("m", 1, m.open, replicated(2))
-		v := w.load("m")
-		var callers sync.WaitGroup
-		var mu sync.Mutex
-		var devices []string
-		send := func() {
-			callers.Go(func() {
-				c := ask(v, 1, 1)
-				if err := w.Predict(t.Context(), c); err != nil {
-					t.Error(err)
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				devices = append(devices, c.Outcome.Device)
-			})
-			synctest.Wait()
-		}
-		for range 4 {
-			send()
-		}
-		w.edit("m", func(m *modelrepo.Manifest) { m.Replicas = 1 })
-		w.load("m")
-		send()
-		callers.Wait()
-		slices.Sort(devices)
-		if diff := cmp.Diff([]string{"a", "a", "a", "b", "b"}, devices); diff != "" {
-			t.Errorf("answered by (-want +got):\n%s", diff)
-		}
-		synctest.Wait()
-		if n := len(w.sched.State().Versions); n != 1 {
-			t.Errorf("%d versions in the scheduler, want 1", n)
-		}
 	})
 }
 

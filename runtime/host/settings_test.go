@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -112,27 +111,10 @@ func TestNewSizesAreProvenWhileItServes(t *testing.T) {
 			w.add("m", 1, test.f, test.from)
 			w.reconcile()
 			w.sealed()
-			stop := make(chan struct{})
-			var callers sync.WaitGroup
-			for range 3 {
-				callers.Go(func() {
-					for {
-						select {
-						case <-stop:
-							return
-						default:
-						}
-						if got, err := w.answer(w.version("m", 1)); err != nil || got != 3 {
-							t.Errorf("%v, %v", got, err)
-							return
-						}
-					}
-				})
-			}
+			_, end := w.besiege(3, 3)
 			w.edit("m", test.to)
 			w.reconcile()
-			close(stop)
-			callers.Wait()
+			end()
 			v := w.version("m", 1)
 			if b := v.Batching; b.Batched != test.batched || b.MaxBatchSize != test.most ||
 				!strings.Contains(b.Reason, test.reason) || v.Cause != "" {
@@ -293,24 +275,7 @@ func TestWeightChangesWithoutAReload(t *testing.T) {
 	w.add("m", 1, f, nil)
 	w.reconcile()
 	w.sealed()
-	stop := make(chan struct{})
-	var callers sync.WaitGroup
-	for range 4 {
-		callers.Go(func() {
-			v := w.version("m", 1) // as it was published at first
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				if got, err := w.answer(v); err != nil || got != 6 {
-					t.Errorf("%v, %v", got, err)
-					return
-				}
-			}
-		})
-	}
+	_, end := w.besiege(4, 6)
 	for weight := 2.0; weight < 12; weight++ {
 		w.edit("m", func(m *modelrepo.Manifest) {
 			m.Weight, m.Fairness = weight,
@@ -318,8 +283,7 @@ func TestWeightChangesWithoutAReload(t *testing.T) {
 		})
 		w.reconcile()
 	}
-	close(stop)
-	callers.Wait()
+	end()
 	flows, versions := w.flows(), w.sched.State().Versions
 	if len(flows) != 1 || flows[0].Weight != 11 || flows[0].Name != "m@1" || len(versions) != 1 {
 		t.Errorf("flows %+v, versions %+v", flows, versions)

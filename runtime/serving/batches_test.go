@@ -418,7 +418,7 @@ func TestWhatARowCosts(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if took := s.v.Replicas()[0].RowCost(); took < 900*time.Microsecond || took > 1100*time.Microsecond {
+		if took := time.Duration(s.v.Replicas()[0].expects(1)); took < 900*time.Microsecond || took > 1100*time.Microsecond {
 			t.Errorf("a row is expected to take %v", took)
 		}
 	})

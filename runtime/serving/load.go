@@ -34,9 +34,6 @@ func (v *Version) Pick(rows int) (best *Replica) {
 // cost are counted at least.
 func (r *Replica) expects(rows int) int64 { return max(1, r.perRow.Load()*int64(rows)) }
 
-// RowCost returns the device time that a row took lately; 0: nothing is known.
-func (r *Replica) RowCost() time.Duration { return time.Duration(r.perRow.Load()) }
-
 // A run may take patienceFactor times as long as a full batch is expected to, longestFactor times as long as any that
 // went well, but at least leastPatience: estimates are of ordinary runs, on a machine that is not busy with others.
 const (

@@ -113,17 +113,6 @@ func (v *Version) Change(to []*Replica) {
 	v.replicas.Store(&to)
 }
 
-// Tuning reports whether settings of the version are being changed at this moment. Tests ask it.
-func (v *Version) Tuning() bool { return locked(&v.tuning) }
-
-func locked(mu *sync.Mutex) bool {
-	free := mu.TryLock()
-	if free {
-		mu.Unlock()
-	}
-	return !free
-}
-
 // Describe writes the public description of a version that has a replica: its devices, its signature, and how requests
 // are batched and audited under a manifest. The caller holds the owner's lock.
 func (v *Version) Describe(public *catalog.Version, m *modelrepo.Manifest) {
