@@ -34,7 +34,8 @@ import (
 //	any          else: an answer, or another error              end
 //
 // A wait ends with the request's limit, its context, or the scheduler; limit and target count from its arrival. Where
-// there is no quarantine nothing is isolated: the request ends with its error.
+// there is no quarantine nothing is isolated: a request that may have ended the process runs alone, and then ends with
+// its error.
 //
 // Rows that no caller asked for, of proofs and audits, begin with together on a replica that is given. They are not
 // looked up and not run alone, and those of proofs wait for room from the beginning.

@@ -34,6 +34,8 @@ type acts struct {
 	undecided      *execution.UndecidedError // the first
 
 	looked, together, alone, isolated int
+	executions                        int             // of it, on its last replica
+	whole                             []bool          // of its runs alone: in the form in which it came
 	targets                           []time.Duration // of the tasks
 }
 
@@ -141,13 +143,14 @@ func (a *acts) Changed(string) <-chan struct{} {
 
 // Do ends a task by the next word.
 func (a *acts) Do(_ context.Context, _ sharedsched.VersionID, t *sharedsched.Task) (sharedsched.Outcome, error) {
+	job := t.Payload.(*execution.Job)
 	if t.Alone {
 		a.alone++
+		a.whole = append(a.whole, job.Plan != nil)
 	} else {
 		a.together++
 	}
 	a.targets = append(a.targets, t.Target)
-	job := t.Payload.(*execution.Job)
 	own := sharedsched.Span{Payload: job, Rows: job.Rows}
 	mate := own
 	mate.Payload = &execution.Job{Unit: job.Unit, Inputs: job.Inputs, Rows: job.Rows}
@@ -162,6 +165,10 @@ func (a *acts) Do(_ context.Context, _ sharedsched.VersionID, t *sharedsched.Tas
 		}
 		return b.Spans[0].Err
 	}
+	ran := func(n int, err error) (sharedsched.Outcome, error) {
+		a.executions += n
+		return sharedsched.Outcome{Executions: n, DeviceTime: time.Duration(n)}, err
+	}
 	switch w := a.word(); w {
 	case "ok", "fails":
 		if w == "fails" {
@@ -169,7 +176,7 @@ func (a *acts) Do(_ context.Context, _ sharedsched.VersionID, t *sharedsched.Tas
 		}
 		b := &sharedsched.Batch{Spans: []sharedsched.Span{own}, Rows: job.Rows, Padded: job.Rows}
 		execution.Execute(b)
-		return sharedsched.Outcome{Executions: 1}, b.Spans[0].Err
+		return ran(1, b.Spans[0].Err)
 	case "split", "apart": // two executions, whose answers fit together, or do not
 		for first := range 2 {
 			wide := 1
@@ -178,11 +185,13 @@ func (a *acts) Do(_ context.Context, _ sharedsched.VersionID, t *sharedsched.Tas
 			}
 			a.part(job, first, wide)
 		}
-		return sharedsched.Outcome{Executions: 2}, nil
+		return ran(2, nil)
 	case "crash":
-		return sharedsched.Outcome{}, failing(engine.Crashed)
+		return ran(1, failing(engine.Crashed))
 	case "undecided":
-		return sharedsched.Outcome{}, failing(engine.Terminated)
+		return ran(1, failing(engine.Terminated))
+	case "too much": // for the answers of all of its batch
+		return ran(1, failing(engine.AnswerTooLarge))
 	case "opening":
 		a.part(job, 0, 1) // that its process could answer
 		done := make(chan struct{})
@@ -208,13 +217,14 @@ func (a *acts) Do(_ context.Context, _ sharedsched.VersionID, t *sharedsched.Tas
 	default:
 		a.t.Errorf("the scheduler is asked at %q", w)
 	}
-	a.undecided = nil // on its next replica it is new
+	a.undecided, a.executions = nil, 0 // on its next replica it is new
 	return sharedsched.Outcome{}, sharedsched.ErrRemoved
 }
 
 // part answers a row of a job, in an execution of its own, by so many numbers.
 func (a *acts) part(j *execution.Job, row, wide int) {
 	a.run = func(b *tensor.Batch) error {
+		b.Process = 7
 		clear(b.Output(0, tensor.Float32, tensor.Shape{1, int64(wide)}, 4*wide))
 		return nil
 	}
@@ -244,6 +254,7 @@ func (a *acts) quarantined(b *tensor.Batch) error {
 }
 
 func echo(b *tensor.Batch) error {
+	b.Process = 0
 	x := &b.Inputs[0]
 	copy(b.Output(0, x.DType, x.Shape, len(x.Data)), x.Data)
 	return nil
@@ -285,6 +296,7 @@ func TestTheOrderOfAttempts(t *testing.T) {
 		{"apart; undecided; undecided; answered", "answer", "1 looked, 2 together, 1 alone, 1 isolated"},
 		// A batch failed, and nobody knows by whose fault.
 		{"undecided; ok", "answer", "1 looked, 1 together, 1 alone"},
+		{"too much; ok", "answer", "1 looked, 1 together, 1 alone"},
 		{"undecided; fails", "alone failed", "1 looked, 1 together, 1 alone"},
 		{"undecided; opening; full; ok", "answer", "1 looked, 1 together, 3 alone"},
 		{"undecided; full", "full", "1 looked, 1 together, 1 alone"},
@@ -368,6 +380,17 @@ func follows(t *testing.T, happens, gets, asked string) {
 	}
 	if waited := time.Since(began); gets == "answer" && whose == "" && call.Outcome.Queue != waited {
 		t.Errorf("it waited for %v, and says %v", waited, call.Outcome.Queue)
+	}
+	o, n := call.Outcome, a.executions
+	if whose == "" && (o.Executions != n+a.isolated || o.DeviceTime != time.Duration(n)) {
+		t.Errorf("it says %d executions, want %d and %d in quarantine; in %v", o.Executions, n, a.isolated, o.DeviceTime)
+	}
+	whole := strings.HasPrefix(events, "too much") || strings.HasPrefix(events, "apart")
+	if whose == "" && a.alone > 0 && a.whole[0] != whole {
+		t.Errorf("it runs alone as it came: %v", a.whole)
+	}
+	if strings.HasPrefix(events, "apart") && call.Phases.Process != 7 {
+		t.Errorf("the phases of its parts are forgotten: %+v", call.Phases)
 	}
 	if len(call.Results) > 0 {
 		if y := call.Results[0]; y.Shape[0] != 2 || y.Check() != nil {

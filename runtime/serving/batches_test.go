@@ -465,55 +465,6 @@ func TestWhatIsWaitedFor(t *testing.T) {
 	})
 }
 
-// TestWhatIsRunAgain has the sizes of batches, and keeps its limit.
-func TestWhatIsRunAgain(t *testing.T) {
-	fails := func(rows [][]float32) error {
-		if slices.ContainsFunc(rows, func(r []float32) bool { return r[0] >= suspect }) {
-			return errFailed
-		}
-		return nil
-	}
-	synctest.Test(t, func(t *testing.T) {
-		e := model(fails)
-		s := serve(t, e, options{change: func(m *modelrepo.Manifest) {
-			trusted(m)
-			m.Batching.MaxBatchCost, m.Batching.MaxBatchSize, m.Batching.AllowedBatchSizes = 1, 8, []int{4, 8}
-		}})
-		calls := []*catalog.Call{s.ask(1), s.ask(suspect), s.ask(3), s.ask(4), s.ask(5)}
-		got := outcomes(calls, s.together(calls...))
-		if want := []string{"ok", "alone", "ok", "ok", "ok"}; !slices.Equal(got, want) {
-			t.Errorf("ended as %v, want %v", got, want)
-		}
-		if runs := e.Forget(); slices.ContainsFunc(runs, func(n int) bool { return n != 4 && n != 8 }) {
-			t.Errorf("runs of %v rows, want 4 or 8", runs)
-		}
-	})
-	synctest.Test(t, func(t *testing.T) {
-		var last time.Time
-		s := serve(t, model(func(rows [][]float32) error {
-			last = time.Now()
-			time.Sleep(150 * time.Millisecond)
-			return fails(rows)
-		}), options{change: func(m *modelrepo.Manifest) {
-			trusted(m)
-			m.Batching.MaxBatchCost, m.MaxLatency = 0, config.Duration(2*time.Second)
-		}})
-		var calls []*catalog.Call
-		for i := range 16 {
-			calls = append(calls, s.ask(float32(i*i)))
-		}
-		began, expired := time.Now(), 0
-		for _, err := range s.together(calls...) {
-			if _, refused := errors.AsType[*sharedsched.Refusal](err); refused || errors.Is(err, sharedsched.ErrExpired) {
-				expired++
-			}
-		}
-		if last.Sub(began) >= 2*time.Second || expired == 0 {
-			t.Errorf("the last run began after %v, and %d requests expired", last.Sub(began), expired)
-		}
-	})
-}
-
 // TestStalls: a version answers nothing while a run hangs and no other ended well for a second, and while its process
 // is started again for longer than that.
 func TestStalls(t *testing.T) {
