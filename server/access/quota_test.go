@@ -166,33 +166,6 @@ func TestPriorities(t *testing.T) {
 	}
 }
 
-// BenchmarkCheck measures a decision.
-func BenchmarkCheck(b *testing.B) {
-	_, id := only(b, access.Quota{Requests: 1 << 30, Bytes: 1 << 40}, nil)
-	for _, model := range []string{"exact", "abcdefgh", "nothing-of-those-z"} {
-		r := &access.Rule{AnyOf: access.Predict}
-		b.Run(model, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if err := id.Check(r, model); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-	b.Run("quota", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			a, err := id.Admit(nil)
-			if err != nil {
-				b.Fatal(err)
-			}
-			_ = a.Grow(100)
-			a.Release()
-		}
-	})
-}
-
 // TestUsed: which part of its quotas an identity uses, and of no others.
 func TestUsed(t *testing.T) {
 	p, id := only(t, access.Quota{Requests: 4, Bytes: 1000, Rate: 2, Burst: 8}, nil)

@@ -160,14 +160,3 @@ func TestManyAtOnce(t *testing.T) {
 		}
 	})
 }
-
-func BenchmarkAllowAndDone(b *testing.B) {
-	health := breaker.New(func(breaker.State) {})
-	b.ReportAllocs()
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			health.Allow("policy", 1)
-			health.Done("policy", 1, breaker.OK, 0)
-		}
-	})
-}

@@ -27,7 +27,7 @@ func (r *request) Names() iter.Seq[string] {
 	}
 }
 
-// protocol is how a message carries elements.
+// protocol is how a message carries elements. It has no list for fp16 and bf16, and its answers are all raw.
 var protocol = elements.Protocol{RawTexts: true, RawHalves: true, Names: [elements.Lists]string{
 	elements.Raw: "raw_input_contents", elements.Float: "contents.fp32_contents",
 	elements.Double: "contents.fp64_contents", elements.Int32: "contents.int_contents",
@@ -131,7 +131,9 @@ func (r *request) CheckOutput(i int, spec *tensor.Spec, rows int) error {
 	return nil
 }
 
-// Encode implements predict.Codec. Answers are raw whatever the request was: clients read nothing else.
+// Encode implements predict.Codec. Answers are raw whatever the request was: clients read nothing else. They are
+// encoded by hand, since generated code would copy each output twice; the numbers are those of the fields of
+// ModelInferResponse.
 func (r *request) Encode(result *predict.Result) error {
 	w := &r.out
 	w.Reset()

@@ -42,7 +42,8 @@ type Registry struct {
 // once.
 func NewRegistry(most int64) *Registry { return &Registry{most: most, regions: map[string]*region{}} }
 
-// region is registered shared memory. Its file is open until it is unregistered and nobody uses it any more.
+// region is registered shared memory. Its file is open until it is unregistered and nobody uses it any more: a request
+// that has begun to use it must find the same bytes until its end, whatever its key leads to by then.
 type region struct {
 	Region
 
@@ -81,7 +82,7 @@ func (r *Registry) Register(name, key string, offset, size uint64) error {
 			_ = file.Close()
 		}
 	}()
-	has, err := sizeOf(file)
+	has, err := sizeOf(file) // of now: Part and Write look again, since its owner may make it shorter
 	if err != nil {
 		return err
 	}
@@ -97,7 +98,7 @@ func (r *Registry) Register(name, key string, offset, size uint64) error {
 	switch {
 	case r.regions[name] != nil:
 		return &status.ExistsError{What: "a region named " + routing.Quote(name), Remedy: "unregister it first"}
-	case len(r.regions) >= maxRegions:
+	case len(r.regions) >= maxRegions: // nobody unregisters for a caller that is gone
 		return &tensor.FieldError{
 			Field: "name", Want: fmt.Sprintf("at most %d regions", maxRegions), Got: "one more; unregister some",
 		}
@@ -108,7 +109,9 @@ func (r *Registry) Register(name, key string, offset, size uint64) error {
 	return nil
 }
 
-// openRegion opens the shared memory of a key. It does not follow a link, nor wait for the other end of a pipe.
+// openRegion opens the shared memory of a key. It does not follow a link, nor wait for the other end of a pipe: any
+// user of the machine may put either into the folder, and the server would read or write what that user may not, or
+// hang.
 func openRegion(key string) (*os.File, error) {
 	fault := func(want, got string) (*os.File, error) {
 		return nil, &tensor.FieldError{Field: "key", Want: want, Got: got}

@@ -16,8 +16,8 @@ import (
 	"github.com/weftserve/weft/server/wire/elements"
 )
 
-// request is a ModelInferRequest on its way. It implements transport.Request and predict.Codec, and is used again for
-// another request once it was released.
+// request is a ModelInferRequest on its way: a call allocates nothing for one that was used before. It implements
+// transport.Request and predict.Codec, and is used again for another request once it was released.
 type request struct {
 	transport.Exchange
 
@@ -122,7 +122,7 @@ func (r *request) fill(size int) {
 	a := &r.asked
 	r.Episode, r.EndOfEpisode, r.Priority, r.Target = a.episode, a.end, a.priority, a.target
 	r.TraceParent = a.trace
-	if a.timeout > 0 {
+	if a.timeout > 0 { // microseconds, in Triton; it counts from here, as the time of arrival is not known yet
 		r.Limit = time.Now().Add(a.timeout)
 	}
 	switch {
@@ -154,7 +154,8 @@ func versionOf(text string) (int64, error) {
 	return n, nil
 }
 
-// match gives the raw entries to the inputs that have no contents, in their order. Those of JSON have theirs.
+// match gives the raw entries to the inputs that have no contents, in their order: so Triton reads them, for the
+// entries have no names. Those of JSON have theirs.
 func (r *request) match() error {
 	if r.web {
 		return r.matchBody()
@@ -199,7 +200,7 @@ func (r *request) Release() {
 		}
 	}
 	r.letGo()
-	r.data.Free()
+	r.data.Free() // inputs may lie in it: nothing runs any more that reads them
 	r.in.Reset()
 	r.lifted.Reset()
 	r.out.Reset()
@@ -210,7 +211,8 @@ func (r *request) Release() {
 	requests.Put(r)
 }
 
-// emptied returns a list without its elements, in the same memory unless that is large.
+// emptied returns a list without its elements, in the same memory unless that is large: one request of very many inputs
+// must not take that memory for good.
 func emptied[T any](all []T) []T {
 	const most = 64
 	if cap(all) > most {

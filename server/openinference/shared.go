@@ -104,7 +104,8 @@ var inRegions = elements.Protocol{
 	RawTexts: true, RawHalves: true, Names: [elements.Lists]string{elements.Raw: "shared memory"},
 }
 
-// decodeShared reads an input from its region, once.
+// decodeShared reads an input from its region, once: a version that is tried after another one must get the same
+// elements, and the region is its owner's to change.
 func (r *request) decodeShared(spec *tensor.Spec, in *input, shape tensor.Shape) (tensor.Tensor, error) {
 	count, err := predict.Elements(spec, shape)
 	if err != nil {
@@ -128,7 +129,8 @@ func (r *request) decodeShared(spec *tensor.Spec, in *input, shape tensor.Shape)
 	return t, err
 }
 
-// fits refuses an output that is larger than its part of a region.
+// fits refuses an output that is larger than its part of a region. Where the shape is known it is asked before the
+// model runs (CheckOutput).
 func fits(o *output, bytes int64) error {
 	if o.place == nil || bytes <= o.place.Size {
 		return nil

@@ -90,10 +90,3 @@ func FuzzUnmarshal(f *testing.F) {
 		_ = unmarshal(data)
 	})
 }
-
-func BenchmarkFine(b *testing.B) {
-	data := bytes.Repeat([]byte{0x12, 0}, 15<<19)
-	for b.Loop() {
-		_ = unmarshal(data)
-	}
-}

@@ -139,9 +139,9 @@ func weights(w ...float64) []catalog.Slot {
 }
 
 // serving is the snapshot of a model "m" with four ready versions, its traffic divided so.
-func serving(revision uint64, split []catalog.Slot, shadows ...catalog.Shadow) *catalog.Snapshot {
+func serving(revision uint64, split []catalog.Slot) *catalog.Snapshot {
 	m := model("m", map[string]int64{"stable": 1}, catalog.Ready, catalog.Ready, catalog.Ready, catalog.Ready)
-	m.Traffic = &catalog.Traffic{Revision: revision, Split: split, Shadow: shadows}
+	m.Traffic = &catalog.Traffic{Revision: revision, Split: split}
 	return &catalog.Snapshot{Revision: revision, Models: catalog.ByName(m)}
 }
 

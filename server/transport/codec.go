@@ -17,7 +17,8 @@ import (
 // joined: to hold on to them takes far more memory than they have bytes, and to go through them more time.
 const leastPiece = 4 << 10
 
-// codec is that of gRPC, and of messages that read and encode themselves.
+// codec is that of gRPC, and of messages that read and encode themselves: these get the buffers of gRPC and free them
+// when they were read. Other messages are small, and generated code wants them in one piece.
 type codec struct {
 	encoding.CodecV2
 
@@ -34,7 +35,7 @@ func (c codec) Unmarshal(data mem.BufferSlice, into any) error {
 		if len(data) > 1 && data.Len() < len(data)*leastPiece {
 			return m.Take(mem.BufferSlice{data.MaterializeToBuffer(c.memory)})
 		}
-		data.Ref()
+		data.Ref() // gRPC frees its own reference when this returns
 		return m.Take(data)
 	}
 	m, is := into.(proto.Message)

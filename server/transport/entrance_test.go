@@ -148,36 +148,3 @@ func TestAdmissionEndsWithTheCall(t *testing.T) {
 		}
 	}
 }
-
-// BenchmarkEntrance measures what a decision adds to a call: nothing where the server is open to all.
-func BenchmarkEntrance(b *testing.B) {
-	rule, err := access.RuleOf("weft.v1.PredictionService", "Predict")
-	if err != nil {
-		b.Fatal(err)
-	}
-	message := about("hopper-7")
-	handler := func(_ any, _ context.Context, read func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
-		return message, read(message)
-	}
-	decode := func(any) error { return nil }
-	for _, how := range []string{"open", "connection", "token"} {
-		b.Run(how, func(b *testing.B) {
-			control, ctx := callBy(b, map[string]string{"token": "secret"}[how])
-			if how == "open" {
-				control = &access.Control{}
-			}
-			calls := &Calls{Control: control}
-			b.ReportAllocs()
-			for b.Loop() {
-				c := unaryCalls.Get().(*unaryCall)
-				c.call = call{Calls: calls, ctx: ctx, rule: &rule, predicts: true}
-				c.decode = decode
-				if _, err := c.serve(handler, nil); err != nil {
-					b.Fatal(err)
-				}
-				c.admission.Release()
-				unaryCalls.Put(c)
-			}
-		})
-	}
-}

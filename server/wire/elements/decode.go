@@ -39,7 +39,7 @@ func (p *Protocol) Decode(input *tensor.Spec, shape tensor.Shape, c *Came, packe
 	switch {
 	case err != nil || used == None:
 		return out, Absent, err
-	case used == Raw:
+	case used == Raw: // as the tensor has it, but for bools and texts, whose bytes may be wrong
 		if out.Data = c.Raw; c.Left.List == Raw {
 			c.Left.Lend(&out)
 		}

@@ -70,7 +70,9 @@ func (l *Lifted) lift(message Source, large Fields, repeated uint64) bool {
 			if !whole || len(l.values) == mostLifted {
 				return false
 			}
-			const indexBytes = 8 // can be bytes, and floats of either size
+			// Eight bytes are the shortest value that generated code takes for bytes, for two singles and for one
+			// double.
+			const indexBytes = 8
 			l.rest.Announce(number, indexBytes)
 			l.rest.Head = little.AppendUint64(l.rest.Head, uint64(len(l.values)))
 			before := len(l.pieces)
@@ -81,7 +83,8 @@ func (l *Lifted) lift(message Source, large Fields, repeated uint64) bool {
 	return f.Plain
 }
 
-// Bytes returns the elements of a field of bytes that was decoded as this.
+// Bytes returns the elements of a field of bytes that was decoded as this: its first byte is the index, as there are at
+// most mostLifted of them. A message that was decoded as a whole has the elements themselves.
 func (l *Lifted) Bytes(came []byte) Elements {
 	switch {
 	case len(came) == 0:
@@ -114,6 +117,7 @@ func (l *Lifted) Doubles(came []float64) Elements {
 	return floats(Double, came)
 }
 
+// floats returns elements that generated code has decoded, as they lay in the message.
 func floats[T any](l List, came []T) Elements {
 	data, _ := binary.Append(nil, little, came) // numbers can be written
 	return Elements{l, len(came), [][]byte{data}}

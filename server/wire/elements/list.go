@@ -1,4 +1,8 @@
 // Package elements reads the elements of tensors from messages: they are raw, or in lists by their type.
+//
+// A prediction's message is mostly one such list. gRPC leaves it in several buffers; generated code would copy it into
+// one, decode it into a slice, and the pipeline would copy that into the memory of a batch. Here a Lifted message is
+// decoded without its lists, which stay where gRPC has them (Source) until they are copied once, into the batch.
 package elements
 
 import (
@@ -68,8 +72,8 @@ func (p *Protocol) names(s *Sizes) string {
 	return strings.Join(names, " and ")
 }
 
-// used returns the field that carries the elements, and complains unless it is the only one, fits the element type, and
-// is there when there are elements.
+// used returns the field that carries the elements, and refuses them unless it is the only one, fits the element type,
+// and is there when there are elements.
 func (p *Protocol) used(dtype tensor.DType, shape tensor.Shape, count int64, sizes *Sizes) (List, error) {
 	present, used := 0, None
 	for l, size := range sizes {
@@ -127,6 +131,7 @@ func Counted(l List, data Source) (count int, ok bool) {
 	case l == Double:
 		return size / 8, size%8 == 0
 	}
+	// A varint may have any length: the bytes must be read to be counted. That may take long, and lets others in.
 	var turn protect.Turn
 	for ok = true; ok && data.Size() > 0; count++ {
 		turn.Step(1)

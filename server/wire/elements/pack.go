@@ -26,6 +26,7 @@ func pack(dtype tensor.DType, e *Elements) (data []byte, bad int, value int64) {
 	for i := range e.Count {
 		turn.Step(1)
 		v := element(&from, e.List, dtype)
+		// Each type of eight bytes holds all that its list can have.
 		if size < 8 && (int64(v) < low || int64(v) > high) {
 			return nil, i, int64(v)
 		}
@@ -56,9 +57,9 @@ func element(s *Source, l List, dtype tensor.DType) uint64 {
 	}
 	v, _ := s.Varint() // they were counted
 	switch {
-	case l == Bool:
+	case l == Bool: // protobuf takes any number but 0 for true
 		return min(v, 1)
-	case l == Int32:
+	case l == Int32: // a negative one has its sign in all 64 bits; generated code takes the lowest 32
 		return uint64(int64(int32(v)))
 	case l == Uint32:
 		return uint64(uint32(v))

@@ -9,7 +9,7 @@ import (
 // Scan reads the fields of a message by hand, one after the other, which leaves their bytes where they lie.
 type Scan struct {
 	left     Source
-	seen     uint64 // bits, by field
+	seen     uint64 // bits, by field; those from 63 on share the last one
 	repeated uint64 // likewise: the fields that may come more than once
 
 	// Tag, and Value or Bytes, are those of the field that was read last.

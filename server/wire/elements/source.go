@@ -34,7 +34,8 @@ func (s *Source) Size() int { return len(s.head) + s.more }
 // One returns the bytes, if they lie in one piece of memory.
 func (s *Source) One() (data []byte, one bool) { return s.head, s.more == 0 }
 
-// skip passes over n bytes, which are there.
+// skip passes over n bytes, which are there. It is short enough to be inlined, as nearly all of them lie in the first
+// piece.
 func (s *Source) skip(n int) {
 	if n < len(s.head) || s.more == 0 {
 		s.head = s.head[n:]
@@ -77,6 +78,8 @@ func (s *Source) Varint() (uint64, bool) {
 	return s.longVarint()
 }
 
+// longVarint takes a number of several bytes off, which may lie in two pieces: then they are joined in memory of the
+// stack.
 func (s *Source) longVarint() (uint64, bool) {
 	data := s.head
 	var room [binary.MaxVarintLen64]byte

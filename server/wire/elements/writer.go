@@ -3,6 +3,9 @@ package elements
 import "google.golang.org/protobuf/encoding/protowire"
 
 // Writer encodes a message in pieces: large values are not copied. The zero value is ready.
+//
+// A length of protobuf stands before what it is of, and is known after it. So Wrap moves what was written, which is the
+// short part of a message: the values lie elsewhere.
 type Writer struct {
 	// Head is the message without them.
 	Head []byte
@@ -69,7 +72,7 @@ func (w *Writer) Value(data []byte) {
 
 // Wrap makes what was appended to Head since begin, and so many bytes of values, the value of a field.
 func (w *Writer) Wrap(field protowire.Number, begin, values int) {
-	var room [2 * 10]byte
+	var room [2 * 10]byte // of two varints, of ten bytes at most
 	prefix := protowire.AppendTag(room[:0], field, protowire.BytesType)
 	prefix = protowire.AppendVarint(prefix, uint64(len(w.Head)-begin+values))
 	w.Head = append(w.Head, prefix...)
