@@ -2,6 +2,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -99,3 +100,34 @@ func fail(stderr io.Writer, err error, status int) int {
 	fmt.Fprintf(app.Printable(stderr), "weft: %v\n", err)
 	return status
 }
+
+// versionCommand is `weft version`.
+type versionCommand struct {
+	JSON bool `name:"json" help:"Print it as JSON."`
+}
+
+// Run prints the version.
+func (c versionCommand) Run(s streams) error {
+	build := app.ReadBuild()
+	if c.JSON {
+		return json.NewEncoder(s.out).Encode(build)
+	}
+	_, err := fmt.Fprintln(s.out, build)
+	return err
+}
+
+// tokenCommand is `weft token`.
+type tokenCommand struct {
+	Name string `arg:"" help:"Name of the token, as token:NAME in the access file has it."`
+}
+
+// Run makes a token and prints it.
+func (c *tokenCommand) Run(s streams) error { return app.Token(c.Name, s.out) }
+
+// workerCommand is `weft worker`, as which a server starts this program to run models in another process.
+type workerCommand struct {
+	Library string `arg:"" help:"The ONNX Runtime shared library."`
+}
+
+// Run runs models until the server is done, or dead.
+func (c *workerCommand) Run() error { return app.Work(c.Library) }
