@@ -1,10 +1,10 @@
 package ort
 
 import (
-	"encoding/binary"
 	"math"
 	"testing"
 
+	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
@@ -32,9 +32,5 @@ func TestAgree(t *testing.T) {
 }
 
 func of(values []float32) tensor.Tensor {
-	t := tensor.Tensor{DType: tensor.Float32, Shape: tensor.Shape{int64(len(values))}}
-	for _, v := range values {
-		t.Data = binary.LittleEndian.AppendUint32(t.Data, math.Float32bits(v))
-	}
-	return t
+	return weftest.Floats(tensor.Shape{int64(len(values))}, values...)
 }

@@ -120,7 +120,7 @@ func same[T any](t testing.TB, want, got T, what ...any) {
 	}
 }
 
-var floats = weftest.Floats
+var floats, stringsOf = weftest.Floats, weftest.Words
 
 func int64s(shape tensor.Shape, values ...int64) tensor.Tensor {
 	t := tensor.Tensor{DType: tensor.Int64, Shape: shape}
@@ -138,14 +138,6 @@ func bools(shape tensor.Shape, values ...bool) tensor.Tensor {
 			b = 1
 		}
 		t.Data = append(t.Data, b)
-	}
-	return t
-}
-
-func stringsOf(shape tensor.Shape, values ...string) tensor.Tensor {
-	t := tensor.Tensor{DType: tensor.String, Shape: shape}
-	for _, v := range values {
-		t.Data = tensor.AppendString(t.Data, []byte(v))
 	}
 	return t
 }

@@ -1,22 +1,17 @@
 package proof
 
 import (
-	"encoding/binary"
-	"math"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
 // single is an answer of one output of fp32.
 func single(values ...float32) []tensor.Tensor {
-	t := tensor.Tensor{DType: tensor.Float32, Shape: tensor.Shape{int64(len(values))}}
-	for _, v := range values {
-		t.Data = binary.LittleEndian.AppendUint32(t.Data, math.Float32bits(v))
-	}
-	return []tensor.Tensor{t}
+	return []tensor.Tensor{weftest.Floats(tensor.Shape{int64(len(values))}, values...)}
 }
 
 // TestAudited: how the answer of a row of a live batch is compared with its result alone.
