@@ -99,8 +99,8 @@ func (s *subject) open(t *testing.T, of kindOfModel) engine.Opened {
 	if !a.Synth {
 		text := "x[N,4]; Sub(Gather(f[0.0,0.0], Cast{to=7}(Mul(x, 0.0))), x)" // the place of NaN is out of range
 		if of == slow {
-			text = "x[N,4]; a0 = Expand(ReduceMax(x), [256,256]); " + strings.Join(chain(2000), "") +
-				"Add(x, ReduceMax(a2000))"
+			text = "x[N,4]; a0 = Expand(ReduceMax(x), [512,512]); " + strings.Join(chain(400), "") +
+				"Add(x, ReduceMax(a400))"
 		}
 		model, err := sketch.Parse(text)
 		if err != nil {

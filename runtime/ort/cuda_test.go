@@ -244,7 +244,7 @@ func TestCUDAPinnedBuffers(t *testing.T) {
 		if err := s.Run(t.Context(), b); err != nil {
 			t.Fatal(err)
 		}
-		if got := float32s(b.Outputs[0].Data); got[2*rows-1] != -float32(2*rows-1) {
+		if got := weftest.Values(b.Outputs[0]); got[2*rows-1] != -float32(2*rows-1) {
 			t.Errorf("%d rows: the last number is %g", rows, got[2*rows-1])
 		}
 	}
@@ -263,7 +263,7 @@ func TestCUDANodesOnCPU(t *testing.T) {
 		t.Errorf("notes %q", notes)
 	}
 	out := runOnce(t, s, floats(tensor.Shape{2, 2}, 2, 0, 0, 4))
-	if got := float32s(out[0].Data); got[0] != 6 || got[1] != 8 || got[3] != 4 {
+	if got := weftest.Values(out[0]); got[0] != 6 || got[1] != 8 || got[3] != 4 {
 		t.Errorf("answer %v", got)
 	}
 }

@@ -1,8 +1,6 @@
 package ort_test
 
 import (
-	"encoding/binary"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -129,12 +127,4 @@ func (l cudaLog) count(t *testing.T, call string) int {
 		}
 	}
 	return n
-}
-
-func float32s(data []byte) []float32 {
-	var values []float32
-	for ; len(data) > 0; data = data[4:] {
-		values = append(values, math.Float32frombits(binary.LittleEndian.Uint32(data)))
-	}
-	return values
 }

@@ -39,7 +39,7 @@ func negate(t *testing.T, s *ort.Session, values ...float32) {
 		want = append(want, -v)
 	}
 	out := runOnce(t, s, floats(tensor.Shape{int64(len(values) / 2), 2}, values...))
-	same(t, want, float32s(out[0].Data))
+	same(t, want, weftest.Values(out[0]))
 }
 
 func counts(t *testing.T, s *ort.Session, replayed, eager, failed uint64) {
@@ -204,7 +204,7 @@ func TestGraphsAmongCallers(t *testing.T) {
 		running.Add(1)
 		ended.Go(func() {
 			err := s.Run(t.Context(), b)
-			if got := float32s(b.Outputs[0].Data); err != nil || got[0] != -float32(i) {
+			if got := weftest.Values(b.Outputs[0]); err != nil || got[0] != -float32(i) {
 				t.Errorf("caller %d: %v, %v", i, got, err)
 			}
 			running.Done()
