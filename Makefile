@@ -76,6 +76,9 @@ planted: setup ## Plant one-line bugs in the product, and say which tests catch 
 lab: setup build ## All of the laboratory, nightly and before a release: its tests, and then each of its programs in full (half a day, most of it for planted bugs; writes docs/sim and docs/bench)
 	go test -C tools/lab $(UNVETTED) -timeout 30m ./...
 	go test -C tools/lab $(UNVETTED) -race -timeout 30m ./...
+	$(MAKE) race EVERY=1
+	WEFT_POISON=20 WEFT_VERDICTS=1,60,200 WEFT_PLANTED=1,200 WEFT_LIES=20000 WEFT_HISTORIES=500 WEFT_KILLS=30 \
+		WEFT_STRUCTURE_SEARCH=1,2000 go test $(UNVETTED) -timeout 3h ./...
 	$(MAKE) sim
 	$(MAKE) fuzz-live
 	$(MAKE) fuzz-live ARGS=--names
@@ -85,8 +88,8 @@ lab: setup build ## All of the laboratory, nightly and before a release: its tes
 	$(MAKE) gpu-check $(if $(wildcard /dev/nvidia0),,ARGS='--device cpu')
 
 .PHONY: race
-race: setup ## Run every test under the race detector
-	go test $(UNVETTED) -race ./...
+race: setup ## Run the tests of `make quick` under the race detector (EVERY=1: every test)
+	go test $(UNVETTED) -race $(if $(EVERY),-timeout 1h,-short) ./...
 
 .PHONY: fuzz
 fuzz: setup ## Run each fuzz target for FUZZTIME (10s)

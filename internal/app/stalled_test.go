@@ -21,6 +21,10 @@ import (
 // TestAHungWorkerIsNotReady: while the process of a model neither answers nor is replaced, its health, the server's if
 // there is no other model, and GetModel say so; once it goes on, or another is there, they say that, and what happened.
 func TestAHungWorkerIsNotReady(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for 12 seconds, which a process that was stopped may have lacked")
+	}
+	t.Parallel()
 	if err := worker.Supported(); err != nil {
 		t.Skip(err)
 	}

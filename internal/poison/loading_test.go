@@ -86,9 +86,7 @@ func metadata(t *testing.T, s *server, model string) *weftv1.GetModelMetadataRes
 // TestLoadingThatDoesNotEnd: while a made-up row hangs, and while a model is opened for ever, the device serves others,
 // and the server can be stopped.
 func TestLoadingThatDoesNotEnd(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it serves models in processes that hang")
-	}
+	nightly(t)
 	together(t)
 	for name, text := range map[string]string{"hangs": hangsOnAnyRow, "opens": opensForEver} {
 		t.Run(name, func(t *testing.T) {

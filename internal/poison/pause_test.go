@@ -61,9 +61,7 @@ func drawPauses(seed uint64) (all []pause) {
 // requests are answered that have the time for it, no connection of callers who give up soon is ended, no process is,
 // and every model stays SERVING. Then a run that hangs is still ended.
 func TestPauses(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it stops a server for seconds")
-	}
+	nightly(t)
 	seed := uint64(1)
 	repository := addInnocents(t, innocents)
 	weftest.SetManifest(t, repository, "sums", "{target_latency: 200ms, batching: {max_batch_size: 8}}")

@@ -93,8 +93,9 @@ func (s *server) engineMemory(isolation string) int {
 // TestReplacedModels: a model that is replaced again and again under traffic takes the memory of two, and none is left
 // of it in the end.
 func TestReplacedModels(t *testing.T) {
-	if testing.Short() || race.Enabled {
-		t.Skip("it loads large models, and measures memory, of which the race detector takes much")
+	nightly(t)
+	if race.Enabled {
+		t.Skip("it measures memory, of which the race detector takes much")
 	}
 	together(t)
 	replacements, sizes := 5, []int{12}

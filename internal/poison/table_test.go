@@ -67,6 +67,14 @@ const longVariable = "WEFT_POISON"
 
 func long() bool { return os.Getenv(longVariable) != "" }
 
+// nightly has a test run only in the long form: it takes a third of a minute.
+func nightly(t *testing.T) {
+	t.Helper()
+	if !long() {
+		t.Skip("it takes a third of a minute; " + longVariable + "=20 has it run")
+	}
+}
+
 // times returns how often a thing is to be done that the short form does so often.
 func times(short int) int {
 	if n, err := strconv.Atoi(os.Getenv(longVariable)); err == nil {

@@ -40,6 +40,9 @@ func TestFaultsAreToldWithoutWhatStandsInTheFile(t *testing.T) {
 			}
 		}
 		for i, at := range values {
+			if i%3 != len(file)%3 {
+				continue // a third of the values of each file
+			}
 			after := source[at[1]:] // the next one too, since the fault may be that they are equal
 			if i+1 < len(values) {
 				after = source[at[1]:values[i+1][0]] + "%s" + source[values[i+1][1]:]

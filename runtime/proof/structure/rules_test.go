@@ -110,6 +110,9 @@ func TestRulesWithin(t *testing.T) {
 		plain := proveSketch(t, line.sketch)
 		nested := nestedWrappers()
 		for k, wrappers := range nested {
+			if (i+k)%3 > 0 && os.Getenv(searchVariable) == "" {
+				continue // each rule within a third of them, nightly within all
+			}
 			s, err := sketch.Parse(line.sketch)
 			if err != nil {
 				t.Fatal(err)
