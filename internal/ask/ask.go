@@ -30,6 +30,7 @@ type Options struct {
 	Server
 }
 
+// check finds all mistakes in the flags, before a server is asked.
 func (o *Options) check() error {
 	var faults config.Faults
 	if o.Timeout <= 0 {
@@ -47,6 +48,7 @@ func (o *Options) check() error {
 	return faults.Err()
 }
 
+// model names the version to ask. The parser of flags takes only one of --version and --label.
 func (o *Options) model() *weftclient.ModelSpec {
 	switch {
 	case o.Version != nil:
@@ -57,7 +59,9 @@ func (o *Options) model() *weftclient.ModelSpec {
 	return weftclient.Model(o.Model)
 }
 
-// Run asks and prints the answer. What is wrong with the command line is a config.Faults.
+// Run asks and prints the answer. It makes two calls: one for the signature, by which it reads the inputs, and one for
+// the prediction. Each has the whole timeout, since reading inputs from a terminal may take long. Mistakes in the
+// command line are returned as config.Faults.
 func Run(ctx context.Context, o *Options, in io.Reader, out io.Writer) error {
 	if err := o.check(); err != nil {
 		return err
@@ -93,17 +97,18 @@ func Run(ctx context.Context, o *Options, in io.Reader, out io.Writer) error {
 	return o.print(out, answer, about.GetSignature().GetOutputs())
 }
 
-// within makes a call that may take as long as the user waits for an answer.
+// within makes a call, and gives it up after --timeout.
 func (o *Options) within(ctx context.Context, call func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(o.Timeout))
 	defer cancel()
 	return call(ctx)
 }
 
-// errInterrupted is what a signal leads to.
+// errInterrupted ends the command after a signal, which cancels its context.
 var errInterrupted = errors.New("interrupted before there was an answer")
 
-// read reads the inputs, until ctx ends: a terminal or a pipe may never give them.
+// read reads the inputs until ctx ends: a terminal or a pipe may never give them. The goroutine that reads then stays
+// behind, and ends with the process.
 func (o *Options) read(ctx context.Context, about *weftv1.GetModelMetadataResponse, in io.Reader) (
 	inputs weftclient.Tensors, err error,
 ) {

@@ -31,7 +31,7 @@ type Explain struct {
 	Server
 }
 
-// maxListed is the most that a server lists.
+// maxListed is the most that a server lists. It refuses to list more, but only the error here can name the flag.
 const maxListed = 1000
 
 func (o *Explain) check() error {
@@ -79,8 +79,8 @@ func (o *Explain) Run(ctx context.Context, out io.Writer) error {
 	return err
 }
 
-// find asks for the request by its caller's name. Digits are the server's number if no caller used them as a name: a
-// shell takes an unquoted "#" for a comment.
+// find asks for the request by its caller's name. Digits that no caller used as a name are the server's number of it,
+// which needs no "#" here: a shell takes an unquoted "#" for a comment.
 func (o *Explain) find(ctx context.Context, models weftv1.ModelServiceClient, who *peer.Peer) (
 	*weftv1.Explanation, error,
 ) {
@@ -101,7 +101,8 @@ func (o *Explain) find(ctx context.Context, models weftv1.ModelServiceClient, wh
 	return nil, last
 }
 
-// Label names a version, which is 0 where a request came to none.
+// Label names a version for people, such as "walk v3". A request that no version was chosen for has version 0, and is
+// named by its model.
 func Label(model string, version int32) string {
 	if version == 0 {
 		return model
@@ -114,13 +115,16 @@ func endName(end weftv1.RequestEnd) string {
 	return strings.ToLower(strings.TrimPrefix(end.String(), "REQUEST_END_"))
 }
 
+// encode writes a value as a line of JSON in which "<", ">" and "&" stay as they are.
 func encode(out io.Writer, v any) error {
 	encoder := json.NewEncoder(out)
 	encoder.SetEscapeHTML(false)
 	return encoder.Encode(v)
 }
 
-// printJSON prints an explanation as weft.v1.Explanation has it, but for the name of its end.
+// printJSON prints an explanation as JSON of weft.v1.Explanation, but its end is written as the list of requests has
+// it. protojson inserts random blanks on purpose; without them the output is the same each time, and the end can be
+// replaced.
 func printJSON(out io.Writer, e *weftv1.Explanation) error {
 	text, err := protojson.MarshalOptions{UseProtoNames: true, EmitDefaultValues: true}.Marshal(e)
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/weftserve/weft/proto/weftclient"
 )
 
-// inputs reads the flags as the signature has them.
+// inputs reads the flags by the signature of the model. It returns all mistakes together, but says what is missing only
+// if there are no others: a mistyped name would else be told of twice. A file that cannot be read ends it.
 func (o *Options) inputs(about *weftv1.GetModelMetadataResponse, in io.Reader) (weftclient.Tensors, error) {
 	specs := about.GetSignature().GetInputs()
 	given := weftclient.Tensors{}
@@ -48,9 +49,9 @@ func (o *Options) inputs(about *weftv1.GetModelMetadataResponse, in io.Reader) (
 	return given, faults.Err()
 }
 
-// inputOf returns which input a flag is for, and its value. Names come first, since a name may have any character, an
-// equals sign among them. A text without a known name is a value by itself where the model has one input; where it has
-// several, or where it looks like NAME=VALUE, it is a mistake to be told of.
+// inputOf returns which input a flag is for, and its value. The names of the signature are tried first, since a name
+// may have any character, even an equals sign. A text without a known name is a value if the model has one input. If it
+// has several, or the text looks like NAME=VALUE, that is an error.
 func inputOf(specs []*weftv1.TensorSpec, text string) (*weftv1.TensorSpec, string, error) {
 	var names []string
 	for _, s := range specs {
@@ -80,7 +81,7 @@ func read(name string, in io.Reader) (string, error) {
 	return string(text), err
 }
 
-// wanted says which inputs are still to be given.
+// wanted says which inputs are still to be given, each with an example that can be pasted.
 func wanted(about *weftv1.GetModelMetadataResponse, missing []*weftv1.TensorSpec) string {
 	var b strings.Builder
 	model := about.GetModel()
@@ -96,7 +97,7 @@ func wanted(about *weftv1.GetModelMetadataResponse, missing []*weftv1.TensorSpec
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// quoted returns a name as a shell takes it, so that the line that an error shows can be pasted.
+// quoted returns a name as a shell takes it: a name of other characters than the plain ones stands in single quotes.
 func quoted(name string) string {
 	plain := func(r rune) bool {
 		return r < 0x80 && (unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("_.:/-", r))
@@ -112,7 +113,7 @@ func dtype(d weftv1.DataType) string {
 	return strings.ToLower(strings.TrimPrefix(d.String(), "DATA_TYPE_"))
 }
 
-// dims returns a shape with the names of open dimensions, such as [batch, 4].
+// dims returns a shape for people. Open dimensions have their names, such as [batch, 4], or "any".
 func dims(s *weftv1.TensorSpec) string {
 	var all []string
 	for i, extent := range s.GetShape() {
@@ -128,10 +129,11 @@ func dims(s *weftv1.TensorSpec) string {
 	return "[" + strings.Join(all, ", ") + "]"
 }
 
-// maxExample bounds the elements of an example: a larger one is better put into a file.
+// maxExample bounds the elements of an example. An input with more is better read from a file, and the example says so.
 const maxExample = 16
 
-// example returns a value of an input as a shell takes it.
+// example returns a value of an input as a shell takes it: nested lists of one repeated element. Open dimensions have
+// one member.
 func example(s *weftv1.TensorSpec) string {
 	element, elements := "0", int64(1)
 	switch s.GetDtype() {
@@ -141,6 +143,7 @@ func example(s *weftv1.TensorSpec) string {
 		element = `"text"`
 	default:
 	}
+	// The innermost list is made first, and repeated in the next one.
 	for _, extent := range slices.Backward(s.GetShape()) {
 		if extent < 0 {
 			extent = 1

@@ -23,7 +23,8 @@ type printedList struct {
 	Forgotten    uint32 `json:"forgotten"`
 }
 
-// printedRequest is one of them. Its version is 0 if it came to none.
+// printedRequest is one of them. Its version is 0 if none was chosen, and its target is 0 if it has none. Waited is the
+// time until its execution began, ended the time until it ended.
 type printedRequest struct {
 	Number   uint32  `json:"number"`
 	ID       string  `json:"id"`
@@ -88,7 +89,7 @@ func (p *printedList) text(out io.Writer, model string) error {
 	return err
 }
 
-// Request is one that ended, as a server lists it. Times are milliseconds since the server's run began.
+// Request is a request that ended, as a server lists it. Times are milliseconds since the server's run began.
 type Request struct {
 	Number uint32
 	ID     string
@@ -113,7 +114,7 @@ func Requests(c *weftv1.RequestColumns) []Request {
 	return all
 }
 
-// Until returns when it had waited: when it was executed first, or else when it ended.
+// Until returns when its wait ended: at its first execution, or at its end if it was never executed.
 func (r *Request) Until() float64 {
 	if r.Started > 0 {
 		return r.Started
@@ -121,13 +122,14 @@ func (r *Request) Until() float64 {
 	return r.End
 }
 
-// Waited returns for how long it had waited.
+// Waited returns how long it waited, in milliseconds.
 func (r *Request) Waited() float64 { return r.Until() - r.Arrival }
 
 // Became says what became of it, such as "refused QUEUE_FULL".
 func (r *Request) Became() string { return strings.TrimSpace(endName(r.How) + " " + r.Reason) }
 
-// At returns a member of a column, or nothing where there is none: the columns of a server may differ in length.
+// At returns a member of a column, or the zero value beyond its end: the columns that a server sends may differ in
+// length.
 func At[T any, N int | uint32](column []T, i N) T {
 	if i >= 0 && int(i) < len(column) {
 		return column[i]

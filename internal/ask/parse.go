@@ -14,7 +14,8 @@ import (
 	"github.com/weftserve/weft/server/wire"
 )
 
-// parse returns the tensor that nested lists of JSON stand for.
+// parse returns the tensor of an input that is written as nested lists of JSON. Numbers stay text until their type is
+// known, so that an int64 loses no digits.
 func parse(spec *weftv1.TensorSpec, text string) (*weftv1.Tensor, error) {
 	values := json.NewDecoder(strings.NewReader(text))
 	values.UseNumber()
@@ -38,7 +39,7 @@ func parse(spec *weftv1.TensorSpec, text string) (*weftv1.Tensor, error) {
 	return wire.Encode(tensor.Tensor{DType: p.dtype, Shape: p.shape, Data: p.data}, true), nil
 }
 
-// parser makes a tensor of nested lists.
+// parser makes a tensor of nested lists. data has the elements that were read, in the encoding of their type.
 type parser struct {
 	spec  *weftv1.TensorSpec
 	dtype tensor.DType
@@ -46,8 +47,8 @@ type parser struct {
 	data  []byte
 }
 
-// list reads what is at a place, which counts from 0. The first list along an open dimension decides how long all lists
-// along it are; fixed dimensions are known before.
+// list reads the value at a place, which is the indices of the lists around it, from 0. The first list along an open
+// dimension decides the length of all lists along it; fixed dimensions are known before.
 func (p *parser) list(value any, place []int) error {
 	list, is := value.([]any)
 	depth := len(place)
@@ -78,7 +79,7 @@ func (p *parser) list(value any, place []int) error {
 	return nil
 }
 
-// in says where a place is, as people count.
+// in says where a place is, counted from 1 as people do.
 func in(place []int) string {
 	if len(place) == 0 {
 		return "as the value"
@@ -104,7 +105,8 @@ func (p *parser) elements() string {
 	return what + " of " + dtype(p.spec.GetDtype())
 }
 
-// element adds an element to the tensor, and reports whether its type has it.
+// element adds an element to the tensor, and reports whether it is one of its type. After false the tensor is of no
+// use.
 func (p *parser) element(value any) bool {
 	var text string
 	is := false
@@ -123,7 +125,7 @@ func (p *parser) element(value any) bool {
 	return is && err == nil
 }
 
-// show returns a value as it was written, or what can be seen of it.
+// show returns a value as JSON, cut if it is long.
 func show(value any) string {
 	var text strings.Builder
 	if err := encode(&text, value); err != nil {
@@ -135,6 +137,7 @@ func show(value any) string {
 // maxShown bounds how much of a value an error or a line repeats, in characters.
 const maxShown = 120
 
+// cut returns a text, or its beginning if it is long.
 func cut(text string) string {
 	if shown := []rune(text); len(shown) > maxShown {
 		return string(shown[:maxShown]) + " ..."

@@ -28,7 +28,7 @@ type printedTensor struct {
 	Values any `json:"values"`
 }
 
-// printedExecution is what people ask of weft.v1.ExecutionInfo.
+// printedExecution is the part of weft.v1.ExecutionInfo that people ask for.
 type printedExecution struct {
 	QueueUS       int64  `json:"queue_us"`
 	ComputeUS     int64  `json:"compute_us"`
@@ -41,6 +41,7 @@ type printedExecution struct {
 	FlushReason   string `json:"flush_reason"`
 }
 
+// print prints an answer, as JSON or for people. Both come from the same values, so that they agree.
 func (o *Options) print(out io.Writer, a *weftclient.Answer, order []*weftv1.TensorSpec) error {
 	e := a.Execution
 	p := printed{
@@ -69,7 +70,7 @@ func (o *Options) print(out io.Writer, a *weftclient.Answer, order []*weftv1.Ten
 	return p.text(out, order)
 }
 
-// maxRows bounds how many rows of an output are printed for people.
+// maxRows bounds how many rows of an output are printed for people: more would push the first ones off the screen.
 const maxRows = 20
 
 // text prints the answer for people, outputs in the order of the signature.
@@ -113,7 +114,8 @@ func count(n int32, of string) string {
 	return fmt.Sprintf("%d %ss", n, of)
 }
 
-// elements return the elements of a tensor, as JSON can have them, by its type.
+// elements has, by type, the function that returns the elements of a tensor as JSON can have them. 16-bit floats are
+// read as float32, which holds each of them.
 var elements = map[weftv1.DataType]func(*weftv1.Tensor) ([]any, error){
 	weftv1.DataType_DATA_TYPE_BOOL: list[bool], weftv1.DataType_DATA_TYPE_STRING: list[string],
 	weftv1.DataType_DATA_TYPE_INT8: list[int8], weftv1.DataType_DATA_TYPE_INT16: list[int16],
@@ -124,6 +126,7 @@ var elements = map[weftv1.DataType]func(*weftv1.Tensor) ([]any, error){
 	weftv1.DataType_DATA_TYPE_FP64: list[float64],
 }
 
+// list returns the elements of a tensor of one type.
 func list[T weftclient.Element](t *weftv1.Tensor) ([]any, error) {
 	values, err := weftclient.Values[T](t)
 	all := make([]any, 0, len(values))
@@ -133,8 +136,8 @@ func list[T weftclient.Element](t *weftv1.Tensor) ([]any, error) {
 	return all, err
 }
 
-// writable returns an element, or the word for a number that JSON does not have: NaN and the infinities, by the words
-// that protobuf has for them, so that what reads the API's JSON reads this, too.
+// writable returns an element, or the word for a number that JSON does not have: NaN and the infinities. They are the
+// words of protobuf, so that a program that reads the API's JSON can read this, too.
 func writable(v any) any {
 	var number float64
 	switch f := v.(type) {
@@ -154,7 +157,7 @@ func writable(v any) any {
 	return v
 }
 
-// nest returns elements as nested lists of a shape.
+// nest returns elements as nested lists of a shape. There are as many elements as the shape has; a scalar has one.
 func nest(elements []any, shape []int64) any {
 	if len(shape) == 0 {
 		return elements[0]

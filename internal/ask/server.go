@@ -22,7 +22,8 @@ type Server struct {
 	certs.Client `embed:"" group:"TLS"`
 }
 
-// Dial returns a client. It connects with the first call.
+// Dial returns a client of the server. It connects with the first call, whose error names an address that does not
+// answer.
 func (s *Server) Dial() (*weftclient.Client, error) {
 	dial, err := s.DialOptions(s.Address)
 	if err != nil {
@@ -36,8 +37,9 @@ func (s *Server) Dial() (*weftclient.Client, error) {
 	return client, nil
 }
 
-// Wrong says what the user can do about the error of a call, which had so long; 0: nobody chose how long. Who answered,
-// if anybody did, is in server.
+// Wrong says what the user can do about the error of a call. timeout is what the user gave the call, or 0 if the user
+// chose none. server is the peer of the call: without an address nobody answered, and the advice is about the
+// connection.
 func (s *Server) Wrong(err error, server *peer.Peer, timeout config.Duration) error {
 	message := strings.TrimSpace(status.Convert(err).Message())
 	switch {

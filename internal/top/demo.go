@@ -58,12 +58,17 @@ type demoFlow struct {
 	answered, refused float64
 }
 
+// demoBatch is the batch that runs, with the requests in it. Its length is drawn when it starts, so that its end is
+// known.
 type demoBatch struct {
 	sharedsched.BatchEvent
 	end      sharedsched.Time
 	requests []*predict.Event
 }
 
+// newDemo returns the server before its first request. Its past is played when the log first asks for the state. The
+// seed of its random numbers is fixed, so that pictures can be compared. The queue of the ranker holds fewer requests
+// than the largest burst, so that the table has lost requests to show.
 func newDemo() *demo {
 	const ms, us = time.Millisecond, time.Microsecond
 	version := func(model string, number int64, weight float64, target time.Duration) catalog.Version {
@@ -118,6 +123,7 @@ func (d *demo) watch(ctx context.Context, once bool, give func(*weftv1.Activity)
 	return nil
 }
 
+// list and explain ask the log what a server would ask its own.
 func (d *demo) list(_ context.Context, model string) (*weftv1.ListRequestsResponse, error) {
 	return d.log.Requests(model, 0, listMost), nil
 }
@@ -129,7 +135,8 @@ func (d *demo) explain(_ context.Context, name string) (*weftv1.Explanation, err
 	return nil, errors.New("no request " + name + " is remembered")
 }
 
-// state plays until now, and returns how things stand.
+// state plays until now, and returns the scheduler's state as a server would report it. The log calls it before each
+// update, so that the demo advances only while somebody watches.
 func (d *demo) state() sharedsched.State {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -152,6 +159,7 @@ func (d *demo) state() sharedsched.State {
 	return s
 }
 
+// totals counts requests by model. Those in the batch that runs are in flight, as those in the queue are.
 func (d *demo) totals() map[string]*weftv1.RequestTotals {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -174,7 +182,8 @@ func (d *demo) totals() map[string]*weftv1.RequestTotals {
 	return all
 }
 
-// play has happen what happens until then. The caller holds mu.
+// play carries out all events until a time, in their order: the end of a batch comes before an arrival at the same
+// moment. The caller holds mu.
 func (d *demo) play(until sharedsched.Time) {
 	for {
 		if d.running == nil {
@@ -195,7 +204,8 @@ func (d *demo) play(until sharedsched.Time) {
 	}
 }
 
-// arrive has a burst of requests come.
+// arrive adds a burst of requests to the queue of a flow, and refuses the ones that find it full. Bursts have any size
+// from 1 to twice the average less 1. The time to the next one is exponential, and keeps the rate whatever the bursts.
 func (d *demo) arrive(f *demoFlow) {
 	for range 1 + d.random.IntN(int(2*f.burst)-1) {
 		d.numbers++
@@ -218,7 +228,8 @@ func (d *demo) arrive(f *demoFlow) {
 	f.next = d.now.Add(time.Duration(d.random.ExpFloat64() * f.burst / f.rate * float64(time.Second)))
 }
 
-// start runs a batch of the flow that had least of its share; of the shadow where no other waits.
+// start runs a batch of the flow whose used is least. A background flow gets a batch only if no other flow waits. It
+// does nothing where nobody waits. The caller holds mu.
 func (d *demo) start() {
 	var f *demoFlow
 	for _, o := range d.flows {
@@ -231,6 +242,7 @@ func (d *demo) start() {
 		return
 	}
 	n := min(len(f.queue), f.most)
+	// Batches are padded to a power of two, as the sizes of a model usually are.
 	size := 1
 	for size < n {
 		size *= 2
@@ -244,6 +256,7 @@ func (d *demo) start() {
 		},
 		Version: sharedsched.VersionID(f.Scheduler), Device: demoDevice, Tasks: n, Rows: n, Padded: size,
 		Reason: sharedsched.FlushDeviceIdle, Estimated: takes,
+		// An execution takes up to a tenth more or less than expected.
 		Elapsed: time.Duration(float64(takes) * (0.9 + 0.2*d.random.Float64())),
 	}}
 	if n == f.most {
@@ -258,13 +271,15 @@ func (d *demo) start() {
 		}
 	}
 	f.used = max(f.used, least) + time.Duration(float64(b.Elapsed)/f.Weight)
+	// A flow that is behind by more than spread moves up, or it would hold the device for long once it has work.
 	for _, o := range d.flows {
 		o.used = max(o.used, f.used-spread)
 	}
 	d.running = b
 }
 
-// finish ends the batch, and its requests with it.
+// finish ends the batch that runs, and answers its requests. Late ones are counted before the log has the batch, which
+// it copies. The caller holds mu.
 func (d *demo) finish() {
 	b := d.running
 	d.running = nil

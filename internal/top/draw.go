@@ -15,7 +15,8 @@ const (
 	leastHeight = 10
 )
 
-// draw draws the screen.
+// draw draws the whole screen: a title in the first line, a foot in the last, and the page between them. It changes
+// nothing of the screen but the places of lists that were scrolled beyond their ends.
 func (s *screen) draw() *grid {
 	g := newGrid(max(s.width, 1), max(s.height, 1))
 	if s.width < leastWidth || s.height < leastHeight {
@@ -45,9 +46,11 @@ func (s *screen) draw() *grid {
 	return g
 }
 
+// drawTitle draws the name of the server, how long it has run, and at the right whether the picture is live.
 func (s *screen) drawTitle(g *grid) {
 	h := s.history
 	g.text(0, 0, g.width, "weft top", normal.strong())
+	// The name leaves room for the times and the state.
 	x := 10 + g.text(10, 0, g.width-40, s.name, normal)
 	if h.Activity != nil {
 		since := "up " + lasted(h.GetNowMs())
@@ -66,6 +69,7 @@ func (s *screen) drawTitle(g *grid) {
 	}
 }
 
+// drawFoot draws what the user types, or why there is no connection, or the keys of the page.
 func (s *screen) drawFoot(g *grid) {
 	y := g.height - 1
 	switch {
@@ -86,6 +90,7 @@ func (s *screen) drawFoot(g *grid) {
 	}
 }
 
+// drawKeys draws the page of help: the keys, and how the picture is to be read.
 func (s *screen) drawKeys(g *grid, y int) {
 	for _, k := range keys {
 		g.text(2, y, 16, k[0], normal.strong())
@@ -110,6 +115,7 @@ func (s *screen) drawWeave(g *grid, top, height int) {
 		y++
 	}
 	rows := s.rows()
+	// The table has a row for each version and its head, but at most half of the room. The weave has the rest.
 	rest := top + height - y
 	table := min(len(rows)+1, max(3, rest/2))
 	now := h.GetNowMs()
@@ -120,6 +126,7 @@ func (s *screen) drawWeave(g *grid, top, height int) {
 	y += w.draw(g, y, rest-table, rows)
 	selected, _ := s.selected()
 	h.drawTable(g, y, top+height-y, rows, s.by, selected)
+	// What the table leaves below it shows the details of the selected version.
 	if y += len(rows) + 1; selected != nil && top+height-y >= 2 {
 		for i, line := range wrapped(selected.detail(), g.width, top+height-y-1) {
 			g.text(0, y+1+i, g.width, line, normal.weak())

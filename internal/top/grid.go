@@ -23,6 +23,7 @@ type style struct {
 	reversed                bool
 }
 
+// normal is the style of the terminal. All others are made of it by the methods below, which return copies.
 var normal = style{fg: plain, bg: plain}
 
 func (s style) in(fg color) style { s.fg = fg; return s }
@@ -43,6 +44,7 @@ type grid struct {
 	cells         []cell
 }
 
+// newGrid returns a grid of blanks.
 func newGrid(width, height int) *grid {
 	g := &grid{width: width, height: height, cells: make([]cell, width*height)}
 	for i := range g.cells {
@@ -58,8 +60,9 @@ func (g *grid) set(x, y int, r rune, s style) {
 	}
 }
 
-// text puts a text, cut to so many columns, and returns how many it took. Texts may be those of callers: what is not
-// seen as itself, such as what a terminal acts on, becomes a question mark.
+// text puts a text, cut to so many columns, and returns how many it took. Texts may come from callers: a character that
+// cannot be printed, such as a control character that a terminal acts on, becomes a question mark. A combining
+// character, which has no column of its own, is left out.
 func (g *grid) text(x, y, columns int, text string, s style) int {
 	taken := 0
 	for _, r := range text {
@@ -83,7 +86,7 @@ func (g *grid) text(x, y, columns int, text string, s style) int {
 	return taken
 }
 
-// right puts a text that ends before column x.
+// right puts a text that ends before column x. One that is longer than so many columns loses its end.
 func (g *grid) right(x, y, columns int, text string, s style) {
 	if over := ansi.StringWidth(text) - columns; over > 0 {
 		g.text(x-columns, y, columns, text, s)
@@ -92,7 +95,7 @@ func (g *grid) right(x, y, columns int, text string, s style) {
 	g.text(x-ansi.StringWidth(text), y, columns, text, s)
 }
 
-// restyle changes how a row looks.
+// restyle changes the style of a row, whatever stands in it.
 func (g *grid) restyle(y int, change func(style) style) {
 	for x := range g.width {
 		if y >= 0 && y < g.height {
@@ -119,12 +122,14 @@ func (g *grid) String() string {
 	return b.String()
 }
 
-// encode returns the screen with its styles, as terminals take them; on a light background reds are darker.
+// encode returns the screen as terminals take it, with a sequence only where the style changes. Each line ends in the
+// normal style, or some terminals would color the rest of it. On a light background reds are darker.
 func (g *grid) encode(light bool) string {
 	var b strings.Builder
 	now := normal
 	for y := range g.height {
 		for _, c := range g.cells[y*g.width : (y+1)*g.width] {
+			// The wide character before it fills this place, too.
 			if c.r == 0 {
 				continue
 			}

@@ -9,7 +9,7 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
-// Bounds of what is remembered.
+// Bounds of what is remembered. A minute of a busy server is more than that: the oldest go first.
 const (
 	maxBatches  = 1 << 14
 	maxRequests = 1 << 14
@@ -24,7 +24,8 @@ const (
 	flagFailed = 2
 )
 
-// version is a version on a device.
+// version is a version on a device, as the latest update that named it has it. The same version on two devices is two
+// of them. Its letter and color do not change while it is shown.
 type version struct {
 	label  string // "walk v3"
 	letter rune
@@ -32,7 +33,8 @@ type version struct {
 	*weftv1.VersionActivity
 }
 
-// batch is an execution. Times are milliseconds since the run began.
+// batch is an execution. Times are milliseconds since the run began; rows are what was asked for, and size is what was
+// executed with padding. The end of a batch that still runs is the time of the latest update.
 type batch struct {
 	number     uint32
 	of         *version
@@ -49,6 +51,7 @@ type request struct {
 	of *version // nil: it came to none
 }
 
+// lost reports that the caller got no answer: the ends after LATE are refusals, failures and the like.
 func (q *request) lost() bool { return q.How > weftv1.RequestEnd_REQUEST_END_LATE }
 func (q *request) late() bool { return q.How == weftv1.RequestEnd_REQUEST_END_LATE }
 
@@ -58,7 +61,8 @@ type sample struct {
 	waiting map[*version]uint32
 }
 
-// history is what is known of a server. It is bounded.
+// history is what is known of a server, within the bounds above. It is changed by add only, which must not run while it
+// is read: the screen does both in one goroutine.
 type history struct {
 	*weftv1.Activity // the latest; nil until there is one
 
@@ -95,9 +99,9 @@ func (h *history) add(a *weftv1.Activity) {
 	h.samples = bounded(append(h.samples, sample{a.GetNowMs(), waiting}), maxSamples)
 }
 
-// takeVersions keeps the letters of the versions that were there before: a version that changed its letter in each
-// update could not be followed by the eye. Pointers to versions stay the same for as long as the version is shown,
-// since batches, requests and samples of the past refer to them.
+// takeVersions replaces the versions by those of an update. A version that was there before keeps its letter: nobody
+// could follow one that changed with each update. It keeps its pointer too, since batches, requests and samples of the
+// past refer to it. The list has the order of the update, because batches name versions by their place in it.
 func (h *history) takeVersions(now []*weftv1.VersionActivity) {
 	old := h.versions
 	used := map[rune]bool{}
@@ -114,6 +118,7 @@ func (h *history) takeVersions(now []*weftv1.VersionActivity) {
 			used[old[at].letter] = true
 		}
 	}
+	// New versions come second: the letters of all others must be known before one is chosen.
 	for i, v := range now {
 		if h.versions[i] != nil {
 			continue
@@ -137,8 +142,8 @@ func (v *version) short(columns int) string {
 	return string(name) + number
 }
 
-// takeBatches adds the batches that ended, which a server lists by their ends, and replaces the running ones. A running
-// batch is drawn until now: when it will end is not known.
+// takeBatches adds the batches that ended, which a server lists by their ends, and replaces the running ones. Batches
+// that ended until known are there already. A running batch is drawn until now, since its end is not known.
 func (h *history) takeBatches(a *weftv1.Activity, known float64) {
 	c := a.GetBatches()
 	for i, number := range c.GetNumber() {
@@ -168,7 +173,7 @@ func (h *history) takeBatches(a *weftv1.Activity, known float64) {
 	}
 }
 
-// requestsOf reads the columns of requests beside the versions that they name by place.
+// requestsOf reads the columns of requests, and finds the version that each names by its place in a list.
 func requestsOf(c *weftv1.RequestColumns, versions []*version) []request {
 	all := make([]request, 0, len(c.GetNumber()))
 	for _, q := range ask.Requests(c) {

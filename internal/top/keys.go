@@ -19,7 +19,8 @@ var keys = [][2]string{
 	{"q", "quit"},
 }
 
-// press carries out a key.
+// press carries out a key, and returns the call to the server that it leads to, or nil. While a filter is typed all
+// keys belong to it; while the help is shown any key closes it, and nothing else. Other keys are those of the page.
 func (s *screen) press(m tea.KeyPressMsg) tea.Cmd {
 	key := m.String()
 	if key == "ctrl+c" {
@@ -57,6 +58,7 @@ func (s *screen) press(m tea.KeyPressMsg) tea.Cmd {
 	return nil
 }
 
+// back leads to the page before. On the first one it gives up the filter.
 func (s *screen) back() {
 	switch s.page {
 	case pageStory:
@@ -98,7 +100,7 @@ func (s *screen) pressWeave(key string) tea.Cmd {
 	return nil
 }
 
-// move selects another row.
+// move selects another row. It keeps the label and the device rather than the row's number, since rows change places.
 func (s *screen) move(by int) {
 	rows := s.rows()
 	_, at := s.selected()
@@ -107,9 +109,10 @@ func (s *screen) move(by int) {
 	}
 }
 
-// maxFilter bounds what is typed.
+// maxFilter bounds the filter, in bytes, so that the foot has room for the keys beside it.
 const maxFilter = 40
 
+// typeFilter takes a key into the filter, which holds at once: the table narrows with each letter.
 func (s *screen) typeFilter(m tea.KeyPressMsg) {
 	switch key := m.String(); key {
 	case "enter":

@@ -60,6 +60,7 @@ func Run(ctx context.Context, o *Options, out io.Writer) error {
 	return show(ctx, s)
 }
 
+// source returns the server that the flags name, and what closes the connection to it.
 func (o *Options) source() (source, func(), error) {
 	if o.Demo {
 		return newDemo(), func() {}, nil
@@ -71,7 +72,7 @@ func (o *Options) source() (source, func(), error) {
 	return l, func() { _ = l.client.Close() }, nil // nothing is open
 }
 
-// once prints one report.
+// once prints one report. The call ends with the first update, or with an error once --timeout has passed.
 func (o *Options) once(ctx context.Context, s source, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(o.Wait))
 	defer cancel()
@@ -96,10 +97,12 @@ func (o *Options) once(ctx context.Context, s source, out io.Writer) error {
 	return err
 }
 
-// pause is the time between attempts to connect.
+// pause is the time between attempts to connect. A server that was restarted is seen soon, and one that is gone is not
+// asked in a tight loop.
 const pause = 500 * time.Millisecond
 
-// show draws until the user quits.
+// show draws until the user quits. The terminal library owns the screen; a second goroutine receives updates and sends
+// them to it as messages. When the picture ends the context ends too, and that goroutine with it.
 func show(ctx context.Context, s source) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -123,9 +126,8 @@ func show(ctx context.Context, s source) error {
 	return err
 }
 
-// follow sends what a source gives to the screen, and connects again for as long as that is of use: a server that is
-// started again, or a connection that breaks, is worth waiting for, a server that does not know the call or refuses the
-// caller is not.
+// follow sends the updates of a source to the screen until ctx ends, and connects again after each failure. It returns
+// an error only if another attempt is of no use: the server does not know the call, or refuses the caller.
 func follow(ctx context.Context, s source, send func(any)) error {
 	again := time.NewTicker(pause)
 	defer again.Stop()

@@ -26,7 +26,8 @@ type listing struct {
 
 func numberOf(n uint32) string { return "#" + strconv.FormatUint(uint64(n), 10) }
 
-// takeList keeps the requests of the version that was selected. A request that came to no version names none.
+// takeList takes the answer to find, and keeps the requests of the version that was selected: the server lists those of
+// all versions of its model. Requests that no version was chosen for are left out.
 func (s *screen) takeList(m listMsg) {
 	l := &s.requests
 	l.asked, l.err, l.forgot = true, m.err, m.answer.GetForgotten()
@@ -39,6 +40,7 @@ func (s *screen) takeList(m listMsg) {
 	})
 }
 
+// pressList carries out a key on the page of requests.
 func (s *screen) pressList(key string) tea.Cmd {
 	l := &s.requests
 	switch key {
@@ -66,6 +68,7 @@ type story struct {
 	top    int // the first line that is shown
 }
 
+// scroll moves the story by a line. How far it goes depends on the size of the screen, so drawStory bounds top.
 func (t *story) scroll(key string) {
 	switch key {
 	case "up", "k":
@@ -140,7 +143,8 @@ func (s *screen) drawStory(g *grid, top, height int) {
 	}
 }
 
-// drawText draws paragraphs from a line on, and returns the last line from which the rest fills the room.
+// drawText draws paragraphs, wrapped to the width of the screen, from line `from` of them on. It returns the last line
+// from which the rest fills the room, beyond which nobody needs to scroll.
 func drawText(g *grid, top, height, from int, paragraphs ...string) (last int) {
 	var lines []string
 	for _, p := range paragraphs {

@@ -12,11 +12,12 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
-// schema is the version of what `weft top --once --json` prints. Fields may come; existing ones keep their names
-// and meanings, or it counts on.
+// schema is the version of what `weft top --once --json` prints. Fields may be added to it. It is raised when a field
+// is renamed or removed, or changes its meaning.
 const schema = 1
 
-// report writes the latest numbers as JSON, by their names in weft.v1.Activity.
+// report writes the latest numbers as JSON, by their names in weft.v1.Activity. Totals become models; what only says
+// how the update was sent is left out, and so are batches and requests.
 func (h *history) report(out io.Writer) error {
 	a := &weftv1.Activity{
 		Run: h.GetRun(), Began: h.GetBegan(), NowMs: h.GetNowMs(), WindowMs: h.GetWindowMs(), Devices: h.GetDevices(),
@@ -43,7 +44,8 @@ func (h *history) report(out io.Writer) error {
 	return encoder.Encode(rounded(fields))
 }
 
-// rounded returns JSON whose numbers have four decimals at most.
+// rounded returns JSON whose numbers have four decimals at most: more would be noise. Maps and lists are changed in
+// place.
 func rounded(value any) any {
 	switch v := value.(type) {
 	case float64:
@@ -60,7 +62,8 @@ func rounded(value any) any {
 	return value
 }
 
-// onceWidth is that of a table in a text.
+// onceWidth is the width of a table in a text, in columns: all columns of the table fit, and mail and tickets show it
+// without a break.
 const onceWidth = 96
 
 // unsorted has the table show no keys.

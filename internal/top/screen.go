@@ -64,12 +64,16 @@ type listMsg struct {
 	err    error
 }
 
+// storyMsg is what ask leads to. The answer may come after the user has left the page; name says which request it is
+// for.
 type storyMsg struct {
 	name   string
 	answer *weftv1.Explanation
 	err    error
 }
 
+// newScreen returns the screen before the first update. The terminal library says its size and colors by messages that
+// come before it draws.
 func newScreen(ctx context.Context, s source) *screen {
 	return &screen{
 		name: s.name(), self: s.flags(), width: 80, height: 24, history: &history{}, by: order{key: '2'}, span: usualSpan,
@@ -91,12 +95,13 @@ func newScreen(ctx context.Context, s source) *screen {
 // Init implements tea.Model.
 func (*screen) Init() tea.Cmd { return tea.Batch(tea.RequestBackgroundColor, next()) }
 
-// frame is the time between pictures.
+// frame is the time between pictures: about fourteen a second, at which the weave seems to flow.
 const frame = 70 * time.Millisecond
 
 // frameMsg asks for the next picture.
 type frameMsg struct{}
 
+// next has the library send a frameMsg once frame has passed. Each frameMsg asks for the one after it.
 func next() tea.Cmd { return tea.Tick(frame, func(time.Time) tea.Msg { return frameMsg{} }) }
 
 // Update implements tea.Model. All state of the screen changes here, in the goroutine of the terminal library; calls to
@@ -112,6 +117,7 @@ func (s *screen) Update(m tea.Msg) (tea.Model, tea.Cmd) {
 	case frameMsg:
 		s.behind = max(0, s.behind-float64(frame/time.Millisecond))
 		return s, next()
+	// An update also says that there is a connection. While the picture is frozen a minute of updates is held.
 	case *weftv1.Activity:
 		s.lost = nil
 		if s.held = bounded(append(s.held, m), minute/every); !s.frozen {
@@ -129,8 +135,8 @@ func (s *screen) Update(m tea.Msg) (tea.Model, tea.Cmd) {
 	return s, nil
 }
 
-// take takes in what is held. Updates come four times a second and pictures about fourteen times: what came is drawn a
-// little later than it is known, so that the weave flows rather than jumps. By more than two updates it is never
+// take adds the updates that are held to the history. Updates come four times a second and pictures about fourteen
+// times. So the weave is drawn a little behind what is known, and flows rather than jumps. It is at most two updates
 // behind, or a program that was suspended would show the past.
 func (s *screen) take() {
 	for _, a := range s.held {
@@ -145,7 +151,8 @@ func (s *screen) take() {
 // rows are the versions that are shown, in order.
 func (s *screen) rows() []*version { return s.history.rows(s.filter, s.by) }
 
-// selected returns the chosen version and its place, or the first.
+// selected returns the chosen version and its place in the rows. If it is not shown that is the first row; if there are
+// no rows it is nil.
 func (s *screen) selected() (*version, int) {
 	rows := s.rows()
 	for i, v := range rows {
@@ -175,14 +182,16 @@ var palette = [...]color{
 	0xcc79a7, // reddish purple
 }
 
-// colorOf returns the color of a version by its label, such as "walk v3": the same on every page and screen of Weft.
+// colorOf returns the color of a version by its label, such as "walk v3". It is the same on every page and screen of
+// Weft, since it depends on nothing else. Two versions may share a color; their letters differ.
 func colorOf(label string) color {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(label)) // never fails
 	return palette[h.Sum32()%uint32(len(palette))]
 }
 
-// ink is the color of text on one of the palette.
+// ink is the color of text on one of the palette: black on light colors, white on dark ones. The sum is a thousand
+// times the brightness as the eye weighs red, green and blue (ITU-R BT.601).
 func ink(on color) color {
 	if r, g, b := on>>16&255, on>>8&255, on&255; 299*r+587*g+114*b > 110_000 {
 		return 0x000000

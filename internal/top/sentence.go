@@ -9,10 +9,12 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
-// recently is how far back the sentence looks, in milliseconds.
+// recently is how far back the sentence looks, in milliseconds: long enough to have seen the trouble, short enough that
+// it is about now.
 const recently = 10_000
 
-// sentence says who uses the devices most, and whether anyone is late and because of what.
+// sentence says which version uses a device most, and which was late or lost, with the cause. It is kept until the next
+// update, since pictures come more often than updates.
 func (h *history) sentence() string {
 	if h.said == "" {
 		h.said = h.most() + " " + h.wronged()
@@ -31,6 +33,7 @@ func (h *history) most() string {
 	if most == nil {
 		return "No model is loaded."
 	}
+	// A share that percent shows as 0 % is none.
 	if most.GetShare() < 0.0005 {
 		return "Nobody uses the devices."
 	}
@@ -41,7 +44,7 @@ func (h *history) most() string {
 	return text + "."
 }
 
-// trouble is what happened to requests for a version.
+// trouble is what happened to requests for a version. Its times are sums over all late ones, in milliseconds.
 type trouble struct {
 	late, lost int
 	reasons    map[string]int
@@ -50,7 +53,8 @@ type trouble struct {
 	holders map[string]float64 // milliseconds for which others had the device while late ones waited, by label
 }
 
-// troubles finds what was late or lost a short while ago, by label.
+// troubles finds what was late or lost in the last seconds, by the label of the version. A request that its caller
+// cancelled is nobody's fault, and is not counted.
 func (h *history) troubles() map[string]*trouble {
 	all := map[string]*trouble{}
 	for i := range slices.Backward(h.requests) {
@@ -81,10 +85,10 @@ func (h *history) troubles() map[string]*trouble {
 	return all
 }
 
-// blame adds who had the device while a request waited. Batches are ordered by their ends, so that the first that may
-// have held it is found by bisection. A batch is taken to last a minute at most: one that ends so long after the wait
-// is the last to look at. The request's own version counts for itself, since waiting behind one's own is another
-// finding.
+// blame adds which versions had the device while a request waited. Batches are ordered by their ends, so bisection
+// finds the first that may have held it. No batch is expected to last more than a minute: the search ends at one that
+// started after the wait and ended so much later. The request's own version counts separately, since waiting behind
+// requests of the same version is another finding.
 func (h *history) blame(t *trouble, q *request) {
 	until := q.Until()
 	t.waited += q.Waited()
@@ -112,7 +116,8 @@ func (h *history) blame(t *trouble, q *request) {
 	}
 }
 
-// wronged says who was late or lost in the last seconds, and because of what.
+// wronged says which versions had most late and most lost requests in the last seconds, and the cause. Of equal ones it
+// names the first by label, so that the sentence does not change with the order of a map.
 func (h *history) wronged() string {
 	all := h.troubles()
 	worst := func(of func(*trouble) int) (label string) {
@@ -141,9 +146,9 @@ func (h *history) wronged() string {
 	return strings.Join(said, " ")
 }
 
-// because says what made requests late, on average over all late ones of a version. Where their own execution took more
-// than half of the time, nobody else is to blame; else it is the version that held the device for longest meanwhile,
-// which may be the same one.
+// because says what made requests late, on average over all late ones of a version. If they spent more than half of
+// their time in their own execution, that is the cause. Otherwise it is the version that held the device for longest
+// while they waited, which may be their own.
 func (t *trouble) because() string {
 	n, each, its := float64(t.late), "each", "their"
 	if t.late == 1 {
@@ -169,6 +174,7 @@ func (t *trouble) because() string {
 	}
 }
 
+// mostly returns the most frequent reason, and says so if there are others.
 func mostly(reasons map[string]int) string {
 	most := ""
 	for _, r := range slices.Sorted(maps.Keys(reasons)) {

@@ -13,7 +13,8 @@ import (
 	"github.com/weftserve/weft/proto/weftclient"
 )
 
-// source is a server, or what stands for one. An error is permanent if asking again is of no use.
+// source is a server, or the demo in its place. An error of its methods is a permanentError if asking again is of no
+// use.
 type source interface {
 	// watch gives what the server does to a function until the context ends, the connection fails, or it says false.
 	watch(ctx context.Context, once bool, give func(*weftv1.Activity) bool) error
@@ -40,6 +41,7 @@ type live struct {
 	models weftv1.ModelServiceClient
 }
 
+// connect returns a server without calling it: a wrong address is the error of the first call.
 func connect(server *ask.Server) (*live, error) {
 	client, err := server.Dial()
 	if err != nil {
@@ -56,7 +58,8 @@ type permanentError struct{ error }
 
 func (e permanentError) Unwrap() error { return e.error }
 
-// wrong says what the user can do about an error.
+// wrong says what the user can do about an error. An older server without the call, or one that refuses the caller,
+// will not answer differently later: its error is permanent.
 func (l *live) wrong(err error, who *peer.Peer) error {
 	if err == nil {
 		return nil

@@ -20,7 +20,7 @@ type column struct {
 
 const deviceTitle = "device"
 
-// columns of the table, behind the version's name.
+// columns of the table. The first is the version's name, which takes the width that the others leave.
 var columns = []column{
 	{"model", '1', 0, nil, nil, nil},
 	{deviceTitle, 0, 7, func(v *version) string { return v.GetDevice() }, nil, nil},
@@ -75,14 +75,15 @@ var columns = []column{
 	},
 }
 
-// order is how rows are sorted.
+// order is how rows are sorted: by the column of a key, in its usual direction or the opposite one.
 type order struct {
 	key      rune
 	opposite bool
 }
 
-// rows returns the versions whose names have all words of a filter, sorted. Rows of equal values are in the order of
-// their names either way, so that they do not change places from one update to the next.
+// rows returns the versions whose names have all words of a filter, sorted. A key that no column has sorts by name.
+// Rows of equal values are in the order of their names in either direction, so that they do not change places from one
+// update to the next.
 func (h *history) rows(filter string, by order) []*version {
 	rows := slices.DeleteFunc(slices.Clone(h.versions), func(v *version) bool {
 		text := strings.ToLower(v.label + " " + v.GetSlot() + " " + v.GetDevice())
@@ -152,6 +153,7 @@ func (h *history) drawTable(g *grid, top, height int, rows []*version, by order,
 		}
 		x += width
 	}
+	// The table scrolls just as far as the selected row needs; nil is not found, and does not scroll.
 	first := max(0, slices.Index(rows, selected)-(height-2))
 	for i, v := range rows[min(first, len(rows)):min(len(rows), first+height-1)] {
 		h.drawRow(g, top+1+i, name, v, shown)
@@ -162,7 +164,8 @@ func (h *history) drawTable(g *grid, top, height int, rows []*version, by order,
 	}
 }
 
-// drawRow draws a version: its letter on its color, its name, the slot if there is room, and the numbers.
+// drawRow draws a version: its letter on its color, its name, the slot if there is room, and the numbers. What is bad
+// is red. Names have `name` columns, and shown are the columns of the table that fit.
 func (h *history) drawRow(g *grid, y, name int, v *version, shown []column) {
 	g.set(0, y, v.letter, normal.in(ink(v.color)).on(v.color))
 	taken := 2 + g.text(2, y, name-3, v.short(name-3), normal)

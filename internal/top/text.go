@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// percent returns a part as people read it: two digits of it, and none below a thousandth.
+// percent returns a part of 1 for people: a digit after the point below 10 %, and "0 %" below a twentieth of a percent.
+// The bounds are such that rounding never adds a digit.
 func percent(part float64) string {
 	switch p := part * 100; {
 	case p < 0.05:
@@ -20,7 +21,8 @@ func percent(part float64) string {
 	}
 }
 
-// digits returns a number with two or three digits, or as many as it has.
+// digits returns a number in few characters: two digits of small numbers, thousands as k and millions as M.
+// The bounds are such that rounding never adds a digit.
 func digits(x float64) string {
 	switch a := math.Abs(x); {
 	case a < 0.005:
@@ -38,7 +40,7 @@ func digits(x float64) string {
 	}
 }
 
-// count returns a number of things.
+// count returns a number of things, which has no decimals even where it is small.
 func count(n float64) string {
 	if n < 10 {
 		return strconv.FormatFloat(n, 'f', 0, 64)
@@ -66,6 +68,7 @@ func wrapped(text string, columns, most int) []string {
 		lines = append(lines, line)
 	}
 	if most > 0 && len(lines) > most {
+		// The last line is filled from the first that is left out, or it might end early.
 		last := []rune(lines[most-1] + " " + lines[most])
 		lines = append(lines[:most-1], string(last[:min(len(last), columns-1)])+"…")
 	}

@@ -22,19 +22,20 @@ const (
 	maxLanes   = 64 // of a device, drawn or counted
 )
 
-// part is a version's part of a bin.
+// part is how long a version had a lane within a bin.
 type part struct {
 	of *version
 	ms float64
 }
 
-// strip is a lane's time in bins of equal length.
+// strip is a lane's time in bins of equal length. A bin has a part for each version that ran in it, at most one each.
 type strip struct {
 	parts [][]part
 	marks []rune // '!' a request of a batch that ended there was late, 'x' the batch failed, else 0
 }
 
-// weave is what is seen of a history: so many bins that end now.
+// weave is what is seen of a history: so many bins that end now, one for each column. from is the start of the first
+// and bin the length of each, in milliseconds.
 type weave struct {
 	*history
 	from, bin float64
@@ -48,6 +49,7 @@ func newWeave(h *history, now, span float64, bins int, letters bool) *weave {
 	return &weave{h, to - bin*float64(bins), bin, bins, letters}
 }
 
+// place returns the bin of a moment. It is below 0 before the weave begins, and bins or more after it ends.
 func (w *weave) place(at float64) int { return int(math.Floor((at - w.from) / w.bin)) }
 
 // strips returns the lanes of all devices, by their numbers.
@@ -70,8 +72,8 @@ func (w *weave) strips() map[uint32]*strip {
 	return all
 }
 
-// strip adds a batch to its lane, to each bin in the relation of the time that it had there. The mark stands where the
-// batch ended, since its requests were answered then; a failure is worth more than a miss.
+// strip adds a batch to its lane, to each bin by the time that it had there. The mark stands where the batch ended,
+// since its requests were answered then; the mark of a failure replaces that of a miss.
 func (w *weave) strip(all map[uint32]*strip, b batch) {
 	s := all[b.lane]
 	if s == nil {
@@ -92,9 +94,9 @@ func (w *weave) strip(all map[uint32]*strip, b batch) {
 	}
 }
 
-// levels returns who has each of so many levels of a bin, from the bottom; nil is nobody. The versions stand in the
+// levels returns which version has each of n levels of a bin, from the bottom; nil is idle. The versions stand in the
 // order of the server's list, so that a color does not jump up and down between neighboring bins. Sums are rounded
-// rather than parts: a bin that was busy all the time is full, whatever the parts are.
+// rather than parts, so that a bin that was busy all the time is full, whatever its parts are.
 func (w *weave) levels(parts []part, n int) []*version {
 	levels := make([]*version, n)
 	slices.SortFunc(parts, func(a, b part) int { return slices.Index(w.versions, a.of) - slices.Index(w.versions, b.of) })
@@ -108,7 +110,7 @@ func (w *weave) levels(parts []part, n int) []*version {
 	return levels
 }
 
-// drawLane draws a strip so many rows high.
+// drawLane draws a strip of a number of rows. Colors have two levels in a row, by half blocks; letters have one.
 func (w *weave) drawLane(g *grid, x, y, height int, s *strip) {
 	whole := make([]*version, w.bins) // who has all of a bin
 	for i, parts := range s.parts {
@@ -139,7 +141,7 @@ func (w *weave) drawLane(g *grid, x, y, height int, s *strip) {
 	}
 }
 
-// half draws a place whose halves belong to two versions.
+// half draws a character whose upper and lower half belong to two versions; nil is idle.
 func (*weave) half(g *grid, x, y int, upper, lower *version) {
 	switch {
 	case upper == nil && lower == nil:
@@ -154,7 +156,8 @@ func (*weave) half(g *grid, x, y int, upper, lower *version) {
 	}
 }
 
-// bars are the heights of a bar in one row: each means twice as many.
+// bars are the heights of a bar in one row. Each means twice as many as the one before, so that one waiting request and
+// a hundred can both be seen.
 const bars = "▁▂▃▄▅▆▇█"
 
 // bar returns the bar for a number: 1 is the lowest, 128 or more the highest.
@@ -162,9 +165,9 @@ func bar(n float64) rune {
 	return []rune(bars)[min(7, int(math.Log2(max(n, 1))))]
 }
 
-// drawQueue draws how many requests of a version waited, and where late ones (!) and lost ones (x) ended. Requests say
-// how long they waited only when they end: what still waits is known by the samples of each update, and the larger
-// number counts. Where both marks fall into a bin the late one is shown, which has a batch above it to look at.
+// drawQueue draws how many requests of a version waited, and where late ones (!) and lost ones (x) ended. How long a
+// request waited is known only when it ends. What still waits is known by the samples of each update; the larger number
+// counts. Where both marks fall into a bin the late one is shown, which has a batch above it to look at.
 func (w *weave) drawQueue(g *grid, x, y int, v *version) {
 	waited := make([]float64, w.bins)
 	marks := make([]rune, w.bins)
@@ -179,6 +182,7 @@ func (w *weave) drawQueue(g *grid, x, y int, v *version) {
 		until := q.Until()
 		for at := max(0, w.place(q.Arrival)); at < w.bins && w.from+float64(at)*w.bin < until; at++ {
 			from := w.from + float64(at)*w.bin
+			// A request that waited for a part of the bin counts as that part: the sum is the average of the bin.
 			waited[at] += (min(until, from+w.bin) - max(q.Arrival, from)) / w.bin
 		}
 		if at := w.place(q.End); at >= 0 && at < w.bins {
@@ -214,8 +218,8 @@ type track struct {
 	strips []*strip
 }
 
-// tracks returns those of all devices in so many rows: a strip for each lane, or, where there is no room for all, one
-// for each device, whose height is all of its lanes.
+// tracks returns those of all devices. Each has a strip for each lane. If they do not fit into the rows, it has one
+// strip for the device, which is full where all of its lanes were busy.
 func (w *weave) tracks(rows int) []track {
 	strips := w.strips()
 	var all []track
@@ -239,7 +243,7 @@ func (w *weave) tracks(rows int) []track {
 	return all
 }
 
-// add adds a part of another strip.
+// add merges another strip into this one, as one of `of` lanes: its times count as that part of theirs.
 func (s *strip) add(o *strip, of float64) {
 	for i, parts := range o.parts {
 		for _, p := range parts {
@@ -259,7 +263,7 @@ func (s *strip) share(bin int, of *version, ms float64) {
 	}
 }
 
-// mostRows of a strip.
+// mostRows bounds the height of a strip: with half blocks, three rows tell six levels apart.
 const mostRows = 3
 
 // draw draws the weave into at most so many rows, and returns how many it took. Up to half of them are queues; the
