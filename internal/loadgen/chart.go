@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// The size of a chart and of the room for its plot.
+// The size of a chart and of the room for its plot, in units of the SVG, whose origin is at the top left. The room
+// beside and below the plot is for the labels of the axes.
 const (
 	chartWidth, chartHeight = 640, 240
 	plotLeft, plotRight     = 60, 630
@@ -28,6 +29,7 @@ type mark struct {
 	Label string
 }
 
+// chartLine is a line of the plot. Points are places of the picture, as the points of a polyline in SVG.
 type chartLine struct {
 	Label, Colour, Points string
 }
@@ -38,7 +40,8 @@ type curve struct {
 	x, y  []float64
 }
 
-// newChart lays out curves. In a logarithmic one values below a thousandth are drawn as such.
+// newChart lays out curves over a common axis. Without `across` it chooses the marks of the horizontal axis. On a
+// logarithmic axis everything below a thousandth is drawn at a thousandth, since zero has no logarithm.
 func newChart(title string, logarithmic bool, across []mark, curves ...curve) chart {
 	scale := func(v float64) float64 { return v }
 	if logarithmic {
@@ -55,14 +58,17 @@ func newChart(title string, logarithmic bool, across []mark, curves ...curve) ch
 	if left > right { // there is nothing to draw
 		left, bottom, top = 0, 0, 0
 	}
+	// A single point would divide by a width of zero.
 	right = max(right, left+1)
 	var up []float64
 	if logarithmic {
+		// The axis ends at whole powers of ten, the upper one above every value.
 		bottom, top = math.Floor(bottom), math.Floor(top)+1
 		for v := bottom; v <= top; v++ {
 			up = append(up, math.Pow(10, v))
 		}
 	} else {
+		// A linear axis begins at 0 and has about four steps; one that begins elsewhere would exaggerate small differences.
 		step := niceStep(top / 4)
 		bottom, top = 0, step*max(math.Ceil(top/step), 1)
 		for v := 0.0; v <= top+step/2; v += step {

@@ -21,7 +21,8 @@ import (
 // answerWithin is how long a server may take to answer the questions before a run.
 const answerWithin = 10 * time.Second
 
-// client is connections to a server, which requests take in turn.
+// client is a number of connections to a server, which requests take in turn: one connection has one TCP window, and a
+// bound on the calls that are open on it.
 type client struct {
 	target string
 	speaks protocol
@@ -36,6 +37,8 @@ func dial(target string, speaks protocol, connections int, over *certs.Client) (
 	if err != nil {
 		return nil, err
 	}
+	// gRPC's own retries would hide failures from the figures, and a service config might bring deadlines and retries of
+	// its own. Answers of any size are read: what is too large is the server's to say.
 	options = append(options, grpc.WithDisableRetry(), grpc.WithDisableServiceConfig(),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)))
 	for range connections {
@@ -64,8 +67,8 @@ func (c *client) predict(ctx context.Context, q *payload, into *reply) error {
 	return c.conn().Invoke(ctx, c.speaks.predict(), q, c.speaks.answer(into), grpc.ForceCodecV2(codec{}))
 }
 
-// load asks the server for the stream's model, makes its requests, and sends the first of them: a mistake in them
-// should be told before anything is measured.
+// load asks the server for the model of a stream, builds its requests, and sends the first of them: a mistake in a
+// request is reported before anything is measured.
 func (c *client) load(ctx context.Context, s *Stream) (*load, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
@@ -81,6 +84,7 @@ func (c *client) load(ctx context.Context, s *Stream) (*load, error) {
 	if l.payloads, err = s.payloads(signature, c.speaks); err != nil {
 		return nil, err
 	}
+	// The protocol may tell the version only with an answer.
 	first := &reply{version: l.version}
 	err = c.predict(ctx, &l.payloads[0], first)
 	l.version = first.version

@@ -10,13 +10,15 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
-// payload is a request, encoded once for all the times that it is sent.
+// payload is a request, encoded once for all the times that it is sent: encoding would take processor time from
+// sending.
 type payload struct {
 	encoded []byte
 	rows    int64
 }
 
-// reply is the part of an answer that is of interest here: its tensors are not decoded.
+// reply is the part of an answer that the report needs. Its tensors are not decoded. A goroutine uses the same reply
+// for all its requests.
 type reply struct {
 	version   string // that answered; "" where the client knew it before
 	execution weftv1.ExecutionInfo
@@ -26,7 +28,7 @@ type reply struct {
 // executionField is the number of PredictResponse.execution.
 const executionField = 4
 
-// codec carries payloads and replies, which on the wire are messages like those of any client.
+// codec encodes payloads and decodes replies. The bytes on the wire are the same messages that any client sends.
 type codec struct{}
 
 // Name makes the content type that of other clients.
@@ -50,6 +52,7 @@ func (codec) Unmarshal(data mem.BufferSlice, v any) error {
 	return nil
 }
 
+// decode reads a PredictResponse. The reply may hold an earlier answer, whose execution it forgets.
 func (r *reply) decode(message []byte) error {
 	r.execution.Reset()
 	return fieldsOf(message, func(number protowire.Number, value []byte) error {
@@ -60,7 +63,8 @@ func (r *reply) decode(message []byte) error {
 	})
 }
 
-// fieldsOf gives the fields of a message that have bytes for their value.
+// fieldsOf calls give for each field of a message whose value is bytes: a text, bytes or a message. It skips all other
+// fields, and copies nothing.
 func fieldsOf(message []byte, give func(protowire.Number, []byte) error) error {
 	for len(message) > 0 {
 		number, kind, n := protowire.ConsumeTag(message)

@@ -29,6 +29,7 @@ const (
 	least, most = 1.0 / 64, 1 << 12
 )
 
+// check finds the mistakes in the flags of a search.
 func (b *Objective) check() config.Faults {
 	var faults config.Faults
 	if b.P99 > 0 && !b.Find {
@@ -41,7 +42,7 @@ func (b *Objective) check() config.Faults {
 	return faults
 }
 
-// FindReport is a search, step by step.
+// FindReport is a search, step by step, in the order of its runs.
 type FindReport struct {
 	P99Ms  float64 `json:"p99_ms,omitempty"` // the objective
 	InTime float64 `json:"in_time"`          // the objective
@@ -60,6 +61,7 @@ type Step struct {
 	Late   bool    `json:"client_late"`
 }
 
+// String is the line that is printed once the step has ended, and again in the report.
 func (s *Step) String() string {
 	met := "met"
 	if !s.Met {
@@ -71,7 +73,9 @@ func (s *Step) String() string {
 	return fmt.Sprintf("%.1f requests a second: p99 %.3f ms, %.3f %% in time: %s", s.Rate, s.P99Ms, 100*s.InTime, met)
 }
 
-// find searches, and returns the report of the best step; of the last one, with an error, if none met the objective.
+// find searches the highest rate that meets the objective, and returns the report of the best step. If no step met it,
+// it returns the report of the last one, with an error. All open loops keep the ratio of their rates; closed loops run
+// beside them as they are.
 func (b *bench) find(ctx context.Context) (*Report, error) {
 	var open []*load
 	var rates []float64
@@ -109,6 +113,7 @@ func (b *bench) find(ctx context.Context) (*Report, error) {
 		}
 		return step.Met, nil
 	})
+	// An interrupted search has a result too: the best step so far.
 	interrupted := errors.Is(err, errInterrupted)
 	if err != nil && !interrupted {
 		return nil, err
@@ -117,6 +122,7 @@ func (b *bench) find(ctx context.Context) (*Report, error) {
 		best = last
 	}
 	best.Interrupted = interrupted
+	// The lowest rate that missed is the one that bounds the result. If this program was late there, so is the bound.
 	missed := math.Inf(1)
 	for _, s := range found.Steps {
 		if !s.Met && s.Rate < missed {
@@ -131,11 +137,11 @@ func (b *bench) find(ctx context.Context) (*Report, error) {
 	return best, nil
 }
 
+// errInterrupted ends a search whose run was cut short.
 var errInterrupted = errors.New("interrupted")
 
-// judge compares a run with the objective. Of several open loops the worst decides, since an objective is met only if
-// all of them meet it. A run without any answer, or with requests that never ended, is missed whatever its percentiles
-// are.
+// judge compares a run with the objective. The worst of several open loops decides: all of them must meet it. A run
+// without any answer, or with requests that never ended, misses it whatever the percentiles are.
 func (b *Objective) judge(r *Report) Step {
 	step := Step{InTime: 1, Met: true}
 	for i := range r.Streams {
@@ -154,9 +160,9 @@ func (b *Objective) judge(r *Report) Step {
 	return step
 }
 
-// search returns the highest factor for which ok holds, to a precision: it doubles or halves until ok changes, and then
-// bisects; 0 if there is none down to least. It takes the geometric mean, since rates span orders of magnitude and the
-// precision is relative. A run is expensive: no factor is tried twice.
+// search returns the highest factor for which ok holds, to a relative precision, or 0 if there is none down to least.
+// It doubles or halves the factor until ok changes, and then bisects by the geometric mean, since rates span orders of
+// magnitude. It tries no factor twice: each costs a run.
 func search(precision float64, ok func(float64) (bool, error)) (float64, error) {
 	low, high := 0.0, 0.0 // ok, and not ok; 0: none is known
 	for at := 1.0; ; {

@@ -7,6 +7,8 @@ import (
 	"strings"
 )
 
+// page is the template of the report, with its styles in it.
+//
 //go:embed report.html
 var page string
 
@@ -27,6 +29,9 @@ func (r *Report) html(to io.Writer) error {
 	}{r, text.String(), r.charts(), chartWidth, chartHeight, plotLeft, plotRight, plotBottom})
 }
 
+// charts lays out the curves of all streams: latencies by percentile, then answers and latencies over the time of the
+// run, and those of a search by rate. Percentiles stand side by side at equal distances, since the tail is what is
+// looked at.
 func (r *Report) charts() []chart {
 	var answers, latency, tail []curve
 	percentiles := []string{"p50", "p90", "p95", "p99", "p99.9", "p99.99", "max"}

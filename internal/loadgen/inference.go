@@ -17,13 +17,14 @@ import (
 	"github.com/weftserve/weft/server/wire"
 )
 
-// inference is the Open Inference Protocol, which Triton and servers of KServe speak, too.
+// inference is the Open Inference Protocol, version 2, which Triton and the servers of KServe speak, too.
 type inference struct{}
 
 func (inference) service() string { return oip.GRPCInferenceService_ServiceDesc.ServiceName }
 
 func (inference) predict() string { return oip.GRPCInferenceService_ModelInfer_FullMethodName }
 
+// about reads the inputs of a model. The version is not known before an answer says it.
 func (inference) about(
 	ctx context.Context, conn grpc.ClientConnInterface, s *Stream,
 ) (*weftv1.Signature, string, error) {
@@ -52,6 +53,8 @@ func versionOf(m *weftv1.ModelSpec) string {
 	return strconv.FormatInt(m.GetVersion(), 10)
 }
 
+// message translates a request of weft.v1. What the protocol has no field for travels as parameters; their names are
+// the ones that Weft's own server reads. Tensors travel as raw bytes, in the order of the inputs.
 func (inference) message(q *weftv1.PredictRequest) (proto.Message, error) {
 	m := &oip.ModelInferRequest{
 		ModelName: q.GetModel().GetName(), ModelVersion: versionOf(q.GetModel()), Id: q.GetRequestId(),
@@ -98,6 +101,7 @@ func datatypeOf(d weftv1.DataType) string {
 	return strings.TrimPrefix(d.String(), "DATA_TYPE_")
 }
 
+// dataTypeOf is the reverse of datatypeOf. A name that this release does not know becomes the unspecified type.
 func dataTypeOf(name string) weftv1.DataType {
 	if name == "BYTES" {
 		name = "STRING"
@@ -105,7 +109,7 @@ func dataTypeOf(name string) weftv1.DataType {
 	return weftv1.DataType(weftv1.DataType_value["DATA_TYPE_"+name])
 }
 
-// priorities are the levels of priority that are not the usual one.
+// priorities are the numbers of priorities in the protocol, where 1 is the highest. The usual one needs no parameter.
 var priorities = map[weftv1.Priority]int64{
 	weftv1.Priority_PRIORITY_CRITICAL_PLUS: 1, weftv1.Priority_PRIORITY_SHEDDABLE_PLUS: 3,
 	weftv1.Priority_PRIORITY_SHEDDABLE: 4,
@@ -116,7 +120,8 @@ const versionField = 2
 
 func (inference) answer(into *reply) any { return inferenceReply{into} }
 
-// inferenceReply reads a ModelInferResponse.
+// inferenceReply decodes a ModelInferResponse. It says which version answered, but nothing of the way through the
+// server.
 type inferenceReply struct{ *reply }
 
 func (r inferenceReply) decode(message []byte) error {

@@ -19,8 +19,8 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
-// lines are PredictStream calls. Each has one request at a time, as that of a control loop: there are as many as
-// requests are in flight.
+// lines sends requests over PredictStream calls. Each call has one request at a time, as a control loop has. There
+// are as many calls as requests were ever in flight at once.
 type lines struct {
 	client *client
 
@@ -28,7 +28,7 @@ type lines struct {
 	idle []*line // guarded by mu
 }
 
-// line is one of them.
+// line is a PredictStream call. It belongs to one request from take until it is idle again.
 type line struct {
 	grpc.ClientStream
 
@@ -36,7 +36,8 @@ type line struct {
 	sent   uint64 // requests; the last one may have no answer yet
 }
 
-// predict is a predictor. A request that its client no longer waits for ends its line.
+// predict is a predictor. If a request fails by its deadline, its line ends with it: the answer might come later, and
+// would be taken for that of the next request.
 func (s *lines) predict(ctx context.Context, q *payload, into *reply) error {
 	l, err := s.take()
 	if err != nil {
@@ -44,6 +45,8 @@ func (s *lines) predict(ctx context.Context, q *payload, into *reply) error {
 	}
 	stop := context.AfterFunc(ctx, l.cancel)
 	err = l.ask(ctx, q, into)
+	// stop fails if the context has ended first, and the line with it. Its error is then the line's, so that of the
+	// request is made here.
 	switch {
 	case !stop():
 		return grpcstatus.FromContextError(ctx.Err()).Err()
@@ -57,7 +60,8 @@ func (s *lines) predict(ctx context.Context, q *payload, into *reply) error {
 	return into.failure
 }
 
-// take returns a line without a request. Lines that are left over end with their connections.
+// take returns a line without a request, a new one if none is idle. A line outlives the context of its requests. Idle
+// lines end when their connections are closed.
 func (s *lines) take() (*line, error) {
 	s.mu.Lock()
 	if last := len(s.idle) - 1; last >= 0 {
@@ -77,7 +81,8 @@ func (s *lines) take() (*line, error) {
 	return &line{ClientStream: stream, cancel: cancel}, nil
 }
 
-// ask sends a request and waits for its answer. The error is the line's, that of the request is in the reply.
+// ask sends a request and waits for its answer. It returns the error of the line; the error of the request is in the
+// reply.
 func (l *line) ask(ctx context.Context, q *payload, into *reply) error {
 	l.sent++
 	m := &lineMessage{payload: q, id: strconv.FormatUint(l.sent, 10)}
@@ -107,7 +112,8 @@ const (
 	errorField    = 3 // PredictStreamResponse.error
 )
 
-// encode gives the bytes of the message; those of the payload are not copied.
+// encode returns the bytes of the message. The request is its only nested message, so that its payload stands between a
+// head and a tail without being copied. The id goes into the request behind the payload.
 func (m *lineMessage) encode() (mem.BufferSlice, error) {
 	id := protowire.AppendString(protowire.AppendTag(nil, idField, protowire.BytesType), m.id)
 	head := protowire.AppendTag(nil, requestField, protowire.BytesType)
@@ -123,7 +129,7 @@ func (m *lineMessage) encode() (mem.BufferSlice, error) {
 	return mem.BufferSlice{mem.SliceBuffer(head), mem.SliceBuffer(m.encoded), mem.SliceBuffer(tail)}, nil
 }
 
-// lineReply reads a PredictStreamResponse.
+// lineReply decodes a PredictStreamResponse, which has either an answer or a status.
 type lineReply struct{ *reply }
 
 func (r lineReply) decode(message []byte) error {

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// maxInFlight bounds the requests of one stream that are not answered yet. At the bound an open loop sends late; its
-// latencies count that, and the report says so.
+// maxInFlight bounds the requests of one stream that are not answered yet, and with them the goroutines. At the bound
+// an open loop sends late; its latencies count that, and the report says so.
 const maxInFlight = 16384
 
-// load is one stream on its way.
+// load is one stream with what a run needs of it. Its schedule and tally are made anew for each run; the rest stays.
 type load struct {
 	Stream
 	version  string // that answers, by number
@@ -22,16 +22,15 @@ type load struct {
 	givenUp  sync.WaitGroup // calls that nobody waits for, and that stay open
 }
 
-// clock is when the parts of a run are.
+// clock has the moments of a run: the warm-up begins, the counting begins, and nothing is due any more.
 type clock struct{ start, begin, end time.Time } // the warm-up begins, the counting begins, nothing is due any more
 
 // predictor sends a request and fills in the reply, until ctx ends.
 type predictor func(ctx context.Context, q *payload, into *reply) error
 
-// callers runs the stream's closed loop. A caller that is refused asks again at once, as a client without a pause does:
-// a closed loop shows what a server can do, not what it does to callers who come on their own.
-//
-// It returns when all callers have ended.
+// callers runs the closed loop of the stream, and returns when all callers have ended. A caller that is refused asks
+// again at once, as a client without a pause does. So a closed loop shows what a server can do, and not what it does to
+// callers who come on their own. All callers share one sequence of requests.
 func (l *load) callers(ctx context.Context, at clock, predict predictor, done func(failed bool)) {
 	var wg sync.WaitGroup
 	var next atomic.Uint64
@@ -47,8 +46,9 @@ func (l *load) callers(ctx context.Context, at clock, predict predictor, done fu
 	wg.Wait()
 }
 
-// open runs the stream's open loop, and returns when all its requests have ended. A goroutine that has its answer takes
-// the next request, so that few are started anew.
+// open runs the open loop of the stream, and returns when all its requests have ended. It never waits for an answer,
+// except at the bound of requests in flight. A goroutine that has its answer takes the next request, so that few
+// goroutines are started during the run.
 func (l *load) open(ctx context.Context, at clock, wait sleeper, predict predictor,
 	done func(failed bool),
 ) {
@@ -71,6 +71,7 @@ func (l *load) open(ctx context.Context, at clock, wait sleeper, predict predict
 			continue
 		default:
 		}
+		// At the bound the loop waits for a goroutine, and sends late. The request keeps the time at which it was due.
 		if started == l.inFlight {
 			select {
 			case idle <- next:

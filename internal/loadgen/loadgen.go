@@ -40,6 +40,7 @@ func Run(ctx context.Context, o *Options, out, errs io.Writer) (err error) {
 	if o.OverStreams {
 		b.predict = (&lines{client: to}).predict
 	}
+	// The loads ask the server first: a wrong model or request ends the command before any load is put on it.
 	for i := range streams {
 		l, err := to.load(ctx, &streams[i])
 		if err != nil {
@@ -79,6 +80,7 @@ type form struct {
 	as   func(*Report, io.Writer) error
 }
 
+// open creates the file. One that cannot be written is told before the run.
 func (f *form) open() error {
 	if f.path == "" {
 		return nil
@@ -102,13 +104,14 @@ func (f *form) write(r *Report) (err error) {
 	return f.as(r, f.into)
 }
 
+// json writes the report as docs/BENCHMARKING.md describes it.
 func (r *Report) json(to io.Writer) error {
 	encoder := json.NewEncoder(to)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(r)
 }
 
-// bench measures the same loads, once or several times.
+// bench measures the same loads, once or, in a search, several times. One run goes on at a time.
 type bench struct {
 	o          *Options
 	loads      []*load
@@ -117,7 +120,8 @@ type bench struct {
 	errs       io.Writer
 }
 
-// measure runs the loads once.
+// measure runs the loads once, with a new tally for each, and reports what it counted. Schedules have a fixed seed: two
+// runs of one rate send at the same moments.
 func (b *bench) measure(ctx context.Context) (*Report, error) {
 	o := b.o
 	warmup, duration := time.Duration(o.Warmup), time.Duration(o.Duration)

@@ -30,7 +30,8 @@ type Options struct {
 	ServerPID   int             `name:"server-pid" help:"Print the processor time per request of this process and its children, such as the server and its workers (Linux)." placeholder:"PID"`
 }
 
-// streams returns the checked streams of the file, or of the flags.
+// streams returns the checked streams of the file, or of the flags. A file beside flags of one stream is an error: it
+// would not be clear which of the two holds.
 func (o *Options) streams() ([]Stream, error) {
 	var faults config.Faults
 	if o.Duration <= 0 {
@@ -61,7 +62,8 @@ func (o *Options) streams() ([]Stream, error) {
 	return readStreams(o.Streams)
 }
 
-// readStreams reads a file of streams. Files that it names are relative to it.
+// readStreams reads a file of streams. Relative paths in it are relative to the file's directory, not to the working
+// one. Names must differ, since the report tells streams apart by them.
 func readStreams(path string) ([]Stream, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -19,15 +19,16 @@ import (
 )
 
 const (
-	// variants is how many requests a stream makes up. They are sent in turn.
+	// variants is how many different requests a stream builds. They are sent in turn, so that a cache of answers in the
+	// server does not shape the figures.
 	variants = 16
-	// variantBytes bounds their size together; there is always one.
+	// variantBytes bounds the bytes of all variants together; the first one may be larger.
 	variantBytes = 16 << 20
-	// maxElements bounds one made-up tensor.
+	// maxElements bounds one synthetic tensor: 256 MiB of fp32. A wrong rows or open_dims is told rather than allocated.
 	maxElements = 1 << 26
 )
 
-// payloads returns the stream's requests to a model.
+// payloads returns the requests of the stream, from its file or with synthetic values, encoded.
 func (s *Stream) payloads(signature *weftv1.Signature, speaks protocol) ([]payload, error) {
 	if s.Request != "" {
 		return s.readRequests(signature, speaks)
@@ -50,7 +51,7 @@ func (s *Stream) payloads(signature *weftv1.Signature, speaks protocol) ([]paylo
 	return all, nil
 }
 
-// encode gives a request the stream's model and priority.
+// encode sets the stream's model and priority in a request, and encodes it for the wire.
 func (s *Stream) encode(q *weftv1.PredictRequest, rows int64, speaks protocol) (payload, error) {
 	q.Model, q.Priority = s.spec(), s.Priority.proto()
 	m, err := speaks.message(q)
@@ -64,7 +65,7 @@ func (s *Stream) encode(q *weftv1.PredictRequest, rows int64, speaks protocol) (
 	return payload{encoded, rows}, nil
 }
 
-// makeUp returns the request of a variant. The seed decides all values, so that two runs send the same.
+// makeUp returns the request of a variant. Its values follow from the seed, so that two runs send the same.
 func (s *Stream) makeUp(signature *weftv1.Signature, variant uint64) (*weftv1.PredictRequest, error) {
 	q := &weftv1.PredictRequest{
 		Inputs: map[string]*weftv1.Tensor{}, OutputEncoding: weftv1.OutputEncoding_OUTPUT_ENCODING_RAW,
@@ -89,8 +90,8 @@ func (s *Stream) makeUp(signature *weftv1.Signature, variant uint64) (*weftv1.Pr
 	return q, nil
 }
 
-// makeUpTensor fills an input as its declaration wants it: the dimension of rows has the stream's, each other open
-// dimension the same extent. Fixed dimensions stay as they are.
+// makeUpTensor returns a value for an input. The dimension of rows has the stream's rows, and each other open dimension
+// has OpenDims. Fixed dimensions stay as they are; one that fixes another number of rows is an error.
 func (s *Stream) makeUpTensor(spec *weftv1.TensorSpec, values *rand.Rand) (*weftv1.Tensor, error) {
 	t := &weftv1.Tensor{Dtype: spec.GetDtype()}
 	elements := int64(1)
@@ -128,8 +129,8 @@ func (s *Stream) makeUpTensor(spec *weftv1.TensorSpec, values *rand.Rand) (*weft
 	return t, nil
 }
 
-// appendValue draws a number: a floating point number from a standard normal distribution, of any other type 0 or 1,
-// which are likely to be legal where the numbers are indices.
+// appendValue appends a random number: a floating point number from a standard normal distribution, and 0 or 1 of any
+// other type, since inputs of integers are often indices and small ones are likely to be valid.
 func appendValue(out []byte, dtype tensor.DType, values *rand.Rand) []byte {
 	switch dtype {
 	case tensor.Float64:
@@ -148,7 +149,8 @@ func appendValue(out []byte, dtype tensor.DType, values *rand.Rand) []byte {
 	}
 }
 
-// readRequests reads the stream's file of requests.
+// readRequests reads the stream's file of requests: JSON values one after another, at least one. The model and priority
+// in them are replaced by those of the stream.
 func (s *Stream) readRequests(signature *weftv1.Signature, speaks protocol) ([]payload, error) {
 	file, err := os.Open(s.Request)
 	if err != nil {
@@ -178,7 +180,8 @@ func (s *Stream) readRequests(signature *weftv1.Signature, speaks protocol) ([]p
 	}
 }
 
-// rowsOf returns how many rows a request has, 1 where the server will refuse it.
+// rowsOf returns how many rows a request has, by the first input that has rows. It is 1 if the request lacks that
+// input: the server will refuse it.
 func rowsOf(q *weftv1.PredictRequest, signature *weftv1.Signature) int64 {
 	for _, input := range signature.GetInputs() {
 		shape := q.GetInputs()[input.GetName()].GetShape()

@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// cpu is processor time that was used.
+// cpu is used processor time, in user mode and in the kernel.
 type cpu struct{ user, system time.Duration }
 
 func (c cpu) plus(o cpu) cpu  { return cpu{c.user + o.user, c.system + o.system} }
@@ -18,10 +18,13 @@ func (c cpu) minus(o cpu) cpu { return cpu{c.user - o.user, c.system - o.system}
 // used is the processor time of a process and of all that it started.
 type used struct{ process, children cpu }
 
-// tick is the unit of /proc/PID/stat.
+// tick is the unit of times in /proc/PID/stat: Linux has shown hundredths of a second to programs for decades, whatever
+// it counts by itself.
 const tick = 10 * time.Millisecond
 
-// usedBy reads the processor time of a process from /proc. Children that have ended count, too.
+// usedBy reads the processor time of a process from /proc, and separately that of all processes that it started,
+// directly or not. Children that have ended and were waited for are counted by their parent. It reads one process after
+// another, so that the sum is not of one moment.
 func usedBy(pid int) (used, error) {
 	all, err := procfs.AllProcs()
 	if err != nil {
@@ -61,7 +64,8 @@ func descends(pid, from int, parents map[int]int) bool {
 	return false
 }
 
-// stopwatch reads processor times at the begin and the end of what is counted.
+// stopwatch reads processor times at the beginning and the end of what is counted, together with the number of requests
+// that had ended. The first error is kept, since the reads happen within the run.
 type stopwatch struct {
 	before, after reading
 	err           error
@@ -72,6 +76,7 @@ type reading struct {
 	server, client used
 }
 
+// read reads the server and this program. It does nothing if no server was named.
 func (s *stopwatch) read(pid int, into *reading, requests int64) {
 	if pid == 0 {
 		return
@@ -82,6 +87,8 @@ func (s *stopwatch) read(pid int, into *reading, requests int64) {
 	into.server, into.client, s.err = server, client, errors.Join(s.err, err, own)
 }
 
+// report divides the time between the two reads by the requests that ended in it. The requests in flight at both ends
+// blur that a little, in a long run by nothing.
 func (s *stopwatch) report() *CPUReport {
 	requests := s.after.requests - s.before.requests
 	per := func(after, before cpu) CPUTime {

@@ -10,7 +10,7 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
-// Protocol is one that servers speak.
+// Protocol is the name of a protocol, as the flag has it.
 type Protocol string
 
 const (
@@ -18,7 +18,7 @@ const (
 	openInference Protocol = "open-inference"
 )
 
-// protocol is how a client asks. Requests are made up, and read from files, as those of weft.v1.
+// protocol is how a client asks a server. Requests are built, and read from files, as those of weft.v1, and translated.
 type protocol interface {
 	// service is the name of it that users know.
 	service() string
@@ -33,6 +33,7 @@ type protocol interface {
 	answer(into *reply) any
 }
 
+// spoken returns the implementation; the parser of flags lets no other name through.
 func (p Protocol) spoken() protocol {
 	if p == openInference {
 		return inference{}

@@ -62,7 +62,7 @@ type StreamReport struct {
 	Series   []Point `json:"series"`
 }
 
-// Quantiles are of durations in milliseconds.
+// Quantiles are the mean and percentiles of durations, in milliseconds.
 type Quantiles struct {
 	Mean  float64 `json:"mean"`
 	P50   float64 `json:"p50"`
@@ -109,7 +109,7 @@ func (h histogram) quantiles() Quantiles {
 	}
 }
 
-// percentiles returns some of them in milliseconds.
+// percentiles returns the values at some percentiles, in milliseconds. They must ascend: all are found in one pass.
 func (h histogram) percentiles(ascending ...float64) []float64 {
 	var all []float64
 	for _, v := range h.ValueAtPercentilesSlice(ascending) {
@@ -118,7 +118,8 @@ func (h histogram) percentiles(ascending ...float64) []float64 {
 	return all
 }
 
-// report returns what was measured of the load in a run that counted for so long. Everything has ended.
+// report returns what was measured of the load in a run that counted for so long. It is called when all requests have
+// ended. Counts and latencies are of requests by when they were due; rates are of answers by when they came.
 func (l *load) report(counted time.Duration) StreamReport {
 	t := l.tally
 	t.mu.Lock()
@@ -166,6 +167,7 @@ func (l *load) report(counted time.Duration) StreamReport {
 		refused := t.refused.quantiles()
 		s.RefusedMs = &refused
 	}
+	// A run that was cut short has fewer parts, the last of them incomplete.
 	whole := min(int(counted/t.slice), partCount)
 	s.Series = t.seriesLocked(whole)
 	s.Thirds = t.thirdsLocked(whole)

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// patience is how long answers to requests without a deadline are waited for after the last request.
+// patience is how long the run waits for answers after the last request is due, at least. Longer deadlines, with those
+// of retries, extend it.
 const patience = 10 * time.Second
 
 // runner sends the requests of several loads at once.
@@ -24,7 +25,8 @@ type runner struct {
 	ended, failed atomic.Int64 // requests, those of the warm-up too
 }
 
-// run sends everything, and returns how long it counted. When ctx ends it sends no more, and waits for no answer.
+// run sends everything, and returns how long it counted. It waits for the answers to all requests that were due, within
+// the patience. When ctx ends it sends no more, and waits for no answer.
 func (r *runner) run(ctx context.Context) time.Duration {
 	at := clock{start: time.Now()}
 	at.begin = at.start.Add(r.warmup)
@@ -60,16 +62,19 @@ func (r *runner) run(ctx context.Context) time.Duration {
 		counted = min(time.Since(at.begin), r.duration)
 		r.over()
 	}
+	// Requests without an answer by then are cancelled, and counted as unanswered.
 	defer time.AfterFunc(answering, stop).Stop()
 	loops.Wait()
 	stop()
+	// Calls that were given up, and stay open, end with the context that stop has ended.
 	for _, l := range r.loads {
 		l.givenUp.Wait()
 	}
 	return counted
 }
 
-// progress returns a function that says how far the run is, with the rate since it was called last.
+// progress returns a function that says how far the run is, with the rate since its previous call. One goroutine calls
+// it.
 func (r *runner) progress() func() string {
 	start := time.Now()
 	var last time.Duration

@@ -12,10 +12,11 @@ import (
 	"github.com/weftserve/weft/sharedsched/arrivals"
 )
 
-// maxScheduled bounds the memory of a schedule.
+// maxScheduled bounds the memory of a schedule: 800 MB, at 8 bytes a request.
 const maxScheduled = 100_000_000
 
-// schedule returns when the requests of an open loop are due, since its beginning.
+// schedule returns when the requests of an open loop are due, as times since the warm-up begins, in order. It is fixed
+// before the run, so that a slow server changes nothing of it.
 func (s *Stream) schedule(span time.Duration) ([]time.Duration, error) {
 	if s.Trace != "" {
 		return readTrace(s.Trace, span)
@@ -34,10 +35,12 @@ func (s *Stream) schedule(span time.Duration) ([]time.Duration, error) {
 			due = append(due, at)
 		}
 	}
+	// Poisson arrivals are the case of no CV. The second number of the seed is one that no payload uses.
 	return arrivals.Gamma{Rate: s.Rate, CV: s.CV}.Times(span, rand.New(rand.NewPCG(s.Seed, 1)), nil), nil
 }
 
-// readTrace reads times in seconds, one a line; empty lines and lines that begin with # are passed over.
+// readTrace reads the times of a trace in seconds, one a line, and leaves out those after the run. Empty lines and
+// lines that begin with # are skipped.
 func readTrace(path string, span time.Duration) ([]time.Duration, error) {
 	file, err := os.Open(path)
 	if err != nil {

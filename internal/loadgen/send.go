@@ -9,10 +9,12 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// firstPause is how long a request waits on average before it is sent again; each later pause is twice the one before.
+// firstPause is the mean pause before the first retry. Each later one is twice as long.
 const firstPause = 10 * time.Millisecond
 
-// send sends a request that is due, again as often as the stream says, counts its end, and returns its error.
+// send sends a request that is due, again as often as the stream says, counts its outcome, and returns the last error.
+// Latency counts from when the request was due, whatever the attempts; each attempt has its own deadline. A request
+// that is cut off by the end of the run is neither answered nor failed.
 func (l *load) send(ctx context.Context, at clock, due time.Time, q *payload, o *outcome, predict predictor) error {
 	o.lag, o.due, o.rows, o.attempts = time.Since(due), due.Sub(at.begin), q.rows, 0
 	for began := due; ; began = time.Now() {
@@ -33,6 +35,8 @@ func (l *load) send(ctx context.Context, at clock, due time.Time, q *payload, o 
 	}
 }
 
+// mayRetry reports whether a client would send again after an error: the server was overloaded, away or too slow. Other
+// codes would come again.
 func mayRetry(err error) bool {
 	switch status.Code(err) {
 	case codes.ResourceExhausted, codes.Unavailable, codes.DeadlineExceeded:
@@ -42,14 +46,16 @@ func mayRetry(err error) bool {
 	}
 }
 
-// pause waits before a request is sent again, at random so that those refused together do not come together. It reports
-// whether the run goes on.
+// pause waits before a retry, for half to one and a half of its mean, so that requests refused together do not come
+// back together. It reports whether the run goes on.
 func (l *load) pause(ctx context.Context, attempts int) bool {
 	mean := firstPause << (attempts - 1)
 	return timerSleeper{}.until(ctx, time.Now().Add(time.Duration((0.5+rand.Float64())*float64(mean))))
 }
 
-// attempt sends a request once, and fills in the reply.
+// attempt sends a request once, and fills in the reply. With patience the call runs in a goroutine of its own, and is
+// given up without being cancelled: the server still works on it, as for a client that left without a deadline. That
+// call keeps its own reply, since it may still write to it.
 func (l *load) attempt(ctx context.Context, began time.Time, q *payload, o *outcome, predict predictor) error {
 	cancel := func() {}
 	if l.Deadline > 0 {

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// Point is one of the parts of a run.
+// Point is one of the sixty parts of a run, for curves over time.
 type Point struct {
 	AtS       float64 `json:"at_s"` // its end
 	AnswersPS float64 `json:"answers_per_s"`
@@ -15,7 +15,7 @@ type Point struct {
 	P99Ms     float64 `json:"p99_ms"`
 }
 
-// Third is a third of a run.
+// Third is a third of a run. The three are compared to see whether the run was steady.
 type Third struct {
 	Answers   int64   `json:"answers"`
 	AnswersPS float64 `json:"answers_per_s"`
@@ -23,7 +23,8 @@ type Third struct {
 	P99Ms     float64 `json:"p99_ms"`
 }
 
-// cameLocked adds up what came back in some parts of the run.
+// cameLocked adds up what came back in the parts from one up to, but not including, another. The caller holds mu, as
+// for the functions below.
 func (t *tally) cameLocked(from, to int) came {
 	var all came
 	for i := range t.parts[from:to] {
@@ -48,7 +49,8 @@ func (t *tally) seriesLocked(whole int) []Point {
 	return series
 }
 
-// thirdsLocked returns the thirds of a run that had so many whole parts; nil of a run too short for it.
+// thirdsLocked returns the thirds of a run that had so many whole parts, or nil if it is too short or has too few
+// answers. One or two parts at the end may belong to none.
 func (t *tally) thirdsLocked(whole int) []Third {
 	n := whole / 3
 	if n == 0 || t.latency.TotalCount() < fewAnswers {
@@ -70,7 +72,8 @@ func (t *tally) thirdsLocked(whole int) []Third {
 	return thirds
 }
 
-// How far the thirds of a run may be apart before it is called unsteady: the greatest over the least.
+// How far the thirds of a run may be apart before it is called unsteady: the greatest over the least. Percentiles of a
+// tail vary more by chance than a median does, and a median more than a rate.
 const (
 	steadyRate = 1.1
 	steadyP50  = 1.25
@@ -81,7 +84,7 @@ const (
 	fewAnswers = 30
 )
 
-// unsteady says in which way the thirds of a run differ; "" if they are alike, or too few to tell.
+// unsteady says in what the thirds of a run differ by more than chance explains, or "" if they are alike.
 func unsteady(thirds []Third) string {
 	if len(thirds) == 0 {
 		return ""
@@ -110,7 +113,8 @@ func unsteady(thirds []Third) string {
 	return ""
 }
 
-// doubt says that this program was late itself, if that may have shaped the latencies.
+// doubt says that this program was late itself, if that may have shaped the latencies: by more than 0.1 ms at p99, and
+// by more than a tenth of the latency at p99 or a fifth at p50.
 func doubt(lag, latency Quantiles) string {
 	if lag.P99 <= 0.1 || lag.P99 <= latency.P99/10 && lag.P50 <= latency.P50/5 {
 		return ""

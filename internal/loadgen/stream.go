@@ -51,6 +51,7 @@ const (
 // Priority is a priority of the API, in lower case.
 type Priority string
 
+// proto returns the priority of the API; the parsers let no other name through.
 func (p Priority) proto() weftv1.Priority {
 	return weftv1.Priority(weftv1.Priority_value["PRIORITY_"+strings.ToUpper(string(p))])
 }
@@ -58,7 +59,8 @@ func (p Priority) proto() weftv1.Priority {
 // closed reports whether callers wait for answers before they ask again.
 func (s *Stream) closed() bool { return s.Callers > 0 }
 
-// limit is how long an answer is of use; 0: however late it comes.
+// limit is how long after it was sent an answer still counts as in time: the deadline, or the patience if that is
+// shorter. 0 counts all answers.
 func (s *Stream) limit() time.Duration {
 	if s.Patience > 0 && (s.Deadline == 0 || s.Patience < s.Deadline) {
 		return time.Duration(s.Patience)
@@ -66,7 +68,8 @@ func (s *Stream) limit() time.Duration {
 	return time.Duration(s.Deadline)
 }
 
-// check returns the faults of the stream; key makes the name of a setting the user's.
+// check returns the faults of the stream. key turns the name of a setting into what the user wrote: a flag, or a place
+// in the file.
 func (s *Stream) check(key func(string) string) config.Faults {
 	var faults config.Faults
 	add := func(name, format string, args ...any) { faults.Addf(key(name), format, args...) }

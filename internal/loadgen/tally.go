@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// shortest and longest bound what histograms tell apart.
+	// shortest and longest bound what histograms tell apart; shorter and longer durations count as these.
 	shortest, longest = 100 * time.Nanosecond, time.Hour
-	// partCount is how many parts of a run are looked at for themselves.
+	// partCount is how many parts of a run are counted separately: enough for a curve, and divisible by three.
 	partCount = 60
 )
 
@@ -29,8 +29,8 @@ type outcome struct {
 	*reply
 }
 
-// tally counts the outcomes of one load: requests by when they were due, those of the warm-up left out, and what came
-// back by when it came.
+// tally counts the outcomes of one load. Requests count by when they were due, without those of the warm-up; what came
+// back counts by when it came. All goroutines of the load add to it.
 type tally struct {
 	limit time.Duration // within which an answer is in time; 0: always
 	slice time.Duration // length of each part
@@ -68,6 +68,8 @@ func (c *came) add(o came) {
 	c.failures += o.failures
 }
 
+// newTally returns an empty tally. Histograms of the whole run keep three digits; those of its sixty parts keep two, at
+// a tenth of the memory.
 func newTally(limit, duration time.Duration) *tally {
 	t := &tally{
 		limit: limit, slice: max(duration/partCount, 1), codes: map[codes.Code]int64{}, first: map[codes.Code]error{},
@@ -80,8 +82,8 @@ func newTally(limit, duration time.Duration) *tally {
 	return t
 }
 
-// add counts a request that ended. Latencies belong to the part of the run in which the request was due, so that a
-// stall shows where it began; answers a second belong to the part in which the answer came, so that a server that falls
+// add counts a request that ended. Its latency belongs to the part of the run in which it was due, so that a stall
+// shows where it began. Answers a second belong to the part in which the answer came, so that a server that falls
 // behind is not credited with answers that it gave after the run.
 func (t *tally) add(o *outcome) {
 	code := status.Code(o.err)
@@ -112,6 +114,7 @@ func (t *tally) add(o *outcome) {
 	}
 	t.inTime += is.inTime
 	t.latency.add(o.took)
+	// The parts may be a little shorter than the run together, since their length is rounded down.
 	t.parts[min(int(o.due/t.slice), partCount-1)].latency.add(o.took)
 	t.queue.add(time.Duration(o.execution.GetQueueUs()) * time.Microsecond)
 	t.compute.add(time.Duration(o.execution.GetComputeUs()) * time.Microsecond)
@@ -141,7 +144,7 @@ func (t *tally) abandon(due time.Duration) {
 	t.unanswered++
 }
 
-// histogram is durations, to so many significant digits.
+// histogram counts durations in buckets whose width is a part of the duration, by a number of significant digits.
 type histogram struct{ *hdrhistogram.Histogram }
 
 func newHistogram(digits int) histogram {

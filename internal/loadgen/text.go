@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 )
 
-// text prints the report.
+// text prints the report for people: what was sent, the tables, and then remarks that put the figures in doubt.
 func (r *Report) text(to io.Writer) error {
 	out := tabwriter.NewWriter(to, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(out, "%s over %s, %d connections, %.4g s after a warm-up of %.4g s\n", r.Target, r.Protocol, r.Connections,
@@ -132,6 +132,7 @@ func (s *StreamReport) remarks(out io.Writer) {
 	}
 }
 
+// write prints the processor time as a table.
 func (c *CPUReport) write(out io.Writer) {
 	fmt.Fprintf(out, "\nprocessor time of a request\tuser us\tsystem us\ttogether\t\n")
 	for _, of := range []struct {
@@ -142,6 +143,7 @@ func (c *CPUReport) write(out io.Writer) {
 	}
 }
 
+// write prints the steps of the search, and its result.
 func (f *FindReport) write(out io.Writer) {
 	fmt.Fprintln(out)
 	for i := range f.Steps {
