@@ -9,7 +9,8 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// advised are credentials whose errors say what the server had to say; [Advice] says what to do.
+// advised are the credentials of a client whose errors hold what the server said before it closed the connection.
+// [Advice] finds what to do in that text.
 type advised struct {
 	credentials.TransportCredentials
 }
@@ -29,16 +30,16 @@ func (a *advised) Clone() credentials.TransportCredentials {
 	return &advised{a.TransportCredentials.Clone()}
 }
 
-// verdict is a connection that tells why a server has refused it. In TLS 1.3 the end of a caller's handshake comes
-// before the server has judged the caller: the next write may find the connection closed, and what the server said
-// before it closed is still to be read.
+// verdict is a connection that tells why a server refused it. In TLS 1.3 the client's handshake ends before the server
+// has verified the client: a later write may find the connection closed, while the alert that says why is still to be
+// read.
 type verdict struct {
 	net.Conn
 
 	spoken atomic.Bool // the server goes on: it has accepted the caller
 }
 
-// verdictWithin is how long the reason for a closed connection is waited for.
+// verdictWithin is how long a failed write waits for the server's reason. It was sent before the connection was closed.
 const verdictWithin = time.Second
 
 // Read implements net.Conn.
@@ -50,7 +51,8 @@ func (v *verdict) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// Write implements net.Conn.
+// Write implements net.Conn. If the first write fails, its error is replaced by the server's reason. The connection is
+// lost then, so that neither the byte that is read nor the deadline matters to anybody else.
 func (v *verdict) Write(data []byte) (int, error) {
 	n, err := v.Conn.Write(data)
 	if err == nil || v.spoken.Load() || v.SetReadDeadline(time.Now().Add(verdictWithin)) != nil {

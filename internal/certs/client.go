@@ -27,7 +27,8 @@ type Client struct {
 	TokenFile  string `name:"token-file" type:"path" placeholder:"FILE" help:"Send the token in this file with each call, as authorization: Bearer; without TLS only to a server on this machine."`
 }
 
-// DialOptions returns those of connections to a target.
+// DialOptions returns the options of connections to a target. It reads all files, so that their faults are found before
+// the first call. A token never goes to another machine without TLS.
 func (c *Client) DialOptions(target string) ([]grpc.DialOption, error) {
 	transport, err := c.transport()
 	if err != nil {
@@ -51,10 +52,12 @@ func (c *Client) DialOptions(target string) ([]grpc.DialOption, error) {
 	return append(options, grpc.WithPerRPCCredentials(t)), nil
 }
 
+// secure reports whether any flag of TLS is given, since each implies --tls.
 func (c *Client) secure() bool {
 	return c.TLS || c.CA != "" || c.Cert != "" || c.Key != "" || c.ServerName != ""
 }
 
+// transport returns the credentials of connections, from files that are read once: a command does not run for long.
 func (c *Client) transport() (credentials.TransportCredentials, error) {
 	if !c.secure() {
 		return insecure.NewCredentials(), nil
@@ -91,6 +94,7 @@ func (c *Client) transport() (credentials.TransportCredentials, error) {
 	return &advised{credentials.NewTLS(settings)}, nil
 }
 
+// pair reads the client's own certificate and key, with the errors of a server's.
 func (c *Client) pair() (*tls.Certificate, error) {
 	f := Files{Cert: c.Cert, Key: c.Key}
 	data, err := f.read()
@@ -100,8 +104,8 @@ func (c *Client) pair() (*tls.Certificate, error) {
 	return f.pair(data)
 }
 
-// local reports whether a target of gRPC is on this machine. What it does not know, such as xds:///, is not: a token
-// must not leave the machine in the clear because a resolver went elsewhere.
+// local reports whether a target of gRPC is on this machine. Schemes that it does not know, such as xds:///, are not
+// local: a resolver could send the token to another machine without encryption.
 func local(target string) bool {
 	if strings.HasPrefix(target, "unix-abstract:") {
 		return true
@@ -114,10 +118,11 @@ func local(target string) bool {
 	return config.Local(target)
 }
 
-// tokenKept is how long a token is used before its file is read again: mounted files are replaced in time.
+// tokenKept is how long a token is used before its file is read again: mounted tokens are rotated by replacing the
+// file.
 const tokenKept = time.Minute
 
-// token sends the token of a file.
+// token adds the token of a file to each call.
 type token struct {
 	path   string
 	secure bool // it goes over TLS only
@@ -127,8 +132,8 @@ type token struct {
 	at    time.Time // guarded by mu; when it was read
 }
 
-// read returns the token of the file. Several calls may ask at once. What does not fit into a header of HTTP is refused
-// here, where the file can be named.
+// read returns the token of the file, or the one read within the last minute. Calls may ask concurrently. A token that
+// does not fit into an HTTP header is refused here, where the error can name the file.
 func (t *token) read(now time.Time) (string, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -21,7 +21,7 @@ import (
 const (
 	// devValid is how long certificates of [Develop] are valid.
 	devValid = 365 * 24 * time.Hour
-	// devRenew is how long before their end new ones are made.
+	// devRenew is how long before their end new ones are made. They are only looked at when a server starts.
 	devRenew = 30 * 24 * time.Hour
 	// devDir is the directory that they are in.
 	devDir = "tls-dev"
@@ -34,9 +34,9 @@ type Dev struct {
 	ClientCert, ClientKey string
 }
 
-// Develop returns certificates for this machine, of a CA of their own, in a directory below dir. It keeps the ones that
-// are there, unless they expire soon or lack a name of the machine. The key of the CA is kept nowhere: nobody can make
-// more of them.
+// Develop returns certificates for this machine, issued by a CA of their own, in a directory below dir. It keeps
+// existing ones, unless they expire soon or lack a name of the machine. The key of the CA is not stored: nobody can
+// issue more certificates that its clients would trust.
 func Develop(dir string, now time.Time) (*Dev, error) {
 	names := []string{"localhost"}
 	if host, err := os.Hostname(); err == nil && host != "" && !strings.EqualFold(host, "localhost") {
@@ -62,7 +62,8 @@ func Develop(dir string, now time.Time) (*Dev, error) {
 	return d, nil
 }
 
-// good reports whether the files are there and serve for a while.
+// good reports whether the files are there, belong together, and are valid until devRenew from now. Any fault is a no:
+// new ones are then made.
 func (d *Dev) good(names []string, now time.Time) bool {
 	c, err := d.Files.read()
 	if err != nil {
@@ -77,6 +78,8 @@ func (d *Dev) good(names []string, now time.Time) bool {
 			return false
 		}
 	}
+	// The client's certificate must be of the same CA; a mixed directory would let the server start and refuse the
+	// client.
 	client := Client{Cert: d.ClientCert, Key: d.ClientKey}
 	pair, err := client.pair()
 	if err != nil {
@@ -92,7 +95,8 @@ func (d *Dev) good(names []string, now time.Time) bool {
 	return err == nil
 }
 
-// makeDev makes the files beside the directory, and moves them there at once.
+// makeDev issues all certificates in a new directory beside the final one, and renames it: another process sees either
+// all old files or all new ones, or for a moment none.
 func makeDev(dir string, names []string, now time.Time) error {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
 		return err
@@ -138,7 +142,8 @@ func makeDev(dir string, names []string, now time.Time) error {
 	return os.Rename(at, dir)
 }
 
-// clearDev removes a directory of files that were made before, unless it has others than those of the new one.
+// clearDev removes the directory of earlier certificates. If it holds a file that makeDev does not make, it returns an
+// error instead: that file is somebody's.
 func clearDev(dir, made string) error {
 	there, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -153,6 +158,7 @@ func clearDev(dir, made string) error {
 	return errors.Join(err, os.RemoveAll(dir))
 }
 
+// issueWithKey makes a key, and a certificate for it, and writes both.
 func issueWithKey(dir, name string, c, ca *x509.Certificate, caKey *ecdsa.PrivateKey, now time.Time) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -167,12 +173,15 @@ func issueWithKey(dir, name string, c, ca *x509.Certificate, caKey *ecdsa.Privat
 		issue(dir, name, c, key, ca, caKey, now))
 }
 
+// issue signs a certificate by a CA and writes it. The caller has set all but the serial number and the time of
+// validity.
 func issue(dir, name string, c *x509.Certificate, key *ecdsa.PrivateKey, ca *x509.Certificate,
 	caKey *ecdsa.PrivateKey, now time.Time,
 ) (err error) {
 	if c.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127)); err != nil {
 		return err
 	}
+	// Clocks of containers on one machine may be a little behind.
 	c.NotBefore, c.NotAfter = now.Add(-time.Hour), now.Add(devValid)
 	der, err := x509.CreateCertificate(rand.Reader, c, ca, &key.PublicKey, caKey)
 	if err != nil {
@@ -181,6 +190,7 @@ func issue(dir, name string, c *x509.Certificate, key *ecdsa.PrivateKey, ca *x50
 	return writePEM(filepath.Join(dir, name+".pem"), "CERTIFICATE", der)
 }
 
+// writePEM writes a file that only its owner may read: keys are among them.
 func writePEM(path, kind string, der []byte) error {
 	return os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600)
 }

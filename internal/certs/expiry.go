@@ -11,14 +11,16 @@ const (
 	roleClientCA = "client_ca"
 )
 
+// Times of the warnings: long enough before the end for a renewal that needs people, and often enough that each day's
+// log has one.
 const (
 	// warnBefore is how long before its end a certificate is first warned of.
 	warnBefore = 14 * 24 * time.Hour
-	// warnAgain is how often after that.
+	// warnAgain is the time between two warnings of the same certificate.
 	warnAgain = 24 * time.Hour
 )
 
-// expiry warns of certificates that expire.
+// expiry warns of certificates that expire. Its methods are for one goroutine.
 type expiry struct {
 	log  *slog.Logger
 	told map[string]notice // by role
@@ -31,9 +33,8 @@ type notice struct {
 	at      time.Time
 }
 
-// look warns of what expires soon, or has. It is for one goroutine. Each certificate is warned of once a day, and at
-// once when it has expired or was replaced by one that expires soon, too: a log that is read once a day has the
-// warning.
+// look warns of certificates that expire soon, or have expired. It warns of each once a day, so that a log that is read
+// once a day has the warning. It warns at once when a certificate expires, or when its replacement expires soon, too.
 func (e *expiry) look(now time.Time, m *material) {
 	if e.told == nil {
 		e.told = map[string]notice{}

@@ -14,10 +14,10 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// toldPerSecond bounds the lines of the log about handshakes: anybody who reaches a listener can have them fail.
+// toldPerSecond bounds the log lines about handshakes: anybody who reaches a listener can make them fail.
 const toldPerSecond = 4
 
-// failures tells of handshakes that failed.
+// failures counts and logs the handshakes that failed. All listeners of a server share one, and its bound.
 type failures struct {
 	log *slog.Logger
 
@@ -28,7 +28,8 @@ type failures struct {
 	ended  map[string]uint64 // guarded by mu; by reason
 }
 
-// note logs and counts a failure. A caller that only went away, as probes of ports do, is no line at level info.
+// note logs and counts a failure. A caller that only went away, as probes of ports do, is logged at level debug, which
+// the bound does not count. A line says how many failures were left out since the previous one.
 func (f *failures) note(listener, peer string, cause error, now time.Time) {
 	why := reasonOf(cause)
 	level := slog.LevelWarn
@@ -54,6 +55,7 @@ func (f *failures) note(listener, peer string, cause error, now time.Time) {
 	default:
 		f.others++
 	}
+	// The log is written without the lock: a slow one must not hold up handshakes.
 	f.mu.Unlock()
 	if tell {
 		f.log.Log(context.Background(), level, "TLS handshake failed", "event", "tls_handshake_failed",
@@ -62,14 +64,15 @@ func (f *failures) note(listener, peer string, cause error, now time.Time) {
 	}
 }
 
+// counts returns how many handshakes failed, by reason.
 func (f *failures) counts() map[string]uint64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return maps.Clone(f.ended)
 }
 
-// watched tells of the handshakes that fail. gRPC closes their connections and logs nothing by itself, so that an
-// operator would hear of a wrong certificate from its owner first.
+// watched are the credentials of a server that report failed handshakes. gRPC closes such connections and logs nothing,
+// so that the owner of a wrong certificate would learn of it before the operator.
 type watched struct {
 	credentials.TransportCredentials
 
@@ -91,10 +94,12 @@ func (w *watched) Clone() credentials.TransportCredentials {
 	return &watched{w.TransportCredentials.Clone(), w.failures, w.listener}
 }
 
-// longest is how much of what a caller has written is told, in bytes.
+// longest is how much of a text that a caller chose goes into a log line, in bytes.
 const longest = 300
 
-// printable makes text that a caller may have chosen, such as a name in its certificate, fit for a line of a log.
+// printable makes a text that a caller may have chosen, such as a name in its certificate, safe for a log line: it is
+// cut, and control characters and non-ASCII characters are escaped. Quotation marks stay, since the log escapes them
+// itself.
 func printable(s string) string {
 	if len(s) > longest {
 		s = strings.ToValidUTF8(s[:longest], "") + "..."

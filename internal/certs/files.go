@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// FileError is a fault of a file of certificates.
+// FileError is a fault of a file of certificates. The setting is a flag's name without its dashes.
 type FileError struct {
 	Setting string // that names the file, such as tls-cert
 	Path    string
@@ -30,10 +30,13 @@ type Files struct{ Cert, Key, ClientCA string } // ClientCA may be empty: caller
 // contents are the files as they were read.
 type contents struct{ cert, key, clientCA []byte }
 
+// sum tells contents apart. PEM has no byte 0, so that no two different sets of files join to the same bytes.
 func (c *contents) sum() [sha256.Size]byte {
 	return sha256.Sum256(bytes.Join([][]byte{c.cert, c.key, c.clientCA}, []byte{0}))
 }
 
+// read reads all files. They may be written at the same time, so that the contents may not go together: material checks
+// it.
 func (f Files) read() (c *contents, err error) {
 	c = &contents{}
 	if c.cert, err = readFile("tls-cert", f.Cert); err != nil {
@@ -48,6 +51,7 @@ func (f Files) read() (c *contents, err error) {
 	return c, err
 }
 
+// readFile reads a file. The error names the setting and the path once.
 func readFile(setting, path string) ([]byte, error) {
 	data, err := os.ReadFile(path)
 	if cause, is := errors.AsType[*fs.PathError](err); is {
@@ -60,8 +64,8 @@ func readFile(setting, path string) ([]byte, error) {
 	return data, nil
 }
 
-// material checks the files together: what would make every handshake fail, or every caller refuse the server, is said
-// when the server starts or the files change, and not by each caller.
+// material checks the files together. A fault that would make every handshake fail is reported here, when the server
+// starts or the files change, and not by each caller. now is the time at which the certificate must be valid.
 func (f Files) material(c *contents, now time.Time) (*material, error) {
 	pair, err := f.pair(c)
 	if err != nil {
@@ -92,12 +96,14 @@ func (f Files) material(c *contents, now time.Time) (*material, error) {
 	return m, err
 }
 
-// pair makes one of a certificate, with those between it and its CA, and its key.
+// pair makes a key pair of the certificates in one file and the key in another. The first certificate is the server's;
+// the others lead from it to the CA.
 func (f Files) pair(c *contents) (*tls.Certificate, error) {
 	if _, err := readCertificates(FileError{Setting: "tls-cert", Path: f.Cert}, c.cert); err != nil {
 		return nil, err
 	}
 	keyAt := FileError{Setting: "tls-key", Path: f.Key}
+	// crypto/tls would say of an encrypted key only that it found none.
 	if !hasBlock(c.key, "PRIVATE KEY") || hasBlock(c.key, "ENCRYPTED PRIVATE KEY") {
 		keyAt.Fault = "holds no key in PEM form that is read without a password; expected a block such as " +
 			"-----BEGIN PRIVATE KEY-----"
@@ -112,7 +118,7 @@ func (f Files) pair(c *contents) (*tls.Certificate, error) {
 	return &pair, nil
 }
 
-// readCAs reads the certificates of CAs.
+// readCAs reads the certificates of CAs. Trusting a certificate that is not a CA's would verify nobody.
 func readCAs(at FileError, data []byte) ([]*x509.Certificate, error) {
 	cas, err := readCertificates(at, data)
 	if err != nil {
@@ -128,7 +134,7 @@ func readCAs(at FileError, data []byte) ([]*x509.Certificate, error) {
 	return cas, nil
 }
 
-// readCertificates reads at least one certificate.
+// readCertificates reads all certificates of a PEM file, at least one. Other blocks, such as keys, are skipped.
 func readCertificates(at FileError, data []byte) (found []*x509.Certificate, err error) {
 	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type != "CERTIFICATE" {
@@ -158,7 +164,7 @@ func hasBlock(data []byte, kind string) bool {
 	return false
 }
 
-// subject names a certificate for people.
+// subject returns the distinguished name of a certificate, for logs and errors.
 func subject(c *x509.Certificate) string { return printable(c.Subject.String()) }
 
 func date(t time.Time) string { return t.UTC().Format(time.RFC3339) }

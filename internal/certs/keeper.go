@@ -33,7 +33,8 @@ type Config struct {
 	Log      *slog.Logger
 }
 
-// Keeper keeps the certificates of a server, and replaces them when they change.
+// Keeper holds the certificates of a server, and replaces them when they change. Handshakes read the material in force
+// without a lock. Run and Reload may replace it concurrently; mu orders them.
 type Keeper struct {
 	cfg      Config
 	now      atomic.Pointer[material]
@@ -47,7 +48,8 @@ type Keeper struct {
 	denied bool              // guarded by mu; the fault was logged
 }
 
-// Open reads the certificates. A fault of a file is a *FileError. Close must be called.
+// Open reads the certificates. A fault of a file is a *FileError. Close must be called, unless Open fails. They are
+// replaced only while Run runs, except those of a Workload API, which replaces them by itself.
 func Open(ctx context.Context, cfg Config) (*Keeper, error) {
 	k := &Keeper{cfg: cfg, expiry: expiry{log: cfg.Log}}
 	k.failures.log = cfg.Log
@@ -68,7 +70,8 @@ func Open(ctx context.Context, cfg Config) (*Keeper, error) {
 	return k, nil
 }
 
-// warnOfKey warns of a key that everybody on the machine may read.
+// warnOfKey warns of a key that every user of the machine may read. It is no error: in some containers there is one
+// user.
 func (k *Keeper) warnOfKey() {
 	if info, err := os.Stat(k.cfg.Key); err == nil && info.Mode().Perm()&0o004 != 0 {
 		k.cfg.Log.Warn("key readable by every user of the machine", "event", "tls_key_readable", "key", k.cfg.Key,
@@ -76,6 +79,7 @@ func (k *Keeper) warnOfKey() {
 	}
 }
 
+// publish puts certificates in force for all handshakes from now on.
 func (k *Keeper) publish(m *material) { k.now.Store(m.finish(k.cfg.Optional)) }
 
 // Close stops what Open has started.
@@ -91,6 +95,7 @@ func (k *Keeper) Credentials(listener string) credentials.TransportCredentials {
 	return &watched{k.credentials(), &k.failures, listener}
 }
 
+// credentials returns credentials that take the settings of each handshake from the material in force at that moment.
 func (k *Keeper) credentials() credentials.TransportCredentials {
 	return credentials.NewTLS(&tls.Config{
 		MinVersion:         tls.VersionTLS13,
@@ -106,7 +111,8 @@ func (k *Keeper) HTTP() *tls.Config {
 	}
 }
 
-// Failed logs and counts a handshake that failed with the listener; the peer is its caller's address.
+// Failed logs and counts a handshake that failed in a server other than gRPC's, such as net/http's, which tells of it
+// by text only. peer is the address of the caller.
 func (k *Keeper) Failed(listener, peer, cause string) {
 	k.failures.note(listener, peer, errors.New(cause), time.Now())
 }
@@ -124,7 +130,7 @@ func (k *Keeper) Expiry() map[string]float64 {
 	return out
 }
 
-// first returns the certificate that expires first, by role.
+// first returns for each role the certificate that expires first. There is none for a role without certificates.
 func (m *material) first() map[string]*x509.Certificate {
 	out := map[string]*x509.Certificate{}
 	earliest := func(role string, of []*x509.Certificate) {

@@ -6,7 +6,7 @@ import (
 	"errors"
 )
 
-// material is what handshakes need. It is replaced as a whole and never changed.
+// material is what handshakes need. It is replaced as a whole and never changed, so that it needs no lock.
 type material struct {
 	pair *tls.Certificate    // of the server; its Leaf is set
 	cas  []*x509.Certificate // of callers; none: callers are not asked
@@ -16,11 +16,12 @@ type material struct {
 	grpc, http *tls.Config // that handshakes get
 }
 
-// errNobody is of a certificate that has no name: CommonName is none.
+// errNobody refuses a certificate without a subject alternative name. CommonName does not count as a name.
 var errNobody = errors.New("the caller's certificate has no subject alternative name, so that it names nobody; issue " +
 	"one with a DNS name, a URI or an e-mail address")
 
-// finish makes the settings of handshakes. HTTP serves probes, which have no certificates.
+// finish makes the settings of handshakes, and returns m. HTTP never requires a certificate: its listener serves
+// probes, which have none. optional says the same of gRPC.
 func (m *material) finish(optional bool) *material {
 	m.grpc, m.http = m.config(optional, "h2"), m.config(true, "http/1.1")
 	return m
@@ -69,6 +70,7 @@ func named(s tls.ConnectionState) error {
 	return nil
 }
 
+// hasName reports whether a certificate has any subject alternative name.
 func hasName(c *x509.Certificate) bool {
 	return len(c.DNSNames)+len(c.IPAddresses)+len(c.URIs)+len(c.EmailAddresses) > 0
 }

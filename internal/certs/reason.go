@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// reasonClosed is of callers that went away before the handshake had ended.
+// reasonClosed is the reason of callers that went away before the handshake ended.
 const reasonClosed = "closed"
 
 // reason is why a handshake failed.
@@ -17,8 +17,9 @@ type reason struct {
 	client string // what the caller can do; empty: it does not learn of it
 }
 
-// reasons are in the order in which they are looked for. The texts are those of crypto/tls, crypto/x509 and go-spiffe;
-// tests have each from a handshake.
+// reasons are searched in this order: the first whose sign is part of the error counts, so that a specific text stands
+// before a general one. The texts are those of crypto/tls, crypto/x509 and go-spiffe; tests provoke each by a
+// handshake.
 var reasons = []reason{
 	{
 		"no_certificate", "client didn't provide a certificate",
@@ -106,6 +107,7 @@ var reasons = []reason{
 	{reasonClosed, "broken pipe", "the caller went away", ""},
 }
 
+// reasonOf returns the reason of an error, or "other" without advice.
 func reasonOf(err error) reason {
 	for _, r := range reasons {
 		if strings.Contains(err.Error(), r.sign) {
@@ -115,7 +117,8 @@ func reasonOf(err error) reason {
 	return reason{name: "other"}
 }
 
-// Advice returns what a caller can do about an error of a connection, empty if it is not known. Text is as gRPC has it.
+// Advice returns what a caller can do about an error of a connection, or "" if that is not known. text is the message
+// of gRPC's error. Errors of calls are not searched: a model may have any of these words in its message.
 func Advice(text string) string {
 	if !strings.Contains(text, "connection error") && !strings.Contains(text, "handshake failed") &&
 		!strings.Contains(text, "tls: ") && !strings.Contains(text, "server preface") {

@@ -10,19 +10,20 @@ import (
 )
 
 const (
-	// settle is how long after a change the files are read: certificate and key are seldom written at once.
+	// settle is how long after a change the files are read: the certificate and its key are seldom written at once.
 	settle = 100 * time.Millisecond
-	// pollEvery is how often files are read without a notification, which some file systems never give, and expiry is
-	// looked at.
+	// pollEvery is how often the files are read without a notification, since some file systems give none. Expiry is
+	// checked as often.
 	pollEvery = 10 * time.Second
 )
 
-// Run replaces the certificates when their files change, and warns before they expire, until ctx ends.
+// Run replaces the certificates when their files change, and warns before they expire, until ctx ends. Run it once.
 func (k *Keeper) Run(ctx context.Context) error {
 	events, lost, stop := k.watch()
 	defer stop()
 	poll := time.NewTicker(pollEvery)
 	defer poll.Stop()
+	// The first read is at once: the files may have changed since Open, before they were watched.
 	settled := time.NewTimer(0)
 	defer settled.Stop()
 	k.expiry.look(time.Now(), k.now.Load())
@@ -47,8 +48,9 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 }
 
-// watch returns notifications of changes in the directories of the files, and of lost notifications. In a Kubernetes
-// secret the files themselves never change: a link beside them does.
+// watch returns notifications of changes in the directories of the files, and of lost notifications. It watches
+// directories because in a Kubernetes secret the files themselves never change: a link beside them does. Without a
+// watcher both channels are nil, which never deliver, and the files are polled.
 func (k *Keeper) watch() (events <-chan fsnotify.Event, lost <-chan error, stop func()) {
 	if k.cfg.SPIFFE != "" {
 		return nil, nil, func() {}
@@ -70,11 +72,12 @@ func (k *Keeper) watch() (events <-chan fsnotify.Event, lost <-chan error, stop 
 	return nil, nil, func() {}
 }
 
-// Reload reads the files now, and says what is wrong with them.
+// Reload reads the files now, and logs what is wrong with them at once: an operator asked for it.
 func (k *Keeper) Reload() { k.again(true) }
 
-// again reads the files, and takes them if they are new and without a fault. Files that are faulty may be half written:
-// they are read again before anything is said, unless the caller knows that they are complete.
+// again reads the files, and publishes them if they are new and without a fault. Faulty files may be half written. So
+// it reports doubt and says nothing the first time; if the next read finds the same fault, it logs it, once. A complete
+// read logs it at once.
 func (k *Keeper) again(complete bool) (doubt bool) {
 	if k.cfg.SPIFFE != "" {
 		return false
@@ -91,6 +94,7 @@ func (k *Keeper) again(complete bool) (doubt bool) {
 		}
 		m, err = k.cfg.Files.material(c, time.Now())
 	} else {
+		// A file that cannot be read has no contents to compare; its error stands for them.
 		sum = sha256.Sum256([]byte(err.Error()))
 	}
 	if err == nil {
@@ -112,8 +116,7 @@ func (k *Keeper) again(complete bool) (doubt bool) {
 	return first && !complete
 }
 
-// tellReloaded logs what is in force now, with the serial number by which an operator tells two certificates of one
-// name apart.
+// tellReloaded logs what is in force now. By the serial number an operator tells two certificates of one name apart.
 func (k *Keeper) tellReloaded(m *material) {
 	leaf := m.pair.Leaf
 	k.cfg.Log.Info("certificates reloaded", "event", "certificates_reloaded", "subject", subject(leaf),

@@ -12,10 +12,12 @@ import (
 	"github.com/spiffe/go-spiffe/v2/workloadapi"
 )
 
-// spiffePatience is how long a Workload API may take to give the first certificate.
+// spiffePatience is how long Open waits for a Workload API to give the first certificate. An agent that was just
+// started needs some seconds.
 const spiffePatience = 10 * time.Second
 
-// spiffe takes certificates from a Workload API.
+// spiffe takes certificates from a Workload API, and publishes each that it sends. The library calls it from one
+// goroutine, which alone uses seen.
 type spiffe struct {
 	keeper *Keeper
 	first  chan struct{} // closed when there are certificates
@@ -27,7 +29,8 @@ type spiffe struct {
 	done   chan struct{}
 }
 
-// openSPIFFE returns when there are certificates.
+// openSPIFFE watches the Workload API, and returns once it has given certificates. The watch goes on after ctx has
+// ended, until close.
 func (k *Keeper) openSPIFFE(ctx context.Context) error {
 	client, err := workloadapi.New(ctx, workloadapi.WithAddr(k.cfg.SPIFFE))
 	if err != nil {
@@ -52,13 +55,15 @@ func (k *Keeper) openSPIFFE(ctx context.Context) error {
 		"and that this workload is registered", k.cfg.SPIFFE, spiffePatience, cmp.Or(s.latest, patience.Err())), err)
 }
 
+// close ends the watch, and returns when the library calls no more.
 func (s *spiffe) close() error {
 	s.cancel()
 	<-s.done
 	return s.client.Close()
 }
 
-// OnX509ContextUpdate implements workloadapi.X509ContextWatcher.
+// OnX509ContextUpdate implements workloadapi.X509ContextWatcher. Each update has the server's certificate with its key,
+// and the CAs of all trust domains. Only the CAs of its own domain are watched for their expiry.
 func (s *spiffe) OnX509ContextUpdate(c *workloadapi.X509Context) {
 	k, id := s.keeper, c.DefaultSVID()
 	pair := &tls.Certificate{PrivateKey: id.PrivateKey, Leaf: id.Certificates[0]}
