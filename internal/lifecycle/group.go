@@ -31,6 +31,7 @@ type Group struct {
 	fail  context.CancelCauseFunc
 }
 
+// running is a part that was started.
 type running struct {
 	Part
 	ended chan struct{}
@@ -53,6 +54,7 @@ func (g *Group) Start(p Part) {
 	}()
 }
 
+// errNoReason is the error of a part that returned nil before it was stopped.
 var errNoReason = errors.New("it gave no reason")
 
 func errOr(err error) error {
@@ -62,11 +64,12 @@ func errOr(err error) error {
 	return err
 }
 
-// patience is how long a part may take to return after its stop was cut short. The work that still runs then, such as a
-// call that hangs in a library, cannot be ended from outside.
+// patience is how long a part may take to return after its stop was cut short. Work that still runs then, such as a
+// call that hangs in a library, can only be ended with the program.
 const patience = 5 * time.Second
 
-// stop stops the parts, the last one first, and joins their errors. When ctx ends, each part gets a little longer.
+// stop stops the parts, the last one first, and joins their errors. When ctx ends, each further part gets at most
+// patience.
 func (g *Group) stop(ctx context.Context, log *slog.Logger) error {
 	var errs []error
 	wasCut := false
@@ -86,6 +89,7 @@ func (g *Group) stop(ctx context.Context, log *slog.Logger) error {
 	return errors.Join(errs...)
 }
 
+// hasEnded reports whether Run has returned, or there is none.
 func (r *running) hasEnded() bool {
 	select {
 	case <-r.ended:
@@ -95,6 +99,8 @@ func (r *running) hasEnded() bool {
 	}
 }
 
+// stop stops the part and waits for its end: as long as ctx goes on, and then for patience. The goroutine stays behind
+// if the part does.
 func (r *running) stop(ctx context.Context) error {
 	done := make(chan error, 1)
 	go func() {

@@ -26,7 +26,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// echo is how long after the first signal the same one says nothing new: supervisors signal a process and its group.
+// echo is how long after the first signal the same one is ignored: some supervisors signal a process and then its
+// group.
 const echo = 500 * time.Millisecond
 
 // ErrCutShort marks a stop that did not wait for everything that was begun.
@@ -97,8 +98,10 @@ func Run(cfg Config, start func(ctx context.Context, g *Group) error) error {
 	cause := context.Cause(ctx)
 	_, asked := errors.AsType[*Interrupted](cause)
 	switch {
+	// A start that the signal ended has no error of its own.
 	case asked && errors.Is(err, cause):
 		err = nil
+	// A part ended by itself, which start did not report.
 	case !asked && !errors.Is(err, cause):
 		log.Error("stopping", "event", "stopping", "cause", cause)
 		err = errors.Join(err, cause)

@@ -10,8 +10,8 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
-// Supervisor is the service manager that started this process, which is told how the process is in systemd's protocol
-// (sd_notify). Where none asks, by NOTIFY_SOCKET, nothing is told. Its methods may be called at once.
+// Supervisor is the service manager that started this process. It is told the state of the process in systemd's
+// protocol (sd_notify). If NOTIFY_SOCKET is not set, nothing is told. It is safe for concurrent use.
 type Supervisor struct {
 	log  *slog.Logger
 	tell func(state string) error // of tests; nil: send
@@ -20,7 +20,7 @@ type Supervisor struct {
 	now phase
 }
 
-// phase is what the manager knows. They follow each other.
+// phase is the state that the manager was told last. It only goes forward.
 type phase int
 
 const (
@@ -38,6 +38,7 @@ func (s *Supervisor) Ready() { s.enter(ready, daemon.SdNotifyReady) }
 // Stopping says that the process has begun to stop. Nothing but beats is told after it.
 func (s *Supervisor) Stopping() { s.enter(stopping, daemon.SdNotifyStopping) }
 
+// enter tells a state once, and never after a later one.
 func (s *Supervisor) enter(next phase, state string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,6 +56,7 @@ func (s *Supervisor) During(reload func()) {
 	s.whileReady(daemon.SdNotifyReady)
 }
 
+// whileReady tells a state to the manager of a process that is ready.
 func (s *Supervisor) whileReady(state string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,7 +65,7 @@ func (s *Supervisor) whileReady(state string) {
 	}
 }
 
-// notify tells a state. A manager that cannot be reached takes its measures; the process goes on.
+// notify tells a state. The process goes on if the manager cannot be reached, which then acts by its own rules.
 func (s *Supervisor) notify(state string) {
 	tell := s.tell
 	if tell == nil {
@@ -74,10 +76,11 @@ func (s *Supervisor) notify(state string) {
 	}
 }
 
-// sendTime is how long the manager may take to make room for what it is told.
+// sendTime bounds the wait for a manager whose socket is full.
 const sendTime = time.Second
 
-// send is daemon.SdNotify with an end: one that does not read must not keep the process from stopping.
+// send is daemon.SdNotify with a bound on its time: a manager that does not read must not keep the process from
+// stopping.
 func send(state string) error {
 	name := os.Getenv("NOTIFY_SOCKET")
 	if name == "" {

@@ -7,7 +7,7 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
-// Probe is a part of the process that must go on for the process to be of use.
+// Probe asks a part of the process that must make progress for the process to be of use.
 type Probe struct {
 	Name string // for the log
 	// Ask returns when the part has answered. It is cheap, and takes the locks without which nothing is done there.
@@ -27,7 +27,7 @@ func (s *Supervisor) Watch(ctx context.Context, probes ...Probe) {
 	<-ctx.Done()
 }
 
-// beat beats at once, and then at every interval.
+// beat asks all probes and beats, at once and then at every interval. A probe that hangs stops it.
 func (s *Supervisor) beat(ctx context.Context, every time.Duration, probes []Probe) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()

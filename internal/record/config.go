@@ -46,6 +46,7 @@ type Config struct {
 	Logger *slog.Logger
 }
 
+// complete replaces zero values by their defaults, and checks the others.
 func (c *Config) complete() error {
 	c.Sample = cmp.Or(c.Sample, 1)
 	c.Inputs = cmp.Or(c.Inputs, InputsFull)
@@ -68,7 +69,7 @@ func (c *Config) complete() error {
 	return c.Inputs.check()
 }
 
-// prepare makes sure that files can be made in the directory, so that a mistake is reported at once.
+// prepare creates the directory, and a file in it for a moment, so that a mistake is reported when the server starts.
 func (c *Config) prepare() error {
 	// Data that users sent is nobody else's business.
 	if err := os.MkdirAll(c.Dir, 0o750); err != nil {
@@ -81,13 +82,14 @@ func (c *Config) prepare() error {
 	return errors.Join(probe.Close(), os.Remove(probe.Name()))
 }
 
-// sampler chooses the requests that are recorded: all requests of an episode or none, on every replica alike; a request
-// without an episode by itself.
+// sampler chooses the requests that are recorded. It takes all requests of an episode or none, and decides alike on
+// every replica. A request without an episode is chosen by itself.
 type sampler struct {
 	part   float64       // above 0 up to 1
 	serial atomic.Uint64 // numbers the requests that have no name at all
 }
 
+// takes reports whether a request is recorded. It depends on nothing but the names, if there is any.
 func (s *sampler) takes(episode, request string) bool {
 	switch {
 	case s.part >= 1:
@@ -100,8 +102,8 @@ func (s *sampler) takes(episode, request string) bool {
 	return s.below("serial", strconv.FormatUint(s.serial.Add(1), 10))
 }
 
-// below hashes with a prefix of its own: whether a request is recorded must not depend on the version that it was sent
-// to.
+// below reports whether a name's hash falls into the part that is recorded. The prefix differs from those of other
+// hashes, so that the choice does not depend on the version that a rollout chose by the same name.
 func (s *sampler) below(kind, name string) bool {
 	sum := sha256.Sum256([]byte("weft record " + kind + "\x00" + name))
 	return float64(binary.BigEndian.Uint64(sum[:])) < s.part*math.Exp2(64)

@@ -49,7 +49,7 @@ type Entry struct {
 	Response *weftv1.PredictResponse `json:"-"`
 }
 
-// complete fills fields that are zero from the messages.
+// complete fills fields that are zero from the messages. The writer's goroutine does it, not the caller of Record.
 func (e *Entry) complete() {
 	e.At = e.At.UTC()
 	if e.Response != nil {
@@ -63,6 +63,7 @@ func (e *Entry) complete() {
 	}
 }
 
+// completeFrom fills them from the answer. What the caller has set stays.
 func (e *Entry) completeFrom(answer *weftv1.PredictResponse) {
 	if e.Code == "" {
 		e.Code = "OK"

@@ -13,7 +13,7 @@ const (
 	nameLayout = "20060102T150405.000000000Z" + suffix
 )
 
-// file holds the methods of a file that the Writer needs.
+// file has the methods of a file that the Writer needs, so that tests can make a disk fail.
 type file interface {
 	io.Writer
 	// End keeps the first size bytes, which are safe from a failure of the machine when it returns nil, and closes the
@@ -24,8 +24,10 @@ type file interface {
 // creator makes a file that is not there yet. It is locked until it is ended, so that nobody takes it for an old one.
 type creator func(name string) (file, error)
 
+// diskFile is a file of the operating system.
 type diskFile struct{ *os.File }
 
+// createFile is the creator of files on disk.
 func createFile(name string) (file, error) {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o640)
 	if err != nil {
@@ -35,6 +37,7 @@ func createFile(name string) (file, error) {
 	return &diskFile{f}, nil
 }
 
+// End implements file. It cuts off a torn entry first, and syncs the directory last, which has the file's name.
 func (f *diskFile) End(size int64) error {
 	if size == 0 {
 		return errors.Join(f.Close(), os.Remove(f.Name()))
@@ -46,7 +49,7 @@ func (f *diskFile) End(size int64) error {
 	return errors.Join(err, f.Close(), syncDir(filepath.Dir(f.Name())))
 }
 
-// syncDir makes the names in a directory safe.
+// syncDir makes the names in a directory safe from a failure of the machine.
 func syncDir(name string) error {
 	dir, err := os.Open(name)
 	if err != nil {
@@ -55,7 +58,7 @@ func syncDir(name string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// create makes a file that is named for the moment, or for the next one that has no file yet.
+// create makes a file that is named for a moment, or for the next one that has no file yet. It returns the moment.
 func create(open creator, dir string, at time.Time) (file, string, time.Time, error) {
 	for {
 		name := filepath.Join(dir, at.UTC().Format(nameLayout))

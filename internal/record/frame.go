@@ -30,13 +30,15 @@ var (
 	errShort   = errors.New("an entry's parts are longer than itself")
 )
 
+// preamble returns the bytes with which each file begins.
 func preamble() []byte {
 	return little.AppendUint32([]byte(magic), formatVersion)
 }
 
-// beginFrame makes room for a frame's head at the end of dst. endFrame fills it once the payload was appended.
+// beginFrame makes room for the head of a frame at the end of dst. endFrame fills it in once the payload is appended.
 func beginFrame(dst []byte) []byte { return append(dst, make([]byte, frameBytes)...) }
 
+// endFrame takes the whole frame.
 func endFrame(frame []byte) error {
 	payload := frame[frameBytes:]
 	if len(payload) > maxPayload {
@@ -47,6 +49,7 @@ func endFrame(frame []byte) error {
 	return nil
 }
 
+// checksum covers the length too: a damaged length would otherwise be read as an entry of that size.
 func checksum(length, payload []byte) uint32 {
 	return crc32.Update(crc32.Checksum(length, castagnoli), castagnoli, payload)
 }
@@ -83,6 +86,8 @@ func appendEntry(dst []byte, e *Entry) ([]byte, error) {
 	return out, nil
 }
 
+// appendMessage appends a message behind its length plus 1, or a 0 if there is none. proto.Size has just computed the
+// sizes that the encoder uses.
 func appendMessage(dst []byte, m proto.Message, present bool) ([]byte, error) {
 	if !present {
 		return binary.AppendUvarint(dst, 0), nil
@@ -91,7 +96,7 @@ func appendMessage(dst []byte, m proto.Message, present bool) ([]byte, error) {
 	return proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(dst, m)
 }
 
-// parseEntry is the inverse of appendEntry on a frame's payload.
+// parseEntry is the inverse of appendEntry, for the payload of a frame.
 func parseEntry(payload []byte) (*Entry, error) {
 	facts, rest, err := cut(payload, 0)
 	if err != nil {
@@ -124,8 +129,8 @@ func parseEntry(payload []byte) (*Entry, error) {
 	return e, nil
 }
 
-// cut splits a part off that stands after its length, which was written as so much more. The part is nil if that leaves
-// less than nothing.
+// cut splits off a part that stands behind its length, which was written as so much more. A length of less than that
+// stands for no part, which is nil.
 func cut(b []byte, more uint64) (part, rest []byte, err error) {
 	length, n := binary.Uvarint(b)
 	if n <= 0 {

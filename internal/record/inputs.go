@@ -29,7 +29,8 @@ func (i Inputs) check() error {
 	return fmt.Errorf("inputs: expected full, hash or none, found %q", string(i))
 }
 
-// withoutInputs returns a request that shares everything but the inputs with q.
+// withoutInputs returns a request that shares everything but the inputs with q. It copies each field that is set, so
+// that fields of later versions of the API are recorded, too.
 func withoutInputs(q *weftv1.PredictRequest) *weftv1.PredictRequest {
 	rest := &weftv1.PredictRequest{}
 	inputs := q.ProtoReflect().Descriptor().Fields().ByName("inputs")
@@ -42,6 +43,7 @@ func withoutInputs(q *weftv1.PredictRequest) *weftv1.PredictRequest {
 	return rest
 }
 
+// hashOfInputs returns Entry.InputHash.
 func hashOfInputs(q *weftv1.PredictRequest) (string, error) {
 	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(&weftv1.PredictRequest{Inputs: q.GetInputs()})
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// limit bounds the size of the recordings in a directory together, those of earlier processes and of others too, by
-// deleting the oldest ones. It deletes only regular files that are named as the Writer names them, hold a recording of
-// this format, and are not being written.
+// limit bounds the size of all recordings in a directory together, also those of earlier processes and of other ones,
+// by deleting the oldest. It deletes only regular files whose name and beginning are those of a recording, and that no
+// process is writing.
 type limit struct {
 	dir     string
 	bytes   int64 // that they may have when a file is begun; 0: no bound
@@ -28,9 +28,11 @@ type limit struct {
 	failing bool        // guarded by mu; when it was last tried, something could not be deleted
 }
 
+// errInUse says that another process, or this one, holds the lock of a file.
 var errInUse = errors.New("it is being written")
 
-// keep deletes the oldest files beyond the bound. If another goroutine is doing so, that one does it once more.
+// keep deletes the oldest files beyond the bound. If another goroutine is doing so, keep returns at once, and that
+// goroutine does it once more.
 func (l *limit) keep() {
 	l.due.Store(true)
 	for l.bytes > 0 && l.due.Load() && l.mu.TryLock() {
@@ -70,7 +72,7 @@ func (l *limit) deleteOldest() {
 	l.failing = failed
 }
 
-// find returns the files that are named as recordings, the oldest first, and their bytes together.
+// find returns the files that are named as recordings, the oldest first, and the sum of their bytes.
 func (l *limit) find() (found []fs.FileInfo, sum int64, err error) {
 	entries, err := os.ReadDir(l.dir) // sorted by name, and so by time
 	if err != nil {
@@ -88,7 +90,7 @@ func (l *limit) find() (found []fs.FileInfo, sum int64, err error) {
 	return found, sum, nil
 }
 
-// failed logs the first of several failures. The caller holds l.mu.
+// failed logs the first of several failures, since each file that is begun would repeat it. The caller holds l.mu.
 func (l *limit) failed(name string, err error) {
 	if !l.failing {
 		l.failing = true
@@ -97,13 +99,14 @@ func (l *limit) failed(name string, err error) {
 	}
 }
 
+// isRecordingName reports whether the Writer could have chosen the name.
 func isRecordingName(name string) bool {
 	at, err := time.Parse(nameLayout, name)
 	return err == nil && at.Format(nameLayout) == name
 }
 
-// deleteRecording deletes a file if it is a recording of this format, else the error is errMagic. errInUse: its writer
-// has it.
+// deleteRecording deletes a file. It returns errMagic if it is not a recording of this format, and errInUse if it is
+// being written. It follows no symbolic links.
 func deleteRecording(name string) error {
 	// some network file systems give locks only to processes that may write
 	f, err := os.OpenFile(name, os.O_RDWR|syscall.O_NOFOLLOW, 0)
@@ -121,7 +124,8 @@ func deleteRecording(name string) error {
 	return os.Remove(name)
 }
 
-// lock claims a file until it is closed. errInUse: another writer has it.
+// lock claims a file until it is closed, or returns errInUse at once. The operating system gives the lock up when the
+// process ends, however it ends.
 func lock(f *os.File) error {
 	conn, err := f.SyscallConn()
 	if err != nil {

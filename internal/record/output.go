@@ -7,13 +7,14 @@ import (
 	"time"
 )
 
-// How long the disk is left alone after a failure: twice as long after each further one, until it worked for maxPause.
+// Bounds of the time for which the disk is left alone after a failure. Each further failure doubles it, until the disk
+// has worked for maxPause.
 const (
 	minPause = time.Second
 	maxPause = time.Minute
 )
 
-// output is the file that is written now, and the files that follow it. It belongs to one goroutine.
+// output is the file that is written now, and the ones that follow it. It belongs to the goroutine of the Writer.
 type output struct {
 	config  *Config
 	create  creator
@@ -34,9 +35,11 @@ type output struct {
 	resume  time.Time     // end of the last pause, or when the disk worked again
 }
 
+// newOutput returns an output without a file. The first entry begins one.
 func newOutput(c *Config, create creator) *output {
 	l := &limit{dir: c.Dir, log: c.Logger}
 	if c.MaxBytes > 0 {
+		// The file that is begun has room to grow within the bound. 0 would be no bound.
 		l.bytes = max(1, c.MaxBytes-c.MaxFileBytes) // 0 would be no bound
 	}
 	return &output{config: c, create: create, limit: l, started: time.Now().UTC()}
@@ -50,7 +53,8 @@ func (o *output) aged() <-chan time.Time {
 	return o.age.C
 }
 
-// ready reports whether there is a file to write to. missed goes into the header of a new one.
+// ready reports whether there is a file to write to, and begins one if the disk is not left alone. missed goes into the
+// header of a new file.
 func (o *output) ready(now time.Time, missed int64) bool {
 	if o.file != nil {
 		return true
@@ -61,6 +65,7 @@ func (o *output) ready(now time.Time, missed int64) bool {
 	return o.begin(now, missed)
 }
 
+// begin makes a file and writes its header. Names ascend even if the clock is set back, since readers sort by them.
 func (o *output) begin(now time.Time, missed int64) bool {
 	at := now
 	if !at.After(o.named) { // the clock was set back
@@ -89,8 +94,8 @@ func (o *output) begin(now time.Time, missed int64) bool {
 	return true
 }
 
-// write writes frames, given the ends of each within data, and returns how many are in the file, and their bytes.
-// missed is the number of missed entries for the log.
+// write writes frames, given the end of each within data. It returns how many are in the file as a whole, and their
+// bytes: a full disk may take some of them. missed is the number of missed entries, for the log.
 func (o *output) write(data []byte, ends []int, missed int64) (whole int, bytes int64) {
 	n, err := o.file.Write(data)
 	for whole < len(ends) && ends[whole] <= n {
@@ -113,8 +118,8 @@ func (o *output) write(data []byte, ends []int, missed int64) (whole int, bytes 
 	return whole, bytes
 }
 
-// failed gives the file up, keeping its whole entries, and leaves the disk alone for a while. A failure is logged if
-// the disk worked before.
+// failed gives the file up, with the whole entries in it, and leaves the disk alone for a while. Only the first failure
+// after the disk worked is logged.
 func (o *output) failed(err error, missed int64) {
 	now := time.Now()
 	if !o.failing && now.Sub(o.resume) > maxPause {
@@ -136,7 +141,7 @@ func (o *output) failed(err error, missed int64) {
 	}
 }
 
-// rotate ends the file, in the background: the queue must not fill while the disk is busy.
+// rotate ends the file in the background, since a sync may take seconds in which the queue would fill.
 func (o *output) rotate() {
 	f, size := o.drop()
 	o.syncing.Wait() // one at a time
@@ -149,7 +154,7 @@ func (o *output) rotate() {
 	})
 }
 
-// drop forgets the file and returns it with the size that it is to keep.
+// drop forgets the file, and returns it with the size that it is to keep: 0 if it has no entry.
 func (o *output) drop() (f file, size int64) {
 	f, size = o.file, o.size
 	if !o.hasAny {
@@ -160,7 +165,7 @@ func (o *output) drop() (f file, size int64) {
 	return f, size
 }
 
-// finish ends the present file, if there is one.
+// finish ends the present file, and returns when all files are safe and no old one is being deleted.
 func (o *output) finish() {
 	if o.file != nil {
 		o.rotate()

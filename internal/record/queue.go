@@ -6,7 +6,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// entryBytes is the size of an entry without its messages, roughly.
+// entryBytes is roughly the size of an entry without its messages, in memory and as JSON.
 const entryBytes = 512
 
 // Stats counts the entries that were to be recorded, by their state: each is counted in exactly one of the first four.
@@ -29,7 +29,8 @@ type Stats struct {
 // Missed is how many entries are not recorded and will not be.
 func (s Stats) Missed() int64 { return s.Dropped + s.Lost }
 
-// queue holds the entries that wait to be written, and counts how they end.
+// queue holds the entries that wait to be written, and counts how they end. Callers of the Writer add to it, and its
+// goroutine takes from it.
 type queue struct {
 	maxEntries int64
 	maxBytes   int64
@@ -42,16 +43,19 @@ type queue struct {
 	closed  bool   // guarded by mu; nothing is taken in any more
 }
 
+// item is an entry with its size, so that the size is subtracted as it was added.
 type item struct {
 	entry Entry
 	bytes int64 // its approximate size in memory, and in the file
 }
 
+// newQueue returns an empty queue within the bounds of a configuration.
 func newQueue(c *Config) *queue {
 	return &queue{maxEntries: int64(c.MaxPending), maxBytes: c.MaxPendingBytes, wake: make(chan struct{}, 1)}
 }
 
-// offer takes the entry in, or drops it. One that alone is over the bound of bytes is always dropped.
+// offer takes an entry in, or drops it. An entry that alone exceeds the bound of bytes is always dropped. The size is
+// computed without the lock.
 func (q *queue) offer(e Entry) {
 	it := item{entry: e, bytes: int64(entryBytes + len(e.Message) + proto.Size(e.Request) + proto.Size(e.Response))}
 	if q.admit(it) {
@@ -59,13 +63,15 @@ func (q *queue) offer(e Entry) {
 	}
 }
 
-// mayHold reports whether there is room for an entry without any bytes of its own; if not, one counts as dropped.
+// mayHold reports whether there is room for the smallest entry. If not, it counts one as dropped, and the caller makes
+// none.
 func (q *queue) mayHold() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.hasRoomLocked(entryBytes)
 }
 
+// hasRoomLocked reports whether an entry of so many bytes fits, or counts it as dropped. The caller holds mu.
 func (q *queue) hasRoomLocked(bytes int64) bool {
 	if q.closed || q.stats.Pending >= q.maxEntries || q.bytes+bytes > q.maxBytes {
 		q.stats.Dropped++
@@ -74,6 +80,7 @@ func (q *queue) hasRoomLocked(bytes int64) bool {
 	return true
 }
 
+// admit appends an item if it fits.
 func (q *queue) admit(it item) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -86,6 +93,7 @@ func (q *queue) admit(it item) bool {
 	return true
 }
 
+// signal wakes the writer. It never waits.
 func (q *queue) signal() {
 	select {
 	case q.wake <- struct{}{}:
@@ -93,7 +101,8 @@ func (q *queue) signal() {
 	}
 }
 
-// take gives out all that waits, in exchange for an empty slice whose memory it may use. closed: nothing will follow.
+// take returns all items that wait, in exchange for an empty slice whose memory the queue may use. closed says that no
+// more will follow. The items stay pending until settle.
 func (q *queue) take(empty []item) (taken []item, closed bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -101,7 +110,7 @@ func (q *queue) take(empty []item) (taken []item, closed bool) {
 	return taken, q.closed
 }
 
-// settle counts items that were taken: so many were written, in so many bytes, and the others lost.
+// settle ends items that were taken: so many of them were written, in so many bytes, and the others are lost.
 func (q *queue) settle(items []item, written int, bytes int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -114,6 +123,7 @@ func (q *queue) settle(items []item, written int, bytes int64) {
 	q.stats.Bytes += bytes
 }
 
+// close lets no more entries in, and wakes the writer for the last ones.
 func (q *queue) close() {
 	q.mu.Lock()
 	q.closed = true
@@ -121,6 +131,7 @@ func (q *queue) close() {
 	q.signal()
 }
 
+// snapshot returns the counts of one moment. Deleted is not among them.
 func (q *queue) snapshot() Stats {
 	q.mu.Lock()
 	defer q.mu.Unlock()

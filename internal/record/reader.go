@@ -28,7 +28,8 @@ type Reader struct {
 	scan  *scan // of the file that is read; nil between files
 }
 
-// span is the part of one recording that was read: how many entries were missed before it began and when it ended.
+// span is the part of one recording that was read: how many entries the Writer had missed when the first file of it
+// began, and at the last entry.
 type span struct{ first, last int64 }
 
 // Open looks for the files of recordings. A directory stands for the files of its own that are named as the Writer
@@ -119,7 +120,7 @@ func (r *Reader) MissedBefore() int64 {
 	return sum
 }
 
-// file reads one file. False: the reader wants no more.
+// file reads one file, and returns false if the caller wants no more. Damage ends the file and not the reading.
 func (r *Reader) file(name string, yield func(*Entry, error) bool) bool {
 	r.name = name
 	f, err := os.Open(name)
@@ -166,13 +167,14 @@ func (r *Reader) file(name string, yield func(*Entry, error) bool) bool {
 	}
 }
 
-// scan reads the frames of one file.
+// scan reads the frames of one file, up to the size that it had when it was opened: its writer may be writing still.
 type scan struct {
 	in     *bufio.Reader
 	offset int64 // of the frame that is read next, or that is wrong
 	left   int64 // bytes from there to the end, as it was when the file was opened
 }
 
+// newScan returns a scan of a regular file. A pipe has no size to compare with.
 func newScan(f *os.File) (*scan, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -184,6 +186,7 @@ func newScan(f *os.File) (*scan, error) {
 	return &scan{in: bufio.NewReaderSize(f, 1<<18), left: info.Size()}, nil
 }
 
+// header reads the preamble and the first frame.
 func (s *scan) header() (*Header, error) {
 	preamble := make([]byte, min(int64(preambleBytes), s.left))
 	if err := s.read(preamble); err != nil {
@@ -215,6 +218,7 @@ func (s *scan) header() (*Header, error) {
 	return h, nil
 }
 
+// entry reads the next entry, or returns io.EOF at the end of the file.
 func (s *scan) entry() (*Entry, error) {
 	payload, err := s.frame()
 	if err != nil {
@@ -228,7 +232,8 @@ func (s *scan) entry() (*Entry, error) {
 	return e, nil
 }
 
-// frame returns the next payload, io.EOF where the file ends as it should.
+// frame returns the next payload, or io.EOF if the file ends behind a frame. It does not advance: offset stays at a
+// frame that is wrong. It allocates no more than the file has left, whatever the length says.
 func (s *scan) frame() ([]byte, error) {
 	if s.left == 0 {
 		return nil, io.EOF
@@ -251,7 +256,7 @@ func (s *scan) frame() ([]byte, error) {
 	return payload, nil
 }
 
-// read fills b. The file had so many bytes when it was opened.
+// read fills b. An end of the file within it is torn.
 func (s *scan) read(b []byte) error {
 	_, err := io.ReadFull(s.in, b)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
@@ -260,6 +265,7 @@ func (s *scan) read(b []byte) error {
 	return err
 }
 
+// advance moves the offset behind what was read without a fault.
 func (s *scan) advance(n int) {
 	s.offset += int64(n)
 	s.left -= int64(n)

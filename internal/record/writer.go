@@ -47,9 +47,11 @@ import (
 )
 
 const (
-	// batchBytes is roughly the size of one write. A batch has at least one entry.
+	// batchBytes is roughly the size of one write, and so of what the bound of the directory may be passed by. A batch
+	// has at least one entry.
 	batchBytes = 1 << 20
-	// bufferBytes bounds the memory of a buffer that is kept for the next batch.
+	// bufferBytes is how large a buffer may be to be kept for the next batch: a single large entry must not hold its
+	// memory.
 	bufferBytes = 4 << 20
 )
 
@@ -71,6 +73,7 @@ type Writer struct {
 // New begins a recording. It fails if no file can be made in the directory now.
 func New(c Config) (*Writer, error) { return newWriter(c, createFile) }
 
+// newWriter is New with the way in which files are made.
 func newWriter(c Config, create creator) (*Writer, error) {
 	if err := c.complete(); err != nil {
 		return nil, fmt.Errorf("record: %w", err)
@@ -121,6 +124,7 @@ func (w *Writer) Close(ctx context.Context) error {
 	}
 }
 
+// run writes entries until the queue is closed and empty. It alone touches the output and the buffers.
 func (w *Writer) run() {
 	defer close(w.ended)
 	defer w.out.finish()
@@ -142,7 +146,7 @@ func (w *Writer) run() {
 	}
 }
 
-// write writes the items in batches.
+// write writes the items in batches, in their order.
 func (w *Writer) write(items []item) {
 	for len(items) > 0 {
 		n, bytes := 1, items[0].bytes
@@ -155,6 +159,7 @@ func (w *Writer) write(items []item) {
 	}
 }
 
+// writeBatch encodes a batch and writes it. Entries that cannot be encoded, or that the disk does not take, are lost.
 func (w *Writer) writeBatch(batch []item) {
 	missed := w.Stats().Missed()
 	if w.stop.Load() || !w.out.ready(time.Now(), missed) {
@@ -179,7 +184,7 @@ func (w *Writer) writeBatch(batch []item) {
 	}
 }
 
-// encode appends the entry as it is recorded.
+// encode appends the entry with as much of its inputs as is to be recorded. It changes a copy of the entry.
 func (w *Writer) encode(dst []byte, e Entry, missed int64) ([]byte, error) {
 	e.complete()
 	e.Missed = missed
@@ -196,7 +201,7 @@ func (w *Writer) encode(dst []byte, e Entry, missed int64) ([]byte, error) {
 	return appendEntry(dst, &e)
 }
 
-// tell logs the first entry that cannot be encoded.
+// tell logs the first entry that cannot be encoded. Others are only counted: a model may make them by the thousand.
 func (w *Writer) tell(err error) {
 	if !w.told {
 		w.told = true

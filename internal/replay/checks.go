@@ -11,8 +11,9 @@ import (
 	"github.com/weftserve/weft/server/rollout"
 )
 
-// judge compares the answers now with the recorded ones. It speaks of these requests alone: nothing is concluded
-// of others, so that what is within its limit is promoted.
+// judge compares the answers now with the recorded ones, by the rules of a rollout. It concludes nothing about other
+// requests: what is within a limit is promoted, however few the requests beyond the least number. hurried is "" or says
+// that the requests came faster than they were recorded; a lack of capacity then only holds.
 func (c *comparison) judge(g rollout.Gate, hurried string) rollout.Report {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -25,6 +26,7 @@ func (c *comparison) judge(g rollout.Gate, hurried string) rollout.Report {
 	if g.MinAgreement > 0 {
 		checks = append(checks, c.agreement(g))
 	}
+	// What was answered then and is neither compared nor a fault of the model failed otherwise.
 	others := c.answeredThen - c.compared - faults
 	most := c.failedThen() + g.MaxFailureIncrease
 	failures := c.part("failures", "failed otherwise"+codeList(c.lost), others, c.answeredThen, most)
@@ -42,13 +44,13 @@ func (c *comparison) judge(g rollout.Gate, hurried string) rollout.Report {
 	return report
 }
 
-// Codes of faults of the model, and of the want of capacity or time.
+// Codes of faults of the model, and codes of a lack of capacity or time.
 var (
 	faultCodes = []string{"Internal", "Unknown"}
 	wantCodes  = []string{"ResourceExhausted", "DeadlineExceeded", "Unavailable"}
 )
 
-// lostBy counts the requests that were answered when they were recorded, and are not now, by some codes.
+// lostBy counts the requests that were answered when they were recorded and now end with one of these codes.
 func (c *comparison) lostBy(codes []string) (n int64) {
 	for _, code := range codes {
 		n += c.lost[code]
@@ -56,6 +58,7 @@ func (c *comparison) lostBy(codes []string) (n int64) {
 	return n
 }
 
+// requests holds a candidate that too few requests were compared for.
 func (c *comparison) requests(g rollout.Gate) rollout.GateCheck {
 	check := rollout.GateCheck{Name: "requests", Verdict: rollout.Promote}
 	check.Reason = fmt.Sprintf("%d requests were answered then and now, %d needed", c.compared, g.MinRequests)
@@ -65,7 +68,8 @@ func (c *comparison) requests(g rollout.Gate) rollout.GateCheck {
 	return check
 }
 
-// failedThen returns the part of the requests that were recorded with a failure that was no fault of the model.
+// failedThen returns the part of the recorded requests that failed by no fault of the model. A replay may fail as
+// often.
 func (c *comparison) failedThen() float64 {
 	var failed, all int64
 	for code, n := range c.codes {
@@ -77,7 +81,7 @@ func (c *comparison) failedThen() float64 {
 	return float64(failed) / float64(max(all, 1))
 }
 
-// part looks at a part of the requests that were answered when they were recorded.
+// part judges what part of the requests that were answered when recorded ended in some way now.
 func (c *comparison) part(name, what string, hits, of int64, most float64) rollout.GateCheck {
 	check := rollout.GateCheck{Name: name, Verdict: rollout.Promote}
 	if of == 0 {
@@ -93,6 +97,7 @@ func (c *comparison) part(name, what string, hits, of int64, most float64) rollo
 	return check
 }
 
+// agreement judges what part of the answers agreed within the tolerances.
 func (c *comparison) agreement(g rollout.Gate) rollout.GateCheck {
 	check := rollout.GateCheck{Name: "agreement", Verdict: rollout.Promote}
 	if c.compared == 0 {
@@ -108,8 +113,8 @@ func (c *comparison) agreement(g rollout.Gate) rollout.GateCheck {
 	return check
 }
 
-// latency compares percentiles, which chance moves: so a larger one than is allowed is only held while its bounds reach
-// down to what is allowed.
+// latency compares the 95th percentiles of the compute time, which chance moves. A candidate is only held while the
+// bounds of its percentile reach down to what is allowed.
 func (c *comparison) latency(g rollout.Gate, hurried string) rollout.GateCheck {
 	then, now := c.recorded.compute.ascending(), c.now.compute.ascending()
 	check := rollout.GateCheck{Name: "latency", Verdict: rollout.Hold}
@@ -137,7 +142,8 @@ func (c *comparison) latency(g rollout.Gate, hurried string) rollout.GateCheck {
 }
 
 // p95 returns the 95th percentile of an ascending sample, which must not be empty, and bounds three standard errors of
-// its rank below and above. Without enough values above it (210 in all) high is the largest duration there is.
+// its rank below and above. A sample with fewer than 210 values has no value for the upper bound, which is then the
+// largest duration that there is.
 func p95(sample []time.Duration) (low, mid, high time.Duration) {
 	const q = 0.95
 	n := float64(len(sample))

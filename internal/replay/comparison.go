@@ -15,7 +15,8 @@ import (
 	"github.com/weftserve/weft/server/wire"
 )
 
-// comparison compares the answers to requests that were sent again with the recorded ones.
+// comparison adds up how the answers to requests that were sent again compare with the recorded ones. Its memory does
+// not grow with their number.
 type comparison struct {
 	tolerances *tolerances
 	batchDims  map[string]int // by output; tensor.NoBatch for outputs that have none
@@ -36,6 +37,7 @@ type comparison struct {
 // timings is where the time of answered requests went.
 type timings struct{ queue, compute, device, roundTrip durations }
 
+// newComparison returns an empty comparison of answers with a signature.
 func newComparison(s *weftv1.Signature, tolerances *tolerances) *comparison {
 	c := &comparison{
 		tolerances: tolerances, batchDims: map[string]int{}, lost: map[string]int64{},
@@ -51,7 +53,8 @@ func newComparison(s *weftv1.Signature, tolerances *tolerances) *comparison {
 	return c
 }
 
-// add takes in one request. The entry and the answer are not kept.
+// add takes in one request, which it does not keep. The outputs are compared before the lock is taken: that is most of
+// the work, and requests end concurrently.
 func (c *comparison) add(r replayed) {
 	var differences []compare.Difference
 	var then []compare.Output
@@ -103,6 +106,7 @@ func (c *comparison) add(r replayed) {
 	}
 }
 
+// count counts one of a kind: then (0) or now (1).
 func count[K comparable](counts map[K]*[2]int64, key K, which int) {
 	if counts[key] == nil {
 		counts[key] = &[2]int64{}
@@ -110,12 +114,15 @@ func count[K comparable](counts map[K]*[2]int64, key K, which int) {
 	counts[key][which]++
 }
 
+// add adds the times that a server told of one request. The round trip is measured here, and was not recorded.
 func (t *timings) add(queueUs, computeUs, deviceUs int64) {
 	t.queue.add(time.Duration(queueUs) * time.Microsecond)
 	t.compute.add(time.Duration(computeUs) * time.Microsecond)
 	t.device.add(time.Duration(deviceUs) * time.Microsecond)
 }
 
+// tensors returns the outputs of an answer for the comparison. An output that the signature lacks has no rows of its
+// own.
 func (c *comparison) tensors(answer *weftv1.PredictResponse) []compare.Output {
 	all := make([]compare.Output, 0, len(answer.GetOutputs()))
 	for name, message := range answer.GetOutputs() {

@@ -7,7 +7,8 @@ import (
 	"github.com/weftserve/weft/server/rollout"
 )
 
-// coverage counts the part of a recording that a verdict does not rest on. All are requests.
+// coverage counts the requests of a recording that could not be compared, and that a verdict therefore does not rest
+// on.
 type coverage struct {
 	sent          int64
 	withoutInputs int64 // recorded, but not sent
@@ -17,7 +18,7 @@ type coverage struct {
 	damaged       int   // files; it is not known how many requests are lost with them
 }
 
-// check holds a candidate where more than a part of the requests could not be compared.
+// check holds a candidate if more than a part of the requests could not be compared.
 func (c *coverage) check(most float64) rollout.GateCheck {
 	left := c.withoutInputs + c.notRecorded + c.failedThen + c.mismatched
 	all := c.sent + c.withoutInputs + c.notRecorded

@@ -7,15 +7,17 @@ import (
 	"time"
 )
 
-// maxDurations is the number of durations up to which percentiles are exact.
+// maxDurations is the number of durations up to which percentiles are exact; they take 512 KiB.
 const maxDurations = 1 << 16
 
-// durations is a sample, drawn evenly, of the durations that were added: all of them up to maxDurations.
+// durations is a uniform sample of the durations that were added: all of them up to maxDurations.
 type durations struct {
 	seen   int
 	sample []time.Duration
 }
 
+// add adds a duration. Beyond maxDurations it replaces a random one with the probability that keeps the sample uniform
+// (reservoir sampling).
 func (d *durations) add(x time.Duration) {
 	d.seen++
 	if len(d.sample) < maxDurations {
@@ -31,7 +33,7 @@ func (d *durations) ascending() []time.Duration {
 	return d.sample
 }
 
-// percentile returns the least duration that a part of the sample does not exceed; 0 of none.
+// percentile returns the least duration that a part of the sample does not exceed, or 0 of an empty sample.
 func percentile(ascending []time.Duration, part float64) time.Duration {
 	if len(ascending) == 0 {
 		return 0

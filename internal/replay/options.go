@@ -10,7 +10,7 @@ import (
 	"github.com/weftserve/weft/server/rollout"
 )
 
-// Options select the replayed requests, their version, and the terms of the gate.
+// Options choose the requests to replay, the version that gets them, and the limits of the gate.
 type Options struct {
 	Files   []string `arg:"" name:"file" help:"Files that \"weft serve --record\" wrote, or directories of them." type:"path"`
 	Target  string   `required:"" help:"The server that gets the requests, or unix:/PATH." placeholder:"HOST:PORT"`
@@ -36,6 +36,7 @@ type Options struct {
 	MinAgreement    float64 `default:"0" help:"Gate: least part of the answers that must agree; 0 disables the check, since another policy may well answer otherwise."`
 }
 
+// check finds a mistake in the flags before any file is read.
 func (c *Options) check() error {
 	if err := c.tolerances.check(); err != nil {
 		return err
@@ -69,6 +70,7 @@ func wrong(flag, format string, args ...any) error {
 	return config.Faults{{Key: flag, Message: fmt.Sprintf(format, args...)}}
 }
 
+// gate returns the limits as a rollout has them.
 func (c *Options) gate() rollout.Gate {
 	return rollout.Gate{
 		MinRequests: c.MinRequests, MaxErrorRate: c.MaxErrorRate, MaxLatencyRatio: c.MaxLatencyRatio,
@@ -77,7 +79,7 @@ func (c *Options) gate() rollout.Gate {
 	}
 }
 
-// choose makes the request ask for the version that was chosen.
+// choose makes the request ask for the version that was chosen, if one was.
 func (c *Options) choose(q *weftv1.PredictRequest) {
 	chosen := &weftv1.ModelSpec{Name: q.GetModel().GetName()}
 	switch {
@@ -91,6 +93,7 @@ func (c *Options) choose(q *weftv1.PredictRequest) {
 	q.Model = chosen
 }
 
+// asked says for people which version gets the requests.
 func (c *Options) asked() string {
 	switch {
 	case c.Version > 0:

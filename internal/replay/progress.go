@@ -11,7 +11,7 @@ import (
 	"github.com/weftserve/weft/internal/record"
 )
 
-// progress shows how far a replay is.
+// progress shows how far a replay is. The sender, the goroutines that wait for answers and the line's own call it.
 type progress struct {
 	*shown.Line
 
@@ -26,6 +26,7 @@ type progress struct {
 	beforeAt time.Time
 }
 
+// newProgress begins to show progress.
 func newProgress(out io.Writer) *progress {
 	now := time.Now()
 	p := &progress{start: now, beforeAt: now}
@@ -33,7 +34,7 @@ func newProgress(out io.Writer) *progress {
 	return p
 }
 
-// reading passes entries on and takes in how far the files were read.
+// reading passes entries on, and notes how much of the files was read.
 func (p *progress) reading(from *record.Reader,
 	entries iter.Seq2[*record.Entry, error],
 ) iter.Seq2[*record.Entry, error] {
@@ -54,12 +55,14 @@ func (p *progress) reading(from *record.Reader,
 	}
 }
 
+// sending counts a request that is about to be sent.
 func (p *progress) sending() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.sent++
 }
 
+// done counts a request that ended.
 func (p *progress) done(failed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -69,7 +72,7 @@ func (p *progress) done(failed bool) {
 	}
 }
 
-// text returns how far it is, with the rate since it was asked last.
+// text returns how far it is, with the rate since the previous call.
 func (p *progress) text() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -15,14 +15,15 @@ import (
 	"github.com/weftserve/weft/internal/record"
 )
 
-// Entries stand in the order in which they were answered. So many of them, or bytes, are looked through for the one
-// that arrived first.
+// Bounds of the entries that inOrder holds back. Entries are stored in the order in which they were answered: among so
+// many of them, or so many bytes, is the one that arrived first.
 const (
 	lookAhead      = 4096
 	lookAheadBytes = 256 << 20
 )
 
-// recording is the part of some files that is to be replayed.
+// recording is the part of some files that is to be replayed. One goroutine reads it; the fields below the blank line
+// are complete once it has been read to the end.
 type recording struct {
 	reader   *record.Reader
 	model    string // "": that of the first entry
@@ -35,7 +36,8 @@ type recording struct {
 	damaged       int       // files that could not be read to their end
 }
 
-// first returns the first entry that can be sent, and settles the model: that of the first one that is wanted.
+// first returns the first entry that can be sent, and chooses the model: that of the first entry that is wanted. If
+// there is none, the error says why. Reading begins anew after it.
 func (r *recording) first() (*record.Entry, error) {
 	var damage []error
 	var unsendable error // the first reason
@@ -67,10 +69,12 @@ func (r *recording) first() (*record.Entry, error) {
 	return nil, errors.Join(append([]error{fmt.Errorf("the recording holds %s", what)}, damage...)...)
 }
 
+// wants reports whether an entry is of the chosen model and of the version that answered it then.
 func (r *recording) wants(e *record.Entry) bool {
 	return (r.model == "" || e.Model == r.model) && (r.version == 0 || e.Version == r.version)
 }
 
+// sendable returns why an entry cannot be sent again, if it cannot.
 func (r *recording) sendable(e *record.Entry) error {
 	if inputs := r.reader.Header().Inputs; inputs != record.InputsFull {
 		return fmt.Errorf("%s was recorded with inputs: %s; only requests recorded with inputs: full can be sent again",
@@ -82,8 +86,8 @@ func (r *recording) sendable(e *record.Entry) error {
 	return nil
 }
 
-// entries reads the entries to be replayed. Damaged files are reported and passed over, requests that cannot be sent
-// are counted.
+// entries reads the entries to be replayed. It reports damaged files and skips the rest of them, and counts the
+// requests that cannot be sent.
 func (r *recording) entries() iter.Seq2[*record.Entry, error] {
 	return func(yield func(*record.Entry, error) bool) {
 		for e, err := range r.reader.Entries() {
@@ -113,8 +117,8 @@ func (r *recording) entries() iter.Seq2[*record.Entry, error] {
 	}
 }
 
-// inOrder gives entries out in the order of their arrival, as far as that shows among count of them, or as many as have
-// so many bytes.
+// inOrder yields entries in the order of their arrival. It holds back up to count entries, or fewer if they have so
+// many bytes: an entry that was answered later than all of those were is yielded late. The first error ends it.
 func inOrder(entries iter.Seq2[*record.Entry, error], count int, bytes int64) iter.Seq2[*record.Entry, error] {
 	type arrival struct {
 		entry *record.Entry

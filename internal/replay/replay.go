@@ -43,7 +43,8 @@ func Run(ctx context.Context, c *Options, out, errs io.Writer) error {
 	return c.replay(ctx, out, errs, weftv1.NewPredictionServiceClient(conn))
 }
 
-// replay sends everything to a server and reports.
+// replay sends all chosen requests to a server and reports. It reads the recording twice: up to the first request, to
+// ask the server about its model before anything is sent, and then from the beginning.
 func (c *Options) replay(ctx context.Context, out, errs io.Writer, to weftv1.PredictionServiceClient) error {
 	reader, err := record.Open(c.Files...)
 	if err != nil {
@@ -102,8 +103,8 @@ func (c *Options) replay(ctx context.Context, out, errs io.Writer, to weftv1.Pre
 	return nil
 }
 
-// askTarget asks the target for its state of the model: a mistake in the flags should be reported before anything is
-// sent.
+// askTarget asks the target about the model, so that a mistake in the flags is reported before anything is sent. It
+// changes the request to ask for the chosen version.
 func (c *Options) askTarget(ctx context.Context, to weftv1.PredictionServiceClient,
 	q *weftv1.PredictRequest,
 ) (*weftv1.GetModelMetadataResponse, error) {

@@ -13,7 +13,8 @@ import (
 	"github.com/weftserve/weft/server/rollout"
 )
 
-// report is the report that `weft replay` prints.
+// report is what `weft replay` prints. It is made once all requests have ended, so that it reads everything without a
+// lock.
 type report struct {
 	recording     *recording
 	comparison    *comparison
@@ -23,7 +24,7 @@ type report struct {
 	verdict       rollout.Report
 }
 
-// judge asks the gate. Everything was answered.
+// judge asks the gate, and adds the check of how much could be compared. The worst check decides.
 func (r *report) judge(g rollout.Gate, maxUncompared float64) {
 	hurried := ""
 	if r.sender.hurried() {
@@ -41,7 +42,7 @@ func (r *report) judge(g rollout.Gate, maxUncompared float64) {
 	r.verdict.Verdict = max(r.verdict.Verdict, check.Verdict)
 }
 
-// print writes the report. Everything was answered.
+// print writes the report as text.
 func (r *report) print(to io.Writer) error {
 	out := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	r.head(out)
@@ -52,6 +53,7 @@ func (r *report) print(to io.Writer) error {
 	return out.Flush()
 }
 
+// head says what was sent, and what the figures do not show: late requests, cut pauses, and requests that are missing.
 func (r *report) head(out io.Writer) {
 	rec := r.recording
 	span := rec.to.Sub(rec.from)
@@ -99,6 +101,7 @@ func versionsOf(versions map[int64]*[2]int64, which int) string {
 	return cmp.Or(strings.Join(all, ", "), "none")
 }
 
+// outputs prints a row for each output. Argmax says nothing of outputs with one element in each row.
 func (r *report) outputs(out io.Writer) {
 	c := r.comparison
 	fmt.Fprintf(out, "\n%d answers compared, %d agree within %s\n", c.compared, c.agreed, c.tolerances.text())
@@ -120,6 +123,7 @@ func (r *report) outputs(out io.Writer) {
 	}
 }
 
+// latency prints the percentiles of where the time went. The round trip was not recorded.
 func (r *report) latency(out io.Writer) {
 	fmt.Fprintln(out, "\nms\tthen p50\tp95\tp99\tnow p50\tp95\tp99")
 	then, now := &r.comparison.recorded, &r.comparison.now
@@ -136,6 +140,7 @@ func (r *report) latency(out io.Writer) {
 	}
 }
 
+// percentiles returns the cells of a row.
 func percentiles(d *durations) string {
 	if d == nil || d.seen == 0 {
 		return "-\t-\t-"
@@ -151,6 +156,7 @@ func milliseconds(d time.Duration) string {
 	return fmt.Sprintf("%.2f", float64(d)/float64(time.Millisecond))
 }
 
+// codes prints how requests ended, and the first failure as an example.
 func (r *report) codes(out io.Writer) {
 	fmt.Fprintln(out, "\ncode\tthen\tnow")
 	for _, code := range slices.Sorted(maps.Keys(r.comparison.codes)) {
@@ -173,6 +179,7 @@ func (r *report) codes(out io.Writer) {
 	}
 }
 
+// gate prints the checks and the verdict.
 func (r *report) gate(out io.Writer) {
 	fmt.Fprintln(out, "\ngate\tverdict\treason")
 	for _, check := range r.verdict.Checks {

@@ -10,10 +10,11 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
-// defaultLimit is the limit of requests that were recorded without one.
+// defaultLimit is the limit of requests that were recorded without one, so that a server that hangs cannot hold the
+// replay.
 const defaultLimit = 30 * time.Second
 
-// sender sends recorded requests, each when it is due.
+// sender sends recorded requests, each when it is due. The fields below the blank line are valid once run has returned.
 type sender struct {
 	speed       Speed
 	concurrency int
@@ -39,8 +40,8 @@ type replayed struct {
 	took   time.Duration
 }
 
-// run sends the entries, which come in the order of their arrival, and returns when all sent requests were answered.
-// When ctx ends it sends no more, and takes no notice of requests that were not answered yet.
+// run sends the entries, which come in the order of their arrival, and returns when all sent requests have ended. When
+// ctx ends it sends no more, and does not count the requests that were not answered yet.
 func (r *sender) run(ctx context.Context, entries iter.Seq2[*record.Entry, error]) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -80,7 +81,7 @@ func (r *sender) run(ctx context.Context, entries iter.Seq2[*record.Entry, error
 	return nil
 }
 
-// gap returns how much of the time between two requests is kept.
+// gap returns how much of the recorded time between two requests is kept.
 func (r *sender) gap(recorded time.Duration) time.Duration {
 	if r.maxGap == 0 || r.speed == 0 || recorded <= r.maxGap {
 		return recorded
@@ -93,6 +94,7 @@ func (r *sender) gap(recorded time.Duration) time.Duration {
 // hurried reports whether requests came faster than they were recorded.
 func (r *sender) hurried() bool { return r.speed == 0 || r.speed > 1 || r.gaps > 0 }
 
+// send sends one request, and reports its end. One that ends because the replay does is not reported.
 func (r *sender) send(ctx context.Context, e *record.Entry) {
 	limit := r.timeout
 	if limit == 0 {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Speed is how much faster than recorded requests are sent; 0: as fast as they are answered.
+// Speed is how much faster than recorded requests are sent. At 0 each is sent as soon as fewer than --concurrency wait.
 type Speed float64
 
 // UnmarshalText reads recorded, max, or a factor such as 2, 0.5 or 2x.
@@ -39,7 +39,7 @@ func (s Speed) String() string {
 	return strconv.FormatFloat(float64(s), 'g', -1, 64) + "x"
 }
 
-// after returns how long after the first a request is due that was recorded so much after it.
+// after returns how long after the first request one is due that was recorded so much after it. The speed is not 0.
 func (s Speed) after(recorded time.Duration) time.Duration {
 	return time.Duration(float64(recorded) / float64(s))
 }

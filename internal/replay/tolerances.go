@@ -13,7 +13,7 @@ import (
 	"github.com/weftserve/weft/server/wire"
 )
 
-// tolerances are the differences with which outputs agree, relative to the largest magnitude of the recorded output.
+// tolerances are the differences up to which outputs agree, relative to the largest magnitude of the recorded output.
 type tolerances struct {
 	Tolerance  float64            `default:"0.001" help:"Outputs agree if no element differs by more than this part of the largest magnitude of the recorded output."`
 	Tolerances map[string]float64 `mapsep:"," help:"Tolerances of single floating point outputs instead of that; 0 asks for equal values." placeholder:"OUTPUT=NUMBER,..."`
@@ -27,6 +27,7 @@ func (t *tolerances) of(output string) float64 {
 	return t.Tolerance
 }
 
+// check refuses numbers that are no tolerances, NaN among them.
 func (t *tolerances) check() error {
 	if !isTolerance(t.Tolerance) {
 		return wrong("--tolerance", "expected a number of at least 0, found %v", t.Tolerance)
@@ -41,7 +42,8 @@ func (t *tolerances) check() error {
 
 func isTolerance(number float64) bool { return number >= 0 && !math.IsInf(number, 0) }
 
-// checkOutputs refuses tolerances that name something other than a floating point output.
+// checkOutputs refuses tolerances of names that are not floating point outputs of the model: a misspelt one would
+// compare the output by the general tolerance.
 func (t *tolerances) checkOutputs(s *weftv1.Signature) error {
 	var floats, quoted []string
 	for _, output := range s.GetOutputs() {
