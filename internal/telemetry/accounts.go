@@ -11,14 +11,15 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// accounts are the metrics of tasks and executions from their beginning to their end, proof and warm-up among them. All
-// of a page are read from the scheduler at one moment, so that they add up: the number begun is the number ended and
-// the number in flight.
+// accounts are the metrics of tasks and executions, from their beginning to their end, with those of proof and warm-up.
+// All are read from the scheduler at one moment, so that on each page they add up: the number begun is the number ended
+// plus the number in flight.
 type accounts struct {
 	accepted, ended, started, executed, late, reruns, waits, waited metric.Int64ObservableCounter
 	live, running, waiting                                          metric.Int64ObservableGauge
 }
 
+// newAccounts makes the instruments. An error stays in i.
 func newAccounts(i *observed) *accounts {
 	return &accounts{
 		accepted: i.counter("weft_tasks_accepted_total",
@@ -39,6 +40,7 @@ func newAccounts(i *observed) *accounts {
 	}
 }
 
+// observe reports the accounts of all versions, one for each device that a version runs on.
 func (m *accounts) observe(o metric.Observer, all []sharedsched.Account) {
 	for i := range all {
 		a := &all[i]
@@ -71,14 +73,15 @@ func (m *accounts) observe(o metric.Observer, all []sharedsched.Account) {
 	}
 }
 
-// observeEnd makes a series appear with its first event, as those of other counters do.
+// observeEnd reports a count above 0 only, so that a series appears with its first event, as those of other counters
+// do.
 func observeEnd(o metric.Observer, counter metric.Int64ObservableCounter, n uint64, labels metric.MeasurementOption) {
 	if n > 0 {
 		o.ObserveInt64(counter, int64(n), labels)
 	}
 }
 
-// splitName divides the scheduler's name of a version, such as "walker/3".
+// splitName divides the scheduler's name of a version, such as "walker/3". A model's name may have slashes of its own.
 func splitName(name string) (model, version string) {
 	at := max(strings.LastIndexByte(name, '/'), 0)
 	return name[:at], strings.TrimPrefix(name[at:], "/")

@@ -9,7 +9,8 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// BatchDone implements shell.Observer.
+// BatchDone implements shell.Observer. It is called by batch threads, so that it must neither wait nor allocate. Of
+// batches of proof and warm-up only the device time counts: requests do not wait for them.
 func (t *Telemetry) BatchDone(e sharedsched.BatchEvent) {
 	ctx := context.Background()
 	if t.traces != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/weftserve/weft/server/shadow"
 )
 
-// maxDifference stands for all larger differences: an infinite one, as between a number and none, would make the sum
-// infinite.
+// maxDifference stands for all larger differences: an infinite one, as between a number and NaN, would make the sum of
+// the histogram infinite for ever.
 const maxDifference = 1e6
 
 // ShadowDone implements shadow.Observer.
@@ -43,6 +43,7 @@ func (t *Telemetry) OutcomeNotKept(model string, version int64, reason string) {
 		metric.WithAttributes(attribute.String("reason", reason)))
 }
 
+// versionOf returns the labels of a version, for metrics too rare to have them put together beforehand.
 func versionOf(model string, version int64) metric.MeasurementOption {
 	return metric.WithAttributes(attribute.String("model", model),
 		attribute.String("version", strconv.FormatInt(version, 10)))

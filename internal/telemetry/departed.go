@@ -12,12 +12,12 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 )
 
-// keepGone is how long the page shows a version that is gone: for long enough that a scrape which was missed, and a
-// version that is only loaded anew, lose nothing.
+// keepGone is how long the page shows a version that is gone: long enough that neither a scrape that failed nor a
+// version that is loaded again loses counts.
 const keepGone = time.Hour
 
-// departed knows how long models and versions have been gone, so that a repository whose versions come and go does not
-// make the page grow for ever.
+// departed knows for how long models and versions have been gone. Without it the page of a repository whose versions
+// come and go would grow for ever.
 type departed struct {
 	models Models
 
@@ -25,11 +25,11 @@ type departed struct {
 	since map[name]time.Time // guarded by mu; when a page lacked them first
 }
 
-// name is a model or, with a version, that.
+// name is a model, or a version of it.
 type name struct{ model, version string }
 
-// long reports whether a model or version has been gone for longer than keepGone. Those that none is known of, and the
-// empty names of requests that none was found for, are there.
+// long reports whether a model or version has been gone for longer than keepGone. Series without a model are never
+// gone. Time counts from the first page that lacked it.
 func (d *departed) long(n name, snapshot *catalog.Snapshot, now time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -50,6 +50,7 @@ func (d *departed) long(n name, snapshot *catalog.Snapshot, now time.Time) bool 
 	return false
 }
 
+// in reports whether a snapshot has the model, and the version if one is named.
 func (n name) in(snapshot *catalog.Snapshot) bool {
 	m := snapshot.Model(n.model)
 	if m == nil || n.version == "" {
@@ -58,8 +59,8 @@ func (n name) in(snapshot *catalog.Snapshot) bool {
 	return slices.ContainsFunc(m.Versions, func(v *catalog.Version) bool { return number(v) == n.version })
 }
 
-// gather returns what is on the page: what there is, without versions that have been gone for long. Where a version
-// returns, its counters go on.
+// gather returns what is on the page: everything but the series of versions that have been gone for long. The counters
+// themselves stay, so that they go on where a version returns.
 func (t *Telemetry) gather() ([]*dto.MetricFamily, error) {
 	families, err := t.registry.Gather()
 	d := t.departed.Load()
@@ -77,7 +78,7 @@ func (t *Telemetry) gather() ([]*dto.MetricFamily, error) {
 	return slices.DeleteFunc(families, func(f *dto.MetricFamily) bool { return len(f.GetMetric()) == 0 }), err
 }
 
-// nameOf returns the labels of a series that tell whose it is.
+// nameOf returns the model and version that a series is about, as far as its labels say.
 func nameOf(m *dto.Metric) (n name) {
 	for _, l := range m.GetLabel() {
 		switch l.GetName() {
@@ -90,8 +91,9 @@ func nameOf(m *dto.Metric) (n name) {
 	return n
 }
 
-// forgetLocked removes the counts of versions and models that have been gone for long. The requests of a version that
-// goes stay in the sum of its model: what is offered remains what ended and what is in flight.
+// forgetLocked removes the counts of versions and models that have been gone for long. The requests of a removed
+// version stay in the sum of its model, so that what was offered remains what ended plus what is in flight. The caller
+// holds mu alone.
 func (r *requests) forgetLocked(d *departed) {
 	snapshot, now := d.models.Snapshot(), time.Now()
 	for k, c := range r.ended {

@@ -15,8 +15,8 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// wanted reports whether the environment asks for METRICS or TRACES to be exported: by naming an exporter, or a
-// collector to send to. The specification would send to localhost without being asked.
+// wanted reports whether the environment asks for METRICS or TRACES to be exported, by naming an exporter or a
+// collector. The specification's default would send to localhost without being asked.
 func wanted(signal string) bool {
 	if os.Getenv("OTEL_SDK_DISABLED") == "true" {
 		return false
@@ -27,7 +27,7 @@ func wanted(signal string) bool {
 	return os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || os.Getenv("OTEL_EXPORTER_OTLP_"+signal+"_ENDPOINT") != ""
 }
 
-// metricExporter returns nil if the environment asks for none.
+// metricExporter returns the exporter that the environment asks for, or nil.
 func metricExporter(ctx context.Context) (sdkmetric.Reader, error) {
 	// The specification's Prometheus exporter listens on a port of its own; here the metrics are on the page anyway.
 	if !wanted("METRICS") || os.Getenv("OTEL_METRICS_EXPORTER") == "prometheus" {
@@ -41,7 +41,8 @@ func metricExporter(ctx context.Context) (sdkmetric.Reader, error) {
 	return reader, nil
 }
 
-// tracesWanted returns nil if the environment asks for none. OTEL_TRACES_SAMPLER decides which requests are sampled.
+// tracesWanted returns traces with the exporter that the environment asks for, or nil. OTEL_TRACES_SAMPLER decides
+// which requests are sampled.
 func tracesWanted(ctx context.Context, identity *resource.Resource) (*Traces, error) {
 	if !wanted("TRACES") {
 		return nil, nil
@@ -56,8 +57,8 @@ func tracesWanted(ctx context.Context, identity *resource.Resource) (*Traces, er
 	return t, nil
 }
 
-// rootsSampled returns the part of requests without a parent that the sampler of OTEL_TRACES_SAMPLER takes; 1 where it
-// decides by more than chance.
+// rootsSampled returns the part of requests without a parent that the sampler of OTEL_TRACES_SAMPLER takes. It is 1 for
+// a sampler that decides by more than chance, which then has to see each request.
 func rootsSampled() float64 {
 	switch os.Getenv("OTEL_TRACES_SAMPLER") {
 	case "always_off", "parentbased_always_off":
@@ -72,8 +73,8 @@ func rootsSampled() float64 {
 	return 1
 }
 
-// reportFailures logs exports that fail: a collector that is away harms nothing else. The library knows one handler per
-// process.
+// reportFailures logs exports that fail. A collector that is away has no other effect. The library has one handler for
+// the whole process.
 func reportFailures(log *slog.Logger) {
 	log = cmp.Or(log, slog.Default())
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {

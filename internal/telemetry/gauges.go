@@ -11,7 +11,8 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// observe adds the metrics that are looked up when the metrics are read.
+// observe adds the metrics whose values are read from the scheduler and the models when a page is read. Each page takes
+// the scheduler's lock once.
 func (t *Telemetry) observe(models Models, scheduler Scheduler) error {
 	i := &observed{meter: t.meter}
 	depth := i.gauge("weft_queue_depth", "Requests that wait in the queues of a version.")
@@ -79,7 +80,7 @@ func (t *Telemetry) observe(models Models, scheduler Scheduler) error {
 	})
 }
 
-// hitRate returns the part of a version's executions that replayed a captured graph.
+// hitRate returns the part of a version's executions that replayed a captured graph; 0 if there was none.
 func hitRate(l catalog.Live) float64 {
 	return float64(l.Replayed) / float64(max(l.Replayed+l.Eager, 1))
 }

@@ -24,6 +24,7 @@ type gpuGauge struct {
 	counts     bool
 }
 
+// gpuGauges are the metrics of quantities. NVML counts in MHz and thousandths, and metrics in base units.
 var gpuGauges = []gpuGauge{
 	{
 		"weft_gpu_clock_hertz", "Clock of the multiprocessors of a GPU.", gpu.Clock,
@@ -78,7 +79,8 @@ var gpuGauges = []gpuGauge{
 	},
 }
 
-// observeGPUs adds the metrics of GPUs, as list returns them when the metrics are read.
+// observeGPUs adds the metrics of GPUs, which list returns when the metrics are read. A value that is not known has no
+// series rather than a 0.
 func observeGPUs(m metric.Meter, list func() []GPU) error {
 	i := observed{meter: m}
 	info := i.floatGauge("weft_gpu_info", "1 for each GPU that is followed, with what it is.")
@@ -119,6 +121,7 @@ func observeGPUs(m metric.Meter, list func() []GPU) error {
 				}
 			}
 			if d.Has(gpu.EventReasons) {
+				// Reasons are bits. Each has a series, so that a query finds a 0.
 				for r := gpu.Reasons(1); r <= gpu.AllReasons; r <<= 1 {
 					o.ObserveFloat64(reasons, truth(d.Reasons&r != 0),
 						metric.WithAttributes(device, attribute.String("reason", r.String())))
@@ -128,6 +131,7 @@ func observeGPUs(m metric.Meter, list func() []GPU) error {
 	})
 }
 
+// truth returns a condition as a metric has it.
 func truth(b bool) float64 {
 	if b {
 		return 1

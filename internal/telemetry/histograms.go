@@ -13,19 +13,20 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/exemplar"
 )
 
-// histogramVariable is the standard one that says how exporters keep histograms. The page follows it, too.
+// histogramVariable is the standard variable that says how exporters keep histograms. The page follows it, too.
 const histogramVariable = "OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION"
 
-// exponential histograms have up to maxBuckets buckets, each at least 2^(1/256) times as wide as the one before; where
-// those do not suffice, neighbours are joined. They are a twentieth of the size of a page's buckets, and finer.
+// exponential histograms have up to maxBuckets buckets, each at least 2^(1/256) times as wide as the one before. If
+// those do not suffice, neighbours are joined. They take a twentieth of the room of explicit buckets on the page, and
+// are finer.
 var exponential = sdkmetric.AggregationBase2ExponentialHistogram{MaxSize: maxBuckets, MaxScale: 8}
 
-// maxBuckets is what the exporters of OTLP have.
+// maxBuckets is the default of OTLP exporters.
 const maxBuckets = 160
 
 // histograms returns how the page keeps histograms: with the bounds of instruments.go, or with exponential buckets,
-// which Prometheus calls native histograms. It asks for those in a format in which they can be sent, and other readers
-// of the page see no more than count and sum.
+// which Prometheus calls native histograms. A reader that does not ask for the format of those sees only their count
+// and sum.
 func histograms() (sdkmetric.AggregationSelector, error) {
 	switch value := os.Getenv(histogramVariable); strings.ToLower(value) {
 	case "", "explicit_bucket_histogram":
@@ -43,8 +44,8 @@ func histograms() (sdkmetric.AggregationSelector, error) {
 	}
 }
 
-// examples says which measurements are kept as examples of those in the same bucket: those inside a trace that is
-// sampled, so that they lead to it. Without traces none is.
+// examples says which measurements are kept as exemplars of their bucket: those within a sampled trace, so that they
+// lead to it. Without traces there are none.
 func (t *Telemetry) examples() exemplar.Filter {
 	if t.traces == nil {
 		return exemplar.AlwaysOffFilter

@@ -6,9 +6,9 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// instruments are the metrics that record events as they happen. The others are read on demand, see gauges.go.
-// testdata/metrics.txt lists all of them with their labels. Histograms have no other labels than model and version, and
-// few have those: each set of labels makes twenty lines on the page.
+// instruments are the metrics that record events as they happen; gauges.go has the ones that are read on demand.
+// testdata/metrics.txt lists all with their labels. Histograms have no other labels than model and version, and few
+// have those: each set of labels makes twenty lines on the page.
 type instruments struct {
 	flushes, paddingRows, rejected, audited, crashed, tried, denied, unread, degraded, failedOver, shadows, agreed,
 	outcomes, notKept metric.Int64Counter
@@ -18,8 +18,8 @@ type instruments struct {
 	deviceBusy metric.Float64Counter
 }
 
-// Buckets. Small policies answer within microseconds, so that latencies are told apart from 20 of them on, and take
-// less of device time.
+// Bounds of buckets. Small policies answer within microseconds, so that latencies are told apart from 20 µs on, and
+// device times from 5 µs on.
 var (
 	milliseconds = metric.WithExplicitBucketBoundaries(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50,
 		100, 250, 500, 1000, 2500, 5000)
@@ -30,6 +30,7 @@ var (
 	differences = metric.WithExplicitBucketBoundaries(0, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1)
 )
 
+// newInstruments makes all instruments. Names and labels are an interface: dashboards and alerts depend on them.
 func newInstruments(meter metric.Meter) (instruments, error) {
 	m := &maker{meter: meter}
 	i := instruments{
@@ -90,7 +91,7 @@ func newInstruments(meter metric.Meter) (instruments, error) {
 	return i, errors.Join(m.err, err1, err2)
 }
 
-// maker makes instruments, and keeps why one cannot be made.
+// maker makes instruments, and keeps the errors of all.
 type maker struct {
 	meter metric.Meter
 	err   error
@@ -108,7 +109,8 @@ func (m *maker) histogram(name string, buckets metric.HistogramOption, help stri
 	return h
 }
 
-// labels is a set of labels that was put together once, in the forms in which instruments take it.
+// labels is a set of labels in the forms in which instruments take it. It is made once, so that an event allocates
+// nothing.
 type labels struct {
 	add    []metric.AddOption
 	record []metric.RecordOption

@@ -8,7 +8,7 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// Why a request was rejected, beyond the scheduler's refusal reasons.
+// Reasons of rejections, beyond those of the scheduler's refusals.
 const (
 	rejectedExpired     = "EXPIRED"       // its limit passed in the queue
 	rejectedCancelled   = "CANCELLED"     // its caller gave up, or a newer request of its stream took over
@@ -17,13 +17,15 @@ const (
 	rejectedTooManyRows = "TOO_MANY_ROWS" // more rows than the version takes
 )
 
+// rejections are all reasons, for which labels are made beforehand.
 var rejections = []string{
 	sharedsched.RefusedQueueFull.String(), sharedsched.RefusedDeadline.String(), sharedsched.RefusedForGoodput.String(),
 	rejectedExpired, rejectedCancelled, rejectedDraining, rejectedClosed, rejectedTooManyRows,
 }
 
-// rejection returns why a request that ended with err was not executed, "" if it was, or was not even handed to the
-// scheduler. One whose version stopped being ready is among the latter, since it is routed again. ctx is the request's.
+// rejection returns the reason for which a request that ended with err was not executed. It is "" if it was executed,
+// or was not handed to the scheduler. A request whose version stopped being ready is among the latter, since it is
+// routed again. ctx is the request's.
 func rejection(ctx context.Context, err error) string {
 	if _, failed := errors.AsType[*catalog.ModelError](err); failed {
 		return "" // regardless of the error that it wraps

@@ -9,8 +9,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// requests counts predictions. There are as many counts as there are versions, times the ways in which a request can
-// end.
+// requests counts predictions. There are as many counts as versions, times the ways in which a request can end.
 type requests struct {
 	// held for reading to count, and alone for a page, so that the counts of a page are of one moment
 	mu      sync.RWMutex
@@ -19,6 +18,8 @@ type requests struct {
 	settled map[requestKey]int64         // guarded by mu; by model and stream: ended, and the version is forgotten
 }
 
+// requestKey says what a count is of. A request for a model that there is none of has no model. Counts of offered and
+// settled requests have neither a version nor a code.
 type requestKey struct {
 	model   string
 	version int64
@@ -32,6 +33,7 @@ type requestCount struct {
 	n      atomic.Int64
 }
 
+// identity returns the labels of the version, empty if none was chosen.
 func (k *requestKey) identity() []attribute.KeyValue {
 	version := ""
 	if k.version > 0 {
@@ -45,6 +47,7 @@ func (k *requestKey) all() []attribute.KeyValue {
 	return append(k.identity(), k.method(), attribute.String("code", k.code))
 }
 
+// method returns the label that tells requests on a stream from calls of their own.
 func (k *requestKey) method() attribute.KeyValue {
 	if k.stream {
 		return attribute.String("method", "PredictStream")
@@ -52,13 +55,14 @@ func (k *requestKey) method() attribute.KeyValue {
 	return attribute.String("method", "Predict")
 }
 
-// offer counts a request that came.
+// offer counts a request that reached the server.
 func (r *requests) offer(k requestKey) { r.count(&r.offered, k) }
 
 // end counts a request that ended, and returns its labels.
 func (r *requests) end(k requestKey) *labels { return &r.count(&r.ended, k).labels }
 
-// count adds one to the count of a key.
+// count adds one to the count of a key. Counting holds the lock for reading only, so that requests do not wait for each
+// other; the first of a key makes its count.
 func (r *requests) count(all *map[requestKey]*requestCount, k requestKey) *requestCount {
 	r.mu.RLock()
 	c := (*all)[k]
@@ -82,7 +86,8 @@ func (r *requests) count(all *map[requestKey]*requestCount, k requestKey) *reque
 	return c
 }
 
-// observe adds the metrics of how many requests came, ended, and are in between.
+// observe adds the metrics of how many requests came, ended, and are in flight. A page holds the lock alone, so that
+// its numbers add up.
 func (r *requests) observe(i *observed, gone *departed) error {
 	offered := i.counter("weft_requests_offered_total", "Predictions that reached the server, unary or on a stream. "+
 		"The model is empty where there is none of that name.")
@@ -105,7 +110,7 @@ func (r *requests) observe(i *observed, gone *departed) error {
 	})
 }
 
-// openLocked returns how many requests came and have not ended, by model and stream.
+// openLocked returns how many requests came and have not ended, by model and stream. The caller holds mu alone.
 func (r *requests) openLocked() map[requestKey]int64 {
 	open := map[requestKey]int64{}
 	for k, c := range r.offered {
@@ -117,8 +122,9 @@ func (r *requests) openLocked() map[requestKey]int64 {
 	return open
 }
 
-// RequestCounts tells of each model how many requests for it came, with the code "", and how many ended with each code;
-// without those of versions that are forgotten.
+// RequestCounts calls each for every model: with the code "" for how many requests came, and with each other code for
+// how many ended so. Requests of forgotten versions are left out. All numbers are of one moment, and each must not
+// wait.
 func (t *Telemetry) RequestCounts(each func(model, code string, n int64)) {
 	r := &t.requests
 	r.mu.Lock() // all are of one moment

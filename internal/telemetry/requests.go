@@ -50,7 +50,8 @@ type watched struct {
 	telemetry *Telemetry
 }
 
-// Predict runs the call and records its end.
+// Predict runs the call and records its end: how long it waited, or why it was not executed, or how it ended the
+// engine's process.
 func (w *watched) Predict(ctx context.Context, call *catalog.Call) error {
 	err := w.Models.Predict(ctx, call)
 	example := w.telemetry.cameBack(ctx, call)
@@ -66,8 +67,8 @@ func (w *watched) Predict(ctx context.Context, call *catalog.Call) error {
 	return err
 }
 
-// crash returns how a request that failed ends the engine's process: by a crash, hang, or for its memory; "" if it does
-// not.
+// crash returns how a failed request ends the engine's process: by a crash, a hang, or the memory that it takes. It is
+// "" if it does not.
 func crash(err error) string {
 	failed, is := errors.AsType[*catalog.ModelError](err)
 	if !is || !failed.Crashed {

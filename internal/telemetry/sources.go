@@ -181,6 +181,7 @@ func (t *Telemetry) WatchSources(s Sources) error {
 	})
 }
 
+// observeByReason reports the counts of a source, if there is one.
 func observeByReason(o metric.Observer, c metric.Int64ObservableCounter, counts func() map[string]uint64) {
 	if counts == nil {
 		return
@@ -190,13 +191,14 @@ func observeByReason(o metric.Observer, c metric.Int64ObservableCounter, counts 
 	}
 }
 
-// observed are instruments that are asked for together.
+// observed makes instruments whose values are read together, and keeps their errors until by is called.
 type observed struct {
 	meter metric.Meter
 	all   []metric.Observable
 	errs  []error
 }
 
+// gauge and the methods below make instruments. The name must be that of testdata/metrics.txt.
 func (i *observed) gauge(name, description string) metric.Int64ObservableGauge {
 	g, err := i.meter.Int64ObservableGauge(name, metric.WithDescription(description))
 	i.keep(g, err)
@@ -221,11 +223,12 @@ func (i *observed) floatCounter(name, description string) metric.Float64Observab
 	return c
 }
 
+// keep notes an instrument, or why there is none.
 func (i *observed) keep(instrument metric.Observable, err error) {
 	i.all, i.errs = append(i.all, instrument), append(i.errs, err)
 }
 
-// by makes the meter call observe whenever the metrics are read.
+// by has the meter call observe whenever the metrics are read. It returns the errors of the instruments, too.
 func (i *observed) by(observe func(metric.Observer)) error {
 	err := errors.Join(i.errs...)
 	if err == nil {

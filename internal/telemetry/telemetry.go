@@ -71,7 +71,7 @@ type Telemetry struct {
 	departed atomic.Pointer[departed] // nil: Watch was not called yet
 }
 
-// maxSeries bounds the label combinations of one metric; further ones are counted together, labelled
+// maxSeries bounds the label combinations of one metric. Further ones are counted together, labelled
 // otel_metric_overflow. All labels have bounded values, so that only very many models come near.
 const maxSeries = 20_000
 
@@ -156,11 +156,12 @@ func (t *Telemetry) Watch(m Models, s Scheduler) (Models, error) {
 	return &watched{Models: m, telemetry: t}, nil
 }
 
-// Shutdown sends the metrics and spans that were not exported yet. Nothing is measured afterwards.
+// Shutdown sends the metrics and spans that were not exported yet, until ctx ends. Nothing is measured afterwards.
 func (t *Telemetry) Shutdown(ctx context.Context) error {
 	return errors.Join(t.endTraces(ctx), t.meters.Shutdown(ctx))
 }
 
+// endTraces shuts the traces down, if there are any.
 func (t *Telemetry) endTraces(ctx context.Context) error {
 	if t.traces == nil {
 		return nil
@@ -168,7 +169,7 @@ func (t *Telemetry) endTraces(ctx context.Context) error {
 	return t.traces.shutdown(ctx)
 }
 
-// showBuild sets the metric whose labels say what the program is built of. Its value says nothing.
+// showBuild sets the metric whose labels say which release this is. Its value is always 1.
 func showBuild(ctx context.Context, m metric.Meter, cfg Config) error {
 	info, err := m.Int64Gauge("weft_build_info",
 		metric.WithDescription("What the program is built of, by the labels; always 1."))

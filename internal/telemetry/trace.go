@@ -20,13 +20,13 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// scope is the name that metrics and spans have their origin by.
+// scope is the name by which metrics and spans say where they come from.
 const scope = "github.com/weftserve/weft"
 
-// Traces make the spans of requests and of the batches that they were in: one tree for each request, and one span for
-// each batch, which links to those of its requests that are sampled. A request's root begins when it does, so that what
-// is logged and measured meanwhile names it; all other spans are made when it has ended, from times that are taken
-// anyway. They are safe for concurrent use.
+// Traces make the spans of requests and batches. Each request has a tree of spans, and each batch one span, which links
+// to those of its requests that are sampled. The root of a request begins with it, so that logs and exemplars can name
+// it. All other spans are made when the request has ended, from times that are measured anyway. They are safe for
+// concurrent use.
 type Traces struct {
 	provider *sdktrace.TracerProvider
 	sampled  trace.Tracer // by the sampler that the environment asks for, or by who called
@@ -37,13 +37,13 @@ type Traces struct {
 	batches  batches
 }
 
-// rolled reports whether a request without a parent is sampled, as far as that is known before there is a span: for one
-// that is not there never is any, since even a span that is not kept costs as much as a tenth of the request.
+// rolled decides by chance whether a request without a parent is sampled, where the sampler's part is known. No span is
+// made for the others: even a span that is not kept costs up to a tenth of a small request.
 func (t *Traces) rolled() bool {
 	return t.roots >= 1 || rand.Float64() < t.roots
 }
 
-// newTraces returns the traces that come to the processor, in the name of the options' resource.
+// newTraces returns traces that send spans to a processor. The options name the resource that they are of.
 func newTraces(to sdktrace.SpanProcessor, options ...sdktrace.TracerProviderOption) *Traces {
 	limits := sdktrace.NewSpanLimits()
 	if os.Getenv("OTEL_SPAN_LINK_COUNT_LIMIT") == "" {
@@ -62,10 +62,11 @@ func newTraces(to sdktrace.SpanProcessor, options ...sdktrace.TracerProviderOpti
 // Traces are nil where the environment does not ask for traces to be exported.
 func (t *Telemetry) Traces() *Traces { return t.traces }
 
-// endings is how long a shutdown waits for the spans of calls that have ended: gRPC says so in goroutines of their own.
+// endings is how long a shutdown waits for the spans of calls that have ended, which gRPC reports by goroutines of its
+// own.
 const endings = 100 * time.Millisecond
 
-// shutdown ends the spans of batches that wait for requests, and sends what was not sent yet.
+// shutdown ends the spans of batches that still take links, and sends what was not sent yet.
 func (t *Traces) shutdown(ctx context.Context) error {
 	for until := time.Now().Add(endings); t.followed.Load() > 0 && time.Now().Before(until); {
 		time.Sleep(time.Millisecond)
@@ -74,7 +75,8 @@ func (t *Traces) shutdown(ctx context.Context) error {
 	return t.provider.Shutdown(ctx)
 }
 
-// Begin implements predict.Traces.
+// Begin implements predict.Traces. The root span is named after its call, and begins with it; that of a request on a
+// stream begins when the request arrives. A traceparent of the request itself goes before that of its call.
 func (t *Traces) Begin(ctx context.Context, r *predict.Request) (context.Context, predict.Trace) {
 	c := t.callOf(ctx)
 	if c == nil && r.TraceParent == "" && t.roots < 1 {
@@ -117,12 +119,13 @@ func (t *Traces) Begin(ctx context.Context, r *predict.Request) (context.Context
 
 type traceKey struct{}
 
-// at returns a time of the scheduler's clock as one near another: since the epoch the system's clock may have been set.
+// at converts a time of the scheduler's clock to the system's, by a system's time near it: the system's clock may have
+// been set since the epoch.
 func (t *Traces) at(s sharedsched.Time, near time.Time) time.Time {
 	return near.Add(time.Duration(s) - near.Sub(t.epoch))
 }
 
-// child makes a span below another, and returns its context.
+// child makes a span that has ended below another, and returns its context.
 func (t *Traces) child(of context.Context, name string, from, to time.Time, options ...trace.SpanStartOption,
 ) context.Context {
 	ctx, span := t.kept.Start(of, name, append(options, trace.WithTimestamp(from))...)
@@ -130,7 +133,7 @@ func (t *Traces) child(of context.Context, name string, from, to time.Time, opti
 	return ctx
 }
 
-// fail marks a span as that of an error. The code is gRPC's, as predict.Event has it.
+// fail marks a span as failed, unless the code is OK. The code is gRPC's, as predict.Event has it.
 func fail(span trace.Span, code, why string) {
 	if code != "OK" && code != "" {
 		span.SetAttributes(semconv.ErrorTypeKey.String(statusName(code)))
@@ -138,7 +141,8 @@ func fail(span trace.Span, code, why string) {
 	}
 }
 
-// statusName returns a code as conventions spell it: RESOURCE_EXHAUSTED for ResourceExhausted.
+// statusName returns a code of gRPC's Go package in the spelling of the semantic conventions: RESOURCE_EXHAUSTED for
+// ResourceExhausted.
 func statusName(code string) string {
 	switch code {
 	case "OK":
@@ -156,8 +160,8 @@ func statusName(code string) string {
 	return strings.ToUpper(b.String())
 }
 
-// LogHandler returns a handler whose records name the span of the request that they are about, as trace_id and span_id.
-// Those whose context has none are left as they are.
+// LogHandler returns a handler that adds the span of the context, as trace_id and span_id. It leaves records without a
+// span as they are.
 func LogHandler(to slog.Handler) slog.Handler { return spanHandler{to} }
 
 type spanHandler struct{ slog.Handler }

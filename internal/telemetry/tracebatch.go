@@ -13,31 +13,32 @@ import (
 )
 
 const (
-	// rememberedBatches is how many batches are remembered, the latest.
+	// rememberedBatches is how many of the latest batches are remembered. A request that comes back after so many others
+	// finds no batch to link to.
 	rememberedBatches = 1024
-	// linger is how long the span of a batch takes further links: its requests come back at about the same time.
+	// linger is how long the span of a batch takes links. Its requests come back at about the same time.
 	linger = time.Second
 )
 
-// workerKey says which process an engine ran in, where that is not the server.
+// workerKey names the process that an engine ran in, if that is not the server.
 const workerKey = attribute.Key("weft.worker.pid")
 
-// batches are the latest. Each gets a span when the first of its requests that is sampled has come back. It is
-// a ring of fixed size, with the batch of a number at that number's place. A span ends when it has lingered, when
-// another batch takes the place, or with the server.
+// batches are the latest batches, in a ring: the batch of a number is at the number's place. A batch gets a span when
+// the first of its sampled requests has come back. The span ends when it has lingered, when another batch takes its
+// place, or with the server.
 type batches struct {
 	mu   sync.Mutex
 	ring []openBatch // guarded by mu; nil until there is one
 }
 
-// openBatch is a batch; without a number it is none.
+// openBatch is a batch that may still take links. Number 0 is none.
 type openBatch struct {
 	sharedsched.BatchEvent
 
 	span trace.Span // nil: none of its requests so far is sampled
 }
 
-// batchDone notes a batch that has ended.
+// batchDone notes a batch that has ended. Its requests come back afterwards.
 func (t *Traces) batchDone(e *sharedsched.BatchEvent) {
 	b := &t.batches
 	b.mu.Lock()
@@ -59,8 +60,8 @@ func (t *Traces) end(o *openBatch) {
 	o.Number = 0
 }
 
-// cameBack notes a request that has come back from its last batch. It returns the context to measure it in: that of
-// nothing where it is not sampled, so that nobody looks for its trace.
+// cameBack notes a request that has come back from its last batch. It returns the context for exemplars: an empty one
+// if the request is not sampled, so that none leads to its trace.
 func (t *Telemetry) cameBack(ctx context.Context, call *catalog.Call) context.Context {
 	if t.traces == nil || !call.Traced {
 		return context.Background()
@@ -73,7 +74,7 @@ func (t *Telemetry) cameBack(ctx context.Context, call *catalog.Call) context.Co
 	return ctx
 }
 
-// cameBack links a request that is sampled and the batch that it was in last.
+// cameBack links a sampled request with the batch that it was in last, in both directions.
 func (t *Traces) cameBack(made *Trace, call *catalog.Call) {
 	b, number := &t.batches, call.Outcome.Batch
 	b.mu.Lock()
@@ -96,7 +97,7 @@ func (t *Traces) cameBack(made *Trace, call *catalog.Call) {
 	made.batch = o.span.SpanContext()
 }
 
-// endBatch ends the span of a batch that has lingered.
+// endBatch ends the span of a batch that has lingered, if the batch is still remembered.
 func (t *Traces) endBatch(number uint64) {
 	b := &t.batches
 	b.mu.Lock()

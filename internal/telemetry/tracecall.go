@@ -14,7 +14,8 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// call is a call of gRPC, or a request of HTTP, on its way. It is found in the contexts of the requests that it brings.
+// call is a gRPC call or an HTTP request that is being served. The contexts of the requests in it lead to it. A call
+// with one answer ends twice, by its handler and by its context, and the later end makes its span.
 type call struct {
 	method string // of gRPC, such as weft.v1.PredictionService/Predict
 	began  time.Time
@@ -30,7 +31,7 @@ type call struct {
 
 type callKey struct{}
 
-// name is that of the spans of the call's requests.
+// name is the name of the spans of its requests.
 func (c *call) name() string {
 	if c.web == nil {
 		return c.method
@@ -38,7 +39,7 @@ func (c *call) name() string {
 	return c.web.Method + " " + c.route()
 }
 
-// route is the pattern that a request of HTTP matches.
+// route is the path of the pattern that an HTTP request matched, which has no names of models in it.
 func (c *call) route() string {
 	_, path, has := strings.Cut(c.web.Pattern, " ")
 	if !has {
@@ -47,6 +48,7 @@ func (c *call) route() string {
 	return path
 }
 
+// attributes are those of the semantic conventions for calls of its kind.
 func (c *call) attributes() []attribute.KeyValue {
 	if c.web == nil {
 		return []attribute.KeyValue{semconv.RPCSystemNameKey.String("grpc"), semconv.RPCMethod(c.method)}
@@ -56,10 +58,11 @@ func (c *call) attributes() []attribute.KeyValue {
 	}
 }
 
-// answerKey is the header by which an answer names its trace, as W3C drafts it: like a traceparent.
+// answerKey is the header by which an answer names its trace, as a draft of the W3C has it. It is written like
+// traceparent.
 const answerKey = "traceresponse"
 
-// respond has the answer of the one request of a call name its trace.
+// respond makes the answer of a call's only request name its trace.
 func (c *call) respond(ctx context.Context, s trace.SpanContext) {
 	value := "00-" + s.TraceID().String() + "-" + s.SpanID().String() + "-" + s.TraceFlags().String()
 	if c.web != nil {
@@ -69,8 +72,8 @@ func (c *call) respond(ctx context.Context, s trace.SpanContext) {
 	_ = grpc.SetHeader(ctx, metadata.Pairs(answerKey, value)) // a call that has ended needs none
 }
 
-// endCall ends a call that brings one request, or none. Where none came to the pipeline, because it was refused before
-// or asks for something else, the call has one span.
+// endCall ends a call that brings at most one request. If no request came to the pipeline, because it was refused
+// before or the call asks for something else, the call gets a span of its own.
 func (t *Traces) endCall(ctx context.Context, c *call, at time.Time, code, why string) {
 	if c.request != nil {
 		c.request.end(at)

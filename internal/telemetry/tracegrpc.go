@@ -10,10 +10,9 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Came begins to follow a call of gRPC by its header, unless it is known already that it is not sampled. stream: its
-// caller sends any number of requests, each sampled by itself. A stats handler would learn of the calls,
-// too, but gRPC then tells it of each message of each call, which costs more than a tenth of a small request. Calls
-// that only look whether the server is there, or what it has, are not followed.
+// Came begins to follow a gRPC call by its header, unless it is clear already that it is not sampled. On a stream each
+// request is sampled by itself. A stats handler would learn of calls too, but gRPC would then report each message of
+// each call to it, which costs more than a tenth of a small request. Health checks and reflection are not followed.
 func (t *Traces) Came(ctx context.Context, method string, header metadata.MD, stream bool) context.Context {
 	parent := len(header["traceparent"]) > 0
 	if !parent && !stream && !t.rolled() {
@@ -39,8 +38,8 @@ func (t *Traces) Came(ctx context.Context, method string, header metadata.MD, st
 	return ctx
 }
 
-// oneEnd notes one of the two ends of a call with one answer: that of its handler, and that of its context, once gRPC
-// has taken the answer to write it or the caller has left. The last counts.
+// oneEnd notes one of the two ends of a call with one answer: the end of its handler, and that of its context, once
+// gRPC has taken the answer to write it or the caller has left. The later one counts.
 func (t *Traces) oneEnd(ctx context.Context, c *call) {
 	if c.ends.Add(-1) == 0 {
 		t.endCall(ctx, c, time.Now(), c.code, c.why)
@@ -62,8 +61,8 @@ func (t *Traces) Ended(ctx context.Context, err error) {
 	}
 }
 
-// callOf returns the call of gRPC that a context is of, or the request of HTTP; nil: it is not followed. While none is
-// nobody looks for one: that takes longer the longer there is none.
+// callOf returns the call that a context belongs to, or nil if it is not followed. While no call is followed it looks
+// for none: a search that finds nothing goes through the whole chain of contexts.
 func (t *Traces) callOf(ctx context.Context) *call {
 	if t.followed.Load() == 0 {
 		return nil
@@ -72,10 +71,11 @@ func (t *Traces) callOf(ctx context.Context) *call {
 	return c
 }
 
-// headers are those of a call of gRPC. It implements propagation.TextMapCarrier, to be read.
+// headers reads the headers of a gRPC call as a propagation.TextMapCarrier.
 type headers metadata.MD
 
-// Get implements propagation.TextMapCarrier. Of headers that came several times only lists make one.
+// Get implements propagation.TextMapCarrier. Several values make a list, except for traceparent, which then counts as
+// none.
 func (h headers) Get(key string) string {
 	if len(h[key]) > 1 && key == "traceparent" {
 		return ""

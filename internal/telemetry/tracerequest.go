@@ -12,7 +12,7 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// Trace is that of a request which is sampled. One goroutine at a time may use it.
+// Trace is the trace of a sampled request. One goroutine at a time may use it.
 type Trace struct {
 	traces *Traces
 	ctx    context.Context //nolint:containedctx // of the root, by which children find it
@@ -24,6 +24,7 @@ type Trace struct {
 	writing time.Time         // since when its answer is written
 }
 
+// priorities are the values of the attribute weft.priority.
 var priorities = [...]string{
 	sharedsched.Critical: "critical", sharedsched.CriticalPlus: "critical-plus", sharedsched.Sheddable: "sheddable",
 	sharedsched.SheddablePlus: "sheddable-plus",
@@ -32,7 +33,8 @@ var priorities = [...]string{
 // ID implements predict.Trace.
 func (t *Trace) ID() string { return t.root.SpanContext().TraceID().String() }
 
-// Done implements predict.Trace. It makes the spans of the request but for those of its answer's way.
+// Done implements predict.Trace. It makes all spans of the request but the one of writing its answer. No span begins
+// before the request did, though their times are of different clocks.
 func (t *Trace) Done(c *predict.Course) {
 	t.describe(c)
 	child := func(name string, from, to time.Time) {
@@ -59,7 +61,8 @@ func (t *Trace) Done(c *predict.Course) {
 	}
 }
 
-// execution makes the spans of an execution. Its parts are known where it was one.
+// execution makes the spans of an execution, and of its parts if it was one run and the parts fit into its time. The
+// parts follow each other without gaps; only their lengths were measured.
 func (t *Trace) execution(e *predict.Execution, started, ended time.Time) {
 	var options []trace.SpanStartOption
 	if t.batch.IsValid() {
@@ -82,22 +85,22 @@ func (t *Trace) execution(e *predict.Execution, started, ended time.Time) {
 	}
 }
 
-// Sent implements predict.Trace. It ends the trace; that of a call by itself ends with the call, when gRPC or the
-// answer of HTTP was written.
+// Sent implements predict.Trace. It ends the trace of a request on a stream. The trace of a call's only request ends
+// with the call, when its answer was written.
 func (t *Trace) Sent() {
 	if t.call == nil {
 		t.end(time.Now())
 	}
 }
 
-// end ends the trace.
+// end makes the span of writing the answer, and ends the root.
 func (t *Trace) end(at time.Time) {
 	at = later(at, t.writing)
 	t.traces.child(t.ctx, "write", t.writing, at)
 	t.root.End(trace.WithTimestamp(at))
 }
 
-// describe puts what is known of a request into its root.
+// describe puts what is known of a request into the attributes of its root. Texts of callers are cut.
 func (t *Trace) describe(c *predict.Course) {
 	e := c.Event
 	attrs := make([]attribute.KeyValue, 0, 24)
@@ -147,6 +150,7 @@ func (t *Trace) describe(c *predict.Course) {
 	fail(t.root, e.Code, c.Why)
 }
 
+// later returns the later of two times.
 func later(a, b time.Time) time.Time {
 	if a.Before(b) {
 		return b

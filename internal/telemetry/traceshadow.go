@@ -11,6 +11,7 @@ import (
 	"github.com/weftserve/weft/server/predict"
 )
 
+// followsKey is the key of the request's span in the context of work that follows it.
 type followsKey struct{}
 
 // Follow implements predict.Trace, for work such as that of the request's shadows.
@@ -19,7 +20,8 @@ func (t *Trace) Follow() func(context.Context) context.Context {
 	return func(ctx context.Context) context.Context { return context.WithValue(ctx, followsKey{}, of) }
 }
 
-// TraceShadows returns models whose calls repeat requests for nobody: m itself where nothing is traced.
+// TraceShadows returns models whose calls repeat requests without a caller that waits. If nothing is traced it returns
+// m itself.
 func (t *Telemetry) TraceShadows(m Models) Models {
 	if t.traces == nil {
 		return m
@@ -27,13 +29,14 @@ func (t *Telemetry) TraceShadows(m Models) Models {
 	return shadows{m, t.traces}
 }
 
+// shadows traces the calls of shadows.
 type shadows struct {
 	Models
 	traces *Traces
 }
 
-// Predict runs a call. It has a trace of its own if the request that it repeats has one, to which it links: its caller
-// waits for that one only.
+// Predict runs a call. If the request that it repeats has a trace, the call has one of its own that links to it: the
+// caller waits for the request only, so that the call is no part of it.
 func (s shadows) Predict(ctx context.Context, call *catalog.Call) error {
 	began := time.Now()
 	var made *Trace

@@ -11,8 +11,8 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 )
 
-// TraceWeb returns a handler that traces the requests of another: that one itself where nothing is traced. Requests
-// that only look whether the server is there are not traced.
+// TraceWeb returns a handler that traces the requests to another one. If nothing is traced it returns that one itself.
+// Health checks are not traced.
 func (t *Telemetry) TraceWeb(to http.Handler) http.Handler {
 	if t.traces == nil {
 		return to
@@ -42,7 +42,7 @@ func (t *Telemetry) TraceWeb(to http.Handler) http.Handler {
 	})
 }
 
-// codeWriter remembers the code of an answer; 0: there was none so far.
+// codeWriter remembers the status code of an answer; 0 if none was written so far.
 type codeWriter struct {
 	http.ResponseWriter
 	code int

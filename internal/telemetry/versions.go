@@ -13,8 +13,8 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// versions finds the labels of a version by its number in the scheduler. Labels are put together when a version is seen
-// first.
+// versions finds the labels of a version by its number in the scheduler. They are put together when the version is
+// first seen. Readers take the table without a lock.
 type versions struct {
 	slot      func(*catalog.Model, *catalog.Version) string
 	models    Models
@@ -24,8 +24,7 @@ type versions struct {
 	mu    sync.Mutex // held to replace the table
 }
 
-// versionTable is immutable. It keeps versions that are gone, whose last events may still be on their way; their
-// metrics stay too.
+// versionTable is immutable. It also has versions that are gone: their last events may still be on their way.
 type versionTable struct {
 	snapshot *catalog.Snapshot
 	byID     catalog.Map[sharedsched.VersionID, *series]
@@ -43,16 +42,17 @@ type series struct {
 	reject  map[string]labels                  // model, version, reason
 }
 
+// watch sets where versions are looked up. It is called before the first event.
 func (vs *versions) watch(m Models, s Scheduler) {
 	vs.models, vs.scheduler = m, s
 	vs.table.Store(&versionTable{snapshot: &catalog.Snapshot{}})
 }
 
-// unknown stands for a version that is not published as ready; nothing else needs to be known about it.
+// unknown stands for a version that is not known by any name. Nothing but its device time could be counted.
 var unknown = &series{}
 
-// of returns the labels of a version. device is where one runs that is not published as ready; "" if its labels do not
-// matter.
+// of returns the labels of a version. device is the device of a batch of a version that is not ready yet; "" if its
+// labels do not matter. It takes no lock while the models are the same as when the table was made.
 func (vs *versions) of(id sharedsched.VersionID, device string) *series {
 	table := vs.table.Load()
 	if s := table.byID.Get(id); s != nil && table.snapshot == vs.models.Snapshot() {
@@ -61,7 +61,8 @@ func (vs *versions) of(id sharedsched.VersionID, device string) *series {
 	return vs.refresh(id, device)
 }
 
-// refresh brings the table in step with the models and returns the labels of the version.
+// refresh brings the table in step with the models, and returns the labels of the version. Only models that changed
+// since the table was made are looked at.
 func (vs *versions) refresh(id sharedsched.VersionID, device string) *series {
 	vs.mu.Lock()
 	defer vs.mu.Unlock()
@@ -96,11 +97,12 @@ func (vs *versions) refresh(id sharedsched.VersionID, device string) *series {
 	return unknown
 }
 
-// maxGone bounds the versions that are gone and whose labels are kept, besides twice as many as there are.
+// maxGone bounds how many versions that are gone keep their labels, in addition to twice as many as there are. The
+// addition keeps refresh from removing them each time.
 const maxGone = 4096
 
-// stillNeeded returns the labels of a table without those of versions that are gone, if they are too many, but for the
-// one in use. An event of such a version that is still on its way counts as device time of a version without a name.
+// stillNeeded returns the labels of a table, without those of versions that are gone if they are too many. It keeps the
+// one in use. A late event of a removed version counts as device time of a version without a name.
 func stillNeeded(t *versionTable, used sharedsched.VersionID) catalog.Map[sharedsched.VersionID, *series] {
 	if t.byID.Len() <= maxGone {
 		return t.byID
@@ -125,7 +127,7 @@ func stillNeeded(t *versionTable, used sharedsched.VersionID) catalog.Map[shared
 	return there
 }
 
-// replicas returns where a version runs.
+// replicas returns where a version runs; a version of one replica may have no list.
 func replicas(v *catalog.Version) []catalog.Replica {
 	if len(v.Replicas) == 0 {
 		return []catalog.Replica{{Device: v.Device, Provider: v.Provider, Scheduler: v.Scheduler}}
@@ -133,22 +135,25 @@ func replicas(v *catalog.Version) []catalog.Replica {
 	return v.Replicas
 }
 
-// name asks the scheduler for the name of a version that is not published as ready; empty if it is gone already.
+// name asks the scheduler for the name of a version that is not published as ready. It is empty if the version is gone.
 func (vs *versions) name(id sharedsched.VersionID) (model, version string) {
 	return splitName(vs.scheduler.VersionName(id))
 }
 
-// slotted returns the labels of the metrics that say to which slot of the traffic a version belongs.
+// slotted returns the labels of metrics that say which slot of the traffic leads to a version.
 func (vs *versions) slotted(m *catalog.Model, v *catalog.Version) []attribute.KeyValue {
 	return append(identity(v.Model, number(v)), attribute.String("slot", vs.slot(m, v)))
 }
 
+// number returns the value of the label version.
 func number(v *catalog.Version) string { return strconv.FormatInt(v.Number, 10) }
 
+// identity returns the labels that most metrics have.
 func identity(model, version string) []attribute.KeyValue {
 	return []attribute.KeyValue{attribute.String("model", model), attribute.String("version", version)}
 }
 
+// newSeries puts together all labels of a version, also those of reasons that may never occur.
 func newSeries(model, version, device, slot string, serving bool) *series {
 	common := identity(model, version)
 	s := &series{
@@ -167,6 +172,7 @@ func newSeries(model, version, device, slot string, serving bool) *series {
 	return s
 }
 
+// newLabels returns a set of labels for any instrument.
 func newLabels(common []attribute.KeyValue, more ...attribute.KeyValue) labels {
 	// NewSet sorts its argument, hence a copy.
 	option := metric.WithAttributeSet(attribute.NewSet(slices.Concat(common, more)...))
