@@ -16,12 +16,15 @@ import (
 )
 
 const (
+	// window is the largest that HTTP/2 has, so that the server never waits for the caller. initial is that of RFC 9113
+	// (6.9.2), and frameSize the largest frame that every server takes.
 	window    = 1<<31 - 1 // of what the server may send, in bytes
 	initial   = 65535     // of both windows of a connection before anybody says otherwise
 	frameSize = 16 << 10
 )
 
-// Conn is an HTTP/2 connection of a caller that says what it is told to. One goroutine may send on it.
+// Conn is an HTTP/2 connection of a caller that sends what it is told to, legal or not. Only one goroutine may send on
+// it; a second one reads. Sending follows the window of the connection, but not those of streams.
 type Conn struct {
 	conn    net.Conn
 	out     *bufio.Writer
@@ -55,8 +58,8 @@ type Answer struct {
 	Reset   string // the error of the frame that ended the call; "" for none
 }
 
-// Dial connects to a server. done is called for each whole call that ends, one at a time. patient is how long an answer
-// may take.
+// Dial connects to a server without TLS. done is called for each whole call that ends, one at a time, with the lock of
+// the connection held: it must not call the connection. patient is how long an answer may take.
 func Dial(ctx context.Context, address string, patient time.Duration, done func(*Answer)) (*Conn, error) {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", address)
@@ -96,7 +99,7 @@ func (c *Conn) GoAway() string {
 	return c.goAway
 }
 
-// End returns why the connection has ended, "" while it has not.
+// End returns why the connection has ended, or "" while it goes on.
 func (c *Conn) End() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,7 +109,7 @@ func (c *Conn) End() string {
 	return cmp.Or(c.goAway, "closed without a word: "+c.fault)
 }
 
-// Answered reports whether a whole call ended with that status.
+// Answered reports whether any whole call has ended with that gRPC status.
 func (c *Conn) Answered(status string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -119,7 +122,8 @@ func (c *Conn) Next() uint32 { return c.next }
 // Flush sends what was not sent yet.
 func (c *Conn) Flush() error { return c.out.Flush() }
 
-// Headers opens a call with these header fields, "name", "value", ..., and returns its stream.
+// Headers opens a call with these header fields ("name", "value", ...), in as many frames as they need, and returns its
+// stream. Like all that sends, it buffers: Flush, Settle or a full window send it.
 func (c *Conn) Headers(end bool, fields ...string) uint32 {
 	id := c.next
 	c.next += 2
@@ -145,7 +149,7 @@ func (c *Conn) Message(stream uint32, data []byte, end bool) error {
 	return c.Data(stream, append(framed, data...), end)
 }
 
-// Data sends bytes of a call, when the server has room for them.
+// Data sends bytes of a call in frames, each when the server has room for it. Empty data is one empty frame.
 func (c *Conn) Data(stream uint32, data []byte, end bool) error {
 	for {
 		part := data[:min(len(data), frameSize)]
@@ -162,7 +166,7 @@ func (c *Conn) Data(stream uint32, data []byte, end bool) error {
 	}
 }
 
-// Raw sends bytes as they are.
+// Raw sends bytes as they are, which need not be frames.
 func (c *Conn) Raw(data []byte) { _, _ = c.out.Write(data) }
 
 // Frame sends a frame of any type with any payload.
@@ -170,7 +174,8 @@ func (c *Conn) Frame(kind, flags uint8, stream uint32, payload []byte) {
 	_ = c.framer.WriteRawFrame(http2.FrameType(kind), http2.Flags(flags), stream, payload)
 }
 
-// Expect says that a call was sent whole, so that it must end. The note comes with the answer.
+// Expect says that a call was sent whole, so that it must end. The note comes back with the answer. Calls that were not
+// announced so are not waited for, and their answers are dropped.
 func (c *Conn) Expect(stream uint32, note any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -179,8 +184,9 @@ func (c *Conn) Expect(stream uint32, note any) {
 	}
 }
 
-// Settle sends what was not sent yet and returns when all whole calls have ended and the server has read everything,
-// or the connection has ended. The error says what did not come in time.
+// Settle sends what is buffered, and returns when all whole calls have ended and the server has read everything, or
+// when the connection has ended. A ping behind all else shows what the server has read. The error says what did not
+// come in time.
 func (c *Conn) Settle() error {
 	c.mu.Lock()
 	c.acked = false
@@ -192,7 +198,8 @@ func (c *Conn) Settle() error {
 	return c.await(func() bool { return c.acked && len(c.calls) == 0 })
 }
 
-// spend takes room for so many bytes, and waits for it.
+// spend takes room for so many bytes of the connection's window, and waits until there is. It flushes first: the server
+// gives room only for what it has received.
 func (c *Conn) spend(n int64) error {
 	c.mu.Lock()
 	room := c.credit >= n
@@ -215,10 +222,10 @@ func (c *Conn) spend(n int64) error {
 	})
 }
 
-// errLate says that the server did not do what it must.
+// errLate says that the server did not answer within the patience.
 var errLate = errors.New("the server did not answer")
 
-// await waits until a condition holds, or the connection has ended.
+// await waits until a condition holds, or the connection has ended. It calls the condition with the lock held.
 func (c *Conn) await(holds func() bool) error {
 	late := false
 	timer := time.AfterFunc(c.patient, func() {

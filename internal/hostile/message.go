@@ -20,7 +20,7 @@ type Maker struct {
 	Nasty float64
 }
 
-// maxDepth bounds how deep messages are nested.
+// maxDepth bounds how deep messages are nested, since some kinds of message contain themselves.
 const maxDepth = 5
 
 // Method is a method that may be called.
@@ -31,7 +31,8 @@ type Method struct {
 	Streams bool
 }
 
-// Methods returns those of services, by their full names. It panics if there is no such service in this program.
+// Methods returns all methods of some services, which are given by their full names. It panics if this program has no
+// such service.
 func Methods(services ...protoreflect.FullName) (out []Method) {
 	for _, name := range services {
 		d, err := protoregistry.GlobalFiles.FindDescriptorByName(name)
@@ -58,8 +59,8 @@ func Kind(name protoreflect.FullName) protoreflect.MessageDescriptor {
 	return d.(protoreflect.MessageDescriptor)
 }
 
-// Encode returns a message as bytes, with some texts that are not UTF-8. It panics if the message has such texts
-// before, which Maker does not make.
+// Encode returns a message as bytes, with some texts that are not UTF-8. It panics if the message itself has a text
+// that is not UTF-8; Maker makes none.
 func Encode(m proto.Message) []byte {
 	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
@@ -75,8 +76,8 @@ func (k *Maker) Message(d protoreflect.MessageDescriptor) proto.Message {
 	return m
 }
 
-// Around sets the string or bytes at the end of the path to text, and makes the messages on the way to it. All else
-// stays as it is.
+// Around sets the string or bytes at the end of a path to text, and makes the messages on the way there. Lists get one
+// more element, and maps the key "x". Everything else stays as it is.
 func Around(m protoreflect.Message, path []protoreflect.FieldDescriptor, text string) {
 	f := path[0]
 	set := func(f protoreflect.FieldDescriptor, element protoreflect.Value) protoreflect.Value {
@@ -106,6 +107,7 @@ func Around(m protoreflect.Message, path []protoreflect.FieldDescriptor, text st
 	}
 }
 
+// textValue returns a text for a field of strings or bytes. Bytes need not be UTF-8.
 func textValue(f protoreflect.FieldDescriptor, text string) protoreflect.Value {
 	if f.Kind() == protoreflect.BytesKind {
 		return protoreflect.ValueOfBytes(Spoil([]byte(text)))
@@ -113,7 +115,8 @@ func textValue(f protoreflect.FieldDescriptor, text string) protoreflect.Value {
 	return protoreflect.ValueOfString(text)
 }
 
-// Texts returns the paths to all strings and bytes of a kind of message, keys and values of maps included.
+// Texts returns the paths to all strings and bytes of a kind of message, including keys and values of maps. Maps whose
+// keys are not strings are left out, with what is below them.
 func Texts(d protoreflect.MessageDescriptor) (paths [][]protoreflect.FieldDescriptor) {
 	var walk func(protoreflect.MessageDescriptor, []protoreflect.FieldDescriptor)
 	walk = func(d protoreflect.MessageDescriptor, before []protoreflect.FieldDescriptor) {
@@ -138,6 +141,7 @@ func Texts(d protoreflect.MessageDescriptor) (paths [][]protoreflect.FieldDescri
 	return paths
 }
 
+// fill sets about two thirds of the fields of a message, and messages in it as far as maxDepth.
 func (k *Maker) fill(m protoreflect.Message, depth int) {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
@@ -176,7 +180,7 @@ func (k *Maker) fill(m protoreflect.Message, depth int) {
 	}
 }
 
-// Word returns a string that exists or is made to harm.
+// Word returns one of Words, or a string made to harm.
 func (k *Maker) Word() string {
 	if len(k.Words) == 0 || k.RNG.Float64() < k.Nasty {
 		return Text(k.RNG)
@@ -184,15 +188,17 @@ func (k *Maker) Word() string {
 	return k.Words[k.RNG.IntN(len(k.Words))]
 }
 
-// Whole numbers at which something tends to change.
+// numbers are whole numbers at which something tends to change: sizes, signs and the ends of types.
 var numbers = []int64{
 	0, 1, 2, 3, 4, 5, 7, 8, 64, 255, 1 << 16, -1, -2, math.MaxInt32, math.MinInt32, math.MaxInt64, math.MinInt64,
 }
 
+// floats are the same for floating point numbers.
 var floats = []float64{
 	0, 1, -1, 0.5, math.Pi, math.MaxFloat64, math.SmallestNonzeroFloat64, math.Inf(1), math.Inf(-1), math.NaN(), 1e9,
 }
 
+// scalar returns a random value of a field's kind, that of an element for a list. One enum in eight has no name.
 func (k *Maker) scalar(f protoreflect.FieldDescriptor) protoreflect.Value {
 	n, x := numbers[k.RNG.IntN(len(numbers))], floats[k.RNG.IntN(len(floats))]
 	switch f.Kind() {
@@ -225,7 +231,7 @@ func (k *Maker) scalar(f protoreflect.FieldDescriptor) protoreflect.Value {
 	}
 }
 
-// Tweak changes a few of the fields that a message has, or may have, at random.
+// Tweak changes one to three fields of a message at random; others stay. So most of a valid message stays valid.
 func (k *Maker) Tweak(m proto.Message) {
 	at := m.ProtoReflect()
 	for range 1 + k.RNG.IntN(3) {
@@ -233,6 +239,7 @@ func (k *Maker) Tweak(m proto.Message) {
 	}
 }
 
+// tweak clears a field, sets it anew, or changes something within it.
 func (k *Maker) tweak(m protoreflect.Message, depth int) {
 	fields := m.Descriptor().Fields()
 	if fields.Len() == 0 {

@@ -8,15 +8,16 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// headerBlock encodes header fields as one connection must: with one table.
+// headerBlock encodes header fields. All blocks of a connection share one table of earlier fields, as HPACK demands.
 type headerBlock struct {
 	text bytes.Buffer
 	*hpack.Encoder
 }
 
+// reset begins with an empty table.
 func (b *headerBlock) reset() { b.Encoder = hpack.NewEncoder(&b.text) }
 
-// encode returns a block of fields, which is good until the next one.
+// encode returns a block of fields. It is valid until the next call.
 func (b *headerBlock) encode(fields []string) []byte {
 	b.text.Reset()
 	for i := 0; i+1 < len(fields); i += 2 {
@@ -25,7 +26,7 @@ func (b *headerBlock) encode(fields []string) []byte {
 	return b.text.Bytes()
 }
 
-// read takes what the server sends until the connection ends.
+// read takes what the server sends until the connection ends. Frames are reused, so that each is taken before the next.
 func (c *Conn) read() {
 	defer close(c.ended)
 	for {
@@ -42,6 +43,8 @@ func (c *Conn) read() {
 	}
 }
 
+// takeLocked notes what a frame says, and wakes all that wait for a change. It ignores frames of calls that nobody
+// expects. The caller holds mu.
 func (c *Conn) takeLocked(frame http2.Frame) {
 	id := frame.Header().StreamID
 	a := c.calls[id]
@@ -79,7 +82,7 @@ func (c *Conn) takeLocked(frame http2.Frame) {
 	c.change.Broadcast()
 }
 
-// fields notes what a header block of an answer says.
+// fields adds a block of header fields to an answer: its headers and its trailers come separately.
 func (a *Answer) fields(all []hpack.HeaderField) {
 	var b strings.Builder
 	for _, f := range all {

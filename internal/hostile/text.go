@@ -13,7 +13,7 @@ const (
 	spoil = "\xff\xfe\xc0"
 )
 
-// pieces are what strings are made of. Each has harmed somebody's log, page, label, path, template or parser.
+// pieces are what strings are made of. Each is known to break some log, page, label, path, template or parser.
 var pieces = []string{
 	"\n", "\r\n", "\nlevel=INFO msg=forged event=ready\n", `{"event":"ready"}`, "\x00", "\x1b[31m", "\x1b]0;title\a",
 	"\x7f", "\u0085", "\u009b31m", "\u2028", "\u2029", stand, "\ufeff",
@@ -24,8 +24,8 @@ var pieces = []string{
 	"NaN", "-0", "1e999", "true", "null", "0", "9223372036854775808", " ", "\t", "CON", "__proto__",
 }
 
-// Text returns a string that is hard to repeat safely, now and then of 64 KiB. It is UTF-8; Spoil makes some of them
-// that are not.
+// Text returns a string that is hard to repeat safely; one in 64 has 64 KiB. It is UTF-8, but may have stand-ins from
+// which Spoil makes bytes that are not.
 func Text(rng *rand.Rand) string {
 	var b strings.Builder
 	for range 1 + rng.IntN(4) {
@@ -44,7 +44,8 @@ func Text(rng *rand.Rand) string {
 // Spoil puts bytes that are not UTF-8 into what was encoded, where texts have a stand-in for them.
 func Spoil(encoded []byte) []byte { return bytes.ReplaceAll(encoded, []byte(stand), []byte(spoil)) }
 
-// Mutated returns a copy of data with some bytes changed, left out, repeated or cut off.
+// Mutated returns a copy of data with one to four random changes: a bit flipped, a byte replaced, bytes left out or
+// repeated, the end cut off, or a large number put in.
 func Mutated(rng *rand.Rand, data []byte) []byte {
 	out := bytes.Clone(data)
 	for range 1 + rng.IntN(4) {

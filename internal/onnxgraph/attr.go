@@ -31,7 +31,8 @@ func TensorAttr(name string, dtype DType, shape []int64, raw []byte) Attr {
 	return &onnx.AttributeProto{Name: &name, Type: onnx.AttributeProto_TENSOR.Enum(), T: value}
 }
 
-// GraphAttr is an attribute of a graph, such as the branches of If; of g only the graph counts, not the operator sets.
+// GraphAttr is an attribute of a graph, such as a branch of If. Only the nodes, inputs, outputs and initializers of g
+// count, not its operator sets: those of the model hold.
 func GraphAttr(name string, g *Graph) Attr {
 	return &onnx.AttributeProto{Name: &name, Type: onnx.AttributeProto_GRAPH.Enum(), G: g.graph}
 }
@@ -51,6 +52,7 @@ func IntsAttr(name string, vs ...int64) Attr {
 	return &onnx.AttributeProto{Name: &name, Type: onnx.AttributeProto_INTS.Enum(), Ints: vs}
 }
 
+// texts returns strings as the messages of ONNX have them.
 func texts(vs []string) (all [][]byte) {
 	for _, v := range vs {
 		all = append(all, []byte(v))

@@ -101,8 +101,8 @@ func (g *Graph) AnyOutput(name string) *Graph {
 	return g
 }
 
-// Function adds a function that nodes can call as an operator of that domain: its body is a graph whose inputs and
-// outputs count by name only. It uses the operator sets that body was given.
+// Function adds a function that nodes can call as an operator of that domain. Its body is a graph, whose inputs and
+// outputs count by name only. It uses the operator sets of that body.
 func (g *Graph) Function(domain, name string, body *Graph, inputs, outputs, attributes []string) *Graph {
 	g.model.Functions = append(g.model.Functions, &onnx.FunctionProto{
 		Domain: &domain, Name: &name, Input: inputs, Output: outputs, Attribute: attributes, Node: body.graph.GetNode(),
@@ -111,8 +111,8 @@ func (g *Graph) Function(domain, name string, body *Graph, inputs, outputs, attr
 	return g
 }
 
-// Marshal returns the model file. The graph may be added to and marshalled again. It panics where protobuf cannot write
-// the messages, which lack nothing that proto2 requires.
+// Marshal returns the model file. The graph may be added to and marshalled again. An error of protobuf panics: it would
+// be a mistake here.
 func (g *Graph) Marshal() []byte {
 	file, err := proto.MarshalOptions{Deterministic: true}.Marshal(g.model)
 	if err != nil {
@@ -121,6 +121,7 @@ func (g *Graph) Marshal() []byte {
 	return file
 }
 
+// valueInfo declares a tensor by its name. A nil shape is not known; an empty one is a scalar.
 func valueInfo(name string, dtype DType, shape *onnx.TensorShapeProto) *onnx.ValueInfoProto {
 	tensor := &onnx.TypeProto_Tensor{ElemType: new(int32(dtype)), Shape: shape}
 	return &onnx.ValueInfoProto{
@@ -128,7 +129,7 @@ func valueInfo(name string, dtype DType, shape *onnx.TensorShapeProto) *onnx.Val
 	}
 }
 
-// shapeOf is the shape of the named tensor.
+// shapeOf returns the shape that dims declare; name is for the panic only.
 func shapeOf(name string, dims []any) *onnx.TensorShapeProto {
 	shape := &onnx.TensorShapeProto{}
 	for _, d := range dims {

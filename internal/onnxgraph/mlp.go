@@ -77,6 +77,7 @@ func MLP(name string, sizes []int, seed uint64, activation, output string) []byt
 		}
 		l.Bias = make([]float32, l.Out)
 		for j := range l.Bias {
+			// Small biases, so that rows of zeros have answers that differ from zero, and not by much.
 			l.Bias[j] = float32(0.1 * rng.NormFloat64())
 		}
 		layers[i] = l

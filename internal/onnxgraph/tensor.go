@@ -81,7 +81,7 @@ func FloatBytes(values []float32) []byte {
 	return raw
 }
 
-// tensor is a tensor without its elements.
+// tensor returns a tensor without its elements. A tensor in an attribute has no name.
 func tensor(name string, dtype DType, shape []int64) *onnx.TensorProto {
 	t := &onnx.TensorProto{Dims: shape, DataType: new(int32(dtype))}
 	if name != "" {
@@ -90,6 +90,7 @@ func tensor(name string, dtype DType, shape []int64) *onnx.TensorProto {
 	return t
 }
 
+// rawTensor returns a tensor with a copy of raw as its elements.
 func rawTensor(name string, dtype DType, shape []int64, raw []byte) *onnx.TensorProto {
 	t := tensor(name, dtype, shape)
 	t.RawData = append([]byte{}, raw...) // not nil, which would be no elements

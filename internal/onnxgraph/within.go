@@ -9,9 +9,9 @@ import (
 // Wrappers are the ways in which [Graph.Within] moves the nodes of a graph.
 var Wrappers = []string{"function", "If", "Loop", "Scan"}
 
-// Within moves all nodes so far into a function, or into a graph of a node that runs it once, and so changes nothing
-// that the model computes. Names of outputs get the wrapper's behind them: a graph within must not compute a name of
-// the graph around it. Repeated calls nest. It panics where there is no such wrapper, which is a mistake in a test.
+// Within moves all nodes so far into a function, or into a graph within a node that runs it once. It changes nothing
+// that the model computes. Names of outputs get the wrapper's name behind them, since a graph within must not compute a
+// name of the graph around it. Repeated calls nest. An unknown wrapper panics.
 func (g *Graph) Within(wrapper string) *Graph {
 	moved, outputs := g.graph, g.graph.GetOutput()
 	inner := &Graph{model: g.model, graph: moved}
@@ -51,12 +51,15 @@ func (g *Graph) Within(wrapper string) *Graph {
 		g.Node(wrapper, []string{"cond" + unique}, results, GraphAttr("then_branch", inner),
 			GraphAttr("else_branch", inner))
 	case "Loop":
+		// A Loop's body takes the number of the turn and a condition, and gives the condition for the next turn before its
+		// results.
 		g.InitInt64s("turns"+unique, nil, 1)
 		inner.Input("turn"+unique, Int64).Input("go"+unique, Bool)
 		moved.Output = append([]*onnx.ValueInfoProto{{Name: new("on" + unique)}}, moved.GetOutput()...)
 		inner.Node("Identity", []string{"go" + unique}, []string{"on" + unique})
 		g.stacked(wrapper, unique, []string{"turns" + unique, ""}, results, GraphAttr("body", inner))
 	case "Scan":
+		// A Scan runs its body once for each entry of its input: here there is one entry, which the body does not use.
 		g.InitFloats("entries"+unique, []int64{1, 1}, 1)
 		inner.Input("entry"+unique, Float, 1)
 		g.stacked(wrapper, unique, []string{"entries" + unique}, results, GraphAttr("body", inner),
@@ -67,13 +70,14 @@ func (g *Graph) Within(wrapper string) *Graph {
 	return g
 }
 
-// stacked adds a node whose outputs are stacks of one result each, and takes them out.
+// stacked adds a node whose outputs are stacks of one result each, and takes the results out of the stacks.
 func (g *Graph) stacked(op, unique string, inputs, results []string, attrs ...Attr) {
 	stacks := make([]string, 0, len(results))
 	for i := range results {
 		stacks = append(stacks, fmt.Sprintf("stack%s.%d", unique, i))
 	}
 	g.Node(op, inputs, stacks, attrs...)
+	// From operator set 13 on Squeeze takes the axes as an input, before as an attribute.
 	if g.model.GetOpsetImport()[0].GetVersion() >= 13 {
 		g.InitInt64s("axes"+unique, []int64{1}, 0)
 	}

@@ -24,10 +24,10 @@ type Authority struct {
 	Key  *ecdsa.PrivateKey
 }
 
-// serials are those of certificates issued.
+// serials numbers the certificates that were issued, since some verifiers tell them apart by that.
 var serials atomic.Int64
 
-// NewAuthority returns one of that name.
+// NewAuthority returns an authority of that name, with a certificate that it signed itself.
 func NewAuthority(t testing.TB, name string) *Authority {
 	t.Helper()
 	key := newKey(t)
@@ -51,8 +51,8 @@ func (a *Authority) PEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.Cert.Raw})
 }
 
-// Issue returns a certificate and its key as PEM: of localhost and its addresses for a month, unless adjust, if there,
-// says otherwise.
+// Issue returns a certificate and its key as PEM. It names localhost and its addresses, and is valid for a month,
+// unless adjust changes that. adjust may be nil.
 func (a *Authority) Issue(t testing.TB, adjust func(*x509.Certificate)) (cert, key []byte) {
 	t.Helper()
 	c := &x509.Certificate{
@@ -77,6 +77,7 @@ func (a *Authority) Issue(t testing.TB, adjust func(*x509.Certificate)) (cert, k
 		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})
 }
 
+// newKey returns a key of P-256, which takes the least time to make.
 func newKey(t testing.TB) *ecdsa.PrivateKey {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -19,7 +19,8 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
-// Patience is how long a test waits for an event that must come.
+// Patience is how long a test waits for an event that must come. Tests pass as soon as it comes; only a failing one
+// takes so long.
 const Patience = 30 * time.Second
 
 // Dial returns a connection that keeps trying until a server listens.
@@ -36,7 +37,7 @@ func Dial(address string) (*grpc.ClientConn, error) {
 		grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
 }
 
-// Serve has a server answer at an address of this machine until the end of the test, and returns the address.
+// Serve makes a server answer at a free port of this machine until the end of the test, and returns its address.
 func Serve(t testing.TB, g *grpc.Server) (address string) {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -47,7 +48,7 @@ func Serve(t testing.TB, g *grpc.Server) (address string) {
 	return listener.Addr().String()
 }
 
-// ServeOn has a server answer on a listener until the end of the test.
+// ServeOn makes a server answer on a listener until the end of the test, which fails if serving does.
 func ServeOn(t testing.TB, g *grpc.Server, listener net.Listener) {
 	served := make(chan error, 1)
 	go func() { served <- g.Serve(listener) }()
@@ -107,7 +108,7 @@ func AwaitHealth(ctx context.Context, conn *grpc.ClientConn, want healthgrpc.Hea
 	return fmt.Errorf("wait for the health %v: %w", want, err)
 }
 
-// AwaitQueue returns when n requests of the model wait and one is being executed.
+// AwaitQueue returns when n requests of the model wait and one is being executed, or with an error when ctx ends.
 func AwaitQueue(ctx context.Context, conn *grpc.ClientConn, model string, n int) error {
 	again := time.NewTicker(5 * time.Millisecond) // queues notify nobody: a test must look at them
 	defer again.Stop()

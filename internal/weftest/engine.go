@@ -8,7 +8,8 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// Engine is a session of a model written in Go. It panics when it is used in a way that no session may be.
+// Engine is a session of a model that is written in Go. It panics when it is used against the rules of engine.Session,
+// so that no test passes over it.
 type Engine struct {
 	// Declared is its signature.
 	Declared tensor.Signature
@@ -28,7 +29,7 @@ type Engine struct {
 
 var _ engine.Session = (*Engine)(nil)
 
-// Open opens it once more, so that it may be closed once more. One that is used without is open from the start.
+// Open opens it once more, so that it may be closed once more. A test may also use it without Open, and close it once.
 func (e *Engine) Open() engine.Opened {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -66,6 +67,7 @@ func (e *Engine) enter(size int) {
 	e.active++
 }
 
+// leave notes that a run has ended.
 func (e *Engine) leave() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -82,7 +84,7 @@ func (e *Engine) Stats() engine.Stats {
 	return e.Known
 }
 
-// Close notes that it is closed. It panics when it is called more often than Open, and the last time under a run.
+// Close notes that it is closed. It panics when it is called more often than Open, or the last time during a run.
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"sync"
 )
 
-// Log is a handler that keeps the records logged. Its zero value is ready. Groups are left out.
+// Log is a handler that keeps the records it gets, for tests to look at. Its zero value is ready. Groups are ignored.
 type Log struct {
 	mu      sync.Mutex
 	records []slog.Record // guarded by mu
@@ -81,10 +81,12 @@ type with struct {
 	attrs []slog.Attr
 }
 
+// WithAttrs implements slog.Handler.
 func (w *with) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &with{w.Log, slices.Concat(w.attrs, attrs)}
 }
 
+// Handle implements slog.Handler. The record is another logger's too, so that a copy gets the attributes.
 func (w *with) Handle(ctx context.Context, r slog.Record) error {
 	r = r.Clone()
 	r.AddAttrs(w.attrs...)

@@ -14,7 +14,7 @@ func PerRow(width int64, f func(row []float32) error) *Engine {
 	})
 }
 
-// OverRows is a model x [?, width] → y [?, width] that changes all rows in place.
+// OverRows is a model x [?, width] → y [?, width] that changes all rows of a batch in place.
 func OverRows(width int64, f func(rows [][]float32) error) *Engine {
 	return &Engine{
 		Declared: tensor.Signature{
@@ -25,6 +25,7 @@ func OverRows(width int64, f func(rows [][]float32) error) *Engine {
 	}
 }
 
+// answerRows runs f on the rows of the first input, and gives them back as the first output.
 func answerRows(b *tensor.Batch, width int, f func(rows [][]float32) error) error {
 	x := Values(b.Inputs[0])
 	rows := make([][]float32, b.Inputs[0].Shape[0])

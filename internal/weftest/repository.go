@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Tensors are those of a synthetic model, for its manifest: an input x of four elements a row, and an output y of two.
+// Tensors are the inputs and outputs of a synthetic model, for its manifest: x of four elements a row, and y of two.
 const Tensors = `inputs: {x: {dtype: fp32, shape: [-1, 4]}}, outputs: {y: {dtype: fp32, shape: [-1, 2]}}`
 
 // AddVersion adds a version of a synthetic model to a repository.
@@ -31,8 +31,8 @@ func SetManifest(t testing.TB, repository, model, manifest string) {
 	}
 }
 
-// Settled reports whether the server whose HTTP address begins with that URL is ready, and loads nothing any more where
-// it shows its metrics. A server is ready without the versions whose proof is slow, as each is on a busy machine.
+// Settled reports whether the server at an HTTP address is ready and, if it shows its metrics, loads nothing any more.
+// A server may be ready while versions with a slow proof are still loading, as all are on a busy machine.
 func Settled(ctx context.Context, url string) bool {
 	defer http.DefaultClient.CloseIdleConnections()
 	code, _ := page(ctx, url+"/readyz")
@@ -43,6 +43,7 @@ func Settled(ctx context.Context, url string) bool {
 	return code != http.StatusOK || strings.Contains(metrics, `weft_models{state="loading"} 0`)
 }
 
+// page gets a page. The code is 0 if there is no answer.
 func page(ctx context.Context, url string) (code int, text string) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
@@ -60,8 +61,8 @@ func page(ctx context.Context, url string) (code int, text string) {
 	return answer.StatusCode, string(body)
 }
 
-// Until polls and returns when a condition holds. It fails the test, whose goroutine must be the caller's, if the
-// condition does not hold within Patience; what names the condition.
+// Until polls until a condition holds, and fails the test if it does not within Patience. Call it from the goroutine of
+// the test. what names the condition.
 func Until(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	for end := time.Now().Add(Patience); !holds(); time.Sleep(100 * time.Microsecond) {

@@ -7,7 +7,7 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// Spec declares a tensor as engines do: without rows.
+// Spec declares a tensor as engines do: none of its dimensions is known to count rows.
 func Spec(name string, d tensor.DType, shape ...int64) tensor.Spec {
 	return tensor.Spec{Name: name, DType: d, Shape: shape, BatchDim: tensor.NoBatch}
 }

@@ -47,7 +47,9 @@ var Types = map[string]onnxgraph.DType{
 	"bool": onnxgraph.Bool, "b": onnxgraph.Bool, "string": onnxgraph.String,
 }
 
-// parser reads a sketch into the graph g, which is the sketch's or that of a body.
+// parser reads a sketch into the graph g: the sketch's own or, if deep, that of a body. A body's parser shares the
+// model and the random numbers, and takes the rest of the text over and back. Faults panic, and caught makes errors of
+// them.
 type parser struct {
 	s    *Model
 	g    *onnxgraph.Graph
@@ -56,7 +58,7 @@ type parser struct {
 	deep bool
 }
 
-// Parse reads a sketch; a mistake in it is an error.
+// Parse reads a sketch. A mistake in it is an error, with the text from which on it was not understood.
 func Parse(text string) (s *Model, err error) {
 	defer func() { err = caught(text, recover(), err) }()
 	s = &Model{Opset: 17, Axes: map[string]int{}}
@@ -66,6 +68,7 @@ func Parse(text string) (s *Model, err error) {
 		p.want(";")
 	}
 	s.Graph = onnxgraph.New("g").Opset("", s.Opset).Opset("com.microsoft", 1).Opset("ai.onnx.ml", 3)
+	// Newer operator sets need a newer version of the file format.
 	if s.Opset > 21 {
 		s.Graph.IRVersion(11)
 	} else if s.Opset > 18 {
@@ -82,9 +85,10 @@ func Parse(text string) (s *Model, err error) {
 	return s, nil
 }
 
+// parseFault is a mistake in the text, on its way to caught.
 type parseFault string
 
-// caught makes an error of a recovered fault in the text. Another panic goes on: it is a mistake here.
+// caught turns a recovered fault in the text into an error. It panics again with anything else: that is a mistake here.
 func caught(text string, recovered any, err error) error {
 	switch fault := recovered.(type) {
 	case nil:
@@ -96,18 +100,21 @@ func caught(text string, recovered any, err error) error {
 	}
 }
 
-// newRand returns the numbers of random values, which are the same for each sketch.
+// newRand returns the source of random values. Its seed is fixed, so that a sketch is the same model each time.
 func newRand() *rand.Rand { return rand.New(rand.NewPCG(7, 7)) }
 
-// fail panics with a fault, which caught expects.
+// fail ends the parser with a fault.
 func (p *parser) fail(format string, args ...any) {
 	panic(parseFault(fmt.Sprintf(format, args...) + " before " + strconv.Quote(p.rest)))
 }
 
+// space skips blanks. All functions below skip them before what they read.
 func (p *parser) space() { p.rest = strings.TrimLeft(p.rest, " \n\t") }
 
+// at reports whether the rest begins with s.
 func (p *parser) at(s string) bool { p.space(); return strings.HasPrefix(p.rest, s) }
 
+// eat skips s, if the rest begins with it, and reports whether it did.
 func (p *parser) eat(s string) bool {
 	if p.at(s) {
 		p.rest = p.rest[len(s):]
@@ -116,18 +123,19 @@ func (p *parser) eat(s string) bool {
 	return false
 }
 
+// want skips s, which must come next.
 func (p *parser) want(s string) {
 	if !p.eat(s) {
 		p.fail("expected %q", s)
 	}
 }
 
-// word eats a whole word.
+// word skips s if a blank follows it: a longer name may begin with s.
 func (p *parser) word(s string) bool {
 	return p.at(s+" ") && p.eat(s)
 }
 
-// token reads a name or a number.
+// token reads a name, with its domain, or a number.
 func (p *parser) token() string {
 	p.space()
 	n := strings.IndexFunc(p.rest, func(r rune) bool {
@@ -145,6 +153,7 @@ func (p *parser) token() string {
 	return t
 }
 
+// list reads tokens or quoted texts between two brackets. Commas between them may be left out. It is never nil.
 func (p *parser) list(open, end string) []string {
 	p.want(open)
 	list := []string{}
@@ -159,6 +168,7 @@ func (p *parser) list(open, end string) []string {
 	return list
 }
 
+// quoted reads a text in quotation marks. It has no escapes.
 func (p *parser) quoted() string {
 	p.want(`"`)
 	s, rest, ok := strings.Cut(p.rest, `"`)
@@ -169,6 +179,7 @@ func (p *parser) quoted() string {
 	return s
 }
 
+// input reads one input, such as s:int64[N,4]. A dimension N is that of rows.
 func (p *parser) input() {
 	in := Input{Name: p.token(), DType: onnxgraph.Float, Axis: -1}
 	if p.eat(":") {
@@ -195,7 +206,8 @@ func (p *parser) input() {
 	p.s.Inputs = append(p.s.Inputs, in)
 }
 
-// statements reads assignments, and returns the names of the outputs at the end.
+// statements reads assignments up to the outputs, and returns the names of those. What does not begin as an assignment
+// is taken for the outputs, and read again as that.
 func (p *parser) statements() []string {
 	for {
 		before := p.rest
@@ -209,7 +221,7 @@ func (p *parser) statements() []string {
 	}
 }
 
-// names reads the left side of an assignment; nil: it is none.
+// names reads the left side of an assignment, or returns nil if there is none. It may have read some of the text then.
 func (p *parser) names() []string {
 	var names []string
 	for {
@@ -224,6 +236,7 @@ func (p *parser) names() []string {
 	}
 }
 
+// expressions reads the outputs: values with commas between them.
 func (p *parser) expressions() []string {
 	var list []string
 	for {
@@ -234,7 +247,8 @@ func (p *parser) expressions() []string {
 	}
 }
 
-// expression reads a value. An output of a body must be computed in it.
+// expression reads a value and returns its name. It adds a constant or a node for it where needed. An output of a body
+// must be computed within the body, so that a plain name gets an Identity.
 func (p *parser) expression(output bool) string {
 	p.space()
 	switch {
@@ -248,6 +262,7 @@ func (p *parser) expression(output bool) string {
 	if name == "_" {
 		return ""
 	}
+	// A type before a bracket begins a constant. Without one the same word may be a name.
 	if dtype, ok := Types[name]; ok && p.rest != "" && strings.ContainsAny(p.rest[:1], "[<(") {
 		return p.constant(dtype)
 	}
@@ -261,6 +276,8 @@ func (p *parser) expression(output bool) string {
 	return name
 }
 
+// node reads an operator with its attributes and inputs, and adds it with these outputs, or one new output if there are
+// none. The prefixes ms. and ml. name the other two domains.
 func (p *parser) node(outs []string) []string {
 	domain, op := "", p.token()
 	if d, rest, ok := strings.Cut(op, "."); ok {
@@ -292,6 +309,7 @@ func (p *parser) node(outs []string) []string {
 	return outs
 }
 
+// add adds a node with n new outputs. Names are counted by the model, so that those of bodies differ from those around.
 func (p *parser) add(domain, op string, ins []string, n int, attrs []onnxgraph.Attr) []string {
 	var outs []string
 	for range n {
@@ -302,6 +320,8 @@ func (p *parser) add(domain, op string, ins []string, n int, attrs []onnxgraph.A
 	return outs
 }
 
+// attribute reads an attribute. Its type follows from how it is written: a graph, a text, a list of floats, integers or
+// names, an integer or a float.
 func (p *parser) attribute() onnxgraph.Attr {
 	name := p.token()
 	p.want("=")

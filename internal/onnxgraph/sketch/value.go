@@ -11,7 +11,8 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// constant reads a value of the given type, and adds it to the model's weights.
+// constant reads a value of the given type, and adds it to the weights of the model. Bodies see them too, since a graph
+// within sees the names of the graph around it.
 func (p *parser) constant(dtype onnxgraph.DType) string {
 	p.s.nodes++
 	name := fmt.Sprintf("c%d", p.s.nodes)
@@ -32,10 +33,11 @@ type Value struct {
 	Strings []string
 }
 
-// unnamed is the type of a value that does not say it: it follows from how the value is written.
+// unnamed is the type of a value whose text names none: a decimal point, quotation marks or random values decide it.
 const unnamed onnxgraph.DType = 0
 
-// value reads a value of that type.
+// value reads a value of a type. A shape without numbers has random ones; with fewer numbers than elements it repeats
+// them.
 func (p *parser) value(dtype onnxgraph.DType) Value {
 	v := Value{DType: dtype, Shape: []int64{}}
 	var values []string
@@ -88,6 +90,7 @@ func (p *parser) value(dtype onnxgraph.DType) Value {
 	return v
 }
 
+// random returns a number of the type. Integers are from 0 to 2, and so valid as indices of most dimensions.
 func (p *parser) random(dtype onnxgraph.DType) string {
 	switch dtype {
 	case onnxgraph.Float, onnxgraph.Double, onnxgraph.Float16:
@@ -99,6 +102,7 @@ func (p *parser) random(dtype onnxgraph.DType) string {
 	}
 }
 
+// floatsOf reads floats; what is no number is 0.
 func floatsOf(list []string) []float32 {
 	out := make([]float32, 0, len(list))
 	for _, e := range list {
@@ -108,7 +112,7 @@ func floatsOf(list []string) []float32 {
 	return out
 }
 
-// Encoded is one number as a tensor holds it; nan and inf are numbers too.
+// Encoded returns one number as a tensor holds it. "nan" and "inf" are numbers of floating point types.
 func Encoded(dtype onnxgraph.DType, number string) []byte {
 	f, _ := strconv.ParseFloat(number, 64)
 	n, err := strconv.ParseInt(number, 10, 64)
