@@ -36,10 +36,15 @@ func TreePath(root string) string {
 	return filepath.Join(root, ".weft", pinnedPath())
 }
 
-// Find returns the absolute path of the library to load: the one WEFT_ONNXRUNTIME_LIB names; else one next to the
-// running executable or in ../lib; else the one `make setup` fetched into the source tree around the executable or the
-// working directory, the latter in tests, and elsewhere if tree and library are the user's; else the one `weft setup`
-// fetched for the user. The error is one sentence that names the missing file and the remedy; it wraps ErrMissing.
+// Find returns the absolute path of the library to load. It looks in this order:
+//
+//   - the path that WEFT_ONNXRUNTIME_LIB names, which must be a file;
+//   - beside the running executable, and in ../lib;
+//   - the source tree around the executable, where `make setup` puts it;
+//   - the source tree around the working directory: in tests, or if tree and library belong to the user;
+//   - where `weft setup` puts it for the user.
+//
+// The error is one sentence that names the missing file and the remedy. It wraps ErrMissing.
 func Find() (string, error) {
 	if path := os.Getenv(EnvVar); path != "" {
 		return Named(path)
@@ -71,7 +76,8 @@ func Named(path string) (string, error) {
 	return filepath.Abs(path)
 }
 
-// find looks for the library from the executable first.
+// find looks for the library below the executable's directory, the working directory, and at the user's path, in that
+// order. Each is "" if it is not known or not to be trusted.
 func find(exe, wd, user string) (string, error) {
 	var candidates []string
 	if exe != "" {
@@ -97,7 +103,8 @@ func find(exe, wd, user string) (string, error) {
 		"fetch it, or name a library with %s or --onnxruntime-lib", ErrMissing, wanted, Version, EnvVar)
 }
 
-// ownTree reports whether the source tree around a directory, and the library in it, are of the user who runs this.
+// ownTree reports whether the source tree around a directory, and the library in it, belong to the user who runs this.
+// A library in another user's tree would run that user's code.
 func ownTree(dir string) bool {
 	root, ok := SourceTree(dir)
 	if !ok {
@@ -155,5 +162,6 @@ func UserPath() (string, error) {
 	return filepath.Join(data, "weft", pinnedPath()), nil
 }
 
-// pinnedPath is the pinned library's below a folder of Weft's.
+// pinnedPath is where the pinned library lies below a folder of Weft. The version is a part of it, so that releases of
+// Weft with other libraries do not disturb each other.
 func pinnedPath() string { return filepath.Join("onnxruntime", Version, "lib", FileName()) }

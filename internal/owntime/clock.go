@@ -32,11 +32,11 @@ import (
 )
 
 const (
-	// every is how often somebody looks; a look is late after twice that.
+	// every is the time between looks. A look that comes after twice that is late.
 	every, late = 100 * time.Millisecond, 200 * time.Millisecond
-	// soon is how short the time since the latest look is when another one would say nothing.
+	// soon is the least time between two looks: a sooner one would measure mostly itself.
 	soon = 5 * time.Millisecond
-	// pauseMost is for how long a process may be stopped and not be blamed.
+	// pauseMost is how long a process may be stopped without that time counting against it.
 	pauseMost = 12 * time.Second
 )
 
@@ -50,7 +50,8 @@ type Clock struct {
 	lost curve // guarded by mu; the time that the process did not have
 }
 
-// looks is what the clocks of this process and of the ones that it follows have in common.
+// looks is what the clocks of this process, and of the processes that it follows, have in common. A look holds mu, and
+// then the mu of each clock in turn.
 type looks struct {
 	latest   atomic.Pointer[time.Time] // nil: nobody looks
 	own, all *Clock
@@ -68,8 +69,8 @@ func New() *Clock {
 	return l.own
 }
 
-// All returns the clock of this process and all that it follows: in a time that one of them did not have, what they do
-// together cannot be expected either. But a time counts in which they had all processors, and only kept each other from
+// All returns the clock of this process and of all that it follows. A time that one of them did not have is no time of
+// theirs together. But time in which together they had all processors counts, even if they kept each other from
 // running.
 func (c *Clock) All() *Clock {
 	if c == nil {
@@ -78,7 +79,8 @@ func (c *Clock) All() *Clock {
 	return c.looks.all
 }
 
-// Follow returns the clock of another process, which is not waited for before Forget.
+// Follow returns the clock of another process. Call Forget before that process is waited for, after which its number
+// may be another's.
 func (c *Clock) Follow(pid int) *Clock {
 	if c == nil {
 		return nil
@@ -90,7 +92,7 @@ func (c *Clock) Follow(pid int) *Clock {
 	return of
 }
 
-// Forget says that the clock's process ends: from now on the clock is not set any more.
+// Forget stops setting the clock: its process ends. The clock can still be read.
 func (c *Clock) Forget() {
 	if c != nil {
 		c.looks.mu.Lock()
@@ -99,7 +101,7 @@ func (c *Clock) Forget() {
 	}
 }
 
-// Run looks until ctx ends. It is called once.
+// Run looks until ctx ends. Call it once. While it does not run, time counts as the system's.
 func (c *Clock) Run(ctx context.Context) {
 	defer c.looks.end()
 	ticker := time.NewTicker(every)
@@ -114,7 +116,7 @@ func (c *Clock) Run(ctx context.Context) {
 	}
 }
 
-// end has time count as the system's again. A look of a timer that goes on meanwhile is over before.
+// end makes time count as the system's again. It waits for the look of a timer that is under way.
 func (l *looks) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -122,7 +124,7 @@ func (l *looks) end() {
 	l.latest.Store(nil)
 }
 
-// look sets all clocks.
+// look sets all clocks by what happened since the latest look. Run calls it, and each timer before it fires.
 func (l *looks) look() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -140,6 +142,7 @@ func (l *looks) look() {
 	}
 	l.machine.look(took)
 	used, least := l.own.process.look(took, &l.machine, true)
+	// A late look says that this process did not run. But what it computed meanwhile it had, and one interval is usual.
 	if took > late {
 		least = max(least, min(took-every, took-used))
 	}
@@ -150,10 +153,12 @@ func (l *looks) look() {
 		c.lose(from, now, max(lost, least))
 		together, most = together+used, max(most, lost)
 	}
+	// All processors times the time that passed is the most that they could have together.
 	l.all.lose(from, now, min(most, took-together/time.Duration(runtime.GOMAXPROCS(0))))
 	l.latest.Store(&now)
 }
 
+// lose notes how much of a time the process did not have.
 func (c *Clock) lose(from, to time.Time, lost time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -175,7 +180,7 @@ func (c *Clock) Lost(since time.Time) time.Duration {
 	return min(lost, now.Sub(since)) // the latest look may have been long before
 }
 
-// unseen is the time that was probably lost since the latest look, which is late. The caller holds mu.
+// unseen is the time that was probably lost since the latest look, if the next one is late. The caller holds mu.
 func (c *Clock) unseen(now time.Time) time.Duration {
 	if latest := c.looks.latest.Load(); latest != nil {
 		if passed := now.Sub(*latest); passed > late {
@@ -185,8 +190,9 @@ func (c *Clock) unseen(now time.Time) time.Duration {
 	return 0
 }
 
-// Short reports whether the process had less than half of some time that ends now. What happens in such a time says
-// nothing about callers: theirs runs on. Where it was stopped for a while, it is still short for as long after that.
+// Short reports whether the process had less than half of some recent time that ends now. A measure of callers from
+// that time says nothing about them, since their time ran on. After a stop the clock stays short for about as long as
+// the stop.
 func (c *Clock) Short() bool {
 	if c == nil {
 		return false

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// curve is how much time was lost until when. Between two of its points it is a line, and before and after them level.
+// curve is how much time was lost until when. It is a line between two of its points, and level before the first and
+// after the last. Both coordinates ascend.
 type curve []point
 
 type point struct {
@@ -15,13 +16,14 @@ type point struct {
 }
 
 const (
-	// points is how many there are at most. The older half becomes coarser when there are more.
+	// points is how many there are at most. When there are more, every second point of the older half is removed.
 	points = 512
-	// recent is the time about which steep says something.
+	// recent is how far back steep looks.
 	recent = time.Minute
 )
 
-// add adds what was lost between two times. The first is not before the times of any earlier call.
+// add adds what was lost between two times. The first must not be before the second of any earlier call. Time without a
+// loss adds no point.
 func (c *curve) add(from, to time.Time, lost time.Duration) {
 	if lost <= 0 {
 		return
@@ -41,7 +43,7 @@ func (c *curve) add(from, to time.Time, lost time.Duration) {
 	}
 }
 
-// at returns how much was lost until then.
+// at returns how much was lost until then, in logarithmic time.
 func (c curve) at(then time.Time) time.Duration {
 	n := len(c)
 	switch {
@@ -58,7 +60,8 @@ func (c curve) at(then time.Time) time.Duration {
 	return a.lost + time.Duration(part*float64(b.lost-a.lost))
 }
 
-// steep reports whether half or more was lost of some recent time that ends now.
+// steep reports whether half or more was lost of any time up to a minute that ends now. Times below the interval of
+// looks do not count, since a single look would decide.
 func (c curve) steep(now time.Time) bool {
 	lost := c.at(now)
 	for _, p := range slices.Backward(c) {

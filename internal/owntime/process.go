@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// process is what is known of one at the latest look.
+// process is what is known of a process at the latest look. The lock of looks guards it.
 type process struct {
 	pid     int
 	used    time.Duration     // of processors, since its start
@@ -13,14 +13,14 @@ type process struct {
 	stopped time.Duration     // for how long it has been
 }
 
-// thread is what is known of one: the processor time that it used, and how long it waited for that, since its start.
+// thread is the processor time that a thread used and how long it waited for a processor, both since its start.
 type thread struct {
 	used, waited time.Duration
 	counted      time.Duration // of a wait that goes on, and is known to the system when it is over
 }
 
-// look returns the processor time that the process used since the latest look, and how much of the time that has passed
-// it did not have. The latter is found out only if it is judged.
+// look returns the processor time that the process used since the latest look, and how much of the time that passed it
+// did not have. The latter takes some reads of /proc, and is found out only if the process is judged.
 func (p *process) look(took time.Duration, m *machine, judged bool) (used, lost time.Duration) {
 	before := *p
 	p.used, p.threads, p.stopped = usedBy(p.pid), nil, 0
@@ -30,13 +30,16 @@ func (p *process) look(took time.Duration, m *machine, judged bool) (used, lost 
 	if !judged {
 		return used, 0
 	}
+	// This process cannot see itself stopped: late looks tell of that.
 	if p.pid != os.Getpid() && isStopped(folder(p.pid)) {
 		if p.stopped = before.stopped + took; p.stopped > pauseMost {
 			took = 0
 		}
 		return used, took
 	}
+	// While it used a second, as much was stolen from it as from all that ran, by the ratio on the whole machine.
 	waited := time.Duration(float64(used) * m.stolen / (1 - m.stolen))
+	// On a machine where nobody waits, no thread needs to be read.
 	if m.pressed {
 		p.threads = threadsOf(p.pid)
 	}
@@ -49,7 +52,9 @@ func (p *process) look(took time.Duration, m *machine, judged bool) (used, lost 
 	return used, min(waited, max(0, took-used))
 }
 
-// wait returns how much of a time the thread has waited.
+// wait returns how long the thread waited for a processor, of the time since the latest look. The system adds a wait to
+// its sum when the wait ends. So a thread that is runnable and used nothing counts as waiting now, and what was counted
+// so is subtracted once the system knows it.
 func (t *thread) wait(was thread, took time.Duration, folder string) time.Duration {
 	if *t == (thread{used: was.used, waited: was.waited}) {
 		if isRunnable(folder) {

@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// usedBy returns the processor time of a process; 0: it has ended.
+// usedBy returns the processor time that a process has used, or 0 if it has ended. The clock's number is made as the C
+// library's clock_getcpuclockid makes it.
 func usedBy(pid int) time.Duration {
 	const scheduled = 2 // the clock of all its threads, to the nanosecond
 	var ts unix.Timespec
@@ -29,6 +30,8 @@ func isStopped(folder string) bool { return strings.ContainsRune("Tt", stateIn(f
 // isRunnable reports whether a thread has a processor or waits for one.
 func isRunnable(folder string) bool { return stateIn(folder) == 'R' }
 
+// stateIn returns the state of a process or thread, or 0 if it has ended. A name may have parentheses, so that the last
+// one counts.
 func stateIn(folder string) rune {
 	text, _ := os.ReadFile(folder + "stat") // number (name) state ...
 	if at := bytes.LastIndexByte(text, ')') + 2; at < len(text) {
@@ -37,7 +40,7 @@ func stateIn(folder string) rune {
 	return 0
 }
 
-// threadsOf returns the threads of a process.
+// threadsOf returns the threads of a process by their numbers. The ones that end meanwhile are left out.
 func threadsOf(pid int) map[string]thread {
 	dir := folder(pid) + "task/"
 	names, _ := os.ReadDir(dir) // the ones that could be read
@@ -51,12 +54,13 @@ func threadsOf(pid int) map[string]thread {
 	return threads
 }
 
+// number reads a whole number.
 func number(text []byte) int64 {
 	n, _ := strconv.ParseInt(string(text), 10, 64) // the kernel writes numbers
 	return n
 }
 
-// machine is what is known of all processes together at the latest look.
+// machine is what is known of all processes together at the latest look. The lock of looks guards it.
 type machine struct {
 	waited  int64   // how long some process waited for a processor, in microseconds since the machine's start
 	pressed bool    // some did for a part of the time, since the latest look; true, if that is unknown
@@ -66,13 +70,14 @@ type machine struct {
 	used, taken float64 // processor time that was used, and that others had, in ticks since the machine's start
 }
 
-// little is the part of a time in which processes may wait for a processor without that being worth a closer look.
+// little is the part of a time in which processes may wait for a processor without a closer look at each thread.
 const little = 0.05
 
-// steals is how many looks there are for one at what was stolen, since reading that takes long on large machines.
+// steals is how many looks there are for each read of /proc/stat, which takes long on machines with many processors.
 const steals = 10
 
-// look looks at the machine.
+// look reads whether any process waited for a processor, and now and then how much processor time other machines took.
+// Pressure is unknown where the kernel does not measure it; each thread is then looked at.
 func (m *machine) look(took time.Duration) {
 	m.pressed = true
 	if text, err := os.ReadFile("/proc/pressure/cpu"); err == nil { // some avg10=0.00 avg60=0.00 avg300=0.00 total=0

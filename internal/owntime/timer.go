@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Timer calls a function once its clock's process had some time.
+// Timer calls a function once its clock's process has had some time. It is safe for concurrent use.
 type Timer struct {
 	clock *Clock
 	call  func()
@@ -28,14 +28,14 @@ func (c *Clock) AfterFunc(takes time.Duration, f func()) *Timer {
 	return t
 }
 
-// judge counts the timer with the ones that its clock's process is looked at for.
+// judge adds to the number of timers that run by the clock. While there are none, the process need not be looked at.
 func (t *Timer) judge(by int32) {
 	if t.clock != nil {
 		t.clock.judging.Add(by)
 	}
 }
 
-// fire calls the function, or waits on.
+// fire calls the function, or waits for the rest if the process has not had its time yet.
 func (t *Timer) fire() {
 	if t.clock != nil && t.clock.looks.latest.Load() != nil {
 		t.clock.looks.look() // what happened since the latest may decide
@@ -56,7 +56,7 @@ func (t *Timer) fire() {
 	t.call()
 }
 
-// Stop keeps the function from being called, and reports whether it has: false, if it was called before or stopped.
+// Stop keeps the function from being called, and reports whether it did: false if it was called before, or stopped.
 func (t *Timer) Stop() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -69,7 +69,7 @@ func (t *Timer) Stop() bool {
 	return true
 }
 
-// Reset has the function called when the process had so much time from now on.
+// Reset calls the function, perhaps once more, when the process has had so much time from now on.
 func (t *Timer) Reset(takes time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -80,7 +80,8 @@ func (t *Timer) Reset(takes time.Duration) {
 	t.real.Reset(takes)
 }
 
-// WithTimeoutCause is context.WithTimeoutCause in the process's time. The context has no deadline.
+// WithTimeoutCause is context.WithTimeoutCause in the process's time. The context has no deadline, since nobody knows
+// when the process will have had the time.
 func (c *Clock) WithTimeoutCause(ctx context.Context, takes time.Duration, cause error) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	t := c.AfterFunc(takes, func() { cancel(cause) })

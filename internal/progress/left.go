@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Left says how long the rest will take, if it goes on as the part of it (0 to 1) that took so long; "" while nothing
-// is known of that, or nothing is left.
+// Left says how long the rest will take, if it goes on like the part of it (0 to 1) that took so long. It is "" at part
+// 0, when nothing is known, and at part 1.
 func Left(took time.Duration, part float64) string {
 	if part <= 0 || part >= 1 {
 		return ""
@@ -15,8 +15,9 @@ func Left(took time.Duration, part float64) string {
 	return fmt.Sprintf(", about %v left", left.Round(time.Second))
 }
 
-// Bytes returns a function that says how many bytes of something are done, with the rate and the time left, from now
-// on. count returns them, and of how many; 0: that is not known. Before the first byte it says that one is waited for.
+// Bytes returns a function that says how many bytes of something are done, with the rate and the time left. count
+// returns the bytes that are done, and of how many; 0 is unknown. Before the first byte it says how long that is waited
+// for. One goroutine may call it.
 func Bytes(what string, count func() (done, of int64)) func() string {
 	asked := time.Now()
 	var begun time.Time
@@ -43,4 +44,5 @@ func Bytes(what string, count func() (done, of int64)) func() string {
 	}
 }
 
+// megabytes returns a number of bytes in units of a million.
 func megabytes(bytes int64) string { return fmt.Sprintf("%.1f", float64(bytes)/1e6) }

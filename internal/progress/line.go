@@ -17,13 +17,15 @@ const (
 	inLog      = 10 * time.Second
 )
 
-// What a terminal takes: a line that is too long for it is cut, since only the last of several rows could be rewritten.
+// Sequences for terminals. A line that is too long is cut by turning wrapping off, since only the last of several rows
+// could be rewritten.
 const (
 	uncut, cut = "\x1b[?7h", "\x1b[?7l"
 	toEnd      = "\x1b[K"
 )
 
-// Line shows progress: on a terminal in one line that is rewritten, else in a line now and then.
+// Line shows progress: in one line that is rewritten on a terminal, and elsewhere in a line every few seconds. It is a
+// writer for all other output of the command, which would otherwise end up within that line.
 type Line struct {
 	out      io.Writer
 	verb     string // what is done, for the lines that stand alone
@@ -36,11 +38,13 @@ type Line struct {
 	stop, closed chan struct{}
 }
 
-// Start shows what say returns until Close; "" is nothing to be shown. say is called from one goroutine.
+// Start shows what say returns until Close, beginning after one interval: a short command shows nothing. "" shows
+// nothing. say is called from one goroutine.
 func Start(out io.Writer, verb string, say func() string) *Line {
 	return start(out, verb, say, Terminal(out))
 }
 
+// start is Start with the kind of output chosen.
 func start(out io.Writer, verb string, say func() string, terminal bool) *Line {
 	l := &Line{
 		out: out, verb: verb, say: say, terminal: terminal, stop: make(chan struct{}), closed: make(chan struct{}),
@@ -67,6 +71,7 @@ func Terminal(out io.Writer) bool {
 	return err != nil || !os.SameFile(info, null)
 }
 
+// run shows progress until stop is closed.
 func (l *Line) run(every time.Duration) {
 	defer close(l.closed)
 	again := time.NewTicker(every)
@@ -81,7 +86,8 @@ func (l *Line) run(every time.Duration) {
 	}
 }
 
-// Close ends it and removes its line from the terminal. It may be called again. Write works on.
+// Close ends the progress and removes its line from the terminal. say is not called any more once it has returned. It
+// may be called again, and Write works on.
 func (l *Line) Close() {
 	l.close.Do(func() { close(l.stop) })
 	<-l.closed
@@ -90,7 +96,7 @@ func (l *Line) Close() {
 	l.clearLocked()
 }
 
-// Write writes something else than progress, in whole lines.
+// Write writes other output than progress, in whole lines. The next progress comes below it.
 func (l *Line) Write(text []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -98,6 +104,8 @@ func (l *Line) Write(text []byte) (int, error) {
 	return l.out.Write(text)
 }
 
+// clearLocked removes the line from the terminal. An output that no longer takes anything is not the command's fault,
+// so that errors of it are ignored here and below.
 func (l *Line) clearLocked() {
 	if l.lineIsThere {
 		fmt.Fprint(l.out, "\r"+toEnd)
@@ -105,6 +113,7 @@ func (l *Line) clearLocked() {
 	}
 }
 
+// tell shows what say returns now. It calls say without the lock, so that Write does not wait for it.
 func (l *Line) tell() {
 	line := strings.Map(printed, l.say())
 	l.mu.Lock()
@@ -120,7 +129,7 @@ func (l *Line) tell() {
 	}
 }
 
-// printed replaces what a terminal might act on: names in a line may be those of files.
+// printed replaces characters that a terminal might act on: a line may have names of files in it.
 func printed(r rune) rune {
 	if unicode.IsPrint(r) {
 		return r

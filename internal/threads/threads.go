@@ -42,10 +42,10 @@ func (e *TooFewError) Error() string {
 		"or end other programs of the user", e.Had, e.Needed)
 }
 
-// Reserve has so many threads started, which this program keeps: Go's runtime starts a thread when one is missing, such
-// as while others wait in system calls, ends the program if the system gives it none, and keeps the ones that it does
-// not need any more. The error is a *TooFewError if the system does not have these and so many others, for programs
-// that this one starts.
+// Reserve starts so many threads of its own, which this program keeps. Go's runtime starts a thread when one is
+// missing, such as while others wait in system calls, and ends the program if the system gives it none; it never gives
+// up an idle thread. The error is a *TooFewError if the system does not have these and `others` more, for programs that
+// this one starts.
 func Reserve(own, others int) error {
 	// The threads of C can be asked for without the end of the program.
 	if had := int(C.weft_threads(C.int(own + others))); had < own+others {

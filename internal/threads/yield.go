@@ -6,13 +6,14 @@ import (
 )
 
 const (
-	// every is how often scarce is asked. Threads that were started meanwhile are found then, too.
+	// every is how often scarce is called. As often threads that were started meanwhile are made to yield, too.
 	every = 100 * time.Millisecond
-	// lasting is how long threads yield after executions were seen to wait: where it helps, they wait less.
+	// lasting is how long threads yield after executions were seen to wait. While they yield, executions wait less, so
+	// that scarce alone would end it too soon.
 	lasting = time.Second
 )
 
-// StopYielding takes back what this process inherits of a process that yields. Call it first in worker processes.
+// StopYielding undoes what this process inherits from a parent that yields. Call it first in worker processes.
 func StopYielding() { yield(false) }
 
 // YieldWhile keeps this process from interrupting executions that wait for a processor, while scarce says that some do,

@@ -7,7 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// yield changes the policy of all threads of this process. What fails is left as it is: it is slower so, and no more.
+// yield changes the policy of all threads of this process. Failures are ignored: the program is slower then, and no
+// more.
 func yield(yields bool) {
 	attr := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_NORMAL}
 	if yields {
@@ -22,7 +23,7 @@ func yield(yields bool) {
 	}
 }
 
-// niceOf returns the niceness of a thread, which setting its policy would set, too.
+// niceOf returns the niceness of a thread: setting the policy sets the niceness with it.
 func niceOf(id int) int32 {
 	if now, err := unix.SchedGetAttr(id, 0); err == nil {
 		return now.Nice

@@ -18,7 +18,8 @@ import (
 	"github.com/weftserve/weft/internal/ortlib"
 )
 
-// Download is a Source: it downloads by npm, or where there is none over HTTPS from the registry that npm would ask.
+// Download is a Source. It downloads by npm, or, if npm is not installed, over HTTP from the registry that npm would
+// ask.
 func Download(ctx context.Context, dir string) (io.ReadCloser, error) {
 	if _, err := exec.LookPath("npm"); err == nil {
 		return npm(ctx, dir)
@@ -34,8 +35,8 @@ func Download(ctx context.Context, dir string) (io.ReadCloser, error) {
 	return get(ctx, registry)
 }
 
-// npm downloads the package through the user's own npm configuration (registry, proxy, cache) and without running any of
-// its scripts.
+// npm downloads the package by the user's own npm configuration: its registry, proxy and cache. It runs none of the
+// package's scripts.
 func npm(ctx context.Context, dir string) (io.ReadCloser, error) {
 	// Few retries: npm's own defaults keep a user without a network waiting for minutes.
 	//nolint:gosec // G204: only constants, and a folder of ours.
@@ -74,7 +75,8 @@ func npmReason(stderr string) string {
 	return ""
 }
 
-// named returns the registry that the user's environment names, "" for none.
+// named returns the registry that the user's environment or ~/.npmrc names, or "" for none. There is no default: a
+// network without npm may want no requests to the public registry. Of several lines the last counts, as npm has it.
 func named() (string, error) {
 	if found := cmp.Or(os.Getenv("npm_config_registry"), os.Getenv("NPM_CONFIG_REGISTRY")); found != "" {
 		return found, nil
@@ -102,7 +104,7 @@ func named() (string, error) {
 	return found, lines.Err()
 }
 
-// get asks a registry for the package's file. Anybody who reads it checks its digest, so that a registry without TLS will do.
+// get asks a registry for the package's file. Place checks its digest, so that a registry without TLS is safe enough.
 func get(ctx context.Context, registry string) (io.ReadCloser, error) {
 	base, err := url.Parse(registry)
 	if err != nil || base.Scheme != "https" && base.Scheme != "http" {
@@ -124,7 +126,7 @@ func get(ctx context.Context, registry string) (io.ReadCloser, error) {
 	return body{response.Body, response.ContentLength}, nil
 }
 
-// body is an answer that knows its size; -1: it does not.
+// body is an answer with its size in bytes, which is -1 if the registry does not tell.
 type body struct {
 	io.ReadCloser
 

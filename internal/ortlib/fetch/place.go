@@ -33,7 +33,7 @@ func Named() (string, error) {
 	return fmt.Sprintf("ONNX Runtime: %s (named by %s)", path, ortlib.EnvVar), nil
 }
 
-// Place is where the pinned library of this platform belongs.
+// Place is where the pinned library of this platform belongs. Fetch and Take are not for concurrent use; Read is.
 type Place struct {
 	path          string
 	lib           library
@@ -63,8 +63,8 @@ func (p *Place) String() string {
 // use.
 func (p *Place) Read() (done, of int64) { return p.read.Load(), p.of.Load() }
 
-// Fetch leaves the pinned library in its place. A file that is there with the right digest is kept; a wrong one is
-// replaced with what the source has.
+// Fetch leaves the pinned library in its place. It keeps a file with the right digest, and replaces another by what the
+// source has. A file that cannot be read is an error: it may be somebody's.
 func (p *Place) Fetch(ctx context.Context, source Source) error {
 	sum, err := fileSHA256(p.path)
 	switch {
@@ -89,8 +89,8 @@ func (p *Place) Take(file string) error {
 	return p.install(func(string) (io.ReadCloser, error) { return os.Open(file) })
 }
 
-// install puts the library of a package, or a library, into its place. Nothing appears there before the digests have
-// been checked.
+// install puts the library of a package, or a library itself, into its place. The file appears there by a rename, after
+// its digests were checked: no program can load a half-written or a wrong one.
 func (p *Place) install(open func(dir string) (io.ReadCloser, error)) error {
 	dir := filepath.Dir(p.path)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -118,7 +118,7 @@ func (p *Place) install(open func(dir string) (io.ReadCloser, error)) error {
 	return os.Rename(unpacked, p.path)
 }
 
-// sizeOf returns how many bytes a package has; 0 if that is not known.
+// sizeOf returns how many bytes a package has, or 0 or less if that is not known.
 func sizeOf(content io.Reader) int64 {
 	switch c := content.(type) {
 	case *os.File:
@@ -151,7 +151,7 @@ var Licence []byte
 
 const licenceName = "onnxruntime-LICENSE.txt"
 
-// addLicence writes the licence beside the library unless it is there.
+// addLicence writes the licence beside the library, unless it is there. The licence demands to go along with each copy.
 func (p *Place) addLicence() error {
 	path := filepath.Join(filepath.Dir(p.path), licenceName)
 	if _, err := os.Stat(path); err == nil {

@@ -17,7 +17,8 @@ import (
 	"github.com/weftserve/weft/internal/ortlib"
 )
 
-// unpack writes the library to path, out of the package or as it is, and checks the digests.
+// unpack writes the library to path, out of the package or as it is, and checks its digest. The first two bytes of gzip
+// tell a package from a library.
 func (p *Place) unpack(content io.Reader, path string) error {
 	whole := bufio.NewReader(content)
 	if head, err := whole.Peek(2); err == nil && bytes.Equal(head, []byte{0x1f, 0x8b}) {
@@ -34,6 +35,8 @@ func (p *Place) unpack(content io.Reader, path string) error {
 	return err
 }
 
+// unpackPackage checks the digest of the whole package before it reports anything else: of a wrong package no other
+// error is of use.
 func (p *Place) unpackPackage(content io.Reader, path string) error {
 	whole := sha512.New()
 	read := io.TeeReader(content, whole)
@@ -57,7 +60,7 @@ func (p *Place) unpackPackage(content io.Reader, path string) error {
 	return err
 }
 
-// extract copies one member of a gzipped tar stream to path.
+// extract copies one member of a gzipped tar stream to path, and reads no further.
 func extract(r io.Reader, member, path string) error {
 	unzipped, err := gzip.NewReader(r)
 	if err != nil {
@@ -78,10 +81,11 @@ func extract(r io.Reader, member, path string) error {
 	}
 }
 
-// most bounds what is written before its digest is known: the library has some 30 MB.
+// most bounds what is written before its digest is known: a wrong file must not fill the disk. The library has some 30
+// MB.
 const most = 256 << 20
 
-// write writes a file of at most so many bytes.
+// write creates an executable file of at most so many bytes. One that is there already is an error.
 func write(r io.Reader, path string, most int64) error {
 	out, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
 	if err != nil {
