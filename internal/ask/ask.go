@@ -1,4 +1,8 @@
-// Package ask has a running server answer one request, which was written by hand: `weft predict`.
+// Package ask has the commands that ask a running server one question: `weft predict` sends a request written by hand,
+// and `weft explain` tells what happened to a request. Both print text for people, or JSON for programs.
+//
+// It also has what other commands share with them: the flags by which a command finds a server and the advice when the
+// server does not answer (Server), and how a server's lists of requests are read (Request, At).
 package ask
 
 import (
@@ -73,6 +77,7 @@ func Run(ctx context.Context, o *Options, in io.Reader, out io.Writer) error {
 	defer client.Close()
 	var server peer.Peer
 	var about *weftv1.GetModelMetadataResponse
+	// The signature comes first. Without it neither the types nor the names of the inputs are known.
 	err = o.within(ctx, func(ctx context.Context) (err error) {
 		about, err = client.Metadata(ctx, o.model(), grpc.Peer(&server))
 		return err

@@ -42,6 +42,7 @@ func (o *Options) inputs(about *weftv1.GetModelMetadataResponse, in io.Reader) (
 		}
 		given[spec.GetName()] = t
 	}
+	// An input with a fault is missing here, too, but faults are told first.
 	missing := slices.DeleteFunc(slices.Clone(specs), func(s *weftv1.TensorSpec) bool { return given[s.GetName()] != nil })
 	if len(faults) == 0 && len(missing) > 0 {
 		faults.Addf("--input", "%s", wanted(about, missing))
@@ -61,6 +62,7 @@ func inputOf(specs []*weftv1.TensorSpec, text string) (*weftv1.TensorSpec, strin
 		names = append(names, s.GetName())
 	}
 	name, _, named := strings.Cut(text, "=")
+	// An equals sign behind a bracket, a quotation mark or an @ belongs to the JSON, or to the name of a file.
 	if named && !strings.ContainsAny(name, `["{@`) {
 		return nil, "", fmt.Errorf("the model has no input %q; expected one of: %s", name, strings.Join(names, ", "))
 	}

@@ -74,6 +74,7 @@ func (p *printedList) text(out io.Writer, model string) error {
 				cmp.Or(Label(q.Model, q.Version), "-"), strings.TrimSpace(q.End+" "+q.Reason), q.EndedMS, q.WaitedMS, q.TargetMS,
 				q.ID))
 		}
+		// The table is written to memory, so that its errors are none of the output's.
 		table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 		_, err := io.WriteString(table, strings.Join(lines, ""))
 		if err = errors.Join(err, table.Flush()); err != nil {

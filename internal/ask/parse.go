@@ -20,6 +20,7 @@ func parse(spec *weftv1.TensorSpec, text string) (*weftv1.Tensor, error) {
 	values := json.NewDecoder(strings.NewReader(text))
 	values.UseNumber()
 	var value any
+	// One value, and nothing behind it: a forgotten bracket would otherwise cut off the rest without a word.
 	err := values.Decode(&value)
 	if err == nil {
 		if _, more := values.Token(); !errors.Is(more, io.EOF) {
@@ -120,6 +121,7 @@ func (p *parser) element(value any) bool {
 		text, is = v, p.dtype == tensor.String ||
 			p.dtype.IsFloat() && slices.Contains([]string{"NaN", "Infinity", "-Infinity"}, v)
 	}
+	// A number that does not fit its type, such as 300 for an int8, is an error too.
 	data, err := tensor.ParseElement(p.dtype, text)
 	p.data = append(p.data, data...)
 	return is && err == nil

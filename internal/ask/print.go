@@ -76,6 +76,7 @@ const maxRows = 20
 // text prints the answer for people, outputs in the order of the signature.
 func (p *printed) text(out io.Writer, order []*weftv1.TensorSpec) error {
 	var b strings.Builder
+	// The signature's order is that of the model's file, and the same each time; that of a map is not.
 	for _, spec := range order {
 		t, is := p.Outputs[spec.GetName()]
 		if !is {

@@ -51,6 +51,7 @@ func (s *Server) Wrong(err error, server *peer.Peer, timeout config.Duration) er
 		return fmt.Errorf("no server answers at --address %s (%s); %s", s.Address, message, do)
 	case status.Code(err) == codes.DeadlineExceeded && timeout > 0:
 		message += fmt.Sprintf("; it had %v (--timeout)", timeout)
+	// A server of Weft knows the call, unless it is older.
 	case status.Code(err) == codes.Unimplemented:
 		message += "; it is older than this program, or no Weft: ask it with the program that it was started with"
 	}

@@ -93,6 +93,7 @@ func newDemo() *demo {
 			room: 64,
 		},
 	}}
+	// The log finds a version by its number in the scheduler, which is its place in flows.
 	models := map[string]*catalog.Model{"pick": {Name: "pick"}, "rank": {Name: "rank"}, "walk": {Name: "walk"}}
 	for i, f := range d.flows {
 		f.Scheduler, f.Replicas = int32(i), []catalog.Replica{{Device: demoDevice, Scheduler: int32(i)}}
@@ -191,6 +192,7 @@ func (d *demo) play(until sharedsched.Time) {
 		}
 		f := slices.MinFunc(d.flows, func(a, b *demoFlow) int { return int(a.next - b.next) })
 		switch {
+		// The end of a batch goes before an arrival of the same time: the arrival then finds the device free.
 		case d.running != nil && d.running.end <= min(f.next, until):
 			d.now = d.running.end
 			d.finish()
@@ -262,6 +264,7 @@ func (d *demo) start() {
 	if n == f.most {
 		b.Reason = sharedsched.FlushFull
 	}
+	// There is one lane, so that the batch has the whole device while it runs.
 	b.DeviceTime, b.end = b.Elapsed, d.now.Add(b.Elapsed)
 	f.queue = slices.Delete(f.queue, 0, n)
 	least := f.used // who had nothing to do does not save up
@@ -285,6 +288,7 @@ func (d *demo) finish() {
 	d.running = nil
 	for _, q := range b.requests {
 		q.Ended = d.time(b.end)
+		// Requests of the shadow have no target, and are never late.
 		if q.Target > 0 && q.Ended.Sub(q.Arrived) > q.Target {
 			b.Missed++
 		}

@@ -118,6 +118,7 @@ func (s *screen) drawWeave(g *grid, top, height int) {
 	// The table has a row for each version and its head, but at most half of the room. The weave has the rest.
 	rest := top + height - y
 	table := min(len(rows)+1, max(3, rest/2))
+	// A frozen picture ends at the latest update; one that flows is behind it.
 	now := h.GetNowMs()
 	if !s.frozen {
 		now -= s.behind

@@ -67,6 +67,7 @@ func (g *grid) text(x, y, columns int, text string, s style) int {
 	taken := 0
 	for _, r := range text {
 		width := 1
+		// ASCII is common and its width is known.
 		if r >= 0x7f || r < ' ' {
 			if !unicode.IsPrint(r) {
 				r = '?'
@@ -155,6 +156,7 @@ func (g *grid) encode(light bool) string {
 
 // sequence returns what turns a terminal to the style, whatever it had before.
 func (s style) sequence(light bool) string {
+	// The sequence begins with a reset, so that it need not know what the terminal had before.
 	codes := []string{"0"}
 	for _, attribute := range []struct {
 		code string

@@ -84,6 +84,7 @@ func (h *history) add(a *weftv1.Activity) {
 	case h.Activity == nil:
 	case a.GetRun() != h.GetRun():
 		*h = history{restarts: h.restarts + 1}
+	// The first update of a new connection to the same run reaches back over what is known.
 	case a.GetFromMs() < h.GetNowMs():
 		known = h.GetNowMs()
 	}
@@ -92,6 +93,7 @@ func (h *history) add(a *weftv1.Activity) {
 	h.takeBatches(a, known)
 	columns := slices.DeleteFunc(requestsOf(a.GetRequests(), h.versions), func(q request) bool { return q.End <= known })
 	h.requests = bounded(append(h.requests, columns...), maxRequests)
+	// A request shows its wait only when it ends. Samples show the waits of those that have not.
 	waiting := map[*version]uint32{}
 	for _, v := range h.versions {
 		waiting[v] = v.GetWaiting()

@@ -23,6 +23,7 @@ var keys = [][2]string{
 // keys belong to it; while the help is shown any key closes it, and nothing else. Other keys are those of the page.
 func (s *screen) press(m tea.KeyPressMsg) tea.Cmd {
 	key := m.String()
+	// It quits whatever is typed: no mode may keep the user from leaving.
 	if key == "ctrl+c" {
 		return tea.Quit
 	}

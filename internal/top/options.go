@@ -77,6 +77,7 @@ func (o *Options) once(ctx context.Context, s source, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(o.Wait))
 	defer cancel()
 	h := &history{}
+	// With once the server ends the call after its first answer.
 	err := s.watch(ctx, true, func(a *weftv1.Activity) bool {
 		h.add(a)
 		return false
@@ -106,6 +107,7 @@ const pause = 500 * time.Millisecond
 func show(ctx context.Context, s source) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	// Thirty frames a second are more than the pictures, so that the library delays none.
 	program := tea.NewProgram(newScreen(ctx, s), tea.WithContext(ctx), tea.WithFPS(30))
 	ended := make(chan error, 1)
 	go func() {
@@ -117,6 +119,7 @@ func show(ctx context.Context, s source) error {
 	}()
 	_, err := program.Run()
 	cancel()
+	// An error of the source explains more than that the program was made to quit.
 	if wrong := <-ended; wrong != nil {
 		return wrong
 	}

@@ -94,6 +94,7 @@ func (s *screen) drawList(g *grid, top, height int) {
 		return
 	}
 	g.text(0, top+1, g.width, "   number  end                          after   waited  name", normal.weak())
+	// A title, the heads of the columns, and the line below the list.
 	most := height - 3
 	l.at = min(l.at, len(l.requests)-1)
 	first := max(0, l.at-most+1)
@@ -109,6 +110,7 @@ func (s *screen) drawList(g *grid, top, height int) {
 			g.restyle(y, style.swapped)
 		}
 	}
+	// The server forgets the oldest requests first, and does not know of which version they were.
 	said := fmt.Sprintf("%d of %d", l.at+1, len(l.requests))
 	if l.forgot > 0 {
 		said += fmt.Sprintf("; %d more of all versions are no longer remembered", l.forgot)

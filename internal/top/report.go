@@ -34,6 +34,7 @@ func (h *history) report(out io.Writer) error {
 	if err := json.Unmarshal(data, &fields); err != nil {
 		return err
 	}
+	// The message passes through a map, since its JSON has more fields than a report, and fewer.
 	fields["schema"], fields["sentence"], fields["models"] = schema, h.sentence(), fields["totals"]
 	for _, name := range []string{"totals", "from_ms", "running", "batches_left_out", "requests_left_out"} {
 		delete(fields, name)

@@ -1,9 +1,20 @@
 // Package top shows a running server at a terminal: `weft top`.
 //
-// A source gives what a server does (weft.v1.Activity), as it happens. A history keeps a bounded part of it. A page is
-// drawn from the history into a grid of cells: the weave, which shows who has the device when, and a table of the
-// versions. The screen holds the pages together, and is the model of the terminal library. The report is the same
-// table as text or JSON, for people who look once.
+// # Parts
+//
+//   - A source gives what a server does (weft.v1.Activity), as it happens. It is a server (live) or the demo.
+//   - A history keeps a bounded part of it.
+//   - A page is drawn from the history into a grid of cells. The first page has a sentence about who uses the device and
+//     who suffers, the weave, which shows who has the device when, and a table of the versions. Others list the late and
+//     lost requests of a version, and tell the story of one.
+//   - The screen holds the pages together, and is the model of the terminal library.
+//   - A report is the same table as text or JSON, for people who look once.
+//
+// # Time
+//
+// A server sends an update four times a second, and times in it are milliseconds since its run began. The screen draws
+// about fourteen times a second, a little behind the latest update, so that the weave flows. One goroutine receives
+// updates and sends them to the screen; all state changes in the goroutine of the terminal library.
 package top
 
 import (

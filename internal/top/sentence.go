@@ -65,6 +65,7 @@ func (h *history) troubles() map[string]*trouble {
 		if !q.late() && !q.lost() || q.How == weftv1.RequestEnd_REQUEST_END_CANCELLED {
 			continue
 		}
+		// A request may be lost before a version was chosen for it.
 		label := "no version"
 		if q.of != nil {
 			label = q.of.label

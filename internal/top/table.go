@@ -91,6 +91,7 @@ func (h *history) rows(filter string, by order) []*version {
 			return !strings.Contains(text, word)
 		})
 	})
+	// The first column is the name's.
 	at := max(0, slices.IndexFunc(columns, func(c column) bool { return c.key == by.key }))
 	slices.SortStableFunc(rows, func(a, b *version) int {
 		order := 0
@@ -127,6 +128,7 @@ func (h *history) shownColumns(width int) []column {
 // takes the width that the others leave. The key by which a column is sorted stands before its title.
 func (h *history) drawTable(g *grid, top, height int, rows []*version, by order, selected *version) {
 	shown := h.shownColumns(g.width)
+	// One column is left free at the right edge.
 	name := g.width - 1
 	for _, c := range shown {
 		name -= c.width

@@ -63,6 +63,7 @@ func (w *weave) strips() map[uint32]*strip {
 	for _, b := range w.running {
 		w.strip(all, b)
 	}
+	// Batches are ordered by their ends, so that the search from the newest one may stop at the first that is too old.
 	for _, b := range slices.Backward(w.batches) {
 		if b.end < w.from { // as all before it
 			break
@@ -226,6 +227,7 @@ func (w *weave) tracks(rows int) []track {
 	for _, d := range w.GetDevices() {
 		t := track{device: d}
 		lanes := min(d.GetLanes(), maxLanes)
+		// merged is drawn if not all lanes fit, and for a device with one lane, whose label then names no lane.
 		merged := &strip{make([][]part, w.bins), make([]rune, w.bins)}
 		for lane := range lanes {
 			s := strips[d.GetFirstLane()+lane]
