@@ -43,6 +43,7 @@ type curve struct {
 // newChart lays out curves over a common axis. Without `across` it chooses the marks of the horizontal axis. On a
 // logarithmic axis everything below a thousandth is drawn at a thousandth, since zero has no logarithm.
 func newChart(title string, logarithmic bool, across []mark, curves ...curve) chart {
+	// Only the vertical axis is logarithmic.
 	scale := func(v float64) float64 { return v }
 	if logarithmic {
 		scale = func(v float64) float64 { return math.Log10(max(v, 1e-3)) }

@@ -33,6 +33,7 @@ type client struct {
 // dial returns a client with that many connections.
 func dial(target string, speaks protocol, connections int, over *certs.Client) (*client, error) {
 	c := &client{target: target, speaks: speaks}
+	// Connections are made by the first calls, or by load.
 	options, err := over.DialOptions(target)
 	if err != nil {
 		return nil, err

@@ -108,6 +108,7 @@ func (b *bench) find(ctx context.Context) (*Report, error) {
 		step := b.o.judge(r)
 		found.Steps = append(found.Steps, step)
 		fmt.Fprintln(b.errs, step.String())
+		// Rates that meet the objective ascend in a search, so that the latest such step is the best.
 		if step.Met {
 			best, found.Rate = r, step.Rate
 		}

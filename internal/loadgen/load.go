@@ -35,6 +35,8 @@ func (l *load) callers(ctx context.Context, at clock, predict predictor, done fu
 	var wg sync.WaitGroup
 	var next atomic.Uint64
 	for range l.Callers {
+		// The outcome and its reply are reused by all requests of the caller: a request then allocates next to nothing
+		// here.
 		wg.Go(func() {
 			o := outcome{reply: &reply{}}
 			for now := time.Now(); now.Before(at.end) && ctx.Err() == nil; now = time.Now() {
@@ -66,6 +68,7 @@ func (l *load) open(ctx context.Context, at clock, wait sleeper, predict predict
 		if !wait.until(ctx, next.at) {
 			return
 		}
+		// An idle goroutine takes the request; nobody waits for one.
 		select {
 		case idle <- next:
 			continue

@@ -1,11 +1,31 @@
-// Package loadgen puts load on a server and measures how it answers.
+// Package loadgen puts load on a server and measures how it answers: `weft bench`.
 //
 // A stream is requests of one kind. In an open loop its schedule is fixed before the run, and each latency counts from
-// the moment at which the request was due: a server that stalls cannot keep requests from being measured. In a closed
-// loop a number of callers each wait for the answer before they ask again.
+// the moment at which the request was due. So a server that stalls cannot keep requests from being measured. In a
+// closed loop a number of callers each wait for the answer before they ask again.
 //
-// runner sends the requests of all streams, each load has one stream with its schedule, its requests and its tally. A
-// Report is made of the tallies once the run is over.
+// # A run
+//
+// The command reads its flags or a file of streams, asks the server for each model, builds the requests, and sends the
+// first of each stream. A mistake ends it here. The run itself has three parts: a warm-up, whose requests do not count;
+// the time that counts; and the wait for the answers to what was sent. A search (--find) does several runs of the same
+// streams.
+//
+// # What counts
+//
+//   - Counts, codes and latencies are of the requests that were due in the time that counts, whenever they ended.
+//   - Rates are of the answers that came within that time, whenever they were due. A server that falls behind is not
+//     credited with what it answers later.
+//   - An answer is in time if its last attempt took no longer than the deadline, or the patience if that is shorter.
+//   - A request without an answer when the run is over is unanswered. Of all figures only the number sent counts it too.
+//   - The lag is how much later than due this program sent a request. The report doubts latencies that it may have shaped.
+//
+// # Parts
+//
+// runner sends the requests of all streams. Each load has one stream with its schedule, its requests and its tally, and
+// a Report is made of the tallies once the run is over. protocol and codec translate requests to the wire and read the
+// parts of answers that count. Both are made for little processor time, since the load and the server often share a
+// machine.
 package loadgen
 
 import (
@@ -36,6 +56,7 @@ func Run(ctx context.Context, o *Options, out, errs io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, to.close()) }()
+	// The measured calls are all made by predict; the questions before the run are not.
 	b := &bench{o: o, predict: to.predict, newSleeper: newSleeper, errs: errs}
 	if o.OverStreams {
 		b.predict = (&lines{client: to}).predict

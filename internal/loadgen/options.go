@@ -44,6 +44,7 @@ func (o *Options) streams() ([]Stream, error) {
 	}
 	if o.Streams == "" {
 		s := o.Stream
+		// A search may begin anywhere, so that it needs no rate.
 		if o.Find && s.Callers == 0 && s.Rate == 0 && s.Trace == "" {
 			s.Rate = firstRate
 		}
@@ -53,6 +54,7 @@ func (o *Options) streams() ([]Stream, error) {
 		return []Stream{s}, faults.Err()
 	}
 	var defaults Stream
+	// Streams are compared as a whole: a flag that is given its default is taken as not given.
 	if defaults.SetDefaults(); o.Stream != defaults {
 		faults.Addf("--streams", "beside flags of one stream, such as --model or --rate; expected all streams in the file")
 	}

@@ -67,6 +67,7 @@ func (s *Stream) encode(q *weftv1.PredictRequest, rows int64, speaks protocol) (
 
 // makeUp returns the request of a variant. Its values follow from the seed, so that two runs send the same.
 func (s *Stream) makeUp(signature *weftv1.Signature, variant uint64) (*weftv1.PredictRequest, error) {
+	// Raw outputs are the cheapest for both sides.
 	q := &weftv1.PredictRequest{
 		Inputs: map[string]*weftv1.Tensor{}, OutputEncoding: weftv1.OutputEncoding_OUTPUT_ENCODING_RAW,
 	}

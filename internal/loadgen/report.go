@@ -141,6 +141,7 @@ func (l *load) report(counted time.Duration) StreamReport {
 		s.FirstErrors[code.String()] = status.Convert(err).Message()
 	}
 	answered := t.codes[codes.OK]
+	// Unanswered requests are reported on their own. They might have been in time, had the run waited longer.
 	if ended := t.sent - t.unanswered; ended > 0 {
 		s.InTime = float64(t.inTime) / float64(ended)
 	}
@@ -149,6 +150,8 @@ func (l *load) report(counted time.Duration) StreamReport {
 		s.AnswersPS, s.GoodputPS = float64(all.answers)/seconds, float64(all.inTime)/seconds
 		s.RowsPS = float64(all.rows) / seconds
 	}
+	// Means of the server's own figures are over answers, each of which counts its execution: a batch of ten counts ten
+	// times.
 	if answered > 0 {
 		s.Server.DeviceUs = float64(t.device.Microseconds()) / float64(answered)
 		s.Server.BatchRows = float64(t.batchRows) / float64(answered)

@@ -43,6 +43,7 @@ func (r *runner) run(ctx context.Context) time.Duration {
 	var loops sync.WaitGroup
 	answering := patience
 	for _, l := range r.loads {
+		// Each attempt has the whole deadline anew.
 		answering = max(answering, time.Duration(1+l.Retries)*l.limit())
 		loops.Go(func() {
 			if l.closed() {

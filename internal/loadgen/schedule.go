@@ -25,6 +25,7 @@ func (s *Stream) schedule(span time.Duration) ([]time.Duration, error) {
 		return nil, fmt.Errorf("stream %s: %.0f requests in %v; expected at most %d: lower the rate or the duration",
 			s.Name, n, span, maxScheduled)
 	}
+	// Each time is computed from its number: a sum of gaps would add up their rounding.
 	if s.Arrivals == constant {
 		var due []time.Duration
 		for i := 0; ; i++ {

@@ -21,6 +21,7 @@ func (l *load) send(ctx context.Context, at clock, due time.Time, q *payload, o 
 		o.attempts++
 		o.err = l.attempt(ctx, began, q, o, predict)
 		o.took, o.last = time.Since(due), time.Since(began)
+		// The end of the run cancelled it, so that its error says nothing of the server.
 		if o.err != nil && ctx.Err() != nil {
 			l.tally.abandon(o.due)
 			return o.err

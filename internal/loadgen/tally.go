@@ -96,6 +96,8 @@ func (t *tally) add(o *outcome) {
 			is.inTime = 1
 		}
 	}
+	// Answers count here even to requests of the warm-up, if they came later: the server gave them in the time that
+	// counts.
 	if end := o.due + o.took; end >= 0 && end < partCount*t.slice {
 		t.parts[end/t.slice].add(is)
 	}
