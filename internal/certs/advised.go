@@ -55,6 +55,7 @@ func (v *verdict) Read(into []byte) (int, error) {
 // lost then, so that neither the byte that is read nor the deadline matters to anybody else.
 func (v *verdict) Write(data []byte) (int, error) {
 	n, err := v.Conn.Write(data)
+	// Once the server has sent anything it has accepted the caller; a later failure has other causes.
 	if err == nil || v.spoken.Load() || v.SetReadDeadline(time.Now().Add(verdictWithin)) != nil {
 		return n, err
 	}

@@ -38,6 +38,7 @@ type Dev struct {
 // existing ones, unless they expire soon or lack a name of the machine. The key of the CA is not stored: nobody can
 // issue more certificates that its clients would trust.
 func Develop(dir string, now time.Time) (*Dev, error) {
+	// Clients of the same machine may use either name.
 	names := []string{"localhost"}
 	if host, err := os.Hostname(); err == nil && host != "" && !strings.EqualFold(host, "localhost") {
 		names = append(names, host)

@@ -41,6 +41,7 @@ func (f *failures) note(listener, peer string, cause error, now time.Time) {
 		f.ended = map[string]uint64{}
 	}
 	f.ended[why.name]++
+	// Seconds begin with a failure, so that a burst has at most twice as many lines in any second.
 	if now.Sub(f.second) >= time.Second {
 		f.second, f.told = now, 0
 	}

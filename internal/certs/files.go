@@ -84,6 +84,7 @@ func (f Files) material(c *contents, now time.Time) (*material, error) {
 	case !hasName(leaf):
 		return nil, wrong("the certificate of %s has no subject alternative name, and callers compare no other; issue one "+
 			"with the names and addresses that callers use", subject(leaf))
+	// A certificate without extended key usages may be used for anything.
 	case len(leaf.ExtKeyUsage) > 0 && !slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageServerAuth) &&
 		!slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageAny):
 		return nil, wrong("the certificate of %s is not for servers; issue one with the extended key usage serverAuth",

@@ -1,12 +1,23 @@
 // Package certs gives the listeners of a server their certificates, and the commands that call a server theirs.
 //
-// A [Keeper] hands each handshake the certificates of that moment by crypto/tls's GetConfigForClient. That serves gRPC
-// and net/http alike, one check of the files goes before the first handshake and before each replacement, and anybody
-// who has a connection keeps it. The certificate providers of gRPC serve gRPC alone, and replace a key and its
-// certificate, or the CAs, one by one; those of advancedtls read files without a word about what is wrong with them.
+// # Servers
+//
+// A [Keeper] hands each handshake the certificates of that moment, by crypto/tls's GetConfigForClient. That serves gRPC
+// and net/http alike. One check of the files goes before the first handshake and before each replacement, and
+// connections that are open stay open. The certificate providers of gRPC serve gRPC alone. They replace a key and its
+// certificate, or the CAs, one by one, and those of advancedtls read files without a word about what is wrong with
+// them.
 //
 // Sessions are never resumed: each connection proves that its caller's CA is still trusted. A connection that is kept
 // outlives the CA of its caller.
+//
+// The Keeper also warns of certificates that expire, and logs and counts the handshakes that fail, with what the
+// operator can do. [Develop] makes certificates for a machine that has none.
+//
+// # Commands
+//
+// A [Client] has the flags of TLS and of tokens. Its connections keep what a server said before it refused them, and
+// [Advice] turns that into what the caller can do.
 package certs
 
 import (

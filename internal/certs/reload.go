@@ -104,6 +104,7 @@ func (k *Keeper) again(complete bool) (doubt bool) {
 		k.warnOfKey()
 		return false
 	}
+	// The same fault twice, some time apart, is no half-written file.
 	first := k.doubt != sum
 	if first {
 		k.doubt, k.denied = sum, false
