@@ -109,6 +109,7 @@ func (r *running) stop(ctx context.Context) error {
 		if r.Stop != nil {
 			err = r.Stop(ctx)
 		}
+		// Run does not return, so that nobody may wait for it.
 		if errors.Is(err, ErrLeftBehind) {
 			done <- err
 			return

@@ -1,5 +1,13 @@
 // Package lifecycle starts the parts of a program in order, waits for a reason to stop, stops them in the opposite
 // order, and tells the service manager.
+//
+// # A stop
+//
+//   - The first signal, or a part that ends by itself, begins an orderly stop. The context of the start ends, so that a
+//     program that is still starting stops, too.
+//   - Parts are stopped from the last to the first: a part may use everything that was started before it.
+//   - A second signal, or the drain timeout, cuts the stop short. Each part that has not ended then gets a few seconds,
+//     and is left behind if it does not end in them.
 package lifecycle
 
 import (

@@ -36,6 +36,7 @@ func (c *comparison) judge(g rollout.Gate, hurried string) rollout.Report {
 		failures.Reason += fmt.Sprintf("; %d of them for lack of capacity or time, which need not be the version's fault: %s",
 			wants, hurried)
 	}
+	// A faster replay may be short of capacity by itself. What failed for other reasons has to stay within the limit.
 	checks = append(checks, failures)
 	report := rollout.Report{Verdict: rollout.Promote, Checks: checks}
 	for _, check := range checks {
@@ -131,6 +132,7 @@ func (c *comparison) latency(g rollout.Gate, hurried string) rollout.GateCheck {
 	switch {
 	case ratio <= g.MaxLatencyRatio:
 		check.Verdict = rollout.Promote
+	// The lower bound now against the upper bound then: the ratio of the true percentiles may well be allowed.
 	case float64(afterLow) <= g.MaxLatencyRatio*float64(beforeHigh):
 		check.Reason += ", which may still be chance"
 	case hurried != "": // more requests at once are larger batches, and each takes longer
@@ -145,6 +147,7 @@ func (c *comparison) latency(g rollout.Gate, hurried string) rollout.GateCheck {
 // its rank below and above. A sample with fewer than 210 values has no value for the upper bound, which is then the
 // largest duration that there is.
 func p95(sample []time.Duration) (low, mid, high time.Duration) {
+	// The rank of a quantile of n values is about normal, with the variance n q (1-q).
 	const q = 0.95
 	n := float64(len(sample))
 	spread := 3 * math.Sqrt(n*q*(1-q))

@@ -58,6 +58,7 @@ func newComparison(s *weftv1.Signature, tolerances *tolerances) *comparison {
 func (c *comparison) add(r replayed) {
 	var differences []compare.Difference
 	var then []compare.Output
+	// Only requests that were answered both times have outputs to compare.
 	both := r.answer != nil && r.entry.Response != nil
 	if both {
 		then = c.tensors(r.entry.Response)
@@ -68,6 +69,7 @@ func (c *comparison) add(r replayed) {
 	if both {
 		c.compared++
 		c.outputs.Add(differences)
+		// An output with one element in each row always agrees in its argmax, so that the report leaves it out.
 		for _, o := range then {
 			rows := int64(1)
 			if o.BatchDim >= 0 && o.BatchDim < len(o.Tensor.Shape) {

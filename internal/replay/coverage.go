@@ -20,6 +20,7 @@ type coverage struct {
 
 // check holds a candidate if more than a part of the requests could not be compared.
 func (c *coverage) check(most float64) rollout.GateCheck {
+	// A request that was answered in another shape was sent and compared, and yet the comparison says nothing.
 	left := c.withoutInputs + c.notRecorded + c.failedThen + c.mismatched
 	all := c.sent + c.withoutInputs + c.notRecorded
 	var why []string

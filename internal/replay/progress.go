@@ -43,6 +43,7 @@ func (p *progress) reading(from *record.Reader,
 			read, total := from.Progress()
 			p.mu.Lock()
 			p.read++
+			// Files that were still being written have more bytes than they were listed with; Progress bounds that.
 			p.part = float64(read) / float64(max(total, 1))
 			p.mu.Unlock()
 			if !yield(e, err) {

@@ -127,6 +127,7 @@ func inOrder(entries iter.Seq2[*record.Entry, error], count int, bytes int64) it
 	return func(yield func(*record.Entry, error) bool) {
 		var ahead []arrival // by arrival; an entry just read belongs near the end
 		held := int64(0)
+		// The entry is cleared, so that the slice does not hold its tensors until it grows anew.
 		pop := func() *record.Entry {
 			first := ahead[0]
 			ahead[0] = arrival{}
@@ -143,6 +144,7 @@ func inOrder(entries iter.Seq2[*record.Entry, error], count int, bytes int64) it
 			at := sort.Search(len(ahead), func(i int) bool { return ahead[i].entry.At.After(e.At) })
 			ahead = slices.Insert(ahead, at, a)
 			held += a.bytes
+			// A single entry beyond the bound of bytes waits for the next one, since there is no other to go first.
 			for len(ahead) >= count || len(ahead) > 1 && held > bytes {
 				if !yield(pop(), nil) {
 					return

@@ -1,4 +1,29 @@
-// Package replay sends recorded requests once more, to another version, and judges it by how the answers compare.
+// Package replay sends recorded requests again, to another version, and judges that version by how its answers compare
+// with the recorded ones: `weft replay`.
+//
+// # Steps
+//
+//   - A recording reads the files up to the first request of the model. The target is asked about the model, so that a
+//     mistake in the flags is reported before anything is sent.
+//   - The files are read again from the beginning. Requests of other models and versions are left out, and the others
+//     are put into the order of their arrival: files have the order of the answers.
+//   - A sender sends each request when it is due by the speed, with at most --concurrency of them in flight.
+//   - A comparison takes each request that has ended, and adds up how it ended, how its outputs differ and where its time
+//     went. It keeps no request.
+//   - A report asks the gate and prints everything.
+//
+// # Verdict
+//
+// The worst check decides. Each compares what happened now with what was recorded:
+//
+//   - requests: too few answers to compare hold the version.
+//   - errors: more faults of the model than allowed roll it back.
+//   - latency: a higher 95th percentile of the compute time rolls it back, if chance does not explain it.
+//   - agreement: too few equal answers roll it back. It is left out unless --min-agreement asks for it.
+//   - failures: more other failures than were recorded, and than allowed, roll it back.
+//   - compared: too large a part of the recording without a comparison holds the version.
+//
+// A replay that sends faster than was recorded proves nothing about latency and capacity. These checks then only hold.
 package replay
 
 import (
@@ -65,6 +90,7 @@ func (c *Options) replay(ctx context.Context, out, errs io.Writer, to weftv1.Pre
 	found := newComparison(facts.GetSignature(), &c.tolerances)
 	fmt.Fprintf(errs, "replaying %d files, speed %v\n", len(reader.Files()), c.Speed)
 	told := newProgress(errs)
+	// From now on complaints must not break into the line of progress.
 	r.complain = told
 	send := &sender{
 		speed: c.Speed, concurrency: c.Concurrency, timeout: time.Duration(c.Timeout), maxGap: time.Duration(c.MaxGap),
@@ -94,6 +120,7 @@ func (c *Options) replay(ctx context.Context, out, errs io.Writer, to weftv1.Pre
 	if err := said.print(out); err != nil {
 		return err
 	}
+	// An interrupted replay has a report, but of the beginning of the recording only.
 	if ctx.Err() != nil {
 		return errors.New("interrupted before the recording ended; the verdict does not count")
 	}
