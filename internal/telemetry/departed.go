@@ -69,6 +69,7 @@ func (t *Telemetry) gather() ([]*dto.MetricFamily, error) {
 	}
 	snapshot, now := d.models.Snapshot(), time.Now()
 	for _, f := range families {
+		// Metrics of the Go runtime and the process have no versions.
 		if strings.HasPrefix(f.GetName(), "weft_") {
 			f.Metric = slices.DeleteFunc(f.GetMetric(), func(m *dto.Metric) bool {
 				return d.long(nameOf(m), snapshot, now)

@@ -35,6 +35,7 @@ func (t *Telemetry) observe(models Models, scheduler Scheduler) error {
 	return i.by(func(o metric.Observer) {
 		state := scheduler.State()
 		accounts.observe(o, state.Accounts)
+		// A version has a number in the scheduler for each device that it runs on; the page shows their sum.
 		queued := map[sharedsched.VersionID]int{}
 		for i := range state.Versions {
 			v := &state.Versions[i]
@@ -53,6 +54,7 @@ func (t *Telemetry) observe(models Models, scheduler Scheduler) error {
 		}
 		for _, m := range snapshot.Models.All() {
 			for _, v := range m.Versions {
+				// Others have no queue yet, or none any more.
 				if v.State != catalog.Ready && v.State != catalog.Unloading {
 					continue
 				}

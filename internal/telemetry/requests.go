@@ -74,6 +74,7 @@ func crash(err error) string {
 	if !is || !failed.Crashed {
 		return ""
 	}
+	// The engine's package is not imported for one error.
 	_, overran := errors.AsType[interface {
 		error
 		Overran()

@@ -1,7 +1,21 @@
-// Package telemetry turns the events that observers of the house get into metrics and traces.
+// Package telemetry turns the events that the server's observers get into metrics and traces.
 //
-// Metrics are always there for Prometheus to fetch. Both are also exported wherever the standard OTEL_* variables say;
-// without them nothing is sent and nothing is traced.
+// Metrics are always there for Prometheus to fetch. Metrics and traces are also exported as the standard OTEL_*
+// variables say. Without these nothing is sent, and nothing is traced.
+//
+// # Metrics
+//
+// instruments record events as they happen: requests, batches, shadows. Their labels are put together when a version is
+// first seen, so that an event neither waits nor allocates. Everything else is read from its source when a page is made
+// (gauges.go, accounts.go, sources.go), and what belongs together is read at one moment, so that the numbers of a page
+// add up. Series of versions that have been gone for an hour leave the page (departed.go).
+//
+// # Traces
+//
+// A sampled request has a tree of spans. Its root begins with the request, and all others are made from measured times
+// once it has ended. A batch has one span, linked with its sampled requests in both directions. Requests that are not
+// sampled cost next to nothing if the sampler goes by chance alone: it is then decided before there is a span (trace.go,
+// tracegrpc.go, traceweb.go).
 package telemetry
 
 import (
@@ -89,6 +103,7 @@ func New(ctx context.Context, cfg Config) (_ *Telemetry, err error) {
 	if err != nil {
 		return nil, err
 	}
+	// The page and the exporters are readers of the same instruments.
 	page, err := prometheusexporter.New(
 		prometheusexporter.WithAggregationSelector(aggregation),
 		prometheusexporter.WithRegisterer(t.registry),
@@ -125,6 +140,7 @@ func New(ctx context.Context, cfg Config) (_ *Telemetry, err error) {
 		options = append(options, sdkmetric.WithReader(exported))
 	}
 	t.meters = sdkmetric.NewMeterProvider(options...)
+	// The handler is the whole process's: without exports it stays the library's.
 	if exported != nil || t.traces != nil {
 		reportFailures(cfg.Logger)
 	}

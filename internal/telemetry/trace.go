@@ -86,10 +86,12 @@ func (t *Traces) Begin(ctx context.Context, r *predict.Request) (context.Context
 	if c != nil {
 		c.asked.Store(true)
 		name = c.name()
+		// A call of its own began when its header came, and waited before that in the kernel.
 		if !r.Stream {
 			start = c.began.Add(-protect.Late(ctx))
 		}
 	}
+	// Three ways: a parent decides by its own sampling, chance has decided already, or the sampler decides.
 	by := t.sampled
 	if r.TraceParent != "" {
 		ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": r.TraceParent})
@@ -105,6 +107,7 @@ func (t *Traces) Begin(ctx context.Context, r *predict.Request) (context.Context
 	if !span.IsRecording() {
 		return ctx, nil
 	}
+	// Only the one request of a call may end with the call and name its trace in the answer's header.
 	made := &Trace{traces: t, root: span, began: start}
 	if c != nil {
 		span.SetAttributes(c.attributes()...)

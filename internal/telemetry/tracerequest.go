@@ -44,6 +44,7 @@ func (t *Trace) Done(c *predict.Course) {
 	if c.Decoded.After(t.began) {
 		child("intake", t.began, c.Decoded)
 	}
+	// An executed request has times of the scheduler's. One that ended in the queue has those of the pipeline.
 	switch o := &c.Event.Execution.Outcome; {
 	case o.Executions > 0:
 		ended := c.Returned

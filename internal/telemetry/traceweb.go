@@ -27,6 +27,7 @@ func (t *Telemetry) TraceWeb(to http.Handler) http.Handler {
 		c := &call{began: time.Now(), writer: &codeWriter{ResponseWriter: w}}
 		ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
 		c.web = r.WithContext(context.WithValue(ctx, callKey{}, c))
+		// Deferred, so that a handler that panics has a span, too.
 		defer func() {
 			code, why := "OK", ""
 			c.writer.code = cmp.Or(c.writer.code, http.StatusOK)

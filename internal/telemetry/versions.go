@@ -79,6 +79,7 @@ func (vs *versions) refresh(id sharedsched.VersionID, device string) *series {
 			slot := vs.slot(m, v)
 			for _, r := range replicas(v) {
 				id := sharedsched.VersionID(r.Scheduler)
+				// Labels change when a version becomes ready, or when traffic moves it to another slot.
 				if have := next.byID.Get(id); have == nil || !have.serving || have.slot != slot {
 					next.byID = next.byID.With(id, newSeries(v.Model, number(v), r.Device, slot, true))
 				}
