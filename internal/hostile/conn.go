@@ -72,6 +72,7 @@ func Dial(ctx context.Context, address string, patient time.Duration, done func(
 	}
 	c.change.L = &c.mu
 	c.framer = http2.NewFramer(c.out, bufio.NewReaderSize(conn, 64<<10))
+	// The framer must not refuse what the server is to refuse.
 	c.framer.AllowIllegalWrites = true
 	c.framer.SetReuseFrames()
 	c.framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)

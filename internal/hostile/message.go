@@ -205,6 +205,7 @@ func (k *Maker) scalar(f protoreflect.FieldDescriptor) protoreflect.Value {
 	case protoreflect.StringKind:
 		return protoreflect.ValueOfString(k.Word())
 	case protoreflect.BytesKind:
+		// Zeros, as many as whole elements of four bytes have: a tensor that may be valid.
 		if k.RNG.IntN(2) == 0 {
 			return protoreflect.ValueOfBytes(make([]byte, k.RNG.IntN(9)*4))
 		}
@@ -246,6 +247,7 @@ func (k *Maker) tweak(m protoreflect.Message, depth int) {
 		return
 	}
 	f := fields.Get(k.RNG.IntN(fields.Len()))
+	// A message that lacks a field is as likely to break a server as one that has too many.
 	if k.RNG.IntN(6) == 0 {
 		m.Clear(f)
 		return

@@ -61,6 +61,7 @@ func (c *Conn) takeLocked(frame http2.Frame) {
 		}
 		end = f.StreamEnded()
 	case *http2.RSTStreamFrame:
+		// A server may reset a stream without an error once it has answered, so that the caller stops sending.
 		if a != nil && f.ErrCode != http2.ErrCodeNo {
 			a.Reset = f.ErrCode.String()
 		}
@@ -75,6 +76,7 @@ func (c *Conn) takeLocked(frame http2.Frame) {
 		c.goAway = f.ErrCode.String() + " " + string(f.DebugData())
 	}
 	if end && a != nil {
+		// The answer is complete: no later frame of the stream changes it.
 		delete(c.calls, id)
 		c.statuses[a.Status] = true
 		c.done(a)

@@ -1,5 +1,11 @@
-// Package weftest holds the helpers that tests of several packages share: models written in Go, tensors of a few
-// numbers, a log that is kept, files of a repository, and clients of a whole server.
+// Package weftest holds the helpers that tests of several packages share:
+//
+//   - models written in Go, which need no library (Engine, PerRow, OverRows);
+//   - tensors of a few numbers (Floats, Words);
+//   - a log that is kept, to look for events in it (Log);
+//   - files of a repository (AddVersion, SetManifest);
+//   - servers on a free port, and clients of whole servers (Serve, Dial, Predict, AwaitQueue);
+//   - certificates (Authority).
 package weftest
 
 import (

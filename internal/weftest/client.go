@@ -27,6 +27,7 @@ const Patience = 30 * time.Second
 func Dial(address string) (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:"+address,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		// gRPC waits a second before it tries again, which most tests of a starting server would wait for.
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff: backoff.Config{
 				BaseDelay: 10 * time.Millisecond, Multiplier: 1,

@@ -47,6 +47,7 @@ func (e *Engine) Signature() *tensor.Signature { return &e.Declared }
 
 // Run answers.
 func (e *Engine) Run(_ context.Context, b *tensor.Batch) error {
+	// A model without rows has scalars, and one run of it is one row.
 	size := 1
 	if s := b.Inputs[0].Shape; len(s) > 0 {
 		size = int(s[0])

@@ -102,6 +102,7 @@ func Children(parent int) (pids []int) {
 			continue // it has ended
 		}
 		_, rest, _ := strings.Cut(string(text), ") ") // from its state on
+		// A zombie has ended, though nobody has waited for it yet.
 		if fields := strings.Fields(rest); len(fields) > 1 && fields[0] != "Z" && fields[1] == strconv.Itoa(parent) {
 			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(name)))
 			pids = append(pids, pid)
