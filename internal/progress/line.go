@@ -1,4 +1,7 @@
 // Package progress shows how far a command is.
+//
+// On a terminal it rewrites one line several times a second. Elsewhere, such as in a log, it writes a line every few
+// seconds. What else the command prints meanwhile goes through the Line, which takes the line of progress away first.
 package progress
 
 import (
