@@ -7,9 +7,16 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
+// keptBatches is how many of the latest batches are remembered: half a minute of a thousand batches a second, in about
+// 3 MB.
 const keptBatches = 32_768
 
-// batch is an execution that ended, as sharedsched.BatchEvent has it. It has no pointers.
+// batch is an execution that ended, as sharedsched.BatchEvent has it. It has no pointers, so that the garbage collector
+// does not look through the ring.
+//
+// Of and passedOver are indexes in Log.all. Rows counts what tasks brought, padded the rows that were executed;
+// demanding counts the flows that demanded service when it started, and waited the tasks of its queue that it left
+// waiting. Slack is how much later it could have started in time for its first target; below 0 it was too late.
 type batch struct {
 	number                                 uint64
 	started                                sharedsched.Time
@@ -22,9 +29,12 @@ type batch struct {
 	flags                                  uint8
 }
 
+// ended returns the end as the batch was timed; batches are added in the order in which they were reported, which is
+// nearly that of their ends.
 func (b *batch) ended() sharedsched.Time { return b.started.Add(b.elapsed) }
 
-// The flags of a batch in Activity.
+// The flags of a batch in Activity. flagLate: it answered a request after a target that the request itself named. It
+// says nothing of how long the batch ran.
 const (
 	flagLate = 1 << iota
 	flagFailed
@@ -32,7 +42,8 @@ const (
 	flagProof // of batching, or warm-up: the version was not ready yet
 )
 
-// BatchDone implements shell.Observer.
+// BatchDone implements shell.Observer. The scheduler's lock is not held. Batches of proofs and warm-ups take device
+// time, but are not counted as batches and rows of the version: no caller asked for them.
 func (l *Log) BatchDone(e sharedsched.BatchEvent) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -75,7 +86,9 @@ func (l *Log) BatchDone(e sharedsched.BatchEvent) {
 	l.busy[e.Device] += e.DeviceTime
 }
 
-// spreadLocked counts the device time of a batch in the seconds in which it ran, as far as they are in the window.
+// spreadLocked counts the device time of a batch in the seconds in which it ran, as far as they are in the window: each
+// gets the part of the device time that it has of the elapsed time. A batch of three seconds would otherwise seem to
+// use its device threefold in one second. Proofs count as background, too.
 func (l *Log) spreadLocked(of *tracked, b *batch, background bool) {
 	first, last := l.secondOf(b.started), l.secondOf(b.ended())
 	for second := max(first, last-windowSeconds+1); second <= last; second++ {
@@ -93,7 +106,8 @@ func (l *Log) spreadLocked(of *tracked, b *batch, background bool) {
 	}
 }
 
-// publishedLocked notes whether a version was published as ready.
+// publishedLocked notes whether a version was published as ready. The snapshot is asked because lookLocked may not have
+// seen it yet. Once serving, a version stays so: its batches are work of callers from then on.
 func (l *Log) publishedLocked(t *tracked) {
 	if t.serving {
 		return
@@ -104,7 +118,8 @@ func (l *Log) publishedLocked(t *tracked) {
 	}
 }
 
-// secondOf returns the second of the run in which a time lies.
+// secondOf returns the second of the run in which a time lies, counted from 0 at Epoch. All counts by time are by
+// these.
 func (l *Log) secondOf(t sharedsched.Time) int64 { return int64(time.Duration(t) / time.Second) }
 
 // ms returns a time or a duration in milliseconds, to the microsecond.

@@ -19,10 +19,12 @@ import (
 const mostMates = 64
 
 // Explain tells the way of the latest request of a name: that of its caller, or #N for the server's own number, which
-// may do without the # where no caller has that name. Nil: it is not remembered.
+// may do without the # where no caller has that name. Nil: it is not remembered. It may look through all that is
+// remembered, and lets go of mu meanwhile. Batches that end in that time are in the answer, too.
 func (l *Log) Explain(name string) *weftv1.Explanation {
 	l.reading.Lock()
 	defer l.reading.Unlock()
+	// It is asked for before mu is taken, as it may wait for the scheduler.
 	state := l.State()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -42,6 +44,7 @@ func (l *Log) Explain(name string) *weftv1.Explanation {
 	if r.of != nil {
 		e.Version = int32(r.of.version)
 	}
+	// Times are relative to the arrival. A request that was never executed has none of these.
 	if r.executions > 0 {
 		e.AdmittedMs, e.StartedMs = ms(r.queued.Sub(r.arrived)), ms(r.started.Sub(r.arrived))
 		e.ComputedMs = ms(r.computed.Sub(r.arrived))
@@ -65,7 +68,8 @@ func laneOf(b *batch, device string, devices []sharedsched.DeviceState) string {
 	return ""
 }
 
-// findLocked finds a request by its name.
+// findLocked finds a request by its name. Hashes are compared, not names: the whole name of a request is not kept, and
+// two names with equal hashes are too unlikely to matter.
 func (l *Log) findLocked(name string) *request {
 	hash := hashOf(name)
 	if r := l.latestLocked(func(r *request) bool { return r.hash == hash && r.id.size > 0 }); r != nil {
@@ -78,7 +82,9 @@ func (l *Log) findLocked(name string) *request {
 	return l.latestLocked(func(r *request) bool { return uint32(r.number) == uint32(number) }) // as it is shown
 }
 
-// latestLocked returns a copy of the latest request that is it.
+// latestLocked returns a copy of the latest request that is it. The rings of troubled and refused requests reach
+// further back than that of all requests, so that they are looked through where it has none. A copy, because the ring's
+// entry may be overwritten as soon as mu is let go of.
 func (l *Log) latestLocked(is func(*request) bool) (found *request) {
 	for _, of := range []*ring[request]{&l.requests, &l.troubled.ring, &l.refused.ring} {
 		seekLocked(l, of, func(r *request) bool {
@@ -98,7 +104,8 @@ func (l *Log) latestLocked(is func(*request) bool) (found *request) {
 	return found
 }
 
-// batchLocked returns a copy of the batch of a number; nil if it is not remembered.
+// batchLocked returns a copy of the batch of a number; nil if it is not remembered. It looks at every batch that is
+// remembered until it has found it.
 func (l *Log) batchLocked(number uint64) (found *batch) {
 	if number == 0 {
 		return nil
@@ -113,7 +120,9 @@ func (l *Log) batchLocked(number uint64) (found *batch) {
 	return found
 }
 
-// explainedLocked describes the batch of a request.
+// explainedLocked describes the batch of a request. Its mates are searched from the youngest request back to one that
+// ended before the batch started: none before that can have been in it. A mate whose last batch was another one is not
+// named.
 func (l *Log) explainedLocked(b *batch, r *told) *weftv1.ExplainedBatch {
 	out := &weftv1.ExplainedBatch{
 		Number: uint32(b.number), Device: r.of.device, Lane: uint32(b.lane),
@@ -131,8 +140,10 @@ func (l *Log) explainedLocked(b *batch, r *told) *weftv1.ExplainedBatch {
 	return out
 }
 
-// holdersLocked returns who had the device while a request waited. Of one that was not executed that is the device of
-// its version.
+// holdersLocked returns the versions that used the device while a request waited, the one that used it longest first.
+// Of a request that was not executed that is the device of its version, and all the time from its arrival to its end.
+// Own is the batch of the request, which does not count; nil: it is not remembered. The times of batches on several
+// lanes add up, so that their sum may be more than the time that the request waited.
 func (l *Log) holdersLocked(r *told, own *batch, state *sharedsched.State) []*weftv1.Holder {
 	from, to := r.queued, r.started
 	if r.executions == 0 {
@@ -142,6 +153,7 @@ func (l *Log) holdersLocked(r *told, own *batch, state *sharedsched.State) []*we
 		return nil
 	}
 	by := map[*tracked]*weftv1.Holder{}
+	// hold counts the part of a batch that lies within the wait.
 	hold := func(of *tracked, begin, end sharedsched.Time) {
 		held := min(to, end).Sub(max(from, begin))
 		if of == nil || of.device != r.of.device || held <= 0 {
@@ -170,7 +182,8 @@ func (l *Log) holdersLocked(r *told, own *batch, state *sharedsched.State) []*we
 }
 
 // Requests lists the latest requests that were late or not answered: of one model, or of all where it is "", and with
-// one end, or any where that is 0.
+// one end, or any where that is 0. At most so many are listed, the latest first. Counts of the last minute are of all
+// models and ends.
 func (l *Log) Requests(model string, end weftv1.RequestEnd, most int) *weftv1.ListRequestsResponse {
 	l.reading.Lock()
 	defer l.reading.Unlock()
@@ -179,6 +192,7 @@ func (l *Log) Requests(model string, end weftv1.RequestEnd, most int) *weftv1.Li
 	now := l.now()
 	var found []request
 	for _, of := range l.kindsLocked(end) {
+		// Each ring gives up to as many as are wanted in all: the latest ones may all be in one of them.
 		n := 0
 		seekLocked(l, of, func(r *request) bool {
 			if (model == "" || l.words.texts[r.model] == model) && (end == 0 || r.end() == end) {
@@ -205,7 +219,8 @@ func (l *Log) Requests(model string, end weftv1.RequestEnd, most int) *weftv1.Li
 	return out
 }
 
-// kindsLocked returns where requests of an end are; 0: all that were late or not answered.
+// kindsLocked returns the rings that hold requests of an end; 0: all that were late or not answered. Answered requests,
+// late ones among them, are in the ring of all requests, late ones in that of troubled ones as well.
 func (l *Log) kindsLocked(end weftv1.RequestEnd) []*ring[request] {
 	switch end {
 	case weftv1.RequestEnd_REQUEST_END_ANSWERED:

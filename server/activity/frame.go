@@ -13,7 +13,8 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// limits are how many batches and requests an Activity holds at most: the first one of a viewer reaches back.
+// limits are how many batches and requests an Activity holds at most. A frame has what happened in a quarter of a
+// second. The first frame of a viewer reaches back further, and may hold more.
 type limits struct{ batches, requests int }
 
 var (
@@ -21,7 +22,8 @@ var (
 	inFirst = limits{20_000, 20_000}
 )
 
-// mostVersions are shown while some of them rest.
+// mostVersions is how many versions there may be for resting ones to be shown as well. Where there are more, a frame
+// has only the ones that did something or have requests waiting.
 const mostVersions = 256
 
 // cursor is how far a viewer has seen.
@@ -30,7 +32,8 @@ type cursor struct {
 	batches, requests uint64
 }
 
-// cursorAt returns the cursor that has seen all before a time, as far as it is remembered.
+// cursorAt returns the cursor that has seen all before a time, as far as it is remembered. It takes O(log n) in what is
+// remembered.
 func (l *Log) cursorAt(t sharedsched.Time) cursor {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -49,6 +52,7 @@ func (l *Log) cursor() cursor {
 }
 
 // frame returns what happened between two cursors, and how things stand at the latter. The state may be a moment older.
+// What was overwritten since, or is beyond the limits, is counted as left out.
 func (l *Log) frame(since, until cursor, state *sharedsched.State, most limits) *weftv1.Activity {
 	var gpus map[string]*weftv1.GpuActivity
 	if l.GPUs != nil {
@@ -66,6 +70,7 @@ func (l *Log) frame(since, until cursor, state *sharedsched.State, most limits) 
 	}
 	second := l.secondOf(until.at)
 	from := max(0, second-windowSeconds+1)
+	// The latest second of the window is not over yet: rates are by the time that has passed.
 	window := max(time.Millisecond, time.Duration(until.at)-time.Duration(from)*time.Second)
 	a.WindowMs = ms(window)
 	v := newView(l, a, state, from, window)
@@ -80,7 +85,7 @@ func (l *Log) frame(since, until cursor, state *sharedsched.State, most limits) 
 }
 
 // clamp limits a range of places to what the ring still has. It returns the first place, every how many places one is
-// to be taken so that there are at most so many, and how many places are gone.
+// to be taken so that there are at most so many, and how many places are gone. The multiples of every are to be taken.
 func clamp[T any](of *ring[T], from, to uint64, most int) (first, every uint64, gone uint32) {
 	first = max(from, of.first())
 	every = (to-min(first, to))/uint64(most) + 1
@@ -104,6 +109,7 @@ type view struct {
 	lookup lookup
 }
 
+// newView chooses the versions that are shown, and their order: by model, version and device. The caller holds mu.
 func newView(l *Log, out *weftv1.Activity, state *sharedsched.State, from int64, window time.Duration) *view {
 	v := &view{
 		Log: l, out: out, state: state, from: from, minute: l.secondOf(l.now()) - 59, window: window,
@@ -132,7 +138,8 @@ func newView(l *Log, out *weftv1.Activity, state *sharedsched.State, from int64,
 	return v
 }
 
-// placeOf returns the place of a version in the order. One that was not in it is added.
+// placeOf returns the place of a version in the order. One that was not in it is added, as entitled to nothing: a batch
+// or a request refers to it, though it rested when the view was made, or was not known yet.
 func (v *view) placeOf(t *tracked) uint32 {
 	i, known := v.places[t]
 	if !known {
@@ -144,7 +151,8 @@ func (v *view) placeOf(t *tracked) uint32 {
 	return i
 }
 
-// breathe lets go of the lock for a moment after so many things.
+// breathe lets go of the lock for a moment after so many things. What the rings refer to is looked up again then:
+// versions and words may have been added meanwhile.
 func (v *view) breathe(read uint64) {
 	v.breatheLocked(read)
 	v.lookup = v.lookupLocked()
@@ -156,6 +164,7 @@ func (v *view) batches(from, to uint64, most int) (*weftv1.BatchColumns, uint32)
 	first, every, omitted := clamp(&v.Log.batches, from, to, most)
 	for i := first; i < to; i++ {
 		v.breathe(i)
+		// It may have been overwritten while the lock was let go of.
 		if i%every != 0 || i < v.Log.batches.first() {
 			omitted++
 			continue
@@ -224,7 +233,8 @@ func (v *view) request(c *weftv1.RequestColumns, r *request) {
 	c.Reason = append(c.Reason, v.lookup.words[r.reason])
 }
 
-// running returns the batches in flight.
+// running returns the batches in flight, as the scheduler's state has them. They may have ended meanwhile, and be among
+// the batches, too: a viewer tells that by their numbers.
 func (v *view) running() (all []*weftv1.RunningBatch) {
 	for i := range v.state.Devices {
 		for j := range v.state.Devices[i].Running {
@@ -242,4 +252,5 @@ func (v *view) running() (all []*weftv1.RunningBatch) {
 // round keeps three digits behind the point, and digits six: more would be noise that takes room.
 func round(x float32) float32 { return float32(math.Round(float64(x)*1e3) / 1e3) }
 
+// digits keeps six digits behind the point: shares of a device are small.
 func digits(x float64) float64 { return math.Round(x*1e6) / 1e6 }

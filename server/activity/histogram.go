@@ -5,10 +5,11 @@ import (
 	"time"
 )
 
-// histogram counts times in buckets that are an eighth of a power of two wide, from microseconds to half an hour: a
-// quantile is wrong by a sixteenth at most.
+// histogram counts times in buckets that are an eighth of a power of two wide, from microseconds to 71 minutes (2^32
+// µs): a quantile is wrong by a sixteenth at most.
 type histogram [240]uint32
 
+// add counts a time. A longer one than the histogram reaches counts in the last bucket.
 func (h *histogram) add(d time.Duration) { h[min(bucketOf(d), len(h)-1)]++ }
 
 func (h *histogram) merge(o *histogram) {
@@ -17,7 +18,8 @@ func (h *histogram) merge(o *histogram) {
 	}
 }
 
-// quantile returns the time that a part of those counted did not exceed, in milliseconds; 0 if there are none.
+// quantile returns the time that a part of those counted did not exceed, in milliseconds; 0 if there are none. Within
+// the bucket in which it lies, times are taken to be spread evenly.
 func (h *histogram) quantile(part float64) float64 {
 	var all float64
 	for _, n := range h {
@@ -34,11 +36,13 @@ func (h *histogram) quantile(part float64) float64 {
 		}
 		left -= float64(n)
 	}
+	// Rounding left a little of part*all.
 	low, wide := bucket(len(h) - 1)
 	return (low + wide) / 1e3
 }
 
-// bucketOf returns the bucket of a time: one for each of the first 8 microseconds, then 8 for each power of two.
+// bucketOf returns the bucket of a time: one for each of the first 8 microseconds, then 8 for each power of two. The
+// three bits behind the leading one tell which of the eight. It may be beyond the last bucket.
 func bucketOf(d time.Duration) int {
 	us := uint64(max(0, d) / time.Microsecond)
 	if us < 8 {

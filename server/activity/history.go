@@ -9,15 +9,18 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
+// The bounds of histories. A history has 3,600 points of the last hour and 2,880 of the last day. It is forgotten,
+// points of the day included, once its version was idle for forgottenAfter seconds; so is a version that is not
+// resident.
 const (
-	mostHistories  = 64 // 210 KB each
+	mostHistories  = 64 // 260 KB each
 	forgottenAfter = 3600
 	hourSteps      = 3600
 	daySteps       = 24 * 3600 / dayStep
 	dayStep        = 30 // seconds
 )
 
-// history is how a version did in the last hour and day.
+// history is how a version did in the last hour and day. Log.histories guards it.
 type history struct {
 	hour, day series
 	// of the present step of the day
@@ -25,13 +28,16 @@ type history struct {
 	latency histogram
 }
 
-// series are the latest points of one step each, the youngest of step last.
+// series are the latest points of one step each, the youngest of step last. Points is a ring by the number of the step;
+// it is made when the first point is set.
 type series struct {
 	points []point
 	last   int64
 }
 
-// point is one step.
+// point is one step: a second, or half a minute. Late counts requests that were answered after their target, lost the
+// ones that were not answered. Waiting is the mean of what waited at the end of each second; p50 and p99 are in
+// milliseconds, from the arrival to the answer.
 type point struct {
 	busy                 time.Duration
 	answered, late, lost uint32
@@ -40,7 +46,8 @@ type point struct {
 	p50, p99             float32
 }
 
-// set keeps the point of a step. Steps that were passed over were empty.
+// set keeps the point of a step, later than all before. Steps that were passed over were empty: their places still hold
+// points of the round before.
 func (s *series) set(step int64, most int, p point) {
 	if s.points == nil {
 		s.points = make([]point, most)
@@ -59,7 +66,8 @@ func (s *series) at(step int64) point {
 	return point{}
 }
 
-// keep keeps how a version did in a second that is over.
+// keep keeps how a version did in a second that is over, and at the end of each half minute the sum of its seconds. The
+// quantiles of the half minute are those of all its requests, not the highest of its seconds.
 func (h *history) keep(second int64, s *slot, waiting int) {
 	p := point{
 		busy: s.busy, answered: s.answered, late: s.late, lost: s.lost, batches: s.batches, rows: s.rows,
@@ -88,7 +96,9 @@ func (p *point) add(o point) {
 	p.p50, p.p99 = max(p.p50, o.p50), max(p.p99, o.p99)
 }
 
-// tick ends a second: what happened in it goes into the histories.
+// tick ends a second: what happened in it goes into the histories. Versions that are not resident and did nothing for
+// an hour are forgotten. Run calls it once for each second, in order; the state has no versions and devices while the
+// server is idle.
 func (l *Log) tick(second int64, state *sharedsched.State) {
 	waiting := map[sharedsched.VersionID]int{}
 	for i := range state.Versions {
@@ -101,6 +111,7 @@ func (l *Log) tick(second int64, state *sharedsched.State) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lookLocked()
+	// An idle server's state is not asked for: then the lanes are those of before.
 	if len(state.Devices) > 0 {
 		l.lanes = l.lanesLocked(state)
 	}
@@ -145,7 +156,8 @@ func (l *Log) lanesLocked(state *sharedsched.State) (lanes int) {
 	return lanes
 }
 
-// forgetLocked forgets versions that are gone. It lets go of mu meanwhile.
+// forgetLocked forgets versions that are gone. It lets go of mu meanwhile. The rings refer to versions by their
+// indexes: these are free for others only when nothing refers to them any more.
 func (l *Log) forgetLocked(gone []*tracked) {
 	for _, t := range gone {
 		if t.history != nil {
@@ -181,7 +193,8 @@ func (l *Log) forgetLocked(gone []*tracked) {
 	}
 }
 
-// lookLocked brings what is known of the versions in step with the models. It looks at the models that have changed.
+// lookLocked brings what is known of the versions in step with the models. It looks at the models that have changed
+// since it looked last, and does nothing where none has.
 func (l *Log) lookLocked() {
 	now := l.Models()
 	if now == l.looked {
@@ -221,7 +234,8 @@ func (l *Log) lookLocked() {
 	}
 }
 
-// idle reports whether nothing was executed or ended lately, and nothing waited: then nothing does.
+// idle reports whether nothing was executed or ended in the last half minute, and nothing waited at the latest tick:
+// then nothing waits now.
 func (l *Log) idle(second int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -234,7 +248,8 @@ func (l *Log) idle(second int64) bool {
 }
 
 // History returns how a version did, or all versions of a model where it is 0, or the whole server where the model is
-// "": by seconds of the last hour, or half minutes of the last day.
+// "": by seconds of the last hour, or half minutes of the last day. A version on several devices is added up. Quantiles
+// of several versions are the highest of theirs, since points keep no histograms.
 func (l *Log) History(model string, version int64, day bool) *weftv1.History {
 	step, most := int64(1), int64(hourSteps)
 	if day {
@@ -264,7 +279,8 @@ func (l *Log) History(model string, version int64, day bool) *weftv1.History {
 	return out
 }
 
-// historiesOf returns the series of some versions. They may be read while histories is held.
+// historiesOf returns the series of some versions. They may be read while histories is held, which the caller takes
+// afterwards: the order of the locks is histories, then mu.
 func (l *Log) historiesOf(model string, version int64, day bool) (all []*series) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -39,12 +39,15 @@ type Config struct {
 
 // Log remembers. It implements shell.Observer, is told of requests, and is safe for concurrent use once it watches.
 type Log struct {
+	// a random name of this run of the server, by which viewers notice that it was started again
 	run   string
 	views views
 
 	Config
 
-	// reading is held by who looks through much, so that one at a time does. It is taken first.
+	// reading is held while one call looks through all that is remembered, so that there is one such call at a time: each
+	// lets go of mu again and again, and many of them would slow down the requests that end. It is taken before the
+	// others.
 	reading sync.Mutex
 
 	// histories guards the insides of all histories. It is taken before mu.
@@ -90,7 +93,9 @@ func (l *Log) Watch(c Config) {
 // now returns the time on the scheduler's clock.
 func (l *Log) now() sharedsched.Time { return l.at(time.Now()) }
 
-// ofLocked returns the version of a number of the scheduler.
+// ofLocked returns the version of a number of the scheduler. A number belongs to one replica, so that it stays right
+// once it is in byID, also when the version is gone. One whose name is not known any more is counted for a version of
+// no name.
 func (l *Log) ofLocked(id sharedsched.VersionID, device string) *tracked {
 	if t := l.byID[id]; t != nil {
 		return t
@@ -118,6 +123,7 @@ func (l *Log) placeLocked(p place) *tracked {
 			}
 		}
 	}
+	// The index of a forgotten version is used again.
 	t := &tracked{place: p, index: int32(len(l.all)), lost: map[string]uint64{}}
 	if n := len(l.free); n > 0 {
 		t.index, l.free = l.free[n-1], l.free[:n-1]

@@ -11,12 +11,18 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
+// How many of the latest requests are remembered, of all and of each kind of trouble: a minute of a thousand a second.
+// A flood of requests that are answered in time, or refused, does not push out the ones that were late or lost.
 const (
 	keptRequests = 65_536
 	keptTroubled = 65_536
 )
 
-// request is a request that ended. Times are of the scheduler's clock. It has no pointers.
+// request is a request that ended. Times are of the scheduler's clock. It has no pointers, so that the garbage
+// collector does not look through the rings; its texts are numbers in Log.words, and its name lies in Log.ids.
+//
+// Late says that it was answered, but after its target: the one that it named, or else its version's. It is measured
+// from the arrival to the answer, and says nothing of how long the model took. An unanswered request is not late.
 type request struct {
 	number, batch           uint64 // batch: its last; 0: none
 	arrived, ended          sharedsched.Time
@@ -34,7 +40,9 @@ type request struct {
 	late                    bool
 }
 
-// RequestDone notes a request that ended, as predict.Observer is told of it.
+// RequestDone notes a request that ended, as predict.Observer is told of it. The scheduler tells when the last
+// execution ended, how long all took and how long the request had waited; the other times are reckoned back from that.
+// Only texts and numbers of e are kept.
 func (l *Log) RequestDone(_ context.Context, e *predict.Event) {
 	x := &e.Execution.Outcome
 	r := request{
@@ -79,7 +87,8 @@ func (l *Log) RequestDone(_ context.Context, e *predict.Event) {
 	}
 }
 
-// remembered are the latest requests of a kind.
+// remembered are the latest requests of a kind: late or lost ones, or refused ones. Counts reach back a minute, however
+// few of them are still in the ring.
 type remembered struct {
 	ring[request]
 
@@ -102,6 +111,7 @@ func (m *remembered) lastMinute(now sharedsched.Time) (n, forgotten uint32) {
 	return n, forgotten
 }
 
+// seed is the process's own, so that callers cannot choose names with equal hashes.
 var seed = maphash.MakeSeed()
 
 func hashOf(id string) uint64 { return maphash.String(seed, id) }
@@ -118,6 +128,7 @@ var ends = [...]weftv1.RequestEnd{
 	predict.Failed:    weftv1.RequestEnd_REQUEST_END_FAILED,
 }
 
+// end returns how the request ended for people, to whom late is an end of its own.
 func (r *request) end() weftv1.RequestEnd {
 	if r.late {
 		return weftv1.RequestEnd_REQUEST_END_LATE

@@ -5,13 +5,16 @@ import (
 	"sort"
 )
 
-// ring keeps the latest things that were added to it, by their places in the order of adding, from 0.
+// ring keeps the latest things that were added to it, by their places in the order of adding, from 0. The place of a
+// thing stays the same for ever; its index in items is used again by the thing that comes r.most places later. Log.mu
+// guards it.
 type ring[T any] struct {
 	items []T
 	most  int
 	added uint64 // ever
 }
 
+// add grows items as long as it is not full: a server with little to do takes little memory.
 func (r *ring[T]) add(x T) {
 	if len(r.items) < r.most {
 		r.items = append(r.items, x)
@@ -36,7 +39,8 @@ func (r *ring[T]) since(later func(*T) bool) uint64 {
 // atOnce things of a ring are read before others get their turn: requests wait for the lock to say that they ended.
 const atOnce = 1024
 
-// breatheLocked lets go of mu for a moment after so many things.
+// breatheLocked lets go of mu for a moment after so many things. Afterwards, what was read by pointer may have been
+// overwritten. The caller holds mu.
 func (l *Log) breatheLocked(read uint64) {
 	if read%atOnce == 0 {
 		l.mu.Unlock()
@@ -52,7 +56,8 @@ func seekLocked[T any](l *Log, r *ring[T], f func(*T) bool) {
 	}
 }
 
-// copiedLocked returns copies of the things from a place to below another. It lets go of mu meanwhile.
+// copiedLocked returns copies of the things from a place to below another. It lets go of mu meanwhile: things that are
+// overwritten then are left out.
 func copiedLocked[T any](l *Log, r *ring[T], from, to uint64) []T {
 	out := make([]T, 0, to-min(to, max(from, r.first())))
 	for i := from; i < to; i++ {

@@ -13,7 +13,8 @@ import (
 // mostHolders are named in a story.
 const mostHolders = 3
 
-// story tells the way of a request in sentences. lane says where its batch ran.
+// story tells the way of a request in sentences: how it came, waited, ran and ended. lane says where its batch ran. b
+// is nil where the batch is no longer remembered, or the request was not run in one.
 func story(r *told, e *weftv1.Explanation, b *batch, lane string) []string {
 	var s []string
 	say := func(format string, args ...any) { s = append(s, fmt.Sprintf(format, args...)) }
@@ -81,7 +82,7 @@ func story(r *told, e *weftv1.Explanation, b *batch, lane string) []string {
 	return s
 }
 
-// outcome is the last sentence.
+// outcome is the last sentence. Late and answered in time are told apart first: both are answers.
 func outcome(r *told, e *weftv1.Explanation) string {
 	all := took(e.GetEndedMs())
 	switch {
@@ -94,7 +95,9 @@ func outcome(r *told, e *weftv1.Explanation) string {
 	return fmt.Sprintf("It was %s after %s: %s.", r.ending, all, r.reason)
 }
 
-// blame names the longest part of a request's time.
+// blame names the longest part of a late request's time: before it was admitted, waiting, running, or after its
+// execution. Where it waited longest, the version that used the device longest meanwhile is named; if none did, the
+// device was free, and the batch was held until it was fuller.
 func blame(r *told, e *weftv1.Explanation) string {
 	before, waited := e.GetAdmittedMs(), e.GetStartedMs()-e.GetAdmittedMs()
 	ran, after := e.GetComputedMs()-e.GetStartedMs(), e.GetEndedMs()-e.GetComputedMs()
@@ -128,6 +131,7 @@ var whys = map[sharedsched.FlushReason]string{
 	sharedsched.FlushUnbatched:               "the version runs requests one by one",
 }
 
+// name is how people call a version; 0 is none.
 func name(model string, version int32) string {
 	if version == 0 {
 		return model
@@ -135,6 +139,7 @@ func name(model string, version int32) string {
 	return fmt.Sprintf("%s v%d", model, version)
 }
 
+// count writes a number of things.
 func count(n uint32, one, many string) string {
 	if n == 1 {
 		return "1 " + one

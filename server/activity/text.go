@@ -9,7 +9,7 @@ import (
 // The rings have no pointers, so that the garbage collector does not look through them: what they say in words lies in
 // these two.
 
-// words numbers texts that are few: names of models, identities, reasons.
+// words numbers texts that are few: names of models, identities, reasons. They are never forgotten. Number 0 is "".
 type words struct {
 	texts   []string
 	numbers map[string]int32
@@ -18,6 +18,7 @@ type words struct {
 // mostWords are numbered. There are never so many; further ones would all be "".
 const mostWords = 1 << 16
 
+// number returns the number of a text, a new one if it has none yet.
 func (w *words) number(text string) int32 {
 	if text == "" {
 		return 0
@@ -31,19 +32,21 @@ func (w *words) number(text string) int32 {
 	return n
 }
 
-// ids keeps the latest names that callers gave their requests, up to keptIDBytes.
+// ids keeps the latest names that callers gave their requests, up to keptIDBytes: names are short and differ, so that
+// they lie one behind the other in a ring of bytes. Data is made with the first name.
 type ids struct {
 	data  []byte
 	added uint64 // bytes, ever
 }
 
 const (
+	// 64 bytes for each of 65,536 requests
 	keptIDBytes = 4 << 20
 	// maxIDBytes of a name are remembered: of longer ones the beginning.
 	maxIDBytes = 64
 )
 
-// id says where a name is.
+// id says where a name is, counted in bytes that were ever added, and how long it is. Size 0: the request had no name.
 type id struct {
 	at   uint64
 	size uint8
@@ -69,7 +72,8 @@ func (i *ids) add(text string) id {
 	return id{at, uint8(len(text))}
 }
 
-// bytes returns a name, nothing where it was none or is no longer kept. They are valid until the next is added.
+// bytes returns a name, nothing where it was none or is no longer kept. They are valid until the next is added. A name
+// is kept as long as no more than keptIDBytes were added since its first byte.
 func (i *ids) bytes(at id) []byte {
 	if at.size == 0 || at.at+keptIDBytes < i.added {
 		return nil
@@ -78,7 +82,7 @@ func (i *ids) bytes(at id) []byte {
 	return i.data[begin : begin+uint64(at.size)]
 }
 
-// lookup is what the entries of rings refer to.
+// lookup is what the entries of rings refer to by number or place: words, versions and names.
 type lookup struct {
 	words []string
 	all   []*tracked
@@ -88,7 +92,8 @@ type lookup struct {
 // lookupLocked returns that of this moment, valid while mu is held.
 func (l *Log) lookupLocked() lookup { return lookup{l.words.texts, l.all, &l.ids} }
 
-// keptLocked returns a copy that stays valid. It lets go of mu meanwhile: names that are forgotten then are not in it.
+// keptLocked returns a copy that stays valid. It lets go of mu after each 64 KiB: names that are forgotten meanwhile
+// are not in it.
 func (l *Log) keptLocked() lookup {
 	data := make([]byte, 0, len(l.ids.data))
 	for part := range slices.Chunk(l.ids.data, keptIDBytes/64) {
@@ -109,7 +114,7 @@ func (k *lookup) version(index int32) *tracked {
 // idOf returns the name that a caller gave a request, as UTF-8.
 func (k *lookup) idOf(at id) string { return strings.ToValidUTF8(string(k.ids.bytes(at)), "\uFFFD") }
 
-// told is a request in words.
+// told is a request with its texts and its version, for people.
 type told struct {
 	*request
 
@@ -117,6 +122,7 @@ type told struct {
 	of                                 *tracked // nil: it was not routed to a version, or that was forgotten
 }
 
+// tell looks up the texts of a request. Reasons, models and identities are words; the name may be forgotten already.
 func (k *lookup) tell(r *request) told {
 	t := told{
 		request: r, id: k.idOf(r.id), identity: k.words[r.identity], model: k.words[r.model], reason: k.words[r.reason],

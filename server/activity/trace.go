@@ -13,7 +13,8 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// depthEvery is how often a trace says how many requests wait.
+// depthEvery is the least time between two points at which a trace says how many requests wait. Each request changes
+// that twice.
 const depthEvery = 10 * time.Millisecond
 
 // WriteTrace writes what happened in the latest while as a trace of Chrome's JSON format ("Trace Event Format"), which
@@ -41,7 +42,8 @@ func (l *Log) WriteTrace(w io.Writer, back time.Duration) error {
 	return t.w.Flush()
 }
 
-// latest returns copies of the batches and requests that ended in the latest while, and what they refer to.
+// latest returns copies of the batches and requests that ended in the latest while, what they refer to, and the
+// devices. The trace is written from these without mu: its reader may be slow.
 func (l *Log) latest(back time.Duration) ([]batch, []request, lookup, []sharedsched.DeviceState) {
 	l.reading.Lock()
 	defer l.reading.Unlock()
@@ -55,7 +57,7 @@ func (l *Log) latest(back time.Duration) ([]batch, []request, lookup, []sharedsc
 	return batches, requests, l.keptLocked(), state.Devices
 }
 
-// traceWriter writes events. The first error of its writer stays there.
+// traceWriter writes events. The first error of its writer stays in the bufio.Writer, and Flush returns it.
 type traceWriter struct {
 	w     *bufio.Writer
 	names lookup
@@ -68,7 +70,9 @@ type traceWriter struct {
 
 func (t *traceWriter) text(s string) { _, _ = t.w.WriteString(s) }
 
-// event writes an event: its phase, name, process, thread and time, and what else belongs to it.
+// event writes an event: its phase, name, process, thread and time, and what else belongs to it, which begins with a
+// comma. Phases are those of the format: X a slice with its duration, b and e the begin and end of an asynchronous
+// slice, C a counter, M a name.
 func (t *traceWriter) event(phase byte, name string, pid, tid int, at sharedsched.Time, more string) {
 	b := t.line[:0]
 	if t.any {
@@ -91,7 +95,8 @@ func (t *traceWriter) event(phase byte, name string, pid, tid int, at sharedsche
 	_, _ = t.w.Write(b)
 }
 
-// microseconds appends nanoseconds as microseconds, exactly.
+// microseconds appends nanoseconds as microseconds, exactly: a float64 would round them once a server has run for
+// months.
 func microseconds(b []byte, ns int64) []byte {
 	b = strconv.AppendInt(b, ns/1e3, 10)
 	if rest := ns % 1e3; rest > 0 {
@@ -118,6 +123,7 @@ func (t *traceWriter) process(of any, name string) int {
 	return pid
 }
 
+// batch writes a batch as a slice of its lane. The lane gets its name with its first batch.
 func (t *traceWriter) batch(b *batch) {
 	of := t.names.version(b.of)
 	if of == nil {
@@ -144,6 +150,8 @@ func (t *traceWriter) batch(b *batch) {
 		b.flags&flagBackground != 0))
 }
 
+// request writes a request as an asynchronous slice of its version, with its wait and its run inside. Requests that
+// were not routed to a version are left out.
 func (t *traceWriter) request(it *request) {
 	r := t.names.tell(it)
 	if r.of == nil {
@@ -162,7 +170,9 @@ func (t *traceWriter) request(it *request) {
 	t.event('e', "request", pid, 0, r.ended, id)
 }
 
-// depths writes how many requests wait. It counts the requests that ended in the time of the trace.
+// depths writes how many requests wait. It counts the requests that ended in the time of the trace: the ones that still
+// wait at its end are missing. A request waits from its admission to its first execution, or for all its life if it had
+// none.
 func (t *traceWriter) depths(requests []request) {
 	type change struct {
 		at sharedsched.Time

@@ -15,10 +15,11 @@ type place struct {
 	device  string
 }
 
-// windowSeconds is how many seconds rates, shares and quantiles are of.
+// windowSeconds is how many seconds rates, shares and quantiles are of. More would show a change later; fewer would
+// have quantiles of too few requests.
 const windowSeconds = 10
 
-// tracked is how a version on a device did.
+// tracked is how a version on a device did. Log.mu guards it, and Log.histories the inside of its history.
 type tracked struct {
 	place
 	index   int32 // among all
@@ -37,7 +38,8 @@ type tracked struct {
 	ids      []sharedsched.VersionID
 }
 
-// versionTotals count since the run began.
+// versionTotals count since the run began. Padded are the rows beyond those of requests. Busy includes the device time
+// of proofs; all else is of work for callers.
 type versionTotals struct {
 	batches, rows, padded uint64
 	busy                  time.Duration
@@ -45,7 +47,8 @@ type versionTotals struct {
 	answered, late        uint64
 }
 
-// slot is one second of a version.
+// slot is one second of a version. Late requests are among the answered ones, lost ones are not. Background is part of
+// busy. The latency is from the arrival of answered requests to their answers.
 type slot struct {
 	second               int64
 	answered, late, lost uint32
@@ -76,7 +79,7 @@ func (t *tracked) at(second int64) *slot {
 	return &slot{}
 }
 
-// count counts a request that ended.
+// count counts a request that ended, in the second in which it did.
 func (t *tracked) count(second int64, r *request, reason string, took time.Duration) {
 	s := t.slot(second)
 	if r.ending != predict.Answered {
@@ -95,9 +98,10 @@ func (t *tracked) count(second int64, r *request, reason string, took time.Durat
 	}
 }
 
-// lastMinute counts requests that were late, and lost.
+// lastMinute counts requests that were late, and lost. It takes 1.4 KB, and is made when it is needed.
 type lastMinute struct{ late, lost perSecond }
 
+// troubled returns the counts of the last minute, made with the first request that was late or lost.
 func (t *tracked) troubled() *lastMinute {
 	if t.minute == nil {
 		t.minute = &lastMinute{}
@@ -127,12 +131,14 @@ func (t *tracked) sum(from int64) (all slot) {
 	return all
 }
 
-// perSecond counts something for each of the last 60 seconds.
+// perSecond counts something for each of the last 60 seconds: a ring by the second, each count with the second that it
+// is of, so that nothing need be cleared as time passes.
 type perSecond struct {
 	seconds [60]int64
 	counts  [60]uint32
 }
 
+// add counts one. A second that comes after a later one of the same place would replace that: seconds rise, or nearly.
 func (p *perSecond) add(second int64) {
 	if i := second % 60; p.seconds[i] != second {
 		p.seconds[i], p.counts[i] = second, 1

@@ -7,7 +7,7 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// devices returns how the devices stand.
+// devices returns how the devices stand that versions in view are on, or that were lost.
 func (v *view) devices(gpus map[string]*weftv1.GpuActivity) []*weftv1.DeviceActivity {
 	var all []*weftv1.DeviceActivity
 	lost := map[string]string{}
@@ -44,7 +44,7 @@ func (v *view) part(busy time.Duration, lanes int) float64 {
 	return digits(float64(busy) / float64(v.window) / float64(max(1, lanes)))
 }
 
-// sumOf returns what a version did in the window.
+// sumOf returns what a version did in the window. It is summed once for each view.
 func (v *view) sumOf(t *tracked) *slot {
 	s := v.sums[t]
 	if s == nil {
@@ -108,7 +108,7 @@ func (v *view) version(t *tracked, entitled float64) *weftv1.VersionActivity {
 
 // entitlements returns the part of its device that each version is entitled to: the weight of its flow in relation to
 // those of the flows of that device that were active in the window. Versions of one flow have its part in the relation
-// of what they used.
+// of what they used, or equal parts if they used nothing. A version that rested is entitled to nothing now.
 func (v *view) entitlements() map[*tracked]float64 {
 	type flow struct {
 		weight   float64

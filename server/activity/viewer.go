@@ -20,14 +20,15 @@ const (
 // many have not: they are on the way, or there is no room for them there, since the viewer does not read.
 type Reads func() (arrived, underWay int64)
 
-// views are the viewers. A goroutine makes frames while there are any.
+// views are the viewers. A goroutine (Log.show) makes frames while there are any: the maps are nil while there is none,
+// and the first viewer starts it.
 type views struct {
 	mu     sync.Mutex
 	joined map[*viewer]struct{} // guarded by mu; new ones
 	all    map[*viewer]struct{} // guarded by mu
 }
 
-// viewer is one that watches.
+// viewer is one that watches: a call, or a page. Follow alone receives from frames and calls look; end ends its Follow.
 type viewer struct {
 	frames chan *Frame
 	back   time.Duration // how far the first frame is to reach back
@@ -71,8 +72,8 @@ func (l *Log) Follow(ctx context.Context, back time.Duration, reads Reads, show 
 	}
 }
 
-// look takes note of whether all has arrived that had been sent at the mark, and sets the next one. At any one time
-// something may be on the way to a viewer that reads.
+// look takes note of whether all has arrived that had been sent at the mark, and sets the next one. It would not do to
+// wait until nothing is on the way: to a viewer that reads, something may be at any time.
 func (v *viewer) look() {
 	if v.reads == nil {
 		return
@@ -89,7 +90,8 @@ func (v *viewer) look() {
 	}
 }
 
-// join adds a viewer, if there is room, or another one makes room.
+// join adds a viewer, if there is room, or another one makes room. That one is taken out at once, and its Follow ends
+// by its context. It reports false if all others read what they are sent.
 func (l *Log) join(v *viewer) bool {
 	all := &l.views
 	all.mu.Lock()
@@ -112,7 +114,8 @@ func (l *Log) join(v *viewer) bool {
 }
 
 // yieldsLocked returns the viewer that makes room for another one: the one that has left something unread for longest,
-// or else the oldest viewer that has not shown yet that it reads; nil if all have.
+// or else the oldest viewer that has not shown yet that it reads; nil if all have. A viewer of whose connection nothing
+// is known never makes room.
 func (v *views) yieldsLocked(now time.Time) (yields *viewer) {
 	longest, oldest := unreadFor, now
 	for _, some := range []map[*viewer]struct{}{v.all, v.joined} {
@@ -133,6 +136,7 @@ func (v *views) yieldsLocked(now time.Time) (yields *viewer) {
 	return yields
 }
 
+// has reports whether the viewer has not been taken out to make room.
 func (v *views) has(w *viewer) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -17,7 +17,8 @@ const (
 	framesAhead = 4
 )
 
-// Frame is one Activity, for all viewers.
+// Frame is one Activity, for all viewers, who must not change it. Its other forms are made when the first viewer asks
+// for them, and shared too.
 type Frame struct {
 	*weftv1.Activity
 
@@ -53,7 +54,8 @@ func (f *Frame) JSON() []byte {
 	return f.json
 }
 
-// show makes frames until there is no viewer.
+// show makes frames until there is no viewer. A frame begins where the one before ended, so that a viewer that takes
+// all of them sees everything once, but for what is left out.
 func (l *Log) show() {
 	ticks := time.NewTicker(frameEvery)
 	defer ticks.Stop()
@@ -69,7 +71,8 @@ func (l *Log) show() {
 	}
 }
 
-// give hands a frame to all viewers, and their first one to new viewers. It reports whether there are any.
+// give hands a frame to all viewers, and their first one to new viewers. It reports whether there are any. It never
+// waits for a viewer: one that has framesAhead frames unread misses this one.
 func (v *views) give(frame *Frame, first func(back time.Duration) *Frame) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -91,7 +94,8 @@ func (v *views) give(frame *Frame, first func(back time.Duration) *Frame) bool {
 	return false
 }
 
-// Run keeps the histories, once a second, until the context ends.
+// Run keeps the histories, once a second, until the context ends. Seconds that it was late for are made up for, as far
+// as the window still has them.
 func (l *Log) Run(ctx context.Context) {
 	ticks := time.NewTicker(time.Second)
 	defer ticks.Stop()
