@@ -55,7 +55,9 @@ func (b *Browsers) Refused() map[string]uint64 {
 	return out
 }
 
-// Handler returns one that refuses, or hands on to next.
+// Handler returns one that refuses, or hands on to next. The order of the checks is: the Host, the page that had the
+// request made, the certificate, the method, the body. Headers that keep a browser from showing an answer within
+// another page, or from keeping it, are on every answer.
 func (b *Browsers) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		head := w.Header()
@@ -65,6 +67,7 @@ func (b *Browsers) Handler(next http.Handler) http.Handler {
 		head.Set("X-Frame-Options", "DENY")
 		head.Set("Cross-Origin-Resource-Policy", "same-origin")
 		head.Set("Cache-Control", "no-store")
+		// by is an index of reasons.
 		refuse := func(by, status int, format string, args ...any) {
 			b.refused[by].Add(1)
 			http.Error(w, fmt.Sprintf(format, args...), status)
@@ -73,6 +76,7 @@ func (b *Browsers) Handler(next http.Handler) http.Handler {
 		if r.Header.Get("Sec-Fetch-Site") == sameOrigin { // the browser knows: a page of this server, whose name is checked
 			origin = ""
 		}
+		// An origin that came so far is one of Origins: its pages may read the answer.
 		serve := func() {
 			if origin != "" {
 				head.Set("Access-Control-Allow-Origin", origin)
@@ -108,7 +112,7 @@ func (b *Browsers) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// takesBody reports whether a path takes requests with a body.
+// takesBody reports whether a path takes requests with a body. Only these may be asked by POST.
 func (b *Browsers) takesBody(path string) bool {
 	return slices.ContainsFunc(b.Bodies, func(begin string) bool { return strings.HasPrefix(path, begin) })
 }
@@ -121,7 +125,8 @@ const sameOrigin = "same-origin"
 // identified reports whether the caller has shown a certificate. The handshake fails for one that is not trusted.
 func identified(s *tls.ConnectionState) bool { return s != nil && len(s.PeerCertificates) > 0 }
 
-// knows reports whether a Host is one of the server.
+// knows reports whether a Host is one of the server, whatever its port, case and final dot. A name that is not known
+// may be one that a page's owner has pointed here.
 func (b *Browsers) knows(host string) bool {
 	if host == "" {
 		return true // an old tool: browsers always send one

@@ -11,7 +11,9 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// Caller is who makes a call. Nil is anybody, on a server that is open to all.
+// Caller is who makes a call. Nil is anybody, on a server that is open to all: its methods allow everything then, but
+// Operates. It is immutable, and shared by the calls of a connection. Its book is the policy by which it was found:
+// once another is followed, the caller is found anew.
 type Caller struct {
 	*Identity
 
@@ -47,7 +49,7 @@ func (c *Caller) Operates(model string, open bool) bool {
 	return c.Granted(model)&Operate != 0
 }
 
-// Check is that of the identity.
+// Check is that of the identity: whether the caller may make a call of the rule about a model.
 func (c *Caller) Check(r *Rule, model string) error {
 	if c == nil {
 		return nil
@@ -55,7 +57,7 @@ func (c *Caller) Check(r *Rule, model string) error {
 	return c.Identity.Check(r, model)
 }
 
-// Admit is that of the identity.
+// Admit is that of the identity: it takes one request of the quotas.
 func (c *Caller) Admit(clock func() time.Time) (Admission, error) {
 	if c == nil {
 		return Admission{}, nil
@@ -86,13 +88,14 @@ func WithCaller(ctx context.Context, c *Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
-// CallerOf returns who makes a call; nil: anybody, or the call keeps it elsewhere.
+// CallerOf returns who makes a call; nil: anybody, or the call keeps it elsewhere, as predictions do in their requests.
 func CallerOf(ctx context.Context) *Caller {
 	c, _ := ctx.Value(callerKey{}).(*Caller)
 	return c
 }
 
-// connection remembers who calls by a connection.
+// connection remembers who calls by a connection, so that neither a certificate is matched nor a token looked up for
+// each call. Calls of one connection may store at the same time: any of the callers is right.
 type connection struct {
 	proof Proof
 	// The latest caller without a token, and the latest with one: most connections have one caller only.

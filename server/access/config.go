@@ -38,7 +38,8 @@ type Quota struct {
 	MostPriority sharedsched.Priority
 }
 
-// ranks orders the priorities, the most important first.
+// ranks orders the priorities, the most important first. The numbers of the priorities themselves are not in that
+// order.
 var ranks = [...]int{
 	sharedsched.CriticalPlus: 0, sharedsched.Critical: 1, sharedsched.SheddablePlus: 2, sharedsched.Sheddable: 3,
 }

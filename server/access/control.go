@@ -39,7 +39,8 @@ type Control struct {
 	denied denied
 }
 
-// book says who may come in. It is replaced as a whole.
+// book says who may come in: what identities there are, and how they are proven. It is replaced as a whole, and callers
+// that were found by an earlier one are found anew.
 type book struct {
 	policy *Policy
 	prover *Prover
@@ -74,7 +75,8 @@ func (d *Control) Enter(ctx context.Context, r *Rule) (*Caller, error) {
 	return b.enter(ctx, at, metadata.ValueFromIncomingContext(ctx, "authorization"), r.Public)
 }
 
-// Again returns who makes a call that came in as c, in case something has changed since.
+// Again returns who makes a call that came in as c, in case something has changed since: another policy is followed, or
+// the proof has ended. It is asked for each message of a stream, and costs nothing while nothing has changed.
 func (d *Control) Again(ctx context.Context, r *Rule, c *Caller) (*Caller, error) {
 	if c != nil && c.book == d.book.Load() && c.holds() {
 		return c, nil
@@ -83,13 +85,14 @@ func (d *Control) Again(ctx context.Context, r *Rule, c *Caller) (*Caller, error
 }
 
 // enter returns who calls by a connection, with these values of a header authorization. What it finds is kept with the
-// connection.
+// connection. A method that is public takes anybody: a caller who proves nothing, or something wrong, is Nobody there.
 func (b *book) enter(ctx context.Context, at *connection, authorization []string, public bool) (*Caller, error) {
 	c := at.bare.Load()
 	var err error
 	switch {
 	case len(authorization) > 0:
 		c, err = b.bearer(ctx, at, authorization)
+	// No token came: the connection itself decides.
 	case c == nil || c.book != b || !c.holds():
 		if c, err = b.caller(at.proof); err == nil {
 			at.bare.Store(c)
@@ -102,7 +105,8 @@ func (b *book) enter(ctx context.Context, at *connection, authorization []string
 }
 
 // bearer finds out who calls with a token. It decides alone: a caller who shows one does not want to be taken for
-// anybody who owns the connection.
+// anybody who owns the connection. Only the latest token of a connection is kept, by its hash; hashes are compared in a
+// time that does not tell how much of one is right.
 func (b *book) bearer(ctx context.Context, at *connection, header []string) (*Caller, error) {
 	token, err := Bearer(header)
 	if err != nil {
@@ -127,7 +131,8 @@ func (b *book) bearer(ctx context.Context, at *connection, header []string) (*Ca
 	return c, nil
 }
 
-// caller returns who has proven that.
+// caller returns the caller who has proven that. The error is a *ProofError: the proof has ended, nothing is proven, or
+// what is proven is none of the identities.
 func (b *book) caller(p Proof) (*Caller, error) {
 	c := &Caller{Identity: b.policy.Identify(p.Claims), How: cmp.Or(p.How, Anonymous), book: b, until: p.Until}
 	switch {

@@ -3,7 +3,8 @@ package access
 import "fmt"
 
 // Check decides on a call of a method about a model; "": the call names none. The error is a *DeniedError, or a
-// *HiddenError where the caller may not know whether there is such a model.
+// *HiddenError where the caller may not know whether there is such a model. A call that names no model needs the
+// permission on any model: what it then shows is for the method to narrow.
 func (i *Identity) Check(r *Rule, model string) error {
 	var granted Permissions
 	switch {

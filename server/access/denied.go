@@ -16,7 +16,7 @@ import (
 // are none: a caller must not fill the log, nor keep the lines of others out of it.
 const deniedPause = time.Second
 
-// denied is what the log gets of calls that were denied.
+// denied decides which of the denied calls get a line in the log.
 type denied struct {
 	mu sync.Mutex
 	of map[string]*turns // guarded by mu; by identity, "" for callers who are none
@@ -28,7 +28,8 @@ type turns struct {
 	passed int
 }
 
-// turn reports whether there may be another line now for an identity, and how many were left out.
+// turn reports whether there may be another line now for an identity, and how many were left out since its last. Names
+// are those of the access file, so that there are few.
 func (d *denied) turn(name string, now time.Time) (passed int, may bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -49,7 +50,8 @@ func (d *denied) turn(name string, now time.Time) (passed int, may bool) {
 	return passed, true
 }
 
-// Deny notes that a request was refused or denied. c is nil where the caller is not known.
+// Deny notes that a request was refused or denied: it is counted, and gets a line in the log unless a quota was its
+// reason, or the identity had a line in the last second. c is nil where the caller is not known.
 func (d *Control) Deny(ctx context.Context, c *Caller, method, model string, err error) {
 	reason := reasonOf(err)
 	if reason == "" {
@@ -86,6 +88,7 @@ func (d *Control) Deny(ctx context.Context, c *Caller, method, model string, err
 // longestText is how much of a text that comes with a call the log gets, in bytes.
 const longestText = 512
 
+// clip cuts a text that may be as long as its caller likes.
 func clip(text string) string {
 	if len(text) <= longestText {
 		return text

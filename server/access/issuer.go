@@ -30,7 +30,8 @@ func (c *IssuerConfig) Equal(o *IssuerConfig) bool {
 		c.Groups == o.Groups
 }
 
-// Issuer verifies the JWTs of one issuer. It is safe for concurrent use.
+// Issuer verifies the JWTs of one issuer. It is safe for concurrent use. A goroutine fetches the keys now and then.
+// Calls wait for keys only while there are none, or where a token is signed with none of them.
 type Issuer struct {
 	config IssuerConfig
 	client *http.Client
@@ -104,7 +105,8 @@ func (i *Issuer) keysNow(ctx context.Context, now time.Time) (keys oidc.KeySet, 
 	return i.keys, until, nil
 }
 
-// renew fetches the keys.
+// renew fetches the keys, and closes done. Where that fails it is tried again after patience, and keys that were there
+// before stay.
 func (i *Issuer) renew(done chan struct{}, now time.Time) {
 	keys, err := i.fetch()
 	i.mu.Lock()
@@ -118,7 +120,8 @@ func (i *Issuer) renew(done chan struct{}, now time.Time) {
 	i.keys, i.again = keys, now.Add(keysFor)
 }
 
-// fetch fetches keys, from where the issuer says if need be.
+// fetch fetches keys, from where the issuer says if need be. A token with a key that is none of them has the library
+// ask again, no more often than the limit of client allows.
 func (i *Issuer) fetch() (oidc.KeySet, error) {
 	ctx := oidc.ClientContext(context.Background(), &http.Client{Transport: &fetcher{}})
 	url := i.config.KeysURL
@@ -146,7 +149,9 @@ func (i *Issuer) fetch() (oidc.KeySet, error) {
 	return &growing{keys, oidc.NewRemoteKeySet(oidc.ClientContext(ctx, i.client), url)}, nil
 }
 
-// prove returns what a JWT proves.
+// prove returns what a JWT proves. Its signature is verified once, and again after keysFor; in between the verdict is
+// remembered by its hash. The proof ends when the token does, or earlier where its keys are to be asked for again. The
+// error is a *ProofError, an *UnreachableError, or that of ctx.
 func (i *Issuer) prove(ctx context.Context, token string, hash [32]byte, now time.Time) (Proof, error) {
 	v, is := i.known.get(hash, now)
 	if !is {
@@ -178,7 +183,8 @@ func (i *Issuer) prove(ctx context.Context, token string, hash [32]byte, now tim
 	return p, nil
 }
 
-// judge verifies a JWT. The error is for reasons that are not the token's.
+// judge verifies a JWT: its signature, issuer, audience, and that it is valid already; when it expires is for prove to
+// look at each time. The error is for reasons that are not the token's, and is not remembered.
 func (i *Issuer) judge(ctx context.Context, keys oidc.KeySet, token string, now time.Time) (v verdict, _ error) {
 	refused := func(err error) verdict {
 		return verdict{fault: &ProofError{Unknown, fmt.Sprintf("the JWT of this call is not accepted: %v; send one that %s "+
@@ -234,7 +240,8 @@ func (i *Issuer) judge(ctx context.Context, keys oidc.KeySet, token string, now 
 // skew is by how much the clock of an issuer may be ahead.
 const skew = time.Minute
 
-// verdict is what is known of a JWT until some time: what it proves, or why it is refused.
+// verdict is what is known of a JWT until some time: what it proves, or why it is refused. One that has expired is
+// remembered a little longer, so that its caller learns that.
 type verdict struct {
 	proof Proof
 	fault error
@@ -258,6 +265,7 @@ type verdicts [shards]struct {
 	of map[[32]byte]verdict // guarded by mu
 }
 
+// get returns the verdict on a token, false where none is remembered that still holds.
 func (all *verdicts) get(hash [32]byte, now time.Time) (verdict, bool) {
 	s := &all[hash[0]%shards]
 	s.mu.Lock()

@@ -16,7 +16,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// parseKeys reads a JWKS.
+// parseKeys reads a JWKS. A key that cannot verify, such as a shared secret, is an error: one who reads the set could
+// sign with it.
 func parseKeys(data []byte) (oidc.KeySet, error) {
 	var set jose.JSONWebKeySet
 	if err := json.Unmarshal(data, &set); err != nil {
@@ -57,7 +58,8 @@ func Local(host string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// growing are keys that were fetched, and later ones, which are asked for when a token is by none of the first.
+// growing are keys that were fetched, and later ones, which are asked for when a token is by none of the first: an
+// issuer may sign with a new key before the old set is fetched again.
 type growing struct{ fetched, later oidc.KeySet }
 
 // VerifySignature implements oidc.KeySet.
@@ -68,7 +70,7 @@ func (g *growing) VerifySignature(ctx context.Context, jwt string) (payload []by
 	return g.later.VerifySignature(ctx, jwt)
 }
 
-// get returns what is at a URL.
+// get returns what is at a URL, as fetcher bounds it.
 func get(ctx context.Context, url string) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
@@ -82,7 +84,8 @@ func get(ctx context.Context, url string) ([]byte, error) {
 	return io.ReadAll(answer.Body) // from memory
 }
 
-// fetcher fetches JSON of a bounded size in a bounded time.
+// fetcher fetches JSON of a bounded size in a bounded time, by https unless it is from this machine. It reads the whole
+// answer before it returns, so that the time bounds that as well.
 type fetcher struct {
 	rate *rate.Limiter // nil: as often as it is asked to
 }

@@ -32,7 +32,8 @@ func (d *Control) Page(need Permissions, page http.Handler) http.Handler {
 	})
 }
 
-// EnterPage is Enter for a request of HTTP.
+// EnterPage is Enter for a request of HTTP. The connection remembers its caller only where no certificate was shown:
+// one of HTTP has its certificate matched for each request.
 func (d *Control) EnterPage(r *http.Request, rule *Rule) (*Caller, error) {
 	b := d.book.Load()
 	if b == nil {

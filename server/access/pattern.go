@@ -22,7 +22,8 @@ const (
 	Anonymous = "anonymous" // any caller
 )
 
-// kinds says of each kind what follows the colon, and what a * in it does not stand for.
+// kinds says of each kind what follows the colon, and what a * in it does not stand for: a * is for one label of a
+// name, so that dns:*.example.org does not take in a.b.example.org.
 var kinds = map[string]struct {
 	separators string
 	number     bool
@@ -32,7 +33,7 @@ var kinds = map[string]struct {
 	Token: {}, JWT: {}, Group: {}, UID: {number: true}, GID: {number: true},
 }
 
-// Pattern is a pattern of claims, as an entry of `callers` in the access file.
+// Pattern is a pattern of claims, as an entry of `callers` in the access file. Its zero value matches nothing.
 type Pattern struct {
 	kind, pattern, separators string
 }
@@ -67,7 +68,8 @@ func ParsePattern(text string) (Pattern, error) {
 	return Pattern{kind, pattern, of.separators}, nil
 }
 
-// is reports whether one of the claims is of the pattern.
+// is reports whether one of the claims is of the pattern. Anonymous takes every caller, also one who has proven
+// something.
 func (c *Pattern) is(claims []Claim) bool {
 	if c.kind == Anonymous {
 		return true

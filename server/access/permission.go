@@ -30,7 +30,8 @@ func (p Permissions) String() string {
 }
 
 // grants are the permissions of an identity, put together from its roles. To look them up takes one look into a map,
-// and one match for each pattern of several models.
+// and one match for each pattern of several models. A permission by "*" is for models that are yet to come as well, and
+// for the server as a whole.
 type grants struct {
 	everywhere Permissions            // by "*"
 	somewhere  Permissions            // on any model
@@ -38,11 +39,13 @@ type grants struct {
 	patterns   []grant
 }
 
+// grant is what the roles grant on the models of a pattern, in which * stands for any characters.
 type grant struct {
 	pattern string
 	gives   Permissions
 }
 
+// newGrants puts roles together. The order of the three lists is that of the bits of Permissions.
 func newGrants(roles map[string]Role, of []string) grants {
 	g := grants{exact: map[string]Permissions{}}
 	for _, name := range of {
@@ -56,6 +59,7 @@ func newGrants(roles map[string]Role, of []string) grants {
 	return g
 }
 
+// add adds permissions on a model, or on the models of a pattern. A pattern that several roles have is kept once.
 func (g *grants) add(models string, p Permissions) {
 	g.somewhere |= p
 	switch {

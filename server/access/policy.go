@@ -34,7 +34,7 @@ func NewPolicy(c *Config, before *Policy, now time.Time) *Policy {
 	return p
 }
 
-// usedBy returns what an identity has in the server.
+// usedBy returns what an identity has in the server, shared with it; of one that is new, nothing. p may be nil.
 func (p *Policy) usedBy(name string) *usage {
 	if p != nil {
 		for _, id := range p.identities {
@@ -46,7 +46,8 @@ func (p *Policy) usedBy(name string) *usage {
 	return &usage{rate: rate.NewLimiter(rate.Inf, math.MaxInt32)}
 }
 
-// Identify returns the identity of a caller who has proven these claims; nil: it is none.
+// Identify returns the identity of a caller who has proven these claims; nil: it is none. The first that matches is
+// right, in the order of the access file.
 func (p *Policy) Identify(claims []Claim) *Identity {
 	for _, id := range p.identities {
 		for i := range id.callers {

@@ -39,7 +39,8 @@ func OfConnection(raw net.Conn, info credentials.AuthInfo) Proof {
 	return anonymous
 }
 
-// OfCertificate returns what a certificate proves that was verified. It ends with the certificate.
+// OfCertificate returns what a certificate proves that was verified. It ends with the certificate. Its SPIFFE IDs count
+// alone, if it has any; else its DNS names and its subject do.
 func OfCertificate(c *x509.Certificate) Proof {
 	subject := c.Subject.String()
 	p := Proof{How: how(Subject, subject), Until: c.NotAfter}

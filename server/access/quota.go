@@ -11,7 +11,8 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// usage is what the callers of an identity have in the server. It outlives policies.
+// usage is what the callers of an identity have in the server. It outlives policies: requests that were admitted by an
+// earlier one are given back to the same counts.
 type usage struct {
 	requests, bytes atomic.Int64
 	rate            *rate.Limiter
@@ -31,7 +32,8 @@ type Admission struct {
 	bytes int64
 }
 
-// Admit takes one request of the quotas. The clock is asked only where there is a rate. The error is a *QuotaError.
+// Admit takes one request of the quotas. The clock is asked only where there is a rate. The error is a *QuotaError, and
+// then nothing is taken.
 func (i *Identity) Admit(clock func() time.Time) (Admission, error) {
 	if at := take(&i.used.requests, 1, i.quota.Requests); at >= 0 {
 		return Admission{}, &QuotaError{
@@ -53,7 +55,8 @@ func (i *Identity) Admit(clock func() time.Time) (Admission, error) {
 	}
 }
 
-// Grow takes so many more bytes of the quotas. The error is a *QuotaError.
+// Grow takes so many more bytes of the quotas: a message is counted as it comes, and refused before the rest of it is
+// read. The error is a *QuotaError, and then the bytes are not taken; those taken before stay until Release.
 func (a *Admission) Grow(bytes int) error {
 	if a.of == nil || bytes <= 0 {
 		return nil
@@ -79,7 +82,7 @@ func (a *Admission) Release() {
 }
 
 // take adds n to what is used, unless that would be more than the limit (0: there is none). It returns what was used
-// where it was not added, else -1.
+// where it was not added, else -1. n > limit-had, and not had+n > limit, because a sum may overflow.
 func take(used *atomic.Int64, n, limit int64) int64 {
 	if limit == 0 {
 		used.Add(n)

@@ -24,7 +24,7 @@ type Rule struct {
 	model []protoreflect.FieldDescriptor // leads to the name of the model in a request; none: it has none
 }
 
-// foreign are the rules of services of others, by service and method.
+// foreign are the rules of services of others, by service and method: their descriptors have none of our options.
 var foreign = map[string]Rule{
 	// Of the server as a whole everybody may know; for a model, see the service.
 	"grpc.health.v1.Health/Check": {Public: true},
@@ -54,7 +54,8 @@ func RuleOf(service, method string) (Rule, error) {
 	return ruleOf(of)
 }
 
-// ruleOf returns the rule in the descriptor of a method.
+// ruleOf returns the rule in the descriptor of a method. A method without a rule is an error, so that none is open by
+// oversight. The field of the model is looked up here once, and read by Model for each request.
 func ruleOf(m protoreflect.MethodDescriptor) (Rule, error) {
 	r := Rule{Method: fmt.Sprintf("/%s/%s", m.Parent().FullName(), m.Name())}
 	options, _ := m.Options().(*descriptorpb.MethodOptions)

@@ -16,6 +16,7 @@ import (
 // Tokens are those of a tokens file. Only their hashes are known.
 type Tokens struct{ byHash map[uint64][]token } // by the first bytes of the hash
 
+// token is a line of the file. The token itself is known to its caller only.
 type token struct {
 	name  string
 	hash  [sha256.Size]byte
@@ -34,7 +35,8 @@ func CheckTokenName(name string) error {
 		"at most 64", name)
 }
 
-// NewToken makes a token, and the line of it for the tokens file.
+// NewToken makes a token, and the line of it for the tokens file. It has 256 random bits, so that a plain hash of it
+// need not be slow to be safe.
 func NewToken(name string) (secret, line string) {
 	var random [32]byte
 	_, _ = rand.Read(random[:]) // never fails
@@ -78,6 +80,7 @@ func ParseTokens(file string) (*Tokens, []error) {
 	return t, faults
 }
 
+// parseToken reads the words of a line.
 func parseToken(words []string) (one token, err error) {
 	const expected = "expected NAME sha256:HEX, as `weft token NAME` prints it, or NAME sha256:HEX expires TIME"
 	if len(words) != 2 && (len(words) != 4 || words[2] != "expires") {
@@ -110,7 +113,8 @@ func (t *Tokens) Len() (n int) {
 	return n
 }
 
-// prefix is the part of a hash by which it is found.
+// prefix is the part of a hash by which it is found. A map compares that in a time which may tell; find compares the
+// rest.
 func prefix(hash [sha256.Size]byte) uint64 { return binary.LittleEndian.Uint64(hash[:]) }
 
 // find returns the token of a hash, nil if there is none. The time that it takes does not tell how much of the hash is
@@ -139,6 +143,7 @@ func (t *Tokens) prove(hash [sha256.Size]byte, now time.Time) (Proof, bool, erro
 	}, true, nil
 }
 
+// expired returns the *ProofError of a token that was valid.
 func expired(what string, at time.Time, remedy string) error {
 	return &ProofError{Expired, fmt.Sprintf("the %s expired at %s; %s", what, at.UTC().Format(time.RFC3339), remedy)}
 }
