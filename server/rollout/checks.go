@@ -7,6 +7,7 @@ import (
 	"time"
 )
 
+// checkRequests holds the candidate until enough of its requests were answered in this stage. It never rolls back.
 func checkRequests(g Gate, e *Evidence) GateCheck {
 	n := e.Requests.Answered[candidate]
 	c := GateCheck{Name: "requests", Verdict: Promote}
@@ -17,6 +18,8 @@ func checkRequests(g Gate, e *Evidence) GateCheck {
 	return c
 }
 
+// checkEpisodes holds the candidate until enough episodes with an outcome were counted of both versions, and says what
+// it still waits for. It never rolls back.
 func checkEpisodes(g Gate, e *Evidence) GateCheck {
 	b, n := e.Outcome.Count[baseline], e.Outcome.Count[candidate]
 	c := GateCheck{Name: "episodes", Verdict: Promote}
@@ -37,7 +40,7 @@ func checkEpisodes(g Gate, e *Evidence) GateCheck {
 	return c
 }
 
-// leastEpisodes is how many there must be of each version.
+// leastEpisodes is how many episodes with an outcome there must be of each version.
 func (g Gate) leastEpisodes() int64 {
 	if g.OutcomeMin == nil || g.OutcomeMax == nil {
 		return max(g.MinEpisodes, leastUndeclared)
@@ -45,8 +48,8 @@ func (g Gate) leastEpisodes() int64 {
 	return g.MinEpisodes
 }
 
-// comparison is what one check looks at: by how much the mean of a number is larger with the candidate. A larger number
-// is worse.
+// comparison is what one check of the promotion gate looks at: by how much the mean of a number is larger with the
+// candidate. A larger number is worse. It has a verdict (Promote, Hold or Rollback) and the Metric behind it.
 type comparison struct {
 	name string
 	// absent is why there is nothing to compare, if there is not.
@@ -62,7 +65,8 @@ type comparison struct {
 	early       bool // it is too early for a verdict
 }
 
-// comparisons are what a gate asks for.
+// comparisons are what a promotion gate asks for: always errors, latency and failures, and agreement, outcome and lost
+// episodes where the promotion gate names a limit for them.
 func (g Gate) comparisons(e *Evidence) []comparison {
 	errors := g.parts("errors", "failed with a fault of the model", &e.Errors, g.MaxErrorRate)
 	errors.besides = append(errors.besides, &e.Alone)
@@ -81,9 +85,12 @@ func (g Gate) comparisons(e *Evidence) []comparison {
 	return append(all, failures)
 }
 
+// ofRequests names the units that most checks count: the requests of an episode are no independent draws, so that an
+// episode is one unit, as is a request without one.
 const ofRequests = "episodes, or requests without one,"
 
-// parts compares parts of requests.
+// parts compares parts of requests, such as the part that failed. The score of whole units decides promotions; that of
+// first requests may tell sooner that a candidate fails.
 func (g Gate) parts(name, what string, p *paced, limit float64) comparison {
 	s := &p[whole]
 	c := comparison{
@@ -99,6 +106,9 @@ func (g Gate) parts(name, what string, p *paced, limit float64) comparison {
 	return c
 }
 
+// latency compares which part of the answers took the model longer than they may: the candidate's longer than
+// MaxLatencyRatio times the baseline's p95 of compute time, the baseline's longer than that p95. Such an answer counts
+// as slow. Whether it was late, after the target of its request, is not looked at.
 func (g Gate) latency(e *Evidence) comparison {
 	c := g.parts("latency", fmt.Sprintf("took longer than they may (%s times the baseline's p95 of compute time, and "+
 		"that itself for the baseline's)", number(g.MaxLatencyRatio)), &e.Slow, g.MaxErrorRate)
@@ -166,8 +176,8 @@ func (g Gate) outcome(e *Evidence) comparison {
 }
 
 // judge promotes a candidate that surely exceeds the baseline by less than the limit, and rolls back one that surely
-// exceeds it by more. All rollbacks of so many ways share alpha; a promotion needs every check, and each has the whole
-// alpha.
+// exceeds it by more. All rollbacks of so many ways share alpha: any of the checks alone may roll back, so that each
+// needs log(ways) more evidence. A promotion needs every check, and each has the whole alpha.
 func (c *comparison) judge(ways int) (GateCheck, Metric) {
 	m := Metric{
 		Name: c.name, Margin: c.limit * math.Abs(c.scale), BaselineCount: c.of.Count[baseline],
@@ -191,6 +201,7 @@ func (c *comparison) judge(ways int) (GateCheck, Metric) {
 	}
 	wide := math.Abs(c.scale)
 	m.Low, m.Difference, m.High = known(-high*wide), known(-estimate*wide), known(-low*wide)
+	// The evidence is a logarithm: at log(1/alpha), chance would bring as much with probability alpha.
 	enough := -math.Log(c.alpha)
 	switch {
 	case c.early:
@@ -205,6 +216,7 @@ func (c *comparison) judge(ways int) (GateCheck, Metric) {
 }
 
 // worse returns the logarithm of the evidence that the candidate exceeds the limit, on average of all that tells it.
+// The average of such evidence is evidence, as their maximum is not.
 func (c *comparison) worse() float64 {
 	equal := 1 / float64(1+len(c.besides))
 	logs, weights := []float64{c.of.without(above)}, []float64{equal}
@@ -239,6 +251,7 @@ func codeList(who string, side int, e *Evidence) string {
 	return fmt.Sprintf("; of %s in this stage, by code: %s", who, strings.Join(all, ", "))
 }
 
+// codeCounts lists how the requests of the stage ended.
 func codeCounts(e *Evidence) (all []CodeCount) {
 	for code, n := range e.Requests.Codes.sorted() {
 		all = append(all, CodeCount{code, n[baseline], n[candidate]})

@@ -54,8 +54,8 @@ func (m *Manager) Start(p Plan, by string) (Rollout, error) {
 	return m.copyOf(r), nil
 }
 
-// Advance goes to the next stage, or from the last one to the candidate's promotion, whatever the gate says; by names
-// the caller. If the rollout turns out to have ended the error is ErrEnded and the Rollout says why.
+// Advance goes to the next stage, or from the last one to the candidate's promotion, whatever the promotion gate says;
+// by names the caller. If the rollout turns out to have ended the error is ErrEnded and the Rollout says why.
 func (m *Manager) Advance(model, by string) (Rollout, error) {
 	m.changing.Lock()
 	defer m.changing.Unlock()
@@ -98,13 +98,15 @@ func (m *Manager) running(model string) (*run, error) {
 	return r, nil
 }
 
+// copyOf returns a copy that may be read without mu. The caller does not hold mu.
 func (m *Manager) copyOf(r *run) Rollout {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return r.clone()
 }
 
-// followLocked makes the manager listen to what is told of the running rollouts' versions.
+// followLocked makes the manager listen to what is told of the running rollouts' versions, and of no others: requests
+// of models without a rollout then cost one look into a map that is read without a lock. The caller holds mu.
 func (m *Manager) followLocked() {
 	running := map[string]*Plan{}
 	for model, r := range m.runs {

@@ -18,7 +18,9 @@ const (
 	minPatience = 10 * time.Minute
 )
 
-// episode is one that the split led to a version of a rollout.
+// episode is one that the split led to a version of a rollout. Whose is the identity that began it, by the one that
+// reported it, which alone may correct its report. It is counted once, when it and all that began before it are over.
+// Manager.mu guards it.
 type episode struct {
 	id    uint64 // a hash: an episode_id may be long
 	began time.Time
@@ -36,7 +38,8 @@ type episode struct {
 	gives    bool   // it did
 }
 
-// heard is what the server told of a request, and was not looked at yet.
+// heard is what the server told of a request, and was not looked at yet. It is kept so that a request waits for no more
+// than an append: take is called with it at the next look, with Manager.mu held.
 type heard struct {
 	model  string
 	number int64  // of the version
@@ -82,6 +85,8 @@ func (m *Manager) Shown(model string, shadow int64, episode, outcome string, agr
 	}
 }
 
+// idOf returns a hash of an episode's name, never 0, which stands for no episode. The seed is the process's own, so
+// that a caller cannot choose names with equal hashes.
 func (m *Manager) idOf(episode string) uint64 {
 	if episode == "" {
 		return 0
@@ -89,7 +94,7 @@ func (m *Manager) idOf(episode string) uint64 {
 	return maphash.String(m.seed, episode) | 1
 }
 
-// concerns reports whether a version takes part in a running rollout.
+// concerns reports whether a version takes part in a running rollout. It takes no lock.
 func (m *Manager) concerns(model string, number int64) bool {
 	plan := (*m.plans.Load())[model]
 	if plan == nil {
@@ -108,7 +113,7 @@ func (m *Manager) hear(model string, number int64, episode string, take func(*ru
 	}
 }
 
-// listenLocked takes in what was heard.
+// listenLocked takes in what was heard, in order. The caller holds mu.
 func (m *Manager) listenLocked() {
 	m.hearing.Lock()
 	all := m.heard
@@ -132,7 +137,9 @@ func (p *Plan) side(number int64) (side int, is bool) {
 	return baseline, number == p.BaselineVersion
 }
 
-// begin takes in an episode.
+// begin takes in an episode that began. One that did while the candidate got all traffic has nothing to be compared
+// with. A second one of the same draw does not count, nor do its requests: its side tells nothing new. Once maxEpisodes
+// draws are known they are forgotten, all of them.
 func (r *run) begin(id uint64, side int, at time.Time, by uint64, whose string) {
 	if old := r.episodes[id]; old != nil {
 		old.over = true // if it is not reported by now, it never will be
@@ -173,7 +180,8 @@ func (r *run) begin(id uint64, side int, at time.Time, by uint64, whose string) 
 	r.waiting = append(r.waiting, e)
 }
 
-// ended takes in how a request ended.
+// ended takes in how a request ended. A request that names an episode counts with that, if the episode is known and was
+// not counted yet; one without an episode is a unit by itself.
 func (r *run) ended(id uint64, side int, e *Ending) {
 	r.evidence.Requests.Codes.add(e.Code, side)
 	if !e.Drawn {
@@ -206,8 +214,8 @@ func (r *run) ended(id uint64, side int, e *Ending) {
 	}
 }
 
-// slow reports whether a compute time is longer than the gate allows. Before the baseline's percentile is known none
-// is.
+// slow reports whether a compute time is longer than the promotion gate allows, and takes it in afterwards. Before the
+// baseline's percentile is known none is. This is about the model's time alone: a request that waited long is not slow.
 func (r *run) slow(side int, compute time.Duration) bool {
 	p := &r.evidence.P95[baseline]
 	most := float64(p.value())

@@ -17,7 +17,7 @@ var (
 	ErrEnded = errors.New("the rollout has ended")
 )
 
-// PlanError says which part of a plan is wrong, by its name in weft.v1.Rollout.
+// PlanError says which part of a plan, or of its promotion gate, is wrong, by its name in weft.v1.Rollout.
 type PlanError struct{ Field, Want, Got string }
 
 func (e *PlanError) Error() string {

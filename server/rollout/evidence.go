@@ -14,7 +14,8 @@ const (
 	candidate
 )
 
-// Evidence is what a gate judges by. It is kept with the rollout.
+// Evidence is what a promotion gate judges by. It is kept with the rollout, so that a restart of the server loses about
+// keptEvery of it. Manager.mu guards it.
 type Evidence struct {
 	// Requests are those of the stage, which begins anew after a restart.
 	Requests Requests `json:"-"`
@@ -49,7 +50,7 @@ type Evidence struct {
 	Excluded counts      `json:"excluded,omitempty"`
 }
 
-// ask has the scores look at what a gate asks.
+// ask has each score bet on the limit that the promotion gate sets for it.
 func (e *Evidence) ask(g *Gate) {
 	e.Errors.at(g.MaxErrorRate)
 	e.Slow.at(g.MaxErrorRate)
@@ -58,14 +59,16 @@ func (e *Evidence) ask(g *Gate) {
 	e.askOutcome(g)
 }
 
-// askOutcome has that of the outcome look at the margin, in its range: no difference is larger than that.
+// askOutcome has the score of the outcome look at the margin, as a part of its range: no difference is larger than 1.
+// It is called again when the range becomes known or is widened.
 func (e *Evidence) askOutcome(g *Gate) {
 	if e.Range.known() {
 		e.Outcome.At = min(1, g.Margin/(e.Range.High-e.Range.Low))
 	}
 }
 
-// mostAlone is what part may have faults then.
+// mostAlone is which part of a candidate's requests may have faults while it has all traffic and nothing compares:
+// half, because an outage has faults as well, and there is no baseline to tell it by.
 const mostAlone = 0.5
 
 // paced is a Score of the first requests of units, and one of units that are over: a candidate that fails is not waited
@@ -73,11 +76,13 @@ const mostAlone = 0.5
 type paced [2]Score
 
 const (
+	// The paces of a score: of the first requests of units, and of units that are over.
 	first = iota
 	whole
 )
 
-// early is how many requests of a unit are its first.
+// early is how many requests of a unit are its first. An episode may last for hours; so many of its requests tell soon
+// whether the candidate fails.
 const early = 16
 
 func (p *paced) at(difference float64) { p[first].At, p[whole].At = difference, difference }
@@ -122,7 +127,9 @@ type Episodes struct {
 	Lost       int64 `json:"lost"`       // the rest
 }
 
-// Ending is how one request ended.
+// Ending is how one request ended, as server/predict tells it. Fault and Spared are never both set. A request with
+// neither that was not answered failed otherwise, such as by an invalid input: it counts against the version, too, if
+// in another check.
 type Ending struct {
 	// Code is the name of its gRPC code.
 	Code string
@@ -140,14 +147,15 @@ type Ending struct {
 // Answered is the code of requests that were answered.
 const Answered = "OK"
 
-// unit counts the requests of an episode, or one request.
+// unit counts the requests of an episode, or one request. Asked is the sum of answered, faults and failed. Slow ones,
+// by the promotion gate's limit of compute time, are among the answered.
 type unit struct {
 	asked, faults, failed int64 // of the requests that count
 	answered, slow        int64
 	shadowed, disagreed   int64
 }
 
-// count counts a request. Of units that are told apart nothing is counted here but by their own.
+// count counts a request, unless it is spared. The callers see to it that it is one that the split led to the version.
 func (u *unit) count(e *Ending, slow bool) {
 	if e.Spared {
 		return
@@ -166,7 +174,9 @@ func (u *unit) count(e *Ending, slow bool) {
 	}
 }
 
-// add adds what a unit says to the scores of first requests or of whole units.
+// add adds what a unit says to the scores of first requests or of whole units. Part is the probability with which the
+// candidate had got the unit. At 1 there is no other version to compare with: only faults count then, once for each
+// unit.
 func (e *Evidence) add(pace, side int, part float64, u *unit) {
 	if part == 1 {
 		if side == candidate && u.asked > 0 && pace == whole {
@@ -183,6 +193,7 @@ func (e *Evidence) add(pace, side int, part float64, u *unit) {
 	}
 }
 
+// ratio returns a part of some, which must not be 0.
 func ratio(part, of int64) float64 { return float64(part) / float64(of) }
 
 // Excluded counts episodes, or reports of them, that no interval of the outcome contains.
@@ -206,7 +217,7 @@ func (e *Evidence) excluded() (all []Excluded) {
 	return all
 }
 
-// Range is where outcomes lie: as the gate declares, or as they did so far.
+// Range is where outcomes lie: as the promotion gate declares, or as they did so far.
 type Range struct {
 	Low      float64 `json:"low"`
 	High     float64 `json:"high"`
@@ -222,7 +233,8 @@ type Range struct {
 }
 
 const (
-	// learning is how many outcomes tell the range where it is not declared. They do not count otherwise.
+	// learning is how many outcomes tell the range where it is not declared. They do not count otherwise: a range must be
+	// fixed before the numbers come that are judged in it.
 	learning = 30
 	// leastUndeclared is how many episodes of each version there must be then: what happens in one of a hundred has
 	// been seen in so many with a probability of 0.95.
@@ -267,7 +279,8 @@ func (r *Range) place(outcome float64) float64 {
 	return max(0, min(1, (outcome-r.Low)/(r.High-r.Low)))
 }
 
-// alpha is the part of a gate's for the range that there is: all of them together have all of it.
+// alpha is the part of a promotion gate's for the range that there is: all of them together have all of it. The parts
+// are 1/(k(k+1)) for the k-th range, whose sum is 1.
 func (r *Range) alpha(alpha float64) float64 {
 	if r.Declared {
 		return alpha
@@ -278,14 +291,16 @@ func (r *Range) alpha(alpha float64) float64 {
 
 // percentile follows the 95th percentile of numbers (Robbins, Monro: A stochastic approximation method, Annals of
 // Mathematical Statistics 22, 1951): each above it moves it up, and each below down, by steps in the logarithm whose
-// mean is 0 where it is right. Of the first ones it is exact.
+// mean is 0 where it is right. Of the first ones it is exact. It takes a constant amount of memory, however many
+// numbers come.
 type percentile struct {
 	Count int64     `json:"count"`
 	Log   float64   `json:"log"`             // of the percentile in ns
 	First []float64 `json:"first,omitempty"` // logarithms
 }
 
-// firsts is how many numbers there must be before a percentile is known.
+// firsts is how many numbers there must be before a percentile is known: of fewer, the 95th percentile is one of the
+// two largest.
 const firsts = 40
 
 func (p *percentile) known() bool { return p.Count >= firsts }
@@ -309,7 +324,7 @@ func (p *percentile) add(x time.Duration) {
 	}
 }
 
-// step gets smaller, but follows a drift.
+// step gets smaller, but not below a hundredth, so that the percentile follows a drift.
 func (p *percentile) step() float64 { return max(0.01, 2/math.Pow(float64(p.Count), 0.6)) }
 
 // value returns the percentile, 0 where it is not known.
@@ -320,7 +335,8 @@ func (p *percentile) value() time.Duration {
 	return time.Duration(math.Exp(p.Log))
 }
 
-// division is how episodes were divided between the versions.
+// division is how episodes were divided between the versions, and how they were expected to be: the means and variances
+// of the draws of all stages are added up.
 type division struct {
 	Begun    [2]int64 `json:"begun"`
 	Expected float64  `json:"expected"` // of the candidate

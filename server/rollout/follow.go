@@ -12,7 +12,7 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 )
 
-// look judges every running rollout, and moves the ones that follow the gate.
+// look judges every running rollout, and moves the ones that are automatic. Run calls it once a second.
 func (m *Manager) look() {
 	m.changing.Lock()
 	defer m.changing.Unlock()
@@ -23,7 +23,8 @@ func (m *Manager) look() {
 	}
 }
 
-// follow carries out the gate's verdict. A change that the traffic refuses is tried again at the next look.
+// follow carries out the promotion gate's verdict. A change that the traffic refuses is tried again at the next look.
+// The caller holds changing. A rollback does not wait for the stage's duration; a promotion does.
 func (m *Manager) follow(r *run) {
 	m.judge(r)
 	if m.endIfBroken(r) {
@@ -45,7 +46,7 @@ func (m *Manager) follow(r *run) {
 	m.complain(r, err)
 }
 
-// complain logs why a step failed, once.
+// complain logs why a step failed, once for each error: steps are tried again each second.
 func (m *Manager) complain(r *run, err error) {
 	if err != nil && err.Error() != r.refusal {
 		r.refusal = err.Error()
@@ -54,7 +55,7 @@ func (m *Manager) complain(r *run, err error) {
 	}
 }
 
-// judge asks the gate.
+// judge asks the promotion gate, and notes its report. The caller holds changing.
 func (m *Manager) judge(r *run) {
 	m.mu.Lock()
 	m.listenLocked() // first: an episode that begins meanwhile must not seem to be over
@@ -105,7 +106,7 @@ func reason(r Report) string {
 	return strings.Join(all, "; ")
 }
 
-// advance enters the next stage, or promotes.
+// advance enters the next stage, or promotes at the end of the last one. The caller holds changing.
 func (m *Manager) advance(r *run, by, why string) error {
 	if r.Stage == len(r.Stages)-1 {
 		return m.end(r, Promoted, by, why)
@@ -123,7 +124,8 @@ func (m *Manager) end(r *run, state State, by, why string) error {
 }
 
 // step changes the traffic, if that is asked for, and the kept record of the rollout with it. The rollout is as it was
-// if it cannot, but for one that ends and leaves the traffic.
+// if it cannot, but for one that ends and leaves the traffic. Episodes that begin while the traffic changes count for
+// nothing, because nobody knows by which split they were drawn. The caller holds changing, and not mu.
 func (m *Manager) step(r *run, state State, stage int, percent float64, by, why string, divide bool) error {
 	after, now := m.copyOf(r), m.config.Now()
 	after.State = state

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Verdict is a gate's judgement of a candidate. Its numbers are those of weft.v1.Verdict.
+// Verdict is a promotion gate's judgement of a candidate. Its numbers are those of weft.v1.Verdict.
 type Verdict uint8
 
 // The verdicts.
@@ -21,7 +21,8 @@ const (
 // String returns PROMOTE, HOLD or ROLLBACK.
 func (v Verdict) String() string { return [...]string{"UNSPECIFIED", "PROMOTE", "HOLD", "ROLLBACK"}[v] }
 
-// Gate holds the conditions that a candidate must meet. Zero values are the defaults.
+// Gate holds the conditions that a candidate must meet to be promoted: the promotion gate of a rollout. It has nothing
+// to do with predict.Gate, which limits how many requests are in the server. Zero values are the defaults.
 type Gate struct {
 	// MinRequests of the candidate must have been answered since the stage began; 0: 100.
 	MinRequests int64 `json:"min_requests"`
@@ -53,12 +54,12 @@ type Gate struct {
 	// Margin is by how much the candidate's mean outcome may be worse and still be promoted, in units of the outcome.
 	// With 0 only a candidate that is surely better is promoted, and one that is as good is held for ever.
 	Margin float64 `json:"margin"`
-	// Alpha is the probability of a wrong promotion, and that of a wrong rollback, by each check, however often the gate
-	// looks; 0: 0.05. Smaller takes more episodes.
+	// Alpha is the probability of a wrong promotion, and that of a wrong rollback, by each check, however often the
+	// promotion gate looks; 0: 0.05. Smaller takes more episodes.
 	Alpha float64 `json:"alpha"`
 }
 
-// WithDefaults returns the gate with its zero values replaced.
+// WithDefaults returns the promotion gate with its zero values replaced.
 func (g Gate) WithDefaults() Gate {
 	g.MinRequests = cmp.Or(g.MinRequests, 100)
 	g.MinEpisodes = cmp.Or(g.MinEpisodes, 20)
@@ -70,7 +71,7 @@ func (g Gate) WithDefaults() Gate {
 	return g
 }
 
-// Check returns a fault of the gate in itself, as a *PlanError.
+// Check returns a fault of the promotion gate in itself, as a *PlanError.
 func (g Gate) Check() error {
 	for _, f := range []struct {
 		name string
@@ -109,14 +110,14 @@ func (g Gate) Check() error {
 	return nil
 }
 
-// GateCheck is one thing that a gate looked at.
+// GateCheck is one thing that a promotion gate looked at.
 type GateCheck struct {
 	Name    string  `json:"name"` // requests, errors, latency, agreement, episodes, outcome, lost or failures
 	Verdict Verdict `json:"verdict"`
 	Reason  string  `json:"reason"` // one sentence with the numbers
 }
 
-// Report is a gate's verdict with its reasons. It is immutable.
+// Report is a promotion gate's verdict with its reasons. It is immutable.
 type Report struct {
 	Verdict Verdict     `json:"verdict"`
 	Checks  []GateCheck `json:"checks"`
@@ -151,7 +152,7 @@ type CodeCount struct {
 }
 
 // Judge weighs evidence. It is a pure function. Any check that says Rollback makes the verdict Rollback; else all must
-// say Promote for Promote; else it is Hold. Zero values of the gate are its defaults.
+// say Promote for Promote; else it is Hold. Zero values of the promotion gate are its defaults.
 func Judge(g Gate, e *Evidence) Report {
 	g = g.WithDefaults()
 	report := Report{Checks: []GateCheck{checkRequests(g, e)}, Codes: codeCounts(e), Verdict: Promote}

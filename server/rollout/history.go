@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// maxPoints and maxMoments bound a history.
+// maxPoints and maxMoments bound a history, which is written whole each time that the rollout is kept.
 const maxPoints, maxMoments = 256, 256
 
 // History is how the interval of the outcome narrowed, since the evidence began.
@@ -24,7 +24,7 @@ type Point struct {
 	High       float64   `json:"high"`
 }
 
-// Moment is a step of the rollout, or a change of the gate's verdict.
+// Moment is a step of the rollout, or a change of the promotion gate's verdict.
 type Moment struct {
 	At        time.Time `json:"at"`
 	Baseline  int64     `json:"baseline_count"` // episodes that the outcome was compared by

@@ -22,8 +22,8 @@ type Kept struct {
 	Revision uint64 // of the traffic that it set last
 }
 
-// keptRollout is how a rollout is written: with a duration that people can read, and without the gate's latest report,
-// which is that of the last step. docs/VERSIONS.md describes it.
+// keptRollout is how a rollout is written: with a duration that people can read, and without the promotion gate's
+// latest report, which is that of the last step. docs/VERSIONS.md describes it.
 type keptRollout struct {
 	*Rollout
 	StageDuration string `json:"stage_duration"`
@@ -32,7 +32,8 @@ type keptRollout struct {
 }
 
 // recall goes on with rollouts of an earlier process, from the evidence that was kept. Episodes that were running are
-// not part of it any more. The stage lasts as long as if it began now.
+// not part of it any more: whether they were lost is not known. The stage lasts as long as if it began now. It is
+// called once, by New, before anything else can hold the locks.
 func (m *Manager) recall(kept map[string]Kept) {
 	now := m.config.Now()
 	for model, k := range kept {
@@ -133,7 +134,7 @@ func (s *State) UnmarshalText(text []byte) error { return parse(s, text, Running
 // MarshalText gives the name.
 func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
 
-// UnmarshalText reads the name. UNSPECIFIED is the verdict of a gate that was not asked yet.
+// UnmarshalText reads the name. UNSPECIFIED is the verdict of a promotion gate that was not asked yet.
 func (v *Verdict) UnmarshalText(text []byte) error { return parse(v, text, 0, Rollback) }
 
 // parse finds the value that has the name, among those from first to last.
@@ -150,6 +151,7 @@ func parse[T interface {
 }
 
 // note adds a step.
+// note adds a step with the latest report, which is the evidence for it.
 func (r *Rollout) note(at time.Time, percent float64, by, why string) {
 	r.Steps = append(r.Steps, Step{At: at, Percent: percent, State: r.State, By: by, Reason: why, Report: r.Report})
 	r.History.mark(&r.Report, at, percent, true)

@@ -95,7 +95,7 @@ func (m *Manager) Get(model string) (Rollout, bool) {
 	return r.clone(), true
 }
 
-// MaxOutcome is the largest magnitude of an outcome.
+// MaxOutcome is the largest magnitude of an outcome: sums and squares of them stay finite.
 const MaxOutcome = 1e100
 
 // Report takes in how an episode went: numbers by name, a success being 1 or 0. The numbers must be finite and within

@@ -35,7 +35,8 @@ func (m *Metric) OfEpisodes() bool { return m.Name == "outcome" || m.Name == "lo
 // AgainstLimit reports whether the candidate is compared with a fixed limit instead of the baseline.
 func (m *Metric) AgainstLimit() bool { return m.Name == "agreement" }
 
-// stand decides the standing.
+// stand decides the standing from the check's verdict and the interval. The verdict goes first where it is Rollback: it
+// takes in more than the interval does.
 func (m *Metric) stand(check Verdict) {
 	switch {
 	case check == Rollback:

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Plan says how to lead a candidate through stages of growing traffic.
+// Plan says how to lead a candidate through stages of growing traffic, and by which promotion gate.
 type Plan struct {
 	Model            string `json:"model"`
 	BaselineVersion  int64  `json:"baseline_version"`
@@ -15,10 +15,10 @@ type Plan struct {
 	// Stages are the parts of the traffic that the candidate gets, in percent, ascending, from below 100 up to 100.
 	// Empty: 1, 10, 50, 100.
 	Stages []float64 `json:"stages"`
-	// Automatic follows the gate without a call. Else only Advance and Abort move it.
+	// Automatic follows the promotion gate without a call. Else only Advance and Abort move it.
 	Automatic bool `json:"automatic"`
-	// StageDuration is how long a stage lasts at least before the gate may end it; a Rollback does not wait for it. 0:
-	// 30 s.
+	// StageDuration is how long a stage lasts at least before the promotion gate may end it; a Rollback does not wait for
+	// it. 0: 30 s.
 	StageDuration time.Duration `json:"-"`
 	// MaxDuration is how long the rollout lasts at most, if it is Automatic: then the baseline has all traffic again. 0:
 	// 7 days.

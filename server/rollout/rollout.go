@@ -34,7 +34,7 @@ type Rollout struct {
 	History    History   `json:"history,omitzero"`
 }
 
-// Step is one change of a rollout.
+// Step is one change of a rollout. Its report is that of the promotion gate at that time, also where a person decided.
 type Step struct {
 	At      time.Time `json:"at"`
 	Percent float64   `json:"percent"` // of the candidate afterwards, as far as the rollout knows

@@ -27,7 +27,8 @@ type run struct {
 	refusal string
 }
 
-// stage is a span in which the candidate got a part of the units.
+// stage is a span in which the candidate got a part of the units. An episode is compared by the part of the span in
+// which it began.
 type stage struct {
 	since, until time.Time // until is zero while it lasts
 	part         float64
@@ -59,14 +60,16 @@ func (r *run) partAt(at time.Time) (part float64, in bool) {
 	return 0, false
 }
 
-// judged asks the gate.
+// judged asks the promotion gate about the evidence that there is. The caller holds mu, or is the only one that knows
+// the run.
 func (r *run) judged(at time.Time) Report {
 	report := Judge(r.Gate, &r.evidence)
 	report.At, report.Summary = at, report.summarize(&r.Plan)
 	return report
 }
 
-// enter begins a stage. Requests are counted anew.
+// enter begins a stage. Requests are counted anew; all other evidence goes on. The caller holds mu, or is the only one
+// that knows the run.
 func (r *run) enter(number int, now time.Time) {
 	r.Stage, r.StageSince = number, now
 	r.evidence.Requests = Requests{}
@@ -74,7 +77,8 @@ func (r *run) enter(number int, now time.Time) {
 	r.span(now)
 }
 
-// pass notes what was decided before the candidate got all traffic, if it has.
+// pass notes which checks said Promote before the candidate got all traffic, if it has. What still comes from before is
+// to hold nothing then. The first such report counts: a later one is of the last stage.
 func (r *run) pass(by *Report) {
 	if r.Stages[r.Stage] < 100 || r.evidence.Passed != nil {
 		return
@@ -96,6 +100,7 @@ func (r *run) place(outcome float64) float64 {
 }
 
 // pause ends the span of the stage, and resume goes on with it: between them nothing is known of where units are led.
+// The caller holds mu.
 func (r *run) pause(now time.Time) { r.stages[len(r.stages)-1].until = now }
 func (r *run) resume()             { r.stages[len(r.stages)-1].until = time.Time{} }
 
@@ -126,7 +131,8 @@ func (r *run) traffic(percent float64, end bool, m *catalog.Model) *catalog.Traf
 	return t
 }
 
-// broken returns why the rollout cannot go on, "" if it can.
+// broken returns why the rollout cannot go on, "" if it can: a version of it is gone, or somebody else has changed the
+// traffic since the rollout did, which its revision tells.
 func (r *run) broken(s *catalog.Snapshot) string {
 	m := s.Model(r.Model)
 	switch {

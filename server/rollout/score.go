@@ -57,7 +57,8 @@ type Sums struct {
 	Below [slopes]float64 `json:"below"`
 }
 
-// Given is what a unit gave to a Score.
+// Given is what a unit gave to a Score, so that it can be corrected: its side, the factor and centre of Y_i =
+// weight*(value - centre), the fair gain y_i of a bet, and its number.
 type Given struct {
 	side                        int
 	weight, centre, fair, value float64
@@ -72,7 +73,8 @@ const (
 	maxIdentities = 64
 )
 
-// centre is the mean of a version's latest numbers, drawn a little towards both versions', and that to the better end.
+// centre is the mean of a version's latest numbers, drawn a little towards both versions', and that to the better end,
+// 0. It must not depend on the unit that it is used for: it is taken before the unit is counted.
 func (s *Score) centre(side int) float64 {
 	const prior = 0.1 // of a number there
 	all := (s.Means[0]*s.Weights[0] + s.Means[1]*s.Weights[1]) / (s.Weights[0] + s.Weights[1] + prior)
@@ -112,7 +114,8 @@ func (s *Score) give(g *Given, information float64) {
 	s.Weights[g.side] = n + 1
 }
 
-// correct replaces the number of a unit.
+// correct replaces the number of a unit. Its centre and its bets stay those of when it came, and the means are not
+// corrected: only later units are weighed by these.
 func (s *Score) correct(g *Given, value float64) {
 	s.sum(g, 0, -1)
 	g.value = value
@@ -128,6 +131,8 @@ func (s *Score) sum(g *Given, information, sign float64) {
 	}
 }
 
+// sum adds what a unit gives to a part of the units, or takes it out again (sign -1). The logarithms of bets are added,
+// for bets are multiplied.
 func (s *Sums) sum(g *Given, information, sign float64) {
 	y := g.weight * (g.value - g.centre)
 	s.Count[g.side] += int64(sign)
@@ -142,7 +147,8 @@ func (s *Sums) sum(g *Given, information, sign float64) {
 	}
 }
 
-// part returns the sums of an identity.
+// part returns the sums of an identity, nil where it is not told apart. Identities that come once maxIdentities are
+// known share one.
 func (s *Score) part(by string) *Sums {
 	if by == "" {
 		return nil
@@ -181,7 +187,7 @@ func below(s *Sums) *[slopes]float64 { return &s.Below }
 func (s *Sums) wealth(of func(*Sums) *[slopes]float64) float64 { return average(of(s)[:], weights[:]) }
 
 // without is the least wealth with any one identity left out, if there are several: what one of them makes up then
-// moves no verdict.
+// moves no verdict. It takes a pass over the identities and their bets.
 func (s *Score) without(of func(*Sums) *[slopes]float64) float64 {
 	least := s.wealth(of)
 	if s.diverse() {
@@ -236,7 +242,8 @@ func (s *Sums) less(part *Sums) *Sums {
 	return rest
 }
 
-// average returns the logarithm of the average of numbers whose logarithms are given, with weights whose sum is 1.
+// average returns the logarithm of the average of numbers whose logarithms are given, with weights whose sum is 1. The
+// largest is taken out first, because the numbers themselves may overflow.
 func average(logs, weights []float64) float64 {
 	top, sum := slices.Max(logs), 0.0
 	for k, log := range logs {
