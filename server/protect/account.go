@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// account is what is held for one connection, and what it did.
+// account is what is held for one connection, and what it did. Its mu is taken after framed.writing, never before.
 type account struct {
 	of     *Connections
 	conn   *accepted
@@ -58,7 +58,8 @@ func (a *account) hold(bytes int64) {
 	}
 }
 
-// dissolve ends the account: nothing is held, but for a moment by handlers that still run.
+// dissolve ends the account: nothing is held, but for a moment by handlers that still run. It reports whether this call
+// ended it. From then on hold does nothing, so that the sums of all connections stay right.
 func (a *account) dissolve() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -70,7 +71,8 @@ func (a *account) dissolve() bool {
 	return true
 }
 
-// end ends the connection. It does not wait for the peer.
+// end ends the connection. It does not wait for the peer: another goroutine says why, and has the server close it. The
+// caller holds no lock of the account.
 func (a *account) end(why Reason) {
 	if !a.dissolve() {
 		return
@@ -100,12 +102,14 @@ func (a *account) shake() {
 // rests reports whether no call has made progress lately.
 func (a *account) rests(now time.Time) bool { return a.over(time.Unix(0, a.moved.Load()), now, lately) }
 
-// over reports whether this process had more time than that from then until now: without it, nothing moves.
+// over reports whether this process had more time than that from then until now: without it, nothing moves, and no
+// caller is to blame.
 func (a *account) over(then, now time.Time, patience time.Duration) bool {
 	return now.Sub(then) > patience && a.of.config.Clock.Since(then) > patience
 }
 
-// look ends the connection if a request or an answer stands still, or it was asked to go and does not.
+// look ends the connection if a request or an answer stands still, or it was asked to go and does not. Watch calls it
+// once a second.
 func (a *account) look(now time.Time) {
 	a.mu.Lock()
 	why, ends := a.stands(now)
@@ -115,7 +119,7 @@ func (a *account) look(now time.Time) {
 	}
 }
 
-// stands says why the connection should be ended by now, if it should.
+// stands says why the connection should be ended by now, if it should. The caller holds mu.
 func (a *account) stands(now time.Time) (why Reason, ends bool) {
 	if !a.retired.IsZero() && a.over(a.retired, now, retireWithin) {
 		return a.retires, true
@@ -138,7 +142,8 @@ func (a *account) stands(now time.Time) (why Reason, ends bool) {
 	return 0, false
 }
 
-// bucket is a token bucket. It begins full.
+// bucket is a token bucket. It begins full. What is missing may be more than it holds: take takes its tokens in any
+// case.
 type bucket struct {
 	used float64 // tokens that are missing
 	at   time.Time

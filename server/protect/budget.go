@@ -10,11 +10,12 @@ import (
 )
 
 const (
-	// times is how often its size a message may take when it is decoded, and free is what any message may take besides.
+	// times is how often its size a message may take when it is decoded, and free is what any message may take besides:
+	// small messages are never refused for that.
 	times, free = 4, 1 << 20
 	// What is allocated for a message within another or an entry of a map, for a text, and for a number.
 	objectBytes, textBytes, numberBytes = 256, 24, 8
-	// deepest is how many messages may lie within each other.
+	// deepest is how many messages may lie within each other. Each is a call on the stack.
 	deepest = 100
 )
 
@@ -31,7 +32,7 @@ func (e *DecodeError) Error() string {
 func MostDecoded(bytes int) int { return free + times*bytes }
 
 // Unmarshal decodes a message, but for fields that it does not have, unless it would take too much: then it returns a
-// *DecodeError.
+// *DecodeError. It goes through the message twice, first only to add up. A large one waits for its turn.
 func Unmarshal(data []byte, into proto.Message) error {
 	var turn Turn
 	defer turn.End()
@@ -54,7 +55,7 @@ func check(data []byte, of protoreflect.MessageDescriptor, turn *Turn) error {
 	return nil
 }
 
-// scale adds up what a message takes.
+// scale adds up what a message takes, as it would be decoded by generated code. Left is what it may still take.
 type scale struct {
 	most, left int
 	turn       *Turn

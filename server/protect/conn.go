@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/mem"
 )
 
-// accepted is a connection as it was accepted, with an account.
+// accepted is a connection as it was accepted, with an account. TLS and gRPC are above it: it sees no frames.
 type accepted struct {
 	net.Conn
 
@@ -55,7 +55,8 @@ func explain(why Reason) string {
 	}[why]
 }
 
-// framed is a connection whose frames are seen as they pass.
+// framed is a connection whose frames are seen as they pass, in both directions. Reading is held by the goroutine that
+// reads, writing by the one that writes.
 type framed struct {
 	net.Conn // secured
 
@@ -99,7 +100,8 @@ func (f *framed) Read(b []byte) (int, error) {
 	return f.passed(b, n, err)
 }
 
-// read reads for the server. Once the connection was ended, only Close reads.
+// read reads for the server. Once the connection was ended, only Close reads. It holds reading for as long as nothing
+// comes: Close sets a deadline that has passed before it waits for that.
 func (f *framed) read(b []byte) (int, error) {
 	f.reading.Lock()
 	defer f.reading.Unlock()
@@ -127,7 +129,9 @@ func (f *framed) size(most int) int {
 	return most
 }
 
-// ReadOnReady reads up to size bytes into memory of the pool, which is taken only once there are bytes.
+// ReadOnReady reads up to size bytes into memory of the pool, which is taken only once there are bytes. Where the
+// connection cannot do that, as with TLS, what comes first is read into few and copied; while few is filled by each
+// read data flow, and memory is taken at once.
 func (f *framed) ReadOnReady(size int, pool mem.BufferPool) (*[]byte, int, error) {
 	f.whole = whole{pool, size}
 	size = f.size(size)
@@ -173,7 +177,8 @@ func (w *whole) Get(size int) *[]byte {
 	return b
 }
 
-// passed takes note of what was read. It returns nothing and an error if that exceeds a limit.
+// passed takes note of what was read. It returns nothing and an error if that exceeds a limit. It sleeps where the
+// peer's frames are to be read late: the goroutine that reads is the connection's own.
 func (f *framed) passed(b []byte, n int, err error) (int, error) {
 	if n > 0 {
 		if wait := f.account.received(&f.in, b[:n]); wait > 0 {
@@ -189,7 +194,7 @@ func (f *framed) passed(b []byte, n int, err error) (int, error) {
 	return n, err
 }
 
-// fault returns the error that the server reads.
+// fault returns the error that the server reads: one that means that the connection was ended, where it was.
 func (f *framed) fault(err error) error {
 	if err != nil && f.account.ending.Load() {
 		return errEnded
@@ -209,7 +214,8 @@ func (f *framed) Write(b []byte) (int, error) {
 	return n, f.fault(err)
 }
 
-// say has a frame written between two others.
+// say has a frame written between two others. It does not wait for a goroutine that writes: that one writes the frame
+// itself. A later frame takes the place of one that was not written yet.
 func (f *framed) say(frame []byte) {
 	f.words.Store(&frame)
 	for f.words.Load() != nil && f.writing.TryLock() { // else the goroutine that writes now does it
@@ -221,7 +227,8 @@ func (f *framed) say(frame []byte) {
 	}
 }
 
-// speak writes what is to be said if that may be now. The caller holds writing.
+// speak writes what is to be said if that may be now. The caller holds writing. It waits for the peer no longer than
+// linger.
 func (f *framed) speak() error {
 	if !f.out.between() {
 		return nil

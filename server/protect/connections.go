@@ -29,7 +29,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Connections bounds what the connections of one server cost. It is safe for concurrent use.
+// Connections bounds what the connections of one server cost. It is safe for concurrent use. Relieving is taken before
+// mu and before the mu of an account; these two are never held together.
 type Connections struct {
 	config Config
 	most   int64         // connections: half of the descriptors that this process may have
@@ -136,7 +137,8 @@ func (l *listener) Accept() (net.Conn, error) {
 	return l.connections.open(c, l.http), nil
 }
 
-// open begins an account. The handshake of a connection of HTTP is nobody's to wait for.
+// open begins an account. The handshake of a connection of HTTP is nobody's to wait for. It may end other connections,
+// to make room for this one.
 func (g *Connections) open(c net.Conn, http bool) *accepted {
 	a := &account{of: g, began: time.Now(), streams: map[uint32]stream{}}
 	a.conn = &accepted{Conn: c, account: a}
@@ -155,7 +157,7 @@ func (g *Connections) open(c net.Conn, http bool) *accepted {
 	return a.conn
 }
 
-// close ends an account.
+// close ends an account whose connection is closed. More calls do nothing.
 func (g *Connections) close(a *account) {
 	g.mu.Lock()
 	_, open := g.accounts[a]
@@ -178,6 +180,7 @@ func (g *Connections) Credentials(of credentials.TransportCredentials,
 	return counting{of, g, keep}
 }
 
+// counting are credentials that put a framed connection around the one that they have secured.
 type counting struct {
 	credentials.TransportCredentials
 
@@ -267,7 +270,8 @@ func (g *Connections) crowded(ctx context.Context) bool {
 }
 
 // relieve ends connections if more is held than may be: the worst ones, until some of it is free, so that this need not
-// be done for each connection of a crowd.
+// be done for each connection of a crowd. It takes O(n log n) in the number of connections. The caller holds no lock of
+// an account.
 func (g *Connections) relieve() {
 	if g.fits(1) {
 		return
@@ -359,7 +363,7 @@ func (g *Connections) Watch(ctx context.Context) {
 	}
 }
 
-// all returns the open accounts.
+// all returns the open accounts, so that they can be looked at without mu. Some may be closed meanwhile.
 func (g *Connections) all() []*account {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -22,6 +22,7 @@ const (
 // prefaceBytes is how long the text is with which a client begins.
 const prefaceBytes = 24
 
+// headBytes is how long the beginning of a frame is: length, type, flags and stream.
 const headBytes = 9
 
 // head is the beginning of a frame.
@@ -31,7 +32,8 @@ type head struct {
 	stream      uint32
 }
 
-// scanner finds the frames in a sequence of bytes that comes in pieces.
+// scanner finds the frames in a sequence of bytes that comes in pieces. It keeps nothing of them but the beginning of
+// one that is cut in two. Its zero value begins with a frame.
 type scanner struct {
 	begun [headBytes]byte
 	have  int // bytes of the beginning of a frame that have come

@@ -9,7 +9,8 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Handler is one run of the handler of a call. Its zero value is that of a call whose connection has no account.
+// Handler is one run of the handler of a call. Its zero value is that of a call whose connection has no account, and
+// does nothing. Cost is what it holds: its stack, and its headers.
 type Handler struct {
 	account *account
 	stream  uint32
@@ -77,7 +78,8 @@ func Excuse(ctx context.Context) {
 	}
 }
 
-// Judge notes that one of the messages of a call was answered, or refused though its caller could have known it.
+// Judge notes that one of the messages of a call was answered, or refused though its caller could have known it. Faults
+// that the server, the model or a lack of capacity is to blame for count as answered.
 func Judge(ctx context.Context, fault bool) {
 	a, ok := accountOf(ctx)
 	if !ok {
@@ -148,7 +150,9 @@ func (h Handler) change(how func(*stream)) {
 	}
 }
 
-// streamOf returns the number of a call's stream, which gRPC knows and does not tell; 0 where it cannot be found.
+// streamOf returns the number of a call's stream, which gRPC knows and does not tell; 0 where it cannot be found. It
+// reads a field that is not exported, by reflection: a release of gRPC without it has calls that are not told apart,
+// and whose limits of one call then do not hold.
 func streamOf(ctx context.Context) uint32 {
 	v := reflect.ValueOf(grpc.ServerTransportStreamFromContext(ctx))
 	if v.Kind() != reflect.Pointer || v.Elem().Kind() != reflect.Struct {

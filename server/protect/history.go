@@ -51,7 +51,7 @@ type history struct {
 	saidAt             time.Time // when that was written
 }
 
-// forgetLocked lets the counts shrink.
+// forgetLocked lets the counts shrink by exp(-time/memory). A step of less than a hundredth of memory is not worth it.
 func (h *history) forgetLocked(now time.Time) {
 	passed := now.Sub(h.at)
 	if passed < memory/100 {

@@ -68,7 +68,7 @@ func (a *account) holds(bytes int64) {
 	}
 }
 
-// heldBody is the body of a request, which is held until its handler ends.
+// heldBody is the body of a request, which is held until its handler ends. Its handler alone reads it.
 type heldBody struct {
 	io.ReadCloser
 
@@ -124,7 +124,8 @@ func Refuses(w http.ResponseWriter, fault bool) {
 // Unwrap is for http.ResponseController.
 func (w *heldAnswer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// WriteHeader implements http.ResponseWriter. The answer that says so is the last where too many were refused.
+// WriteHeader implements http.ResponseWriter. Where the connection had too many requests refused, the answer that
+// refuses another one is its last: net/http closes the connection after it.
 func (w *heldAnswer) WriteHeader(code int) {
 	if !w.judged {
 		w.fault = 400 <= code && code < 500 && code != http.StatusRequestTimeout && code != http.StatusTooManyRequests

@@ -2,7 +2,8 @@ package protect
 
 import "time"
 
-// received takes note of frames that came. It returns for how long they should wait.
+// received takes note of frames that came. It returns for how long they should wait. A frame that exceeds a limit ends
+// the connection; a rate that is exceeded only delays it, and has it asked to go.
 func (a *account) received(s *scanner, b []byte) (wait time.Duration) {
 	now := time.Now()
 	a.mu.Lock()
@@ -57,7 +58,8 @@ func (a *account) excess(now time.Time) (wait time.Duration, why Reason) {
 	return wait, why
 }
 
-// pace returns for how long so many bytes of large messages should wait.
+// pace returns for how long so many bytes of large messages should wait. While nobody sends small ones they do not
+// wait.
 func (g *Connections) pace(now time.Time, bytes int) time.Duration {
 	if now.UnixNano()-g.small.Load() > int64(smallFor) {
 		return 0 // for nobody else
@@ -72,7 +74,8 @@ func (g *Connections) served(bytes int, now time.Time) {
 	}
 }
 
-// memoryOf returns how much memory bytes of a message take.
+// memoryOf returns how much memory bytes of a message take. What is given back must be counted by differences of this,
+// for it is rounded.
 func memoryOf(bytes int) int64 { return int64(bytes + bytes/overhead) }
 
 // frame takes note of a frame that came, and says if it is one too many. The caller holds mu, here and below.
@@ -172,7 +175,7 @@ func (a *account) close(id uint32) {
 	}
 }
 
-// sent takes note of frames that were written.
+// sent takes note of frames that were written. The caller holds framed.writing.
 func (a *account) sent(s *scanner, b []byte) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -25,11 +25,13 @@ const (
 	longestWait = 10 * time.Second
 )
 
-// late is the key of what Header adds to a context.
+// late is the key of what Header adds to a context: by how much the deadline that gRPC set for a call is too late.
+// Whether a request is answered late, after its target, is another matter (server/predict).
 type late struct{}
 
 // Header is to be called for each call when its header was read, which is when gRPC sets its deadline. It returns the
-// call's context, by which Late knows by how much that is too late.
+// call's context, by which Late knows by how much that is too late. Most calls waited for next to nothing, and keep
+// their context.
 func Header(ctx context.Context, now time.Time) context.Context {
 	if w := Waited(ctx, now); w >= reportAfter {
 		return context.WithValue(ctx, late{}, w)

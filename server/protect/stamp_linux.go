@@ -84,7 +84,8 @@ func (c *conn) ReadOnReady(size int, pool mem.BufferPool) (*[]byte, int, error) 
 	return taken, n, err
 }
 
-// finish reads until there is something.
+// finish reads until there is something. It waits in Go's poller, as net.Conn does, and so keeps its deadlines. What
+// the read used is let go of, so that an idle connection holds on to nothing.
 func (c *conn) finish() (int, error) {
 	c.n, c.fault = 0, nil
 	err := c.raw.Read(c.try)
@@ -104,7 +105,8 @@ func (c *conn) finish() (int, error) {
 	return n, nil
 }
 
-// read asks the kernel once.
+// read asks the kernel once, for bytes and the time at which the newest of them came. It reports false where there is
+// nothing yet, and gives the memory back before the connection waits. Go's poller calls it.
 func (c *conn) read(fd uintptr) bool {
 	into := c.into
 	if c.memory != nil {

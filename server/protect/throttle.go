@@ -41,7 +41,8 @@ const (
 	maxKinds = 1 << 12
 	// endless is the time, in seconds, in which the answer to a call without a deadline is wanted.
 	endless = 1e6
-	// leak is the longest time, in seconds, of a call that is refused: gRPC keeps the context of one until its deadline.
+	// leak is the longest time, in seconds, of a call that is refused: gRPC keeps the context of one until its deadline,
+	// so that refusing calls with much time would take memory instead of saving a processor's time.
 	leak = 1
 )
 
@@ -57,7 +58,9 @@ func (t *Throttle) Refuses(method string, codes func(error) error) {
 	t.methods[method] = codes
 }
 
-// Tap is to be called for the header of each call, by a tap.ServerInHandle.
+// Tap is to be called for the header of each call, by a tap.ServerInHandle. It refuses a call only if its connection's
+// latest requests were all of one kind, for which there lately was no capacity, and only with some probability: see
+// history. The error is that of Status.
 func (t *Throttle) Tap(ctx context.Context, now time.Time, call *tap.Info) (context.Context, error) {
 	codes, refuses := t.methods[call.FullMethodName]
 	a, ok := accountOf(ctx)
@@ -94,7 +97,7 @@ func (t *Throttle) Answered(ctx context.Context, began time.Time, k Kind, cause 
 	a.kinds.brought(now, k, t.history).ended(now, left, cause)
 }
 
-// history returns that of a kind.
+// history returns that of a kind. At maxKinds all are forgotten: a history is worth less than a second anyway.
 func (t *Throttle) history(k Kind) *history {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 // memory, and no less time.
 var turns = make(chan struct{}, runtime.GOMAXPROCS(0))
 
-// Turn is that of a large message. The zero value has not begun.
+// Turn is that of a large message. The zero value has not begun. It belongs to one goroutine, which must End it.
 type Turn struct {
 	began bool
 	steps int // since others had the processor
@@ -81,4 +81,5 @@ var rest = sync.OnceValue(func() func() {
 	}
 })
 
+// sleep is how others get the processor where there is no pipe: Go looks at the network when nothing can run.
 func sleep() { time.Sleep(100 * time.Microsecond) }
