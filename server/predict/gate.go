@@ -16,8 +16,9 @@ func (e *ServerFullError) Error() string {
 		"--max-concurrent-requests", e.Limit)
 }
 
-// Gate counts the requests and streams in the server and closes when the server drains. A stream counts by itself, so
-// that draining waits for it to end; its requests count as requests until their answers were sent.
+// Gate limits how many requests are in the server at once (max-concurrent-requests), counts them and the streams, and
+// closes when the server drains. It has nothing to do with rollout.Gate, the promotion criteria of a rollout. A stream
+// counts by itself, so that draining waits for it to end; its requests count as requests until their answers were sent.
 type Gate struct {
 	closed chan struct{} // closed when draining begins
 	empty  chan struct{} // closed once draining and nothing is inside
@@ -33,7 +34,7 @@ func newGate(limit int) *Gate {
 	return &Gate{limit: limit, closed: make(chan struct{}), empty: make(chan struct{})}
 }
 
-// SetLimit changes how many requests may be inside. Requests that are inside stay.
+// SetLimit changes how many requests may be inside. Requests that are inside stay, also if they are more than that.
 func (g *Gate) SetLimit(limit int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -89,7 +90,7 @@ func (g *Gate) checkEmptyLocked() {
 // Closed is closed when draining begins.
 func (g *Gate) Closed() <-chan struct{} { return g.closed }
 
-// Inside returns how many requests are in the server.
+// Inside returns how many requests are in the server. Streams without a request do not count.
 func (g *Gate) Inside() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -107,7 +108,7 @@ func (g *Gate) Close() {
 	}
 }
 
-// Drain waits until nothing is inside, or ctx ends. The gate must be closed.
+// Drain waits until nothing is inside, or ctx ends. The Gate must be closed. The error is the cause of ctx.
 func (g *Gate) Drain(ctx context.Context) error {
 	select {
 	case <-g.empty:

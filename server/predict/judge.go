@@ -13,7 +13,9 @@ import (
 	"github.com/weftserve/weft/server/breaker"
 )
 
-// judge reports to the breaker how a version did.
+// judge reports to the breaker how a version did. Slow is an answer for which the model alone took longer than the
+// version's target. Whether the answer was late, after the target of its request, does not matter here: waiting is not
+// the version's doing.
 func (p *Pipeline) judge(f *flight, err error) {
 	v, outcome := f.call.Version, breaker.OK
 	if err == nil && v.TargetLatency > 0 && p.computed(&f.call) > v.TargetLatency {
@@ -32,7 +34,8 @@ func (p *Pipeline) judge(f *flight, err error) {
 	p.breaker.Done(v.Model, v.Number, outcome, by)
 }
 
-// unit returns a number of the request's episode, or else of its caller; 0: it has neither.
+// unit returns a number of the request's episode, or else of its caller; 0: it has neither. No single unit opens a
+// circuit, so that one robot with bad inputs does not take a version from all others.
 func (p *Pipeline) unit(req *Request) uint64 {
 	who := [2]string{req.caller(), req.Episode}
 	if who == [2]string{} {
@@ -60,7 +63,8 @@ const mostElsewhere = 10 * time.Second
 
 // tryElsewhere runs a request that its version failed on once more, within its limit, on another version that takes the
 // same inputs: what fails there too is the caller's mistake, an *InputError. Other errors stay as they are. What would
-// end a process a second time is not tried.
+// end a process a second time is not tried. The second answer is never the caller's answer: it only tells whose fault
+// the first error is.
 func (p *Pipeline) tryElsewhere(ctx context.Context, f *flight, err error) error {
 	if !isAnswer(err) {
 		return err
@@ -98,20 +102,23 @@ func (p *Pipeline) tryElsewhere(ctx context.Context, f *flight, err error) error
 	return err
 }
 
-// isAnswer reports whether an error is a model's answer to an input, and neither the end of its process nor want of
+// isAnswer reports whether an error is a model's answer to an input, and neither the end of its process nor a lack of
 // memory or of a device.
 func isAnswer(err error) bool {
 	e, is := errors.AsType[*catalog.ModelError](err)
 	return is && !e.Crashed && !e.OutOfMemory() && !errors.Is(err, catalog.ErrDeviceLost)
 }
 
-// computed returns how long the model took for an answer that has just come.
+// computed returns how long the model took for an answer that has just come, without the time that this process or its
+// workers did not have meanwhile.
 func (p *Pipeline) computed(call *catalog.Call) time.Duration {
 	took := call.Outcome.Compute
 	return max(0, took-p.config.Clock.Lost(time.Now().Add(-took)))
 }
 
-// isFault reports whether it is surely the model that failed.
+// isFault reports whether it is surely the model that failed: it gave an error, and answered no other request of the
+// same batch. Where it did, the input is to blame. It has nothing to do with Request.Fault, which is an error in the
+// message.
 func isFault(err error) bool {
 	e, ok := errors.AsType[*catalog.ModelError](err)
 	return ok && e.Mates == 0

@@ -34,7 +34,8 @@ func checkNames(req *Request, sig *tensor.Signature) error {
 	return nil
 }
 
-// names returns the names of the inputs that came.
+// names returns the names of the inputs that came. It is asked only where something is wrong with them, or where
+// another number of them came than the model must have.
 func (r *Request) names() map[string]bool {
 	came := make(map[string]bool, r.Inputs)
 	for name := range r.Codec.Names() {

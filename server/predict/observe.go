@@ -83,7 +83,8 @@ func (e Ending) String() string {
 	return [...]string{"none", "answered", "refused", "expired", "cancelled", "failed"}[e]
 }
 
-// EndingOf returns the ending of requests with a code of Explanation.
+// EndingOf returns the ending of requests with a code of Explanation, which is the name of a code of gRPC. Codes that
+// are not named here say that the server or its caller refused the request.
 func EndingOf(code string) Ending {
 	switch code {
 	case "OK":
@@ -109,6 +110,7 @@ type Rollouts interface {
 // answered explains the lack of an error.
 var answered = Explanation{Code: "OK"}
 
+// explain puts an error into the terms of the API, by the table that the server was made with.
 func (p *Pipeline) explain(err error) Explanation {
 	if err == nil {
 		return answered
@@ -125,7 +127,8 @@ func (p *Pipeline) ended(ctx context.Context, f *flight, err error) {
 	p.done(ctx, &f.observed, f.req, &f.result.Place, &e, &f.call)
 }
 
-// compare reports to a rollout how a request to a version ended.
+// compare reports to a rollout how a request to a version ended. A request counts as the model's fault, as spared (it
+// says nothing of the version), or by its code. Lateness is not told: rollouts judge the compute time.
 func (p *Pipeline) compare(f *flight, e *Explanation, err error) {
 	// Nobody waits for a superseded request any more, and the one after it counts.
 	if p.config.Rollouts == nil || f.result.Version == 0 || errors.Is(err, ErrSuperseded) {

@@ -5,7 +5,7 @@
 // what they must be, and the answer must be written while the request can still fail. In between the pipeline goes
 // through these steps:
 //
-//	gate     is there room, and does the server not drain
+//	gate     is there room under the limit of concurrent requests (Gate), and does the server not drain
 //	route    which version answers, and which are in its shadow
 //	decode   the inputs and the wanted outputs, checked against the version's signature
 //	run      the models execute the call
@@ -161,8 +161,8 @@ func (p *Pipeline) Predict(ctx context.Context, req *Request) (at Place, err err
 	return at, req.Codec.Encode(&f.result)
 }
 
-// Leave notes that nothing of a request is left to be sent: the request is in the server until then, unless it was
-// refused at the gate, and traced until then.
+// Leave notes that nothing of a request is left to be sent: the request is in the server until then, unless the Gate
+// refused it, and traced until then. It must be called once.
 func (p *Pipeline) Leave(req *Request) {
 	if req.trace != nil {
 		req.trace.Sent()
@@ -172,7 +172,8 @@ func (p *Pipeline) Leave(req *Request) {
 	}
 }
 
-// flight is a request on its way.
+// flight is a request on its way. It is owned by the goroutine of Predict. Its call and result are those of the latest
+// try.
 type flight struct {
 	req      *Request
 	observed observed
@@ -185,7 +186,8 @@ type flight struct {
 	excused, proven bool
 }
 
-// try takes a request from its routing to its results.
+// try takes a request from its routing to its results. An error that wraps catalog.ErrNotReady may be tried again. The
+// breaker hears of each try that came to a version's model; a version is not judged by a request that it cannot read.
 func (p *Pipeline) try(ctx context.Context, f *flight) error {
 	f.result, f.excused, f.proven = Result{call: &f.call}, false, false
 	route, err := p.route(f)

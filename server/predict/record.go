@@ -17,7 +17,7 @@ type Recorder interface {
 	Keep(*Recorded)
 }
 
-// Recorded is a request that the gate let in, and its result.
+// Recorded is a request that the Gate let in, and its result.
 type Recorded struct {
 	// At is when the request came.
 	At      time.Time

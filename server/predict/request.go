@@ -14,7 +14,7 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// MaxIDBytes bounds the ids of requests and episodes: they are repeated, compared and kept.
+// MaxIDBytes bounds the ids of requests and episodes: they are repeated, compared and kept. A UUID has 36.
 const MaxIDBytes = 256
 
 // Request is one request for a prediction. A handler fills it and must not change it any more.
@@ -31,7 +31,8 @@ type Request struct {
 	Arrived time.Time
 	// Limit is the time after which the answer is worth nothing; zero leaves it to the model. See AnswerBy.
 	Limit time.Time
-	// Target is how soon the answer is wanted; zero leaves it to the model.
+	// Target is how soon the answer is wanted; zero leaves it to the model. An answer after its target is late, and is
+	// still an answer.
 	Target   time.Duration
 	Priority sharedsched.Priority
 	// Caller is who the request is charged to where the model's fairness is by identity; nil: nobody is known.
@@ -42,7 +43,8 @@ type Request struct {
 	TraceParent string
 	// Stream: the request came on a stream.
 	Stream bool
-	// Fault is the error in the message itself, for any model; the request is refused with it. Nil: none.
+	// Fault is an error that the handler found in the message itself, whatever the model; the request is refused with it,
+	// as the caller's mistake. Nil: none. It is not the fault of a model, which isFault tells.
 	Fault error
 	// Inputs is how many inputs came. Codec reads them and writes the answer.
 	Inputs int
@@ -51,7 +53,7 @@ type Request struct {
 	// nil.
 	Message any
 
-	admitted bool  // the gate counts it
+	admitted bool  // the Gate counts it
 	trace    Trace // nil: it is not traced
 }
 
@@ -85,7 +87,7 @@ func (r *Request) caller() string {
 	return r.Caller.Name
 }
 
-// check refuses a request that is wrong for every model. The error is a *tensor.FieldError.
+// check refuses a request that is wrong for every model. The error is a *tensor.FieldError, or that of Request.Fault.
 func (r *Request) check() error {
 	return cmp.Or(CheckID("request_id", r.ID), CheckID("episode_id", r.Episode), r.Fault, CheckModel(r.Model))
 }
@@ -115,7 +117,9 @@ const (
 	maxDelivery   = 10 * time.Millisecond
 )
 
-// AnswerBy returns when an answer must be there to reach its client by the deadline.
+// AnswerBy returns when an answer must be there to reach its client by the deadline: a fiftieth of the time is
+// reserved, and 10 ms at most. This becomes Request.Limit, after which an answer is worth nothing; it has nothing to do
+// with the target, after which an answer is late.
 func AnswerBy(now, deadline time.Time) time.Time {
 	return deadline.Add(-min(max(0, deadline.Sub(now)/deliveryShare), maxDelivery))
 }

@@ -59,7 +59,8 @@ func wantedSpec(call *catalog.Call, i int) *tensor.Spec {
 	return &call.Version.Signature.Outputs[i]
 }
 
-// checkResults refuses results that cannot be sent: they are the model's fault. The error is a *catalog.ModelError.
+// checkResults refuses results that cannot be sent: they are the model's fault. The error is a *catalog.ModelError
+// without mates, so that it counts as the version's (isFault).
 func checkResults(call *catalog.Call) error {
 	fault := func(err error) error {
 		return &catalog.ModelError{Model: call.Version.Model, Version: call.Version.Number, Err: err}

@@ -15,6 +15,7 @@ type Statistics struct {
 	versions map[versionKey]*Counts // guarded by mu
 }
 
+// versionKey names a version. Its counts begin anew if it is removed and comes back, see Keep.
 type versionKey struct {
 	model  string
 	number int64
@@ -48,7 +49,7 @@ func (s *Statistics) Of(model string, number int64) Counts {
 	return Counts{}
 }
 
-// Keep forgets the versions that are not in a snapshot.
+// Keep forgets the versions that are not in a snapshot, so that versions that come and go take no memory.
 func (s *Statistics) Keep(now *catalog.Snapshot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -35,7 +35,8 @@ type Course struct {
 	Decoded, Submitted, Returned, Encoding time.Time
 }
 
-// follow begins the trace of a request, and returns its context.
+// follow begins the trace of a request, and returns its context. A request that is not sampled keeps its context, and a
+// nil trace.
 func (p *Pipeline) follow(ctx context.Context, req *Request) context.Context {
 	if p.config.Traces == nil {
 		return ctx
