@@ -43,7 +43,8 @@ func (h *drainingHealth) Check(
 	return h.Server.Check(ctx, &healthgrpc.HealthCheckRequest{Service: visible(ctx, req.GetService())})
 }
 
-// List implements healthgrpc.HealthServer. That of gRPC's fails where there are more than a hundred models, or were.
+// List implements healthgrpc.HealthServer. That of gRPC's fails where there are more than a hundred models, or were. It
+// lists the models that the caller may know of.
 func (h *drainingHealth) List(
 	ctx context.Context, _ *healthgrpc.HealthListRequest,
 ) (*healthgrpc.HealthListResponse, error) {
@@ -61,7 +62,9 @@ func (h *drainingHealth) List(
 	return &healthgrpc.HealthListResponse{Statuses: all}, nil
 }
 
-// Watch implements healthgrpc.HealthServer.
+// Watch implements healthgrpc.HealthServer. A goroutine ends the call's context some time after the server began to
+// drain, once the watcher could read NOT_SERVING; without that the call would last as long as its caller. Which models
+// the caller may know of is decided once, when the call begins.
 func (h *drainingHealth) Watch(req *healthgrpc.HealthCheckRequest, rpc healthgrpc.Health_WatchServer) error {
 	req = &healthgrpc.HealthCheckRequest{Service: visible(rpc.Context(), req.GetService())}
 	ctx, cancel := context.WithCancelCause(rpc.Context())

@@ -40,6 +40,7 @@ func (s modelStatus) serves() bool { return s.answers && !s.stalled }
 // wholeServer is the service name by which callers ask for the server as a whole.
 const wholeServer = ""
 
+// newModelHealth returns the health of a server without models, NOT_SERVING.
 func newModelHealth(server *health.Server) *modelHealth {
 	server.SetServingStatus(wholeServer, healthgrpc.HealthCheckResponse_NOT_SERVING)
 	told := make(chan struct{})
@@ -58,7 +59,8 @@ const (
 	draining    = "draining"
 )
 
-// state returns the state of the whole server, which all say who are asked whether it is ready.
+// state returns the state of the whole server, for all who ask whether it is ready. A server that has never been ready
+// is not stalled while a model still loads for the first time: coming counts these.
 func (h *modelHealth) state() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -79,7 +81,7 @@ func (h *modelHealth) state() string {
 }
 
 // follow brings the statuses in step with s: of the models that changed, however many there are. A snapshot older than
-// one already followed is ignored.
+// one already followed is ignored. It may be called by any goroutine.
 func (h *modelHealth) follow(s *catalog.Snapshot) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -114,7 +116,7 @@ func (h *modelHealth) follow(s *catalog.Snapshot) {
 	}
 }
 
-// services returns the server as a whole and the models that are there.
+// services returns the names of all services that have a health: the models that are there, and the server as a whole.
 func (h *modelHealth) services() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -130,6 +132,7 @@ func (h *modelHealth) set(service string, serving bool) {
 	h.server.SetServingStatus(service, status)
 }
 
+// count adds a model to the counts (by 1), or takes it out (by -1). The caller holds mu, as for set.
 func (h *modelHealth) count(s modelStatus, by int) {
 	if s.answers {
 		h.answering += by
@@ -145,7 +148,8 @@ func (h *modelHealth) count(s modelStatus, by int) {
 	}
 }
 
-// isLoading reports whether a version of a model is being loaded, and whether others wait for one that is.
+// isLoading reports whether a version of a model is being loaded, and whether readiness waits for one that is: it does
+// not for slow proofs, which may take minutes while other models answer.
 func isLoading(m *catalog.Model) (loads, awaited bool) {
 	for _, v := range m.Versions {
 		if v.State == catalog.Loading {

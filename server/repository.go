@@ -12,7 +12,7 @@ import (
 // repository changes which versions of models are served, by the calls of weft.v1: each leaves its line in the log.
 type repository struct{ weftapi.Admin }
 
-// Load implements openinference.Repository.
+// Load implements openinference.Repository: it loads the newest version that the model's repository has.
 func (r repository) Load(ctx context.Context, model string) error {
 	newest, err := r.Residents.Newest(model)
 	if err != nil {
@@ -22,7 +22,8 @@ func (r repository) Load(ctx context.Context, model string) error {
 	return err
 }
 
-// Unload implements openinference.Repository.
+// Unload implements openinference.Repository: it unloads every version that is ready or being loaded. The first that
+// cannot be unloaded ends it; the ones before stay unloaded.
 func (r repository) Unload(ctx context.Context, model string) error {
 	m, err := r.Pipeline.Table().Model(model)
 	if err != nil {

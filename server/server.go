@@ -173,6 +173,7 @@ func New(config Config, models predict.Models, scheduler weftapi.SchedulerState)
 		Statistics: statistics, Observer: config.Observer, Shadows: config.Shadows, Rollouts: config.Rollouts,
 		Recorder: config.Recorder, Traces: config.Traces,
 	}, models)
+	// Explained once: calls are refused unread to save time.
 	throttled := status.Explain(&protect.ThrottledError{})
 	refuse := &protect.Throttle{
 		Scarce: config.Scarce,
@@ -204,6 +205,7 @@ func New(config Config, models predict.Models, scheduler weftapi.SchedulerState)
 	if config.Calls != nil {
 		s.api.Ended = config.Calls.Ended
 	}
+	// The Open Inference Protocol may have other codes for the same errors, and so Calls of its own.
 	calls := *s.api.Calls
 	if config.TritonStatusCodes {
 		calls.Codes = status.AsTriton
@@ -260,7 +262,8 @@ func (s *Server) Options(c credentials.TransportCredentials) []grpc.ServerOption
 // microseconds three requests in a hundred.
 const measuredCalls = 16
 
-// tap sees the header of each call as soon as it was read.
+// tap sees the header of each call as soon as it was read, on the goroutine that reads the connection: it must be
+// quick. It refuses calls of unknown methods, calls of crowded connections, and calls for which there is no capacity.
 func (s *Server) tap(ctx context.Context, call *tap.Info) (context.Context, error) {
 	now := time.Now()
 	if s.observer != nil && rand.Uint32()%measuredCalls == 0 {
@@ -280,7 +283,7 @@ func (s *Server) tap(ctx context.Context, call *tap.Info) (context.Context, erro
 	return s.came(ctx, call, s.methods), nil
 }
 
-// came tells of a call that was let in.
+// came tells Calls of a call that was let in, and returns its context.
 func (s *Server) came(ctx context.Context, call *tap.Info, of methods) context.Context {
 	if s.calls == nil {
 		return ctx
@@ -330,7 +333,8 @@ func (a *Admin) Register(g *grpc.Server) {
 	a.methods = methodsOf(g)
 }
 
-// SetMaxConcurrentRequests changes how many predictions may be in the server from the next one on; 0: no bound.
+// SetMaxConcurrentRequests changes how many predictions may be in the server from the next one on; 0: no bound. It is
+// the limit of predict.Gate, and has nothing to do with the promotion gates of rollouts.
 func (s *Server) SetMaxConcurrentRequests(n int) { s.pipeline.Gate().SetLimit(n) }
 
 // ModelsChanged brings health in step with the models. Call it after every change of the snapshot; requests see a

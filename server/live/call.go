@@ -16,12 +16,15 @@ import (
 	"github.com/weftserve/weft/server/status"
 )
 
-// call answers a call of ModelService as JSON: the fields of the request are those of the query.
+// call answers a call of ModelService as JSON: the fields of the request are those of the query. It calls the handler
+// of the generated code itself, so that each call that one answer ends can be made, and streams cannot. The service is
+// not told who calls: Handler lets only callers in who may observe everything.
 func (p *Page) call(w http.ResponseWriter, r *http.Request) {
 	for _, m := range weftv1.ModelService_ServiceDesc.Methods {
 		if m.MethodName != r.PathValue("method") {
 			continue
 		}
+		// A fault of the query is told apart from an error of the call.
 		var wrong error
 		answer, err := m.Handler(p.Models, r.Context(), func(request any) error {
 			wrong = fill(request.(proto.Message), r.URL.Query())
@@ -48,7 +51,8 @@ func (p *Page) call(w http.ResponseWriter, r *http.Request) {
 	fail(w, http.StatusNotFound, fmt.Sprintf("ModelService has no call %q that one answer ends", r.PathValue("method")))
 }
 
-// fill sets the fields of a request that a query names.
+// fill sets the fields of a request that a query names. A name that is no field is an error: a misspelt filter would
+// otherwise show everything.
 func fill(request proto.Message, query url.Values) error {
 	m := request.ProtoReflect()
 	for name, values := range query {
@@ -65,7 +69,8 @@ func fill(request proto.Message, query url.Values) error {
 	return nil
 }
 
-// valueOf reads the value of a field.
+// valueOf reads the value of a field: a text, a number, true or false, or the name of an enumeration's value. Other
+// kinds have no form in a query.
 func valueOf(field protoreflect.FieldDescriptor, text string) (v protoreflect.Value, err error) {
 	switch field.Kind() {
 	case protoreflect.StringKind:

@@ -15,10 +15,12 @@ import (
 //go:embed assets
 var assets embed.FS
 
-// policy is what the page may do: load what is its own, and nothing else.
+// policy is what the page may do: load what is its own, and nothing else. It has no scripts or styles within its HTML,
+// so that a name in an answer cannot become one.
 const policy = "default-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// files serves the files of the page.
+// files serves the files of the page. A file is compressed when it is asked for first. Browsers ask each time
+// (no-cache): another release has other files under the same names.
 func files() http.Handler {
 	var packed sync.Map // a file's name to its bytes, compressed
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -48,6 +50,7 @@ func files() http.Handler {
 	})
 }
 
+// takesGzip reports whether the caller says that it can decompress; how much it prefers that is not looked at.
 func takesGzip(r *http.Request) bool {
 	return strings.Contains(r.Header.Get("Accept-Encoding"), "gzip")
 }
@@ -61,6 +64,7 @@ func send(w http.ResponseWriter, r *http.Request, data []byte) {
 	_, _ = w.Write(data)
 }
 
+// compress compresses what is in memory; nothing in it can fail.
 func compress(data []byte, level int) []byte {
 	var b bytes.Buffer
 	w, _ := gzip.NewWriterLevel(&b, level)

@@ -47,11 +47,13 @@ func (p *Page) Handler() http.Handler {
 	return mux
 }
 
-// sendTime is how long a viewer may take for one piece of an answer.
+// sendTime is how long a viewer may take for one piece of an answer. A frame comes each quarter of a second, so that a
+// viewer that is slower misses many.
 const sendTime = 10 * time.Second
 
 // activity sends one Activity after the other as events ("Server-sent events" in the HTML standard). The query's
-// back_ms says how far the first one reaches back.
+// back_ms says how far the first one reaches back. It ends when the viewer leaves, does not read, or may not observe
+// everything any more, and when the server drains. Before the first event it may still answer with an error.
 func (p *Page) activity(w http.ResponseWriter, r *http.Request) {
 	back, ok := number(w, r, "back_ms", 0, time.Minute.Milliseconds())
 	if !ok {
@@ -92,7 +94,7 @@ func (p *Page) activity(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// mostTrace is how far a trace reaches back at most.
+// mostTrace is how far a trace reaches back at most, in seconds.
 const mostTrace = 60
 
 // trace sends a trace of the latest seconds, ten if the query does not say.
@@ -135,7 +137,7 @@ func number(w http.ResponseWriter, r *http.Request, name string, otherwise, most
 	return n, true
 }
 
-// fail answers with an error.
+// fail answers with an error, as {"error": text}.
 func fail(w http.ResponseWriter, code int, text string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)

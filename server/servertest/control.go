@@ -20,7 +20,7 @@ type Control struct {
 	refused map[string]int // guarded by mu; by identity and reason
 }
 
-// NewControl returns one that follows a config. Each identity has a token of its own name, see Token.
+// NewControl returns one that follows a config. Each identity has a token of its own name, see Token. It logs nothing.
 func NewControl(t *testing.T, c *access.Config) *Control {
 	t.Helper()
 	d := &Control{refused: map[string]int{}}
@@ -29,7 +29,8 @@ func NewControl(t *testing.T, c *access.Config) *Control {
 	return d
 }
 
-// Set has it follow another config.
+// Set has it follow another config. It adds each identity's token to the callers of the config, which it changes. What
+// identities have in the server stays counted.
 func (d *Control) Set(t *testing.T, c *access.Config) {
 	t.Helper()
 	var lines strings.Builder

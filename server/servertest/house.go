@@ -27,7 +27,8 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// House is a server behind an in-memory connection, with models and a scheduler that a test directs.
+// House is a server behind an in-memory connection, with models and a scheduler that a test directs. It is its own
+// Models, scheduler and Observer: what the server tells of requests can be asked for afterwards.
 type House struct {
 	*server.Server
 	Conn        *grpc.ClientConn
@@ -51,7 +52,8 @@ type House struct {
 	outcomes []string
 }
 
-// New returns a house that serves until the end of the test. It checks then that every request that came has ended.
+// New returns a house that serves until the end of the test. It checks then that every request that came has ended, as
+// the Observer was told of it. The server takes a processor to be scarce always, so that calls may be refused unread.
 func New(t *testing.T, config server.Config) *House {
 	t.Helper()
 	h := &House{Run: RunPolicy, offered: map[offer]int{}}
@@ -78,13 +80,14 @@ func New(t *testing.T, config server.Config) *House {
 	return h
 }
 
-// AdminOptions returns the options of a server for the admin listener.
+// AdminOptions returns the options of a server for the admin listener. The test makes, registers and dials that server.
 func (h *House) AdminOptions(a *server.Admin) []grpc.ServerOption {
 	return append(transport.Options(transport.DefaultMaxMessageBytes, h.Memory),
 		a.Options(insecure.NewCredentials())...)
 }
 
-// Dial connects to a server, which it serves with until the end of the test.
+// Dial connects to a server, which it serves with until the end of the test. Then it closes the connection and stops
+// the server, which waits for the handlers that still run.
 func Dial(t *testing.T, g *grpc.Server, options ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
 	listener := bufconn.Listen(1 << 20)
@@ -123,7 +126,7 @@ func (h *House) State() sharedsched.State { return h.Scheduler }
 // ErrBoom is an error that no package knows.
 var ErrBoom = errors.New("boom")
 
-// WantCode wants an error of a code whose message contains a text.
+// WantCode wants an error of a code whose message contains a text. The test goes on if it is another.
 func WantCode(t *testing.T, err error, code codes.Code, message string) {
 	t.Helper()
 	if st := status.Convert(err); st.Code() != code || !strings.Contains(st.Message(), message) {
@@ -132,7 +135,7 @@ func WantCode(t *testing.T, err error, code codes.Code, message string) {
 }
 
 // Gated is a model whose calls wait until the test lets them go, like queued ones: the end of their context cancels
-// them.
+// them. It has nothing to do with predict.Gate, nor with the promotion gates of rollouts.
 type Gated struct {
 	Entered chan *catalog.Call
 	Release chan struct{} // one element, or its closing, lets a call go
@@ -143,7 +146,8 @@ func NewGated() *Gated {
 	return &Gated{Entered: make(chan *catalog.Call), Release: make(chan struct{})}
 }
 
-// Run runs a call as Models.Predict does.
+// Run runs a call as Models.Predict does. It blocks until the test has received the call from Entered and then lets it
+// go.
 func (g *Gated) Run(ctx context.Context, call *catalog.Call) error {
 	select {
 	case g.Entered <- call:

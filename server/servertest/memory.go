@@ -6,7 +6,8 @@ import (
 )
 
 // Memory is a tensor.Memory that never hands out anything twice. What is put into it is overwritten, so that a test
-// fails where something is used after that.
+// fails where something is used after that. Memory that is put back twice fails the test at once; what was not put back
+// does in WantAll.
 type Memory struct {
 	t testing.TB
 
@@ -15,7 +16,8 @@ type Memory struct {
 	put  map[*byte][]byte // guarded by mu; kept, so that nothing else gets their addresses
 }
 
-// smallest is the size from which gRPC puts back what it gets.
+// smallest is the size from which gRPC puts back what it gets. Smaller memory is the garbage collector's, and not
+// counted.
 const smallest = 1<<10 + 1
 
 // NewMemory returns one for a test.

@@ -22,7 +22,7 @@ func (h *House) RequestOffered(model string, stream bool) {
 	h.offered[offer{model, stream}]++
 }
 
-// RequestDone implements predict.Observer.
+// RequestDone implements predict.Observer. It copies the event, which is used again for another request.
 func (h *House) RequestDone(_ context.Context, done *predict.Event) {
 	e := *done
 	h.mu.Lock()
@@ -45,7 +45,8 @@ func (h *House) OutcomeNotKept(model string, version int64, reason string) {
 	h.outcomes = append(h.outcomes, fmt.Sprint(model, "/", version, ": ", reason))
 }
 
-// Events returns how requests ended, in the order in which they did.
+// Events returns how requests ended, in the order in which they did. A request is among them before its caller has the
+// answer.
 func (h *House) Events() []predict.Event {
 	h.mu.Lock()
 	defer h.mu.Unlock()

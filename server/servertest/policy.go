@@ -30,7 +30,7 @@ var PolicySignature = &tensor.Signature{
 	Notes: []string{"output probabilities is a map and is left out"},
 }
 
-// PolicyVersion returns a version of policy in some state.
+// PolicyVersion returns a version of policy in some state. One that is loading or has failed has no signature yet.
 func PolicyVersion(number int64, state catalog.State) *catalog.Version {
 	v := &catalog.Version{
 		Model: "policy", Number: number, State: state, Signature: PolicySignature, Device: "cpu", Provider: "cpu",
@@ -70,7 +70,8 @@ func PolicySnapshot() *catalog.Snapshot {
 	})
 }
 
-// RunPolicy is the model: it runs a call as Models.Predict does.
+// RunPolicy is the model: it runs a call as Models.Predict does, at once. Its Outcome is the same for each call, and
+// has another number in each field.
 func RunPolicy(_ context.Context, call *catalog.Call) error {
 	obs := call.Inputs[0].Clone().Data
 	action, value := make([]byte, 0, call.Rows*8), make([]byte, 0, call.Rows*4)
@@ -100,7 +101,7 @@ func RunPolicy(_ context.Context, call *catalog.Call) error {
 	return nil
 }
 
-// Observation is a request of one row with typed values.
+// Observation is a request with typed values, of a row for each four of them; without values it has one row.
 func Observation(id string, values ...float32) *weftv1.PredictRequest {
 	if values == nil {
 		values = []float32{1, 2, 3, 4}
@@ -114,7 +115,7 @@ func Observation(id string, values ...float32) *weftv1.PredictRequest {
 	}
 }
 
-// Divide gives the policy traffic.
+// Divide gives the policy traffic, in a snapshot that takes the place of the one before.
 func (h *House) Divide(t *catalog.Traffic) {
 	s := PolicySnapshot()
 	s.Revision = 2

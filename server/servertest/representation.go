@@ -11,7 +11,7 @@ import (
 )
 
 // Representation is two elements of an element type, raw and as the typed list, whose message has neither type nor
-// shape.
+// shape. The raw bytes are those of the API: little-endian, and texts with their lengths before them.
 type Representation struct {
 	DType tensor.DType
 	Raw   string

@@ -17,7 +17,7 @@ type Caller struct {
 	RPC weftv1.PredictionService_PredictStreamClient
 }
 
-// OpenStream opens a stream that ends with the context at the latest.
+// OpenStream opens a stream that ends with the context at the latest. Its methods belong to the goroutine of the test.
 func (h *House) OpenStream(ctx context.Context, t *testing.T) *Caller {
 	t.Helper()
 	rpc, err := h.Predictions.PredictStream(ctx)
@@ -60,7 +60,7 @@ func (c *Caller) Answer() string {
 	return resp.GetRequestId() + ": nothing"
 }
 
-// Want reads as many answers and wants them to be these, in any order.
+// Want reads as many answers and wants them to be these, in any order. It blocks until so many came.
 func (c *Caller) Want(answers ...string) {
 	c.t.Helper()
 	left := make(map[string]int)
@@ -76,7 +76,7 @@ func (c *Caller) Want(answers ...string) {
 	}
 }
 
-// End half-closes and wants the stream to end OK without another answer.
+// End half-closes and wants the stream to end OK without another answer, as Answer says it: "EOF".
 func (c *Caller) End() {
 	c.t.Helper()
 	if err := c.RPC.CloseSend(); err != nil {
