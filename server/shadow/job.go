@@ -15,7 +15,8 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// job is one request on its way to one shadow.
+// job is one request on its way to one shadow. It belongs to one goroutine from when it has entered. Offer is shared by
+// the jobs of one request, and read only; bytes is what the job counts as of MaxPendingBytes.
 type job struct {
 	offer  *Offer
 	target Target
@@ -23,7 +24,7 @@ type job struct {
 	bytes  int64
 }
 
-// verdict is how a job ended.
+// verdict is how a job ended. Of a job that is not Done only Event.Outcome and cause are set.
 type verdict struct {
 	Event        // without Model, Primary and Shadow, which Mirror.tell adds
 	cause string // why it is not Done
@@ -34,8 +35,8 @@ type verdict struct {
 	seen            []*compare.Profile
 }
 
-// size estimates the memory that an offer holds on to for one shadow: inputs and answer of the primary, and as much
-// again for the shadow's answer.
+// size estimates the memory that an offer holds on to for one shadow, in bytes: inputs and answer of the primary, and
+// as much again for the shadow's answer. It counts for each shadow, though they share the primary's tensors.
 func (o *Offer) size() int64 {
 	n := 0
 	for i := range o.Primary.Inputs {
@@ -47,7 +48,8 @@ func (o *Offer) size() int64 {
 	return int64(n)
 }
 
-// end runs a job. No fault of the shadow gets out: a panic of an engine is a failure like others.
+// end runs a job, waiting for spare device time until Config.Timeout, and compares the answers. No fault of the shadow
+// gets out: a panic of an engine is a failure like others.
 func (m *Mirror) end(j *job) (v verdict) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -94,7 +96,8 @@ func (m *Mirror) end(j *job) (v verdict) {
 	return v
 }
 
-// unanswered distinguishes the shadow's own failures from lack of room, of time or of a version that is ready.
+// unanswered distinguishes the shadow's own failures (Failed) from lack of room, of time or of a version that is ready
+// (Dropped). An error that is not known counts as the shadow's own.
 func unanswered(err error) verdict {
 	v := verdict{Event: Event{Outcome: Failed}, cause: shorten(err.Error(), maxFailureBytes)}
 	if _, own := errors.AsType[*catalog.ModelError](err); own {
@@ -112,7 +115,8 @@ func unanswered(err error) verdict {
 }
 
 // call returns the primary's call as the shadow takes it: tensors are found by name, inputs are checked against the
-// shadow's signature, and of the outputs those are wanted that the primary gave.
+// shadow's signature, and of the outputs those are wanted that the primary gave. It has the priority Sheddable, so that
+// it only gets time that no caller wants. The error says that the shadow cannot take the request.
 func (j *job) call(outputs []compare.Output) (call *catalog.Call, err error) {
 	primary, version := j.offer.Primary, j.target.Version
 	other := version.Signature
@@ -142,7 +146,8 @@ func (j *job) call(outputs []compare.Output) (call *catalog.Call, err error) {
 	return call, nil
 }
 
-// inputsFor returns the inputs of a call in the order of another version's signature.
+// inputsFor returns the inputs of a call in the order of another version's signature. Optional inputs follow the
+// others, and are left out where none of them came. Every input that came must be one of the other version's.
 func inputsFor(version int64, call *catalog.Call, other *tensor.Signature) ([]tensor.Tensor, error) {
 	came := make(map[string]tensor.Tensor, len(call.Inputs))
 	for i, in := range call.Inputs {
@@ -170,7 +175,8 @@ func inputsFor(version int64, call *catalog.Call, other *tensor.Signature) ([]te
 	return inputs[:n], nil
 }
 
-// outputsOf names the results of an answered call.
+// outputsOf names the results of an answered call. Results come in the order of Wanted, which are indexes of the
+// signature's outputs; nil is all of them.
 func outputsOf(call *catalog.Call) ([]compare.Output, error) {
 	specs := call.Version.Signature.Outputs
 	wanted := len(specs)

@@ -12,7 +12,8 @@ import (
 const maxJournalBytes = 1 << 20
 
 // journal hands lines to a writer that may be slow, block or fail, without ever waiting for it. Its goroutine lives
-// only while there are lines.
+// only while there are lines: it is started by add, and ends itself when it finds none, under mu, so that no line is
+// left behind.
 type journal struct {
 	w          io.Writer
 	log        *slog.Logger
@@ -28,7 +29,7 @@ type journal struct {
 	torn    bool // the last write ended within a line
 }
 
-// add queues a line, or loses it.
+// add queues a line, or loses it where too many wait.
 func (j *journal) add(line []byte) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -42,6 +43,8 @@ func (j *journal) add(line []byte) {
 	}
 }
 
+// drain writes what is queued, again and again, until nothing is. The two buffers take turns: lines are added to one
+// while the other is written. A writer that fails is complained about once, until it succeeds again.
 func (j *journal) drain() {
 	var text []byte
 	for {

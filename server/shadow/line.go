@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// line is the log's entry for one request.
+// line is the log's entry for one request. What reads the log knows the fields by these names.
 type line struct {
 	Time      time.Time    `json:"time"`
 	Model     string       `json:"model"`
@@ -25,6 +25,7 @@ type line struct {
 	Outputs   []outputLine `json:"outputs,omitempty"`
 }
 
+// outputLine compares one output of the two answers.
 type outputLine struct {
 	Name        string  `json:"name"`
 	Mismatch    string  `json:"mismatch,omitempty"`

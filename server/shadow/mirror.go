@@ -97,7 +97,8 @@ type Target struct {
 }
 
 // Mirror shows requests to shadows. An offered request is either dropped at once or pending until it is done, dropped
-// or failed. It is safe for concurrent use.
+// or failed. It is safe for concurrent use. None of its locks is held while a model runs, or while Shown or the
+// Observer is told.
 type Mirror struct {
 	config     Config
 	journal    journal         // for Config.Log, if there is one
@@ -163,7 +164,8 @@ func (m *Mirror) skip(o *Offer, named *catalog.Shadow) {
 	m.tell(p.key, o.Episode, Event{Outcome: Skipped})
 }
 
-// enter counts a job and reports whether there is room for it.
+// enter counts a job and reports whether there is room for it. A job that has entered must be run, which gives its room
+// back.
 func (m *Mirror) enter(j *job) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -183,6 +185,8 @@ func (m *Mirror) enter(j *job) bool {
 	return true
 }
 
+// pairLocked returns the counts of a pair, new ones if it has none. Of too many pairs the one is forgotten that was
+// offered nothing for the longest. The caller holds mu.
 func (m *Mirror) pairLocked(k key) *pair {
 	if p := m.pairs[k]; p != nil {
 		return p
@@ -202,7 +206,8 @@ func (m *Mirror) pairLocked(k key) *pair {
 	return p
 }
 
-// run takes a job that entered to its end.
+// run takes a job that entered to its end, and gives its room back last: Summaries and the log have it before Close
+// returns.
 func (m *Mirror) run(j *job) {
 	defer m.goroutines.Done()
 	v := m.end(j)
@@ -238,7 +243,7 @@ func (m *Mirror) tell(of key, episode string, e Event) {
 }
 
 // Summaries returns the pairs of a model ("": of all), ascending by model, primary and shadow. All of them are of one
-// moment.
+// moment. It copies what it returns.
 func (m *Mirror) Summaries(model string, d Detail) []Summary {
 	now := time.Now()
 	all := []Summary{}

@@ -15,7 +15,7 @@ import (
 const maxNoises = 512
 
 // noise is by how much a version differs from itself, in one output: rows that were answered in batches, and the same
-// rows run alone.
+// rows run alone. A shadow that differs by no more cannot be told from the version itself. Mirror.mu guards it.
 type noise struct {
 	output
 	parts
@@ -58,6 +58,8 @@ func (m *Mirror) Audited(model string, version int64, batched compare.Output, al
 	n.add(s)
 }
 
+// add takes in a row. Where it is divided more finely than those before, what was known of a part is taken to hold for
+// each of the parts that it is divided into. It changes s.
 func (n *noise) add(s *compare.Profile) {
 	before := n.errors
 	if old := n.n; n.admit(s) && old > 0 {
@@ -85,7 +87,8 @@ func (n *noise) of(part, parts int) float64 {
 // differ by so much.
 const leastUlps = 4
 
-// leastFloor is the floor of an output whose largest magnitude is known, where audits saw no difference.
+// leastFloor is the floor of an output whose largest magnitude is known, where audits saw no difference. Epsilon is the
+// distance from 1 to the next number of the type, smallest its least number above 0.
 func leastFloor(d tensor.DType, magnitude float64) float64 {
 	var epsilon, smallest float64
 	switch d {

@@ -35,6 +35,7 @@ type Summary struct {
 	Failures []string
 }
 
+// key names a shadow, and the version that it is compared with.
 type key struct {
 	model           string
 	primary, shadow int64
@@ -50,7 +51,7 @@ type pair struct {
 	last     uint64 // Mirror.clock when something was last offered
 }
 
-// settle counts the end of a pending request.
+// settle counts the end of a pending request. The caller holds Mirror.mu.
 func (p *pair) settle(v *verdict) {
 	p.Pending--
 	switch v.Outcome {
@@ -73,7 +74,8 @@ func (p *pair) settle(v *verdict) {
 	}
 }
 
-// shorten makes a text valid UTF-8, as protocol messages demand, and cuts it to so many bytes.
+// shorten makes a text valid UTF-8, as protocol messages demand, and cuts it to so many bytes. It does not cut within a
+// character.
 func shorten(text string, most int) string {
 	const cut = "..."
 	text = strings.ToValidUTF8(text, "�")

@@ -73,7 +73,8 @@ type imprint struct {
 	worst  worst
 }
 
-// markLocked takes in the comparison of a request.
+// markLocked takes in the comparison of a request: each of its outputs that are numbers, as far as there is room for
+// them.
 func (m *Mirror) markLocked(j *job, seen []*compare.Profile, now time.Time) {
 	for _, s := range seen {
 		p := m.printLocked(j.pair, s.Primary.Name)
@@ -90,7 +91,7 @@ func (m *Mirror) markLocked(j *job, seen []*compare.Profile, now time.Time) {
 	}
 }
 
-// printLocked returns the print of an output, nil if there is no room for it.
+// printLocked returns the print of an output, nil if there is no room for it. It looks at all pairs where it is new.
 func (m *Mirror) printLocked(of *pair, name string) *imprint {
 	if p := of.prints[name]; p != nil {
 		return p
@@ -113,7 +114,8 @@ func (m *Mirror) printLocked(of *pair, name string) *imprint {
 	return of.prints[name]
 }
 
-// describeLocked adds details to the summary of a pair.
+// describeLocked adds details to the summary of a pair. What it adds shares nothing that changes with what Mirror.mu
+// guards.
 func (m *Mirror) describeLocked(p *pair, s *Summary, d Detail, now time.Time) {
 	for i := range s.Outputs {
 		out := &s.Outputs[i]
@@ -131,7 +133,8 @@ func (m *Mirror) describeLocked(p *pair, s *Summary, d Detail, now time.Time) {
 	}
 }
 
-// show writes the fingerprint and the spreads.
+// show writes the fingerprint and the spreads. The floor of a part is the largest difference that audits of the primary
+// saw there; where they saw none, it is a few units in the last place.
 func (p *imprint) show(out *Print, n *noise, now time.Time) {
 	var magnitude float64
 	out.Slices, magnitude = p.strip.shown(now)

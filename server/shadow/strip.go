@@ -12,6 +12,7 @@ import (
 const maxSlices = 60
 
 // parts is how rows of an output are divided. They may be of different lengths: a part is then the same part of each.
+// There is one part for each element as long as compare.MaxParts suffice.
 type parts struct {
 	n       int // 0: nothing was seen
 	size    int // elements of the latest row
@@ -27,7 +28,8 @@ func (p *parts) admit(s *compare.Profile) (finer bool) {
 	return finer
 }
 
-// fold adds errors of a row that is divided into n parts to those of rows that are divided as finely or more so.
+// fold adds errors of a row that is divided into n parts to those of rows that are divided as finely or more so. Each
+// part keeps the largest.
 func fold(into []float32, errors []float64) {
 	n := len(errors)
 	for i := range into {
@@ -55,6 +57,7 @@ type strip struct {
 	slices []*slice // the oldest first, without those in which nothing was compared
 }
 
+// slice is a Slice, and the largest magnitude of an element in it, by which leastFloor goes.
 type slice struct {
 	Slice
 	magnitude float64
@@ -63,7 +66,8 @@ type slice struct {
 // old reports whether a slice began too long before the one that begins now.
 func (s *slice) old(now time.Time) bool { return now.Sub(s.Start) >= maxSlices*SliceDuration }
 
-// add takes in a comparison. A clock that was put back goes on where it was.
+// add takes in a comparison. A clock that was put back goes on where it was: the slices stay in order. Once rows are
+// divided more finely, the slices before are dropped.
 func (t *strip) add(s *compare.Profile, at time.Time) {
 	if t.admit(s) {
 		t.slices = nil // their parts are too coarse

@@ -16,6 +16,7 @@ type Tally struct {
 	outputs []*tallied // ascending by name
 }
 
+// tallied are the sums of one output, by which Outputs makes means and parts of its summary.
 type tallied struct {
 	OutputSummary
 	cosines    float64 // their sum
@@ -69,6 +70,7 @@ func (t *Tally) Outputs() []OutputSummary {
 	return all
 }
 
+// add takes in the difference of one request. One of another type or shape has no numbers, and is only counted.
 func (o *tallied) add(d *compare.Difference) {
 	if d.Mismatch != "" {
 		o.Mismatched++
@@ -93,8 +95,8 @@ func (o *tallied) add(d *compare.Difference) {
 // maxSamples bounds the samples that a reservoir keeps. The 99th percentile of so many has ten samples above it.
 const maxSamples = 1024
 
-// reservoir keeps an even sample of all pairs of compute times that it saw (Vitter's algorithm R). Its choices depend
-// on nothing but how many came before.
+// reservoir keeps an even sample of all pairs of compute times that it saw (Vitter's algorithm R): each of n pairs is
+// kept with probability maxSamples/n. Its choices depend on nothing but how many came before.
 type reservoir struct {
 	seen            uint64
 	random          rand.PCG // the zero value is as good a seed as any
@@ -137,6 +139,7 @@ type Spread struct {
 	Above int64       // by SpreadTo or more, or infinitely
 }
 
+// add counts a relative difference, which is not negative. One that is not a number counts as Above.
 func (s *Spread) add(relative float64) {
 	switch {
 	case relative == 0:

@@ -31,7 +31,8 @@ type Request struct {
 // worst is the requests with the largest relative differences, the largest first.
 type worst []Request
 
-// add keeps a request if it belongs here. It is only then that rows are read.
+// add keeps a request if it belongs here, at the cost of the one that differs least where there are maxWorst. It is
+// only then that rows are read.
 func (w *worst) add(s *compare.Profile, id string, at time.Time) {
 	if s.Relative == 0 || len(*w) == maxWorst && s.Relative <= (*w)[maxWorst-1].Relative {
 		return
