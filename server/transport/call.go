@@ -17,7 +17,8 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// call is a call that is being served.
+// call is a call that is being served. It belongs to the goroutine of its handler, but for streams, whose answers may
+// be sent by others.
 type call struct {
 	*Calls
 
@@ -51,7 +52,8 @@ func (c *call) end(caught any, err *error) {
 	}
 }
 
-// decide decides on a message. It returns the model that the message is about, and the priority that it gets.
+// decide decides on a message: whether its caller may ask that about the model, and with which priority. It returns the
+// model that the message is about, and the priority that it gets.
 func (c *call) decide(message any) (model string, p sharedsched.Priority, err error) {
 	switch m := message.(type) {
 	case Request:
@@ -73,7 +75,8 @@ func (c *call) note(model string, err error) error {
 	return c.Narrow(c.by, err)
 }
 
-// deny ends the call, or the reading of a stream, with an error.
+// deny ends the call, or the reading of a stream, with an error. A prediction that is denied before it comes to the
+// pipeline is counted there as a request that was refused.
 func (c *call) deny(model string, err error) error {
 	err = c.note(model, err)
 	if c.predicts {
@@ -82,7 +85,8 @@ func (c *call) deny(model string, err error) error {
 	return c.fail(c.ctx, err, placeOf(model, err))
 }
 
-// placeOf returns what an error is about, as far as its caller may know of that.
+// placeOf returns what an error is about, as far as its caller may know of that: the model is named only to one who
+// knows that it is there, but lacks a permission on it.
 func placeOf(model string, err error) predict.Place {
 	if _, denied := errors.AsType[*access.DeniedError](err); denied {
 		return predict.Place{Model: model}
@@ -129,7 +133,8 @@ var unaryCalls = sync.Pool{New: func() any {
 	return c
 }}
 
-// serve lets the call in, or refuses it before its message is read, and has it handled.
+// serve lets the call in, or refuses it before its message is read, and has it handled: the caller is found, the quota
+// of requests taken, then the handler has the message read, which takes the quota of bytes and is decided on.
 func (c *unaryCall) serve(handler grpc.MethodHandler, srv any) (any, error) {
 	if err := c.enter(); err != nil {
 		return nil, err
@@ -158,7 +163,7 @@ func (c *unaryCall) serve(handler grpc.MethodHandler, srv any) (any, error) {
 	return answer, nil
 }
 
-// readMessage reads the message, and decides on it.
+// readMessage reads the message, and decides on it. The handler of the generated code calls it with an empty message.
 func (c *unaryCall) readMessage(into any) error {
 	err := c.receive(into, true, c.decode, c)
 	if _, quota := errors.AsType[*access.QuotaError](err); err != nil && !quota {
@@ -183,7 +188,7 @@ func (c *unaryCall) readMessage(into any) error {
 // take implements taker.
 func (c *unaryCall) take(bytes int) error { return c.admission.Grow(bytes) }
 
-// sizeOf returns how many bytes an answer takes.
+// sizeOf returns how many bytes an answer takes when it is sent, without its framing.
 func sizeOf(answer any) int {
 	switch a := answer.(type) {
 	case *Encoded:

@@ -46,7 +46,7 @@ type Calls struct {
 // Options.
 func (c *Calls) On(g *grpc.Server) Registrar { return Registrar{g, c} }
 
-// Fail returns the error with which a call ends.
+// Fail returns the error with which a call ends, as its caller may see it and as the protocol has it.
 func (c *Calls) Fail(ctx context.Context, err error, at predict.Place) error {
 	return c.fail(ctx, c.Narrow(access.CallerOf(ctx), err), at)
 }
@@ -90,7 +90,7 @@ func (c *Calls) checkSize(bytes int, remedy string) error {
 	return nil
 }
 
-// refuse counts a request that never came to the pipeline.
+// refuse counts a request that never came to the pipeline. Its model is not known.
 func (c *Calls) refuse(ctx context.Context, err error, stream bool) {
 	r := &predict.Request{Stream: stream}
 	c.Pipeline.Refuse(ctx, r, err)

@@ -25,11 +25,13 @@ type codec struct {
 	memory mem.BufferPool
 }
 
+// newCodec returns the codec for messages in a memory.
 func newCodec(memory mem.BufferPool) codec {
 	return codec{encoding.GetCodecV2(protocodec.Name), memory}
 }
 
-// Unmarshal implements encoding.CodecV2.
+// Unmarshal implements encoding.CodecV2. A Message keeps what came, and gets a reference to it of its own; of all
+// others nothing is kept. The caller frees data.
 func (c codec) Unmarshal(data mem.BufferSlice, into any) error {
 	if m, is := into.(Message); is {
 		if len(data) > 1 && data.Len() < len(data)*leastPiece {

@@ -32,7 +32,9 @@ type messageStream struct {
 // Context implements grpc.ServerStream.
 func (s *messageStream) Context() context.Context { return s.ctx }
 
-// RecvMsg implements grpc.ServerStream.
+// RecvMsg implements grpc.ServerStream. The steps are: the quotas are asked as the message comes (take), then for what
+// it brings besides, then it is decided on. A message that lasts takes its admission with it, and its refusal too, so
+// that its request is answered with that; the stream goes on. Any other message that is refused ends the stream.
 func (s *messageStream) RecvMsg(into any) error {
 	s.admission.Release()
 	request, lasts := into.(Request)

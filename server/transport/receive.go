@@ -87,7 +87,8 @@ func receive(from inbound, c codec, into any, limit int, held protect.Handler, b
 	return n, nil
 }
 
-// inflate decompresses a message up to one byte more than the limit.
+// inflate decompresses a message up to one byte more than the limit, which tells that it is too large. The caller frees
+// what it returns.
 func inflate(data mem.BufferSlice, how string, limit int, memory mem.BufferPool) (mem.BufferSlice, error) {
 	compressor := encoding.GetCompressor(how)
 	if compressor == nil {

@@ -27,6 +27,8 @@ type Predicting interface {
 }
 
 // RegisterService implements grpc.ServiceRegistrar. It panics if there is no access rule for a method, see mustRule.
+// Each handler of the service is replaced by one that finds out who calls, reads the messages, and catches panics; a
+// method of a Predicting service with requests of its own goes through the pipeline by Calls.Run.
 func (r Registrar) RegisterService(desc *grpc.ServiceDesc, service any) {
 	own := *desc
 	own.Methods, own.Streams = slices.Clone(desc.Methods), slices.Clone(desc.Streams)
@@ -103,5 +105,7 @@ func growStack() {
 	touch(&room)
 }
 
+// touch keeps the compiler from leaving room out.
+//
 //go:noinline
 func touch(*[10 << 10]byte) {}

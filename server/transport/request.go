@@ -34,7 +34,7 @@ type Bringing interface {
 	Brings(by *access.Caller) int
 }
 
-// brought returns how many those are.
+// brought returns how many bytes a message has besides its own, 0 for one that is not Bringing.
 func brought(message any, by *access.Caller) int {
 	if b, is := message.(Bringing); is {
 		return b.Brings(by)

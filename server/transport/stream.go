@@ -60,7 +60,8 @@ type stream struct {
 	over bool // guarded by mu; nothing is accepted any more
 }
 
-// run accepts requests until the caller half-closes or the server drains (nil), or the stream breaks.
+// run accepts requests until the caller half-closes or the server drains (nil), or the stream breaks. Once it has
+// returned, no request is begun any more; those begun go on.
 func (st *stream) run() error {
 	// The reader ends once the handler has returned at the latest: gRPC makes RecvMsg fail then.
 	go func() {
@@ -112,7 +113,8 @@ func (st *stream) read() error {
 	}
 }
 
-// begin counts a request that is about to be accepted, unless nothing is any more.
+// begin counts a request that is about to be accepted, unless nothing is any more. Under the same lock run ends the
+// accepting, so that nothing is added to answers while they are waited for.
 func (st *stream) begin() bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()

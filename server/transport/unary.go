@@ -10,7 +10,8 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// Run answers a request, and releases it.
+// Run answers a request, and releases it. Its time counts from when its bytes came, as far as that is known, because
+// the deadline that gRPC has set for the call is too late by as much as they waited for a processor (protect.Late).
 func (c *Calls) Run(ctx context.Context, r Request) (any, error) {
 	began := time.Now()
 	x := r.Common()
@@ -63,5 +64,6 @@ func lacked(ctx context.Context, late time.Duration, err error) error {
 	return nil
 }
 
-// aboutNow is how long before its deadline a caller may give a call up because of it: its clock began before ours.
+// aboutNow is how long before its deadline a caller may give a call up because of it: its clock began before ours. A
+// caller that gives up earlier has another reason, which says nothing of capacity.
 const aboutNow = 5 * time.Millisecond
