@@ -1,4 +1,4 @@
-// Package routing decides which version of a model answers a request, and which versions are shown it in secret.
+// Package routing decides which version of a model answers a request, and which of the model's shadows are shown it.
 //
 // The decision is a function of an immutable table, of the request, and of two things that are remembered or asked: the
 // version that a running episode began on, and whether a version is fit to take new work.

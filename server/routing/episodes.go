@@ -14,6 +14,7 @@ type pin struct {
 	failedOverFrom int64
 }
 
+// episodeID names an episode: two models may have episodes of one name.
 type episodeID struct{ model, episode string }
 
 // maxShards is how many locks share the episodes, and minPerShard how many episodes are worth another lock.
@@ -36,6 +37,8 @@ type episodes struct {
 	shards []shard // a power of two
 }
 
+// newEpisodes returns memory for so many episodes, with a power of two of shards: each has room for minPerShard of them
+// or more.
 func newEpisodes(most int, ttl time.Duration) *episodes {
 	n := 1
 	for n < maxShards && 2*n*minPerShard <= most {
@@ -192,6 +195,8 @@ func (t *episodes) running(now time.Duration) int {
 
 func (t *episodes) expired(e *episode, now time.Duration) bool { return now-e.last > t.ttl }
 
+// forgetExpiredLocked forgets expired episodes of a shard, at most so many: those at the fronts of its lists, which
+// were silent for longest. The caller holds the shard's mu.
 func (t *episodes) forgetExpiredLocked(s *shard, now time.Duration, most int) {
 	for _, l := range []*list{&s.ended, &s.running} {
 		for ; most > 0 && l.len > 0 && t.expired(l.front(), now); most-- {

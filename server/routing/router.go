@@ -91,7 +91,7 @@ func NewRouter(c Config) *Router {
 	return &Router{config: c, start: c.Now(), episodes: newEpisodes(c.MaxEpisodes, c.EpisodeTTL)}
 }
 
-// now is the time since the router was made.
+// now is the time since the router was made, in which all times of episodes are.
 func (r *Router) now() time.Duration { return r.config.Now().Sub(r.start) }
 
 // Table returns the table of s, or of a newer snapshot if there was one. It builds a table only when s is news.
@@ -111,8 +111,8 @@ func (r *Router) Table(s *catalog.Snapshot) *Table {
 	}
 }
 
-// Route returns the version that answers a request. The error is a *NotFoundError, a *NotReadyError, a
-// *TakenOutError or a *FailedError.
+// Route returns the version that answers a request. The error is a *NotFoundError, a *NotReadyError, a *TakenOutError,
+// a *RolledBackError or a *FailedError.
 //
 // A request that names a version or a label gets it. Else a running episode stays with its version as long as that is
 // ready; everything else goes where the weights and its hash lead, or to the next best that is ready and fit, or if

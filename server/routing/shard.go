@@ -77,7 +77,8 @@ func (s *shard) removeLocked(e *episode) {
 	}
 }
 
-// forgetOne forgets the episode whose loss costs least, and reports whether there was any.
+// forgetOne forgets the episode whose loss costs least, and reports whether there was any: the one that ended longest
+// ago, or else the running one that was silent for longest.
 func (s *shard) forgetOne(total *atomic.Int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

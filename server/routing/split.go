@@ -59,6 +59,7 @@ type rank struct {
 	index int
 }
 
+// before reports whether a part answers rather than another. Scores of two parts are hardly ever equal.
 func (a rank) before(b rank) bool {
 	return a.score < b.score || a.score == b.score && a.index < b.index
 }
@@ -66,7 +67,8 @@ func (a rank) before(b rank) bool {
 // beforeAll comes before every rank: scores are above 0.
 var beforeAll = rank{0, -1}
 
-// after returns the first part that comes after last, and whether there is one.
+// after returns the first part that comes after last, and whether there is one. It computes all scores anew, because
+// nearly every request is answered by the first part: n parts that are all not ready take n² scores.
 func (s split) after(key uint64, last rank) (rank, bool) {
 	if len(s) == 1 { // whose score would decide nothing
 		return rank{1, 0}, last == beforeAll
@@ -102,7 +104,7 @@ func (s split) choose(model string, key uint64, health Health) (answers, wanted 
 	return answers, wanted
 }
 
-// fit reports whether each part takes what it is led to.
+// fit reports whether each part takes what it is led to, so that what goes to a part is a fair draw.
 func (s split) fit(model string, health Health) bool {
 	return !slices.ContainsFunc(s, func(p part) bool {
 		return p.version == nil || health != nil && !health.Fit(model, p.number)

@@ -25,6 +25,7 @@ type Table struct {
 	models   catalog.Map[string, *entry]
 }
 
+// entry is what a table has of one model. It is made anew when the model changes, and immutable.
 type entry struct {
 	model   *catalog.Model
 	seed    uint64
@@ -88,6 +89,7 @@ func (t *Table) Alternative(v *catalog.Version, health Health) *catalog.Version 
 	return nil
 }
 
+// entry returns that of a model. The error is a *NotFoundError that lists the models.
 func (t *Table) entry(name string) (*entry, error) {
 	if e := t.models.Get(name); e != nil {
 		return e, nil
@@ -119,7 +121,7 @@ func (t *Table) Absent(name string, sees func(model string) bool) error {
 }
 
 // Resolve returns the version that the request chose, or if it chose none the ready version that most of the traffic
-// goes to. The error is a *NotFoundError, a *NotReadyError, a *TakenOutError or a *FailedError.
+// goes to. The error is a *NotFoundError, a *NotReadyError, a *TakenOutError, a *RolledBackError or a *FailedError.
 func (t *Table) Resolve(name string, choice Choice) (Route, error) {
 	e, err := t.entry(name)
 	if err != nil {
@@ -185,6 +187,7 @@ func readyVersion(m *catalog.Model, number int64) *catalog.Version {
 	return nil
 }
 
+// resolveVersion returns the numbered version, which may have been rolled back: a request that names it gets it.
 func resolveVersion(m *catalog.Model, number int64) (Route, error) {
 	v := m.Version(number)
 	switch {
@@ -250,6 +253,7 @@ func noneReady(m *catalog.Model) error {
 	return notReady(m.Versions[len(m.Versions)-1])
 }
 
+// notReady says why a version does not answer: it was taken out, has failed, or is on its way.
 func notReady(v *catalog.Version) error {
 	if v.TakenOut {
 		return &TakenOutError{Model: v.Model, Version: v.Number, Cause: v.Cause, Again: v.Again}
