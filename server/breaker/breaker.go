@@ -27,7 +27,8 @@ import (
 	"time"
 )
 
-// Outcome is how a request ended, as far as that says something about the version.
+// Outcome is how a request ended, as far as that says something about the version. It is about the model, not about the
+// request: an answer that came after its target, late, is OK if the model was quick.
 type Outcome uint8
 
 // The outcomes.
@@ -76,6 +77,7 @@ const (
 // forgetAfter is how long a circuit without requests is kept, since versions come and go.
 const forgetAfter = time.Hour
 
+// versionID names a version. One that is loaded again under its number goes on with its circuit.
 type versionID struct {
 	model   string
 	version int64
@@ -141,6 +143,7 @@ func (b *Breaker) Excuse(model string, version, other int64, try func() Trial) b
 	return c.excuse(trial)
 }
 
+// circuit returns the circuit of a version, a new one if it has none.
 func (b *Breaker) circuit(model string, version int64, now time.Time) *circuit {
 	if c := (*b.circuits.Load())[versionID{model, version}]; c != nil {
 		return c
@@ -174,6 +177,7 @@ func (b *Breaker) add(id versionID, now time.Time) *circuit {
 	return c
 }
 
+// tell tells onChange of changes. A State without a model is none. No lock is held.
 func (b *Breaker) tell(changes ...State) {
 	for _, s := range changes {
 		if s.Model != "" {

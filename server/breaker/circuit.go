@@ -33,7 +33,8 @@ type State struct {
 	Reason string
 }
 
-// circuit is the breaker of one version.
+// circuit is the breaker of one version. It has a lock of its own; readers that only want to know whether it is closed
+// take none.
 type circuit struct {
 	id     versionID
 	closed atomic.Bool // for readers without mu: phase is Closed
@@ -153,6 +154,7 @@ func (c *circuit) done(end ended, now time.Time) (woke, changed State) {
 	return woke, changed
 }
 
+// reaches reports whether a count is a large enough part to open the circuit.
 func reaches(count, of int) bool { return count > 0 && float64(count) >= openRate*float64(of) }
 
 // severalLocked reports whether the outcomes of a kind are those of more than one episode or caller.
@@ -170,6 +172,7 @@ func (c *circuit) severalLocked(o Outcome) bool {
 	return false
 }
 
+// countLocked takes an outcome into a window of at most so many, in the place of the oldest once it is full.
 func (c *circuit) countLocked(end ended, most int) {
 	if len(c.window) < most {
 		c.window = append(c.window, end)
@@ -223,6 +226,8 @@ func (c *circuit) wakeLocked(now time.Time) State {
 	return c.turnLocked(HalfOpen, now, fmt.Sprintf("%v passed", c.pause))
 }
 
+// openLocked opens the circuit. The pause is twice the one before where the circuit was half-open, or was closed for
+// less time than that pause; else it is openFor.
 func (c *circuit) openLocked(now time.Time, reason string) State {
 	if c.phase == HalfOpen || c.pause > 0 && now.Sub(c.since) < c.pause {
 		c.pause = min(2*c.pause, maxOpenFor)
