@@ -8,10 +8,12 @@ import (
 	"github.com/weftserve/weft/server/wire/elements"
 )
 
-// Answer is the encoded message of an answer whose outputs are raw, which are not copied. The zero value is ready.
+// Answer encodes the message that answers a request by hand, without a copy of the outputs, which must be raw. It is
+// used for one answer after the other. The zero value is ready.
 type Answer struct{ elements.Writer }
 
-// Plain reports whether the answer has a message of raw outputs: strings have no raw form.
+// Plain reports whether Encode can write the answer: every output must be raw, and strings have no raw form. Generated
+// code encodes the others.
 func Plain(result *predict.Result) bool {
 	for _, t := range result.Outputs() {
 		if t.DType == tensor.String {
@@ -21,8 +23,12 @@ func Plain(result *predict.Result) bool {
 	return true
 }
 
-// Encode makes the message that answers a request, a PredictStreamResponse on a stream, else a PredictResponse. It uses
-// the memory of the answer before. The result must be plain.
+// Encode writes the message that answers a request, a PredictStreamResponse on a stream, else a PredictResponse. It
+// uses the memory of the answer before, so that must have been sent or copied. The result must be plain, and its
+// outputs must not change until the message is sent.
+//
+// The numbers are those of the fields in prediction_service.proto. The fields of a message need not be in order, so the
+// outputs, which are large, come last.
 func (a *Answer) Encode(requestID string, result *predict.Result, stream bool) {
 	a.Reset()
 	if stream {
@@ -31,6 +37,7 @@ func (a *Answer) Encode(requestID string, result *predict.Result, stream bool) {
 	begin := len(a.Head)
 	model := len(a.Head)
 	a.Text(1, result.Model)
+	// Not by Number: version is in a oneof, which generated code writes even where it is 0.
 	a.Head = protowire.AppendTag(a.Head, 2, protowire.VarintType)
 	a.Head = protowire.AppendVarint(a.Head, uint64(result.Version))
 	a.Wrap(2, model, 0)
@@ -44,7 +51,8 @@ func (a *Answer) Encode(requestID string, result *predict.Result, stream bool) {
 	}
 }
 
-// execution appends the field of ExecutionInfo.
+// execution appends the field of ExecutionInfo. Counts go through int32, as they do in Response: the fields are int32,
+// and both must write the same bytes.
 func (a *Answer) execution(result *predict.Result) {
 	begin, o := len(a.Head), result.Outcome()
 	a.Text(1, result.Slot)
@@ -62,7 +70,8 @@ func (a *Answer) execution(result *predict.Result) {
 	a.Wrap(4, begin, 0)
 }
 
-// output appends an entry of the map of outputs, up to the elements.
+// output appends an entry of the map of outputs, whose elements become a value of the writer. The lengths of both
+// messages around them are written first, as if the elements were in Head already.
 func (a *Answer) output(name string, t *tensor.Tensor) {
 	entry := len(a.Head)
 	a.Text(1, name)

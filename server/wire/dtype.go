@@ -8,7 +8,7 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// dataTypes maps our element types to the API's.
+// dataTypes maps our element types to the API's. Entry 0, of tensor.Invalid, is DATA_TYPE_UNSPECIFIED.
 var dataTypes = [...]weftv1.DataType{
 	tensor.Bool:     weftv1.DataType_DATA_TYPE_BOOL,
 	tensor.Int8:     weftv1.DataType_DATA_TYPE_INT8,
@@ -32,10 +32,11 @@ func DataType(d tensor.DType) weftv1.DataType { return dataTypes[d] }
 // DType returns the element type that the API's name stands for, tensor.Invalid for one that this release does not
 // know.
 func DType(d weftv1.DataType) tensor.DType {
-	return tensor.DType(max(0, slices.Index(dataTypes[:], d)))
+	return tensor.DType(max(0, slices.Index(dataTypes[:], d))) // -1, not found: 0, tensor.Invalid
 }
 
-// describe names the data type of a message as the API spells it.
+// describe names the data type of a message as the API spells it, for errors. One that this release does not know has
+// its number.
 func describe(d weftv1.DataType) string {
 	if known := DType(d); known != tensor.Invalid {
 		return known.String()

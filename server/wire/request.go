@@ -17,6 +17,8 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
+// priorities maps the API's priorities to the scheduler's; a request that names none is critical. It has an entry for
+// each value that check lets pass.
 var priorities = [...]sharedsched.Priority{
 	weftv1.Priority_PRIORITY_UNSPECIFIED:    sharedsched.Critical,
 	weftv1.Priority_PRIORITY_CRITICAL:       sharedsched.Critical,
@@ -25,7 +27,12 @@ var priorities = [...]sharedsched.Priority{
 	weftv1.Priority_PRIORITY_SHEDDABLE_PLUS: sharedsched.SheddablePlus,
 }
 
-// Request returns the request of a message, but for the limit and the codec. It aliases the message.
+// Request converts a decoded weft.v1 message to the request of the pipeline. It does not set the limit, the codec, nor
+// who asks. A value that is none of the API's becomes the request's Fault, with which the pipeline refuses it. The
+// request aliases the message, so it must not be used after Inbound.Forget.
+//
+// Request takes over all that the message has, and the decode buffer is pooled. So a field that scanned.reset (scan.go)
+// does not clear leaks one caller's value into the next pooled request, unless each message sets it.
 func Request(in *Inbound) predict.Request {
 	m := in.Request
 	r := predict.Request{
@@ -35,13 +42,14 @@ func Request(in *Inbound) predict.Request {
 		Fault: check(m), Message: in,
 	}
 	if r.Fault == nil {
+		// check has seen to it that the priority is in the table.
 		r.Priority = priorities[m.GetPriority()]
 	}
 	return r
 }
 
-// RequestMessage returns the message of a request that may have come by another protocol, with the inputs that could be
-// read. It is a copy, which may be kept.
+// RequestMessage converts a request of the pipeline back to a weft.v1 message, for a recording. The request may have
+// come by another protocol; the message then has the inputs that could be read. It is a copy, which may be kept.
 func RequestMessage(r *predict.Recorded) *weftv1.PredictRequest {
 	if m, ok := r.Request.Message.(*Inbound); ok {
 		return m.Clone()
@@ -49,6 +57,7 @@ func RequestMessage(r *predict.Recorded) *weftv1.PredictRequest {
 	m := &weftv1.PredictRequest{
 		Model:     &weftv1.ModelSpec{Name: r.Request.Model},
 		RequestId: r.Request.ID, EpisodeId: r.Request.Episode, EndOfEpisode: r.Request.EndOfEpisode,
+		// From 1 on, since 0, unspecified, is critical as well.
 		Priority: weftv1.Priority(slices.Index(priorities[1:], r.Request.Priority) + 1), Outputs: r.Request.Outputs,
 		Inputs: map[string]*weftv1.Tensor{},
 	}
@@ -67,11 +76,11 @@ func RequestMessage(r *predict.Recorded) *weftv1.PredictRequest {
 	return m
 }
 
-// Choice says which version a message asks for in the terms of routing.
+// Choice converts the part of a message that chooses a version. The zero Choice leaves it to the model's traffic.
 func Choice(spec *weftv1.ModelSpec) routing.Choice {
 	switch c := spec.GetVersionChoice().(type) {
 	case *weftv1.ModelSpec_Version:
-		version := c.Version // a copy: the message may be used again
+		version := c.Version // a copy: the decode buffer is used again, and a Choice may be kept for longer
 		return routing.Choice{Version: &version}
 	case *weftv1.ModelSpec_Label:
 		label := c.Label
@@ -80,7 +89,8 @@ func Choice(spec *weftv1.ModelSpec) routing.Choice {
 	return routing.Choice{}
 }
 
-// check refuses values that are none of the API's. The error is a *tensor.FieldError.
+// check refuses values that are none of the API's: proto3 decodes any number as an enum. The error is a
+// *tensor.FieldError.
 func check(m *weftv1.PredictRequest) error {
 	if err := checkEnum("priority", int32(m.GetPriority()), weftv1.Priority_name); err != nil {
 		return err
@@ -94,6 +104,7 @@ func check(m *weftv1.PredictRequest) error {
 	return nil
 }
 
+// checkEnum refuses a value that has no name, and lists the names, by their numbers.
 func checkEnum(field string, value int32, names map[int32]string) error {
 	if _, ok := names[value]; ok {
 		return nil

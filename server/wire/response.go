@@ -8,6 +8,8 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
+// flushReasons maps the scheduler's reasons to the API's. One that is missing, as of a request that never was in a
+// batch, is FLUSH_REASON_UNSPECIFIED.
 var flushReasons = map[sharedsched.FlushReason]weftv1.FlushReason{
 	sharedsched.FlushBudgetReached:           weftv1.FlushReason_FLUSH_REASON_BUDGET_REACHED,
 	sharedsched.FlushTimeout:                 weftv1.FlushReason_FLUSH_REASON_TIMEOUT,
@@ -19,12 +21,13 @@ var flushReasons = map[sharedsched.FlushReason]weftv1.FlushReason{
 	sharedsched.FlushUnbatched:               weftv1.FlushReason_FLUSH_REASON_UNBATCHED,
 }
 
-// FlushReason returns a reason as the API has it.
+// FlushReason converts a reason of the scheduler to the API's.
 func FlushReason(r sharedsched.FlushReason) weftv1.FlushReason { return flushReasons[r] }
 
-// Response returns the message that answers a request, with outputs that are raw or in typed lists.
+// Response converts a result to the message that answers a request, with outputs that are raw or in typed lists. The
+// message aliases the result.
 func Response(requestID string, result *predict.Result, raw bool) *weftv1.PredictResponse {
-	// One piece of memory for all that every answer has.
+	// One allocation for the message and the parts that every answer has.
 	answer := &struct {
 		weftv1.PredictResponse
 		model     weftv1.ModelSpec
@@ -49,8 +52,8 @@ func Response(requestID string, result *predict.Result, raw bool) *weftv1.Predic
 	return m
 }
 
-// ResponseMessage returns the answer to a request that may have come by another protocol; nil if there was none. It is
-// a copy, which may be kept.
+// ResponseMessage converts a recorded result to the message of weft.v1 that answers it; the request may have come by
+// another protocol. It is nil if there was no answer. It is a copy, which may be kept.
 func ResponseMessage(r *predict.Recorded) *weftv1.PredictResponse {
 	if r.Result == nil {
 		return nil

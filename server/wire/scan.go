@@ -11,36 +11,55 @@ import (
 	"github.com/weftserve/weft/server/wire/elements"
 )
 
-// scanned is room for a plain message, which is read by hand: no field of it comes twice or is unknown, and its tensors
-// are raw, or packed lists of numbers. Those methods that return a bool report whether the bytes are such a message; if
-// not, the room holds a part of it.
+// scanned is a reusable decode buffer for one plain message of weft.v1, a PredictRequest or a PredictStreamRequest. Its
+// codec is pooled, so one buffer decodes the messages of many callers, one after the other, and allocates little for
+// one that is like an earlier one.
+//
+// A plain message is one that scanned decodes by hand; others are decoded by proto.Unmarshal. In a plain message
+//
+// - no field is unknown, and none comes twice that may come once;
+// - tensors are raw, or packed lists of numbers;
+// - texts are UTF-8, and both ids and the names of the model, its label and the inputs have at most predict.MaxIDBytes;
+// - there are at most 64 inputs, 64 outputs, and 64 dimensions of an input.
+//
+// The methods that return a bool report whether the bytes are plain. If not, the buffer holds a part of the message,
+// and reset must clear it.
+//
+// Each field must either be cleared by reset or be set by every message that leads to it. Otherwise one caller's value
+// leaks into the request of the next.
 type scanned struct {
 	message weftv1.PredictRequest
 	model   weftv1.ModelSpec
 	version weftv1.ModelSpec_Version
 	label   weftv1.ModelSpec_Label
 	target  durationpb.Duration
-	inputs  []*input // as many as came in any message so far
-	came    int      // in this one
-	pieces  [][]byte // of the elements of inputs
+	inputs  []*input // as many as came in any message so far; pointers, because the map refers to their tensors
+	came    int      // how many of them belong to this message
+	pieces  [][]byte // of the elements of all inputs, which have parts of it
 
-	// of a message of a stream
-	timeout   *durationpb.Duration
+	// Of a message of a stream. limit is where timeout points.
+	timeout   *durationpb.Duration // nil: the message has none
 	limit     durationpb.Duration
 	supersede bool
 }
 
-// most bounds the inputs and the outputs of a plain message, and the dimensions of each, which are held on to.
+// most bounds the inputs and the outputs of a plain message, and the dimensions of each: the buffer keeps their memory,
+// and Inbound.left goes through all inputs.
 const most = 64
 
 // input is an entry of the map of inputs.
 type input struct {
-	name   string
+	name   string // kept by reset, so that an equal name of the next message allocates nothing
 	tensor weftv1.Tensor
 	left   elements.Elements // where they came in several pieces or in a typed list; then the tensor has none of them
 }
 
-// reset forgets the message, but for names, which the next one is likely to have too.
+// reset clears the message for the next one. A field that it does not clear would leak into the request of another
+// caller.
+//
+// It keeps only what nothing refers to until a message sets it: the names of inputs, of the model and of the label, the
+// number of the version, and both durations. The next message is likely to have the same names, and then SetText
+// allocates none.
 func (s *scanned) reset() {
 	for _, in := range s.inputs[:s.came] {
 		in.tensor.Dtype, in.tensor.Shape, in.tensor.Raw, in.left = 0, in.tensor.GetShape()[:0], nil, elements.Elements{}
@@ -54,7 +73,8 @@ func (s *scanned) reset() {
 	s.model.VersionChoice, s.came, s.timeout, s.supersede = nil, 0, nil, false
 }
 
-// streamRequest reads a PredictStreamRequest.
+// streamRequest decodes a PredictStreamRequest, which must have a request to be plain. The request is decoded last,
+// since the fields may come in any order.
 func (s *scanned) streamRequest(data elements.Source) bool {
 	var request elements.Source
 	f := elements.ScanOf(data, 0)
@@ -74,9 +94,10 @@ func (s *scanned) streamRequest(data elements.Source) bool {
 	return f.Plain && f.Came(1) && s.request(request)
 }
 
-// request reads a PredictRequest.
+// request decodes a PredictRequest.
 func (s *scanned) request(data elements.Source) bool {
 	m := &s.message
+	// The bits of the fields that may come more than once.
 	const inputs, outputs = 1 << 2, 1 << 3
 	f := elements.ScanOf(data, inputs|outputs)
 	for f.Next() {
@@ -110,14 +131,14 @@ func (s *scanned) request(data elements.Source) bool {
 	return f.Plain
 }
 
-// spec reads a ModelSpec.
+// spec decodes a ModelSpec. It must name the model, so that the name of an earlier message does not count.
 func (s *scanned) spec(data elements.Source) bool {
 	f := elements.ScanOf(data, 0)
 	for f.Next() {
 		switch {
 		case f.Tag == elements.BytesTag(1):
 			f.Plain = elements.SetText(&s.model.Name, &f.Bytes, predict.MaxIDBytes)
-		case s.model.VersionChoice != nil: // the last one counts
+		case s.model.VersionChoice != nil: // of two choices the last counts, as proto.Unmarshal sees to
 			f.Plain = false
 		case f.Tag == elements.NumberTag(2):
 			s.version.Version, s.model.VersionChoice = int64(f.Value), &s.version
@@ -131,7 +152,8 @@ func (s *scanned) spec(data elements.Source) bool {
 	return f.Plain && f.Came(1)
 }
 
-// input reads an entry of the map of inputs, which has a name and a tensor.
+// input decodes an entry of the map of inputs. It must have both a name and a tensor, so that nothing of an earlier
+// message counts.
 func (s *scanned) input(data elements.Source) bool {
 	if s.came == most {
 		return false
@@ -159,10 +181,11 @@ func (s *scanned) input(data elements.Source) bool {
 		s.message.Inputs = map[string]*weftv1.Tensor{}
 	}
 	s.message.Inputs[in.name] = &in.tensor
-	return len(s.message.GetInputs()) == s.came // else two have one name
+	return len(s.message.GetInputs()) == s.came // else two have one name, and the last counts
 }
 
-// tensor reads the Tensor of an input that is empty. Its elements are the bytes that came, not a copy.
+// tensor decodes the Tensor of an input that reset has emptied. Its elements are the bytes that came, not a copy. Two
+// representations are not plain here; the other way of decoding refuses them with both names.
 func (s *scanned) tensor(in *input, data elements.Source) bool {
 	m := &in.tensor
 	f := elements.ScanOf(data, 0)
@@ -200,14 +223,14 @@ func (s *scanned) tensor(in *input, data elements.Source) bool {
 	return f.Plain
 }
 
-// lie notes where the elements of an input lie.
+// lie notes where the elements of an input lie. Where the list of pieces has to grow, inputs before keep the old one.
 func (s *scanned) lie(in *input, l elements.List, data *elements.Source, count int) {
 	before := len(s.pieces)
 	s.pieces = data.AppendPieces(s.pieces)
 	in.left = elements.Elements{List: l, Count: count, Pieces: s.pieces[before:]}
 }
 
-// duration reads a google.protobuf.Duration.
+// duration decodes a google.protobuf.Duration. It clears d first: a field that is 0 is not sent.
 func duration(d *durationpb.Duration, data elements.Source) bool {
 	d.Seconds, d.Nanos = 0, 0
 	f := elements.ScanOf(data, 0)

@@ -3,7 +3,12 @@
 // A message carries the elements of a tensor in one of two forms: raw, which is the layout of tensor.Tensor.Data, or in
 // a typed list. There is one for each kind of element. [Decode] reads a message for an input that is known, [Tensor]
 // reads one by the element type that it names itself, and [Encode] writes one. A client and a replay go through these
-// three. The server's codec has an [Inbound] for each request, which leaves raw elements where they lie.
+// three.
+//
+// The server's codec has an [Inbound] for each request. It decodes a plain message by hand, which leaves raw elements
+// and packed lists of numbers where they lie; others are decoded by proto.Unmarshal. Type scanned says which messages
+// are plain. An answer whose outputs are all raw is encoded by hand, too ([Answer]); others are encoded by generated
+// code ([Response]).
 package wire
 
 import (
@@ -26,7 +31,8 @@ func Decode(input *tensor.Spec, m *weftv1.Tensor) (tensor.Tensor, elements.Form,
 	return decode(input, m, elements.Elements{})
 }
 
-// decode reads a message whose elements may lie elsewhere.
+// decode reads a message. left are the elements that Inbound.Scan left where they lay, and then the message itself has
+// none; left is empty where the message has them.
 func decode(input *tensor.Spec, m *weftv1.Tensor, left elements.Elements) (tensor.Tensor, elements.Form, error) {
 	if m.GetDtype() != dataTypes[input.DType] {
 		return tensor.Tensor{}, elements.Absent, fault("dtype", input.DType.String(), describe(m.GetDtype()))
@@ -47,22 +53,26 @@ func Tensor(m *weftv1.Tensor) (tensor.Tensor, error) {
 	return t, err
 }
 
+// fault returns the error of a part of a tensor; the pipeline adds the name of the input.
 func fault(part, want, got string) error {
 	return &tensor.FieldError{Field: part, Want: want, Got: got}
 }
 
-// protocol is weft.v1.
+// protocol is weft.v1: texts are never raw, and fp16 and bf16 may be in the list of floats.
 var protocol = elements.Protocol{Names: [elements.Lists]string{
 	elements.Raw: "raw", elements.Float: "float_values", elements.Double: "double_values",
 	elements.Int32: "int32_values", elements.Int64: "int64_values", elements.Uint32: "uint32_values",
 	elements.Uint64: "uint64_values", elements.Bool: "bool_values", elements.Texts: "string_values",
 }}
 
-// field returns the number of a list in a Tensor, and listOf the list of a number.
+// field returns the number of a list in the message Tensor, and listOf the list of a number. The constants of package
+// elements are in the order of the fields of Tensor, from raw (1 and 3) to string_values (9 and 11).
 func field(l elements.List) protowire.Number { return protowire.Number(l) + 2 }
 
 func listOf(number uint64) elements.List { return elements.List(number - 2) }
 
+// cameOf counts the elements in each field of a message, so that elements.Protocol can refuse two representations. What
+// is left does not count here.
 func cameOf(m *weftv1.Tensor, left elements.Elements) elements.Came {
 	return elements.Came{Raw: m.GetRaw(), Texts: m.GetStringValues(), Left: left, Sizes: elements.Sizes{
 		elements.Raw: len(m.GetRaw()), elements.Float: len(m.GetFloatValues()),
@@ -124,6 +134,8 @@ func unpack(dst *weftv1.Tensor, src tensor.Tensor) {
 	}
 }
 
+// unpackList reads elements of size bytes each. Bytes beyond the last whole element are not read; a whole tensor has
+// none.
 func unpackList[T any](data []byte, size int, get func([]byte) T) []T {
 	values := make([]T, len(data)/size)
 	for i := range values {

@@ -11,20 +11,24 @@ import (
 
 // Came is what a message has for the elements of a tensor.
 type Came struct {
-	// Sizes are those of the fields that were decoded.
+	// Sizes are those of the fields that generated code decoded, and Raw and Texts the contents of two of them. The
+	// numbers of the typed lists are asked for only when they are used, see Decode.
 	Sizes Sizes
 	Raw   []byte
 	Texts [][]byte
-	// Left are elements that were left where they lay; Sizes do not count them.
+	// Left are elements that were left where they lay; Sizes do not count them. Decode adds them.
 	Left Elements
 }
 
-// Decode reads the tensor of an input from what a message has. packed returns a list of numbers that was decoded, as it
-// lies in a message. The error is a *tensor.FieldError whose field is the part of the message, "" for the whole of it.
+// Decode reads the tensor of an input from what a message has. packed returns a list of numbers that generated code
+// decoded, as it lies in a message; it is not called where there is none. The error is a *tensor.FieldError whose field
+// is the part of the message, "" for the whole of it.
+//
+// The shape is checked first, then which field has the elements, then how many it has, and the elements last.
 //
 // Data that came raw, and floats of a typed list, are the message's own memory, not copies. Otherwise decoding
-// allocates at most 8 bytes for each byte received (an int64 that travelled as one byte); a size that a message
-// merely claims costs nothing.
+// allocates at most 8 bytes for each byte received (an int64 that travelled as one byte); a size that a message merely
+// claims costs nothing.
 func (p *Protocol) Decode(input *tensor.Spec, shape tensor.Shape, c *Came, packed func(List) []byte,
 ) (tensor.Tensor, Form, error) {
 	out := tensor.Tensor{DType: input.DType, Shape: shape}
@@ -56,7 +60,8 @@ func (p *Protocol) Decode(input *tensor.Spec, shape tensor.Shape, c *Came, packe
 	return out, Typed, c.Left.fill(&out, p)
 }
 
-// fill sets the data of a tensor to a list that has as many elements.
+// fill sets the data of a tensor to a typed list that has as many elements. An element that the type cannot hold is
+// refused with its index.
 func (e *Elements) fill(t *tensor.Tensor, p *Protocol) error {
 	if t.DType == tensor.Float32 || t.DType == tensor.Float64 { // they lie in a message as they do in a tensor
 		e.Lend(t)
@@ -71,13 +76,15 @@ func (e *Elements) fill(t *tensor.Tensor, p *Protocol) error {
 		strconv.FormatInt(value, 10))
 }
 
-// Lend gives a tensor its data where they lie.
+// Lend gives a tensor its data where they lie, without a copy: in Data if they are in one piece, else in Pieces.
 func (e *Elements) Lend(t *tensor.Tensor) {
 	if t.Pieces = e.Pieces; len(e.Pieces) == 1 {
 		t.Data, t.Pieces = e.Pieces[0], nil
 	}
 }
 
+// checkRaw wants raw data to have the bytes of count elements, and bools and texts to be sound. The bytes of any other
+// type are always sound.
 func (p *Protocol) checkRaw(t *tensor.Tensor, count int64) error {
 	if t.DType == tensor.String {
 		return p.checkTexts(t, count)
@@ -89,7 +96,7 @@ func (p *Protocol) checkRaw(t *tensor.Tensor, count int64) error {
 	return CheckBools(p.Names[Raw], t)
 }
 
-// CheckBools wants each raw bool of a tensor, which came in that field, to be one.
+// CheckBools wants each raw bool of a tensor, which came in that field, to be 0 or 1.
 func CheckBools(field string, t *tensor.Tensor) error {
 	if t.DType != tensor.Bool {
 		return nil
@@ -104,7 +111,8 @@ func CheckBools(field string, t *tensor.Tensor) error {
 	return nil
 }
 
-// checkTexts joins raw texts that came in pieces, and checks that there are as many as the shape says.
+// checkTexts joins raw texts that came in pieces, because one may lie across two of them, and checks that there are as
+// many as the shape says.
 func (p *Protocol) checkTexts(t *tensor.Tensor, count int64) error {
 	if len(t.Pieces) > 0 {
 		t.Data, t.Pieces = slices.Concat(t.Pieces...), nil
@@ -124,6 +132,7 @@ func (p *Protocol) checkTexts(t *tensor.Tensor, count int64) error {
 	return nil
 }
 
+// fault returns the error of a part of a message; the pipeline adds the name of the input.
 func fault(part, want, got string) error {
 	return &tensor.FieldError{Field: part, Want: want, Got: got}
 }

@@ -1,8 +1,13 @@
 // Package elements reads the elements of tensors from messages: they are raw, or in lists by their type.
 //
 // A prediction's message is mostly one such list. gRPC leaves it in several buffers; generated code would copy it into
-// one, decode it into a slice, and the pipeline would copy that into the memory of a batch. Here a Lifted message is
-// decoded without its lists, which stay where gRPC has them (Source) until they are copied once, into the batch.
+// one, decode it into a slice, and the pipeline would copy that into the memory of a batch. Here the lists stay where
+// gRPC has them ([Source]) until they are copied once, into the batch.
+//
+// There are two ways to leave them there. A [Scan] decodes a message field by field; the messages that its reader can
+// decode so are called plain, and package wire says which those of weft.v1 are. [Lifted], for the other protocols,
+// takes the large values out of a message and has generated code decode the rest. Both leave to generated code what
+// they do not take.
 package elements
 
 import (
@@ -23,11 +28,13 @@ const (
 	Typed
 )
 
-// List is one of the fields in which a message may carry elements.
+// List is one of the fields in which a message may carry elements. Of each protocol a field belongs to each list; those
+// of weft.v1 are in this order, see field in package wire.
 type List uint8
 
 // The lists. Lists is how many there are.
 const (
+	// None: the elements are not in a list that was left where it lay, or there are none.
 	None List = iota
 	Raw
 	Float
@@ -41,7 +48,8 @@ const (
 	Lists
 )
 
-// typedLists are the typed lists that belong to element types.
+// typedLists are the typed lists that belong to element types. Protobuf has no numbers of one or two bytes, so those go
+// with the next larger ones.
 var typedLists = [...]List{
 	tensor.Float16: Float, tensor.BFloat16: Float, tensor.Float32: Float, tensor.Float64: Double,
 	tensor.Int8: Int32, tensor.Int16: Int32, tensor.Int32: Int32, tensor.Int64: Int64,
@@ -49,7 +57,7 @@ var typedLists = [...]List{
 	tensor.Bool: Bool, tensor.String: Texts,
 }
 
-// Protocol says what the fields are called, and what each may carry.
+// Protocol says what the fields of a protocol are called, for errors, and what each may carry.
 type Protocol struct {
 	Names [Lists]string
 	// RawTexts: texts may be raw, each as its length in four bytes and then itself.
@@ -58,7 +66,8 @@ type Protocol struct {
 	RawHalves bool
 }
 
-// Sizes counts the contents of each field of a message: bytes of Raw, elements of the lists.
+// Sizes counts the contents of each field of a message: bytes of Raw, elements of the lists. An empty list cannot be
+// told from a missing one.
 type Sizes [Lists]int
 
 // names lists the fields that hold something.
@@ -73,7 +82,7 @@ func (p *Protocol) names(s *Sizes) string {
 }
 
 // used returns the field that carries the elements, and refuses them unless it is the only one, fits the element type,
-// and is there when there are elements.
+// and is there when there are elements. It does not compare their number, since Raw counts bytes.
 func (p *Protocol) used(dtype tensor.DType, shape tensor.Shape, count int64, sizes *Sizes) (List, error) {
 	present, used := 0, None
 	for l, size := range sizes {
@@ -94,7 +103,7 @@ func (p *Protocol) used(dtype tensor.DType, shape tensor.Shape, count int64, siz
 	return used, nil
 }
 
-// raw and typed report in which forms elements of a type may come.
+// raw reports whether elements of a type may be raw, and typed whether they may be in a typed list.
 func (p *Protocol) raw(dtype tensor.DType) bool { return dtype != tensor.String || p.RawTexts }
 
 func (p *Protocol) typed(dtype tensor.DType) bool {
@@ -115,12 +124,13 @@ func (p *Protocol) listsFor(dtype tensor.DType) string {
 // Elements are those of a tensor, as they came in a list of a message.
 type Elements struct {
 	List   List
-	Count  int // of Raw: bytes
-	Pieces [][]byte
+	Count  int      // of Raw: bytes
+	Pieces [][]byte // as the list lies in the message; its own memory, unless generated code decoded the list
 }
 
-// Counted returns how many numbers a packed list has, or bytes if it is raw. It reports whether they are whole, and may
-// take the memory that they need.
+// Counted returns how many numbers a packed list has, or bytes if it is raw. It is not ok if the last number is cut
+// short, or if the numbers would take more memory than protect.MostDecoded allows. Numbers of fixed size are not read;
+// time grows with the bytes of the others.
 func Counted(l List, data Source) (count int, ok bool) {
 	size := data.Size()
 	switch {

@@ -24,7 +24,7 @@ func pack(dtype tensor.DType, e *Elements) (data []byte, bad int, value int64) {
 	from := NewSource(e.Pieces)
 	var turn protect.Turn
 	for i := range e.Count {
-		turn.Step(1)
+		turn.Step(1) // others get the processor from time to time
 		v := element(&from, e.List, dtype)
 		// Each type of eight bytes holds all that its list can have.
 		if size < 8 && (int64(v) < low || int64(v) > high) {
@@ -44,7 +44,9 @@ func pack(dtype tensor.DType, e *Elements) (data []byte, bad int, value int64) {
 	return data, -1, 0
 }
 
-// element takes an element of a list off. It is a number, or the bits of one.
+// element takes the next element of a list off. It is a number, extended to 64 bits with its sign, or the bits of one.
+// Lists of Float come here for the two types of half precision only: the other floats are lent. Each list was counted
+// before, so there is an element.
 func element(s *Source, l List, dtype tensor.DType) uint64 {
 	if l == Float {
 		var one Source
@@ -55,7 +57,7 @@ func element(s *Source, l List, dtype tensor.DType) uint64 {
 		}
 		return uint64(tensor.Float16Bits(v))
 	}
-	v, _ := s.Varint() // they were counted
+	v, _ := s.Varint() // Counted has read it before
 	switch {
 	case l == Bool: // protobuf takes any number but 0 for true
 		return min(v, 1)
@@ -67,8 +69,9 @@ func element(s *Source, l List, dtype tensor.DType) uint64 {
 	return v
 }
 
-// Packed returns a list of numbers of a message, as it lies in one. It panics if they cannot be encoded, which cannot
-// be.
+// Packed returns a list of numbers of a decoded message, as it lies in an encoded one, so that there is one way to read
+// lists. It encodes a message with that field alone, and takes the tag and the length off. It panics if the numbers
+// cannot be encoded, which cannot be. The list must not be empty.
 func Packed(m protoreflect.Message, number protowire.Number) []byte {
 	field := m.Descriptor().Fields().ByNumber(number)
 	only := m.New()
@@ -82,6 +85,7 @@ func Packed(m protoreflect.Message, number protowire.Number) []byte {
 	return data
 }
 
+// packStrings returns texts in the layout of tensor.Tensor.Data: each behind its length in four bytes.
 func packStrings(values [][]byte) []byte {
 	size := 0
 	for _, v := range values {

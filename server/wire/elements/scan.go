@@ -6,26 +6,30 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Scan reads the fields of a message by hand, one after the other, which leaves their bytes where they lie.
+// Scan decodes the fields of a message by hand, one after the other, which leaves their bytes where they lie. A reader
+// calls Next and looks at Tag, and sets Plain to false for what it does not take. At the end Plain says whether it
+// could decode the message; if not, the reader has generated code decode it.
 type Scan struct {
 	left     Source
-	seen     uint64 // bits, by field; those from 63 on share the last one
+	seen     uint64 // bits of the fields that came, by number; those from 63 on share the last one
 	repeated uint64 // likewise: the fields that may come more than once
 
-	// Tag, and Value or Bytes, are those of the field that was read last.
+	// Tag is that of the field that was read last: its number and its wire type. By the type either Value or Bytes is set.
 	Tag   uint64
 	Value uint64
 	Bytes Source
-	// Plain: the message is as expected until here; its reader says otherwise.
+	// Plain: all fields so far could be decoded by hand. Next sets it to false, and so does the reader; then Next reads no
+	// more.
 	Plain bool
 }
 
-// ScanOf returns the fields of a message. repeated has a bit for each field that may come more than once.
+// ScanOf returns a scan of the fields of a message. repeated has a bit for each field that may come more than once,
+// 1<<n for number n.
 func ScanOf(message Source, repeated uint64) Scan {
 	return Scan{left: message, repeated: repeated, Plain: true}
 }
 
-// NumberTag returns the tag of a field whose value is a number.
+// NumberTag returns the tag of a field whose value is a varint: a number, a bool or an enum.
 func NumberTag(field protowire.Number) uint64 {
 	return protowire.EncodeTag(field, protowire.VarintType)
 }
@@ -34,7 +38,7 @@ func NumberTag(field protowire.Number) uint64 {
 func BytesTag(field protowire.Number) uint64 { return protowire.EncodeTag(field, protowire.BytesType) }
 
 // Next reads a field, and reports whether there was one. The message is not plain if it is broken, if a field comes
-// once more, or if a value has neither a length nor is a varint.
+// once more, or if a value neither is a varint nor has a length: a number of fixed size, or a group.
 func (f *Scan) Next() bool {
 	if !f.Plain || len(f.left.head) == 0 {
 		return false
@@ -59,7 +63,7 @@ func (f *Scan) Next() bool {
 	return f.Plain
 }
 
-// Append appends the field that was read last.
+// Append appends the field that was read last to an encoded message, and copies its value.
 func (f *Scan) Append(to []byte) []byte {
 	to = protowire.AppendVarint(to, f.Tag)
 	if protowire.Type(f.Tag&7) == protowire.VarintType {
@@ -69,11 +73,11 @@ func (f *Scan) Append(to []byte) []byte {
 	return f.Bytes.Append(to)
 }
 
-// Came reports whether a field that the message may have was there.
+// Came reports whether a field was there, whose number is below 63.
 func (f *Scan) Came(number uint64) bool { return f.seen>>number&1 != 0 }
 
-// SetText sets a string to the bytes of a field, and reports whether they may be one, of so many bytes at most. It
-// allocates nothing where the string is that one already, as names mostly are.
+// SetText sets a string to the bytes of a field, and reports whether they may be one: UTF-8, of so many bytes at most.
+// It allocates nothing where the string is that one already, as names mostly are.
 func SetText(to *string, from *Source, most int) bool {
 	if from.Size() > most {
 		return false

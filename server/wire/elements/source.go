@@ -8,11 +8,12 @@ import (
 )
 
 // Source is bytes of a message that are still to be read. They lie in one piece of memory, as those of small messages
-// do, or in several.
+// do, or in several. A copy of a Source reads the same bytes again. Nothing is allocated for what is taken from it,
+// unless it must be joined.
 type Source struct {
 	head []byte   // the first bytes; none: there are no others
-	rest [][]byte // the pieces with the bytes that follow, which may hold more
-	more int      // how many follow
+	rest [][]byte // the pieces with the bytes that follow, which may hold more; not looked at if none follow
+	more int      // how many bytes follow
 }
 
 // NewSource returns the bytes of a message that came in these pieces.
@@ -24,6 +25,7 @@ func NewSource(pieces [][]byte) Source {
 	for _, p := range pieces {
 		s.more += len(p)
 	}
+	// The first piece becomes the head; pieces without bytes are passed over.
 	s.advance(0)
 	return s
 }
@@ -44,7 +46,8 @@ func (s *Source) skip(n int) {
 	s.advance(n)
 }
 
-// advance is skip beyond the first piece.
+// advance is skip where the end of the first piece is reached. It keeps the invariant that head is empty only if there
+// are no more bytes.
 func (s *Source) advance(n int) {
 	for n >= len(s.head) && s.more > 0 {
 		n -= len(s.head)
@@ -54,7 +57,8 @@ func (s *Source) advance(n int) {
 	s.head = s.head[n:]
 }
 
-// Take moves the first n bytes to part, and reports whether there are so many.
+// Take moves the first n bytes to part, and reports whether there are so many; if not, both stay as they are. n may
+// come from the message, and have any value.
 func (s *Source) Take(n uint64, part *Source) bool {
 	switch {
 	case n <= uint64(len(s.head)):
@@ -70,7 +74,7 @@ func (s *Source) Take(n uint64, part *Source) bool {
 
 // Varint takes a number off, and reports whether there is one.
 func (s *Source) Varint() (uint64, bool) {
-	if len(s.head) > 1 && s.head[0] < 0x80 { // as most are
+	if len(s.head) > 1 && s.head[0] < 0x80 { // one byte, as most are; after the last of a piece comes another piece
 		value := s.head[0]
 		s.head = s.head[1:]
 		return uint64(value), true
@@ -78,8 +82,7 @@ func (s *Source) Varint() (uint64, bool) {
 	return s.longVarint()
 }
 
-// longVarint takes a number of several bytes off, which may lie in two pieces: then they are joined in memory of the
-// stack.
+// longVarint takes any number off. One may lie in several pieces: then they are joined in memory of the stack.
 func (s *Source) longVarint() (uint64, bool) {
 	data := s.head
 	var room [binary.MaxVarintLen64]byte
@@ -98,7 +101,7 @@ func (s *Source) longVarint() (uint64, bool) {
 	return value, true
 }
 
-// AppendPieces appends the bytes, piece by piece.
+// AppendPieces appends the bytes, piece by piece, to a list of pieces. They are not copied.
 func (s *Source) AppendPieces(to [][]byte) [][]byte {
 	to = append(to, s.head)
 	left := s.more
@@ -110,7 +113,7 @@ func (s *Source) AppendPieces(to [][]byte) [][]byte {
 	return to
 }
 
-// Append appends the bytes.
+// Append appends a copy of the bytes.
 func (s *Source) Append(to []byte) []byte {
 	to = append(slices.Grow(to, s.Size()), s.head...)
 	for i, end := 0, len(to)+s.more; len(to) < end; i++ {
