@@ -18,16 +18,17 @@ var httpCodes = map[codes.Code]int{
 	codes.Unauthenticated: http.StatusUnauthorized, codes.PermissionDenied: http.StatusForbidden,
 	codes.NotFound: http.StatusNotFound, codes.Aborted: http.StatusConflict,
 	codes.AlreadyExists:     http.StatusConflict,
-	codes.ResourceExhausted: http.StatusTooManyRequests, codes.Canceled: 499,
+	codes.ResourceExhausted: http.StatusTooManyRequests, codes.Canceled: 499, // "client closed request", by nginx
 	codes.Unimplemented: http.StatusNotImplemented, codes.Unavailable: http.StatusServiceUnavailable,
 	codes.DeadlineExceeded: http.StatusGatewayTimeout,
 }
 
-// The reasons why a message is not taken, be it for its size.
+// The reasons of RESOURCE_EXHAUSTED with which a message may be refused for its size. Without a time to wait it is too
+// large at any time.
 const messageTooLarge, quotaExceeded = "MESSAGE_TOO_LARGE", "QUOTA_EXCEEDED"
 
-// HTTP returns the error of a call as HTTP has it: the code, the text, and the header Retry-After, "" for none. What is
-// too large to be taken at any time is told from what may be sent again later.
+// HTTP returns the error of a call as HTTP has it: the code, the text, and the header Retry-After in whole seconds, ""
+// for none. What is too large to be taken at any time (413) is told from what may be sent again later (429).
 func HTTP(err error) (code int, text, retryAfter string) {
 	st := status.Convert(err)
 	code, known := httpCodes[st.Code()]

@@ -18,10 +18,10 @@ func (e *UnknownMethodError) Error() string {
 		"weft.v1.AdminService is on the address of --admin-listen", routing.Quote(strings.TrimPrefix(e.Method, "/")))
 }
 
-// BrokenMessageError says that a call did not get the message that it takes.
+// BrokenMessageError says that the bytes of a call are not the message that it takes.
 type BrokenMessageError struct {
 	Want string // the full name of the message
-	Why  string
+	Why  string // what is wrong with the bytes
 }
 
 func (e *BrokenMessageError) Error() string {
@@ -29,7 +29,7 @@ func (e *BrokenMessageError) Error() string {
 		e.Want, e.Why)
 }
 
-// MessageTooLargeError says that a message that came is larger than one may be.
+// MessageTooLargeError says that a message that came is larger than one may be. Trying again does not help.
 type MessageTooLargeError struct {
 	Bytes, Limit int    // Bytes is the size that came, as far as it is known
 	Inflated     bool   // it became too large when it was decompressed
@@ -51,7 +51,7 @@ func (e *MessageTooLargeError) Error() string {
 
 // AnswerTooLargeError says that an answer is larger than a message may be.
 type AnswerTooLargeError struct {
-	Bytes, Limit int
+	Bytes, Limit int    // Bytes may be only what was encoded until then
 	Remedy       string // how to ask for less
 }
 
@@ -60,19 +60,20 @@ func (e *AnswerTooLargeError) Error() string {
 		e.Bytes, e.Limit, e.Remedy)
 }
 
-// UnsupportedError says that a protocol has something that this server does not.
+// UnsupportedError says that a protocol has something that this server does not. Instead says in a clause what to do.
 type UnsupportedError struct{ What, Instead string }
 
 func (e *UnsupportedError) Error() string {
 	return fmt.Sprintf("%s: this server does not have that; %s", e.What, e.Instead)
 }
 
-// AbsentError says that something which a call names is not there.
+// AbsentError says that something which a call names is not there. What is a sentence without its stop, and Remedy says
+// what to do.
 type AbsentError struct{ What, Remedy string }
 
 func (e *AbsentError) Error() string { return e.What + "; " + e.Remedy }
 
-// ViewersError says that as many watch the server as may at once.
+// ViewersError says that as many watch the server as may at once (activity.MostViewers).
 type ViewersError struct{ Limit int }
 
 func (e *ViewersError) Error() string {
@@ -93,7 +94,8 @@ func (*ElsewhereError) Error() string {
 		"--admin-listen, or let an access file say who may operate"
 }
 
-// CrowdedError says that the bodies of HTTP which are under way take all the memory that there is for them.
+// CrowdedError says that the large bodies over HTTP which are under way take all the memory that there is for them. It
+// is of all callers together; protect.CrowdedError is of one connection.
 type CrowdedError struct{ Most int64 }
 
 func (e *CrowdedError) Error() string {

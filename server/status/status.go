@@ -1,6 +1,9 @@
 // Package status is the error table of the API: which error of the house is which gRPC code, with which reason and
 // details.
 //
+// Handlers return errors of the packages that find them. Fail and Of look such an error up in the table (table.go),
+// which gives a fault, and make a status of it. The codes, the reasons and the numbers are part of the API.
+//
 // No other package knows gRPC's codes. They are the names that metrics, recordings and rollouts use for the requests of
 // every protocol.
 package status
@@ -27,16 +30,20 @@ import (
 )
 
 const (
-	errorDomain     = "weft"
+	errorDomain = "weft" // of each ErrorInfo
+	// pushbackTrailer is the trailer by which a server steers gRPC's own retries: milliseconds to wait, or doNotRetry
+	// (proposal A6 in github.com/grpc/proposal).
 	pushbackTrailer = "grpc-retry-pushback-ms"
 	doNotRetry      = "-1"
 )
 
-// Of returns the status that a caller gets for an error.
+// Of returns the status that a caller gets for an error, without the trailer that Fail sets. It is for answers on a
+// stream, and for refusals outside of a handler.
 func Of(err error, at predict.Place) *status.Status {
 	return faultOf(err).status(err, at)
 }
 
+// status makes the status of an error that has this fault. at is what the request was about, as far as that was known.
 func (f fault) status(err error, at predict.Place) *status.Status {
 	var details []protoadapt.MessageV1
 	if f.detail != nil {
@@ -66,7 +73,7 @@ func (f fault) status(err error, at predict.Place) *status.Status {
 }
 
 // text returns the error as the caller may read it. A text about the request repeats that as it came, and holds nothing
-// of the machine; all else may have come from files, engines and drivers.
+// of the machine. All else may have come from files, engines and drivers, and goes through catalog.Public.
 func (f fault) text(err error) string {
 	if (f.code == codes.InvalidArgument || f.code == codes.NotFound) && f.reason != inputFailed {
 		return err.Error()
@@ -74,13 +81,14 @@ func (f fault) text(err error) string {
 	return catalog.Public(err)
 }
 
-// Fail returns the error with which a unary call ends, and tells gRPC's own retries when to try again.
+// Fail returns the error with which a unary call ends. Where the fault has a pushback it also sets the trailer that
+// tells gRPC's own retries when to try again, so it must be called before the handler returns.
 func Fail(ctx context.Context, err error, at predict.Place) error {
 	f := faultOf(err)
 	if f.pushback {
 		wait := doNotRetry
 		if f.retry > 0 {
-			wait = strconv.FormatInt(max(1, f.retry.Milliseconds()), 10)
+			wait = strconv.FormatInt(max(1, f.retry.Milliseconds()), 10) // 0 would be at once
 		}
 		// Fails only when ctx is not a call's, as in a unit test: then there are no retries either.
 		_ = grpc.SetTrailer(ctx, metadata.Pairs(pushbackTrailer, wait))
@@ -89,7 +97,7 @@ func Fail(ctx context.Context, err error, at predict.Place) error {
 }
 
 // OfCaller reports whether a call that ended with an error was refused for what it asks, who asks it, or how much that
-// one asks: it would have been however little there was to do.
+// caller asks. Such a call would have been refused on an idle server, too.
 func OfCaller(err error) bool {
 	st := status.Convert(err)
 	switch st.Code() {
@@ -114,7 +122,8 @@ func reasonOf(st *status.Status) string {
 	return ""
 }
 
-// Explain returns an error in the terms of metrics, recordings and rollouts.
+// Explain returns an error in the terms of metrics, recordings and rollouts. Each error has a reason there: one without
+// its own has its code's. Overload says that the server had no time or no room for the request.
 func Explain(err error) predict.Explanation {
 	f := faultOf(err)
 	e := predict.Explanation{Code: f.code.String(), Text: f.text(err), Reason: f.reason}
@@ -128,7 +137,8 @@ func Explain(err error) predict.Explanation {
 	return e
 }
 
-// constant names the reason of an error that has none of its own, as the metrics spell it.
+// constant names the reason of an error that has none of its own, as the metrics spell it: the code's name in capitals,
+// such as NOT_FOUND. Two have names that say more.
 func constant(c codes.Code) string {
 	switch c { //nolint:exhaustive // the others are as the code is
 	case codes.DeadlineExceeded:

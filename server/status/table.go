@@ -20,10 +20,11 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// entry is a row of the error table: it returns the fault of an error that it is about.
+// entry is a row of the error table: it returns the fault of an error that it is about, and whether it is about that.
+// It looks through wrapped errors.
 type entry func(error) (fault, bool)
 
-// of is the row of a type of errors.
+// of is the row of a type of errors. translate makes the fault, with the error's own numbers.
 func of[E error](translate func(E) fault) entry {
 	return func(err error) (fault, bool) {
 		if e, ok := errors.AsType[E](err); ok {
@@ -33,10 +34,10 @@ func of[E error](translate func(E) fault) entry {
 	}
 }
 
-// all is the row of a type of errors that have one fault.
+// all is the row of a type of errors that all have the same fault.
 func all[E error](f fault) entry { return of(func(E) fault { return f }) }
 
-// some is the row of some errors that have one fault.
+// some is the row of single errors that all have the same fault.
 func some(f fault, those ...error) entry {
 	return func(err error) (fault, bool) {
 		return f, slices.ContainsFunc(those, func(one error) bool { return errors.Is(err, one) })
@@ -49,7 +50,8 @@ var (
 	unavailable = fault{code: codes.Unavailable, retry: retryUnavailable}
 )
 
-// table is the error table: the first row that is about an error decides.
+// table is the error table: the first row that is about an error decides. The order of rows matters where one error
+// wraps another.
 var table = []entry{
 	of(loadFault), // before the errors that it may wrap
 	of(func(e *tensor.FieldError) fault { return violation(e.Field, "expected "+e.Want+", got "+e.Got) }),
@@ -75,7 +77,7 @@ var table = []entry{
 	// who may call, and how much
 	of(func(e *access.ProofError) fault {
 		code := codes.Unauthenticated
-		if e.Reason == access.Stranger {
+		if e.Reason == access.Stranger { // the proof is good, but nobody in the access file has it
 			code = codes.PermissionDenied
 		}
 		return fault{code: code, reason: string(e.Reason)}
@@ -142,7 +144,7 @@ var table = []entry{
 	}),
 	of(func(e *catalog.NotReadyError) fault {
 		code := codes.FailedPrecondition
-		if e.State == 0 {
+		if e.State == 0 { // there is no such version
 			code = codes.NotFound
 		}
 		return fault{code: code, reason: "VERSION_NOT_READY"}
@@ -166,6 +168,7 @@ var table = []entry{
 	all[*predict.InputError](fault{code: codes.InvalidArgument, reason: inputFailed}),
 	of(func(e *catalog.ModelError) fault {
 		if e.OutOfMemory() {
+			// The same rows would run out of memory again.
 			f := fault{code: codes.ResourceExhausted, reason: "OUT_OF_MEMORY", retry: -1, pushback: true}
 			if e.Exceeded > 0 {
 				f.numbers = []string{"memory_bytes", strconv.FormatInt(e.Exceeded, 10)}
@@ -192,7 +195,7 @@ var table = []entry{
 	some(fault{code: codes.Canceled}, context.Canceled),
 }
 
-// faultOf looks an error up in the table.
+// faultOf looks an error up in the table. One that is not there is a mistake of the server: INTERNAL.
 func faultOf(err error) fault {
 	for _, row := range table {
 		if f, ok := row(err); ok {

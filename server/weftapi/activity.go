@@ -18,18 +18,21 @@ import (
 )
 
 const (
-	mostBack     = time.Minute
+	// mostBack is how far back the first answer to a viewer may reach, as the API says.
+	mostBack = time.Minute
+	// fewRequests is how many requests are listed where the caller gives no number, and mostRequests bounds that number.
 	fewRequests  = 100
 	mostRequests = 1_000
 )
 
-// WatchActivity implements weftv1.ModelServiceServer.
+// WatchActivity implements weftv1.ModelServiceServer. It returns when the caller leaves, when the server drains, or
+// after one answer if the caller wants no more. A viewer for whom there is no room gets a *status.ViewersError.
 func (s Catalog) WatchActivity(
 	req *weftv1.WatchActivityRequest, call grpc.ServerStreamingServer[weftv1.WatchActivityResponse],
 ) error {
 	ctx, cancel := context.WithCancel(call.Context())
 	defer cancel()
-	go func() { // a drain waits for no viewer
+	go func() { // a drain waits for no viewer; this ends with the call at the latest
 		select {
 		case <-s.Pipeline.Gate().Closed():
 			cancel()
@@ -38,6 +41,7 @@ func (s Catalog) WatchActivity(
 	}()
 	back := min(time.Duration(req.GetBackMs())*time.Millisecond, mostBack)
 	var err error
+	// protect.Reads tells how much has arrived at the viewer, so that one that does not read makes room for another.
 	watched := s.Activity.Follow(ctx, back, protect.Reads(ctx), func(f *activity.Frame) bool {
 		if req.GetNumbersOnly() {
 			f = f.Numbers()
@@ -53,6 +57,7 @@ func (s Catalog) WatchActivity(
 
 // GetHistory implements weftv1.ModelServiceServer.
 func (s Catalog) GetHistory(ctx context.Context, req *weftv1.GetHistoryRequest) (*weftv1.GetHistoryResponse, error) {
+	// A version has a number within its model only.
 	if req.GetModel() == "" && req.GetVersion() != 0 {
 		return nil, s.Fail(ctx, &tensor.FieldError{
 			Field: "model", Want: "the name of a model, of which the version is", Got: "none",
@@ -68,7 +73,7 @@ func (s Catalog) GetHistory(ctx context.Context, req *weftv1.GetHistoryRequest) 
 	}, nil
 }
 
-// ListRequests implements weftv1.ModelServiceServer.
+// ListRequests implements weftv1.ModelServiceServer. It lists the latest requests first; a limit of 0 is fewRequests.
 func (s Catalog) ListRequests(
 	ctx context.Context, req *weftv1.ListRequestsRequest,
 ) (*weftv1.ListRequestsResponse, error) {

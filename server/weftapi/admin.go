@@ -30,14 +30,15 @@ type Residents interface {
 	SetTraffic(model string, t *catalog.Traffic, expected uint64) (*catalog.Traffic, error)
 }
 
-// Admin implements AdminService: the calls that change something. Each that was tried leaves one line in the log.
+// Admin implements AdminService: the calls that change something. Each call leaves one line in the log, whether the
+// change is made or refused, see try.
 type Admin struct {
 	weftv1.UnimplementedAdminServiceServer
 	*API
 	Residents Residents
 }
 
-// now returns a model as it is now; an empty one if it is gone.
+// now returns a model as it is now, for the answer to a change; an empty one if it is gone.
 func (a Admin) now(name string) *weftv1.Model {
 	if m := a.snapshot().Model(name); m != nil {
 		return modelMessage(m)
@@ -51,9 +52,10 @@ func (a Admin) persisted() (yes bool, whyNot string) {
 	return whyNot == "", whyNot
 }
 
-// LoadVersion implements weftv1.AdminServiceServer.
+// LoadVersion implements weftv1.AdminServiceServer. It returns when the version is ready.
 func (a Admin) LoadVersion(ctx context.Context, req *weftv1.LoadVersionRequest) (*weftv1.LoadVersionResponse, error) {
 	c := &attempt{call: "LoadVersion", request: req, model: req.GetModel(), version: req.GetVersion(), show: residence}
+	// A version that has begun to load goes on without its caller.
 	c.goesOn = func(*catalog.Model) bool { return true }
 	if err := a.try(ctx, c, func() error { return a.change(ctx, c, a.Residents.LoadVersion) }); err != nil {
 		return nil, err
@@ -64,7 +66,7 @@ func (a Admin) LoadVersion(ctx context.Context, req *weftv1.LoadVersionRequest) 
 	}, nil
 }
 
-// UnloadVersion implements weftv1.AdminServiceServer.
+// UnloadVersion implements weftv1.AdminServiceServer. It returns when the version's last request has ended.
 func (a Admin) UnloadVersion(
 	ctx context.Context, req *weftv1.UnloadVersionRequest,
 ) (*weftv1.UnloadVersionResponse, error) {
@@ -84,7 +86,8 @@ func (a Admin) UnloadVersion(
 	}, nil
 }
 
-// change loads or unloads a version. It ends when the server drains, which waits for neither.
+// change loads or unloads a version, by do, and returns when that has ended. It checks the model and the version first.
+// When the server drains it returns sharedsched.ErrDraining at once: a drain waits for neither a load nor an unload.
 func (a Admin) change(ctx context.Context, c *attempt, do func(context.Context, string, int64, string) error) error {
 	if c.model == "" {
 		return &tensor.FieldError{Field: "model", Want: "the name of a model", Got: "none"}
@@ -95,7 +98,7 @@ func (a Admin) change(ctx context.Context, c *attempt, do func(context.Context, 
 	draining := a.Pipeline.Gate().Closed()
 	select {
 	case <-draining:
-		return sharedsched.ErrDraining
+		return sharedsched.ErrDraining // before anything has begun
 	default:
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -110,15 +113,16 @@ func (a Admin) change(ctx context.Context, c *attempt, do func(context.Context, 
 	err := do(ctx, c.model, c.version, caller(ctx))
 	if errors.Is(err, catalog.ErrUnknown) {
 		if _, unknown := a.model(c.model); unknown != nil {
-			return unknown // it says which there are
+			return unknown // its text lists the models that there are
 		}
 	}
 	return err
 }
 
-// validName matches valid names of models, versions' labels and slots.
+// validName matches the names that callers may give: to labels, to slots of traffic, and to the numbers of a report.
 var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
+// nameRule says in words what validName matches.
 const nameRule = "a letter or digit, then letters, digits, '.', '_' and '-', at most 128"
 
 // SetLabel implements weftv1.AdminServiceServer.
@@ -137,6 +141,8 @@ func (a Admin) SetLabel(ctx context.Context, req *weftv1.SetLabelRequest) (*weft
 	return &weftv1.SetLabelResponse{Model: a.now(req.GetModel()), Persisted: persisted, NotPersistedBecause: why}, nil
 }
 
+// checkLabel refuses a request whose model is unknown, or whose label or version can be none. Whether the version is
+// ready is for Residents.SetLabel to check.
 func (a Admin) checkLabel(req *weftv1.SetLabelRequest) error {
 	if _, err := a.model(req.GetModel()); err != nil {
 		return err
@@ -153,9 +159,10 @@ func (a Admin) checkLabel(req *weftv1.SetLabelRequest) error {
 	return nil
 }
 
-// SetTraffic implements weftv1.AdminServiceServer.
+// SetTraffic implements weftv1.AdminServiceServer. The revision in the message is the one that the change is based on;
+// if the traffic has changed since, the error is a *catalog.RevisionError.
 func (a Admin) SetTraffic(ctx context.Context, req *weftv1.SetTrafficRequest) (*weftv1.SetTrafficResponse, error) {
-	var set *catalog.Traffic
+	var set *catalog.Traffic // as it is now, with its new revision
 	c := &attempt{call: "SetTraffic", request: req, model: req.GetModel(), show: division}
 	err := a.try(ctx, c, func() error {
 		m, err := a.model(req.GetModel())

@@ -23,10 +23,10 @@ const maxAudited = 4096
 // errPanicked is the cause in the log where a call never returned; another line says more.
 var errPanicked = errors.New("the server failed while it made the change")
 
-// attempt is a call that is to change something.
+// attempt is a call that is to change something, with what its line in the log needs.
 type attempt struct {
-	call    string
-	request proto.Message
+	call    string        // the name of the method
+	request proto.Message // as it came
 	model   string
 	version int64                              // 0: the call names none
 	show    func(*catalog.Model) proto.Message // the part of the model that it may change
@@ -34,12 +34,14 @@ type attempt struct {
 	goesOn func(*catalog.Model) bool
 }
 
-// try lets do make the change, and writes the one line of log that every call leaves, however it ends. The line says
-// who asked for what, how the model was before, and how it is afterwards or else why the call was refused. A change
-// whose caller goes away may still take place: then the line says so, with the model as it is by then. It returns the
+// try lets do make the change, and writes the one line of log that every call leaves, however it ends. It returns the
 // error that the caller gets.
+//
+// The line says who asked for what, how the model was before, and how it is afterwards or else why the call was
+// refused. A change whose caller goes away may still take place: then the line says so, with the model as it is by
+// then.
 func (a Admin) try(ctx context.Context, c *attempt, do func() error) error {
-	before, err := a.look(c), errPanicked
+	before, err := a.look(c), errPanicked // err keeps its value only if do panics
 	defer func() {
 		fields := []any{
 			"who", address(ctx), "call", c.call, "model", predict.Clip(c.model),
@@ -70,6 +72,7 @@ func (a Admin) try(ctx context.Context, c *attempt, do func() error) error {
 
 // goesOn reports whether a call ended because its caller went away, and the change is still being made.
 func (a Admin) goesOn(ctx context.Context, c *attempt, err error) bool {
+	// While the caller is there, or if the change failed by itself, there is nothing that could go on.
 	if c.goesOn == nil || ctx.Err() == nil || !errors.Is(err, context.Cause(ctx)) {
 		return false
 	}
@@ -86,7 +89,7 @@ func (a Admin) look(c *attempt) string {
 	return compact(c.show(m))
 }
 
-// residence is the part of a model that loads, unloads and labels change.
+// residence is the part of a model that loads, unloads and labels change: its versions, their states, and its labels.
 func residence(m *catalog.Model) proto.Message {
 	out := &weftv1.Model{Name: m.Name, Labels: m.Labels}
 	for _, v := range m.Versions {
@@ -98,8 +101,8 @@ func residence(m *catalog.Model) proto.Message {
 // division is the part of a model that changes of the traffic and rollouts change.
 func division(m *catalog.Model) proto.Message { return trafficMessage(m.Traffic) }
 
-// caller names the caller of a change, in what is kept of it: the address and, where callers are known, the identity
-// and how it was proven.
+// caller names the caller of a change for what is kept with it, such as the author of traffic: the address and, where
+// callers are known, the identity and how it was proven.
 func caller(ctx context.Context) string {
 	if by := access.CallerOf(ctx); by != nil {
 		return by.String() + " at " + address(ctx)
@@ -107,6 +110,7 @@ func caller(ctx context.Context) string {
 	return address(ctx)
 }
 
+// address is the address of the caller's end of the connection. Behind a proxy it is that of the proxy.
 func address(ctx context.Context) string {
 	if p, ok := peer.FromContext(ctx); ok {
 		return p.Addr.String()
@@ -114,10 +118,10 @@ func address(ctx context.Context) string {
 	return "unknown"
 }
 
-// compact writes a message as JSON, or as far as it fits.
+// compact writes a message as JSON, cut to maxAudited bytes: a log must not grow by what a caller sends.
 func compact(m proto.Message) string {
 	text, err := protojson.Marshal(m)
-	if err != nil { // such as a duration of more than ten thousand years
+	if err != nil { // JSON cannot hold it, such as a duration of more than ten thousand years
 		text = []byte(prototext.MarshalOptions{}.Format(m))
 	}
 	if len(text) <= maxAudited {

@@ -16,24 +16,30 @@ import (
 	"github.com/weftserve/weft/server/wire/elements"
 )
 
-// codec is one request of weft.v1 on its way. It implements transport.Request, and is used again for another request
-// once it was released.
+// codec carries one request of weft.v1 from the bytes of its message to the bytes of its answer. It implements
+// transport.Request and predict.Codec. It is pooled: request takes one out, and Release clears it for another request.
+// A field that Release does not clear leaks one caller's value into the next request.
+//
+// A plain message is decoded by hand and stays in gRPC's buffers; others are decoded by proto.Unmarshal into memory of
+// their own. Package server/wire says which messages are plain.
 type codec struct {
 	transport.Exchange
 
 	api    *API
-	stream bool // the message is that of a stream
-	in     wire.Inbound
-	data   mem.BufferSlice         // that the message refers to; nil: none
-	bytes  [][]byte                // those of data
-	came   [elements.Typed + 1]int // how many inputs came in each form
+	stream bool                    // the message is a PredictStreamRequest
+	in     wire.Inbound            // the reusable decode buffer
+	data   mem.BufferSlice         // the buffers of gRPC that a plain message refers to; nil: it refers to none
+	bytes  [][]byte                // the contents of data
+	came   [elements.Typed + 1]int // how many inputs came in each form, by which the form of the answer is chosen
 	out    wire.Answer
-	given  bool // the values of out belong to the answer
+	given  bool // the values of out belong to the answer, whose sender frees them
 }
 
+// codecs has the codecs that were released, so that a request like an earlier one allocates hardly anything.
 var codecs = sync.Pool{New: func() any { return new(codec) }}
 
-// request returns an empty request. It must be released, unless a panic has shown that nobody knows who still uses it.
+// request returns an empty codec. Its owner must release it, unless a handler panicked: then nobody knows who still
+// uses it, and it is left to the garbage collector.
 func (a *API) request(stream bool) *codec {
 	c := codecs.Get().(*codec)
 	c.api, c.stream = a, stream
@@ -48,7 +54,8 @@ func (c *codec) Type() string {
 	return "weft.v1.PredictRequest"
 }
 
-// Take implements transport.Message.
+// Take implements transport.Message. It keeps the reference to the data only if the message is plain. Where there is an
+// error, the request has what could be decoded.
 func (c *codec) Take(data mem.BufferSlice) error {
 	for _, b := range data {
 		c.bytes = append(c.bytes, b.ReadOnlyData())
@@ -58,6 +65,7 @@ func (c *codec) Take(data mem.BufferSlice) error {
 		c.data = data
 	} else {
 		c.forget()
+		// Not plain: generated code wants the message in one piece. What it decodes does not refer to that.
 		whole := data.MaterializeToBuffer(c.api.Memory)
 		data.Free()
 		err = c.in.Unmarshal(whole.ReadOnlyData(), c.stream)
@@ -69,7 +77,8 @@ func (c *codec) Take(data mem.BufferSlice) error {
 	return err
 }
 
-// Release implements transport.Request.
+// Release implements transport.Request. Outputs lie in memory of api.Memory, which is given back unless the answer has
+// it. It must be called once, when nothing reads the inputs any more.
 func (c *codec) Release() {
 	c.Reset()
 	if !c.given {
@@ -86,7 +95,7 @@ func (c *codec) Release() {
 	codecs.Put(c)
 }
 
-// forget lets go of the bytes of the data.
+// forget lets go of the bytes of data, and keeps the list for the next message.
 func (c *codec) forget() {
 	clear(c.bytes)
 	c.bytes = c.bytes[:0]
@@ -95,7 +104,8 @@ func (c *codec) forget() {
 // Names implements predict.Codec.
 func (c *codec) Names() iter.Seq[string] { return maps.Keys(c.in.Request.GetInputs()) }
 
-// Decode implements predict.Codec.
+// Decode implements predict.Codec. Where another version is tried after the first, it is called for the same inputs
+// again, and they count again.
 func (c *codec) Decode(input *tensor.Spec) (tensor.Tensor, error) {
 	t, form, err := c.in.Decode(input)
 	c.came[form]++
@@ -103,7 +113,7 @@ func (c *codec) Decode(input *tensor.Spec) (tensor.Tensor, error) {
 }
 
 // Encode implements predict.Codec. It refuses an answer that gRPC would refuse to send, which on a stream would end it
-// for every request.
+// for every request. Raw outputs are encoded by hand and not copied; others, and texts, by generated code.
 func (c *codec) Encode(result *predict.Result) error {
 	if !answersRaw(c.in.Request.GetOutputEncoding(), &c.came) || !wire.Plain(result) {
 		return c.encodeTyped(result)
@@ -116,8 +126,8 @@ func (c *codec) Encode(result *predict.Result) error {
 	return nil
 }
 
-// encodeTyped answers with a message that gRPC encodes. It may refer to the results, which are left to the garbage
-// collector.
+// encodeTyped answers with a message that gRPC encodes by generated code. The message may refer to the results, which
+// are therefore left to the garbage collector.
 func (c *codec) encodeTyped(result *predict.Result) error {
 	response := wire.Response(c.ID, result, answersRaw(c.in.Request.GetOutputEncoding(), &c.came))
 	result.Message = response
@@ -131,8 +141,8 @@ func (c *codec) encodeTyped(result *predict.Result) error {
 	return c.api.CheckSize(proto.Size(message))
 }
 
-// answersRaw decides the representation of the outputs by the request's encoding, or else by how the inputs came: raw
-// if at least as many came raw as in typed lists.
+// answersRaw decides whether outputs are raw: by the request's encoding or, where that is unspecified or MIRROR, by how
+// the inputs came. They are raw if at least as many came raw as in typed lists, and so for a request without elements.
 func answersRaw(encoding weftv1.OutputEncoding, came *[elements.Typed + 1]int) bool {
 	switch encoding {
 	case weftv1.OutputEncoding_OUTPUT_ENCODING_RAW:

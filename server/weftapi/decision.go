@@ -9,12 +9,15 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
+// decisionKinds maps the scheduler's kinds of decision to the API's.
 var decisionKinds = map[sharedsched.DecisionKind]weftv1.SchedulerDecisionKind{
 	sharedsched.Ran:     weftv1.SchedulerDecisionKind_SCHEDULER_DECISION_KIND_RAN,
 	sharedsched.Refused: weftv1.SchedulerDecisionKind_SCHEDULER_DECISION_KIND_REFUSED,
 	sharedsched.Dropped: weftv1.SchedulerDecisionKind_SCHEDULER_DECISION_KIND_DROPPED,
 }
 
+// decisionMessage converts a decision of the scheduler. Numbers has the numbers of its kind, by names that end in their
+// unit, so that a reader need not parse Text.
 func decisionMessage(
 	now sharedsched.Time, model string, number int64, d *sharedsched.Decision,
 ) *weftv1.SchedulerDecision {
@@ -35,6 +38,7 @@ func decisionMessage(
 		out.Rule, out.Bound = d.Rule.String(), d.Bound.String()
 	case sharedsched.Refused:
 		out.Reason = d.Refused.Reason.String()
+		// A refusal has the numbers of the limit that it met: time, bytes, or requests.
 		switch {
 		case d.Refused.Reason != sharedsched.RefusedQueueFull:
 			out.Numbers["predicted_ms"] = inMilliseconds(d.Refused.Predicted)

@@ -8,7 +8,8 @@ import (
 	"github.com/weftserve/weft/server/shadow"
 )
 
-// addPrint adds details of an output to its message, no more than show says.
+// addPrint adds what a shadow compared of an output to its message, no more than show says. Worst has values of single
+// requests, so show has it only for callers that may operate the model.
 func addPrint(out *weftv1.ShadowOutput, p *shadow.Print, show shadow.Detail) {
 	if show.Fingerprints {
 		out.Fingerprint, out.Errors = fingerprintMessage(p), spreadMessage(&p.Errors)
@@ -28,6 +29,7 @@ func addPrint(out *weftv1.ShadowOutput, p *shadow.Print, show shadow.Detail) {
 	}
 }
 
+// fingerprintMessage converts how the errors of an output are spread over its elements and over time.
 func fingerprintMessage(p *shadow.Print) *weftv1.Fingerprint {
 	out := &weftv1.Fingerprint{
 		RowElements: int64(p.RowElements), Varying: p.Varying, SliceDuration: durationpb.New(shadow.SliceDuration),
@@ -49,6 +51,7 @@ func fingerprintMessage(p *shadow.Print) *weftv1.Fingerprint {
 	return out
 }
 
+// spreadMessage converts a histogram of relative errors: its bins are of equal width on a logarithmic scale.
 func spreadMessage(s *shadow.Spread) *weftv1.ErrorDistribution {
 	return &weftv1.ErrorDistribution{
 		From: shadow.SpreadFrom, To: shadow.SpreadTo, Equal: s.Equal, Below: s.Below, Bins: s.Bins[:], Above: s.Above,

@@ -7,12 +7,14 @@ import (
 	"github.com/weftserve/weft/server/rollout"
 )
 
-// reportMetrics adds what the checks compared to a report.
+// reportMetrics adds to the message of a report the metrics that the checks compared, how episodes were split between
+// the versions, and which were left out.
 func reportMetrics(out *weftv1.GateReport, r *rollout.Report) {
 	out.Summary = r.Summary
 	for i := range r.Metrics {
 		out.Metrics = append(out.Metrics, metricMessage(&r.Metrics[i]))
 	}
+	// Without episodes there is no split to compare with the expected one.
 	if s := &r.Split; s.Baseline+s.Candidate > 0 {
 		out.Split = &weftv1.EpisodeSplit{
 			Baseline: s.Baseline, Candidate: s.Candidate, CandidateExpected: s.Expected, ChiSquare: s.ChiSquare,
@@ -26,6 +28,8 @@ func reportMetrics(out *weftv1.GateReport, r *rollout.Report) {
 	}
 }
 
+// metricMessage converts a metric. Its unit is the request and its reference the baseline, unless the metric says
+// otherwise. Its interval is always valid: it may be read at any time, as often as one likes.
 func metricMessage(m *rollout.Metric) *weftv1.GateMetric {
 	out := &weftv1.GateMetric{
 		Name: m.Name, Unit: weftv1.MetricUnit_METRIC_UNIT_REQUEST,
@@ -45,6 +49,8 @@ func metricMessage(m *rollout.Metric) *weftv1.GateMetric {
 	return out
 }
 
+// historyMessage converts how the interval of the outcome narrowed (points), and when a step was taken or the gate's
+// verdict changed (moments).
 func historyMessage(h *rollout.History) *weftv1.OutcomeHistory {
 	out := &weftv1.OutcomeHistory{}
 	for i := range h.Points {

@@ -15,7 +15,8 @@ import (
 	"github.com/weftserve/weft/server/wire"
 )
 
-// ListModels implements weftv1.ModelServiceServer.
+// ListModels implements weftv1.ModelServiceServer. A model that the caller may know of, but whose state it may not see,
+// is listed by its name only.
 func (s Catalog) ListModels(ctx context.Context, _ *weftv1.ListModelsRequest) (*weftv1.ListModelsResponse, error) {
 	resp, by := &weftv1.ListModelsResponse{}, access.CallerOf(ctx)
 	for name, m := range s.snapshot().Models.All() {
@@ -42,7 +43,8 @@ func (s Catalog) GetModel(ctx context.Context, req *weftv1.GetModelRequest) (*we
 	return &weftv1.GetModelResponse{Model: modelMessage(m)}, nil
 }
 
-// GetModelMetadata implements weftv1.PredictionServiceServer.
+// GetModelMetadata implements weftv1.PredictionServiceServer. It shows the version that a request with the same choice
+// would get now.
 func (s Predictions) GetModelMetadata(
 	ctx context.Context, req *weftv1.GetModelMetadataRequest,
 ) (*weftv1.GetModelMetadataResponse, error) {
@@ -75,6 +77,8 @@ func (s Predictions) GetModelMetadata(
 	return resp, nil
 }
 
+// modelMessage converts a model with all its versions. Texts about failures go through catalog.PublicText, here and
+// below: they may name files of this machine.
 func modelMessage(m *catalog.Model) *weftv1.Model {
 	out := &weftv1.Model{Name: m.Name, Labels: m.Labels, Failure: catalog.PublicText(m.Cause)}
 	for _, v := range m.Versions {
@@ -83,6 +87,7 @@ func modelMessage(m *catalog.Model) *weftv1.Model {
 	return out
 }
 
+// versionStates maps the states of the catalog to the API's.
 var versionStates = map[catalog.State]weftv1.VersionState{
 	catalog.Loading:   weftv1.VersionState_VERSION_STATE_LOADING,
 	catalog.Ready:     weftv1.VersionState_VERSION_STATE_READY,
@@ -90,6 +95,7 @@ var versionStates = map[catalog.State]weftv1.VersionState{
 	catalog.Unloading: weftv1.VersionState_VERSION_STATE_UNLOADING,
 }
 
+// versionMessage converts a version. The numbers that change while it is served are read once, by read.
 func versionMessage(v *catalog.Version) *weftv1.ModelVersion {
 	out := &weftv1.ModelVersion{
 		Version:       v.Number,
@@ -110,13 +116,15 @@ func versionMessage(v *catalog.Version) *weftv1.ModelVersion {
 	live := read(v)
 	out.Crashes = crashesMessage(&live.Crashes)
 	for i, r := range v.Replicas {
+		// Live has an entry for each replica, or none: a version that is not resident has no numbers.
 		replica := &weftv1.ModelReplica{Device: r.Device, Provider: r.Provider}
 		if i < len(live.Memory) {
-			replica.DeviceMemoryBytes = max(0, live.Memory[i])
+			replica.DeviceMemoryBytes = max(0, live.Memory[i]) // -1: the engine does not say
 		}
 		replica.Restarting = i < len(live.Restarting) && live.Restarting[i]
 		out.Replicas = append(out.Replicas, replica)
 	}
+	// Before a version was opened nothing is known of its signature.
 	if v.Signature != nil {
 		out.Signature = signatureMessage(v.Signature)
 		out.Batching = batchingMessage(&v.Batching, live)
@@ -125,6 +133,7 @@ func versionMessage(v *catalog.Version) *weftv1.ModelVersion {
 	return out
 }
 
+// loadStages maps the stages of loading to the API's.
 var loadStages = map[catalog.Stage]weftv1.LoadStage{
 	catalog.StageWaiting:   weftv1.LoadStage_LOAD_STAGE_WAITING,
 	catalog.StageCopying:   weftv1.LoadStage_LOAD_STAGE_COPYING,
@@ -137,6 +146,8 @@ func loadingMessage(l catalog.LoadProgress) *weftv1.LoadProgress {
 	return &weftv1.LoadProgress{Stage: loadStages[l.Stage], Done: l.Done, Total: l.Of, Since: timeMessage(l.Since)}
 }
 
+// crashesMessage converts what is known of a version's crashes; nil: there were none. Deaths are of processes, and
+// Proven counts requests that were found to be poison.
 func crashesMessage(c *catalog.Crashes) *weftv1.ModelCrashes {
 	if c.Deaths == 0 && c.Proven == 0 && c.Remembered == 0 {
 		return nil
@@ -156,6 +167,8 @@ func signatureMessage(s *tensor.Signature) *weftv1.Signature {
 	return out
 }
 
+// specMessages converts the inputs or outputs of a signature. BatchDim is absent where a tensor has no rows: 0 is a
+// dimension.
 func specMessages(specs []tensor.Spec) []*weftv1.TensorSpec {
 	out := make([]*weftv1.TensorSpec, len(specs))
 	for i, spec := range specs {
@@ -169,6 +182,7 @@ func specMessages(specs []tensor.Spec) []*weftv1.TensorSpec {
 	return out
 }
 
+// batchingProofs maps the ways in which rows were proven independent to the API's.
 var batchingProofs = map[catalog.Proof]weftv1.BatchingProof{
 	catalog.ProofNone:      weftv1.BatchingProof_BATCHING_PROOF_NONE,
 	catalog.ProofStructure: weftv1.BatchingProof_BATCHING_PROOF_STRUCTURE,
@@ -176,6 +190,7 @@ var batchingProofs = map[catalog.Proof]weftv1.BatchingProof{
 	catalog.ProofTrusted:   weftv1.BatchingProof_BATCHING_PROOF_TRUSTED,
 }
 
+// batchingMessage converts how a version is batched, with the numbers of audits so far.
 func batchingMessage(b *catalog.Batching, live catalog.Live) *weftv1.BatchingFacts {
 	out := &weftv1.BatchingFacts{
 		Batched:        b.Batched,

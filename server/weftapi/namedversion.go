@@ -12,20 +12,24 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// namedVersion is a version of the state with its name.
+// namedVersion is a version of the scheduler's state with the names that callers know it by. Its methods convert the
+// parts of the state.
 type namedVersion struct {
 	model     string
 	number    int64
 	state     *sharedsched.VersionState
-	signature *tensor.Signature // nil if the version is not in the snapshot (any more)
+	signature *tensor.Signature // for describeKey; nil if the version is not in the snapshot (any more)
 }
 
+// queueStages maps the stages of a queue, which the scheduler gives by name, to the API's.
 var queueStages = map[string]weftv1.SchedulerQueueStage{
 	"resting":   weftv1.SchedulerQueueStage_SCHEDULER_QUEUE_STAGE_RESTING,
 	"pending":   weftv1.SchedulerQueueStage_SCHEDULER_QUEUE_STAGE_PENDING,
 	"demanding": weftv1.SchedulerQueueStage_SCHEDULER_QUEUE_STAGE_DEMANDING,
 }
 
+// queues converts the version's queues. Numbers that the scheduler has by version only, such as its bound, are repeated
+// in each.
 func (n *namedVersion) queues() []*weftv1.SchedulerQueue {
 	var out []*weftv1.SchedulerQueue
 	for _, q := range n.state.Queues {
@@ -42,6 +46,7 @@ func (n *namedVersion) queues() []*weftv1.SchedulerQueue {
 	return out
 }
 
+// costs converts the measured time of executions, by shape and number of rows. class is that of the version's device.
 func (n *namedVersion) costs(class string) []*weftv1.SchedulerCost {
 	var out []*weftv1.SchedulerCost
 	for _, c := range n.state.Costs {
@@ -57,6 +62,7 @@ func (n *namedVersion) costs(class string) []*weftv1.SchedulerCost {
 	return out
 }
 
+// curves converts the cost curve of each shape, alpha + beta × rows, from which unmeasured sizes are estimated.
 func (n *namedVersion) curves(class string) []*weftv1.SchedulerCurve {
 	var out []*weftv1.SchedulerCurve
 	for _, c := range n.state.Costs {
@@ -70,7 +76,8 @@ func (n *namedVersion) curves(class string) []*weftv1.SchedulerCurve {
 	return out
 }
 
-// splitName takes a version's name in the scheduler, "model/3", apart. A model's name has no slash.
+// splitName takes a version's name in the scheduler, "model/3", apart. A model's name has no slash. What is not of that
+// form is a name without a number.
 func splitName(name string) (model string, number int64) {
 	model, digits, _ := strings.Cut(name, "/")
 	number, err := strconv.ParseInt(digits, 10, 64)
@@ -81,7 +88,8 @@ func splitName(name string) (model string, number int64) {
 }
 
 // describeKey puts the key of a queue, or its shape part, into words: the open dimensions as tensor.Signature.ShapeKey
-// lists them, then a fingerprint of the values that follow in tensor.Signature.Key.
+// lists them, eight bytes each, then a fingerprint of the values that follow in tensor.Signature.Key. Those are a
+// caller's inputs, which are not shown. Without a signature all is fingerprinted.
 func describeKey(sig *tensor.Signature, key string) string {
 	var parts []string
 	if sig != nil {

@@ -17,10 +17,11 @@ import (
 	"github.com/weftserve/weft/server/wire"
 )
 
-// maxOutcomes bounds the numbers of one report.
+// maxOutcomes bounds the numbers of one report, reward and success included.
 const maxOutcomes = 16
 
-// ReportOutcome implements weftv1.PredictionServiceServer. It ends the episode.
+// ReportOutcome implements weftv1.PredictionServiceServer. It ends the episode. A number that is not kept is no error:
+// the answer names it with the reason.
 func (s Predictions) ReportOutcome(
 	ctx context.Context, req *weftv1.ReportOutcomeRequest,
 ) (*weftv1.ReportOutcomeResponse, error) {
@@ -40,7 +41,8 @@ func (s Predictions) ReportOutcome(
 		return nil, s.Fail(ctx, err, predict.Place{})
 	}
 	number := v.Number
-	// The rollout first: it takes an episode for lost that has ended without a report.
+	// The rollout hears of it before the router ends the episode: else it would count the episode as lost, as one that
+	// ended without a report.
 	kept := s.Rollouts == nil || s.Rollouts.Report(m.Name, req.GetEpisodeId(), number, values, reporter(ctx))
 	s.Pipeline.Router().Reported(m.Name, req.GetEpisodeId())
 	if s.Outcomes != nil {
@@ -62,7 +64,9 @@ func (s Predictions) ReportOutcome(
 	return resp, nil
 }
 
-// served returns the version that an episode is reported for. It need not be ready any more.
+// served returns the version that an episode is reported for: the one that the message names by number or by label, or
+// else the one that the router remembers for the episode. It need not be ready any more. The error is that of
+// routing.Table.Resolve, which says why, or a *tensor.FieldError if nobody knows the version.
 func (s Predictions) served(m *catalog.Model, req *weftv1.ReportOutcomeRequest) (*catalog.Version, error) {
 	choice := wire.Choice(req.GetModel())
 	switch {
@@ -87,7 +91,7 @@ func (s Predictions) served(m *catalog.Model, req *weftv1.ReportOutcomeRequest) 
 			return v, nil
 		}
 		if choice.Label != nil {
-			choice.Version = nil // the label is to blame
+			choice.Version = nil // the caller named the label, so the error is to be about that
 		}
 	}
 	_, err := s.table().Resolve(m.Name, choice)
@@ -134,7 +138,8 @@ func outcomeValues(req *weftv1.ReportOutcomeRequest) (map[string]float64, error)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		if value := values[name]; !(math.Abs(value) <= rollout.MaxOutcome) { // so written, it is false of NaN
+		if value := values[name]; !(math.Abs(value) <= rollout.MaxOutcome) { // true of NaN, too
+			// reward has a field of its own; success is 0 or 1 and never gets here.
 			field := name
 			if name != "reward" {
 				field = fmt.Sprintf("metrics[%q]", name)

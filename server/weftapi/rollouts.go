@@ -15,11 +15,11 @@ import (
 // Rollouts compares versions by how they did, and moves traffic to the better ones. Errors are those of package
 // rollout.
 type Rollouts interface {
-	// Report hears how an episode went, from an identity ("": nobody is told apart), and returns which of the values it
-	// does not keep.
+	// Report hears how an episode went, from an identity; by is "" where callers are not told apart. It reports whether
+	// the version is there; if not, none of the values is kept.
 	Report(model, episode string, version int64, values map[string]float64, by string) (there bool)
 
-	// by names the caller.
+	// Start begins a rollout, Advance takes it to its next stage, and Abort ends it. by names the caller.
 	Start(p rollout.Plan, by string) (rollout.Rollout, error)
 	Advance(model, by string) (rollout.Rollout, error)
 	Abort(model, by string) (rollout.Rollout, error)
@@ -27,7 +27,7 @@ type Rollouts interface {
 	Get(model string) (rollout.Rollout, bool)
 }
 
-// errNoRollouts: the server was made without them.
+// errNoRollouts is the error of changes on a server that was made without rollouts.
 var errNoRollouts = errors.New("this server has no rollouts")
 
 // GetRollout implements weftv1.ModelServiceServer.
@@ -78,7 +78,7 @@ func (a Admin) AbortRollout(
 	return &weftv1.AbortRolloutResponse{Rollout: r, Persisted: persisted, NotPersistedBecause: why}, err
 }
 
-// drive changes a model's rollout.
+// drive changes a model's rollout, by do, and returns it as it is afterwards. It has try write the line in the log.
 func (a Admin) drive(
 	ctx context.Context, c *attempt, do func(Rollouts) (rollout.Rollout, error),
 ) (*weftv1.Rollout, error) {
@@ -99,9 +99,11 @@ func (a Admin) drive(
 	return rolloutMessage(&r), nil
 }
 
+// planOf converts a message to a plan. Fields that are missing have zero values, which package rollout takes for its
+// defaults; it also checks the plan.
 func planOf(m *weftv1.Rollout) rollout.Plan {
 	g := m.GetGate()
-	if g == nil {
+	if g == nil { // OutcomeMin and OutcomeMax are read without their getters, which turn nil into 0
 		g = &weftv1.Gate{}
 	}
 	return rollout.Plan{
@@ -118,6 +120,8 @@ func planOf(m *weftv1.Rollout) rollout.Plan {
 	}
 }
 
+// rolloutMessage converts a rollout. The numbers of states and verdicts are those of the API, so they are converted as
+// numbers.
 func rolloutMessage(r *rollout.Rollout) *weftv1.Rollout {
 	out := &weftv1.Rollout{
 		Model: r.Model, BaselineVersion: r.BaselineVersion, CandidateVersion: r.CandidateVersion,
@@ -146,6 +150,7 @@ func rolloutMessage(r *rollout.Rollout) *weftv1.Rollout {
 	return out
 }
 
+// reportMessage converts what the gate saw; nil: it was not asked yet.
 func reportMessage(r *rollout.Report) *weftv1.GateReport {
 	if r.Verdict == 0 {
 		return nil
@@ -159,6 +164,7 @@ func reportMessage(r *rollout.Report) *weftv1.GateReport {
 	for _, c := range r.Codes {
 		out.Codes = append(out.Codes, &weftv1.CodeCount{Code: c.Code, Baseline: c.Baseline, Candidate: c.Candidate})
 	}
+	// Absent as long as no episode has begun.
 	if r.BaselineEpisodes != (rollout.Episodes{}) || r.CandidateEpisodes != (rollout.Episodes{}) {
 		out.BaselineEpisodes = episodesMessage(r.BaselineEpisodes)
 		out.CandidateEpisodes = episodesMessage(r.CandidateEpisodes)

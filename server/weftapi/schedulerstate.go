@@ -15,7 +15,8 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// GetSchedulerState implements weftv1.ModelServiceServer.
+// GetSchedulerState implements weftv1.ModelServiceServer. It takes the scheduler's lock once, for a copy of its state,
+// and converts that without the lock.
 func (s Catalog) GetSchedulerState(
 	ctx context.Context, req *weftv1.GetSchedulerStateRequest,
 ) (*weftv1.GetSchedulerStateResponse, error) {
@@ -40,10 +41,12 @@ type stateView struct {
 	model    string // the only model to show; "" for all
 }
 
+// message converts the state, with at most maxDecisions decisions, the newest; 0: all of them.
 func (v *stateView) message(maxDecisions int) *weftv1.SchedulerState {
 	out := &weftv1.SchedulerState{Draining: v.state.Draining, QueuedBytes: v.state.QueuedBytes, Flows: v.flows()}
 	for i := range v.state.Devices {
 		d := deviceMessage(&v.state.Devices[i])
+		// The scheduler does not know why a device was lost; the catalog does.
 		for _, lost := range v.snapshot.Lost {
 			if lost.Name == d.GetName() {
 				d.Lost = catalog.PublicText(lost.Cause)
@@ -69,8 +72,11 @@ func (v *stateView) message(maxDecisions int) *weftv1.SchedulerState {
 	return out
 }
 
+// shows reports whether what belongs to a model is to be shown.
 func (v *stateView) shows(model string) bool { return v.model == "" || v.model == model }
 
+// deviceMessage converts the state of a device. Factors say how much longer executions take than in its reference
+// state.
 func deviceMessage(d *sharedsched.DeviceState) *weftv1.SchedulerDevice {
 	return &weftv1.SchedulerDevice{
 		Name: d.Name, DeviceClass: d.Class, Lanes: int32(d.Lanes), InFlight: int32(d.InFlight),
@@ -83,7 +89,9 @@ func deviceMessage(d *sharedsched.DeviceState) *weftv1.SchedulerDevice {
 	}
 }
 
-// flows shows every flow that a shown version belongs to, or has a queue of.
+// flows shows every flow that a shown version belongs to, or has a queue of, with the requests that wait in it. A
+// version counts its tasks as those of its own flow; the tasks of queues that belong to an identity are moved to that
+// identity's flow. Without a model all flows are shown, also those without requests.
 func (v *stateView) flows() []*weftv1.SchedulerFlow {
 	queued := make(map[sharedsched.FlowID]int)
 	for i := range v.state.Versions {
@@ -132,6 +140,8 @@ func (v *stateView) deviceClass(flow sharedsched.FlowID) string {
 	return ""
 }
 
+// versions returns the shown versions in the order of the answer: by model, number, and the scheduler's id. A version
+// on several devices has an id on each.
 func (v *stateView) versions() []namedVersion {
 	var out []namedVersion
 	for i := range v.state.Versions {

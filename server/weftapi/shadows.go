@@ -16,7 +16,8 @@ type Shadows interface {
 	Summaries(model string, detail shadow.Detail) []shadow.Summary
 }
 
-// GetShadowSummary implements weftv1.ModelServiceServer.
+// GetShadowSummary implements weftv1.ModelServiceServer. Models whose state the caller may not see are left out. Rows
+// of single requests are shown only to callers that may operate the model: they are other callers' outputs.
 func (s Catalog) GetShadowSummary(
 	ctx context.Context, req *weftv1.GetShadowSummaryRequest,
 ) (*weftv1.GetShadowSummaryResponse, error) {
@@ -44,7 +45,7 @@ func (s Catalog) GetShadowSummary(
 	return resp, nil
 }
 
-// shadowMessage writes no more details than show says.
+// shadowMessage converts a summary, with no more details than show says. Times are in milliseconds.
 func shadowMessage(s *shadow.Summary, show shadow.Detail) *weftv1.ShadowSummary {
 	out := &weftv1.ShadowSummary{
 		Model: s.Model, PrimaryVersion: s.PrimaryVersion, ShadowVersion: s.ShadowVersion,
@@ -61,6 +62,7 @@ func shadowMessage(s *shadow.Summary, show shadow.Detail) *weftv1.ShadowSummary 
 			Name: o.Name, MaxAbsolute: o.MaxAbsolute, MaxRelative: o.MaxRelative,
 			ArgmaxAgreement: o.ArgmaxAgreement, Agreed: o.Agreed, Mismatched: o.Mismatched,
 		}
+		// Cosines of no request are absent, since 0 would mean that all outputs are orthogonal.
 		if o.Cosines > 0 {
 			message.MinCosine, message.MeanCosine = &o.MinCosine, &o.MeanCosine
 		}

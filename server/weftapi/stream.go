@@ -21,22 +21,23 @@ func (s Predictions) PredictStream(rpc weftv1.PredictionService_PredictStreamSer
 	return s.Stream(rpc, &stream{api: s.API, inFlight: make(map[string]*accepted)})
 }
 
-// stream is one PredictStream call. It implements transport.Streamed.
+// stream is what one PredictStream call knows of its own requests. It implements transport.Streamed; package transport
+// reads, runs and answers.
 type stream struct {
 	api *API
 
 	mu       sync.Mutex
-	inFlight map[string]*accepted // guarded by mu; by request_id
+	inFlight map[string]*accepted // guarded by mu; by request_id; from Enter until just before the answer is sent
 }
 
-// accepted is a request that has no answer yet.
+// accepted is a request that has no answer yet. Its codec holds it (Exchange.Holds), and so releases it.
 type accepted struct {
 	of          *stream
 	id, episode string
-	cancel      context.CancelCauseFunc
+	cancel      context.CancelCauseFunc // gives the request up, with the reason
 }
 
-// Release forgets the request.
+// Release forgets the request before its answer is sent, so that a caller that has the answer may use the id again.
 func (a *accepted) Release() {
 	a.of.mu.Lock()
 	defer a.of.mu.Unlock()
@@ -46,7 +47,8 @@ func (a *accepted) Release() {
 // New implements transport.Streamed.
 func (st *stream) New() transport.Request { return st.api.request(true) }
 
-// Enter implements transport.Streamed.
+// Enter implements transport.Streamed. It refuses a request with a bad timeout, without an id, or with an id that is
+// taken.
 func (st *stream) Enter(m transport.Request, arrival time.Time, cancel context.CancelCauseFunc) error {
 	c := m.(*codec)
 	limit, err := limitOf(c.in.Timeout, arrival)
@@ -62,7 +64,8 @@ func (st *stream) Enter(m transport.Request, arrival time.Time, cancel context.C
 	return nil
 }
 
-// limitOf returns the time after which the answer is worth nothing; zero leaves it to the model.
+// limitOf returns the time after which the answer is worth nothing; zero leaves it to the model. The timeout counts
+// from the arrival of the message, and some of it is kept for the way of the answer. The error is a *tensor.FieldError.
 func limitOf(timeout *durationpb.Duration, arrival time.Time) (time.Time, error) {
 	if timeout == nil {
 		return time.Time{}, nil
@@ -73,8 +76,9 @@ func limitOf(timeout *durationpb.Duration, arrival time.Time) (time.Time, error)
 	return predict.AnswerBy(arrival, arrival.Add(timeout.AsDuration())), nil
 }
 
-// enter registers a request under its id and lets it supersede older ones. Whether one of those is still queued, and
-// can be cancelled, the scheduler decides.
+// enter registers a request under its id and lets it supersede the older ones of its episode, by cancelling them. One
+// that is already running is not stopped: the scheduler decides. It is called by the one goroutine that reads the
+// stream; mu is for Release, which comes from many.
 func (st *stream) enter(a *accepted, supersede bool) error {
 	if a.id == "" {
 		return &tensor.FieldError{
@@ -99,7 +103,7 @@ func (st *stream) enter(a *accepted, supersede bool) error {
 	return nil
 }
 
-// Failed implements transport.Streamed.
+// Failed implements transport.Streamed. An error answers one request, and the stream goes on.
 func (st *stream) Failed(m transport.Request, why *status.Status) any {
 	return &weftv1.PredictStreamResponse{
 		RequestId: predict.Clip(m.(*codec).ID), Result: &weftv1.PredictStreamResponse_Error{Error: why},

@@ -14,7 +14,8 @@ import (
 	"github.com/weftserve/weft/server/predict"
 )
 
-// GetTraffic implements weftv1.ModelServiceServer.
+// GetTraffic implements weftv1.ModelServiceServer. Who decided the traffic is its author or, where there is none, its
+// source.
 func (s Catalog) GetTraffic(ctx context.Context, req *weftv1.GetTrafficRequest) (*weftv1.GetTrafficResponse, error) {
 	m, err := s.model(req.GetModel())
 	if err != nil {
@@ -36,6 +37,7 @@ func (s Catalog) GetTraffic(ctx context.Context, req *weftv1.GetTrafficRequest) 
 	return out, nil
 }
 
+// trafficMessage converts a model's traffic; nil is that of a model whose requests nobody divided.
 func trafficMessage(t *catalog.Traffic) *weftv1.Traffic {
 	if t == nil {
 		return &weftv1.Traffic{Source: "default"}
@@ -57,8 +59,9 @@ func trafficMessage(t *catalog.Traffic) *weftv1.Traffic {
 	return out
 }
 
-// trafficOf returns the traffic that a message asks for of model m. The error, a *catalog.TrafficError, is for faults
-// that only a message can have and for those against the models' signatures; Traffic.Check finds the rest.
+// trafficOf converts a message to the traffic that it asks for of model m. The error, a *catalog.TrafficError, is for
+// faults that only a message can have and for those against the models' signatures. Traffic.Check finds the rest, when
+// the traffic is set.
 func trafficOf(m *catalog.Model, message *weftv1.Traffic) (*catalog.Traffic, error) {
 	t := &catalog.Traffic{Source: "SetTraffic"}
 	for i, slot := range message.GetSplit() {
@@ -88,7 +91,7 @@ func trafficOf(m *catalog.Model, message *weftv1.Traffic) (*catalog.Traffic, err
 	return t, t.CheckOutputs(m)
 }
 
-// shadowUnits says which units are single requests.
+// shadowUnits has the units that are known, and says whether one is the single request. Unspecified is the episode.
 var shadowUnits = map[weftv1.ShadowUnit]bool{
 	weftv1.ShadowUnit_SHADOW_UNIT_UNSPECIFIED: false,
 	weftv1.ShadowUnit_SHADOW_UNIT_EPISODE:     false,

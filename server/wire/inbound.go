@@ -46,8 +46,7 @@ func (m *Inbound) Scan(pieces [][]byte, streamed bool) bool {
 }
 
 // Unmarshal decodes any message by proto.Unmarshal. The request does not refer to the data. A *protect.DecodeError says
-// that it would take too much memory. Request may have a part of the message also where there is an error, so that the
-// answer can name it.
+// that it would take too much memory. Where there is an error, Request has what could be decoded.
 func (m *Inbound) Unmarshal(data []byte, streamed bool) error {
 	m.Forget()
 	if !streamed {
