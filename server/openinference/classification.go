@@ -13,14 +13,16 @@ import (
 
 // classes returns the largest elements of each row of an output, as many as are asked for and there are, as texts
 // VALUE:INDEX, or VALUE:INDEX:LABEL where the model's settings have labels. The shape is [rows, classes], or [classes]
-// where the output has no rows in its first dimension. Equal elements are in the order of their indexes, and what is
-// no number comes last. The error is a *status.AnswerTooLargeError.
+// where the output has no rows in its first dimension. Equal elements are in the order of their indexes, and what is no
+// number comes last. The error is a *status.AnswerTooLargeError: texts may take many times the bytes of the elements.
+//
+// It sorts each whole row, whatever is asked for. ranks must have said that the type can be ordered.
 func classes(spec *tensor.Spec, t *tensor.Tensor, asked uint64, limit int) (tensor.Tensor, error) {
 	rows, of := int64(1), t.Shape
 	if spec.BatchDim == 0 {
 		rows, of = t.Shape[0], t.Shape[1:]
 	}
-	in, _ := of.Elements() // the tensor was checked
+	in, _ := of.Elements() // how many a row has; the tensor was checked
 	n := min(uint64(in), asked)
 	out := tensor.Tensor{DType: tensor.String, Shape: tensor.Shape{int64(n)}}
 	if spec.BatchDim == 0 {
@@ -37,6 +39,7 @@ func classes(spec *tensor.Spec, t *tensor.Tensor, asked uint64, limit int) (tens
 		turn.Begin() // what follows takes several times as much
 	}
 	size := t.DType.Size()
+	// Both are used for one row after the other. order has the indexes of its elements, the largest first.
 	order, ranks := make([]int32, in), make([]uint64, in)
 	var text []byte
 	for row := t.Data; len(row) > 0; row = row[int(in)*size:] {
@@ -61,24 +64,27 @@ func classes(spec *tensor.Spec, t *tensor.Tensor, asked uint64, limit int) (tens
 	return out, nil
 }
 
-// rank returns a number that orders the first element among others of its type; 0 is that of what is no number.
+// rank returns a number that orders the first element among others of its type, larger for larger ones; 0 is that of
+// what is no number.
 func rank(dtype tensor.DType, raw []byte) uint64 {
 	const sign = 1 << 63
 	switch {
 	case dtype.IsFloat():
 		return rankOfFloat(floatOf(dtype, raw))
 	case isSigned(dtype):
-		return wholeOf(dtype, raw) ^ sign
+		return wholeOf(dtype, raw) ^ sign // negative numbers below the others
 	}
 	return wholeOf(dtype, raw)
 }
 
+// rankOfFloat orders floats by their bits. Those of positive ones grow with the value, and those of negative ones
+// against it, so the latter are inverted.
 func rankOfFloat(x float64) uint64 {
 	const sign = 1 << 63
 	switch bits := math.Float64bits(x); {
 	case math.IsNaN(x):
 		return 0
-	case x == 0: // also where it is negative
+	case x == 0: // 0 and -0 are equal
 		return sign
 	case bits&sign != 0:
 		return ^bits
@@ -87,7 +93,7 @@ func rankOfFloat(x float64) uint64 {
 	}
 }
 
-// appendPlain appends the first element as C's printf writes it: %d, or %f.
+// appendPlain appends the first element as C's printf writes it, as Triton does: %d, or %f.
 func appendPlain(out []byte, dtype tensor.DType, raw []byte) []byte {
 	if !dtype.IsFloat() {
 		return appendValue(out, dtype, raw)

@@ -27,7 +27,7 @@ func (r *request) Names() iter.Seq[string] {
 	}
 }
 
-// protocol is how a message carries elements. It has no list for fp16 and bf16, and its answers are all raw.
+// protocol is how a message of gRPC carries elements. It has no list for fp16 and bf16, and its answers are all raw.
 var protocol = elements.Protocol{RawTexts: true, RawHalves: true, Names: [elements.Lists]string{
 	elements.Raw: "raw_input_contents", elements.Float: "contents.fp32_contents",
 	elements.Double: "contents.fp64_contents", elements.Int32: "contents.int_contents",
@@ -36,20 +36,21 @@ var protocol = elements.Protocol{RawTexts: true, RawHalves: true, Names: [elemen
 	elements.Texts: "contents.bytes_contents",
 }}
 
-// inBodies is how a body of HTTP carries elements.
+// inBodies is how a body of HTTP carries elements: as bytes behind the JSON, or in it. In the JSON all types have one
+// list, and lists of numbers may have halves.
 var inBodies = elements.Protocol{RawTexts: true, Names: [elements.Lists]string{
 	elements.Raw: `parameters["binary_data_size"]`, elements.Float: "data", elements.Double: "data",
 	elements.Int32: "data", elements.Int64: "data", elements.Uint32: "data", elements.Uint64: "data",
 	elements.Bool: "data", elements.Texts: "data",
 }}
 
-// contents are the lists of InferTensorContents, by their fields.
+// contents are the lists of InferTensorContents, by the numbers of their fields.
 var contents = [...]elements.List{
 	1: elements.Bool, 2: elements.Int32, 3: elements.Int64, 4: elements.Uint32, 5: elements.Uint64,
 	6: elements.Float, 7: elements.Double, 8: elements.Texts,
 }
 
-// sizesOf counts what each list has.
+// sizesOf counts what each list has. It allocates nothing for an input without contents, as raw ones are.
 func sizesOf(c *inference.InferTensorContents) elements.Sizes {
 	if c == nil {
 		return elements.Sizes{}
@@ -62,7 +63,8 @@ func sizesOf(c *inference.InferTensorContents) elements.Sizes {
 	return sizes
 }
 
-// Decode implements predict.Codec.
+// Decode implements predict.Codec. It finds out where the elements of the input are: in shared memory, in JSON, in a
+// raw entry or bytes behind the JSON, or in a typed list. match has seen to it that they are in one place.
 func (r *request) Decode(spec *tensor.Spec) (tensor.Tensor, error) {
 	i := slices.IndexFunc(r.inputs, func(in input) bool { return in.GetName() == spec.Name })
 	if i < 0 {
@@ -82,6 +84,7 @@ func (r *request) Decode(spec *tensor.Spec) (tensor.Tensor, error) {
 	case in.list.text != nil:
 		return r.decodeList(spec, in, shape)
 	}
+	// Lists of floats may have been lifted; then the message has the index of the list in their place.
 	c := in.GetContents()
 	came := elements.Came{Left: in.raw, Texts: c.GetBytesContents(), Sizes: sizesOf(c)}
 	switch {
@@ -100,7 +103,8 @@ func (r *request) Decode(spec *tensor.Spec) (tensor.Tensor, error) {
 	return t, err
 }
 
-// output returns what was asked of an output of the answer.
+// output returns what was asked of output i of the answer. Outputs are answered in the order in which they were asked
+// for, or all of them if none was.
 func (r *request) output(i int) *output {
 	if i < len(r.outputs) {
 		return &r.outputs[i]
@@ -111,7 +115,9 @@ func (r *request) output(i int) *output {
 // unasked is the output of a request that asks for none in particular.
 var unasked output
 
-// CheckOutput implements predict.OutputChecker.
+// CheckOutput implements predict.OutputChecker. It refuses classes of what cannot be ordered, and an output that will
+// be larger than its part of a region, before the model runs. Where a dimension is not known until then, encodeShared
+// looks.
 func (r *request) CheckOutput(i int, spec *tensor.Spec, rows int) error {
 	o := &r.outputs[i]
 	if o.classes > 0 && !ranks(spec.DType) {
@@ -134,6 +140,9 @@ func (r *request) CheckOutput(i int, spec *tensor.Spec, rows int) error {
 // Encode implements predict.Codec. Answers are raw whatever the request was: clients read nothing else. They are
 // encoded by hand, since generated code would copy each output twice; the numbers are those of the fields of
 // ModelInferResponse.
+//
+// Raw outputs are a list beside the descriptions of the outputs, so the values come after all of these. An output in
+// shared memory has an empty entry there. An answer over HTTP is encoded so, too, and converted by inferredOf.
 func (r *request) Encode(result *predict.Result) error {
 	w := &r.out
 	w.Reset()
@@ -152,7 +161,7 @@ func (r *request) Encode(result *predict.Result) error {
 		t.Shape = given(spec, t.Shape)
 		if o.classes > 0 || o.place != nil {
 			data := t.Data
-			r.copies = append(r.copies, &data) // the answer does not have it
+			r.copies = append(r.copies, &data) // the answer does not have it, so letGo gives it back
 		}
 		if o.classes > 0 {
 			var err error
@@ -188,10 +197,11 @@ func (r *request) Encode(result *predict.Result) error {
 	return nil
 }
 
-// The fields of InferParameter that answers have.
+// The fields of InferParameter that answers have, by number.
 const boolParam, int64Param, textParam = 1, 2, 3
 
-// parameterOut appends an entry of the map of parameters, whose value is appended by that function.
+// parameterOut appends an entry of the map of parameters, whose value is appended by that function. The map is field 4
+// of an answer as well as of an output.
 func parameterOut(w *elements.Writer, key string, value func()) {
 	entry := len(w.Head)
 	w.Text(1, key)

@@ -20,7 +20,8 @@ func (s *Service) ModelConfig(
 	return &inference.ModelConfigResponse{Config: configOf(v)}, nil
 }
 
-// configOf says in Triton's terms how a version is served.
+// configOf says in Triton's terms how a version is served. Where max_batch_size is above 0, dims are without the
+// dimension of rows. A version is one instance group, with an instance for each replica.
 func configOf(v *catalog.Version) *inference.ModelConfig {
 	c := &inference.ModelConfig{
 		Name: v.Model, Platform: platform, Backend: "onnxruntime", DefaultModelFilename: "model.onnx",
@@ -53,6 +54,7 @@ func configOf(v *catalog.Version) *inference.ModelConfig {
 	}
 	if v.Batching.Batched {
 		b := &inference.ModelDynamicBatching{
+			// Level 2 is critical, which requests without a level are, too.
 			PriorityLevels: uint64(len(priorities) - 1), DefaultPriorityLevel: 2,
 			DefaultQueuePolicy: &inference.ModelQueuePolicy{
 				AllowTimeoutOverride: true, MaxQueueSize: uint32(v.Batching.MaxQueue),
@@ -67,8 +69,8 @@ func configOf(v *catalog.Version) *inference.ModelConfig {
 	return c
 }
 
-// maxBatchSize returns the rows of one execution at most, or 0 where requests share none, or where the first dimension
-// of each tensor is not that of the rows: clients then take shapes as they are.
+// maxBatchSize returns the rows of one execution at most. It is 0 where requests share none, or where the first
+// dimension of some tensor is not that of the rows: clients then take shapes as they are.
 func maxBatchSize(v *catalog.Version) int {
 	if !v.Batching.Batched {
 		return 0
@@ -80,6 +82,8 @@ func maxBatchSize(v *catalog.Version) int {
 	return v.Batching.MaxBatchSize
 }
 
+// dimsOf returns the shape as clients see it. With rows it is without their dimension, as Triton has it beside a
+// max_batch_size.
 func dimsOf(spec *tensor.Spec, rows bool) []int64 {
 	if rows {
 		return shownShape(spec)[1:]
@@ -87,7 +91,8 @@ func dimsOf(spec *tensor.Spec, rows bool) []int64 {
 	return shownShape(spec)
 }
 
-// reshapeOf returns the model's shape of a tensor where clients see another one.
+// reshapeOf returns the model's shape of a tensor where clients see another one, which the configuration then names,
+// too; nil: they see the model's.
 func reshapeOf(spec *tensor.Spec, rows bool) *inference.ModelTensorReshape {
 	switch {
 	case !reshapes(spec):
@@ -98,6 +103,7 @@ func reshapeOf(spec *tensor.Spec, rows bool) *inference.ModelTensorReshape {
 	return &inference.ModelTensorReshape{Shape: spec.Shape}
 }
 
+// instanceKind says on what an execution provider runs.
 func instanceKind(provider string) inference.ModelInstanceGroup_Kind {
 	if provider == "cuda" || provider == "tensorrt" {
 		return inference.ModelInstanceGroup_KIND_GPU

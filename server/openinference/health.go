@@ -20,7 +20,8 @@ func (s *Service) ServerReady(context.Context, *inference.ServerReadyRequest) (*
 	return &inference.ServerReadyResponse{Ready: s.Ready()}, nil
 }
 
-// ModelReady implements inference.GRPCInferenceServiceServer.
+// ModelReady implements inference.GRPCInferenceServiceServer. A version that exists and does not answer is not ready,
+// which is no error; a name that is unknown is one.
 func (s *Service) ModelReady(
 	ctx context.Context, q *inference.ModelReadyRequest,
 ) (*inference.ModelReadyResponse, error) {

@@ -6,8 +6,9 @@ import (
 	"github.com/weftserve/weft/proto/gen/inference"
 )
 
-// plain returns a message as the JSON of the protocol has it: fields by their names, and numbers as numbers, which
-// protobuf's JSON writes as texts where they have 64 bits.
+// plain returns a message as the JSON of the protocol has it: fields by their names in the .proto file, and numbers as
+// numbers. protobuf's JSON would write numbers of 64 bits as texts. Empty lists and zeros are there, as clients expect;
+// messages and members of a oneof only if they are set.
 func plain(m protoreflect.Message) map[string]any {
 	out := map[string]any{}
 	fields := m.Descriptor().Fields()
@@ -21,6 +22,7 @@ func plain(m protoreflect.Message) map[string]any {
 	return out
 }
 
+// plainField returns the value of a field: of a map an object, of a list an array.
 func plainField(f protoreflect.FieldDescriptor, v protoreflect.Value) any {
 	switch {
 	case f.IsMap():
@@ -40,6 +42,8 @@ func plainField(f protoreflect.FieldDescriptor, v protoreflect.Value) any {
 	return plainValue(f, v)
 }
 
+// plainValue returns one value. A parameter is its value alone, and an enum its name or, where that is unknown, its
+// number.
 func plainValue(f protoreflect.FieldDescriptor, v protoreflect.Value) any {
 	switch f.Kind() {
 	case protoreflect.MessageKind:
@@ -56,7 +60,8 @@ func plainValue(f protoreflect.FieldDescriptor, v protoreflect.Value) any {
 	return v.Interface()
 }
 
-// listed returns the models of an index, which is a list of JSON by itself.
+// listed returns the models of an index: over HTTP the answer is the list itself. It is empty, not null, where there
+// are none.
 func listed(index *inference.RepositoryIndexResponse) []any {
 	out := []any{}
 	for _, m := range index.GetModels() {

@@ -17,7 +17,7 @@ var extensions = []string{
 	"classification",
 }
 
-// shares is a further one, of servers that let clients register shared memory.
+// shares is a further extension, of servers that let clients register shared memory.
 const shares = "system_shared_memory"
 
 // ServerMetadata implements inference.GRPCInferenceServiceServer.
@@ -34,7 +34,8 @@ func (s *Service) ServerMetadata(
 // platform is what clients know models of ONNX Runtime by.
 const platform = "onnxruntime_onnx"
 
-// ModelMetadata implements inference.GRPCInferenceServiceServer.
+// ModelMetadata implements inference.GRPCInferenceServiceServer. It describes the version that a request would get.
+// Versions are that one if the caller names it, else all that are ready.
 func (s *Service) ModelMetadata(
 	ctx context.Context, q *inference.ModelMetadataRequest,
 ) (*inference.ModelMetadataResponse, error) {
@@ -62,6 +63,7 @@ func (s *Service) ModelMetadata(
 	return m, nil
 }
 
+// metadataOf describes inputs or outputs. Unlike in a configuration, shapes have the dimension of rows.
 func metadataOf(specs []tensor.Spec) []*inference.ModelMetadataResponse_TensorMetadata {
 	all := make([]*inference.ModelMetadataResponse_TensorMetadata, len(specs))
 	for i := range specs {

@@ -16,15 +16,15 @@ import (
 
 // asked is what the parameters of a request ask for.
 type asked struct {
-	episode  string
-	end      bool
+	episode  string // "": none
+	end      bool   // it is the last request of its episode
 	priority sharedsched.Priority
-	chosen   bool // the caller has named the priority
-	timeout  time.Duration
-	target   time.Duration
-	label    string
-	trace    string // the W3C traceparent of the request
-	final    bool   // answers of a stream say that they are the last of their request
+	chosen   bool          // the caller has named the priority
+	timeout  time.Duration // 0: none
+	target   time.Duration // 0: the model's
+	label    string        // of the version that is to answer; "": none
+	trace    string        // the W3C traceparent of the request
+	final    bool          // answers of a stream say that they are the last of their request
 }
 
 // priorities are those of the levels. Level 1 is the highest and 0 the usual one; levels beyond the last count as the
@@ -34,8 +34,9 @@ var priorities = [...]sharedsched.Priority{
 	sharedsched.Sheddable,
 }
 
-// ask reads the parameters of a request. It passes over parameters that Weft does not know, but refuses other names
-// that Triton reserves. The error is a *tensor.FieldError.
+// ask reads the parameters of a request, and sets the classes of its outputs. It passes over parameters that Weft does
+// not know, but refuses other names that Triton reserves, since a caller that sends one counts on what it does. The
+// error is a *tensor.FieldError.
 func (r *request) ask() (asked, error) {
 	var a asked
 	err := each(r.in.GetParameters(), func(key string, p value) (ok bool, want string) {
@@ -44,7 +45,7 @@ func (r *request) ask() (asked, error) {
 			a.episode, ok = p.name()
 			return ok, "a text or a number"
 		case "sequence_start", "triton_final_response":
-			return set(new(bool), p), "a bool"
+			return set(new(bool), p), "a bool" // it changes nothing here
 		case "sequence_end":
 			return set(&a.end, p), "a bool"
 		case "triton_enable_empty_final_response":
@@ -83,8 +84,8 @@ func (r *request) ask() (asked, error) {
 	return a, nil
 }
 
-// each has a function look at parameters in the order of their names. It says whether one is as it should be, and if
-// not, what was expected. The error is a *tensor.FieldError.
+// each has a function look at parameters in the order of their names, so that of two faults the same one is always
+// named. It says whether one is as it should be, and if not, what was expected. The error is a *tensor.FieldError.
 func each(all map[string]*inference.InferParameter, look func(key string, p value) (ok bool, want string)) error {
 	if len(all) == 0 {
 		return nil
@@ -98,13 +99,16 @@ func each(all map[string]*inference.InferParameter, look func(key string, p valu
 	return nil
 }
 
+// wrongParameter is the error of a parameter that is not as it should be.
 func wrongParameter(key, want string, p value) error {
 	return &tensor.FieldError{Field: "parameters" + parameterKey(key), Want: want, Got: p.String()}
 }
 
+// parameterKey is how errors name an entry of a map.
 func parameterKey(key string) string { return "[" + routing.Quote(key) + "]" }
 
-// value is the value of a parameter or of a setting: a bool, a text, a number, or nil.
+// value is the value of a parameter or of a setting: a bool, a string, an int64, a uint64, a float64, or nil for none.
+// It comes from gRPC or from JSON, and is read in the same way.
 type value struct{ any }
 
 // valueOf returns the value of a parameter.
@@ -124,7 +128,7 @@ func valueOf(p *inference.InferParameter) value {
 	return value{}
 }
 
-// set sets a variable to a value, and reports whether that has its type.
+// set sets a variable to a value, and reports whether that has its type; else it leaves the variable.
 func set[T any](to *T, v value) bool {
 	is, ok := v.any.(T)
 	if ok {
@@ -133,7 +137,7 @@ func set[T any](to *T, v value) bool {
 	return ok
 }
 
-// name returns a text or a number as the name of an episode; 0 and "" are none.
+// name returns a text or a number as the name of an episode. 0 and "" are no episode, as in Triton.
 func (v value) name() (name string, ok bool) {
 	switch n := v.any.(type) {
 	case string:
@@ -147,7 +151,7 @@ func (v value) name() (name string, ok bool) {
 	return "", false
 }
 
-// natural returns a whole number that is not negative.
+// natural returns a whole number that is not negative. It is ok for nothing else; a float is none, be it whole.
 func (v value) natural() (n uint64, ok bool) {
 	switch n := v.any.(type) {
 	case uint64:
@@ -158,7 +162,7 @@ func (v value) natural() (n uint64, ok bool) {
 	return 0, false
 }
 
-// duration returns microseconds; far too many are as good as none.
+// duration returns microseconds; more than a time.Duration can hold are as good as none.
 func (v value) duration() (time.Duration, bool) {
 	n, ok := v.natural()
 	if n > math.MaxInt64/uint64(time.Microsecond) {
@@ -167,7 +171,7 @@ func (v value) duration() (time.Duration, bool) {
 	return time.Duration(n) * time.Microsecond, ok
 }
 
-// String returns the value in words.
+// String returns the value in words, for errors.
 func (v value) String() string {
 	switch is := v.any.(type) {
 	case nil:

@@ -12,7 +12,7 @@ import (
 )
 
 // Part is a part of a region, where the elements of a tensor lie or will. It stays what it is when the region is
-// unregistered, until Release.
+// unregistered, until Release. It belongs to one request, and is used by one goroutine at a time.
 //
 // A region is read and written by system calls and not mapped: its owner may make the file shorter at any time, and the
 // server would end by a signal when it touched memory that is no longer there. That costs a copy.
@@ -22,7 +22,7 @@ type Part struct {
 
 	registry *Registry
 	region   *region
-	held     int64 // of the registry's bytes
+	held     int64 // bytes of it that count in Registry.held; 0: it was not read
 }
 
 // Part returns a part of a region. field is the tensor that names it, such as inputs["x"]. The error is a
@@ -37,14 +37,14 @@ func (r *Registry) Part(field, name string, offset, size uint64) (*Part, error) 
 	if of == nil {
 		return nil, absent(field+`.parameters["shared_memory_region"]`, name)
 	}
-	if has := uint64(of.Size); size > has || offset > has-size {
+	if has := uint64(of.Size); size > has || offset > has-size { // so that offset+size cannot overflow
 		return nil, &tensor.FieldError{
 			Field: field + `.parameters["shared_memory_byte_size"]`,
 			Want:  fmt.Sprintf("with the offset at most the %d bytes of region %s", has, brief(name)),
 			Got:   fmt.Sprintf("%d bytes at offset %d", size, offset),
 		}
 	}
-	of.uses.Add(1)
+	of.uses.Add(1) // until Release; under mu, so that Unregister has not closed the file
 	return &Part{Offset: int64(offset), Size: int64(size), registry: r, region: of}, nil
 }
 
@@ -54,14 +54,15 @@ const sharedOff = "turn it on with --shared-memory, or send elements in raw_inpu
 // Name returns the name of the region.
 func (p *Part) Name() string { return p.region.Name }
 
-// Release ends the use of the part, and of what was read from it.
+// Release ends the use of the part, and of what was read from it. It must be called once.
 func (p *Part) Release() {
 	p.registry.held.Add(-p.held)
 	p.region.release()
 }
 
-// Read returns a copy of the part, in memory of that kind, which the caller gives back. The error is a
-// *tensor.FieldError if it is not there any more, or a *sharedsched.Refusal if too much that was read is in use.
+// Read returns a copy of the part, in memory of that kind, which the caller gives back. The bytes count once in the
+// registry, until Release. The error is a *tensor.FieldError if the part is not there any more, or a
+// *sharedsched.Refusal if too much that was read is in use.
 func (p *Part) Read(memory tensor.Memory) (*[]byte, error) {
 	if p.held == 0 {
 		if all := p.registry.held.Add(p.Size); all > p.registry.most {
@@ -86,7 +87,8 @@ func (p *Part) Read(memory tensor.Memory) (*[]byte, error) {
 	return data, nil
 }
 
-// largePart is from how many bytes on parts are copied one for each processor at a time.
+// largePart is from how many bytes on a part is copied in a protect.Turn. Only as many of them as there are processors
+// are copied at a time.
 const largePart = 256 << 10
 
 // Write copies data to the beginning of the part, which is as large at least. The error is a *tensor.FieldError if it
@@ -109,7 +111,8 @@ func (p *Part) Write(data []byte) error {
 	return nil
 }
 
-// lost is the error of a part that has only so many bytes.
+// lost is the error of a part that has only so many bytes. why is that of the system, io.EOF or nil if the file just
+// ends.
 func (p *Part) lost(bytes int, why error) error {
 	got := fmt.Sprintf("%d bytes: the shared memory is smaller than when it was registered", bytes)
 	if why != nil && !errors.Is(why, io.EOF) {

@@ -29,7 +29,8 @@ func (s *Service) SystemSharedMemoryStatus(
 	return m, nil
 }
 
-// SystemSharedMemoryRegister implements inference.GRPCInferenceServiceServer.
+// SystemSharedMemoryRegister implements inference.GRPCInferenceServiceServer. It is answered where callers may operate
+// only: a region is there for all callers, and its key names a file of the machine.
 func (s *Service) SystemSharedMemoryRegister(
 	ctx context.Context, q *inference.SystemSharedMemoryRegisterRequest,
 ) (*inference.SystemSharedMemoryRegisterResponse, error) {
@@ -50,7 +51,8 @@ func (s *Service) SystemSharedMemoryRegister(
 	return &inference.SystemSharedMemoryRegisterResponse{}, nil
 }
 
-// SystemSharedMemoryUnregister implements inference.GRPCInferenceServiceServer.
+// SystemSharedMemoryUnregister implements inference.GRPCInferenceServiceServer. A name that is not registered is no
+// error. Where shared memory is off it does nothing.
 func (s *Service) SystemSharedMemoryUnregister(
 	ctx context.Context, q *inference.SystemSharedMemoryUnregisterRequest,
 ) (*inference.SystemSharedMemoryUnregisterResponse, error) {
@@ -65,7 +67,7 @@ func (s *Service) SystemSharedMemoryUnregister(
 	return &inference.SystemSharedMemoryUnregisterResponse{}, nil
 }
 
-// who says in a line of the log who made a change.
+// who returns the fields of a line of the log that say who made a change.
 func who(ctx context.Context) []any {
 	var fields []any
 	if p, is := peer.FromContext(ctx); is {

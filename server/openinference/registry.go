@@ -28,10 +28,10 @@ const (
 	folder = "/dev/shm"
 )
 
-// Registry keeps the regions of shared memory that clients have registered. Nil: shared memory is off. It is safe for
-// concurrent use.
+// Registry keeps the regions of shared memory that clients have registered. Nil: shared memory is off, and its methods
+// say so or do nothing. It is safe for concurrent use.
 type Registry struct {
-	most int64        // of held
+	most int64        // the bound on held
 	held atomic.Int64 // bytes that were read from regions and are in use
 
 	mu      sync.Mutex
@@ -43,29 +43,31 @@ type Registry struct {
 func NewRegistry(most int64) *Registry { return &Registry{most: most, regions: map[string]*region{}} }
 
 // region is registered shared memory. Its file is open until it is unregistered and nobody uses it any more: a request
-// that has begun to use it must find the same bytes until its end, whatever its key leads to by then.
+// that has begun to use it must find the same bytes until its end, whatever its key leads to by then. It is immutable
+// but for uses.
 type region struct {
 	Region
 
 	file *os.File
-	uses atomic.Int64 // one of them that of being registered
+	uses atomic.Int64 // parts that are in use, and one while it is registered
 }
 
 // Region says what was registered.
 type Region struct {
-	Name, Key string
+	Name, Key string // as clients call it, and as shm_open does
 	// Offset is where the region begins in the shared memory, Size how many bytes it has.
 	Offset, Size int64
 }
 
+// release ends one use, and closes the file with the last.
 func (r *region) release() {
 	if r.uses.Add(-1) == 0 {
 		_ = r.file.Close() // nothing is buffered
 	}
 }
 
-// Register registers Size bytes of the shared memory that shm_open knows by that key. The error is a *tensor.FieldError
-// of a field of the call, or a *status.ExistsError.
+// Register registers size bytes from offset on of the shared memory that shm_open knows by that key. The error is a
+// *tensor.FieldError of a field of the call, or a *status.ExistsError.
 func (r *Registry) Register(name, key string, offset, size uint64) error {
 	if name == "" || len(name) > maxNameBytes {
 		return &tensor.FieldError{
@@ -76,13 +78,13 @@ func (r *Registry) Register(name, key string, offset, size uint64) error {
 	if err != nil {
 		return err
 	}
-	added := false
+	added := false // then the region owns the file
 	defer func() {
 		if !added {
 			_ = file.Close()
 		}
 	}()
-	has, err := sizeOf(file) // of now: Part and Write look again, since its owner may make it shorter
+	has, err := sizeOf(file) // of now: Read and Write look again, since its owner may make it shorter
 	if err != nil {
 		return err
 	}
@@ -124,10 +126,11 @@ func openRegion(key string) (*os.File, error) {
 	file, err := os.OpenFile(filepath.Join(folder, name), os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		if why, is := errors.AsType[*fs.PathError](err); is {
-			err = why.Err
+			err = why.Err // without the path, which callers need not know
 		}
 		return fault(memory, fmt.Sprintf("%s: %v", brief(key), err))
 	}
+	// A pipe or a device opens as well. The open file is asked, which nobody can exchange any more.
 	info, err := file.Stat()
 	if err != nil || !info.Mode().IsRegular() {
 		_ = file.Close()
@@ -144,7 +147,7 @@ func sizeOf(file *os.File) (int64, error) {
 	return info.Size(), nil
 }
 
-// brief quotes a name, or says how long it is.
+// brief quotes a name for an error, or says how long it is: one that is too long is not repeated.
 func brief(name string) string {
 	if len(name) > maxNameBytes {
 		return strconv.Itoa(len(name)) + " bytes"
@@ -152,8 +155,8 @@ func brief(name string) string {
 	return routing.Quote(name)
 }
 
-// Unregister forgets a region, or all of them where the name is empty. Requests that use it end as if it were still
-// there.
+// Unregister forgets a region, or all of them where the name is empty, and returns the names of the regions that are
+// gone. Requests that use one end as if it were still there.
 func (r *Registry) Unregister(name string) (gone []string) {
 	if r == nil {
 		return nil
@@ -171,7 +174,8 @@ func (r *Registry) Unregister(name string) (gone []string) {
 	return gone
 }
 
-// List returns the regions by their names, or the one of that name. The error is a *status.AbsentError.
+// List returns the regions by their names, or the one of that name. The error is a *status.AbsentError: there is none
+// of that name.
 func (r *Registry) List(name string) ([]Region, error) {
 	var all []Region
 	if r != nil {
@@ -190,6 +194,7 @@ func (r *Registry) List(name string) ([]Region, error) {
 	return all, nil
 }
 
+// absent is the error of a field that names a region which is not registered.
 func absent(field, name string) error {
 	return &status.AbsentError{
 		What: field + ": no region of shared memory is named " + brief(name), Remedy: "register it",

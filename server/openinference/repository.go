@@ -19,7 +19,7 @@ type Repository interface {
 	Unload(ctx context.Context, model string) error
 }
 
-// states are the names of a version's states.
+// states are Triton's names of a version's states.
 var states = map[catalog.State]string{
 	catalog.Loading: "LOADING", catalog.Ready: "READY", catalog.Failed: "UNAVAILABLE", catalog.Unloading: "UNLOADING",
 }
@@ -52,6 +52,7 @@ func (s *Service) RepositoryIndex(
 }
 
 // RepositoryModelLoad implements inference.GRPCInferenceServiceServer: the newest version of the repository is loaded.
+// Parameters would bring a configuration or files of a model, which clients may not put into the repository.
 func (s *Service) RepositoryModelLoad(
 	ctx context.Context, q *inference.RepositoryModelLoadRequest,
 ) (*inference.RepositoryModelLoadResponse, error) {
@@ -69,7 +70,8 @@ func (s *Service) RepositoryModelUnload(
 	return &inference.RepositoryModelUnloadResponse{}, s.change(ctx, q.GetModelName(), Repository.Unload)
 }
 
-// change loads or unloads, where that may be done.
+// change loads or unloads a model, on a listener where that may be done. The errors of Repository are made for callers
+// already.
 func (s *Service) change(ctx context.Context, model string, do func(Repository, context.Context, string) error) error {
 	if s.Repository == nil || !s.Operated {
 		return s.fail(ctx, &status.ElsewhereError{})

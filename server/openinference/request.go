@@ -16,33 +16,35 @@ import (
 	"github.com/weftserve/weft/server/wire/elements"
 )
 
-// request is a ModelInferRequest on its way: a call allocates nothing for one that was used before. It implements
-// transport.Request and predict.Codec, and is used again for another request once it was released.
+// request carries a ModelInferRequest from the bytes of its message, by gRPC or HTTP, to the bytes of its answer. It
+// implements transport.Request and predict.Codec. It is pooled: newRequest takes one out, and Release clears it for
+// another request. A field that Release does not clear leaks one caller's value into the next request.
 type request struct {
 	transport.Exchange
 
 	house   *transport.Calls
-	regions *Registry
-	stream  bool
-	web     bool // it came as JSON
+	regions *Registry // nil: shared memory is off
+	stream  bool      // it came on a ModelStreamInfer
+	web     bool      // it came as JSON
 	in      inference.ModelInferRequest
-	lifted  elements.Lifted // the large values of it
-	inputs  []input         // of in
-	outputs []output
-	data    mem.BufferSlice // that the message refers to; nil: none
-	bytes   [][]byte        // those of data
-	number  int64           // of the version that is asked for
+	lifted  elements.Lifted // the large values of in, which has their indexes; empty for JSON
+	inputs  []input         // of in, in the same order
+	outputs []output        // of in, in the same order
+	data    mem.BufferSlice // the buffers that lifted and inputs refer to; nil: none
+	bytes   [][]byte        // the contents of data
+	number  int64           // of the version that is asked for; Choice.Version points to it
 	asked   asked
 	out     elements.Writer
 	values  [][]byte // of outputs, while they are encoded
-	given   bool     // the values of out belong to the answer
+	given   bool     // the values of out belong to the answer, whose sender frees them
 
 	sharing bool      // the message names regions
 	shared  int64     // bytes of inputs there
-	copies  []*[]byte // of inputs from there, and outputs that the answer does not have
+	copies  []*[]byte // of house.Memory, which letGo gives back: copied inputs, and outputs that the answer does not have
 }
 
-// input is an input, and where it lies if that is not in its contents.
+// input is an input, and where its elements lie if not in its contents. match refuses an input that has them in two
+// places.
 type input struct {
 	*inference.ModelInferRequest_InferInputTensor
 
@@ -52,7 +54,7 @@ type input struct {
 	copied *[]byte           // the copy of what is there; nil: it was not read
 }
 
-// output is an output that is asked for.
+// output is an output that is asked for, and what is asked of it. At most one of place and classes is set.
 type output struct {
 	*inference.ModelInferRequest_InferRequestedOutputTensor
 
@@ -60,8 +62,11 @@ type output struct {
 	classes uint64 // how many of its largest elements are wanted in its place; 0: the output
 }
 
+// requests has the requests that were released, so that one like an earlier one allocates little.
 var requests = sync.Pool{New: func() any { return new(request) }}
 
+// newRequest returns an empty request. Its owner must release it, unless a handler panicked: then nobody knows who
+// still uses it.
 func newRequest(s *Service, stream bool) *request {
 	r := requests.Get().(*request)
 	r.house, r.regions, r.stream = s.Calls, s.Regions, stream
@@ -71,13 +76,14 @@ func newRequest(s *Service, stream bool) *request {
 // Type implements transport.Message.
 func (*request) Type() string { return "inference.ModelInferRequest" }
 
-// large are the fields raw_input_contents, and fp32_contents and fp64_contents of inputs.
+// large are the large values of a ModelInferRequest: raw_input_contents (7), and of inputs (5) in their contents (5)
+// fp32_contents (6) and fp64_contents (7). Lists of whole numbers are decoded by generated code.
 var large = elements.Fields{
 	7: {List: elements.Raw},
 	5: {Within: elements.Fields{5: {Within: elements.Fields{6: {List: elements.Float}, 7: {List: elements.Double}}}}},
 }
 
-// Take implements transport.Message.
+// Take implements transport.Message. It keeps its reference to the data until Release, also where there is an error.
 func (r *request) Take(data mem.BufferSlice) error {
 	r.data = data
 	for _, b := range data {
@@ -91,7 +97,7 @@ func (r *request) Take(data mem.BufferSlice) error {
 	return nil
 }
 
-// spread makes room for what is to be known of each tensor of the message.
+// spread makes an input or output of each tensor of the message, for what is to be known of it.
 func (r *request) spread() {
 	for _, in := range r.in.GetInputs() {
 		r.inputs = append(r.inputs, input{ModelInferRequest_InferInputTensor: in})
@@ -101,7 +107,8 @@ func (r *request) spread() {
 	}
 }
 
-// fill makes a request of the message, which has so many bytes.
+// fill makes a request of the pipeline of the message, which has so many bytes. The first thing that is wrong becomes
+// its Fault, with which the pipeline refuses it.
 func (r *request) fill(size int) {
 	m := &r.in
 	r.Request = predict.Request{
@@ -122,7 +129,7 @@ func (r *request) fill(size int) {
 	a := &r.asked
 	r.Episode, r.EndOfEpisode, r.Priority, r.Target = a.episode, a.end, a.priority, a.target
 	r.TraceParent = a.trace
-	if a.timeout > 0 { // microseconds, in Triton; it counts from here, as the time of arrival is not known yet
+	if a.timeout > 0 { // it counts from here, as the time of arrival is not known yet; on a stream see Enter
 		r.Limit = time.Now().Add(a.timeout)
 	}
 	switch {
@@ -142,7 +149,7 @@ func (r *request) fill(size int) {
 	}
 }
 
-// versionOf reads the number of a version.
+// versionOf reads the number of a version, which the protocol has as text. The error is a *tensor.FieldError.
 func versionOf(text string) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 {
@@ -155,7 +162,8 @@ func versionOf(text string) (int64, error) {
 }
 
 // match gives the raw entries to the inputs that have no contents, in their order: so Triton reads them, for the
-// entries have no names. Those of JSON have theirs.
+// entries have no names. Inputs in shared memory have no entry. A body of JSON names the inputs of its bytes, see
+// matchBody.
 func (r *request) match() error {
 	if r.web {
 		return r.matchBody()
@@ -167,7 +175,7 @@ func (r *request) match() error {
 		switch {
 		case in.Contents != nil && in.place != nil:
 			return in.both("no contents beside shared_memory_region")
-		case in.place != nil:
+		case in.place != nil: // it takes no entry
 		case in.Contents != nil && all > 0:
 			return in.both("no contents beside raw_input_contents")
 		case in.Contents == nil && len(left) > 0:
@@ -188,10 +196,12 @@ func (in *input) both(want string) error {
 	return &tensor.FieldError{Field: inputField(in), Want: want, Got: "both"}
 }
 
+// inputField and outputField are how errors name a tensor.
 func inputField(in *input) string    { return "inputs[" + routing.Quote(in.GetName()) + "]" }
 func outputField(name string) string { return "outputs[" + routing.Quote(name) + "]" }
 
-// Release implements transport.Request.
+// Release implements transport.Request. It must be called once, when nothing reads the inputs any more: data and copies
+// go back to where they came from.
 func (r *request) Release() {
 	r.Reset()
 	if !r.given {
@@ -212,7 +222,7 @@ func (r *request) Release() {
 }
 
 // emptied returns a list without its elements, in the same memory unless that is large: one request of very many inputs
-// must not take that memory for good.
+// must not keep that memory for good. The elements are cleared, since they refer to the message.
 func emptied[T any](all []T) []T {
 	const most = 64
 	if cap(all) > most {

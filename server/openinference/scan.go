@@ -9,29 +9,35 @@ import (
 	"github.com/weftserve/weft/server/protect"
 )
 
-// scanner reads a text of JSON from its beginning to its end. Values stay where they lie: it allocates for the names of
-// members that are escaped, and for errors. encoding/json makes an object of each value, or of each token, which takes
-// up to 300 times the bytes of a body, and neither it nor other libraries take NaN and Infinity, which Triton writes.
+// scanner reads a text of JSON from its beginning to its end. Each method reads one thing that is next, and leaves at
+// behind it; after an error the scanner is not used any more.
+//
+// Values stay where they lie: it allocates for the names of members that are escaped, and for errors. encoding/json
+// makes an object of each value, or of each token, which takes up to 300 times the bytes of a body, and neither it nor
+// other libraries take NaN and Infinity, which Triton writes.
 //
 // Its errors are *tensor.FieldError: of the text if it is no JSON, else of the part that is not as expected.
 type scanner struct {
 	text  []byte
-	at    int
-	depth int
-	name  []byte // of the latest member whose name was escaped
-	turn  *protect.Turn
+	at    int           // the place in text that is read next
+	depth int           // of lists and objects that are open there
+	name  []byte        // of the latest member whose name was escaped; used again for the next
+	turn  *protect.Turn // counts the work, so that others get the processor
 }
 
-// deepest is how many lists and objects may lie within each other.
+// deepest is how many lists and objects may lie within each other. The scanner calls itself for each, and the stack
+// must not grow with what a caller sends.
 const deepest = 100
 
-// bytesOfStep is how much of a long text or number a step passes over.
+// bytesOfStep is how many bytes of a long text or number count as one step of protect.Turn, which is some 20 ns of
+// work.
 const bytesOfStep = 16
 
-// A value is told by its first byte; all that begin a number are told by this one.
+// aNumber stands for the first byte of any number. The first byte tells what a value is.
 const aNumber = '0'
 
-// kind returns what the next value begins with, 0 if there is none.
+// kind passes over space, and returns what the next value begins with: one of the keys of kinds, or 0 if there is none.
+// It does not pass over that byte.
 func (s *scanner) kind() byte {
 	s.turn.Step(1)
 	s.space()
@@ -47,11 +53,12 @@ func (s *scanner) kind() byte {
 	return 0
 }
 
-// kinds says in words what a value is that begins so.
+// kinds says in words, for errors, what a value is that begins so.
 var kinds = map[byte]string{
 	'{': "an object", '[': "a list", '"': "a text", 't': "true", 'f': "false", 'n': "null", aNumber: "a number",
 }
 
+// space passes over the space of JSON.
 func (s *scanner) space() {
 	for ; s.at < len(s.text); s.at++ {
 		if c := s.text[s.at]; c != ' ' && c != '\n' && c != '\t' && c != '\r' {
@@ -69,6 +76,7 @@ func (s *scanner) take(c byte) bool {
 	return true
 }
 
+// word passes over a word, if it is next. The next read finds what may not follow it.
 func (s *scanner) word(w string) bool {
 	if !bytes.HasPrefix(s.text[s.at:], []byte(w)) {
 		return false
@@ -77,7 +85,7 @@ func (s *scanner) word(w string) bool {
 	return true
 }
 
-// broken says what is not JSON.
+// broken is the error of a text that is not JSON: it says what is next, and where, and what was expected.
 func (s *scanner) broken(want string) error {
 	got := "the end of it"
 	if s.at < len(s.text) {
@@ -90,7 +98,8 @@ func (s *scanner) broken(want string) error {
 	return broken("%s at byte %d, where %s was expected", got, s.at, want)
 }
 
-// between reads what lies between two brackets, with a comma between any two parts.
+// between reads what lies between two brackets, with a comma between any two parts. The first bracket is next, shut is
+// the other one, and part reads a part.
 func (s *scanner) between(shut byte, part func() error) error {
 	if s.depth++; s.depth > deepest {
 		return broken("more than %d lists or objects within each other", deepest)
@@ -121,7 +130,8 @@ func (s *scanner) list(element func() error) error {
 	return s.between(']', element)
 }
 
-// object reads an object, whose members are read by that function.
+// object reads an object, whose members are read by that function. It must read the value, and not keep the name: its
+// memory is used again.
 func (s *scanner) object(member func(name []byte) error) error {
 	if k := s.kind(); k != '{' {
 		return s.unlike("an object")
@@ -169,8 +179,8 @@ func (s *scanner) skip() error {
 	return err
 }
 
-// elements reads a list, the lists within it, and so on: their values are read by that function. A value that is no
-// list is read as if it were alone in one.
+// elements reads a list, the lists within it, and so on: their values are read by that function, in their order. How
+// the lists are nested is not compared with the shape. A value that is no list is read as if it were alone in one.
 func (s *scanner) elements(element func() error) error {
 	switch s.kind() {
 	case '[':
@@ -181,8 +191,8 @@ func (s *scanner) elements(element func() error) error {
 	return element()
 }
 
-// scalar passes over a value that has none within it, and returns it as it stands: of a text what is between the
-// quotes.
+// scalar passes over a value that has none within it, and returns it as it stands in the text: of a text what is
+// between the quotes, with its escapes.
 func (s *scanner) scalar() ([]byte, error) {
 	kind := s.kind()
 	begin := s.at
@@ -196,7 +206,8 @@ func (s *scanner) scalar() ([]byte, error) {
 	return nil, s.broken("a value")
 }
 
-// numeral passes over a number, or over NaN, Infinity and -Infinity.
+// numeral passes over a number of JSON, or over NaN, Infinity and -Infinity, and reports whether there was one.
+// strconv, which reads it later, takes more forms, such as 0x1p4 and inf.
 func (s *scanner) numeral() bool {
 	if s.word("NaN") {
 		return true
@@ -217,6 +228,7 @@ func (s *scanner) numeral() bool {
 	return true
 }
 
+// digits passes over digits, and reports whether there was one.
 func (s *scanner) digits() bool {
 	begin := s.at
 	for s.at < len(s.text) && isDigit(s.text[s.at]) {
@@ -228,7 +240,7 @@ func (s *scanner) digits() bool {
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// end wants nothing but space to be left.
+// end refuses a text that has anything but space left.
 func (s *scanner) end() error {
 	if s.space(); s.at < len(s.text) {
 		return s.broken("the end")

@@ -7,7 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// quoted passes over a text, and returns what is between the quotes.
+// quoted passes over a text, whose first quote is next, and returns what is between the quotes. It checks the escapes
+// and the UTF-8, so that appendText need not.
 func (s *scanner) quoted() ([]byte, error) {
 	s.at++
 	ascii := true
@@ -33,7 +34,8 @@ func (s *scanner) quoted() ([]byte, error) {
 	return nil, s.broken("the end of a text")
 }
 
-// escape passes over all but the last byte of what follows a backslash.
+// escape passes over all but the last byte of what follows a backslash, and reports whether it is an escape of JSON.
+// The loop of quoted passes over that last byte.
 func (s *scanner) escape() bool {
 	if s.text[s.at] != 'u' {
 		return bytes.IndexByte([]byte(`"\/bfnrt`), s.text[s.at]) >= 0
@@ -51,8 +53,8 @@ func isHex(c byte) bool { return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' }
 // textOf returns a text of JSON, which is between its quotes.
 func textOf(quoted []byte) string { return string(appendText(nil, quoted)) }
 
-// appendText appends a text of JSON, which is between its quotes and sound. Of surrogates that are no pair it makes
-// U+FFFD.
+// appendText appends a text of JSON, which is between its quotes and sound (quoted), without its escapes. Of surrogates
+// that are no pair it makes U+FFFD, as encoding/json does.
 func appendText(to, quoted []byte) []byte {
 	for {
 		i := bytes.IndexByte(quoted, '\\')
@@ -68,6 +70,7 @@ func appendText(to, quoted []byte) []byte {
 			quoted = quoted[4:]
 			if utf16.IsSurrogate(r) {
 				pair := utf8.RuneError
+				// The other half of the pair is an escape of six bytes, \uXXXX.
 				if len(quoted) >= 6 && quoted[0] == '\\' && quoted[1] == 'u' {
 					pair = utf16.DecodeRune(r, hexRune(quoted[2:]))
 				}
@@ -84,6 +87,7 @@ func appendText(to, quoted []byte) []byte {
 	}
 }
 
+// hexRune returns the number of an escape, from its four digits.
 func hexRune(four []byte) rune {
 	n, _ := strconv.ParseUint(string(four[:4]), 16, 16) // the scanner has seen to it
 	return rune(n)

@@ -11,7 +11,7 @@ import (
 )
 
 // members reads an object. A member with one of these names may come once, and read reads its value unless that is
-// null. Other members are passed over.
+// null. Other members are passed over. There may be up to 64 names.
 func (s *scanner) members(names []string, read func(i int) error) error {
 	var seen uint64
 	return s.object(func(name []byte) error {
@@ -27,7 +27,8 @@ func (s *scanner) members(names []string, read func(i int) error) error {
 	})
 }
 
-// inPart returns an error of a part of something as one of the whole.
+// inPart makes an error of a part of something one of the whole, by putting the part's name before the field: "data"
+// and "[3]" make "data[3]". It changes the error itself. Errors of the whole body stay as they are.
 func inPart(field string, err error) error {
 	if fault, is := err.(*tensor.FieldError); is && fault.Field != theBody { //nolint:errorlint // as the scanner makes it
 		if fault.Field != "" && fault.Field[0] != '[' {
@@ -38,6 +39,7 @@ func inPart(field string, err error) error {
 	return err
 }
 
+// string reads a text, and bool and whole read a bool and a whole number; anything else is refused.
 func (s *scanner) string() (string, error) {
 	if s.kind() != '"' {
 		return "", s.unlike("a text")
@@ -85,7 +87,8 @@ func (s *scanner) natural() (uint64, error) {
 	return n, err
 }
 
-// firstName reads an object, and tells the name of its first member, if it has any.
+// firstName reads an object, and tells the name of its first member, if it has any. It is for what is not supported,
+// where a name is needed for the error.
 func (s *scanner) firstName(is func(string)) error {
 	first := true
 	return s.object(func(name []byte) error {
@@ -97,10 +100,10 @@ func (s *scanner) firstName(is func(string)) error {
 	})
 }
 
-// mostParameters bounds a map of parameters.
+// mostParameters bounds a map of parameters: each takes memory.
 const mostParameters = 64
 
-// parameters reads a map of parameters. The function counts one of them, and may refuse it.
+// parameters reads a map of parameters. part counts one of them among those of the whole body, and may refuse it.
 func (s *scanner) parameters(part func() error) (map[string]*inference.InferParameter, error) {
 	all := map[string]*inference.InferParameter{}
 	return all, s.object(func(key []byte) error {
@@ -120,7 +123,8 @@ func (s *scanner) parameters(part func() error) (map[string]*inference.InferPara
 	})
 }
 
-// value reads the value of a parameter.
+// value reads the value of a parameter. A whole number is an int64 if it can be one, else a uint64; any other number is
+// a float64.
 func (s *scanner) value() (*inference.InferParameter, error) {
 	switch s.kind() {
 	case '"':

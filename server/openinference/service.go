@@ -21,25 +21,26 @@ type Service struct {
 
 	// Name and Version are the server's.
 	Name, Version string
-	// Ready reports whether the server serves its models.
+	// Ready reports whether the server serves its models, as health checks say.
 	Ready func() bool
-	// Statistics are of the models.
+	// Statistics are of the models, whatever the protocol of their requests.
 	Statistics *predict.Statistics
 	// Repository changes which models are served; nil: nobody may change them on this listener.
 	Repository Repository
 	// Regions are those of shared memory; nil: there is none.
 	Regions *Registry
-	// Level is that from which on the server logs.
+	// Level is the level from which on the server logs. LogSettings changes it.
 	Level *slog.LevelVar
-	// Operated: calls that change something are answered on this listener.
+	// Operated: calls that change something are answered on this listener. Others refuse them with a
+	// *status.ElsewhereError.
 	Operated bool
 }
 
 // Register registers the service.
 func (s *Service) Register(g *grpc.Server) { inference.RegisterGRPCInferenceServiceServer(s.On(g), s) }
 
-// NewRequest implements transport.Predicting: the messages of ModelInfer are not those of the generated code, see
-// request.
+// NewRequest implements transport.Predicting. It returns a pooled request for ModelInfer, which transport then runs
+// instead of a generated handler; nil: the method has a handler.
 func (s *Service) NewRequest(method string) transport.Request {
 	if method != "ModelInfer" {
 		return nil
@@ -47,12 +48,12 @@ func (s *Service) NewRequest(method string) transport.Request {
 	return newRequest(s, false)
 }
 
-// fail returns the error with which a call ends.
+// fail returns the error with which a call ends that is about no version.
 func (s *Service) fail(ctx context.Context, err error) error {
 	return s.Fail(ctx, err, predict.Place{})
 }
 
-// unsupported refuses what Weft does not have, and says what to use.
+// unsupported refuses what Weft does not have, and says what to use instead.
 func (s *Service) unsupported(ctx context.Context, what, instead string) error {
 	return s.fail(ctx, &status.UnsupportedError{What: what, Instead: instead})
 }

@@ -13,12 +13,14 @@ import (
 	"github.com/weftserve/weft/server/status"
 )
 
-// verbosity is a level of the log in Triton's terms. Each level includes the ones before it: errors are always logged.
+// verbosity is a level of the log in Triton's terms: a switch for each kind of records. Weft has levels, and each
+// includes the ones before it, so not all switches can be set alone. Errors are always logged.
 type verbosity struct {
 	warning, info bool
 	verbose       uint32
 }
 
+// verbosityOf returns the switches that a level stands for. Debug is log_verbose_level 1.
 func verbosityOf(level slog.Level) verbosity {
 	v := verbosity{warning: level <= slog.LevelWarn, info: level <= slog.LevelInfo}
 	if level <= slog.LevelDebug {
@@ -27,7 +29,8 @@ func verbosityOf(level slog.Level) verbosity {
 	return v
 }
 
-// level returns the level of the log. The error is a *tensor.FieldError.
+// level returns the level of the log that the switches stand for. The error is a *tensor.FieldError: no level logs a
+// kind of records without the more severe ones.
 func (v verbosity) level() (slog.Level, error) {
 	level := slog.LevelError
 	switch {
@@ -49,7 +52,8 @@ func (v verbosity) level() (slog.Level, error) {
 	return level, nil
 }
 
-// LogSettings implements inference.GRPCInferenceServiceServer.
+// LogSettings implements inference.GRPCInferenceServiceServer. It converts the settings from and to messages of gRPC,
+// see logSettings.
 func (s *Service) LogSettings(
 	ctx context.Context, q *inference.LogSettingsRequest,
 ) (*inference.LogSettingsResponse, error) {
@@ -83,7 +87,8 @@ func (s *Service) LogSettings(
 	return answer, err
 }
 
-// logSettings changes the settings of the log, if any are asked for, and returns all of them.
+// logSettings changes the settings of the log, if any are asked for, and returns all of them. A setting that is not
+// asked for stays as it is. The error is one with which a call ends.
 func (s *Service) logSettings(ctx context.Context, asked map[string]value) (map[string]any, error) {
 	if len(asked) > 0 {
 		if !s.Operated {
@@ -100,7 +105,8 @@ func (s *Service) logSettings(ctx context.Context, asked map[string]value) (map[
 	}, nil
 }
 
-// setLog changes the level of the log, as all of the settings together ask.
+// setLog changes the level of the log, as all of the settings together ask: either all are taken over or none. The
+// change is logged while the more verbose of both levels holds, so that its record is not left out.
 func (s *Service) setLog(ctx context.Context, settings map[string]value) error {
 	before := s.Level.Level()
 	v := verbosityOf(before)
@@ -128,7 +134,8 @@ func (s *Service) setLog(ctx context.Context, settings map[string]value) error {
 	return nil
 }
 
-// set takes a setting over. The error is a *tensor.FieldError or a *status.UnsupportedError.
+// set takes a setting over. The error is a *tensor.FieldError or, of a setting that cannot be changed here, a
+// *status.UnsupportedError.
 func (v *verbosity) set(key string, to value) error {
 	ok, want := true, "a bool"
 	switch key {

@@ -13,12 +13,13 @@ import (
 	"github.com/weftserve/weft/server/wire/elements"
 )
 
-// usesRegions is what callers need whose requests name regions: every region is there for all of them.
+// usesRegions is the permission that callers need whose requests name regions: every region is there for all callers,
+// so it is the one to register them.
 var usesRegions = access.Rule{
 	Method: inference.GRPCInferenceService_SystemSharedMemoryRegister_FullMethodName, AnyOf: access.Operate, Whole: true,
 }
 
-// mayUseRegions decides on a request that names regions.
+// mayUseRegions returns why a caller may not send a request that names regions; nil: it may.
 func mayUseRegions(c *access.Caller) error {
 	if err := c.Check(&usesRegions, ""); err != nil {
 		return fmt.Errorf("requests that name regions of shared memory need the permission to register them: %w", err)
@@ -26,8 +27,9 @@ func mayUseRegions(c *access.Caller) error {
 	return nil
 }
 
-// locate finds the tensors of a message that lie in regions, and keeps inputs there to the limit of a message. So many
-// bytes of the message came already.
+// locate finds the tensors of a message that lie in regions. It refuses inputs there that, together with the came bytes
+// of the message, are larger than a message may be: they take as much memory as if they had been sent. It must follow
+// ask, which finds the classes.
 func (r *request) locate(came int) error {
 	var err error
 	for i := range r.inputs {
@@ -60,7 +62,8 @@ func (r *request) locate(came int) error {
 	return nil
 }
 
-// part returns the part of a region that parameters name; nil: they name none.
+// part returns the part of a region that the parameters of a tensor name; nil: they name none. The request holds the
+// part until it is released. field is the tensor, for errors.
 func (r *request) part(field string, parameters map[string]*inference.InferParameter) (*Part, error) {
 	var name string
 	var size, offset uint64
@@ -85,7 +88,7 @@ func (r *request) part(field string, parameters map[string]*inference.InferParam
 	if name == "" && !sized && !moved {
 		return nil, nil //nolint:nilnil // the tensor is in the message
 	}
-	r.sharing = true
+	r.sharing = true // also if what follows fails: Brings decides whether the caller learns why
 	if name == "" || !sized {
 		return nil, &tensor.FieldError{
 			Field: field + ".parameters", Want: "both shared_memory_region and shared_memory_byte_size",
@@ -99,13 +102,13 @@ func (r *request) part(field string, parameters map[string]*inference.InferParam
 	return part, err
 }
 
-// inRegions is how a region holds elements.
+// inRegions is how a region holds elements: raw only, texts behind their lengths.
 var inRegions = elements.Protocol{
 	RawTexts: true, RawHalves: true, Names: [elements.Lists]string{elements.Raw: "shared memory"},
 }
 
 // decodeShared reads an input from its region, once: a version that is tried after another one must get the same
-// elements, and the region is its owner's to change.
+// elements, and the owner of the region may change it at any time. The copy is the request's until letGo.
 func (r *request) decodeShared(spec *tensor.Spec, in *input, shape tensor.Shape) (tensor.Tensor, error) {
 	count, err := predict.Elements(spec, shape)
 	if err != nil {
@@ -129,8 +132,8 @@ func (r *request) decodeShared(spec *tensor.Spec, in *input, shape tensor.Shape)
 	return t, err
 }
 
-// fits refuses an output that is larger than its part of a region. Where the shape is known it is asked before the
-// model runs (CheckOutput).
+// fits refuses an output that is larger than its part of a region. CheckOutput asks it before the model runs, where the
+// shape is known by then, and encodeShared afterwards.
 func fits(o *output, bytes int64) error {
 	if o.place == nil || bytes <= o.place.Size {
 		return nil
@@ -141,14 +144,15 @@ func fits(o *output, bytes int64) error {
 	}
 }
 
-// encodeShared writes an output to its region, and appends the parameters that say so.
+// encodeShared writes an output to its region, and appends the parameters that say so to the output's message. What it
+// has written stays there if the request fails later.
 func (r *request) encodeShared(w *elements.Writer, o *output, data []byte) error {
 	if err := fits(o, int64(len(data))); err != nil {
 		return err
 	}
 	if err := o.place.Write(data); err != nil {
 		if fault, is := err.(*tensor.FieldError); is { //nolint:errorlint // as Write returns it
-			fault.Field = outputField(o.GetName())
+			fault.Field = outputField(o.GetName()) // Write does not know which output it is
 		}
 		return err
 	}
@@ -160,19 +164,21 @@ func (r *request) encodeShared(w *elements.Writer, o *output, data []byte) error
 	return nil
 }
 
-// Brings implements transport.Bringing.
+// Brings implements transport.Bringing: the bytes of inputs in regions count in the caller's quotas. If the caller may
+// not use regions, that becomes the request's Fault, in the place of one that tells whether a region exists and how
+// large it is.
 func (r *request) Brings(by *access.Caller) int {
 	if !r.sharing {
 		return 0
 	}
 	if err := mayUseRegions(by); err != nil {
-		r.Fault = err // before all that it would say of the regions
+		r.Fault = err
 		return 0
 	}
 	return int(r.shared)
 }
 
-// letGo gives back the copies that the request has.
+// letGo gives back the copies that the request has. Nothing may read them any more.
 func (r *request) letGo() {
 	for _, data := range r.copies {
 		r.house.Memory.Put(data)

@@ -7,7 +7,7 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// reshapes reports whether clients see another shape than the model's.
+// reshapes reports whether clients see another shape than the model's, as a reshape in config.pbtxt has it.
 func reshapes(spec *tensor.Spec) bool { return spec.Shown != nil && spec.Shown.Shape != nil }
 
 // shownShape is the shape of a tensor as clients of this protocol see it.
@@ -18,7 +18,8 @@ func shownShape(spec *tensor.Spec) tensor.Shape {
 	return spec.Shape
 }
 
-// taken returns the model's shape of an input that came in the shape that clients see.
+// taken returns the model's shape of an input that came in the shape that clients see. The error is a
+// *tensor.FieldError.
 func taken(spec *tensor.Spec, came tensor.Shape) (tensor.Shape, error) {
 	switch {
 	case !reshapes(spec):
@@ -29,7 +30,8 @@ func taken(spec *tensor.Spec, came tensor.Shape) (tensor.Shape, error) {
 	return reshaped(spec.Shown.Shape, spec.Shown.Own, came), nil
 }
 
-// given returns the shape of an output as clients see it. One that is not as the settings say stays as it is.
+// given returns the shape of an output as clients see it. If the model's output is not as the settings say, its shape
+// stays as it is.
 func given(spec *tensor.Spec, is tensor.Shape) tensor.Shape {
 	if !reshapes(spec) || !fitsShape(spec.Shown.Own, is) {
 		return is
@@ -37,11 +39,13 @@ func given(spec *tensor.Spec, is tensor.Shape) tensor.Shape {
 	return reshaped(spec.Shown.Own, spec.Shown.Shape, is)
 }
 
+// fitsShape reports whether a shape is of a form, in which tensor.Unknown stands for any size.
 func fitsShape(form, sizes tensor.Shape) bool {
 	return slices.EqualFunc(form, sizes, func(want, got int64) bool { return want == tensor.Unknown || want == got })
 }
 
-// reshaped gives sizes of one form the other form, which has as many sizes that vary: they keep their order.
+// reshaped gives sizes of one form the other form. Both forms have as many sizes that vary, and these keep their order:
+// [-1, 2, 3] and [-1, 6] turn [7, 2, 3] into [7, 6].
 func reshaped(from, to, sizes tensor.Shape) tensor.Shape {
 	out, next := slices.Clone(to), 0
 	for i := range out {
@@ -57,7 +61,7 @@ func reshaped(from, to, sizes tensor.Shape) tensor.Shape {
 	return out
 }
 
-// datatypes are the names of element types, and what a model's configuration calls them.
+// datatypes are the names of element types in messages, and what a model's configuration calls them.
 var datatypes = [...]struct {
 	name   string
 	config inference.DataType
@@ -73,4 +77,5 @@ var datatypes = [...]struct {
 	tensor.String: {"BYTES", inference.DataType_TYPE_STRING},
 }
 
+// datatype returns the name of an element type; dtypeOf is its inverse.
 func datatype(d tensor.DType) string { return datatypes[d].name }

@@ -11,7 +11,8 @@ import (
 	"github.com/weftserve/weft/server/predict"
 )
 
-// ModelStatistics implements inference.GRPCInferenceServiceServer.
+// ModelStatistics implements inference.GRPCInferenceServiceServer. Without a name it has all models whose state the
+// caller may see. With a version it has that one, if it is ready.
 func (s *Service) ModelStatistics(
 	ctx context.Context, q *inference.ModelStatisticsRequest,
 ) (*inference.ModelStatisticsResponse, error) {
@@ -48,6 +49,8 @@ func (s *Service) statisticsOf(m *catalog.Model, version string) []*inference.Mo
 	return all
 }
 
+// statisticsMessage converts what was counted of a version. Requests are counted by package predict, and executions by
+// the runtime (Live), which knows their rows. There is no cache of answers, so hits and misses are 0.
 func statisticsMessage(v *catalog.Version, number string, c predict.Counts) *inference.ModelStatistics {
 	n := c.Succeeded.Count
 	m := &inference.ModelStatistics{
@@ -74,7 +77,7 @@ func statisticsMessage(v *catalog.Version, number string, c predict.Counts) *inf
 		})
 	}
 	for i, bytes := range live.Memory {
-		if bytes >= 0 && i < len(v.Replicas) {
+		if bytes >= 0 && i < len(v.Replicas) { // -1: the engine does not say
 			m.MemoryUsage = append(m.MemoryUsage, &inference.MemoryUsage{
 				Type: v.Replicas[i].Device, Id: int64(i), ByteSize: uint64(bytes),
 			})
@@ -83,6 +86,7 @@ func statisticsMessage(v *catalog.Version, number string, c predict.Counts) *inf
 	return m
 }
 
+// duration is how many times something was done, and how long it took in all.
 func duration(count uint64, took time.Duration) *inference.StatisticDuration {
 	return &inference.StatisticDuration{Count: count, Ns: uint64(took)}
 }

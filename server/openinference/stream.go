@@ -21,19 +21,20 @@ func (s *Service) ModelStreamInfer(rpc inference.GRPCInferenceService_ModelStrea
 }
 
 // statusKey is the metadata by which a caller wants the first error to end the stream with its status, instead of a
-// text.
+// text in an answer.
 const statusKey = "triton_grpc_error"
 
-// stream is one ModelStreamInfer call. It implements transport.Streamed.
+// stream is one ModelStreamInfer call. It implements transport.Streamed. Unlike a stream of weft.v1 it knows nothing of
+// its requests: they need no ids and supersede none.
 type stream struct {
 	service  *Service
-	statuses bool
+	statuses bool // the first error ends the stream
 }
 
 // New implements transport.Streamed.
 func (st stream) New() transport.Request { return newRequest(st.service, true) }
 
-// Enter implements transport.Streamed.
+// Enter implements transport.Streamed. The timeout of a request counts from its arrival, which fill did not know.
 func (stream) Enter(m transport.Request, arrival time.Time, _ context.CancelCauseFunc) error {
 	r := m.(*request)
 	if t := r.asked.timeout; t > 0 {
@@ -42,7 +43,8 @@ func (stream) Enter(m transport.Request, arrival time.Time, _ context.CancelCaus
 	return nil
 }
 
-// Failed implements transport.Streamed.
+// Failed implements transport.Streamed. The answer names the request, by which the caller finds it: answers come in any
+// order.
 func (st stream) Failed(m transport.Request, why *status.Status) any {
 	if st.statuses {
 		return nil

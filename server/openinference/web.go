@@ -16,19 +16,22 @@ import (
 )
 
 // Web serves the protocol over HTTP and JSON, with Triton's extension for tensors as bytes. Callers are let in by the
-// rules of the calls of gRPC.
+// rules of the calls of gRPC, with the same quotas.
+//
+// A page is a path with the call of gRPC that it stands for. serve lets the caller in and writes the answer; between
+// them the page reads the path and the body into the message of the call, and calls Service.
 type Web struct {
 	*Service
 
-	bodies atomic.Int64 // bytes of large bodies and answers that are under way
+	bodies atomic.Int64 // bytes of large bodies, their tensors and answers that are under way, see hold
 }
 
-// visit is a request of HTTP that is let in.
+// visit is a request of HTTP on its way through its page. It belongs to the goroutine of its handler.
 type visit struct {
 	ctx       context.Context //nolint:containedctx // the request's
-	caller    *access.Caller
+	caller    *access.Caller  // nil on a server that is open to all, or before it is let in
 	admission access.Admission
-	held      int64 // of Web.bodies
+	held      int64 // bytes of it that count in Web.bodies
 	w         http.ResponseWriter
 	r         *http.Request
 }
@@ -109,21 +112,23 @@ func (s *Web) Handler() http.Handler {
 	return mux
 }
 
-// slow lets the answer take as long as it does: the server's times are those of requests and of answers themselves.
+// slow lifts the server's read and write timeouts for this request: they are for bodies and answers on their way, and a
+// prediction or a load may take longer. serve sets the time for the answer.
 func (v *visit) slow() {
 	at := http.NewResponseController(v.w)
 	_ = at.SetReadDeadline(time.Time{}) // a recorder of tests has none
 	_ = at.SetWriteDeadline(time.Time{})
 }
 
-// answerTime is how long a caller may take to get an answer.
+// answerTime is how long a caller may take to read an answer, from when there is one.
 const answerTime = 30 * time.Second
 
 func (v *visit) model() string   { return v.r.PathValue("model") }
 func (v *visit) version() string { return v.r.PathValue("version") }
 
-// serve answers a request: with nothing, a message, a list of them, or what infer has made. What says that it is not
-// ready is 503.
+// serve lets a request in, has answer make its answer, and writes that: nothing, a message, a list of messages, or what
+// infer has made. A message that says that something is not ready is 503. What the request holds of quotas and of
+// memory is given back when the answer was written.
 func (s *Web) serve(w http.ResponseWriter, r *http.Request, rule *access.Rule, answer func(*visit) (any, error)) {
 	v := &visit{ctx: r.Context(), w: w, r: r}
 	defer s.leave(v)
@@ -134,7 +139,7 @@ func (s *Web) serve(w http.ResponseWriter, r *http.Request, rule *access.Rule, a
 	}
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTime)) // a recorder of tests has none
 	if err != nil {
-		s.leave(v) // the rest of the body, which may take long to come, is thrown away
+		s.leave(v) // now: refuse reads the rest of the body, which may take long to come
 		s.refuse(v, err)
 		return
 	}
@@ -159,14 +164,15 @@ func (s *Web) serve(w http.ResponseWriter, r *http.Request, rule *access.Rule, a
 	}
 }
 
-// leave gives back what a request has of the quotas of its caller, and of the memory for bodies; once.
+// leave gives back what a request has of the quotas of its caller, and of the memory for bodies. More calls do nothing.
 func (s *Web) leave(v *visit) {
 	v.admission.Release()
 	s.bodies.Add(-v.held)
 	v.held = 0
 }
 
-// admit finds out who calls, and decides whether they may.
+// admit finds out who calls, decides whether they may, and counts the request in their quotas. The error is one with
+// which a call ends.
 func (s *Web) admit(v *visit, rule *access.Rule) error {
 	var err error
 	if v.caller, err = s.Control.EnterPage(v.r, rule); err != nil || v.caller == nil {
@@ -181,7 +187,8 @@ func (s *Web) admit(v *visit, rule *access.Rule) error {
 	return s.denied(v, rule, v.caller.Check(rule, v.model()))
 }
 
-// denied notes that something was refused, and returns the error that its caller may see; nil if nothing was.
+// denied reports a refusal to the access control, and returns the error that its caller may see; nil: nothing was
+// refused.
 func (s *Web) denied(v *visit, rule *access.Rule, err error) error {
 	if err == nil {
 		return nil
@@ -190,7 +197,7 @@ func (s *Web) denied(v *visit, rule *access.Rule, err error) error {
 	return s.Fail(v.ctx, err, predict.Place{})
 }
 
-// refuse answers with an error.
+// refuse answers with an error, as JSON, and has the rest of the body passed over first.
 func (s *Web) refuse(v *visit, err error) {
 	code, text, retryAfter := status.HTTP(err)
 	if retryAfter != "" {
@@ -204,6 +211,7 @@ func (s *Web) refuse(v *visit, err error) {
 	writeJSON(v.w, code, map[string]string{"error": text})
 }
 
+// writeJSON answers with a value as JSON, with a code.
 func writeJSON(w http.ResponseWriter, code int, value any) {
 	text, err := json.Marshal(value)
 	if err != nil { // such as a statistic that is no number

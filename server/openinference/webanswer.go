@@ -18,22 +18,22 @@ import (
 	"github.com/weftserve/weft/server/wire/elements"
 )
 
-// inferred is an answer: JSON, and the outputs that are bytes behind it. The JSON is made as it is written, for it
-// takes several times the memory of the tensors.
+// inferred is an answer over HTTP: JSON, and the outputs that are bytes behind it. The JSON of the outputs is made as
+// it is written, for it takes several times the memory of the tensors. write frees the pieces.
 type inferred struct {
-	head    any // without the outputs
+	head    any // the members of the JSON without the outputs
 	outputs []webOutput
-	pieces  mem.BufferSlice // which the outputs lie in
+	pieces  mem.BufferSlice // in which the raw outputs lie
 }
 
-// webOutput is the JSON of an output.
+// webOutput is the JSON of an output, but for its data.
 type webOutput struct {
 	Name       string         `json:"name"`
 	Datatype   string         `json:"datatype"`
 	Shape      []int64        `json:"shape"`
 	Parameters map[string]any `json:"parameters,omitempty"`
 
-	raw   []byte
+	raw   []byte // the elements; empty if they are in a region
 	place place
 }
 
@@ -41,12 +41,13 @@ type webOutput struct {
 type place uint8
 
 const (
-	inJSON place = iota
-	behindJSON
-	inRegion
+	inJSON     place = iota
+	behindJSON       // with the parameter binary_data_size
+	inRegion         // of shared memory; the answer has none of it
 )
 
-// inferredOf makes an answer of a message, which it owns unless there is an error.
+// inferredOf makes an answer over HTTP of one that was encoded for gRPC. It owns the pieces of that unless there is an
+// error, which is a *status.UnsupportedError if an output cannot be JSON.
 func inferredOf(encoded *transport.Encoded, w *wanted) (*inferred, error) {
 	m, raws, err := messageOf(encoded.Pieces())
 	if err != nil {
@@ -65,10 +66,10 @@ func inferredOf(encoded *transport.Encoded, w *wanted) (*inferred, error) {
 	for i, o := range m.GetOutputs() {
 		out := webOutput{Name: o.GetName(), Datatype: o.GetDatatype(), Shape: o.GetShape(), raw: raws[i]}
 		if out.Shape == nil {
-			out.Shape = []int64{}
+			out.Shape = []int64{} // JSON would have null
 		}
 		switch parameters := o.GetParameters(); {
-		case len(parameters) > 0:
+		case len(parameters) > 0: // only outputs in regions have some, see encodeShared
 			out.place, out.Parameters = inRegion, map[string]any{}
 			for key, p := range parameters {
 				out.Parameters[key] = valueOf(p).any
@@ -85,13 +86,14 @@ func inferredOf(encoded *transport.Encoded, w *wanted) (*inferred, error) {
 	return a, nil
 }
 
-// messageOf reads an answer, but for its raw outputs, which stay where they lie.
+// messageOf decodes an answer that Encode has made, but for its raw outputs, which stay where they lie.
 func messageOf(pieces mem.BufferSlice) (m *inference.ModelInferResponse, raws [][]byte, err error) {
 	data := make([][]byte, len(pieces))
 	for i, p := range pieces {
 		data[i] = p.ReadOnlyData()
 	}
 	var rest []byte
+	// parameters, outputs and raw_output_contents.
 	const repeated = 1<<4 | 1<<5 | 1<<6
 	for f := elements.ScanOf(elements.NewSource(data), repeated); f.Next(); {
 		if f.Tag == elements.BytesTag(6) {
@@ -104,19 +106,21 @@ func messageOf(pieces mem.BufferSlice) (m *inference.ModelInferResponse, raws []
 	return m, raws, proto.Unmarshal(rest, m)
 }
 
-// write answers.
+// write writes the answer, and frees its memory. Where bytes follow the JSON, a header has the length of the JSON, so
+// it is made twice: once only to be counted.
 func (a *inferred) write(v *visit) {
 	defer a.pieces.Free()
 	size, behind := 1<<10, 0 // about how long the JSON is, and how many bytes follow it
 	for i := range a.outputs {
 		switch raw := a.outputs[i].raw; a.outputs[i].place {
 		case inJSON:
-			size += 4 * len(raw)
+			size += 4 * len(raw) // a guess: a float of four bytes has up to 16 characters
 		case behindJSON:
 			behind += len(raw)
 		case inRegion:
 		}
 	}
+	// Bytes from which on gzip is worth its time.
 	const worthwhile = 4 << 10
 	pack := size+behind > worthwhile && v.takesGzip()
 	header := v.w.Header()
@@ -142,12 +146,13 @@ func (a *inferred) write(v *visit) {
 	packers.Put(packer)
 }
 
-// packers are *gzip.Writer. Each takes a megabyte.
+// packers has the *gzip.Writer that are not in use. Each takes a megabyte, which a request should not allocate.
 var packers = sync.Pool{New: func() any {
 	w, _ := gzip.NewWriterLevel(io.Discard, gzip.BestSpeed) // the level is one
 	return w
 }}
 
+// writeTo writes the JSON and what is behind it. size is about that of the JSON.
 func (a *inferred) writeTo(w io.Writer, size int) {
 	a.writeJSON(w, size)
 	for i := range a.outputs {
@@ -157,7 +162,7 @@ func (a *inferred) writeTo(w io.Writer, size int) {
 	}
 }
 
-// writeJSON writes the JSON of an answer, which has about that size.
+// writeJSON writes the JSON of an answer, which has about that size. The same answer is always the same bytes.
 func (a *inferred) writeJSON(w io.Writer, size int) {
 	to := bufio.NewWriterSize(w, min(size, smallBody))
 	var turn protect.Turn
@@ -179,13 +184,13 @@ func (a *inferred) writeJSON(w io.Writer, size int) {
 	_ = to.Flush() // a caller that is gone needs no answer
 }
 
-// writeOpen writes an object that is to have more members.
+// writeOpen writes an object without its last bracket, so that more members can follow.
 func writeOpen(to *bufio.Writer, object any) {
 	text, _ := json.Marshal(object) //nolint:errchkjson // texts and numbers always are JSON
 	_, _ = to.Write(text[:max(0, len(text)-1)])
 }
 
-// counter counts what is written.
+// counter is a writer that only counts what is written.
 type counter int
 
 // Write implements io.Writer.

@@ -15,13 +15,14 @@ import (
 )
 
 const (
-	// smallBody is how large a body of known size may be that always has room, and mostBodies how much all others have
-	// together.
+	// smallBody is how many bytes a body may have that always has room, and mostBodies how many all others have together,
+	// with their tensors and answers.
 	smallBody  = 64 << 10
 	mostBodies = 64 << 20
 )
 
-// hold takes so much memory more for bodies, tensors and answers, until the request ends. One that is alone gets any.
+// hold takes so much memory more for a body, its tensors or its answer, until leave. The error is a
+// *status.CrowdedError; also then it is leave that gives the bytes back. A request that is alone gets any.
 func (s *Web) hold(v *visit, bytes int) error {
 	v.held += int64(bytes)
 	if all := s.bodies.Add(int64(bytes)); all > mostBodies && all > v.held {
@@ -30,9 +31,14 @@ func (s *Web) hold(v *visit, bytes int) error {
 	return nil
 }
 
-// readBody reads a body of so many bytes at most, unpacked, unless the bodies that are under way are too large. A body
-// counts as soon as so much has come that it is not small: with its whole size or, where that is not known, with the
-// memory that it has so far.
+// readBody reads a body of so many bytes at most, unpacked, into memory of Memory, which the caller gives back. The
+// error is a *status.MessageTooLargeError, a *status.CrowdedError, a *status.UnsupportedError, a quota's, or that of a
+// body that is broken.
+//
+// It begins with the memory of a small body, and doubles it, or takes the known size at once, when that is full. A body
+// counts, in the caller's quotas and by hold, as soon as so much has come that it is not small: a caller that only says
+// that it will send much takes nothing. By hold it then counts with its whole size or, where that is not known, with
+// the memory that it has so far. Small bodies count in the quotas only.
 func (s *Web) readBody(v *visit, most int) (*[]byte, error) {
 	tooLarge := status.MessageTooLargeError{Bytes: int(v.r.ContentLength), Limit: most, Fixed: most == smallBody}
 	if v.r.ContentLength > int64(most) {
@@ -52,9 +58,9 @@ func (s *Web) readBody(v *visit, most int) (*[]byte, error) {
 		return nil, err
 	}
 	n, err := fill(from, *data)
-	held, counted := 0, 0
+	held, counted := 0, 0 // bytes so far, by hold and by the quotas
 	for err == nil && n == len(*data) && n != size && n <= most {
-		larger, came := min(2*n, most+1), n
+		larger, came := min(2*n, most+1), n // one byte beyond most shows that there is more
 		if size >= 0 {
 			larger, came = size, size
 		}
@@ -89,7 +95,7 @@ func (s *Web) readBody(v *visit, most int) (*[]byte, error) {
 	return data, nil
 }
 
-// fill reads until the data are full, and returns how much was read. At the end of the body the error is io.EOF.
+// fill reads until data is full, and returns how much was read. At the end of the body the error is io.EOF.
 func fill(from io.Reader, data []byte) (n int, err error) {
 	for n < len(data) && err == nil {
 		var more int
@@ -99,8 +105,8 @@ func fill(from io.Reader, data []byte) (n int, err error) {
 	return n, err
 }
 
-// unpacked returns a reader of the body, and how many bytes that has, -1 where it is not known. Of the body so many
-// bytes may come.
+// unpacked returns a reader of the body, without its Content-Encoding, and how many bytes that gives, -1 where it is
+// not known. most bounds the body as it comes; how much it becomes is for the caller to bound.
 func (v *visit) unpacked(most int) (from io.Reader, size int, err error) {
 	from = v.bounded(int64(most))
 	switch encoding := strings.ToLower(v.r.Header.Get("Content-Encoding")); encoding {
@@ -122,7 +128,8 @@ func (v *visit) unpacked(most int) (from io.Reader, size int, err error) {
 }
 
 // passOver passes over what is left of a body that is refused, for a while: most clients read no answer before they
-// have sent all, and would find the connection closed in its place. Clients that ask first are told no.
+// have sent all, and would find the connection closed in its place. Clients that sent an Expect header wait for an
+// answer before the body, so nothing need be read.
 func (v *visit) passOver() {
 	const most, patience = 64 << 20, 2 * time.Second
 	if v.r.Header.Get("Expect") == "" {
@@ -134,8 +141,8 @@ func (v *visit) passOver() {
 	}
 }
 
-// bounded returns a reader of the body that fails beyond so many bytes. It is to be made with the writer of net/http
-// itself, which then closes the connection.
+// bounded returns a reader of the body that fails beyond so many bytes. http.MaxBytesReader must have the writer of
+// net/http itself, which then closes the connection, so the writers around that are taken off.
 func (v *visit) bounded(most int64) io.ReadCloser {
 	w := v.w
 	for {
@@ -147,7 +154,8 @@ func (v *visit) bounded(most int64) io.ReadCloser {
 	}
 }
 
-// read reads a small body of JSON, which may be empty, and has that function read the value.
+// read reads a small body of JSON, and has value read the one value in it. An empty body has none, and value is not
+// called.
 func (s *Web) read(v *visit, value func(*scanner) error) error {
 	body, err := s.readBody(v, smallBody)
 	if err != nil {
@@ -165,12 +173,12 @@ func (s *Web) read(v *visit, value func(*scanner) error) error {
 	return in.end()
 }
 
-// takesGzip reports whether an answer may be gzip.
+// takesGzip reports whether an answer may be gzip: Accept-Encoding has it, and not with the weight 0.
 func (v *visit) takesGzip() bool {
 	for one := range strings.SplitSeq(v.r.Header.Get("Accept-Encoding"), ",") {
 		coding, weight, _ := strings.Cut(strings.TrimSpace(one), ";")
 		if coding == "gzip" {
-			return strings.TrimRight(strings.TrimSpace(weight), ".0") != "q="
+			return strings.TrimRight(strings.TrimSpace(weight), ".0") != "q=" // q=0, q=0.0, ...
 		}
 	}
 	return false

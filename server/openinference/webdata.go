@@ -24,7 +24,8 @@ func dtypeOf(name string) tensor.DType {
 	return tensor.Invalid
 }
 
-// decodeList reads an input from the JSON that it came in.
+// decodeList reads an input from the JSON that it came in. That was checked when the body was read; how its elements
+// are written is looked at here, since the type is the model's. The data are the request's until letGo.
 func (r *request) decodeList(spec *tensor.Spec, in *input, shape tensor.Shape) (tensor.Tensor, error) {
 	count, err := predict.Elements(spec, shape)
 	if err != nil {
@@ -41,7 +42,7 @@ func (r *request) decodeList(spec *tensor.Spec, in *input, shape tensor.Shape) (
 	if len(in.list.text) > smallBody {
 		turn.Begin()
 	}
-	data := r.house.Memory.Get(in.list.bytes(spec.DType))
+	data := r.house.Memory.Get(in.list.bytes(spec.DType)) // enough, so that appending does not move it
 	r.copies = append(r.copies, data)
 	if *data, err = appendList((*data)[:0], spec.DType, &in.list, &turn); err != nil {
 		return tensor.Tensor{}, err
@@ -49,7 +50,8 @@ func (r *request) decodeList(spec *tensor.Spec, in *input, shape tensor.Shape) (
 	return tensor.Tensor{DType: spec.DType, Shape: shape, Data: *data}, nil
 }
 
-// appendList appends the elements of a list of JSON, which is sound, as a tensor of that type has them.
+// appendList appends the elements of a list of JSON, which is sound, as a tensor of that type has them. The error is a
+// *tensor.FieldError that names the element by its index among all.
 func appendList(raw []byte, dtype tensor.DType, l *list, turn *protect.Turn) ([]byte, error) {
 	s, n := scanner{text: l.text, turn: turn}, 0
 	err := s.elements(func() error {
@@ -75,14 +77,15 @@ func appendList(raw []byte, dtype tensor.DType, l *list, turn *protect.Turn) ([]
 	return raw, inPart("data", err)
 }
 
-// appendElement appends an element, which begins like all of its kind, and reports whether the type has it.
+// appendElement appends an element, and reports whether the type has it. kind is what scanner.kind said of the element,
+// and text what scalar returned.
 func appendElement(raw []byte, dtype tensor.DType, kind byte, text []byte) ([]byte, bool) {
 	switch {
 	case kind == aNumber:
 		return appendNumber(raw, dtype, text)
 	case dtype == tensor.String && kind == '"':
 		begin := len(raw)
-		raw = appendText(append(raw, 0, 0, 0, 0), text)
+		raw = appendText(append(raw, 0, 0, 0, 0), text) // the length, which is known afterwards
 		little.PutUint32(raw[begin:], uint32(len(raw)-begin-4))
 		return raw, true
 	case dtype == tensor.Bool && kind == 't':
@@ -91,13 +94,15 @@ func appendElement(raw []byte, dtype tensor.DType, kind byte, text []byte) ([]by
 	return append(raw, 0), dtype == tensor.Bool && kind == 'f'
 }
 
+// appendNumber appends a number of JSON as an element, and reports whether the type can hold it. Whole numbers must be
+// written as such: 1.0 is none. 0 and 1 are bools, too.
 func appendNumber(raw []byte, dtype tensor.DType, text []byte) ([]byte, bool) {
 	bits := 8 * dtype.Size()
 	switch {
 	case dtype.IsFloat():
 		x, err := strconv.ParseFloat(string(text), max(32, bits))
 		half := tensor.Float16Bits(float32(x))
-		// A number that is too large for the type is no infinity.
+		// A number that is too large for a half would become infinity: it is refused, unless it is infinity.
 		fits := func(to float64) bool { return err == nil && math.IsInf(to, 0) == math.IsInf(x, 0) }
 		switch dtype {
 		case tensor.Float16:
@@ -122,6 +127,7 @@ func appendNumber(raw []byte, dtype tensor.DType, text []byte) ([]byte, bool) {
 	return raw, false
 }
 
+// appendInteger appends the lowest bits of a number, in little endian.
 func appendInteger(raw []byte, bits int, n uint64) []byte {
 	for ; bits > 0; bits -= 8 {
 		raw, n = append(raw, byte(n)), n>>8

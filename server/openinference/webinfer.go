@@ -15,7 +15,8 @@ import (
 // jsonHeader is the header that says how many bytes of a body are JSON; the others are tensors.
 const jsonHeader = "Inference-Header-Content-Length"
 
-// infer predicts.
+// infer answers a prediction. It runs it as a call of gRPC is run, and converts the answer, which is encoded as for
+// gRPC.
 func (s *Web) infer(v *visit) (any, error) {
 	r, w, err := s.readRequest(v)
 	if err != nil {
@@ -41,7 +42,8 @@ func (s *Web) infer(v *visit) (any, error) {
 	return made, nil
 }
 
-// readRequest reads a request and lets it in. The caller is to have it answered.
+// readRequest reads a request and lets it in. The caller must have it answered by Run, which releases it. The body
+// belongs to the request as soon as takeBody is called.
 func (s *Web) readRequest(v *visit) (*request, wanted, error) {
 	body, err := s.readBody(v, s.MaxMessageBytes)
 	if err != nil {
@@ -55,7 +57,7 @@ func (s *Web) readRequest(v *visit) (*request, wanted, error) {
 	var turn protect.Turn
 	defer turn.End()
 	if head > smallBody {
-		turn.Begin() // reading it takes a processor for long
+		turn.Begin() // reading it takes a processor for long; bytes behind the JSON take none
 	}
 	r := newRequest(s.Service, false)
 	size, w, err := r.takeBody(v.model(), v.version(), body, head, &turn)
@@ -77,7 +79,8 @@ func (s *Web) readRequest(v *visit) (*request, wanted, error) {
 	return r, w, nil
 }
 
-// letIn takes of the caller's quotas what a request brings besides its body, and gives it its priority.
+// letIn takes of the caller's quotas what a request brings besides its body, and gives it its priority. The visit keeps
+// the admission, not the request: it lasts until the answer was written.
 func (s *Web) letIn(v *visit, r *request) error {
 	if err := v.admission.Grow(r.Brings(v.caller)); err != nil {
 		return err
@@ -89,7 +92,8 @@ func (s *Web) letIn(v *visit, r *request) error {
 	return err
 }
 
-// head returns how many bytes of a body are JSON.
+// head returns how many bytes of a body are JSON: what jsonHeader says, or all of them. The error is a
+// *tensor.FieldError.
 func (v *visit) head(body int) (int, error) {
 	length := v.r.Header.Get(jsonHeader)
 	if length == "" {
@@ -105,9 +109,10 @@ func (v *visit) head(body int) (int, error) {
 	return n, nil
 }
 
-// theBody is the field of errors that are about no part of a body.
+// theBody is the field of errors that are about no part of a body, which inPart leaves alone.
 const theBody = "the body"
 
+// broken is the error of a body that cannot be read.
 func broken(format string, args ...any) error {
 	return &tensor.FieldError{
 		Field: theBody, Want: "JSON as docs/OPEN_INFERENCE.md has it", Got: fmt.Sprintf(format, args...),

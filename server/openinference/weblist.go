@@ -12,7 +12,8 @@ import (
 	"github.com/weftserve/weft/server/status"
 )
 
-// listable returns an error unless an output can be a list of JSON, which has no bytes that are no text.
+// listable refuses an output of texts that are not UTF-8: JSON cannot have them. The error is a
+// *status.UnsupportedError. It is asked before the first byte of the answer is written.
 func listable(output string, dtype tensor.DType, raw []byte) error {
 	for dtype == tensor.String && len(raw) > 0 {
 		text, rest, ok := tensor.NextString(raw)
@@ -27,7 +28,7 @@ func listable(output string, dtype tensor.DType, raw []byte) error {
 	return nil
 }
 
-// writeList writes raw elements, which can be one, as a list of JSON.
+// writeList writes raw elements, which are listable, as one flat list of JSON.
 func writeList(to *bufio.Writer, dtype tensor.DType, raw []byte, turn *protect.Turn) {
 	_ = to.WriteByte('[') // Flush has the error
 	for first := true; len(raw) > 0; first = false {
@@ -48,7 +49,7 @@ func writeList(to *bufio.Writer, dtype tensor.DType, raw []byte, turn *protect.T
 	_ = to.WriteByte(']')
 }
 
-// writeText writes a text in quotes.
+// writeText writes a text in quotes, and escapes only what JSON demands.
 func writeText(to *bufio.Writer, text []byte) {
 	_ = to.WriteByte('"')
 	for _, c := range text {
@@ -70,8 +71,8 @@ func writeText(to *bufio.Writer, text []byte) {
 	_ = to.WriteByte('"')
 }
 
-// appendValue appends the first element. NaN and infinities, which JSON does not have, are as Triton writes them and
-// Python's json reads them.
+// appendValue appends the first element of raw as JSON has it. A float has as many digits as it takes to read the same
+// float again. NaN and infinities, which JSON does not have, are as Triton writes them and Python's json reads them.
 func appendValue(out []byte, dtype tensor.DType, raw []byte) []byte {
 	if dtype.IsFloat() {
 		switch x := floatOf(dtype, raw); {
@@ -80,7 +81,7 @@ func appendValue(out []byte, dtype tensor.DType, raw []byte) []byte {
 		case math.IsInf(x, -1):
 			return append(out, "-Infinity"...)
 		default:
-			return strconv.AppendFloat(out, x, 'g', -1, 8*max(4, dtype.Size()))
+			return strconv.AppendFloat(out, x, 'g', -1, 8*max(4, dtype.Size())) // halves as singles
 		}
 	}
 	switch n := wholeOf(dtype, raw); {
@@ -93,13 +94,14 @@ func appendValue(out []byte, dtype tensor.DType, raw []byte) []byte {
 	}
 }
 
-// wholeOf returns the first element of a type of whole numbers, with its sign.
+// wholeOf returns the first element of a type of whole numbers, or of bools, in 64 bits: with its sign if the type has
+// one.
 func wholeOf(dtype tensor.DType, raw []byte) uint64 {
 	var eight [8]byte
 	size := copy(eight[:], raw[:dtype.Size()])
 	n := little.Uint64(eight[:])
 	if above := 64 - 8*size; isSigned(dtype) {
-		return uint64(int64(n<<above) >> above)
+		return uint64(int64(n<<above) >> above) // the sign goes into the bits above
 	}
 	return n
 }

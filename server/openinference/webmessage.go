@@ -12,14 +12,14 @@ import (
 	"github.com/weftserve/weft/server/wire/elements"
 )
 
-// list is elements as they came in JSON.
+// list is the elements of an input as they came in JSON.
 type list struct {
-	text  []byte // nil: there is none
-	count int
+	text  []byte // a part of the body; nil: the input has no data
+	count int    // of elements, in all lists together
 }
 
 // bytes is how many bytes the elements take at most as a tensor of that type. A body has at least two bytes for each
-// element.
+// element, so that is at most four times the bytes of the list.
 func (l *list) bytes(dtype tensor.DType) int {
 	if dtype == tensor.String {
 		return len(l.text) + l.count + 1 // four bytes more for each, and two quotes and a comma less
@@ -29,16 +29,19 @@ func (l *list) bytes(dtype tensor.DType) int {
 
 // wanted says which outputs of an answer in JSON are wanted as bytes behind it.
 type wanted struct {
-	all          bool // but for texts
-	bytes, texts []string
+	all          bool     // all of them, but for texts
+	bytes, texts []string // outputs that say so themselves, by name: as bytes, and in the JSON
 }
 
+// asBytes reports whether an output is wanted as bytes. What an output says itself counts before what the request says
+// of all.
 func (w *wanted) asBytes(output string) bool {
 	return slices.Contains(w.bytes, output) || w.all && !slices.Contains(w.texts, output)
 }
 
-// takeBody makes a request of a body of HTTP, which is the request's from then on. The first bytes of it are JSON,
-// and the others tensors; size is how many bytes the elements take that are in the JSON, once they are tensors.
+// takeBody makes a request of a body of HTTP, which is the request's from then on, also where there is an error. The
+// first head bytes of it are JSON, and the others tensors. size is how many bytes the elements take that are in the
+// JSON, once they are tensors; they are not decoded here.
 func (r *request) takeBody(model, version string, body *[]byte, head int, turn *protect.Turn) (
 	size int, w wanted, err error,
 ) {
@@ -75,11 +78,13 @@ func (r *request) takeBody(model, version string, body *[]byte, head int, turn *
 // has.
 const asBytes, bytesBehind = "binary_data", "binary_data_size"
 
+// isTrue reports whether a parameter is true; one that is no bool or not there is not.
 func isTrue(parameters map[string]*inference.InferParameter, key string) bool {
 	return parameters[key].GetBoolParam()
 }
 
-// takeBehind gives the bytes behind the JSON to the inputs that have some there.
+// takeBehind gives the bytes behind the JSON to the inputs that have some there, in the order of the inputs. The error
+// is a *tensor.FieldError.
 func (r *request) takeBehind(behind []byte) error {
 	for i := range r.inputs {
 		in := &r.inputs[i]
@@ -101,7 +106,7 @@ func (r *request) takeBehind(behind []byte) error {
 	return nil
 }
 
-// matchBody wants each input to have its elements in one place.
+// matchBody refuses an input that has its elements in two places.
 func (r *request) matchBody() error {
 	for i := range r.inputs {
 		in := &r.inputs[i]

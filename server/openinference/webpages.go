@@ -7,10 +7,10 @@ import (
 	"github.com/weftserve/weft/proto/gen/inference"
 )
 
-// pages adds a page, whose callers are let in by the rule of a call.
+// pages adds a page: a pattern of paths, the call of gRPC by whose rule callers are let in, and what answers.
 type pages func(pattern, method string, answer func(*visit) (any, error))
 
-// regions are the pages of shared memory.
+// regions adds the pages of shared memory. There is none of GPUs, so their lists are empty.
 func (s *Web) regions(page pages) {
 	const system, cuda = "/v2/systemsharedmemory", "/v2/cudasharedmemory"
 	for _, of := range []string{"", "/region/{region}"} {
@@ -58,7 +58,7 @@ func (s *Web) regions(page pages) {
 
 func (v *visit) region() string { return v.r.PathValue("region") }
 
-// settings are the pages of the log and of traces. What is read is the answer to what is set, too.
+// settings adds the pages of the log and of traces. What is set is answered like what is read.
 func (s *Web) settings(page pages) {
 	for _, method := range []string{"GET ", "POST "} {
 		page(method+"/v2/logging", "LogSettings", func(v *visit) (any, error) {
@@ -93,6 +93,7 @@ func (s *Web) settings(page pages) {
 				all, err := s.TraceSetting(v.ctx, q)
 				out := map[string]any{}
 				for key, value := range all.GetSettings() {
+					// Triton has a list of levels, and of the other settings their values alone.
 					if out[key] = value.GetValue()[0]; key == "trace_level" {
 						out[key] = value.GetValue()
 					}

@@ -6,19 +6,20 @@ import (
 	"github.com/weftserve/weft/proto/gen/inference"
 )
 
-// bodyReader reads the JSON of a request into a message, but for its elements.
+// bodyReader reads the JSON of a request into a message, but for its elements, which stay where they lie.
 type bodyReader struct {
 	scanner
 
 	message *inference.ModelInferRequest
-	lists   []list // the elements of each input
-	parts   int
+	lists   []list // the elements of each input of message, in the same order
+	parts   int    // inputs, outputs, parameters and dimensions so far
 }
 
-// mostParts is how many inputs, outputs, parameters and dimensions a request in JSON may have: each takes memory.
+// mostParts is how many inputs, outputs, parameters and dimensions a request in JSON may have together: each takes many
+// times the bytes that it has in the body.
 const mostParts = 1 << 12
 
-// part counts one of them.
+// part counts one of them, and refuses it if it is one too many.
 func (b *bodyReader) part() error {
 	if b.parts++; b.parts > mostParts {
 		return broken("more than %d inputs, outputs, parameters and dimensions, which is very many", mostParts)
@@ -26,6 +27,7 @@ func (b *bodyReader) part() error {
 	return nil
 }
 
+// read reads the whole JSON.
 func (b *bodyReader) read() error {
 	err := b.members([]string{"id", "parameters", "inputs", "outputs"}, func(i int) (err error) {
 		switch i {
@@ -46,7 +48,8 @@ func (b *bodyReader) read() error {
 	return b.end()
 }
 
-// each reads a list of parts. The function returns the name of the part that it has read, if that has any.
+// each reads a list of parts, and counts them. read returns the name of the part that it has read, if that has any:
+// errors name a part by that, else by its index.
 func (b *bodyReader) each(read func() (name string, err error)) error {
 	i := 0
 	return b.list(func() error {
@@ -93,7 +96,8 @@ func (b *bodyReader) input() (name string, err error) {
 	return in.GetName(), err
 }
 
-// data passes over a list of elements.
+// data passes over the elements of an input, and counts them. What they are is not looked at: that needs the model's
+// type.
 func (b *bodyReader) data(to *list) error {
 	b.kind()
 	begin := b.at
