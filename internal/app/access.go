@@ -17,6 +17,8 @@ import (
 	"github.com/weftserve/weft/server/access"
 )
 
+// accessRules are what one reading of the access file and of the files that it names gave. They do not change
+// afterwards.
 // accessRules are those of an access file, and of the files that it names.
 type accessRules struct {
 	config *access.Config
@@ -29,13 +31,14 @@ type accessRules struct {
 // maxAccessFile is the largest file of access rules that is read, in bytes.
 const maxAccessFile = 4 << 20
 
-// read reads a file once.
+// read reads a file, and remembers its text even where the error says that it is too large: changed compares with it.
 func (r *accessRules) read(path string) (string, error) {
 	text, err := readBounded(path)
 	r.files[path] = text
 	return text, err
 }
 
+// readBounded reads at most maxAccessFile bytes, so that a path such as /dev/zero does not fill the memory.
 func readBounded(path string) (string, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -49,8 +52,8 @@ func readBounded(path string) (string, error) {
 	return string(data), err
 }
 
-// readAccess reads an access file and the files that it names. The error is everything that is wrong; the rules then
-// have their files only.
+// readAccess reads an access file and the files that it names. The error joins everything that is wrong. The rules are
+// then good for nothing but changed, which says when to read again.
 func readAccess(path string) (*accessRules, error) {
 	r := &accessRules{files: map[string]string{}, tokens: &access.Tokens{}}
 	text, err := r.read(path)
@@ -63,6 +66,7 @@ func readAccess(path string) (*accessRules, error) {
 		return faults
 	})
 	errs := []error{err}
+	// Names are relative to the access file, and not to the directory in which the server was started.
 	beside := func(name string) string {
 		if filepath.IsAbs(name) {
 			return name
@@ -74,6 +78,7 @@ func readAccess(path string) (*accessRules, error) {
 	}
 	if f.JWT != nil {
 		r.jwt = &access.IssuerConfig{URL: f.JWT.Issuer, Audience: f.JWT.Audience, Groups: f.JWT.Groups}
+		// Most issuers use this claim.
 		if r.jwt.Groups == "" {
 			r.jwt.Groups = "groups"
 		}
@@ -95,6 +100,7 @@ func readAccess(path string) (*accessRules, error) {
 	return r, nil
 }
 
+// readTokens puts the path before each fault of the tokens file, because the access file may name any.
 func (r *accessRules) readTokens(path string) error {
 	text, err := r.read(path)
 	if err != nil {
@@ -112,13 +118,14 @@ func (r *accessRules) readTokens(path string) error {
 func (r *accessRules) changed() (now map[string]string, is bool) {
 	now = map[string]string{}
 	for path, text := range r.files {
+		// A file that cannot be read counts as empty, so that its return is a change, too.
 		now[path], _ = readBounded(path)
 		is = is || now[path] != text
 	}
 	return now, is
 }
 
-// anonymous returns the identity that callers have who prove nothing; "": they have none.
+// anonymous returns the identity of callers without a token or certificate; "" if such callers have no identity.
 func (r *accessRules) anonymous() string {
 	if id := access.NewPolicy(r.config, nil, time.Time{}).Identify(nil); id != nil {
 		return id.Name
@@ -126,7 +133,8 @@ func (r *accessRules) anonymous() string {
 	return ""
 }
 
-// keepClosed returns an error if the rules let anybody in although there are addresses where nobody may be.
+// keepClosed returns an error if the rules give callers without a token or certificate an identity although addresses,
+// which are by setting, must not serve them.
 func (r *accessRules) keepClosed(path string, addresses map[string]string) error {
 	identity := r.anonymous()
 	if identity == "" || len(addresses) == 0 {
@@ -138,10 +146,11 @@ func (r *accessRules) keepClosed(path string, addresses map[string]string) error
 		path, identity, strings.Join(slices.Sorted(maps.Values(addresses)), ", "))
 }
 
-// authorizer has access control follow an access file.
+// authorizer has access control follow an access file. Once run has begun, only run uses rules and kept; readAgain may
+// be called from anywhere.
 type authorizer struct {
 	path string
-	// closed are the addresses where nobody is served who proves nothing, by setting; none: anybody may be.
+	// closed are the addresses, by setting, that must not serve callers without a token or certificate; none: any may.
 	closed  map[string]string
 	control *access.Control
 	log     *slog.Logger
@@ -151,11 +160,13 @@ type authorizer struct {
 	every   time.Duration // between two looks at the files
 }
 
-// lookEvery is how often the files are looked at: that is cheap, and knows no file system on which it fails.
+// lookEvery is how often the files are read and compared. They are small, so that this is cheap. Notifications of the
+// file system would not come on network file systems, or where a mounted directory is exchanged as Kubernetes does.
 const lookEvery = time.Second
 
 // newAuthorizer returns one that follows the rules.
 func newAuthorizer(path string, rules *accessRules, control *access.Control, log *slog.Logger) *authorizer {
+	// One wish to read again is enough, however many hangups it stands for: hence the capacity of 1.
 	p := &authorizer{
 		path: path, control: control, log: log, rules: rules, again: make(chan struct{}, 1), every: lookEvery,
 	}
@@ -163,19 +174,21 @@ func newAuthorizer(path string, rules *accessRules, control *access.Control, log
 	return p
 }
 
-// follow puts rules in force.
+// follow puts rules without faults in force. Requests that were authorized before go on.
 func (a *authorizer) follow(r *accessRules) {
 	if a.kept != nil && a.kept.jwt != nil && r.jwt != nil && a.kept.jwt.Equal(r.jwt) {
 		r.issuer = a.kept.issuer // it remembers what it has verified
 	}
 	a.kept = r
+	// The new policy takes over what identities have used of their quotas.
 	policy := access.NewPolicy(r.config, a.control.Policy(), time.Now())
 	a.control.Follow(policy, &access.Prover{Tokens: r.tokens, Issuer: r.issuer})
 	a.log.Info("access rules in force", "event", "access_in_force", "access", a.path,
 		"identities", policy.Identities(), "tokens", r.tokens.Len())
 }
 
-// reload reads the files again. Faulty ones change nothing.
+// reload reads the files again. Faulty ones leave the rules in force as they are, and are logged once: a.rules becomes
+// the faulty reading, so that look sees no further change in it.
 func (a *authorizer) reload() {
 	rules, err := readAccess(a.path)
 	a.rules = rules
@@ -190,7 +203,7 @@ func (a *authorizer) reload() {
 	a.follow(rules)
 }
 
-// readAgain has the files read again now.
+// readAgain has run read the files again now, changed or not. It does not block.
 func (a *authorizer) readAgain() {
 	select {
 	case a.again <- struct{}{}:
@@ -217,8 +230,8 @@ func (a *authorizer) run(ctx context.Context) error {
 	}
 }
 
-// look looks at the files, and reads them if they have changed and are as they were at the look before. It returns how
-// they are.
+// look compares the files with the latest reading, and reads them again if they differ from it and are the same as at
+// the look before. It returns their texts, which are before at the next look.
 func (a *authorizer) look(before map[string]string) map[string]string {
 	now, changed := a.rules.changed()
 	if changed && maps.Equal(now, before) {
@@ -238,7 +251,8 @@ func (s *assembly) readAccess(context.Context) (err error) {
 	return s.rules.keepClosed(s.Access, s.closed())
 }
 
-// closed returns the addresses where nobody is served who proves nothing, unless the settings say otherwise.
+// closed returns the addresses that must not serve callers without a token or certificate: the ones that other machines
+// reach, unless insecure is set or every caller must show a certificate.
 func (s *assembly) closed() map[string]string {
 	if s.Insecure || s.Identified() {
 		return nil
@@ -246,7 +260,7 @@ func (s *assembly) closed() map[string]string {
 	return s.Beyond()
 }
 
-// openAccess puts access control before all calls.
+// openAccess makes the access control that every call passes. Without an access file it lets everybody do everything.
 func (s *assembly) openAccess() {
 	s.control = &access.Control{Observer: s.measured, Logger: s.log}
 	if s.rules != nil {
@@ -256,8 +270,8 @@ func (s *assembly) openAccess() {
 	}
 }
 
-// Token makes a token, and writes it and the line of it for the tokens file. The line has its hash only, so that it is
-// shown this once.
+// Token makes a token, and writes to out the token and its line for the tokens file. The line has only the hash of the
+// token, so that the token is shown this once.
 func Token(name string, out io.Writer) error {
 	if err := access.CheckTokenName(name); err != nil {
 		return config.Faults{{Key: "<name>", Message: err.Error()}}

@@ -32,12 +32,15 @@ type jwtEntry struct {
 	Groups string `yaml:"groups"` // the claim that lists groups; "": groups
 }
 
+// roleEntry lists the models that a role gives each right for, as patterns in which * stands for any characters. The
+// fields are those of access.Role, in the same order: check converts one to the other.
 type roleEntry struct {
 	Predict []string `yaml:"predict"`
 	Observe []string `yaml:"observe"`
 	Operate []string `yaml:"operate"`
 }
 
+// identityEntry says which callers are an identity. Entries count in their order: a caller is the first that fits.
 type identityEntry struct {
 	Name    string     `yaml:"name"`
 	Callers []string   `yaml:"callers"`
@@ -46,6 +49,9 @@ type identityEntry struct {
 	Quota   quotaEntry `yaml:"quota"`
 }
 
+// quotaEntry bounds an identity. Requests and bytes are of what was accepted and not answered yet; the rate is requests
+// per second, in the long run; the burst is requests at once. Zero is no bound, and a burst of zero is that of one
+// second.
 type quotaEntry struct {
 	Requests    int64       `yaml:"requests-in-flight"`
 	Bytes       config.Size `yaml:"bytes-in-flight"`
@@ -57,12 +63,15 @@ type quotaEntry struct {
 // SetDefaults implements config.Defaulter.
 func (e *identityEntry) SetDefaults() { e.Weight, e.Quota.MaxPriority = 1, "critical-plus" }
 
+// identityName keeps names short and plain, because they are labels of metrics and are in the log. modelPattern is a
+// name of a model, with * anywhere.
 var (
 	identityName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 	modelPattern = regexp.MustCompile(`^[A-Za-z0-9*][A-Za-z0-9._*-]*$`)
 )
 
-// check returns everything that is wrong with the values, and what they come to.
+// check returns the configuration that the values stand for, and everything that is wrong with them. Where there are
+// faults the configuration is not to be used.
 func (f *accessFile) check() (*access.Config, config.Faults) {
 	var faults config.Faults
 	c := &access.Config{Roles: map[string]access.Role{}}
@@ -83,6 +92,7 @@ func (f *accessFile) check() (*access.Config, config.Faults) {
 	if len(f.Identities) == 0 {
 		faults.Addf("identities", "the list is empty, so that nobody could call; expected at least one identity")
 	}
+	// all is the identity that takes anonymous callers. As every caller fits it, entries after it would never count.
 	all := ""
 	for i := range f.Identities {
 		e, key := &f.Identities[i], fmt.Sprintf("identities[%d]", i)
@@ -98,7 +108,8 @@ func (f *accessFile) check() (*access.Config, config.Faults) {
 	return c, faults
 }
 
-// entry returns what an identity comes to.
+// entry checks an identity, and returns it as access control has it. before are the identities further up, whose names
+// it must not repeat; key is its own in the file, for faults.
 func (f *accessFile) entry(faults *config.Faults, key string, e *identityEntry, before []identityEntry) access.Entry {
 	out := access.Entry{Name: e.Name, Roles: e.Roles, Weight: e.Weight}
 	switch {
@@ -136,6 +147,8 @@ func (f *accessFile) entry(faults *config.Faults, key string, e *identityEntry, 
 	return out
 }
 
+// check refuses negative values, and values that no server reaches: they are mistakes, such as bytes for a number of
+// requests.
 func (q *quotaEntry) check(faults *config.Faults, key string) access.Quota {
 	config.Between(faults, key+".requests-in-flight", q.Requests, 0, math.MaxInt32)
 	config.Between(faults, key+".bytes-in-flight", q.Bytes, 0, 1<<50)
@@ -146,11 +159,13 @@ func (q *quotaEntry) check(faults *config.Faults, key string) access.Quota {
 	}
 	return access.Quota{
 		Requests: q.Requests, Bytes: int64(q.Bytes), Rate: q.Rate,
+		// A second's worth, and at least one: with a burst of zero no request would ever be taken.
 		Burst:        cmp.Or(q.Burst, int(math.Ceil(q.Rate))),
 		MostPriority: access.Priorities[q.MaxPriority],
 	}
 }
 
+// check does not look at a file of keys: readAccess reads that, and says what is wrong with it.
 func (j *jwtEntry) check(faults *config.Faults) {
 	checkURL(faults, "jwt.issuer", j.Issuer)
 	if j.Audience == "" {
@@ -162,7 +177,7 @@ func (j *jwtEntry) check(faults *config.Faults) {
 	}
 }
 
-// checkURL refuses a URL from which anybody on the way could send keys.
+// checkURL refuses a URL without TLS to another machine: anybody on the way could send keys of his own.
 func checkURL(faults *config.Faults, key, text string) {
 	u, err := url.Parse(text)
 	if err == nil && u.Host != "" && (u.Scheme == "https" || u.Scheme == "http" && access.Local(u.Hostname())) {

@@ -42,19 +42,22 @@ func (a *App) Run(log io.Writer) error {
 	if err := reserveThreads(); err != nil {
 		return err
 	}
+	// The handlers are there before anything else: GPU libraries replace signal handlers while they load.
 	// This comes before anything else: GPU libraries replace signal handlers while they load.
 	signals := lifecycle.Signals()
 	a.hangups = lifecycle.Hangups()
 	if progress.Terminal(log) && a.LogFormat != "json" {
 		a.loading = newLoadingLine(log, "weft serve")
+		// The log goes through the line, so that a record does not end up in the middle of it.
 		defer a.loading.Close()
 		log = a.loading
 	}
 	return a.serve(signals, newLogger(log, &a.Server, &a.level))
 }
 
-// serve serves until a signal, or a part that fails, ends it.
+// serve is Run with the signals and the log of a test. The error is nil after an orderly stop that a signal asked for.
 func (a *App) serve(signals <-chan os.Signal, log *slog.Logger) error {
+	// It is read when the stop begins, and not here: a reload may change it meanwhile.
 	a.drain.Store(int64(a.DrainTimeout))
 	stop := lifecycle.Config{
 		Signals:      signals,
@@ -67,13 +70,15 @@ func (a *App) serve(signals <-chan os.Signal, log *slog.Logger) error {
 	return err
 }
 
-// start puts the server together, from the repositories to the first answer. Each part is stopped before those above
-// it.
+// start puts the server together, from the repositories to the first answer. Parts are stopped in the opposite order of
+// their starts, so that a step may only start a part after all that the part needs while it stops. An error
+// leaves the parts that run to lifecycle.Run, which stops them.
 func (a *App) start(ctx context.Context, g *lifecycle.Group, log *slog.Logger) error {
 	s := &assembly{
 		App: a, group: g, log: log, began: time.Now(), clock: owntime.New(),
 		ask: make(chan time.Duration, 1), supervisor: lifecycle.NewSupervisor(log),
 	}
+	// ctx ends when the stop begins, whatever the cause.
 	context.AfterFunc(ctx, s.supervisor.Stopping)
 	for _, step := range []func(context.Context) error{
 		s.findModels,
@@ -97,7 +102,7 @@ func (a *App) start(ctx context.Context, g *lifecycle.Group, log *slog.Logger) e
 	return nil
 }
 
-// Settings are the flags of every command that reads repositories.
+// Settings are the arguments and flags of every command that reads repositories.
 type Settings struct {
 	Repositories []string        `arg:"" optional:"" name:"repository" help:"Directory of <model>/<version>/model.onnx."`
 	Config       kong.ConfigFlag `placeholder:"FILE" help:"Read settings from this YAML file. Its keys have the names of the flags; a flag wins over its key."`
@@ -112,8 +117,8 @@ func (s *Settings) Validate() error {
 	return nil
 }
 
-// Check returns everything that is wrong with the settings together, as config.Faults. They are named as flags,
-// wherever they came from.
+// Check returns everything that is wrong with the settings together, as config.Faults. Their keys are flags, even where
+// a value came from the settings file.
 func (s *Settings) Check() error {
 	faults := s.Server.Check()
 	if wrong := misplacedState(s.StateDir, s.Repositories); wrong != "" {
@@ -125,11 +130,13 @@ func (s *Settings) Check() error {
 	return faults.Err()
 }
 
+// config.Server.Check has refused all other levels.
 var logLevels = map[config.LogLevel]slog.Level{
 	"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
 }
 
-// newLogger returns a logger that writes as the settings say, from the level on, which may change.
+// newLogger returns a logger that writes to w in the format that the settings name. It sets level to theirs. A reload
+// changes level later, and the logger follows.
 func newLogger(w io.Writer, s *config.Server, level *slog.LevelVar) *slog.Logger {
 	level.Set(logLevels[s.LogLevel])
 	options := &slog.HandlerOptions{Level: level}
@@ -141,8 +148,8 @@ func newLogger(w io.Writer, s *config.Server, level *slog.LevelVar) *slog.Logger
 	return slog.New(telemetry.LogHandler(slog.NewTextHandler(w, options)))
 }
 
-// inSeconds has durations say their unit where a program reads them, to which they would be plain numbers: took is
-// took_seconds there.
+// inSeconds gives durations in JSON a unit: "took" becomes "took_seconds". By itself slog would write nanoseconds as
+// plain numbers.
 func inSeconds(_ []string, a slog.Attr) slog.Attr {
 	if a.Value.Kind() == slog.KindDuration {
 		return slog.Float64(a.Key+"_seconds", a.Value.Duration().Seconds())

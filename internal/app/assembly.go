@@ -34,7 +34,9 @@ import (
 	"github.com/weftserve/weft/sharedsched/shell"
 )
 
-// assembly is a server that is being put together. Each step fills in fields that the later ones need.
+// assembly is a server that is being put together. Each step of App.start fills in fields that the later ones need, and
+// no step changes what an earlier one has set. Only start's goroutine writes the fields. Callbacks that read a field of
+// a later step run only after that step.
 type assembly struct {
 	*App
 	group *lifecycle.Group
@@ -70,11 +72,15 @@ type assembly struct {
 	mirror      *shadow.Mirror
 }
 
+// findModels reads the repositories before anything is opened, so that a wrong path is reported at once.
 func (s *assembly) findModels(context.Context) (err error) {
 	s.repository, s.listing, err = scan(&s.Settings, s.log)
 	return err
 }
 
+// listen opens all listeners. Only the HTTP server answers from here on, with metrics and "loading"; connections to the
+// gRPC listeners wait in the system's queue until serveCalls. Telemetry starts before the parts that report to it, so
+// that it is stopped after them and exports what they have measured at their ends.
 func (s *assembly) listen(ctx context.Context) (err error) {
 	if s.grpc, err = listen(ctx, "listen", s.Listen); err != nil {
 		return err
@@ -86,6 +92,7 @@ func (s *assembly) listen(ctx context.Context) (err error) {
 		return err
 	}
 	s.group.Start(telemetryPart(s.measured, s.log))
+	// It is stopped just before telemetry, when all parts that report have ended.
 	if s.atEnd != nil {
 		s.group.Start(lifecycle.Part{Name: "a look of a test", Stop: func(context.Context) error {
 			s.atEnd(s.measured.MetricsHandler())
@@ -115,6 +122,7 @@ func (s *assembly) listen(ctx context.Context) (err error) {
 	return nil
 }
 
+// openState comes before buildHouse and buildEdge, which restore the decisions and the rollouts that it keeps.
 func (s *assembly) openState(context.Context) (err error) {
 	var part lifecycle.Part
 	if s.state, part, err = openState(s.StateDir, firstFolder(&s.Settings), s.log); err != nil {
@@ -124,6 +132,7 @@ func (s *assembly) openState(context.Context) (err error) {
 	return nil
 }
 
+// traceScheduler comes before buildHouse, so that the file is closed after the scheduler has written its last event.
 func (s *assembly) traceScheduler(context.Context) error {
 	if s.SchedTrace == "" {
 		return nil
@@ -137,6 +146,8 @@ func (s *assembly) traceScheduler(context.Context) error {
 	return nil
 }
 
+// buildHouse makes the scheduler and the models, and the parts that watch both. No model is loaded before load, so that
+// callbacks which only loads cause may read fields that buildEdge sets: edge and mirror.
 func (s *assembly) buildHouse(context.Context) (err error) {
 	s.gpus = watchGPUs(&s.Server, s.gpuStandIns,
 		func(d gpu.Device, cause error) {
@@ -163,6 +174,7 @@ func (s *assembly) buildHouse(context.Context) (err error) {
 	}
 	s.activity = activity.New()
 	options := shell.Options{Observer: batchObserver{s.measured, s.activity}}
+	// A nil *traceFile in the interface would not be nil there.
 	if s.trace != nil {
 		options.Trace, options.TraceCut = s.trace, s.trace.cut
 	}
@@ -178,6 +190,7 @@ func (s *assembly) buildHouse(context.Context) (err error) {
 	}))
 	s.group.Start(lifecycle.Part{Name: "scheduler and models", Stop: s.house.close})
 	s.group.Start(returnPart())
+	// While executions wait for a processor, the other threads of this process do not interrupt them.
 	s.group.Start(untilStopped("courtesy", func(ctx context.Context) error {
 		threads.YieldWhile(ctx, s.house.scheduler.Scarce)
 		return nil
@@ -186,6 +199,8 @@ func (s *assembly) buildHouse(context.Context) (err error) {
 	return nil
 }
 
+// buildEdge makes everything between the network and the models, and publishes it to the HTTP server, which answers
+// already. gRPC calls are served later, by serveCalls.
 func (s *assembly) buildEdge(context.Context) error {
 	h := s.house
 	models, err := s.measured.Watch(h.models, h.scheduler)
@@ -202,6 +217,7 @@ func (s *assembly) buildEdge(context.Context) error {
 	}))
 	s.rollouts = rollout.New(rollout.Config{
 		Traffic: h.models, Kept: keptRollouts(s.state), Logger: s.log,
+		// Rollouts run from load on, and so after edge is set.
 		Unfinished: func(model string) []string { return s.edge.Router().Unfinished(model) },
 	})
 	mirror, part, err := newMirror(s.measured.TraceShadows(h.models), s.ShadowLog, s.measured, s.rollouts.Shown, s.log)
@@ -221,6 +237,7 @@ func (s *assembly) buildEdge(context.Context) error {
 		Residents: h.models, Release: ReadBuild().Version, TritonStatusCodes: s.TritonStatusCodes,
 		Traces: tracesOf(s.measured), Calls: callsOf(s.measured),
 	}
+	// Inputs in shared memory have the bound of those in messages.
 	if s.SharedMemory {
 		settings.SharedMemory = int64(s.MaxQueuedBytes)
 	}
@@ -233,6 +250,7 @@ func (s *assembly) buildEdge(context.Context) error {
 		Workers:         h.engines.stats,
 		WorkerMemory:    h.engines.memory,
 	}
+	// Without rules there are no identities, and so no quotas.
 	if !s.control.Open() {
 		sources.QuotasUsed = func() map[string]map[string]float64 { return s.control.Policy().Used(time.Now()) }
 	}
@@ -242,6 +260,7 @@ func (s *assembly) buildEdge(context.Context) error {
 	if s.HTTP != "" {
 		sources.HTTPRefused = s.httpGuard.Refused
 	}
+	// A nil *gpuWatch in an interface would not be nil there.
 	if s.gpus != nil {
 		sources.GPUs = s.gpus.list
 	}
@@ -261,11 +280,14 @@ func (s *assembly) buildEdge(context.Context) error {
 	s.transport = grpc.NewServer(append(grpcOptions(&s.Server, &s.memory),
 		s.edge.Options(s.credentials("listen"))...)...)
 	s.edge.Register(s.transport)
+	// From now on the HTTP server answers with the edge instead of "the server is starting".
 	s.web.Store(new(s.edge.Web()))
 	s.live.Store(new(s.edge.Live(addressOf(s.grpc))))
 	return s.measured.WatchSources(sources)
 }
 
+// load has the listed models loaded, and does not wait for them. GPUs are followed and absent ones given up before
+// that, so that no version is placed on a device that is not there.
 func (s *assembly) load(context.Context) error {
 	if s.gpus != nil && s.gpus.sampler != nil {
 		s.group.Start(s.gpus.part(s.log)) // not before: a lost one changes which versions are served
@@ -287,6 +309,8 @@ func (s *assembly) load(context.Context) error {
 	return nil
 }
 
+// serveCalls accepts gRPC connections, those of operators first. The gRPC server is stopped before the admin server,
+// which relies on it that the drain has begun (adminPart).
 func (s *assembly) serveCalls(context.Context) error {
 	if s.admin != nil {
 		admin := server.NewAdmin(s.edge, s.house.models)
@@ -295,12 +319,15 @@ func (s *assembly) serveCalls(context.Context) error {
 		s.group.Start(adminPart(s.connections.Listen(s.admin, transport.PingTimeout), admin, options))
 		s.log.Info("admin API listening", "event", "admin_listening", "admin", addressOf(s.admin))
 	}
+	// hurry keeps a stop from waiting for batches to fill, and for runs that hang.
 	hurry := func() {
 		s.house.scheduler.Hurry()
 		s.house.models.Hurry()
 	}
 	guarded := s.connections.Listen(s.grpc, transport.PingTimeout)
 	s.group.Start(grpcPart(guarded, s.edge, s.transport, hurry, s.house.scheduler.Abandon, s.house.end, s.log))
+	// The clock starts after the gRPC server, so that it is stopped before it: from then on runs are judged by the
+	// system's time. The drain timeout is in the system's time, too, and a run that hangs must not take all of it.
 	// It is stopped before: a stop has so much of the system's time, and what hangs must not take it all.
 	s.group.Start(untilStopped("clock", func(ctx context.Context) error {
 		s.clock.Run(ctx)
@@ -312,12 +339,16 @@ func (s *assembly) serveCalls(context.Context) error {
 	return nil
 }
 
+// follow comes after load: the watch compares with the listing that load has followed.
 func (s *assembly) follow(context.Context) error {
 	s.group.Start(watchPart(s.repository, s.listing, time.Duration(s.WatchInterval), s.settle, s.ask, s.house, s.log))
 	s.group.Start(s.reloadPart(s.edge, s.house.models, s.ask, s.log))
 	return nil
 }
 
+// awaitModels returns when the server is ready: every version has been loaded or has failed, but for those whose proof
+// is slow. If nothing serves by then it waits for these, too. If nothing serves and something has failed, the server
+// ends, so that a faulty deployment fails at once.
 func (s *assembly) awaitModels(ctx context.Context) error {
 	err := s.house.models.Started(ctx)
 	if serving, _ := tally(s.house.models.Snapshot()); err == nil && serving == 0 {

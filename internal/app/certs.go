@@ -17,7 +17,8 @@ import (
 	"github.com/weftserve/weft/internal/config"
 )
 
-// openCerts reads the certificates of the listeners, or makes them, and follows their changes.
+// openCerts reads the certificates of the listeners, or makes them for --tls-dev, and follows their changes. It also
+// warns of listeners that are open, because both follow from the same settings. Without TLS s.certs stays nil.
 func (s *assembly) openCerts(ctx context.Context) (err error) {
 	s.tellOpen()
 	if !s.TLS() {
@@ -40,6 +41,7 @@ func (s *assembly) openCerts(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	// Run follows changes of files. Close also ends the connection to SPIFFE's socket that Open has begun.
 	part := untilStopped("certificates", s.certs.Run)
 	stop := part.Stop
 	part.Stop = func(ctx context.Context) error { return errors.Join(stop(ctx), s.certs.Close()) }
@@ -47,11 +49,13 @@ func (s *assembly) openCerts(ctx context.Context) (err error) {
 	return nil
 }
 
+// certFiles returns the files as set; those of --tls-dev are others.
 func certFiles(s *Settings) certs.Files {
 	return certs.Files{Cert: s.TLSCert, Key: s.TLSKey, ClientCA: s.TLSClientCA}
 }
 
-// tellOpen warns of each address that serves anybody who reaches it.
+// tellOpen warns of each address that other machines reach and that serves any caller. It can only be so by --insecure
+// or by an access file that takes anonymous callers: Check and keepClosed refuse all else.
 func (s *assembly) tellOpen() {
 	effects := map[string]string{
 		"listen": "whoever reaches it can send requests", "http": "whoever reaches it can read metrics",
@@ -61,6 +65,7 @@ func (s *assembly) tellOpen() {
 	if s.rules != nil && !s.Identified() && s.rules.anonymous() != "" {
 		open, why = s.Beyond(), "callers who prove nothing are the identity "+s.rules.anonymous()
 	}
+	// A map has no order, and the log of two starts is to be the same.
 	for _, key := range []string{"listen", "http", "admin-listen"} {
 		if address, is := open[key]; is {
 			s.log.Warn("OPEN TO THE NETWORK, as set by insecure", "event", "open_to_network", "setting", key,
@@ -70,7 +75,8 @@ func (s *assembly) tellOpen() {
 	}
 }
 
-// credentials returns those of a gRPC server.
+// credentials returns the transport credentials of a gRPC server. listener is its setting, for the log and the counts
+// of failed handshakes.
 func (s *assembly) credentials(listener string) credentials.TransportCredentials {
 	if s.certs == nil {
 		return insecure.NewCredentials()
@@ -78,8 +84,8 @@ func (s *assembly) credentials(listener string) credentials.TransportCredentials
 	return s.certs.Credentials(listener)
 }
 
-// devDir is where certificates for development are kept: in the state directory if one was named, else in that of the
-// user, so that clients find them at the same place whatever is served.
+// devDir returns the directory for certificates for development: the state directory if the user named one, else that
+// of the user, so that clients find them at the same place whatever is served.
 func devDir(setting string) (string, error) {
 	if setting != config.StateDirAuto && setting != config.StateDirNone && setting != "" {
 		return setting, nil
@@ -95,7 +101,8 @@ func devDir(setting string) (string, error) {
 	return filepath.Join(home, ".local", "state", "weft"), nil
 }
 
-// hereOf returns an address of a listener by which this machine reaches it: the certificate does not name all.
+// hereOf returns an address by which clients on this machine reach a listener. One that listens on 0.0.0.0 or on an
+// address of a network becomes localhost, which the certificate names in any case.
 func hereOf(address string) string {
 	host, port, err := net.SplitHostPort(address)
 	if ip, parsed := netip.ParseAddr(host); err == nil && parsed == nil && !ip.IsLoopback() {
@@ -104,7 +111,8 @@ func hereOf(address string) string {
 	return address
 }
 
-// tellDev prints what a client needs to call a server whose certificates were made here.
+// tellDev logs the commands that call a server whose certificates were made here. Clients need the paths, and a
+// certificate of their own.
 func (s *assembly) tellDev() {
 	if s.dev == nil {
 		return

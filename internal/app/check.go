@@ -18,15 +18,16 @@ import (
 	"github.com/weftserve/weft/sharedsched/shell"
 )
 
-// Checking says how to check.
+// Checking says what Check does besides reading settings and repositories, and in which form it prints.
 type Checking struct {
 	Load bool // the models, as `weft serve` would
 	JSON bool // print Findings as JSON
 }
 
-// Check prints the settings that differ from their defaults and how each version is served, and to errs each fault. A
-// fault of one thing does not keep the others from being checked. With --log-level debug it prints defaults too, and
-// the log of the check.
+// Check prints the settings that differ from their defaults and how each version is served to out, and each fault to
+// errs. A fault of one thing does not keep the others from being checked. With --log-level debug it prints defaults
+// too, and the log of the check. The error is errFaults or a *misconfigured if there was a fault, or that the check was
+// interrupted.
 func Check(s *Settings, how Checking, out, errs io.Writer) error {
 	r := &report{
 		Findings: Findings{Models: []ModelFindings{}, Faults: []string{}, Notes: []string{}},
@@ -43,13 +44,15 @@ func Check(s *Settings, how Checking, out, errs io.Writer) error {
 	return r.verdict()
 }
 
-// check collects the findings. The error is an interruption, or that there is nothing to check with.
+// check collects the findings. The error is an interruption, or that no models can be loaded for the check at all.
 func (r *report) check(s *Settings, how Checking, errs io.Writer) error {
 	if r.wrong = s.Check(); r.wrong != nil {
 		r.fault(r.wrong)
 	}
 	sound := r.wrong == nil
 	r.Settings = r.settings(&s.Server, config.DefaultServer())
+	// The access file is read on its own. Whether it fits the addresses (keepClosed) shows only at the start of a
+	// server.
 	if s.Access != "" {
 		if _, err := readAccess(s.Access); err != nil {
 			r.wrong = errors.Join(r.wrong, err)
@@ -68,6 +71,7 @@ func (r *report) check(s *Settings, how Checking, errs io.Writer) error {
 	}
 	r.digests(&listing, reads(&s.Server), how.Load)
 	if s.TLSCert != "" {
+		// The files are read and checked. Nothing is followed, so that there is nothing to close.
 		_, err := certs.Open(context.Background(), certs.Config{Files: certFiles(s), Log: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			r.fault(err)
@@ -86,7 +90,8 @@ func (r *report) check(s *Settings, how Checking, errs io.Writer) error {
 	return nil
 }
 
-// checkDevices reports which of the requested GPUs are not there, as far as the driver says.
+// checkDevices reports the GPUs of --devices that the driver does not show as faults, and GPUs that it says nothing
+// about as notes. The error is that of letting go of the driver.
 func checkDevices(s *Settings, r *report) (presence, error) {
 	// it is not run: it hears of no loss
 	gpus := watchGPUs(&s.Server, gpuStandIns{}, nil, slog.New(slog.DiscardHandler))
@@ -103,8 +108,8 @@ func checkDevices(s *Settings, r *report) (presence, error) {
 	return present, gpus.close()
 }
 
-// checkModels loads the models as `weft serve` would, and reports the results; how far it is shows on errs, unless that
-// is to be quiet. The error is an interruption.
+// checkModels loads the models as `weft serve` would, and reports the results. It shows progress on errs unless quiet
+// is set. The error is an interruption. It opens no listener, so that it may run beside a server.
 func checkModels(s *Settings, r *report, listing modelrepo.Listing, present presence, errs io.Writer,
 	quiet bool,
 ) error {
@@ -121,6 +126,7 @@ func checkModels(s *Settings, r *report, listing modelrepo.Listing, present pres
 	if s.LogLevel == "debug" {
 		log = newLogger(errs, &s.Server, new(slog.LevelVar))
 	}
+	// A server tries a load again after a pause; a check reports the first failure.
 	h, err := newHouse(&s.Server, log, nil, host.Config{TryOnce: true}, shell.Options{})
 	if err != nil {
 		return err
@@ -137,7 +143,8 @@ func checkModels(s *Settings, r *report, listing modelrepo.Listing, present pres
 	return h.close(ctx)
 }
 
-// load loads the listed models, and shows how far that is unless shown is nil.
+// load loads the listed models, and returns when each version is ready or has failed. It shows progress on shown unless
+// that is nil.
 func (h *house) load(ctx context.Context, l modelrepo.Listing, shown *loadingLine) error {
 	h.models.Follow(l)
 	if shown != nil {

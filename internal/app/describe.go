@@ -13,7 +13,8 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// describeVersion says where a version is, which inputs and outputs it has, and how it is served.
+// describeVersion says where a version is, which inputs and outputs it has, and how it is served. The version is ready,
+// so that it has a signature. Costs are added by the caller, who knows the scheduler's state.
 func describeVersion(v *catalog.Version) VersionFindings {
 	f := VersionFindings{
 		Version: v.Number, Device: v.Device, Provider: v.Provider,
@@ -25,6 +26,7 @@ func describeVersion(v *catalog.Version) VersionFindings {
 		f.MaxBatchSize, f.OpenLengths = v.Batching.MaxBatchSize, openLengths(v.Signature)
 	}
 	for i, other := range v.Replicas {
+		// The first replica is the one that Device and Provider tell of.
 		if i > 0 {
 			f.Also = append(f.Also, fmt.Sprintf("on %s by %s", other.Device, other.Provider))
 		}
@@ -35,8 +37,8 @@ func describeVersion(v *catalog.Version) VersionFindings {
 	return f
 }
 
-// openLengths names the dimensions of inputs whose size is the request's own, but for the batch and the ones that are
-// padded.
+// openLengths names the dimensions of inputs in which requests must have equal sizes to share an execution. The
+// dimension of rows is none of them, and neither are dimensions that the server pads.
 func openLengths(s *tensor.Signature) (all []string) {
 	for i := range s.Inputs {
 		in := &s.Inputs[i]
@@ -49,8 +51,8 @@ func openLengths(s *tensor.Signature) (all []string) {
 	return all
 }
 
-// describeCosts returns the device time of executions that warm-up measured; of a model with open dimensions there is
-// one for each shape that was tried.
+// describeCosts returns the device time of executions that warm-up measured, one entry for each combination of sizes of
+// open dimensions that was tried. Estimates that nothing was measured for are left out.
 func describeCosts(signature *tensor.Signature, shapes []sharedsched.CostState) (all []CostFindings) {
 	for _, shape := range shapes {
 		f := CostFindings{Sizes: describeSizes(signature, shape.ShapeKey)}
@@ -66,8 +68,8 @@ func describeCosts(signature *tensor.Signature, shapes []sharedsched.CostState) 
 	return all
 }
 
-// describeSizes returns the sizes of open dimensions other than the batch that a cost is of, which
-// tensor.Signature.ShapeKey lists; "" if there is no such dimension.
+// describeSizes writes a key of tensor.Signature.ShapeKey for people, as in "ids [-1 128]"; "" if no dimension but that
+// of rows is open. The key has eight bytes for each such dimension, in the order of the inputs.
 func describeSizes(s *tensor.Signature, key string) string {
 	var sizes []string
 	for _, in := range s.Inputs {
@@ -84,6 +86,7 @@ func describeSizes(s *tensor.Signature, key string) string {
 	return strings.Join(sizes, " and ")
 }
 
+// describeTensors returns an empty list for no tensors, and not nil: the JSON form then has [] instead of null.
 func describeTensors(specs []tensor.Spec) []TensorFindings {
 	all := make([]TensorFindings, len(specs))
 	for i := range specs {
@@ -99,7 +102,7 @@ func describeTensors(specs []tensor.Spec) []TensorFindings {
 	return all
 }
 
-// faultOf returns why a version is not ready.
+// faultOf returns why a version is not ready. Fault is nil where only the words of the cause are known.
 func faultOf(v *catalog.Version) error {
 	if v.Fault == nil {
 		return errors.New(v.Cause)

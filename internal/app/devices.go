@@ -11,13 +11,14 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
+// Devices without a number, as --devices names them.
 const (
 	cpuDevice   = "cpu"
 	synthDevice = "synth"
 
-	// gpuHandover is how much work a GPU has left when it is given its next batch: the time to wake a thread by a
-	// timer, which may be a millisecond late, to assemble a batch and to launch it. It is small compared with the
-	// latency targets that people have.
+	// gpuHandover is how much work a GPU has left when the scheduler hands it the next batch. It covers the time to
+	// wake a thread by a timer, which may be a millisecond late, to assemble a batch and to launch it. It is small
+	// compared with the latency targets that people have.
 	gpuHandover = time.Millisecond
 )
 
@@ -27,14 +28,15 @@ type cudaDevice struct {
 	id   int
 }
 
-// devices are the devices that batches run on.
+// devices are the devices that batches run on, as --devices names them.
 type devices struct {
 	cpu    int // batches that the processor runs at a time; 0: it runs none
 	gpus   []cudaDevice
 	synths []string // for synthetic models; never none
 }
 
-// parseDevices reads names that config.Server.Check has approved.
+// parseDevices reads names that config.Server.Check has approved. Errors of numbers can therefore not occur, except for
+// plain cuda, which has none.
 func parseDevices(names []string) devices {
 	var d devices
 	for _, name := range names {
@@ -62,10 +64,14 @@ func parseDevices(names []string) devices {
 	return d
 }
 
-// forScheduler lists the devices with their lanes. A GPU has two, so that copies overlap with computing; they share its
-// time, so that the second is for the next batch and not for one more. The CPU has one for each processor that it
-// may keep busy. Synthetic models have a device of their own, so that demonstrations and tests disturb nothing. GPUs
-// may differ, so that each is a class by itself.
+// forScheduler lists the devices with their lanes:
+//
+//   - A GPU has two lanes, so that copies of one batch overlap with computing of the other. They share the GPU's time:
+//     the second is for the next batch and not for one more.
+//   - The CPU has a lane for each processor that it may keep busy.
+//   - Synthetic models have a device of their own with one lane, so that demonstrations and tests disturb nothing.
+//
+// Estimates are shared within a class. GPUs may differ, so that each is a class by itself.
 func (d devices) forScheduler() []sharedsched.Device {
 	var all []sharedsched.Device
 	for _, name := range d.synths {
@@ -80,11 +86,12 @@ func (d devices) forScheduler() []sharedsched.Device {
 	return all
 }
 
-// weightsOfThread is how many bytes of weights are worth a further thread. With less, to wake it takes as long as it
-// saves; docs/CONFIGURATION.md has the figures.
+// weightsOfThread is how many bytes of weights are worth one more thread for an execution. With less, waking the thread
+// takes as long as it saves; docs/CONFIGURATION.md has the figures.
 const weightsOfThread = 32 << 20
 
-// threads returns how many threads an execution of a model has on the processor.
+// threads returns how many threads ONNX Runtime may use within one execution on the processor. The weights stand for
+// the work: they are known before the model is opened.
 func (d devices) threads(asked modelrepo.Threads, f *modelfile.Files) int {
 	if asked != modelrepo.AutoThreads {
 		return int(asked)

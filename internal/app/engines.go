@@ -25,7 +25,8 @@ import (
 	"github.com/weftserve/weft/runtime/worker"
 )
 
-// engines open models in the engines that execute them.
+// engines open models in the engines that execute them: ONNX Runtime, in this process or in workers, and the synthetic
+// engine. All fields are set before the first model is opened.
 type engines struct {
 	devices devices
 	library *library
@@ -38,6 +39,8 @@ type engines struct {
 	synths map[string]*synth.Device // which all synthetic models share
 }
 
+// newEngines makes the pool of workers unless isolation is none. Where this system has no workers, models run in the
+// server's process with a warning, because a server that does not start helps nobody.
 func newEngines(d devices, s *config.Server, l *library, clock *owntime.Clock, log *slog.Logger) *engines {
 	e := &engines{devices: d, library: l, clock: clock, log: log, synths: map[string]*synth.Device{}}
 	if s.Isolation != config.IsolateNone {
@@ -46,6 +49,7 @@ func newEngines(d devices, s *config.Server, l *library, clock *owntime.Clock, l
 				"effect", "one that crashes or hangs takes the server along", "cause", err)
 		} else {
 			memory := int64(s.WorkerMemory)
+			// By default three quarters of the machine, or of its control group, are for each worker.
 			if s.WorkerMemory == config.AutoBound {
 				memory = worker.DefaultMemory()
 			}
@@ -62,20 +66,22 @@ func newEngines(d devices, s *config.Server, l *library, clock *owntime.Clock, l
 	return e
 }
 
+// tellChanged reads changed late: the pool is made before the host, which newHouse connects to it.
 func (e *engines) tellChanged() {
 	if e.changed != nil {
 		e.changed()
 	}
 }
 
-// close ends the workers, which have no session any more, or have one that hangs.
+// close ends the processes of all workers. A session that still runs there fails. close may be called more than once,
+// and at once.
 func (e *engines) close() {
 	if e.workers != nil {
 		e.workers.Close()
 	}
 }
 
-// stats is telemetry.Sources.Workers.
+// stats is telemetry.Sources.Workers: since when each worker runs, and how many died, by cause.
 func (e *engines) stats() (since map[string]time.Time, deaths map[telemetry.WorkerDeath]uint64) {
 	if e.workers == nil {
 		return nil, nil
@@ -88,7 +94,7 @@ func (e *engines) stats() (since map[string]time.Time, deaths map[telemetry.Work
 	return since, deaths
 }
 
-// memory is telemetry.Sources.WorkerMemory.
+// memory is telemetry.Sources.WorkerMemory: the bytes that each worker takes, and the bound of each; 0 is no bound.
 func (e *engines) memory() (used map[string]int64, bound int64) {
 	if e.workers == nil {
 		return nil, 0
@@ -96,8 +102,8 @@ func (e *engines) memory() (used map[string]int64, bound int64) {
 	return e.workers.Memory()
 }
 
-// resident is telemetry.Sources.Resident, of what the host counts. The memory of models is estimated, or what they take
-// of their workers if that is more.
+// resident is telemetry.Sources.Resident. The host estimates the memory of models; what they really take of their
+// workers counts instead if it is more.
 func (e *engines) resident(counts host.Counts) telemetry.Resident {
 	r := telemetry.Resident(counts)
 	if e.workers != nil {
@@ -106,7 +112,8 @@ func (e *engines) resident(counts host.Counts) telemetry.Resident {
 	return r
 }
 
-// lose notes that the driver has said that a GPU is lost.
+// lose notes that the driver has reported a GPU as lost. Call it before the host hears of the loss and closes the
+// sessions there: by then their runs must fail for this cause.
 func (e *engines) lose(g gpu.Device, cause error) {
 	if e.workers == nil {
 		ort.LoseDevice(g.Ordinal, cause) // before sessions there are closed
@@ -115,7 +122,9 @@ func (e *engines) lose(g gpu.Device, cause error) {
 	e.workers.Lose(g.Name, cause)
 }
 
-// sites returns the devices that may run a version, ranked by the order of its providers: it is host.Config.Sites.
+// sites is host.Config.Sites: it returns the devices that may run a version, ranked by the order of its providers. The
+// error is a sentence with a remedy: no provider has a device, or --devices does not name the one that the manifest
+// asks for.
 func (e *engines) sites(v modelrepo.Version, m *modelrepo.Manifest) (all []host.Site, _ error) {
 	if m.Synth != nil {
 		for _, name := range e.devices.synths {
@@ -127,6 +136,7 @@ func (e *engines) sites(v modelrepo.Version, m *modelrepo.Manifest) (all []host.
 	if len(providers) == 0 {
 		return nil, fmt.Errorf("cannot load %s: %s; %s", v.Path, strings.Join(notes, "; "), e.remedy(m.ONNX.Providers))
 	}
+	// A device counts with the first provider that uses it. CUDA and TensorRT, for example, share the GPUs.
 	add := func(name string, rank int) {
 		if !slices.ContainsFunc(all, func(s host.Site) bool { return s.Device == name }) {
 			all = append(all, host.Site{Device: name, Rank: rank})
@@ -153,7 +163,8 @@ func (e *engines) sites(v modelrepo.Version, m *modelrepo.Manifest) (all []host.
 	return all, nil
 }
 
-// open is a host.Opener.
+// open is a host.Opener. It does not take over the files. The session may be on the processor although device is a GPU,
+// if no provider for that accepts the model.
 func (e *engines) open(ctx context.Context, v modelrepo.Version, f *modelfile.Files, m *modelrepo.Manifest,
 	device string, try engine.Try,
 ) (engine.Opened, error) {
@@ -163,6 +174,8 @@ func (e *engines) open(ctx context.Context, v modelrepo.Version, f *modelfile.Fi
 	return e.openONNX(ctx, v, f, m, device, try)
 }
 
+// openONNX opens a model with ONNX Runtime, and logs and returns as notes what the manifest asks for and cannot be had.
+// alone means that the manifest asks for a process for this version.
 func (e *engines) openONNX(ctx context.Context, v modelrepo.Version, f *modelfile.Files, manifest *modelrepo.Manifest,
 	device string, try engine.Try,
 ) (engine.Opened, error) {
@@ -174,6 +187,8 @@ func (e *engines) openONNX(ctx context.Context, v modelrepo.Version, f *modelfil
 			"process, because of --isolation none or because this system has no other; a crash of it ends the server")
 	}
 	var on cudaDevice
+	// On the processor providers for GPUs are left out: ONNX Runtime would put the model on a GPU that the host did not
+	// choose.
 	if at := slices.IndexFunc(e.devices.gpus, func(g cudaDevice) bool { return g.name == device }); at >= 0 {
 		on = e.devices.gpus[at]
 	} else if slices.ContainsFunc(providers, onCUDA) {
@@ -211,8 +226,9 @@ func (e *engines) openONNX(ctx context.Context, v modelrepo.Version, f *modelfil
 	return opened, nil
 }
 
-// openWhere opens a model in this process; or it tries it in one of its own, and opens it in the worker whose part it
-// is: alone there, or as all are.
+// openWhere opens a model in this process if there are no workers. Otherwise the pool opens it first in a process of
+// its own, where try is called, and then in the worker of the device, or in one for this version alone. Neither takes
+// over f: they get copies.
 func (e *engines) openWhere(ctx context.Context, v modelrepo.Version, f *modelfile.Files, device string, alone bool,
 	m onnxModel, try engine.Try,
 ) (engine.Opened, error) {
@@ -247,7 +263,7 @@ func (e *engines) usable(asked []modelrepo.Provider) (providers, notes []string)
 	return providers, notes
 }
 
-// deviceless says why there is no device for a provider; "" if there is one.
+// deviceless says why --devices has no device for a provider; "" if it has one.
 func (e *engines) deviceless(p modelrepo.Provider) string {
 	switch {
 	case p.OnCUDA() && len(e.devices.gpus) == 0:
@@ -258,7 +274,7 @@ func (e *engines) deviceless(p modelrepo.Provider) string {
 	return ""
 }
 
-// remedy says how to help a model none of whose providers has a device.
+// remedy says how to help a model where none of its providers has a device.
 func (e *engines) remedy(asked []modelrepo.Provider) string {
 	if slices.ContainsFunc(asked, modelrepo.Provider.OnCUDA) {
 		return "start the server with --devices cpu,cuda:0 or another GPU, or add cpu to onnx.providers in the " +
@@ -273,6 +289,7 @@ func (e *engines) remedy(asked []modelrepo.Provider) string {
 		modelrepo.ManifestName, strings.Join(named, ","))
 }
 
+// openSynth opens a synthetic model, in this process: it executes nothing that could crash.
 func (e *engines) openSynth(m *modelrepo.Synth, device string) (engine.Opened, error) {
 	session, err := synth.Open(synth.Options{
 		Base: time.Duration(m.Base), PerRow: time.Duration(m.PerRow), Jitter: m.Jitter, Seed: uint64(m.Seed),
@@ -286,10 +303,10 @@ func (e *engines) openSynth(m *modelrepo.Synth, device string) (engine.Opened, e
 	return engine.Opened{Session: session, Device: device, Provider: synthDevice, Clock: e.here}, nil
 }
 
-// here is the clock of runs in this process.
+// here is engine.Opened.Clock of sessions in this process.
 func (e *engines) here() *owntime.Clock { return e.clock }
 
-// specs lists declared tensors by name.
+// specs lists declared tensors in the order of their names, because a map has none.
 func specs(declared map[string]modelrepo.Tensor) []tensor.Spec {
 	var list []tensor.Spec
 	for _, name := range slices.Sorted(maps.Keys(declared)) {
@@ -299,12 +316,14 @@ func specs(declared map[string]modelrepo.Tensor) []tensor.Spec {
 	return list
 }
 
-// The threads that a server and a worker are expected to need at most. Idle ones take some kB each.
+// serverThreads and workerThreads are how many threads a server and a worker are expected to need at most. Idle threads
+// take some kB each.
 func serverThreads() int { return min(8+2*runtime.GOMAXPROCS(0), 64) }
 func workerThreads() int { return min(8+runtime.GOMAXPROCS(0), 32) }
 
-// reserveThreads has those of the server started. The error is that there are not enough for it and for three processes
-// of workers: the first one, the one that takes its place, and one where a model is opened by itself.
+// reserveThreads starts the threads that the server needs, because Go ends the program when the system refuses one
+// later. The error is that the system has too few for the server and for three processes of workers: the first one, the
+// one that takes its place, and the one where a model is opened by itself.
 func reserveThreads() error {
 	if err := threads.Reserve(serverThreads(), 3*workerThreads()); err != nil {
 		return fmt.Errorf("cannot start the server: %w", err)

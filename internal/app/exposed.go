@@ -11,21 +11,21 @@ import (
 )
 
 const (
-	// exposedEvery is how often the scheduler is asked for targets that cannot be kept. It forgets demand after ten
-	// seconds, so that none is overlooked; to copy its state takes much less than a batch.
+	// exposedEvery is how often the scheduler's state is read. It must be less than the ten seconds after which the
+	// scheduler forgets demand, so that nothing is overlooked. Copying the state takes much less than a batch.
 	exposedEvery = 5 * time.Second
-	// exposedAgain is how long the same two flows are not named again.
+	// exposedAgain is how long a pair of flows that was logged is not logged again.
 	exposedAgain = time.Hour
 )
 
-// exposures reports targets that no order of the queues can keep: their callers would miss them now and then, and see
-// no cause.
+// exposures logs targets that no order of the queues can keep, because one row of another flow takes longer. Their
+// callers would miss them now and then, and see no cause. Only the part's goroutine uses it.
 type exposures struct {
 	log  *slog.Logger
 	told map[[2]string]time.Time // by the names of the two flows; forgotten after exposedAgain
 }
 
-// exposedPart looks at the scheduler's state until it is stopped.
+// exposedPart looks at the scheduler's state every exposedEvery until it is stopped.
 func exposedPart(state func() sharedsched.State, log *slog.Logger) lifecycle.Part {
 	return untilStopped("look at targets", func(ctx context.Context) error {
 		e := exposures{log, map[[2]string]time.Time{}}

@@ -13,7 +13,8 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
-// json writes the findings as JSON.
+// json writes the findings as indented JSON. Characters of HTML are not escaped: the reader is a program or a person at
+// a terminal.
 func (f *Findings) json(out io.Writer) error {
 	encoder := json.NewEncoder(out)
 	encoder.SetIndent("", "  ")
@@ -21,7 +22,8 @@ func (f *Findings) json(out io.Writer) error {
 	return encoder.Encode(f)
 }
 
-// text writes the findings for people, notes and faults to errs.
+// text writes the findings for people: settings first, then how versions are served, both to out; notes and faults to
+// errs, where they remain visible if out is piped elsewhere.
 func (f *Findings) text(out, errs io.Writer) {
 	section(out, "server", f.Settings)
 	for i := range f.Models {
@@ -43,7 +45,7 @@ func (f *Findings) text(out, errs io.Writer) {
 	}
 }
 
-// section prints settings below a heading.
+// section prints settings below a heading, as YAML that a settings file could have.
 func section(out io.Writer, heading string, settings config.Text) {
 	if settings == "" {
 		fmt.Fprintf(out, "# %s: all settings are the defaults\n\n", heading)
@@ -52,7 +54,8 @@ func section(out io.Writer, heading string, settings config.Text) {
 	}
 }
 
-// text writes how the versions are served. Those that are served alike, one after the other, are told of once.
+// text writes how the versions are served. Consecutive versions that are served alike share one description, because a
+// repository may have hundreds; costs are listed for each.
 func (m *ModelFindings) text(out io.Writer) {
 	for rest := m.Versions; len(rest) > 0; {
 		alike := 1
@@ -82,7 +85,7 @@ func (m *ModelFindings) text(out io.Writer) {
 	}
 }
 
-// served is what is told of a version but for its number and its costs.
+// served describes a version without its number and its costs. Versions with equal texts are served alike.
 func (v *VersionFindings) served() string {
 	w := &strings.Builder{}
 	fmt.Fprintf(w, "on %s by %s\n", v.Device, v.Provider)
@@ -127,6 +130,7 @@ func (t *TensorFindings) text() string {
 	return text
 }
 
+// text is such as ", for ids [-1 128]: 1: 210µs, 8: 300µs", with rows before the times.
 func (c *CostFindings) text() string {
 	var costs []string
 	for _, e := range c.Executions {

@@ -17,7 +17,8 @@ import (
 	"github.com/weftserve/weft/sharedsched/cost"
 )
 
-// gpuWatch follows the state of the GPUs that models run on. It implements shell.Telemetry.
+// gpuWatch follows the state of the GPUs that models run on. It implements shell.Telemetry. Its fields are set before
+// the first model is loaded.
 type gpuWatch struct {
 	sampler *gpu.Sampler      // nil: there is nothing to follow
 	began   time.Time         // when the sampler did
@@ -25,7 +26,7 @@ type gpuWatch struct {
 	missing map[string]string // devices that cannot be followed, and a word for why
 }
 
-// gpuStandIns let a test follow other devices than GPUs, by a library of its own.
+// gpuStandIns let a test follow other devices than GPUs, through a library of its own. Zero fields are as usual.
 type gpuStandIns struct {
 	interval time.Duration // between readings
 	library  string
@@ -33,9 +34,9 @@ type gpuStandIns struct {
 	devices  []gpu.Device
 }
 
-// watchGPUs finds the GPUs among the devices. Where there is no driver to ask the log says so, and all else goes on:
-// estimates then rely on measured executions. lost hears of each GPU that the driver cannot reach any more, while the
-// part runs. The result is nil if there is no GPU, or if the settings turn this off.
+// watchGPUs finds the GPUs among the devices. Where there is no driver to ask, the log says so and everything else goes
+// on: estimates then rely on measured executions. lost is called for each GPU that the driver cannot reach any more,
+// but only while the part runs. The result is nil if there is no GPU, or if the settings turn this off.
 func watchGPUs(s *config.Server, instead gpuStandIns, lost func(d gpu.Device, cause error),
 	log *slog.Logger,
 ) *gpuWatch {
@@ -47,6 +48,7 @@ func watchGPUs(s *config.Server, instead gpuStandIns, lost func(d gpu.Device, ca
 		return nil
 	}
 	settings := nvidia.Config{Library: instead.library, Patience: instead.patience, Devices: devices, Logger: log}
+	// Set to nothing, the variable hides every GPU from CUDA. That differs from a variable that is not set.
 	if visible, isSet := os.LookupEnv("CUDA_VISIBLE_DEVICES"); isSet {
 		settings.Visible = &visible
 	}
@@ -88,7 +90,8 @@ func watchGPUs(s *config.Server, instead gpuStandIns, lost func(d gpu.Device, ca
 	return w
 }
 
-// part reads the state until it is stopped. A driver that hangs is left behind: it must not hold up the stop.
+// part reads the state until it is stopped, and then lets go of the driver. A driver that hangs is left behind, with
+// its goroutine: it must not hold up the stop.
 func (w *gpuWatch) part(log *slog.Logger) lifecycle.Part {
 	w.began = time.Now()
 	return untilStopped("GPU telemetry", func(ctx context.Context) error {
@@ -110,10 +113,11 @@ func (w *gpuWatch) part(log *slog.Logger) lifecycle.Part {
 	})
 }
 
-// driverPatience is how long a stop, and a question for free memory, wait for a driver.
+// driverPatience is how long a stop, and a question for free memory, wait for a driver. A sound one answers within
+// milliseconds.
 const driverPatience = 2 * time.Second
 
-// Sample implements shell.Telemetry.
+// Sample implements shell.Telemetry. It neither blocks nor allocates. The number 0 says that there is no sample yet.
 func (w *gpuWatch) Sample(device string) (cost.Sample, uint64) {
 	if w.sampler == nil {
 		return cost.Sample{}, 0
@@ -122,9 +126,9 @@ func (w *gpuWatch) Sample(device string) (cost.Sample, uint64) {
 	return costSample(&s), number
 }
 
-// free is host.Config.FreeMemory. Memory is read again for a caller that is about to fill it: the latest sample may not
-// show yet a model that was loaded a moment ago. free waits for a driver that hangs until the driver's sample has
-// expired, and not at all from then on.
+// free is host.Config.FreeMemory. It reads the memory again, because the latest sample may not show yet a model that
+// was loaded a moment ago. A driver that hangs holds it up for driverPatience at most, and not at all once the driver's
+// sample has expired.
 func (w *gpuWatch) free(device string) (bytes int64, known bool) {
 	if w.sampler == nil {
 		return 0, false
@@ -138,11 +142,12 @@ func (w *gpuWatch) free(device string) (bytes int64, known bool) {
 	if _, free, err := w.sampler.ReadMemory(ctx, device); err == nil {
 		return free, true
 	}
+	// The sample is a little old, and better than no bound.
 	s, _ = w.sampler.Latest(device)
 	return s.MemoryFree, s.Has(gpu.Memory) && !s.Expired && !s.Lost
 }
 
-// costSample is the part of a sample that estimates need. Unknown values are zero in both.
+// costSample returns the part of a sample that estimates need. Values that are not known are zero in both types.
 func costSample(s *gpu.Sample) cost.Sample {
 	return cost.Sample{
 		Clock: s.Clock, MaxClock: s.MaxClock, Idle: s.Idle(), Throttled: s.Reasons&gpu.Throttled != 0,
@@ -153,7 +158,7 @@ func costSample(s *gpu.Sample) cost.Sample {
 	}
 }
 
-// list returns the facts of the GPUs that metrics show.
+// list returns the GPUs as metrics show them. Each that cannot be followed counts as one fall-back, with the reason.
 func (w *gpuWatch) list() []telemetry.GPU {
 	var all []telemetry.GPU
 	for name, reason := range w.missing {
@@ -170,19 +175,21 @@ func (w *gpuWatch) list() []telemetry.GPU {
 }
 
 const (
+	// CUDA counts the fastest GPU first unless this variable says otherwise. NVML counts by bus.
 	orderName = "CUDA_DEVICE_ORDER"
 	byBus     = "PCI_BUS_ID"
 )
 
-// otherOrder reports whether the environment makes CUDA count the GPUs in another order than the driver's telemetry
-// does.
+// otherOrder reports whether the environment has CUDA count the GPUs in another order than the driver's telemetry does.
+// Then cuda:0 of the one may be another GPU than number 0 of the other.
 func otherOrder() bool {
 	order := os.Getenv(orderName)
 	return order != "" && order != byBus
 }
 
 // countByBus makes CUDA count the GPUs by their places on the bus, as the driver's telemetry does, unless the
-// environment says otherwise. It must be called before a CUDA library is loaded.
+// environment says otherwise. Call it before a CUDA library is loaded, which reads the variable once. Workers inherit
+// it.
 func (d devices) countByBus(log *slog.Logger) {
 	if len(d.gpus) == 0 {
 		return
@@ -200,7 +207,8 @@ func (d devices) countByBus(log *slog.Logger) {
 	}
 }
 
-// activity returns the latest samples of the GPUs for people, by device; nil where none are followed.
+// activity returns the latest samples of the GPUs for what is shown live, by device; nil where none are followed. w may
+// be nil. Values that the driver does not tell are left out, because zero would look measured.
 func (w *gpuWatch) activity() map[string]*weftv1.GpuActivity {
 	if w == nil {
 		return nil

@@ -23,21 +23,27 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// grpcOptions returns the options of a gRPC server whose messages lie in memory.
+// grpcOptions returns the options that all gRPC servers share. Received messages lie in memory. Answers have the bound
+// of requests; by itself grpc would send up to 2 GiB.
 func grpcOptions(s *config.Server, memory tensor.Memory) []grpc.ServerOption {
 	return append(transport.Options(int(s.MaxMessageBytes), memory), grpc.MaxSendMsgSize(int(s.MaxMessageBytes)),
 		transport.MaxConnectionAge(time.Duration(s.MaxConnectionAge)))
 }
 
 // farewell is how long connections may take to close after the stop was cut short and the queued requests were
-// abandoned: the last answers are still on the way out. Only connections on which a request is running, or that their
-// client does not read, need all of it.
+// abandoned: the last answers are still on the way out. Only connections with a running request, or with a client that
+// does not read, need all of it.
 const farewell = time.Second
 
-// grpcPart serves predictions. Its stop refuses new requests, answers the accepted ones, and has all the time
-// there is for the answers to arrive: hurry must see to it that nothing waits for a batch to fill. If it is cut short,
-// abandon must end the queued requests, so that their callers get an answer; running requests have the farewell to end,
-// and then end must end them. Those that it cannot end are left behind, which is its error.
+// grpcPart serves predictions. Its stop takes these steps:
+//
+//  1. hurry sees to it that nothing waits for a batch to fill. New requests are refused, and accepted ones are
+//     answered, as long as ctx lasts.
+//  2. If ctx ends before that, abandon ends the queued requests, so that their callers get an answer, and running ones
+//     have the farewell.
+//  3. Connections close once their calls have ended.
+//  4. If calls are still open when that time is over, end ends the runs. Runs that it cannot end are left behind, which
+//     is the error.
 func grpcPart(l net.Listener, s *server.Server, g *grpc.Server, hurry, abandon func(),
 	end func() error, log *slog.Logger,
 ) lifecycle.Part {
@@ -53,6 +59,8 @@ func grpcPart(l net.Listener, s *server.Server, g *grpc.Server, hurry, abandon f
 				}
 				abandon()
 			}
+			// After an orderly drain the answers have what is left of ctx. After one that was cut short ctx has ended
+			// already.
 			sending := ctx
 			if err != nil {
 				hurry, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
@@ -90,7 +98,8 @@ type requestObserver struct {
 	log      *slog.Logger
 }
 
-// totalsOf gives the counts of requests to what is shown live.
+// totalsOf gives the counts of requests to what is shown live, by model. Requests in flight are all that came less all
+// that ended, by any code.
 func totalsOf(t *telemetry.Telemetry) func() map[string]*weftv1.RequestTotals {
 	return func() map[string]*weftv1.RequestTotals {
 		all := map[string]*weftv1.RequestTotals{}
@@ -106,6 +115,7 @@ func totalsOf(t *telemetry.Telemetry) func() map[string]*weftv1.RequestTotals {
 				return
 			}
 			of.InFlight -= float64(n)
+			// Codes differ in detail; what is shown live has five kinds of ends.
 			*map[predict.Ending]*float64{
 				predict.Answered: &of.Answered, predict.Refused: &of.Refused, predict.Expired: &of.Expired,
 				predict.Cancelled: &of.Cancelled, predict.Failed: &of.Failed,
@@ -115,7 +125,8 @@ func totalsOf(t *telemetry.Telemetry) func() map[string]*weftv1.RequestTotals {
 	}
 }
 
-// batchObserver hands the scheduler's executions to the metrics, and to what is shown live.
+// batchObserver hands the scheduler's executions to the metrics and to what is shown live. It is called without the
+// scheduler's lock.
 type batchObserver struct {
 	measured *telemetry.Telemetry
 	activity *activity.Log
@@ -131,13 +142,14 @@ func (o batchObserver) BatchDone(e sharedsched.BatchEvent) {
 func (o requestObserver) RequestDone(ctx context.Context, e *predict.Event) {
 	o.Telemetry.RequestDone(ctx, e)
 	o.activity.RequestDone(ctx, e)
+	// The attributes cost allocations, which each request would pay.
 	if o.log.Enabled(ctx, slog.LevelDebug) {
 		o.log.DebugContext(ctx, "request done", "event", "request_done", "model", e.Model, "version", e.Version,
 			"slot", e.Slot, "code", e.Code, "took", e.Duration, "stream", e.Stream)
 	}
 }
 
-// connectionsOf gives the state of the connections to the metrics.
+// connectionsOf tells the metrics how many connections are open, and how many the server ended, by reason.
 func connectionsOf(g *protect.Connections) telemetry.Connections {
 	s := g.Stats()
 	out := telemetry.Connections{Open: s.Connections, HeldBytes: s.HeldBytes, Ended: map[string]uint64{}}
@@ -147,7 +159,7 @@ func connectionsOf(g *protect.Connections) telemetry.Connections {
 	return out
 }
 
-// breakersOf gives the state of the breakers to the metrics.
+// breakersOf gives the state of the circuit breakers to the metrics.
 func breakersOf(s *server.Server) []telemetry.Breaker {
 	var out []telemetry.Breaker
 	for _, b := range s.Breakers() {
@@ -156,8 +168,9 @@ func breakersOf(s *server.Server) []telemetry.Breaker {
 	return out
 }
 
-// adminPart serves the calls that change something. Those that wait for a version to load or to drain end with the
-// drain of the server, which must have begun before this is stopped: only their answers are still on the way then.
+// adminPart serves the calls that change something. Its stop waits for no version to load or drain: such calls end with
+// the drain of the gRPC server, which must have begun before. Only their answers are still on the way then, and have
+// the farewell.
 func adminPart(l net.Listener, admin *server.Admin, options []grpc.ServerOption) lifecycle.Part {
 	g := grpc.NewServer(options...)
 	admin.Register(g)
@@ -167,6 +180,7 @@ func adminPart(l net.Listener, admin *server.Admin, options []grpc.ServerOption)
 		Stop: func(ctx context.Context) error {
 			sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 			defer cancel()
+			// After the farewell Stop closes the connections, which ends GracefulStop.
 			finished := context.AfterFunc(sending, g.Stop)
 			g.GracefulStop()
 			if !finished() {

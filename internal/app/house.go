@@ -16,7 +16,8 @@ import (
 	"github.com/weftserve/weft/sharedsched/shell"
 )
 
-// house is the models and the scheduler that feeds them.
+// house is the models, the scheduler that feeds them, and the engines that run them. `weft serve` and `weft check` have
+// the same one.
 type house struct {
 	models    *host.Host
 	scheduler *shell.Scheduler
@@ -26,13 +27,14 @@ type house struct {
 	left      error // runs are left behind; used by one part that is stopped after the other
 }
 
-// newHouse returns a house without models, whose parts are connected as models and options say: what follows from the
-// settings is filled in. It must be closed.
+// newHouse returns a house without models. models and options connect it to other parts; newHouse fills in what follows
+// from the settings. clock may be nil, which is the system's. Close it.
 func newHouse(s *config.Server, log *slog.Logger, clock *owntime.Clock, models host.Config,
 	options shell.Options,
 ) (*house, error) {
 	h := &house{library: &library{named: s.ONNXRuntimeLib}, log: log}
 	available := parseDevices(s.Devices)
+	// This is before anything that may load CUDA.
 	available.countByBus(log)
 	scheduled := available.forScheduler()
 	models.Lanes = map[string]int{}
@@ -43,6 +45,7 @@ func newHouse(s *config.Server, log *slog.Logger, clock *owntime.Clock, models h
 	models.Open, models.Sites, models.Revive = h.engines.open, h.engines.sites, h.engines.revive
 	models.Read = reads(s)
 	models.Logger, models.MemoryBudget, models.RunTimeout = log, int64(s.ModelMemory), time.Duration(s.RunTimeout)
+	// An answer that is larger could not be sent.
 	models.MaxAnswer = int(s.MaxMessageBytes)
 	h.models = host.New(models)
 	h.engines.changed = h.models.Review // before the first worker is started
@@ -53,12 +56,14 @@ func newHouse(s *config.Server, log *slog.Logger, clock *owntime.Clock, models h
 	if err != nil {
 		return nil, err
 	}
+	// The scheduler needs its executor to be made, and the host hands it tasks: hence the two steps.
 	h.models.Attach(h.scheduler)
 	return h, nil
 }
 
-// probes are the parts without which no request is answered and no model changes. That requests are answered late, or
-// that a model hangs, is no reason to end the server: others answer.
+// probes are what the watchdog asks: the scheduler and the host, each for a cheap answer that takes its lock. Without
+// them no request is answered and no model changes. Late answers, or one model that hangs, are no reason to end the
+// server: other models answer.
 func (h *house) probes() []lifecycle.Probe {
 	return []lifecycle.Probe{
 		{Name: "scheduler", Ask: func() { h.scheduler.Scarce() }},
@@ -66,8 +71,8 @@ func (h *house) probes() []lifecycle.Probe {
 	}
 }
 
-// sandboxOf returns what the processes of models may do; nil: whatever the server may. They get the private copies of
-// models, and no file of a repository.
+// sandboxOf returns what the processes of models may do; nil: whatever the server may. They get private copies of
+// models, and so need no file of a repository.
 func sandboxOf(s *config.Server, d devices) *sandbox.Policy {
 	if s.Sandbox == config.SandboxOff {
 		return nil
@@ -75,12 +80,15 @@ func sandboxOf(s *config.Server, d devices) *sandbox.Policy {
 	return &sandbox.Policy{GPU: len(d.gpus) > 0}
 }
 
-// close ends everything. Admitted tasks are executed, as far as ctx leaves time for them. Once it ends, so do the runs
-// that go on in workers; others have the farewell, and then they and the models are left behind.
+// close ends everything. Admitted tasks are executed, as far as ctx leaves time for them. When ctx ends, the workers
+// are ended, and with them the runs there. Runs in this process have the farewell, and are then left behind together
+// with the models. The error is then lifecycle.ErrLeftBehind.
 func (h *house) close(ctx context.Context) error {
 	defer h.engines.close()
+	// Drain and Close wait for runs. This ends runs that hang in a worker.
 	unwatch := context.AfterFunc(ctx, h.engines.close)
 	defer unwatch()
+	// The stop of the gRPC server has found the runs, and has waited for them.
 	if h.left != nil { // they have had the farewell
 		return h.left
 	}
@@ -103,8 +111,8 @@ func (h *house) close(ctx context.Context) error {
 	return errors.Join(err, h.models.Close(ctx))
 }
 
-// end ends the runs that go on in workers. Where models run in this process, nothing ends their runs: the log says
-// which go on, and the error that some do.
+// end ends the runs that go on in workers. Nothing ends runs in this process: where models run here, end logs which go
+// on, and returns lifecycle.ErrLeftBehind if some do.
 func (h *house) end() error {
 	h.engines.close()
 	if h.engines.workers != nil {

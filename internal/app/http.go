@@ -21,7 +21,7 @@ import (
 	"github.com/weftserve/weft/server/protect"
 )
 
-// health is the state of the server.
+// health is server.Server.Health, and "loading" before there is an edge to ask.
 func (s *assembly) health() string {
 	if s.web.Load() == nil {
 		return "loading"
@@ -29,10 +29,10 @@ func (s *assembly) health() string {
 	return s.edge.Health()
 }
 
-// serverReady answers 200 exactly while requests can be answered.
+// serverReady answers 200 exactly while requests can be answered, and else 503 with the state.
 func (s *assembly) serverReady(w http.ResponseWriter, _ *http.Request) { tell(w, s.health()) }
 
-// tell answers with the state of a server or a model.
+// tell answers with a state, and the code by which load balancers go.
 func tell(w http.ResponseWriter, state string) {
 	if state != "ready" {
 		w.WriteHeader(http.StatusServiceUnavailable)
@@ -40,13 +40,15 @@ func tell(w http.ResponseWriter, state string) {
 	fmt.Fprintln(w, state) //nolint:gosec // one of a few words
 }
 
-// A caller gets this long to send its request and to take the answer.
+// httpTimeout is how long a caller may take to send its request, and how long the answer may then take.
 const httpTimeout = 30 * time.Second
 
 // inferencePaths are those of the Open Inference Protocol.
 const inferencePaths = "/v2/"
 
-// pages are metrics, health and, if they are asked for, profiles.
+// pages are what the HTTP server answers: metrics, health, the Open Inference Protocol, what is shown live and, if they
+// are asked for, profiles. Paths that need the edge answer 503 until there is one. Health needs no identity; the other
+// handlers authorize their callers themselves.
 func (s *assembly) pages(at net.Addr, metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", s.control.Page(access.Observe, metrics))
@@ -74,7 +76,8 @@ func (s *assembly) pages(at net.Addr, metrics http.Handler) http.Handler {
 	return mux
 }
 
-// once serves a part of the edge as soon as there is one.
+// once serves a part of the edge as soon as there is one. Until then it answers 503 in the form of the Open Inference
+// Protocol.
 func (*assembly) once(part *atomic.Pointer[http.Handler]) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if h := part.Load(); h != nil {
@@ -87,7 +90,8 @@ func (*assembly) once(part *atomic.Pointer[http.Handler]) http.HandlerFunc {
 	}
 }
 
-// modelReady answers 200 exactly while requests of a model can be answered, to who may know of the model.
+// modelReady answers 200 exactly while requests of a model can be answered. A caller that may not see the model gets
+// the 404 of one that does not exist, so that names cannot be found out.
 func (s *assembly) modelReady(w http.ResponseWriter, r *http.Request) {
 	model := r.PathValue("model")
 	if s.web.Load() == nil {
@@ -99,13 +103,14 @@ func (s *assembly) modelReady(w http.ResponseWriter, r *http.Request) {
 	case state == "" || !s.control.Visitor(r).Sees(model):
 		http.Error(w, "there is no such model, or the caller may not know of it", http.StatusNotFound)
 		return
+	// The models go on while the server drains, and take no further requests.
 	case s.health() == "draining":
 		state = "draining"
 	}
 	tell(w, state)
 }
 
-// addProfiles serves profiles where tools look for them.
+// addProfiles serves profiles at the paths of net/http/pprof, where tools look for them, to callers who may operate.
 func addProfiles(mux *http.ServeMux, control *access.Control) {
 	for path, page := range map[string]http.HandlerFunc{
 		"": pprof.Index, "cmdline": pprof.Cmdline, "profile": pprof.Profile, "symbol": pprof.Symbol, "trace": pprof.Trace,
@@ -115,12 +120,16 @@ func addProfiles(mux *http.ServeMux, control *access.Control) {
 }
 
 const (
+	// Cookies and tokens fit. The default of net/http, 1 MiB, is memory that any caller could hold. A caller that sends
+	// its headers slowly holds a connection at no cost: hence the short time.
 	httpHeaderBytes = 16 << 10
 	httpHeaderTime  = 5 * time.Second
 	httpIdle        = time.Minute // longer than collectors of metrics wait between two requests
 )
 
-// httpPart serves pages.
+// httpPart serves pages. A connection passes the guard of connections, then TLS; a request passes the guard against
+// other sites' pages in browsers. Certificates are asked of all callers only where there is no access file: with one,
+// its rules decide.
 func (s *assembly) httpPart(l net.Listener, pages http.Handler) lifecycle.Part {
 	s.httpGuard.Local, s.httpGuard.Hosts, s.httpGuard.Origins = config.Local(addressOf(l)), s.HTTPHosts, s.HTTPOrigins
 	s.httpGuard.Identified, s.httpGuard.Public = s.Identified() && s.Access == "", []string{"/healthz", "/readyz"}
@@ -140,7 +149,7 @@ func (s *assembly) httpPart(l net.Listener, pages http.Handler) lifecycle.Part {
 	})
 }
 
-// serveHTTP serves until it is stopped.
+// serveHTTP serves until it is stopped. The end of the listener by a stop is no error.
 func serveHTTP(l net.Listener, s *http.Server) lifecycle.Part {
 	return lifecycle.Part{
 		Name: "HTTP server",
@@ -162,7 +171,8 @@ func serveHTTP(l net.Listener, s *http.Server) lifecycle.Part {
 	}
 }
 
-// complaints puts what net/http says of connections into the log.
+// complaints is the handler of net/http's own log. It counts failed handshakes, and lowers everything else to debug,
+// because any client can cause as many lines as it likes.
 type complaints struct {
 	slog.Handler // of the log
 
@@ -174,6 +184,7 @@ func (complaints) Enabled(context.Context, slog.Level) bool { return true }
 
 // Handle implements slog.Handler.
 func (c complaints) Handle(_ context.Context, r slog.Record) error {
+	// net/http has no hook for failed handshakes, only this text.
 	if failed, is := strings.CutPrefix(r.Message, "http: TLS handshake error from "); is && c.certs != nil {
 		peer, cause, _ := strings.Cut(failed, ": ")
 		c.certs.Failed("http", peer, cause)

@@ -8,15 +8,17 @@ import (
 	"github.com/weftserve/weft/runtime/ort"
 )
 
-// library is the ONNX Runtime library, which is needed once the first model is: synthetic models do not.
+// library is the ONNX Runtime library. It is looked for when the first model needs it: synthetic models do not.
 type library struct {
 	named string // by the user; "" where it is to be found
 
+	// A library that was loaded stays, and loading that failed is not tried again.
 	once sync.Once
 	err  error
 }
 
-// find returns the path of the library. The error is one sentence that includes the remedy.
+// find returns the path of the library, which may be loaded in this process or in a worker. The error is one sentence
+// that includes the remedy.
 func (l *library) find() (string, error) {
 	if l.named != "" {
 		return ortlib.Named(l.named)
@@ -35,7 +37,7 @@ func (l *library) load() error {
 	return l.err
 }
 
-// check reports whether the library is there, if a model of the listing runs on it.
+// check returns an error if a model of the listing runs on the library and it cannot be found. It does not load it.
 func (l *library) check(listing modelrepo.Listing) error {
 	for _, m := range listing.Models {
 		if m.Manifest.Synth == nil && len(m.Selected) > 0 {

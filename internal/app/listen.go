@@ -12,10 +12,11 @@ import (
 	"github.com/weftserve/weft/internal/config"
 )
 
-// socketMode lets the server's user and group connect to a Unix socket.
+// socketMode lets the server's user and group connect to a Unix socket. Without it the umask would decide.
 const socketMode = 0o660
 
-// listen opens the address that a flag gives. The error names both.
+// listen opens an address, of TCP or of a Unix socket. flag is its setting, which the error names together with the
+// address.
 func listen(ctx context.Context, flag, address string) (net.Listener, error) {
 	if path, is := config.Socket(address); is {
 		l, err := listenUnix(ctx, path)
@@ -31,6 +32,8 @@ func listen(ctx context.Context, flag, address string) (net.Listener, error) {
 	return l, nil
 }
 
+// causeOf returns what the system said, without the call and the address that package net puts before it: listen names
+// these.
 func causeOf(err error) error {
 	if refused, ok := errors.AsType[*os.SyscallError](err); ok {
 		return refused.Err
@@ -38,7 +41,7 @@ func causeOf(err error) error {
 	return err
 }
 
-// listenUnix opens a Unix socket, in the place of one that a dead server has left there.
+// listenUnix opens a Unix socket. A socket that a dead server has left there is replaced.
 func listenUnix(ctx context.Context, path string) (net.Listener, error) {
 	if err := removeStale(ctx, path); err != nil {
 		return nil, err
@@ -53,7 +56,8 @@ func listenUnix(ctx context.Context, path string) (net.Listener, error) {
 	return l, nil
 }
 
-// removeStale removes a socket that nobody listens on, and nothing else.
+// removeStale removes a socket that nobody listens on, and nothing else. It tries a connection: only a refusal proves
+// that the server is gone. Two servers that start at once may still both find it stale.
 func removeStale(ctx context.Context, path string) error {
 	info, err := os.Lstat(path)
 	switch {
@@ -74,7 +78,8 @@ func removeStale(ctx context.Context, path string) error {
 	return os.Remove(path)
 }
 
-// addressOf returns the address of a listener, in the form of its setting.
+// addressOf returns the address of a listener in the form of its setting. A port of 0 has become the one that the
+// system chose.
 func addressOf(l net.Listener) string {
 	if l.Addr().Network() == "unix" {
 		return "unix:" + l.Addr().String()

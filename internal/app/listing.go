@@ -7,7 +7,7 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
-// repository opens the repositories.
+// repository opens the repositories and the list of models, and allows links into the stores of models.
 func (s *Settings) repository() (*modelrepo.Repository, error) {
 	r, err := modelrepo.OpenListed(s.ModelConfigFile, s.Repositories...)
 	if err != nil {
@@ -16,7 +16,8 @@ func (s *Settings) repository() (*modelrepo.Repository, error) {
 	return r, r.LinkInto(s.ModelStores...)
 }
 
-// scan lists the models, and logs oddities of the repositories.
+// scan lists the models, and logs oddities of the repositories. It is an error if there is no model at all: probably
+// the path is wrong.
 func scan(s *Settings, log *slog.Logger) (*modelrepo.Repository, modelrepo.Listing, error) {
 	repository, err := s.repository()
 	if err != nil {
@@ -30,7 +31,8 @@ func scan(s *Settings, log *slog.Logger) (*modelrepo.Repository, modelrepo.Listi
 	return repository, listing, nil
 }
 
-// tellOddities logs oddities of the repositories that keep nothing from being served and were not there before.
+// tellOddities logs faults and notes of a listing that the one before did not have. The text decides which are the
+// same.
 func tellOddities(now, before modelrepo.Listing, log *slog.Logger) {
 	known := map[string]bool{}
 	for _, fault := range before.Faults {

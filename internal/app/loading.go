@@ -10,8 +10,8 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 )
 
-// loadingText says how far the loading of the models is, as in "loaded 3 of 20: pick/2 proving batching 12 of 40, 8s";
-// "" if nothing is being loaded.
+// loadingText says how far loading is, as in "loaded 3 of 20: pick/2 proving batching 12 of 40, 8s"; "" if nothing is
+// being loaded. Failed versions count as loaded: they are not waited for.
 func loadingText(s *catalog.Snapshot) string {
 	settled, loading := 0, 0
 	var name string // of the version that has been at it longest, and is not waiting for its turn
@@ -46,14 +46,14 @@ func loadingText(s *catalog.Snapshot) string {
 	return text
 }
 
-// loadingLine shows on a terminal how far the loading of the models is, below the log.
+// loadingLine shows the progress of loading in the last line of a terminal, below the log.
 type loadingLine struct {
 	*progress.Line
 
 	models atomic.Pointer[func() *catalog.Snapshot] // nil: none is loaded yet
 }
 
-// newLoadingLine returns one that shows nothing yet. The log is to be written to it.
+// newLoadingLine returns a line that shows nothing before follow. Write the log to it, so that both share the terminal.
 func newLoadingLine(out io.Writer, verb string) *loadingLine {
 	l := &loadingLine{}
 	l.Line = progress.Start(out, verb, func() string {

@@ -14,7 +14,8 @@ import (
 	"github.com/weftserve/weft/server/shadow"
 )
 
-// showNoise lets the mirror know by how much a version differs from itself in another batch.
+// showNoise tells the mirror how much a version's answer in a batch differs from the same version's answer alone.
+// Differences of a shadow as small as that are noise.
 func showNoise(m *shadow.Mirror, c *audit.Comparison) {
 	for i, o := range c.Outputs {
 		m.Audited(c.Model, c.Version,
@@ -22,8 +23,9 @@ func showNoise(m *shadow.Mirror, c *audit.Comparison) {
 	}
 }
 
-// newMirror returns the mirror that shows requests to shadows, and its part. path is the file of --shadow-log, "" for
-// none.
+// newMirror returns the mirror that sends copies of requests to shadows, and its part. path is the file of
+// --shadow-log, "" for none; lines are appended, so that the log of an earlier server stays. shown hears the result of
+// each comparison.
 func newMirror(models shadow.Models, path string, measured *telemetry.Telemetry,
 	shown func(model string, shadow int64, episode, outcome string, agreed bool), log *slog.Logger,
 ) (*shadow.Mirror, lifecycle.Part, error) {

@@ -16,15 +16,16 @@ import (
 	"github.com/weftserve/weft/runtime/worker"
 )
 
-// onnxModel says which model ONNX Runtime is to open, and how: in this process or, sent there as JSON and a file, in a
-// worker.
+// onnxModel says which model ONNX Runtime opens, and how. It is used in this process, or sent to a worker as JSON
+// together with the file, so that both ends must be the same program.
 type onnxModel struct {
 	Source  ort.Source
 	Device  string // the GPU's name; "": it is to have none
 	Options ort.Options
 }
 
-// reads returns a host.Config.Read that follows links into stores and refuses versions without digests, as set.
+// reads returns a host.Config.Read, which makes the private copy of a version's files. It follows links into the
+// stores, and refuses versions without digests if the settings ask for that. A synthetic version has no files.
 func reads(s *config.Server) serving.Reader {
 	return func(ctx context.Context, v modelrepo.Version, told func(done, of int64)) (*modelfile.Files, error) {
 		if v.Path == "" {
@@ -34,7 +35,7 @@ func reads(s *config.Server) serving.Reader {
 	}
 }
 
-// sourceOf describes the private copy of a version's files, which it does not take over.
+// sourceOf says where the parts of a version lie in the private copy f. It does not take over f.
 func sourceOf(v modelrepo.Version, f *modelfile.Files) ort.Source {
 	extent := func(file modelfile.File) ort.Extent { return ort.Extent{Offset: file.Offset, Size: file.Size} }
 	s := ort.Source{Path: v.Path, Model: extent(f.Opened)}
@@ -49,7 +50,7 @@ func sourceOf(v modelrepo.Version, f *modelfile.Files) ort.Source {
 	return s
 }
 
-// open opens the model of a copy, which it takes over, in this process, in which the library is loaded.
+// open opens the model in this process, which must have loaded the library. It takes over the copy, also if it fails.
 func (m onnxModel) open(copied *os.File, log *slog.Logger) (engine.Opened, error) {
 	m.Source.File, m.Options.Log = copied, log
 	s, err := ort.OpenSource(m.Source, m.Options)
@@ -57,6 +58,7 @@ func (m onnxModel) open(copied *os.File, log *slog.Logger) (engine.Opened, error
 		return engine.Opened{}, err
 	}
 	device := m.Device
+	// ONNX Runtime may have refused the provider for the GPU, and have put the model on the processor.
 	if !onCUDA(s.Provider()) {
 		device = cpuDevice
 	}
@@ -65,10 +67,10 @@ func (m onnxModel) open(copied *os.File, log *slog.Logger) (engine.Opened, error
 	}, nil
 }
 
-// onnxEngine is ONNX Runtime in a worker.
+// onnxEngine is ONNX Runtime in a worker: the worker.Engine of this program. library is its path.
 type onnxEngine struct{ library string }
 
-// Load loads the library.
+// Load loads the library, once the threads for it are there: Go would end the process if it lacked one later.
 func (e onnxEngine) Load() error {
 	if err := threads.Reserve(workerThreads(), 0); err != nil {
 		return err
@@ -76,7 +78,7 @@ func (e onnxEngine) Load() error {
 	return ort.Init(e.library)
 }
 
-// Open opens an onnxModel.
+// Open opens an onnxModel. It takes over the file.
 func (onnxEngine) Open(_ context.Context, model json.RawMessage, copied *os.File,
 	log *slog.Logger,
 ) (engine.Opened, error) {
@@ -87,10 +89,11 @@ func (onnxEngine) Open(_ context.Context, model json.RawMessage, copied *os.File
 	return m.open(copied, log)
 }
 
-// workerCommand is the word of the command line that makes this program a worker; the library's path follows.
+// workerCommand is the word of the command line that makes this program a worker. The library's path follows.
 const workerCommand = "worker"
 
-// Work is the main function of a worker, which runs models for a server with the ONNX Runtime library at path.
+// Work is the main function of a worker. It runs models for a server, with the ONNX Runtime library at the path, until
+// the server ends it or is gone.
 func Work(library string) error {
 	threads.StopYielding()
 	return worker.Serve(onnxEngine{library})

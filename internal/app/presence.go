@@ -12,15 +12,17 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
-// presence is which of the devices that --devices names are there.
+// presence says which of the devices that --devices names are there, as of the start.
 type presence struct {
+	// Names as the scheduler has them, such as cuda:0.
 	found   []string
 	absent  map[string]error // by the word of the driver, with a remedy for each
 	unknown map[string]error // GPUs whose presence cannot be found out, and why
 }
 
-// findDevices finds the devices by the driver's answers; w is nil where the driver was not asked. That there is no
-// driver to ask does not say that CUDA finds none: a container may have the one without the other.
+// findDevices sorts the devices by the driver's answers; w is nil where the driver was not asked. A GPU is absent only
+// if the driver says so. Without a driver to ask it is unknown, because CUDA may find it anyway: a container may have
+// the one library without the other.
 func findDevices(s *config.Server, w *gpuWatch) presence {
 	p := presence{absent: map[string]error{}, unknown: map[string]error{}}
 	for i, named := range s.Devices {
@@ -50,7 +52,7 @@ func findDevices(s *config.Server, w *gpuWatch) presence {
 	return p
 }
 
-// unsaid explains a reason for which the driver does not say whether a GPU is there; see nvidia.UnavailableError.
+// unsaid explains why the driver does not say whether a GPU is there; see nvidia.UnavailableError for the reasons.
 func unsaid(reason string) string {
 	switch reason {
 	case "off":
@@ -63,7 +65,7 @@ func unsaid(reason string) string {
 	return "NVIDIA's driver does not tell: " + reason
 }
 
-// tell logs the requested and the found devices, if there are others than the processor.
+// tell logs the requested and the found devices. It says nothing where only the processor is asked for.
 func (p *presence) tell(s *config.Server, log *slog.Logger) {
 	if len(parseDevices(s.Devices).gpus) == 0 {
 		return
@@ -79,14 +81,16 @@ func (p *presence) tell(s *config.Server, log *slog.Logger) {
 	}
 }
 
-// loseAbsent takes absent devices out of use, so that models go to the ones that are there.
+// loseAbsent takes absent devices out of use, so that models go to the devices that are there. Call it before the first
+// Follow.
 func (p *presence) loseAbsent(h *host.Host) {
 	for _, name := range slices.Sorted(maps.Keys(p.absent)) {
 		h.LoseDevice(name, p.absent[name])
 	}
 }
 
-// unusedGPUs says that no model asks for a GPU although --devices names some besides the processor; "" if one does.
+// unusedGPUs says that no model asks for a GPU although --devices names some besides the processor; "" if one does, or
+// if no model runs on ONNX Runtime. It is a hint: models may come later.
 func unusedGPUs(s *config.Server, l modelrepo.Listing) string {
 	d := parseDevices(s.Devices)
 	if d.cpu == 0 || len(d.gpus) == 0 {

@@ -8,16 +8,17 @@ import (
 	"unicode/utf16"
 )
 
-// printable writes lines of the log with every character escaped that a terminal or a viewer might act on, such as
-// the ones that change the direction of text. Texts of callers are in the log, and the handlers leave some as they are:
-// that of text a DEL, that of JSON all but the control characters of ASCII. Outside strings JSON has nothing but ASCII,
-// so that the escapes are inside.
+// printable escapes every character in lines of the log that a terminal or a viewer might act on, such as the ones that
+// change the direction of text. The log has texts of callers, and slog's handlers leave some characters as they are:
+// the text handler DEL, the JSON handler all but the control characters of ASCII. The escapes are those of JSON.
+// Outside of its strings JSON has only ASCII, so that every escape is inside one.
 type printable struct{ to io.Writer }
 
-// Printable returns a writer that does so with other text, too, such as that of a server that is asked.
+// Printable returns a writer that escapes such characters in other text, too, such as what a server answers.
 func Printable(to io.Writer) io.Writer { return printable{to} }
 
-// Write implements io.Writer, for a whole line.
+// Write implements io.Writer. It needs a whole line: half of a character would be taken for a faulty one. Lines without
+// such characters, which are nearly all, are passed on without a copy.
 func (p printable) Write(line []byte) (int, error) {
 	if !bytes.ContainsFunc(line, hidden) {
 		return p.to.Write(line)
@@ -27,6 +28,7 @@ func (p printable) Write(line []byte) (int, error) {
 		switch {
 		case !hidden(r):
 			safe = append(safe, string(r)...)
+		// JSON has escapes of 16 bits only.
 		case r > 0xffff:
 			high, low := utf16.EncodeRune(r)
 			safe = fmt.Appendf(safe, `\u%04x\u%04x`, high, low)
@@ -40,5 +42,5 @@ func (p printable) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// hidden reports whether a character is not seen as itself.
+// hidden reports whether a character is escaped. Of white space only the plain space and the end of the line are not.
 func hidden(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }

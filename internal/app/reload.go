@@ -14,8 +14,8 @@ import (
 	"github.com/weftserve/weft/server"
 )
 
-// reloadPart reads the settings file, the access file and the certificates again for each hangup, and lets the
-// repositories be listed again.
+// reloadPart reloads at each SIGHUP: the settings file, the access file, the certificates and the repositories. apply
+// lists the settings that may change at run time; docs/CONFIGURATION.md must say the same.
 func (s *assembly) reloadPart(edge *server.Server, models *host.Host, ask chan time.Duration, log *slog.Logger,
 ) lifecycle.Part {
 	a := s.App
@@ -47,6 +47,7 @@ func (s *assembly) reloadPart(edge *server.Server, models *host.Host, ask chan t
 		for {
 			select {
 			case <-a.hangups:
+				// The service manager waits for the end of a reload that it asked for.
 				s.supervisor.During(r.reload)
 			case <-ctx.Done():
 				return nil
@@ -55,7 +56,8 @@ func (s *assembly) reloadPart(edge *server.Server, models *host.Host, ask chan t
 	})
 }
 
-// reloader makes a running server follow its settings file.
+// reloader makes a running server follow its settings file. Only the goroutine of reloadPart uses it. In inForce,
+// settings that need a restart stay as at the start, so that each reload names them again.
 type reloader struct {
 	app *App
 	log *slog.Logger
@@ -64,14 +66,14 @@ type reloader struct {
 	access *authorizer
 	// certs are read again, too; nil: there are none
 	certs *certs.Keeper
-	// apply takes over a setting that may change at run time, by its key, and notes it as in force. All others need a
-	// restart.
+	// apply takes over a setting that may change at run time, by its key, and notes in inForce that it did. All others
+	// need a restart.
 	apply   map[string]func(now, inForce *config.Server)
 	inForce config.Server
 }
 
-// read reads the settings file again. It must be a regular file: a pipe has nothing left, and one without a writer
-// would hold up the reload for ever.
+// read reads the settings file and the command line again. The file must be a regular one: a pipe has been read to its
+// end, and one without a writer would block the reload for ever.
 func (r *reloader) read() (*Settings, error) {
 	info, err := os.Stat(string(r.app.Config))
 	switch {
@@ -84,8 +86,8 @@ func (r *reloader) read() (*Settings, error) {
 	return r.app.Reread()
 }
 
-// reload takes over the settings that may change at run time, and lets the repositories be listed again. A faulty file
-// changes nothing.
+// reload takes over the settings that may change at run time. Whatever becomes of that, it has the access file, the
+// certificates and the repositories read again. A faulty settings file changes nothing.
 func (r *reloader) reload() {
 	defer r.look()
 	if r.access != nil {
@@ -121,7 +123,8 @@ func (r *reloader) reload() {
 	}
 }
 
-// look lets the repositories be listed now, and from then on at the interval in force.
+// look has the repositories listed now, and from then on at the interval in force. It replaces a wish that the watch
+// has not read yet, and so never blocks: reloads alone write to the channel.
 func (r *reloader) look() {
 	select {
 	case <-r.ask: // the latest wish is enough

@@ -14,10 +14,11 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// errFaults is the verdict where there was a fault.
+// errFaults is the verdict of a check that has printed faults.
 var errFaults = errors.New("there are faults, see above")
 
-// misconfigured is the verdict where the settings are wrong by themselves; which, was said.
+// misconfigured is the verdict if the settings of the server are wrong by themselves. The command finds
+// config.Faults in it and exits with 2. The faults were printed, so that Error does not repeat them.
 type misconfigured struct{ faults error }
 
 // Error implements error.
@@ -26,7 +27,7 @@ func (*misconfigured) Error() string { return errFaults.Error() }
 // Unwrap returns the faults of the settings.
 func (m *misconfigured) Unwrap() error { return m.faults }
 
-// report collects the findings of a check.
+// report collects the findings of a check. One goroutine uses it.
 type report struct {
 	Findings
 
@@ -34,11 +35,13 @@ type report struct {
 	wrong    error // what is wrong with the settings of the server by themselves
 }
 
+// fault reports something that is not served as it should be.
 func (r *report) fault(err error) { r.Faults = append(r.Faults, err.Error()) }
 
 // note reports something that is no fault but probably not intended.
 func (r *report) note(text string) { r.Notes = append(r.Notes, text) }
 
+// verdict is the error with which the check ends; nil if there is no fault. Notes do not count.
 func (r *report) verdict() error {
 	switch {
 	case r.wrong != nil:
@@ -49,7 +52,7 @@ func (r *report) verdict() error {
 	return nil
 }
 
-// settings returns the settings that are to be told.
+// settings returns settings as YAML: all of them if r.defaults is set, else the ones that differ from their defaults.
 func (r *report) settings(all, defaults any) config.Text {
 	text, err := config.PrintChanged(all, defaults)
 	if r.defaults {
@@ -61,7 +64,7 @@ func (r *report) settings(all, defaults any) config.Text {
 	return config.Text(text)
 }
 
-// listing reports every model's settings.
+// listing reports the settings of every model that can be read, and everything that is wrong with the repositories.
 func (r *report) listing(l *modelrepo.Listing) {
 	for _, fault := range l.Faults {
 		r.fault(fault)
@@ -93,8 +96,8 @@ func (r *report) listing(l *modelrepo.Listing) {
 	}
 }
 
-// digests reports versions whose files differ from their SHA256SUMS. Those that are about to be loaded are compared
-// then.
+// digests reports versions whose files differ from their SHA256SUMS. With load it leaves out the versions that are
+// about to be loaded, because loading compares them, too.
 func (r *report) digests(l *modelrepo.Listing, read serving.Reader, load bool) {
 	for _, m := range l.Models {
 		for _, v := range m.Versions {
@@ -110,13 +113,14 @@ func (r *report) digests(l *modelrepo.Listing, read serving.Reader, load bool) {
 	}
 }
 
-// versions reports how each version that was loaded is served, and its costs.
+// versions reports how each version that was to be loaded is served, with its costs, or why it is not.
 func (r *report) versions(l modelrepo.Listing, s *catalog.Snapshot, measured sharedsched.State) {
 	costs := map[sharedsched.VersionID][]sharedsched.CostState{}
 	for _, m := range measured.Versions {
 		costs[m.ID] = m.Costs
 	}
 	for _, m := range l.Models {
+		// A model with a selected version could be read, so that listing has added it.
 		at := slices.IndexFunc(r.Models, func(f ModelFindings) bool { return f.Name == m.Name })
 		for _, selected := range m.Selected {
 			v := s.Model(m.Name).Version(selected.Number)
@@ -137,7 +141,8 @@ func (r *report) versions(l modelrepo.Listing, s *catalog.Snapshot, measured sha
 	}
 }
 
-// takeover reports a version that answers where clients expect the inputs and outputs of the one below it.
+// takeover notes that the version that answers by default has another signature than the one below it. Clients that
+// name no version then fail as soon as it is deployed.
 func (r *report) takeover(m *catalog.Model) {
 	if m == nil {
 		return
@@ -157,7 +162,8 @@ func (r *report) takeover(m *catalog.Model) {
 	}
 }
 
-// tolerances reports the tolerances that apply to nothing, which only the signatures of loaded models show.
+// tolerances reports tolerances of shadows for names that are no floating point outputs of theirs. Only the signatures
+// of loaded models show that.
 func (r *report) tolerances(l modelrepo.Listing, s *catalog.Snapshot) {
 	for _, m := range l.Models {
 		served := s.Model(m.Name)

@@ -20,8 +20,9 @@ const (
 	lastRevival  = 5 * time.Minute
 )
 
-// revive is a host.Config.Revive: it returns once a lost GPU has run a model again, in another process. A context of
-// CUDA dies with its process, so that most losses are of the process and not of the GPU.
+// revive is host.Config.Revive: it returns nil once a lost GPU has run a model again, in another process. A CUDA
+// context dies with its process, so that most losses are of the process and not of the GPU. The error says that there
+// is no other process, or is the cause of ctx.
 func (e *engines) revive(ctx context.Context, device string) error {
 	at := slices.IndexFunc(e.devices.gpus, func(g cudaDevice) bool { return g.name == device })
 	if e.workers == nil || at < 0 {
@@ -30,7 +31,8 @@ func (e *engines) revive(ctx context.Context, device string) error {
 	return untilWorks(ctx, func() error { return e.probe(ctx, e.devices.gpus[at]) })
 }
 
-// untilWorks tries something after ever longer pauses.
+// untilWorks calls try until it returns nil, after pauses that double from firstRevival up to lastRevival. Each attempt
+// starts a process and takes seconds, and a GPU that is broken may stay so for days.
 func untilWorks(ctx context.Context, try func() error) error {
 	for pause := firstRevival; ; pause = min(2*pause, lastRevival) {
 		select {
@@ -47,7 +49,7 @@ func untilWorks(ctx context.Context, try func() error) error {
 // probeTime is how long a GPU may take for a probe: to start a process, CUDA and its libraries in it, and a model.
 const probeTime = time.Minute
 
-// probe runs a model of one operation on a GPU, in the worker that models will then be opened in.
+// probe runs a model of one operation on a GPU, in the worker in which models will then be opened.
 func (e *engines) probe(ctx context.Context, on cudaDevice) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
@@ -58,6 +60,7 @@ func (e *engines) probe(ctx context.Context, on cudaDevice) (err error) {
 		return err
 	}
 	defer file.Close()
+	// The open file is enough: its name is removed before anything can fail.
 	_, wrong := file.Write(model)
 	if err := errors.Join(os.Remove(file.Name()), wrong); err != nil {
 		return fmt.Errorf("cannot write the probe: %w", err)
@@ -72,6 +75,7 @@ func (e *engines) probe(ctx context.Context, on cudaDevice) (err error) {
 	defer func() { err = errors.Join(err, opened.Session.Close()) }()
 	b := tensor.NewBatch(1, 1, opened.Memory)
 	defer b.Free()
+	// The first run initializes CUDA's libraries, which takes seconds.
 	b.Patience = probeTime
 	clear(b.Input(0, tensor.Float32, tensor.Shape{4}, 16))
 	return opened.Session.Run(ctx, b)

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// traceFile is where the scheduler's events are recorded. The scheduler takes no notice of a fault, so traceFile
-// reports it.
+// traceFile is where the scheduler's events are recorded. The scheduler ignores errors of its trace, so traceFile logs
+// them and returns the first from close.
 type traceFile struct {
 	log *slog.Logger
 
@@ -17,7 +17,7 @@ type traceFile struct {
 	fault error // guarded by mu; the first. Nothing is written after it
 }
 
-// createTrace makes the file, an empty one if there is one. It must be closed, after the scheduler.
+// createTrace creates the file, and empties one that is there. Close it after the scheduler.
 func createTrace(name string, log *slog.Logger) (*traceFile, error) {
 	file, err := os.Create(name)
 	if err != nil {
@@ -26,7 +26,7 @@ func createTrace(name string, log *slog.Logger) (*traceFile, error) {
 	return &traceFile{log: log, file: file}, nil
 }
 
-// Write records some events.
+// Write records some events. After an error nothing is written any more: a trace with a gap cannot be replayed.
 func (t *traceFile) Write(lines []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -41,7 +41,7 @@ func (t *traceFile) Write(lines []byte) (int, error) {
 	return n, t.fault
 }
 
-// cut is called once if the file does not keep up with the scheduler.
+// cut is shell.Options.TraceCut. It is called once, if the file does not keep up with the scheduler.
 func (t *traceFile) cut() {
 	t.log.Error("scheduler trace ended early", "event", "sched_trace_cut",
 		"cause", "the disk does not keep up; the file ends with a line that says so")
@@ -56,6 +56,7 @@ func (t *traceFile) close() error {
 	}
 	fault := t.fault
 	if t.fault == nil {
+		// A scheduler that was left behind may still write.
 		t.fault = os.ErrClosed
 	}
 	return fault

@@ -16,14 +16,17 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
-// sealQuiet is how long the files of a version must stay as they are to be taken for complete, as modelrepo.WatchConfig
-// has it for a server.
+// sealQuiet is how long the files of a version must not change before they count as complete. It is what a server waits
+// at its start (modelrepo.WatchConfig.Settle).
 const sealQuiet = time.Second
 
 // Seal writes the SHA256SUMS of every version that has files in the paths, which are repositories or directories of
-// models or versions in one, and to out which ones it wrote. It refuses a version whose files change meanwhile, and a
-// list that differs from the files, since these may be damaged; the latter unless it is to replace lists. What is wrong
-// with one version keeps no other from being sealed.
+// models or versions in one. It lists on out what it wrote. It refuses a version whose files change meanwhile. It also
+// refuses to overwrite a list that differs from the files, since these may be damaged, unless replace is set. A fault
+// of one version keeps no other from being sealed; the error joins them.
+//
+// The order matters: the fingerprints are taken before the files are read, and again sealQuiet later. Equal ones prove
+// that what was read is what is there.
 func Seal(ctx context.Context, paths []string, replace bool, stores []string, out io.Writer) error {
 	s := sealer{replace: replace, stores: stores, out: out}
 	repositories, err := s.choose(paths)
@@ -40,6 +43,7 @@ func Seal(ctx context.Context, paths []string, replace bool, stores []string, ou
 	began := time.Now()
 	before := repository.Scan()
 	var faults []error
+	// Faults of a repository count only if it was named itself, and not if it only holds a model that was named.
 	if slices.ContainsFunc(repositories, func(path string) bool { return slices.Contains(s.paths, path) }) {
 		faults = append(faults, before.Faults...)
 	}
@@ -76,7 +80,7 @@ func Seal(ctx context.Context, paths []string, replace bool, stores []string, ou
 	return errors.Join(faults...)
 }
 
-// sealer is what is to be sealed, and how.
+// sealer has the arguments of Seal. stores are directories outside of the repositories into which links may lead.
 type sealer struct {
 	paths   []string // absolute
 	replace bool
@@ -84,13 +88,14 @@ type sealer struct {
 	out     io.Writer
 }
 
-// digestList is the SHA256SUMS that a version's files ask for, and in what the one that is there differs from them.
+// digestList is the SHA256SUMS that a version's files require, and how the list that is there differs from it.
 type digestList struct {
 	text        []byte
 	differences []string
 }
 
-// choose notes the paths, and returns the repositories that they lie in, or are.
+// choose notes the absolute paths, and returns the repositories that they are, or lie in. The model files tell which:
+// they are one level below a version, two below a model and three below a repository.
 func (s *sealer) choose(paths []string) (repositories []string, err error) {
 	for _, path := range paths {
 		path, err := filepath.Abs(path)
@@ -112,17 +117,18 @@ func (s *sealer) choose(paths []string) (repositories []string, err error) {
 	return repositories, nil
 }
 
-// globbed returns a path as a pattern that matches nothing else.
+// globbed returns a pattern of filepath.Glob that matches only the path itself.
 func globbed(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
-// overlap reports whether one path is the other, or lies in it.
+// overlap reports whether two absolute paths are equal, or one lies in the other.
 func overlap(a, b string) bool {
 	return strings.HasPrefix(a+"/", b+"/") || strings.HasPrefix(b+"/", a+"/")
 }
 
-// write writes a version's SHA256SUMS.
+// write writes a version's SHA256SUMS and says so. A list that is right already is not touched, so that its time and
+// the fingerprint of the version stay.
 func (s *sealer) write(dir string, list digestList) error {
 	path := filepath.Join(dir, modelfile.SumsName)
 	if now, _ := os.ReadFile(path); bytes.Equal(now, list.text) {
@@ -147,8 +153,8 @@ func (s *sealer) write(dir string, list digestList) error {
 	return nil
 }
 
-// filed returns the versions of a listing that have files and are to be sealed. Of a model that cannot be read there is
-// one, with the reason.
+// filed returns the versions of a listing that have files and lie in one of the paths. A model whose settings cannot be
+// read has one version here, with the reason as its Err.
 func (s *sealer) filed(l *modelrepo.Listing) (all []modelrepo.Version) {
 	for _, m := range l.Models {
 		if m.Err != nil {
@@ -165,6 +171,7 @@ func (s *sealer) filed(l *modelrepo.Listing) (all []modelrepo.Version) {
 	})
 }
 
+// fingerprintOf returns the fingerprint of the version in a directory; "" if the listing has none there.
 func (s *sealer) fingerprintOf(l *modelrepo.Listing, dir string) string {
 	for _, v := range s.filed(l) {
 		if v.Dir == dir {
@@ -174,6 +181,7 @@ func (s *sealer) fingerprintOf(l *modelrepo.Listing, dir string) string {
 	return ""
 }
 
+// sumsOf reads all files of a version and computes their digests.
 func (s *sealer) sumsOf(ctx context.Context, v modelrepo.Version) (digestList, error) {
 	f, err := modelfile.Read(ctx, v.Repository(), v.Dir, nil, s.stores...)
 	if err != nil {

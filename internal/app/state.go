@@ -15,8 +15,8 @@ import (
 	"github.com/weftserve/weft/server/rollout"
 )
 
-// misplacedState says why a directory cannot be the state directory: scans would take it for a model, or for a part of
-// one. "" if it can.
+// misplacedState says why a directory cannot be the state directory: scans of a repository would take it for a model,
+// or for a part of one. "" if it can. A directory whose name begins with a dot is passed over by scans.
 func misplacedState(setting string, repositories []string) string {
 	if setting == config.StateDirNone || setting == config.StateDirAuto || setting == "" {
 		return ""
@@ -40,7 +40,8 @@ func misplacedState(setting string, repositories []string) string {
 	return ""
 }
 
-// realPath returns the absolute path without links, as far as it is there.
+// realPath returns the absolute path with links resolved. Parts that do not exist yet stay as they are: the state
+// directory may be made later.
 func realPath(path string) string {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -55,7 +56,8 @@ func realPath(path string) string {
 	return path
 }
 
-// firstFolder is where the state directory is by default: the first repository, or where the models are listed.
+// firstFolder returns the directory below which the state directory is by default: the first repository or, without
+// one, the directory of the list of models.
 func firstFolder(s *Settings) string {
 	if len(s.Repositories) > 0 {
 		return s.Repositories[0]
@@ -63,7 +65,9 @@ func firstFolder(s *Settings) string {
 	return filepath.Dir(s.ModelConfigFile)
 }
 
-// openState opens the state directory, nil if there is to be none, and returns the part that releases it.
+// openState opens the state directory, and returns the part that closes it. The store is nil if there is to be none;
+// methods of a nil store keep nothing. A default directory that cannot be written is read, with a warning; one that was
+// named must be good for both.
 func openState(setting, repository string, log *slog.Logger) (s *decisions.Store, _ lifecycle.Part, err error) {
 	switch setting {
 	case config.StateDirNone, "":
@@ -73,6 +77,7 @@ func openState(setting, repository string, log *slog.Logger) (s *decisions.Store
 		s, err = decisions.OpenIfWritable(filepath.Join(repository, ".weft-state"), log)
 	default:
 		s, err = decisions.Open(setting, log)
+		// A directory that another server uses has its own sentence.
 		if _, inUse := errors.AsType[*decisions.InUseError](err); err != nil && !inUse {
 			err = fmt.Errorf("--state-dir %s cannot be used: %w; name a directory that this server may write to, and "+
 				"whose parent is there, or none", setting, err)
@@ -81,7 +86,8 @@ func openState(setting, repository string, log *slog.Logger) (s *decisions.Store
 	return s, lifecycle.Part{Name: "state directory", Stop: func(context.Context) error { return s.Close() }}, err
 }
 
-// tellInForce logs, of each listed model, the decisions of run time that are in force.
+// tellInForce logs, for each listed model, the decisions of earlier servers that are in force: an operator that edits a
+// manifest is to know what overrides it.
 func tellInForce(s *decisions.Store, l modelrepo.Listing, log *slog.Logger) {
 	for _, m := range l.Models {
 		decided, _ := s.Recall(m.Name)
@@ -93,7 +99,7 @@ func tellInForce(s *decisions.Store, l modelrepo.Listing, log *slog.Logger) {
 	}
 }
 
-// keptRollouts are those of earlier servers.
+// keptRollouts returns the unfinished rollouts that an earlier server has kept, by model.
 func keptRollouts(s *decisions.Store) map[string]rollout.Kept {
 	all := map[string]rollout.Kept{}
 	for model, r := range s.Rollouts() {

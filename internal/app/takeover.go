@@ -9,8 +9,9 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// takeovers reports versions that answer instead of others and have other inputs or outputs than these: clients that
-// name no version would fail from then on, and see no cause.
+// takeovers logs versions that begin to answer in the place of others and have other inputs or outputs than these:
+// clients that name no version fail from then on, and see no cause. The host calls follow with each snapshot, one at a
+// time.
 type takeovers struct {
 	log      *slog.Logger
 	followed *catalog.Snapshot
@@ -18,12 +19,13 @@ type takeovers struct {
 	told     map[takeover]string         // how the newer differs
 }
 
-// takeover is of a version that answers where an older one did.
+// takeover is a pair of versions: newer answers where before did.
 type takeover struct {
 	model         string
 	newer, before int64
 }
 
+// newTakeovers returns one that has seen no snapshot.
 func newTakeovers(log *slog.Logger) *takeovers {
 	return &takeovers{
 		log: log, followed: &catalog.Snapshot{}, latest: map[string]*catalog.Version{},
@@ -31,7 +33,8 @@ func newTakeovers(log *slog.Logger) *takeovers {
 	}
 }
 
-// follow looks at a snapshot. The next must not come before it returns.
+// follow looks at the models that have changed since the latest snapshot. It must not be called again before it
+// returns.
 func (t *takeovers) follow(s *catalog.Snapshot) {
 	changed := s.Models.Since(t.followed.Models)
 	t.followed = s
@@ -51,6 +54,7 @@ func (t *takeovers) follow(s *catalog.Snapshot) {
 		if before == nil {
 			continue
 		}
+		// The same difference is logged once for each pair, although every change of the model comes here.
 		which, how := takeover{m.Name, v.Number, before.Number}, differs(before.Signature, v.Signature)
 		if how != "" && t.told[which] != how {
 			t.log.Warn("default version with another signature", "event", "signature_changed",
@@ -60,7 +64,8 @@ func (t *takeovers) follow(s *catalog.Snapshot) {
 	}
 }
 
-// newestAnswers returns the newest version that is ready if it answers requests that name none, or nil.
+// newestAnswers returns the newest ready version, which answers requests that name none; nil if there is no ready
+// version or if the traffic names the versions that answer.
 func newestAnswers(m *catalog.Model) *catalog.Version {
 	if m.Traffic != nil && len(m.Traffic.Split) > 0 {
 		return nil // the traffic names the versions that answer
@@ -68,7 +73,7 @@ func newestAnswers(m *catalog.Model) *catalog.Version {
 	return m.Newest()
 }
 
-// nextBelow returns the newest of the versions below another that are ready, or nil.
+// nextBelow returns the newest ready version with a lower number than v, or nil. Versions are sorted by number.
 func nextBelow(m *catalog.Model, v *catalog.Version) *catalog.Version {
 	for _, other := range slices.Backward(m.Versions) {
 		if other.Number < v.Number && other.State == catalog.Ready {
@@ -79,7 +84,7 @@ func nextBelow(m *catalog.Model, v *catalog.Version) *catalog.Version {
 }
 
 // differs says how a newer signature does not fit requests that were made for the older; "" if it does. More outputs
-// harm nobody.
+// harm nobody, but an input that was not there before does. The first difference is enough.
 func differs(before, newer *tensor.Signature) string {
 	if before == nil || newer == nil {
 		return ""
@@ -113,7 +118,7 @@ func differs(before, newer *tensor.Signature) string {
 	return ""
 }
 
-// fits reports whether tensors of one shape are of another too.
+// fits reports whether every tensor of one shape is of the other, too: open sizes accept any.
 func fits(shape, other tensor.Shape) bool {
 	return slices.EqualFunc(shape, other, func(a, b int64) bool { return a == b || b == tensor.Unknown })
 }

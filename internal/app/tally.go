@@ -7,7 +7,8 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 )
 
-// slotOf returns the name of the traffic entry that leads to a version, "" for none.
+// slotOf returns the name of the traffic entry that leads to a version, for labels of metrics; "" for none. Without a
+// split the newest version is in the default slot.
 func slotOf(m *catalog.Model, v *catalog.Version) string {
 	if m.Traffic != nil && len(m.Traffic.Split) > 0 {
 		return m.Traffic.SlotOf(v.Number)
@@ -21,7 +22,7 @@ func slotOf(m *catalog.Model, v *catalog.Version) string {
 // failure is a model, or a version of one, that could not be loaded.
 type failure struct{ name, cause string }
 
-// tally counts the versions that serve and lists the failures.
+// tally counts the versions that serve, and lists the versions that have failed and the models that cannot be read.
 func tally(s *catalog.Snapshot) (serving int, failed []failure) {
 	for _, m := range s.Models.All() {
 		if m.Cause != "" {
@@ -40,7 +41,8 @@ func tally(s *catalog.Snapshot) (serving int, failed []failure) {
 	return serving, failed
 }
 
-// nothingLoadedError: there is nothing to serve. The causes are in the log, each where it happened.
+// nothingLoadedError says that there is nothing to serve. Its text has only names: the causes are in the log, each
+// where it happened.
 type nothingLoadedError struct{ failed []failure }
 
 func (e *nothingLoadedError) Error() string {

@@ -11,7 +11,7 @@ import (
 	"github.com/weftserve/weft/server/predict"
 )
 
-// tracesOf returns nil where nothing is traced.
+// tracesOf returns nil where nothing is traced: a nil pointer in the interface would not be nil.
 func tracesOf(t *telemetry.Telemetry) predict.Traces {
 	if traces := t.Traces(); traces != nil {
 		return traces
@@ -19,7 +19,7 @@ func tracesOf(t *telemetry.Telemetry) predict.Traces {
 	return nil
 }
 
-// callsOf returns nil where nothing is traced.
+// callsOf returns nil where nothing is traced, as tracesOf does.
 func callsOf(t *telemetry.Telemetry) server.Calls {
 	if traces := t.Traces(); traces != nil {
 		return traces
@@ -27,10 +27,10 @@ func callsOf(t *telemetry.Telemetry) server.Calls {
 	return nil
 }
 
-// flushTimeout is how long the last metrics and traces may take to be sent, also when the stop was cut short.
+// flushTimeout is how long sending the last metrics and traces may take, even when the stop was cut short.
 const flushTimeout = 3 * time.Second
 
-// telemetryPart sends, at the end, the metrics and spans that were not exported yet.
+// telemetryPart sends, at its stop, the metrics and spans that were not exported yet.
 func telemetryPart(t *telemetry.Telemetry, log *slog.Logger) lifecycle.Part {
 	return lifecycle.Part{Name: "telemetry", Stop: func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)

@@ -11,6 +11,7 @@ import (
 
 // Build is what this program is built of.
 type Build struct {
+	// Version is the release, the Go command's name of the commit, or "(devel)" or "unknown".
 	// Version is that of the release, the Go command's name of the commit, or "(devel)" or "unknown".
 	Version string `json:"version"`
 	// Revision is the commit, and Time is when it was made, in RFC 3339. Both are "" where the program was not built in
@@ -33,6 +34,7 @@ func ReadBuild() Build {
 	return buildOf(info)
 }
 
+// buildOf reads what the Go command has written into a program about its source.
 func buildOf(info *debug.BuildInfo) Build {
 	b := Build{
 		Version: cmp.Or(info.Main.Version, "unknown"),
