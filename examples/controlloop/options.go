@@ -58,7 +58,8 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.StringVar(&o.machine, "machine", "", "simulated machine (default: the one named like the model)")
 	flags.StringVar(&versions, "versions", "",
 		"versions or labels, such as 1,2,stable, dealt out evenly (default: the server's choice)")
-	flags.Float64Var(&o.hz, "hz", 1/plant.Period, "control rate; each period is one 20 ms step of the machine, so 50 is real time")
+	flags.Float64Var(&o.hz, "hz", 1/plant.Period,
+		"control rate; each period is one 20 ms step of the machine, so 50 is real time")
 	flags.IntVar(&o.episodes, "episodes", 32, "episodes at once, over all versions")
 	flags.IntVar(&o.steps, "steps", 0, "end an episode after so many steps (default: the machine's own limit)")
 	flags.DurationVar(&o.duration, "duration", 0,

@@ -13,9 +13,9 @@ import (
 // when it lands, which steers the speed, and how far the leg extends while it stands, which feeds the hop. The
 // leg loses energy, so that a robot that does nothing soon falls.
 //
-// It shows its height [m], forward and upward speed [m/s], the leg's angle [rad], extension and compression [m], and the
-// commanded speed [m/s]. It takes the leg's angle as a fraction of maxLegAngle, and an extension, where -1 is none and 1
-// is maxExtension.
+// It shows its height [m], forward and upward speed [m/s], the leg's angle [rad], extension and compression [m], and
+// the commanded speed [m/s]. It takes the leg's angle as a fraction of maxLegAngle, and an extension, where -1 is none
+// and 1 is maxExtension.
 type hopper struct {
 	height, forward, upward float64 // m, m/s, m/s: the body
 	legAngle, extension     float64 // rad from straight down, positive when the foot is in front of the body; m

@@ -16,7 +16,8 @@ func TestMachinesFailWithoutControl(t *testing.T) {
 	for _, k := range Kinds() {
 		machine := k.New()
 		for seed := range uint64(20) {
-			if got := len(machine.Reset(seed)); got != k.ObservationSize || len(k.Typical) != got || len(idle[k.Name]) != k.ActionSize {
+			if got := len(machine.Reset(seed)); got != k.ObservationSize || len(k.Typical) != got ||
+				len(idle[k.Name]) != k.ActionSize {
 				t.Fatalf("%s: %d observations with %d magnitudes, want %d", k.Name, got, len(k.Typical), k.ObservationSize)
 			}
 			reward, done, steps := 0.0, false, 0

@@ -36,8 +36,9 @@ import (
 	"github.com/weftserve/weft/server/access"
 )
 
-// TestScripts runs testdata/script/*.txtar: each serves repositories with a server in this process, and calls it. TENSORS
-// and $WORK in a YAML or config file stand for the tensors of a synthetic model, and for the script's folder. Beyond the usual commands there are
+// TestScripts runs testdata/script/*.txtar: each serves repositories with a server in this process, and calls it.
+// TENSORS and $WORK in a YAML or config file stand for the tensors of a synthetic model, and for the script's folder.
+// Beyond the usual commands there are
 //
 //	serve REPOSITORY|- [KEY=VALUE...]  starts a server, which its script may end; keys are those of the settings file
 //	ready                              waits until the server is ready, and loads nothing any more
@@ -318,9 +319,11 @@ func (s *script) flood(args []string) (string, error) {
 
 // counts prints how often there was what.
 func counts[K int64 | string](of map[K]int) (out string) {
+	var outSb321 strings.Builder
 	for _, key := range slices.Sorted(maps.Keys(of)) {
-		out += fmt.Sprintf("%v: %d\n", key, of[key])
+		outSb321.WriteString(fmt.Sprintf("%v: %d\n", key, of[key]))
 	}
+	out += outSb321.String()
 	return out
 }
 

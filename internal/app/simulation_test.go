@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -231,8 +232,8 @@ var inFlight = []string{
 }
 
 // rest waits until the server rests, and the live page and the metrics have the same numbers; also of each version, if
-// they are those of the start: metrics forget one that goes, and begin anew when it comes back. What callers gave up may
-// still arrive, and audits run for a while.
+// they are those of the start: metrics forget one that goes, and begin anew when it comes back. What callers gave up
+// may still arrive, and audits run for a while.
 func (a *accounted) rest(ctx context.Context, versions bool) {
 	a.t.Helper()
 	var wrong []string
@@ -543,7 +544,7 @@ func disagreements(a *weftv1.Activity, page map[string]*dto.MetricFamily, state 
 	}
 	used := map[string]float64{} // by device
 	for _, v := range a.GetVersions() {
-		n, name, number := v.GetTotals(), v.GetModel(), fmt.Sprint(v.GetVersion())
+		n, name, number := v.GetTotals(), v.GetModel(), strconv.Itoa(int(v.GetVersion()))
 		of := func(what string, shown float64, metric string, labels ...string) {
 			want(name, what, shown, metric, append(labels, "version", number)...)
 		}

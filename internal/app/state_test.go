@@ -5,13 +5,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/weftserve/weft/internal/config"
 )
-
-var episodes atomic.Int64
 
 // TestWhereTheStateMayBe: not where a scan would take it for a model, or for a part of one.
 func TestWhereTheStateMayBe(t *testing.T) {

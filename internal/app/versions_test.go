@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,14 +14,10 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/testing/protocmp"
 
-	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/internal/record"
 	"github.com/weftserve/weft/internal/weftest"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
-
-// watched has the repository looked at often.
-func watched(c *App) { c.WatchInterval = config.Duration(100 * time.Millisecond) }
 
 // until asks for the model walker until want is true of it.
 func (r *running) until(t *testing.T, what string, want func(*weftv1.Model) bool) {
@@ -43,11 +38,6 @@ func ready(m *weftv1.Model) string {
 		}
 	}
 	return fmt.Sprint(versions)
-}
-
-// quickWith is quick with more lines.
-func quickWith(lines ...string) string {
-	return quick + "\n" + strings.Join(lines, "\n")
 }
 
 // TestRecording records requests, the last one unanswerable, and reads them again: as they were sent, with

@@ -22,9 +22,9 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// TestHotSwaps replaces a version twenty times (ten times under the race detector), each with the next number. With time
-// to spare every request is answered, hardly later than without; when twice as many come as the device can serve, none
-// fails but for lack of time or room. No sessions and no memory are left of the versions that went.
+// TestHotSwaps replaces a version twenty times (ten times under the race detector), each with the next number. With
+// time to spare every request is answered, hardly later than without; when twice as many come as the device can serve,
+// none fails but for lack of time or room. No sessions and no memory are left of the versions that went.
 func TestHotSwaps(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes 2 seconds")

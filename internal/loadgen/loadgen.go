@@ -17,8 +17,10 @@
 //   - Rates are of the answers that came within that time, whenever they were due. A server that falls behind is not
 //     credited with what it answers later.
 //   - An answer is in time if its last attempt took no longer than the deadline, or the patience if that is shorter.
-//   - A request without an answer when the run is over is unanswered. Of all figures only the number sent counts it too.
-//   - The lag is how much later than due this program sent a request. The report doubts latencies that it may have shaped.
+//   - A request without an answer when the run is over is unanswered. Of all figures only the number sent counts it
+//     too.
+//   - The lag is how much later than due this program sent a request. The report doubts latencies that it may have
+//     shaped.
 //
 // # Parts
 //

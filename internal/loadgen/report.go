@@ -150,7 +150,7 @@ func (l *load) report(counted time.Duration) StreamReport {
 		s.AnswersPS, s.GoodputPS = float64(all.answers)/seconds, float64(all.inTime)/seconds
 		s.RowsPS = float64(all.rows) / seconds
 	}
-	// Means of the server's own figures are over answers, each of which counts its execution: a batch of ten counts ten
+	// Means of the server's own figures are over answers. An answer counts its whole execution: a batch of ten counts ten
 	// times.
 	if answered > 0 {
 		s.Server.DeviceUs = float64(t.device.Microseconds()) / float64(answered)

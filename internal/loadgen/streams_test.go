@@ -89,7 +89,7 @@ func command(t *testing.T, d *datadriven.TestData, address string) (said string,
 	}()
 	s := stream(func(s *Stream) { s.Rows = 2 })
 	var figures []float64
-	for _, field := range strings.Fields(d.Input) {
+	for field := range strings.FieldsSeq(d.Input) {
 		if f, err := strconv.ParseFloat(field, 64); err == nil {
 			figures = append(figures, f)
 		}
@@ -118,10 +118,12 @@ func command(t *testing.T, d *datadriven.TestData, address string) (said string,
 	case "requests": // for a model whose rows are the second dimension
 		s.Request, s.Label = file, "stable"
 		all, err := s.payloads(signatureOf(spec("x", weftv1.DataType_DATA_TYPE_FP32, 1, 2, -1)), native{})
+		var saidSb121 strings.Builder
 		for _, p := range all {
 			m := decoded(t, p).GetModel()
-			said += fmt.Sprintf("%s, label %s: %d rows; ", m.GetName(), m.GetLabel(), p.rows)
+			saidSb121.WriteString(fmt.Sprintf("%s, label %s: %d rows; ", m.GetName(), m.GetLabel(), p.rows))
 		}
+		said += saidSb121.String()
 		return strings.TrimSuffix(said, "; "), err
 	case "makeup": // two rows: type, dimension of rows or -1, dimensions
 		shape := make([]int64, 0, len(figures))

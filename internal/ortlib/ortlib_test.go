@@ -11,15 +11,18 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// TestFind has trees of files, LIB among them, and says which library is found from an executable and a working directory.
+// TestFind has trees of files, LIB among them, and says which library is found from an executable and a working
+// directory.
 func TestFind(t *testing.T) {
 	inTree := strings.TrimPrefix(TreePath("/"), "/")
-	modules := map[string]string{"weft": "module github.com/weftserve/weft\n\ngo 1.26.0\n", "other": "module example.com/other\n"}
+	modules := map[string]string{
+		"weft": "module github.com/weftserve/weft\n\ngo 1.26.0\n", "other": "module example.com/other\n",
+	}
 	datadriven.RunTest(t, "testdata/find.txt", func(t *testing.T, d *datadriven.TestData) string {
 		root, exe, wd := t.TempDir(), "tmp/x", "elsewhere"
 		d.MaybeScanArgs(t, "exe", &exe)
 		d.MaybeScanArgs(t, "wd", &wd)
-		for _, file := range strings.Fields(d.Input) {
+		for file := range strings.FieldsSeq(d.Input) {
 			path, content, _ := strings.Cut(file, "=")
 			path = strings.NewReplacer("TREE", inTree, "LIB", FileName()).Replace(path)
 			write(t, filepath.Join(root, path), modules[content])

@@ -8,8 +8,8 @@
 //   - The files are read again from the beginning. Requests of other models and versions are left out, and the others
 //     are put into the order of their arrival: files have the order of the answers.
 //   - A sender sends each request when it is due by the speed, with at most --concurrency of them in flight.
-//   - A comparison takes each request that has ended, and adds up how it ended, how its outputs differ and where its time
-//     went. It keeps no request.
+//   - A comparison takes each request that has ended, and adds up how it ended, how its outputs differ and where its
+//     time went. It keeps no request.
 //   - A report asks the gate and prints everything.
 //
 // # Verdict

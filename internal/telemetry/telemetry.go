@@ -14,8 +14,8 @@
 //
 // A sampled request has a tree of spans. Its root begins with the request, and all others are made from measured times
 // once it has ended. A batch has one span, linked with its sampled requests in both directions. Requests that are not
-// sampled cost next to nothing if the sampler goes by chance alone: it is then decided before there is a span (trace.go,
-// tracegrpc.go, traceweb.go).
+// sampled cost next to nothing if the sampler goes by chance alone: it is then decided before there is a span
+// (trace.go, tracegrpc.go, traceweb.go).
 package telemetry
 
 import (

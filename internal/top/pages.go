@@ -110,7 +110,7 @@ func (s *screen) drawList(g *grid, top, height int) {
 			g.restyle(y, style.swapped)
 		}
 	}
-	// The server forgets the oldest requests first, and does not know of which version they were.
+	// The server forgets the oldest requests first, and then does not know their versions any more.
 	said := fmt.Sprintf("%d of %d", l.at+1, len(l.requests))
 	if l.forgot > 0 {
 		said += fmt.Sprintf("; %d more of all versions are no longer remembered", l.forgot)

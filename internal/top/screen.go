@@ -4,9 +4,9 @@
 //
 //   - A source gives what a server does (weft.v1.Activity), as it happens. It is a server (live) or the demo.
 //   - A history keeps a bounded part of it.
-//   - A page is drawn from the history into a grid of cells. The first page has a sentence about who uses the device and
-//     who suffers, the weave, which shows who has the device when, and a table of the versions. Others list the late and
-//     lost requests of a version, and tell the story of one.
+//   - A page is drawn from the history into a grid of cells. The first page has a sentence about who uses the device
+//     and who suffers, the weave, which shows who has the device when, and a table of the versions. Others list the
+//     late and lost requests of a version, and tell the story of one.
 //   - The screen holds the pages together, and is the model of the terminal library.
 //   - A report is the same table as text or JSON, for people who look once.
 //

@@ -117,7 +117,8 @@ func TestDownloadedPackageIsChecked(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	if err := place.Fetch(t.Context(), Download); err == nil || !strings.Contains(err.Error(), "is neither the npm package") {
+	err = place.Fetch(t.Context(), Download)
+	if err == nil || !strings.Contains(err.Error(), "is neither the npm package") {
 		t.Errorf("Download() error %v, want a refusal", err)
 	}
 	if _, err := os.Stat(path); err == nil {
