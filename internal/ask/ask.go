@@ -99,6 +99,8 @@ func Run(ctx context.Context, o *Options, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return o.explain(ctx, err, &server)
 	}
+	// The signature orders the outputs. Another version may have answered meanwhile; outputs that it adds are in the JSON
+	// only.
 	return o.print(out, answer, about.GetSignature().GetOutputs())
 }
 
@@ -122,6 +124,7 @@ func (o *Options) read(ctx context.Context, about *weftv1.GetModelMetadataRespon
 		defer close(done)
 		inputs, err = o.inputs(about, in)
 	}()
+	// inputs and err are read only after the goroutine has closed done.
 	select {
 	case <-done:
 		return inputs, err

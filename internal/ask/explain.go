@@ -34,6 +34,7 @@ type Explain struct {
 // maxListed is the most that a server lists. It refuses to list more, but only the error here can name the flag.
 const maxListed = 1000
 
+// check finds all mistakes in the flags, before a server is asked.
 func (o *Explain) check() error {
 	var faults config.Faults
 	if o.Timeout <= 0 {
@@ -42,6 +43,7 @@ func (o *Explain) check() error {
 	if o.Limit > maxListed {
 		faults.Addf("--limit", "expected at most %d, found %d", maxListed, o.Limit)
 	}
+	// A request names its model by itself; a second name could only contradict it.
 	if o.Model != "" && o.Request != "" {
 		faults.Addf("--model", "a request needs none; expected either a request or --model")
 	}
@@ -68,6 +70,7 @@ func (o *Explain) Run(ctx context.Context, out io.Writer) error {
 	var who peer.Peer
 	e, err := o.find(ctx, models, &who)
 	switch {
+	// The server remembers only some of the latest requests.
 	case status.Code(err) == codes.NotFound:
 		return fmt.Errorf("%w; `weft explain` without a request shows that list", o.Wrong(err, &who, o.Timeout))
 	case err != nil:
@@ -94,6 +97,7 @@ func (o *Explain) find(ctx context.Context, models weftv1.ModelServiceClient, wh
 		if err == nil {
 			return answer.GetExplanation(), nil
 		}
+		// Another error would be the same for the second name.
 		if last = err; status.Code(err) != codes.NotFound {
 			break
 		}

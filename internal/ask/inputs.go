@@ -31,6 +31,7 @@ func (o *Options) inputs(about *weftv1.GetModelMetadataResponse, in io.Reader) (
 			faults.Addf(key, "given twice; expected one value")
 			continue
 		}
+		// A file that cannot be read is no fault of the flags, and ends the command at once.
 		if name, is := strings.CutPrefix(value, "@"); is {
 			if value, err = read(name, in); err != nil {
 				return nil, fmt.Errorf("%s: %w", key, err)
@@ -92,6 +93,7 @@ func wanted(about *weftv1.GetModelMetadataResponse, missing []*weftv1.TensorSpec
 		b.Reset()
 		fmt.Fprintf(&b, "model %s version %d takes:\n", model.GetName(), model.GetVersion())
 	}
+	// Each line shows type and shape, and a flag that can be copied.
 	for _, s := range missing {
 		fmt.Fprintf(&b, "  %s  %s %s, such as --input %s=%s\n", s.GetName(), dtype(s.GetDtype()), dims(s),
 			quoted(s.GetName()), example(s))

@@ -46,6 +46,7 @@ func (o *Explain) list(ctx context.Context, models weftv1.ModelServiceClient, ou
 	}
 	p := &printedList{[]printedRequest{}, answer.GetInLastMinute(), answer.GetForgotten()}
 	for _, r := range Requests(answer.GetRequests()) {
+		// A request that came to no version has the place -1, and At then returns a nil message with empty names.
 		v := At(answer.GetVersions(), r.Place)
 		p.Requests = append(p.Requests, printedRequest{
 			Number: r.Number, ID: r.ID, Model: v.GetModel(), Version: v.GetVersion(), End: endName(r.How), Reason: r.Reason,

@@ -53,6 +53,7 @@ type parser struct {
 func (p *parser) list(value any, place []int) error {
 	list, is := value.([]any)
 	depth := len(place)
+	// All dimensions are used up: what stands here is an element.
 	if depth == len(p.shape) {
 		if is {
 			return fmt.Errorf("a list %s; expected %s, whose dimensions are %s", in(place), p.elements(), dims(p.spec))
@@ -73,6 +74,7 @@ func (p *parser) list(value any, place []int) error {
 		return fmt.Errorf("%d values %s, expected %d", len(list), in(place), p.shape[depth])
 	}
 	for i, v := range list {
+		// append may reuse the memory of a neighbour's place, which is not needed any more.
 		if err := p.list(v, append(place, i)); err != nil {
 			return err
 		}

@@ -20,6 +20,7 @@ type printed struct {
 	Execution printedExecution         `json:"execution"`
 }
 
+// printedTensor is an output. Its type has the name that a manifest gives it, such as fp32.
 type printedTensor struct {
 	DType string  `json:"dtype"`
 	Shape []int64 `json:"shape"`
@@ -61,6 +62,7 @@ func (o *Options) print(out io.Writer, a *weftclient.Answer, order []*weftv1.Ten
 		if err != nil {
 			return fmt.Errorf("output %q: %w", name, err)
 		}
+		// A scalar's shape is an empty list in JSON, and not null.
 		shape := append([]int64{}, t.GetShape()...)
 		p.Outputs[name] = printedTensor{dtype(t.GetDtype()), shape, nest(values, shape)}
 	}
@@ -108,6 +110,7 @@ func (p *printed) text(out io.Writer, order []*weftv1.TensorSpec) error {
 	return err
 }
 
+// count returns a number of things, in the singular or the plural.
 func count(n int32, of string) string {
 	if n == 1 {
 		return "1 " + of
@@ -148,6 +151,7 @@ func writable(v any) any {
 		number = f
 	}
 	switch {
+	// Integers and texts come here with number 0, and are returned as they are.
 	case math.IsNaN(number):
 		return "NaN"
 	case math.IsInf(number, 1):

@@ -36,6 +36,7 @@ func (a *advised) Clone() credentials.TransportCredentials {
 type verdict struct {
 	net.Conn
 
+	// Reads and writes are concurrent, as gRPC does them.
 	spoken atomic.Bool // the server goes on: it has accepted the caller
 }
 

@@ -38,6 +38,7 @@ func (c *Client) DialOptions(target string) ([]grpc.DialOption, error) {
 	if c.TokenFile == "" {
 		return options, nil
 	}
+	// On this machine nobody but its administrator can read the connection.
 	if !c.secure() && !local(target) {
 		return nil, config.Faults{{
 			Key: "--token-file " + c.TokenFile,
@@ -45,6 +46,7 @@ func (c *Client) DialOptions(target string) ([]grpc.DialOption, error) {
 				"server on this machine", target),
 		}}
 	}
+	// A missing or empty file is told now, and not by the first call.
 	t := &token{path: c.TokenFile, secure: c.secure()}
 	if _, err := t.read(time.Now()); err != nil {
 		return nil, err
@@ -62,6 +64,7 @@ func (c *Client) transport() (credentials.TransportCredentials, error) {
 	if !c.secure() {
 		return insecure.NewCredentials(), nil
 	}
+	// Without a name of its own gRPC takes the one of the address.
 	settings := &tls.Config{MinVersion: tls.VersionTLS13, ServerName: c.ServerName}
 	if c.CA != "" {
 		data, err := readFile("tls-ca", c.CA)
@@ -72,6 +75,7 @@ func (c *Client) transport() (credentials.TransportCredentials, error) {
 		if err != nil {
 			return nil, err
 		}
+		// The named CAs replace those of the system.
 		settings.RootCAs = x509.NewCertPool()
 		for _, ca := range cas {
 			settings.RootCAs.AddCert(ca)
@@ -110,6 +114,7 @@ func local(target string) bool {
 	if strings.HasPrefix(target, "unix-abstract:") {
 		return true
 	}
+	// Both lead to the address behind them.
 	for _, resolver := range []string{"passthrough:", "dns:"} {
 		if rest, is := strings.CutPrefix(target, resolver); is {
 			target = strings.TrimPrefix(rest, "///")
@@ -127,6 +132,7 @@ type token struct {
 	path   string
 	secure bool // it goes over TLS only
 
+	// mu is held while the file is read, so that calls that come together read it once.
 	mu    sync.Mutex
 	value string    // guarded by mu
 	at    time.Time // guarded by mu; when it was read
@@ -137,6 +143,7 @@ type token struct {
 func (t *token) read(now time.Time) (string, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	// A failed read leaves the earlier token's time, so that the next call tries again.
 	if t.value != "" && now.Sub(t.at) < tokenKept {
 		return t.value, nil
 	}

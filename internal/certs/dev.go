@@ -66,6 +66,7 @@ func Develop(dir string, now time.Time) (*Dev, error) {
 // good reports whether the files are there, belong together, and are valid until devRenew from now. Any fault is a no:
 // new ones are then made.
 func (d *Dev) good(names []string, now time.Time) bool {
+	// Files of an interrupted or an older program fail one of the checks below.
 	c, err := d.Files.read()
 	if err != nil {
 		return false
@@ -74,6 +75,7 @@ func (d *Dev) good(names []string, now time.Time) bool {
 	if err != nil {
 		return false
 	}
+	// The machine may have been renamed.
 	for _, name := range names {
 		if m.pair.Leaf.VerifyHostname(name) != nil {
 			return false
@@ -107,6 +109,7 @@ func makeDev(dir string, names []string, now time.Time) error {
 		return err
 	}
 	defer os.RemoveAll(at)
+	// MaxPathLenZero keeps the CA from issuing other CAs.
 	ca := &x509.Certificate{
 		Subject: pkix.Name{CommonName: "Weft, for development on " + names[len(names)-1]},
 		IsCA:    true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
@@ -129,6 +132,7 @@ func makeDev(dir string, names []string, now time.Time) error {
 		Subject: pkix.Name{CommonName: "weft client"}, DNSNames: []string{"client.localhost"},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, KeyUsage: x509.KeyUsageDigitalSignature,
 	}
+	// The CA signs itself first, and then the two others.
 	err = errors.Join(
 		issue(at, "ca", ca, caKey, ca, caKey, now),
 		issueWithKey(at, "server", server, ca, caKey, now),
@@ -137,6 +141,7 @@ func makeDev(dir string, names []string, now time.Time) error {
 	if err != nil {
 		return err
 	}
+	// A directory cannot be renamed onto one that has files.
 	if err := clearDev(dir, at); err != nil {
 		return err
 	}

@@ -42,6 +42,7 @@ func (e *expiry) look(now time.Time, m *material) {
 	for role, c := range m.first() {
 		left := c.NotAfter.Sub(now)
 		is := notice{c.SerialNumber.Text(16), left <= 0, now}
+		// The serial number tells a renewed certificate from the one before.
 		if before := e.told[role]; left > warnBefore ||
 			before.serial == is.serial && before.expired == is.expired && now.Sub(before.at) < warnAgain {
 			continue

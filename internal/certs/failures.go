@@ -21,6 +21,7 @@ const toldPerSecond = 4
 type failures struct {
 	log *slog.Logger
 
+	// mu is held to count, and not while the log is written.
 	mu     sync.Mutex
 	second time.Time         // guarded by mu; when the present second began
 	told   int               // guarded by mu; in that second
@@ -45,6 +46,7 @@ func (f *failures) note(listener, peer string, cause error, now time.Time) {
 	if now.Sub(f.second) >= time.Second {
 		f.second, f.told = now, 0
 	}
+	// others counts what was left out since the last line that was written.
 	tell := f.told < toldPerSecond
 	others := f.others
 	switch {
@@ -77,6 +79,7 @@ func (f *failures) counts() map[string]uint64 {
 type watched struct {
 	credentials.TransportCredentials
 
+	// All listeners share the failures; the clones of credentials do, too.
 	failures *failures
 	listener string
 }

@@ -54,6 +54,7 @@ func (f Files) read() (c *contents, err error) {
 // readFile reads a file. The error names the setting and the path once.
 func readFile(setting, path string) ([]byte, error) {
 	data, err := os.ReadFile(path)
+	// The path is in the error below already.
 	if cause, is := errors.AsType[*fs.PathError](err); is {
 		err = cause.Err
 	}
@@ -74,6 +75,7 @@ func (f Files) material(c *contents, now time.Time) (*material, error) {
 	wrong := func(format string, args ...any) error {
 		return &FileError{"tls-cert", f.Cert, fmt.Sprintf(format, args...)}
 	}
+	// What a caller would find wrong with the certificate is found here.
 	leaf := pair.Leaf
 	switch {
 	case now.After(leaf.NotAfter):
@@ -168,4 +170,5 @@ func hasBlock(data []byte, kind string) bool {
 // subject returns the distinguished name of a certificate, for logs and errors.
 func subject(c *x509.Certificate) string { return printable(c.Subject.String()) }
 
+// date returns a time as logs and errors have it, in UTC: certificates have no other.
 func date(t time.Time) string { return t.UTC().Format(time.RFC3339) }

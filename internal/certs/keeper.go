@@ -75,6 +75,7 @@ func Open(ctx context.Context, cfg Config) (*Keeper, error) {
 	if err != nil {
 		return nil, err
 	}
+	// These files are in force: again compares with them.
 	k.sum = c.sum()
 	k.publish(m)
 	k.warnOfKey()

@@ -13,6 +13,7 @@ type material struct {
 	// verify checks a caller in the place of cas; nil: cas do.
 	verify func(raw [][]byte, _ [][]*x509.Certificate) error
 
+	// The settings are made once, by finish: a handshake only takes them.
 	grpc, http *tls.Config // that handshakes get
 }
 
@@ -40,6 +41,7 @@ func (m *material) config(optional bool, protocol string) *tls.Config {
 	case m.verify != nil:
 		c.ClientAuth = tls.RequireAnyClientCert
 		c.VerifyPeerCertificate = func(raw [][]byte, chains [][]*x509.Certificate) error {
+			// crypto/tls calls it without a certificate where none is required.
 			if len(raw) == 0 {
 				return nil // ClientAuth has judged that
 			}
@@ -49,6 +51,7 @@ func (m *material) config(optional bool, protocol string) *tls.Config {
 			c.ClientAuth = tls.RequestClientCert
 		}
 	case len(m.cas) > 0:
+		// A certificate that is given must be valid, even where none is required.
 		c.ClientCAs = x509.NewCertPool()
 		for _, ca := range m.cas {
 			c.ClientCAs.AddCert(ca)

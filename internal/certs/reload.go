@@ -57,6 +57,7 @@ func (k *Keeper) watch() (events <-chan fsnotify.Event, lost <-chan error, stop 
 	}
 	w, err := fsnotify.NewWatcher()
 	if err == nil {
+		// A directory that is added twice is watched once.
 		for _, path := range []string{k.cfg.Cert, k.cfg.Key, k.cfg.ClientCA} {
 			if path != "" && err == nil {
 				err = w.Add(filepath.Dir(path))
@@ -88,6 +89,7 @@ func (k *Keeper) again(complete bool) (doubt bool) {
 	var sum [sha256.Size]byte
 	var m *material
 	if err == nil {
+		// The files are those in force, perhaps again: an earlier fault was mended.
 		if sum = c.sum(); sum == k.sum {
 			k.doubt, k.denied = sum, false
 			return false
@@ -98,6 +100,7 @@ func (k *Keeper) again(complete bool) (doubt bool) {
 		sum = sha256.Sum256([]byte(err.Error()))
 	}
 	if err == nil {
+		// Handshakes from now on use the new files; handshakes under way go on with the earlier ones.
 		k.publish(m)
 		k.sum, k.doubt, k.denied = sum, sum, false
 		k.tellReloaded(m)

@@ -24,6 +24,7 @@ type spiffe struct {
 	seen   bool
 	latest error // of the API, before there are any; to be read once done is closed
 
+	// What close ends, in this order: the watch, its goroutine, the connection.
 	client *workloadapi.Client
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -36,6 +37,7 @@ func (k *Keeper) openSPIFFE(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("--tls-spiffe-socket %s: %w; name the socket of a SPIFFE Workload API", k.cfg.SPIFFE, err)
 	}
+	// ctx bounds the start only.
 	watching, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s := &spiffe{keeper: k, first: make(chan struct{}), client: client, cancel: cancel, done: make(chan struct{})}
 	k.spiffe = s
@@ -66,6 +68,7 @@ func (s *spiffe) close() error {
 // and the CAs of all trust domains. Only the CAs of its own domain are watched for their expiry.
 func (s *spiffe) OnX509ContextUpdate(c *workloadapi.X509Context) {
 	k, id := s.keeper, c.DefaultSVID()
+	// The first certificate is the workload's own; the others lead to its CA.
 	pair := &tls.Certificate{PrivateKey: id.PrivateKey, Leaf: id.Certificates[0]}
 	for _, cert := range id.Certificates {
 		pair.Certificate = append(pair.Certificate, cert.Raw)

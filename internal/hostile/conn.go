@@ -34,6 +34,7 @@ type Conn struct {
 	ended   chan struct{} // closed once nothing more can be read
 	patient time.Duration
 
+	// What the reader has learnt of the server, and what the sender waits for.
 	mu     sync.Mutex
 	change sync.Cond          // of what follows
 	calls  map[uint32]*Answer // guarded by mu, as is the rest: calls that were sent whole and have not ended
@@ -130,6 +131,7 @@ func (c *Conn) Headers(end bool, fields ...string) uint32 {
 	c.next += 2
 	block := c.block.encode(fields)
 	for first := true; first || len(block) > 0; first = false {
+		// What does not fit into one frame follows in CONTINUATION frames.
 		part := block[:min(len(block), frameSize)]
 		block = block[len(part):]
 		if first {
@@ -145,6 +147,7 @@ func (c *Conn) Headers(end bool, fields ...string) uint32 {
 
 // Message sends a message, framed as gRPC does.
 func (c *Conn) Message(stream uint32, data []byte, end bool) error {
+	// A flag that says it is not compressed, and the length.
 	framed := make([]byte, 5, 5+len(data))
 	binary.BigEndian.PutUint32(framed[1:], uint32(len(data)))
 	return c.Data(stream, append(framed, data...), end)
@@ -154,6 +157,7 @@ func (c *Conn) Message(stream uint32, data []byte, end bool) error {
 func (c *Conn) Data(stream uint32, data []byte, end bool) error {
 	for {
 		part := data[:min(len(data), frameSize)]
+		// The server may have ended the connection, which spend takes for room: the write then fails.
 		if err := c.spend(int64(len(part))); err != nil {
 			return err
 		}
@@ -228,6 +232,7 @@ var errLate = errors.New("the server did not answer")
 
 // await waits until a condition holds, or the connection has ended. It calls the condition with the lock held.
 func (c *Conn) await(holds func() bool) error {
+	// The condition variable has no timeout, so that a timer wakes it.
 	late := false
 	timer := time.AfterFunc(c.patient, func() {
 		c.mu.Lock()

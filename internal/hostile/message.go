@@ -87,6 +87,7 @@ func Around(m protoreflect.Message, path []protoreflect.FieldDescriptor, text st
 		}
 		return textValue(f, text)
 	}
+	// Paths go through lists and maps without a step of their own, but for the key or value of a map.
 	switch {
 	case f.IsMap():
 		entries, key := m.Mutable(f).Map(), protoreflect.ValueOfString("x").MapKey()
@@ -126,6 +127,7 @@ func Texts(d protoreflect.MessageDescriptor) (paths [][]protoreflect.FieldDescri
 		for i := range d.Fields().Len() {
 			f := d.Fields().Get(i)
 			path := slices.Concat(before, []protoreflect.FieldDescriptor{f})
+			// Around sets the key "x" in maps.
 			if f.IsMap() && f.MapKey().Kind() != protoreflect.StringKind {
 				continue
 			}
@@ -146,6 +148,7 @@ func (k *Maker) fill(m protoreflect.Message, depth int) {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
 		f := fields.Get(i)
+		// Fields left out are as common a mistake as wrong ones.
 		if k.RNG.IntN(3) == 0 || f.Message() != nil && depth >= maxDepth {
 			continue
 		}

@@ -35,6 +35,7 @@ func Text(rng *rand.Rand) string {
 		b.WriteString(pieces[rng.IntN(len(pieces))])
 	}
 	text := b.String()
+	// Long texts exceed limits of names, headers and log lines.
 	if rng.IntN(64) == 0 {
 		text = strings.Repeat(text, (64<<10)/len(text)+1)
 	}

@@ -27,6 +27,7 @@ var ErrLeftBehind = errors.New("it is left behind")
 
 // Group is the parts that were started. Only the start function of Run uses it, from one goroutine.
 type Group struct {
+	// In the order in which they were started.
 	parts []*running
 	fail  context.CancelCauseFunc
 }
@@ -57,6 +58,7 @@ func (g *Group) Start(p Part) {
 // errNoReason is the error of a part that returned nil before it was stopped.
 var errNoReason = errors.New("it gave no reason")
 
+// errOr returns an error in any case: a part that ends without one has failed, too.
 func errOr(err error) error {
 	if err == nil {
 		return errNoReason

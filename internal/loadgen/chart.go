@@ -17,6 +17,7 @@ const (
 
 // chart is lines over a common horizontal axis, laid out for the template.
 type chart struct {
+	// Labels are plain text; the template escapes them.
 	Title  string
 	Lines  []chartLine
 	Across []mark // of the horizontal axis
@@ -85,6 +86,7 @@ func newChart(title string, logarithmic bool, across []mark, curves ...curve) ch
 	if across == nil {
 		step := niceStep((right - left) / 6)
 		for v := math.Ceil(left/step) * step; v <= right; v += step {
+			// Six digits keep the noise of repeated addition out of the label.
 			across = append(across, mark{v, fmt.Sprintf("%.6g", v)})
 		}
 	}
@@ -92,6 +94,7 @@ func newChart(title string, logarithmic bool, across []mark, curves ...curve) ch
 		c.Across = append(c.Across, mark{x(m.At), m.Label})
 	}
 	palette := strings.Fields(colours)
+	// More curves than colours begin with the first colour again.
 	for i, of := range curves {
 		var points strings.Builder
 		for k := range of.x {

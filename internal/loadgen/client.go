@@ -102,6 +102,7 @@ func (c *client) load(ctx context.Context, s *Stream) (*load, error) {
 func (c *client) explain(s *Stream, err error) error {
 	st := status.Convert(err)
 	switch st.Code() {
+	// WaitForReady keeps trying, so that a server that is not there shows as a deadline.
 	case codes.DeadlineExceeded, codes.Unavailable:
 		do := certs.Advice(st.Message())
 		if do == "" {

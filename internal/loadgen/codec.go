@@ -82,6 +82,7 @@ func fieldsOf(message []byte, give func(protowire.Number, []byte) error) error {
 				return err
 			}
 		}
+		// Fields of other kinds are skipped by their length.
 		message = field[n:]
 	}
 	return nil

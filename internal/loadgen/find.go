@@ -95,6 +95,7 @@ func (b *bench) find(ctx context.Context) (*Report, error) {
 	var best, last *Report
 	highest, err := search(b.o.Precision, func(factor float64) (bool, error) {
 		for i, l := range open {
+			// The rate is a field of the stream, from which the next schedule is made.
 			l.Rate = rates[i] * factor
 		}
 		r, err := b.measure(ctx)
@@ -102,6 +103,7 @@ func (b *bench) find(ctx context.Context) (*Report, error) {
 			return false, err
 		}
 		last = r
+		// An interrupted run has too few answers to be judged.
 		if r.Interrupted {
 			return false, errInterrupted
 		}
@@ -177,6 +179,7 @@ func search(precision float64, ok func(float64) (bool, error)) (float64, error) 
 			high = at
 		}
 		switch {
+		// It ends at the bounds of the search, or once both sides are close enough.
 		case high == 0 && low >= most, low == 0 && high <= least, low > 0 && high > 0 && high/low <= 1+precision:
 			return low, nil
 		case high == 0:

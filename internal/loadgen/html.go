@@ -12,6 +12,7 @@ import (
 //go:embed report.html
 var page string
 
+// pageTemplate escapes what a stream is named or a server says.
 var pageTemplate = template.Must(template.New("report").Parse(page))
 
 // html writes the report as a page that needs no other file.
@@ -64,6 +65,7 @@ func (r *Report) charts() []chart {
 		newChart("Answers and failures a second, over the seconds of the run", false, nil, answers...),
 		newChart("Latency over the seconds of the run, ms", true, nil, latency...),
 	}
+	// The steps are of different runs, and have a chart of their own.
 	if r.Find != nil {
 		c := r.Find.curve()
 		charts = append(charts, newChart("p99 by requests a second, ms", true, nil, c))

@@ -28,6 +28,7 @@ func (inference) predict() string { return oip.GRPCInferenceService_ModelInfer_F
 func (inference) about(
 	ctx context.Context, conn grpc.ClientConnInterface, s *Stream,
 ) (*weftv1.Signature, string, error) {
+	// The call waits for the connection, and so makes it.
 	m, err := oip.NewGRPCInferenceServiceClient(conn).ModelMetadata(ctx,
 		&oip.ModelMetadataRequest{Name: s.Model, Version: versionOf(s.spec())}, grpc.WaitForReady(true))
 	if err != nil {
@@ -80,6 +81,7 @@ func (inference) message(q *weftv1.PredictRequest) (proto.Message, error) {
 	for _, output := range q.GetOutputs() {
 		m.Outputs = append(m.Outputs, &oip.ModelInferRequest_InferRequestedOutputTensor{Name: output})
 	}
+	// Maps have no order; a fixed one makes equal requests equal bytes.
 	for _, name := range slices.Sorted(maps.Keys(q.GetInputs())) {
 		t, err := wire.Tensor(q.GetInputs()[name])
 		if err != nil {
@@ -118,12 +120,14 @@ var priorities = map[weftv1.Priority]int64{
 // versionField is the number of ModelInferResponse.model_version.
 const versionField = 2
 
+// answer implements protocol. The message differs from that of native, and so does its decoder.
 func (inference) answer(into *reply) any { return inferenceReply{into} }
 
 // inferenceReply decodes a ModelInferResponse. It says which version answered, but nothing of the way through the
 // server.
 type inferenceReply struct{ *reply }
 
+// decode reads the version only: the protocol tells nothing of the way through the server.
 func (r inferenceReply) decode(message []byte) error {
 	return fieldsOf(message, func(number protowire.Number, value []byte) error {
 		if number == versionField {

@@ -24,6 +24,7 @@ import (
 type lines struct {
 	client *client
 
+	// mu is held for moments only, and never while a request is sent.
 	mu   sync.Mutex
 	idle []*line // guarded by mu
 }
@@ -32,6 +33,7 @@ type lines struct {
 type line struct {
 	grpc.ClientStream
 
+	// cancel ends the call, and with it a request that waits for its answer.
 	cancel context.CancelFunc
 	sent   uint64 // requests; the last one may have no answer yet
 }
@@ -71,6 +73,7 @@ func (s *lines) take() (*line, error) {
 		return l, nil
 	}
 	s.mu.Unlock()
+	// The context of the request would end the call with the request.
 	ctx, cancel := context.WithCancel(context.Background())
 	stream, err := s.client.conn().NewStream(ctx, &weftv1.PredictionService_ServiceDesc.Streams[0],
 		weftv1.PredictionService_PredictStream_FullMethodName, grpc.ForceCodecV2(codec{}))
@@ -99,6 +102,7 @@ func (l *line) ask(ctx context.Context, q *payload, into *reply) error {
 type lineMessage struct {
 	*payload
 
+	// id tells the requests of a line apart. timeout replaces a deadline, which a stream has only one of.
 	id      string
 	timeout time.Duration // 0: none
 }
@@ -132,10 +136,12 @@ func (m *lineMessage) encode() (mem.BufferSlice, error) {
 // lineReply decodes a PredictStreamResponse, which has either an answer or a status.
 type lineReply struct{ *reply }
 
+// decode reads the answer, or the status of the request. A line goes on after a request that failed.
 func (r lineReply) decode(message []byte) error {
 	r.failure = nil
 	return fieldsOf(message, func(number protowire.Number, value []byte) error {
 		switch number {
+		// The execution is within the answer, which is a message of its own.
 		case responseField:
 			return r.reply.decode(value)
 		case errorField:

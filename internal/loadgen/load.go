@@ -63,6 +63,7 @@ func (l *load) open(ctx context.Context, at clock, wait sleeper, predict predict
 	idle := make(chan due)
 	defer close(idle)
 	started := 0
+	// Requests are sent in the order of the schedule, even if they are late.
 	for i, after := range l.schedule {
 		next := due{at.start.Add(after), &l.payloads[i%len(l.payloads)]}
 		if !wait.until(ctx, next.at) {
@@ -106,6 +107,7 @@ type timerSleeper struct{}
 
 func (timerSleeper) until(ctx context.Context, moment time.Time) bool {
 	left := time.Until(moment)
+	// A late loop must not wait for a timer, or it would be later still.
 	if left <= 0 {
 		return ctx.Err() == nil
 	}

@@ -17,7 +17,7 @@
 //   - Rates are of the answers that came within that time, whenever they were due. A server that falls behind is not
 //     credited with what it answers later.
 //   - An answer is in time if its last attempt took no longer than the deadline, or the patience if that is shorter.
-//   - A request without an answer when the run is over is unanswered. Of all figures only the number sent counts it
+//   - A request without an answer when the run is over is unanswered. Of all figures only the number sent counts it,
 //     too.
 //   - The lag is how much later than due this program sent a request. The report doubts latencies that it may have
 //     shaped.
@@ -48,6 +48,7 @@ func Run(ctx context.Context, o *Options, out, errs io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	// A process that cannot be read would be found only after the run.
 	if o.ServerPID != 0 {
 		if _, err := usedBy(o.ServerPID); err != nil {
 			return err
@@ -72,6 +73,7 @@ func Run(ctx context.Context, o *Options, out, errs io.Writer) (err error) {
 		b.loads = append(b.loads, l)
 	}
 	forms := []form{{"", out, (*Report).text}}
+	// The standard output holds the JSON alone, for a program to read.
 	if o.JSON == "-" {
 		forms = []form{{"", out, (*Report).json}}
 	} else if o.JSON != "" {
@@ -162,6 +164,7 @@ func (b *bench) measure(ctx context.Context) (*Report, error) {
 	r := &runner{
 		loads: b.loads, warmup: warmup, duration: duration, predict: b.predict, newSleeper: b.newSleeper,
 	}
+	// Processor time is that between these two moments, with the requests that ended between them.
 	r.begun = func() { times.read(o.ServerPID, &times.before, r.ended.Load()) }
 	r.over = func() { times.read(o.ServerPID, &times.after, r.ended.Load()) }
 	started := time.Now()

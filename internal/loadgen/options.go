@@ -21,6 +21,7 @@ type Options struct {
 
 	certs.Client `embed:"" group:"TLS"`
 
+	// What is sent, how, and where the figures go.
 	Duration    config.Duration `default:"10s" help:"How long requests are sent and counted."`
 	Warmup      config.Duration `default:"2s" help:"How long requests are sent before that, and not counted."`
 	OverStreams bool            `name:"stream" help:"Send requests over PredictStream calls, one at a time on each, instead of as calls of their own."`
@@ -84,6 +85,7 @@ func readStreams(path string) ([]Stream, error) {
 			s := &file.Streams[i]
 			at := fmt.Sprintf("streams[%d]", i)
 			faults = append(faults, s.check(func(name string) string { return at + "." + name })...)
+			// Two streams of one model need names, or the report could not tell them apart.
 			if s.Name == "" {
 				s.Name = s.Model
 			}

@@ -35,6 +35,7 @@ func (s *Stream) payloads(signature *weftv1.Signature, speaks protocol) ([]paylo
 	}
 	var all []payload
 	size := 0
+	// The next variant is expected to be as large as the average so far.
 	for i := 0; i < variants && (i == 0 || size+size/i <= variantBytes); i++ {
 		q, err := s.makeUp(signature, uint64(i))
 		if err != nil {
@@ -97,6 +98,7 @@ func (s *Stream) makeUpTensor(spec *weftv1.TensorSpec, values *rand.Rand) (*weft
 	t := &weftv1.Tensor{Dtype: spec.GetDtype()}
 	elements := int64(1)
 	for d, extent := range spec.GetShape() {
+		// The dimension of rows may itself be fixed, for models that take batches of one size.
 		switch rows := spec.BatchDim != nil && int(spec.GetBatchDim()) == d; {
 		case rows && extent >= 0 && extent != s.Rows:
 			return nil, fmt.Errorf("the model takes exactly %d rows in a request, found rows: %d", extent, s.Rows)
@@ -162,6 +164,7 @@ func (s *Stream) readRequests(signature *weftv1.Signature, speaks protocol) ([]p
 	for values := json.NewDecoder(file); ; {
 		var text json.RawMessage
 		err := values.Decode(&text)
+		// A file without a request is an error, which names its end.
 		if errors.Is(err, io.EOF) && len(all) > 0 {
 			return all, nil
 		}

@@ -71,6 +71,7 @@ type stopwatch struct {
 	err           error
 }
 
+// reading is what was read at one moment: how many requests had ended, and the processor times of both ends.
 type reading struct {
 	requests       int64
 	server, client used

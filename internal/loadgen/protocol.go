@@ -48,6 +48,7 @@ func (native) service() string { return "weft.v1" }
 
 func (native) predict() string { return weftv1.PredictionService_Predict_FullMethodName }
 
+// about implements protocol. It waits for the connection, and so makes it.
 func (native) about(ctx context.Context, conn grpc.ClientConnInterface, s *Stream) (*weftv1.Signature, string, error) {
 	m, err := weftv1.NewPredictionServiceClient(conn).GetModelMetadata(ctx,
 		&weftv1.GetModelMetadataRequest{Model: s.spec()}, grpc.WaitForReady(true))
@@ -56,4 +57,5 @@ func (native) about(ctx context.Context, conn grpc.ClientConnInterface, s *Strea
 
 func (native) message(q *weftv1.PredictRequest) (proto.Message, error) { return q, nil }
 
+// answer implements protocol: a reply reads a PredictResponse by itself.
 func (native) answer(into *reply) any { return into }

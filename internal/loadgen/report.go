@@ -41,6 +41,7 @@ type StreamReport struct {
 	PatienceMs float64 `json:"patience_ms,omitempty"`
 	Retries    int     `json:"retries,omitempty"`
 
+	// What was counted. Sent counts the requests that were due, and Codes how they ended.
 	Sent        int64             `json:"sent"`
 	Attempts    int64             `json:"attempts"` // that ended
 	Codes       map[string]int64  `json:"codes"`
@@ -53,6 +54,7 @@ type StreamReport struct {
 	LatencyMs   Quantiles         `json:"latency_ms"`
 	Server      ServerReport      `json:"server,omitzero"` // of weft.v1
 
+	// What casts doubt on the figures, or explains them. Series has the parts of the run, and Thirds compares them.
 	RefusedMs *Quantiles `json:"refused_ms,omitempty"` // of attempts that the server refused (ResourceExhausted)
 	LagMs     *Quantiles `json:"lag_ms,omitempty"`     // of open loops
 	Doubtful  string     `json:"doubtful,omitempty"`
@@ -124,6 +126,7 @@ func (l *load) report(counted time.Duration) StreamReport {
 	t := l.tally
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	// The settings are repeated, so that a report can be read without the command that made it.
 	s := StreamReport{
 		Name: l.Name, Model: l.Model, Version: l.version, Loop: "open", Callers: l.Callers, Rate: l.Rate,
 		Arrivals: string(l.Arrivals), CV: l.CV, Priority: string(l.Priority),
@@ -150,8 +153,8 @@ func (l *load) report(counted time.Duration) StreamReport {
 		s.AnswersPS, s.GoodputPS = float64(all.answers)/seconds, float64(all.inTime)/seconds
 		s.RowsPS = float64(all.rows) / seconds
 	}
-	// Means of the server's own figures are over answers. An answer counts its whole execution: a batch of ten counts ten
-	// times.
+	// Means of the server's own figures are over answers, and each answer counts its execution: a batch of ten counts
+	// ten times.
 	if answered > 0 {
 		s.Server.DeviceUs = float64(t.device.Microseconds()) / float64(answered)
 		s.Server.BatchRows = float64(t.batchRows) / float64(answered)
@@ -159,6 +162,7 @@ func (l *load) report(counted time.Duration) StreamReport {
 	switch {
 	case l.closed():
 		s.Loop, s.Arrivals = "closed", ""
+	// A trace has neither a rate nor a distribution.
 	case l.Trace != "":
 		s.Arrivals = "trace"
 	}

@@ -22,6 +22,7 @@ type runner struct {
 	// begun and over are called when the warm-up has ended and when nothing is due any more, or the run is cut short.
 	begun, over func()
 
+	// All loops count here, for the line of progress and the processor time of a request.
 	ended, failed atomic.Int64 // requests, those of the warm-up too
 }
 
@@ -45,6 +46,7 @@ func (r *runner) run(ctx context.Context) time.Duration {
 	for _, l := range r.loads {
 		// Each attempt has the whole deadline anew.
 		answering = max(answering, time.Duration(1+l.Retries)*l.limit())
+		// Each loop has its own goroutine and timer, so that one stream does not delay another.
 		loops.Go(func() {
 			if l.closed() {
 				l.callers(sending, at, r.predict, done)

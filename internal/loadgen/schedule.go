@@ -57,6 +57,7 @@ func readTrace(path string, span time.Duration) ([]time.Duration, error) {
 			continue
 		}
 		at, err := strconv.ParseFloat(text, 64)
+		// The comparison is false for NaN, too. Up to a billion seconds fit a time.Duration.
 		if err != nil || !(at >= last && at < 1e9) {
 			return nil, fmt.Errorf("%s:%d: expected seconds since the beginning, not less than %v of the line before, found %q",
 				path, n, last, text)

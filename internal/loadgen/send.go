@@ -62,6 +62,7 @@ func (l *load) attempt(ctx context.Context, began time.Time, q *payload, o *outc
 	if l.Deadline > 0 {
 		ctx, cancel = context.WithDeadline(ctx, began.Add(time.Duration(l.Deadline)))
 	}
+	// Without patience the call runs in this goroutine, which is the cheapest way.
 	if l.Patience == 0 {
 		defer cancel()
 		return predict(ctx, q, o.reply)
@@ -77,6 +78,7 @@ func (l *load) attempt(ctx context.Context, began time.Time, q *payload, o *outc
 	case err := <-ended:
 		o.reply = answer
 		return err
+	// The code is the one by which a client of a real deadline would have ended.
 	case <-patience.C:
 		return status.Errorf(codes.DeadlineExceeded, "given up after %v; the call stays open", l.Patience)
 	}

@@ -24,6 +24,7 @@ func newSleeper() sleeper {
 	return &kernelSleeper{fd, os.NewFile(uintptr(fd), "timerfd")}
 }
 
+// until implements sleeper. If the timer fails it waits by the runtime's, and the lag shows that.
 func (k *kernelSleeper) until(ctx context.Context, moment time.Time) bool {
 	left := time.Until(moment)
 	if left <= 0 || ctx.Err() != nil {

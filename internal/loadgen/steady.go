@@ -53,11 +53,13 @@ func (t *tally) seriesLocked(whole int) []Point {
 // answers. One or two parts at the end may belong to none.
 func (t *tally) thirdsLocked(whole int) []Third {
 	n := whole / 3
+	// Chance alone would tell the thirds of a few answers apart.
 	if n == 0 || t.latency.TotalCount() < fewAnswers {
 		return nil
 	}
 	thirds := make([]Third, 3)
 	for i := range thirds {
+		// The histogram keeps as many digits as the parts that are merged into it.
 		all := newHistogram(2)
 		for _, p := range t.parts[i*n : (i+1)*n] {
 			all.Merge(p.latency.Histogram)

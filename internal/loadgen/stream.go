@@ -16,12 +16,14 @@ type Stream struct {
 	Version int64  `yaml:"version" help:"Ask this version." placeholder:"N"`
 	Label   string `yaml:"label" help:"Ask the version with this label." placeholder:"NAME"`
 
+	// How the requests come: exactly one of Callers, Rate and Trace is set.
 	Callers  int      `yaml:"callers" help:"Closed loop: so many callers, each of which asks again once it has its answer." placeholder:"N"`
 	Rate     float64  `yaml:"rate" help:"Open loop: so many requests a second, however long the answers take." placeholder:"N"`
 	Arrivals Arrivals `yaml:"arrivals" default:"poisson" enum:"poisson,gamma,constant" help:"How the requests of an open loop come: poisson, gamma (with --cv) or constant."`
 	CV       float64  `yaml:"cv" help:"Coefficient of variation of the gaps between requests, for --arrivals gamma: above 1 they come in bursts." placeholder:"N"`
 	Trace    string   `yaml:"trace" help:"Open loop: send at the times in this file, one number of seconds a line, ascending." type:"path" placeholder:"FILE"`
 
+	// What each request is, and what its caller does.
 	Deadline config.Duration `yaml:"deadline" default:"1s" help:"Deadline of each request, counted from when it is due; 0 for none."`
 	Patience config.Duration `yaml:"patience" help:"Give a call up after this, and leave it open, as a client without a deadline does; an answer within it is in time. 0: wait for it." placeholder:"DURATION"`
 	Retries  int             `yaml:"retries" help:"Send a request again so many times that was refused, unavailable, late or given up: each time with the deadline anew, after a pause of about 10 ms that doubles." placeholder:"N"`
@@ -102,6 +104,7 @@ func (s *Stream) check(key func(string) string) config.Faults {
 	switch {
 	case s.Arrivals == gamma && !(s.CV > 0 && s.CV <= 100):
 		add("cv", "%v is out of range for arrivals gamma; expected a number above 0 and at most 100, such as 2", s.CV)
+	// Poisson arrivals have a CV of 1, and constant ones of 0.
 	case s.Arrivals != gamma && s.CV != 0:
 		add("cv", "arrivals are %s; expected gamma, the only ones with a coefficient of variation", s.Arrivals)
 	}

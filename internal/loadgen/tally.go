@@ -35,6 +35,7 @@ type tally struct {
 	limit time.Duration // within which an answer is in time; 0: always
 	slice time.Duration // length of each part
 
+	// mu is taken for a moment by each request that ends.
 	mu         sync.Mutex
 	sent       int64                // guarded by mu
 	attempts   int64                // guarded by mu; that ended
@@ -101,6 +102,7 @@ func (t *tally) add(o *outcome) {
 	if end := o.due + o.took; end >= 0 && end < partCount*t.slice {
 		t.parts[end/t.slice].add(is)
 	}
+	// A request of the warm-up counts no further.
 	if o.due < 0 {
 		return
 	}
@@ -109,6 +111,7 @@ func (t *tally) add(o *outcome) {
 	t.codes[code]++
 	t.lag.add(o.lag)
 	if code != codes.OK {
+		// The first error of each code is an example for the report.
 		if t.first[code] == nil {
 			t.first[code] = o.err
 		}
@@ -149,10 +152,12 @@ func (t *tally) abandon(due time.Duration) {
 // histogram counts durations in buckets whose width is a part of the duration, by a number of significant digits.
 type histogram struct{ *hdrhistogram.Histogram }
 
+// newHistogram returns an empty histogram that keeps so many significant digits.
 func newHistogram(digits int) histogram {
 	return histogram{hdrhistogram.New(int64(shortest), int64(longest), digits)}
 }
 
+// add counts a duration. One that a clock made negative counts as 0.
 func (h histogram) add(d time.Duration) {
 	_ = h.RecordValue(int64(min(max(d, 0), longest))) // it fails beyond the longest only
 }

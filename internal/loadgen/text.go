@@ -26,6 +26,7 @@ func (r *Report) text(to io.Writer) error {
 		fmt.Fprintf(out, "%s\t%.1f\t%.1f\t%.1f\t%.3f %%\t%s\t\n", s.Name, s.AnswersPS, s.RowsPS, s.GoodputPS,
 			100*s.InTime, s.LatencyMs.row())
 	}
+	// Servers of other protocols tell nothing of a request's way.
 	if slices.ContainsFunc(r.Streams, told) {
 		fmt.Fprintln(out, "\nin the server\tmean ms\tp50\tp90\tp95\tp99\tp99.9\tp99.99\tmax\t")
 	}
@@ -102,6 +103,7 @@ func (s *StreamReport) remarks(out io.Writer) {
 	for _, code := range slices.Sorted(maps.Keys(s.FirstErrors)) {
 		fmt.Fprintf(out, "%s: the first %s: %s\n", s.Name, code, s.FirstErrors[code])
 	}
+	// Without retries each request that ended took one attempt.
 	if s.Attempts > s.Sent-s.Unanswered {
 		fmt.Fprintf(out, "%s: they took %d attempts\n", s.Name, s.Attempts)
 	}

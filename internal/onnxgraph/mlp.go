@@ -36,6 +36,7 @@ func Dense(name string, layers []Layer) []byte {
 			panic(fmt.Sprintf("onnxgraph: layer %d takes %d of %d values and has %d weights and %d biases for %d×%d",
 				i, l.In, width, len(l.Weights), len(l.Bias), l.In, l.Out))
 		}
+		// The last layer gives the output its name; the others have names of their own.
 		out := MLPOutput
 		if i < len(layers)-1 {
 			out = fmt.Sprintf("hidden_%d", i)
@@ -73,6 +74,7 @@ func MLP(name string, sizes []int, seed uint64, activation, output string) []byt
 		}
 		l.Weights = make([]float32, l.In*l.Out)
 		for j := range l.Weights {
+			// A sum of n such products has the variance of one input.
 			l.Weights[j] = float32(rng.NormFloat64() / math.Sqrt(float64(l.In)))
 		}
 		l.Bias = make([]float32, l.Out)

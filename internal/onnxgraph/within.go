@@ -15,6 +15,7 @@ var Wrappers = []string{"function", "If", "Loop", "Scan"}
 func (g *Graph) Within(wrapper string) *Graph {
 	moved, outputs := g.graph, g.graph.GetOutput()
 	inner := &Graph{model: g.model, graph: moved}
+	// The new graph has the same inputs, and outputs of new names.
 	g.graph = &onnx.GraphProto{Name: moved.Name, Input: moved.GetInput()}
 	g.model.Graph = g.graph
 	moved.Name, moved.Input, moved.Output = &wrapper, nil, nil
@@ -29,6 +30,7 @@ func (g *Graph) Within(wrapper string) *Graph {
 	switch unique := fmt.Sprintf("%s%d", wrapper, g.wrappers); wrapper {
 	case "function":
 		var given []string
+		// A function sees nothing of what is around it: inputs and weights must be given to it.
 		for _, in := range g.graph.GetInput() {
 			given = append(given, in.GetName())
 		}

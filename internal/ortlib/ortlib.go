@@ -53,6 +53,7 @@ func Find() (string, error) {
 	if err != nil {
 		exe = ""
 	} else if resolved, err := filepath.EvalSymlinks(exe); err == nil {
+		// A link in /usr/local/bin leads to where the release was unpacked.
 		exe = resolved
 	}
 	wd, err := os.Getwd()
@@ -85,6 +86,7 @@ func find(exe, wd, user string) (string, error) {
 		candidates = append(candidates,
 			filepath.Join(dir, FileName()),
 			filepath.Join(filepath.Dir(dir), "lib", FileName()))
+		// A binary that was built into its source tree.
 		if root, ok := SourceTree(dir); ok {
 			candidates = append(candidates, TreePath(root))
 		}
@@ -127,6 +129,7 @@ func ownTree(dir string) bool {
 func SourceTree(dir string) (root string, ok bool) {
 	for dir != "" {
 		if mod, err := os.ReadFile(filepath.Join(dir, "go.mod")); err == nil {
+			// The module's name is in the first line of Weft's go.mod.
 			line, _, _ := strings.Cut(string(mod), "\n")
 			if strings.TrimSpace(line) == "module github.com/weftserve/weft" {
 				return dir, true
@@ -141,6 +144,7 @@ func SourceTree(dir string) (root string, ok bool) {
 	return "", false
 }
 
+// isFile reports whether a regular file is there, perhaps behind a link.
 func isFile(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular()

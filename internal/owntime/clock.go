@@ -46,6 +46,7 @@ type Clock struct {
 	process *process     // nil: all of the looks; the one with the least time counts
 	judging atomic.Int32 // timers that run; while none does, another process is not looked at
 
+	// mu is held for a moment by each look, and by readers of the clock.
 	mu   sync.Mutex
 	lost curve // guarded by mu; the time that the process did not have
 }

@@ -10,6 +10,7 @@ import (
 // after the last. Both coordinates ascend.
 type curve []point
 
+// point says how much was lost until a time, since the first point.
 type point struct {
 	at   time.Time
 	lost time.Duration
@@ -32,6 +33,7 @@ func (c *curve) add(from, to time.Time, lost time.Duration) {
 	if n := len(*c); n > 0 {
 		before = (*c)[n-1].lost
 	}
+	// Between the last loss and this one nothing was lost: a level piece.
 	if n := len(*c); n == 0 || (*c)[n-1].at.Before(from) {
 		*c = append(*c, point{from, before})
 	}

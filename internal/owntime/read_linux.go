@@ -66,6 +66,7 @@ type machine struct {
 	pressed bool    // some did for a part of the time, since the latest look; true, if that is unknown
 	stolen  float64 // the part of processor time that others had, lately
 
+	// State of the readings of /proc/stat. There is one for every so many looks.
 	looks       int
 	used, taken float64 // processor time that was used, and that others had, in ticks since the machine's start
 }

@@ -12,6 +12,7 @@ type machine struct {
 
 func (*machine) look(time.Duration) {}
 
+// usedBy and the functions below know nothing either, so that only late looks count as lost.
 func usedBy(int) time.Duration { return 0 }
 
 func folder(int) string { return "" }

@@ -12,6 +12,7 @@ type Timer struct {
 	call  func()
 	real  *time.Timer
 
+	// mu orders a firing with Stop and Reset.
 	mu    sync.Mutex
 	runs  bool // guarded by mu, as is the rest
 	began time.Time
@@ -45,6 +46,7 @@ func (t *Timer) fire() {
 		t.mu.Unlock()
 		return
 	}
+	// The process lacked some time, which it gets now.
 	if left := t.takes - t.clock.Since(t.began); left > 0 {
 		t.real.Reset(left)
 		t.mu.Unlock()

@@ -28,6 +28,7 @@ func Bytes(what string, count func() (done, of int64)) func() string {
 		if done == 0 {
 			return fmt.Sprintf("%s: waiting for it, %v so far", what, now.Sub(asked).Round(time.Second))
 		}
+		// The wait for the first bytes is no part of the rate.
 		if begun.IsZero() {
 			begun, before = now, done
 		}

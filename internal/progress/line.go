@@ -124,6 +124,7 @@ func (l *Line) tell() {
 	switch {
 	case line == "":
 		l.clearLocked()
+	// The line is written over the one before, and the rest of that is erased.
 	case l.terminal:
 		fmt.Fprintf(l.out, "\r"+cut+"%s"+toEnd+uncut, line)
 		l.lineIsThere = true

@@ -55,6 +55,7 @@ func (c *Config) complete() error {
 	c.MaxFileBytes = cmp.Or(c.MaxFileBytes, 256<<20)
 	c.MaxFileAge = cmp.Or(c.MaxFileAge, 10*time.Minute)
 	if c.MaxBytes > 0 {
+		// A quarter at most goes when the oldest file does.
 		c.MaxFileBytes = min(c.MaxFileBytes, max(1, c.MaxBytes/4))
 	}
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))

@@ -75,6 +75,7 @@ func (e *Entry) completeFrom(answer *weftv1.PredictResponse) {
 	if e.Slot == "" {
 		e.Slot = x.GetSlot()
 	}
+	// An entry that has its execution keeps all of it.
 	if x == nil || e.Executions != 0 {
 		return
 	}

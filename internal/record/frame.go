@@ -56,6 +56,7 @@ func checksum(length, payload []byte) uint32 {
 
 // appendHeader appends the frame of a file's header.
 func appendHeader(dst []byte, h *Header) ([]byte, error) {
+	// JSON lets later releases add fields without another version of the format.
 	text, err := json.Marshal(h)
 	if err != nil {
 		return dst, err
@@ -67,6 +68,7 @@ func appendHeader(dst []byte, h *Header) ([]byte, error) {
 
 // appendEntry appends the frame of an entry. After an error, dst is as it was.
 func appendEntry(dst []byte, e *Entry) ([]byte, error) {
+	// The frame's length and checksum are put in at the end, when they are known.
 	start := len(dst)
 	facts, err := json.Marshal(e)
 	if err != nil {

@@ -21,6 +21,7 @@ const (
 	InputsNone Inputs = "none"
 )
 
+// check refuses all texts but the three above.
 func (i Inputs) check() error {
 	switch i {
 	case InputsFull, InputsHash, InputsNone:

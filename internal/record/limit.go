@@ -23,6 +23,7 @@ type limit struct {
 	log     *slog.Logger
 	deleted atomic.Int64 // files
 
+	// due and mu let any number of goroutines ask; one of them deletes.
 	due     atomic.Bool // keep was called since the bound was last looked at
 	mu      sync.Mutex  // held while it is kept
 	failing bool        // guarded by mu; when it was last tried, something could not be deleted
@@ -63,6 +64,7 @@ func (l *limit) deleteOldest() {
 				"cause", "the recordings in the folder reached their limit")
 		case errors.Is(err, errMagic), errors.Is(err, fs.ErrNotExist):
 			sum -= file.Size() // it is not ours, or another process was faster
+		// A file that is being written counts in the sum, and the next oldest goes instead.
 		case errors.Is(err, errInUse):
 		default:
 			l.failed(name, err)

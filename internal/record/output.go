@@ -97,6 +97,7 @@ func (o *output) begin(now time.Time, missed int64) bool {
 // write writes frames, given the end of each within data. It returns how many are in the file as a whole, and their
 // bytes: a full disk may take some of them. missed is the number of missed entries, for the log.
 func (o *output) write(data []byte, ends []int, missed int64) (whole int, bytes int64) {
+	// A write may fail in the middle: the whole frames before that are kept.
 	n, err := o.file.Write(data)
 	for whole < len(ends) && ends[whole] <= n {
 		bytes = int64(ends[whole])
@@ -108,6 +109,7 @@ func (o *output) write(data []byte, ends []int, missed int64) (whole int, bytes 
 		o.failed(err, missed)
 		return whole, bytes
 	}
+	// An entry that is in the file shows that the disk works again; a header alone does not.
 	if o.failing && whole > 0 {
 		o.failing, o.resume = false, time.Now()
 		o.config.Logger.Info("recording resumed", "event", "record_resumed", "file", o.name, "missed", missed)
@@ -143,6 +145,7 @@ func (o *output) failed(err error, missed int64) {
 
 // rotate ends the file in the background, since a sync may take seconds in which the queue would fill.
 func (o *output) rotate() {
+	// The name changes with the next file, so that the goroutine has its own.
 	f, size := o.drop()
 	o.syncing.Wait() // one at a time
 	name := o.name

@@ -36,6 +36,7 @@ type queue struct {
 	maxBytes   int64
 	wake       chan struct{} // of capacity 1: a signal that was not seen yet stands for all since
 
+	// mu is held for moments only: callers serve requests.
 	mu      sync.Mutex
 	waiting []item // guarded by mu; entries not taken yet
 	bytes   int64  // guarded by mu; of the pending entries, taken or not
@@ -74,6 +75,7 @@ func (q *queue) mayHold() bool {
 // hasRoomLocked reports whether an entry of so many bytes fits, or counts it as dropped. The caller holds mu.
 func (q *queue) hasRoomLocked(bytes int64) bool {
 	if q.closed || q.stats.Pending >= q.maxEntries || q.bytes+bytes > q.maxBytes {
+		// It is counted here, so that no caller can forget it.
 		q.stats.Dropped++
 		return false
 	}

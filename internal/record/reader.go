@@ -41,6 +41,7 @@ func Open(paths ...string) (*Reader, error) {
 		if err != nil {
 			return nil, fmt.Errorf("record: %w", err)
 		}
+		// A named file is read whatever its name is.
 		if !info.IsDir() {
 			r.files = append(r.files, path)
 			r.total += info.Size()
@@ -146,11 +147,13 @@ func (r *Reader) file(name string, yield func(*Entry, error) bool) bool {
 		return yield(nil, &DamageError{File: name, Offset: s.offset, Err: err})
 	}
 	r.head = *header
+	// Files of one recording share the time at which it started.
 	seen := r.spans[header.Started]
 	if seen == nil {
 		seen = &span{first: header.Missed}
 		r.spans[header.Started] = seen
 	}
+	// Files may be read in any order, and counts only grow.
 	seen.last = max(seen.last, header.Missed)
 	for {
 		e, err := s.entry()
@@ -198,6 +201,7 @@ func (s *scan) header() (*Header, error) {
 	if len(preamble) < preambleBytes {
 		return nil, errTorn
 	}
+	// The version comes before all that could differ between versions.
 	if version := little.Uint32(preamble[len(magic):]); version != formatVersion {
 		return nil, fmt.Errorf("the format has version %d; expected %d: read it with the release of Weft that wrote it",
 			version, formatVersion)

@@ -150,6 +150,7 @@ func (w *Writer) run() {
 func (w *Writer) write(items []item) {
 	for len(items) > 0 {
 		n, bytes := 1, items[0].bytes
+		// Sizes are those of the queue, about what the frames take.
 		for n < len(items) && bytes+items[n].bytes <= batchBytes {
 			bytes += items[n].bytes
 			n++
@@ -161,6 +162,7 @@ func (w *Writer) write(items []item) {
 
 // writeBatch encodes a batch and writes it. Entries that cannot be encoded, or that the disk does not take, are lost.
 func (w *Writer) writeBatch(batch []item) {
+	// Entries that were dropped after this batch was taken are counted, too.
 	missed := w.Stats().Missed()
 	if w.stop.Load() || !w.out.ready(time.Now(), missed) {
 		w.queue.settle(batch, 0, 0)
@@ -186,6 +188,7 @@ func (w *Writer) writeBatch(batch []item) {
 
 // encode appends the entry with as much of its inputs as is to be recorded. It changes a copy of the entry.
 func (w *Writer) encode(dst []byte, e Entry, missed int64) ([]byte, error) {
+	// The entry is completed here, so that callers of Record do not wait for it.
 	e.complete()
 	e.Missed = missed
 	if e.Request != nil && w.config.Inputs != InputsFull {

@@ -21,6 +21,7 @@ type comparison struct {
 	tolerances *tolerances
 	batchDims  map[string]int // by output; tensor.NoBatch for outputs that have none
 
+	// mu guards the sums. Outputs are compared without it.
 	mu               sync.Mutex
 	compared, agreed int64                // guarded by mu; requests that were answered then and now
 	mismatched       int64                // guarded by mu; of those: an output is of another type or shape, or missing
@@ -44,6 +45,7 @@ func newComparison(s *weftv1.Signature, tolerances *tolerances) *comparison {
 		codes: map[string]*[2]int64{}, versions: map[int64]*[2]int64{}, several: map[string]bool{},
 	}
 	for _, output := range s.GetOutputs() {
+		// Outputs without rows are compared as a whole.
 		dim := tensor.NoBatch
 		if output.BatchDim != nil {
 			dim = int(output.GetBatchDim())
@@ -88,6 +90,7 @@ func (c *comparison) add(r replayed) {
 	}
 	if r.entry.Response != nil {
 		c.answeredThen++
+		// The first error of all is the example in the report.
 		if r.err != nil {
 			c.lost[status.Code(r.err).String()]++
 			c.example = cmp.Or(c.example, r.err)

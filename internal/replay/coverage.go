@@ -43,6 +43,7 @@ func (c *coverage) check(most float64) rollout.GateCheck {
 		g.Reason += " (" + strings.Join(why, ", ") + ")"
 	}
 	g.Reason += fmt.Sprintf(": a part of %.4g against a limit of %.4g", float64(left)/float64(max(all, 1)), most)
+	// How many requests a damaged file has lost is not known, so that they count nowhere.
 	if c.damaged > 0 {
 		g.Reason += fmt.Sprintf(", without what is lost in %d damaged files", c.damaged)
 	}

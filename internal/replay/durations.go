@@ -38,6 +38,7 @@ func percentile(ascending []time.Duration, part float64) time.Duration {
 	if len(ascending) == 0 {
 		return 0
 	}
+	// The nearest rank: a duration that was measured, and no mean of two.
 	rank := int(math.Ceil(part * float64(len(ascending))))
 	return ascending[max(rank, 1)-1]
 }

@@ -28,6 +28,7 @@ type Options struct {
 	Timeout     config.Duration `help:"Limit of each request; without it the recorded limit, else 30s." placeholder:"DURATION"`
 	tolerances
 
+	// The limits of the gate.
 	MinRequests     int64   `default:"100" help:"Gate: requests that must have been answered."`
 	MaxErrorRate    float64 `default:"0.01" help:"Gate: largest part of the requests that may fail with a fault of the model."`
 	MaxLatencyRatio float64 `default:"1.5" help:"Gate: largest ratio of the 95th percentiles of the compute time, replayed to recorded."`
@@ -48,6 +49,7 @@ func (c *Options) check() error {
 		return wrong("--min-requests, --max-error-rate, --max-latency-ratio and --max-failure-increase",
 			"expected a number above 0, found %d, %v, %v and %v",
 			c.MinRequests, c.MaxErrorRate, c.MaxLatencyRatio, c.MaxFailures)
+	// Comparisons are written so that NaN fails them.
 	case !(c.MaxUncompared >= 0 && c.MaxUncompared <= 1):
 		return wrong("--max-uncompared", "expected a number from 0 to 1, found %v", c.MaxUncompared)
 	case c.MaxGap < 0:

@@ -15,6 +15,7 @@ import (
 type progress struct {
 	*shown.Line
 
+	// The sender counts, and the line of progress reads.
 	mu       sync.Mutex
 	start    time.Time
 	sent     int64   // guarded by mu

@@ -30,6 +30,7 @@ type recording struct {
 	version  int64  // 0: all
 	complain io.Writer
 
+	// What was found while reading.
 	from, to      time.Time // arrival of the first and the last entry
 	others        int       // entries of other models and versions
 	withoutInputs int64     // entries that cannot be sent again
@@ -104,6 +105,7 @@ func (r *recording) entries() iter.Seq2[*record.Entry, error] {
 				r.withoutInputs++
 				continue
 			}
+			// Entries stand in the order of their answers, so that neither end is the first or the last entry.
 			if r.from.IsZero() || e.At.Before(r.from) {
 				r.from = e.At
 			}
@@ -141,6 +143,7 @@ func inOrder(entries iter.Seq2[*record.Entry, error], count int, bytes int64) it
 				return
 			}
 			a := arrival{entry: e, bytes: int64(proto.Size(e.Request) + proto.Size(e.Response))}
+			// Equal times keep the order of the file.
 			at := sort.Search(len(ahead), func(i int) bool { return ahead[i].entry.At.After(e.At) })
 			ahead = slices.Insert(ahead, at, a)
 			held += a.bytes

@@ -87,6 +87,7 @@ func (c *Options) replay(ctx context.Context, out, errs io.Writer, to weftv1.Pre
 	if err := c.checkOutputs(facts.GetSignature()); err != nil {
 		return fmt.Errorf("%s: %w", c.asked(), err)
 	}
+	// The signature says which dimension of each output counts rows.
 	found := newComparison(facts.GetSignature(), &c.tolerances)
 	fmt.Fprintf(errs, "replaying %d files, speed %v\n", len(reader.Files()), c.Speed)
 	told := newProgress(errs)

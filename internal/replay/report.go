@@ -27,6 +27,7 @@ type report struct {
 // judge asks the gate, and adds the check of how much could be compared. The worst check decides.
 func (r *report) judge(g rollout.Gate, maxUncompared float64) {
 	hurried := ""
+	// The same text explains every check that it weakens.
 	if r.sender.hurried() {
 		hurried = "the requests came faster than they were recorded; replay them with --speed recorded and " +
 			"without --max-gap to tell"
@@ -70,6 +71,7 @@ func (r *report) head(out io.Writer) {
 	if n := r.sender.gaps; n > 0 {
 		fmt.Fprintf(out, "%d pauses were cut short, by %v in all\n", n, r.sender.cut.Round(time.Millisecond))
 	}
+	// A sample replays less load than there was, so that latencies may be better for that alone.
 	if sample := rec.reader.Header().Sample; sample < 1 {
 		fmt.Fprintf(out, "the recording is a sample of %.3g %% of the traffic: the load was higher then\n", 100*sample)
 	}

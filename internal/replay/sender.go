@@ -26,6 +26,7 @@ type sender struct {
 	// done is called for each request that was answered or failed, from several goroutines at once.
 	done func(replayed)
 
+	// What was done. Only run changes it.
 	sent int
 	late durations // how much later than due requests were sent
 	gaps int       // that were cut
@@ -62,6 +63,7 @@ func (r *sender) run(ctx context.Context, entries iter.Seq2[*record.Entry, error
 		if r.speed > 0 {
 			due = start.Add(r.speed.after(after))
 		}
+		// An interrupted replay has nothing more to send, which is no error.
 		if !sleepUntil(ctx, due) {
 			return nil
 		}

@@ -19,6 +19,7 @@ func (s *Speed) UnmarshalText(text []byte) error {
 	case "max":
 		*s = 0
 	default:
+		// A trailing x is what String prints.
 		factor, err := strconv.ParseFloat(strings.TrimSuffix(string(text), "x"), 64)
 		if err != nil || !(factor > 0) || math.IsInf(factor, 0) {
 			return fmt.Errorf("expected recorded, max, or a factor above 0 such as 2 or 0.5, found %q", text)

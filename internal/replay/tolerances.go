@@ -40,6 +40,7 @@ func (t *tolerances) check() error {
 	return nil
 }
 
+// isTolerance is false for NaN, too.
 func isTolerance(number float64) bool { return number >= 0 && !math.IsInf(number, 0) }
 
 // checkOutputs refuses tolerances of names that are not floating point outputs of the model: a misspelt one would

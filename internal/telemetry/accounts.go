@@ -45,6 +45,7 @@ func (m *accounts) observe(o metric.Observer, all []sharedsched.Account) {
 	for i := range all {
 		a := &all[i]
 		model, version := splitName(a.Name)
+		// Labels are made for each page: there are pages every few seconds, and batches by the thousand.
 		common := []attribute.KeyValue{
 			attribute.String("device", a.Device), attribute.String("model", model),
 			attribute.String("version", version),

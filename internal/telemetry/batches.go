@@ -9,8 +9,9 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// BatchDone implements shell.Observer. It is called by batch threads, so that it must neither wait nor allocate. Of
-// batches of proof and warm-up only the device time counts: requests do not wait for them.
+// BatchDone implements shell.Observer. It is called before the callers of the batch are answered, so that it does not
+// wait and, once a version is known, does not allocate. Of batches of proof and warm-up only the device time counts: no
+// request waits for them.
 func (t *Telemetry) BatchDone(e sharedsched.BatchEvent) {
 	ctx := context.Background()
 	if t.traces != nil {
@@ -18,6 +19,7 @@ func (t *Telemetry) BatchDone(e sharedsched.BatchEvent) {
 	}
 	s := t.versions.of(e.Version, e.Device)
 	t.deviceBusy.Add(ctx, e.DeviceTime.Seconds(), s.device.add...)
+	// Batches of a version that does not serve yet are proof and warm-up.
 	if !s.serving {
 		return
 	}

@@ -27,6 +27,7 @@ func (t *Telemetry) ShadowDone(e shadow.Event) {
 	}
 	t.agreed.Add(ctx, agreed, version)
 	t.difference.Record(ctx, min(e.MaxRelative, maxDifference), version)
+	// There is none if either time was not measured.
 	if e.ComputeRatio > 0 {
 		t.slower.Record(ctx, e.ComputeRatio, version)
 	}

@@ -21,6 +21,7 @@ const keepGone = time.Hour
 type departed struct {
 	models Models
 
+	// Pages may be made concurrently.
 	mu    sync.Mutex
 	since map[name]time.Time // guarded by mu; when a page lacked them first
 }
@@ -33,6 +34,7 @@ type name struct{ model, version string }
 func (d *departed) long(n name, snapshot *catalog.Snapshot, now time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	// A version that returns and goes again has another hour.
 	if n.model == "" || n.in(snapshot) {
 		delete(d.since, n)
 		return false
@@ -106,6 +108,7 @@ func (r *requests) forgetLocked(d *departed) {
 			delete(r.ended, k)
 		}
 	}
+	// A model with requests in flight stays until they have ended.
 	for k, n := range r.openLocked() {
 		if n > 0 || !d.long(name{model: k.model}, snapshot, now) {
 			continue

@@ -52,6 +52,7 @@ func tracesWanted(ctx context.Context, identity *resource.Resource) (*Traces, er
 		return nil, fmt.Errorf("telemetry: OTEL_TRACES_EXPORTER=%q: %w; it may be otlp, console or none",
 			os.Getenv("OTEL_TRACES_EXPORTER"), err)
 	}
+	// A batch processor sends in the background; a span that finds its queue full is dropped.
 	t := newTraces(sdktrace.NewBatchSpanProcessor(exporter), sdktrace.WithResource(identity))
 	t.roots = rootsSampled()
 	return t, nil

@@ -61,6 +61,7 @@ func (t *Telemetry) observe(models Models, scheduler Scheduler) error {
 				set := metric.WithAttributes(t.versions.slotted(m, v)...)
 				waiting := 0
 				var live catalog.Live
+				// A version that is being unloaded may have nothing more to tell.
 				if v.Live != nil {
 					live = v.Live()
 				}
@@ -91,6 +92,7 @@ func hitRate(l catalog.Live) float64 {
 func countStates(s *catalog.Snapshot) map[catalog.State]int64 {
 	counts := map[catalog.State]int64{catalog.Loading: 0, catalog.Ready: 0, catalog.Failed: 0, catalog.Unloading: 0}
 	for _, m := range s.Models.All() {
+		// A model whose versions could not be listed counts once.
 		if m.Cause != "" && len(m.Versions) == 0 {
 			counts[catalog.Failed]++
 		}

@@ -24,7 +24,7 @@ type gpuGauge struct {
 	counts     bool
 }
 
-// gpuGauges are the metrics of quantities. NVML counts in MHz and thousandths, and metrics in base units.
+// gpuGauges are the metrics of quantities. Samples count in MHz and per mille, and metrics in base units.
 var gpuGauges = []gpuGauge{
 	{
 		"weft_gpu_clock_hertz", "Clock of the multiprocessors of a GPU.", gpu.Clock,

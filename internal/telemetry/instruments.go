@@ -83,6 +83,7 @@ func newInstruments(meter metric.Meter) (instruments, error) {
 		notKept: m.counter("weft_outcomes_not_kept_total",
 			"Numbers of reported outcomes that there was no room for, by why; the answers to the reports said so."),
 	}
+	// Each of the two is the only one of its kind, so that maker has no method for it.
 	var err1, err2 error
 	i.batchSize, err1 = meter.Int64Histogram("weft_batch_size_per_flush", rows, metric.WithDescription(
 		"Rows of requests in one execution, padding not counted."))
@@ -97,6 +98,7 @@ type maker struct {
 	err   error
 }
 
+// counter and histogram return an instrument that does nothing if it cannot be made; err says why.
 func (m *maker) counter(name, help string) metric.Int64Counter {
 	c, err := m.meter.Int64Counter(name, metric.WithDescription(help))
 	m.err = errors.Join(m.err, err)

@@ -27,6 +27,7 @@ var rejections = []string{
 // or was not handed to the scheduler. A request whose version stopped being ready is among the latter, since it is
 // routed again. ctx is the request's.
 func rejection(ctx context.Context, err error) string {
+	// The model ran. Its error may wrap one that looks like the scheduler's.
 	if _, failed := errors.AsType[*catalog.ModelError](err); failed {
 		return "" // regardless of the error that it wraps
 	}

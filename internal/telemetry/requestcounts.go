@@ -75,6 +75,7 @@ func (r *requests) count(all *map[requestKey]*requestCount, k requestKey) *reque
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	// Another request may have made the map or the count since the lock for reading was given up.
 	if *all == nil {
 		*all = map[requestKey]*requestCount{}
 	}

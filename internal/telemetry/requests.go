@@ -56,6 +56,7 @@ func (w *watched) Predict(ctx context.Context, call *catalog.Call) error {
 	err := w.Models.Predict(ctx, call)
 	example := w.telemetry.cameBack(ctx, call)
 	s := w.telemetry.versions.of(sharedsched.VersionID(call.Version.Scheduler), call.Version.Device)
+	// Only answered requests count: one that expired has waited for all of its limit, whatever the queue.
 	if err == nil {
 		w.telemetry.queueWait.Record(example, call.Outcome.Queue.Seconds(), s.plain.record...)
 	} else if reason := rejection(ctx, err); reason != "" && s.serving {

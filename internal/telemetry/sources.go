@@ -95,6 +95,7 @@ func (t *Telemetry) WatchSources(s Sources) error {
 		"Time until the first certificate of a role expires; negative once it has.")
 	handshakes := i.counter("weft_tls_handshake_failures_total", "TLS handshakes that failed, by reason.")
 	refused := i.counter("weft_http_refused_total", "Requests that the HTTP port has refused, by reason.")
+	// A server that follows no GPUs does not declare their metrics.
 	if s.GPUs != nil {
 		if err := observeGPUs(i.meter, s.GPUs); err != nil {
 			return err
@@ -123,6 +124,7 @@ func (t *Telemetry) WatchSources(s Sources) error {
 		}
 		if s.Recording != nil {
 			r := s.Recording()
+			// All outcomes are there from the start, so that a rate of losses begins at 0.
 			for outcome, n := range map[string]int64{"written": r.Written, "dropped": r.Dropped, "lost": r.Lost} {
 				o.ObserveInt64(recorded, n, metric.WithAttributes(attribute.String("outcome", outcome)))
 			}

@@ -97,6 +97,7 @@ func New(ctx context.Context, cfg Config) (_ *Telemetry, err error) {
 	if cfg.Runtime {
 		runtime = collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectors.MetricsAll))
 	}
+	// The collectors of the Prometheus library have names that dashboards expect.
 	t.registry.MustRegister(runtime,
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	aggregation, err := histograms()
@@ -157,6 +158,7 @@ func New(ctx context.Context, cfg Config) (_ *Telemetry, err error) {
 // Watch sets the models and the scheduler that are observed, once and before the first batch. It returns m with its
 // answers measured.
 func (t *Telemetry) Watch(m Models, s Scheduler) (Models, error) {
+	// Events come only after Watch, so that these fields need no lock.
 	t.versions.watch(m, s)
 	if t.traces != nil {
 		t.traces.epoch = s.Epoch()

@@ -94,6 +94,7 @@ func (t *Traces) Begin(ctx context.Context, r *predict.Request) (context.Context
 	// Three ways: a parent decides by its own sampling, chance has decided already, or the sampler decides.
 	by := t.sampled
 	if r.TraceParent != "" {
+		// The request says which span it belongs to, such as one on a stream of many.
 		ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": r.TraceParent})
 	} else if t.roots < 1 && !trace.SpanContextFromContext(ctx).IsValid() {
 		if by = t.kept; r.Stream && !t.rolled() { // of others the call was
@@ -104,6 +105,7 @@ func (t *Traces) Begin(ctx context.Context, r *predict.Request) (context.Context
 		start = time.Now()
 	}
 	ctx, span := by.Start(ctx, name, trace.WithTimestamp(start), trace.WithSpanKind(trace.SpanKindServer))
+	// The sampler left it out. The context still passes its decision on.
 	if !span.IsRecording() {
 		return ctx, nil
 	}
@@ -120,6 +122,7 @@ func (t *Traces) Begin(ctx context.Context, r *predict.Request) (context.Context
 	return made.ctx, made
 }
 
+// traceKey is the key of a request's *Trace in its context.
 type traceKey struct{}
 
 // at converts a time of the scheduler's clock to the system's, by a system's time near it: the system's clock may have
@@ -167,6 +170,7 @@ func statusName(code string) string {
 // span as they are.
 func LogHandler(to slog.Handler) slog.Handler { return spanHandler{to} }
 
+// spanHandler adds the ids of spans to records.
 type spanHandler struct{ slog.Handler }
 
 // Handle implements slog.Handler.

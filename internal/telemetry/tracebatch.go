@@ -82,6 +82,7 @@ func (t *Traces) cameBack(made *Trace, call *catalog.Call) {
 	if number == 0 || b.ring == nil {
 		return
 	}
+	// The place may have a later batch by now.
 	o := &b.ring[number%rememberedBatches]
 	if o.Number != number {
 		return
@@ -91,6 +92,7 @@ func (t *Traces) cameBack(made *Trace, call *catalog.Call) {
 		if pid := call.Phases.Process; pid > 0 {
 			o.span.SetAttributes(workerKey.Int(pid))
 		}
+		// By then the place may have another number, which endBatch sees.
 		time.AfterFunc(linger, func() { t.endBatch(number) })
 	}
 	o.span.AddLink(trace.Link{SpanContext: made.root.SpanContext()})

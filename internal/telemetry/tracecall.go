@@ -23,12 +23,14 @@ type call struct {
 	web    *http.Request // of HTTP; nil: the call is one of gRPC
 	writer *codeWriter   // of its answer
 
+	// How it went on. The handler, the context and the requests of a stream write here, each at its own time.
 	asked     atomic.Bool  // a request came to the pipeline
 	code, why string       // how its handler ended
 	ends      atomic.Int32 // of a call with one answer: the ends that are still to come
 	request   *Trace       // of a call that brings one; nil: it is not sampled
 }
 
+// callKey is the key of a *call in the contexts of its requests.
 type callKey struct{}
 
 // name is the name of the spans of its requests.
@@ -75,6 +77,7 @@ func (c *call) respond(ctx context.Context, s trace.SpanContext) {
 // endCall ends a call that brings at most one request. If no request came to the pipeline, because it was refused
 // before or the call asks for something else, the call gets a span of its own.
 func (t *Traces) endCall(ctx context.Context, c *call, at time.Time, code, why string) {
+	// The root of its request is the span of the call, too.
 	if c.request != nil {
 		c.request.end(at)
 		return

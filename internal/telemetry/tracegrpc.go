@@ -25,6 +25,7 @@ func (t *Traces) Came(ctx context.Context, method string, header metadata.MD, st
 	if parent {
 		ctx = propagation.TraceContext{}.Extract(ctx, headers(header))
 	}
+	// From here on the call is followed until its context ends.
 	c := &call{method: method, stream: stream, began: time.Now()}
 	ctx = context.WithValue(ctx, callKey{}, c)
 	t.followed.Add(1)

@@ -20,6 +20,7 @@ type Trace struct {
 	began  time.Time
 	call   *call // whose only request it is; nil: it is one of many on a stream, or there is none
 
+	// What is known once it has come back from the scheduler.
 	batch   trace.SpanContext // of the batch that it was in last
 	writing time.Time         // since when its answer is written
 }
@@ -57,6 +58,7 @@ func (t *Trace) Done(c *predict.Course) {
 	case !c.Submitted.IsZero():
 		child("queue", c.Submitted, c.Returned)
 	}
+	// A request that failed has no answer to encode.
 	if t.writing = c.Encoding; t.writing.IsZero() {
 		t.writing = c.Event.Ended
 	}
@@ -75,6 +77,7 @@ func (t *Trace) execution(e *predict.Execution, started, ended time.Time) {
 		return
 	}
 	at := started
+	// A part that took no measurable time has no span.
 	for _, part := range []struct {
 		name string
 		took time.Duration

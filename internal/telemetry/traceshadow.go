@@ -40,6 +40,7 @@ type shadows struct {
 func (s shadows) Predict(ctx context.Context, call *catalog.Call) error {
 	began := time.Now()
 	var made *Trace
+	// kept samples it: the request is sampled, and so is what follows it.
 	if of, is := ctx.Value(followsKey{}).(trace.SpanContext); is {
 		made = &Trace{traces: s.traces, began: began}
 		ctx, made.root = s.traces.kept.Start(ctx, "shadow", trace.WithNewRoot(), trace.WithTimestamp(began),

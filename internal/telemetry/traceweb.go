@@ -29,6 +29,7 @@ func (t *Telemetry) TraceWeb(to http.Handler) http.Handler {
 		c.web = r.WithContext(context.WithValue(ctx, callKey{}, c))
 		// Deferred, so that a handler that panics has a span, too.
 		defer func() {
+			// Codes are gRPC's elsewhere. Any other than OK marks the span as failed.
 			code, why := "OK", ""
 			c.writer.code = cmp.Or(c.writer.code, http.StatusOK)
 			if c.writer.code >= http.StatusBadRequest {

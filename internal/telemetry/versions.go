@@ -20,6 +20,7 @@ type versions struct {
 	models    Models
 	scheduler Scheduler
 
+	// Readers load the table; a newer one replaces it as a whole.
 	table atomic.Pointer[versionTable]
 	mu    sync.Mutex // held to replace the table
 }
@@ -86,6 +87,7 @@ func (vs *versions) refresh(id sharedsched.VersionID, device string) *series {
 			}
 		}
 	}
+	// Its first batches are proof and warm-up, before the catalog shows its number.
 	if next.byID.Get(id) == nil && device != "" {
 		model, version := vs.name(id)
 		next.byID = next.byID.With(id, newSeries(model, version, device, "", false))
@@ -109,6 +111,7 @@ func stillNeeded(t *versionTable, used sharedsched.VersionID) catalog.Map[shared
 		return t.byID
 	}
 	var there catalog.Map[sharedsched.VersionID, *series]
+	// The caller is about to use it.
 	if s := t.byID.Get(used); s != nil {
 		there = there.With(used, s)
 	}
@@ -164,6 +167,7 @@ func newSeries(model, version, device, slot string, serving bool) *series {
 		flush:  map[sharedsched.FlushReason]labels{},
 		reject: map[string]labels{},
 	}
+	// Maps made beforehand can be read without a lock.
 	for reason := sharedsched.FlushUnspecified; reason <= sharedsched.FlushUnbatched; reason++ {
 		s.flush[reason] = newLabels(common, attribute.String("slot", slot), attribute.String("reason", reason.String()))
 	}

@@ -34,6 +34,7 @@ type demo struct {
 	models *catalog.Snapshot
 	flows  []*demoFlow // by their numbers in the scheduler's state
 
+	// mu guards the state of the demo and of its flows: the log may ask for it from any goroutine.
 	mu      sync.Mutex
 	random  *rand.Rand       // guarded by mu, as all below
 	now     sharedsched.Time // until when everything is played
@@ -52,6 +53,7 @@ type demoFlow struct {
 	most, room int           // rows of a batch, requests that may wait
 	background bool
 
+	// The state of the flow, guarded by the demo's mu.
 	next              sharedsched.Time // when its callers come again
 	queue             []*predict.Event
 	used              time.Duration // device time over weight
@@ -114,6 +116,7 @@ func newDemo() *demo {
 func (*demo) name() string  { return "demo (made up)" }
 func (*demo) flags() string { return "" }
 
+// watch gives the log's frames, as a server sends them, until ctx ends or give says false.
 func (d *demo) watch(ctx context.Context, once bool, give func(*weftv1.Activity) bool) error {
 	if !d.log.Follow(ctx, demoRan, nil, func(f *activity.Frame) bool {
 		f.Run = "demo"
@@ -152,6 +155,7 @@ func (d *demo) state() sharedsched.State {
 	for i, f := range d.flows {
 		s.Flows = append(s.Flows, sharedsched.FlowState{ID: sharedsched.FlowID(i), Weight: f.Weight})
 		v := sharedsched.VersionState{ID: sharedsched.VersionID(i), Flow: sharedsched.FlowID(i), Queued: len(f.queue)}
+		// The scheduler counts work that nobody waits for separately.
 		if f.background {
 			v.Queued, v.Background = 0, v.Queued
 		}
@@ -178,6 +182,7 @@ func (d *demo) totals() map[string]*weftv1.RequestTotals {
 			inFlight += float64(d.running.Rows)
 		}
 		t.InFlight += inFlight
+		// What was offered is what ended and what has not, as in a server.
 		t.Offered += f.answered + f.refused + inFlight
 	}
 	return all
@@ -304,4 +309,5 @@ func (d *demo) finish() {
 	}
 }
 
+// time returns the system's time at a time of the demo's scheduler.
 func (d *demo) time(t sharedsched.Time) time.Time { return d.log.Epoch.Add(time.Duration(t)) }

@@ -34,6 +34,7 @@ func (s *screen) draw() *grid {
 		s.drawList(g, 1, body)
 	case s.page == pageStory:
 		s.drawStory(g, 1, body)
+	// There was no update yet: the first connection is being made, or failed.
 	case s.history.Activity == nil:
 		said := "connecting to " + s.name + " ..."
 		if s.lost != nil {
@@ -60,6 +61,7 @@ func (s *screen) drawTitle(g *grid) {
 		g.text(x+2, 0, g.width-x-14, since, normal.weak())
 	}
 	switch {
+	// The last picture stays while the connection is away; the state says that it is not live.
 	case s.lost != nil && h.Activity != nil:
 		g.right(g.width, 0, 24, " connection lost ", normal.in(red).strong().swapped())
 	case s.frozen:
@@ -139,6 +141,7 @@ func (s *screen) drawWeave(g *grid, top, height int) {
 func (v *version) detail() string {
 	t := v.GetTotals()
 	said := []string{fmt.Sprintf("%s on %s: weight %.3g", v.label, v.GetDevice(), v.GetWeight())}
+	// Padding is what a batch is filled up with, to a size that the model allows.
 	if all := t.GetRows() + t.GetPaddedRows(); all > 0 {
 		said = append(said, percent(t.GetPaddedRows()/all)+" of its rows are padding")
 	}
@@ -160,6 +163,7 @@ func parts(of map[string]float64) string {
 	for _, n := range of {
 		sum += n
 	}
+	// Equal parts are ordered by name, so that the line does not change with the order of a map.
 	names := slices.SortedFunc(maps.Keys(of), func(a, b string) int {
 		return cmp.Or(cmp.Compare(of[b], of[a]), cmp.Compare(a, b))
 	})

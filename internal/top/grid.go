@@ -67,7 +67,7 @@ func (g *grid) text(x, y, columns int, text string, s style) int {
 	taken := 0
 	for _, r := range text {
 		width := 1
-		// ASCII is common and its width is known.
+		// ASCII is most of all text, and each of its characters has one column.
 		if r >= 0x7f || r < ' ' {
 			if !unicode.IsPrint(r) {
 				r = '?'
@@ -75,6 +75,7 @@ func (g *grid) text(x, y, columns int, text string, s style) int {
 				continue
 			}
 		}
+		// A wide character that fits by half is cut off, too.
 		if taken+width > columns || x+taken+width > g.width {
 			break
 		}
@@ -140,6 +141,7 @@ func (g *grid) encode(light bool) string {
 			}
 			b.WriteRune(c.r)
 		}
+		// The last line has no end: a terminal would scroll.
 		if y < g.height-1 {
 			if now != normal {
 				b.WriteString("\x1b[m")
@@ -166,6 +168,7 @@ func (s style) sequence(light bool) string {
 			codes = append(codes, attribute.code)
 		}
 	}
+	// A color of the terminal's own needs no code after the reset.
 	add := func(ground string, c color) {
 		if c == red {
 			if c = 0xff5f5f; light {

@@ -48,6 +48,7 @@ type batch struct {
 type request struct {
 	ask.Request
 
+	// of is the version that the request was for, as the history knew it when the request ended.
 	of *version // nil: it came to none
 }
 
@@ -66,6 +67,7 @@ type sample struct {
 type history struct {
 	*weftv1.Activity // the latest; nil until there is one
 
+	// versions have the order of the latest update.
 	versions []*version
 	batches  []batch   // by their end
 	running  []batch   // that have not ended
@@ -93,7 +95,7 @@ func (h *history) add(a *weftv1.Activity) {
 	h.takeBatches(a, known)
 	columns := slices.DeleteFunc(requestsOf(a.GetRequests(), h.versions), func(q request) bool { return q.End <= known })
 	h.requests = bounded(append(h.requests, columns...), maxRequests)
-	// A request shows its wait only when it ends. Samples show the waits of those that have not.
+	// A request shows its wait only when it ends. Samples show the waits of all others.
 	waiting := map[*version]uint32{}
 	for _, v := range h.versions {
 		waiting[v] = v.GetWaiting()
@@ -114,6 +116,7 @@ func (h *history) takeVersions(now []*weftv1.VersionActivity) {
 	}
 	h.versions = make([]*version, len(now))
 	for i, v := range now {
+		// Only letters of versions that are still shown are taken.
 		if at := slices.IndexFunc(old, same(v)); at >= 0 {
 			h.versions[i] = old[at]
 			h.versions[i].VersionActivity = v
@@ -150,11 +153,13 @@ func (h *history) takeBatches(a *weftv1.Activity, known float64) {
 	c := a.GetBatches()
 	for i, number := range c.GetNumber() {
 		of := ask.At(h.versions, ask.At(c.GetVersion(), i))
+		// A batch of a version that the update does not list cannot be drawn.
 		if of == nil {
 			continue
 		}
 		start := ask.At(c.GetStartMs(), i)
 		end := start + float64(ask.At(c.GetDurationMs(), i))
+		// It was there in an update before the connection broke.
 		if end <= known {
 			continue
 		}
@@ -164,6 +169,7 @@ func (h *history) takeBatches(a *weftv1.Activity, known float64) {
 		})
 	}
 	h.batches = bounded(h.batches, maxBatches)
+	// An update lists all running batches, so that the earlier ones have ended or are in it again.
 	h.running = h.running[:0]
 	for _, r := range a.GetRunning() {
 		if of := ask.At(h.versions, r.GetVersion()); of != nil {

@@ -27,10 +27,12 @@ func (s *screen) press(m tea.KeyPressMsg) tea.Cmd {
 	if key == "ctrl+c" {
 		return tea.Quit
 	}
+	// While a filter is typed, q and ? are letters.
 	if s.typing {
 		s.typeFilter(m)
 		return nil
 	}
+	// q closes the help and quits.
 	if s.help {
 		s.help = false
 		if key != "q" {
@@ -71,9 +73,11 @@ func (s *screen) back() {
 	}
 }
 
+// pressWeave carries out a key on the first page.
 func (s *screen) pressWeave(key string) tea.Cmd {
 	switch key {
 	case "space":
+		// All that came meanwhile is taken in at once.
 		if s.frozen = !s.frozen; !s.frozen {
 			s.take()
 		}
@@ -95,6 +99,7 @@ func (s *screen) pressWeave(key string) tea.Cmd {
 	default:
 		if len(key) == 1 && key >= "0" && key <= "9" {
 			pressed := rune(key[0])
+			// The same key once more reverses the order, and a third time it is as at first.
 			s.by = order{pressed, s.by.key == pressed && !s.by.opposite}
 		}
 	}
@@ -121,10 +126,12 @@ func (s *screen) typeFilter(m tea.KeyPressMsg) {
 	case "esc":
 		s.typing, s.filter = false, ""
 	case "backspace":
+		// A character is removed as a whole, whatever bytes it has.
 		if runes := []rune(s.filter); len(runes) > 0 {
 			s.filter = string(runes[:len(runes)-1])
 		}
 	case "space":
+		// Leading blanks would filter nothing, and look like a filter.
 		s.filter = strings.TrimLeft(s.filter+" ", " ")
 	default:
 		if text := m.Key().Text; text != "" && len(s.filter)+len(text) <= maxFilter {

@@ -26,6 +26,7 @@ type Options struct {
 	ask.Server
 }
 
+// check finds all mistakes in the flags.
 func (o *Options) check() error {
 	var faults config.Faults
 	if o.JSON && !o.Once {
@@ -54,6 +55,7 @@ func Run(ctx context.Context, o *Options, out io.Writer) error {
 	if o.Once {
 		return o.once(ctx, s, out)
 	}
+	// A pipe would get sequences for a terminal, endlessly.
 	if file, is := out.(*os.File); !is || !term.IsTerminal(file.Fd()) {
 		return errNoTerminal
 	}
@@ -82,6 +84,7 @@ func (o *Options) once(ctx context.Context, s source, out io.Writer) error {
 		h.add(a)
 		return false
 	})
+	// The error of a call that ran out of time does not say which flag chose the time.
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("within %v (--timeout): %w", o.Wait, err)
 	}
@@ -139,12 +142,14 @@ func follow(ctx context.Context, s source, send func(any)) error {
 			send(a)
 			return ctx.Err() == nil
 		})
+		// An error that the end of the context led to is none.
 		if ctx.Err() != nil {
 			return nil // the user quit
 		}
 		if _, is := errors.AsType[permanentError](err); is {
 			return err
 		}
+		// A server that stops ends its calls without an error.
 		if err == nil {
 			err = errors.New("the server ended the call")
 		}

@@ -24,6 +24,7 @@ type listing struct {
 	at       int
 }
 
+// numberOf names a request by the server's number of it, as find and explain take it.
 func numberOf(n uint32) string { return "#" + strconv.FormatUint(uint64(n), 10) }
 
 // takeList takes the answer to find, and keeps the requests of the version that was selected: the server lists those of
@@ -53,6 +54,7 @@ func (s *screen) pressList(key string) tea.Cmd {
 	case "enter", "right":
 		if l.at < len(l.requests) {
 			q := l.requests[l.at]
+			// The number is known of each request; a caller's name may be missing or used twice.
 			s.page, s.told = pageStory, story{name: numberOf(q.Number)}
 			return s.ask(s.told.name)
 		}
@@ -110,7 +112,7 @@ func (s *screen) drawList(g *grid, top, height int) {
 			g.restyle(y, style.swapped)
 		}
 	}
-	// The server forgets the oldest requests first, and then does not know their versions any more.
+	// The server forgets the oldest requests first, and does not know their versions.
 	said := fmt.Sprintf("%d of %d", l.at+1, len(l.requests))
 	if l.forgot > 0 {
 		said += fmt.Sprintf("; %d more of all versions are no longer remembered", l.forgot)
@@ -138,6 +140,7 @@ func (s *screen) drawStory(g *grid, top, height int) {
 	default:
 		last := drawText(g, top+2, height-4, t.top, e.GetStory()...)
 		t.top = min(t.top, last)
+		// The demo has no server that a shell could ask.
 		if s.self != "" {
 			g.text(0, top+height-1, g.width, "The same at a shell: weft explain "+s.self+strings.TrimPrefix(t.name, "#"),
 				normal.weak())

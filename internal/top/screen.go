@@ -35,15 +35,18 @@ type screen struct {
 	name string               // of the server
 	self string               // how `weft explain` is told of it
 
+	// What the terminal says of itself, in columns and lines.
 	width, height int
 	letters       bool // no colors
 	light         bool
 
+	// What the server says. Updates are held while the picture is frozen.
 	history *history // what is shown
 	frozen  bool     // what comes is held
 	held    []*weftv1.Activity
 	lost    error // the connection is; nil while it is there
 
+	// What the user has chosen. chosen and device name the selected row, and span is a place in spans.
 	by       order
 	filter   string
 	typing   bool // the filter is being typed
@@ -151,6 +154,7 @@ func (s *screen) Update(m tea.Msg) (tea.Model, tea.Cmd) {
 // behind, or a program that was suspended would show the past.
 func (s *screen) take() {
 	for _, a := range s.held {
+		// Times of another run do not compare.
 		if s.history.GetRun() == a.GetRun() {
 			s.behind = min(s.behind+a.GetNowMs()-s.history.GetNowMs(), 2*every)
 		}

@@ -46,6 +46,7 @@ func (h *history) most() string {
 
 // trouble is what happened to requests for a version. Its times are sums over all late ones, in milliseconds.
 type trouble struct {
+	// Both count requests; a late one was answered, and a lost one was not.
 	late, lost int
 	reasons    map[string]int
 	waited, total,
@@ -75,6 +76,7 @@ func (h *history) troubles() map[string]*trouble {
 			t = &trouble{reasons: map[string]int{}, holders: map[string]float64{}}
 			all[label] = t
 		}
+		// What was lost has no end to compare with a target. Its reason says enough.
 		if q.lost() {
 			t.lost++
 			t.reasons[q.Reason]++
@@ -98,12 +100,14 @@ func (h *history) blame(t *trouble, q *request) {
 		if b.end <= at {
 			return -1
 		}
+		// It never returns 0: the search is for a border, and not for a batch.
 		return 1
 	})
 	for _, b := range h.batches[first:] {
 		if b.start > until && b.end > until+minute {
 			break
 		}
+		// Only the device of its version can have kept a request waiting.
 		if q.of == nil || b.of.GetDevice() != q.of.GetDevice() {
 			continue
 		}

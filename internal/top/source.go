@@ -73,11 +73,13 @@ func (l *live) wrong(err error, who *peer.Peer) error {
 	}
 }
 
+// watch asks for the last minute first, and then for what happens. Giving up the call is enough to end it.
 func (l *live) watch(ctx context.Context, once bool, give func(*weftv1.Activity) bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var who peer.Peer
 	q := &weftv1.WatchActivityRequest{BackMs: minute, Once: once}
+	// An error of the call itself comes with the first answer, if not here.
 	stream, err := l.models.WatchActivity(ctx, q, grpc.Peer(&who))
 	if err != nil {
 		return l.wrong(err, &who)
@@ -93,6 +95,7 @@ func (l *live) watch(ctx context.Context, once bool, give func(*weftv1.Activity)
 	}
 }
 
+// list and explain are calls of their own. ctx bounds them, and no timeout: the screen shows that an answer is awaited.
 func (l *live) list(ctx context.Context, model string) (*weftv1.ListRequestsResponse, error) {
 	var who peer.Peer
 	answer, err := l.models.ListRequests(ctx, &weftv1.ListRequestsRequest{Model: model, Limit: listMost}, grpc.Peer(&who))

@@ -18,6 +18,7 @@ type column struct {
 	bad func(*version) bool
 }
 
+// deviceTitle names the one column that stands left in its width, and is left out first.
 const deviceTitle = "device"
 
 // columns of the table. The first is the version's name, which takes the width that the others leave.
@@ -101,6 +102,7 @@ func (h *history) rows(filter string, by order) []*version {
 		if order == 0 { // names ascend either way
 			order = cmp.Or(cmp.Compare(a.GetModel(), b.GetModel()), cmp.Compare(a.GetVersion(), b.GetVersion()),
 				cmp.Compare(a.GetDevice(), b.GetDevice()))
+			// Only a table by name is reversed by names.
 			if columns[at].value != nil {
 				return order
 			}
@@ -137,6 +139,7 @@ func (h *history) drawTable(g *grid, top, height int, rows []*version, by order,
 	for _, c := range shown {
 		width := cmp.Or(c.width, name)
 		title := c.title
+		// A text on paper has no keys to press.
 		if c.key != 0 && by != unsorted {
 			title = string(c.key) + title
 		}
@@ -171,6 +174,7 @@ func (h *history) drawTable(g *grid, top, height int, rows []*version, by order,
 func (h *history) drawRow(g *grid, y, name int, v *version, shown []column) {
 	g.set(0, y, v.letter, normal.in(ink(v.color)).on(v.color))
 	taken := 2 + g.text(2, y, name-3, v.short(name-3), normal)
+	// The name goes before the slot, which stays away rather than being cut.
 	if taken+1+len(v.GetSlot()) < name {
 		g.text(taken+1, y, name-taken, v.GetSlot(), normal.weak())
 	}

@@ -43,6 +43,7 @@ type weave struct {
 	letters   bool // letters instead of colors
 }
 
+// newWeave returns the weave of the time up to now: span milliseconds in so many bins.
 func newWeave(h *history, now, span float64, bins int, letters bool) *weave {
 	bin := span / float64(bins)
 	to := math.Ceil(now/bin) * bin // so that a moment stays in its bin while it flows
@@ -123,6 +124,7 @@ func (w *weave) drawLane(g *grid, x, y, height int, s *strip) {
 		if whole[i] = levels[0]; slices.ContainsFunc(levels, func(v *version) bool { return v != levels[0] }) {
 			whole[i] = nil
 		}
+		// Rows count from the top of the screen, and levels from the bottom of the strip.
 		for row := range height {
 			at := y + height - 1 - row
 			if w.letters {
@@ -181,6 +183,7 @@ func (w *weave) drawQueue(g *grid, x, y int, v *version) {
 			continue
 		}
 		until := q.Until()
+		// A request waits over all bins from its arrival to its first execution.
 		for at := max(0, w.place(q.Arrival)); at < w.bins && w.from+float64(at)*w.bin < until; at++ {
 			from := w.from + float64(at)*w.bin
 			// A request that waited for a part of the bin counts as that part: the sum is the average of the bin.
@@ -285,6 +288,7 @@ func (w *weave) draw(g *grid, top, height int, rows []*version) int {
 	}
 	y, end := top, top+room
 	for _, t := range tracks {
+		// Devices that do not fit are left out: half a strip would be misread.
 		if y+len(t.strips)*each+foot > end {
 			break
 		}
@@ -310,6 +314,7 @@ func (w *weave) drawTrack(g *grid, y, each, foot int, t track) int {
 	}
 	for i, s := range t.strips {
 		label := t.labels[i]
+		// There is one row for the device, so that its state stands behind the name.
 		if each == 1 && i == 0 && len(t.strips) == 1 {
 			label += " " + strings.TrimSuffix(state, " busy")
 		}

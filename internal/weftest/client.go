@@ -80,6 +80,7 @@ func Predict(ctx context.Context, conn *grpc.ClientConn, model, input string, n 
 		ended = map[codes.Code]int{}
 		errs  []error
 	)
+	// All are sent at once, so that they wait together.
 	for i := range n {
 		wg.Go(func() {
 			q := Request(model, float32(i))

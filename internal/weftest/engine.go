@@ -20,6 +20,7 @@ type Engine struct {
 	// Opened is the result of Open, but for the session.
 	Opened engine.Opened
 
+	// A server runs an engine from several goroutines.
 	mu     sync.Mutex
 	runs   []int // guarded by mu, as is the rest: the size of each run's first input
 	active int

@@ -36,6 +36,7 @@ func answerRows(b *tensor.Batch, width int, f func(rows [][]float32) error) erro
 		return err
 	}
 	y := Floats(b.Inputs[0].Shape, x...)
+	// Output returns the memory that the answer belongs into.
 	copy(b.Output(0, y.DType, y.Shape, len(y.Data)), y.Data)
 	return nil
 }

@@ -40,6 +40,7 @@ func Settled(ctx context.Context, url string) bool {
 		return false
 	}
 	code, metrics := page(ctx, url+"/metrics")
+	// A server that does not show its metrics can only be taken at its word.
 	return code != http.StatusOK || strings.Contains(metrics, `weft_models{state="loading"} 0`)
 }
 

@@ -26,6 +26,7 @@ type Model struct {
 	Axes   map[string]int // of rows, by input
 	Ops    []string       // that were used
 
+	// nodes counts the names that were made, of constants and of unnamed results.
 	nodes int
 }
 
@@ -192,6 +193,7 @@ func (p *parser) input() {
 	in.Dims = p.list("[", "]")
 	var dims []any
 	for at, d := range in.Dims {
+		// The name stays N in the model: all inputs with rows have the same number of them.
 		if d == "N" {
 			in.Axis = at
 			p.s.Axes[in.Name] = at
@@ -327,6 +329,7 @@ func (p *parser) attribute() onnxgraph.Attr {
 	p.want("=")
 	switch {
 	case p.at("("):
+		// The names of a body's inputs come in parentheses, and its statements and outputs behind =>.
 		inner := &parser{s: p.s, g: onnxgraph.New("body"), rest: p.rest, rng: p.rng, deep: true}
 		inner.want("(")
 		for !inner.eat(")") {
@@ -334,6 +337,7 @@ func (p *parser) attribute() onnxgraph.Attr {
 			if inner.eat(":") {
 				dtype = Types[inner.token()]
 			}
+			// [] declares a scalar; without it the shape is not known.
 			if inner.eat("[]") {
 				inner.g.Input(name, dtype)
 			} else {
@@ -353,6 +357,7 @@ func (p *parser) attribute() onnxgraph.Attr {
 		return onnxgraph.StringAttr(name, p.quoted())
 	case p.at("["):
 		list := p.list("[", "]")
+		// A decimal point in the first element makes all of them floats.
 		if len(list) > 0 && strings.Contains(list[0], ".") {
 			return onnxgraph.FloatsAttr(name, floatsOf(list)...)
 		}

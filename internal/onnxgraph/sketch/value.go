@@ -56,6 +56,7 @@ func (p *parser) value(dtype onnxgraph.DType) Value {
 			n *= size
 		}
 		var given []string
+		// No blank may stand between: behind a blank another value could begin.
 		if strings.HasPrefix(p.rest, "[") {
 			given = p.list("[", "]")
 		}
@@ -69,6 +70,7 @@ func (p *parser) value(dtype onnxgraph.DType) Value {
 	case p.at("["):
 		values = p.list("[", "]")
 		v.Shape = append(v.Shape, int64(len(values)))
+	// Parentheses hold a scalar.
 	case p.at("("):
 		values = p.list("(", ")")
 	default:
@@ -114,6 +116,7 @@ func floatsOf(list []string) []float32 {
 
 // Encoded returns one number as a tensor holds it. "nan" and "inf" are numbers of floating point types.
 func Encoded(dtype onnxgraph.DType, number string) []byte {
+	// A large int64 keeps all its digits, since it is not read as a float.
 	f, _ := strconv.ParseFloat(number, 64)
 	n, err := strconv.ParseInt(number, 10, 64)
 	if err != nil {
@@ -147,6 +150,7 @@ func ParseValues(text string) (values map[string]Value, err error) {
 		p.want("=")
 		before := p.rest
 		dtype, known := Types[p.token()]
+		// An input always names its type: there is no model at hand to take it from.
 		if !known || p.rest == "" || !strings.ContainsAny(p.rest[:1], "[<(") {
 			p.rest = before
 			p.fail("expected a value with its type")

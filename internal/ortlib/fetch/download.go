@@ -21,6 +21,7 @@ import (
 // Download is a Source. It downloads by npm, or, if npm is not installed, over HTTP from the registry that npm would
 // ask.
 func Download(ctx context.Context, dir string) (io.ReadCloser, error) {
+	// npm knows proxies, credentials and mirrors that a request of ours would not.
 	if _, err := exec.LookPath("npm"); err == nil {
 		return npm(ctx, dir)
 	}
@@ -67,6 +68,7 @@ func npmReason(stderr string) string {
 		line, _, _ := strings.Cut(reason, "\n")
 		return strings.TrimSpace(line)
 	}
+	// Without a reason there is a code, such as E404.
 	for line := range strings.Lines(stderr) {
 		if code, ok := strings.CutPrefix(line, "npm error code "); ok {
 			return strings.TrimSpace(code)
@@ -97,6 +99,7 @@ func named() (string, error) {
 	lines := bufio.NewScanner(file)
 	for lines.Scan() {
 		key, value, _ := strings.Cut(lines.Text(), "=")
+		// Registries of scopes have other keys. The package is in none.
 		if strings.TrimSpace(key) == "registry" {
 			found = os.ExpandEnv(strings.Trim(strings.TrimSpace(value), `"'`))
 		}

@@ -39,6 +39,7 @@ type Place struct {
 	lib           library
 	tarballSHA512 string // hex
 
+	// Another goroutine shows the progress.
 	read, of atomic.Int64 // bytes of the package
 }
 
@@ -68,6 +69,7 @@ func (p *Place) Read() (done, of int64) { return p.read.Load(), p.of.Load() }
 func (p *Place) Fetch(ctx context.Context, source Source) error {
 	sum, err := fileSHA256(p.path)
 	switch {
+	// An earlier release may have put the library there without its licence.
 	case err == nil && sum == p.lib.sha256:
 		return p.addLicence()
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
@@ -107,6 +109,7 @@ func (p *Place) install(open func(dir string) (io.ReadCloser, error)) error {
 		return err
 	}
 	defer content.Close()
+	// A size that is not known comes as -1.
 	p.of.Store(max(0, sizeOf(content)))
 	unpacked := filepath.Join(work, "library")
 	if err := p.unpack(&counted{content, &p.read}, unpacked); err != nil {

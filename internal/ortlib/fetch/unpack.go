@@ -45,6 +45,7 @@ func (p *Place) unpackPackage(content io.Reader, path string) error {
 	if _, err := io.Copy(io.Discard, read); err != nil {
 		return fmt.Errorf("read package %s: %w", Package, err)
 	}
+	// What was unpacked from a wrong package is in the work directory, and is removed with it.
 	if got := hex.EncodeToString(whole.Sum(nil)); got != p.tarballSHA512 {
 		return fmt.Errorf("package %s has SHA-512 %s, pinned is %s: "+
 			"it is not the file this version of Weft was built with; do not use it", Package, got, p.tarballSHA512)
@@ -87,10 +88,12 @@ const most = 256 << 20
 
 // write creates an executable file of at most so many bytes. One that is there already is an error.
 func write(r io.Reader, path string, most int64) error {
+	// Libraries are executable by custom; some systems demand it.
 	out, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
 	if err != nil {
 		return err
 	}
+	// One byte more than the most tells a file that is too large from one that is not.
 	n, err := io.Copy(out, io.LimitReader(r, most+1))
 	if err == nil && n > most {
 		err = fmt.Errorf("the library in it has more than %d bytes: it is not the one that Weft was built with", most)
@@ -98,6 +101,7 @@ func write(r io.Reader, path string, most int64) error {
 	return errors.Join(err, out.Close())
 }
 
+// fileSHA256 returns the digest of a file in hexadecimal, without holding the file in memory.
 func fileSHA256(path string) (string, error) {
 	file, err := os.Open(path)
 	if err != nil {
