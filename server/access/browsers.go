@@ -131,6 +131,7 @@ func (b *Browsers) knows(host string) bool {
 	if host == "" {
 		return true // an old tool: browsers always send one
 	}
+	// A Host need not have a port; one that has a strange port is refused.
 	if name, port, err := net.SplitHostPort(host); err == nil {
 		if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 			return false

@@ -65,7 +65,7 @@ func (c *Caller) Admit(clock func() time.Time) (Admission, error) {
 	return c.Identity.Admit(clock)
 }
 
-// Priority is that of the identity.
+// Priority is that of the identity: which priority a request gets that asks for this one, or leaves it to the server.
 func (c *Caller) Priority(asked sharedsched.Priority, explicit bool) (sharedsched.Priority, error) {
 	if c == nil {
 		return asked, nil
@@ -81,6 +81,7 @@ func (c *Caller) String() string {
 	return c.Name + " (" + c.How + ")"
 }
 
+// callerKey is the key of the *Caller in the context of a call.
 type callerKey struct{}
 
 // WithCaller returns the context of a call of c.

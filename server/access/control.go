@@ -46,7 +46,7 @@ type book struct {
 	prover *Prover
 }
 
-// Follow has it follow a policy from the next call on, and from the next message of streams; identities are
+// Follow sets the policy that decides from the next call on, and from the next message of streams. Identities are
 // proven by p.
 func (d *Control) Follow(policy *Policy, p *Prover) { d.book.Store(&book{policy, p}) }
 
@@ -62,7 +62,7 @@ func (d *Control) Policy() *Policy {
 }
 
 // Enter returns who makes the call of a method; nil if everybody may do everything. The error is a *ProofError, an
-// *UnreachableError, or that of ctx; a public method has none, and is called by nobody instead.
+// *UnreachableError, or that of ctx. A public method has no error: a caller who proves nothing is Nobody there.
 func (d *Control) Enter(ctx context.Context, r *Rule) (*Caller, error) {
 	b := d.book.Load()
 	if b == nil {

@@ -11,6 +11,7 @@ func (i *Identity) Check(r *Rule, model string) error {
 	case r.Public:
 		return nil
 	case r.Whole:
+		// A permission on each model that there is would not do: others may come.
 		granted, model = i.grants.everywhere, "*"
 	case model == "":
 		granted = i.grants.somewhere

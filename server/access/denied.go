@@ -117,6 +117,7 @@ func reasonOf(err error) string {
 	return ""
 }
 
+// isOf reports whether an error is an E, or wraps one.
 func isOf[E error](err error) bool {
 	_, is := errors.AsType[E](err)
 	return is

@@ -99,6 +99,7 @@ func (i *Issuer) keysNow(ctx context.Context, now time.Time) (keys oidc.KeySet, 
 	if i.keys == nil {
 		return nil, until, i.failed
 	}
+	// Newer keys are on their way. What these verify holds until they are looked for once more.
 	if until = i.again; !now.Before(until) {
 		until = now.Add(patience)
 	}
@@ -224,6 +225,7 @@ func (i *Issuer) judge(ctx context.Context, keys oidc.KeySet, token string, now 
 	if id.Subject != "" {
 		p.Claims = append(p.Claims, Claim{Kind: JWT, Value: id.Subject})
 	}
+	// Issuers write a single group as a text.
 	switch groups := all[i.config.Groups].(type) {
 	case string:
 		p.Claims = append(p.Claims, Claim{Kind: Group, Value: groups})
@@ -283,6 +285,7 @@ func (all *verdicts) put(hash [32]byte, v verdict, now time.Time) {
 	if s.of == nil {
 		s.of = map[[32]byte]verdict{}
 	}
+	// Go begins to go through a map at a random entry, so that these are other ones each time.
 	looked := 0
 	for h, old := range s.of {
 		if looked++; looked > few {

@@ -38,7 +38,8 @@ func parseKeys(data []byte) (oidc.KeySet, error) {
 	return &oidc.StaticKeySet{PublicKeys: keys}, nil
 }
 
-// told are the keys of one verification, and the error of the keys, which the verifier keeps only the text of.
+// told are the keys of one verification, and the error of the keys: the verifier keeps only its text. It belongs to one
+// call.
 type told struct {
 	oidc.KeySet
 
@@ -62,7 +63,7 @@ func Local(host string) bool {
 // issuer may sign with a new key before the old set is fetched again.
 type growing struct{ fetched, later oidc.KeySet }
 
-// VerifySignature implements oidc.KeySet.
+// VerifySignature implements oidc.KeySet. It asks the issuer where no key fits, unless it did so too often lately.
 func (g *growing) VerifySignature(ctx context.Context, jwt string) (payload []byte, err error) {
 	if payload, err = g.fetched.VerifySignature(ctx, jwt); err == nil {
 		return payload, nil

@@ -6,7 +6,9 @@ import (
 	"net/http"
 )
 
-// Page returns a page that only callers get who have one of the permissions on the server as a whole.
+// Page returns a handler that shows a page only to callers with one of the permissions on the server as a whole. Others
+// get 401 where a proof is missing or wrong, 403 where it is right and does not suffice, and 503 while a token cannot
+// be verified.
 func (d *Control) Page(need Permissions, page http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		rule := Rule{Method: r.Method + " " + r.URL.Path, AnyOf: need, Whole: true}
@@ -64,6 +66,7 @@ func (d *Control) VisitorAgain(r *http.Request, c *Caller) *Caller {
 	return d.Visitor(r)
 }
 
+// connectionKey is the key of the *connection in the contexts of its requests.
 type connectionKey struct{}
 
 // ConnContext is that of an http.Server whose pages want to know who connects to a unix socket.

@@ -62,6 +62,7 @@ func ParsePattern(text string) (Pattern, error) {
 		}
 		pattern = strconv.FormatUint(n, 10) // as claims have it
 	}
+	// Names of hosts have no case; claims have them in lower case.
 	if kind == DNS {
 		pattern = strings.ToLower(pattern)
 	}
@@ -82,8 +83,9 @@ func (c *Pattern) is(claims []Claim) bool {
 	return false
 }
 
-// match reports whether a text is of a pattern, in which * stands for any characters but the separators. It
-// takes time in proportion to the product of the lengths at most, and allocates nothing.
+// match reports whether a text is of a pattern, in which * stands for any characters but the separators. It takes time
+// in proportion to the product of the lengths at most, and allocates nothing. Only the latest * is tried again: the
+// ones before it stand for as little as they can, which leaves the most to it.
 func match(pattern, text, separators string) bool {
 	star, resume := -1, 0 // the latest * of the pattern, and the part of the text that follows what it stands for
 	p, t := 0, 0

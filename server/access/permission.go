@@ -82,6 +82,7 @@ func (g *grants) add(models string, p Permissions) {
 func (g *grants) on(model string) Permissions {
 	p := g.everywhere | g.exact[model]
 	for i := range g.patterns {
+		// A pattern is matched only where it could add something.
 		if of := &g.patterns[i]; of.gives&^p != 0 && match(of.pattern, model, "") {
 			p |= of.gives
 		}

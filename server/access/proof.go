@@ -67,7 +67,8 @@ func OfCertificate(c *x509.Certificate) Proof {
 // longestName is how much of a name that somebody else chose is repeated, in bytes.
 const longestName = 128
 
-// how describes a proof in one line: a name that comes with a call must not forge one.
+// how describes a proof in one line of a log: a name that comes with a call must not forge one. A name that is long, or
+// not printable ASCII, is quoted and cut.
 func how(kind, name string) string {
 	quoted := strconv.QuoteToASCII(name)
 	if text := quoted[1 : len(quoted)-1]; text == name && len(name) <= longestName {
@@ -99,7 +100,7 @@ const (
 func (e *ProofError) Error() string { return e.Why }
 
 // UnreachableError says that a JWT cannot be verified, because its issuer does not give its keys. The cause is for the
-// keeper of the server only.
+// operator only.
 type UnreachableError struct{ Cause error }
 
 func (e *UnreachableError) Error() string {

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Prover finds out whose a token is.
+// Prover finds out whose a token is: it looks into the tokens file first, and takes what has the form of a JWT, three
+// parts with dots between, to the issuer. It is replaced as a whole when either changes.
 type Prover struct {
 	Tokens *Tokens
 	Issuer *Issuer // nil: JWTs are not taken

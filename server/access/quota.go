@@ -26,7 +26,7 @@ const (
 )
 
 // Admission is what a request has of its identity's quota. The zero value has nothing. It has one owner, who releases
-// it.
+// it when the request was answered. A copy that is released as well would give everything back twice.
 type Admission struct {
 	of    *Identity
 	bytes int64
@@ -47,6 +47,7 @@ func (i *Identity) Admit(clock func() time.Time) (Admission, error) {
 	if i.used.rate.AllowN(now, 1) {
 		return Admission{of: i}, nil
 	}
+	// The rate is asked second, and what was taken of the first quota is given back.
 	i.used.requests.Add(-1)
 	missing := 1 - i.used.rate.TokensAt(now)
 	return Admission{}, &QuotaError{
@@ -72,7 +73,7 @@ func (a *Admission) Grow(bytes int) error {
 	return nil
 }
 
-// Release gives everything back. More calls do nothing.
+// Release gives everything back. More calls do nothing. What was taken of the rate is used up, and does not come back.
 func (a *Admission) Release() {
 	if a.of != nil {
 		a.of.used.bytes.Add(-a.bytes)

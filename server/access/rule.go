@@ -61,6 +61,7 @@ func ruleOf(m protoreflect.MethodDescriptor) (Rule, error) {
 	options, _ := m.Options().(*descriptorpb.MethodOptions)
 	message, _ := proto.GetExtension(options, weftv1.E_Access).(*weftv1.AccessRule)
 	for _, p := range message.GetAnyOf() {
+		// The API numbers the others from 1, in the order of the bits here.
 		if p == weftv1.Permission_PERMISSION_PUBLIC {
 			r.Public = true
 		} else if p != weftv1.Permission_PERMISSION_UNSPECIFIED {

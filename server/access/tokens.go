@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Tokens are those of a tokens file. Only their hashes are known.
+// Tokens are those of a tokens file. Only their hashes are known. It is immutable.
 type Tokens struct{ byHash map[uint64][]token } // by the first bytes of the hash
 
 // token is a line of the file. The token itself is known to its caller only.

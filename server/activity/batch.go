@@ -42,8 +42,8 @@ const (
 	flagProof // of batching, or warm-up: the version was not ready yet
 )
 
-// BatchDone implements shell.Observer. The scheduler's lock is not held. Batches of proofs and warm-ups take device
-// time, but are not counted as batches and rows of the version: no caller asked for them.
+// BatchDone implements shell.Observer. The scheduler's lock is not held. Batches of proofs and warm-ups are in the
+// window and its device time, but not in the version's totals of batches and rows: no caller asked for them.
 func (l *Log) BatchDone(e sharedsched.BatchEvent) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -93,6 +93,7 @@ func (l *Log) spreadLocked(of *tracked, b *batch, background bool) {
 	first, last := l.secondOf(b.started), l.secondOf(b.ended())
 	for second := max(first, last-windowSeconds+1); second <= last; second++ {
 		part := b.deviceTime
+		// Only its part of this second; within one second, and for a batch that took no time, that is all of it.
 		if first < last {
 			begin := sharedsched.Time(time.Duration(second) * time.Second)
 			within := min(b.ended(), begin.Add(time.Second)).Sub(max(b.started, begin))

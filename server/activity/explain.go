@@ -19,8 +19,8 @@ import (
 const mostMates = 64
 
 // Explain tells the way of the latest request of a name: that of its caller, or #N for the server's own number, which
-// may do without the # where no caller has that name. Nil: it is not remembered. It may look through all that is
-// remembered, and lets go of mu meanwhile. Batches that end in that time are in the answer, too.
+// may do without the # where no caller has that name. Nil: it is not remembered. The request, its batch and what held
+// it up are searched one after the other, with mu let go of in between: a batch may be forgotten meanwhile.
 func (l *Log) Explain(name string) *weftv1.Explanation {
 	l.reading.Lock()
 	defer l.reading.Unlock()

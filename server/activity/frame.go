@@ -26,7 +26,8 @@ var (
 // has only the ones that did something or have requests waiting.
 const mostVersions = 256
 
-// cursor is how far a viewer has seen.
+// cursor is how far a viewer has seen: all that ended before a time, which are the batches and requests before two
+// places of their rings.
 type cursor struct {
 	at                sharedsched.Time
 	batches, requests uint64
@@ -92,7 +93,8 @@ func clamp[T any](of *ring[T], from, to uint64, most int) (first, every uint64, 
 	return first, every, uint32(first - from)
 }
 
-// view puts one Activity together. The log's mu is held.
+// view puts one Activity together, for the versions in order; places has the index of each. It lives for one frame, and
+// the log's mu is held by its goroutine but in breathe. Queues, lanes and flows are as of state, all else as of now.
 type view struct {
 	*Log
 
@@ -158,7 +160,8 @@ func (v *view) breathe(read uint64) {
 	v.lookup = v.lookupLocked()
 }
 
-// batches returns those from a place on, at most so many, evenly chosen, and how many were left out.
+// batches returns the batches from one place to below another, at most so many, evenly chosen, and how many it left
+// out. Batches of versions that are forgotten are missing from both.
 func (v *view) batches(from, to uint64, most int) (*weftv1.BatchColumns, uint32) {
 	c := &weftv1.BatchColumns{}
 	first, every, omitted := clamp(&v.Log.batches, from, to, most)
@@ -185,10 +188,12 @@ func (v *view) batches(from, to uint64, most int) (*weftv1.BatchColumns, uint32)
 		c.Rows = append(c.Rows, uint32(b.rows))
 		c.Size = append(c.Size, uint32(b.padded))
 		c.Reason = append(c.Reason, uint32(wire.FlushReason(b.reason)))
+		// In the API 0 is no rule, and here the first one.
 		c.Rule = append(c.Rule, uint32(b.rule)+1)
 		c.SlackMs = append(c.SlackMs, float32(ms(b.slack)))
 		c.Demanding = append(c.Demanding, uint32(b.demanding))
 		c.Left = append(c.Left, uint32(b.waited))
+		// 1 more than the place; 0: none was passed over.
 		over := uint32(0)
 		if t := v.lookup.version(b.passedOver); t != nil {
 			over = v.placeOf(t) + 1
@@ -199,7 +204,8 @@ func (v *view) batches(from, to uint64, most int) (*weftv1.BatchColumns, uint32)
 	return c, omitted
 }
 
-// requests returns those of a ring from a place on, at most so many, evenly chosen, and how many were left out.
+// requests returns the requests of a ring from one place to below another, at most so many, evenly chosen, and how many
+// it left out.
 func (v *view) requests(of *ring[request], from, to uint64, most int) (*weftv1.RequestColumns, uint32) {
 	c := &weftv1.RequestColumns{}
 	first, every, omitted := clamp(of, from, to, most)
@@ -218,6 +224,7 @@ func (v *view) requests(of *ring[request], from, to uint64, most int) (*weftv1.R
 func (v *view) request(c *weftv1.RequestColumns, r *request) {
 	c.Number = append(c.Number, uint32(r.number))
 	c.Id = append(c.Id, v.lookup.idOf(r.id))
+	// 1 more than the place; 0: it was not routed to a version, or that was forgotten.
 	version := uint32(0)
 	if of := v.lookup.version(r.of); of != nil {
 		version = v.placeOf(of) + 1

@@ -128,8 +128,10 @@ func (l *Log) tick(second int64, state *sharedsched.State) {
 		}
 		s := t.at(second)
 		switch {
+		// It rested for an hour: others may need the room.
 		case t.history != nil && idle > forgottenAfter && t.waiting == 0:
 			t.history, l.history = nil, l.history-1
+		// It does something, and there is room.
 		case t.history == nil && (s.second == second || t.waiting > 0) && l.history < mostHistories:
 			t.history, l.history = &history{}, l.history+1
 		}
@@ -170,11 +172,13 @@ func (l *Log) forgetLocked(gone []*tracked) {
 		}
 		l.all[t.index] = nil
 	}
+	// The numbers of the scheduler that led to one of them lead to nothing now.
 	for id, of := range l.byID {
 		if l.all[of.index] != of {
 			delete(l.byID, id)
 		}
 	}
+	// Nor does what the rings have of them, however long that takes; then their indexes are free.
 	forget := func(of *int32) {
 		if *of >= 0 && l.all[*of] == nil {
 			*of = -1
@@ -215,6 +219,7 @@ func (l *Log) lookLocked() {
 	}
 	for name, m := range now.Models.Since(before.Models) {
 		for _, t := range l.ofModel[name] {
+			// It stays so unless it is found in the model below.
 			t.resident, t.ids = nil, t.ids[:0]
 		}
 		if m == nil {
@@ -258,6 +263,7 @@ func (l *Log) History(model string, version int64, day bool) *weftv1.History {
 	all := l.historiesOf(model, version, day)
 	l.histories.Lock() // and not mu: this takes a while
 	defer l.histories.Unlock()
+	// The latest step that is over: the present one would look like a drop.
 	last := l.ticked/step - 1
 	out := &weftv1.History{Run: l.run, StepMs: float64(step) * 1e3}
 	seconds := float32(step)

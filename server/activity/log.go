@@ -19,7 +19,8 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// Config holds the sources of a Log.
+// Config holds the sources of a Log. Models, VersionName and Slot are called with the log's mu held: they must not call
+// the log.
 type Config struct {
 	// Models returns every known model; it must not block.
 	Models func() *catalog.Snapshot
@@ -38,8 +39,11 @@ type Config struct {
 }
 
 // Log remembers. It implements shell.Observer, is told of requests, and is safe for concurrent use once it watches.
+//
+// Locks are taken in the order views.mu, reading, histories, mu. A function whose name ends in Locked is called with mu
+// held.
 type Log struct {
-	// a random name of this run of the server, by which viewers notice that it was started again
+	// run is a random name of this run of the server, by which viewers notice that it was started again.
 	run   string
 	views views
 
@@ -93,9 +97,9 @@ func (l *Log) Watch(c Config) {
 // now returns the time on the scheduler's clock.
 func (l *Log) now() sharedsched.Time { return l.at(time.Now()) }
 
-// ofLocked returns the version of a number of the scheduler. A number belongs to one replica, so that it stays right
-// once it is in byID, also when the version is gone. One whose name is not known any more is counted for a version of
-// no name.
+// ofLocked returns the version that the scheduler knows by a number. A number belongs to one replica, so that it stays
+// right once it is in byID, also when the version is gone. One whose name is not known any more is counted for a
+// version of no name. The caller holds mu.
 func (l *Log) ofLocked(id sharedsched.VersionID, device string) *tracked {
 	if t := l.byID[id]; t != nil {
 		return t
@@ -110,11 +114,13 @@ func (l *Log) ofLocked(id sharedsched.VersionID, device string) *tracked {
 	return t
 }
 
-// placeLocked returns what is known of a version on a device; "" is the first that it runs on.
+// placeLocked returns what is known of a version on a device, from now on; "" is the first device that it runs on. The
+// caller holds mu.
 func (l *Log) placeLocked(p place) *tracked {
 	if t := l.places[p]; t != nil {
 		return t
 	}
+	// A request that was not executed names no device. It counts where its version runs.
 	if p.device == "" {
 		if m := l.Models().Model(p.model); m != nil {
 			if v := m.Version(p.version); v != nil && v.Device != "" {

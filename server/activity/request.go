@@ -105,6 +105,7 @@ func (m *remembered) lastMinute(now sharedsched.Time) (n, forgotten uint32) {
 	minute := now.Add(-time.Minute)
 	n = m.counts.since(int64(time.Duration(minute)/time.Second) + 1)
 	kept := m.ring.added - m.since(func(r *request) bool { return r.ended > minute })
+	// The ring has nothing older than the minute: it may have had more of it.
 	if kept == uint64(m.most) {
 		forgotten = n - min(n, uint32(kept))
 	}

@@ -69,6 +69,7 @@ func story(r *told, e *weftv1.Explanation, b *batch, lane string) []string {
 			e.GetBatch().GetDevice(),
 			lane, expected, took(e.GetChargedMs()))
 	} else if r.executions > 0 && r.batch == 0 {
+		// No batch of the scheduler's: it ran in quarantine.
 		say("It ran by itself for %s, because a run of it, or of others in its batch, hung or ended the engine's process.",
 			took(e.GetComputedMs()-e.GetStartedMs()))
 	} else if r.executions > 0 {
@@ -101,6 +102,7 @@ func outcome(r *told, e *weftv1.Explanation) string {
 func blame(r *told, e *weftv1.Explanation) string {
 	before, waited := e.GetAdmittedMs(), e.GetStartedMs()-e.GetAdmittedMs()
 	ran, after := e.GetComputedMs()-e.GetStartedMs(), e.GetEndedMs()-e.GetComputedMs()
+	// Where parts are equally long the first of these cases is named.
 	switch max(before, waited, ran, after) {
 	case before:
 		return "the time before it was admitted: the server's own processor was busy"

@@ -18,7 +18,7 @@ type words struct {
 // mostWords are numbered. There are never so many; further ones would all be "".
 const mostWords = 1 << 16
 
-// number returns the number of a text, a new one if it has none yet.
+// number returns the number of a text, a new one if it has none yet; 0 where there is no room.
 func (w *words) number(text string) int32 {
 	if text == "" {
 		return 0
@@ -52,6 +52,7 @@ type id struct {
 	size uint8
 }
 
+// clip returns the beginning of a name that is remembered. It may end within a character, which idOf replaces.
 func clip(text string) string { return text[:min(len(text), maxIDBytes)] }
 
 // add keeps the beginning of a name. One that would lie across the end of the memory goes to its beginning.

@@ -193,6 +193,7 @@ func (t *traceWriter) depths(requests []request) {
 	for of, all := range changes {
 		slices.SortFunc(all, func(a, b change) int { return int(a.at - b.at) })
 		depth, next := 0, sharedsched.Time(0)
+		// Of changes that follow closely only the first is written, and the last of all, at which nobody may wait.
 		for i, c := range all {
 			depth += c.by
 			if c.at < next && i < len(all)-1 {

@@ -7,7 +7,7 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// devices returns how the devices stand that versions in view are on, or that were lost.
+// devices returns the state of the devices that versions in view are on, or that were lost.
 func (v *view) devices(gpus map[string]*weftv1.GpuActivity) []*weftv1.DeviceActivity {
 	var all []*weftv1.DeviceActivity
 	lost := map[string]string{}
@@ -39,7 +39,8 @@ func (v *view) devices(gpus map[string]*weftv1.GpuActivity) []*weftv1.DeviceActi
 	return all
 }
 
-// part returns the part of the window that a device time is of a device with so many lanes.
+// part returns a device time as a part of what the window has on a device with so many lanes: 1 if all of them were
+// busy all the time.
 func (v *view) part(busy time.Duration, lanes int) float64 {
 	return digits(float64(busy) / float64(v.window) / float64(max(1, lanes)))
 }
@@ -57,7 +58,7 @@ func (v *view) sumOf(t *tracked) *slot {
 	return s
 }
 
-// versions adds the versions in order.
+// versions adds the versions in order. It must come before all that adds others by placeOf.
 func (v *view) versions() {
 	entitled := v.entitlements()
 	for _, t := range v.order {
@@ -65,7 +66,7 @@ func (v *view) versions() {
 	}
 }
 
-// version returns how a version stands that is entitled to a part of its device.
+// version returns the state of a version. entitled is the part of its device that it is entitled to.
 func (v *view) version(t *tracked, entitled float64) *weftv1.VersionActivity {
 	s := v.sumOf(t)
 	seconds := v.window.Seconds()
@@ -82,6 +83,7 @@ func (v *view) version(t *tracked, entitled float64) *weftv1.VersionActivity {
 	}
 	for _, id := range t.ids {
 		if queue := v.queues[id]; queue != nil {
+			// Also the callers in line before a full queue, and background work.
 			a.Waiting += uint32(queue.Queued + queue.Background + queue.Waiting)
 		}
 	}
@@ -108,7 +110,8 @@ func (v *view) version(t *tracked, entitled float64) *weftv1.VersionActivity {
 
 // entitlements returns the part of its device that each version is entitled to: the weight of its flow in relation to
 // those of the flows of that device that were active in the window. Versions of one flow have its part in the relation
-// of what they used, or equal parts if they used nothing. A version that rested is entitled to nothing now.
+// of what they used, or equal parts if they used nothing. A version that rested is entitled to nothing now. First the
+// weights of each device are added up, then each flow's part is divided among its versions.
 func (v *view) entitlements() map[*tracked]float64 {
 	type flow struct {
 		weight   float64

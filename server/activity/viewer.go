@@ -101,6 +101,7 @@ func (l *Log) join(v *viewer) bool {
 		if other == nil {
 			return false
 		}
+		// It is in one of the two.
 		delete(all.all, other)
 		delete(all.joined, other)
 		other.end()
@@ -126,8 +127,10 @@ func (v *views) yieldsLocked(now time.Time) (yields *viewer) {
 			arrived, left := w.reads()
 			unread := now.Sub(*w.read.Load())
 			switch {
+			// It holds something up now.
 			case left > 0 && unread > longest:
 				longest, yields = unread, w
+			// While no viewer of the first kind was found.
 			case longest == unreadFor && arrived < provesIt && !w.began.After(oldest):
 				oldest, yields = w.began, w
 			}

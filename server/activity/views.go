@@ -41,8 +41,8 @@ func (f *Frame) Numbers() *Frame {
 	return f.plain
 }
 
-// JSON returns the frame as JSON. Enumerations are numbers, and zeros are left out. The error is that a text is not
-// UTF-8.
+// JSON returns the frame as JSON. Enumerations are numbers, and zeros are left out. All viewers share the bytes. A
+// frame with a text that is not UTF-8 becomes {}.
 func (f *Frame) JSON() []byte {
 	f.encoded.Do(func() {
 		data, err := protojson.MarshalOptions{UseEnumNumbers: true}.Marshal(f.Activity)
@@ -82,6 +82,7 @@ func (v *views) give(frame *Frame, first func(back time.Duration) *Frame) bool {
 		default:
 		}
 	}
+	// Its first frame takes the place of this one, and ends where this one does.
 	for w := range v.joined {
 		w.frames <- first(w.back) // there is room
 		v.all[w] = struct{}{}

@@ -21,7 +21,7 @@ import (
 // Path is where the page is. All its addresses are relative to that, so that a proxy may have it elsewhere.
 const Path = "/live/"
 
-// Page is the page of one server.
+// Page is the page of one server. Its fields are fixed once Handler was called.
 type Page struct {
 	Activity *activity.Log
 	// Models answers the calls of the page.
@@ -61,6 +61,7 @@ func (p *Page) activity(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
+	// Follow ends by its context: that of a request does not end when the server drains.
 	go func() {
 		select {
 		case <-p.Closed:
@@ -104,6 +105,7 @@ func (p *Page) trace(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	data := p.packTrace(time.Duration(seconds) * time.Second)
+	// A trace is much larger than a frame.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(3 * sendTime))
 	w.Header().Set("Content-Type", "application/gzip")
 	w.Header().Set("Content-Disposition", `attachment; filename="weft-trace.json.gz"`)

@@ -53,7 +53,8 @@ func checkOutputs(req *Request, call *catalog.Call) error {
 	return nil
 }
 
-// decodeInputs reads the inputs. A wrong name is reported before a wrong tensor.
+// decodeInputs reads the inputs. A wrong name is reported before a wrong tensor. Optional inputs follow the others in
+// the call, in the signature's order, with the zero tensor for each that did not come; none is there if none came.
 func decodeInputs(req *Request, sig *tensor.Signature, call *catalog.Call) (err error) {
 	for i := range sig.Inputs {
 		if call.Inputs[i], err = decodeInput(req, sig, &sig.Inputs[i]); err != nil {

@@ -46,6 +46,7 @@ func (r *Request) names() map[string]bool {
 
 // foreignNames lists a few of the inputs that the model does not have.
 func foreignNames(sig *tensor.Signature, came map[string]bool) string {
+	// As many as a message should repeat of what a caller sent.
 	const few = 4
 	var names []string
 	more := ""

@@ -80,6 +80,7 @@ func (a *account) end(why Reason) {
 	a.mu.Lock()
 	f, last, told := a.framed, a.last, !a.retired.IsZero()
 	a.mu.Unlock()
+	// One that was asked to go was told of then.
 	if !told {
 		a.of.tell(a, why)
 	}

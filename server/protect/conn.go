@@ -22,7 +22,7 @@ type accepted struct {
 // NetConn returns the connection that was accepted.
 func (c *accepted) NetConn() net.Conn { return c.Conn }
 
-// Close implements net.Conn.
+// Close implements net.Conn. It ends the account first, so that nothing counts for a connection that is closed.
 func (c *accepted) Close() error {
 	c.account.of.close(c.account)
 	return c.Conn.Close()

@@ -114,6 +114,7 @@ func (g *Connections) Listen(l net.Listener, timeout time.Duration) net.Listener
 	return &listener{Listener: l, connections: g, timeout: timeout}
 }
 
+// listener begins an account for each connection that it accepts. http: the connections are those of an http.Server.
 type listener struct {
 	net.Listener
 
@@ -194,6 +195,7 @@ func (c counting) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo,
 	if err != nil {
 		return nil, nil, err
 	}
+	// The connection of an unusual listener, as in a test, begins its account here.
 	from, is := raw.(*accepted)
 	if !is {
 		from = c.connections.open(raw, false)

@@ -55,7 +55,8 @@ func Handle(ctx context.Context) Handler {
 	return h
 }
 
-// End notes that the handler has returned. fault: its call was refused, and its caller could have known it.
+// End notes that the handler has returned. fault: its call was refused, and its caller could have known it. In this
+// package a fault is a caller's; in server/breaker it is a model's.
 func (h Handler) End(fault bool) {
 	h.change(func(s *stream) { s.excused = !fault })
 	if h.account == nil {

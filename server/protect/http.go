@@ -15,6 +15,7 @@ func (g *Connections) ListenHTTP(l net.Listener) net.Listener {
 	return &listener{Listener: l, connections: g, http: true}
 }
 
+// accountKey is the key of the *account in the contexts of a connection's requests.
 type accountKey struct{}
 
 // ConnContext is a part of that of an http.Server whose listener is one of ListenHTTP, or one of TLS around it.
@@ -128,6 +129,7 @@ func (w *heldAnswer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 // refuses another one is its last: net/http closes the connection after it.
 func (w *heldAnswer) WriteHeader(code int) {
 	if !w.judged {
+		// What is wrong with the request itself; the two others are for lack of time and of capacity.
 		w.fault = 400 <= code && code < 500 && code != http.StatusRequestTimeout && code != http.StatusTooManyRequests
 	}
 	if w.fault && w.account.refusesMuch() {

@@ -21,6 +21,7 @@ func gone(c net.Conn) bool {
 // taken returns how many of the bytes that were written to a connection have arrived at its peer's machine, as far as
 // that is known, and how many have not. Of a socket of this machine those have that were read.
 func taken(c net.Conn) (arrived, underWay int64) {
+	// It stays so where the socket is none of TCP, or the kernel does not tell.
 	arrived = math.MaxInt64
 	OnSocket(c, func(fd int) {
 		if n, err := unix.IoctlGetInt(fd, unix.SIOCOUTQ); err == nil {

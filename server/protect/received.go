@@ -15,6 +15,7 @@ func (a *account) received(s *scanner, b []byte) (wait time.Duration) {
 		if h, b, ok = s.next(b); !ok {
 			break
 		}
+		// After one that is too many the others are only gone over: the scanner must stay in step with the frames.
 		if !wrong {
 			why, wrong = a.frame(h, now)
 		}
@@ -31,6 +32,7 @@ func (a *account) received(s *scanner, b []byte) (wait time.Duration) {
 		a.end(why)
 	case retire:
 		a.of.tell(a, exceeds)
+		// The largest number of a stream: all calls that are open go on.
 		f.say(goAway(1<<31-1, enhanceYourCalm, explain(exceeds)))
 	}
 	a.of.relieve()
@@ -49,6 +51,7 @@ func (a *account) excess(now time.Time) (wait time.Duration, why Reason) {
 		burst, rate float64
 		why         Reason
 	}{{&a.resets, resetBurst, resetRate, Resets}, {&a.refused, refusalBurst, refusalRate, Refusals}} {
+		// This takes nothing, and lets the time that has passed refill it.
 		b.take(now, 0, b.burst, b.rate)
 		if excess := b.used - b.burst; excess > 0 {
 			wait, why = max(wait, min(latest, time.Duration(excess/b.rate*float64(time.Second)))), b.why
@@ -99,6 +102,7 @@ func (a *account) frame(h head, now time.Time) (why Reason, wrong bool) {
 		}
 		cost += a.headers(h)
 	case frameReset:
+		// The reset of an open call counts as such; any other asks for nothing.
 		if a.dropped(h.stream, now) {
 			return 0, false
 		}
@@ -131,6 +135,7 @@ func (a *account) data(h head, now time.Time) float64 {
 	if s.in > largeMessage {
 		a.bulk += h.length
 	}
+	// Tiny data begin a message, but are no progress of it.
 	if s.reads && (s.inAt.IsZero() || !small) {
 		s.inAt = now
 	}
@@ -190,6 +195,7 @@ func (a *account) sent(s *scanner, b []byte) {
 		case frameData:
 			a.wrote(h, now)
 		case frameHeaders:
+			// Trailers end a call.
 			if h.flags&flagEndStream != 0 {
 				a.ended(h.stream, now)
 			}
@@ -207,6 +213,7 @@ func (a *account) ended(id uint32, now time.Time) {
 	case s.answered:
 		a.resets.give(resetCredit)
 	case s.excused:
+	// One of the calls that Excuse has told of; their streams are not known, but their number is.
 	case a.excused > 0:
 		a.excused--
 	default:
@@ -219,6 +226,7 @@ func (a *account) ended(id uint32, now time.Time) {
 func (a *account) wrote(h head, now time.Time) {
 	a.idle.give(idleCredit)
 	a.moved.Store(now.UnixNano())
+	// It is served, and does no more than it may: any amount may be read at once from now on.
 	if a.resets.used <= resetBurst && a.refused.used <= refusalBurst {
 		a.atOnce.Store(0)
 	}

@@ -118,6 +118,7 @@ func (c *conn) read(fd uintptr) bool {
 	c.header = unix.Msghdr{Iov: &c.vector, Iovlen: 1, Control: &c.control[0]}
 	c.header.SetControllen(len(c.control))
 	n, _, fault := unix.Syscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&c.header)), 0)
+	// A signal came, such as one that Go stops a goroutine with.
 	for fault == unix.EINTR {
 		n, _, fault = unix.Syscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&c.header)), 0)
 	}

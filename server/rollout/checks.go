@@ -69,6 +69,7 @@ type comparison struct {
 // episodes where the promotion gate names a limit for them.
 func (g Gate) comparisons(e *Evidence) []comparison {
 	errors := g.parts("errors", "failed with a fault of the model", &e.Errors, g.MaxErrorRate)
+	// Faults since the candidate has all traffic tell as well, though nothing is compared with them.
 	errors.besides = append(errors.besides, &e.Alone)
 	if e.Alone.Count[candidate] > 0 {
 		errors.notes = "; of the candidate's since it has all traffic " + number(e.Alone.mean(candidate))
@@ -112,6 +113,7 @@ func (g Gate) parts(name, what string, p *paced, limit float64) comparison {
 func (g Gate) latency(e *Evidence) comparison {
 	c := g.parts("latency", fmt.Sprintf("took longer than they may (%s times the baseline's p95 of compute time, and "+
 		"that itself for the baseline's)", number(g.MaxLatencyRatio)), &e.Slow, g.MaxErrorRate)
+	// The part of slow answers may exceed the baseline's by as much as the part of faults may.
 	if !e.P95[baseline].known() {
 		c.absent = fmt.Sprintf("the baseline's p95 of compute time is known from %d requests on", firsts)
 	}
@@ -158,6 +160,7 @@ func (g Gate) outcome(e *Evidence) comparison {
 		early:  min(s.Count[baseline], s.Count[candidate]) < g.leastEpisodes(),
 		absent: fmt.Sprintf("no outcomes of both versions to compare by %q", g.Outcome),
 	}
+	// A score has 0 at the better end: numbers count down from High, or up from Low where less is better.
 	direction := "more"
 	if g.LowerIsBetter {
 		c.zero, c.scale, direction = r.Low, width, "less"
@@ -199,6 +202,7 @@ func (c *comparison) judge(ways int) (GateCheck, Metric) {
 	if moved != "" {
 		check.Reason += fmt.Sprintf("; without what %q reported it would be elsewhere", moved)
 	}
+	// In a metric more is better for the candidate: the signs change, and the ends of the interval change places.
 	wide := math.Abs(c.scale)
 	m.Low, m.Difference, m.High = known(-high*wide), known(-estimate*wide), known(-low*wide)
 	// The evidence is a logarithm: at log(1/alpha), chance would bring as much with probability alpha.

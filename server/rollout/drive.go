@@ -32,6 +32,7 @@ func (m *Manager) Start(p Plan, by string) (Rollout, error) {
 			return Rollout{}, &NotReadyError{p.Model, number, v.State, v.Cause}
 		}
 	}
+	// It is known to nobody until its traffic was set: if that fails nothing has happened.
 	r := newRun(Rollout{Plan: p, State: Running}, 0, Evidence{})
 	if known.Traffic != nil {
 		r.revision = known.Traffic.Revision

@@ -154,6 +154,7 @@ func (r *run) begin(id uint64, side int, at time.Time, by uint64, whose string) 
 	if len(r.episodes) > 2*maxEpisodes { // the ones that are waited for stay
 		maps.DeleteFunc(r.episodes, func(_ uint64, e *episode) bool { return e.counted })
 	}
+	// Half of a draw's bits are kept: where two agree by chance, an episode is lost to the evidence.
 	draw := uint32(by ^ by>>32)
 	why := ""
 	switch {
@@ -173,6 +174,7 @@ func (r *run) begin(id uint64, side int, at time.Time, by uint64, whose string) 
 		r.evidence.Drawn = nil
 	}
 	r.drawn[draw], r.evidence.Drawn = true, append(r.evidence.Drawn, draw)
+	// With all traffic there is no draw whose split could be tested.
 	if part < 1 {
 		r.evidence.Split.add(side, part)
 		r.evidence.Fates[side].Begun++
@@ -207,6 +209,7 @@ func (r *run) ended(id uint64, side int, e *Ending) {
 	if of == nil || of.side != side || of.counted {
 		return
 	}
+	// A unit counts as first requests once it has enough of them, or, in count, when it ends with fewer.
 	before := of.unit.asked
 	of.unit.count(e, slow)
 	if before < early && of.unit.asked == early {
@@ -263,6 +266,7 @@ func (r *run) settle(unfinished map[uint64]bool, now time.Time) {
 		r.count(e)
 	}
 	r.waiting = slices.Delete(r.waiting, 0, n)
+	// How many wait is counted anew, for people: it decides nothing.
 	for side := range r.evidence.Fates {
 		r.evidence.Fates[side].Waiting, r.evidence.Fates[side].Unfinished = 0, 0
 	}
@@ -333,6 +337,7 @@ func (r *run) report(id uint64, side int, outcome float64, by string, now time.T
 		}
 	default:
 		e.reported, e.outcome, e.by = true, outcome, by
+		// Others of its kind may take as long; twice that is waited for.
 		r.patience = max(r.patience, 2*now.Sub(e.began))
 		if e.part < 1 && !e.counted { // else it was given up, or counts for nothing
 			v.Fates[side].Reported++

@@ -196,7 +196,13 @@ func (e *Evidence) add(pace, side int, part float64, u *unit) {
 // ratio returns a part of some, which must not be 0.
 func ratio(part, of int64) float64 { return float64(part) / float64(of) }
 
-// Excluded counts episodes, or reports of them, that no interval of the outcome contains.
+// Excluded counts episodes, or reports of them, that no interval of the outcome contains. The reasons are:
+//
+// lost: it ended without a report. unfinished: it goes on, or may still be reported. waiting: it was reported, and
+// waits for episodes that began before it. late: it went on for longer than others wait for it, which has nothing to do
+// with a request that was answered after its target. outside: a report of an episode that is not known, or of the other
+// version. no_room: too many waited when it began. repeated: a report of an episode that had one. same_draw: its draw
+// has counted already. learning: it told the range of the outcome.
 type Excluded struct {
 	// Reason is lost, unfinished, waiting, late, outside, no_room, repeated, same_draw or learning.
 	Reason    string `json:"reason"`
@@ -259,6 +265,7 @@ func (r *Range) learn(outcome float64) (counts bool) {
 	} else if known {
 		return true
 	}
+	// All outcomes that told the range so far tell it. Once there were enough, one more makes another range at once.
 	if r.Seen == 0 {
 		r.Least, r.Greatest = outcome, outcome
 	}

@@ -34,6 +34,7 @@ func (m *Manager) follow(r *run) {
 	switch now := m.config.Now(); {
 	case !r.Automatic:
 		err = m.keep(r)
+	// The time is over before the verdict is looked at: a Promote that comes now is too late.
 	case !now.Before(r.Since.Add(r.MaxDuration)):
 		err = m.end(r, Expired, byGate, fmt.Sprintf("there was no verdict within %v: %s", r.MaxDuration, reason(r.Report)))
 	case r.Report.Verdict == Rollback:
@@ -168,6 +169,7 @@ func (m *Manager) endIfBroken(r *run) bool {
 	if why == "" {
 		return false
 	}
+	// Only if the traffic is still the rollout's own may it be given back to the baseline.
 	known := snapshot.Model(r.Model)
 	if known != nil && known.Traffic != nil && known.Traffic.Revision == r.revision && !gone(known, r.BaselineVersion) {
 		m.complain(r, m.end(r, Aborted, byServer, why))

@@ -88,6 +88,7 @@ func (g Gate) Check() error {
 		{"margin", g.Margin, math.MaxFloat64},
 		{"alpha", g.Alpha, 0.99},
 	} {
+		// Asked so that NaN is refused as well, which is neither less nor more than anything.
 		if want := fmt.Sprintf("a number from 0 to %v", f.most); !(f.x >= 0 && f.x <= f.most) {
 			if f.most == math.MaxFloat64 {
 				want = "a number of at least 0"

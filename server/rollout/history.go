@@ -14,7 +14,8 @@ type History struct {
 	Moments []Moment `json:"moments,omitempty"` // the oldest first
 }
 
-// Point is the metric "outcome" at one time.
+// Point is the metric "outcome" at one time: the difference and its interval, and how many episodes of each version it
+// rests on.
 type Point struct {
 	At         time.Time `json:"at"`
 	Baseline   int64     `json:"baseline_count"`
@@ -63,6 +64,7 @@ func (h *History) add(r *Report) {
 	if n > 1 && h.Points[n-1].episodes()-h.Points[n-2].episodes() < 2*p.episodes()/maxPoints {
 		h.Points = h.Points[:n-1]
 	} else if n == maxPoints {
+		// Every second one, beginning with the oldest.
 		for i := range maxPoints / 2 {
 			h.Points[i] = h.Points[2*i]
 		}

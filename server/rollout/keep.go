@@ -69,6 +69,7 @@ func decode(model string, k Kept) (_ *run, anew bool, err error) {
 		return nil, false, err
 	}
 	var e Evidence
+	// Evidence is of a release's own form. Half of it would be worse than none.
 	if anew = json.Unmarshal(text, &e) != nil; anew {
 		e = Evidence{}
 	}
@@ -78,6 +79,7 @@ func decode(model string, k Kept) (_ *run, anew bool, err error) {
 	if kept.Rollout.MaxDuration, err = time.ParseDuration(cmp.Or(kept.MaxDuration, "0")); err != nil {
 		return nil, false, err
 	}
+	// A plan of another release is checked like one of a caller.
 	kept.Plan = kept.withDefaults()
 	r := newRun(*kept.Rollout, k.Revision, e)
 	if err := r.Plan.Check(); err != nil {
@@ -114,6 +116,7 @@ func (m *Manager) decide(r *run, after *Rollout, t *catalog.Traffic) error {
 	last := after.Steps[len(after.Steps)-1]
 	if t != nil {
 		t.By = last.By
+		// The candidate must not answer again just because it is the newest version.
 		if len(t.Split) == 1 && t.Split[0].Version == r.BaselineVersion {
 			d.RollBack = &catalog.RolledBack{Version: r.CandidateVersion, By: last.By, Why: last.Reason}
 		}

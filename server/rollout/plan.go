@@ -71,6 +71,7 @@ func (p Plan) Check() error {
 	for i, percent := range p.Stages {
 		field := fmt.Sprintf("stages[%d]", i)
 		switch {
+		// Asked so that NaN is refused as well.
 		case !(percent > 0 && percent <= 100):
 			return &PlanError{field, "percent above 0 up to 100", fmt.Sprint(percent)}
 		case i > 0 && percent <= p.Stages[i-1]:

@@ -39,7 +39,7 @@ type Step struct {
 	At      time.Time `json:"at"`
 	Percent float64   `json:"percent"` // of the candidate afterwards, as far as the rollout knows
 	State   State     `json:"state"`
-	// who decided: the address of a caller, "gate", or "weft" for the server itself
+	// By is who decided: the address of a caller, "gate" for the promotion gate, or "weft" for the server itself.
 	By     string `json:"by"`
 	Reason string `json:"reason"` // one sentence
 	Report Report `json:"report"` // the evidence for it

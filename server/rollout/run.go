@@ -52,6 +52,7 @@ func newRun(r Rollout, revision uint64, e Evidence) *run {
 
 // partAt returns which part of the units the candidate got at a time, and whether the rollout ran then.
 func (r *run) partAt(at time.Time) (part float64, in bool) {
+	// The latest first: most episodes began a moment ago.
 	for _, s := range slices.Backward(r.stages) {
 		if !at.Before(s.since) {
 			return s.part, s.until.IsZero() || at.Before(s.until)

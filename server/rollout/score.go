@@ -90,6 +90,8 @@ func (s *Score) Add(side int, part, value float64, by string) Given {
 	g.weight = (float64(side) - part) / most
 	information := part * (1 - part) / most
 	g.fair = information * s.At
+	// A bet on more loses most where the candidate gives 0 or the baseline 1, a bet on less where it is the other way
+	// round.
 	q := 1 - part
 	// The first units tell where numbers lie, and are no more than a part of a bet.
 	unsure := max(1, learnt/(1+s.Weights[baseline]+s.Weights[candidate]))

@@ -7,7 +7,7 @@ import (
 )
 
 // summarize writes the report's metrics as one sentence, such as "v8 is no worse on success, better on latency; 4,000
-// episodes".
+// episodes". The worst come first.
 func (r *Report) summarize(p *Plan) string {
 	var parts []string
 	for _, s := range []struct {

@@ -29,8 +29,8 @@ func NewControl(t *testing.T, c *access.Config) *Control {
 	return d
 }
 
-// Set has it follow another config. It adds each identity's token to the callers of the config, which it changes. What
-// identities have in the server stays counted.
+// Set makes the control follow another config. It adds each identity's token to the callers of the config, which it
+// changes. What identities have in the server stays counted.
 func (d *Control) Set(t *testing.T, c *access.Config) {
 	t.Helper()
 	var lines strings.Builder

@@ -67,6 +67,7 @@ func (m *Mirror) end(j *job) (v verdict) {
 	if err != nil {
 		return unanswered(err)
 	}
+	// The primary's own limit does not count: nobody waits for this answer.
 	call.Limit = time.Now().Add(m.config.Timeout)
 	ctx, cancel := context.WithDeadline(m.life, call.Limit)
 	defer cancel()
@@ -126,6 +127,7 @@ func (j *job) call(outputs []compare.Output) (call *catalog.Call, err error) {
 	if err := j.target.Shadow.CheckOutputs(other); err != nil {
 		return nil, err
 	}
+	// Wanted is never nil, which would ask for all outputs, also those that the primary did not give.
 	call = &catalog.Call{
 		Version: version, Wanted: make([]int, 0, len(outputs)), Priority: sharedsched.Sheddable, Shadow: true,
 	}

@@ -139,6 +139,7 @@ func (m *Mirror) Offer(o Offer) {
 	for _, target := range o.Shadows {
 		j := &job{offer: &o, target: target, bytes: size}
 		if m.enter(j) {
+			// Once for all shadows: the caller's tensors are used again when Offer returns.
 			if !kept {
 				o.Primary, kept = o.Primary.Clone(), true
 			}
@@ -149,7 +150,8 @@ func (m *Mirror) Offer(o Offer) {
 	}
 }
 
-// skip counts a request that a shadow might have been shown, if the shadow is not among the ones that are shown it.
+// skip counts a request that a shadow might have been shown, if the shadow is not among the ones that are shown it. The
+// version that answered is no shadow of itself.
 func (m *Mirror) skip(o *Offer, named *catalog.Shadow) {
 	primary := o.Primary.Version
 	if named.Version == primary.Number || slices.ContainsFunc(o.Shadows, func(t Target) bool {
@@ -214,6 +216,7 @@ func (m *Mirror) run(j *job) {
 	m.mu.Lock()
 	j.pair.settle(&v)
 	m.markLocked(j, v.seen, time.Now())
+	// The log gets the first failure of a pair only, for a shadow that fails does so with each request.
 	first := v.Outcome == Failed && j.pair.Failed == 1
 	m.mu.Unlock()
 	if first {
@@ -286,6 +289,7 @@ func (m *Mirror) Close(ctx context.Context) error {
 	m.mu.Unlock()
 	defer m.endLife()
 
+	// The goroutine that waits outlives Close where ctx ends first.
 	ended := make(chan struct{})
 	go func() {
 		m.goroutines.Wait()

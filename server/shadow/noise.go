@@ -77,7 +77,8 @@ func (n *noise) add(s *compare.Profile) {
 	fold(n.errors[:n.n], s.Errors[:s.Parts])
 }
 
-// of returns the largest difference of a part of a row that is divided into so many.
+// of returns the largest difference of a part of a row that is divided into so many. A part that is narrower than those
+// here has the difference of the one that it lies in.
 func (n *noise) of(part, parts int) float64 {
 	from, to := part*n.n/parts, (part+1)*n.n/parts
 	return float64(slices.Max(n.errors[from:max(from+1, to)]))

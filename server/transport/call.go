@@ -104,6 +104,7 @@ func (c *call) receive(into any, must bool, decode func(any) error, by taker) er
 	c.held.Reads(must)
 	n, err := receive(from, newCodec(c.Memory), into, c.MaxMessageBytes, c.held, by)
 	c.held.Read(n)
+	// A call of one message must bring it.
 	if must && errors.Is(err, io.EOF) {
 		err = &status.BrokenMessageError{Want: typeOf(into), Why: "no message came"}
 	}
@@ -180,6 +181,7 @@ func (c *unaryCall) readMessage(into any) error {
 		return c.deny(model, err)
 	}
 	if r, is := into.(Request); is {
+		// The call keeps its admission itself, until it ends.
 		r.Common().Admit(c.by, priority, access.Admission{}, nil)
 	}
 	return nil

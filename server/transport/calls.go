@@ -83,6 +83,7 @@ func (c *Calls) CheckSize(bytes int) error {
 	return c.checkSize(bytes, "ask for fewer outputs or rows")
 }
 
+// checkSize is CheckSize with what the caller can do.
 func (c *Calls) checkSize(bytes int, remedy string) error {
 	if limit := c.MaxMessageBytes; bytes > limit {
 		return &status.AnswerTooLargeError{Bytes: bytes, Limit: limit, Remedy: remedy}

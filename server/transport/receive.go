@@ -41,6 +41,7 @@ func receive(from inbound, c codec, into any, limit int, held protect.Handler, b
 	case err != nil:
 		return n, err
 	}
+	// The length is of what comes, compressed or not.
 	length := int(binary.BigEndian.Uint32(header[1:]))
 	n = len(header)
 	if length > limit {
@@ -60,6 +61,7 @@ func receive(from inbound, c codec, into any, limit int, held protect.Handler, b
 	case err != nil:
 		return n, err
 	}
+	// Not data.Free() itself: data may be replaced by what is decompressed.
 	defer func() { data.Free() }()
 	switch header[0] {
 	case 0:

@@ -56,6 +56,7 @@ func (r Registrar) RegisterService(desc *grpc.ServiceDesc, service any) {
 			c.decode, c.predicts = decode, predicts
 			defer func() {
 				c.end(recover(), &err)
+				// It is used again, and holds on to nothing of this call meanwhile.
 				c.call, c.decode = call{}, nil
 				unaryCalls.Put(c)
 			}()

@@ -95,6 +95,7 @@ func (st *stream) end(why error) {
 func (st *stream) read() error {
 	for {
 		select {
+		// Before the message is read: a caller that sends more than there are slots is stopped by flow control.
 		case st.slots <- struct{}{}:
 		case <-st.call.Context().Done(): // as it is once the handler has returned
 			return st.call.Context().Err()
@@ -151,6 +152,7 @@ func (st *stream) accept(m Request, asked time.Time) {
 		if answer != nil { // else the stream ends with the error, and counts once
 			protect.Judge(ctx, fault)
 		}
+		// Release empties the request, and Leave wants to know what it was.
 		left := *r
 		// What came is of no use any more, however long the answer lies here. The caller may use the id, and what the
 		// request had of its quotas, again as soon as it has the answer.

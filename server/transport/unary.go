@@ -18,6 +18,7 @@ func (c *Calls) Run(ctx context.Context, r Request) (any, error) {
 	late := protect.Late(ctx)
 	x.Arrived = began.Add(-late)
 	if deadline, ok := ctx.Deadline(); ok {
+		// The message may name a limit of its own; the earlier one counts.
 		if by := predict.AnswerBy(began, deadline.Add(-late)); x.Limit.IsZero() || by.Before(x.Limit) {
 			x.Limit = by
 		}
@@ -32,6 +33,7 @@ func (c *Calls) Run(ctx context.Context, r Request) (any, error) {
 		}
 	}()
 	at, err := c.Pipeline.Predict(ctx, &x.Request)
+	// Only requests for models that exist have a kind: strangers must not make more of them.
 	if at.Model != "" {
 		k := protect.Kind{Model: at.Model, Version: at.Version, Priority: x.Priority}
 		if x.Caller != nil {
