@@ -72,8 +72,8 @@ type Outcome struct {
 	Metrics map[string]float64 // at most 16
 }
 
-// ReportOutcome reports how an episode went, for comparing versions, and ends the episode. A repeated report takes the
-// place of the former one. The answer lists the numbers that the server had no room for.
+// ReportOutcome reports how an episode went, for comparing versions, and ends the episode. A later report of the same
+// episode replaces the earlier one. The answer lists the numbers that the server did not keep, with the reasons.
 func (c *Client) ReportOutcome(ctx context.Context, o *Outcome, options ...grpc.CallOption,
 ) (*weftv1.ReportOutcomeResponse, error) {
 	answer, err := c.predictions.ReportOutcome(ctx, &weftv1.ReportOutcomeRequest{

@@ -18,8 +18,8 @@
 //	}
 //	action, err := weftclient.Values[float32](answer.Outputs["action"])
 //
-// Inputs are tensors whose first dimension is that of rows, and whose element types are the model's. [Model] leaves the
-// version to the server, [Version] and [Label] choose one.
+// The first dimension of an input is that of its rows, and its element type is the model's. [Model] leaves the version
+// to the server, [Version] and [Label] choose one.
 //
 // # Time
 //

@@ -20,7 +20,7 @@ type Error struct {
 	Metadata map[string]string
 
 	status *status.Status
-	retry  *errdetails.RetryInfo
+	retry  *errdetails.RetryInfo // nil: the server says nothing of a retry
 }
 
 // Error implements error.
@@ -29,13 +29,13 @@ func (e *Error) Error() string { return fmt.Sprintf("%v: %s", e.Code, e.Message)
 // GRPCStatus returns the status, with all its details, for [status.FromError].
 func (e *Error) GRPCStatus() *status.Status { return e.status }
 
-// RetryAfter returns how long to wait before the request is sent again. It reports false where that does not help, or
-// nobody knows. Requests were then sent as often as [WithAttempts] says already.
+// RetryAfter returns how long to wait before the request is sent again. It reports false where a retry does not help,
+// or nobody knows when it would. Requests were then sent as often as [WithAttempts] says already.
 func (e *Error) RetryAfter() (time.Duration, bool) {
 	return e.retry.GetRetryDelay().AsDuration(), e.retry != nil
 }
 
-// errorOf returns the error of a call, and nil and the end of a stream as they are.
+// errorOf returns the error of a call as an *Error. It returns nil and io.EOF, the end of a stream, as they are.
 func errorOf(err error) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		return err
@@ -50,6 +50,7 @@ func errorOf(err error) error {
 	return statusError(status.Convert(err))
 }
 
+// statusError returns a status, with the details that callers ask for, as an *Error.
 func statusError(s *status.Status) error {
 	e := &Error{Code: s.Code(), Message: s.Message(), status: s}
 	for _, detail := range s.Details() {

@@ -16,9 +16,11 @@ const (
 	defaultMaxMessageBytes = 16 << 20 // as the server has it
 )
 
-// Option is an option of New.
+// Option is an option of [New]. A later one takes the place of an earlier one of the same kind; those of
+// [WithDialOptions] add up.
 type Option func(*settings)
 
+// settings is what the options of New have set.
 type settings struct {
 	tls             *tls.Config
 	token           string
@@ -39,9 +41,10 @@ func WithTLS(config *tls.Config) Option {
 // others fail.
 func WithToken(token string) Option { return func(s *settings) { s.token = token } }
 
-// WithAttempts sets how often a call is sent in all, where the server refuses it for lack of capacity or is not there;
-// 4 by default, and 1 leaves it to the caller. gRPC waits as long as the server says, or else 50 ms, and twice as long
-// each further time, up to 1 s; the deadline of the call ends it. A call on a [Stream] is sent once.
+// WithAttempts sets how often a call is sent in all, where the server refuses it for lack of capacity or is not there.
+// It is 4 by default; with 1 the caller must retry. gRPC waits as long as the server says. Where the server says
+// nothing, it waits 50 ms, and twice as long each further time, up to 1 s. The deadline of the call ends it. A call on
+// a [Stream] is sent once.
 func WithAttempts(n int) Option { return func(s *settings) { s.attempts = n } }
 
 // WithMaxMessageBytes sets how large an answer may be; 16 MiB by default, as the server has it.
@@ -53,8 +56,8 @@ func WithDialOptions(options ...grpc.DialOption) Option {
 	return func(s *settings) { s.dial = append(s.dial, options...) }
 }
 
-// retries is gRPC's own: it heeds what the server says of when, if at all, a call may be sent again. Streams are left
-// out: their requests have errors of their own.
+// retries is the policy of gRPC's own retries, which heed what the server says of when, if at all, a call may be sent
+// again. Streams are left out: their requests have errors of their own.
 const retries = `{"methodConfig": [{
 	"name": [
 		{"service": "weft.v1.PredictionService", "method": "Predict"},
@@ -68,6 +71,8 @@ const retries = `{"methodConfig": [{
 	}
 }]}`
 
+// dialOptions checks the settings, and returns the options of gRPC that they make. The caller's own come last, so that
+// they take the place of others.
 func (s *settings) dialOptions() ([]grpc.DialOption, error) {
 	if s.attempts < 1 {
 		return nil, fmt.Errorf("WithAttempts(%d): expected at least 1", s.attempts)
@@ -95,6 +100,7 @@ func (s *settings) dialOptions() ([]grpc.DialOption, error) {
 	return append(options, s.dial...), nil
 }
 
+// transport returns the credentials of the connection. A token without TLS must not leave the machine.
 func (s *settings) transport() credentials.TransportCredentials {
 	switch {
 	case s.tls != nil:
@@ -105,10 +111,10 @@ func (s *settings) transport() credentials.TransportCredentials {
 	return insecure.NewCredentials()
 }
 
-// bearer sends a token.
+// bearer sends a token with each call.
 type bearer struct {
 	token  string
-	secure bool // over TLS only
+	secure bool // gRPC refuses to send it without TLS
 }
 
 // GetRequestMetadata implements credentials.PerRPCCredentials.

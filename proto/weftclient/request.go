@@ -11,7 +11,8 @@ import (
 // ModelSpec names a model and, if wanted, one of its versions.
 type ModelSpec = weftv1.ModelSpec
 
-// Model names a model, and leaves the version to its traffic or, without any, to be the newest that is ready.
+// Model names a model, and leaves the version to the model's traffic. Without any the newest version that is ready
+// answers.
 func Model(name string) *ModelSpec { return &ModelSpec{Name: name} }
 
 // Version names one version of a model.
@@ -24,7 +25,7 @@ func Label(name, label string) *ModelSpec {
 	return &ModelSpec{Name: name, VersionChoice: &weftv1.ModelSpec_Label{Label: label}}
 }
 
-// Priority decides who is given up first where not all can be served in time.
+// Priority decides which requests are given up first where not all can be served in time.
 type Priority = weftv1.Priority
 
 // The priorities, from the one that is given up first.
@@ -53,6 +54,7 @@ type Request struct {
 	Target time.Duration
 }
 
+// message returns the request as the API has it. It asks for raw outputs, which Values reads. It shares the tensors.
 func (q *Request) message() *weftv1.PredictRequest {
 	m := &weftv1.PredictRequest{
 		Model: q.Model, Inputs: q.Inputs, Outputs: q.Outputs, EpisodeId: q.Episode, EndOfEpisode: q.EndOfEpisode,
@@ -78,6 +80,7 @@ type Answer struct {
 	Execution *weftv1.ExecutionInfo
 }
 
+// answerOf returns an answer of the API. It shares the tensors.
 func answerOf(m *weftv1.PredictResponse) *Answer {
 	return &Answer{
 		Outputs: m.GetOutputs(), Model: m.GetModel().GetName(), Version: m.GetModel().GetVersion(), ID: m.GetRequestId(),

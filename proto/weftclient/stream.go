@@ -11,8 +11,8 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
-// Stream carries many requests, for one control loop. Send and Recv may be called at the same time, each by one
-// goroutine. The end of its context ends it.
+// Stream carries many requests, for one control loop. One goroutine may call Send while another one calls Recv. The end
+// of its context ends the stream.
 type Stream struct {
 	stream grpc.BidiStreamingClient[weftv1.PredictStreamRequest, weftv1.PredictStreamResponse]
 }
@@ -21,7 +21,7 @@ type Stream struct {
 type StreamRequest struct {
 	Request
 
-	// Timeout is after when the answer is worth nothing. 0: the model's.
+	// Timeout is the time after which the answer is worth nothing. 0: the model's limit.
 	Timeout time.Duration
 	// Supersede has the newest observation win: requests of the same episode that still wait end with the code Aborted.
 	Supersede bool
@@ -43,7 +43,7 @@ func (c *Client) PredictStream(ctx context.Context, options ...grpc.CallOption) 
 	return &Stream{stream}, nil
 }
 
-// Send sends a request. It may wait while 64 are without an answer. The error io.EOF says that the stream has ended;
+// Send sends a request. It may block while 64 requests have no answer. The error io.EOF says that the stream has ended;
 // Recv says why.
 func (s *Stream) Send(q *StreamRequest) error {
 	m := &weftv1.PredictStreamRequest{Request: q.message(), Supersede: q.Supersede}
@@ -53,8 +53,9 @@ func (s *Stream) Send(q *StreamRequest) error {
 	return errorOf(s.stream.Send(m))
 }
 
-// Recv waits for the next answer; they come as soon as they are ready, in any order. An error ends the stream: io.EOF
-// after CloseSend, once all is answered, or when the server stops. Requests without an answer never ran then.
+// Recv waits for the next answer. Answers come as soon as they are ready, in any order. An error ends the stream. It is
+// io.EOF after CloseSend, once every request was answered, or when the server stops; then requests without an answer
+// never ran.
 func (s *Stream) Recv() (*StreamAnswer, error) {
 	m, err := s.stream.Recv()
 	if err != nil {
@@ -66,5 +67,5 @@ func (s *Stream) Recv() (*StreamAnswer, error) {
 	return &StreamAnswer{ID: m.GetRequestId(), Answer: answerOf(m.GetResponse())}, nil
 }
 
-// CloseSend says that no request follows.
+// CloseSend says that no request follows. Recv goes on until all were answered.
 func (s *Stream) CloseSend() error { return errorOf(s.stream.CloseSend()) }

@@ -17,7 +17,7 @@ type Tensor = weftv1.Tensor
 // Tensors are tensors by name.
 type Tensors = map[string]*Tensor
 
-// Element is a type of elements. A string may hold any bytes.
+// Element is a Go type of elements; that of a tensor follows from its kind. A string may hold any bytes.
 type Element interface {
 	~bool | ~int8 | ~int16 | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~float32 | ~float64 | string
 }
@@ -32,7 +32,7 @@ var dtypes = map[reflect.Kind]weftv1.DataType{
 	reflect.Float32: weftv1.DataType_DATA_TYPE_FP32, reflect.Float64: weftv1.DataType_DATA_TYPE_FP64,
 }
 
-// halves are the element types that no Go type has, by what the values of their bits are.
+// halves are the element types that no Go type has, with the function that turns the bits of an element into its value.
 var halves = map[weftv1.DataType]func(bits uint16) float32{
 	weftv1.DataType_DATA_TYPE_FP16: float16, weftv1.DataType_DATA_TYPE_BF16: bfloat16,
 }
@@ -49,6 +49,7 @@ func FromSlice[T Element](values []T, shape ...int64) *Tensor {
 // Scalar returns a tensor without dimensions.
 func Scalar[T Element](value T) *Tensor { return tensorOf([]T{value}, nil) }
 
+// tensorOf returns a tensor with a copy of the values, raw unless they are texts. It keeps the shape.
 func tensorOf[T Element](values []T, shape []int64) *Tensor {
 	t := &Tensor{Dtype: dtypes[reflect.TypeFor[T]().Kind()], Shape: shape}
 	if texts, is := any(values).([]string); is {
@@ -62,7 +63,8 @@ func tensorOf[T Element](values []T, shape []int64) *Tensor {
 }
 
 // Values returns the elements of a tensor with raw elements, as answers have them, in row-major order. T is the Go type
-// of its element type; float32 reads DATA_TYPE_FP16 and DATA_TYPE_BF16, too. A tensor that is missing is an error.
+// of its element type; float32 also reads DATA_TYPE_FP16 and DATA_TYPE_BF16. A tensor of nil, such as an output of a
+// name that the model does not have, is an error.
 func Values[T Element](t *Tensor) ([]T, error) {
 	if t == nil {
 		return nil, errors.New("weftclient: there is no such tensor; look at the names of the model's outputs, and at " +
@@ -86,6 +88,7 @@ func Values[T Element](t *Tensor) ([]T, error) {
 	return values, nil
 }
 
+// read returns the elements of a tensor. It does not compare their number with the shape.
 func read[T Element](t *Tensor) ([]T, error) {
 	of, raw := reflect.TypeFor[T](), t.GetRaw()
 	if value := halves[t.GetDtype()]; value != nil && of == reflect.TypeFor[float32]() {
@@ -118,13 +121,15 @@ func widen(raw []byte, value func(bits uint16) float32) []float32 {
 	return values
 }
 
+// bfloat16 returns the value of a bfloat16, which is the upper half of a float32.
 func bfloat16(bits uint16) float32 { return math.Float32frombits(uint32(bits) << 16) }
 
-// float16 returns the value of an IEEE 754 binary16.
+// float16 returns the value of an IEEE 754 binary16: a sign, five bits of exponent (bias 15), ten of fraction. A
+// float32 has a bias of 127, 112 more, and 13 more bits of fraction.
 func float16(bits uint16) float32 {
 	sign, exponent, fraction := uint32(bits>>15)<<31, uint32(bits>>10&31), uint32(bits&0x3ff)
 	switch exponent {
-	case 0: // zero, or subnormal
+	case 0: // zero, or subnormal: a multiple of the least one, 2^-24
 		return math.Float32frombits(sign | math.Float32bits(float32(fraction)*0x1p-24))
 	case 31: // infinite, or no number
 		return math.Float32frombits(sign | 255<<23 | fraction<<13)

@@ -46,6 +46,7 @@ func classes(spec *tensor.Spec, t *tensor.Tensor, asked uint64, limit int) (tens
 		for i := range order {
 			order[i], ranks[i] = int32(i), rank(t.DType, row[i*size:])
 		}
+		// Stable, so that equal elements stay in the order of their indexes.
 		slices.SortStableFunc(order, func(a, b int32) int {
 			turn.Step(1)
 			return cmp.Compare(ranks[b], ranks[a])

@@ -126,6 +126,7 @@ func (r *request) CheckOutput(i int, spec *tensor.Spec, rows int) error {
 			Got: "one of " + datatype(spec.DType),
 		}
 	}
+	// The shape of the answer, as far as it is known: the rows are those of the request.
 	shape := spec.Shape
 	if spec.BatchDim != tensor.NoBatch {
 		shape = shape.With(spec.BatchDim, int64(rows))
@@ -182,6 +183,7 @@ func (r *request) Encode(result *predict.Result) error {
 		w.Wrap(5, begin, 0)
 		r.values = append(r.values, t.Data)
 	}
+	// raw_output_contents: one entry for each output, by its place.
 	for _, data := range r.values {
 		if w.Announce(6, len(data)); len(data) > 0 {
 			w.Value(data)

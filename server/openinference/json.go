@@ -14,6 +14,7 @@ func plain(m protoreflect.Message) map[string]any {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
 		f := fields.Get(i)
+		// Left out is what has no zero value to show: a member of a oneof, and a message.
 		if f.ContainingOneof() != nil && !m.Has(f) || f.Message() != nil && !f.IsList() && !f.IsMap() && !m.Has(f) {
 			continue
 		}

@@ -65,6 +65,7 @@ func (p *Part) Release() {
 // *sharedsched.Refusal if too much that was read is in use.
 func (p *Part) Read(memory tensor.Memory) (*[]byte, error) {
 	if p.held == 0 {
+		// Counted first and taken back, so that two requests cannot both take the last room.
 		if all := p.registry.held.Add(p.Size); all > p.registry.most {
 			p.registry.held.Add(-p.Size)
 			return nil, &sharedsched.Refusal{

@@ -42,6 +42,7 @@ func (s *Service) RepositoryIndex(
 				Reason: catalog.PublicText(v.Cause),
 			})
 		}
+		// A model without versions, such as one that could not be read, is listed with the reason.
 		if len(m.Versions) == 0 && !q.GetReady() {
 			index.Models = append(index.Models, &inference.RepositoryIndexResponse_ModelIndex{
 				Name: name, State: "UNAVAILABLE", Reason: catalog.PublicText(m.Cause),

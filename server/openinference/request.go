@@ -118,6 +118,7 @@ func (r *request) fill(size int) {
 		r.Outputs = append(r.Outputs, o.GetName())
 	}
 	var err error
+	// In this order: parts of shared memory are not taken for a request whose parameters are wrong.
 	r.asked, err = r.ask()
 	if r.Chosen = r.asked.chosen; err != nil {
 		r.Fault = err
@@ -204,6 +205,7 @@ func outputField(name string) string { return "outputs[" + routing.Quote(name) +
 // go back to where they came from.
 func (r *request) Release() {
 	r.Reset()
+	// The answer was not encoded to the end, or was copied: its values are still the request's.
 	if !r.given {
 		for _, v := range r.out.Values {
 			r.house.Memory.Put(&v.Data)

@@ -11,7 +11,7 @@ import (
 // and the UTF-8, so that appendText need not.
 func (s *scanner) quoted() ([]byte, error) {
 	s.at++
-	ascii := true
+	ascii := true // then the text need not be checked for UTF-8
 	for begin := s.at; s.at < len(s.text); s.at++ {
 		switch c := s.text[s.at]; {
 		case c == '"':

@@ -17,6 +17,7 @@ func (s *scanner) members(names []string, read func(i int) error) error {
 	return s.object(func(name []byte) error {
 		i := slices.IndexFunc(names, func(n string) bool { return n == string(name) })
 		switch {
+		// null stands for a member that is not there.
 		case i < 0 || s.null():
 			return s.skip()
 		case seen>>i&1 != 0:

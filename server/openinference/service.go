@@ -1,5 +1,24 @@
-// Package openinference serves the Open Inference Protocol, which clients of Triton and KServe speak, with those of
-// Triton's extensions that have a meaning here. docs/OPEN_INFERENCE.md lists what each call and parameter does.
+// Package openinference serves the Open Inference Protocol, which clients of Triton and KServe speak, with Triton's
+// extensions that have a meaning here. docs/OPEN_INFERENCE.md lists what each call and parameter does.
+//
+// A prediction comes by gRPC or by HTTP. Both make the same request of it, and differ in how they read and write:
+//   - By gRPC, request.Take decodes the message, but for its large values, which stay in the buffers of gRPC.
+//   - By HTTP, Web.readBody reads a body, and request.takeBody its JSON, but for the elements of inputs, which stay in
+//     the body.
+//   - request.fill reads the parameters and finds parts of shared memory. What is wrong becomes the request's Fault.
+//   - Package transport has the pipeline predict, which calls request.Decode for each input and request.Encode for the
+//     answer. Then it releases the request.
+//   - By gRPC, the encoded answer is sent as it is. By HTTP, inferredOf takes it apart, and inferred.write makes JSON.
+//
+// The elements of an input are in one of four places: in the message (codec.go), in JSON (webdata.go), behind the JSON
+// (webmessage.go), or in a region of shared memory (shared.go).
+//
+// What is large lies in memory that is used again (Calls.Memory), and has one owner at a time. A request owns its body
+// and the copies of inputs until Release, and the outputs until Encode hands them to the answer. The sender of the
+// answer frees that: gRPC, or inferred.write.
+//
+// The other calls are handlers of generated code. A page of HTTP (web.go, webpages.go) calls the handler of the call
+// that it stands for.
 package openinference
 
 import (

@@ -14,7 +14,13 @@ import (
 )
 
 // verbosity is a level of the log in Triton's terms: a switch for each kind of records. Weft has levels, and each
-// includes the ones before it, so not all switches can be set alone. Errors are always logged.
+// includes the ones before it, so not all switches can be set alone.
+//
+//	level  log_error  log_warning  log_info  log_verbose_level
+//	error  true       false        false     0
+//	warn   true       true         false     0
+//	info   true       true         true      0
+//	debug  true       true         true      1; any number above 0 sets it
 type verbosity struct {
 	warning, info bool
 	verbose       uint32
@@ -74,6 +80,7 @@ func (s *Service) LogSettings(
 	answer := &inference.LogSettingsResponse{Settings: map[string]*inference.LogSettingsResponse_SettingValue{}}
 	for key, is := range all {
 		m := &inference.LogSettingsResponse_SettingValue{}
+		// logSettings has values of these types only.
 		switch is := is.(type) {
 		case bool:
 			m.ParameterChoice = &inference.LogSettingsResponse_SettingValue_BoolParam{BoolParam: is}

@@ -83,6 +83,7 @@ func (r *request) part(field string, parameters map[string]*inference.InferParam
 	if err != nil {
 		return nil, inPart(field, err)
 	}
+	// A tensor with any of the three lies in a region, and then two of them are needed.
 	_, sized := parameters["shared_memory_byte_size"]
 	_, moved := parameters["shared_memory_offset"]
 	if name == "" && !sized && !moved {

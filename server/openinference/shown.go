@@ -49,6 +49,7 @@ func fitsShape(form, sizes tensor.Shape) bool {
 func reshaped(from, to, sizes tensor.Shape) tensor.Shape {
 	out, next := slices.Clone(to), 0
 	for i := range out {
+		// A size that is fixed in the new form; the open ones take the sizes of the old form's open ones, in order.
 		if out[i] != tensor.Unknown {
 			continue
 		}

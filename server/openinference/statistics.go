@@ -49,8 +49,12 @@ func (s *Service) statisticsOf(m *catalog.Model, version string) []*inference.Mo
 	return all
 }
 
-// statisticsMessage converts what was counted of a version. Requests are counted by package predict, and executions by
-// the runtime (Live), which knows their rows. There is no cache of answers, so hits and misses are 0.
+// statisticsMessage converts what was counted of a version. There is no cache of answers, so hits and misses are 0.
+//
+// InferenceStats and InferenceCount are of requests, by package predict: success and fail is the time from decoding to
+// the answer, queue that until the execution began, and the three of compute are those of the executions that requests
+// were in. A batch so counts once for each request in it. BatchStats and ExecutionCount are of executions, by the
+// runtime (Live), each once.
 func statisticsMessage(v *catalog.Version, number string, c predict.Counts) *inference.ModelStatistics {
 	n := c.Succeeded.Count
 	m := &inference.ModelStatistics{
@@ -65,6 +69,7 @@ func statisticsMessage(v *catalog.Version, number string, c predict.Counts) *inf
 	if !c.Last.IsZero() {
 		m.LastInference = uint64(c.Last.UnixMilli())
 	}
+	// Nothing was executed by a version that is not resident.
 	if v.Live == nil {
 		return m
 	}

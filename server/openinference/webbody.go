@@ -52,6 +52,7 @@ func (s *Web) readBody(v *visit, most int) (*[]byte, error) {
 	if size >= 0 {
 		room = min(room, size)
 	}
+	// A small body fits into this; one byte more than most is enough to see that a body is too large.
 	data := s.Memory.Get(min(room, most+1))
 	refuse := func(err error) (*[]byte, error) {
 		s.Memory.Put(data)
@@ -59,6 +60,7 @@ func (s *Web) readBody(v *visit, most int) (*[]byte, error) {
 	}
 	n, err := fill(from, *data)
 	held, counted := 0, 0 // bytes so far, by hold and by the quotas
+	// The memory is full, the end has not come, and the body may go on.
 	for err == nil && n == len(*data) && n != size && n <= most {
 		larger, came := min(2*n, most+1), n // one byte beyond most shows that there is more
 		if size >= 0 {
@@ -72,6 +74,7 @@ func (s *Web) readBody(v *visit, most int) (*[]byte, error) {
 			return refuse(err)
 		}
 		held = larger
+		// Both are held for a moment; only the larger one counts.
 		moved := s.Memory.Get(larger)
 		copy(*moved, *data)
 		s.Memory.Put(data)
@@ -81,6 +84,7 @@ func (s *Web) readBody(v *visit, most int) (*[]byte, error) {
 		n += more
 	}
 	*data = (*data)[:n]
+	// Too large as it came, or as it was unpacked.
 	_, cut := errors.AsType[*http.MaxBytesError](err)
 	switch {
 	case cut || n > most:

@@ -62,6 +62,7 @@ func appendList(raw []byte, dtype tensor.DType, l *list, turn *protect.Turn) ([]
 		}
 		var ok bool
 		if raw, ok = appendElement(raw, dtype, kind, text); !ok {
+			// The error repeats a number or a text as it came.
 			got := kinds[kind]
 			switch kind {
 			case aNumber:

@@ -27,7 +27,9 @@ func (s *Web) infer(v *visit) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Encode has made it so.
 	encoded := answer.(*transport.Encoded)
+	// The answer counts as the body does, for the time in which it is written.
 	if size := encoded.Bytes(); size > smallBody {
 		err = s.hold(v, size)
 	}

@@ -54,6 +54,7 @@ func (r *request) takeBody(model, version string, body *[]byte, head int, turn *
 	r.spread()
 	for i := range r.inputs {
 		in := &r.inputs[i]
+		// The type is the caller's; Decode compares it with the model's before the memory is taken.
 		in.list = b.lists[i]
 		size += in.list.bytes(dtypeOf(in.GetDatatype()))
 	}
@@ -62,6 +63,7 @@ func (r *request) takeBody(model, version string, body *[]byte, head int, turn *
 	}
 	w.all = isTrue(r.in.GetParameters(), "binary_data_output")
 	for _, o := range r.in.GetOutputs() {
+		// What an output says itself counts, also where it says false.
 		_, said := o.GetParameters()[asBytes]
 		switch {
 		case isTrue(o.GetParameters(), asBytes):

@@ -2,7 +2,13 @@
 // details.
 //
 // Handlers return errors of the packages that find them. Fail and Of look such an error up in the table (table.go),
-// which gives a fault, and make a status of it. The codes, the reasons and the numbers are part of the API.
+// which gives a fault, and make a status of it. An error that callers should tell from others has a type, in the
+// package that finds it or in message.go, and a row in the table; without a row it is INTERNAL. Its text says what was
+// wrong, what was expected, and what to do. The codes, the reasons and the numbers are part of the API: clients branch
+// on them.
+//
+// Whether a caller should try again is said three times: by the code, by the detail RetryInfo, which says when, and for
+// gRPC's own retries by the trailer of Fail.
 //
 // No other package knows gRPC's codes. They are the names that metrics, recordings and rollouts use for the requests of
 // every protocol.
@@ -58,6 +64,7 @@ func (f fault) status(err error, at predict.Place) *status.Status {
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(f.retry)})
 	}
 	text := f.text(err)
+	// The text must say by itself what it is about: many clients show nothing else.
 	if f.unnamed && at.Model != "" {
 		text = fmt.Sprintf("model %s version %d: %s", routing.Quote(at.Model), at.Version, text)
 	}

@@ -45,8 +45,11 @@ func some(f fault, those ...error) entry {
 }
 
 var (
-	notFound    = fault{code: codes.NotFound}
-	failed      = fault{code: codes.FailedPrecondition}
+	// notFound: a name in the call is not there.
+	notFound = fault{code: codes.NotFound}
+	// failed: what the server serves must change first, so a retry alone does not help.
+	failed = fault{code: codes.FailedPrecondition}
+	// unavailable: this server cannot answer now, and will; another one may.
 	unavailable = fault{code: codes.Unavailable, retry: retryUnavailable}
 )
 
@@ -61,6 +64,7 @@ var table = []entry{
 			Description: predict.Clip(e.Error()),
 		}}
 	}),
+	// There is no room, from here to protect.CrowdedError: callers may try again.
 	of(refusalFault),
 	of(func(e *predict.ServerFullError) fault {
 		return fault{
@@ -68,6 +72,7 @@ var table = []entry{
 			numbers: []string{"max_concurrent_requests", strconv.Itoa(e.Limit)},
 		}
 	}),
+	// Of bodies over HTTP: there is no trailer, so no pushback.
 	all[*CrowdedError](fault{code: codes.ResourceExhausted, reason: "CONNECTION_CROWDED", retry: retryWhenFull}),
 	all[*protect.ThrottledError](fault{code: codes.ResourceExhausted, reason: "THROTTLED", retry: retryWhenFull}),
 	all[*protect.CrowdedError](fault{
@@ -82,6 +87,7 @@ var table = []entry{
 		}
 		return fault{code: code, reason: string(e.Reason)}
 	}),
+	// The token may be good: the keys of its issuer cannot be fetched to tell.
 	all[*access.UnreachableError](fault{
 		code: codes.Unavailable, reason: "ISSUER_UNREACHABLE", retry: retryUnavailable,
 	}),
@@ -137,6 +143,7 @@ var table = []entry{
 	of(func(e *catalog.TrafficError) fault {
 		return violation("traffic."+e.Field, "expected "+e.Want+", got "+e.Got)
 	}),
+	// Aborted asks callers to read again what they wanted to change, and to decide again.
 	of(func(e *catalog.RevisionError) fault {
 		return fault{code: codes.Aborted, reason: "REVISION_CHANGED", numbers: []string{
 			"expected", strconv.FormatUint(e.Expected, 10), "current", strconv.FormatUint(e.Current, 10),
@@ -165,6 +172,7 @@ var table = []entry{
 	// A lost device is asked for before ModelError, which may wrap it.
 	some(unavailable, catalog.ErrDeviceLost, catalog.ErrNotReady, catalog.ErrUntried, catalog.ErrNotOpen,
 		sharedsched.ErrRemoved, sharedsched.ErrDraining, sharedsched.ErrClosed),
+	// Two versions fail on the input, so the input is wrong; a failure of one may be the model's.
 	all[*predict.InputError](fault{code: codes.InvalidArgument, reason: inputFailed}),
 	of(func(e *catalog.ModelError) fault {
 		if e.OutOfMemory() {
@@ -190,6 +198,7 @@ var table = []entry{
 		}
 		return fault{}, false
 	},
+	// From here on the request ended before there was an answer.
 	some(fault{code: codes.Aborted, reason: "SUPERSEDED"}, predict.ErrSuperseded),
 	some(fault{code: codes.DeadlineExceeded}, sharedsched.ErrExpired, context.DeadlineExceeded),
 	some(fault{code: codes.Canceled}, context.Canceled),

@@ -1,5 +1,8 @@
 // Package tfserving serves the API of TensorFlow Serving, as far as models of ONNX have it. docs/TENSORFLOW_SERVING.md
 // lists what each call and field does.
+//
+// Package transport runs predictions, for which a request reads the message and writes the answer (request.go,
+// tensor.go). The other calls are handlers of generated code.
 package tfserving
 
 import (
@@ -19,13 +22,13 @@ import (
 	"github.com/weftserve/weft/server/transport"
 )
 
-// Predictions implements PredictionService.
+// Predictions implements PredictionService. Calls that it does not have, such as Classify, are UNIMPLEMENTED.
 type Predictions struct {
 	serving.UnimplementedPredictionServiceServer
 	*transport.Calls
 }
 
-// Models implements ModelService.
+// Models implements ModelService, but for HandleReloadConfigRequest: the repository is watched.
 type Models struct {
 	serving.UnimplementedModelServiceServer
 	*transport.Calls
@@ -37,7 +40,8 @@ func Register(g *grpc.Server, c *transport.Calls) {
 	serving.RegisterModelServiceServer(c.On(g), Models{Calls: c})
 }
 
-// NewRequest implements transport.Predicting: the messages of Predict read themselves, see request.
+// NewRequest implements transport.Predicting. It returns a request for Predict, which transport then runs instead of a
+// generated handler; nil: the method has a handler.
 func (s Predictions) NewRequest(method string) transport.Request {
 	if method != "Predict" {
 		return nil
@@ -45,7 +49,7 @@ func (s Predictions) NewRequest(method string) transport.Request {
 	return &request{house: s.Calls}
 }
 
-// choiceOf says which version a message asks for in the terms of routing.
+// choiceOf converts the part of a message that chooses a version. The zero Choice leaves it to the model's traffic.
 func choiceOf(m *serving.ModelSpec) routing.Choice {
 	switch c := m.GetVersionChoice().(type) {
 	case *serving.ModelSpec_Version:
@@ -56,6 +60,7 @@ func choiceOf(m *serving.ModelSpec) routing.Choice {
 	return routing.Choice{}
 }
 
+// specOf names the version that answered, as answers do.
 func specOf(model string, version int64) *serving.ModelSpec {
 	return &serving.ModelSpec{
 		Name: model, SignatureName: signatureName,
@@ -64,14 +69,16 @@ func specOf(model string, version int64) *serving.ModelSpec {
 }
 
 const (
-	// signatureName is that of the only signature of a model.
+	// signatureName is the name of the only signature of a model, which clients ask for by default.
 	signatureName = "serving_default"
-	// signatureField is the only field of metadata.
+	// signatureField is the only field of metadata that clients may ask for, and must.
 	signatureField = "signature_def"
-	methodName     = "tensorflow/serving/predict"
+	// methodName is what a signature that takes and gives tensors has.
+	methodName = "tensorflow/serving/predict"
 )
 
-// GetModelMetadata implements serving.PredictionServiceServer.
+// GetModelMetadata implements serving.PredictionServiceServer. It describes the version that a request with the same
+// choice would get now.
 func (s Predictions) GetModelMetadata(
 	ctx context.Context, q *serving.GetModelMetadataRequest,
 ) (*serving.GetModelMetadataResponse, error) {
@@ -106,6 +113,8 @@ func (s Predictions) GetModelMetadata(
 	}, nil
 }
 
+// infosOf describes inputs or outputs. Names have the form of a tensor in a graph of TensorFlow, "x:0", as clients
+// expect; requests use the keys of the map.
 func infosOf(specs []tensor.Spec) map[string]*tensorflow.TensorInfo {
 	all := make(map[string]*tensorflow.TensorInfo, len(specs))
 	for i := range specs {
@@ -116,15 +125,18 @@ func infosOf(specs []tensor.Spec) map[string]*tensorflow.TensorInfo {
 	return all
 }
 
+// states maps the states of the catalog to the API's. A version that failed is END, since there is no state for it; its
+// status says why.
 var states = map[catalog.State]serving.ModelVersionStatus_State{
 	catalog.Loading: serving.ModelVersionStatus_LOADING, catalog.Ready: serving.ModelVersionStatus_AVAILABLE,
 	catalog.Unloading: serving.ModelVersionStatus_UNLOADING, catalog.Failed: serving.ModelVersionStatus_END,
 }
 
-// unknown is the code of gRPC for errors that no more is said about.
+// unknown is the number of gRPC's code UNKNOWN, which a failed version's status has beside its text.
 const unknown = 2
 
-// GetModelStatus implements serving.ModelServiceServer.
+// GetModelStatus implements serving.ModelServiceServer. It shows the version that is asked for, by number or by label,
+// or else all, the newest first.
 func (s Models) GetModelStatus(
 	ctx context.Context, q *serving.GetModelStatusRequest,
 ) (*serving.GetModelStatusResponse, error) {
@@ -140,6 +152,7 @@ func (s Models) GetModelStatus(
 	}
 	choice := choiceOf(q.GetModelSpec())
 	if choice.Label != nil {
+		// Looked up here, as Resolve may refuse a version that is not ready, and its state is what is asked for.
 		number, is := m.Labels[*choice.Label]
 		if !is {
 			if _, err := s.Pipeline.Table().Resolve(m.Name, choice); err != nil {
@@ -161,7 +174,7 @@ func (s Models) GetModelStatus(
 		}
 		all.ModelVersionStatus = append(all.ModelVersionStatus, status)
 	}
-	if choice.Version != nil && len(all.GetModelVersionStatus()) == 0 {
+	if choice.Version != nil && len(all.GetModelVersionStatus()) == 0 { // Resolve says why there is none
 		if _, err := s.Pipeline.Table().Resolve(m.Name, routing.Choice{Version: choice.Version}); err != nil {
 			return fail(err)
 		}

@@ -27,10 +27,12 @@ var dataTypes = [...]tensorflow.DataType{
 	tensor.String: tensorflow.DataType_DT_STRING,
 }
 
+// fault returns the error of a part of a tensor; the pipeline adds the name of the input.
 func fault(part, want, got string) error {
 	return &tensor.FieldError{Field: part, Want: want, Got: got}
 }
 
+// shapeMessage converts a shape. A size that is open is -1 in both.
 func shapeMessage(s tensor.Shape) *tensorflow.TensorShapeProto {
 	m := &tensorflow.TensorShapeProto{Dim: make([]*tensorflow.TensorShapeProto_Dim, len(s))}
 	for i, size := range s {
@@ -39,7 +41,12 @@ func shapeMessage(s tensor.Shape) *tensorflow.TensorShapeProto {
 	return m
 }
 
-// decode reads the message that came for an input, and its large values. The error is a *tensor.FieldError.
+// decode reads the message that came for an input, with its large values from lifted. The error is a
+// *tensor.FieldError.
+//
+// If tensor_content has bytes, they are all elements, in the layout of tensor.Tensor.Data, and are lent, not copied;
+// lists are then passed over. Else the list of the dtype has the elements, and is copied. It may be shorter than the
+// shape says: its last element stands for the others.
 func decode(spec *tensor.Spec, m *tensorflow.TensorProto, lifted *elements.Lifted) (tensor.Tensor, error) {
 	if want := dataTypes[spec.DType]; m.GetDtype() != want {
 		return tensor.Tensor{}, fault("dtype", want.String(), m.GetDtype().String())
@@ -67,7 +74,9 @@ func decode(spec *tensor.Spec, m *tensorflow.TensorProto, lifted *elements.Lifte
 		return t, err
 	}
 	t.Data = l.data
-	if missing := int(count) - l.n; missing > 0 { // the last one stands for them, or zero where there is none
+	// The last element stands for each that is missing, or zero where none came. A few bytes could so become a tensor of
+	// gigabytes, so what they may become is bounded.
+	if missing := int(count) - l.n; missing > 0 {
 		last := l.data[l.last:]
 		if l.n == 0 {
 			last = make([]byte, cmp.Or(t.DType.Size(), emptyText))
@@ -81,26 +90,29 @@ func decode(spec *tensor.Spec, m *tensorflow.TensorProto, lifted *elements.Lifte
 	return t, nil
 }
 
-// emptyText is how many bytes a text without any takes in a tensor.
+// emptyText is how many bytes a text without any takes in a tensor: its length.
 const emptyText = 4
 
-// list is the list of a message that belongs to an element type.
+// list is the list of a message that belongs to an element type, in the form that a tensor has it.
 type list struct {
-	name string
-	n    int    // of its elements
-	data []byte // they, as a tensor has them
-	last int    // where the last one begins
+	name string // of the field
+	n    int    // how many elements came
+	data []byte // the elements, in the layout of tensor.Tensor.Data
+	last int    // where the last one begins in data
 }
 
-// listed returns the list of an element type. It may have so many elements.
+// listed returns the list that belongs to an element type, with at most that many elements. The error is a
+// *tensor.FieldError. int_val and half_val have small numbers in 32 bits, so those must be within the type.
 func listed(d tensor.DType, m *tensorflow.TensorProto, lifted *elements.Lifted, most int64) (list, error) {
 	switch d {
 	case tensor.Float32:
 		return floats("float_val", lifted.Singles(m.GetFloatVal()), most, 4)
 	case tensor.Float64:
 		return floats("double_val", lifted.Doubles(m.GetDoubleVal()), most, 8)
+	// Its numbers are the bits of halves, each in an int32.
 	case tensor.Float16, tensor.BFloat16:
 		return within("half_val", m.GetHalfVal(), most, 0, math.MaxUint16, 2)
+	// TensorFlow has no lists of their own for whole numbers of less than 32 bits.
 	case tensor.Int8:
 		return within("int_val", m.GetIntVal(), most, math.MinInt8, math.MaxInt8, 1)
 	case tensor.Int16:
@@ -133,6 +145,7 @@ func listed(d tensor.DType, m *tensorflow.TensorProto, lifted *elements.Lifted, 
 
 var little = binary.LittleEndian
 
+// each is a list whose elements put appends one by one.
 func each[T any](name string, values []T, most int64, put func([]byte, T) []byte) (list, error) {
 	l := list{name: name, n: len(values)}
 	if err := l.fits(most); err != nil {
@@ -145,7 +158,8 @@ func each[T any](name string, values []T, most int64, put func([]byte, T) []byte
 	return l, nil
 }
 
-// floats is a list of floats of so many bytes.
+// floats is a list of floats of so many bytes each, which lie in a message as they do in a tensor. It is a copy,
+// because elements may have to be appended.
 func floats(name string, e elements.Elements, most int64, bytes int) (list, error) {
 	l := list{name: name, n: e.Count}
 	if err := l.fits(most); err != nil {
@@ -156,6 +170,7 @@ func floats(name string, e elements.Elements, most int64, bytes int) (list, erro
 	return l, nil
 }
 
+// fits refuses a list that has more elements than the shape.
 func (l *list) fits(most int64) error {
 	if int64(l.n) > most {
 		return fault(l.name, fmt.Sprintf("%d elements, or the first of them", most), fmt.Sprintf("%d elements", l.n))
@@ -163,7 +178,7 @@ func (l *list) fits(most int64) error {
 	return nil
 }
 
-// within is each of numbers from low to high, of so many bytes.
+// within is each of numbers from low to high, with the lowest bytes of each: an element of a half is its bits.
 func within(name string, values []int32, most, low, high int64, bytes int) (list, error) {
 	for i, v := range values {
 		if int64(v) < low || int64(v) > high {
@@ -175,7 +190,7 @@ func within(name string, values []int32, most, low, high int64, bytes int) (list
 	})
 }
 
-// encode returns the message of an output. It refers to the tensor.
+// encode returns the message of an output, in tensor_content, or string_val for texts. It refers to the tensor.
 func encode(t *tensor.Tensor) *tensorflow.TensorProto {
 	m := &tensorflow.TensorProto{Dtype: dataTypes[t.DType], TensorShape: shapeMessage(t.Shape)}
 	if t.DType != tensor.String {

@@ -112,6 +112,7 @@ func (a Admin) change(ctx context.Context, c *attempt, do func(context.Context, 
 	}()
 	err := do(ctx, c.model, c.version, caller(ctx))
 	if errors.Is(err, catalog.ErrUnknown) {
+		// The runtime says that something is unknown; if that is the model, the routing table says it better.
 		if _, unknown := a.model(c.model); unknown != nil {
 			return unknown // its text lists the models that there are
 		}

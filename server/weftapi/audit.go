@@ -37,9 +37,10 @@ type attempt struct {
 // try lets do make the change, and writes the one line of log that every call leaves, however it ends. It returns the
 // error that the caller gets.
 //
-// The line says who asked for what, how the model was before, and how it is afterwards or else why the call was
-// refused. A change whose caller goes away may still take place: then the line says so, with the model as it is by
-// then.
+// The line says who asked for what, and how the model was before. Its event says how the call ended:
+//   - change_made: how the model is afterwards, and whether the change outlives the server.
+//   - change_detached: the caller went away, and the change goes on; how the model is by then.
+//   - change_refused: the change was refused, failed or panicked, and why.
 func (a Admin) try(ctx context.Context, c *attempt, do func() error) error {
 	before, err := a.look(c), errPanicked // err keeps its value only if do panics
 	defer func() {
@@ -55,6 +56,7 @@ func (a Admin) try(ctx context.Context, c *attempt, do func() error) error {
 			persisted, _ := a.persisted()
 			fields = append(fields, "after", a.look(c), "persisted", persisted)
 			a.Logger.InfoContext(ctx, "change made", append([]any{"event", "change_made"}, fields...)...)
+		// The caller gets an error, but the model will change: an auditor must find that.
 		case a.goesOn(ctx, c, err):
 			fields = append(fields, "cause", predict.Clip(err.Error()), "after", a.look(c))
 			a.Logger.InfoContext(ctx, "change goes on without its caller",

@@ -17,11 +17,17 @@ import (
 )
 
 // codec carries one request of weft.v1 from the bytes of its message to the bytes of its answer. It implements
-// transport.Request and predict.Codec. It is pooled: request takes one out, and Release clears it for another request.
-// A field that Release does not clear leaks one caller's value into the next request.
+// transport.Request and predict.Codec.
+//
+// Package transport calls its methods in this order, one at a time: Take, when the message has come; Decode, for each
+// input of the version that is to answer, and again if another version is tried; Encode, for the answer; Release, when
+// nothing runs any more that reads the inputs.
 //
 // A plain message is decoded by hand and stays in gRPC's buffers; others are decoded by proto.Unmarshal into memory of
 // their own. Package server/wire says which messages are plain.
+//
+// A codec is pooled: API.request takes one out, and Release clears it for another request. A field that Release does
+// not clear leaks one caller's value into the next request.
 type codec struct {
 	transport.Exchange
 
@@ -81,6 +87,7 @@ func (c *codec) Take(data mem.BufferSlice) error {
 // it. It must be called once, when nothing reads the inputs any more.
 func (c *codec) Release() {
 	c.Reset()
+	// The answer was not encoded by hand, or was copied: its values are still the codec's.
 	if !c.given {
 		for _, v := range c.out.Values {
 			c.api.Memory.Put(&v.Data)
@@ -115,6 +122,7 @@ func (c *codec) Decode(input *tensor.Spec) (tensor.Tensor, error) {
 // Encode implements predict.Codec. It refuses an answer that gRPC would refuse to send, which on a stream would end it
 // for every request. Raw outputs are encoded by hand and not copied; others, and texts, by generated code.
 func (c *codec) Encode(result *predict.Result) error {
+	// Of a raw answer with texts, only these are in a typed list: Response encodes each output by its type.
 	if !answersRaw(c.in.Request.GetOutputEncoding(), &c.came) || !wire.Plain(result) {
 		return c.encodeTyped(result)
 	}

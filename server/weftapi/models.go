@@ -64,6 +64,7 @@ func (s Predictions) GetModelMetadata(
 		MaxLatency:    durationMessage(v.MaxLatency),
 		TargetLatency: durationMessage(v.TargetLatency),
 	}
+	// From the same table, so that labels and versions are those by which the route was found.
 	m, err := table.Model(v.Model)
 	if err != nil {
 		return nil, s.Fail(ctx, err, predict.Place{})

@@ -74,7 +74,7 @@ func (s Predictions) served(m *catalog.Model, req *weftv1.ReportOutcomeRequest) 
 		if number, ok := m.Labels[*choice.Label]; ok {
 			choice.Version = &number
 		}
-	case choice.Version == nil:
+	case choice.Version == nil: // neither a number nor a label
 		number, known := s.Pipeline.Router().VersionOf(m.Name, req.GetEpisodeId())
 		if !known {
 			return nil, &tensor.FieldError{
@@ -94,6 +94,7 @@ func (s Predictions) served(m *catalog.Model, req *weftv1.ReportOutcomeRequest) 
 			choice.Version = nil // the caller named the label, so the error is to be about that
 		}
 	}
+	// The version is not there: the routing table has the words for that.
 	_, err := s.table().Resolve(m.Name, choice)
 	return nil, err
 }
@@ -137,6 +138,7 @@ func outcomeValues(req *weftv1.ReportOutcomeRequest) (map[string]float64, error)
 			Field: "metrics", Want: fmt.Sprintf("at most %d numbers", maxOutcomes), Got: strconv.Itoa(len(values)),
 		}
 	}
+	// In order, so that the same report always gets the same error.
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if value := values[name]; !(math.Abs(value) <= rollout.MaxOutcome) { // true of NaN, too
 			// reward has a field of its own; success is 0 or 1 and never gets here.

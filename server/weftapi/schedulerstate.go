@@ -97,6 +97,7 @@ func (v *stateView) flows() []*weftv1.SchedulerFlow {
 	for i := range v.state.Versions {
 		version := &v.state.Versions[i]
 		if model, _ := splitName(version.Name); v.shows(model) {
+			// First every waiting task of the version counts for its own flow; then the tasks of identities move to theirs.
 			queued[version.Flow] += version.Queued + version.Background
 			for j := range version.Queues {
 				if q := &version.Queues[j]; q.Identity != "" {
@@ -109,6 +110,7 @@ func (v *stateView) flows() []*weftv1.SchedulerFlow {
 	var out []*weftv1.SchedulerFlow
 	for _, f := range v.state.Flows {
 		n, shown := queued[f.ID]
+		// A flow of another model only.
 		if !shown && v.model != "" {
 			continue
 		}
@@ -151,6 +153,7 @@ func (v *stateView) versions() []namedVersion {
 			continue
 		}
 		if m := v.snapshot.Model(n.model); m != nil {
+			// The scheduler may still have a version that the catalog has forgotten, and the other way around.
 			if known := m.Version(n.number); known != nil {
 				n.signature = known.Signature
 			}

@@ -36,6 +36,7 @@ func (s Catalog) GetShadowSummary(
 		if !by.Observes(summary.Model) {
 			continue
 		}
+		// The summary has the rows that were asked for in any case; the message leaves out what the caller may not see.
 		show := detail
 		show.Worst = show.Worst && by.Operates(summary.Model, s.Operated)
 		message := shadowMessage(&summary, show)

@@ -93,6 +93,7 @@ func (st *stream) enter(a *accepted, supersede bool) error {
 		}
 	}
 	if supersede {
+		// Also requests that have no episode supersede each other: "" is one episode.
 		for _, older := range st.inFlight {
 			if older.episode == a.episode {
 				older.cancel(predict.ErrSuperseded)

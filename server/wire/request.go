@@ -70,6 +70,7 @@ func RequestMessage(r *predict.Recorded) *weftv1.PredictRequest {
 	if r.Request.Target != 0 {
 		m.TargetLatency = durationpb.New(r.Request.Target)
 	}
+	// Another protocol's inputs are tensors only: their message is raw where it can be.
 	for spec, t := range r.Inputs() {
 		m.Inputs[spec.Name] = Encode(t.Clone(), true)
 	}

@@ -16,11 +16,11 @@ import (
 // one that is like an earlier one.
 //
 // A plain message is one that scanned decodes by hand; others are decoded by proto.Unmarshal. In a plain message
-//
-// - no field is unknown, and none comes twice that may come once;
-// - tensors are raw, or packed lists of numbers;
-// - texts are UTF-8, and both ids and the names of the model, its label and the inputs have at most predict.MaxIDBytes;
-// - there are at most 64 inputs, 64 outputs, and 64 dimensions of an input.
+//   - no field is unknown, and none comes twice that may come once;
+//   - tensors are raw, or packed lists of numbers;
+//   - texts are UTF-8, and both ids, the label, and the names of the model and of inputs have at most
+//     predict.MaxIDBytes;
+//   - there are at most 64 inputs, 64 outputs, and 64 dimensions of an input.
 //
 // The methods that return a bool report whether the bytes are plain. If not, the buffer holds a part of the message,
 // and reset must clear it.
@@ -194,13 +194,14 @@ func (s *scanned) tensor(in *input, data elements.Source) bool {
 		case elements.NumberTag(1):
 			m.Dtype = weftv1.DataType(f.Value)
 		case elements.BytesTag(2):
+			// shape, which is packed: generated code always writes it so.
 			for f.Plain && f.Bytes.Size() > 0 {
 				var size uint64
 				size, f.Plain = f.Bytes.Varint()
 				f.Plain = f.Plain && len(m.GetShape()) < most
 				m.Shape = append(m.Shape, int64(size))
 			}
-		case elements.BytesTag(3):
+		case elements.BytesTag(3): // raw
 			f.Plain = in.left.List == elements.None
 			if data, one := f.Bytes.One(); one {
 				m.Raw = data
@@ -210,6 +211,7 @@ func (s *scanned) tensor(in *input, data elements.Source) bool {
 		case elements.BytesTag(4), elements.BytesTag(5), elements.BytesTag(6), elements.BytesTag(7),
 			elements.BytesTag(8), elements.BytesTag(9),
 			elements.BytesTag(10):
+			// A packed list. An empty one is as none; texts, field 11, are not plain.
 			l := listOf(f.Tag >> 3)
 			count, whole := elements.Counted(l, f.Bytes)
 			f.Plain = whole && in.left.List == elements.None && len(m.GetRaw()) == 0

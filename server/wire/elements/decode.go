@@ -54,7 +54,7 @@ func (p *Protocol) Decode(input *tensor.Spec, shape tensor.Shape, c *Came, packe
 	case used == Texts:
 		out.Data = packStrings(c.Texts)
 		return out, Typed, nil
-	case c.Left.List == None:
+	case c.Left.List == None: // generated code decoded the list: from here on it is as if it had been left
 		c.Left = Elements{used, c.Sizes[used], [][]byte{packed(used)}}
 	}
 	return out, Typed, c.Left.fill(&out, p)

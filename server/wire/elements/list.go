@@ -96,6 +96,7 @@ func (p *Protocol) used(dtype tensor.DType, shape tensor.Shape, count int64, siz
 		return None, fault("", "one representation of the elements", p.names(sizes))
 	case used == None && count > 0:
 		return None, fault("", fmt.Sprintf("%d elements (shape %v) in %s", count, shape, p.listsFor(dtype)), "none")
+	// The field is not one for this type.
 	case used == Raw && !p.raw(dtype), used > Raw && (used != typedLists[dtype] || !p.typed(dtype)):
 		want := fmt.Sprintf("%v elements in %s", dtype, p.listsFor(dtype))
 		return None, fault(p.Names[used], want, p.Names[used])

@@ -20,6 +20,7 @@ var little = binary.LittleEndian
 func pack(dtype tensor.DType, e *Elements) (data []byte, bad int, value int64) {
 	size := dtype.Size()
 	data = make([]byte, e.Count*size)
+	// For halves these are all values of two bytes, which the bits never exceed.
 	low, high := bounds(dtype)
 	from := NewSource(e.Pieces)
 	var turn protect.Turn
