@@ -46,8 +46,6 @@ type refusing []int64
 
 func (r refusing) Allow(_ string, version int64) bool { return !slices.Contains(r, version) }
 
-func (r refusing) Fit(m string, version int64) bool { return r.Allow(m, version) }
-
 type healthFunc func(model string, version int64) bool
 
 func (f healthFunc) Allow(model string, version int64) bool { return f(model, version) }

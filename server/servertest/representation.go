@@ -4,8 +4,6 @@ package servertest
 import (
 	"math"
 
-	"google.golang.org/protobuf/reflect/protoreflect"
-
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/tensor"
 )
@@ -40,13 +38,4 @@ var Representations = []Representation{
 		DoubleValues: []float64{1, -2},
 	}},
 	{tensor.String, "\x02\x00\x00\x00\xff\x00\x00\x00\x00\x00", &weftv1.Tensor{StringValues: [][]byte{{0xff, 0}, {}}}},
-}
-
-// List returns the name of the typed list.
-func (r *Representation) List() (name string) {
-	r.Typed.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, _ protoreflect.Value) bool {
-		name = string(f.Name())
-		return false
-	})
-	return name
 }
