@@ -13,7 +13,7 @@ import (
 // benchCommand is `weft bench`.
 type benchCommand struct{ loadgen.Options }
 
-// Help returns the part of the help that is of no flag.
+// Help implements kong.HelpProvider: the text below the flags.
 func (benchCommand) Help() string {
 	return `Requests come from a number of callers (--callers), or at a rate that does not depend on the answers (--rate).
 In the latter case each latency counts from the moment at which the request was due, so that a server that stalls
@@ -22,12 +22,13 @@ shows. docs/BENCHMARKING.md explains the figures.
 Ctrl-C ends the run with a report of what was measured; a second one ends the program.`
 }
 
-// Run puts the load on.
+// Run puts load on a server until the run is over or a signal ends it; either way it reports.
 func (c *benchCommand) Run(s streams) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the program
-	// The heap is small, and would be collected all the time: a sixth of the time that a request takes here.
+	// The heap is small, and would be collected all the time: that takes a sixth of the time of a request here, and
+	// would be measured as the server's.
 	debug.SetGCPercent(800)
 	return loadgen.Run(ctx, &c.Options, s.out, s.err)
 }

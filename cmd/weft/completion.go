@@ -16,13 +16,14 @@ type completionCommand struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }
 
-// Help returns the part of the help that is of no flag.
+// Help implements kong.HelpProvider: the text below the flags.
 func (completionCommand) Help() string {
 	return `For bash and zsh: eval "$(weft completion bash)", in ~/.bashrc or ~/.zshrc.
 For fish: weft completion fish >~/.config/fish/completions/weft.fish`
 }
 
-// shells have a shell ask the command. Where that knows nothing, names of files are completed.
+// shells have a shell run the command for each completion, so that a newer program needs no new script. Where the
+// command prints nothing, bash and zsh complete names of files.
 var shells = map[string]func(command string) string{
 	"bash": func(command string) string { return "complete -o default -C " + quote(command) + " weft\n" },
 	"zsh": func(command string) string {
@@ -35,7 +36,7 @@ var shells = map[string]func(command string) string{
 	},
 }
 
-// quote returns a word as shells take it.
+// quote returns a word in a form that shells take as one word, whatever its characters.
 func quote(word string) string {
 	if !strings.ContainsFunc(word, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("/._+-", r)
@@ -47,6 +48,7 @@ func quote(word string) string {
 
 // Run prints the script.
 func (c *completionCommand) Run(s streams) error {
+	// The path, because the shell may find another weft, or none, by the name.
 	program, err := os.Executable()
 	if err != nil {
 		return err
@@ -60,7 +62,7 @@ type completeCommand struct {
 	Words []string `arg:"" optional:"" passthrough:""` // bash repeats what COMP_LINE has
 }
 
-// Run prints the words that may be next, one a line.
+// Run prints the words that may be next, one a line. Without COMP_POINT, as in fish, the whole line counts.
 func (completeCommand) Run(ctx *kong.Context, s streams) error {
 	line := os.Getenv("COMP_LINE")
 	var point int
@@ -75,13 +77,15 @@ func (completeCommand) Run(ctx *kong.Context, s streams) error {
 	return nil
 }
 
-// complete returns what the last word of a line may become: a command, a flag or the value of one. No existing library
-// for that has been looked after for years, and this is all it takes.
+// complete returns what the last word of a line may become: a command, a flag or the value of one. It follows the words
+// before through the tree of commands and ignores quotes, which only arguments have. No maintained library does this
+// for kong.
 func complete(node *kong.Node, line string) (next []string) {
 	words := strings.Split(line, " ")
 	last := words[len(words)-1]
 	var flag *kong.Flag // whose value is next
 	for _, word := range words[1:max(len(words)-1, 1)] {
+		// The word is the value of the flag before it, or there were two spaces.
 		if flag != nil || word == "" {
 			flag = nil
 			continue
@@ -115,6 +119,7 @@ func complete(node *kong.Node, line string) (next []string) {
 	return slices.DeleteFunc(next, func(word string) bool { return !strings.HasPrefix(word, last) })
 }
 
+// flagsOf returns the flags that count at a command, those of the commands above it included.
 func flagsOf(node *kong.Node) []*kong.Flag {
 	return slices.DeleteFunc(slices.Concat(node.AllFlags(true)...), func(f *kong.Flag) bool { return f.Hidden })
 }

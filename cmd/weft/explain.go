@@ -13,7 +13,7 @@ import (
 // explainCommand is `weft explain`.
 type explainCommand struct{ ask.Explain }
 
-// Help returns the part of the help that is of no flag.
+// Help implements kong.HelpProvider: the text below the flags.
 func (explainCommand) Help() string {
 	return `For example: weft explain robot-7/step-123
 
@@ -23,7 +23,7 @@ if there is such a one, else the server's number of the request; '#1234' is the 
 the shell. The exit status is 1 if the request is not remembered.`
 }
 
-// Run explains.
+// Run prints the explanation. The server's text has names of callers, so that it is made printable.
 func (c *explainCommand) Run(s streams) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -50,7 +50,7 @@ const (
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// run carries out a command line and returns the exit status.
+// run carries out a command line and returns the exit status. It is main without the process, for tests.
 func run(args []string, stdout, stderr io.Writer) int {
 	var line commandLine
 	parser, err := newParser(&line, streams{out: stdout, err: stderr, args: args})
@@ -62,11 +62,13 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	command, err := parser.Parse(args)
 	if wrong, ok := errors.AsType[*kong.ParseError](err); ok {
+		// kong knows nothing of flags that are gone. Its error is text.
 		for key, instead := range (config.Server{}).Gone() {
 			if rest, is := strings.CutPrefix(err.Error(), "unknown flag --"+key); is && (rest == "" || rest[0] == ',') {
 				err = fmt.Errorf("--%s is gone: %s", key, instead)
 			}
 		}
+		// The advice comes after the error: fail prints before the deferred calls run.
 		if node := wrong.Context.Selected(); node != nil {
 			defer fmt.Fprintf(stderr, "Run \"%s --help\" for help.\n", node.FullPath())
 		} else {
@@ -82,7 +84,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// newParser returns a parser of command lines, and of the settings file that they name.
+// newParser returns a parser of command lines, and of the settings file that --config names. Commands get s as an
+// argument of Run.
 func newParser(line *commandLine, s streams) (*kong.Kong, error) {
 	return kong.New(line,
 		kong.Name("weft"), kong.Description(description), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
@@ -90,12 +93,14 @@ func newParser(line *commandLine, s streams) (*kong.Kong, error) {
 	)
 }
 
-// streams are where a command writes its result (out) and everything else (err), and the words of its command line.
+// streams are where a command writes its result (out) and everything else (err), and the words of its command line
+// (args), which a reload parses again.
 type streams struct {
 	out, err io.Writer
 	args     []string
 }
 
+// fail prints an error, which may quote texts of others, and returns the status.
 func fail(stderr io.Writer, err error, status int) int {
 	fmt.Fprintf(app.Printable(stderr), "weft: %v\n", err)
 	return status
@@ -124,10 +129,10 @@ type tokenCommand struct {
 // Run makes a token and prints it.
 func (c *tokenCommand) Run(s streams) error { return app.Token(c.Name, s.out) }
 
-// workerCommand is `weft worker`, as which a server starts this program to run models in another process.
+// workerCommand is `weft worker`. A server starts this program with it to run models in another process; people do not.
 type workerCommand struct {
 	Library string `arg:"" help:"The ONNX Runtime shared library."`
 }
 
-// Run runs models until the server is done, or dead.
+// Run runs models until the server ends it or is gone.
 func (c *workerCommand) Run() error { return app.Work(c.Library) }

@@ -13,14 +13,14 @@ import (
 // predictCommand is `weft predict`.
 type predictCommand struct{ ask.Options }
 
-// Help returns the part of the help that is of no flag.
+// Help implements kong.HelpProvider: the text below the flags.
 func (predictCommand) Help() string {
 	return `For example: weft predict cartpole --input observation='[[0, 0.1, 0.05, -0.2]]'
 
 Types and shapes are those of the model. Without --input it says which inputs the model takes.`
 }
 
-// Run asks.
+// Run asks for one prediction. Inputs may come from standard input.
 func (c *predictCommand) Run(s streams) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

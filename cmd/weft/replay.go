@@ -21,7 +21,7 @@ const (
 // replayCommand is `weft replay`.
 type replayCommand struct{ replay.Options }
 
-// Help returns the part of the help that is of no flag.
+// Help implements kong.HelpProvider: the text below the flags.
 func (replayCommand) Help() string {
 	return `Each recorded request is sent again when it is due, whether or not others were answered. The answers are
 compared with the recorded ones: output by output, in latency, and by code. Then a gate judges the version.
@@ -33,14 +33,15 @@ a wrong command line. Requests need their whole inputs ("weft serve --record-inp
 came over a stream is sent as a single call.`
 }
 
-// Run replays.
+// Run replays. The error is a *replay.VerdictError unless the gate says PROMOTE.
 func (c *replayCommand) Run(s streams) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	return replay.Run(ctx, &c.Options, s.out, s.err)
 }
 
-// statusOf returns the exit status of a command's error.
+// statusOf returns the exit status for the error of any command: 2 if the settings are wrong, 3 or 4 for the verdict of
+// a replay, 1 for every other failure.
 func statusOf(err error) int {
 	if _, wrong := errors.AsType[config.Faults](err); wrong {
 		return statusUsage

@@ -32,10 +32,11 @@ type adminTarget struct {
 	certs.Client
 }
 
-// adminPatience is how long a command waits for a server.
+// adminPatience is how long a command waits for a server: for the connection and the answer together.
 const adminPatience = 10 * time.Second
 
-// ask connects to the admin address for one call. The error names the address.
+// ask connects to the admin address, makes one call and prints the rollout in its answer. The error names the address.
+// It tells a server that cannot be reached from one that refuses.
 func (t *adminTarget) ask(call func(context.Context, *grpc.ClientConn) (rolloutAnswer, error), out io.Writer) error {
 	options, err := t.DialOptions(t.Admin)
 	if err != nil {
@@ -49,6 +50,7 @@ func (t *adminTarget) ask(call func(context.Context, *grpc.ClientConn) (rolloutA
 	ctx, cancel := context.WithTimeout(context.Background(), adminPatience)
 	defer cancel()
 	answer, err := call(ctx, conn)
+	// The code of the answer does not tell: a server that drains says UNAVAILABLE, too.
 	if state := conn.GetState(); err != nil &&
 		(state == connectivity.TransientFailure || state == connectivity.Connecting) {
 		message := status.Convert(err).Message()
@@ -66,6 +68,7 @@ func (t *adminTarget) ask(call func(context.Context, *grpc.ClientConn) (rolloutA
 			t.Model, t.Model)
 	}
 	err = printRollout(out, answer.GetRollout())
+	// Only answers to changes have it: a rollout that is not kept ends with the server.
 	if change, is := answer.(interface{ GetNotPersistedBecause() string }); is &&
 		change.GetNotPersistedBecause() != "" {
 		_, told := fmt.Fprintf(out, "this ends with the server: %s\n", change.GetNotPersistedBecause())
@@ -77,6 +80,7 @@ func (t *adminTarget) ask(call func(context.Context, *grpc.ClientConn) (rolloutA
 // rolloutAnswer is the common part of the answers to all calls about a rollout.
 type rolloutAnswer interface{ GetRollout() *weftv1.Rollout }
 
+// rolloutShow is `weft rollout show`. It reads through ModelService, which the admin address serves, too.
 type rolloutShow struct{ adminTarget }
 
 // Run prints the rollout.
@@ -86,6 +90,7 @@ func (c *rolloutShow) Run(s streams) error {
 	}, s.out)
 }
 
+// rolloutStart is `weft rollout start`. Its flags are the fields of weft.v1.Rollout and weft.v1.Gate.
 type rolloutStart struct {
 	adminTarget
 	Baseline  int64         `required:"" placeholder:"VERSION" help:"The version that serves now."`
@@ -131,6 +136,7 @@ func (c *rolloutStart) Run(s streams) error {
 	}, s.out)
 }
 
+// rolloutAdvance is `weft rollout advance`.
 type rolloutAdvance struct{ adminTarget }
 
 // Run advances the rollout and prints it.
@@ -140,6 +146,7 @@ func (c *rolloutAdvance) Run(s streams) error {
 	}, s.out)
 }
 
+// rolloutAbort is `weft rollout abort`.
 type rolloutAbort struct{ adminTarget }
 
 // Run aborts the rollout and prints it.
@@ -149,7 +156,8 @@ func (c *rolloutAbort) Run(s streams) error {
 	}, s.out)
 }
 
-// printRollout prints a rollout step by step, and the present verdict of the gate.
+// printRollout prints the steps of a rollout so far, each with the checks that led to it, and while it runs the present
+// verdict of the gate.
 func printRollout(w io.Writer, r *weftv1.Rollout) error {
 	var errs []error
 	line := func(format string, args ...any) {
@@ -169,6 +177,7 @@ func printRollout(w io.Writer, r *weftv1.Rollout) error {
 	if summary := r.GetReport().GetSummary(); summary != "" {
 		line("%s", summary)
 	}
+	// Episodes that do not count point to a mistake in the client.
 	for _, x := range r.GetReport().GetExcluded() {
 		switch x.GetReason() {
 		case "same_draw":
@@ -188,7 +197,7 @@ func printRollout(w io.Writer, r *weftv1.Rollout) error {
 	return errors.Join(errs...)
 }
 
-// word turns an enum's name into words.
+// word turns the name of an enum's value into words, without the prefix that all values share.
 func word(name, prefix string) string {
 	return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(name, prefix)), "_", " ")
 }

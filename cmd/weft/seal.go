@@ -16,7 +16,7 @@ type sealCommand struct {
 	Stores  []string `name:"model-stores" placeholder:"DIR" help:"Directories outside the repositories that symbolic links in them may lead to."`
 }
 
-// Run writes the digests.
+// Run writes the digests. A signal ends the reading of files; each list is written in one step.
 func (c *sealCommand) Run(s streams) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

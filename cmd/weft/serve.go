@@ -9,14 +9,15 @@ import (
 // serveCommand is `weft serve`.
 type serveCommand struct{ app.Settings }
 
-// Run serves until a signal or a failed part ends it.
+// Run serves until a signal or a failed part ends it. Only a server tunes the collector: other commands are short.
 func (c *serveCommand) Run(s streams) error {
 	app.TuneCollector()
 	server := app.App{Settings: c.Settings, Reread: func() (*app.Settings, error) { return readSettings(s.args) }}
 	return server.Run(s.err)
 }
 
-// readSettings reads the settings of a server again, as at its start: the command line, and the file that it names.
+// readSettings reads the settings of a server again, from the same command line and the file that it names. The error
+// is that of a start with them, so that a reload never puts faulty settings in force.
 func readSettings(args []string) (*app.Settings, error) {
 	var line commandLine
 	parser, err := newParser(&line, streams{out: io.Discard, err: io.Discard})
@@ -36,7 +37,7 @@ type checkCommand struct {
 	JSON   bool `name:"json" help:"Print what was found as JSON, faults included, instead of text."`
 }
 
-// Run checks.
+// Run checks. The exit status is 1 for a fault, and 2 if the settings are wrong by themselves.
 func (c *checkCommand) Run(s streams) error {
 	return app.Check(&c.Settings, app.Checking{Load: !c.NoLoad, JSON: c.JSON}, s.out, s.err)
 }

@@ -11,8 +11,8 @@ import (
 )
 
 // loadSettings is a kong.ConfigurationLoader that takes the server's flags from a settings file. The error is
-// config.Faults when the file is read but wrong. kong itself would let a file win over an environment variable; here a
-// variable that is set wins.
+// config.Faults if the file could be read but is wrong. kong itself would let a file win over an environment variable;
+// here a variable that is set wins.
 func loadSettings(r io.Reader) (kong.Resolver, error) {
 	name := "settings"
 	if named, ok := r.(interface{ Name() string }); ok {
@@ -33,6 +33,7 @@ func loadSettings(r io.Reader) (kong.Resolver, error) {
 				return nil, nil
 			}
 		}
+		// nil says that the file does not set the flag.
 		return values[flag.Name], nil
 	}
 	return resolve, nil

@@ -20,7 +20,7 @@ type setupCommand struct {
 	To   string `placeholder:"DIR" help:"The library's folder; empty: one of the user's, where the other commands find it."`
 }
 
-// Run puts the library into its place and prints where that is.
+// Run puts the library into its place and prints where that is. Progress goes to s.err, so that the output is one line.
 func (c *setupCommand) Run(s streams) error {
 	said, err := c.setUp(s.err)
 	if err != nil {
@@ -30,8 +30,9 @@ func (c *setupCommand) Run(s streams) error {
 	return err
 }
 
-// setUp returns the line for the user that says which library is in place. It shows on errs how far it is.
+// setUp returns the line that says which library is in place. It shows progress on errs.
 func (c *setupCommand) setUp(errs io.Writer) (string, error) {
+	// A library that the environment names is used anyway: there is nothing to fetch.
 	if c.From == "" && c.To == "" {
 		if said, err := fetch.Named(); said != "" || err != nil {
 			return said, err
@@ -64,7 +65,7 @@ func (c *setupCommand) setUp(errs io.Writer) (string, error) {
 		place, ortlib.EnvVar), nil
 }
 
-// found reports whether the other commands find the library by themselves, when run as this one was.
+// found reports whether the other commands, started in the same environment, find the library at path by themselves.
 func found(path string) bool {
 	other, err := ortlib.Find()
 	if err != nil {

@@ -13,7 +13,8 @@ type simCommand struct {
 	Replay string `required:"" help:"The file that \"weft serve --sched-trace FILE\" wrote." type:"path" placeholder:"FILE"`
 }
 
-// Run lets the scheduler decide a recording again, and prints its contents.
+// Run has the scheduler decide a recording again, and prints what the recording has. A decision that differs is an
+// error, with the number of events that did not.
 func (c *simCommand) Run(s streams) error {
 	file, err := os.Open(c.Replay)
 	if err != nil {

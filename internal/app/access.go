@@ -61,6 +61,7 @@ func readAccess(path string) (*accessRules, error) {
 		return r, fmt.Errorf("--access: %w", err)
 	}
 	var f accessFile
+	// The values are checked within Decode, so that their faults have lines.
 	err = config.Decode(path, []byte(text), &f, func() (faults config.Faults) {
 		r.config, faults = f.check()
 		return faults
@@ -73,6 +74,7 @@ func readAccess(path string) (*accessRules, error) {
 		}
 		return filepath.Join(filepath.Dir(path), name)
 	}
+	// It is read even if the access file is faulty: all faults are reported together, and its changes are noticed.
 	if f.Tokens != "" {
 		errs = append(errs, r.readTokens(beside(f.Tokens)))
 	}
@@ -85,6 +87,7 @@ func readAccess(path string) (*accessRules, error) {
 		switch {
 		case strings.Contains(f.JWT.JWKS, "://"):
 			r.jwt.KeysURL = f.JWT.JWKS
+		// A file of keys is followed as the other files are.
 		case f.JWT.JWKS != "":
 			keys, err := r.read(beside(f.JWT.JWKS))
 			r.jwt.Keys = []byte(keys)
@@ -161,7 +164,7 @@ type authorizer struct {
 }
 
 // lookEvery is how often the files are read and compared. They are small, so that this is cheap. Notifications of the
-// file system would not come on network file systems, or where a mounted directory is exchanged as Kubernetes does.
+// file system may not come on network file systems, or where a mounted directory is exchanged, as Kubernetes does.
 const lookEvery = time.Second
 
 // newAuthorizer returns one that follows the rules.
@@ -193,6 +196,7 @@ func (a *authorizer) reload() {
 	rules, err := readAccess(a.path)
 	a.rules = rules
 	if err == nil {
+		// Rules that a start would refuse are refused here, too.
 		err = rules.keepClosed(a.path, a.closed)
 	}
 	if err != nil {
@@ -221,6 +225,7 @@ func (a *authorizer) run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
+		// A reload that was asked for does not wait for two equal looks.
 		case <-a.again:
 			a.reload()
 			before = nil
@@ -273,6 +278,7 @@ func (s *assembly) openAccess() {
 // Token makes a token, and writes to out the token and its line for the tokens file. The line has only the hash of the
 // token, so that the token is shown this once.
 func Token(name string, out io.Writer) error {
+	// config.Faults gives it the exit status of a wrong command line.
 	if err := access.CheckTokenName(name); err != nil {
 		return config.Faults{{Key: "<name>", Message: err.Error()}}
 	}

@@ -78,6 +78,7 @@ func (f *accessFile) check() (*access.Config, config.Faults) {
 	if f.JWT != nil {
 		f.JWT.check(&faults)
 	}
+	// Decode sorts the faults, so that the order of maps does not show.
 	for name, r := range f.Roles {
 		c.Roles[name] = access.Role(r)
 		for key, models := range map[string][]string{"predict": r.Predict, "observe": r.Observe, "operate": r.Operate} {

@@ -45,6 +45,7 @@ func (a *App) Run(log io.Writer) error {
 	// The handlers are there before anything else: GPU libraries replace signal handlers while they load.
 	// This comes before anything else: GPU libraries replace signal handlers while they load.
 	signals := lifecycle.Signals()
+	// From here on SIGHUP does not end the process.
 	a.hangups = lifecycle.Hangups()
 	if progress.Terminal(log) && a.LogFormat != "json" {
 		a.loading = newLoadingLine(log, "weft serve")
@@ -140,6 +141,7 @@ var logLevels = map[config.LogLevel]slog.Level{
 func newLogger(w io.Writer, s *config.Server, level *slog.LevelVar) *slog.Logger {
 	level.Set(logLevels[s.LogLevel])
 	options := &slog.HandlerOptions{Level: level}
+	// Texts of callers are in the log.
 	w = printable{w}
 	if s.LogFormat == "json" {
 		options.ReplaceAttr = inSeconds

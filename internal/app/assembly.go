@@ -99,12 +99,14 @@ func (s *assembly) listen(ctx context.Context) (err error) {
 			return nil
 		}})
 	}
+	// Access control is there before the HTTP server answers its first request.
 	s.openAccess()
 	if s.AdminListen != "" {
 		if s.admin, err = listen(ctx, "admin-listen", s.AdminListen); err != nil {
 			return err
 		}
 	}
+	// The connections of all listeners share one bound.
 	s.connections = protect.New(protect.Config{MaxHeld: int64(s.MaxHeldBytes), Clock: s.clock, Logger: s.log})
 	s.group.Start(untilStopped("connection guard", func(ctx context.Context) error {
 		s.connections.Watch(ctx)
@@ -150,6 +152,7 @@ func (s *assembly) traceScheduler(context.Context) error {
 // callbacks which only loads cause may read fields that buildEdge sets: edge and mirror.
 func (s *assembly) buildHouse(context.Context) (err error) {
 	s.gpus = watchGPUs(&s.Server, s.gpuStandIns,
+		// It is called only while the part of the GPUs runs, which load starts: by then there is a house.
 		func(d gpu.Device, cause error) {
 			s.house.engines.lose(d, cause) // before sessions there are closed
 			s.house.models.LoseDevice(d.Name, cause)
@@ -188,6 +191,7 @@ func (s *assembly) buildHouse(context.Context) (err error) {
 		s.supervisor.Watch(ctx, s.house.probes()...)
 		return nil
 	}))
+	// It is stopped after everything that hands tasks to the scheduler.
 	s.group.Start(lifecycle.Part{Name: "scheduler and models", Stop: s.house.close})
 	s.group.Start(returnPart())
 	// While executions wait for a processor, the other threads of this process do not interrupt them.
@@ -264,6 +268,7 @@ func (s *assembly) buildEdge(context.Context) error {
 	if s.gpus != nil {
 		sources.GPUs = s.gpus.list
 	}
+	// The recording is stopped after the gRPC server, and so has the last answers.
 	if s.Record != "" {
 		recording, err := record.New(record.Config{
 			Dir: s.Record, Sample: s.RecordSample, Inputs: record.Inputs(s.RecordInputs), MaxBytes: int64(s.RecordLimit),
@@ -293,6 +298,8 @@ func (s *assembly) load(context.Context) error {
 		s.group.Start(s.gpus.part(s.log)) // not before: a lost one changes which versions are served
 	}
 	s.present.loseAbsent(s.house.models)
+	// A server with models that need the library does not start without it. Later listings are only logged
+	// (house.follow).
 	if err := s.house.library.check(s.listing); err != nil {
 		return err
 	}
@@ -351,6 +358,7 @@ func (s *assembly) follow(context.Context) error {
 // ends, so that a faulty deployment fails at once.
 func (s *assembly) awaitModels(ctx context.Context) error {
 	err := s.house.models.Started(ctx)
+	// Only slow proofs are left, and there is nothing else to answer requests.
 	if serving, _ := tally(s.house.models.Snapshot()); err == nil && serving == 0 {
 		err = s.house.models.Settled(ctx)
 	}

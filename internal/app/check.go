@@ -121,6 +121,7 @@ func checkModels(s *Settings, r *report, listing modelrepo.Listing, present pres
 	if !quiet {
 		shown = newLoadingLine(errs, "weft check")
 		defer shown.Close()
+		// The log and the line share the terminal.
 		errs = shown
 	}
 	if s.LogLevel == "debug" {
@@ -131,6 +132,7 @@ func checkModels(s *Settings, r *report, listing modelrepo.Listing, present pres
 	if err != nil {
 		return err
 	}
+	// Models are placed as a server would place them.
 	present.loseAbsent(h.models)
 	if err := h.library.check(listing); err != nil {
 		r.fault(err)

@@ -58,6 +58,7 @@ func allowGarbage() {
 func percentOf(live, scanned, roots uint64) int {
 	// Go lets no heap be collected below this size.
 	const least = 4 << 20 // of the heap, at 100 percent
+	// Go collects the heap when there are percent/100 × (live + roots) bytes of garbage. This is solved for percent.
 	look := float64(min(scanned, live) + roots)
 	percent := 100 * (leastGarbage + look) / float64(max(live, least)+roots)
 	return int(max(1, min(math.Ceil(percent), math.MaxInt32)))

@@ -58,6 +58,7 @@ func parseDevices(names []string) devices {
 		}
 		d.gpus = append(d.gpus, cudaDevice{name: "cuda:" + strconv.Itoa(id), id: id})
 	}
+	// Synthetic models run whatever --devices says.
 	if d.synths == nil {
 		d.synths = []string{synthDevice}
 	}
@@ -96,6 +97,7 @@ func (d devices) threads(asked modelrepo.Threads, f *modelfile.Files) int {
 	if asked != modelrepo.AutoThreads {
 		return int(asked)
 	}
+	// Large tensors may lie in files beside the model.
 	weights := f.Opened.Size
 	for _, e := range f.External() {
 		weights += e.Size

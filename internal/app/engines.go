@@ -154,6 +154,8 @@ func (e *engines) sites(v modelrepo.Version, m *modelrepo.Manifest) (all []host.
 			}
 		}
 	}
+	// It is an error even if the processor could take the version: the manifest names a GPU that the server does not
+	// have.
 	if pinned != "" && slices.ContainsFunc(providers, onCUDA) &&
 		!slices.ContainsFunc(all, func(s host.Site) bool { return s.Device == pinned }) {
 		return nil, fmt.Errorf("cannot load %s: it asks for %s, but --devices does not name that; change onnx.device "+
@@ -204,6 +206,7 @@ func (e *engines) openONNX(ctx context.Context, v modelrepo.Version, f *modelfil
 		PinBuffers: o.PinBuffers, CUDAGraphs: o.CUDAGraphs,
 	}}, try)
 	if err != nil {
+		// The providers without a device may be the ones that would have worked.
 		if len(without) > 0 {
 			err = fmt.Errorf("%w; nor can it have another provider: %s", err, strings.Join(without, "; "))
 		}
@@ -236,6 +239,7 @@ func (e *engines) openWhere(ctx context.Context, v modelrepo.Version, f *modelfi
 		if err := e.library.load(); err != nil {
 			return engine.Opened{}, err
 		}
+		// The session closes its own descriptor; f stays with the version.
 		copied, err := f.Duplicate()
 		if err != nil {
 			return engine.Opened{}, err
@@ -249,6 +253,7 @@ func (e *engines) openWhere(ctx context.Context, v modelrepo.Version, f *modelfi
 	}, m, f.Copy(), try)
 }
 
+// onCUDA is Provider.OnCUDA for a name that ONNX Runtime or a session gives.
 func onCUDA(provider string) bool { return modelrepo.Provider(provider).OnCUDA() }
 
 // usable returns the providers that have a device, and the reasons why the others have none.

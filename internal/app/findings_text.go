@@ -119,6 +119,7 @@ func (v *VersionFindings) served() string {
 	return w.String()
 }
 
+// text is such as "x float32 [-1 4], rows in dimension 0".
 func (t *TensorFindings) text() string {
 	text := fmt.Sprintf("%s %s %v", t.Name, t.DType, t.Shape)
 	if t.BatchDim != nil {

@@ -55,6 +55,7 @@ func watchGPUs(s *config.Server, instead gpuStandIns, lost func(d gpu.Device, ca
 	w := &gpuWatch{missing: map[string]string{}}
 	source, err := nvidia.Open(settings)
 	if err != nil {
+		// Metrics count by the reason: it is one word.
 		reason := "failed"
 		if u, ok := errors.AsType[*nvidia.UnavailableError](err); ok {
 			reason = u.Reason
@@ -222,6 +223,7 @@ func (w *gpuWatch) activity() map[string]*weftv1.GpuActivity {
 			}
 			return &value
 		}
+		// Samples have MHz and per mille, the API has hertz and parts of 1.
 		a := &weftv1.GpuActivity{
 			Product:    g.Product,
 			ClockHertz: known(gpu.Clock, 1e6*float64(s.Clock)), ClockMaxHertz: known(gpu.MaxClock, 1e6*float64(s.MaxClock)),

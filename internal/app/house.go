@@ -93,6 +93,7 @@ func (h *house) close(ctx context.Context) error {
 		return h.left
 	}
 	err := h.scheduler.Drain(ctx)
+	// Close waits for batches in flight, which may hang.
 	closed := make(chan struct{})
 	go func() {
 		h.scheduler.Close()

@@ -40,7 +40,7 @@ func tell(w http.ResponseWriter, state string) {
 	fmt.Fprintln(w, state) //nolint:gosec // one of a few words
 }
 
-// httpTimeout is how long a caller may take to send its request, and how long the answer may then take.
+// httpTimeout is how long a caller may take to send its request. From the end of the header on, the answer has as long.
 const httpTimeout = 30 * time.Second
 
 // inferencePaths are those of the Open Inference Protocol.
@@ -54,6 +54,7 @@ func (s *assembly) pages(at net.Addr, metrics http.Handler) http.Handler {
 	mux.Handle("GET /metrics", s.control.Page(access.Observe, metrics))
 	mux.HandleFunc("GET /readyz", s.serverReady)
 	mux.HandleFunc("GET /readyz/{model}", s.modelReady)
+	// Without a handler of its own, ServeMux would redirect /v2 to /v2/, which the protocol does not have.
 	for _, path := range []string{"/v2", inferencePaths} {
 		mux.Handle(path, s.measured.TraceWeb(s.once(&s.web)))
 	}
@@ -64,6 +65,7 @@ func (s *assembly) pages(at net.Addr, metrics http.Handler) http.Handler {
 			w.WriteHeader(http.StatusTemporaryRedirect)
 		})
 	}
+	// It says only that the process runs: orchestrators restart a server by it, and must not do so while models load.
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "alive") })
 	if s.Pprof {
 		addProfiles(mux, s.control)

@@ -29,6 +29,7 @@ func showNoise(m *shadow.Mirror, c *audit.Comparison) {
 func newMirror(models shadow.Models, path string, measured *telemetry.Telemetry,
 	shown func(model string, shadow int64, episode, outcome string, agreed bool), log *slog.Logger,
 ) (*shadow.Mirror, lifecycle.Part, error) {
+	// lines stays nil without a file: a nil *os.File in it would not be nil.
 	var lines io.Writer
 	var file *os.File
 	if path != "" {

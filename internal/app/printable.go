@@ -39,6 +39,7 @@ func (p printable) Write(line []byte) (int, error) {
 	if _, err := p.to.Write(safe); err != nil {
 		return 0, err
 	}
+	// An io.Writer tells how much of what it was given it has written, escaped or not.
 	return len(line), nil
 }
 

@@ -128,6 +128,7 @@ func (r *report) versions(l modelrepo.Listing, s *catalog.Snapshot, measured sha
 				r.fault(fmt.Errorf("model %s version %d: %w", v.Model, v.Number, faultOf(v)))
 				continue
 			}
+			// A server serves it nevertheless, so that the load did not fail.
 			if v.RowCrashed != "" {
 				r.fault(fmt.Errorf("model %s version %d: the first made-up row ended its process: %s; a server would serve it "+
 					"request by request, and each request like that row would end the process, too: mend the model, or make "+

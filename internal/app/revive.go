@@ -77,6 +77,7 @@ func (e *engines) probe(ctx context.Context, on cudaDevice) (err error) {
 	defer b.Free()
 	// The first run initializes CUDA's libraries, which takes seconds.
 	b.Patience = probeTime
+	// Zeros will do: it only matters whether the GPU computes.
 	clear(b.Input(0, tensor.Float32, tensor.Shape{4}, 16))
 	return opened.Session.Run(ctx, b)
 }

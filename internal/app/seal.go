@@ -63,6 +63,7 @@ func Seal(ctx context.Context, paths []string, replace bool, stores []string, ou
 		faults = append(faults, err)
 	}
 	select {
+	// Reading has taken a part of the time already.
 	case <-time.After(sealQuiet - time.Since(began)):
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -103,6 +104,7 @@ func (s *sealer) choose(paths []string) (repositories []string, err error) {
 			return nil, err
 		}
 		repository := path
+		// Versions are numbers without leading zeros.
 		if versions, _ := filepath.Glob(filepath.Join(globbed(path), "[1-9]*", modelrepo.ModelFile)); len(versions) > 0 {
 			repository = filepath.Dir(path)
 		}

@@ -39,6 +39,7 @@ func (t *takeovers) follow(s *catalog.Snapshot) {
 	changed := s.Models.Since(t.followed.Models)
 	t.followed = s
 	for _, m := range changed {
+		// The model is gone. What answered last is remembered, for when it is back.
 		if m == nil {
 			continue
 		}
@@ -98,6 +99,7 @@ func differs(before, newer *tensor.Signature) string {
 			return fmt.Sprintf("its input %q is %v %v, was %v %v", in.Name, in.DType, in.Shape, old.DType, old.Shape)
 		}
 	}
+	// Clients of the older version may send any of these.
 	for _, in := range slices.Concat(before.Inputs, before.Optional) {
 		if !newer.Known(in.Name) {
 			return fmt.Sprintf("it has no input %q", in.Name)

@@ -10,17 +10,22 @@ import (
 // socketPrefix begins the address of a Unix socket.
 const socketPrefix = "unix:"
 
-// maxSocketPath is how long the path of a socket may be, in bytes: what every system takes.
+// maxSocketPath is how long the path of a socket may be, in bytes. Linux takes 107 and macOS 103, without the zero byte
+// at the end: settings work on both.
 const maxSocketPath = 103
 
-// Socket returns the path of a Unix socket's address, such as unix:/run/weft.sock or unix:///run/weft.sock.
+// Socket returns the path of a Unix socket's address, such as unix:/run/weft.sock or, as gRPC writes it,
+// unix:///run/weft.sock.
 func Socket(address string) (path string, is bool) {
 	path, is = strings.CutPrefix(address, socketPrefix)
 	return strings.TrimPrefix(path, "//"), is
 }
 
+// isSocket is Socket for a caller that does not need the path.
 func isSocket(address string) bool { return strings.HasPrefix(address, socketPrefix) }
 
+// checkAddress refuses an address that cannot be listened on whatever the machine. Relative paths are refused: they
+// would depend on the directory in which the server is started.
 func checkAddress(faults *Faults, key, address string) {
 	if path, is := Socket(address); is {
 		switch {
@@ -41,8 +46,8 @@ func checkAddress(faults *Faults, key, address string) {
 	}
 }
 
-// Local reports whether only this machine reaches an address: a Unix socket, or one of loopback. Of names it knows
-// localhost only: another may be of any machine.
+// Local reports whether only this machine reaches an address: a Unix socket, or an address of loopback. Of names it
+// accepts localhost only, because any other may resolve to an address of another machine. The port may be missing.
 func Local(address string) bool {
 	if isSocket(address) {
 		return true

@@ -39,7 +39,7 @@ func Decode(file string, data []byte, into any, checks ...func() Faults) error {
 	return err
 }
 
-// decode is Decode, panics included; it also returns the decoder, which knows the keys that the file sets.
+// decode is Decode, panics included, and also returns the decoder, which knows the keys that the file sets.
 func decode(file string, data []byte, into any, checks ...func() Faults) (*decoder, error) {
 	target := reflect.ValueOf(into)
 	if target.Kind() != reflect.Pointer || target.Elem().Kind() != reflect.Struct {
@@ -62,6 +62,7 @@ type place struct{ line, column int }
 
 func placeOfToken(tk *token.Token) place { return place{tk.Position.Line, tk.Position.Column} }
 
+// placeOf returns where a reader looks for a node.
 func placeOf(node ast.Node) place {
 	// The token of a mapping is its first colon; a reader looks for the first key.
 	if mapping, ok := node.(*ast.MappingNode); ok && !mapping.IsFlowStyle && len(mapping.Values) > 0 {
@@ -70,6 +71,7 @@ func placeOf(node ast.Node) place {
 	return placeOfToken(node.GetToken())
 }
 
+// decoder is one reading of one file. It goes on after a fault, so that all are reported together.
 type decoder struct {
 	file   string
 	lines  []string         // the source, for Fault.Text
@@ -78,10 +80,11 @@ type decoder struct {
 	faults Faults
 }
 
-// maxFaults bounds the faults that are listed of a file that is nothing like settings.
+// maxFaults is how many faults are listed, for a file that is nothing like settings.
 const maxFaults = 100
 
-// fault adds a fault and returns it for amendment, until the next one is added.
+// fault adds a fault and returns it, to be completed before the next one is added. Beyond maxFaults it returns one that
+// nobody sees.
 func (d *decoder) fault(at place, key, message string) *Fault {
 	if len(d.faults) >= maxFaults {
 		if len(d.faults) == maxFaults {
@@ -97,7 +100,7 @@ func (d *decoder) fault(at place, key, message string) *Fault {
 	return &d.faults[len(d.faults)-1]
 }
 
-// check runs the checks and gives their faults places.
+// check runs the checks and gives their faults their places in the file.
 func (d *decoder) check(checks []func() Faults) {
 	unread := slices.Clip(d.faults)
 	for _, run := range checks {
@@ -118,7 +121,7 @@ func within(section, key string) bool {
 	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
-// nearestPlace returns where the key stands, or the innermost section around it that the file has.
+// nearestPlace returns where a key stands, or the innermost section around it that the file has.
 func (d *decoder) nearestPlace(key string) place {
 	for key != "" {
 		if at, ok := d.places[key]; ok {
@@ -136,7 +139,8 @@ type entry struct {
 	value ast.Node
 }
 
-// entries lists the keys of the mapping at path, in order, each once; it reports faults of the keys.
+// entries lists the keys of the mapping at path, in order, each once. It reports faults of keys, and notes the place of
+// each key. It returns false if node is no mapping.
 func (d *decoder) entries(path string, node ast.Node) ([]entry, bool) {
 	mapping, ok := node.(ast.MapNode)
 	if !ok {
@@ -164,6 +168,7 @@ func (d *decoder) entries(path string, node ast.Node) ([]entry, bool) {
 	return entries, true
 }
 
+// structure reads a mapping into a struct. Keys that are absent leave their fields as they are.
 func (d *decoder) structure(path string, node ast.Node, into reflect.Value) {
 	entries, ok := d.entries(path, node)
 	if !ok {
@@ -190,6 +195,8 @@ type Outdated interface {
 	Gone() map[string]string
 }
 
+// unknown adds the fault of an unknown key, with the best help there is: what to write instead of a key that is gone,
+// the nearest name here, the same name elsewhere, or all names.
 func (d *decoder) unknown(e entry, into reflect.Value, fields []field) {
 	f := d.fault(d.places[e.path], e.path, "unknown key")
 	if o, is := reflect.TypeAssert[Outdated](into); is && o.Gone()[e.key] != "" {
@@ -209,6 +216,7 @@ func (d *decoder) unknown(e entry, into reflect.Value, fields []field) {
 	}
 }
 
+// mapping reads a mapping into a map, which it replaces as a whole.
 func (d *decoder) mapping(path string, node ast.Node, into reflect.Value, choices []string) {
 	entries, ok := d.entries(path, node)
 	if !ok {
@@ -223,6 +231,7 @@ func (d *decoder) mapping(path string, node ast.Node, into reflect.Value, choice
 	}
 }
 
+// list reads a list into a slice, which it replaces as a whole.
 func (d *decoder) list(path string, node ast.Node, into reflect.Value, choices []string) {
 	sequence, ok := node.(*ast.SequenceNode)
 	if !ok {
@@ -244,13 +253,15 @@ type Defaulter interface {
 	SetDefaults()
 }
 
-// setDefaults sets the defaults that the program could not: those of an element that is only now known to exist.
+// setDefaults sets the defaults of a new element of a list or map. The program could not: it did not know of the
+// element.
 func setDefaults(element reflect.Value) {
 	if element, ok := reflect.TypeAssert[Defaulter](element.Addr()); ok {
 		element.SetDefaults()
 	}
 }
 
+// join returns the dotted path of a key below a path; "" is the top level.
 func join(path, key string) string {
 	if path == "" {
 		return key

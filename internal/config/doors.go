@@ -9,6 +9,7 @@ import (
 // listener is an address that the server listens on, and its key.
 type listener struct{ key, address string }
 
+// listeners returns all addresses in a fixed order; "" where one is disabled.
 func (s *Server) listeners() []listener {
 	return []listener{{"listen", s.Listen}, {"http", s.HTTP}, {"admin-listen", s.AdminListen}}
 }
@@ -16,15 +17,15 @@ func (s *Server) listeners() []listener {
 // TLS reports whether every address speaks TLS.
 func (s *Server) TLS() bool { return s.TLSCert != "" || s.TLSSPIFFESocket != "" || s.TLSDev }
 
-// asksCallers reports whether callers are asked for a certificate.
+// asksCallers reports whether callers are asked for a certificate, which needs CAs to verify it.
 func (s *Server) asksCallers() bool {
 	return s.TLSClientCA != "" || s.TLSSPIFFESocket != "" || s.TLSDev
 }
 
-// Identified reports whether every caller must show a certificate.
+// Identified reports whether every caller must show a certificate. The HTTP address makes an exception for health.
 func (s *Server) Identified() bool { return s.asksCallers() && s.TLSClientAuth == ClientAuthRequire }
 
-// Beyond lists the addresses that other machines reach, by key.
+// Beyond returns the addresses that other machines reach, by key.
 func (s *Server) Beyond() map[string]string {
 	addresses := map[string]string{}
 	for _, l := range s.listeners() {
@@ -35,7 +36,8 @@ func (s *Server) Beyond() map[string]string {
 	return addresses
 }
 
-// Open lists the addresses that serve anybody, and why: none with identities, or with an access file and TLS.
+// Open returns the addresses beyond this machine that serve any caller, by key, and why. There is none if callers must
+// show a certificate, or if there is an access file and TLS, so that tokens are not sent in the clear.
 func (s *Server) Open() (addresses map[string]string, why string) {
 	switch {
 	case s.Identified(), s.Access != "" && s.TLS():
@@ -50,7 +52,7 @@ func (s *Server) Open() (addresses map[string]string, why string) {
 	return s.Beyond(), why
 }
 
-// checkDoors finds addresses that are open without a word of the operator.
+// checkDoors finds open addresses that the operator has not allowed by insecure.
 func (s *Server) checkDoors(faults *Faults) {
 	if s.Insecure {
 		return
@@ -64,7 +66,7 @@ func (s *Server) checkDoors(faults *Faults) {
 	}
 }
 
-// checkTLS finds settings of TLS that do not go together.
+// checkTLS finds settings of TLS that contradict each other. The files are read later.
 func (s *Server) checkTLS(faults *Faults) {
 	if (s.TLSCert == "") != (s.TLSKey == "") {
 		set, missing := "tls-cert", "tls-key"
@@ -100,7 +102,8 @@ func (s *Server) checkTLS(faults *Faults) {
 	}
 }
 
-// checkWeb checks what browsers and proxies are told.
+// checkWeb checks the names and origins by which the HTTP address tells its own pages and callers from others. An
+// origin must have the exact form in which browsers send it.
 func checkWeb(faults *Faults, hosts, origins []string) {
 	for _, h := range hosts {
 		_, err := netip.ParseAddr(strings.Trim(h, "[]"))

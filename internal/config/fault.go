@@ -22,8 +22,8 @@ type Fault struct {
 	Suggestion string
 }
 
-// String gives the fault as "FILE:LINE:COLUMN: KEY: MESSAGE; did you mean SUGGESTION?", and below it the
-// line with a mark under the column.
+// String returns "FILE:LINE:COLUMN: KEY: MESSAGE; did you mean SUGGESTION?", and below it the line with a mark under
+// the column. Editors and terminals open such a place.
 func (f Fault) String() string {
 	var b strings.Builder
 	if f.File != "" {
@@ -46,7 +46,8 @@ func (f Fault) String() string {
 	return b.String()
 }
 
-// Public gives the fault as String does, but without the file's own text: that is for people who may read the file.
+// Public returns the fault as String does, but without the file's own text. Remote callers may see that, and may not
+// read the file.
 func (f Fault) Public() string {
 	f.Text, f.Message = "", expectation(f.Message)
 	text := f.String()
@@ -65,9 +66,10 @@ func expectation(message string) string {
 	return message
 }
 
-// maxShown bounds how much of a source line an error message repeats, in characters.
+// maxShown is how many characters of a source line an error message repeats at most.
 const maxShown = 160
 
+// snippet returns a source line with its number, and a mark under the column if that is in the part shown.
 func snippet(line, column int, text string) string {
 	shown, more := []rune(text), ""
 	if len(shown) > maxShown {
@@ -90,16 +92,17 @@ func snippet(line, column int, text string) string {
 // Faults is every fault found in one reading, as one error. The zero value means there is none.
 type Faults []Fault
 
-// Error gives one fault after another, each on lines of its own.
+// Error returns one fault after another, each on lines of its own.
 func (fs Faults) Error() string {
 	return fs.join(Fault.String, "\n")
 }
 
-// Public gives one fault after another in the form that callers may read.
+// Public returns one fault after another in the form that remote callers may see.
 func (fs Faults) Public() string {
 	return fs.join(Fault.Public, "; ")
 }
 
+// join puts the faults together, each in a form.
 func (fs Faults) join(form func(Fault) string, between string) string {
 	var texts []string
 	for _, f := range fs {
@@ -108,7 +111,7 @@ func (fs Faults) join(form func(Fault) string, between string) string {
 	return strings.Join(texts, between)
 }
 
-// Err returns fs as an error, and nil when there is no fault.
+// Err returns fs as an error, and nil if there is no fault: an empty Faults in an error would not be nil.
 func (fs Faults) Err() error {
 	if len(fs) == 0 {
 		return nil
@@ -116,12 +119,12 @@ func (fs Faults) Err() error {
 	return fs
 }
 
-// Addf adds a fault of the given key. Its place in the file, if any, is filled in by Decode.
+// Addf adds a fault of a key. Decode fills in its place in the file, if it has one.
 func (fs *Faults) Addf(key, format string, args ...any) {
 	*fs = append(*fs, Fault{Key: key, Message: fmt.Sprintf(format, args...)})
 }
 
-// Between adds a fault to fs unless low <= value <= high. %v of T must read well in a message.
+// Between adds a fault unless low <= value <= high. %v of T must read well in a message.
 func Between[T cmp.Ordered](fs *Faults, key string, value, low, high T) {
 	// Written so that a NaN is outside.
 	if !(value >= low && value <= high) {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// field is one key of a struct.
+// field is one key of a struct, as the tags of the Go field describe it.
 type field struct {
 	key     string
 	index   int
@@ -13,7 +13,7 @@ type field struct {
 	replace bool     // a mapping replaces the struct instead of merging with it
 }
 
-// fieldsOf lists the keys of struct type t in the order of its fields.
+// fieldsOf lists the keys of struct type t in the order of its fields. Fields without a yaml tag are no keys.
 func fieldsOf(t reflect.Type) []field {
 	var fields []field
 	for i := range t.NumField() {
@@ -39,8 +39,8 @@ func keysOf(fields []field) []string {
 	return keys
 }
 
-// elsewhere returns the path of the key below t that is called name, for a key that stands on the wrong
-// level; "" when there is none. Types must not be recursive.
+// elsewhere returns the path of a key below t with this name, for a key that stands on the wrong level; "" if there is
+// none. Types must not be recursive.
 func elsewhere(name string, t reflect.Type) string {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()

@@ -2,7 +2,8 @@ package config
 
 import "strings"
 
-// Nearest returns the candidate that name was most likely meant to be, and "" when none is near.
+// Nearest returns the candidate that name most likely stands for; "" if none is near. If several are equally near it is
+// the first.
 func Nearest(name string, candidates []string) string {
 	best, bestDistance := "", -1
 	var around []string // the candidates that hold the name as a part: "timeout" is batch_timeout
@@ -23,16 +24,18 @@ func Nearest(name string, candidates []string) string {
 	return best
 }
 
-// maxPlain bounds the work of editDistance; no valid key comes near it.
+// maxPlain is how many bytes of a name are compared, because editDistance takes quadratic time. No valid key is that
+// long.
 const maxPlain = 64
 
-// plain drops the parts of a name that people vary without meaning anything by it: case and separators.
+// plain removes the differences in names that carry no meaning: case and separators.
 func plain(name string) string {
 	name = strings.ToLower(name[:min(len(name), maxPlain)])
 	return strings.NewReplacer("_", "", "-", "", " ", "").Replace(name)
 }
 
-// editDistance counts the letters (bytes) to insert, remove, change or swap with a neighbour to turn a into b.
+// editDistance returns how many letters (bytes) must be inserted, removed, changed or swapped with a neighbour to turn
+// a into b: the optimal string alignment distance.
 func editDistance(a, b string) int {
 	// before, above and row are consecutive rows of the usual table: row[j] is the distance of a[:i] and b[:j].
 	before, above, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)

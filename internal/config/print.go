@@ -10,7 +10,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// Print gives settings as YAML that Decode reads back to the same values.
+// Print returns settings as YAML that Decode reads back to the same values.
 func Print(settings any) (string, error) {
 	text, err := yaml.MarshalWithOptions(settings, yaml.IndentSequence(true))
 	if err != nil {
@@ -30,7 +30,8 @@ func (t Text) MarshalJSON() ([]byte, error) {
 	return yaml.YAMLToJSON([]byte(t))
 }
 
-// PrintChanged is Print without the settings that are as in defaults, a value of the same type; "" if all are.
+// PrintChanged is Print without the settings that equal those in defaults, a value of the same type; "" if all do. It
+// compares the printed forms, so that whatever Print leaves out counts as equal.
 func PrintChanged(settings, defaults any) (string, error) {
 	var roots [2]ast.Node
 	for i, s := range []any{settings, defaults} {
@@ -53,8 +54,8 @@ func PrintChanged(settings, defaults any) (string, error) {
 	return root.String() + "\n", nil
 }
 
-// without returns the entries of a mapping that another one has not, or otherwise. It takes equal entries out of
-// mappings below.
+// without returns the entries of a mapping that defaults has not, or has with another value. It changes settings: equal
+// entries are taken out of the mappings below.
 func without(settings, defaults ast.Node) (left []*ast.MappingValueNode) {
 	now, is := settings.(*ast.MappingNode)
 	if !is {

@@ -172,7 +172,7 @@ const (
 // GPUTelemetry is auto or off.
 type GPUTelemetry string
 
-// Gone implements [Outdated].
+// Gone implements [Outdated], for old files and command lines.
 func (Server) Gone() map[string]string {
 	return map[string]string{"gpu-telemetry-interval": "clocks and memory of GPUs are read every 150ms: remove it"}
 }
@@ -207,7 +207,8 @@ type LogLevel string
 // LogFormat is text or json.
 type LogFormat string
 
-// DefaultServer returns the settings of a server without flags and file; they equal the default tags of Server.
+// DefaultServer returns the settings of a server without flags and file. They equal the default tags of Server, which
+// kong reads; a test compares them.
 func DefaultServer() Server {
 	return Server{
 		Listen: "127.0.0.1:9000", HTTP: "127.0.0.1:9001", AdminListen: "127.0.0.1:9002", Devices: []string{"cpu"},
@@ -224,9 +225,9 @@ func DefaultServer() Server {
 	}
 }
 
-// ServerFile reads a settings file over the defaults. It returns what the file sets, by key: text for a single
-// value, []any for a list, as a flag parser takes them. Settings are judged one by one; how they fit each
-// other shows only when the flags are known too, and is for [Server.Check] to say.
+// ServerFile reads a settings file over the defaults. It returns what the file sets, by key: text for a single value,
+// []any for a list, as a flag parser takes them. Settings are judged one by one here. How they fit together shows only
+// when the flags are known too: see [Server.Check].
 func ServerFile(file string, data []byte) (map[string]any, error) {
 	s := DefaultServer()
 	d, err := decode(file, data, &s, s.checkEach)
@@ -243,6 +244,7 @@ func ServerFile(file string, data []byte) (map[string]any, error) {
 	return values, nil
 }
 
+// flagValue returns a setting as text that its flag would read, or a list of such.
 func flagValue(v reflect.Value) any {
 	if v.Kind() == reflect.Slice {
 		list := make([]any, v.Len())
@@ -259,7 +261,7 @@ func flagValue(v reflect.Value) any {
 	return fmt.Sprint(v.Interface())
 }
 
-// Check returns everything that is wrong with the settings.
+// Check returns everything that is wrong with the settings, one by one and together. It opens no file and no address.
 func (s *Server) Check() Faults {
 	faults := s.checkEach()
 	if s.MaxQueuedBytes < s.MaxMessageBytes {
@@ -276,6 +278,7 @@ func (s *Server) Check() Faults {
 	}
 	seen := map[string]string{}
 	for _, l := range s.listeners() {
+		// Port 0 is a free one each time. Faulty addresses have been reported.
 		if _, port, err := net.SplitHostPort(l.address); port == "0" || err != nil && !isSocket(l.address) {
 			continue
 		}
@@ -289,6 +292,8 @@ func (s *Server) Check() Faults {
 	return faults
 }
 
+// checkEach returns what is wrong with single settings. Most upper bounds are far beyond sense: they catch a wrong
+// unit.
 func (s *Server) checkEach() Faults {
 	var faults Faults
 	checkAddress(&faults, "listen", s.Listen)
@@ -327,8 +332,10 @@ func (s *Server) checkEach() Faults {
 	return faults
 }
 
+// device is a name of --devices. Leading zeros are refused: cuda:01 would pass for another GPU than cuda:1.
 var device = regexp.MustCompile(`^(cpu(:[1-9][0-9]{0,2})?|cuda(:(0|[1-9][0-9]{0,2}))?)$`)
 
+// checkDevices refuses names that are no devices, and devices that are listed twice in any of their forms.
 func checkDevices(faults *Faults, devices []string) {
 	if len(devices) == 0 {
 		faults.Addf("devices", "the list is empty; expected at least one of cpu, cpu:N, cuda, cuda:N")

@@ -18,6 +18,7 @@ const (
 	GiB Size = 1 << 30
 )
 
+// sizeUnits are in the order in which they are tried: every name ends in B, so that B comes last.
 var sizeUnits = []struct {
 	name  string
 	bytes Size
@@ -32,6 +33,7 @@ func (s *Size) UnmarshalText(text []byte) error {
 			break
 		}
 	}
+	// 63 bits, so that the number is never negative.
 	n, err := strconv.ParseUint(number, 10, 63)
 	if err != nil || Size(n) > math.MaxInt64/unit {
 		return fmt.Errorf(`expected a whole number of bytes, such as "64MiB", "1GiB" or 4096 (units B, KiB, MiB, GiB), found %q`, text)
@@ -43,7 +45,7 @@ func (s *Size) UnmarshalText(text []byte) error {
 // MarshalText is the inverse of UnmarshalText.
 func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// String gives the size in the largest unit that divides it.
+// String returns the size in the largest unit that divides it, so that it reads back as the same number.
 func (s Size) String() string {
 	for _, u := range sizeUnits {
 		if s != 0 && s%u.bytes == 0 {
@@ -53,10 +55,10 @@ func (s Size) String() string {
 	return "0B"
 }
 
-// Bound is a Size that the server may choose by itself: "auto".
+// Bound is a Size that may be "auto": the server then chooses it.
 type Bound Size
 
-// AutoBound is auto.
+// AutoBound is "auto". No Size is negative.
 const AutoBound Bound = -1
 
 // UnmarshalText reads "auto" or a Size.
@@ -101,7 +103,8 @@ func (d *Duration) UnmarshalText(text []byte) error {
 // MarshalText is the inverse of UnmarshalText.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// String gives the duration without zero parts: "1m", not "1m0s".
+// String returns the duration as UnmarshalText reads it, without zero parts and in ASCII: "1m" and not "1m0s", "5us"
+// and not "5µs".
 func (d Duration) String() string {
 	s := time.Duration(d).String()
 	s = strings.Replace(s, "µs", "us", 1)

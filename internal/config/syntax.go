@@ -14,18 +14,19 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// MaxSize is the size of the largest file that Decode reads. The YAML parser takes quadratic time in the
-// number of keys (11 s for 52,000 of them), so that the bound is a protection, not only tidiness.
+// MaxSize is the size of the largest file that Decode reads. The YAML parser takes quadratic time in the number of keys
+// (11 s for 52,000 of them), so that without a bound a file could hold up the server.
 const MaxSize = 64 * KiB
 
-// maxDepth bounds how deep lists and mappings nest. The parser recurses and builds a path per level: without
-// a bound, a small file of brackets would take gigabytes.
+// maxDepth bounds how deep lists and mappings nest. The parser recurses and builds a path per level: without a bound, a
+// small file of brackets would take gigabytes.
 const maxDepth = 32
 
-// lineEnds makes every line end of YAML the same.
+// lineEnds turns every line end that YAML knows into a line feed, so that lines count here as in editors.
 var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")
 
-// parse turns data into the top-level mapping, nil when the file sets nothing. Faults end up in d.
+// parse turns data into the top-level mapping; nil if the file sets nothing, or if it is not valid YAML. It adds faults
+// to d. All checks that bound the work come before the parser.
 func (d *decoder) parse(data []byte) (root ast.Node) {
 	// The library is trusted to be correct, not to survive every malformed input.
 	defer func() {
@@ -34,6 +35,7 @@ func (d *decoder) parse(data []byte) (root ast.Node) {
 			d.faults.Addf("", "not valid YAML, found to make the parser fail: %v", r)
 		}
 	}()
+	// Some editors begin a file with a byte order mark.
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
 	if Size(len(data)) > MaxSize {
 		d.faults.Addf("", "the file is larger than %v, the most that is read", MaxSize)
@@ -53,6 +55,7 @@ func (d *decoder) parse(data []byte) (root ast.Node) {
 	if len(d.faults) > 0 {
 		return nil
 	}
+	// The decoder reports duplicate keys itself, with both lines (entries).
 	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		d.syntaxError(err)
@@ -84,7 +87,7 @@ var refused = map[token.Type]string{
 	token.MappingKeyType: `explicit keys ("? key") are not supported: write "key: value"`,
 }
 
-// vet refuses YAML that settings have no use for, before the parser spends memory on it.
+// vet refuses YAML that settings have no use for, and YAML that nests too deep, before the parser spends memory on it.
 func (d *decoder) vet(tokens token.Tokens) {
 	flow, entries, line := 0, 0, 0
 	for _, tk := range tokens {
@@ -109,6 +112,8 @@ func (d *decoder) vet(tokens token.Tokens) {
 	}
 }
 
+// syntaxError adds the parser's error as a fault, at its place if it has one. The parser's words for a tab help nobody,
+// so that they are replaced.
 func (d *decoder) syntaxError(err error) {
 	at, message := place{}, err.Error()
 	if positioned, ok := errors.AsType[yaml.Error](err); ok {

@@ -14,7 +14,8 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// value reads node, which stands at path, into the addressable value into. Texts must be among choices; nil: any text.
+// value reads node, which stands at path, into the addressable value into. If choices is not nil, a text must be one of
+// them. A value that does not fit is a fault.
 func (d *decoder) value(path string, node ast.Node, into reflect.Value, choices []string) {
 	if _, ok := node.(*ast.NullNode); ok {
 		d.mismatch(path, node, "a value (remove the key to keep the default)")
@@ -23,6 +24,7 @@ func (d *decoder) value(path string, node ast.Node, into reflect.Value, choices 
 	_, isMapping := node.(ast.MapNode)
 	text, hasText := reflect.TypeAssert[encoding.TextUnmarshaler](into.Addr())
 	switch {
+	// A struct with UnmarshalText has a short form: one scalar instead of a mapping.
 	case hasText && !(isMapping && into.Kind() == reflect.Struct):
 		if source, ok := scalarText(node); !ok {
 			d.mismatch(path, node, "a single value")
@@ -45,7 +47,8 @@ func (d *decoder) value(path string, node ast.Node, into reflect.Value, choices 
 	}
 }
 
-// scalar reads a plain value. It panics on a type that it does not know, which the program chose, not the file.
+// scalar reads a number, a truth value or a text by the kind of into. It panics on a kind that it does not know: the
+// program chose that, not the file.
 func (d *decoder) scalar(path string, node ast.Node, into reflect.Value, choices []string) {
 	switch into.Kind() {
 	case reflect.Bool:
@@ -85,6 +88,7 @@ func (d *decoder) scalar(path string, node ast.Node, into reflect.Value, choices
 	}
 }
 
+// str reads a text. A number or a truth value is no text without quotes: 1.10 would lose its zero.
 func (d *decoder) str(path string, node ast.Node, into reflect.Value, choices []string) {
 	s, ok := stringOf(node)
 	switch {
@@ -97,6 +101,7 @@ func (d *decoder) str(path string, node ast.Node, into reflect.Value, choices []
 	}
 }
 
+// oneOf names the valid texts for "expected ...".
 func oneOf(names []string) string {
 	if len(names) == 1 {
 		return names[0]
@@ -104,6 +109,8 @@ func oneOf(names []string) string {
 	return "one of " + strings.Join(names, ", ")
 }
 
+// mismatch adds a fault at the place of the key, or at that of the node if there is no key, and returns it for a
+// suggestion.
 func (d *decoder) mismatch(path string, node ast.Node, expected string) *Fault {
 	at, ok := d.places[path]
 	if !ok {
@@ -112,7 +119,8 @@ func (d *decoder) mismatch(path string, node ast.Node, expected string) *Fault {
 	return d.fault(at, path, "expected "+expected+", found "+describe(node))
 }
 
-// integer accepts plain decimal numbers only: 010, which some YAML versions read as eight, is refused.
+// integer returns a whole number that is written in plain decimal digits. 010, which some versions of YAML read as
+// eight, is refused.
 func integer(node ast.Node) (int64, bool) {
 	n, ok := node.(*ast.IntegerNode)
 	if !ok || n.Token.Type != token.IntegerType {
@@ -127,6 +135,7 @@ func integer(node ast.Node) (int64, bool) {
 	return 0, false
 }
 
+// number returns any finite number. Infinities and NaN are refused, because comparisons with bounds would not hold.
 func number(node ast.Node) (float64, bool) {
 	switch n := node.(type) {
 	case *ast.FloatNode:
@@ -143,8 +152,10 @@ func number(node ast.Node) (float64, bool) {
 	return float64(n), ok
 }
 
+// exponential matches a number with an exponent and no dot.
 var exponential = regexp.MustCompile(`^[-+]?[0-9]+[eE][-+]?[0-9]+$`)
 
+// stringOf returns the text of a scalar in quotes, in a block, or without quotes if it is nothing else.
 func stringOf(node ast.Node) (string, bool) {
 	switch n := node.(type) {
 	case *ast.StringNode:
@@ -155,7 +166,7 @@ func stringOf(node ast.Node) (string, bool) {
 	return "", false
 }
 
-// scalarText returns the text of any scalar as it was written.
+// scalarText returns the text of any scalar as it was written, for types that read text themselves.
 func scalarText(node ast.Node) (string, bool) {
 	if s, ok := stringOf(node); ok {
 		return s, true
@@ -167,7 +178,7 @@ func scalarText(node ast.Node) (string, bool) {
 	return "", false
 }
 
-// describe names the node as it stands in the file, for "found ...".
+// describe says what stands in the file, for "found ...". Fault.Public cuts it off.
 func describe(node ast.Node) string {
 	switch n := node.(type) {
 	case *ast.NullNode:
@@ -184,7 +195,9 @@ func describe(node ast.Node) string {
 	return shorten(node.GetToken().Value)
 }
 
+// shorten counts characters and not bytes, so that none is cut in two.
 func shorten(s string) string {
+	// A fault is to stay on a line or two.
 	const most = 60
 	if runes := []rune(s); len(runes) > most {
 		return string(runes[:most]) + "..."
@@ -192,8 +205,8 @@ func shorten(s string) string {
 	return s
 }
 
-// Scalar is any single value, as it was written: a number, true or false, or text. Its reader decides its meaning,
-// where that depends on more than the file.
+// Scalar is any single value, as it was written: a number, true or false, or text. It is for a value with a meaning
+// that depends on more than the file.
 type Scalar string
 
 // UnmarshalText takes any text.
@@ -202,10 +215,10 @@ func (s *Scalar) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// plainScalar matches text that reads the same without quotes.
+// plainScalar matches text that YAML reads back as it is without quotes: numbers and truth values.
 var plainScalar = regexp.MustCompile(`^([-+]?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?|[-+]?\.inf|\.nan|true|false)$`)
 
-// MarshalYAML is the inverse of reading.
+// MarshalYAML writes what UnmarshalText reads back to the same text.
 func (s Scalar) MarshalYAML() ([]byte, error) {
 	if plainScalar.MatchString(string(s)) {
 		return []byte(s), nil

@@ -23,11 +23,12 @@ import (
 )
 
 const (
-	// closerLook is device time for audits beyond the share, so that a version is looked at more closely at first:
-	// until it is used up, haste times as much is earned as later.
+	// closerLook is device time for audits beyond the share, so that a new version is looked at more closely: until it
+	// is used up, haste times as much is earned as later.
 	closerLook = 100 * time.Millisecond
 	haste      = 10
-	// mostSaved is the most time for audits that can be saved up.
+	// mostSaved bounds the device time that is saved up for audits: after a quiet hour they must not take a second at
+	// once.
 	mostSaved = 100 * time.Millisecond
 )
 
@@ -69,7 +70,8 @@ type Source struct {
 	Rounds bool
 }
 
-// Auditor audits the batches of one version. Safe for concurrent use.
+// Auditor audits the batches of one version. At most one row waits for its audit, and at most one is being audited.
+// Safe for concurrent use.
 type Auditor struct {
 	cfg      *Config
 	model    string
@@ -92,7 +94,8 @@ type Auditor struct {
 	seen    proof.Seen // replaced, never changed
 }
 
-// New returns the auditor of a version. remarked is called when there is another remark; it must not block.
+// New returns the auditor of a version. remarked is called after each new remark, from any goroutine; it must not
+// block.
 func New(cfg *Config, model string, version int64, remarked func()) *Auditor {
 	return &Auditor{
 		cfg: cfg, model: model, version: version, remarked: remarked, first: closerLook,
@@ -111,8 +114,9 @@ func (a *Auditor) Remarks() string {
 	return ""
 }
 
-// Observe notes a call that was answered by a job: its device time earns some for audits, and it may be chosen for the
-// next. Each request since the latest audit has the same chance, whatever else is known about it.
+// Observe notes a call that was answered by a job. Its device time earns some for audits, and it may be chosen for the
+// next one. Each request since the latest audit has the same chance, whatever else is known about it. It is on the way
+// of every request, and copies a row only if that is chosen.
 func (a *Auditor) Observe(by Source, j *execution.Job, call *catalog.Call) {
 	p := by.Replica.Plan()
 	if p.Watch.Share == 0 || !p.Joined(call) {
@@ -128,9 +132,9 @@ func (a *Auditor) Observe(by Source, j *execution.Job, call *catalog.Call) {
 	}
 }
 
-// choose decides whether a row of an answered call is kept for the next audit. It reports whether one that was chosen
-// is too large, of how many requests the choice was dropped meanwhile, and whether it is for the caller to run the
-// audits.
+// choose decides whether a row of an answered call is kept for the next audit, in the place of the one that waits. It
+// reports whether the chosen row is too large, how many requests count as passed over because their chosen row was
+// dropped, and whether the caller must start the audits.
 func (a *Auditor) choose(p *execution.Plan, by Source, j *execution.Job,
 	call *catalog.Call,
 ) (tooLarge bool, lost int, start bool) {
@@ -146,6 +150,7 @@ func (a *Auditor) choose(p *execution.Plan, by Source, j *execution.Job,
 	first := min((haste-1)*earned, a.first)
 	a.first -= first
 	a.credit = min(mostSaved, a.credit+earned+first)
+	// Of n requests the latest is taken with the probability 1/n: then each of them was taken with that.
 	if a.passed++; a.rng.IntN(a.passed) == 0 {
 		began := time.Now()
 		k := a.cfg.Memory.keep(p, by, j, call, a.rng.IntN(call.Rows))
@@ -161,24 +166,26 @@ func (a *Auditor) choose(p *execution.Plan, by Source, j *execution.Job,
 	return tooLarge, lost, start
 }
 
-// keep makes a row wait for the next audit in the place of another; nil: none waits.
+// keep makes a row wait for the next audit in the place of another, whose memory it releases; nil: none waits. The
+// caller holds mu, or is Drop.
 func (a *Auditor) keep(next *row) {
 	if before := a.cfg.Memory.swap(a, next); before != nil {
 		a.cfg.Memory.Release(before.bytes)
 	}
 }
 
-// Drop drops the row that waits for an audit.
+// Drop drops the row that waits for an audit, such as when audits are turned off.
 func (a *Auditor) Drop() { a.keep(nil) }
 
-// due reports whether there is a row to audit, and device time for it. The caller holds mu.
+// due reports whether a row waits, device time is left for it, and enough requests have passed since the latest audit.
+// The caller holds mu.
 func (a *Auditor) due() bool {
 	return a.kept.Load() != nil && a.credit >= 0 && a.passed > a.pass && !a.over
 }
 
-// take returns the row to audit next, and how many requests were passed over; nil if there is none: then the audit is
-// not running any more. After a row some requests pass, up to as many as its batch had, so that it is not always the
-// first of a batch that is chosen.
+// take returns the row to audit next, which the caller then owns, and how many requests were passed over for it. nil:
+// there is none, and the auditor is not running any more. After a row some requests pass, up to as many as its batch
+// had, so that not always the first of a batch is chosen.
 func (a *Auditor) take() (k *row, passed int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -193,27 +200,29 @@ func (a *Auditor) take() (k *row, passed int) {
 	return k, passed
 }
 
-// spend takes device time off the credit.
+// spend takes device time off the credit, which may go below zero: the debt is earned before the next audit.
 func (a *Auditor) spend(took time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.credit -= took
 }
 
-// work takes the time off the credit in which a row was kept or compared: where rows are large and the model is small,
-// that is more than the device time. By itself it leads to no more debt than mostSaved, because it passes on a busy
-// machine without any work.
+// work takes the time off the credit in which a row was copied or compared: where rows are large and the model is
+// small, that is more than the device time. It alone makes no more debt than mostSaved, because on a busy machine this
+// time passes without any work.
 func (a *Auditor) work(took time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.workLocked(took)
 }
 
+// workLocked is work for a caller that holds mu.
 func (a *Auditor) workLocked(took time.Duration) {
 	a.credit = max(a.credit-took, min(a.credit, -mostSaved))
 }
 
-// End stops all further audits. tell reports the requests that were never audited; it is called with no lock held.
+// End stops all further audits of the version. The caller calls tell without any lock: it reports the requests that
+// were never audited.
 func (a *Auditor) End() (tell func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -223,7 +232,8 @@ func (a *Auditor) End() (tell func()) {
 	return func() { a.tell(Budget, left) }
 }
 
-// Restart forgets all findings, and audits the version as if it were new.
+// Restart forgets all findings, and audits the version as if it were new. It is called when the version was proven
+// again.
 func (a *Auditor) Restart() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -248,13 +258,14 @@ func (a *Auditor) learn(k *row, alone []tensor.Tensor) proof.Seen {
 	return a.seen
 }
 
+// tell reports results; no lock may be held.
 func (a *Auditor) tell(result Result, n int) {
 	if a.cfg.Audited != nil && n > 0 {
 		a.cfg.Audited(Event{Model: a.model, Version: a.version, Result: result, Count: n})
 	}
 }
 
-// show hands a row and its result alone to the code that measures the difference.
+// show hands a row and its result alone to Config.Compared.
 func (a *Auditor) show(k *row, alone []tensor.Tensor) {
 	if a.cfg.Compared == nil {
 		return
@@ -266,7 +277,7 @@ func (a *Auditor) show(k *row, alone []tensor.Tensor) {
 	a.cfg.Compared(c)
 }
 
-// remark publishes one more remark on a version that stays as it is.
+// remark adds a remark about a version that stays as it is. Only the goroutine of run calls it.
 func (a *Auditor) remark(text string) {
 	if before := a.Remarks(); before != "" {
 		text = before + "; " + text

@@ -3,7 +3,7 @@ package audit
 import "sync"
 
 // MemoryLimit is how many bytes all rows that are kept for audits may take, with the copies of them that are run.
-// rowLimit bounds those of one row.
+// rowLimit bounds one row, so that at least eight fit.
 const MemoryLimit, rowLimit = 64 << 20, 8 << 20
 
 // Memory counts the bytes of the rows that are kept for audits, of all versions. The zero value holds nothing. Safe for
@@ -14,12 +14,13 @@ type Memory struct {
 	waiting map[*row]*Auditor // guarded by mu: rows that wait for their audit
 }
 
-// Reserve takes memory if there is room, or where rows that wait for audits make some: the oldest first, which are
-// those of versions that nobody asks any more. Release gives it back.
+// Reserve takes memory if there is room, or if rows that wait for audits make some: the oldest first, which are of
+// versions without recent requests. Release gives it back.
 func (m *Memory) Reserve(bytes int64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for m.held+bytes > MemoryLimit {
+		// No room can be made for so much, or no row waits.
 		if bytes > MemoryLimit || !m.dropOldestLocked() {
 			return false
 		}
@@ -42,7 +43,8 @@ func (m *Memory) Held() int64 {
 	return m.held
 }
 
-// dropOldestLocked drops the row that has waited longest, if one waits.
+// dropOldestLocked drops the row that has waited longest, and reports whether one waited. The caller holds mu. It looks
+// at all rows: there is at most one of each version.
 func (m *Memory) dropOldestLocked() bool {
 	var oldest *row
 	for r := range m.waiting {
@@ -58,14 +60,15 @@ func (m *Memory) dropOldestLocked() bool {
 	return true
 }
 
-// swap makes another row wait for the next audit of a version, or none, and returns the one that waited before, if any.
-// The memory of both stays taken.
+// swap makes next wait for the next audit of a version, nil for none, and returns the row that waited before, if any.
+// It does not release memory: the caller owns what it returns.
 func (m *Memory) swap(a *Auditor, next *row) (before *row) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.swapLocked(a, next)
 }
 
+// swapLocked keeps waiting and Auditor.kept in step. The caller holds mu, which alone allows to write kept.
 func (m *Memory) swapLocked(a *Auditor, next *row) (before *row) {
 	if before = a.kept.Swap(next); before != nil {
 		delete(m.waiting, before)

@@ -9,7 +9,8 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// row is a row of a request, as it was asked and answered.
+// row is a copy of one row of a request, with the answer that its caller got. It owns its tensors; Memory counts their
+// bytes.
 type row struct {
 	proof.Audited // the form in which it is compared
 
@@ -23,7 +24,8 @@ type row struct {
 	crashed bool      // it ended the engine's process: it is not run any more
 }
 
-// keep copies a row of a request and its answer; nil where there is no room, or its outputs have no such row.
+// keep copies row number at of a request and its answer, and reserves their bytes. It returns nil if there is no room,
+// or if the outputs have no such row.
 func (m *Memory) keep(p *execution.Plan, by Source, j *execution.Job, call *catalog.Call, at int) *row {
 	k := &row{
 		Audited: proof.Audited{

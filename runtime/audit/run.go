@@ -15,14 +15,15 @@ import (
 )
 
 const (
-	// patience is how long an audit waits for the device to be idle.
+	// patience is how long an audit waits for the device to be idle. Its priority is Sheddable, so that it delays no
+	// request.
 	patience = 10 * time.Second
 	// tries is how often a row with a finding is run if it fails by itself, and between is the time between two tries.
 	tries   = 3
 	between = time.Second
 )
 
-// run audits the chosen rows until none is left, or no device time is left for them.
+// run audits one row after the other until no row is due. Only one run of an auditor is under way (Auditor.running).
 func (a *Auditor) run(ctx context.Context) {
 	for {
 		k, passed := a.take()
@@ -35,7 +36,14 @@ func (a *Auditor) run(ctx context.Context) {
 	}
 }
 
-// audit compares a row's answer in its batch with its result alone, and draws the consequences.
+// audit compares the answer that a row got in its batch with its result alone, and draws the consequences. The order is
+// from cheap to certain:
+//
+//   - An equal result ends it.
+//   - The row is run alone twice more. Outputs that differ between these runs are random, and are left out from now on.
+//   - A small difference may be rounding. The row is run in a batch of its own copies: if it gets the same answer
+//     there, the other requests of its batch have no part in the difference.
+//   - Otherwise the batch has changed an answer. The version is taken out of batching, unless its manifest insists.
 func (a *Auditor) audit(ctx context.Context, k *row) Result {
 	like := &k.Audited
 	if a.known().LeftOut(like, len(k.outputs)) {
@@ -83,8 +91,10 @@ func (a *Auditor) audit(ctx context.Context, k *row) Result {
 		}
 	}
 	a.different.Add(1)
+	// Without this one.
 	before := a.compared.Load() - 1
 	why := fmt.Sprintf("an audit of live batches found that %s, after %d that found nothing", found.Text, before)
+	// Unless batching.mode is on, batches are formed only as long as they change no answer.
 	if !k.replica.Plan().Watch.Trusted {
 		k.replica.Demote(why)
 		return Different
@@ -97,7 +107,8 @@ func (a *Auditor) audit(ctx context.Context, k *row) Result {
 	return Different
 }
 
-// leaveOut ends the comparison of those outputs of a row that differ each time the row is run alone, and says so.
+// leaveOut ends the comparison of the outputs that differ each time the row is run alone, and says so in the remarks.
+// If no output is left, the audits of the version end.
 func (a *Auditor) leaveOut(k *row, again, alone []tensor.Tensor) {
 	outputs := k.Outputs
 	left := a.known().Random(&k.Audited, again, alone)
@@ -117,9 +128,9 @@ func (a *Auditor) leaveOut(k *row, again, alone []tensor.Tensor) {
 	}
 }
 
-// surely runs a row with a finding again. The finding is not forgotten: the row is tried again and again while the
-// device is busy, and on another device where that is lost. The result is nil where the row fails for reasons of its
-// own, and gone says that no device is left that serves by the proof that the row was answered by.
+// surely runs a row with a finding again, until it has been run: it is tried again while the device is busy, and on
+// another replica if the device is lost. answers is nil if the row fails for reasons of its own, tries times. gone says
+// that no device is left that serves by the proof under which the row was answered.
 func (a *Auditor) surely(ctx context.Context, k *row, alone bool) (answers [][]tensor.Tensor, gone bool) {
 	for failed := 0; failed < tries && !k.crashed; {
 		answers, err := a.again(ctx, k, alone, sharedsched.Task{})
@@ -145,9 +156,9 @@ func (a *Auditor) surely(ctx context.Context, k *row, alone bool) (answers [][]t
 	return nil, false
 }
 
-// again runs the row alone, as it came, or in a batch of copies of itself like the one that answered it, and returns
-// its result in each place of the wanted outputs. There are as many copies as there is room for: the rest of the
-// execution is filled up as any other is.
+// again runs the row once more. With alone it runs by itself, as it came. Otherwise it runs in a batch of copies of
+// itself, of the same size as the batch that answered it; if memory does not suffice for so many copies, the rest is
+// filled up as in any batch. The result has the wanted outputs of each copy.
 func (a *Auditor) again(ctx context.Context, k *row, alone bool, task sharedsched.Task) ([][]tensor.Tensor, error) {
 	rows := 1
 	p := *k.replica.Plan()

@@ -6,8 +6,8 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// most returns how many bytes the outputs of an execution may take: as many as each of its requests has left, and for
-// the rows that fill it up in proportion; 0: any number.
+// most returns how many bytes the outputs of an execution may take; 0: any number. It is the sum of what each request
+// has left of its own bound, and in proportion for the rows that fill the execution up.
 func (x *execution) most(parts []part, size int) int {
 	if x.unit.MaxAnswer == 0 {
 		return 0
@@ -28,8 +28,8 @@ func (x *execution) most(parts []part, size int) int {
 	return max(most, 1)
 }
 
-// tooLarge ends the parts of an execution whose outputs were too large. It is known that a request's are if it ran by
-// itself, and not filled up, or if only some of its rows did.
+// tooLarge ends the parts of an execution whose outputs were too large. A request is known to be the cause only if it
+// ran by itself and was not filled up, or if only some of its rows ran. Others are tried once more, as they came.
 func (x *execution) tooLarge(err error, parts []part) {
 	p := &parts[0]
 	whole := p.rows == p.job.Rows

@@ -2,9 +2,9 @@ package execution
 
 import "github.com/weftserve/weft/runtime/tensor"
 
-// assemble copies the rows of all parts into the batch's inputs, once, pads them to their bucket on the way, which is
-// the same for all because the key says so, and fills up to size rows with copies of the last row: a row of real data
-// takes a model nowhere that a request could not.
+// assemble copies the rows of all parts into the batch's inputs, once. On the way it pads lengths to their bucket,
+// which is the same for all parts because the key says so, and fills up to size rows with copies of the last row: real
+// data leads a model nowhere that a request could not.
 func (x *execution) assemble(parts []part, size int) {
 	rows := rowsOf(parts)
 	all := parts[0].job.Inputs
@@ -29,11 +29,13 @@ func (x *execution) assemble(parts []part, size int) {
 		for _, p := range parts {
 			ranges = append(ranges, tensor.RowRange{Tensor: p.job.Inputs[i], First: p.first, Rows: p.rows})
 		}
+		// The last row of the last part, as a range of one row.
 		last := ranges[len(ranges)-1]
 		last.First, last.Rows = last.First+last.Rows-1, 1
 		for range size - rows {
 			ranges = append(ranges, last)
 		}
+		// The list keeps its room for the next input.
 		x.buf.ranges = ranges
 		x.buf.shape = append(x.buf.shape[:0], first.Shape...)
 		x.buf.shape[dim] = int64(size)

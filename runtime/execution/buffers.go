@@ -6,7 +6,7 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// buffers is the memory of one execution.
+// buffers is the memory of one execution. It grows to what the largest execution needed.
 type buffers struct {
 	batch *tensor.Batch
 	// parts, ranges and shape are room for the lists that an execution makes; empty between executions.
@@ -16,7 +16,7 @@ type buffers struct {
 	watch  watch
 }
 
-// pool keeps a session's buffers between executions, as many as there are lanes. Safe for concurrent use.
+// pool keeps a session's buffers between executions, at most as many as the device has lanes. Safe for concurrent use.
 type pool struct {
 	inputs, outputs, most int
 	memory                tensor.Allocator // of batches; nil: the system's
@@ -26,7 +26,7 @@ type pool struct {
 	closed bool       // guarded by mu
 }
 
-// init makes a pool for batches of a signature.
+// init sets a pool up for batches of a signature, before the first take.
 func (p *pool) init(s *tensor.Signature, memory tensor.Allocator) {
 	p.inputs, p.outputs, p.memory = s.MostInputs(), len(s.Outputs), memory
 }
@@ -43,13 +43,15 @@ func (p *pool) take() *buffers {
 	return &buffers{batch: tensor.NewBatch(p.inputs, p.outputs, p.memory)}
 }
 
-// give takes buffers back and forgets every request that they refer to.
+// give takes buffers back. It clears every reference to requests, which would otherwise be kept from the garbage
+// collector until the next execution.
 func (p *pool) give(b *buffers) {
 	clear(b.parts[:cap(b.parts)])
 	clear(b.ranges[:cap(b.ranges)])
 	b.parts, b.ranges, b.shape = b.parts[:0], b.ranges[:0], b.shape[:0]
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	// Before Keep, and in quarantine, most is 0 and nothing is kept.
 	if p.closed || len(p.free) >= p.most {
 		b.batch.Free()
 		return
@@ -65,7 +67,7 @@ func (p *pool) close() {
 	p.trim()
 }
 
-// trim frees the memory that is not in use. Later executions have memory of their own size.
+// trim frees the memory that is not in use. Later executions allocate memory of their own size.
 func (p *pool) trim() {
 	p.mu.Lock()
 	free := p.free

@@ -12,6 +12,7 @@ type Counts struct {
 	rows map[int]catalog.BatchCount // guarded by mu
 }
 
+// add counts one execution of so many rows.
 func (c *Counts) add(rows int, took catalog.Phases) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -29,7 +30,7 @@ func (c *Counts) Forget() {
 	clear(c.rows)
 }
 
-// AddTo adds the executions to others, by their rows.
+// AddTo adds the executions to all, by their rows.
 func (c *Counts) AddTo(all map[int]catalog.BatchCount) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

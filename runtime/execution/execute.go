@@ -45,7 +45,7 @@ type part struct {
 	first, rows int
 }
 
-// execute runs a batch on a device that works.
+// execute runs a batch on a device that works, and answers or fails every span of it. It is called on a batch thread.
 func (u *Unit) execute(b *sharedsched.Batch) sharedsched.Report {
 	buf := u.buffers.take()
 	defer u.buffers.give(buf)
@@ -58,6 +58,7 @@ func (u *Unit) execute(b *sharedsched.Batch) sharedsched.Report {
 			buf.parts = append(buf.parts, part{span: s, job: j, first: s.First, rows: s.Rows})
 		}
 	}
+	// All jobs were answered as a whole by other executions.
 	if len(buf.parts) == 0 {
 		return sharedsched.Report{Unusable: true}
 	}
@@ -70,6 +71,7 @@ func (u *Unit) execute(b *sharedsched.Batch) sharedsched.Report {
 	// such as one of the sizes that warm-up tries, does not show the cause, and is taken to have been too large.
 	ranOut := engine.KindOf(err) == engine.OutOfMemory && (!x.plan.Batched && b.Rows > 1 ||
 		slices.ContainsFunc(b.Spans, func(s sharedsched.Span) bool { return s.Err == nil }))
+	// It comes before the jobs end, as Owner.Found says: requests that follow find its consequences.
 	if x.found != (Finding{}) {
 		u.Owner.Found(x.found)
 	}
@@ -78,7 +80,7 @@ func (u *Unit) execute(b *sharedsched.Batch) sharedsched.Report {
 	}
 }
 
-// failure says why the execution failed, given the error of its first run.
+// failure returns why the execution failed, by the error of its first run: smaller runs may have answered all requests.
 func (x *execution) failure(err error) sharedsched.Failure {
 	switch {
 	case x.found.Lost != nil:
@@ -92,7 +94,7 @@ func (x *execution) failure(err error) sharedsched.Failure {
 }
 
 // run executes the parts once, as an execution of size rows, and answers their jobs. After an error no job is answered.
-// A panic on the way, in the engine or for lack of memory, becomes an error.
+// A panic on the way, in the engine or because memory ran out, becomes an error.
 func (x *execution) run(parts []part, size int) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -122,9 +124,11 @@ func (x *execution) run(parts []part, size int) (err error) {
 	began := time.Now()
 	x.assemble(parts, size)
 	assembled := time.Now()
+	// An output that stays Invalid was not written by this run (scatter).
 	for i := range x.buf.batch.Outputs {
 		x.buf.batch.Outputs[i].DType = tensor.Invalid
 	}
+	// The engine stops before it gives more: the answer could not be sent.
 	x.buf.batch.Most = x.most(parts, size)
 	if err := x.compute(size); err != nil {
 		return err
@@ -140,7 +144,7 @@ func (x *execution) run(parts []part, size int) (err error) {
 	return nil
 }
 
-// count notes how long the phases of a run took that answered these parts.
+// count adds the phases of a run to its jobs and to the unit's counts.
 func (x *execution) count(parts []part, took catalog.Phases) {
 	rows := 0
 	for i := range parts {
@@ -150,7 +154,8 @@ func (x *execution) count(parts []part, took catalog.Phases) {
 	x.unit.Counts.add(rows, took)
 }
 
-// compute calls the engine for so many rows.
+// compute has the engine run the batch, under the watch for runs that hang. In quarantine the run may take the longest
+// time allowed, so that a rare large request is told from one that hangs.
 func (x *execution) compute(rows int) (err error) {
 	b := x.buf.batch
 	usual, most := x.unit.Owner.Patience(rows)
@@ -168,4 +173,5 @@ func (x *execution) compute(rows int) (err error) {
 	return x.session.Run(x.ctx, b)
 }
 
+// errPanicked is what the watch sees as the end of a run unless the session returns.
 var errPanicked = errors.New("the run panicked")

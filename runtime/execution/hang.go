@@ -18,7 +18,7 @@ const (
 	firstTime  = 10 * time.Second
 )
 
-// pace is how long the runs of a session take, when one ended well, and how many hang. Safe for concurrent use.
+// pace is how long the runs of a session take, when one last ended well, and how many hang. Safe for concurrent use.
 type pace struct {
 	longest  atomic.Int64 // nanoseconds, of the runs that went well, in quarantine too
 	latest   atomic.Int64 // nanoseconds, of the latest that went well where others run
@@ -26,10 +26,10 @@ type pace struct {
 	hanging  atomic.Int32
 }
 
-// hangs returns when a run hangs, if another took so many nanoseconds.
+// hangs returns how long a run may take before it counts as one that hangs, if another took so many nanoseconds.
 func hangs(took int64) time.Duration { return max(hangTime, hangFactor*time.Duration(took)) }
 
-// note notes how long a run took, and its error.
+// note takes the time of a run that went well into longest.
 func (p *pace) note(took time.Duration, err error) {
 	for longest := p.longest.Load(); err == nil && int64(took) > longest; longest = p.longest.Load() {
 		p.longest.CompareAndSwap(longest, int64(took))
@@ -39,20 +39,22 @@ func (p *pace) note(took time.Duration, err error) {
 // Longest returns how long the longest run of the session took that went well; 0: none did.
 func (l *Loaded) Longest() time.Duration { return time.Duration(l.pace.longest.Load()) }
 
-// Respite returns how much longer a run that begins to hang may take, until that is twice as long as any that went
-// well.
+// Respite returns how much longer a run that begins to hang may take, until it has taken twice as long as the longest
+// that went well.
 func (l *Loaded) Respite() time.Duration {
 	return hangs(l.pace.longest.Load()) - hangs(l.pace.latest.Load())
 }
 
-// Answered returns when the latest run ended well, those in quarantine aside; the zero time: none did.
+// Answered returns when the latest run ended well, those in quarantine aside; if none did, the beginning of Unix time,
+// which is long ago.
 func (l *Loaded) Answered() time.Time { return time.Unix(0, l.pace.answered.Load()) }
 
 // Hanging returns how many runs of the session hang, those in quarantine aside.
 func (l *Loaded) Hanging() int { return int(l.pace.hanging.Load()) }
 
-// watch tells the owner of a unit when a run begins to hang, and when that run ends. It watches one run at a time, and
-// is used again, because a timer costs more than the rest.
+// watch tells the owner of a unit when a run begins to hang, and when that run ends. It watches one run at a time, that
+// of the buffers it belongs to. Its timer is reset for each run, because a new one costs more than everything else
+// here.
 type watch struct {
 	unit  atomic.Pointer[Unit]
 	clock *owntime.Clock
@@ -60,7 +62,7 @@ type watch struct {
 	timer *owntime.Timer
 }
 
-// run watches a run from now on. ended must follow it.
+// run watches a run from now on. ended must follow.
 func (w *watch) run(u *Unit) {
 	w.unit.Store(u)
 	w.begin = time.Now()
@@ -68,6 +70,7 @@ func (w *watch) run(u *Unit) {
 	if latest := u.pace.latest.Load(); latest > 0 {
 		after = hangs(latest)
 	}
+	// A session in a new process has another clock.
 	if clock := u.Clock(); w.timer == nil || w.clock != clock {
 		w.clock, w.timer = clock, clock.AfterFunc(after, func() { w.count(1) })
 	} else {
@@ -75,7 +78,7 @@ func (w *watch) run(u *Unit) {
 	}
 }
 
-// ended says how the run ended, and how much of its time it did not have.
+// ended notes how the run ended. lost is the part of its time in which it waited, and did not run.
 func (w *watch) ended(err error, lost time.Duration) {
 	p, now := &w.unit.Load().pace, time.Now()
 	took := max(1, now.Sub(w.begin)-lost)
@@ -84,11 +87,13 @@ func (w *watch) ended(err error, lost time.Duration) {
 		p.latest.Store(int64(took))
 		p.answered.Store(now.UnixNano())
 	}
+	// The timer has counted the run, or is about to.
 	if !w.timer.Stop() {
 		w.count(-1) // it may come before the other
 	}
 }
 
+// count adds to the runs that hang. The timer and the end of the run may call it in either order.
 func (w *watch) count(by int) {
 	u := w.unit.Load() // units that share buffers share the pace, too, and are on the same device
 	u.pace.hanging.Add(int32(by))

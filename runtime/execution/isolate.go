@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// defaultIsolation is the time for finding the requests that made a batch fail, where the model has no budget of its
-// own.
+// defaultIsolation is how long the search for the cause in a failed batch may take, where the model has no budget for
+// batches. Other batches wait meanwhile.
 const defaultIsolation = 100 * time.Millisecond
 
 // group is some parts, and the error of a run that they were all in.
@@ -16,9 +16,9 @@ type group struct {
 	err   error
 }
 
-// isolate finds the parts that made a batch fail by running ever smaller groups of it, and answers the others. It makes
-// at most 2·⌈log₂ n⌉ runs for n parts, which suffice for one cause, and starts none once they took the time of one
-// batch; parts that it could not separate by then are run again one by one, each when the scheduler has a place for it.
+// isolate finds the parts that made a batch fail by running ever smaller groups of it, and answers the others. For n
+// parts it makes at most 2·⌈log₂ n⌉ runs, which suffice for one cause, and starts none once they took the time of one
+// batch. Parts that it could not separate by then are run again one by one, each when the scheduler has a place for it.
 // It goes breadth first, because a large group that runs well answers many requests at once.
 func (x *execution) isolate(err error, parts []part) {
 	runs := 2 * bits.Len(uint(len(parts)-1))

@@ -34,7 +34,8 @@ type piece struct {
 	outputs     []tensor.Tensor
 }
 
-// answer records the outputs for some of the job's rows. bytes is the size of the outputs that have rows.
+// answer adds the outputs for some of the job's rows. bytes is the size of the outputs that have rows, which counts
+// towards Unit.MaxAnswer.
 func (j *Job) answer(p piece, bytes int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -42,7 +43,7 @@ func (j *Job) answer(p piece, bytes int) {
 	j.sent += bytes
 }
 
-// took adds the phases of an execution of some of its rows.
+// took adds the phases of an execution that ran some of the job's rows.
 func (j *Job) took(p catalog.Phases) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -52,17 +53,17 @@ func (j *Job) took(p catalog.Phases) {
 // Phases returns those of the executions of its rows. The task must have ended.
 func (j *Job) Phases() catalog.Phases { return j.phases }
 
-// bytes returns how many bytes were answered so far.
+// bytes returns how many bytes of outputs with rows were answered so far.
 func (j *Job) bytes() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.sent
 }
 
-// Forget makes the job new, to be handed to the scheduler once more. The task must have ended.
+// Forget drops the answers so far, so that the job can be handed to the scheduler once more. The task must have ended.
 func (j *Job) Forget() { j.pieces, j.sent, j.phases = nil, 0, catalog.Phases{} }
 
-// complete reports whether all rows were answered at once.
+// complete reports whether one execution has answered all rows: parts that come later need no run.
 func (j *Job) complete() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -72,6 +73,7 @@ func (j *Job) complete() bool {
 // SizeOf returns the size of the execution that answered a row. The task must have ended well.
 func (j *Job) SizeOf(row int) (size int) {
 	for _, p := range j.pieces {
+		// An execution of all rows counts before pieces, as in Join.
 		if p.rows == j.Rows {
 			return p.size
 		}

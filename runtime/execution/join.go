@@ -11,12 +11,14 @@ import (
 )
 
 // Join returns the wanted outputs of all rows. The task must have ended well, so that the pieces cover all rows once.
+// The error is a *catalog.ModelError: the outputs of several executions do not fit together.
 func (j *Job) Join() ([]tensor.Tensor, error) {
 	for _, p := range j.pieces {
 		if p.rows == j.Rows {
 			return p.outputs, nil // there may be parts besides that could not be answered for as such
 		}
 	}
+	// Executions of one job may end in any order.
 	slices.SortFunc(j.pieces, func(a, b piece) int { return cmp.Compare(a.first, b.first) })
 	specs := j.Unit.Plan().Signature.Outputs
 	results := make([]tensor.Tensor, len(j.pieces[0].outputs))
@@ -33,7 +35,8 @@ func (j *Job) Join() ([]tensor.Tensor, error) {
 	return results, nil
 }
 
-// joinOutput joins the pieces of wanted output i.
+// joinOutput joins the pieces of wanted output i, in the order of their rows. An output without rows must have the same
+// value in all of them.
 func (j *Job) joinOutput(i int, spec *tensor.Spec) (tensor.Tensor, error) {
 	first := j.pieces[0].outputs[i]
 	dim := spec.BatchDim

@@ -46,6 +46,7 @@ func NewPlan(s *tensor.Signature, budget time.Duration) *Plan {
 	for _, in := range s.Inputs {
 		for d, size := range in.Shape {
 			if size == tensor.Unknown && d != in.BatchDim {
+				// Signature.ShapeKey has eight bytes for each open size.
 				p.shapeKey += 8
 			}
 		}
@@ -53,17 +54,16 @@ func NewPlan(s *tensor.Signature, budget time.Duration) *Plan {
 	return p
 }
 
-// Unjoined returns the plan of requests that run by themselves, as they came: s is the signature without padding.
+// Unjoined returns the plan of requests that run by themselves, as they came; s is the signature without padding.
 func (p *Plan) Unjoined(s *tensor.Signature) *Plan { return &Plan{Signature: s, shapeKey: p.shapeKey} }
 
-// Dissolved returns the plan that takes the place of one that joined rows which cannot be: each request is an
-// execution of its own. Batches that were formed before still follow the first plan. s is the signature without
-// padding.
+// Dissolved returns the plan of a unit that is taken out of batching: each request is an execution of its own. Batches
+// that were formed before still follow the first plan. s is the signature without padding.
 func (p *Plan) Dissolved(s *tensor.Signature) *Plan {
 	return &Plan{Signature: s, Budget: p.Budget, shapeKey: p.shapeKey, before: p}
 }
 
-// Whole returns the plan itself, or the one that was dissolved.
+// Whole returns the plan from before the unit was taken out of batching, or p itself if it was not.
 func (p *Plan) Whole() *Plan {
 	if p.before != nil {
 		return p.before
@@ -71,7 +71,7 @@ func (p *Plan) Whole() *Plan {
 	return p
 }
 
-// Padded returns the size of an execution of so many rows.
+// Padded returns the size of an execution of so many rows: the next allowed size, or the rows themselves.
 func (p *Plan) Padded(rows int) int {
 	if i, _ := slices.BinarySearch(p.Allowed, rows); p.Batched && i < len(p.Allowed) {
 		return p.Allowed[i]
@@ -82,6 +82,7 @@ func (p *Plan) Padded(rows int) int {
 // Keys returns the key under which requests with these inputs may share an execution, and its part that decides the
 // cost. A model whose only open dimension is the batch has empty keys, which take no memory.
 func (p *Plan) Keys(inputs []tensor.Tensor) (key, shapeKey string) {
+	// Keys of most models fit, and are built without an allocation.
 	var room [128]byte
 	if !p.Batched {
 		// Requests run one by one, whatever their values: one queue per shape is enough.
@@ -89,22 +90,24 @@ func (p *Plan) Keys(inputs []tensor.Tensor) (key, shapeKey string) {
 		return shapeKey, shapeKey
 	}
 	key = string(p.Signature.Key(room[:0], inputs))
+	// Signature.Key begins with the sizes of open dimensions.
 	return key, key[:p.shapeKey]
 }
 
-// Brought returns the inputs whose values are to be proven.
+// Brought returns the inputs by which requests bring values that must be proven.
 func (p *Plan) Brought() []tensor.Spec {
 	return slices.DeleteFunc(slices.Clone(p.Signature.Inputs), func(in tensor.Spec) bool { return !hasValues(in) })
 }
 
-// Joined reports whether the rows of an answered call were run in other company than alone.
+// Joined reports whether a call was run in a form that a batch has: with other requests, padded, or split. Its answer
+// may then differ from that of the request alone.
 func (p *Plan) Joined(call *catalog.Call) bool {
 	o := &call.Outcome
 	return p.Batched && call.Rows > 0 && len(call.Inputs) == len(p.Signature.Inputs) &&
 		(o.BatchRequests > 1 || o.PaddedRows > 0 || o.Executions > 1 || p.pads(call.Inputs))
 }
 
-// pads reports whether the plan pads an input to its bucket.
+// pads reports whether the plan pads a length of these inputs.
 func (p *Plan) pads(inputs []tensor.Tensor) bool {
 	for i := range inputs {
 		if padding, is := p.Signature.Inputs[i].Padding(inputs[i].Shape); is &&
@@ -115,8 +118,8 @@ func (p *Plan) pads(inputs []tensor.Tensor) bool {
 	return false
 }
 
-// during returns the plan that an execution of these spans follows: that under which it was formed, or a part of its
-// request was.
+// during returns the plan that an execution of these spans follows. A batch that was formed before the unit was taken
+// out of batching follows the earlier plan, and so does the rest of a request that was split by it.
 func (p *Plan) during(spans []sharedsched.Span) *Plan {
 	first := spans[0].Payload.(*Job)
 	switch {

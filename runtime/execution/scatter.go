@@ -7,8 +7,8 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// scatter hands each part its rows of the batch's outputs, in memory of its own. It answers all parts or, with an
-// error, none.
+// scatter gives each part its rows of the batch's outputs, in memory of its own. It checks all outputs first, so that
+// it answers all parts or, with an error, none.
 func (x *execution) scatter(parts []part, size int) error {
 	// The result of a request that ran alone goes back as it is, whatever the model made of its rows.
 	whole := len(parts) == 1 && parts[0].rows == parts[0].job.Rows && size == parts[0].rows
@@ -26,6 +26,7 @@ func (x *execution) scatter(parts []part, size int) error {
 	for i := range parts {
 		p := &parts[i]
 		outputs, bytes := x.take(p, at, whole), 0
+		// An output without rows is not added up: each execution of a split request repeats it.
 		for o := range outputs {
 			if x.plan.Signature.Outputs[p.job.Output(o)].BatchDim != tensor.NoBatch {
 				bytes += len(outputs[o].Data)
@@ -37,8 +38,8 @@ func (x *execution) scatter(parts []part, size int) error {
 	return nil
 }
 
-// rowsError says that an output of an execution does not have its rows, so that it is unknown which row belongs to
-// which request: they were filtered, or the output's batch dimension is another one.
+// rowsError says that an output of an execution does not have a row for each row of the inputs, so that it is unknown
+// which row belongs to which request: the model has left rows out, or the output's batch dimension is another one.
 type rowsError struct {
 	output    string
 	shape     tensor.Shape
@@ -50,7 +51,8 @@ func (e *rowsError) Error() string {
 		e.rows, e.dim)
 }
 
-// take copies the outputs that a part wants from the batch's, in which its rows begin at row at.
+// take copies the outputs that a part wants out of the batch's, in which its rows begin at row at. whole takes them as
+// they are.
 func (x *execution) take(p *part, at int, whole bool) []tensor.Tensor {
 	n := len(x.plan.Signature.Outputs)
 	if p.job.Wanted != nil {

@@ -30,7 +30,7 @@ type Unit struct {
 	labels   context.Context //nolint:containedctx // it holds nothing but the labels of profiles
 }
 
-// context returns the context of the unit's executions. Profiles tell by its labels whose they are.
+// context returns the context of the unit's executions. By its labels profiles show the time of each model and version.
 func (u *Unit) context() context.Context {
 	u.labelled.Do(func() {
 		u.labels = pprof.WithLabels(context.Background(), pprof.Labels("part", "batch", "model", u.Model,
@@ -69,7 +69,7 @@ func (u *Unit) Plan() *Plan { return u.plan.Load() }
 // Follow makes executions that begin from now on follow another plan.
 func (u *Unit) Follow(p *Plan) { u.plan.Store(p) }
 
-// Loaded is a session and the memory of its executions. Units may share one, while one replaces the other.
+// Loaded is a session and the memory of its executions. Two units share one while one replaces the other.
 type Loaded struct {
 	Meter  *engine.Meter // of the session
 	Counts Counts
@@ -81,7 +81,7 @@ type Loaded struct {
 	quarantine *quarantine // nil: the engine has none
 }
 
-// Load takes over a session that was just opened.
+// Load takes over a session that was just opened. Close closes it.
 func Load(o engine.Opened) *Loaded {
 	s := o.Session.Signature()
 	l := &Loaded{Meter: engine.NewMeter(o.Session), session: o.Session, clock: o.Clock}
@@ -101,15 +101,16 @@ func (l *Loaded) Clock() *owntime.Clock {
 	return l.clock()
 }
 
-// Keep keeps the memory of so many executions for later ones, as many as may be in flight. It is called before the
-// first one.
+// Keep has the memory of so many executions kept for later ones: as many as may be in flight. Call it before the first
+// execution.
 func (l *Loaded) Keep(executions int) { l.buffers.most = executions }
 
-// Trim gives the memory of executions that have ended back to the system. Warm-up runs the largest batches that there
-// may be, and the batches that come are mostly smaller.
+// Trim frees the memory of executions that have ended. Warm-up runs the largest batches that there may be, and batches
+// of requests are mostly smaller.
 func (l *Loaded) Trim() { l.buffers.trim() }
 
-// Close gives the memory back and closes the session. No execution may be in flight or follow.
+// Close frees the memory and closes the session, in this order: the driver unlocks memory that it had page-locked. No
+// execution may be in flight or follow.
 func (l *Loaded) Close() error {
 	if l.quarantine != nil {
 		l.quarantine.buffers.close()
@@ -118,8 +119,8 @@ func (l *Loaded) Close() error {
 	return l.Meter.Close()
 }
 
-// Execute runs a batch whose payloads are jobs of one unit: it is the part of a shell.Executor that is below
-// the choice of the batch.
+// Execute runs a batch whose payloads are jobs of one unit, as shell.Executor asks for. On a lost device it runs
+// nothing, and the jobs may run elsewhere.
 func Execute(b *sharedsched.Batch) sharedsched.Report {
 	u := b.Spans[0].Payload.(*Job).Unit
 	if u.Owner.Lost() {

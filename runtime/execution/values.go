@@ -25,9 +25,9 @@ const (
 	valuePart = 10 // one in so many
 )
 
-// Values are the parts of requests that must be equal in an execution: the values of the inputs without rows, and the
-// sizes of open dimensions, which is the key of their task. Until rows that came with a value were seen to answer alike
-// alone and in batches, its requests run by themselves, as they came. Safe for concurrent use.
+// Values are the parts of requests that must be equal within an execution: the values of inputs without rows, and the
+// sizes of open dimensions. Together they are the key of a task. Until rows that came with a value were seen to answer
+// alike alone and in batches, its requests run by themselves, as they came. Safe for concurrent use.
 type Values struct {
 	mu      sync.Mutex
 	known   map[string]*lru.Element // guarded by mu: of *value
@@ -38,6 +38,7 @@ type Values struct {
 	used time.Duration
 }
 
+// value is one key, and whether requests with it may share executions.
 type value struct {
 	key    string
 	proven bool
@@ -68,9 +69,9 @@ func hasValues(s tensor.Spec) bool {
 	return false
 }
 
-// Ask reports whether a value is proven, and if not, whether the caller is to prove it now; it must then call Settle. A
-// value is worth a proof when it comes the second time; where a proof showed nothing, the next follows when it has come
-// twice as often. Without may none is begun.
+// Ask reports whether a value is proven, and if not, whether the caller must prove it now; Settle must then follow. A
+// value is worth a proof when it comes the second time. Where a proof showed nothing, the next follows when the value
+// has come twice as often. If may is false no proof is begun.
 func (v *Values) Ask(key string, may bool) (proven, prove bool) {
 	if len(key) > valueBytes {
 		return false, false
@@ -87,10 +88,12 @@ func (v *Values) Ask(key string, may bool) (proven, prove bool) {
 	if known.proven {
 		return true, false
 	}
+	// One proof at a time: each takes device time from requests.
 	if !may || v.proving || v.used >= valueTime {
 		return false, false
 	}
 	known.asked++
+	// Only at powers of two: 2, 4, 8, ...
 	if known.asked&(known.asked-1) != 0 {
 		return false, false
 	}
@@ -98,7 +101,7 @@ func (v *Values) Ask(key string, may bool) (proven, prove bool) {
 	return false, true
 }
 
-// remember adds a value that came for the first time, and forgets the ones that were not asked for the longest. The
+// remember adds a value that came for the first time, and forgets those asked for least recently beyond the bounds. The
 // caller holds mu.
 func (v *Values) remember(key string) {
 	v.known[key] = v.recent.PushFront(&value{key: key, asked: 1})
@@ -110,14 +113,14 @@ func (v *Values) remember(key string) {
 	}
 }
 
-// Earn adds the device time of an answered request.
+// Earn adds the device time of an answered request. Proofs may use one valuePart of it.
 func (v *Values) Earn(took time.Duration) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.used = max(0, v.used-took/valuePart)
 }
 
-// Settle ends the proof of a value, which took so much device time.
+// Settle ends the proof of a value, which took so much device time. The value may have been forgotten meanwhile.
 func (v *Values) Settle(key string, proven bool, took time.Duration) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -18,7 +18,7 @@ type Budget struct {
 	inUse int64                 // guarded by mu; the sum of held
 }
 
-// Holding is the memory of one version. Immutable.
+// Holding is the memory of one replica of a version, as Take has reserved it. Immutable.
 type Holding struct {
 	model   string
 	version int64
@@ -49,6 +49,8 @@ func (b *Budget) Fits(model string, version, bytes int64) error {
 	return b.fitsLocked(model, version, bytes)
 }
 
+// fitsLocked lists the holdings in its error, the largest first: these are what an operator could unload. The caller
+// holds mu.
 func (b *Budget) fitsLocked(model string, version, bytes int64) error {
 	if b.limit == 0 || b.inUse+bytes <= b.limit {
 		return nil
@@ -86,7 +88,7 @@ func (b *Budget) Free() int64 {
 	return b.limit - b.inUse
 }
 
-// Give takes memory back. It may be called again.
+// Give releases what Take has reserved. It may be called again for the same holding.
 func (b *Budget) Give(h *Holding) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

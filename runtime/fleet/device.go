@@ -58,10 +58,10 @@ func (d *Device) Lose(cause error) bool {
 	return true
 }
 
-// Known notes that the decider of placement knows of the loss; AwaitKnown waits for that, or for ctx.
+// Known notes that residency knows of the loss. It is called once, after Lose has returned true.
 func (d *Device) Known() { close(d.known) }
 
-// AwaitKnown returns at once while the device works.
+// AwaitKnown waits for Known, or for ctx. It returns at once while the device works.
 func (d *Device) AwaitKnown(ctx context.Context) {
 	if d.Lost() == nil {
 		return
@@ -72,7 +72,8 @@ func (d *Device) AwaitKnown(ctx context.Context) {
 	}
 }
 
-// patience is how long work that was begun on a device may take once it is lost. Its driver may never return.
+// patience is how long work that was begun on a device may take once it is lost. It is enough for a process to be
+// ended; a driver in this process may never return.
 const patience = 5 * time.Second
 
 // ErrLeftBehind says that work that was begun on a device did not end in time after the device was lost.
@@ -88,6 +89,7 @@ var ErrLeftBehind = errors.New("is left behind")
 func (d *Device) During(ctx context.Context, f func(context.Context) error, late func(error)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	// ended has no buffer, so that exactly one of the two sides takes the error: the caller, or late.
 	ended, left := make(chan error), make(chan struct{})
 	go func() {
 		err := f(ctx)

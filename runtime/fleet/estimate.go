@@ -10,7 +10,8 @@ import (
 // again for the kernels, and room for their results.
 const weightsFactor = 1.5
 
-// Estimate returns how many bytes a model is expected to need that has its files in a directory.
+// Estimate returns how many bytes a model with its files in a directory is expected to need in memory. It counts all
+// files below the directory, whatever they are for: the graph has not been read yet.
 func Estimate(dir string) int64 {
 	return int64(weightsFactor * float64(sizeOf(dir, map[fileID]bool{})))
 }
@@ -18,8 +19,8 @@ func Estimate(dir string) int64 {
 // fileID distinguishes files, however many names they have.
 type fileID struct{ device, inode uint64 }
 
-// sizeOf returns how many bytes the files at a path and below it have, following links, each file once. It leaves out
-// those seen, and adds to them the files that it counts.
+// sizeOf returns the bytes of the files at a path and below it. It follows links, and counts each file once: seen has
+// the files counted so far, so that a link to a parent ends the descent.
 func sizeOf(path string, seen map[fileID]bool) (size int64) {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -33,6 +33,7 @@ func (f *Fleet) Get(name string) *Device {
 	return f.getLocked(name)
 }
 
+// getLocked makes a device when its name is first heard, so that callers need not know all. The caller holds mu.
 func (f *Fleet) getLocked(name string) *Device {
 	for _, d := range f.all {
 		if d.Name == name {
@@ -44,6 +45,7 @@ func (f *Fleet) getLocked(name string) *Device {
 	return d
 }
 
+// newDevice makes an incarnation of a device. A device that is not named in lanes has one.
 func (f *Fleet) newDevice(name string, incarnation int) *Device {
 	return &Device{
 		Name: name, Incarnation: incarnation, Lanes: max(f.lanes[name], 1), left: make(chan struct{}),
@@ -76,10 +78,11 @@ func (f *Fleet) Lost() (all []catalog.LostDevice) {
 	return all
 }
 
-// loadMemory is the time over which the load of a device is averaged, with less weight on the more distant past.
+// loadMemory is the time constant of the average of a device's load: one second of load counts as an eighth. Less would
+// move versions because of bursts, more would react late.
 const loadMemory = 8 * time.Second
 
-// Tick takes in the device time that was asked for since the latest tick.
+// Tick takes the device time that was asked for since the latest tick into the averages. passed is that time.
 func (f *Fleet) Tick(passed time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -97,7 +100,8 @@ func (f *Fleet) Load(d *Device) float64 {
 	return d.load
 }
 
-// Forget has nothing that was asked until now count: a tick would take it for the work of one.
+// Forget drops what was asked for until now. Without it the first tick would take the work since the start for that of
+// one second.
 func (f *Fleet) Forget() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -106,14 +110,15 @@ func (f *Fleet) Forget() {
 	}
 }
 
-// Count notes that a session was opened on a device, or closed.
+// Count notes that a session was opened on a device (1), or closed (-1).
 func (f *Fleet) Count(d *Device, by int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	d.versions += by
 }
 
-// Spare returns the part of its time that the least loaded of the devices has left that work, and whether there is one.
+// Spare returns how much of its time the least loaded of the devices has left, from 0 to 1, and whether any of them
+// works.
 func (f *Fleet) Spare(names []string) (most float64, is bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

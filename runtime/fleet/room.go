@@ -10,8 +10,8 @@ import (
 	"github.com/weftserve/weft/runtime/fleet/placement"
 )
 
-// Room is a version's need, and the reasons against some devices: it is there already, or did not fit when it was
-// tried.
+// Room says what a version needs, which device it prefers, and why some devices are out of the question: it is there
+// already, or did not fit when it was tried.
 type Room struct {
 	Need    int64 // bytes
 	Prefer  string
@@ -23,11 +23,11 @@ type Room struct {
 // ErrResident says that a version is on a device already.
 var ErrResident = errors.New("the version is on that device already")
 
-// errUnknownRoom says why a device counts as full still.
+// errUnknownRoom says why a device in Room.Wary counts as full.
 var errUnknownRoom = errors.New("it had no room when its free memory was known last, which it is not now")
 
-// FreeMemory asks each of the devices how many bytes of its memory are free, all at once, since a driver may take its
-// time. Devices whose free memory is not known are left out.
+// FreeMemory asks each of the devices how many bytes of its memory are free. It asks all at once and takes no lock,
+// since a driver may take its time. Devices whose free memory is not known are left out.
 func (f *Fleet) FreeMemory(sites []placement.Site) map[string]int64 {
 	free, asked := map[string]int64{}, map[string]bool{}
 	if f.free == nil {
@@ -64,6 +64,7 @@ func (f *Fleet) States(sites []placement.Site, r Room,
 	for _, s := range sites {
 		d := f.getLocked(s.Device)
 		bytes, known := free[s.Device]
+		// Versions that are being loaded do not show in the driver's answer yet.
 		bytes = max(0, bytes-d.loading)
 		if err := r.Against[s.Device]; err != nil {
 			full = append(full, catalog.FullDevice{
@@ -85,8 +86,8 @@ func (f *Fleet) States(sites []placement.Site, r Room,
 	return open, full
 }
 
-// Reserve chooses the best of the sites and counts the version that is to be loaded there until Settle. It returns nil
-// if there is none, and in any case why some of them cannot be had.
+// Reserve chooses the best of the sites, and counts the version's need there until Settle. The device is nil if none
+// has room. In any case it returns the sites that cannot be had, and why.
 func (f *Fleet) Reserve(sites []placement.Site, r Room) (*Device, []catalog.FullDevice) {
 	f.placing.Lock()
 	defer f.placing.Unlock()
@@ -102,7 +103,7 @@ func (f *Fleet) Reserve(sites []placement.Site, r Room) (*Device, []catalog.Full
 	return d, full
 }
 
-// Settle ends a reservation.
+// Settle ends a reservation, whether the version was opened or not. Count counts an open one.
 func (f *Fleet) Settle(d *Device, need int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

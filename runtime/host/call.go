@@ -7,19 +7,20 @@ import (
 	"github.com/weftserve/weft/runtime/serving"
 )
 
-// Predict runs the call and fills in Results and Outcome, on the replica that is expected to answer first. It returns
+// Predict runs the call on the replica that is expected to answer first, and fills in Results and Outcome. It returns
 // only when nothing reads call.Inputs any more. The error is a *catalog.ModelError, a *tensor.TooLargeError,
 // catalog.ErrNotReady, catalog.ErrUntried, catalog.ErrNotOpen or catalog.ErrDeviceLost, wrapped, the error that the
 // scheduler ends a task with, or the cause of ctx. ErrNotReady comes before anything was answered: the caller may
-// choose another version from a newer snapshot. What is done before the call ends with an error is a table of package
+// choose another version from a newer snapshot. What is tried before the call ends with an error is a table of package
 // serving (attempt.go).
 func (h *Host) Predict(ctx context.Context, call *catalog.Call) error {
 	a := h.serving.Begin(call)
 	return a.Run(ctx)
 }
 
-// Find returns the version behind a published one; or, if that takes requests no more, the one that took its place
-// under its number, if that takes the same requests.
+// Find implements serving.Owner. It returns the version behind a published one if that still takes requests. If not, it
+// returns the version in its place under its number, provided that it takes the same requests: the call was checked by
+// the signature of the first. It reads only the published snapshot, so that a call takes no lock.
 func (o owner) Find(v *catalog.Version) (now *serving.Version, comes bool) {
 	if own, _ := v.Resident.(*serving.Version); own != nil && own.Ready.Load() {
 		return own, false

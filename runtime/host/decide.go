@@ -20,8 +20,12 @@ type Keeper interface {
 }
 
 // decide makes a decision about a model: plan, called with Host.mu held, returns the decisions in force afterwards, or
-// why nothing is to change. They are kept first and published then. For a model that is not there they are only kept,
-// if absent is true. The error is that of plan, or a *catalog.KeepError.
+// why nothing changes. They are kept first and published then, so that no caller sees a decision that a crash would
+// undo. For a model that is not there they are only kept, if absent is true. The error is that of plan, or a
+// *catalog.KeepError.
+//
+// Writing to a disk may take long. It is done without Host.mu, and residency.Deciding and residency.Decided tell the
+// state machine that it is under way.
 func (h *Host) decide(name string, absent bool, plan func(*residency.Model) (decisions.Model, error)) error {
 	h.deciding.Lock()
 	defer h.deciding.Unlock()
@@ -51,7 +55,8 @@ func (h *Host) decide(name string, absent bool, plan func(*residency.Model) (dec
 	return kept
 }
 
-// keepDecision keeps the decisions about a model. The error is a *catalog.KeepError. The caller holds Host.deciding.
+// keepDecision writes the decisions about a model. The error is a *catalog.KeepError, whose cause a remote caller may
+// see. The caller holds Host.deciding.
 func (h *Host) keepDecision(name string, after decisions.Model) error {
 	err := h.cfg.Keeper.Keep(name, after)
 	if err == nil {

@@ -49,7 +49,9 @@ func (h *Host) Follow(l modelrepo.Listing) {
 	h.step(e)
 }
 
-// listed returns the form in which residency takes a model that was found. The caller holds Host.deciding.
+// listed adds to a model that was found what residency cannot look up by itself: the decisions that were kept about a
+// model that is new to it, and which directories of versions that are not listed any more are still there. The caller
+// holds Host.deciding, and not Host.mu: this reads the disk.
 func (h *Host) listed(found *modelrepo.Model) residency.ListedModel {
 	l := residency.ListedModel{Model: found}
 	h.mu.Lock()
@@ -73,7 +75,7 @@ func (h *Host) listed(found *modelrepo.Model) residency.ListedModel {
 	return l
 }
 
-// recall returns the decisions about a model by an earlier process; nil: none.
+// recall returns the decisions that were kept about a model; nil: none.
 func (h *Host) recall(name string) *decisions.Model {
 	if decided, kept := h.cfg.Keeper.Recall(name); kept {
 		return &decided
@@ -96,6 +98,8 @@ func (h *Host) Settled(ctx context.Context) error { return h.settled(ctx, false)
 // Started is Settled but for versions whose proof is slow: the others are not to wait for them.
 func (h *Host) Started(ctx context.Context) error { return h.settled(ctx, true) }
 
+// settled registers before it waits, so that a state that is reached in between is not missed. All callers that wait
+// for the same share a channel.
 func (h *Host) settled(ctx context.Context, butSlow bool) error {
 	var all []<-chan struct{}
 	h.mu.Lock()
@@ -126,7 +130,8 @@ func (h *Host) Reconcile(ctx context.Context, l modelrepo.Listing) error {
 	return h.Settled(ctx)
 }
 
-// enter returns a context that also ends when the host is closed, which waits for done. The error is that it is closed.
+// enter admits a call that Close waits for. It returns a context that also ends when Close begins; done must follow.
+// The error is errClosing.
 func (h *Host) enter(ctx context.Context) (_ context.Context, done func(), _ error) {
 	h.mu.Lock()
 	if h.closed {

@@ -172,18 +172,22 @@ func (h *Host) Attach(s Scheduler) {
 	h.serving.Attach(s)
 }
 
-// Execute runs a batch: it is the host's side of shell.Executor.
+// Execute runs a batch: it is the host's side of shell.Executor. It is called from batch threads and takes no lock of
+// the host.
 func (h *Host) Execute(b *sharedsched.Batch) sharedsched.Report { return execution.Execute(b) }
 
 // Snapshot returns every known model. It is immutable: changes publish another one.
 func (h *Host) Snapshot() *catalog.Snapshot { return h.published.Load() }
 
-// errClosing ends the loads that Close interrupts, and the calls that wait for them.
+// errClosing ends the loads that Close interrupts, and the calls that wait for them. It wraps sharedsched.ErrDraining,
+// so that callers see a server that stops.
 var errClosing = fmt.Errorf("the models are being unloaded: %w", sharedsched.ErrDraining)
 
-// Close ends running loads and unloads every version, each after its last run. ctx bounds how long it waits for runs; a
+// Close ends running loads and unloads every version, each after its last run. ctx bounds how long it waits for runs. A
 // version that did not drain by then keeps its memory, because a run may still be using it. The host takes no more
 // loads.
+//
+// The order is: nothing new is started; loads are interrupted and waited for; then all versions drain side by side.
 func (h *Host) Close(ctx context.Context) error {
 	h.mu.Lock()
 	h.closed, h.start = true, nil

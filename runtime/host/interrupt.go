@@ -16,7 +16,8 @@ type opening struct {
 // errUnloaded ends the openings of a version that somebody unloads.
 var errUnloaded = errors.New("somebody unloads the version")
 
-// spawnOpening is spawn for an opening. The caller holds Host.mu.
+// spawnOpening is spawn for an opening, with a context that also ends when somebody unloads the version. The caller
+// holds Host.mu.
 func (h *Host) spawnOpening(model string, number int64, do func(context.Context)) {
 	ctx, end := context.WithCancelCause(h.stop)
 	o := &opening{model, number, end}

@@ -8,7 +8,9 @@ import (
 	"github.com/weftserve/weft/runtime/serving"
 )
 
-// load opens and proves a version, in the place of before, which serves under its number; nil if nothing does.
+// load carries out residency.Load: it opens and proves a version, in the place of before, which serves under its
+// number; nil if nothing does. It always ends with residency.Loaded. A failure is counted unless the load was
+// interrupted.
 func (h *Host) load(ctx context.Context, e residency.Load, before *serving.Version) {
 	c := e.Of
 	v := h.serving.NewVersion(c, e.Resident, e.Unbatched)
@@ -28,6 +30,7 @@ func (h *Host) load(ctx context.Context, e residency.Load, before *serving.Versi
 		rest()
 		return
 	}
+	// Nothing has published v yet, so that no lock is needed.
 	v.Change([]*serving.Replica{r})
 	h.fillUp(ctx, c, v, before, e.Replicas)
 	for _, r := range v.Replicas() {
@@ -52,8 +55,8 @@ func (h *Host) load(ctx context.Context, e residency.Load, before *serving.Versi
 	}
 }
 
-// fillUp gives a version that takes another's place up to so many replicas: their load together could be too much for
-// one. Replicas that cannot be had now are left for later.
+// fillUp gives a version that takes another's place as many replicas as that one has: their load together could be too
+// much for one. Replicas that cannot be had now are left to residency.Grow.
 func (h *Host) fillUp(ctx context.Context, c residency.Candidate, v, before *serving.Version, replicas int) {
 	for len(v.Replicas()) < replicas {
 		r, _, err := h.place(ctx, c, v, before)
@@ -64,7 +67,7 @@ func (h *Host) fillUp(ctx context.Context, c residency.Candidate, v, before *ser
 	}
 }
 
-// Hurry has runs that hang stopped from now on, so that a server that stops can answer what waits behind them.
+// Hurry has runs that hang stopped from now on. A server that stops can then answer what waits behind them.
 func (h *Host) Hurry() {
 	h.serving.Hurry()
 	h.Review()
@@ -77,6 +80,7 @@ func (h *Host) Review() {
 	if h.reviews.Add(1) > 1 {
 		return // the other call begins again
 	}
+	// done is how many calls this round answers. If more have come meanwhile, another round begins.
 	for done := int32(1); ; {
 		for _, v := range h.residents() {
 			v.Review()

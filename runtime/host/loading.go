@@ -8,16 +8,18 @@ import (
 	"github.com/weftserve/weft/runtime/serving"
 )
 
-// stillLoading is how often the log says that a version is still being loaded, and lookAfter how often it is looked at.
+// stillLoading is how often the log says that a version is still being loaded. lookAfter is how often a load is looked
+// at, for that and for a proof that turns out to be slow.
 const stillLoading, lookAfter = 10 * time.Second, time.Second
 
-// loadings are the loads that are under way, at most one of each version. Reading them waits for nothing that a load
-// waits for.
+// loadings are the loads under way, at most one of each version. Its lock is a leaf that no load holds while it works,
+// so that progress can be read at any time.
 type loadings struct {
 	mu  sync.Mutex
 	all map[versionName]*serving.Version // guarded by mu
 }
 
+// versionName names a version, and so all loads of it.
 type versionName struct {
 	model  string
 	number int64
@@ -41,7 +43,7 @@ func (l *loadings) add(v *serving.Version) (done func()) {
 	}
 }
 
-// of returns how far the load of a version is; one that has not begun waits.
+// of returns how far the load of a version is. The zero value says that the load waits for its turn.
 func (l *loadings) of(model string, number int64) catalog.LoadProgress {
 	l.mu.Lock()
 	v := l.all[versionName{model, number}]
@@ -52,7 +54,8 @@ func (l *loadings) of(model string, number int64) catalog.LoadProgress {
 	return v.Loading()
 }
 
-// slow reports whether nothing of a model is being loaded but versions that nobody else is to wait for.
+// slow reports whether all loads of a model are so slow that the start of the server does not wait for them; false if
+// there is no load.
 func (l *loadings) slow(model string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -67,8 +70,8 @@ func (l *loadings) slow(model string) bool {
 	return slow
 }
 
-// showLoading shows how far a load is to callers, and again and again in the log, until done is called. Who waits for
-// the server to start is told when the load turns out to be slow.
+// showLoading shows how far a load is to callers, and every stillLoading in the log, until done is called, which waits
+// for its goroutine. When the load turns out to be slow, callers of Started are woken.
 func (h *Host) showLoading(v *serving.Version) (done func()) {
 	remove := h.loadings.add(v)
 	stop, stopped := make(chan struct{}), make(chan struct{})
@@ -99,8 +102,8 @@ func (h *Host) showLoading(v *serving.Version) (done func()) {
 	}
 }
 
-// tellLoading logs how far a load is. One that waits for its turn is passed over: there may be many, and each of them
-// waits for one that is told.
+// tellLoading logs how far a load is. A load that waits for its turn is left out: there may be many, and each waits for
+// one that is logged.
 func (h *Host) tellLoading(v *serving.Version) {
 	l := v.Loading()
 	if l.Stage == catalog.StageWaiting {

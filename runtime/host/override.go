@@ -13,10 +13,12 @@ import (
 
 // LoadVersion makes a version resident that is in the repository now, whether the policy selects it or not, and returns
 // when it is ready; by names the caller. It waits for the steps that the model is busy with already, such as the load
-// of another version. It stays until UnloadVersion, or until versions.policy changes, also where the policy selects it
-// now. The error is catalog.ErrUnknown, wrapped, a *catalog.LoadError, catalog.ErrBusy, wrapped, if somebody unloads it
+// of another version. The version stays until UnloadVersion, or until versions.policy changes, even if the policy
+// selects it now. A version that the policy does not select is not tried again if it fails.
+//
+// The error is catalog.ErrUnknown, wrapped, a *catalog.LoadError, catalog.ErrBusy, wrapped, if somebody unloads it
 // meanwhile, sharedsched.ErrDraining, wrapped, if the host is closed, or the cause of ctx: the version goes on being
-// loaded then. One that the policy does not select is not tried again if it fails.
+// loaded then.
 func (h *Host) LoadVersion(ctx context.Context, name string, number int64, by string) error {
 	ctx, done, err := h.enter(ctx)
 	if err != nil {
@@ -33,7 +35,8 @@ func (h *Host) LoadVersion(ctx context.Context, name string, number int64, by st
 	return fmt.Errorf("load model %q version %d: %w", name, number, err)
 }
 
-// override notes that by loads or unloads a version, after a look at the repository.
+// override tells residency that by loads or unloads a version. The repository is read before the locks are taken,
+// because that may take long. The error is that of residency.Lookup or of MayOverride, and then nothing has changed.
 func (h *Host) override(name string, number int64, load bool, by string) error {
 	var found *modelrepo.Model
 	if load && h.cfg.Scan != nil {
@@ -63,8 +66,9 @@ func (h *Host) override(name string, number int64, load bool, by string) error {
 	return nil
 }
 
-// await returns the outcome of a version when over says that it is decided, or the cause of ctx. over is called with
-// Host.mu held.
+// await calls over after each change of the model until it says that the outcome is decided, and returns that outcome,
+// or the cause of ctx. over is called with Host.mu held. The channel of changes is taken under the same lock, so that
+// no change is missed.
 func (h *Host) await(ctx context.Context, name string, over func(*residency.Model) (bool, error)) error {
 	for {
 		h.mu.Lock()
@@ -82,7 +86,8 @@ func (h *Host) await(ctx context.Context, name string, over func(*residency.Mode
 	}
 }
 
-// awaitLoad returns when a version that somebody loads by override is ready, or why it will not be.
+// awaitLoad returns nil when a version that somebody loads by override is ready, or why it will not be. In any case
+// residency learns that the caller waits no longer (residency.GaveUp).
 func (h *Host) awaitLoad(ctx context.Context, name string, number int64) error {
 	gaveUp := residency.GaveUp{Model: name, Number: number}
 	err := h.await(ctx, name, func(m *residency.Model) (bool, error) {
@@ -97,16 +102,18 @@ func (h *Host) awaitLoad(ctx context.Context, name string, number int64) error {
 	return err
 }
 
-// UnloadVersion gives a version up that neither the traffic nor a label names, when it has answered its accepted
-// requests. It stays away until LoadVersion, or until versions.policy changes. It ends openings of the version, and
-// waits for other steps that the model is busy with already. The error is an *catalog.InUseError, catalog.ErrUnknown or
-// catalog.ErrBusy, wrapped, the cause of ctx (the version keeps draining then), or the engine's error.
+// UnloadVersion unloads a version that neither the traffic nor a label names, and returns when it has answered its
+// accepted requests. It stays away until LoadVersion, or until versions.policy changes. UnloadVersion ends openings of
+// the version, and waits for other steps that the model is busy with already. The error is a *catalog.InUseError,
+// catalog.ErrUnknown or catalog.ErrBusy, wrapped, the cause of ctx (the version keeps draining then), or the engine's
+// error.
 func (h *Host) UnloadVersion(ctx context.Context, name string, number int64, by string) error {
 	ctx, done, err := h.enter(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
+	// It listens before the unload begins, because the version may be gone, and back, before await looks.
 	heard := h.hear(name, number)
 	if err = h.override(name, number, false, by); err == nil {
 		err = h.await(ctx, name, func(m *residency.Model) (bool, error) {
@@ -127,7 +134,8 @@ func (h *Host) UnloadVersion(ctx context.Context, name string, number int64, by 
 	return errors.Join(err, h.keepOverride(name, number))
 }
 
-// listener hears how a version that somebody unloads by override is closed.
+// listener hears how a version that somebody unloads by override is closed: residency forgets a version that is gone,
+// and with it the engine's error.
 type listener struct {
 	model  string
 	number int64
@@ -137,7 +145,7 @@ type listener struct {
 	unclean error
 }
 
-// hear returns a listener, until unhear.
+// hear registers a listener, which unhear removes.
 func (h *Host) hear(name string, number int64) *listener {
 	l := &listener{model: name, number: number}
 	h.mu.Lock()
@@ -152,7 +160,8 @@ func (h *Host) unhear(l *listener) {
 	delete(h.listeners, l)
 }
 
-// keepOverride keeps the outcome of a load or an unload by override.
+// keepOverride keeps the outcome of a load or an unload by override beyond the life of the process. The error is a
+// *catalog.KeepError that says that the load or unload itself is done.
 func (h *Host) keepOverride(name string, number int64) error {
 	err := h.decide(name, false, func(m *residency.Model) (decisions.Model, error) {
 		after, news := m.KeepOverride(number)

@@ -8,7 +8,8 @@ import (
 	"github.com/weftserve/weft/runtime/serving"
 )
 
-// owner is the host as versions know it: it turns changes to them into events.
+// owner is the host as package serving knows it (serving.Owner). It turns what versions report into events of
+// residency, in goroutines of their own where the caller may be a batch thread.
 type owner struct{ *Host }
 
 // Changed returns a channel that is closed when the published state of a model changes.
@@ -25,6 +26,7 @@ func (o owner) Judged(v *serving.Version) {
 		e := residency.Judged{
 			Model: v.Model, Number: v.Number, Resident: v.ID, Demoted: v.Demoted(), Files: v.Files(),
 		}
+		// A demotion is kept on disk, in the order of decisions.
 		if e.Demoted != nil {
 			o.deciding.Lock()
 			defer o.deciding.Unlock()
@@ -33,8 +35,10 @@ func (o owner) Judged(v *serving.Version) {
 	})
 }
 
+// Lost is called by the execution, or the opening, that failed.
 func (o owner) Lost(d *fleet.Device, cause error, by *serving.Version) { o.lose(d, cause, by) }
 
+// Crashed has residency take the version out.
 func (o owner) Crashed(v *serving.Version, cause error) {
 	o.inBackground(func() {
 		o.step(residency.Crashed{Model: v.Model, Number: v.Number, Resident: v.ID, Cause: cause})
@@ -43,6 +47,7 @@ func (o owner) Crashed(v *serving.Version, cause error) {
 
 func (o owner) Stirred() { o.inBackground(o.Review) }
 
+// Freed counts a version as unloaded when its last session is closed.
 func (o owner) Freed(last bool) {
 	if last {
 		o.counts.unloads.Add(1)
@@ -52,6 +57,7 @@ func (o owner) Freed(last bool) {
 
 func (o owner) Discard(r *serving.Replica) { o.discard(r) }
 
+// Go starts nothing once Close has begun, so that Close can wait for all that was started.
 func (o owner) Go(do func(context.Context)) (started bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

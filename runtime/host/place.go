@@ -14,7 +14,8 @@ import (
 
 // place opens a version on one more device, the best there is, and makes it ready to serve there; it is not published
 // yet. before is the version that it takes the place of, or nil. A version that fails because of its device is tried on
-// the next one.
+// the next one. The Wait, if any, says which better devices have no room now. The error is a *catalog.PlacementError, a
+// *catalog.MemoryError, that of the engine, or the cause of ctx.
 func (h *Host) place(ctx context.Context, c residency.Candidate,
 	v, before *serving.Version,
 ) (*serving.Replica, *residency.Wait, error) {
@@ -31,7 +32,7 @@ func (h *Host) place(ctx context.Context, c residency.Candidate,
 	return h.placeOn(ctx, c, v, before, sites)
 }
 
-// placeOn is place for some of the devices.
+// placeOn is place with the given devices only.
 func (h *Host) placeOn(ctx context.Context, c residency.Candidate,
 	v, before *serving.Version, sites []Site,
 ) (*serving.Replica, *residency.Wait, error) {
@@ -39,6 +40,7 @@ func (h *Host) placeOn(ctx context.Context, c residency.Candidate,
 	for _, r := range v.Replicas() {
 		wanted.Against[r.Device.Name] = fleet.ErrResident
 	}
+	// The costs of the version that is replaced are the best guess of the costs of the new one.
 	near := func(on *fleet.Device) *serving.Replica {
 		if before != nil {
 			if r := before.On(on); r != nil {
@@ -51,6 +53,8 @@ func (h *Host) placeOn(ctx context.Context, c residency.Candidate,
 		if err := h.blamed(c); err != nil {
 			return nil, nil, err
 		}
+		// The budget comes before the devices: a version that it refuses must not make a device look full to others
+		// meanwhile.
 		// Looked at before a device is: a version that the budget refuses must not make the device look full to others
 		// meanwhile.
 		if err := h.memory.Fits(c.Model, c.Version.Number, wanted.Need); err != nil {
@@ -65,15 +69,18 @@ func (h *Host) placeOn(ctx context.Context, c residency.Candidate,
 		}
 		r, err := v.Open(ctx, c, d, wanted.Need, near)
 		if err == nil {
+			// A version on another device than the one asked for waits for nothing: its engine cannot have it there.
 			// On another device than the one asked for it does not wait: its engine cannot have it there.
 			if len(v.Replicas()) == 0 && r.Device == d {
 				return r, h.waitFor(v, d, sites, wanted.Need, full), nil
 			}
 			return r, nil, nil
 		}
+		// The model is at fault, and not the device.
 		if d.Name == "" || d.Lost() == nil && engine.KindOf(err) != engine.OutOfMemory {
 			return nil, nil, err
 		}
+		// Each round rules out one device, so that the loop ends.
 		wanted.Against[d.Name] = err
 		d.AwaitKnown(ctx) // so that the version is blamed for it
 	}
@@ -88,15 +95,15 @@ func (h *Host) sites(c residency.Candidate) ([]Site, error) {
 	return h.cfg.Sites(c.Version, c.Manifest)
 }
 
-// blamed returns an error for a version that has broken too many devices.
+// blamed returns an error for a version that has broken so many devices that it may not try another.
 func (h *Host) blamed(c residency.Candidate) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.residency.Blamed(&c)
 }
 
-// waitFor notes that a version goes to a device because better ones have no room, if that is so. It does not wait for
-// lost devices.
+// waitFor returns why a version is not on a better device, for residency to look there again later; nil if it is on the
+// best. Lost devices are left out: when one comes back residency hears of it anyway.
 func (h *Host) waitFor(v *serving.Version, d *fleet.Device, sites []Site, need int64,
 	full []catalog.FullDevice,
 ) *residency.Wait {
@@ -118,7 +125,7 @@ func (h *Host) waitFor(v *serving.Version, d *fleet.Device, sites []Site, need i
 	return w
 }
 
-// peers returns the sites of the rank that the version's replicas have: a device that is only a last resort gets no
+// peers returns the sites of the rank that the version's replicas have. A device that is only a last resort gets no
 // further replicas.
 func peers(v *serving.Version, sites []Site) []Site {
 	rank := 0
@@ -128,8 +135,9 @@ func peers(v *serving.Version, sites []Site) []Site {
 	return slices.DeleteFunc(slices.Clone(sites), func(s Site) bool { return s.Rank != rank })
 }
 
-// preferred returns the device on which a version is expected to be at home: that of the version whose place it takes,
-// or of one near it, whose costs it inherits there; "" if there is none.
+// preferred returns the device on which a version is expected to do best: that of the version whose place it takes,
+// else that of one with a near number, from which it inherits costs; "" if there is none. Moving without need would
+// measure the costs anew.
 func (h *Host) preferred(v, before *serving.Version) string {
 	if before != nil {
 		if all := before.Replicas(); len(all) > 0 { // else its device was lost
@@ -142,7 +150,8 @@ func (h *Host) preferred(v, before *serving.Version) string {
 	return ""
 }
 
-// near returns the replica of the resident version that comes before a number, as serving.Nearest does.
+// near returns the replica whose costs are the best guess for a version, by serving.Nearest, among the resident
+// versions of the model; on may be nil for any device.
 func (h *Host) near(model string, number int64, on *fleet.Device) *serving.Replica {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -157,10 +166,10 @@ func (h *Host) near(model string, number int64, on *fleet.Device) *serving.Repli
 	return serving.Nearest(all, number, on)
 }
 
-// synthMemory is the size that a synthetic model counts as, in bytes.
+// synthMemory is the memory that a synthetic model counts as, in bytes, so that a budget bounds their number, too.
 const synthMemory = 1 << 20
 
-// estimate returns how many bytes a version is expected to need.
+// estimate returns how many bytes a version is expected to need, before it is opened.
 func estimate(c *residency.Candidate) int64 {
 	if c.Manifest.Synth != nil {
 		return synthMemory
@@ -168,8 +177,8 @@ func estimate(c *residency.Candidate) int64 {
 	return fleet.Estimate(c.Version.Dir)
 }
 
-// SetMemoryBudget changes Config.MemoryBudget. Versions that failed for lack of it are tried again if it suffices now;
-// resident versions stay.
+// SetMemoryBudget changes Config.MemoryBudget. Versions that failed because it did not suffice are tried again if it
+// does now. Resident versions stay, even beyond it.
 func (h *Host) SetMemoryBudget(bytes int64) {
 	h.memory.SetLimit(bytes)
 	h.memoryFreed()

@@ -13,7 +13,8 @@ import (
 	"github.com/weftserve/weft/runtime/serving"
 )
 
-// face is the state of a version that was published last.
+// face is a version as it was published last. It is published again only if its revision has changed, so that a
+// snapshot shares what is equal with the one before.
 type face struct {
 	of       *residency.Version
 	revision uint64
@@ -21,8 +22,8 @@ type face struct {
 	resident *serving.Version
 }
 
-// publish publishes the present state of the named models. It takes time for these only, however many there are. The
-// caller holds Host.mu.
+// publish publishes the present state of the named models as a new snapshot. It takes time for these only, however many
+// there are. The caller holds Host.mu.
 func (h *Host) publish(names []string) {
 	now := h.Snapshot()
 	next := &catalog.Snapshot{Revision: now.Revision + 1, Models: now.Models, Lost: h.fleet.Lost()}
@@ -35,6 +36,7 @@ func (h *Host) publish(names []string) {
 		}
 	}
 	h.published.Store(next)
+	// The order matters: a caller that finds a version not ready any more must find a newer snapshot, too.
 	// Not before that is published, so that a caller that finds a version not ready any more finds a newer snapshot,
 	// too.
 	for _, v := range stopped {
@@ -42,7 +44,8 @@ func (h *Host) publish(names []string) {
 	}
 }
 
-// republish has the followers of the snapshots look at a model again; only the progress of a load has changed.
+// republish publishes a model again although only the progress of a load has changed, so that callers that wait for the
+// start look once more. It takes Host.mu.
 func (h *Host) republish(name string) {
 	h.mu.Lock()
 	next := *h.Snapshot()
@@ -53,13 +56,15 @@ func (h *Host) republish(name string) {
 		h.published.Store(&next)
 	}
 	h.mu.Unlock()
+	// OnChange comes before the callers that wait for the start: what they see is then known everywhere.
 	h.notify() // who waits for the start is told last
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.tellSettled()
 }
 
-// publishModel puts the present state of a model into next, and returns its versions that take requests no more.
+// publishModel puts the present state of a model into next, and returns its versions that take requests no more. The
+// caller holds Host.mu.
 func (h *Host) publishModel(next *catalog.Snapshot, name string) (stopped []*serving.Version) {
 	before := h.faces[name]
 	m := h.residency.Model(name)
@@ -83,6 +88,8 @@ func (h *Host) publishModel(next *catalog.Snapshot, name string) (stopped []*ser
 	return stopped
 }
 
+// publishVersions puts a model that is not empty into next, and returns the faces of its versions. A model in which
+// nothing has changed is left out, so that followers need not look at it.
 func (h *Host) publishVersions(next *catalog.Snapshot, m *residency.Model, before map[int64]face) map[int64]face {
 	public := &catalog.Model{
 		Name: m.Name, Cause: m.Cause, Labels: m.Labels, Traffic: m.Traffic.Public, TrafficWaitsFor: m.Traffic.WaitsFor,
@@ -104,7 +111,8 @@ func (h *Host) publishVersions(next *catalog.Snapshot, m *residency.Model, befor
 	return faces
 }
 
-// show returns the face of a version that is to be published, and directs its requests to the replicas that it has now.
+// show returns the face of a version, and directs its requests to the replicas that it has now. The caller holds
+// Host.mu.
 func (h *Host) show(m *residency.Model, v *residency.Version, before face) face {
 	public := &catalog.Version{Model: m.Name, Number: v.Number, Path: v.Of.Path(), State: v.State.Public()}
 	f := face{of: v, revision: v.Revision(), public: public}
@@ -153,13 +161,14 @@ func (h *Host) show(m *residency.Model, v *residency.Version, before face) face 
 	return f
 }
 
-// promise writes the properties that a manifest promises to callers of a version.
+// promise writes the properties that callers can rely on by the manifest: the weight and the latencies.
 func promise(public *catalog.Version, m *modelrepo.Manifest) {
 	public.Weight = m.Weight
 	public.TargetLatency, public.MaxLatency = time.Duration(m.TargetLatency), time.Duration(m.MaxLatency)
 }
 
-// changesLocked returns a channel that is closed when the published state of a model changes next.
+// changesLocked returns a channel that is closed at the next change of the published state of a model. The caller holds
+// Host.mu.
 func (h *Host) changesLocked(name string) <-chan struct{} {
 	if h.changed[name] == nil {
 		h.changed[name] = make(chan struct{})
@@ -167,14 +176,16 @@ func (h *Host) changesLocked(name string) <-chan struct{} {
 	return h.changed[name]
 }
 
-// sameModel reports whether nothing is new: then nobody need look at the model again.
+// sameModel reports whether two states of a model are equal for everybody. Versions are compared as pointers, since an
+// unchanged one keeps its face.
 func sameModel(a, b *catalog.Model) bool {
 	return a.Cause == b.Cause && slices.Equal(a.Versions, b.Versions) && maps.Equal(a.Labels, b.Labels) &&
 		a.Traffic == b.Traffic && slices.Equal(a.RolledBack, b.RolledBack) &&
 		slices.Equal(a.TrafficWaitsFor, b.TrafficWaitsFor)
 }
 
-// notify calls OnChange with the newest snapshot.
+// notify calls OnChange with the newest snapshot. notifyMu keeps the calls in order: the snapshot is read with it held.
+// The caller does not hold Host.mu.
 func (h *Host) notify() {
 	if h.cfg.OnChange == nil {
 		return
@@ -184,7 +195,7 @@ func (h *Host) notify() {
 	h.cfg.OnChange(h.Snapshot())
 }
 
-// residents returns every version that is published with a replica.
+// residents returns every version that is published with a replica. It takes no lock.
 func (h *Host) residents() (all []*serving.Version) {
 	for _, m := range h.Snapshot().Models.All() {
 		for _, public := range m.Versions {

@@ -12,14 +12,15 @@ import (
 	"github.com/weftserve/weft/runtime/serving"
 )
 
-// drainVersion waits until a version has answered its accepted requests, on all its replicas, and gives back the
-// resources of these. One that does not drain because its device is lost is not waited for: it is being retired in the
-// background, whenever that ends.
+// drainVersion carries out residency.Drain: it waits until a version has answered its accepted requests, on all its
+// replicas, and releases their resources. A replica that does not drain because its device is lost is not waited for:
+// it is retired by itself in the background, however long that takes. It always ends with residency.Drained.
 func (h *Host) drainVersion(ctx context.Context, e residency.Drain, all []*serving.Replica) {
 	done := residency.Drained{Model: e.Model, Number: e.Number}
 	for _, r := range all {
 		err := r.Drain(ctx)
 		if err != nil && !errors.Is(err, fleet.ErrLeftBehind) {
+			// ctx has ended. Runs may still use the memory, so that nothing is released.
 			done.Interrupted, done.Err = true, err
 			break
 		}
@@ -34,6 +35,7 @@ func (h *Host) drainVersion(ctx context.Context, e residency.Drain, all []*servi
 			l.closed, l.unclean = true, done.Err
 		}
 	}
+	// Close is under way, and returns the errors of all.
 	if h.closing != nil {
 		err := done.Err
 		if done.Interrupted {
@@ -49,7 +51,7 @@ func (h *Host) drainVersion(ctx context.Context, e residency.Drain, all []*servi
 	rest()
 }
 
-// forget forgets replicas that residency speaks of no more. The caller holds Host.mu.
+// forget removes replicas that residency does not refer to any more. The caller holds Host.mu.
 func (h *Host) forget(all []*serving.Replica) {
 	retiring := h.residency.Retiring()
 	for _, r := range all {
@@ -59,7 +61,8 @@ func (h *Host) forget(all []*serving.Replica) {
 	}
 }
 
-// finish retires a replica that is not published any more. If it has not drained when ctx ends, it is left to Close.
+// finish carries out residency.Retire for a replica that is not published any more. If it has not drained when ctx
+// ends, Close retires it.
 func (h *Host) finish(ctx context.Context, r *serving.Replica) {
 	if !r.Finish(ctx) {
 		return
@@ -71,7 +74,8 @@ func (h *Host) finish(ctx context.Context, r *serving.Replica) {
 	rest()
 }
 
-// memoryFreed notifies residency of the budget's free memory.
+// memoryFreed tells residency how much memory the budget has left, so that versions which failed because of it are
+// tried again.
 func (h *Host) memoryFreed() {
 	h.mu.Lock()
 	rest := h.stepLocked(residency.MemoryFreed{Free: h.memory.Free()})
@@ -79,7 +83,7 @@ func (h *Host) memoryFreed() {
 	rest()
 }
 
-// finishNow is finish while the host is being closed: a replica that does not drain because its device is lost is left
+// finishNow is finish while the host is being closed. A replica that does not drain because its device is lost is left
 // behind.
 func (h *Host) finishNow(ctx context.Context, r *serving.Replica) {
 	err := r.Drain(ctx)
@@ -91,8 +95,8 @@ func (h *Host) finishNow(ctx context.Context, r *serving.Replica) {
 	h.closing(err)
 }
 
-// closeAll unloads every version side by side, and closes the replaced ones. The host is closed, and nothing is
-// being loaded.
+// closeAll unloads every version side by side, and retires the replaced ones. The host is closed, and nothing is being
+// loaded. The error joins those of all versions.
 func (h *Host) closeAll(ctx context.Context) error {
 	var (
 		wg   sync.WaitGroup
@@ -100,6 +104,7 @@ func (h *Host) closeAll(ctx context.Context) error {
 	)
 	h.mu.Lock()
 	h.drains, h.start = ctx, wg.Go
+	// It is called with Host.mu held, and errs is read after wg.Wait.
 	h.closing = func(err error) { errs = append(errs, err) }
 	rest := h.stepLocked(residency.Closed{})
 	h.start = nil // latecomers are not waited for, so that nothing is added to wg during its wait

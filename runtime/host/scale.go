@@ -10,14 +10,16 @@ import (
 )
 
 const (
-	// loadTick is how often the load of the devices is looked at.
+	// loadTick is how often the load of the devices and versions is measured. placement.Scaler counts these as seconds.
 	loadTick = time.Second
-	// lookAboveEvery is how often it is looked whether a better device has room.
+	// lookAboveEvery is how often better devices are asked for room. It asks drivers, and models are big: room does not
+	// come and go within seconds.
 	lookAboveEvery = 5 * time.Second
 )
 
-// watchLoad looks at the load of the devices, and for room on better ones, until the host is closed. It is started with
-// the first version that may be on several.
+// watchLoad begins to measure the load of the devices, and to look for room on better ones, until the host is closed.
+// It is started with the first version that may be on several devices: where each version has one device, there is
+// nothing to decide.
 func (h *Host) watchLoad() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -25,6 +27,7 @@ func (h *Host) watchLoad() {
 		return
 	}
 	h.watching = true
+	// Device time that was asked for since the host was made would count as that of the first second.
 	h.fleet.Forget()
 	h.loads.Go(func() {
 		h.every(loadTick, func(passed time.Duration) {
@@ -37,7 +40,8 @@ func (h *Host) watchLoad() {
 	})
 }
 
-// every calls look again and again until the host is closed, with the time that passed since the call before.
+// every calls look at each tick until the host is closed, with the time that has really passed since the call before: a
+// busy machine may leave out ticks.
 func (h *Host) every(tick time.Duration, look func(passed time.Duration)) {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
@@ -54,7 +58,7 @@ func (h *Host) every(tick time.Duration, look func(passed time.Duration)) {
 	}
 }
 
-// scale reports to residency how each version whose replicas depend on that fared in the time that passed.
+// scale reports to residency how each version fared in the time that passed, if its number of replicas depends on that.
 func (h *Host) scale(passed time.Duration) {
 	for _, v := range h.residents() {
 		h.mu.Lock()
@@ -74,7 +78,8 @@ func (h *Host) scale(passed time.Duration) {
 	}
 }
 
-// residentLocked returns residency's resident of a version that serves; nil if it does not. The caller holds Host.mu.
+// residentLocked returns residency's resident of a version; nil if another one, or none, has its place by now. The
+// caller holds Host.mu.
 func (h *Host) residentLocked(v *serving.Version) *residency.Resident {
 	m := h.residency.Model(v.Model)
 	if m == nil || m.Versions[v.Number] == nil {
@@ -87,7 +92,8 @@ func (h *Host) residentLocked(v *serving.Version) *residency.Resident {
 	return r
 }
 
-// grow gives a version one more replica.
+// grow carries out residency.Grow: it gives a version one more replica, on a device of the same rank. It always ends
+// with residency.Grown, with neither replica nor error if it was interrupted.
 func (h *Host) grow(ctx context.Context, e residency.Grow, v *serving.Version) {
 	done := residency.Grown{Grow: e}
 	r, _, err := h.place(ctx, e.Of, v, nil)
@@ -101,7 +107,8 @@ func (h *Host) grow(ctx context.Context, e residency.Grow, v *serving.Version) {
 	h.step(done)
 }
 
-// shrink chooses the replica that a version can spare.
+// shrink carries out residency.Shrink: it chooses the replica that a version can spare, by the load of the devices.
+// residency then retires that.
 func (h *Host) shrink(e residency.Shrink, all []*serving.Replica) {
 	loads := make([]float64, len(all))
 	for i, r := range all {

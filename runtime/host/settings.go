@@ -8,8 +8,9 @@ import (
 	"github.com/weftserve/weft/runtime/serving"
 )
 
-// reconfigure makes a resident version follow the settings of a manifest. They apply from the next batch on. A change
-// of the owner of the share of the device, or of its size, moves the replicas in the scheduler.
+// reconfigure carries out residency.Reconfigure: it makes a resident version follow the settings of a manifest, from
+// the next batch on. Another owner or size of the share of the device moves the replicas to another flow of the
+// scheduler. It always ends with residency.Reconfigured.
 func (h *Host) reconfigure(ctx context.Context, e residency.Reconfigure, v *serving.Version) {
 	c := e.Of
 	done := residency.Reconfigured{Reconfigure: e}
@@ -21,6 +22,7 @@ func (h *Host) reconfigure(ctx context.Context, e residency.Reconfigure, v *serv
 		h.step(done)
 		return
 	}
+	// r.Settings and r.Proven are safe to read without the lock: they change only with residency.Reconfigured.
 	// They change only when this ends.
 	f, err := v.Follow(ctx, c, r.Settings, r.Proven)
 	done.Err, done.Interrupted, done.Reload = err, ctx.Err() != nil && err != nil, f.Reload

@@ -9,7 +9,7 @@ import (
 )
 
 // step takes an event into the state machine and begins its effects: it publishes at once, and starts each other effect
-// in a goroutine of its own.
+// in a goroutine of its own. The caller does not hold Host.mu.
 func (h *Host) step(e residency.Event) {
 	h.mu.Lock()
 	rest := h.stepLocked(e)
@@ -17,7 +17,9 @@ func (h *Host) step(e residency.Event) {
 	rest()
 }
 
-// stepLocked is step for a caller that holds Host.mu. It calls rest when it has given that up.
+// stepLocked is step for a caller that holds Host.mu, and calls rest once it has released it. rest logs, keeps
+// decisions and calls OnChange, which must not be done with the lock held. Until rest has ended, callers of Settled
+// wait: when they return, everything was logged.
 func (h *Host) stepLocked(e residency.Event) (rest func()) {
 	effects := h.residency.Step(time.Now(), e)
 	var later []func()
@@ -56,7 +58,8 @@ func (h *Host) stepLocked(e residency.Event) (rest func()) {
 	}
 }
 
-// begin starts an effect. The caller holds Host.mu.
+// begin starts an effect in the background. What it needs of the host's tables is looked up here, because the caller
+// holds Host.mu.
 func (h *Host) begin(effect residency.Effect) {
 	switch e := effect.(type) {
 	case residency.Load:
@@ -92,7 +95,8 @@ func (h *Host) begin(effect residency.Effect) {
 	}
 }
 
-// spawn runs something that Close waits for. The caller holds Host.mu.
+// spawn runs something in a goroutine that Close waits for; nothing once Close has begun, except what closeAll starts.
+// The caller holds Host.mu.
 func (h *Host) spawn(do func()) {
 	if h.start != nil {
 		h.start(do)
@@ -106,7 +110,7 @@ func (h *Host) inBackground(do func()) {
 	h.spawn(do)
 }
 
-// enlist makes a replica known to residency.
+// enlist enters a replica into the table by which effects of residency name it. It takes Host.mu.
 func (h *Host) enlist(r *serving.Replica) residency.Replica {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -122,6 +126,7 @@ func (h *Host) replicasOf(all []residency.Replica) (list []*serving.Replica) {
 	return list
 }
 
+// byKey is replicasOf for keys. The caller holds Host.mu.
 func (h *Host) byKey(keys []residency.ReplicaID) (list []*serving.Replica) {
 	for _, k := range keys {
 		list = append(list, h.replicas[k])
@@ -129,21 +134,22 @@ func (h *Host) byKey(keys []residency.ReplicaID) (list []*serving.Replica) {
 	return list
 }
 
-// discard gives up a replica that was made ready and is not needed any more.
+// discard gives up a replica that was made ready and is not needed any more. residency then retires it.
 func (h *Host) discard(all ...*serving.Replica) {
 	for _, r := range all {
 		h.step(residency.Discarded{Replica: h.enlist(r)})
 	}
 }
 
-// settling is what somebody waits for: that nothing is running any more for a model, or nothing but slow loads.
+// settling is what callers of Settled or Started wait for in a model: that nothing is running any more, or nothing but
+// slow loads.
 type settling struct {
 	model   string
 	butSlow bool
 }
 
-// tellSettled notifies the callers that wait for models in which nothing is running any more, once everything was
-// reported and logged. The caller holds Host.mu.
+// tellSettled wakes the callers that wait for models in which nothing is running any more, but not before everything
+// was logged and reported to OnChange. The caller holds Host.mu.
 func (h *Host) tellSettled() {
 	if h.telling > 0 {
 		return

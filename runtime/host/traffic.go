@@ -39,6 +39,7 @@ func (h *Host) Decide(name string, d catalog.Decision) (public *catalog.Traffic,
 			return nil, err
 		}
 	}
+	// plan is called with the locks held, so that the versions are ready when the decision is kept.
 	plan := func(m *residency.Model) (decisions.Model, error) { return m.Decide(d, next, now) }
 	if err := h.decide(name, next == nil, plan); err != nil {
 		return nil, err

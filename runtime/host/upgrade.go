@@ -12,8 +12,8 @@ import (
 	"github.com/weftserve/weft/runtime/serving"
 )
 
-// lookAbove looks whether better devices have room for the versions that wait for one. Each device is asked once for
-// all of them.
+// lookAbove looks whether better devices have room for the versions that wait for one, and tells residency. Each device
+// is asked once for all of them, without Host.mu, because a driver may take its time.
 func (h *Host) lookAbove() {
 	h.mu.Lock()
 	all := h.residency.Outlooks(time.Now())
@@ -33,10 +33,12 @@ func (h *Host) lookAbove() {
 	}
 }
 
-// upgrade opens a version on a better device than that of its worst replica.
+// upgrade carries out residency.Upgrade: it opens a version on a better device than that of its worst replica. It
+// always ends with residency.Upgraded, which takes the place of worst only if the new replica is where it was wanted.
 func (h *Host) upgrade(ctx context.Context, e residency.Upgrade, v *serving.Version, worst *serving.Replica) {
 	done := residency.Upgraded{Upgrade: e, On: worst.Device.Name}
 	r, _, err := h.placeOn(ctx, e.Of, v, nil, e.To)
+	// The engine has put it elsewhere, such as on the processor.
 	if err == nil && !slices.ContainsFunc(e.To, func(s Site) bool { return s.Device == r.Device.Name }) {
 		h.discard(r)
 		err = fleet.ErrResident // as good as

@@ -13,8 +13,9 @@ import (
 	"github.com/weftserve/weft/runtime/residency"
 )
 
-// admit decides how a replica is served, adds it to the scheduler, and proves and warms it up. After an error it is out
-// of the scheduler.
+// admit makes an opened replica ready to serve. Its steps: check the signature against the manifest; decide along which
+// dimensions rows are joined; add the replica to the scheduler, since proofs run through it; prove; warm up; confirm
+// that the files have not changed. After an error it is out of the scheduler, and the caller closes its session.
 func (r *Replica) admit(ctx context.Context, c residency.Candidate, near func(*fleet.Device) *Replica) (err error) {
 	start := time.Now()
 	r.said = r.Opened.Session.Signature().Clone()
@@ -30,6 +31,7 @@ func (r *Replica) admit(ctx context.Context, c residency.Candidate, near func(*f
 		return err
 	}
 	r.unit.Follow(execution.NewPlan(d.Signature, time.Duration(c.Manifest.Batching.MaxBatchCost)))
+	// Proofs run through the scheduler, so that they take turns with live traffic.
 	if err := r.enroll(c, near(r.Device)); err != nil {
 		return err
 	}
@@ -55,6 +57,7 @@ func (r *Replica) admit(ctx context.Context, c residency.Candidate, near func(*f
 		}
 	}
 	judged := r.judged(c.Manifest)
+	// A request is checked by one signature, whichever replica runs it.
 	if others := r.Replicas(); len(others) > 0 && !others[0].signature.Same(d.Signature) {
 		return fmt.Errorf("%s: on %s it takes or gives other tensors than on %s", c.Path(), r.Device.Name,
 			others[0].Device.Name)
@@ -76,7 +79,7 @@ func (r *Replica) admit(ctx context.Context, c residency.Candidate, near func(*f
 	return nil
 }
 
-// decide returns along which dimensions the manifest has the replica's rows joined.
+// decide returns along which dimensions rows are joined, by the manifest and by the graph if the files are read.
 func (r *Replica) decide(c residency.Candidate) (*proof.Decision, error) {
 	d, err := proof.Decide(r.said.Clone(), &c.Manifest.Batching)
 	if err != nil {
@@ -88,8 +91,8 @@ func (r *Replica) decide(c residency.Candidate) (*proof.Decision, error) {
 	return d, nil
 }
 
-// prove proves a replica that is in the scheduler, and warms it up. It sets its plan, its verdict and the signature
-// that it is to be published with.
+// prove proves by synthetic rows that batches do not change answers, and measures what batches cost. The replica is in
+// the scheduler. It sets the replica's plan, its verdict and the signature that it is published with.
 func (r *Replica) prove(ctx context.Context, c residency.Candidate, d *proof.Decision) (*proof.Found, error) {
 	s := &proof.Subject{
 		Model: r.Model, Version: r.Number, Device: r.Device.Name,
@@ -114,7 +117,7 @@ func (r *Replica) prove(ctx context.Context, c residency.Candidate, d *proof.Dec
 	return found, nil
 }
 
-// forgetRuns gives back what runs for nobody have left.
+// forgetRuns drops what runs without a caller have left: large buffers, and counts of executions.
 func (r *Replica) forgetRuns(c residency.Candidate) {
 	if !c.Manifest.ONNX.PinBuffers { // to page-lock memory takes long, and others their time
 		r.unit.Trim()

@@ -276,6 +276,7 @@ func (a *Attempt) submit(ctx context.Context) error {
 	began := time.Now()
 	outcome, err := r.shared.sched.Do(ctx, r.id, t)
 	if a.ran {
+		// It has waited since its arrival; the scheduler knows of the latest wait only.
 		outcome.Queue += began.Sub(a.arrival)
 	}
 	a.until = worthAgain(err, a.accepted)

@@ -12,7 +12,8 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// taskOf returns the call as a task. Its limit and its target count from the arrival.
+// taskOf returns the call as a task. Its limit and its target count from the arrival, so that a call which is tried
+// again does not have more time.
 func (r *Replica) taskOf(a *Attempt) sharedsched.Task {
 	call := a.call
 	t := sharedsched.Task{
@@ -29,8 +30,11 @@ func (r *Replica) taskOf(a *Attempt) sharedsched.Task {
 	return t
 }
 
-// jobOf returns the call as a job: with others, or, by itself, whole, as it came, where its rows could not be told
-// apart; else in an execution that could be a batch's, or, where it has more rows than that, split as before.
+// jobOf returns the call as a job, for one of these ways to run it:
+//
+//   - with others: by the plan of the unit, which may also split it;
+//   - by itself, whole and as it came, where its rows cannot be told apart;
+//   - by itself, in the form of a batch: in one execution if it has no more rows than a batch, else split as before.
 func (r *Replica) jobOf(a *Attempt) *execution.Job {
 	call := a.call
 	j := &execution.Job{
@@ -47,7 +51,8 @@ func (r *Replica) jobOf(a *Attempt) *execution.Job {
 	return j
 }
 
-// complete completes the task of a job from its inputs, and reports whether it runs as requests of callers mostly do.
+// complete completes the task of a job from its inputs: rows, keys, bytes. It reports whether the job runs as requests
+// of callers mostly do, so that its cost says something about theirs.
 func (r *Replica) complete(j *execution.Job) (typical bool) {
 	t := &j.Task
 	t.Rows, t.Payload = j.Rows, j
@@ -55,6 +60,7 @@ func (r *Replica) complete(j *execution.Job) (typical bool) {
 	if typical {
 		p := r.unit.Plan()
 		t.Key, t.ShapeKey = p.Keys(j.Inputs)
+		// A request with values that are not proven must not share an execution.
 		if p.Values != nil && !t.Alone && !r.proveFirst(p, j) {
 			t.Alone, j.Plan = true, r.unjoined()
 		}
@@ -66,6 +72,7 @@ func (r *Replica) complete(j *execution.Job) (typical bool) {
 		// They never share an execution, and a batch does not wait for their rows.
 		t.Key = aloneKey + t.ShapeKey
 	}
+	// The key is kept as long as the task waits, and has the values of inputs without rows.
 	t.Bytes = int64(len(t.Key))
 	for i := range j.Inputs {
 		t.Bytes += int64(j.Inputs[i].Size())
@@ -73,7 +80,8 @@ func (r *Replica) complete(j *execution.Job) (typical bool) {
 	return typical
 }
 
-// learn takes what there is to learn from a call that was answered together with others.
+// learn takes what there is to learn from a call that was answered together with others: it earns device time for
+// proofs of values, and may be audited.
 func (r *Replica) learn(j *execution.Job, call *catalog.Call) {
 	if v := r.unit.Plan().Values; v != nil {
 		v.Earn(cmp.Or(call.Outcome.DeviceTime, call.Outcome.Compute))
@@ -84,8 +92,8 @@ func (r *Replica) learn(j *execution.Job, call *catalog.Call) {
 }
 
 // worthAgain returns a channel that is closed when a task that ended with err is to be handed to the scheduler once
-// more: one that was accepted before is not refused because many come at once when their model is open again. Nil: it
-// has ended.
+// more: when its model is open again, or when there is room. A task that was accepted before is not refused because
+// many come back at once. Nil: the task has ended.
 func worthAgain(err error, accepted bool) <-chan struct{} {
 	if reopening, is := errors.AsType[*engine.ReopeningError](err); is {
 		return reopening.Done
@@ -94,11 +102,12 @@ func worthAgain(err error, accepted bool) <-chan struct{} {
 	if !is || !accepted || refusal.Reason != sharedsched.RefusedQueueFull || refusal.RetryAfter < 0 {
 		return nil
 	}
+	// A millisecond at least, so that callers do not ask in a loop.
 	room := make(chan struct{})
 	time.AfterFunc(max(refusal.RetryAfter, time.Millisecond), func() { close(room) })
 	return room
 }
 
-// aloneKey begins the name of the queues, one per shape, of requests that are to run by themselves. A request's key may
-// be like it, which does no harm.
+// aloneKey begins the key of requests that run by themselves, so that they wait in queues of their own, one per shape.
+// A request's own key may begin like that, which does no harm: whether a task runs alone is said by the task.
 const aloneKey = "alone"

@@ -23,8 +23,8 @@ type copied struct {
 	users int
 }
 
-// take returns the copy, and how to give it up, which may be done more than once: somebody that was left behind on a
-// lost device, and had its copy given up, may end after all.
+// take returns the copy, which the first caller reads while others wait, and give, which gives it up. give may be
+// called more than once: work that was left behind on a lost device, and had its copy given up, may end after all.
 func (c *copied) take(ctx context.Context, read Reader,
 	v modelrepo.Version, told func(done, of int64),
 ) (files *modelfile.Files, give func(), err error) {
@@ -44,6 +44,7 @@ func (c *copied) take(ctx context.Context, read Reader,
 	return c.files, sync.OnceFunc(c.give), nil
 }
 
+// give closes the copy with its last user.
 func (c *copied) give() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -53,7 +54,7 @@ func (c *copied) give() {
 	}
 }
 
-// held returns the copy while it is taken; nil: there is none.
+// held returns the copy while somebody has taken it; nil: there is none. Only a caller that has taken it may use it.
 func (c *copied) held() *modelfile.Files {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 // other files take its place or its manifest asks for other batches. The owner keeps that by the digest of its files.
 
 // Demote takes the replica's version out of batching, once; why is a sentence for the log and the metadata, with the
-// numbers. When it returns, no further batch of more than one request of the version is formed, and it is not audited
-// any more. Batches in flight end as they began, and a request that had some rows run is completed in one more
+// numbers. When it returns, no further batch of more than one request of the version is formed, and the version is not
+// audited any more. Batches in flight end as they began, and a request that had some rows run is completed in one more
 // execution. A finding about a replica whose version was proven again since does nothing. Demote may be called from a
 // batch thread: the published state follows soon.
 func (r *Replica) Demote(why string) {
@@ -23,6 +23,7 @@ func (r *Replica) Demote(why string) {
 		v.tuning.Unlock()
 		return
 	}
+	// Audits would find the same again.
 	tell := v.audit.End()
 	for r, settings := range v.tuned {
 		// One that is being removed needs no settings any more.
@@ -35,20 +36,22 @@ func (r *Replica) Demote(why string) {
 	v.shared.Owner.Judged(v)
 }
 
-// tune makes a replica's next batches follow the settings and the plan, unless its version is demoted: then it runs
-// requests one by one.
+// tune makes a replica's next batches follow the settings and the plan. While its version is demoted, they run requests
+// one by one, and the settings are remembered for the end of the demotion.
 func (r *Replica) tune(p *execution.Plan, s sharedsched.Settings) error {
 	r.tuning.Lock()
 	defer r.tuning.Unlock()
 	return r.tuneLocked(p, s)
 }
 
+// tuneLocked is tune for a caller that holds Version.tuning.
 func (r *Replica) tuneLocked(p *execution.Plan, s sharedsched.Settings) error {
 	if r.tuned == nil {
 		r.tuned = map[*Replica]sharedsched.Settings{}
 	}
 	r.tuned[r] = s
 	if r.demoted.Load() != nil && s.Batched {
+		// Requests may have any number of rows again: they run as they came.
 		s.Batched, s.MaxBatchSize, s.MaxRequestRows, s.AllowedBatchSizes = false, 1, 0, nil
 		p = p.Dissolved(r.bare)
 	}
@@ -63,14 +66,14 @@ func (r *Replica) tuneLocked(p *execution.Plan, s sharedsched.Settings) error {
 	return nil
 }
 
-// untune forgets a replica that is out of the scheduler.
+// untune forgets the settings of a replica that is out of the scheduler.
 func (r *Replica) untune() {
 	r.tuning.Lock()
 	defer r.tuning.Unlock()
 	delete(r.tuned, r)
 }
 
-// judged is how the replica serves under a manifest whose sizes were proven.
+// judged returns how the replica serves under a manifest that its proof covers, with the reason as metadata show it.
 func (r *Replica) judged(m *modelrepo.Manifest) proof.Verdict {
 	v := r.verdict.Under(&m.Batching)
 	if why := r.demoted.Load(); why != nil && v.Batched {

@@ -10,15 +10,15 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// flowFor returns the flow that is to own the share of the device that the replica uses.
+// flowFor returns the flow that a replica belongs to under the manifest of a candidate.
 func (r *Replica) flowFor(c residency.Candidate) flowKey {
 	m := c.Manifest
 	return flowKey{flowName(r.Model, r.Number, m.Fairness), r.Device.ID(), m.Weight, m.Fairness == modelrepo.FairIdentity}
 }
 
-// enroll adds the replica to the scheduler, unbatched and without limits: only its trial sends tasks yet. Its costs are
-// expected to be those of another, unless that is nil. Device memory that this one has taken is there for it only if
-// they share a session, as after a move.
+// enroll adds the replica to the scheduler, unbatched and without limits: until tune only its proof sends tasks. Its
+// costs are expected to be those of from, unless that is nil. The device memory that from has taken counts for this one
+// only if they share a session, as after a move.
 func (r *Replica) enroll(c residency.Candidate, from *Replica) error {
 	r.flow = r.flowFor(c)
 	id, err := r.shared.flows.use(r.flow)
@@ -37,9 +37,9 @@ func (r *Replica) enroll(c residency.Candidate, from *Replica) error {
 	return nil
 }
 
-// Nearest returns the replica of the version that comes before a number, else of the first after it: the cost of its
-// executions is the best guess for the executions that warming up will not measure. Only replicas on the device count,
-// unless that is nil. It returns nil if there is none.
+// Nearest returns the replica of the version with the next lower number, else of the next higher one: its costs are the
+// best guess for executions that warm-up does not measure. Only replicas on the device count, unless that is nil. It
+// returns nil if there is none.
 func Nearest(all []*Replica, number int64, on *fleet.Device) (best *Replica) {
 	for _, r := range all {
 		n := r.Number
@@ -53,7 +53,8 @@ func Nearest(all []*Replica, number int64, on *fleet.Device) (best *Replica) {
 	return best
 }
 
-// dismiss takes a replica that failed its trial out of the scheduler. None of its tasks is left.
+// dismiss takes a replica that failed its proof out of the scheduler. None of its tasks is left, so that this does not
+// wait.
 func (r *Replica) dismiss() {
 	if err := r.shared.sched.RemoveVersion(context.Background(), r.id); err != nil {
 		r.shared.Log.Error("failed replica stays in the scheduler", "event", "replica_dismissal_failed",

@@ -24,7 +24,7 @@ type firstRow struct {
 	crashed error
 }
 
-// notes are remarks for readers of the metadata.
+// notes returns remarks about the first row for readers of the metadata.
 func (f *firstRow) notes() []string {
 	if f.crashed == nil {
 		return nil
@@ -33,8 +33,9 @@ func (f *firstRow) notes() []string {
 		errors.Unwrap(f.crashed))}
 }
 
-// tryFirst runs the first made-up row in an opened session, outside of the scheduler: it is a single row for each load,
-// and the session is not that of the replica. The error is the cause of ctx.
+// tryFirst runs the first synthetic row in a session that was opened for trial. It runs outside of the scheduler: it is
+// a single row for each load, in a process without other models. A crash is a result and not an error, because the
+// version is served nevertheless, without a proof. The error is the cause of ctx.
 func (s *Shared) tryFirst(ctx context.Context, c residency.Candidate, device string,
 	o engine.Opened,
 ) (f firstRow, err error) {
@@ -64,13 +65,14 @@ func (s *Shared) tryFirst(ctx context.Context, c residency.Candidate, device str
 	return f, err
 }
 
-// firstRunner runs made-up rows in the quarantine of a unit. It is a proof.Runner, and an execution.Owner.
+// firstRunner runs synthetic rows in the quarantine of a unit. It implements proof.Runner, and execution.Owner with
+// nothing to report: no caller waits for the model yet.
 type firstRunner struct {
 	unit    *execution.Unit
 	longest time.Duration // that a run may take; 0: any time
 }
 
-// Run runs a made-up request.
+// Run implements proof.Runner. Any failure that is not an interruption is the model's.
 func (t *firstRunner) Run(ctx context.Context, r proof.Request) (a proof.Answer, err error) {
 	j := &execution.Job{Unit: t.unit, Inputs: r.Inputs, Rows: r.Rows}
 	a.Cost, err = t.unit.Quarantine(ctx, j, j.Rows)
@@ -84,10 +86,10 @@ func (t *firstRunner) Run(ctx context.Context, r proof.Request) (a proof.Answer,
 	return a, &catalog.ModelError{Model: t.unit.Model, Version: t.unit.Version, Err: err}
 }
 
-// Memory returns nothing: one row shows no growth.
+// Memory implements proof.Runner with nothing known: one row shows no growth.
 func (*firstRunner) Memory() engine.Memory { return engine.Memory{} }
 
-// Lost returns false: a device that is lost is found when the model is opened for good.
+// Lost implements execution.Owner. A device that is lost is noticed when the model is opened for good.
 func (*firstRunner) Lost() bool { return false }
 
 // Found does nothing.
@@ -96,5 +98,5 @@ func (*firstRunner) Found(execution.Finding) {}
 // Hangs does nothing: nobody waits for the model yet.
 func (*firstRunner) Hangs(int) {}
 
-// Patience returns the longest that any run may take: nothing is known of the model yet.
+// Patience implements execution.Owner with the run timeout: nothing is known of the model yet.
 func (t *firstRunner) Patience(int) (usual, most time.Duration) { return t.longest, t.longest }

@@ -9,8 +9,8 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// flows are the owners of device shares: one per version, or one per model and device; two while a weight is being
-// changed. Those of identities are the scheduler's: it makes them when a task first names one.
+// flows are the scheduler's flows of versions: one per version and device, or one per model and device; two while a
+// weight is being changed. The scheduler makes the flows of identities by itself, when a task first names one.
 type flows struct {
 	sched Scheduler
 
@@ -18,6 +18,7 @@ type flows struct {
 	known map[flowKey]*flow // guarded by mu
 }
 
+// flowKey says which replicas share a flow.
 type flowKey struct {
 	name   string
 	device placement.DeviceID // the flows of a device that was lost are not those of the one that came back
@@ -26,12 +27,13 @@ type flowKey struct {
 	byIdentity bool
 }
 
+// flow is removed from the scheduler when its last replica has left.
 type flow struct {
 	id   sharedsched.FlowID
 	uses int // versions
 }
 
-// flowName is the name of the flow that owns the share that a version's device time is charged to.
+// flowName returns the name of the flow that a version's device time is charged to: the model's, or the version's own.
 func flowName(model string, number int64, f modelrepo.Fairness) string {
 	if f == modelrepo.FairModel {
 		return model
@@ -39,7 +41,8 @@ func flowName(model string, number int64, f modelrepo.Fairness) string {
 	return fmt.Sprintf("%s@%d", model, number)
 }
 
-// use returns the flow, a new one if it has no version yet. Each use needs a release.
+// use returns the flow of a key, and makes it at the first use. Each use needs a release. mu is held across the call of
+// the scheduler, so that no second flow of the key is made meanwhile.
 func (f *flows) use(key flowKey) (sharedsched.FlowID, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -58,7 +61,7 @@ func (f *flows) use(key flowKey) (sharedsched.FlowID, error) {
 	return id, nil
 }
 
-// release forgets the flow with its last version, which must be out of the scheduler.
+// release gives up one use of a flow, and removes the flow with the last. The replica must be out of the scheduler.
 func (f *flows) release(key flowKey) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

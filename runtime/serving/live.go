@@ -8,17 +8,18 @@ import (
 	"github.com/weftserve/weft/runtime/engine"
 )
 
-// leftCounts are the counters of replicas that left a version, so that its own never fall.
+// leftCounts are the counters of replicas that have left a version. The sums that metrics show must never fall.
 type leftCounts struct {
 	meters []*engine.Meter // some of them still run accepted requests
 	graphs engine.Graphs   // of sessions that are closed
 	deaths engine.Process  // of sessions that are closed
 }
 
-// live returns the reader of the version's counters. No session is called before somebody reads them. The caller holds
-// the owner's lock.
+// live returns a function that reads the version's counters. Sessions are asked only when it is called. It keeps the
+// replicas of this moment, and is replaced with each change of them. The caller holds the owner's lock.
 func (v *Version) live() func() catalog.Live {
 	c := &v.left
+	// Counters of closed sessions are final, and are added up, so that the list does not grow with each replica.
 	c.meters = slices.DeleteFunc(c.meters, func(m *engine.Meter) bool {
 		last, final := m.Last()
 		if final {
@@ -34,6 +35,7 @@ func (v *Version) live() func() catalog.Live {
 		for _, r := range all {
 			stats := r.unit.Meter.Read()
 			graphs, deaths = graphs.Plus(stats.Graphs), deaths.Plus(stats.Process)
+			// -1 says that the engine does not tell: zero would look measured.
 			held := int64(-1)
 			if stats.Memory.Known {
 				held = stats.Memory.Held
@@ -42,6 +44,7 @@ func (v *Version) live() func() catalog.Live {
 			l.Restarting = append(l.Restarting, !stats.Process.Down.IsZero())
 			r.unit.Counts.AddTo(batches)
 		}
+		// Replicas that have left may still answer accepted requests.
 		for _, m := range left {
 			stats := m.Read()
 			graphs, deaths = graphs.Plus(stats.Graphs), deaths.Plus(stats.Process)

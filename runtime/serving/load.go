@@ -13,9 +13,11 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// Pick returns the replica that is expected to answer a request of so many rows first, or nil if no device is left. It
-// is a guess: each device is taken to answer in the order of arrival. A replica that is stalled comes last.
+// Pick returns the replica that is expected to answer a request of so many rows first; nil if no device is left. It is
+// a guess: each device is assumed to answer in the order of arrival. A replica that is stalled comes last. It is called
+// for every request and takes no lock.
 func (v *Version) Pick(rows int) (best *Replica) {
+	// A device's pending time is that of all versions on it: they share its time.
 	least, stalled := int64(0), false
 	for _, r := range v.Replicas() {
 		if r.Device.Lost() != nil {
@@ -30,8 +32,8 @@ func (v *Version) Pick(rows int) (best *Replica) {
 	return best
 }
 
-// expects returns the device time that so many rows are expected to take. It is never 0, so that requests of unknown
-// cost are counted at least.
+// expects returns the device time, in nanoseconds, that so many rows are expected to take. It is at least 1, so that
+// requests of unknown cost count, too.
 func (r *Replica) expects(rows int) int64 { return max(1, r.perRow.Load()*int64(rows)) }
 
 // A run may take patienceFactor times as long as a full batch is expected to, longestFactor times as long as any that
@@ -42,10 +44,13 @@ const (
 	leastPatience  = 2 * time.Second
 )
 
-// Patience returns how long a run of so many rows may take, and how long any run may.
+// Patience implements execution.Owner: how long a run of so many rows may take while others wait for it, and how long
+// any run may; 0: any time. Where nothing was measured, the run timeout counts for both. A server that stops does not
+// wait so long for a run that hangs: without any measurement it has leastPatience then.
 func (r *Replica) Patience(rows int) (usual, most time.Duration) {
 	row := cmp.Or(r.perRow.Load(), int64(r.first.took))
 	most = r.shared.RunTimeout
+	// perRow is of requests; until there are some, the first synthetic row stands for it.
 	if row == 0 && (most == 0 || !r.shared.hurried.Load()) {
 		return most, most
 	}
@@ -57,17 +62,19 @@ func (r *Replica) Patience(rows int) (usual, most time.Duration) {
 	return usual, most
 }
 
-// await adds to the expected device time of unanswered requests, or subtracts from it.
+// await adds to the expected device time of unanswered requests, or subtracts from it if expected is negative.
 func (r *Replica) await(expected int64) {
 	r.pending.Add(expected)
 	r.Device.Pending.Add(expected)
 }
 
-// learning is how many requests the cost of a row is averaged over, with less weight on older ones.
+// learning is how many requests the cost of a row is averaged over, with less weight on older ones. Fewer would follow
+// each outlier, more would be slow to notice a change.
 const learning = 8
 
-// account notes how a task ended that was expected to take so much device time. typical: requests of callers cost as
-// much.
+// account notes how a task ended that was expected to take so much device time. A refused task counts as demand, at
+// what it was expected to take, unless it waits for idle time anyway. typical says that requests of callers cost as
+// much: only these change the expected cost of a row.
 func (r *Replica) account(t *sharedsched.Task, expected int64, typical bool, o *sharedsched.Outcome, err error) {
 	if _, is := errors.AsType[*sharedsched.Refusal](err); is {
 		if t.Priority != sharedsched.Sheddable {
@@ -89,8 +96,8 @@ func (r *Replica) account(t *sharedsched.Task, expected int64, typical bool, o *
 	r.perRow.Store(now)
 }
 
-// waiting returns the device time that the version's own unanswered requests are expected to take, on the replica with
-// the least.
+// waiting returns the device time that the version's unanswered requests are expected to take, on the replica with the
+// least. A new request would wait about as long.
 func (v *Version) waiting() time.Duration {
 	least := int64(-1)
 	for _, r := range v.Replicas() {
@@ -101,7 +108,8 @@ func (v *Version) waiting() time.Duration {
 	return time.Duration(max(0, least))
 }
 
-// Fare returns how the version fared since the latest call, in the time that passed.
+// Fare returns how the version fared since the latest call, which was as long ago as passed says. It is called by one
+// goroutine, because it resets the counts.
 func (v *Version) Fare(passed time.Duration) placement.Fare {
 	f := placement.Fare{Waiting: v.waiting()}
 	for _, r := range v.Replicas() {
@@ -112,7 +120,7 @@ func (v *Version) Fare(passed time.Duration) placement.Fare {
 	return f
 }
 
-// planOf returns how requests to a replica become executions, according to its proof's verdict and its manifest.
+// planOf returns the plan by which requests to a replica become executions, as its proof allows and its manifest asks.
 func planOf(s *tensor.Signature, v proof.Verdict, b *modelrepo.Batching) *execution.Plan {
 	p := execution.NewPlan(s, time.Duration(b.MaxBatchCost))
 	p.Batched, p.Allowed, p.Most = v.Batched, v.Allowed, v.Most

@@ -7,7 +7,7 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 )
 
-// loading is how far the load of a version is. Safe for concurrent use.
+// loading is how far the load of a version is, for progress and for a server that starts. Safe for concurrent use.
 type loading struct {
 	mu  sync.Mutex
 	now catalog.LoadProgress // guarded by mu
@@ -15,7 +15,8 @@ type loading struct {
 	proving time.Time
 }
 
-// slowProof is how long a server that starts waits for the proof of a version before it takes requests of others.
+// slowProof is how long a server that starts waits for the proof of one version before it takes requests for others.
+// Most proofs take less.
 const slowProof = 3 * time.Second
 
 func (l *loading) begin() { l.now.Since = time.Now() } // before anybody else knows it
@@ -30,14 +31,15 @@ func (l *loading) enter(s catalog.Stage) {
 	}
 }
 
-// count notes how far the stage is.
+// count notes that done of so many parts of the stage are done. The unit depends on the stage: bytes, or runs.
 func (l *loading) count(done, of int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.now.Done, l.now.Of = done, of
 }
 
-// Loading returns how far the load of the version is, or of its latest replica.
+// Loading returns how far the load of the version is, or that of its latest replica. It waits for nothing that a load
+// does.
 func (v *Version) Loading() catalog.LoadProgress {
 	v.loading.mu.Lock()
 	defer v.loading.mu.Unlock()

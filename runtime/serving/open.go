@@ -22,9 +22,12 @@ import (
 type Opener func(ctx context.Context, v modelrepo.Version, f *modelfile.Files, m *modelrepo.Manifest,
 	device string, try engine.Try) (engine.Opened, error)
 
-// Open opens the version on a device, where so many bytes were reserved for it, proves it and warms it up. It serves
-// from there once Change says so. near returns the replica whose costs are the best guess of the cost of executions
-// there, or nil.
+// Open opens the version on a device, proves it and warms it up. reserved is what was reserved there for it by
+// fleet.Reserve; Open settles that. The replica serves once Change has it. near returns the replica with the best guess
+// of costs on a device, or nil.
+//
+// Opening and proving wait for separate slots: opening takes disk and processors, proving waits for turns on the
+// device.
 func (v *Version) Open(ctx context.Context, c residency.Candidate, d *fleet.Device, reserved int64,
 	near func(*fleet.Device) *Replica,
 ) (*Replica, error) {
@@ -35,6 +38,7 @@ func (v *Version) Open(ctx context.Context, c residency.Candidate, d *fleet.Devi
 	if err == nil {
 		r, err = v.open(ctx, c, d, reserved)
 	}
+	// Proving has slots of its own.
 	release()
 	v.shared.Fleet.Settle(d, reserved) // from here on the device itself shows its memory
 	if err != nil {
@@ -46,6 +50,7 @@ func (v *Version) Open(ctx context.Context, c residency.Candidate, d *fleet.Devi
 	err = cannotBeOn(c, r.Device)
 	switch {
 	case err != nil:
+	// The engine has put it on a device where the version is already.
 	case v.On(r.Device) != nil:
 		err = fmt.Errorf("%s on %s: %w", c.Path(), r.Device.Name, fleet.ErrResident)
 	default:
@@ -69,7 +74,7 @@ func (v *Version) Open(ctx context.Context, c residency.Candidate, d *fleet.Devi
 	return r, nil
 }
 
-// cannotBeOn returns an error if a device is lost.
+// cannotBeOn returns catalog.ErrDeviceLost, wrapped, if a device is lost.
 func cannotBeOn(c residency.Candidate, d *fleet.Device) error {
 	if cause := d.Lost(); cause != nil {
 		return fmt.Errorf("%s: %w: %w", c.Path(), catalog.ErrDeviceLost, cause)
@@ -77,13 +82,14 @@ func cannotBeOn(c residency.Candidate, d *fleet.Device) error {
 	return nil
 }
 
-// lostMeanwhile returns the error for work that was left behind on a device.
+// lostMeanwhile returns the error for work that was left behind on a lost device; doing is what was done there.
 func lostMeanwhile(c residency.Candidate, d *fleet.Device, doing string, err error) error {
 	return fmt.Errorf("%s: the device %s was lost (%w) while the model was %s there: %w", c.Path(), d.Name, d.Lost(),
 		doing, err)
 }
 
-// open opens the model, which is expected to need so many bytes, in its engine.
+// open opens the model, which is expected to need so many bytes, in its engine. It takes from the memory budget, then
+// the private copy, and then opens; a failure releases what was taken. The engine may choose another device.
 func (v *Version) open(ctx context.Context, c residency.Candidate, on *fleet.Device,
 	bytes int64,
 ) (r *Replica, err error) {
@@ -109,6 +115,7 @@ func (v *Version) open(ctx context.Context, c residency.Candidate, on *fleet.Dev
 			giveCopy()
 		}
 	}()
+	// The digest of the files is known from here on.
 	v.recall()
 	v.loading.enter(catalog.StageOpening)
 	var e *engaged // not to be looked at here once the engine is left behind
@@ -124,13 +131,16 @@ func (v *Version) open(ctx context.Context, c residency.Candidate, on *fleet.Dev
 		return nil, lostMeanwhile(c, on, "opened", err)
 	}
 	if err != nil {
+		// Devices that the engine chooses by itself have no name here, and are not followed.
 		if engine.KindOf(err) == engine.DeviceLost && on.Name != "" {
 			v.shared.Owner.Lost(on, err, v)
 		}
 		return nil, err
 	}
+	// The engine may have chosen another device than on.
 	d := v.shared.Fleet.Get(e.opened.Device)
 	v.shared.Fleet.Count(d, 1)
+	// As many batches may be in flight on the device.
 	e.loaded.Keep(d.Lanes)
 	seats := new(atomic.Int32)
 	seats.Store(1)
@@ -140,14 +150,15 @@ func (v *Version) open(ctx context.Context, c residency.Candidate, on *fleet.Dev
 	}, e.loaded), nil
 }
 
-// engaged is a model that was opened.
+// engaged is an opened model, with the result of its first row.
 type engaged struct {
 	opened engine.Opened
 	loaded *execution.Loaded
 	first  firstRow
 }
 
-// engage calls the engine to open the model. A panic there becomes an error.
+// engage has the engine open the model, and try its first row if the engine has processes of its own. A panic becomes
+// an error: a faulty model must not end the server.
 func (s *Shared) engage(ctx context.Context, c residency.Candidate, files *modelfile.Files,
 	on *fleet.Device,
 ) (e *engaged, err error) {

@@ -14,8 +14,8 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// origin returns what the version was loaded from. The digest is that of its copy; where it has none, the files are
-// told apart as they were listed.
+// origin returns what poison requests are remembered by: the model, the version, and the digest of its files. Where no
+// copy was read, the fingerprint stands for the digest.
 func (v *Version) origin() quarantine.Origin {
 	o := quarantine.Origin{Model: v.Model, Version: v.Number, Files: v.From.Version.Fingerprint}
 	if d := v.copied.digest.Load(); d != nil {
@@ -24,8 +24,9 @@ func (v *Version) origin() quarantine.Origin {
 	return o
 }
 
-// retry begins a retry of a call, suspect or not, and returns its job; or nil where the inputs are being retried
-// already, or are poison. The job has a copy of the call, which may end before it does.
+// retry begins a retry of a call in quarantine, suspect or not, and returns its job. The job is nil if equal inputs are
+// being retried already, or are poison. It has a copy of the call, because others may wait for its end when the caller
+// is gone.
 func (r *Replica) retry(call *catalog.Call) (known quarantine.Known, own *execution.Job) {
 	ctx, stop := context.WithCancelCause(context.Background())
 	// Without a timeout the run of a request that hangs would never end; one of a replica that is gone keeps its session
@@ -40,6 +41,8 @@ func (r *Replica) retry(call *catalog.Call) (known quarantine.Known, own *execut
 	for _, in := range call.Inputs {
 		j.Inputs = append(j.Inputs, in.Clone())
 	}
+	// A request that is larger than a batch is split as it was in the queue: as a whole it might need more memory than
+	// any batch.
 	most := j.Rows
 	if p := r.unit.Plan(); !call.Alone() && p.Batched && p.Most > 0 && p.Most < j.Rows {
 		most = p.Most
@@ -52,17 +55,20 @@ func (r *Replica) retry(call *catalog.Call) (known quarantine.Known, own *execut
 		_, err := r.quarantine(ctx, j, most)
 		r.retried(known.Retry, err)
 	}) {
+		// The server stops: nothing is started any more.
 		r.retried(known.Retry, sharedsched.ErrClosed)
 	}
 	return known, j
 }
 
-// retried notes how a retry ended.
+// retried notes how a retry ended, and wakes all that wait for it. A crash here is proven to be the request's own: it
+// is logged and remembered, and too many of them have the owner take the version out.
 func (r *Replica) retried(t *quarantine.Retry, err error) {
 	if errors.Is(err, catalog.ErrUntried) {
 		r.shared.Log.Warn("request cannot be tried by itself", "event", "request_untried", "model", r.Model,
 			"version", r.Number, "device", r.Device.Name, "cause", err)
 	}
+	// The cause is what the engine said, without the names of model and version.
 	outcome, cause := outcomeOf(err), errors.Unwrap(err)
 	if outcome == quarantine.Crashed {
 		r.shared.Log.Error("request crashes the model", "event", "request_crashed", "model", r.Model,
@@ -78,7 +84,8 @@ func (r *Replica) retried(t *quarantine.Retry, err error) {
 	})
 }
 
-// awaitRetry waits for the end of a retry. The errors wrap those of Shared.await.
+// awaitRetry waits for the end of a retry, and leaves it in any case: a retry that nobody waits for may be stopped. The
+// errors wrap those of Shared.await.
 func (r *Replica) awaitRetry(ctx context.Context, t *quarantine.Retry, limit time.Time) error {
 	defer t.Leave()
 	if err := r.shared.await(ctx, t.Ended(), limit); err != nil {
@@ -89,8 +96,9 @@ func (r *Replica) awaitRetry(ctx context.Context, t *quarantine.Retry, limit tim
 }
 
 // quarantine runs a job in the engine's quarantine, in executions of at most so many rows, and returns how long they
-// took. A *catalog.ModelError is the job's own fault; a crash is proven by it, and counts for more than the cause of
+// took. A *catalog.ModelError is the job's own fault. A crash is proven by it, and counts for more than the cause of
 // ctx, which counts for more than any other error. catalog.ErrUntried: it could not be run there.
+// sharedsched.ErrRemoved: the device is lost, or the session is closed.
 func (r *Replica) quarantine(ctx context.Context, j *execution.Job, most int) (took time.Duration, err error) {
 	if !r.sit() { // its session must not be closed meanwhile
 		return 0, sharedsched.ErrRemoved
@@ -107,6 +115,7 @@ func (r *Replica) quarantine(ctx context.Context, j *execution.Job, most int) (t
 		return took, nil
 	case kind == engine.Crashed:
 		return took, r.crash(err)
+	// Nobody waits for the retry any more, or the server stops: the error is only a consequence.
 	case ctx.Err() != nil:
 		return took, context.Cause(ctx)
 	case kind == engine.DeviceLost:
@@ -133,7 +142,7 @@ func outcomeOf(err error) quarantine.Outcome {
 	return quarantine.Undecided
 }
 
-// crash returns the error of a request that ended the engine's process.
+// crash returns the error of a request that is proven to end the engine's process.
 func (v *Version) crash(cause error) error {
 	failed := &catalog.ModelError{
 		Model: v.Model, Version: v.Number, Crashed: true, Signal: engine.SignalOf(cause), Err: cause,
@@ -144,7 +153,8 @@ func (v *Version) crash(cause error) error {
 	return failed
 }
 
-// provenCrashes returns the crashes that were proven since the version was loaded, and how many requests are known.
+// provenCrashes returns the crashes that were proven since the version was loaded, and how many poison requests are
+// remembered for its files.
 func (v *Version) provenCrashes() catalog.Crashes {
 	v.crashing.Lock()
 	defer v.crashing.Unlock()

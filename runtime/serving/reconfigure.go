@@ -20,9 +20,10 @@ type Followed struct {
 	Reload bool
 }
 
-// Follow makes the version follow the settings of a candidate's manifest. They apply from the next batch on. A change
-// of the owner of the share of the device, or of its size, moves the replicas in the scheduler. It follows settings
-// now, and its batching was proven by another manifest.
+// Follow makes the version follow the manifest of a candidate, from the next batch on. settings is the manifest that it
+// follows now, and proven the one that its batching was proven with. There are three cases: other batch dimensions need
+// a reload, batches beyond the proof need another proof, and all else is set at once. Another owner or size of the
+// share of the device moves replicas to another flow of the scheduler.
 func (v *Version) Follow(ctx context.Context, c residency.Candidate,
 	settings, proven *modelrepo.Manifest,
 ) (f Followed, err error) {
@@ -40,17 +41,17 @@ func (v *Version) Follow(ctx context.Context, c residency.Candidate,
 	return f, err
 }
 
-// needsOtherRows reports whether a manifest would give requests other rows than a version is published with:
-// a request that was checked by one set of batch dimensions cannot be run by another, so that callers must see another
-// version in its place.
+// needsOtherRows reports whether a manifest would give requests other rows than the version is published with. A
+// request that was checked by one set of batch dimensions cannot be run by another, so that callers must see another
+// version.
 func (v *Version) needsOtherRows(proven, to *modelrepo.Manifest) bool {
 	return proven.Batching.Mode != to.Batching.Mode &&
 		slices.ContainsFunc(v.Replicas(), func(r *Replica) bool { return !r.sameRows(&to.Batching) })
 }
 
-// relieve makes the replicas follow at the next batch in all that their proof covers: under load the next proof takes
-// long, and a setting that relieves it, such as a shorter queue, is not to wait. What cannot be set now is with the
-// proof.
+// relieve sets at once whatever the proof covers, before the next proof begins. Under load that takes long, and a
+// setting that relieves the server, such as a shorter queue, must not wait for it. What cannot be set now is set with
+// the proof.
 func (v *Version) relieve(settings *modelrepo.Manifest, c residency.Candidate) {
 	a, b := &settings.Batching, &c.Manifest.Batching
 	if a.Mode != b.Mode || a.Tolerance != b.Tolerance {
@@ -58,13 +59,14 @@ func (v *Version) relieve(settings *modelrepo.Manifest, c residency.Candidate) {
 	}
 	for _, r := range v.Replicas() {
 		if r.flowFor(c) == r.flow {
+			// An error shows again with the proof.
 			_, _ = r.reconfigure(c)
 		}
 	}
 }
 
-// reproveAll proves every replica of the version again, and returns the replicas that are to take their places, by
-// place, tuned.
+// reproveAll proves every replica of the version again, and returns the replicas that take their places, with their
+// settings.
 func (v *Version) reproveAll(ctx context.Context, c residency.Candidate) (map[*Replica]*Replica, error) {
 	why := v.demoted.Load()
 	moved, err := v.reprove(ctx, c)
@@ -80,7 +82,8 @@ func (v *Version) reproveAll(ctx context.Context, c residency.Candidate) (map[*R
 	return moved, err
 }
 
-// reconfigureAll makes every replica follow, and returns the ones that take the place of one that was moved, by place.
+// reconfigureAll makes every replica follow settings that its proof covers, and returns the replicas that take the
+// place of a moved one.
 func (v *Version) reconfigureAll(c residency.Candidate) (map[*Replica]*Replica, error) {
 	moved := map[*Replica]*Replica{}
 	var errs []error
@@ -96,10 +99,12 @@ func (v *Version) reconfigureAll(c residency.Candidate) (map[*Replica]*Replica, 
 	return moved, errors.Join(errs...)
 }
 
-// reconfigure makes one replica follow, and returns the one that is to take its place where it was moved.
+// reconfigure makes one replica follow settings that its proof covers. If these are of another flow, it returns a
+// replica that shares the session and takes its place; else nil.
 func (r *Replica) reconfigure(c residency.Candidate) (moved *Replica, err error) {
 	judged := r.verdict.Under(&c.Manifest.Batching)
 	now := r.unit.Plan().Whole()
+	// Plans are immutable: executions under way follow the earlier one.
 	next := *now
 	next.Allowed, next.Most, next.Budget = judged.Allowed, judged.Most, time.Duration(c.Manifest.Batching.MaxBatchCost)
 	next.Watch = watchOf(&c.Manifest.Batching)

@@ -8,8 +8,9 @@ import (
 	"github.com/weftserve/weft/runtime/fleet"
 )
 
-// Drain waits until a replica that takes no requests any more has answered those it has. The error is the cause of ctx
-// or fleet.ErrLeftBehind, wrapped. It may be called again, and from several goroutines.
+// Drain takes a replica out of the scheduler and waits until it has answered its accepted requests. On a device that is
+// lost it waits for fleet's patience only. The error is the cause of ctx or fleet.ErrLeftBehind, wrapped. It may be
+// called again, and from several goroutines.
 func (r *Replica) Drain(ctx context.Context) error {
 	err := r.Device.During(ctx, func(ctx context.Context) error { return r.shared.sched.RemoveVersion(ctx, r.id) }, nil)
 	if errors.Is(err, fleet.ErrLeftBehind) {
@@ -18,8 +19,9 @@ func (r *Replica) Drain(ctx context.Context) error {
 	return err
 }
 
-// Release gives back the resources of a drained replica, unless it was moved in the scheduler and is still used from
-// its other place. It may be called again, and from several goroutines.
+// Release releases the resources of a drained replica, unless it was moved in the scheduler and they are still used
+// from its other place. The error is that of closing the session. It may be called again, and from several goroutines:
+// only the first call does anything.
 func (r *Replica) Release() error {
 	if !r.gone.CompareAndSwap(false, true) {
 		return nil
@@ -30,8 +32,8 @@ func (r *Replica) Release() error {
 	return r.vacate()
 }
 
-// sit takes a seat for a replica that is to use r's session. It reports whether that is still there: without a seat
-// taken, it was given back, since the device was lost.
+// sit takes a seat for somebody that is going to use r's session, and reports whether it could: with no seat taken the
+// session was closed already, because the device was lost. vacate must follow.
 func (r *Replica) sit() bool {
 	for {
 		taken := r.seats.Load()
@@ -44,7 +46,8 @@ func (r *Replica) sit() bool {
 	}
 }
 
-// vacate gives up a replica's seat, and with the last one its resources.
+// vacate gives up a seat, and with the last one the session, its buffers and its memory. The error is that of closing
+// the session.
 func (r *Replica) vacate() error {
 	if r.seats.Add(-1) > 0 {
 		return nil
@@ -52,6 +55,7 @@ func (r *Replica) vacate() error {
 	closed := r.closeSession()
 	last := r.sessions.Add(-1) == 0
 	if last {
+		// The version has no session left to run rows on.
 		r.audit.End()()
 	}
 	r.shared.Owner.Freed(last)
@@ -59,7 +63,7 @@ func (r *Replica) vacate() error {
 }
 
 // Finish drains and releases a replica, however long that takes, and reports whether it could before ctx ended. Its
-// requests may take their time, in which others can be loaded; its memory counts until then.
+// memory counts until then, while other versions may be loaded.
 func (r *Replica) Finish(ctx context.Context) (finished bool) {
 	if r.shared.sched.RemoveVersion(ctx, r.id) != nil {
 		return false
@@ -68,14 +72,15 @@ func (r *Replica) Finish(ctx context.Context) (finished bool) {
 	return true
 }
 
-// GiveMemory gives up the share of the budget of memory that a replica on a lost device has: that does not wait for its
-// session, which may take long to close or never do.
+// GiveMemory releases the share of the memory budget of a replica on a lost device, before its session is closed: that
+// may take long, or never happen.
 func (r *Replica) GiveMemory() { r.shared.Memory.Give(r.memory) }
 
-// Abandon gives up the queued requests of a replica on a lost device.
+// Abandon ends the queued requests of a replica on a lost device with sharedsched.ErrRemoved, so that they are tried
+// elsewhere.
 func (r *Replica) Abandon() { r.shared.sched.Expel(r.id) }
 
-// tellUnclean logs that something of a version was not closed cleanly, if err says so.
+// tellUnclean logs an error of closing where no caller waits for it; nil is none.
 func (v *Version) tellUnclean(on *fleet.Device, err error) {
 	if err != nil {
 		v.shared.Log.Error("replica not closed cleanly", "event", "replica_close_failed",
@@ -83,7 +88,8 @@ func (v *Version) tellUnclean(on *fleet.Device, err error) {
 	}
 }
 
-// closeSession gives back a replica's resources. No run may be in flight.
+// closeSession closes the session and releases the replica's memory, even if the session does not close cleanly. No run
+// may be in flight. On a lost device closing has fleet's patience.
 func (r *Replica) closeSession() error {
 	defer r.shared.Memory.Give(r.memory)
 	defer r.giveCopy()

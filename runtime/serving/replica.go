@@ -53,7 +53,7 @@ type Replica struct {
 	pending, perRow, used, refused atomic.Int64
 }
 
-// newReplica returns a replica of an opened session, by a plan that is still to be given to it.
+// newReplica completes a replica of an opened session with a key and a unit. The unit has no plan yet.
 func (v *Version) newReplica(r *Replica, l *execution.Loaded) *Replica {
 	r.Version, r.Key = v, residency.ReplicaID(v.shared.replicas.Add(1))
 	r.unit = &execution.Unit{
@@ -62,7 +62,7 @@ func (v *Version) newReplica(r *Replica, l *execution.Loaded) *Replica {
 	return r
 }
 
-// shown is the signature to publish.
+// shown returns the signature to publish. Where the version is out of batching no lengths are padded.
 func (r *Replica) shown() *tensor.Signature {
 	if r.demoted.Load() != nil {
 		return r.bare
@@ -73,7 +73,8 @@ func (r *Replica) shown() *tensor.Signature {
 // Lost reports whether the replica's device failed.
 func (r *Replica) Lost() bool { return r.Device.Lost() != nil }
 
-// Found draws the consequences of an execution's finding.
+// Found implements execution.Owner. Outputs that cannot be divided among requests take the version out of batching, and
+// a lost device is reported to the owner.
 func (r *Replica) Found(f execution.Finding) {
 	if f.Rowless != nil {
 		r.Demote(fmt.Sprintf("in a batch of requests %v", f.Rowless))
@@ -86,13 +87,14 @@ func (r *Replica) Found(f execution.Finding) {
 // Plan returns how the replica's requests become executions now.
 func (r *Replica) Plan() *execution.Plan { return r.unit.Plan() }
 
-// unjoined is the plan of requests that run by themselves, as they came.
+// unjoined returns the plan of requests that run by themselves, as they came: without padding of rows or lengths.
 func (r *Replica) unjoined() *execution.Plan { return r.unit.Plan().Unjoined(r.bare) }
 
-// errProvenAnew says that a row was answered by an earlier proof, and nothing can be found out about that one any more.
+// errProvenAnew says that an audited row was answered under an earlier proof: the audit can find nothing about that any
+// more.
 var errProvenAnew = errors.New("the version was proven anew")
 
-// Run runs a row once more that is audited.
+// Run implements audit.Replica: it runs an audited row once more, among the requests of callers.
 func (r *Replica) Run(ctx context.Context, j *execution.Job) (sharedsched.Outcome, error) {
 	j.Unit = r.unit
 	outcome, err := r.runRow(ctx, j)
@@ -102,7 +104,8 @@ func (r *Replica) Run(ctx context.Context, j *execution.Job) (sharedsched.Outcom
 	return outcome, err
 }
 
-// Another returns another replica that serves by the same proof on a device that works, or nil.
+// Another implements audit.Replica: it returns another replica that serves by the same proof on a device that works, or
+// nil.
 func (r *Replica) Another() audit.Replica {
 	if other := r.Pick(1); other != nil && other != r && other.proof == r.proof {
 		return other

@@ -17,8 +17,9 @@ import (
 // serves is proven again while its requests run, under another number in the scheduler, and that one takes the place of
 // the first.
 
-// needsProof reports whether a manifest asks for batches that the version's proof does not cover. It follows settings
-// now, and was proven by another manifest.
+// needsProof reports whether the manifest to asks for batches that the version's proof does not cover: another mode or
+// tolerance, larger or longer batches, other sizes, or other groups for a version that is out of batching. settings is
+// the manifest that it follows now, proven the one that its proof was made with.
 func (v *Version) needsProof(settings, proven, to *modelrepo.Manifest) bool {
 	a, b := &proven.Batching, &to.Batching
 	return a.Mode != b.Mode || a.Tolerance != b.Tolerance || b.MaxBatchSize > a.MaxBatchSize ||
@@ -28,18 +29,20 @@ func (v *Version) needsProof(settings, proven, to *modelrepo.Manifest) bool {
 			func(r *Replica) bool { return !r.verdict.Covers(a.AllowedBatchSizes, b.AllowedBatchSizes) })
 }
 
-// sameRows reports whether a manifest gives a replica's inputs the batch dimensions that they are published with.
+// sameRows reports whether a manifest leaves a replica's inputs the batch dimensions that they are published with.
 func (r *Replica) sameRows(b *modelrepo.Batching) bool {
 	d, err := r.decide(residency.Candidate{Manifest: &modelrepo.Manifest{Batching: *b}})
 	return err == nil && sameRows(d.Signature, r.signature)
 }
 
+// sameRows compares the batch dimensions of two signatures with the same inputs.
 func sameRows(a, b *tensor.Signature) bool {
 	return slices.EqualFunc(a.Inputs, b.Inputs, func(x, y tensor.Spec) bool { return x.BatchDim == y.BatchDim })
 }
 
-// reprove proves every replica of a version again for a manifest, and returns the replicas that are to take their
-// places, by place; they are not in batching yet. After an error there are none.
+// reprove proves every replica of a version again for a manifest, and returns the replicas that take their places, by
+// the replica in whose place they come. They are in the scheduler and not batched yet. Replicas whose device is lost
+// have no successor. After an error there are none, and those made so far are discarded.
 func (v *Version) reprove(ctx context.Context, c residency.Candidate) (map[*Replica]*Replica, error) {
 	moved := map[*Replica]*Replica{}
 	release := v.shared.proving.hold(ctx)
@@ -54,6 +57,7 @@ func (v *Version) reprove(ctx context.Context, c residency.Candidate) (map[*Repl
 				v.shared.Owner.Discard(next)
 			}
 		})
+		// The other replicas are proven nevertheless.
 		if errors.Is(err, fleet.ErrLeftBehind) || err != nil && r.Device.Lost() != nil {
 			continue // it leaves with its device
 		}
@@ -70,16 +74,18 @@ func (v *Version) reprove(ctx context.Context, c residency.Candidate) (map[*Repl
 	return moved, nil
 }
 
-// errOtherRows says that requests to the newly proven replica have other rows than those to the serving one, so that it
-// cannot take its place.
+// errOtherRows says that the new proof gives requests other rows than the serving replica. Requests that were checked
+// already would be wrong for it, so that the version must be loaded again.
 var errOtherRows = errors.New("the proof gives its inputs other batch dimensions")
 
-// reprove is that for one of them; nil if its device was lost meanwhile.
+// reprove proves one replica again, under another number of the scheduler, while r serves. The result shares r's
+// session and has a seat in it. It is nil if the device was lost meanwhile.
 func (r *Replica) reprove(ctx context.Context, c residency.Candidate) (moved *Replica, err error) {
 	if !r.sit() {
 		return nil, nil
 	}
 	next := r.moved()
+	// Findings about r's proof then say nothing about this one, and the other way round.
 	next.proof++
 	enrolled := false
 	defer func() {
@@ -103,13 +109,14 @@ func (r *Replica) reprove(ctx context.Context, c residency.Candidate) (moved *Re
 	if _, err := next.prove(ctx, c, d); err != nil {
 		return nil, err
 	}
+	// Requests are in flight that were checked by r's signature.
 	if !sameRows(next.signature, r.signature) {
 		return nil, errOtherRows
 	}
 	return next, nil
 }
 
-// moved returns a replica that uses r's session, and is to take r's place. The caller has taken a seat for it.
+// moved returns a replica that shares r's session and is going to take r's place. The caller has taken a seat for it.
 func (r *Replica) moved() *Replica {
 	next := r.newReplica(&Replica{
 		Device: r.Device, Opened: r.Opened, first: r.first, memory: r.memory, giveCopy: r.giveCopy,
@@ -119,7 +126,8 @@ func (r *Replica) moved() *Replica {
 	return next
 }
 
-// lift ends the demotion of a version that was proven again since, and makes audits watch it as if it were new.
+// lift ends the demotion of a version that was proven again since, and has audits watch it as if it were new. why is
+// the demotion from before the proof: one that was found during it stays.
 func (v *Version) lift(why *string) {
 	v.tuning.Lock()
 	defer v.tuning.Unlock()

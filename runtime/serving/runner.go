@@ -36,7 +36,8 @@ const Proofs = "weft:proofs"
 // at most courtesy before each run.
 const quickRun, courtesy = 20 * time.Millisecond, time.Second
 
-// provingRunner returns the runner of a load's proof. end is to be called when that has ended.
+// provingRunner returns the runner for the proof of a load, which counts as quick until a run takes long. Call end
+// after the proof.
 func provingRunner(r *Replica) (t *runner, end func()) {
 	t = newRunner(r)
 	t.proves, t.quick = true, true
@@ -48,7 +49,8 @@ func provingRunner(r *Replica) (t *runner, end func()) {
 	}
 }
 
-// giveWay waits while quick proofs are under way.
+// giveWay has a slow proof wait while quick proofs are under way, for courtesy at most. It polls each millisecond: that
+// is simpler than waking, and costs nothing beside a run.
 func (t *runner) giveWay(ctx context.Context) error {
 	for end := time.Now().Add(courtesy); t.proves && !t.quick && t.replica.shared.quick.Load() > 0 &&
 		time.Now().Before(end); {
@@ -59,15 +61,19 @@ func (t *runner) giveWay(ctx context.Context) error {
 	return nil
 }
 
+// newRunner returns a runner that knows from the first row whether the model crashes.
 func newRunner(r *Replica) *runner {
 	return &runner{replica: r, unjoined: r.unjoined(), crashed: r.first.crashed}
 }
 
-// trialPatience is how long a made-up request waits for the device, however busy that is.
+// trialPatience is how long a synthetic request waits for the device. Under constant load a proof ends late rather than
+// fails.
 const trialPatience = 24 * time.Hour
 
-// Run waits until there is room for the request, and for its answer.
+// Run implements proof.Runner: it runs the request by itself, and waits for its turn. After a crash it runs nothing
+// more, and returns the error of the crash.
 func (t *runner) Run(ctx context.Context, r proof.Request) (a proof.Answer, err error) {
+	// The same crash would end the process once more, and with it the runs of others there.
 	if t.crashed != nil {
 		return a, t.crashed
 	}
@@ -88,11 +94,12 @@ func (t *runner) Run(ctx context.Context, r proof.Request) (a proof.Answer, err 
 	return a, err
 }
 
-// run is Run of a job.
+// run runs a job under the identity of proofs, and returns its cost and its outputs.
 func (t *runner) run(ctx context.Context, j *execution.Job) (a proof.Answer, err error) {
 	j.Task.Identity = Proofs
 	outcome, err := t.replica.runRow(ctx, j)
 	a.Cost = cmp.Or(outcome.DeviceTime, outcome.Compute)
+	// It is remembered, so that no further row of this proof is run.
 	if failed, is := errors.AsType[*catalog.ModelError](err); is && failed.Crashed {
 		t.crashed = err
 	}
@@ -104,8 +111,8 @@ func (t *runner) run(ctx context.Context, j *execution.Job) (a proof.Answer, err
 	return a, err
 }
 
-// fault returns the error of a row. An answer that is too large for a request is for a proof the model's failure, and a
-// row larger than all that may ever wait meets a limit of memory like others.
+// fault returns the error of a row as the proof takes it: an answer that is too large is the model's failure, and a row
+// that is larger than all that may ever wait counts as out of memory, so that the proof goes on with fewer rows.
 func (t *runner) fault(err error) error {
 	if _, is := errors.AsType[*tensor.TooLargeError](err); is {
 		return &catalog.ModelError{Model: t.replica.Model, Version: t.replica.Number, Err: err}

@@ -8,7 +8,8 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// settings returns the scheduler's settings of a version that is ready.
+// settings returns the scheduler's settings of a version: limits from the manifest, as far as the proof allows batches.
+// A batch of 1 row is the least.
 func settings(m *modelrepo.Manifest, v proof.Verdict) sharedsched.Settings {
 	b := &m.Batching
 	return sharedsched.Settings{
@@ -26,8 +27,8 @@ func settings(m *modelrepo.Manifest, v proof.Verdict) sharedsched.Settings {
 	}
 }
 
-// requestRows returns the most rows of one request. Where requests are not batched there is no such bound: the
-// dimension that looks like rows may be something else, such as the samples of a recording.
+// requestRows returns the most rows of one request; 0 is no bound. Where requests are not batched there is no bound:
+// the dimension that looks like rows may be something else, such as the samples of a recording.
 func requestRows(b *modelrepo.Batching, v proof.Verdict) int {
 	if !v.Batched {
 		return 0

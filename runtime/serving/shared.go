@@ -118,8 +118,8 @@ func (s *Shared) Attach(sched Scheduler) {
 	s.flows.sched = sched
 }
 
-// await waits for done, outside of the scheduler. The error is the cause of ctx, that the limit has come, or that the
-// scheduler has abandoned its tasks; a zero limit is none.
+// await waits for done, outside of the scheduler. The error is the cause of ctx, sharedsched.ErrExpired at the limit,
+// or sharedsched.ErrClosed if the scheduler has abandoned its tasks. A zero limit is none.
 func (s *Shared) await(ctx context.Context, done <-chan struct{}, limit time.Time) error {
 	if !limit.IsZero() {
 		var cancel context.CancelFunc
@@ -136,8 +136,8 @@ func (s *Shared) await(ctx context.Context, done <-chan struct{}, limit time.Tim
 	}
 }
 
-// Hurry has runs that hang stopped from now on, once their versions are reviewed, whatever their patience: the requests
-// that wait behind them are to be answered before a server stops.
+// Hurry has runs that hang stopped from now on, whatever their patience, when their versions are reviewed: requests
+// that wait behind them must be answered before a server stops.
 func (s *Shared) Hurry() { s.hurried.Store(true) }
 
 // AuditMemory returns the memory that the audits of all versions share.
@@ -152,20 +152,22 @@ func (s *Shared) Locked() bool {
 	return !free
 }
 
-// slots bound how many do something at once. Each has its slot for some time at most.
+// slots bound how many do something at once. A slot is free again after most, even if its holder is still at work: one
+// that hangs must not hold up the others.
 type slots struct {
 	taken chan struct{} // one element for each that is taken
 	most  time.Duration
 }
 
-// hold waits for one of the slots, which is free again when release is called, or after the most that it may be held.
-// Where ctx ends first there is none, and the caller's next step fails.
+// hold waits for a slot, and returns release, which frees it and may be called late. If ctx ends first there is no slot
+// and release does nothing; the caller's next step fails by ctx.
 func (s slots) hold(ctx context.Context) (release func()) {
 	select {
 	case s.taken <- struct{}{}:
 	case <-ctx.Done():
 		return func() {}
 	}
+	// The timer and release may both free it.
 	free := sync.OnceFunc(func() { <-s.taken })
 	timer := time.AfterFunc(s.most, free)
 	return func() {

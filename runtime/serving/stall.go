@@ -26,8 +26,8 @@ func (v *Version) Stalled() string {
 	return strings.Join(all, "; ")
 }
 
-// Review finds out which replicas are stalled, and notifies the owner if that has changed. It is not called twice at
-// once. While the owner hurries, runs that hang are stopped.
+// Review finds out which replicas are stalled, and notifies the owner if that has changed. It must not be called twice
+// at once. While the server hurries, runs that hang are stopped when their respite is over.
 func (v *Version) Review() {
 	changed := false
 	for _, r := range v.Replicas() {
@@ -53,20 +53,21 @@ func (v *Version) Review() {
 	}
 }
 
-// interrupt stops runs if some hang.
+// interrupt stops the runs of the session if some still hang: meanwhile they may have ended.
 func (r *Replica) interrupt() {
 	if r.unit.Hanging() > 0 {
 		r.Opened.Interrupt()
 	}
 }
 
-// stall returns why the replica is stalled, or nil. Where time alone may change that, the owner is asked to review it
-// then.
+// stall returns why the replica is stalled, or nil. Where it will be stalled if nothing else happens, a timer has the
+// owner review it then.
 func (r *Replica) stall() *string {
 	why, since := "its process on %s died and is being started again", r.unit.Meter.Read().Process.Down
 	switch {
 	case r.unit.Hanging() > 0:
 		why, since = "a run on %s hangs", r.unit.Answered() // in another lane
+	// No lane is free, so that no run of this replica can begin.
 	case r.Device.Stuck():
 		why, since = "runs of other models hang on %s", time.Time{}
 	case since.IsZero():
@@ -83,7 +84,8 @@ func (r *Replica) stall() *string {
 	return new(fmt.Sprintf(why, r.Device.Name))
 }
 
-// Hangs notes that a run begins or ceases to hang.
+// Hangs implements execution.Owner: it counts the runs that hang on the device, and has all versions reviewed, because
+// a run that holds the last lane stalls other models, too.
 func (r *Replica) Hangs(by int) {
 	r.Device.Hanging.Add(int32(by))
 	r.shared.Owner.Stirred()

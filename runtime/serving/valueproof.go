@@ -16,7 +16,7 @@ const (
 )
 
 // proveFirst reports whether a request's values, its key, are proven, so that it may share executions and be split. If
-// not, it starts the proof if it is time for it.
+// not, it may start their proof in the background. It never waits.
 func (r *Replica) proveFirst(p *execution.Plan, j *execution.Job) (proven bool) {
 	key := j.Task.Key
 	proven, prove := p.Values.Ask(key, j.Task.Priority != sharedsched.Sheddable) // which is to delay nobody
@@ -26,10 +26,11 @@ func (r *Replica) proveFirst(p *execution.Plan, j *execution.Job) (proven bool) 
 	return proven
 }
 
-// startValueProof proves a value in the background, with copies of rows that came with it. It is called when Values.Ask
-// says that the proof is due.
+// startValueProof proves a value in the background, with copies of rows that came with it: the request may end before.
+// Values.Ask has said that the proof is due, and Settle follows in any case.
 func (r *Replica) startValueProof(p *execution.Plan, key string, j *execution.Job) {
 	sets := proof.CopyRows(p.Signature, j.Inputs, min(j.Rows, valueRows))
+	// If the copies are too large, or the server stops, the value stays unproven.
 	if proof.BytesOf(sets[0]) > valueProofBytes || !r.shared.Owner.Go(func(ctx context.Context) {
 		defer r.shared.proving.hold(ctx)()
 		c := proof.Value{

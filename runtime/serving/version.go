@@ -22,8 +22,8 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// Version is the resident of a model under a number, on one device or several. Safe for concurrent use, except for the
-// fields that its owner is to guard.
+// Version is one version of a model that is loaded, on one device or several. Safe for concurrent use, except for the
+// fields that its owner guards.
 type Version struct {
 	ID     int64 // of the resident in residency
 	Model  string
@@ -54,8 +54,9 @@ type Version struct {
 	left leftCounts // guarded by the owner's lock once the version is published
 }
 
-// NewVersion returns a version that is to be loaded, under the number that residency gave it. It is out of batching
-// from the beginning if unbatched names the digest of its files; the value is why.
+// NewVersion returns a version that is going to be loaded; id is its number in residency. unbatched has digests of
+// files that were found unfit for batches before, with the reasons: a version of such files is out of batching from the
+// beginning.
 func (s *Shared) NewVersion(c residency.Candidate, id int64, unbatched map[string]string) *Version {
 	v := &Version{ID: id, Model: c.Model, Number: c.Version.Number, From: c, shared: s, known: unbatched}
 	v.loading.begin()
@@ -66,7 +67,8 @@ func (s *Shared) NewVersion(c residency.Candidate, id int64, unbatched map[strin
 // Demoted returns why the version is out of batching although it was found fit for it; nil while it is not.
 func (v *Version) Demoted() *string { return v.demoted.Load() }
 
-// Files returns the digest of the version's files or, where an engine reads none, whatever else tells them from others.
+// Files returns the digest of the version's files, by which findings about it are kept. Where no files were read, it is
+// the directory with a fingerprint.
 func (v *Version) Files() string {
 	if digest := v.copied.digest.Load(); digest != nil {
 		return *digest
@@ -74,8 +76,8 @@ func (v *Version) Files() string {
 	return v.From.Version.Dir + " " + v.From.Version.Fingerprint
 }
 
-// recall takes the version out of batching if that is known of its files, which were read just now. Once a replica
-// serves, later findings count.
+// recall takes the version out of batching if its files, which were just read, were found unfit for it before. Once a
+// replica serves, only later findings count.
 func (v *Version) recall() {
 	v.tuning.Lock()
 	defer v.tuning.Unlock()
@@ -84,7 +86,8 @@ func (v *Version) recall() {
 	}
 }
 
-// Replicas returns the version's replicas, the first that was loaded first. It is not to be changed.
+// Replicas returns the version's replicas, the first that was loaded first. The list is replaced and never changed, so
+// that it is read without a lock; callers must not change it.
 func (v *Version) Replicas() []*Replica {
 	if all := v.replicas.Load(); all != nil {
 		return *all
@@ -102,7 +105,8 @@ func (v *Version) On(d *fleet.Device) *Replica {
 	return nil
 }
 
-// Change replaces the version's replicas. The caller holds the owner's lock, or the version is not published yet.
+// Change replaces the version's replicas. Counters of replicas that leave are kept. The caller holds the owner's lock,
+// or the version is not published yet.
 func (v *Version) Change(to []*Replica) {
 	for _, r := range v.Replicas() {
 		// A replica that was only moved shares its seats with the one in its place.
@@ -122,6 +126,7 @@ func (v *Version) Describe(public *catalog.Version, m *modelrepo.Manifest) {
 		})
 	}
 	public.Resident = v
+	// Readers that know of one device only see that of the first replica.
 	first := public.Replicas[0]
 	public.Device, public.Provider, public.Scheduler = first.Device, first.Provider, first.Scheduler
 	r, b := v.Replicas()[0], &m.Batching
@@ -134,6 +139,7 @@ func (v *Version) Describe(public *catalog.Version, m *modelrepo.Manifest) {
 	}
 	judged := r.judged(m)
 	set := settings(m, judged)
+	// A batch of at most one row is none.
 	public.Batching = catalog.Batching{
 		Batched: judged.Batched && judged.Most > 1, Reason: judged.Reason, Proof: judged.Proof,
 		Obstacle: judged.Obstacle, MaxDifference: judged.Difference,

@@ -18,7 +18,8 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// warmUp runs the requests that the manifest warms the version up with. One that fails is a fault of the version.
+// warmUp runs the requests that the manifest lists for warm-up. The operator has written them, so that one that fails
+// is a fault of the version, and it is not served.
 func (r *Replica) warmUp(ctx context.Context, c residency.Candidate) error {
 	r.loading.enter(catalog.StageWarmingUp)
 	var done, of int64 // runs
@@ -46,7 +47,8 @@ func (r *Replica) warmUp(ctx context.Context, c residency.Candidate) error {
 	return nil
 }
 
-// runSample runs one of them as often as it asks for, and tells of each run.
+// runSample runs one of these requests as often as its count says, and calls told after each run. seed makes its random
+// values the same at each load.
 func (r *Replica) runSample(ctx context.Context, v modelrepo.Version, w *modelrepo.Warmup, seed uint64,
 	told func(),
 ) error {
@@ -72,7 +74,8 @@ func (r *Replica) runSample(ctx context.Context, v modelrepo.Version, w *modelre
 	return nil
 }
 
-// sample makes the inputs of a request, in the order of the signature.
+// sample makes the inputs of a warm-up request, in the order of the signature. If it lists none of the optional inputs,
+// they are left out.
 func (r *Replica) sample(v modelrepo.Version, w *modelrepo.Warmup, rng *rand.Rand) ([]tensor.Tensor, error) {
 	var names []string
 	inputs, n := make([]tensor.Tensor, r.signature.MostInputs()), len(r.signature.Inputs)
@@ -101,7 +104,8 @@ func (r *Replica) sample(v modelrepo.Version, w *modelrepo.Warmup, rng *rand.Ran
 	return inputs[:n], nil
 }
 
-// sampleInput makes one of them.
+// sampleInput makes one input: from a file, or of zeros or random values. A shape without the dimension of rows is
+// repeated for each row.
 func sampleInput(v modelrepo.Version, in *modelrepo.WarmupInput, spec *tensor.Spec, rows int,
 	rng *rand.Rand,
 ) (t tensor.Tensor, err error) {

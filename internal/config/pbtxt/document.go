@@ -15,8 +15,8 @@ import (
 	"github.com/weftserve/weft/internal/config"
 )
 
-// Document is a file that was read, and knows where its fields stand. A field's path is such as
-// input[0].dims, or parameters[key].string_value in a map.
+// Document is a file that was read, with the places of its fields. The path of a field is such as input[0].dims, or
+// parameters[key].string_value in a map.
 type Document struct {
 	file   string
 	lines  []string
@@ -26,11 +26,11 @@ type Document struct {
 // place is a position in the file, both 1-based.
 type place struct{ line, column int }
 
-// MaxSize is the size of the largest file that Read reads.
+// MaxSize is the size of the largest file that Read reads. Settings are kilobytes, but a list of models may be long.
 const MaxSize = 4 * config.MiB
 
-// Read reads the text of a message into one that is empty; file names it in faults. The error is config.Faults. Fields
-// that the message's type does not have are faults: prototext stops at the first.
+// Read reads the text form of a message into an empty one; file names it in faults. The error is config.Faults with one
+// fault: prototext stops at the first, and an unknown field is one.
 func Read(file string, data []byte, into proto.Message) (*Document, error) {
 	d := &Document{file: file, places: map[string]place{}}
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
@@ -43,19 +43,21 @@ func Read(file string, data []byte, into proto.Message) (*Document, error) {
 	if err := (prototext.UnmarshalOptions{}).Unmarshal(data, into); err != nil {
 		return nil, config.Faults{d.syntax(err, into.ProtoReflect().Descriptor())}
 	}
+	// prototext does not tell where fields stand, so that the text is read a second time.
 	s := scanner{text: string(data), places: d.places, line: 1, column: 1}
 	s.message("", into.ProtoReflect().Descriptor())
 	return d, nil
 }
 
-// complaint is an error of prototext: a place, if it has one, and what is wrong there. unknown is how it calls a field
-// that there is not.
+// complaint matches an error of prototext: its place, if it has one, and what is wrong. unknown matches what is wrong
+// where the message's type has no such field.
 var (
 	complaint = regexp.MustCompile(`(?s)^proto:.(?:syntax error )?(?:\(line (\d+):(\d+)\): )?(.*)$`)
 	unknown   = regexp.MustCompile(`^unknown field: "?([^"]+)"?$`)
 )
 
-// syntax is the fault of a text that is no such message.
+// syntax turns an error of prototext into a fault with a place and, for an unknown field, a suggestion. prototext's
+// errors are text: if their form changes, the fault has the end of the file as its place.
 func (d *Document) syntax(err error, of protoreflect.MessageDescriptor) config.Fault {
 	f := config.Fault{File: d.file, Line: len(d.lines), Column: 1} // where there is no other, the text ends too early
 	what := err.Error()
@@ -78,6 +80,7 @@ func (d *Document) syntax(err error, of protoreflect.MessageDescriptor) config.F
 	return f
 }
 
+// text returns a line of the file; "" if there is no such line.
 func (d *Document) text(line int) string {
 	if line < 1 || line > len(d.lines) {
 		return ""
@@ -85,7 +88,7 @@ func (d *Document) text(line int) string {
 	return strings.TrimSuffix(d.lines[line-1], "\r")
 }
 
-// place returns where a field stands, or the innermost message around it that does.
+// place returns where a field stands, or the innermost message around it that is in the file.
 func (d *Document) place(path string) place {
 	for path != "" {
 		if at, ok := d.places[path]; ok {
@@ -96,7 +99,7 @@ func (d *Document) place(path string) place {
 	return place{}
 }
 
-// Fault is a fault of the field at a path.
+// Fault returns a fault of the field at a path, with its place.
 func (d *Document) Fault(path, format string, args ...any) config.Fault {
 	at := d.place(path)
 	return config.Fault{
@@ -105,7 +108,7 @@ func (d *Document) Fault(path, format string, args ...any) config.Fault {
 	}
 }
 
-// File is the name that faults give the file.
+// File returns the name that faults give the file.
 func (d *Document) File() string { return d.file }
 
 // Line returns the line of the field at a path, or of the innermost message around it; 0: it is not in the file.

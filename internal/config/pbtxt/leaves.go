@@ -10,9 +10,11 @@ import (
 )
 
 // Leaves returns the paths of everything that is set in a message: of its scalars, of lists of scalars, and of messages
-// in which nothing is set. They come in the order of the fields.
+// without anything set in them. They come in the order of the fields. A reader that understands only some fields finds
+// by them what it would ignore.
 func Leaves(m proto.Message) []string { return leaves("", m.ProtoReflect()) }
 
+// leaves is Leaves of a message at a path.
 func leaves(path string, m protoreflect.Message) (all []string) {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
@@ -40,6 +42,7 @@ func leaves(path string, m protoreflect.Message) (all []string) {
 	return all
 }
 
+// mapLeaves returns the leaves of a map, by its sorted keys, because the order of protobuf's maps is random.
 func mapLeaves(full string, field protoreflect.FieldDescriptor, entries protoreflect.Map) (all []string) {
 	of := map[string]protoreflect.Value{}
 	entries.Range(func(k protoreflect.MapKey, v protoreflect.Value) bool {
@@ -56,7 +59,7 @@ func mapLeaves(full string, field protoreflect.FieldDescriptor, entries protoref
 	return all
 }
 
-// orItself returns the leaves of a message, or the message if it has none.
+// orItself returns the leaves of a message, or the path of the message itself if it has none.
 func orItself(path string, m protoreflect.Message) []string {
 	if all := leaves(path, m); len(all) > 0 {
 		return all
@@ -64,7 +67,8 @@ func orItself(path string, m protoreflect.Message) []string {
 	return []string{path}
 }
 
-// fieldsOf adds the names of a message's fields, and of the fields of messages in it, to a set.
+// fieldsOf adds the names of a message's fields, and of the fields of messages in it, to a set, for suggestions. It
+// ends because these messages contain themselves directly or not at all.
 func fieldsOf(of protoreflect.MessageDescriptor, names map[string]bool) {
 	for i := range of.Fields().Len() {
 		field := of.Fields().Get(i)

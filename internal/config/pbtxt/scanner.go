@@ -7,7 +7,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// scanner notes where fields stand in a text that prototext has read, which is why it finds no mistakes.
+// scanner notes where fields stand in a text. prototext has read the text before, so that the scanner looks for no
+// mistakes; it only must end, whatever it reads.
 type scanner struct {
 	text         string // what is left
 	line, column int
@@ -15,7 +16,7 @@ type scanner struct {
 	last         string // the latest scalar, without its quotes
 }
 
-// message reads fields up to the end of the text, or of the message.
+// message reads fields up to the end of the text, or of the message at path. After an entry of a map, last is its key.
 func (s *scanner) message(path string, of protoreflect.MessageDescriptor) {
 	count := map[string]int{}
 	key := ""
@@ -55,7 +56,8 @@ func (s *scanner) message(path string, of protoreflect.MessageDescriptor) {
 	}
 }
 
-// value reads one value of a field. at is where it begins, the zero value: here.
+// value reads one value of a field. at is where it begins; the zero value says that it begins here. count numbers the
+// messages of repeated fields, which get places of their own; scalars in lists do not.
 func (s *scanner) value(full string, at place, field protoreflect.FieldDescriptor, count map[string]int) {
 	s.space()
 	if at == (place{}) {
@@ -79,13 +81,15 @@ func (s *scanner) value(full string, at place, field protoreflect.FieldDescripto
 	s.braces(full, field)
 }
 
+// braces reads a message in braces or angle brackets.
 func (s *scanner) braces(path string, field protoreflect.FieldDescriptor) {
 	s.skip(1)
 	s.message(path, field.Message())
 	s.skip(1)
 }
 
-// scalar reads a number, a name, or strings that follow each other.
+// scalar reads a number, a name, or strings, which may follow each other and are then joined. Escapes are not decoded:
+// last only serves as the key of a map.
 func (s *scanner) scalar() {
 	s.last = ""
 	if !s.is(`"`) && !s.is("'") {
@@ -113,7 +117,7 @@ func (s *scanner) scalar() {
 	}
 }
 
-// word reads a name or a number.
+// word reads a name or a number; "" if neither is next. A sign belongs to a number only in an exponent.
 func (s *scanner) word() string {
 	n := 0
 	for n < len(s.text) && (isLetter(s.text[n]) || n > 0 && strings.IndexByte("+-", s.text[n]) >= 0 &&
@@ -125,11 +129,12 @@ func (s *scanner) word() string {
 	return word
 }
 
+// isLetter reports whether a byte may be in a name or a number.
 func isLetter(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '.'
 }
 
-// space reads what stands between tokens.
+// space reads white space, comments, and separators between fields.
 func (s *scanner) space() {
 	for s.text != "" {
 		switch s.text[0] {
@@ -149,7 +154,7 @@ func (s *scanner) space() {
 
 func (s *scanner) is(next string) bool { return strings.HasPrefix(s.text, next) }
 
-// skip reads so many bytes, or what is left.
+// skip reads so many bytes, or what is left, and keeps count of lines and columns.
 func (s *scanner) skip(n int) {
 	for ; n > 0 && s.text != ""; n-- {
 		c := s.text[0]

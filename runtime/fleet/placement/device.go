@@ -22,16 +22,16 @@ type Device struct {
 }
 
 const (
-	// clearly is by how much more loaded a device must be than others for its versions not to stay there.
+	// clearly is by how much more loaded than another of its rank a preferred device must be to be passed over. Less
+	// would move versions, whose costs must then be measured again, for nothing.
 	clearly = 0.25
-	// alike is the difference of load below which devices are taken to be loaded alike: recent measurements are not
-	// exact.
+	// alike is the step to which loads are rounded before they are compared: recent measurements are not exact.
 	alike = 0.05
 )
 
-// Best returns the name of the best of one or more devices that have room for a version: of the lowest rank; then the
-// preferred one, unless it is clearly more loaded than another of its rank; then the least loaded, of those the one
-// with the fewest versions, of those the first. Nothing is preferred if prefer is empty.
+// Best returns the name of the best of one or more devices that have room for a version. These count, in this order:
+// the lowest rank; being the preferred device, unless it is clearly more loaded than another of its rank; the least
+// load; the fewest versions; the place in the list. Nothing is preferred if prefer is empty.
 func Best(devices []Device, prefer string) string {
 	least := math.Inf(1)
 	preferred := slices.IndexFunc(devices, func(d Device) bool { return d.Name == prefer })
@@ -54,8 +54,8 @@ func Best(devices []Device, prefer string) string {
 	}).Name
 }
 
-// Excess returns which of the devices, given by their load, is to be given up: the last, unless another is clearly more
-// loaded.
+// Excess returns the index of the device that is given up, by the loads: the last one, which was added last, unless
+// another is clearly more loaded.
 func Excess(loads []float64) int {
 	worst := len(loads) - 1
 	for i, load := range loads {

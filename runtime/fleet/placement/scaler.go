@@ -25,6 +25,8 @@ type Fare struct {
 }
 
 const (
+	// A replica is added after hotSeconds in a row and taken away after quietSeconds in a row. Adding is urgent,
+	// because requests wait or are refused. Taking away only saves memory, and opening again takes seconds.
 	hotSeconds   = 3
 	quietSeconds = 60
 	// muchWaiting is a backlog that a version in balance does not have.
@@ -33,12 +35,12 @@ const (
 	// far above the spare time that taking a replica away leaves to the others, so that one that was added is not soon
 	// taken away.
 	enoughSpare = 0.5
-	// easy is how busy the remaining replicas may be when a replica is taken away.
+	// easy is how busy the remaining replicas may be, as a part of their time, when a replica is taken away.
 	easy = 0.5
 )
 
 // Tick takes in a second and returns 1 for a further replica, -1 for one fewer, and 0 for neither. After either it
-// begins from scratch.
+// begins to count from zero.
 func (s *Scaler) Tick(f Fare) int {
 	hot := f.Refused > 0 || f.Waiting >= muchWaiting
 	quiet := !hot && f.Replicas > 1 && f.Used <= easy*float64(f.Replicas-1)
@@ -57,6 +59,7 @@ func (s *Scaler) Tick(f Fare) int {
 // Hot reports whether the latest second asked for a further replica.
 func (s *Scaler) Hot() bool { return s.hot > 0 }
 
+// next counts the seconds in a row: one that is not so begins again.
 func next(seconds int, on bool) int {
 	if !on {
 		return 0

@@ -13,7 +13,7 @@ type Site struct {
 	Rank int
 }
 
-// Rank returns the rank of a device among the sites, 0 if it is not one of them.
+// Rank returns the rank of a device among the sites; 0, the best, if it is not one of them.
 func Rank(device string, sites []Site) int {
 	for _, s := range sites {
 		if s.Device == device {
