@@ -104,7 +104,7 @@ func caught(text string, recovered any, err error) error {
 // newRand returns the source of random values. Its seed is fixed, so that a sketch is the same model each time.
 func newRand() *rand.Rand { return rand.New(rand.NewPCG(7, 7)) }
 
-// fail ends the parser with a fault.
+// fail ends the parser with a fault, by a panic that Parse takes.
 func (p *parser) fail(format string, args ...any) {
 	panic(parseFault(fmt.Sprintf(format, args...) + " before " + strconv.Quote(p.rest)))
 }
