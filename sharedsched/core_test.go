@@ -225,3 +225,15 @@ func TestLateExecutions(t *testing.T) {
 		t.Errorf("%d executions are late, want 1", late())
 	}
 }
+
+// TestDecisionsForgetTheirPredecessors: the place of a decision in the log is that of an older one, whose numbers are
+// not its own.
+func TestDecisionsForgetTheirPredecessors(t *testing.T) {
+	var l decisionLog
+	for range logSize {
+		*l.next() = Decision{Kind: Ran, Rows: 5, Left: 3, Bound: BoundCost}
+	}
+	if got := *l.next(); got != (Decision{}) {
+		t.Errorf("a new decision begins as %+v, want it empty", got)
+	}
+}
