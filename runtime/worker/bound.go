@@ -84,9 +84,9 @@ func (p *process) watch() {
 
 // exceed ends the process because it takes more memory than it may.
 func (p *process) exceed(bound int64) {
-	p.finish(verdict{
-		why:    fmt.Sprintf("it took more than the %d MiB of memory that --worker-memory leaves it", bound>>20),
-		blamed: true, exceeded: bound,
+	p.finish(killing{
+		why:   fmt.Sprintf("it took more than the %d MiB of memory that --worker-memory leaves it", bound>>20),
+		byRun: true, exceeded: bound,
 	})
 }
 
@@ -99,7 +99,7 @@ func (p *process) peak() int64 { return max(p.most.Load(), p.usage.read()) }
 //
 // The others take at most the sum of what each took when it was opened by itself. Together they may take less, because
 // they share what the engine holds once for all: so a run also has at least what the bound leaves to it in the worker,
-// beyond what the quarantine process takes without it. Else it could be convicted of what it does not take.
+// beyond what the quarantine process takes without it. Else it could be ended for what it does not take.
 func (w *Worker) confine(p *process, of *Session) {
 	bound := w.pool.cfg.Memory
 	if bound == 0 {

@@ -44,7 +44,7 @@ var signalName = regexp.MustCompile(`\bSIG[A-Z]{2,5}\b`)
 
 // deathOf describes the end of a process. killed says why this server ended it, if it did; last is the end of what it
 // wrote.
-func deathOf(state *os.ProcessState, err error, killed verdict, last []string) *DeathError {
+func deathOf(state *os.ProcessState, err error, killed killing, last []string) *DeathError {
 	d := &DeathError{Text: fmt.Sprint(err)}
 	if state == nil {
 		return d
@@ -62,7 +62,7 @@ func deathOf(state *os.ProcessState, err error, killed verdict, last []string) *
 		d.Text = d.Signal
 	}
 	if killed.why != "" && status.Signaled() && status.Signal() == syscall.SIGKILL {
-		d.Text, d.Outside, d.Exceeded, d.ended = killed.why, !killed.blamed, killed.exceeded, true
+		d.Text, d.Outside, d.Exceeded, d.ended = killed.why, !killed.byRun, killed.exceeded, true
 		return d
 	}
 	for _, line := range last {

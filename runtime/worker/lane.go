@@ -77,7 +77,7 @@ func (l *lane) exchange() (*cursor, error) {
 // damaged ends a process that answers a run with something that no engine can have said, and returns the error of the
 // run.
 func (l *lane) damaged(answer string, args ...any) error {
-	l.process.convict("it answered a run with something that cannot be read: " + fmt.Sprintf(answer, args...))
+	l.process.killForRun("it answered a run with something that cannot be read: " + fmt.Sprintf(answer, args...))
 	<-l.process.ended
 	return crashed(l.process.cause)
 }
@@ -115,7 +115,7 @@ func (l *lane) limit(ctx context.Context, s *Session, patience time.Duration) (r
 	unwatch := context.AfterFunc(ctx, func() { stop(p.kill) })
 	var timer *owntime.Timer
 	if patience > 0 {
-		timer = p.clock.AfterFunc(patience, func() { stop(p.convict) })
+		timer = p.clock.AfterFunc(patience, func() { stop(p.killForRun) })
 		s.running.Lock()
 		s.patience[timer] = struct{}{}
 		s.running.Unlock()

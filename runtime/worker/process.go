@@ -43,7 +43,7 @@ type process struct {
 	openings openings
 
 	mu      sync.Mutex
-	verdict verdict                  // guarded by mu, as is the rest; why this server ended it
+	killed  killing                  // guarded by mu, as is the rest; why this server ended it
 	replies map[answer]chan *message // who waits for one
 	givenUp map[uint32]chan struct{} // sessions whose opening was given up; closed once they are closed
 	free    []*lane
@@ -57,10 +57,10 @@ type answer struct {
 	id   uint32
 }
 
-// verdict says why the server ended a process.
-type verdict struct {
+// killing says why the server ended a process.
+type killing struct {
 	why      string // for people; "": it did not
-	blamed   bool   // because of what a run did
+	byRun    bool   // because of what a run did
 	exceeded int64  // the bound on its memory that it exceeded; 0: none
 }
 
@@ -152,7 +152,7 @@ func (p *process) await() {
 	err := p.command.Wait()
 	p.clock.Forget()
 	p.mu.Lock()
-	p.cause = deathOf(p.command.ProcessState, err, p.verdict, p.output.last())
+	p.cause = deathOf(p.command.ProcessState, err, p.killed, p.output.last())
 	p.running = p.runningLocked()
 	close(p.ended)
 	free, busy := p.free, p.lanes
@@ -170,15 +170,15 @@ func (p *process) await() {
 }
 
 // kill ends the process, which says nothing about a run in it. Why is for people.
-func (p *process) kill(why string) { p.finish(verdict{why: why}) }
+func (p *process) kill(why string) { p.finish(killing{why: why}) }
 
-// convict ends the process because of what a run in it does.
-func (p *process) convict(why string) { p.finish(verdict{why: why, blamed: true}) }
+// killForRun ends the process because of what a run in it does.
+func (p *process) killForRun(why string) { p.finish(killing{why: why, byRun: true}) }
 
-func (p *process) finish(v verdict) {
+func (p *process) finish(k killing) {
 	p.mu.Lock()
-	if p.verdict.why == "" {
-		p.verdict = v
+	if p.killed.why == "" {
+		p.killed = k
 	}
 	p.mu.Unlock()
 	_ = p.command.Process.Kill() // it may be dead already

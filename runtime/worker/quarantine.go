@@ -199,7 +199,7 @@ func (s Quarantined) try(ctx context.Context, asked time.Time, b *tensor.Batch) 
 	return s.runIn(ctx, p, b)
 }
 
-// runIn executes the model in a process. The patience is that of this run alone: only its end convicts the run, and not
+// runIn executes the model in a process. The patience is that of this run alone: only its end tells of the run, and not
 // what interrupts the others of the session.
 func (s Quarantined) runIn(ctx context.Context, p *process, b *tensor.Batch) error {
 	patience := b.Patience

@@ -126,7 +126,7 @@ func (s *Session) openAgain(l *life) error {
 			"itself: run it in a process of its own (isolation: model), or find what else ends them in the log "+
 			"(worker_died); the latest: %w", d.deaths, s.worker.name, d.cause)
 	}
-	if err := s.acquit(); err != nil {
+	if err := s.probe(); err != nil {
 		return err
 	}
 	err := s.openIn(context.Background(), l.process)
@@ -152,7 +152,7 @@ func (w *Worker) settle(s *Session, l *life, err error) {
 	switch {
 	case closed && err == nil:
 		_ = l.process.closeSession(s.id)
-	case l.broken != nil && s.guilty.Load() == nil:
+	case l.broken != nil && s.fatal.Load() == nil:
 		time.AfterFunc(l.pause, func() { w.retry(s, l) })
 	}
 }
@@ -177,11 +177,11 @@ func (w *Worker) retry(s *Session, failed *life) {
 	}
 }
 
-// acquit opens a suspect, which was being opened when the worker's process died, in a process where nothing else is.
-// One that ends that process is guilty for good.
-func (s *Session) acquit() error {
-	if guilty := s.guilty.Load(); guilty != nil {
-		return guilty
+// probe opens a suspect, which was being opened when the worker's process died, in a process where nothing else is.
+// One that ends that process is left out for good.
+func (s *Session) probe() error {
+	if fatal := s.fatal.Load(); fatal != nil {
+		return fatal
 	}
 	if s.doubt.Load() == nil {
 		return nil
@@ -198,7 +198,7 @@ func (s *Session) acquit() error {
 	case died && cause.Outside:
 		return cause // that says nothing, and it is tried again after a pause
 	case died:
-		s.guilty.Store(cause)
+		s.fatal.Store(cause)
 		return cause
 	}
 	return nil // whatever keeps it from being opened does so in the worker, too

@@ -25,7 +25,7 @@ type Session struct {
 	life   atomic.Pointer[life]       // in the latest process
 	again  sync.Mutex                 // held while it is opened again: the next life knows what the one before found
 	doubt  atomic.Pointer[doubt]      // not nil: it was being opened when the worker's process died
-	guilty atomic.Pointer[DeathError] // how it ended a process where nothing else was; nil: it did not
+	fatal  atomic.Pointer[DeathError] // how it ended a process where nothing else was; nil: it did not
 	before uint64                     // how often the worker's process had died when it was opened
 
 	running  sync.Mutex
