@@ -83,7 +83,7 @@ func (p *printedList) text(out io.Writer, model string) error {
 		}
 		fmt.Fprintf(&b, "\n%d of %d of the last minute", len(p.Requests), p.InLastMinute)
 		if p.Forgotten > 0 {
-			fmt.Fprintf(&b, ", %d of which are no longer remembered", p.Forgotten)
+			fmt.Fprintf(&b, ", and %d of them are no longer remembered", p.Forgotten)
 		}
 		fmt.Fprintf(&b, ". The story of the newest: weft explain %d\n", p.Requests[0].Number)
 	}
