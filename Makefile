@@ -8,6 +8,7 @@ MAKEFLAGS += --warn-undefined-variables --no-builtin-rules --no-print-directory
 # make serve ARGS='--devices cpu,cuda', make gpu-check ARGS='--device cpu'
 MODELS ?= examples/models
 FUZZTIME ?= 10s
+EVERY ?=
 FILTER ?= .
 COUNT ?= 6
 ARGS ?=
@@ -88,8 +89,8 @@ lab: setup build ## All of the laboratory, nightly and before a release: its tes
 	$(MAKE) gpu-check $(if $(wildcard /dev/nvidia0),,ARGS='--device cpu')
 
 .PHONY: race
-race: setup ## Run the tests of `make quick` under the race detector (EVERY=1: every test)
-	go test $(UNVETTED) -race $(if $(EVERY),-timeout 1h,-short) ./...
+race: setup ## Run the tests of `make quick` of packages that start goroutines under the race detector (EVERY=1: every test of all)
+	go test $(UNVETTED) -race $(if $(EVERY),-timeout 1h ./...,-short $(shell scripts/concurrent.sh))
 
 .PHONY: fuzz
 fuzz: setup ## Run each fuzz target for FUZZTIME (10s)
