@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,6 +33,8 @@ type acts struct {
 	original, next *Replica
 	version        *Version
 	undecided      *execution.UndecidedError // the first
+
+	mu sync.Mutex // guards comes and v, which a change sets
 
 	looked, together, alone, isolated int
 	executions                        int             // of it, on its last replica
@@ -122,6 +125,8 @@ func (a *acts) word() (w string) {
 
 func (a *acts) Find(*catalog.Version) (*Version, bool) {
 	a.looked++
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if a.comes {
 		return nil, true
 	}
@@ -131,6 +136,8 @@ func (a *acts) Find(*catalog.Version) (*Version, bool) {
 func (a *acts) Changed(string) <-chan struct{} {
 	changed := make(chan struct{})
 	time.AfterFunc(time.Second, func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
 		if a.comes = false; a.fails {
 			a.v = nil
 		} else if a.v != nil {

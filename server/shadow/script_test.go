@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -44,7 +45,8 @@ type showing struct {
 	config     shadow.Config
 	mirror     *shadow.Mirror
 	events     events
-	shown      []string // what Shown was told since the last event
+	mu         sync.Mutex // guards what the mirror's goroutines write: shown, called and calledFor
+	shown      []string   // what Shown was told since the last event
 	disk       *disk
 	said       bytes.Buffer
 	signature  *tensor.Signature
@@ -76,13 +78,18 @@ func newShowing(t *testing.T) *showing {
 		Observer: &s.events, Logger: slog.New(slog.NewTextHandler(&s.said, nil)),
 		Models: modelsFunc(func(ctx context.Context, call *catalog.Call) error {
 			deadline, _ := ctx.Deadline()
+			s.mu.Lock()
 			s.called, s.calledFor = call.Clone(), time.Until(deadline)
-			if s.gate != nil {
-				return held(s.gate, s.answer)(ctx, call)
+			gate, answer := s.gate, s.answer
+			s.mu.Unlock()
+			if gate != nil {
+				return held(gate, answer)(ctx, call)
 			}
-			return s.answer(ctx, call)
+			return answer(ctx, call)
 		}),
 		Shown: func(model string, version int64, episode, outcome string, agreed bool) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
 			s.shown = append(s.shown, fmt.Sprint(model, " ", version, " ", episode, " ", outcome, " ", agreed))
 		},
 	}
@@ -98,21 +105,26 @@ func (s *showing) event(line string) string {
 	words := strings.Fields(line)
 	answer := s.do(words[0], words[1:], strings.TrimPrefix(line, words[0]+" "))
 	synctest.Wait()
-	var all []string
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all, told []string
 	times := map[string]int{}
 	list := s.events.list()
-	for i, e := range list[s.ends:] {
+	for _, e := range list[s.ends:] {
 		text := fmt.Sprintf("%d %s", e.Shadow, e.Outcome)
 		if e.Outcome == shadow.Done {
 			text += fmt.Sprintf(", agreed: %v, off by %.4g, %.4g times as long", e.Agreed, e.MaxRelative, e.ComputeRatio)
 		}
-		told := fmt.Sprint(e.Model, " ", e.Shadow, " e1 ", e.Outcome, " ", e.Agreed)
-		if i >= len(s.shown) || s.shown[i] != told {
-			s.t.Errorf("Shown was told %q, want %q", s.shown, told)
-		}
+		told = append(told, fmt.Sprint(e.Model, " ", e.Shadow, " e1 ", e.Outcome, " ", e.Agreed))
 		if times[text]++; times[text] == 1 {
 			all = append(all, text)
 		}
+	}
+	// What ends at the same moment ends in any order.
+	slices.Sort(all)
+	slices.Sort(told)
+	if slices.Sort(s.shown); !slices.Equal(s.shown, told) {
+		s.t.Errorf("Shown was told %q, want %q", s.shown, told)
 	}
 	for i, text := range all {
 		if n := times[text]; n > 1 {
