@@ -111,7 +111,8 @@ func (s *StreamReport) remarks(out io.Writer) {
 		fmt.Fprintf(out, "%s: refused within %.3f ms at p50, %.3f ms at p99\n", s.Name, s.RefusedMs.P50, s.RefusedMs.P99)
 	}
 	if s.Unanswered > 0 {
-		fmt.Fprintf(out, "%s: %d had no answer when the run was over; only the number sent counts them\n", s.Name, s.Unanswered)
+		fmt.Fprintf(out, "%s: %d had no answer when the run was over; only the number sent counts them\n", s.Name,
+			s.Unanswered)
 	}
 	if told(*s) {
 		fmt.Fprintf(out, "%s: %.1f rows in the execution of a request, %.1f us of device time for each\n", s.Name,
