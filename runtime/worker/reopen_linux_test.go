@@ -167,6 +167,8 @@ func TestARestartThatTakesLong(t *testing.T) {
 		}
 		return len(all) == 0
 	})
+	// Until the worker knows of the death, a run begins in the dead process, and ends with it.
+	weftest.Until(t, "a worker that knows", func() bool { return len(log.Lines("worker_died")) > 0 })
 	b := tensor.NewBatch(1, 1, o.Memory)
 	defer b.Free()
 	b.Input(0, tensor.Float32, tensor.Shape{0}, 0)
