@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"github.com/weftserve/weft/proto/gen/inference"
 	"github.com/weftserve/weft/server/transport"
 )
@@ -34,3 +36,5 @@ func TestLevelChangesAreLogged(t *testing.T) {
 		}
 	}
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
