@@ -295,8 +295,11 @@ func (a *Attempt) submit(ctx context.Context) error {
 	}
 	if a.call.Results, err = j.Join(); err != nil {
 		if a.unjoined = true; a.now == together && r.unit.Plan().Batched {
-			failed, _ := errors.AsType[*catalog.ModelError](err)
-			r.Demote(failed.Err.Error())
+			why := err
+			if failed, is := errors.AsType[*catalog.ModelError](err); is {
+				why = failed.Err // without the model's name, which the log has anyway
+			}
+			r.Demote(why.Error())
 		}
 		return err
 	}
