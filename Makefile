@@ -93,8 +93,8 @@ race: setup ## Run the tests of `make quick` of packages that start goroutines u
 	go test $(UNVETTED) -race $(if $(EVERY),-timeout 1h ./...,-short $(shell scripts/concurrent.sh))
 
 .PHONY: fuzz
-fuzz: setup ## Run each fuzz target for FUZZTIME (10s)
-	scripts/fuzz.sh $(FUZZTIME)
+fuzz: setup ## Run each fuzz target for FUZZTIME (10s), or every FUZZSHAREth
+	scripts/fuzz.sh $(FUZZTIME) $(FUZZSHARE)
 
 .PHONY: fuzz-live
 fuzz-live: setup build ## Send a real server hostile messages of all protocols, headers and frames (ARGS='--executions 10000000 --seed 7')
@@ -211,7 +211,7 @@ fmt: $(TOOLS)/golangci-lint $(BUF) ## Format the Go and protocol sources
 
 .PHONY: ci
 ci: ## Everything a change must pass, two parts at a time; what each says comes when it has ended
-	$(MAKE) --jobs=2 --output-sync=target FUZZTIME=2000x race test test-lab lint checkgenerate vulncheck smoke test-clients test-packages test-image test-fleet test-page fuzz
+	$(MAKE) --jobs=2 --output-sync=target FUZZTIME=2000x FUZZSHARE=4 race test test-lab lint checkgenerate vulncheck smoke test-clients test-packages test-image test-fleet test-page fuzz
 
 .PHONY: clean
 clean: ## Remove what was built (keeps the downloaded ONNX Runtime)
