@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -33,6 +34,7 @@ import (
 	"github.com/weftserve/weft/server/status"
 	"github.com/weftserve/weft/server/tfserving"
 	"github.com/weftserve/weft/server/transport"
+	"github.com/weftserve/weft/server/web"
 	"github.com/weftserve/weft/server/weftapi"
 	"github.com/weftserve/weft/sharedsched"
 )
@@ -138,6 +140,7 @@ type Server struct {
 	calls       Calls    // may be nil
 	connections *protect.Connections
 	methods     methods
+	bodies      atomic.Int64 // of HTTP, see web.Pages
 }
 
 // New returns a server of the models. The scheduler's state is only shown. Its health is NOT_SERVING until
@@ -237,9 +240,19 @@ func (s *Server) Register(g *grpc.Server) {
 	s.methods = methodsOf(g)
 }
 
-// Web returns the Open Inference Protocol over HTTP, for all paths below /v2.
-func (s *Server) Web() http.Handler {
-	return (&openinference.Web{Service: s.inference}).Handler()
+// Web returns the protocols over HTTP: the Open Inference Protocol, TensorFlow Serving's and KServe's. Whatever is not
+// found is answered with the nearest call of theirs, or of those that are served elsewhere.
+func (s *Server) Web(elsewhere ...string) *web.Mux {
+	mux := &web.Mux{Main: "POST /v1/models/{model}:predict"}
+	mux.Known(elsewhere...)
+	(&openinference.Web{
+		Service: s.inference, Pages: web.Pages{Calls: s.inference.Calls, Bodies: &s.bodies},
+	}).Register(mux)
+	(&tfserving.REST{
+		Predictions: tfserving.Predictions{Calls: s.api.Calls}, Models: tfserving.Models{Calls: s.api.Calls},
+		Pages: web.Pages{Calls: s.api.Calls, Bodies: &s.bodies},
+	}).Register(mux)
+	return mux
 }
 
 // Live returns the live page, for all paths below live.Path. It names the address where the server takes calls.

@@ -43,7 +43,6 @@ func (a *App) Run(log io.Writer) error {
 		return err
 	}
 	// The handlers are there before anything else: GPU libraries replace signal handlers while they load.
-	// This comes before anything else: GPU libraries replace signal handlers while they load.
 	signals := lifecycle.Signals()
 	// From here on SIGHUP does not end the process.
 	a.hangups = lifecycle.Hangups()

@@ -286,7 +286,7 @@ func (s *assembly) buildEdge(context.Context) error {
 		s.edge.Options(s.credentials("listen"))...)...)
 	s.edge.Register(s.transport)
 	// From now on the HTTP server answers with the edge instead of "the server is starting".
-	s.web.Store(new(s.edge.Web()))
+	s.web.Store(new(http.Handler(s.edge.Web(ownPaths...))))
 	s.live.Store(new(s.edge.Live(addressOf(s.grpc))))
 	return s.measured.WatchSources(sources)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/weftserve/weft/server/access"
 	"github.com/weftserve/weft/server/live"
 	"github.com/weftserve/weft/server/protect"
+	"github.com/weftserve/weft/server/web"
 )
 
 // health is server.Server.Health, and "loading" before there is an edge to ask.
@@ -43,24 +44,29 @@ func tell(w http.ResponseWriter, state string) {
 // httpTimeout is how long a caller may take to send its request. From the end of the header on, the answer has as long.
 const httpTimeout = 30 * time.Second
 
-// inferencePaths are those of the Open Inference Protocol.
-const inferencePaths = "/v2/"
+// inferencePaths are those of the protocols: TensorFlow Serving's and KServe's, and the Open Inference Protocol.
+var inferencePaths = []string{"/v1/", "/v2/"}
 
-// pages are what the HTTP server answers: metrics, health, the Open Inference Protocol, what is shown live and, if they
-// are asked for, profiles. Paths that need the edge answer 503 until there is one. Health needs no identity; the other
+// ownPaths are the calls of pages, for callers who look for another one.
+var ownPaths = []string{"GET /metrics", "GET /healthz", "GET /readyz", "GET /readyz/{model}", "GET " + live.Path}
+
+// pages are what the HTTP server answers: metrics, health, what is shown live and, if they are asked for, profiles; the
+// edge answers all others. Paths that need the edge answer 503 until there is one. Health needs no identity; the other
 // handlers authorize their callers themselves.
 func (s *assembly) pages(at net.Addr, metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", s.control.Page(access.Observe, metrics))
 	mux.HandleFunc("GET /readyz", s.serverReady)
 	mux.HandleFunc("GET /readyz/{model}", s.modelReady)
-	// Without a handler of its own, ServeMux would redirect /v2 to /v2/, which the protocol does not have.
-	for _, path := range []string{"/v2", inferencePaths} {
-		mux.Handle(path, s.measured.TraceWeb(s.once(&s.web)))
-	}
+	mux.Handle("/", s.measured.TraceWeb(s.once(&s.web)))
 	mux.HandleFunc(live.Path, s.once(&s.live))
 	for _, path := range []string{"/{$}", strings.TrimSuffix(live.Path, "/")} {
-		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
+			// Probes of version 1 of KServe's protocol ask for the root, and browsers for a page.
+			if r.URL.Path == "/" && !strings.Contains(r.Header.Get("Accept"), "text/html") {
+				web.WriteJSON(w, http.StatusOK, map[string]string{"status": "alive"})
+				return
+			}
 			w.Header().Set("Location", strings.TrimPrefix(live.Path, "/")) // relative: a proxy may have it elsewhere
 			w.WriteHeader(http.StatusTemporaryRedirect)
 		})
@@ -90,6 +96,14 @@ func (*assembly) once(part *atomic.Pointer[http.Handler]) http.HandlerFunc {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		fmt.Fprintln(w, `{"error":"the server is starting, try again"}`)
 	}
+}
+
+// nearestCall says which call is nearest to one that there is not.
+func (s *assembly) nearestCall(method, path string) string {
+	if h := s.web.Load(); h != nil {
+		return (*h).(*web.Mux).Nearest(method, path)
+	}
+	return "the server is starting"
 }
 
 // modelReady answers 200 exactly while requests of a model can be answered. A caller that may not see the model gets
@@ -135,7 +149,7 @@ const (
 func (s *assembly) httpPart(l net.Listener, pages http.Handler) lifecycle.Part {
 	s.httpGuard.Local, s.httpGuard.Hosts, s.httpGuard.Origins = config.Local(addressOf(l)), s.HTTPHosts, s.HTTPOrigins
 	s.httpGuard.Identified, s.httpGuard.Public = s.Identified() && s.Access == "", []string{"/healthz", "/readyz"}
-	s.httpGuard.Bodies = []string{inferencePaths}
+	s.httpGuard.Bodies, s.httpGuard.Nearest = inferencePaths, s.nearestCall
 	l = s.connections.ListenHTTP(l)
 	if s.certs != nil {
 		l = tls.NewListener(l, s.certs.HTTP())

@@ -30,6 +30,8 @@ type Browsers struct {
 	Public []string
 	// Bodies are the beginnings of the paths that take requests with a body.
 	Bodies []string
+	// Nearest says, for an error, which call is nearest to one that there is not; nil: nobody knows.
+	Nearest func(method, path string) string
 
 	refused [len(reasons)]atomic.Uint64
 }
@@ -102,7 +104,12 @@ func (b *Browsers) Handler(next http.Handler) http.Handler {
 			serve()
 		case r.Method != http.MethodGet && r.Method != http.MethodHead:
 			head.Set("Allow", "GET, HEAD")
-			refuse(byMethod, http.StatusMethodNotAllowed, "The method %s is not served here. Use GET or HEAD.", r.Method)
+			nearest := ""
+			if b.Nearest != nil {
+				nearest = ", or: " + b.Nearest(r.Method, r.URL.Path)
+			}
+			refuse(byMethod, http.StatusMethodNotAllowed, "The method %s is not served here. Use GET or HEAD%s.", r.Method,
+				nearest)
 		case r.ContentLength != 0:
 			head.Set("Connection", "close") // rather than read the body
 			refuse(byBody, http.StatusRequestEntityTooLarge, "Nothing here takes a body. Send the request without one.")

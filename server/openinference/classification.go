@@ -9,6 +9,7 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/status"
+	"github.com/weftserve/weft/server/web"
 )
 
 // classes returns the largest elements of each row of an output, as many as are asked for and there are, as texts
@@ -71,11 +72,11 @@ func rank(dtype tensor.DType, raw []byte) uint64 {
 	const sign = 1 << 63
 	switch {
 	case dtype.IsFloat():
-		return rankOfFloat(floatOf(dtype, raw))
-	case isSigned(dtype):
-		return wholeOf(dtype, raw) ^ sign // negative numbers below the others
+		return rankOfFloat(web.FloatOf(dtype, raw))
+	case web.IsSigned(dtype):
+		return web.WholeOf(dtype, raw) ^ sign // negative numbers below the others
 	}
-	return wholeOf(dtype, raw)
+	return web.WholeOf(dtype, raw)
 }
 
 // rankOfFloat orders floats by their bits. Those of positive ones grow with the value, and those of negative ones
@@ -97,9 +98,9 @@ func rankOfFloat(x float64) uint64 {
 // appendPlain appends the first element as C's printf writes it, as Triton does: %d, or %f.
 func appendPlain(out []byte, dtype tensor.DType, raw []byte) []byte {
 	if !dtype.IsFloat() {
-		return appendValue(out, dtype, raw)
+		return web.AppendValue(out, dtype, raw)
 	}
-	switch x := floatOf(dtype, raw); {
+	switch x := web.FloatOf(dtype, raw); {
 	case math.IsNaN(x):
 		return append(out, "nan"...)
 	case math.IsInf(x, 1):

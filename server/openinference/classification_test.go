@@ -126,7 +126,7 @@ func TestClassesAsCHasThem(t *testing.T) {
 	half := func(values ...float32) []byte {
 		var raw []byte
 		for _, v := range values {
-			raw = little.AppendUint16(raw, tensor.Float16Bits(v))
+			raw = binary.LittleEndian.AppendUint16(raw, tensor.Float16Bits(v))
 		}
 		return raw
 	}
@@ -158,7 +158,7 @@ func TestClassesAreBounded(t *testing.T) {
 	const n = 100_000
 	raw := make([]byte, 0, 8*n)
 	for range n {
-		raw = little.AppendUint64(raw, math.Float64bits(math.MaxFloat64)) // 316 bytes each
+		raw = binary.LittleEndian.AppendUint64(raw, math.Float64bits(math.MaxFloat64)) // 316 bytes each
 	}
 	of := &tensor.Tensor{DType: tensor.Float64, Shape: tensor.Shape{n}, Data: raw}
 	got, err := classes(&tensor.Spec{BatchDim: tensor.NoBatch}, of, n, 1000)

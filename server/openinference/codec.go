@@ -20,12 +20,18 @@ import (
 func (r *request) Names() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, in := range r.in.GetInputs() {
+			if in.GetName() == "" && r.Unnamed() {
+				return
+			}
 			if !yield(in.GetName()) {
 				return
 			}
 		}
 	}
 }
+
+// Unnamed implements predict.Unnaming. Messages of gRPC name each input.
+func (r *request) Unnamed() bool { return r.web && len(r.inputs) == 1 && r.inputs[0].GetName() == "" }
 
 // protocol is how a message of gRPC carries elements. It has no list for fp16 and bf16, and its answers are all raw.
 var protocol = elements.Protocol{RawTexts: true, RawHalves: true, Names: [elements.Lists]string{
@@ -67,21 +73,29 @@ func sizesOf(c *inference.InferTensorContents) elements.Sizes {
 // raw entry or bytes behind the JSON, or in a typed list. match has seen to it that they are in one place.
 func (r *request) Decode(spec *tensor.Spec) (tensor.Tensor, error) {
 	i := slices.IndexFunc(r.inputs, func(in input) bool { return in.GetName() == spec.Name })
+	if i < 0 && r.Unnamed() {
+		i = 0
+	}
 	if i < 0 {
 		return tensor.Tensor{}, &tensor.FieldError{Want: "an input of that name", Got: "none"}
 	}
 	in := &r.inputs[i]
-	if want := datatype(spec.DType); in.GetDatatype() != want {
+	// In JSON the type may be left to the model, and the shape to the lists.
+	if want := datatype(spec.DType); in.GetDatatype() != want && (in.list.Text == nil || in.GetDatatype() != "") {
 		return tensor.Tensor{}, &tensor.FieldError{Field: "datatype", Want: want, Got: routing.Quote(in.GetDatatype())}
 	}
-	shape, err := taken(spec, in.GetShape())
+	claimed := in.GetShape()
+	if in.list.Nest != nil {
+		claimed = shapeOf(spec, &in.list)
+	}
+	shape, err := taken(spec, claimed)
 	if err != nil {
 		return tensor.Tensor{}, err
 	}
 	switch {
 	case in.place != nil:
 		return r.decodeShared(spec, in, shape)
-	case in.list.text != nil:
+	case in.list.Text != nil:
 		return r.decodeList(spec, in, shape)
 	}
 	// Lists of floats may have been lifted; then the message has the index of the list in their place.

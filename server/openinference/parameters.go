@@ -11,6 +11,7 @@ import (
 	"github.com/weftserve/weft/proto/gen/inference"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/routing"
+	"github.com/weftserve/weft/server/web"
 	"github.com/weftserve/weft/sharedsched"
 )
 
@@ -77,7 +78,7 @@ func (r *request) ask() (asked, error) {
 			continue
 		}
 		if o.classes, is = valueOf(p).natural(); !is || o.classes == 0 {
-			return a, inPart(outputField(o.GetName()),
+			return a, web.InPart(outputField(o.GetName()),
 				wrongParameter("classification", "how many classes, 1 at least", valueOf(p)))
 		}
 	}

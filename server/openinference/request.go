@@ -13,6 +13,7 @@ import (
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/routing"
 	"github.com/weftserve/weft/server/transport"
+	"github.com/weftserve/weft/server/web"
 	"github.com/weftserve/weft/server/wire/elements"
 )
 
@@ -49,7 +50,7 @@ type input struct {
 	*inference.ModelInferRequest_InferInputTensor
 
 	raw    elements.Elements // its entry of raw_input_contents, or the bytes behind the JSON
-	list   list              // of JSON
+	list   web.List          // of JSON
 	place  *Part             // in shared memory; nil: it is not there
 	copied *[]byte           // the copy of what is there; nil: it was not read
 }

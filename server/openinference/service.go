@@ -3,8 +3,8 @@
 //
 // A prediction comes by gRPC or by HTTP. Both make the same request of it, and differ in how they read and write:
 //   - By gRPC, request.Take decodes the message, but for its large values, which stay in the buffers of gRPC.
-//   - By HTTP, Web.readBody reads a body, and request.takeBody its JSON, but for the elements of inputs, which stay in
-//     the body.
+//   - By HTTP, web.Visit.ReadBody reads a body, and request.takeBody its JSON, but for the elements of inputs, which
+//     stay in the body.
 //   - request.fill reads the parameters and finds parts of shared memory. What is wrong becomes the request's Fault.
 //   - Package transport has the pipeline predict, which calls request.Decode for each input and request.Encode for the
 //     answer. Then it releases the request.

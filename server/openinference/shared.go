@@ -10,6 +10,7 @@ import (
 	"github.com/weftserve/weft/server/access"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/status"
+	"github.com/weftserve/weft/server/web"
 	"github.com/weftserve/weft/server/wire/elements"
 )
 
@@ -81,7 +82,7 @@ func (r *request) part(field string, parameters map[string]*inference.InferParam
 		return !strings.HasPrefix(key, "shared_memory_"), "shared_memory_region, _byte_size or _offset"
 	})
 	if err != nil {
-		return nil, inPart(field, err)
+		return nil, web.InPart(field, err)
 	}
 	// A tensor with any of the three lies in a region, and then two of them are needed.
 	_, sized := parameters["shared_memory_byte_size"]

@@ -2,6 +2,7 @@ package openinference_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -60,7 +61,7 @@ func TestWebInfer(t *testing.T) {
 		t.Errorf("bytes: %q: %v", got, err)
 	}
 	for body, want := range map[string]string{
-		"":        "400 {\"error\":\"the body: expected JSON as docs/OPEN_INFERENCE.md has it, got the end of it at byte 0, where an object was expected",
+		"":        "400 {\"error\":\"the body: expected JSON as docs/HTTP.md has it, got the end of it at byte 0, where an object was expected",
 		"{":       "400",
 		"[]":      "400",
 		`{"x`:     "400",
@@ -78,7 +79,7 @@ func TestWebInfer(t *testing.T) {
 		strings.Replace(row, "[1, 4]", `"x"`, 1):                                           `400 {"error":"inputs[\"observation\"].shape: expected a list, got a text"}`,
 		strings.Replace(row, `"shape"`, `"data"`, 1):                                       `400 {"error":"inputs[\"observation\"].data: expected each member once, got it again"}`,
 		strings.Replace(row, `"observation"`, "7", 1):                                      `400 {"error":"inputs[0].name: expected a text, got a number"}`,
-		strings.Replace(row, "[1, 2,", "[1, \x00,", 1):                                     `400 {"error":"the body: expected JSON as docs/OPEN_INFERENCE.md has it, got '\\x00' at byte 85, where a value`,
+		strings.Replace(row, "[1, 2,", "[1, \x00,", 1):                                     `400 {"error":"the body: expected JSON as docs/HTTP.md has it, got '\\x00' at byte 85, where a value`,
 		strings.Replace(row, `"data"`, `"parameters": {"binary_data_size": 0}, "data"`, 1): `400 {"error":"inputs[\"observation\"]: expected either data or binary_data_size, got both"}`,
 	} {
 		if got, _ := web(t, h, "POST", path, body); !strings.HasPrefix(got, want) {
@@ -276,7 +277,7 @@ func TestWebLimits(t *testing.T) {
 			t.Errorf("%d levels: %s", levels, got)
 		}
 	}
-	if got, _ := web(t, h, "POST", "/v2/models/policy/infer", many); !strings.Contains(got, "4096 inputs, outputs") {
+	if got, _ := web(t, h, "POST", "/v2/models/policy/infer", many); !strings.Contains(got, "3072 inputs, outputs") {
 		t.Errorf("many parts: %.200s", got)
 	}
 	for _, to := range slow {
@@ -389,15 +390,21 @@ func FuzzWebInfer(f *testing.F) {
 	h.Current.Store(servertest.PolicySnapshot())
 	h.Server = server.New(server.Config{Logger: slog.New(slog.DiscardHandler)}, h, h)
 	handler := h.Web()
+	f.Add(`{"observation": [[1, 2, 3, 4]], "id": "a"}`, "")
+	f.Add(`[1, 2, 3, 4]`, "")
+	f.Add(`{"instances": [[1, 2, 3, 4], [5, 6, 7, 8]], "signature_name": "serving_default"}`, "")
+	f.Add(`{"instances": [{"observation": [1, 2, 3, 4]}, {"observation": [{"b64": "AA=="}, 6, 7, 8]}]}`, "")
 	f.Fuzz(func(t *testing.T, body, head string) {
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v2/models/policy/infer", strings.NewReader(body))
-		if head != "" {
-			r.Header["Inference-Header-Content-Length"] = []string{head}
-		}
-		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, r)
-		if w.Code >= 500 && w.Code != http.StatusNotImplemented {
-			t.Errorf("%d %s", w.Code, w.Body)
+		for _, path := range []string{"/v2/models/policy/infer", "/v1/models/policy:predict"} {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader(body))
+			if head != "" {
+				r.Header["Inference-Header-Content-Length"] = []string{head}
+			}
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, r)
+			if w.Code >= 500 && w.Code != http.StatusNotImplemented || w.Code == 200 && !json.Valid(w.Body.Bytes()) {
+				t.Errorf("%s: %d %s", path, w.Code, w.Body)
+			}
 		}
 	})
 }

@@ -2,11 +2,9 @@ package openinference
 
 import (
 	"bufio"
-	"compress/gzip"
 	"encoding/json"
 	"io"
 	"strconv"
-	"sync"
 
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -15,6 +13,7 @@ import (
 	"github.com/weftserve/weft/proto/gen/inference"
 	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/transport"
+	"github.com/weftserve/weft/server/web"
 	"github.com/weftserve/weft/server/wire/elements"
 )
 
@@ -77,7 +76,7 @@ func inferredOf(encoded *transport.Encoded, w *wanted) (*inferred, error) {
 		case w.asBytes(out.Name):
 			out.place, out.Parameters = behindJSON, map[string]any{bytesBehind: len(out.raw)}
 		default:
-			if err := listable(out.Name, dtypeOf(out.Datatype), out.raw); err != nil {
+			if err := web.Listable(out.Name, dtypeOf(out.Datatype), out.raw); err != nil {
 				return nil, err
 			}
 		}
@@ -106,9 +105,9 @@ func messageOf(pieces mem.BufferSlice) (m *inference.ModelInferResponse, raws []
 	return m, raws, proto.Unmarshal(rest, m)
 }
 
-// write writes the answer, and frees its memory. Where bytes follow the JSON, a header has the length of the JSON, so
-// it is made twice: once only to be counted.
-func (a *inferred) write(v *visit) {
+// Write implements web.Answer. It writes the answer, and frees its memory. Where bytes follow the JSON, a header has
+// the length of the JSON, so it is made twice: once only to be counted.
+func (a *inferred) Write(v *web.Visit) {
 	defer a.pieces.Free()
 	size, behind := 1<<10, 0 // about how long the JSON is, and how many bytes follow it
 	for i := range a.outputs {
@@ -120,37 +119,19 @@ func (a *inferred) write(v *visit) {
 		case inRegion:
 		}
 	}
-	// Bytes from which on gzip is worth its time.
-	const worthwhile = 4 << 10
-	pack := size+behind > worthwhile && v.takesGzip()
-	header := v.w.Header()
+	header := v.W.Header()
 	header.Set("Content-Type", "application/json")
 	if behind > 0 {
 		var head counter
 		a.writeJSON(&head, size)
 		header.Set("Content-Type", "application/octet-stream")
 		header.Set(jsonHeader, strconv.Itoa(int(head)))
-		if !pack {
+		if !v.Packs(size + behind) {
 			header.Set("Content-Length", strconv.Itoa(int(head)+behind))
 		}
 	}
-	if !pack {
-		a.writeTo(v.w, size)
-		return
-	}
-	header.Set("Content-Encoding", "gzip")
-	packer := packers.Get().(*gzip.Writer)
-	packer.Reset(v.w)
-	a.writeTo(packer, size)
-	_ = packer.Close() // a caller that is gone needs no answer
-	packers.Put(packer)
+	v.Send(size+behind, func(to io.Writer) { a.writeTo(to, size) })
 }
-
-// packers has the *gzip.Writer that are not in use. Each takes a megabyte, which a request should not allocate.
-var packers = sync.Pool{New: func() any {
-	w, _ := gzip.NewWriterLevel(io.Discard, gzip.BestSpeed) // the level is one
-	return w
-}}
 
 // writeTo writes the JSON and what is behind it. size is about that of the JSON.
 func (a *inferred) writeTo(w io.Writer, size int) {
@@ -164,7 +145,7 @@ func (a *inferred) writeTo(w io.Writer, size int) {
 
 // writeJSON writes the JSON of an answer, which has about that size. The same answer is always the same bytes.
 func (a *inferred) writeJSON(w io.Writer, size int) {
-	to := bufio.NewWriterSize(w, min(size, smallBody))
+	to := bufio.NewWriterSize(w, min(size, web.SmallBody))
 	var turn protect.Turn
 	writeOpen(to, a.head)
 	_, _ = to.WriteString(`,"outputs":[`)
@@ -176,7 +157,7 @@ func (a *inferred) writeJSON(w io.Writer, size int) {
 		writeOpen(to, o)
 		if o.place == inJSON {
 			_, _ = to.WriteString(`,"data":`)
-			writeList(to, dtypeOf(o.Datatype), o.raw, &turn)
+			web.WriteList(to, dtypeOf(o.Datatype), o.raw, &turn)
 		}
 		_ = to.WriteByte('}')
 	}

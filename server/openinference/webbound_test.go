@@ -115,7 +115,7 @@ func TestWebBodiesAreBounded(t *testing.T) {
 	h.ModelsChanged()
 	h.Run = func(context.Context, *catalog.Call) error { return sharedsched.ErrDraining } // the elements have been read
 	handler := h.Web()
-	const infer = "/v2/models/policy/infer"
+	const infer, predict = "/v2/models/policy/infer", "/v1/models/policy:predict"
 	ask := func(path, body string, packed bool) (code int) {
 		t.Helper()
 		sent, most := body, times*len(body)+free
@@ -142,11 +142,18 @@ func TestWebBodiesAreBounded(t *testing.T) {
 		bodiesOf = 3
 	}
 	for _, one := range []string{"1", "null", "{}", "[]", `""`, `{"x":1}`} {
-		ask(infer, `{"inputs":[`+strings.Repeat(one+",", size/(len(one)+1))+one+"]}", false)
+		list := "[" + strings.Repeat(one+",", size/(len(one)+1)) + one + "]"
+		ask(infer, `{"inputs":`+list+"}", false)
+		ask(infer, list, false)
+		ask(infer, `{"observation":`+list+"}", false)
+		ask(predict, `{"instances":`+list+"}", false)
+		ask(predict, `{"inputs":{"observation":`+list+"}}", false)
 	}
 	rng := &bodies{rand.New(rand.NewPCG(35, 8))}
 	for i := range 10 * bodiesOf {
-		ask(infer, rng.body(1<<(10+i%10)), i%10 == 0)
+		body := rng.body(1 << (10 + i%10))
+		ask(infer, body, i%10 == 0)
+		ask(predict, strings.Replace(body, `"inputs"`, `"instances"`, 1), i%10 == 0)
 	}
 	for _, path := range []string{
 		"/v2/repository/index", "/v2/repository/models/policy/load", "/v2/repository/models/policy/unload", "/v2/logging",

@@ -7,25 +7,10 @@ import (
 	"google.golang.org/grpc/mem"
 
 	"github.com/weftserve/weft/proto/gen/inference"
-	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/protect"
+	"github.com/weftserve/weft/server/web"
 	"github.com/weftserve/weft/server/wire/elements"
 )
-
-// list is the elements of an input as they came in JSON.
-type list struct {
-	text  []byte // a part of the body; nil: the input has no data
-	count int    // of elements, in all lists together
-}
-
-// bytes is how many bytes the elements take at most as a tensor of that type. A body has at least two bytes for each
-// element, so that is at most four times the bytes of the list.
-func (l *list) bytes(dtype tensor.DType) int {
-	if dtype == tensor.String {
-		return len(l.text) + l.count + 1 // four bytes more for each, and two quotes and a comma less
-	}
-	return l.count * dtype.Size()
-}
 
 // wanted says which outputs of an answer in JSON are wanted as bytes behind it.
 type wanted struct {
@@ -47,7 +32,7 @@ func (r *request) takeBody(model, version string, body *[]byte, head int, turn *
 ) {
 	r.web, r.data = true, mem.BufferSlice{mem.NewBuffer(body, r.house.Memory)}
 	r.in.ModelName, r.in.ModelVersion = model, version
-	b := bodyReader{scanner: scanner{text: (*body)[:head], turn: turn}, message: &r.in}
+	b := bodyReader{Scanner: web.Scanner{Text: (*body)[:head], Turn: turn}, message: &r.in}
 	if err = b.read(); err != nil {
 		return 0, w, err
 	}
@@ -56,7 +41,7 @@ func (r *request) takeBody(model, version string, body *[]byte, head int, turn *
 		in := &r.inputs[i]
 		// The type is the caller's; Decode compares it with the model's before the memory is taken.
 		in.list = b.lists[i]
-		size += in.list.bytes(dtypeOf(in.GetDatatype()))
+		size += in.list.Bytes(dtypeOf(in.GetDatatype()))
 	}
 	if err = r.takeBehind((*body)[head:]); err != nil {
 		return 0, w, err
@@ -96,14 +81,14 @@ func (r *request) takeBehind(behind []byte) error {
 		}
 		size, ok := valueOf(p).natural()
 		if !ok || size > uint64(len(behind)) {
-			return inPart(inputField(in), wrongParameter(bytesBehind,
+			return web.InPart(inputField(in), wrongParameter(bytesBehind,
 				fmt.Sprintf("at most the %d bytes that are left behind the JSON", len(behind)), valueOf(p)))
 		}
 		in.raw = elements.Elements{List: elements.Raw, Count: int(size), Pieces: [][]byte{behind[:size:size]}}
 		behind = behind[size:]
 	}
 	if len(behind) > 0 {
-		return broken("%d bytes behind the JSON that belong to no input", len(behind))
+		return web.Broken("%d bytes behind the JSON that belong to no input", len(behind))
 	}
 	return nil
 }
@@ -112,7 +97,7 @@ func (r *request) takeBehind(behind []byte) error {
 func (r *request) matchBody() error {
 	for i := range r.inputs {
 		in := &r.inputs[i]
-		switch listed, behind := in.list.text != nil, in.raw.List != elements.None; {
+		switch listed, behind := in.list.Text != nil, in.raw.List != elements.None; {
 		case in.place != nil && (listed || behind):
 			return in.both("no data beside shared_memory_region")
 		case listed && behind:

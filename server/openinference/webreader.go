@@ -1,58 +1,95 @@
 package openinference
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/weftserve/weft/proto/gen/inference"
+	"github.com/weftserve/weft/server/web"
 )
 
 // bodyReader reads the JSON of a request into a message, but for its elements, which stay where they lie.
 type bodyReader struct {
-	scanner
+	web.Scanner
 
 	message *inference.ModelInferRequest
-	lists   []list // the elements of each input of message, in the same order
-	parts   int    // inputs, outputs, parameters and dimensions so far
+	lists   []web.List // the elements of each input of message, in the same order
+	parts   int        // inputs, outputs, parameters and dimensions so far
 }
 
 // mostParts is how many inputs, outputs, parameters and dimensions a request in JSON may have together: each takes many
 // times the bytes that it has in the body.
-const mostParts = 1 << 12
+const mostParts = 3 << 10
 
 // part counts one of them, and refuses it if it is one too many.
 func (b *bodyReader) part() error {
 	if b.parts++; b.parts > mostParts {
-		return broken("more than %d inputs, outputs, parameters and dimensions, which is very many", mostParts)
+		return web.Broken("more than %d inputs, outputs, parameters and dimensions, which is very many", mostParts)
 	}
 	return nil
 }
 
-// read reads the whole JSON.
+// read reads the whole JSON. Besides the protocol's own form, inputs may come as an object of their names, in "inputs"
+// or in its place, and the only input of a model as a list alone.
 func (b *bodyReader) read() error {
-	err := b.members([]string{"id", "parameters", "inputs", "outputs"}, func(i int) (err error) {
+	begin := b.Scanner
+	if b.Kind() == '[' {
+		if err := b.named(""); err != nil {
+			return err
+		}
+		return b.End()
+	}
+	inputs := false
+	members := []string{"id", "parameters", "inputs", "outputs"}
+	err := b.Members(members, func(i int) (err error) {
 		switch i {
 		case 0:
-			b.message.Id, err = b.string()
+			b.message.Id, err = b.String()
 		case 1:
-			b.message.Parameters, err = b.parameters(b.part)
+			b.message.Parameters, err = parametersOf(&b.Scanner, b.part)
 		case 2:
+			inputs = true
+			if b.Kind() == '{' {
+				return b.Object(func(name []byte) error { return b.named(string(name)) })
+			}
 			err = b.each(b.input)
 		case 3:
 			err = b.each(b.output)
 		}
 		return err
 	})
-	if err != nil {
-		return err
+	if err != nil || inputs {
+		return cmp.Or(err, b.End())
 	}
-	return b.end()
+	b.Scanner = begin
+	err = b.Object(func(name []byte) error {
+		if slices.Contains(members, string(name)) {
+			return b.Skip()
+		}
+		return b.named(string(name))
+	})
+	return cmp.Or(err, b.End())
+}
+
+// named reads the elements of an input whose name is known, "" for the only one.
+func (b *bodyReader) named(name string) error {
+	for range 3 { // its message, its name and its shape
+		if err := b.part(); err != nil {
+			return err
+		}
+	}
+	l, err := b.Nested()
+	b.message.Inputs = append(b.message.Inputs, &inference.ModelInferRequest_InferInputTensor{Name: name})
+	b.lists = append(b.lists, l)
+	return web.InPart("inputs"+parameterKey(name), err)
 }
 
 // each reads a list of parts, and counts them. read returns the name of the part that it has read, if that has any:
 // errors name a part by that, else by its index.
 func (b *bodyReader) each(read func() (name string, err error)) error {
 	i := 0
-	return b.list(func() error {
+	return b.List(func() error {
 		if err := b.part(); err != nil {
 			return err
 		}
@@ -61,9 +98,9 @@ func (b *bodyReader) each(read func() (name string, err error)) error {
 		case err == nil:
 			i++
 		case name != "":
-			err = inPart(parameterKey(name), err)
+			err = web.InPart(parameterKey(name), err)
 		default:
-			err = inPart(fmt.Sprintf("[%d]", i), err)
+			err = web.InPart(fmt.Sprintf("[%d]", i), err)
 		}
 		return err
 	})
@@ -73,54 +110,44 @@ func (b *bodyReader) each(read func() (name string, err error)) error {
 func (b *bodyReader) input() (name string, err error) {
 	in := &inference.ModelInferRequest_InferInputTensor{}
 	b.message.Inputs = append(b.message.Inputs, in)
-	b.lists = append(b.lists, list{})
-	err = b.members([]string{"name", "datatype", "shape", "parameters", "data"}, func(i int) (err error) {
+	b.lists = append(b.lists, web.List{})
+	err = b.Members([]string{"name", "datatype", "shape", "parameters", "data"}, func(i int) (err error) {
 		switch i {
 		case 0:
-			in.Name, err = b.string()
+			in.Name, err = b.String()
 		case 1:
-			in.Datatype, err = b.string()
+			in.Datatype, err = b.String()
 		case 2:
 			err = b.each(func() (string, error) {
-				size, err := b.whole()
+				size, err := b.Whole()
 				in.Shape = append(in.Shape, size)
 				return "", err
 			})
 		case 3:
-			in.Parameters, err = b.parameters(b.part)
+			in.Parameters, err = parametersOf(&b.Scanner, b.part)
 		case 4:
-			err = b.data(&b.lists[len(b.lists)-1])
+			b.lists[len(b.lists)-1], err = b.Count()
 		}
 		return err
 	})
-	return in.GetName(), err
-}
-
-// data passes over the elements of an input, and counts them. What they are is not looked at: that needs the model's
-// type.
-func (b *bodyReader) data(to *list) error {
-	b.kind()
-	begin := b.at
-	if err := b.elements(func() error {
-		_, err := b.scalar()
-		to.count++
-		return err
-	}); err != nil {
-		return err
+	// Without a shape it is that of the lists.
+	if l := &b.lists[len(b.lists)-1]; err == nil && l.Text != nil && in.Shape == nil {
+		nested := web.Scanner{Text: l.Text, Turn: b.Turn}
+		*l, err = nested.Nested()
+		err = web.InPart("data", err)
 	}
-	to.text = b.text[begin:b.at]
-	return nil
+	return in.GetName(), err
 }
 
 // output reads an output.
 func (b *bodyReader) output() (name string, err error) {
 	o := &inference.ModelInferRequest_InferRequestedOutputTensor{}
 	b.message.Outputs = append(b.message.Outputs, o)
-	err = b.members([]string{"name", "parameters"}, func(i int) (err error) {
+	err = b.Members([]string{"name", "parameters"}, func(i int) (err error) {
 		if i == 0 {
-			o.Name, err = b.string()
+			o.Name, err = b.String()
 		} else {
-			o.Parameters, err = b.parameters(b.part)
+			o.Parameters, err = parametersOf(&b.Scanner, b.part)
 		}
 		return err
 	})

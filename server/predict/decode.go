@@ -56,6 +56,11 @@ func checkOutputs(req *Request, call *catalog.Call) error {
 // decodeInputs reads the inputs. A wrong name is reported before a wrong tensor. Optional inputs follow the others in
 // the call, in the signature's order, with the zero tensor for each that did not come; none is there if none came.
 func decodeInputs(req *Request, sig *tensor.Signature, call *catalog.Call) (err error) {
+	if req.unnamed() && len(sig.Inputs) != 1 {
+		return &tensor.FieldError{
+			Field: "inputs", Want: "by name: " + specNames(slices.Concat(sig.Inputs, sig.Optional)), Got: "one without a name",
+		}
+	}
 	for i := range sig.Inputs {
 		if call.Inputs[i], err = decodeInput(req, sig, &sig.Inputs[i]); err != nil {
 			return err
@@ -89,7 +94,11 @@ func decodeInputs(req *Request, sig *tensor.Signature, call *catalog.Call) (err 
 func decodeInput(req *Request, sig *tensor.Signature, spec *tensor.Spec) (tensor.Tensor, error) {
 	in, err := req.Codec.Decode(spec)
 	if err != nil {
-		return tensor.Tensor{}, cmp.Or(checkNames(req, sig), inInput(spec.Name, err))
+		wrong := inInput(spec.Name, err)
+		if !req.unnamed() {
+			wrong = cmp.Or(checkNames(req, sig), wrong)
+		}
+		return tensor.Tensor{}, wrong
 	}
 	// Rows are copied by their shape: elements that a codec leaves out would be filled with data that another request
 	// left.
@@ -109,8 +118,9 @@ func inInput(name string, err error) error {
 		return err
 	}
 	field := inputField(name)
-	if e.Field != "" {
-		field += "." + e.Field
+	if e.Field != "" && e.Field[0] != '[' {
+		field += "."
 	}
+	field += e.Field
 	return &tensor.FieldError{Field: field, Want: e.Want, Got: e.Got}
 }

@@ -79,6 +79,18 @@ type OutputChecker interface {
 	CheckOutput(i int, output *tensor.Spec, rows int) error
 }
 
+// Unnaming is a Codec whose request may have one input that it gives no name, for a model that must have one.
+type Unnaming interface {
+	// Unnamed reports whether it has. Decode then takes it for the input of any name.
+	Unnamed() bool
+}
+
+// unnamed reports whether the request has one input without a name.
+func (r *Request) unnamed() bool {
+	codec, may := r.Codec.(Unnaming)
+	return may && codec.Unnamed()
+}
+
 // caller returns the name of who the request is charged to, "" if nobody is known.
 func (r *Request) caller() string {
 	if r.Caller == nil {

@@ -111,13 +111,23 @@ func (t *Table) exists() string {
 // Absent returns the error of a model that does not exist, for somebody who knows only the models that sees is true of.
 // That it is there, but not known, must not show.
 func (t *Table) Absent(name string, sees func(model string) bool) error {
-	var known []string
-	for model := range t.models.All() {
-		if sees(model) {
-			known = append(known, Quote(model))
-		}
+	known := t.Names(sees)
+	for i, model := range known {
+		known[i] = Quote(model)
 	}
 	return &NotFoundError{Kind: KindModel, Name: name, exists: List(known)}
+}
+
+// Names returns the names, in order, of the models that sees is true of.
+func (t *Table) Names(sees func(model string) bool) []string {
+	known := []string{}
+	for model := range t.models.All() {
+		if sees(model) {
+			known = append(known, model)
+		}
+	}
+	slices.Sort(known)
+	return known
 }
 
 // Resolve returns the version that the request chose, or if it chose none the ready version that most of the traffic

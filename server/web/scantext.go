@@ -1,4 +1,4 @@
-package openinference
+package web
 
 import (
 	"bytes"
@@ -9,39 +9,39 @@ import (
 
 // quoted passes over a text, whose first quote is next, and returns what is between the quotes. It checks the escapes
 // and the UTF-8, so that appendText need not.
-func (s *scanner) quoted() ([]byte, error) {
+func (s *Scanner) quoted() ([]byte, error) {
 	s.at++
 	ascii := true // then the text need not be checked for UTF-8
-	for begin := s.at; s.at < len(s.text); s.at++ {
-		switch c := s.text[s.at]; {
+	for begin := s.at; s.at < len(s.Text); s.at++ {
+		switch c := s.Text[s.at]; {
 		case c == '"':
-			text := s.text[begin:s.at]
-			if s.turn.Step(len(text) / bytesOfStep); !ascii && !utf8.Valid(text) {
-				return nil, broken("a text that is not UTF-8 at byte %d", begin)
+			text := s.Text[begin:s.at]
+			if s.Turn.Step(len(text) / bytesOfStep); !ascii && !utf8.Valid(text) {
+				return nil, Broken("a text that is not UTF-8 at byte %d", begin)
 			}
 			s.at++
 			return text, nil
 		case c >= utf8.RuneSelf:
 			ascii = false
 		case c < ' ':
-			return nil, s.broken("a text without control characters")
+			return nil, s.unexpected("a text without control characters")
 		case c == '\\':
-			if s.at++; s.at == len(s.text) || !s.escape() {
-				return nil, s.broken("an escape of JSON")
+			if s.at++; s.at == len(s.Text) || !s.escape() {
+				return nil, s.unexpected("an escape of JSON")
 			}
 		}
 	}
-	return nil, s.broken("the end of a text")
+	return nil, s.unexpected("the end of a text")
 }
 
 // escape passes over all but the last byte of what follows a backslash, and reports whether it is an escape of JSON.
 // The loop of quoted passes over that last byte.
-func (s *scanner) escape() bool {
-	if s.text[s.at] != 'u' {
-		return bytes.IndexByte([]byte(`"\/bfnrt`), s.text[s.at]) >= 0
+func (s *Scanner) escape() bool {
+	if s.Text[s.at] != 'u' {
+		return bytes.IndexByte([]byte(`"\/bfnrt`), s.Text[s.at]) >= 0
 	}
 	for range 4 {
-		if s.at++; s.at == len(s.text) || !isHex(s.text[s.at]) {
+		if s.at++; s.at == len(s.Text) || !isHex(s.Text[s.at]) {
 			return false
 		}
 	}
@@ -50,8 +50,8 @@ func (s *scanner) escape() bool {
 
 func isHex(c byte) bool { return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' }
 
-// textOf returns a text of JSON, which is between its quotes.
-func textOf(quoted []byte) string { return string(appendText(nil, quoted)) }
+// TextOf returns a text of JSON, which is between its quotes.
+func TextOf(quoted []byte) string { return string(appendText(nil, quoted)) }
 
 // appendText appends a text of JSON, which is between its quotes and sound (quoted), without its escapes. Of surrogates
 // that are no pair it makes U+FFFD, as encoding/json does.

@@ -1,4 +1,4 @@
-package openinference
+package web
 
 import (
 	"bytes"
@@ -63,10 +63,10 @@ func TestScanner(t *testing.T) {
 			end := min(len(in), at+rng.IntN(2))
 			in = append(append(bytes.Clone(in[:at]), odd[rng.IntN(len(odd))]...), in[end:]...)
 		}
-		s := scanner{text: in, turn: &protect.Turn{}}
-		err := s.skip()
+		s := Scanner{Text: in, Turn: &protect.Turn{}}
+		err := s.Skip()
 		if err == nil {
-			err = s.end()
+			err = s.End()
 		}
 		plain := []byte(finite.Replace(string(in)))
 		if want := json.Valid(plain) && utf8.Valid(in); (err == nil) != want {
@@ -82,7 +82,7 @@ func TestScanner(t *testing.T) {
 		if err := d.Decode(&want); err != nil {
 			t.Fatal(err)
 		}
-		s = scanner{text: in, turn: &protect.Turn{}}
+		s = Scanner{Text: in, Turn: &protect.Turn{}}
 		got, err := plainOf(&s)
 		if err != nil {
 			t.Fatalf("%q: %v", in, err)
@@ -100,12 +100,12 @@ func TestScanner(t *testing.T) {
 var finite = strings.NewReplacer("-Infinity", "[]", "Infinity", "[]", "NaN", "[]")
 
 // plainOf reads a value as encoding/json does.
-func plainOf(s *scanner) (any, error) {
-	kind := s.kind()
+func plainOf(s *Scanner) (any, error) {
+	kind := s.Kind()
 	switch kind {
 	case '{':
 		all := map[string]any{}
-		err := s.object(func(name []byte) error {
+		err := s.Object(func(name []byte) error {
 			key := string(name)
 			v, err := plainOf(s)
 			all[key] = v
@@ -114,22 +114,22 @@ func plainOf(s *scanner) (any, error) {
 		return all, err
 	case '[':
 		all := []any{}
-		err := s.list(func() error {
+		err := s.List(func() error {
 			v, err := plainOf(s)
 			all = append(all, v)
 			return err
 		})
 		return all, err
 	}
-	text, err := s.scalar()
+	text, err := s.Scalar()
 	switch {
 	case kind == '"':
-		return textOf(text), err
+		return TextOf(text), err
 	case kind == 't', kind == 'f':
 		return kind == 't', err
 	case json.Valid(text):
 		return json.RawMessage(text), err
-	case kind == aNumber:
+	case kind == ANumber:
 		return []any{}, err
 	}
 	return nil, err

@@ -1,7 +1,9 @@
-package openinference
+package web
 
 import (
 	"bufio"
+	"encoding/base64"
+	"encoding/json"
 	"math"
 	"strconv"
 	"unicode/utf8"
@@ -12,9 +14,9 @@ import (
 	"github.com/weftserve/weft/server/status"
 )
 
-// listable refuses an output of texts that are not UTF-8: JSON cannot have them. The error is a
+// Listable refuses an output of texts that are not UTF-8: JSON cannot have them. The error is a
 // *status.UnsupportedError. It is asked before the first byte of the answer is written.
-func listable(output string, dtype tensor.DType, raw []byte) error {
+func Listable(output string, dtype tensor.DType, raw []byte) error {
 	for dtype == tensor.String && len(raw) > 0 {
 		text, rest, ok := tensor.NextString(raw)
 		if !ok || !utf8.Valid(text) {
@@ -28,8 +30,8 @@ func listable(output string, dtype tensor.DType, raw []byte) error {
 	return nil
 }
 
-// writeList writes raw elements, which are listable, as one flat list of JSON.
-func writeList(to *bufio.Writer, dtype tensor.DType, raw []byte, turn *protect.Turn) {
+// WriteList writes raw elements, which are Listable, as one flat list of JSON.
+func WriteList(to *bufio.Writer, dtype tensor.DType, raw []byte, turn *protect.Turn) {
 	_ = to.WriteByte('[') // Flush has the error
 	for first := true; len(raw) > 0; first = false {
 		const steps = 3 // as many as an element takes
@@ -43,7 +45,7 @@ func writeList(to *bufio.Writer, dtype tensor.DType, raw []byte, turn *protect.T
 			raw = rest
 			continue
 		}
-		_, _ = to.Write(appendValue(to.AvailableBuffer(), dtype, raw))
+		_, _ = to.Write(AppendValue(to.AvailableBuffer(), dtype, raw))
 		raw = raw[dtype.Size():]
 	}
 	_ = to.WriteByte(']')
@@ -71,11 +73,11 @@ func writeText(to *bufio.Writer, text []byte) {
 	_ = to.WriteByte('"')
 }
 
-// appendValue appends the first element of raw as JSON has it. A float has as many digits as it takes to read the same
+// AppendValue appends the first element of raw as JSON has it. A float has as many digits as it takes to read the same
 // float again. NaN and infinities, which JSON does not have, are as Triton writes them and Python's json reads them.
-func appendValue(out []byte, dtype tensor.DType, raw []byte) []byte {
+func AppendValue(out []byte, dtype tensor.DType, raw []byte) []byte {
 	if dtype.IsFloat() {
-		switch x := floatOf(dtype, raw); {
+		switch x := FloatOf(dtype, raw); {
 		case math.IsInf(x, 1):
 			return append(out, "Infinity"...)
 		case math.IsInf(x, -1):
@@ -84,32 +86,33 @@ func appendValue(out []byte, dtype tensor.DType, raw []byte) []byte {
 			return strconv.AppendFloat(out, x, 'g', -1, 8*max(4, dtype.Size())) // halves as singles
 		}
 	}
-	switch n := wholeOf(dtype, raw); {
+	switch n := WholeOf(dtype, raw); {
 	case dtype == tensor.Bool:
 		return strconv.AppendBool(out, n != 0)
-	case isSigned(dtype):
+	case IsSigned(dtype):
 		return strconv.AppendInt(out, int64(n), 10)
 	default:
 		return strconv.AppendUint(out, n, 10)
 	}
 }
 
-// wholeOf returns the first element of a type of whole numbers, or of bools, in 64 bits: with its sign if the type has
+// WholeOf returns the first element of a type of whole numbers, or of bools, in 64 bits: with its sign if the type has
 // one.
-func wholeOf(dtype tensor.DType, raw []byte) uint64 {
+func WholeOf(dtype tensor.DType, raw []byte) uint64 {
 	var eight [8]byte
 	size := copy(eight[:], raw[:dtype.Size()])
 	n := little.Uint64(eight[:])
-	if above := 64 - 8*size; isSigned(dtype) {
+	if above := 64 - 8*size; IsSigned(dtype) {
 		return uint64(int64(n<<above) >> above) // the sign goes into the bits above
 	}
 	return n
 }
 
-func isSigned(d tensor.DType) bool { return d >= tensor.Int8 && d <= tensor.Int64 }
+// IsSigned reports whether a type is of whole numbers with a sign.
+func IsSigned(d tensor.DType) bool { return d >= tensor.Int8 && d <= tensor.Int64 }
 
-// floatOf returns the first element of a type of floats.
-func floatOf(dtype tensor.DType, raw []byte) float64 {
+// FloatOf returns the first element of a type of floats.
+func FloatOf(dtype tensor.DType, raw []byte) float64 {
 	switch dtype {
 	case tensor.Float16:
 		return float64(tensor.Float16Value(little.Uint16(raw)))
@@ -120,4 +123,44 @@ func floatOf(dtype tensor.DType, raw []byte) float64 {
 	default:
 		return math.Float64frombits(little.Uint64(raw))
 	}
+}
+
+// WriteNested writes the first elements of raw as lists within each other, as the shape has them, and returns the
+// others. Texts that are not UTF-8, or all if so asked, are objects of the member "b64".
+func WriteNested(
+	to *bufio.Writer, dtype tensor.DType, shape tensor.Shape, raw []byte, bytes bool, turn *protect.Turn,
+) []byte {
+	if len(shape) == 0 {
+		turn.Step(3)
+		if dtype != tensor.String {
+			_, _ = to.Write(AppendValue(to.AvailableBuffer(), dtype, raw))
+			return raw[dtype.Size():]
+		}
+		text, rest, _ := tensor.NextString(raw)
+		if bytes || !utf8.Valid(text) {
+			_, _ = to.WriteString(`{"b64":"`)
+			encoder := base64.NewEncoder(base64.StdEncoding, to)
+			_, _ = encoder.Write(text)
+			_ = encoder.Close()
+			_, _ = to.WriteString(`"}`)
+		} else {
+			writeText(to, text)
+		}
+		return rest
+	}
+	_ = to.WriteByte('[')
+	for i := range shape[0] {
+		if i > 0 {
+			_ = to.WriteByte(',')
+		}
+		raw = WriteNested(to, dtype, shape[1:], raw, bytes, turn)
+	}
+	_ = to.WriteByte(']')
+	return raw
+}
+
+// Quoted returns a text as JSON has it.
+func Quoted(text string) string {
+	quoted, _ := json.Marshal(text) //nolint:errchkjson // a text always is JSON
+	return string(quoted)
 }
