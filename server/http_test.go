@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http/httptest"
 	"strings"
@@ -18,32 +19,75 @@ import (
 // are their inputs: words of texts, pair of x, whole numbers, and y, floats, and grid of [-1,2,2].
 func TestHTTP(t *testing.T) {
 	script.Play(t, "testdata/http.txt", func(t *testing.T) func(string) string {
-		h := servertest.New(t, server.Config{})
-		policy := h.Current.Load().Models.Get("policy")
-		h.Current.Store(servertest.SnapshotOf(2, policy,
-			echo("words", tensor.Spec{Name: "text", DType: tensor.String, Shape: tensor.Shape{tensor.Unknown}}),
-			echo("pair", tensor.Spec{Name: "x", DType: tensor.Int64, Shape: tensor.Shape{tensor.Unknown, 2}},
-				tensor.Spec{Name: "y", DType: tensor.Float32, Shape: tensor.Shape{tensor.Unknown}}),
-			echo("grid", tensor.Spec{Name: "g", DType: tensor.Uint8, Shape: tensor.Shape{tensor.Unknown, 2, 2}}),
-		))
-		h.Run = func(ctx context.Context, call *catalog.Call) error {
-			if call.Version.Model == "policy" {
-				return servertest.RunPolicy(ctx, call)
-			}
-			for i := range call.Inputs {
-				call.Results = append(call.Results, call.Inputs[i].Clone())
-			}
-			return nil
-		}
-		web := h.Web("GET /metrics")
+		ask := asker(t)
 		return func(event string) string {
 			method, rest, _ := strings.Cut(event, " ")
 			path, body, _ := strings.Cut(rest, " ")
-			w := httptest.NewRecorder()
-			web.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body)))
-			return fmt.Sprint(w.Code, " ", strings.TrimSpace(w.Body.String()))
+			return ask(method, path, body)
 		}
 	})
+}
+
+// asker returns what asks a server of these models over HTTP, and tells "CODE ANSWER".
+func asker(t *testing.T) func(method, path, body string) string {
+	t.Helper()
+	h := servertest.New(t, server.Config{})
+	policy := h.Current.Load().Models.Get("policy")
+	h.Current.Store(servertest.SnapshotOf(2, policy,
+		echo("words", tensor.Spec{Name: "text", DType: tensor.String, Shape: tensor.Shape{tensor.Unknown}}),
+		echo("pair", tensor.Spec{Name: "x", DType: tensor.Int64, Shape: tensor.Shape{tensor.Unknown, 2}},
+			tensor.Spec{Name: "y", DType: tensor.Float32, Shape: tensor.Shape{tensor.Unknown}}),
+		echo("grid", tensor.Spec{Name: "g", DType: tensor.Uint8, Shape: tensor.Shape{tensor.Unknown, 2, 2}}),
+	))
+	h.Run = func(ctx context.Context, call *catalog.Call) error {
+		if call.Version.Model == "policy" {
+			return servertest.RunPolicy(ctx, call)
+		}
+		for i := range call.Inputs {
+			call.Results = append(call.Results, call.Inputs[i].Clone())
+		}
+		return nil
+	}
+	web := h.Web("GET /metrics")
+	return func(method, path, body string) string {
+		w := httptest.NewRecorder()
+		web.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body)))
+		return fmt.Sprint(w.Code, " ", strings.TrimSpace(w.Body.String()))
+	}
+}
+
+// TestOpenAPI: each call of a model that /openapi.json describes is answered, with the example that stands there.
+func TestOpenAPI(t *testing.T) {
+	ask := asker(t)
+	var said struct {
+		Paths map[string]map[string]struct {
+			Body struct {
+				Content map[string]struct {
+					Example json.RawMessage `json:"example"`
+				} `json:"content"`
+			} `json:"requestBody"`
+		} `json:"paths"`
+	}
+	text, is := strings.CutPrefix(ask("GET", "/openapi.json", ""), "200 ")
+	if err := json.Unmarshal([]byte(text), &said); !is || err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	asked := 0
+	for path, methods := range said.Paths {
+		for method, of := range methods {
+			if !strings.Contains(path, "/models/") {
+				continue // served elsewhere
+			}
+			asked++
+			body := string(of.Body.Content["application/json"].Example)
+			if got := ask(strings.ToUpper(method), path, body); !strings.HasPrefix(got, "200 ") {
+				t.Errorf("%s %s %s: %s", method, path, body, got)
+			}
+		}
+	}
+	if want := 3 * 4; asked != want {
+		t.Errorf("%d calls of models, want %d", asked, want)
+	}
 }
 
 // echo returns a model of one version whose outputs are its inputs.

@@ -104,7 +104,7 @@ func TestViewersAreAskedAgain(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			control := servertest.NewControl(t, config("one", "*"))
 			h, _, _ := guarded(t, control)
-			page := httptest.NewServer(h.Server.Live(""))
+			page := httptest.NewServer(h.Server.Live())
 			defer page.Close()
 			watch, err := h.Catalog.WatchActivity(as(t.Context(), "one"), &weftv1.WatchActivityRequest{})
 			if err == nil {

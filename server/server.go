@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/tap"
 
 	"github.com/weftserve/weft/internal/owntime"
+	"github.com/weftserve/weft/proto/gen/inference"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/server/access"
@@ -132,6 +133,9 @@ type Config struct {
 
 // Server serves models until it drains. It is safe for concurrent use.
 type Server struct {
+	// Address is where it takes calls of gRPC, for commands that pages show. It is set before Web and Live are called.
+	Address string
+
 	pipeline    *predict.Pipeline
 	api         *weftapi.API
 	inference   *openinference.Service
@@ -245,9 +249,11 @@ func (s *Server) Register(g *grpc.Server) {
 func (s *Server) Web(elsewhere ...string) *web.Mux {
 	mux := &web.Mux{Main: "POST /v1/models/{model}:predict"}
 	mux.Known(elsewhere...)
-	(&openinference.Web{
-		Service: s.inference, Pages: web.Pages{Calls: s.inference.Calls, Bodies: &s.bodies},
-	}).Register(mux)
+	pages := web.Pages{Calls: s.inference.Calls, Bodies: &s.bodies}
+	(&openinference.Web{Service: s.inference, Pages: pages}).Register(mux)
+	pages.Describe(mux, inference.GRPCInferenceService_ServiceDesc.ServiceName, "RepositoryIndex",
+		web.About{Release: s.inference.Version, Address: s.Address})
+	mux.HandleFunc("GET /docs", live.Docs)
 	(&tfserving.REST{
 		Predictions: tfserving.Predictions{Calls: s.api.Calls}, Models: tfserving.Models{Calls: s.api.Calls},
 		Pages: web.Pages{Calls: s.api.Calls, Bodies: &s.bodies},
@@ -256,10 +262,10 @@ func (s *Server) Web(elsewhere ...string) *web.Mux {
 }
 
 // Live returns the live page, for all paths below live.Path. It names the address where the server takes calls.
-func (s *Server) Live(address string) http.Handler {
+func (s *Server) Live() http.Handler {
 	return (&live.Page{
 		Activity: s.api.Activity, Models: weftapi.Catalog{API: s.api}, Access: s.api.Control,
-		Closed: s.pipeline.Gate().Closed(), Address: address,
+		Closed: s.pipeline.Gate().Closed(), Address: s.Address,
 	}).Handler()
 }
 

@@ -33,7 +33,7 @@ export CHROMIUM=$browser PAGE_OUT=$out
 files=(assets.test.mjs check.mjs)
 case $target in
   --fixture) ;;
-  --all) files+=(demo.mjs server.mjs) ;;
+  --all) files+=(demo.mjs docs.mjs server.mjs) ;;
   *) export PAGE_URL=$target ;;
 esac
 # Most of the time they wait, so that two at once take half of it.

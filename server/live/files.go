@@ -19,35 +19,39 @@ var assets embed.FS
 // so that a name in an answer cannot become one.
 const policy = "default-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// files serves the files of the page. A file is compressed when it is asked for first. Browsers ask each time
-// (no-cache): another release has other files under the same names.
-func files() http.Handler {
-	var packed sync.Map // a file's name to its bytes, compressed
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		name := strings.TrimPrefix(r.URL.Path, Path)
-		if name == "" {
-			name = "index.html"
-		}
-		data, err := assets.ReadFile(path.Join("assets", name))
-		if err != nil {
-			fail(w, http.StatusNotFound, "the page has no such file; it begins at "+Path)
-			return
-		}
-		head := w.Header()
-		head.Set("Content-Security-Policy", policy)
-		head.Set("Content-Type", cmp.Or(mime.TypeByExtension(path.Ext(name)), "text/plain; charset=utf-8"))
-		head.Set("Cache-Control", "no-cache")
-		if !takesGzip(r) {
-			_, _ = w.Write(data) //nolint:gosec // a file of the page
-			return
-		}
-		small, known := packed.Load(name)
-		if !known {
-			small, _ = packed.LoadOrStore(name, compress(data, gzip.BestCompression))
-		}
-		head.Set("Content-Encoding", "gzip")
-		_, _ = w.Write(small.([]byte)) //nolint:gosec // a file of the page
-	})
+// packed has files, by name, as they were compressed when they were asked for first.
+var packed sync.Map
+
+// Docs serves the page of the models' calls, whose files are below Path, and its data in openapi.json beside it.
+func Docs(w http.ResponseWriter, r *http.Request) { serveFile(w, r, "docs.html") }
+
+// files serves the files of the page.
+func files(w http.ResponseWriter, r *http.Request) {
+	serveFile(w, r, cmp.Or(strings.TrimPrefix(r.URL.Path, Path), "index.html"))
+}
+
+// serveFile serves a file of the pages. Browsers ask each time (no-cache): another release has other files under the
+// same names.
+func serveFile(w http.ResponseWriter, r *http.Request, name string) {
+	data, err := assets.ReadFile(path.Join("assets", name))
+	if err != nil {
+		fail(w, http.StatusNotFound, "the page has no such file; it begins at "+Path)
+		return
+	}
+	head := w.Header()
+	head.Set("Content-Security-Policy", policy)
+	head.Set("Content-Type", cmp.Or(mime.TypeByExtension(path.Ext(name)), "text/plain; charset=utf-8"))
+	head.Set("Cache-Control", "no-cache")
+	if !takesGzip(r) {
+		_, _ = w.Write(data) //nolint:gosec // a file of the page
+		return
+	}
+	small, known := packed.Load(name)
+	if !known {
+		small, _ = packed.LoadOrStore(name, compress(data, gzip.BestCompression))
+	}
+	head.Set("Content-Encoding", "gzip")
+	_, _ = w.Write(small.([]byte)) //nolint:gosec // a file of the page
 }
 
 // takesGzip reports whether the caller says that it can decompress; how much it prefers that is not looked at.

@@ -38,7 +38,7 @@ type Page struct {
 // Handler serves all paths below Path. The files are anybody's; all else needs the permission to observe the server.
 func (p *Page) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET "+Path, files())
+	mux.HandleFunc("GET "+Path, files)
 	for path, page := range map[string]http.HandlerFunc{
 		"activity": p.activity, "api/{method}": p.call, "trace.json.gz": p.trace,
 	} {

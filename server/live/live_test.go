@@ -55,7 +55,8 @@ func get(t *testing.T, from *httptest.Server, path, token string) answer {
 func open(t *testing.T) (*servertest.House, *httptest.Server) {
 	t.Helper()
 	h := servertest.New(t, server.Config{})
-	page := httptest.NewServer(h.Server.Live("127.0.0.1:9000"))
+	h.Address = "127.0.0.1:9000"
+	page := httptest.NewServer(h.Server.Live())
 	t.Cleanup(page.Close)
 	return h, page
 }
@@ -171,7 +172,7 @@ func TestWhoMaySee(t *testing.T) {
 		{Name: "caller", Roles: []string{"caller"}, Weight: 1}, {Name: "observer", Roles: []string{"observer"}, Weight: 1},
 	}})
 	h := servertest.New(t, server.Config{Access: &control.Control})
-	page := httptest.NewServer(h.Server.Live(""))
+	page := httptest.NewServer(h.Server.Live())
 	defer page.Close()
 	for _, path := range []string{"activity?back_ms=x", "api/ListModels", "trace.json.gz"} {
 		for token, want := range map[string]int{

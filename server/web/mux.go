@@ -58,7 +58,7 @@ func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		routing.Quote(path), m.Nearest(r.Method, path))})
 }
 
-// probe is the writer of an answer of which only the head is wanted.
+// probe takes an answer for its head alone.
 type probe struct {
 	header http.Header
 	code   int

@@ -1,0 +1,169 @@
+package web
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server/routing"
+)
+
+// object is an object of JSON.
+type object = map[string]any
+
+// About is what a description says of the server.
+type About struct {
+	Release string
+	Address string // where it takes calls of gRPC
+}
+
+// Describe adds /openapi.json, which describes the calls of the models (OpenAPI 3.1), for programs and for the page
+// /docs; what that needs besides is in its member x-weft. Callers are let in as to Add's pages.
+func (p *Pages) Describe(mux *Mux, service, method string, about About) {
+	p.Add(mux, "GET /openapi.json", service, method, func(v *Visit) (any, error) {
+		paths := object{
+			"/v1/models": object{"get": operation("The models", "names", object{"type": "object"})},
+			"/v2":        object{"get": operation("The server and its extensions", "metadata", object{"type": "object"})},
+			"/healthz":   object{"get": operation("Whether the process runs", "alive", nil)},
+			"/readyz":    object{"get": operation("Whether requests can be answered", "ready", nil)},
+			"/metrics":   object{"get": operation("Metrics of Prometheus", "metrics", nil)},
+		}
+		models := []object{}
+		table := p.Pipeline.Table()
+		for _, name := range p.Names(v) {
+			m, err := table.Model(name)
+			if err != nil { // it went meanwhile
+				continue
+			}
+			said := object{"name": name, "versions": versionsOf(m), "labels": m.Labels}
+			models = append(models, said)
+			at := "/v1/models/" + name
+			paths[at] = object{"get": operation("The versions of "+name, "states", object{"type": "object"})}
+			route, err := table.Resolve(name, routing.Choice{})
+			if err != nil {
+				said["unready"] = err.Error()
+				continue
+			}
+			sig := route.Version.Signature
+			example := object{}
+			for i := range sig.Inputs {
+				example[sig.Inputs[i].Name] = exampleOf(&sig.Inputs[i])
+			}
+			said["inputs"], said["outputs"], said["example"] = specsOf(sig.Inputs), specsOf(sig.Outputs), example
+			paths[at+":predict"] = object{"post": posted("Predict with "+name, object{"inputs": example}, object{
+				"type": "object", "properties": object{
+					"inputs":    object{"type": "object", "properties": schemaOf(sig.Inputs), "required": namesOf(sig.Inputs)},
+					"instances": object{"type": "array", "description": "A list of rows in the place of inputs."},
+				},
+			}, object{"type": "object", "properties": object{"outputs": object{
+				"type": "object", "description": "The elements alone where there is one output.",
+				"properties": schemaOf(sig.Outputs),
+			}}})}
+			paths["/v2/models/"+name+"/infer"] = object{"post": posted(
+				"Predict with "+name+" by the Open Inference Protocol", example, object{
+					"type": "object", "properties": schemaOf(sig.Inputs), "required": namesOf(sig.Inputs),
+				}, object{"type": "object"})}
+		}
+		return object{
+			"openapi": "3.1.0", "info": object{"title": "Weft", "version": about.Release}, "paths": paths,
+			"servers": []object{{"url": "."}}, "x-weft": object{"grpc": about.Address, "models": models},
+		}, nil
+	})
+}
+
+// operation describes a call without a body, and what its answer is, of that schema; nil: it is a text.
+func operation(summary, answer string, schema object) object {
+	content := object{"application/json": object{"schema": schema}}
+	if schema == nil {
+		content = object{"text/plain": object{"schema": object{"type": "string"}}}
+	}
+	return object{"summary": summary, "responses": object{"200": object{"description": answer, "content": content}}}
+}
+
+// posted describes a call with a body.
+func posted(summary string, example, body, answer object) object {
+	o := operation(summary, "the outputs", answer)
+	o["requestBody"] = object{"required": true, "content": object{
+		"application/json": object{"schema": body, "example": example},
+	}}
+	o["responses"].(object)["default"] = object{
+		"description": "what was wrong, where, and what was expected", "content": object{"application/json": object{
+			"schema": object{"type": "object", "properties": object{"error": object{"type": "string"}}},
+		}},
+	}
+	return o
+}
+
+func versionsOf(m *catalog.Model) []object {
+	all := make([]object, len(m.Versions))
+	for i, v := range m.Versions {
+		all[i] = object{"version": v.Number, "state": fmt.Sprint(v.State)}
+	}
+	return all
+}
+
+func namesOf(specs []tensor.Spec) []string {
+	all := make([]string, len(specs))
+	for i := range specs {
+		all[i] = specs[i].Name
+	}
+	return all
+}
+
+// specsOf describes tensors to people.
+func specsOf(specs []tensor.Spec) []object {
+	all := make([]object, len(specs))
+	for i := range specs {
+		all[i] = object{"name": specs[i].Name, "dtype": specs[i].DType.String(), "shape": specs[i].Shape}
+	}
+	return all
+}
+
+// schemaOf describes tensors by name, as lists within each other.
+func schemaOf(specs []tensor.Spec) object {
+	all := object{}
+	for i := range specs {
+		element := object{"type": "integer"}
+		switch d := specs[i].DType; {
+		case d == tensor.String:
+			element = object{"type": "string"}
+		case d == tensor.Bool:
+			element = object{"type": "boolean"}
+		case d.IsFloat():
+			element = object{"type": "number"}
+		}
+		for _, size := range slices.Backward(specs[i].Shape) {
+			list := object{"type": "array", "items": element}
+			if size != tensor.Unknown {
+				list["minItems"], list["maxItems"] = size, size
+			}
+			element = list
+		}
+		all[specs[i].Name] = element
+	}
+	return all
+}
+
+// exampleOf returns a value of an input: zeros, with one entry in each open dimension. It is nil for a large one.
+func exampleOf(spec *tensor.Spec) any {
+	const most = 1 << 10
+	count := int64(1)
+	for _, size := range spec.Shape {
+		if count *= max(1, size); count > most {
+			return nil
+		}
+	}
+	var value any = 0
+	switch spec.DType {
+	case tensor.String:
+		value = "text"
+	case tensor.Bool:
+		value = false
+	default:
+	}
+	for _, size := range slices.Backward(spec.Shape) {
+		value = slices.Repeat([]any{value}, int(max(1, size)))
+	}
+	return value
+}
