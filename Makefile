@@ -22,6 +22,9 @@ LINK := $(if $(filter Linux,$(shell uname -s)),$(LAZY))
 # go test would vet a part of what `make quick` and `make lint` vet whole, and with each set of flags all dependencies again.
 UNVETTED := -vet=off
 
+# The race detector has each program wait for a second before it ends, and tests start many.
+export GORACE := atexit_sleep_ms=10
+
 TOOLS := $(CURDIR)/.weft/bin
 BUF := tools/node_modules/.bin/buf
 

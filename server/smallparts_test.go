@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/weftserve/weft/internal/hostile"
+	"github.com/weftserve/weft/internal/race"
 	"github.com/weftserve/weft/server"
 	"github.com/weftserve/weft/server/servertest"
 )
@@ -90,6 +91,7 @@ func element(f protoreflect.FieldDescriptor) []byte {
 
 // TestSmallPartsTakeLittle: whatever the method, a message must not take a large multiple of its bytes.
 func TestSmallPartsTakeLittle(t *testing.T) {
+	race.Skip(t, "one call at a time, for its memory")
 	const size = 2 << 20
 	h := servertest.New(t, server.Config{})
 	conn := servertest.Dial(t, h.GRPC)

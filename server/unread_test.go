@@ -18,7 +18,7 @@ import (
 // any. Each stream of the caller has more of them than all connections may hold together, and another caller is
 // answered all the while.
 func TestUnreadAnswersOfStreamsAreHeld(t *testing.T) {
-	const held, answer, requests = 16 << 20, 1 << 20, 64
+	const held, answer, requests = 4 << 20, 256 << 10, 64
 	g := protect.New(protect.Config{MaxHeld: held})
 	h := servertest.New(t, server.Config{Connections: g, MaxInFlightPerStream: requests})
 	v := servertest.PolicyVersion(1, catalog.Ready)

@@ -124,9 +124,7 @@ func (r *running) end(t testing.TB) {
 // memory allocated, which unlike time is nearly the same in each run: work for every pair of models would show a
 // hundredfold.
 func TestManyModelsTakeLinearTime(t *testing.T) {
-	if race.Enabled {
-		t.Skip("a minute under the race detector, which allocates too; other tests do the same with fewer models")
-	}
+	race.Skip(t, "a minute under the race detector, which allocates too; other tests do the same with fewer models")
 	if testing.Short() {
 		t.Skip("some seconds, most of which are the start of 220 models")
 	}

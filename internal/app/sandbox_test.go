@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/weftserve/weft/internal/config"
+	"github.com/weftserve/weft/internal/race"
 	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/runtime/modelrepo"
@@ -16,6 +17,7 @@ import (
 
 // TestModelsInASandbox loads, proves and warms up every model that there is in a confined worker.
 func TestModelsInASandbox(t *testing.T) {
+	race.Skip(t, "its goroutines are those of other tests, and each model takes a while")
 	repositories := []string{"../../examples/models"}
 	if more := os.Getenv("WEFT_TEST_MODELS"); more != "" {
 		repositories = append(repositories, more)

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weftserve/weft/internal/race"
 	"github.com/weftserve/weft/internal/telemetry"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/server/predict"
@@ -84,6 +85,7 @@ func TestVersionsThatAreGoneLeaveThePage(t *testing.T) {
 
 // TestThePageIsBounded while versions with any names and numbers come and go.
 func TestThePageIsBounded(t *testing.T) {
+	race.Skip(t, "one goroutine at a time")
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse()
 		h.state = sharedsched.State{}

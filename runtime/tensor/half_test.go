@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"sort"
 	"testing"
+
+	"github.com/weftserve/weft/internal/race"
 )
 
 // nearest is the slow oracle of narrowing: of all finite values of a 16-bit format, ascending and non-negative, the one
@@ -45,6 +47,7 @@ func (n nearest) bits(f float32) uint16 {
 }
 
 func TestNarrowingRoundsToNearestEven(t *testing.T) {
+	race.Skip(t, "one goroutine")
 	for _, format := range []struct {
 		name     string
 		widen    func(uint16) float32

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weftserve/weft/internal/race"
 	"github.com/weftserve/weft/sharedsched"
 	"github.com/weftserve/weft/sharedsched/shell"
 )
@@ -35,7 +36,7 @@ func (i *impatience) String() string { return fmt.Sprintf("%+v", *i) }
 // TestCallersWithoutDeadlinesGetAnswersAfterASlowdown has a device be slow for ten seconds: then the queue is full of
 // tasks whose callers gave up, and retries would keep it so.
 func TestCallersWithoutDeadlinesGetAnswersAfterASlowdown(t *testing.T) {
-	for seed := range uint64(8) {
+	for seed := range map[bool]uint64{false: 8, true: 1}[race.Enabled] {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		i := impatience{
 			patience: 200*time.Millisecond + time.Duration(rng.Int64N(int64(2*time.Second))),

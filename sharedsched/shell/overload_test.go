@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weftserve/weft/internal/race"
 	"github.com/weftserve/weft/sharedsched"
 	"github.com/weftserve/weft/sharedsched/schedtest"
 )
@@ -27,7 +28,7 @@ func (o *overload) String() string { return fmt.Sprintf("%+v", *o) }
 // model is asked, too, nearly all that get no answer know within a tenth of their time, and the device answers nearly
 // as many in time as it can.
 func TestWhoIsRefusedInOverloadKnowsAtOnce(t *testing.T) {
-	for seed := range uint64(12) {
+	for seed := range map[bool]uint64{false: 12, true: 1}[race.Enabled] {
 		rng := rand.New(rand.NewPCG(seed, 2))
 		o := overload{
 			takes: time.Duration(8+rng.IntN(23)) * time.Millisecond, rows: 4 + rng.IntN(60), load: 1.3 + 3*rng.Float64(),
