@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	crand "crypto/rand"
 	"encoding/json"
@@ -14,7 +13,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -368,16 +366,12 @@ func (v *victim) answers(t *testing.T, k known) {
 }
 
 // TestKilledAtAnyMoment kills servers with SIGKILL while decisions are being made. The next server knows the last one
-// that was answered, or the one that was being made, whole, and there is no litter. WEFT_KILLS says how often; by
-// default 10.
+// that was answered, or the one that was being made, whole, and there is no litter.
 func TestKilledAtAnyMoment(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes 4 seconds")
 	}
-	kills, err := strconv.Atoi(cmp.Or(os.Getenv("WEFT_KILLS"), "10"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kills := weftest.Times(10, 30)
 	repository, program := t.TempDir(), filepath.Join(t.TempDir(), "weft")
 	itself, err := os.Executable()
 	if err != nil {

@@ -48,7 +48,7 @@ func sealDir(t *testing.T, repository, dir string) {
 // TestFilesChangeUnderServedModel: whatever happens to the files of a version that answers, it answers as before, also
 // from another process; the damaged files never do, and the reason names the file.
 func TestFilesChangeUnderServedModel(t *testing.T) {
-	const rounds = 50
+	rounds := weftest.Times(50, 500)
 	for _, isolation := range []config.Isolation{config.IsolateDevice, config.IsolateNone} {
 		t.Run(string(isolation), func(t *testing.T) {
 			repository := t.TempDir()

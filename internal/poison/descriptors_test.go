@@ -59,7 +59,7 @@ func TestNoDescriptors(t *testing.T) {
 		return files() >= limit/2 && files() == before
 	})
 	t.Logf("%d descriptors of %d", files(), limit)
-	for range times(2) {
+	for range weftest.Times(2, 20) {
 		killed := s.workers()
 		for _, pid := range killed {
 			_ = syscall.Kill(pid, syscall.SIGKILL)

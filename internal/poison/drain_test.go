@@ -35,7 +35,7 @@ func TestStops(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	var took [2][]time.Duration // without a run that hangs, and with one
 	ended := ends{statuses: [2]map[int]int{{}, {}}}
-	for i := range times(4) {
+	for i := range weftest.Times(4, 20) {
 		hangs, long := i%4 == 3, i%8 == 7
 		drain, hung := "--drain-timeout=20s", 0
 		if hangs {

@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/grpc/status"
 
+	"github.com/weftserve/weft/internal/weftest"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
@@ -40,7 +41,7 @@ func (f *figures) report(t *testing.T, answers int64, s *server) {
 	for _, kind := range slices.Sorted(maps.Keys(f.waits)) {
 		t.Logf("%s: the innocents' longest wait around each: %s", kind, spread(f.waits[kind]))
 	}
-	if long() {
+	if weftest.Long() {
 		t.Logf("each:\n%s", strings.Join(f.lines, "\n"))
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/weftserve/weft/internal/weftest"
 )
 
 // TestKills kills worker processes under load, at random moments: no answer is lost, and nothing is left of the dead.
@@ -16,7 +18,7 @@ func TestKills(t *testing.T) {
 		t.Skip("it starts processes again and again")
 	}
 	together(t)
-	kills := times(8)
+	kills := weftest.Times(8, 20)
 	s := serve(t, addInnocents(t, innocents))
 	l := callInnocents(s, 2)
 	l.more(20)

@@ -44,11 +44,11 @@ func drawPauses(seed uint64) (all []pause) {
 		{server: true, workers: true, takes: 1200 * time.Millisecond},
 		{others: 50, takes: 3 * time.Second},
 	}
-	if !long() {
+	if !weftest.Long() {
 		return kinds
 	}
 	rng := rand.New(rand.NewPCG(seed, 8))
-	for range times(0) {
+	for range weftest.Times(0, 20) {
 		p := kinds[rng.IntN(len(kinds))]
 		p.takes = time.Duration(float64(200*time.Millisecond) * (1 + 49*rng.Float64()*rng.Float64()))
 		all = append(all, p)

@@ -35,8 +35,8 @@ func TestPoisons(t *testing.T) {
 	together(t)
 	for _, isolation := range []string{"device", "model"} {
 		t.Run(isolation, func(t *testing.T) {
-			if isolation == "model" && !long() {
-				t.Skip("it differs in the process that dies only; " + longVariable + "=1000 has it run")
+			if isolation == "model" && !weftest.Long() {
+				t.Skip("it differs in the process that dies only; WEFT_LONG=1 has it run")
 			}
 			s := serve(t, addInnocents(t, innocents), "--isolation="+isolation, "--run-timeout=1s",
 				"--worker-memory=512MiB")

@@ -94,12 +94,10 @@ func (s *server) engineMemory(isolation string) int {
 // of it in the end.
 func TestReplacedModels(t *testing.T) {
 	nightly(t)
-	if race.Enabled {
-		t.Skip("it measures memory, of which the race detector takes much")
-	}
+	race.Skip(t, "it measures memory, of which the race detector takes much")
 	together(t)
 	replacements, sizes := 5, []int{12}
-	if long() {
+	if weftest.Long() {
 		replacements, sizes = 50, []int{12, 40, 200}
 	}
 	for _, isolation := range []string{"device", "none"} {

@@ -4,13 +4,12 @@ package poison
 
 import (
 	_ "embed"
-	"os"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/weftserve/weft/internal/onnxgraph"
 	"github.com/weftserve/weft/internal/onnxgraph/sketch"
+	"github.com/weftserve/weft/internal/weftest"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
@@ -62,32 +61,19 @@ func poisons(t testing.TB) (all []poison) {
 // takesMuch reports whether it ends, but takes much memory before: a machine may show that as a hang, too.
 func (p *poison) takesMuch() bool { return p.kind == memory || p.kind == large }
 
-// longVariable asks for the long forms: all poisons, and so many kills and stops.
-const longVariable = "WEFT_POISON"
-
-func long() bool { return os.Getenv(longVariable) != "" }
-
 // nightly has a test run only in the long form: it takes a third of a minute.
 func nightly(t *testing.T) {
 	t.Helper()
-	if !long() {
-		t.Skip("it takes a third of a minute; " + longVariable + "=20 has it run")
+	if !weftest.Long() {
+		t.Skip("it takes a third of a minute; WEFT_LONG=1 has it run")
 	}
-}
-
-// times returns how often a thing is to be done that the short form does so often.
-func times(short int) int {
-	if n, err := strconv.Atoi(os.Getenv(longVariable)); err == nil {
-		return n
-	}
-	return short
 }
 
 // together has a test run with others, whose waits for runs that hang take no processor. The long forms measure time,
 // and run by themselves.
 func together(t *testing.T) {
 	t.Helper()
-	if !long() {
+	if !weftest.Long() {
 		t.Parallel()
 	}
 }
@@ -95,7 +81,7 @@ func together(t *testing.T) {
 // served returns the poisons for the wire.
 func served(t testing.TB) (some []poison) {
 	for _, p := range poisons(t) {
-		if p.quick || long() {
+		if p.quick || weftest.Long() {
 			some = append(some, p)
 		}
 	}

@@ -72,3 +72,15 @@ func Until(t testing.TB, what string, holds func() bool) {
 		}
 	}
 }
+
+// Times returns how often a test is to do a thing: short, or as often as the long forms do, which WEFT_LONG=1 asks for;
+// WEFT_LONG=50 has them do it 50 times as often.
+func Times(short, long int) int {
+	if n, err := strconv.Atoi(os.Getenv("WEFT_LONG")); err == nil {
+		return n * long
+	}
+	return short
+}
+
+// Long reports whether the long forms of tests are asked for.
+func Long() bool { return Times(0, 1) > 0 }

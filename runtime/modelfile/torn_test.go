@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/weftserve/weft/internal/onnxgraph"
+	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/modelfile"
 )
 
@@ -46,7 +47,7 @@ func damage(rng *rand.Rand, path string) error {
 // TestDamaged: whatever happens to files before they are read, while they are, and afterwards, a copy of a sealed
 // version holds what was sealed, or there is none.
 func TestDamaged(t *testing.T) {
-	seeds := 300
+	seeds := weftest.Times(300, 1000)
 	if testing.Short() {
 		seeds = 150
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/internal/race"
+	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
@@ -20,9 +21,7 @@ func TestFaultsAreToldWithoutWhatStandsInTheFile(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes 15 seconds")
 	}
-	if race.Enabled {
-		t.Skip("one goroutine, and half a minute under the race detector")
-	}
+	race.Skip(t, "one goroutine, and half a minute under the race detector")
 	files, _ := filepath.Glob("testdata/*.yaml")
 	faulty, _ := filepath.Glob("testdata/faults/*.yaml")
 	value, restOfKey := regexp.MustCompile(`[\w.+-]+`), regexp.MustCompile(`^[^\n,{}\[\]#]*:`)
@@ -40,8 +39,8 @@ func TestFaultsAreToldWithoutWhatStandsInTheFile(t *testing.T) {
 			}
 		}
 		for i, at := range values {
-			if i%3 != len(file)%3 {
-				continue // a third of the values of each file
+			if i%3 != len(file)%3 && !weftest.Long() {
+				continue // each value in the long form only
 			}
 			after := source[at[1]:] // the next one too, since the fault may be that they are equal
 			if i+1 < len(values) {

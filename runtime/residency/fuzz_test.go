@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strconv"
 	"testing"
 	"time"
 
 	"github.com/weftserve/weft/internal/race"
+	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/decisions"
 	"github.com/weftserve/weft/runtime/fleet/placement"
@@ -304,15 +304,12 @@ func run(seed uint64, events int) error {
 	return h.close()
 }
 
-// TestHistories has random ones happen, and checks the invariants after each event. WEFT_HISTORIES is how many.
+// TestHistories has random ones happen, and checks the invariants after each event.
 func TestHistories(t *testing.T) {
 	const events = 200
-	histories := 300
+	histories := weftest.Times(300, 500)
 	if testing.Short() || race.Enabled {
 		histories = 100 // one goroutine takes each step
-	}
-	if n, err := strconv.Atoi(os.Getenv("WEFT_HISTORIES")); err == nil {
-		histories = n
 	}
 	for seed := range uint64(histories) {
 		if err := run(seed, events); err != nil {

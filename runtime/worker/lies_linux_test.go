@@ -1,7 +1,6 @@
 package worker_test
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -32,18 +31,12 @@ import (
 	"github.com/weftserve/weft/sharedsched/shell"
 )
 
-// wantedLies returns how many lies are told; WEFT_LIES=1000000 is the long form.
-func wantedLies(t *testing.T) int64 {
-	t.Helper()
-	text := cmp.Or(os.Getenv("WEFT_LIES"), "5000")
+// wantedLies returns how many lies are told.
+func wantedLies() int64 {
 	if testing.Short() {
-		text = "2000"
+		return 2000
 	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
+	return int64(weftest.Times(5000, 20_000))
 }
 
 // stage is a host whose models run in workers that lie if their model has them.
@@ -186,7 +179,7 @@ func TestAWorkerThatLies(t *testing.T) {
 			keepOpen(t)
 		}
 	})
-	for n := int64(1); b.told() < wantedLies(t); n++ {
+	for n := int64(1); b.told() < wantedLies(); n++ {
 		name := []string{worker.Lies, worker.LiesLater, worker.LiesLater}[n%3]
 		b.serve(name, n)
 		var callers sync.WaitGroup
