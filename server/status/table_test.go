@@ -37,8 +37,7 @@ func (tr *trailers) SetTrailer(md metadata.MD) error {
 // TestTakenOutRetry: the caller is told when the version is loaded again.
 func TestTakenOutRetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := faultOf(&routing.TakenOutError{Model: "m", Version: 1, Again: time.Now().Add(90 * time.Second)})
-		if f.retry != 90*time.Second {
+		if f := faultOf(&routing.TakenOutError{Model: "m", Again: time.Now().Add(90e9)}); f.retry != 90*time.Second {
 			t.Errorf("after %v", f.retry)
 		}
 	})
@@ -131,6 +130,8 @@ func TestErrorTable(t *testing.T) {
 		},
 		"server full":      &predict.ServerFullError{Limit: 5},
 		"too many viewers": &ViewersError{Limit: 5},
+		"large bodies":     &CrowdedError{Most: 5},
+		"many calls":       &protect.CrowdedError{},
 		"refused unread": &protect.ThrottledError{
 			Kind: protect.Kind{Model: "policy"}, Cause: &sharedsched.Refusal{
 				Reason: sharedsched.RefusedDeadline, Predicted: 5 * time.Millisecond, Limit: 2 * time.Millisecond,
