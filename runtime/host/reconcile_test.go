@@ -182,6 +182,9 @@ func TestARemovedModelDrains(t *testing.T) {
 	w.listing = modelrepo.Listing{Faults: []error{fmt.Errorf("%w: /models holds no model", modelrepo.ErrNoRepository)}}
 	w.reconcile()
 	w.states("a/1 ready", "m/1 ready")
+	if n := len(w.logs.Event("removals_ignored")); n != 1 {
+		t.Errorf("it was logged %d times that no model is taken to be gone", n)
+	}
 
 	v.closed = true
 	call := ask(published, 1, 3)

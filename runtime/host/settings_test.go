@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -272,9 +273,18 @@ func TestAProofOfNewSizesThatFails(t *testing.T) {
 func TestWeightChangesWithoutAReload(t *testing.T) {
 	w := newWorld(t, 1)
 	f := times(2)
+	s := &whileAdding{Scheduler: w.sched}
+	w.Attach(s)
 	w.add("m", 1, f, nil)
 	w.reconcile()
 	w.sealed()
+	s.refuses = errors.New("not these settings")
+	w.edit("m", func(m *modelrepo.Manifest) { m.Weight = 1.5 })
+	w.reconcile()
+	if n := len(w.sched.State().Versions); n != 1 || len(w.flows()) != 1 {
+		t.Errorf("a move that failed leaves %d versions, and the flows %+v", n, w.flows())
+	}
+	s.refuses = nil
 	_, end := w.besiege(4, 6)
 	for weight := 2.0; weight < 12; weight++ {
 		w.edit("m", func(m *modelrepo.Manifest) {
@@ -304,6 +314,11 @@ type whileAdding struct {
 
 	happens func() error // once
 	added   []string
+	refuses error // all settings
+}
+
+func (s *whileAdding) Configure(v sharedsched.VersionID, settings sharedsched.Settings) error {
+	return cmp.Or(s.refuses, s.Scheduler.Configure(v, settings))
 }
 
 func (s *whileAdding) AddVersion(name string, flow sharedsched.FlowID,

@@ -90,23 +90,39 @@ func TestAVersionIsAudited(t *testing.T) {
 			}
 			return nil
 		}), func(m *modelrepo.Manifest) { m.Batching.Audit = 0.5 })
-		v := w.load("m")
-		for n := 0; n < 100 && w.version("m", 1).Batching.Batched; n++ {
-			asked(t, w, []*catalog.Call{ask(v, 1, 1), ask(v, 1, magic), ask(v, 1, 3), ask(v, 1, 4)})()
-			time.Sleep(10 * time.Second)
+		w.load("m")
+		for proofs := range 2 { // audits watch the version after its second proof, too
+			w.edit("m", func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = 32 << proofs })
+			v := w.load("m")
+			for n := 0; n < 100 && w.version("m", 1).Batching.Batched; n++ {
+				asked(t, w, []*catalog.Call{ask(v, 1, 1), ask(v, 1, magic), ask(v, 1, 3), ask(v, 1, 4)})()
+				time.Sleep(10 * time.Second)
+			}
 		}
 		mu.Lock()
-		defer mu.Unlock()
 		now := w.version("m", 1)
-		if l := now.Live(); now.Batching.Batched || l.Different != 1 || int(l.Audited) != compared ||
-			results[audit.Different] != 1 ||
-			len(w.logs.Event(takenOut)) != 1 ||
+		if l := now.Live(); now.Batching.Batched || l.Different != 2 || int(l.Audited) != compared ||
+			results[audit.Different] != 2 ||
+			len(w.logs.Event(takenOut)) != 2 ||
 			now.Batching.AuditShare != 0.5 ||
 			!strings.HasPrefix(now.Batching.Reason, "taken out of batching: an audit of live batches found that output") {
 			t.Errorf("%+v, %+v; told %v, shown %d", now.Batching, l, results, compared)
 		}
+		mu.Unlock()
 		if held := w.Auditing(); held != 0 {
 			t.Errorf("%d bytes are held for further audits", held)
+		}
+		w.add("n", 1, overRows(1, func([][]float32) error { time.Sleep(time.Millisecond); return nil }),
+			func(m *modelrepo.Manifest) { m.Batching.Audit = 1e-6 })
+		v := w.load("n")
+		for tries := 0; w.Auditing() == 0 && tries < 1000; tries++ {
+			asked(t, w, []*catalog.Call{ask(v, 1, 1), ask(v, 1, 2), ask(v, 1, 3)})()
+			time.Sleep(time.Second) // until a row waits for device time
+		}
+		before := w.Auditing()
+		w.listing.Models = w.listing.Models[:1]
+		if w.reconcile(); before == 0 || w.Auditing() != 0 {
+			t.Errorf("%d bytes are held for audits, and %d of a version that is gone", before, w.Auditing())
 		}
 	})
 }
