@@ -54,7 +54,7 @@ func serialOf(t testing.TB, f files) string {
 // TestRotation: certificates are replaced while callers connect all the time, and none fails. A connection that is kept
 // lives through it.
 func TestRotation(t *testing.T) {
-	rotations, handshakes := weftest.Times(30, 100), int64(weftest.Times(3_000, 10_000))
+	rotations, handshakes := weftest.Times(15, 100), int64(weftest.Times(1_500, 10_000))
 	if testing.Short() {
 		rotations, handshakes = 5, 300
 	}

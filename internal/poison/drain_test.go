@@ -44,7 +44,7 @@ func TestStops(t *testing.T) {
 		if long {
 			drain = "--drain-timeout=500ms"
 		}
-		s := serve(t, repository, drain, "--run-timeout=2s")
+		s := serve(t, repository, drain, "--run-timeout=1s")
 		l := &load{t: t, server: s, heard: make(chan struct{})}
 		ctx, cancel := context.WithTimeout(t.Context(), innocentLimit)
 		var callers sync.WaitGroup

@@ -18,7 +18,7 @@ func TestKills(t *testing.T) {
 		t.Skip("it starts processes again and again")
 	}
 	together(t)
-	kills := weftest.Times(8, 20)
+	kills := weftest.Times(4, 20)
 	s := serve(t, addInnocents(t, innocents))
 	l := callInnocents(s, 2)
 	l.more(20)

@@ -249,7 +249,7 @@ func TestPlantedTriggers(t *testing.T) {
 	changes := []planted{
 		{}, {size: 1e-5}, {small: 2e-4}, {small: 2e-4, size: 1e-5}, {small: 2e-4, size: 1e-5, next: true},
 	}
-	first, count := uint64(1), uint64(75)
+	first, count := uint64(1), uint64(50)
 	if testing.Short() || race.Enabled {
 		count = 30
 	}

@@ -22,7 +22,7 @@ func TestEveryModuleIsListed(t *testing.T) {
 	}
 	folder := t.TempDir()
 	program, out := filepath.Join(folder, "weft"), filepath.Join(folder, "bom.json")
-	command(t, "go", "build", "-o", program, "../../cmd/weft")
+	command(t, "go", "build", "-ldflags=-w", "-o", program, "../../cmd/weft")
 	if err := run(t.Context(), []string{"--weft", program, "--out", out}, io.Discard, io.Discard); err != nil {
 		t.Fatal(err)
 	}

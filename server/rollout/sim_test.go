@@ -382,9 +382,9 @@ func TestWholeRollouts(t *testing.T) {
 	if testing.Short() || race.Enabled {
 		t.Skip("it computes for seconds")
 	}
-	seed, laws, most := asked(t, 1, len(kinds), 6)
+	seed, laws, most := asked(t, 1, len(kinds), 3)
 	units := 3000
-	if most > 6 {
+	if most > 3 {
 		units = 6000
 	}
 	draws := rand.New(rand.NewPCG(seed, 62))

@@ -37,16 +37,19 @@ func (i *impatience) String() string { return fmt.Sprintf("%+v", *i) }
 // tasks whose callers gave up, and retries would keep it so.
 func TestCallersWithoutDeadlinesGetAnswersAfterASlowdown(t *testing.T) {
 	for seed := range map[bool]uint64{false: 8, true: 1}[race.Enabled] {
-		rng := rand.New(rand.NewPCG(seed, 1))
-		i := impatience{
-			patience: 200*time.Millisecond + time.Duration(rng.Int64N(int64(2*time.Second))),
-			takes:    time.Duration(1+rng.IntN(20)) * time.Millisecond, rows: 1 + rng.IntN(16), load: 0.4 + 0.4*rng.Float64(),
-		}
-		// In the order of arrival, nobody would be answered by a full queue in time.
-		i.queue = int(float64(i.rows) * (1 + rng.Float64()) * float64(i.patience) / float64(i.takes))
-		if in := i.run(t); in < 0.95 {
-			t.Errorf("seed %d, %v: %.2f of the requests were answered in time after two seconds", seed, &i, in)
-		}
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			rng := rand.New(rand.NewPCG(seed, 1))
+			i := impatience{
+				patience: 200*time.Millisecond + time.Duration(rng.Int64N(int64(2*time.Second))),
+				takes:    time.Duration(1+rng.IntN(20)) * time.Millisecond, rows: 1 + rng.IntN(16), load: 0.4 + 0.4*rng.Float64(),
+			}
+			// In the order of arrival, nobody would be answered by a full queue in time.
+			i.queue = int(float64(i.rows) * (1 + rng.Float64()) * float64(i.patience) / float64(i.takes))
+			if in := i.run(t); in < 0.95 {
+				t.Errorf("%v: %.2f of the requests were answered in time after two seconds", &i, in)
+			}
+		})
 	}
 }
 
