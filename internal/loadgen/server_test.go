@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/internal/weftest"
@@ -70,5 +71,12 @@ func TestRealServer(t *testing.T) {
 		if strings.Contains(out.String(), "in the server") != tt.served {
 			t.Errorf("%s: the way through the server, want %v:\n%s", tt.protocol, tt.served, out.String())
 		}
+	}
+	// One that is not there may be about to start.
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	err := Run(ctx, optionsFor("127.0.0.1:1", func(*Options) {}), &bytes.Buffer{}, &bytes.Buffer{})
+	if err == nil || !strings.Contains(err.Error(), `connection refused"); name the --listen address of one`) {
+		t.Error(err)
 	}
 }
