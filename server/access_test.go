@@ -95,11 +95,7 @@ type person struct {
 
 func people() []person {
 	var all []person
-	patterns := []string{"policy", "*", "pol*"}
-	if race.Enabled {
-		patterns = patterns[2:]
-	}
-	for i, models := range patterns {
+	for i, models := range []string{"policy", "*", "pol*"}[map[bool]int{false: 0, true: 2}[race.Enabled]:] {
 		for set := range 8 {
 			p := person{name: fmt.Sprintf("p%d-%d", i, set), models: models}
 			for bit, permission := range []string{"predict", "observe", "operate"} {
