@@ -39,7 +39,7 @@ func TreePath(root string) string {
 // Find returns the absolute path of the library to load. It looks in this order:
 //
 //   - the path that WEFT_ONNXRUNTIME_LIB names, which must be a file;
-//   - beside the running executable, and in ../lib;
+//   - beside the running executable, in ../lib, and in ../lib/weft, where the wheel of Python has it;
 //   - the source tree around the executable, where `make setup` puts it;
 //   - the source tree around the working directory: in tests, or if tree and library belong to the user;
 //   - where `weft setup` puts it for the user.
@@ -85,7 +85,8 @@ func find(exe, wd, user string) (string, error) {
 		dir := filepath.Dir(exe)
 		candidates = append(candidates,
 			filepath.Join(dir, FileName()),
-			filepath.Join(filepath.Dir(dir), "lib", FileName()))
+			filepath.Join(filepath.Dir(dir), "lib", FileName()),
+			filepath.Join(filepath.Dir(dir), "lib", "weft", FileName()))
 		// A binary that was built into its source tree.
 		if root, ok := SourceTree(dir); ok {
 			candidates = append(candidates, TreePath(root))
