@@ -134,7 +134,8 @@ smoke: setup build $(TOOLS)/grpcurl ## Serve the example models and ask them thr
 CLIENTS := .weft/clients
 
 .PHONY: wheel
-wheel: build ## Build the wheel of the Python client into bin (needs Python)
+wheel: setup build ## Build the wheels of the server, for this machine, and of the Python client into bin (needs Python)
+	scripts/packages/build.sh bin/weft bin
 	CLIENTS_REQUIRED=1 scripts/clients/environment.sh $(CLIENTS) scripts/clients/requirements.txt
 	scripts/clients/wheel.sh $(CLIENTS)/bin/python bin
 
@@ -190,9 +191,9 @@ sbom: setup build ## List what bin/weft is made of in bin/weft.cdx.json (Cyclone
 	go run ./scripts/sbom
 
 .PHONY: package
-package: setup build $(TOOLS)/nfpm ## Pack bin/weft and ONNX Runtime for this machine: an archive, a .deb and a .rpm in bin (Linux)
+package: setup build $(TOOLS)/nfpm ## Pack bin/weft and ONNX Runtime for this machine: an archive, a .deb, a .rpm and a wheel in bin (Linux)
 	rm -f bin/weft_* bin/weft-*
-	scripts/packages/build.sh bin/weft $(TOOLS)/nfpm bin
+	scripts/packages/build.sh bin/weft bin $(TOOLS)/nfpm
 
 .PHONY: test-packages
 test-packages: package ## Install the packages into folders, and serve the example models with each (skips what needs tools that are not here)

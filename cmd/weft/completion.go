@@ -26,9 +26,12 @@ For fish: weft completion fish >~/.config/fish/completions/weft.fish`
 // command prints nothing, bash and zsh complete names of files.
 var shells = map[string]func(command string) string{
 	"bash": func(command string) string { return "complete -o default -C " + quote(command) + " weft\n" },
+	// zsh takes this by eval, and as the file _weft of a folder of completions.
 	"zsh": func(command string) string {
-		return "autoload -Uz compinit bashcompinit && compinit && bashcompinit\ncomplete -o default -C " + quote(command) +
-			" weft\n"
+		return "#compdef weft\n_weft() {\n  local -a next=(${(f)\"$(COMP_LINE=${(j: :)words[1,CURRENT]} " + command +
+			")\"})\n  if (($#next)); then compadd -a next; else _files; fi\n}\n" +
+			"if [[ ${funcstack[1]-} == _weft ]]; then\n  _weft\nelse\n" +
+			"  (($+functions[compdef])) || { autoload -Uz compinit && compinit }\n  compdef _weft weft\nfi\n"
 	},
 	"fish": func(command string) string {
 		return "function __weft_complete\n  COMP_LINE=(commandline -cp) " + command +

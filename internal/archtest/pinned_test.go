@@ -230,7 +230,7 @@ func noOtherFetches(root fs.FS) (complaints []string, err error) {
 			}
 			for i, line := range strings.Split(string(text), "\n") {
 				code, _, _ := strings.Cut(line, "#")
-				code = strings.ReplaceAll(code, "pip install --require-hashes", "")
+				code = strings.NewReplacer("pip install --require-hashes", "", "pip install --no-index", "").Replace(code)
 				if name == ".ci/run" { // programs that only look at what was built, and are signed by their distribution
 					code = strings.ReplaceAll(code, "apt-get install --yes --no-install-recommends", "")
 				}
@@ -267,7 +267,7 @@ func TestPinnedComplains(t *testing.T) {
 		".github/workflows/ci.yml":        "steps:\n  - uses: actions/checkout@" + digest[:40] + " # v5\n  - uses: ./mine\n",
 		"deploy/Dockerfile":               "FROM golang@sha256:" + digest + " AS build\nFROM build AS more\nFROM scratch\n",
 		"Makefile":                        "a:\n\tnpm ci # not curl\n\tpip install --require-hashes -r x\n",
-		"scripts/a.sh":                    "go run ./x\n",
+		"scripts/a.sh":                    "go run ./x\npip install --no-index x.whl\n",
 		".ci/run":                         "apt-get install --yes --no-install-recommends x\n",
 
 		"scripts/clients/requirements.txt": "# ours\na==1.2 \\\n    --hash=sha256:" + digest + "\n",

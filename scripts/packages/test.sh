@@ -34,6 +34,8 @@ serve() { # settings, command...
   server=$!
   await "$http"
   infer "$http"
+  [[ -z ${began-} ]] || awk -v a="$began" -v b="$EPOCHREALTIME" \
+    'BEGIN { printf "packages: %.1f s from the package to the first answer\n", b - a }'
   kill -HUP "$server"
   for ((attempt = 0; ; attempt++)); do
     grep --quiet 'event=settings_reloaded' "$work/log" && break
@@ -47,20 +49,47 @@ serve() { # settings, command...
 wants() { # package, listing
   local file
   for file in usr/bin/weft usr/lib/weft/bin/weft usr/lib/weft/lib/libonnxruntime.so etc/weft/weft.yaml \
-    usr/lib/systemd/system/weft.service \
-    usr/share/doc/weft/{README.md,CHANGELOG.md,INSTALL.md,LICENSE,NOTICE,THIRD_PARTY.txt}; do
+    usr/lib/systemd/system/weft.service usr/share/man/man1/weft.1.gz \
+    usr/share/{bash-completion/completions/weft,fish/vendor_completions.d/weft.fish,zsh/.*/_weft} \
+    usr/share/doc/weft/{README.md,CHANGELOG.md,LICENSE,NOTICE,THIRD_PARTY.txt,deploy/prometheus/alerts.yaml}; do
     grep --quiet --line-regexp "[./]*/$file" <<<"$2" || fail "$1 has no /$file"
   done
 }
 
+# documents wants each relative link of the README in a folder to lead to a file there, and the page of the manual to be
+# readable.
+documents() { # folder, folder of share
+  local link said
+  for link in $(grep --only-matching --perl-regexp '\]\(\K(?!https?:)[^)#]+' "$1/README.md"); do
+    [[ -e $1/$link ]] || fail "README.md links to $link, which is not packed: build.sh packs what git has"
+  done
+  zgrep --quiet '^\.SH WEFT SERVE' "$2/man/man1/weft.1.gz" || fail "weft.1 does not tell of weft serve"
+  grep --quiet "'weft complete'" "$2/bash-completion/completions/weft" || fail "bash would not ask weft for completions"
+  has man 'to read weft.1' || return 0
+  said=$(man --warnings --local-file "$2/man/man1/weft.1.gz" 2>&1 >/dev/null) && [[ -z $said ]] || fail "weft.1: $said"
+}
+
 archive() {
-  local package
+  local package began=$EPOCHREALTIME
   package=$(only 'weft_*_linux_*.tar.gz')
   mkdir "$work/archive"
   tar --extract --gzip --file "$package" --directory "$work/archive" --strip-components 1
-  "$work/archive/bin/weft" version
   serve "$work/archive/weft.yaml" "$work/archive/bin/weft"
+  "$work/archive/bin/weft" version
+  documents "$work/archive" "$work/archive/share"
   say "the archive serves"
+}
+
+wheel() {
+  local package began venv=$work/venv
+  has python3 'the wheel' || return 0
+  package=$(only 'weft_server-*.whl')
+  python3 -m venv "$venv"
+  began=$EPOCHREALTIME
+  "$venv/bin/python" -m pip install --no-index --no-deps --quiet --disable-pip-version-check "$package"
+  serve "$work/archive/weft.yaml" "$venv/bin/weft"
+  [[ $("$venv/bin/python" -m weft_server version) == $("$venv/bin/weft" version) ]] || fail "python -m weft_server is no weft"
+  say "the wheel serves"
 }
 
 deb() {
@@ -70,6 +99,7 @@ deb() {
   wants "$package" "$(dpkg-deb --fsys-tarfile "$package" | tar --list)"
   [[ $(dpkg-deb --info "$package" conffiles) == /etc/weft/weft.yaml ]] || fail "$package: weft.yaml is no conffile"
   dpkg-deb --extract "$package" "$root"
+  documents "$root/usr/share/doc/weft" "$root/usr/share"
   "$root/usr/bin/weft" version
   serve "$root/etc/weft/weft.yaml" "$root/usr/bin/weft"
   say "the .deb serves"
@@ -129,6 +159,7 @@ rpm_life() {
   rpm=(rpm --root "$root" --nodeps --noscripts)
   mkdir "$root"
   "${rpm[@]}" --install "$package" 2>"$work/said" || fail "rpm: $(cat "$work/said")"
+  documents "$root/usr/share/doc/weft" "$root/usr/share"
   serve "$root/etc/weft/weft.yaml" "$root/usr/bin/weft"
   "${rpm[@]}" --erase weft 2>"$work/said" || fail "rpm --erase: $(cat "$work/said")"
   [[ ! -e $root/usr/bin/weft && ! -e $root/usr/lib/weft ]] || fail "after the removal: $(find "$root/usr")"
@@ -139,8 +170,10 @@ rpm_life() {
 other() {
   local kind
   export GOARCH=arm64 VERSION=1.2.3 STAGE=$work/stage
-  mkdir -p "$STAGE/bin" "$STAGE/lib" "$STAGE/doc" "$work/arm64"
-  touch "$STAGE/bin/weft" "$STAGE/lib/libonnxruntime.so" "$STAGE/doc/README.md"
+  mkdir -p "$work/arm64"
+  cp -r "$work/archive" "$STAGE"
+  mkdir "$STAGE/doc"
+  cp README.md "$STAGE/doc"
   for kind in deb rpm; do
     "$nfpm" package --config scripts/packages/nfpm.yaml --packager "$kind" --target "$work/arm64" >"$work/log" ||
       fail "nfpm: $kind for arm64"
@@ -164,6 +197,7 @@ systemd() {
 }
 
 archive
+wheel
 libc
 deb
 deb_life
