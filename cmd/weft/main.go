@@ -62,14 +62,18 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	command, err := parser.Parse(args)
 	if wrong, ok := errors.AsType[*kong.ParseError](err); ok {
-		// kong knows nothing of flags that are gone. Its error is text.
-		for key, instead := range (config.Server{}).Gone() {
-			if rest, is := strings.CutPrefix(err.Error(), "unknown flag --"+key); is && (rest == "" || rest[0] == ',') {
-				err = fmt.Errorf("--%s is gone: %s", key, instead)
+		node := wrong.Context.Selected()
+		// kong knows nothing of flags that are gone, nor of those of other servers. Its error is text.
+		if flag, is := strings.CutPrefix(err.Error(), "unknown flag --"); is && node != nil {
+			flag, _, _ = strings.Cut(flag, ",")
+			if instead := (config.Server{}).Gone()[flag]; instead != "" {
+				err = fmt.Errorf("--%s is gone: %s", flag, instead)
+			} else if knownElsewhere(flag) && (node.Name == "serve" || node.Name == "check") {
+				err = translate(args)
 			}
 		}
 		// The advice comes after the error: fail prints before the deferred calls run.
-		if node := wrong.Context.Selected(); node != nil {
+		if node != nil {
 			defer fmt.Fprintf(stderr, "Run \"%s --help\" for help.\n", node.FullPath())
 		} else {
 			defer fmt.Fprintln(stderr, `Run "weft --help" for help.`)

@@ -1,0 +1,121 @@
+package main
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/weftserve/weft/internal/config"
+	"github.com/weftserve/weft/internal/config/pbtxt"
+	tfserving "github.com/weftserve/weft/proto/gen/tensorflow/serving"
+)
+
+//go:embed elsewhere.txt
+var elsewhereText string
+
+// elsewhere says what to write here in the place of flags that other servers have. VALUE stands for the flag's value.
+var elsewhere = sync.OnceValue(func() map[string]string {
+	table := map[string]string{}
+	for line := range strings.Lines(elsewhereText) {
+		if name, instead, is := strings.Cut(strings.TrimSpace(line), ": "); is && name[0] != '#' {
+			table[name] = instead
+		}
+	}
+	return table
+})
+
+// elsewhereFiles are the flags of TensorFlow Serving whose files are answered field by field.
+var elsewhereFiles = map[string]func(file string, data []byte) (string, error){
+	"batching_parameters_file": batchingParameters, "monitoring_config_file": monitoring,
+}
+
+// knownElsewhere reports whether a flag, without its hyphens, is one of another server that has a counterpart here.
+func knownElsewhere(name string) bool { return elsewhere()[name] != "" || elsewhereFiles[name] != nil }
+
+// translate answers every flag of another server in a command line, one a line: the parser would stop at each.
+func translate(args []string) error {
+	var lines []string
+	for i, arg := range args {
+		name, value, given := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
+		if !strings.HasPrefix(arg, "--") || !knownElsewhere(name) {
+			continue
+		}
+		if !given && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
+			value = args[i+1]
+		}
+		instead := "write " + elsewhere()[name]
+		if answer := elsewhereFiles[name]; answer != nil {
+			instead = fileElsewhere(value, answer)
+		} else if value != "" {
+			instead = strings.ReplaceAll(instead, "VALUE", value)
+		}
+		lines = append(lines, fmt.Sprintf("--%s is a flag of another server: %s", name, instead))
+	}
+	return errors.New(strings.Join(lines, "\n"))
+}
+
+// fileElsewhere reads a file of another server, and answers its fields.
+func fileElsewhere(file string, answer func(file string, data []byte) (string, error)) string {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Sprintf("name its file, so that this says what each field becomes: %v", err)
+	}
+	text, err := answer(file, data)
+	if err != nil {
+		return "its file is faulty, so that this cannot say what each field becomes:\n" + err.Error()
+	}
+	return text
+}
+
+// batchingParameters returns the lines of a model.yaml that do what a batching parameters file does.
+func batchingParameters(file string, data []byte) (string, error) {
+	var p tfserving.BatchingParameters
+	doc, err := pbtxt.Read(file, data, &p)
+	if err != nil {
+		return "", err
+	}
+	lines := []string{"write in the model.yaml of each model:", "batching:"}
+	line := func(field, format string, args ...any) {
+		if doc.Stands(field) {
+			lines = append(lines, "  "+fmt.Sprintf(format, args...)+"  # "+field)
+		}
+	}
+	size := int64(1000) // theirs, where the file does not say
+	if p.GetMaxBatchSize() != nil {
+		size = p.GetMaxBatchSize().GetValue()
+	}
+	wait := config.Duration(time.Duration(p.GetBatchTimeoutMicros().GetValue()) * time.Microsecond)
+	line("max_batch_size", "max_batch_size: %d", size)
+	line("max_batch_size", "# larger requests are split; max_request_rows: %d would refuse them, as theirs", size)
+	line("batch_timeout_micros", "batch_timeout: %v", wait)
+	line("max_enqueued_batches", "max_queue: %d", p.GetMaxEnqueuedBatches().GetValue()*size)
+	line("num_batch_threads", "# nothing, or --devices cpu:%d: as many batches run at a time as there are processors",
+		p.GetNumBatchThreads().GetValue())
+	line("thread_pool_name", "# nothing: there are no pools to name")
+	line("allowed_batch_sizes", "allowed_batch_sizes: %s",
+		strings.ReplaceAll(fmt.Sprint(p.GetAllowedBatchSizes()), " ", ", "))
+	line("pad_variable_length_inputs", "variable_dims: {}  # for each input {INPUT: {axis: 1, buckets: [32, 64]}}")
+	return strings.Join(lines, "\n"), nil
+}
+
+// monitoring says what becomes of a monitoring config file.
+func monitoring(file string, data []byte) (string, error) {
+	var m tfserving.MonitoringConfig
+	doc, err := pbtxt.Read(file, data, &m)
+	if err != nil {
+		return "", err
+	}
+	lines := []string{"leave it out:"}
+	if doc.Stands("prometheus_config.enable") {
+		lines = append(lines, fmt.Sprintf("  prometheus_config.enable: %v: --http has metrics; --http= serves none",
+			m.GetPrometheusConfig().GetEnable()))
+	}
+	if path := m.GetPrometheusConfig().GetPath(); path != "" {
+		lines = append(lines, fmt.Sprintf("  prometheus_config.path: have Prometheus read /metrics in the place of %s", path))
+	}
+	return strings.Join(lines, "\n"), nil
+}
