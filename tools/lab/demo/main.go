@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
 	"syscall"
 	"time"
@@ -17,10 +16,10 @@ import (
 
 // options are the flags.
 type options struct {
-	weft, grpcurl, examples string
-	ports                   string
-	last                    time.Duration
-	press                   string
+	weft, examples string
+	ports          string
+	last           time.Duration
+	press          string
 }
 
 func main() {
@@ -31,7 +30,6 @@ func main() {
 	var o options
 	flag.StringVar(&o.weft, "weft", "bin/weft", "the program `file`")
 	flag.StringVar(&o.examples, "models", "examples/models", "the `folder` of the trained policies")
-	flag.StringVar(&o.grpcurl, "grpcurl", grpcurl(), "the `command` that is shown for a first call")
 	flag.StringVar(&o.ports, "ports", "usual", "usual: 9000, 9001 and 9002 where nobody listens there; free: any")
 	flag.DurationVar(&o.last, "for", 0, "end after this `time`; 0 waits for q or Ctrl-C")
 	flag.StringVar(&o.press, "press", "", "keys to press by themselves, such as c@5s,f@10s,f@15s")
@@ -43,18 +41,6 @@ func main() {
 		fmt.Fprintf(os.Stderr, "demo: %v\n", err)
 		os.Exit(1)
 	}
-}
-
-// grpcurl returns how grpcurl is called here.
-func grpcurl() string {
-	if _, err := exec.LookPath("grpcurl"); err == nil {
-		return "grpcurl"
-	}
-	const built = ".weft/bin/grpcurl" // `make smoke` puts it there
-	if _, err := os.Stat(built); err == nil {
-		return built
-	}
-	return "go tool -modfile=tools/go.mod grpcurl"
 }
 
 // run plays the demo until the context ends, the time is over, or the user quits.
@@ -85,7 +71,7 @@ func run(ctx context.Context, o *options, in *os.File, out io.Writer) (err error
 	}
 	d.fill(ctx)
 	defer d.close()
-	d.say("%s", d.welcome(o))
+	d.say("%s", d.welcome())
 	restore, raw := takeKeys(ctx, in, d.keys)
 	defer restore()
 	d.raw = raw

@@ -34,7 +34,7 @@ func TestDemo(t *testing.T) {
 	}
 	defer in.Close()
 	o := options{
-		weft: weft, grpcurl: "grpcurl", examples: "../../../examples/models", ports: "free",
+		weft: weft, examples: "../../../examples/models", ports: "free",
 		press: "c@500ms,s@1s,s@2s,f@2s,f@4s,q@5s",
 	}
 	var out bytes.Buffer
@@ -45,7 +45,7 @@ func TestDemo(t *testing.T) {
 	}
 	said := out.String()
 	for _, want := range []string{
-		"/live/\n", "grpcurl -plaintext", "[c] Version 2 gets", "[c] running: version 2 gets 20 %",
+		"/live/\n", "--input observation='[[", "[c] Version 2 gets", "[c] running: version 2 gets 20 %",
 		"[s] Other programs", "[s] The device has", "[f] Ten times", "[f] The flood is over",
 	} {
 		if !strings.Contains(said, want) {

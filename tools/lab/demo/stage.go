@@ -82,7 +82,7 @@ func (d *stage) flags() string {
 const keyHelp = "Keys: c starts a canary, s slows the device, f floods, q quits."
 
 // welcome says what runs, and what to try.
-func (d *stage) welcome(o *options) string {
+func (d *stage) welcome() string {
 	return fmt.Sprintf(`
 A server is at work: every %v, %d robots ask %s v%d for an action and %d ask %s v%d. %s v%d shadows
 that one, and large batches of %s v%d come between. One device runs one batch at a time.
@@ -91,14 +91,12 @@ that one, and large batches of %s v%d come between. One device runs one batch at
   In a second terminal:
                %[13]s top%[14]s
                %[13]s explain%[14]s
-  Call it:     %[15]s -plaintext -d '{"model": {"name": "%[3]s"}, "inputs": {"observation":
-                 {"dtype": "DATA_TYPE_FP32", "shape": [1, 4], "floatValues": [0, 0.1, 0.05, -0.2]}}}' \
-                 %[16]s weft.v1.PredictionService/Predict
+  Call it:     %[13]s predict %[3]s%[14]s --input observation='[[0, 0.1, 0.05, -0.2]]'
 
 Open the page, then press c: within a minute it says which version is better. Then f, for an overload, and f again.
-%[17]s
+%[15]s
 `, period, carts, policy, baseline, hoppers, gait, walking, gait, limited, ranker, rankerVersion, d.server.HTTP,
-		d.server.weft, d.flags(), o.grpcurl, d.server.GRPC, keyHelp)
+		d.server.weft, d.flags(), keyHelp)
 }
 
 // play carries out keys until the user quits, the time is over (0: never), or the server ends.
