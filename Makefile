@@ -134,8 +134,12 @@ smoke: setup build $(TOOLS)/grpcurl ## Serve the example models and ask them thr
 CLIENTS := .weft/clients
 
 .PHONY: wheel
-wheel: setup build ## Build the wheels of the server, for this machine, and of the Python client into bin (needs Python)
+wheel: setup build wheel-client ## Build the wheels of the server, for this machine, and of the Python client into bin (needs Python)
 	scripts/packages/build.sh bin/weft bin
+
+.PHONY: wheel-client
+wheel-client: ## Build the wheel of the Python client into bin (needs Python)
+	@mkdir -p bin
 	CLIENTS_REQUIRED=1 scripts/clients/environment.sh $(CLIENTS) scripts/clients/requirements.txt
 	scripts/clients/wheel.sh $(CLIENTS)/bin/python bin
 
