@@ -83,6 +83,7 @@ archive() {
 wheel() {
   local package began venv=$work/venv
   has python3 'the wheel' || return 0
+  python3 -c 'import ensurepip' 2>/dev/null || { say "skipped: the wheel, for this python3 has no pip"; return 0; }
   package=$(only 'weft_server-*.whl')
   python3 -m venv "$venv"
   began=$EPOCHREALTIME
