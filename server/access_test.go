@@ -259,6 +259,7 @@ func twoModels() *catalog.Snapshot {
 type idle struct{}
 
 func (idle) Newest(string) (int64, error)                               { return 1, nil }
+func (idle) AwaitVersion(context.Context, string, int64) (bool, error)  { return true, nil }
 func (idle) LoadVersion(context.Context, string, int64, string) error   { return nil }
 func (idle) UnloadVersion(context.Context, string, int64, string) error { return nil }
 func (idle) SetLabel(_, _ string, _ int64, _ string) error              { return nil }

@@ -322,6 +322,10 @@ func (s *assembly) load(context.Context) error {
 func (s *assembly) serveCalls(context.Context) error {
 	if s.admin != nil {
 		admin := server.NewAdmin(s.edge, s.house.models)
+		if s.MaxUploadBytes > 0 {
+			s.repository.AcceptUploads(int64(s.MaxUploadBytes))
+			admin.Uploads = s.repository
+		}
 		options := append(grpcOptions(&s.Server, &s.memory),
 			admin.Options(s.credentials("admin-listen"))...)
 		s.group.Start(adminPart(s.connections.Listen(s.admin, transport.PingTimeout), admin, options))

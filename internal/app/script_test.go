@@ -3,6 +3,7 @@ package app
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -52,6 +53,9 @@ import (
 //	pages PATH CODE CODE CODE          wants these statuses of a page for nobody, for $pilot, and for $ada
 //	log EVENT                          prints the records of an event so far
 //	check [-load] [-json] REPOSITORY|- [KEY=VALUE...]  checks, as weft check does
+//	upload [-token T] [-short|-wrong|-cut] MODEL VERSION FILE...  uploads a version: half of its bytes, with a wrong one,
+//	                                   or broken off once it has begun
+//	left N REPOSITORY                  waits until uploads have left N folders there
 //	sketch FILE SKETCH                 writes a model; package sketch has the form
 //	token NAME                         sets $NAME to a new token, and adds its line to tokens.txt
 //	await PATTERN COMMAND...           repeats one of these until what it prints, or its error, matches
@@ -59,7 +63,7 @@ func TestScripts(t *testing.T) {
 	commands := map[string]func(*script, []string) (string, error){
 		"serve": (*script).serve, "ready": (*script).ready, "end": (*script).end, "call": (*script).call,
 		"ask": (*script).ask, "episodes": (*script).episodes, "flood": (*script).flood, "rewards": (*script).rewards, "get": (*script).get, "pages": (*script).pages,
-		"log": (*script).logged, "check": (*script).check, "sketch": (*script).sketch, "token": (*script).token,
+		"log": (*script).logged, "check": (*script).check, "upload": (*script).upload, "left": (*script).left, "sketch": (*script).sketch, "token": (*script).token,
 	}
 	all := map[string]func(*testscript.TestScript, bool, []string){}
 	for name, run := range commands {
@@ -372,6 +376,65 @@ func (s *script) check(args []string) (string, error) {
 	var out strings.Builder
 	err = Check(c, how, &out, s.Stderr())
 	return out.String(), err
+}
+
+func (s *script) upload(args []string) (string, error) {
+	ctx, _, args := s.as(args)
+	how := ""
+	if strings.HasPrefix(args[0], "-") {
+		how, args = args[0], args[1:]
+	}
+	ctx, cancel := context.WithTimeout(ctx, weftest.Patience)
+	defer cancel()
+	call, err := weftv1.NewAdminServiceClient(s.r.admin).UploadVersion(ctx)
+	s.Check(err)
+	start, content := &weftv1.UploadStart{Model: args[0]}, []byte(nil)
+	start.Version, err = strconv.ParseInt(args[1], 10, 64)
+	s.Check(err)
+	for _, name := range args[2:] {
+		data, err := os.ReadFile(s.MkAbs(name))
+		s.Check(err)
+		sum := sha256.Sum256(data)
+		content = append(content, data...)
+		start.Files = append(start.Files, &weftv1.UploadFile{
+			Name: filepath.Base(name), Bytes: int64(len(data)), Sha256: sum[:],
+		})
+	}
+	switch how {
+	case "-wrong":
+		content[0]++
+	case "-short", "-cut":
+		content = content[:len(content)/2]
+	}
+	// gRPC returns io.EOF once the server has answered; CloseAndRecv has the answer.
+	_ = call.Send(&weftv1.UploadVersionRequest{Part: &weftv1.UploadVersionRequest_Start{Start: start}})
+	for chunk := range slices.Chunk(content, 1<<20) {
+		_ = call.Send(&weftv1.UploadVersionRequest{Part: &weftv1.UploadVersionRequest_Chunk{Chunk: chunk}})
+	}
+	if how == "-cut" {
+		_, err := s.left([]string{"1", "repo"})
+		s.Check(err)
+		cancel()
+	}
+	answer, err := call.CloseAndRecv()
+	if err != nil {
+		return "", fmt.Errorf("%v: %s", status.Code(err), status.Convert(err).Message())
+	}
+	return fmt.Sprintf("version %d served %v\n", answer.GetVersion(), answer.GetServed()), nil
+}
+
+func (s *script) left(args []string) (string, error) {
+	for end := time.Now().Add(weftest.Patience); ; <-time.After(5 * time.Millisecond) { // nothing tells but asking
+		in, err := filepath.Glob(s.MkAbs(args[1]) + "/.weft-upload-*")
+		s.Check(err)
+		below, err := filepath.Glob(s.MkAbs(args[1]) + "/*/.weft-upload-*")
+		s.Check(err)
+		if all := slices.Concat(in, below); strconv.Itoa(len(all)) == args[0] {
+			return "", nil
+		} else if time.Now().After(end) {
+			return "", fmt.Errorf("uploads left %q", all)
+		}
+	}
 }
 
 func (s *script) sketch(args []string) (string, error) {

@@ -117,6 +117,9 @@ type Server struct {
 	// version is refused with the figures. Too low refuses versions that would fit; too high risks that the system
 	// kills the process for memory.
 	ModelMemory Size `yaml:"model-memory" name:"model-memory" default:"0" group:"Limits:" help:"Estimated memory of resident models; 0: no limit."`
+	// MaxUploadBytes bounds the files of one version that is uploaded, together; 0 has the server take none. Too low
+	// refuses large models; too high lets callers who may operate a model fill the disk.
+	MaxUploadBytes Size `yaml:"max-upload-bytes" name:"max-upload-bytes" default:"2GiB" group:"Limits:" help:"Files of an uploaded version (weft push); 0: none are taken."`
 	// MaxEpisodes bounds the running episodes whose version the server remembers, at least 1. The episode whose latest
 	// request is oldest is forgotten first, and then goes where its id leads. Each takes about 200 bytes.
 	MaxEpisodes int `yaml:"max-episodes" name:"max-episodes" default:"100000" group:"Models:" help:"Running episodes that keep their version."`
@@ -216,7 +219,8 @@ func DefaultServer() Server {
 		Isolation:     IsolateDevice, Sandbox: SandboxAuto, WorkerMemory: AutoBound, RunTimeout: Duration(30 * time.Second),
 		GPUTelemetry:   GPUTelemetryAuto,
 		DrainTimeout:   Duration(30 * time.Second),
-		MaxQueuedBytes: GiB, MaxMessageBytes: 16 * MiB, MaxHeldBytes: 256 * MiB, MaxConnectionAge: Duration(24 * time.Hour),
+		MaxQueuedBytes: GiB, MaxMessageBytes: 16 * MiB, MaxHeldBytes: 256 * MiB,
+		MaxUploadBytes: 2 * GiB, MaxConnectionAge: Duration(24 * time.Hour),
 		WatchInterval: Duration(5 * time.Second),
 		MaxEpisodes:   100_000, EpisodeTTL: Duration(10 * time.Minute),
 		RecordSample: 1, RecordInputs: "full", RecordLimit: 10 * GiB,
@@ -309,6 +313,7 @@ func (s *Server) checkEach() Faults {
 	Between(&faults, "max-queued-bytes", s.MaxQueuedBytes, KiB, 1<<40)
 	// Protocol buffers hold less than 2 GiB.
 	Between(&faults, "max-message-bytes", s.MaxMessageBytes, KiB, 2*GiB-MiB)
+	Between(&faults, "max-upload-bytes", s.MaxUploadBytes, 0, 1<<40)
 	Between(&faults, "max-held-bytes", s.MaxHeldBytes, 16*MiB, 1<<40)
 	if s.MaxConnectionAge != 0 {
 		Between(&faults, "max-connection-age", s.MaxConnectionAge, Duration(time.Minute), Duration(365*24*time.Hour))

@@ -102,6 +102,36 @@ func (h *Host) awaitLoad(ctx context.Context, name string, number int64) error {
 	return err
 }
 
+// AwaitVersion returns when a version that has come into the repository, and that the next listing has, is ready, or
+// why it will not be: an error of LoadVersion. served is false if it is not to be resident.
+func (h *Host) AwaitVersion(ctx context.Context, name string, number int64) (served bool, _ error) {
+	ctx, done, err := h.enter(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer done()
+	found, err := residency.Lookup(h.cfg.Scan(), name, number)
+	if err != nil || found == nil {
+		return false, err
+	}
+	h.mu.Lock()
+	served = h.residency.Model(name).Wants(found, number)
+	h.mu.Unlock()
+	if !served {
+		return false, nil
+	}
+	return true, h.await(ctx, name, func(m *residency.Model) (bool, error) {
+		if m == nil || m.Want(number) == nil {
+			return false, nil // the listing is on its way
+		}
+		over, failed, err := m.LoadOutcome(number)
+		if failed == nil || errors.Is(err, errClosing) {
+			return over, err
+		}
+		return true, &catalog.LoadError{Model: name, Version: number, Cause: failed.Hide(err)}
+	})
+}
+
 // UnloadVersion unloads a version that neither the traffic nor a label names, and returns when it has answered its
 // accepted requests. It stays away until LoadVersion, or until versions.policy changes. UnloadVersion ends openings of
 // the version, and waits for other steps that the model is busy with already. The error is a *catalog.InUseError,

@@ -34,6 +34,15 @@ type Repository struct {
 	mu sync.Mutex
 	// held is which directory each path led to when models were last found there. Guarded by mu.
 	held map[string]fs.FileInfo
+	// complete is what Receive has put there, by absolute path, and how it looks. Guarded by mu.
+	complete map[string]string
+
+	looks        chan struct{} // has Watch look at once; capacity 1
+	mostUploaded int64         // see AcceptUploads
+
+	// uploading is held while an upload begins, gets its place, or ends. It comes before mu.
+	uploading sync.Mutex
+	uploads   int // under way; guarded by uploading
 }
 
 // Open names the directories of a repository and checks that they are directories; it reads no model yet.
@@ -46,7 +55,9 @@ func OpenListed(file string, paths ...string) (*Repository, error) {
 	if len(paths) == 0 && file == "" {
 		return nil, fmt.Errorf("%w: no directory was named; %s", ErrNoRepository, layout)
 	}
-	r := &Repository{held: map[string]fs.FileInfo{}}
+	r := &Repository{
+		held: map[string]fs.FileInfo{}, complete: map[string]string{}, looks: make(chan struct{}, 1),
+	}
 	var faults []error
 	if file != "" {
 		var err error

@@ -20,6 +20,8 @@ type settling struct {
 	models map[string]*settledModel
 	seen   map[string]sighting
 	listed listedFile // the zero value: nothing is known of it
+	// complete reports whether something that has this mark was written by this server, as a whole; nil: nothing was.
+	complete func(what, mark string) bool
 
 	// Of the scan in progress.
 	now  time.Time
@@ -83,6 +85,9 @@ func (s *settling) settledFor(quiet time.Duration, what, mark string) bool {
 	seen, ok := s.seen[what]
 	if !ok || seen.mark != mark {
 		seen = sighting{mark: mark, since: s.now}
+		if s.complete != nil && s.complete(what, mark) {
+			seen.since = s.now.Add(-quiet)
+		}
 	}
 	seen.last = s.now
 	s.seen[what] = seen

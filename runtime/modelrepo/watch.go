@@ -57,6 +57,7 @@ func (r *Repository) Watch(ctx context.Context, w WatchConfig, changed func(List
 		timer    = time.NewTimer(0)
 	)
 	defer timer.Stop()
+	settling.complete = r.isComplete
 	if w.Interval == 0 {
 		timer.Stop()
 	}
@@ -69,6 +70,10 @@ func (r *Repository) Watch(ctx context.Context, w WatchConfig, changed func(List
 		case <-ctx.Done():
 			return nil
 		case w.Interval = <-w.Ask:
+			due = time.Now()
+			timer.Reset(0)
+			continue
+		case <-r.looks:
 			due = time.Now()
 			timer.Reset(0)
 			continue

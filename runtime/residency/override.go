@@ -155,6 +155,16 @@ func (m *Model) LoadOutcome(number int64) (over bool, failed *Candidate, _ error
 	return true, &v.failure.of, v.failure.cause
 }
 
+// Wants reports whether a version would be resident if the model were listed as it was found; m may be nil.
+func (m *Model) Wants(found *modelrepo.Model, number int64) bool {
+	if m == nil {
+		m = newModel(found.Name, nil)
+	}
+	next := *m
+	next.listed = found
+	return next.Want(number) != nil
+}
+
 // UnloadOutcome reports whether the outcome of an unload by override is decided, and the outcome: nil if the version is
 // gone, a *catalog.InUseError, or catalog.ErrBusy if somebody loads it.
 func (m *Model) UnloadOutcome(number int64) (over bool, _ error) {

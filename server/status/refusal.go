@@ -87,3 +87,18 @@ func predictedNumbers(e *sharedsched.Refusal) []string {
 func milliseconds(d time.Duration) string {
 	return strconv.FormatFloat(float64(d.Microseconds())/1e3, 'f', -1, 64)
 }
+
+// uploadFault is the fault of a version that was not taken into the repository.
+func uploadFault(err *catalog.UploadError) fault {
+	f := fault{code: codes.FailedPrecondition, reason: string(err.Reason)}
+	switch err.Reason {
+	case catalog.VersionExists:
+		f.code = codes.AlreadyExists
+	case catalog.TooManyUploads:
+		f.code, f.retry = codes.ResourceExhausted, retryUnavailable
+	case catalog.UploadStalled:
+		f.code = codes.DeadlineExceeded
+	case catalog.NotWritable:
+	}
+	return f
+}

@@ -160,6 +160,7 @@ var table = []entry{
 	all[*catalog.KeepError](fault{code: codes.Unavailable, reason: "NOT_KEPT"}),
 	some(fault{code: codes.FailedPrecondition, reason: "VERSION_BUSY", retry: retryUnavailable}, catalog.ErrBusy),
 	all[*catalog.InUseError](fault{code: codes.FailedPrecondition, reason: "VERSION_IN_USE"}),
+	of(uploadFault),
 	of(func(e *rollout.PlanError) fault {
 		return violation("rollout."+e.Field, "expected "+e.Want+", got "+e.Got)
 	}),

@@ -21,6 +21,9 @@ type Residents interface {
 	// LoadVersion makes a version of the repository resident and returns when it is ready, or why it failed. If ctx
 	// ends, the error wraps its cause, and the version goes on being loaded. by names the caller, here and below.
 	LoadVersion(ctx context.Context, model string, number int64, by string) error
+	// AwaitVersion returns when a version that has come into the repository is ready, or why it failed, as LoadVersion
+	// does. served is false if it is not to be loaded.
+	AwaitVersion(ctx context.Context, model string, number int64) (served bool, _ error)
 	// UnloadVersion returns when the version's last request has ended. If ctx ends, the error wraps its cause; a
 	// version that is published as unloading by then goes on draining.
 	UnloadVersion(ctx context.Context, model string, number int64, by string) error
@@ -36,6 +39,8 @@ type Admin struct {
 	weftv1.UnimplementedAdminServiceServer
 	*API
 	Residents Residents
+	// Uploads takes new versions; nil: none can be uploaded.
+	Uploads Uploads
 }
 
 // now returns a model as it is now, for the answer to a change; an empty one if it is gone.
@@ -95,21 +100,13 @@ func (a Admin) change(ctx context.Context, c *attempt, do func(context.Context, 
 	if c.version < 1 {
 		return &tensor.FieldError{Field: "version", Want: "a positive number", Got: strconv.FormatInt(c.version, 10)}
 	}
-	draining := a.Pipeline.Gate().Closed()
 	select {
-	case <-draining:
+	case <-a.Pipeline.Gate().Closed():
 		return sharedsched.ErrDraining // before anything has begun
 	default:
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, cancel := a.untilDrain(ctx)
 	defer cancel(nil)
-	go func() {
-		select {
-		case <-draining:
-			cancel(sharedsched.ErrDraining)
-		case <-ctx.Done():
-		}
-	}()
 	err := do(ctx, c.model, c.version, caller(ctx))
 	if errors.Is(err, catalog.ErrUnknown) {
 		// The runtime says that something is unknown; if that is the model, the routing table says it better.
@@ -118,6 +115,19 @@ func (a Admin) change(ctx context.Context, c *attempt, do func(context.Context, 
 		}
 	}
 	return err
+}
+
+// untilDrain returns a context that also ends when the server drains.
+func (a Admin) untilDrain(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-a.Pipeline.Gate().Closed():
+			cancel(sharedsched.ErrDraining)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
 }
 
 // validName matches the names that callers may give: to labels, to slots of traffic, and to the numbers of a report.

@@ -66,6 +66,9 @@ func TestChangesSayWhetherTheyLast(t *testing.T) {
 		methods := weftv1.File_weft_v1_admin_service_proto.Services().ByName("AdminService").Methods()
 		for i := range methods.Len() {
 			m := methods.Get(i)
+			if m.IsStreamingClient() {
+				continue // an upload is in the repository, and needs no state directory
+			}
 			request := dynamicpb.NewMessage(m.Input())
 			if err := protojson.Unmarshal(fmt.Appendf(nil, changes[string(m.Name())], "policy"), request); err != nil {
 				t.Fatal(m.Name(), err)

@@ -28,6 +28,8 @@ type residents struct {
 
 func (*residents) Newest(string) (int64, error) { return 2, nil }
 
+func (r *residents) AwaitVersion(context.Context, string, int64) (bool, error) { return true, r.err }
+
 func (r *residents) LoadVersion(_ context.Context, _ string, _ int64, by string) error {
 	r.by = by
 	return r.end()

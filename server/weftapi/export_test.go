@@ -1,6 +1,9 @@
 package weftapi
 
 import (
+	"context"
+	"io"
+
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 
@@ -20,4 +23,9 @@ func NewRequest(m *weftv1.PredictRequest) *predict.Request {
 		panic(err)
 	}
 	return &c.Request
+}
+
+// ContentOf reads the files of an upload from messages.
+func ContentOf(ctx context.Context, receive func() (*weftv1.UploadVersionRequest, error)) io.Reader {
+	return contentOf(ctx, receive)
 }

@@ -247,6 +247,280 @@ func (x *UnloadVersionResponse) GetNotPersistedBecause() string {
 	return ""
 }
 
+type UploadVersionRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Part:
+	//
+	//	*UploadVersionRequest_Start
+	//	*UploadVersionRequest_Chunk
+	Part          isUploadVersionRequest_Part `protobuf_oneof:"part"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UploadVersionRequest) Reset() {
+	*x = UploadVersionRequest{}
+	mi := &file_weft_v1_admin_service_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UploadVersionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UploadVersionRequest) ProtoMessage() {}
+
+func (x *UploadVersionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_weft_v1_admin_service_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UploadVersionRequest.ProtoReflect.Descriptor instead.
+func (*UploadVersionRequest) Descriptor() ([]byte, []int) {
+	return file_weft_v1_admin_service_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *UploadVersionRequest) GetPart() isUploadVersionRequest_Part {
+	if x != nil {
+		return x.Part
+	}
+	return nil
+}
+
+func (x *UploadVersionRequest) GetStart() *UploadStart {
+	if x != nil {
+		if x, ok := x.Part.(*UploadVersionRequest_Start); ok {
+			return x.Start
+		}
+	}
+	return nil
+}
+
+func (x *UploadVersionRequest) GetChunk() []byte {
+	if x != nil {
+		if x, ok := x.Part.(*UploadVersionRequest_Chunk); ok {
+			return x.Chunk
+		}
+	}
+	return nil
+}
+
+type isUploadVersionRequest_Part interface {
+	isUploadVersionRequest_Part()
+}
+
+type UploadVersionRequest_Start struct {
+	// The first message, and only that.
+	Start *UploadStart `protobuf:"bytes,1,opt,name=start,proto3,oneof"`
+}
+
+type UploadVersionRequest_Chunk struct {
+	// The next bytes of the files, which follow one another in their order; at most
+	// 1 MiB, and at least one byte.
+	Chunk []byte `protobuf:"bytes,2,opt,name=chunk,proto3,oneof"`
+}
+
+func (*UploadVersionRequest_Start) isUploadVersionRequest_Part() {}
+
+func (*UploadVersionRequest_Chunk) isUploadVersionRequest_Part() {}
+
+// UploadStart says what is uploaded.
+type UploadStart struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Model string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	// 0 takes the number after the highest that the model has, or had.
+	Version int64 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	// One is called model.onnx; the others are those that it names for external data.
+	Files         []*UploadFile `protobuf:"bytes,3,rep,name=files,proto3" json:"files,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UploadStart) Reset() {
+	*x = UploadStart{}
+	mi := &file_weft_v1_admin_service_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UploadStart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UploadStart) ProtoMessage() {}
+
+func (x *UploadStart) ProtoReflect() protoreflect.Message {
+	mi := &file_weft_v1_admin_service_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UploadStart.ProtoReflect.Descriptor instead.
+func (*UploadStart) Descriptor() ([]byte, []int) {
+	return file_weft_v1_admin_service_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *UploadStart) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *UploadStart) GetVersion() int64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *UploadStart) GetFiles() []*UploadFile {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+// UploadFile is a file of a version.
+type UploadFile struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its path relative to the version's directory, with slashes.
+	Name  string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Bytes int64  `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	// The SHA-256 of its content, 32 bytes.
+	Sha256        []byte `protobuf:"bytes,3,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UploadFile) Reset() {
+	*x = UploadFile{}
+	mi := &file_weft_v1_admin_service_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UploadFile) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UploadFile) ProtoMessage() {}
+
+func (x *UploadFile) ProtoReflect() protoreflect.Message {
+	mi := &file_weft_v1_admin_service_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UploadFile.ProtoReflect.Descriptor instead.
+func (*UploadFile) Descriptor() ([]byte, []int) {
+	return file_weft_v1_admin_service_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *UploadFile) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *UploadFile) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *UploadFile) GetSha256() []byte {
+	if x != nil {
+		return x.Sha256
+	}
+	return nil
+}
+
+type UploadVersionResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Model *Model                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	// The number that it has.
+	Version int64 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	// Whether it is served: the policy selects it, or the traffic or a label names it.
+	// Else LoadVersion loads it.
+	Served        bool `protobuf:"varint,3,opt,name=served,proto3" json:"served,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UploadVersionResponse) Reset() {
+	*x = UploadVersionResponse{}
+	mi := &file_weft_v1_admin_service_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UploadVersionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UploadVersionResponse) ProtoMessage() {}
+
+func (x *UploadVersionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_weft_v1_admin_service_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UploadVersionResponse.ProtoReflect.Descriptor instead.
+func (*UploadVersionResponse) Descriptor() ([]byte, []int) {
+	return file_weft_v1_admin_service_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *UploadVersionResponse) GetModel() *Model {
+	if x != nil {
+		return x.Model
+	}
+	return nil
+}
+
+func (x *UploadVersionResponse) GetVersion() int64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *UploadVersionResponse) GetServed() bool {
+	if x != nil {
+		return x.Served
+	}
+	return false
+}
+
 type SetLabelRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Model string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
@@ -259,7 +533,7 @@ type SetLabelRequest struct {
 
 func (x *SetLabelRequest) Reset() {
 	*x = SetLabelRequest{}
-	mi := &file_weft_v1_admin_service_proto_msgTypes[4]
+	mi := &file_weft_v1_admin_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -271,7 +545,7 @@ func (x *SetLabelRequest) String() string {
 func (*SetLabelRequest) ProtoMessage() {}
 
 func (x *SetLabelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_weft_v1_admin_service_proto_msgTypes[4]
+	mi := &file_weft_v1_admin_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -284,7 +558,7 @@ func (x *SetLabelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLabelRequest.ProtoReflect.Descriptor instead.
 func (*SetLabelRequest) Descriptor() ([]byte, []int) {
-	return file_weft_v1_admin_service_proto_rawDescGZIP(), []int{4}
+	return file_weft_v1_admin_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *SetLabelRequest) GetModel() string {
@@ -320,7 +594,7 @@ type SetLabelResponse struct {
 
 func (x *SetLabelResponse) Reset() {
 	*x = SetLabelResponse{}
-	mi := &file_weft_v1_admin_service_proto_msgTypes[5]
+	mi := &file_weft_v1_admin_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -332,7 +606,7 @@ func (x *SetLabelResponse) String() string {
 func (*SetLabelResponse) ProtoMessage() {}
 
 func (x *SetLabelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weft_v1_admin_service_proto_msgTypes[5]
+	mi := &file_weft_v1_admin_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -345,7 +619,7 @@ func (x *SetLabelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLabelResponse.ProtoReflect.Descriptor instead.
 func (*SetLabelResponse) Descriptor() ([]byte, []int) {
-	return file_weft_v1_admin_service_proto_rawDescGZIP(), []int{5}
+	return file_weft_v1_admin_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *SetLabelResponse) GetModel() *Model {
@@ -380,7 +654,7 @@ type SetTrafficRequest struct {
 
 func (x *SetTrafficRequest) Reset() {
 	*x = SetTrafficRequest{}
-	mi := &file_weft_v1_admin_service_proto_msgTypes[6]
+	mi := &file_weft_v1_admin_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -392,7 +666,7 @@ func (x *SetTrafficRequest) String() string {
 func (*SetTrafficRequest) ProtoMessage() {}
 
 func (x *SetTrafficRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_weft_v1_admin_service_proto_msgTypes[6]
+	mi := &file_weft_v1_admin_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -405,7 +679,7 @@ func (x *SetTrafficRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTrafficRequest.ProtoReflect.Descriptor instead.
 func (*SetTrafficRequest) Descriptor() ([]byte, []int) {
-	return file_weft_v1_admin_service_proto_rawDescGZIP(), []int{6}
+	return file_weft_v1_admin_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *SetTrafficRequest) GetModel() string {
@@ -435,7 +709,7 @@ type SetTrafficResponse struct {
 
 func (x *SetTrafficResponse) Reset() {
 	*x = SetTrafficResponse{}
-	mi := &file_weft_v1_admin_service_proto_msgTypes[7]
+	mi := &file_weft_v1_admin_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -447,7 +721,7 @@ func (x *SetTrafficResponse) String() string {
 func (*SetTrafficResponse) ProtoMessage() {}
 
 func (x *SetTrafficResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weft_v1_admin_service_proto_msgTypes[7]
+	mi := &file_weft_v1_admin_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -460,7 +734,7 @@ func (x *SetTrafficResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTrafficResponse.ProtoReflect.Descriptor instead.
 func (*SetTrafficResponse) Descriptor() ([]byte, []int) {
-	return file_weft_v1_admin_service_proto_rawDescGZIP(), []int{7}
+	return file_weft_v1_admin_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *SetTrafficResponse) GetTraffic() *Traffic {
@@ -493,7 +767,7 @@ type StartRolloutRequest struct {
 
 func (x *StartRolloutRequest) Reset() {
 	*x = StartRolloutRequest{}
-	mi := &file_weft_v1_admin_service_proto_msgTypes[8]
+	mi := &file_weft_v1_admin_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -505,7 +779,7 @@ func (x *StartRolloutRequest) String() string {
 func (*StartRolloutRequest) ProtoMessage() {}
 
 func (x *StartRolloutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_weft_v1_admin_service_proto_msgTypes[8]
+	mi := &file_weft_v1_admin_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -518,7 +792,7 @@ func (x *StartRolloutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRolloutRequest.ProtoReflect.Descriptor instead.
 func (*StartRolloutRequest) Descriptor() ([]byte, []int) {
-	return file_weft_v1_admin_service_proto_rawDescGZIP(), []int{8}
+	return file_weft_v1_admin_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *StartRolloutRequest) GetRollout() *Rollout {
@@ -540,7 +814,7 @@ type StartRolloutResponse struct {
 
 func (x *StartRolloutResponse) Reset() {
 	*x = StartRolloutResponse{}
-	mi := &file_weft_v1_admin_service_proto_msgTypes[9]
+	mi := &file_weft_v1_admin_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -552,7 +826,7 @@ func (x *StartRolloutResponse) String() string {
 func (*StartRolloutResponse) ProtoMessage() {}
 
 func (x *StartRolloutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weft_v1_admin_service_proto_msgTypes[9]
+	mi := &file_weft_v1_admin_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -565,7 +839,7 @@ func (x *StartRolloutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRolloutResponse.ProtoReflect.Descriptor instead.
 func (*StartRolloutResponse) Descriptor() ([]byte, []int) {
-	return file_weft_v1_admin_service_proto_rawDescGZIP(), []int{9}
+	return file_weft_v1_admin_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *StartRolloutResponse) GetRollout() *Rollout {
@@ -598,7 +872,7 @@ type AdvanceRolloutRequest struct {
 
 func (x *AdvanceRolloutRequest) Reset() {
 	*x = AdvanceRolloutRequest{}
-	mi := &file_weft_v1_admin_service_proto_msgTypes[10]
+	mi := &file_weft_v1_admin_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -610,7 +884,7 @@ func (x *AdvanceRolloutRequest) String() string {
 func (*AdvanceRolloutRequest) ProtoMessage() {}
 
 func (x *AdvanceRolloutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_weft_v1_admin_service_proto_msgTypes[10]
+	mi := &file_weft_v1_admin_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -623,7 +897,7 @@ func (x *AdvanceRolloutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdvanceRolloutRequest.ProtoReflect.Descriptor instead.
 func (*AdvanceRolloutRequest) Descriptor() ([]byte, []int) {
-	return file_weft_v1_admin_service_proto_rawDescGZIP(), []int{10}
+	return file_weft_v1_admin_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *AdvanceRolloutRequest) GetModel() string {
@@ -645,7 +919,7 @@ type AdvanceRolloutResponse struct {
 
 func (x *AdvanceRolloutResponse) Reset() {
 	*x = AdvanceRolloutResponse{}
-	mi := &file_weft_v1_admin_service_proto_msgTypes[11]
+	mi := &file_weft_v1_admin_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -657,7 +931,7 @@ func (x *AdvanceRolloutResponse) String() string {
 func (*AdvanceRolloutResponse) ProtoMessage() {}
 
 func (x *AdvanceRolloutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weft_v1_admin_service_proto_msgTypes[11]
+	mi := &file_weft_v1_admin_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -670,7 +944,7 @@ func (x *AdvanceRolloutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdvanceRolloutResponse.ProtoReflect.Descriptor instead.
 func (*AdvanceRolloutResponse) Descriptor() ([]byte, []int) {
-	return file_weft_v1_admin_service_proto_rawDescGZIP(), []int{11}
+	return file_weft_v1_admin_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *AdvanceRolloutResponse) GetRollout() *Rollout {
@@ -703,7 +977,7 @@ type AbortRolloutRequest struct {
 
 func (x *AbortRolloutRequest) Reset() {
 	*x = AbortRolloutRequest{}
-	mi := &file_weft_v1_admin_service_proto_msgTypes[12]
+	mi := &file_weft_v1_admin_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -715,7 +989,7 @@ func (x *AbortRolloutRequest) String() string {
 func (*AbortRolloutRequest) ProtoMessage() {}
 
 func (x *AbortRolloutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_weft_v1_admin_service_proto_msgTypes[12]
+	mi := &file_weft_v1_admin_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -728,7 +1002,7 @@ func (x *AbortRolloutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortRolloutRequest.ProtoReflect.Descriptor instead.
 func (*AbortRolloutRequest) Descriptor() ([]byte, []int) {
-	return file_weft_v1_admin_service_proto_rawDescGZIP(), []int{12}
+	return file_weft_v1_admin_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *AbortRolloutRequest) GetModel() string {
@@ -750,7 +1024,7 @@ type AbortRolloutResponse struct {
 
 func (x *AbortRolloutResponse) Reset() {
 	*x = AbortRolloutResponse{}
-	mi := &file_weft_v1_admin_service_proto_msgTypes[13]
+	mi := &file_weft_v1_admin_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -762,7 +1036,7 @@ func (x *AbortRolloutResponse) String() string {
 func (*AbortRolloutResponse) ProtoMessage() {}
 
 func (x *AbortRolloutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weft_v1_admin_service_proto_msgTypes[13]
+	mi := &file_weft_v1_admin_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -775,7 +1049,7 @@ func (x *AbortRolloutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortRolloutResponse.ProtoReflect.Descriptor instead.
 func (*AbortRolloutResponse) Descriptor() ([]byte, []int) {
-	return file_weft_v1_admin_service_proto_rawDescGZIP(), []int{13}
+	return file_weft_v1_admin_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *AbortRolloutResponse) GetRollout() *Rollout {
@@ -817,7 +1091,24 @@ const file_weft_v1_admin_service_proto_rawDesc = "" +
 	"\x15UnloadVersionResponse\x12$\n" +
 	"\x05model\x18\x01 \x01(\v2\x0e.weft.v1.ModelR\x05model\x12\x1c\n" +
 	"\tpersisted\x18\x02 \x01(\bR\tpersisted\x122\n" +
-	"\x15not_persisted_because\x18\x03 \x01(\tR\x13notPersistedBecause\"W\n" +
+	"\x15not_persisted_because\x18\x03 \x01(\tR\x13notPersistedBecause\"d\n" +
+	"\x14UploadVersionRequest\x12,\n" +
+	"\x05start\x18\x01 \x01(\v2\x14.weft.v1.UploadStartH\x00R\x05start\x12\x16\n" +
+	"\x05chunk\x18\x02 \x01(\fH\x00R\x05chunkB\x06\n" +
+	"\x04part\"h\n" +
+	"\vUploadStart\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x03R\aversion\x12)\n" +
+	"\x05files\x18\x03 \x03(\v2\x13.weft.v1.UploadFileR\x05files\"N\n" +
+	"\n" +
+	"UploadFile\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\x12\x16\n" +
+	"\x06sha256\x18\x03 \x01(\fR\x06sha256\"o\n" +
+	"\x15UploadVersionResponse\x12$\n" +
+	"\x05model\x18\x01 \x01(\v2\x0e.weft.v1.ModelR\x05model\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x03R\aversion\x12\x16\n" +
+	"\x06served\x18\x03 \x01(\bR\x06served\"W\n" +
 	"\x0fSetLabelRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x14\n" +
 	"\x05label\x18\x02 \x01(\tR\x05label\x12\x18\n" +
@@ -850,14 +1141,16 @@ const file_weft_v1_admin_service_proto_rawDesc = "" +
 	"\x14AbortRolloutResponse\x12*\n" +
 	"\arollout\x18\x01 \x01(\v2\x10.weft.v1.RolloutR\arollout\x12\x1c\n" +
 	"\tpersisted\x18\x02 \x01(\bR\tpersisted\x122\n" +
-	"\x15not_persisted_because\x18\x03 \x01(\tR\x13notPersistedBecause2\x95\x05\n" +
+	"\x15not_persisted_because\x18\x03 \x01(\tR\x13notPersistedBecause2\xfd\x05\n" +
 	"\fAdminService\x12X\n" +
 	"\vLoadVersion\x12\x1b.weft.v1.LoadVersionRequest\x1a\x1c.weft.v1.LoadVersionResponse\"\x0e\xda\xe2\x18\n" +
 	"\n" +
 	"\x01\x03\x12\x05model\x12^\n" +
 	"\rUnloadVersion\x12\x1d.weft.v1.UnloadVersionRequest\x1a\x1e.weft.v1.UnloadVersionResponse\"\x0e\xda\xe2\x18\n" +
 	"\n" +
-	"\x01\x03\x12\x05model\x12O\n" +
+	"\x01\x03\x12\x05model\x12f\n" +
+	"\rUploadVersion\x12\x1d.weft.v1.UploadVersionRequest\x1a\x1e.weft.v1.UploadVersionResponse\"\x14\xda\xe2\x18\x10\n" +
+	"\x01\x03\x12\vstart.model(\x01\x12O\n" +
 	"\bSetLabel\x12\x18.weft.v1.SetLabelRequest\x1a\x19.weft.v1.SetLabelResponse\"\x0e\xda\xe2\x18\n" +
 	"\n" +
 	"\x01\x03\x12\x05model\x12U\n" +
@@ -887,55 +1180,64 @@ func file_weft_v1_admin_service_proto_rawDescGZIP() []byte {
 	return file_weft_v1_admin_service_proto_rawDescData
 }
 
-var file_weft_v1_admin_service_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_weft_v1_admin_service_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_weft_v1_admin_service_proto_goTypes = []any{
 	(*LoadVersionRequest)(nil),     // 0: weft.v1.LoadVersionRequest
 	(*LoadVersionResponse)(nil),    // 1: weft.v1.LoadVersionResponse
 	(*UnloadVersionRequest)(nil),   // 2: weft.v1.UnloadVersionRequest
 	(*UnloadVersionResponse)(nil),  // 3: weft.v1.UnloadVersionResponse
-	(*SetLabelRequest)(nil),        // 4: weft.v1.SetLabelRequest
-	(*SetLabelResponse)(nil),       // 5: weft.v1.SetLabelResponse
-	(*SetTrafficRequest)(nil),      // 6: weft.v1.SetTrafficRequest
-	(*SetTrafficResponse)(nil),     // 7: weft.v1.SetTrafficResponse
-	(*StartRolloutRequest)(nil),    // 8: weft.v1.StartRolloutRequest
-	(*StartRolloutResponse)(nil),   // 9: weft.v1.StartRolloutResponse
-	(*AdvanceRolloutRequest)(nil),  // 10: weft.v1.AdvanceRolloutRequest
-	(*AdvanceRolloutResponse)(nil), // 11: weft.v1.AdvanceRolloutResponse
-	(*AbortRolloutRequest)(nil),    // 12: weft.v1.AbortRolloutRequest
-	(*AbortRolloutResponse)(nil),   // 13: weft.v1.AbortRolloutResponse
-	(*Model)(nil),                  // 14: weft.v1.Model
-	(*Traffic)(nil),                // 15: weft.v1.Traffic
-	(*Rollout)(nil),                // 16: weft.v1.Rollout
+	(*UploadVersionRequest)(nil),   // 4: weft.v1.UploadVersionRequest
+	(*UploadStart)(nil),            // 5: weft.v1.UploadStart
+	(*UploadFile)(nil),             // 6: weft.v1.UploadFile
+	(*UploadVersionResponse)(nil),  // 7: weft.v1.UploadVersionResponse
+	(*SetLabelRequest)(nil),        // 8: weft.v1.SetLabelRequest
+	(*SetLabelResponse)(nil),       // 9: weft.v1.SetLabelResponse
+	(*SetTrafficRequest)(nil),      // 10: weft.v1.SetTrafficRequest
+	(*SetTrafficResponse)(nil),     // 11: weft.v1.SetTrafficResponse
+	(*StartRolloutRequest)(nil),    // 12: weft.v1.StartRolloutRequest
+	(*StartRolloutResponse)(nil),   // 13: weft.v1.StartRolloutResponse
+	(*AdvanceRolloutRequest)(nil),  // 14: weft.v1.AdvanceRolloutRequest
+	(*AdvanceRolloutResponse)(nil), // 15: weft.v1.AdvanceRolloutResponse
+	(*AbortRolloutRequest)(nil),    // 16: weft.v1.AbortRolloutRequest
+	(*AbortRolloutResponse)(nil),   // 17: weft.v1.AbortRolloutResponse
+	(*Model)(nil),                  // 18: weft.v1.Model
+	(*Traffic)(nil),                // 19: weft.v1.Traffic
+	(*Rollout)(nil),                // 20: weft.v1.Rollout
 }
 var file_weft_v1_admin_service_proto_depIdxs = []int32{
-	14, // 0: weft.v1.LoadVersionResponse.model:type_name -> weft.v1.Model
-	14, // 1: weft.v1.UnloadVersionResponse.model:type_name -> weft.v1.Model
-	14, // 2: weft.v1.SetLabelResponse.model:type_name -> weft.v1.Model
-	15, // 3: weft.v1.SetTrafficRequest.traffic:type_name -> weft.v1.Traffic
-	15, // 4: weft.v1.SetTrafficResponse.traffic:type_name -> weft.v1.Traffic
-	16, // 5: weft.v1.StartRolloutRequest.rollout:type_name -> weft.v1.Rollout
-	16, // 6: weft.v1.StartRolloutResponse.rollout:type_name -> weft.v1.Rollout
-	16, // 7: weft.v1.AdvanceRolloutResponse.rollout:type_name -> weft.v1.Rollout
-	16, // 8: weft.v1.AbortRolloutResponse.rollout:type_name -> weft.v1.Rollout
-	0,  // 9: weft.v1.AdminService.LoadVersion:input_type -> weft.v1.LoadVersionRequest
-	2,  // 10: weft.v1.AdminService.UnloadVersion:input_type -> weft.v1.UnloadVersionRequest
-	4,  // 11: weft.v1.AdminService.SetLabel:input_type -> weft.v1.SetLabelRequest
-	6,  // 12: weft.v1.AdminService.SetTraffic:input_type -> weft.v1.SetTrafficRequest
-	8,  // 13: weft.v1.AdminService.StartRollout:input_type -> weft.v1.StartRolloutRequest
-	10, // 14: weft.v1.AdminService.AdvanceRollout:input_type -> weft.v1.AdvanceRolloutRequest
-	12, // 15: weft.v1.AdminService.AbortRollout:input_type -> weft.v1.AbortRolloutRequest
-	1,  // 16: weft.v1.AdminService.LoadVersion:output_type -> weft.v1.LoadVersionResponse
-	3,  // 17: weft.v1.AdminService.UnloadVersion:output_type -> weft.v1.UnloadVersionResponse
-	5,  // 18: weft.v1.AdminService.SetLabel:output_type -> weft.v1.SetLabelResponse
-	7,  // 19: weft.v1.AdminService.SetTraffic:output_type -> weft.v1.SetTrafficResponse
-	9,  // 20: weft.v1.AdminService.StartRollout:output_type -> weft.v1.StartRolloutResponse
-	11, // 21: weft.v1.AdminService.AdvanceRollout:output_type -> weft.v1.AdvanceRolloutResponse
-	13, // 22: weft.v1.AdminService.AbortRollout:output_type -> weft.v1.AbortRolloutResponse
-	16, // [16:23] is the sub-list for method output_type
-	9,  // [9:16] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	18, // 0: weft.v1.LoadVersionResponse.model:type_name -> weft.v1.Model
+	18, // 1: weft.v1.UnloadVersionResponse.model:type_name -> weft.v1.Model
+	5,  // 2: weft.v1.UploadVersionRequest.start:type_name -> weft.v1.UploadStart
+	6,  // 3: weft.v1.UploadStart.files:type_name -> weft.v1.UploadFile
+	18, // 4: weft.v1.UploadVersionResponse.model:type_name -> weft.v1.Model
+	18, // 5: weft.v1.SetLabelResponse.model:type_name -> weft.v1.Model
+	19, // 6: weft.v1.SetTrafficRequest.traffic:type_name -> weft.v1.Traffic
+	19, // 7: weft.v1.SetTrafficResponse.traffic:type_name -> weft.v1.Traffic
+	20, // 8: weft.v1.StartRolloutRequest.rollout:type_name -> weft.v1.Rollout
+	20, // 9: weft.v1.StartRolloutResponse.rollout:type_name -> weft.v1.Rollout
+	20, // 10: weft.v1.AdvanceRolloutResponse.rollout:type_name -> weft.v1.Rollout
+	20, // 11: weft.v1.AbortRolloutResponse.rollout:type_name -> weft.v1.Rollout
+	0,  // 12: weft.v1.AdminService.LoadVersion:input_type -> weft.v1.LoadVersionRequest
+	2,  // 13: weft.v1.AdminService.UnloadVersion:input_type -> weft.v1.UnloadVersionRequest
+	4,  // 14: weft.v1.AdminService.UploadVersion:input_type -> weft.v1.UploadVersionRequest
+	8,  // 15: weft.v1.AdminService.SetLabel:input_type -> weft.v1.SetLabelRequest
+	10, // 16: weft.v1.AdminService.SetTraffic:input_type -> weft.v1.SetTrafficRequest
+	12, // 17: weft.v1.AdminService.StartRollout:input_type -> weft.v1.StartRolloutRequest
+	14, // 18: weft.v1.AdminService.AdvanceRollout:input_type -> weft.v1.AdvanceRolloutRequest
+	16, // 19: weft.v1.AdminService.AbortRollout:input_type -> weft.v1.AbortRolloutRequest
+	1,  // 20: weft.v1.AdminService.LoadVersion:output_type -> weft.v1.LoadVersionResponse
+	3,  // 21: weft.v1.AdminService.UnloadVersion:output_type -> weft.v1.UnloadVersionResponse
+	7,  // 22: weft.v1.AdminService.UploadVersion:output_type -> weft.v1.UploadVersionResponse
+	9,  // 23: weft.v1.AdminService.SetLabel:output_type -> weft.v1.SetLabelResponse
+	11, // 24: weft.v1.AdminService.SetTraffic:output_type -> weft.v1.SetTrafficResponse
+	13, // 25: weft.v1.AdminService.StartRollout:output_type -> weft.v1.StartRolloutResponse
+	15, // 26: weft.v1.AdminService.AdvanceRollout:output_type -> weft.v1.AdvanceRolloutResponse
+	17, // 27: weft.v1.AdminService.AbortRollout:output_type -> weft.v1.AbortRolloutResponse
+	20, // [20:28] is the sub-list for method output_type
+	12, // [12:20] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_weft_v1_admin_service_proto_init() }
@@ -947,13 +1249,17 @@ func file_weft_v1_admin_service_proto_init() {
 	file_weft_v1_model_proto_init()
 	file_weft_v1_rollout_proto_init()
 	file_weft_v1_traffic_proto_init()
+	file_weft_v1_admin_service_proto_msgTypes[4].OneofWrappers = []any{
+		(*UploadVersionRequest_Start)(nil),
+		(*UploadVersionRequest_Chunk)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_weft_v1_admin_service_proto_rawDesc), len(file_weft_v1_admin_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

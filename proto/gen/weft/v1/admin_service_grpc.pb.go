@@ -21,6 +21,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	AdminService_LoadVersion_FullMethodName    = "/weft.v1.AdminService/LoadVersion"
 	AdminService_UnloadVersion_FullMethodName  = "/weft.v1.AdminService/UnloadVersion"
+	AdminService_UploadVersion_FullMethodName  = "/weft.v1.AdminService/UploadVersion"
 	AdminService_SetLabel_FullMethodName       = "/weft.v1.AdminService/SetLabel"
 	AdminService_SetTraffic_FullMethodName     = "/weft.v1.AdminService/SetTraffic"
 	AdminService_StartRollout_FullMethodName   = "/weft.v1.AdminService/StartRollout"
@@ -46,6 +47,13 @@ const (
 //	                     is no memory for it, the message has the figures
 //	UNAVAILABLE          ErrorInfo NOT_KEPT: it could not be kept in the state directory
 //
+// and of UploadVersion
+//
+//	ALREADY_EXISTS       ErrorInfo VERSION_EXISTS: the repository has that version
+//	FAILED_PRECONDITION  ErrorInfo REPOSITORY_NOT_WRITABLE: nothing can be written there
+//	RESOURCE_EXHAUSTED   ErrorInfo TOO_MANY_UPLOADS: as many are under way as may at once
+//	DEADLINE_EXCEEDED    ErrorInfo UPLOAD_STALLED: nothing came for 30 seconds
+//
 // Each answer says whether the change outlives the server (`persisted`).
 type AdminServiceClient interface {
 	// LoadVersion makes a version of the repository resident, against the policy if
@@ -54,6 +62,11 @@ type AdminServiceClient interface {
 	// UnloadVersion drains a version and gives its memory back. The version stays away
 	// until it is loaded again. A version that the traffic or a label names is refused.
 	UnloadVersion(ctx context.Context, in *UnloadVersionRequest, opts ...grpc.CallOption) (*UnloadVersionResponse, error)
+	// UploadVersion puts a new version into the repository, as a whole or not at all. It
+	// returns when the version is ready or has failed, or at once where the policy does
+	// not select it. A version that has failed stays in the repository. A model that
+	// there is not yet is made, in the first repository.
+	UploadVersion(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[UploadVersionRequest, UploadVersionResponse], error)
 	// SetLabel moves a label to a ready version, or removes it.
 	SetLabel(ctx context.Context, in *SetLabelRequest, opts ...grpc.CallOption) (*SetLabelResponse, error)
 	// SetTraffic replaces a model's traffic as a whole, or not at all.
@@ -94,6 +107,19 @@ func (c *adminServiceClient) UnloadVersion(ctx context.Context, in *UnloadVersio
 	}
 	return out, nil
 }
+
+func (c *adminServiceClient) UploadVersion(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[UploadVersionRequest, UploadVersionResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &AdminService_ServiceDesc.Streams[0], AdminService_UploadVersion_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[UploadVersionRequest, UploadVersionResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type AdminService_UploadVersionClient = grpc.ClientStreamingClient[UploadVersionRequest, UploadVersionResponse]
 
 func (c *adminServiceClient) SetLabel(ctx context.Context, in *SetLabelRequest, opts ...grpc.CallOption) (*SetLabelResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -163,6 +189,13 @@ func (c *adminServiceClient) AbortRollout(ctx context.Context, in *AbortRolloutR
 //	                     is no memory for it, the message has the figures
 //	UNAVAILABLE          ErrorInfo NOT_KEPT: it could not be kept in the state directory
 //
+// and of UploadVersion
+//
+//	ALREADY_EXISTS       ErrorInfo VERSION_EXISTS: the repository has that version
+//	FAILED_PRECONDITION  ErrorInfo REPOSITORY_NOT_WRITABLE: nothing can be written there
+//	RESOURCE_EXHAUSTED   ErrorInfo TOO_MANY_UPLOADS: as many are under way as may at once
+//	DEADLINE_EXCEEDED    ErrorInfo UPLOAD_STALLED: nothing came for 30 seconds
+//
 // Each answer says whether the change outlives the server (`persisted`).
 type AdminServiceServer interface {
 	// LoadVersion makes a version of the repository resident, against the policy if
@@ -171,6 +204,11 @@ type AdminServiceServer interface {
 	// UnloadVersion drains a version and gives its memory back. The version stays away
 	// until it is loaded again. A version that the traffic or a label names is refused.
 	UnloadVersion(context.Context, *UnloadVersionRequest) (*UnloadVersionResponse, error)
+	// UploadVersion puts a new version into the repository, as a whole or not at all. It
+	// returns when the version is ready or has failed, or at once where the policy does
+	// not select it. A version that has failed stays in the repository. A model that
+	// there is not yet is made, in the first repository.
+	UploadVersion(grpc.ClientStreamingServer[UploadVersionRequest, UploadVersionResponse]) error
 	// SetLabel moves a label to a ready version, or removes it.
 	SetLabel(context.Context, *SetLabelRequest) (*SetLabelResponse, error)
 	// SetTraffic replaces a model's traffic as a whole, or not at all.
@@ -197,6 +235,9 @@ func (UnimplementedAdminServiceServer) LoadVersion(context.Context, *LoadVersion
 }
 func (UnimplementedAdminServiceServer) UnloadVersion(context.Context, *UnloadVersionRequest) (*UnloadVersionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method UnloadVersion not implemented")
+}
+func (UnimplementedAdminServiceServer) UploadVersion(grpc.ClientStreamingServer[UploadVersionRequest, UploadVersionResponse]) error {
+	return status.Error(codes.Unimplemented, "method UploadVersion not implemented")
 }
 func (UnimplementedAdminServiceServer) SetLabel(context.Context, *SetLabelRequest) (*SetLabelResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetLabel not implemented")
@@ -269,6 +310,13 @@ func _AdminService_UnloadVersion_Handler(srv interface{}, ctx context.Context, d
 	}
 	return interceptor(ctx, in, info, handler)
 }
+
+func _AdminService_UploadVersion_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(AdminServiceServer).UploadVersion(&grpc.GenericServerStream[UploadVersionRequest, UploadVersionResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type AdminService_UploadVersionServer = grpc.ClientStreamingServer[UploadVersionRequest, UploadVersionResponse]
 
 func _AdminService_SetLabel_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(SetLabelRequest)
@@ -396,6 +444,12 @@ var AdminService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _AdminService_AbortRollout_Handler,
 		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "UploadVersion",
+			Handler:       _AdminService_UploadVersion_Handler,
+			ClientStreams: true,
+		},
+	},
 	Metadata: "weft/v1/admin_service.proto",
 }

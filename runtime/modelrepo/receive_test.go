@@ -1,0 +1,215 @@
+package modelrepo_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+// receiver returns a repository with a model "m" that has version 1, and its path.
+func receiver(t *testing.T) (*modelrepo.Repository, string) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "m/1"), 0o755),
+		os.WriteFile(filepath.Join(dir, "m/1", modelrepo.ModelFile), []byte("one"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	r, err := modelrepo.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.AcceptUploads(1000)
+	return r, dir
+}
+
+// anUpload returns an upload of a model whose files are alternately names and texts, and its content.
+func anUpload(model string, version int64, files ...string) (catalog.Upload, io.Reader) {
+	u, content := catalog.Upload{Model: model, Version: version}, &strings.Builder{}
+	for i := 0; i < len(files); i += 2 {
+		sum := sha256.Sum256([]byte(files[i+1]))
+		u.Files = append(u.Files, catalog.UploadFile{Name: files[i], Bytes: int64(len(files[i+1])), SHA256: sum[:]})
+		content.WriteString(files[i+1])
+	}
+	return u, strings.NewReader(content.String())
+}
+
+// reads is a reader that calls itself.
+type reads func([]byte) (int, error)
+
+func (r reads) Read(p []byte) (int, error) { return r(p) }
+
+// TestReceivedVersionsNeedNotSettle: Watch lists them at once, whole, and also those of models that are new, while
+// others must be quiet for an hour.
+func TestReceivedVersionsNeedNotSettle(t *testing.T) {
+	r, dir := receiver(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	listings := make(chan modelrepo.Listing)
+	go func() {
+		defer close(listings)
+		_ = r.Watch(ctx, modelrepo.WatchConfig{
+			Interval: 10 * time.Millisecond, Settle: time.Millisecond, SettleLater: time.Hour,
+		},
+			func(l modelrepo.Listing) {
+				select {
+				case listings <- l:
+				case <-ctx.Done():
+				}
+			})
+	}()
+	<-listings
+	if err := os.MkdirAll(filepath.Join(dir, "m/7"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, model := range []string{"m", "fresh"} {
+		u, content := anUpload(model, 9, modelrepo.ModelFile, "graph", "weights/a.bin", "numbers")
+		if number, err := r.Receive(u, iotest.OneByteReader(content)); number != 9 || err != nil {
+			t.Fatal(number, err)
+		}
+	}
+	seen := map[string]bool{}
+	for l := range listings {
+		for _, m := range l.Models {
+			if m.Err != nil {
+				t.Errorf("%s was listed with %v", m.Name, m.Err)
+			}
+			for _, v := range m.Versions {
+				if v.Number == 9 && v.Err != nil || v.Number == 7 && !errors.Is(v.Err, modelrepo.ErrCopying) {
+					t.Errorf("%s/%d was listed with %v", m.Name, v.Number, v.Err)
+				}
+				seen[m.Name] = seen[m.Name] || v.Number == 9
+			}
+		}
+		if seen["m"] && seen["fresh"] {
+			break
+		}
+	}
+	if !seen["m"] || !seen["fresh"] {
+		t.Errorf("listed: %v", seen)
+	}
+	cancel()
+	for range listings { // until Watch has ended
+	}
+}
+
+// TestReceiveIsNotSeenHalf, takes the next number above those that are or were in use, and leaves nothing behind.
+func TestReceiveIsNotSeenHalf(t *testing.T) {
+	r, dir := receiver(t)
+	u, content := anUpload("m", 0, modelrepo.ModelFile, "graph")
+	u.Above = 4
+	number, err := r.Receive(u, reads(func(p []byte) (int, error) {
+		if m := r.Scan().Models[0]; len(m.Versions) != 1 || len(m.Notes) > 0 || m.Err != nil {
+			t.Errorf("while it comes: %+v", m)
+		}
+		return content.Read(p)
+	}))
+	if number != 5 || err != nil {
+		t.Fatal(number, err)
+	}
+	broken := errors.New("broken")
+	u, content = anUpload("m", 0, modelrepo.ModelFile, "graph")
+	_, err = r.Receive(u, io.MultiReader(io.LimitReader(content, 2), iotest.ErrReader(broken)))
+	if !errors.Is(err, broken) {
+		t.Errorf("broken off: %v", err)
+	}
+	entries, err := os.ReadDir(filepath.Join(dir, "m"))
+	if err != nil || len(entries) != 2 || entries[1].Name() != "5" {
+		t.Errorf("left: %v, %v", entries, err)
+	}
+}
+
+// TestUploadsThatAreRefused before anything is written.
+func TestUploadsThatAreRefused(t *testing.T) {
+	r, dir := receiver(t)
+	for _, name := range []string{
+		"", "/etc/passwd", "../1/model.onnx", "a/../b", "a//b", ".hidden", "a/.b", "SHA256SUMS", `a\b`, "a\nb", "a\xff",
+		modelrepo.ModelFile, "1/2/3/4/5/6/7/8", strings.Repeat("a", 1025),
+	} {
+		u, content := anUpload("m", 2, modelrepo.ModelFile, "graph", name, "more")
+		e, is := errors.AsType[*tensor.FieldError](second(r.Receive(u, content)))
+		if !is || e.Field != "start.files[1].name" {
+			t.Errorf("file %q: %v", name, e)
+		}
+	}
+	u, content := anUpload("m", 2, modelrepo.ModelFile, "graph", "a/more.bin", "more")
+	u.Files[1].SHA256 = nil
+	if err := second(r.Receive(u, content)); err == nil || !strings.Contains(err.Error(), "files[1].sha256") {
+		t.Errorf("no digest: %v", err)
+	}
+	u, _ = anUpload("m", 2, modelrepo.ModelFile, "graph")
+	err := second(r.Receive(u, strings.NewReader("graphs")))
+	if err == nil || !strings.Contains(err.Error(), "no byte after") {
+		t.Errorf("too much: %v", err)
+	}
+	for _, model := range []string{"", "a/b", "..", ".m", strings.Repeat("m", 129)} {
+		u, content := anUpload(model, 2, modelrepo.ModelFile, "graph")
+		if e, is := errors.AsType[*tensor.FieldError](second(r.Receive(u, content))); !is || e.Field != "start.model" {
+			t.Errorf("model %q: %v", model, e)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	u, content = anUpload("m", 2, modelrepo.ModelFile, "graph")
+	e, is := errors.AsType[*catalog.UploadError](second(r.Receive(u, content)))
+	if !is || e.Reason != catalog.NotWritable {
+		t.Errorf("no repository: %v", e)
+	}
+}
+
+// TestUploadsAreBounded in number; those under way are not taken for what a killed server left.
+func TestUploadsAreBounded(t *testing.T) {
+	r, dir := receiver(t)
+	u, content := anUpload("m", 0, modelrepo.ModelFile, "graph")
+	_, err := r.Receive(u, reads(func(p []byte) (int, error) {
+		if other, err := modelrepo.Open(dir); err == nil { // another server begins
+			other.AcceptUploads(1000)
+		}
+		return content.Read(p)
+	}))
+	if err != nil {
+		t.Error(err)
+	}
+	const mostAtOnce = 4
+	var nested func(depth int) error
+	nested = func(depth int) (err error) {
+		u, content := anUpload("m", 0, modelrepo.ModelFile, "graph")
+		below := false
+		_, own := r.Receive(u, reads(func(p []byte) (int, error) {
+			if !below {
+				below, err = true, nested(depth+1)
+			}
+			return content.Read(p)
+		}))
+		if depth < mostAtOnce && own != nil {
+			t.Errorf("upload %d: %v", depth, own)
+		}
+		if own != nil {
+			return own
+		}
+		return err
+	}
+	e, is := errors.AsType[*catalog.UploadError](nested(0))
+	if !is || e.Reason != catalog.TooManyUploads {
+		t.Errorf("the fifth: %v", e)
+	}
+	if got := len(r.Scan().Models[0].Versions); got != 2+mostAtOnce {
+		t.Errorf("%d versions", got)
+	}
+}
+
+func second(_ int64, err error) error { return err }
