@@ -2,17 +2,21 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/weftserve/weft/internal/app"
+	"github.com/weftserve/weft/internal/ask"
 	"github.com/weftserve/weft/internal/config"
 )
 
@@ -26,6 +30,12 @@ type commandLine struct {
 	Predict    predictCommand    `cmd:"" help:"Ask a running server for one prediction."`
 	Bench      benchCommand      `cmd:"" help:"Put load on a running server, and measure how it answers."`
 	Replay     replayCommand     `cmd:"" help:"Send recorded requests to another version, and compare the answers."`
+	Models     ask.Models        `cmd:"" help:"List the models of a running server: versions, labels, traffic."`
+	Push       pushCommand       `cmd:"" help:"Upload a version of a model to a running server."`
+	Load       ask.Load          `cmd:"" help:"Load a version that the policy does not select on a running server."`
+	Unload     ask.Unload        `cmd:"" help:"Unload a version on a running server."`
+	Label      ask.MoveLabel     `cmd:"" help:"Move a label to another version on a running server, or remove it."`
+	Traffic    ask.Traffic       `cmd:"" help:"Show or set how a model's requests are divided on a running server."`
 	Rollout    rolloutCommand    `cmd:"" help:"Show and drive the rollout of a version on a running server."`
 	Top        topCommand        `cmd:"" help:"Show a running server at work: who has the devices, who waits, who is late."`
 	Explain    explainCommand    `cmd:"" help:"Tell why a request was late or not answered, or list those of the last minute."`
@@ -94,7 +104,15 @@ func newParser(line *commandLine, s streams) (*kong.Kong, error) {
 	return kong.New(line,
 		kong.Name("weft"), kong.Description(description), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Configuration(loadSettings), kong.Writers(s.out, s.err), kong.Bind(s),
+		kong.BindTo(app.Printable(s.out), (*io.Writer)(nil)), kong.BindToProvider(interruptible),
 	)
+}
+
+// interruptible returns the context of a command that ends with a signal. A second signal ends the program.
+func interruptible() (context.Context, error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, nil
 }
 
 // streams are where a command writes its result (out) and everything else (err), and the words of its command line

@@ -9,11 +9,9 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/connectivity"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/weftserve/weft/internal/certs"
+	"github.com/weftserve/weft/internal/ask"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
@@ -28,40 +26,23 @@ type rolloutCommand struct {
 // adminTarget is the model of a command, and the server that changes it.
 type adminTarget struct {
 	Model string `arg:"" help:"Name of the model."`
-	Admin string `name:"admin" default:"127.0.0.1:9002" placeholder:"HOST:PORT" help:"The server's admin address, or unix:/PATH."`
-	certs.Client
+	ask.Admin
 }
 
 // adminPatience is how long a command waits for a server: for the connection and the answer together.
 const adminPatience = 10 * time.Second
 
-// ask connects to the admin address, makes one call and prints the rollout in its answer. The error names the address.
-// It tells a server that cannot be reached from one that refuses.
+// ask makes one call, and prints the rollout in its answer.
 func (t *adminTarget) ask(call func(context.Context, *grpc.ClientConn) (rolloutAnswer, error), out io.Writer) error {
-	options, err := t.DialOptions(t.Admin)
-	if err != nil {
-		return err
-	}
-	conn, err := grpc.NewClient(t.Admin, options...)
-	if err != nil {
-		return fmt.Errorf("--admin %s: %w", t.Admin, err)
-	}
-	defer conn.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), adminPatience)
 	defer cancel()
-	answer, err := call(ctx, conn)
-	// The code of the answer does not tell: a server that drains says UNAVAILABLE, too.
-	if state := conn.GetState(); err != nil &&
-		(state == connectivity.TransientFailure || state == connectivity.Connecting) {
-		message := status.Convert(err).Message()
-		if advice := certs.Advice(message); advice != "" {
-			return fmt.Errorf("no connection to --admin %s (%s); %s", t.Admin, message, advice)
-		}
-		return fmt.Errorf("no server answers at --admin %s (%s); name the --admin-listen address of one that runs",
-			t.Admin, message)
-	}
+	var answer rolloutAnswer
+	err := t.Call(ctx, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
+		answer, err = call(ctx, conn)
+		return err
+	})
 	if err != nil {
-		return fmt.Errorf("the server at --admin %s: %s", t.Admin, status.Convert(err).Message())
+		return err
 	}
 	if answer.GetRollout() == nil {
 		return fmt.Errorf("model %s has had no rollout; begin one with `weft rollout start %s --baseline V --candidate W`",

@@ -60,6 +60,12 @@ func locate(model io.ReaderAt, size int64) (l located, err error) {
 	return l, nil
 }
 
+// ExternalNames returns the files that a model names for external data, relative to its own directory, ascending.
+func ExternalNames(model io.ReaderAt, size int64) ([]string, error) {
+	l, err := locate(model, size)
+	return l.names, err
+}
+
 // tensors yields every tensor of a model that lies in another file, however deep in graphs and functions, and whether
 // it is an initializer of the main graph.
 func tensors(m *onnx.ModelProto) iter.Seq2[*onnx.TensorProto, bool] {

@@ -55,11 +55,12 @@ func TestReceivedVersionsNeedNotSettle(t *testing.T) {
 	r, dir := receiver(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	listings := make(chan modelrepo.Listing)
+	listings, ask := make(chan modelrepo.Listing), make(chan time.Duration, 1)
+	ask <- 0
 	go func() {
 		defer close(listings)
 		_ = r.Watch(ctx, modelrepo.WatchConfig{
-			Interval: 10 * time.Millisecond, Settle: time.Millisecond, SettleLater: time.Hour,
+			Ask: ask, Settle: time.Millisecond, SettleLater: time.Hour, // no interval: it looks only when it is asked
 		},
 			func(l modelrepo.Listing) {
 				select {
@@ -157,6 +158,11 @@ func TestUploadsThatAreRefused(t *testing.T) {
 		if e, is := errors.AsType[*tensor.FieldError](second(r.Receive(u, content))); !is || e.Field != "start.model" {
 			t.Errorf("model %q: %v", model, e)
 		}
+	}
+	u, _ = anUpload("m", 1, modelrepo.ModelFile, "graph")
+	there, is := errors.AsType[*catalog.UploadError](second(r.Receive(u, iotest.ErrReader(errors.New("it was read")))))
+	if !is || there.Reason != catalog.VersionExists {
+		t.Errorf("version 1: %v", there)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
 		t.Errorf("left: %v, %v", left, err)

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/weftserve/weft/internal/ask"
+	"github.com/weftserve/weft/internal/config"
+)
+
+// pushCommand is `weft push`.
+type pushCommand struct {
+	ask.Push
+	Rollout bool `help:"Begin a rollout of the version from the one that answers now, as weft rollout start does."`
+}
+
+// Help implements kong.HelpProvider: the text below the flags.
+func (*pushCommand) Help() string {
+	return `For example: weft push policy.onnx --model cartpole --label candidate
+
+The command returns when the version is ready, or says why it is not.`
+}
+
+// Run uploads the version. Before a rollout the version that answers is given all traffic: the new one would take it
+// over as the newest.
+func (c *pushCommand) Run(ctx context.Context, out io.Writer, s streams) error {
+	if !c.Rollout {
+		_, err := c.Push.Run(ctx, out)
+		return err
+	}
+	if c.JSON {
+		return config.Faults{{Key: "--json", Message: "a rollout is printed as text; leave out --json or --rollout"}}
+	}
+	baseline, undo, err := c.Hold(ctx)
+	if err != nil {
+		return err
+	}
+	version, err := c.Push.Run(ctx, out)
+	if err == nil {
+		err = c.start(baseline, version, s)
+	}
+	if err != nil {
+		return errors.Join(err, undo(context.WithoutCancel(ctx)))
+	}
+	return nil
+}
+
+// start begins the rollout with the defaults of `weft rollout start`.
+func (c *pushCommand) start(baseline, candidate int64, s streams) error {
+	var start rolloutStart
+	parser, err := kong.New(&start)
+	if err == nil {
+		_, err = parser.Parse([]string{c.Model, fmt.Sprint("--baseline=", baseline), fmt.Sprint("--candidate=", candidate)})
+	}
+	if err != nil {
+		return err
+	}
+	start.Admin = c.Admin
+	return start.Run(s)
+}

@@ -1,0 +1,186 @@
+package ask
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"google.golang.org/grpc"
+
+	"github.com/weftserve/weft/internal/config"
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/runtime/modelfile"
+)
+
+// Push is the flags of `weft push`.
+type Push struct {
+	File    string `arg:"" type:"path" help:"The ONNX file. Files of external data that it names lie beside it."`
+	Model   string `required:"" placeholder:"NAME" help:"Name of the model; the server makes one that is not there yet."`
+	Version int64  `placeholder:"N" help:"The version's number; without it the one after the highest."`
+	Label   string `placeholder:"NAME" help:"Give the version this label once it is ready."`
+	Printing
+	Admin
+}
+
+// Run uploads the version, and returns its number.
+func (c *Push) Run(ctx context.Context, out io.Writer) (version int64, _ error) {
+	if c.Version < 0 {
+		return 0, config.Faults{{Key: "--version", Message: fmt.Sprintf("expected a positive number, found %d", c.Version)}}
+	}
+	paths, start, err := c.files()
+	if err != nil {
+		return 0, err
+	}
+	return version, c.Call(ctx, func(ctx context.Context, conn *grpc.ClientConn) error {
+		admin := weftv1.NewAdminServiceClient(conn)
+		call, err := admin.UploadVersion(ctx)
+		if err != nil {
+			return err
+		}
+		// Once the server has answered, sending fails with io.EOF, and CloseAndRecv has the answer.
+		err = call.Send(&weftv1.UploadVersionRequest{Part: &weftv1.UploadVersionRequest_Start{Start: start}})
+		for i := 0; i < len(paths) && err == nil; i++ {
+			err = send(call, paths[i])
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		answer, err := call.CloseAndRecv()
+		if err != nil {
+			return err
+		}
+		version = answer.GetVersion()
+		text := fmt.Sprintf("%s: version %d is uploaded and ready\n", c.Model, version)
+		if !answer.GetServed() {
+			text = fmt.Sprintf("%s: version %d is uploaded; versions.policy does not select it: load it with `weft load %s %d`\n",
+				c.Model, version, c.Model, version)
+		}
+		if c.Label != "" {
+			labelled, err := admin.SetLabel(ctx, &weftv1.SetLabelRequest{Model: c.Model, Label: c.Label, Version: version})
+			if err != nil {
+				return fmt.Errorf("version %d is uploaded, and label %s was not set: %w", version, c.Label, err)
+			}
+			answer.Model = labelled.GetModel()
+			text += fmt.Sprintf("%s: label %s is on version %d\n", c.Model, c.Label, version)
+		}
+		return c.print(out, answer, text)
+	})
+}
+
+// files returns the paths of the files, and what the server is told of them.
+func (c *Push) files() (paths []string, _ *weftv1.UploadStart, _ error) {
+	model, err := os.Open(c.File)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer model.Close()
+	info, err := model.Stat()
+	if err != nil {
+		return nil, nil, err
+	}
+	names, err := modelfile.ExternalNames(model, info.Size())
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", c.File, err)
+	}
+	start := &weftv1.UploadStart{Model: c.Model, Version: c.Version}
+	for _, name := range append([]string{modelfile.Model}, names...) {
+		path := c.File
+		if len(paths) > 0 {
+			path = filepath.Join(filepath.Dir(c.File), name)
+		}
+		file, err := os.Open(path)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%w; %s names it for external data: put it there", err, c.File)
+		}
+		sum := sha256.New()
+		bytes, err := io.Copy(sum, file)
+		if err = errors.Join(err, file.Close()); err != nil {
+			return nil, nil, err
+		}
+		paths = append(paths, path)
+		start.Files = append(start.Files, &weftv1.UploadFile{
+			Name: filepath.ToSlash(name), Bytes: bytes, Sha256: sum.Sum(nil),
+		})
+	}
+	return paths, start, nil
+}
+
+// send sends a file.
+func send(call weftv1.AdminService_UploadVersionClient, path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()         // it was only read
+	buf := make([]byte, 1<<20) // as much as the server takes at a time
+	for {
+		n, err := io.ReadFull(file, buf)
+		if n > 0 {
+			err := call.Send(&weftv1.UploadVersionRequest{Part: &weftv1.UploadVersionRequest_Chunk{Chunk: buf[:n]}})
+			if err != nil {
+				return err
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// Hold gives the version that answers at present all of the model's traffic, so that the next one that is uploaded
+// takes none of it. It returns that version, and what undoes it.
+func (c *Push) Hold(ctx context.Context) (baseline int64, undo func(context.Context) error, _ error) {
+	undo = func(context.Context) error { return nil }
+	return baseline, undo, c.Call(ctx, func(ctx context.Context, conn *grpc.ClientConn) error {
+		models, admin := weftv1.NewModelServiceClient(conn), weftv1.NewAdminServiceClient(conn)
+		now, err := models.GetTraffic(ctx, &weftv1.GetTrafficRequest{Model: c.Model})
+		if err != nil {
+			return err
+		}
+		for _, s := range now.GetTraffic().GetSplit() {
+			switch {
+			case s.GetWeight() == 0:
+			case baseline > 0:
+				return fmt.Errorf("the traffic of %s is split, so there is no one version to roll out from; push without "+
+					"--rollout, and begin it with `weft rollout start %s --baseline V --candidate W`", c.Model, c.Model)
+			default:
+				baseline = s.GetVersion()
+			}
+		}
+		if baseline > 0 {
+			return nil
+		}
+		answer, err := models.GetModel(ctx, &weftv1.GetModelRequest{Name: c.Model})
+		if err != nil {
+			return err
+		}
+		if baseline = newestServing(answer.GetModel(), now); baseline == 0 {
+			return fmt.Errorf("no version of %s answers, so there is none to roll out from; push without --rollout", c.Model)
+		}
+		held, err := admin.SetTraffic(ctx, &weftv1.SetTrafficRequest{Model: c.Model, Traffic: &weftv1.Traffic{
+			Split:  []*weftv1.TrafficSlot{{Slot: "prod", Version: baseline, Weight: 1}},
+			Shadow: now.GetTraffic().GetShadow(), Revision: now.GetTraffic().GetRevision(),
+		}})
+		if err != nil {
+			return err
+		}
+		undo = func(ctx context.Context) error {
+			return c.Call(ctx, func(ctx context.Context, conn *grpc.ClientConn) error {
+				_, err := weftv1.NewAdminServiceClient(conn).SetTraffic(ctx, &weftv1.SetTrafficRequest{
+					Model: c.Model, Traffic: &weftv1.Traffic{
+						Shadow: now.GetTraffic().GetShadow(), Revision: held.GetTraffic().GetRevision(),
+					},
+				})
+				return err
+			})
+		}
+		return nil
+	})
+}
