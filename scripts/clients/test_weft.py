@@ -6,6 +6,8 @@ import importlib.metadata
 import math
 import pathlib
 import re
+import shutil
+import tempfile
 import threading
 import time
 import unittest
@@ -222,6 +224,26 @@ class Weft(unittest.TestCase):
                 for t in threads:
                     t.join()
         self.assertEqual([], faults)
+
+    def test_push(self):
+        """A version that is uploaded answers when the call ends, and gets its label; one that is there is refused."""
+        folder = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, folder)
+        repository = shutil.copytree(serving.EXAMPLES, folder / "models")
+        file = repository / "cartpole" / "3" / "model.onnx"
+        server = serving.Server(models=str(repository))
+        self.addCleanup(server.close)
+        with weft.Client(server.admin) as operator, weft.Client(server.address) as client:
+            pushed = operator.push(file, "cartpole", label="best")
+            self.assertEqual((4, True), (pushed.version, pushed.served))
+            answer = client.predict("cartpole", {"observation": np.zeros((1, 4), np.float32)}, label="best")
+            self.assertEqual(4, answer.version)
+            self.assertEqual(1, operator.push(file.parent, "fresh").version)
+            with self.assertRaises(weft.WeftError) as caught:
+                operator.push(file, "cartpole", version=4)
+            self.assertEqual(("ALREADY_EXISTS", "VERSION_EXISTS"), (caught.exception.code.name, caught.exception.reason))
+            with self.assertRaises(FileNotFoundError):
+                operator.push(folder / "absent.onnx", "cartpole")
 
     def test_async(self):
         async def ask():

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import itertools
 import json
+import os
 import pathlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -15,6 +18,7 @@ import numpy.typing as npt
 
 from . import _tensor
 from ._answer import Answer, Priority, WeftError
+from .v1 import admin_service_pb2 as admin, admin_service_pb2_grpc as admin_stubs
 from .v1 import model_pb2, prediction_service_pb2 as pb, prediction_service_pb2_grpc as stubs, tensor_pb2
 
 # gRPC repeats these calls by itself, when the server says so.
@@ -99,6 +103,30 @@ def _report(model: str, episode: str, *, reward: float | None, success: bool | N
     )
 
 
+def _upload(path: str | os.PathLike[str], model: str, version: int | None) -> Iterator[admin.UploadVersionRequest]:
+    given = pathlib.Path(path)
+    files = {"model.onnx": given}
+    if given.is_dir():
+        # SHA256SUMS is what the server writes.
+        names = (file.relative_to(given).as_posix() for file in sorted(given.rglob("*")) if file.is_file())
+        files = {name: given / name for name in names if "/." not in "/" + name and name != "SHA256SUMS"}
+    start = admin.UploadStart(model=model, version=version or 0)
+    for name, file in files.items():
+        digest = hashlib.sha256()
+        for chunk in _chunks(file):
+            digest.update(chunk)
+        start.files.add(name=name, bytes=file.stat().st_size, sha256=digest.digest())
+    return itertools.chain(
+        [admin.UploadVersionRequest(start=start)],
+        (admin.UploadVersionRequest(chunk=chunk) for file in files.values() for chunk in _chunks(file)))
+
+
+def _chunks(file: pathlib.Path) -> Iterator[bytes]:
+    with file.open("rb") as opened:
+        while chunk := opened.read(1 << 20):
+            yield chunk
+
+
 class Client:
     """A client of one server. It is safe for concurrent use, and a context manager.
 
@@ -143,6 +171,19 @@ class Client:
         q = _report(model, episode, reward=reward, success=success, metrics=metrics, version=version)
         reported: pb.ReportOutcomeResponse = self._call(self._stub.ReportOutcome, q, timeout)
         return reported
+
+    def push(self, path: str | os.PathLike[str], model: str, *, version: int | None = None, label: str | None = None,
+             timeout: float | None = None) -> admin.UploadVersionResponse:
+        """Uploads a version, and returns its number when it is ready. Raises WeftError.
+
+        The client is one of the server's admin address. path is an ONNX file, or a folder with model.onnx and its files
+        of external data. Without version it gets the number after the highest. label is moved to it.
+        """
+        uploads = admin_stubs.AdminServiceStub(self._channel)
+        answer: admin.UploadVersionResponse = self._call(uploads.UploadVersion, _upload(path, model, version), timeout)
+        if label is not None:
+            self._call(uploads.SetLabel, admin.SetLabelRequest(model=model, label=label, version=answer.version), timeout)
+        return answer
 
     def _call(self, method: Any, request: Any, timeout: float | None) -> Any:
         began = time.monotonic()
