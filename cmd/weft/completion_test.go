@@ -29,6 +29,8 @@ func TestComplete(t *testing.T) {
 		{"weft serve --log-level info mod", ""},
 		{"weft predict m --input '[[1, 2]]' --vers", "--version"},
 		{"weft predict --json --la", "--label"},
+		{"weft mo", "models"},
+		{"weft traffic m 1=1 --sh", "--shadow"},
 		{"weft completion ", "bash zsh fish"},
 		{"weft", ""},
 	} {

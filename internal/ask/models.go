@@ -95,10 +95,7 @@ func stateName(s weftv1.VersionState) string {
 // partsOf says which part of the traffic each version has. Without a split the newest has all of it that is ready and
 // was not rolled back.
 func partsOf(m *weftv1.Model, traffic *weftv1.GetTrafficResponse) map[int64]string {
-	parts, sum := map[int64]string{}, 0.0
-	for _, s := range traffic.GetTraffic().GetSplit() {
-		sum += s.GetWeight()
-	}
+	parts, sum := map[int64]string{}, sumOf(traffic.GetTraffic())
 	add := func(version int64, format string, part float64) {
 		text := fmt.Sprintf(format, part)
 		if parts[version] != "" {
@@ -116,6 +113,13 @@ func partsOf(m *weftv1.Model, traffic *weftv1.GetTrafficResponse) map[int64]stri
 		add(s.GetVersion(), "shadow %.3g %%", 100*s.GetSample())
 	}
 	return parts
+}
+
+func sumOf(t *weftv1.Traffic) (sum float64) {
+	for _, s := range t.GetSplit() {
+		sum += s.GetWeight()
+	}
+	return sum
 }
 
 // newestServing returns the version that answers where there is no split; 0: none.
@@ -267,10 +271,7 @@ func (c *Traffic) text(t *weftv1.Traffic, found *weftv1.GetTrafficResponse) stri
 		b.WriteString("the newest version that is ready answers\n")
 		return b.String()
 	}
-	rows, sum := [][]string{{"SLOT", "VERSION", "WEIGHT", "PART"}}, 0.0
-	for _, s := range t.GetSplit() {
-		sum += s.GetWeight()
-	}
+	rows, sum := [][]string{{"SLOT", "VERSION", "WEIGHT", "PART"}}, sumOf(t)
 	for _, s := range t.GetSplit() {
 		rows = append(rows, []string{
 			s.GetSlot(), strconv.FormatInt(s.GetVersion(), 10), fmt.Sprint(s.GetWeight()),

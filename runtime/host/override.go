@@ -90,16 +90,22 @@ func (h *Host) await(ctx context.Context, name string, over func(*residency.Mode
 // residency learns that the caller waits no longer (residency.GaveUp).
 func (h *Host) awaitLoad(ctx context.Context, name string, number int64) error {
 	gaveUp := residency.GaveUp{Model: name, Number: number}
-	err := h.await(ctx, name, func(m *residency.Model) (bool, error) {
-		over, failed, err := m.LoadOutcome(number)
-		if failed == nil || errors.Is(err, errClosing) {
-			return over, err // the version did not fail by itself
-		}
-		gaveUp.Failed = true
-		return true, &catalog.LoadError{Model: name, Version: number, Cause: failed.Hide(err)}
+	err := h.await(ctx, name, func(m *residency.Model) (over bool, err error) {
+		over, gaveUp.Failed, err = loadOutcome(m, name, number)
+		return over, err
 	})
 	h.step(gaveUp)
 	return err
+}
+
+// loadOutcome is residency's LoadOutcome, with the error that callers get. failed says that the version failed by
+// itself.
+func loadOutcome(m *residency.Model, name string, number int64) (over, failed bool, _ error) {
+	over, of, err := m.LoadOutcome(number)
+	if of == nil || errors.Is(err, errClosing) {
+		return over, false, err
+	}
+	return true, true, &catalog.LoadError{Model: name, Version: number, Cause: of.Hide(err)}
 }
 
 // AwaitVersion returns when a version that has come into the repository, and that the next listing has, is ready, or
@@ -124,11 +130,8 @@ func (h *Host) AwaitVersion(ctx context.Context, name string, number int64) (ser
 		if m == nil || m.Want(number) == nil {
 			return false, nil // the listing is on its way
 		}
-		over, failed, err := m.LoadOutcome(number)
-		if failed == nil || errors.Is(err, errClosing) {
-			return over, err
-		}
-		return true, &catalog.LoadError{Model: name, Version: number, Cause: failed.Hide(err)}
+		over, _, err := loadOutcome(m, name, number)
+		return over, err
 	})
 }
 

@@ -32,6 +32,7 @@ type attempt struct {
 	show    func(*catalog.Model) proto.Message // the part of the model that it may change
 	// goesOn reports whether the change is being made although the caller has gone; nil: it is not.
 	goesOn func(*catalog.Model) bool
+	lasts  bool // whether or not the server has a state directory
 }
 
 // try lets do make the change, and writes the one line of log that every call leaves, however it ends. It returns the
@@ -54,7 +55,7 @@ func (a Admin) try(ctx context.Context, c *attempt, do func() error) error {
 		switch {
 		case err == nil:
 			persisted, _ := a.persisted()
-			fields = append(fields, "after", a.look(c), "persisted", persisted)
+			fields = append(fields, "after", a.look(c), "persisted", persisted || c.lasts)
 			a.Logger.InfoContext(ctx, "change made", append([]any{"event", "change_made"}, fields...)...)
 		// The caller gets an error, but the model will change: an auditor must find that.
 		case a.goesOn(ctx, c, err):

@@ -53,6 +53,7 @@ func (a Admin) UploadVersion(call grpc.ClientStreamingServer[weftv1.UploadVersio
 	content.start = start
 	c := &attempt{
 		call: "UploadVersion", request: start, model: start.GetModel(), version: start.GetVersion(), show: residence,
+		lasts: true,
 	}
 	stored, served := false, false
 	c.goesOn = func(*catalog.Model) bool { return stored }
