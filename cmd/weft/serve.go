@@ -2,8 +2,11 @@ package main
 
 import (
 	"io"
+	"os"
+	"slices"
 
 	"github.com/weftserve/weft/internal/app"
+	"github.com/weftserve/weft/internal/progress"
 )
 
 // serveCommand is `weft serve`.
@@ -13,7 +16,16 @@ type serveCommand struct{ app.Settings }
 func (c *serveCommand) Run(s streams) error {
 	app.TuneCollector()
 	server := app.App{Settings: c.Settings, Reread: func() (*app.Settings, error) { return readSettings(s.args) }}
+	if progress.Terminal(s.out) || slices.ContainsFunc(c.Repositories, isFile) {
+		server.Hints = s.out
+	}
 	return server.Run(s.err)
+}
+
+// isFile reports whether a path of the command line is no directory: then a person serves a model of theirs.
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && !info.IsDir()
 }
 
 // readSettings reads the settings of a server again, from the same command line and the file that it names. The error

@@ -23,6 +23,8 @@ import (
 // App is one server and all that is around it.
 type App struct {
 	Settings
+	// Hints is told what to try, once the server is ready; nil: nobody.
+	Hints  io.Writer
 	Reread func() (*Settings, error) // reads the settings once more, as when the program began
 
 	gpuStandIns gpuStandIns                // of a test
@@ -32,6 +34,7 @@ type App struct {
 	level       slog.LevelVar              // of the log
 	drain       atomic.Int64               // nanoseconds; the drain timeout that is in force
 	loading     *loadingLine               // until the server is ready; nil: the log says it
+	staged      *staging                   // nil: all models lie in repositories
 }
 
 // Run serves until a signal, or a part that fails, ends it. It writes the log.
@@ -42,6 +45,12 @@ func (a *App) Run(log io.Writer) error {
 	if err := reserveThreads(); err != nil {
 		return err
 	}
+	staged, err := a.stage()
+	if err != nil {
+		return err
+	}
+	defer staged.remove()
+	a.staged = staged
 	// The handlers are there before anything else: GPU libraries replace signal handlers while they load.
 	signals := lifecycle.Signals()
 	// From here on SIGHUP does not end the process.
@@ -104,7 +113,8 @@ func (a *App) start(ctx context.Context, g *lifecycle.Group, log *slog.Logger) e
 
 // Settings are the arguments and flags of every command that reads repositories.
 type Settings struct {
-	Repositories []string        `arg:"" optional:"" name:"repository" help:"Directory of <model>/<version>/model.onnx."`
+	Repositories []string        `arg:"" optional:"" name:"repository" help:"Directory of <model>/<version>/model.onnx; or a model: FILE.onnx, or a directory with model.onnx or 1/model.onnx."`
+	Name         string          `name:"name" placeholder:"MODEL" group:"Models:" help:"Name of the one model that is named by its file or directory."`
 	Config       kong.ConfigFlag `placeholder:"FILE" help:"Read settings from this YAML file. Its keys have the names of the flags; a flag wins over its key."`
 	config.Server
 }
@@ -112,7 +122,7 @@ type Settings struct {
 // Validate refuses a command line that names no models; kong calls it.
 func (s *Settings) Validate() error {
 	if len(s.Repositories) == 0 && s.ModelConfigFile == "" {
-		return errors.New(`expected "<repository> ...", or --model-config-file`)
+		return errors.New(`expected "<repository> ...", "FILE.onnx ...", or --model-config-file`)
 	}
 	return nil
 }

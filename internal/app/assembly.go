@@ -46,6 +46,7 @@ type assembly struct {
 	// supervisor is told how the server is.
 	supervisor *lifecycle.Supervisor
 
+	pagesAt     string // the address of pages; "": there are none
 	repository  *modelrepo.Repository
 	listing     modelrepo.Listing
 	grpc, admin net.Listener  // admin is nil if it is disabled
@@ -74,7 +75,9 @@ type assembly struct {
 
 // findModels reads the repositories before anything is opened, so that a wrong path is reported at once.
 func (s *assembly) findModels(context.Context) (err error) {
-	s.repository, s.listing, err = scan(&s.Settings, s.log)
+	if s.repository, s.listing, err = scan(&s.Settings, s.log); err == nil {
+		s.repository.AcceptUploads(int64(s.MaxUploadBytes))
+	}
 	return err
 }
 
@@ -119,6 +122,7 @@ func (s *assembly) listen(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	s.pagesAt = addressOf(http)
 	s.log.Info("metrics and health listening", "event", "http_listening", "http", addressOf(http))
 	s.group.Start(s.httpPart(http, s.pages(http.Addr(), s.measured.MetricsHandler())))
 	return nil
@@ -323,7 +327,6 @@ func (s *assembly) serveCalls(context.Context) error {
 	if s.admin != nil {
 		admin := server.NewAdmin(s.edge, s.house.models)
 		if s.MaxUploadBytes > 0 {
-			s.repository.AcceptUploads(int64(s.MaxUploadBytes))
 			admin.Uploads = s.repository
 		}
 		options := append(grpcOptions(&s.Server, &s.memory),
@@ -353,6 +356,9 @@ func (s *assembly) serveCalls(context.Context) error {
 
 // follow comes after load: the watch compares with the listing that load has followed.
 func (s *assembly) follow(context.Context) error {
+	if s.staged != nil {
+		s.group.Start(s.staged.follow(s.repository, s.log))
+	}
 	s.group.Start(watchPart(s.repository, s.listing, time.Duration(s.WatchInterval), s.settle, s.ask, s.house, s.log))
 	s.group.Start(s.reloadPart(s.edge, s.house.models, s.ask, s.log))
 	return nil
@@ -378,6 +384,9 @@ func (s *assembly) awaitModels(ctx context.Context) error {
 		return &nothingLoadedError{failed}
 	}
 	s.supervisor.Ready()
+	if s.Hints != nil {
+		s.hints(s.Hints)
+	}
 	s.log.Info("ready", "event", "ready", "grpc", addressOf(s.grpc), "versions", serving, "failed", len(failed),
 		"took", time.Since(s.began).Round(time.Millisecond))
 	return nil

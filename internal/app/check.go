@@ -59,6 +59,12 @@ func (r *report) check(s *Settings, how Checking, errs io.Writer) error {
 			r.fault(err)
 		}
 	}
+	staged, err := s.stage()
+	if err != nil {
+		r.fault(err)
+		return nil
+	}
+	defer staged.remove()
 	repository, err := s.repository()
 	if err != nil {
 		r.fault(err)

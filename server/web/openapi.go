@@ -48,7 +48,7 @@ func (p *Pages) Describe(mux *Mux, service, method string, about About) {
 			sig := route.Version.Signature
 			example := object{}
 			for i := range sig.Inputs {
-				example[sig.Inputs[i].Name] = exampleOf(&sig.Inputs[i])
+				example[sig.Inputs[i].Name] = Example(&sig.Inputs[i])
 			}
 			said["inputs"], said["outputs"], said["example"] = specsOf(sig.Inputs), specsOf(sig.Outputs), example
 			paths[at+":predict"] = object{"post": posted("Predict with "+name, object{"inputs": example}, object{
@@ -145,8 +145,8 @@ func schemaOf(specs []tensor.Spec) object {
 	return all
 }
 
-// exampleOf returns a value of an input: zeros, with one entry in each open dimension. It is nil for a large one.
-func exampleOf(spec *tensor.Spec) any {
+// Example returns a value of an input: zeros, with one entry in each open dimension. It is nil for a large one.
+func Example(spec *tensor.Spec) any {
 	const most = 1 << 10
 	count := int64(1)
 	for _, size := range spec.Shape {
