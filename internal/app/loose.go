@@ -126,7 +126,7 @@ func mustAbs(path string) string {
 }
 
 // looseAt looks at a path of the command line. It is a loose model, or the folder of a model with version directories,
-// or neither: a repository, of which modelrepo says what is wrong.
+// or neither: a repository, and modelrepo says what is wrong with it.
 func looseAt(path string) (_ *looseModel, folder string, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
