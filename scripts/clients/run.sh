@@ -41,3 +41,6 @@ fi
 
 environment "$folder-tensorflow" "$here/tensorflow/requirements.txt"
 (cd "$here/tensorflow" && "$folder-tensorflow/bin/python" -m unittest)
+
+environment "$folder-kserve" "$here/kserve/requirements.txt"
+(cd "$here/kserve" && "$folder-kserve/bin/python" -m unittest)
