@@ -21,7 +21,7 @@ import (
 	"google.golang.org/grpc/tap"
 
 	"github.com/weftserve/weft/internal/owntime"
-	"github.com/weftserve/weft/proto/gen/inference"
+	"github.com/weftserve/weft/proto/gen/tensorflow/serving"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/server/access"
@@ -251,7 +251,7 @@ func (s *Server) Web(elsewhere ...string) *web.Mux {
 	mux.Known(elsewhere...)
 	pages := web.Pages{Calls: s.inference.Calls, Bodies: &s.bodies}
 	(&openinference.Web{Service: s.inference, Pages: pages}).Register(mux)
-	pages.Describe(mux, inference.GRPCInferenceService_ServiceDesc.ServiceName, "RepositoryIndex",
+	pages.Describe(mux, serving.ModelService_ServiceDesc.ServiceName, "GetModelStatus",
 		web.About{Release: s.inference.Version, Address: s.Address})
 	mux.HandleFunc("GET /docs", live.Docs)
 	(&tfserving.REST{

@@ -104,12 +104,11 @@ func (b *Browsers) Handler(next http.Handler) http.Handler {
 			serve()
 		case r.Method != http.MethodGet && r.Method != http.MethodHead:
 			head.Set("Allow", "GET, HEAD")
-			nearest := ""
+			instead := "Use GET or HEAD"
 			if b.Nearest != nil {
-				nearest = ", or: " + b.Nearest(r.Method, r.URL.Path)
+				instead = "There is no such call, and " + b.Nearest(r.Method, r.URL.Path)
 			}
-			refuse(byMethod, http.StatusMethodNotAllowed, "The method %s is not served here. Use GET or HEAD%s.", r.Method,
-				nearest)
+			refuse(byMethod, http.StatusMethodNotAllowed, "The method %s is not served here. %s.", r.Method, instead)
 		case r.ContentLength != 0:
 			head.Set("Connection", "close") // rather than read the body
 			refuse(byBody, http.StatusRequestEntityTooLarge, "Nothing here takes a body. Send the request without one.")

@@ -27,6 +27,7 @@ type request struct {
 	regions *Registry // nil: shared memory is off
 	stream  bool      // it came on a ModelStreamInfer
 	web     bool      // it came as JSON
+	unknown int       // bytes of lists at most, whose types the message does not say
 	in      inference.ModelInferRequest
 	lifted  elements.Lifted // the large values of in, which has their indexes; empty for JSON
 	inputs  []input         // of in, in the same order
@@ -219,7 +220,7 @@ func (r *request) Release() {
 	r.out.Reset()
 	r.inputs, r.outputs, r.bytes, r.values = emptied(r.inputs), emptied(r.outputs), emptied(r.bytes), emptied(r.values)
 	r.house, r.regions, r.data, r.given = nil, nil, nil, false
-	r.web = false
+	r.web, r.unknown = false, 0
 	r.asked = asked{}
 	requests.Put(r)
 }

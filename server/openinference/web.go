@@ -72,9 +72,6 @@ func (s *Web) Register(mux *web.Mux) {
 		v.Slow()
 		return s.RepositoryModelUnload(v.Ctx, &inference.RepositoryModelUnloadRequest{ModelName: v.Model()})
 	})
-	page("GET /v2/models", "RepositoryIndex", func(v *web.Visit) (any, error) {
-		return map[string][]string{"models": s.Pages.Names(v)}, nil
-	})
 	page("GET /v2/models/stats", "ModelStatistics", func(v *web.Visit) (any, error) {
 		return s.ModelStatistics(v.Ctx, &inference.ModelStatisticsRequest{})
 	})

@@ -69,8 +69,8 @@ func (s *Web) readRequest(v *web.Visit) (*request, wanted, error) {
 	case err != nil:
 	case size > s.MaxMessageBytes:
 		err = &status.MessageTooLargeError{Bytes: size, Limit: s.MaxMessageBytes, What: "the data of all inputs together"}
-	case size > web.SmallBody:
-		err = v.Hold(size)
+	case size+r.unknown > web.SmallBody:
+		err = v.Hold(size + r.unknown)
 	}
 	if err == nil {
 		err = v.LetIn(&r.Exchange, r.Brings(v.Caller))

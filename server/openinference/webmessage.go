@@ -41,7 +41,11 @@ func (r *request) takeBody(model, version string, body *[]byte, head int, turn *
 		in := &r.inputs[i]
 		// The type is the caller's; Decode compares it with the model's before the memory is taken.
 		in.list = b.lists[i]
-		size += in.list.Bytes(dtypeOf(in.GetDatatype()))
+		if in.GetDatatype() == "" { // Decode knows the type, and what it takes
+			r.unknown += in.list.Most()
+		} else {
+			size += in.list.Bytes(dtypeOf(in.GetDatatype()))
+		}
 	}
 	if err = r.takeBehind((*body)[head:]); err != nil {
 		return 0, w, err

@@ -60,7 +60,7 @@ func (b *bodyReader) read() error {
 		return err
 	})
 	if err != nil || inputs {
-		return cmp.Or(err, b.End())
+		return web.OfBody(cmp.Or(err, b.End()))
 	}
 	b.Scanner = begin
 	err = b.Object(func(name []byte) error {
@@ -69,7 +69,7 @@ func (b *bodyReader) read() error {
 		}
 		return b.named(string(name))
 	})
-	return cmp.Or(err, b.End())
+	return web.OfBody(cmp.Or(err, b.End()))
 }
 
 // named reads the elements of an input whose name is known, "" for the only one.
@@ -111,6 +111,7 @@ func (b *bodyReader) input() (name string, err error) {
 	in := &inference.ModelInferRequest_InferInputTensor{}
 	b.message.Inputs = append(b.message.Inputs, in)
 	b.lists = append(b.lists, web.List{})
+	shaped := false
 	err = b.Members([]string{"name", "datatype", "shape", "parameters", "data"}, func(i int) (err error) {
 		switch i {
 		case 0:
@@ -118,6 +119,7 @@ func (b *bodyReader) input() (name string, err error) {
 		case 1:
 			in.Datatype, err = b.String()
 		case 2:
+			shaped = true
 			err = b.each(func() (string, error) {
 				size, err := b.Whole()
 				in.Shape = append(in.Shape, size)
@@ -131,7 +133,7 @@ func (b *bodyReader) input() (name string, err error) {
 		return err
 	})
 	// Without a shape it is that of the lists.
-	if l := &b.lists[len(b.lists)-1]; err == nil && l.Text != nil && in.Shape == nil {
+	if l := &b.lists[len(b.lists)-1]; err == nil && l.Text != nil && !shaped {
 		nested := web.Scanner{Text: l.Text, Turn: b.Turn}
 		*l, err = nested.Nested()
 		err = web.InPart("data", err)

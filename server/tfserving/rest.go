@@ -41,9 +41,6 @@ func (s *REST) Register(mux *web.Mux) {
 		s.Pages.Add(mux, "GET "+of, models, "GetModelStatus", s.status)
 		s.Pages.Add(mux, "GET "+of+"/metadata", predictions, "GetModelMetadata", s.metadata)
 	}
-	s.Pages.Add(mux, "GET /v1/models", models, "GetModelStatus", func(v *web.Visit) (any, error) {
-		return map[string][]string{"models": s.Pages.Names(v)}, nil
-	})
 }
 
 // fail returns the error with which a call ends that is about no version.
@@ -167,13 +164,7 @@ func (s *REST) read(v *web.Visit) (*restRequest, error) {
 	r := &restRequest{house: s.Predictions.Calls, body: body}
 	r.Request = predict.Request{Model: m.GetName(), Choice: choice, Codec: r}
 	size, err := r.parse()
-	switch {
-	case err != nil:
-	case size > s.Predictions.MaxMessageBytes:
-		err = &status.MessageTooLargeError{
-			Bytes: size, Limit: s.Predictions.MaxMessageBytes, What: "the data of all inputs together",
-		}
-	case size > web.SmallBody:
+	if err == nil && size > web.SmallBody {
 		err = v.Hold(size)
 	}
 	if err == nil {

@@ -83,16 +83,19 @@ func (r *restRequest) parse() (size int, err error) {
 		}
 	}
 	for i := range r.inputs {
-		size += r.inputs[i].Bytes(tensor.Float64) // of any type; Decode takes what the model's has
+		size += r.inputs[i].Most() // Decode takes what the model's type has
 	}
 	r.Inputs = len(r.inputs)
-	return size, err
+	return size, web.OfBody(err)
 }
 
 // inputsOf reads the value of "instances", if it is rows, or of "inputs".
 func inputsOf(in *web.Scanner, rows bool) (all []restInput, err error) {
 	if rows && in.Kind() != '[' {
 		return nil, in.Unlike("a list with an entry for each row")
+	}
+	if rows && in.IsEmptyList() {
+		return nil, &tensor.FieldError{Want: "a list with an entry for each row", Got: "an empty one"}
 	}
 	switch {
 	case rows && in.IsListOfObjects():
@@ -144,6 +147,9 @@ func (r *restRequest) Decode(spec *tensor.Spec) (tensor.Tensor, error) {
 	if _, err := predict.Elements(spec, in.Shape); err != nil {
 		return tensor.Tensor{}, err
 	}
+	if err := in.CheckSize(spec.DType, r.house.MaxMessageBytes); err != nil {
+		return tensor.Tensor{}, err
+	}
 	t := tensor.Tensor{DType: spec.DType, Shape: in.Shape}
 	data, err := in.Decode(&t, r.house.Memory, dataTypes[spec.DType].String())
 	if data != nil {
@@ -166,24 +172,30 @@ func (r *restRequest) Release() {
 
 // Encode implements predict.Codec. The tensors are the answer's, which gives their memory back when it was written.
 func (r *restRequest) Encode(result *predict.Result) error {
-	a := &restAnswer{house: r.house, rows: r.rows, count: -1}
+	a := &restAnswer{house: r.house, rows: r.rows}
+	if r.rows {
+		a.count = r.inputs[0].Shape[0]
+	}
 	for spec, t := range result.Outputs() {
 		a.outputs = append(a.outputs, restOutput{spec.Name, t})
-		if !r.rows {
-			continue
-		}
+	}
+	err := r.house.CheckSize(a.size())
+	for _, o := range a.outputs {
 		// A row is an entry of the first dimension.
-		if spec.BatchDim != 0 || len(t.Shape) == 0 || a.count >= 0 && a.count != t.Shape[0] {
-			return &tensor.FieldError{
-				Field: "instances", Want: `"inputs" in its place: the rows of output ` + routing.Quote(spec.Name) +
-					" are not the entries of its first dimension",
-				Got: "instances",
+		if r.rows && (len(o.Shape) == 0 || o.Shape[0] != a.count) {
+			err = &tensor.FieldError{
+				Field: "instances", Want: fmt.Sprintf(`"inputs" in its place: output %s, of the shape %v, has no entry for `+
+					"each of %d rows", routing.Quote(o.name), o.Shape, a.count), Got: "instances",
 			}
+			break
 		}
-		a.count = t.Shape[0]
+	}
+	if err != nil {
+		a.free()
+		return err
 	}
 	r.Answer = a
-	return r.house.CheckSize(a.size())
+	return nil
 }
 
 // restAnswer is an answer of JSON. It implements web.Answer.
@@ -241,7 +253,11 @@ func (a *restAnswer) write(to *bufio.Writer) {
 			}
 			left[i] = web.WriteNested(to, o.DType, shape(o.Shape), left[i], strings.HasSuffix(o.name, "_bytes"), &turn)
 		}
-		if len(a.outputs) > 1 {
+		switch len(a.outputs) {
+		case 0:
+			_, _ = to.WriteString("{}")
+		case 1:
+		default:
 			_ = to.WriteByte('}')
 		}
 	}

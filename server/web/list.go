@@ -1,11 +1,13 @@
 package web
 
 import (
+	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/protect"
@@ -28,8 +30,9 @@ type Nest struct {
 	// elements of this input alone.
 	Member string
 
-	leaf int // how deep the elements lie, plus one; 0: none came yet
-	rows int // of a list of objects
+	leaf  int     // how deep the elements lie, plus one; 0: none came yet
+	bytes int     // of the text of all elements
+	at    []int32 // where the values of Member begin in Text, of a list of objects
 }
 
 // Count passes over the elements of an input, and counts them. What they are is not looked at: that needs the model's
@@ -49,6 +52,9 @@ func (s *Scanner) Count() (l List, err error) {
 	return l, err
 }
 
+// Most is how many bytes the elements take at most as a tensor of whatever type.
+func (l *List) Most() int { return max(l.Bytes(tensor.Float64), l.Bytes(tensor.String)) }
+
 // Nested passes over the elements of an input, and finds its shape: lists at one depth must be equally long. An object
 // of the one member "b64" is an element.
 func (s *Scanner) Nested() (l List, err error) {
@@ -63,6 +69,7 @@ func (s *Scanner) Nested() (l List, err error) {
 func (s *Scanner) nested(l *List, depth int) error {
 	if s.Kind() != '[' {
 		l.Count++
+		begin := s.at
 		switch {
 		case l.leaf == 0 && depth < len(l.Shape), l.leaf > 0 && l.leaf != depth+1:
 			return &tensor.FieldError{Want: "elements that all lie equally deep in lists", Got: "one beside a list"}
@@ -73,6 +80,7 @@ func (s *Scanner) nested(l *List, depth int) error {
 			}
 		}
 		l.leaf = depth + 1
+		l.bytes += s.at - begin
 		return nil
 	}
 	if l.leaf > 0 && depth+1 >= l.leaf {
@@ -131,6 +139,29 @@ func (s *Scanner) IsListOfObjects() bool {
 	return s.Kind() == '[' && s.take('[') && s.IsObject()
 }
 
+// IsEmptyList reports whether a list without elements is next.
+func (s *Scanner) IsEmptyList() bool {
+	at := s.at
+	defer func() { s.at = at }()
+	if s.Kind() != '[' {
+		return false
+	}
+	s.at++
+	s.space()
+	return s.take(']')
+}
+
+// CheckSize refuses elements that take more as a tensor of that type than a message may have. The error is a
+// *tensor.FieldError.
+func (l *List) CheckSize(dtype tensor.DType, most int) error {
+	if size := l.Bytes(dtype); size > most {
+		return &tensor.FieldError{
+			Want: fmt.Sprintf("at most %d bytes as a tensor (--max-message-bytes)", most), Got: fmt.Sprintf("%d bytes", size),
+		}
+	}
+	return nil
+}
+
 // Objects passes over a list of objects, and finds the inputs that are members of each. Their number is bounded by
 // most. The list is not empty, and begins with an object.
 func (s *Scanner) Objects(most int) ([]List, error) {
@@ -152,19 +183,22 @@ func (s *Scanner) Objects(most int) ([]List, error) {
 				i = len(all)
 				index[string(name)] = i
 				all = append(all, List{Nest: &Nest{Member: string(name), Shape: tensor.Shape{tensor.Unknown}}})
-			case all[i].rows > rows:
-				return &tensor.FieldError{Field: "[" + routing.Quote(string(name)) + "]", Want: "each member once", Got: "it again"}
+			case len(all[i].at) > rows:
+				return inMember(string(name), &tensor.FieldError{Want: "each member once", Got: "it again"})
 			}
 			came++
-			all[i].rows++
-			return InPart("["+routing.Quote(all[i].Member)+"]", s.nested(&all[i], 1))
+			s.Kind()
+			all[i].at = append(all[i].at, int32(s.at-begin))
+			return inMember(all[i].Member, s.nested(&all[i], 1))
 		})
 		if err == nil && came < len(all) {
 			err = &tensor.FieldError{
 				Want: fmt.Sprintf("the %d members of the first object", len(all)), Got: fmt.Sprintf("%d of them", came),
 			}
 		}
-		err = InPart(fmt.Sprintf("[%d]", rows), err)
+		if err != nil {
+			err = InPart(fmt.Sprintf("[%d]", rows), err)
+		}
 		rows++
 		return err
 	})
@@ -174,10 +208,21 @@ func (s *Scanner) Objects(most int) ([]List, error) {
 	return all, err
 }
 
+// inMember names the member of an object in an error, if there is one.
+func inMember(name string, err error) error {
+	if err != nil {
+		err = InPart("["+routing.Quote(name)+"]", err)
+	}
+	return err
+}
+
 // Bytes is how many bytes the elements take at most as a tensor of that type. A body has at least two bytes for each
 // element, so that is at most four times the bytes of the list.
 func (l *List) Bytes(dtype tensor.DType) int {
-	if dtype == tensor.String {
+	switch {
+	case dtype == tensor.String && l.Nest != nil:
+		return l.bytes + 4*l.Count // the length of each is four bytes
+	case dtype == tensor.String:
 		return len(l.Text) + l.Count + 1 // four bytes more for each, and two quotes and a comma less
 	}
 	return l.Count * dtype.Size()
@@ -218,7 +263,7 @@ func (l *List) appendTo(raw []byte, dtype tensor.DType, called string, turn *pro
 			var ok bool
 			if raw, ok = appendBase64(raw, dtype, s.Text[begin:s.at]); !ok {
 				return &tensor.FieldError{
-					Field: fmt.Sprintf("[%d]", n), Want: "an element of " + called, Got: `{"b64": ...}, which is for bytes in base64`,
+					Field: fmt.Sprintf("[%d]", n), Want: "an element of " + called, Got: `{"b64": ...}, which is for texts, of bytes in base64`,
 				}
 			}
 			n++
@@ -247,26 +292,25 @@ func (l *List) appendTo(raw []byte, dtype tensor.DType, called string, turn *pro
 		err := s.Elements(element)
 		return raw, err
 	}
-	err := s.List(func() error {
-		return s.Object(func(name []byte) error {
-			if string(name) != l.Member {
-				return s.Skip()
-			}
-			return s.Elements(element)
-		})
-	})
-	return raw, err
+	for _, at := range l.at {
+		s.at = int(at)
+		if err := s.Elements(element); err != nil {
+			return raw, err
+		}
+	}
+	return raw, nil
 }
 
-// appendBase64 appends a text of bytes, which came as an object of the member "b64".
+// appendBase64 appends a text of bytes, which came as an object of the member "b64", with or without padding.
 func appendBase64(raw []byte, dtype tensor.DType, object []byte) ([]byte, bool) {
 	var in struct {
-		Bytes []byte `json:"b64"`
+		Text string `json:"b64"`
 	}
 	if dtype != tensor.String || json.Unmarshal(object, &in) != nil {
 		return raw, false
 	}
-	return tensor.AppendString(raw, in.Bytes), true
+	data, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(in.Text, "="))
+	return tensor.AppendString(raw, data), err == nil
 }
 
 // appendElement appends an element, and reports whether the type has it. kind is what Scanner.Kind said of the element,

@@ -38,7 +38,7 @@ func (m *Mux) Known(patterns ...string) { m.patterns = append(m.patterns, patter
 // ServeHTTP implements http.Handler.
 func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	asked, path := r, r.URL.Path
-	if at := strings.LastIndexByte(path, ':'); at > 0 && slices.Contains(m.verbs, path[at+1:]) {
+	if at := strings.LastIndexByte(path, ':'); at > 0 && path[at-1] != '/' && slices.Contains(m.verbs, path[at+1:]) {
 		url := *r.URL
 		url.Path, url.RawPath = path[:at]+"/"+path[at:], ""
 		with := *r
@@ -92,7 +92,7 @@ func (m *Mux) Nearest(method, path string) string {
 // distance is how many characters of a path must be changed to make one of a pattern (Levenshtein's distance, by Wagner
 // and Fischer, "The string-to-string correction problem", 1974). Segments stand for the wildcards in their place.
 func distance(pattern, path string) int {
-	const most = 256 // a path that is longer is near to nothing
+	const most = 64 // a path that is longer is near to nothing
 	path = path[:min(len(path), most)]
 	want, got := strings.Split(pattern, "/"), strings.Split(path, "/")
 	for i, segment := range want {

@@ -18,9 +18,14 @@ type About struct {
 	Address string // where it takes calls of gRPC
 }
 
-// Describe adds /openapi.json, which describes the calls of the models (OpenAPI 3.1), for programs and for the page
+// Describe adds the lists of models, and /openapi.json, which describes the calls of the models (OpenAPI 3.1), for programs and for the page
 // /docs; what that needs besides is in its member x-weft. Callers are let in as to Add's pages.
 func (p *Pages) Describe(mux *Mux, service, method string, about About) {
+	for _, pattern := range []string{"GET /v1/models", "GET /v2/models"} {
+		p.Add(mux, pattern, service, method, func(v *Visit) (any, error) {
+			return map[string][]string{"models": p.Names(v)}, nil
+		})
+	}
 	p.Add(mux, "GET /openapi.json", service, method, func(v *Visit) (any, error) {
 		paths := object{
 			"/v1/models": object{"get": operation("The models", "names", object{"type": "object"})},
@@ -150,9 +155,10 @@ func Example(spec *tensor.Spec) any {
 	const most = 1 << 10
 	count := int64(1)
 	for _, size := range spec.Shape {
-		if count *= max(1, size); count > most {
+		if max(1, size) > most/count {
 			return nil
 		}
+		count *= max(1, size)
 	}
 	var value any = 0
 	switch spec.DType {

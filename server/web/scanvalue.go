@@ -87,3 +87,11 @@ func (s *Scanner) FirstName(is func(string)) error {
 		return s.Skip()
 	})
 }
+
+// OfBody makes an error of the value that is the whole body name it.
+func OfBody(err error) error {
+	if fault, is := err.(*tensor.FieldError); is && fault.Field == "" { //nolint:errorlint // as the scanner makes it
+		fault.Field = TheBody
+	}
+	return err
+}

@@ -33,10 +33,19 @@ async function load() {
 
 function draw(api) {
   const { models, grpc } = api['x-weft'];
-  $('models').replaceChildren(...models.map((m) => drawModel(m, grpc)));
+  $('models').replaceChildren(...models.map((m) => drawn(m, grpc)));
   if (models.length === 0) $('models').append(el('p.said', null, 'There is no model. Put one into the repository as mymodel/1/model.onnx: it is found and loaded by itself.'));
   $('list').replaceChildren(...Object.entries(api.paths).flatMap(([path, methods]) => Object.entries(methods).map(([method, of]) =>
     el('tr', null, el('td', null, el('code', null, `${method.toUpperCase()} ${path}`)), el('td', null, of.summary)))));
+}
+
+// drawn is the section of a model; one that cannot be shown takes no other with it.
+function drawn(model, grpc) {
+  try {
+    return drawModel(model, grpc);
+  } catch (error) {
+    return el('section.model', null, el('h2', null, model.name), el('p.said', null, `This model cannot be shown: ${error.message}`));
+  }
 }
 
 // drawModel is the section of a model.
@@ -65,8 +74,14 @@ const tensors = (kind, specs) => specs.map((s) => el('tr', null, el('th', { scop
 
 // filled is the example of a model; where it is too large to be kept in openapi.json, zeros of its shape.
 function filled(model) {
-  return Object.fromEntries(model.inputs.map((s) => [s.name, model.example[s.name] ?? s.shape.toReversed().reduce((value, n) => Array(Math.max(1, n)).fill(value), 0)]));
+  const large = 1 << 18; // more elements are for a program
+  return Object.fromEntries(model.inputs.map((s) => [s.name, model.example[s.name] ?? (count(s) > large ? `[${s.shape}]: too large to be written here` : s.shape.toReversed().reduce((value, n) => Array(Math.max(1, n)).fill(value), s.dtype === 'string' ? 'text' : 0))]));
 }
+
+const count = (s) => s.shape.reduce((a, n) => a * Math.max(1, n), 1);
+
+// shell quotes a text for a shell; names come from whoever made the model.
+const shell = (text) => `'${text.replaceAll("'", `'\\''`)}'`;
 
 async function ask(model, body, answer) {
   say(answer, 'asked');
@@ -94,15 +109,15 @@ function lines(model, grpc, written) {
     return `\t\t"${s.name}": weftclient.FromSlice(make([]${type}, ${shape.reduce((a, n) => a * n, 1)}), ${shape.join(', ')}),`;
   }).join('\n');
   const fields = { fp32: 'floatValues', fp64: 'doubleValues', int32: 'intValues', int64: 'int64Values', bool: 'boolValues' };
-  const spec = model.inputs[0];
+  const spec = model.inputs[0] ?? { name: '', dtype: '', shape: [] };
   const message = JSON.stringify({ model: { name: model.name }, inputs: { [spec.name]: { dtype: `DATA_TYPE_${spec.dtype.toUpperCase()}`, shape: spec.shape.map((n) => Math.max(1, n)), [fields[spec.dtype] ?? 'raw']: [model.example[spec.name] ?? []].flat(Infinity) } } });
   return [
-    ['curl', `curl${auth} -d '${json}' ${url}`],
+    ['curl', `curl${auth} -d ${shell(json)} ${url}`],
     ['Python, with requests', `import requests\n\nanswer = requests.post("${url}", json=${json.replace(/\bfalse\b/g, 'False')})\nprint(answer.json()["outputs"])`],
     ['Python, with the client of Weft', `import numpy as np\nimport weft\n\nclient = weft.Client("${address}")\nanswer = client.predict("${model.name}", {${numpy}})\nprint(${model.outputs.map((s) => `answer["${s.name}"]`).join(', ')})`],
     ['Go', `client, err := weftclient.New("${address}")\nif err != nil {\n\treturn err\n}\ndefer client.Close()\nanswer, err := client.Predict(ctx, &weftclient.Request{\n\tModel: weftclient.Model("${model.name}"),\n\tInputs: weftclient.Tensors{\n${slices}\n\t},\n})`],
-    ['A terminal, without anything else', `weft predict ${model.name} --address ${address}${small ? model.inputs.map((s) => ` --input ${s.name}='${JSON.stringify(model.example[s.name])}'`).join('') : ''}`],
-    model.inputs.length === 1 && fields[spec.dtype] && small ? ['grpcurl', `grpcurl -plaintext -d '${message}' ${address} weft.v1.PredictionService/Predict`] : null,
+    ['A terminal, without anything else', `weft predict ${model.name} --address ${address}${small ? model.inputs.map((s) => ` --input ${shell(`${s.name}=${JSON.stringify(model.example[s.name])}`)}`).join('') : ''}`],
+    model.inputs.length === 1 && fields[spec.dtype] && small ? ['grpcurl', `grpcurl -plaintext -d ${shell(message)} ${address} weft.v1.PredictionService/Predict`] : null,
   ].filter(Boolean);
 }
 
