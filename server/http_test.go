@@ -40,7 +40,7 @@ func asker(t *testing.T) func(method, path, body string) string {
 		echo("grid", tensor.Spec{Name: "g", DType: tensor.Uint8, Shape: tensor.Shape{tensor.Unknown, 2, 2}}),
 		echo("fixed", tensor.Spec{Name: "f", DType: tensor.Float32, Shape: tensor.Shape{1, 3}, BatchDim: tensor.NoBatch}),
 		echo("scalar", tensor.Spec{Name: "s", DType: tensor.Float32, Shape: tensor.Shape{}, BatchDim: tensor.NoBatch}),
-		echo("huge", tensor.Spec{Name: "h", DType: tensor.Float32, Shape: tensor.Shape{4, 1 << 62}, BatchDim: tensor.NoBatch}),
+		echo("huge", tensor.Spec{Name: "h", DType: tensor.Float32, Shape: tensor.Shape{4, 1 << 62}, BatchDim: -1}),
 	))
 	h.Run = func(ctx context.Context, call *catalog.Call) error {
 		if call.Version.Model == "policy" {

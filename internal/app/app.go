@@ -34,7 +34,6 @@ type App struct {
 	level       slog.LevelVar              // of the log
 	drain       atomic.Int64               // nanoseconds; the drain timeout that is in force
 	loading     *loadingLine               // until the server is ready; nil: the log says it
-	staged      *staging                   // nil: all models lie in repositories
 }
 
 // Run serves until a signal, or a part that fails, ends it. It writes the log.
@@ -45,16 +44,14 @@ func (a *App) Run(log io.Writer) error {
 	if err := reserveThreads(); err != nil {
 		return err
 	}
-	staged, err := a.stage()
-	if err != nil {
-		return err
-	}
-	defer staged.remove()
-	a.staged = staged
 	// The handlers are there before anything else: GPU libraries replace signal handlers while they load.
 	signals := lifecycle.Signals()
 	// From here on SIGHUP does not end the process.
 	a.hangups = lifecycle.Hangups()
+	if err := a.stage(); err != nil {
+		return err
+	}
+	defer a.unstage()
 	if progress.Terminal(log) && a.LogFormat != "json" {
 		a.loading = newLoadingLine(log, "weft serve")
 		// The log goes through the line, so that a record does not end up in the middle of it.
@@ -117,6 +114,9 @@ type Settings struct {
 	Name         string          `name:"name" placeholder:"MODEL" group:"Models:" help:"Name of the one model that is named by its file or directory."`
 	Config       kong.ConfigFlag `placeholder:"FILE" help:"Read settings from this YAML file. Its keys have the names of the flags; a flag wins over its key."`
 	config.Server
+
+	paths  []string // the repositories, once the models that Repositories names are staged
+	staged *staging // nil: all models lie in repositories
 }
 
 // Validate refuses a command line that names no models; kong calls it.

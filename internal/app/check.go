@@ -59,12 +59,11 @@ func (r *report) check(s *Settings, how Checking, errs io.Writer) error {
 			r.fault(err)
 		}
 	}
-	staged, err := s.stage()
-	if err != nil {
+	if err := s.stage(); err != nil {
 		r.fault(err)
 		return nil
 	}
-	defer staged.remove()
+	defer s.unstage()
 	repository, err := s.repository()
 	if err != nil {
 		r.fault(err)
@@ -75,7 +74,7 @@ func (r *report) check(s *Settings, how Checking, errs io.Writer) error {
 	if !sound {
 		return nil // it would be another server that is tried
 	}
-	r.digests(&listing, reads(&s.Server), how.Load)
+	r.digests(&listing, reads(&s.Server, s.stores()), how.Load)
 	if s.TLSCert != "" {
 		// The files are read and checked. Nothing is followed, so that there is nothing to close.
 		_, err := certs.Open(context.Background(), certs.Config{Files: certFiles(s), Log: slog.New(slog.DiscardHandler)})
@@ -134,7 +133,8 @@ func checkModels(s *Settings, r *report, listing modelrepo.Listing, present pres
 		log = newLogger(errs, &s.Server, new(slog.LevelVar))
 	}
 	// A server tries a load again after a pause; a check reports the first failure.
-	h, err := newHouse(&s.Server, log, nil, host.Config{TryOnce: true}, shell.Options{})
+	models := host.Config{TryOnce: true, Read: reads(&s.Server, s.stores())}
+	h, err := newHouse(&s.Server, log, nil, models, shell.Options{})
 	if err != nil {
 		return err
 	}

@@ -293,7 +293,7 @@ func TestONNXWithoutItsDevice(t *testing.T) {
 // copyOf returns the private copy of a version's files.
 func copyOf(t *testing.T, v modelrepo.Version) *modelfile.Files {
 	t.Helper()
-	f, err := reads(&config.Server{})(t.Context(), v, nil)
+	f, err := reads(&config.Server{}, nil)(t.Context(), v, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,9 @@ func newHouse(s *config.Server, log *slog.Logger, clock *owntime.Clock, models h
 	}
 	h.engines = newEngines(available, s, h.library, clock, log)
 	models.Open, models.Sites, models.Revive = h.engines.open, h.engines.sites, h.engines.revive
-	models.Read = reads(s)
+	if models.Read == nil {
+		models.Read = reads(s, s.ModelStores)
+	}
 	models.Logger, models.MemoryBudget, models.RunTimeout = log, int64(s.ModelMemory), time.Duration(s.RunTimeout)
 	// An answer that is larger could not be sent.
 	models.MaxAnswer = int(s.MaxMessageBytes)

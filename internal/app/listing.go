@@ -9,11 +9,14 @@ import (
 
 // repository opens the repositories and the list of models, and allows links into the stores of models.
 func (s *Settings) repository() (*modelrepo.Repository, error) {
-	r, err := modelrepo.OpenListed(s.ModelConfigFile, s.Repositories...)
+	r, err := modelrepo.OpenListed(s.ModelConfigFile, s.folders()...)
 	if err != nil {
 		return nil, err
 	}
-	return r, r.LinkInto(s.ModelStores...)
+	if s.staged != nil {
+		r.Reserve(s.staged.dir)
+	}
+	return r, r.LinkInto(s.stores()...)
 }
 
 // scan lists the models, and logs oddities of the repositories. It is an error if there is no model at all: probably

@@ -8,13 +8,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/weftserve/weft/internal/config"
@@ -29,100 +28,152 @@ import (
 // repository that the server makes for the time that it runs, and into which each change of the file puts a version.
 type looseModel struct {
 	name, file string
-	settings   []string // model.yaml and config.pbtxt of a folder
-	published  string   // the mark of what was published last
-	seen       string   // its mark when it was looked at last
+	beside     []string  // settings and warmup of a folder, which are linked to
+	published  string    // the mark of what was published last
+	seen       string    // its mark when it was looked at last
+	again      time.Time // before then, what was refused is not tried again
 }
 
-// staging is the repository of loose models.
+// staging is the repository of loose models. It is locked as long as its server runs.
 type staging struct {
-	dir   string
-	loose []*looseModel
+	dir    string
+	lock   *os.File
+	loose  []*looseModel
+	stores []string // folders that links lead to
 }
 
-// stage has the settings name a repository in the place of each loose model. It is nil where there is none. The caller
-// must remove it.
-func (s *Settings) stage() (_ *staging, err error) {
+// Beginnings of what lies in the folder of temporary files, and beside a model in its folder.
+const stagingName = "weft-serve-"
+
+var besideModel = []string{modelrepo.ManifestName, modelrepo.TritonConfigName, "warmup"}
+
+// stage makes a repository of the loose models of the command line. It does nothing where there is none. The caller
+// must unstage.
+func (s *Settings) stage() (err error) {
 	g := &staging{}
 	names, links := map[string]string{}, map[string]string{} // to what was named, and to folders
 	var repositories []string
 	for _, path := range s.Repositories {
 		loose, folder, err := looseAt(path)
 		if err != nil {
-			return nil, err
-		}
-		if loose == nil && folder == "" {
-			repositories = append(repositories, path)
-			continue
+			return err
 		}
 		name := s.Name
-		if loose != nil {
+		switch {
+		case loose != nil:
 			loose.name = cmp.Or(name, loose.name)
 			name = loose.name
 			g.loose = append(g.loose, loose)
-		} else {
+		case folder != "":
 			name = cmp.Or(name, filepath.Base(folder))
 			links[name] = folder
+		default:
+			repositories = append(repositories, path)
+			continue
 		}
 		switch other, twice := names[name]; {
 		case !modelrepo.ValidName(name):
-			return nil, fmt.Errorf("%s: %q cannot be the name of a model; name it with --name", path, name)
+			return fmt.Errorf("%s: %q cannot be the name of a model; name it with --name", path, name)
 		case twice:
-			return nil, fmt.Errorf("%s and %s would both be model %q; rename one, or serve a folder that holds "+
+			return fmt.Errorf("%s and %s would both be model %q; rename one, or serve a folder that holds "+
 				"<model>/<version>/model.onnx of both (--name names a single model)", other, path, name)
 		}
 		names[name] = path
 	}
 	if len(names) == 0 {
 		if s.Name != "" {
-			return nil, fmt.Errorf("--name %s: expected one model file or model folder, got repositories, whose folders are "+
-				"the names", s.Name)
+			return fmt.Errorf("--name %s: expected one model file or model folder, got repositories, whose folders are the "+
+				"names", s.Name)
 		}
-		return nil, nil
-	}
-	if g.dir, err = os.MkdirTemp("", "weft-serve-"); err != nil {
-		return nil, fmt.Errorf("a folder for models that are named by their files: %w; set TMPDIR to one that can be "+
-			"written to", err)
+		return nil
 	}
 	defer func() {
 		if err != nil {
-			g.remove()
+			s.unstage()
 		}
 	}()
+	s.staged = g
+	if err := g.make(); err != nil {
+		return fmt.Errorf("a folder for models that are named by their files: %w; set TMPDIR to one that can be written to",
+			err)
+	}
+	s.paths = append(repositories, g.dir)
 	for name, folder := range links {
+		g.stores = append(g.stores, folder)
 		if err := os.Symlink(folder, filepath.Join(g.dir, name)); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	repository, err := modelrepo.Open(g.dir)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	repository.AcceptUploads(math.MaxInt64)
 	for _, m := range g.loose {
 		m.seen = m.mark()
 		if err := g.publish(repository, m); err != nil {
-			return nil, err
+			return err
+		}
+		for _, path := range m.beside {
+			g.stores = append(g.stores, filepath.Dir(m.file))
+			if err := os.Symlink(path, filepath.Join(g.dir, m.name, filepath.Base(path))); err != nil {
+				return err
+			}
 		}
 	}
-	s.Repositories = append([]string{g.dir}, repositories...)
-	s.ModelStores = slices.AppendSeq(slices.Clone(s.ModelStores), maps.Values(links))
-	return g, nil
+	return nil
 }
 
-// remove removes the repository; nil has none.
-func (g *staging) remove() {
-	if g != nil {
-		_ = os.RemoveAll(g.dir) // what is left is in the folder of temporary files
+// folders are the repositories, the one of loose models last.
+func (s *Settings) folders() []string {
+	if s.staged == nil {
+		return s.Repositories
 	}
+	return s.paths
 }
 
-func mustAbs(path string) string {
-	abs, err := filepath.Abs(path)
+// stores are the directories that links in the repositories may lead to.
+func (s *Settings) stores() []string {
+	if s.staged == nil {
+		return s.ModelStores
+	}
+	return slices.Concat(s.ModelStores, s.staged.stores)
+}
+
+// make makes the folder, and removes those of servers that were killed.
+func (g *staging) make() (err error) {
+	left, _ := filepath.Glob(filepath.Join(os.TempDir(), stagingName+"*")) // the pattern is right
+	for _, dir := range left {
+		if lock, err := lockFolder(dir); err == nil {
+			_ = os.RemoveAll(dir) // the next server tries again
+			_ = lock.Close()
+		}
+	}
+	if g.dir, err = os.MkdirTemp("", stagingName); err != nil {
+		return err
+	}
+	g.lock, err = lockFolder(g.dir)
+	return err
+}
+
+// lockFolder locks a folder until it is closed, or the process is gone.
+func lockFolder(dir string) (*os.File, error) {
+	folder, err := os.Open(dir)
 	if err != nil {
-		return path
+		return nil, err
 	}
-	return abs
+	if err := syscall.Flock(int(folder.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = folder.Close()
+		return nil, err
+	}
+	return folder, nil
+}
+
+// unstage removes what stage has made.
+func (s *Settings) unstage() {
+	if g := s.staged; g != nil && g.dir != "" {
+		_ = os.RemoveAll(g.dir) // the next server removes what is left
+		_ = g.lock.Close()      // may be nil
+	}
 }
 
 // looseAt looks at a path of the command line. It is a loose model, or the folder of a model with version directories,
@@ -132,7 +183,10 @@ func looseAt(path string) (_ *looseModel, folder string, err error) {
 	if err != nil {
 		return nil, "", nil //nolint:nilerr // modelrepo says it
 	}
-	abs := mustAbs(path)
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, "", err
+	}
 	if !info.IsDir() {
 		if filepath.Ext(path) != filepath.Ext(modelrepo.ModelFile) {
 			return nil, "", fmt.Errorf("%s is a file, but no model of ONNX by its name; export the model to NAME.onnx "+
@@ -140,7 +194,7 @@ func looseAt(path string) (_ *looseModel, folder string, err error) {
 		}
 		name := strings.TrimSuffix(filepath.Base(abs), filepath.Ext(abs))
 		if name+filepath.Ext(abs) == modelrepo.ModelFile {
-			name = filepath.Base(filepath.Dir(abs))
+			name = nameOf(filepath.Dir(abs))
 		}
 		return &looseModel{name: name, file: abs}, "", nil
 	}
@@ -149,10 +203,10 @@ func looseAt(path string) (_ *looseModel, folder string, err error) {
 		return err == nil && info.Mode().IsRegular()
 	}
 	if regular(modelrepo.ModelFile) {
-		m := &looseModel{name: filepath.Base(abs), file: filepath.Join(abs, modelrepo.ModelFile)}
-		for _, name := range []string{modelrepo.ManifestName, modelrepo.TritonConfigName} {
-			if regular(name) {
-				m.settings = append(m.settings, filepath.Join(abs, name))
+		m := &looseModel{name: nameOf(abs), file: filepath.Join(abs, modelrepo.ModelFile)}
+		for _, name := range besideModel {
+			if _, err := os.Stat(filepath.Join(abs, name)); err == nil {
+				m.beside = append(m.beside, filepath.Join(abs, name))
 			}
 		}
 		return m, "", nil
@@ -164,6 +218,14 @@ func looseAt(path string) (_ *looseModel, folder string, err error) {
 		}
 	}
 	return nil, "", nil
+}
+
+// nameOf returns the name of a model in a folder: that of the folder or, for one of a version, of the folder above.
+func nameOf(folder string) string {
+	if _, err := strconv.ParseUint(filepath.Base(folder), 10, 63); err == nil {
+		folder = filepath.Dir(folder)
+	}
+	return filepath.Base(folder)
 }
 
 // files returns the model's file and those of its external data, by their names in a version's directory.
@@ -212,7 +274,7 @@ func (g *staging) publish(to *modelrepo.Repository, m *looseModel) error {
 	if err != nil {
 		return err
 	}
-	u := catalog.Upload{Model: m.name}
+	u := catalog.Upload{Model: m.name, Own: true}
 	var contents []io.Reader
 	for _, name := range names {
 		file, err := os.Open(paths[name])
@@ -231,20 +293,13 @@ func (g *staging) publish(to *modelrepo.Repository, m *looseModel) error {
 		u.Files = append(u.Files, catalog.UploadFile{Name: name, Bytes: n, SHA256: sum.Sum(nil)})
 		contents = append(contents, file)
 	}
-	if _, err := to.Receive(u, io.MultiReader(contents...)); err != nil {
+	number, err := to.Receive(u, io.MultiReader(contents...))
+	if err != nil {
 		return fmt.Errorf("%s: %w", m.file, err)
 	}
 	m.published = m.seen
-	for _, from := range m.settings {
-		data, err := os.ReadFile(from)
-		if err == nil {
-			err = os.WriteFile(filepath.Join(g.dir, m.name, filepath.Base(from)), data, 0o600)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	// The version before goes when this one is ready; those before that are gone.
+	return os.RemoveAll(filepath.Join(g.dir, m.name, strconv.FormatInt(number-2, 10)))
 }
 
 // looseEvery is how often the files of loose models are looked at. One that looks the same twice, and not as what was
@@ -263,11 +318,12 @@ func (g *staging) follow(to *modelrepo.Repository, log *slog.Logger) lifecycle.P
 			for _, m := range g.loose {
 				now := m.mark()
 				same := now == m.seen
-				if m.seen = now; !same || now == "" || now == m.published {
+				if m.seen = now; !same || now == "" || now == m.published || time.Now().Before(m.again) {
 					continue
 				}
-				m.published = now // also where it fails: then the next change is tried
 				if err := g.publish(to, m); err != nil {
+					const patience = 30 * time.Second
+					m.again = time.Now().Add(patience)
 					log.Error("changed model file not served", "event", "model_file_refused", "model", m.name, "cause", err)
 				}
 			}
@@ -323,8 +379,8 @@ func exampleCall(m *catalog.Model, address string) string {
 		for i := range v.Signature.Inputs {
 			spec := &v.Signature.Inputs[i]
 			value, err := json.Marshal(web.Example(spec))
-			const long = 200 // then `weft predict` says what it takes
-			if err != nil || len(value) > long || string(value) == "null" {
+			const long = 200 // then `weft predict` says what it takes, as for names that a shell would read
+			if err != nil || len(value) > long || string(value) == "null" || !modelrepo.ValidName(spec.Name) {
 				break
 			}
 			line = append(line, fmt.Sprintf("--input %s='%s'", spec.Name, value))

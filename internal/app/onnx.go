@@ -26,12 +26,12 @@ type onnxModel struct {
 
 // reads returns a host.Config.Read, which makes the private copy of a version's files. It follows links into the
 // stores, and refuses versions without digests if the settings ask for that. A synthetic version has no files.
-func reads(s *config.Server) serving.Reader {
+func reads(s *config.Server, stores []string) serving.Reader {
 	return func(ctx context.Context, v modelrepo.Version, told func(done, of int64)) (*modelfile.Files, error) {
 		if v.Path == "" {
 			return nil, nil // it is synthetic
 		}
-		return modelfile.Load(ctx, v.Repository(), v.Dir, s.RequireDigests, told, s.ModelStores...)
+		return modelfile.Load(ctx, v.Repository(), v.Dir, s.RequireDigests, told, stores...)
 	}
 }
 

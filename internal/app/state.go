@@ -59,8 +59,8 @@ func realPath(path string) string {
 // firstFolder returns the directory below which the state directory is by default: the first repository or, without
 // one, the directory of the list of models.
 func firstFolder(s *Settings) string {
-	if len(s.Repositories) > 0 {
-		return s.Repositories[0]
+	if folders := s.folders(); len(folders) > 0 {
+		return folders[0]
 	}
 	return filepath.Dir(s.ModelConfigFile)
 }

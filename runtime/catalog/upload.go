@@ -7,7 +7,9 @@ type Upload struct {
 	Model string
 	// Version is its number; 0 takes the number after the highest that the repository has, above Above.
 	Version, Above int64
-	Files          []UploadFile
+	// Own: the server puts it there itself, of whatever size.
+	Own   bool
+	Files []UploadFile
 }
 
 // UploadFile is a file of a version: its path relative to the version's directory, and what it must turn out to be.

@@ -46,6 +46,10 @@ func (r *Repository) AcceptUploads(most int64) {
 	}
 }
 
+// Reserve keeps uploads out of a directory of the repository, but for those of the server itself. It is called before
+// the first Receive.
+func (r *Repository) Reserve(dir string) { r.reserved = dir }
+
 // sweep removes the folders of uploads whose process is gone: nobody has them locked.
 func sweep(root *rooted.Root, patterns ...string) {
 	for _, pattern := range patterns {
@@ -85,6 +89,12 @@ func (r *Repository) Receive(u catalog.Upload, content io.Reader) (int64, error)
 	if err != nil {
 		return 0, err
 	}
+	if home == r.reserved && !u.Own {
+		return 0, &catalog.UploadError{
+			Model: u.Model, Version: u.Version, Reason: catalog.NotWritable,
+			Why: "the server follows files that its command line names; write the file anew, or serve a repository",
+		}
+	}
 	root, err := rooted.Open(home, nil)
 	if err != nil {
 		return 0, refuseUpload(&u, err)
@@ -119,6 +129,9 @@ func (r *Repository) checkUpload(u *catalog.Upload) error {
 		return wrong("files", fmt.Sprintf("at most %d", maxFiles), strconv.Itoa(len(u.Files)))
 	}
 	names, left := map[string]bool{}, r.mostUploaded
+	if u.Own {
+		left = math.MaxInt64
+	}
 	for i, f := range u.Files {
 		field := fmt.Sprintf("files[%d].", i)
 		switch {

@@ -27,9 +27,10 @@ var ErrNoRepository = errors.New("not a model repository")
 
 // Repository is directories of models, and models that a file lists. It is safe for concurrent use.
 type Repository struct {
-	file   string   // the model config file, absolute; "": there is none
-	paths  []string // absolute, as given otherwise: a path that is a symbolic link is followed again in each scan
-	stores []string // see LinkInto
+	file     string   // the model config file, absolute; "": there is none
+	paths    []string // absolute, as given otherwise: a path that is a symbolic link is followed again in each scan
+	stores   []string // see LinkInto
+	reserved string   // see Reserve; "": none is
 
 	mu sync.Mutex
 	// held is which directory each path led to when models were last found there. Guarded by mu.

@@ -18,8 +18,9 @@ type About struct {
 	Address string // where it takes calls of gRPC
 }
 
-// Describe adds the lists of models, and /openapi.json, which describes the calls of the models (OpenAPI 3.1), for programs and for the page
-// /docs; what that needs besides is in its member x-weft. Callers are let in as to Add's pages.
+// Describe adds the lists of models, and /openapi.json, which describes the calls of the models (OpenAPI 3.1), for
+// programs and for the page /docs; what that needs besides is in its member x-weft. Callers are let in as to Add's
+// pages.
 func (p *Pages) Describe(mux *Mux, service, method string, about About) {
 	for _, pattern := range []string{"GET /v1/models", "GET /v2/models"} {
 		p.Add(mux, pattern, service, method, func(v *Visit) (any, error) {
