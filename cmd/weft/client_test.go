@@ -66,7 +66,11 @@ func sendSignals(ts *testscript.TestScript, _ bool, names []string) {
 		"INT": os.Interrupt, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP,
 		"KILL": os.Kill,
 	}
-	for _, cmd := range ts.BackgroundCmds() {
+	all := ts.BackgroundCmds()
+	if names[0] == "last" {
+		all, names = all[len(all)-1:], names[1:]
+	}
+	for _, cmd := range all {
 		if filepath.Base(cmd.Path) != "weft" || cmd.ProcessState != nil {
 			continue
 		}

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 //	settled ADDRESS             waits until the server has loaded what it can, by its HTTP address
 //	waiting ADDRESS MODEL N     waits until N requests wait in the model's queues and one is being executed
 //	state ADDRESS MODEL N STATE waits until the version has the state, such as READY
-//	signal NAME...              sends the signals to the servers that run in the background
+//	signal [last] NAME...       sends the signals to what runs in the background, or to what began last
 //	exec predict ADDRESS MODEL N [INPUT]  sends N requests at once and prints how many ended with which code
 //
 // and the condition [onnxruntime]: the library was fetched. LIBRARY is where it is, CARTPOLE and HOPPER are models.

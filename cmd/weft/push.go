@@ -39,14 +39,37 @@ func (c *pushCommand) Run(ctx context.Context, out io.Writer, s streams) error {
 	if err != nil {
 		return err
 	}
-	version, err := c.Push.Run(ctx, out)
+	pushed, err := c.Push.Run(ctx, out)
 	if err == nil {
-		err = c.start(baseline, version, s)
+		err = c.start(baseline, pushed.Version, s)
 	}
-	if err != nil {
-		return errors.Join(err, undo(context.WithoutCancel(ctx)))
+	switch {
+	case err == nil:
+		return nil
+	case pushed.Maybe:
+		return errors.Join(err, c.held(baseline, pushed.Version, undo != nil))
+	case undo == nil:
+		return err
 	}
-	return nil
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), adminPatience)
+	defer cancel()
+	return errors.Join(err, undo(ctx))
+}
+
+// held says what remains of a push that failed when its version was stored, or may have been. Without the traffic that
+// it was given, the version before would be replaced by one that nobody has tried.
+func (c *pushCommand) held(baseline, version int64, undoable bool) error {
+	stored, number := "the version may be stored", "N"
+	if version > 0 {
+		number = fmt.Sprint(version)
+		stored = "version " + number + " is stored"
+	}
+	text := fmt.Sprintf("%s, version %d keeps all traffic; begin with `weft rollout start %s --baseline %d --candidate %s`",
+		stored, baseline, c.Model, baseline, number)
+	if undoable {
+		text += fmt.Sprintf(", or undo with `weft traffic %s --clear`", c.Model)
+	}
+	return errors.New(text)
 }
 
 // start begins the rollout with the defaults of `weft rollout start`.

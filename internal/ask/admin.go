@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -50,7 +51,7 @@ func (a *Admin) Call(ctx context.Context, call func(context.Context, *grpc.Clien
 		}
 		return fmt.Errorf("no server answers at --admin %s (%s); name the --admin-listen address of one that runs",
 			a.Address, message)
-	case ctx.Err() != nil && context.Cause(ctx) == context.Canceled: //nolint:errorlint // it is that of a signal
+	case errors.Is(ctx.Err(), context.Canceled): // its cause names the signal
 		return errInterrupted
 	}
 	if _, is := status.FromError(err); !is {

@@ -8,8 +8,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/weftserve/weft/internal/config"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
@@ -26,16 +31,38 @@ type Push struct {
 	Admin
 }
 
-// Run uploads the version, and returns its number.
-func (c *Push) Run(ctx context.Context, out io.Writer) (version int64, _ error) {
+// labels matches the names that a server takes for labels.
+var labels = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+
+// check finds all mistakes in the flags, before anything is changed.
+func (c *Push) check() error {
+	var faults config.Faults
 	if c.Version < 0 {
-		return 0, config.Faults{{Key: "--version", Message: fmt.Sprintf("expected a positive number, found %d", c.Version)}}
+		faults.Addf("--version", "expected a positive number, found %d", c.Version)
+	}
+	if c.Label != "" && !labels.MatchString(c.Label) {
+		faults.Addf("--label", "expected a letter or digit, then letters, digits, '.', '_' and '-', at most 128, found %q",
+			c.Label)
+	}
+	return faults.Err()
+}
+
+// Pushed is what became of the files.
+type Pushed struct {
+	Version int64 // 0: it is not known
+	Maybe   bool  // the server has them, or may have them
+}
+
+// Run uploads the version.
+func (c *Push) Run(ctx context.Context, out io.Writer) (pushed Pushed, _ error) {
+	if err := c.check(); err != nil {
+		return pushed, err
 	}
 	paths, start, err := c.files()
 	if err != nil {
-		return 0, err
+		return pushed, err
 	}
-	return version, c.Call(ctx, func(ctx context.Context, conn *grpc.ClientConn) error {
+	err = c.Call(ctx, func(ctx context.Context, conn *grpc.ClientConn) error {
 		admin := weftv1.NewAdminServiceClient(conn)
 		call, err := admin.UploadVersion(ctx)
 		if err != nil {
@@ -49,11 +76,14 @@ func (c *Push) Run(ctx context.Context, out io.Writer) (version int64, _ error) 
 		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
+		whole := err == nil // a server stores nothing before the end of the last file
 		answer, err := call.CloseAndRecv()
+		pushed.Maybe = whole && !surelyRefused(err)
 		if err != nil {
 			return err
 		}
-		version = answer.GetVersion()
+		version := answer.GetVersion()
+		pushed.Version = version
 		text := fmt.Sprintf("%s: version %d is uploaded and ready\n", c.Model, version)
 		if !answer.GetServed() {
 			text = fmt.Sprintf("%s: version %d is uploaded; versions.policy does not select it: load it with `weft load %s %d`\n",
@@ -62,13 +92,43 @@ func (c *Push) Run(ctx context.Context, out io.Writer) (version int64, _ error) 
 		if c.Label != "" {
 			labelled, err := admin.SetLabel(ctx, &weftv1.SetLabelRequest{Model: c.Model, Label: c.Label, Version: version})
 			if err != nil {
-				return fmt.Errorf("version %d is uploaded, and label %s was not set: %w", version, c.Label, err)
+				return fmt.Errorf("version %d is uploaded, and label %s was not set: %s", version, c.Label,
+					status.Convert(err).Message())
 			}
 			answer.Model = labelled.GetModel()
 			text += fmt.Sprintf("%s: label %s is on version %d\n", c.Model, c.Label, version)
 		}
 		return c.print(out, answer, text)
 	})
+	if errors.Is(err, errInterrupted) && pushed.Maybe && pushed.Version == 0 {
+		err = fmt.Errorf("%w; the files may be stored: `weft models %s` shows it", err, c.Model)
+	}
+	return pushed, err
+}
+
+// surelyRefused reports whether a server that answers so has stored nothing.
+func surelyRefused(err error) bool {
+	answer := status.Convert(err)
+	switch answer.Code() {
+	case codes.PermissionDenied, codes.Unauthenticated, codes.Unimplemented:
+		return true
+	}
+	for _, detail := range answer.Details() {
+		switch d := detail.(type) {
+		case *errdetails.ErrorInfo:
+			switch d.GetReason() {
+			case "VERSION_EXISTS", "REPOSITORY_NOT_WRITABLE", "TOO_MANY_UPLOADS", "UPLOAD_STALLED":
+				return true
+			}
+		case *errdetails.BadRequest: // of the upload, not of a request that the model was tried with
+			for _, v := range d.GetFieldViolations() {
+				if v.GetField() == "chunk" || strings.HasPrefix(v.GetField(), "start") {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 // files returns the paths of the files, and what the server is told of them.
@@ -135,10 +195,12 @@ func send(call weftv1.AdminService_UploadVersionClient, path string) error {
 }
 
 // Hold gives the version that answers at present all of the model's traffic, so that the next one that is uploaded
-// takes none of it. It returns that version, and what undoes it.
+// takes none of it. It returns that version, and what undoes it; nil if it changed nothing.
 func (c *Push) Hold(ctx context.Context) (baseline int64, undo func(context.Context) error, _ error) {
-	undo = func(context.Context) error { return nil }
-	return baseline, undo, c.Call(ctx, func(ctx context.Context, conn *grpc.ClientConn) error {
+	if err := c.check(); err != nil {
+		return 0, nil, err
+	}
+	err := c.Call(ctx, func(ctx context.Context, conn *grpc.ClientConn) error {
 		models, admin := weftv1.NewModelServiceClient(conn), weftv1.NewAdminServiceClient(conn)
 		now, err := models.GetTraffic(ctx, &weftv1.GetTrafficRequest{Model: c.Model})
 		if err != nil {
@@ -183,4 +245,5 @@ func (c *Push) Hold(ctx context.Context) (baseline int64, undo func(context.Cont
 		}
 		return nil
 	})
+	return baseline, undo, err
 }
