@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 
 	"github.com/alecthomas/kong"
 
@@ -15,7 +16,6 @@ import (
 // pushCommand is `weft push`.
 type pushCommand struct {
 	ask.Push
-	Rollout bool `help:"Begin a rollout of the version from the one that answers now, as weft rollout start does."`
 }
 
 // Help implements kong.HelpProvider: the text below the flags.
@@ -61,7 +61,7 @@ func (c *pushCommand) Run(ctx context.Context, out io.Writer, s streams) error {
 func (c *pushCommand) held(baseline, version int64, undoable bool) error {
 	stored, number := "the version may be stored", "N"
 	if version > 0 {
-		number = fmt.Sprint(version)
+		number = strconv.FormatInt(version, 10)
 		stored = "version " + number + " is stored"
 	}
 	text := fmt.Sprintf("%s, version %d keeps all traffic; begin with `weft rollout start %s --baseline %d --candidate %s`",

@@ -251,3 +251,22 @@ func TestPushFindsWhatTheFileNames(t *testing.T) {
 		t.Errorf("%v", start)
 	}
 }
+
+// TestChangedSignature: what clients of the version before send or read, and the new one does not have.
+func TestChangedSignature(t *testing.T) {
+	spec := func(name string, shape ...int64) *weftv1.TensorSpec {
+		return &weftv1.TensorSpec{Name: name, Dtype: weftv1.DataType_DATA_TYPE_FP32, Shape: shape}
+	}
+	version := func(number int64, in, out []*weftv1.TensorSpec) *weftv1.ModelVersion {
+		return &weftv1.ModelVersion{Version: number, Signature: &weftv1.Signature{Inputs: in, Outputs: out}}
+	}
+	type specs = []*weftv1.TensorSpec
+	before := version(1, specs{spec("x", -1, 4)}, specs{spec("y", -1), spec("z", -1)})
+	now := version(2, specs{spec("x", -1, 5), spec("w")}, specs{spec("y", -1), spec("more")})
+	got := (&Push{}).changed(&weftv1.Model{Versions: []*weftv1.ModelVersion{before, now}}, 2, before, now, false)
+	want := `its inputs or outputs differ from version 1: clients of that will fail: input "x" is fp32 [-1 5], was ` +
+		`fp32 [-1 4]; input "w" is new; output "z" is gone` + "\nit answers all requests now, in the place of version 1\n"
+	if got != want {
+		t.Errorf("%s; want %s", got, want)
+	}
+}

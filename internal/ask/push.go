@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -27,6 +28,7 @@ type Push struct {
 	Model   string `required:"" placeholder:"NAME" help:"Name of the model; the server makes one that is not there yet."`
 	Version int64  `placeholder:"N" help:"The version's number; without it the one after the highest."`
 	Label   string `placeholder:"NAME" help:"Give the version this label once it is ready."`
+	Rollout bool   `help:"Begin a rollout of the version from the one that answers now, as weft rollout start does."`
 	Printing
 	Admin
 }
@@ -63,6 +65,7 @@ func (c *Push) Run(ctx context.Context, out io.Writer) (pushed Pushed, _ error) 
 		return pushed, err
 	}
 	err = c.Call(ctx, func(ctx context.Context, conn *grpc.ClientConn) error {
+		before, _ := c.answering(ctx, conn)
 		admin := weftv1.NewAdminServiceClient(conn)
 		call, err := admin.UploadVersion(ctx)
 		if err != nil {
@@ -88,6 +91,9 @@ func (c *Push) Run(ctx context.Context, out io.Writer) (pushed Pushed, _ error) 
 		if !answer.GetServed() {
 			text = fmt.Sprintf("%s: version %d is uploaded; versions.policy does not select it: load it with `weft load %s %d`\n",
 				c.Model, version, c.Model, version)
+		} else if before != nil {
+			now, split := c.answering(ctx, conn)
+			text += c.changed(answer.GetModel(), version, before, now, split)
 		}
 		if c.Label != "" {
 			labelled, err := admin.SetLabel(ctx, &weftv1.SetLabelRequest{Model: c.Model, Label: c.Label, Version: version})
@@ -106,11 +112,94 @@ func (c *Push) Run(ctx context.Context, out io.Writer) (pushed Pushed, _ error) 
 	return pushed, err
 }
 
+// answering returns the version that answers requests which name none, and whether the traffic names it; nil if none or
+// several do, or the server does not say.
+func (c *Push) answering(ctx context.Context, conn *grpc.ClientConn) (_ *weftv1.ModelVersion, split bool) {
+	models := weftv1.NewModelServiceClient(conn)
+	traffic, err := models.GetTraffic(ctx, &weftv1.GetTrafficRequest{Model: c.Model})
+	if err != nil {
+		return nil, false
+	}
+	model, err := models.GetModel(ctx, &weftv1.GetModelRequest{Name: c.Model})
+	if err != nil {
+		return nil, false
+	}
+	number := newestServing(model.GetModel(), traffic)
+	for _, s := range traffic.GetTraffic().GetSplit() {
+		switch {
+		case s.GetWeight() == 0:
+		case split:
+			return nil, true
+		default:
+			number, split = s.GetVersion(), true
+		}
+	}
+	return versionOf(model.GetModel(), number), split
+}
+
+// versionOf returns a version of a model, or nil.
+func versionOf(m *weftv1.Model, number int64) *weftv1.ModelVersion {
+	i := slices.IndexFunc(m.GetVersions(), func(v *weftv1.ModelVersion) bool { return v.GetVersion() == number })
+	if i < 0 {
+		return nil
+	}
+	return m.GetVersions()[i]
+}
+
+// changed says what a version that was uploaded changes for the clients of the one that answered before.
+func (c *Push) changed(m *weftv1.Model, version int64, before, now *weftv1.ModelVersion, split bool) (text string) {
+	old := before.GetVersion()
+	was, is := before.GetSignature(), versionOf(m, version).GetSignature()
+	differ := append(differences("input", was.GetInputs(), is.GetInputs(), true),
+		differences("output", was.GetOutputs(), is.GetOutputs(), false)...)
+	if len(differ) > 0 && was != nil && is != nil {
+		text = fmt.Sprintf("its inputs or outputs differ from version %d: clients of that will fail: %s\n",
+			old, strings.Join(differ, "; "))
+	}
+	switch {
+	case c.Rollout:
+	case now.GetVersion() == version && !split:
+		text += fmt.Sprintf("it answers all requests now, in the place of version %d\n", old)
+	case now.GetVersion() == old && split:
+		text += fmt.Sprintf("version %d goes on answering: the traffic names it; `weft traffic %s --clear` or "+
+			"`weft traffic %s %d=100`\n", old, c.Model, c.Model, version)
+	}
+	return text
+}
+
+// differences lists the tensors of a version that are missing or different in another, and with added those that the
+// other has besides: a client that does not know an input does not send it.
+func differences(kind string, was, is []*weftv1.TensorSpec, added bool) (all []string) {
+	text := func(t *weftv1.TensorSpec) string {
+		return fmt.Sprint(strings.ToLower(strings.TrimPrefix(t.GetDtype().String(), "DATA_TYPE_")), " ", t.GetShape())
+	}
+	find := func(in []*weftv1.TensorSpec, name string) *weftv1.TensorSpec {
+		i := slices.IndexFunc(in, func(t *weftv1.TensorSpec) bool { return t.GetName() == name })
+		if i < 0 {
+			return nil
+		}
+		return in[i]
+	}
+	for _, t := range was {
+		switch other := find(is, t.GetName()); {
+		case other == nil:
+			all = append(all, fmt.Sprintf("%s %q is gone", kind, t.GetName()))
+		case text(t) != text(other):
+			all = append(all, fmt.Sprintf("%s %q is %s, was %s", kind, t.GetName(), text(other), text(t)))
+		}
+	}
+	for _, t := range is {
+		if added && find(was, t.GetName()) == nil {
+			all = append(all, fmt.Sprintf("%s %q is new", kind, t.GetName()))
+		}
+	}
+	return all
+}
+
 // surelyRefused reports whether a server that answers so has stored nothing.
 func surelyRefused(err error) bool {
 	answer := status.Convert(err)
-	switch answer.Code() {
-	case codes.PermissionDenied, codes.Unauthenticated, codes.Unimplemented:
+	if slices.Contains([]codes.Code{codes.PermissionDenied, codes.Unauthenticated, codes.Unimplemented}, answer.Code()) {
 		return true
 	}
 	for _, detail := range answer.Details() {
