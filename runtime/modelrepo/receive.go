@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"math"
 	"os"
 	"path"
@@ -30,6 +31,8 @@ const (
 	uploaded = "content"
 	// maxUploads bounds the uploads under way: each writes to the disk, and has a message of its caller in memory.
 	maxUploads = 4
+	// maxNumber is the highest number of an upload, 2^53: numbers go on after it, and JSON has it exactly.
+	maxNumber = 1 << 53
 	// sumsFile is modelfile.SumsName, which is written beside the files.
 	sumsFile = "SHA256SUMS"
 )
@@ -121,23 +124,26 @@ func (r *Repository) checkUpload(u *catalog.Upload) error {
 	switch {
 	case !ValidName(u.Model) || len(u.Model) > 128:
 		return wrong("model", "a name of at most 128 characters: a model "+nameRule, strconv.Quote(u.Model))
-	case u.Version < 0:
-		return wrong("version", "a positive number, or 0 for the next one", strconv.FormatInt(u.Version, 10))
+	case u.Version < 0 || u.Version > maxNumber:
+		return wrong("version", fmt.Sprintf("a positive number of at most %d, or 0 for the next one", int64(maxNumber)),
+			strconv.FormatInt(u.Version, 10))
 	case !slices.ContainsFunc(u.Files, func(f catalog.UploadFile) bool { return f.Name == ModelFile && f.Bytes > 0 }):
 		return wrong("files", "a "+ModelFile+" that is not empty among them", "none")
 	case len(u.Files) > maxFiles:
 		return wrong("files", fmt.Sprintf("at most %d", maxFiles), strconv.Itoa(len(u.Files)))
 	}
-	names, left := map[string]bool{}, r.mostUploaded
+	names, folders, left := map[string]bool{}, map[string]bool{}, r.mostUploaded
 	if u.Own {
 		left = math.MaxInt64
 	}
 	for i, f := range u.Files {
 		field := fmt.Sprintf("files[%d].", i)
+		above := slices.Collect(foldersOf(f.Name))
+		inFile := slices.ContainsFunc(above, func(folder string) bool { return names[folder] })
 		switch {
-		case !validFile(f.Name) || names[f.Name]:
+		case !validFile(f.Name) || names[f.Name] || folders[f.Name] || inFile:
 			return wrong(field+"name", "the path of another file relative to the version's directory, with slashes, of "+
-				"printable characters, and of names that begin with no dot", strconv.Quote(f.Name))
+				"printable characters, and of names that begin with no dot and have at most 255 bytes", strconv.Quote(f.Name))
 		case f.Bytes < 0 || f.Bytes > left:
 			return wrong(field+"bytes", fmt.Sprintf("at most %d bytes in all files together (--max-upload-bytes)",
 				r.mostUploaded), fmt.Sprintf("%d after %d", f.Bytes, r.mostUploaded-left))
@@ -145,14 +151,27 @@ func (r *Repository) checkUpload(u *catalog.Upload) error {
 			return wrong(field+"sha256", "32 bytes", strconv.Itoa(len(f.SHA256)))
 		}
 		names[f.Name] = true
+		for _, folder := range above {
+			folders[folder] = true
+		}
 		left -= f.Bytes
 	}
 	return nil
 }
 
+// foldersOf yields the folders that a file lies in, below the version's.
+func foldersOf(name string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for at := path.Dir(name); at != "." && at != "/" && yield(at); at = path.Dir(at) {
+		}
+	}
+}
+
 // validFile reports whether a file of a version may be called so. Its line in SHA256SUMS needs no escape then.
 func validFile(name string) bool {
-	return name != sumsFile && len(name) <= 1024 && path.Clean(name) == name && filepath.IsLocal(name) && !hidden(name) &&
+	elements := strings.Split(name, "/")
+	tooLong := func(element string) bool { return len(element) > 255 } // file systems have no longer ones
+	return elements[0] != sumsFile && !slices.ContainsFunc(elements, tooLong) && len(name) <= 1024 && path.Clean(name) == name && filepath.IsLocal(name) && !hidden(name) &&
 		strings.Count(name, "/") < maxDepth-1 &&
 		!strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\\' || r == '\uFFFD' })
 }
@@ -263,7 +282,9 @@ func (u *receiving) read(content io.Reader) error {
 	var sums strings.Builder
 	folders := map[string]bool{".": true}
 	for i, f := range u.Files {
-		folders[path.Dir(f.Name)] = true
+		for folder := range foldersOf(f.Name) {
+			folders[folder] = true
+		}
 		if err := u.root.MkdirAll(path.Join(u.folder, uploaded, path.Dir(f.Name)), 0o755); err != nil {
 			return refuseUpload(&u.Upload, err)
 		}
@@ -364,6 +385,9 @@ func (u *receiving) publish() (int64, error) {
 		if err := u.root.Rename(content, path.Join(u.folder, path.Base(to))); err != nil {
 			return 0, refuseUpload(&u.Upload, err)
 		}
+		if err := syncDir(u.root, u.folder); err != nil {
+			return 0, refuseUpload(&u.Upload, err)
+		}
 		marks[u.Model] = (&head{}).mark()
 		from, to = u.folder, u.Model
 	}
@@ -398,7 +422,7 @@ func (u *receiving) number() (int64, error) {
 			highest = max(highest, n)
 		}
 	}
-	if highest == math.MaxInt64 {
+	if highest == math.MaxInt64 { // somebody put it there by hand
 		return 0, wrong("version", "a number, since none comes after the highest", "0")
 	}
 	return highest + 1, nil

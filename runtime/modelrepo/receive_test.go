@@ -135,7 +135,8 @@ func TestUploadsThatAreRefused(t *testing.T) {
 	r, dir := receiver(t)
 	for _, name := range []string{
 		"", "/etc/passwd", "../1/model.onnx", "a/../b", "a//b", ".hidden", "a/.b", "SHA256SUMS", `a\b`, "a\nb", "a\xff",
-		modelrepo.ModelFile, "1/2/3/4/5/6/7/8", strings.Repeat("a", 1025),
+		modelrepo.ModelFile, "1/2/3/4/5/6/7/8", strings.Repeat(strings.Repeat("a", 204)+"/", 5) + "a", strings.Repeat("a", 256),
+		"SHA256SUMS/a", modelrepo.ModelFile + "/a",
 	} {
 		u, content := anUpload("m", 2, modelrepo.ModelFile, "graph", name, "more")
 		e, is := errors.AsType[*tensor.FieldError](second(r.Receive(u, content)))
@@ -143,7 +144,15 @@ func TestUploadsThatAreRefused(t *testing.T) {
 			t.Errorf("file %q: %v", name, e)
 		}
 	}
-	u, content := anUpload("m", 2, modelrepo.ModelFile, "graph", "a/more.bin", "more")
+	u, content := anUpload("m", 2, modelrepo.ModelFile, "graph", "a/b/more.bin", "more", "a", "file")
+	if err := second(r.Receive(u, content)); err == nil || !strings.Contains(err.Error(), "files[2].name") {
+		t.Errorf("a file that is a folder: %v", err)
+	}
+	u, content = anUpload("m", 1<<53+1, modelrepo.ModelFile, "graph")
+	if err := second(r.Receive(u, content)); err == nil || !strings.Contains(err.Error(), "at most 9007199254740992") {
+		t.Errorf("a number after which few come: %v", err)
+	}
+	u, content = anUpload("m", 2, modelrepo.ModelFile, "graph", "a/more.bin", "more")
 	u.Files[1].SHA256 = nil
 	if err := second(r.Receive(u, content)); err == nil || !strings.Contains(err.Error(), "files[1].sha256") {
 		t.Errorf("no digest: %v", err)
