@@ -26,6 +26,9 @@ func NewRequest(m *weftv1.PredictRequest) *predict.Request {
 }
 
 // ContentOf reads the files of an upload from messages.
-func ContentOf(ctx context.Context, receive func() (*weftv1.UploadVersionRequest, error)) io.Reader {
-	return contentOf(ctx, receive)
+func ContentOf(ctx context.Context, start *weftv1.UploadStart, receive func() (*weftv1.UploadVersionRequest, error),
+) io.Reader {
+	c := contentOf(ctx, receive)
+	c.begin(start)
+	return c
 }

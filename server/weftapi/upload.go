@@ -30,6 +30,8 @@ const (
 	// uploadPatience is how long an upload may bring nothing before it is broken off. It is that of a connection which
 	// makes no progress.
 	uploadPatience = 30 * time.Second
+	// uploadRate is how many bytes a second an upload must bring, besides uploadPatience: it holds one of few places.
+	uploadRate = 64 << 10
 )
 
 // UploadVersion implements weftv1.AdminServiceServer. It returns when the version is ready, or is not to be served.
@@ -50,7 +52,7 @@ func (a Admin) UploadVersion(call grpc.ClientStreamingServer[weftv1.UploadVersio
 		return content.broken // it was denied, or its caller has gone: nothing was asked for
 	}
 	start := first.GetStart()
-	content.start = start
+	content.begin(start)
 	c := &attempt{
 		call: "UploadVersion", request: start, model: start.GetModel(), version: start.GetVersion(), show: residence,
 		lasts: true,
@@ -109,6 +111,7 @@ type content struct {
 	ctx      context.Context //nolint:containedctx // the call's, which this is a part of
 	messages <-chan uploadMessage
 	start    *weftv1.UploadStart
+	late     time.Time // when all of it must have come; zero: nothing says how much that is
 	rest     []byte
 	broken   error // of the call: nothing more comes
 }
@@ -139,10 +142,26 @@ func contentOf(ctx context.Context, receive func() (*weftv1.UploadVersionRequest
 	return &content{ctx: ctx, messages: messages}
 }
 
+// begin tells what comes, and gives it its time.
+func (c *content) begin(start *weftv1.UploadStart) {
+	c.start = start
+	bytes := 0.0 // the sizes are not checked yet
+	for _, f := range start.GetFiles() {
+		bytes += float64(max(f.GetBytes(), 0))
+	}
+	const longest = 365 * 24 * 60 * 60 // seconds, a year: a duration has those
+	seconds := min(bytes/uploadRate, longest)
+	c.late = time.Now().Add(uploadPatience + time.Duration(seconds*float64(time.Second)))
+}
+
 // next returns the next message. The error is io.EOF after the last one, that of the call, the cause of its context, or
 // a *catalog.UploadError where none came in time.
 func (c *content) next() (*weftv1.UploadVersionRequest, error) {
-	late := time.NewTimer(uploadPatience)
+	patience, why := uploadPatience, fmt.Sprintf("nothing came for %v", uploadPatience)
+	if left := time.Until(c.late); !c.late.IsZero() && left < patience {
+		patience, why = left, fmt.Sprintf("it brought less than %d KiB a second", uploadRate>>10)
+	}
+	late := time.NewTimer(patience)
 	defer late.Stop()
 	select {
 	case m := <-c.messages:
@@ -155,7 +174,7 @@ func (c *content) next() (*weftv1.UploadVersionRequest, error) {
 	case <-late.C:
 		return nil, &catalog.UploadError{
 			Model: c.start.GetModel(), Version: c.start.GetVersion(), Reason: catalog.UploadStalled,
-			Why: fmt.Sprintf("nothing came for %v; upload it again", uploadPatience),
+			Why: why + "; upload it again",
 		}
 	}
 }

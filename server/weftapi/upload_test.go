@@ -29,10 +29,13 @@ func TestContentOfUploads(t *testing.T) {
 		every    time.Duration // a message comes; 0: then none comes any more
 		end      error         // after the messages; nil: nothing comes
 		drain    time.Duration
+		bytes    int64 // of all files
 		text     string
 		wants    string
 	}{
-		"whole":     {messages: all{chunk("gra"), chunk("ph")}, every: 29 * time.Second, end: io.EOF, text: "graph"},
+		"whole": {messages: all{chunk("gra"), chunk("ph")}, every: 29 * time.Second, end: io.EOF, text: "graph", bytes: 4 << 20},
+		"slow": {messages: all{chunk("gra"), chunk("ph")}, every: 29 * time.Second, end: io.EOF, text: "gra",
+			wants: "it brought less than 64 KiB a second; upload it again"},
 		"gone":      {messages: all{chunk("gra")}, end: gone, text: "gra", wants: "gone"},
 		"stalled":   {messages: all{chunk("gra")}, text: "gra", wants: "nothing came for 30s; upload it again"},
 		"drained":   {drain: time.Second, wants: "the server is draining"},
@@ -46,8 +49,12 @@ func TestContentOfUploads(t *testing.T) {
 				if c.drain > 0 {
 					time.AfterFunc(c.drain, func() { cancel(sharedsched.ErrDraining) })
 				}
-				content := weftapi.ContentOf(ctx, func() (*weftv1.UploadVersionRequest, error) {
-					time.Sleep(c.every)
+				files := []*weftv1.UploadFile{{Bytes: c.bytes}}
+				content := weftapi.ContentOf(ctx, &weftv1.UploadStart{Files: files}, func() (*weftv1.UploadVersionRequest, error) {
+					select {
+					case <-time.After(c.every):
+					case <-ctx.Done():
+					}
 					if len(c.messages) > 0 {
 						m := c.messages[0]
 						c.messages = c.messages[1:]
