@@ -171,7 +171,8 @@ func foldersOf(name string) iter.Seq[string] {
 func validFile(name string) bool {
 	elements := strings.Split(name, "/")
 	tooLong := func(element string) bool { return len(element) > 255 } // file systems have no longer ones
-	return elements[0] != sumsFile && !slices.ContainsFunc(elements, tooLong) && len(name) <= 1024 && path.Clean(name) == name && filepath.IsLocal(name) && !hidden(name) &&
+	return elements[0] != sumsFile && !slices.ContainsFunc(elements, tooLong) && len(name) <= 1024 &&
+		path.Clean(name) == name && filepath.IsLocal(name) && !hidden(name) &&
 		strings.Count(name, "/") < maxDepth-1 &&
 		!strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\\' || r == '\uFFFD' })
 }

@@ -135,8 +135,8 @@ func TestUploadsThatAreRefused(t *testing.T) {
 	r, dir := receiver(t)
 	for _, name := range []string{
 		"", "/etc/passwd", "../1/model.onnx", "a/../b", "a//b", ".hidden", "a/.b", "SHA256SUMS", `a\b`, "a\nb", "a\xff",
-		modelrepo.ModelFile, "1/2/3/4/5/6/7/8", strings.Repeat(strings.Repeat("a", 204)+"/", 5) + "a", strings.Repeat("a", 256),
-		"SHA256SUMS/a", modelrepo.ModelFile + "/a",
+		modelrepo.ModelFile, "1/2/3/4/5/6/7/8", strings.Repeat(strings.Repeat("a", 204)+"/", 5) + "a",
+		strings.Repeat("a", 256), "SHA256SUMS/a", modelrepo.ModelFile + "/a",
 	} {
 		u, content := anUpload("m", 2, modelrepo.ModelFile, "graph", name, "more")
 		e, is := errors.AsType[*tensor.FieldError](second(r.Receive(u, content)))

@@ -34,8 +34,10 @@ func TestContentOfUploads(t *testing.T) {
 		wants    string
 	}{
 		"whole": {messages: all{chunk("gra"), chunk("ph")}, every: 29 * time.Second, end: io.EOF, text: "graph", bytes: 4 << 20},
-		"slow": {messages: all{chunk("gra"), chunk("ph")}, every: 29 * time.Second, end: io.EOF, text: "gra",
-			wants: "it brought less than 64 KiB a second; upload it again"},
+		"slow": {
+			messages: all{chunk("gra"), chunk("ph")}, every: 29 * time.Second, end: io.EOF, text: "gra",
+			wants: "it brought less than 64 KiB a second; upload it again",
+		},
 		"gone":      {messages: all{chunk("gra")}, end: gone, text: "gra", wants: "gone"},
 		"stalled":   {messages: all{chunk("gra")}, text: "gra", wants: "nothing came for 30s; upload it again"},
 		"drained":   {drain: time.Second, wants: "the server is draining"},
