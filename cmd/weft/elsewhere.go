@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/alecthomas/kong"
 
 	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/internal/config/pbtxt"
@@ -36,14 +39,83 @@ var elsewhereFiles = map[string]func(file string, data []byte) (string, error){
 // knownElsewhere reports whether a flag, without its hyphens, is one of another server that has a counterpart here.
 func knownElsewhere(name string) bool { return elsewhere()[name] != "" || elsewhereFiles[name] != nil }
 
-// translate answers every flag of another server in a command line, one a line: the parser would stop at each.
-func translate(args []string) error {
+// addressFlags are the names of the flag by which commands find a server.
+var addressFlags = []string{"address", "admin", "target"}
+
+// advise says what to write in the place of what the parser refused, where that is known, or returns its error. node is
+// the command, nil if there is none, and serve is `weft serve`. kong knows nothing of flags that are gone, of other
+// commands and of other servers. Its error is text.
+func advise(err error, serve, node *kong.Node, args []string) error {
+	flag, isFlag := strings.CutPrefix(err.Error(), "unknown flag --")
+	flag, _, _ = strings.Cut(flag, ",")
+	gone := (config.Server{}).Gone()[flag]
+	switch {
+	case node == nil:
+		return adviseCommand(err, namesOf(serve), args)
+	case !isFlag:
+		return err
+	case gone != "":
+		return fmt.Errorf("--%s is gone: %s", flag, gone)
+	case node.Name == "serve" || node.Name == "check":
+		if answer := translate(args, namesOf(node)); answer != "" {
+			return errors.New(answer)
+		}
+	case slices.Contains(addressFlags, flag):
+		for _, f := range flagsOf(node) {
+			if slices.Contains(addressFlags, f.Name) {
+				return fmt.Errorf("--%s: this command finds its server by --%s HOST:PORT (%s)", flag, f.Name, f.Default)
+			}
+		}
+	}
+	return err
+}
+
+// adviseCommand says what to write where a command line has no command, but looks as if it were to serve.
+func adviseCommand(err error, serve map[string]bool, args []string) error {
+	answer := translate(args, serve)
+	fault, _, _ := strings.Cut(err.Error(), ", did you mean") // it means a command
+	word, isWord := strings.CutPrefix(fault, "unexpected argument ")
+	flag, isFlag := strings.CutPrefix(fault, "unknown flag --")
+	path := "REPOSITORY"
+	switch _, missing := os.Stat(word); {
+	case isWord && (missing == nil || strings.HasSuffix(word, ".onnx") || strings.Contains(word, "/")):
+		path = word
+	case answer == "" && !slices.Contains([]string{"run", "start", "server", "up"}, word) && !(isFlag && serve[flag]):
+		return err
+	}
+	if answer != "" {
+		answer = "\n" + answer
+	}
+	return fmt.Errorf("%s; models are served by `weft serve %s`%s", fault, path, answer)
+}
+
+// namesOf returns the names of a command's flags.
+func namesOf(node *kong.Node) map[string]bool {
+	names := map[string]bool{}
+	for _, f := range flagsOf(node) {
+		names[f.Name] = true
+		for _, alias := range f.Aliases {
+			names[alias] = true
+		}
+	}
+	return names
+}
+
+// translate answers every flag of another server in a command line, one a line: the parser would stop at each. With one
+// of them, each flag that ours lacks is taken for one, too. It returns "" if there is none.
+func translate(args []string, ours map[string]bool) string {
 	var lines []string
+	known := false
 	for i, arg := range args {
 		name, value, given := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
-		if !strings.HasPrefix(arg, "--") || !knownElsewhere(name) {
+		if !strings.HasPrefix(arg, "--") || name == "" || ours[name] {
 			continue
 		}
+		if !knownElsewhere(name) {
+			lines = append(lines, fmt.Sprintf("--%s has no counterpart here", name))
+			continue
+		}
+		known = true
 		if !given && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
 			value = args[i+1]
 		}
@@ -55,7 +127,10 @@ func translate(args []string) error {
 		}
 		lines = append(lines, fmt.Sprintf("--%s is a flag of another server: %s", name, instead))
 	}
-	return errors.New(strings.Join(lines, "\n"))
+	if !known {
+		return ""
+	}
+	return strings.Join(lines, "\n")
 }
 
 // fileElsewhere reads a file of another server, and answers its fields.

@@ -10,14 +10,12 @@ import (
 	"os"
 	"os/signal"
 	"slices"
-	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/weftserve/weft/internal/app"
 	"github.com/weftserve/weft/internal/ask"
-	"github.com/weftserve/weft/internal/config"
 )
 
 // commandLine is the commands and their flags.
@@ -73,15 +71,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	command, err := parser.Parse(args)
 	if wrong, ok := errors.AsType[*kong.ParseError](err); ok {
 		node := wrong.Context.Selected()
-		// kong knows nothing of flags that are gone, nor of those of other servers. Its error is text.
-		if flag, is := strings.CutPrefix(err.Error(), "unknown flag --"); is && node != nil {
-			flag, _, _ = strings.Cut(flag, ",")
-			if instead := (config.Server{}).Gone()[flag]; instead != "" {
-				err = fmt.Errorf("--%s is gone: %s", flag, instead)
-			} else if knownElsewhere(flag) && (node.Name == "serve" || node.Name == "check") {
-				err = translate(args)
-			}
-		}
+		err = advise(err, parser.Model.Children[0], node, args)
 		// The advice comes after the error: fail prints before the deferred calls run.
 		if node != nil {
 			defer fmt.Fprintf(stderr, "Run \"%s --help\" for help.\n", node.FullPath())

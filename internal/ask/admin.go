@@ -22,7 +22,7 @@ import (
 
 // Admin is the flags by which a command finds the address where a server takes changes.
 type Admin struct {
-	Address string `name:"admin" default:"127.0.0.1:9002" placeholder:"HOST:PORT" help:"The server's admin address, or unix:/PATH."`
+	Address string `name:"admin" aliases:"server" default:"127.0.0.1:9002" placeholder:"HOST:PORT" help:"The server's admin address, or unix:/PATH."`
 
 	certs.Client `embed:"" group:"TLS"`
 }

@@ -12,7 +12,7 @@ import (
 
 // Options are the flags of a run.
 type Options struct {
-	Target   string   `default:"127.0.0.1:9000" help:"The server, or unix:/PATH." placeholder:"HOST:PORT"`
+	Target   string   `default:"127.0.0.1:9000" aliases:"address,server" help:"The server, or unix:/PATH." placeholder:"HOST:PORT"`
 	Protocol Protocol `default:"weft" enum:"weft,open-inference" help:"What the client speaks: weft (weft.v1) or open-inference, which Triton and KServe's servers speak, too."`
 	Streams  string   `help:"A YAML file of several streams, instead of the flags of one." type:"path" placeholder:"FILE"`
 	Stream   `embed:"" group:"One stream"`
