@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"net"
 	"os"
 	"strings"
 	"sync"
@@ -30,6 +31,11 @@ type Client struct {
 // DialOptions returns the options of connections to a target. It reads all files, so that their faults are found before
 // the first call. A token never goes to another machine without TLS.
 func (c *Client) DialOptions(target string) ([]grpc.DialOption, error) {
+	// Other schemes, such as dns:///, are gRPC's.
+	_, _, err := net.SplitHostPort(target)
+	if scheme, _, is := strings.Cut(target, ":"); strings.HasPrefix(scheme, "http") || !is && err != nil {
+		return nil, fmt.Errorf("expected the server's HOST:PORT, such as 127.0.0.1:9000, or unix:/PATH, found %q", target)
+	}
 	transport, err := c.transport()
 	if err != nil {
 		return nil, err

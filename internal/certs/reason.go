@@ -58,6 +58,10 @@ var reasons = []reason{
 	{"old_tls", "protocol version", "have the caller speak TLS 1.3", "this end speaks TLS 1.3 only, the other does not"},
 	{"no_http2", "ALPN", "have the caller speak gRPC", "the port is none of gRPC: name another"},
 	{"no_http2", "application protocol", "have the caller speak gRPC", "the port is none of gRPC: name another"},
+	{
+		"no_http2", "looked like an HTTP/1.1 header", "",
+		"that is an address of HTTP: gRPC is at --listen (127.0.0.1:9000), AdminService at --admin-listen (127.0.0.1:9002)",
+	},
 	// What the other end says.
 	{
 		"refused_by_caller", "remote error: tls: bad certificate",

@@ -4,6 +4,8 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"slices"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -166,6 +168,12 @@ func TestOtherProtocols(t *testing.T) {
 	err := check(t.Context(), s.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err == nil || !strings.Contains(certs.Advice(err.Error()), "may speak TLS") {
 		t.Errorf("in the clear: %v", err)
+	}
+	plain := httptest.NewServer(http.NotFoundHandler())
+	defer plain.Close()
+	err = check(t.Context(), plain.Listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err == nil || !strings.Contains(certs.Advice(err.Error()), "an address of HTTP") {
+		t.Errorf("to HTTP: %v", err)
 	}
 	_, old := shake(t.Context(), s.address, &tls.Config{RootCAs: roots, MaxVersion: tls.VersionTLS12})
 	_, web := shake(t.Context(), s.address, &tls.Config{RootCAs: roots, NextProtos: []string{"http/1.1"}})

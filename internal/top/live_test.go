@@ -123,7 +123,7 @@ func TestFailures(t *testing.T) {
 		{Options{Wait: 10e9, Demo: true}, false, "`weft top --once` prints one table"},
 		{Options{Wait: 10e9, JSON: true}, true, "--json: "},
 		{Options{}, true, "--timeout: expected a duration above 0"},
-		{Options{Wait: 10e9, Server: ask.Server{Address: "\x00"}}, false, "--address \x00: "},
+		{Options{Wait: 10e9, Server: ask.Server{Address: "\x00"}}, false, "expected the server's HOST:PORT"},
 	} {
 		var out bytes.Buffer
 		err := Run(t.Context(), &tt.o, &out)
