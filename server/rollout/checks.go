@@ -100,6 +100,10 @@ func (g Gate) parts(name, what string, p *paced, limit float64) comparison {
 		says: fmt.Sprintf("a part of %s of the candidate's requests %s, and %s of the baseline's", number(s.mean(candidate)),
 			what, number(s.mean(baseline))),
 	}
+	if s.Count[candidate] == 0 {
+		c.says = fmt.Sprintf("no request of the candidate yet, and a part of %s of the baseline's %s",
+			number(s.mean(baseline)), what)
+	}
 	if p[first].Count[candidate] > s.Count[candidate] {
 		c.says += fmt.Sprintf(" (of the first %d of each episode %s and %s)", early, number(p[first].mean(candidate)),
 			number(p[first].mean(baseline)))
