@@ -44,10 +44,14 @@ func (e *NotFoundError) Error() string {
 	case e.Kind == KindModel:
 		return fmt.Sprintf("no model is named %s; there is %s", Quote(e.Name), e.exists)
 	case e.Kind == KindLabel:
-		return fmt.Sprintf("model %s has no label %s; there is %s", Quote(e.Model), Quote(e.Name), e.exists)
+		hint := ""
+		if e.exists == "none" {
+			hint = "; `weft label` makes one"
+		}
+		return fmt.Sprintf("model %s has no label %s; there is %s%s", Quote(e.Model), Quote(e.Name), e.exists, hint)
 	case e.Name == "":
-		return fmt.Sprintf("all versions of model %s were unloaded by hand; load one with LoadVersion of "+
-			"weft.v1.AdminService, or change versions.policy in model.yaml", Quote(e.Model))
+		return fmt.Sprintf("all versions of model %s were unloaded by hand; load one with `weft load` (LoadVersion "+
+			"of weft.v1.AdminService), or change versions.policy in model.yaml", Quote(e.Model))
 	case e.byTraffic:
 		return fmt.Sprintf("the traffic of model %s names version %s, which is not there; there is %s (change the "+
 			"traffic, or versions.policy in model.yaml)",

@@ -91,7 +91,7 @@ type ElsewhereError struct{}
 
 func (*ElsewhereError) Error() string {
 	return "this address does not take calls that change what is served from everybody; call the address of " +
-		"--admin-listen, or let an access file say who may operate"
+		"--admin-listen over gRPC, as `weft load` does, or let an access file say who may operate"
 }
 
 // CrowdedError says that the large bodies over HTTP which are under way take all the memory that there is for them. It
