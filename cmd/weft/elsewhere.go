@@ -48,10 +48,13 @@ var addressFlags = []string{"address", "admin", "target"}
 func advise(err error, serve, node *kong.Node, args []string) error {
 	flag, isFlag := strings.CutPrefix(err.Error(), "unknown flag --")
 	flag, _, _ = strings.Cut(flag, ",")
+	number, isNumber := strings.CutPrefix(err.Error(), "<version>: expected a valid 64 bit int but got ")
 	gone := (config.Server{}).Gone()[flag]
 	switch {
 	case node == nil:
 		return adviseCommand(err, namesOf(serve), args)
+	case isNumber:
+		return fmt.Errorf("VERSION: expected a number, such as 2, found %s", number)
 	case !isFlag:
 		return err
 	case gone != "":

@@ -168,6 +168,9 @@ func (c *MoveLabel) Run(ctx context.Context, out io.Writer) error {
 	switch {
 	case c.Remove && c.Version != 0:
 		return config.Faults{{Key: "--remove", Message: "expected either a version or --remove, found both"}}
+	case !c.Remove && c.Version == 0:
+		return config.Faults{{Key: "VERSION", Message: "expected the version that is to have the label, as in `weft label " +
+			"MODEL NAME 2`, or --remove"}}
 	case !c.Remove:
 		if err := checkVersion(c.Version); err != nil {
 			return err

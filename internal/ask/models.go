@@ -219,6 +219,10 @@ func (c *Traffic) change(now *weftv1.Traffic) (*weftv1.Traffic, error) {
 		if at >= 0 {
 			slot = cmp.Or(slot, now.GetSplit()[at].GetSlot())
 		}
+		twice := func(s *weftv1.TrafficSlot) bool { return s.GetVersion() == version }
+		if !named && slices.ContainsFunc(wanted.GetSplit(), twice) {
+			faults.Addf(text, "version %d has a weight already", version)
+		}
 		wanted.Split = append(wanted.Split, &weftv1.TrafficSlot{
 			Slot: cmp.Or(slot, fmt.Sprint("v", version)), Version: version, Weight: weight,
 		})
@@ -227,6 +231,10 @@ func (c *Traffic) change(now *weftv1.Traffic) (*weftv1.Traffic, error) {
 		version, percent, err := numbers(text)
 		if err != nil {
 			faults.Addf("--shadow "+text, "expected VERSION=PERCENT, such as 4=100")
+			continue
+		}
+		if !(percent >= 0 && percent <= 100) { // nor NaN
+			faults.Addf("--shadow "+text, "expected a percentage from 0 to 100")
 			continue
 		}
 		of := func(s *weftv1.TrafficShadow) bool { return s.GetVersion() == version }
@@ -242,11 +250,11 @@ func (c *Traffic) change(now *weftv1.Traffic) (*weftv1.Traffic, error) {
 	return wanted, faults.Err()
 }
 
-// numbers reads VERSION=NUMBER.
+// numbers reads VERSION=NUMBER, or VERSION=NUMBER%.
 func numbers(text string) (version int64, number float64, _ error) {
 	left, right, _ := strings.Cut(text, "=")
 	version, err := strconv.ParseInt(left, 10, 64)
-	number, wrong := strconv.ParseFloat(right, 64)
+	number, wrong := strconv.ParseFloat(strings.TrimSuffix(right, "%"), 64)
 	return version, number, errors.Join(err, wrong)
 }
 
