@@ -3,9 +3,9 @@ package certs_test
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"slices"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
