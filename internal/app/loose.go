@@ -97,7 +97,7 @@ func (s *Settings) stage() (err error) {
 		return fmt.Errorf("a folder for models that are named by their files: %w; set TMPDIR to one that can be written to",
 			err)
 	}
-	s.paths = append(repositories, g.dir)
+	s.paths = slices.Concat(repositories, []string{g.dir})
 	for name, folder := range links {
 		g.stores = append(g.stores, folder)
 		if err := os.Symlink(folder, filepath.Join(g.dir, name)); err != nil {
