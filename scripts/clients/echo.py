@@ -55,7 +55,7 @@ def write_models(folder):
 @functools.cache
 def models():
     """The folder of the models, which stays until the program ends."""
-    folder = tempfile.mkdtemp(prefix="weft-clients-")
+    folder = tempfile.mkdtemp(prefix="weftserve-clients-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     write_models(folder)
     return folder

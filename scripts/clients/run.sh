@@ -20,7 +20,7 @@ environment() { # folder, list
 environment "$folder" "$here/requirements.txt"
 mkdir -p "$folder-wheel"
 "$here/wheel.sh" "$folder/bin/python" "$folder-wheel"
-wheel=$(realpath "$folder-wheel"/weft_client-*.whl)
+wheel=$(realpath "$folder-wheel"/weftserve_client-*.whl)
 "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --no-index --no-deps --force-reinstall "$wheel"
 "$here/first.sh" "$weft" "$wheel"
 (cd "$here" && "$folder/bin/mypy" --cache-dir=/dev/null --no-error-summary \

@@ -258,7 +258,7 @@ class Triton(unittest.TestCase):
 
     def region(self, name, size):
         """Shared memory of that name, which is registered."""
-        key = "/weft-clients-%d-%s" % (os.getpid(), name)
+        key = "/weftserve-clients-%d-%s" % (os.getpid(), name)
         memory = shared.create_shared_memory_region(name, key, size)
         self.addCleanup(shared.destroy_shared_memory_region, memory)
         with triton.InferenceServerClient(self.server.admin) as admin:

@@ -134,7 +134,7 @@ class Wheel(unittest.TestCase):
 
     def test_requirements(self):
         """The package asks for what its generated files ask for: older releases are refused when they are imported."""
-        declared = dict(re.match(r"([a-z-]+)>=([0-9.]+)", r).groups() for r in importlib.metadata.requires("weft-client"))
+        declared = dict(re.match(r"([a-z-]+)>=([0-9.]+)", r).groups() for r in importlib.metadata.requires("weftserve-client"))
         generated = pathlib.Path(stubs.__file__).read_text(encoding="utf-8")
         self.assertEqual(re.search(r"GRPC_GENERATED_VERSION = '(.+)'", generated)[1], declared["grpcio"])
         generated = pathlib.Path(pb.__file__).read_text(encoding="utf-8")

@@ -7,7 +7,7 @@ python=$(realpath --no-symlinks "${1:?usage: wheel.sh PYTHON FOLDER}")
 into=$(realpath "${2:?usage: wheel.sh PYTHON FOLDER}")
 cd "$(dirname "$0")/../.."
 build=.weft/wheel
-rm -rf "$build" "$into"/weft_client-*.whl
+rm -rf "$build" "$into"/weftserve_client-*.whl
 mkdir -p "$build"
 cp -r examples/python/. LICENSE "$build"
 "$python" -m grpc_tools.protoc --proto_path=proto --python_out="$build/src" --pyi_out="$build/src" \

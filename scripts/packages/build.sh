@@ -43,9 +43,9 @@ chmod -R u=rwX,go=rX "$STAGE"/{doc,share}
 if ! command -v python3 >/dev/null; then
   echo 'skipped: the wheel, for there is no python3' >&2
 else
-  rm -f "$out"/weft_server-*.whl
+  rm -f "$out"/weftserve-*.whl
   python3 scripts/packages/wheel.py "$STAGE" "$out"
-  ls "$out"/weft_server-*.whl
+  ls "$out"/weftserve-*.whl
 fi
 [[ -n $nfpm ]] || exit 0
 

@@ -84,12 +84,12 @@ wheel() {
   local package began venv=$work/venv
   has python3 'the wheel' || return 0
   python3 -c 'import ensurepip' 2>/dev/null || { say "skipped: the wheel, for this python3 has no pip"; return 0; }
-  package=$(only 'weft_server-*.whl')
+  package=$(only 'weftserve-*.whl')
   python3 -m venv "$venv"
   began=$EPOCHREALTIME
   "$venv/bin/python" -m pip install --no-index --no-deps --quiet --disable-pip-version-check "$package"
   serve "$work/archive/weft.yaml" "$venv/bin/weft"
-  [[ $("$venv/bin/python" -m weft_server version) == $("$venv/bin/weft" version) ]] || fail "python -m weft_server is no weft"
+  [[ $("$venv/bin/python" -m weftserve version) == $("$venv/bin/weft" version) ]] || fail "python -m weftserve is no weft"
   say "the wheel serves"
 }
 

@@ -1,4 +1,4 @@
-"""Packs what build.sh has staged into the wheel weft-server, for pip and uv (wheel.py STAGE OUT).
+"""Packs what build.sh has staged into the wheel weftserve, for pip and uv (wheel.py STAGE OUT).
 
 A wheel is a zip file with a list of its files. No backend of builds is needed for one that holds a built program.
 """
@@ -18,11 +18,11 @@ version = re.sub(r"-dev\.(\d+)\.", r".dev\1+", os.environ["VERSION"])
 version = re.sub(r"-(alpha|beta|rc)\.?(?=\d)", lambda m: {"alpha": "a", "beta": "b", "rc": "rc"}[m[1]], version)
 machine = {"amd64": "x86_64", "arm64": "aarch64"}[os.environ["GOARCH"]]
 tag = f"py3-none-manylinux_2_34_{machine}"  # the glibc of nfpm.yaml
-name = f"weft_server-{version}"
+name = f"weftserve-{version}"
 
 metadata = f"""\
 Metadata-Version: 2.4
-Name: weft-server
+Name: weftserve
 Version: {version}
 Summary: Weft, a gRPC and HTTP server for ONNX models, with ONNX Runtime
 Project-URL: Source, https://github.com/weftserve/weft
@@ -35,16 +35,16 @@ Description-Content-Type: text/markdown
 
 The program `weft`, which serves ONNX models over gRPC and HTTP, and the ONNX Runtime that it was made for:
 
-    uvx --from weft-server weft serve REPOSITORY
+    uvx --from weftserve weft serve REPOSITORY
 
-`weft-client` is the client for Python. https://github.com/weftserve/weft has the documentation.
+`weftserve-client` is the client for Python. https://github.com/weftserve/weft has the documentation.
 """
 files = {f"{name}.data/data/{f.relative_to(stage)}": f for f in stage.glob("share/**/*") if f.is_file()}
 files |= {f"{name}.dist-info/licenses/{f}": stage / "doc" / f for f in ("LICENSE", "NOTICE", "THIRD_PARTY.txt")}
 files |= {
     f"{name}.data/scripts/weft": stage / "bin/weft",
     f"{name}.data/data/lib/weft/libonnxruntime.so": stage / "lib/libonnxruntime.so",
-    "weft_server/__main__.py": Path(__file__).parent / "weft_server/__main__.py",
+    "weftserve/__main__.py": Path(__file__).parent / "weftserve/__main__.py",
 }
 entries = {path: file.read_bytes() for path, file in files.items()} | {
     f"{name}.dist-info/METADATA": metadata.encode(),

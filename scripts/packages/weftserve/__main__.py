@@ -1,4 +1,4 @@
-"""Runs the program that came with this package: python -m weft_server serve REPOSITORY."""
+"""Runs the program that came with this package: python -m weftserve serve REPOSITORY."""
 
 import os
 import sys
@@ -14,4 +14,4 @@ folders = (
 for folder in folders:
     if folder and os.access(program := Path(folder) / "weft", os.X_OK):
         os.execv(program, ["weft", *sys.argv[1:]])
-sys.exit(f"weft_server: the program weft is in none of {[str(f) for f in folders]}: install weft-server anew")
+sys.exit(f"weftserve: the program weft is in none of {[str(f) for f in folders]}: install weftserve anew")
