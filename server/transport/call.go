@@ -26,8 +26,11 @@ type call struct {
 	rule *access.Rule
 	held protect.Handler
 	by   *access.Caller // nil: anybody, on a server that is open to all
-	// admission is what a unary call, or the latest message of a stream, has of the quotas.
+	// admission is what a unary call, or the latest message of a stream, has of the quotas. Guarded by mu: a handler may
+	// end while another goroutine still waits for a message.
 	admission access.Admission
+	mu        sync.Mutex
+	over      bool // the handler has ended, and nothing is admitted any more. Guarded by mu.
 	predicts  bool // it is unary, and its message a Request, which keeps its caller itself
 }
 
@@ -45,7 +48,10 @@ func (c *call) end(caught any, err *error) {
 	if fault := predict.Recovered(c.ctx, c.Logger, c.rule.Method, caught); fault != nil {
 		*err = status.Of(fault, predict.Place{}).Err()
 	}
+	c.mu.Lock()
+	c.over = true
 	c.admission.Release()
+	c.mu.Unlock()
 	c.held.End(status.OfCaller(*err))
 	if c.Ended != nil {
 		c.Ended(c.ctx, *err)

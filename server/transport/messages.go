@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -36,15 +37,22 @@ func (s *messageStream) Context() context.Context { return s.ctx }
 // it brings besides, then it is decided on. A message that lasts takes its admission with it, and its refusal too, so
 // that its request is answered with that; the stream goes on. Any other message that is refused ends the stream.
 func (s *messageStream) RecvMsg(into any) error {
+	s.mu.Lock()
 	s.admission.Release()
+	s.mu.Unlock()
 	request, lasts := into.(Request)
 	s.asked, s.lasts, s.refused = false, lasts, nil
 	err := s.receive(into, s.one, s.ServerStream.RecvMsg, s)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		return cmp.Or(err, context.Canceled)
+	}
 	if err == nil && !s.asked {
-		err = s.take(0) // gRPC has read the message
+		err = s.admit(0) // gRPC has read the message
 	}
 	if err == nil {
-		err = s.take(brought(into, s.by))
+		err = s.admit(brought(into, s.by))
 	}
 	if err != nil {
 		s.admission.Release()
@@ -92,9 +100,19 @@ func (s *messageStream) SendMsg(answer any) error {
 	return s.ServerStream.SendMsg(answer)
 }
 
-// take implements taker. It finds out whose the message is, as of now, and has it counted. A message that keeps how it
-// was let in is read even if it is refused: the answer must name its request.
+// take implements taker.
 func (s *messageStream) take(bytes int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		return context.Canceled
+	}
+	return s.admit(bytes)
+}
+
+// admit finds out whose the message is, as of now, and has it counted. A message that keeps how it was let in is read
+// even if it is refused: the answer must name its request. The caller holds mu.
+func (s *messageStream) admit(bytes int) error {
 	if s.rule.Public {
 		return nil
 	}
