@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,9 +29,11 @@ import (
 // repository that the server makes for the time that it runs, and into which each change of the file puts a version.
 type looseModel struct {
 	name, file string
-	beside     []string  // settings and warmup of a folder, which are linked to
-	published  string    // the mark of what was published last
-	seen       string    // its mark when it was looked at last
+	beside     []string // settings and warmup of a folder, which are linked to
+	published  string   // the mark of what was published last
+	seen       string   // its mark when it was looked at last
+	own        string   // how its file was when its names were read
+	paths      map[string]string
 	again      time.Time // before then, what was refused is not tried again
 }
 
@@ -251,19 +254,27 @@ func (m *looseModel) files() (names []string, paths map[string]string, err error
 	return names, paths, nil
 }
 
-// mark changes when a file of the model does. It is "" for one that cannot be read now.
+// mark changes when a file of the model does. It is "" for one that cannot be read now. The model is read only when it
+// has changed itself, for the names of the others.
 func (m *looseModel) mark() string {
-	names, paths, err := m.files()
-	var b strings.Builder
-	for i := range names {
-		info, statErr := os.Stat(paths[names[i]])
-		if statErr != nil {
-			return ""
-		}
-		fmt.Fprintln(&b, names[i], info.Size(), info.ModTime().UnixNano())
-	}
+	info, err := os.Stat(m.file)
 	if err != nil {
 		return ""
+	}
+	if own := fmt.Sprint(info.Size(), info.ModTime().UnixNano()); own != m.own {
+		_, paths, err := m.files()
+		if err != nil {
+			return ""
+		}
+		m.own, m.paths = own, paths
+	}
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(m.paths)) {
+		info, err := os.Stat(m.paths[name])
+		if err != nil {
+			return ""
+		}
+		fmt.Fprintln(&b, name, info.Size(), info.ModTime().UnixNano())
 	}
 	return b.String()
 }
