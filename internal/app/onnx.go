@@ -3,15 +3,18 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"os"
 
 	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/internal/threads"
+	"github.com/weftserve/weft/proto/gen/onnx"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/modelfile"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/ort"
+	"github.com/weftserve/weft/runtime/pipeline"
 	"github.com/weftserve/weft/runtime/serving"
 	"github.com/weftserve/weft/runtime/worker"
 )
@@ -31,8 +34,34 @@ func reads(s *config.Server, stores []string) serving.Reader {
 		if v.Path == "" {
 			return nil, nil // it is synthetic
 		}
-		return modelfile.Load(ctx, v.Repository(), v.Dir, s.RequireDigests, told, stores...)
+		return modelfile.Load(ctx, placeOf(v, stores), s.RequireDigests, told)
 	}
+}
+
+// placeOf says where the files of a version are, and how those of a pipeline are joined.
+func placeOf(v modelrepo.Version, stores []string) modelfile.Place {
+	place := modelfile.Place{Repository: v.Repository(), Dir: v.Dir, Stores: stores}
+	p := v.Pipeline
+	if p == nil {
+		return place
+	}
+	place.Joint = &modelfile.Joint{
+		File: modelrepo.PipelineFile, Text: p.Text,
+		Merge: func(models []*onnx.ModelProto) (merged *onnx.ModelProto, err error) {
+			again := *p
+			err = again.Decode(v.Path, func() (faults config.Faults) {
+				merged, faults = pipeline.Merge(&again, models)
+				return faults
+			})
+			return merged, err
+		},
+	}
+	for _, s := range p.Steps {
+		place.Joint.Parts = append(place.Joint.Parts, modelfile.Part{
+			Name: fmt.Sprintf("%s/%d", s.Model, s.Version), Place: placeOf(s.Of, stores),
+		})
+	}
+	return place
 }
 
 // sourceOf says where the parts of a version lie in the private copy f. It does not take over f.

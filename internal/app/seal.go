@@ -185,7 +185,7 @@ func (s *sealer) fingerprintOf(l *modelrepo.Listing, dir string) string {
 
 // sumsOf reads all files of a version and computes their digests.
 func (s *sealer) sumsOf(ctx context.Context, v modelrepo.Version) (digestList, error) {
-	f, err := modelfile.Read(ctx, v.Repository(), v.Dir, nil, s.stores...)
+	f, err := modelfile.Read(ctx, placeOf(v, s.stores), nil)
 	if err != nil {
 		return digestList{}, err
 	}

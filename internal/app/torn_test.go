@@ -36,7 +36,7 @@ func weighted(t *testing.T, repository, model string, weights ...float32) (dir s
 
 func sealDir(t *testing.T, repository, dir string) {
 	t.Helper()
-	f, err := modelfile.Read(t.Context(), repository, dir, nil)
+	f, err := modelfile.Read(t.Context(), modelfile.Place{Repository: repository, Dir: dir}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -139,7 +139,7 @@ func readONNX(ctx context.Context, v modelrepo.Version, told func(done, of int64
 	if v.Path == "" {
 		return nil, nil
 	}
-	return modelfile.Read(ctx, v.Repository(), v.Dir, told)
+	return modelfile.Read(ctx, modelfile.Place{Repository: v.Repository(), Dir: v.Dir}, told)
 }
 
 func openONNX(_ context.Context, v modelrepo.Version, _ *modelfile.Files, m *modelrepo.Manifest,

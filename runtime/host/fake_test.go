@@ -125,7 +125,7 @@ func (w *world) read(ctx context.Context, v modelrepo.Version, told func(done, o
 		return nil, nil
 	}
 	dir := filepath.Dir(v.Path)
-	return modelfile.Read(ctx, filepath.Dir(dir), dir, told)
+	return modelfile.Read(ctx, modelfile.Place{Repository: filepath.Dir(dir), Dir: dir}, told)
 }
 
 func (w *world) open(ctx context.Context, v modelrepo.Version, _ *modelfile.Files, _ *modelrepo.Manifest,

@@ -255,7 +255,8 @@ func TestTheCopyBehindATrialThatHangs(t *testing.T) {
 		var copies []*os.File
 		w, m := newFleetOf(t, time.Millisecond, []string{"gpu", "cpu"}, func(c *host.Config) {
 			c.Read = func(ctx context.Context, _ modelrepo.Version, told func(done, of int64)) (*modelfile.Files, error) {
-				files, err := modelfile.Read(ctx, filepath.Dir(dir), filepath.Join(dir, "3"), told)
+				place := modelfile.Place{Repository: filepath.Dir(dir), Dir: filepath.Join(dir, "3")}
+				files, err := modelfile.Read(ctx, place, told)
 				if err == nil {
 					copies = append(copies, files.Copy())
 				}

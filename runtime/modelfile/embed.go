@@ -12,15 +12,7 @@ import (
 
 // embed returns a model with those tensors of external data inside that ONNX Runtime (1.30) takes from a disk only:
 // all but the initializers of the main graph. Of these it puts the names in the form that it finds.
-func embed(model io.Reader, open func(name string) (*io.SectionReader, error)) ([]byte, error) {
-	all, err := io.ReadAll(model)
-	if err != nil {
-		return nil, err
-	}
-	m := &onnx.ModelProto{}
-	if err := proto.Unmarshal(all, m); err != nil {
-		return nil, fmt.Errorf("it is no ONNX model: %w", err)
-	}
+func embed(m *onnx.ModelProto, file func(name string) *io.SectionReader) ([]byte, error) {
 	for t, initializer := range tensors(m) {
 		name := path.Clean(external(t, "location"))
 		if initializer {
@@ -31,16 +23,13 @@ func embed(model io.Reader, open func(name string) (*io.SectionReader, error)) (
 			}
 			continue
 		}
-		file, err := open(name)
-		if err != nil {
-			return nil, err
-		}
-		where, err := extent(t).within(name, file.Size())
+		data := file(name)
+		where, err := extent(t).within(name, data.Size())
 		if err != nil {
 			return nil, err
 		}
 		t.RawData = make([]byte, where.Size)
-		if _, err := file.ReadAt(t.GetRawData(), where.Offset); err != nil && where.Size > 0 {
+		if _, err := data.ReadAt(t.GetRawData(), where.Offset); err != nil && where.Size > 0 {
 			return nil, err
 		}
 		t.ExternalData, t.DataLocation = nil, nil

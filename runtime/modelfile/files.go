@@ -13,8 +13,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
+	"path"
 	"strings"
 )
 
@@ -41,7 +41,8 @@ type Tensor struct {
 
 // Files is the private copy of a version's files. Only Close changes it.
 type Files struct {
-	// List is model.onnx, and then the files of external data by name.
+	// List is model.onnx, and then the files of external data by name. Of a joint it is the file that says what is joined,
+	// and then those of each part, as "PART/model.onnx".
 	List []File
 	// Opened is what an engine takes for model.onnx: that file, or the same graph with tensors embedded that engines
 	// cannot be given otherwise.
@@ -51,8 +52,8 @@ type Files struct {
 	Large []Tensor
 	copy  *os.File
 	// Where they were read from, and how they looked.
-	from place
-	seen []fs.FileInfo // of the files in List
+	from Place
+	seen []source // of the files in List that are on disk
 }
 
 // Copy returns the file that holds the copy, which is read-only. It is the caller's only until Close.
@@ -69,7 +70,24 @@ func (f *Files) Graph() *io.SectionReader {
 }
 
 // External returns the files of external data.
-func (f *Files) External() []File { return f.List[1:] }
+func (f *Files) External() (all []File) {
+	for _, file := range f.List[1:] {
+		if path.Base(file.Name) != Model { // which is that of a step
+			all = append(all, file)
+		}
+	}
+	return all
+}
+
+// file returns a file of the copy; the zero value: there is none.
+func (f *Files) file(name string) File {
+	for _, file := range f.List {
+		if file.Name == name {
+			return file
+		}
+	}
+	return File{}
+}
 
 // Digest is the SHA-256 of the version's SHA256SUMS as Sums writes it, in hexadecimal digits.
 func (f *Files) Digest() string {

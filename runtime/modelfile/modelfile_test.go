@@ -56,7 +56,7 @@ func put(t *testing.T, files map[string][]byte) (repository, dir string) {
 func read(t *testing.T, files map[string][]byte) (*modelfile.Files, error) {
 	t.Helper()
 	repository, dir := put(t, files)
-	f, err := modelfile.Read(context.Background(), repository, dir, nil)
+	f, err := modelfile.Read(context.Background(), placeOf(repository, dir), nil)
 	if err == nil {
 		t.Cleanup(func() { _ = f.Close() })
 	}
@@ -107,6 +107,10 @@ func TestRead(t *testing.T) {
 	}
 }
 
+func placeOf(repository, dir string) modelfile.Place {
+	return modelfile.Place{Repository: repository, Dir: dir}
+}
+
 // TestReadTellsHowFarItIs: after each part, of all bytes.
 func TestReadTellsHowFarItIs(t *testing.T) {
 	model := graph("w.bin")
@@ -114,7 +118,7 @@ func TestReadTellsHowFarItIs(t *testing.T) {
 	repository, dir := put(t, map[string][]byte{"m/1/model.onnx": model, "m/1/w.bin": weights})
 	var last, times int64
 	all := int64(len(model) + len(weights))
-	f, err := modelfile.Read(context.Background(), repository, dir, func(done, of int64) {
+	f, err := modelfile.Read(context.Background(), placeOf(repository, dir), func(done, of int64) {
 		if done < last || of != all {
 			t.Errorf("%d of %d after %d, of %d bytes", done, of, last, all)
 		}
@@ -174,7 +178,7 @@ func TestLargeInitializers(t *testing.T) {
 			content[i] = byte(i)
 		}
 		repository, dir := put(t, map[string][]byte{"m/1/model.onnx": c.model, "m/1/w.bin": content})
-		f, err := modelfile.Read(context.Background(), repository, dir, nil)
+		f, err := modelfile.Read(context.Background(), placeOf(repository, dir), nil)
 		if err != nil {
 			if c.fault == "" || !strings.Contains(err.Error(), c.fault) {
 				t.Errorf("%s: %v", name, err)
@@ -208,7 +212,7 @@ func TestLargeCopy(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Setenv("TMPDIR", temporary)
-		f, err := modelfile.Read(context.Background(), repository, dir, nil)
+		f, err := modelfile.Read(context.Background(), placeOf(repository, dir), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -264,13 +268,13 @@ func TestRefused(t *testing.T) {
 	if err := unix.Mkfifo(filepath.Join(dir, "model.onnx"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := modelfile.Read(context.Background(), repository, dir, nil); err == nil {
+	if _, err := modelfile.Read(context.Background(), placeOf(repository, dir), nil); err == nil {
 		t.Error("a pipe was read")
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	repository, dir = put(t, map[string][]byte{"m/1/model.onnx": graph()})
-	if _, err := modelfile.Read(ctx, repository, dir, nil); !errors.Is(err, context.Canceled) {
+	if _, err := modelfile.Read(ctx, placeOf(repository, dir), nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("after the end of its context: %v", err)
 	}
 }
@@ -282,18 +286,18 @@ func TestSums(t *testing.T) {
 	repository, dir := put(t, map[string][]byte{
 		"m/1/model.onnx": graph("w.bin", `a\b`, " c"), "m/1/w.bin": weights, `m/1/a\b`: weights, "m/1/ c": weights,
 	})
-	if _, err := modelfile.Load(ctx, repository, dir, true, nil); !errors.Is(err, modelfile.ErrDigest) ||
+	if _, err := modelfile.Load(ctx, placeOf(repository, dir), true, nil); !errors.Is(err, modelfile.ErrDigest) ||
 		!strings.Contains(err.Error(), "`weft seal "+dir+"`") {
 		t.Errorf("without %s: %v", modelfile.SumsName, err)
 	}
 	load := func() error {
-		f, err := modelfile.Load(ctx, repository, dir, true, nil)
+		f, err := modelfile.Load(ctx, placeOf(repository, dir), true, nil)
 		if err == nil {
 			err = f.Close()
 		}
 		return err
 	}
-	f, err := modelfile.Load(ctx, repository, dir, false, nil)
+	f, err := modelfile.Load(ctx, placeOf(repository, dir), false, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,22 +13,30 @@ import (
 	"syscall"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
+	"github.com/weftserve/weft/proto/gen/onnx"
 	"github.com/weftserve/weft/runtime/modelrepo/rooted"
 )
 
-// Read copies the files of a version, whose directory lies in a repository. Names in the model are relative to that
-// directory and do not lead out of it; symbolic links may lead wherever they stay in the repository, and to the stores.
-// The error says which file is wrong, or that ctx ended. told hears how many bytes were copied, and of how many; it may
-// be nil.
-func Read(ctx context.Context, repository, dir string, told func(done, of int64),
-	stores ...string,
-) (_ *Files, err error) {
-	r := &reader{place: place{repository, dir, stores}, files: &Files{}, told: told}
+// Place is where the files of a version are.
+type Place struct {
+	// Repository is the directory that the version's, Dir, lies in; both are absolute. Names in the model are relative to
+	// Dir and do not lead out of it; symbolic links may lead wherever they stay in the repository, and to the Stores.
+	Repository, Dir string
+	Stores          []string
+	// Joint: the version is made of others; nil: it has a model of its own.
+	Joint *Joint
+}
+
+func (p Place) path(name string) string { return filepath.Join(p.Dir, name) }
+
+// Read copies the files of a version. The error says which file is wrong, or that ctx ended. told hears how many bytes
+// were copied, and of how many; it may be nil.
+func Read(ctx context.Context, from Place, told func(done, of int64)) (_ *Files, err error) {
+	r := &reader{Place: from, files: &Files{from: from}, told: told}
 	if told == nil {
 		r.told = func(int64, int64) {}
-	}
-	if err := r.enter(); err != nil {
-		return nil, err
 	}
 	defer r.leave()
 	defer func() {
@@ -42,10 +50,7 @@ func Read(ctx context.Context, repository, dir string, told func(done, of int64)
 	if r.files.copy, err = seal(r.copy); err != nil {
 		return nil, err
 	}
-	r.files.from = r.place
-	for _, s := range r.sources {
-		r.files.seen = append(r.files.seen, s.info)
-	}
+	r.files.seen = r.sources
 	return r.files, nil
 }
 
@@ -53,43 +58,31 @@ func Read(ctx context.Context, repository, dir string, told func(done, of int64)
 // ErrChanged, wrapped, if one was written to in place: what was read may be half of a change. A file that was replaced
 // by another one was whole when it was read. Where only its times or links changed, its digest shows that.
 func (f *Files) Confirm(ctx context.Context) error {
-	r := &reader{place: f.from}
-	if err := r.enter(); err != nil {
-		return nil // it was removed since
-	}
+	r := &reader{}
 	defer r.leave()
-	for i, file := range f.List {
-		if err := r.open(file.Name); err != nil {
+	for _, before := range f.seen {
+		now, err := r.open(before.place, before.below)
+		if err != nil {
 			continue // it was removed since
 		}
-		now := r.sources[len(r.sources)-1]
-		if !os.SameFile(now.info, f.seen[i]) || unchanged(now.info, f.seen[i]) {
+		if !os.SameFile(now.info, before.info) || unchanged(now.info, before.info) {
 			continue
 		}
 		sum := sha256.New()
 		if _, err := io.Copy(sum, stoppable(ctx, now.file)); err != nil {
-			return fmt.Errorf("cannot read %s again: %w", r.path(file.Name), err)
+			return fmt.Errorf("cannot read %s again: %w", now.path(), err)
 		}
-		if [sha256.Size]byte(sum.Sum(nil)) != file.SHA256 {
-			return r.changed(file.Name)
+		if [sha256.Size]byte(sum.Sum(nil)) != f.file(before.name).SHA256 {
+			return now.changed()
 		}
 	}
 	return nil
 }
 
-// place is where the files of a version are.
-type place struct {
-	repository, dir string
-	stores          []string
-}
-
-func (p place) path(name string) string { return filepath.Join(p.dir, name) }
-
 // reader reads one version.
 type reader struct {
-	place
-	root     *rooted.Root
-	below    string // the version's directory from root
+	Place
+	roots    map[string]*rooted.Root // by repository
 	sources  []source
 	files    *Files
 	copy     *os.File
@@ -98,90 +91,143 @@ type reader struct {
 	done, of int64 // bytes copied, and to be
 }
 
-func (r *reader) enter() (err error) {
-	if r.below, err = filepath.Rel(r.repository, r.dir); err != nil {
-		return err
+// root returns the repository of a version, and where the version lies in it.
+func (r *reader) root(p Place) (root *rooted.Root, below string, err error) {
+	if below, err = filepath.Rel(p.Repository, p.Dir); err != nil {
+		return nil, "", err
 	}
-	r.root, err = rooted.Open(r.repository, r.stores)
-	return err
+	if root = r.roots[p.Repository]; root == nil {
+		if root, err = rooted.Open(p.Repository, p.Stores); err != nil {
+			return nil, "", err
+		}
+		if r.roots == nil {
+			r.roots = map[string]*rooted.Root{}
+		}
+		r.roots[p.Repository] = root
+	}
+	return root, below, nil
 }
 
 func (r *reader) leave() {
 	for _, s := range r.sources {
 		_ = s.file.Close() // it was only read
 	}
-	_ = r.root.Close()
+	for _, root := range r.roots {
+		_ = root.Close()
+	}
 }
 
 // source is a file that is to be copied.
 type source struct {
-	name string
-	file *os.File
-	info fs.FileInfo
+	name  string // in the copy
+	place Place
+	below string // its path relative to the version's directory
+	file  *os.File
+	info  fs.FileInfo
 }
 
+func (s source) path() string { return s.place.path(s.below) }
+
 func (r *reader) read(ctx context.Context) error {
-	if err := r.open(Model); err != nil {
+	if r.Joint != nil {
+		return r.join(ctx)
+	}
+	l, err := r.openModel(r.Place, "")
+	if err != nil {
 		return err
 	}
-	model := r.sources[0]
-	l, err := locate(model.file, model.info.Size())
-	if err != nil {
-		return fmt.Errorf("%s: %w", r.path(Model), err)
+	if err := r.addAll(ctx); err != nil {
+		return err
 	}
-	size := model.info.Size()
+	r.files.Opened = r.files.List[0]
+	if err := r.same(r.sources[0], l); err != nil {
+		return err
+	}
+	if err := r.findLarge(l); err != nil || !l.embed {
+		return err
+	}
+	model, err := r.parse(r.files.Opened)
+	if err != nil {
+		return err
+	}
+	return r.embed(model)
+}
+
+// openModel opens the files of a model, and returns what its graph says of them. Their names in the copy begin with
+// prefix.
+func (r *reader) openModel(p Place, prefix string) (l located, err error) {
+	model, err := r.open(p, Model)
+	if err != nil {
+		return l, err
+	}
+	r.sources[len(r.sources)-1].name = prefix + Model
+	if l, err = locate(model.file, model.info.Size()); err != nil {
+		return l, fmt.Errorf("%s: %w", model.path(), err)
+	}
 	for _, name := range l.names {
 		if name == Model {
-			return fmt.Errorf("%s: a tensor lies in the model file itself; put it in a file of its own", r.path(Model))
+			return l, fmt.Errorf("%s: a tensor lies in the model file itself; put it in a file of its own", model.path())
 		}
-		if err := r.open(name); err != nil {
-			return fmt.Errorf("%s names a file: %w", r.path(Model), err)
+		if _, err := r.open(p, name); err != nil {
+			return l, fmt.Errorf("%s names a file: %w", model.path(), err)
 		}
-		size += r.sources[len(r.sources)-1].info.Size()
+		r.sources[len(r.sources)-1].name = prefix + name
 	}
-	r.of = size
-	if r.copy, err = newCopy(size); err != nil {
+	return l, nil
+}
+
+// addAll copies the files that were opened.
+func (r *reader) addAll(ctx context.Context) (err error) {
+	for _, s := range r.sources {
+		r.of += s.info.Size()
+	}
+	if r.copy, err = newCopy(r.of + r.end); err != nil {
 		return err
+	}
+	if r.Joint != nil {
+		if err := r.addText(r.Joint.File, r.Joint.Text); err != nil {
+			return err
+		}
 	}
 	for _, s := range r.sources {
 		if err := r.add(ctx, s); err != nil {
 			return err
 		}
 	}
-	r.files.Opened = r.files.List[0]
-	now, err := locate(r.section(r.files.Opened), r.files.Opened.Size)
-	if err != nil || fmt.Sprint(now) != fmt.Sprint(l) {
-		return r.changed(Model)
-	}
-	for _, t := range l.large {
-		if err := r.large(t); err != nil {
-			return err
-		}
-	}
-	if l.embed {
-		return r.embed()
+	return nil
+}
+
+// same compares what a graph says of its files with what it said before it was copied.
+func (r *reader) same(model source, before located) error {
+	copied := r.files.file(model.name)
+	now, err := locate(r.section(copied), copied.Size)
+	if err != nil || fmt.Sprint(now) != fmt.Sprint(before) {
+		return model.changed()
 	}
 	return nil
 }
 
-// open opens a file that the model is made of.
-func (r *reader) open(name string) error {
-	f, err := r.root.OpenFile(filepath.Join(r.below, name), os.O_RDONLY|syscall.O_NONBLOCK, 0) // not to wait for a pipe
+// open opens a file of a version.
+func (r *reader) open(p Place, name string) (source, error) {
+	root, below, err := r.root(p)
 	if err != nil {
-		return fmt.Errorf("%s: %w; put it there, with symbolic links only within the repository or to "+
-			"--model-stores", r.path(name),
-			cause(err))
+		return source{}, err
 	}
-	r.sources = append(r.sources, source{name: name, file: f})
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
+	s := source{name: name, place: p, below: name}
+	s.file, err = root.OpenFile(filepath.Join(below, name), os.O_RDONLY|syscall.O_NONBLOCK, 0) // not to wait for a pipe
+	if err != nil {
+		return source{}, fmt.Errorf("%s: %w; put it there, with symbolic links only within the repository or to "+
+			"--model-stores", s.path(), cause(err))
+	}
+	s.info, err = s.file.Stat()
+	r.sources = append(r.sources, s)
+	if err == nil && !s.info.Mode().IsRegular() {
 		err = errors.New("it is not a regular file; put one in its place")
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", r.path(name), err)
+		return source{}, fmt.Errorf("%s: %w", s.path(), err)
 	}
-	r.sources[len(r.sources)-1].info = info
-	return nil
+	return s, nil
 }
 
 // cause is an error of a system call without the path, which is relative to the repository.
@@ -199,14 +245,14 @@ func (r *reader) add(ctx context.Context, s source) error {
 	from := io.LimitReader(io.TeeReader(r.counted(stoppable(ctx, s.file)), sum), size+1)
 	n, err := io.Copy(io.NewOffsetWriter(r.copy, r.end), from)
 	if err != nil {
-		return fmt.Errorf("cannot read %s: %w", r.path(s.name), err)
+		return fmt.Errorf("cannot read %s: %w", s.path(), err)
 	}
 	after, err := s.file.Stat()
 	if err != nil {
-		return fmt.Errorf("cannot read %s: %w", r.path(s.name), err)
+		return fmt.Errorf("cannot read %s: %w", s.path(), err)
 	}
 	if n != size || !unchanged(after, s.info) {
-		return r.changed(s.name)
+		return s.changed()
 	}
 	f := File{Name: s.name, Offset: r.end, Size: n}
 	sum.Sum(f.SHA256[:0])
@@ -215,8 +261,8 @@ func (r *reader) add(ctx context.Context, s source) error {
 	return nil
 }
 
-func (r *reader) changed(name string) error {
-	return fmt.Errorf("%s %w; replace files in one step, by renaming", r.path(name), ErrChanged)
+func (s source) changed() error {
+	return fmt.Errorf("%s %w; replace files in one step, by renaming", s.path(), ErrChanged)
 }
 
 // unchanged reports whether a file was not written to between two looks at it.
@@ -236,39 +282,38 @@ func (r *reader) section(f File) *io.SectionReader {
 	return io.NewSectionReader(r.copy, f.Offset, f.Size)
 }
 
-// copied returns a file that was copied.
-func (r *reader) copied(name string) (File, error) {
-	for _, f := range r.files.List {
-		if f.Name == name {
-			return f, nil
+// findLarge adds the initializers that may be large: one is if the rest of its file is.
+func (r *reader) findLarge(l located) error {
+	for _, t := range l.large {
+		f := r.files.file(t.file)
+		where, err := t.within(t.file, f.Size)
+		if err != nil {
+			return fmt.Errorf("%s: %w", r.path(Model), err)
 		}
-	}
-	return File{}, fmt.Errorf("%s was not copied", name)
-}
-
-// large adds an initializer that may be large: it is if the rest of its file is.
-func (r *reader) large(t largeTensor) error {
-	f, err := r.copied(t.file)
-	if err != nil {
-		return err
-	}
-	where, err := t.within(t.file, f.Size)
-	if err != nil {
-		return fmt.Errorf("%s: %w", r.path(Model), err)
-	}
-	if where.Size > mostEmbedded {
-		where.Offset += f.Offset
-		r.files.Large = append(r.files.Large, where)
+		if where.Size > mostEmbedded {
+			where.Offset += f.Offset
+			r.files.Large = append(r.files.Large, where)
+		}
 	}
 	return nil
 }
 
-// embed adds the model as the engine is to take it.
-func (r *reader) embed() error {
-	model, err := embed(r.section(r.files.Opened), func(name string) (*io.SectionReader, error) {
-		f, err := r.copied(name)
-		return r.section(f), err
-	})
+// parse reads a model file of the copy.
+func (r *reader) parse(f File) (*onnx.ModelProto, error) {
+	text, err := io.ReadAll(r.section(f))
+	if err != nil {
+		return nil, err
+	}
+	m := &onnx.ModelProto{}
+	if err := proto.Unmarshal(text, m); err != nil {
+		return nil, fmt.Errorf("%s is no ONNX model: %w", f.Name, err)
+	}
+	return m, nil
+}
+
+// embed adds a model as the engine is to take it.
+func (r *reader) embed(m *onnx.ModelProto) error {
+	model, err := embed(m, func(name string) *io.SectionReader { return r.section(r.files.file(name)) })
 	if err != nil {
 		return fmt.Errorf("%s: %w", r.path(Model), err)
 	}

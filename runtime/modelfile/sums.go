@@ -26,10 +26,8 @@ var ErrDigest = errors.New("its digest is not confirmed")
 
 // Load is Read, and refuses a version whose files differ from its SHA256SUMS. One that has none is refused if digests
 // are required.
-func Load(ctx context.Context, repository, dir string, required bool, told func(done, of int64),
-	stores ...string,
-) (*Files, error) {
-	f, err := Read(ctx, repository, dir, told, stores...)
+func Load(ctx context.Context, from Place, required bool, told func(done, of int64)) (*Files, error) {
+	f, err := Read(ctx, from, told)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +39,7 @@ func Load(ctx context.Context, repository, dir string, required bool, told func(
 }
 
 func (f *Files) verify(required bool) error {
-	dir, path := f.from.dir, f.from.path(SumsName)
+	dir, path := f.from.Dir, f.from.path(SumsName)
 	listed, err := f.from.readSums()
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !required:
@@ -93,13 +91,14 @@ func (f *Files) Differences() (all []string) {
 }
 
 // readSums reads a version's SHA256SUMS, by name. The error is fs.ErrNotExist, wrapped, if there is none.
-func (p place) readSums() (map[string][sha256.Size]byte, error) {
-	r := &reader{place: p}
-	if err := r.enter(); err != nil {
+func (p Place) readSums() (map[string][sha256.Size]byte, error) {
+	r := &reader{}
+	defer r.leave()
+	root, below, err := r.root(p)
+	if err != nil {
 		return nil, err
 	}
-	defer r.leave()
-	f, err := r.root.Open(filepath.Join(r.below, SumsName))
+	f, err := root.Open(filepath.Join(below, SumsName))
 	if err != nil {
 		return nil, err
 	}

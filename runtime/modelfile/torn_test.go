@@ -62,7 +62,7 @@ func TestDamaged(t *testing.T) {
 		repository, dir := put(t, map[string][]byte{
 			"m/1/model.onnx": good["model.onnx"], "m/1/w.bin": good["w.bin"], "m/1/v.bin": good["v.bin"],
 		})
-		sealed, err := modelfile.Read(ctx, repository, dir, nil)
+		sealed, err := modelfile.Read(ctx, placeOf(repository, dir), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,7 +77,7 @@ func TestDamaged(t *testing.T) {
 		case 1: // meanwhile
 			go func() { hit <- damage(rng, victim) }()
 		}
-		f, err := modelfile.Load(ctx, repository, dir, true, nil)
+		f, err := modelfile.Load(ctx, placeOf(repository, dir), true, nil)
 		if when == 2 {
 			hit <- damage(rng, victim)
 		}
@@ -128,7 +128,7 @@ func TestConfirm(t *testing.T) {
 		repository, dir := put(t, map[string][]byte{
 			"m/1/model.onnx": graph("w.bin"), "m/1/w.bin": onnxgraph.FloatBytes([]float32{1, 2}),
 		})
-		f, err := modelfile.Read(t.Context(), repository, dir, nil)
+		f, err := modelfile.Read(t.Context(), placeOf(repository, dir), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -28,6 +28,8 @@ type prints struct {
 	files string
 	// all covers dot files too: programs that copy call a file so until it is complete.
 	all string
+	// pipeline: there is a pipeline.yaml.
+	pipeline bool
 }
 
 // walk takes prints.
@@ -39,6 +41,8 @@ type walk struct {
 	above   []fs.FileInfo
 	entered func(dir string, info fs.FileInfo) // is called with each directory
 	looked  func(file string)                  // is called with each regular file that a model may be made of; may be nil
+
+	pipeline bool // there is a pipeline.yaml
 }
 
 // takePrints reads the state of the directory dir of root. It follows links as far as root does.
@@ -46,7 +50,7 @@ func takePrints(root *rooted.Root, dir string, entered func(dir string, info fs.
 	w := walk{root: root, files: sha256.New(), all: sha256.New(), entered: entered}
 	info, err := root.Stat(dir)
 	w.visit(dir, "", info, err)
-	return prints{files: sum(w.files), all: sum(w.all)}
+	return prints{files: sum(w.files), all: sum(w.all), pipeline: w.pipeline}
 }
 
 // openForWriting returns a file below the directory dir of root that a program has open for writing, where that can be
@@ -86,6 +90,7 @@ func (w *walk) visit(name, below string, info fs.FileInfo, err error) {
 	if w.looked != nil && info.Mode().IsRegular() && !hidden(below) {
 		w.looked(name)
 	}
+	w.pipeline = w.pipeline || below == PipelineFile
 	w.add(below, fmt.Sprint(info.Mode().Type(), info.Size(), info.ModTime().UnixNano(), identity(info)))
 }
 

@@ -62,8 +62,10 @@ type Version struct {
 	Number int64
 	// Dir is the absolute path of the version's directory; files that the model refers to lie next to it.
 	Dir string
-	// Path is the absolute path of model.onnx, "" for a synthetic model.
+	// Path is the absolute path of model.onnx, or of the file that says what a pipeline is; "" for a synthetic model.
 	Path string
+	// Pipeline: the version is made of others, which it says. Its Fingerprint covers theirs.
+	Pipeline *Pipeline
 	// Fingerprint changes when a file of the version does: one is added, removed, replaced or written to. It says
 	// nothing of the content of the files, and is to be compared with those of the same Dir only. Dot files do not
 	// count. "": the version is held back, see [ErrCopying].
@@ -95,6 +97,7 @@ func sameVersion(a, b Version) bool {
 	aErr, bErr := a.Err, b.Err
 	a.Err, b.Err = nil, nil
 	a.Held, b.Held = false, false // the change is news once it is complete
+	a.Pipeline, b.Pipeline = nil, nil
 	return a == b && sameError(aErr, bErr)
 }
 

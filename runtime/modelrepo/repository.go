@@ -140,6 +140,7 @@ func (r *Repository) scan(s *settling) Listing {
 	// Stable: of two models with one name the one in the earlier directory comes first.
 	slices.SortStableFunc(l.Models, func(a, b Model) int { return cmp.Compare(a.Name, b.Name) })
 	l.Models = joinNamesakes(l.Models)
+	l.resolve(s)
 	return l
 }
 

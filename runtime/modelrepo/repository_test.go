@@ -190,6 +190,45 @@ func TestScan(t *testing.T) {
 			"repo/afile/1":          "",
 			"repo/afile/model.yaml": synth,
 		}},
+		{name: "pipelines", files: map[string]string{
+			"repo/eye/1/model.onnx": "m", "repo/eye/3/model.onnx": "m", "repo/eye/4/other": "x",
+			"repo/eye/model.yaml":    "versions: {policy: {latest: 1}}\n",
+			"repo/hand/7/model.onnx": "m", "repo/s/1/": "", "repo/s/model.yaml": synth,
+			"repo/good/2/pipeline.yaml": "steps:\n- {name: see, model: eye, version: 1, inputs: {image: image}}\n" +
+				"- {name: act, model: hand, version: 7, inputs: {f: see.f, x: noise.0}, repeat: 10, carry: {x: x.next}}\n" +
+				"outputs: {action: act.x.next}\n",
+			"repo/both/1/model.onnx": "m", "repo/both/1/pipeline.yaml": "steps: []\n",
+			"repo/missing/1/pipeline.yaml": "steps:\n- {name: a, model: eey, version: 1}\n- {name: b, model: eye, version: 2}\n" +
+				"- {name: c, model: s, version: 1}\n- {name: d, model: good, version: 2}\n- {name: e, model: eye, version: 4}\n" +
+				"outputs: {a: a.x, b: b.x, c: c.x, d: d.x, e: e.x}\n",
+			"repo/wrong/1/pipeline.yaml": "steps:\n- {name: a.b, model: /eye, version: 0, input: {x: y}}\n" +
+				"- {name: see, model: eye, version: 1, inputs: {x: see.y, z: act.q, w: se.f}, repeat: 3, wen: {}}\n" +
+				"- {name: see, model: eye, version: 1, inputs: {x: see/y}, carry: {x: y}, repeat: 0}\n" +
+				"- {name: act, model: eye, version: 1, inputs: {x: \"\"}, repeat: 20000, carry: {x: y}}\n" +
+				"outputs: {see.f: see.f, action: image}\n",
+			"repo/empty/1/pipeline.yaml": "{}\n",
+		}},
+		{name: "ensembles", files: map[string]string{
+			"repo/eye/1/model.onnx": "m", "repo/eye/3/model.onnx": "m", "repo/hand/7/model.onnx": "m",
+			"repo/trt/1/model.onnx": "m", "repo/trt/config.pbtxt": "platform: \"tensorrt_plan\"\n",
+			"repo/good/1/": "", "repo/good/config.pbtxt": "platform: \"ensemble\"\nmax_batch_size: 8\n" +
+				"input { name: \"raw.0\" data_type: TYPE_FP32 dims: 48 }\noutput { name: \"action\" data_type: TYPE_FP32 dims: 8 }\n" +
+				"ensemble_scheduling {\n step { model_name: \"hand\" model_version: 7 input_map { key: \"f\" value: \"seen\" } " +
+				"output_map { key: \"y\" value: \"action\" } }\n step { model_name: \"eye\" model_version: -1 " +
+				"input_map { key: \"image\" value: \"raw.0\" } output_map { key: \"f\" value: \"seen\" } }\n}\n",
+			"repo/wrong/1/": "", "repo/wrong/config.pbtxt": "platform: \"ensemble\"\n" +
+				"input { name: \"raw\" data_type: TYPE_FP32 dims: 48 }\noutput { name: \"action\" data_type: TYPE_FP32 dims: 8 }\n" +
+				"ensemble_scheduling {\n step {\n model_name: \"hand\"\n input_map { key: \"f\" value: \"a\" }\n " +
+				"output_map { key: \"y\" value: \"b\" } }\n step {\n model_name: \"eye\"\n input_map { key: \"x\" value: \"b\" }\n" +
+				" output_map { key: \"y\" value: \"a\" } output_map { key: \"z\" value: \"raw\" } }\n" +
+				" step {\n model_name: \"eye\"\n input_map { key: \"x\" value: \"nobody\" } }\n}\n",
+			"repo/steps/1/": "", "repo/steps/config.pbtxt": "platform: \"ensemble\"\n" +
+				"input { name: \"raw\" data_type: TYPE_FP32 dims: 48 }\noutput { name: \"y\" data_type: TYPE_FP32 dims: 8 }\n" +
+				"ensemble_scheduling {\n step {\n model_name: \"trt\"\n input_map { key: \"x\" value: \"raw\" }\n " +
+				"output_map { key: \"y\" value: \"a\" } }\n step {\n model_name: \"hnad\"\n input_map { key: \"x\" value: \"a\" }\n" +
+				" output_map { key: \"y\" value: \"b\" } }\n step {\n model_name: \"hand\"\n model_version: 2\n" +
+				" input_map { key: \"x\" value: \"b\" }\n output_map { key: \"y\" value: \"y\" } }\n}\n",
+		}},
 		{name: "links", files: map[string]string{
 			"outside/secret/1/model.onnx": "m",
 			"outside/model.onnx":          "m",

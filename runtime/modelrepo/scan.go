@@ -56,7 +56,7 @@ func scanModel(settling *settling, root *rooted.Root, from source, name string) 
 	yield := func() config.Faults { return nil }
 	if m.ConfigPath != "" {
 		t = readTriton(m.ConfigPath, h.triton.text, []string{m.Name, from.dir}, &m.Manifest)
-		yield = t.yield
+		yield, s.ensemble = t.yield, t.pipeline
 		if m.Err = t.faults.Err(); m.Err != nil {
 			m.Unused = append(m.Unused, t.sentences()...)
 			return m
@@ -121,7 +121,8 @@ type modelScan struct {
 
 	hasManifest bool
 	hasTriton   bool
-	misnamed    string   // a file that is probably meant as the manifest, but is not called so
+	misnamed    string // a file that is probably meant as the manifest, but is not called so
+	ensemble    *Pipeline
 	loose       bool     // a model file that lies outside any version directory
 	numbers     []int64  // of the version directories, in no particular order
 	strays      []string // directories that are no version
@@ -137,6 +138,7 @@ type looked struct {
 	// Why it cannot be an ONNX model, or a synthetic one; found before the prints were taken, so that a file which goes
 	// or comes in between shows in the prints.
 	asONNX, asSynth error
+	pipeline        *Pipeline // nil: there is no pipeline.yaml
 }
 
 // look takes the prints of the versions that are here, or were.
@@ -152,6 +154,9 @@ func (s *modelScan) look() {
 		prints := takePrints(s.root, s.path(dir), func(name string, info fs.FileInfo) {
 			s.settling.enter(filepath.Join(s.from.repository, name), info)
 		})
+		if prints.pipeline {
+			l.pipeline, l.asONNX = s.pipeline(dir, l.asONNX == nil)
+		}
 		l.fingerprint, l.settled = prints.files, s.settling.filled(filepath.Join(s.model.Dir, dir), prints.all)
 		l.copying = s.settling.copying(filepath.Join(s.model.Dir, dir))
 		if before, taken := known[number]; l.settled && (!taken || before.Fingerprint != l.fingerprint) {
@@ -201,6 +206,12 @@ func (s *modelScan) findVersions() []Version {
 		}
 		if s.model.Manifest.Synth == nil {
 			v.Path, v.Err = filepath.Join(v.Dir, ModelFile), l.asONNX
+			if v.Pipeline = l.pipeline; v.Pipeline != nil {
+				v.Path = filepath.Join(v.Dir, PipelineFile)
+			}
+			if s.ensemble != nil {
+				v.Path, v.Pipeline, v.Err = s.model.ConfigPath, s.ensemble, l.asSynth
+			}
 		}
 		switch before, known := s.before.versions[l.number]; {
 		case l.settled:

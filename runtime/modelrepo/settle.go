@@ -19,7 +19,9 @@ type settling struct {
 	begun  time.Time     // the first scan
 	models map[string]*settledModel
 	seen   map[string]sighting
-	listed listedFile // the zero value: nothing is known of it
+	// pipelines whose steps were all there, by directory
+	pipelines map[string]resolved
+	listed    listedFile // the zero value: nothing is known of it
 	// complete reports whether something that has this mark was written by this server, as a whole; nil: nothing was.
 	complete func(what, mark string) bool
 
@@ -45,7 +47,10 @@ type sighting struct {
 }
 
 func newSettling(quiet, later time.Duration) *settling {
-	return &settling{quiet: quiet, later: later, models: map[string]*settledModel{}, seen: map[string]sighting{}}
+	return &settling{
+		quiet: quiet, later: later, models: map[string]*settledModel{}, seen: map[string]sighting{},
+		pipelines: map[string]resolved{},
+	}
 }
 
 // begin starts a scan.

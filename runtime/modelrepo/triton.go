@@ -25,8 +25,10 @@ type tritonConfig struct {
 	set    map[string]string // keys of the manifest that it sets, and by which field
 	notes  []tritonNote
 	faults config.Faults
-	onCPU  bool     // by its instance groups
-	own    Manifest // as the file alone sets it
+	onCPU  bool // by its instance groups
+
+	pipeline *Pipeline // an ensemble, as one; nil: it is none
+	own      Manifest  // as the file alone sets it
 }
 
 // tritonNote is a sentence on a field, and its line.

@@ -27,8 +27,7 @@ func (t *tritonConfig) scheduling() {
 			"remove the field, or keep this model on Triton")
 	}
 	if t.c.GetEnsembleScheduling() != nil {
-		t.fault("ensemble_scheduling", "an ensemble; expected one model: Weft has no ensembles, so join the models into one "+
-			"of ONNX, or call them one after the other from the client")
+		t.ensemble()
 	}
 	for path, n := range map[string]int{
 		"batch_input": len(t.c.GetBatchInput()), "batch_output": len(t.c.GetBatchOutput()),

@@ -156,6 +156,40 @@ func TestWatch(t *testing.T) {
 				"7.00: m[2] 1B 2C",
 			},
 		},
+		"a step of a pipeline is replaced, goes, and comes again": {
+			files: map[string]string{
+				"m/1/model.onnx": "m", "n/1/model.onnx": "m",
+				"p/1/pipeline.yaml": "steps: [{name: s, model: m, version: 1, inputs: {x: x}}]\noutputs: {y: s.y}\n",
+			},
+			steps: []step{
+				{5.5, put("m/1/model.onnx", "new")},
+				{15.5, remove("m")},
+				{25.5, put("m/1/model.onnx", "again")},
+			},
+			want: []string{
+				"1.00: m[1] 1A n[1] 1B p[1] 1C",
+				"7.00: m[1] 1D n[1] 1B p[1] 1E",
+				"18.00: n[1] 1B p[1] 1E",
+				"28.00: m[] error: TMP/repo/m " + copying + " n[1] 1B p[1] 1E",
+				"29.00: m[1] 1F n[1] 1B p[1] 1G",
+			},
+		},
+		"a pipeline comes before its step": {
+			files: map[string]string{"n/1/model.onnx": "m"},
+			steps: []step{
+				{5.5, put("p/1/pipeline.yaml", "steps: [{name: s, model: m, version: 1, inputs: {x: x}}]\noutputs: {y: s.y}\n")},
+				{15.5, put("m/1/model.onnx", "new")},
+			},
+			want: []string{
+				"1.00: n[1] 1A",
+				"6.00: n[1] 1A p[] error: TMP/repo/p " + copying,
+				"7.00: n[1] 1A p[] 1B(TMP/repo/p/1/pipeline.yaml:1:19: steps[0].model: the repository has no such model; " +
+					"expected the name of one, found \"m\"\n" +
+					"    1 | steps: [{name: s, model: m, version: 1, inputs: {x: x}}]\n      |                   ^)",
+				"17.00: m[] error: TMP/repo/m " + copying + " n[1] 1A p[] 1-(TMP/repo/m " + copying + ")",
+				"18.00: m[1] 1C n[1] 1A p[1] 1D",
+			},
+		},
 		"a link to a version is swapped": {
 			files: map[string]string{
 				"m/.store/a/model.onnx": "m", "m/.store/b/model.onnx": "m", "m/1": "-> .store/a",

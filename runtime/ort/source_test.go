@@ -19,7 +19,9 @@ import (
 // sourceOf reads a repository's m/1, and returns what a session is opened from.
 func sourceOf(t *testing.T, repository string) ort.Source {
 	t.Helper()
-	f, err := modelfile.Read(context.Background(), repository, filepath.Join(repository, "m", "1"), nil)
+	f, err := modelfile.Read(context.Background(), modelfile.Place{
+		Repository: repository, Dir: filepath.Join(repository, "m", "1"),
+	}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

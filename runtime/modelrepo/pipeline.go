@@ -1,0 +1,319 @@
+package modelrepo
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/weftserve/weft/internal/config"
+)
+
+// PipelineFile is the file in a version's directory that makes it a pipeline, in the place of model.onnx.
+const PipelineFile = "pipeline.yaml"
+
+// Pipeline is a version that is made of versions of other models, which are joined when it is loaded.
+type Pipeline struct {
+	// Steps are the models, in the order in which they run: 1 to 64. A step may use the outputs of earlier ones.
+	Steps []Step `yaml:"steps"`
+	// Outputs are those of the pipeline by name, each an output of a step: {action: act.action}. A step that no output
+	// needs is a fault.
+	Outputs map[string]string `yaml:"outputs,flow"`
+
+	// Text is the file; that of an ensemble is written when its versions are known.
+	Text []byte `yaml:"-"`
+	// faults gives faults their places in Triton's file; nil: it is none.
+	faults func(config.Faults) config.Faults
+}
+
+// Step is one model of a pipeline.
+type Step struct {
+	// Name names the step in this file: letters, digits, "_" and "-".
+	Name string `yaml:"name"`
+	// Model and Version are which version of which model of the repository runs. The version is always named: one
+	// version of a pipeline is one version of each of its models.
+	Model   string `yaml:"model"`
+	Version int64  `yaml:"version"`
+	// Inputs say what each input of the model gets: an input of the pipeline, or an output of an earlier step,
+	// "step.output". Inputs of a model that have a default may be left out.
+	Inputs map[string]string `yaml:"inputs,flow,omitempty"`
+	// Repeat is how often the step runs, 1 to 10,000, default 1; each time with its own outputs of the time before as the
+	// inputs that Carry names.
+	Repeat int `yaml:"repeat,omitempty"`
+	// Carry names the output that an input gets from the second time on: {x: x_next}.
+	Carry map[string]string `yaml:"carry,flow,omitempty"`
+
+	// Of is the version, once the repository was read.
+	Of Version `yaml:"-"`
+}
+
+// SetDefaults implements config.Defaulter.
+func (s *Step) SetDefaults() { s.Repeat = 1 }
+
+const (
+	maxSteps  = 64
+	maxRepeat = 10_000
+)
+
+var stepName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+// readPipeline reads a pipeline.yaml, which file names in faults. The error is config.Faults with everything that is
+// wrong in it by itself.
+func readPipeline(file string, text []byte) (*Pipeline, error) {
+	p := &Pipeline{Text: text}
+	return p, p.Decode(file)
+}
+
+// Decode reads Text once more, so that what further checks find gets its places in the file.
+func (p *Pipeline) Decode(file string, checks ...func() config.Faults) error {
+	if p.faults != nil {
+		var all config.Faults
+		for _, check := range checks {
+			all = append(all, check()...)
+		}
+		return p.faults(all).Err()
+	}
+	before := p.Steps
+	known := func() config.Faults {
+		for i := range min(len(before), len(p.Steps)) {
+			p.Steps[i].Of = before[i].Of
+		}
+		return nil
+	}
+	return config.Decode(file, p.Text, p, append([]func() config.Faults{known, p.check}, checks...)...)
+}
+
+// StepOf splits "step.output"; false: it is an input of the pipeline.
+func (p *Pipeline) StepOf(from string) (step, output string, is bool) {
+	step, output, dotted := strings.Cut(from, ".")
+	return step, output, dotted && slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Name == step })
+}
+
+func (p *Pipeline) check() (faults config.Faults) {
+	if len(p.Steps) == 0 || len(p.Steps) > maxSteps {
+		faults.Addf("steps", "%d steps; expected 1 to %d", len(p.Steps), maxSteps)
+	}
+	if len(p.Outputs) == 0 {
+		faults.Addf("outputs", "none; expected at least one, such as {action: act.action}")
+	}
+	used := map[string]bool{}
+	for name, from := range p.Outputs {
+		key := "outputs." + name
+		p.checkName(&faults, key, name)
+		step, _, is := p.StepOf(from)
+		if used[step] = true; !is {
+			faults.Addf(key, "expected %s, found %q", p.outputs(len(p.Steps)), from)
+		}
+	}
+	for i := len(p.Steps) - 1; i >= 0; i-- {
+		s, key := &p.Steps[i], fmt.Sprintf("steps[%d]", i)
+		if !used[s.Name] {
+			faults.Addf(key, "nothing uses an output of step %q; expected one among the outputs, or as the input of a later "+
+				"step", s.Name)
+		}
+		p.checkStep(&faults, key, i)
+		for in, from := range s.Inputs {
+			p.checkSource(&faults, key+".inputs."+in, from, i)
+			step, _, _ := p.StepOf(from)
+			used[step] = true
+		}
+	}
+	return faults
+}
+
+func (p *Pipeline) checkStep(faults *config.Faults, key string, i int) {
+	s := &p.Steps[i]
+	if !stepName.MatchString(s.Name) {
+		faults.Addf(key+".name", "expected letters, digits, \"_\" and \"-\", found %q", s.Name)
+	}
+	if at := slices.IndexFunc(p.Steps, func(o Step) bool { return o.Name == s.Name }); at < i {
+		faults.Addf(key+".name", "steps[%d] is called so; expected each name once, found %q", at, s.Name)
+	}
+	if !ValidName(s.Model) {
+		faults.Addf(key+".model", "a model %s, found %q", nameRule, s.Model)
+	}
+	if s.Version < 1 && (p.faults == nil || s.Version != newest) {
+		faults.Addf(key+".version", "expected the number of a version, such as 1, found %d", s.Version)
+	}
+	config.Between(faults, key+".repeat", s.Repeat, 1, maxRepeat)
+	if s.Repeat > 1 && len(s.Carry) == 0 {
+		faults.Addf(key+".carry", "a repeated step carries nothing, so that each time is the same; expected what each time "+
+			"gets from the time before, such as {x: x_next}")
+	}
+	if s.Repeat == 1 && len(s.Carry) > 0 {
+		faults.Addf(key+".carry", "the step runs once; expected repeat, too")
+	}
+}
+
+// checkSource judges what an input of a step gets.
+func (p *Pipeline) checkSource(faults *config.Faults, key, from string, i int) {
+	name, _, dotted := strings.Cut(from, ".")
+	at := slices.IndexFunc(p.Steps, func(s Step) bool { return s.Name == name })
+	near := config.Nearest(name, p.names(i))
+	switch {
+	case at < 0 && dotted && near != "":
+		*faults = append(*faults, config.Fault{
+			Key: key, Suggestion: near,
+			Message: fmt.Sprintf("no step is called so; expected %s, or an input of the pipeline, found %q", p.outputs(i), name),
+		})
+	case at < 0 || !dotted:
+		p.checkName(faults, key, from)
+	case at >= i:
+		faults.Addf(key, "expected %s, found step %q, which comes later", p.outputs(i), name)
+	}
+}
+
+// checkName judges the name of an input or output of the pipeline.
+func (p *Pipeline) checkName(faults *config.Faults, key, name string) {
+	first := strings.IndexAny(name, ".:/")
+	if name == "" || first >= 0 && slices.Contains(p.names(len(p.Steps)), name[:first]) {
+		faults.Addf(key, "expected a name that does not begin with that of a step and \".\", \":\" or \"/\", found %q", name)
+	}
+}
+
+// names are those of the first n steps.
+func (p *Pipeline) names(n int) (all []string) {
+	for _, s := range p.Steps[:n] {
+		all = append(all, s.Name)
+	}
+	return all
+}
+
+// outputs says what the outputs of the first n steps are called.
+func (p *Pipeline) outputs(n int) string {
+	if n == 0 {
+		return "an input of the pipeline, since there is no earlier step"
+	}
+	return "an output of one of the steps " + list(p.names(n)) + `, such as "` + p.names(n)[0] + `.features"`
+}
+
+// resolve finds the versions that the steps of pipelines name.
+func (l *Listing) resolve(s *settling) {
+	for i := range l.Models {
+		m := &l.Models[i]
+		found := false
+		for j := range m.Versions {
+			if v := &m.Versions[j]; v.Pipeline != nil && v.Err == nil {
+				l.resolveVersion(s, m, v)
+				found = true
+			}
+		}
+		if !found || m.Err != nil {
+			continue
+		}
+		// Which versions can be served shows only now.
+		var missing config.Faults
+		m.Selected, missing, _ = m.Manifest.choose(m.Versions)
+		if m.Missing == nil {
+			m.Missing = missing.Err()
+		}
+	}
+}
+
+// resolved is a pipeline whose steps were there, and its own fingerprint.
+type resolved struct {
+	own     string
+	version Version
+}
+
+// resolveVersion finds the versions of one pipeline's steps. One that was complete stays as it was while a step's files
+// are not there: the joined model is a copy, and goes on without them.
+func (l *Listing) resolveVersion(s *settling, m *Model, v *Version) {
+	own := v.Fingerprint
+	prints := fmt.Appendln(nil, own)
+	p := *v.Pipeline
+	p.Steps = slices.Clone(p.Steps)
+	var faults config.Faults
+	var copying error
+	for i := range p.Steps {
+		of := &p.Steps[i].Of
+		*of = l.step(&faults, fmt.Sprintf("steps[%d]", i), &p.Steps[i])
+		prints = fmt.Appendln(prints, of.Dir, of.Fingerprint)
+		if errors.Is(of.Err, ErrCopying) {
+			copying = of.Err
+		}
+	}
+	before, known := s.pipelines[v.Dir]
+	switch goesOn := known && before.own == own; {
+	case len(faults) == 0 && copying == nil:
+		if p.faults != nil {
+			text, _ := config.Print(&p) // it has the types that settings have
+			p.Text = []byte(text)
+		}
+		sum := sha256.Sum256(prints)
+		v.Pipeline, v.Fingerprint = &p, hex.EncodeToString(sum[:16])
+		s.pipelines[v.Dir] = resolved{own, *v}
+	case goesOn && copying == nil:
+		*v = before.version
+		m.Notes = append(m.Notes, fmt.Sprintf("version %d goes on as it was joined, and cannot be loaded again: %v", v.Number,
+			p.Decode(v.Path, func() config.Faults { return faults })))
+	case goesOn:
+		*v = before.version
+	case copying != nil:
+		v.Fingerprint, v.Err = "", copying
+	default:
+		v.Err = p.Decode(v.Path, func() config.Faults { return faults })
+	}
+}
+
+// step finds the version that a step names.
+func (l *Listing) step(faults *config.Faults, key string, step *Step) Version {
+	at, is := slices.BinarySearchFunc(l.Models, step.Model, func(m Model, name string) int {
+		return strings.Compare(m.Name, name)
+	})
+	if !is {
+		*faults = append(*faults, config.Fault{
+			Key: key + ".model", Message: fmt.Sprintf("the repository has no such model; expected the name of one, found %q",
+				step.Model), Suggestion: config.Nearest(step.Model, l.names()),
+		})
+		return Version{}
+	}
+	m := &l.Models[at]
+	if errors.Is(m.Err, ErrCopying) {
+		return Version{Err: m.Err}
+	}
+	if step.Version == newest {
+		if n := len(m.Selected); n > 0 {
+			step.Version = m.Selected[n-1].Number
+		}
+	}
+	v, is := find(m.Versions, step.Version)
+	switch {
+	case m.Err != nil:
+		faults.Addf(key+".model", "nothing of model %s can be served; expected one that can: %v", step.Model, m.Err)
+	case !is:
+		faults.Addf(key+".version", "model %s has no such version; expected one of %s, found %d", step.Model,
+			numbers(m.Versions), step.Version)
+	case v.Pipeline != nil || v.Path == "":
+		faults.Addf(key+".model", "model %s has no %s; expected one that is neither a pipeline nor synthetic", step.Model,
+			ModelFile)
+	case v.Err != nil && !errors.Is(v.Err, ErrCopying):
+		faults.Addf(key+".version", "version %d of model %s cannot be loaded; expected one that can: %v", v.Number,
+			step.Model, v.Err)
+	}
+	return v
+}
+
+func (l *Listing) names() (all []string) {
+	for _, m := range l.Models {
+		all = append(all, m.Name)
+	}
+	return all
+}
+
+// pipeline reads the pipeline.yaml of a version.
+func (s *modelScan) pipeline(dir string, hasModel bool) (*Pipeline, error) {
+	file, err := s.readFile(filepath.Join(dir, PipelineFile))
+	switch {
+	case err != nil:
+		return &Pipeline{}, err
+	case hasModel:
+		return &Pipeline{}, fmt.Errorf("%s lies beside %s; remove one of them: a version is a model or a pipeline", file.path,
+			ModelFile)
+	}
+	return readPipeline(file.path, file.text)
+}
