@@ -22,6 +22,7 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/decisions"
 	"github.com/weftserve/weft/runtime/host"
+	"github.com/weftserve/weft/runtime/modelfile"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server"
@@ -76,7 +77,7 @@ type assembly struct {
 // findModels reads the repositories before anything is opened, so that a wrong path is reported at once.
 func (s *assembly) findModels(context.Context) (err error) {
 	if s.repository, s.listing, err = scan(&s.Settings, s.log); err == nil {
-		s.repository.AcceptUploads(int64(s.MaxUploadBytes))
+		s.repository.AcceptUploads(int64(s.MaxUploadBytes), modelfile.Needs)
 	}
 	return err
 }

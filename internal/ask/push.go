@@ -231,7 +231,7 @@ func (c *Push) files() (paths []string, _ *weftv1.UploadStart, _ error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	names, err := modelfile.ExternalNames(model, info.Size())
+	names, err := modelfile.Needs(model, info.Size())
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", c.File, err)
 	}

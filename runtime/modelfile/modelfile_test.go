@@ -371,9 +371,12 @@ func TestEmbedded(t *testing.T) {
 	}
 }
 
-// TestMistaken: a file of another format is told by its beginning; one that is cut short is left to the engine.
+// TestMistaken: a file of another format is told by its beginning; one that is cut short is left to the engine, and is
+// not to be stored. One with a name that Slim does not read is.
 func TestMistaken(t *testing.T) {
 	model := graph()
+	named := append(slices.Clip(model), 0x12, 0x80, 0x80, 0x80, 0x01) // producer_name, of 2 MiB
+	large := string(append(named, make([]byte, 2<<20)...))
 	for content, want := range map[string]string{
 		"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n": "a pointer of Git LFS in the place of the model; fetch",
 		"PK\x03\x04 and more":                             "a zip archive",
@@ -382,12 +385,18 @@ func TestMistaken(t *testing.T) {
 		"\x1f\x8b\x08":                                    "compressed by gzip",
 		string(model[:len(model)-3]):                      "",
 		string(model):                                     "",
+		large:                                             "",
 		"something that nobody knows...":                  "",
 		"":                                                "",
 	} {
 		f, err := read(t, map[string][]byte{"m/1/model.onnx": []byte(content)})
 		if (err != nil) != (want != "") || want != "" && !strings.Contains(err.Error(), want) {
 			t.Errorf("%.20q: %v %v, want %q", content, f, err, want)
+		}
+		_, unfit := modelfile.Needs(strings.NewReader(content), int64(len(content)))
+		whole := content == string(model) || content == large
+		if (unfit == nil) != whole || !strings.Contains(fmt.Sprint(unfit), want) {
+			t.Errorf("%.20q: to be stored: %v, want %q", content, unfit, want)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package modelfile
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -22,6 +23,8 @@ type located struct {
 	// embed: an engine cannot be given all of them by name, see embed.
 	embed bool
 	large []largeTensor
+	// unreadable is why no engine could read the model; "": one may.
+	unreadable string
 }
 
 // largeTensor is an initializer of the main graph. Its offset is that in its file, and its size -1 if it reaches to the
@@ -39,7 +42,16 @@ var mostEmbedded int64 = 2<<30 - 1<<20
 func locate(model io.ReaderAt, size int64) (l located, err error) {
 	kept, unreadable := Slim(model, size)
 	m := &onnx.ModelProto{}
-	if unreadable != nil || (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(kept, m) != nil {
+	if unreadable == nil {
+		unreadable = (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(kept, m)
+	}
+	if unreadable == nil && m.GetGraph() == nil {
+		unreadable = errors.New("it has no graph")
+	}
+	if unreadable != nil {
+		if !errors.Is(unreadable, errTooLarge) {
+			l.unreadable = unreadable.Error()
+		}
 		return l, mistaken(model)
 	}
 	names := map[string]bool{}
@@ -63,6 +75,15 @@ func locate(model io.ReaderAt, size int64) (l located, err error) {
 // ExternalNames returns the files that a model names for external data, relative to its own directory, ascending.
 func ExternalNames(model io.ReaderAt, size int64) ([]string, error) {
 	l, err := locate(model, size)
+	return l.names, err
+}
+
+// Needs is ExternalNames for a model that is to be stored: a file that no engine could read is an error, too.
+func Needs(model io.ReaderAt, size int64) ([]string, error) {
+	l, err := locate(model, size)
+	if err == nil && l.unreadable != "" {
+		err = fmt.Errorf("it is no ONNX model, or a damaged one (%s); export or copy it again", l.unreadable)
+	}
 	return l.names, err
 }
 

@@ -21,6 +21,9 @@ const (
 
 var errTruncated = errors.New("it ends, or a part of it ends, in the middle of a field")
 
+// errTooLarge says that a file exceeds a bound of this package, which engines do not have.
+var errTooLarge = errors.New("it is too large to be looked into")
+
 // message is a kind of message that onnx.proto defines and that is looked into.
 type message int
 
@@ -130,7 +133,7 @@ func (s *slimmer) skip(n int64) error {
 // bytes reads n bytes, which the file is known to have.
 func (s *slimmer) bytes(n int64) ([]byte, error) {
 	if s.kept += int(n); s.kept > maxKept {
-		return nil, fmt.Errorf("its graph takes more than %d bytes without the weights", maxKept)
+		return nil, fmt.Errorf("%w: its graph takes more than %d bytes without the weights", errTooLarge, maxKept)
 	}
 	b := make([]byte, n)
 	if _, err := io.ReadFull(s.b, b); err != nil {
@@ -171,7 +174,7 @@ func parseError(n int) error {
 // message copies the message that lies before end.
 func (s *slimmer) message(kind message, end int64, depth int) ([]byte, error) {
 	if depth > maxNesting {
-		return nil, fmt.Errorf("its messages are more than %d deep", maxNesting)
+		return nil, fmt.Errorf("%w: its messages are more than %d deep", errTooLarge, maxNesting)
 	}
 	var out, elements []byte
 	many := false
@@ -250,7 +253,8 @@ func (s *slimmer) content(f field, end int64, depth int) ([]byte, error) {
 	case f.part == nested:
 		content, err = s.message(f.of, s.at+n, depth+1)
 	case n > maxField:
-		return nil, fmt.Errorf("a name or another small field in it takes %d bytes, at most %d are read", n, maxField)
+		return nil, fmt.Errorf("%w: a name or another small field in it takes %d bytes, at most %d are read", errTooLarge, n,
+			maxField)
 	default:
 		content, err = s.bytes(n)
 	}

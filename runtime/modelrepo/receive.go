@@ -38,9 +38,10 @@ const (
 )
 
 // AcceptUploads lets Receive take versions whose files have at most so many bytes together, and removes what a process
-// that was killed left of its uploads. It is called before the first Receive.
-func (r *Repository) AcceptUploads(most int64) {
-	r.mostUploaded = most
+// that was killed left of its uploads. It is called before the first Receive. needs returns the files that a model has
+// external data in, by their paths relative to its own directory, or an error that says why nothing could load it.
+func (r *Repository) AcceptUploads(most int64, needs func(model io.ReaderAt, size int64) ([]string, error)) {
+	r.mostUploaded, r.needs = most, needs
 	for _, path := range r.paths {
 		if root, err := rooted.Open(path, nil); err == nil {
 			sweep(root, uploadDir+"*", "*/"+uploadDir+"*")
@@ -292,6 +293,11 @@ func (u *receiving) read(content io.Reader) error {
 		if err := u.file(i, &f, content); err != nil {
 			return err
 		}
+		if f.Name == ModelFile && !u.Own {
+			if err := u.checkModel(f.Bytes); err != nil {
+				return err
+			}
+		}
 		fmt.Fprintf(&sums, "%x  %s\n", f.SHA256, f.Name)
 	}
 	if n, err := io.ReadFull(content, make([]byte, 1)); n > 0 {
@@ -308,6 +314,27 @@ func (u *receiving) read(content io.Reader) error {
 	}
 	if err != nil {
 		return refuseUpload(&u.Upload, err)
+	}
+	return nil
+}
+
+// checkModel refuses a model that nothing could load. It would be the newest one, which a server that starts next loads
+// in the place of those before.
+func (u *receiving) checkModel(size int64) error {
+	file, err := u.root.Open(path.Join(u.folder, uploaded, ModelFile))
+	if err != nil {
+		return refuseUpload(&u.Upload, err)
+	}
+	defer file.Close()
+	names, err := u.repository.needs(file, size)
+	if err != nil {
+		return wrong("files", "a "+ModelFile+" that can be loaded", "one that cannot: "+err.Error())
+	}
+	for _, name := range names {
+		if !slices.ContainsFunc(u.Files, func(f catalog.UploadFile) bool { return f.Name == name }) {
+			return wrong("files", fmt.Sprintf("the file %q among them, where %s has external data", name, ModelFile),
+				"none; upload it with the model, as a folder that has both")
+		}
 	}
 	return nil
 }

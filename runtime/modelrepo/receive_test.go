@@ -29,8 +29,20 @@ func receiver(t *testing.T) (*modelrepo.Repository, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.AcceptUploads(1000)
+	r.AcceptUploads(1000, needs)
 	return r, dir
+}
+
+// needs is what a model of the tests needs.
+func needs(model io.ReaderAt, size int64) ([]string, error) {
+	text, err := io.ReadAll(io.NewSectionReader(model, 0, size))
+	switch {
+	case string(text) == "broken":
+		return nil, errors.New("no model")
+	case string(text) == "large":
+		return []string{"weights.bin"}, nil
+	}
+	return nil, err
 }
 
 // anUpload returns an upload of a model whose files are alternately names and texts, and its content.
@@ -144,6 +156,16 @@ func TestUploadsThatAreRefused(t *testing.T) {
 			t.Errorf("file %q: %v", name, e)
 		}
 	}
+	for text, wants := range map[string]string{
+		"broken": "one that cannot: no model", "large": `the file "weights.bin" among them, where model.onnx has external data`,
+	} {
+		u, _ := anUpload("m", 2, modelrepo.ModelFile, text, "others.bin", "numbers")
+		content := io.MultiReader(strings.NewReader(text), iotest.ErrReader(errors.New("the next file was read")))
+		e, is := errors.AsType[*tensor.FieldError](second(r.Receive(u, content)))
+		if !is || e.Field != "start.files" || !strings.Contains(e.Error(), wants) {
+			t.Errorf("%s: %v", text, e)
+		}
+	}
 	u, content := anUpload("m", 2, modelrepo.ModelFile, "graph", "a/b/more.bin", "more", "a", "file")
 	if err := second(r.Receive(u, content)); err == nil || !strings.Contains(err.Error(), "files[2].name") {
 		t.Errorf("a file that is a folder: %v", err)
@@ -192,7 +214,7 @@ func TestUploadsAreBounded(t *testing.T) {
 	u, content := anUpload("m", 0, modelrepo.ModelFile, "graph")
 	_, err := r.Receive(u, reads(func(p []byte) (int, error) {
 		if other, err := modelrepo.Open(dir); err == nil { // another server begins
-			other.AcceptUploads(1000)
+			other.AcceptUploads(1000, needs)
 		}
 		return content.Read(p)
 	}))

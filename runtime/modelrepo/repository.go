@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -40,6 +41,7 @@ type Repository struct {
 
 	looks        chan struct{} // has Watch look at once; capacity 1
 	mostUploaded int64         // see AcceptUploads
+	needs        func(model io.ReaderAt, size int64) ([]string, error)
 
 	// uploading is held while an upload begins, gets its place, or ends. It comes before mu.
 	uploading sync.Mutex

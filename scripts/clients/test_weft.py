@@ -244,6 +244,12 @@ class Weft(unittest.TestCase):
             self.assertEqual(("ALREADY_EXISTS", "VERSION_EXISTS"), (caught.exception.code.name, caught.exception.reason))
             with self.assertRaises(FileNotFoundError):
                 operator.push(folder / "absent.onnx", "cartpole")
+            graph = folder / "graph.onnx"  # with an initializer in weights.bin
+            graph.write_bytes(b"\x3a\x1d\x2a\x1b\x6a\x17\x0a\x08location\x12\x0bweights.bin\x70\x01")
+            with self.assertRaises(weft.WeftError) as caught:
+                operator.push(graph, "cartpole")
+            self.assertEqual("INVALID_ARGUMENT", caught.exception.code.name)
+            self.assertIn('"weights.bin"', str(caught.exception))
 
     def test_async(self):
         async def ask():
