@@ -169,7 +169,7 @@ func (s *assembly) buildHouse(context.Context) (err error) {
 	}
 	over := newTakeovers(s.log)
 	models := host.Config{
-		Scan: s.repository.Scan, Keeper: s.state, Read: reads(&s.Server, s.stores()),
+		Scan: s.repository.Scan, Looked: s.repository.Looked, Keeper: s.state, Read: reads(&s.Server, s.stores()),
 		OnChange: func(now *catalog.Snapshot) { // like LastUse, not before something was loaded: by then there is an edge
 			over.follow(now)
 			s.edge.ModelsChanged()

@@ -1,7 +1,9 @@
 package host_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -198,4 +200,64 @@ func TestReplacedVersionsDrainInTheBackground(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestAwaitVersion: what a listing says that came after the call counts, not another version of that number that was
+// there before. What is still being copied is waited for.
+func TestAwaitVersion(t *testing.T) {
+	var w *world
+	var comes, later func()
+	w = newWorldOf(t, 1, func(c *host.Config) {
+		c.Looked = func(context.Context) error {
+			comes()
+			w.Follow(w.listing)
+			go later()
+			return nil
+		}
+	})
+	w.add("m", 1, times(1), nil)
+	w.reconcile()
+	broken := func(err error) func() { return func() { w.change("m", func(m *modelrepo.Model) { m.Err = err }) } }
+	for _, c := range []struct {
+		what         string
+		number       int64
+		comes, later func()
+		served       bool
+		answers      float32 // 0: nothing is asked
+		wants        string
+	}{
+		{what: "replaced", number: 1, comes: func() { w.put("m", 1, times(2), "second") }, served: true, answers: 6},
+		{what: "new", number: 2, comes: func() { w.add("m", 2, times(3), nil) }, served: true, answers: 9},
+		{what: "not selected", number: 3, comes: func() {
+			w.add("m", 3, times(4), nil)
+			w.choose("m", 2)
+		}},
+		{what: "not there", number: 9},
+		{what: "faulty", number: 4, comes: func() {
+			w.add("m", 4, errors.New("no such operator"), nil)
+		}, served: true, wants: "no such operator"},
+		{what: "of a faulty model", number: 2, comes: broken(errors.New("no such setting")), wants: "no such setting"},
+		{what: "copied", number: 5, comes: func() {
+			w.add("m", 5, times(5), nil)
+			broken(fmt.Errorf("model.yaml is %w", modelrepo.ErrCopying))()
+		}, later: func() {
+			broken(nil)()
+			w.Follow(w.listing)
+		}, served: true, answers: 15},
+	} {
+		comes, later = c.comes, c.later
+		if comes == nil {
+			comes = func() {}
+		}
+		if later == nil {
+			later = func() {}
+		}
+		served, err := w.AwaitVersion(t.Context(), "m", c.number)
+		if served != c.served || (err == nil) != (c.wants == "") || !strings.Contains(fmt.Sprint(err), c.wants) {
+			t.Errorf("%s: served %v, %v; want %v, %q", c.what, served, err, c.served, c.wants)
+		}
+		if c.answers != 0 {
+			w.answers(w.version("m", c.number), c.answers)
+		}
+	}
 }

@@ -81,6 +81,9 @@ type Config struct {
 	// Scan looks at the repositories as they are now. LoadVersion asks it for the version that it is to load, because
 	// the latest listing may be older than that. Nil: nothing is known but the listings.
 	Scan func() modelrepo.Listing
+	// Looked returns once Follow has heard of all that is in the repositories at the call, or the cause of ctx. Only
+	// AwaitVersion needs it.
+	Looked func(ctx context.Context) error
 	// Keeper keeps the decisions of run time. Nil: they end with the process.
 	Keeper Keeper
 	// TryOnce keeps versions that could not be loaded from being tried again by themselves: for a caller that only

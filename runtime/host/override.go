@@ -108,31 +108,30 @@ func loadOutcome(m *residency.Model, name string, number int64) (over, failed bo
 	return true, true, &catalog.LoadError{Model: name, Version: number, Cause: of.Hide(err)}
 }
 
-// AwaitVersion returns when a version that has come into the repository, and that the next listing has, is ready, or
-// why it will not be: an error of LoadVersion. served is false if it is not to be resident.
+// AwaitVersion returns when a version that has come into the repository is ready, or why it will not be: an error of
+// LoadVersion. served is false if it is not to be resident. It judges by a listing that Follow has heard of since, not
+// by the disk, which may show half of somebody's change, nor by what was known before: that may be another version.
 func (h *Host) AwaitVersion(ctx context.Context, name string, number int64) (served bool, _ error) {
 	ctx, done, err := h.enter(ctx)
 	if err != nil {
 		return false, err
 	}
 	defer done()
-	found, err := residency.Lookup(h.cfg.Scan(), name, number)
-	if err != nil || found == nil {
+	if err := h.cfg.Looked(ctx); err != nil {
 		return false, err
 	}
-	h.mu.Lock()
-	served = h.residency.Model(name).Wants(found, number)
-	h.mu.Unlock()
-	if !served {
-		return false, nil
-	}
-	return true, h.await(ctx, name, func(m *residency.Model) (bool, error) {
-		if m == nil || m.Want(number) == nil {
-			return false, nil // the listing is on its way
+	err = h.await(ctx, name, func(m *residency.Model) (bool, error) {
+		switch found, err := m.Found(number); {
+		case errors.Is(err, modelrepo.ErrCopying):
+			return false, nil
+		case err != nil, !found, !served && m.Want(number) == nil:
+			return true, err
 		}
+		served = true
 		over, _, err := loadOutcome(m, name, number)
 		return over, err
 	})
+	return served, err
 }
 
 // UnloadVersion unloads a version that neither the traffic nor a label names, and returns when it has answered its

@@ -428,10 +428,7 @@ func (u *receiving) publish() (int64, error) {
 		return 0, refuseUpload(&u.Upload, err)
 	}
 	_ = syncDir(u.root, path.Dir(to)) // it is there; only after a loss of power it may not be
-	select {
-	case r.looks <- struct{}{}:
-	default: // somebody asked already
-	}
+	r.look()
 	return number, nil
 }
 

@@ -38,6 +38,8 @@ type Repository struct {
 	held map[string]fs.FileInfo
 	// complete is what Receive has put there, by absolute path, and how it looks. Guarded by mu.
 	complete map[string]string
+	// awaited are the calls of Looked that no scan has begun for yet. Guarded by mu.
+	awaited []chan struct{}
 
 	looks        chan struct{} // has Watch look at once; capacity 1
 	mostUploaded int64         // see AcceptUploads

@@ -55,6 +55,7 @@ func (r *Repository) Watch(ctx context.Context, w WatchConfig, changed func(List
 		due      = time.Now() // of the next scan; zero: none is
 		first    time.Time    // when something is known to be complete
 		timer    = time.NewTimer(0)
+		waiting  []chan struct{} // calls of Looked, for what changed hears next
 	)
 	defer timer.Stop()
 	settling.complete = r.isComplete
@@ -85,6 +86,7 @@ func (r *Repository) Watch(ctx context.Context, w WatchConfig, changed func(List
 			if ctx.Err() != nil {
 				return nil
 			}
+			waiting = append(waiting, r.takeAwaited()...)
 			listing := r.scan(settling)
 			n.follow(settling.dirs)
 			due = settling.next
@@ -100,6 +102,12 @@ func (r *Repository) Watch(ctx context.Context, w WatchConfig, changed func(List
 			case last == nil || !sameListing(last, &listing):
 				last = &listing
 				changed(listing)
+				fallthrough
+			default:
+				for _, looked := range waiting {
+					close(looked)
+				}
+				waiting = nil
 			}
 			if !due.IsZero() {
 				timer.Reset(time.Until(due))
@@ -113,4 +121,36 @@ func (r *Repository) Watch(ctx context.Context, w WatchConfig, changed func(List
 			timer.Reset(time.Until(due))
 		}
 	}
+}
+
+// Looked has Watch look, and returns when changed has heard of all that a scan found which began after this call. The
+// error is the cause of ctx: also where nobody watches.
+func (r *Repository) Looked(ctx context.Context) error {
+	looked := make(chan struct{})
+	r.mu.Lock()
+	r.awaited = append(r.awaited, looked)
+	r.mu.Unlock()
+	r.look()
+	select {
+	case <-looked:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// look has Watch look at once.
+func (r *Repository) look() {
+	select {
+	case r.looks <- struct{}{}:
+	default: // somebody asked already
+	}
+}
+
+func (r *Repository) takeAwaited() []chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := r.awaited
+	r.awaited = nil
+	return all
 }

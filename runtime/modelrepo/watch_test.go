@@ -554,3 +554,44 @@ func TestWatchWhenAsked(t *testing.T) {
 		}
 	})
 }
+
+// TestLooked returns when changed has heard of what was there at the call: not before anything counts as complete, nor
+// after a scan that began earlier. Where nobody watches it ends with its context.
+func TestLooked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, _ := receiver(t)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := r.Looked(ctx); err == nil {
+			t.Error("it does not wait for a watch")
+		}
+		ctx, cancel = context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		upload := func() {
+			u, content := anUpload("m", 0, modelrepo.ModelFile, "graph")
+			if err := second(r.Receive(u, content)); err != nil {
+				t.Error(err)
+			}
+		}
+		highest, looked := int64(0), make(chan error)
+		go func() {
+			_ = r.Watch(ctx, modelrepo.WatchConfig{Logger: slog.New(slog.DiscardHandler)}.WithoutEvents(),
+				func(l modelrepo.Listing) {
+					if highest = l.Models[0].Versions[len(l.Models[0].Versions)-1].Number; highest == 2 {
+						upload()
+						go func() { looked <- r.Looked(ctx) }()
+						time.Sleep(time.Second) // until it waits
+					}
+				})
+		}()
+		if err := r.Looked(ctx); err != nil || highest != 1 {
+			t.Errorf("at first: %v, version %d was heard of", err, highest)
+		}
+		upload()
+		if err := <-looked; err != nil || highest != 3 {
+			t.Errorf("during a scan: %v, version %d was heard of", err, highest)
+		}
+		cancel()
+		synctest.Wait()
+	})
+}

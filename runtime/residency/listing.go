@@ -24,7 +24,7 @@ func (m *Machine) listed(e Listed) {
 	}
 	for name, model := range m.models {
 		if !there[name] && e.Gone {
-			model.listed, model.Cause = nil, ""
+			model.listed, model.found, model.Cause = nil, nil, ""
 			for _, v := range model.Versions {
 				v.giveUp()
 			}
@@ -45,7 +45,7 @@ func (m *Machine) meet(l *ListedModel) *Model {
 
 // adopt takes over a model as the scan found it. The changes that manifests made to decisions are kept.
 func (m *Machine) adopt(model *Model, l *ListedModel) {
-	model.Cause = ""
+	model.Cause, model.found = "", l.Model
 	if l.Err != nil {
 		// The manifest that was read before holds: a mistake in the manifest takes nothing down.
 		model.Cause = Hide(l.Err, l.Dir).Text

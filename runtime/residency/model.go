@@ -25,6 +25,7 @@ type Model struct {
 	Traffic division
 
 	listed    *modelrepo.Model // as it was last found without a fault; nil: it is gone, or never was without one
+	found     *modelrepo.Model // as it was last found; nil: it is gone
 	overrides map[int64]decisions.ByHand
 	waiting   map[int64]int // callers that wait until a version is loaded
 	running   int           // count of the effects that have not ended

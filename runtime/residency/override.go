@@ -155,14 +155,14 @@ func (m *Model) LoadOutcome(number int64) (over bool, failed *Candidate, _ error
 	return true, &v.failure.of, v.failure.cause
 }
 
-// Wants reports whether a version would be resident if the model were listed as it was found; m may be nil.
-func (m *Model) Wants(found *modelrepo.Model, number int64) bool {
-	if m == nil {
-		m = newModel(found.Name, nil)
+// Found reports whether the latest listing has a version. The error is a *catalog.LoadError: it cannot be served, or
+// not yet, which modelrepo.ErrCopying says. m may be nil.
+func (m *Model) Found(number int64) (bool, error) {
+	if m == nil || m.found == nil {
+		return false, nil
 	}
-	next := *m
-	next.listed = found
-	return next.Want(number) != nil
+	found, err := Lookup(modelrepo.Listing{Models: []modelrepo.Model{*m.found}}, m.Name, number)
+	return found != nil, err
 }
 
 // UnloadOutcome reports whether the outcome of an unload by override is decided, and the outcome: nil if the version is
