@@ -3,11 +3,17 @@ package modelrepo
 import (
 	"errors"
 	"log/slog"
+	"os"
 
 	"github.com/fsnotify/fsnotify"
 
 	"github.com/weftserve/weft/internal/config"
 )
+
+// HasFree has a repository find so many bytes free on its file system.
+func (r *Repository) HasFree(bytes int64) {
+	r.free = func(*os.File) (int64, bool) { return bytes, true }
+}
 
 // WithoutEvents returns the configuration for a system that gives no events.
 func (w WatchConfig) WithoutEvents() WatchConfig {

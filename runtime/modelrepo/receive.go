@@ -2,6 +2,7 @@ package modelrepo
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -31,6 +32,8 @@ const (
 	uploaded = "content"
 	// maxUploads bounds the uploads under way: each writes to the disk, and has a message of its caller in memory.
 	maxUploads = 4
+	// leftFree is how many bytes an upload leaves free on its file system, where logs and decisions may be kept, too.
+	leftFree = 64 << 20
 	// maxNumber is the highest number of an upload, 2^53: numbers go on after it, and JSON has it exactly.
 	maxNumber = 1 << 53
 	// sumsFile is modelfile.SumsName, which is written beside the files.
@@ -247,6 +250,9 @@ func (u *receiving) begin() (err error) {
 	if _, err := u.root.Lstat(u.Model); err == nil {
 		in = u.Model
 	}
+	if err := u.checkRoom(in); err != nil {
+		return err
+	}
 	u.folder = path.Join(in, uploadDir+rand.Text())
 	err = u.root.Mkdir(u.folder, 0o755)
 	if err == nil {
@@ -261,6 +267,30 @@ func (u *receiving) begin() (err error) {
 	}
 	r.uploads++
 	return nil
+}
+
+// checkRoom refuses an upload that there is no room for in a folder, before the content comes. What other uploads are
+// still to bring is not known to it: then the disk may become full, and those fail that need it.
+func (u *receiving) checkRoom(in string) error {
+	folder, err := u.root.Open(cmp.Or(in, "."))
+	if err != nil {
+		return refuseUpload(&u.Upload, err)
+	}
+	defer folder.Close()
+	free, known := u.repository.free(folder)
+	need := int64(leftFree)
+	for _, f := range u.Files {
+		need += f.Bytes
+	}
+	if u.Own || !known || free >= need {
+		return nil
+	}
+	const mebibyte = 1 << 20
+	return &catalog.UploadError{
+		Model: u.Model, Version: u.Version, Reason: catalog.NotWritable,
+		Why: fmt.Sprintf("the disk has %.1f MiB free, and it needs %.1f MiB, %d of which stay free; remove versions that "+
+			"nobody needs from the repository", float64(free)/mebibyte, float64(need)/mebibyte, leftFree/mebibyte),
+	}
 }
 
 // end removes what is left of the folder.

@@ -191,9 +191,18 @@ func TestUploadsThatAreRefused(t *testing.T) {
 		}
 	}
 	u, _ = anUpload("m", 1, modelrepo.ModelFile, "graph")
-	there, is := errors.AsType[*catalog.UploadError](second(r.Receive(u, iotest.ErrReader(errors.New("it was read")))))
+	unread := iotest.ErrReader(errors.New("it was read"))
+	there, is := errors.AsType[*catalog.UploadError](second(r.Receive(u, unread)))
 	if !is || there.Reason != catalog.VersionExists {
 		t.Errorf("version 1: %v", there)
+	}
+	u.Version = 2
+	for _, free := range []int64{64<<20 + 4, 64<<20 + 5} {
+		r.HasFree(free)
+		const wants = "the disk has 64.0 MiB free, and it needs 64.0 MiB, 64 of which stay free"
+		if err := second(r.Receive(u, unread)); strings.Contains(err.Error(), wants) != (free == 64<<20+4) {
+			t.Errorf("%d bytes free: %v", free, err)
+		}
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
 		t.Errorf("left: %v, %v", left, err)

@@ -44,6 +44,7 @@ type Repository struct {
 	looks        chan struct{} // has Watch look at once; capacity 1
 	mostUploaded int64         // see AcceptUploads
 	needs        func(model io.ReaderAt, size int64) ([]string, error)
+	free         func(*os.File) (bytes int64, known bool) // rooted.Free, or of a test
 
 	// uploading is held while an upload begins, gets its place, or ends. It comes before mu.
 	uploading sync.Mutex
@@ -62,6 +63,7 @@ func OpenListed(file string, paths ...string) (*Repository, error) {
 	}
 	r := &Repository{
 		held: map[string]fs.FileInfo{}, complete: map[string]string{}, looks: make(chan struct{}, 1),
+		free: rooted.Free,
 	}
 	var faults []error
 	if file != "" {

@@ -98,3 +98,6 @@ func escaped(err error) bool {
 // Written reports whether some process has an open file open for writing. It is false where that cannot be known: the
 // file belongs to another user, or lies on a file system of other machines, such as NFS.
 func Written(f *os.File) bool { return written(f) }
+
+// Free returns how many bytes users may still write to the file system of an open file, as far as it tells.
+func Free(f *os.File) (bytes int64, known bool) { return free(f) }

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"github.com/weftserve/weft/runtime/modelrepo/rooted"
@@ -93,5 +94,20 @@ func try(t *testing.T, root *rooted.Root, stores []string) {
 	if f, err := root.OpenFile("m/file", os.O_RDWR, 0); err == nil {
 		_ = f.Close()
 		t.Error("a file of a store was opened for writing")
+	}
+}
+
+// TestFree: the folder of a test has room, and /proc has none to tell of.
+func TestFree(t *testing.T) {
+	for path, want := range map[string]bool{t.TempDir(): true, "/proc": false} {
+		folder, err := os.Open(path)
+		if err != nil {
+			t.Skip(err)
+		}
+		bytes, known := rooted.Free(folder)
+		_ = folder.Close()
+		if runtime.GOOS == "linux" && (known != want || known && bytes <= 0) {
+			t.Errorf("%s has %d bytes, %v", path, bytes, known)
+		}
 	}
 }

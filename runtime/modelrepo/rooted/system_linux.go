@@ -2,6 +2,7 @@ package rooted
 
 import (
 	"errors"
+	"math"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -27,4 +28,12 @@ func written(f *os.File) bool {
 	}
 	_, _ = unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_UNLCK)
 	return false
+}
+
+func free(f *os.File) (bytes int64, known bool) {
+	var on unix.Statfs_t
+	if err := unix.Fstatfs(int(f.Fd()), &on); err != nil || on.Blocks == 0 || on.Frsize <= 0 { // some do not tell
+		return 0, false
+	}
+	return int64(min(on.Bavail, uint64(math.MaxInt64/on.Frsize))) * on.Frsize, true
 }
