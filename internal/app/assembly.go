@@ -330,6 +330,7 @@ func (s *assembly) serveCalls(context.Context) error {
 		if s.MaxUploadBytes > 0 {
 			admin.Uploads = s.repository
 		}
+		admin.Uploaded = s.measured.Uploaded
 		options := append(grpcOptions(&s.Server, &s.memory),
 			admin.Options(s.credentials("admin-listen"))...)
 		s.group.Start(adminPart(s.connections.Listen(s.admin, transport.PingTimeout), admin, options))

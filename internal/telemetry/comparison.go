@@ -44,6 +44,12 @@ func (t *Telemetry) OutcomeNotKept(model string, version int64, reason string) {
 		metric.WithAttributes(attribute.String("reason", reason)))
 }
 
+// Uploaded counts an upload of a version, and the bytes of files that came with it. The outcome is one of a few.
+func (t *Telemetry) Uploaded(outcome string, bytes int64) {
+	t.uploads.Add(context.Background(), 1, metric.WithAttributes(attribute.String("outcome", outcome)))
+	t.uploadBytes.Add(context.Background(), bytes)
+}
+
 // versionOf returns the labels of a version, for metrics too rare to have them put together beforehand.
 func versionOf(model string, version int64) metric.MeasurementOption {
 	return metric.WithAttributes(attribute.String("model", model),

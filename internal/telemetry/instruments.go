@@ -11,7 +11,7 @@ import (
 // have those: each set of labels makes twenty lines on the page.
 type instruments struct {
 	flushes, paddingRows, rejected, audited, crashed, tried, denied, unread, degraded, failedOver, shadows, agreed,
-	outcomes, notKept metric.Int64Counter
+	outcomes, notKept, uploads, uploadBytes metric.Int64Counter
 	batchCost, estimateError, queueWait, duration, batchSeconds, waited, difference, slower metric.Float64Histogram
 
 	batchSize  metric.Int64Histogram
@@ -82,6 +82,8 @@ func newInstruments(meter metric.Meter) (instruments, error) {
 		outcomes: m.counter("weft_outcomes_total", "Episodes whose outcome was reported."),
 		notKept: m.counter("weft_outcomes_not_kept_total",
 			"Numbers of reported outcomes that there was no room for, by why; the answers to the reports said so."),
+		uploads:     m.counter("weft_uploads_total", "Uploads of versions that were begun, by how they ended."),
+		uploadBytes: m.counter("weft_upload_bytes_total", "Bytes of files that came with uploads."),
 	}
 	// Each of the two is the only one of its kind, so that maker has no method for it.
 	var err1, err2 error

@@ -196,6 +196,7 @@ func exercise(t *testing.T, tel *telemetry.Telemetry, models telemetry.Models, h
 	tel.ShadowDone(shadow.Event{Model: "walker", Shadow: 5, Outcome: shadow.Done, MaxRelative: 0.5, ComputeRatio: 1})
 	tel.OutcomeReported("walker", 3)
 	tel.OutcomeNotKept("walker", 3, "too_many_names")
+	tel.Uploaded("ready", 700)
 	tel.Tried("walker", 3, "crashed")
 	tel.Audited("walker", 3, "equal", 1)
 	tel.Audited("walker", 3, "skipped_budget", 99)
@@ -396,6 +397,8 @@ func TestValues(t *testing.T) {
 		"weft_requests_crashed_total{cause=memory,model=walker,version=3}":              "1",
 		"weft_outcomes_total{model=walker,version=3}":                                   "1",
 		"weft_outcomes_not_kept_total{model=walker,reason=too_many_names,version=3}":    "1",
+		"weft_uploads_total{outcome=ready}":                                             "1",
+		"weft_upload_bytes_total{}":                                                     "700",
 		"weft_quarantine_runs_total{end=crashed,model=walker,version=3}":                "1",
 		"weft_batching_audit_total{model=walker,result=equal,version=3}":                "1",
 		"weft_batching_audit_total{model=walker,result=skipped_budget,version=3}":       "99",

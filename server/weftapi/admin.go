@@ -41,6 +41,10 @@ type Admin struct {
 	Residents Residents
 	// Uploads takes new versions; nil: none can be uploaded.
 	Uploads Uploads
+	// Uploaded is called with each upload that was begun, when it has ended, and how many bytes of files came. The outcome
+	// is ready; stored: versions.policy does not select it; failed: it is stored, and was not ready when the call ended;
+	// or refused: nothing is stored. It must not block. May be nil.
+	Uploaded func(outcome string, bytes int64)
 }
 
 // now returns a model as it is now, for the answer to a change; an empty one if it is gone.

@@ -80,6 +80,9 @@ func (a Admin) UploadVersion(call grpc.ClientStreamingServer[weftv1.UploadVersio
 		}
 		return nil
 	})
+	if a.Uploaded != nil {
+		a.Uploaded(outcomeOf(stored, served, failed), content.bytes)
+	}
 	switch {
 	case content.broken != nil:
 		return content.broken // as the transport has it
@@ -87,6 +90,19 @@ func (a Admin) UploadVersion(call grpc.ClientStreamingServer[weftv1.UploadVersio
 		return failed
 	}
 	return call.SendAndClose(&weftv1.UploadVersionResponse{Model: a.now(c.model), Version: c.version, Served: served})
+}
+
+// outcomeOf names how an upload ended, for metrics.
+func outcomeOf(stored, served bool, failed error) string {
+	switch {
+	case !stored:
+		return "refused"
+	case failed != nil:
+		return "failed"
+	case !served:
+		return "stored"
+	}
+	return "ready"
 }
 
 // uploadOf returns what a message asks for. Numbers that were in use are not chosen, for decisions about them may hold.
@@ -113,6 +129,7 @@ type content struct {
 	start    *weftv1.UploadStart
 	late     time.Time // when all of it must have come; zero: nothing says how much that is
 	rest     []byte
+	bytes    int64 // that came
 	broken   error // of the call: nothing more comes
 }
 
@@ -192,6 +209,7 @@ func (c *content) Read(p []byte) (int, error) {
 				Got: strconv.Itoa(len(c.rest)),
 			}
 		}
+		c.bytes += int64(len(c.rest))
 	}
 	n := copy(p, c.rest)
 	c.rest = c.rest[n:]
