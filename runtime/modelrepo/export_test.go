@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"testing"
 
 	"github.com/fsnotify/fsnotify"
 
@@ -13,6 +14,13 @@ import (
 // HasFree has a repository find so many bytes free on its file system.
 func (r *Repository) HasFree(bytes int64) {
 	r.free = func(*os.File) (int64, bool) { return bytes, true }
+}
+
+// FailLocks has each lock of the folder of an upload fail, until the test ends.
+func FailLocks(t *testing.T, err error) {
+	before := flock
+	flock = func(int, int) error { return err }
+	t.Cleanup(func() { flock = before })
 }
 
 // WithoutEvents returns the configuration for a system that gives no events.

@@ -19,6 +19,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/modelrepo/rooted"
@@ -57,30 +58,59 @@ func (r *Repository) AcceptUploads(most int64, needs func(model io.ReaderAt, siz
 // the first Receive.
 func (r *Repository) Reserve(dir string) { r.reserved = dir }
 
+// abandonedAfter is how long nothing was written to the folder of an upload whose process is gone, on file systems
+// without locks. Uploads write every half minute at least; the rest is for clocks of other machines.
+const abandonedAfter = time.Hour
+
 // sweep removes the folders of uploads whose process is gone: nobody has them locked.
 func sweep(root *rooted.Root, patterns ...string) {
 	for _, pattern := range patterns {
 		left, _ := fs.Glob(root.FS(), pattern) // the patterns are right, and nothing else is an error
 		for _, name := range left {
-			if lock, err := lockUpload(root, name); err == nil {
-				_ = root.RemoveAll(name) // the next one tries again
-				_ = lock.Close()
+			lock, locked, err := lockUpload(root, name)
+			if err != nil {
+				continue
 			}
+			if locked || time.Since(lastWritten(root, name)) > abandonedAfter {
+				_ = root.RemoveAll(name) // the next one tries again
+			}
+			_ = lock.Close()
 		}
 	}
 }
 
-// lockUpload opens the folder of an upload, and locks it until it is closed, or the process is gone.
-func lockUpload(root *rooted.Root, name string) (*os.File, error) {
+// lastWritten returns when anything in a folder was written last.
+func lastWritten(root *rooted.Root, folder string) (last time.Time) {
+	_ = fs.WalkDir(root.FS(), folder, func(_ string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return nil //nolint:nilerr // it has gone since
+		}
+		if info, err := e.Info(); err == nil && info.ModTime().After(last) {
+			last = info.ModTime()
+		}
+		return nil
+	})
+	return last
+}
+
+var flock = syscall.Flock // or of a test
+
+// lockUpload opens the folder of an upload, and locks it until it is closed, or the process is gone. Where the file
+// system has no locks, as NFS without its lock manager, it is only opened.
+func lockUpload(root *rooted.Root, name string) (_ *os.File, locked bool, _ error) {
 	folder, err := root.Open(name)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	if err := syscall.Flock(int(folder.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	err = flock(int(folder.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.ENOLCK) || errors.Is(err, errors.ErrUnsupported) { // ENOSYS, ENOTSUP and EOPNOTSUPP
+		return folder, false, nil
+	}
+	if err != nil {
 		_ = folder.Close()
-		return nil, err
+		return nil, false, err
 	}
-	return folder, nil
+	return folder, true, nil
 }
 
 // Receive puts a new version into the repository, as a whole or not at all, with its SHA256SUMS. content has its files
@@ -256,7 +286,7 @@ func (u *receiving) begin() (err error) {
 	u.folder = path.Join(in, uploadDir+rand.Text())
 	err = u.root.Mkdir(u.folder, 0o755)
 	if err == nil {
-		u.lock, err = lockUpload(u.root, u.folder)
+		u.lock, _, err = lockUpload(u.root, u.folder)
 	}
 	if err == nil {
 		err = u.root.Mkdir(path.Join(u.folder, uploaded), 0o755)
@@ -420,7 +450,11 @@ func syncDir(root *rooted.Root, name string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(folder.Sync(), folder.Close())
+	err = folder.Sync()
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
+		err = nil // the file system knows no such thing of folders, as CIFS
+	}
+	return errors.Join(err, folder.Close())
 }
 
 // publish gives the version its number, and its place in the repository by one rename, so that nobody sees a part of

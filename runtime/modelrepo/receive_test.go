@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -255,6 +256,39 @@ func TestUploadsAreBounded(t *testing.T) {
 	}
 	if got := len(r.Scan().Models[0].Versions); got != 2+mostAtOnce {
 		t.Errorf("%d versions", got)
+	}
+}
+
+// TestUploadsWithoutLocks: where the file system has none, folders that are left over are told by their age.
+func TestUploadsWithoutLocks(t *testing.T) {
+	for err, works := range map[error]bool{
+		syscall.ENOLCK: true, syscall.EOPNOTSUPP: true, syscall.ENOSYS: true, syscall.EIO: false,
+	} {
+		t.Run(err.Error(), func(t *testing.T) {
+			r, dir := receiver(t)
+			modelrepo.FailLocks(t, err)
+			for _, name := range []string{"new", "old"} {
+				file := filepath.Join(dir, "m/.weft-upload-"+name+"/content/model.onnx")
+				if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, nil, 0o600)); err != nil {
+					t.Fatal(err)
+				}
+				written := time.Now().Add(-2 * time.Hour)
+				for path := file; name == "old" && len(path) > len(dir)+2; path = filepath.Dir(path) {
+					if err := os.Chtimes(path, written, written); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			u, content := anUpload("m", 0, modelrepo.ModelFile, "graph")
+			if err := second(r.Receive(u, content)); (err == nil) != works {
+				t.Errorf("the upload: %v", err)
+			}
+			_, old := os.Stat(filepath.Join(dir, "m/.weft-upload-old"))
+			_, fresh := os.Stat(filepath.Join(dir, "m/.weft-upload-new"))
+			if (old == nil) == works || fresh != nil {
+				t.Errorf("what was written two hours ago: %v; just now: %v", old, fresh)
+			}
+		})
 	}
 }
 
