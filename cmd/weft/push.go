@@ -16,6 +16,8 @@ import (
 // pushCommand is `weft push`.
 type pushCommand struct {
 	ask.Push
+
+	rolloutPlan `embed:"" group:"Rollout"`
 }
 
 // Help implements kong.HelpProvider: the text below the flags.
@@ -27,8 +29,13 @@ The command returns when the version is ready, or says why it is not.`
 
 // Run uploads the version. Before a rollout the version that answers is given all traffic: the new one would take it
 // over as the newest.
-func (c *pushCommand) Run(ctx context.Context, out io.Writer, s streams) error {
+func (c *pushCommand) Run(ctx context.Context, out io.Writer, s streams, line *kong.Context) error {
 	if !c.Rollout {
+		for _, p := range line.Path {
+			if p.Flag != nil && p.Flag.Group != nil && p.Flag.Group.Key == "Rollout" {
+				return config.Faults{{Key: "--" + p.Flag.Name, Message: "expected --rollout with it, which begins a rollout"}}
+			}
+		}
 		_, err := c.Push.Run(ctx, out)
 		return err
 	}
@@ -72,16 +79,11 @@ func (c *pushCommand) held(baseline, version int64, undoable bool) error {
 	return errors.New(text)
 }
 
-// start begins the rollout with the defaults of `weft rollout start`.
+// start begins the rollout.
 func (c *pushCommand) start(baseline, candidate int64, s streams) error {
-	var start rolloutStart
-	parser, err := kong.New(&start)
-	if err == nil {
-		_, err = parser.Parse([]string{c.Model, fmt.Sprint("--baseline=", baseline), fmt.Sprint("--candidate=", candidate)})
+	start := rolloutStart{
+		adminTarget: adminTarget{Model: c.Model, Admin: c.Admin}, Baseline: baseline, Candidate: candidate,
+		rolloutPlan: c.rolloutPlan,
 	}
-	if err != nil {
-		return err
-	}
-	start.Admin = c.Admin
 	return start.Run(s)
 }

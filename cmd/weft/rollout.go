@@ -74,8 +74,13 @@ func (c *rolloutShow) Run(s streams) error {
 // rolloutStart is `weft rollout start`. Its flags are the fields of weft.v1.Rollout and weft.v1.Gate.
 type rolloutStart struct {
 	adminTarget
-	Baseline  int64         `required:"" placeholder:"VERSION" help:"The version that serves now."`
-	Candidate int64         `required:"" placeholder:"VERSION" help:"The version that is to take over."`
+	Baseline  int64 `required:"" placeholder:"VERSION" help:"The version that serves now."`
+	Candidate int64 `required:"" placeholder:"VERSION" help:"The version that is to take over."`
+	rolloutPlan
+}
+
+// rolloutPlan is the stages of a rollout, and what the gate asks for.
+type rolloutPlan struct {
 	Stages    []float64     `default:"1,10,50,100" help:"Percentages of the traffic for the candidate, stage by stage."`
 	Stage     time.Duration `default:"30s" help:"Least duration of a stage."`
 	Automatic bool          `default:"true" negatable:"" help:"Follow the gate without further commands."`

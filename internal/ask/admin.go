@@ -66,8 +66,8 @@ type Printing struct {
 }
 
 // print prints a message: as JSON, with the names of its fields as the .proto file has them, or as text. An answer to a
-// change that ends with the server says so.
-func (p Printing) print(out io.Writer, m proto.Message, text string) error {
+// change that ends with the server says so. Fields of more are added to the JSON.
+func (p Printing) print(out io.Writer, m proto.Message, text string, more ...any) error {
 	if p.JSON {
 		data, err := protojson.MarshalOptions{UseProtoNames: true, EmitDefaultValues: true}.Marshal(m)
 		if err != nil {
@@ -76,6 +76,14 @@ func (p Printing) print(out io.Writer, m proto.Message, text string) error {
 		var line bytes.Buffer // without the blanks that protojson inserts by chance
 		if err := json.Compact(&line, data); err != nil {
 			return err
+		}
+		for _, fields := range more {
+			added, err := json.Marshal(fields)
+			if err != nil {
+				return err
+			}
+			line.Truncate(line.Len() - 1) // its brace
+			line.WriteString("," + string(added[1:]))
 		}
 		_, err = fmt.Fprintln(out, line.String())
 		return err

@@ -263,10 +263,19 @@ func TestChangedSignature(t *testing.T) {
 	type specs = []*weftv1.TensorSpec
 	before := version(1, specs{spec("x", -1, 4)}, specs{spec("y", -1), spec("z", -1)})
 	now := version(2, specs{spec("x", -1, 5), spec("w")}, specs{spec("y", -1), spec("more")})
-	got := (&Push{}).changed(&weftv1.Model{Versions: []*weftv1.ModelVersion{before, now}}, 2, before, now, false)
+	is, got := (&Push{}).changed(&weftv1.Model{Versions: []*weftv1.ModelVersion{before, now}}, 2, before, now, false)
 	want := `its inputs or outputs differ from version 1: clients of that will fail: input "x" is fp32 [-1 5], was ` +
 		`fp32 [-1 4]; input "w" is new; output "z" is gone` + "\nit answers all requests now, in the place of version 1\n"
 	if got != want {
 		t.Errorf("%s; want %s", got, want)
+	}
+	var line strings.Builder
+	if err := (Printing{JSON: true}).print(&line, &weftv1.UploadVersionResponse{Version: 2}, got, is); err != nil {
+		t.Fatal(err)
+	}
+	const inJSON = `{"version":"2","served":false,"answered_before":"1","answers_now":"2","differences":` +
+		`["input \"x\" is fp32 [-1 5], was fp32 [-1 4]","input \"w\" is new","output \"z\" is gone"]}` + "\n"
+	if line.String() != inJSON {
+		t.Errorf("%s; want %s", line.String(), inJSON)
 	}
 }

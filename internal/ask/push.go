@@ -28,7 +28,7 @@ type Push struct {
 	Model   string `required:"" placeholder:"NAME" help:"Name of the model; the server makes one that is not there yet."`
 	Version int64  `placeholder:"N" help:"The version's number; without it the one after the highest."`
 	Label   string `placeholder:"NAME" help:"Give the version this label once it is ready."`
-	Rollout bool   `help:"Begin a rollout of the version from the one that answers now, as weft rollout start does."`
+	Rollout bool   `help:"Begin a rollout of the version from the one that answers now, as weft rollout start does, which has the same flags."`
 	Printing
 	Admin
 }
@@ -87,13 +87,14 @@ func (c *Push) Run(ctx context.Context, out io.Writer) (pushed Pushed, _ error) 
 		}
 		version := answer.GetVersion()
 		pushed.Version = version
-		text := fmt.Sprintf("%s: version %d is uploaded and ready\n", c.Model, version)
+		text, more := fmt.Sprintf("%s: version %d is uploaded and ready\n", c.Model, version), []any(nil)
 		if !answer.GetServed() {
 			text = fmt.Sprintf("%s: version %d is uploaded; versions.policy does not select it: load it with `weft load %s %d`\n",
 				c.Model, version, c.Model, version)
 		} else if before != nil {
 			now, split := c.answering(ctx, conn)
-			text += c.changed(answer.GetModel(), version, before, now, split)
+			is, says := c.changed(answer.GetModel(), version, before, now, split)
+			text, more = text+says, append(more, is)
 		}
 		if c.Label != "" {
 			labelled, err := admin.SetLabel(ctx, &weftv1.SetLabelRequest{Model: c.Model, Label: c.Label, Version: version})
@@ -104,7 +105,7 @@ func (c *Push) Run(ctx context.Context, out io.Writer) (pushed Pushed, _ error) 
 			answer.Model = labelled.GetModel()
 			text += fmt.Sprintf("%s: label %s is on version %d\n", c.Model, c.Label, version)
 		}
-		return c.print(out, answer, text)
+		return c.print(out, answer, text, more...)
 	})
 	if errors.Is(err, errInterrupted) && pushed.Maybe && pushed.Version == 0 {
 		err = fmt.Errorf("%w; the files may be stored: `weft models %s` shows it", err, c.Model)
@@ -146,13 +147,22 @@ func versionOf(m *weftv1.Model, number int64) *weftv1.ModelVersion {
 	return m.GetVersions()[i]
 }
 
+// effect is what a version that was uploaded changes for clients, as JSON says it.
+type effect struct {
+	Before      int64    `json:"answered_before,string"`
+	Now         int64    `json:"answers_now,string"` // 0: none does alone
+	Differences []string `json:"differences"`        // of inputs and outputs, from the version before
+}
+
 // changed says what a version that was uploaded changes for the clients of the one that answered before.
-func (c *Push) changed(m *weftv1.Model, version int64, before, now *weftv1.ModelVersion, split bool) (text string) {
-	old := before.GetVersion()
-	was, is := before.GetSignature(), versionOf(m, version).GetSignature()
-	differ := append(differences("input", was.GetInputs(), is.GetInputs(), true),
-		differences("output", was.GetOutputs(), is.GetOutputs(), false)...)
-	if len(differ) > 0 && was != nil && is != nil {
+func (c *Push) changed(m *weftv1.Model, version int64, before, now *weftv1.ModelVersion, split bool,
+) (_ effect, text string) {
+	old, differ := before.GetVersion(), []string{}
+	if was, is := before.GetSignature(), versionOf(m, version).GetSignature(); was != nil && is != nil {
+		differ = append(differ, differences("input", was.GetInputs(), is.GetInputs(), true)...)
+		differ = append(differ, differences("output", was.GetOutputs(), is.GetOutputs(), false)...)
+	}
+	if len(differ) > 0 {
 		text = fmt.Sprintf("its inputs or outputs differ from version %d: clients of that will fail: %s\n",
 			old, strings.Join(differ, "; "))
 	}
@@ -164,7 +174,7 @@ func (c *Push) changed(m *weftv1.Model, version int64, before, now *weftv1.Model
 		text += fmt.Sprintf("version %d goes on answering: the traffic names it; `weft traffic %s --clear` or "+
 			"`weft traffic %s %d=100`\n", old, c.Model, c.Model, version)
 	}
-	return text
+	return effect{old, now.GetVersion(), differ}, text
 }
 
 // differences lists the tensors of a version that are missing or different in another, and with added those that the
