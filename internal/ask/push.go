@@ -99,8 +99,12 @@ func (c *Push) Run(ctx context.Context, out io.Writer) (pushed Pushed, _ error) 
 		if c.Label != "" {
 			labelled, err := admin.SetLabel(ctx, &weftv1.SetLabelRequest{Model: c.Model, Label: c.Label, Version: version})
 			if err != nil {
-				return fmt.Errorf("version %d is uploaded, and label %s was not set: %s", version, c.Label,
-					status.Convert(err).Message())
+				next := fmt.Sprintf("`weft label %s %s %d`", c.Model, c.Label, version)
+				if !answer.GetServed() {
+					next = fmt.Sprintf("versions.policy does not select it: `weft load %s %d`, then %s", c.Model, version, next)
+				}
+				return fmt.Errorf("version %d is uploaded, and label %s was not set: %s; %s", version, c.Label,
+					status.Convert(err).Message(), next)
 			}
 			answer.Model = labelled.GetModel()
 			text += fmt.Sprintf("%s: label %s is on version %d\n", c.Model, c.Label, version)
