@@ -107,8 +107,9 @@ def _upload(path: str | os.PathLike[str], model: str, version: int | None) -> It
     given = pathlib.Path(path)
     files = {"model.onnx": given}
     if given.is_dir():
-        # SHA256SUMS is what the server writes.
-        names = (file.relative_to(given).as_posix() for file in sorted(given.rglob("*")) if file.is_file())
+        # SHA256SUMS is what the server writes. If it does not take model.onnx, it says so before the rest is sent.
+        found = (file.relative_to(given).as_posix() for file in given.rglob("*") if file.is_file())
+        names = sorted(found, key=lambda name: (name != "model.onnx", name))
         files = {name: given / name for name in names if "/." not in "/" + name and name != "SHA256SUMS"}
     start = admin.UploadStart(model=model, version=version or 0)
     for name, file in files.items():
