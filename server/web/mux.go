@@ -68,11 +68,25 @@ func (p *probe) Header() http.Header            { return p.header }
 func (p *probe) Write(data []byte) (int, error) { return len(data), nil }
 func (p *probe) WriteHeader(code int)           { p.code = code }
 
+// elsewhere has paths at which other servers have calls, and the call here that does the same: by letters another is
+// nearer.
+var elsewhere = map[string]string{
+	"/v2/health":                     "GET /v2/health/ready",
+	"/ping":                          "GET /readyz", // TorchServe, SageMaker
+	"/monitoring/prometheus/metrics": "GET /metrics",
+	"/v2/models/{model}/predict":     "POST /v2/models/{model}/infer",
+}
+
 // Nearest names the call that is nearest to one that there is not. It is Main for what is near to nothing and computes
 // something.
 func (m *Mux) Nearest(method, path string) string {
 	const near = 4 // a slip or two
 	best, least := m.Main, 1<<30
+	for asked, meant := range elsewhere {
+		if distance(asked, path) == 0 {
+			best, least = meant, -1
+		}
+	}
 	for _, p := range m.patterns {
 		with, of, _ := strings.Cut(p, " ")
 		far := distance(of, path)
