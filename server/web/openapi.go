@@ -1,8 +1,11 @@
 package web
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
+	"sync/atomic"
 
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -27,55 +30,86 @@ func (p *Pages) Describe(mux *Mux, service, method string, about About) {
 			return map[string][]string{"models": p.Names(v)}, nil
 		})
 	}
+	// Pages ask for it again and again: the latest text holds as long as the same models look the same.
+	var latest atomic.Pointer[description]
 	p.Add(mux, "GET /openapi.json", service, method, func(v *Visit) (any, error) {
-		paths := object{
-			"/v1/models": object{"get": operation("The models", "names", object{"type": "object"})},
-			"/v2":        object{"get": operation("The server and its extensions", "metadata", object{"type": "object"})},
-			"/healthz":   object{"get": operation("Whether the process runs", "alive", nil)},
-			"/readyz":    object{"get": operation("Whether requests can be answered", "ready", nil)},
-			"/metrics":   object{"get": operation("Metrics of Prometheus", "metrics", nil)},
-		}
-		models := []object{}
-		table := p.Pipeline.Table()
-		for _, name := range p.Names(v) {
-			m, err := table.Model(name)
-			if err != nil { // it went meanwhile
-				continue
-			}
-			said := object{"name": name, "versions": versionsOf(m), "labels": m.Labels}
-			models = append(models, said)
-			at := "/v1/models/" + name
-			paths[at] = object{"get": operation("The versions of "+name, "states", object{"type": "object"})}
-			route, err := table.Resolve(name, routing.Choice{})
+		table, names := p.Pipeline.Table(), p.Names(v)
+		d := latest.Load()
+		if d == nil || d.table != table || !slices.Equal(d.names, names) {
+			text, err := json.Marshal(describe(table, names, about))
 			if err != nil {
-				said["unready"] = err.Error()
-				continue
+				return nil, err
 			}
-			sig := route.Version.Signature
-			example := object{}
-			for i := range sig.Inputs {
-				example[sig.Inputs[i].Name] = Example(&sig.Inputs[i])
-			}
-			said["inputs"], said["outputs"], said["example"] = specsOf(sig.Inputs), specsOf(sig.Outputs), example
-			paths[at+":predict"] = object{"post": posted("Predict with "+name, object{"inputs": example}, object{
-				"type": "object", "properties": object{
-					"inputs":    object{"type": "object", "properties": schemaOf(sig.Inputs), "required": namesOf(sig.Inputs)},
-					"instances": object{"type": "array", "description": "A list of rows in the place of inputs."},
-				},
-			}, object{"type": "object", "properties": object{"outputs": object{
-				"type": "object", "description": "The elements alone where there is one output.",
-				"properties": schemaOf(sig.Outputs),
-			}}})}
-			paths["/v2/models/"+name+"/infer"] = object{"post": posted(
-				"Predict with "+name+" by the Open Inference Protocol", example, object{
-					"type": "object", "properties": schemaOf(sig.Inputs), "required": namesOf(sig.Inputs),
-				}, object{"type": "object"})}
+			d = &description{table, names, text}
+			latest.Store(d)
 		}
-		return object{
-			"openapi": "3.1.0", "info": object{"title": "Weft", "version": about.Release}, "paths": paths,
-			"servers": []object{{"url": "."}}, "x-weft": object{"grpc": about.Address, "models": models},
-		}, nil
+		return d, nil
 	})
+}
+
+// description is of the models of these names, as a table has them.
+type description struct {
+	table *routing.Table
+	names []string
+	text  []byte
+}
+
+// Write implements Answer.
+func (d *description) Write(v *Visit) {
+	v.W.Header().Set("Content-Type", "application/json")
+	v.Send(len(d.text), func(w io.Writer) {
+		_, _ = w.Write(d.text) // a caller that is gone needs no answer
+	})
+}
+
+// describe makes /openapi.json.
+func describe(table *routing.Table, names []string, about About) object {
+	paths := object{
+		"/v1/models": object{"get": operation("The models", "names", object{"type": "object"})},
+		"/v2":        object{"get": operation("The server and its extensions", "metadata", object{"type": "object"})},
+		"/healthz":   object{"get": operation("Whether the process runs", "alive", nil)},
+		"/readyz":    object{"get": operation("Whether requests can be answered", "ready", nil)},
+		"/metrics":   object{"get": operation("Metrics of Prometheus", "metrics", nil)},
+	}
+	models := []object{}
+	for _, name := range names {
+		m, err := table.Model(name)
+		if err != nil { // it went meanwhile
+			continue
+		}
+		said := object{"name": name, "versions": versionsOf(m), "labels": m.Labels}
+		models = append(models, said)
+		at := "/v1/models/" + name
+		paths[at] = object{"get": operation("The versions of "+name, "states", object{"type": "object"})}
+		route, err := table.Resolve(name, routing.Choice{})
+		if err != nil {
+			said["unready"] = err.Error()
+			continue
+		}
+		sig := route.Version.Signature
+		example := object{}
+		for i := range sig.Inputs {
+			example[sig.Inputs[i].Name] = Example(&sig.Inputs[i])
+		}
+		said["inputs"], said["outputs"], said["example"] = specsOf(sig.Inputs), specsOf(sig.Outputs), example
+		paths[at+":predict"] = object{"post": posted("Predict with "+name, object{"inputs": example}, object{
+			"type": "object", "properties": object{
+				"inputs":    object{"type": "object", "properties": schemaOf(sig.Inputs), "required": namesOf(sig.Inputs)},
+				"instances": object{"type": "array", "description": "A list of rows in the place of inputs."},
+			},
+		}, object{"type": "object", "properties": object{"outputs": object{
+			"type": "object", "description": "The elements alone where there is one output.",
+			"properties": schemaOf(sig.Outputs),
+		}}})}
+		paths["/v2/models/"+name+"/infer"] = object{"post": posted(
+			"Predict with "+name+" by the Open Inference Protocol", example, object{
+				"type": "object", "properties": schemaOf(sig.Inputs), "required": namesOf(sig.Inputs),
+			}, object{"type": "object"})}
+	}
+	return object{
+		"openapi": "3.1.0", "info": object{"title": "Weft", "version": about.Release}, "paths": paths,
+		"servers": []object{{"url": "."}}, "x-weft": object{"grpc": about.Address, "models": models},
+	}
 }
 
 // operation describes a call without a body, and what its answer is, of that schema; nil: it is a text.
