@@ -24,6 +24,9 @@ func (r *request) decodeList(spec *tensor.Spec, in *input, shape tensor.Shape) (
 	if _, err := predict.Elements(spec, shape); err != nil {
 		return tensor.Tensor{}, err
 	}
+	if err := r.CheckRows(spec, shape); err != nil {
+		return tensor.Tensor{}, err
+	}
 	if err := in.list.CheckSize(spec.DType, r.house.MaxMessageBytes); err != nil {
 		return tensor.Tensor{}, web.InPart("data", err)
 	}

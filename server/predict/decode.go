@@ -18,6 +18,7 @@ func decode(req *Request, v *catalog.Version, call *catalog.Call) (err error) {
 		Version: v, Inputs: make([]tensor.Tensor, len(sig.Inputs)),
 		Limit: req.Limit, Target: req.Target, Priority: req.Priority, Caller: req.Caller,
 	}
+	req.mostRows = v.Batching.MaxRequestRows
 	if call.Wanted, err = wantedOutputs(sig, req.Outputs); err != nil {
 		return err
 	}
@@ -27,16 +28,24 @@ func decode(req *Request, v *catalog.Version, call *catalog.Call) (err error) {
 	if call.Rows, err = sig.Rows(call.Inputs); err != nil {
 		return err
 	}
-	if most := v.Batching.MaxRequestRows; most > 0 && call.Rows > most {
-		i := slices.IndexFunc(sig.Inputs, func(s tensor.Spec) bool { return s.BatchDim != tensor.NoBatch })
-		spec := &sig.Inputs[i] // there is one: else the request would be one row
-		return &tensor.FieldError{
-			Field: inputField(spec.Name) + ".shape",
-			Want:  fmt.Sprintf("at most %d rows in one request (batching.max_request_rows)", most),
-			Got:   fmt.Sprintf("%d rows in dimension %d of %s", call.Rows, spec.BatchDim, call.Inputs[i].Shape.Literal()),
+	for i := range sig.Inputs {
+		if err := req.CheckRows(&sig.Inputs[i], call.Inputs[i].Shape); err != nil {
+			return inInput(sig.Inputs[i].Name, err)
 		}
 	}
 	return checkOutputs(req, call)
+}
+
+// CheckRows refuses the shape of an input that brings more rows than the version takes, which the input accepts
+// otherwise. Codecs whose elements take long to read ask it before they do. The error is a *tensor.FieldError.
+func (r *Request) CheckRows(input *tensor.Spec, shape tensor.Shape) error {
+	if r.mostRows == 0 || input.BatchDim == tensor.NoBatch || shape[input.BatchDim] <= int64(r.mostRows) {
+		return nil
+	}
+	return &tensor.FieldError{
+		Field: "shape", Want: fmt.Sprintf("at most %d rows in one request (batching.max_request_rows)", r.mostRows),
+		Got: fmt.Sprintf("%d rows in dimension %d of %s", shape[input.BatchDim], input.BatchDim, shape.Literal()),
+	}
 }
 
 // checkOutputs has the codec look at the outputs that the request names.

@@ -55,6 +55,7 @@ type Request struct {
 
 	admitted bool  // the Gate counts it
 	trace    Trace // nil: it is not traced
+	mostRows int   // that the version takes, which it is decoded for; 0: any number
 }
 
 // Codec reads the inputs of one request and writes its answer. It is called by one goroutine at a time. Its results may

@@ -147,6 +147,9 @@ func (r *restRequest) Decode(spec *tensor.Spec) (tensor.Tensor, error) {
 	if _, err := predict.Elements(spec, in.Shape); err != nil {
 		return tensor.Tensor{}, err
 	}
+	if err := r.CheckRows(spec, in.Shape); err != nil {
+		return tensor.Tensor{}, err
+	}
 	if err := in.CheckSize(spec.DType, r.house.MaxMessageBytes); err != nil {
 		return tensor.Tensor{}, err
 	}
