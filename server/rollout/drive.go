@@ -94,7 +94,11 @@ func (m *Manager) running(model string) (*run, error) {
 	case r == nil:
 		return nil, fmt.Errorf("model %q: %w: start one first", model, ErrNone)
 	case r.State != Running:
-		return nil, fmt.Errorf("model %q: %w, %v: start another", model, ErrEnded, r.State)
+		why := "`weft traffic " + model + "` divides requests otherwise"
+		if r.State == Aborted { // perhaps by the server, while nobody looked
+			why = r.Steps[len(r.Steps)-1].Reason
+		}
+		return nil, fmt.Errorf("model %q: %w, %v: %s; `weft rollout start` begins another", model, ErrEnded, r.State, why)
 	}
 	return r, nil
 }

@@ -175,7 +175,7 @@ func (m *Manager) endIfBroken(r *run) bool {
 		m.complain(r, m.end(r, Aborted, byServer, why))
 		return r.State != Running
 	}
-	why += "; the traffic was left as it is"
+	why += "; the traffic was left as it is: `weft traffic " + r.Model + "` shows it, and divides it otherwise"
 	m.complain(r, m.step(r, Aborted, r.Stage, r.Stages[r.Stage], byServer, why, false))
 	return true
 }
