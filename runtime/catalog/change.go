@@ -39,7 +39,7 @@ func (e *NotReadyError) Error() string {
 	if e.State == 0 {
 		state = "is not resident"
 	}
-	remedy := "load it first"
+	remedy := fmt.Sprintf("load it first: weft load %s %d", e.Model, e.Version)
 	if e.Cause != "" {
 		remedy = "mend it first: " + e.Cause
 	}
