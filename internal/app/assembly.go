@@ -111,7 +111,9 @@ func (s *assembly) listen(ctx context.Context) (err error) {
 		}
 	}
 	// The connections of all listeners share one bound.
-	s.connections = protect.New(protect.Config{MaxHeld: int64(s.MaxHeldBytes), Clock: s.clock, Logger: s.log})
+	s.connections = protect.New(protect.Config{
+		MaxHeld: int64(s.MaxHeldBytes), Clock: s.clock, Pages: s.HTTP, Logger: s.log,
+	})
 	s.group.Start(untilStopped("connection guard", func(ctx context.Context) error {
 		s.connections.Watch(ctx)
 		return nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -68,6 +69,7 @@ type framed struct {
 	reading sync.Mutex // one reads: the server, or Close
 	flows   bool       // the latest read filled few
 	whole   whole      // memory for what is read
+	early   []byte     // was read by greet, and not by the server yet
 
 	writing sync.Mutex
 	out     scanner                // guarded by writing
@@ -96,8 +98,45 @@ func frame(secured net.Conn, raw *accepted) *framed {
 
 // Read implements net.Conn.
 func (f *framed) Read(b []byte) (int, error) {
+	if len(f.early) > 0 {
+		n := copy(b, f.early)
+		f.early = f.early[n:]
+		return f.passed(b, n, nil)
+	}
 	n, err := f.read(b[:f.size(len(b))])
 	return f.passed(b, n, err)
+}
+
+// methods are how requests of HTTP/1 begin, as many bytes as greet reads.
+var methods = []string{"GET ", "HEAD", "POST", "PUT ", "DELE", "OPTI"}
+
+var errHTTP1 = errors.New("the peer speaks HTTP/1")
+
+// greet looks at how the peer begins. One that speaks HTTP/1 is told where that is spoken: gRPC begins with frames,
+// which such a peer takes for an answer that it cannot show.
+func (f *framed) greet(pages string) error {
+	early := make([]byte, len(methods[0]))
+	f.reading.Lock()
+	_, err := io.ReadFull(f.Conn, early)
+	f.reading.Unlock()
+	if err != nil {
+		return err
+	}
+	if f.early = early; !slices.Contains(methods, string(early)) {
+		return nil
+	}
+	text := "This address speaks gRPC only; HTTP and JSON are at " + pages + ".\n"
+	if pages == "" {
+		text = "This address speaks gRPC only; HTTP and JSON need --http.\n"
+	}
+	_, err = fmt.Fprintf(f.Conn, "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n"+
+		"Content-Length: %d\r\n\r\n%s", len(text), text)
+	// It would be reset, and might not get to read that, if it were closed with bytes unread.
+	half, can := f.raw.Conn.(interface{ CloseWrite() error })
+	if err == nil && can && half.CloseWrite() == nil && f.SetReadDeadline(time.Now().Add(linger)) == nil {
+		_, _ = io.CopyN(io.Discard, f.Conn, lingerBytes)
+	}
+	return errHTTP1
 }
 
 // read reads for the server. Once the connection was ended, only Close reads. It holds reading for as long as nothing

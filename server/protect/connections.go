@@ -25,6 +25,8 @@ type Config struct {
 	MaxHeld int64
 	// Clock is that of this process, by which it is judged what stands still. Nil: the system's.
 	Clock *owntime.Clock
+	// Pages is the address of HTTP, for callers who speak that here; "": there is none.
+	Pages string
 	// Logger gets a line for each connection that is ended, or for some of many. Nil: slog.Default().
 	Logger *slog.Logger
 }
@@ -203,7 +205,11 @@ func (c counting) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo,
 	if c.keep != nil {
 		from.account.kept = c.keep(raw, info)
 	}
-	return frame(secured, from), &counted{info, from.account}, nil
+	f := frame(secured, from)
+	if secured == net.Conn(from) { // a handshake of TLS agrees on HTTP/2
+		err = f.greet(c.connections.config.Pages)
+	}
+	return f, &counted{info, from.account}, err
 }
 
 // Clone implements credentials.TransportCredentials.

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -94,6 +95,30 @@ func ask(ctx context.Context, c *grpc.ClientConn, size int64) error {
 		return fmt.Errorf("%d bytes, want %d", len(answer.GetValue()), size)
 	}
 	return nil
+}
+
+// TestHTTP1IsToldWhereItIsSpoken, where gRPC would begin with frames.
+func TestHTTP1IsToldWhereItIsSpoken(t *testing.T) {
+	for pages, want := range map[string]string{
+		"127.0.0.1:9001": "This address speaks gRPC only; HTTP and JSON are at 127.0.0.1:9001.\n",
+		"":               "This address speaks gRPC only; HTTP and JSON need --http.\n",
+	} {
+		h := serve(t, Config{Pages: pages})
+		body := strings.NewReader(strings.Repeat("x", 1<<16))
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+h.at+"/v1/models/m:predict", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(answer.Body)
+		if answer.StatusCode != http.StatusBadRequest || string(text) != want || err != nil {
+			t.Errorf("%d %q, %v", answer.StatusCode, text, err)
+		}
+		_ = answer.Body.Close()
+	}
 }
 
 // raw is a connection of a client that writes what frames it likes.
