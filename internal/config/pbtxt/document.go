@@ -50,10 +50,13 @@ func Read(file string, data []byte, into proto.Message) (*Document, error) {
 }
 
 // complaint matches an error of prototext: its place, if it has one, and what is wrong. unknown matches what is wrong
-// where the message's type has no such field.
+// where the message's type has no such field, notOne where an enum has no such value, and before the field whose value
+// comes next in a line.
 var (
 	complaint = regexp.MustCompile(`(?s)^proto:.(?:syntax error )?(?:\(line (\d+):(\d+)\): )?(.*)$`)
-	unknown   = regexp.MustCompile(`^unknown field: "?([^"]+)"?$`)
+	unknown   = regexp.MustCompile(`^unknown (?:map entry )?field:? "?([^"]+)"?$`)
+	notOne    = regexp.MustCompile(`^invalid value for enum type: (\w+)$`)
+	before    = regexp.MustCompile(`(\w+)\s*:\s*\[?\s*$`)
 )
 
 // syntax turns an error of prototext into a fault with a place and, for an unknown field, a suggestion. prototext's
@@ -70,12 +73,24 @@ func (d *Document) syntax(err error, of protoreflect.MessageDescriptor) config.F
 	}
 	f.Text = d.text(f.Line)
 	f.Message = "expected the text of a " + string(of.Name()) + ", found " + what
+	if text := []rune(f.Text); f.Column-1 <= len(text) {
+		if m := before.FindStringSubmatch(string(text[:f.Column-1])); m != nil {
+			f.Key = m[1]
+		}
+	}
+	names, values := map[string]bool{}, map[string]bool{}
+	fieldsOf(of, names, values)
 	if m := unknown.FindStringSubmatch(what); m != nil {
-		names := map[string]bool{}
-		fieldsOf(of, names)
 		f.Key, f.Message = m[1], "unknown field; expected one of "+string(of.Name())+
 			" or of a message in it: correct its name, or remove it"
+		if names[m[1]] {
+			f.Message = "unknown field here; expected it in another message: move it there, correct its name, or remove it"
+			delete(names, m[1])
+		}
 		f.Suggestion = config.Nearest(m[1], sorted(names))
+	} else if m := notOne.FindStringSubmatch(what); m != nil {
+		f.Message = "expected a value of its type, found " + m[1]
+		f.Suggestion = config.Nearest(m[1], sorted(values))
 	}
 	return f
 }

@@ -56,9 +56,12 @@ func TestPlaces(t *testing.T) {
 func TestFaults(t *testing.T) {
 	for text, want := range map[string]string{
 		"name: \"a\"\n  bakend: \"b\"": "f:2:3: bakend: unknown field; expected one of ModelConfig or of a message in it: correct its name, or remove it; did you mean \"backend\"?\n    2 |   bakend: \"b\"\n      |   ^",
+		"inputs []":                    "f:1:1: inputs: unknown field here; expected it in another message: move it there, correct its name, or remove it; did you mean \"input\"?\n    1 | inputs []\n      | ^",
+		"parameters {\n valu: {} }":    "f:2:2: valu: unknown field; expected one of ModelConfig or of a message in it: correct its name, or remove it; did you mean \"value\"?\n    2 |  valu: {} }\n      |  ^",
+		"input [{ data_type: FP32 }]":  "f:1:21: data_type: expected a value of its type, found FP32; did you mean \"TYPE_FP32\"?\n    1 | input [{ data_type: FP32 }]\n      |                     ^",
 		"input {\n":                    "f:2:1: expected the text of a ModelConfig, found unexpected EOF\n    2 | \n      | ^",
-		"max_batch_size: x":            "f:1:17: expected the text of a ModelConfig, found invalid value for int32 type: x\n    1 | max_batch_size: x\n      |                 ^",
-		"\xef\xbb\xbfname: \"\xff\"":   "f:1:7: expected the text of a ModelConfig, found invalid UTF-8 detected\n    1 | name: \"\ufffd\"\n      |       ^",
+		"max_batch_size: x":            "f:1:17: max_batch_size: expected the text of a ModelConfig, found invalid value for int32 type: x\n    1 | max_batch_size: x\n      |                 ^",
+		"\xef\xbb\xbfname: \"\xff\"":   "f:1:7: name: expected the text of a ModelConfig, found invalid UTF-8 detected\n    1 | name: \"\ufffd\"\n      |       ^",
 		strings.Repeat("#", 5<<20):     "f: the file is larger than 4MiB; expected at most that",
 	} {
 		_, err := pbtxt.Read("f", []byte(text), &inference.ModelConfig{})

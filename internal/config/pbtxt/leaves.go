@@ -67,14 +67,19 @@ func orItself(path string, m protoreflect.Message) []string {
 	return []string{path}
 }
 
-// fieldsOf adds the names of a message's fields, and of the fields of messages in it, to a set, for suggestions. It
-// ends because these messages contain themselves directly or not at all.
-func fieldsOf(of protoreflect.MessageDescriptor, names map[string]bool) {
+// fieldsOf adds the names of a message's fields, and of the fields of messages in it, to a set, and those of the values
+// of enums to another, for suggestions. It ends because these messages contain themselves directly or not at all.
+func fieldsOf(of protoreflect.MessageDescriptor, names, values map[string]bool) {
 	for i := range of.Fields().Len() {
 		field := of.Fields().Get(i)
 		names[string(field.Name())] = true
-		if m := field.Message(); m != nil && !m.IsMapEntry() && m != of {
-			fieldsOf(m, names)
+		if e := field.Enum(); e != nil {
+			for i := range e.Values().Len() {
+				values[string(e.Values().Get(i).Name())] = true
+			}
+		}
+		if m := field.Message(); m != nil && m != of {
+			fieldsOf(m, names, values)
 		}
 	}
 }
