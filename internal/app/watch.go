@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"time"
@@ -23,8 +22,7 @@ func watchPart(r *modelrepo.Repository, latest modelrepo.Listing, interval, sett
 	return untilStopped("repository watch", func(ctx context.Context) error {
 		return r.Watch(ctx, modelrepo.WatchConfig{
 			// The interval is 0 where repositories are listed on SIGHUP only.
-			Interval: interval, Ask: ask, Settle: settle, SettleLater: cmp.Or(min(interval, maxSettle), maxSettle),
-			Logger: log,
+			Interval: interval, Ask: ask, Settle: settle, SettleLater: maxSettle, Logger: log,
 		},
 			func(l modelrepo.Listing) {
 				tellOddities(l, latest, log)

@@ -19,13 +19,18 @@ type WatchConfig struct {
 	Ask <-chan time.Duration
 	// Settle is how long files must stay as they are before they are taken for complete. Default 1s.
 	Settle time.Duration
-	// SettleLater is the same for the files of versions that come or change while the repository is watched, if it is
-	// longer. Lower takes a program that pauses while it writes in place for one that has ended; higher delays versions.
+	// SettleLater, or Interval where that is shorter, is the same for the files of versions that come or change while the
+	// repository is watched, if it is longer. Lower takes a program that pauses while it writes in place for one that has
+	// ended; higher delays versions.
 	SettleLater time.Duration
 	// Logger gets one record when directories give no events. Default slog.Default().
 	Logger *slog.Logger
 
 	open func() (*fsnotify.Watcher, error) // nil: fsnotify.NewWatcher
+}
+
+func (w *WatchConfig) later() time.Duration {
+	return cmp.Or(min(w.Interval, w.SettleLater), w.SettleLater)
 }
 
 // Watch scans the repository whenever something may have changed in it and calls changed with the listing, first when
@@ -50,7 +55,7 @@ func (r *Repository) Watch(ctx context.Context, w WatchConfig, changed func(List
 	n := newNotifier(w.open, cmp.Or(w.Logger, slog.Default()))
 	defer n.close()
 	var (
-		settling = newSettling(w.Settle, w.SettleLater)
+		settling = newSettling(w.Settle, w.later())
 		last     *Listing
 		due      = time.Now() // of the next scan; zero: none is
 		first    time.Time    // when something is known to be complete
@@ -71,6 +76,7 @@ func (r *Repository) Watch(ctx context.Context, w WatchConfig, changed func(List
 		case <-ctx.Done():
 			return nil
 		case w.Interval = <-w.Ask:
+			settling.later = w.later()
 			due = time.Now()
 			timer.Reset(0)
 			continue

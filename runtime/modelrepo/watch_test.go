@@ -445,8 +445,9 @@ func TestWatchPausingWriters(t *testing.T) {
 		d := newDiary(t, tmp)
 		done := make(chan error)
 		ctx, cancel := context.WithCancel(t.Context())
+		ask := make(chan time.Duration, 1)
 		w := modelrepo.WatchConfig{
-			Interval: 5 * time.Second, SettleLater: 3 * time.Second, Logger: slog.New(slog.DiscardHandler),
+			Interval: 5 * time.Second, Ask: ask, SettleLater: 3 * time.Second, Logger: slog.New(slog.DiscardHandler),
 		}.WithoutEvents()
 		writer, err := os.OpenFile(filepath.Join(repo, "m/2/model.onnx"), os.O_WRONLY|os.O_APPEND, 0)
 		if err != nil {
@@ -457,7 +458,9 @@ func TestWatchPausingWriters(t *testing.T) {
 			{7.5, func(*testing.T, string) { _ = writer.Close() }},
 			{11, put("m/1/model.onnx", "half")},    // seen at 13
 			{14.5, put("m/1/model.onnx", "whole")}, // seen at 16
-			{40, func(*testing.T, string) {}},
+			{40, func(*testing.T, string) { ask <- time.Second }},
+			{41.5, put("m/1/model.onnx", "another")}, // seen at 42
+			{60, func(*testing.T, string) {}},
 		} {
 			time.Sleep(time.Until(d.start.Add(time.Duration(s.at * float64(time.Second)))))
 			s.do(t, repo)
@@ -471,6 +474,7 @@ func TestWatchPausingWriters(t *testing.T) {
 				"looked at again when that is over)",
 			"8.00: m[2] 1A 2B",
 			"19.00: m[2] 1C 2B", // a second of quiet would have taken the half at 14
+			"43.00: m[2] 1D 2B", // files need not be quiet for longer than an interval
 		}
 		if diff := cmp.Diff(want, d.lines); diff != "" {
 			t.Errorf("listings (-want +got):\n%s", diff)
