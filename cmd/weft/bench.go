@@ -15,7 +15,7 @@ type benchCommand struct{ loadgen.Options }
 
 // Help implements kong.HelpProvider: the text below the flags.
 func (benchCommand) Help() string {
-	return `Requests come from a number of callers (--callers), or at a rate that does not depend on the answers (--rate).
+	return `Requests come from a number of callers (--callers; 8 where nothing is said), or at a rate that does not depend on the answers (--rate).
 In the latter case each latency counts from the moment at which the request was due, so that a server that stalls
 shows. docs/BENCHMARKING.md explains the figures.
 

@@ -31,6 +31,10 @@ type Options struct {
 	ServerPID   int             `name:"server-pid" help:"Print the processor time per request of this process and its children, such as the server and its workers (Linux)." placeholder:"PID"`
 }
 
+// usualCallers is how many callers there are where nothing says how requests come: two for each of the usual
+// connections.
+const usualCallers = 8
+
 // streams returns the checked streams of the file, or of the flags. A file beside flags of one stream is an error: it
 // would not be clear which of the two holds.
 func (o *Options) streams() ([]Stream, error) {
@@ -45,9 +49,11 @@ func (o *Options) streams() ([]Stream, error) {
 	}
 	if o.Streams == "" {
 		s := o.Stream
-		// A search may begin anywhere, so that it needs no rate.
-		if o.Find && s.Callers == 0 && s.Rate == 0 && s.Trace == "" {
+		switch nothing := s.Callers == 0 && s.Rate == 0 && s.Trace == ""; {
+		case nothing && o.Find: // a search may begin anywhere
 			s.Rate = firstRate
+		case nothing:
+			s.Callers = usualCallers
 		}
 		s.Name = s.Model
 		flag := func(name string) string { return "--" + strings.ReplaceAll(name, "_", "-") }

@@ -17,7 +17,7 @@ type Stream struct {
 	Label   string `yaml:"label" help:"Ask the version with this label." placeholder:"NAME"`
 
 	// How the requests come: exactly one of Callers, Rate and Trace is set.
-	Callers  int      `yaml:"callers" help:"Closed loop: so many callers, each of which asks again once it has its answer." placeholder:"N"`
+	Callers  int      `yaml:"callers" help:"Closed loop: so many callers, each of which asks again once it has its answer; 8 where neither this nor --rate nor --trace is given." placeholder:"N"`
 	Rate     float64  `yaml:"rate" help:"Open loop: so many requests a second, however long the answers take." placeholder:"N"`
 	Arrivals Arrivals `yaml:"arrivals" default:"poisson" enum:"poisson,gamma,constant" help:"How the requests of an open loop come: poisson, gamma (with --cv) or constant."`
 	CV       float64  `yaml:"cv" help:"Coefficient of variation of the gaps between requests, for --arrivals gamma: above 1 they come in bursts." placeholder:"N"`
