@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -115,7 +116,11 @@ func translate(args []string, ours map[string]bool) string {
 			continue
 		}
 		if !knownElsewhere(name) {
-			lines = append(lines, fmt.Sprintf("--%s has no counterpart here", name))
+			line := fmt.Sprintf("--%s has no counterpart here", name)
+			if near := config.Nearest(name, slices.Sorted(maps.Keys(ours))); near != "" {
+				line = fmt.Sprintf("unknown flag --%s, did you mean \"--%s\"?", name, near)
+			}
+			lines = append(lines, line)
 			continue
 		}
 		known = true
