@@ -58,7 +58,7 @@ func (a *App) Run(log io.Writer) error {
 		defer a.loading.Close()
 		log = a.loading
 	}
-	return a.serve(signals, newLogger(log, &a.Server, &a.level))
+	return a.serve(signals, newLogger(log, &a.Settings, &a.level))
 }
 
 // serve is Run with the signals and the log of a test. The error is nil after an orderly stop that a signal asked for.
@@ -147,23 +147,32 @@ var logLevels = map[config.LogLevel]slog.Level{
 
 // newLogger returns a logger that writes to w in the format that the settings name. It sets level to theirs. A reload
 // changes level later, and the logger follows.
-func newLogger(w io.Writer, s *config.Server, level *slog.LevelVar) *slog.Logger {
+func newLogger(w io.Writer, s *Settings, level *slog.LevelVar) *slog.Logger {
 	level.Set(logLevels[s.LogLevel])
 	options := &slog.HandlerOptions{Level: level}
+	if s.LogFormat == "json" || s.staged != nil {
+		options.ReplaceAttr = s.inLog
+	}
 	// Texts of callers are in the log.
 	w = printable{w}
 	if s.LogFormat == "json" {
-		options.ReplaceAttr = inSeconds
 		return slog.New(telemetry.LogHandler(slog.NewJSONHandler(w, options)))
 	}
 	return slog.New(telemetry.LogHandler(slog.NewTextHandler(w, options)))
 }
 
-// inSeconds gives durations in JSON a unit: "took" becomes "took_seconds". By itself slog would write nanoseconds as
-// plain numbers.
-func inSeconds(_ []string, a slog.Attr) slog.Attr {
-	if a.Value.Kind() == slog.KindDuration {
-		return slog.Float64(a.Key+"_seconds", a.Value.Duration().Seconds())
+// inLog gives durations in JSON a unit: "took" becomes "took_seconds". By itself slog would write nanoseconds as plain
+// numbers. Texts name the files of the command line.
+func (s *Settings) inLog(_ []string, a slog.Attr) slog.Attr {
+	switch value := a.Value.Any().(type) {
+	case time.Duration:
+		if s.LogFormat == "json" {
+			return slog.Float64(a.Key+"_seconds", value.Seconds())
+		}
+	case string:
+		return slog.String(a.Key, s.staged.told(value))
+	case error:
+		return slog.String(a.Key, s.staged.told(value.Error()))
 	}
 	return a
 }

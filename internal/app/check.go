@@ -36,6 +36,7 @@ func Check(s *Settings, how Checking, out, errs io.Writer) error {
 	if err := r.check(s, how, errs); err != nil {
 		return err
 	}
+	r.rename(s.staged.told)
 	if !how.JSON {
 		r.text(out, errs)
 	} else if err := r.json(out); err != nil {
@@ -130,7 +131,7 @@ func checkModels(s *Settings, r *report, listing modelrepo.Listing, present pres
 		errs = shown
 	}
 	if s.LogLevel == "debug" {
-		log = newLogger(errs, &s.Server, new(slog.LevelVar))
+		log = newLogger(errs, s, new(slog.LevelVar))
 	}
 	// A server tries a load again after a pause; a check reports the first failure.
 	models := host.Config{TryOnce: true, Read: reads(&s.Server, s.stores())}

@@ -16,6 +16,20 @@ type Findings struct {
 	Notes []string `json:"notes"`
 }
 
+// rename has called name the files.
+func (f *Findings) rename(called func(string) string) {
+	for i := range f.Faults {
+		f.Faults[i] = called(f.Faults[i])
+	}
+	for i := range f.Notes {
+		f.Notes[i] = called(f.Notes[i])
+	}
+	for i := range f.Models {
+		m := &f.Models[i]
+		m.Directory, m.Manifest, m.Config = called(m.Directory), called(m.Manifest), called(m.Config)
+	}
+}
+
 // ModelFindings are of one model whose settings can be read.
 type ModelFindings struct {
 	Name      string `json:"name"`

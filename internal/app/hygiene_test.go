@@ -81,8 +81,8 @@ func newHygiene(t *testing.T) *hygiene {
 	h := &hygiene{}
 	var levels [2]slog.LevelVar
 	to := slog.NewMultiHandler(
-		newLogger(&h.text, &config.Server{LogLevel: "debug", LogFormat: "text"}, &levels[0]).Handler(),
-		newLogger(&h.json, &config.Server{LogLevel: "debug", LogFormat: "json"}, &levels[1]).Handler())
+		newLogger(&h.text, &Settings{Server: config.Server{LogLevel: "debug", LogFormat: "text"}}, &levels[0]).Handler(),
+		newLogger(&h.json, &Settings{Server: config.Server{LogLevel: "debug", LogFormat: "json"}}, &levels[1]).Handler())
 	h.running = serveLogging(t, repository, nil, to)
 	h.awaitReady(t)
 	h.secrets = []string{

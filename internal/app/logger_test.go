@@ -16,7 +16,8 @@ import (
 // logOne logs a record with a duration and a context, and returns its line.
 func logOne(ctx context.Context, format config.LogFormat) string {
 	var log logText
-	newLogger(&log, &config.Server{LogLevel: "info", LogFormat: format}, new(slog.LevelVar)).With("part", "x").
+	settings := Settings{Server: config.Server{LogLevel: "info", LogFormat: format}}
+	newLogger(&log, &settings, new(slog.LevelVar)).With("part", "x").
 		InfoContext(ctx, "seen", "event", "seen", "took", 1500*time.Millisecond)
 	return log.lines()[0]
 }

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,7 +43,9 @@ type staging struct {
 	dir    string
 	lock   *os.File
 	loose  []*looseModel
-	stores []string // folders that links lead to
+	links  map[string]string // folders with versions, by the names of their models
+	stores []string          // folders that links lead to
+	below  *regexp.Regexp    // a path in dir: the model, the version, and one more element
 }
 
 // Beginnings of what lies in the folder of temporary files, and beside a model in its folder.
@@ -53,8 +56,8 @@ var besideModel = []string{modelrepo.ManifestName, modelrepo.TritonConfigName, "
 // stage makes a repository of the loose models of the command line. It does nothing where there is none. The caller
 // must unstage.
 func (s *Settings) stage() (err error) {
-	g := &staging{}
-	names, links := map[string]string{}, map[string]string{} // to what was named, and to folders
+	g := &staging{links: map[string]string{}}
+	names := map[string]string{} // to what was named
 	var repositories []string
 	for _, path := range s.Repositories {
 		loose, folder, err := looseAt(path)
@@ -69,7 +72,7 @@ func (s *Settings) stage() (err error) {
 			g.loose = append(g.loose, loose)
 		case folder != "":
 			name = cmp.Or(name, filepath.Base(folder))
-			links[name] = folder
+			g.links[name] = folder
 		default:
 			repositories = append(repositories, path)
 			continue
@@ -101,7 +104,7 @@ func (s *Settings) stage() (err error) {
 			err)
 	}
 	s.paths = slices.Concat(repositories, []string{g.dir})
-	for name, folder := range links {
+	for name, folder := range g.links {
 		g.stores = append(g.stores, folder)
 		if err := os.Symlink(folder, filepath.Join(g.dir, name)); err != nil {
 			return err
@@ -154,8 +157,30 @@ func (g *staging) make() (err error) {
 	if g.dir, err = os.MkdirTemp("", stagingName); err != nil {
 		return err
 	}
+	g.below = regexp.MustCompile(regexp.QuoteMeta(g.dir) + `/([\w.-]+)(/\d+)?(/[\w.-]*)?`)
 	g.lock, err = lockFolder(g.dir)
 	return err
+}
+
+// told names, in a text for people, what the command line has in the place of what was made of it.
+func (g *staging) told(text string) string {
+	if g == nil || g.below == nil {
+		return text
+	}
+	return g.below.ReplaceAllStringFunc(text, func(path string) string {
+		of := g.below.FindStringSubmatch(path)
+		if folder := g.links[of[1]]; folder != "" {
+			return folder + of[2] + of[3]
+		}
+		i := slices.IndexFunc(g.loose, func(m *looseModel) bool { return m.name == of[1] })
+		switch {
+		case i < 0:
+			return path
+		case of[3] == "" || of[3] == "/"+modelrepo.ModelFile:
+			return g.loose[i].file
+		}
+		return filepath.Dir(g.loose[i].file) + of[3]
+	})
 }
 
 // lockFolder locks a folder until it is closed, or the process is gone.

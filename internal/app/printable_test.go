@@ -17,7 +17,8 @@ func TestLogIsPrintable(t *testing.T) {
 		"text": `model="a\x1b[31m\u202eb\x7f\u0085\U000e0041\n\u2028é"`,
 	} {
 		var log logText
-		newLogger(&log, &config.Server{LogLevel: "info", LogFormat: format}, new(slog.LevelVar)).Info("seen", "model", name)
+		settings := Settings{Server: config.Server{LogLevel: "info", LogFormat: format}}
+		newLogger(&log, &settings, new(slog.LevelVar)).Info("seen", "model", name)
 		lines := log.lines()
 		if len(lines) != 1 || !strings.HasSuffix(lines[0], want) {
 			t.Errorf("%s: %q, want one line that ends with %s", format, lines, want)
@@ -34,7 +35,8 @@ func TestLogIsPrintable(t *testing.T) {
 // TestLogEscapesDEL where the handler of text leaves it as it is.
 func TestLogEscapesDEL(t *testing.T) {
 	var log logText
-	newLogger(&log, &config.Server{LogLevel: "info", LogFormat: "text"}, new(slog.LevelVar)).Info("seen", "model", "\x7f")
+	settings := Settings{Server: config.Server{LogLevel: "info", LogFormat: "text"}}
+	newLogger(&log, &settings, new(slog.LevelVar)).Info("seen", "model", "\x7f")
 	if line := log.lines()[0]; !strings.HasSuffix(line, `model=\u007f`) {
 		t.Errorf("%q", line)
 	}
