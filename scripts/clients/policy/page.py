@@ -68,7 +68,7 @@ class Session:
         elif block.language == "python":
             text = block.text
             if self.server:
-                text = text.replace("127.0.0.1:9000", self.server.address)
+                text = text.replace("127.0.0.1:9000", self.server.address).replace("127.0.0.1:9002", self.server.admin)
             text = "\n" * (block.line - 1) + text
             with contextlib.redirect_stdout(io.StringIO()) as out:
                 exec(compile(text, self.path, "exec"), self.names)
@@ -80,10 +80,8 @@ class Session:
             self.server.close()
 
 
-def publish_again(name, version, folder):
-    """Puts a version where the page's publish puts it, from a file of the folder that the page's publish wrote once."""
-    unfinished = f"models/.{name}-{version}"
-    os.makedirs(unfinished)
-    shutil.copy(os.path.join(folder, f"{name}-{version}.onnx"), f"{unfinished}/model.onnx")
-    os.makedirs(f"models/{name}", exist_ok=True)
-    os.rename(unfinished, f"models/{name}/{version}")
+def export_again(file, folder):
+    """Writes a file that the page's export writes, such as m/1/model.onnx or m-1.onnx, from what that wrote once."""
+    *_, model, version = os.path.splitext(file.removesuffix("/model.onnx"))[0].replace("-", "/").split("/")
+    os.makedirs(os.path.dirname(file) or ".", exist_ok=True)
+    shutil.copy(os.path.join(folder, f"{model}-{version}.onnx"), file)

@@ -88,9 +88,9 @@ class Page(unittest.TestCase):
         before, path = os.getcwd(), os.environ["PATH"]
         cls.addClassCleanup(os.chdir, before)
         cls.addClassCleanup(os.environ.__setitem__, "PATH", path)
-        # Without torch, publish takes the files that it wrote with torch once, and needs no policies.
+        # Without torch, export takes the files that it wrote with torch once, and needs no policies.
         names = {} if TORCH else {
-            "Balance": list, "example": None, "publish": lambda _, name, version, *__: page.publish_again(name, version, EXPORTED),
+            "Balance": list, "example": None, "export": lambda _, file, *__: page.export_again(file, EXPORTED),
         }
         cls.session = page.Session("docs/PYTHON_POLICIES.md", cls.folder, names)
         cls.addClassCleanup(cls.session.close)
@@ -106,9 +106,9 @@ class Page(unittest.TestCase):
                 needed.add("torch")
             if block.language == "python" and not needed <= HAVE:
                 left_out.append(f"{block.line} ({block.heading})")
-                for name, version in re.findall(r'^publish\(.*?, "(\w+)", (\d+)', block.text, re.MULTILINE):
-                    if (EXPORTED / f"{name}-{version}.onnx").exists():
-                        page.publish_again(name, version, EXPORTED)
+                for file, model in re.findall(r'^export\(.*?, "(models/(\w+)/1/model.onnx)"', block.text, re.MULTILINE):
+                    if (EXPORTED / f"{model}-1.onnx").exists():
+                        page.export_again(file, EXPORTED)
                 continue
             cls.session.run(block)
             cls.said.append((block, cls.session.said))
@@ -198,7 +198,7 @@ class Page(unittest.TestCase):
         """The wrapper acts as predict does: spaces of both kinds, squashed and clipped, with normalised observations."""
         import stable_baselines3 as sb3
         from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
-        client, publish, deterministic, agent, torch = self.names("client", "publish", "Deterministic", "agent", "torch")
+        client, export, deterministic, agent, torch = self.names("client", "export", "Deterministic", "agent", "torch")
 
         def normalised():
             return VecNormalize(DummyVecEnv([lambda: gymnasium.make("Pendulum-v1")]))
@@ -216,7 +216,8 @@ class Page(unittest.TestCase):
             with self.subTest(name):
                 size = made.observation_space.shape[0]
                 if name != "ppo":
-                    publish(deterministic(made), name, 1, {"observation": torch.zeros(2, size)}, ["action"])
+                    export(deterministic(made), f"{name}.onnx", {"observation": torch.zeros(2, size)}, ["action"])
+                    self.names("operator")[0].push(f"{name}.onnx", name)
                     wait(lambda: not lacks(client, name))
                 seen = np.random.default_rng(3).normal(scale=3, size=(40, size)).astype(np.float32)
                 normalize = made.get_vec_normalize_env()
@@ -226,7 +227,7 @@ class Page(unittest.TestCase):
                 self.assertEqual("BATCHING_PROOF_STRUCTURE", proof(client, name))
         torch.distributions.Distribution.set_default_validate_args(True)
         with self.assertRaises(torch.onnx.OnnxExporterError) as caught:
-            publish(deterministic(agent), "checked", 1, {"observation": torch.zeros(2, 4)}, ["action"])
+            export(deterministic(agent), "checked.onnx", {"observation": torch.zeros(2, 4)}, ["action"])
         self.quoted("_is_all_true", str(caught.exception))
 
     def test_faults(self):
