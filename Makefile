@@ -34,11 +34,13 @@ help: ## Show this list
 
 .PHONY: setup
 setup: ## Fetch the pinned ONNX Runtime library into .weft (a second run downloads nothing)
-	@go run ./scripts/setup
+	@[[ -d .weft/onnxruntime ]] || echo 'setup: compiles what fetches ONNX Runtime, the first time in about half a minute'
+	@go run -v ./scripts/setup
 
 .PHONY: build
 build: ## Build bin/weft
-	go build $(LINK) -o bin/weft ./cmd/weft
+	@[[ -e bin/weft ]] || echo 'build: compiles the server and its libraries, the first time in a minute or two'
+	go build -v $(LINK) -o bin/weft ./cmd/weft
 
 .PHONY: serve
 serve: setup build ## Serve the example models (MODELS=dir for your own, ARGS='--devices cpu,cuda' for flags)
