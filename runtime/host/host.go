@@ -209,8 +209,7 @@ func (h *Host) Close(ctx context.Context) error {
 // choose another version from a newer snapshot. What is tried before the call ends with an error is a table of package
 // serving (attempt.go).
 func (h *Host) Predict(ctx context.Context, call *catalog.Call) error {
-	a := h.serving.Begin(call)
-	return a.Run(ctx)
+	return h.serving.Predict(ctx, call)
 }
 
 // Find implements serving.Owner. It returns the version behind a published one if that still takes requests. If not, it

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 
+	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/fleet"
 	"github.com/weftserve/weft/runtime/residency"
 	"github.com/weftserve/weft/runtime/serving"
@@ -11,6 +12,18 @@ import (
 // owner is the host as package serving knows it (serving.Owner). It turns what versions report into events of
 // residency, in goroutines of their own where the caller may be a batch thread.
 type owner struct{ *Host }
+
+// Step reads only the published snapshot.
+func (o owner) Step(model string, number int64) *catalog.Version {
+	m := o.Snapshot().Model(model)
+	if m == nil {
+		return nil
+	}
+	if v := m.Version(number); v != nil && v.State == catalog.Ready {
+		return v
+	}
+	return nil
+}
 
 // Changed returns a channel that is closed when the published state of a model changes.
 func (o owner) Changed(model string) <-chan struct{} {

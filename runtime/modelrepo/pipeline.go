@@ -5,9 +5,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/weftserve/weft/internal/config"
@@ -23,6 +25,13 @@ type Pipeline struct {
 	// Outputs are those of the pipeline by name, each an output of a step: {action: act.action}. A step that no output
 	// needs is a fault.
 	Outputs map[string]string `yaml:"outputs,flow"`
+	// Joined has the steps be one model, default true. Otherwise, and always where a step has a condition, each step is a
+	// request to the version that the repository serves by itself, in batches with other requests to it: for steps on
+	// different devices, or steps whose batches have very different sizes.
+	Joined bool `yaml:"joined"`
+	// Defaults are what outputs hold for rows that a step with a condition leaves out: a number, true or false, or a text
+	// for each output that needs such a step, {action: 0}.
+	Defaults map[string]Scalar `yaml:"defaults,flow,omitempty"`
 
 	// Text is the file; that of an ensemble is written when its versions are known.
 	Text []byte `yaml:"-"`
@@ -34,7 +43,7 @@ type Pipeline struct {
 type Step struct {
 	// Name names the step in this file: letters, digits, "_" and "-".
 	Name string `yaml:"name"`
-	// Model and Version are which version of which model of the repository runs. The version is always named: one
+	// Model and Version name what runs, a version of a model of the repository. The version is always named: one
 	// version of a pipeline is one version of each of its models.
 	Model   string `yaml:"model"`
 	Version int64  `yaml:"version"`
@@ -46,9 +55,51 @@ type Step struct {
 	Repeat int `yaml:"repeat,omitempty"`
 	// Carry names the output that an input gets from the second time on: {x: x_next}.
 	Carry map[string]string `yaml:"carry,flow,omitempty"`
+	// When leaves rows out of this step, and of all steps that need it; nil: none.
+	When *When `yaml:"when,omitempty"`
 
 	// Of is the version, once the repository was read.
 	Of Version `yaml:"-"`
+}
+
+// When is the condition of a step: rows pass for which a value is above one bound and below the other.
+type When struct {
+	// Output is an output of an earlier step, "step.output", with one number, or one true (1) or false (0), for each row.
+	Output string `yaml:"output"`
+	// Above and Below are the bounds; one of them may be left out.
+	Above Bound `yaml:"above,omitempty"`
+	Below Bound `yaml:"below,omitempty"`
+}
+
+// Passes reports whether a row with this value passes.
+func (w *When) Passes(value float64) bool {
+	return (w.Above == "" || value > w.Above.value()) && (w.Below == "" || value < w.Below.value())
+}
+
+// Bound is a number; "": there is none.
+type Bound string
+
+func (b Bound) value() float64 {
+	v, _ := strconv.ParseFloat(string(b), 64) // it was read by UnmarshalText
+	return v
+}
+
+// UnmarshalText reads a number.
+func (b *Bound) UnmarshalText(text []byte) error {
+	if v, err := strconv.ParseFloat(string(text), 64); err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
+		return fmt.Errorf("expected a number, found %q", text)
+	}
+	*b = Bound(text)
+	return nil
+}
+
+// Scalar is one element of a tensor, as text.
+type Scalar string
+
+// UnmarshalText takes any text.
+func (s *Scalar) UnmarshalText(text []byte) error {
+	*s = Scalar(text)
+	return nil
 }
 
 // SetDefaults implements config.Defaulter.
@@ -61,10 +112,10 @@ const (
 
 var stepName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-// readPipeline reads a pipeline.yaml, which file names in faults. The error is config.Faults with everything that is
+// ReadPipeline reads a pipeline.yaml, which file names in faults. The error is config.Faults with everything that is
 // wrong in it by itself.
-func readPipeline(file string, text []byte) (*Pipeline, error) {
-	p := &Pipeline{Text: text}
+func ReadPipeline(file string, text []byte) (*Pipeline, error) {
+	p := &Pipeline{Text: text, Joined: true}
 	return p, p.Decode(file)
 }
 
@@ -93,7 +144,59 @@ func (p *Pipeline) StepOf(from string) (step, output string, is bool) {
 	return step, output, dotted && slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Name == step })
 }
 
+// Staged reports whether each step is a request by itself.
+func (p *Pipeline) Staged() bool {
+	return !p.Joined || slices.ContainsFunc(p.Steps, func(s Step) bool { return s.When != nil })
+}
+
+// Conditional reports for each step whether rows may be left out of it: by its own condition, or by that of a step that
+// it needs.
+func (p *Pipeline) Conditional() map[string]bool {
+	all := map[string]bool{}
+	for _, s := range p.Steps {
+		all[s.Name] = s.When != nil
+		for _, from := range s.Inputs {
+			step, _, _ := p.StepOf(from)
+			all[s.Name] = all[s.Name] || all[step]
+		}
+	}
+	return all
+}
+
+// checkConditions judges the conditions of steps, and what there is instead.
+func (p *Pipeline) checkConditions(faults *config.Faults) {
+	for i, s := range p.Steps {
+		if s.When == nil {
+			continue
+		}
+		key := fmt.Sprintf("steps[%d].when", i)
+		if _, _, is := p.StepOf(s.When.Output); !is {
+			faults.Addf(key+".output", "expected %s, found %q", p.outputs(i), s.When.Output)
+		} else {
+			p.checkSource(faults, key+".output", s.When.Output, i)
+		}
+		if s.When.Above == "" && s.When.Below == "" {
+			faults.Addf(key, "no bound; expected above or below, such as {output: see.trigger, above: 0.5}")
+		}
+	}
+	conditional := p.Conditional()
+	for name, from := range p.Outputs {
+		step, _, _ := p.StepOf(from)
+		if _, has := p.Defaults[name]; !has && conditional[step] {
+			faults.Addf("outputs."+name, "step %q leaves rows out; expected what this output is for them, as in "+
+				"defaults: {%s: 0}", step, name)
+		}
+	}
+	for name := range p.Defaults {
+		step, _, _ := p.StepOf(p.Outputs[name])
+		if !conditional[step] {
+			faults.Addf("defaults."+name, "no rows are left out of it; expected an output that needs a step with a condition")
+		}
+	}
+}
+
 func (p *Pipeline) check() (faults config.Faults) {
+	p.checkConditions(&faults)
 	if len(p.Steps) == 0 || len(p.Steps) > maxSteps {
 		faults.Addf("steps", "%d steps; expected 1 to %d", len(p.Steps), maxSteps)
 	}
@@ -119,6 +222,10 @@ func (p *Pipeline) check() (faults config.Faults) {
 		for in, from := range s.Inputs {
 			p.checkSource(&faults, key+".inputs."+in, from, i)
 			step, _, _ := p.StepOf(from)
+			used[step] = true
+		}
+		if s.When != nil {
+			step, _, _ := p.StepOf(s.When.Output)
 			used[step] = true
 		}
 	}
@@ -212,6 +319,36 @@ func (l *Listing) resolve(s *settling) {
 			m.Missing = missing.Err()
 		}
 	}
+	for _, m := range l.Models {
+		for _, v := range m.Selected {
+			if v.Pipeline != nil && v.Pipeline.Staged() {
+				l.selectSteps(v.Pipeline)
+			}
+		}
+	}
+}
+
+// selectSteps has the versions that a pipeline asks be served, too, whatever the latest ones are.
+func (l *Listing) selectSteps(p *Pipeline) {
+	for _, s := range p.Steps {
+		at, is := l.find(s.Model)
+		if !is {
+			continue
+		}
+		m := &l.Models[at]
+		v, is := find(m.Versions, s.Version)
+		if _, selected := find(m.Selected, s.Version); is && !selected && m.Err == nil && v.Err == nil {
+			m.Selected = append(slices.Clone(m.Selected), v)
+			slices.SortFunc(m.Selected, byNumber)
+		}
+	}
+}
+
+// find returns the place of a model.
+func (l *Listing) find(model string) (at int, is bool) {
+	return slices.BinarySearchFunc(l.Models, model, func(m Model, name string) int {
+		return strings.Compare(m.Name, name)
+	})
 }
 
 // resolved is a pipeline whose steps were there, and its own fingerprint.
@@ -231,7 +368,12 @@ func (l *Listing) resolveVersion(s *settling, m *Model, v *Version) {
 	var copying error
 	for i := range p.Steps {
 		of := &p.Steps[i].Of
-		*of = l.step(&faults, fmt.Sprintf("steps[%d]", i), &p.Steps[i])
+		key := fmt.Sprintf("steps[%d]", i)
+		*of = l.step(&faults, key, &p.Steps[i])
+		if specific := l.specific(of.Model); p.Staged() && specific != nil && !slices.Contains(specific, of.Number) {
+			faults.Addf(key+".version", "versions.policy of model %s does not select it, and the step is a request to that "+
+				"version; expected one of %s, found %d", of.Model, listNumbers(specific), of.Number)
+		}
 		prints = fmt.Appendln(prints, of.Dir, of.Fingerprint)
 		if errors.Is(of.Err, ErrCopying) {
 			copying = of.Err
@@ -262,9 +404,7 @@ func (l *Listing) resolveVersion(s *settling, m *Model, v *Version) {
 
 // step finds the version that a step names.
 func (l *Listing) step(faults *config.Faults, key string, step *Step) Version {
-	at, is := slices.BinarySearchFunc(l.Models, step.Model, func(m Model, name string) int {
-		return strings.Compare(m.Name, name)
-	})
+	at, is := l.find(step.Model)
 	if !is {
 		*faults = append(*faults, config.Fault{
 			Key: key + ".model", Message: fmt.Sprintf("the repository has no such model; expected the name of one, found %q",
@@ -298,6 +438,14 @@ func (l *Listing) step(faults *config.Faults, key string, step *Step) Version {
 	return v
 }
 
+// specific returns the versions that a model's policy lists; nil: it lists none.
+func (l *Listing) specific(model string) []int64 {
+	if at, is := l.find(model); is {
+		return l.Models[at].Manifest.Versions.Policy.Specific
+	}
+	return nil
+}
+
 func (l *Listing) names() (all []string) {
 	for _, m := range l.Models {
 		all = append(all, m.Name)
@@ -315,5 +463,5 @@ func (s *modelScan) pipeline(dir string, hasModel bool) (*Pipeline, error) {
 		return &Pipeline{}, fmt.Errorf("%s lies beside %s; remove one of them: a version is a model or a pipeline", file.path,
 			ModelFile)
 	}
-	return readPipeline(file.path, file.text)
+	return ReadPipeline(file.path, file.text)
 }

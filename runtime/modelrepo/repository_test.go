@@ -197,6 +197,18 @@ func TestScan(t *testing.T) {
 			"repo/good/2/pipeline.yaml": "steps:\n- {name: see, model: eye, version: 1, inputs: {image: image}}\n" +
 				"- {name: act, model: hand, version: 7, inputs: {f: see.f, x: noise.0}, repeat: 10, carry: {x: x.next}}\n" +
 				"outputs: {action: act.x.next}\n",
+			"repo/chosen/1/model.onnx": "m", "repo/chosen/2/model.onnx": "m",
+			"repo/chosen/model.yaml": "versions: {policy: {specific: [2]}}\n",
+			"repo/gate/1/pipeline.yaml": "steps:\n- {name: see, model: eye, version: 1, inputs: {image: image}}\n" +
+				"- {name: act, model: hand, version: 7, inputs: {x: image}, when: {output: see.f, above: 0.5, below: 1}}\n" +
+				"- {name: then, model: eye, version: 3, inputs: {x: act.y}}\n" +
+				"outputs: {f: see.f, y: then.y}\ndefaults: {y: -1}\n",
+			"repo/gates/1/pipeline.yaml": "joined: false\nsteps:\n- {name: see, model: chosen, version: 1, inputs: {x: x}}\n" +
+				"- {name: act, model: hand, version: 7, inputs: {x: x}, when: {output: image}}\n" +
+				"- {name: then, model: eye, version: 3, inputs: {x: act.y}, when: {output: sea.x, above: much}}\n" +
+				"outputs: {f: see.f, y: then.y}\ndefaults: {f: 1, z: 2}\n",
+			"repo/listed/1/pipeline.yaml": "joined: false\nsteps:\n- {name: see, model: chosen, version: 1, inputs: {x: x}}\n" +
+				"outputs: {f: see.f}\n",
 			"repo/both/1/model.onnx": "m", "repo/both/1/pipeline.yaml": "steps: []\n",
 			"repo/missing/1/pipeline.yaml": "steps:\n- {name: a, model: eey, version: 1}\n- {name: b, model: eye, version: 2}\n" +
 				"- {name: c, model: s, version: 1}\n- {name: d, model: good, version: 2}\n- {name: e, model: eye, version: 4}\n" +

@@ -39,7 +39,7 @@ func (t *tritonConfig) ensemble() {
 			e.from[name], e.of[name] = e.name(i)+"."+output, i
 		}
 	}
-	p := &Pipeline{Outputs: map[string]string{}, faults: e.place}
+	p := &Pipeline{Joined: true, Outputs: map[string]string{}, faults: e.place}
 	for i := range all {
 		e.add(p, i, nil)
 	}
@@ -88,7 +88,7 @@ func (e *ensemble) name(i int) string {
 	return name
 }
 
-// add adds a step after those that it needs. above are the steps that wait for it.
+// add adds a step after the ones that it needs. above are the steps that wait for it.
 func (e *ensemble) add(p *Pipeline, i int, above []int) {
 	if slices.Contains(e.order, i) {
 		return

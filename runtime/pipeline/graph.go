@@ -140,7 +140,7 @@ func (m *merger) finish() {
 	m.prune()
 }
 
-// value says of which type a value of the merged graph is.
+// value says what the type of a value in the merged graph is.
 func (m *merger) value(name string, v input) *onnx.ValueInfoProto {
 	return &onnx.ValueInfoProto{Name: &name, Type: m.sizes.shown(v.first, proto.CloneOf(v.is))}
 }
@@ -171,7 +171,9 @@ func (m *merger) prune() {
 	})
 	useless := func(v *onnx.ValueInfoProto) bool { return !needed[v.GetName()] }
 	graph.ValueInfo = slices.DeleteFunc(graph.GetValueInfo(), useless)
-	graph.Input = slices.DeleteFunc(graph.GetInput(), useless)
+	if !m.Staged() { // a condition may need it
+		graph.Input = slices.DeleteFunc(graph.GetInput(), useless)
+	}
 }
 
 // live leaves only those nodes in a graph that an output needs, and returns the values that are needed. It adds the

@@ -65,7 +65,7 @@ type step struct {
 	modelrepo.Step
 	key   string // in pipeline.yaml, such as "steps[0]"
 	graph *onnx.GraphProto
-	needs []*onnx.ValueInfoProto // its inputs, but for those that have a default and are not given
+	needs []*onnx.ValueInfoProto // its inputs, but for the ones with a default that are not given
 	gives map[string]*onnx.TypeProto
 	// What the names of its initializers begin with, which steps with the same model share, and who adds them.
 	weights      string

@@ -202,7 +202,7 @@ func (r *rewriter) add(op string, inputs []string, attributes ...*onnx.Attribute
 	return name
 }
 
-// ints makes attributes inputs, after those that the node has.
+// ints makes attributes inputs, after the inputs that the node has.
 func ints(names ...string) func(*rewriter, *onnx.NodeProto) bool {
 	return func(r *rewriter, n *onnx.NodeProto) bool {
 		inputs := n.GetInput()

@@ -68,6 +68,8 @@ type Attempt struct {
 	arrival time.Time
 	limit   time.Time
 	replica *Replica // that it is at, or has left; nil: none was found yet
+	held    *Version // that is to answer, for a step of a pipeline; nil: the one that there is now
+	payer   payer
 	now     step
 
 	// Of the present step.
@@ -227,7 +229,10 @@ func (a *Attempt) lookUp() error {
 	if left != nil && left.Lost() {
 		changed = owner.Changed(version.Model) // before it is looked for
 	}
-	v, comes := owner.Find(version)
+	v, comes := a.held, false
+	if v == nil {
+		v, comes = owner.Find(version)
+	}
 	if v != nil {
 		if r := v.Pick(a.call.Rows); r != nil && r != left {
 			a.replica = r

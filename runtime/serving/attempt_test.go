@@ -133,6 +133,8 @@ func (a *acts) Find(*catalog.Version) (*Version, bool) {
 	return a.v, false
 }
 
+func (a *acts) Step(string, int64) *catalog.Version { return nil }
+
 func (a *acts) Changed(string) <-chan struct{} {
 	changed := make(chan struct{})
 	time.AfterFunc(time.Second, func() {

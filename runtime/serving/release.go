@@ -12,7 +12,10 @@ import (
 // lost it waits for fleet's patience only. The error is the cause of ctx or fleet.ErrLeftBehind, wrapped. It may be
 // called again, and from several goroutines.
 func (r *Replica) Drain(ctx context.Context) error {
-	err := r.Device.During(ctx, func(ctx context.Context) error { return r.shared.sched.RemoveVersion(ctx, r.id) }, nil)
+	err := r.Device.During(ctx, func(ctx context.Context) error {
+		r.unheld(ctx)
+		return r.shared.sched.RemoveVersion(ctx, r.id)
+	}, nil)
 	if errors.Is(err, fleet.ErrLeftBehind) {
 		return fmt.Errorf("model %q version %d: a run: %w", r.Model, r.Number, err)
 	}
@@ -65,6 +68,7 @@ func (r *Replica) vacate() error {
 // Finish drains and releases a replica, however long that takes, and reports whether it could before ctx ended. Its
 // memory counts until then, while other versions may be loaded.
 func (r *Replica) Finish(ctx context.Context) (finished bool) {
+	r.unheld(ctx)
 	if r.shared.sched.RemoveVersion(ctx, r.id) != nil {
 		return false
 	}

@@ -49,6 +49,7 @@ func newKeeper() *keeper {
 }
 
 func (k *keeper) Find(*catalog.Version) (*Version, bool) { return nil, false }
+func (k *keeper) Step(string, int64) *catalog.Version    { return nil }
 func (k *keeper) Changed(string) <-chan struct{}         { return nil }
 func (k *keeper) Judged(*Version)                        {}
 func (k *keeper) Lost(*fleet.Device, error, *Version)    {}

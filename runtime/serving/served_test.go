@@ -49,6 +49,7 @@ type served struct {
 }
 
 func (s *served) Find(*catalog.Version) (*Version, bool) { return s.v, false }
+func (s *served) Step(string, int64) *catalog.Version    { return nil }
 func (s *served) Changed(string) <-chan struct{}         { return nil }
 func (s *served) Judged(*Version)                        {}
 func (s *served) Lost(*fleet.Device, error, *Version)    {}

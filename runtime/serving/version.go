@@ -50,6 +50,7 @@ type Version struct {
 	audit    *audit.Auditor
 	replicas atomic.Pointer[[]*Replica] // replaced, never changed, with the owner's lock held
 	sessions atomic.Int32               // that are open
+	holds    atomic.Int32               // requests to pipelines that are going to ask it
 
 	left leftCounts // guarded by the owner's lock once the version is published
 }

@@ -1,0 +1,382 @@
+package host_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weftserve/weft/internal/config"
+	"github.com/weftserve/weft/internal/weftest"
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// addPipeline puts the pipeline p into the listing, which takes x and gives the outputs of its file. What the joined
+// model would answer does not matter: its steps answer.
+func (w *world) addPipeline(text string) *modelrepo.Pipeline {
+	w.t.Helper()
+	p, err := modelrepo.ReadPipeline("pipeline.yaml", []byte(text))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	e := perRow(1, func([]float32) error { return nil })
+	outputs := slices.Sorted(maps.Keys(p.Outputs))
+	e.Declared.Outputs = nil
+	for _, out := range outputs {
+		e.Declared.Outputs = append(e.Declared.Outputs, spec(out, tensor.Float32, tensor.Unknown, 1))
+	}
+	e.Answer = func(b *tensor.Batch) error {
+		in := b.Inputs[0]
+		for o := range outputs {
+			copy(b.Output(o, in.DType, in.Shape, len(in.Data)), in.Data)
+		}
+		return nil
+	}
+	w.add("p", 1, e, trustBatches)
+	m := &w.listing.Models[len(w.listing.Models)-1]
+	m.Versions[0].Pipeline = p
+	m.Selected[0].Pipeline = p
+	return p
+}
+
+func trustBatches(m *modelrepo.Manifest) { m.Batching.Mode = modelrepo.BatchOn }
+
+// line is a model of a*x + b, in float32.
+type line struct{ a, b float32 }
+
+func (l line) of(x float32) float32 { return l.a*x + l.b }
+
+func (l line) engine() *fake {
+	return perRow(1, func(row []float32) error {
+		row[0] = l.of(row[0])
+		return nil
+	})
+}
+
+// drawPipeline returns a random pipeline of steps s0, s1 and so on, of the models m0, m1 and so on.
+func drawPipeline(rng *rand.Rand, models int) string {
+	var b strings.Builder
+	n := 2 + rng.IntN(4)
+	conditional := make([]bool, n)
+	used := make([]bool, n)
+	source := func(i int) string {
+		if i == 0 || rng.IntN(4) == 0 {
+			return "x"
+		}
+		at := rng.IntN(i)
+		used[at] = true
+		return fmt.Sprintf("s%d.y", at)
+	}
+	b.WriteString("joined: false\nsteps:\n")
+	for i := range n {
+		from := source(i)
+		fmt.Fprintf(&b, "- {name: s%d, model: m%d, version: 1, inputs: {x: %s}", i, rng.IntN(models), from)
+		conditional[i] = from != "x" && conditional[from[1]-'0']
+		if rng.IntN(3) == 0 {
+			fmt.Fprintf(&b, ", repeat: %d, carry: {x: y}", 2+rng.IntN(3))
+		}
+		if i > 0 && rng.IntN(2) == 0 {
+			at := rng.IntN(i)
+			used[at], conditional[i] = true, true
+			bound := []string{"above", "below"}[rng.IntN(2)]
+			fmt.Fprintf(&b, ", when: {output: s%d.y, %s: %.2f}", at, bound, rng.NormFloat64()*2)
+		}
+		b.WriteString("}\n")
+	}
+	var outputs, defaults []string
+	for i := range n {
+		if used[i] && rng.IntN(2) == 0 {
+			continue
+		}
+		outputs = append(outputs, fmt.Sprintf("o%d: s%d.y", i, i))
+		if conditional[i] {
+			defaults = append(defaults, fmt.Sprintf("o%d: %d", i, -i))
+		}
+	}
+	fmt.Fprintf(&b, "outputs: {%s}\n", strings.Join(outputs, ", "))
+	if len(defaults) > 0 {
+		fmt.Fprintf(&b, "defaults: {%s}\n", strings.Join(defaults, ", "))
+	}
+	return b.String()
+}
+
+// follow answers one row as the file says; a step that does not run for it has no value.
+func follow(p *modelrepo.Pipeline, models []line, x float32, ran []int) map[string]float32 {
+	values := map[string]float32{"x": x}
+	for i, s := range p.Steps {
+		v, has := values[s.Inputs["x"]]
+		if s.When != nil {
+			gate, known := values[s.When.Output]
+			has = has && known && s.When.Passes(float64(gate))
+		}
+		if !has {
+			continue
+		}
+		m, _ := strconv.Atoi(s.Model[1:])
+		for range s.Repeat {
+			v = models[m].of(v)
+			ran[m]++
+		}
+		values[p.Steps[i].Name+".y"] = v
+	}
+	answer := map[string]float32{}
+	for out, from := range p.Outputs {
+		v, has := values[from]
+		if !has {
+			n, _ := strconv.ParseFloat(string(p.Defaults[out]), 32)
+			v = float32(n)
+		}
+		answer[out] = v
+	}
+	return answer
+}
+
+// TestSteps has random pipelines answer requests of many callers at once: each row is answered as the steps say, and
+// each model has run exactly the rows that pass.
+func TestSteps(t *testing.T) {
+	for seed := range uint64(weftest.Times(20, 1000)) {
+		rng := rand.New(rand.NewPCG(seed, 40))
+		w := newWorld(t, 2)
+		var models []line
+		var engines []*fake
+		for i := range 3 {
+			models = append(models, line{float32(rng.NormFloat64()), float32(rng.NormFloat64())})
+			engines = append(engines, models[i].engine())
+			w.add(fmt.Sprintf("m%d", i), 1, engines[i], trustBatches)
+		}
+		text := drawPipeline(rng, len(models))
+		p := w.addPipeline(text)
+		v := w.load("p")
+		for _, e := range engines {
+			e.Forget()
+		}
+		ran := make([]int, len(models))
+		var calls sync.WaitGroup
+		for range 12 {
+			rows := make([]float32, 1+rng.IntN(9))
+			want := map[string][]float32{}
+			for i := range rows {
+				rows[i] = float32(rng.NormFloat64() * 3)
+				for out, y := range follow(p, models, rows[i], ran) {
+					want[out] = append(want[out], y)
+				}
+			}
+			calls.Go(func() {
+				call := ask(v, len(rows), rows...)
+				if err := w.Predict(t.Context(), call); err != nil {
+					t.Errorf("seed %d: %v\n%s", seed, err, text)
+					return
+				}
+				for o, out := range v.Signature.Outputs {
+					if got := values(call.Results[o]); !slices.Equal(got, want[out.Name]) {
+						t.Errorf("seed %d: %s of %v is %v, want %v\n%s", seed, out.Name, rows, got, want[out.Name], text)
+					}
+				}
+			})
+		}
+		calls.Wait()
+		for i, e := range engines {
+			rows := 0
+			for _, n := range e.Forget() {
+				rows += n
+			}
+			if rows != ran[i] { // without padding: no sizes are prescribed
+				t.Errorf("seed %d: m%d ran %d rows, want %d\n%s", seed, i, rows, ran[i], text)
+			}
+		}
+	}
+}
+
+const selection = `
+steps:
+- {name: look, model: m0, version: 1, inputs: {x: x}}
+- {name: rank, model: m1, version: 1, inputs: {x: x}, when: {output: look.y, above: 0.5}}
+outputs: {score: look.y, rank: rank.y}
+defaults: {rank: -1}
+`
+
+// TestStepsAreCharged: the device time of all steps is the pipeline's, in one flow, and that of a step with a condition
+// is that of the rows that pass.
+func TestStepsAreCharged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		for i, took := range []time.Duration{time.Millisecond, 10 * time.Millisecond} {
+			w.add(fmt.Sprintf("m%d", i), 1, perRow(1, func([]float32) error {
+				time.Sleep(took)
+				return nil
+			}), trustBatches)
+		}
+		w.addPipeline(selection)
+		v := w.load("p")
+		const requests = 300
+		before := w.sched.State()
+		var device time.Duration
+		for i := range requests {
+			call := ask(v, 1, float32(i%10)/9) // 0.5 and below, for half of them
+			if err := w.Predict(t.Context(), call); err != nil {
+				t.Fatal(err)
+			}
+			device += call.Outcome.DeviceTime
+		}
+		served := map[string]time.Duration{}
+		for _, f := range w.sched.State().Flows {
+			served[f.Name] += f.Served
+		}
+		for _, f := range before.Flows {
+			served[f.Name] -= f.Served
+		}
+		want := requests*time.Millisecond + requests/2*10*time.Millisecond
+		if got := served["identity p@1"]; got < want*9/10 || got > want*11/10 || device < want*9/10 || device > want*11/10 {
+			t.Errorf("the pipeline was charged %v, its calls say %v, want %v", got, device, want)
+		}
+		if served["m0@1"]+served["m1@1"] != 0 {
+			t.Errorf("the steps' models were charged %v and %v, want nothing", served["m0@1"], served["m1@1"])
+		}
+	})
+}
+
+// TestDeadlineOfLaterSteps: a request whose later steps cannot end in time is refused before anything runs.
+func TestDeadlineOfLaterSteps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		var runs [2]atomic.Int64
+		for i, took := range []time.Duration{time.Millisecond, 50 * time.Millisecond} {
+			w.add(fmt.Sprintf("m%d", i), 1, perRow(1, func([]float32) error {
+				runs[i].Add(1)
+				time.Sleep(took)
+				return nil
+			}), trustBatches)
+		}
+		w.addPipeline(selection)
+		v := w.load("p")
+		for range 20 {
+			if err := w.Predict(t.Context(), ask(v, 1, 1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		runs[0].Store(0)
+		refused, last := 0, error(nil)
+		for range 1000 {
+			call := ask(v, 1, 1)
+			call.Limit = time.Now().Add(20 * time.Millisecond)
+			err := w.Predict(t.Context(), call)
+			last = err
+			if _, is := errors.AsType[*sharedsched.Refusal](err); is && call.Outcome.Executions == 0 {
+				refused++
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if refused < 990 || runs[0].Load() > 10 {
+			t.Errorf("%d of 1000 were refused, and the first step has run %d times (%v)", refused, runs[0].Load(), last)
+		}
+	})
+}
+
+// TestCancelBetweenSteps: once the caller is gone, nothing more runs.
+func TestCancelBetweenSteps(t *testing.T) {
+	w := newWorld(t, 1)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	gone := errors.New("the caller is gone")
+	w.add("m0", 1, perRow(1, func([]float32) error {
+		cancel(gone)
+		return nil
+	}), trustBatches)
+	second := line{1, 0}.engine()
+	w.add("m1", 1, second, trustBatches)
+	w.addPipeline(selection)
+	v := w.load("p")
+	second.Forget()
+	if err := w.Predict(ctx, ask(v, 1, 1)); !errors.Is(err, gone) {
+		t.Errorf("the error is %v", err)
+	}
+	if runs := second.Forget(); len(runs) > 0 {
+		t.Errorf("the second step ran %v", runs)
+	}
+}
+
+// TestStepsShareBatches: a row of a pipeline runs in one batch with a direct caller's.
+func TestStepsShareBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		w.add("m0", 1, line{1, 0}.engine(), trustBatches)
+		second := line{1, 0}.engine()
+		w.add("m1", 1, second, func(m *modelrepo.Manifest) {
+			trustBatches(m)
+			m.Batching.BatchTimeout = config.Duration(time.Second)
+		})
+		w.addPipeline(selection)
+		v := w.load("p")
+		second.Forget()
+		var calls sync.WaitGroup
+		for _, at := range []*catalog.Version{v, w.version("m1", 1)} {
+			calls.Go(func() {
+				if err := w.Predict(t.Context(), ask(at, 1, 1)); err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+		}
+		calls.Wait()
+		if runs := second.Forget(); !slices.Equal(runs, []int{2}) {
+			t.Errorf("the second model ran batches of %v rows, want one of 2", runs)
+		}
+	})
+}
+
+// TestStepReplacedMeanwhile: a request that has begun is answered by the versions of its beginning, which are closed
+// after it.
+func TestStepReplacedMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 2)
+		w.add("m0", 1, line{1, 0}.engine(), trustBatches)
+		old := line{2, 0}.engine()
+		w.add("m1", 1, old, trustBatches)
+		w.addPipeline(selection)
+		v := w.load("p")
+		at, free := make(chan struct{}), make(chan struct{})
+		w.put("m0", 1, perRow(1, func([]float32) error {
+			select {
+			case at <- struct{}{}:
+				<-free
+			default:
+			}
+			return nil
+		}), "second")
+		w.reconcile()
+		call := ask(v, 1, 3)
+		ended := make(chan error)
+		go func() { ended <- w.Predict(t.Context(), call) }()
+		<-at
+		w.put("m1", 1, line{100, 0}.engine(), "second")
+		if err := w.Reconcile(t.Context(), w.listing); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if old.Closed() > 0 {
+			t.Fatal("the step's version was closed before the request came to it")
+		}
+		close(free)
+		if err := <-ended; err != nil || values(call.Results[0])[0] != 6 {
+			t.Errorf("the answer is %v, %v; want 6, of the version of the beginning", call.Results, err)
+		}
+		time.Sleep(time.Second)
+		if old.Closed() != 1 {
+			t.Errorf("the old version was closed %d times", old.Closed())
+		}
+		if again := ask(v, 1, 3); w.Predict(t.Context(), again) != nil || values(again.Results[0])[0] != 300 {
+			t.Errorf("the next answer is %v, want 300", again.Results)
+		}
+	})
+}

@@ -1,0 +1,413 @@
+package serving
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// Predict answers a call: by the scheduler, or, for a pipeline that is not joined, step by step.
+func (s *Shared) Predict(ctx context.Context, call *catalog.Call) error {
+	if own, _ := call.Version.Resident.(*Version); own != nil && own.staged() != nil {
+		return s.predictSteps(ctx, call)
+	}
+	a := s.Begin(call)
+	return a.Run(ctx)
+}
+
+// staged returns the pipeline whose steps are requests by themselves; nil: the version is none.
+func (v *Version) staged() *modelrepo.Pipeline {
+	if p := v.From.Version.Pipeline; p != nil && p.Staged() {
+		return p
+	}
+	return nil
+}
+
+// checkStaged judges a pipeline whose steps leave rows out by what the joined model gives.
+func (v *Version) checkStaged(sig *tensor.Signature, batched bool) error {
+	p := v.staged()
+	if p == nil || len(p.Defaults) == 0 {
+		return nil
+	}
+	wrong := func(name, format string, args ...any) error {
+		return fmt.Errorf("%s: outputs.%s: %s", v.From.Path(), name, fmt.Sprintf(format, args...))
+	}
+	for name, text := range p.Defaults {
+		spec := &sig.Outputs[sig.Output(name)]
+		if !batched || spec.BatchDim == tensor.NoBatch {
+			return wrong(name, "its rows are not shown to be independent, so that none can be left out; take the conditions "+
+				"(when) away, or have `weft check` say what stands in the way")
+		}
+		for i, n := range spec.Shape {
+			if i != spec.BatchDim && n == tensor.Unknown {
+				return wrong(name, "dimension %d of %v varies, and rows that are left out need a size; export the model of the "+
+					"step with that size", i, spec.Shape)
+			}
+		}
+		if _, err := tensor.ParseElement(spec.DType, string(text)); err != nil {
+			return wrong(name, "the default: %v", err)
+		}
+	}
+	return nil
+}
+
+// hold keeps a version from being closed until letGo; false: it takes requests no more.
+func (v *Version) hold() bool {
+	v.holds.Add(1)
+	if v.Ready.Load() {
+		return true
+	}
+	v.letGo()
+	return false
+}
+
+func (v *Version) letGo() { v.holds.Add(-1) }
+
+// unheld waits until nobody holds a version that takes requests no more, or ctx has ended. Those that hold it end soon,
+// with their requests.
+func (v *Version) unheld(ctx context.Context) {
+	for !v.Ready.Load() && v.holds.Load() > 0 && ctx.Err() == nil {
+		time.Sleep(holdPause)
+	}
+}
+
+// holdPause is between two looks at who holds a version.
+const holdPause = 2 * time.Millisecond
+
+// staged is a request to a pipeline on its way through the steps. Each step is a request to its version, in batches
+// with whatever else asks for that. It is charged to the flow of the pipeline, and its target and limit leave time for
+// the steps after it: so the first is refused if there is no time for all. The versions are those of the beginning,
+// whatever takes their place meanwhile.
+type staged struct {
+	*modelrepo.Pipeline
+	shared *Shared
+	call   *catalog.Call
+	way    Attempt // with the limit of the request
+	payer  payer
+	stages []stage
+	values map[string]value // by what they are called in the pipeline
+}
+
+// stage is the version that answers a step.
+type stage struct {
+	public *catalog.Version
+	held   *Version
+}
+
+// payer is who tasks are charged to, but for callers that pay for themselves: a flow, by name. The zero value is the
+// version that runs them.
+type payer struct {
+	flow       string
+	weight     float64
+	byIdentity bool
+}
+
+// value is a tensor with those rows of the request that rows lists, ascending, along dim; nil: with all of them.
+type value struct {
+	tensor.Tensor
+	dim  int
+	rows []int
+}
+
+// predictSteps answers a call to a pipeline.
+func (s *Shared) predictSteps(ctx context.Context, call *catalog.Call) error {
+	now, _ := s.Owner.Find(call.Version)
+	if now == nil || now.staged() == nil || !now.hold() {
+		return fmt.Errorf("model %q version %d: %w", call.Version.Model, call.Version.Number, catalog.ErrNotReady)
+	}
+	defer now.letGo()
+	st := &staged{Pipeline: now.staged(), shared: s, call: call, way: s.Begin(call), values: map[string]value{}}
+	m := now.From.Manifest
+	st.payer = payer{
+		flowName(now.Model, now.Number, m.Fairness), cmp.Or(call.Version.Weight, m.Weight),
+		m.Fairness == modelrepo.FairIdentity,
+	}
+	defer st.letGo()
+	for i, step := range st.Steps {
+		public := s.Owner.Step(step.Model, step.Version)
+		held, _ := residentOf(public)
+		if held == nil || !held.hold() {
+			return st.fault(i, fmt.Errorf("model %q version %d: %w", step.Model, step.Version, catalog.ErrNotReady))
+		}
+		st.stages = append(st.stages, stage{public, held})
+	}
+	for i, in := range call.Version.Signature.Inputs {
+		st.values[in.Name] = value{Tensor: call.Inputs[i], dim: in.BatchDim}
+	}
+	if err := st.admit(); err != nil {
+		return err
+	}
+	for i := range st.Steps {
+		if err := st.run(ctx, i); err != nil {
+			return st.fault(i, err)
+		}
+	}
+	return st.finish()
+}
+
+// admit refuses a request whose limit leaves no time for all steps. Nothing of it runs then.
+func (st *staged) admit() error {
+	first := st.stages[0].held
+	takes := first.waiting() + st.later(0, st.Steps[0].Repeat, max(st.call.Rows, 1))
+	if left := time.Until(st.way.limit); !st.way.limit.IsZero() && takes > left {
+		return &sharedsched.Refusal{Reason: sharedsched.RefusedDeadline, Predicted: takes, Limit: left, RetryAfter: -1}
+	}
+	return nil
+}
+
+func residentOf(v *catalog.Version) (*Version, bool) {
+	if v == nil {
+		return nil, false
+	}
+	own, is := v.Resident.(*Version)
+	return own, is
+}
+
+func (st *staged) letGo() {
+	for _, s := range st.stages {
+		s.held.letGo()
+	}
+}
+
+func (st *staged) fault(i int, err error) error {
+	return fmt.Errorf("step %q: %w", st.Steps[i].Name, err)
+}
+
+// run runs a step, as often as it is repeated, for the rows that pass.
+func (st *staged) run(ctx context.Context, i int) error {
+	step, public := &st.Steps[i], st.stages[i].public
+	rows, err := st.passing(step)
+	if err != nil {
+		return err
+	}
+	sig := public.Signature
+	inputs := make([]tensor.Tensor, len(sig.Inputs))
+	for k, in := range sig.Inputs {
+		inputs[k] = st.values[step.Inputs[in.Name]].pick(rows)
+	}
+	if rows != nil && len(rows) == 0 {
+		for _, out := range sig.Outputs {
+			st.values[step.Name+"."+out.Name] = value{dim: out.BatchDim, rows: rows}
+		}
+		return nil
+	}
+	for n := range step.Repeat {
+		results, err := st.ask(ctx, i, step.Repeat-n, inputs)
+		if err != nil {
+			return err
+		}
+		for in, out := range step.Carry {
+			inputs[sig.Input(in)] = results[sig.Output(out)]
+		}
+		if n < step.Repeat-1 {
+			continue
+		}
+		for k, out := range sig.Outputs {
+			v := value{Tensor: results[k], dim: out.BatchDim, rows: rows}
+			if v.dim == tensor.NoBatch {
+				v.rows = nil
+			}
+			st.values[step.Name+"."+out.Name] = v
+		}
+	}
+	return nil
+}
+
+// ask runs a step once; times is how often it is to run, with this time.
+func (st *staged) ask(ctx context.Context, i, times int, inputs []tensor.Tensor) ([]tensor.Tensor, error) {
+	public, call := st.stages[i].public, st.call
+	rows, err := public.Signature.Rows(inputs)
+	if err != nil {
+		return nil, err
+	}
+	sub := &catalog.Call{
+		Version: public, Inputs: inputs, Rows: rows, Priority: call.Priority, Caller: call.Caller, Shadow: call.Shadow,
+		Traced: call.Traced,
+	}
+	later := st.later(i, times-1, max(rows, 1))
+	a := st.shared.Begin(sub)
+	a.held, a.payer, a.limit = st.stages[i].held, st.payer, st.way.limit
+	if !a.limit.IsZero() {
+		a.limit = a.limit.Add(-later)
+	}
+	if sub.Limit = call.Limit; !sub.Limit.IsZero() {
+		sub.Limit = a.limit
+	}
+	if call.Target > 0 {
+		sub.Target = max(1, call.Target-time.Since(st.way.arrival)-later)
+	}
+	err = a.Run(ctx)
+	o := call.Outcome
+	call.Outcome = sub.Outcome
+	call.Outcome.Queue += o.Queue
+	call.Outcome.Compute += o.Compute
+	call.Outcome.DeviceTime += o.DeviceTime
+	call.Outcome.Executions += o.Executions
+	call.Phases = call.Phases.Plus(sub.Phases)
+	return sub.Results, err
+}
+
+// later is how long the steps after this one are expected to take, and this one so many times again: what waits at them
+// now, and their runs.
+func (st *staged) later(i, again, rows int) (sum time.Duration) {
+	sum = time.Duration(again) * st.stages[i].held.takes(rows)
+	for k := i + 1; k < len(st.stages); k++ {
+		v := st.stages[k].held
+		sum += v.waiting() + time.Duration(max(1, st.Steps[k].Repeat))*v.takes(rows)
+	}
+	return sum
+}
+
+// takes is how long so many rows are expected to take on the replica where they take least.
+func (v *Version) takes(rows int) (least time.Duration) {
+	for i, r := range v.Replicas() {
+		row := cmp.Or(r.perRow.Load(), int64(r.first.took))
+		if took := time.Duration(row) * time.Duration(rows); i == 0 || took < least {
+			least = took
+		}
+	}
+	return least
+}
+
+// passing returns the rows that a step runs for; nil: all.
+func (st *staged) passing(step *modelrepo.Step) (rows []int, err error) {
+	for _, from := range step.Inputs {
+		rows = both(rows, st.values[from].rows)
+	}
+	if step.When == nil {
+		return rows, nil
+	}
+	v := st.values[step.When.Output]
+	if rows = both(rows, v.rows); rows == nil {
+		rows = make([]int, st.call.Rows)
+		for i := range rows {
+			rows[i] = i
+		}
+	}
+	if len(rows) == 0 {
+		return rows, nil
+	}
+	one := v.pick(rows)
+	numbers := make([]float64, len(rows))
+	if n, _ := one.Shape.Elements(); int(n) != len(rows) {
+		return nil, fmt.Errorf("%s has the shape %v for %d rows, expected one number for each", step.When.Output, one.Shape,
+			len(rows))
+	}
+	if one.DType == tensor.Bool {
+		for i, b := range one.Data {
+			numbers[i] = float64(b)
+		}
+	} else {
+		tensor.Numbers(numbers, one.DType, one.Data, 0)
+	}
+	passing := rows[:0:0]
+	for i, row := range rows {
+		if step.When.Passes(numbers[i]) {
+			passing = append(passing, row)
+		}
+	}
+	return passing, nil
+}
+
+// both returns the rows in both lists; nil is all of them.
+func both(a, b []int) []int {
+	if a == nil {
+		return b
+	}
+	if b == nil {
+		return a
+	}
+	shared := a[:0:0]
+	for _, row := range a {
+		if _, is := slices.BinarySearch(b, row); is {
+			shared = append(shared, row)
+		}
+	}
+	return shared
+}
+
+// pick returns those rows of a value, in memory of their own, or the whole of one that has exactly these.
+func (v value) pick(rows []int) tensor.Tensor {
+	if rows == nil || v.dim == tensor.NoBatch || v.rows != nil && slices.Equal(rows, v.rows) {
+		return v.Tensor
+	}
+	ranges := make([]tensor.RowRange, 0, len(rows))
+	for _, row := range rows {
+		if v.rows != nil {
+			row, _ = slices.BinarySearch(v.rows, row)
+		}
+		if last := len(ranges) - 1; last >= 0 && ranges[last].First+ranges[last].Rows == row {
+			ranges[last].Rows++
+			continue
+		}
+		ranges = append(ranges, tensor.RowRange{Tensor: v.Tensor, First: row, Rows: 1})
+	}
+	return joined(v.dim, len(rows), v.Tensor, ranges)
+}
+
+// joined returns the tensor of so many rows that has those of all ranges.
+func joined(dim, rows int, like tensor.Tensor, ranges []tensor.RowRange) tensor.Tensor {
+	if len(ranges) == 0 {
+		return tensor.Tensor{DType: like.DType, Shape: like.Shape.With(dim, 0)}
+	}
+	data := make([]byte, tensor.JoinedSize(dim, ranges))
+	tensor.JoinRows(data, dim, ranges)
+	return tensor.Tensor{DType: like.DType, Shape: like.Shape.With(dim, int64(rows)), Data: data}
+}
+
+// finish gives the call its results. Rows that were left out have the defaults.
+func (st *staged) finish() error {
+	outputs := st.call.Version.Signature.Outputs
+	wanted := st.call.Wanted
+	if wanted == nil {
+		for o := range outputs {
+			wanted = append(wanted, o)
+		}
+	}
+	for _, o := range wanted {
+		spec := &outputs[o]
+		v := st.values[st.Outputs[spec.Name]]
+		if v.rows == nil {
+			st.call.Results = append(st.call.Results, v.Tensor)
+			continue
+		}
+		row := defaultRow(spec, v, string(st.Defaults[spec.Name]))
+		var ranges []tensor.RowRange
+		for i, next := 0, 0; i < st.call.Rows; i++ {
+			if next < len(v.rows) && v.rows[next] == i {
+				ranges = append(ranges, tensor.RowRange{Tensor: v.Tensor, First: next, Rows: 1})
+				next++
+			} else {
+				ranges = append(ranges, tensor.RowRange{Tensor: row, Rows: 1})
+			}
+		}
+		st.call.Results = append(st.call.Results, joined(v.dim, st.call.Rows, row, ranges))
+	}
+	return nil
+}
+
+// defaultRow returns a row that holds a default, of the shape that rows of the output have.
+func defaultRow(spec *tensor.Spec, v value, text string) tensor.Tensor {
+	shape := slices.Clone(v.Shape)
+	if v.Data == nil {
+		shape = slices.Clone(spec.Shape)
+		for i, n := range shape {
+			shape[i] = max(n, 1) // checkStaged demands that it is known
+		}
+	}
+	shape[v.dim] = 1
+	t := tensor.Tensor{DType: spec.DType, Shape: shape}
+	n, _ := shape.Elements()
+	one, _ := tensor.ParseElement(spec.DType, text) // checkStaged has tried it
+	for range n {
+		t.Data = append(t.Data, one...)
+	}
+	return t
+}
