@@ -70,7 +70,7 @@ func (v *Version) hold() bool {
 
 func (v *Version) letGo() { v.holds.Add(-1) }
 
-// unheld waits until nobody holds a version that takes requests no more, or ctx has ended. Those that hold it end soon,
+// unheld waits until nobody holds a version that takes requests no more, or ctx has ended. Its holders end soon,
 // with their requests.
 func (v *Version) unheld(ctx context.Context) {
 	for !v.Ready.Load() && v.holds.Load() > 0 && ctx.Err() == nil {
