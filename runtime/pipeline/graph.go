@@ -101,22 +101,14 @@ func (m *merger) finish() {
 	}
 	outputs := map[string]string{} // values by what they are called from now on
 	for _, name := range slices.Sorted(maps.Keys(m.Outputs)) {
-		key, from := "outputs."+name, m.Outputs[name]
-		step, output, _ := m.StepOf(from)
-		is, ok := m.output(key, step, output)
-		if !ok {
-			continue
-		}
-		if _, is := m.inputs[name]; is {
-			m.fault(key, "an input of the pipeline is called so; expected another name")
-		}
+		step, output, _ := m.StepOf(m.Outputs[name])
 		value := m.step(step).names[output]
 		if _, taken := outputs[value]; taken || !produced[value] {
 			graph.Node = append(graph.Node, identity(value, name))
 		} else {
 			outputs[value] = name
 		}
-		graph.Output = append(graph.Output, m.value(name, input{step, is}))
+		graph.Output = append(graph.Output, m.value(name, input{step, m.step(step).gives[output]}))
 	}
 	graph.Node = renamed(graph.GetNode(), func(name string) string {
 		if output, is := outputs[name]; is {

@@ -22,6 +22,10 @@ func Merge(p *modelrepo.Pipeline, models []*onnx.ModelProto) (*onnx.ModelProto, 
 	for i, model := range models {
 		m.steps = append(m.steps, m.read(i, model))
 	}
+	for _, s := range m.steps {
+		m.wire(s)
+	}
+	m.wireOutputs()
 	if len(m.faults) > 0 {
 		return nil, m.faults
 	}
@@ -29,9 +33,6 @@ func Merge(p *modelrepo.Pipeline, models []*onnx.ModelProto) (*onnx.ModelProto, 
 		m.join(s, m.Steps[i+1:])
 	}
 	m.finish()
-	if len(m.faults) > 0 {
-		return nil, m.faults
-	}
 	return m.merged, nil
 }
 
@@ -178,19 +179,40 @@ func (m *merger) name(from string) string {
 	return from
 }
 
-// join adds the graph of a step.
-func (m *merger) join(s *step, later []modelrepo.Step) {
-	given := map[string]string{}
+// wire compares what a step gets with what it takes.
+func (m *merger) wire(s *step) {
 	for _, in := range s.needs {
 		key, from := s.key+".inputs."+in.GetName(), s.Inputs[in.GetName()]
+		if from == "" {
+			continue // a fault already
+		}
 		if is, ok := m.source(key, from, s, in.GetType()); ok {
 			m.meet(key, from, is, s, in.GetType())
-			given[in.GetName()] = m.name(from)
-			m.known = append(m.known, typed{given[in.GetName()], input{s.Name, in.GetType()}})
 		}
 	}
 	for in, out := range s.Carry {
 		m.meet(s.key+".carry."+in, s.Name+"."+out, input{s.Name, s.gives[out]}, s, s.typeOf(in))
+	}
+}
+
+// wireOutputs finds what the outputs of the pipeline are.
+func (m *merger) wireOutputs() {
+	for name, from := range m.Outputs {
+		key := "outputs." + name
+		step, output, _ := m.StepOf(from)
+		m.output(key, step, output)
+		if _, is := m.inputs[name]; is {
+			m.fault(key, "an input of the pipeline is called so; expected another name")
+		}
+	}
+}
+
+// join adds the graph of a step.
+func (m *merger) join(s *step, later []modelrepo.Step) {
+	given := map[string]string{}
+	for _, in := range s.needs {
+		given[in.GetName()] = m.name(s.Inputs[in.GetName()])
+		m.known = append(m.known, typed{given[in.GetName()], input{s.Name, in.GetType()}})
 	}
 	graph := m.merged.GetGraph()
 	if s.owner {
