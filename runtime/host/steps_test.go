@@ -306,6 +306,25 @@ func TestCancelBetweenSteps(t *testing.T) {
 	}
 }
 
+// TestStepIsInUse: a version that a pipeline asks is not unloaded by hand.
+func TestStepIsInUse(t *testing.T) {
+	w := newWorld(t, 1)
+	w.add("m0", 1, line{1, 0}.engine(), trustBatches)
+	w.add("m1", 1, line{1, 0}.engine(), trustBatches)
+	w.addPipeline(selection)
+	w.load("p")
+	err := w.UnloadVersion(t.Context(), "m1", 1)
+	if used, is := errors.AsType[*catalog.InUseError](err); !is || !slices.Equal(used.By, []string{`pipeline "p" version 1`}) {
+		t.Errorf("the error is %v, want one that names the pipeline", err)
+	}
+	if err := w.UnloadVersion(t.Context(), "p", 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.UnloadVersion(t.Context(), "m1", 1); err != nil {
+		t.Errorf("without the pipeline: %v", err)
+	}
+}
+
 // TestStepsShareBatches: a row of a pipeline runs in one batch with a direct caller's.
 func TestStepsShareBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -239,7 +239,7 @@ func (a *Attempt) lookUp() error {
 			return nil
 		}
 	}
-	if v != nil || comes {
+	if comes || v != nil && (a.held == nil || v.Ready.Load()) { // one that is held for the request may not come back
 		a.until = changed
 	}
 	return fmt.Errorf("model %q version %d: %w", version.Model, version.Number, catalog.ErrNotReady)
