@@ -209,7 +209,11 @@ func (h *Host) Close(ctx context.Context) error {
 // choose another version from a newer snapshot. What is tried before the call ends with an error is a table of package
 // serving (attempt.go).
 func (h *Host) Predict(ctx context.Context, call *catalog.Call) error {
-	return h.serving.Predict(ctx, call)
+	if serving.Staged(call.Version) {
+		return h.serving.PredictSteps(ctx, call)
+	}
+	a := h.serving.Begin(call)
+	return a.Run(ctx)
 }
 
 // Find implements serving.Owner. It returns the version behind a published one if that still takes requests. If not, it

@@ -13,13 +13,10 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// Predict answers a call: by the scheduler, or, for a pipeline that is not joined, step by step.
-func (s *Shared) Predict(ctx context.Context, call *catalog.Call) error {
-	if own, _ := call.Version.Resident.(*Version); own != nil && own.staged() != nil {
-		return s.predictSteps(ctx, call)
-	}
-	a := s.Begin(call)
-	return a.Run(ctx)
+// Staged reports whether a version is a pipeline whose steps are requests by themselves.
+func Staged(v *catalog.Version) bool {
+	own, _ := v.Resident.(*Version)
+	return own != nil && own.staged() != nil
 }
 
 // staged returns the pipeline whose steps are requests by themselves; nil: the version is none.
@@ -116,8 +113,8 @@ type value struct {
 	rows []int
 }
 
-// predictSteps answers a call to a pipeline.
-func (s *Shared) predictSteps(ctx context.Context, call *catalog.Call) error {
+// PredictSteps answers a call to a Staged version.
+func (s *Shared) PredictSteps(ctx context.Context, call *catalog.Call) error {
 	now, _ := s.Owner.Find(call.Version)
 	if now == nil || now.staged() == nil || !now.hold() {
 		return fmt.Errorf("model %q version %d: %w", call.Version.Model, call.Version.Number, catalog.ErrNotReady)
