@@ -46,6 +46,9 @@ type Opened struct {
 	Provider string
 	// Notes are remarks for readers of the metadata, such as on a provider that was asked for and is not there.
 	Notes []string
+	// Foreign says that the engine knows operators that Weft does not. It may run one in the place of a function of the
+	// model that has its name.
+	Foreign bool
 	// Quarantine runs each batch in a process where nothing else runs at that time: an error of the kind Crashed is then
 	// that batch's fault. A run may wait for others, as Waited of its batch says. It has the signature of Session, its
 	// own runs and statistics, and is not closed. Nil: the engine has no process of its own.

@@ -88,7 +88,7 @@ func proveFile(
 		return nil, err
 	}
 	if graph != nil {
-		d.Consult(io.NewSectionReader(bytes.NewReader(graph), 0, int64(len(graph))))
+		d.Consult(io.NewSectionReader(bytes.NewReader(graph), 0, int64(len(graph))), false)
 	}
 	found, err := proof.Prove(t.Context(), &direct{session: s},
 		&proof.Subject{Model: "m", Version: 1, Device: "dev", Batching: b, Log: slog.New(log)}, d)

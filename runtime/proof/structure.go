@@ -16,8 +16,8 @@ type graphProof struct{ structure.Verdict }
 
 // Consult reads the model file as it is opened, nil where there is none, if a proof by its graph is wanted. Where that
 // proves the rows independent, outputs have their rows where the graph has them. Where the rows are sure to meet, but
-// those along another dimension are proven, they are along that.
-func (d *Decision) Consult(file *io.SectionReader) {
+// those along another dimension are proven, they are along that. foreign is engine.Opened.Foreign.
+func (d *Decision) Consult(file *io.SectionReader, foreign bool) {
 	if d.manifest.Mode != modelrepo.BatchAuto || file == nil || d.Against != "" {
 		return
 	}
@@ -25,6 +25,9 @@ func (d *Decision) Consult(file *io.SectionReader) {
 	if err != nil {
 		d.graph = graphProof{structure.Verdict{Reason: "the file cannot be read for its structure: " + err.Error()}}
 		return
+	}
+	if foreign {
+		model.ReplaceFunctions()
 	}
 	if d.consult(model); !d.graph.Mixes || d.manifest.Tolerance > 0 {
 		return

@@ -89,7 +89,7 @@ func (r *Replica) decide(c residency.Candidate) (*proof.Decision, error) {
 		return nil, fmt.Errorf("%s: %w", c.Path(), err)
 	}
 	if files := r.copied.held(); files != nil {
-		d.Consult(files.Graph())
+		d.Consult(files.Graph(), r.Opened.Foreign)
 	}
 	return d, nil
 }

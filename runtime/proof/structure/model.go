@@ -17,6 +17,7 @@ type Model struct {
 	functions map[functionKey]*onnx.FunctionProto
 	nodes     int
 	types     typeSet
+	replaced  bool // the functions may be
 }
 
 type functionKey struct{ domain, name, overload string }
@@ -57,6 +58,10 @@ func read(r io.ReaderAt, size int64) (*Model, error) {
 	}
 	return m, nil
 }
+
+// ReplaceFunctions has proofs take nothing from the model's own functions: the engine may have operators of their
+// names, which it runs in their place.
+func (m *Model) ReplaceFunctions() { m.replaced = true }
 
 func countNodes(nodes []*onnx.NodeProto) int {
 	n := len(nodes)

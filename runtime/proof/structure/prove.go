@@ -24,7 +24,10 @@ type Verdict struct {
 // Prove carries the rows of the inputs through the graph. Axes says by name along which dimension an input has its
 // rows; one that is not in it has none. Prove may be called from several goroutines at once.
 func (m *Model) Prove(axes map[string]int) Verdict {
-	p := &prover{operators: operators, functions: m.functions, opsets: m.proto.GetOpsetImport(), types: m.types}
+	p := &prover{
+		operators: operators, functions: m.functions, replaced: m.replaced,
+		opsets: m.proto.GetOpsetImport(), types: m.types,
+	}
 	v := Verdict{Nodes: m.nodes}
 	var why, refused *cause
 	for {
@@ -90,6 +93,7 @@ func (p *prover) another() bool {
 type prover struct {
 	operators map[operatorKey]operator
 	functions map[functionKey]*onnx.FunctionProto
+	replaced  bool                       // the functions may be, by operators
 	opsets    []*onnx.OperatorSetIdProto // of the model
 	types     typeSet
 	symbols   []extent // by symbol

@@ -215,6 +215,11 @@ func TestFunctions(t *testing.T) {
 		if v.Proven != tt.proven || v.Nodes != 3 {
 			t.Errorf("along %d: %+v", tt.axis, v)
 		}
+		replaced := readModel(t, g.Marshal())
+		replaced.ReplaceFunctions()
+		if v := replaced.Prove(axes); v.Proven || v.Mixes || !strings.Contains(v.Reason, "may have an operator") {
+			t.Errorf("along %d, where an operator may be in its place: %+v", tt.axis, v)
+		}
 		session, _, err := openModel(t, g.Marshal())
 		if err != nil {
 			t.Fatal(err)

@@ -188,6 +188,9 @@ func (p *prover) apply(c *call, maker string) ([]*value, *cause) {
 		return nil, why
 	case f != nil && known:
 		return nil, &cause{operator: maker, reason: "the model has a function of the same name"}
+	case f != nil && p.replaced:
+		return nil, &cause{operator: maker, reason: "a library of --ort-ops may have an operator of this name, which ONNX " +
+			"Runtime prefers to the model's function"}
 	case f != nil:
 	case !known:
 		return nil, &cause{operator: maker, reason: "there is no rule for this operator"}
