@@ -9,6 +9,11 @@ CALL(210, AddExternalInitializers, OrtStatus *, (OrtSessionOptions *, const char
 CALL(279, AddExternalInitializersFromFilesInMemory, OrtStatus *, (OrtSessionOptions *, const char *const *, char *const *,
     const size_t *, size_t))
 
+CALL(26, CreateCustomOpDomain, OrtStatus *, (const char *, OrtCustomOpDomain **))
+CALL(28, AddCustomOpDomain, OrtStatus *, (OrtSessionOptions *, OrtCustomOpDomain *))
+CALL(101, ReleaseCustomOpDomain, void, (OrtCustomOpDomain *))
+CALL(228, RegisterCustomOpsLibrary_V2, OrtStatus *, (OrtSessionOptions *, const char *))
+
 CALL(0, CreateStatus, OrtStatus *, (OrtErrorCode, const char *))
 CALL(1, GetErrorCode, OrtErrorCode, (const OrtStatus *))
 CALL(2, GetErrorMessage, const char *, (const OrtStatus *))

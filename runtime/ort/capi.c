@@ -68,6 +68,27 @@ OrtStatus *weft_give_value(const weft_api *api, OrtSessionOptions *options, cons
     return status;
 }
 
+const char *weft_load_operators(const char *path) {
+    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (handle == NULL) return dlerror();
+    bool registers = dlsym(handle, "RegisterCustomOps") != NULL;
+    dlclose(handle); // it stays loaded, by RTLD_NODELETE
+    return registers ? NULL : "it does not export RegisterCustomOps";
+}
+
+OrtStatus *weft_register_operators(const weft_api *api, OrtSessionOptions *options, const char *path) {
+    return api->RegisterCustomOpsLibrary_V2(options, path);
+}
+
+OrtStatus *weft_claim_domain(const weft_api *api, OrtSessionOptions *options, const char *name, OrtCustomOpDomain **domain) {
+    OrtStatus *status = api->CreateCustomOpDomain(name, domain);
+    return status != NULL ? status : api->AddCustomOpDomain(options, *domain);
+}
+
+void weft_release_domain(const weft_api *api, OrtCustomOpDomain *domain) {
+    if (domain != NULL) api->ReleaseCustomOpDomain(domain);
+}
+
 OrtStatus *weft_providers(const weft_api *api, char ***names, int *count) { return api->GetAvailableProviders(names, count); }
 
 void weft_providers_free(const weft_api *api, char **names, int count) {

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 typedef struct OrtAllocator OrtAllocator;
+typedef struct OrtCustomOpDomain OrtCustomOpDomain;
 typedef struct OrtEpAssignedNode OrtEpAssignedNode;
 typedef struct OrtEpAssignedSubgraph OrtEpAssignedSubgraph;
 typedef struct OrtKeyValuePairs OrtKeyValuePairs;
@@ -69,6 +70,15 @@ OrtStatus *weft_give_files(const weft_api *api, OrtSessionOptions *options, char
 // weft_give_value says where in memory an initializer is that lies in a file of external data. The memory must stay until the session is made.
 OrtStatus *weft_give_value(const weft_api *api, OrtSessionOptions *options, const char *name, ONNXTensorElementDataType dtype,
     const int64_t *dims, size_t rank, void *data, size_t size);
+
+// weft_load_operators loads a library of custom operators, for as long as the process lives. It returns NULL, or the fault in words, which
+// is valid until the thread's next call of this kind.
+const char *weft_load_operators(const char *path);
+// weft_register_operators has sessions of the options know the operators of a library.
+OrtStatus *weft_register_operators(const weft_api *api, OrtSessionOptions *options, const char *path);
+// weft_claim_domain has sessions of the options fail if a library has operators of the domain. The domain is released after the session.
+OrtStatus *weft_claim_domain(const weft_api *api, OrtSessionOptions *options, const char *name, OrtCustomOpDomain **domain);
+void weft_release_domain(const weft_api *api, OrtCustomOpDomain *domain);
 
 // weft_memory is the state of a session's arena, in bytes.
 typedef struct {

@@ -36,6 +36,9 @@ func explain(err error) error {
 	case strings.Contains(text, "Unrecognized attribute: "):
 		return fmt.Errorf("%w (the operators are of a later opset than the model names, as PyTorch's exporter writes them "+
 			"for an opset_version below 18: export without opset_version)", err)
+	case strings.Contains(text, "is not a registered function/op"):
+		return fmt.Errorf("%w (this ONNX Runtime has no such operator: if it is of a library of custom operators, name that "+
+			"with --ort-ops)", err)
 	case strings.Contains(text, "is not enabled in this build"):
 		return fmt.Errorf("%s: %s", strings.TrimSuffix(text, "."), otherLibrary)
 	}

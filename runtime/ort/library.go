@@ -49,6 +49,8 @@ var library struct {
 	version string
 	api     *C.weft_api
 	open    int // sessions that are open or being opened
+	// operators are the libraries of custom operators that were found usable together at last.
+	operators []string
 }
 
 // Init loads the ONNX Runtime shared library at path. A second call with the same path does nothing; another path is an
@@ -129,7 +131,7 @@ func Shutdown() error {
 	}
 	C.weft_unload(library.api)
 	C.free(unsafe.Pointer(library.api))
-	library.path, library.version, library.api = "", "", nil
+	library.path, library.version, library.api, library.operators = "", "", nil, nil
 	return onnxruntime.DestroyEnvironment()
 }
 

@@ -25,6 +25,8 @@ type Options struct {
 	ConvSearch string
 	// PinBuffers page-locks batch buffers through Session.Memory.
 	PinBuffers bool
+	// Operators are the files of libraries of custom operators, as absolute paths, which the model may use.
+	Operators []string
 	// CUDAGraphs replays a captured CUDA graph for shapes that come again. A model that does not allow it runs without,
 	// with a note.
 	CUDAGraphs bool

@@ -169,6 +169,9 @@ func create(src *Source, o Options, provider string) (*onnxruntime.DynamicAdvanc
 	if err := options.AddSessionConfigEntry("session.intra_op.allow_spinning", "0"); err != nil {
 		return nil, err
 	}
+	if err := registerOperators(options, o.Operators); err != nil {
+		return nil, err
+	}
 	open := func() (*onnxruntime.DynamicAdvancedSession, error) {
 		session, err := src.create(options)
 		if err != nil {

@@ -91,6 +91,9 @@ func open(api *C.weft_api, src *Source, o Options) (_ *Session, err error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if err := loadOperators(o.Operators); err != nil {
+		return nil, err
+	}
 	m, err := withProviders(src, o)
 	if err != nil {
 		return nil, err

@@ -88,17 +88,15 @@ func (s *Source) create(options *onnxruntime.SessionOptions) (*onnxruntime.Dynam
 
 // give tells ONNX Runtime where in memory the external data is.
 func (s *Source) give(options *onnxruntime.SessionOptions, all []byte) error {
-	field := reflect.ValueOf(options).Elem().FieldByName("o")
-	if field.Kind() != reflect.Pointer || field.IsNil() {
-		return errors.New("this version of github.com/yalue/onnxruntime_go keeps its session options elsewhere; build " +
-			"with the version that go.mod names")
+	to, err := nativeOptions(options)
+	if err != nil {
+		return err
 	}
 	api, err := hold()
 	if err != nil {
 		return err
 	}
 	defer release()
-	to := (*C.OrtSessionOptions)(field.UnsafePointer())
 	for i := range s.Large {
 		if err := s.Large[i].give(api, to, all); err != nil {
 			return err
@@ -123,6 +121,16 @@ func (s *Source) give(options *onnxruntime.SessionOptions, all []byte) error {
 		files[i] = (*C.char)(unsafe.Pointer(unsafe.SliceData(b)))
 	}
 	return take(api, C.weft_give_files(api, to, &names[0], &files[0], &sizes[0], C.size_t(n)))
+}
+
+// nativeOptions are the options as the C API has them.
+func nativeOptions(options *onnxruntime.SessionOptions) (*C.OrtSessionOptions, error) {
+	field := reflect.ValueOf(options).Elem().FieldByName("o")
+	if field.Kind() != reflect.Pointer || field.IsNil() {
+		return nil, errors.New("this version of github.com/yalue/onnxruntime_go keeps its session options elsewhere; " +
+			"build with the version that go.mod names")
+	}
+	return (*C.OrtSessionOptions)(field.UnsafePointer()), nil
 }
 
 // give tells ONNX Runtime where in memory the initializer is.
