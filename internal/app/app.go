@@ -88,7 +88,8 @@ func (a *App) start(ctx context.Context, g *lifecycle.Group, log *slog.Logger) e
 	context.AfterFunc(ctx, s.supervisor.Stopping)
 	for _, step := range []func(context.Context) error{
 		s.findModels,
-		s.readAccess, // --access
+		s.readAccess,    // --access
+		s.tellOperators, // --ort-ops
 		s.openCerts,
 		s.listen,         // before models are loaded for minutes, so that a fault of an address is reported at once
 		s.openState,      // decisions by operators and by rollouts, of this server and earlier ones
@@ -134,6 +135,7 @@ func (s *Settings) Check() error {
 	if wrong := misplacedState(s.StateDir, s.Repositories); wrong != "" {
 		faults.Addf("state-dir", "%s", wrong)
 	}
+	checkOperators(s.ORTOps, &faults)
 	for i := range faults {
 		faults[i].Key = "--" + faults[i].Key
 	}

@@ -54,7 +54,7 @@ func newEngines(d devices, s *config.Server, l *library, clock *owntime.Clock, l
 				memory = worker.DefaultMemory()
 			}
 			e.workers = worker.NewPool(worker.Config{
-				Command: workerCommand, Library: l.find, Sandbox: sandboxOf(s, d), Memory: memory,
+				Command: workerCommand, Library: l.find, Sandbox: sandboxOf(s, d, l.operators), Memory: memory,
 				Changed: e.tellChanged, Clock: e.clock, Log: log,
 			})
 			e.each = s.Isolation == config.IsolateModel
@@ -203,7 +203,7 @@ func (e *engines) openONNX(ctx context.Context, v modelrepo.Version, f *modelfil
 		Providers: providers, IntraOpThreads: e.devices.threads(o.IntraOpThreads, f), DeviceID: on.id,
 		DeviceMemory: int64(o.DeviceMemoryLimit), ArenaExtend: string(o.ArenaExtendStrategy), TF32: o.TF32,
 		ConvSearch: string(o.ConvAlgoSearch),
-		PinBuffers: o.PinBuffers, CUDAGraphs: o.CUDAGraphs,
+		PinBuffers: o.PinBuffers, CUDAGraphs: o.CUDAGraphs, Operators: e.library.operators,
 	}}, try)
 	if err != nil {
 		// The providers without a device may be the ones that would have worked.
@@ -225,7 +225,7 @@ func (e *engines) openONNX(ctx context.Context, v modelrepo.Version, f *modelfil
 		e.log.Warn("model does not run as asked", "event", "model_option_refused",
 			"model", v.Model, "version", v.Number, "path", v.Path, "cause", note)
 	}
-	opened.Notes = notes
+	opened.Notes, opened.Foreign = notes, len(e.library.operators) > 0
 	return opened, nil
 }
 

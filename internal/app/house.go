@@ -32,7 +32,11 @@ type house struct {
 func newHouse(s *config.Server, log *slog.Logger, clock *owntime.Clock, models host.Config,
 	options shell.Options,
 ) (*house, error) {
-	h := &house{library: &library{named: s.ONNXRuntimeLib}, log: log}
+	operators, err := absolute(s.ORTOps)
+	if err != nil {
+		return nil, err
+	}
+	h := &house{library: &library{named: s.ONNXRuntimeLib, operators: operators}, log: log}
 	available := parseDevices(s.Devices)
 	// This is before anything that may load CUDA.
 	available.countByBus(log)
@@ -51,7 +55,6 @@ func newHouse(s *config.Server, log *slog.Logger, clock *owntime.Clock, models h
 	models.MaxAnswer = int(s.MaxMessageBytes)
 	h.models = host.New(models)
 	h.engines.changed = h.models.Review // before the first worker is started
-	var err error
 	h.scheduler, err = shell.New(sharedsched.Config{
 		Devices: scheduled, MaxQueuedBytes: int64(s.MaxQueuedBytes),
 	}, h.models, options)
@@ -74,12 +77,12 @@ func (h *house) probes() []lifecycle.Probe {
 }
 
 // sandboxOf returns what the processes of models may do; nil: whatever the server may. They get private copies of
-// models, and so need no file of a repository.
-func sandboxOf(s *config.Server, d devices) *sandbox.Policy {
+// models, and so need no file of a repository. They load operator libraries by their paths.
+func sandboxOf(s *config.Server, d devices, operators []string) *sandbox.Policy {
 	if s.Sandbox == config.SandboxOff {
 		return nil
 	}
-	return &sandbox.Policy{GPU: len(d.gpus) > 0}
+	return &sandbox.Policy{Readable: operators, GPU: len(d.gpus) > 0}
 }
 
 // close ends everything. Admitted tasks are executed, as far as ctx leaves time for them. When ctx ends, the workers

@@ -143,6 +143,9 @@ type Server struct {
 	ShadowLog string `yaml:"shadow-log,omitempty" name:"shadow-log" default:"" placeholder:"FILE" group:"Models:" help:"Append a line of JSON for each comparison of a shadow."`
 	// ONNXRuntimeLib is the path of the ONNX Runtime shared library; empty searches as package ortlib does.
 	ONNXRuntimeLib string `yaml:"onnxruntime-lib" name:"onnxruntime-lib" default:"" env:"WEFT_ONNXRUNTIME_LIB" placeholder:"PATH" group:"Execution:" help:"The ONNX Runtime library; empty: search"`
+	// ORTOps are shared libraries of custom operators for ONNX Runtime, which the models of every repository may then use.
+	// They are code of the operator's choice, which runs where models do; no model names one.
+	ORTOps []string `yaml:"ort-ops,omitempty,flow" name:"ort-ops" placeholder:"PATH" group:"Execution:" help:"Libraries of custom operators that models may use."`
 	// SchedTrace is a file for every event and decision of the scheduler, to be decided again later; empty disables
 	// it. It grows by some hundred bytes with each request, and holds the shapes of requests and the values of
 	// inputs without a batch dimension.

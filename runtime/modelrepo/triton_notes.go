@@ -54,7 +54,7 @@ var without = map[string]string{
 	"optimization.output_pinned_memory": "" +
 		"it is of CUDA devices, and the model asks for none: set onnx.providers and onnx.pin_buffers",
 	"parameters":               "Weft has no such option of ONNX Runtime; onnx in model.yaml lists those that there are",
-	"model_operations":         "Weft loads no libraries of operators: export the model with standard ones",
+	"model_operations":         "who starts the server names libraries of operators, and no model does: set --ort-ops",
 	"model_transaction_policy": "each request has one answer",
 	"model_repository_agents": "" +
 		"Weft reads model files as they are; weft seal and SHA256SUMS protect them against changes",
