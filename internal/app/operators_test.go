@@ -17,7 +17,7 @@ import (
 )
 
 // TestOperatorLibraries: models use the operators of a library in either isolation, where nothing is proven of these
-// by the graph: what they do to made-up rows decides.
+// by the graph: what they do to synthetic inputs decides.
 func TestOperatorLibraries(t *testing.T) {
 	library := weftest.Operators(t)
 	content, err := os.ReadFile(library)
