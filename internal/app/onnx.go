@@ -48,6 +48,12 @@ func placeOf(v modelrepo.Version, stores []string) modelfile.Place {
 	place.Joint = &modelfile.Joint{
 		File: modelrepo.PipelineFile, Text: p.Text,
 		Merge: func(models []*onnx.ModelProto) (merged *onnx.ModelProto, err error) {
+			// The graphs come from files that no engine has read yet.
+			defer func() {
+				if caught := recover(); caught != nil {
+					err = fmt.Errorf("%s: the model of a step is no valid graph (%v); check each of them by itself", v.Path, caught)
+				}
+			}()
 			again := *p
 			err = again.Decode(v.Path, func() (faults config.Faults) {
 				merged, faults = pipeline.Merge(&again, models)

@@ -19,10 +19,7 @@ func (o owner) Step(model string, number int64) *catalog.Version {
 	if m == nil {
 		return nil
 	}
-	if v := m.Version(number); v != nil && v.State == catalog.Ready {
-		return v
-	}
-	return nil
+	return m.Version(number)
 }
 
 // Changed returns a channel that is closed when the published state of a model changes.

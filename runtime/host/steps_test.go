@@ -31,6 +31,13 @@ func (w *world) addPipeline(text string) *modelrepo.Pipeline {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	w.add("p", 1, nil, trustBatches)
+	w.resolve(p)
+	return p
+}
+
+// joined stands for the joined model: it gives its input for each output.
+func joined(p *modelrepo.Pipeline) *fake {
 	e := perRow(1, func([]float32) error { return nil })
 	outputs := slices.Sorted(maps.Keys(p.Outputs))
 	e.Declared.Outputs = nil
@@ -44,11 +51,27 @@ func (w *world) addPipeline(text string) *modelrepo.Pipeline {
 		}
 		return nil
 	}
-	w.add("p", 1, e, trustBatches)
-	m := &w.listing.Models[len(w.listing.Models)-1]
-	m.Versions[0].Pipeline = p
-	m.Selected[0].Pipeline = p
-	return p
+	return e
+}
+
+// resolve has the pipeline name the versions that are listed now.
+func (w *world) resolve(p *modelrepo.Pipeline) {
+	own := *p
+	own.Steps = slices.Clone(p.Steps)
+	prints := []string{"first"}
+	for i, s := range own.Steps {
+		for _, m := range w.listing.Models {
+			if m.Name == s.Model {
+				own.Steps[i].Of = m.Versions[0]
+				prints = append(prints, m.Versions[0].Fingerprint)
+			}
+		}
+	}
+	w.change("p", func(m *modelrepo.Model) {
+		m.Versions[0].Pipeline, m.Versions[0].Fingerprint = &own, strings.Join(prints, " ")
+		m.Selected[0] = m.Versions[0]
+		w.engine(m.Versions[0].Path, joined(p))
+	})
 }
 
 func trustBatches(m *modelrepo.Manifest) { m.Batching.Mode = modelrepo.BatchOn }
@@ -104,6 +127,9 @@ func drawPipeline(rng *rand.Rand, models int) string {
 		if conditional[i] {
 			defaults = append(defaults, fmt.Sprintf("o%d: %d", i, -i))
 		}
+	}
+	if n > 0 && !conditional[n-1] { // one value under two names
+		outputs = append(outputs, fmt.Sprintf("o9: s%d.y", n-1))
 	}
 	fmt.Fprintf(&b, "outputs: {%s}\n", strings.Join(outputs, ", "))
 	if len(defaults) > 0 {
@@ -179,7 +205,13 @@ func TestSteps(t *testing.T) {
 					t.Errorf("seed %d: %v\n%s", seed, err, text)
 					return
 				}
+				lies := map[*byte]bool{}
 				for o, out := range v.Signature.Outputs {
+					if at := &call.Results[o].Data[0]; lies[at] {
+						t.Errorf("seed %d: two outputs share their memory\n%s", seed, text)
+					} else {
+						lies[at] = true
+					}
 					if got := values(call.Results[o]); !slices.Equal(got, want[out.Name]) {
 						t.Errorf("seed %d: %s of %v is %v, want %v\n%s", seed, out.Name, rows, got, want[out.Name], text)
 					}
@@ -325,6 +357,66 @@ func TestStepIsInUse(t *testing.T) {
 	}
 }
 
+// TestStepOnALostDevice: requests that wait at a step are answered by its version elsewhere, and nothing stays behind.
+func TestStepOnALostDevice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, m := newFleet(t, 100*time.Millisecond, "a", "b")
+		w.add("m0", 1, m.open, func(m *modelrepo.Manifest) {
+			tiny(m)
+			m.MaxLatency = 0
+		})
+		w.addPipeline("joined: false\nsteps: [{name: s, model: m0, version: 1, inputs: {x: x}}]\noutputs: {y: s.y}\n")
+		w.edit("p", func(m *modelrepo.Manifest) { m.MaxLatency = 0 })
+		v := w.load("p")
+		lost := where(w.version("m0", 1))[0]
+		for _, back := range []string{"a", "b"} {
+			m.opens[back] = func() error {
+				time.Sleep(3 * time.Second)
+				return nil
+			}
+		}
+		var calls sync.WaitGroup
+		for _, at := range []*catalog.Version{w.version("m0", 1), w.version("m0", 1), v} {
+			calls.Go(func() {
+				// The one that runs when the device breaks may fail.
+				if err := w.Predict(t.Context(), ask(at, 1, 21)); err != nil && at == v {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+		}
+		m.breaks(lost)
+		calls.Wait()
+		if err := w.Predict(t.Context(), ask(v, 1, 21)); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestBecomesStaged: a request that was routed while the pipeline was joined does not pass over its conditions.
+func TestBecomesStaged(t *testing.T) {
+	w := newWorld(t, 1)
+	w.add("m0", 1, line{1, 0}.engine(), trustBatches)
+	w.add("m1", 1, line{2, 0}.engine(), trustBatches)
+	always := strings.NewReplacer(", when: {output: look.y, above: 0.5}", "", "defaults: {rank: -1}", "")
+	w.addPipeline(always.Replace(selection))
+	old := w.load("p")
+	p, err := modelrepo.ReadPipeline("pipeline.yaml", []byte(selection))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.resolve(p)
+	w.put("p", 1, joined(p), "second")
+	w.reconcile()
+	if err := w.Predict(t.Context(), ask(old, 1, 0.25)); !errors.Is(err, catalog.ErrNotReady) {
+		t.Errorf("the error is %v, want one that has it routed again", err)
+	}
+	call := ask(w.version("p", 1), 1, 0.25)
+	if err := w.Predict(t.Context(), call); err != nil || values(call.Results[0])[0] != -1 {
+		t.Errorf("a new one is answered with %v, %v", call.Results, err)
+	}
+}
+
 // TestStepsShareBatches: a row of a pipeline runs in one batch with a direct caller's.
 func TestStepsShareBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -362,8 +454,8 @@ func TestStepReplacedMeanwhile(t *testing.T) {
 		w.add("m0", 1, line{1, 0}.engine(), trustBatches)
 		old := line{2, 0}.engine()
 		w.add("m1", 1, old, trustBatches)
-		w.addPipeline(selection)
-		v := w.load("p")
+		p := w.addPipeline(selection)
+		w.load("p")
 		at, free := make(chan struct{}), make(chan struct{})
 		w.put("m0", 1, perRow(1, func([]float32) error {
 			select {
@@ -373,12 +465,15 @@ func TestStepReplacedMeanwhile(t *testing.T) {
 			}
 			return nil
 		}), "second")
+		w.resolve(p)
 		w.reconcile()
+		v := w.version("p", 1)
 		call := ask(v, 1, 3)
 		ended := make(chan error)
 		go func() { ended <- w.Predict(t.Context(), call) }()
 		<-at
 		w.put("m1", 1, line{100, 0}.engine(), "second")
+		w.resolve(p)
 		if err := w.Reconcile(t.Context(), w.listing); err != nil {
 			t.Fatal(err)
 		}
@@ -394,7 +489,7 @@ func TestStepReplacedMeanwhile(t *testing.T) {
 		if old.Closed() != 1 {
 			t.Errorf("the old version was closed %d times", old.Closed())
 		}
-		if again := ask(v, 1, 3); w.Predict(t.Context(), again) != nil || values(again.Results[0])[0] != 300 {
+		if again := ask(w.version("p", 1), 1, 3); w.Predict(t.Context(), again) != nil || values(again.Results[0])[0] != 300 {
 			t.Errorf("the next answer is %v, want 300", again.Results)
 		}
 	})

@@ -14,7 +14,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path"
+	"slices"
 	"strings"
 )
 
@@ -71,8 +71,11 @@ func (f *Files) Graph() *io.SectionReader {
 
 // External returns the files of external data.
 func (f *Files) External() (all []File) {
+	if f.from.Joint == nil {
+		return f.List[1:]
+	}
 	for _, file := range f.List[1:] {
-		if path.Base(file.Name) != Model { // which is that of a step
+		if !slices.ContainsFunc(f.from.Joint.Parts, func(p Part) bool { return file.Name == p.Name+"/"+Model }) {
 			all = append(all, file)
 		}
 	}

@@ -38,9 +38,22 @@ func Load(ctx context.Context, from Place, required bool, told func(done, of int
 	return f, nil
 }
 
+// verify compares the files with the lists that there are: the version's own, and those of its parts.
 func (f *Files) verify(required bool) error {
-	dir, path := f.from.Dir, f.from.path(SumsName)
-	listed, err := f.from.readSums()
+	if f.from.Joint != nil {
+		for _, p := range f.from.Joint.Parts {
+			if err := f.verifyBy(p.Place, p.Name+"/", false); err != nil {
+				return err
+			}
+		}
+	}
+	return f.verifyBy(f.from, "", required)
+}
+
+// verifyBy compares the files whose names begin with prefix with the list of a version.
+func (f *Files) verifyBy(p Place, prefix string, required bool) error {
+	dir, path := p.Dir, p.path(SumsName)
+	listed, err := p.readSums()
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !required:
 		return nil
@@ -52,18 +65,29 @@ func (f *Files) verify(required bool) error {
 			err, dir)
 	}
 	for _, file := range f.List {
-		want, is := listed[file.Name]
+		name, of := strings.CutPrefix(file.Name, prefix)
+		want, is := listed[name]
 		switch {
+		case !of:
 		case !is:
 			return fmt.Errorf("%s: %w: %s does not list it; if it belongs to the model, run `weft seal --replace %s`",
-				filepath.Join(dir, file.Name), ErrDigest, path, dir)
+				f.pathOf(file), ErrDigest, path, dir)
 		case want != file.SHA256:
 			return fmt.Errorf("%s: %w: it has the SHA-256 %x, and %s lists %x; put the right file there, or, if this is "+
-				"the right one, run `weft seal --replace %s`", filepath.Join(dir, file.Name), ErrDigest, file.SHA256, path,
-				want, dir)
+				"the right one, run `weft seal --replace %s`", f.pathOf(file), ErrDigest, file.SHA256, path, want, dir)
 		}
 	}
 	return nil
+}
+
+// pathOf returns where a file was read from.
+func (f *Files) pathOf(file File) string {
+	for _, s := range f.seen {
+		if s.name == file.Name {
+			return s.path()
+		}
+	}
+	return f.from.path(file.Name)
 }
 
 // Differences says in what a version's SHA256SUMS differs from its files: nothing if there is none.

@@ -260,9 +260,12 @@ func (p *Pipeline) checkStep(faults *config.Faults, key string, i int) {
 func (p *Pipeline) checkSource(faults *config.Faults, key, from string, i int) {
 	name, _, dotted := strings.Cut(from, ".")
 	at := slices.IndexFunc(p.Steps, func(s Step) bool { return s.Name == name })
-	near := config.Nearest(name, p.names(i))
+	near := ""
+	if at < 0 && dotted {
+		near = config.Nearest(name, p.names(i))
+	}
 	switch {
-	case at < 0 && dotted && near != "":
+	case near != "":
 		*faults = append(*faults, config.Fault{
 			Key: key, Suggestion: near,
 			Message: fmt.Sprintf("no step is called so; expected %s, or an input of the pipeline, found %q", p.outputs(i), name),

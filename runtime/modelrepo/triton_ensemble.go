@@ -74,11 +74,12 @@ var noStepName = regexp.MustCompile(`[^A-Za-z0-9_-]`)
 func (e *ensemble) name(i int) string {
 	all := e.c.GetEnsembleScheduling().GetStep()
 	plain := func(s *inference.ModelEnsembling_Step) string {
-		return noStepName.ReplaceAllString(s.GetModelName(), "_")[:min(len(s.GetModelName()), 48)]
+		name := noStepName.ReplaceAllString(s.GetModelName(), "_")
+		return name[:min(len(name), 48)]
 	}
 	name := plain(all[i])
 	if n := slices.IndexFunc(all, func(s *inference.ModelEnsembling_Step) bool { return plain(s) == name }); n < i {
-		name = fmt.Sprintf("%s_%d", name, i+1)
+		name = fmt.Sprintf("step%d_%s", i+1, name)
 	}
 	begins := func(t interface{ GetName() string }) bool { return strings.HasPrefix(t.GetName(), name) }
 	if slices.ContainsFunc(e.c.GetInput(), func(in *inference.ModelInput) bool { return begins(in) }) ||

@@ -286,7 +286,7 @@ func (s *step) loop(given map[string]string) (*onnx.NodeProto, map[string]string
 		}}}
 	}
 	within := s.Name + "/"
-	count, goOn, goesOn := within+"step count", within+"go on", within+"goes on"
+	count, goOn, goesOn := within+"weft count", within+"weft go on", within+"weft goes on"
 	body.Input = append(body.Input, scalar(count, onnx.TensorProto_INT64), scalar(goOn, onnx.TensorProto_BOOL))
 	body.Output = append(body.Output, scalar(goesOn, onnx.TensorProto_BOOL))
 	node := &onnx.NodeProto{OpType: new("Loop"), Name: new(s.Name), Input: []string{s.Name + ":times", ""}}
@@ -300,7 +300,7 @@ func (s *step) loop(given map[string]string) (*onnx.NodeProto, map[string]string
 	finals := map[string]string{}
 	for _, in := range carried {
 		// An output of a graph is that of a node, and of no other output of the graph.
-		next, final := within+in+" next", s.Name+":"+in
+		next, final := within+"weft next "+in, s.Name+":"+in
 		body.Node = append(body.Node, identity(rename(s.Carry[in]), next))
 		body.Input = append(body.Input, &onnx.ValueInfoProto{Name: new(inner[in]), Type: unnamed(s.typeOf(in))})
 		body.Output = append(body.Output, &onnx.ValueInfoProto{Name: &next, Type: unnamed(s.gives[s.Carry[in]])})

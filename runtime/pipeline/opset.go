@@ -195,7 +195,7 @@ func (r *rewriter) constantOf(t *onnx.TensorProto) string {
 // add makes a node of one output before the node that is being written, and returns the name of the output.
 func (r *rewriter) add(op string, inputs []string, attributes ...*onnx.AttributeProto) string {
 	r.names++
-	name := fmt.Sprintf("rewritten %d", r.names)
+	name := fmt.Sprintf("weft rewritten %d", r.names)
 	r.made = append(r.made, &onnx.NodeProto{
 		OpType: &op, Input: inputs, Output: []string{name}, Attribute: attributes,
 	})
@@ -240,19 +240,19 @@ func only(name string, value int64) func(*rewriter, *onnx.NodeProto) bool {
 
 // oneOutput refuses a node whose further outputs are others now.
 func oneOutput(r *rewriter, n *onnx.NodeProto) bool {
-	for _, name := range n.GetOutput()[1:] {
-		if name != "" {
-			r.refuse(n, "gives %q, which newer opsets do not give", name)
+	for i, name := range n.GetOutput() {
+		if i > 0 && name != "" {
+			r.refuse(n, "gives %q, which newer opsets do not give, or otherwise", name)
 		}
 	}
-	n.Output = n.GetOutput()[:1]
+	n.Output = n.GetOutput()[:min(1, len(n.GetOutput()))]
 	return true
 }
 
-// dropped leaves out how much is dropped in training: a server does not train.
+// dropped leaves out how much is dropped in training: a server does not train. What the mask says then has changed.
 func dropped(r *rewriter, n *onnx.NodeProto) bool {
 	_ = r.take(n, "ratio")
-	return true
+	return oneOutput(r, n)
 }
 
 // set gives an attribute the value that it had by default.

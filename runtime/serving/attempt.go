@@ -230,8 +230,14 @@ func (a *Attempt) lookUp() error {
 		changed = owner.Changed(version.Model) // before it is looked for
 	}
 	v, comes := a.held, false
+	if v != nil && v.Pick(1) == nil { // its devices are lost
+		v, a.held = nil, nil
+	}
 	if v == nil {
 		v, comes = owner.Find(version)
+	}
+	if v != nil && v.staged() != nil { // it was joined when the call was routed
+		v, comes = nil, false
 	}
 	if v != nil {
 		if r := v.Pick(a.call.Rows); r != nil && r != left {
@@ -239,7 +245,7 @@ func (a *Attempt) lookUp() error {
 			return nil
 		}
 	}
-	if comes || v != nil && (a.held == nil || v.Ready.Load()) { // one that is held for the request may not come back
+	if comes || v != nil {
 		a.until = changed
 	}
 	return fmt.Errorf("model %q version %d: %w", version.Model, version.Number, catalog.ErrNotReady)

@@ -60,6 +60,7 @@ func (r *Replica) vacate() error {
 	if last {
 		// The version has no session left to run rows on.
 		r.audit.End()()
+		r.letSteps()
 	}
 	r.shared.Owner.Freed(last)
 	return closed

@@ -33,7 +33,7 @@ type Owner interface {
 	// Find returns the version that takes requests which were made for another under its number: that one itself, or the
 	// one in its place. Nil: none does; comes: it is being loaded. It takes no lock.
 	Find(*catalog.Version) (now *Version, comes bool)
-	// Step returns the version that answers a step of a pipeline; nil: none does. It takes no lock.
+	// Step returns a version as it is published; nil: it is not. It takes no lock.
 	Step(model string, number int64) *catalog.Version
 	// Changed returns a channel that is closed when Find may return something else for versions of the model.
 	Changed(model string) <-chan struct{}

@@ -37,7 +37,11 @@ func (v *Version) checkStaged(sig *tensor.Signature, batched bool) error {
 		return fmt.Errorf("%s: outputs.%s: %s", v.From.Path(), name, fmt.Sprintf(format, args...))
 	}
 	for name, text := range p.Defaults {
-		spec := &sig.Outputs[sig.Output(name)]
+		o := sig.Output(name)
+		if o < 0 {
+			return wrong(name, "it is not served: its elements have a type that Weft does not serve; take it away")
+		}
+		spec := &sig.Outputs[o]
 		if !batched || spec.BatchDim == tensor.NoBatch {
 			return wrong(name, "its rows are not shown to be independent, so that none can be left out; take the conditions "+
 				"(when) away, or have `weft check` say what stands in the way")
@@ -55,6 +59,80 @@ func (v *Version) checkStaged(sig *tensor.Signature, batched bool) error {
 	return nil
 }
 
+// stage is the version that answers a step, which is kept from being closed.
+type stage struct {
+	public *catalog.Version
+	held   *Version
+}
+
+// takeSteps waits until the versions that a staged pipeline asks are ready, from the files that it was read with, and
+// keeps them from being closed until letSteps, whatever takes their place.
+func (v *Version) takeSteps(ctx context.Context) error {
+	p := v.staged()
+	if p == nil || v.stages.Load() != nil {
+		return nil
+	}
+	var stages []stage
+	for i := range p.Steps {
+		s, err := v.takeStep(ctx, &p.Steps[i])
+		if err == nil {
+			err = checkCondition(p, i, stages)
+		}
+		if err != nil {
+			letGo(stages)
+			return fmt.Errorf("%s: step %q: %w", v.From.Path(), p.Steps[i].Name, err)
+		}
+		stages = append(stages, s)
+	}
+	v.stages.Store(&stages)
+	return nil
+}
+
+// stepPatience is how long a step may be absent, which should come with the pipeline.
+const stepPatience = 5 * time.Second
+
+func (v *Version) takeStep(ctx context.Context, step *modelrepo.Step) (stage, error) {
+	owner, began := v.shared.Owner, time.Now()
+	for {
+		changed := owner.Changed(step.Model)
+		public := owner.Step(step.Model, step.Version)
+		late := time.NewTimer(stepPatience - time.Since(began))
+		switch {
+		case public == nil && time.Since(began) >= stepPatience:
+			return stage{}, fmt.Errorf("version %d of model %s is not served; load it (weft load %s %d), or have "+
+				"versions.policy select it", step.Version, step.Model, step.Model, step.Version)
+		case public == nil:
+		case public.State == catalog.Failed, public.Cause != "":
+			return stage{}, fmt.Errorf("version %d of model %s cannot be loaded: %s", step.Version, step.Model, public.Cause)
+		case public.State == catalog.Ready:
+			held, _ := public.Resident.(*Version)
+			if held != nil && held.From.Version.Fingerprint == step.Of.Fingerprint && held.hold() {
+				return stage{public, held}, nil
+			}
+		}
+		select {
+		case <-changed:
+		case <-late.C:
+		case <-ctx.Done():
+			return stage{}, context.Cause(ctx)
+		}
+		late.Stop()
+	}
+}
+
+// letSteps gives up what takeSteps has kept.
+func (v *Version) letSteps() {
+	if stages := v.stages.Swap(nil); stages != nil {
+		letGo(*stages)
+	}
+}
+
+func letGo(stages []stage) {
+	for _, s := range stages {
+		s.held.letGo()
+	}
+}
+
 // hold keeps a version from being closed until letGo; false: it takes requests no more.
 func (v *Version) hold() bool {
 	v.holds.Add(1)
@@ -67,16 +145,41 @@ func (v *Version) hold() bool {
 
 func (v *Version) letGo() { v.holds.Add(-1) }
 
-// unheld waits until nobody holds a version that takes requests no more, or ctx has ended. Its holders end soon,
-// with their requests.
+// unheld waits until nobody holds a version that takes requests no more, or ctx has ended, or its devices are lost, so
+// that nobody can ask it.
 func (v *Version) unheld(ctx context.Context) {
-	for !v.Ready.Load() && v.holds.Load() > 0 && ctx.Err() == nil {
+	for !v.Ready.Load() && v.holds.Load() > 0 && v.Pick(1) != nil && ctx.Err() == nil {
 		time.Sleep(holdPause)
 	}
 }
 
 // holdPause is between two looks at who holds a version.
 const holdPause = 2 * time.Millisecond
+
+// checkCondition judges the output that the condition of a step looks at, by the versions of the steps before.
+func checkCondition(p *modelrepo.Pipeline, i int, stages []stage) error {
+	when := p.Steps[i].When
+	if when == nil {
+		return nil
+	}
+	name, output, _ := p.StepOf(when.Output)
+	at := slices.IndexFunc(p.Steps, func(s modelrepo.Step) bool { return s.Name == name })
+	sig := stages[at].public.Signature
+	o := sig.Output(output)
+	if o < 0 {
+		return fmt.Errorf("when: %s is not served by step %q", when.Output, name)
+	}
+	spec := &sig.Outputs[o]
+	one := spec.DType != tensor.String && spec.BatchDim != tensor.NoBatch
+	for k, n := range spec.Shape {
+		one = one && (k == spec.BatchDim || n == 1)
+	}
+	if !one {
+		return fmt.Errorf("when: %s is %v %v; expected one number, true or false for each row: have the model of step %q "+
+			"give that", when.Output, spec.DType, spec.Shape, name)
+	}
+	return nil
+}
 
 // staged is a request to a pipeline on its way through the steps. Each step is a request to its version, in batches
 // with whatever else asks for that. It is charged to the flow of the pipeline, and its target and limit leave time for
@@ -90,12 +193,6 @@ type staged struct {
 	payer  payer
 	stages []stage
 	values map[string]value // by what they are called in the pipeline
-}
-
-// stage is the version that answers a step.
-type stage struct {
-	public *catalog.Version
-	held   *Version
 }
 
 // payer is who tasks are charged to, but for callers that pay for themselves: a flow, by name. The zero value is the
@@ -126,14 +223,8 @@ func (s *Shared) PredictSteps(ctx context.Context, call *catalog.Call) error {
 		flowName(now.Model, now.Number, m.Fairness), cmp.Or(call.Version.Weight, m.Weight),
 		m.Fairness == modelrepo.FairIdentity,
 	}
-	defer st.letGo()
-	for i, step := range st.Steps {
-		public := s.Owner.Step(step.Model, step.Version)
-		held, _ := residentOf(public)
-		if held == nil || !held.hold() {
-			return st.fault(i, fmt.Errorf("model %q version %d: %w", step.Model, step.Version, catalog.ErrNotReady))
-		}
-		st.stages = append(st.stages, stage{public, held})
+	if stages := now.stages.Load(); stages != nil {
+		st.stages = *stages
 	}
 	for i, in := range call.Version.Signature.Inputs {
 		st.values[in.Name] = value{Tensor: call.Inputs[i], dim: in.BatchDim}
@@ -159,20 +250,6 @@ func (st *staged) admit() error {
 	return nil
 }
 
-func residentOf(v *catalog.Version) (*Version, bool) {
-	if v == nil {
-		return nil, false
-	}
-	own, is := v.Resident.(*Version)
-	return own, is
-}
-
-func (st *staged) letGo() {
-	for _, s := range st.stages {
-		s.held.letGo()
-	}
-}
-
 func (st *staged) fault(i int, err error) error {
 	return fmt.Errorf("step %q: %w", st.Steps[i].Name, err)
 }
@@ -185,9 +262,16 @@ func (st *staged) run(ctx context.Context, i int) error {
 		return err
 	}
 	sig := public.Signature
-	inputs := make([]tensor.Tensor, len(sig.Inputs))
-	for k, in := range sig.Inputs {
-		inputs[k] = st.values[step.Inputs[in.Name]].pick(rows)
+	takes := sig.Inputs
+	if slices.ContainsFunc(sig.Optional, func(in tensor.Spec) bool { return step.Inputs[in.Name] != "" }) {
+		takes = slices.Concat(takes, sig.Optional)
+	}
+	inputs, at := make([]tensor.Tensor, len(takes)), map[string]int{}
+	for k, in := range takes {
+		at[in.Name] = k
+		if from := step.Inputs[in.Name]; from != "" {
+			inputs[k] = st.values[from].pick(rows)
+		}
 	}
 	if rows != nil && len(rows) == 0 {
 		for _, out := range sig.Outputs {
@@ -195,24 +279,17 @@ func (st *staged) run(ctx context.Context, i int) error {
 		}
 		return nil
 	}
+	var results []tensor.Tensor
 	for n := range step.Repeat {
-		results, err := st.ask(ctx, i, step.Repeat-n, inputs)
-		if err != nil {
+		if results, err = st.ask(ctx, i, step.Repeat-n, inputs); err != nil {
 			return err
 		}
 		for in, out := range step.Carry {
-			inputs[sig.Input(in)] = results[sig.Output(out)]
+			inputs[at[in]] = results[sig.Output(out)]
 		}
-		if n < step.Repeat-1 {
-			continue
-		}
-		for k, out := range sig.Outputs {
-			v := value{Tensor: results[k], dim: out.BatchDim, rows: rows}
-			if v.dim == tensor.NoBatch {
-				v.rows = nil
-			}
-			st.values[step.Name+"."+out.Name] = v
-		}
+	}
+	for k, out := range sig.Outputs {
+		st.values[step.Name+"."+out.Name] = value{Tensor: results[k], dim: out.BatchDim, rows: rows}
 	}
 	return nil
 }
@@ -237,8 +314,8 @@ func (st *staged) ask(ctx context.Context, i, times int, inputs []tensor.Tensor)
 	if sub.Limit = call.Limit; !sub.Limit.IsZero() {
 		sub.Limit = a.limit
 	}
-	if call.Target > 0 {
-		sub.Target = max(1, call.Target-time.Since(st.way.arrival)-later)
+	if target := cmp.Or(call.Target, call.Version.TargetLatency); target > 0 {
+		sub.Target = max(1, target-time.Since(st.way.arrival)-later)
 	}
 	err = a.Run(ctx)
 	o := call.Outcome
@@ -262,11 +339,17 @@ func (st *staged) later(i, again, rows int) (sum time.Duration) {
 	return sum
 }
 
-// takes is how long so many rows are expected to take on the replica where they take least.
+// takes is how long so many rows are expected to take on the replica where they take least: by the cost of a row, and
+// for each batch of them no longer than the longest run has taken.
 func (v *Version) takes(rows int) (least time.Duration) {
 	for i, r := range v.Replicas() {
-		row := cmp.Or(r.perRow.Load(), int64(r.first.took))
-		if took := time.Duration(row) * time.Duration(rows); i == 0 || took < least {
+		row := time.Duration(cmp.Or(r.perRow.Load(), int64(r.first.took)))
+		took := row * time.Duration(rows)
+		if longest := r.unit.Longest(); longest > 0 {
+			most := max(1, r.unit.Plan().Most)
+			took = min(took, longest*time.Duration((rows+most-1)/most))
+		}
+		if i == 0 || took < least {
 			least = took
 		}
 	}
@@ -368,13 +451,20 @@ func (st *staged) finish() error {
 			wanted = append(wanted, o)
 		}
 	}
+	given := map[string]bool{}
 	for _, o := range wanted {
 		spec := &outputs[o]
-		v := st.values[st.Outputs[spec.Name]]
-		if v.rows == nil {
+		from := st.Outputs[spec.Name]
+		v := st.values[from]
+		if v.rows == nil || v.dim == tensor.NoBatch && v.Data != nil {
+			if given[from] { // each result has memory of its own
+				v.Tensor = v.Clone()
+			}
+			given[from] = true
 			st.call.Results = append(st.call.Results, v.Tensor)
 			continue
 		}
+		v.dim = spec.BatchDim
 		row := defaultRow(spec, v, string(st.Defaults[spec.Name]))
 		var ranges []tensor.RowRange
 		for i, next := 0, 0; i < st.call.Rows; i++ {
