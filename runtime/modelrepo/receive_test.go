@@ -293,3 +293,30 @@ func TestUploadsWithoutLocks(t *testing.T) {
 }
 
 func second(_ int64, err error) error { return err }
+
+// TestUploadsBesideAModelConfigFile go to the repository, but for the models that the file lists.
+func TestUploadsBesideAModelConfigFile(t *testing.T) {
+	_, dir := receiver(t)
+	file := filepath.Join(t.TempDir(), "models.config")
+	text := `model_config_list { config { name: "listed" base_path: "` + t.TempDir() + `" } }`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ model, dir, refused string }{
+		{"listed", dir, "a model config file says where it lies"},
+		{"m", dir, ""},
+		{"new", dir, ""},
+		{"new", "", "the server has no repository, only a model config file"},
+	} {
+		r, err := modelrepo.OpenListed(file, strings.Fields(c.dir)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.AcceptUploads(1000, needs)
+		u, content := anUpload(c.model, 0, modelrepo.ModelFile, "graph")
+		e, _ := errors.AsType[*catalog.UploadError](second(r.Receive(u, content)))
+		if (e != nil) != (c.refused != "") || e != nil && !strings.Contains(e.Why, c.refused) {
+			t.Errorf("%s in %q: %v", c.model, c.dir, e)
+		}
+	}
+}

@@ -49,7 +49,7 @@ type sighting struct {
 func newSettling(quiet, later time.Duration) *settling {
 	return &settling{
 		quiet: quiet, later: later, models: map[string]*settledModel{}, seen: map[string]sighting{},
-		pipelines: map[string]resolved{},
+		pipelines: map[string]resolved{}, dirs: map[string]string{},
 	}
 }
 
