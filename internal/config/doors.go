@@ -1,6 +1,7 @@
 package config
 
 import (
+	"net"
 	"net/netip"
 	"net/url"
 	"strings"
@@ -29,7 +30,8 @@ func (s *Server) Identified() bool { return s.asksCallers() && s.TLSClientAuth =
 func (s *Server) Beyond() map[string]string {
 	addresses := map[string]string{}
 	for _, l := range s.listeners() {
-		if l.address != "" && !Local(l.address) {
+		// An address that does not parse is reported as that.
+		if _, _, err := net.SplitHostPort(l.address); err == nil && !Local(l.address) {
 			addresses[l.key] = l.address
 		}
 	}
@@ -39,17 +41,27 @@ func (s *Server) Beyond() map[string]string {
 // Open returns the addresses beyond this machine that serve any caller, by key, and why. There is none if callers must
 // show a certificate, or if there is an access file and TLS, so that tokens are not sent in the clear.
 func (s *Server) Open() (addresses map[string]string, why string) {
-	switch {
-	case s.Identified(), s.Access != "" && s.TLS():
+	if why, _ = s.opened(); why == "" {
 		return nil, ""
-	case s.Access != "":
-		why = "tokens would travel in the clear, because there is no TLS"
-	case s.asksCallers():
-		why = "callers need no identity, because tls-client-auth is optional"
-	default:
-		why = "callers need no identity"
 	}
 	return s.Beyond(), why
+}
+
+// opened returns why callers of every address are served without an identity, and what changes that; "": they are not.
+func (s *Server) opened() (why, remedy string) {
+	switch {
+	case s.Identified(), s.Access != "" && s.TLS():
+		return "", ""
+	case s.Access != "":
+		return "tokens would travel in the clear, because there is no TLS",
+			"serve TLS with tls-cert and tls-key (docs/TLS.md)"
+	case s.asksCallers():
+		return "callers need no identity, because tls-client-auth is optional",
+			"set tls-client-auth to require, or access (docs/ACCESS.md)"
+	case s.TLS():
+		return "callers need no identity", "set tls-client-ca (docs/TLS.md) or access (docs/ACCESS.md)"
+	}
+	return "callers need no identity", "serve TLS with tls-cert, tls-key and tls-client-ca (docs/TLS.md)"
 }
 
 // checkDoors finds open addresses that the operator has not allowed by insecure.
@@ -58,10 +70,11 @@ func (s *Server) checkDoors(faults *Faults) {
 		return
 	}
 	open, why := s.Open()
+	_, remedy := s.opened()
 	for _, l := range s.listeners() {
 		if address, is := open[l.key]; is {
-			faults.Addf(l.key, "%s is reached from other machines, and %s; serve TLS with tls-cert, tls-key and tls-client-ca "+
-				"(docs/TLS.md), listen on 127.0.0.1 or unix:/PATH, or set insecure to serve whoever comes", address, why)
+			faults.Addf(l.key, "%s is reached from other machines, and %s; %s, listen on 127.0.0.1 or unix:/PATH, or set "+
+				"insecure to serve all callers", address, why, remedy)
 		}
 	}
 }

@@ -19,7 +19,7 @@ type Server struct {
 	// Listen is the address of gRPC, as HOST:PORT, or unix:/PATH for a socket. Port 0 takes a free one. An empty host is
 	// every interface. Beyond this machine it needs identities, or Insecure.
 	Listen string `yaml:"listen" name:"listen" default:"127.0.0.1:9000" group:"Addresses:" help:"gRPC."`
-	// HTTP is the address of metrics and health, as HOST:PORT or unix:/PATH; empty disables it.
+	// HTTP is the address of predictions over HTTP, metrics and health, as HOST:PORT or unix:/PATH; empty disables it.
 	HTTP string `yaml:"http" name:"http" default:"127.0.0.1:9001" group:"Addresses:" help:"Metrics, health, JSON and the page; empty: none."`
 	// Pprof serves profiles and all metrics of the Go runtime on the HTTP address, too. Everybody who reaches it can have
 	// the server take profiles, which slows it down, and see what it runs.
