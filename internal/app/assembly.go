@@ -126,7 +126,7 @@ func (s *assembly) listen(ctx context.Context) (err error) {
 		return err
 	}
 	s.pagesAt = addressOf(http)
-	s.log.Info("metrics and health listening", "event", "http_listening", "http", addressOf(http))
+	s.log.Info("HTTP listening with predictions, metrics and health", "event", "http_listening", "http", addressOf(http))
 	s.group.Start(s.httpPart(http, s.pages(http.Addr(), s.measured.MetricsHandler())))
 	return nil
 }

@@ -58,7 +58,8 @@ func certFiles(s *Settings) certs.Files {
 // or by an access file that takes anonymous callers: Check and keepClosed refuse all else.
 func (s *assembly) tellOpen() {
 	effects := map[string]string{
-		"listen": "whoever reaches it can send requests", "http": "whoever reaches it can read metrics",
+		"listen":       "whoever reaches it can send requests to all models",
+		"http":         "whoever reaches it can send requests to all models and read metrics",
 		"admin-listen": "whoever reaches it can unload models and move traffic",
 	}
 	open, why := s.Open()
