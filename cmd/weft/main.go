@@ -139,7 +139,7 @@ type tokenCommand struct {
 }
 
 // Run makes a token and prints it.
-func (c *tokenCommand) Run(s streams) error { return app.Token(c.Name, s.out) }
+func (c *tokenCommand) Run(s streams) error { return app.Token(c.Name, s.out, s.err) }
 
 // workerCommand is `weft worker`. A server starts this program with it to run models in another process; people do not.
 type workerCommand struct {

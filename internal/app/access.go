@@ -38,9 +38,10 @@ func (r *accessRules) read(path string) (string, error) {
 	return text, err
 }
 
-// readBounded reads at most maxAccessFile bytes, so that a path such as /dev/zero does not fill the memory.
+// readBounded reads at most maxAccessFile bytes, so that a path such as /dev/zero does not fill the memory. The error
+// has the whole path.
 func readBounded(path string) (string, error) {
-	file, err := os.Open(path)
+	file, err := os.Open(config.Absolute(path))
 	if err != nil {
 		return "", err
 	}
@@ -76,7 +77,7 @@ func readAccess(path string) (*accessRules, error) {
 	}
 	// It is read even if the access file is faulty: all faults are reported together, and its changes are noticed.
 	if f.Tokens != "" {
-		errs = append(errs, r.readTokens(beside(f.Tokens)))
+		errs = append(errs, r.readTokens(path, beside(f.Tokens)))
 	}
 	if f.JWT != nil {
 		r.jwt = &access.IssuerConfig{URL: f.JWT.Issuer, Audience: f.JWT.Audience, Groups: f.JWT.Groups}
@@ -91,7 +92,9 @@ func readAccess(path string) (*accessRules, error) {
 		case f.JWT.JWKS != "":
 			keys, err := r.read(beside(f.JWT.JWKS))
 			r.jwt.Keys = []byte(keys)
-			errs = append(errs, err)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s: jwt.jwks: %w", path, err))
+			}
 		}
 	}
 	if err := errors.Join(errs...); err != nil || r.jwt == nil {
@@ -103,11 +106,11 @@ func readAccess(path string) (*accessRules, error) {
 	return r, nil
 }
 
-// readTokens puts the path before each fault of the tokens file, because the access file may name any.
-func (r *accessRules) readTokens(path string) error {
+// readTokens puts the path before each fault of the tokens file, because the access file, from, may name any.
+func (r *accessRules) readTokens(from, path string) error {
 	text, err := r.read(path)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: tokens: %w; make the file, with the lines that `weft token NAME` prints", from, err)
 	}
 	var faults []error
 	r.tokens, faults = access.ParseTokens(text)
@@ -275,15 +278,18 @@ func (s *assembly) openAccess() {
 	}
 }
 
-// Token makes a token, and writes to out the token and its line for the tokens file. The line has only the hash of the
-// token, so that the token is shown this once.
-func Token(name string, out io.Writer) error {
+// Token makes a token. It writes the token alone to out, so that a file can take it, and its line for the tokens file
+// to notes. The line has only the hash of the token, so that the token is shown this once.
+func Token(name string, out, notes io.Writer) error {
 	// config.Faults gives it the exit status of a wrong command line.
 	if err := access.CheckTokenName(name); err != nil {
 		return config.Faults{{Key: "<name>", Message: err.Error()}}
 	}
 	token, line := access.NewToken(name)
-	_, err := fmt.Fprintf(out, "token, for its owner only; it is not shown again:\n%s\n\nline for the tokens file, "+
-		"optionally followed by \"expires 2030-01-31T00:00:00Z\":\n%s\n", token, line)
+	if _, err := fmt.Fprintln(out, token); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(notes, "The token is for its owner only, and is not shown again. Its line for the tokens file, "+
+		"optionally followed by \"expires 2030-01-31T00:00:00Z\":\n%s\n", line)
 	return err
 }

@@ -70,7 +70,7 @@ func TestFaultyAccessFiles(t *testing.T) {
 		"issuer":              {"tokens:", "jwt: {issuer: \"http://example.org\", audience: a}\ntokens:", `jwt.issuer: "http://example.org" is no safe URL; expected https://`},
 		"audience":            {"tokens:", "jwt: {issuer: \"https://example.org\"}\ntokens:", "jwt.audience: no audience"},
 		"keys":                {"tokens:", "jwt: {issuer: \"https://example.org\", audience: a, jwks: tokens.txt}\ntokens:", "jwt.jwks: no JWKS"},
-		"no keys":             {"tokens:", "jwt: {issuer: \"https://example.org\", audience: a, jwks: keys.json}\ntokens:", "keys.json: no such file"},
+		"no keys":             {"tokens:", "jwt: {issuer: \"https://example.org\", audience: a, jwks: keys.json}\ntokens:", "access.yaml: jwt.jwks: open /"},
 		"keys of a bad URL":   {"tokens:", "jwt: {issuer: \"https://example.org\", audience: a, jwks: \"http://a/b\"}\ntokens:", "jwt.jwks: \"http://a/b\" is no safe URL"},
 		"no tokens file":      {"tokens.txt", "other.txt", "other.txt: no such file"},
 	} {
@@ -240,21 +240,21 @@ func TestHalfWrittenAccessFiles(t *testing.T) {
 }
 
 func TestTokenIsPrintedOnce(t *testing.T) {
-	var out strings.Builder
-	if err := Token("fleet-7", &out); err != nil {
+	var out, notes strings.Builder
+	if err := Token("fleet-7", &out, &notes); err != nil {
 		t.Fatal(err)
 	}
-	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	lines := strings.Split(strings.TrimSpace(notes.String()), "\n")
 	tokens, faults := access.ParseTokens(lines[len(lines)-1])
 	if faults != nil {
 		t.Fatal(faults)
 	}
-	p := &access.Prover{Tokens: tokens}
-	proof, err := p.Prove(t.Context(), lines[1], access.Hash(lines[1]), time.Now())
+	p, token := &access.Prover{Tokens: tokens}, strings.TrimSuffix(out.String(), "\n")
+	proof, err := p.Prove(t.Context(), token, access.Hash(token), time.Now())
 	if err != nil || proof.How != "token:fleet-7" {
 		t.Errorf("%v, %v of\n%s", proof, err, out.String())
 	}
-	if err := Token("a b", &out); err == nil {
+	if err := Token("a b", &out, &notes); err == nil {
 		t.Error("a name with a space is one")
 	}
 }

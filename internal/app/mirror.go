@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 
+	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/internal/lifecycle"
 	"github.com/weftserve/weft/internal/telemetry"
 	"github.com/weftserve/weft/runtime/audit"
@@ -34,7 +35,7 @@ func newMirror(models shadow.Models, path string, measured *telemetry.Telemetry,
 	var file *os.File
 	if path != "" {
 		var err error
-		if file, err = os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o640); err != nil {
+		if file, err = os.OpenFile(config.Absolute(path), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o640); err != nil {
 			return nil, lifecycle.Part{}, fmt.Errorf("--shadow-log: %w; name a file that this server may append to", err)
 		}
 		lines = file

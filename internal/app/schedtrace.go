@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+
+	"github.com/weftserve/weft/internal/config"
 )
 
 // traceFile is where the scheduler's events are recorded. The scheduler ignores errors of its trace, so traceFile logs
@@ -19,7 +21,7 @@ type traceFile struct {
 
 // createTrace creates the file, and empties one that is there. Close it after the scheduler.
 func createTrace(name string, log *slog.Logger) (*traceFile, error) {
-	file, err := os.Create(name)
+	file, err := os.Create(config.Absolute(name))
 	if err != nil {
 		return nil, fmt.Errorf("--sched-trace: %w; name a file that this server may write", err)
 	}

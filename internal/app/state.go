@@ -80,7 +80,7 @@ func openState(setting, repository string, log *slog.Logger) (s *decisions.Store
 		// A directory that another server uses has its own sentence.
 		if _, inUse := errors.AsType[*decisions.InUseError](err); err != nil && !inUse {
 			err = fmt.Errorf("--state-dir %s cannot be used: %w; name a directory that this server may write to, and "+
-				"whose parent is there, or none", setting, err)
+				"whose parent is there, or none", config.Absolute(setting), err)
 		}
 	}
 	return s, lifecycle.Part{Name: "state directory", Stop: func(context.Context) error { return s.Close() }}, err

@@ -153,7 +153,7 @@ func (t *token) read(now time.Time) (string, error) {
 	if t.value != "" && now.Sub(t.at) < tokenKept {
 		return t.value, nil
 	}
-	data, err := os.ReadFile(t.path)
+	data, err := os.ReadFile(config.Absolute(t.path))
 	if err != nil {
 		return "", fmt.Errorf("--token-file: %w; name a file that holds the token and nothing else", err)
 	}

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/weftserve/weft/internal/config"
 )
 
 // FileError is a fault of a file of certificates. The setting is a flag's name without its dashes.
@@ -59,8 +61,8 @@ func readFile(setting, path string) ([]byte, error) {
 		err = cause.Err
 	}
 	if err != nil {
-		return nil, &FileError{setting, path, fmt.Sprintf("cannot be read: %v; name a PEM file that this server may read",
-			err)}
+		return nil, &FileError{setting, config.Absolute(path), fmt.Sprintf("cannot be read: %v; name a PEM file that this "+
+			"server may read", err)}
 	}
 	return data, nil
 }

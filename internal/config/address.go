@@ -3,6 +3,7 @@ package config
 import (
 	"net"
 	"net/netip"
+	"path/filepath"
 	"strconv"
 	"strings"
 )
@@ -44,6 +45,14 @@ func checkAddress(faults *Faults, key, address string) {
 	if err != nil {
 		faults.Addf(key, "expected HOST:PORT such as 127.0.0.1:9000 or [::1]:9000, or unix:/PATH, found %q", address)
 	}
+}
+
+// Absolute returns where a path lies, for errors: one that a settings file has is relative to the working directory.
+func Absolute(path string) string {
+	if whole, err := filepath.Abs(path); err == nil {
+		return whole
+	}
+	return path
 }
 
 // Local reports whether only this machine reaches an address: a Unix socket, or an address of loopback. Of names it

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/runtime/modelrepo/rooted"
 )
 
@@ -97,7 +98,7 @@ func (r *Repository) LinkInto(stores ...string) error {
 	for _, store := range stores {
 		if info, err := os.Stat(store); err != nil || !info.IsDir() {
 			return fmt.Errorf("model store %s is no directory that can be read (%w); name one that links in the "+
-				"repositories lead to (--model-stores)", store, cmp.Or(err, error(syscall.ENOTDIR)))
+				"repositories lead to (--model-stores)", config.Absolute(store), cmp.Or(err, error(syscall.ENOTDIR)))
 		}
 	}
 	r.stores = stores
