@@ -31,8 +31,8 @@ type WarmupInput struct {
 	DType DType `yaml:"dtype,omitempty"`
 	// Shape is that of one row, without the dimension of the batch, or the whole one; required.
 	Shape tensor.Shape `yaml:"shape,flow"`
-	// Data is zero or, by default, random: small numbers.
-	Data WarmupData `yaml:"data" enum:"zero,random"`
+	// Data is zero, or random: small numbers; "": random.
+	Data WarmupData `yaml:"data,omitempty" enum:"zero,random"`
 	// File is a file below the directory warmup of the model, which has the elements in the place of Data: those of a row,
 	// which are repeated for all rows, or those of the whole shape.
 	File string `yaml:"file,omitempty"`
@@ -49,9 +49,6 @@ const (
 
 // SetDefaults sets what a request has that says nothing.
 func (w *Warmup) SetDefaults() { w.BatchSize, w.Count = 1, 1 }
-
-// SetDefaults sets what an input has that says nothing.
-func (in *WarmupInput) SetDefaults() { in.Data = RandomData }
 
 const (
 	maxWarmups     = 100
@@ -130,9 +127,13 @@ func (t *tritonConfig) warmups() {
 			Inputs: map[string]WarmupInput{},
 		}
 		for name, in := range w.GetInputs() {
-			input := WarmupInput{Shape: append(tensor.Shape{}, in.GetDims()...), Data: ZeroData, File: in.GetInputDataFile()}
-			if in.GetRandomData() || input.File != "" {
+			input := WarmupInput{Shape: append(tensor.Shape{}, in.GetDims()...), File: in.GetInputDataFile()}
+			switch {
+			case input.File != "":
+			case in.GetRandomData():
 				input.Data = RandomData
+			default:
+				input.Data = ZeroData
 			}
 			dtype, ok := tritonTypes[in.GetDataType()]
 			if !ok && in.GetDataType() != inference.DataType_TYPE_INVALID {

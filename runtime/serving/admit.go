@@ -20,11 +20,12 @@ func (r *Replica) admit(ctx context.Context, c residency.Candidate, near func(*f
 	start := time.Now()
 	r.said = r.Opened.Session.Signature().Clone()
 	r.said.Notes = append(append(r.said.Notes, r.Opened.Notes...), r.first.notes()...)
+	// Its errors name the file of the settings.
 	if err := c.Manifest.Declared.Check(r.said); err != nil {
-		return fmt.Errorf("%s: %w", c.Path(), err)
+		return err
 	}
 	if err := c.Manifest.Declared.Show(r.said); err != nil {
-		return fmt.Errorf("%s: %w", c.Path(), err)
+		return err
 	}
 	d, err := r.decide(c)
 	if err != nil {
