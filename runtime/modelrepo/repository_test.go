@@ -228,6 +228,9 @@ func TestScan(t *testing.T) {
 				"ensemble_scheduling {\n step { model_name: \"hand\" model_version: 7 input_map { key: \"f\" value: \"seen\" } " +
 				"output_map { key: \"y\" value: \"action\" } }\n step { model_name: \"eye\" model_version: -1 " +
 				"input_map { key: \"image\" value: \"raw.0\" } output_map { key: \"f\" value: \"seen\" } }\n}\n",
+			"repo/git/config.pbtxt": "input { name: \"x\" data_type: TYPE_FP32 dims: 8 }\noutput { name: \"y\" " +
+				"data_type: TYPE_FP32 dims: 8 }\nensemble_scheduling {\n step { model_name: \"hand\" model_version: 7 " +
+				"input_map { key: \"f\" value: \"x\" } output_map { key: \"y\" value: \"y\" } }\n}\n",
 			"repo/wrong/1/": "", "repo/wrong/config.pbtxt": "platform: \"ensemble\"\n" +
 				"input { name: \"raw\" data_type: TYPE_FP32 dims: 48 }\noutput { name: \"action\" data_type: TYPE_FP32 dims: 8 }\n" +
 				"ensemble_scheduling {\n step {\n model_name: \"hand\"\n input_map { key: \"f\" value: \"a\" }\n " +

@@ -309,7 +309,11 @@ func (s *modelScan) nothingUsable() error {
 		return nil
 	}
 	expected := fmt.Sprintf("expected %s, where %s", filepath.Join(m.Dir, "1", ModelFile), versionRule)
-	if m.Manifest.Synth != nil {
+	switch {
+	case s.ensemble != nil:
+		expected = fmt.Sprintf("an ensemble needs one, as in Triton: make the empty directory %s (git keeps no empty "+
+			"directories: put a file .gitkeep into it)", filepath.Join(m.Dir, "1"))
+	case m.Manifest.Synth != nil:
 		expected = fmt.Sprintf("expected an empty directory %s, where %s", filepath.Join(m.Dir, "1"), versionRule)
 	}
 	_, looksLikeVersion := parseVersion(s.from.dir)
