@@ -3,6 +3,7 @@
 package catalog
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -163,6 +164,9 @@ type Model struct {
 	Cause string
 	// Versions ascend by number.
 	Versions []*Version
+	// Unloaded are the versions that the policy selects and that somebody unloaded by hand, maybe before the process
+	// began, ascending. They are not among Versions.
+	Unloaded []int64
 	// Labels maps a label to the number of a version.
 	Labels map[string]int64
 	// Traffic is how requests are divided. Nil is the same as one without a split: the newest ready version answers.
@@ -189,6 +193,14 @@ func (m *Model) Version(number int64) *Version {
 		return nil
 	}
 	return m.Versions[i]
+}
+
+// Absence says why the model has no version, or Cause; "" where there is nothing to say.
+func (m *Model) Absence() string {
+	if n := len(m.Unloaded); m.Cause == "" && len(m.Versions) == 0 && n > 0 {
+		return fmt.Sprintf("version %d was unloaded by hand: `weft load %s %[1]d`", m.Unloaded[n-1], m.Name)
+	}
+	return m.Cause
 }
 
 // WasRolledBack reports whether a version was rolled back and nobody has given it traffic since.

@@ -123,6 +123,18 @@ func (m *Model) rolledBack(number int64) bool {
 	return slices.ContainsFunc(m.Decided.RolledBack, func(r catalog.RolledBack) bool { return r.Version == number })
 }
 
+// UnloadedByHand returns the versions that the policy selects and that are not here, because somebody unloaded them,
+// maybe before the process began; ascending.
+func (m *Model) UnloadedByHand() (numbers []int64) {
+	for number, said := range m.overrides {
+		if !said.Loaded && m.Versions[number] == nil && m.selected(number) {
+			numbers = append(numbers, number)
+		}
+	}
+	slices.Sort(numbers)
+	return numbers
+}
+
 // missed reports whether a version that somebody asked for by name at run time is not resident, but could be.
 func (m *Model) missed(v modelrepo.Version) bool {
 	e := m.Versions[v.Number]

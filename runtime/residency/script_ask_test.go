@@ -15,7 +15,7 @@ import (
 //	m/1 ready on gpu0 | m absent           of a version or a model
 //	cause m/1 TEXT | cause m TEXT | scarce m/1 TEXT | settings m/1 weight=2 proven=1
 //	labels m stable=1 | traffic m a=1 shadow=2 by SetTraffic [waits for 2] | named m/1 BY and BY
-//	rolled back m 3 | rollout m "x" at 2
+//	unloaded m/3 | rolled back m 3 | rollout m "x" at 2
 //	outlook m/1 gpu0 gpu1 need=5 [full gpu1] | further m/1 gpu1 | watched m/1 false | blamed m/1 TEXT | taken out 1
 //	loading m/1 OUTCOME | unloading m/1 OUTCOME | lost gpu0 | known m n
 func (s *script) ask(line string) string {
@@ -84,6 +84,11 @@ func (s *script) ask(line string) string {
 		return answer(all...)
 	case "rollout":
 		return answer(string(m.Decided.Rollout), "at", strconv.FormatUint(m.Decided.RolloutRevision, 10))
+	case "unloaded":
+		if !slices.Contains(m.UnloadedByHand(), number) {
+			return "loaded " + name
+		}
+		return answer()
 	case "named":
 		return answer(strings.Join(m.NamedBy(number), " and "))
 	}

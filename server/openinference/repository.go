@@ -45,7 +45,7 @@ func (s *Service) RepositoryIndex(
 		// A model without versions, such as one that could not be read, is listed with the reason.
 		if len(m.Versions) == 0 && !q.GetReady() {
 			index.Models = append(index.Models, &inference.RepositoryIndexResponse_ModelIndex{
-				Name: name, State: "UNAVAILABLE", Reason: catalog.PublicText(m.Cause),
+				Name: name, State: "UNAVAILABLE", Reason: catalog.PublicText(m.Absence()),
 			})
 		}
 	}

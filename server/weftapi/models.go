@@ -81,7 +81,7 @@ func (s Predictions) GetModelMetadata(
 // modelMessage converts a model with all its versions. Texts about failures go through catalog.PublicText, here and
 // below: they may name files of this machine.
 func modelMessage(m *catalog.Model) *weftv1.Model {
-	out := &weftv1.Model{Name: m.Name, Labels: m.Labels, Failure: catalog.PublicText(m.Cause)}
+	out := &weftv1.Model{Name: m.Name, Labels: m.Labels, Failure: catalog.PublicText(m.Absence())}
 	for _, v := range m.Versions {
 		out.Versions = append(out.Versions, versionMessage(v))
 	}

@@ -1073,8 +1073,8 @@ type Model struct {
 	Versions []*ModelVersion `protobuf:"bytes,2,rep,name=versions,proto3" json:"versions,omitempty"`
 	// Label to version.
 	Labels map[string]int64 `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// Why the model could not be read at all, for instance a fault in its model.yaml;
-	// `versions` is then empty.
+	// Why the model could not be read at all, for instance a fault in its model.yaml, or
+	// that its version was unloaded by hand; `versions` is then empty.
 	Failure       string `protobuf:"bytes,4,opt,name=failure,proto3" json:"failure,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
