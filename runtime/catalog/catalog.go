@@ -167,6 +167,9 @@ type Model struct {
 	// Unloaded are the versions that the policy selects and that somebody unloaded by hand, maybe before the process
 	// began, ascending. They are not among Versions.
 	Unloaded []int64
+	// Decided is the highest number of a version that a decision made at run time is about, also one that has been
+	// removed; 0: there is none.
+	Decided int64
 	// Labels maps a label to the number of a version.
 	Labels map[string]int64
 	// Traffic is how requests are divided. Nil is the same as one without a split: the newest ready version answers.

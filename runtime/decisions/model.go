@@ -144,6 +144,29 @@ func (m Model) Names(version int64) bool {
 			slices.ContainsFunc(m.Traffic.Shadow, func(s catalog.Shadow) bool { return s.Version == version }))
 }
 
+// Highest returns the highest number of a version that a decision made at run time is about; 0: there is none. A new
+// version does not get the number of one that was removed, for the decision would hold for it.
+func (m Model) Highest() (highest int64) {
+	for _, l := range m.Labels {
+		highest = max(highest, l.Version)
+	}
+	for version := range m.ByHand {
+		highest = max(highest, version)
+	}
+	for _, r := range m.RolledBack {
+		highest = max(highest, r.Version)
+	}
+	if m.Traffic != nil && m.Traffic.Source != fromManifest {
+		for _, s := range m.Traffic.Split {
+			highest = max(highest, s.Version)
+		}
+		for _, s := range m.Traffic.Shadow {
+			highest = max(highest, s.Version)
+		}
+	}
+	return highest
+}
+
 // names reports whether the split of a traffic names the version.
 func names(t *catalog.Traffic, version int64) bool {
 	return slices.ContainsFunc(t.Split, func(s catalog.Slot) bool { return s.Version == version })

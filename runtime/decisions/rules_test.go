@@ -172,8 +172,8 @@ func TestWhoTookTheTrafficAway(t *testing.T) {
 // TestInForce reports decisions of run time, and not those of a manifest.
 func TestInForce(t *testing.T) {
 	m, _ := Model{}.Follow(Manifest{Traffic: to(1), Labels: map[string]int64{"l": 1}}, time.Time{})
-	if got := m.InForce(); len(got) > 0 {
-		t.Errorf("nothing was decided: %v", got)
+	if got := m.InForce(); len(got) > 0 || m.Highest() != 0 {
+		t.Errorf("nothing was decided: %v, of version %d", got, m.Highest())
 	}
 	if m, _ = m.Follow(Manifest{}, time.Time{}); len(m.InForce()) > 0 {
 		t.Errorf("nothing was decided: %v", m.InForce())
@@ -187,7 +187,7 @@ func TestInForce(t *testing.T) {
 		"me " +
 		"at 0001-01-01 00:00:00 +0000 UTC " +
 		"rolled_back [3] unbatched [6 2] labels map[k:2] loaded_by_hand [1 4] unloaded_by_hand [5]]"
-	if got := fmt.Sprint(m.InForce()); got != want {
-		t.Errorf("%s, want\n%s", got, want)
+	if got := fmt.Sprint(m.InForce()); got != want || m.Highest() != 5 {
+		t.Errorf("%s, of version %d, want\n%s", got, m.Highest(), want)
 	}
 }

@@ -93,7 +93,7 @@ func (h *Host) publishModel(next *catalog.Snapshot, name string) (stopped []*ser
 func (h *Host) publishVersions(next *catalog.Snapshot, m *residency.Model, before map[int64]face) map[int64]face {
 	public := &catalog.Model{
 		Name: m.Name, Cause: m.Cause, Labels: m.Labels, Traffic: m.Traffic.Public, TrafficWaitsFor: m.Traffic.WaitsFor,
-		RolledBack: m.Decided.RolledBack, Unloaded: m.UnloadedByHand(),
+		RolledBack: m.Decided.RolledBack, Unloaded: m.UnloadedByHand(), Decided: m.Decided.Highest(),
 	}
 	faces := map[int64]face{}
 	for _, number := range slices.Sorted(maps.Keys(m.Versions)) {
@@ -181,7 +181,7 @@ func (h *Host) changesLocked(name string) <-chan struct{} {
 func sameModel(a, b *catalog.Model) bool {
 	return a.Cause == b.Cause && slices.Equal(a.Versions, b.Versions) && maps.Equal(a.Labels, b.Labels) &&
 		a.Traffic == b.Traffic && slices.Equal(a.RolledBack, b.RolledBack) &&
-		slices.Equal(a.TrafficWaitsFor, b.TrafficWaitsFor) && slices.Equal(a.Unloaded, b.Unloaded)
+		slices.Equal(a.TrafficWaitsFor, b.TrafficWaitsFor) && slices.Equal(a.Unloaded, b.Unloaded) && a.Decided == b.Decided
 }
 
 // notify calls OnChange with the newest snapshot. notifyMu keeps the calls in order: the snapshot is read with it held.

@@ -109,11 +109,9 @@ func outcomeOf(stored, served bool, failed error) string {
 func (a Admin) uploadOf(start *weftv1.UploadStart) catalog.Upload {
 	u := catalog.Upload{Model: start.GetModel(), Version: start.GetVersion()}
 	if m := a.snapshot().Model(u.Model); m != nil {
+		u.Above = m.Decided
 		for _, v := range m.Versions {
 			u.Above = max(u.Above, v.Number)
-		}
-		for _, r := range m.RolledBack {
-			u.Above = max(u.Above, r.Version)
 		}
 	}
 	for _, f := range start.GetFiles() {
