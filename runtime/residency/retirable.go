@@ -125,7 +125,7 @@ func (m *Machine) drained(e Drained) {
 // from the shell.
 func (m *Machine) tellUnloaded(model *Model, v *Version, unclean error) {
 	switch {
-	case m.closing, v.override:
+	case m.closing, v.override, v.latest == 0: // or it never was loaded
 	case unclean != nil:
 		m.log(Log{
 			slog.LevelError, "version not unloaded cleanly",
