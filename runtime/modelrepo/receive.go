@@ -129,7 +129,9 @@ func (r *Repository) Receive(u catalog.Upload, content io.Reader) (int64, error)
 	if home == r.reserved && !u.Own {
 		return 0, &catalog.UploadError{
 			Model: u.Model, Version: u.Version, Reason: catalog.NotWritable,
-			Why: "the server follows files that its command line names; write the file anew, or serve a repository",
+			Why: fmt.Sprintf("the server follows files that its command line names, and takes no uploads of them: write the "+
+				"file anew, or serve a repository: `mkdir -p models/%[1]s/1 && cp %[1]s.onnx models/%[1]s/1/model.onnx && "+
+				"weft serve models`", u.Model),
 		}
 	}
 	root, err := rooted.Open(home, nil)

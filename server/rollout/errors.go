@@ -34,8 +34,8 @@ func (e *UnknownError) Error() string {
 	if e.Version == 0 {
 		return fmt.Sprintf("model %q is not in the repository", e.Model)
 	}
-	return fmt.Sprintf("model %q has no version %d loaded; select it by versions.policy in model.yaml, or LoadVersion",
-		e.Model, e.Version)
+	return fmt.Sprintf("model %q has no version %d loaded: `weft load %[1]s %d` loads it (`weft push --rollout` keeps "+
+		"both versions), or select it by versions.policy in model.yaml", e.Model, e.Version)
 }
 
 // NotReadyError says that a plan names a version that takes no requests.
