@@ -114,7 +114,7 @@ function lines(model, grpc, written) {
   return [
     ['curl', `curl${auth} -d ${shell(json)} ${url}`],
     ['Python, with requests', `import requests\n\nanswer = requests.post("${url}", json=${json.replace(/\bfalse\b/g, 'False')})\nprint(answer.json()["outputs"])`],
-    ['Python, with the client of Weft', `import numpy as np\nimport weft\n\nclient = weft.Client("${address}")\nanswer = client.predict("${model.name}", {${numpy}})\nprint(${model.outputs.map((s) => `answer["${s.name}"]`).join(', ')})`],
+    ['Python, with the client of Weft', `# pip install weftserve-client\nimport numpy as np\nimport weft\n\nclient = weft.Client("${address}")\nanswer = client.predict("${model.name}", {${numpy}})\nprint(${model.outputs.map((s) => `answer["${s.name}"]`).join(', ')})`],
     ['Go', `client, err := weftclient.New("${address}")\nif err != nil {\n\treturn err\n}\ndefer client.Close()\nanswer, err := client.Predict(ctx, &weftclient.Request{\n\tModel: weftclient.Model("${model.name}"),\n\tInputs: weftclient.Tensors{\n${slices}\n\t},\n})`],
     ['A terminal, without anything else', `weft predict ${model.name} --address ${address}${small ? model.inputs.map((s) => ` --input ${shell(`${s.name}=${JSON.stringify(model.example[s.name])}`)}`).join('') : ''}`],
     model.inputs.length === 1 && fields[spec.dtype] && small ? ['grpcurl', `grpcurl -plaintext -d ${shell(message)} ${address} weft.v1.PredictionService/Predict`] : null,
