@@ -51,8 +51,8 @@ func (c *pushCommand) Run(ctx context.Context, out io.Writer, s streams, line *k
 		err = c.start(baseline, pushed.Version, s)
 	}
 	switch {
-	case err == nil:
-		return nil
+	case err == nil, pushed.Differs:
+		return err
 	case pushed.Maybe:
 		return errors.Join(err, c.held(baseline, pushed.Version, undo != nil))
 	case undo == nil:

@@ -261,9 +261,10 @@ func TestChangedSignature(t *testing.T) {
 		return &weftv1.ModelVersion{Version: number, Signature: &weftv1.Signature{Inputs: in, Outputs: out}}
 	}
 	type specs = []*weftv1.TensorSpec
-	before := version(1, specs{spec("x", -1, 4)}, specs{spec("y", -1), spec("z", -1)})
-	now := version(2, specs{spec("x", -1, 5), spec("w")}, specs{spec("y", -1), spec("more")})
-	is, got := (&Push{}).changed(&weftv1.Model{Versions: []*weftv1.ModelVersion{before, now}}, 2, before, now, false)
+	before := version(1, specs{spec("x", -1, 4), spec("v", 1)}, specs{spec("y", -1), spec("z", -1)})
+	now := version(2, specs{spec("x", -1, 5), spec("v", -1), spec("w")}, specs{spec("y", -1), spec("more")})
+	is, got := (&Push{}).changed(&weftv1.Model{Versions: []*weftv1.ModelVersion{before, now}}, 2,
+		answering{versions: []*weftv1.ModelVersion{before}}, answering{versions: []*weftv1.ModelVersion{now}})
 	want := `its inputs or outputs differ from version 1: clients of that will fail: input "x" is fp32 [-1 5], was ` +
 		`fp32 [-1 4]; input "w" is new; output "z" is gone` + "\nit answers all requests now, in the place of version 1\n"
 	if got != want {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -53,6 +54,7 @@ func (c *Push) check() error {
 type Pushed struct {
 	Version int64 // 0: it is not known
 	Maybe   bool  // the server has them, or may have them
+	Differs bool  // a rollout was refused: the version takes other inputs
 }
 
 // Run uploads the version.
@@ -65,7 +67,7 @@ func (c *Push) Run(ctx context.Context, out io.Writer) (pushed Pushed, _ error) 
 		return pushed, err
 	}
 	err = c.Call(ctx, func(ctx context.Context, conn *grpc.ClientConn) error {
-		before, _ := c.answering(ctx, conn)
+		before := c.answering(ctx, conn)
 		admin := weftv1.NewAdminServiceClient(conn)
 		call, err := admin.UploadVersion(ctx)
 		if err != nil {
@@ -88,13 +90,13 @@ func (c *Push) Run(ctx context.Context, out io.Writer) (pushed Pushed, _ error) 
 		version := answer.GetVersion()
 		pushed.Version = version
 		text, more := fmt.Sprintf("%s: version %d is uploaded and ready\n", c.Model, version), []any(nil)
+		var other []string // inputs
 		if !answer.GetServed() {
 			text = fmt.Sprintf("%s: version %d is uploaded; versions.policy does not select it: load it with `weft load %s %d`\n",
 				c.Model, version, c.Model, version)
-		} else if before != nil {
-			now, split := c.answering(ctx, conn)
-			is, says := c.changed(answer.GetModel(), version, before, now, split)
-			text, more = text+says, append(more, is)
+		} else if len(before.versions) > 0 {
+			is, says := c.changed(answer.GetModel(), version, before, c.answering(ctx, conn))
+			text, more, other = text+says, append(more, is), is.inputs
 		}
 		if c.Label != "" {
 			labelled, err := admin.SetLabel(ctx, &weftv1.SetLabelRequest{Model: c.Model, Label: c.Label, Version: version})
@@ -109,7 +111,15 @@ func (c *Push) Run(ctx context.Context, out io.Writer) (pushed Pushed, _ error) 
 			answer.Model = labelled.GetModel()
 			text += fmt.Sprintf("%s: label %s is on version %d\n", c.Model, c.Label, version)
 		}
-		return c.print(out, answer, text, more...)
+		err = c.print(out, answer, text, more...)
+		if c.Rollout && len(other) > 0 {
+			pushed.Differs = true
+			old := before.versions[0].GetVersion()
+			err = errors.Join(err, fmt.Errorf("no rollout of version %d, which takes other inputs than version %d: %s\n"+
+				"version %[1]d is stored and loaded, version %[2]d keeps all traffic; change the clients, then `weft traffic "+
+				"%[4]s %[1]d=100`", version, old, strings.Join(other, "; "), c.Model))
+		}
+		return err
 	})
 	if errors.Is(err, errInterrupted) && pushed.Maybe && pushed.Version == 0 {
 		err = fmt.Errorf("%w; the files may be stored: `weft models %s` shows it", err, c.Model)
@@ -117,29 +127,44 @@ func (c *Push) Run(ctx context.Context, out io.Writer) (pushed Pushed, _ error) 
 	return pushed, err
 }
 
-// answering returns the version that answers requests which name none, and whether the traffic names it; nil if none or
-// several do, or the server does not say.
-func (c *Push) answering(ctx context.Context, conn *grpc.ClientConn) (_ *weftv1.ModelVersion, split bool) {
+// answering is the versions that answer requests which name none: with weight in the traffic, or the newest one. It is
+// empty if the server does not say.
+type answering struct {
+	versions []*weftv1.ModelVersion
+	source   string // of the traffic that names them; "": it names none
+}
+
+// only reports whether a version answers, and no other.
+func (a answering) only(version int64) bool {
+	return len(a.versions) == 1 && a.versions[0].GetVersion() == version
+}
+
+// answering asks the server.
+func (c *Push) answering(ctx context.Context, conn *grpc.ClientConn) (all answering) {
 	models := weftv1.NewModelServiceClient(conn)
 	traffic, err := models.GetTraffic(ctx, &weftv1.GetTrafficRequest{Model: c.Model})
 	if err != nil {
-		return nil, false
+		return all
 	}
 	model, err := models.GetModel(ctx, &weftv1.GetModelRequest{Name: c.Model})
 	if err != nil {
-		return nil, false
+		return all
 	}
-	number := newestServing(model.GetModel(), traffic)
-	for _, s := range traffic.GetTraffic().GetSplit() {
-		switch {
-		case s.GetWeight() == 0:
-		case split:
-			return nil, true
-		default:
-			number, split = s.GetVersion(), true
+	add := func(number int64) {
+		if v := versionOf(model.GetModel(), number); v != nil && !slices.Contains(all.versions, v) {
+			all.versions = append(all.versions, v)
 		}
 	}
-	return versionOf(model.GetModel(), number), split
+	for _, s := range traffic.GetTraffic().GetSplit() {
+		if s.GetWeight() > 0 {
+			all.source = traffic.GetTraffic().GetSource()
+			add(s.GetVersion())
+		}
+	}
+	if all.source == "" {
+		add(newestServing(model.GetModel(), traffic))
+	}
+	return all
 }
 
 // versionOf returns a version of a model, or nil.
@@ -153,32 +178,57 @@ func versionOf(m *weftv1.Model, number int64) *weftv1.ModelVersion {
 
 // effect is what a version that was uploaded changes for clients, as JSON says it.
 type effect struct {
-	Before      int64    `json:"answered_before,string"`
-	Now         int64    `json:"answers_now,string"` // 0: none does alone
-	Differences []string `json:"differences"`        // of inputs and outputs, from the version before
+	Before      int64    `json:"answered_before,string"` // 0: several did
+	Now         int64    `json:"answers_now,string"`     // 0: none does alone
+	Differences []string `json:"differences"`            // of inputs and outputs, from the versions before
+	inputs      []string // those of inputs
 }
 
-// changed says what a version that was uploaded changes for the clients of the one that answered before.
-func (c *Push) changed(m *weftv1.Model, version int64, before, now *weftv1.ModelVersion, split bool,
-) (_ effect, text string) {
-	old, differ := before.GetVersion(), []string{}
-	if was, is := before.GetSignature(), versionOf(m, version).GetSignature(); was != nil && is != nil {
-		differ = append(differ, differences("input", was.GetInputs(), is.GetInputs(), true)...)
-		differ = append(differ, differences("output", was.GetOutputs(), is.GetOutputs(), false)...)
+// changed says what a version that was uploaded changes for the clients of versions that answered before.
+func (c *Push) changed(m *weftv1.Model, version int64, before, now answering) (e effect, _ string) {
+	var b strings.Builder
+	e.Differences = []string{}
+	var names []string
+	for _, v := range before.versions {
+		names = append(names, strconv.FormatInt(v.GetVersion(), 10))
+		was, is := v.GetSignature(), versionOf(m, version).GetSignature()
+		if was == nil || is == nil {
+			continue
+		}
+		inputs := differences("input", was.GetInputs(), is.GetInputs(), true)
+		all := slices.Concat(inputs, differences("output", was.GetOutputs(), is.GetOutputs(), false))
+		e.inputs, e.Differences = append(e.inputs, inputs...), append(e.Differences, all...)
+		if len(all) > 0 {
+			fmt.Fprintf(&b, "its inputs or outputs differ from version %d: clients of that will fail: %s\n",
+				v.GetVersion(), strings.Join(all, "; "))
+		}
 	}
-	if len(differ) > 0 {
-		text = fmt.Sprintf("its inputs or outputs differ from version %d: clients of that will fail: %s\n",
-			old, strings.Join(differ, "; "))
+	old := before.versions[0].GetVersion()
+	if len(before.versions) == 1 {
+		e.Before = old
 	}
+	if len(now.versions) == 1 {
+		e.Now = now.versions[0].GetVersion()
+	}
+	same := slices.EqualFunc(before.versions, now.versions, func(a, b *weftv1.ModelVersion) bool {
+		return a.GetVersion() == b.GetVersion()
+	})
 	switch {
 	case c.Rollout:
-	case now.GetVersion() == version && !split:
-		text += fmt.Sprintf("it answers all requests now, in the place of version %d\n", old)
-	case now.GetVersion() == old && split:
-		text += fmt.Sprintf("version %d goes on answering: the traffic names it; `weft traffic %s --clear` or "+
+	case now.only(version) && now.source == "":
+		fmt.Fprintf(&b, "it answers all requests now, in the place of version %d\n", old)
+	case now.source == "" || !same:
+	case len(names) == 1:
+		fmt.Fprintf(&b, "version %d goes on answering: the traffic names it; `weft traffic %s --clear` or "+
 			"`weft traffic %s %d=100`\n", old, c.Model, c.Model, version)
+	case now.source == "rollout":
+		fmt.Fprintf(&b, "versions %s go on answering: a rollout divides the traffic; `weft rollout show %s` shows it\n",
+			strings.Join(names, " and "), c.Model)
+	default:
+		fmt.Fprintf(&b, "versions %s go on answering: the traffic names them; `weft traffic %s` shows it\n",
+			strings.Join(names, " and "), c.Model)
 	}
-	return effect{old, now.GetVersion(), differ}, text
+	return e, b.String()
 }
 
 // differences lists the tensors of a version that are missing or different in another, and with added those that the
@@ -198,7 +248,7 @@ func differences(kind string, was, is []*weftv1.TensorSpec, added bool) (all []s
 		switch other := find(is, t.GetName()); {
 		case other == nil:
 			all = append(all, fmt.Sprintf("%s %q is gone", kind, t.GetName()))
-		case text(t) != text(other):
+		case text(t) != text(other) && !(added && widened(t, other)):
 			all = append(all, fmt.Sprintf("%s %q is %s, was %s", kind, t.GetName(), text(other), text(t)))
 		}
 	}
@@ -208,6 +258,13 @@ func differences(kind string, was, is []*weftv1.TensorSpec, added bool) (all []s
 		}
 	}
 	return all
+}
+
+// widened reports whether an input takes all that another did, and more.
+func widened(was, is *weftv1.TensorSpec) bool {
+	return was.GetDtype() == is.GetDtype() && slices.EqualFunc(was.GetShape(), is.GetShape(), func(was, is int64) bool {
+		return is == was || is < 0
+	})
 }
 
 // surelyRefused reports whether a server that answers so has stored nothing.
