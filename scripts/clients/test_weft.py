@@ -7,6 +7,8 @@ import math
 import pathlib
 import re
 import shutil
+import socket
+import subprocess
 import tempfile
 import threading
 import time
@@ -168,6 +170,46 @@ class Weft(unittest.TestCase):
         transposed = np.arange(6, dtype=np.float32).reshape(2, 3).T
         np.testing.assert_array_equal(transposed, self.client.predict("echo_fp32", {"x": transposed})["y"])
 
+    def test_convenience(self):
+        """What people type: a bare array, lists of numbers, and print."""
+        x = np.array([[1, 2]], np.float32)
+        self.assertEqual("<weft.Answer of echo_fp32 version 2: y=array([[1., 2.]], dtype=float32)>",
+                         repr(self.client.predict("echo_fp32", x)))
+        for dtype in ("fp32", "fp16", "int8", "int64"):
+            for given in ([[1, 2]], {"x": [[1, 2]]}):
+                np.testing.assert_array_equal(x, self.client.predict("echo_" + dtype, given)["y"])
+        for given in ([[1, 300]], [[0.5, 1.5]]):  # not what the type holds
+            with self.assertRaises(weft.WeftError) as caught:
+                self.client.predict("echo_int8", given)
+            self.assertIn('inputs["x"].dtype', str(caught.exception))
+        signatures = weft._client._Signatures()
+        two = pb.GetModelMetadataResponse()
+        two.signature.inputs.add(name="a")
+        two.signature.inputs.add(name="b")
+        signatures.learn(("m", None, None), two)
+        with self.assertRaisesRegex(TypeError, "model 'm' takes 2 inputs: expected a dict of arrays by the names 'a', 'b', "
+                                    "found ndarray"):
+            signatures.inputs(x, ("m", None, None))
+        self.assertEqual(importlib.metadata.version("weftserve-client"), weft.__version__)
+
+    def test_nobody_listens(self):
+        with socket.socket() as listener:  # takes connections, and says nothing
+            listener.bind(("127.0.0.1", 0))
+            listener.listen()
+            address = "127.0.0.1:%d" % listener.getsockname()[1]
+            says = "^DEADLINE_EXCEEDED: no connection to %s within 50 ms: does the server run\\?$" % address
+
+            async def ask():
+                async with weft.AsyncClient(address) as client:
+                    await client.predict("m", {}, timeout=0.05)
+
+            with self.assertRaisesRegex(weft.WeftError, says), weft.Client(address) as client:
+                client.predict("m", {}, timeout=0.05)
+            with self.assertRaisesRegex(weft.WeftError, says):
+                asyncio.run(ask())
+        with self.assertRaisesRegex(ValueError, "expected HOST:PORT, without http://, "):
+            weft.Client("http://127.0.0.1:9001")
+
     def test_texts(self):
         for given, sent in (([b"ab\0", b"c\0\0"], [b"ab\0", b"c\0\0"]), (["a\0"], [b"a\0"]),
                             ([b"\xffab", "x"], [b"\xffab", b"x"])):
@@ -239,6 +281,13 @@ class Weft(unittest.TestCase):
             answer = client.predict("cartpole", {"observation": np.zeros((1, 4), np.float32)}, label="best")
             self.assertEqual(4, answer.version)
             self.assertEqual(1, operator.push(file.parent, "fresh").version)
+            with self.assertWarnsRegex(UserWarning, "version 2 of fresh takes other inputs than version 1, .*: observation"):
+                operator.push(repository / "hopper" / "3" / "model.onnx", "fresh")
+            subprocess.run([serving.WEFT, "traffic", "cartpole", "3=100", "--admin", server.admin], check=True,
+                           stdout=subprocess.DEVNULL)
+            with self.assertWarnsRegex(UserWarning, "version 5 of cartpole answers no request .*the traffic names 3; "
+                                       "`weft traffic cartpole 5=100`, or `weft rollout start cartpole --baseline 3 "):
+                operator.push(file, "cartpole")
             with self.assertRaises(weft.WeftError) as caught:
                 operator.push(file, "cartpole", version=4)
             self.assertEqual(("ALREADY_EXISTS", "VERSION_EXISTS"), (caught.exception.code.name, caught.exception.reason))

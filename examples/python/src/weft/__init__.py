@@ -2,14 +2,23 @@
 
     client = weft.Client("127.0.0.1:9000")
     action = client.predict("cartpole", {"observation": observation})["action"]
+    action = client.predict("cartpole", observation)["action"]  # a model of one input
 
 AsyncClient is the same for asyncio, and run_episode plays an environment of Gymnasium's kind with a served policy.
 """
+
+import importlib.metadata
 
 from ._answer import Answer, Priority, WeftError
 from ._client import AsyncClient, Client, Tls
 from ._loop import Episode, run_episode, run_episode_async
 
 __all__ = [
-    "Answer", "AsyncClient", "Client", "Episode", "Priority", "Tls", "WeftError", "run_episode", "run_episode_async",
+    "Answer", "AsyncClient", "Client", "Episode", "Priority", "Tls", "WeftError", "__version__", "run_episode",
+    "run_episode_async",
 ]
+
+try:
+    __version__ = importlib.metadata.version("weftserve-client")
+except importlib.metadata.PackageNotFoundError:  # a copy of the files
+    __version__ = "unknown"

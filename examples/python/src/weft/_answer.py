@@ -45,16 +45,23 @@ class Answer(Mapping[str, npt.NDArray[np.generic]]):
     def __len__(self) -> int:
         return len(self._outputs)
 
+    def __repr__(self) -> str:
+        with np.printoptions(threshold=16):
+            outputs = ", ".join(f"{name}={array!r}" for name, array in self._outputs.items())
+        return f"<weft.Answer of {self.model} version {self.version}: {outputs}>"
+
 
 class WeftError(Exception):
     """Why a request was not answered."""
 
-    def __init__(self, error: grpc.RpcError | grpc.aio.AioRpcError, *, late: bool = False) -> None:
-        """late: the deadline has passed."""
+    def __init__(self, error: grpc.RpcError | grpc.aio.AioRpcError, *, late: bool = False, unconnected: str = "") -> None:
+        """late: the deadline has passed. unconnected: what to say if so, where there was no connection."""
         code, details = error.code(), error.details()
         if late and code is grpc.StatusCode.CANCELLED:
             # The server noticed the deadline first and reset the stream, before the client's own timer fired.
             code, details = grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded"
+        if unconnected and code is grpc.StatusCode.DEADLINE_EXCEEDED:
+            details = unconnected
         super().__init__(details)
         self.code: grpc.StatusCode = code
         #: The server's reason, such as QUEUE_FULL; "" where the code says it all.

@@ -8,7 +8,9 @@ import itertools
 import json
 import os
 import pathlib
+import threading
 import time
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
@@ -19,7 +21,8 @@ import numpy.typing as npt
 from . import _tensor
 from ._answer import Answer, Priority, WeftError
 from .v1 import admin_service_pb2 as admin, admin_service_pb2_grpc as admin_stubs
-from .v1 import model_pb2, prediction_service_pb2 as pb, prediction_service_pb2_grpc as stubs, tensor_pb2
+from .v1 import model_pb2, model_service_pb2 as models, model_service_pb2_grpc as model_stubs
+from .v1 import prediction_service_pb2 as pb, prediction_service_pb2_grpc as stubs, tensor_pb2
 
 # gRPC repeats these calls by itself, when the server says so.
 _RETRIES = json.dumps({"methodConfig": [{
@@ -77,18 +80,68 @@ def _credentials(token: str | None, tls: Tls) -> grpc.ChannelCredentials:
     return credentials
 
 
+def _checked(address: str) -> str:
+    if "://" in address:
+        raise ValueError(f"address: expected HOST:PORT, without http://, or unix:/PATH, found {address!r}; gRPC is on "
+                         "port 9000 unless the server has it elsewhere")
+    return address
+
+
+def _unconnected(address: str, timeout: float | None) -> str:
+    return f"no connection to {address} within {1000 * (timeout or 0):.0f} ms: does the server run?"
+
+
+# The states of a channel that a late request had no connection in.
+_UNCONNECTED = (grpc.ChannelConnectivity.IDLE, grpc.ChannelConnectivity.CONNECTING,
+                grpc.ChannelConnectivity.TRANSIENT_FAILURE)
+
+
+class _Signatures:
+    """The types of the inputs of models that requests need more of than arrays by name, until one is refused."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, int | None, str | None], dict[str, tensor_pb2.DataType]] = {}
+
+    def wants(self, inputs: Any, of: tuple[str, int | None, str | None]) -> bool:
+        """Reports whether the model must be asked."""
+        arrays = isinstance(inputs, Mapping) and all(hasattr(x, "dtype") for x in inputs.values())
+        return not arrays and of not in self._known
+
+    def learn(self, of: tuple[str, int | None, str | None], metadata: pb.GetModelMetadataResponse) -> None:
+        """Keeps what the model said."""
+        self._known[of] = {t.name: t.dtype for t in metadata.signature.inputs}
+
+    def forget(self, of: tuple[str, int | None, str | None]) -> None:
+        """Has the model asked again: its inputs may be others since."""
+        self._known.pop(of, None)
+
+    def inputs(self, inputs: Any, of: tuple[str, int | None, str | None]) -> dict[str, tensor_pb2.Tensor]:
+        """Returns the messages of inputs, or of the only one. Raises TypeError."""
+        types = self._known.get(of, {})
+        if not isinstance(inputs, Mapping):
+            if len(types) != 1:
+                raise TypeError(f"model {of[0]!r} takes {len(types)} inputs: expected a dict of arrays by the names "
+                                f"{', '.join(map(repr, types))}, found {type(inputs).__name__}")
+            inputs = {next(iter(types)): inputs}
+        return {name: _tensor.to_message(name, x, types.get(name)) for name, x in inputs.items()}
+
+
+def _left(timeout: float | None, began: float) -> float | None:
+    return None if timeout is None else max(0.0, timeout - (time.monotonic() - began))
+
+
 def _spec(model: str, version: int | None, label: str | None) -> model_pb2.ModelSpec:
     if version is not None and label is not None:
         raise ValueError("either a version or a label chooses, not both")
     return model_pb2.ModelSpec(name=model, version=version, label=label)
 
 
-def _request(model: str, inputs: Mapping[str, npt.ArrayLike], *, version: int | None, label: str | None,
+def _request(model: str, inputs: Mapping[str, tensor_pb2.Tensor], *, version: int | None, label: str | None,
              outputs: Sequence[str], episode: str, end_of_episode: bool, request_id: str, priority: Priority | None,
              target: float | None) -> pb.PredictRequest:
     q = pb.PredictRequest(
-        model=_spec(model, version, label), inputs={name: _tensor.to_message(name, x) for name, x in inputs.items()},
-        outputs=outputs, episode_id=episode, end_of_episode=end_of_episode, request_id=request_id,
+        model=_spec(model, version, label), inputs=inputs, outputs=outputs,
+        episode_id=episode, end_of_episode=end_of_episode, request_id=request_id,
         priority=None if priority is None else pb.Priority.Name(priority), output_encoding=tensor_pb2.OUTPUT_ENCODING_RAW,
     )
     if target is not None:
@@ -122,6 +175,31 @@ def _upload(path: str | os.PathLike[str], model: str, version: int | None) -> It
         (admin.UploadVersionRequest(chunk=chunk) for file in files.values() for chunk in _chunks(file)))
 
 
+# The inputs of versions: their types and shapes by name.
+_Inputs = dict[int, dict[str, tuple[int, list[int]]]]
+
+
+def _changed(model: str, pushed: int, before: _Inputs, now: _Inputs) -> Iterator[str]:
+    """Yields what users of a model may not expect of a version that was pushed."""
+    others = [version for version in now if version != pushed]
+    if pushed not in now and others:
+        yield (f"version {pushed} of {model} answers no request that names no version: the traffic names "
+               f"{' and '.join(map(str, others))}; `weft traffic {model} {pushed}=100`, or `weft rollout start {model} "
+               f"--baseline {others[0]} --candidate {pushed}`")
+    new = now.get(pushed, {})
+    for version, old in before.items():
+        names = sorted(name for name in old.keys() | new.keys() if not _takes(old.get(name), new.get(name)))
+        if new and names:
+            yield (f"version {pushed} of {model} takes other inputs than version {version}, whose clients will fail: "
+                   f"{', '.join(names)}")
+
+
+def _takes(old: tuple[int, list[int]] | None, new: tuple[int, list[int]] | None) -> bool:
+    """Reports whether an input takes what another did: a dimension may be open that was not."""
+    return old is not None and new is not None and old[0] == new[0] and len(old[1]) == len(new[1]) and all(
+        size in (was, -1) for was, size in zip(old[1], new[1]))
+
+
 def _chunks(file: pathlib.Path) -> Iterator[bytes]:
     with file.open("rb") as opened:
         while chunk := opened.read(1 << 20):
@@ -137,6 +215,7 @@ class Client:
 
     def __init__(self, address: str = "127.0.0.1:9000", *, token: str | None = None, tls: Tls | None = None,
                  retries: bool = True, max_message_bytes: int = 16 << 20) -> None:
+        self._address, self._answered, self._signatures = _checked(address), False, _Signatures()
         options = _options(retries, max_message_bytes)
         if tls is None:
             self._channel = grpc.insecure_channel(address, options)
@@ -145,18 +224,29 @@ class Client:
         self._stub = stubs.PredictionServiceStub(self._channel)
         self._metadata = _metadata(token, tls)
 
-    def predict(self, model: str, inputs: Mapping[str, npt.ArrayLike], *, version: int | None = None,
+    def predict(self, model: str, inputs: Mapping[str, npt.ArrayLike] | npt.ArrayLike, *, version: int | None = None,
                 label: str | None = None, outputs: Sequence[str] = (), episode: str = "", end_of_episode: bool = False,
                 request_id: str = "", priority: Priority | None = None, target: float | None = None,
                 timeout: float | None = None) -> Answer:
         """Returns a model's outputs for inputs whose first dimension is that of rows. Raises WeftError.
 
+        inputs are arrays by name, or an array for a model of one input. Lists of numbers get the types of the model's
+        inputs, which it is asked for once; arrays keep theirs.
         version or label chooses a version; without, the model's traffic does. Requests of an episode stay with one
         version. timeout, in seconds, is after when the answer is worth nothing, target how soon it is wanted.
         """
-        q = _request(model, inputs, version=version, label=label, outputs=outputs, episode=episode,
-                     end_of_episode=end_of_episode, request_id=request_id, priority=priority, target=target)
-        return Answer(self._call(self._stub.Predict, q, timeout))
+        began, of = time.monotonic(), (model, version, label)
+        if self._signatures.wants(inputs, of):
+            self._signatures.learn(of, self.metadata(model, version=version, label=label, timeout=timeout))
+            timeout = _left(timeout, began)
+        q = _request(model, self._signatures.inputs(inputs, of), version=version, label=label, outputs=outputs,
+                     episode=episode, end_of_episode=end_of_episode, request_id=request_id, priority=priority, target=target)
+        try:
+            return Answer(self._call(self._stub.Predict, q, timeout))
+        except WeftError as error:
+            if error.code is grpc.StatusCode.INVALID_ARGUMENT:
+                self._signatures.forget(of)
+            raise
 
     def metadata(self, model: str, *, version: int | None = None, label: str | None = None,
                  timeout: float | None = None) -> pb.GetModelMetadataResponse:
@@ -175,23 +265,64 @@ class Client:
 
     def push(self, path: str | os.PathLike[str], model: str, *, version: int | None = None, label: str | None = None,
              timeout: float | None = None) -> admin.UploadVersionResponse:
-        """Uploads a version, and returns its number when it is ready. Raises WeftError.
+        """Uploads a version, and returns the server's answer when it is ready. Raises WeftError.
 
         The client is one of the server's admin address. path is an ONNX file, or a folder with model.onnx and its files
-        of external data. Without version it gets the number after the highest. label is moved to it.
+        of external data. Without version it gets the number after the highest. label is moved to it. The answer's version
+        is the number; served is false if the model's versions.policy does not select it, so that it is only stored.
+
+        Without traffic the newest version answers, so this one does at once; `weft push --rollout` gives it a part of the
+        requests. Warns if it does not answer because the traffic names others, or if it takes other inputs.
         """
         uploads = admin_stubs.AdminServiceStub(self._channel)
+        before = self._answering(model, timeout)
         answer: admin.UploadVersionResponse = self._call(uploads.UploadVersion, _upload(path, model, version), timeout)
         if label is not None:
             self._call(uploads.SetLabel, admin.SetLabelRequest(model=model, label=label, version=answer.version), timeout)
+        if answer.served and before is not None and (now := self._answering(model, timeout)) is not None:
+            for fault in _changed(model, answer.version, before, now):
+                warnings.warn(fault, stacklevel=2)
         return answer
+
+    def _answering(self, model: str, timeout: float | None) -> _Inputs | None:
+        """Returns the versions that the traffic names, or the newest one. None: the server does not say."""
+        service = model_stubs.ModelServiceStub(self._channel)
+        try:
+            traffic = self._call(service.GetTraffic, models.GetTrafficRequest(model=model), timeout)
+            found = self._call(service.GetModel, models.GetModelRequest(name=model), timeout).model
+        except WeftError:
+            return None
+        rolled_back = {r.version for r in traffic.rolled_back}
+        ready = [v.version for v in found.versions
+                 if v.state == model_pb2.VERSION_STATE_READY and v.version not in rolled_back]
+        chosen = [s.version for s in traffic.traffic.split if s.weight > 0] or ready[-1:]
+        return {v.version: {t.name: (t.dtype, list(t.shape)) for t in v.signature.inputs}
+                for v in found.versions if v.version in chosen}
 
     def _call(self, method: Any, request: Any, timeout: float | None) -> Any:
         began = time.monotonic()
         try:
-            return method(request, timeout=timeout, metadata=self._metadata)
+            answer = method(request, timeout=timeout, metadata=self._metadata)
         except grpc.RpcError as error:
-            raise WeftError(error, late=timeout is not None and time.monotonic() - began >= timeout) from None
+            late = timeout is not None and time.monotonic() - began >= timeout
+            alone = late and not self._answered and self._state() in _UNCONNECTED
+            raise WeftError(error, late=late, unconnected=_unconnected(self._address, timeout) if alone else "") from None
+        self._answered = True
+        return answer
+
+    def _state(self) -> grpc.ChannelConnectivity | None:
+        """Returns the state of the connection, which gRPC tells from a thread of its own."""
+        states: list[grpc.ChannelConnectivity] = []
+        told = threading.Event()
+
+        def tell(state: grpc.ChannelConnectivity) -> None:
+            states.append(state)
+            told.set()
+
+        self._channel.subscribe(tell)
+        told.wait(1)
+        self._channel.unsubscribe(tell)
+        return states[-1] if states else None
 
     def close(self) -> None:
         """Closes the connection; calls in flight fail."""
@@ -209,6 +340,7 @@ class AsyncClient:
 
     def __init__(self, address: str = "127.0.0.1:9000", *, token: str | None = None, tls: Tls | None = None,
                  retries: bool = True, max_message_bytes: int = 16 << 20) -> None:
+        self._address, self._answered, self._signatures = _checked(address), False, _Signatures()
         options = _options(retries, max_message_bytes)
         if tls is None:
             self._channel = grpc.aio.insecure_channel(address, options)
@@ -217,14 +349,23 @@ class AsyncClient:
         self._stub = stubs.PredictionServiceStub(self._channel)
         self._metadata = _metadata(token, tls)
 
-    async def predict(self, model: str, inputs: Mapping[str, npt.ArrayLike], *, version: int | None = None,
+    async def predict(self, model: str, inputs: Mapping[str, npt.ArrayLike] | npt.ArrayLike, *, version: int | None = None,
                       label: str | None = None, outputs: Sequence[str] = (), episode: str = "",
                       end_of_episode: bool = False, request_id: str = "", priority: Priority | None = None,
                       target: float | None = None, timeout: float | None = None) -> Answer:
         """See Client.predict."""
-        q = _request(model, inputs, version=version, label=label, outputs=outputs, episode=episode,
-                     end_of_episode=end_of_episode, request_id=request_id, priority=priority, target=target)
-        return Answer(await self._call(self._stub.Predict, q, timeout))
+        began, of = time.monotonic(), (model, version, label)
+        if self._signatures.wants(inputs, of):
+            self._signatures.learn(of, await self.metadata(model, version=version, label=label, timeout=timeout))
+            timeout = _left(timeout, began)
+        q = _request(model, self._signatures.inputs(inputs, of), version=version, label=label, outputs=outputs,
+                     episode=episode, end_of_episode=end_of_episode, request_id=request_id, priority=priority, target=target)
+        try:
+            return Answer(await self._call(self._stub.Predict, q, timeout))
+        except WeftError as error:
+            if error.code is grpc.StatusCode.INVALID_ARGUMENT:
+                self._signatures.forget(of)
+            raise
 
     async def metadata(self, model: str, *, version: int | None = None, label: str | None = None,
                        timeout: float | None = None) -> pb.GetModelMetadataResponse:
@@ -244,9 +385,13 @@ class AsyncClient:
     async def _call(self, method: Any, request: Any, timeout: float | None) -> Any:
         began = time.monotonic()
         try:
-            return await method(request, timeout=timeout, metadata=self._metadata)
+            answer = await method(request, timeout=timeout, metadata=self._metadata)
         except grpc.aio.AioRpcError as error:
-            raise WeftError(error, late=timeout is not None and time.monotonic() - began >= timeout) from None
+            late = timeout is not None and time.monotonic() - began >= timeout
+            alone = late and not self._answered and self._channel.get_state() in _UNCONNECTED
+            raise WeftError(error, late=late, unconnected=_unconnected(self._address, timeout) if alone else "") from None
+        self._answered = True
+        return answer
 
     async def close(self) -> None:
         """Closes the connection; calls in flight fail."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -24,10 +26,11 @@ _DTYPES = {
 _ARRAYS = {of: dtype.newbyteorder("<") for dtype, of in _DTYPES.items()}
 
 
-def to_message(name: str, value: npt.ArrayLike) -> pb.Tensor:
+def to_message(name: str, value: npt.ArrayLike, wanted: pb.DataType | None = None) -> pb.Tensor:
     """Returns the message of an array; texts and bytes become strings. Raises TypeError for other types.
 
-    Numbers of Python that are not whole become float32, since few models take float64.
+    Numbers of Python become what is wanted, the type of the model's input, if that holds them. Else those that are not
+    whole become float32, since few models take float64.
     """
     try:
         array = np.asarray(value)
@@ -35,8 +38,8 @@ def to_message(name: str, value: npt.ArrayLike) -> pb.Tensor:
         array = np.asarray(value, dtype=np.object_)
     if array.dtype.kind in "SU" and not hasattr(value, "dtype"):
         array = np.asarray(value, dtype=np.object_)  # numpy's own texts end where their zeros begin
-    if array.dtype == np.float64 and not hasattr(value, "dtype"):
-        array = array.astype(np.float32)
+    if array.dtype.kind in "biuf" and not hasattr(value, "dtype"):
+        array = _converted(array, _ARRAYS.get(wanted) if wanted is not None else None)
     if array.dtype.kind in "SUO":
         elements = [_bytes(name, element) for element in array.ravel()]
         return pb.Tensor(dtype=pb.DATA_TYPE_STRING, shape=array.shape, string_values=elements)
@@ -45,6 +48,16 @@ def to_message(name: str, value: npt.ArrayLike) -> pb.Tensor:
         raise TypeError(f"input {name!r}: no tensor has elements of {array.dtype}; convert them, such as by astype('float32')")
     little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
     return pb.Tensor(dtype=of, shape=array.shape, raw=little.tobytes())
+
+
+def _converted(numbers: npt.NDArray[Any], wanted: np.dtype[Any] | None) -> npt.NDArray[Any]:
+    if wanted is not None and np.can_cast(numbers.dtype, wanted, "same_kind"):
+        converted = numbers.astype(wanted)
+        if wanted.kind == "f" or np.array_equal(converted, numbers):
+            return converted
+    if wanted is not None and wanted.kind == "u" and numbers.dtype.kind == "i" and (numbers >= 0).all():
+        return _converted(numbers.astype(np.uint64), wanted)
+    return numbers.astype(np.float32) if numbers.dtype == np.float64 else numbers
 
 
 def _bytes(name: str, element: object) -> bytes:
