@@ -367,7 +367,8 @@ func (g *staging) follow(to *modelrepo.Repository, log *slog.Logger) lifecycle.P
 	})
 }
 
-// hints tells a person, in three lines, where the server is, what to ask it, and where its pages are.
+// hints tells a person, in three lines, where the server is, what to ask it, and where its pages are, and which
+// models of the command line it does not batch.
 func (s *assembly) hints(out io.Writer) {
 	scheme, page := "http", ""
 	if s.certs != nil {
@@ -399,6 +400,20 @@ func (s *assembly) hints(out io.Writer) {
 	}
 	if page != "" {
 		fmt.Fprintf(out, "weft: page    %s/docs\n", page)
+	}
+	if s.staged == nil {
+		return
+	}
+	for _, m := range s.staged.loose {
+		model := models.Get(m.name)
+		if model == nil {
+			continue
+		}
+		for _, v := range model.Versions {
+			if v.State == catalog.Ready && !v.Batching.Batched {
+				fmt.Fprintf(out, "weft: note    %s is served request by request: %s\n", m.name, v.Batching.Reason)
+			}
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package catalog
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -108,6 +109,11 @@ func (e *PlacementError) Error() string {
 		if d.Resident {
 			on = append(on, d.Name)
 		}
+	}
+	if len(e.Devices) == 1 && slices.Equal(on, []string{"cpu"}) {
+		return fmt.Sprintf("there is no further device for model %q version %d, which is on cpu already: one replica serves "+
+			"with all processors; set replicas to 1 in the model's model.yaml (--devices cpu:N runs N batches at a time)",
+			e.Model, e.Version)
 	}
 	if len(on) > 0 && len(on) == len(e.Devices) {
 		return fmt.Sprintf("there is no further device for model %q version %d, which is on %s already; name more of "+

@@ -42,8 +42,10 @@ func TestPlacementErrorTellsWhatToDo(t *testing.T) {
 		none + "cuda:3: there already, cuda:0 has 0.5 MiB free" + room + fewer + device:         {here, full},
 		none + "cuda:0 has 0.5 MiB free, cuda:2: it is lost: bus error" + room + anew + device:  {full, lost},
 		none + "cuda:2: it is lost: bus error, cuda:3: there already; " + anew + fewer + device: {lost, here},
-		further + "cuda:3" + more + "1 in the model's model.yaml":                               {here},
-		further + "cuda:3 and cuda:4" + more + "2 in the model's model.yaml":                    {here, also},
+		further + "cpu already: one replica serves with all processors; set replicas to 1 in the model's model.yaml " +
+			"(--devices cpu:N runs N batches at a time)": {{Name: "cpu", Resident: true}},
+		further + "cuda:3" + more + "1 in the model's model.yaml":            {here},
+		further + "cuda:3 and cuda:4" + more + "2 in the model's model.yaml": {here, also},
 	} {
 		if got := (&PlacementError{Model: "m", Version: 2, Need: 1 << 20, Devices: devices}).Error(); got != want {
 			t.Errorf("%s\nwant %s", got, want)

@@ -83,7 +83,8 @@ func decide(declared *tensor.Signature, b *modelrepo.Batching) (*Decision, error
 	}
 	switch {
 	case !batched:
-		d.Against = "no input has an open batch dimension, so every request is an execution of its own"
+		d.Against = "no input has an open batch dimension, so every request is an execution of its own; export the model " +
+			"with dimension 0 of its inputs open: dynamic_shapes, or dynamic_axes (docs/PYTHON_POLICIES.md)"
 		if len(b.Unbatched) > 0 {
 			d.Against = "no input but those that batching.unbatched names has an open batch dimension, so every " +
 				"request is an execution of its own"

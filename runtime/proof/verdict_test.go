@@ -237,7 +237,9 @@ func TestVerdicts(t *testing.T) {
 		is("one row at most", "none: one row is the most", doubles()).with(most(1)),
 		is("on, though rows meet", "64 by trusted: batching.mode is on: rows are joined without proof",
 			over(func(rows [][]float32) { rows[0][0] += mean(rows) })).with(mode(modelrepo.BatchOn)),
-		is("a fixed batch", "none: no input has an open batch dimension", fixed(2)),
+		is("a fixed batch", "none: no input has an open batch dimension, so every request is an execution of its own; "+
+			"export the model with dimension 0 of its inputs open: dynamic_shapes, or dynamic_axes (docs/PYTHON_POLICIES.md)",
+			fixed(2)),
 	})
 }
 
