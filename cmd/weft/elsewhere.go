@@ -37,9 +37,6 @@ var elsewhereFiles = map[string]func(file string, data []byte) (string, error){
 	"batching_parameters_file": batchingParameters, "monitoring_config_file": monitoring,
 }
 
-// knownElsewhere reports whether a flag, without its hyphens, is one of another server that has a counterpart here.
-func knownElsewhere(name string) bool { return elsewhere()[name] != "" || elsewhereFiles[name] != nil }
-
 // addressFlags are the names of the flag by which commands find a server.
 var addressFlags = []string{"address", "admin", "target"}
 
@@ -115,7 +112,11 @@ func translate(args []string, ours map[string]bool) string {
 		if !strings.HasPrefix(arg, "--") || name == "" || ours[name] {
 			continue
 		}
-		if !knownElsewhere(name) {
+		table := elsewhere()[name]
+		if table == "" { // Python has underscores in its names, and command lines have hyphens
+			table = elsewhere()[strings.ReplaceAll(name, "_", "-")]
+		}
+		if table == "" && elsewhereFiles[name] == nil {
 			line := fmt.Sprintf("--%s has no counterpart here", name)
 			if near := config.Nearest(name, slices.Sorted(maps.Keys(ours))); near != "" {
 				line = fmt.Sprintf("unknown flag --%s, did you mean \"--%s\"?", name, near)
@@ -127,13 +128,17 @@ func translate(args []string, ours map[string]bool) string {
 		if !given && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
 			value = args[i+1]
 		}
-		instead := "write " + elsewhere()[name]
+		instead := "write " + table
 		if answer := elsewhereFiles[name]; answer != nil {
 			instead = fileElsewhere(value, answer)
 		} else if value != "" {
 			instead = strings.ReplaceAll(instead, "VALUE", value)
 		}
-		lines = append(lines, fmt.Sprintf("--%s is a flag of another server: %s", name, instead))
+		kind := "a flag of another server"
+		if strings.Contains(table, strings.ReplaceAll(name, "-", "_")+":") {
+			kind = "a key of model.yaml"
+		}
+		lines = append(lines, fmt.Sprintf("--%s is %s: %s", name, kind, instead))
 	}
 	if !known {
 		return ""
