@@ -1,29 +1,43 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"os"
 	"os/signal"
 	"runtime/debug"
 	"syscall"
 
+	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/internal/loadgen"
 )
 
 // benchCommand is `weft bench`.
-type benchCommand struct{ loadgen.Options }
+type benchCommand struct {
+	Asked string `arg:"" optional:"" name:"model" help:"The model to ask, as --model."`
+
+	loadgen.Options
+}
 
 // Help implements kong.HelpProvider: the text below the flags.
 func (benchCommand) Help() string {
-	return `Requests come from a number of callers (--callers; 8 where nothing is said), or at a rate that does not depend on the answers (--rate).
-In the latter case each latency counts from the moment at which the request was due, so that a server that stalls
-shows. docs/BENCHMARKING.md explains the figures.
+	return `For example: weft bench cartpole --callers 64
+
+Requests come from a number of callers (--callers; 8 where nothing is said), or at a rate that does not depend on the
+answers (--rate). In the latter case each latency counts from the moment at which the request was due, so that a server
+that stalls shows. docs/BENCHMARKING.md explains the figures.
 
 Ctrl-C ends the run with a report of what was measured; a second one ends the program.`
 }
 
 // Run puts load on a server until the run is over or a signal ends it; either way it reports.
 func (c *benchCommand) Run(s streams) error {
+	if c.Asked != "" && c.Model != "" && c.Asked != c.Model {
+		return config.Faults{{Key: "--model", Message: fmt.Sprintf("expected the model as an argument or by --model, found "+
+			"both: %s and %s", c.Asked, c.Model)}}
+	}
+	c.Model = cmp.Or(c.Asked, c.Model)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the program

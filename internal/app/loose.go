@@ -5,8 +5,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"os"
@@ -204,11 +206,20 @@ func (s *Settings) unstage() {
 	}
 }
 
+// pythonApp matches what servers of Python take: MODULE:NAME.
+var pythonApp = regexp.MustCompile(`^[\w.]+:\w+$`)
+
 // looseAt looks at a path of the command line. It is a loose model, or the folder of a model with version directories,
 // or neither: a repository, and modelrepo says what is wrong with it.
 func looseAt(path string) (_ *looseModel, folder string, err error) {
 	info, err := os.Stat(path)
-	if err != nil {
+	missing := errors.Is(err, fs.ErrNotExist)
+	switch {
+	case missing && filepath.Ext(path) == filepath.Ext(modelrepo.ModelFile):
+		return nil, "", fmt.Errorf("%s: no such file", path)
+	case missing && pythonApp.MatchString(path):
+		return nil, "", fmt.Errorf("%s: Weft runs ONNX models, not Python: docs/PRE_AND_POSTPROCESSING.md", path)
+	case err != nil:
 		return nil, "", nil //nolint:nilerr // modelrepo says it
 	}
 	abs, err := filepath.Abs(path)
@@ -241,8 +252,15 @@ func looseAt(path string) (_ *looseModel, folder string, err error) {
 	}
 	entries, _ := os.ReadDir(abs) // modelrepo says why it cannot be read
 	for _, e := range entries {
-		if _, err := strconv.ParseUint(e.Name(), 10, 63); err == nil && regular(e.Name(), modelrepo.ModelFile) {
+		if _, err := strconv.ParseUint(e.Name(), 10, 63); err != nil {
+			continue
+		}
+		if regular(e.Name(), modelrepo.ModelFile) {
 			return nil, abs, nil
+		}
+		if regular(e.Name(), modelrepo.PipelineFile) {
+			return nil, "", fmt.Errorf("%s is a pipeline, whose steps are models beside it: a pipeline needs its repository: "+
+				"weft serve %s", path, filepath.Join(path, ".."))
 		}
 	}
 	return nil, "", nil
