@@ -322,7 +322,7 @@ func TestSummary(t *testing.T) {
 		t.Error(got)
 	}
 	if got := (&Report{Metrics: []Metric{{Name: "failures", Standing: NoWorse, CandidateCount: 1_234_567}}}).
-		summarize(&Plan{CandidateVersion: 2}); !strings.HasSuffix(got, "; 1,234,567 requests") {
+		summarize(&Plan{CandidateVersion: 2}); !strings.HasSuffix(got, "; 1,234,567 episodes, or requests without one") {
 		t.Error(got)
 	}
 }

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -65,6 +66,16 @@ func (r *run) partAt(at time.Time) (part float64, in bool) {
 // the run.
 func (r *run) judged(at time.Time) Report {
 	report := Judge(r.Gate, &r.evidence)
+	// Of what a stage still needs only requests come at a pace that is known.
+	if n := r.evidence.Requests.Answered[candidate]; n > 0 && n < r.Gate.MinRequests {
+		left := float64(r.Gate.MinRequests-n) / float64(n) * at.Sub(r.StageSince).Seconds()
+		pace := fmt.Sprintf(", at this pace in about %v", time.Duration(min(math.Round(left), math.MaxInt32))*time.Second)
+		for i := range report.Checks {
+			if c := &report.Checks[i]; c.Name == "requests" {
+				c.Reason += pace
+			}
+		}
+	}
 	report.At, report.Summary = at, report.summarize(&r.Plan)
 	return report
 }

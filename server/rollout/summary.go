@@ -27,7 +27,7 @@ func (r *Report) summarize(p *Plan) string {
 			parts = append(parts, s.words+strings.Join(names, ", "))
 		}
 	}
-	of, unit := r.Metric("failures"), "requests"
+	of, unit := r.Metric("failures"), "episodes, or requests without one"
 	if o := r.Metric("outcome"); o != nil {
 		of, unit = o, "episodes"
 	}
