@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"flag"
 	"io"
@@ -9,6 +10,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/weftserve/weft/internal/weftest"
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
 // TestRun plays short episodes against a real server. How fast it answers is left open.
@@ -28,6 +35,28 @@ func TestRun(t *testing.T) {
 		if diff := cmp.Diff([]string{version, "2", "10"}, []string{columns[0], columns[1], columns[4]}); diff != "" {
 			t.Errorf("version, episodes, calls (-want +got):\n%s\n%s", diff, out.String())
 		}
+	}
+}
+
+// busy has a rollout of another client.
+type busy struct {
+	weftv1.UnimplementedAdminServiceServer
+}
+
+func (busy) StartRollout(context.Context, *weftv1.StartRolloutRequest) (*weftv1.StartRolloutResponse, error) {
+	return nil, status.Error(codes.FailedPrecondition, "a rollout is running")
+}
+
+// TestRolloutOfAnEarlierRun: the error says how to end it.
+func TestRolloutOfAnEarlierRun(t *testing.T) {
+	server := grpc.NewServer()
+	weftv1.RegisterAdminServiceServer(server, busy{})
+	admin := weftest.Serve(t, server)
+	err := run(t.Context(), []string{"--addr", serve(t), "--admin", admin, "--rollout", "2:3"}, io.Discard, io.Discard)
+	want := "start the rollout at --admin " + admin + ": a rollout is running; `weft rollout abort cartpole` ends one that " +
+		"is running"
+	if err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
 	}
 }
 

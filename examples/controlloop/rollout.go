@@ -2,12 +2,15 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
@@ -58,7 +61,11 @@ func (r rollout) lead(ctx context.Context, model string, most float64, stdout io
 		},
 	}})
 	if err != nil {
-		return fmt.Errorf("start the rollout at --admin %s: %w", r.admin, err)
+		text := fmt.Sprintf("start the rollout at --admin %s: %s", r.admin, status.Convert(err).Message())
+		if status.Code(err) == codes.FailedPrecondition { // one of an earlier run goes on without its client
+			text += fmt.Sprintf("; `weft rollout abort %s` ends one that is running", model)
+		}
+		return errors.New(text)
 	}
 
 	ctx, cancel := context.WithCancel(ctx)
