@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -135,6 +136,8 @@ type Config struct {
 type Server struct {
 	// Address is where it takes calls of gRPC, for commands that pages show. It is set before Web and Live are called.
 	Address string
+	// AdminAddress is where it takes those of AdminService, for callers who ask for them here; "": nowhere.
+	AdminAddress string
 
 	pipeline    *predict.Pipeline
 	api         *weftapi.API
@@ -290,7 +293,7 @@ func (s *Server) tap(ctx context.Context, call *tap.Info) (context.Context, erro
 			s.observer.CallCame(waited)
 		}
 	}
-	ctx, err := s.methods.tap(ctx, s.connections, call)
+	ctx, err := s.methods.tap(ctx, s.connections, call, "AdminService", s.AdminAddress+" (--admin-listen)")
 	if err != nil {
 		return ctx, err
 	}
@@ -332,7 +335,7 @@ func (a *Admin) Options(c credentials.TransportCredentials) []grpc.ServerOption 
 
 // tap sees the header of each call as soon as it was read.
 func (a *Admin) tap(ctx context.Context, call *tap.Info) (context.Context, error) {
-	ctx, err := a.methods.tap(ctx, a.server.connections, call)
+	ctx, err := a.methods.tap(ctx, a.server.connections, call, "PredictionService", a.server.Address+" (--listen)")
 	if err != nil {
 		return ctx, err
 	}
@@ -423,11 +426,17 @@ func methodsOf(g *grpc.Server) methods {
 }
 
 // tap refuses, by their headers, calls of methods that no service has, and calls that there is no room for. gRPC
-// would begin a handler for each, and repeat the name of the method as it came, however long it is.
-func (m methods) tap(ctx context.Context, c *protect.Connections, call *tap.Info) (context.Context, error) {
+// would begin a handler for each, and repeat the name of the method as it came, however long it is. service is one of
+// weft.v1 that is at another address.
+func (m methods) tap(ctx context.Context, c *protect.Connections, call *tap.Info, service, address string,
+) (context.Context, error) {
 	ctx, err := c.Tap(ctx, call.Header)
 	if _, known := m[call.FullMethodName]; err == nil && !known {
-		err = &status.UnknownMethodError{Method: call.FullMethodName}
+		unknown := &status.UnknownMethodError{Method: call.FullMethodName}
+		if strings.HasPrefix(call.FullMethodName, "/weft.v1."+service+"/") && !strings.HasPrefix(address, " ") {
+			unknown.Elsewhere = "weft.v1." + service + " is on " + address
+		}
+		err = unknown
 	}
 	if err != nil {
 		return ctx, status.Of(err, predict.Place{}).Err()

@@ -294,6 +294,9 @@ func (s *assembly) buildEdge(context.Context) error {
 	s.edge.Register(s.transport)
 	// From now on the HTTP server answers with the edge instead of "the server is starting".
 	s.edge.Address = addressOf(s.grpc)
+	if s.admin != nil {
+		s.edge.AdminAddress = addressOf(s.admin)
+	}
 	s.web.Store(new(http.Handler(s.edge.Web(ownPaths...))))
 	s.live.Store(new(s.edge.Live()))
 	return s.measured.WatchSources(sources)

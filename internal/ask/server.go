@@ -52,7 +52,7 @@ func (s *Server) Wrong(err error, server *peer.Peer, timeout config.Duration) er
 	case status.Code(err) == codes.DeadlineExceeded && timeout > 0:
 		message += fmt.Sprintf("; it had %v (--timeout)", timeout)
 	// A server of Weft knows the call, unless it is older.
-	case status.Code(err) == codes.Unimplemented:
+	case status.Code(err) == codes.Unimplemented && !strings.HasSuffix(message, "(--listen)"):
 		message += "; it is older than this program, or no Weft: ask it with the program that it was started with"
 	}
 	return errors.New("the server at --address " + s.Address + ": " + message)

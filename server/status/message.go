@@ -11,11 +11,14 @@ import (
 // UnknownMethodError says that no service of the listener has the method that was called.
 type UnknownMethodError struct {
 	Method string // as the call names it: any bytes
+	// Elsewhere says which methods are at another address, and where; "": it is not known.
+	Elsewhere string
 }
 
 func (e *UnknownMethodError) Error() string {
-	return fmt.Sprintf("no method is called %s here; server reflection lists those that there are, and "+
-		"weft.v1.AdminService is on the address of --admin-listen", routing.Quote(strings.TrimPrefix(e.Method, "/")))
+	return fmt.Sprintf("no method is called %s here; %s", routing.Quote(strings.TrimPrefix(e.Method, "/")),
+		cmp.Or(e.Elsewhere, "server reflection lists those that there are, and weft.v1.AdminService is on the address of "+
+			"--admin-listen"))
 }
 
 // BrokenMessageError says that the bytes of a call are not the message that it takes.
