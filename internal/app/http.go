@@ -58,16 +58,18 @@ func (s *assembly) pages(at net.Addr, metrics http.Handler) http.Handler {
 	mux.Handle("GET /metrics", s.control.Page(access.Observe, metrics))
 	mux.HandleFunc("GET /readyz", s.serverReady)
 	mux.HandleFunc("GET /readyz/{model}", s.modelReady)
-	mux.Handle("/", s.measured.TraceWeb(s.once(&s.web)))
+	calls := s.measured.TraceWeb(s.once(&s.web))
+	mux.Handle("/", calls)
+	mux.Handle("GET /docs", calls) // else ServeMux sends its callers to /docs/
 	mux.HandleFunc(live.Path, s.once(&s.live))
-	for _, path := range []string{"/{$}", strings.TrimSuffix(live.Path, "/")} {
+	for path, to := range map[string]string{"/{$}": "live/", "/live": "live/", "/docs/{$}": "../docs"} {
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
 			// Probes of version 1 of KServe's protocol ask for the root, and browsers for a page.
 			if r.URL.Path == "/" && !strings.Contains(r.Header.Get("Accept"), "text/html") {
 				web.WriteJSON(w, http.StatusOK, map[string]string{"status": "alive"})
 				return
 			}
-			w.Header().Set("Location", strings.TrimPrefix(live.Path, "/")) // relative: a proxy may have it elsewhere
+			w.Header().Set("Location", to) // relative: a proxy may have it elsewhere
 			w.WriteHeader(http.StatusTemporaryRedirect)
 		})
 	}
