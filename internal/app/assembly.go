@@ -75,9 +75,12 @@ type assembly struct {
 }
 
 // findModels reads the repositories before anything is opened, so that a wrong path is reported at once.
-func (s *assembly) findModels(context.Context) (err error) {
+func (s *assembly) findModels(ctx context.Context) (err error) {
 	if s.repository, s.listing, err = scan(&s.Settings, s.log); err == nil {
-		s.repository.AcceptUploads(int64(s.MaxUploadBytes), modelfile.Needs)
+		s.repository.AcceptUploads(int64(s.MaxUploadBytes), modelfile.Needs, func(v modelrepo.Version) ([]byte, error) {
+			list, err := sumsOf(ctx, v, s.stores())
+			return list.text, err
+		})
 	}
 	return err
 }

@@ -50,15 +50,15 @@ func Seal(ctx context.Context, paths []string, replace bool, stores []string, ou
 	found := s.filed(&before)
 	for _, path := range s.paths {
 		if !slices.ContainsFunc(found, func(v modelrepo.Version) bool { return overlap(v.Dir, path) }) {
-			faults = append(faults, fmt.Errorf("%s has no version to seal; name a repository of <model>/<version>/%s, or a "+
-				"model's or a version's directory in one", path, modelrepo.ModelFile))
+			faults = append(faults, fmt.Errorf("%s has no version to seal; name a repository of <model>/<version>/%s or %s, or "+
+				"a model's or a version's directory in one", path, modelrepo.ModelFile, modelrepo.PipelineFile))
 		}
 	}
 	lists := map[string]digestList{}
 	for _, v := range found {
 		err := v.Err
 		if err == nil {
-			lists[v.Dir], err = s.sumsOf(ctx, v)
+			lists[v.Dir], err = sumsOf(ctx, v, s.stores)
 		}
 		faults = append(faults, err)
 	}
@@ -95,8 +95,8 @@ type digestList struct {
 	differences []string
 }
 
-// choose notes the absolute paths, and returns the repositories that they are, or lie in. The model files tell which:
-// they are one level below a version, two below a model and three below a repository.
+// choose notes the absolute paths, and returns the repositories that they are, or lie in. The files tell which: a
+// version's are one level below it, two below a model and three below a repository, and an ensemble's lies beside them.
 func (s *sealer) choose(paths []string) (repositories []string, err error) {
 	for _, path := range paths {
 		path, err := filepath.Abs(path)
@@ -105,10 +105,10 @@ func (s *sealer) choose(paths []string) (repositories []string, err error) {
 		}
 		repository := path
 		// Versions are numbers without leading zeros.
-		if versions, _ := filepath.Glob(filepath.Join(globbed(path), "[1-9]*", modelrepo.ModelFile)); len(versions) > 0 {
+		if has(path, "[1-9]*/"+modelrepo.ModelFile, "[1-9]*/"+modelrepo.PipelineFile, modelrepo.TritonConfigName) {
 			repository = filepath.Dir(path)
 		}
-		if _, err := os.Stat(filepath.Join(path, modelrepo.ModelFile)); err == nil {
+		if has(path, modelrepo.ModelFile, modelrepo.PipelineFile) || has(filepath.Dir(path), modelrepo.TritonConfigName) {
 			repository = filepath.Dir(filepath.Dir(path))
 		}
 		s.paths = append(s.paths, path)
@@ -119,9 +119,13 @@ func (s *sealer) choose(paths []string) (repositories []string, err error) {
 	return repositories, nil
 }
 
-// globbed returns a pattern of filepath.Glob that matches only the path itself.
-func globbed(path string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+// has reports whether a directory has a file that one of the patterns matches.
+func has(dir string, patterns ...string) bool {
+	dir = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(dir)
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		found, _ := filepath.Glob(filepath.Join(dir, pattern)) // the patterns are right
+		return len(found) > 0
+	})
 }
 
 // overlap reports whether two absolute paths are equal, or one lies in the other.
@@ -184,8 +188,8 @@ func (s *sealer) fingerprintOf(l *modelrepo.Listing, dir string) string {
 }
 
 // sumsOf reads all files of a version and computes their digests.
-func (s *sealer) sumsOf(ctx context.Context, v modelrepo.Version) (digestList, error) {
-	f, err := modelfile.Read(ctx, placeOf(v, s.stores), nil)
+func sumsOf(ctx context.Context, v modelrepo.Version, stores []string) (digestList, error) {
+	f, err := modelfile.Read(ctx, placeOf(v, stores), nil)
 	if err != nil {
 		return digestList{}, err
 	}

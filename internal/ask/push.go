@@ -25,7 +25,7 @@ import (
 
 // Push is the flags of `weft push`.
 type Push struct {
-	File    string `arg:"" type:"path" help:"The ONNX file. Files of external data that it names lie beside it."`
+	File    string `arg:"" type:"path" help:"The ONNX file, beside which files of external data lie that it names, or the YAML file of a pipeline. Of a folder that is its model.onnx or pipeline.yaml."`
 	Model   string `required:"" placeholder:"NAME" help:"Name of the model; the server makes one that is not there yet."`
 	Version int64  `placeholder:"N" help:"The version's number; without it the one after the highest."`
 	Label   string `placeholder:"NAME" help:"Give the version this label once it is ready."`
@@ -33,6 +33,9 @@ type Push struct {
 	Printing
 	Admin
 }
+
+// pipelineFile makes a version a pipeline, in the place of model.onnx.
+const pipelineFile = "pipeline.yaml"
 
 // labels matches the names that a server takes for labels.
 var labels = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
@@ -302,12 +305,24 @@ func (c *Push) files() (paths []string, _ *weftv1.UploadStart, _ error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	names, err := modelfile.Needs(model, info.Size())
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", c.File, err)
+	if info.IsDir() {
+		in := *c
+		in.File = filepath.Join(c.File, pipelineFile)
+		if _, err := os.Stat(in.File); err != nil {
+			in.File = filepath.Join(c.File, modelfile.Model)
+		}
+		return in.files()
+	}
+	names := []string{pipelineFile}
+	if !slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(c.File)) {
+		external, err := modelfile.Needs(model, info.Size())
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", c.File, err)
+		}
+		names = append([]string{modelfile.Model}, external...)
 	}
 	start := &weftv1.UploadStart{Model: c.Model, Version: c.Version}
-	for _, name := range append([]string{modelfile.Model}, names...) {
+	for _, name := range names {
 		path := c.File
 		if len(paths) > 0 {
 			path = filepath.Join(filepath.Dir(c.File), name)

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/weftserve/weft/internal/config"
+	"github.com/weftserve/weft/runtime/catalog"
 )
 
 // PipelineFile is the file in a version's directory that makes it a pipeline, in the place of model.onnx.
@@ -427,7 +428,8 @@ func (l *Listing) step(faults *config.Faults, key string, step *Step) Version {
 	v, is := find(m.Versions, step.Version)
 	switch {
 	case m.Err != nil:
-		faults.Addf(key+".model", "nothing of model %s can be served; expected one that can: %v", step.Model, m.Err)
+		faults.Addf(key+".model", "nothing of model %s can be served; expected one that can: %s", step.Model,
+			catalog.Public(m.Err))
 	case !is:
 		faults.Addf(key+".version", "model %s has no such version; expected one of %s, found %d", step.Model,
 			numbers(m.Versions), step.Version)
@@ -435,8 +437,8 @@ func (l *Listing) step(faults *config.Faults, key string, step *Step) Version {
 		faults.Addf(key+".model", "model %s has no %s; expected one that is neither a pipeline nor synthetic", step.Model,
 			ModelFile)
 	case v.Err != nil && !errors.Is(v.Err, ErrCopying):
-		faults.Addf(key+".version", "version %d of model %s cannot be loaded; expected one that can: %v", v.Number,
-			step.Model, v.Err)
+		faults.Addf(key+".version", "version %d of model %s cannot be loaded; expected one that can: %s", v.Number,
+			step.Model, catalog.Public(v.Err))
 	}
 	return v
 }

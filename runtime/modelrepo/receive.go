@@ -21,6 +21,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/modelrepo/rooted"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -43,9 +44,12 @@ const (
 
 // AcceptUploads lets Receive take versions whose files have at most so many bytes together, and removes what a process
 // that was killed left of its uploads. It is called before the first Receive. needs returns the files that a model has
-// external data in, by their paths relative to its own directory, or an error that says why nothing could load it.
-func (r *Repository) AcceptUploads(most int64, needs func(model io.ReaderAt, size int64) ([]string, error)) {
-	r.mostUploaded, r.needs = most, needs
+// external data in, by their paths relative to its own directory, or an error that says why nothing could load it. sums
+// joins a pipeline, and returns the SHA256SUMS of its files and those of its steps.
+func (r *Repository) AcceptUploads(most int64, needs func(model io.ReaderAt, size int64) ([]string, error),
+	sums func(Version) ([]byte, error),
+) {
+	r.mostUploaded, r.needs, r.sums = most, needs, sums
 	for _, path := range r.paths {
 		if root, err := rooted.Open(path, nil); err == nil {
 			sweep(root, uploadDir+"*", "*/"+uploadDir+"*")
@@ -163,8 +167,12 @@ func (r *Repository) checkUpload(u *catalog.Upload) error {
 	case u.Version < 0 || u.Version > maxNumber:
 		return wrong("version", fmt.Sprintf("a positive number of at most %d, or 0 for the next one", int64(maxNumber)),
 			strconv.FormatInt(u.Version, 10))
+	case len(u.Files) == 1 && isPipeline(u):
+	case isPipeline(u):
+		return wrong("files", PipelineFile+" alone, since a pipeline is made of files of other models",
+			fmt.Sprintf("%d files", len(u.Files)))
 	case !slices.ContainsFunc(u.Files, func(f catalog.UploadFile) bool { return f.Name == ModelFile && f.Bytes > 0 }):
-		return wrong("files", "a "+ModelFile+" that is not empty among them", "none")
+		return wrong("files", "a "+ModelFile+" that is not empty among them, or "+PipelineFile+" alone", "none")
 	case len(u.Files) > maxFiles:
 		return wrong("files", fmt.Sprintf("at most %d", maxFiles), strconv.Itoa(len(u.Files)))
 	}
@@ -193,6 +201,11 @@ func (r *Repository) checkUpload(u *catalog.Upload) error {
 		left -= f.Bytes
 	}
 	return nil
+}
+
+// isPipeline reports whether an upload is of a pipeline.
+func isPipeline(u *catalog.Upload) bool {
+	return slices.ContainsFunc(u.Files, func(f catalog.UploadFile) bool { return f.Name == PipelineFile })
 }
 
 // foldersOf yields the folders that a file lies in, below the version's.
@@ -367,6 +380,18 @@ func (u *receiving) read(content io.Reader) error {
 	} else if !errors.Is(err, io.EOF) {
 		return err
 	}
+	if isPipeline(&u.Upload) {
+		listed, err := u.joined()
+		if err != nil {
+			text := catalog.Public(err, u.repository.paths...)
+			if faults, is := errors.AsType[config.Faults](err); is {
+				text = faults.Error() // the caller knows the file
+			}
+			return wrong("files", "a "+PipelineFile+" whose steps can be joined", "one that cannot: "+text)
+		}
+		sums.Reset()
+		sums.Write(listed)
+	}
 	err := u.write(path.Join(u.folder, uploaded, sumsFile), func(to io.Writer) error {
 		_, err := io.WriteString(to, sums.String())
 		return err
@@ -378,6 +403,29 @@ func (u *receiving) read(content io.Reader) error {
 		return refuseUpload(&u.Upload, err)
 	}
 	return nil
+}
+
+// joined joins the steps of a pipeline, as they are in the repository now, and returns the SHA256SUMS of their files.
+func (u *receiving) joined() ([]byte, error) {
+	dir := path.Join(u.folder, uploaded)
+	file, err := u.root.Open(path.Join(dir, PipelineFile))
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, int64(config.MaxSize)+1)) // larger ones are refused below
+	if err != nil {
+		return nil, err
+	}
+	v := Version{Model: u.Model, Dir: filepath.Join(u.home, dir), Path: PipelineFile} // its name in faults
+	if v.Pipeline, err = ReadPipeline(v.Path, text); err != nil {
+		return nil, err
+	}
+	l := u.repository.Scan()
+	if l.resolveVersion(newSettling(0, 0), &Model{}, &v); v.Err != nil {
+		return nil, v.Err
+	}
+	return u.repository.sums(v)
 }
 
 // checkModel refuses a model that nothing could load. It would be the newest one, which a server that starts next loads

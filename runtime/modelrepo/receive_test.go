@@ -13,6 +13,7 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -30,7 +31,7 @@ func receiver(t *testing.T) (*modelrepo.Repository, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.AcceptUploads(1000, needs)
+	r.AcceptUploads(1000, needs, joins)
 	return r, dir
 }
 
@@ -44,6 +45,14 @@ func needs(model io.ReaderAt, size int64) ([]string, error) {
 		return []string{"weights.bin"}, nil
 	}
 	return nil, err
+}
+
+// joins is what the files of a pipeline of the tests are.
+func joins(v modelrepo.Version) ([]byte, error) {
+	if v.Pipeline.Steps[0].Name == "misfit" {
+		return nil, config.Faults{{Message: "sizes differ"}}
+	}
+	return []byte(strings.Repeat("0", 64) + "  m/1/model.onnx\n"), nil
 }
 
 // anUpload returns an upload of a model whose files are alternately names and texts, and its content.
@@ -167,7 +176,24 @@ func TestUploadsThatAreRefused(t *testing.T) {
 			t.Errorf("%s: %v", text, e)
 		}
 	}
-	u, content := anUpload("m", 2, modelrepo.ModelFile, "graph", "a/b/more.bin", "more", "a", "file")
+	const step = "steps: [{name: %, model: m, version: 1, inputs: {x: x}}]\noutputs: {y: %.y}\n"
+	misfit := strings.ReplaceAll(step, "%", "misfit")
+	for text, wants := range map[string]string{
+		misfit: "that cannot: sizes differ", "steps: 1": "pipeline.yaml:1:1: steps: expected a list",
+		strings.Replace(misfit, ": 1", ": 2", 1):           "steps[0].version: model m has no such version;",
+		strings.Replace(misfit, "model: m", "model: n", 1): "expected the name of one, found \"n\"",
+	} {
+		u, content := anUpload("m", 2, modelrepo.PipelineFile, text)
+		e, is := errors.AsType[*tensor.FieldError](second(r.Receive(u, content)))
+		if !is || e.Field != "start.files" || !strings.Contains(e.Error(), wants) {
+			t.Errorf("%s: %v", text, e)
+		}
+	}
+	u, content := anUpload("m", 2, modelrepo.PipelineFile, strings.ReplaceAll(step, "%", "s"), "more.bin", "more")
+	if err := second(r.Receive(u, content)); err == nil || !strings.Contains(err.Error(), "alone") {
+		t.Errorf("a pipeline with more files: %v", err)
+	}
+	u, content = anUpload("m", 2, modelrepo.ModelFile, "graph", "a/b/more.bin", "more", "a", "file")
 	if err := second(r.Receive(u, content)); err == nil || !strings.Contains(err.Error(), "files[2].name") {
 		t.Errorf("a file that is a folder: %v", err)
 	}
@@ -224,7 +250,7 @@ func TestUploadsAreBounded(t *testing.T) {
 	u, content := anUpload("m", 0, modelrepo.ModelFile, "graph")
 	_, err := r.Receive(u, reads(func(p []byte) (int, error) {
 		if other, err := modelrepo.Open(dir); err == nil { // another server begins
-			other.AcceptUploads(1000, needs)
+			other.AcceptUploads(1000, needs, joins)
 		}
 		return content.Read(p)
 	}))

@@ -45,6 +45,7 @@ type Repository struct {
 	looks        chan struct{} // has Watch look at once; capacity 1
 	mostUploaded int64         // see AcceptUploads
 	needs        func(model io.ReaderAt, size int64) ([]string, error)
+	sums         func(Version) ([]byte, error)
 	free         func(*os.File) (bytes int64, known bool) // rooted.Free, or of a test
 
 	// uploading is held while an upload begins, gets its place, or ends. It comes before mu.

@@ -281,6 +281,10 @@ class Weft(unittest.TestCase):
             answer = client.predict("cartpole", {"observation": np.zeros((1, 4), np.float32)}, label="best")
             self.assertEqual(4, answer.version)
             self.assertEqual(1, operator.push(file.parent, "fresh").version)
+            pipeline = folder / "joined.yaml"
+            pipeline.write_text("steps: [{name: act, model: cartpole, version: 3, inputs: {observation: observation}}]\n"
+                                "outputs: {action: act.action}\n")
+            self.assertEqual(1, operator.push(pipeline, "joined").version)
             with self.assertWarnsRegex(UserWarning, "version 2 of fresh takes other inputs than version 1, .*: observation"):
                 operator.push(repository / "hopper" / "3" / "model.onnx", "fresh")
             subprocess.run([serving.WEFT, "traffic", "cartpole", "3=100", "--admin", server.admin], check=True,

@@ -158,7 +158,7 @@ def _report(model: str, episode: str, *, reward: float | None, success: bool | N
 
 def _upload(path: str | os.PathLike[str], model: str, version: int | None) -> Iterator[admin.UploadVersionRequest]:
     given = pathlib.Path(path)
-    files = {"model.onnx": given}
+    files = {"pipeline.yaml" if given.suffix in (".yaml", ".yml") else "model.onnx": given}
     if given.is_dir():
         # SHA256SUMS is what the server writes. If it does not take model.onnx, it says so before the rest is sent.
         found = (file.relative_to(given).as_posix() for file in given.rglob("*") if file.is_file())
@@ -267,9 +267,10 @@ class Client:
              timeout: float | None = None) -> admin.UploadVersionResponse:
         """Uploads a version, and returns the server's answer when it is ready. Raises WeftError.
 
-        The client is one of the server's admin address. path is an ONNX file, or a folder with model.onnx and its files
-        of external data. Without version it gets the number after the highest. label is moved to it. The answer's version
-        is the number; served is false if the model's versions.policy does not select it, so that it is only stored.
+        The client is one of the server's admin address. path is an ONNX file, the YAML file of a pipeline, or a folder
+        with model.onnx and its files of external data, or with pipeline.yaml. Without version it gets the number after
+        the highest. label is moved to it. The answer's version is the number; served is false if the model's
+        versions.policy does not select it, so that it is only stored.
 
         Without traffic the newest version answers, so this one does at once; `weft push --rollout` gives it a part of the
         requests. Warns if it does not answer because the traffic names others, or if it takes other inputs.

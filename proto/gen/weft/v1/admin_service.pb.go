@@ -338,7 +338,8 @@ type UploadStart struct {
 	Model string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	// 0 takes the number after the highest that the model has, or had.
 	Version int64 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
-	// One is called model.onnx; the others are those that it names for external data.
+	// One is called model.onnx; the others are those that it names for external data. Of a
+	// pipeline there is only pipeline.yaml.
 	Files         []*UploadFile `protobuf:"bytes,3,rep,name=files,proto3" json:"files,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
