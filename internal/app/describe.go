@@ -25,6 +25,9 @@ func describeVersion(v *catalog.Version) VersionFindings {
 	if f.Batched {
 		f.MaxBatchSize, f.OpenLengths = v.Batching.MaxBatchSize, openLengths(v.Signature)
 	}
+	for _, step := range v.Steps {
+		f.Steps = append(f.Steps, step.String())
+	}
 	for i, other := range v.Replicas {
 		// The first replica is the one that Device and Provider tell of.
 		if i > 0 {

@@ -46,7 +46,8 @@ type VersionFindings struct {
 	Version      int64            `json:"version"`
 	Device       string           `json:"device"`
 	Provider     string           `json:"provider"`
-	Also         []string         `json:"also,omitempty"` // further devices that it is on
+	Also         []string         `json:"also,omitempty"`  // further devices that it is on
+	Steps        []string         `json:"steps,omitempty"` // of a pipeline, such as "act: head/7, 10 times"
 	Inputs       []TensorFindings `json:"inputs"`
 	Outputs      []TensorFindings `json:"outputs"`
 	Batched      bool             `json:"batched"`

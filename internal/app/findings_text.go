@@ -89,6 +89,9 @@ func (m *ModelFindings) text(out io.Writer) {
 func (v *VersionFindings) served() string {
 	w := &strings.Builder{}
 	fmt.Fprintf(w, "on %s by %s\n", v.Device, v.Provider)
+	for _, step := range v.Steps {
+		fmt.Fprintf(w, "step    %s\n", step)
+	}
 	for _, in := range v.Inputs {
 		fmt.Fprintf(w, "input   %s\n", in.text())
 	}

@@ -79,13 +79,26 @@ func rowsOf(m *weftv1.Model, traffic *weftv1.GetTrafficResponse) (rows [][]strin
 		rows = append(rows, []string{
 			m.GetName(), strconv.FormatInt(v.GetVersion(), 10), stateName(v.GetState()),
 			cmp.Or(strings.Join(labels, ", "), "-"), cmp.Or(parts[v.GetVersion()], "-"),
-			cmp.Or(v.GetFailure(), v.GetStalled(), v.GetScarcity()),
+			cmp.Or(v.GetFailure(), v.GetStalled(), v.GetScarcity(), stepsOf(v)),
 		})
 	}
 	if len(rows) == 0 {
 		rows = [][]string{{m.GetName(), "-", "-", "-", "-", cmp.Or(m.GetFailure(), "no version is loaded")}}
 	}
 	return rows
+}
+
+// stepsOf says what a pipeline is made of; "": it is none.
+func stepsOf(v *weftv1.ModelVersion) string {
+	var steps []string
+	for _, s := range v.GetSteps() {
+		text := fmt.Sprintf("%s/%d", s.GetModel(), s.GetVersion())
+		if s.GetRepeat() > 1 {
+			text += fmt.Sprintf(" %d times", s.GetRepeat())
+		}
+		steps = append(steps, text)
+	}
+	return strings.Join(steps, ", then ")
 }
 
 func stateName(s weftv1.VersionState) string {

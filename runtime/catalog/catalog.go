@@ -46,6 +46,8 @@ type Version struct {
 	// Digest is the SHA-256 of the list of its files' SHA-256 (see modelfile.Files.Digest), in hexadecimal digits; ""
 	// while it is not resident, and of a synthetic model.
 	Digest string
+	// Steps are what a pipeline is made of, in the order in which they run; none: it is none.
+	Steps []Step
 	// Signature is nil until the model was opened.
 	Signature *tensor.Signature
 	Batching  Batching
@@ -78,6 +80,27 @@ type Version struct {
 	// Stalled says why it answers nothing at present, although it is Ready and takes requests, which wait: its runs
 	// hang, or its process is being started again. "" if some replica answers.
 	Stalled string
+}
+
+// Step is one model of a pipeline. It runs Repeat times.
+type Step struct {
+	Name, Model     string
+	Version         int64
+	Repeat          int
+	Inputs, Outputs []StepTensor // ascending
+}
+
+// StepTensor is an input or output of a step's model, and what it is called in the pipeline: as an input or output of
+// that, or "step.output".
+type StepTensor struct{ Name, Called string }
+
+// String is such as "see: encoder/3" or "act: head/7, 10 times".
+func (s Step) String() string {
+	text := fmt.Sprintf("%s: %s/%d", s.Name, s.Model, s.Version)
+	if s.Repeat > 1 {
+		text += fmt.Sprintf(", %d times", s.Repeat)
+	}
+	return text
 }
 
 // Replica is a version on one of its devices.

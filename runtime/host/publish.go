@@ -114,7 +114,9 @@ func (h *Host) publishVersions(next *catalog.Snapshot, m *residency.Model, befor
 // show returns the face of a version, and directs its requests to the replicas that it has now. The caller holds
 // Host.mu.
 func (h *Host) show(m *residency.Model, v *residency.Version, before face) face {
-	public := &catalog.Version{Model: m.Name, Number: v.Number, Path: v.Of.Path(), State: v.State.Public()}
+	public := &catalog.Version{
+		Model: m.Name, Number: v.Number, Path: v.Of.Path(), Steps: v.Of.Version.Steps(), State: v.State.Public(),
+	}
 	f := face{of: v, revision: v.Revision(), public: public}
 	if v.Cause != nil {
 		public.Cause, public.Fault = v.Cause.Text, v.Cause
@@ -155,7 +157,7 @@ func (h *Host) show(m *residency.Model, v *residency.Version, before face) face 
 		f.public = &last
 		return f
 	}
-	public.Path, public.LoadedAt, public.Scarce = r.Of.Path(), r.Since, r.Scarce()
+	public.Path, public.Steps, public.LoadedAt, public.Scarce = r.Of.Path(), r.Of.Version.Steps(), r.Since, r.Scarce()
 	promise(public, r.Settings)
 	f.resident.Describe(public, r.Settings)
 	return f

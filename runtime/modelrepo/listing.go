@@ -1,10 +1,14 @@
 package modelrepo
 
 import (
+	"cmp"
 	"errors"
+	"maps"
 	"path/filepath"
 	"reflect"
 	"slices"
+
+	"github.com/weftserve/weft/runtime/catalog"
 )
 
 // Listing is the result of a scan. It is immutable.
@@ -79,6 +83,36 @@ type Version struct {
 
 // Repository returns the absolute path of the directory of the repository that the version lies in.
 func (v Version) Repository() string { return filepath.Dir(filepath.Dir(v.Dir)) }
+
+// Steps returns what a pipeline is made of; none: it is none. Of an output that has several names it tells the first.
+func (v Version) Steps() (all []catalog.Step) {
+	if v.Pipeline == nil {
+		return nil
+	}
+	called, used := map[string]string{}, slices.Collect(maps.Values(v.Pipeline.Outputs))
+	for _, name := range slices.Backward(slices.Sorted(maps.Keys(v.Pipeline.Outputs))) {
+		called[v.Pipeline.Outputs[name]] = name
+	}
+	for _, s := range v.Pipeline.Steps {
+		if used = slices.AppendSeq(used, maps.Values(s.Inputs)); s.When != nil {
+			used = append(used, s.When.Output)
+		}
+	}
+	for _, s := range v.Pipeline.Steps {
+		step := catalog.Step{Name: s.Name, Model: s.Model, Version: s.Version, Repeat: s.Repeat}
+		for _, input := range slices.Sorted(maps.Keys(s.Inputs)) {
+			from := s.Inputs[input]
+			step.Inputs = append(step.Inputs, catalog.StepTensor{Name: input, Called: cmp.Or(called[from], from)})
+		}
+		for _, from := range slices.Compact(slices.Sorted(slices.Values(used))) {
+			if of, output, is := v.Pipeline.StepOf(from); is && of == s.Name {
+				step.Outputs = append(step.Outputs, catalog.StepTensor{Name: output, Called: cmp.Or(called[from], from)})
+			}
+		}
+		all = append(all, step)
+	}
+	return all
+}
 
 // sameListing reports whether nothing differs that anybody could act on or read.
 func sameListing(a, b *Listing) bool {

@@ -24,7 +24,7 @@ func (s *Service) ModelConfig(
 // dimension of rows. A version is one instance group, with an instance for each replica.
 func configOf(v *catalog.Version) *inference.ModelConfig {
 	c := &inference.ModelConfig{
-		Name: v.Model, Platform: platform, Backend: "onnxruntime", DefaultModelFilename: "model.onnx",
+		Name: v.Model, Platform: platformOf(v), Backend: "onnxruntime", DefaultModelFilename: "model.onnx",
 		MaxBatchSize: int32(maxBatchSize(v)),
 		InstanceGroup: []*inference.ModelInstanceGroup{{
 			Name: v.Model, Count: int32(max(1, len(v.Replicas))), Kind: instanceKind(v.Provider),
@@ -52,6 +52,12 @@ func configOf(v *catalog.Version) *inference.ModelConfig {
 		}
 		c.Output = append(c.Output, out)
 	}
+	if len(v.Steps) > 0 {
+		// Clients take what has steps for an ensemble, which has none of these.
+		c.Backend, c.DefaultModelFilename, c.InstanceGroup = "", "", nil
+		c.SchedulingChoice = &inference.ModelConfig_EnsembleScheduling{EnsembleScheduling: stepsOf(v)}
+		return c
+	}
 	if v.Batching.Batched {
 		b := &inference.ModelDynamicBatching{
 			// Level 2 is critical, which requests without a level are, too.
@@ -69,6 +75,24 @@ func configOf(v *catalog.Version) *inference.ModelConfig {
 	return c
 }
 
+// stepsOf says what a pipeline is made of. Triton has no word for a step that is repeated: it is named once.
+func stepsOf(v *catalog.Version) *inference.ModelEnsembling {
+	all := &inference.ModelEnsembling{}
+	for _, s := range v.Steps {
+		step := &inference.ModelEnsembling_Step{
+			ModelName: s.Model, ModelVersion: s.Version, InputMap: map[string]string{}, OutputMap: map[string]string{},
+		}
+		for _, in := range s.Inputs {
+			step.InputMap[in.Name] = in.Called
+		}
+		for _, out := range s.Outputs {
+			step.OutputMap[out.Name] = out.Called
+		}
+		all.Step = append(all.Step, step)
+	}
+	return all
+}
+
 // maxBatchSize returns the rows of one execution at most. It is 0 where requests share none, or where the first
 // dimension of some tensor is not that of the rows: clients then take shapes as they are.
 func maxBatchSize(v *catalog.Version) int {
@@ -83,10 +107,10 @@ func maxBatchSize(v *catalog.Version) int {
 }
 
 // dimsOf returns the shape as clients see it. With rows it is without their dimension, as Triton has it beside a
-// max_batch_size.
+// max_batch_size. Of an output whose rank only a run tells there are none.
 func dimsOf(spec *tensor.Spec, rows bool) []int64 {
-	if rows {
-		return shownShape(spec)[1:]
+	if shape := shownShape(spec); rows && len(shape) > 0 {
+		return shape[1:]
 	}
 	return shownShape(spec)
 }

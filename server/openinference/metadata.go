@@ -34,6 +34,14 @@ func (s *Service) ServerMetadata(
 // platform is what clients know models of ONNX Runtime by.
 const platform = "onnxruntime_onnx"
 
+// platformOf is what clients know a version by: a pipeline is an ensemble to them.
+func platformOf(v *catalog.Version) string {
+	if len(v.Steps) > 0 {
+		return "ensemble"
+	}
+	return platform
+}
+
 // ModelMetadata implements inference.GRPCInferenceServiceServer. It describes the version that a request would get.
 // Versions are that one if the caller names it, else all that are ready.
 func (s *Service) ModelMetadata(
@@ -44,7 +52,7 @@ func (s *Service) ModelMetadata(
 		return nil, s.fail(ctx, err)
 	}
 	m := &inference.ModelMetadataResponse{
-		Name: v.Model, Platform: platform,
+		Name: v.Model, Platform: platformOf(v),
 		Inputs: metadataOf(v.Signature.Inputs), Outputs: metadataOf(v.Signature.Outputs),
 	}
 	if q.GetVersion() != "" {

@@ -111,6 +111,11 @@ func versionMessage(v *catalog.Version) *weftv1.ModelVersion {
 		Digest:        v.Digest,
 		Stalled:       catalog.PublicText(v.Stalled),
 	}
+	for _, s := range v.Steps {
+		out.Steps = append(out.Steps, &weftv1.ModelStep{
+			Name: s.Name, Model: s.Model, Version: s.Version, Repeat: int32(s.Repeat),
+		})
+	}
 	if v.Loading != nil {
 		out.Loading = loadingMessage(v.Loading())
 	}

@@ -658,7 +658,9 @@ type ModelVersion struct {
 	// How far its load is, while it is VERSION_STATE_LOADING; or while it is
 	// VERSION_STATE_READY how far that of its changed files is, which are to take its
 	// place. Absent while neither is being loaded.
-	Loading       *LoadProgress `protobuf:"bytes,17,opt,name=loading,proto3" json:"loading,omitempty"`
+	Loading *LoadProgress `protobuf:"bytes,17,opt,name=loading,proto3" json:"loading,omitempty"`
+	// What a pipeline is made of, in the order in which it runs; empty for other models.
+	Steps         []*ModelStep `protobuf:"bytes,18,rep,name=steps,proto3" json:"steps,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -812,6 +814,84 @@ func (x *ModelVersion) GetLoading() *LoadProgress {
 	return nil
 }
 
+func (x *ModelVersion) GetSteps() []*ModelStep {
+	if x != nil {
+		return x.Steps
+	}
+	return nil
+}
+
+// ModelStep is one model of a pipeline.
+type ModelStep struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name in pipeline.yaml.
+	Name    string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Model   string `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
+	Version int64  `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
+	// How often it runs in each execution.
+	Repeat        int32 `protobuf:"varint,4,opt,name=repeat,proto3" json:"repeat,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelStep) Reset() {
+	*x = ModelStep{}
+	mi := &file_weft_v1_model_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelStep) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelStep) ProtoMessage() {}
+
+func (x *ModelStep) ProtoReflect() protoreflect.Message {
+	mi := &file_weft_v1_model_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelStep.ProtoReflect.Descriptor instead.
+func (*ModelStep) Descriptor() ([]byte, []int) {
+	return file_weft_v1_model_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ModelStep) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ModelStep) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *ModelStep) GetVersion() int64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *ModelStep) GetRepeat() int32 {
+	if x != nil {
+		return x.Repeat
+	}
+	return 0
+}
+
 // LoadProgress is how far the load of a version is.
 type LoadProgress struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -829,7 +909,7 @@ type LoadProgress struct {
 
 func (x *LoadProgress) Reset() {
 	*x = LoadProgress{}
-	mi := &file_weft_v1_model_proto_msgTypes[5]
+	mi := &file_weft_v1_model_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -841,7 +921,7 @@ func (x *LoadProgress) String() string {
 func (*LoadProgress) ProtoMessage() {}
 
 func (x *LoadProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_weft_v1_model_proto_msgTypes[5]
+	mi := &file_weft_v1_model_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -854,7 +934,7 @@ func (x *LoadProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadProgress.ProtoReflect.Descriptor instead.
 func (*LoadProgress) Descriptor() ([]byte, []int) {
-	return file_weft_v1_model_proto_rawDescGZIP(), []int{5}
+	return file_weft_v1_model_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *LoadProgress) GetStage() LoadStage {
@@ -912,7 +992,7 @@ type ModelCrashes struct {
 
 func (x *ModelCrashes) Reset() {
 	*x = ModelCrashes{}
-	mi := &file_weft_v1_model_proto_msgTypes[6]
+	mi := &file_weft_v1_model_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -924,7 +1004,7 @@ func (x *ModelCrashes) String() string {
 func (*ModelCrashes) ProtoMessage() {}
 
 func (x *ModelCrashes) ProtoReflect() protoreflect.Message {
-	mi := &file_weft_v1_model_proto_msgTypes[6]
+	mi := &file_weft_v1_model_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -937,7 +1017,7 @@ func (x *ModelCrashes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelCrashes.ProtoReflect.Descriptor instead.
 func (*ModelCrashes) Descriptor() ([]byte, []int) {
-	return file_weft_v1_model_proto_rawDescGZIP(), []int{6}
+	return file_weft_v1_model_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ModelCrashes) GetDeaths() int64 {
@@ -1009,7 +1089,7 @@ type ModelReplica struct {
 
 func (x *ModelReplica) Reset() {
 	*x = ModelReplica{}
-	mi := &file_weft_v1_model_proto_msgTypes[7]
+	mi := &file_weft_v1_model_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1021,7 +1101,7 @@ func (x *ModelReplica) String() string {
 func (*ModelReplica) ProtoMessage() {}
 
 func (x *ModelReplica) ProtoReflect() protoreflect.Message {
-	mi := &file_weft_v1_model_proto_msgTypes[7]
+	mi := &file_weft_v1_model_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1034,7 +1114,7 @@ func (x *ModelReplica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelReplica.ProtoReflect.Descriptor instead.
 func (*ModelReplica) Descriptor() ([]byte, []int) {
-	return file_weft_v1_model_proto_rawDescGZIP(), []int{7}
+	return file_weft_v1_model_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ModelReplica) GetDevice() string {
@@ -1082,7 +1162,7 @@ type Model struct {
 
 func (x *Model) Reset() {
 	*x = Model{}
-	mi := &file_weft_v1_model_proto_msgTypes[8]
+	mi := &file_weft_v1_model_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1094,7 +1174,7 @@ func (x *Model) String() string {
 func (*Model) ProtoMessage() {}
 
 func (x *Model) ProtoReflect() protoreflect.Message {
-	mi := &file_weft_v1_model_proto_msgTypes[8]
+	mi := &file_weft_v1_model_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1107,7 +1187,7 @@ func (x *Model) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Model.ProtoReflect.Descriptor instead.
 func (*Model) Descriptor() ([]byte, []int) {
-	return file_weft_v1_model_proto_rawDescGZIP(), []int{8}
+	return file_weft_v1_model_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Model) GetName() string {
@@ -1174,7 +1254,7 @@ const file_weft_v1_model_proto_rawDesc = "" +
 	"\vaudit_share\x18\v \x01(\x01R\n" +
 	"auditShare\x12!\n" +
 	"\faudited_rows\x18\f \x01(\x03R\vauditedRows\x12+\n" +
-	"\x11audit_differences\x18\r \x01(\x03R\x10auditDifferences\"\xbb\x05\n" +
+	"\x11audit_differences\x18\r \x01(\x03R\x10auditDifferences\"\xe5\x05\n" +
 	"\fModelVersion\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x03R\aversion\x12+\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x15.weft.v1.VersionStateR\x05state\x12\x18\n" +
@@ -1194,7 +1274,13 @@ const file_weft_v1_model_proto_rawDesc = "" +
 	"\x06digest\x18\x0e \x01(\tR\x06digest\x12\x18\n" +
 	"\astalled\x18\x0f \x01(\tR\astalled\x12/\n" +
 	"\acrashes\x18\x10 \x01(\v2\x15.weft.v1.ModelCrashesR\acrashes\x12/\n" +
-	"\aloading\x18\x11 \x01(\v2\x15.weft.v1.LoadProgressR\aloading\"\x94\x01\n" +
+	"\aloading\x18\x11 \x01(\v2\x15.weft.v1.LoadProgressR\aloading\x12(\n" +
+	"\x05steps\x18\x12 \x03(\v2\x12.weft.v1.ModelStepR\x05steps\"g\n" +
+	"\tModelStep\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05model\x18\x02 \x01(\tR\x05model\x12\x18\n" +
+	"\aversion\x18\x03 \x01(\x03R\aversion\x12\x16\n" +
+	"\x06repeat\x18\x04 \x01(\x05R\x06repeat\"\x94\x01\n" +
 	"\fLoadProgress\x12(\n" +
 	"\x05stage\x18\x01 \x01(\x0e2\x12.weft.v1.LoadStageR\x05stage\x12\x12\n" +
 	"\x04done\x18\x02 \x01(\x03R\x04done\x12\x14\n" +
@@ -1258,7 +1344,7 @@ func file_weft_v1_model_proto_rawDescGZIP() []byte {
 }
 
 var file_weft_v1_model_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_weft_v1_model_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_weft_v1_model_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_weft_v1_model_proto_goTypes = []any{
 	(BatchingProof)(0),            // 0: weft.v1.BatchingProof
 	(VersionState)(0),             // 1: weft.v1.VersionState
@@ -1268,40 +1354,42 @@ var file_weft_v1_model_proto_goTypes = []any{
 	(*Signature)(nil),             // 5: weft.v1.Signature
 	(*BatchingFacts)(nil),         // 6: weft.v1.BatchingFacts
 	(*ModelVersion)(nil),          // 7: weft.v1.ModelVersion
-	(*LoadProgress)(nil),          // 8: weft.v1.LoadProgress
-	(*ModelCrashes)(nil),          // 9: weft.v1.ModelCrashes
-	(*ModelReplica)(nil),          // 10: weft.v1.ModelReplica
-	(*Model)(nil),                 // 11: weft.v1.Model
-	nil,                           // 12: weft.v1.Model.LabelsEntry
-	(DataType)(0),                 // 13: weft.v1.DataType
-	(*durationpb.Duration)(nil),   // 14: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
+	(*ModelStep)(nil),             // 8: weft.v1.ModelStep
+	(*LoadProgress)(nil),          // 9: weft.v1.LoadProgress
+	(*ModelCrashes)(nil),          // 10: weft.v1.ModelCrashes
+	(*ModelReplica)(nil),          // 11: weft.v1.ModelReplica
+	(*Model)(nil),                 // 12: weft.v1.Model
+	nil,                           // 13: weft.v1.Model.LabelsEntry
+	(DataType)(0),                 // 14: weft.v1.DataType
+	(*durationpb.Duration)(nil),   // 15: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
 }
 var file_weft_v1_model_proto_depIdxs = []int32{
-	13, // 0: weft.v1.TensorSpec.dtype:type_name -> weft.v1.DataType
+	14, // 0: weft.v1.TensorSpec.dtype:type_name -> weft.v1.DataType
 	4,  // 1: weft.v1.Signature.inputs:type_name -> weft.v1.TensorSpec
 	4,  // 2: weft.v1.Signature.outputs:type_name -> weft.v1.TensorSpec
 	0,  // 3: weft.v1.BatchingFacts.proof:type_name -> weft.v1.BatchingProof
 	1,  // 4: weft.v1.ModelVersion.state:type_name -> weft.v1.VersionState
 	5,  // 5: weft.v1.ModelVersion.signature:type_name -> weft.v1.Signature
 	6,  // 6: weft.v1.ModelVersion.batching:type_name -> weft.v1.BatchingFacts
-	14, // 7: weft.v1.ModelVersion.max_latency:type_name -> google.protobuf.Duration
-	14, // 8: weft.v1.ModelVersion.target_latency:type_name -> google.protobuf.Duration
-	15, // 9: weft.v1.ModelVersion.loaded_at:type_name -> google.protobuf.Timestamp
-	10, // 10: weft.v1.ModelVersion.replicas:type_name -> weft.v1.ModelReplica
-	9,  // 11: weft.v1.ModelVersion.crashes:type_name -> weft.v1.ModelCrashes
-	8,  // 12: weft.v1.ModelVersion.loading:type_name -> weft.v1.LoadProgress
-	2,  // 13: weft.v1.LoadProgress.stage:type_name -> weft.v1.LoadStage
-	15, // 14: weft.v1.LoadProgress.since:type_name -> google.protobuf.Timestamp
-	15, // 15: weft.v1.ModelCrashes.latest_death_at:type_name -> google.protobuf.Timestamp
-	15, // 16: weft.v1.ModelCrashes.latest_proven_at:type_name -> google.protobuf.Timestamp
-	7,  // 17: weft.v1.Model.versions:type_name -> weft.v1.ModelVersion
-	12, // 18: weft.v1.Model.labels:type_name -> weft.v1.Model.LabelsEntry
-	19, // [19:19] is the sub-list for method output_type
-	19, // [19:19] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	15, // 7: weft.v1.ModelVersion.max_latency:type_name -> google.protobuf.Duration
+	15, // 8: weft.v1.ModelVersion.target_latency:type_name -> google.protobuf.Duration
+	16, // 9: weft.v1.ModelVersion.loaded_at:type_name -> google.protobuf.Timestamp
+	11, // 10: weft.v1.ModelVersion.replicas:type_name -> weft.v1.ModelReplica
+	10, // 11: weft.v1.ModelVersion.crashes:type_name -> weft.v1.ModelCrashes
+	9,  // 12: weft.v1.ModelVersion.loading:type_name -> weft.v1.LoadProgress
+	8,  // 13: weft.v1.ModelVersion.steps:type_name -> weft.v1.ModelStep
+	2,  // 14: weft.v1.LoadProgress.stage:type_name -> weft.v1.LoadStage
+	16, // 15: weft.v1.LoadProgress.since:type_name -> google.protobuf.Timestamp
+	16, // 16: weft.v1.ModelCrashes.latest_death_at:type_name -> google.protobuf.Timestamp
+	16, // 17: weft.v1.ModelCrashes.latest_proven_at:type_name -> google.protobuf.Timestamp
+	7,  // 18: weft.v1.Model.versions:type_name -> weft.v1.ModelVersion
+	13, // 19: weft.v1.Model.labels:type_name -> weft.v1.Model.LabelsEntry
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_weft_v1_model_proto_init() }
@@ -1321,7 +1409,7 @@ func file_weft_v1_model_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_weft_v1_model_proto_rawDesc), len(file_weft_v1_model_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   10,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
