@@ -56,6 +56,7 @@ import (
 //	upload [-token T] [-short|-wrong|-cut] MODEL VERSION FILE...  uploads a version: half of its bytes, with a wrong one,
 //	                                   or broken off once it has begun
 //	left N REPOSITORY                  waits until uploads have left N folders there
+//	chained REPOSITORY MODEL           asks a pipeline, and its steps one after the other, and wants equal answers
 //	sketch FILE SKETCH                 writes a model; package sketch has the form
 //	token NAME                         sets $NAME to a new token, and adds its line to tokens.txt
 //	await PATTERN COMMAND...           repeats one of these until what it prints, or its error, matches
@@ -63,7 +64,7 @@ func TestScripts(t *testing.T) {
 	commands := map[string]func(*script, []string) (string, error){
 		"serve": (*script).serve, "ready": (*script).ready, "end": (*script).end, "call": (*script).call,
 		"ask": (*script).ask, "episodes": (*script).episodes, "flood": (*script).flood, "rewards": (*script).rewards, "get": (*script).get, "pages": (*script).pages,
-		"log": (*script).logged, "check": (*script).check, "upload": (*script).upload, "left": (*script).left, "sketch": (*script).sketch, "token": (*script).token,
+		"log": (*script).logged, "check": (*script).check, "upload": (*script).upload, "left": (*script).left, "sketch": (*script).sketch, "chained": (*script).chained, "token": (*script).token,
 	}
 	all := map[string]func(*testscript.TestScript, bool, []string){}
 	for name, run := range commands {

@@ -338,7 +338,7 @@ func TestUploadsBesideAModelConfigFile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.AcceptUploads(1000, needs)
+		r.AcceptUploads(1000, needs, nil)
 		u, content := anUpload(c.model, 0, modelrepo.ModelFile, "graph")
 		e, _ := errors.AsType[*catalog.UploadError](second(r.Receive(u, content)))
 		if (e != nil) != (c.refused != "") || e != nil && !strings.Contains(e.Why, c.refused) {
