@@ -4,16 +4,26 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 
+	"github.com/weftserve/weft/internal/config"
+	"github.com/weftserve/weft/internal/onnxgraph"
+	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/proto/gen/inference"
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
@@ -165,4 +175,162 @@ func alike(a, b *tensorData) bool {
 		}
 	}
 	return true
+}
+
+// swap is a repository whose models "eye" and "hand" answer with their own numbers, so that an answer of their pipeline
+// tells which versions made it.
+type swap struct {
+	t    *testing.T
+	repo string
+
+	mu sync.Mutex
+	// named has what the versions of the pipeline may answer. Guarded by mu.
+	named map[string][][2]float32
+	// newest is the version that answered last. Guarded by mu.
+	newest string
+}
+
+// put puts a file into the repository, as a whole.
+func (s *swap) put(model string, number int, name string, data []byte) {
+	s.t.Helper()
+	made := s.t.TempDir()
+	version := filepath.Join(s.repo, model, strconv.Itoa(number))
+	err := errors.Join(os.WriteFile(filepath.Join(made, name), data, 0o600),
+		os.MkdirAll(filepath.Dir(version), 0o755))
+	if _, there := os.Stat(version); there == nil {
+		err = errors.Join(err, os.Rename(filepath.Join(made, name), filepath.Join(version, name)))
+	} else {
+		err = errors.Join(err, os.Rename(made, version))
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// step puts a version of a model there that adds a number to the row.
+func (s *swap) step(model string, number int, says float32) {
+	s.t.Helper()
+	g := onnxgraph.New(model).Input("x", onnxgraph.Float, "N", nil).Output("y", onnxgraph.Float, "N", nil)
+	g.InitFloats("zero", nil, 0).InitFloats("own", nil, says).InitInt64s("first", []int64{1}, 0)
+	g.InitInt64s("column", []int64{1}, 1)
+	g.Node("Slice", []string{"x", "first", "column", "column"}, []string{"one"})
+	g.Node("Mul", []string{"one", "zero"}, []string{"nothing"})
+	g.Node("Add", []string{"nothing", "own"}, []string{"number"})
+	g.Node("Concat", []string{"x", "number"}, []string{"y"}, onnxgraph.IntAttr("axis", 1))
+	s.put(model, number, modelrepo.ModelFile, g.Marshal())
+}
+
+// pipeline puts a version of the pipeline there.
+func (s *swap) pipeline(number, eye, hand int, says float32) {
+	s.t.Helper()
+	s.name(number, says, float32(hand))
+	s.put("policy", number, modelrepo.PipelineFile, fmt.Appendf(nil, "steps:\n"+
+		"- {name: see, model: eye, version: %d, inputs: {x: x}}\n"+
+		"- {name: act, model: hand, version: %d, inputs: {x: see.y}}\n"+
+		"outputs: {y: act.y}\n", eye, hand))
+}
+
+// name says what a version of the pipeline may answer.
+func (s *swap) name(number int, eye, hand float32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	version := strconv.Itoa(number)
+	s.named[version] = append(s.named[version], [2]float32{eye, hand})
+}
+
+// ask asks the pipeline, and compares the versions that made the answer with the ones that its version names.
+func (s *swap) ask(ctx context.Context, client inference.GRPCInferenceServiceClient) error {
+	answer, err := client.ModelInfer(ctx, &inference.ModelInferRequest{
+		ModelName: "policy", RawInputContents: [][]byte{make([]byte, 4)},
+		Inputs: []*inference.ModelInferRequest_InferInputTensor{{Name: "x", Datatype: "FP32", Shape: []int64{1, 1}}},
+	})
+	if err != nil {
+		return err
+	}
+	var made [2]float32
+	if raw := answer.GetRawOutputContents(); len(raw) != 1 || len(raw[0]) != 12 {
+		return fmt.Errorf("answer %v", answer)
+	}
+	for i := range made {
+		made[i] = math.Float32frombits(binary.LittleEndian.Uint32(answer.GetRawOutputContents()[0][4*i+4:]))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.newest = answer.GetModelVersion(); !slices.Contains(s.named[s.newest], made) {
+		return fmt.Errorf("version %s was made by %v; want one of %v", s.newest, made, s.named[s.newest])
+	}
+	return nil
+}
+
+// TestPipelinesAreSwappedWhole: while versions of a pipeline and of its steps come, change and go, each request is
+// answered, and by versions that one pipeline.yaml named together.
+func TestPipelinesAreSwappedWhole(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes some seconds")
+	}
+	s := &swap{t: t, repo: t.TempDir(), named: map[string][][2]float32{}}
+	remove := func(model string, number int) {
+		gone := filepath.Join(t.TempDir(), "gone")
+		if err := os.Rename(filepath.Join(s.repo, model, strconv.Itoa(number)), gone); err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+	}
+	for _, model := range []string{"eye", "hand"} {
+		s.step(model, 1, 1)
+		s.step(model, 1<<20, -1) // the newest, which no pipeline names
+	}
+	s.pipeline(1, 1, 1, 1)
+	r := serveFrom(t, s.repo, func(a *App) { a.WatchInterval = config.Duration(20 * time.Millisecond) })
+	r.awaitReady(t)
+	var (
+		client  = inference.NewGRPCInferenceServiceClient(r.conn)
+		wanted  = int64(weftest.Times(2000, 100_000))
+		asked   atomic.Int64
+		callers sync.WaitGroup
+	)
+	ctx, stop := context.WithCancel(t.Context())
+	for range 8 {
+		callers.Go(func() {
+			for ctx.Err() == nil && !t.Failed() {
+				if err := s.ask(t.Context(), client); err != nil {
+					t.Error(err)
+				}
+				asked.Add(1)
+			}
+		})
+	}
+	swaps := 1
+	for eye, hand := 1, 1; !t.Failed() && (asked.Load() < wanted || swaps < 12); {
+		before, beforeHand := eye, hand
+		swaps++
+		eye = swaps
+		s.step("eye", eye, float32(eye))
+		if swaps%2 == 0 || swaps%3 == 1 { // the other one was removed, see below
+			hand = swaps
+			s.step("hand", hand, float32(hand))
+		}
+		s.pipeline(swaps, eye, hand, float32(eye))
+		answers := func() bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return t.Failed() || s.newest == strconv.Itoa(swaps)
+		}
+		weftest.Until(t, fmt.Sprintf("version %d answers", swaps), answers)
+		remove("eye", before)
+		remove("policy", swaps-1)
+		if hand != beforeHand {
+			remove("hand", beforeHand)
+		}
+		switch swaps % 3 {
+		case 0: // the pipeline goes on without the files
+			remove("eye", eye)
+			remove("hand", hand)
+		case 1: // it is loaded anew
+			s.name(swaps, float32(eye)+0.5, float32(hand))
+			s.step("eye", eye, float32(eye)+0.5)
+		}
+	}
+	stop()
+	callers.Wait()
+	t.Logf("%d requests, %d versions", asked.Load(), swaps)
 }
