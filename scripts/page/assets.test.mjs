@@ -6,6 +6,7 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import { colour, hue, names } from '../../server/live/assets/js/colour.js';
+import { steps } from '../../server/live/assets/js/format.js';
 import { Ring } from '../../server/live/assets/js/ring.js';
 import { Store } from '../../server/live/assets/js/store.js';
 
@@ -29,6 +30,11 @@ test('no text becomes HTML, and nothing is inline or from elsewhere', () => {
 test('the colour of a version is fixed by its name', () => {
   assert.deepEqual(['grasp v7', 'grasp v8', 'grasp v9', 'rank v3', 'walk v6', 'pick v7', 'pick v8'].map((l) => names[hue(l)]), ['green', 'sky blue', 'purple', 'blue', 'orange', 'vermillion', 'yellow']);
   assert.equal(colour('grasp v7'), '#009E73');
+});
+
+test('a pipeline is told by its steps', () => {
+  const all = [{ name: 'see', model: 'encoder', version: '3', repeat: 1 }, { name: 'act', model: 'head', version: '7', repeat: 10 }];
+  assert.equal(steps(all), 'encoder/3 → head/7\u202f×10');
 });
 
 test('a ring forgets the oldest, and finds by an ascending column', () => {

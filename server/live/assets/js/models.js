@@ -2,7 +2,7 @@
 import { call, every } from './api.js';
 import { colour } from './colour.js';
 import { $, el, say, swatch } from './dom.js';
-import { bytes, list, plural, short } from './format.js';
+import { bytes, list, plural, short, steps } from './format.js';
 import { enumWord } from './words.js';
 
 const most = 60; // versions shown
@@ -56,20 +56,13 @@ function row(store, { model, v, state }) {
   const memory = replicas.reduce((n, r) => n + Number(r.deviceMemoryBytes ?? 0), 0);
   const trouble = v.failure || v.stalled || v.scarcity || (v.crashes?.latestDeath && `died: ${v.crashes.latestDeath}`);
   return el('tr', null,
-    el('td.nowrap', { title: label }, swatch(colour(label)), short(label, 36), steps(v.steps)),
+    el('td.nowrap', { title: label }, swatch(colour(label)), short(label, 36), v.steps?.length ? el('div.sub', { title: steps(v.steps) }, short(steps(v.steps), 48)) : null),
     el(`td.nowrap${state === 'failed' ? '.bad' : ''}`, null, `${signs[state] ?? ''} ${state}`, loading(v.loading, state)),
     el('td', null, use),
     el('td.why', null, trouble ? el('span.bad', null, trouble) : batching(v.batching)),
     el('td.nowrap', null, list(replicas.map((r) => `${r.device}${r.restarting ? ' (restarting)' : ''}`)) || v.device || ''),
     el('td.num', null, memory > 0 ? bytes(memory) : ''),
     el('td.nowrap', { title: v.digest ?? false }, v.digest ? v.digest.slice(0, 8) : ''));
-}
-
-// steps says what a pipeline is made of.
-function steps(all) {
-  if (!all?.length) return null;
-  const text = all.map((s) => `${s.model}/${s.version}${s.repeat > 1 ? ` ×${s.repeat}` : ''}`).join(' → ');
-  return el('div.sub', { title: all.map((s) => s.name).join(' → ') }, short(text, 48));
 }
 
 // loading says how far the load of a version is, or that of its changed files.
