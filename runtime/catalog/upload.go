@@ -8,7 +8,9 @@ type Upload struct {
 	// Version is its number; 0 takes the number after the highest that the repository has, above Above.
 	Version, Above int64
 	// Own: the server puts it there itself, of whatever size.
-	Own   bool
+	Own bool
+	// Joins says whether its sender may have a model be a step of a pipeline; nil: any.
+	Joins func(model string) error
 	Files []UploadFile
 }
 

@@ -383,11 +383,7 @@ func (u *receiving) read(content io.Reader) error {
 	if isPipeline(&u.Upload) {
 		listed, err := u.joined()
 		if err != nil {
-			text := catalog.Public(err, u.repository.paths...)
-			if faults, is := errors.AsType[config.Faults](err); is {
-				text = faults.Error() // the caller knows the file
-			}
-			return wrong("files", "a "+PipelineFile+" whose steps can be joined", "one that cannot: "+text)
+			return err
 		}
 		sums.Reset()
 		sums.Write(listed)
@@ -406,26 +402,46 @@ func (u *receiving) read(content io.Reader) error {
 }
 
 // joined joins the steps of a pipeline, as they are in the repository now, and returns the SHA256SUMS of their files.
-func (u *receiving) joined() ([]byte, error) {
+func (u *receiving) joined() (sums []byte, err error) {
 	dir := path.Join(u.folder, uploaded)
 	file, err := u.root.Open(path.Join(dir, PipelineFile))
 	if err != nil {
-		return nil, err
+		return nil, refuseUpload(&u.Upload, err)
 	}
 	defer file.Close()
 	text, err := io.ReadAll(io.LimitReader(file, int64(config.MaxSize)+1)) // larger ones are refused below
 	if err != nil {
-		return nil, err
+		return nil, refuseUpload(&u.Upload, err)
 	}
 	v := Version{Model: u.Model, Dir: filepath.Join(u.home, dir), Path: PipelineFile} // its name in faults
-	if v.Pipeline, err = ReadPipeline(v.Path, text); err != nil {
-		return nil, err
+	if v.Pipeline, v.Err = ReadPipeline(v.Path, text); v.Err == nil {
+		for _, s := range v.Pipeline.Steps {
+			if err := u.mayJoin(s.Model); err != nil {
+				return nil, err
+			}
+		}
+		l := u.repository.Scan()
+		l.Models = slices.DeleteFunc(l.Models, func(m Model) bool { return u.mayJoin(m.Name) != nil }) // nor hinted at
+		l.resolveVersion(newSettling(0, 0), &Model{}, &v)
 	}
-	l := u.repository.Scan()
-	if l.resolveVersion(newSettling(0, 0), &Model{}, &v); v.Err != nil {
-		return nil, v.Err
+	if v.Err == nil {
+		sums, v.Err = u.repository.sums(v)
 	}
-	return u.repository.sums(v)
+	if v.Err == nil {
+		return sums, nil
+	}
+	why := catalog.Public(v.Err, u.repository.paths...)
+	if faults, is := errors.AsType[config.Faults](v.Err); is {
+		why = faults.Error() // the caller knows the file
+	}
+	return nil, wrong("files", "a "+PipelineFile+" whose steps can be joined", "one that cannot: "+why)
+}
+
+func (u *receiving) mayJoin(model string) error {
+	if u.Joins == nil {
+		return nil
+	}
+	return u.Joins(model)
 }
 
 // checkModel refuses a model that nothing could load. It would be the newest one, which a server that starts next loads

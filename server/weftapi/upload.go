@@ -13,6 +13,7 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server/access"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/status"
 )
@@ -71,7 +72,7 @@ func (a Admin) UploadVersion(call grpc.ClientStreamingServer[weftv1.UploadVersio
 				Instead: "start it with --max-upload-bytes above 0, or put the version into its repository",
 			}
 		}
-		if c.version, err = a.Uploads.Receive(a.uploadOf(start), content); err != nil {
+		if c.version, err = a.Uploads.Receive(a.uploadOf(access.CallerOf(ctx), start), content); err != nil {
 			return err
 		}
 		stored = true
@@ -105,9 +106,17 @@ func outcomeOf(stored, served bool, failed error) string {
 	return "ready"
 }
 
+// joins is what a pipeline takes on the models of its steps: to ask it is to ask them.
+var joins = access.Rule{
+	Method: weftv1.AdminService_UploadVersion_FullMethodName, AnyOf: access.Predict | access.Operate,
+}
+
 // uploadOf returns what a message asks for. Numbers that were in use are not chosen, for decisions about them may hold.
-func (a Admin) uploadOf(start *weftv1.UploadStart) catalog.Upload {
-	u := catalog.Upload{Model: start.GetModel(), Version: start.GetVersion()}
+func (a Admin) uploadOf(by *access.Caller, start *weftv1.UploadStart) catalog.Upload {
+	u := catalog.Upload{
+		Model: start.GetModel(), Version: start.GetVersion(),
+		Joins: func(model string) error { return by.Check(&joins, model) },
+	}
 	if m := a.snapshot().Model(u.Model); m != nil {
 		u.Above = m.Decided
 		for _, v := range m.Versions {
