@@ -35,6 +35,31 @@ type tensorData struct {
 	datatype string
 	shape    []int64
 	raw      []byte
+	filled   int // rows
+}
+
+// rows is how many each input has.
+const rows = 3
+
+// row returns the bytes of one row.
+func (d *tensorData) row(i int) []byte {
+	n := len(d.raw) / rows
+	return d.raw[i*n:][:n]
+}
+
+// fill sets all elements of a row. It panics if the number is none.
+func (d *tensorData) fill(row int, number string) {
+	value, err := strconv.ParseFloat(number, 64)
+	if err != nil {
+		panic(err)
+	}
+	element := binary.LittleEndian.AppendUint32(nil, math.Float32bits(float32(value)))
+	if d.datatype == "INT64" {
+		element = binary.LittleEndian.AppendUint64(nil, uint64(int64(value)))
+	}
+	to := d.row(row)
+	copy(to, bytes.Repeat(element, len(to)/len(element)))
+	d.filled++
 }
 
 // infer asks a version of a model for all of its outputs.
@@ -57,12 +82,14 @@ func infer(ctx context.Context, conn grpc.ClientConnInterface, model string, ver
 	}
 	outputs := named{}
 	for i, out := range answer.GetOutputs() {
-		outputs[out.GetName()] = &tensorData{out.GetDatatype(), out.GetShape(), answer.GetRawOutputContents()[i]}
+		outputs[out.GetName()] = &tensorData{
+			datatype: out.GetDatatype(), shape: out.GetShape(), raw: answer.GetRawOutputContents()[i],
+		}
 	}
 	return outputs, nil
 }
 
-// randomInputs makes three rows for each input of a model. Other open dimensions get a size of 20.
+// randomInputs makes rows for each input of a model. Other open dimensions get a size of 20.
 func randomInputs(ctx context.Context, conn grpc.ClientConnInterface, model string) (named, error) {
 	client := inference.NewGRPCInferenceServiceClient(conn)
 	about, err := client.ModelMetadata(ctx, &inference.ModelMetadataRequest{Name: model})
@@ -78,7 +105,7 @@ func randomInputs(ctx context.Context, conn grpc.ClientConnInterface, model stri
 				data.shape[i] = 20
 			}
 			if i == 0 {
-				data.shape[i] = 3
+				data.shape[i] = rows
 			}
 			size *= data.shape[i]
 		}
@@ -97,14 +124,31 @@ func randomInputs(ctx context.Context, conn grpc.ClientConnInterface, model stri
 	return inputs, nil
 }
 
-// chain asks the steps of a pipeline one after the other.
+// chain asks the steps of a pipeline one after the other, all rows of them, and puts defaults into the rows that a
+// condition leaves out.
 func chain(ctx context.Context, conn grpc.ClientConnInterface, p *modelrepo.Pipeline, inputs named) (named, error) {
 	values, outputs := maps.Clone(inputs), named{}
+	out := map[string][rows]bool{} // the rows that are left out, by step
 	for _, s := range p.Steps {
-		in := named{}
+		in, left := named{}, [rows]bool{}
+		leave := func(from string) {
+			step, _, _ := p.StepOf(from)
+			for row := range left {
+				left[row] = left[row] || out[step][row]
+			}
+		}
 		for name, from := range s.Inputs {
 			in[name] = values[from]
+			leave(from)
 		}
+		if s.When != nil {
+			leave(s.When.Output)
+			for row := range left {
+				bits := binary.LittleEndian.Uint32(values[s.When.Output].row(row))
+				left[row] = left[row] || !s.When.Passes(float64(math.Float32frombits(bits)))
+			}
+		}
+		out[s.Name] = left
 		for range s.Repeat {
 			out, err := infer(ctx, conn, s.Model, s.Version, in)
 			if err != nil {
@@ -120,6 +164,12 @@ func chain(ctx context.Context, conn grpc.ClientConnInterface, p *modelrepo.Pipe
 	}
 	for name, from := range p.Outputs {
 		outputs[name] = values[from]
+		step, _, _ := p.StepOf(from)
+		for row, left := range out[step] {
+			if left {
+				outputs[name].fill(row, string(p.Defaults[name]))
+			}
+		}
 	}
 	return outputs, nil
 }
@@ -156,7 +206,11 @@ func (s *script) chained(args []string) (string, error) {
 		if g == nil || g.datatype != w.datatype || !slices.Equal(g.shape, w.shape) || !alike(g, w) {
 			return "", fmt.Errorf("output %s is %v, and %v by the steps", name, g, w)
 		}
-		fmt.Fprintf(&said, "%s %s %v\n", name, g.datatype, g.shape)
+		fmt.Fprintf(&said, "%s %s %v", name, g.datatype, g.shape)
+		if w.filled > 0 {
+			fmt.Fprintf(&said, ", %d left out", w.filled)
+		}
+		fmt.Fprintln(&said)
 	}
 	return said.String(), nil
 }

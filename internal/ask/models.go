@@ -96,6 +96,9 @@ func stepsOf(v *weftv1.ModelVersion) string {
 		if s.GetRepeat() > 1 {
 			text += fmt.Sprintf(" %d times", s.GetRepeat())
 		}
+		if s.GetCondition() != "" {
+			text += " where " + s.GetCondition()
+		}
 		steps = append(steps, text)
 	}
 	return strings.Join(steps, ", then ")

@@ -87,6 +87,7 @@ type Step struct {
 	Name, Model     string
 	Version         int64
 	Repeat          int
+	When            string       // the condition for rows to pass, such as "see.score is above 0.5"; "": all do
 	Inputs, Outputs []StepTensor // ascending
 }
 
@@ -94,11 +95,14 @@ type Step struct {
 // that, or "step.output".
 type StepTensor struct{ Name, Called string }
 
-// String is such as "see: encoder/3" or "act: head/7, 10 times".
+// String is such as "see: encoder/3", "act: head/7, 10 times" or "rank: ranker/2, where see.score is above 0.5".
 func (s Step) String() string {
 	text := fmt.Sprintf("%s: %s/%d", s.Name, s.Model, s.Version)
 	if s.Repeat > 1 {
 		text += fmt.Sprintf(", %d times", s.Repeat)
+	}
+	if s.When != "" {
+		text += ", where " + s.When
 	}
 	return text
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/weftserve/weft/runtime/catalog"
 )
@@ -99,7 +100,7 @@ func (v Version) Steps() (all []catalog.Step) {
 		}
 	}
 	for _, s := range v.Pipeline.Steps {
-		step := catalog.Step{Name: s.Name, Model: s.Model, Version: s.Version, Repeat: s.Repeat}
+		step := catalog.Step{Name: s.Name, Model: s.Model, Version: s.Version, Repeat: s.Repeat, When: s.When.String()}
 		for _, input := range slices.Sorted(maps.Keys(s.Inputs)) {
 			from := s.Inputs[input]
 			step.Inputs = append(step.Inputs, catalog.StepTensor{Name: input, Called: cmp.Or(called[from], from)})
@@ -112,6 +113,21 @@ func (v Version) Steps() (all []catalog.Step) {
 		all = append(all, step)
 	}
 	return all
+}
+
+// String is such as "see.score is above 0.5".
+func (w *When) String() string {
+	if w == nil {
+		return ""
+	}
+	var bounds []string
+	if w.Above != "" {
+		bounds = append(bounds, "above "+string(w.Above))
+	}
+	if w.Below != "" {
+		bounds = append(bounds, "below "+string(w.Below))
+	}
+	return w.Output + " is " + strings.Join(bounds, " and ")
 }
 
 // sameListing reports whether nothing differs that anybody could act on or read.

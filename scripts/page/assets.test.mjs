@@ -33,8 +33,8 @@ test('the colour of a version is fixed by its name', () => {
 });
 
 test('a pipeline is told by its steps', () => {
-  const all = [{ name: 'see', model: 'encoder', version: '3', repeat: 1 }, { name: 'act', model: 'head', version: '7', repeat: 10 }];
-  assert.equal(steps(all), 'encoder/3 → head/7\u202f×10');
+  const all = [{ name: 'see', model: 'encoder', version: '3', repeat: 1 }, { name: 'act', model: 'head', version: '7', repeat: 10, condition: 'see.score is above 1' }];
+  assert.equal(steps(all), 'encoder/3 → head/7\u202f×10 where see.score is above 1');
 });
 
 test('a ring forgets the oldest, and finds by an ascending column', () => {

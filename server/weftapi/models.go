@@ -113,7 +113,7 @@ func versionMessage(v *catalog.Version) *weftv1.ModelVersion {
 	}
 	for _, s := range v.Steps {
 		out.Steps = append(out.Steps, &weftv1.ModelStep{
-			Name: s.Name, Model: s.Model, Version: s.Version, Repeat: int32(s.Repeat),
+			Name: s.Name, Model: s.Model, Version: s.Version, Repeat: int32(s.Repeat), Condition: s.When,
 		})
 	}
 	if v.Loading != nil {

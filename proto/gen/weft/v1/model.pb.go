@@ -829,7 +829,9 @@ type ModelStep struct {
 	Model   string `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
 	Version int64  `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
 	// How often it runs in each execution.
-	Repeat        int32 `protobuf:"varint,4,opt,name=repeat,proto3" json:"repeat,omitempty"`
+	Repeat int32 `protobuf:"varint,4,opt,name=repeat,proto3" json:"repeat,omitempty"`
+	// Which rows pass, such as "see.score is above 0.5"; empty where all do.
+	Condition     string `protobuf:"bytes,5,opt,name=condition,proto3" json:"condition,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -890,6 +892,13 @@ func (x *ModelStep) GetRepeat() int32 {
 		return x.Repeat
 	}
 	return 0
+}
+
+func (x *ModelStep) GetCondition() string {
+	if x != nil {
+		return x.Condition
+	}
+	return ""
 }
 
 // LoadProgress is how far the load of a version is.
@@ -1275,12 +1284,13 @@ const file_weft_v1_model_proto_rawDesc = "" +
 	"\astalled\x18\x0f \x01(\tR\astalled\x12/\n" +
 	"\acrashes\x18\x10 \x01(\v2\x15.weft.v1.ModelCrashesR\acrashes\x12/\n" +
 	"\aloading\x18\x11 \x01(\v2\x15.weft.v1.LoadProgressR\aloading\x12(\n" +
-	"\x05steps\x18\x12 \x03(\v2\x12.weft.v1.ModelStepR\x05steps\"g\n" +
+	"\x05steps\x18\x12 \x03(\v2\x12.weft.v1.ModelStepR\x05steps\"\x85\x01\n" +
 	"\tModelStep\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\x03R\aversion\x12\x16\n" +
-	"\x06repeat\x18\x04 \x01(\x05R\x06repeat\"\x94\x01\n" +
+	"\x06repeat\x18\x04 \x01(\x05R\x06repeat\x12\x1c\n" +
+	"\tcondition\x18\x05 \x01(\tR\tcondition\"\x94\x01\n" +
 	"\fLoadProgress\x12(\n" +
 	"\x05stage\x18\x01 \x01(\x0e2\x12.weft.v1.LoadStageR\x05stage\x12\x12\n" +
 	"\x04done\x18\x02 \x01(\x03R\x04done\x12\x14\n" +

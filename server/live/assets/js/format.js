@@ -27,7 +27,7 @@ export const signed = (value, digits) => `${value < 0 ? '\u2212' : value > 0 ? '
 export const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
 
 // steps gives what a pipeline is made of, such as "encoder/3 → head/7 ×10".
-export const steps = (all) => all.map((s) => `${s.model}/${s.version}${s.repeat > 1 ? `${thin}×${s.repeat}` : ''}`).join(' → ');
+export const steps = (all) => all.map((s) => `${s.model}/${s.version}${s.repeat > 1 ? `${thin}×${s.repeat}` : ''}${s.condition ? ` where ${s.condition}` : ''}`).join(' → ');
 
 // short keeps both ends of a long name: the end has the version.
 export const short = (name, most = 22) => (name.length <= most ? name : `${name.slice(0, Math.ceil(most / 2) - 1)}…${name.slice(name.length - Math.floor(most / 2))}`);
