@@ -87,6 +87,37 @@ func TestARequestInQuarantineHasTimesThatAddUp(t *testing.T) {
 	})
 }
 
+// What the caller of a refused request was told is kept, cut where it is long, as long as there is room.
+func TestARefusalIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, 1)
+		time.Sleep(time.Second)
+		refuse := func(id, model, message string) {
+			h.done(t, predict.Event{
+				ID: id, Model: model, Ending: predict.Refused, Reason: "INVALID_ARGUMENT", Message: message,
+			}, 0)
+		}
+		refuse("short", "pick", "inputs[\"x\"].shape: expected [?,4], got [1]")
+		refuse("long", "pick", strings.Repeat("a", 198)+"éé")
+		refuse("unknown", "", "no model is named \"x\"; there is \"pick\"")
+		for id, want := range map[string]string{
+			"short":   "Its caller was told: inputs[\"x\"].shape: expected [?,4], got [1]",
+			"long":    "Its caller was told: " + strings.Repeat("a", 197) + "...",
+			"unknown": "It was refused after 0 us: INVALID_ARGUMENT.", // others may not see these models
+		} {
+			if story := h.log.Explain(id).GetStory(); story[len(story)-1] != want {
+				t.Errorf("%s: %q", id, story)
+			}
+		}
+		for range 30_000 {
+			refuse("", "pick", strings.Repeat("b", 200))
+		}
+		if story := strings.Join(h.log.Explain("short").GetStory(), " "); !strings.HasSuffix(story, "INVALID_ARGUMENT.") {
+			t.Errorf("%q", story)
+		}
+	})
+}
+
 // The newest second of a history is one that is over and counted, not one that will be.
 func TestAHistoryEndsWithASecondThatIsKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

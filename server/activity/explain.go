@@ -55,6 +55,9 @@ func (l *Log) Explain(name string) *weftv1.Explanation {
 	}
 	e.Holders = l.holdersLocked(&r, b, &state)
 	e.Story = story(&r, e, b, laneOf(b, e.GetBatch().GetDevice(), state.Devices))
+	if told := strings.ToValidUTF8(string(l.messages.bytes(found.message)), "\uFFFD"); told != "" {
+		e.Story = append(e.Story, "Its caller was told: "+told)
+	}
 	return e
 }
 

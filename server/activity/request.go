@@ -19,7 +19,8 @@ const (
 )
 
 // request is a request that ended. Times are of the scheduler's clock. It has no pointers, so that the garbage
-// collector does not look through the rings; its texts are numbers in Log.words, and its name lies in Log.ids.
+// collector does not look through the rings; its texts are numbers in Log.words, its name lies in Log.ids, and what its
+// caller was told in Log.messages.
 //
 // Late says that it was answered, but after its target: the one that it named, or else its version's. It is measured
 // from the arrival to the answer, and says nothing of how long the model took. An unanswered request is not late.
@@ -30,7 +31,7 @@ type request struct {
 	computed                sharedsched.Time // its last execution ended
 	target, limit           time.Duration    // from its arrival; 0: none
 	charged                 time.Duration
-	id                      id
+	id, message             id
 	hash                    uint64 // of the whole name that id has the beginning of
 	identity, model, reason int32  // words
 	of                      int32  // the version; -1: it was not routed to one
@@ -71,7 +72,10 @@ func (l *Log) RequestDone(_ context.Context, e *predict.Event) {
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r.id = l.ids.add(e.ID)
+	r.id = l.ids.add(clip(e.ID))
+	if e.Model != "" { // else it may name models that only its caller may see
+		r.message = l.messages.add(short(e.Message))
+	}
 	r.model, r.reason, r.identity = l.words.number(e.Model), l.words.number(e.Reason), l.words.number(e.Identity)
 	if e.Version != 0 {
 		of := l.placeLocked(place{e.Model, e.Version, x.Device})

@@ -32,8 +32,8 @@ func (w *words) number(text string) int32 {
 	return n
 }
 
-// ids keeps the latest names that callers gave their requests, up to keptIDBytes: names are short and differ, so that
-// they lie one behind the other in a ring of bytes. Data is made with the first name.
+// ids keeps the latest names that callers gave their requests, or texts of errors, up to keptIDBytes: they are short
+// and differ, so that they lie one behind the other in a ring of bytes. Data is made with the first name.
 type ids struct {
 	data  []byte
 	added uint64 // bytes, ever
@@ -55,9 +55,17 @@ type id struct {
 // clip returns the beginning of a name that is remembered. It may end within a character, which idOf replaces.
 func clip(text string) string { return text[:min(len(text), maxIDBytes)] }
 
-// add keeps the beginning of a name. One that would lie across the end of the memory goes to its beginning.
+// short returns what is remembered of the text of an error.
+func short(text string) string {
+	const most = 200 // as id.size has it
+	if len(text) > most {
+		return text[:most-len("...")] + "..."
+	}
+	return text
+}
+
+// add keeps a name, or a text. One that would lie across the end of the memory goes to its beginning.
 func (i *ids) add(text string) id {
-	text = clip(text)
 	if text == "" {
 		return id{}
 	}

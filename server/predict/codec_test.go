@@ -82,19 +82,26 @@ func TestAnotherProtocol(t *testing.T) {
 		t.Errorf("answers (-want +got):\n%s", diff)
 	}
 	const invalid, refused = "INVALID_ARGUMENT", predict.Refused
-	wrong := func(number uint64, id string) predict.Event {
+	wrong := func(number uint64, id, message string) predict.Event {
 		return predict.Event{
 			Number: number, ID: id, Model: "policy", Version: 2, Slot: "prod", Code: "InvalidArgument", Ending: refused,
-			Reason: invalid,
+			Reason: invalid, Message: message,
 		}
 	}
 	events := []predict.Event{
 		{Number: 1, ID: "a", Model: "policy", Version: 2, Slot: "prod", Code: "OK", Ending: predict.Answered},
-		wrong(2, "b"),
-		wrong(3, "c"),
-		{Number: 4, ID: "d", Code: "NotFound", Ending: predict.Refused, Reason: "NOT_FOUND"},
-		{Number: 5, Code: "InvalidArgument", Ending: refused, Reason: invalid},
-		wrong(6, "e"),
+		wrong(2, "b", `inputs["observation"].shape: expected [?,4], got [1,3]`),
+		wrong(3, "c", `inputs: expected only "observation", got also "sight"`),
+		{
+			Number: 4, ID: "d", Code: "NotFound", Ending: predict.Refused, Reason: "NOT_FOUND",
+			Message: `no model is named "nonesuch"; there is "policy"`,
+		},
+		{
+			Number: 5, Code: "InvalidArgument", Ending: refused, Reason: invalid,
+			Message: "line: expected a request as JSON, got none",
+		},
+		wrong(6, "e", `inputs["observation"]: expected as many elements as its shape says, got shape [1,4] of fp32 asks `+
+			"for 4 elements of 4 bytes, got 12 bytes"),
 	}
 	if diff := cmp.Diff(events, hears.events); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)

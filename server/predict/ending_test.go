@@ -157,7 +157,7 @@ func TestHowRequestsEnd(t *testing.T) {
 			if c.version != 0 {
 				want[0].Slot = "prod"
 			}
-			rest := cmpopts.IgnoreFields(predict.Event{}, "Number", "ID", "Reason")
+			rest := cmpopts.IgnoreFields(predict.Event{}, "Number", "ID", "Reason", "Message")
 			if diff := cmp.Diff(want, hears.events, rest); diff != "" {
 				t.Errorf("events (-want +got):\n%s", diff)
 			}

@@ -46,6 +46,8 @@ type Event struct {
 	Code   string
 	Ending Ending
 	Reason string
+	// Message is its Text, of a request that was not answered.
+	Message string
 	// Duration is from the decoded request to its answer, before encoding for the wire.
 	Duration time.Duration
 	Stream   bool
@@ -184,7 +186,8 @@ func (p *Pipeline) done(ctx context.Context, o *observed, req *Request, at *Plac
 	*e = Event{
 		Number: o.number, ID: req.ID, Identity: req.caller(), Model: o.model, Stream: o.stream,
 		Arrived: req.Arrived, Ended: now, Limit: call.Limit, Target: call.Target,
-		Code: why.Code, Ending: EndingOf(why.Code), Reason: why.Reason, Duration: now.Sub(o.decoded),
+		Code: why.Code, Ending: EndingOf(why.Code), Reason: why.Reason, Message: why.Text,
+		Duration: now.Sub(o.decoded),
 		Degraded: at.Degraded, FailedOverFrom: at.FailedOverFrom,
 		Execution: Execution{Rows: call.Rows, Outcome: call.Outcome, Phases: call.Phases},
 	}

@@ -163,6 +163,10 @@ func TestObserver(t *testing.T) {
 			t.Errorf("event %d came at %v and ended at %v, after %v", i, e.Arrived, e.Ended, e.Duration)
 		}
 		events[i].Arrived, events[i].Ended = time.Time{}, time.Time{}
+		if (events[i].Message == "") != (events[i].Ending == predict.Answered) {
+			t.Errorf("event %d has the message %q", i, events[i].Message)
+		}
+		events[i].Message = ""
 		events[i].Duration, events[i].Execution = 0, predict.Execution{}
 	}
 	want := []predict.Event{
