@@ -117,7 +117,7 @@ func translate(args []string, ours map[string]bool) string {
 			table = elsewhere()[strings.ReplaceAll(name, "_", "-")]
 		}
 		if table == "" && elsewhereFiles[name] == nil {
-			line := fmt.Sprintf("--%s has no counterpart here", name)
+			line := fmt.Sprintf("--%s has no counterpart here: leave it out", name)
 			if near := config.Nearest(name, slices.Sorted(maps.Keys(ours))); near != "" {
 				line = fmt.Sprintf("unknown flag --%s, did you mean \"--%s\"?", name, near)
 			}

@@ -56,3 +56,18 @@ func TestScripts(t *testing.T) {
 		},
 	})
 }
+
+// TestCalledAs: hints name the program as a shell finds it.
+func TestCalledAs(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("PATH", dir)
+	if got := calledAs(); got != os.Args[0] {
+		t.Errorf("off the PATH: %q", got)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "weft"), nil, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if got := calledAs(); got != "weft" {
+		t.Errorf("on the PATH: %q", got)
+	}
+}

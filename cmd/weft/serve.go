@@ -3,6 +3,7 @@ package main
 import (
 	"io"
 	"os"
+	"os/exec"
 	"slices"
 
 	"github.com/weftserve/weft/internal/app"
@@ -16,16 +17,19 @@ type serveCommand struct{ app.Settings }
 func (c *serveCommand) Run(s streams) error {
 	app.TuneCollector()
 	server := app.App{Settings: c.Settings, Reread: func() (*app.Settings, error) { return readSettings(s.args) }}
-	if progress.Terminal(s.out) || slices.ContainsFunc(c.Repositories, isFile) {
-		server.Hints = s.out
+	// A person names a model, and programs a repository.
+	if progress.Terminal(s.out) || slices.ContainsFunc(c.Repositories, app.NamesModel) {
+		server.Hints, server.Program = s.out, calledAs()
 	}
 	return server.Run(s.err)
 }
 
-// isFile reports whether a path of the command line is no directory: then a person serves a model of theirs.
-func isFile(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && !info.IsDir()
+// calledAs returns how a shell calls this program: by its name, or as it was called if it is not on the PATH.
+func calledAs() string {
+	if _, err := exec.LookPath("weft"); err != nil {
+		return os.Args[0]
+	}
+	return "weft"
 }
 
 // readSettings reads the settings of a server again, from the same command line and the file that it names. The error

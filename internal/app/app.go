@@ -23,9 +23,10 @@ import (
 // App is one server and all that is around it.
 type App struct {
 	Settings
-	// Hints is told what to try, once the server is ready; nil: nobody.
-	Hints  io.Writer
-	Reread func() (*Settings, error) // reads the settings once more, as when the program began
+	// Hints is told what to try, once the server is ready; nil: nobody. Program is how the user calls this program.
+	Hints   io.Writer
+	Program string
+	Reread  func() (*Settings, error) // reads the settings once more, as when the program began
 
 	gpuStandIns gpuStandIns                // of a test
 	atEnd       func(metrics http.Handler) // of a test; called once all parts but the metrics have stopped

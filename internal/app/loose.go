@@ -32,6 +32,7 @@ import (
 // repository that the server makes for the time that it runs, and into which each change of the file puts a version.
 type looseModel struct {
 	name, file string
+	number     int64    // of its first version; 0: 1
 	beside     []string // settings and warmup of a folder, which are linked to
 	published  string   // the mark of what was published last
 	seen       string   // its mark when it was looked at last
@@ -90,6 +91,11 @@ func (s *Settings) stage() (err error) {
 	}
 	if len(names) == 0 {
 		if s.Name != "" {
+			for _, path := range s.Repositories {
+				if _, err := os.Stat(path); err != nil {
+					return fmt.Errorf("%w; --name %s needs a model file or model folder", err, s.Name)
+				}
+			}
 			return fmt.Errorf("--name %s: expected one model file or model folder, got repositories, whose folders are the "+
 				"names", s.Name)
 		}
@@ -231,18 +237,19 @@ func looseAt(path string) (_ *looseModel, folder string, err error) {
 			return nil, "", fmt.Errorf("%s is a file, but no model of ONNX by its name; export the model to NAME.onnx "+
 				"(docs/PYTHON_POLICIES.md), or name a repository", path)
 		}
-		name := strings.TrimSuffix(filepath.Base(abs), filepath.Ext(abs))
+		name, number := strings.TrimSuffix(filepath.Base(abs), filepath.Ext(abs)), int64(0)
 		if name+filepath.Ext(abs) == modelrepo.ModelFile {
-			name = nameOf(filepath.Dir(abs))
+			name, number = nameOf(filepath.Dir(abs))
 		}
-		return &looseModel{name: name, file: abs}, "", nil
+		return &looseModel{name: name, file: abs, number: number}, "", nil
 	}
 	regular := func(elements ...string) bool {
 		info, err := os.Stat(filepath.Join(append([]string{abs}, elements...)...))
 		return err == nil && info.Mode().IsRegular()
 	}
 	if regular(modelrepo.ModelFile) {
-		m := &looseModel{name: nameOf(abs), file: filepath.Join(abs, modelrepo.ModelFile)}
+		m := &looseModel{file: filepath.Join(abs, modelrepo.ModelFile)}
+		m.name, m.number = nameOf(abs)
 		for _, name := range besideModel {
 			if _, err := os.Stat(filepath.Join(abs, name)); err == nil {
 				m.beside = append(m.beside, filepath.Join(abs, name))
@@ -266,12 +273,20 @@ func looseAt(path string) (_ *looseModel, folder string, err error) {
 	return nil, "", nil
 }
 
-// nameOf returns the name of a model in a folder: that of the folder or, for one of a version, of the folder above.
-func nameOf(folder string) string {
-	if _, err := strconv.ParseUint(filepath.Base(folder), 10, 63); err == nil {
-		folder = filepath.Dir(folder)
+// nameOf returns the name of a model in a folder: that of the folder or, for one of a version, that of the folder above
+// and the number.
+func nameOf(folder string) (name string, number int64) {
+	number, err := strconv.ParseInt(filepath.Base(folder), 10, 64)
+	if err != nil || number < 0 {
+		return filepath.Base(folder), 0
 	}
-	return filepath.Base(folder)
+	return filepath.Base(filepath.Dir(folder)), number
+}
+
+// NamesModel reports whether a path of the command line is a model, and not a repository.
+func NamesModel(path string) bool {
+	model, folder, err := looseAt(path)
+	return err == nil && (model != nil || folder != "")
 }
 
 // files returns the model's file and those of its external data, by their names in a version's directory.
@@ -329,6 +344,9 @@ func (g *staging) publish(to *modelrepo.Repository, m *looseModel) error {
 		return err
 	}
 	u := catalog.Upload{Model: m.name, Own: true}
+	if m.published == "" {
+		u.Version = m.number
+	}
 	var contents []io.Reader
 	for _, name := range names {
 		file, err := os.Open(paths[name])
@@ -405,13 +423,14 @@ func (s *assembly) hints(out io.Writer) {
 		for _, m := range s.staged.loose {
 			names = append(names, m.name)
 		}
+		names = slices.AppendSeq(names, maps.Keys(s.staged.links))
 	}
 	models := s.house.models.Snapshot().Models
 	for name := range models.All() {
 		names = append(names, name)
 	}
 	for _, name := range names {
-		if line := exampleCall(models.Get(name), addressOf(s.grpc)); line != "" {
+		if line := exampleCall(s.Program, models.Get(name), addressOf(s.grpc)); line != "" {
 			fmt.Fprintln(out, "weft: try    ", line)
 			break
 		}
@@ -436,12 +455,12 @@ func (s *assembly) hints(out io.Writer) {
 }
 
 // exampleCall is a command that asks a model; "" where no version of it is ready.
-func exampleCall(m *catalog.Model, address string) string {
+func exampleCall(program string, m *catalog.Model, address string) string {
 	for _, v := range slices.Backward(m.Versions) {
 		if v.State != catalog.Ready {
 			continue
 		}
-		line := []string{"weft predict", m.Name}
+		line := []string{program, "predict", m.Name}
 		if address != config.DefaultServer().Listen {
 			line = append(line, "--address", address)
 		}
