@@ -234,8 +234,9 @@ func alike(a, b *tensorData) bool {
 // swap is a repository whose models "eye" and "hand" answer with their own numbers, so that an answer of their pipeline
 // tells which versions made it.
 type swap struct {
-	t    *testing.T
-	repo string
+	t      *testing.T
+	repo   string
+	joined bool
 
 	mu sync.Mutex
 	// named has what the versions of the pipeline may answer. Guarded by mu.
@@ -281,7 +282,7 @@ func (s *swap) pipeline(number, eye, hand int, says float32) {
 	s.put("policy", number, modelrepo.PipelineFile, fmt.Appendf(nil, "steps:\n"+
 		"- {name: see, model: eye, version: %d, inputs: {x: x}}\n"+
 		"- {name: act, model: hand, version: %d, inputs: {x: see.y}}\n"+
-		"outputs: {y: act.y}\n", eye, hand))
+		"outputs: {y: act.y}\njoined: %v\n", eye, hand, s.joined))
 }
 
 // name says what a version of the pipeline may answer.
@@ -322,7 +323,14 @@ func TestPipelinesAreSwappedWhole(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes some seconds")
 	}
-	s := &swap{t: t, repo: t.TempDir(), named: map[string][][2]float32{}}
+	for _, joined := range []bool{true, false} {
+		t.Run(fmt.Sprintf("joined %v", joined), func(t *testing.T) { swapped(t, joined) })
+	}
+}
+
+func swapped(t *testing.T, joined bool) {
+	t.Helper()
+	s := &swap{t: t, repo: t.TempDir(), joined: joined, named: map[string][][2]float32{}}
 	remove := func(model string, number int) {
 		gone := filepath.Join(t.TempDir(), "gone")
 		if err := os.Rename(filepath.Join(s.repo, model, strconv.Itoa(number)), gone); err != nil && !os.IsNotExist(err) {

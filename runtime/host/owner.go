@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/fleet"
@@ -20,6 +21,16 @@ func (o owner) Step(model string, number int64) *catalog.Version {
 		return nil
 	}
 	return m.Version(number)
+}
+
+// lastUse is that of Config, and now for a version that a pipeline asks as a step: it stays as long.
+func (h *Host) lastUse(model string, number int64) time.Time {
+	if v := (owner{h}).Step(model, number); v != nil {
+		if own, is := v.Resident.(*serving.Version); is && own.Held() {
+			return time.Now()
+		}
+	}
+	return h.cfg.LastUse(model, number)
 }
 
 // Changed returns a channel that is closed when the published state of a model changes.

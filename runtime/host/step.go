@@ -88,7 +88,7 @@ func (h *Host) begin(effect residency.Effect) {
 		h.spawn(func() { finish(ctx, r) })
 	case residency.AskBusy:
 		h.spawn(func() {
-			h.step(residency.BusyAnswered{Model: e.Model, Number: e.Number, LastUse: h.cfg.LastUse(e.Model, e.Number)})
+			h.step(residency.BusyAnswered{Model: e.Model, Number: e.Number, LastUse: h.lastUse(e.Model, e.Number)})
 		})
 	case residency.WakeAt:
 		time.AfterFunc(time.Until(e.At), func() { h.step(residency.Tick{Model: e.Model}) })

@@ -13,7 +13,9 @@ import (
 // called again, and from several goroutines.
 func (r *Replica) Drain(ctx context.Context) error {
 	err := r.Device.During(ctx, func(ctx context.Context) error {
-		r.unheld(ctx)
+		patient, cancel := context.WithTimeout(ctx, drainPatience)
+		r.unheld(patient)
+		cancel()
 		return r.shared.sched.RemoveVersion(ctx, r.id)
 	}, nil)
 	if errors.Is(err, fleet.ErrLeftBehind) {

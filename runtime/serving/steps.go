@@ -145,13 +145,20 @@ func (v *Version) hold() bool {
 
 func (v *Version) letGo() { v.holds.Add(-1) }
 
+// Held reports whether a pipeline asks the version as a step.
+func (v *Version) Held() bool { return v.holds.Load() > 0 }
+
 // unheld waits until nobody holds a version that takes requests no more, or ctx has ended, or its devices are lost, so
 // that nobody can ask it.
 func (v *Version) unheld(ctx context.Context) {
-	for !v.Ready.Load() && v.holds.Load() > 0 && v.Pick(1) != nil && ctx.Err() == nil {
+	for !v.Ready.Load() && v.Held() && v.Pick(1) != nil && ctx.Err() == nil {
 		time.Sleep(holdPause)
 	}
 }
+
+// drainPatience is how long a version that goes waits for pipelines which ask it. Loads may wait for its end, those of
+// the pipelines too.
+const drainPatience = 10 * time.Second
 
 // holdPause is between two looks at who holds a version.
 const holdPause = 2 * time.Millisecond
