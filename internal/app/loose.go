@@ -423,7 +423,7 @@ func (s *assembly) hints(out io.Writer) {
 		for _, m := range s.staged.loose {
 			names = append(names, m.name)
 		}
-		names = slices.AppendSeq(names, maps.Keys(s.staged.links))
+		names = append(names, slices.Sorted(maps.Keys(s.staged.links))...)
 	}
 	models := s.house.models.Snapshot().Models
 	for name := range models.All() {
@@ -456,6 +456,9 @@ func (s *assembly) hints(out io.Writer) {
 
 // exampleCall is a command that asks a model; "" where no version of it is ready.
 func exampleCall(program string, m *catalog.Model, address string) string {
+	if m == nil {
+		return ""
+	}
 	for _, v := range slices.Backward(m.Versions) {
 		if v.State != catalog.Ready {
 			continue

@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"path/filepath"
@@ -740,14 +741,14 @@ var errFailedRow = errors.New("no such row")
 
 // TestWhatDoesNotFit the model, of what the manifest says, is a fault of the version, with where it was said.
 func TestWhatDoesNotFit(t *testing.T) {
-	for _, change := range []func(m *modelrepo.Manifest){
-		func(m *modelrepo.Manifest) { m.Batching.Unbatched = []string{"z"} },
-		func(m *modelrepo.Manifest) {
-			m.Declared = &modelrepo.Declared{Inputs: []modelrepo.DeclaredTensor{{Name: "z"}}}
+	for place, change := range map[string]func(m *modelrepo.Manifest){
+		"": func(m *modelrepo.Manifest) { m.Batching.Unbatched = []string{"z"} },
+		"config.pbtxt": func(m *modelrepo.Manifest) {
+			m.Declared = &modelrepo.Declared{File: "config.pbtxt", Inputs: []modelrepo.DeclaredTensor{{Name: "z"}}}
 		},
 	} {
 		s, err := opened(t, weftest.PerRow(1, weftest.Double), options{change: change})
-		if err == nil || !strings.HasPrefix(err.Error(), s.c.Version.Path+": ") || !strings.Contains(err.Error(), `"z"`) &&
+		if err == nil || !strings.HasPrefix(err.Error(), cmp.Or(place, s.c.Version.Path)+": ") || !strings.Contains(err.Error(), `"z"`) &&
 			!strings.Contains(err.Error(), `"x"`) {
 			t.Errorf("%v", err)
 		}
