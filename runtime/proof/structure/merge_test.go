@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"text/template"
 
 	"google.golang.org/protobuf/proto"
 
@@ -49,6 +50,12 @@ func TestMergedGraphs(t *testing.T) {
 	initialise(t)
 	g := &generator{rng: rand.New(rand.NewPCG(seed, 40)), dir: t.TempDir()}
 	g.readRecipes(t)
+	// ONNX Runtime (1.30) ends its process on equations that do not fit, and on dequantized values that a body captures.
+	// Random values differ each time, and what it infers of a scalar's PRelu is not so.
+	useless := regexp.MustCompile("Einsum|Random|DequantizeLinear|PRelu")
+	g.recipes = slices.DeleteFunc(g.recipes, func(r recipe) bool {
+		return slices.ContainsFunc(r.forms, func(f *template.Template) bool { return useless.MatchString(f.Root.String()) })
+	})
 	if os.Getenv(mergeVariable) != "" {
 		g.trace = filepath.Join(os.TempDir(), fmt.Sprintf("merge-search-%d.txt", seed))
 	}
@@ -151,9 +158,7 @@ func (c *chain) keep(t *testing.T, given map[string]string) bool {
 		outs = append(outs, g.pool[len(g.pool)-1-i].name)
 	}
 	g.prune(outs)
-	// Some end ONNX Runtime's process: equations that do not fit, and a Slice of everything that a body captures.
-	if text := strings.Join(g.lines, ""); len(given) > 0 && !strings.Contains(text, "y") ||
-		regexp.MustCompile("Einsum|Random|9223372036854775807").MatchString(text) {
+	if text := strings.Join(g.lines, ""); len(given) > 0 && !strings.Contains(text, "y") {
 		return false
 	}
 	text := g.text(outs)
@@ -235,10 +240,8 @@ func (c *chain) judge(t *testing.T) string {
 	}
 	session, graph, err := openModel(t, text)
 	if err != nil {
-		// A scalar's PRelu is inferred to be a scalar, and is not; and ONNX Runtime lacks newer forms of some operators.
-		if strings.Contains(about, "PRelu") && strings.Contains(err.Error(), "ShapeInferenceError") ||
-			strings.Contains(err.Error(), "Could not find an implementation") && c.rewritten() {
-			return "refused"
+		if strings.Contains(err.Error(), "Could not find an implementation") && c.rewritten() {
+			return "refused" // ONNX Runtime lacks newer forms of some operators
 		}
 		t.Errorf("%s\ncannot be opened: %v", about, err)
 		return "wrong"
