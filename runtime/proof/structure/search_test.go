@@ -30,6 +30,7 @@ type generator struct {
 	pool  []genValue
 	made  int
 	trace string // a file that gets each sketch before it runs
+	more  []int  // operator sets besides genOpsets
 
 	recipes []recipe
 }
@@ -51,7 +52,8 @@ var genOpsets = []int{9, 11, 12, 13, 15, 17, 18, 20, 21, 23}
 
 // start draws the inputs.
 func (g *generator) start() {
-	g.opset = genOpsets[g.rng.IntN(len(genOpsets))]
+	all := slices.Concat(genOpsets, g.more)
+	g.opset = all[g.rng.IntN(len(all))]
 	g.decls, g.lines, g.pool, g.made = nil, nil, nil, 0
 	types := []string{"float", "float", "float", "float", "float", "i64", "u8", "bool", "i32", "string"}
 	for i := range 1 + g.rng.IntN(3) {
