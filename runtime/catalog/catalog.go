@@ -68,6 +68,8 @@ type Version struct {
 	LoadedAt      time.Time
 	// Scheduler is the version's number in the scheduler's state and events.
 	Scheduler int32
+	// StepOnly: it is served because a pipeline asks it, and is not what the model's policy selects.
+	StepOnly bool
 	// Resident is what answers its requests, for the host that published it; nil: nothing does.
 	Resident any
 	// Replicas are where it runs, the first that was loaded first; none until it is ready.
@@ -238,10 +240,10 @@ func (m *Model) WasRolledBack(number int64) bool {
 	return slices.ContainsFunc(m.RolledBack, func(r RolledBack) bool { return r.Version == number })
 }
 
-// Newest returns the highest version that is ready and was not rolled back, or nil.
+// Newest returns the highest version that is ready, was not rolled back, and is not for pipelines only; or nil.
 func (m *Model) Newest() *Version {
 	for _, v := range slices.Backward(m.Versions) {
-		if v.State == Ready && !m.WasRolledBack(v.Number) {
+		if v.State == Ready && !v.StepOnly && !m.WasRolledBack(v.Number) {
 			return v
 		}
 	}

@@ -116,6 +116,7 @@ func (h *Host) publishVersions(next *catalog.Snapshot, m *residency.Model, befor
 func (h *Host) show(m *residency.Model, v *residency.Version, before face) face {
 	public := &catalog.Version{
 		Model: m.Name, Number: v.Number, Path: v.Of.Path(), Steps: v.Of.Version.Steps(), State: v.State.Public(),
+		StepOnly: v.StepOnly,
 	}
 	f := face{of: v, revision: v.Revision(), public: public}
 	if v.Cause != nil {

@@ -342,6 +342,8 @@ func (l *Listing) selectSteps(p *Pipeline) {
 		m := &l.Models[at]
 		v, is := find(m.Versions, s.Version)
 		if _, selected := find(m.Selected, s.Version); is && !selected && m.Err == nil && v.Err == nil {
+			v.StepOnly = true
+			m.Versions[slices.IndexFunc(m.Versions, func(o Version) bool { return o.Number == v.Number })] = v
 			m.Selected = append(slices.Clone(m.Selected), v)
 			slices.SortFunc(m.Selected, byNumber)
 		}

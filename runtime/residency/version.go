@@ -40,6 +40,8 @@ type Version struct {
 	// only a fault to show.
 	Of       Candidate
 	Resident *Resident // takes requests or answers its last ones; nil: nothing does
+	// StepOnly: it is there for pipelines, and answers no request that names no version.
+	StepOnly bool
 
 	latest   int64             // number of the latest resident
 	revision uint64            // counts changes of the state to be published
