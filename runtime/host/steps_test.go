@@ -18,6 +18,7 @@ import (
 	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/sharedsched"
@@ -415,6 +416,26 @@ func TestBecomesStaged(t *testing.T) {
 	if err := w.Predict(t.Context(), call); err != nil || values(call.Results[0])[0] != -1 {
 		t.Errorf("a new one is answered with %v, %v", call.Results, err)
 	}
+}
+
+// TestStepThatLoadsLong: a pipeline waits for it, however long that takes, and is asleep meanwhile: in a bubble, time
+// would stand still otherwise.
+func TestStepThatLoadsLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		slow := line{2, 0}.engine()
+		w.add("m0", 1, func(string) (engine.Opened, error) {
+			time.Sleep(time.Minute)
+			o := slow.Open()
+			o.Device, o.Provider = "dev", "fake"
+			return o, nil
+		}, trustBatches)
+		w.add("m1", 1, line{1, 0}.engine(), trustBatches)
+		w.addPipeline(selection)
+		if v := w.load("p"); v.State != catalog.Ready {
+			t.Errorf("the pipeline is %v: %s", v.State, v.Cause)
+		}
+	})
 }
 
 // TestStepOnly: a version that is selected for pipelines only answers no request without a version, until the policy

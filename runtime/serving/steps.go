@@ -66,7 +66,7 @@ type stage struct {
 }
 
 // takeSteps waits until the versions that a staged pipeline asks are ready, from the files that it was read with, and
-// keeps them from being closed until letSteps, whatever takes their place.
+// keeps them from being closed until letSteps. One that is unloaded waits for drainPatience.
 func (v *Version) takeSteps(ctx context.Context) error {
 	p := v.staged()
 	if p == nil || v.stages.Load() != nil {
@@ -96,12 +96,13 @@ func (v *Version) takeStep(ctx context.Context, step *modelrepo.Step) (stage, er
 	for {
 		changed := owner.Changed(step.Model)
 		public := owner.Step(step.Model, step.Version)
-		late := time.NewTimer(stepPatience - time.Since(began))
+		var late <-chan time.Time // nil: it is there, and may take its time
 		switch {
 		case public == nil && time.Since(began) >= stepPatience:
 			return stage{}, fmt.Errorf("version %d of model %s is not served; load it (weft load %s %d), or have "+
 				"versions.policy select it", step.Version, step.Model, step.Model, step.Version)
 		case public == nil:
+			late = time.After(stepPatience - time.Since(began))
 		case public.State == catalog.Failed, public.Cause != "":
 			return stage{}, fmt.Errorf("version %d of model %s cannot be loaded: %s", step.Version, step.Model, public.Cause)
 		case public.State == catalog.Ready:
@@ -112,11 +113,10 @@ func (v *Version) takeStep(ctx context.Context, step *modelrepo.Step) (stage, er
 		}
 		select {
 		case <-changed:
-		case <-late.C:
+		case <-late:
 		case <-ctx.Done():
 			return stage{}, context.Cause(ctx)
 		}
-		late.Stop()
 	}
 }
 
@@ -230,9 +230,11 @@ func (s *Shared) PredictSteps(ctx context.Context, call *catalog.Call) error {
 		flowName(now.Model, now.Number, m.Fairness), cmp.Or(call.Version.Weight, m.Weight),
 		m.Fairness == modelrepo.FairIdentity,
 	}
-	if stages := now.stages.Load(); stages != nil {
-		st.stages = *stages
+	stages := now.stages.Load()
+	if stages == nil { // its last session was closed meanwhile
+		return fmt.Errorf("model %q version %d: %w", now.Model, now.Number, catalog.ErrNotReady)
 	}
+	st.stages = *stages
 	for i, in := range call.Version.Signature.Inputs {
 		st.values[in.Name] = value{Tensor: call.Inputs[i], dim: in.BatchDim}
 	}
@@ -244,7 +246,8 @@ func (s *Shared) PredictSteps(ctx context.Context, call *catalog.Call) error {
 			return st.fault(i, err)
 		}
 	}
-	return st.finish()
+	st.finish()
+	return nil
 }
 
 // admit refuses a request whose limit leaves no time for all steps. Nothing of it runs then.
@@ -450,7 +453,7 @@ func joined(dim, rows int, like tensor.Tensor, ranges []tensor.RowRange) tensor.
 }
 
 // finish gives the call its results. Rows that were left out have the defaults.
-func (st *staged) finish() error {
+func (st *staged) finish() {
 	outputs := st.call.Version.Signature.Outputs
 	wanted := st.call.Wanted
 	if wanted == nil {
@@ -484,7 +487,6 @@ func (st *staged) finish() error {
 		}
 		st.call.Results = append(st.call.Results, joined(v.dim, st.call.Rows, row, ranges))
 	}
-	return nil
 }
 
 // defaultRow returns a row that holds a default, of the shape that rows of the output have.
