@@ -491,11 +491,11 @@ func TestStepReplacedMeanwhile(t *testing.T) {
 		p := w.addPipeline(selection)
 		w.load("p")
 		at, free := make(chan struct{}), make(chan struct{})
+		var begun atomic.Bool // the runs before are of the load
 		w.put("m0", 1, perRow(1, func([]float32) error {
-			select {
-			case at <- struct{}{}:
+			if begun.CompareAndSwap(true, false) {
+				at <- struct{}{}
 				<-free
-			default:
 			}
 			return nil
 		}), "second")
@@ -503,6 +503,7 @@ func TestStepReplacedMeanwhile(t *testing.T) {
 		w.reconcile()
 		v := w.version("p", 1)
 		call := ask(v, 1, 3)
+		begun.Store(true)
 		ended := make(chan error)
 		go func() { ended <- w.Predict(t.Context(), call) }()
 		<-at
