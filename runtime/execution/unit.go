@@ -79,6 +79,7 @@ type Loaded struct {
 	buffers    pool
 	pace       pace
 	quarantine *quarantine // nil: the engine has none
+	closed     sync.Once
 }
 
 // Load takes over a session that was just opened. Close closes it.
@@ -110,13 +111,16 @@ func (l *Loaded) Keep(executions int) { l.buffers.most = executions }
 func (l *Loaded) Trim() { l.buffers.trim() }
 
 // Close frees the memory and closes the session, in this order: the driver unlocks memory that it had page-locked. No
-// execution may be in flight or follow.
-func (l *Loaded) Close() error {
-	if l.quarantine != nil {
-		l.quarantine.buffers.close()
-	}
-	l.buffers.close() // the driver unlocks them, where it had locked them
-	return l.Meter.Close()
+// execution may be in flight or follow. Only the first call does anything.
+func (l *Loaded) Close() (err error) {
+	l.closed.Do(func() {
+		if l.quarantine != nil {
+			l.quarantine.buffers.close()
+		}
+		l.buffers.close() // the driver unlocks them, where it had locked them
+		err = l.Meter.Close()
+	})
+	return err
 }
 
 // Execute runs a batch whose payloads are jobs of one unit, as shell.Executor asks for. On a lost device it runs

@@ -38,7 +38,7 @@ type fake = weftest.Engine
 // world is a host with a real scheduler, over one device, "dev", or several.
 type world struct {
 	*host.Host
-	t       *testing.T
+	t       testing.TB
 	sched   *shell.Scheduler
 	listing modelrepo.Listing
 	opening sync.Mutex     // guards engines against loads that are tried again
@@ -63,19 +63,19 @@ func (w *world) published() []*catalog.Snapshot {
 	return all
 }
 
-func newWorld(t *testing.T, lanes int) *world {
+func newWorld(t testing.TB, lanes int) *world {
 	t.Helper()
 	return newWorldOf(t, lanes, func(*host.Config) {})
 }
 
 // newWorldOf returns a world whose host has another configuration.
-func newWorldOf(t *testing.T, lanes int, change func(*host.Config)) *world {
+func newWorldOf(t testing.TB, lanes int, change func(*host.Config)) *world {
 	t.Helper()
 	return newWorldOn(t, lanes, []string{"dev"}, change)
 }
 
 // newWorldOn returns a world of several devices.
-func newWorldOn(t *testing.T, lanes int, devices []string, change func(*host.Config)) *world {
+func newWorldOn(t testing.TB, lanes int, devices []string, change func(*host.Config)) *world {
 	t.Helper()
 	w := &world{t: t, engines: map[string]any{}, logs: &weftest.Log{}}
 	all := map[string]int{}
@@ -305,7 +305,7 @@ func withValve(f *fake) *valve {
 }
 
 // expired returns a context that has ended.
-func expired(t *testing.T) context.Context {
+func expired(t testing.TB) context.Context {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	return ctx

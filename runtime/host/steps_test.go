@@ -529,3 +529,76 @@ func TestStepReplacedMeanwhile(t *testing.T) {
 		}
 	})
 }
+
+// TestJoinedModelIsFreed: what takes memory of a pipeline whose steps answer is the steps.
+func TestJoinedModelIsFreed(t *testing.T) {
+	w := newWorld(t, 1)
+	w.add("m0", 1, line{1, 0}.engine(), trustBatches)
+	w.add("m1", 1, line{2, 0}.engine(), func(m *modelrepo.Manifest) {
+		trustBatches(m)
+		m.Batching.MaxRequestRows = 7
+	})
+	p := w.addPipeline(selection)
+	first := joined(p)
+	w.engine(w.listing.Models[2].Versions[0].Path, first)
+	w.sized("p", 1, 1<<20)
+	w.load("m0")
+	w.load("m1")
+	before := w.Counts().MemoryInUse
+	v := w.load("p")
+	if took := w.Counts().MemoryInUse - before; took != 0 || first.Closed() != 1 {
+		t.Errorf("it takes %d bytes, its session was closed %d times", took, first.Closed())
+	}
+	if v.Batching.MaxRequestRows != 7 {
+		t.Errorf("its requests may have %d rows, want 7 as those of the second step", v.Batching.MaxRequestRows)
+	}
+	// Another proof needs another session.
+	second := joined(p)
+	w.engine(w.listing.Models[2].Versions[0].Path, second)
+	w.edit("p", func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize *= 2 })
+	w.reconcile()
+	if call := ask(w.version("p", 1), 1, 3); w.Predict(t.Context(), call) != nil || values(call.Results[0])[0] != 6 {
+		t.Errorf("after another batch size the answer is %v, want 6", call.Results)
+	}
+	if second.Closed() != 1 {
+		t.Errorf("it was proven again by a session that was closed %d times", second.Closed())
+	}
+	if err := w.UnloadVersion(t.Context(), "p", 1); err != nil || w.Counts().MemoryInUse != before {
+		t.Errorf("in the end %d bytes, %v; want %d", w.Counts().MemoryInUse, err, before)
+	}
+}
+
+// TestRowsThatRarelyPass: the time of a later step is judged by how many rows lately passed, and by one at least.
+func TestRowsThatRarelyPass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		for i, took := range []time.Duration{0, 10 * time.Millisecond} {
+			w.add(fmt.Sprintf("m%d", i), 1, perRow(1, func([]float32) error {
+				time.Sleep(took)
+				return nil
+			}), trustBatches)
+		}
+		w.addPipeline(selection)
+		v := w.load("p")
+		rows := make([]float32, 20)
+		rows[7] = 1
+		predict := func(limit time.Duration, rows ...float32) error {
+			call := ask(v, len(rows), rows...)
+			call.Limit = time.Now().Add(limit)
+			return w.Predict(t.Context(), call)
+		}
+		for range 50 {
+			if err := predict(time.Minute, rows...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := predict(30*time.Millisecond, rows...); err != nil {
+			t.Errorf("20 rows that take 10 ms, within 30: %v", err)
+		}
+		for _, n := range []int{1, 20} {
+			if err := predict(5*time.Millisecond, rows[:n]...); err == nil {
+				t.Errorf("%d rows have 5 ms, and one that passes takes 10; want a refusal", n)
+			}
+		}
+	})
+}

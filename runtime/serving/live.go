@@ -40,6 +40,9 @@ func (v *Version) live() func() catalog.Live {
 			if stats.Memory.Known {
 				held = stats.Memory.Held
 			}
+			if v.staged() != nil { // its session is closed
+				held = 0
+			}
 			l.Memory = append(l.Memory, held)
 			l.Restarting = append(l.Restarting, !stats.Process.Down.IsZero())
 			r.unit.Counts.AddTo(batches)

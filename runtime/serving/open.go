@@ -80,6 +80,8 @@ func (v *Version) Open(ctx context.Context, c residency.Candidate, d *fleet.Devi
 		return nil, lostMeanwhile(c, r.Device, "warmed up", err)
 	case err != nil:
 		return nil, errors.Join(err, r.closeSession())
+	case v.staged() != nil: // its steps answer; what the joined model takes, gives and is proven for is known now
+		v.tellUnclean(r.Device, r.freeSession())
 	}
 	return r, nil
 }

@@ -30,6 +30,8 @@ func (v *Version) Follow(ctx context.Context, c residency.Candidate,
 	switch {
 	case v.needsOtherRows(proven, c.Manifest):
 		f.Reload = true
+	case v.needsProof(settings, proven, c.Manifest) && v.staged() != nil: // its session is closed
+		f.Reload = true
 	case v.needsProof(settings, proven, c.Manifest):
 		f.Proven = true
 		v.relieve(settings, c)

@@ -95,12 +95,18 @@ func (v *Version) tellUnclean(on *fleet.Device, err error) {
 	}
 }
 
-// closeSession closes the session and releases the replica's memory, even if the session does not close cleanly. No run
-// may be in flight. On a lost device closing has fleet's patience.
+// closeSession releases all that the replica has taken, even if the session does not close cleanly. No run may be in
+// flight.
 func (r *Replica) closeSession() error {
-	defer r.shared.Memory.Give(r.memory)
 	defer r.giveCopy()
 	defer r.shared.Fleet.Count(r.Device, -1)
+	return r.freeSession()
+}
+
+// freeSession closes the session and releases its memory. On a lost device closing has fleet's patience. It may be
+// called again.
+func (r *Replica) freeSession() error {
+	defer r.shared.Memory.Give(r.memory)
 	err := r.Device.During(context.Background(), func(context.Context) error {
 		return r.unit.Close()
 	}, nil)

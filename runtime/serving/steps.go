@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
@@ -63,6 +65,26 @@ func (v *Version) checkStaged(sig *tensor.Signature, batched bool) error {
 type stage struct {
 	public *catalog.Version
 	held   *Version
+	gives  []int         // the slots of its outputs
+	ran    atomic.Uint64 // the share of a request's rows that it runs for, as learned; the bits of a float64
+}
+
+// stages are those of a pipeline, and where in a request's values each is, by its name in the pipeline.
+type stages struct {
+	steps []*stage
+	slots map[string]int
+	flow  string // that requests are charged to
+}
+
+// expects returns how many of a request's rows the step is expected to run for: one of them at least.
+func (s *stage) expects(rows int) int {
+	return max(1, int(math.Ceil(math.Float64frombits(s.ran.Load())*float64(rows))))
+}
+
+// learn notes for how many of a request's rows the step ran. Two at a time may miss one of them.
+func (s *stage) learn(ran, rows int) {
+	before := math.Float64frombits(s.ran.Load())
+	s.ran.Store(math.Float64bits(before + (float64(ran)/float64(rows)-before)/learning))
 }
 
 // takeSteps waits until the versions that a staged pipeline asks are ready, from the files that it was read with, and
@@ -72,26 +94,33 @@ func (v *Version) takeSteps(ctx context.Context) error {
 	if p == nil || v.stages.Load() != nil {
 		return nil
 	}
-	var stages []stage
+	taken := &stages{slots: map[string]int{}, flow: flowName(v.Model, v.Number, v.From.Manifest.Fairness)}
 	for i := range p.Steps {
-		s, err := v.takeStep(ctx, &p.Steps[i])
+		step := &p.Steps[i]
+		s, err := v.takeStep(ctx, step)
 		if err == nil {
-			err = checkCondition(p, i, stages)
+			err = checkCondition(p, i, taken.steps)
 		}
 		if err != nil {
-			letGo(stages)
-			return fmt.Errorf("%s: step %q: %w", v.From.Path(), p.Steps[i].Name, err)
+			taken.letGo()
+			return fmt.Errorf("%s: step %q: %w", v.From.Path(), step.Name, err)
 		}
-		stages = append(stages, s)
+		for _, from := range step.Inputs {
+			taken.slot(from) // of the pipeline's inputs; the others are there
+		}
+		for _, out := range s.public.Signature.Outputs {
+			s.gives = append(s.gives, taken.slot(step.Name+"."+out.Name))
+		}
+		taken.steps = append(taken.steps, s)
 	}
-	v.stages.Store(&stages)
+	v.stages.Store(taken)
 	return nil
 }
 
 // stepPatience is how long a step may be absent, which should come with the pipeline.
 const stepPatience = 5 * time.Second
 
-func (v *Version) takeStep(ctx context.Context, step *modelrepo.Step) (stage, error) {
+func (v *Version) takeStep(ctx context.Context, step *modelrepo.Step) (*stage, error) {
 	owner, began := v.shared.Owner, time.Now()
 	for {
 		changed := owner.Changed(step.Model)
@@ -99,38 +128,50 @@ func (v *Version) takeStep(ctx context.Context, step *modelrepo.Step) (stage, er
 		var late <-chan time.Time // nil: it is there, and may take its time
 		switch {
 		case public == nil && time.Since(began) >= stepPatience:
-			return stage{}, fmt.Errorf("version %d of model %s is not served; load it (weft load %s %d), or have "+
+			return nil, fmt.Errorf("version %d of model %s is not served; load it (weft load %s %d), or have "+
 				"versions.policy select it", step.Version, step.Model, step.Model, step.Version)
 		case public == nil:
 			late = time.After(stepPatience - time.Since(began))
 		case public.State == catalog.Failed, public.Cause != "":
-			return stage{}, fmt.Errorf("version %d of model %s cannot be loaded: %s", step.Version, step.Model, public.Cause)
+			return nil, fmt.Errorf("version %d of model %s cannot be loaded: %s", step.Version, step.Model, public.Cause)
 		case public.State == catalog.Ready:
 			held, _ := public.Resident.(*Version)
 			if held != nil && held.From.Version.Fingerprint == step.Of.Fingerprint && held.hold() {
-				return stage{public, held}, nil
+				s := &stage{public: public, held: held}
+				s.ran.Store(math.Float64bits(1))
+				return s, nil
 			}
 		}
 		select {
 		case <-changed:
 		case <-late:
 		case <-ctx.Done():
-			return stage{}, context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		}
 	}
 }
 
 // letSteps gives up what takeSteps has kept.
 func (v *Version) letSteps() {
-	if stages := v.stages.Swap(nil); stages != nil {
-		letGo(*stages)
+	if taken := v.stages.Swap(nil); taken != nil {
+		taken.letGo()
 	}
 }
 
-func letGo(stages []stage) {
-	for _, s := range stages {
+func (s *stages) letGo() {
+	for _, s := range s.steps {
 		s.held.letGo()
 	}
+}
+
+// slot returns the place of the value of that name, which is a new one the first time.
+func (s *stages) slot(name string) int {
+	at, is := s.slots[name]
+	if !is {
+		at = len(s.slots)
+		s.slots[name] = at
+	}
+	return at
 }
 
 // hold keeps a version from being closed until letGo; false: it takes requests no more.
@@ -164,7 +205,7 @@ const drainPatience = 10 * time.Second
 const holdPause = 2 * time.Millisecond
 
 // checkCondition judges the output that the condition of a step looks at, by the versions of the steps before.
-func checkCondition(p *modelrepo.Pipeline, i int, stages []stage) error {
+func checkCondition(p *modelrepo.Pipeline, i int, stages []*stage) error {
 	when := p.Steps[i].When
 	if when == nil {
 		return nil
@@ -198,9 +239,12 @@ type staged struct {
 	call   *catalog.Call
 	way    Attempt // with the limit of the request
 	payer  payer
-	stages []stage
-	values map[string]value // by what they are called in the pipeline
+	stages *stages
+	values []value // by their slots
 }
+
+// value returns what has that name in the pipeline.
+func (st *staged) value(name string) *value { return &st.values[st.stages.slots[name]] }
 
 // payer is who tasks are charged to, but for callers that pay for themselves: a flow, by name. The zero value is the
 // version that runs them.
@@ -224,19 +268,18 @@ func (s *Shared) PredictSteps(ctx context.Context, call *catalog.Call) error {
 		return fmt.Errorf("model %q version %d: %w", call.Version.Model, call.Version.Number, catalog.ErrNotReady)
 	}
 	defer now.letGo()
-	st := &staged{Pipeline: now.staged(), shared: s, call: call, way: s.Begin(call), values: map[string]value{}}
-	m := now.From.Manifest
-	st.payer = payer{
-		flowName(now.Model, now.Number, m.Fairness), cmp.Or(call.Version.Weight, m.Weight),
-		m.Fairness == modelrepo.FairIdentity,
-	}
-	stages := now.stages.Load()
-	if stages == nil { // its last session was closed meanwhile
+	taken := now.stages.Load()
+	if taken == nil { // its last session was closed meanwhile
 		return fmt.Errorf("model %q version %d: %w", now.Model, now.Number, catalog.ErrNotReady)
 	}
-	st.stages = *stages
+	m := now.From.Manifest
+	st := &staged{
+		Pipeline: now.staged(), shared: s, call: call, way: s.Begin(call), stages: taken,
+		payer:  payer{taken.flow, cmp.Or(call.Version.Weight, m.Weight), m.Fairness == modelrepo.FairIdentity},
+		values: make([]value, len(taken.slots)),
+	}
 	for i, in := range call.Version.Signature.Inputs {
-		st.values[in.Name] = value{Tensor: call.Inputs[i], dim: in.BatchDim}
+		*st.value(in.Name) = value{Tensor: call.Inputs[i], dim: in.BatchDim}
 	}
 	if err := st.admit(); err != nil {
 		return err
@@ -252,7 +295,7 @@ func (s *Shared) PredictSteps(ctx context.Context, call *catalog.Call) error {
 
 // admit refuses a request whose limit leaves no time for all steps. Nothing of it runs then.
 func (st *staged) admit() error {
-	first := st.stages[0].held
+	first := st.stages.steps[0].held
 	takes := first.waiting() + st.later(0, st.Steps[0].Repeat, max(st.call.Rows, 1))
 	if left := time.Until(st.way.limit); !st.way.limit.IsZero() && takes > left {
 		return &sharedsched.Refusal{Reason: sharedsched.RefusedDeadline, Predicted: takes, Limit: left, RetryAfter: -1}
@@ -266,12 +309,15 @@ func (st *staged) fault(i int, err error) error {
 
 // run runs a step, as often as it is repeated, for the rows that pass.
 func (st *staged) run(ctx context.Context, i int) error {
-	step, public := &st.Steps[i], st.stages[i].public
+	step, stage := &st.Steps[i], st.stages.steps[i]
 	rows, err := st.passing(step)
 	if err != nil {
 		return err
 	}
-	sig := public.Signature
+	if rows != nil && st.call.Rows > 0 {
+		stage.learn(len(rows), st.call.Rows)
+	}
+	sig := stage.public.Signature
 	takes := sig.Inputs
 	if slices.ContainsFunc(sig.Optional, func(in tensor.Spec) bool { return step.Inputs[in.Name] != "" }) {
 		takes = slices.Concat(takes, sig.Optional)
@@ -280,12 +326,12 @@ func (st *staged) run(ctx context.Context, i int) error {
 	for k, in := range takes {
 		at[in.Name] = k
 		if from := step.Inputs[in.Name]; from != "" {
-			inputs[k] = st.values[from].pick(rows)
+			inputs[k] = st.value(from).pick(rows)
 		}
 	}
 	if rows != nil && len(rows) == 0 {
-		for _, out := range sig.Outputs {
-			st.values[step.Name+"."+out.Name] = value{dim: out.BatchDim, rows: rows}
+		for k, out := range sig.Outputs {
+			st.values[stage.gives[k]] = value{dim: out.BatchDim, rows: rows}
 		}
 		return nil
 	}
@@ -299,14 +345,14 @@ func (st *staged) run(ctx context.Context, i int) error {
 		}
 	}
 	for k, out := range sig.Outputs {
-		st.values[step.Name+"."+out.Name] = value{Tensor: results[k], dim: out.BatchDim, rows: rows}
+		st.values[stage.gives[k]] = value{Tensor: results[k], dim: out.BatchDim, rows: rows}
 	}
 	return nil
 }
 
 // ask runs a step once; times is how often it is to run, with this time.
 func (st *staged) ask(ctx context.Context, i, times int, inputs []tensor.Tensor) ([]tensor.Tensor, error) {
-	public, call := st.stages[i].public, st.call
+	public, call := st.stages.steps[i].public, st.call
 	rows, err := public.Signature.Rows(inputs)
 	if err != nil {
 		return nil, err
@@ -317,7 +363,7 @@ func (st *staged) ask(ctx context.Context, i, times int, inputs []tensor.Tensor)
 	}
 	later := st.later(i, times-1, max(rows, 1))
 	a := st.shared.Begin(sub)
-	a.held, a.payer, a.limit = st.stages[i].held, st.payer, st.way.limit
+	a.held, a.payer, a.limit = st.stages.steps[i].held, st.payer, st.way.limit
 	if !a.limit.IsZero() {
 		a.limit = a.limit.Add(-later)
 	}
@@ -338,13 +384,13 @@ func (st *staged) ask(ctx context.Context, i, times int, inputs []tensor.Tensor)
 	return sub.Results, err
 }
 
-// later is how long the steps after this one are expected to take, and this one so many times again: what waits at them
-// now, and their runs.
+// later is how long the steps after this one are expected to take, and this one so many times again for these rows:
+// what waits at them now, and their runs, for as many rows of the request as lately passed.
 func (st *staged) later(i, again, rows int) (sum time.Duration) {
-	sum = time.Duration(again) * st.stages[i].held.takes(rows)
-	for k := i + 1; k < len(st.stages); k++ {
-		v := st.stages[k].held
-		sum += v.waiting() + time.Duration(max(1, st.Steps[k].Repeat))*v.takes(rows)
+	sum = time.Duration(again) * st.stages.steps[i].held.takes(rows)
+	for k := i + 1; k < len(st.Steps); k++ {
+		s := st.stages.steps[k]
+		sum += s.held.waiting() + time.Duration(max(1, st.Steps[k].Repeat))*s.held.takes(s.expects(st.call.Rows))
 	}
 	return sum
 }
@@ -369,12 +415,12 @@ func (v *Version) takes(rows int) (least time.Duration) {
 // passing returns the rows that a step runs for; nil: all.
 func (st *staged) passing(step *modelrepo.Step) (rows []int, err error) {
 	for _, from := range step.Inputs {
-		rows = both(rows, st.values[from].rows)
+		rows = both(rows, st.value(from).rows)
 	}
 	if step.When == nil {
 		return rows, nil
 	}
-	v := st.values[step.When.Output]
+	v := st.value(step.When.Output)
 	if rows = both(rows, v.rows); rows == nil {
 		rows = make([]int, st.call.Rows)
 		for i := range rows {
@@ -465,7 +511,7 @@ func (st *staged) finish() {
 	for _, o := range wanted {
 		spec := &outputs[o]
 		from := st.Outputs[spec.Name]
-		v := st.values[from]
+		v := *st.value(from)
 		if v.rows == nil || v.dim == tensor.NoBatch && v.Data != nil {
 			if given[from] { // each result has memory of its own
 				v.Tensor = v.Clone()

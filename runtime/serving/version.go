@@ -9,6 +9,7 @@
 package serving
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"sync"
@@ -51,7 +52,7 @@ type Version struct {
 	replicas atomic.Pointer[[]*Replica] // replaced, never changed, with the owner's lock held
 	sessions atomic.Int32               // that are open
 	holds    atomic.Int32               // pipelines that ask it, and, of a pipeline, the requests under way
-	stages   atomic.Pointer[[]stage]    // of a staged pipeline; nil: it has not taken them, or has given them up
+	stages   atomic.Pointer[stages]     // of a staged pipeline; nil: it has not taken them, or has given them up
 
 	left leftCounts // guarded by the owner's lock once the version is published
 }
@@ -147,6 +148,13 @@ func (v *Version) Describe(public *catalog.Version, m *modelrepo.Manifest) {
 		Obstacle: judged.Obstacle, MaxDifference: judged.Difference,
 		MaxBatchSize: max(judged.Most, 1), AllowedBatchSizes: judged.Allowed,
 		MaxRequestRows: requestRows(b, judged), MaxQueue: set.QueueBound(),
+	}
+	if taken := v.stages.Load(); taken != nil {
+		for _, s := range taken.steps { // 0: as many as come
+			if most := s.public.Batching.MaxRequestRows; most > 0 {
+				public.Batching.MaxRequestRows = min(cmp.Or(public.Batching.MaxRequestRows, most), most)
+			}
+		}
 	}
 	if compared, _ := v.audit.Counts(); public.Batching.Batched && b.Audit > 0 || compared > 0 {
 		public.Batching.AuditShare = b.Audit
