@@ -331,8 +331,12 @@ func TestCancelBetweenSteps(t *testing.T) {
 	w.addPipeline(selection)
 	v := w.load("p")
 	second.Forget()
-	if err := w.Predict(ctx, ask(v, 1, 1)); !errors.Is(err, gone) {
+	call := ask(v, 1, 1)
+	if err := w.Predict(ctx, call); !errors.Is(err, gone) {
 		t.Errorf("the error is %v", err)
+	}
+	if o := call.Outcome; o.Executions != 1 || o.Batch == 0 || o.Device == "" {
+		t.Errorf("the outcome is %+v, want the batch of the first step", o)
 	}
 	if runs := second.Forget(); len(runs) > 0 {
 		t.Errorf("the second step ran %v", runs)

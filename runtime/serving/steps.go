@@ -374,12 +374,15 @@ func (st *staged) ask(ctx context.Context, i, times int, inputs []tensor.Tensor)
 		sub.Target = max(1, target-time.Since(st.way.arrival)-later)
 	}
 	err = a.Run(ctx)
-	o := call.Outcome
-	call.Outcome = sub.Outcome
-	call.Outcome.Queue += o.Queue
-	call.Outcome.Compute += o.Compute
-	call.Outcome.DeviceTime += o.DeviceTime
-	call.Outcome.Executions += o.Executions
+	before, now := call.Outcome, sub.Outcome
+	if now.Executions == 0 { // the last that ran is of an earlier step
+		before, now = now, before
+	}
+	call.Outcome = now
+	call.Outcome.Queue += before.Queue
+	call.Outcome.Compute += before.Compute
+	call.Outcome.DeviceTime += before.DeviceTime
+	call.Outcome.Executions += before.Executions
 	call.Phases = call.Phases.Plus(sub.Phases)
 	return sub.Results, err
 }

@@ -306,6 +306,19 @@ It was answered after 21 ms: 1.0 ms later than wanted, mostly because of waiting
 		if got != want {
 			t.Errorf("story:\n%s\nwant:\n%s", got, want)
 		}
+		// A pipeline of which this batch was a step.
+		h.log.RequestDone(t.Context(), &predict.Event{
+			Number: 9, Model: "policy", Version: 1, Ending: predict.Answered, Arrived: time.Now(), Ended: time.Now(),
+			Execution: predict.Execution{Rows: 1, Outcome: sharedsched.Outcome{
+				Executions: 3, Batch: 4, Ended: sharedsched.Time(time.Second), Device: "gpu",
+			}},
+		})
+		got = strings.Join(h.log.Explain("#9").GetStory(), "\n")
+		for _, want := range []string{"Batch 4 of pick v7 took it", "the last of the 3 executions that its steps ran in"} {
+			if !strings.Contains(got, want) {
+				t.Errorf("story:\n%s\nwant %q in it", got, want)
+			}
+		}
 	})
 }
 

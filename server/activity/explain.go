@@ -54,11 +54,23 @@ func (l *Log) Explain(name string) *weftv1.Explanation {
 		e.Batch = l.explainedLocked(b, &r)
 	}
 	e.Holders = l.holdersLocked(&r, b, &state)
-	e.Story = story(&r, e, b, laneOf(b, e.GetBatch().GetDevice(), state.Devices))
+	e.Story = story(&r, e, b, laneOf(b, e.GetBatch().GetDevice(), state.Devices), names.stepOf(&r, b))
 	if told := strings.ToValidUTF8(string(l.messages.bytes(found.message)), "\uFFFD"); told != "" {
 		e.Story = append(e.Story, "Its caller was told: "+told)
 	}
 	return e
+}
+
+// stepOf names the version that a batch is of, where that is a step of the pipeline that was asked.
+func (k *lookup) stepOf(r *told, b *batch) string {
+	if b == nil {
+		return ""
+	}
+	of := k.version(b.of)
+	if of == nil || of.model == r.model {
+		return ""
+	}
+	return " of " + name(of.model, int32(of.version))
 }
 
 // laneOf names the lane of a device on which a batch ran, counted from 1; "" where the device has one, or is gone.

@@ -13,9 +13,10 @@ import (
 // mostHolders are named in a story.
 const mostHolders = 3
 
-// story tells the way of a request in sentences: how it came, waited, ran and ended. lane says where its batch ran. b
-// is nil where the batch is no longer remembered, or the request was not run in one.
-func story(r *told, e *weftv1.Explanation, b *batch, lane string) []string {
+// story tells the way of a request in sentences: how it came, waited, ran and ended. lane says where its batch ran,
+// step of which version that was, if it is a step of a pipeline. b is nil where the batch is no longer remembered, or the
+// request was not run in one.
+func story(r *told, e *weftv1.Explanation, b *batch, lane, step string) []string {
 	var s []string
 	say := func(format string, args ...any) { s = append(s, fmt.Sprintf(format, args...)) }
 
@@ -57,8 +58,8 @@ func story(r *told, e *weftv1.Explanation, b *batch, lane string) []string {
 		say("Meanwhile the device %s was used by %s.", r.of.device, strings.Join(held, ", "))
 	}
 	if e.GetBatch() != nil {
-		say("Batch %d took it with %s: %s, run as %d. It started then because %s, and it was its turn by the rule %q.",
-			e.GetBatch().GetNumber(), count(uint32(b.tasks-1), "other request", "other requests"),
+		say("Batch %d%s took it with %s: %s, run as %d. It started then because %s, and it was its turn by the rule %q.",
+			e.GetBatch().GetNumber(), step, count(uint32(b.tasks-1), "other request", "other requests"),
 			count(uint32(b.rows), "row", "rows"),
 			b.padded, whys[b.reason], b.rule)
 		expected := ""
@@ -76,7 +77,10 @@ func story(r *told, e *weftv1.Explanation, b *batch, lane string) []string {
 		say("It ran %s; the batch is no longer remembered. It is charged %s of device time.",
 			took(e.GetComputedMs()-e.GetStartedMs()), took(e.GetChargedMs()))
 	}
-	if r.executions > 1 && r.batch > 0 {
+	switch {
+	case step != "":
+		say("That was the last of the %s that its steps ran in.", count(uint32(r.executions), "execution", "executions"))
+	case r.executions > 1 && r.batch > 0:
 		say("Its rows were spread over %d executions, of which this was the last.", r.executions)
 	}
 	s = append(s, outcome(r, e))
