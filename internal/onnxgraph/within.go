@@ -39,7 +39,7 @@ func (g *Graph) Within(wrapper string) *Graph {
 			given = append(given, t.GetName())
 		}
 		if len(g.model.GetFunctions()) == 0 {
-			g.Opset("made", 1)
+			g.Opset("made", int64(1+len(moved.GetNode())%3)) // it means nothing
 		}
 		g.Function("made", unique, inner, given, names, nil).DomainNode("made", unique, given, results)
 	case "If":

@@ -140,20 +140,20 @@ func (m *merger) value(name string, v input) *onnx.ValueInfoProto {
 // prune leaves out what no output needs: nodes, weights, functions and inputs.
 func (m *merger) prune() {
 	graph := m.merged.GetGraph()
-	called := map[function]bool{}
-	needed := live(graph, called)
-	for before := -1; before < len(called); { // what a function calls may be anywhere in the list
-		before = len(called)
+	functions := map[function]bool{}
+	needed := live(graph, functions)
+	for before := -1; before < len(functions); { // what a function calls may be anywhere in the list
+		before = len(functions)
 		for _, f := range m.merged.GetFunctions() {
 			for _, n := range f.GetNode() {
-				if called[functionOf(f)] {
-					mark(n, map[string]bool{}, called)
+				if functions[functionOf(f)] {
+					mark(n, map[string]bool{}, functions)
 				}
 			}
 		}
 	}
 	m.merged.Functions = slices.DeleteFunc(m.merged.GetFunctions(), func(f *onnx.FunctionProto) bool {
-		return !called[functionOf(f)]
+		return !functions[functionOf(f)]
 	})
 	graph.Initializer = slices.DeleteFunc(graph.GetInitializer(), func(t *onnx.TensorProto) bool {
 		return !needed[t.GetName()]
@@ -170,7 +170,7 @@ func (m *merger) prune() {
 
 // live leaves only those nodes in a graph that an output needs, and returns the values that are needed. It adds the
 // functions that the nodes call.
-func live(g *onnx.GraphProto, called map[function]bool) (needed map[string]bool) {
+func live(g *onnx.GraphProto, functions map[function]bool) (needed map[string]bool) {
 	needed = map[string]bool{}
 	for _, out := range g.GetOutput() {
 		needed[out.GetName()] = true
@@ -179,7 +179,7 @@ func live(g *onnx.GraphProto, called map[function]bool) (needed map[string]bool)
 	for _, n := range slices.Backward(g.GetNode()) {
 		if slices.ContainsFunc(n.GetOutput(), func(name string) bool { return needed[name] }) {
 			kept = append(kept, n)
-			mark(n, needed, called)
+			mark(n, needed, functions)
 		}
 	}
 	slices.Reverse(kept)
@@ -188,14 +188,14 @@ func live(g *onnx.GraphProto, called map[function]bool) (needed map[string]bool)
 }
 
 // mark adds the values that a node gets, also in its subgraphs, and the functions that it calls.
-func mark(n *onnx.NodeProto, needed map[string]bool, called map[function]bool) {
+func mark(n *onnx.NodeProto, needed map[string]bool, functions map[function]bool) {
 	for _, name := range n.GetInput() {
 		needed[name] = true
 	}
-	called[function{n.GetDomain(), n.GetOpType(), n.GetOverload()}] = true
+	functions[callOf(n)] = true
 	for g := range subgraphs(n) {
 		for _, inner := range g.GetNode() {
-			mark(inner, needed, called)
+			mark(inner, needed, functions)
 		}
 		for _, out := range g.GetOutput() {
 			needed[out.GetName()] = true
@@ -210,16 +210,26 @@ func functionOf(f *onnx.FunctionProto) function {
 	return function{f.GetDomain(), f.GetName(), f.GetOverload()}
 }
 
+// callOf is what a node calls, if that is a function.
+func callOf(n *onnx.NodeProto) function {
+	return function{n.GetDomain(), n.GetOpType(), n.GetOverload()}
+}
+
+func functionsOf(model *onnx.ModelProto) map[function]bool {
+	all := map[function]bool{}
+	for _, f := range model.GetFunctions() {
+		all[functionOf(f)] = true
+	}
+	return all
+}
+
 // functions adds the functions of a step's model, under names of their own.
 func (m *merger) functions(s *step, model *onnx.ModelProto) {
-	own := map[function]bool{}
-	for _, f := range model.GetFunctions() {
-		own[functionOf(f)] = true
-	}
+	own := functionsOf(model)
 	var name func(nodes []*onnx.NodeProto)
 	name = func(nodes []*onnx.NodeProto) {
 		for _, n := range nodes {
-			if own[function{n.GetDomain(), n.GetOpType(), n.GetOverload()}] {
+			if own[callOf(n)] {
 				n.OpType = new(s.Name + "." + n.GetOpType())
 			}
 			for g := range subgraphs(n) {

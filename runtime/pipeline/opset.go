@@ -22,11 +22,11 @@ func (m *merger) unify(models []*onnx.ModelProto) {
 		}
 	}
 	for i, model := range models {
-		r := &rewriter{from: imports(model.GetOpsetImport()), to: target}
+		r := &rewriter{from: imports(model.GetOpsetImport()), to: target, own: functionsOf(model)}
 		graph := model.GetGraph()
 		r.graph(graph)
 		for _, f := range model.GetFunctions() {
-			of := &rewriter{from: imports(f.GetOpsetImport()), to: target, names: r.names}
+			of := &rewriter{from: imports(f.GetOpsetImport()), to: target, own: r.own, names: r.names}
 			f.Node = of.nodes(f.GetNode())
 			f.OpsetImport = nil
 			for domain := range of.from {
@@ -68,6 +68,7 @@ func imports(sets []*onnx.OperatorSetIdProto) map[string]int64 {
 // rewriter writes nodes for newer operator sets.
 type rewriter struct {
 	from, to map[string]int64
+	own      map[function]bool // of the model: no version changes what they mean
 	made     []*onnx.NodeProto // in the place of a node
 	names    int
 	faults   []string
@@ -97,7 +98,7 @@ func (r *rewriter) node(n *onnx.NodeProto) bool {
 		domain = ""
 	}
 	from, to := r.from[domain], r.to[domain]
-	if from == to || from == 0 { // a domain of functions has no version
+	if from == to || from == 0 || r.own[callOf(n)] { // a domain of functions may have no version
 		return true
 	}
 	if domain != "" || from < oldest || to > newest {
