@@ -35,7 +35,16 @@ func (h *Host) place(ctx context.Context, c residency.Candidate,
 // placeOn is place with the given devices only.
 func (h *Host) placeOn(ctx context.Context, c residency.Candidate,
 	v, before *serving.Version, sites []Site,
-) (*serving.Replica, *residency.Wait, error) {
+) (ready *serving.Replica, wait *residency.Wait, err error) {
+	// The steps of a pipeline need the room, and the slots for loading, that it would hold.
+	if err := v.TakeSteps(ctx); err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if ready == nil && len(v.Replicas()) == 0 {
+			v.LetSteps()
+		}
+	}()
 	wanted := fleet.Room{Need: estimate(&c), Prefer: h.preferred(v, before), Against: map[string]error{}}
 	for _, r := range v.Replicas() {
 		wanted.Against[r.Device.Name] = fleet.ErrResident

@@ -24,6 +24,7 @@ func (r *Replica) taskOf(a *Attempt) sharedsched.Task {
 	}
 	if call.Shadow {
 		t.Priority = sharedsched.Sheddable // fills padding and idle time
+		t.Identity, t.Weight = a.payer.flow, a.payer.weight
 	} else if call.Caller != nil && (a.payer.byIdentity || a.payer.flow == "" && r.flow.byIdentity) {
 		t.Identity, t.Weight = call.Caller.Name, call.Caller.Weight
 	} else {

@@ -30,21 +30,11 @@ type Opener func(ctx context.Context, v modelrepo.Version, f *modelfile.Files, m
 // device.
 func (v *Version) Open(ctx context.Context, c residency.Candidate, d *fleet.Device, reserved int64,
 	near func(*fleet.Device) *Replica,
-) (ready *Replica, err error) {
+) (*Replica, error) {
 	v.loading.enter(catalog.StageWaiting)
-	// Steps need the slots that this one would hold.
-	if err := v.takeSteps(ctx); err != nil {
-		v.shared.Fleet.Settle(d, reserved)
-		return nil, err
-	}
-	defer func() {
-		if ready == nil && len(v.Replicas()) == 0 {
-			v.letSteps()
-		}
-	}()
 	release := v.shared.opening.hold(ctx)
 	var r *Replica
-	err = cannotBeOn(c, d) // it may have been lost while others were opened there
+	err := cannotBeOn(c, d) // it may have been lost while others were opened there
 	if err == nil {
 		r, err = v.open(ctx, c, d, reserved)
 	}

@@ -13,9 +13,7 @@ import (
 // called again, and from several goroutines.
 func (r *Replica) Drain(ctx context.Context) error {
 	err := r.Device.During(ctx, func(ctx context.Context) error {
-		patient, cancel := context.WithTimeout(ctx, drainPatience)
-		r.unheld(patient)
-		cancel()
+		r.unheld(ctx)
 		return r.shared.sched.RemoveVersion(ctx, r.id)
 	}, nil)
 	if errors.Is(err, fleet.ErrLeftBehind) {
@@ -62,7 +60,7 @@ func (r *Replica) vacate() error {
 	if last {
 		// The version has no session left to run rows on.
 		r.audit.End()()
-		r.letSteps()
+		r.LetSteps()
 	}
 	r.shared.Owner.Freed(last)
 	return closed

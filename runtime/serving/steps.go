@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
@@ -32,7 +30,7 @@ func (v *Version) staged() *modelrepo.Pipeline {
 // checkStaged judges a pipeline whose steps leave rows out by what the joined model gives.
 func (v *Version) checkStaged(sig *tensor.Signature, batched bool) error {
 	p := v.staged()
-	if p == nil || len(p.Defaults) == 0 {
+	if p == nil {
 		return nil
 	}
 	wrong := func(name, format string, args ...any) error {
@@ -58,173 +56,11 @@ func (v *Version) checkStaged(sig *tensor.Signature, batched bool) error {
 			return wrong(name, "the default: %v", err)
 		}
 	}
-	return nil
-}
-
-// stage is the version that answers a step, which is kept from being closed.
-type stage struct {
-	public *catalog.Version
-	held   *Version
-	gives  []int         // the slots of its outputs
-	ran    atomic.Uint64 // the share of a request's rows that it runs for, as learned; the bits of a float64
-}
-
-// stages are those of a pipeline, and where in a request's values each is, by its name in the pipeline.
-type stages struct {
-	steps []*stage
-	slots map[string]int
-	flow  string // that requests are charged to
-}
-
-// expects returns how many of a request's rows the step is expected to run for: one of them at least.
-func (s *stage) expects(rows int) int {
-	return max(1, int(math.Ceil(math.Float64frombits(s.ran.Load())*float64(rows))))
-}
-
-// learn notes for how many of a request's rows the step ran. Two at a time may miss one of them.
-func (s *stage) learn(ran, rows int) {
-	before := math.Float64frombits(s.ran.Load())
-	s.ran.Store(math.Float64bits(before + (float64(ran)/float64(rows)-before)/learning))
-}
-
-// takeSteps waits until the versions that a staged pipeline asks are ready, from the files that it was read with, and
-// keeps them from being closed until letSteps. One that is unloaded waits for drainPatience.
-func (v *Version) takeSteps(ctx context.Context) error {
-	p := v.staged()
-	if p == nil || v.stages.Load() != nil {
-		return nil
-	}
-	taken := &stages{slots: map[string]int{}, flow: flowName(v.Model, v.Number, v.From.Manifest.Fairness)}
-	for i := range p.Steps {
-		step := &p.Steps[i]
-		s, err := v.takeStep(ctx, step)
-		if err == nil {
-			err = checkCondition(p, i, taken.steps)
+	if s := v.stages.Load(); s != nil && s.use() {
+		defer s.leave()
+		if err := s.check(sig); err != nil {
+			return fmt.Errorf("%s: %w", v.From.Path(), err)
 		}
-		if err != nil {
-			taken.letGo()
-			return fmt.Errorf("%s: step %q: %w", v.From.Path(), step.Name, err)
-		}
-		for _, from := range step.Inputs {
-			taken.slot(from) // of the pipeline's inputs; the others are there
-		}
-		for _, out := range s.public.Signature.Outputs {
-			s.gives = append(s.gives, taken.slot(step.Name+"."+out.Name))
-		}
-		taken.steps = append(taken.steps, s)
-	}
-	v.stages.Store(taken)
-	return nil
-}
-
-// stepPatience is how long a step may be absent, which should come with the pipeline.
-const stepPatience = 5 * time.Second
-
-func (v *Version) takeStep(ctx context.Context, step *modelrepo.Step) (*stage, error) {
-	owner, began := v.shared.Owner, time.Now()
-	for {
-		changed := owner.Changed(step.Model)
-		public := owner.Step(step.Model, step.Version)
-		var late <-chan time.Time // nil: it is there, and may take its time
-		switch {
-		case public == nil && time.Since(began) >= stepPatience:
-			return nil, fmt.Errorf("version %d of model %s is not served; load it (weft load %s %d), or have "+
-				"versions.policy select it", step.Version, step.Model, step.Model, step.Version)
-		case public == nil:
-			late = time.After(stepPatience - time.Since(began))
-		case public.State == catalog.Failed, public.Cause != "":
-			return nil, fmt.Errorf("version %d of model %s cannot be loaded: %s", step.Version, step.Model, public.Cause)
-		case public.State == catalog.Ready:
-			held, _ := public.Resident.(*Version)
-			if held != nil && held.From.Version.Fingerprint == step.Of.Fingerprint && held.hold() {
-				s := &stage{public: public, held: held}
-				s.ran.Store(math.Float64bits(1))
-				return s, nil
-			}
-		}
-		select {
-		case <-changed:
-		case <-late:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
-}
-
-// letSteps gives up what takeSteps has kept.
-func (v *Version) letSteps() {
-	if taken := v.stages.Swap(nil); taken != nil {
-		taken.letGo()
-	}
-}
-
-func (s *stages) letGo() {
-	for _, s := range s.steps {
-		s.held.letGo()
-	}
-}
-
-// slot returns the place of the value of that name, which is a new one the first time.
-func (s *stages) slot(name string) int {
-	at, is := s.slots[name]
-	if !is {
-		at = len(s.slots)
-		s.slots[name] = at
-	}
-	return at
-}
-
-// hold keeps a version from being closed until letGo; false: it takes requests no more.
-func (v *Version) hold() bool {
-	v.holds.Add(1)
-	if v.Ready.Load() {
-		return true
-	}
-	v.letGo()
-	return false
-}
-
-func (v *Version) letGo() { v.holds.Add(-1) }
-
-// Held reports whether a pipeline asks the version as a step.
-func (v *Version) Held() bool { return v.holds.Load() > 0 }
-
-// unheld waits until nobody holds a version that takes requests no more, or ctx has ended, or its devices are lost, so
-// that nobody can ask it.
-func (v *Version) unheld(ctx context.Context) {
-	for !v.Ready.Load() && v.Held() && v.Pick(1) != nil && ctx.Err() == nil {
-		time.Sleep(holdPause)
-	}
-}
-
-// drainPatience is how long a version that goes waits for pipelines which ask it. Loads may wait for its end, those of
-// the pipelines too.
-const drainPatience = 10 * time.Second
-
-// holdPause is between two looks at who holds a version.
-const holdPause = 2 * time.Millisecond
-
-// checkCondition judges the output that the condition of a step looks at, by the versions of the steps before.
-func checkCondition(p *modelrepo.Pipeline, i int, stages []*stage) error {
-	when := p.Steps[i].When
-	if when == nil {
-		return nil
-	}
-	name, output, _ := p.StepOf(when.Output)
-	at := slices.IndexFunc(p.Steps, func(s modelrepo.Step) bool { return s.Name == name })
-	sig := stages[at].public.Signature
-	o := sig.Output(output)
-	if o < 0 {
-		return fmt.Errorf("when: %s is not served by step %q", when.Output, name)
-	}
-	spec := &sig.Outputs[o]
-	one := spec.DType != tensor.String && spec.BatchDim != tensor.NoBatch
-	for k, n := range spec.Shape {
-		one = one && (k == spec.BatchDim || n == 1)
-	}
-	if !one {
-		return fmt.Errorf("when: %s is %v %v; expected one number, true or false for each row: have the model of step %q "+
-			"give that", when.Output, spec.DType, spec.Shape, name)
 	}
 	return nil
 }
@@ -264,14 +100,14 @@ type value struct {
 // PredictSteps answers a call to a Staged version.
 func (s *Shared) PredictSteps(ctx context.Context, call *catalog.Call) error {
 	now, _ := s.Owner.Find(call.Version)
-	if now == nil || now.staged() == nil || !now.hold() {
+	if now == nil || now.staged() == nil {
 		return fmt.Errorf("model %q version %d: %w", call.Version.Model, call.Version.Number, catalog.ErrNotReady)
 	}
-	defer now.letGo()
-	taken := now.stages.Load()
-	if taken == nil { // its last session was closed meanwhile
-		return fmt.Errorf("model %q version %d: %w", now.Model, now.Number, catalog.ErrNotReady)
+	taken, err := now.useSteps()
+	if err != nil {
+		return fmt.Errorf("model %q version %d: %w: %w", now.Model, now.Number, catalog.ErrNotReady, err)
 	}
+	defer taken.leave()
 	m := now.From.Manifest
 	st := &staged{
 		Pipeline: now.staged(), shared: s, call: call, way: s.Begin(call), stages: taken,

@@ -51,8 +51,8 @@ type Version struct {
 	audit    *audit.Auditor
 	replicas atomic.Pointer[[]*Replica] // replaced, never changed, with the owner's lock held
 	sessions atomic.Int32               // that are open
-	holds    atomic.Int32               // pipelines that ask it, and, of a pipeline, the requests under way
 	stages   atomic.Pointer[stages]     // of a staged pipeline; nil: it has not taken them, or has given them up
+	holders  holders
 
 	left leftCounts // guarded by the owner's lock once the version is published
 }
