@@ -24,22 +24,23 @@ func TestStepWithoutRows(t *testing.T) {
 		settings   func(*modelrepo.Manifest)
 	}{
 		"the step with the condition": {
-			selection, `step "rank": x has rows along dimension 0, and model m1 version 1 takes "x" with no rows`, 1,
+			selection, `steps[1].inputs.x: expected rows along dimension 0, as x has, since conditions (when) leave rows out: version 1 of model m1 is served with no rows there`, 1,
 			func(m *modelrepo.Manifest) { m.Batching.Unbatched = []string{"x"} },
 		},
 		"its two inputs have other rows": {
 			strings.Replace(selection, "version: 1, inputs: {x: x}, when", "version: 1, inputs: {x: x, z: x}, when", 1),
-			`step "rank": x has rows along dimension 0, and model m1 version 1 takes "x" with no rows`, 2,
+			`steps[1].inputs.x: expected rows along dimension 0, as x has, since conditions (when) leave rows out: version 1 of model m1 is served with no rows there`, 2,
 			func(m *modelrepo.Manifest) { m.Batching.Mode = modelrepo.BatchOff },
 		},
-		"a step before it": {`
+		"a step before it": {
+			`
 steps:
 - {name: look, model: m0, version: 1, inputs: {x: x}}
 - {name: enc, model: m1, version: 1, inputs: {x: x}}
 - {name: rank, model: m0, version: 1, inputs: {x: enc.y}, when: {output: look.y, above: 0.5}}
 outputs: {score: look.y, rank: rank.y}
 defaults: {rank: -1}
-`, `step "enc": x has rows along dimension 0, and model m1 version 1 takes "x" with no rows`, 1,
+`, `steps[1].inputs.x: expected rows along dimension 0, as x has, since conditions (when) leave rows out: version 1 of model m1 is served with no rows there`, 1,
 			func(m *modelrepo.Manifest) { m.Batching.Unbatched = []string{"x"} },
 		},
 	} {
@@ -58,8 +59,8 @@ defaults: {rank: -1}
 	}
 }
 
-// TestStepWithOtherSettings: the pipeline asks the version that was loaded again with other settings, and the one before
-// is closed.
+// TestStepWithOtherSettings: the pipeline asks the version that was loaded again with other settings, and the one
+// before is closed.
 func TestStepWithOtherSettings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 2)

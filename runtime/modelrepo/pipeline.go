@@ -130,6 +130,7 @@ func (p *Pipeline) Decode(file string, checks ...func() config.Faults) error {
 		return p.faults(all).Err()
 	}
 	before := p.Steps
+	*p = Pipeline{Text: p.Text, Joined: true} // others may read the maps
 	known := func() config.Faults {
 		for i := range min(len(before), len(p.Steps)) {
 			p.Steps[i].Of = before[i].Of
@@ -137,6 +138,12 @@ func (p *Pipeline) Decode(file string, checks ...func() config.Faults) error {
 		return nil
 	}
 	return config.Decode(file, p.Text, p, append([]func() config.Faults{known, p.check}, checks...)...)
+}
+
+// At returns faults by keys of the pipeline with their places in the file; nil: there are none.
+func (p *Pipeline) At(file string, faults config.Faults) error {
+	again := *p
+	return again.Decode(file, func() config.Faults { return faults })
 }
 
 // StepOf splits "step.output"; false: it is an input of the pipeline.

@@ -45,7 +45,7 @@ func (r *Replica) admit(ctx context.Context, c residency.Candidate, near func(*f
 	if err != nil {
 		return err
 	}
-	if err := r.checkStaged(r.signature, r.verdict.Batched); err != nil {
+	if err := r.checkStaged(); err != nil {
 		return err
 	}
 	if err := r.tune(r.unit.Plan(), settings(c.Manifest, r.verdict)); err != nil {

@@ -2,7 +2,6 @@ package serving
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -11,14 +10,15 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// stages are the versions that answer the steps of a staged pipeline. The pipeline keeps them from being closed while it
-// asks them, and each request does until its end: so a request is answered by the versions of its beginning, whatever
-// takes their places meanwhile.
+// stages are the versions that answer the steps of a staged pipeline. The pipeline keeps them from being closed while
+// it asks them, and each request does until its end: so a request is answered by the versions of its beginning,
+// whatever takes their places meanwhile.
 type stages struct {
 	of    *Version
 	steps []*stage
@@ -164,8 +164,8 @@ func (s *stages) await(ctx context.Context, step *modelrepo.Step) (*catalog.Vers
 	}
 }
 
-// take returns the version of a step as it is published, nil: it is not, and holds it for s if it answers from the files
-// that the pipeline was read with. Else held is nil.
+// take returns the version of a step as it is published, nil: it is not, and holds it for s if it answers from the
+// files that the pipeline was read with. Else held is nil.
 func (s *stages) take(step *modelrepo.Step) (public *catalog.Version, held *Version) {
 	public = s.of.shared.Owner.Step(step.Model, step.Version)
 	if public == nil || public.State != catalog.Ready {
@@ -200,8 +200,8 @@ func (v *Version) useSteps() (*stages, error) {
 }
 
 // renew takes the versions that are in the places of others now, as after another setting of a step, and returns them
-// for one more user. before, which is in use by the caller and left here, are the ones that the pipeline has; nil: none.
-// Nil without an error: another caller was first.
+// for one more user. before, which is in use by the caller and left here, are the ones that the pipeline has; nil:
+// none. Nil without an error: another caller was first.
 func (v *Version) renew(before *stages) (*stages, error) {
 	next, err := v.successors(before)
 	if before != nil {
@@ -257,9 +257,9 @@ func (v *Version) successors(before *stages) (*stages, error) {
 		return nil, nil
 	}
 	if all := v.Replicas(); len(all) > 0 {
-		if err := next.check(all[0].signature); err != nil {
+		if faults := next.check(all[0].signature); len(faults) > 0 {
 			next.leave()
-			return nil, err
+			return nil, p.At(v.From.Path(), faults)
 		}
 	}
 	return next, nil
@@ -322,13 +322,13 @@ func (v *Version) heldBy() ([]*stages, <-chan struct{}) {
 	return slices.Collect(maps.Keys(h.times)), h.freed
 }
 
-// drainPatience is how long a version that goes waits for pipelines which ask it to be replaced, too. Loads may wait for
-// its end, those of the pipelines too.
+// drainPatience is how long a version that goes waits for pipelines which ask it to be replaced, too. Loads may wait
+// for its end, those of the pipelines too.
 const drainPatience = 10 * time.Second
 
-// unheld waits until no pipeline asks a version that takes requests no more, and none of its own requests is under way if
-// it is one, or until ctx has ended, or its devices are lost, so that nobody can ask it. Pipelines take what is in its
-// place, if there is something; the others answer no more after drainPatience.
+// unheld waits until no pipeline asks a version that takes requests no more, and, if it is a pipeline, none of its
+// requests is under way; or until ctx has ended, or its devices are lost, so that nobody can ask it. Pipelines take
+// what is in its place, if there is something; the others answer no more after drainPatience.
 func (v *Version) unheld(ctx context.Context) {
 	if v.Ready.Load() { // only one of its replicas goes
 		return
@@ -374,53 +374,47 @@ func (v *Version) unheld(ctx context.Context) {
 
 // check judges the versions that answer the steps by the signature of the pipeline: the value that a condition looks at
 // has one number for each row, and where rows may be left out all agree on which dimension they are along.
-func (s *stages) check(sig *tensor.Signature) error {
+func (s *stages) check(sig *tensor.Signature) (faults config.Faults) {
 	p := s.of.staged()
 	if !slices.ContainsFunc(p.Steps, func(step modelrepo.Step) bool { return step.When != nil }) {
 		return nil
 	}
-	var faults []error
 	dims := map[string]int{} // of the values, by name
 	for _, in := range sig.Inputs {
 		dims[in.Name] = in.BatchDim
 	}
 	for i := range p.Steps {
-		step, public := &p.Steps[i], s.steps[i].public
-		fault := func(format string, args ...any) {
-			faults = append(faults, fmt.Errorf("step %q: "+format, append([]any{step.Name}, args...)...))
-		}
-		if step.When != nil {
-			if err := s.checkCondition(step.When); err != nil {
-				faults = append(faults, fmt.Errorf("step %q: %w", step.Name, err))
-			}
-		}
-		takes := slices.Concat(public.Signature.Inputs, public.Signature.Optional)
+		step, of, key := &p.Steps[i], s.steps[i].public.Signature, fmt.Sprintf("steps[%d]", i)
+		s.checkCondition(&faults, key+".when.output", step.When)
+		takes := slices.Concat(of.Inputs, of.Optional)
 		for _, in := range takes {
 			from := step.Inputs[in.Name]
 			if dim, is := dims[from]; is && dim != in.BatchDim {
-				fault("%s has %s, and model %s version %d takes %q with %s; conditions (when) need the same rows in all steps: "+
-					"look at batching.* of that model", from, alongDim(dim), step.Model, step.Version, in.Name, alongDim(in.BatchDim))
+				faults.Addf(key+".inputs."+in.Name, "expected %s, as %s has, since conditions (when) leave rows out: version %d "+
+					"of model %s is served with %s there (batching in its settings)", alongDim(dim), from, step.Version, step.Model,
+					alongDim(in.BatchDim))
 			}
 		}
 		for in, out := range step.Carry {
 			i := slices.IndexFunc(takes, func(spec tensor.Spec) bool { return spec.Name == in })
-			o := public.Signature.Output(out)
-			if i >= 0 && o >= 0 && takes[i].BatchDim != public.Signature.Outputs[o].BatchDim {
-				fault("carry.%s: the output %q has other rows than the input", in, out)
+			o := of.Output(out)
+			if i >= 0 && o >= 0 && takes[i].BatchDim != of.Outputs[o].BatchDim {
+				faults.Addf(key+".carry."+in, "expected %s, as the input has: the output %q has %s",
+					alongDim(takes[i].BatchDim), out, alongDim(of.Outputs[o].BatchDim))
 			}
 		}
-		for _, out := range public.Signature.Outputs {
+		for _, out := range of.Outputs {
 			dims[step.Name+"."+out.Name] = out.BatchDim
 		}
 	}
 	for _, out := range sig.Outputs {
 		from := p.Outputs[out.Name]
 		if _, may := p.Defaults[out.Name]; may && dims[from] != out.BatchDim {
-			faults = append(faults, fmt.Errorf("outputs.%s: %s has %s, and the pipeline gives it with %s; conditions (when) need "+
-				"the same rows in all steps", out.Name, from, alongDim(dims[from]), alongDim(out.BatchDim)))
+			faults.Addf("outputs."+out.Name, "expected %s, as the joined model gives, since conditions (when) leave rows out: "+
+				"%s has %s", alongDim(out.BatchDim), from, alongDim(dims[from]))
 		}
 	}
-	return errors.Join(faults...)
+	return faults
 }
 
 func alongDim(dim int) string {
@@ -430,15 +424,19 @@ func alongDim(dim int) string {
 	return fmt.Sprintf("rows along dimension %d", dim)
 }
 
-// checkCondition judges the output that a condition looks at.
-func (s *stages) checkCondition(when *modelrepo.When) error {
+// checkCondition judges the output that a condition looks at; nil is none.
+func (s *stages) checkCondition(faults *config.Faults, key string, when *modelrepo.When) {
+	if when == nil {
+		return
+	}
 	p := s.of.staged()
 	name, output, _ := p.StepOf(when.Output)
 	at := slices.IndexFunc(p.Steps, func(step modelrepo.Step) bool { return step.Name == name })
 	sig := s.steps[at].public.Signature
 	o := sig.Output(output)
 	if o < 0 {
-		return fmt.Errorf("when: %s is not served by step %q", when.Output, name)
+		faults.Addf(key, "expected an output with numbers: step %q does not serve that one", name)
+		return
 	}
 	spec := &sig.Outputs[o]
 	one := spec.DType != tensor.String && spec.BatchDim != tensor.NoBatch
@@ -446,8 +444,7 @@ func (s *stages) checkCondition(when *modelrepo.When) error {
 		one = one && (k == spec.BatchDim || n == 1)
 	}
 	if !one {
-		return fmt.Errorf("when: %s is %v %v; expected one number, true or false for each row: have the model of step %q "+
-			"give that", when.Output, spec.DType, spec.Shape, name)
+		faults.Addf(key, "expected one number, true or false for each row: %s is %v %v, and the model of step %q would "+
+			"have to give that", when.Output, spec.DType, spec.Shape, name)
 	}
-	return nil
 }

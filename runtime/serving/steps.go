@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -27,42 +28,41 @@ func (v *Version) staged() *modelrepo.Pipeline {
 	return nil
 }
 
-// checkStaged judges a pipeline whose steps leave rows out by what the joined model gives.
-func (v *Version) checkStaged(sig *tensor.Signature, batched bool) error {
-	p := v.staged()
+// checkStaged judges a pipeline whose steps leave rows out by what the joined model gives, and by what its steps do.
+func (r *Replica) checkStaged() error {
+	p, sig := r.staged(), r.signature
 	if p == nil {
 		return nil
 	}
-	wrong := func(name, format string, args ...any) error {
-		return fmt.Errorf("%s: outputs.%s: %s", v.From.Path(), name, fmt.Sprintf(format, args...))
-	}
+	var faults config.Faults
 	for name, text := range p.Defaults {
-		o := sig.Output(name)
+		o, output, unknown := sig.Output(name), "outputs."+name, false
 		if o < 0 {
-			return wrong(name, "it is not served: its elements have a type that Weft does not serve; take it away")
+			faults.Addf(output, "expected elements of a type that Weft serves: take this output away")
+			continue
 		}
 		spec := &sig.Outputs[o]
-		if !batched || spec.BatchDim == tensor.NoBatch {
-			return wrong(name, "its rows are not shown to be independent, so that none can be left out; take the conditions "+
-				"(when) away, or have `weft check` say what stands in the way")
+		if !r.verdict.Batched || spec.BatchDim == tensor.NoBatch {
+			faults.Addf(output, "expected independent rows, since conditions (when) leave rows out: %s", r.verdict.Reason)
+			continue
 		}
 		for i, n := range spec.Shape {
-			if i != spec.BatchDim && n == tensor.Unknown {
-				return wrong(name, "dimension %d of %v varies, and rows that are left out need a size; export the model of the "+
-					"step with that size", i, spec.Shape)
-			}
+			unknown = unknown || i != spec.BatchDim && n == tensor.Unknown
+		}
+		if unknown {
+			faults.Addf(output, "expected known sizes but for the rows, since rows that are left out need them: it is %v, and "+
+				"the model of the step is to be exported with these sizes", spec.Shape)
 		}
 		if _, err := tensor.ParseElement(spec.DType, string(text)); err != nil {
-			return wrong(name, "the default: %v", err)
+			faults.Addf("defaults."+name, "expected an element of type %v: %v", spec.DType, err)
 		}
 	}
-	if s := v.stages.Load(); s != nil && s.use() {
-		defer s.leave()
-		if err := s.check(sig); err != nil {
-			return fmt.Errorf("%s: %w", v.From.Path(), err)
-		}
+	if s := r.stages.Load(); s != nil && s.use() {
+		faults = append(faults, s.check(sig)...)
+		s.leave()
 	}
-	return nil
+	slices.SortFunc(faults, func(a, b config.Fault) int { return cmp.Compare(a.Key, b.Key) })
+	return p.At(r.From.Path(), faults)
 }
 
 // staged is a request to a pipeline on its way through the steps. Each step is a request to its version, in batches
